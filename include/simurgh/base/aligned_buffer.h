@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+
+namespace simurgh {
+
+// Every tensor and every received segment starts on a cache line.
+inline constexpr size_t kBufferAlignment = 64;
+
+// Owned, uninitialised, 64-byte aligned bytes. Move-only.
+class AlignedBuffer {
+ public:
+  AlignedBuffer() = default;
+  explicit AlignedBuffer(size_t size);
+  AlignedBuffer(AlignedBuffer&& other) noexcept;
+  AlignedBuffer& operator=(AlignedBuffer&& other) noexcept;
+  ~AlignedBuffer();
+
+  std::byte* data() const { return data_; }
+  size_t size() const { return size_; }
+  std::span<std::byte> bytes() const { return {data_, size_}; }
+
+  // The bytes as `count` values of T. Requires count * sizeof(T) <= size().
+  template <typename T>
+  std::span<T> as(size_t count) const {
+    return {reinterpret_cast<T*>(data_), count};
+  }
+
+ private:
+  std::byte* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+// Recycles buffers, so that steady state asks the system for nothing. A lease is at least as large as
+// asked for (sizes are rounded up to a power of two) and comes back when its last owner lets it go,
+// even after the pool itself is gone.
+//
+// Threads: all members may be called from any thread.
+class BufferPool {
+ public:
+  // Keeps at most `capacity_bytes` of idle buffers; what comes back beyond that is freed.
+  explicit BufferPool(size_t capacity_bytes);
+  ~BufferPool();
+
+  std::shared_ptr<AlignedBuffer> Lease(size_t size);
+
+  // Bytes that lie idle.
+  size_t idle_bytes() const;
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace simurgh

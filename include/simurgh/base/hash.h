@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace simurgh {
+
+// A bijection of 64-bit words whose every output bit depends on every input bit.
+// Source: the finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014; constants by Stafford).
+constexpr uint64_t Mix64(uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
+  return x ^ (x >> 31);
+}
+
+// XXH3, 64 bits, seeded: the stable hash of strings to ids. Its values are part of the data format.
+// Source: https://github.com/Cyan4973/xxHash, specification of XXH3.
+uint64_t HashBytes(std::string_view bytes, uint64_t seed = 0);
+
+}  // namespace simurgh

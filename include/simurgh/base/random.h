@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+
+#include "simurgh/base/hash.h"
+
+namespace simurgh {
+
+// SplitMix64: 64 bits of state, one multiply-mix a draw; the same sequence on every machine.
+// Satisfies UniformRandomBitGenerator, but prefer the members: the standard's distributions differ
+// between libraries.
+//
+// Source: Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
+// Threads: one owner.
+class Random {
+ public:
+  using result_type = uint64_t;
+
+  explicit constexpr Random(uint64_t seed) : state_(seed) {}
+
+  static constexpr uint64_t min() { return 0; }
+  static constexpr uint64_t max() { return ~uint64_t{0}; }
+
+  constexpr uint64_t operator()() {
+    state_ += 0x9e3779b97f4a7c15ULL;
+    return Mix64(state_);
+  }
+
+  // Uniform in [0, 1), 53 bits.
+  constexpr double Uniform() { return static_cast<double>((*this)() >> 11) * 0x1.0p-53; }
+
+  // Uniform in [0, bound). Requires bound > 0.
+  constexpr uint64_t Below(uint64_t bound) {
+    return static_cast<uint64_t>((static_cast<unsigned __int128>((*this)()) * bound) >> 64);
+  }
+
+  // Standard normal, by Box and Muller; two uniform draws a value.
+  double Normal();
+
+ private:
+  uint64_t state_;
+};
+
+}  // namespace simurgh

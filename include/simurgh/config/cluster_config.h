@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "simurgh/base/status.h"
+#include "simurgh/config/data_config.h"
+#include "simurgh/config/feature_config.h"
+#include "simurgh/config/model_config.h"
+#include "simurgh/config/service_config.h"
+#include "simurgh/config/table_config.h"
+#include "simurgh/config/training_config.h"
+
+namespace simurgh {
+
+// One cluster, as its YAML file says; read by all daemons. Documented key by key in config/README.md.
+struct ClusterConfig {
+  std::string name;   // YAML cluster.name
+  uint64_t seed = 1;  // YAML cluster.seed: of rows and dense weights.
+  EmbeddingPsConfig embedding_ps;
+  EmbeddingWorkerConfig embedding_worker;
+  NnWorkerConfig nn_worker;
+  RpcConfig rpc;
+  std::vector<TableConfig> tables;
+  std::vector<FeatureConfig> features;
+  DataConfig data;
+  ModelConfig model;
+  TrainingConfig training;
+
+  // Sum over the features of their tables' dims: the width of the network's embedding input.
+  size_t embedding_width() const;
+};
+
+// Reads, overrides and validates. Each override is "section.key=value" (a list index is a number:
+// embedding_ps.instances.0.address=...), applied before validation.
+// Errors: NOT_FOUND for the file; INVALID_ARGUMENT "<file>:<line>: <key>: <what>; <remedy>" for anything wrong in it,
+// with the nearest known key for an unknown one.
+StatusOr<ClusterConfig> LoadClusterConfig(const std::string& path,
+                                          const std::vector<std::string>& overrides);
+
+// A hash of what all daemons must agree on: cluster, tables, features, the number of servers and
+// partitions. Peers compare it when they meet.
+uint64_t AgreementHash(const ClusterConfig& config);
+
+}  // namespace simurgh

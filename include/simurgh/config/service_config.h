@@ -1,0 +1,43 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace simurgh {
+
+// Where one daemon listens. Addresses are "host:port" or "unix:/path"; metrics is "host:port" or empty.
+struct InstanceConfig {
+  std::string address;
+  std::string metrics;
+};
+
+// YAML section `embedding_ps`.
+struct EmbeddingPsConfig {
+  std::vector<InstanceConfig> instances;
+  uint32_t partitions = 2;  // Threads that own rows, a server; 1 to 256.
+};
+
+// YAML section `embedding_worker`.
+struct EmbeddingWorkerConfig {
+  std::vector<InstanceConfig> instances;
+  uint32_t threads = 1;                             // Compute: grouping, pooling, un-pooling.
+  uint32_t forward_buffer_batches = 1024;           // Beyond it a submit is told to come back later.
+  std::chrono::milliseconds batch_expiry{120'000};  // A batch that nobody asked about for so long is dropped.
+};
+
+// YAML section `nn_worker`. One rank so far.
+struct NnWorkerConfig {
+  std::vector<InstanceConfig> instances;  // Only `metrics` is used.
+  uint32_t threads = 1;                   // Of the dense network.
+};
+
+// YAML section `rpc`.
+struct RpcConfig {
+  std::chrono::milliseconds connect_timeout{5'000};
+  std::chrono::milliseconds call_timeout{30'000};
+  uint64_t max_frame_bytes = uint64_t{1} << 30;
+};
+
+}  // namespace simurgh

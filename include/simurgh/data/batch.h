@@ -1,0 +1,29 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "simurgh/data/compact_batch.h"
+#include "simurgh/tensor/matrix_view.h"
+
+namespace simurgh {
+
+// The part of a batch that never leaves the nn-worker.
+struct DenseBatch {
+  size_t batch_size = 0;
+  size_t width = 0;
+  std::vector<float> values;  // (B, width)
+  std::vector<float> labels;  // (B) each 0 or 1
+
+  MatrixView<const float> matrix() const { return {values.data(), batch_size, width}; }
+};
+
+// B samples as the loader makes them. The ID part is shared with whoever may have to send it again.
+struct Batch {
+  std::shared_ptr<const CompactBatch> sparse;
+  DenseBatch dense;
+
+  size_t size() const { return dense.batch_size; }
+};
+
+}  // namespace simurgh

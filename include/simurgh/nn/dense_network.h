@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "simurgh/base/status.h"
+#include "simurgh/config/model_config.h"
+#include "simurgh/config/training_config.h"
+#include "simurgh/tensor/matrix_view.h"
+
+namespace simurgh {
+
+struct DenseNetworkOptions {
+  size_t dense_width = 0;      // Columns of the dense input.
+  size_t embedding_width = 0;  // Columns of the embedding input.
+  uint32_t threads = 1;        // Compute threads.
+  uint64_t seed = 1;           // Of the initial weights.
+  DenseOptimizerConfig optimizer;
+};
+
+struct BatchResult {
+  double loss = 0;     // Mean binary cross entropy.
+  bool finite = true;  // False: loss or a gradient is NaN or infinite, and ApplyGradients must not follow.
+};
+
+// The dense part of the model: towers, loss and optimizer, on one device.
+//
+// A training step is ForwardBackward, then (after gradients() has been reduced over ranks) ApplyGradients. Running
+// statistics of batch norm move in ApplyGradients too, so a step that is not applied leaves no trace.
+// Results depend on the inputs, the seed and the number of threads alone.
+//
+// Threads: one owner.
+class DenseNetwork {
+ public:
+  virtual ~DenseNetwork() = default;
+
+  // dense: (B, dense_width), embeddings: (B, embedding_width), labels: (B), each 0 or 1.
+  // embedding_gradient: (B, embedding_width), overwritten with the gradient of the mean loss.
+  // probabilities: (B), overwritten with the predictions made before the step.
+  // Errors: INTERNAL when the compute library fails.
+  virtual StatusOr<BatchResult> ForwardBackward(MatrixView<const float> dense,
+                                                MatrixView<const float> embeddings,
+                                                std::span<const float> labels,
+                                                MatrixView<float> embedding_gradient,
+                                                std::span<float> probabilities) = 0;
+
+  // The optimizer's step on the last gradients.
+  virtual Status ApplyGradients() = 0;
+
+  // Predictions with running statistics; changes nothing.
+  virtual Status Predict(MatrixView<const float> dense, MatrixView<const float> embeddings,
+                         std::span<float> probabilities) = 0;
+
+  // All weights, flat, in a fixed order; and, in the same order, their last gradients.
+  virtual std::span<float> parameters() = 0;
+  virtual std::span<float> gradients() = 0;
+
+  // What training changes besides parameters(): running statistics and optimizer state, flat.
+  virtual std::span<const float> state() const = 0;
+};
+
+// Builds the network on the CPU.
+// Errors: INVALID_ARGUMENT for a model that does not fit together (LoadClusterConfig finds these first).
+StatusOr<std::unique_ptr<DenseNetwork>> CreateCpuNetwork(const ModelConfig& model,
+                                                         const DenseNetworkOptions& options);
+
+}  // namespace simurgh

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "simurgh/base/status.h"
+#include "simurgh/config/table_config.h"
+#include "simurgh/table/table.h"
+#include "simurgh/tensor/matrix_view.h"
+
+namespace simurgh {
+
+enum class PullPurpose : uint8_t {
+  kTrain,     // Creates rows that are missing; touches recency and use counts.
+  kEvaluate,  // Creates and touches nothing; a missing row reads as zeros.
+};
+
+// Where a trainer stands: its run (minted at its start), its rank and its step, from 0.
+struct TrainerPosition {
+  uint64_t run = 0;
+  uint32_t rank = 0;
+  uint64_t step = 0;
+};
+
+// The rows of one table that a request wants from one partition.
+struct PullGroup {
+  uint32_t table = 0;
+  std::span<const uint64_t> ids;  // (U)
+  MatrixView<float> rows;         // (U, D) overwritten.
+};
+
+struct PullReport {
+  uint64_t found = 0;
+  uint64_t created = 0;
+  uint64_t unseen = 0;  // Evaluation only: read as zeros.
+  uint64_t evicted = 0;
+};
+
+// Gradients for rows of one table, at most one per id.
+struct PushGroup {
+  uint32_t table = 0;
+  float learning_rate = 0;
+  std::span<const uint64_t> ids;        // (U)
+  MatrixView<const float> gradients;    // (U, D)
+};
+
+struct PushReport {
+  bool repeated = false;  // This push had been applied before; nothing was done.
+  uint64_t updated = 0;
+  uint64_t missing = 0;  // Rows evicted since their pull: their gradients are dropped.
+};
+
+// The rows of all tables that one thread owns, with what makes pushes apply exactly once.
+//
+// Threads: one owner, which calls everything.
+class Partition {
+ public:
+  // capacity_rows of each table is this partition's share.
+  // Errors: RESOURCE_EXHAUSTED when address space cannot be reserved.
+  static StatusOr<std::unique_ptr<Partition>> Create(const std::vector<TableConfig>& tables,
+                                                     uint64_t seed);
+  ~Partition();
+
+  // Reads rows. With kTrain, `acknowledged_steps` is how many of the rank's first steps have been
+  // acknowledged: a partition that does not remember them all has lost rows.
+  // Errors: INVALID_ARGUMENT for an unknown table or a wrong dim; DATA_LOSS as above (kTrain only).
+  StatusOr<PullReport> Pull(PullPurpose purpose, const TrainerPosition& position,
+                            uint64_t acknowledged_steps, std::span<const PullGroup> groups);
+
+  // Applies the optimizer, unless the push (run, rank, step, part) has been applied before.
+  // Errors: INVALID_ARGUMENT for an unknown table, a wrong dim or part >= parts; DATA_LOSS when the step is so far
+  // ahead of the remembered ones that pushes in between must have been lost.
+  StatusOr<PushReport> Push(const TrainerPosition& position, uint32_t part, uint32_t parts,
+                            std::span<const PushGroup> groups);
+
+  size_t table_count() const;
+  const Table& table(size_t index) const;
+  Table& table(size_t index);
+
+ private:
+  Partition();
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace simurgh

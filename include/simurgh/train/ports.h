@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "simurgh/base/status.h"
+#include "simurgh/data/compact_batch.h"
+#include "simurgh/table/partition.h"
+#include "simurgh/tensor/matrix_view.h"
+
+namespace simurgh {
+
+// A batch in the forward buffer of an embedding worker.
+struct BatchReference {
+  uint64_t worker_epoch = 0;  // Which life of the worker minted it.
+  uint64_t number = 0;
+};
+
+// What training needs of the cluster: embeddings for a batch, and a way back for their gradients.
+//
+// Every call answers exactly once through `done`, on a thread of the port's choosing, after which the
+// port touches none of the call's memory. `done` must not block. No call retries by itself.
+//
+// Errors that a later attempt may not see: UNAVAILABLE (peer gone), DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED (forward
+// buffer full), NOT_FOUND (the reference expired or its worker restarted: submit again). Anything else is final.
+// Threads: all members may be called from any thread.
+class EmbeddingPort {
+ public:
+  virtual ~EmbeddingPort() = default;
+
+  // Hands a batch's ids over.
+  virtual void Submit(std::shared_ptr<const CompactBatch> batch,
+                      std::function<void(StatusOr<BatchReference>)> done) = 0;
+
+  // Pooled embeddings, features side by side in their configured order, into `embeddings` (B, embedding width).
+  // An evaluation pull consumes the reference; a training pull leaves it for Push.
+  virtual void Pull(BatchReference batch, PullPurpose purpose, TrainerPosition position,
+                    uint64_t acknowledged_steps, MatrixView<float> embeddings,
+                    std::function<void(Status)> done) = 0;
+
+  // Sends gradients (B, embedding width) back; ok once every server has applied them. Repeating a push is
+  // harmless: it is applied once. Consumes the reference when ok.
+  virtual void Push(BatchReference batch, TrainerPosition position,
+                    MatrixView<const float> gradients, std::function<void(Status)> done) = 0;
+};
+
+}  // namespace simurgh

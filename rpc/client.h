@@ -1,0 +1,53 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "rpc/async.h"
+#include "rpc/message.h"
+#include "rpc/observer.h"
+
+namespace simurgh::rpc {
+
+struct ClientOptions {
+  std::chrono::milliseconds connect_timeout{5'000};
+  std::chrono::milliseconds backoff_min{20};  // Doubles with jitter up to the maximum.
+  std::chrono::milliseconds backoff_max{2'000};
+  uint64_t max_frame_bytes = uint64_t{1} << 30;
+};
+
+// One peer, one connection, many calls in flight. Connects on first use, and again with jittered backoff after a
+// loss; a call waits for the connection as long as its deadline allows.
+//
+// Threads: everything runs on the executor given, which must be a single thread's; call from there.
+// Lifetime: outlive every call, or Stop() and wait for it.
+class Client {
+ public:
+  // address: "host:port" or "unix:/path". observer may be null and must outlive the client.
+  Client(asio::any_io_executor executor, std::string address, Hello hello, ClientOptions options,
+         Observer* observer);
+  ~Client();
+
+  // Sends a request and receives its response into the places that `placement` names.
+  // Errors: the remote handler's, as it returned them; UNAVAILABLE when the peer cannot be reached or the connection is
+  // lost (ExecutionOf tells whether the request may have been executed); DEADLINE_EXCEEDED; INVALID_ARGUMENT when the
+  // peer's HELLO does not fit.
+  [[nodiscard]] awaitable<StatusOr<IncomingMessage>> Call(uint32_t method, OutgoingMessage request,
+                                                          Placement placement,
+                                                          Clock::time_point deadline);
+
+  // What the peer said when the present connection opened; nothing while there is none.
+  std::optional<Hello> peer() const;
+
+  // Fails calls in flight with CANCELLED and closes the connection.
+  void Stop();
+
+ private:
+  class Impl;
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace simurgh::rpc

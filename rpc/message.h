@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "simurgh/base/status.h"
+
+namespace flatbuffers {
+class FlatBufferBuilder;
+}
+
+namespace simurgh::rpc {
+
+// Bytes to send from where they lie. The owner keeps them alive and unchanged until the write has completed.
+struct OutgoingSegment {
+  std::span<const std::byte> bytes;
+  std::shared_ptr<const void> owner;
+};
+
+// Where to put received bytes. The owner keeps the place alive.
+struct IncomingSegment {
+  std::span<std::byte> bytes;
+  std::shared_ptr<void> owner;
+};
+
+// A request or a response on its way out: FlatBuffers metadata, then payload segments.
+struct OutgoingMessage {
+  OutgoingSegment metadata;
+  std::vector<OutgoingSegment> segments;
+};
+
+// A request or a response that has arrived. Metadata has not been verified: the method does that.
+struct IncomingMessage {
+  std::vector<std::byte> metadata;  // 8-byte aligned or better.
+  std::vector<IncomingSegment> segments;
+};
+
+// Says where the segments of a message go, once its metadata is there and before its payload is read: one place for each
+// length, of exactly that length.
+// Errors: refuse the message; the payload is read past and the error answered.
+using Placement = std::function<StatusOr<std::vector<IncomingSegment>>(
+    std::span<const std::byte> metadata, std::span<const uint64_t> segment_lengths)>;
+
+// A message without metadata may be expected too: no segments allowed.
+Placement NoSegments();
+
+// Takes the finished buffer out of the builder.
+OutgoingSegment TakeMetadata(flatbuffers::FlatBufferBuilder& builder);
+
+// What one end tells the other when a connection opens.
+struct Hello {
+  std::string cluster;              // Must be equal at both ends.
+  std::string role;                 // "embedding-ps", ...
+  uint32_t index = 0;               // Of its role.
+  uint64_t run = 0;                 // Of a trainer; else 0.
+  uint64_t instance_epoch = 0;      // Minted at process start: tells one life from the next.
+  uint64_t configuration_hash = 0;  // Must be equal at both ends.
+  uint64_t map_version = 0;         // Of the bucket map.
+};
+
+}  // namespace simurgh::rpc

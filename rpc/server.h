@@ -1,0 +1,60 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "rpc/async.h"
+#include "rpc/message.h"
+#include "rpc/observer.h"
+
+namespace simurgh::rpc {
+
+struct ServerOptions {
+  uint64_t max_frame_bytes = uint64_t{1} << 30;
+  uint32_t max_connections = 1'024;
+};
+
+// A request in the hands of its handler.
+struct Request {
+  IncomingMessage message;
+  Clock::time_point deadline;  // Clock::time_point::max() for none.
+  Hello peer;
+};
+
+struct Method {
+  uint32_t number = 0;
+  std::string name;     // For metrics and logs.
+  Placement placement;  // Where the segments of a request go.
+  std::function<awaitable<StatusOr<OutgoingMessage>>(Request)> handle;
+};
+
+// Listens on one address and serves registered methods; requests of a connection run concurrently.
+//
+// Threads: everything runs on the executor given, which must be a single thread's; call from there.
+class Server {
+ public:
+  Server(asio::any_io_executor executor, Hello hello, ServerOptions options, Observer* observer);
+  ~Server();
+
+  // Before Listen.
+  void Register(Method method);
+
+  // address: "host:port" (port 0: any) or "unix:/path".
+  // Errors: INVALID_ARGUMENT for an address that cannot be parsed; ALREADY_EXISTS when it is in use.
+  Status Listen(const std::string& address);
+
+  // The address listened on, with the port chosen.
+  std::string address() const;
+
+  // Graceful end: accepts nothing more, answers what has arrived until `deadline`, cancels the rest, closes.
+  [[nodiscard]] awaitable<void> Drain(Clock::time_point deadline);
+
+ private:
+  class Impl;
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace simurgh::rpc

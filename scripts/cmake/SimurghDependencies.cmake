@@ -1,0 +1,29 @@
+# Every third-party package, all of them Debian's (scripts/bootstrap.sh installs them).
+
+find_package(Threads REQUIRED)
+find_package(Boost 1.81 REQUIRED COMPONENTS program_options)
+find_package(absl REQUIRED)
+find_package(yaml-cpp REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(prometheus-cpp REQUIRED COMPONENTS core)
+find_package(dnnl REQUIRED)
+find_package(hwy REQUIRED)
+find_package(ZLIB REQUIRED)
+find_package(OpenMP REQUIRED COMPONENTS CXX)
+
+find_program(FLATC flatc REQUIRED)
+find_package(flatbuffers REQUIRED)
+
+# Packages without a CMake file of their own.
+function(simurgh_system_library name header library)
+  find_path(${name}_INCLUDE ${header} REQUIRED)
+  find_library(${name}_LIBRARY ${library} REQUIRED)
+  add_library(${name} INTERFACE IMPORTED GLOBAL)
+  target_include_directories(${name} INTERFACE ${${name}_INCLUDE})
+  target_link_libraries(${name} INTERFACE ${${name}_LIBRARY})
+endfunction()
+
+simurgh_system_library(simurgh_xxhash xxhash.h xxhash)
+simurgh_system_library(simurgh_zstd zstd.h zstd)
+simurgh_system_library(simurgh_farmhash farmhash.h farmhash)
+simurgh_system_library(simurgh_jemalloc jemalloc/jemalloc.h jemalloc)

@@ -1,0 +1,7 @@
+#include "simurgh/base/version.h"
+
+namespace simurgh {
+
+const char* Version() { return SIMURGH_VERSION; }
+
+}  // namespace simurgh
