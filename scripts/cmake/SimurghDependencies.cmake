@@ -6,15 +6,13 @@ find_package(absl REQUIRED)
 find_package(yaml-cpp REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(prometheus-cpp REQUIRED COMPONENTS core)
-find_package(dnnl REQUIRED)
 find_package(hwy REQUIRED)
 find_package(ZLIB REQUIRED)
-find_package(OpenMP REQUIRED COMPONENTS CXX)
 
 find_program(FLATC flatc REQUIRED)
-find_package(flatbuffers REQUIRED)
+find_package(FlatBuffers REQUIRED)
 
-# Packages without a CMake file of their own.
+# Packages without a CMake file of their own, or with one that asks for more than they need (oneDNN: OpenCL).
 function(simurgh_system_library name header library)
   find_path(${name}_INCLUDE ${header} REQUIRED)
   find_library(${name}_LIBRARY ${library} REQUIRED)
@@ -26,4 +24,5 @@ endfunction()
 simurgh_system_library(simurgh_xxhash xxhash.h xxhash)
 simurgh_system_library(simurgh_zstd zstd.h zstd)
 simurgh_system_library(simurgh_farmhash farmhash.h farmhash)
+simurgh_system_library(simurgh_dnnl dnnl.hpp dnnl)
 simurgh_system_library(simurgh_jemalloc jemalloc/jemalloc.h jemalloc)

@@ -44,7 +44,7 @@ function(simurgh_flatbuffers target)
   add_library(${target} INTERFACE)
   add_dependencies(${target} ${target}_generated)
   target_include_directories(${target} SYSTEM INTERFACE "${PROJECT_BINARY_DIR}/generated")
-  target_link_libraries(${target} INTERFACE flatbuffers)
+  target_link_libraries(${target} INTERFACE flatbuffers::flatbuffers)
 endfunction()
 
 # simurgh_test(name SOURCES ... [DEPS ...] [LABELS ...] [TIMEOUT seconds])
