@@ -1,0 +1,109 @@
+#include "simurgh/data/compact_batch.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_format.h"
+
+#include "simurgh/base/check.h"
+
+namespace simurgh {
+namespace {
+
+Status CheckShape(const CompactBatch& batch) {
+  if (batch.batch_size > kMaxBatchSamples) {
+    return absl::InvalidArgumentError(absl::StrFormat("batch: %d samples exceed the limit of %d",
+                                                      batch.batch_size, kMaxBatchSamples));
+  }
+  if (batch.occurrences.size() > kMaxBatchOccurrences) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("batch: %d occurrences exceed the limit of %d", batch.occurrences.size(),
+                        kMaxBatchOccurrences));
+  }
+  if (batch.ids.size() > kMaxBatchOccurrences) {
+    return absl::InvalidArgumentError(absl::StrFormat("batch: %d ids exceed the limit of %d",
+                                                      batch.ids.size(), kMaxBatchOccurrences));
+  }
+  const uint64_t expected = uint64_t{batch.batch_size} * batch.feature_count() + 1;
+  if (batch.offsets.size() != expected) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("batch: %d offsets, %d features of %d samples need %d",
+                        batch.offsets.size(), batch.feature_count(), batch.batch_size, expected));
+  }
+  return absl::OkStatus();
+}
+
+Status CheckOffsets(const CompactBatch& batch) {
+  if (batch.offsets.front() != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("batch: the first offset is %d, must be 0", batch.offsets.front()));
+  }
+  const auto drop = std::is_sorted_until(batch.offsets.begin(), batch.offsets.end());
+  if (drop != batch.offsets.end()) {
+    const size_t position = drop - batch.offsets.begin();
+    return absl::InvalidArgumentError(
+        absl::StrFormat("batch: feature %d: offset %d is %d, below its predecessor %d",
+                        (position - 1) / batch.batch_size, position, *drop, *(drop - 1)));
+  }
+  if (batch.offsets.back() != batch.occurrences.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("batch: the last offset is %d, must be the number of occurrences, %d",
+                        batch.offsets.back(), batch.occurrences.size()));
+  }
+  return absl::OkStatus();
+}
+
+Status CheckUniqueEnds(const CompactBatch& batch) {
+  const auto& ends = batch.unique_ends;
+  const auto drop = std::is_sorted_until(ends.begin(), ends.end());
+  if (drop != ends.end()) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("batch: feature %d: its ids end at %d, below the preceding feature's %d",
+                        drop - ends.begin(), *drop, *(drop - 1)));
+  }
+  const size_t end = ends.empty() ? 0 : ends.back();
+  if (end != batch.ids.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("batch: the last feature's ids end at %d, must be the number of ids, %d",
+                        end, batch.ids.size()));
+  }
+  return absl::OkStatus();
+}
+
+// Requires all the other checks passed.
+Status CheckOccurrences(const CompactBatch& batch) {
+  for (size_t f = 0; f < batch.feature_count(); ++f) {
+    const FeatureView view = batch.feature(f);
+    if (view.occurrences.empty()) continue;
+    const uint32_t largest = *std::max_element(view.occurrences.begin(), view.occurrences.end());
+    if (largest >= view.ids.size()) {
+      return absl::InvalidArgumentError(
+          absl::StrFormat("batch: feature %d: occurrence of id number %d, must be below %d", f,
+                          largest, view.ids.size()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+FeatureView CompactBatch::feature(size_t index) const {
+  SIMURGH_CHECK_LT(index, feature_count());
+  const size_t first_id = index == 0 ? 0 : unique_ends[index - 1];
+  const std::span<const uint32_t> pointers =
+      std::span(offsets).subspan(index * batch_size, size_t{batch_size} + 1);
+  return {
+      .ids = std::span(ids).subspan(first_id, unique_ends[index] - first_id),
+      .occurrences =
+          std::span(occurrences).subspan(pointers.front(), pointers.back() - pointers.front()),
+      .offsets = pointers,
+  };
+}
+
+Status CompactBatch::Validate() const {
+  SIMURGH_RETURN_IF_ERROR(CheckShape(*this));
+  SIMURGH_RETURN_IF_ERROR(CheckOffsets(*this));
+  SIMURGH_RETURN_IF_ERROR(CheckUniqueEnds(*this));
+  return CheckOccurrences(*this);
+}
+
+}  // namespace simurgh

@@ -1,0 +1,142 @@
+#include "simurgh/data/batch_builder.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "simurgh/base/random.h"
+
+namespace simurgh {
+namespace {
+
+struct Sample {
+  float label = 0.0F;
+  std::vector<float> dense;
+  std::vector<std::vector<uint64_t>> ids;  // Per feature.
+};
+
+Sample RandomSample(Random& random, size_t features, size_t width) {
+  Sample sample{.label = static_cast<float>(random.Below(2)),
+                .dense = std::vector<float>(width),
+                .ids = std::vector<std::vector<uint64_t>>(features)};
+  for (float& value : sample.dense) value = static_cast<float>(random.Normal());
+  for (auto& ids : sample.ids) {
+    ids.resize(random.Below(5));
+    for (uint64_t& id : ids) id = random.Below(2) == 0 ? random.Below(20) : random.Below(100'000);
+  }
+  return sample;
+}
+
+void Add(BatchBuilder& builder, const Sample& sample) {
+  builder.SetLabel(sample.label);
+  for (size_t c = 0; c < sample.dense.size(); ++c) builder.SetDense(c, sample.dense[c]);
+  for (size_t f = 0; f < sample.ids.size(); ++f) {
+    for (const uint64_t id : sample.ids[f]) builder.AddId(f, id);
+  }
+}
+
+// The slow, obvious reading of the contract.
+void CheckEqual(const Batch& batch, const std::vector<Sample>& samples) {
+  REQUIRE(batch.sparse->Validate().ok());
+  REQUIRE(batch.size() == samples.size());
+  REQUIRE(batch.sparse->batch_size == samples.size());
+  for (size_t b = 0; b < samples.size(); ++b) {
+    for (size_t c = 0; c < samples[b].dense.size(); ++c) {
+      REQUIRE(batch.dense.values[b * batch.dense.width + c] == samples[b].dense[c]);
+    }
+    REQUIRE(batch.dense.labels[b] == samples[b].label);
+  }
+  for (size_t f = 0; f < batch.sparse->feature_count(); ++f) {
+    const FeatureView view = batch.sparse->feature(f);
+    std::vector<uint64_t> appearance;
+    for (size_t b = 0; b < samples.size(); ++b) {
+      std::vector<uint64_t> ids;
+      for (const uint32_t occurrence : view.sample(b)) ids.push_back(view.ids[occurrence]);
+      REQUIRE(ids == samples[b].ids[f]);
+      for (const uint64_t id : ids) {
+        if (std::find(appearance.begin(), appearance.end(), id) == appearance.end()) {
+          appearance.push_back(id);
+        }
+      }
+    }
+    REQUIRE(std::vector(view.ids.begin(), view.ids.end()) == appearance);
+  }
+}
+
+TEST_CASE("Batches equal the samples that went in, batch after batch, whatever was abandoned") {
+  const uint64_t seed = GENERATE(range(1, 31));
+  INFO("seed " << seed);
+  Random random(seed);
+  const size_t features = random.Below(4);
+  const size_t width = random.Below(4);
+  BatchBuilder builder(features, width);
+  for (int round = 0; round < 4; ++round) {
+    std::vector<Sample> samples;
+    for (size_t count = random.Below(300); count > 0; --count) {
+      const Sample sample = RandomSample(random, features, width);
+      Add(builder, sample);
+      if (random.Below(4) == 0) {
+        builder.AbandonSample();
+      } else {
+        builder.EndSample();
+        samples.push_back(sample);
+      }
+      REQUIRE(builder.size() == samples.size());
+    }
+    if (random.Below(2) == 0) Add(builder, RandomSample(random, features, width));  // Left open.
+    const StatusOr<Batch> batch = builder.Build();
+    REQUIRE(batch.ok());
+    CheckEqual(*batch, samples);
+  }
+}
+
+TEST_CASE("What is not set reads as zero and no ids") {
+  BatchBuilder builder(1, 2);
+  builder.SetLabel(1.0F);
+  builder.SetDense(1, 5.0F);
+  builder.AddId(0, 42);
+  builder.EndSample();
+  builder.EndSample();
+  const StatusOr<Batch> batch = builder.Build();
+  REQUIRE(batch.ok());
+  CheckEqual(*batch, {{1.0F, {0.0F, 5.0F}, {{42}}}, {0.0F, {0.0F, 0.0F}, {{}}}});
+}
+
+TEST_CASE("Too many samples are refused, and the builder starts anew") {
+  BatchBuilder builder(1, 1);
+  for (size_t b = 0; b < kMaxBatchSamples; ++b) builder.EndSample();
+  SECTION("at the limit") { CHECK(builder.Build().ok()); }
+  SECTION("past the limit") {
+    builder.EndSample();
+    const StatusOr<Batch> batch = builder.Build();
+    CHECK(batch.status().code() == absl::StatusCode::kInvalidArgument);
+    CHECK_THAT(std::string(batch.status().message()), Catch::Contains("65536 samples"));
+    CHECK(builder.size() == 0);
+    builder.EndSample();
+    CHECK(builder.Build()->size() == 1);
+  }
+}
+
+TEST_CASE("Too many occurrences are refused, unless the sample is abandoned") {
+  BatchBuilder builder(1, 0);
+  builder.AddId(0, 1);
+  builder.EndSample();
+  for (size_t n = 0; n < kMaxBatchOccurrences; ++n) builder.AddId(0, 7);
+  SECTION("finished") {
+    builder.EndSample();
+    const StatusOr<Batch> batch = builder.Build();
+    CHECK(batch.status().code() == absl::StatusCode::kInvalidArgument);
+    CHECK_THAT(std::string(batch.status().message()), Catch::Contains("10000001 ids"));
+  }
+  SECTION("abandoned") {
+    builder.AbandonSample();
+    const StatusOr<Batch> batch = builder.Build();
+    REQUIRE(batch.ok());
+    CHECK(batch->sparse->ids == std::vector<uint64_t>{1});
+  }
+}
+
+}  // namespace
+}  // namespace simurgh
