@@ -1,0 +1,123 @@
+#include "services/runtime/daemon.h"
+
+#include <cstdio>
+#include <iostream>
+#include <optional>
+#include <semaphore>
+
+#include <spdlog/spdlog.h>
+
+#include "absl/strings/str_cat.h"
+
+#include "services/runtime/exit_code.h"
+#include "services/runtime/process_metrics.h"
+#include "services/runtime/stop_signals.h"
+#include "simurgh/base/version.h"
+#include "simurgh/telemetry/logging.h"
+
+namespace simurgh {
+namespace {
+
+// Before there is a log, and for what a person at a terminal must see.
+ExitCode Refuse(const ProgramUsage& usage, const Status& status) {
+  std::cerr << usage.program << ": error: " << status.message() << "\n";
+  return ExitCode::kBadConfiguration;
+}
+
+ExitCode Report(const Status& status, ExitCode code) {
+  spdlog::error("{}", status.ToString());
+  return code;
+}
+
+StatusOr<InstanceConfig> PickInstance(const DaemonDescription& description,
+                                      const ClusterConfig& config, const DaemonFlags& flags) {
+  const std::vector<InstanceConfig>& instances = description.instances(config);
+  if (flags.index < instances.size()) return instances[flags.index];
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--index ", flags.index, ": ", flags.config_path, " has ", instances.size(), " entries in ",
+      description.section, ".instances; add one or choose a smaller index, from 0"));
+}
+
+StatusOr<std::unique_ptr<HttpEndpoint>> StartEndpoint(const DaemonDescription& description,
+                                                      DaemonContext& context) {
+  const std::string& address = context.instance().metrics;
+  if (address.empty()) return nullptr;
+  SIMURGH_ASSIGN_OR_RETURN(
+      auto endpoint,
+      HttpEndpoint::Start(
+          address, absl::StrCat(description.section, ".instances.", context.index(), ".metrics"),
+          context.metrics(), [&context] { return context.readiness(); }));
+  spdlog::info("http://{} serves /metrics, /healthz and /readyz", endpoint->address());
+  return endpoint;
+}
+
+// From a good configuration to the end.
+ExitCode RunStarted(const DaemonDescription& description, DaemonContext& context,
+                    const StartDaemon& start) {
+  const StopSignals signals(context.stop_source());
+  AddProcessMetrics(context.metrics(), description.role);
+  StatusOr<std::unique_ptr<HttpEndpoint>> endpoint = StartEndpoint(description, context);
+  if (!endpoint.ok()) {
+    const bool unusable = absl::IsInvalidArgument(endpoint.status());
+    return Report(endpoint.status(),
+                  unusable ? ExitCode::kBadConfiguration : ExitCode::kRuntimeFailure);
+  }
+  StatusOr<std::unique_ptr<Daemon>> daemon = start(context);
+  if (!daemon.ok()) {
+    const bool unusable = absl::IsInvalidArgument(daemon.status());
+    return Report(daemon.status(),
+                  unusable ? ExitCode::kBadConfiguration : ExitCode::kRuntimeFailure);
+  }
+
+  if (const Status status = (*daemon)->Run(context.stop_source().get_token()); !status.ok()) {
+    context.Fail(status);
+  }
+  context.BeginStop();
+  const Status drained =
+      (*daemon)->Drain(std::chrono::steady_clock::now() + description.drain_timeout);
+  if (!drained.ok()) context.Fail(Annotate(drained, "stopping"));
+  daemon->reset();
+  if (!context.failure().ok()) return ExitCode::kRuntimeFailure;
+  spdlog::info("done");
+  return ExitCode::kOk;
+}
+
+ExitCode RunToCode(const DaemonDescription& description, int argc, const char* const* argv,
+                   const StartDaemon& start) {
+  const auto flags = ParseFlags(description.usage, argc, argv, std::cout);
+  if (!flags.ok()) return Refuse(description.usage, flags.status());
+  if (!flags->has_value()) return ExitCode::kOk;
+  const DaemonFlags& given = **flags;
+  if (const Status status = InitLogging(description.role, given.log_level); !status.ok()) {
+    return Refuse(description.usage, Annotate(status, "--log-level"));
+  }
+  StatusOr<ClusterConfig> config = LoadClusterConfig(given.config_path, given.overrides);
+  if (!config.ok()) return Refuse(description.usage, config.status());
+  StatusOr<InstanceConfig> instance = PickInstance(description, *config, given);
+  if (!instance.ok()) return Refuse(description.usage, instance.status());
+  if (given.check_config) {
+    std::cout << "ok: " << given.config_path << " describes cluster '" << config->name << "'; "
+              << description.role << " " << given.index << " can start from it\n";
+    return ExitCode::kOk;
+  }
+  spdlog::info("{} {} version {}, cluster '{}' from {}", description.role, given.index, Version(),
+               config->name, given.config_path);
+  DaemonContext context(description.role, *std::move(config), *std::move(instance), given.index);
+  return RunStarted(description, context, start);
+}
+
+}  // namespace
+
+Status Daemon::Run(std::stop_token stop) {
+  std::binary_semaphore stopped(0);
+  const std::stop_callback wake(std::move(stop), [&stopped] { stopped.release(); });
+  stopped.acquire();
+  return absl::OkStatus();
+}
+
+int RunDaemon(const DaemonDescription& description, int argc, const char* const* argv,
+              const StartDaemon& start) {
+  return static_cast<int>(RunToCode(description, argc, argv, start));
+}
+
+}  // namespace simurgh

@@ -1,0 +1,74 @@
+#include <random>
+#include <utility>
+
+#include <spdlog/spdlog.h>
+
+#include "services/runtime/daemon.h"
+
+namespace simurgh {
+namespace {
+
+// Zero means none, so it is never drawn.
+uint64_t MintEpoch() {
+  std::random_device device;
+  const uint64_t high = device();
+  return (high << 32 | device()) | 1;
+}
+
+}  // namespace
+
+DaemonContext::DaemonContext(std::string role, ClusterConfig config, InstanceConfig instance,
+                             uint32_t index)
+    : role_(std::move(role)),
+      config_(std::move(config)),
+      instance_(std::move(instance)),
+      index_(index),
+      instance_epoch_(MintEpoch()),
+      readiness_{false, "starting"} {}
+
+rpc::Hello DaemonContext::hello() const {
+  rpc::Hello hello;
+  hello.cluster = config_.name;
+  hello.role = role_;
+  hello.index = index_;
+  hello.instance_epoch = instance_epoch_;
+  hello.configuration_hash = AgreementHash(config_);
+  return hello;
+}
+
+void DaemonContext::SetReady() {
+  MutexLock lock(mutex_);
+  if (!stopping_) readiness_ = {true, ""};
+}
+
+void DaemonContext::SetNotReady(std::string reason) {
+  MutexLock lock(mutex_);
+  if (!stopping_) readiness_ = {false, std::move(reason)};
+}
+
+Readiness DaemonContext::readiness() const {
+  MutexLock lock(mutex_);
+  return readiness_;
+}
+
+void DaemonContext::Fail(Status reason) {
+  spdlog::error("failed: {}", reason.ToString());
+  {
+    MutexLock lock(mutex_);
+    if (failure_.ok()) failure_ = std::move(reason);
+  }
+  stop_.request_stop();
+}
+
+void DaemonContext::BeginStop() {
+  MutexLock lock(mutex_);
+  stopping_ = true;
+  readiness_ = {false, "stopping"};
+}
+
+Status DaemonContext::failure() const {
+  MutexLock lock(mutex_);
+  return failure_;
+}
+
+}  // namespace simurgh

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <string>
+#include <thread>
+
+#include <boost/asio/executor_work_guard.hpp>
+
+#include "rpc/async.h"
+
+namespace simurgh {
+
+// An io_context and the one thread that runs it, from construction to Stop().
+//
+// Threads: executor() and Stop() from any thread but its own (Stop() joins it).
+// Lifetime: what still waits when it stops is destroyed, unfinished, with the IoThread; so its
+// handlers' objects must outlive it: declare an IoThread after what runs on it.
+class IoThread {
+ public:
+  // name: of the thread, at most 15 characters.
+  explicit IoThread(std::string name);
+  IoThread(const IoThread&) = delete;
+  IoThread& operator=(const IoThread&) = delete;
+  ~IoThread();
+
+  boost::asio::any_io_executor executor() { return context_.get_executor(); }
+
+  // Lets the handler that runs finish, starts no other, and joins. Does nothing the second time.
+  void Stop();
+
+ private:
+  boost::asio::io_context context_{1};
+  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
+  std::thread thread_;
+};
+
+}  // namespace simurgh

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <stop_token>
+
+#include <boost/asio/signal_set.hpp>
+
+#include "services/runtime/io_thread.h"
+
+namespace simurgh {
+
+// From construction on SIGTERM and SIGINT request a stop; a second one leaves the process at once
+// with ExitCode::kInterrupted. SIGPIPE is ignored: a peer that went away is an error of its write.
+//
+// Threads: what the stop source calls runs on the thread "signals" and must not block.
+class StopSignals {
+ public:
+  explicit StopSignals(std::stop_source stop);
+
+ private:
+  void Wait();
+
+  std::stop_source stop_;
+  IoThread thread_{"signals"};
+  boost::asio::signal_set signals_;
+};
+
+}  // namespace simurgh

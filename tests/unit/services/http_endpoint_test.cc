@@ -1,0 +1,205 @@
+#include "services/runtime/http_endpoint.h"
+
+#include <atomic>
+#include <optional>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/read.hpp>
+#include <boost/asio/streambuf.hpp>
+#include <boost/asio/write.hpp>
+#include <catch2/catch.hpp>
+
+namespace simurgh {
+namespace {
+
+using boost::asio::ip::tcp;
+
+// A client without a library: raw bytes in, all bytes until the server closes out.
+class RawClient {
+ public:
+  explicit RawClient(const std::string& address) : socket_(context_) {
+    const size_t colon = address.rfind(':');
+    socket_.connect(tcp::endpoint(boost::asio::ip::make_address(address.substr(0, colon)),
+                                  static_cast<uint16_t>(std::stoi(address.substr(colon + 1)))));
+  }
+
+  void Send(const std::string& bytes) { boost::asio::write(socket_, boost::asio::buffer(bytes)); }
+
+  std::string ReadToEnd() {
+    std::string all;
+    boost::system::error_code error;
+    boost::asio::read(socket_, boost::asio::dynamic_buffer(all), error);
+    return all;
+  }
+
+ private:
+  boost::asio::io_context context_;
+  tcp::socket socket_;
+};
+
+struct Fixture {
+  explicit Fixture(HttpLimits limits = {}) {
+    registry.GetCounter("simurgh_test_events_total", "Events.").Add(7);
+    auto started = HttpEndpoint::Start(
+        "127.0.0.1:0", "test.metrics", registry,
+        [this] { return ready ? Readiness{true, ""} : Readiness{false, "loading rows"}; }, limits);
+    REQUIRE(started.ok());
+    endpoint = *std::move(started);
+  }
+
+  std::string Ask(const std::string& request) {
+    RawClient client(endpoint->address());
+    client.Send(request);
+    return client.ReadToEnd();
+  }
+
+  std::string Get(const std::string& target, const std::string& method = "GET") {
+    return Ask(
+        absl::StrCat(method, " ", target, " HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n"));
+  }
+
+  MetricRegistry registry;
+  std::atomic<bool> ready = false;
+  std::unique_ptr<HttpEndpoint> endpoint;
+};
+
+std::string Body(const std::string& response) {
+  return response.substr(response.find("\r\n\r\n") + 4);
+}
+
+TEST_CASE("metrics are served as the registry writes them") {
+  Fixture fixture;
+  const std::string response = fixture.Get("/metrics");
+  CHECK_THAT(response, Catch::StartsWith("HTTP/1.1 200"));
+  CHECK_THAT(response, Catch::Contains("Content-Type: text/plain; version=0.0.4"));
+  CHECK(Body(response) == fixture.registry.Serialize());
+  fixture.registry.GetCounter("simurgh_test_events_total", "Events.").Add();
+  CHECK_THAT(fixture.Get("/metrics?x=1"), Catch::Contains("simurgh_test_events_total 8\n"));
+}
+
+TEST_CASE("health is constant, readiness follows the daemon") {
+  Fixture fixture;
+  CHECK_THAT(fixture.Get("/healthz"), Catch::StartsWith("HTTP/1.1 200"));
+  const std::string not_ready = fixture.Get("/readyz");
+  CHECK_THAT(not_ready, Catch::StartsWith("HTTP/1.1 503"));
+  CHECK(Body(not_ready) == "loading rows\n");
+  fixture.ready = true;
+  CHECK_THAT(fixture.Get("/readyz"), Catch::StartsWith("HTTP/1.1 200"));
+}
+
+TEST_CASE("other targets and methods are refused") {
+  Fixture fixture;
+  CHECK_THAT(fixture.Get("/"), Catch::StartsWith("HTTP/1.1 404"));
+  CHECK_THAT(fixture.Get("/metricsx"), Catch::StartsWith("HTTP/1.1 404"));
+  const std::string refused = fixture.Get("/metrics", "DELETE");
+  CHECK_THAT(refused, Catch::StartsWith("HTTP/1.1 405"));
+  CHECK_THAT(refused, Catch::Contains("Allow: GET, HEAD"));
+}
+
+TEST_CASE("HEAD answers the header of GET and no body") {
+  Fixture fixture;
+  const std::string get = fixture.Get("/metrics");
+  const std::string head = fixture.Get("/metrics", "HEAD");
+  CHECK(head == get.substr(0, get.size() - Body(get).size()));
+}
+
+TEST_CASE("a connection serves several requests") {
+  Fixture fixture;
+  const std::string responses = fixture.Ask(
+      "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\nGET /readyz HTTP/1.1\r\nHost: a\r\n\r\n"
+      "GET /none HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+  CHECK_THAT(responses, Catch::StartsWith("HTTP/1.1 200") && Catch::Contains("HTTP/1.1 503") &&
+                            Catch::Contains("HTTP/1.1 404"));
+}
+
+TEST_CASE("garbage ends its connection and nothing else") {
+  Fixture fixture;
+  const std::string garbage =
+      GENERATE(std::string("\x16\x03\x01\x02 TLS on a plain port\r\n\r\n"),
+               std::string("GET\r\n\r\n"), std::string("GET /metrics HTTP/9.9\r\n\r\n"),
+               std::string("POST /metrics HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello"),
+               "GET /metrics HTTP/1.1\r\nX: " + std::string(100'000, 'x') + "\r\n\r\n");
+  RawClient client(fixture.endpoint->address());
+  try {
+    client.Send(garbage);
+  } catch (const boost::system::system_error&) {  // Closed before everything was sent.
+  }
+  const std::string answer = client.ReadToEnd();
+  if (!answer.empty()) CHECK_THAT(answer, Catch::StartsWith("HTTP/1.1 400"));
+  CHECK_THAT(fixture.Get("/healthz"), Catch::StartsWith("HTTP/1.1 200"));
+}
+
+TEST_CASE("a client that stalls is let go and holds up nobody") {
+  HttpLimits limits;
+  limits.request_timeout = std::chrono::milliseconds(50);
+  Fixture fixture(limits);
+  RawClient stalled(fixture.endpoint->address());
+  stalled.Send("GET /metr");
+  std::string answer;
+  while (answer.empty())
+    answer = fixture.Get("/healthz");  // Slow machines may exceed the limit too.
+  CHECK_THAT(answer, Catch::StartsWith("HTTP/1.1 200"));
+  CHECK(stalled.ReadToEnd().empty());  // Returns, because the server closed.
+}
+
+TEST_CASE("connections beyond the limit are closed, and places come back") {
+  HttpLimits limits;
+  limits.connections = 1;
+  Fixture fixture(limits);
+  {
+    RawClient first(fixture.endpoint->address());
+    first.Send("GET");
+    RawClient second(fixture.endpoint->address());
+    CHECK(second.ReadToEnd().empty());
+  }
+  // The place comes back when the server has seen the first one go.
+  std::string answer;
+  while (answer.empty()) {
+    RawClient next(fixture.endpoint->address());
+    try {
+      next.Send("GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    } catch (const boost::system::system_error&) {
+      continue;
+    }
+    answer = next.ReadToEnd();
+  }
+  CHECK_THAT(answer, Catch::StartsWith("HTTP/1.1 200"));
+}
+
+TEST_CASE("an endpoint ends with connections open") {
+  Fixture fixture;
+  RawClient idle(fixture.endpoint->address());
+  RawClient halfway(fixture.endpoint->address());
+  halfway.Send("GET /metrics HTTP/1.1\r\n");
+  fixture.Get("/healthz");
+  fixture.endpoint.reset();
+  CHECK(idle.ReadToEnd().empty());
+  CHECK(halfway.ReadToEnd().empty());
+}
+
+TEST_CASE("an address that cannot be listened on names its key and the remedy") {
+  Fixture fixture;
+  const auto start = [&fixture](const std::string& address) {
+    return HttpEndpoint::Start(address, "embedding_ps.instances.0.metrics", fixture.registry,
+                               [] { return Readiness{true, ""}; })
+        .status();
+  };
+  const Status used = start(fixture.endpoint->address());
+  CHECK(used.code() == absl::StatusCode::kAlreadyExists);
+  CHECK_THAT(std::string(used.message()), Catch::Contains("embedding_ps.instances.0.metrics") &&
+                                              Catch::Contains(fixture.endpoint->address()) &&
+                                              Catch::Contains("choose another port"));
+  for (const char* address : {"", "127.0.0.1", ":90", "127.0.0.1:", "127.0.0.1:x",
+                              "127.0.0.1:65536", "::1:80", "999.0.0.1:80"}) {
+    INFO(address);
+    const Status status = start(address);
+    CHECK(status.code() == absl::StatusCode::kInvalidArgument);
+    CHECK_THAT(std::string(status.message()), Catch::Contains("embedding_ps.instances.0.metrics"));
+  }
+  CHECK(start("192.0.2.1:0").code() == absl::StatusCode::kUnavailable);  // Not this machine's.
+}
+
+}  // namespace
+}  // namespace simurgh
