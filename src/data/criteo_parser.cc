@@ -1,0 +1,131 @@
+#include <charconv>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+#include "data/criteo_layout.h"
+#include "data/row_parser.h"
+#include "simurgh/base/hash.h"
+
+namespace simurgh {
+namespace {
+
+constexpr size_t kColumns = 1 + kCriteoDenseColumns + kCriteoIdColumns;
+
+std::string DenseName(size_t index) { return absl::StrCat("I", index + 1); }
+std::string IdName(size_t index) { return absl::StrCat("C", index + 1); }
+
+template <typename Integer>
+bool ParseInteger(std::string_view cell, int base, Integer& value) {
+  const char* end = cell.data() + cell.size();
+  const auto [stop, error] = std::from_chars(cell.data(), end, value, base);
+  return error == std::errc() && stop == end;
+}
+
+Status BadCell(std::string_view column, std::string_view cell, std::string_view expected) {
+  return absl::InvalidArgumentError(absl::StrFormat("column '%s': %s is not %s; correct the row",
+                                                    column, Quoted(cell), expected));
+}
+
+// Hands out the tab-separated cells of a line, one by one.
+class TabCells {
+ public:
+  explicit TabCells(std::string_view line) : rest_(line) {}
+
+  bool Next(std::string_view& cell) {
+    if (done_) return false;
+    const size_t tab = rest_.find('\t');
+    cell = rest_.substr(0, tab);
+    done_ = tab == rest_.npos;
+    rest_.remove_prefix(done_ ? rest_.size() : tab + 1);
+    return true;
+  }
+
+ private:
+  std::string_view rest_;
+  bool done_ = false;
+};
+
+class CriteoParser final : public RowParser {
+ public:
+  explicit CriteoParser(std::vector<std::vector<IdTarget>> targets)
+      : dense_targets_(targets.begin(), targets.begin() + kCriteoDenseColumns),
+        id_targets_(targets.begin() + kCriteoDenseColumns, targets.end()) {}
+
+  Status Parse(std::string_view line, BatchBuilder& builder) override;
+
+ private:
+  Status ParseDense(size_t index, std::string_view cell, BatchBuilder& builder) const;
+
+  std::vector<std::vector<IdTarget>> dense_targets_;
+  std::vector<std::vector<IdTarget>> id_targets_;
+};
+
+Status WrongCellCount(std::string_view line) {
+  size_t count = 1;
+  for (const char c : line) count += c == '\t' ? 1 : 0;
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "%d tab-separated cells, the criteo format has %d (label, I1 to I13, C1 to C26); correct the "
+      "row or the `format` of the data set",
+      count, kColumns));
+}
+
+Status CriteoParser::Parse(std::string_view line, BatchBuilder& builder) {
+  TabCells cells(line);
+  std::string_view cell;
+  cells.Next(cell);
+  if (cell != "0" && cell != "1") {
+    // A line without its cells is no Criteo line at all; say that rather than blame the label.
+    if (line.find('\t') == line.npos) return WrongCellCount(line);
+    return BadCell("label", cell, "a label, 0 or 1");
+  }
+  builder.SetLabel(cell == "1" ? 1.0F : 0.0F);
+  for (size_t index = 0; index < kCriteoDenseColumns; ++index) {
+    if (!cells.Next(cell)) return WrongCellCount(line);
+    SIMURGH_RETURN_IF_ERROR(ParseDense(index, cell, builder));
+  }
+  for (size_t index = 0; index < kCriteoIdColumns; ++index) {
+    if (!cells.Next(cell)) return WrongCellCount(line);
+    if (cell.empty()) continue;
+    uint64_t id = 0;
+    if (!ParseInteger(cell, 16, id)) {
+      return BadCell(IdName(index), cell, "an id of 1 to 16 hexadecimal digits");
+    }
+    AddIdToTargets(id, id_targets_[index], builder);
+  }
+  if (cells.Next(cell)) return WrongCellCount(line);
+  return absl::OkStatus();
+}
+
+Status CriteoParser::ParseDense(size_t index, std::string_view cell, BatchBuilder& builder) const {
+  if (cell.empty()) return absl::OkStatus();
+  int64_t value = 0;
+  if (!ParseInteger(cell, 10, value)) {
+    return BadCell(DenseName(index), cell, "an integer of 64 bits");
+  }
+  const double magnitude = std::log1p(std::abs(static_cast<double>(value)));
+  builder.SetDense(index, static_cast<float>(value < 0 ? -magnitude : magnitude));
+  if (!dense_targets_[index].empty()) {
+    AddIdToTargets(HashBytes(cell), dense_targets_[index], builder);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::vector<std::string> CriteoDenseColumns() {
+  std::vector<std::string> names;
+  for (size_t index = 0; index < kCriteoDenseColumns; ++index) names.push_back(DenseName(index));
+  return names;
+}
+
+StatusOr<std::unique_ptr<RowParser>> NewCriteoParser(const std::vector<FeatureConfig>& features) {
+  std::vector<std::string> names = CriteoDenseColumns();
+  for (size_t index = 0; index < kCriteoIdColumns; ++index) names.push_back(IdName(index));
+  SIMURGH_ASSIGN_OR_RETURN(auto targets, RouteFeatures(names, features));
+  return std::make_unique<CriteoParser>(std::move(targets));
+}
+
+}  // namespace simurgh

@@ -1,0 +1,193 @@
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+
+#include "data/csv_cells.h"
+#include "data/row_parser.h"
+#include "simurgh/base/hash.h"
+
+namespace simurgh {
+namespace {
+
+// A column and what becomes of its cells.
+struct Column {
+  ColumnConfig config;
+  size_t dense_index = 0;         // Among the dense columns.
+  std::vector<IdTarget> targets;  // The features that read it.
+};
+
+Status BadCell(const ColumnConfig& column, std::string_view cell, std::string_view problem) {
+  return absl::InvalidArgumentError(
+      absl::StrFormat("column '%s': %s %s", column.name, Quoted(cell), problem));
+}
+
+std::optional<double> ParseNumber(std::string_view cell) {
+  double value = 0.0;
+  const char* end = cell.data() + cell.size();
+  const auto [stop, error] = std::from_chars(cell.data(), end, value);
+  if (error != std::errc() || stop != end || !std::isfinite(value)) return std::nullopt;
+  return value;
+}
+
+class CsvParser final : public RowParser {
+ public:
+  CsvParser(const CsvConfig& config, std::vector<Column> columns)
+      : missing_values_(config.missing_values),
+        columns_(std::move(columns)),
+        splitter_(config.separator) {}
+
+  Status Parse(std::string_view line, BatchBuilder& builder) override;
+
+ private:
+  bool IsMissing(std::string_view cell) const {
+    return std::find(missing_values_.begin(), missing_values_.end(), cell) != missing_values_.end();
+  }
+
+  Status ParseLabel(const ColumnConfig& column, std::string_view cell, BatchBuilder& builder) const;
+  Status ParseDense(const Column& column, std::string_view cell, BatchBuilder& builder) const;
+  void ParseIds(const Column& column, std::string_view cell, BatchBuilder& builder) const;
+
+  std::vector<std::string> missing_values_;
+  std::vector<Column> columns_;
+  CsvSplitter splitter_;
+};
+
+Status CsvParser::Parse(std::string_view line, BatchBuilder& builder) {
+  SIMURGH_ASSIGN_OR_RETURN(const auto* cells, splitter_.Split(line));
+  if (cells->size() != columns_.size()) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "%d cells, but the configuration names %d columns; correct the row, or `columns` and "
+        "`separator` of the data set",
+        cells->size(), columns_.size()));
+  }
+  for (size_t c = 0; c < columns_.size(); ++c) {
+    const Column& column = columns_[c];
+    const std::string_view cell = (*cells)[c];
+    switch (column.config.kind) {
+      case ColumnConfig::Kind::kLabel:
+        SIMURGH_RETURN_IF_ERROR(ParseLabel(column.config, cell, builder));
+        break;
+      case ColumnConfig::Kind::kDense:
+        SIMURGH_RETURN_IF_ERROR(ParseDense(column, cell, builder));
+        break;
+      case ColumnConfig::Kind::kId:
+      case ColumnConfig::Kind::kSkip:
+        break;
+    }
+    if (!column.targets.empty()) ParseIds(column, cell, builder);
+  }
+  return absl::OkStatus();
+}
+
+Status CsvParser::ParseLabel(const ColumnConfig& column, std::string_view cell,
+                             BatchBuilder& builder) const {
+  if (!column.positive.empty()) {
+    const bool positive =
+        std::find(column.positive.begin(), column.positive.end(), cell) != column.positive.end();
+    builder.SetLabel(positive ? 1.0F : 0.0F);
+    return absl::OkStatus();
+  }
+  const std::optional<double> value = ParseNumber(cell);
+  if (!value || (*value != 0.0 && *value != 1.0)) {
+    return BadCell(
+        column, cell,
+        "is not a label, 0 or 1; correct it, or list the texts that mean 1 as `positive`");
+  }
+  builder.SetLabel(static_cast<float>(*value));
+  return absl::OkStatus();
+}
+
+Status CsvParser::ParseDense(const Column& column, std::string_view cell,
+                             BatchBuilder& builder) const {
+  const ColumnConfig& config = column.config;
+  double value = config.missing;
+  if (!IsMissing(cell)) {
+    const std::optional<double> number = ParseNumber(cell);
+    if (!number) {
+      return BadCell(config, cell,
+                     "is not a finite number; correct it, or add it to `missing_values`");
+    }
+    value = *number;
+  }
+  if (config.transform == ColumnConfig::Transform::kLog1p) {
+    value = std::copysign(std::log1p(std::abs(value)), value);
+  }
+  const auto scaled = static_cast<float>((value - config.mean) / config.stddev);
+  if (!std::isfinite(scaled)) {
+    return BadCell(config, cell,
+                   "is too large after (x - mean) / stddev; correct it, or `mean` and `stddev`");
+  }
+  builder.SetDense(column.dense_index, scaled);
+  return absl::OkStatus();
+}
+
+void CsvParser::ParseIds(const Column& column, std::string_view cell, BatchBuilder& builder) const {
+  const char separator = column.config.separator;
+  const auto add = [&](std::string_view part) {
+    if (!IsMissing(part)) AddIdToTargets(HashBytes(part), column.targets, builder);
+  };
+  if (separator == '\0' || IsMissing(cell)) {
+    add(cell);
+    return;
+  }
+  for (;;) {
+    const size_t end = cell.find(separator);
+    add(TrimBlanks(cell.substr(0, end), separator));
+    if (end == cell.npos) return;
+    cell.remove_prefix(end + 1);
+  }
+}
+
+Status CheckColumns(const std::vector<ColumnConfig>& columns) {
+  std::set<std::string> names;
+  size_t labels = 0;
+  for (const ColumnConfig& column : columns) {
+    if (!names.insert(column.name).second) {
+      return absl::InvalidArgumentError(
+          absl::StrFormat("csv: two columns are named '%s'; give each its own name", column.name));
+    }
+    if (column.kind == ColumnConfig::Kind::kLabel) ++labels;
+    if (column.kind == ColumnConfig::Kind::kDense && !(column.stddev > 0.0F)) {
+      return absl::InvalidArgumentError(absl::StrFormat(
+          "csv: column '%s': stddev is %g, must be above 0", column.name, column.stddev));
+    }
+  }
+  if (labels != 1) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("csv: %d label columns, must be one", labels));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<RowParser>> NewCsvParser(const CsvConfig& config,
+                                                  const std::vector<FeatureConfig>& features) {
+  SIMURGH_RETURN_IF_ERROR(CheckColumns(config.columns));
+  std::vector<std::string> names;
+  for (const ColumnConfig& column : config.columns) names.push_back(column.name);
+  SIMURGH_ASSIGN_OR_RETURN(auto targets, RouteFeatures(names, features));
+  std::vector<Column> columns;
+  size_t dense_width = 0;
+  for (size_t c = 0; c < config.columns.size(); ++c) {
+    const ColumnConfig& column = config.columns[c];
+    const bool is_dense = column.kind == ColumnConfig::Kind::kDense;
+    if (!targets[c].empty() && !is_dense && column.kind != ColumnConfig::Kind::kId) {
+      return absl::InvalidArgumentError(
+          absl::StrFormat("feature '%s' reads column '%s', which is %s; make it an id column",
+                          features[targets[c].front().feature].name, column.name,
+                          column.kind == ColumnConfig::Kind::kLabel ? "the label" : "skipped"));
+    }
+    columns.push_back(
+        {.config = column, .dense_index = dense_width, .targets = std::move(targets[c])});
+    if (is_dense) ++dense_width;
+  }
+  return std::make_unique<CsvParser>(config, std::move(columns));
+}
+
+}  // namespace simurgh

@@ -1,0 +1,57 @@
+#include "data/line_reader.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+
+namespace simurgh {
+namespace {
+
+constexpr size_t kReadBytes = 128 * 1024;
+constexpr size_t kBufferBytes = kMaxLineBytes + 2;  // The longest line and its \r\n.
+
+}  // namespace
+
+LineReader::LineReader(std::unique_ptr<ByteStream> stream)
+    : stream_(std::move(stream)), buffer_(std::make_unique_for_overwrite<char[]>(kBufferBytes)) {}
+
+Status LineReader::TooLong() const {
+  return absl::InvalidArgumentError(
+      absl::StrFormat("the line is longer than %d bytes; is this a text file?", kMaxLineBytes));
+}
+
+StatusOr<std::optional<std::string_view>> LineReader::TakeLine(size_t length, size_t end_bytes) {
+  std::string_view line(buffer_.get() + begin_, length);
+  begin_ += length + end_bytes;
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  if (line.size() > kMaxLineBytes) return TooLong();
+  return line;
+}
+
+StatusOr<std::optional<std::string_view>> LineReader::Next() {
+  ++line_number_;
+  size_t searched = 0;  // Bytes from begin_ known to hold no line end.
+  for (;;) {
+    const char* start = buffer_.get() + begin_;
+    const size_t available = end_ - begin_;
+    const void* found = std::memchr(start + searched, '\n', available - searched);
+    if (found != nullptr) return TakeLine(static_cast<const char*>(found) - start, 1);
+    if (available == kBufferBytes) return TooLong();
+    std::memmove(buffer_.get(), start, available);
+    begin_ = 0;
+    end_ = available;
+    searched = available;
+    SIMURGH_ASSIGN_OR_RETURN(
+        const size_t count,
+        stream_->Read(buffer_.get() + end_, std::min(kReadBytes, kBufferBytes - end_)));
+    if (count == 0) {
+      if (available == 0) return std::nullopt;
+      return TakeLine(available, 0);
+    }
+    end_ += count;
+  }
+}
+
+}  // namespace simurgh

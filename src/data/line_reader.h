@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "data/byte_stream.h"
+#include "simurgh/base/status.h"
+
+namespace simurgh {
+
+// The longest line, its end not counted.
+inline constexpr size_t kMaxLineBytes = 1024 * 1024;
+
+// The lines of a stream: ended by \n or \r\n, the last one also by the end of the stream.
+//
+// Threads: one owner.
+class LineReader {
+ public:
+  explicit LineReader(std::unique_ptr<ByteStream> stream);
+
+  // The next line without its end; nothing after the last.
+  // Lifetime: until the next call.
+  // Errors: as ByteStream::Read; INVALID_ARGUMENT for a line beyond kMaxLineBytes, after which the
+  // reader must not be used.
+  StatusOr<std::optional<std::string_view>> Next();
+
+  // Of the line that Next answered last or failed at; counts from 1.
+  size_t line_number() const { return line_number_; }
+
+ private:
+  StatusOr<std::optional<std::string_view>> TakeLine(size_t length, size_t end_bytes);
+  Status TooLong() const;
+
+  std::unique_ptr<ByteStream> stream_;
+  std::unique_ptr<char[]> buffer_;
+  size_t begin_ = 0;  // Unread bytes are [begin_, end_).
+  size_t end_ = 0;
+  size_t line_number_ = 0;
+};
+
+}  // namespace simurgh

@@ -1,0 +1,278 @@
+#include <cmath>
+#include <string>
+
+#include <catch2/catch.hpp>
+
+#include "simurgh/base/hash.h"
+#include "simurgh/data/hash_stack.h"
+#include "tests/unit/data/data_files.h"
+#include "tests/unit/data/reader_test_support.h"
+
+namespace simurgh {
+namespace {
+
+using Kind = ColumnConfig::Kind;
+using Ids = std::vector<uint64_t>;
+
+ColumnConfig Column(const std::string& name, Kind kind) {
+  ColumnConfig column;
+  column.name = name;
+  column.kind = kind;
+  return column;
+}
+
+// y,x,city,tags,note: label, dense, id, ids separated by |, skipped.
+DataConfig Example() {
+  DataConfig config;
+  config.csv.missing_values = {"", "?"};
+  config.csv.columns = {Column("y", Kind::kLabel), Column("x", Kind::kDense),
+                        Column("city", Kind::kId), Column("tags", Kind::kId),
+                        Column("note", Kind::kSkip)};
+  config.csv.columns[3].separator = '|';
+  return config;
+}
+
+std::vector<FeatureConfig> Features() { return {Feature("city"), Feature("tags")}; }
+
+StatusOr<std::vector<ReadSample>> ReadText(const DataConfig& config, const std::string& text,
+                                           const std::vector<FeatureConfig>& features) {
+  const TemporaryFolder folder;
+  return ReadSamples(config, features, {folder.Write("a.csv", text)});
+}
+
+TEST_CASE("Cells become label, dense values and hashed ids") {
+  const auto samples = ReadText(Example(),
+                                "1, 2.5 ,Oslo,a|b|a,n\n"
+                                "0,-1e3,?, , \"x,y\"\r\n"
+                                "\n"
+                                "1.0,?,\"New, York\",\"say \"\"hi\"\"\" ,\n",
+                                Features());
+  REQUIRE(samples.ok());
+  REQUIRE(samples->size() == 3);
+  const auto& s = *samples;
+  CHECK(s[0].label == 1.0F);
+  CHECK(s[0].dense == std::vector<float>{2.5F});
+  CHECK(s[0].ids[0] == Ids{HashBytes("Oslo")});
+  CHECK(s[0].ids[1] == Ids{HashBytes("a"), HashBytes("b"), HashBytes("a")});
+  CHECK(s[1].label == 0.0F);
+  CHECK(s[1].dense == std::vector<float>{-1000.0F});
+  CHECK(s[1].ids[0].empty());
+  CHECK(s[1].ids[1].empty());
+  CHECK(s[2].label == 1.0F);
+  CHECK(s[2].dense == std::vector<float>{0.0F});
+  CHECK(s[2].ids[0] == Ids{HashBytes("New, York")});
+  CHECK(s[2].ids[1] == Ids{HashBytes("say \"hi\"")});
+}
+
+TEST_CASE("String ids are XXH3-64 of seed 0, so that checkpoints outlive programs") {
+  const auto samples = ReadText(Example(), "1,1,,x,\n", Features());
+  REQUIRE(samples.ok());
+  // Source: XXH3_64bits("") of the reference implementation.
+  CHECK(HashBytes("") == 0x2d06800538d394c2ULL);
+  CHECK((*samples)[0].ids[1] == Ids{HashBytes("x")});
+}
+
+TEST_CASE("Parts of a cell are trimmed, and missing parts are no ids") {
+  const auto samples = ReadText(Example(), "1,1,c, a | ?||b ,\n", Features());
+  REQUIRE(samples.ok());
+  CHECK((*samples)[0].ids[1] == Ids{HashBytes("a"), HashBytes("b")});
+}
+
+TEST_CASE("A missing value is put in place before transform and scaling") {
+  DataConfig config = Example();
+  ColumnConfig& x = config.csv.columns[1];
+  x.missing = -3.0F;
+  x.transform = ColumnConfig::Transform::kLog1p;
+  x.mean = 1.0F;
+  x.stddev = 2.0F;
+  const auto samples = ReadText(config, "1,,c,t,\n1,7,c,t,\n1,0,c,t,\n", Features());
+  REQUIRE(samples.ok());
+  CHECK((*samples)[0].dense[0] == Approx((-std::log(4.0) - 1.0) / 2.0));
+  CHECK((*samples)[1].dense[0] == Approx((std::log(8.0) - 1.0) / 2.0));
+  CHECK((*samples)[2].dense[0] == Approx(-0.5));
+}
+
+TEST_CASE("Texts that mean a positive label") {
+  DataConfig config = Example();
+  config.csv.columns[0].positive = {"yes", "si"};
+  const auto samples = ReadText(config, "si,1,c,t,\nno,1,c,t,\n yes ,1,c,t,\n", Features());
+  REQUIRE(samples.ok());
+  CHECK((*samples)[0].label == 1.0F);
+  CHECK((*samples)[1].label == 0.0F);
+  CHECK((*samples)[2].label == 1.0F);
+}
+
+TEST_CASE("Several features read one column, a dense one too, hash stacks applied") {
+  std::vector<FeatureConfig> features = {Feature("x"), Feature("folded"), Feature("city")};
+  features[1].column = "tags";
+  features[1].hash_stack = {.rounds = 2, .buckets = 10};
+  features.push_back(Feature("tags"));
+  features.push_back(Feature("again"));
+  features[4].column = "x";
+  const auto samples = ReadText(Example(), "1, 2.50,c,a|b,\n1,?,c,,\n", features);
+  REQUIRE(samples.ok());
+  const auto& ids = (*samples)[0].ids;
+  CHECK(ids[0] == Ids{HashBytes("2.50")});
+  CHECK(ids[4] == ids[0]);
+  Ids rows(4);
+  HashStackRows(features[1].hash_stack, HashBytes("a"), std::span(rows).first(2));
+  HashStackRows(features[1].hash_stack, HashBytes("b"), std::span(rows).last(2));
+  CHECK(ids[1] == rows);
+  CHECK(ids[3] == Ids{HashBytes("a"), HashBytes("b")});
+  CHECK((*samples)[1].ids[0].empty());
+}
+
+TEST_CASE("A tab as separator leaves empty cells where they are") {
+  DataConfig config = Example();
+  config.csv.separator = '\t';
+  const auto samples = ReadText(config, "1\t2\t\t x y \t\n1\t2\t\"a\tb\"\t\t\n", Features());
+  REQUIRE(samples.ok());
+  CHECK((*samples)[0].ids[0].empty());
+  CHECK((*samples)[0].ids[1] == Ids{HashBytes("x y")});
+  CHECK((*samples)[1].ids[0] == Ids{HashBytes("a\tb")});
+}
+
+TEST_CASE("Batches are full over file boundaries, headers skipped, whatever the packing") {
+  const TemporaryFolder folder;
+  DataConfig config = Example();
+  config.csv.header = true;
+  const auto rows = [](int first, int count) {
+    std::string text = "y,x,city,tags,note\n";
+    for (int n = first; n < first + count; ++n) text += "0," + std::to_string(n) + ",c,t,\n";
+    return text;
+  };
+  const std::vector<std::string> files = {
+      folder.Write("a", rows(0, 5)), folder.Write("b", Gzip(rows(5, 0))),
+      folder.Write("c", Zstd(rows(5, 100))), folder.Write("d", ""),
+      folder.Write("e", Gzip(rows(105, 7)))};
+  const size_t batch_size = GENERATE(1, 2, 7, 56, 112, 500);
+  const auto samples = ReadSamples(config, Features(), files, batch_size);
+  REQUIRE(samples.ok());
+  REQUIRE(samples->size() == 112);
+  for (size_t n = 0; n < samples->size(); ++n) CHECK((*samples)[n].dense[0] == float(n));
+}
+
+TEST_CASE("A bad row is named with file, line, column, value and remedy") {
+  struct Bad {
+    std::string row;
+    std::string message;
+  };
+  const Bad bad = GENERATE(values<Bad>({
+      {"1,3x,c,t,", "a.csv:2: column 'x': '3x' is not a finite number; correct it, or add it to"},
+      {"1,nan,c,t,", "column 'x': 'nan' is not a finite number"},
+      {"1,1e999,c,t,", "column 'x': '1e999' is not a finite number"},
+      {"1,1e300,c,t,", "column 'x': '1e300' is too large after (x - mean) / stddev"},
+      {"2,1,c,t,", "column 'y': '2' is not a label, 0 or 1"},
+      {",1,c,t,", "column 'y': '' is not a label"},
+      {"1,1,c,t", "a.csv:2: 4 cells, but the configuration names 5 columns"},
+      {"1,1,c,t,,", "6 cells"},
+      {"1,1,\"c,t,", "a.csv:2: cell 3: the quote is not closed on this line"},
+      {"1,1,\"c\"d,t,", "cell 3: text after the closing quote"},
+      {"1,\x01\xff" + std::string(100, 'z') + ",c,t,", "'\\x01\\xffzzz"},
+  }));
+  const auto samples = ReadText(Example(), "1,1,c,t,\n" + bad.row + "\n", Features());
+  CHECK(samples.status().code() == absl::StatusCode::kInvalidArgument);
+  CHECK_THAT(std::string(samples.status().message()), Catch::Contains(bad.message));
+  CHECK(samples.status().message().size() < 400);
+}
+
+TEST_CASE("The rows before a bad one are kept, and reading goes on behind it") {
+  const TemporaryFolder folder;
+  const std::string file = folder.Write("a.csv", "1,1,c,t,\n1,1,c2,t2,,\n1,3,c,t,\n");
+  auto reader = OpenBatchReader(Example(), Features(), {file}, 10);
+  REQUIRE(reader.ok());
+  CHECK_FALSE((*reader)->Next().ok());
+  const auto batch = (*reader)->Next();
+  REQUIRE(batch.ok());
+  REQUIRE(batch->has_value());
+  CHECK((*batch)->size() == 2);
+  CHECK((*batch)->sparse->feature(0).ids.size() == 1);
+  CHECK_FALSE((*reader)->Next()->has_value());
+}
+
+TEST_CASE("A torn file is named with the line it is torn at") {
+  const TemporaryFolder folder;
+  std::string text;
+  for (int n = 0; n < 10'000; ++n) text += "1," + std::to_string(n * 7919) + ",c,t,\n";
+  const std::string packed = Zstd(text);
+  const std::string file = folder.Write("torn.zst", packed.substr(0, packed.size() - 10));
+  const auto samples = ReadSamples(Example(), Features(), {file}, 100);
+  CHECK(samples.status().code() == absl::StatusCode::kDataLoss);
+  CHECK_THAT(std::string(samples.status().message()), Catch::Contains(file + ":"));
+}
+
+TEST_CASE("Configurations that make no sense are refused") {
+  DataConfig config = Example();
+  std::vector<FeatureConfig> features = Features();
+  std::string message;
+  size_t batch_size = 1;
+  SECTION("a feature without column") {
+    features[0].column = "town";
+    message = "feature 'city' names column 'town', which is not there; the columns are y, x, city";
+  }
+  SECTION("a feature that reads the label") {
+    features[0].column = "y";
+    message = "feature 'city' reads column 'y', which is the label";
+  }
+  SECTION("a feature that reads a skipped column") {
+    features[0].column = "note";
+    message = "which is skipped";
+  }
+  SECTION("two columns of one name") {
+    config.csv.columns[4].name = "x";
+    message = "two columns are named 'x'";
+  }
+  SECTION("no label") {
+    config.csv.columns[0].kind = Kind::kSkip;
+    message = "0 label columns";
+  }
+  SECTION("no spread") {
+    config.csv.columns[1].stddev = 0.0F;
+    message = "column 'x': stddev is 0";
+  }
+  SECTION("a hash stack too high") {
+    features[1].hash_stack = {.rounds = 9, .buckets = 10};
+    message = "a hash stack of 9 rounds";
+  }
+  SECTION("a hash stack without buckets") {
+    features[1].hash_stack = {.rounds = 1, .buckets = 0};
+    message = "buckets at least 1";
+  }
+  SECTION("no batch size") {
+    batch_size = 0;
+    message = "batch size 0";
+  }
+  SECTION("too large a batch size") {
+    batch_size = kMaxBatchSamples + 1;
+    message = "batch size 65536, must be 1 to 65535";
+  }
+  const auto reader = OpenBatchReader(config, features, {}, batch_size);
+  CHECK(reader.status().code() == absl::StatusCode::kInvalidArgument);
+  CHECK_THAT(std::string(reader.status().message()), Catch::Contains(message));
+}
+
+TEST_CASE("A missing file is NOT_FOUND, at once when it is the first") {
+  const TemporaryFolder folder;
+  const std::string there = folder.Write("a.csv", "1,1,c,t,\n");
+  const std::string missing = folder.Path("b.csv");
+  CHECK(OpenBatchReader(Example(), Features(), {missing}, 1).status().code() ==
+        absl::StatusCode::kNotFound);
+  const auto samples = ReadSamples(Example(), Features(), {there, missing}, 2);
+  CHECK(samples.status().code() == absl::StatusCode::kNotFound);
+  CHECK_THAT(std::string(samples.status().message()), Catch::Contains(missing));
+}
+
+TEST_CASE("No files are no batches") {
+  const auto samples = ReadSamples(Example(), Features(), {});
+  REQUIRE(samples.ok());
+  CHECK(samples->empty());
+}
+
+TEST_CASE("The dense columns come in the order of the file") {
+  DataConfig config = Example();
+  config.csv.columns[4].kind = Kind::kDense;
+  CHECK(DenseColumns(config) == std::vector<std::string>{"x", "note"});
+}
+
+}  // namespace
+}  // namespace simurgh

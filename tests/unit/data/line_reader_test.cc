@@ -1,0 +1,84 @@
+#include "data/line_reader.h"
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "simurgh/base/random.h"
+
+namespace simurgh {
+namespace {
+
+// A string, handed out in pieces of random size.
+class PiecewiseStream final : public ByteStream {
+ public:
+  PiecewiseStream(std::string text, uint64_t seed, size_t largest_piece)
+      : text_(std::move(text)), random_(seed), largest_piece_(largest_piece) {}
+
+  StatusOr<size_t> Read(char* data, size_t size) override {
+    const size_t piece = 1 + random_.Below(largest_piece_);
+    const size_t count = std::min({size, piece, text_.size() - position_});
+    std::memcpy(data, text_.data() + position_, count);
+    position_ += count;
+    return count;
+  }
+
+ private:
+  std::string text_;
+  Random random_;
+  size_t largest_piece_;
+  size_t position_ = 0;
+};
+
+StatusOr<std::vector<std::string>> Lines(const std::string& text, uint64_t seed = 1,
+                                         size_t largest_piece = 1 << 20) {
+  LineReader reader(std::make_unique<PiecewiseStream>(text, seed, largest_piece));
+  std::vector<std::string> lines;
+  for (;;) {
+    SIMURGH_ASSIGN_OR_RETURN(const auto line, reader.Next());
+    if (!line.has_value()) return lines;
+    lines.emplace_back(*line);
+    REQUIRE(reader.line_number() == lines.size());
+  }
+}
+
+TEST_CASE("Lines end in LF, CRLF or the end of the stream") {
+  using Expected = std::vector<std::string>;
+  CHECK(*Lines("") == Expected{});
+  CHECK(*Lines("\n") == Expected{""});
+  CHECK(*Lines("a") == Expected{"a"});
+  CHECK(*Lines("a\nb\r\n\nc") == Expected{"a", "b", "", "c"});
+  CHECK(*Lines("a\r\n\r\n") == Expected{"a", ""});
+  CHECK(*Lines("a\rb\r") == Expected{"a\rb"});
+}
+
+TEST_CASE("Lines do not depend on how the stream is cut") {
+  const uint64_t seed = GENERATE(range(1, 31));
+  INFO("seed " << seed);
+  Random random(seed);
+  std::vector<std::string> expected;
+  std::string text;
+  for (size_t count = 0; count < 200; ++count) {
+    const size_t longest = random.Below(20) == 0 ? 20'000 : 100;
+    expected.push_back(
+        std::string(random.Below(longest), static_cast<char>('a' + random.Below(26))));
+    text += expected.back() + (random.Below(2) == 0 ? "\n" : "\r\n");
+  }
+  CHECK(*Lines(text, seed, 1 + random.Below(5'000)) == expected);
+}
+
+TEST_CASE("The longest line passes, one byte more does not") {
+  const std::string end = GENERATE(as<std::string>(), "\n", "\r\n", "", "\nx\n");
+  const size_t piece = GENERATE(40'000, 10'000'000);
+  const auto longest = Lines(std::string(kMaxLineBytes, 'x') + end, 1, piece);
+  REQUIRE(longest.ok());
+  CHECK(longest->front().size() == kMaxLineBytes);
+  const auto beyond = Lines(std::string(kMaxLineBytes + 1, 'x') + end, 1, piece);
+  CHECK(beyond.status().code() == absl::StatusCode::kInvalidArgument);
+  CHECK_THAT(std::string(beyond.status().message()), Catch::Contains("longer than 1048576 bytes"));
+}
+
+}  // namespace
+}  // namespace simurgh
