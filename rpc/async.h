@@ -2,20 +2,27 @@
 
 // The one door to Boost.Asio: every file that waits includes this header.
 
+#include <chrono>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
+#include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
+#include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <chrono>
-#include <functional>
-#include <memory>
-#include <utility>
-#include <vector>
 
 #include "simurgh/base/status.h"
 
@@ -25,28 +32,66 @@ namespace asio = boost::asio;
 using asio::awaitable;
 using Clock = std::chrono::steady_clock;
 
-// Runs `function` on `executor` and resumes the caller, with the result, where it was.
+// co_await operation(kNoThrow) gives the error code as a value instead of throwing it.
+inline constexpr auto kNoThrow = asio::as_tuple(asio::use_awaitable);
+
+// Runs `function` on `executor` and resumes the caller, with the result, where it was. What the
+// function throws, the caller catches. The function has ended when the caller resumes, also when
+// the caller is cancelled meanwhile; a caller cancelled before does not start it.
+//
+// Threads: any executor, also that of other threads; the function is called and destroyed there.
+// Lifetime: the caller's executor runs until the function has ended.
 template <typename Function>
 [[nodiscard]] auto RunOn(asio::any_io_executor executor, Function function)
     -> awaitable<std::invoke_result_t<Function>> {
   using Result = std::invoke_result_t<Function>;
-  auto body = [](Function run) -> awaitable<Result> { co_return run(); };
-  co_return co_await asio::co_spawn(executor, body(std::move(function)), asio::use_awaitable);
+  constexpr bool kVoid = std::is_void_v<Result>;
+  std::exception_ptr thrown;
+  std::optional<std::conditional_t<kVoid, bool, Result>> result;
+
+  // The coroutine has been suspended when this runs, and its frame belongs to `resume` from then
+  // on.
+  auto initiate = [&](auto resume) {
+    auto back = asio::make_work_guard(asio::get_associated_executor(resume));
+    auto work = [&thrown, &result, run = std::move(function), back = std::move(back),
+                 resume = std::move(resume)]() mutable {
+      try {
+        Function once = std::move(run);
+        if constexpr (kVoid) {
+          std::move(once)();
+        } else {
+          result.emplace(std::move(once)());
+        }
+      } catch (...) {
+        thrown = std::current_exception();
+      }
+      asio::post(back.get_executor(), std::move(resume));
+    };
+    asio::post(executor, std::move(work));
+  };
+  co_await asio::async_initiate<const asio::use_awaitable_t<>, void()>(std::move(initiate),
+                                                                       asio::use_awaitable);
+  if (thrown) std::rethrow_exception(thrown);
+  if constexpr (!kVoid) co_return *std::move(result);
 }
 
-// Runs all tasks at once on the caller's executor; the first error in the order of the tasks, else ok. Waits for all of
-// them, whatever their results.
+// Runs all tasks at once on the caller's executor; the first error in the order of the tasks, else
+// ok. Waits for all of them, whatever their results; if the caller is cancelled, so are they. A
+// task that throws counts as INTERNAL, one that ends by cancellation as CANCELLED.
 [[nodiscard]] awaitable<Status> WhenAll(std::vector<awaitable<Status>> tasks);
+
+// The status of what a coroutine threw: CANCELLED for Asio's own end of a cancelled coroutine, else
+// INTERNAL.
+Status StatusOfException(const std::exception_ptr& thrown);
 
 }  // namespace simurgh::rpc
 
 // The co_return forms of SIMURGH_RETURN_IF_ERROR and SIMURGH_ASSIGN_OR_RETURN.
-#define SIMURGH_CO_RETURN_IF_ERROR(expression)                      \
-  do {                                                              \
-    if (::absl::Status simurgh_status_ = (expression);              \
-        !simurgh_status_.ok()) {                                    \
-      co_return simurgh_status_;                                    \
-    }                                                               \
+#define SIMURGH_CO_RETURN_IF_ERROR(expression)                                  \
+  do {                                                                          \
+    if (::absl::Status simurgh_status_ = (expression); !simurgh_status_.ok()) { \
+      co_return simurgh_status_;                                                \
+    }                                                                           \
   } while (false)
 
 #define SIMURGH_CO_ASSIGN_OR_RETURN(declaration, expression) \

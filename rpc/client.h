@@ -7,6 +7,7 @@
 #include <string>
 
 #include "rpc/async.h"
+#include "rpc/error.h"
 #include "rpc/message.h"
 #include "rpc/observer.h"
 
@@ -19,8 +20,8 @@ struct ClientOptions {
   uint64_t max_frame_bytes = uint64_t{1} << 30;
 };
 
-// One peer, one connection, many calls in flight. Connects on first use, and again with jittered backoff after a
-// loss; a call waits for the connection as long as its deadline allows.
+// One peer, one connection, many calls in flight. Connects on first use, and again with jittered
+// backoff after a loss; a call waits for the connection as long as its deadline allows.
 //
 // Threads: everything runs on the executor given, which must be a single thread's; call from there.
 // Lifetime: outlive every call, or Stop() and wait for it.
@@ -32,9 +33,9 @@ class Client {
   ~Client();
 
   // Sends a request and receives its response into the places that `placement` names.
-  // Errors: the remote handler's, as it returned them; UNAVAILABLE when the peer cannot be reached or the connection is
-  // lost (ExecutionOf tells whether the request may have been executed); DEADLINE_EXCEEDED; INVALID_ARGUMENT when the
-  // peer's HELLO does not fit.
+  // Errors: the remote handler's, as it returned them; UNAVAILABLE when the peer cannot be reached
+  // or the connection is lost (ExecutionOf tells whether the request may have been executed);
+  // DEADLINE_EXCEEDED; INVALID_ARGUMENT when the peer's HELLO does not fit.
   [[nodiscard]] awaitable<StatusOr<IncomingMessage>> Call(uint32_t method, OutgoingMessage request,
                                                           Placement placement,
                                                           Clock::time_point deadline);

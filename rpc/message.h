@@ -16,7 +16,8 @@ class FlatBufferBuilder;
 
 namespace simurgh::rpc {
 
-// Bytes to send from where they lie. The owner keeps them alive and unchanged until the write has completed.
+// Bytes to send from where they lie. The owner keeps them alive and unchanged until the write has
+// completed.
 struct OutgoingSegment {
   std::span<const std::byte> bytes;
   std::shared_ptr<const void> owner;
@@ -40,9 +41,9 @@ struct IncomingMessage {
   std::vector<IncomingSegment> segments;
 };
 
-// Says where the segments of a message go, once its metadata is there and before its payload is read: one place for each
-// length, of exactly that length.
-// Errors: refuse the message; the payload is read past and the error answered.
+// Says where the segments of a message go, once its metadata is there and before its payload is
+// read: one place for each length, of exactly that length. Errors: refuse the message; the payload
+// is read past and the error answered.
 using Placement = std::function<StatusOr<std::vector<IncomingSegment>>(
     std::span<const std::byte> metadata, std::span<const uint64_t> segment_lengths)>;
 

@@ -15,6 +15,7 @@ namespace simurgh::rpc {
 struct ServerOptions {
   uint64_t max_frame_bytes = uint64_t{1} << 30;
   uint32_t max_connections = 1'024;
+  uint32_t max_requests_per_connection = 1'024;  // At once; further ones wait unread.
 };
 
 // A request in the hands of its handler.
@@ -33,7 +34,12 @@ struct Method {
 
 // Listens on one address and serves registered methods; requests of a connection run concurrently.
 //
+// A handler whose caller gives up, goes away or runs out of time is cancelled (Asio's terminal
+// cancellation): what it waits for ends with operation_aborted, and its next co_await throws. What
+// a handler throws is answered as INTERNAL.
+//
 // Threads: everything runs on the executor given, which must be a single thread's; call from there.
+// Lifetime: Drain first, or stop the executor first: handlers may run until one of these.
 class Server {
  public:
   Server(asio::any_io_executor executor, Hello hello, ServerOptions options, Observer* observer);
@@ -43,13 +49,15 @@ class Server {
   void Register(Method method);
 
   // address: "host:port" (port 0: any) or "unix:/path".
-  // Errors: INVALID_ARGUMENT for an address that cannot be parsed; ALREADY_EXISTS when it is in use.
+  // Errors: INVALID_ARGUMENT for an address that cannot be parsed; ALREADY_EXISTS when it is in
+  // use.
   Status Listen(const std::string& address);
 
   // The address listened on, with the port chosen.
   std::string address() const;
 
-  // Graceful end: accepts nothing more, answers what has arrived until `deadline`, cancels the rest, closes.
+  // Graceful end: accepts nothing more, answers what has arrived until `deadline`, cancels the
+  // rest, closes. Returns when no handler runs any more.
   [[nodiscard]] awaitable<void> Drain(Clock::time_point deadline);
 
  private:

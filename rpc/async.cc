@@ -1,0 +1,75 @@
+#include "rpc/async.h"
+
+#include <deque>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include <boost/system/system_error.hpp>
+
+#include "rpc/waiter.h"
+
+namespace simurgh::rpc {
+namespace {
+
+// What the tasks of one WhenAll share; the last of them to end may outlive the waiting frame only
+// if that was destroyed with its executor.
+struct Group {
+  Group(const asio::any_io_executor& executor, size_t count)
+      : all_ended(executor, Clock::time_point::max()),
+        results(count),
+        cancel(count),
+        running(count) {}
+
+  Waiter all_ended;
+  std::vector<Status> results;
+  std::deque<asio::cancellation_signal> cancel;  // One a task; a deque, as they cannot move.
+  size_t running;
+};
+
+void Start(const asio::any_io_executor& executor, const std::shared_ptr<Group>& group, size_t index,
+           awaitable<Status> task) {
+  auto end = [group, index](const std::exception_ptr& thrown, Status result) {
+    group->results[index] = thrown ? StatusOfException(thrown) : std::move(result);
+    if (--group->running == 0) group->all_ended.Wake();
+  };
+  asio::co_spawn(executor, std::move(task),
+                 asio::bind_cancellation_slot(group->cancel[index].slot(), std::move(end)));
+}
+
+}  // namespace
+
+awaitable<Status> WhenAll(std::vector<awaitable<Status>> tasks) {
+  if (tasks.empty()) co_return absl::OkStatus();
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  const bool throws = co_await asio::this_coro::throw_if_cancelled();
+  co_await asio::this_coro::throw_if_cancelled(false);
+
+  const auto group = std::make_shared<Group>(executor, tasks.size());
+  for (size_t i = 0; i < tasks.size(); ++i) Start(executor, group, i, std::move(tasks[i]));
+  const bool ended = co_await group->all_ended.Wait();
+  if (!ended) {
+    for (auto& signal : group->cancel) signal.emit(asio::cancellation_type::terminal);
+    co_await group->all_ended.WaitRegardless();
+  }
+
+  co_await asio::this_coro::throw_if_cancelled(throws);
+  for (Status& result : group->results) {
+    if (!result.ok()) co_return std::move(result);
+  }
+  co_return absl::OkStatus();
+}
+
+Status StatusOfException(const std::exception_ptr& thrown) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const boost::system::system_error& error) {
+    if (error.code() == asio::error::operation_aborted) return absl::CancelledError("cancelled");
+    return absl::InternalError(absl::StrCat("unexpected exception: ", error.what()));
+  } catch (const std::exception& error) {
+    return absl::InternalError(absl::StrCat("unexpected exception: ", error.what()));
+  } catch (...) {
+    return absl::InternalError("unexpected exception of unknown type");
+  }
+}
+
+}  // namespace simurgh::rpc

@@ -1,0 +1,198 @@
+#include "rpc/client.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "rpc/client_session.h"
+#include "rpc/waiter.h"
+#include "simurgh/base/random.h"
+
+namespace simurgh::rpc {
+namespace {
+
+// Trying again would only be refused again until somebody changes something.
+bool IsRefusal(const Status& status) { return absl::IsInvalidArgument(status); }
+
+}  // namespace
+
+class Client::Impl : public std::enable_shared_from_this<Impl> {
+ public:
+  Impl(asio::any_io_executor executor, std::string address, Hello hello, ClientOptions options,
+       Observer* observer)
+      : executor_(std::move(executor)),
+        address_(std::move(address)),
+        hello_(std::move(hello)),
+        options_(options),
+        observer_(observer),
+        ready_(executor_),
+        stopped_signal_(executor_),
+        backoff_(options.backoff_min),
+        random_(static_cast<uint64_t>(Clock::now().time_since_epoch().count())) {}
+
+  static awaitable<StatusOr<IncomingMessage>> Call(std::shared_ptr<Impl> self, uint32_t method,
+                                                   OutgoingMessage request, Placement placement,
+                                                   Clock::time_point deadline);
+  std::optional<Hello> peer() const;
+  void Stop();
+
+ private:
+  using Session = std::shared_ptr<ClientSession>;
+
+  // A session that takes calls; connects if there is none.
+  [[nodiscard]] awaitable<StatusOr<Session>> Ready(Clock::time_point deadline);
+  // Connects until it succeeds, is refused, or nobody waits for it any more.
+  [[nodiscard]] static awaitable<void> ConnectLoop(std::shared_ptr<Impl> self);
+  void StartConnecting();
+  void Adopt(Session session);
+  void NoteFailure(Status error);
+  Status Unreachable(Clock::time_point deadline) const;
+
+  const asio::any_io_executor executor_;
+  const std::string address_;
+  const Hello hello_;
+  const ClientOptions options_;
+  ObserverLink observer_;
+  bool stopped_ = false;
+
+  Session session_;                                     // The latest.
+  std::vector<std::weak_ptr<ClientSession>> sessions_;  // Those whose calls may still be in flight.
+
+  bool connecting_ = false;
+  asio::cancellation_signal stop_connecting_;
+  WaitList ready_;           // Calls that wait for a session.
+  WaitList stopped_signal_;  // The connecting coroutine, between two attempts.
+  std::chrono::milliseconds backoff_;
+  Clock::time_point not_before_{};  // Of the next attempt.
+  uint64_t attempts_ = 0;           // Since the last success.
+  uint64_t refusals_ = 0;
+  Status last_error_;
+  Random random_;
+};
+
+awaitable<StatusOr<IncomingMessage>> Client::Impl::Call(std::shared_ptr<Impl> self, uint32_t method,
+                                                        OutgoingMessage request,
+                                                        Placement placement,
+                                                        Clock::time_point deadline) {
+  const Clock::time_point start = Clock::now();
+  const bool throws = co_await asio::this_coro::throw_if_cancelled();
+  co_await asio::this_coro::throw_if_cancelled(false);
+  StatusOr<IncomingMessage> result;
+  StatusOr<Session> session = co_await self->Ready(deadline);
+  if (session.ok()) {
+    result =
+        co_await (*session)->Exchange(method, std::move(request), std::move(placement), deadline);
+  } else {
+    result = WithExecution(session.status(), Execution::kNotExecuted);
+  }
+  co_await asio::this_coro::throw_if_cancelled(throws);
+  self->observer_->OnCallEnd(absl::StrCat(method), result.status().code(), Clock::now() - start);
+  co_return std::move(result);
+}
+
+awaitable<StatusOr<Client::Impl::Session>> Client::Impl::Ready(Clock::time_point deadline) {
+  while (!stopped_) {
+    if (session_ && session_->usable()) co_return session_;
+    const uint64_t refusals = refusals_;
+    StartConnecting();
+    const bool notified = co_await ready_.Wait(deadline);
+    if (stopped_) break;
+    if (refusals_ != refusals) co_return last_error_;
+    if (!notified) co_return Unreachable(deadline);
+  }
+  co_return absl::CancelledError(absl::StrCat("the client of ", address_, " has been stopped"));
+}
+
+Status Client::Impl::Unreachable(Clock::time_point deadline) const {
+  if (Clock::now() < deadline) return absl::CancelledError("the caller was cancelled");
+  const std::string reason = last_error_.ok() ? "still connecting" : last_error_.ToString();
+  return absl::UnavailableError(absl::StrCat("cannot reach ", address_, " within the deadline: ",
+                                             attempts_, " attempts, last error: ", reason));
+}
+
+void Client::Impl::StartConnecting() {
+  if (std::exchange(connecting_, true)) return;
+  const auto self = shared_from_this();
+  asio::co_spawn(executor_, ConnectLoop(self),
+                 asio::bind_cancellation_slot(stop_connecting_.slot(),
+                                              [self](const std::exception_ptr& /*none*/) {}));
+}
+
+awaitable<void> Client::Impl::ConnectLoop(std::shared_ptr<Impl> self) {
+  co_await asio::this_coro::throw_if_cancelled(false);
+  do {
+    if (Clock::now() < self->not_before_) co_await self->stopped_signal_.Wait(self->not_before_);
+    if (self->stopped_) break;
+    ++self->attempts_;
+    StatusOr<Session> opened =
+        co_await ClientSession::Open(self->address_, self->hello_, self->options_, self->observer_,
+                                     Clock::now() + self->options_.connect_timeout);
+    if (opened.ok()) {
+      self->Adopt(*std::move(opened));
+      break;
+    }
+    self->NoteFailure(opened.status());
+    if (IsRefusal(self->last_error_)) {
+      ++self->refusals_;
+      break;
+    }
+  } while (!self->stopped_ && !self->ready_.empty());
+  self->connecting_ = false;
+  self->ready_.NotifyAll();
+}
+
+void Client::Impl::Adopt(Session session) {
+  if (stopped_) return session->Close(absl::CancelledError("the client has been stopped"));
+  std::erase_if(sessions_, [](const auto& old) { return old.expired(); });
+  sessions_.push_back(session);
+  session_ = std::move(session);
+  attempts_ = 0;
+  last_error_ = absl::OkStatus();
+  // A connection that is lost at once must not be opened again at once.
+  backoff_ = options_.backoff_min;
+  not_before_ = Clock::now() + backoff_;
+}
+
+void Client::Impl::NoteFailure(Status error) {
+  last_error_ = Annotate(error, absl::StrCat("connection to ", address_));
+  const double jitter = 0.5 + 0.5 * random_.Uniform();
+  not_before_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(backoff_ * jitter);
+  backoff_ = std::min(2 * backoff_, options_.backoff_max);
+}
+
+std::optional<Hello> Client::Impl::peer() const {
+  if (!session_ || !session_->usable()) return std::nullopt;
+  return session_->peer();
+}
+
+void Client::Impl::Stop() {
+  if (std::exchange(stopped_, true)) return;
+  for (const auto& weak : std::exchange(sessions_, {})) {
+    if (const Session session = weak.lock()) {
+      session->Close(absl::CancelledError("the client has been stopped"));
+    }
+  }
+  stop_connecting_.emit(asio::cancellation_type::terminal);
+  stopped_signal_.NotifyAll();
+  ready_.NotifyAll();
+  observer_.Cut();
+}
+
+Client::Client(asio::any_io_executor executor, std::string address, Hello hello,
+               ClientOptions options, Observer* observer)
+    : impl_(std::make_shared<Impl>(std::move(executor), std::move(address), std::move(hello),
+                                   options, observer)) {}
+
+Client::~Client() { impl_->Stop(); }
+
+awaitable<StatusOr<IncomingMessage>> Client::Call(uint32_t method, OutgoingMessage request,
+                                                  Placement placement, Clock::time_point deadline) {
+  return Impl::Call(impl_, method, std::move(request), std::move(placement), deadline);
+}
+
+std::optional<Hello> Client::peer() const { return impl_->peer(); }
+
+void Client::Stop() { impl_->Stop(); }
+
+}  // namespace simurgh::rpc

@@ -1,0 +1,219 @@
+#include "rpc/client_session.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "rpc/error.h"
+#include "rpc/exchange.h"
+#include "rpc/transport.h"
+#include "rpc/watchdog.h"
+
+namespace simurgh::rpc {
+namespace {
+
+// What remains of a deadline, in the header's unit: 0 for none, at least 1 otherwise.
+uint32_t RemainingMs(Clock::time_point deadline) {
+  if (deadline == Clock::time_point::max()) return 0;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
+  return static_cast<uint32_t>(std::clamp<int64_t>(left, 1, 0xffff'ffff));
+}
+
+bool HasBytesWithoutOwner(const OutgoingMessage& message) {
+  const auto borrowed = [](const OutgoingSegment& segment) {
+    return segment.owner == nullptr && !segment.bytes.empty();
+  };
+  return borrowed(message.metadata) || std::ranges::any_of(message.segments, borrowed);
+}
+
+// Reads the peer's answer to our HELLO.
+awaitable<StatusOr<PeerHello>> ReadHello(Connection& connection, const Hello& own) {
+  SIMURGH_CO_ASSIGN_OR_RETURN(const IncomingFrame frame, co_await connection.ReadFrame());
+  if (frame.header.kind == FrameKind::kError) {
+    Status error;
+    SIMURGH_CO_RETURN_IF_ERROR(DecodeError(frame.header, frame.metadata, error));
+    co_return Annotate(error, "refused by the peer");
+  }
+  if (frame.header.kind != FrameKind::kHello) {
+    co_return absl::DataLossError("the peer's first frame is not a HELLO");
+  }
+  SIMURGH_CO_ASSIGN_OR_RETURN(PeerHello peer, DecodeHello(frame.metadata));
+  SIMURGH_CO_RETURN_IF_ERROR(CheckHello(own, peer));
+  co_return std::move(peer);
+}
+
+}  // namespace
+
+awaitable<StatusOr<std::shared_ptr<ClientSession>>> ClientSession::Open(
+    const std::string& address, const Hello& hello, const ClientOptions& options,
+    const ObserverLink& observer, Clock::time_point deadline) {
+  SIMURGH_CO_ASSIGN_OR_RETURN(const Address parsed, ParseAddress(address));
+  SIMURGH_CO_ASSIGN_OR_RETURN(Socket socket, co_await Connect(parsed, deadline));
+  const auto connection =
+      std::make_shared<Connection>(std::move(socket), address, kHelloLimits, observer);
+  const Watchdog watchdog(connection->executor(), deadline, [connection] {
+    connection->Close(absl::DeadlineExceededError("the peer did not answer HELLO in time"));
+  });
+  OutgoingFrame frame;
+  frame.header.kind = FrameKind::kHello;
+  frame.message.metadata = EncodeHello(hello, options.max_frame_bytes);
+  connection->Send(std::move(frame));
+  StatusOr<PeerHello> peer = co_await ReadHello(*connection, hello);
+  if (!peer.ok()) {
+    connection->Close(peer.status());
+    co_return peer.status();
+  }
+  connection->SetLimits({.max_frame_bytes = options.max_frame_bytes});
+  connection->Establish(address);
+  auto session = std::make_shared<ClientSession>(connection, *std::move(peer));
+  asio::co_spawn(connection->executor(), session->Run(), asio::detached);
+  co_return session;
+}
+
+ClientSession::ClientSession(std::shared_ptr<Connection> connection, PeerHello peer)
+    : connection_(std::move(connection)), peer_(std::move(peer)) {}
+
+ClientSession::Call::Call(ClientSession& of, Placement place, Clock::time_point deadline)
+    : session(of),
+      id(++of.last_id_),
+      placement(std::move(place)),
+      waiter(of.connection_->executor(), deadline) {
+  session.calls_.emplace(id, this);
+}
+
+ClientSession::Call::~Call() {
+  session.calls_.erase(id);
+  if (session.landing_id_ == id) session.connection_->AbandonPayload();
+  session.CloseIfDone();
+}
+
+awaitable<StatusOr<IncomingMessage>> ClientSession::Exchange(uint32_t method,
+                                                             OutgoingMessage request,
+                                                             Placement placement,
+                                                             Clock::time_point deadline) {
+  const std::shared_ptr<ClientSession> self = shared_from_this();
+  const Status fits = CheckFits(request, peer_.max_frame_bytes);
+  if (!fits.ok()) co_return WithExecution(fits, Execution::kNotExecuted);
+  const bool borrowed = HasBytesWithoutOwner(request);
+
+  Call call(*this, std::move(placement), deadline);
+  OutgoingFrame frame;
+  frame.header.kind = FrameKind::kRequest;
+  frame.header.request_id = call.id;
+  frame.header.method = method;
+  frame.header.deadline_ms = RemainingMs(deadline);
+  frame.message = std::move(request);
+  call.frame = connection_->Send(std::move(frame));
+  co_await call.waiter.Wait();
+  if (call.outcome) co_return *std::move(call.outcome);
+  if (deadline <= Clock::now()) {
+    co_return GiveUp(call, borrowed,
+                     absl::DeadlineExceededError("no response within the deadline"));
+  }
+  co_return GiveUp(call, borrowed, absl::CancelledError("the caller was cancelled"));
+}
+
+Status ClientSession::GiveUp(const Call& call, bool borrowed, Status reason) {
+  if (connection_->Withdraw(call.frame)) {
+    return WithExecution(std::move(reason), Execution::kNotExecuted);
+  }
+  if (borrowed && !connection_->Written(call.frame)) {
+    // The bytes are the caller's only until we return, and half a frame cannot be taken back.
+    connection_->Close(absl::UnavailableError("a request was given up while it was being written"));
+  } else if (connection_->open()) {
+    OutgoingFrame cancel;
+    cancel.header.kind = FrameKind::kCancel;
+    cancel.header.request_id = call.id;
+    connection_->Send(std::move(cancel));
+  }
+  return WithExecution(std::move(reason), Execution::kMaybeExecuted);
+}
+
+void ClientSession::Close(const Status& reason) {
+  connection_->Close(reason);
+  const bool cancelled = absl::IsCancelled(reason);
+  for (const auto& [id, call] : std::exchange(calls_, {})) {
+    Status status(cancelled ? absl::StatusCode::kCancelled : absl::StatusCode::kUnavailable,
+                  absl::StrCat("connection to ", connection_->peer(),
+                               " lost: ", connection_->reason().message()));
+    const bool sent = connection_->MaybeSent(call->frame);
+    call->outcome = WithExecution(std::move(status),
+                                  sent ? Execution::kMaybeExecuted : Execution::kNotExecuted);
+    call->waiter.Wake();
+  }
+}
+
+void ClientSession::Complete(uint64_t id, StatusOr<IncomingMessage> outcome) {
+  const auto found = calls_.find(id);
+  if (found == calls_.end()) return;  // Given up meanwhile.
+  Call* const call = found->second;
+  calls_.erase(found);
+  call->outcome = std::move(outcome);
+  call->waiter.Wake();
+}
+
+void ClientSession::CloseIfDone() {
+  if (!going_away_ || !calls_.empty()) return;
+  connection_->CloseAfterWrites(absl::UnavailableError("the peer is going away"));
+}
+
+awaitable<void> ClientSession::Run() {
+  const std::shared_ptr<ClientSession> self = shared_from_this();
+  Status end;
+  try {
+    end = co_await ReadFrames();
+  } catch (...) {
+    end = StatusOfException(std::current_exception());
+  }
+  Close(end);
+}
+
+awaitable<Status> ClientSession::ReadFrames() {
+  for (;;) {
+    SIMURGH_CO_ASSIGN_OR_RETURN(IncomingFrame frame, co_await connection_->ReadFrame());
+    switch (frame.header.kind) {
+      case FrameKind::kResponse:
+        SIMURGH_CO_RETURN_IF_ERROR(co_await OnResponse(std::move(frame)));
+        break;
+      case FrameKind::kError:
+        SIMURGH_CO_RETURN_IF_ERROR(OnError(frame));
+        break;
+      case FrameKind::kGoaway:
+        going_away_ = true;
+        CloseIfDone();
+        break;
+      default:
+        co_return absl::DataLossError("malformed frame: a kind that only clients send");
+    }
+  }
+}
+
+awaitable<Status> ClientSession::OnResponse(IncomingFrame frame) {
+  const uint64_t id = frame.header.request_id;
+  const auto found = calls_.find(id);
+  if (found == calls_.end()) co_return co_await connection_->SkipPayload();
+  StatusOr<std::vector<IncomingSegment>> places = Place(found->second->placement, frame);
+  if (!places.ok()) {
+    Complete(id, WithExecution(places.status(), Execution::kAnswered));
+    co_return co_await connection_->SkipPayload();
+  }
+  landing_id_ = id;
+  const Status read = co_await connection_->ReadPayload(*places);
+  landing_id_ = 0;
+  SIMURGH_CO_RETURN_IF_ERROR(read);
+  Complete(id, IncomingMessage{std::move(frame.metadata), *std::move(places)});
+  co_return absl::OkStatus();
+}
+
+Status ClientSession::OnError(const IncomingFrame& frame) {
+  Status error;
+  SIMURGH_RETURN_IF_ERROR(DecodeError(frame.header, frame.metadata, error));
+  if (frame.header.request_id == 0) {
+    return absl::UnavailableError(absl::StrCat("the peer ended it: ", error.ToString()));
+  }
+  Complete(frame.header.request_id, error);
+  return absl::OkStatus();
+}
+
+}  // namespace simurgh::rpc

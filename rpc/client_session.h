@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+
+#include "rpc/client.h"
+#include "rpc/connection.h"
+#include "rpc/control.h"
+#include "rpc/waiter.h"
+
+namespace simurgh::rpc {
+
+// A client's side of one connection, from its HELLO to its end.
+//
+// Threads: one, that of its executor. Lifetime: its reader keeps it until the connection ends.
+class ClientSession : public std::enable_shared_from_this<ClientSession> {
+ public:
+  // Connects and introduces itself.
+  // Errors: UNAVAILABLE, DEADLINE_EXCEEDED; the peer's own, when it refuses; INVALID_ARGUMENT when
+  // its HELLO does not fit.
+  [[nodiscard]] static awaitable<StatusOr<std::shared_ptr<ClientSession>>> Open(
+      const std::string& address, const Hello& hello, const ClientOptions& options,
+      const ObserverLink& observer, Clock::time_point deadline);
+  ClientSession(std::shared_ptr<Connection> connection, PeerHello peer);
+
+  // One request and its response. Requires usable(). When it returns, nothing writes to the
+  // response's places any more. Expects that cancellation does not throw in the caller's coroutine.
+  [[nodiscard]] awaitable<StatusOr<IncomingMessage>> Exchange(uint32_t method,
+                                                              OutgoingMessage request,
+                                                              Placement placement,
+                                                              Clock::time_point deadline);
+
+  // Whether new calls may start here.
+  bool usable() const { return connection_->open() && !going_away_; }
+  const Hello& peer() const { return peer_.hello; }
+
+  // Closes the connection and fails the calls in flight with `reason`.
+  void Close(const Status& reason);
+
+ private:
+  // A call in flight; lives in the frame of Exchange().
+  struct Call {
+    Call(ClientSession& session, Placement placement, Clock::time_point deadline);
+    ~Call();
+    Call(const Call&) = delete;
+    Call& operator=(const Call&) = delete;
+
+    ClientSession& session;
+    const uint64_t id;
+    Placement placement;
+    Waiter waiter;
+    uint64_t frame = 0;  // Its number on the connection.
+    std::optional<StatusOr<IncomingMessage>> outcome;
+  };
+
+  [[nodiscard]] awaitable<void> Run();
+  [[nodiscard]] awaitable<Status> ReadFrames();
+  [[nodiscard]] awaitable<Status> OnResponse(IncomingFrame frame);
+  Status OnError(const IncomingFrame& frame);
+  // Closes the connection of a peer that is going away when no call needs it any more.
+  void CloseIfDone();
+  Status GiveUp(const Call& call, bool borrowed, Status reason);
+  void Complete(uint64_t id, StatusOr<IncomingMessage> outcome);
+
+  std::shared_ptr<Connection> connection_;
+  const PeerHello peer_;
+  std::unordered_map<uint64_t, Call*> calls_;
+  uint64_t last_id_ = 0;
+  uint64_t landing_id_ = 0;  // The call whose payload is being read; 0 for none.
+  bool going_away_ = false;
+};
+
+}  // namespace simurgh::rpc

@@ -1,0 +1,37 @@
+#include "rpc/connection.h"
+
+#include <utility>
+
+#include "simurgh/base/check.h"
+
+namespace simurgh::rpc {
+
+Connection::Connection(Socket socket, std::string peer, FrameLimits limits, ObserverLink observer)
+    : socket_(std::move(socket)),
+      peer_(std::move(peer)),
+      limits_(limits),
+      observer_(std::move(observer)) {}
+
+void Connection::Establish(std::string peer) {
+  peer_ = std::move(peer);
+  established_ = true;
+  observer_->OnConnect(peer_);
+}
+
+void Connection::Close(Status reason) {
+  SIMURGH_CHECK(!reason.ok()) << "a connection closes for a reason";
+  if (!reason_.ok()) return;
+  reason_ = std::move(reason);
+  boost::system::error_code ignored;
+  socket_.close(ignored);
+  const std::deque<Queued> dropped = std::exchange(queue_, {});
+  if (absl::IsDataLoss(reason_)) observer_->OnProtocolError(peer_, reason_);
+  if (established_) observer_->OnDisconnect(peer_, reason_);
+}
+
+void Connection::CloseAfterWrites(Status reason) {
+  if (writing_.empty()) return Close(std::move(reason));
+  if (closing_.ok()) closing_ = std::move(reason);
+}
+
+}  // namespace simurgh::rpc

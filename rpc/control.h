@@ -1,0 +1,49 @@
+#pragma once
+
+// What the control frames HELLO and ERROR carry.
+
+#include <cstdint>
+#include <span>
+
+#include "rpc/frame.h"
+#include "rpc/message.h"
+#include "simurgh/base/status.h"
+
+namespace simurgh::rpc {
+
+inline constexpr uint16_t kProtocolMin = 1;
+inline constexpr uint16_t kProtocolMax = 1;
+inline constexpr uint64_t kFeatures = 0;  // Bits are given out as optional parts appear.
+
+// Limits of what may arrive before a peer has introduced itself.
+inline constexpr FrameLimits kHelloLimits{.max_frame_bytes = 8'192, .max_metadata_bytes = 4'096};
+
+// Payload types of a Status that stay on this machine: the first travels in the header instead, the
+// second is the caller's own conclusion.
+inline constexpr char kDetailPayload[] = "simurgh/detail";
+inline constexpr char kExecutionPayload[] = "simurgh/execution";
+
+// A HELLO as it arrived.
+struct PeerHello {
+  Hello hello;
+  uint16_t protocol_min = 0;
+  uint16_t protocol_max = 0;
+  uint64_t features = 0;
+  uint64_t max_frame_bytes = 0;  // Of frames towards the peer.
+};
+
+OutgoingSegment EncodeHello(const Hello& hello, uint64_t max_frame_bytes);
+// Errors: DATA_LOSS.
+StatusOr<PeerHello> DecodeHello(std::span<const std::byte> metadata);
+
+// Whether the two ends may talk.
+// Errors: INVALID_ARGUMENT, naming what differs.
+Status CheckHello(const Hello& own, const PeerHello& peer);
+
+// The metadata of an ERROR: message and payloads, cut to what every receiver accepts. Code and
+// detail go into the header.
+OutgoingSegment EncodeError(const Status& status);
+// Errors: DATA_LOSS in `error`'s place when the metadata is malformed.
+Status DecodeError(const FrameHeader& header, std::span<const std::byte> metadata, Status& error);
+
+}  // namespace simurgh::rpc

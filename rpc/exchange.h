@@ -1,0 +1,26 @@
+#pragma once
+
+// What both ends of a call check.
+
+#include <cstdint>
+#include <vector>
+
+#include "rpc/connection.h"
+#include "rpc/message.h"
+
+namespace simurgh::rpc {
+
+// Where the segments of a frame go, or why they cannot.
+// Errors: the placement's own; INTERNAL when it throws or its places do not have the lengths asked
+// for.
+StatusOr<std::vector<IncomingSegment>> Place(const Placement& placement,
+                                             const IncomingFrame& frame);
+
+// Whether a receiver with this limit accepts the message.
+// Errors: INVALID_ARGUMENT, naming the limit.
+Status CheckFits(const OutgoingMessage& message, uint64_t max_frame_bytes);
+
+// An ERROR that answers a request.
+OutgoingFrame ErrorFrame(uint64_t request_id, const Status& error, uint16_t flags);
+
+}  // namespace simurgh::rpc

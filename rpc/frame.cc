@@ -1,0 +1,100 @@
+#include "rpc/frame.h"
+
+#include <cstring>
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+
+#include "simurgh/base/hash.h"
+
+namespace simurgh::rpc {
+namespace {
+
+constexpr uint16_t kMaxStatusCode = 16;  // absl::StatusCode::kUnauthenticated.
+
+uint32_t Checksum(const FrameHeader& header) {
+  const std::string_view covered(reinterpret_cast<const char*>(&header),
+                                 offsetof(FrameHeader, checksum));
+  return static_cast<uint32_t>(HashBytes(covered));
+}
+
+Status Malformed(const char* field, uint64_t value, const char* expected) {
+  return absl::DataLossError(
+      absl::StrCat("malformed frame: ", field, " is ", value, ", expected ", expected));
+}
+
+Status CheckKind(const FrameHeader& h) {
+  const bool has_id = h.request_id != 0;
+  switch (h.kind) {
+    case FrameKind::kRequest:
+    case FrameKind::kResponse:
+      if (!has_id) return Malformed("request_id", 0, "a number from 1");
+      return absl::OkStatus();
+    case FrameKind::kError:
+      if (h.code == 0 || h.code > kMaxStatusCode) {
+        return Malformed("code", h.code, "an error from 1 to 16");
+      }
+      break;
+    case FrameKind::kCancel:
+      if (!has_id) return Malformed("request_id", 0, "a number from 1");
+      break;
+    case FrameKind::kHello:
+    case FrameKind::kGoaway:
+      if (has_id) return Malformed("request_id", h.request_id, "0 for this kind");
+      break;
+    default:
+      return Malformed("kind", static_cast<uint8_t>(h.kind), "1 to 6");
+  }
+  if (h.segment_count != 0) {
+    return Malformed("segment_count", h.segment_count, "0 for this kind");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+FrameHeader Seal(FrameHeader header) {
+  header.checksum = Checksum(header);
+  return header;
+}
+
+StatusOr<FrameHeader> DecodeHeader(std::span<const std::byte, kHeaderBytes> bytes,
+                                   const FrameLimits& limits) {
+  FrameHeader h;
+  std::memcpy(&h, bytes.data(), kHeaderBytes);
+  if (h.magic != kFrameMagic) return Malformed("magic", h.magic, "\"SMRG\"");
+  if (h.version != kFrameVersion) return Malformed("version", h.version, "1");
+  if (h.checksum != Checksum(h)) {
+    return Malformed("checksum", h.checksum, absl::StrCat(Checksum(h)).c_str());
+  }
+  if (h.reserved != 0) return Malformed("reserved", h.reserved, "0");
+  const uint16_t known_flags = h.kind == FrameKind::kError ? kFlagNotExecuted : 0;
+  if ((h.flags & ~known_flags) != 0) return Malformed("flags", h.flags, "known bits only");
+  SIMURGH_RETURN_IF_ERROR(CheckKind(h));
+  if (h.segment_count == 0 && h.payload_length != 0) {
+    return Malformed("payload_length", h.payload_length, "0 without segments");
+  }
+  if (h.metadata_length > limits.max_metadata_bytes) {
+    return Malformed("metadata_length", h.metadata_length,
+                     absl::StrCat("at most ", limits.max_metadata_bytes).c_str());
+  }
+  if (h.payload_length > limits.max_frame_bytes || FrameBytes(h) > limits.max_frame_bytes) {
+    return Malformed("payload_length", h.payload_length,
+                     absl::StrCat("a frame of at most ", limits.max_frame_bytes, " bytes").c_str());
+  }
+  return h;
+}
+
+Status CheckSegmentTable(const FrameHeader& header, std::span<const uint64_t> lengths) {
+  uint64_t left = header.payload_length;
+  for (uint64_t length : lengths) {
+    if (length > left) return Malformed("segment length", length, "no more than the payload holds");
+    left -= length;
+  }
+  if (left != 0) {
+    return Malformed("payload_length", header.payload_length, "the sum of its segments");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace simurgh::rpc

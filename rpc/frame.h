@@ -1,0 +1,89 @@
+#pragma once
+
+// The bytes of a frame, as rpc/PROTOCOL.md describes them: pure functions, nothing waits here.
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "simurgh/base/status.h"
+
+namespace simurgh::rpc {
+
+static_assert(std::endian::native == std::endian::little, "the wire is little-endian");
+
+enum class FrameKind : uint8_t {
+  kHello = 1,
+  kRequest = 2,
+  kResponse = 3,
+  kError = 4,
+  kCancel = 5,
+  kGoaway = 6,
+  // 7 and 8 are kept for CHUNK and CREDIT.
+};
+
+inline constexpr uint32_t kFrameMagic = 0x4752'4d53;  // "SMRG" in the order of the bytes.
+inline constexpr uint8_t kFrameVersion = 1;
+
+// On an ERROR: the handler of the request has not been started.
+inline constexpr uint16_t kFlagNotExecuted = 1;
+
+// Laid out as on the wire. Zero means "none" in every field but the first three.
+struct FrameHeader {
+  uint32_t magic = kFrameMagic;
+  uint8_t version = kFrameVersion;
+  FrameKind kind = FrameKind::kHello;
+  uint16_t flags = 0;
+  uint64_t request_id = 0;
+  uint32_t method = 0;
+  uint16_t code = 0;  // absl::StatusCode of an ERROR.
+  uint16_t detail = 0;
+  uint32_t deadline_ms = 0;  // What remains of it when the frame is sent.
+  uint32_t metadata_length = 0;
+  uint64_t payload_length = 0;
+  uint64_t trace_id = 0;
+  uint64_t span_id = 0;
+  uint16_t segment_count = 0;
+  uint16_t reserved = 0;
+  uint32_t checksum = 0;
+};
+
+inline constexpr size_t kHeaderBytes = 64;
+inline constexpr size_t kMaxSegments = 0xffff;
+static_assert(sizeof(FrameHeader) == kHeaderBytes);
+static_assert(offsetof(FrameHeader, request_id) == 8 && offsetof(FrameHeader, method) == 16 &&
+              offsetof(FrameHeader, code) == 20 && offsetof(FrameHeader, deadline_ms) == 24 &&
+              offsetof(FrameHeader, metadata_length) == 28 &&
+              offsetof(FrameHeader, payload_length) == 32 &&
+              offsetof(FrameHeader, trace_id) == 40 && offsetof(FrameHeader, span_id) == 48 &&
+              offsetof(FrameHeader, segment_count) == 56 && offsetof(FrameHeader, checksum) == 60);
+
+// What a receiver accepts.
+struct FrameLimits {
+  uint64_t max_frame_bytes = uint64_t{1} << 30;  // Header, table, metadata and payload.
+  uint32_t max_metadata_bytes = uint32_t{16} << 20;
+};
+
+// The header with its checksum filled in: ready to be sent as it lies in memory.
+FrameHeader Seal(FrameHeader header);
+
+// Everything that can be said of a header by itself.
+// Errors: DATA_LOSS, naming the field.
+StatusOr<FrameHeader> DecodeHeader(std::span<const std::byte, kHeaderBytes> bytes,
+                                   const FrameLimits& limits);
+
+// The lengths that follow the header must add up to its payload.
+// Errors: DATA_LOSS.
+Status CheckSegmentTable(const FrameHeader& header, std::span<const uint64_t> lengths);
+
+constexpr uint64_t TableBytes(const FrameHeader& header) {
+  return uint64_t{header.segment_count} * sizeof(uint64_t);
+}
+
+// The whole frame. Meaningful for decoded headers, whose lengths have been checked.
+constexpr uint64_t FrameBytes(const FrameHeader& header) {
+  return kHeaderBytes + TableBytes(header) + header.metadata_length + header.payload_length;
+}
+
+}  // namespace simurgh::rpc

@@ -1,0 +1,25 @@
+#include "rpc/message.h"
+
+#include <utility>
+
+#include <flatbuffers/flatbuffers.h>
+
+#include "absl/strings/str_cat.h"
+
+namespace simurgh::rpc {
+
+Placement NoSegments() {
+  return [](std::span<const std::byte> /*metadata*/,
+            std::span<const uint64_t> lengths) -> StatusOr<std::vector<IncomingSegment>> {
+    if (lengths.empty()) return std::vector<IncomingSegment>();
+    return absl::InvalidArgumentError(
+        absl::StrCat("the message has ", lengths.size(), " segments, expected none"));
+  };
+}
+
+OutgoingSegment TakeMetadata(flatbuffers::FlatBufferBuilder& builder) {
+  auto buffer = std::make_shared<const flatbuffers::DetachedBuffer>(builder.Release());
+  return {.bytes = std::as_bytes(std::span(buffer->data(), buffer->size())), .owner = buffer};
+}
+
+}  // namespace simurgh::rpc

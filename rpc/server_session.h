@@ -1,0 +1,88 @@
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "rpc/connection.h"
+#include "rpc/control.h"
+#include "rpc/gate.h"
+#include "rpc/server.h"
+#include "rpc/watchdog.h"
+
+namespace simurgh::rpc {
+
+class ServerSession;
+
+// What the connections of one server share.
+struct ServerCore {
+  ServerCore(asio::any_io_executor on, Hello own, ServerOptions limits, Observer* reports)
+      : executor(std::move(on)),
+        hello(std::move(own)),
+        options(limits),
+        observer(reports),
+        requests(executor),
+        connections(executor),
+        handshakes(executor) {}
+
+  const asio::any_io_executor executor;
+  const Hello hello;
+  const ServerOptions options;
+  ObserverLink observer;
+  std::unordered_map<uint32_t, Method> methods;
+  std::unordered_set<ServerSession*> sessions;  // Those that have not been closed.
+  size_t admitted = 0;                          // Of them.
+  Gate requests;                                // Whose handlers run.
+  Gate connections;
+  Gate handshakes;  // Connections that have not introduced themselves.
+  bool draining = false;
+};
+
+// A server's side of one connection, from the peer's HELLO to the end.
+//
+// Threads: one, that of its executor. Lifetime: its reader and its requests keep it.
+class ServerSession : public std::enable_shared_from_this<ServerSession> {
+ public:
+  // peer: the address of the other end.
+  ServerSession(std::shared_ptr<ServerCore> core, Socket socket, const std::string& peer);
+  ~ServerSession();
+
+  // Serves the connection until it ends.
+  [[nodiscard]] awaitable<void> Run();
+
+  // Asks the peer to close once it has its answers.
+  void SayGoaway();
+
+  // Waits until all requests have been answered. False when the deadline passed first.
+  [[nodiscard]] awaitable<bool> Answered(Clock::time_point deadline);
+
+  // Closes the connection and cancels its requests.
+  void Close(const Status& reason);
+
+ private:
+  struct Running;
+
+  // Errors: why the peer is refused.
+  [[nodiscard]] awaitable<Status> ShakeHands();
+  Status Admit(const PeerHello& peer) const;
+  [[nodiscard]] awaitable<Status> ReadFrames();
+  [[nodiscard]] awaitable<Status> OnRequest(IncomingFrame frame);
+  [[nodiscard]] awaitable<Status> Refuse(const IncomingFrame& frame, const Status& error);
+  void OnCancel(uint64_t request_id);
+  void Start(const Method& method, uint64_t request_id, Request request);
+  [[nodiscard]] awaitable<void> Handle(std::shared_ptr<Running> running, Request request);
+  void Leave();  // The core's books.
+  void Answer(Running& running, StatusOr<OutgoingMessage> response);
+
+  const std::shared_ptr<ServerCore> core_;
+  const std::shared_ptr<Connection> connection_;
+  PeerHello peer_;
+  bool admitted_ = false;
+  Gate unanswered_;  // Requests whose answers have not been written.
+  std::unordered_map<uint64_t, std::shared_ptr<Running>> running_;
+};
+
+}  // namespace simurgh::rpc

@@ -1,0 +1,48 @@
+#pragma once
+
+// Runs coroutines of a test in the test's own thread.
+
+#include <exception>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include "rpc/async.h"
+#include "simurgh/base/check.h"
+
+namespace simurgh::rpc::testing {
+
+class Loop {
+ public:
+  asio::any_io_executor executor() { return context_.get_executor(); }
+  asio::io_context& context() { return context_; }
+
+  // Runs everything on this loop until `task` has ended; gives its result or throws what it threw.
+  template <typename T>
+  T Run(awaitable<T> task) {
+    std::exception_ptr thrown;
+    bool ended = false;
+    std::optional<std::conditional_t<std::is_void_v<T>, bool, T>> result;
+    if constexpr (std::is_void_v<T>) {
+      asio::co_spawn(context_, std::move(task), [&](const std::exception_ptr& error) {
+        thrown = error;
+        ended = true;
+      });
+    } else {
+      asio::co_spawn(context_, std::move(task), [&](const std::exception_ptr& error, T value) {
+        thrown = error;
+        result = std::move(value);
+        ended = true;
+      });
+    }
+    context_.restart();
+    while (!ended) SIMURGH_CHECK(context_.run_one() != 0) << "the task waits for nothing";
+    if (thrown) std::rethrow_exception(thrown);
+    if constexpr (!std::is_void_v<T>) return *std::move(result);
+  }
+
+ private:
+  asio::io_context context_;
+};
+
+}  // namespace simurgh::rpc::testing

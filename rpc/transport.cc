@@ -1,0 +1,211 @@
+#include "rpc/transport.h"
+
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include <netinet/tcp.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
+
+#include "rpc/watchdog.h"
+
+namespace simurgh::rpc {
+namespace {
+
+using ErrorCode = boost::system::error_code;
+using Endpoint = asio::generic::stream_protocol::endpoint;
+using asio::ip::tcp;
+
+constexpr char kUnixPrefix[] = "unix:";
+constexpr size_t kMaxUnixPath = 107;
+
+// A peer whose machine has vanished is noticed within 25 s, idle or not.
+constexpr int kKeepAliveIdleSeconds = 10;
+constexpr int kKeepAliveIntervalSeconds = 5;
+constexpr int kKeepAliveProbes = 3;
+constexpr int kUnacknowledgedMilliseconds = 25'000;
+
+Status BadAddress(const std::string& text, const char* why) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("address '", text, "': ", why, "; expected host:port or unix:/path"));
+}
+
+void SetOption(int socket, int level, int name, int value) {
+  // Best effort: a connection works without any of these.
+  (void)::setsockopt(socket, level, name, &value, sizeof(value));
+}
+
+void Tune(Socket& socket) {
+  ErrorCode error;
+  if (socket.local_endpoint(error).protocol().family() == AF_UNIX) return;
+  const int handle = socket.native_handle();
+  SetOption(handle, IPPROTO_TCP, TCP_NODELAY, 1);
+  SetOption(handle, SOL_SOCKET, SO_KEEPALIVE, 1);
+  SetOption(handle, IPPROTO_TCP, TCP_KEEPIDLE, kKeepAliveIdleSeconds);
+  SetOption(handle, IPPROTO_TCP, TCP_KEEPINTVL, kKeepAliveIntervalSeconds);
+  SetOption(handle, IPPROTO_TCP, TCP_KEEPCNT, kKeepAliveProbes);
+  SetOption(handle, IPPROTO_TCP, TCP_USER_TIMEOUT, kUnacknowledgedMilliseconds);
+}
+
+std::string NameOf(const Endpoint& endpoint) {
+  const int family = endpoint.protocol().family();
+  if (family != AF_INET && family != AF_INET6) return "unix";
+  tcp::endpoint internet;
+  if (endpoint.size() > internet.capacity()) return "unknown";
+  std::memcpy(internet.data(), endpoint.data(), endpoint.size());
+  internet.resize(endpoint.size());
+  const std::string host = internet.address().to_string();
+  return internet.address().is_v6() ? absl::StrCat("[", host, "]:", internet.port())
+                                    : absl::StrCat(host, ":", internet.port());
+}
+
+Endpoint UnixEndpoint(const std::string& path) {
+  return asio::local::stream_protocol::endpoint(path);
+}
+
+// Removes a socket file that nobody listens on; true when the path is free now.
+bool RemoveStale(const asio::any_io_executor& executor, const std::string& path) {
+  struct stat info{};
+  if (::lstat(path.c_str(), &info) != 0) return errno == ENOENT;
+  if (!S_ISSOCK(info.st_mode)) return false;
+  Socket probe(executor);
+  ErrorCode error;
+  probe.connect(UnixEndpoint(path), error);
+  if (error != asio::error::connection_refused) return false;
+  return ::unlink(path.c_str()) == 0 || errno == ENOENT;
+}
+
+StatusOr<Endpoint> LocalEndpoint(const asio::any_io_executor& executor, const Address& address) {
+  if (address.kind == Address::Kind::kUnix) return UnixEndpoint(address.path);
+  tcp::resolver resolver(executor);
+  ErrorCode error;
+  const auto found =
+      resolver.resolve(address.host, std::to_string(address.port), tcp::resolver::passive, error);
+  if (error || found.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("host '", address.host, "' cannot be listened on: ", error.message()));
+  }
+  return Endpoint(found.begin()->endpoint());
+}
+
+}  // namespace
+
+StatusOr<Address> ParseAddress(const std::string& text) {
+  Address address;
+  if (text.starts_with(kUnixPrefix)) {
+    address.kind = Address::Kind::kUnix;
+    address.path = text.substr(std::strlen(kUnixPrefix));
+    if (address.path.empty()) return BadAddress(text, "the path is empty");
+    if (address.path.size() > kMaxUnixPath) return BadAddress(text, "the path is over 107 bytes");
+    return address;
+  }
+  const size_t colon = text.rfind(':');
+  if (colon == std::string::npos) return BadAddress(text, "no port");
+  address.host = text.substr(0, colon);
+  const bool bracketed = address.host.starts_with('[') && address.host.ends_with(']');
+  if (bracketed) address.host = address.host.substr(1, address.host.size() - 2);
+  if (address.host.empty()) return BadAddress(text, "no host");
+  if (!bracketed && address.host.find(':') != std::string::npos) {
+    return BadAddress(text, "an IPv6 address needs brackets");
+  }
+  uint32_t port = 0;
+  const std::string digits = text.substr(colon + 1);
+  if (!absl::SimpleAtoi(digits, &port) || port > 0xffff) {
+    return BadAddress(text, "the port is not a number from 0 to 65535");
+  }
+  address.port = static_cast<uint16_t>(port);
+  return address;
+}
+
+awaitable<StatusOr<Socket>> Connect(const Address& address, Clock::time_point deadline) {
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  Socket socket(executor);
+  tcp::resolver resolver(executor);
+  const Watchdog watchdog(executor, deadline, [&] {
+    resolver.cancel();
+    ErrorCode ignored;
+    socket.close(ignored);
+  });
+
+  std::vector<Endpoint> endpoints;
+  ErrorCode error;
+  if (address.kind == Address::Kind::kUnix) {
+    endpoints.push_back(UnixEndpoint(address.path));
+  } else {
+    auto [failure, found] =
+        co_await resolver.async_resolve(address.host, std::to_string(address.port), kNoThrow);
+    error = failure;
+    for (const auto& entry : found) endpoints.emplace_back(entry.endpoint());
+  }
+  for (const Endpoint& endpoint : endpoints) {
+    if (watchdog.expired()) break;
+    socket.close(error);
+    auto [failure] = co_await socket.async_connect(endpoint, kNoThrow);
+    error = failure;
+    if (error) continue;
+    Tune(socket);
+    co_return std::move(socket);
+  }
+  if (watchdog.expired()) co_return absl::DeadlineExceededError("connecting took too long");
+  co_return absl::UnavailableError(absl::StrCat("connect: ", error.message()));
+}
+
+std::string PeerName(const Socket& socket) {
+  ErrorCode error;
+  const Endpoint endpoint = socket.remote_endpoint(error);
+  return error ? "unknown" : NameOf(endpoint);
+}
+
+StatusOr<std::unique_ptr<Listener>> Listener::Open(asio::any_io_executor executor,
+                                                   const Address& address) {
+  SIMURGH_ASSIGN_OR_RETURN(const Endpoint endpoint, LocalEndpoint(executor, address));
+  auto listener = std::make_unique<Listener>(executor);
+  auto& acceptor = listener->acceptor_;
+  ErrorCode error;
+  acceptor.open(endpoint.protocol(), error);
+  const bool internet = address.kind == Address::Kind::kTcp;
+  if (!error && internet) acceptor.set_option(asio::socket_base::reuse_address(true), error);
+  if (!error) acceptor.bind(endpoint, error);
+  if (error == asio::error::address_in_use && !internet && RemoveStale(executor, address.path)) {
+    acceptor.bind(endpoint, error);
+  }
+  if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
+  const std::string wanted = internet ? absl::StrCat(address.host, ":", address.port)
+                                      : absl::StrCat(kUnixPrefix, address.path);
+  if (error == asio::error::address_in_use) {
+    return absl::AlreadyExistsError(absl::StrCat("address ", wanted, " is in use"));
+  }
+  if (error) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot listen on ", wanted, ": ", error.message()));
+  }
+  listener->address_ = internet ? NameOf(acceptor.local_endpoint()) : wanted;
+  if (!internet) listener->unix_path_ = address.path;
+  return listener;
+}
+
+awaitable<StatusOr<Socket>> Listener::Accept() {
+  Socket socket(acceptor_.get_executor());
+  auto [error] = co_await acceptor_.async_accept(socket, kNoThrow);
+  if (error == asio::error::operation_aborted || error == asio::error::bad_descriptor) {
+    co_return absl::CancelledError("not listening any more");
+  }
+  if (error) co_return absl::UnavailableError(absl::StrCat("accept: ", error.message()));
+  Tune(socket);
+  co_return std::move(socket);
+}
+
+void Listener::Close() {
+  if (!unix_path_.empty()) (void)::unlink(unix_path_.c_str());
+  unix_path_.clear();
+  ErrorCode ignored;
+  acceptor_.close(ignored);
+}
+
+}  // namespace simurgh::rpc

@@ -1,0 +1,82 @@
+#pragma once
+
+// How coroutines of one thread wait for one another.
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "rpc/async.h"
+
+namespace simurgh::rpc {
+
+// One coroutine's wait for something that others on its thread bring about.
+class Waiter {
+ public:
+  Waiter(const asio::any_io_executor& executor, Clock::time_point deadline)
+      : timer_(executor, deadline) {}
+
+  // Ends the wait, now or when it begins.
+  void Wake() {
+    woken_ = true;
+    timer_.cancel();
+  }
+
+  // False when the deadline passed or the caller was cancelled first.
+  [[nodiscard]] awaitable<bool> Wait() {
+    if (!woken_) {
+      const auto state = co_await asio::this_coro::cancellation_state;
+      if (state.cancelled() == asio::cancellation_type::none) co_await timer_.async_wait(kNoThrow);
+    }
+    co_return woken_;
+  }
+
+  // Waits for Wake() or the deadline, also in a coroutine that has been cancelled.
+  [[nodiscard]] awaitable<void> WaitRegardless() {
+    if (woken_) co_return;
+    co_await timer_.async_wait(asio::bind_cancellation_slot(asio::cancellation_slot(), kNoThrow));
+  }
+
+ private:
+  asio::steady_timer timer_;
+  bool woken_ = false;
+};
+
+// Any number of coroutines that wait for the same thing. Outlive the waits.
+class WaitList {
+ public:
+  explicit WaitList(asio::any_io_executor executor) : executor_(std::move(executor)) {}
+  WaitList(const WaitList&) = delete;
+  WaitList& operator=(const WaitList&) = delete;
+
+  // False when the deadline passed or the caller was cancelled before a notification.
+  [[nodiscard]] awaitable<bool> Wait(Clock::time_point deadline) {
+    Waiter waiter(executor_, deadline);
+    const Entry entry(*this, waiter);
+    co_return co_await waiter.Wait();
+  }
+
+  void NotifyAll() {
+    for (Waiter* waiter : std::exchange(waiters_, {})) waiter->Wake();
+  }
+
+  bool empty() const { return waiters_.empty(); }
+
+ private:
+  struct Entry {
+    Entry(WaitList& of, Waiter& of_one) : list(of), waiter(of_one) {
+      list.waiters_.push_back(&waiter);
+    }
+    ~Entry() { std::erase(list.waiters_, &waiter); }
+    Entry(const Entry&) = delete;
+    Entry& operator=(const Entry&) = delete;
+
+    WaitList& list;
+    Waiter& waiter;
+  };
+
+  asio::any_io_executor executor_;
+  std::vector<Waiter*> waiters_;
+};
+
+}  // namespace simurgh::rpc

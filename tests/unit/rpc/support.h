@@ -1,0 +1,94 @@
+#pragma once
+
+// What the tests of the library share: a loop with a server on it and messages to send.
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "rpc/client.h"
+#include "rpc/error.h"
+#include "rpc/server.h"
+#include "rpc/testing/loop.h"
+#include "simurgh/base/random.h"
+
+namespace simurgh::rpc {
+
+inline constexpr uint32_t kEcho = 1;
+
+inline Hello TestHello(std::string role) {
+  return {.cluster = "test",
+          .role = std::move(role),
+          .index = 3,
+          .run = 7,
+          .instance_epoch = 9,
+          .configuration_hash = 11,
+          .map_version = 13};
+}
+
+inline Clock::time_point In(std::chrono::milliseconds time) { return Clock::now() + time; }
+inline Clock::time_point Soon() { return In(std::chrono::seconds(20)); }
+
+using Bytes = std::vector<std::byte>;
+
+inline Bytes RandomBytes(Random& random, size_t count) {
+  Bytes bytes(count);
+  for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
+  return bytes;
+}
+
+// Owns its bytes.
+inline OutgoingSegment Owned(Bytes bytes) {
+  const auto owner = std::make_shared<const Bytes>(std::move(bytes));
+  return {.bytes = *owner, .owner = owner};
+}
+
+inline OutgoingMessage Message(Bytes metadata, const std::vector<Bytes>& segments = {}) {
+  OutgoingMessage message;
+  message.metadata = Owned(std::move(metadata));
+  for (const Bytes& segment : segments) message.segments.push_back(Owned(segment));
+  return message;
+}
+
+// Every segment into a vector of its own.
+inline Placement IntoVectors() {
+  return [](std::span<const std::byte> /*metadata*/, std::span<const uint64_t> lengths) {
+    std::vector<IncomingSegment> places;
+    for (const uint64_t length : lengths) {
+      const auto owner = std::make_shared<Bytes>(length);
+      places.push_back({.bytes = *owner, .owner = owner});
+    }
+    return StatusOr<std::vector<IncomingSegment>>(std::move(places));
+  };
+}
+
+// Answers with what came.
+inline Method EchoMethod() {
+  return {.number = kEcho,
+          .name = "echo",
+          .placement = IntoVectors(),
+          .handle = [](Request request) -> awaitable<StatusOr<OutgoingMessage>> {
+            OutgoingMessage response;
+            response.metadata = Owned(std::move(request.message.metadata));
+            for (IncomingSegment& segment : request.message.segments) {
+              response.segments.push_back({segment.bytes, std::move(segment.owner)});
+            }
+            co_return response;
+          }};
+}
+
+inline std::vector<Bytes> Segments(const IncomingMessage& message) {
+  std::vector<Bytes> segments;
+  for (const IncomingSegment& segment : message.segments) {
+    segments.emplace_back(segment.bytes.begin(), segment.bytes.end());
+  }
+  return segments;
+}
+
+inline Bytes Text(const std::string& text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+
+}  // namespace simurgh::rpc
