@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string>
+
+namespace simurgh {
+
+// What is wrong with an address, or nothing. "host:port" ([...]:port for IPv6), the port from 0
+// (any free one) to 65535; where `allow_unix`, also "unix:/path".
+std::string AddressProblem(const std::string& address, bool allow_unix);
+
+// Whether the operating system chooses the port, so that equal addresses do not clash.
+bool HasAnyPort(const std::string& address);
+
+}  // namespace simurgh

@@ -1,0 +1,107 @@
+#include "simurgh/config/cluster_config.h"
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "config/document.h"
+#include "config/sections.h"
+#include "config/yaml_override.h"
+
+namespace simurgh {
+namespace {
+
+constexpr size_t kMaxFileBytes = size_t{1} << 20;
+
+// Reads all sections; the table paths are needed by the checks that follow.
+std::vector<std::string> ReadSections(const YamlNode& document, const std::string& folder,
+                                      ReadContext* context, ClusterConfig* config) {
+  std::vector<std::string> table_paths;
+  MapReader::Read(&document, "", context, [&](MapReader& root) {
+    ReadCluster(root, config);
+    ReadServices(root, config);
+    ReadTables(root, &config->tables, &table_paths);
+    ReadFeatures(root, &config->features);
+    ReadData(root, folder, &config->data);
+    ReadModel(root, &config->model);
+    ReadTraining(root, &config->training);
+  });
+  return table_paths;
+}
+
+StatusOr<std::string> ReadFile(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": a folder; name a YAML file in it"));
+  }
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    return absl::NotFoundError(
+        absl::StrCat(path, ": ", std::strerror(errno), "; give the path of a cluster's YAML file"));
+  }
+  std::string text(kMaxFileBytes + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(file.gcount()));
+  if (file.bad()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": cannot be read to its end; check the disk"));
+  }
+  if (text.size() > kMaxFileBytes) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": more than ", kMaxFileBytes,
+                                                   " bytes; is this a cluster's YAML file?"));
+  }
+  return text;
+}
+
+}  // namespace
+
+size_t ClusterConfig::embedding_width() const {
+  size_t width = 0;
+  for (const FeatureConfig& feature : features) width += tables[feature.table_index].dim;
+  return width;
+}
+
+StatusOr<ClusterConfig> ParseClusterConfig(const std::string& text, const std::string& path,
+                                           const std::vector<std::string>& overrides) {
+  SIMURGH_ASSIGN_OR_RETURN(
+      YamlNode document, ParseYaml(text, [&](int line) { return absl::StrCat(path, ":", line); }));
+  for (const std::string& override_text : overrides) {
+    SIMURGH_RETURN_IF_ERROR(ApplyOverride(override_text, &document));
+  }
+  ReadContext context(document);
+  ClusterConfig config;
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  const std::vector<std::string> table_paths = ReadSections(document, folder, &context, &config);
+  // What does not hold together is only worth saying of sections that are right in themselves.
+  if (context.diagnostics.ok()) {
+    CheckServices(config, &context.diagnostics);
+    LinkFeatures(table_paths, &config, &context.diagnostics);
+    CheckColumns(config, &context.diagnostics);
+    CheckModel(config, &context.diagnostics);
+  }
+  SIMURGH_RETURN_IF_ERROR(context.diagnostics.status());
+  return config;
+}
+
+StatusOr<ClusterConfig> LoadClusterConfig(const std::string& path,
+                                          const std::vector<std::string>& overrides) {
+  SIMURGH_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  return ParseClusterConfig(text, path, overrides);
+}
+
+std::vector<KnownKey> KnownKeys() {
+  const YamlNode nothing;
+  std::vector<KnownKey> keys;
+  ReadContext context(nothing);
+  context.known_keys = &keys;
+  ClusterConfig unused;
+  ReadSections(nothing, "", &context, &unused);
+  return keys;
+}
+
+}  // namespace simurgh

@@ -1,0 +1,170 @@
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+
+#include "config/nearest.h"
+#include "config/sections.h"
+
+namespace simurgh {
+namespace {
+
+constexpr size_t kMaxFiles = 65'536;
+constexpr size_t kMaxColumns = 65'536;
+constexpr size_t kMaxTexts = 1'024;
+constexpr int kCriteoDenseColumns = 13;
+constexpr int kCriteoIdColumns = 26;
+
+using Kind = ColumnConfig::Kind;
+using Format = DataConfig::Format;
+using Transform = ColumnConfig::Transform;
+
+// What keeps a file from being read, or nothing.
+std::string FileProblem(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) return "it is a folder";
+  errno = 0;
+  const std::ifstream file(path, std::ios::binary);
+  return file ? "" : std::strerror(errno);
+}
+
+void ReadFiles(MapReader& in, const std::string& key, size_t at_least, const std::string& folder,
+               std::vector<std::string>* files) {
+  in.Texts(key, files, {at_least, kMaxFiles}, "paths of files");
+  for (size_t i = 0; i < files->size(); ++i) {
+    std::string& file = (*files)[i];
+    file = (std::filesystem::path(folder) / file).lexically_normal().string();
+    const std::string problem = FileProblem(file);
+    if (problem.empty()) continue;
+    in.Error(absl::StrCat(key, ".", i), absl::StrCat("cannot read '", file, "': ", problem),
+             "give a path that is absolute or relative to the folder of the YAML file");
+  }
+}
+
+void ReadColumn(MapReader& in, ColumnConfig* column) {
+  in.Name("name", &column->name, Need::kRequired);
+  in.Choice<Kind>(
+      "kind", &column->kind,
+      {{"label", Kind::kLabel}, {"dense", Kind::kDense}, {"id", Kind::kId}, {"skip", Kind::kSkip}});
+  in.Texts("positive", &column->positive, {0, kMaxTexts});
+  in.Number("missing", &column->missing, kAnyNumber);
+  in.Choice<Transform>("transform", &column->transform,
+                       {{"none", Transform::kNone}, {"log1p", Transform::kLog1p}});
+  in.Number("mean", &column->mean, kAnyNumber);
+  in.Number("stddev", &column->stddev, kPositive);
+  in.Character("separator", &column->separator);
+  in.OnlyWith(column->kind == Kind::kLabel, "kind: label", {"positive"});
+  in.OnlyWith(column->kind == Kind::kDense, "kind: dense",
+              {"missing", "transform", "mean", "stddev"});
+  in.OnlyWith(column->kind == Kind::kId, "kind: id", {"separator"});
+}
+
+void CheckColumnList(MapReader& in, const CsvConfig& csv) {
+  std::map<std::string, size_t> taken;
+  std::optional<size_t> label;
+  for (size_t i = 0; i < csv.columns.size(); ++i) {
+    const ColumnConfig& column = csv.columns[i];
+    const std::string key = absl::StrCat("columns.", i);
+    const auto [entry, is_new] = taken.emplace(column.name, i);
+    if (!is_new) {
+      in.Error(absl::StrCat(key, ".name"),
+               absl::StrCat("'", column.name, "' is taken by columns.", entry->second),
+               "give every column a name of its own");
+    }
+    if (column.separator == csv.separator) {
+      in.Error(absl::StrCat(key, ".separator"), "the same as between columns",
+               "use another separator inside the cell");
+    }
+    if (column.kind != Kind::kLabel) continue;
+    if (label) {
+      in.Error(absl::StrCat(key, ".kind"), absl::StrCat("a second label, beside columns.", *label),
+               "keep one label");
+    } else {
+      label = i;
+    }
+  }
+  if (!label) in.Error("columns", "no label", "give one column kind: label");
+}
+
+void ReadCsv(MapReader& in, bool is_used, CsvConfig* csv) {
+  in.Character("separator", &csv->separator);
+  in.Bool("header", &csv->header);
+  in.Texts("missing_values", &csv->missing_values, {0, kMaxTexts});
+  // Not required of the criteo format, which reads no keys of this section.
+  in.Maps("columns", {is_used ? size_t{1} : size_t{0}, kMaxColumns}, [&](MapReader& map) {
+    ColumnConfig column;
+    ReadColumn(map, &column);
+    csv->columns.push_back(column);
+  });
+  if (!csv->columns.empty()) CheckColumnList(in, *csv);
+}
+
+}  // namespace
+
+void ReadData(MapReader& root, const std::string& folder, DataConfig* data) {
+  root.Map("data", [&](MapReader& in) {
+    in.Choice<Format>("format", &data->format,
+                      {{"csv", Format::kCsv}, {"criteo", Format::kCriteo}});
+    ReadFiles(in, "train", 1, folder, &data->train);
+    ReadFiles(in, "test", 0, folder, &data->test);
+    const bool is_csv = data->format == Format::kCsv;
+    in.OnlyWith(is_csv, "format: csv", {"csv"});
+    in.Map("csv", [&](MapReader& map) { ReadCsv(map, is_csv, &data->csv); });
+  });
+}
+
+std::vector<ColumnConfig> ColumnsOf(const DataConfig& data) {
+  if (data.format == Format::kCsv) return data.csv.columns;
+  std::vector<ColumnConfig> columns;
+  const auto add = [&columns](const std::string& name, Kind kind) {
+    columns.emplace_back();
+    columns.back().name = name;
+    columns.back().kind = kind;
+  };
+  add("label", Kind::kLabel);
+  for (int i = 1; i <= kCriteoDenseColumns; ++i) add(absl::StrCat("I", i), Kind::kDense);
+  for (int i = 1; i <= kCriteoIdColumns; ++i) add(absl::StrCat("C", i), Kind::kId);
+  return columns;
+}
+
+void CheckColumns(const ClusterConfig& config, Diagnostics* diagnostics) {
+  const std::vector<ColumnConfig> columns = ColumnsOf(config.data);
+  std::vector<std::string> usable;
+  std::map<std::string, Kind> kind_of;
+  for (const ColumnConfig& column : columns) {
+    kind_of.emplace(column.name, column.kind);
+    if (column.kind == Kind::kId || column.kind == Kind::kDense) usable.push_back(column.name);
+  }
+  std::set<std::string> used;
+  for (size_t i = 0; i < config.features.size(); ++i) {
+    const std::string& column = config.features[i].column;
+    used.insert(column);
+    const auto found = kind_of.find(column);
+    if (found != kind_of.end() && (found->second == Kind::kId || found->second == Kind::kDense)) {
+      continue;
+    }
+    const std::string what =
+        found == kind_of.end()
+            ? absl::StrCat("no column is named '", column, "'")
+            : absl::StrCat("column '", column, "' is a ",
+                           found->second == Kind::kLabel ? "label" : "skip", " column");
+    diagnostics->Report(
+        absl::StrCat("features.", i, ".column"), what,
+        absl::StrCat("the nearest id or dense column is '", Nearest(column, usable), "'"));
+  }
+  // The criteo format fixes its columns, so that none can be marked as skipped.
+  if (config.data.format != Format::kCsv) return;
+  for (size_t i = 0; i < columns.size(); ++i) {
+    if (columns[i].kind != Kind::kId || used.contains(columns[i].name)) continue;
+    diagnostics->Report(absl::StrCat("data.csv.columns.", i),
+                        absl::StrCat("no feature uses id column '", columns[i].name, "'"),
+                        "name it in a feature, or give it kind: skip");
+  }
+}
+
+}  // namespace simurgh

@@ -1,0 +1,98 @@
+#include <algorithm>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+
+#include "config/nearest.h"
+#include "config/sections.h"
+
+namespace simurgh {
+namespace {
+
+constexpr size_t kMaxFeatures = 4'096;
+constexpr uint32_t kMaxRounds = 8;
+constexpr uint64_t kMaxBuckets = uint64_t{1} << 40;
+// What the embeddings may be wide together: the widest input of a linear layer.
+constexpr size_t kMaxEmbeddingWidth = 65'536;
+
+void ReadHashStack(MapReader& in, HashStackConfig* hash_stack) {
+  in.Integer("rounds", &hash_stack->rounds, 0, kMaxRounds);
+  in.Integer("buckets", &hash_stack->buckets, 0, kMaxBuckets);
+  if ((hash_stack->rounds == 0) != (hash_stack->buckets == 0)) {
+    in.Error(hash_stack->rounds == 0 ? "rounds" : "buckets", "0 while the other is not",
+             "give both, or neither to switch the hash stack off");
+  }
+}
+
+void LinkTable(const std::string& path, const std::map<std::string, uint32_t>& index_of,
+               ClusterConfig* config, FeatureConfig* feature, Diagnostics* diagnostics) {
+  const auto found = index_of.find(feature->table);
+  if (found == index_of.end()) {
+    std::vector<std::string> names;
+    for (const auto& [name, index] : index_of) names.push_back(name);
+    diagnostics->Report(absl::StrCat(path, ".table"),
+                        absl::StrCat("no table is named '", feature->table, "'"),
+                        absl::StrCat("the nearest name is '", Nearest(feature->table, names), "'"));
+    return;
+  }
+  feature->table_index = found->second;
+  const uint64_t rows = feature->hash_stack.rounds * feature->hash_stack.buckets;
+  const uint64_t capacity = config->tables[found->second].capacity_rows;
+  if (rows > capacity) {
+    diagnostics->Report(
+        absl::StrCat(path, ".hash_stack"),
+        absl::StrCat("folds into ", rows, " rows, table '", feature->table, "' holds ", capacity),
+        "lower rounds or buckets, or raise the table's capacity_rows");
+  }
+}
+
+}  // namespace
+
+void ReadFeatures(MapReader& root, std::vector<FeatureConfig>* features) {
+  root.Maps("features", {1, kMaxFeatures}, [&](MapReader& in) {
+    FeatureConfig feature;
+    in.Name("name", &feature.name, Need::kRequired);
+    feature.column = feature.name;
+    feature.table = feature.name;
+    in.Name("column", &feature.column, Need::kOptional, "the name");
+    in.Name("table", &feature.table, Need::kOptional, "the name");
+    in.Map("hash_stack", [&](MapReader& map) { ReadHashStack(map, &feature.hash_stack); });
+    features->push_back(feature);
+  });
+  std::map<std::string, size_t> taken;
+  for (size_t i = 0; i < features->size(); ++i) {
+    const auto [entry, is_new] = taken.emplace((*features)[i].name, i);
+    if (is_new) continue;
+    root.Error(absl::StrCat("features.", i, ".name"),
+               absl::StrCat("'", entry->first, "' is taken by features.", entry->second),
+               "give every feature a name of its own");
+  }
+}
+
+void LinkFeatures(const std::vector<std::string>& table_paths, ClusterConfig* config,
+                  Diagnostics* diagnostics) {
+  std::map<std::string, uint32_t> index_of;
+  for (const TableConfig& table : config->tables) {
+    index_of.emplace(table.name, static_cast<uint32_t>(index_of.size()));
+  }
+  for (size_t i = 0; i < config->features.size(); ++i) {
+    LinkTable(absl::StrCat("features.", i), index_of, config, &config->features[i], diagnostics);
+  }
+  if (!diagnostics->ok()) return;
+  std::vector<bool> used(config->tables.size(), false);
+  for (const FeatureConfig& feature : config->features) used[feature.table_index] = true;
+  for (size_t i = 0; i < used.size(); ++i) {
+    if (used[i]) continue;
+    diagnostics->Report(table_paths[i],
+                        absl::StrCat("no feature uses table '", config->tables[i].name, "'"),
+                        "remove the table, or name it in a feature");
+  }
+  if (config->embedding_width() > kMaxEmbeddingWidth) {
+    diagnostics->Report(
+        "features",
+        absl::StrCat("the embeddings are ", config->embedding_width(), " wide together"),
+        absl::StrCat("use smaller dims or fewer features: at most ", kMaxEmbeddingWidth));
+  }
+}
+
+}  // namespace simurgh

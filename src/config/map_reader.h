@@ -1,0 +1,160 @@
+#pragma once
+
+#include <chrono>
+#include <concepts>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "config/diagnostics.h"
+#include "config/yaml_node.h"
+
+namespace simurgh {
+
+enum class Need { kOptional, kRequired };
+
+// The numbers a key takes; `text` says so to the user.
+struct NumberRange {
+  float low;
+  float high;
+  const char* text;
+};
+
+inline constexpr float kMaxFloat = std::numeric_limits<float>::max();
+inline constexpr float kMinFloat = std::numeric_limits<float>::min();
+inline constexpr NumberRange kAnyNumber{-kMaxFloat, kMaxFloat, "number"};
+inline constexpr NumberRange kPositive{kMinFloat, kMaxFloat, "number above 0"};
+inline constexpr NumberRange kNonNegative{0.0F, kMaxFloat, "number of at least 0"};
+inline constexpr NumberRange kPositiveShare{kMinFloat, 1.0F, "number above 0, at most 1"};
+// The float before 1 is the largest allowed.
+inline constexpr NumberRange kBelowOne{0.0F, 1.0F - std::numeric_limits<float>::epsilon() / 2,
+                                       "number from 0, below 1"};
+
+struct CountRange {
+  size_t low;
+  size_t high;
+};
+
+// One key of the configuration, as the parser knows it: what config/README.md must say.
+struct KnownKey {
+  std::string key;       // Dotted; N stands for an index.
+  std::string type;      // With the range.
+  std::string fallback;  // The default, or "required".
+};
+
+// What all readers of one document share.
+struct ReadContext {
+  explicit ReadContext(const YamlNode& root) : diagnostics(root) {}
+
+  Diagnostics diagnostics;
+  // When set, the document is not read but described: every key is noted, and every list is walked
+  // as if it had one element.
+  std::vector<KnownKey>* known_keys = nullptr;
+};
+
+// Reads the keys of one YAML mapping into fields. A getter leaves the field alone when its key is
+// absent, so a field's initial value is the key's default. Whatever is wrong goes to the context's
+// diagnostics, and reading goes on.
+class MapReader {
+ public:
+  using Body = std::function<void(MapReader&)>;
+  // Says what is wrong with a text, or nothing.
+  using TextCheck = std::function<std::string(const std::string&)>;
+
+  // Calls `body` with a reader of `node` (null or a null node: an empty mapping), then reports the
+  // keys that `body` never asked for and those given twice.
+  static void Read(const YamlNode* node, const std::string& path, ReadContext* context,
+                   const Body& body);
+
+  MapReader(const MapReader&) = delete;
+  MapReader& operator=(const MapReader&) = delete;
+
+  // Any text that `check` has nothing against; `type` describes it. Numbers and the like are texts,
+  // too.
+  void Text(const std::string& key, std::string* out, const std::string& type,
+            const TextCheck& check, Need need = Need::kOptional);
+  // A name, see IsName. `fallback` is what the reference says of a default that is not the field's
+  // value.
+  void Name(const std::string& key, std::string* out, Need need = Need::kOptional,
+            const std::string& fallback = "none");
+  void Bool(const std::string& key, bool* out);
+  void Number(const std::string& key, float* out, const NumberRange& range);
+  void Duration(const std::string& key, std::chrono::milliseconds* out,
+                std::chrono::milliseconds low, std::chrono::milliseconds high);
+  void Character(const std::string& key, char* out);
+  void Texts(const std::string& key, std::vector<std::string>* out, CountRange count,
+             const std::string& type = "texts", const TextCheck& check = nullptr);
+  // The same, where a single text stands for a list of one.
+  void TextOrTexts(const std::string& key, std::vector<std::string>* out, CountRange count,
+                   const std::string& type);
+
+  // `fallback` is as for Name; empty: the field's value.
+  template <std::unsigned_integral T>
+  void Integer(const std::string& key, T* out, std::type_identity_t<T> low,
+               std::type_identity_t<T> high, const std::string& fallback = "") {
+    uint64_t value = *out;
+    WideInteger(key, &value, low, high, fallback);
+    *out = static_cast<T>(value);
+  }
+
+  // One of a few words.
+  template <typename T>
+  void Choice(const std::string& key, T* out,
+              const std::vector<std::pair<std::string, T>>& choices) {
+    std::vector<std::string> words;
+    size_t chosen = 0;
+    for (const auto& [word, value] : choices) {
+      if (value == *out) chosen = words.size();
+      words.push_back(word);
+    }
+    Word(key, words, &chosen);
+    *out = choices[chosen].second;
+  }
+
+  void Map(const std::string& key, const Body& body);
+  // A list of mappings, required if it may not be empty.
+  void Maps(const std::string& key, CountRange count, const Body& body,
+            const std::string& type = "mappings");
+  // A list of anything: `element` gets each with its path, and null when the document is described
+  // only.
+  using Element = std::function<void(const YamlNode* node, const std::string& path)>;
+  void List(const std::string& key, CountRange count, const std::string& type,
+            const std::string& fallback, const Element& element);
+
+  // Reports those of the keys that are there although they say nothing unless `condition` holds.
+  void OnlyWith(bool holds, const std::string& condition, const std::vector<std::string>& keys);
+
+  bool Has(const std::string& key) const;
+  std::string PathOf(const std::string& key) const;
+  void Error(const std::string& key, const std::string& what, const std::string& remedy);
+  ReadContext* context() { return context_; }
+  bool describing() const { return context_->known_keys != nullptr; }
+
+ private:
+  // Sets the field from a scalar; says what is wrong, or nothing.
+  using Setter = std::function<std::string(const YamlNode&)>;
+
+  MapReader(const YamlNode* node, std::string path, ReadContext* context)
+      : node_(node), path_(std::move(path)), context_(context) {}
+
+  void WideInteger(const std::string& key, uint64_t* out, uint64_t low, uint64_t high,
+                   const std::string& fallback);
+  void Word(const std::string& key, const std::vector<std::string>& words, size_t* chosen);
+  // Notes the key and finds its value; null if it is absent, which is reported when it is required.
+  const YamlNode* Declare(const std::string& key, const std::string& type,
+                          const std::string& fallback, Need need);
+  void Scalar(const std::string& key, const std::string& type, const std::string& fallback,
+              Need need, const Setter& setter);
+  void ReportStrayKeys();
+
+  const YamlNode* node_;
+  std::string path_;
+  ReadContext* context_;
+  std::vector<std::string> known_;
+};
+
+}  // namespace simurgh

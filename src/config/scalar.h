@@ -1,0 +1,28 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace simurgh {
+
+// Texts of single values and back. All of them take the whole text or refuse it.
+
+enum class NumberFault { kNone, kNotANumber, kOutOfRange };
+
+// Decimal digits; a minus sign is a number, but out of range.
+NumberFault ParseUnsigned(const std::string& text, uint64_t* value);
+
+// Decimal or scientific notation. What a float cannot hold, infinities included, is out of range.
+NumberFault ParseFloat(const std::string& text, float* value);
+std::string FormatFloat(float value);  // The shortest text that reads back as the same value.
+
+// A whole number and a unit: 500ms, 10s, 2m.
+std::optional<std::chrono::milliseconds> ParseDuration(const std::string& text);
+std::string FormatDuration(std::chrono::milliseconds value);
+
+// 1 to 63 letters, digits, '_' or '-'.
+bool IsName(const std::string& text);
+
+}  // namespace simurgh

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "config/diagnostics.h"
+#include "config/map_reader.h"
+#include "simurgh/config/cluster_config.h"
+
+namespace simurgh {
+
+// One function a section of the YAML: what it takes, key by key. `root` reads the whole document.
+void ReadCluster(MapReader& root, ClusterConfig* config);
+void ReadServices(MapReader& root, ClusterConfig* config);
+// An entry of the YAML may make several tables; `paths` gets the key that names each one.
+void ReadTables(MapReader& root, std::vector<TableConfig>* tables, std::vector<std::string>* paths);
+void ReadFeatures(MapReader& root, std::vector<FeatureConfig>* features);
+// Paths of files are made relative to `folder`, and each file must be readable.
+void ReadData(MapReader& root, const std::string& folder, DataConfig* data);
+void ReadModel(MapReader& root, ModelConfig* model);
+void ReadTraining(MapReader& root, TrainingConfig* training);
+
+// What can only be judged once all sections are read. They expect sections without errors.
+void CheckServices(const ClusterConfig& config, Diagnostics* diagnostics);
+void CheckColumns(const ClusterConfig& config, Diagnostics* diagnostics);
+void CheckModel(const ClusterConfig& config, Diagnostics* diagnostics);
+// Also sets every feature's table_index.
+void LinkFeatures(const std::vector<std::string>& table_paths, ClusterConfig* config,
+                  Diagnostics* diagnostics);
+
+// The columns of a file: those of `csv`, or those that the criteo format implies.
+std::vector<ColumnConfig> ColumnsOf(const DataConfig& data);
+
+}  // namespace simurgh

@@ -1,0 +1,112 @@
+#include <map>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+
+#include "config/address.h"
+#include "config/sections.h"
+
+namespace simurgh {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+
+constexpr size_t kMaxServers = 1'024;
+constexpr size_t kMaxWorkers = 64;
+constexpr uint32_t kMaxThreads = 256;
+constexpr milliseconds kShortest{1};
+constexpr milliseconds kLongest = minutes(1'440);
+
+void ReadMetrics(MapReader& instance, std::string* metrics) {
+  instance.Text("metrics", metrics, "host:port", [](const std::string& address) {
+    return AddressProblem(address, /*allow_unix=*/false);
+  });
+}
+
+void ReadInstances(MapReader& section, size_t limit, std::vector<InstanceConfig>* instances) {
+  section.Maps("instances", {1, limit}, [&](MapReader& in) {
+    InstanceConfig instance;
+    in.Text(
+        "address", &instance.address, "host:port or unix:/path",
+        [](const std::string& address) { return AddressProblem(address, /*allow_unix=*/true); },
+        Need::kRequired);
+    ReadMetrics(in, &instance.metrics);
+    instances->push_back(instance);
+  });
+}
+
+void ReadNnWorker(MapReader& section, NnWorkerConfig* config) {
+  section.Integer("threads", &config->threads, 1, kMaxThreads);
+  section.Maps(
+      "instances", {1, 1},
+      [&](MapReader& in) {
+        InstanceConfig instance;
+        ReadMetrics(in, &instance.metrics);
+        config->instances.push_back(instance);
+      },
+      "mappings; this version trains with one rank");
+}
+
+}  // namespace
+
+void ReadCluster(MapReader& root, ClusterConfig* config) {
+  root.Map("cluster", [&](MapReader& in) {
+    const auto check = [](const std::string& name) -> std::string {
+      constexpr size_t kMaxLength = 63;  // Of a DNS label.
+      constexpr char kAllowed[] = "abcdefghijklmnopqrstuvwxyz0123456789-";
+      if (name.empty() || name.size() > kMaxLength ||
+          name.find_first_not_of(kAllowed) != std::string::npos) {
+        return absl::StrCat("'", name, "' is no such name");
+      }
+      return "";
+    };
+    in.Text("name", &config->name, "name of 1 to 63 of a-z, 0-9 and '-'", check, Need::kRequired);
+    in.Integer("seed", &config->seed, 0, UINT64_MAX);
+  });
+}
+
+void ReadServices(MapReader& root, ClusterConfig* config) {
+  root.Map("embedding_ps", [&](MapReader& in) {
+    in.Integer("partitions", &config->embedding_ps.partitions, 1, kMaxThreads);
+    ReadInstances(in, kMaxServers, &config->embedding_ps.instances);
+  });
+  root.Map("embedding_worker", [&](MapReader& in) {
+    EmbeddingWorkerConfig& worker = config->embedding_worker;
+    in.Integer("threads", &worker.threads, 1, kMaxThreads);
+    in.Integer("forward_buffer_batches", &worker.forward_buffer_batches, 1, 1'000'000);
+    in.Duration("batch_expiry", &worker.batch_expiry, kShortest, kLongest);
+    ReadInstances(in, kMaxWorkers, &worker.instances);
+  });
+  root.Map("nn_worker", [&](MapReader& in) { ReadNnWorker(in, &config->nn_worker); });
+  root.Map("rpc", [&](MapReader& in) {
+    RpcConfig& rpc = config->rpc;
+    in.Duration("connect_timeout", &rpc.connect_timeout, kShortest, kLongest);
+    in.Duration("call_timeout", &rpc.call_timeout, kShortest, kLongest);
+    in.Integer("max_frame_bytes", &rpc.max_frame_bytes, uint64_t{1} << 16, uint64_t{1} << 40);
+  });
+}
+
+void CheckServices(const ClusterConfig& config, Diagnostics* diagnostics) {
+  std::map<std::string, std::string> taken;  // Address -> the key that has it.
+  const auto check = [&](const std::string& address, const std::string& key) {
+    if (address.empty() || HasAnyPort(address)) return;
+    const auto [entry, is_new] = taken.emplace(absl::AsciiStrToLower(address), key);
+    if (is_new) return;
+    diagnostics->Report(key, absl::StrCat("'", address, "' is taken by ", entry->second),
+                        "give every daemon addresses of its own");
+  };
+  const auto check_all = [&](const std::vector<InstanceConfig>& instances,
+                             const std::string& section) {
+    for (size_t i = 0; i < instances.size(); ++i) {
+      const std::string key = absl::StrCat(section, ".instances.", i);
+      check(instances[i].address, absl::StrCat(key, ".address"));
+      check(instances[i].metrics, absl::StrCat(key, ".metrics"));
+    }
+  };
+  check_all(config.embedding_ps.instances, "embedding_ps");
+  check_all(config.embedding_worker.instances, "embedding_worker");
+  check_all(config.nn_worker.instances, "nn_worker");
+}
+
+}  // namespace simurgh

@@ -1,0 +1,88 @@
+#include "config/yaml_override.h"
+
+#include <charconv>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+namespace simurgh {
+namespace {
+
+constexpr size_t kMaxDepth = 16;  // The deepest key of a cluster has 7 components.
+
+Status Malformed(const std::string& place, const std::string& what, const std::string& remedy) {
+  return absl::InvalidArgumentError(absl::StrCat(place, ": ", what, "; ", remedy));
+}
+
+YamlNode* MapItem(const std::string& key, bool is_last, const std::string& place, YamlNode* map) {
+  int index = FindKey(*map, key);
+  if (index < 0) {
+    index = static_cast<int>(map->keys.size());
+    map->keys.emplace_back();
+    map->keys.back().kind = YamlNode::Kind::kScalar;
+    map->keys.back().text = key;
+    map->keys.back().place = place;
+    map->items.emplace_back();
+    map->items.back().place = place;
+  }
+  if (is_last) map->keys[index].place = place;
+  return &map->items[index];
+}
+
+StatusOr<YamlNode*> ListItem(const std::string& component, const std::string& walked,
+                             const std::string& place, YamlNode* list) {
+  size_t index = 0;
+  const char* end = component.data() + component.size();
+  const auto [rest, error] = std::from_chars(component.data(), end, index);
+  if (error != std::errc() || rest != end || index > list->items.size()) {
+    return Malformed(
+        place, absl::StrCat(walked, ": '", component, "' is no index of this list"),
+        absl::StrCat("write a number from 0 to ", list->items.size(), " (the last one appends)"));
+  }
+  if (index == list->items.size()) {
+    list->items.emplace_back();
+    list->items.back().place = place;
+  }
+  return &list->items[index];
+}
+
+}  // namespace
+
+Status ApplyOverride(const std::string& override_text, YamlNode* root) {
+  const std::string place = absl::StrCat("--set ", override_text);
+  const size_t equals = override_text.find('=');
+  if (equals == std::string::npos) {
+    return Malformed(place, "no '=' in the override", "write section.key=value");
+  }
+  const std::vector<std::string> components = absl::StrSplit(override_text.substr(0, equals), '.');
+  if (components.size() > kMaxDepth) {
+    return Malformed(place, absl::StrCat("more than ", kMaxDepth, " components"),
+                     "write section.key=value");
+  }
+  SIMURGH_ASSIGN_OR_RETURN(
+      YamlNode value, ParseYaml(override_text.substr(equals + 1), [&](int line) { return place; }));
+  YamlNode* node = root;
+  std::string walked;
+  for (const std::string& component : components) {
+    if (component.empty()) {
+      return Malformed(place, "an empty component in the key", "write section.key=value");
+    }
+    if (node->kind == YamlNode::Kind::kNull) node->kind = YamlNode::Kind::kMap;
+    if (node->kind == YamlNode::Kind::kScalar) {
+      return Malformed(place, absl::StrCat(walked, ": a single value, without keys"),
+                       "shorten the key");
+    }
+    if (node->kind == YamlNode::Kind::kMap) {
+      node = MapItem(component, &component == &components.back(), place, node);
+    } else {
+      SIMURGH_ASSIGN_OR_RETURN(node, ListItem(component, walked, place, node));
+    }
+    absl::StrAppend(&walked, walked.empty() ? "" : ".", component);
+  }
+  *node = std::move(value);
+  return absl::OkStatus();
+}
+
+}  // namespace simurgh
