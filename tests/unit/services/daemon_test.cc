@@ -1,0 +1,254 @@
+#include "services/runtime/daemon.h"
+
+#include <atomic>
+#include <csignal>
+#include <iostream>
+#include <semaphore>
+#include <sstream>
+#include <thread>
+
+#include <spdlog/spdlog.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+
+#include "services/runtime/exit_code.h"
+
+namespace simurgh {
+namespace {
+
+constexpr char kConfig[] = "config/adult.yaml";
+constexpr char kAnyPort[] = "embedding_ps.instances.0.metrics=127.0.0.1:0";
+
+DaemonDescription Description() {
+  DaemonDescription description;
+  description.role = "embedding-ps";
+  description.usage.program = "simurgh-test";
+  description.usage.summary = "A daemon without a purpose.";
+  description.section = "embedding_ps";
+  description.instances = [](const ClusterConfig& config) -> const std::vector<InstanceConfig>& {
+    return config.embedding_ps.instances;
+  };
+  return description;
+}
+
+// What a test wants a daemon to do; by default nothing, and well.
+struct Script {
+  std::function<Status(DaemonContext&)> start = [](DaemonContext&) { return absl::OkStatus(); };
+  std::function<Status(DaemonContext&)> run;  // Without one: Daemon's own.
+  std::function<Status(DaemonContext&)> drain = [](DaemonContext&) { return absl::OkStatus(); };
+};
+
+class ScriptedDaemon : public Daemon {
+ public:
+  ScriptedDaemon(const Script& script, DaemonContext& context)
+      : script_(script), context_(context) {}
+
+  Status Run(std::stop_token stop) override {
+    return script_.run ? script_.run(context_) : Daemon::Run(std::move(stop));
+  }
+  Status Drain(std::chrono::steady_clock::time_point) override { return script_.drain(context_); }
+
+ private:
+  const Script& script_;
+  DaemonContext& context_;
+};
+
+struct Outcome {
+  int code = -1;
+  std::string out;
+  std::string err;
+};
+
+Outcome RunWith(const Script& script, std::vector<const char*> arguments) {
+  arguments.insert(arguments.begin(), "simurgh-test");
+  std::ostringstream out;
+  std::ostringstream err;
+  std::streambuf* const real_out = std::cout.rdbuf(out.rdbuf());
+  std::streambuf* const real_err = std::cerr.rdbuf(err.rdbuf());
+  const int code =
+      RunDaemon(Description(), static_cast<int>(arguments.size()), arguments.data(),
+                [&script](DaemonContext& context) -> StatusOr<std::unique_ptr<Daemon>> {
+                  SIMURGH_RETURN_IF_ERROR(script.start(context));
+                  return std::make_unique<ScriptedDaemon>(script, context);
+                });
+  std::cout.rdbuf(real_out);
+  std::cerr.rdbuf(real_err);
+  return {code, out.str(), err.str()};
+}
+
+std::vector<const char*> Good() {
+  return {"--config", kConfig, "--set", kAnyPort, "--log-level", "off"};
+}
+
+Script MustNotStart() {
+  Script script;
+  script.start = [](DaemonContext&) -> Status {
+    FAIL("started");
+    return absl::OkStatus();
+  };
+  return script;
+}
+
+TEST_CASE("--check-config says ok and starts nothing") {
+  const Outcome outcome = RunWith(MustNotStart(), {"--config", kConfig, "--check-config"});
+  CHECK(outcome.code == 0);
+  CHECK_THAT(outcome.out, Catch::StartsWith("ok: config/adult.yaml") && Catch::Contains("'adult'"));
+  CHECK(outcome.err.empty());
+}
+
+TEST_CASE("bad flags and configurations end with 2 and one message") {
+  struct Wrong {
+    std::vector<const char*> arguments;
+    const char* message;
+  };
+  const Wrong wrong = GENERATE(values<Wrong>({
+      {{"--confg", kConfig}, "--confg"},
+      {{"--config", "config/none.yaml"}, "config/none.yaml"},
+      {{"--config", kConfig, "--set", "embedding_ps.partitions=0"}, "embedding_ps.partitions"},
+      {{"--config", kConfig, "--index", "9"}, "embedding_ps.instances"},
+      {{"--config", kConfig, "--log-level", "loud"}, "--log-level: "},
+  }));
+  const bool check = GENERATE(false, true);
+  std::vector<const char*> arguments = wrong.arguments;
+  if (check) arguments.push_back("--check-config");
+  const Outcome outcome = RunWith(MustNotStart(), arguments);
+  CHECK(outcome.code == 2);
+  CHECK(outcome.out.empty());
+  CHECK_THAT(outcome.err, Catch::StartsWith("simurgh-test: error: "));
+  CHECK_THAT(outcome.err, Catch::Contains(wrong.message));
+}
+
+TEST_CASE("a daemon that ends by itself ends with 0, after it was drained") {
+  Script script;
+  std::vector<std::string> order;
+  script.start = [&](DaemonContext& context) {
+    order.push_back("start: " + context.readiness().reason);
+    context.SetReady();
+    CHECK(context.readiness().ready);
+    return absl::OkStatus();
+  };
+  script.run = [&](DaemonContext&) {
+    order.push_back("run");
+    return absl::OkStatus();
+  };
+  script.drain = [&](DaemonContext& context) {
+    context.SetReady();  // Too late.
+    order.push_back("drain: " + context.readiness().reason);
+    return absl::OkStatus();
+  };
+  CHECK(RunWith(script, Good()).code == 0);
+  CHECK(order == std::vector<std::string>{"start: starting", "run", "drain: stopping"});
+}
+
+TEST_CASE("a signal stops a daemon that waits, in order") {
+  const int number = GENERATE(SIGTERM, SIGINT);
+  Script script;
+  std::thread sender;
+  bool drained = false;
+  script.start = [&](DaemonContext&) {
+    sender = std::thread([number] { kill(getpid(), number); });
+    return absl::OkStatus();
+  };
+  script.drain = [&](DaemonContext&) {
+    drained = true;
+    return absl::OkStatus();
+  };
+  CHECK(RunWith(script, Good()).code == 0);
+  sender.join();
+  CHECK(drained);
+}
+
+TEST_CASE("errors of each stage have their exit code") {
+  const auto failing = [](const Status& status) {
+    return [status](DaemonContext&) { return status; };
+  };
+  Script script;
+  script.run = failing(absl::OkStatus());
+  int expected = 3;
+  SECTION("a configuration that only starting finds bad") {
+    script.start = failing(absl::InvalidArgumentError("address"));
+    expected = 2;
+  }
+  SECTION("start") { script.start = failing(absl::AlreadyExistsError("port")); }
+  SECTION("run") { script.run = failing(absl::UnavailableError("gone")); }
+  SECTION("drain") { script.drain = failing(absl::DeadlineExceededError("slow")); }
+  SECTION("a failure reported by another thread while the main thread waits") {
+    std::thread reporter;
+    script.run = nullptr;
+    script.start = [&](DaemonContext& context) {
+      reporter = std::thread([&context] { context.Fail(absl::DataLossError("disk")); });
+      return absl::OkStatus();
+    };
+    CHECK(RunWith(script, Good()).code == 3);
+    reporter.join();
+    return;
+  }
+  CHECK(RunWith(script, Good()).code == expected);
+}
+
+TEST_CASE("a metrics port in use ends with 3") {
+  Script script;
+  script.run = [](DaemonContext& context) {
+    auto taken = HttpEndpoint::Start("127.0.0.1:0", "test", context.metrics(),
+                                     [] { return Readiness{true, ""}; });
+    REQUIRE(taken.ok());
+    const std::string clash = "embedding_ps.instances.0.metrics=" + (*taken)->address();
+    CHECK(
+        RunWith(MustNotStart(), {"--config", kConfig, "--set", clash.c_str(), "--log-level", "off"})
+            .code == 3);
+    return absl::OkStatus();
+  };
+  CHECK(RunWith(script, Good()).code == 0);
+}
+
+TEST_CASE("a second signal does not wait for the end") {
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    Script script;
+    script.start = [](DaemonContext&) {
+      kill(getpid(), SIGTERM);
+      return absl::OkStatus();
+    };
+    script.drain = [](DaemonContext&) -> Status {
+      kill(getpid(), SIGTERM);
+      std::binary_semaphore never(0);
+      never.acquire();
+      return absl::OkStatus();
+    };
+    _exit(RunWith(script, Good()).code);
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  REQUIRE(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == static_cast<int>(ExitCode::kInterrupted));
+}
+
+TEST_CASE("what a process says to its peers names its life") {
+  Script script;
+  std::vector<rpc::Hello> hellos;
+  script.run = [&](DaemonContext& context) {
+    hellos.push_back(context.hello());
+    CHECK(context.hello().instance_epoch == hellos.back().instance_epoch);
+    CHECK_THAT(context.metrics().Serialize(),
+               Catch::Contains("simurgh_build_info{service=\"embedding-ps\",version=\"") &&
+                   Catch::Contains("simurgh_process_resident_bytes") &&
+                   Catch::Contains("simurgh_process_uptime_seconds"));
+    return absl::OkStatus();
+  };
+  REQUIRE(RunWith(script, Good()).code == 0);
+  REQUIRE(RunWith(script, Good()).code == 0);
+  REQUIRE(hellos.size() == 2);
+  CHECK(hellos[0].cluster == "adult");
+  CHECK(hellos[0].role == "embedding-ps");
+  CHECK(hellos[0].index == 0);
+  CHECK(hellos[0].configuration_hash != 0);
+  CHECK(hellos[0].configuration_hash == hellos[1].configuration_hash);
+  CHECK(hellos[0].instance_epoch != 0);
+  CHECK(hellos[0].instance_epoch != hellos[1].instance_epoch);
+}
+
+}  // namespace
+}  // namespace simurgh
