@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# Installs what building and testing needs, from Debian's own packages.
+set -euo pipefail
+
+usage() {
+  cat <<'TEXT'
+Usage: scripts/bootstrap.sh [--check | --help]
+
+Installs the Debian 12 packages that building and testing needs; asks apt only for those that are missing.
+
+  --check  installs nothing; lists what is missing, exit code 1 if anything is
+  --help   prints this
+TEXT
+}
+
+PACKAGES=(
+  # Compiler, linker, sanitizer run-times (GCC 12 miscompiles coroutines; see CONTRIBUTING.md).
+  clang-19 lld-19 libclang-rt-19-dev
+  # Build.
+  cmake ninja-build ccache git
+  # Format and lint.
+  clang-format-19 clang-tidy-19
+  # Network: Asio, Beast, program options; schemas.
+  libboost1.81-dev libboost-program-options1.81-dev libflatbuffers-dev flatbuffers-compiler
+  # Status, containers, strings.
+  libabsl-dev
+  # Configuration, logs, metrics.
+  libyaml-cpp-dev libspdlog-dev libfmt-dev prometheus-cpp-dev
+  # Hashes, checksums and compressed files.
+  libxxhash-dev libfarmhash-dev libzstd-dev zlib1g-dev
+  # Arithmetic: vector kernels, dense layers and their threads.
+  libhwy-dev libdnnl-dev libgomp1
+  # Memory.
+  libjemalloc-dev
+  # Tests.
+  catch2
+)
+
+fail() {
+  echo "bootstrap: $*" >&2
+  exit 1
+}
+
+missing_packages() {
+  dpkg-query --show --showformat '${Package} ${db:Status-Status}\n' "${PACKAGES[@]}" 2>/dev/null |
+    awk -v wanted="${PACKAGES[*]}" '
+      $2 == "installed" { have[$1] = 1 }
+      END {
+        count = split(wanted, names, " ")
+        for (i = 1; i <= count; ++i) if (!(names[i] in have)) print names[i]
+      }'
+}
+
+check_only=false
+case "${1-}" in
+  "") ;;
+  --check) check_only=true ;;
+  --help | -h) usage; exit 0 ;;
+  *) usage >&2; exit 2 ;;
+esac
+
+system=$(. /etc/os-release 2>/dev/null && echo "${ID-} ${VERSION_ID-}") || system=unknown
+[[ $system == "debian 12" ]] ||
+  fail "this is '$system'; only Debian 12 is known to have the packages: ${PACKAGES[*]}"
+
+mapfile -t missing < <(missing_packages)
+if ((${#missing[@]} == 0)); then
+  echo "bootstrap: all ${#PACKAGES[@]} packages are installed"
+  exit 0
+fi
+if $check_only; then
+  echo "bootstrap: missing: ${missing[*]}"
+  exit 1
+fi
+
+as_root=()
+if ((EUID != 0)); then
+  command -v sudo >/dev/null ||
+    fail "not root, and there is no sudo; as root: apt-get install --no-install-recommends ${missing[*]}"
+  as_root=(sudo)
+fi
+echo "bootstrap: installing ${missing[*]}"
+apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get --quiet)
+"${apt[@]}" update
+"${apt[@]}" install --yes --no-install-recommends "${missing[@]}"

@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# Checks that includes follow the arrows between modules
+
+if [[ ${1-} == --help ]]; then
+  cat <<'TEXT'
+Usage: scripts/dev layers [FILE...]
+
+Checks the quoted and angled includes of the files, or of all C++ files:
+  - a module includes only modules that it may depend on (the table is in this script);
+  - headers under src/ are seen by their own module only;
+  - include/simurgh shows no Boost, CUDA, FlatBuffers, Prometheus or spdlog.
+TEXT
+  exit 0
+fi
+
+# module: what it may include beside itself.
+ARROWS='
+base:
+tensor: base
+config: base
+telemetry: base
+rpc: base
+data: base tensor config telemetry
+table: base tensor config telemetry data
+feature: base tensor config telemetry data
+nn: base tensor config telemetry data
+collective: base tensor config telemetry data
+train: base tensor config telemetry data table feature nn collective
+services: base tensor config telemetry data table feature nn collective train rpc
+'
+
+files=("$@")
+((${#files[@]} > 0)) || mapfile -t files < <(sources 'include/*.h' 'src/*.h' 'src/*.cc' 'rpc/*.h' 'rpc/*.cc' 'services/*.h' 'services/*.cc')
+
+awk -v arrows="$ARROWS" '
+  function complain(what) {
+    print FILENAME ":" FNR ": " what
+    failed = 1
+  }
+  # Of a path from the repository root, or of an include: "simurgh/table/row.h", "table/arena.h", "rpc/client.h".
+  function module_of(path,   parts) {
+    sub(/^include\//, "", path)
+    sub(/^(src|simurgh)\//, "", path)
+    split(path, parts, "/")
+    return parts[1]
+  }
+  BEGIN {
+    count = split(arrows, lines, "\n")
+    for (i = 1; i <= count; ++i) {
+      if (lines[i] == "") continue
+      words = split(lines[i], word, /[: ]+/)
+      known[word[1]] = 1
+      for (w = 1; w <= words; ++w) if (word[w] != "") allowed[word[1], word[w]] = 1
+    }
+  }
+  FNR == 1 {
+    here = module_of(FILENAME)
+    is_public = FILENAME ~ /^include\//
+    if (!(here in known)) complain("module " here " is not in the table of scripts/dev.d/layers.sh")
+  }
+  !/^[ \t]*#[ \t]*include[ \t]*[<"]/ { next }
+  {
+    included = $0
+    sub(/^[^<"]*[<"]/, "", included)
+    sub(/[>"].*/, "", included)
+    there = module_of(included)
+    if (included ~ /^tests\//) complain("includes a test: " included)
+    if (is_public && included ~ /^(boost|cuda|cublas|nccl|flatbuffers|prometheus|spdlog)/) {
+      complain("a public header shows " included)
+    }
+    if (!(there in known)) next
+    if (!((here, there) in allowed)) {
+      complain(here " must not include " there ": " included)
+    } else if (here != there && included !~ /^(simurgh|rpc)\//) {
+      complain(included " is private to " there)
+    } else if (is_public && included !~ /^simurgh\//) {
+      complain("a public header includes a private one: " included)
+    }
+  }
+  END { exit failed }
+' "${files[@]}" || { echo "layers: the arrows are drawn in CONTRIBUTING.md" >&2; exit 1; }

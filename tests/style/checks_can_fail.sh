@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# A check that never fails checks nothing: each is shown what it must refuse and what it must let pass.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+root=$PWD
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cp -r scripts "$folder"
+cd "$folder"
+
+failures=0
+# expect OUTCOME TOOL FILE < text: writes the text to FILE and runs the tool on it.
+expect() {
+  local outcome=$1 tool=$2 file=$3 seen=pass
+  mkdir -p "$(dirname "$file")"
+  cat >"$file"
+  scripts/dev "$tool" "$file" >output 2>&1 || seen=refuse
+  if [[ $seen != "$outcome" ]]; then
+    echo "$tool should $outcome this $file:"
+    cat "$file" output
+    failures=$((failures + 1))
+  fi
+}
+
+expect pass layers src/table/a.cc <<<'#include "simurgh/data/batch.h"'
+expect pass layers src/table/a.cc <<<'#include "table/arena.h"'
+expect pass layers include/simurgh/train/a.h <<<'#include "simurgh/table/table.h"'
+expect pass layers services/nn_worker/a.cc <<<'#include "rpc/client.h"'
+expect pass layers services/nn_worker/a.cc <<<'#include "services/runtime/daemon.h"'
+expect refuse layers src/base/a.cc <<<'#include "simurgh/tensor/matrix_view.h"'
+expect refuse layers src/table/a.cc <<<'#include "simurgh/feature/hash_stack.h"'
+expect refuse layers src/table/a.cc <<<'#include "rpc/client.h"'
+expect refuse layers rpc/a.h <<<'#include "simurgh/config/cluster_config.h"'
+expect refuse layers src/train/a.cc <<<'#include "services/runtime/daemon.h"'
+expect refuse layers src/train/a.cc <<<'#include "table/arena.h"'
+expect refuse layers src/train/a.cc <<<'#include "tests/support/a.h"'
+expect refuse layers include/simurgh/table/a.h <<<'#include "table/arena.h"'
+expect refuse layers include/simurgh/train/a.h <<<'#include <boost/asio/awaitable.hpp>'
+expect refuse layers src/unheard_of/a.cc <<<'// Not in the table.'
+
+expect pass coroutines a.h <<<'[[nodiscard]] awaitable<Status> Call(int x);'
+expect pass coroutines a.h <<<'  [[nodiscard]] virtual awaitable<std::vector<int>> Call();'
+expect pass coroutines a.h <<<'std::function<awaitable<Status>(Request)> handle;'
+expect pass coroutines a.h <<<'void WhenAll(std::vector<awaitable<Status>> tasks);'
+expect pass coroutines a.h <<<'// awaitable<void> Commented();'
+expect refuse coroutines a.h <<<'awaitable<Status> Call(int x);'
+expect refuse coroutines a.h <<<'class A { public: static asio::awaitable<void> Run(); };'
+expect refuse coroutines a.h <<<'template <typename T> auto F(T t) -> awaitable<T>;'
+expect refuse coroutines a.h <<'TEXT'
+  awaitable<StatusOr<IncomingMessage>>
+  Call(int method,
+       int request) {
+TEXT
+
+if command -v clang-format-19 >/dev/null; then
+  cp "$root/.clang-format" .
+  echo 'int  f( ) ;' >a.cc
+  if scripts/dev format --check a.cc >output 2>&1; then
+    echo "format --check should refuse a.cc"
+    failures=$((failures + 1))
+  fi
+  scripts/dev format a.cc
+  scripts/dev format --check a.cc
+fi
+((failures == 0))
