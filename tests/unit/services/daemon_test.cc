@@ -75,6 +75,7 @@ Outcome RunWith(const Script& script, std::vector<const char*> arguments) {
                 });
   std::cout.rdbuf(real_out);
   std::cerr.rdbuf(real_err);
+  UNSCOPED_INFO(err.str());
   return {code, out.str(), err.str()};
 }
 
