@@ -20,48 +20,56 @@ struct DenseNetworkOptions {
 };
 
 struct BatchResult {
-  double loss = 0;     // Mean binary cross entropy.
-  bool finite = true;  // False: loss or a gradient is NaN or infinite, and ApplyGradients must not follow.
+  double loss = 0;  // Mean binary cross entropy.
+  // False: loss or a gradient is NaN or infinite, and ApplyGradients must not follow.
+  bool finite = true;
 };
 
 // The dense part of the model: towers, loss and optimizer, on one device.
 //
-// A training step is ForwardBackward, then (after gradients() has been reduced over ranks) ApplyGradients. Running
-// statistics of batch norm move in ApplyGradients too, so a step that is not applied leaves no trace.
-// Results depend on the inputs, the seed and the number of threads alone.
+// A training step is ForwardBackward, then (after gradients() has been reduced over ranks)
+// ApplyGradients. Running statistics of batch norm move in ApplyGradients too, so a step that is
+// not applied leaves no trace. Results depend on the inputs, the seed and the number of threads
+// alone.
 //
 // Threads: one owner.
 class DenseNetwork {
  public:
   virtual ~DenseNetwork() = default;
 
-  // dense: (B, dense_width), embeddings: (B, embedding_width), labels: (B), each 0 or 1.
-  // embedding_gradient: (B, embedding_width), overwritten with the gradient of the mean loss.
+  // Requires B > 0. dense: (B, dense_width), embeddings: (B, embedding_width), labels: (B), each 0
+  // or 1. embedding_gradient: (B, embedding_width), overwritten with the gradient of the mean loss.
   // probabilities: (B), overwritten with the predictions made before the step.
-  // Errors: INTERNAL when the compute library fails.
+  // Errors: INTERNAL when the compute library fails, RESOURCE_EXHAUSTED when memory for the batch
+  // is missing.
   virtual StatusOr<BatchResult> ForwardBackward(MatrixView<const float> dense,
                                                 MatrixView<const float> embeddings,
                                                 std::span<const float> labels,
                                                 MatrixView<float> embedding_gradient,
                                                 std::span<float> probabilities) = 0;
 
-  // The optimizer's step on the last gradients.
+  // The optimizer's step on the last gradients, once.
+  // Errors: FAILED_PRECONDITION when there are none since the last step, or they were not finite.
   virtual Status ApplyGradients() = 0;
 
-  // Predictions with running statistics; changes nothing.
+  // Predictions with running statistics; changes nothing. Errors: as ForwardBackward.
   virtual Status Predict(MatrixView<const float> dense, MatrixView<const float> embeddings,
                          std::span<float> probabilities) = 0;
 
-  // All weights, flat, in a fixed order; and, in the same order, their last gradients.
+  // All weights, flat, tower by tower and layer by layer: of a linear layer the weight (inputs,
+  // outputs), row-major, then the bias; of batch norm scale, then shift. And, in the same order,
+  // their last gradients.
   virtual std::span<float> parameters() = 0;
   virtual std::span<float> gradients() = 0;
 
-  // What training changes besides parameters(): running statistics and optimizer state, flat.
+  // What training changes besides parameters(), flat: of each batch norm layer the running mean,
+  // then the running variance; then for adam the number of steps, the first and the second moments.
   virtual std::span<const float> state() const = 0;
 };
 
 // Builds the network on the CPU.
-// Errors: INVALID_ARGUMENT for a model that does not fit together (LoadClusterConfig finds these first).
+// Errors: INVALID_ARGUMENT for a model that does not fit together (LoadClusterConfig finds these
+// first).
 StatusOr<std::unique_ptr<DenseNetwork>> CreateCpuNetwork(const ModelConfig& model,
                                                          const DenseNetworkOptions& options);
 

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <span>
+
+// Elementwise layers. All spans of one call have one length; outputs are overwritten.
+namespace simurgh::cpu {
+
+// max(x, 0); NaN stays NaN, so that the loss shows it.
+void ReluForward(std::span<const float> input, std::span<float> output);
+void ReluBackward(std::span<const float> output, std::span<const float> output_gradient,
+                  std::span<float> input_gradient);
+
+// 1 / (1 + exp(-x))
+void SigmoidForward(std::span<const float> input, std::span<float> output);
+void SigmoidBackward(std::span<const float> output, std::span<const float> output_gradient,
+                     std::span<float> input_gradient);
+
+}  // namespace simurgh::cpu

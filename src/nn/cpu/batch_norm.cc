@@ -1,0 +1,142 @@
+#include "nn/cpu/batch_norm.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "nn/cpu/column_sum.h"
+
+namespace simurgh::cpu {
+namespace {
+
+// Calls body(first, columns) for every tile.
+template <typename Body>
+void ForEachTile(size_t columns, const Body& body) {
+  for (size_t first = 0; first < columns; first += kTileColumns) {
+    body(first, std::min(kTileColumns, columns - first));
+  }
+}
+
+float InverseDeviation(float variance, float epsilon) {
+  return static_cast<float>(1.0 / std::sqrt(static_cast<double>(variance) + epsilon));
+}
+
+// x: a tile of the input.
+void TileStatistics(MatrixView<const float> x, std::span<float> mean, std::span<float> variance) {
+  const auto rows = static_cast<double>(x.rows());
+  double sums[kTileColumns];
+  float center[kTileColumns];
+  SumColumns(x.rows(), x.columns(), [=](size_t r, size_t c) { return x(r, c); }, sums);
+  for (size_t c = 0; c < x.columns(); ++c) center[c] = static_cast<float>(sums[c] / rows);
+  std::copy_n(center, x.columns(), mean.begin());
+  SumColumns(
+      x.rows(), x.columns(),
+      [x, &center](size_t r, size_t c) {
+        const float distance = x(r, c) - center[c];
+        return distance * distance;
+      },
+      sums);
+  for (size_t c = 0; c < x.columns(); ++c) variance[c] = static_cast<float>(sums[c] / rows);
+}
+
+// The whole normalisation of a tile is y = (x - mean) * factor + shift.
+void TileNormalise(MatrixView<const float> x, const BatchNormAffine& affine, float epsilon,
+                   std::span<const float> mean, std::span<const float> variance,
+                   MatrixView<float> y) {
+  float center[kTileColumns];
+  float factor[kTileColumns];
+  float shift[kTileColumns];
+  for (size_t c = 0; c < x.columns(); ++c) {
+    center[c] = mean[c];
+    factor[c] = affine.scale[c] * InverseDeviation(variance[c], epsilon);
+    shift[c] = affine.shift[c];
+  }
+  for (size_t r = 0; r < x.rows(); ++r) {
+    const float* in = x.row(r).data();
+    float* out = y.row(r).data();
+    for (size_t c = 0; c < x.columns(); ++c) out[c] = (in[c] - center[c]) * factor[c] + shift[c];
+  }
+}
+
+}  // namespace
+
+void BatchNormForward(MatrixView<const float> input, const BatchNormAffine& affine, float epsilon,
+                      std::span<float> mean, std::span<float> variance, MatrixView<float> output) {
+  ForEachTile(input.columns(), [&](size_t first, size_t n) {
+    TileStatistics(input.Columns(first, n), mean.subspan(first, n), variance.subspan(first, n));
+    TileNormalise(input.Columns(first, n),
+                  {affine.scale.subspan(first, n), affine.shift.subspan(first, n)}, epsilon,
+                  mean.subspan(first, n), variance.subspan(first, n), output.Columns(first, n));
+  });
+}
+
+void BatchNormPredict(MatrixView<const float> input, const BatchNormAffine& affine, float epsilon,
+                      std::span<const float> mean, std::span<const float> variance,
+                      MatrixView<float> output) {
+  ForEachTile(input.columns(), [&](size_t first, size_t n) {
+    TileNormalise(input.Columns(first, n),
+                  {affine.scale.subspan(first, n), affine.shift.subspan(first, n)}, epsilon,
+                  mean.subspan(first, n), variance.subspan(first, n), output.Columns(first, n));
+  });
+}
+
+void BatchNormBackward(MatrixView<const float> input, MatrixView<const float> output_gradient,
+                       std::span<const float> scale, float epsilon, std::span<const float> mean,
+                       std::span<const float> variance, std::span<float> scale_gradient,
+                       std::span<float> shift_gradient, MatrixView<float> input_gradient) {
+  const auto rows = static_cast<double>(input.rows());
+  ForEachTile(input.columns(), [&](size_t first, size_t n) {
+    const MatrixView<const float> x = input.Columns(first, n);
+    const MatrixView<const float> dy = output_gradient.Columns(first, n);
+    const MatrixView<float> dx = input_gradient.Columns(first, n);
+    float center[kTileColumns];
+    float inverse[kTileColumns];
+    for (size_t c = 0; c < n; ++c) {
+      center[c] = mean[first + c];
+      inverse[c] = InverseDeviation(variance[first + c], epsilon);
+    }
+    double shift_sums[kTileColumns];
+    double scale_sums[kTileColumns];  // Of dy times the normalised input.
+    SumColumns(x.rows(), n, [=](size_t r, size_t c) { return dy(r, c); }, shift_sums);
+    SumColumns(
+        x.rows(), n,
+        [=, &center, &inverse](size_t r, size_t c) {
+          return dy(r, c) * ((x(r, c) - center[c]) * inverse[c]);
+        },
+        scale_sums);
+
+    // dx = scale / deviation * (dy - mean(dy) - normalised * mean(dy * normalised)), as a linear
+    // function of dy and x - mean.
+    float factor[kTileColumns];
+    float slope[kTileColumns];
+    float offset[kTileColumns];
+    for (size_t c = 0; c < n; ++c) {
+      scale_gradient[first + c] = static_cast<float>(scale_sums[c]);
+      shift_gradient[first + c] = static_cast<float>(shift_sums[c]);
+      factor[c] = scale[first + c] * inverse[c];
+      slope[c] = static_cast<float>(scale_sums[c] / rows) * inverse[c];
+      offset[c] = static_cast<float>(shift_sums[c] / rows);
+    }
+    for (size_t r = 0; r < x.rows(); ++r) {
+      const float* in = x.row(r).data();
+      const float* gradient = dy.row(r).data();
+      float* out = dx.row(r).data();
+      for (size_t c = 0; c < n; ++c) {
+        out[c] = factor[c] * (gradient[c] - offset[c] - (in[c] - center[c]) * slope[c]);
+      }
+    }
+  });
+}
+
+void BatchNormUpdateRunning(size_t batch_rows, float momentum, std::span<const float> batch_mean,
+                            std::span<const float> batch_variance, std::span<float> running_mean,
+                            std::span<float> running_variance) {
+  const auto rows = static_cast<double>(batch_rows);
+  const auto unbias = static_cast<float>(batch_rows > 1 ? rows / (rows - 1) : 1.0);
+  const float keep = 1.0F - momentum;
+  for (size_t c = 0; c < running_mean.size(); ++c) {
+    running_mean[c] = keep * running_mean[c] + momentum * batch_mean[c];
+    running_variance[c] = keep * running_variance[c] + momentum * (batch_variance[c] * unbias);
+  }
+}
+
+}  // namespace simurgh::cpu

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <span>
+
+#include "simurgh/tensor/matrix_view.h"
+
+// Batch normalisation of (B, C) matrices. oneDNN's own is not used: on plain (B, C) memory it falls
+// back to code some ten times slower unless C is a multiple of 16.
+//
+// Source: Ioffe and Szegedy, "Batch Normalization", ICML 2015; statistics as torch.nn.BatchNorm1d
+// keeps them. Threads: any; the result does not depend on their number.
+namespace simurgh::cpu {
+
+// All of length C.
+struct BatchNormAffine {
+  std::span<const float> scale;
+  std::span<const float> shift;
+};
+
+// output = (input - mean) / sqrt(variance + epsilon) * scale + shift with the batch's own mean and
+// biased variance, which are written out. input, output: (B, C).
+void BatchNormForward(MatrixView<const float> input, const BatchNormAffine& affine, float epsilon,
+                      std::span<float> mean, std::span<float> variance, MatrixView<float> output);
+
+// The same with given statistics.
+void BatchNormPredict(MatrixView<const float> input, const BatchNormAffine& affine, float epsilon,
+                      std::span<const float> mean, std::span<const float> variance,
+                      MatrixView<float> output);
+
+// mean, variance: from BatchNormForward. scale_gradient, shift_gradient: (C), overwritten.
+// input_gradient: (B, C), overwritten.
+void BatchNormBackward(MatrixView<const float> input, MatrixView<const float> output_gradient,
+                       std::span<const float> scale, float epsilon, std::span<const float> mean,
+                       std::span<const float> variance, std::span<float> scale_gradient,
+                       std::span<float> shift_gradient, MatrixView<float> input_gradient);
+
+// running = (1 - momentum) * running + momentum * batch, where the running variance follows the
+// unbiased variance of the batch (the biased one when the batch is a single row).
+void BatchNormUpdateRunning(size_t batch_rows, float momentum, std::span<const float> batch_mean,
+                            std::span<const float> batch_variance, std::span<float> running_mean,
+                            std::span<float> running_variance);
+
+}  // namespace simurgh::cpu

@@ -1,0 +1,286 @@
+#include "nn/cpu/cpu_network.h"
+
+#include <algorithm>
+#include <cmath>
+#include <new>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "nn/cpu/activation.h"
+#include "nn/cpu/batch_norm.h"
+#include "nn/cpu/compute_threads.h"
+#include "nn/cpu/finite.h"
+#include "nn/cpu/linear.h"
+#include "nn/cpu/loss.h"
+#include "nn/cpu/optimizer.h"
+#include "nn/initialize.h"
+#include "simurgh/base/check.h"
+
+namespace simurgh::cpu {
+namespace {
+
+AlignedBuffer ZeroedFloats(size_t count) {
+  AlignedBuffer buffer(count * sizeof(float));
+  std::ranges::fill(buffer.as<float>(count), 0.0F);
+  return buffer;
+}
+
+void CopyRows(MatrixView<const float> from, MatrixView<float> to) {
+  for (size_t row = 0; row < from.rows(); ++row)
+    std::ranges::copy(from.row(row), to.row(row).begin());
+}
+
+void AddRows(MatrixView<const float> from, MatrixView<float> to) {
+  for (size_t row = 0; row < from.rows(); ++row) {
+    const float* source = from.row(row).data();
+    float* sum = to.row(row).data();
+    for (size_t column = 0; column < from.columns(); ++column) sum[column] += source[column];
+  }
+}
+
+Status OutOfMemory(size_t rows) {
+  return absl::ResourceExhaustedError(
+      absl::StrCat("dense network: no memory for a batch of ", rows,
+                   " samples; choose a smaller batch or narrower layers"));
+}
+
+}  // namespace
+
+CpuNetwork::CpuNetwork(ModelPlan plan, const DenseNetworkOptions& options)
+    : plan_(std::move(plan)),
+      options_(options),
+      parameters_(ZeroedFloats(plan_.parameter_count)),
+      gradients_(ZeroedFloats(plan_.parameter_count)),
+      state_(ZeroedFloats(plan_.statistics_count +
+                          OptimizerStateSize(options.optimizer, plan_.parameter_count))),
+      batch_statistics_(ZeroedFloats(plan_.statistics_count)),
+      workspace_(plan_.activation_width) {
+  InitializeParameters(plan_, options.seed, parameters());
+  InitializeStatistics(plan_, running_statistics());
+}
+
+StatusOr<BatchResult> CpuNetwork::ForwardBackward(MatrixView<const float> dense,
+                                                  MatrixView<const float> embeddings,
+                                                  std::span<const float> labels,
+                                                  MatrixView<float> embedding_gradient,
+                                                  std::span<float> probabilities) {
+  const Inputs inputs{dense, embeddings};
+  const size_t rows = labels.size();
+  SIMURGH_CHECK_LT(0U, rows);
+  CheckInputs(inputs, rows);
+  SIMURGH_CHECK_EQ(probabilities.size(), rows);
+  if (plan_.embedding_width > 0) SIMURGH_CHECK_EQ(embedding_gradient.rows(), rows);
+  SIMURGH_CHECK_EQ(embedding_gradient.columns(), plan_.embedding_width);
+
+  step_ = Step::kNone;
+  SetComputeThreads(options_.threads);
+  try {
+    workspace_.PrepareTraining(rows);
+  } catch (const std::bad_alloc&) {
+    return OutOfMemory(rows);
+  }
+  SIMURGH_RETURN_IF_ERROR(Forward(inputs, Mode::kTrain));
+  const LayerPlan& logit = plan_.top().last();
+  BatchResult result;
+  result.loss = BinaryCrossEntropy(workspace_.Output(logit).flat(), labels, probabilities,
+                                   workspace_.OutputGradient(logit).flat());
+  SIMURGH_RETURN_IF_ERROR(Backward(embedding_gradient));
+
+  result.finite = std::isfinite(result.loss) && AllFinite(gradients());
+  for (size_t row = 0; row < embedding_gradient.rows(); ++row) {
+    result.finite = result.finite && AllFinite(embedding_gradient.row(row));
+  }
+  step_rows_ = rows;
+  step_ = result.finite ? Step::kReady : Step::kNotFinite;
+  return result;
+}
+
+Status CpuNetwork::ApplyGradients() {
+  const Step step = std::exchange(step_, Step::kNone);
+  if (step != Step::kReady) {
+    return absl::FailedPreconditionError(
+        step == Step::kNone
+            ? "dense network: no gradients since the last step; call ForwardBackward"
+            : "dense network: the last gradients are not finite; skip the batch");
+  }
+  ApplyOptimizer(options_.optimizer, parameters(), gradients(), optimizer_state());
+  for (const TowerPlan& tower : plan_.towers) {
+    for (const LayerPlan& layer : tower.layers) {
+      if (layer.config.kind != LayerConfig::Kind::kBatchNorm) continue;
+      BatchNormUpdateRunning(step_rows_, layer.config.momentum, layer.Mean(batch_statistics()),
+                             layer.Variance(batch_statistics()), layer.Mean(running_statistics()),
+                             layer.Variance(running_statistics()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+Status CpuNetwork::Predict(MatrixView<const float> dense, MatrixView<const float> embeddings,
+                           std::span<float> probabilities) {
+  const Inputs inputs{dense, embeddings};
+  const size_t rows = probabilities.size();
+  CheckInputs(inputs, rows);
+  if (rows == 0) return absl::OkStatus();
+  SetComputeThreads(options_.threads);
+  try {
+    workspace_.PreparePrediction(rows);
+  } catch (const std::bad_alloc&) {
+    return OutOfMemory(rows);
+  }
+  SIMURGH_RETURN_IF_ERROR(Forward(inputs, Mode::kPredict));
+  Probabilities(workspace_.Output(plan_.top().last()).flat(), probabilities);
+  return absl::OkStatus();
+}
+
+void CpuNetwork::CheckInputs(const Inputs& inputs, size_t rows) const {
+  SIMURGH_CHECK_EQ(inputs.dense.columns(), plan_.dense_width);
+  SIMURGH_CHECK_EQ(inputs.embeddings.columns(), plan_.embedding_width);
+  if (plan_.dense_width > 0) SIMURGH_CHECK_EQ(inputs.dense.rows(), rows);
+  if (plan_.embedding_width > 0) SIMURGH_CHECK_EQ(inputs.embeddings.rows(), rows);
+}
+
+std::span<float> CpuNetwork::optimizer_state() {
+  return state_.as<float>(state_.size() / sizeof(float)).subspan(plan_.statistics_count);
+}
+
+Status CpuNetwork::Forward(const Inputs& inputs, Mode mode) {
+  for (const TowerPlan& tower : plan_.towers) {
+    GatherInput(inputs, tower);
+    MatrixView<const float> input = workspace_.Input(tower);
+    for (const LayerPlan& layer : tower.layers) {
+      SIMURGH_RETURN_IF_ERROR(LayerForward(layer, mode, input));
+      input = workspace_.Output(layer);
+    }
+  }
+  return absl::OkStatus();
+}
+
+Status CpuNetwork::Backward(MatrixView<float> embedding_gradient) {
+  if (!plan_.reads_embeddings) {
+    for (size_t row = 0; row < embedding_gradient.rows(); ++row) {
+      std::ranges::fill(embedding_gradient.row(row), 0.0F);
+    }
+  }
+  for (size_t t = plan_.towers.size(); t-- > 0;) {
+    const TowerPlan& tower = plan_.towers[t];
+    for (size_t i = tower.layers.size(); i-- > 1;) {
+      const LayerPlan& before = tower.layers[i - 1];
+      SIMURGH_RETURN_IF_ERROR(LayerBackward(tower.layers[i], workspace_.Output(before),
+                                            workspace_.OutputGradient(before), true));
+    }
+    SIMURGH_RETURN_IF_ERROR(LayerBackward(tower.layers[0], workspace_.Input(tower),
+                                          workspace_.InputGradient(tower),
+                                          tower.needs_input_gradient));
+    ScatterInputGradient(tower, embedding_gradient);
+  }
+  return absl::OkStatus();
+}
+
+void CpuNetwork::GatherInput(const Inputs& inputs, const TowerPlan& tower) {
+  for (const TowerInput& input : tower.inputs) {
+    const MatrixView<float> block = workspace_.Input(tower).Columns(input.column, input.width);
+    switch (input.source) {
+      case TowerInput::Source::kDense:
+        CopyRows(inputs.dense, block);
+        break;
+      case TowerInput::Source::kEmbeddings:
+        CopyRows(inputs.embeddings, block);
+        break;
+      case TowerInput::Source::kTower:
+        CopyRows(workspace_.Output(plan_.towers[input.tower].last()), block);
+        break;
+    }
+  }
+}
+
+void CpuNetwork::ScatterInputGradient(const TowerPlan& tower,
+                                      MatrixView<float> embedding_gradient) {
+  for (const TowerInput& input : tower.inputs) {
+    if (input.source == TowerInput::Source::kDense) continue;
+    const MatrixView<float> block =
+        workspace_.InputGradient(tower).Columns(input.column, input.width);
+    const MatrixView<float> target =
+        input.source == TowerInput::Source::kEmbeddings
+            ? embedding_gradient
+            : workspace_.OutputGradient(plan_.towers[input.tower].last());
+    if (input.last_reader) {
+      CopyRows(block, target);
+    } else {
+      AddRows(block, target);
+    }
+  }
+}
+
+Status CpuNetwork::LayerForward(const LayerPlan& layer, Mode mode, MatrixView<const float> input) {
+  const std::span<const float> weights = parameters();
+  const MatrixView<float> output = workspace_.Output(layer);
+  switch (layer.config.kind) {
+    case LayerConfig::Kind::kLinear:
+      return LinearForward(input, layer.Weight(weights), layer.Bias(weights), output);
+    case LayerConfig::Kind::kBatchNorm: {
+      const BatchNormAffine affine{layer.Scale(weights), layer.Shift(weights)};
+      if (mode == Mode::kTrain) {
+        BatchNormForward(input, affine, layer.config.epsilon, layer.Mean(batch_statistics()),
+                         layer.Variance(batch_statistics()), output);
+      } else {
+        BatchNormPredict(input, affine, layer.config.epsilon, layer.Mean(running_statistics()),
+                         layer.Variance(running_statistics()), output);
+      }
+      break;
+    }
+    case LayerConfig::Kind::kRelu:
+      ReluForward(input.flat(), output.flat());
+      break;
+    case LayerConfig::Kind::kSigmoid:
+      SigmoidForward(input.flat(), output.flat());
+      break;
+  }
+  return absl::OkStatus();
+}
+
+Status CpuNetwork::LayerBackward(const LayerPlan& layer, MatrixView<const float> input,
+                                 MatrixView<float> input_gradient, bool needs_input_gradient) {
+  const std::span<const float> weights = parameters();
+  const MatrixView<const float> output_gradient = workspace_.OutputGradient(layer);
+  switch (layer.config.kind) {
+    case LayerConfig::Kind::kLinear:
+      SIMURGH_RETURN_IF_ERROR(LinearBackwardWeight(
+          input, output_gradient, layer.Weight(gradients()), layer.Bias(gradients())));
+      if (!needs_input_gradient) break;
+      return LinearBackwardInput(output_gradient, layer.Weight(weights), input_gradient);
+    case LayerConfig::Kind::kBatchNorm:
+      BatchNormBackward(input, output_gradient, layer.Scale(weights), layer.config.epsilon,
+                        layer.Mean<const float>(batch_statistics()),
+                        layer.Variance<const float>(batch_statistics()), layer.Scale(gradients()),
+                        layer.Shift(gradients()), input_gradient);
+      break;
+    case LayerConfig::Kind::kRelu:
+      ReluBackward(workspace_.Output(layer).flat(), output_gradient.flat(), input_gradient.flat());
+      break;
+    case LayerConfig::Kind::kSigmoid:
+      SigmoidBackward(workspace_.Output(layer).flat(), output_gradient.flat(),
+                      input_gradient.flat());
+      break;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace simurgh::cpu
+
+namespace simurgh {
+
+StatusOr<std::unique_ptr<DenseNetwork>> CreateCpuNetwork(const ModelConfig& model,
+                                                         const DenseNetworkOptions& options) {
+  SIMURGH_CHECK_LT(0U, options.threads);
+  SIMURGH_ASSIGN_OR_RETURN(ModelPlan plan,
+                           PlanModel(model, options.dense_width, options.embedding_width));
+  try {
+    return std::make_unique<cpu::CpuNetwork>(std::move(plan), options);
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError(
+        "dense network: no memory for the weights; choose narrower layers");
+  }
+}
+
+}  // namespace simurgh

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <span>
+
+#include "nn/cpu/workspace.h"
+#include "nn/model_plan.h"
+#include "simurgh/base/aligned_buffer.h"
+#include "simurgh/nn/dense_network.h"
+
+namespace simurgh::cpu {
+
+// The network on the CPU. Inputs are copied into buffers of its own, so that results depend neither
+// on the caller's addresses nor on his strides.
+class CpuNetwork final : public DenseNetwork {
+ public:
+  CpuNetwork(ModelPlan plan, const DenseNetworkOptions& options);
+
+  StatusOr<BatchResult> ForwardBackward(MatrixView<const float> dense,
+                                        MatrixView<const float> embeddings,
+                                        std::span<const float> labels,
+                                        MatrixView<float> embedding_gradient,
+                                        std::span<float> probabilities) override;
+  Status ApplyGradients() override;
+  Status Predict(MatrixView<const float> dense, MatrixView<const float> embeddings,
+                 std::span<float> probabilities) override;
+
+  std::span<float> parameters() override { return parameters_.as<float>(plan_.parameter_count); }
+  std::span<float> gradients() override { return gradients_.as<float>(plan_.parameter_count); }
+  std::span<const float> state() const override {
+    return state_.as<const float>(state_.size() / sizeof(float));
+  }
+
+ private:
+  enum class Mode { kTrain, kPredict };
+
+  // What is known of gradients_ and batch_statistics_.
+  enum class Step { kNone, kReady, kNotFinite };
+
+  struct Inputs {
+    MatrixView<const float> dense;
+    MatrixView<const float> embeddings;
+  };
+
+  void CheckInputs(const Inputs& inputs, size_t rows) const;
+
+  // Leave their results in the workspace.
+  Status Forward(const Inputs& inputs, Mode mode);
+  Status Backward(MatrixView<float> embedding_gradient);
+
+  void GatherInput(const Inputs& inputs, const TowerPlan& tower);
+  void ScatterInputGradient(const TowerPlan& tower, MatrixView<float> embedding_gradient);
+
+  Status LayerForward(const LayerPlan& layer, Mode mode, MatrixView<const float> input);
+  // needs_input_gradient: false lets a linear layer leave input_gradient as it is.
+  Status LayerBackward(const LayerPlan& layer, MatrixView<const float> input,
+                       MatrixView<float> input_gradient, bool needs_input_gradient);
+
+  // state() is the running statistics followed by the optimizer's values.
+  std::span<float> running_statistics() { return state_.as<float>(plan_.statistics_count); }
+  std::span<float> optimizer_state();
+  std::span<float> batch_statistics() {
+    return batch_statistics_.as<float>(plan_.statistics_count);
+  }
+
+  const ModelPlan plan_;
+  const DenseNetworkOptions options_;
+  AlignedBuffer parameters_;
+  AlignedBuffer gradients_;
+  AlignedBuffer state_;
+  AlignedBuffer batch_statistics_;  // Laid out as the running ones.
+  Workspace workspace_;
+  size_t step_rows_ = 0;  // Of the batch that gradients_ are of.
+  Step step_ = Step::kNone;
+};
+
+}  // namespace simurgh::cpu

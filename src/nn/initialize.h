@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "nn/model_plan.h"
+
+namespace simurgh {
+
+// Sets the parameters that training begins with. linear: weight and bias uniform in
+// +-1/sqrt(inputs), as PyTorch's default. batch_norm: scale 1, shift 0.
+//
+// A layer's values depend on the seed, the tower's name, the layer's place in the tower and its
+// widths alone.
+void InitializeParameters(const ModelPlan& plan, uint64_t seed, std::span<float> parameters);
+
+// Running means 0, running variances 1.
+void InitializeStatistics(const ModelPlan& plan, std::span<float> statistics);
+
+}  // namespace simurgh

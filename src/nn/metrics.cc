@@ -1,0 +1,57 @@
+#include "simurgh/nn/metrics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "simurgh/base/check.h"
+
+namespace simurgh {
+
+double ExactAuc(std::span<const float> labels, std::span<const float> scores) {
+  SIMURGH_CHECK_EQ(labels.size(), scores.size());
+  std::vector<std::pair<float, bool>> ranked(scores.size());
+  for (size_t i = 0; i < scores.size(); ++i) {
+    if (std::isnan(scores[i])) return std::numeric_limits<double>::quiet_NaN();
+    ranked[i] = {scores[i], labels[i] > 0.5F};
+  }
+  std::ranges::sort(ranked);
+
+  // Twice the number of (positive, negative) pairs in the right order, a tie counting one:
+  // integers, hence exact.
+  size_t positives = 0;
+  size_t negatives = 0;
+  size_t doubled_wins = 0;
+  for (size_t begin = 0; begin < ranked.size();) {
+    size_t tied_positives = 0;
+    size_t end = begin;
+    for (; end < ranked.size() && ranked[end].first == ranked[begin].first; ++end) {
+      tied_positives += ranked[end].second ? 1 : 0;
+    }
+    const size_t tied_negatives = end - begin - tied_positives;
+    doubled_wins += tied_positives * (2 * negatives + tied_negatives);
+    positives += tied_positives;
+    negatives += tied_negatives;
+    begin = end;
+  }
+  if (positives == 0 || negatives == 0) return std::numeric_limits<double>::quiet_NaN();
+  return static_cast<double>(doubled_wins) /
+         (2.0 * static_cast<double>(positives) * static_cast<double>(negatives));
+}
+
+double LogLoss(std::span<const float> labels, std::span<const float> probabilities) {
+  SIMURGH_CHECK_EQ(labels.size(), probabilities.size());
+  constexpr double kSmallest = 1e-7;
+  double sum = 0;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    const double p = std::clamp(static_cast<double>(probabilities[i]), kSmallest, 1 - kSmallest);
+    const double y = labels[i];
+    sum -= y * std::log(p) + (1 - y) * std::log1p(-p);
+  }
+  return sum / static_cast<double>(labels.size());
+}
+
+}  // namespace simurgh

@@ -1,0 +1,212 @@
+#include "nn/model_plan.h"
+
+#include <cmath>
+#include <cstdint>
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+
+#include "simurgh/nn/model.h"
+
+namespace simurgh {
+namespace {
+
+constexpr uint32_t kMaxLayerWidth = 65'536;
+constexpr size_t kMaxParameters = size_t{1} << 31;
+
+constexpr std::string_view kDenseName = "dense";
+constexpr std::string_view kEmbeddingsName = "embeddings";
+
+template <typename... Parts>
+Status Invalid(const Parts&... parts) {
+  return absl::InvalidArgumentError(absl::StrCat("model: ", parts...));
+}
+
+// Builds a plan tower by tower; each method leaves with an error at the first thing that does not
+// fit.
+class Planner {
+ public:
+  Planner(const ModelConfig& model, size_t dense_width, size_t embedding_width) : model_(model) {
+    plan_.dense_width = dense_width;
+    plan_.embedding_width = embedding_width;
+  }
+
+  StatusOr<ModelPlan> Build() && {
+    if (model_.towers.empty())
+      return Invalid("has no towers; give at least one under model.towers");
+    for (const TowerConfig& tower : model_.towers) SIMURGH_RETURN_IF_ERROR(AddTower(tower));
+    SIMURGH_RETURN_IF_ERROR(CheckTop());
+    SIMURGH_RETURN_IF_ERROR(CheckEveryTowerIsRead());
+    if (plan_.parameter_count > kMaxParameters) {
+      return Invalid("has ", plan_.parameter_count, " weights, the limit is ", kMaxParameters,
+                     "; make its layers narrower");
+    }
+    return std::move(plan_);
+  }
+
+ private:
+  Status AddTower(const TowerConfig& config) {
+    TowerPlan tower;
+    tower.name = config.name;
+    if (config.name.empty()) {
+      return Invalid("tower ", plan_.towers.size() + 1, " has no name; give it one");
+    }
+    if (config.name == kDenseName || config.name == kEmbeddingsName) {
+      return Invalid("tower '", config.name, "' is named like an input; choose another name");
+    }
+    if (FindTower(config.name) != plan_.towers.size()) {
+      return Invalid("two towers are named '", config.name, "'; rename one");
+    }
+    if (config.inputs.empty()) {
+      return Invalid("tower '", config.name,
+                     "' has no inputs; name `dense`, `embeddings` or an earlier tower");
+    }
+    for (const std::string& name : config.inputs) {
+      SIMURGH_RETURN_IF_ERROR(AddInput(name, tower));
+    }
+    tower.activation_column = plan_.activation_width;
+    plan_.activation_width += tower.input_width;
+    if (config.layers.empty()) {
+      return Invalid("tower '", config.name, "' has no layers; give it at least one");
+    }
+    for (const LayerConfig& layer : config.layers) SIMURGH_RETURN_IF_ERROR(AddLayer(layer, tower));
+    plan_.towers.push_back(std::move(tower));
+    return absl::OkStatus();
+  }
+
+  Status AddInput(const std::string& name, TowerPlan& tower) {
+    TowerInput input;
+    if (name == kDenseName) {
+      input.source = TowerInput::Source::kDense;
+      input.width = plan_.dense_width;
+    } else if (name == kEmbeddingsName) {
+      input.source = TowerInput::Source::kEmbeddings;
+      input.width = plan_.embedding_width;
+      plan_.reads_embeddings = true;
+    } else {
+      input.source = TowerInput::Source::kTower;
+      input.tower = FindTower(name);
+      if (input.tower == plan_.towers.size()) {
+        return Invalid("tower '", tower.name, "' reads '", name,
+                       "', which is neither `dense` nor `embeddings` nor an earlier tower; "
+                       "correct the name or move that tower up");
+      }
+      input.width = plan_.towers[input.tower].output_width();
+    }
+    if (input.width == 0) {
+      return Invalid("tower '", tower.name, "' reads `", name, "`, but the data has no such ",
+                     "columns; remove the input or add features that fill it");
+    }
+    for (const TowerInput& other : tower.inputs) {
+      if (SameSource(other, input)) {
+        return Invalid("tower '", tower.name, "' reads '", name, "' twice; name it once");
+      }
+    }
+    for (TowerPlan& earlier : plan_.towers) {
+      for (TowerInput& other : earlier.inputs) {
+        if (SameSource(other, input)) other.last_reader = false;
+      }
+    }
+    input.column = tower.input_width;
+    tower.input_width += input.width;
+    tower.needs_input_gradient |= input.source != TowerInput::Source::kDense;
+    tower.inputs.push_back(input);
+    return absl::OkStatus();
+  }
+
+  Status AddLayer(const LayerConfig& config, TowerPlan& tower) {
+    LayerPlan layer;
+    layer.config = config;
+    layer.input_width = tower.layers.empty() ? tower.input_width : tower.output_width();
+    layer.output_width = layer.input_width;
+    const std::string place =
+        absl::StrCat("tower '", tower.name, "' layer ", tower.layers.size() + 1);
+    switch (config.kind) {
+      case LayerConfig::Kind::kLinear:
+        if (config.width == 0 || config.width > kMaxLayerWidth) {
+          return Invalid(place, ": linear width ", config.width, " must be 1 to ", kMaxLayerWidth);
+        }
+        layer.output_width = config.width;
+        layer.parameter_count = (layer.input_width + 1) * layer.output_width;
+        break;
+      case LayerConfig::Kind::kBatchNorm:
+        if (!(config.momentum >= 0 && config.momentum <= 1)) {
+          return Invalid(place, ": batch_norm momentum ", config.momentum, " must be 0 to 1");
+        }
+        if (!(config.epsilon > 0 && std::isfinite(config.epsilon))) {
+          return Invalid(place, ": batch_norm epsilon ", config.epsilon, " must be above 0");
+        }
+        layer.parameter_count = 2 * layer.output_width;
+        layer.statistics_offset = plan_.statistics_count;
+        plan_.statistics_count += 2 * layer.output_width;
+        break;
+      case LayerConfig::Kind::kRelu:
+      case LayerConfig::Kind::kSigmoid:
+        break;
+    }
+    layer.parameter_offset = plan_.parameter_count;
+    plan_.parameter_count += layer.parameter_count;
+    layer.activation_column = plan_.activation_width;
+    plan_.activation_width += layer.output_width;
+    tower.layers.push_back(layer);
+    return absl::OkStatus();
+  }
+
+  Status CheckTop() const {
+    const TowerPlan& top = plan_.top();
+    if (top.output_width() != 1) {
+      return Invalid("tower '", top.name, "' ends ", top.output_width(),
+                     " wide, the last tower must end with linear width 1");
+    }
+    if (top.last().config.kind != LayerConfig::Kind::kLinear) {
+      return Invalid("tower '", top.name, "' layer ", top.layers.size(),
+                     " is not linear, the last tower must end with linear width 1 "
+                     "(the loss applies the sigmoid)");
+    }
+    return absl::OkStatus();
+  }
+
+  Status CheckEveryTowerIsRead() const {
+    std::vector<bool> read(plan_.towers.size(), false);
+    read.back() = true;
+    for (const TowerPlan& tower : plan_.towers) {
+      for (const TowerInput& input : tower.inputs) {
+        if (input.source == TowerInput::Source::kTower) read[input.tower] = true;
+      }
+    }
+    for (size_t i = 0; i < read.size(); ++i) {
+      if (!read[i]) {
+        return Invalid("tower '", plan_.towers[i].name,
+                       "' feeds nothing; name it in the inputs of a later tower or remove it");
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  static bool SameSource(const TowerInput& a, const TowerInput& b) {
+    return a.source == b.source && a.tower == b.tower;
+  }
+
+  // Its index, or the number of towers when there is none yet.
+  size_t FindTower(std::string_view name) const {
+    size_t index = 0;
+    while (index < plan_.towers.size() && plan_.towers[index].name != name) ++index;
+    return index;
+  }
+
+  const ModelConfig& model_;
+  ModelPlan plan_;
+};
+
+}  // namespace
+
+StatusOr<ModelPlan> PlanModel(const ModelConfig& model, size_t dense_width,
+                              size_t embedding_width) {
+  return Planner(model, dense_width, embedding_width).Build();
+}
+
+Status ValidateModel(const ModelConfig& model, size_t dense_width, size_t embedding_width) {
+  return PlanModel(model, dense_width, embedding_width).status();
+}
+
+}  // namespace simurgh

@@ -1,0 +1,293 @@
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "simurgh/nn/dense_network.h"
+#include "tests/unit/nn/test_models.h"
+
+namespace simurgh::testing {
+namespace {
+
+constexpr size_t kDense = 5;
+constexpr size_t kEmbeddings = 24;
+
+// Wide enough that several threads share a layer, with every layer kind and a shared input.
+ModelConfig WideModel() {
+  return {.towers = {
+              {.name = "numbers", .inputs = {"dense"}, .layers = {Linear(16), BatchNorm()}},
+              {.name = "ids",
+               .inputs = {"embeddings"},
+               .layers = {Linear(128), BatchNorm(), Relu(), Linear(64), Sigmoid()}},
+              {.name = "top",
+               .inputs = {"numbers", "embeddings", "ids"},
+               .layers = {Linear(200), Relu(), Linear(1)}},
+          }};
+}
+
+DenseNetworkOptions Options(size_t dense_width, size_t embedding_width,
+                            DenseOptimizerConfig optimizer) {
+  DenseNetworkOptions options;
+  options.dense_width = dense_width;
+  options.embedding_width = embedding_width;
+  options.optimizer = optimizer;
+  return options;
+}
+
+std::unique_ptr<DenseNetwork> MakeNetwork(const ModelConfig& model,
+                                          const DenseNetworkOptions& options) {
+  auto network = CreateCpuNetwork(model, options);
+  REQUIRE(network.ok());
+  return std::move(*network);
+}
+
+std::unique_ptr<DenseNetwork> MakeNetwork(uint32_t threads = 1, uint64_t seed = 3) {
+  DenseNetworkOptions options = Options(
+      kDense, kEmbeddings, {.kind = DenseOptimizerConfig::Kind::kAdam, .learning_rate = 0.01F});
+  options.threads = threads;
+  options.seed = seed;
+  return MakeNetwork(WideModel(), options);
+}
+
+TestBatch MakeBatch(size_t rows, uint64_t seed) {
+  Random random(seed);
+  return {rows, kDense, kEmbeddings, random};
+}
+
+std::vector<float> Copy(std::span<const float> values) { return {values.begin(), values.end()}; }
+
+bool SameBits(std::span<const float> a, std::span<const float> b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
+}
+
+struct StepOutput {
+  BatchResult result;
+  std::vector<float> embedding_gradient;
+  std::vector<float> probabilities;
+};
+
+StepOutput ForwardBackward(DenseNetwork& network, const TestBatch& batch) {
+  StepOutput output;
+  output.embedding_gradient.resize(batch.rows * kEmbeddings);
+  output.probabilities.resize(batch.rows);
+  const auto result = network.ForwardBackward(
+      batch.dense(), batch.embeddings(), batch.labels,
+      {output.embedding_gradient.data(), batch.rows, kEmbeddings}, output.probabilities);
+  REQUIRE(result.ok());
+  output.result = *result;
+  return output;
+}
+
+StepOutput Train(DenseNetwork& network, const TestBatch& batch) {
+  StepOutput output = ForwardBackward(network, batch);
+  REQUIRE(network.ApplyGradients().ok());
+  return output;
+}
+
+void CheckSameOutput(const StepOutput& a, const StepOutput& b) {
+  CHECK(a.result.loss == b.result.loss);
+  CHECK(SameBits(a.embedding_gradient, b.embedding_gradient));
+  CHECK(SameBits(a.probabilities, b.probabilities));
+}
+
+TEST_CASE("two networks agree bit for bit, with one thread and with two") {
+  for (const uint32_t threads : {1U, 2U}) {
+    CAPTURE(threads);
+    const auto first = MakeNetwork(threads);
+    const std::vector<std::byte> displaced(100'003);  // The second one lies elsewhere.
+    const auto second = MakeNetwork(threads);
+    for (const size_t rows : {128, 128, 37, 128, 1, 300}) {
+      const TestBatch batch = MakeBatch(rows, rows);
+      CheckSameOutput(Train(*first, batch), Train(*second, batch));
+      CHECK(SameBits(first->gradients(), second->gradients()));
+      CHECK(SameBits(first->parameters(), second->parameters()));
+      CHECK(SameBits(first->state(), second->state()));
+    }
+  }
+}
+
+TEST_CASE("the seed decides the initial weights") {
+  CHECK(SameBits(MakeNetwork(1, 3)->parameters(), MakeNetwork(2, 3)->parameters()));
+  CHECK_FALSE(SameBits(MakeNetwork(1, 3)->parameters(), MakeNetwork(1, 4)->parameters()));
+}
+
+TEST_CASE("strides and misaligned addresses of the caller change no bit") {
+  const TestBatch batch = MakeBatch(96, 1);
+  const auto plain = MakeNetwork();
+  const StepOutput expected = Train(*plain, batch);
+
+  constexpr size_t kStride = 61;
+  for (const size_t offset : {0, 1, 3, 7}) {
+    CAPTURE(offset);
+    constexpr float kUntouched = 123.0F;
+    std::vector<float> inputs(96 * kStride + offset, std::numeric_limits<float>::quiet_NaN());
+    std::vector<float> gradient(96 * kStride + offset, kUntouched);
+    const MatrixView<float> wide(inputs.data() + offset, 96, kStride);
+    const MatrixView<float> dense = wide.Columns(2, kDense);
+    const MatrixView<float> embeddings = wide.Columns(11, kEmbeddings);
+    for (size_t r = 0; r < 96; ++r) {
+      std::ranges::copy(batch.dense().row(r), dense.row(r).begin());
+      std::ranges::copy(batch.embeddings().row(r), embeddings.row(r).begin());
+    }
+    const MatrixView<float> wide_gradient(gradient.data() + offset, 96, kStride);
+    const auto network = MakeNetwork();
+    std::vector<float> probabilities(96);
+    const auto result = network->ForwardBackward(
+        dense, embeddings, batch.labels, wide_gradient.Columns(11, kEmbeddings), probabilities);
+    REQUIRE(result.ok());
+    CHECK(result->loss == expected.result.loss);
+    CHECK(SameBits(probabilities, expected.probabilities));
+    REQUIRE(network->ApplyGradients().ok());
+    CHECK(SameBits(network->parameters(), plain->parameters()));
+    for (size_t r = 0; r < 96; ++r) {
+      const std::span<const float> row(expected.embedding_gradient.data() + r * kEmbeddings,
+                                       kEmbeddings);
+      CHECK(SameBits(wide_gradient.Columns(11, kEmbeddings).row(r), row));
+      CHECK(wide_gradient(r, 10) == kUntouched);
+      CHECK(wide_gradient(r, 11 + kEmbeddings) == kUntouched);
+    }
+  }
+}
+
+TEST_CASE("a batch's result does not depend on the sizes seen before") {
+  const auto fresh = MakeNetwork();
+  const auto used = MakeNetwork();
+  for (const size_t rows : {1, 700, 3, 64, 65}) ForwardBackward(*used, MakeBatch(rows, rows));
+  std::vector<float> many(2000);
+  const TestBatch large = MakeBatch(2000, 9);
+  REQUIRE(used->Predict(large.dense(), large.embeddings(), many).ok());
+
+  const TestBatch batch = MakeBatch(50, 2);
+  CheckSameOutput(Train(*fresh, batch), Train(*used, batch));
+  CHECK(SameBits(fresh->parameters(), used->parameters()));
+  CHECK(SameBits(fresh->state(), used->state()));
+}
+
+TEST_CASE("a step that is not applied leaves no trace") {
+  const auto network = MakeNetwork();
+  Train(*network, MakeBatch(64, 1));
+  const std::vector<float> parameters = Copy(network->parameters());
+  const std::vector<float> state = Copy(network->state());
+  ForwardBackward(*network, MakeBatch(64, 2));
+  CHECK(SameBits(network->parameters(), parameters));
+  CHECK(SameBits(network->state(), state));
+}
+
+TEST_CASE("prediction leaves no trace, even between gradients and step") {
+  const auto network = MakeNetwork();
+  const auto undisturbed = MakeNetwork();
+  const TestBatch batch = MakeBatch(64, 1);
+  const TestBatch other = MakeBatch(80, 2);
+  ForwardBackward(*network, batch);
+  const std::vector<float> parameters = Copy(network->parameters());
+  const std::vector<float> gradients = Copy(network->gradients());
+  const std::vector<float> state = Copy(network->state());
+  std::vector<float> first(80);
+  std::vector<float> second(80);
+  REQUIRE(network->Predict(other.dense(), other.embeddings(), first).ok());
+  REQUIRE(network->Predict(other.dense(), other.embeddings(), second).ok());
+  CHECK(SameBits(first, second));
+  CHECK(SameBits(network->parameters(), parameters));
+  CHECK(SameBits(network->gradients(), gradients));
+  CHECK(SameBits(network->state(), state));
+
+  REQUIRE(network->ApplyGradients().ok());
+  Train(*undisturbed, batch);
+  CHECK(SameBits(network->parameters(), undisturbed->parameters()));
+  CHECK(SameBits(network->state(), undisturbed->state()));
+}
+
+TEST_CASE("prediction of no samples is nothing") {
+  const auto network = MakeNetwork();
+  const TestBatch empty = MakeBatch(0, 1);
+  CHECK(network->Predict(empty.dense(), empty.embeddings(), {}).ok());
+}
+
+TEST_CASE("a value that is not finite is reported and cannot be applied") {
+  const float bad_values[] = {std::numeric_limits<float>::quiet_NaN(),
+                              std::numeric_limits<float>::infinity()};
+  for (const float bad : bad_values) {
+    for (const bool in_dense : {true, false}) {
+      CAPTURE(bad, in_dense);
+      const auto network = MakeNetwork();
+      const std::vector<float> parameters = Copy(network->parameters());
+      const std::vector<float> state = Copy(network->state());
+      TestBatch batch = MakeBatch(64, 1);
+      (in_dense ? batch.dense_values : batch.embedding_values)[17] = bad;
+      CHECK_FALSE(ForwardBackward(*network, batch).result.finite);
+      CHECK(network->ApplyGradients().code() == absl::StatusCode::kFailedPrecondition);
+      CHECK(SameBits(network->parameters(), parameters));
+      CHECK(SameBits(network->state(), state));
+      CHECK(Train(*network, MakeBatch(64, 2)).result.finite);  // The next batch is clean again.
+    }
+  }
+}
+
+TEST_CASE("an infinite gradient is reported although the loss is finite") {
+  // logit = (dense w0 + embedding w1 + w2) w3 + w4, at weights and inputs that leave the logit 0.
+  struct Case {
+    float dense, w0, w1;
+  };
+  const auto [dense, w0, w1] = GENERATE(Case{1e30F, 0.0F, 0.0F},   // d loss / d w0 overflows,
+                                        Case{0.0F, 0.0F, 1e30F});  // d loss / d embedding.
+  const auto network = MakeNetwork(Chain({Linear(1), Linear(1)}), Options(1, 1, {}));
+  std::ranges::copy(std::vector<float>{w0, w1, 0.0F, 1e30F, 0.0F}, network->parameters().begin());
+  const float embedding = 0.0F;
+  float gradient = 0.0F;
+  float probability = 0.0F;
+  const float label = 1.0F;
+  const auto result = network->ForwardBackward({&dense, 1, 1}, {&embedding, 1, 1}, {&label, 1},
+                                               {&gradient, 1, 1}, {&probability, 1});
+  REQUIRE(result.ok());
+  CHECK(probability == 0.5F);
+  CHECK(std::isfinite(result->loss));
+  CHECK_FALSE(result->finite);
+}
+
+TEST_CASE("gradients are applied once, and only after they were made") {
+  const auto network = MakeNetwork();
+  CHECK(network->ApplyGradients().code() == absl::StatusCode::kFailedPrecondition);
+  Train(*network, MakeBatch(8, 1));
+  CHECK(network->ApplyGradients().code() == absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_CASE("the step uses gradients as the caller left them") {
+  const auto network =
+      MakeNetwork(Chain({Linear(1)}), Options(kDense, kEmbeddings, {.learning_rate = 0.5F}));
+  ForwardBackward(*network, MakeBatch(8, 1));
+  const std::vector<float> before = Copy(network->parameters());
+  std::ranges::fill(network->gradients(), 2.0F);
+  REQUIRE(network->ApplyGradients().ok());
+  for (size_t i = 0; i < before.size(); ++i) {
+    CHECK(network->parameters()[i] == before[i] - 0.5F * 2.0F);
+  }
+}
+
+TEST_CASE("a model that reads no embeddings gives them a zero gradient") {
+  const auto network = MakeNetwork({.towers = {{"top", {"dense"}, {BatchNorm(), Linear(1)}}}},
+                                   Options(kDense, kEmbeddings, {}));
+  const StepOutput output = ForwardBackward(*network, MakeBatch(8, 1));
+  CHECK(output.result.finite);
+  CHECK(output.embedding_gradient == std::vector<float>(8 * kEmbeddings, 0.0F));
+}
+
+TEST_CASE("training learns a separable rule") {
+  const auto network = MakeNetwork();
+  double loss = 0;
+  for (uint64_t step = 0; step < 60; ++step) {
+    TestBatch batch = MakeBatch(128, step);
+    for (size_t r = 0; r < batch.rows; ++r) {
+      batch.labels[r] = batch.dense()(r, 0) + batch.embeddings()(r, 3) > 0 ? 1.0F : 0.0F;
+    }
+    loss = Train(*network, batch).result.loss;
+  }
+  CHECK(loss < 0.3);
+}
+
+}  // namespace
+}  // namespace simurgh::testing

@@ -1,0 +1,136 @@
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "nn/cpu/activation.h"
+#include "nn/cpu/compute_threads.h"
+#include "nn/cpu/finite.h"
+#include "nn/cpu/linear.h"
+#include "nn/cpu/loss.h"
+#include "tests/unit/nn/test_models.h"
+
+namespace simurgh::testing {
+namespace {
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+TEST_CASE("linear forward and backward equal their definition in f64 at every size") {
+  struct Shape {
+    size_t rows, inputs, outputs;
+  };
+  for (const auto [rows, inputs, outputs] :
+       {Shape{1, 1, 1}, Shape{3, 2, 65}, Shape{65, 70, 1}, Shape{130, 129, 67}}) {
+    CAPTURE(rows, inputs, outputs);
+    Random random(rows);
+    cpu::SetComputeThreads(1);
+    const std::vector<float> x = NormalValues(rows * inputs, random);
+    const std::vector<float> w = NormalValues(inputs * outputs, random);
+    const std::vector<float> b = NormalValues(outputs, random);
+    const std::vector<float> dy = NormalValues(rows * outputs, random);
+    std::vector<float> y(rows * outputs, kNan);  // What was there must not matter.
+    std::vector<float> dx(rows * inputs, kNan);
+    std::vector<float> dw(inputs * outputs, kNan);
+    std::vector<float> db(outputs, kNan);
+    REQUIRE(cpu::LinearForward({x.data(), rows, inputs}, {w.data(), inputs, outputs}, b,
+                               {y.data(), rows, outputs})
+                .ok());
+    REQUIRE(cpu::LinearBackwardWeight({x.data(), rows, inputs}, {dy.data(), rows, outputs},
+                                      {dw.data(), inputs, outputs}, db)
+                .ok());
+    REQUIRE(cpu::LinearBackwardInput({dy.data(), rows, outputs}, {w.data(), inputs, outputs},
+                                     {dx.data(), rows, inputs})
+                .ok());
+
+    std::vector<double> y64(rows * outputs);
+    std::vector<double> dx64(rows * inputs);
+    std::vector<double> dw64(inputs * outputs);
+    std::vector<double> db64(outputs);
+    for (size_t r = 0; r < rows; ++r) {
+      for (size_t o = 0; o < outputs; ++o) {
+        const double g = dy[r * outputs + o];
+        y64[r * outputs + o] += b[o];
+        db64[o] += g;
+        for (size_t i = 0; i < inputs; ++i) {
+          y64[r * outputs + o] += double{x[r * inputs + i]} * w[i * outputs + o];
+          dw64[i * outputs + o] += x[r * inputs + i] * g;
+          dx64[r * inputs + i] += w[i * outputs + o] * g;
+        }
+      }
+    }
+    const auto largest_error = [](const std::vector<float>& a, const std::vector<double>& e) {
+      double worst = 0;
+      for (size_t i = 0; i < a.size(); ++i) {
+        const double error = std::abs(a[i] - e[i]);
+        if (!(error <= worst)) worst = error;
+      }
+      return worst;
+    };
+    CHECK(largest_error(y, y64) < 1e-4);
+    CHECK(largest_error(dx, dx64) < 1e-4);
+    CHECK(largest_error(dw, dw64) < 1e-4);
+    CHECK(largest_error(db, db64) < 1e-4);
+  }
+}
+
+TEST_CASE("the loss stays finite for logits of any size and equals -log p otherwise") {
+  const std::vector<float> logits{0.0F, 1.5F, -2.0F, 1000.0F, -1000.0F, 1000.0F};
+  const std::vector<float> labels{1, 0, 1, 1, 0, 0};
+  std::vector<float> probabilities(6);
+  std::vector<float> gradient(6);
+  const double loss = cpu::BinaryCrossEntropy(logits, labels, probabilities, gradient);
+  const auto sigmoid = [](double z) { return 1 / (1 + std::exp(-z)); };
+  const double expected =
+      -(std::log(0.5) + std::log(1 - sigmoid(1.5)) + std::log(sigmoid(-2.0))) + 1000.0;
+  CHECK(loss == Approx(expected / 6).epsilon(1e-12));
+  CHECK(probabilities[1] == Approx(sigmoid(1.5)));
+  CHECK(probabilities[3] == 1.0F);
+  CHECK(probabilities[4] == 0.0F);
+  CHECK(gradient[0] == Approx(-0.5 / 6));
+  CHECK(gradient[2] == Approx((sigmoid(-2.0) - 1) / 6));
+  CHECK(gradient[5] == Approx(1.0 / 6));
+
+  std::vector<float> predictions(6);
+  cpu::Probabilities(logits, predictions);
+  CHECK(predictions == probabilities);
+}
+
+TEST_CASE("relu keeps NaN, so that a broken batch is seen") {
+  const std::vector<float> x{-1.0F, 0.0F, 2.0F, kNan};
+  std::vector<float> y(4);
+  cpu::ReluForward(x, y);
+  CHECK(y[0] == 0.0F);
+  CHECK(y[1] == 0.0F);
+  CHECK(y[2] == 2.0F);
+  CHECK(std::isnan(y[3]));
+}
+
+TEST_CASE("sigmoid saturates without NaN") {
+  const std::vector<float> x{-1000.0F, 0.0F, 1000.0F};
+  std::vector<float> y(3);
+  std::vector<float> dx(3);
+  cpu::SigmoidForward(x, y);
+  CHECK(y == std::vector<float>{0.0F, 0.5F, 1.0F});
+  cpu::SigmoidBackward(y, std::vector<float>{1, 1, 1}, dx);
+  CHECK(dx == std::vector<float>{0.0F, 0.25F, 0.0F});
+}
+
+TEST_CASE("a value that is not finite is found wherever it stands") {
+  const std::vector<float> extremes{std::numeric_limits<float>::max(),
+                                    std::numeric_limits<float>::lowest(),
+                                    std::numeric_limits<float>::denorm_min(), -0.0F};
+  CHECK(cpu::AllFinite(extremes));
+  CHECK(cpu::AllFinite({}));
+  for (size_t place = 0; place < 37; ++place) {
+    for (const float bad : {kNan, -kNan, kInfinity, -kInfinity}) {
+      std::vector<float> values(37, 1.0F);
+      values[place] = bad;
+      CHECK_FALSE(cpu::AllFinite(values));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace simurgh::testing

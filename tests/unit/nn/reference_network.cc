@@ -1,0 +1,213 @@
+#include "tests/unit/nn/reference_network.h"
+
+#include <cmath>
+#include <utility>
+
+namespace simurgh::testing {
+namespace {
+
+constexpr double kDifference = 1e-5;
+
+std::vector<std::vector<double>> ToMatrix(MatrixView<const float> view) {
+  std::vector<std::vector<double>> matrix(view.rows());
+  for (size_t r = 0; r < view.rows(); ++r) matrix[r].assign(view.row(r).begin(), view.row(r).end());
+  return matrix;
+}
+
+double LogisticOf(double x) { return 1.0 / (1.0 + std::exp(-x)); }
+
+}  // namespace
+
+ReferenceNetwork::ReferenceNetwork(ModelConfig model, DenseOptimizerConfig optimizer,
+                                   std::span<const float> parameters)
+    : model_(std::move(model)),
+      optimizer_(optimizer),
+      parameters_(parameters.begin(), parameters.end()),
+      first_moments_(parameters.size(), 0.0),
+      second_moments_(parameters.size(), 0.0) {}
+
+void ReferenceNetwork::SetParameters(std::span<const float> parameters) {
+  parameters_.assign(parameters.begin(), parameters.end());
+}
+
+ReferenceNetwork::Result ReferenceNetwork::ForwardBackward(const TestBatch& batch) {
+  const Matrix dense = ToMatrix(batch.dense());
+  Matrix embeddings = ToMatrix(batch.embeddings());
+  Result result;
+  batch_.clear();
+  for (const double logit : Logits(parameters_, dense, embeddings, &batch_)) {
+    result.probabilities.push_back(LogisticOf(logit));
+  }
+  batch_rows_ = batch.rows;
+  result.loss = Loss(parameters_, dense, embeddings, batch.labels);
+
+  const auto differentiate = [&](double& variable, const std::vector<double>& parameters) {
+    const double original = std::exchange(variable, variable + kDifference);
+    const double above = Loss(parameters, dense, embeddings, batch.labels);
+    variable = original - kDifference;
+    const double below = Loss(parameters, dense, embeddings, batch.labels);
+    variable = original;
+    return (above - below) / (2 * kDifference);
+  };
+  std::vector<double> parameters = parameters_;
+  for (double& parameter : parameters) {
+    result.parameter_gradient.push_back(differentiate(parameter, parameters));
+  }
+  for (auto& row : embeddings) {
+    for (double& value : row) result.embedding_gradient.push_back(differentiate(value, parameters));
+  }
+  return result;
+}
+
+void ReferenceNetwork::ApplyGradients(std::span<const double> gradient) {
+  steps_ += 1;
+  const double lr = optimizer_.learning_rate;
+  const double b1 = optimizer_.beta1;
+  const double b2 = optimizer_.beta2;
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const double g = gradient[i];
+    if (optimizer_.kind == DenseOptimizerConfig::Kind::kSgd) {
+      parameters_[i] -= lr * g;
+      continue;
+    }
+    first_moments_[i] = b1 * first_moments_[i] + (1 - b1) * g;
+    second_moments_[i] = b2 * second_moments_[i] + (1 - b2) * g * g;
+    const double m = first_moments_[i] / (1 - std::pow(b1, steps_));
+    const double v = second_moments_[i] / (1 - std::pow(b2, steps_));
+    parameters_[i] -= lr * m / (std::sqrt(v) + double{optimizer_.epsilon});
+  }
+
+  const auto rows = static_cast<double>(batch_rows_);
+  size_t index = 0;
+  for (const TowerConfig& tower : model_.towers) {
+    for (const LayerConfig& layer : tower.layers) {
+      if (layer.kind != LayerConfig::Kind::kBatchNorm) continue;
+      const Statistics& batch = batch_[index];
+      if (running_.size() <= index) {
+        running_.push_back({std::vector<double>(batch.mean.size(), 0.0),
+                            std::vector<double>(batch.mean.size(), 1.0)});
+      }
+      Statistics& running = running_[index++];
+      const double momentum = layer.momentum;
+      const double unbias = batch_rows_ > 1 ? rows / (rows - 1) : 1.0;
+      for (size_t c = 0; c < batch.mean.size(); ++c) {
+        running.mean[c] = (1 - momentum) * running.mean[c] + momentum * batch.mean[c];
+        running.variance[c] =
+            (1 - momentum) * running.variance[c] + momentum * batch.variance[c] * unbias;
+      }
+    }
+  }
+}
+
+std::vector<double> ReferenceNetwork::Predict(const TestBatch& batch) {
+  std::vector<double> result =
+      Logits(parameters_, ToMatrix(batch.dense()), ToMatrix(batch.embeddings()), nullptr);
+  for (double& value : result) value = LogisticOf(value);
+  return result;
+}
+
+std::vector<double> ReferenceNetwork::State() const {
+  std::vector<double> state;
+  for (const Statistics& statistics : running_) {
+    state.insert(state.end(), statistics.mean.begin(), statistics.mean.end());
+    state.insert(state.end(), statistics.variance.begin(), statistics.variance.end());
+  }
+  if (optimizer_.kind == DenseOptimizerConfig::Kind::kAdam) {
+    state.push_back(steps_);
+    state.insert(state.end(), first_moments_.begin(), first_moments_.end());
+    state.insert(state.end(), second_moments_.begin(), second_moments_.end());
+  }
+  return state;
+}
+
+double ReferenceNetwork::Loss(const std::vector<double>& parameters, const Matrix& dense,
+                              const Matrix& embeddings, const std::vector<float>& labels) {
+  AllStatistics ignored;
+  const std::vector<double> logits = Logits(parameters, dense, embeddings, &ignored);
+  double sum = 0;
+  for (size_t i = 0; i < logits.size(); ++i) {
+    const double p = LogisticOf(logits[i]);
+    sum -= labels[i] == 1.0F ? std::log(p) : std::log(1 - p);
+  }
+  return sum / static_cast<double>(logits.size());
+}
+
+std::vector<double> ReferenceNetwork::Logits(const std::vector<double>& parameters,
+                                             const Matrix& dense, const Matrix& embeddings,
+                                             AllStatistics* batch_statistics) {
+  std::map<std::string, Matrix> values{{"dense", dense}, {"embeddings", embeddings}};
+  const double* next = parameters.data();
+  size_t norms = 0;
+  for (const TowerConfig& tower : model_.towers) {
+    Matrix x(dense.size());
+    for (const std::string& input : tower.inputs) {
+      const Matrix& source = values.at(input);
+      for (size_t r = 0; r < x.size(); ++r) {
+        x[r].insert(x[r].end(), source[r].begin(), source[r].end());
+      }
+    }
+    for (const LayerConfig& layer : tower.layers) {
+      const size_t inputs = x[0].size();
+      switch (layer.kind) {
+        case LayerConfig::Kind::kLinear:
+          for (auto& row : x) {
+            std::vector<double> y(next + inputs * layer.width, next + (inputs + 1) * layer.width);
+            for (size_t i = 0; i < inputs; ++i) {
+              for (size_t o = 0; o < layer.width; ++o) y[o] += row[i] * next[i * layer.width + o];
+            }
+            row = std::move(y);
+          }
+          next += (inputs + 1) * layer.width;
+          break;
+        case LayerConfig::Kind::kBatchNorm: {
+          Statistics statistics;
+          if (batch_statistics == nullptr) {
+            statistics = running_.at(norms++);
+          } else {
+            const auto rows = static_cast<double>(x.size());
+            statistics = {std::vector<double>(inputs, 0.0), std::vector<double>(inputs, 0.0)};
+            for (size_t c = 0; c < inputs; ++c) {
+              for (const auto& row : x) statistics.mean[c] += row[c] / rows;
+              for (const auto& row : x) {
+                statistics.variance[c] += std::pow(row[c] - statistics.mean[c], 2) / rows;
+              }
+            }
+            batch_statistics->push_back(statistics);
+          }
+          x = BatchNorm(layer, x, next, statistics);
+          next += 2 * inputs;
+          break;
+        }
+        case LayerConfig::Kind::kRelu:
+          for (auto& row : x) {
+            for (double& value : row) value = value > 0 ? value : 0;
+          }
+          break;
+        case LayerConfig::Kind::kSigmoid:
+          for (auto& row : x) {
+            for (double& value : row) value = LogisticOf(value);
+          }
+          break;
+      }
+    }
+    values[tower.name] = std::move(x);
+  }
+  std::vector<double> logits;
+  for (const auto& row : values.at(model_.towers.back().name)) logits.push_back(row.at(0));
+  return logits;
+}
+
+ReferenceNetwork::Matrix ReferenceNetwork::BatchNorm(const LayerConfig& config, const Matrix& input,
+                                                     const double* affine,
+                                                     const Statistics& statistics) {
+  Matrix output = input;
+  for (auto& row : output) {
+    for (size_t c = 0; c < row.size(); ++c) {
+      const double deviation = std::sqrt(statistics.variance[c] + double{config.epsilon});
+      row[c] = (row[c] - statistics.mean[c]) / deviation * affine[c] + affine[row.size() + c];
+    }
+  }
+  return output;
+}
+
+}  // namespace simurgh::testing

@@ -1,0 +1,83 @@
+#include "tests/unit/nn/test_models.h"
+
+#include <algorithm>
+
+namespace simurgh::testing {
+
+LayerConfig Linear(uint32_t width) { return {.kind = LayerConfig::Kind::kLinear, .width = width}; }
+
+LayerConfig BatchNorm(float momentum, float epsilon) {
+  return {.kind = LayerConfig::Kind::kBatchNorm, .momentum = momentum, .epsilon = epsilon};
+}
+
+LayerConfig Relu() { return {.kind = LayerConfig::Kind::kRelu}; }
+
+LayerConfig Sigmoid() { return {.kind = LayerConfig::Kind::kSigmoid}; }
+
+ModelConfig Chain(std::vector<LayerConfig> layers) {
+  return {.towers = {{.name = "top", .inputs = {"dense", "embeddings"}, .layers = layers}}};
+}
+
+ModelConfig SharedInputs() {
+  return {.towers = {
+              {.name = "numbers", .inputs = {"dense"}, .layers = {Linear(3), BatchNorm(), Relu()}},
+              {.name = "ids", .inputs = {"embeddings"}, .layers = {Sigmoid(), Linear(4)}},
+              {.name = "cross",
+               .inputs = {"ids", "embeddings", "numbers"},
+               .layers = {BatchNorm(0.3F, 1e-3F), Linear(5), Relu()}},
+              {.name = "top",
+               .inputs = {"cross", "dense", "embeddings", "ids"},
+               .layers = {Linear(4), Sigmoid(), Linear(1)}},
+          }};
+}
+
+ModelConfig RandomModel(Random& random) {
+  ModelConfig model;
+  std::vector<std::string> unread;
+  const size_t towers = 1 + random.Below(4);
+  for (size_t t = 0; t < towers; ++t) {
+    TowerConfig tower;
+    tower.name = "tower" + std::to_string(t);
+    std::vector<std::string> sources{"dense", "embeddings"};
+    for (const TowerConfig& earlier : model.towers) sources.push_back(earlier.name);
+    for (const std::string& source : sources) {
+      const bool must = t + 1 == towers && std::ranges::find(unread, source) != unread.end();
+      if (must || random.Below(2) == 0) tower.inputs.push_back(source);
+    }
+    if (tower.inputs.empty()) tower.inputs.push_back(sources[random.Below(sources.size())]);
+    for (const std::string& name : tower.inputs) std::erase(unread, name);
+    const size_t layers = 1 + random.Below(4);
+    for (size_t i = 0; i < layers; ++i) {
+      const LayerConfig kinds[] = {Linear(static_cast<uint32_t>(1 + random.Below(6))),
+                                   BatchNorm(0.2F, 1e-3F), Relu(), Sigmoid()};
+      LayerConfig layer = kinds[random.Below(4)];
+      // Batch norm twice in a row amplifies rounding on columns that are constant.
+      const bool repeated = layer.kind == LayerConfig::Kind::kBatchNorm && !tower.layers.empty() &&
+                            tower.layers.back().kind == layer.kind;
+      tower.layers.push_back(repeated ? kinds[0] : layer);
+    }
+    if (t + 1 == towers) tower.layers.push_back(Linear(1));
+    unread.push_back(tower.name);
+    model.towers.push_back(tower);
+  }
+  return model;
+}
+
+TestBatch::TestBatch(size_t row_count, size_t dense_columns, size_t embedding_columns,
+                     Random& random)
+    : rows(row_count),
+      dense_width(dense_columns),
+      embedding_width(embedding_columns),
+      dense_values(NormalValues(rows * dense_width, random)),
+      embedding_values(NormalValues(rows * embedding_width, random)),
+      labels(rows) {
+  for (float& label : labels) label = static_cast<float>(random.Below(2));
+}
+
+std::vector<float> NormalValues(size_t count, Random& random) {
+  std::vector<float> values(count);
+  for (float& value : values) value = static_cast<float>(random.Normal());
+  return values;
+}
+
+}  // namespace simurgh::testing

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "simurgh/base/random.h"
+#include "simurgh/config/model_config.h"
+#include "simurgh/tensor/matrix_view.h"
+
+// Models and batches for the tests of nn.
+namespace simurgh::testing {
+
+LayerConfig Linear(uint32_t width);
+LayerConfig BatchNorm(float momentum = 0.1F, float epsilon = 1e-5F);
+LayerConfig Relu();
+LayerConfig Sigmoid();
+
+// A chain over dense and embeddings.
+ModelConfig Chain(std::vector<LayerConfig> layers);
+
+// Two bottom towers, a middle one that shares the embeddings, and a top that reads all of them and
+// the dense input.
+ModelConfig SharedInputs();
+
+// Up to four towers, each reading a random set of what is there.
+ModelConfig RandomModel(Random& random);
+
+// A batch of normally distributed inputs and random labels.
+struct TestBatch {
+  TestBatch(size_t rows, size_t dense_columns, size_t embedding_columns, Random& random);
+
+  MatrixView<const float> dense() const { return {dense_values.data(), rows, dense_width}; }
+  MatrixView<const float> embeddings() const {
+    return {embedding_values.data(), rows, embedding_width};
+  }
+
+  size_t rows;
+  size_t dense_width;
+  size_t embedding_width;
+  std::vector<float> dense_values;
+  std::vector<float> embedding_values;
+  std::vector<float> labels;
+};
+
+std::vector<float> NormalValues(size_t count, Random& random);
+
+}  // namespace simurgh::testing
