@@ -1,0 +1,121 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "absl/functional/function_ref.h"
+#include "simurgh/base/status.h"
+#include "simurgh/config/table_config.h"
+#include "simurgh/tensor/matrix_view.h"
+
+namespace simurgh {
+
+class Arena;
+
+// Told of every row that a table lets go, before its memory is used again.
+//
+// Threads: called by the table's owner, within a pull. Must not call the table.
+class EvictionListener {
+ public:
+  virtual ~EvictionListener() = default;
+  virtual void RowEvicted(uint64_t id) = 0;
+};
+
+// A row as it stands.
+//
+// Lifetime: until the table is next written to.
+struct RowContents {
+  uint64_t id;
+  uint32_t use_count;              // Training pulls; stays at 65,535.
+  uint64_t recency;                // Stamp of the last training pull.
+  std::span<const float> weights;  // (D)
+  std::span<const float> state;    // Of the optimizer: (0), (1) or (D).
+};
+
+// Counted since the table was made, except `rows` and the sizes.
+struct TableStats {
+  uint64_t rows = 0;
+  uint64_t capacity_rows = 0;
+  uint64_t bytes = 0;           // All memory that rows, index and eviction queue have taken.
+  uint64_t overhead_bytes = 0;  // The part of it that is neither weights nor optimizer state.
+  uint64_t hits = 0;            // Ids of training pulls that had a row.
+  uint64_t created = 0;         // Ids of training pulls that had none.
+  uint64_t evicted = 0;
+  uint64_t evaluated = 0;  // Ids of evaluating pulls that had a row.
+  uint64_t unseen = 0;     // Ids of evaluating pulls that had none.
+  uint64_t updated = 0;    // Gradients applied.
+  uint64_t missing = 0;    // Gradients dropped, because their row was gone.
+};
+
+// The rows of one layout in one partition: an embedding array list.
+//
+// Invariants: an id has at most one row; a row never moves; at most capacity_rows rows exist, and the
+// one evicted for a new one is the least recently used by stamp (see recency_queue.h for how exactly,
+// when ten thousands of rows bear stamps that are close). Once the table is full, requests of sizes
+// seen before allocate nothing.
+//
+// Threads: one owner. Bad arguments are programming errors here; Partition checks requests.
+class Table {
+ public:
+  static constexpr uint32_t kMaxDim = 1024;
+
+  // Errors: INVALID_ARGUMENT for a dim, capacity, bound or rate outside its range.
+  static Status Validate(const TableConfig& config);
+
+  // Address space of the arena that a table may take. Requires a valid config.
+  static uint64_t ReservationFor(const TableConfig& config);
+
+  // Requires a valid config. The first seed of its rows' weights is `seed`.
+  // Lifetime: `arena` outlives the table and stays in place.
+  Table(const TableConfig& config, uint64_t seed, Arena& arena);
+  ~Table();
+
+  struct PullCounts {
+    uint64_t found = 0;
+    uint64_t created = 0;
+    uint64_t evicted = 0;
+  };
+
+  // Reads the rows of `ids` in order, creating those that are missing. Rows that were there are stamped
+  // and copied before anything is evicted; an id given twice is read twice.
+  //
+  // rows: (U, D) overwritten. `stamp`: recency of this pull; pulls with an older one than the newest
+  // so far count as of the newest.
+  // Cost: about three cache misses a row at dim 16, overlapped over the request.
+  PullCounts Pull(std::span<const uint64_t> ids, MatrixView<float> rows, uint64_t stamp);
+
+  // Reads the rows of `ids` and changes nothing but the counts; zeros where there is no row. Returns
+  // how many had one.
+  //
+  // rows: (U, D) overwritten.
+  uint64_t Evaluate(std::span<const uint64_t> ids, MatrixView<float> rows);
+
+  // Applies the optimizer to the rows of `ids` in order. The gradient of an id without a row is
+  // dropped. Returns how many were applied.
+  //
+  // gradients: (U, D), finite.
+  uint64_t Push(std::span<const uint64_t> ids, MatrixView<const float> gradients,
+                float learning_rate);
+
+  // Null for none. Lifetime: until replaced, or the table goes.
+  void SetEvictionListener(EvictionListener* listener);
+
+  // Calls `visit` for every row, in no particular order.
+  void ForEachRow(absl::FunctionRef<void(const RowContents&)> visit) const;
+
+  // Equal for equal sets of rows (ids, weights and optimizer state, bit by bit) in any order: the
+  // sum of the rows' hashes. Digests of disjoint sets add up, over partitions and servers too.
+  // Cost: reads all rows.
+  uint64_t ContentDigest() const;
+
+  const TableConfig& config() const;
+  TableStats stats() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace simurgh

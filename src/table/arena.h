@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "simurgh/base/status.h"
+
+namespace simurgh {
+
+// The memory of one partition: a range of reserved address space, of which only touched pages cost
+// memory. What lies in it is named by its offset from the start, never by a pointer, so that the
+// range may later be a file that other processes map elsewhere.
+//
+// Threads: one owner.
+// Lifetime: nothing moves and nothing is given back before the arena goes.
+class Arena {
+ public:
+  // Errors: RESOURCE_EXHAUSTED when the system refuses the address space.
+  static StatusOr<Arena> Create(uint64_t reserved_bytes);
+
+  Arena(Arena&& other) noexcept;
+  Arena& operator=(Arena&& other) noexcept;
+  ~Arena();
+
+  // The offset of `bytes` more bytes, all zero, 64-byte aligned, or aligned to a huge page when they
+  // fill one. Requires that they fit, see ReservationFor().
+  uint64_t Reserve(uint64_t bytes);
+
+  // What one Reserve(bytes) takes at most.
+  static uint64_t ReservationFor(uint64_t bytes);
+
+  std::byte* at(uint64_t offset) const { return base_ + offset; }
+
+  // Asks for huge pages in [offset, offset + bytes), as far as whole ones lie in it. Advice: a system
+  // without them goes on with small ones.
+  void UseHugePages(uint64_t offset, uint64_t bytes);
+
+  uint64_t reserved_bytes() const { return size_; }
+
+ private:
+  Arena(std::byte* base, uint64_t size) : base_(base), size_(size) {}
+
+  std::byte* base_ = nullptr;
+  uint64_t size_ = 0;
+  uint64_t used_ = 0;
+};
+
+// A part of an arena that is filled from its start: rows, index segments or queue chunks. While it is
+// small it lives in 4 KiB pages, so that a table of three rows costs a page; what is filled beyond
+// kHugePageThreshold lives in huge pages.
+//
+// Threads: one owner.
+// Lifetime: `arena` stays, and stays in place.
+class ArenaRegion {
+ public:
+  static constexpr uint64_t kHugePageThreshold = uint64_t{4} << 20;
+
+  ArenaRegion(Arena& arena, uint64_t capacity_bytes);
+
+  // The offset within the region of the next `bytes` bytes, zero until they are written.
+  // Requires that they fit.
+  uint64_t Allocate(uint64_t bytes);
+
+  std::byte* base() const { return base_; }
+  uint64_t used_bytes() const { return used_; }
+  uint64_t capacity_bytes() const { return capacity_; }
+
+ private:
+  Arena& arena_;
+  uint64_t offset_;
+  uint64_t capacity_;
+  std::byte* base_;
+  uint64_t used_ = 0;
+  bool huge_pages_ = false;
+};
+
+}  // namespace simurgh

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "simurgh/config/table_config.h"
+
+namespace simurgh {
+
+// Gives a new row its weights. They depend on seed, table name, id and position alone: not on the
+// order of requests nor on how many servers there are.
+//
+// Threads: any; immutable.
+class Initializer {
+ public:
+  Initializer(const InitializerConfig& config, std::string_view table, uint32_t dim, uint64_t seed);
+
+  // weights: (D) overwritten.
+  // Cost: uniform draws 64 bits for two weights; normal takes a logarithm and a cosine each.
+  void Fill(uint64_t id, std::span<float> weights) const;
+
+ private:
+  void FillUniform(uint64_t row_seed, std::span<float> weights) const;
+
+  InitializerConfig config_;
+  uint64_t table_seed_;
+  float low_;
+  float width_;
+  float highest_;  // The largest float below the upper end.
+};
+
+}  // namespace simurgh

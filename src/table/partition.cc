@@ -1,0 +1,129 @@
+#include "simurgh/table/partition.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "simurgh/base/check.h"
+#include "table/arena.h"
+#include "table/push_window.h"
+#include "table/recency_clock.h"
+
+namespace simurgh {
+
+struct Partition::State {
+  State(Arena partition_arena, const std::vector<TableConfig>& configs, uint64_t seed)
+      : arena(std::move(partition_arena)) {
+    for (const TableConfig& config : configs) {
+      tables.push_back(std::make_unique<Table>(config, seed, arena));
+    }
+  }
+
+  Status CheckGroup(absl::string_view request, uint32_t table, size_t ids, size_t rows,
+                    size_t columns) const;
+
+  Arena arena;
+  std::vector<std::unique_ptr<Table>> tables;
+  PushWindow window;
+  RecencyClock clock;
+};
+
+Status Partition::State::CheckGroup(absl::string_view request, uint32_t table, size_t ids,
+                                    size_t rows, size_t columns) const {
+  if (table >= tables.size()) {
+    return absl::InvalidArgumentError(absl::StrCat(request, ": table ", table,
+                                                   " is unknown, there are ", tables.size()));
+  }
+  const TableConfig& config = tables[table]->config();
+  // A group without ids may come without a matrix.
+  if (ids == 0 && rows == 0) return absl::OkStatus();
+  if (columns != config.dim) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        request, ": table '", config.name, "' has dim ", config.dim, ", request says ", columns));
+  }
+  if (rows != ids) {
+    return absl::InvalidArgumentError(absl::StrCat(request, ": table '", config.name, "': ", ids,
+                                                   " ids with ", rows, " rows"));
+  }
+  return absl::OkStatus();
+}
+
+StatusOr<std::unique_ptr<Partition>> Partition::Create(const std::vector<TableConfig>& tables,
+                                                       uint64_t seed) {
+  uint64_t reserved = 0;
+  for (const TableConfig& config : tables) {
+    SIMURGH_RETURN_IF_ERROR(Table::Validate(config));
+    reserved += Table::ReservationFor(config);
+  }
+  SIMURGH_ASSIGN_OR_RETURN(Arena arena, Arena::Create(reserved));
+  std::unique_ptr<Partition> partition(new Partition());
+  partition->state_ = std::make_unique<State>(std::move(arena), tables, seed);
+  return partition;
+}
+
+Partition::Partition() = default;
+Partition::~Partition() = default;
+
+StatusOr<PullReport> Partition::Pull(PullPurpose purpose, const TrainerPosition& position,
+                                     uint64_t acknowledged_steps,
+                                     std::span<const PullGroup> groups) {
+  for (const PullGroup& group : groups) {
+    SIMURGH_RETURN_IF_ERROR(state_->CheckGroup("pull", group.table, group.ids.size(),
+                                               group.rows.rows(), group.rows.columns()));
+  }
+  PullReport report;
+  if (purpose == PullPurpose::kEvaluate) {
+    for (const PullGroup& group : groups) {
+      if (group.ids.empty()) continue;
+      const uint64_t found = state_->tables[group.table]->Evaluate(group.ids, group.rows);
+      report.found += found;
+      report.unseen += group.ids.size() - found;
+    }
+    return report;
+  }
+  SIMURGH_RETURN_IF_ERROR(
+      state_->window.CheckAcknowledged(position.run, position.rank, acknowledged_steps));
+  const uint64_t stamp = state_->clock.Advance(position.run, position.step);
+  for (const PullGroup& group : groups) {
+    if (group.ids.empty()) continue;
+    const Table::PullCounts counts =
+        state_->tables[group.table]->Pull(group.ids, group.rows, stamp);
+    report.found += counts.found;
+    report.created += counts.created;
+    report.evicted += counts.evicted;
+  }
+  return report;
+}
+
+StatusOr<PushReport> Partition::Push(const TrainerPosition& position, uint32_t part,
+                                     uint32_t parts, std::span<const PushGroup> groups) {
+  for (const PushGroup& group : groups) {
+    SIMURGH_RETURN_IF_ERROR(state_->CheckGroup("push", group.table, group.ids.size(),
+                                               group.gradients.rows(),
+                                               group.gradients.columns()));
+  }
+  SIMURGH_ASSIGN_OR_RETURN(
+      const bool applied,
+      state_->window.Applied(position.run, position.rank, position.step, part, parts));
+  PushReport report;
+  if (applied) {
+    report.repeated = true;
+    return report;
+  }
+  for (const PushGroup& group : groups) {
+    if (group.ids.empty()) continue;
+    const uint64_t updated =
+        state_->tables[group.table]->Push(group.ids, group.gradients, group.learning_rate);
+    report.updated += updated;
+    report.missing += group.ids.size() - updated;
+  }
+  state_->window.Record(position.run, position.rank, position.step, part, parts);
+  return report;
+}
+
+size_t Partition::table_count() const { return state_->tables.size(); }
+const Table& Partition::table(size_t index) const { return *state_->tables[index]; }
+Table& Partition::table(size_t index) { return *state_->tables[index]; }
+
+}  // namespace simurgh

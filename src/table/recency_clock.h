@@ -1,0 +1,34 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace simurgh {
+
+// Turns trainers' steps into stamps that never go back. Within a run stamps follow the steps; the first
+// step a new run shows is one stamp after all of its predecessor, wherever the run began to count.
+//
+// Threads: one owner.
+class RecencyClock {
+ public:
+  uint64_t Advance(uint64_t run, uint64_t step) {
+    if (!started_ || run != run_) {
+      started_ = true;
+      run_ = run;
+      first_step_ = step;
+      base_ = ++newest_;
+    }
+    // Ranks may be some steps apart: an earlier one than the first counts as the first.
+    newest_ = std::max(newest_, base_ + (step - std::min(step, first_step_)));
+    return newest_;
+  }
+
+ private:
+  bool started_ = false;
+  uint64_t run_ = 0;
+  uint64_t first_step_ = 0;
+  uint64_t base_ = 0;
+  uint64_t newest_ = 0;
+};
+
+}  // namespace simurgh

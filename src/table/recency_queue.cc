@@ -1,0 +1,178 @@
+#include "table/recency_queue.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "simurgh/base/check.h"
+
+namespace simurgh {
+
+uint64_t RecencyQueue::ReservationFor(uint64_t capacity_rows) {
+  // Full chunks, a partly filled one a bucket, and one for a row on its way.
+  return (capacity_rows / kRowsPerChunk + kBuckets + 2) * sizeof(Chunk);
+}
+
+RecencyQueue::RecencyQueue(Arena& arena, uint64_t capacity_rows, RowField<uint32_t> stamps)
+    : stamps_(stamps),
+      region_(arena, ReservationFor(capacity_rows)),
+      ready_limit_(std::min<uint64_t>(capacity_rows, kSortLimit)) {}
+
+uint64_t RecencyQueue::bytes_used() const {
+  return region_.used_bytes() + sizeof(ring_) + ready_.capacity() * sizeof(uint64_t);
+}
+
+uint32_t RecencyQueue::PopOldest(uint32_t now) {
+  constexpr size_t kAhead = 8;
+  for (;;) {
+    while (!ready_.empty()) {
+      if (ready_.size() > kAhead) {
+        stamps_.Prefetch(static_cast<uint32_t>(ready_[ready_.size() - 1 - kAhead]));
+      }
+      const uint64_t entry = ready_.back();
+      ready_.pop_back();
+      const auto row = static_cast<uint32_t>(entry);
+      const uint32_t stamp = stamps_(row);
+      if (stamp == entry >> 32) return row;
+      File(row, stamp);
+    }
+    TakeOldestBucket(now);
+  }
+}
+
+void RecencyQueue::Clear() {
+  for (Bucket& bucket : ring_) {
+    while (bucket.rows > 0) {
+      bucket.rows -= RowsInFirst(bucket);
+      DropFirstChunk(bucket);
+    }
+  }
+  ring_rows_ = 0;
+  ready_.clear();
+  shift_ = 0;
+}
+
+void RecencyQueue::File(uint32_t row, uint32_t stamp) {
+  uint64_t number = stamp >> shift_;
+  if (ring_rows_ == 0) front_ = back_ = number;
+  if (number >= front_ + kBuckets) AdvanceFront();
+  while (std::max(back_, number) - std::min(front_, number) >= kBuckets) {
+    Coarsen();
+    number = stamp >> shift_;
+  }
+  // Before the front: a row out of `ready_`, used before the rows that are in the ring by now.
+  front_ = std::min(front_, number);
+  back_ = std::max(back_, number);
+  Push(bucket(number), row);
+  ++ring_rows_;
+}
+
+void RecencyQueue::Push(Bucket& bucket, uint32_t row) {
+  const uint32_t at = bucket.rows % kRowsPerChunk;
+  if (at == 0) {
+    const uint32_t name = TakeChunk();
+    chunk(name).next = bucket.first;
+    if (bucket.first == 0) bucket.last = name;
+    bucket.first = name;
+  }
+  chunk(bucket.first).rows[at] = row;
+  ++bucket.rows;
+}
+
+uint32_t RecencyQueue::TakeChunk() {
+  if (free_chunks_ == 0) {
+    return static_cast<uint32_t>(region_.Allocate(sizeof(Chunk)) / sizeof(Chunk)) + 1;
+  }
+  const uint32_t name = free_chunks_;
+  free_chunks_ = chunk(name).next;
+  return name;
+}
+
+void RecencyQueue::DropFirstChunk(Bucket& bucket) {
+  const uint32_t name = bucket.first;
+  bucket.first = chunk(name).next;
+  if (bucket.first == 0) bucket.last = 0;
+  chunk(name).next = free_chunks_;
+  free_chunks_ = name;
+}
+
+void RecencyQueue::Join(Bucket& into, Bucket& from) {
+  if (from.rows == 0) return;
+  if (into.rows == 0) {
+    into = from;
+    return;
+  }
+  if (const uint32_t partial = RowsInFirst(from); partial < kRowsPerChunk) {
+    const Chunk rest = chunk(from.first);
+    DropFirstChunk(from);
+    from.rows -= partial;
+    for (uint32_t i = 0; i < partial; ++i) Push(into, rest.rows[i]);
+  }
+  if (from.rows == 0) return;
+  chunk(into.last).next = from.first;
+  into.last = from.last;
+  into.rows += from.rows;
+}
+
+// Requires an entry in the ring.
+void RecencyQueue::AdvanceFront() {
+  while (bucket(front_).rows == 0) ++front_;
+}
+
+void RecencyQueue::Coarsen() {
+  std::array<Bucket, kBuckets> joined;
+  for (uint64_t number = front_; number <= back_; ++number) {
+    Join(joined[number / 2 % kBuckets], bucket(number));
+  }
+  ring_ = joined;
+  front_ /= 2;
+  back_ /= 2;
+  ++shift_;
+}
+
+// Entries of the upper half of a bucket now lie one bucket early, like those of rows used since: they
+// are filed again when their bucket is taken out.
+void RecencyQueue::Refine(uint32_t now) {
+  std::array<Bucket, kBuckets> spread;
+  for (uint64_t number = front_; number <= back_; ++number) {
+    spread[number * 2 % kBuckets] = bucket(number);
+  }
+  ring_ = spread;
+  front_ *= 2;
+  --shift_;
+  back_ = std::min<uint64_t>(back_ * 2 + 1, now >> shift_);
+}
+
+// Leaves `ready_` empty when all rows of the bucket were used since. Requires an entry in the ring.
+void RecencyQueue::TakeOldestBucket(uint32_t now) {
+  SIMURGH_CHECK_LT(uint64_t{0}, ring_rows_) << "eviction queue: empty";
+  if (ready_.capacity() < ready_limit_) ready_.reserve(ready_limit_);
+  AdvanceFront();
+  // Room for every stamp, so that filing rows again leaves the oldest bucket where it is.
+  while ((now >> shift_) - front_ >= kBuckets) Coarsen();
+  while (shift_ > 0 && (now >> shift_) - front_ < kBuckets / 4) Refine(now);
+  Bucket& oldest = bucket(front_);
+  while (oldest.rows > 0 && ready_.size() + RowsInFirst(oldest) <= ready_limit_) {
+    const Chunk taken = chunk(oldest.first);
+    const uint32_t count = RowsInFirst(oldest);
+    DropFirstChunk(oldest);
+    oldest.rows -= count;
+    ring_rows_ -= count;
+    if (oldest.rows > 0) {
+      for (uint32_t row : chunk(oldest.first).rows) stamps_.Prefetch(row);
+    }
+    for (uint32_t i = 0; i < count; ++i) {
+      const uint32_t stamp = stamps_(taken.rows[i]);
+      const uint64_t number = stamp >> shift_;
+      if (number == front_) {
+        ready_.push_back(uint64_t{stamp} << 32 | taken.rows[i]);
+        continue;
+      }
+      Push(bucket(number), taken.rows[i]);
+      ++ring_rows_;
+      back_ = std::max(back_, number);
+    }
+  }
+  if (oldest.rows == 0) std::sort(ready_.begin(), ready_.end(), std::greater<>());
+}
+
+}  // namespace simurgh

@@ -1,0 +1,163 @@
+#pragma once
+
+#include <hwy/highway.h>
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "simurgh/base/hash.h"
+#include "table/arena.h"
+#include "table/row_layout.h"
+
+namespace simurgh {
+
+// One cache line of the index: up to ten rows, each with 16 bits of its hash.
+struct alignas(64) IndexBucket {
+  static constexpr uint32_t kSlots = 10;
+
+  uint16_t tags[kSlots];  // 0: the slot is empty.
+  uint32_t rows[kSlots];
+  uint32_t overflow;  // Entries that would have lain here or before, had there been room.
+};
+static_assert(sizeof(IndexBucket) == 64);
+static_assert(offsetof(IndexBucket, rows) == 20 && offsetof(IndexBucket, overflow) == 60);
+
+// The slots of `bucket` whose tag is `tag`, as bits; slot by slot.
+inline uint32_t MatchTagsReference(const IndexBucket& bucket, uint16_t tag) {
+  uint32_t matches = 0;
+  for (uint32_t slot = 0; slot < IndexBucket::kSlots; ++slot) {
+    matches |= uint32_t{bucket.tags[slot] == tag} << slot;
+  }
+  return matches;
+}
+
+// The same, eight slots at a time.
+inline uint32_t MatchTags(const IndexBucket& bucket, uint16_t tag) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  const hn::FixedTag<uint16_t, 8> d;
+  const auto* words = reinterpret_cast<const uint16_t*>(&bucket);
+  const auto wanted = hn::Set(d, tag);
+  uint8_t bits[16];  // StoreMaskBits may write eight bytes.
+  hn::StoreMaskBits(d, hn::Load(d, words) == wanted, bits);
+  hn::StoreMaskBits(d, hn::Load(d, words + 8) == wanted, bits + 1);
+  return (bits[0] | uint32_t{bits[1]} << 8) & ((1U << IndexBucket::kSlots) - 1);
+}
+
+// Maps ids to row numbers. The ids themselves stand only in the rows.
+//
+// Extendible hashing: the top bits of a hash pick a segment by a directory, further bits a bucket in
+// it, 16 more are the tag. Within a segment buckets are probed linearly; each bucket counts the
+// entries that went past it, so a search stops at a bucket nothing went past, and erasing leaves no
+// tombstone. A segment that is nine tenths full grows until it has the table's segment size, and
+// from then on splits in two: the whole index is never rehashed at once.
+//
+// Placement of ids on servers and partitions uses the top bits of Mix64(id), which are therefore
+// nearly equal within a partition; Hash() is salted to be independent of them.
+//
+// Threads: one owner.
+class RowIndex {
+ public:
+  // `ids` reads the id of a row that is in the index. The segment size follows from
+  // `capacity_rows`, such that a full table fills its segments to eight tenths: 8 bytes a row.
+  RowIndex(Arena& arena, uint64_t capacity_rows, RowField<uint64_t> ids);
+
+  // Address space that an index may take, however badly its ids hash.
+  static uint64_t ReservationFor(uint64_t capacity_rows);
+
+  static uint64_t Hash(uint64_t id) { return Mix64(id + 0x9fb21c651e98df25ULL); }
+
+  void Prefetch(uint64_t hash) const {
+    const Segment& segment = SegmentOf(hash);
+    __builtin_prefetch(segment.buckets + Home(segment, hash));
+  }
+
+  // The first row whose tag fits the hash, or kNoRow when no row can have it. Reads no row: the caller
+  // compares ids and calls Find() when they differ.
+  uint32_t Candidate(uint64_t hash) const {
+    return Probe(hash, [](uint32_t) { return true; });
+  }
+
+  // The row of `id`, whose hash is `hash`, or kNoRow.
+  uint32_t Find(uint64_t id, uint64_t hash) const {
+    return Probe(hash, [&](uint32_t row) { return ids_(row) == id; });
+  }
+
+  // Adds a row whose id stands in it already and is not in the index.
+  void Insert(uint64_t hash, uint32_t row);
+
+  // Removes a row that is in the index.
+  void Erase(uint64_t hash, uint32_t row);
+
+  uint64_t size() const { return size_; }
+  size_t segment_count() const { return segments_.size(); }
+  uint64_t bytes_used() const;
+
+ private:
+  // What a probe needs, in the directory itself: no further hop.
+  struct Segment {
+    IndexBucket* buckets = nullptr;
+    uint32_t bucket_count = 0;
+    uint32_t number = 0;  // In segments_.
+  };
+  struct SegmentState {
+    Segment where;
+    uint32_t depth = 0;  // Bits of the hash that all its entries share.
+    uint64_t rows = 0;
+  };
+  struct Entry {
+    uint64_t hash;
+    uint32_t row;
+  };
+
+  // Two shifts, because depth 0 would shift by 64.
+  const Segment& SegmentOf(uint64_t hash) const {
+    return directory_[(hash >> 1) >> (63 - depth_)];
+  }
+  static uint32_t Home(const Segment& segment, uint64_t hash) {
+    return static_cast<uint32_t>(((hash >> 16 & 0xffffffff) * segment.bucket_count) >> 32);
+  }
+  static uint16_t TagOf(uint64_t hash) {
+    const auto tag = static_cast<uint16_t>(hash);
+    return static_cast<uint16_t>(tag + (tag == 0));
+  }
+
+  template <typename Accept>
+  uint32_t Probe(uint64_t hash, Accept accept) const {
+    const Segment& segment = SegmentOf(hash);
+    const uint16_t tag = TagOf(hash);
+    uint32_t at = Home(segment, hash);
+    // The bound matters when every bucket has been passed by some entry.
+    for (uint32_t left = segment.bucket_count; left > 0; --left) {
+      const IndexBucket& bucket = segment.buckets[at];
+      for (uint32_t matches = MatchTags(bucket, tag); matches != 0; matches &= matches - 1) {
+        const uint32_t row = bucket.rows[std::countr_zero(matches)];
+        if (accept(row)) return row;
+      }
+      if (bucket.overflow == 0) return kNoRow;
+      at = at + 1 == segment.bucket_count ? 0 : at + 1;
+    }
+    return kNoRow;
+  }
+
+  bool Full(const SegmentState& segment) const;
+  static void Place(const Segment& segment, const Entry& entry);
+  std::vector<Entry> TakeOut(const SegmentState& segment);
+  IndexBucket* NewBuckets(uint32_t count);
+  void MakeRoom(uint32_t number);
+  void Grow(SegmentState& segment, uint32_t bucket_count);
+  void Split(uint32_t number);
+  void WriteDirectory(const SegmentState& segment, uint64_t any_hash);
+
+  RowField<uint64_t> ids_;
+  uint32_t segment_buckets_;  // Of a segment that splits instead of growing.
+  uint32_t depth_limit_;      // Ids that share so many bits make their segment grow again.
+  ArenaRegion region_;
+  uint32_t depth_ = 0;
+  std::vector<Segment> directory_;  // 2^depth_ entries.
+  std::vector<SegmentState> segments_;
+  uint64_t size_ = 0;
+};
+
+}  // namespace simurgh

@@ -1,0 +1,355 @@
+#include "simurgh/table/table.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <string_view>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "simurgh/base/check.h"
+#include "simurgh/base/hash.h"
+#include "table/arena.h"
+#include "table/initializer.h"
+#include "table/recency_queue.h"
+#include "table/row_index.h"
+#include "table/row_layout.h"
+#include "table/sparse_optimizer.h"
+
+namespace simurgh {
+namespace {
+
+// Ids that one index pass looks up before their rows are read: their row numbers stay in the
+// first-level cache.
+constexpr size_t kBlock = 1024;
+// How far buckets and rows are fetched ahead of their use.
+constexpr size_t kBucketsAhead = 16;
+constexpr size_t kRowsAhead = 8;
+// Rows handed to the optimizer at once.
+constexpr size_t kUpdateBatch = 32;
+constexpr uint16_t kMaxUseCount = std::numeric_limits<uint16_t>::max();
+// Where the newest stamp is put when the 32 bits of a row's recency run out.
+constexpr uint64_t kRebasedStamp = uint64_t{1} << 31;
+
+SparseOptimizer OptimizerOf(const TableConfig& config) {
+  return SparseOptimizer(config.optimizer, config.dim, config.weight_bound);
+}
+
+RowLayout LayoutOf(const TableConfig& config) {
+  return RowLayout(config.dim, OptimizerOf(config).state_floats());
+}
+
+bool Positive(float value) { return value > 0 && std::isfinite(value); }
+
+}  // namespace
+
+struct Table::State {
+  State(const TableConfig& table_config, uint64_t seed, Arena& arena)
+      : config(table_config),
+        optimizer(OptimizerOf(config)),
+        initializer(config.initializer, config.name, config.dim, seed),
+        region(arena, config.capacity_rows * LayoutOf(config).stride_bytes),
+        rows(region.base(), LayoutOf(config)),
+        index(arena, config.capacity_rows, IdsOf(rows)),
+        queue(arena, config.capacity_rows, RecencyOf(rows)) {}
+
+  uint32_t Lookup(uint64_t id) const { return index.Find(id, RowIndex::Hash(id)); }
+  void LookupBlock(std::span<const uint64_t> ids, uint64_t prefetch_bytes);
+  uint32_t Confirmed(size_t at, std::span<const uint64_t> ids) const;
+
+  uint32_t StampOf(uint64_t stamp);
+  void Rebase(uint64_t newest);
+  void Touch(uint32_t row, uint32_t stamp);
+  void CopyOut(uint32_t row, std::span<float> to) const;
+
+  uint32_t Create(uint64_t id, uint32_t stamp);
+  uint32_t AcquireRow();
+  void Evict(uint32_t now);
+
+  TableConfig config;
+  SparseOptimizer optimizer;
+  Initializer initializer;
+  ArenaRegion region;
+  Rows rows;
+  RowIndex index;
+  RecencyQueue queue;
+
+  uint32_t carved_rows = 0;  // Rows ever used: the first of the region.
+  uint32_t free_row = kNoRow;
+  uint64_t stamp_origin = 0;  // A row's recency is its stamp minus this.
+  uint64_t newest_stamp = 0;
+  EvictionListener* listener = nullptr;
+  TableStats counts;
+
+  std::array<uint32_t, kBlock> found;  // By LookupBlock().
+  std::vector<size_t> absent;          // Positions in a request, kept for its memory.
+};
+
+// Fills `found` with a row for each id, or kNoRow. A row is a candidate until Confirmed(). Two passes,
+// this one and the caller's over the rows: the misses of either overlap better alone.
+void Table::State::LookupBlock(std::span<const uint64_t> ids, uint64_t prefetch_bytes) {
+  std::array<uint64_t, kBlock> hashes;
+  const size_t first = std::min(kBucketsAhead, ids.size());
+  for (size_t i = 0; i < first; ++i) {
+    hashes[i] = RowIndex::Hash(ids[i]);
+    index.Prefetch(hashes[i]);
+  }
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (const size_t next = i + kBucketsAhead; next < ids.size()) {
+      hashes[next] = RowIndex::Hash(ids[next]);
+      index.Prefetch(hashes[next]);
+    }
+    found[i] = index.Candidate(hashes[i]);
+    if (i < kRowsAhead && found[i] != kNoRow) rows.Prefetch(found[i], prefetch_bytes);
+  }
+}
+
+// The row of ids[at], which lies in the block that was looked up last.
+uint32_t Table::State::Confirmed(size_t at, std::span<const uint64_t> ids) const {
+  const uint32_t row = found[at];
+  if (row == kNoRow || rows.header(row).id == ids[at]) [[likely]] return row;
+  return Lookup(ids[at]);
+}
+
+// A stamp as rows bear it. Requires stamp >= newest_stamp.
+uint32_t Table::State::StampOf(uint64_t stamp) {
+  newest_stamp = stamp;
+  if (stamp - stamp_origin >= kFreeRecency) Rebase(stamp);
+  return static_cast<uint32_t>(stamp - stamp_origin);
+}
+
+// Moves the origin up, once in 2^31 steps. Rows that are older than that become equally old.
+void Table::State::Rebase(uint64_t newest) {
+  const uint64_t shift = newest - kRebasedStamp - stamp_origin;
+  stamp_origin += shift;
+  queue.Clear();
+  for (uint32_t row = 0; row < carved_rows; ++row) {
+    RowHeader& header = rows.header(row);
+    if (header.recency == kFreeRecency) continue;
+    header.recency = static_cast<uint32_t>(header.recency - std::min<uint64_t>(header.recency, shift));
+    queue.Add(row);
+  }
+}
+
+void Table::State::Touch(uint32_t row, uint32_t stamp) {
+  RowHeader& header = rows.header(row);
+  header.recency = stamp;
+  header.use_count = static_cast<uint16_t>(header.use_count + (header.use_count < kMaxUseCount));
+}
+
+void Table::State::CopyOut(uint32_t row, std::span<float> to) const {
+  std::memcpy(to.data(), rows.weights(row), to.size_bytes());
+}
+
+// Requires that the id has no row.
+uint32_t Table::State::Create(uint64_t id, uint32_t stamp) {
+  if (index.size() == config.capacity_rows) Evict(stamp);
+  const uint32_t row = AcquireRow();
+  rows.header(row) = {.id = id, .recency = stamp, .epoch = 0, .use_count = 1};
+  initializer.Fill(id, rows.weight_span(row));
+  optimizer.InitializeState(rows.state_span(row));
+  index.Insert(RowIndex::Hash(id), row);
+  queue.Add(row);
+  ++counts.created;
+  return row;
+}
+
+uint32_t Table::State::AcquireRow() {
+  if (free_row == kNoRow) {
+    region.Allocate(rows.layout().stride_bytes);
+    return carved_rows++;
+  }
+  const uint32_t row = free_row;
+  free_row = static_cast<uint32_t>(rows.header(row).id);
+  return row;
+}
+
+void Table::State::Evict(uint32_t now) {
+  const uint32_t row = queue.PopOldest(now);
+  RowHeader& header = rows.header(row);
+  if (listener != nullptr) listener->RowEvicted(header.id);
+  index.Erase(RowIndex::Hash(header.id), row);
+  header.id = free_row;
+  header.recency = kFreeRecency;
+  free_row = row;
+  ++counts.evicted;
+}
+
+Status Table::Validate(const TableConfig& config) {
+  const auto invalid = [&](absl::string_view what) {
+    return absl::InvalidArgumentError(absl::StrCat("table '", config.name, "': ", what));
+  };
+  if (config.dim == 0 || config.dim > kMaxDim) {
+    return invalid(absl::StrCat("dim is ", config.dim, ", must be 1 to ", kMaxDim));
+  }
+  if (config.capacity_rows == 0 || config.capacity_rows >= kNoRow) {
+    return invalid(absl::StrCat("a partition's share of capacity_rows is ", config.capacity_rows,
+                                ", must be 1 to ", kNoRow - 1, "; change it or the partitions"));
+  }
+  if (!Positive(config.weight_bound)) {
+    return invalid(absl::StrCat("weight_bound is ", config.weight_bound, ", must be above 0"));
+  }
+  if (!Positive(config.optimizer.learning_rate)) {
+    return invalid(
+        absl::StrCat("learning_rate is ", config.optimizer.learning_rate, ", must be above 0"));
+  }
+  return absl::OkStatus();
+}
+
+uint64_t Table::ReservationFor(const TableConfig& config) {
+  const uint64_t rows = config.capacity_rows;
+  return Arena::ReservationFor(rows * LayoutOf(config).stride_bytes) +
+         Arena::ReservationFor(RowIndex::ReservationFor(rows)) +
+         Arena::ReservationFor(RecencyQueue::ReservationFor(rows));
+}
+
+Table::Table(const TableConfig& config, uint64_t seed, Arena& arena)
+    : state_(std::make_unique<State>(config, seed, arena)) {}
+
+Table::~Table() = default;
+
+Table::PullCounts Table::Pull(std::span<const uint64_t> ids, MatrixView<float> rows,
+                              uint64_t stamp) {
+  State& s = *state_;
+  SIMURGH_CHECK_EQ(rows.rows(), ids.size());
+  SIMURGH_CHECK_EQ(rows.columns(), s.config.dim);
+  const uint32_t now = s.StampOf(std::max(stamp, s.newest_stamp));
+  const uint64_t row_bytes = sizeof(RowHeader) + s.config.dim * sizeof(float);
+  s.absent.clear();
+  for (size_t begin = 0; begin < ids.size(); begin += kBlock) {
+    const auto block = ids.subspan(begin, std::min(kBlock, ids.size() - begin));
+    s.LookupBlock(block, row_bytes);
+    for (size_t i = 0; i < block.size(); ++i) {
+      if (const size_t next = i + kRowsAhead; next < block.size() && s.found[next] != kNoRow) {
+        s.rows.Prefetch(s.found[next], row_bytes);
+      }
+      const uint32_t row = s.Confirmed(i, block);
+      if (row == kNoRow) {
+        s.absent.push_back(begin + i);
+        continue;
+      }
+      s.Touch(row, now);
+      s.CopyOut(row, rows.row(begin + i));
+    }
+  }
+  PullCounts counts{.found = ids.size() - s.absent.size()};
+  const uint64_t created_before = s.counts.created;
+  const uint64_t evicted_before = s.counts.evicted;
+  for (const size_t at : s.absent) {
+    // An id given twice has a row by now, unless that was evicted again.
+    uint32_t row = s.Lookup(ids[at]);
+    if (row == kNoRow) {
+      row = s.Create(ids[at], now);
+    } else {
+      s.Touch(row, now);
+      ++counts.found;
+    }
+    s.CopyOut(row, rows.row(at));
+  }
+  counts.created = s.counts.created - created_before;
+  counts.evicted = s.counts.evicted - evicted_before;
+  s.counts.hits += counts.found;
+  return counts;
+}
+
+uint64_t Table::Evaluate(std::span<const uint64_t> ids, MatrixView<float> rows) {
+  State& s = *state_;
+  SIMURGH_CHECK_EQ(rows.rows(), ids.size());
+  SIMURGH_CHECK_EQ(rows.columns(), s.config.dim);
+  const uint64_t row_bytes = sizeof(RowHeader) + s.config.dim * sizeof(float);
+  uint64_t seen = 0;
+  for (size_t begin = 0; begin < ids.size(); begin += kBlock) {
+    const auto block = ids.subspan(begin, std::min(kBlock, ids.size() - begin));
+    s.LookupBlock(block, row_bytes);
+    for (size_t i = 0; i < block.size(); ++i) {
+      if (const size_t next = i + kRowsAhead; next < block.size() && s.found[next] != kNoRow) {
+        s.rows.Prefetch(s.found[next], row_bytes);
+      }
+      const uint32_t row = s.Confirmed(i, block);
+      const std::span<float> to = rows.row(begin + i);
+      if (row == kNoRow) {
+        std::fill(to.begin(), to.end(), 0.0F);
+        continue;
+      }
+      s.CopyOut(row, to);
+      ++seen;
+    }
+  }
+  s.counts.evaluated += seen;
+  s.counts.unseen += ids.size() - seen;
+  return seen;
+}
+
+uint64_t Table::Push(std::span<const uint64_t> ids, MatrixView<const float> gradients,
+                     float learning_rate) {
+  State& s = *state_;
+  SIMURGH_CHECK_EQ(gradients.rows(), ids.size());
+  SIMURGH_CHECK_EQ(gradients.columns(), s.config.dim);
+  const uint64_t row_bytes = s.rows.layout().stride_bytes;
+  std::array<RowGradient, kUpdateBatch> batch;
+  uint64_t updated = 0;
+  for (size_t begin = 0; begin < ids.size(); begin += kBlock) {
+    const auto block = ids.subspan(begin, std::min(kBlock, ids.size() - begin));
+    s.LookupBlock(block, row_bytes);
+    size_t filled = 0;
+    for (size_t i = 0; i < block.size(); ++i) {
+      if (const size_t next = i + kRowsAhead; next < block.size() && s.found[next] != kNoRow) {
+        s.rows.Prefetch(s.found[next], row_bytes);
+      }
+      if (const uint32_t row = s.Confirmed(i, block); row != kNoRow) {
+        batch[filled++] = {s.rows.weights(row), gradients.row(begin + i).data()};
+      }
+      if (filled == kUpdateBatch || i + 1 == block.size()) {
+        s.optimizer.Update(learning_rate, {batch.data(), filled});
+        updated += filled;
+        filled = 0;
+      }
+    }
+  }
+  s.counts.updated += updated;
+  s.counts.missing += ids.size() - updated;
+  return updated;
+}
+
+void Table::SetEvictionListener(EvictionListener* listener) { state_->listener = listener; }
+
+void Table::ForEachRow(absl::FunctionRef<void(const RowContents&)> visit) const {
+  const State& s = *state_;
+  for (uint32_t row = 0; row < s.carved_rows; ++row) {
+    const RowHeader& header = s.rows.header(row);
+    if (header.recency == kFreeRecency) continue;
+    visit({.id = header.id,
+           .use_count = header.use_count,
+           .recency = s.stamp_origin + header.recency,
+           .weights = s.rows.weight_span(row),
+           .state = s.rows.state_span(row)});
+  }
+}
+
+uint64_t Table::ContentDigest() const {
+  uint64_t digest = 0;
+  ForEachRow([&](const RowContents& row) {
+    // The state stands right behind the weights.
+    const std::string_view bytes(reinterpret_cast<const char*>(row.weights.data()),
+                                 row.weights.size_bytes() + row.state.size_bytes());
+    digest += HashBytes(bytes, Mix64(row.id));
+  });
+  return digest;
+}
+
+const TableConfig& Table::config() const { return state_->config; }
+
+TableStats Table::stats() const {
+  const State& s = *state_;
+  TableStats stats = s.counts;
+  stats.rows = s.index.size();
+  stats.capacity_rows = s.config.capacity_rows;
+  stats.bytes = s.region.used_bytes() + s.index.bytes_used() + s.queue.bytes_used();
+  const RowLayout& layout = s.rows.layout();
+  stats.overhead_bytes =
+      stats.bytes - stats.rows * (uint64_t{layout.dim} + layout.state) * sizeof(float);
+  return stats;
+}
+
+}  // namespace simurgh

@@ -1,0 +1,403 @@
+// Partitions against plain maps, over millions of random operations at capacities where every corner is
+// met: the model replays the evictions that the tables report and must then agree in every bit.
+//
+// A failure prints its seed; SIMURGH_TEST_SEED=<seed> replays it.
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <random>
+#include <unordered_map>
+#include <vector>
+
+#include "simurgh/base/random.h"
+#include "simurgh/table/partition.h"
+#include "table/initializer.h"
+#include "table/simd/row_update.h"
+
+namespace simurgh {
+namespace {
+
+uint64_t TestSeed() {
+  const char* text = std::getenv("SIMURGH_TEST_SEED");
+  return text != nullptr ? std::strtoull(text, nullptr, 0) : std::random_device()();
+}
+
+RowUpdateParameters ParametersOf(const TableConfig& config) {
+  RowUpdateRule rule = RowUpdateRule::kSgd;
+  if (config.optimizer.kind == SparseOptimizerConfig::Kind::kAdagrad) {
+    rule = config.optimizer.row_wise ? RowUpdateRule::kRowWiseAdagrad : RowUpdateRule::kAdagrad;
+  }
+  return {.rule = rule,
+          .dim = config.dim,
+          .learning_rate = config.optimizer.learning_rate,
+          .epsilon = config.optimizer.epsilon,
+          .decay = config.optimizer.accumulator_decay,
+          .weight_bound = config.weight_bound};
+}
+
+size_t StateFloats(const RowUpdateParameters& parameters) {
+  if (parameters.rule == RowUpdateRule::kSgd) return 0;
+  return parameters.rule == RowUpdateRule::kAdagrad ? parameters.dim : 1;
+}
+
+struct Evictions : EvictionListener {
+  void RowEvicted(uint64_t id) override { ids.push_back(id); }
+  std::vector<uint64_t> ids;
+};
+
+// One table as it ought to be.
+class TableModel {
+ public:
+  TableModel(const TableConfig& config, uint64_t seed)
+      : config_(config),
+        parameters_(ParametersOf(config)),
+        initializer_(config.initializer, config.name, config.dim, seed) {}
+
+  // Replays a pull that let `evicted` go, in order, and returns what it must have read: (U, D).
+  std::vector<float> Pull(const std::vector<uint64_t>& ids, uint64_t stamp,
+                          const std::vector<uint64_t>& evicted, PullReport& report) {
+    std::vector<float> expected(ids.size() * config_.dim);
+    std::vector<size_t> absent;
+    for (size_t i = 0; i < ids.size(); ++i) {
+      if (rows_.contains(ids[i])) {
+        ReadAndTouch(ids[i], stamp, &expected[i * config_.dim]);
+        ++report.found;
+      } else {
+        absent.push_back(i);
+      }
+    }
+    size_t replayed = 0;
+    for (const size_t i : absent) {
+      if (rows_.contains(ids[i])) {
+        ++report.found;
+      } else {
+        if (rows_.size() == config_.capacity_rows) {
+          if (replayed == evicted.size()) FAIL("a row is gone that no eviction told of");
+          Evict(evicted[replayed++]);
+        }
+        Create(ids[i]);
+        ++report.created;
+      }
+      ReadAndTouch(ids[i], stamp, &expected[i * config_.dim]);
+    }
+    if (replayed != evicted.size()) FAIL("more was evicted than room was needed");
+    report.evicted += replayed;
+    return expected;
+  }
+
+  std::vector<float> Evaluate(const std::vector<uint64_t>& ids, PullReport& report) const {
+    std::vector<float> expected(ids.size() * config_.dim);
+    for (size_t i = 0; i < ids.size(); ++i) {
+      const auto found = rows_.find(ids[i]);
+      if (found == rows_.end()) {
+        ++report.unseen;
+        continue;
+      }
+      std::copy_n(found->second.values.begin(), config_.dim, &expected[i * config_.dim]);
+      ++report.found;
+    }
+    return expected;
+  }
+
+  void Push(const std::vector<uint64_t>& ids, const std::vector<float>& gradients,
+            float learning_rate, PushReport& report) {
+    RowUpdateParameters parameters = parameters_;
+    parameters.learning_rate = learning_rate;
+    for (size_t i = 0; i < ids.size(); ++i) {
+      const auto found = rows_.find(ids[i]);
+      if (found == rows_.end()) {
+        ++report.missing;
+        continue;
+      }
+      UpdateRowReference(parameters,
+                         {found->second.values.data(), &gradients[i * config_.dim]});
+      ++report.updated;
+    }
+  }
+
+  // All rows, bit by bit.
+  void Compare(const Table& table) const {
+    size_t visited = 0;
+    bool equal = true;
+    table.ForEachRow([&](const RowContents& row) {
+      ++visited;
+      const auto found = rows_.find(row.id);
+      if (found == rows_.end()) {
+        equal = false;
+        return;
+      }
+      const Row& expected = found->second;
+      equal = equal && row.recency == expected.stamp &&
+              row.use_count == std::min<uint64_t>(expected.uses, 65535) &&
+              row.weights.size() + row.state.size() == expected.values.size() &&
+              std::memcmp(row.weights.data(), expected.values.data(),
+                          row.weights.size_bytes()) == 0 &&
+              std::memcmp(row.state.data(), expected.values.data() + config_.dim,
+                          row.state.size_bytes()) == 0;
+    });
+    REQUIRE(equal);
+    REQUIRE(visited == rows_.size());
+    REQUIRE(table.stats().rows == rows_.size());
+  }
+
+ private:
+  struct Row {
+    std::vector<float> values;  // Weights, then state.
+    uint64_t stamp = 0;
+    uint64_t uses = 0;
+  };
+
+  void Create(uint64_t id) {
+    Row row;
+    row.values.assign(config_.dim + StateFloats(parameters_),
+                      config_.optimizer.initial_accumulator);
+    initializer_.Fill(id, {row.values.data(), config_.dim});
+    rows_.emplace(id, std::move(row));
+    ++with_stamp_[0];
+  }
+
+  void ReadAndTouch(uint64_t id, uint64_t stamp, float* to) {
+    Row& row = rows_.at(id);
+    Forget(row.stamp);
+    row.stamp = stamp;
+    ++with_stamp_[stamp];
+    ++row.uses;
+    std::copy_n(row.values.begin(), config_.dim, to);
+  }
+
+  // Exactly the oldest of up to 64 rows, among the oldest twentieth of more.
+  void Evict(uint64_t id) {
+    const auto found = rows_.find(id);
+    if (found == rows_.end()) FAIL("evicted a row that is not there: " << id);
+    const size_t allowed = rows_.size() <= 64 ? 0 : rows_.size() / 20;
+    size_t older = 0;
+    for (const auto& [stamp, rows] : with_stamp_) {
+      if (stamp >= found->second.stamp) break;
+      older += rows;
+      if (older > allowed) FAIL("evicted a row with more than " << allowed << " older ones");
+    }
+    Forget(found->second.stamp);
+    rows_.erase(found);
+  }
+
+  void Forget(uint64_t stamp) {
+    if (--with_stamp_[stamp] == 0) with_stamp_.erase(stamp);
+  }
+
+  TableConfig config_;
+  RowUpdateParameters parameters_;
+  Initializer initializer_;
+  std::unordered_map<uint64_t, Row> rows_;
+  std::map<uint64_t, size_t> with_stamp_;
+};
+
+// A partition with its model, and a trainer that drives both.
+class Comparison {
+ public:
+  Comparison(const std::vector<TableConfig>& configs, uint64_t seed)
+      : configs_(configs), random_(seed), evictions_(configs.size()) {
+    partition_ = Partition::Create(configs, seed).value();
+    for (size_t i = 0; i < configs.size(); ++i) {
+      models_.emplace_back(configs[i], seed);
+      partition_->table(i).SetEvictionListener(&evictions_[i]);
+    }
+    NewRun();
+  }
+
+  // About `operations` ids in requests.
+  void Run(uint64_t operations) {
+    for (uint64_t requests = 0; handled_ < operations; ++requests) {
+      const uint64_t kind = random_.Below(20);
+      if (kind < 9) {
+        Pull();
+      } else if (kind < 17) {
+        Push();
+      } else {
+        Evaluate();
+      }
+      if (random_.Below(2000) == 0) NewRun();
+      if (requests % 512 == 0) CompareAll();
+    }
+    CompareAll();
+  }
+
+ private:
+  struct Request {
+    std::vector<std::vector<uint64_t>> ids;  // By group.
+    std::vector<uint32_t> tables;
+    std::vector<std::vector<float>> values;
+  };
+
+  // Groups of ids that are rather small numbers; `distinct` ids within a group.
+  Request NewRequest(bool distinct) {
+    Request request;
+    const size_t groups = random_.Below(configs_.size() + 1);
+    for (size_t group = 0; group < groups; ++group) {
+      const auto table = static_cast<uint32_t>(random_.Below(configs_.size()));
+      const uint64_t capacity = configs_[table].capacity_rows;
+      const uint64_t known = capacity * 3 + 2;
+      std::vector<uint64_t> ids(random_.Below(std::min<uint64_t>(2 * capacity + 2, 400)));
+      for (uint64_t& id : ids) {
+        const double u = random_.Uniform();
+        id = static_cast<uint64_t>(static_cast<double>(known) * u * u * u);
+      }
+      if (distinct) {
+        std::sort(ids.begin(), ids.end());
+        ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+      }
+      handled_ += ids.size() + 1;
+      request.values.emplace_back(ids.size() * configs_[table].dim);
+      request.ids.push_back(std::move(ids));
+      request.tables.push_back(table);
+    }
+    ++handled_;
+    return request;
+  }
+
+  MatrixView<float> Values(Request& request, size_t group) {
+    return {request.values[group].data(), request.ids[group].size(),
+            configs_[request.tables[group]].dim};
+  }
+
+  std::vector<PullGroup> PullGroups(Request& request) {
+    std::vector<PullGroup> groups;
+    for (size_t i = 0; i < request.ids.size(); ++i) {
+      groups.push_back({request.tables[i], request.ids[i], Values(request, i)});
+    }
+    return groups;
+  }
+
+  static void RequireEqual(const PullReport& actual, const PullReport& expected) {
+    REQUIRE(actual.found == expected.found);
+    REQUIRE(actual.created == expected.created);
+    REQUIRE(actual.unseen == expected.unseen);
+    REQUIRE(actual.evicted == expected.evicted);
+  }
+
+  void Pull() {
+    Request request = NewRequest(random_.Below(2) == 0);
+    // One table a time, so that evictions can be told apart by group.
+    for (size_t i = 1; i < request.tables.size(); ++i) {
+      for (size_t j = 0; j < i; ++j) {
+        if (request.tables[i] == request.tables[j]) request.ids[i].clear();
+      }
+    }
+    for (Evictions& evictions : evictions_) evictions.ids.clear();
+    step_ += random_.Below(3);
+    if (random_.Below(5000) == 0) step_ += random_.Below(1 << 20);
+    clock_ = std::max(clock_, clock_base_ + step_ - first_step_);
+    const auto report = partition_->Pull(PullPurpose::kTrain, {run_, 0, step_}, 0,
+                                         PullGroups(request));
+    REQUIRE(report.ok());
+    PullReport expected;
+    for (size_t i = 0; i < request.ids.size(); ++i) {
+      const uint32_t table = request.tables[i];
+      static const std::vector<uint64_t> kNone;
+      const auto rows =
+          models_[table].Pull(request.ids[i], clock_,
+                              request.ids[i].empty() ? kNone : evictions_[table].ids, expected);
+      REQUIRE(std::memcmp(rows.data(), request.values[i].data(), rows.size() * sizeof(float)) == 0);
+    }
+    RequireEqual(*report, expected);
+  }
+
+  void Evaluate() {
+    Request request = NewRequest(false);
+    for (auto& values : request.values) std::fill(values.begin(), values.end(), -1.0F);
+    const auto report =
+        partition_->Pull(PullPurpose::kEvaluate, {run_, 0, step_}, 0, PullGroups(request));
+    REQUIRE(report.ok());
+    PullReport expected;
+    for (size_t i = 0; i < request.ids.size(); ++i) {
+      REQUIRE(models_[request.tables[i]].Evaluate(request.ids[i], expected) == request.values[i]);
+    }
+    RequireEqual(*report, expected);
+  }
+
+  void Push() {
+    Request request = NewRequest(true);
+    std::vector<PushGroup> groups;
+    for (size_t i = 0; i < request.ids.size(); ++i) {
+      for (float& value : request.values[i]) {
+        value = static_cast<float>(random_.Uniform() * 2 - 1);
+      }
+      const float rate = random_.Below(2) == 0 ? 0.1F : 4.0F;  // The latter meets the bound.
+      groups.push_back({request.tables[i], rate, request.ids[i], Values(request, i)});
+    }
+    const TrainerPosition position{run_, 0, pushed_steps_++};
+    const auto report = partition_->Push(position, 0, 1, groups);
+    REQUIRE(report.ok());
+    PushReport expected;
+    for (size_t i = 0; i < groups.size(); ++i) {
+      models_[groups[i].table].Push(request.ids[i], request.values[i], groups[i].learning_rate,
+                                    expected);
+    }
+    REQUIRE(report->updated == expected.updated);
+    REQUIRE(report->missing == expected.missing);
+    REQUIRE_FALSE(report->repeated);
+    if (random_.Below(8) == 0) {
+      const auto again = partition_->Push(position, 0, 1, groups);
+      REQUIRE(again.ok());
+      REQUIRE(again->repeated);
+    }
+  }
+
+  void NewRun() {
+    ++run_;
+    step_ = random_.Below(2) == 0 ? 0 : random_.Below(1000);
+    first_step_ = step_;
+    clock_base_ = clock_ + 1;
+    clock_ = clock_base_;
+    REQUIRE(partition_->Pull(PullPurpose::kTrain, {run_, 0, step_}, 0, {}).ok());
+    pushed_steps_ = 0;
+  }
+
+  void CompareAll() {
+    for (size_t i = 0; i < models_.size(); ++i) models_[i].Compare(partition_->table(i));
+  }
+
+  std::vector<TableConfig> configs_;
+  Random random_;
+  std::vector<Evictions> evictions_;
+  std::vector<TableModel> models_;
+  std::unique_ptr<Partition> partition_;
+  uint64_t handled_ = 0;
+  uint64_t run_ = 0;
+  uint64_t step_ = 0;
+  uint64_t first_step_ = 0;
+  uint64_t pushed_steps_ = 0;
+  uint64_t clock_ = 0;
+  uint64_t clock_base_ = 0;
+};
+
+TableConfig Config(std::string name, uint32_t dim, uint64_t capacity, bool adagrad, bool row_wise) {
+  TableConfig config;
+  config.name = std::move(name);
+  config.dim = dim;
+  config.capacity_rows = capacity;
+  config.optimizer.kind =
+      adagrad ? SparseOptimizerConfig::Kind::kAdagrad : SparseOptimizerConfig::Kind::kSgd;
+  config.optimizer.row_wise = row_wise;
+  config.weight_bound = 3.0F;
+  return config;
+}
+
+TEST_CASE("a partition agrees with plain maps over millions of operations") {
+  const uint64_t seed = TestSeed();
+  std::cout << "SIMURGH_TEST_SEED=" << seed << "\n";
+  const uint64_t capacity = GENERATE(1, 2, 7, 64, 65, 1000, 5000);
+  INFO("seed " << seed << ", capacity " << capacity);
+  Comparison comparison({Config("adagrad", 5, capacity, true, false),
+                         Config("row-wise", 16, capacity, true, true),
+                         Config("sgd", 3, capacity + 1, false, false)},
+                        seed + capacity);
+  comparison.Run(600'000);
+}
+
+}  // namespace
+}  // namespace simurgh

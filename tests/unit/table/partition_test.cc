@@ -1,0 +1,201 @@
+#include "simurgh/table/partition.h"
+
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <vector>
+
+namespace simurgh {
+namespace {
+
+TableConfig Config(std::string name, uint32_t dim, uint64_t capacity) {
+  TableConfig config;
+  config.name = std::move(name);
+  config.dim = dim;
+  config.capacity_rows = capacity;
+  return config;
+}
+
+std::unique_ptr<Partition> TwoTables() {
+  return Partition::Create({Config("user", 4, 100), Config("item", 8, 100)}, 7).value();
+}
+
+std::vector<float> PullTrain(Partition& partition, uint64_t step, uint32_t table,
+                             const std::vector<uint64_t>& ids) {
+  const uint32_t dim = partition.table(table).config().dim;
+  std::vector<float> rows(ids.size() * dim);
+  const PullGroup group{table, ids, {rows.data(), ids.size(), dim}};
+  REQUIRE(partition.Pull(PullPurpose::kTrain, {1, 0, step}, 0, {&group, 1}).ok());
+  return rows;
+}
+
+TEST_CASE("a pull for training creates rows, one for evaluation does not") {
+  auto partition = TwoTables();
+  const std::vector<uint64_t> ids = {5, 6};
+  std::vector<float> rows(8, -1.0F);
+  const PullGroup group{0, ids, {rows.data(), 2, 4}};
+  auto report = partition->Pull(PullPurpose::kEvaluate, {1, 0, 0}, 99, {&group, 1});
+  REQUIRE(report.ok());
+  CHECK(report->unseen == 2);
+  CHECK(rows == std::vector<float>(8, 0.0F));
+  CHECK(partition->table(0).stats().rows == 0);
+
+  report = partition->Pull(PullPurpose::kTrain, {1, 0, 0}, 0, {&group, 1});
+  REQUIRE(report.ok());
+  CHECK(report->created == 2);
+  CHECK(report->found == 0);
+  const std::vector<float> created = rows;
+  for (float weight : created) CHECK((weight >= -0.01F && weight < 0.01F && weight != 0));
+
+  report = partition->Pull(PullPurpose::kEvaluate, {1, 0, 0}, 0, {&group, 1});
+  CHECK(report->found == 2);
+  CHECK(rows == created);
+  CHECK(partition->table(1).stats().rows == 0);
+}
+
+TEST_CASE("rows may be scattered into a wider matrix") {
+  auto partition = TwoTables();
+  const std::vector<float> packed = PullTrain(*partition, 0, 0, {1, 2, 3});
+  std::vector<float> wide(3 * 10, 9.0F);
+  const std::vector<uint64_t> ids = {1, 2, 3};
+  const PullGroup group{0, ids, MatrixView<float>(wide.data(), 3, 10).Columns(5, 4)};
+  REQUIRE(partition->Pull(PullPurpose::kTrain, {1, 0, 1}, 0, {&group, 1}).ok());
+  for (size_t row = 0; row < 3; ++row) {
+    for (size_t column = 0; column < 10; ++column) {
+      const bool inside = column >= 5 && column < 9;
+      CHECK(wide[row * 10 + column] == (inside ? packed[row * 4 + column - 5] : 9.0F));
+    }
+  }
+}
+
+TEST_CASE("a bad group fails the whole request before anything changes") {
+  auto partition = TwoTables();
+  const std::vector<float> before = PullTrain(*partition, 0, 0, {5, 6});
+  const uint64_t digest = partition->table(0).ContentDigest();
+  const std::vector<uint64_t> ids = {5, 77};
+  std::vector<float> values(16, 1.0F);
+  const MatrixView<float> right(values.data(), 2, 4);
+  const MatrixView<float> wide(values.data(), 2, 8);
+  const MatrixView<float> long_one(values.data(), 3, 4);
+
+  const std::vector<PullGroup> bad_pulls = {
+      {2, ids, right}, {0, ids, wide}, {1, ids, right}, {0, ids, long_one}};
+  for (const PullGroup& bad : bad_pulls) {
+    const std::vector<PullGroup> groups = {{0, ids, right}, bad};
+    const auto report = partition->Pull(PullPurpose::kTrain, {1, 0, 1}, 0, groups);
+    CHECK(report.status().code() == absl::StatusCode::kInvalidArgument);
+  }
+  const std::vector<PushGroup> bad_pushes = {
+      {2, 0.1F, ids, right}, {0, 0.1F, ids, wide}, {1, 0.1F, ids, right}, {0, 0.1F, ids, long_one}};
+  for (const PushGroup& bad : bad_pushes) {
+    const std::vector<PushGroup> groups = {{0, 0.1F, ids, right}, bad};
+    const auto report = partition->Push({1, 0, 0}, 0, 1, groups);
+    CHECK(report.status().code() == absl::StatusCode::kInvalidArgument);
+  }
+  CHECK(partition->table(0).ContentDigest() == digest);
+  CHECK(partition->table(0).stats().rows == 2);
+
+  // And the push, once it is right, is not taken for a repeat.
+  const PushGroup good{0, 0.1F, ids, right};
+  const auto report = partition->Push({1, 0, 0}, 0, 1, {&good, 1});
+  REQUIRE(report.ok());
+  CHECK_FALSE(report->repeated);
+  CHECK(report->updated == 1);
+  CHECK(report->missing == 1);
+}
+
+TEST_CASE("a message about a wrong dim names table and dims") {
+  auto partition = TwoTables();
+  const std::vector<uint64_t> ids = {1};
+  std::vector<float> values(32);
+  const PullGroup group{1, ids, {values.data(), 1, 32}};
+  const auto report = partition->Pull(PullPurpose::kTrain, {1, 0, 0}, 0, {&group, 1});
+  CHECK(report.status().message() == "pull: table 'item' has dim 8, request says 32");
+}
+
+TEST_CASE("a push is applied once, whoever repeats it") {
+  auto partition = TwoTables();
+  const std::vector<uint64_t> ids = {5};
+  PullTrain(*partition, 0, 0, ids);
+  std::vector<float> gradient(4, 1.0F);
+  const PushGroup group{0, 0.1F, ids, MatrixView<float>(gradient.data(), 1, 4)};
+  REQUIRE(partition->Push({1, 0, 0}, 0, 2, {&group, 1})->updated == 1);
+  const uint64_t digest = partition->table(0).ContentDigest();
+  CHECK(partition->Push({1, 0, 0}, 0, 2, {&group, 1})->repeated);
+  CHECK(partition->table(0).ContentDigest() == digest);
+  // Another part, rank or run is another push.
+  CHECK_FALSE(partition->Push({1, 0, 0}, 1, 2, {&group, 1})->repeated);
+  CHECK_FALSE(partition->Push({1, 1, 0}, 0, 2, {&group, 1})->repeated);
+  CHECK_FALSE(partition->Push({2, 0, 0}, 0, 2, {&group, 1})->repeated);
+  CHECK(partition->Push({1, 0, 0}, 1, 2, {&group, 1})->repeated);
+  CHECK(partition->table(0).ContentDigest() != digest);
+}
+
+TEST_CASE("a partition that does not remember acknowledged steps has lost its rows") {
+  auto partition = TwoTables();
+  for (uint64_t step = 0; step < 3; ++step) REQUIRE(partition->Push({1, 0, step}, 0, 1, {}).ok());
+  CHECK(partition->Pull(PullPurpose::kTrain, {1, 0, 3}, 3, {}).ok());
+  const auto ahead = partition->Pull(PullPurpose::kTrain, {1, 0, 4}, 4, {});
+  CHECK(ahead.status().code() == absl::StatusCode::kDataLoss);
+  CHECK(ahead.status().message().find("3..3") != absl::string_view::npos);
+
+  auto restarted = TwoTables();
+  CHECK(restarted->Pull(PullPurpose::kTrain, {1, 0, 3}, 3, {}).status().code() ==
+        absl::StatusCode::kDataLoss);
+  CHECK(restarted->Pull(PullPurpose::kEvaluate, {1, 0, 3}, 3, {}).ok());
+  CHECK(restarted->Push({1, 0, 2000}, 0, 1, {}).status().code() == absl::StatusCode::kDataLoss);
+  CHECK(restarted->Pull(PullPurpose::kTrain, {2, 0, 0}, 0, {}).ok());
+}
+
+TEST_CASE("a restarted trainer's rows are not older than its predecessor's") {
+  auto partition = Partition::Create({Config("t", 4, 2)}, 7).value();
+  std::vector<float> rows(4);
+  const auto pull = [&](uint64_t run, uint64_t step, uint64_t id) {
+    const PullGroup group{0, {&id, 1}, {rows.data(), 1, 4}};
+    REQUIRE(partition->Pull(PullPurpose::kTrain, {run, 0, step}, 0, {&group, 1}).ok());
+  };
+  pull(1, 1000, 10);
+  pull(1, 1001, 11);
+  pull(2, 0, 10);
+  pull(2, 1, 12);  // Evicts 11: 10 was used by the new run.
+  std::vector<uint64_t> ids;
+  partition->table(0).ForEachRow([&](const RowContents& row) { ids.push_back(row.id); });
+  std::sort(ids.begin(), ids.end());
+  CHECK(ids == std::vector<uint64_t>{10, 12});
+}
+
+TEST_CASE("the sum of partitions' digests does not depend on their number") {
+  auto whole = Partition::Create({Config("t", 4, 100)}, 7).value();
+  auto left = Partition::Create({Config("t", 4, 60)}, 7).value();
+  auto right = Partition::Create({Config("t", 4, 60)}, 7).value();
+  for (uint64_t id = 0; id < 50; ++id) {
+    PullTrain(*whole, 0, 0, {id});
+    PullTrain(id % 3 == 0 ? *left : *right, id, 0, {id});
+  }
+  const uint64_t digest = whole->table(0).ContentDigest();
+  CHECK(digest == left->table(0).ContentDigest() + right->table(0).ContentDigest());
+  const uint64_t id = 8;
+  std::vector<float> gradient(4, 0.5F);
+  const PushGroup group{0, 0.1F, {&id, 1}, MatrixView<float>(gradient.data(), 1, 4)};
+  REQUIRE(whole->Push({1, 0, 0}, 0, 1, {&group, 1}).ok());
+  CHECK(whole->table(0).ContentDigest() != digest);
+  REQUIRE(right->Push({1, 0, 0}, 0, 1, {&group, 1}).ok());
+  CHECK(whole->table(0).ContentDigest() ==
+        left->table(0).ContentDigest() + right->table(0).ContentDigest());
+}
+
+TEST_CASE("tables that cannot be are refused") {
+  CHECK(Partition::Create({Config("t", 0, 10)}, 1).status().code() ==
+        absl::StatusCode::kInvalidArgument);
+  CHECK(Partition::Create({Config("t", 1025, 10)}, 1).status().code() ==
+        absl::StatusCode::kInvalidArgument);
+  CHECK(Partition::Create({Config("t", 8, 0)}, 1).status().code() ==
+        absl::StatusCode::kInvalidArgument);
+  CHECK(Partition::Create({Config("t", 8, uint64_t{1} << 32)}, 1).status().code() ==
+        absl::StatusCode::kInvalidArgument);
+  // 128 tables of 35 TB each do not fit in 128 TiB of address space.
+  std::vector<TableConfig> huge(128, Config("t", 1024, 0xfffffff0));
+  CHECK(Partition::Create(huge, 1).status().code() == absl::StatusCode::kResourceExhausted);
+}
+
+}  // namespace
+}  // namespace simurgh
