@@ -35,7 +35,8 @@ std::string FileProblem(const std::string& path) {
 
 void ReadFiles(MapReader& in, const std::string& key, size_t at_least, const std::string& folder,
                std::vector<std::string>* files) {
-  in.Texts(key, files, {at_least, kMaxFiles}, "paths of files");
+  in.Texts(key, files, {at_least, kMaxFiles}, at_least > 0 ? Need::kRequired : Need::kOptional,
+           "paths of files");
   for (size_t i = 0; i < files->size(); ++i) {
     std::string& file = (*files)[i];
     file = (std::filesystem::path(folder) / file).lexically_normal().string();
@@ -51,7 +52,7 @@ void ReadColumn(MapReader& in, ColumnConfig* column) {
   in.Choice<Kind>(
       "kind", &column->kind,
       {{"label", Kind::kLabel}, {"dense", Kind::kDense}, {"id", Kind::kId}, {"skip", Kind::kSkip}});
-  in.Texts("positive", &column->positive, {0, kMaxTexts});
+  in.Texts("positive", &column->positive, {0, kMaxTexts}, Need::kOptional);
   in.Number("missing", &column->missing, kAnyNumber);
   in.Choice<Transform>("transform", &column->transform,
                        {{"none", Transform::kNone}, {"log1p", Transform::kLog1p}});
@@ -71,7 +72,7 @@ void CheckColumnList(MapReader& in, const CsvConfig& csv) {
     const ColumnConfig& column = csv.columns[i];
     const std::string key = absl::StrCat("columns.", i);
     const auto [entry, is_new] = taken.emplace(column.name, i);
-    if (!is_new) {
+    if (!is_new && !column.name.empty()) {
       in.Error(absl::StrCat(key, ".name"),
                absl::StrCat("'", column.name, "' is taken by columns.", entry->second),
                "give every column a name of its own");
@@ -94,7 +95,7 @@ void CheckColumnList(MapReader& in, const CsvConfig& csv) {
 void ReadCsv(MapReader& in, bool is_used, CsvConfig* csv) {
   in.Character("separator", &csv->separator);
   in.Bool("header", &csv->header);
-  in.Texts("missing_values", &csv->missing_values, {0, kMaxTexts});
+  in.Texts("missing_values", &csv->missing_values, {0, kMaxTexts}, Need::kOptional);
   // Not required of the criteo format, which reads no keys of this section.
   in.Maps("columns", {is_used ? size_t{1} : size_t{0}, kMaxColumns}, [&](MapReader& map) {
     ColumnConfig column;

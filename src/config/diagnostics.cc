@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <charconv>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+
+#include "config/error_line.h"
 
 namespace simurgh {
 namespace {
@@ -34,14 +35,6 @@ std::string PlaceOf(const YamlNode& root, const std::string& path) {
   return place;
 }
 
-// What a file may contain, as part of one line: no control characters, not endless.
-std::string Legible(std::string text) {
-  constexpr size_t kMaxLength = 300;
-  if (text.size() > kMaxLength) text = text.substr(0, kMaxLength) + "...";
-  std::replace_if(text.begin(), text.end(), absl::ascii_iscntrl, '?');
-  return text;
-}
-
 }  // namespace
 
 void Diagnostics::Report(const std::string& path, const std::string& what,
@@ -51,8 +44,7 @@ void Diagnostics::Report(const std::string& path, const std::string& what,
 
 void Diagnostics::ReportAt(const std::string& place, const std::string& path,
                            const std::string& what, const std::string& remedy) {
-  errors_.push_back(absl::StrCat(Legible(place), ": ", Legible(path), ": ", Legible(what), "; ",
-                                 Legible(remedy)));
+  errors_.push_back(ErrorLine(place, path, what, remedy));
 }
 
 Status Diagnostics::status() const {

@@ -18,10 +18,6 @@ constexpr size_t kMaxEmbeddingWidth = 65'536;
 void ReadHashStack(MapReader& in, HashStackConfig* hash_stack) {
   in.Integer("rounds", &hash_stack->rounds, 0, kMaxRounds);
   in.Integer("buckets", &hash_stack->buckets, 0, kMaxBuckets);
-  if ((hash_stack->rounds == 0) != (hash_stack->buckets == 0)) {
-    in.Error(hash_stack->rounds == 0 ? "rounds" : "buckets", "0 while the other is not",
-             "give both, or neither to switch the hash stack off");
-  }
 }
 
 void LinkTable(const std::string& path, const std::map<std::string, uint32_t>& index_of,
@@ -36,6 +32,11 @@ void LinkTable(const std::string& path, const std::map<std::string, uint32_t>& i
     return;
   }
   feature->table_index = found->second;
+  if ((feature->hash_stack.rounds == 0) != (feature->hash_stack.buckets == 0)) {
+    diagnostics->Report(absl::StrCat(path, ".hash_stack"),
+                        "one of rounds and buckets is 0, the other is not",
+                        "give both, or neither to switch the hash stack off");
+  }
   const uint64_t rows = feature->hash_stack.rounds * feature->hash_stack.buckets;
   const uint64_t capacity = config->tables[found->second].capacity_rows;
   if (rows > capacity) {
@@ -61,8 +62,9 @@ void ReadFeatures(MapReader& root, std::vector<FeatureConfig>* features) {
   });
   std::map<std::string, size_t> taken;
   for (size_t i = 0; i < features->size(); ++i) {
-    const auto [entry, is_new] = taken.emplace((*features)[i].name, i);
-    if (is_new) continue;
+    const std::string& name = (*features)[i].name;
+    const auto [entry, is_new] = taken.emplace(name, i);
+    if (is_new || name.empty()) continue;  // One without a name is reported already.
     root.Error(absl::StrCat("features.", i, ".name"),
                absl::StrCat("'", entry->first, "' is taken by features.", entry->second),
                "give every feature a name of its own");

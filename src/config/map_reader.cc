@@ -209,13 +209,13 @@ void MapReader::Character(const std::string& key, char* out) {
 }
 
 void MapReader::Texts(const std::string& key, std::vector<std::string>* out, CountRange count,
-                      const std::string& type, const TextCheck& check) {
+                      Need need, const std::string& type, const TextCheck& check) {
   std::vector<std::string> texts;
   const auto quote = [](std::string* text, const std::string& value) {
     absl::StrAppend(text, "\"", value, "\"");
   };
   const std::string fallback = absl::StrCat("[", absl::StrJoin(*out, ", ", quote), "]");
-  List(key, count, type, fallback, [&](const YamlNode* node, const std::string& path) {
+  List(key, count, need, type, fallback, [&](const YamlNode* node, const std::string& path) {
     if (node == nullptr) return;
     if (node->kind != YamlNode::Kind::kScalar) {
       context_->diagnostics.Report(path, "not a text", Expected(type));
@@ -232,10 +232,10 @@ void MapReader::Texts(const std::string& key, std::vector<std::string>* out, Cou
 }
 
 void MapReader::TextOrTexts(const std::string& key, std::vector<std::string>* out, CountRange count,
-                            const std::string& type) {
+                            Need need, const std::string& type) {
   const int found = node_ == nullptr ? -1 : FindKey(*node_, key);
   if (found < 0 || node_->items[found].kind != YamlNode::Kind::kScalar) {
-    Texts(key, out, count, absl::StrCat(type, "; or one of them"));
+    Texts(key, out, count, need, absl::StrCat(type, "; or one of them"));
     return;
   }
   known_.push_back(key);
@@ -261,15 +261,15 @@ void MapReader::Map(const std::string& key, const Body& body) {
 
 void MapReader::Maps(const std::string& key, CountRange count, const Body& body,
                      const std::string& type) {
-  List(key, count, type, "[]",
+  const Need need = count.low > 0 ? Need::kRequired : Need::kOptional;
+  List(key, count, need, type, "[]",
        [&](const YamlNode* node, const std::string& path) { Read(node, path, context_, body); });
 }
 
-void MapReader::List(const std::string& key, CountRange count, const std::string& type,
+void MapReader::List(const std::string& key, CountRange count, Need need, const std::string& type,
                      const std::string& fallback, const Element& element) {
   const std::string list_type = ListType(count, type);
-  const YamlNode* list =
-      Declare(key, list_type, fallback, count.low > 0 ? Need::kRequired : Need::kOptional);
+  const YamlNode* list = Declare(key, list_type, fallback, need);
   if (describing()) element(nullptr, PathOf(absl::StrCat(key, ".0")));
   if (list == nullptr) return;
   if (list->kind != YamlNode::Kind::kList) {

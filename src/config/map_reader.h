@@ -86,11 +86,11 @@ class MapReader {
   void Duration(const std::string& key, std::chrono::milliseconds* out,
                 std::chrono::milliseconds low, std::chrono::milliseconds high);
   void Character(const std::string& key, char* out);
-  void Texts(const std::string& key, std::vector<std::string>* out, CountRange count,
+  void Texts(const std::string& key, std::vector<std::string>* out, CountRange count, Need need,
              const std::string& type = "texts", const TextCheck& check = nullptr);
   // The same, where a single text stands for a list of one.
   void TextOrTexts(const std::string& key, std::vector<std::string>* out, CountRange count,
-                   const std::string& type);
+                   Need need, const std::string& type);
 
   // `fallback` is as for Name; empty: the field's value.
   template <std::unsigned_integral T>
@@ -122,7 +122,7 @@ class MapReader {
   // A list of anything: `element` gets each with its path, and null when the document is described
   // only.
   using Element = std::function<void(const YamlNode* node, const std::string& path)>;
-  void List(const std::string& key, CountRange count, const std::string& type,
+  void List(const std::string& key, CountRange count, Need need, const std::string& type,
             const std::string& fallback, const Element& element);
 
   // Reports those of the keys that are there although they say nothing unless `condition` holds.

@@ -73,7 +73,7 @@ void CheckInputs(size_t index, const TowerConfig& tower, const std::vector<std::
     const std::string& input = tower.inputs[i];
     if (std::find(known.begin(), known.end(), input) == known.end()) {
       diagnostics->Report(
-          absl::StrCat(path, ".", i),
+          tower.inputs.size() > 1 ? absl::StrCat(path, ".", i) : path,
           absl::StrCat("'", input, "' is neither dense, embeddings nor an earlier tower"),
           absl::StrCat("the nearest input is '", Nearest(input, known), "'"));
     }
@@ -109,8 +109,9 @@ void ReadModel(MapReader& root, ModelConfig* model) {
     section.Maps("towers", {1, kMaxTowers}, [&](MapReader& in) {
       TowerConfig tower;
       in.Name("name", &tower.name, Need::kRequired);
-      in.TextOrTexts("input", &tower.inputs, {1, kMaxTowers}, "dense, embeddings, earlier towers");
-      in.List("layers", {1, kMaxLayers}, kLayerType, "[]",
+      in.TextOrTexts("input", &tower.inputs, {1, kMaxTowers}, Need::kRequired,
+                     "dense, embeddings, earlier towers");
+      in.List("layers", {1, kMaxLayers}, Need::kRequired, kLayerType, "[]",
               [&](const YamlNode* node, const std::string& path) {
                 ReadLayer(node, path, in.context(), &tower.layers);
               });

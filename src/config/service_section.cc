@@ -16,7 +16,7 @@ constexpr size_t kMaxServers = 1'024;
 constexpr size_t kMaxWorkers = 64;
 constexpr uint32_t kMaxThreads = 256;
 constexpr milliseconds kShortest{1};
-constexpr milliseconds kLongest = minutes(1'440);
+constexpr milliseconds kLongest = minutes(60);
 
 void ReadMetrics(MapReader& instance, std::string* metrics) {
   instance.Text("metrics", metrics, "host:port", [](const std::string& address) {

@@ -51,7 +51,7 @@ void ReadTableNames(MapReader& in, std::vector<std::string>* names,
   std::string name;
   std::vector<std::string> several;
   in.Name("name", &name, Need::kOptional, "required, or names");
-  in.Texts("names", &several, {0, kMaxTables}, "table names",
+  in.Texts("names", &several, {1, kMaxTables}, Need::kOptional, "table names",
            [](const std::string& text) -> std::string {
              return IsName(text) ? "" : absl::StrCat("'", text, "' is no name");
            });

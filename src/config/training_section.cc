@@ -30,7 +30,7 @@ void ReadTraining(MapReader& root, TrainingConfig* training) {
     in.Integer("evaluate_every_steps", &training->evaluate_every_steps, 0, uint64_t{1} << 40);
     in.Integer("max_steps", &training->max_steps, 0, uint64_t{1} << 40);
     in.Duration("progress_interval", &training->progress_interval, milliseconds(10), minutes(60));
-    in.Duration("retry_deadline", &training->retry_deadline, milliseconds(1), minutes(1'440));
+    in.Duration("retry_deadline", &training->retry_deadline, milliseconds(1), minutes(60));
     in.Integer("loader_queue_batches", &training->loader_queue_batches, 1, 65'536);
   });
 }

@@ -9,6 +9,8 @@
 #include <yaml-cpp/exceptions.h>
 #include <yaml-cpp/parser.h>
 
+#include "config/error_line.h"
+
 namespace simurgh {
 namespace {
 
@@ -98,7 +100,7 @@ class TreeBuilder : public YAML::EventHandler {
 };
 
 Status SyntaxError(const std::string& place, const std::string& what, const std::string& remedy) {
-  return absl::InvalidArgumentError(absl::StrCat(place, ": YAML syntax: ", what, "; ", remedy));
+  return absl::InvalidArgumentError(ErrorLine(place, "YAML syntax", what, remedy));
 }
 
 }  // namespace

@@ -7,13 +7,16 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
+#include "config/error_line.h"
+
 namespace simurgh {
 namespace {
 
 constexpr size_t kMaxDepth = 16;  // The deepest key of a cluster has 7 components.
 
-Status Malformed(const std::string& place, const std::string& what, const std::string& remedy) {
-  return absl::InvalidArgumentError(absl::StrCat(place, ": ", what, "; ", remedy));
+Status Malformed(const std::string& place, const std::string& key, const std::string& what,
+                 const std::string& remedy) {
+  return absl::InvalidArgumentError(ErrorLine(place, key, what, remedy));
 }
 
 YamlNode* MapItem(const std::string& key, bool is_last, const std::string& place, YamlNode* map) {
@@ -38,7 +41,7 @@ StatusOr<YamlNode*> ListItem(const std::string& component, const std::string& wa
   const auto [rest, error] = std::from_chars(component.data(), end, index);
   if (error != std::errc() || rest != end || index > list->items.size()) {
     return Malformed(
-        place, absl::StrCat(walked, ": '", component, "' is no index of this list"),
+        place, walked, absl::StrCat("'", component, "' is no index of this list"),
         absl::StrCat("write a number from 0 to ", list->items.size(), " (the last one appends)"));
   }
   if (index == list->items.size()) {
@@ -54,11 +57,11 @@ Status ApplyOverride(const std::string& override_text, YamlNode* root) {
   const std::string place = absl::StrCat("--set ", override_text);
   const size_t equals = override_text.find('=');
   if (equals == std::string::npos) {
-    return Malformed(place, "no '=' in the override", "write section.key=value");
+    return Malformed(place, "", "no '=' in the override", "write section.key=value");
   }
   const std::vector<std::string> components = absl::StrSplit(override_text.substr(0, equals), '.');
   if (components.size() > kMaxDepth) {
-    return Malformed(place, absl::StrCat("more than ", kMaxDepth, " components"),
+    return Malformed(place, "", absl::StrCat("more than ", kMaxDepth, " components"),
                      "write section.key=value");
   }
   SIMURGH_ASSIGN_OR_RETURN(
@@ -67,12 +70,11 @@ Status ApplyOverride(const std::string& override_text, YamlNode* root) {
   std::string walked;
   for (const std::string& component : components) {
     if (component.empty()) {
-      return Malformed(place, "an empty component in the key", "write section.key=value");
+      return Malformed(place, "", "an empty component in the key", "write section.key=value");
     }
     if (node->kind == YamlNode::Kind::kNull) node->kind = YamlNode::Kind::kMap;
     if (node->kind == YamlNode::Kind::kScalar) {
-      return Malformed(place, absl::StrCat(walked, ": a single value, without keys"),
-                       "shorten the key");
+      return Malformed(place, walked, "a single value, without keys", "shorten the key");
     }
     if (node->kind == YamlNode::Kind::kMap) {
       node = MapItem(component, &component == &components.back(), place, node);

@@ -1,12 +1,16 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include <catch2/catch.hpp>
 
 #include "simurgh/config/cluster_config.h"
 
 namespace simurgh {
 namespace {
+
+using LayerKind = LayerConfig::Kind;
 
 // Stands for data files that are generated: any readable file will do.
 const std::vector<std::string> kExistingData = {"data.train=[adult.yaml]", "data.test=[]"};
@@ -18,20 +22,144 @@ ClusterConfig Load(const std::string& path, const std::vector<std::string>& over
   return *std::move(config);
 }
 
+std::vector<std::string> FeatureNames(const ClusterConfig& config) {
+  std::vector<std::string> names;
+  for (const FeatureConfig& feature : config.features) names.push_back(feature.name);
+  return names;
+}
+
+std::vector<std::string> ColumnNames(const ClusterConfig& config, ColumnConfig::Kind kind) {
+  std::vector<std::string> names;
+  for (const ColumnConfig& column : config.data.csv.columns) {
+    if (column.kind == kind) names.push_back(column.name);
+  }
+  return names;
+}
+
+// A tower in one line: its inputs, then its layers.
+std::string Describe(const TowerConfig& tower) {
+  std::string text;
+  for (const std::string& input : tower.inputs) absl::StrAppend(&text, input, " ");
+  for (const LayerConfig& layer : tower.layers) {
+    switch (layer.kind) {
+      case LayerKind::kLinear:
+        absl::StrAppend(&text, "> ", layer.width, " ");
+        break;
+      case LayerKind::kBatchNorm:
+        absl::StrAppend(&text, "> bn ");
+        break;
+      case LayerKind::kRelu:
+        absl::StrAppend(&text, "> relu ");
+        break;
+      case LayerKind::kSigmoid:
+        absl::StrAppend(&text, "> sigmoid ");
+        break;
+    }
+  }
+  return text;
+}
+
+const std::vector<std::string> kNumbers = {"age", "education_num", "capital_gain", "capital_loss",
+                                           "hours_per_week"};
+const std::vector<std::string> kCategories = {"workclass",  "education",     "marital_status",
+                                              "occupation", "relationship",  "race",
+                                              "gender",     "native_country"};
+
 }  // namespace
 
 TEST_CASE("adult-persia.yaml is PERSIA's model of the Adult data", "[config]") {
   const ClusterConfig config = Load("config/adult-persia.yaml", kExistingData);
-  CHECK(config.embedding_ps.instances.size() == 2);
+  CHECK(FeatureNames(config) == kCategories);
   CHECK(config.embedding_width() == 64);
+  for (const TableConfig& table : config.tables) {
+    CHECK(table.dim == 8);
+    CHECK(table.initializer.kind == InitializerConfig::Kind::kUniform);
+    CHECK(table.initializer.low == -0.01F);
+    CHECK(table.initializer.high == 0.01F);
+    CHECK(table.optimizer.kind == SparseOptimizerConfig::Kind::kAdagrad);
+    CHECK(table.optimizer.learning_rate == 0.01F);
+    CHECK(table.optimizer.epsilon == 1e-10F);
+    CHECK(table.optimizer.initial_accumulator == 0.01F);
+    CHECK(table.optimizer.accumulator_decay == 1.0F);
+    CHECK_FALSE(table.optimizer.row_wise);
+    CHECK(table.weight_bound == 10.0F);
+  }
+  CHECK(ColumnNames(config, ColumnConfig::Kind::kDense) == kNumbers);
+  CHECK(ColumnNames(config, ColumnConfig::Kind::kId) == kCategories);
+  CHECK(config.data.csv.columns.size() == 15);
+  for (const ColumnConfig& column : config.data.csv.columns) {
+    CHECK(column.transform == ColumnConfig::Transform::kNone);
+    CHECK(column.mean == 0.0F);
+    CHECK(column.stddev == 1.0F);
+  }
+  CHECK(config.data.csv.missing_values == std::vector<std::string>{""});
+
+  REQUIRE(config.model.towers.size() == 3);
+  CHECK(Describe(config.model.towers[0]) == "dense > 16 > bn ");
+  CHECK(Describe(config.model.towers[1]) == "embeddings > 128 > bn ");
+  CHECK(Describe(config.model.towers[2]) == "bottom sparse > 256 > 128 > 1 ");
+  CHECK(config.model.towers[0].layers[1].momentum == 0.1F);
+  CHECK(config.model.towers[0].layers[1].epsilon == 1e-5F);
+  CHECK(config.training.batch_size == 128);
+  CHECK(config.training.passes == 1);
+  CHECK(config.training.drop_last);
+  CHECK(config.training.staleness == 1);
+  CHECK(config.training.dense_optimizer.kind == DenseOptimizerConfig::Kind::kSgd);
+  CHECK(config.training.dense_optimizer.learning_rate == 0.1F);
+  CHECK(config.embedding_ps.instances.size() == 2);
 }
 
-TEST_CASE("adult.yaml loads", "[config]") {
-  CHECK(Load("config/adult.yaml", kExistingData).embedding_width() == 104);
+TEST_CASE("adult.yaml uses every number twice, scaled and as an ID", "[config]") {
+  const ClusterConfig config = Load("config/adult.yaml", kExistingData);
+  std::vector<std::string> expected = kCategories;
+  for (const std::string& number : kNumbers) expected.push_back(absl::StrCat(number, "_id"));
+  CHECK(FeatureNames(config) == expected);
+  CHECK(config.embedding_width() == 8 * expected.size());
+  CHECK(ColumnNames(config, ColumnConfig::Kind::kDense) == kNumbers);
+  for (const ColumnConfig& column : config.data.csv.columns) {
+    const bool is_capital = column.name.starts_with("capital_");
+    CHECK((column.transform == ColumnConfig::Transform::kLog1p) == is_capital);
+    if (column.kind == ColumnConfig::Kind::kDense) CHECK(column.stddev != 1.0F);
+  }
 }
 
-TEST_CASE("criteo-synthetic.yaml loads", "[config]") {
-  CHECK(Load("config/criteo-synthetic.yaml", kExistingData).embedding_width() == 416);
+TEST_CASE("criteo-synthetic.yaml uses all columns of the format", "[config]") {
+  const ClusterConfig config = Load("config/criteo-synthetic.yaml", kExistingData);
+  CHECK(config.data.format == DataConfig::Format::kCriteo);
+  CHECK(config.features.size() == 26);
+  CHECK(config.features.back().column == "C26");
+  CHECK(config.embedding_width() == 26 * 16);
+
+  // Its dense columns may serve as IDs, and there are no others.
+  std::vector<std::string> overrides = kExistingData;
+  overrides.emplace_back("features.0.column=I13");
+  CHECK(Load("config/criteo-synthetic.yaml", overrides).features[0].column == "I13");
+  overrides.back() = "features.0.column=C27";
+  const Status status = LoadClusterConfig("config/criteo-synthetic.yaml", overrides).status();
+  CHECK(status.message() ==
+        "--set features.0.column=C27: features.0.column: no column is named 'C27'; "
+        "the nearest id or dense column is 'C2'");
+}
+
+TEST_CASE("As committed, the files lack at most data that is yet to be made", "[config]") {
+  for (const char* name : {"adult", "adult-persia", "criteo-synthetic"}) {
+    const std::string path = absl::StrCat("config/", name, ".yaml");
+    const StatusOr<ClusterConfig> config = LoadClusterConfig(path, {});
+    if (config.ok()) continue;
+    const std::vector<std::string> errors = absl::StrSplit(config.status().message(), '\n');
+    for (const std::string& error : errors) {
+      INFO(error);
+      CHECK(error.starts_with(path));
+      CHECK(error.find("cannot read 'config/data/") != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("Daemons of the two Adult clusters, on the same ports, tell one another apart",
+          "[config]") {
+  const ClusterConfig adult = Load("config/adult.yaml", kExistingData);
+  const ClusterConfig persia = Load("config/adult-persia.yaml", kExistingData);
+  CHECK(AgreementHash(adult) != AgreementHash(persia));
 }
 
 }  // namespace simurgh

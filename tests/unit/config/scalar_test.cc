@@ -1,0 +1,76 @@
+#include "config/scalar.h"
+
+#include <cmath>
+#include <limits>
+
+#include <catch2/catch.hpp>
+
+#include "config/nearest.h"
+
+namespace simurgh {
+
+using std::chrono::milliseconds;
+
+TEST_CASE("Unsigned integers", "[config]") {
+  uint64_t value = 0;
+  CHECK(ParseUnsigned("18446744073709551615", &value) == NumberFault::kNone);
+  CHECK(value == std::numeric_limits<uint64_t>::max());
+  CHECK(ParseUnsigned("007", &value) == NumberFault::kNone);
+  CHECK(value == 7);
+  for (const char* text : {"-1", "18446744073709551616", "99999999999999999999999"}) {
+    CHECK(ParseUnsigned(text, &value) == NumberFault::kOutOfRange);
+  }
+  for (const char* text : {"", "-", "+1", "1.0", "1e3", "0x10", " 1", "1 ", "1_000", "--1"}) {
+    CHECK(ParseUnsigned(text, &value) == NumberFault::kNotANumber);
+  }
+}
+
+TEST_CASE("Floats read back as they are written", "[config]") {
+  for (const float number : {0.0F, 1.0F, -0.01F, 1e-10F, 1.0F / 3.0F, 3.4e38F, 1.2e-38F}) {
+    float value = -1.0F;
+    REQUIRE(ParseFloat(FormatFloat(number), &value) == NumberFault::kNone);
+    CHECK(value == number);
+  }
+  float value = 0.0F;
+  CHECK(FormatFloat(0.01F) == "0.01");
+  CHECK(ParseFloat("1e39", &value) == NumberFault::kOutOfRange);
+  CHECK(ParseFloat("1e-60", &value) == NumberFault::kOutOfRange);
+  for (const char* text : {"", "nan", "inf", "-inf", "1,5", "0x1p3", "1e", "+1", "1f", "."}) {
+    INFO(text);
+    CHECK(ParseFloat(text, &value) == NumberFault::kNotANumber);
+  }
+}
+
+TEST_CASE("Durations", "[config]") {
+  CHECK(ParseDuration("500ms") == milliseconds(500));
+  CHECK(ParseDuration("10s") == milliseconds(10'000));
+  CHECK(ParseDuration("2m") == milliseconds(120'000));
+  for (const char* text : {"", "5", "ms", "1.5s", "-1s", "1 s", "1h", "1S", "9999999999999s"}) {
+    INFO(text);
+    CHECK_FALSE(ParseDuration(text).has_value());
+  }
+  for (const char* text : {"1ms", "1500ms", "90s", "2m", "61s"}) {
+    CHECK(FormatDuration(*ParseDuration(text)) == text);
+  }
+}
+
+TEST_CASE("Names", "[config]") {
+  CHECK(IsName("a"));
+  CHECK(IsName("Hours-per_week2"));
+  CHECK(IsName(std::string(63, 'x')));
+  for (const std::string& text :
+       {std::string(), std::string(64, 'x'), std::string("a b"), std::string("a.b"),
+        std::string("\xc3\xa4"), std::string("a\0", 2)}) {
+    CHECK_FALSE(IsName(text));
+  }
+}
+
+TEST_CASE("The nearest word by edits, the first of equals", "[config]") {
+  CHECK(Nearest("batchsize", {"passes", "batch_size", "staleness"}) == "batch_size");
+  CHECK(Nearest("b", {"ab", "bc", "b"}) == "b");
+  CHECK(Nearest("x", {"a", "b"}) == "a");
+  CHECK(Nearest("kitten", {"sitting", "mitten"}) == "mitten");
+  CHECK(Nearest("x", {}).empty());
+}
+
+}  // namespace simurgh

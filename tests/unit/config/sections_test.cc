@@ -1,0 +1,123 @@
+#include <chrono>
+
+#include <catch2/catch.hpp>
+
+#include "config/document.h"
+#include "tests/unit/config/sample.h"
+
+namespace simurgh {
+namespace {
+
+using std::chrono::milliseconds;
+
+ClusterConfig Parse(const std::string& text) {
+  StatusOr<ClusterConfig> config = ParseClusterConfig(text, kSamplePath, {});
+  INFO(config.status().ToString());
+  REQUIRE(config.ok());
+  return *std::move(config);
+}
+
+}  // namespace
+
+TEST_CASE("Services, addresses and timeouts are read", "[config]") {
+  const ClusterConfig config = Parse(kSample);
+  CHECK(config.name == "sample");
+  CHECK(config.seed == 7);
+  CHECK(config.embedding_ps.partitions == 3);
+  REQUIRE(config.embedding_ps.instances.size() == 2);
+  CHECK(config.embedding_ps.instances[0].metrics == "127.0.0.1:7501");
+  CHECK(config.embedding_ps.instances[1].address == "unix:/tmp/ps1.sock");
+  CHECK(config.embedding_ps.instances[1].metrics.empty());
+  CHECK(config.embedding_worker.threads == 2);
+  CHECK(config.embedding_worker.batch_expiry == milliseconds(90'000));
+  CHECK(config.embedding_worker.instances[0].address == "[::1]:7411");
+  CHECK(config.nn_worker.threads == 4);
+  CHECK(config.nn_worker.instances[0].metrics == "localhost:7521");
+  CHECK(config.rpc.connect_timeout == milliseconds(500));
+  CHECK(config.rpc.call_timeout == milliseconds(30'000));
+  CHECK(config.rpc.max_frame_bytes == 65'536);
+}
+
+TEST_CASE("Tables of one entry share everything but the name", "[config]") {
+  const ClusterConfig config = Parse(kSample);
+  REQUIRE(config.tables.size() == 3);
+  const TableConfig& city = config.tables[0];
+  CHECK(city.dim == 4);
+  CHECK(city.capacity_rows == 1000);
+  CHECK(city.weight_bound == 10.0F);
+  CHECK(city.initializer.kind == InitializerConfig::Kind::kNormal);
+  CHECK(city.initializer.stddev == 0.5F);
+  CHECK(city.optimizer.row_wise);
+  CHECK(city.optimizer.epsilon == 1e-9F);
+  CHECK(config.tables[1].name == "item");
+  CHECK(config.tables[2].name == "shop");
+  for (const size_t i : {1, 2}) {
+    CHECK(config.tables[i].dim == 16);
+    CHECK(config.tables[i].optimizer.kind == SparseOptimizerConfig::Kind::kSgd);
+    CHECK(config.tables[i].optimizer.learning_rate == 0.5F);
+  }
+}
+
+TEST_CASE("Features default to their name and know their table", "[config]") {
+  const ClusterConfig config = Parse(kSample);
+  REQUIRE(config.features.size() == 4);
+  CHECK(config.features[0].column == "city");
+  CHECK(config.features[0].hash_stack.rounds == 2);
+  CHECK(config.features[0].hash_stack.buckets == 500);
+  CHECK(config.features[1].column == "items");
+  CHECK(config.features[1].hash_stack.rounds == 0);
+  CHECK(config.features[0].table_index == 0);
+  CHECK(config.features[1].table_index == 1);
+  CHECK(config.features[2].table_index == 1);
+  CHECK(config.features[3].table_index == 2);
+  CHECK(config.embedding_width() == 4 + 16 + 16 + 16);
+}
+
+TEST_CASE("Columns, model and training are read", "[config]") {
+  const ClusterConfig config = Parse(kSample);
+  const std::vector<ColumnConfig>& columns = config.data.csv.columns;
+  CHECK(config.data.csv.separator == ';');
+  CHECK(config.data.train == std::vector<std::string>{"CMakeLists.txt"});
+  CHECK(config.data.test.empty());
+  REQUIRE(columns.size() == 6);
+  CHECK(columns[0].transform == ColumnConfig::Transform::kLog1p);
+  CHECK(columns[0].mean == 2.0F);
+  CHECK(columns[0].stddev == 0.25F);
+  CHECK(columns[0].missing == -1.0F);
+  CHECK(columns[1].separator == '\0');
+  CHECK(columns[2].separator == '|');
+  CHECK(columns[4].kind == ColumnConfig::Kind::kSkip);
+  CHECK(columns[5].positive == std::vector<std::string>{"yes", "1"});
+
+  REQUIRE(config.model.towers.size() == 2);
+  const std::vector<LayerConfig>& bottom = config.model.towers[0].layers;
+  REQUIRE(bottom.size() == 3);
+  CHECK(bottom[0].kind == LayerConfig::Kind::kLinear);
+  CHECK(bottom[0].width == 8);
+  CHECK(bottom[1].kind == LayerConfig::Kind::kBatchNorm);
+  CHECK(bottom[1].momentum == 0.2F);
+  CHECK(bottom[1].epsilon == 1e-5F);
+  CHECK(bottom[2].kind == LayerConfig::Kind::kSigmoid);
+  CHECK(config.model.towers[1].inputs == std::vector<std::string>{"bottom", "embeddings"});
+  CHECK(config.model.towers[1].layers[1].kind == LayerConfig::Kind::kBatchNorm);
+  CHECK(config.model.towers[1].layers[2].kind == LayerConfig::Kind::kRelu);
+
+  CHECK(config.training.batch_size == 64);
+  CHECK(config.training.passes == 1);
+  CHECK(config.training.staleness == 4);
+  CHECK_FALSE(config.training.drop_last);
+  CHECK(config.training.dense_optimizer.kind == DenseOptimizerConfig::Kind::kAdam);
+  CHECK(config.training.dense_optimizer.learning_rate == 1e-3F);
+  CHECK(config.training.dense_optimizer.beta2 == 0.999F);
+}
+
+TEST_CASE("Ports of 0 do not clash", "[config]") {
+  StatusOr<ClusterConfig> config =
+      ParseClusterConfig(kSample, kSamplePath,
+                         {"embedding_ps.instances.0.address=\"127.0.0.1:0\"",
+                          "embedding_ps.instances.1.address=\"127.0.0.1:0\""});
+  INFO(config.status().ToString());
+  CHECK(config.ok());
+}
+
+}  // namespace simurgh
