@@ -25,6 +25,7 @@ void LinkTable(const std::string& path, const std::map<std::string, uint32_t>& i
   const auto found = index_of.find(feature->table);
   if (found == index_of.end()) {
     std::vector<std::string> names;
+    names.reserve(index_of.size());
     for (const auto& [name, index] : index_of) names.push_back(name);
     diagnostics->Report(absl::StrCat(path, ".table"),
                         absl::StrCat("no table is named '", feature->table, "'"),

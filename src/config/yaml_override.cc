@@ -65,7 +65,8 @@ Status ApplyOverride(const std::string& override_text, YamlNode* root) {
                      "write section.key=value");
   }
   SIMURGH_ASSIGN_OR_RETURN(
-      YamlNode value, ParseYaml(override_text.substr(equals + 1), [&](int line) { return place; }));
+      YamlNode value,
+      ParseYaml(override_text.substr(equals + 1), [&](int line) -> std::string { return place; }));
   YamlNode* node = root;
   std::string walked;
   for (const std::string& component : components) {

@@ -14,7 +14,8 @@
 
 namespace simurgh {
 
-// One cluster, as its YAML file says; read by all daemons. Documented key by key in config/README.md.
+// One cluster, as its YAML file says; read by all daemons. Documented key by key in
+// config/README.md.
 struct ClusterConfig {
   std::string name;   // YAML cluster.name
   uint64_t seed = 1;  // YAML cluster.seed: of rows and dense weights.
@@ -34,8 +35,10 @@ struct ClusterConfig {
 
 // Reads, overrides and validates. Each override is "section.key=value" (a list index is a number:
 // embedding_ps.instances.0.address=...), applied before validation.
-// Errors: NOT_FOUND for the file; INVALID_ARGUMENT "<file>:<line>: <key>: <what>; <remedy>" for anything wrong in it,
-// with the nearest known key for an unknown one.
+// Errors: NOT_FOUND for the file; INVALID_ARGUMENT for anything wrong in it, data files that cannot
+// be read included: up to ten lines "<file>:<line>: <key>: <what>; <remedy>", with "--set
+// <override>" in place of file and line for what an override brought in.
+// Threads: any.
 StatusOr<ClusterConfig> LoadClusterConfig(const std::string& path,
                                           const std::vector<std::string>& overrides);
 

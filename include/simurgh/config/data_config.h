@@ -13,26 +13,27 @@ struct ColumnConfig {
 
   std::string name;
   Kind kind = Kind::kSkip;
-  std::vector<std::string> positive;  // label: texts that mean 1, all others 0. Empty: a number, 0 or 1.
-  float missing = 0.0F;               // dense: what a missing value reads as.
+  // label: texts that mean 1, all others 0. Empty: a number, 0 or 1.
+  std::vector<std::string> positive;
+  float missing = 0.0F;  // dense: what a missing value reads as.
   // dense: x becomes (transform(x) - mean) / stddev. log1p is sign(x) * log(1 + |x|).
   Transform transform = Transform::kNone;
   float mean = 0.0F;
-  float stddev = 1.0F;  // > 0
+  float stddev = 1.0F;    // > 0
   char separator = '\0';  // id: splits a cell into several ids; 0: one id.
 };
 
 struct CsvConfig {
   char separator = ',';
-  bool header = false;                            // Skip the first line of each file.
+  bool header = false;                             // Skip the first line of each file.
   std::vector<std::string> missing_values = {""};  // Cells (blanks trimmed) that read as missing.
-  std::vector<ColumnConfig> columns;              // In the order of the file.
+  std::vector<ColumnConfig> columns;               // In the order of the file.
 };
 
 // What is read. YAML section `data`. Paths are absolute or relative to the YAML file.
 struct DataConfig {
-  // csv: as `csv` says. criteo: tab separated: label, 13 integers I1..I13 (log transform), 26 hexadecimal ids
-  // C1..C26, any of them empty; no keys of its own.
+  // csv: as `csv` says. criteo: tab separated: label, 13 integers I1..I13 (log transform), 26
+  // hexadecimal ids C1..C26, any of them empty; no keys of its own.
   enum class Format { kCsv, kCriteo };
 
   Format format = Format::kCsv;

@@ -7,7 +7,8 @@
 
 namespace simurgh {
 
-// Where one daemon listens. Addresses are "host:port" or "unix:/path"; metrics is "host:port" or empty.
+// Where one daemon listens. Addresses are "host:port" or "unix:/path"; metrics is "host:port" or
+// empty.
 struct InstanceConfig {
   std::string address;
   std::string metrics;
@@ -22,9 +23,10 @@ struct EmbeddingPsConfig {
 // YAML section `embedding_worker`.
 struct EmbeddingWorkerConfig {
   std::vector<InstanceConfig> instances;
-  uint32_t threads = 1;                             // Compute: grouping, pooling, un-pooling.
-  uint32_t forward_buffer_batches = 1024;           // Beyond it a submit is told to come back later.
-  std::chrono::milliseconds batch_expiry{120'000};  // A batch that nobody asked about for so long is dropped.
+  uint32_t threads = 1;                    // Compute: grouping, pooling, un-pooling.
+  uint32_t forward_buffer_batches = 1024;  // Beyond it a submit is told to come back later.
+  // A batch that nobody asked about for so long is dropped.
+  std::chrono::milliseconds batch_expiry{120'000};
 };
 
 // YAML section `nn_worker`. One rank so far.

@@ -32,8 +32,9 @@ struct SparseOptimizerConfig {
 // A table: rows of one layout. YAML section `tables`, one entry a table (or several by `names`).
 struct TableConfig {
   std::string name;
-  uint32_t dim = 8;                // 1 to 1,024
-  uint64_t capacity_rows = 1 << 20;  // Over all servers; the least recently used rows go when it is reached.
+  uint32_t dim = 8;  // 1 to 1,024
+  // Over all servers; the least recently used rows go when it is reached.
+  uint64_t capacity_rows = 1 << 20;
   InitializerConfig initializer;
   SparseOptimizerConfig optimizer;
   float weight_bound = 10.0F;  // Weights are clamped to +- this after each update; > 0.

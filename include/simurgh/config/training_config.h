@@ -21,12 +21,14 @@ struct TrainingConfig {
   uint32_t passes = 1;        // Times the training data is read.
   bool drop_last = true;      // Leave out a last batch that is not full.
   uint32_t staleness = 1;     // Batches pulled and not yet acknowledged, at most; 1 to 64.
-  bool reproducible = false;  // The pull of step t sees exactly the pushes up to step t - staleness.
+  // The pull of step t sees exactly the pushes up to step t - staleness.
+  bool reproducible = false;
   DenseOptimizerConfig dense_optimizer;
   uint64_t evaluate_every_steps = 0;  // 0: only at the end.
   uint64_t max_steps = 0;             // 0: no limit beyond passes.
   std::chrono::milliseconds progress_interval{1000};
-  std::chrono::milliseconds retry_deadline{60'000};  // How long a batch may fail before the run does.
+  // How long a batch may fail before the run does.
+  std::chrono::milliseconds retry_deadline{60'000};
   uint32_t loader_queue_batches = 16;
 };
 
