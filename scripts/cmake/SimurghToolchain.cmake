@@ -13,7 +13,8 @@ set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
 
 # Sums must not depend on the optimizer's mood: results are compared bit by bit across processes.
-add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wno-unused-parameter -ffp-contract=off)
+add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wno-unused-parameter
+                    -Wno-missing-designated-field-initializers -ffp-contract=off)
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   add_compile_options(-Wthread-safety)
   add_link_options(-fuse-ld=lld)

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "simurgh/data/compact_batch.h"
+#include "simurgh/feature/bucket_map.h"
+
+namespace simurgh {
+
+// What all batches of a cluster have in common.
+struct BatchLayout {
+  struct Feature {
+    uint32_t table = 0;         // Index of its table.
+    uint32_t first_column = 0;  // Of its block in the embedding matrix.
+  };
+
+  std::vector<Feature> features;     // In the order of the batch.
+  std::vector<uint32_t> table_dims;  // By table.
+
+  uint32_t dim(size_t feature) const { return table_dims[features[feature].table]; }
+  uint32_t embedding_width() const;
+};
+
+// The rows of one table that a batch needs from one server.
+struct RowGroup {
+  uint32_t table = 0;
+  uint32_t dim = 0;
+  std::vector<uint32_t> counts;  // (partitions of the server) ids of each partition.
+};
+
+// A server's share of a batch: contiguous ranges of the plan's ids and of its row floats.
+struct ServerShare {
+  std::vector<RowGroup> groups;  // In the order of their tables; only those with ids.
+  size_t first_id = 0;
+  size_t id_count = 0;
+  size_t first_float = 0;
+  size_t float_count = 0;
+};
+
+// A batch's distinct rows, ordered server by server, there table by table, there partition by
+// partition, there by first appearance. A server's ids are thus one segment to send, and its rows one
+// segment to receive in place.
+struct BatchPlan {
+  std::vector<uint64_t> ids;            // (U)
+  std::vector<ServerShare> servers;     // (servers of the map)
+  std::vector<uint64_t> row_positions;  // (ids of the batch) where in the row floats each has its row.
+  size_t row_floats = 0;                // Size of the row buffer that goes with this plan.
+};
+
+// Deduplicates a batch across the features that share a table and orders its rows by owner.
+// Requires a valid batch with layout.features.size() features.
+// Cost: linear in the batch's ids; occurrences are not looked at.
+BatchPlan PlanBatch(const CompactBatch& batch, const BatchLayout& layout, const BucketMap& map);
+
+}  // namespace simurgh

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+
+#include "simurgh/base/hash.h"
+
+namespace simurgh {
+
+// Where the row of an id lives.
+//
+// An id falls into one of 65,536 buckets by the top 16 bits of its mix; the map gives each bucket an
+// owner. Another number of servers means another map, never another hash, so rows move by whole
+// buckets. The same id has the same owner in every table.
+//
+// Threads: immutable.
+class BucketMap {
+ public:
+  static constexpr uint32_t kBuckets = 65'536;
+
+  // Consecutive ranges of buckets to consecutive slots; a slot is one partition of one server.
+  // Requires 1 <= servers * partitions <= kBuckets.
+  BucketMap(uint32_t servers, uint32_t partitions);
+
+  static uint32_t BucketOf(uint64_t id) { return static_cast<uint32_t>(Mix64(id) >> 48); }
+
+  // server * partitions() + partition.
+  uint32_t SlotOf(uint64_t id) const {
+    return static_cast<uint32_t>((uint64_t{BucketOf(id)} * slots_) >> 16);
+  }
+
+  uint32_t servers() const { return slots_ / partitions_; }
+  uint32_t partitions() const { return partitions_; }  // A server.
+  uint32_t slots() const { return slots_; }
+
+  // Peers whose versions differ must not exchange rows.
+  uint64_t version() const { return version_; }
+
+ private:
+  uint32_t partitions_;
+  uint32_t slots_;
+  uint64_t version_ = 1;
+};
+
+}  // namespace simurgh

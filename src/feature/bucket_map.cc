@@ -1,0 +1,13 @@
+#include "simurgh/feature/bucket_map.h"
+
+#include "simurgh/base/check.h"
+
+namespace simurgh {
+
+BucketMap::BucketMap(uint32_t servers, uint32_t partitions)
+    : partitions_(partitions), slots_(servers * partitions) {
+  SIMURGH_CHECK(servers > 0 && partitions > 0);
+  SIMURGH_CHECK_LE(uint64_t{servers} * partitions, kBuckets);
+}
+
+}  // namespace simurgh
