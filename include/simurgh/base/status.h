@@ -11,7 +11,7 @@ namespace simurgh {
 using absl::Status;
 using absl::StatusOr;
 
-// The same error with `context` and ": " before its message; an ok status unchanged.
+// The same error, payloads included, with `context` and ": " before its message; an ok status unchanged.
 Status Annotate(const Status& status, std::string_view context);
 
 }  // namespace simurgh

@@ -13,17 +13,21 @@ namespace simurgh {
 
 // A batch in the forward buffer of an embedding worker.
 struct BatchReference {
-  uint64_t worker_epoch = 0;  // Which life of the worker minted it.
+  uint32_t worker = 0;        // Index of the worker.
+  uint64_t worker_epoch = 0;  // Which life of it minted the reference.
   uint64_t number = 0;
 };
 
 // What training needs of the cluster: embeddings for a batch, and a way back for their gradients.
 //
-// Every call answers exactly once through `done`, on a thread of the port's choosing, after which the
-// port touches none of the call's memory. `done` must not block. No call retries by itself.
+// Every call answers exactly once through `done`, on a thread of the port's choosing. `done` must not
+// block. A matrix stays with its `owner`, which the port keeps until it can no longer touch the matrix: this
+// may be a little after `done`. No call retries by itself.
 //
-// Errors that a later attempt may not see: UNAVAILABLE (peer gone), DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED (forward
-// buffer full), NOT_FOUND (the reference expired or its worker restarted: submit again). Anything else is final.
+// Errors that a later attempt may not see: UNAVAILABLE (the worker is gone: submit again, perhaps
+// elsewhere), NOT_FOUND (the reference expired, or its worker restarted: submit again), ABORTED (a parameter
+// server is gone; the reference holds), DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED (forward buffer full).
+// Anything else is final; DATA_LOSS says that a server has lost rows of this run.
 // Threads: all members may be called from any thread.
 class EmbeddingPort {
  public:
@@ -33,16 +37,18 @@ class EmbeddingPort {
   virtual void Submit(std::shared_ptr<const CompactBatch> batch,
                       std::function<void(StatusOr<BatchReference>)> done) = 0;
 
-  // Pooled embeddings, features side by side in their configured order, into `embeddings` (B, embedding width).
-  // An evaluation pull consumes the reference; a training pull leaves it for Push.
+  // Pooled embeddings, features side by side in their configured order, into `embeddings` (B, embedding
+  // width). An evaluation pull consumes the reference; a training pull leaves it for Push.
+  // With PullPurpose::kTrain, `acknowledged_steps` is how many of the rank's first steps are acknowledged.
   virtual void Pull(BatchReference batch, PullPurpose purpose, TrainerPosition position,
                     uint64_t acknowledged_steps, MatrixView<float> embeddings,
-                    std::function<void(Status)> done) = 0;
+                    std::shared_ptr<void> owner, std::function<void(Status)> done) = 0;
 
-  // Sends gradients (B, embedding width) back; ok once every server has applied them. Repeating a push is
-  // harmless: it is applied once. Consumes the reference when ok.
+  // Sends gradients (B, embedding width) back; ok once every server has applied them. Repeating a push
+  // is harmless: it is applied once. Consumes the reference when ok.
   virtual void Push(BatchReference batch, TrainerPosition position,
-                    MatrixView<const float> gradients, std::function<void(Status)> done) = 0;
+                    MatrixView<const float> gradients, std::shared_ptr<const void> owner,
+                    std::function<void(Status)> done) = 0;
 };
 
 }  // namespace simurgh

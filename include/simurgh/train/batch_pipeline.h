@@ -1,0 +1,80 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+
+#include "simurgh/base/status.h"
+#include "simurgh/data/batch.h"
+#include "simurgh/tensor/matrix_view.h"
+#include "simurgh/train/ports.h"
+
+namespace simurgh {
+
+struct PipelineOptions {
+  PullPurpose purpose = PullPurpose::kTrain;
+  uint64_t run = 0;
+  uint32_t rank = 0;
+  uint32_t staleness = 1;      // Batches between pull and acknowledged push, at most; >= 1.
+  bool reproducible = false;   // See BatchPipeline.
+  size_t embedding_width = 0;  // Columns of the embedding matrix.
+  size_t queue_batches = 16;   // Batches handed over but not yet pulled, at most.
+  std::chrono::milliseconds retry_deadline{60'000};  // How long one batch may keep failing.
+};
+
+// A batch with its embeddings, in the trainer's hands between Next and Finish.
+struct PulledBatch {
+  const Batch* batch = nullptr;
+  uint64_t step = 0;
+  MatrixView<const float> embeddings;  // (B, embedding width)
+  MatrixView<float> gradients;         // (B, embedding width) to be filled before Finish.
+  uint32_t staleness = 0;  // Of this rank's earlier steps, how many were not acknowledged at its pull.
+};
+
+// Takes batches through submit, pull and push, so that the network never waits for what could have been
+// on its way. Steps are numbered from 0 in the order of Feed.
+//
+// Every batch is kept, with its gradients, until its push is acknowledged. A failed call is retried
+// with growing pauses until `retry_deadline` has passed since the batch's first failure; a batch whose
+// embedding worker is gone or has forgotten it is submitted anew, possibly elsewhere.
+//
+// Free running, a pull starts as soon as fewer than `staleness` batches are outstanding. With
+// `reproducible`, the pull of step t sees exactly the pushes up to step t - staleness: pulls are made one
+// at a time, pull t after push t - staleness is acknowledged, and push s leaves after pull
+// s + staleness - 1 has been answered. This order is complete for one rank.
+//
+// For evaluation there are no pushes: Finish lets the batch go.
+//
+// Threads: Feed and EndInput by a loader; Next, Finish, WaitForPushes by a trainer; Stop by anyone.
+// Lifetime: the port must outlive this. The destructor waits until the port has answered every call.
+class BatchPipeline {
+ public:
+  BatchPipeline(EmbeddingPort& port, PipelineOptions options);
+  ~BatchPipeline();
+
+  // Waits for room in the queue. False once the pipeline has stopped: nothing more is wanted.
+  bool Feed(Batch batch);
+
+  // No more batches; `status` tells whether the input ended well.
+  void EndInput(Status status);
+
+  // Waits for the next step's embeddings. Null after the last one.
+  // Errors: of the input; of a call, once past its retry deadline or not worth a retry; CANCELLED after Stop.
+  StatusOr<const PulledBatch*> Next();
+
+  // The trainer is done with the batch that Next gave last.
+  void Finish();
+
+  // Waits until the push of every finished batch is acknowledged. Batches pulled ahead stay as they are.
+  // Errors: as Next.
+  Status WaitForPushes();
+
+  // Ends all waiting with CANCELLED.
+  void Stop();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace simurgh

@@ -1,0 +1,98 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <vector>
+
+#include "simurgh/base/status.h"
+#include "simurgh/config/training_config.h"
+#include "simurgh/nn/dense_network.h"
+#include "simurgh/train/batch_pipeline.h"
+#include "simurgh/train/evaluator.h"
+#include "simurgh/train/ports.h"
+
+namespace simurgh {
+
+// What a trainer tells while it works. All members do nothing by default.
+//
+// Threads: called on the trainer's thread.
+class TrainObserver {
+ public:
+  struct Step {
+    uint64_t step = 0;
+    size_t samples = 0;
+    double loss = 0;
+    bool applied = true;     // False: skipped, because loss or a gradient was not finite.
+    uint32_t staleness = 0;  // Of the batch at its pull.
+    std::chrono::nanoseconds waited{};    // For the batch's embeddings.
+    std::chrono::nanoseconds computed{};  // Forward, backward, step.
+  };
+
+  struct Progress {
+    uint64_t steps = 0;    // So far.
+    uint64_t samples = 0;  // So far.
+    double seconds = 0;    // So far, evaluations left out.
+    double loss = 0;       // Mean since the last report.
+    double auc = 0;        // Of the predictions since the last report, each made before its step.
+    double samples_per_second = 0;  // Since the last report.
+    double staleness = 0;           // Mean since the last report.
+    uint64_t skipped_steps = 0;     // So far.
+  };
+
+  virtual ~TrainObserver() = default;
+  virtual void OnStep(const Step& step) {}
+  virtual void OnProgress(const Progress& progress) {}
+  virtual void OnEvaluation(uint64_t step, const EvaluationResult& result) {}
+};
+
+struct TrainResult {
+  uint64_t steps = 0;
+  uint64_t samples = 0;
+  uint64_t skipped_steps = 0;
+  double seconds = 0;  // Evaluations left out.
+  std::optional<EvaluationResult> evaluation;  // After the last step; nothing without a test set.
+};
+
+// One rank's training: reads, pulls, computes, pushes; evaluates on the way and at the end.
+//
+// Evaluation starts when the push of every finished step is acknowledged, and leaves no trace: batches
+// pulled ahead keep the embeddings they have.
+//
+// Threads: one owner, which owns the network meanwhile.
+class Trainer {
+ public:
+  // observer may be null. open_test may be empty: no evaluation.
+  Trainer(const TrainingConfig& config, uint64_t run, size_t embedding_width, EmbeddingPort& port,
+          DenseNetwork& network, OpenReader open_train, OpenReader open_test,
+          TrainObserver* observer);
+
+  // Trains to the end of the data. A stop ends it soon: calls that are under way are answered, what was
+  // pulled ahead is dropped.
+  // Errors: of the readers; of the port past the retry deadline; CANCELLED after a stop.
+  StatusOr<TrainResult> Run(std::stop_token stop);
+
+ private:
+  class ProgressMeter;
+
+  Status TrainAll(BatchPipeline& pipeline, ProgressMeter& meter, const std::stop_token& stop);
+  Status TrainStep(BatchPipeline& pipeline, const PulledBatch& pulled,
+                   std::chrono::nanoseconds waited, ProgressMeter& meter);
+  StatusOr<EvaluationResult> EvaluateNow(uint64_t step, const std::stop_token& stop);
+
+  const TrainingConfig config_;
+  const uint64_t run_;
+  const size_t embedding_width_;
+  EmbeddingPort& port_;
+  DenseNetwork& network_;
+  const OpenReader open_train_;
+  const OpenReader open_test_;
+  TrainObserver& observer_;
+  std::vector<float> probabilities_;
+};
+
+}  // namespace simurgh

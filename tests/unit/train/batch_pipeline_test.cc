@@ -1,0 +1,170 @@
+#include "simurgh/train/batch_pipeline.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <thread>
+
+#include "tests/unit/train/random_port.h"
+
+namespace simurgh {
+namespace {
+
+constexpr size_t kWidth = 3;
+
+Batch BatchOf(size_t samples) {
+  auto sparse = std::make_shared<CompactBatch>();
+  sparse->batch_size = static_cast<uint32_t>(samples);
+  return {.sparse = sparse,
+          .dense = {.batch_size = samples, .width = 0, .values = {}, .labels = std::vector<float>(samples)}};
+}
+
+// Feeds `steps` batches from a thread of its own.
+class Feeder {
+ public:
+  Feeder(BatchPipeline& pipeline, uint64_t steps, Status end = absl::OkStatus())
+      : thread_([&pipeline, steps, end] {
+          for (uint64_t step = 0; step < steps; ++step) {
+            if (!pipeline.Feed(BatchOf(1 + step % 3))) break;
+          }
+          pipeline.EndInput(end);
+        }) {}
+  ~Feeder() { thread_.join(); }
+
+ private:
+  std::thread thread_;
+};
+
+// A trainer whose gradient is the embedding + 0.5. Steps done, or the pipeline's error.
+StatusOr<uint64_t> Train(BatchPipeline& pipeline) {
+  uint64_t steps = 0;
+  while (true) {
+    SIMURGH_ASSIGN_OR_RETURN(const PulledBatch* pulled, pipeline.Next());
+    if (pulled == nullptr) break;
+    CHECK(pulled->step == steps);
+    CHECK(std::ranges::all_of(pulled->embeddings.flat(),
+                              [&](float e) { return e == static_cast<float>(steps); }));
+    std::ranges::transform(pulled->embeddings.flat(), pulled->gradients.flat().begin(),
+                           [](float e) { return e + 0.5F; });
+    pipeline.Finish();
+    ++steps;
+  }
+  SIMURGH_RETURN_IF_ERROR(pipeline.WaitForPushes());
+  return steps;
+}
+
+PipelineOptions OptionsFor(const RandomPort::Options& port) {
+  return {.run = 7,
+          .staleness = port.staleness,
+          .reproducible = port.reproducible,
+          .embedding_width = kWidth,
+          .queue_batches = 4};
+}
+
+void RunAndCheck(const RandomPort::Options& options, uint64_t steps) {
+  CAPTURE(options.seed, options.staleness, options.reproducible, options.failure_rate);
+  RandomPort port(options);
+  {
+    BatchPipeline pipeline(port, OptionsFor(options));
+    const Feeder feeder(pipeline, steps);
+    const StatusOr<uint64_t> done = Train(pipeline);
+    CAPTURE(done.status().ToString());
+    REQUIRE(done.ok());
+    CHECK(*done == steps);
+  }
+  CHECK(port.violations() == std::vector<std::string>{});
+  CHECK(port.acknowledged().size() == steps);
+  CHECK(port.max_outstanding() <= options.staleness);
+  CHECK((options.failures.empty() || port.failures() > 0));
+}
+
+TEST_CASE("Free running: every step is pushed once and staleness is bounded") {
+  const uint32_t staleness = GENERATE(1, 2, 4, 10);
+  const uint64_t seed = GENERATE(1, 2, 3);
+  RunAndCheck({.seed = seed, .staleness = staleness}, 200);
+}
+
+TEST_CASE("Reproducible: pull t sees exactly the pushes up to t - staleness") {
+  const uint32_t staleness = GENERATE(1, 2, 4, 10);
+  const uint64_t seed = GENERATE(1, 2, 3);
+  const uint64_t steps = GENERATE(0, 1, 3, 200);
+  RunAndCheck({.seed = seed, .staleness = staleness, .reproducible = true}, steps);
+}
+
+TEST_CASE("Failures that may pass are retried until all is done, in the same order") {
+  const bool reproducible = GENERATE(false, true);
+  const uint32_t staleness = GENERATE(1, 4);
+  RunAndCheck({.seed = 11,
+               .staleness = staleness,
+               .reproducible = reproducible,
+               .failure_rate = 0.1,
+               .failures = {absl::StatusCode::kUnavailable, absl::StatusCode::kNotFound,
+                            absl::StatusCode::kAborted, absl::StatusCode::kDeadlineExceeded,
+                            absl::StatusCode::kResourceExhausted}},
+              60);
+}
+
+TEST_CASE("A failure that cannot pass ends the run with its message") {
+  RandomPort port({.staleness = 2,
+                   .failure_rate = 0.3,
+                   .failures = {absl::StatusCode::kDataLoss}});
+  BatchPipeline pipeline(port, {.staleness = 2, .embedding_width = kWidth});
+  const Feeder feeder(pipeline, 1000);
+  const StatusOr<uint64_t> done = Train(pipeline);
+  REQUIRE(done.status().code() == absl::StatusCode::kDataLoss);
+  CHECK_THAT(std::string(done.status().message()), Catch::Contains("step ") && Catch::Contains("drawn"));
+}
+
+TEST_CASE("A failure that lasts ends the run after the retry deadline") {
+  RandomPort port({.failure_rate = 1, .failures = {absl::StatusCode::kUnavailable}});
+  BatchPipeline pipeline(port, {.embedding_width = kWidth,
+                                .retry_deadline = std::chrono::milliseconds(100)});
+  const Feeder feeder(pipeline, 3);
+  const StatusOr<uint64_t> done = Train(pipeline);
+  REQUIRE(done.status().code() == absl::StatusCode::kUnavailable);
+  CHECK_THAT(std::string(done.status().message()), Catch::Contains("training.retry_deadline"));
+}
+
+TEST_CASE("An input error reaches the trainer") {
+  RandomPort port({});
+  BatchPipeline pipeline(port, {.embedding_width = kWidth});
+  const Feeder feeder(pipeline, 0, absl::InvalidArgumentError("bad row"));
+  CHECK(Train(pipeline).status() == absl::InvalidArgumentError("bad row"));
+}
+
+TEST_CASE("Stop ends a trainer and a loader that wait") {
+  RandomPort port({});
+  BatchPipeline pipeline(port, {.embedding_width = kWidth, .queue_batches = 1});
+  std::thread loader([&] {
+    while (pipeline.Feed(BatchOf(1))) {
+    }
+  });
+  REQUIRE(pipeline.Next().ok());  // Never finished: nothing more can be pulled.
+  pipeline.Stop();
+  loader.join();
+  CHECK(absl::IsCancelled(pipeline.Next().status()));
+  CHECK_FALSE(pipeline.Feed(BatchOf(1)));
+}
+
+TEST_CASE("Evaluation pulls everything and pushes nothing") {
+  RandomPort port({.staleness = 1000});
+  {
+    BatchPipeline pipeline(port, {.purpose = PullPurpose::kEvaluate,
+                                  .staleness = 3,
+                                  .embedding_width = kWidth});
+    const Feeder feeder(pipeline, 50);
+    uint64_t steps = 0;
+    while (true) {
+      const StatusOr<const PulledBatch*> pulled = pipeline.Next();
+      REQUIRE(pulled.ok());
+      if (*pulled == nullptr) break;
+      CHECK((*pulled)->embeddings(0, 0) == static_cast<float>(steps));
+      pipeline.Finish();
+      ++steps;
+    }
+    CHECK(steps == 50);
+  }
+  CHECK(port.acknowledged().empty());
+}
+
+}  // namespace
+}  // namespace simurgh

@@ -1,0 +1,133 @@
+#include "tests/unit/train/random_port.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace simurgh {
+namespace {
+
+bool HoldsAll(const std::set<uint64_t>& steps, uint64_t below) {
+  for (uint64_t step = 0; step < below; ++step) {
+    if (!steps.contains(step)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+RandomPort::RandomPort(Options options)
+    : options_(std::move(options)), random_(options_.seed), thread_([this] { Run(); }) {}
+
+RandomPort::~RandomPort() {
+  {
+    MutexLock lock(mutex_);
+    stopped_ = true;
+    changed_.NotifyAll();
+  }
+  thread_.join();
+}
+
+void RandomPort::Enqueue(std::function<void()> answer) {
+  calls_.push_back(std::move(answer));
+  changed_.NotifyAll();
+}
+
+void RandomPort::Run() {
+  while (true) {
+    std::function<void()> answer;
+    {
+      MutexLock lock(mutex_);
+      while (calls_.empty() && !stopped_) changed_.Wait(mutex_);
+      if (calls_.empty()) return;
+      const auto chosen = calls_.begin() + static_cast<ptrdiff_t>(random_.Below(calls_.size()));
+      answer = std::move(*chosen);
+      calls_.erase(chosen);
+    }
+    answer();
+  }
+}
+
+Status RandomPort::Draw() {
+  MutexLock lock(mutex_);
+  if (options_.failures.empty() || random_.Uniform() >= options_.failure_rate) {
+    return absl::OkStatus();
+  }
+  ++failures_;
+  return Status(options_.failures[random_.Below(options_.failures.size())], "drawn");
+}
+
+void RandomPort::Expect(bool condition, const std::string& what) {
+  if (!condition) violations_.push_back(what);
+}
+
+void RandomPort::Submit(std::shared_ptr<const CompactBatch> batch,
+                        std::function<void(StatusOr<BatchReference>)> done) {
+  MutexLock lock(mutex_);
+  Enqueue([this, batch, done] {
+    const Status status = Draw();
+    if (!status.ok()) return done(status);
+    BatchReference reference;
+    {
+      MutexLock inner(mutex_);
+      reference.number = next_number_++;
+      references_.insert(reference.number);
+    }
+    done(reference);
+  });
+}
+
+void RandomPort::Pull(BatchReference batch, PullPurpose purpose, TrainerPosition position,
+                      uint64_t acknowledged_steps, MatrixView<float> embeddings,
+                      std::shared_ptr<void> owner, std::function<void(Status)> done) {
+  MutexLock lock(mutex_);
+  const uint64_t step = position.step;
+  const std::string name = "pull " + std::to_string(step);
+  Expect(references_.contains(batch.number), name + ": unknown reference");
+  Expect(HoldsAll(acknowledged_, acknowledged_steps), name + ": claims unacknowledged steps");
+  pull_started_.insert(step);
+  const auto outstanding = static_cast<uint32_t>(pull_started_.size() - acknowledged_.size());
+  max_outstanding_ = std::max(max_outstanding_, outstanding);
+  if (options_.reproducible && purpose == PullPurpose::kTrain) {
+    const uint64_t pushes = step + 1 < options_.staleness ? 0 : step + 1 - options_.staleness;
+    Expect(acknowledged_.size() == pushes && HoldsAll(acknowledged_, pushes),
+           name + ": sees other pushes than the first " + std::to_string(pushes));
+    Expect(HoldsAll(pull_answered_, step), name + ": overtakes an earlier pull");
+  }
+  Enqueue([this, step, embeddings, owner, done] {
+    const Status status = Draw();
+    if (status.ok()) {
+      std::ranges::fill(embeddings.flat(), static_cast<float>(step));
+      MutexLock inner(mutex_);
+      pull_answered_.insert(step);
+    }
+    done(status);
+  });
+}
+
+void RandomPort::Push(BatchReference batch, TrainerPosition position,
+                      MatrixView<const float> gradients, std::shared_ptr<const void> owner,
+                      std::function<void(Status)> done) {
+  MutexLock lock(mutex_);
+  const uint64_t step = position.step;
+  const std::string name = "push " + std::to_string(step);
+  Expect(references_.contains(batch.number), name + ": unknown reference");
+  if (options_.reproducible) {
+    Expect(HoldsAll(acknowledged_, step), name + ": overtakes an earlier push");
+    const uint64_t last_pull = *pull_started_.rbegin();
+    Expect(HoldsAll(pull_answered_, std::min(step + options_.staleness, last_pull + 1)),
+           name + ": overtakes a pull that must not see it");
+  }
+  Enqueue([this, step, name, gradients, owner, done] {
+    const bool right = std::ranges::all_of(
+        gradients.flat(), [&](float g) { return g == static_cast<float>(step) + 0.5F; });
+    const Status status = Draw();
+    {
+      MutexLock inner(mutex_);
+      Expect(right, name + ": gradients of another step");
+      if (status.ok()) acknowledged_.insert(step);
+    }
+    done(status);
+  });
+}
+
+}  // namespace simurgh

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "simurgh/base/mutex.h"
+#include "simurgh/base/random.h"
+#include "simurgh/train/ports.h"
+
+namespace simurgh {
+
+// A cluster that answers its calls one at a time in a random order, fails as often as told, and checks the order in which
+// a pipeline works. It fills embeddings with the step's number and expects gradients of the step's number + 0.5.
+//
+// Threads: as EmbeddingPort; the reports after the pipeline is gone.
+class RandomPort : public EmbeddingPort {
+ public:
+  struct Options {
+    uint64_t seed = 1;
+    uint32_t staleness = 1;
+    bool reproducible = false;
+    double failure_rate = 0;
+    std::vector<absl::StatusCode> failures;  // What a failure may be.
+  };
+
+  explicit RandomPort(Options options);
+  ~RandomPort() override;
+
+  void Submit(std::shared_ptr<const CompactBatch> batch,
+              std::function<void(StatusOr<BatchReference>)> done) override;
+  void Pull(BatchReference batch, PullPurpose purpose, TrainerPosition position,
+            uint64_t acknowledged_steps, MatrixView<float> embeddings, std::shared_ptr<void> owner,
+            std::function<void(Status)> done) override;
+  void Push(BatchReference batch, TrainerPosition position, MatrixView<const float> gradients,
+            std::shared_ptr<const void> owner, std::function<void(Status)> done) override;
+
+  // Steps whose push was acknowledged.
+  const std::set<uint64_t>& acknowledged() const { return acknowledged_; }
+  // What went against the contract; empty when all was well.
+  const std::vector<std::string>& violations() const { return violations_; }
+  uint32_t max_outstanding() const { return max_outstanding_; }
+  uint64_t failures() const { return failures_; }
+
+ private:
+  void Enqueue(std::function<void()> answer);
+  void Run();
+  // Ok, or a failure drawn at random.
+  Status Draw();
+  void Expect(bool condition, const std::string& what);
+
+  const Options options_;
+  Mutex mutex_;
+  CondVar changed_;
+  Random random_;
+  std::vector<std::function<void()>> calls_;
+  bool stopped_ = false;
+  uint64_t next_number_ = 1;
+  std::set<uint64_t> references_;
+  std::set<uint64_t> pull_started_;
+  std::set<uint64_t> pull_answered_;
+  std::set<uint64_t> acknowledged_;
+  std::vector<std::string> violations_;
+  uint32_t max_outstanding_ = 0;
+  uint64_t failures_ = 0;
+  std::thread thread_;
+};
+
+}  // namespace simurgh
