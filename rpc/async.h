@@ -58,6 +58,7 @@ template <typename Function>
       try {
         Function once = std::move(run);
         if constexpr (kVoid) {
+          static_cast<void>(result);
           std::move(once)();
         } else {
           result.emplace(std::move(once)());

@@ -24,9 +24,11 @@ ExitCode Refuse(const ProgramUsage& usage, const Status& status) {
   return ExitCode::kBadConfiguration;
 }
 
-ExitCode Report(const Status& status, ExitCode code) {
+// An error at the start: of the configuration (a port in use is one, too) or of the machine.
+ExitCode ReportStart(const Status& status) {
   spdlog::error("{}", status.ToString());
-  return code;
+  const bool configuration = absl::IsInvalidArgument(status) || absl::IsAlreadyExists(status);
+  return configuration ? ExitCode::kBadConfiguration : ExitCode::kRuntimeFailure;
 }
 
 StatusOr<InstanceConfig> PickInstance(const DaemonDescription& description,
@@ -57,17 +59,9 @@ ExitCode RunStarted(const DaemonDescription& description, DaemonContext& context
   const StopSignals signals(context.stop_source());
   AddProcessMetrics(context.metrics(), description.role);
   StatusOr<std::unique_ptr<HttpEndpoint>> endpoint = StartEndpoint(description, context);
-  if (!endpoint.ok()) {
-    const bool unusable = absl::IsInvalidArgument(endpoint.status());
-    return Report(endpoint.status(),
-                  unusable ? ExitCode::kBadConfiguration : ExitCode::kRuntimeFailure);
-  }
+  if (!endpoint.ok()) return ReportStart(endpoint.status());
   StatusOr<std::unique_ptr<Daemon>> daemon = start(context);
-  if (!daemon.ok()) {
-    const bool unusable = absl::IsInvalidArgument(daemon.status());
-    return Report(daemon.status(),
-                  unusable ? ExitCode::kBadConfiguration : ExitCode::kRuntimeFailure);
-  }
+  if (!daemon.ok()) return ReportStart(daemon.status());
 
   if (const Status status = (*daemon)->Run(context.stop_source().get_token()); !status.ok()) {
     context.Fail(status);
@@ -96,8 +90,10 @@ ExitCode RunToCode(const DaemonDescription& description, int argc, const char* c
   StatusOr<InstanceConfig> instance = PickInstance(description, *config, given);
   if (!instance.ok()) return Refuse(description.usage, instance.status());
   if (given.check_config) {
-    std::cout << "ok: " << given.config_path << " describes cluster '" << config->name << "'; "
-              << description.role << " " << given.index << " can start from it\n";
+    std::cout << "ok: " << given.config_path << " describes cluster '" << config->name << "': "
+              << config->embedding_ps.instances.size() << " embedding-ps, "
+              << config->embedding_worker.instances.size() << " embedding-worker, "
+              << config->nn_worker.instances.size() << " nn-worker\n";
     return ExitCode::kOk;
   }
   spdlog::info("{} {} version {}, cluster '{}' from {}", description.role, given.index, Version(),

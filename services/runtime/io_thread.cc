@@ -1,5 +1,8 @@
 #include "services/runtime/io_thread.h"
 
+#include <boost/asio/post.hpp>
+#include <semaphore>
+
 #include "simurgh/base/thread.h"
 
 namespace simurgh {
@@ -11,6 +14,15 @@ IoThread::IoThread(std::string name)
       }) {}
 
 IoThread::~IoThread() { Stop(); }
+
+void IoThread::RunAndWait(const std::function<void()>& function) {
+  std::binary_semaphore done(0);
+  boost::asio::post(context_, [&] {
+    function();
+    done.release();
+  });
+  done.acquire();
+}
 
 void IoThread::Stop() {
   context_.stop();

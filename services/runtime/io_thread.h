@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <thread>
 
@@ -23,6 +24,10 @@ class IoThread {
   ~IoThread();
 
   boost::asio::any_io_executor executor() { return context_.get_executor(); }
+
+  // Runs a function on the thread and waits for its end.
+  // Requires the caller to be another thread, and the thread not to be stopped.
+  void RunAndWait(const std::function<void()>& function);
 
   // Lets the handler that runs finish, starts no other, and joins. Does nothing the second time.
   void Stop();

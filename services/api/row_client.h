@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "rpc/client.h"
+#include "services/api/row_server.h"
+
+namespace simurgh {
+
+// A parameter server across the network.
+//
+// Threads: call from the executor given.
+class RowClient : public RowServer {
+ public:
+  // name: for errors, "embedding-ps 1".
+  RowClient(std::string name, std::unique_ptr<rpc::Client> client, uint64_t map_version);
+
+  rpc::awaitable<StatusOr<PullReport>> Pull(PullRowsCall call,
+                                            rpc::Clock::time_point deadline) override;
+  rpc::awaitable<StatusOr<PushReport>> Push(PushRowsCall call,
+                                            rpc::Clock::time_point deadline) override;
+
+ private:
+  const std::string name_;
+  const std::unique_ptr<rpc::Client> client_;
+  const uint64_t map_version_;
+};
+
+}  // namespace simurgh

@@ -1,0 +1,124 @@
+#include "services/embedding_ps/parameter_server.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "services/api/row_codec.h"
+#include "simurgh/base/check.h"
+
+namespace simurgh {
+namespace {
+
+// Splits a call's ids and rows by partition: visit(partition, group index, first id, id count, first float).
+template <typename Visitor>
+void ForEachPiece(std::span<const RowGroup> groups, const Visitor& visit) {
+  size_t id = 0;
+  size_t offset = 0;
+  for (size_t g = 0; g < groups.size(); ++g) {
+    for (uint32_t p = 0; p < groups[g].counts.size(); ++p) {
+      const size_t count = groups[g].counts[p];
+      if (count > 0) visit(p, g, id, count, offset);
+      id += count;
+      offset += count * groups[g].dim;
+    }
+  }
+}
+
+std::vector<std::vector<PullGroup>> SplitByPartition(const PullRowsCall& call, size_t partitions) {
+  std::vector<std::vector<PullGroup>> pieces(partitions);
+  ForEachPiece(call.groups, [&](uint32_t p, size_t g, size_t id, size_t count, size_t offset) {
+    const RowGroup& group = call.groups[g];
+    pieces[p].push_back(
+        {group.table, call.ids.subspan(id, count), {call.rows.data() + offset, count, group.dim}});
+  });
+  return pieces;
+}
+
+std::vector<std::vector<PushGroup>> SplitByPartition(const PushRowsCall& call, size_t partitions) {
+  std::vector<std::vector<PushGroup>> pieces(partitions);
+  ForEachPiece(call.groups, [&](uint32_t p, size_t g, size_t id, size_t count, size_t offset) {
+    const RowGroup& group = call.groups[g];
+    pieces[p].push_back({group.table,
+                         call.learning_rates[g],
+                         call.ids.subspan(id, count),
+                         {call.gradients.data() + offset, count, group.dim}});
+  });
+  return pieces;
+}
+
+}  // namespace
+
+ParameterServer::ParameterServer(ServerMetrics& metrics) : metrics_(metrics) {}
+
+ParameterServer::~ParameterServer() = default;
+
+StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Create(const ClusterConfig& config,
+                                                                   ServerMetrics& metrics) {
+  std::unique_ptr<ParameterServer> server(new ParameterServer(metrics));
+  const uint64_t partitions = config.embedding_ps.partitions;
+  const uint64_t shares = partitions * config.embedding_ps.instances.size();
+  std::vector<TableConfig> tables = config.tables;
+  for (TableConfig& table : tables) table.capacity_rows = (table.capacity_rows + shares - 1) / shares;
+  for (uint64_t p = 0; p < partitions; ++p) {
+    SIMURGH_ASSIGN_OR_RETURN(auto partition, Partition::Create(tables, config.seed));
+    server->shards_.push_back(
+        std::make_unique<Shard>(std::move(partition), absl::StrCat("partition-", p)));
+  }
+  return server;
+}
+
+rpc::awaitable<StatusOr<PullReport>> ParameterServer::Pull(PullRowsCall call,
+                                                           rpc::Clock::time_point deadline) {
+  auto pieces = SplitByPartition(call, shards_.size());
+  std::vector<PullReport> reports(shards_.size());
+  const auto pull = [&](size_t p) -> rpc::awaitable<Status> {
+    co_return co_await rpc::RunOn(shards_[p]->thread.executor(), [&, p]() -> Status {
+      SIMURGH_ASSIGN_OR_RETURN(reports[p],
+                               shards_[p]->partition->Pull(call.purpose, call.position,
+                                                           call.acknowledged_steps, pieces[p]));
+      metrics_.OnPull(p, *shards_[p]->partition, call.purpose, reports[p]);
+      return absl::OkStatus();
+    });
+  };
+  std::vector<rpc::awaitable<Status>> tasks;
+  for (size_t p = 0; p < shards_.size(); ++p) {
+    if (call.purpose == PullPurpose::kTrain || !pieces[p].empty()) tasks.push_back(pull(p));
+  }
+  SIMURGH_CO_RETURN_IF_ERROR(co_await rpc::WhenAll(std::move(tasks)));
+  PullReport total;
+  for (const PullReport& report : reports) {
+    total.found += report.found;
+    total.created += report.created;
+    total.unseen += report.unseen;
+    total.evicted += report.evicted;
+  }
+  co_return total;
+}
+
+rpc::awaitable<StatusOr<PushReport>> ParameterServer::Push(PushRowsCall call,
+                                                           rpc::Clock::time_point deadline) {
+  auto pieces = SplitByPartition(call, shards_.size());
+  std::vector<PushReport> reports(shards_.size());
+  const auto push = [&](size_t p) -> rpc::awaitable<Status> {
+    co_return co_await rpc::RunOn(shards_[p]->thread.executor(), [&, p]() -> Status {
+      SIMURGH_ASSIGN_OR_RETURN(
+          reports[p],
+          shards_[p]->partition->Push(call.position, call.part, call.parts, pieces[p]));
+      metrics_.OnPush(p, *shards_[p]->partition, reports[p]);
+      return absl::OkStatus();
+    });
+  };
+  std::vector<rpc::awaitable<Status>> tasks;
+  for (size_t p = 0; p < shards_.size(); ++p) tasks.push_back(push(p));
+  SIMURGH_CO_RETURN_IF_ERROR(co_await rpc::WhenAll(std::move(tasks)));
+  PushReport total{.repeated = true};
+  for (const PushReport& report : reports) {
+    // A push that a retry completes is new where it had not arrived.
+    total.repeated = total.repeated && report.repeated;
+    total.updated += report.updated;
+    total.missing += report.missing;
+  }
+  co_return total;
+}
+
+}  // namespace simurgh

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "rpc/async.h"
+#include "services/api/row_server.h"
+#include "services/embedding_ps/server_metrics.h"
+#include "services/runtime/io_thread.h"
+#include "simurgh/config/cluster_config.h"
+#include "simurgh/table/partition.h"
+
+namespace simurgh {
+
+// One server's partitions, each with the thread that owns it; a request fans out over them and is
+// answered when all have done their part.
+//
+// Threads: call from one executor; partitions are touched on their own threads only.
+// Lifetime: outlive every call.
+class ParameterServer : public RowServer {
+ public:
+  // Reserves the partitions' memory and starts their threads.
+  // Errors: RESOURCE_EXHAUSTED when address space cannot be reserved.
+  static StatusOr<std::unique_ptr<ParameterServer>> Create(const ClusterConfig& config,
+                                                           ServerMetrics& metrics);
+  ~ParameterServer() override;
+
+  rpc::awaitable<StatusOr<PullReport>> Pull(PullRowsCall call,
+                                            rpc::Clock::time_point deadline) override;
+  rpc::awaitable<StatusOr<PushReport>> Push(PushRowsCall call,
+                                            rpc::Clock::time_point deadline) override;
+
+  uint32_t partition_count() const { return static_cast<uint32_t>(shards_.size()); }
+
+  // For tests, while no call is under way.
+  const Partition& partition(uint32_t index) const { return *shards_[index]->partition; }
+
+ private:
+  struct Shard {
+    Shard(std::unique_ptr<Partition> rows, const std::string& name)
+        : partition(std::move(rows)), thread(name) {}
+
+    std::unique_ptr<Partition> partition;
+    IoThread thread;
+  };
+
+  explicit ParameterServer(ServerMetrics& metrics);
+
+  ServerMetrics& metrics_;
+  std::vector<std::unique_ptr<Shard>> shards_;
+};
+
+}  // namespace simurgh

@@ -1,0 +1,56 @@
+#include "services/embedding_ps/server_metrics.h"
+
+#include <string>
+
+namespace simurgh {
+
+ServerMetrics::ServerMetrics(MetricRegistry& registry, const ClusterConfig& config, size_t server)
+    : found_(registry.GetCounter("simurgh_ps_rows_found_total", "Rows that a pull found.")),
+      created_(registry.GetCounter("simurgh_ps_rows_created_total",
+                                   "Rows that a training pull created.")),
+      unseen_(registry.GetCounter("simurgh_ps_rows_unseen_total",
+                                  "Ids of evaluation pulls without a row, read as zeros.")),
+      evicted_(registry.GetCounter("simurgh_ps_rows_evicted_total",
+                                   "Rows evicted because their table was full.")),
+      updated_(registry.GetCounter("simurgh_ps_rows_updated_total", "Rows that a push updated.")),
+      missing_(registry.GetCounter("simurgh_ps_gradients_missing_total",
+                                   "Gradients dropped because their row had been evicted.")),
+      repeated_(registry.GetCounter("simurgh_ps_pushes_repeated_total",
+                                    "Pushes answered without effect, as applied before.")) {
+  for (uint32_t p = 0; p < config.embedding_ps.partitions; ++p) {
+    for (const TableConfig& table : config.tables) {
+      const MetricLabels labels{{"server", std::to_string(server)},
+                                {"partition", std::to_string(p)},
+                                {"table", table.name}};
+      rows_.push_back(&registry.GetGauge("simurgh_ps_table_rows", "Rows held.", labels));
+      bytes_.push_back(&registry.GetGauge("simurgh_ps_table_bytes",
+                                          "Memory of rows and index.", labels));
+    }
+  }
+}
+
+void ServerMetrics::SetSizes(size_t partition, const Partition& rows) {
+  for (size_t t = 0; t < rows.table_count(); ++t) {
+    const size_t cell = partition * rows.table_count() + t;
+    const TableStats stats = rows.table(t).stats();
+    rows_[cell]->Set(static_cast<double>(stats.rows));
+    bytes_[cell]->Set(static_cast<double>(stats.bytes));
+  }
+}
+
+void ServerMetrics::OnPull(size_t partition, const Partition& rows, PullPurpose purpose,
+                           const PullReport& report) {
+  found_.Add(report.found);
+  created_.Add(report.created);
+  unseen_.Add(report.unseen);
+  evicted_.Add(report.evicted);
+  if (report.created > 0) SetSizes(partition, rows);
+}
+
+void ServerMetrics::OnPush(size_t partition, const Partition& rows, const PushReport& report) {
+  updated_.Add(report.updated);
+  missing_.Add(report.missing);
+  repeated_.Add(report.repeated ? 1 : 0);
+}
+
+}  // namespace simurgh

@@ -1,0 +1,225 @@
+#include "services/embedding_worker/embedding_worker.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "services/api/layout.h"
+#include "simurgh/feature/pooling.h"
+
+namespace simurgh {
+namespace {
+
+// Idle memory kept for the rows and gradients of coming batches.
+constexpr size_t kIdleRowBytes = size_t{512} << 20;
+
+// Observes the time from its making to Stop.
+class StageTimer {
+ public:
+  explicit StageTimer(Histogram& histogram) : histogram_(histogram) {}
+  void Stop() { histogram_.Observe(std::chrono::steady_clock::now() - start_); }
+
+ private:
+  Histogram& histogram_;
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+// To the trainer a lost server is another matter than a lost worker: its batch is still here.
+Status AsSeenByTrainer(const Status& status) {
+  if (!absl::IsUnavailable(status)) return status;
+  return absl::AbortedError(status.message());
+}
+
+// Everything that a push refers to while it is under way.
+struct PushState {
+  std::shared_ptr<const BufferedBatch> batch;
+  std::shared_ptr<AlignedBuffer> row_gradients;
+  std::vector<std::vector<float>> learning_rates;  // By server and group.
+};
+
+struct PullState {
+  std::shared_ptr<const BufferedBatch> batch;
+  std::shared_ptr<AlignedBuffer> rows;
+};
+
+}  // namespace
+
+EmbeddingWorker::EmbeddingWorker(const ClusterConfig& config, uint64_t epoch,
+                                 rpc::asio::any_io_executor compute,
+                                 std::vector<std::unique_ptr<RowServer>> servers,
+                                 WorkerMetrics& metrics)
+    : layout_(LayoutOf(config)),
+      map_(MapOf(config)),
+      embedding_width_(layout_.embedding_width()),
+      epoch_(epoch),
+      compute_(std::move(compute)),
+      servers_(std::move(servers)),
+      metrics_(metrics),
+      buffer_(config.embedding_worker.forward_buffer_batches, config.embedding_worker.batch_expiry),
+      rows_(kIdleRowBytes) {
+  for (const TableConfig& table : config.tables) {
+    learning_rates_.push_back(table.optimizer.learning_rate);
+  }
+}
+
+rpc::awaitable<StatusOr<BatchReference>> EmbeddingWorker::Submit(
+    std::shared_ptr<const CompactBatch> batch) {
+  if (batch->feature_count() != layout_.features.size()) {
+    co_return absl::InvalidArgumentError(
+        absl::StrCat("submit: the batch has ", batch->feature_count(), " features, the cluster ",
+                     layout_.features.size(), "; give all daemons the same configuration"));
+  }
+  StageTimer timer(metrics_.plan_seconds);
+  auto buffered = co_await rpc::RunOn(compute_, [this, batch] {
+    return std::make_shared<const BufferedBatch>(
+        BufferedBatch{batch, PlanBatch(*batch, layout_, map_)});
+  });
+  timer.Stop();
+  metrics_.occurrences.Add(batch->occurrences.size());
+  metrics_.unique_rows.Add(buffered->plan.ids.size());
+  SIMURGH_CO_ASSIGN_OR_RETURN(const uint64_t number,
+                              buffer_.Add(std::move(buffered), ForwardBuffer::Clock::now()));
+  metrics_.buffered_batches.Set(static_cast<double>(buffer_.size()));
+  co_return BatchReference{.worker_epoch = epoch_, .number = number};
+}
+
+StatusOr<std::shared_ptr<const BufferedBatch>> EmbeddingWorker::Find(
+    const BatchReference& reference) {
+  if (reference.worker_epoch != epoch_) {
+    return absl::NotFoundError(
+        "the reference is from before this embedding worker's start; submit the batch again");
+  }
+  return buffer_.Find(reference.number, ForwardBuffer::Clock::now());
+}
+
+void EmbeddingWorker::Remove(const BatchReference& reference) {
+  buffer_.Remove(reference.number);
+  metrics_.buffered_batches.Set(static_cast<double>(buffer_.size()));
+}
+
+StatusOr<size_t> EmbeddingWorker::BatchSize(const BatchReference& reference) {
+  SIMURGH_ASSIGN_OR_RETURN(const auto batch, Find(reference));
+  return size_t{batch->batch->batch_size};
+}
+
+void EmbeddingWorker::Pool(const BufferedBatch& batch, std::span<const float> rows,
+                           MatrixView<float> embeddings) {
+  size_t first_id = 0;
+  for (size_t f = 0; f < layout_.features.size(); ++f) {
+    const FeatureView feature = batch.batch->feature(f);
+    PoolSum(feature, std::span(batch.plan.row_positions).subspan(first_id, feature.ids.size()), rows,
+            embeddings.Columns(layout_.features[f].first_column, layout_.dim(f)));
+    first_id += feature.ids.size();
+  }
+}
+
+void EmbeddingWorker::Unpool(const BufferedBatch& batch, MatrixView<const float> gradients,
+                             std::span<float> row_gradients) {
+  std::ranges::fill(row_gradients, 0.0F);
+  size_t first_id = 0;
+  for (size_t f = 0; f < layout_.features.size(); ++f) {
+    const FeatureView feature = batch.batch->feature(f);
+    const auto block = gradients.Columns(layout_.features[f].first_column, layout_.dim(f));
+    if (AllFinite(block)) {
+      UnpoolSum(feature, std::span(batch.plan.row_positions).subspan(first_id, feature.ids.size()),
+                block, row_gradients);
+    } else {
+      metrics_.non_finite_gradients[f]->Add();
+    }
+    first_id += feature.ids.size();
+  }
+}
+
+rpc::awaitable<Status> EmbeddingWorker::Pull(BatchReference reference, PullPurpose purpose,
+                                             TrainerPosition position, uint64_t acknowledged_steps,
+                                             MatrixView<float> embeddings,
+                                             std::shared_ptr<void> owner,
+                                             rpc::Clock::time_point deadline) {
+  auto state = std::make_shared<PullState>();
+  SIMURGH_CO_ASSIGN_OR_RETURN(state->batch, Find(reference));
+  const BatchPlan& plan = state->batch->plan;
+  state->rows = rows_.Lease(plan.row_floats * sizeof(float));
+  const std::span<float> rows = state->rows->as<float>(plan.row_floats);
+
+  const auto pull = [&](size_t server) -> rpc::awaitable<Status> {
+    const ServerShare& share = plan.servers[server];
+    PullRowsCall call{.purpose = purpose,
+                      .position = position,
+                      .acknowledged_steps = acknowledged_steps,
+                      .groups = share.groups,
+                      .ids = std::span(plan.ids).subspan(share.first_id, share.id_count),
+                      .rows = rows.subspan(share.first_float, share.float_count),
+                      .owner = state};
+    auto report = co_await servers_[server]->Pull(std::move(call), deadline);
+    co_return report.status();
+  };
+  StageTimer pull_timer(metrics_.pull_seconds);
+  std::vector<rpc::awaitable<Status>> tasks;
+  for (size_t server = 0; server < servers_.size(); ++server) tasks.push_back(pull(server));
+  const Status pulled = co_await rpc::WhenAll(std::move(tasks));
+  SIMURGH_CO_RETURN_IF_ERROR(AsSeenByTrainer(pulled));
+  pull_timer.Stop();
+
+  StageTimer pool_timer(metrics_.pool_seconds);
+  co_await rpc::RunOn(compute_, [this, state, rows, embeddings, owner] {
+    Pool(*state->batch, rows, embeddings);
+  });
+  pool_timer.Stop();
+  if (purpose == PullPurpose::kEvaluate) Remove(reference);
+  co_return absl::OkStatus();
+}
+
+rpc::awaitable<Status> EmbeddingWorker::Push(BatchReference reference, TrainerPosition position,
+                                             MatrixView<const float> gradients,
+                                             std::shared_ptr<const void> owner,
+                                             rpc::Clock::time_point deadline) {
+  auto state = std::make_shared<PushState>();
+  SIMURGH_CO_ASSIGN_OR_RETURN(state->batch, Find(reference));
+  const BatchPlan& plan = state->batch->plan;
+  state->row_gradients = rows_.Lease(plan.row_floats * sizeof(float));
+  const std::span<float> row_gradients = state->row_gradients->as<float>(plan.row_floats);
+  StageTimer unpool_timer(metrics_.unpool_seconds);
+  co_await rpc::RunOn(compute_, [this, state, gradients, owner, row_gradients] {
+    Unpool(*state->batch, gradients, row_gradients);
+  });
+  unpool_timer.Stop();
+
+  const auto push = [&](size_t server) -> rpc::awaitable<Status> {
+    const ServerShare& share = plan.servers[server];
+    PushRowsCall call{.position = position,
+                      .groups = share.groups,
+                      .learning_rates = state->learning_rates[server],
+                      .ids = std::span(plan.ids).subspan(share.first_id, share.id_count),
+                      .gradients = row_gradients.subspan(share.first_float, share.float_count),
+                      .owner = state};
+    auto report = co_await servers_[server]->Push(std::move(call), deadline);
+    co_return report.status();
+  };
+  StageTimer push_timer(metrics_.push_seconds);
+  std::vector<rpc::awaitable<Status>> tasks;
+  for (size_t server = 0; server < servers_.size(); ++server) {
+    std::vector<float>& rates = state->learning_rates.emplace_back();
+    for (const RowGroup& group : plan.servers[server].groups) {
+      rates.push_back(learning_rates_[group.table]);
+    }
+  }
+  for (size_t server = 0; server < servers_.size(); ++server) tasks.push_back(push(server));
+  const Status pushed = co_await rpc::WhenAll(std::move(tasks));
+  SIMURGH_CO_RETURN_IF_ERROR(AsSeenByTrainer(pushed));
+  push_timer.Stop();
+  Remove(reference);
+  co_return absl::OkStatus();
+}
+
+void EmbeddingWorker::ExpireBatches() {
+  const size_t expired = buffer_.Expire(ForwardBuffer::Clock::now());
+  if (expired == 0) return;
+  metrics_.expired_batches.Add(expired);
+  metrics_.buffered_batches.Set(static_cast<double>(buffer_.size()));
+  spdlog::warn("dropped {} batches that no nn-worker asked about for embedding_worker.batch_expiry",
+               expired);
+}
+
+}  // namespace simurgh

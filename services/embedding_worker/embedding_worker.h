@@ -1,0 +1,79 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "rpc/async.h"
+#include "services/api/row_server.h"
+#include "services/embedding_worker/forward_buffer.h"
+#include "services/embedding_worker/worker_metrics.h"
+#include "simurgh/base/aligned_buffer.h"
+#include "simurgh/config/cluster_config.h"
+#include "simurgh/feature/batch_plan.h"
+#include "simurgh/feature/bucket_map.h"
+#include "simurgh/train/ports.h"
+
+namespace simurgh {
+
+// The tier between trainers and parameter servers: keeps submitted batches, pulls their distinct rows
+// from all servers at once and pools them; un-pools gradients, sums them per row and pushes.
+//
+// Threads: call from `executor`; arithmetic runs on `compute`, so the executor's thread only moves bytes.
+// Lifetime: outlive every call.
+class EmbeddingWorker {
+ public:
+  // servers: by index, callable from `executor`. epoch: of this life of the worker.
+  EmbeddingWorker(const ClusterConfig& config, uint64_t epoch, rpc::asio::any_io_executor compute,
+                  std::vector<std::unique_ptr<RowServer>> servers, WorkerMetrics& metrics);
+
+  // Errors: INVALID_ARGUMENT for a batch of another number of features; RESOURCE_EXHAUSTED when the forward
+  // buffer is full.
+  [[nodiscard]] rpc::awaitable<StatusOr<BatchReference>> Submit(
+      std::shared_ptr<const CompactBatch> batch);
+
+  // How many samples a buffered batch has.
+  // Errors: NOT_FOUND for a reference that is not good any more.
+  StatusOr<size_t> BatchSize(const BatchReference& reference);
+
+  // Pooled embeddings of the whole batch into `embeddings` (B, embedding width).
+  // Errors: NOT_FOUND as above; ABORTED when a server cannot be reached; of Partition.
+  [[nodiscard]] rpc::awaitable<Status> Pull(BatchReference reference, PullPurpose purpose,
+                                            TrainerPosition position, uint64_t acknowledged_steps,
+                                            MatrixView<float> embeddings, std::shared_ptr<void> owner,
+                                            rpc::Clock::time_point deadline);
+
+  // A feature whose gradient (B, D) holds NaN or infinity is counted, and leaves its rows a gradient of zero.
+  // Errors: as Pull.
+  [[nodiscard]] rpc::awaitable<Status> Push(BatchReference reference, TrainerPosition position,
+                                            MatrixView<const float> gradients,
+                                            std::shared_ptr<const void> owner,
+                                            rpc::Clock::time_point deadline);
+
+  // Drops expired batches; call now and then.
+  void ExpireBatches();
+
+  size_t embedding_width() const { return embedding_width_; }
+
+ private:
+  StatusOr<std::shared_ptr<const BufferedBatch>> Find(const BatchReference& reference);
+  void Remove(const BatchReference& reference);
+
+  void Pool(const BufferedBatch& batch, std::span<const float> rows, MatrixView<float> embeddings);
+  void Unpool(const BufferedBatch& batch, MatrixView<const float> gradients,
+              std::span<float> row_gradients);
+
+  const BatchLayout layout_;
+  const BucketMap map_;
+  const size_t embedding_width_;
+  const uint64_t epoch_;
+  std::vector<float> learning_rates_;  // By table.
+  const rpc::asio::any_io_executor compute_;
+  const std::vector<std::unique_ptr<RowServer>> servers_;
+  WorkerMetrics& metrics_;
+  ForwardBuffer buffer_;
+  BufferPool rows_;
+};
+
+}  // namespace simurgh

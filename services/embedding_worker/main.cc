@@ -1,0 +1,107 @@
+// embedding-worker: the tier between trainers and parameter servers.
+
+#include <boost/asio/thread_pool.hpp>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "services/api/layout.h"
+#include "services/api/row_client.h"
+#include "services/embedding_worker/batch_methods.h"
+#include "services/embedding_worker/embedding_worker.h"
+#include "services/runtime/daemon.h"
+#include "services/runtime/listener.h"
+
+namespace simurgh {
+namespace {
+
+// Idle memory kept for embeddings and gradients on their way.
+constexpr size_t kIdleBufferBytes = size_t{256} << 20;
+
+// How often the forward buffer is searched for expired batches.
+constexpr std::chrono::milliseconds kExpiryInterval{100};
+
+class EmbeddingWorkerDaemon : public Daemon {
+ public:
+  static StatusOr<std::unique_ptr<Daemon>> Start(DaemonContext& context) {
+    std::unique_ptr<EmbeddingWorkerDaemon> daemon(new EmbeddingWorkerDaemon(context));
+    SIMURGH_RETURN_IF_ERROR(daemon->listener_.Listen(context, [&](rpc::Server& server) {
+      RegisterBatchMethods(server, *daemon->worker_, daemon->buffers_);
+      rpc::asio::co_spawn(daemon->listener_.executor(), ExpireBatches(daemon->worker_),
+                          rpc::asio::detached);
+    }));
+    context.SetReady();
+    return std::move(daemon);
+  }
+
+  // After Drain nothing runs any more; the worker's clients belong to the listener's thread and go there.
+  ~EmbeddingWorkerDaemon() override {
+    compute_.join();
+    listener_.RunAndWait([this] { worker_.reset(); });
+  }
+
+  Status Drain(std::chrono::steady_clock::time_point deadline) override {
+    return listener_.Drain(deadline);
+  }
+
+ private:
+  explicit EmbeddingWorkerDaemon(DaemonContext& context)
+      : metrics_(context.metrics(), context.config()),
+        observer_(context.metrics(), RpcSide::kClient),
+        compute_(context.config().embedding_worker.threads),
+        listener_(context.metrics()) {
+    worker_ = std::make_shared<EmbeddingWorker>(context.config(), context.hello().instance_epoch,
+                                                compute_.get_executor(), MakeServers(context),
+                                                metrics_);
+  }
+
+  std::vector<std::unique_ptr<RowServer>> MakeServers(const DaemonContext& context) {
+    const ClusterConfig& config = context.config();
+    std::vector<std::unique_ptr<RowServer>> servers;
+    for (size_t i = 0; i < config.embedding_ps.instances.size(); ++i) {
+      auto client = std::make_unique<rpc::Client>(
+          listener_.executor(), config.embedding_ps.instances[i].address, context.hello(),
+          rpc::ClientOptions{.connect_timeout = config.rpc.connect_timeout,
+                             .max_frame_bytes = config.rpc.max_frame_bytes},
+          &observer_);
+      servers.push_back(std::make_unique<RowClient>(absl::StrCat("embedding-ps ", i),
+                                                    std::move(client), MapOf(config).version()));
+    }
+    return servers;
+  }
+
+  // Looks after the forward buffer as long as there is a worker.
+  static rpc::awaitable<void> ExpireBatches(std::weak_ptr<EmbeddingWorker> weak) {
+    rpc::asio::steady_timer timer(co_await rpc::asio::this_coro::executor);
+    while (auto worker = weak.lock()) {
+      worker->ExpireBatches();
+      worker.reset();  // Not kept over the pause.
+      timer.expires_after(kExpiryInterval);
+      co_await timer.async_wait(rpc::asio::use_awaitable);
+    }
+  }
+
+  WorkerMetrics metrics_;
+  RpcMetrics observer_;
+  BufferPool buffers_{kIdleBufferBytes};
+  std::shared_ptr<EmbeddingWorker> worker_;
+  rpc::asio::thread_pool compute_;
+  Listener listener_;  // Last: its handlers use the above.
+};
+
+}  // namespace
+}  // namespace simurgh
+
+int main(int argc, char** argv) {
+  const simurgh::DaemonDescription description{
+      .role = "embedding-worker",
+      .usage = {.program = "embedding-worker",
+                .summary = "Embedding worker of a Simurgh cluster: deduplicates the ids of batches, pulls and "
+                           "pools their rows, and turns gradients back into one per row."},
+      .section = "embedding_worker",
+      .instances = [](const simurgh::ClusterConfig& config) -> const auto& {
+        return config.embedding_worker.instances;
+      }};
+  return simurgh::RunDaemon(description, argc, argv, simurgh::EmbeddingWorkerDaemon::Start);
+}

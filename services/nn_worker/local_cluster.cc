@@ -1,0 +1,56 @@
+#include "services/nn_worker/local_cluster.h"
+
+#include <utility>
+
+#include "services/api/answer.h"
+
+namespace simurgh {
+
+LocalCluster::LocalCluster(const ClusterConfig& config, MetricRegistry& registry)
+    : call_timeout_(config.rpc.call_timeout),
+      worker_metrics_(registry, config),
+      compute_(config.embedding_worker.threads) {}
+
+LocalCluster::~LocalCluster() = default;
+
+StatusOr<std::unique_ptr<LocalCluster>> LocalCluster::Create(const ClusterConfig& config,
+                                                             MetricRegistry& registry) {
+  std::unique_ptr<LocalCluster> cluster(new LocalCluster(config, registry));
+  std::vector<std::unique_ptr<RowServer>> servers;
+  for (size_t i = 0; i < config.embedding_ps.instances.size(); ++i) {
+    cluster->server_metrics_.push_back(std::make_unique<ServerMetrics>(registry, config, i));
+    SIMURGH_ASSIGN_OR_RETURN(auto server,
+                             ParameterServer::Create(config, *cluster->server_metrics_.back()));
+    cluster->servers_.push_back(server.get());
+    servers.push_back(std::move(server));
+  }
+  constexpr uint64_t kEpoch = 1;  // The worker lives as long as its only client.
+  cluster->worker_ =
+      std::make_unique<EmbeddingWorker>(config, kEpoch, cluster->compute_.get_executor(),
+                                        std::move(servers), cluster->worker_metrics_);
+  return cluster;
+}
+
+void LocalCluster::Submit(std::shared_ptr<const CompactBatch> batch,
+                          std::function<void(StatusOr<BatchReference>)> done) {
+  rpc::asio::co_spawn(io_.executor(), worker_->Submit(std::move(batch)), Answer(std::move(done)));
+}
+
+void LocalCluster::Pull(BatchReference batch, PullPurpose purpose, TrainerPosition position,
+                        uint64_t acknowledged_steps, MatrixView<float> embeddings,
+                        std::shared_ptr<void> owner, std::function<void(Status)> done) {
+  rpc::asio::co_spawn(io_.executor(),
+                      worker_->Pull(batch, purpose, position, acknowledged_steps, embeddings,
+                                    std::move(owner), Deadline()),
+                      Answer(std::move(done)));
+}
+
+void LocalCluster::Push(BatchReference batch, TrainerPosition position,
+                        MatrixView<const float> gradients, std::shared_ptr<const void> owner,
+                        std::function<void(Status)> done) {
+  rpc::asio::co_spawn(io_.executor(),
+                      worker_->Push(batch, position, gradients, std::move(owner), Deadline()),
+                      Answer(std::move(done)));
+}
+
+}  // namespace simurgh

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <boost/asio/thread_pool.hpp>
+#include <memory>
+#include <vector>
+
+#include "rpc/async.h"
+#include "services/embedding_ps/parameter_server.h"
+#include "services/embedding_worker/embedding_worker.h"
+#include "services/runtime/io_thread.h"
+#include "simurgh/config/cluster_config.h"
+#include "simurgh/telemetry/metrics.h"
+#include "simurgh/train/ports.h"
+
+namespace simurgh {
+
+// All of a cluster but the trainer inside this process: the servers and the embedding worker that the daemons run,
+// joined by calls in place of sockets.
+//
+// Threads: the port's.
+// Lifetime: outlive every call.
+class LocalCluster : public EmbeddingPort {
+ public:
+  // Errors: of ParameterServer::Create.
+  static StatusOr<std::unique_ptr<LocalCluster>> Create(const ClusterConfig& config,
+                                                        MetricRegistry& registry);
+  ~LocalCluster() override;
+
+  void Submit(std::shared_ptr<const CompactBatch> batch,
+              std::function<void(StatusOr<BatchReference>)> done) override;
+  void Pull(BatchReference batch, PullPurpose purpose, TrainerPosition position,
+            uint64_t acknowledged_steps, MatrixView<float> embeddings, std::shared_ptr<void> owner,
+            std::function<void(Status)> done) override;
+  void Push(BatchReference batch, TrainerPosition position, MatrixView<const float> gradients,
+            std::shared_ptr<const void> owner, std::function<void(Status)> done) override;
+
+  // For tests, while no call is under way. The worker owns the servers.
+  const std::vector<const ParameterServer*>& servers() const { return servers_; }
+
+ private:
+  LocalCluster(const ClusterConfig& config, MetricRegistry& registry);
+
+  rpc::Clock::time_point Deadline() const { return rpc::Clock::now() + call_timeout_; }
+
+  const std::chrono::milliseconds call_timeout_;
+  std::vector<std::unique_ptr<ServerMetrics>> server_metrics_;  // By server.
+  WorkerMetrics worker_metrics_;
+  std::vector<const ParameterServer*> servers_;
+  std::unique_ptr<EmbeddingWorker> worker_;
+  // Last, so that they stop first: what runs on them uses the worker.
+  rpc::asio::thread_pool compute_;
+  IoThread io_{"cluster"};
+};
+
+}  // namespace simurgh

@@ -1,0 +1,131 @@
+// nn-worker: reads the data, computes the dense network, drives training.
+
+#include <spdlog/spdlog.h>
+
+#include <cstdio>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "services/api/batch_client.h"
+#include "services/nn_worker/local_cluster.h"
+#include "services/nn_worker/training_job.h"
+#include "services/runtime/daemon.h"
+#include "services/runtime/io_thread.h"
+#include "services/runtime/rpc_metrics.h"
+
+namespace simurgh {
+namespace {
+
+// How long calls may still be answered after a stop before they are cancelled.
+constexpr std::chrono::seconds kStopGrace{3};
+
+// The cluster's embedding workers, reached over the network.
+class RemoteCluster {
+ public:
+  explicit RemoteCluster(DaemonContext& context) : observer_(context.metrics(), RpcSide::kClient) {
+    const ClusterConfig& config = context.config();
+    rpc::Hello hello = context.hello();
+    hello.run = hello.instance_epoch;
+    std::vector<std::unique_ptr<rpc::Client>> clients;
+    for (const InstanceConfig& instance : config.embedding_worker.instances) {
+      clients.push_back(std::make_unique<rpc::Client>(
+          thread_.executor(), instance.address, hello,
+          rpc::ClientOptions{.connect_timeout = config.rpc.connect_timeout,
+                             .max_frame_bytes = config.rpc.max_frame_bytes},
+          &observer_));
+    }
+    client_ = std::make_unique<BatchClient>(thread_.executor(), std::move(clients),
+                                            config.rpc.call_timeout);
+  }
+
+  // The clients belong to their thread, so they go there.
+  ~RemoteCluster() {
+    thread_.RunAndWait([this] { client_.reset(); });
+  }
+
+  BatchClient& port() { return *client_; }
+
+ private:
+  RpcMetrics observer_;
+  std::unique_ptr<BatchClient> client_;
+  IoThread thread_{"rpc"};
+};
+
+class NnWorker : public Daemon {
+ public:
+  static StatusOr<std::unique_ptr<Daemon>> Start(DaemonContext& context, bool standalone) {
+    std::unique_ptr<NnWorker> daemon(new NnWorker(context));
+    SIMURGH_ASSIGN_OR_RETURN(daemon->job_,
+                             TrainingJob::Create(context.config(), context.metrics()));
+    if (standalone) {
+      SIMURGH_ASSIGN_OR_RETURN(daemon->local_,
+                               LocalCluster::Create(context.config(), context.metrics()));
+    } else {
+      daemon->remote_ = std::make_unique<RemoteCluster>(context);
+    }
+    context.SetReady();
+    return std::move(daemon);
+  }
+
+  Status Run(std::stop_token stop) override {
+    // What the cluster has not answered by then is not worth waiting for.
+    const std::stop_callback canceller(stop, [this] {
+      if (remote_ != nullptr) remote_->port().StopAfter(kStopGrace);
+    });
+    EmbeddingPort& port = local_ != nullptr ? static_cast<EmbeddingPort&>(*local_) : remote_->port();
+    const StatusOr<TrainResult> result = job_->Run(port, run_, stop);
+    if (absl::IsCancelled(result.status()) && stop.stop_requested()) {
+      spdlog::info("stopped before the end of training");
+      return absl::OkStatus();
+    }
+    SIMURGH_RETURN_IF_ERROR(result.status());
+    Report(*result);
+    return absl::OkStatus();
+  }
+
+  Status Drain(std::chrono::steady_clock::time_point) override { return absl::OkStatus(); }
+
+ private:
+  explicit NnWorker(const DaemonContext& context) : run_(context.hello().instance_epoch) {}
+
+  void Report(const TrainResult& result);
+
+  const uint64_t run_;
+  std::unique_ptr<TrainingJob> job_;
+  std::unique_ptr<LocalCluster> local_;    // One of the two.
+  std::unique_ptr<RemoteCluster> remote_;
+};
+
+void NnWorker::Report(const TrainResult& result) {
+  spdlog::info("trained {} steps, {} samples in {:.1f} s; network digest {:016x}", result.steps,
+               result.samples, result.seconds, job_->NetworkDigest());
+  const double samples_per_second = static_cast<double>(result.samples) / result.seconds;
+  if (result.evaluation) {
+    std::printf("test_auc=%.4f test_logloss=%.4f ", result.evaluation->auc,
+                result.evaluation->log_loss);
+  }
+  std::printf("samples_per_sec=%.0f\n", samples_per_second);
+}
+
+}  // namespace
+}  // namespace simurgh
+
+int main(int argc, char** argv) {
+  bool standalone = false;
+  simurgh::DaemonDescription description{
+      .role = "nn-worker",
+      .usage = {.program = "nn-worker",
+                .summary = "Trainer of a Simurgh cluster: reads the data, computes the dense network, sends ids "
+                           "and gradients to the embedding workers, evaluates."},
+      .section = "nn_worker",
+      .instances = [](const simurgh::ClusterConfig& config) -> const auto& {
+        return config.nn_worker.instances;
+      }};
+  description.usage.own_options.add_options()(
+      "standalone", boost::program_options::bool_switch(&standalone),
+      "run servers and embedding worker inside this process, without sockets");
+  return simurgh::RunDaemon(description, argc, argv, [&](simurgh::DaemonContext& context) {
+    return simurgh::NnWorker::Start(context, standalone);
+  });
+}

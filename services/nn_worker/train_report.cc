@@ -1,0 +1,65 @@
+#include "services/nn_worker/train_report.h"
+
+#include <spdlog/spdlog.h>
+
+namespace simurgh {
+namespace {
+
+constexpr uint64_t kMaxStaleness = 64;
+
+Histogram& StageSeconds(MetricRegistry& registry, const char* stage) {
+  return registry.GetHistogram("simurgh_nn_stage_seconds",
+                               "Time a step spends waiting for embeddings and computing.",
+                               LatencyBuckets(), {{"stage", stage}});
+}
+
+}  // namespace
+
+TrainReport::TrainReport(MetricRegistry& registry)
+    : steps_(registry.GetCounter("simurgh_nn_steps_total", "Training steps.")),
+      skipped_(registry.GetCounter("simurgh_nn_skipped_steps_total",
+                                   "Steps left out because loss or a gradient was not finite.")),
+      samples_(registry.GetCounter("simurgh_nn_samples_total", "Samples trained on.")),
+      loss_(registry.GetGauge("simurgh_nn_loss", "Mean loss since the last report.")),
+      auc_(registry.GetGauge("simurgh_nn_auc",
+                             "AUC of the predictions since the last report, made before training.")),
+      test_auc_(registry.GetGauge("simurgh_nn_test_auc", "AUC of the last evaluation.")),
+      test_log_loss_(registry.GetGauge("simurgh_nn_test_log_loss", "Log loss of the last evaluation.")),
+      staleness_(registry.GetHistogram("simurgh_nn_staleness_steps",
+                                       "Earlier steps not yet acknowledged at a batch's pull.",
+                                       PowersOfTwo(kMaxStaleness))),
+      wait_seconds_(StageSeconds(registry, "wait")),
+      compute_seconds_(StageSeconds(registry, "compute")) {}
+
+void TrainReport::OnStep(const Step& step) {
+  steps_.Add();
+  samples_.Add(step.samples);
+  if (!step.applied) {
+    skipped_.Add();
+    spdlog::warn("step {}: loss or a gradient is not finite; the step is left out", step.step);
+  }
+  staleness_.Observe(static_cast<double>(step.staleness));
+  wait_seconds_.Observe(step.waited);
+  compute_seconds_.Observe(step.computed);
+}
+
+void TrainReport::OnProgress(const Progress& progress) {
+  loss_.Set(progress.loss);
+  auc_.Set(progress.auc);
+  spdlog::info("step {}: {} samples, loss {:.4f}, auc {:.4f}, {:.0f} samples/s, staleness {:.1f}{}",
+               progress.steps, progress.samples, progress.loss, progress.auc,
+               progress.samples_per_second, progress.staleness,
+               progress.skipped_steps == 0
+                   ? std::string()
+                   : fmt::format(", {} steps skipped", progress.skipped_steps));
+}
+
+void TrainReport::OnEvaluation(uint64_t step, const EvaluationResult& result) {
+  test_auc_.Set(result.auc);
+  test_log_loss_.Set(result.log_loss);
+  // All digits of a double: two runs can be compared to the last bit.
+  spdlog::info("step {}: evaluated {} samples: auc {:.17g}, log loss {:.17g}", step, result.samples,
+               result.auc, result.log_loss);
+}
+
+}  // namespace simurgh

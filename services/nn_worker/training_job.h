@@ -1,0 +1,38 @@
+#pragma once
+
+#include <memory>
+#include <stop_token>
+
+#include "services/nn_worker/train_report.h"
+#include "simurgh/base/status.h"
+#include "simurgh/config/cluster_config.h"
+#include "simurgh/nn/dense_network.h"
+#include "simurgh/train/trainer.h"
+
+namespace simurgh {
+
+// The training that a configuration describes, on whatever port leads to its rows.
+//
+// Threads: one owner.
+class TrainingJob {
+ public:
+  // Errors: INVALID_ARGUMENT for a model that does not fit together.
+  static StatusOr<std::unique_ptr<TrainingJob>> Create(const ClusterConfig& config,
+                                                       MetricRegistry& registry);
+
+  // Trains and evaluates. run: new for every start of a trainer.
+  // Errors: of Trainer.
+  StatusOr<TrainResult> Run(EmbeddingPort& port, uint64_t run, std::stop_token stop);
+
+  // A hash of weights, running statistics and optimizer state: equal for equal bytes.
+  uint64_t NetworkDigest();
+
+ private:
+  TrainingJob(const ClusterConfig& config, MetricRegistry& registry);
+
+  const ClusterConfig config_;
+  TrainReport report_;
+  std::unique_ptr<DenseNetwork> network_;
+};
+
+}  // namespace simurgh

@@ -1,0 +1,135 @@
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <vector>
+
+#include "services/api/batch_codec.h"
+#include "services/api/row_codec.h"
+#include "simurgh/base/random.h"
+#include "simurgh/data/batch_builder.h"
+
+namespace simurgh::api {
+namespace {
+
+constexpr uint32_t kPartitions = 2;
+
+PushRowsCall SomePush(std::span<const RowGroup> groups, std::span<const float> rates) {
+  return {.position = {.run = 5, .rank = 1, .step = 77},
+          .part = 2,
+          .parts = 3,
+          .groups = groups,
+          .learning_rates = rates};
+}
+
+TEST_CASE("Row requests survive the wire") {
+  const std::vector<RowGroup> groups{{3, 8, {2, 1}}, {4, 16, {0, 5}}};
+  const std::vector<float> rates{0.5F, 0.25F};
+  const auto encoded = Encode(SomePush(groups, rates), /*map_version=*/9);
+  const auto push = DecodePushRows(encoded.bytes, kPartitions);
+  REQUIRE(push.ok());
+  CHECK(push->position.run == 5);
+  CHECK(push->position.rank == 1);
+  CHECK(push->position.step == 77);
+  CHECK(push->part == 2);
+  CHECK(push->parts == 3);
+  CHECK(push->map_version == 9);
+  CHECK(push->learning_rates == rates);
+  REQUIRE(push->groups.size() == 2);
+  CHECK(push->groups[1].table == 4);
+  CHECK(push->groups[1].dim == 16);
+  CHECK(push->groups[1].counts == groups[1].counts);
+  CHECK(PayloadOf(push->groups).ids == 8);
+  CHECK(PayloadOf(push->groups).floats == 3 * 8 + 5 * 16);
+
+  const PullRowsCall call{.purpose = PullPurpose::kEvaluate,
+                          .position = {.run = 5, .rank = 1, .step = 77},
+                          .acknowledged_steps = 70,
+                          .groups = groups};
+  const auto pull = DecodePullRows(Encode(call, 9).bytes, kPartitions);
+  REQUIRE(pull.ok());
+  CHECK(pull->purpose == PullPurpose::kEvaluate);
+  CHECK(pull->acknowledged_steps == 70);
+  CHECK(pull->groups.size() == 2);
+}
+
+TEST_CASE("Row requests that cannot be right are refused with the reason") {
+  const auto refusal = [](std::vector<RowGroup> groups) {
+    const std::vector<float> rates(groups.size());
+    return std::string(
+        DecodePushRows(Encode(SomePush(groups, rates), 1).bytes, kPartitions).status().message());
+  };
+  CHECK_THAT(refusal({{0, 0, {1, 1}}}), Catch::Contains("dim 0"));
+  CHECK_THAT(refusal({{0, 1025, {1, 1}}}), Catch::Contains("dim 1025"));
+  CHECK_THAT(refusal({{0, 8, {1}}}), Catch::Contains("1 partition counts"));
+  CHECK_THAT(refusal({{0, 8, {0xFFFFFFFF, 0xFFFFFFFF}}}), Catch::Contains("10000000 ids"));
+}
+
+TEST_CASE("Damaged metadata is refused or read, never followed out of bounds") {
+  const uint64_t seed = 20260101;
+  CAPTURE(seed);
+  Random random(seed);
+  const std::vector<RowGroup> groups{{3, 8, {2, 1}}, {4, 16, {0, 5}}};
+  const std::vector<float> rates{0.5F, 0.25F};
+  const auto push = Encode(SomePush(groups, rates), 9);
+  int refused = 0;
+  for (int round = 0; round < 50'000; ++round) {
+    std::vector<std::byte> bytes(push.bytes.begin(), push.bytes.end());
+    bytes.resize(random.Below(8) == 0 ? random.Below(bytes.size() + 1) : bytes.size());
+    for (uint64_t flips = 1 + random.Below(4); flips > 0 && !bytes.empty(); --flips) {
+      bytes[random.Below(bytes.size())] = static_cast<std::byte>(random.Below(256));
+    }
+    refused += DecodePushRows(bytes, kPartitions).ok() ? 0 : 1;
+    refused += DecodePullRows(bytes, kPartitions).ok() ? 0 : 1;
+    refused += DecodePullBatch(bytes).ok() ? 0 : 1;
+    refused += DecodeReference(bytes).ok() ? 0 : 1;
+  }
+  CHECK(refused > 0);
+}
+
+CompactBatch SomeBatch() {
+  BatchBuilder builder(2, 0);
+  builder.AddId(0, 11);
+  builder.AddId(0, 12);
+  builder.EndSample();
+  builder.AddId(1, 13);
+  builder.EndSample();
+  return *builder.Build()->sparse;
+}
+
+// What the transport does: asks for places, fills them.
+StatusOr<std::shared_ptr<const CompactBatch>> Carry(const rpc::OutgoingMessage& sent) {
+  std::vector<uint64_t> lengths;
+  for (const auto& segment : sent.segments) lengths.push_back(segment.bytes.size());
+  rpc::IncomingMessage received;
+  SIMURGH_ASSIGN_OR_RETURN(received.segments, PlaceSubmit()(sent.metadata.bytes, lengths));
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    std::memcpy(received.segments[i].bytes.data(), sent.segments[i].bytes.data(), lengths[i]);
+  }
+  return DecodeSubmit(received);
+}
+
+TEST_CASE("A batch survives the wire") {
+  const auto batch = std::make_shared<CompactBatch>(SomeBatch());
+  const auto received = Carry(EncodeSubmit(batch));
+  REQUIRE(received.ok());
+  CHECK((*received)->batch_size == 2);
+  CHECK((*received)->ids == batch->ids);
+  CHECK((*received)->occurrences == batch->occurrences);
+  CHECK((*received)->offsets == batch->offsets);
+  CHECK((*received)->unique_ends == batch->unique_ends);
+}
+
+TEST_CASE("A batch that lies about itself is refused") {
+  const auto carried = [](auto&& damage) {
+    auto batch = std::make_shared<CompactBatch>(SomeBatch());
+    damage(*batch);
+    return Carry(EncodeSubmit(batch)).status().code();
+  };
+  CHECK(carried([](CompactBatch& b) { b.occurrences[0] = 9; }) == absl::StatusCode::kInvalidArgument);
+  CHECK(carried([](CompactBatch& b) { b.offsets[1] = 3; }) == absl::StatusCode::kInvalidArgument);
+  CHECK(carried([](CompactBatch& b) { b.offsets.pop_back(); }) == absl::StatusCode::kInvalidArgument);
+  CHECK(carried([](CompactBatch& b) { b.batch_size = 70'000; }) == absl::StatusCode::kInvalidArgument);
+  CHECK(carried([](CompactBatch& b) { b.unique_ends[0] = 1; }) == absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace simurgh::api
