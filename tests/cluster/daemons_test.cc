@@ -1,0 +1,91 @@
+// Real daemons doing what they are for.
+
+#include <signal.h>
+
+#include <catch2/catch.hpp>
+#include <chrono>
+
+#include "tests/support/test_cluster.h"
+
+namespace simurgh::testing {
+namespace {
+
+using std::chrono_literals::operator""s;
+
+const std::vector<std::string> kReproducible{"training.reproducible=true", "training.max_steps=150"};
+
+TestClusterOptions Reproducible(size_t servers, const std::string& staleness) {
+  TestClusterOptions options{.servers = servers, .overrides = kReproducible};
+  options.overrides.push_back("training.staleness=" + staleness);
+  return options;
+}
+
+TrainerOutcome RunOn(const TestClusterOptions& options) {
+  TestCluster cluster(options);
+  const auto trainer = cluster.StartTrainer();
+  return Finish(*trainer);
+}
+
+void CheckSame(const TrainerOutcome& left, const TrainerOutcome& right) {
+  CHECK(left.test_auc == right.test_auc);
+  CHECK(left.test_log_loss == right.test_log_loss);
+  CHECK(left.network_digest == right.network_digest);
+}
+
+TEST_CASE("Reproducible runs agree to the last bit: twice, with 1 to 3 servers, and in one process") {
+  const std::string staleness = GENERATE("1", "4");
+  CAPTURE(staleness);
+  const TrainerOutcome first = RunOn(Reproducible(2, staleness));
+  REQUIRE(first.exit_code == 0);
+  REQUIRE_FALSE(first.test_auc.empty());
+  REQUIRE_FALSE(first.network_digest.empty());
+  for (const size_t servers : {1, 2, 3}) {
+    CAPTURE(servers);
+    CheckSame(first, RunOn(Reproducible(servers, staleness)));
+  }
+  CheckSame(first, RunStandalone(Reproducible(2, staleness)));
+
+  // The comparison is able to fail: another seed gives another result.
+  TestClusterOptions other = Reproducible(2, staleness);
+  other.overrides.emplace_back("cluster.seed=99");
+  CHECK(RunStandalone(other).network_digest != first.network_digest);
+}
+
+TEST_CASE("The last line of a trainer tells its result") {
+  const TrainerOutcome outcome = RunStandalone(Reproducible(1, "1"));
+  CHECK_THAT(outcome.last_line,
+             Catch::Matches("test_auc=0\\.[0-9]{4} test_logloss=0\\.[0-9]{4} samples_per_sec=[0-9]+"));
+}
+
+TEST_CASE("Several embedding workers share a run") {
+  TestClusterOptions options = Reproducible(2, "4");
+  const TrainerOutcome one = RunOn(options);
+  options.workers = 2;
+  const TrainerOutcome two = RunOn(options);
+  REQUIRE(two.exit_code == 0);
+  CheckSame(one, two);
+}
+
+TEST_CASE("SIGTERM drains every daemon and ends it with 0") {
+  TestCluster cluster({.overrides = {"training.passes=1000"}});
+  const auto trainer = cluster.StartTrainer({"training.progress_interval=50ms"});
+  REQUIRE(trainer->WaitForLog("samples/s", 60s));
+  trainer->Signal(SIGTERM);
+  CHECK(trainer->Wait(30s) == 0);
+  cluster.worker(0).Signal(SIGTERM);
+  CHECK(cluster.worker(0).Wait(30s) == 0);
+  for (size_t server : {0, 1}) {
+    cluster.server(server).Signal(SIGTERM);
+    CHECK(cluster.server(server).Wait(30s) == 0);
+  }
+}
+
+TEST_CASE("Daemons of different configurations refuse one another by name") {
+  TestCluster cluster({});
+  const auto trainer = cluster.StartTrainer({"cluster.seed=12345", "training.retry_deadline=2s"});
+  CHECK(trainer->Wait(60s) == 3);
+  CHECK_THAT(trainer->log(), Catch::Contains("configuration"));
+}
+
+}  // namespace
+}  // namespace simurgh::testing

@@ -1,0 +1,98 @@
+// Real daemons, killed.
+
+#include <signal.h>
+
+#include <catch2/catch.hpp>
+#include <chrono>
+
+#include "tests/support/test_cluster.h"
+
+namespace simurgh::testing {
+namespace {
+
+using std::chrono_literals::operator""s;
+
+const std::vector<std::string> kEndless{"training.passes=100000",
+                                        "training.progress_interval=50ms",
+                                        "training.retry_deadline=3s", "rpc.call_timeout=1s"};
+
+TEST_CASE("A trainer's death leaves the servers serving; the next trainer trains") {
+  TestCluster cluster({});
+  const auto killed = cluster.StartTrainer(kEndless);
+  REQUIRE(killed->WaitForLog("samples/s", 60s));
+  killed->Signal(SIGKILL);
+  CHECK(killed->Wait(30s) == 128 + SIGKILL);
+
+  CHECK(cluster.server(0).running());
+  CHECK(cluster.server(1).running());
+  CHECK(cluster.worker(0).running());
+  const auto next = cluster.StartTrainer();
+  const TrainerOutcome outcome = Finish(*next);
+  CAPTURE(next->log());
+  CHECK(outcome.exit_code == 0);
+  CHECK(std::stod(outcome.test_auc) > 0.88);
+}
+
+TEST_CASE("A worker that stays away ends the trainer after clear retries") {
+  TestCluster cluster({});
+  const auto trainer = cluster.StartTrainer(kEndless);
+  REQUIRE(trainer->WaitForLog("samples/s", 60s));
+  cluster.worker(0).Signal(SIGKILL);
+  CHECK(trainer->Wait(60s) == 3);
+  CHECK_THAT(trainer->log(), Catch::Contains("retrying for another") &&
+                                 Catch::Contains("training.retry_deadline") &&
+                                 Catch::Contains("embedding-worker"));
+}
+
+TEST_CASE("A server that stays away ends the trainer after clear retries") {
+  TestCluster cluster({});
+  const auto trainer = cluster.StartTrainer(kEndless);
+  REQUIRE(trainer->WaitForLog("samples/s", 60s));
+  cluster.server(1).Signal(SIGKILL);
+  CHECK(trainer->Wait(60s) == 3);
+  CHECK_THAT(trainer->log(), Catch::Contains("retrying for another") &&
+                                 Catch::Contains("training.retry_deadline") &&
+                                 Catch::Contains("embedding-ps 1"));
+}
+
+TEST_CASE("A worker that comes back within the deadline costs nothing but time") {
+  TestCluster cluster({.overrides = {"training.reproducible=true", "training.staleness=4"}});
+  const auto undisturbed = cluster.StartTrainer({"training.max_steps=1500", "training.passes=6"});
+  const TrainerOutcome expected = Finish(*undisturbed);
+  REQUIRE(expected.exit_code == 0);
+
+  TestCluster again({.overrides = {"training.reproducible=true", "training.staleness=4"}});
+  const auto trainer = again.StartTrainer({"training.max_steps=1500", "training.passes=6",
+                                           "training.progress_interval=20ms", "rpc.call_timeout=1s"});
+  REQUIRE(trainer->WaitForLog("samples/s", 60s));
+  again.worker(0).Signal(SIGKILL);
+  again.worker(0).Wait(10s);
+  again.RestartWorker(0);
+  const TrainerOutcome outcome = Finish(*trainer);
+  CAPTURE(trainer->log());
+  CHECK(outcome.exit_code == 0);
+  CHECK_THAT(trainer->log(), Catch::Contains("retrying"));
+  CHECK(outcome.network_digest == expected.network_digest);
+}
+
+TEST_CASE("A server that comes back without its rows is noticed") {
+  TestCluster cluster({});
+  const auto trainer = cluster.StartTrainer(kEndless);
+  REQUIRE(trainer->WaitForLog("samples/s", 60s));
+  cluster.server(0).Signal(SIGKILL);
+  cluster.server(0).Wait(10s);
+  cluster.RestartServer(0);
+  CHECK(trainer->Wait(60s) == 3);
+  CHECK_THAT(trainer->log(), Catch::Contains("lost"));
+}
+
+TEST_CASE("What a dead trainer leaves in the forward buffer expires") {
+  TestCluster cluster({.overrides = {"embedding_worker.batch_expiry=200ms"}});
+  const auto trainer = cluster.StartTrainer(kEndless);
+  REQUIRE(trainer->WaitForLog("samples/s", 60s));
+  trainer->Signal(SIGKILL);
+  CHECK(cluster.worker(0).WaitForLog("dropped", 30s));
+}
+
+}  // namespace
+}  // namespace simurgh::testing

@@ -1,0 +1,93 @@
+#include "tests/support/daemon_process.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "simurgh/base/check.h"
+
+namespace simurgh::testing {
+namespace {
+
+// How often a condition of another process is looked at.
+constexpr std::chrono::milliseconds kPoll{10};
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+}  // namespace
+
+DaemonProcess::DaemonProcess(const std::string& program, const std::vector<std::string>& arguments,
+                             const std::string& log)
+    : log_path_(log) {
+  const char* folder = std::getenv("SIMURGH_BIN_DIR");
+  SIMURGH_CHECK(folder != nullptr) << "set SIMURGH_BIN_DIR to build/<preset>/bin";
+  std::string path = std::string(folder) + "/" + program;
+  std::vector<std::string> words = arguments;
+  words.insert(words.begin(), path);
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC;
+  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, (log + ".out").c_str(), kFlags, 0600);
+  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, log.c_str(), kFlags, 0600);
+  const int error = posix_spawn(&pid_, path.c_str(), &actions, nullptr, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  SIMURGH_CHECK_EQ(error, 0) << "cannot start " << path;
+}
+
+DaemonProcess::~DaemonProcess() {
+  if (!running()) return;
+  Signal(SIGKILL);
+  Wait(std::chrono::seconds(10));
+}
+
+void DaemonProcess::Signal(int signal) const { kill(pid_, signal); }
+
+bool DaemonProcess::running() {
+  if (exit_code_) return false;
+  int status = 0;
+  if (waitpid(pid_, &status, WNOHANG) == 0) return true;
+  exit_code_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return false;
+}
+
+std::optional<int> DaemonProcess::Wait(std::chrono::seconds deadline) {
+  const auto end = std::chrono::steady_clock::now() + deadline;
+  while (running()) {
+    if (std::chrono::steady_clock::now() >= end) return std::nullopt;
+    std::this_thread::sleep_for(kPoll);
+  }
+  return exit_code_;
+}
+
+bool DaemonProcess::WaitForLog(const std::string& text, std::chrono::seconds deadline) {
+  const auto end = std::chrono::steady_clock::now() + deadline;
+  while (true) {
+    // Looked at before the log is read: what an ended process wrote is all there.
+    const bool was_running = running();
+    if (log().find(text) != std::string::npos) return true;
+    if (!was_running || std::chrono::steady_clock::now() >= end) return false;
+    std::this_thread::sleep_for(kPoll);
+  }
+}
+
+std::string DaemonProcess::log() const { return ReadFile(log_path_); }
+
+std::string DaemonProcess::output() const { return ReadFile(log_path_ + ".out"); }
+
+}  // namespace simurgh::testing

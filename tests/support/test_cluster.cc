@@ -1,0 +1,113 @@
+#include "tests/support/test_cluster.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <regex>
+
+#include "simurgh/base/check.h"
+
+namespace simurgh::testing {
+namespace {
+
+// "[{address: "unix:<folder>/<name>-0.sock", metrics: "127.0.0.1:0"}, ...]"
+std::string InstanceList(const std::string& folder, const std::string& name, size_t count) {
+  std::string list;
+  for (size_t i = 0; i < count; ++i) {
+    list += (i == 0 ? "" : ", ");
+    list += "{address: \"unix:" + folder + "/" + name + "-" + std::to_string(i) +
+            ".sock\", metrics: \"127.0.0.1:0\"}";
+  }
+  return "[" + list + "]";
+}
+
+std::string FirstGroup(const std::string& text, const std::string& pattern) {
+  // The last match counts: the final evaluation.
+  std::string found;
+  const std::regex regex(pattern);
+  for (std::sregex_iterator match(text.begin(), text.end(), regex), end; match != end; ++match) {
+    found = (*match)[1];
+  }
+  return found;
+}
+
+std::vector<std::string> AsArguments(const std::string& config,
+                                     const std::vector<std::string>& overrides) {
+  std::vector<std::string> arguments{"--config", config};
+  for (const std::string& override : overrides) {
+    arguments.emplace_back("--set");
+    arguments.push_back(override);
+  }
+  return arguments;
+}
+
+std::vector<std::string> WithInstances(const TestClusterOptions& options, const std::string& folder) {
+  std::vector<std::string> overrides = options.overrides;
+  overrides.push_back("embedding_ps.instances=" + InstanceList(folder, "ps", options.servers));
+  overrides.push_back("embedding_worker.instances=" + InstanceList(folder, "worker", options.workers));
+  overrides.emplace_back("nn_worker.instances=[{metrics: \"127.0.0.1:0\"}]");
+  return overrides;
+}
+
+}  // namespace
+
+TemporaryFolder::TemporaryFolder() {
+  std::string pattern = (std::filesystem::temp_directory_path() / "simurgh-test-XXXXXX").string();
+  SIMURGH_CHECK(mkdtemp(pattern.data()) != nullptr) << "cannot create " << pattern;
+  path_ = pattern;
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+TestCluster::TestCluster(const TestClusterOptions& options) : options_(options) {
+  for (size_t i = 0; i < options_.servers; ++i) servers_.push_back(Start("embedding-ps", i));
+  for (size_t i = 0; i < options_.workers; ++i) workers_.push_back(Start("embedding-worker", i));
+}
+
+std::vector<std::string> TestCluster::Arguments(const std::vector<std::string>& overrides) const {
+  std::vector<std::string> all = WithInstances(options_, folder_.path());
+  all.insert(all.end(), overrides.begin(), overrides.end());
+  return AsArguments(options_.config, all);
+}
+
+std::unique_ptr<DaemonProcess> TestCluster::Start(const std::string& program, size_t index) {
+  std::vector<std::string> arguments = Arguments({});
+  arguments.emplace_back("--index");
+  arguments.push_back(std::to_string(index));
+  return std::make_unique<DaemonProcess>(
+      program, arguments, folder_.path() + "/" + program + "-" + std::to_string(starts_++) + ".log");
+}
+
+void TestCluster::RestartServer(size_t index) { servers_[index] = Start("embedding-ps", index); }
+
+void TestCluster::RestartWorker(size_t index) { workers_[index] = Start("embedding-worker", index); }
+
+std::unique_ptr<DaemonProcess> TestCluster::StartTrainer(const std::vector<std::string>& overrides) {
+  return std::make_unique<DaemonProcess>(
+      "nn-worker", Arguments(overrides),
+      folder_.path() + "/nn-worker-" + std::to_string(starts_++) + ".log");
+}
+
+TrainerOutcome Finish(DaemonProcess& trainer) {
+  TrainerOutcome outcome;
+  outcome.exit_code = trainer.Wait(std::chrono::seconds(120)).value_or(-1);
+  const std::string log = trainer.log();
+  outcome.test_auc = FirstGroup(log, "evaluated \\d+ samples: auc ([^,]+), log loss");
+  outcome.test_log_loss = FirstGroup(log, "evaluated .*log loss ([-+.e0-9]+)");
+  outcome.network_digest = FirstGroup(log, "network digest ([0-9a-f]{16})");
+  outcome.last_line = FirstGroup(trainer.output(), "([^\n]+)\n?");
+  return outcome;
+}
+
+TrainerOutcome RunStandalone(const TestClusterOptions& options) {
+  const TemporaryFolder folder;
+  std::vector<std::string> arguments =
+      AsArguments(options.config, WithInstances(options, folder.path()));
+  arguments.emplace_back("--standalone");
+  DaemonProcess trainer("nn-worker", arguments, folder.path() + "/nn-worker.log");
+  return Finish(trainer);
+}
+
+}  // namespace simurgh::testing

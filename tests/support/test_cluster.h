@@ -1,0 +1,77 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/support/daemon_process.h"
+
+namespace simurgh::testing {
+
+// A folder that is removed, with all in it, when it goes out of scope.
+class TemporaryFolder {
+ public:
+  TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  ~TemporaryFolder();
+
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+struct TestClusterOptions {
+  std::string config = "config/adult-persia.yaml";
+  size_t servers = 2;
+  size_t workers = 1;
+  std::vector<std::string> overrides;  // "key=value", for every daemon.
+};
+
+// Real daemons on Unix sockets in a folder of their own, so that clusters do not disturb one another. Metrics are
+// served on ports that the system chooses.
+//
+// Threads: one owner.
+class TestCluster {
+ public:
+  // Starts all servers and workers.
+  explicit TestCluster(const TestClusterOptions& options);
+
+  DaemonProcess& server(size_t index) { return *servers_[index]; }
+  DaemonProcess& worker(size_t index) { return *workers_[index]; }
+
+  // Starts a server or worker anew at its old address; the old process must have ended.
+  void RestartServer(size_t index);
+  void RestartWorker(size_t index);
+
+  // Starts a trainer with overrides of its own.
+  std::unique_ptr<DaemonProcess> StartTrainer(const std::vector<std::string>& overrides = {});
+
+ private:
+  std::vector<std::string> Arguments(const std::vector<std::string>& overrides) const;
+  std::unique_ptr<DaemonProcess> Start(const std::string& program, size_t index);
+
+  const TestClusterOptions options_;
+  const TemporaryFolder folder_;
+  int starts_ = 0;
+  std::vector<std::unique_ptr<DaemonProcess>> servers_;
+  std::vector<std::unique_ptr<DaemonProcess>> workers_;
+};
+
+// The numbers of a trainer's closing lines, as text, so that they compare to the last digit.
+struct TrainerOutcome {
+  int exit_code = -1;
+  std::string test_auc;        // 17 digits.
+  std::string test_log_loss;   // 17 digits.
+  std::string network_digest;
+  std::string last_line;       // Of stdout.
+};
+
+// Waits for the trainer's end (two minutes at most) and reads its log.
+TrainerOutcome Finish(DaemonProcess& trainer);
+
+// A whole run in one process.
+TrainerOutcome RunStandalone(const TestClusterOptions& options);
+
+}  // namespace simurgh::testing
