@@ -12,7 +12,8 @@ void ReluForward(std::span<const float> input, std::span<float> output) {
 void ReluBackward(std::span<const float> output, std::span<const float> output_gradient,
                   std::span<float> input_gradient) {
   for (size_t i = 0; i < output.size(); ++i) {
-    input_gradient[i] = output[i] > 0.0F ? output_gradient[i] : 0.0F;
+    const float gradient = output_gradient[i];  // Read in any case, so that the loop has no branch.
+    input_gradient[i] = output[i] > 0.0F ? gradient : 0.0F;
   }
 }
 

@@ -249,6 +249,29 @@ TEST_CASE("an infinite gradient is reported although the loss is finite") {
   CHECK_FALSE(result->finite);
 }
 
+TEST_CASE("a batch that no memory can hold is refused, and the next one works") {
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+  WARN("skipped: the sanitizer ends the process when an allocation fails");
+  return;
+#endif
+#endif
+  std::vector<LayerConfig> layers{Linear(65'536)};
+  layers.resize(33, Relu());
+  layers.push_back(Linear(1));
+  const auto network = MakeNetwork(Chain(layers), Options(1, 1, {}));
+  const size_t rows =
+      size_t{1} << 24;  // Times 2^21 columns: 2^47 bytes, more than can be addressed.
+  const std::vector<float> inputs(rows, 1.0F);
+  std::vector<float> probabilities(rows);
+  const Status status =
+      network->Predict({inputs.data(), rows, 1}, {inputs.data(), rows, 1}, probabilities);
+  CHECK(status.code() == absl::StatusCode::kResourceExhausted);
+  CHECK(network->Predict({inputs.data(), 1, 1}, {inputs.data(), 1, 1}, {probabilities.data(), 1})
+            .ok());
+  CHECK(probabilities[0] > 0.0F);
+}
+
 TEST_CASE("gradients are applied once, and only after they were made") {
   const auto network = MakeNetwork();
   CHECK(network->ApplyGradients().code() == absl::StatusCode::kFailedPrecondition);
