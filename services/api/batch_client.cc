@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+
 #include "services/api/answer.h"
 #include "services/api/batch_codec.h"
 #include "services/api/methods.h"
@@ -15,8 +16,9 @@ namespace {
 std::string NameOf(uint32_t worker) { return absl::StrCat("embedding-worker ", worker); }
 
 rpc::Placement IntoMatrix(MatrixView<float> matrix, std::shared_ptr<void> owner) {
-  return [matrix, owner = std::move(owner)](std::span<const std::byte>, std::span<const uint64_t> lengths)
-             -> StatusOr<std::vector<rpc::IncomingSegment>> {
+  return [matrix, owner = std::move(owner)](
+             std::span<const std::byte>,
+             std::span<const uint64_t> lengths) -> StatusOr<std::vector<rpc::IncomingSegment>> {
     const std::span<std::byte> bytes = std::as_writable_bytes(matrix.flat());
     if (lengths.size() != 1 || lengths[0] != bytes.size()) {
       return absl::InternalError(absl::StrCat("pull: the embedding worker answered with ",
@@ -32,8 +34,8 @@ rpc::awaitable<StatusOr<BatchReference>> SubmitTo(rpc::Client& client, uint32_t 
                                                   rpc::Clock::time_point deadline) {
   rpc::OutgoingMessage request = api::EncodeSubmit(std::move(batch));
   rpc::Placement placement = rpc::NoSegments();
-  auto response = co_await client.Call(api::kSubmitBatch, std::move(request), std::move(placement),
-                                       deadline);
+  auto response =
+      co_await client.Call(api::kSubmitBatch, std::move(request), std::move(placement), deadline);
   if (!response.ok()) co_return Annotate(response.status(), NameOf(worker));
   StatusOr<BatchReference> reference = api::DecodeReference(response->metadata);
   if (reference.ok()) reference->worker = worker;
@@ -43,8 +45,7 @@ rpc::awaitable<StatusOr<BatchReference>> SubmitTo(rpc::Client& client, uint32_t 
 rpc::awaitable<Status> CallTo(rpc::Client& client, uint32_t worker, uint32_t method,
                               rpc::OutgoingMessage request, rpc::Placement placement,
                               rpc::Clock::time_point deadline) {
-  auto response =
-      co_await client.Call(method, std::move(request), std::move(placement), deadline);
+  auto response = co_await client.Call(method, std::move(request), std::move(placement), deadline);
   co_return Annotate(response.status(), NameOf(worker));
 }
 
@@ -60,8 +61,7 @@ BatchClient::BatchClient(rpc::asio::any_io_executor executor,
 void BatchClient::Submit(std::shared_ptr<const CompactBatch> batch,
                          std::function<void(StatusOr<BatchReference>)> done) {
   const auto worker = static_cast<uint32_t>(next_worker_++ % clients_.size());
-  rpc::asio::co_spawn(executor_,
-                      SubmitTo(*clients_[worker], worker, std::move(batch), Deadline()),
+  rpc::asio::co_spawn(executor_, SubmitTo(*clients_[worker], worker, std::move(batch), Deadline()),
                       Answer(std::move(done)));
 }
 
@@ -69,11 +69,13 @@ void BatchClient::Pull(BatchReference batch, PullPurpose purpose, TrainerPositio
                        uint64_t acknowledged_steps, MatrixView<float> embeddings,
                        std::shared_ptr<void> owner, std::function<void(Status)> done) {
   rpc::OutgoingMessage request;
-  request.metadata = api::Encode(api::PullBatchMessage{batch, purpose, position, acknowledged_steps});
-  rpc::asio::co_spawn(executor_,
-                      CallTo(*clients_.at(batch.worker), batch.worker, api::kPullBatch, std::move(request),
-                              IntoMatrix(embeddings, std::move(owner)), Deadline()),
-                      Answer(std::move(done)));
+  request.metadata =
+      api::Encode(api::PullBatchMessage{batch, purpose, position, acknowledged_steps});
+  rpc::asio::co_spawn(
+      executor_,
+      CallTo(*clients_.at(batch.worker), batch.worker, api::kPullBatch, std::move(request),
+             IntoMatrix(embeddings, std::move(owner)), Deadline()),
+      Answer(std::move(done)));
 }
 
 void BatchClient::Push(BatchReference batch, TrainerPosition position,
@@ -83,8 +85,8 @@ void BatchClient::Push(BatchReference batch, TrainerPosition position,
   request.metadata = api::Encode(api::PushBatchMessage{batch, position});
   request.segments.push_back({std::as_bytes(gradients.flat()), std::move(owner)});
   rpc::asio::co_spawn(executor_,
-                      CallTo(*clients_.at(batch.worker), batch.worker, api::kPushBatch, std::move(request),
-                              rpc::NoSegments(), Deadline()),
+                      CallTo(*clients_.at(batch.worker), batch.worker, api::kPushBatch,
+                             std::move(request), rpc::NoSegments(), Deadline()),
                       Answer(std::move(done)));
 }
 

@@ -16,7 +16,8 @@ namespace simurgh {
 class BatchClient : public EmbeddingPort {
  public:
   // clients: by worker, all on `executor`.
-  BatchClient(rpc::asio::any_io_executor executor, std::vector<std::unique_ptr<rpc::Client>> clients,
+  BatchClient(rpc::asio::any_io_executor executor,
+              std::vector<std::unique_ptr<rpc::Client>> clients,
               std::chrono::milliseconds call_timeout);
 
   void Submit(std::shared_ptr<const CompactBatch> batch,

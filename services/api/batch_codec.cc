@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+
 #include "services/api/batches_generated.h"
 #include "services/api/metadata.h"
 
@@ -15,7 +16,8 @@ rpc::OutgoingSegment Bytes(const std::vector<T>& values, const std::shared_ptr<c
 }
 
 template <typename T>
-rpc::IncomingSegment Room(std::vector<T>& values, uint64_t bytes, const std::shared_ptr<void>& owner) {
+rpc::IncomingSegment Room(std::vector<T>& values, uint64_t bytes,
+                          const std::shared_ptr<void>& owner) {
   values.resize(bytes / sizeof(T));
   return {std::as_writable_bytes(std::span(values)), owner};
 }
@@ -34,9 +36,9 @@ StatusOr<std::vector<rpc::IncomingSegment>> Place(std::span<const std::byte> met
       lengths[1] % sizeof(uint32_t) != 0 || lengths[2] != offsets * sizeof(uint32_t) ||
       lengths[0] > kMaxBatchOccurrences * sizeof(uint64_t) ||
       lengths[1] > kMaxBatchOccurrences * sizeof(uint32_t)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("submit: the segments do not fit ", features, " features of ",
-                     request->batch_size(), " samples with at most ", kMaxBatchOccurrences, " ids"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "submit: the segments do not fit ", features, " features of ", request->batch_size(),
+        " samples with at most ", kMaxBatchOccurrences, " ids"));
   }
   auto batch = std::make_shared<CompactBatch>();
   batch->batch_size = request->batch_size();
@@ -96,8 +98,8 @@ StatusOr<simurgh::BatchReference> DecodeReference(std::span<const std::byte> met
 rpc::OutgoingSegment Encode(const PullBatchMessage& message) {
   flatbuffers::FlatBufferBuilder builder;
   const auto reference = Encode(builder, message.reference);
-  const auto position = CreatePosition(builder, message.position.run, message.position.rank,
-                                       message.position.step);
+  const auto position =
+      CreatePosition(builder, message.position.run, message.position.rank, message.position.step);
   builder.Finish(CreatePullBatchRequest(builder, reference, static_cast<uint8_t>(message.purpose),
                                         position, message.acknowledged_steps));
   return rpc::TakeMetadata(builder);
@@ -119,8 +121,8 @@ StatusOr<PullBatchMessage> DecodePullBatch(std::span<const std::byte> metadata) 
 rpc::OutgoingSegment Encode(const PushBatchMessage& message) {
   flatbuffers::FlatBufferBuilder builder;
   const auto reference = Encode(builder, message.reference);
-  const auto position = CreatePosition(builder, message.position.run, message.position.rank,
-                                       message.position.step);
+  const auto position =
+      CreatePosition(builder, message.position.run, message.position.rank, message.position.step);
   builder.Finish(CreatePushBatchRequest(builder, reference, position));
   return rpc::TakeMetadata(builder);
 }

@@ -29,7 +29,8 @@ struct PushBatchMessage {
 rpc::OutgoingMessage EncodeSubmit(std::shared_ptr<const CompactBatch> batch);
 
 // Places the segments of a submit request into a new CompactBatch, which becomes their owner.
-// Errors: INVALID_ARGUMENT for malformed metadata, lengths that do not fit it, or a batch beyond the limits.
+// Errors: INVALID_ARGUMENT for malformed metadata, lengths that do not fit it, or a batch beyond
+// the limits.
 rpc::Placement PlaceSubmit();
 
 // The batch that PlaceSubmit made, validated.

@@ -1,9 +1,9 @@
 #pragma once
 
-#include <flatbuffers/flatbuffers.h>
-
 #include <cstddef>
 #include <span>
+
+#include <flatbuffers/flatbuffers.h>
 
 #include "simurgh/base/status.h"
 

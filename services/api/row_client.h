@@ -17,10 +17,10 @@ class RowClient : public RowServer {
   // name: for errors, "embedding-ps 1".
   RowClient(std::string name, std::unique_ptr<rpc::Client> client, uint64_t map_version);
 
-  rpc::awaitable<StatusOr<PullReport>> Pull(PullRowsCall call,
-                                            rpc::Clock::time_point deadline) override;
-  rpc::awaitable<StatusOr<PushReport>> Push(PushRowsCall call,
-                                            rpc::Clock::time_point deadline) override;
+  [[nodiscard]] rpc::awaitable<StatusOr<PullReport>> Pull(PullRowsCall call,
+                                                          rpc::Clock::time_point deadline) override;
+  [[nodiscard]] rpc::awaitable<StatusOr<PushReport>> Push(PushRowsCall call,
+                                                          rpc::Clock::time_point deadline) override;
 
  private:
   const std::string name_;

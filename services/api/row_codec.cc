@@ -1,6 +1,7 @@
 #include "services/api/row_codec.h"
 
 #include "absl/strings/str_cat.h"
+
 #include "services/api/metadata.h"
 #include "services/api/rows_generated.h"
 
@@ -37,8 +38,9 @@ StatusOr<std::vector<simurgh::RowGroup>> Decode(const GroupVector& groups, uint3
   uint64_t ids = 0;
   for (const RowGroup* group : groups) {
     if (group->dim() < 1 || group->dim() > kMaxDim) {
-      return absl::InvalidArgumentError(absl::StrCat("rows: table ", group->table_index(), " has dim ",
-                                                     group->dim(), ", allowed are 1 to ", kMaxDim));
+      return absl::InvalidArgumentError(absl::StrCat("rows: table ", group->table_index(),
+                                                     " has dim ", group->dim(),
+                                                     ", allowed are 1 to ", kMaxDim));
     }
     const size_t counts = group->counts() == nullptr ? 0 : group->counts()->size();
     if (counts != partitions) {
@@ -46,8 +48,8 @@ StatusOr<std::vector<simurgh::RowGroup>> Decode(const GroupVector& groups, uint3
                                                      counts, " partition counts, this server has ",
                                                      partitions, " partitions"));
     }
-    decoded.push_back({group->table_index(), group->dim(),
-                       {group->counts()->begin(), group->counts()->end()}});
+    decoded.push_back(
+        {group->table_index(), group->dim(), {group->counts()->begin(), group->counts()->end()}});
     for (const uint32_t count : *group->counts()) ids += count;
     if (ids > kMaxIds) {
       return absl::InvalidArgumentError(
@@ -96,7 +98,8 @@ StatusOr<PullRowsMessage> DecodePullRows(std::span<const std::byte> metadata, ui
   SIMURGH_ASSIGN_OR_RETURN(const auto* request,
                            VerifiedRoot<PullRowsRequest>(metadata, "pull rows"));
   if (request->purpose() > static_cast<uint8_t>(PullPurpose::kEvaluate)) {
-    return absl::InvalidArgumentError(absl::StrCat("pull rows: unknown purpose ", request->purpose()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("pull rows: unknown purpose ", request->purpose()));
   }
   SIMURGH_ASSIGN_OR_RETURN(auto groups, Decode(*request->groups(), partitions));
   return PullRowsMessage{.purpose = static_cast<PullPurpose>(request->purpose()),
@@ -123,8 +126,8 @@ StatusOr<PushRowsMessage> DecodePushRows(std::span<const std::byte> metadata, ui
 
 rpc::OutgoingSegment Encode(const PullReport& report) {
   flatbuffers::FlatBufferBuilder builder;
-  builder.Finish(CreatePullRowsResponse(builder, report.found, report.created, report.unseen,
-                                        report.evicted));
+  builder.Finish(
+      CreatePullRowsResponse(builder, report.found, report.created, report.unseen, report.evicted));
   return rpc::TakeMetadata(builder);
 }
 

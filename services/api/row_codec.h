@@ -11,8 +11,8 @@
 
 namespace simurgh::api {
 
-// A request as a server has decoded it: the description is owned, the payload lies where the placement
-// put it.
+// A request as a server has decoded it: the description is owned, the payload lies where the
+// placement put it.
 struct PullRowsMessage {
   PullPurpose purpose = PullPurpose::kTrain;
   TrainerPosition position;
@@ -30,7 +30,8 @@ struct PushRowsMessage {
   std::vector<float> learning_rates;
 };
 
-// How many ids and floats the groups describe. Dims and counts are bounded by Decode*, so nothing overflows.
+// How many ids and floats the groups describe. Dims and counts are bounded by Decode*, so nothing
+// overflows.
 struct RowPayload {
   uint64_t ids = 0;
   uint64_t floats = 0;
@@ -42,8 +43,8 @@ rpc::OutgoingSegment Encode(const PullRowsCall& call, uint64_t map_version);
 rpc::OutgoingSegment Encode(const PushRowsCall& call, uint64_t map_version);
 
 // Verifies and reads the metadata of a request.
-// Errors: INVALID_ARGUMENT for bytes that are no such message, a group whose dim is not in 1..1,024, whose number of
-// counts is not `partitions`, or more than 10^7 ids in all.
+// Errors: INVALID_ARGUMENT for bytes that are no such message, a group whose dim is not
+// in 1..1,024, whose number of counts is not `partitions`, or more than 10^7 ids in all.
 StatusOr<PullRowsMessage> DecodePullRows(std::span<const std::byte> metadata, uint32_t partitions);
 StatusOr<PushRowsMessage> DecodePushRows(std::span<const std::byte> metadata, uint32_t partitions);
 

@@ -19,8 +19,8 @@ struct PullRowsCall {
   uint64_t acknowledged_steps = 0;
   std::span<const RowGroup> groups;
   std::span<const uint64_t> ids;  // Group after group, partition after partition.
-  std::span<float> rows;          // In the order of ids, each as long as its group's dim; overwritten.
-  std::shared_ptr<void> owner;    // Of all the above.
+  std::span<float> rows;  // In the order of ids, each as long as its group's dim; overwritten.
+  std::shared_ptr<void> owner;  // Of all the above.
 };
 
 // Gradients for rows of one server.
@@ -35,7 +35,8 @@ struct PushRowsCall {
   std::shared_ptr<void> owner;            // Of all the above.
 };
 
-// A parameter server as an embedding worker sees it: the server itself in the same process, or a client.
+// A parameter server as an embedding worker sees it: the server itself in the same process, or a
+// client.
 //
 // A training pull and a push reach every partition, also those without ids: only so can a partition
 // tell a push that was lost from one that had nothing for it.
@@ -47,10 +48,10 @@ class RowServer {
  public:
   virtual ~RowServer() = default;
 
-  [[nodiscard]] virtual rpc::awaitable<StatusOr<PullReport>> Pull(PullRowsCall call,
-                                                                  rpc::Clock::time_point deadline) = 0;
-  [[nodiscard]] virtual rpc::awaitable<StatusOr<PushReport>> Push(PushRowsCall call,
-                                                                  rpc::Clock::time_point deadline) = 0;
+  [[nodiscard]] virtual rpc::awaitable<StatusOr<PullReport>> Pull(
+      PullRowsCall call, rpc::Clock::time_point deadline) = 0;
+  [[nodiscard]] virtual rpc::awaitable<StatusOr<PushReport>> Push(
+      PushRowsCall call, rpc::Clock::time_point deadline) = 0;
 };
 
 }  // namespace simurgh

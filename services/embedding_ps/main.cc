@@ -50,9 +50,11 @@ class EmbeddingPs : public Daemon {
 int main(int argc, char** argv) {
   const simurgh::DaemonDescription description{
       .role = "embedding-ps",
-      .usage = {.program = "embedding-ps",
-                .summary = "Parameter server of a Simurgh cluster: holds embedding rows in memory, looks them "
-                           "up, applies the sparse optimizer, evicts the least recently used."},
+      .usage =
+          {.program = "embedding-ps",
+           .summary =
+               "Parameter server of a Simurgh cluster: holds embedding rows in memory, looks them "
+               "up, applies the sparse optimizer, evicts the least recently used."},
       .section = "embedding_ps",
       .instances = [](const simurgh::ClusterConfig& config) -> const auto& {
         return config.embedding_ps.instances;

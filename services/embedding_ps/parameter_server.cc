@@ -3,13 +3,15 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+
 #include "services/api/row_codec.h"
 #include "simurgh/base/check.h"
 
 namespace simurgh {
 namespace {
 
-// Splits a call's ids and rows by partition: visit(partition, group index, first id, id count, first float).
+// Splits a call's ids and rows by partition: visit(partition, group index, first id, id count,
+// first float).
 template <typename Visitor>
 void ForEachPiece(std::span<const RowGroup> groups, const Visitor& visit) {
   size_t id = 0;
@@ -58,7 +60,8 @@ StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Create(const Cluster
   const uint64_t partitions = config.embedding_ps.partitions;
   const uint64_t shares = partitions * config.embedding_ps.instances.size();
   std::vector<TableConfig> tables = config.tables;
-  for (TableConfig& table : tables) table.capacity_rows = (table.capacity_rows + shares - 1) / shares;
+  for (TableConfig& table : tables)
+    table.capacity_rows = (table.capacity_rows + shares - 1) / shares;
   for (uint64_t p = 0; p < partitions; ++p) {
     SIMURGH_ASSIGN_OR_RETURN(auto partition, Partition::Create(tables, config.seed));
     server->shards_.push_back(
@@ -102,8 +105,7 @@ rpc::awaitable<StatusOr<PushReport>> ParameterServer::Push(PushRowsCall call,
   const auto push = [&](size_t p) -> rpc::awaitable<Status> {
     co_return co_await rpc::RunOn(shards_[p]->thread.executor(), [&, p]() -> Status {
       SIMURGH_ASSIGN_OR_RETURN(
-          reports[p],
-          shards_[p]->partition->Push(call.position, call.part, call.parts, pieces[p]));
+          reports[p], shards_[p]->partition->Push(call.position, call.part, call.parts, pieces[p]));
       metrics_.OnPush(p, *shards_[p]->partition, reports[p]);
       return absl::OkStatus();
     });

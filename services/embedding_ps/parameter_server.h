@@ -28,10 +28,10 @@ class ParameterServer : public RowServer {
                                                            ServerMetrics& metrics);
   ~ParameterServer() override;
 
-  rpc::awaitable<StatusOr<PullReport>> Pull(PullRowsCall call,
-                                            rpc::Clock::time_point deadline) override;
-  rpc::awaitable<StatusOr<PushReport>> Push(PushRowsCall call,
-                                            rpc::Clock::time_point deadline) override;
+  [[nodiscard]] rpc::awaitable<StatusOr<PullReport>> Pull(PullRowsCall call,
+                                                          rpc::Clock::time_point deadline) override;
+  [[nodiscard]] rpc::awaitable<StatusOr<PushReport>> Push(PushRowsCall call,
+                                                          rpc::Clock::time_point deadline) override;
 
   uint32_t partition_count() const { return static_cast<uint32_t>(shards_.size()); }
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+
 #include "services/api/methods.h"
 #include "services/api/row_codec.h"
 
@@ -11,9 +12,9 @@ namespace {
 
 Status CheckMap(uint64_t theirs, uint64_t ours) {
   if (theirs == ours) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat("rows: the request goes by bucket map ", theirs,
-                                                    ", this server by ", ours,
-                                                    "; restart the cluster with one configuration"));
+  return absl::FailedPreconditionError(
+      absl::StrCat("rows: the request goes by bucket map ", theirs, ", this server by ", ours,
+                   "; restart the cluster with one configuration"));
 }
 
 // A lease of the pool for a segment of `length` bytes.
@@ -102,19 +103,20 @@ rpc::awaitable<StatusOr<rpc::OutgoingMessage>> HandlePush(rpc::Request request,
 void RegisterRowMethods(rpc::Server& server, ParameterServer& rows, BufferPool& buffers,
                         uint64_t map_version) {
   const uint32_t partitions = rows.partition_count();
-  server.Register(
-      {.number = api::kPullRows,
-       .name = "pull_rows",
-       .placement = [&buffers, partitions](std::span<const std::byte> metadata,
-                                           std::span<const uint64_t> lengths)
-           -> StatusOr<std::vector<rpc::IncomingSegment>> {
-         SIMURGH_ASSIGN_OR_RETURN(const auto message, api::DecodePullRows(metadata, partitions));
-         const api::RowPayload size = api::PayloadOf(message.groups);
-         return Place(buffers, lengths, std::array{size.ids * sizeof(uint64_t)});
-       },
-       .handle = [&rows, &buffers, map_version](rpc::Request request) {
-         return HandlePull(std::move(request), rows, buffers, map_version);
-       }});
+  server.Register({.number = api::kPullRows,
+                   .name = "pull_rows",
+                   .placement = [&buffers, partitions](std::span<const std::byte> metadata,
+                                                       std::span<const uint64_t> lengths)
+                       -> StatusOr<std::vector<rpc::IncomingSegment>> {
+                     SIMURGH_ASSIGN_OR_RETURN(const auto message,
+                                              api::DecodePullRows(metadata, partitions));
+                     const api::RowPayload size = api::PayloadOf(message.groups);
+                     return Place(buffers, lengths, std::array{size.ids * sizeof(uint64_t)});
+                   },
+                   .handle =
+                       [&rows, &buffers, map_version](rpc::Request request) {
+                         return HandlePull(std::move(request), rows, buffers, map_version);
+                       }});
   server.Register(
       {.number = api::kPushRows,
        .name = "push_rows",
@@ -126,9 +128,10 @@ void RegisterRowMethods(rpc::Server& server, ParameterServer& rows, BufferPool& 
          return Place(buffers, lengths,
                       std::array{size.ids * sizeof(uint64_t), size.floats * sizeof(float)});
        },
-       .handle = [&rows, map_version](rpc::Request request) {
-         return HandlePush(std::move(request), rows, map_version);
-       }});
+       .handle =
+           [&rows, map_version](rpc::Request request) {
+             return HandlePush(std::move(request), rows, map_version);
+           }});
 }
 
 }  // namespace simurgh

@@ -6,9 +6,8 @@
 
 namespace simurgh {
 
-// Registers PullRows and PushRows: requests are received into pooled buffers, rows are gathered straight
-// into the response.
-// Lifetime: server, rows and buffers must outlive the RPC server.
+// Registers PullRows and PushRows: requests are received into pooled buffers, rows are gathered
+// straight into the response. Lifetime: server, rows and buffers must outlive the RPC server.
 void RegisterRowMethods(rpc::Server& server, ParameterServer& rows, BufferPool& buffers,
                         uint64_t map_version);
 

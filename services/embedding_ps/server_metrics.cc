@@ -23,8 +23,8 @@ ServerMetrics::ServerMetrics(MetricRegistry& registry, const ClusterConfig& conf
                                 {"partition", std::to_string(p)},
                                 {"table", table.name}};
       rows_.push_back(&registry.GetGauge("simurgh_ps_table_rows", "Rows held.", labels));
-      bytes_.push_back(&registry.GetGauge("simurgh_ps_table_bytes",
-                                          "Memory of rows and index.", labels));
+      bytes_.push_back(
+          &registry.GetGauge("simurgh_ps_table_bytes", "Memory of rows and index.", labels));
     }
   }
 }

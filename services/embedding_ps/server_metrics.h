@@ -9,7 +9,8 @@
 
 namespace simurgh {
 
-// What an embedding-ps counts. OnPull and OnPush are called on the partition's thread, after the request.
+// What an embedding-ps counts. OnPull and OnPush are called on the partition's thread, after the
+// request.
 //
 // Threads: as said; partitions do not disturb one another.
 class ServerMetrics {

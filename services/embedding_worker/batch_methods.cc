@@ -10,8 +10,8 @@ namespace {
 
 using Reply = rpc::awaitable<StatusOr<rpc::OutgoingMessage>>;
 
-// Servers get four fifths of what is left, so that the trainer hears which of them did not answer instead
-// of giving up at the same moment.
+// Servers get four fifths of what is left, so that the trainer hears which of them did not answer
+// instead of giving up at the same moment.
 rpc::Clock::time_point ServerDeadline(rpc::Clock::time_point deadline) {
   if (deadline == rpc::Clock::time_point::max()) return deadline;
   const auto now = rpc::Clock::now();
@@ -34,10 +34,9 @@ Reply HandlePull(rpc::Request request, EmbeddingWorker& worker, BufferPool& buff
   const auto buffer = buffers.Lease(floats * sizeof(float));
   const MatrixView<float> embeddings(buffer->as<float>(floats).data(), samples,
                                      worker.embedding_width());
-  SIMURGH_CO_RETURN_IF_ERROR(co_await worker.Pull(message.reference, message.purpose,
-                                                  message.position, message.acknowledged_steps,
-                                                  embeddings, buffer,
-                                                  ServerDeadline(request.deadline)));
+  SIMURGH_CO_RETURN_IF_ERROR(co_await worker.Pull(
+      message.reference, message.purpose, message.position, message.acknowledged_steps, embeddings,
+      buffer, ServerDeadline(request.deadline)));
   rpc::OutgoingMessage response;
   response.segments.push_back({std::as_bytes(embeddings.flat()), buffer});
   co_return response;
@@ -62,10 +61,12 @@ Reply HandlePush(rpc::Request request, EmbeddingWorker& worker) {
 // One segment of at most a batch's gradients, into the pool.
 rpc::Placement PlaceGradients(BufferPool& buffers, size_t embedding_width) {
   const uint64_t limit = uint64_t{kMaxBatchSamples} * embedding_width * sizeof(float);
-  return [&buffers, limit](std::span<const std::byte>, std::span<const uint64_t> lengths)
-             -> StatusOr<std::vector<rpc::IncomingSegment>> {
+  return [&buffers, limit](
+             std::span<const std::byte>,
+             std::span<const uint64_t> lengths) -> StatusOr<std::vector<rpc::IncomingSegment>> {
     if (lengths.size() != 1 || lengths[0] > limit) {
-      return absl::InvalidArgumentError("push: expected one segment of gradients within a batch's size");
+      return absl::InvalidArgumentError(
+          "push: expected one segment of gradients within a batch's size");
     }
     auto buffer = buffers.Lease(lengths[0]);
     const std::span<std::byte> bytes = buffer->bytes().first(lengths[0]);

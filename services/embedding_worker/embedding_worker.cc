@@ -1,11 +1,12 @@
 #include "services/embedding_worker/embedding_worker.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <utility>
 
+#include <spdlog/spdlog.h>
+
 #include "absl/strings/str_cat.h"
+
 #include "services/api/layout.h"
 #include "simurgh/feature/pooling.h"
 
@@ -109,8 +110,8 @@ void EmbeddingWorker::Pool(const BufferedBatch& batch, std::span<const float> ro
   size_t first_id = 0;
   for (size_t f = 0; f < layout_.features.size(); ++f) {
     const FeatureView feature = batch.batch->feature(f);
-    PoolSum(feature, std::span(batch.plan.row_positions).subspan(first_id, feature.ids.size()), rows,
-            embeddings.Columns(layout_.features[f].first_column, layout_.dim(f)));
+    PoolSum(feature, std::span(batch.plan.row_positions).subspan(first_id, feature.ids.size()),
+            rows, embeddings.Columns(layout_.features[f].first_column, layout_.dim(f)));
     first_id += feature.ids.size();
   }
 }
@@ -163,9 +164,8 @@ rpc::awaitable<Status> EmbeddingWorker::Pull(BatchReference reference, PullPurpo
   pull_timer.Stop();
 
   StageTimer pool_timer(metrics_.pool_seconds);
-  co_await rpc::RunOn(compute_, [this, state, rows, embeddings, owner] {
-    Pool(*state->batch, rows, embeddings);
-  });
+  co_await rpc::RunOn(
+      compute_, [this, state, rows, embeddings, owner] { Pool(*state->batch, rows, embeddings); });
   pool_timer.Stop();
   if (purpose == PullPurpose::kEvaluate) Remove(reference);
   co_return absl::OkStatus();

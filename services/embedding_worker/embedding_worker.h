@@ -17,19 +17,19 @@
 
 namespace simurgh {
 
-// The tier between trainers and parameter servers: keeps submitted batches, pulls their distinct rows
-// from all servers at once and pools them; un-pools gradients, sums them per row and pushes.
+// The tier between trainers and parameter servers: keeps submitted batches, pulls their distinct
+// rows from all servers at once and pools them; un-pools gradients, sums them per row and pushes.
 //
-// Threads: call from `executor`; arithmetic runs on `compute`, so the executor's thread only moves bytes.
-// Lifetime: outlive every call.
+// Threads: call from `executor`; arithmetic runs on `compute`, so the executor's thread only moves
+// bytes. Lifetime: outlive every call.
 class EmbeddingWorker {
  public:
   // servers: by index, callable from `executor`. epoch: of this life of the worker.
   EmbeddingWorker(const ClusterConfig& config, uint64_t epoch, rpc::asio::any_io_executor compute,
                   std::vector<std::unique_ptr<RowServer>> servers, WorkerMetrics& metrics);
 
-  // Errors: INVALID_ARGUMENT for a batch of another number of features; RESOURCE_EXHAUSTED when the forward
-  // buffer is full.
+  // Errors: INVALID_ARGUMENT for a batch of another number of features; RESOURCE_EXHAUSTED when the
+  // forward buffer is full.
   [[nodiscard]] rpc::awaitable<StatusOr<BatchReference>> Submit(
       std::shared_ptr<const CompactBatch> batch);
 
@@ -41,11 +41,12 @@ class EmbeddingWorker {
   // Errors: NOT_FOUND as above; ABORTED when a server cannot be reached; of Partition.
   [[nodiscard]] rpc::awaitable<Status> Pull(BatchReference reference, PullPurpose purpose,
                                             TrainerPosition position, uint64_t acknowledged_steps,
-                                            MatrixView<float> embeddings, std::shared_ptr<void> owner,
+                                            MatrixView<float> embeddings,
+                                            std::shared_ptr<void> owner,
                                             rpc::Clock::time_point deadline);
 
-  // A feature whose gradient (B, D) holds NaN or infinity is counted, and leaves its rows a gradient of zero.
-  // Errors: as Pull.
+  // A feature whose gradient (B, D) holds NaN or infinity is counted, and leaves its rows a
+  // gradient of zero. Errors: as Pull.
   [[nodiscard]] rpc::awaitable<Status> Push(BatchReference reference, TrainerPosition position,
                                             MatrixView<const float> gradients,
                                             std::shared_ptr<const void> owner,

@@ -16,9 +16,9 @@ struct BufferedBatch {
   BatchPlan plan;
 };
 
-// Batches between their submit and their acknowledged push (or evaluation pull), by number. Bounded: a full
-// buffer refuses, and a batch that nobody has asked about for `expiry` is dropped, so that a dead
-// nn-worker costs its batches' memory for that long and no longer.
+// Batches between their submit and their acknowledged push (or evaluation pull), by number.
+// Bounded: a full buffer refuses, and a batch that nobody has asked about for `expiry` is dropped,
+// so that a dead nn-worker costs its batches' memory for that long and no longer.
 //
 // Threads: one owner.
 class ForwardBuffer {

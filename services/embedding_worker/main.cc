@@ -1,11 +1,12 @@
 // embedding-worker: the tier between trainers and parameter servers.
 
-#include <boost/asio/thread_pool.hpp>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include <boost/asio/thread_pool.hpp>
+
 #include "services/api/layout.h"
 #include "services/api/row_client.h"
 #include "services/embedding_worker/batch_methods.h"
@@ -35,7 +36,8 @@ class EmbeddingWorkerDaemon : public Daemon {
     return std::move(daemon);
   }
 
-  // After Drain nothing runs any more; the worker's clients belong to the listener's thread and go there.
+  // After Drain nothing runs any more; the worker's clients belong to the listener's thread and go
+  // there.
   ~EmbeddingWorkerDaemon() override {
     compute_.join();
     listener_.RunAndWait([this] { worker_.reset(); });
@@ -51,9 +53,9 @@ class EmbeddingWorkerDaemon : public Daemon {
         observer_(context.metrics(), RpcSide::kClient),
         compute_(context.config().embedding_worker.threads),
         listener_(context.metrics()) {
-    worker_ = std::make_shared<EmbeddingWorker>(context.config(), context.hello().instance_epoch,
-                                                compute_.get_executor(), MakeServers(context),
-                                                metrics_);
+    worker_ =
+        std::make_shared<EmbeddingWorker>(context.config(), context.hello().instance_epoch,
+                                          compute_.get_executor(), MakeServers(context), metrics_);
   }
 
   std::vector<std::unique_ptr<RowServer>> MakeServers(const DaemonContext& context) {
@@ -96,9 +98,11 @@ class EmbeddingWorkerDaemon : public Daemon {
 int main(int argc, char** argv) {
   const simurgh::DaemonDescription description{
       .role = "embedding-worker",
-      .usage = {.program = "embedding-worker",
-                .summary = "Embedding worker of a Simurgh cluster: deduplicates the ids of batches, pulls and "
-                           "pools their rows, and turns gradients back into one per row."},
+      .usage =
+          {.program = "embedding-worker",
+           .summary =
+               "Embedding worker of a Simurgh cluster: deduplicates the ids of batches, pulls and "
+               "pools their rows, and turns gradients back into one per row."},
       .section = "embedding_worker",
       .instances = [](const simurgh::ClusterConfig& config) -> const auto& {
         return config.embedding_worker.instances;

@@ -16,8 +16,8 @@ WorkerMetrics::WorkerMetrics(MetricRegistry& registry, const ClusterConfig& conf
       expired_batches(registry.GetCounter("simurgh_worker_expired_batches_total",
                                           "Batches dropped because nobody asked about them.")),
       occurrences(registry.GetCounter("simurgh_worker_occurrences_total", "Ids submitted.")),
-      unique_rows(registry.GetCounter("simurgh_worker_unique_rows_total",
-                                      "Ids left after deduplication.")),
+      unique_rows(
+          registry.GetCounter("simurgh_worker_unique_rows_total", "Ids left after deduplication.")),
       plan_seconds(StageSeconds(registry, "plan")),
       pull_seconds(StageSeconds(registry, "pull")),
       pool_seconds(StageSeconds(registry, "pool")),

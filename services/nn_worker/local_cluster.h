@@ -1,8 +1,9 @@
 #pragma once
 
-#include <boost/asio/thread_pool.hpp>
 #include <memory>
 #include <vector>
+
+#include <boost/asio/thread_pool.hpp>
 
 #include "rpc/async.h"
 #include "services/embedding_ps/parameter_server.h"
@@ -14,8 +15,8 @@
 
 namespace simurgh {
 
-// All of a cluster but the trainer inside this process: the servers and the embedding worker that the daemons run,
-// joined by calls in place of sockets.
+// All of a cluster but the trainer inside this process: the servers and the embedding worker that
+// the daemons run, joined by calls in place of sockets.
 //
 // Threads: the port's.
 // Lifetime: outlive every call.

@@ -1,11 +1,11 @@
 // nn-worker: reads the data, computes the dense network, drives training.
 
-#include <spdlog/spdlog.h>
-
 #include <cstdio>
 #include <memory>
 #include <utility>
 #include <vector>
+
+#include <spdlog/spdlog.h>
 
 #include "services/api/batch_client.h"
 #include "services/nn_worker/local_cluster.h"
@@ -73,7 +73,8 @@ class NnWorker : public Daemon {
     const std::stop_callback canceller(stop, [this] {
       if (remote_ != nullptr) remote_->port().StopAfter(kStopGrace);
     });
-    EmbeddingPort& port = local_ != nullptr ? static_cast<EmbeddingPort&>(*local_) : remote_->port();
+    EmbeddingPort& port =
+        local_ != nullptr ? static_cast<EmbeddingPort&>(*local_) : remote_->port();
     const StatusOr<TrainResult> result = job_->Run(port, run_, stop);
     if (absl::IsCancelled(result.status()) && stop.stop_requested()) {
       spdlog::info("stopped before the end of training");
@@ -93,7 +94,7 @@ class NnWorker : public Daemon {
 
   const uint64_t run_;
   std::unique_ptr<TrainingJob> job_;
-  std::unique_ptr<LocalCluster> local_;    // One of the two.
+  std::unique_ptr<LocalCluster> local_;  // One of the two.
   std::unique_ptr<RemoteCluster> remote_;
 };
 
@@ -116,7 +117,8 @@ int main(int argc, char** argv) {
   simurgh::DaemonDescription description{
       .role = "nn-worker",
       .usage = {.program = "nn-worker",
-                .summary = "Trainer of a Simurgh cluster: reads the data, computes the dense network, sends ids "
+                .summary = "Trainer of a Simurgh cluster: reads the data, computes the dense "
+                           "network, sends ids "
                            "and gradients to the embedding workers, evaluates."},
       .section = "nn_worker",
       .instances = [](const simurgh::ClusterConfig& config) -> const auto& {

@@ -21,10 +21,11 @@ TrainReport::TrainReport(MetricRegistry& registry)
                                    "Steps left out because loss or a gradient was not finite.")),
       samples_(registry.GetCounter("simurgh_nn_samples_total", "Samples trained on.")),
       loss_(registry.GetGauge("simurgh_nn_loss", "Mean loss since the last report.")),
-      auc_(registry.GetGauge("simurgh_nn_auc",
-                             "AUC of the predictions since the last report, made before training.")),
+      auc_(registry.GetGauge(
+          "simurgh_nn_auc", "AUC of the predictions since the last report, made before training.")),
       test_auc_(registry.GetGauge("simurgh_nn_test_auc", "AUC of the last evaluation.")),
-      test_log_loss_(registry.GetGauge("simurgh_nn_test_log_loss", "Log loss of the last evaluation.")),
+      test_log_loss_(
+          registry.GetGauge("simurgh_nn_test_log_loss", "Log loss of the last evaluation.")),
       staleness_(registry.GetHistogram("simurgh_nn_staleness_steps",
                                        "Earlier steps not yet acknowledged at a batch's pull.",
                                        PowersOfTwo(kMaxStaleness))),

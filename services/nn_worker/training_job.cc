@@ -28,11 +28,12 @@ StatusOr<std::unique_ptr<TrainingJob>> TrainingJob::Create(const ClusterConfig& 
                                                            MetricRegistry& registry) {
   std::unique_ptr<TrainingJob> job(new TrainingJob(config, registry));
   SIMURGH_ASSIGN_OR_RETURN(
-      job->network_, CreateCpuNetwork(config.model, {.dense_width = DenseColumns(config.data).size(),
-                                                     .embedding_width = config.embedding_width(),
-                                                     .threads = config.nn_worker.threads,
-                                                     .seed = config.seed,
-                                                     .optimizer = config.training.dense_optimizer}));
+      job->network_,
+      CreateCpuNetwork(config.model, {.dense_width = DenseColumns(config.data).size(),
+                                      .embedding_width = config.embedding_width(),
+                                      .threads = config.nn_worker.threads,
+                                      .seed = config.seed,
+                                      .optimizer = config.training.dense_optimizer}));
   return job;
 }
 

@@ -40,15 +40,12 @@ StatusOr<InstanceConfig> PickInstance(const DaemonDescription& description,
       description.section, ".instances; add one or choose a smaller index, from 0"));
 }
 
-StatusOr<std::unique_ptr<HttpEndpoint>> StartEndpoint(const DaemonDescription& description,
-                                                      DaemonContext& context) {
+StatusOr<std::unique_ptr<HttpEndpoint>> StartEndpoint(DaemonContext& context) {
   const std::string& address = context.instance().metrics;
   if (address.empty()) return nullptr;
   SIMURGH_ASSIGN_OR_RETURN(
-      auto endpoint,
-      HttpEndpoint::Start(
-          address, absl::StrCat(description.section, ".instances.", context.index(), ".metrics"),
-          context.metrics(), [&context] { return context.readiness(); }));
+      auto endpoint, HttpEndpoint::Start(address, context.instance().metrics_key, context.metrics(),
+                                         [&context] { return context.readiness(); }));
   spdlog::info("http://{} serves /metrics, /healthz and /readyz", endpoint->address());
   return endpoint;
 }
@@ -58,7 +55,7 @@ ExitCode RunStarted(const DaemonDescription& description, DaemonContext& context
                     const StartDaemon& start) {
   const StopSignals signals(context.stop_source());
   AddProcessMetrics(context.metrics(), description.role);
-  StatusOr<std::unique_ptr<HttpEndpoint>> endpoint = StartEndpoint(description, context);
+  StatusOr<std::unique_ptr<HttpEndpoint>> endpoint = StartEndpoint(context);
   if (!endpoint.ok()) return ReportStart(endpoint.status());
   StatusOr<std::unique_ptr<Daemon>> daemon = start(context);
   if (!daemon.ok()) return ReportStart(daemon.status());
@@ -90,8 +87,8 @@ ExitCode RunToCode(const DaemonDescription& description, int argc, const char* c
   StatusOr<InstanceConfig> instance = PickInstance(description, *config, given);
   if (!instance.ok()) return Refuse(description.usage, instance.status());
   if (given.check_config) {
-    std::cout << "ok: " << given.config_path << " describes cluster '" << config->name << "': "
-              << config->embedding_ps.instances.size() << " embedding-ps, "
+    std::cout << "ok: " << given.config_path << " describes cluster '" << config->name
+              << "': " << config->embedding_ps.instances.size() << " embedding-ps, "
               << config->embedding_worker.instances.size() << " embedding-worker, "
               << config->nn_worker.instances.size() << " nn-worker\n";
     return ExitCode::kOk;

@@ -30,7 +30,8 @@ namespace simurgh {
 //   1  flags                    --help, --version: exit 0. Wrong: exit 2.
 //   2  configuration, index     wrong: exit 2. --check-config: says so and exits 0.
 //   3  logging, signals, metrics, the HTTP endpoint (not ready: "starting")
-//   4  start(context)           an error: exit 2 if INVALID_ARGUMENT or ALREADY_EXISTS (an address in
+//   4  start(context)           an error: exit 2 if INVALID_ARGUMENT or ALREADY_EXISTS (an address
+//   in
 //                               use), else 3.
 //   5  daemon->Run(stop)        on the main thread, until it returns.
 //   6  daemon->Drain(deadline)  always, whatever Run said (not ready: "stopping").

@@ -1,7 +1,8 @@
 #include "services/runtime/io_thread.h"
 
-#include <boost/asio/post.hpp>
 #include <semaphore>
+
+#include <boost/asio/post.hpp>
 
 #include "simurgh/base/thread.h"
 

@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "absl/strings/str_cat.h"
 #include <boost/asio/use_future.hpp>
 
 namespace simurgh {
@@ -22,8 +23,13 @@ Status Listener::Listen(const DaemonContext& context,
     register_methods(*server_);
     status = server_->Listen(context.instance().address);
   });
-  if (status.ok()) spdlog::info("listening at {}", server_->address());
-  return status;
+  if (!status.ok()) {
+    return Status(status.code(),
+                  absl::StrCat(context.instance().address_key, ": ", status.message(),
+                               "; stop what listens there or choose another address"));
+  }
+  spdlog::info("listening at {}", server_->address());
+  return absl::OkStatus();
 }
 
 Status Listener::Drain(std::chrono::steady_clock::time_point deadline) {

@@ -23,7 +23,8 @@ class Listener {
 
   // Registers methods and listens at the instance's address, as the context's configuration says.
   // Errors: of rpc::Server::Listen, naming the configuration key.
-  Status Listen(const DaemonContext& context, const std::function<void(rpc::Server&)>& register_methods);
+  Status Listen(const DaemonContext& context,
+                const std::function<void(rpc::Server&)>& register_methods);
 
   // Stops accepting, answers what has arrived, cancels the rest at the deadline.
   Status Drain(std::chrono::steady_clock::time_point deadline);

@@ -1,8 +1,8 @@
 #include "simurgh/base/thread.h"
 
-#include <pthread.h>
-
 #include <string>
+
+#include <pthread.h>
 
 namespace simurgh {
 

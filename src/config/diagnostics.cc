@@ -47,6 +47,10 @@ void Diagnostics::ReportAt(const std::string& place, const std::string& path,
   errors_.push_back(ErrorLine(place, path, what, remedy));
 }
 
+std::string Diagnostics::Where(const std::string& path) const {
+  return absl::StrCat(PlaceOf(root_, path), ": ", path);
+}
+
 Status Diagnostics::status() const {
   if (errors_.empty()) return absl::OkStatus();
   const size_t shown = std::min(errors_.size(), kMaxShown);

@@ -21,6 +21,9 @@ class Diagnostics {
   void ReportAt(const std::string& place, const std::string& path, const std::string& what,
                 const std::string& remedy);
 
+  // "file:line: path", for errors that show only later.
+  std::string Where(const std::string& path) const;
+
   bool ok() const { return errors_.empty(); }
 
   // INVALID_ARGUMENT with one line an error, the first ten of them; or ok.

@@ -65,6 +65,10 @@ std::string MapReader::PathOf(const std::string& key) const {
   return path_.empty() ? key : absl::StrCat(path_, ".", key);
 }
 
+std::string MapReader::Where(const std::string& key) const {
+  return context_->diagnostics.Where(PathOf(key));
+}
+
 void MapReader::Error(const std::string& key, const std::string& what, const std::string& remedy) {
   context_->diagnostics.Report(PathOf(key), what, remedy);
 }

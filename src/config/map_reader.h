@@ -131,6 +131,8 @@ class MapReader {
   bool Has(const std::string& key) const;
   std::string PathOf(const std::string& key) const;
   void Error(const std::string& key, const std::string& what, const std::string& remedy);
+  // "file:line: dotted key", for errors that show only later.
+  std::string Where(const std::string& key) const;
   ReadContext* context() { return context_; }
   bool describing() const { return context_->known_keys != nullptr; }
 

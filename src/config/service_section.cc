@@ -18,10 +18,10 @@ constexpr uint32_t kMaxThreads = 256;
 constexpr milliseconds kShortest{1};
 constexpr milliseconds kLongest = minutes(60);
 
-void ReadMetrics(MapReader& instance, std::string* metrics) {
-  instance.Text("metrics", metrics, "host:port", [](const std::string& address) {
-    return AddressProblem(address, /*allow_unix=*/false);
-  });
+void ReadMetrics(MapReader& in, InstanceConfig* instance) {
+  in.Text("metrics", &instance->metrics, "host:port",
+          [](const std::string& address) { return AddressProblem(address, /*allow_unix=*/false); });
+  instance->metrics_key = in.Where("metrics");
 }
 
 void ReadInstances(MapReader& section, size_t limit, std::vector<InstanceConfig>* instances) {
@@ -31,7 +31,8 @@ void ReadInstances(MapReader& section, size_t limit, std::vector<InstanceConfig>
         "address", &instance.address, "host:port or unix:/path",
         [](const std::string& address) { return AddressProblem(address, /*allow_unix=*/true); },
         Need::kRequired);
-    ReadMetrics(in, &instance.metrics);
+    instance.address_key = in.Where("address");
+    ReadMetrics(in, &instance);
     instances->push_back(instance);
   });
 }
@@ -42,7 +43,7 @@ void ReadNnWorker(MapReader& section, NnWorkerConfig* config) {
       "instances", {1, 1},
       [&](MapReader& in) {
         InstanceConfig instance;
-        ReadMetrics(in, &instance.metrics);
+        ReadMetrics(in, &instance);
         config->instances.push_back(instance);
       },
       "mappings; this version trains with one rank");

@@ -1,6 +1,7 @@
 #include "simurgh/feature/batch_plan.h"
 
 #include "absl/container/flat_hash_map.h"
+
 #include "simurgh/base/check.h"
 
 namespace simurgh {
@@ -83,7 +84,8 @@ BatchPlan PlanBatch(const CompactBatch& batch, const BatchLayout& layout, const 
     share.first_float = plan.row_floats;
     for (uint32_t table = 0; table < tables; ++table) {
       const uint32_t dim = layout.table_dims[table];
-      const auto first = counts.begin() + static_cast<ptrdiff_t>((server * tables + table) * partitions);
+      const auto first =
+          counts.begin() + static_cast<ptrdiff_t>((server * tables + table) * partitions);
       const RowGroup group{table, dim, {first, first + static_cast<ptrdiff_t>(partitions)}};
       size_t ids_of_group = 0;
       for (size_t p = 0; p < partitions; ++p) {

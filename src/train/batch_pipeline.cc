@@ -1,14 +1,15 @@
 #include "simurgh/train/batch_pipeline.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <deque>
 #include <functional>
 #include <utility>
 #include <vector>
 
+#include <spdlog/spdlog.h>
+
 #include "absl/strings/str_cat.h"
+
 #include "simurgh/base/aligned_buffer.h"
 #include "simurgh/base/check.h"
 #include "simurgh/base/mutex.h"
@@ -97,7 +98,8 @@ class BatchPipeline::Impl {
   // The matrix of a batch in its buffer.
   MatrixView<float> matrix(const PendingBatch& pending, const AlignedBuffer& buffer) const {
     const size_t rows = pending.batch.size();
-    return {buffer.as<float>(rows * options_.embedding_width).data(), rows, options_.embedding_width};
+    return {buffer.as<float>(rows * options_.embedding_width).data(), rows,
+            options_.embedding_width};
   }
   PendingBatch* NextToCompute() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -342,8 +344,8 @@ void BatchPipeline::Impl::OnAnswer(PendingBatch& pending, const char* what, cons
 
 void BatchPipeline::Impl::OnFailure(PendingBatch& pending, const char* what, const Status& status) {
   const bool must_resubmit = absl::IsUnavailable(status) || absl::IsNotFound(status);
-  pending.state = must_resubmit || pending.state == State::kSubmitting ? State::kUnsubmitted
-                                                                       : State::kWaiting;
+  pending.state =
+      must_resubmit || pending.state == State::kSubmitting ? State::kUnsubmitted : State::kWaiting;
   const Status annotated = Annotate(status, absl::StrCat("step ", pending.step, ": ", what));
   if (!IsWorthARetry(status)) {
     if (status_.ok()) status_ = annotated;
@@ -352,8 +354,9 @@ void BatchPipeline::Impl::OnFailure(PendingBatch& pending, const char* what, con
   const auto left = pending.retry.OnFailure(Clock::now(), options_.retry_deadline);
   if (left.count() <= 0) {
     if (status_.ok()) {
-      status_ = Annotate(annotated, absl::StrCat("gave up after ", options_.retry_deadline.count() / 1000,
-                                                 " s (training.retry_deadline)"));
+      status_ =
+          Annotate(annotated, absl::StrCat("gave up after ", options_.retry_deadline.count() / 1000,
+                                           " s (training.retry_deadline)"));
     }
     return;
   }

@@ -106,10 +106,9 @@ Status Trainer::TrainStep(BatchPipeline& pipeline, const PulledBatch& pulled,
   const DenseBatch& dense = pulled.batch->dense;
   probabilities_.resize(dense.batch_size);
   const auto begin = Clock::now();
-  SIMURGH_ASSIGN_OR_RETURN(
-      const BatchResult result,
-      network_.ForwardBackward(dense.matrix(), pulled.embeddings, dense.labels, pulled.gradients,
-                               probabilities_));
+  SIMURGH_ASSIGN_OR_RETURN(const BatchResult result,
+                           network_.ForwardBackward(dense.matrix(), pulled.embeddings, dense.labels,
+                                                    pulled.gradients, probabilities_));
   TrainObserver::Step step{.step = pulled.step,
                            .samples = dense.batch_size,
                            .loss = result.loss,

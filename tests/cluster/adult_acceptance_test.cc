@@ -1,9 +1,10 @@
 // The accuracy that the daemons must reach on real data, over ten seeds.
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <cstdio>
 #include <numeric>
+
+#include <catch2/catch.hpp>
 
 #include "tests/support/test_cluster.h"
 
@@ -33,7 +34,8 @@ double Mean(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
-TEST_CASE("PERSIA's model, one pass: mean test AUC in [0.8935, 0.8960], every seed at least 0.891") {
+TEST_CASE(
+    "PERSIA's model, one pass: mean test AUC in [0.8935, 0.8960], every seed at least 0.891") {
   const std::vector<double> aucs = TestAucs({});
   std::printf("one pass: mean %.5f min %.5f max %.5f\n", Mean(aucs), std::ranges::min(aucs),
               std::ranges::max(aucs));

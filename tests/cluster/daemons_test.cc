@@ -1,9 +1,10 @@
 // Real daemons doing what they are for.
 
+#include <chrono>
+
 #include <signal.h>
 
 #include <catch2/catch.hpp>
-#include <chrono>
 
 #include "tests/support/test_cluster.h"
 
@@ -12,7 +13,8 @@ namespace {
 
 using std::chrono_literals::operator""s;
 
-const std::vector<std::string> kReproducible{"training.reproducible=true", "training.max_steps=150"};
+const std::vector<std::string> kReproducible{"training.reproducible=true",
+                                             "training.max_steps=150"};
 
 TestClusterOptions Reproducible(size_t servers, const std::string& staleness) {
   TestClusterOptions options{.servers = servers, .overrides = kReproducible};
@@ -32,7 +34,8 @@ void CheckSame(const TrainerOutcome& left, const TrainerOutcome& right) {
   CHECK(left.network_digest == right.network_digest);
 }
 
-TEST_CASE("Reproducible runs agree to the last bit: twice, with 1 to 3 servers, and in one process") {
+TEST_CASE(
+    "Reproducible runs agree to the last bit: twice, with 1 to 3 servers, and in one process") {
   const std::string staleness = GENERATE("1", "4");
   CAPTURE(staleness);
   const TrainerOutcome first = RunOn(Reproducible(2, staleness));
@@ -53,8 +56,9 @@ TEST_CASE("Reproducible runs agree to the last bit: twice, with 1 to 3 servers, 
 
 TEST_CASE("The last line of a trainer tells its result") {
   const TrainerOutcome outcome = RunStandalone(Reproducible(1, "1"));
-  CHECK_THAT(outcome.last_line,
-             Catch::Matches("test_auc=0\\.[0-9]{4} test_logloss=0\\.[0-9]{4} samples_per_sec=[0-9]+"));
+  CHECK_THAT(
+      outcome.last_line,
+      Catch::Matches("test_auc=0\\.[0-9]{4} test_logloss=0\\.[0-9]{4} samples_per_sec=[0-9]+"));
 }
 
 TEST_CASE("Several embedding workers share a run") {

@@ -1,9 +1,10 @@
 // Real daemons, killed.
 
+#include <chrono>
+
 #include <signal.h>
 
 #include <catch2/catch.hpp>
-#include <chrono>
 
 #include "tests/support/test_cluster.h"
 
@@ -12,8 +13,7 @@ namespace {
 
 using std::chrono_literals::operator""s;
 
-const std::vector<std::string> kEndless{"training.passes=100000",
-                                        "training.progress_interval=50ms",
+const std::vector<std::string> kEndless{"training.passes=100000", "training.progress_interval=50ms",
                                         "training.retry_deadline=3s", "rpc.call_timeout=1s"};
 
 TEST_CASE("A trainer's death leaves the servers serving; the next trainer trains") {
@@ -62,8 +62,9 @@ TEST_CASE("A worker that comes back within the deadline costs nothing but time")
   REQUIRE(expected.exit_code == 0);
 
   TestCluster again({.overrides = {"training.reproducible=true", "training.staleness=4"}});
-  const auto trainer = again.StartTrainer({"training.max_steps=1500", "training.passes=6",
-                                           "training.progress_interval=20ms", "rpc.call_timeout=1s"});
+  const auto trainer =
+      again.StartTrainer({"training.max_steps=1500", "training.passes=6",
+                          "training.progress_interval=20ms", "rpc.call_timeout=1s"});
   REQUIRE(trainer->WaitForLog("samples/s", 60s));
   again.worker(0).Signal(SIGKILL);
   again.worker(0).Wait(10s);

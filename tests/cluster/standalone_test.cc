@@ -1,8 +1,9 @@
 // A whole cluster in one process, compared with itself byte by byte.
 
-#include <catch2/catch.hpp>
 #include <string>
 #include <vector>
+
+#include <catch2/catch.hpp>
 
 #include "services/nn_worker/local_cluster.h"
 #include "services/nn_worker/training_job.h"
@@ -12,8 +13,8 @@ namespace simurgh {
 namespace {
 
 struct Outcome {
-  uint64_t network = 0;           // Digest of weights and optimizer state.
-  std::vector<uint64_t> tables;   // Digest of all rows, by table.
+  uint64_t network = 0;          // Digest of weights and optimizer state.
+  std::vector<uint64_t> tables;  // Digest of all rows, by table.
   double auc = 0;
 
   bool operator==(const Outcome&) const = default;
@@ -53,7 +54,8 @@ Outcome Train(int servers, std::vector<std::string> overrides) {
 }
 
 std::vector<std::string> Reproducible(const std::string& staleness) {
-  return {"training.reproducible=true", "training.staleness=" + staleness, "training.max_steps=120"};
+  return {"training.reproducible=true", "training.staleness=" + staleness,
+          "training.max_steps=120"};
 }
 
 TEST_CASE("Weights and rows agree to the last byte with 1, 2 and 3 servers") {

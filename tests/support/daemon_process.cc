@@ -1,15 +1,15 @@
 #include "tests/support/daemon_process.h"
 
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cstdlib>
-#include <fstream>
-#include <sstream>
-#include <thread>
 
 #include "simurgh/base/check.h"
 

@@ -1,20 +1,22 @@
 #pragma once
 
-#include <sys/types.h>
-
 #include <chrono>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include <sys/types.h>
+
 namespace simurgh::testing {
 
-// A child process whose stdout and stderr go to files. Killed, if need be, when it goes out of scope.
+// A child process whose stdout and stderr go to files. Killed, if need be, when it goes out of
+// scope.
 //
 // Threads: one owner.
 class DaemonProcess {
  public:
-  // Starts build/<preset>/bin/<program>. log: path of a new file for stderr; stdout goes to log + ".out".
+  // Starts build/<preset>/bin/<program>. log: path of a new file for stderr; stdout goes to log +
+  // ".out".
   DaemonProcess(const std::string& program, const std::vector<std::string>& arguments,
                 const std::string& log);
   DaemonProcess(const DaemonProcess&) = delete;
@@ -23,8 +25,8 @@ class DaemonProcess {
 
   void Signal(int signal) const;
 
-  // Waits for its end. The exit code, 128 + signal for a killed process, nothing when it still runs at the
-  // deadline.
+  // Waits for its end. The exit code, 128 + signal for a killed process, nothing when it still runs
+  // at the deadline.
   std::optional<int> Wait(std::chrono::seconds deadline);
 
   bool running();

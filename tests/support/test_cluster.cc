@@ -40,10 +40,12 @@ std::vector<std::string> AsArguments(const std::string& config,
   return arguments;
 }
 
-std::vector<std::string> WithInstances(const TestClusterOptions& options, const std::string& folder) {
+std::vector<std::string> WithInstances(const TestClusterOptions& options,
+                                       const std::string& folder) {
   std::vector<std::string> overrides = options.overrides;
   overrides.push_back("embedding_ps.instances=" + InstanceList(folder, "ps", options.servers));
-  overrides.push_back("embedding_worker.instances=" + InstanceList(folder, "worker", options.workers));
+  overrides.push_back("embedding_worker.instances=" +
+                      InstanceList(folder, "worker", options.workers));
   overrides.emplace_back("nn_worker.instances=[{metrics: \"127.0.0.1:0\"}]");
   return overrides;
 }
@@ -77,14 +79,18 @@ std::unique_ptr<DaemonProcess> TestCluster::Start(const std::string& program, si
   arguments.emplace_back("--index");
   arguments.push_back(std::to_string(index));
   return std::make_unique<DaemonProcess>(
-      program, arguments, folder_.path() + "/" + program + "-" + std::to_string(starts_++) + ".log");
+      program, arguments,
+      folder_.path() + "/" + program + "-" + std::to_string(starts_++) + ".log");
 }
 
 void TestCluster::RestartServer(size_t index) { servers_[index] = Start("embedding-ps", index); }
 
-void TestCluster::RestartWorker(size_t index) { workers_[index] = Start("embedding-worker", index); }
+void TestCluster::RestartWorker(size_t index) {
+  workers_[index] = Start("embedding-worker", index);
+}
 
-std::unique_ptr<DaemonProcess> TestCluster::StartTrainer(const std::vector<std::string>& overrides) {
+std::unique_ptr<DaemonProcess> TestCluster::StartTrainer(
+    const std::vector<std::string>& overrides) {
   return std::make_unique<DaemonProcess>(
       "nn-worker", Arguments(overrides),
       folder_.path() + "/nn-worker-" + std::to_string(starts_++) + ".log");

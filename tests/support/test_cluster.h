@@ -29,8 +29,8 @@ struct TestClusterOptions {
   std::vector<std::string> overrides;  // "key=value", for every daemon.
 };
 
-// Real daemons on Unix sockets in a folder of their own, so that clusters do not disturb one another. Metrics are
-// served on ports that the system chooses.
+// Real daemons on Unix sockets in a folder of their own, so that clusters do not disturb one
+// another. Metrics are served on ports that the system chooses.
 //
 // Threads: one owner.
 class TestCluster {
@@ -62,10 +62,10 @@ class TestCluster {
 // The numbers of a trainer's closing lines, as text, so that they compare to the last digit.
 struct TrainerOutcome {
   int exit_code = -1;
-  std::string test_auc;        // 17 digits.
-  std::string test_log_loss;   // 17 digits.
+  std::string test_auc;       // 17 digits.
+  std::string test_log_loss;  // 17 digits.
   std::string network_digest;
-  std::string last_line;       // Of stdout.
+  std::string last_line;  // Of stdout.
 };
 
 // Waits for the trainer's end (two minutes at most) and reads its log.

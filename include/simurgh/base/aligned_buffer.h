@@ -33,9 +33,9 @@ class AlignedBuffer {
   size_t size_ = 0;
 };
 
-// Recycles buffers, so that steady state asks the system for nothing. A lease is at least as large as
-// asked for (sizes are rounded up to a power of two) and comes back when its last owner lets it go,
-// even after the pool itself is gone.
+// Recycles buffers, so that steady state asks the system for nothing. A lease is at least as large
+// as asked for (sizes are rounded up to a power of two) and comes back when its last owner lets it
+// go, even after the pool itself is gone.
 //
 // Threads: all members may be called from any thread.
 class BufferPool {

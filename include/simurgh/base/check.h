@@ -22,12 +22,11 @@ class CheckFailure {
 
 // For programming errors only: aborts with place, condition and what is streamed in.
 // What input, files, peers or the machine can cause is a Status.
-#define SIMURGH_CHECK(condition) \
+#define SIMURGH_CHECK(condition)    \
   while (!(condition)) [[unlikely]] \
   ::simurgh::internal::CheckFailure(__FILE__, __LINE__, #condition).stream()
 
-#define SIMURGH_CHECK_OP_(a, b, op) \
-  SIMURGH_CHECK((a)op(b)) << " (" << (a) << " vs " << (b) << ") "
+#define SIMURGH_CHECK_OP_(a, b, op) SIMURGH_CHECK((a)op(b)) << " (" << (a) << " vs " << (b) << ") "
 #define SIMURGH_CHECK_EQ(a, b) SIMURGH_CHECK_OP_(a, b, ==)
 #define SIMURGH_CHECK_LT(a, b) SIMURGH_CHECK_OP_(a, b, <)
 #define SIMURGH_CHECK_LE(a, b) SIMURGH_CHECK_OP_(a, b, <=)

@@ -11,18 +11,18 @@ namespace simurgh {
 using absl::Status;
 using absl::StatusOr;
 
-// The same error, payloads included, with `context` and ": " before its message; an ok status unchanged.
+// The same error, payloads included, with `context` and ": " before its message; an ok status
+// unchanged.
 Status Annotate(const Status& status, std::string_view context);
 
 }  // namespace simurgh
 
 // Leaves the enclosing function with the status of `expression` unless it is ok.
-#define SIMURGH_RETURN_IF_ERROR(expression)                         \
-  do {                                                              \
-    if (::absl::Status simurgh_status_ = (expression);              \
-        !simurgh_status_.ok()) {                                    \
-      return simurgh_status_;                                       \
-    }                                                               \
+#define SIMURGH_RETURN_IF_ERROR(expression)                                     \
+  do {                                                                          \
+    if (::absl::Status simurgh_status_ = (expression); !simurgh_status_.ok()) { \
+      return simurgh_status_;                                                   \
+    }                                                                           \
   } while (false)
 
 #define SIMURGH_CONCAT_INNER_(a, b) a##b

@@ -12,6 +12,9 @@ namespace simurgh {
 struct InstanceConfig {
   std::string address;
   std::string metrics;
+  // Where they were said, "file:line: key": for errors that show only when a daemon listens.
+  std::string address_key;
+  std::string metrics_key;
 };
 
 // YAML section `embedding_ps`.

@@ -15,9 +15,11 @@ inline constexpr size_t kMaxBatchOccurrences = 10'000'000;
 
 // One feature of a batch, as a view into a CompactBatch.
 struct FeatureView {
-  std::span<const uint64_t> ids;          // (U) distinct, in order of first appearance.
-  std::span<const uint32_t> occurrences;  // (N) indexes into ids; duplicates within a sample are kept.
-  std::span<const uint32_t> offsets;      // (B + 1) sample b owns [offsets[b], offsets[b+1]) - offsets[0].
+  std::span<const uint64_t> ids;  // (U) distinct, in order of first appearance.
+  std::span<const uint32_t>
+      occurrences;  // (N) indexes into ids; duplicates within a sample are kept.
+  std::span<const uint32_t>
+      offsets;  // (B + 1) sample b owns [offsets[b], offsets[b+1]) - offsets[0].
 
   // The occurrences of one sample.
   std::span<const uint32_t> sample(size_t index) const {
@@ -30,14 +32,13 @@ struct FeatureView {
 //
 //   ids          (sum of U)  feature after feature
 //   occurrences  (sum of N)  feature after feature, sample after sample
-//   offsets      (F * B + 1) row pointers into occurrences; feature f, sample b starts at offsets[f * B + b]
-//   unique_ends  (F)         end of each feature's range in ids
+//   offsets      (F * B + 1) row pointers into occurrences; feature f, sample b starts at offsets[f
+//   * B + b] unique_ends  (F)         end of each feature's range in ids
 //
 // Invariant (checked by Validate, kept by BatchBuilder): offsets ascend from 0 to the number of
 // occurrences, unique_ends ascend to the number of ids, every occurrence is below its feature's U.
-// That the ids of a feature are distinct is the builder's promise; a repeated id costs speed, and is
-// harmless.
-// Threads: immutable once built.
+// That the ids of a feature are distinct is the builder's promise; a repeated id costs speed, and
+// is harmless. Threads: immutable once built.
 struct CompactBatch {
   uint32_t batch_size = 0;
   std::vector<uint64_t> ids;

@@ -40,13 +40,14 @@ struct ServerShare {
 };
 
 // A batch's distinct rows, ordered server by server, there table by table, there partition by
-// partition, there by first appearance. A server's ids are thus one segment to send, and its rows one
-// segment to receive in place.
+// partition, there by first appearance. A server's ids are thus one segment to send, and its rows
+// one segment to receive in place.
 struct BatchPlan {
-  std::vector<uint64_t> ids;            // (U)
-  std::vector<ServerShare> servers;     // (servers of the map)
-  std::vector<uint64_t> row_positions;  // (ids of the batch) where in the row floats each has its row.
-  size_t row_floats = 0;                // Size of the row buffer that goes with this plan.
+  std::vector<uint64_t> ids;         // (U)
+  std::vector<ServerShare> servers;  // (servers of the map)
+  std::vector<uint64_t>
+      row_positions;      // (ids of the batch) where in the row floats each has its row.
+  size_t row_floats = 0;  // Size of the row buffer that goes with this plan.
 };
 
 // Deduplicates a batch across the features that share a table and orders its rows by owner.

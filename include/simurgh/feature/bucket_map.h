@@ -8,8 +8,8 @@ namespace simurgh {
 
 // Where the row of an id lives.
 //
-// An id falls into one of 65,536 buckets by the top 16 bits of its mix; the map gives each bucket an
-// owner. Another number of servers means another map, never another hash, so rows move by whole
+// An id falls into one of 65,536 buckets by the top 16 bits of its mix; the map gives each bucket
+// an owner. Another number of servers means another map, never another hash, so rows move by whole
 // buckets. The same id has the same owner in every table.
 //
 // Threads: immutable.

@@ -8,8 +8,8 @@
 
 namespace simurgh {
 
-// A row-major matrix that somebody else owns. Rows may be farther apart than they are wide, so that a
-// block of columns is a view too. Passed by value.
+// A row-major matrix that somebody else owns. Rows may be farther apart than they are wide, so that
+// a block of columns is a view too. Passed by value.
 //
 // Lifetime: the caller keeps the elements alive and in place.
 template <typename T>

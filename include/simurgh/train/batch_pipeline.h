@@ -28,25 +28,27 @@ struct PulledBatch {
   uint64_t step = 0;
   MatrixView<const float> embeddings;  // (B, embedding width)
   MatrixView<float> gradients;         // (B, embedding width) to be filled before Finish.
-  uint32_t staleness = 0;  // Of this rank's earlier steps, how many were not acknowledged at its pull.
+  uint32_t staleness =
+      0;  // Of this rank's earlier steps, how many were not acknowledged at its pull.
 };
 
-// Takes batches through submit, pull and push, so that the network never waits for what could have been
-// on its way. Steps are numbered from 0 in the order of Feed.
+// Takes batches through submit, pull and push, so that the network never waits for what could have
+// been on its way. Steps are numbered from 0 in the order of Feed.
 //
 // Every batch is kept, with its gradients, until its push is acknowledged. A failed call is retried
-// with growing pauses until `retry_deadline` has passed since the batch's first failure; a batch whose
-// embedding worker is gone or has forgotten it is submitted anew, possibly elsewhere.
+// with growing pauses until `retry_deadline` has passed since the batch's first failure; a batch
+// whose embedding worker is gone or has forgotten it is submitted anew, possibly elsewhere.
 //
 // Free running, a pull starts as soon as fewer than `staleness` batches are outstanding. With
-// `reproducible`, the pull of step t sees exactly the pushes up to step t - staleness: pulls are made one
-// at a time, pull t after push t - staleness is acknowledged, and push s leaves after pull
+// `reproducible`, the pull of step t sees exactly the pushes up to step t - staleness: pulls are
+// made one at a time, pull t after push t - staleness is acknowledged, and push s leaves after pull
 // s + staleness - 1 has been answered. This order is complete for one rank.
 //
 // For evaluation there are no pushes: Finish lets the batch go.
 //
 // Threads: Feed and EndInput by a loader; Next, Finish, WaitForPushes by a trainer; Stop by anyone.
-// Lifetime: the port must outlive this. The destructor waits until the port has answered every call.
+// Lifetime: the port must outlive this. The destructor waits until the port has answered every
+// call.
 class BatchPipeline {
  public:
   BatchPipeline(EmbeddingPort& port, PipelineOptions options);
@@ -59,14 +61,15 @@ class BatchPipeline {
   void EndInput(Status status);
 
   // Waits for the next step's embeddings. Null after the last one.
-  // Errors: of the input; of a call, once past its retry deadline or not worth a retry; CANCELLED after Stop.
+  // Errors: of the input; of a call, once past its retry deadline or not worth a retry; CANCELLED
+  // after Stop.
   StatusOr<const PulledBatch*> Next();
 
   // The trainer is done with the batch that Next gave last.
   void Finish();
 
-  // Waits until the push of every finished batch is acknowledged. Batches pulled ahead stay as they are.
-  // Errors: as Next.
+  // Waits until the push of every finished batch is acknowledged. Batches pulled ahead stay as they
+  // are. Errors: as Next.
   Status WaitForPushes();
 
   // Ends all waiting with CANCELLED.

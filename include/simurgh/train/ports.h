@@ -20,14 +20,14 @@ struct BatchReference {
 
 // What training needs of the cluster: embeddings for a batch, and a way back for their gradients.
 //
-// Every call answers exactly once through `done`, on a thread of the port's choosing. `done` must not
-// block. A matrix stays with its `owner`, which the port keeps until it can no longer touch the matrix: this
-// may be a little after `done`. No call retries by itself.
+// Every call answers exactly once through `done`, on a thread of the port's choosing. `done` must
+// not block. A matrix stays with its `owner`, which the port keeps until it can no longer touch the
+// matrix: this may be a little after `done`. No call retries by itself.
 //
 // Errors that a later attempt may not see: UNAVAILABLE (the worker is gone: submit again, perhaps
-// elsewhere), NOT_FOUND (the reference expired, or its worker restarted: submit again), ABORTED (a parameter
-// server is gone; the reference holds), DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED (forward buffer full).
-// Anything else is final; DATA_LOSS says that a server has lost rows of this run.
+// elsewhere), NOT_FOUND (the reference expired, or its worker restarted: submit again), ABORTED (a
+// parameter server is gone; the reference holds), DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED (forward
+// buffer full). Anything else is final; DATA_LOSS says that a server has lost rows of this run.
 // Threads: all members may be called from any thread.
 class EmbeddingPort {
  public:
@@ -37,15 +37,16 @@ class EmbeddingPort {
   virtual void Submit(std::shared_ptr<const CompactBatch> batch,
                       std::function<void(StatusOr<BatchReference>)> done) = 0;
 
-  // Pooled embeddings, features side by side in their configured order, into `embeddings` (B, embedding
-  // width). An evaluation pull consumes the reference; a training pull leaves it for Push.
-  // With PullPurpose::kTrain, `acknowledged_steps` is how many of the rank's first steps are acknowledged.
+  // Pooled embeddings, features side by side in their configured order, into `embeddings` (B,
+  // embedding width). An evaluation pull consumes the reference; a training pull leaves it for
+  // Push. With PullPurpose::kTrain, `acknowledged_steps` is how many of the rank's first steps are
+  // acknowledged.
   virtual void Pull(BatchReference batch, PullPurpose purpose, TrainerPosition position,
                     uint64_t acknowledged_steps, MatrixView<float> embeddings,
                     std::shared_ptr<void> owner, std::function<void(Status)> done) = 0;
 
-  // Sends gradients (B, embedding width) back; ok once every server has applied them. Repeating a push
-  // is harmless: it is applied once. Consumes the reference when ok.
+  // Sends gradients (B, embedding width) back; ok once every server has applied them. Repeating a
+  // push is harmless: it is applied once. Consumes the reference when ok.
   virtual void Push(BatchReference batch, TrainerPosition position,
                     MatrixView<const float> gradients, std::shared_ptr<const void> owner,
                     std::function<void(Status)> done) = 0;

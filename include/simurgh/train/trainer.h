@@ -54,14 +54,14 @@ struct TrainResult {
   uint64_t steps = 0;
   uint64_t samples = 0;
   uint64_t skipped_steps = 0;
-  double seconds = 0;  // Evaluations left out.
+  double seconds = 0;                          // Evaluations left out.
   std::optional<EvaluationResult> evaluation;  // After the last step; nothing without a test set.
 };
 
 // One rank's training: reads, pulls, computes, pushes; evaluates on the way and at the end.
 //
-// Evaluation starts when the push of every finished step is acknowledged, and leaves no trace: batches
-// pulled ahead keep the embeddings they have.
+// Evaluation starts when the push of every finished step is acknowledged, and leaves no trace:
+// batches pulled ahead keep the embeddings they have.
 //
 // Threads: one owner, which owns the network meanwhile.
 class Trainer {
@@ -71,9 +71,9 @@ class Trainer {
           DenseNetwork& network, OpenReader open_train, OpenReader open_test,
           TrainObserver* observer);
 
-  // Trains to the end of the data. A stop ends it soon: calls that are under way are answered, what was
-  // pulled ahead is dropped.
-  // Errors: of the readers; of the port past the retry deadline; CANCELLED after a stop.
+  // Trains to the end of the data. A stop ends it soon: calls that are under way are answered, what
+  // was pulled ahead is dropped. Errors: of the readers; of the port past the retry deadline;
+  // CANCELLED after a stop.
   StatusOr<TrainResult> Run(std::stop_token stop);
 
  private:

@@ -1,9 +1,10 @@
 #include "simurgh/feature/batch_plan.h"
 
-#include <catch2/catch.hpp>
 #include <map>
 #include <set>
 #include <utility>
+
+#include <catch2/catch.hpp>
 
 #include "simurgh/base/random.h"
 #include "simurgh/data/batch_builder.h"

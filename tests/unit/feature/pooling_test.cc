@@ -1,8 +1,9 @@
 #include "simurgh/feature/pooling.h"
 
-#include <catch2/catch.hpp>
 #include <limits>
 #include <vector>
+
+#include <catch2/catch.hpp>
 
 #include "simurgh/base/random.h"
 #include "simurgh/data/batch_builder.h"
@@ -80,9 +81,9 @@ TEST_CASE("AllFinite finds one bad value anywhere") {
   std::vector<float> values(4 * kStride, 1e30F);
   const MatrixView<const float> block(values.data() + 2, 4, kDim, kStride);
   CHECK(AllFinite(block));
-  for (const float bad : {std::numeric_limits<float>::quiet_NaN(),
-                          std::numeric_limits<float>::infinity(),
-                          -std::numeric_limits<float>::infinity()}) {
+  for (const float bad :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
+        -std::numeric_limits<float>::infinity()}) {
     for (size_t row = 0; row < 4; ++row) {
       for (size_t column = 0; column < kStride; ++column) {
         float& cell = values[row * kStride + column];

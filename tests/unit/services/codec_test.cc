@@ -1,6 +1,7 @@
-#include <catch2/catch.hpp>
 #include <cstring>
 #include <vector>
+
+#include <catch2/catch.hpp>
 
 #include "services/api/batch_codec.h"
 #include "services/api/row_codec.h"
@@ -124,11 +125,15 @@ TEST_CASE("A batch that lies about itself is refused") {
     damage(*batch);
     return Carry(EncodeSubmit(batch)).status().code();
   };
-  CHECK(carried([](CompactBatch& b) { b.occurrences[0] = 9; }) == absl::StatusCode::kInvalidArgument);
+  CHECK(carried([](CompactBatch& b) { b.occurrences[0] = 9; }) ==
+        absl::StatusCode::kInvalidArgument);
   CHECK(carried([](CompactBatch& b) { b.offsets[1] = 3; }) == absl::StatusCode::kInvalidArgument);
-  CHECK(carried([](CompactBatch& b) { b.offsets.pop_back(); }) == absl::StatusCode::kInvalidArgument);
-  CHECK(carried([](CompactBatch& b) { b.batch_size = 70'000; }) == absl::StatusCode::kInvalidArgument);
-  CHECK(carried([](CompactBatch& b) { b.unique_ends[0] = 1; }) == absl::StatusCode::kInvalidArgument);
+  CHECK(carried([](CompactBatch& b) { b.offsets.pop_back(); }) ==
+        absl::StatusCode::kInvalidArgument);
+  CHECK(carried([](CompactBatch& b) { b.batch_size = 70'000; }) ==
+        absl::StatusCode::kInvalidArgument);
+  CHECK(carried([](CompactBatch& b) { b.unique_ends[0] = 1; }) ==
+        absl::StatusCode::kInvalidArgument);
 }
 
 }  // namespace

@@ -172,7 +172,11 @@ TEST_CASE("errors of each stage have their exit code") {
     script.start = failing(absl::InvalidArgumentError("address"));
     expected = 2;
   }
-  SECTION("start") { script.start = failing(absl::AlreadyExistsError("port")); }
+  SECTION("an address in use") {
+    script.start = failing(absl::AlreadyExistsError("port"));
+    expected = 2;
+  }
+  SECTION("start") { script.start = failing(absl::ResourceExhaustedError("memory")); }
   SECTION("run") { script.run = failing(absl::UnavailableError("gone")); }
   SECTION("drain") { script.drain = failing(absl::DeadlineExceededError("slow")); }
   SECTION("a failure reported by another thread while the main thread waits") {
@@ -189,7 +193,7 @@ TEST_CASE("errors of each stage have their exit code") {
   CHECK(RunWith(script, Good()).code == expected);
 }
 
-TEST_CASE("a metrics port in use ends with 3") {
+TEST_CASE("a metrics port in use ends with 2") {
   Script script;
   script.run = [](DaemonContext& context) {
     auto taken = HttpEndpoint::Start("127.0.0.1:0", "test", context.metrics(),
@@ -198,7 +202,7 @@ TEST_CASE("a metrics port in use ends with 3") {
     const std::string clash = "embedding_ps.instances.0.metrics=" + (*taken)->address();
     CHECK(
         RunWith(MustNotStart(), {"--config", kConfig, "--set", clash.c_str(), "--log-level", "off"})
-            .code == 3);
+            .code == 2);
     return absl::OkStatus();
   };
   CHECK(RunWith(script, Good()).code == 0);

@@ -1,11 +1,12 @@
 #include "services/embedding_worker/embedding_worker.h"
 
-#include <boost/asio/thread_pool.hpp>
-#include <boost/asio/use_future.hpp>
-#include <catch2/catch.hpp>
 #include <limits>
 #include <map>
 #include <utility>
+
+#include <boost/asio/thread_pool.hpp>
+#include <boost/asio/use_future.hpp>
+#include <catch2/catch.hpp>
 
 #include "services/runtime/io_thread.h"
 #include "simurgh/base/random.h"
@@ -38,7 +39,8 @@ class RecordingServer : public RowServer {
     if (!status.ok()) co_return status;
     ForEachRow(call.groups, call.ids, [&](RowKey key, size_t offset, size_t dim) {
       const auto gradient = call.gradients.subspan(offset, dim);
-      const bool is_new = pushed_.emplace(key, std::vector(gradient.begin(), gradient.end())).second;
+      const bool is_new =
+          pushed_.emplace(key, std::vector(gradient.begin(), gradient.end())).second;
       CHECK(is_new);  // One gradient a row.
     });
     co_return PushReport{};

@@ -1,8 +1,9 @@
 #include "simurgh/train/batch_pipeline.h"
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <thread>
+
+#include <catch2/catch.hpp>
 
 #include "tests/unit/train/random_port.h"
 
@@ -14,8 +15,10 @@ constexpr size_t kWidth = 3;
 Batch BatchOf(size_t samples) {
   auto sparse = std::make_shared<CompactBatch>();
   sparse->batch_size = static_cast<uint32_t>(samples);
-  return {.sparse = sparse,
-          .dense = {.batch_size = samples, .width = 0, .values = {}, .labels = std::vector<float>(samples)}};
+  return {
+      .sparse = sparse,
+      .dense = {
+          .batch_size = samples, .width = 0, .values = {}, .labels = std::vector<float>(samples)}};
 }
 
 // Feeds `steps` batches from a thread of its own.
@@ -104,20 +107,19 @@ TEST_CASE("Failures that may pass are retried until all is done, in the same ord
 }
 
 TEST_CASE("A failure that cannot pass ends the run with its message") {
-  RandomPort port({.staleness = 2,
-                   .failure_rate = 0.3,
-                   .failures = {absl::StatusCode::kDataLoss}});
+  RandomPort port({.staleness = 2, .failure_rate = 0.3, .failures = {absl::StatusCode::kDataLoss}});
   BatchPipeline pipeline(port, {.staleness = 2, .embedding_width = kWidth});
   const Feeder feeder(pipeline, 1000);
   const StatusOr<uint64_t> done = Train(pipeline);
   REQUIRE(done.status().code() == absl::StatusCode::kDataLoss);
-  CHECK_THAT(std::string(done.status().message()), Catch::Contains("step ") && Catch::Contains("drawn"));
+  CHECK_THAT(std::string(done.status().message()),
+             Catch::Contains("step ") && Catch::Contains("drawn"));
 }
 
 TEST_CASE("A failure that lasts ends the run after the retry deadline") {
   RandomPort port({.failure_rate = 1, .failures = {absl::StatusCode::kUnavailable}});
-  BatchPipeline pipeline(port, {.embedding_width = kWidth,
-                                .retry_deadline = std::chrono::milliseconds(100)});
+  BatchPipeline pipeline(
+      port, {.embedding_width = kWidth, .retry_deadline = std::chrono::milliseconds(100)});
   const Feeder feeder(pipeline, 3);
   const StatusOr<uint64_t> done = Train(pipeline);
   REQUIRE(done.status().code() == absl::StatusCode::kUnavailable);
@@ -148,9 +150,8 @@ TEST_CASE("Stop ends a trainer and a loader that wait") {
 TEST_CASE("Evaluation pulls everything and pushes nothing") {
   RandomPort port({.staleness = 1000});
   {
-    BatchPipeline pipeline(port, {.purpose = PullPurpose::kEvaluate,
-                                  .staleness = 3,
-                                  .embedding_width = kWidth});
+    BatchPipeline pipeline(
+        port, {.purpose = PullPurpose::kEvaluate, .staleness = 3, .embedding_width = kWidth});
     const Feeder feeder(pipeline, 50);
     uint64_t steps = 0;
     while (true) {

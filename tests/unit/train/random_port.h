@@ -13,8 +13,9 @@
 
 namespace simurgh {
 
-// A cluster that answers its calls one at a time in a random order, fails as often as told, and checks the order in which
-// a pipeline works. It fills embeddings with the step's number and expects gradients of the step's number + 0.5.
+// A cluster that answers its calls one at a time in a random order, fails as often as told, and
+// checks the order in which a pipeline works. It fills embeddings with the step's number and
+// expects gradients of the step's number + 0.5.
 //
 // Threads: as EmbeddingPort; the reports after the pipeline is gone.
 class RandomPort : public EmbeddingPort {
