@@ -1,0 +1,110 @@
+#include "simurgh/data/file_writer.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <utility>
+#include <vector>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zstd.h>
+
+#include "absl/strings/str_cat.h"
+
+#include "simurgh/base/check.h"
+
+namespace simurgh {
+namespace {
+
+// Of lines of hashed ids, level 3 makes files 2 % smaller in twice the time.
+constexpr int kCompressionLevel = 2;
+
+}  // namespace
+
+struct FileWriter::State {
+  ~State() {
+    ZSTD_freeCCtx(encoder);
+    if (descriptor >= 0) ::close(descriptor);
+    if (!temporary_path.empty()) ::unlink(temporary_path.c_str());
+  }
+
+  Status Failed(std::string_view what) const {
+    const int error = errno;  // Before anything below changes it.
+    return absl::ErrnoToStatus(
+        error, absl::StrCat("cannot ", absl::string_view(what.data(), what.size()), " ", path));
+  }
+  Status WriteRaw(std::string_view bytes) const;
+  Status Compress(std::string_view bytes, ZSTD_EndDirective directive);
+
+  std::string path;
+  std::string temporary_path;  // Empty once renamed.
+  int descriptor = -1;
+  ZSTD_CCtx* encoder = nullptr;  // Owned; null for a plain file.
+  std::vector<char> compressed;
+};
+
+Status FileWriter::State::WriteRaw(std::string_view bytes) const {
+  while (!bytes.empty()) {
+    const ssize_t count = ::write(descriptor, bytes.data(), bytes.size());
+    if (count >= 0) {
+      bytes.remove_prefix(static_cast<size_t>(count));
+    } else if (errno != EINTR) {
+      return Failed("write");
+    }
+  }
+  return absl::OkStatus();
+}
+
+Status FileWriter::State::Compress(std::string_view bytes, ZSTD_EndDirective directive) {
+  ZSTD_inBuffer input{bytes.data(), bytes.size(), 0};
+  for (;;) {
+    ZSTD_outBuffer output{compressed.data(), compressed.size(), 0};
+    const size_t held_back = ZSTD_compressStream2(encoder, &output, &input, directive);
+    SIMURGH_CHECK(ZSTD_isError(held_back) == 0) << ZSTD_getErrorName(held_back);
+    SIMURGH_RETURN_IF_ERROR(WriteRaw({compressed.data(), output.pos}));
+    const bool done = directive == ZSTD_e_end ? held_back == 0 : input.pos == input.size;
+    if (done) return absl::OkStatus();
+  }
+}
+
+FileWriter::FileWriter(std::unique_ptr<State> state) : state_(std::move(state)) {}
+FileWriter::~FileWriter() = default;
+FileWriter::FileWriter(FileWriter&&) noexcept = default;
+FileWriter& FileWriter::operator=(FileWriter&&) noexcept = default;
+
+StatusOr<FileWriter> FileWriter::Create(const std::string& path) {
+  auto state = std::make_unique<State>();
+  state->path = path;
+  std::string temporary_path = path + ".XXXXXX";
+  state->descriptor = ::mkostemp(temporary_path.data(), O_CLOEXEC);
+  if (state->descriptor < 0) return state->Failed("create");
+  state->temporary_path = std::move(temporary_path);
+  constexpr mode_t kReadableByAll = 0644;  // mkostemp gives it to its owner alone.
+  if (::fchmod(state->descriptor, kReadableByAll) != 0) return state->Failed("create");
+  if (path.ends_with(".zst")) {
+    state->encoder = ZSTD_createCCtx();
+    SIMURGH_CHECK(state->encoder != nullptr) << "out of memory";
+    ZSTD_CCtx_setParameter(state->encoder, ZSTD_c_checksumFlag, 1);
+    ZSTD_CCtx_setParameter(state->encoder, ZSTD_c_compressionLevel, kCompressionLevel);
+    state->compressed.resize(ZSTD_CStreamOutSize());
+  }
+  return FileWriter(std::move(state));
+}
+
+Status FileWriter::Append(std::string_view bytes) {
+  return state_->encoder == nullptr ? state_->WriteRaw(bytes)
+                                    : state_->Compress(bytes, ZSTD_e_continue);
+}
+
+Status FileWriter::Commit() {
+  if (state_->encoder != nullptr) SIMURGH_RETURN_IF_ERROR(state_->Compress({}, ZSTD_e_end));
+  if (::fsync(state_->descriptor) != 0) return state_->Failed("write");
+  if (::rename(state_->temporary_path.c_str(), state_->path.c_str()) != 0) {
+    return state_->Failed("replace");
+  }
+  state_->temporary_path.clear();
+  return absl::OkStatus();
+}
+
+}  // namespace simurgh

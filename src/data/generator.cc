@@ -1,0 +1,250 @@
+#include "simurgh/data/generator.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <numbers>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+
+#include "data/criteo_layout.h"
+#include "data/teacher.h"
+#include "data/zipf.h"
+#include "simurgh/base/hash.h"
+
+namespace simurgh {
+namespace {
+
+static_assert(Generator::kFeatures == kCriteoIdColumns);
+static_assert(Generator::kDenseColumns == kCriteoDenseColumns);
+
+using Cardinalities = std::array<uint64_t, Generator::kFeatures>;
+
+// Distinct ids of C1 to C26 in the display advertising challenge.
+constexpr Cardinalities kCriteoCardinalities = {
+    1460, 583,   10131227, 2202608, 305,  24,   12517, 633,     3,  93145, 5683,   8351593, 3194,
+    27,   14992, 5461306,  10,      5652, 2173, 4,     7046547, 18, 15,    286181, 105,     142572};
+constexpr uint64_t kSmallestCardinality = 3;
+constexpr double kLargestScale = 100.0;  // Ranks stay within 32 bits, which 8 digits can number.
+
+constexpr size_t kCalibrationSamples = 50'000;
+
+// An integer column: floor of a log-normal value.
+struct DenseDistribution {
+  double log_median;
+  double deviation;
+};
+
+// Medians as in Criteo's data, to the eye. I2 alone is at times negative there.
+constexpr std::array<DenseDistribution, kCriteoDenseColumns> kDense = {{{0.5, 1.2},
+                                                                        {1.3, 1.6},
+                                                                        {1.9, 1.2},
+                                                                        {1.5, 1.0},
+                                                                        {7.8, 1.6},
+                                                                        {3.5, 1.4},
+                                                                        {1.3, 1.3},
+                                                                        {2.0, 1.1},
+                                                                        {3.7, 1.3},
+                                                                        {0.3, 0.6},
+                                                                        {0.8, 0.9},
+                                                                        {0.2, 1.0},
+                                                                        {1.5, 1.1}}};
+constexpr size_t kNegativeColumn = 1;
+constexpr double kMinusOne = 0.10;
+constexpr double kMinusTwo = 0.02;
+
+// Seeds of independent streams out of one.
+enum class Stream : uint64_t { kSamples, kCalibration, kIds, kTeacher };
+
+uint64_t StreamSeed(uint64_t seed, Stream stream) {
+  return Mix64(Mix64(seed) + static_cast<uint64_t>(stream) + 1);
+}
+
+Cardinalities ScaleCardinalities(double scale) {
+  Cardinalities scaled;
+  for (size_t f = 0; f < scaled.size(); ++f) {
+    const double wanted = std::round(static_cast<double>(kCriteoCardinalities[f]) * scale);
+    scaled[f] = std::max(kSmallestCardinality, static_cast<uint64_t>(wanted));
+  }
+  return scaled;
+}
+
+uint64_t Sum(const Cardinalities& cardinalities) {
+  uint64_t sum = 0;
+  for (const uint64_t cardinality : cardinalities) sum += cardinality;
+  return sum;
+}
+
+// The scale whose sum comes nearest from below; the largest feature takes what is left.
+Cardinalities CardinalitiesOfSum(uint64_t sum) {
+  double low = 0.0;
+  double high = kLargestScale;
+  for (int step = 0; step < 60; ++step) {
+    const double middle = (low + high) / 2.0;
+    (Sum(ScaleCardinalities(middle)) <= sum ? low : high) = middle;
+  }
+  Cardinalities cardinalities = ScaleCardinalities(low);
+  *std::max_element(cardinalities.begin(), cardinalities.end()) += sum - Sum(cardinalities);
+  return cardinalities;
+}
+
+Status OutOfRange(std::string_view option, double value, std::string_view range) {
+  return absl::InvalidArgumentError(
+      absl::StrFormat("generator: %s is %g, must be %s", option, value, range));
+}
+
+Status CheckConfig(const GeneratorConfig& config) {
+  if (!(config.cardinality_scale > 0.0 && config.cardinality_scale <= kLargestScale)) {
+    return OutOfRange("cardinality scale", config.cardinality_scale, "above 0, at most 100");
+  }
+  const uint64_t fewest = kSmallestCardinality * Generator::kFeatures;
+  const uint64_t most = Sum(ScaleCardinalities(kLargestScale));
+  if (config.distinct_ids != 0 && (config.distinct_ids < fewest || config.distinct_ids > most)) {
+    return OutOfRange("distinct ids", static_cast<double>(config.distinct_ids),
+                      absl::StrFormat("%d to %d", fewest, most));
+  }
+  if (!(config.zipf_exponent > 0.0 && config.zipf_exponent <= 4.0)) {
+    return OutOfRange("zipf exponent", config.zipf_exponent, "above 0, at most 4");
+  }
+  if (!(config.missing >= 0.0 && config.missing <= 0.9)) {
+    return OutOfRange("missing", config.missing, "0 to 0.9");
+  }
+  if (config.id_digits != 8 && config.id_digits != 16) {
+    return OutOfRange("id digits", config.id_digits, "8 or 16");
+  }
+  return absl::OkStatus();
+}
+
+// A bijection of 32-bit words. Source: the finaliser of MurmurHash3 (Appleby).
+uint32_t Mix32(uint32_t x) {
+  x = (x ^ (x >> 16)) * 0x85ebca6bU;
+  x = (x ^ (x >> 13)) * 0xc2b2ae35U;
+  return x ^ (x >> 16);
+}
+
+// Standard normal values, by Box and Muller, both of a pair.
+std::array<double, kCriteoDenseColumns + 1> Normals(Random& random) {
+  static_assert(kCriteoDenseColumns % 2 == 1, "one value of the last pair is left over");
+  std::array<double, kCriteoDenseColumns + 1> normals;
+  for (size_t n = 0; n < normals.size(); n += 2) {
+    const double radius = std::sqrt(-2.0 * std::log(1.0 - random.Uniform()));
+    const double angle = 2.0 * std::numbers::pi * random.Uniform();
+    normals[n] = radius * std::cos(angle);
+    normals[n + 1] = radius * std::sin(angle);
+  }
+  return normals;
+}
+
+}  // namespace
+
+struct Generator::State {
+  GeneratorConfig config;
+  Cardinalities cardinalities;
+  std::vector<ZipfSampler> samplers;
+  std::array<uint64_t, kFeatures> id_keys;
+  std::optional<Teacher> teacher;
+
+  SampleDraw Draw(Random& random) const;
+  uint64_t Id(size_t feature, uint64_t rank) const;
+};
+
+SampleDraw Generator::State::Draw(Random& random) const {
+  SampleDraw draw;
+  const auto normals = Normals(random);
+  for (size_t c = 0; c < kDenseColumns; ++c) {
+    const double kind = random.Uniform();
+    if (kind < config.missing) {
+      draw.dense[c] = SampleDraw::kMissingDense;
+    } else if (c == kNegativeColumn && kind > 1.0 - kMinusOne - kMinusTwo) {
+      draw.dense[c] = kind > 1.0 - kMinusTwo ? -2 : -1;
+    } else {
+      const DenseDistribution& column = kDense[c];
+      const double value = std::exp(column.log_median + column.deviation * normals[c]);
+      draw.dense[c] = static_cast<int32_t>(value);  // 9 deviations off, still below 2^31.
+    }
+  }
+  for (size_t f = 0; f < kFeatures; ++f) {
+    const bool missing = config.missing > 0.0 && random.Uniform() < config.missing;
+    draw.ranks[f] = missing ? SampleDraw::kMissingRank : samplers[f].Draw(random);
+  }
+  return draw;
+}
+
+uint64_t Generator::State::Id(size_t feature, uint64_t rank) const {
+  const uint64_t key = id_keys[feature];
+  if (config.id_digits == 16) return Mix64(key + rank);
+  return Mix32(static_cast<uint32_t>(key + rank));  // Bijective too: ranks have 32 bits.
+}
+
+StatusOr<Generator> Generator::Create(const GeneratorConfig& config) {
+  SIMURGH_RETURN_IF_ERROR(CheckConfig(config));
+  auto state = std::make_unique<State>();
+  state->config = config;
+  state->cardinalities = config.distinct_ids == 0 ? ScaleCardinalities(config.cardinality_scale)
+                                                  : CardinalitiesOfSum(config.distinct_ids);
+  for (const uint64_t cardinality : state->cardinalities) {
+    state->samplers.emplace_back(cardinality, config.zipf_exponent);
+  }
+  Random ids(StreamSeed(config.seed, Stream::kIds));
+  for (uint64_t& key : state->id_keys) key = ids();
+
+  Random random(StreamSeed(config.seed, Stream::kCalibration));
+  std::vector<SampleDraw> calibration;
+  calibration.reserve(kCalibrationSamples);
+  for (size_t n = 0; n < kCalibrationSamples; ++n) calibration.push_back(state->Draw(random));
+  state->teacher.emplace(StreamSeed(config.seed, Stream::kTeacher), calibration);
+  return Generator(std::move(state));
+}
+
+Generator::Generator(std::unique_ptr<const State> state) : state_(std::move(state)) {}
+Generator::~Generator() = default;
+Generator::Generator(Generator&&) noexcept = default;
+Generator& Generator::operator=(Generator&&) noexcept = default;
+
+GeneratedSample Generator::Sample(uint64_t number) const {
+  Random random(Mix64(StreamSeed(state_->config.seed, Stream::kSamples) + number));
+  const SampleDraw draw = state_->Draw(random);
+  const Teacher::Logits logits = state_->teacher->Score(draw);
+  GeneratedSample sample;
+  sample.label = random.Uniform() * (1.0 + std::exp(-logits.full)) < 1.0 ? 1.0F : 0.0F;
+  for (size_t c = 0; c < kDenseColumns; ++c) {
+    if (draw.dense[c] != SampleDraw::kMissingDense) sample.dense[c] = draw.dense[c];
+  }
+  for (size_t f = 0; f < kFeatures; ++f) {
+    if (draw.ranks[f] != SampleDraw::kMissingRank) sample.ids[f] = state_->Id(f, draw.ranks[f]);
+  }
+  sample.teacher_logit = logits.full;
+  sample.additive_logit = logits.additive;
+  sample.dense_logit = logits.dense;
+  return sample;
+}
+
+const std::array<uint64_t, Generator::kFeatures>& Generator::cardinalities() const {
+  return state_->cardinalities;
+}
+
+void Generator::AppendLine(const GeneratedSample& sample, std::string& text) const {
+  constexpr size_t kLongestInteger = 11;
+  constexpr size_t kLongestLine = 2 + kDenseColumns * (1 + kLongestInteger) + kFeatures * (1 + 16);
+  std::array<char, kLongestLine> line;
+  char* next = line.data();
+  *next++ = sample.label == 1.0F ? '1' : '0';
+  for (const std::optional<int32_t>& value : sample.dense) {
+    *next++ = '\t';
+    if (value.has_value()) next = std::to_chars(next, next + kLongestInteger, *value).ptr;
+  }
+  for (const std::optional<uint64_t>& id : sample.ids) {
+    *next++ = '\t';
+    if (!id.has_value()) continue;
+    for (int shift = 4 * (state_->config.id_digits - 1); shift >= 0; shift -= 4) {
+      *next++ = "0123456789abcdef"[(*id >> shift) & 15];
+    }
+  }
+  *next++ = '\n';
+  text.append(line.data(), next - line.data());
+}
+
+}  // namespace simurgh
