@@ -1,12 +1,13 @@
 #include "table/arena.h"
 
-#include <sys/mman.h>
-
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
+#include <sys/mman.h>
+
 #include "absl/strings/str_cat.h"
+
 #include "simurgh/base/check.h"
 
 namespace simurgh {

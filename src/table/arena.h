@@ -22,8 +22,8 @@ class Arena {
   Arena& operator=(Arena&& other) noexcept;
   ~Arena();
 
-  // The offset of `bytes` more bytes, all zero, 64-byte aligned, or aligned to a huge page when they
-  // fill one. Requires that they fit, see ReservationFor().
+  // The offset of `bytes` more bytes, all zero, 64-byte aligned, or aligned to a huge page when
+  // they fill one. Requires that they fit, see ReservationFor().
   uint64_t Reserve(uint64_t bytes);
 
   // What one Reserve(bytes) takes at most.
@@ -31,8 +31,8 @@ class Arena {
 
   std::byte* at(uint64_t offset) const { return base_ + offset; }
 
-  // Asks for huge pages in [offset, offset + bytes), as far as whole ones lie in it. Advice: a system
-  // without them goes on with small ones.
+  // Asks for huge pages in [offset, offset + bytes), as far as whole ones lie in it. Advice: a
+  // system without them goes on with small ones.
   void UseHugePages(uint64_t offset, uint64_t bytes);
 
   uint64_t reserved_bytes() const { return size_; }
@@ -45,9 +45,9 @@ class Arena {
   uint64_t used_ = 0;
 };
 
-// A part of an arena that is filled from its start: rows, index segments or queue chunks. While it is
-// small it lives in 4 KiB pages, so that a table of three rows costs a page; what is filled beyond
-// kHugePageThreshold lives in huge pages.
+// A part of an arena that is filled from its start: rows, index segments or queue chunks. While it
+// is small it lives in 4 KiB pages, so that a table of three rows costs a page; what is filled
+// beyond kHugePageThreshold lives in huge pages.
 //
 // Threads: one owner.
 // Lifetime: `arena` stays, and stays in place.

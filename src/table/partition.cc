@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+
 #include "simurgh/base/check.h"
 #include "table/arena.h"
 #include "table/push_window.h"
@@ -32,19 +33,19 @@ struct Partition::State {
 Status Partition::State::CheckGroup(absl::string_view request, uint32_t table, size_t ids,
                                     size_t rows, size_t columns) const {
   if (table >= tables.size()) {
-    return absl::InvalidArgumentError(absl::StrCat(request, ": table ", table,
-                                                   " is unknown, there are ", tables.size()));
+    return absl::InvalidArgumentError(
+        absl::StrCat(request, ": table ", table, " is unknown, there are ", tables.size()));
   }
   const TableConfig& config = tables[table]->config();
   // A group without ids may come without a matrix.
   if (ids == 0 && rows == 0) return absl::OkStatus();
   if (columns != config.dim) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        request, ": table '", config.name, "' has dim ", config.dim, ", request says ", columns));
+    return absl::InvalidArgumentError(absl::StrCat(request, ": table '", config.name, "' has dim ",
+                                                   config.dim, ", request says ", columns));
   }
   if (rows != ids) {
-    return absl::InvalidArgumentError(absl::StrCat(request, ": table '", config.name, "': ", ids,
-                                                   " ids with ", rows, " rows"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(request, ": table '", config.name, "': ", ids, " ids with ", rows, " rows"));
   }
   return absl::OkStatus();
 }
@@ -96,16 +97,14 @@ StatusOr<PullReport> Partition::Pull(PullPurpose purpose, const TrainerPosition&
   return report;
 }
 
-StatusOr<PushReport> Partition::Push(const TrainerPosition& position, uint32_t part,
-                                     uint32_t parts, std::span<const PushGroup> groups) {
+StatusOr<PushReport> Partition::Push(const TrainerPosition& position, uint32_t part, uint32_t parts,
+                                     std::span<const PushGroup> groups) {
   for (const PushGroup& group : groups) {
     SIMURGH_RETURN_IF_ERROR(state_->CheckGroup("push", group.table, group.ids.size(),
-                                               group.gradients.rows(),
-                                               group.gradients.columns()));
+                                               group.gradients.rows(), group.gradients.columns()));
   }
-  SIMURGH_ASSIGN_OR_RETURN(
-      const bool applied,
-      state_->window.Applied(position.run, position.rank, position.step, part, parts));
+  SIMURGH_ASSIGN_OR_RETURN(const bool applied, state_->window.Applied(position.run, position.rank,
+                                                                      position.step, part, parts));
   PushReport report;
   if (applied) {
     report.repeated = true;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+
 #include "simurgh/base/check.h"
 
 namespace simurgh {
@@ -10,8 +11,8 @@ namespace {
 
 Status LostSteps(uint64_t first, uint64_t last, uint64_t run, uint32_t rank) {
   return absl::DataLossError(absl::StrCat(
-      "table: this server has not seen all of steps ", first, "..", last, " of rank ", rank, " in run ", run,
-      ": it lost its rows; start a new run, from a checkpoint if there is one"));
+      "table: this server has not seen all of steps ", first, "..", last, " of rank ", rank,
+      " in run ", run, ": it lost its rows; start a new run, from a checkpoint if there is one"));
 }
 
 }  // namespace
@@ -33,8 +34,7 @@ void RankWindow::Record(uint64_t step, uint32_t part, uint32_t parts) {
   OpenStep& open = slot(step);
   open.parts = parts;
   open.applied |= uint64_t{1} << part;
-  while (slot(next_step_).parts != 0 &&
-         slot(next_step_).applied == AllOf(slot(next_step_).parts)) {
+  while (slot(next_step_).parts != 0 && slot(next_step_).applied == AllOf(slot(next_step_).parts)) {
     slot(next_step_) = OpenStep();
     ++next_step_;
   }
@@ -56,8 +56,7 @@ StatusOr<bool> PushWindow::Applied(uint64_t run, uint32_t rank, uint64_t step, u
   return window->Applied(step, part, parts);
 }
 
-void PushWindow::Record(uint64_t run, uint32_t rank, uint64_t step, uint32_t part,
-                        uint32_t parts) {
+void PushWindow::Record(uint64_t run, uint32_t rank, uint64_t step, uint32_t part, uint32_t parts) {
   FindOrAdd(run, rank).Record(step, part, parts);
 }
 

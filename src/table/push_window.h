@@ -9,8 +9,8 @@
 
 namespace simurgh {
 
-// Which pushes of one trainer rank in one run have been applied. Steps before next_step() are complete;
-// of the following kOpenSteps it remembers part by part.
+// Which pushes of one trainer rank in one run have been applied. Steps before next_step() are
+// complete; of the following kOpenSteps it remembers part by part.
 class RankWindow {
  public:
   static constexpr uint32_t kMaxParts = 64;
@@ -41,9 +41,9 @@ class RankWindow {
   std::array<OpenStep, kOpenSteps> open_;
 };
 
-// What makes a push apply exactly once: a window for each (run, rank), of which the kMaxTrainers that
-// pushed last are remembered. Every rank pushes every step to every partition, if only empty groups:
-// a gap that never closes is a loss.
+// What makes a push apply exactly once: a window for each (run, rank), of which the kMaxTrainers
+// that pushed last are remembered. Every rank pushes every step to every partition, if only empty
+// groups: a gap that never closes is a loss.
 //
 // Threads: one owner.
 // Cost: 16 KiB a remembered trainer.
@@ -52,15 +52,16 @@ class PushWindow {
   static constexpr size_t kMaxTrainers = 256;
 
   // Whether the push had been applied before.
-  // Errors: INVALID_ARGUMENT for parts outside 1 to 64, part >= parts, or a step that came with another
-  // number of parts; DATA_LOSS when steps in between must have been lost.
+  // Errors: INVALID_ARGUMENT for parts outside 1 to 64, part >= parts, or a step that came with
+  // another number of parts; DATA_LOSS when steps in between must have been lost.
   StatusOr<bool> Applied(uint64_t run, uint32_t rank, uint64_t step, uint32_t part,
                          uint32_t parts) const;
 
   // Remembers a push as applied. Requires that Applied() answered false just before.
   void Record(uint64_t run, uint32_t rank, uint64_t step, uint32_t part, uint32_t parts);
 
-  // Errors: DATA_LOSS unless the rank's first `acknowledged_steps` steps are remembered as complete.
+  // Errors: DATA_LOSS unless the rank's first `acknowledged_steps` steps are remembered as
+  // complete.
   Status CheckAcknowledged(uint64_t run, uint32_t rank, uint64_t acknowledged_steps) const;
 
   size_t trainer_count() const { return trainers_.size(); }

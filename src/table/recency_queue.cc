@@ -129,8 +129,8 @@ void RecencyQueue::Coarsen() {
   ++shift_;
 }
 
-// Entries of the upper half of a bucket now lie one bucket early, like those of rows used since: they
-// are filed again when their bucket is taken out.
+// Entries of the upper half of a bucket now lie one bucket early, like those of rows used since:
+// they are filed again when their bucket is taken out.
 void RecencyQueue::Refine(uint32_t now) {
   std::array<Bucket, kBuckets> spread;
   for (uint64_t number = front_; number <= back_; ++number) {

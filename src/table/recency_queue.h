@@ -11,23 +11,22 @@
 namespace simurgh {
 
 // Says which row has been left alone longest, at no cost to a row that is used: using a row only
-// stores a stamp in its header. Each row has one entry here, filed under the stamp it had then. When a
-// victim is wanted, the oldest entries are compared with their rows' stamps: a row used since is
-// filed again, under its present stamp, and the others are the oldest rows there are.
+// stores a stamp in its header. Each row has one entry here, filed under the stamp it had then.
+// When a victim is wanted, the oldest entries are compared with their rows' stamps: a row used
+// since is filed again, under its present stamp, and the others are the oldest rows there are.
 //
 // Entries are filed in a ring of buckets, each for 2^shift stamps in a row. When the stamps of the
-// rows outgrow the ring, neighbouring buckets are joined and shift grows by one; when they fill less
-// than a quarter, it shrinks. Neither looks at an entry. The oldest bucket is taken out whole, sorted
-// and handed out from the oldest: victims are exactly least recently used. Only from a bucket of more
-// than kSortLimit entries they come in any order: their ages then differ by less than 1/64 of the
-// oldest row's age, and no request ever waits for a long sort.
+// rows outgrow the ring, neighbouring buckets are joined and shift grows by one; when they fill
+// less than a quarter, it shrinks. Neither looks at an entry. The oldest bucket is taken out whole,
+// sorted and handed out from the oldest: victims are exactly least recently used. Only from a
+// bucket of more than kSortLimit entries they come in any order: their ages then differ by less
+// than 1/64 of the oldest row's age, and no request ever waits for a long sort.
 //
 // Stamps of rows only grow, except across Clear().
 //
-// Source: the ring is a calendar queue (R. Brown, CACM 31(10), 1988) over the monotone priorities of a
-// radix heap (Ahuja, Mehlhorn, Orlin, Tarjan, JACM 37(2), 1990).
-// Cost: 4.3 bytes a row. Add() is O(1); PopOldest() O(1) for each row used since it was filed,
-// amortised against that use.
+// Source: the ring is a calendar queue (R. Brown, CACM 31(10), 1988) over the monotone priorities
+// of a radix heap (Ahuja, Mehlhorn, Orlin, Tarjan, JACM 37(2), 1990). Cost: 4.3 bytes a row. Add()
+// is O(1); PopOldest() O(1) for each row used since it was filed, amortised against that use.
 // Threads: one owner.
 class RecencyQueue {
  public:
@@ -67,9 +66,7 @@ class RecencyQueue {
     uint32_t rows = 0;
   };
 
-  Chunk& chunk(uint32_t name) const {
-    return reinterpret_cast<Chunk*>(region_.base())[name - 1];
-  }
+  Chunk& chunk(uint32_t name) const { return reinterpret_cast<Chunk*>(region_.base())[name - 1]; }
   Bucket& bucket(uint64_t number) { return ring_[number % kBuckets]; }
   static uint32_t RowsInFirst(const Bucket& bucket) {
     return bucket.rows == 0 ? 0 : (bucket.rows - 1) % kRowsPerChunk + 1;

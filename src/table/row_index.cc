@@ -25,8 +25,8 @@ Plan PlanFor(uint64_t capacity_rows) {
   uint32_t depth = 0;
   while ((capacity_rows >> depth) > most) ++depth;
   const uint64_t rows = (capacity_rows >> depth) + 1;
-  return {depth, static_cast<uint32_t>((rows + kRowsPerBucketAtCapacity - 1) /
-                                       kRowsPerBucketAtCapacity)};
+  return {depth,
+          static_cast<uint32_t>((rows + kRowsPerBucketAtCapacity - 1) / kRowsPerBucketAtCapacity)};
 }
 
 }  // namespace
@@ -35,9 +35,10 @@ uint64_t RowIndex::ReservationFor(uint64_t capacity_rows) {
   const Plan plan = PlanFor(capacity_rows);
   const uint64_t segment_bytes = plan.segment_buckets * sizeof(IndexBucket);
   // Every segment of the deepest directory; the smaller ones that the first one was; and doubled
-  // segments at the depth limit, where a row stands in at most 64 * 2 / 9 bytes, twice with its past.
-  return (segment_bytes << (plan.depth + kExtraDepth)) + 2 * segment_bytes +
-         capacity_rows * 32 + sizeof(IndexBucket);
+  // segments at the depth limit, where a row stands in at most 64 * 2 / 9 bytes, twice with its
+  // past.
+  return (segment_bytes << (plan.depth + kExtraDepth)) + 2 * segment_bytes + capacity_rows * 32 +
+         sizeof(IndexBucket);
 }
 
 RowIndex::RowIndex(Arena& arena, uint64_t capacity_rows, RowField<uint64_t> ids)

@@ -1,11 +1,11 @@
 #pragma once
 
-#include <hwy/highway.h>
-
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
+
+#include <hwy/highway.h>
 
 #include "simurgh/base/hash.h"
 #include "table/arena.h"
@@ -47,8 +47,8 @@ inline uint32_t MatchTags(const IndexBucket& bucket, uint16_t tag) {
 
 // Maps ids to row numbers. The ids themselves stand only in the rows.
 //
-// Extendible hashing: the top bits of a hash pick a segment by a directory, further bits a bucket in
-// it, 16 more are the tag. Within a segment buckets are probed linearly; each bucket counts the
+// Extendible hashing: the top bits of a hash pick a segment by a directory, further bits a bucket
+// in it, 16 more are the tag. Within a segment buckets are probed linearly; each bucket counts the
 // entries that went past it, so a search stops at a bucket nothing went past, and erasing leaves no
 // tombstone. A segment that is nine tenths full grows until it has the table's segment size, and
 // from then on splits in two: the whole index is never rehashed at once.
@@ -73,8 +73,8 @@ class RowIndex {
     __builtin_prefetch(segment.buckets + Home(segment, hash));
   }
 
-  // The first row whose tag fits the hash, or kNoRow when no row can have it. Reads no row: the caller
-  // compares ids and calls Find() when they differ.
+  // The first row whose tag fits the hash, or kNoRow when no row can have it. Reads no row: the
+  // caller compares ids and calls Find() when they differ.
   uint32_t Candidate(uint64_t hash) const {
     return Probe(hash, [](uint32_t) { return true; });
   }
@@ -112,9 +112,7 @@ class RowIndex {
   };
 
   // Two shifts, because depth 0 would shift by 64.
-  const Segment& SegmentOf(uint64_t hash) const {
-    return directory_[(hash >> 1) >> (63 - depth_)];
-  }
+  const Segment& SegmentOf(uint64_t hash) const { return directory_[(hash >> 1) >> (63 - depth_)]; }
   static uint32_t Home(const Segment& segment, uint64_t hash) {
     return static_cast<uint32_t>(((hash >> 16 & 0xffffffff) * segment.bucket_count) >> 32);
   }

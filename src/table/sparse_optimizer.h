@@ -8,8 +8,8 @@
 
 namespace simurgh {
 
-// The optimizer of a table's rows: how much state a row has, how it begins, and how gradients change
-// rows. With learning rate l, gradient g, weight w, accumulator s, epsilon e, decay m:
+// The optimizer of a table's rows: how much state a row has, how it begins, and how gradients
+// change rows. With learning rate l, gradient g, weight w, accumulator s, epsilon e, decay m:
 //
 //   sgd               w -= l * g
 //   adagrad           w -= l * g / sqrt(s + e), with the old s; then s = s * m + g * g
@@ -27,8 +27,8 @@ class SparseOptimizer {
 
   void InitializeState(std::span<float> state) const;
 
-  // Applies one gradient to each row, in order. All arithmetic is f32, and equal bit for bit on every
-  // processor.
+  // Applies one gradient to each row, in order. All arithmetic is f32, and equal bit for bit on
+  // every processor.
   void Update(float learning_rate, std::span<const RowGradient> rows) const;
 
  private:

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+
 #include "simurgh/base/check.h"
 #include "simurgh/base/hash.h"
 #include "table/arena.h"
@@ -86,8 +87,8 @@ struct Table::State {
   std::vector<size_t> absent;          // Positions in a request, kept for its memory.
 };
 
-// Fills `found` with a row for each id, or kNoRow. A row is a candidate until Confirmed(). Two passes,
-// this one and the caller's over the rows: the misses of either overlap better alone.
+// Fills `found` with a row for each id, or kNoRow. A row is a candidate until Confirmed(). Two
+// passes, this one and the caller's over the rows: the misses of either overlap better alone.
 void Table::State::LookupBlock(std::span<const uint64_t> ids, uint64_t prefetch_bytes) {
   std::array<uint64_t, kBlock> hashes;
   const size_t first = std::min(kBucketsAhead, ids.size());
@@ -108,7 +109,8 @@ void Table::State::LookupBlock(std::span<const uint64_t> ids, uint64_t prefetch_
 // The row of ids[at], which lies in the block that was looked up last.
 uint32_t Table::State::Confirmed(size_t at, std::span<const uint64_t> ids) const {
   const uint32_t row = found[at];
-  if (row == kNoRow || rows.header(row).id == ids[at]) [[likely]] return row;
+  if (row == kNoRow || rows.header(row).id == ids[at]) [[likely]]
+    return row;
   return Lookup(ids[at]);
 }
 
@@ -127,7 +129,8 @@ void Table::State::Rebase(uint64_t newest) {
   for (uint32_t row = 0; row < carved_rows; ++row) {
     RowHeader& header = rows.header(row);
     if (header.recency == kFreeRecency) continue;
-    header.recency = static_cast<uint32_t>(header.recency - std::min<uint64_t>(header.recency, shift));
+    header.recency =
+        static_cast<uint32_t>(header.recency - std::min<uint64_t>(header.recency, shift));
     queue.Add(row);
   }
 }

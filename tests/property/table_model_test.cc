@@ -1,10 +1,10 @@
-// Partitions against plain maps, over millions of random operations at capacities where every corner is
-// met: the model replays the evictions that the tables report and must then agree in every bit.
+// Partitions against plain maps, over millions of random operations at capacities where every
+// corner is met: the model replays the evictions that the tables report and must then agree in
+// every bit.
 //
 // A failure prints its seed; SIMURGH_TEST_SEED=<seed> replays it.
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
@@ -13,6 +13,8 @@
 #include <random>
 #include <unordered_map>
 #include <vector>
+
+#include <catch2/catch.hpp>
 
 #include "simurgh/base/random.h"
 #include "simurgh/table/partition.h"
@@ -114,8 +116,7 @@ class TableModel {
         ++report.missing;
         continue;
       }
-      UpdateRowReference(parameters,
-                         {found->second.values.data(), &gradients[i * config_.dim]});
+      UpdateRowReference(parameters, {found->second.values.data(), &gradients[i * config_.dim]});
       ++report.updated;
     }
   }
@@ -132,13 +133,13 @@ class TableModel {
         return;
       }
       const Row& expected = found->second;
-      equal = equal && row.recency == expected.stamp &&
-              row.use_count == std::min<uint64_t>(expected.uses, 65535) &&
-              row.weights.size() + row.state.size() == expected.values.size() &&
-              std::memcmp(row.weights.data(), expected.values.data(),
-                          row.weights.size_bytes()) == 0 &&
-              std::memcmp(row.state.data(), expected.values.data() + config_.dim,
-                          row.state.size_bytes()) == 0;
+      equal =
+          equal && row.recency == expected.stamp &&
+          row.use_count == std::min<uint64_t>(expected.uses, 65535) &&
+          row.weights.size() + row.state.size() == expected.values.size() &&
+          std::memcmp(row.weights.data(), expected.values.data(), row.weights.size_bytes()) == 0 &&
+          std::memcmp(row.state.data(), expected.values.data() + config_.dim,
+                      row.state.size_bytes()) == 0;
     });
     REQUIRE(equal);
     REQUIRE(visited == rows_.size());
@@ -291,16 +292,15 @@ class Comparison {
     step_ += random_.Below(3);
     if (random_.Below(5000) == 0) step_ += random_.Below(1 << 20);
     clock_ = std::max(clock_, clock_base_ + step_ - first_step_);
-    const auto report = partition_->Pull(PullPurpose::kTrain, {run_, 0, step_}, 0,
-                                         PullGroups(request));
+    const auto report =
+        partition_->Pull(PullPurpose::kTrain, {run_, 0, step_}, 0, PullGroups(request));
     REQUIRE(report.ok());
     PullReport expected;
     for (size_t i = 0; i < request.ids.size(); ++i) {
       const uint32_t table = request.tables[i];
       static const std::vector<uint64_t> kNone;
-      const auto rows =
-          models_[table].Pull(request.ids[i], clock_,
-                              request.ids[i].empty() ? kNone : evictions_[table].ids, expected);
+      const auto rows = models_[table].Pull(
+          request.ids[i], clock_, request.ids[i].empty() ? kNone : evictions_[table].ids, expected);
       REQUIRE(std::memcmp(rows.data(), request.values[i].data(), rows.size() * sizeof(float)) == 0);
     }
     RequireEqual(*report, expected);
@@ -392,10 +392,10 @@ TEST_CASE("a partition agrees with plain maps over millions of operations") {
   std::cout << "SIMURGH_TEST_SEED=" << seed << "\n";
   const uint64_t capacity = GENERATE(1, 2, 7, 64, 65, 1000, 5000);
   INFO("seed " << seed << ", capacity " << capacity);
-  Comparison comparison({Config("adagrad", 5, capacity, true, false),
-                         Config("row-wise", 16, capacity, true, true),
-                         Config("sgd", 3, capacity + 1, false, false)},
-                        seed + capacity);
+  Comparison comparison(
+      {Config("adagrad", 5, capacity, true, false), Config("row-wise", 16, capacity, true, true),
+       Config("sgd", 3, capacity + 1, false, false)},
+      seed + capacity);
   comparison.Run(600'000);
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/functional/function_ref.h"
+
 #include "simurgh/base/status.h"
 #include "simurgh/config/table_config.h"
 #include "simurgh/tensor/matrix_view.h"
@@ -51,10 +52,10 @@ struct TableStats {
 
 // The rows of one layout in one partition: an embedding array list.
 //
-// Invariants: an id has at most one row; a row never moves; at most capacity_rows rows exist, and the
-// one evicted for a new one is the least recently used by stamp (see recency_queue.h for how exactly,
-// when ten thousands of rows bear stamps that are close). Once the table is full, requests of sizes
-// seen before allocate nothing.
+// Invariants: an id has at most one row; a row never moves; at most capacity_rows rows exist, and
+// the one evicted for a new one is the least recently used by stamp (see recency_queue.h for how
+// exactly, when ten thousands of rows bear stamps that are close). Once the table is full, requests
+// of sizes seen before allocate nothing.
 //
 // Threads: one owner. Bad arguments are programming errors here; Partition checks requests.
 class Table {
@@ -78,16 +79,16 @@ class Table {
     uint64_t evicted = 0;
   };
 
-  // Reads the rows of `ids` in order, creating those that are missing. Rows that were there are stamped
-  // and copied before anything is evicted; an id given twice is read twice.
+  // Reads the rows of `ids` in order, creating those that are missing. Rows that were there are
+  // stamped and copied before anything is evicted; an id given twice is read twice.
   //
-  // rows: (U, D) overwritten. `stamp`: recency of this pull; pulls with an older one than the newest
-  // so far count as of the newest.
-  // Cost: about three cache misses a row at dim 16, overlapped over the request.
+  // rows: (U, D) overwritten. `stamp`: recency of this pull; pulls with an older one than the
+  // newest so far count as of the newest. Cost: about three cache misses a row at dim 16,
+  // overlapped over the request.
   PullCounts Pull(std::span<const uint64_t> ids, MatrixView<float> rows, uint64_t stamp);
 
-  // Reads the rows of `ids` and changes nothing but the counts; zeros where there is no row. Returns
-  // how many had one.
+  // Reads the rows of `ids` and changes nothing but the counts; zeros where there is no row.
+  // Returns how many had one.
   //
   // rows: (U, D) overwritten.
   uint64_t Evaluate(std::span<const uint64_t> ids, MatrixView<float> rows);

@@ -36,8 +36,7 @@ HWY_INLINE void StoreClamped(D d, V weights, float bound, float* to) {
 HWY_INLINE void UpdateSgd(const RowUpdateParameters& p, const RowGradient& row) {
   ForVectors(p.dim, [&](auto d, uint32_t i) HWY_ATTR {
     const auto step = hn::Mul(hn::Set(d, p.learning_rate), hn::LoadU(d, row.gradient + i));
-    StoreClamped(d, hn::Sub(hn::LoadU(d, row.weights + i), step), p.weight_bound,
-                 row.weights + i);
+    StoreClamped(d, hn::Sub(hn::LoadU(d, row.weights + i), step), p.weight_bound, row.weights + i);
   });
 }
 
@@ -50,8 +49,7 @@ HWY_INLINE void UpdateAdagrad(const RowUpdateParameters& p, const RowGradient& r
                               hn::Sqrt(hn::Add(sum, hn::Set(d, p.epsilon))));
     hn::StoreU(hn::Add(hn::Mul(sum, hn::Set(d, p.decay)), hn::Mul(gradient, gradient)), d,
                state + i);
-    StoreClamped(d, hn::Sub(hn::LoadU(d, row.weights + i), step), p.weight_bound,
-                 row.weights + i);
+    StoreClamped(d, hn::Sub(hn::LoadU(d, row.weights + i), step), p.weight_bound, row.weights + i);
   });
 }
 
@@ -80,8 +78,7 @@ HWY_INLINE void UpdateRowWiseAdagrad(const RowUpdateParameters& p, const RowGrad
   ForVectors(p.dim, [&](auto d, uint32_t i) HWY_ATTR {
     const auto step = hn::Div(hn::Mul(hn::Set(d, p.learning_rate), hn::LoadU(d, row.gradient + i)),
                               hn::Sqrt(hn::Set(d, sum)));
-    StoreClamped(d, hn::Sub(hn::LoadU(d, row.weights + i), step), p.weight_bound,
-                 row.weights + i);
+    StoreClamped(d, hn::Sub(hn::LoadU(d, row.weights + i), step), p.weight_bound, row.weights + i);
   });
   state[0] = state[0] * p.decay + MeanSquare(row.gradient, p.dim);
 }

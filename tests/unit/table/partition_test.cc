@@ -1,8 +1,9 @@
 #include "simurgh/table/partition.h"
 
-#include <catch2/catch.hpp>
 #include <cstring>
 #include <vector>
+
+#include <catch2/catch.hpp>
 
 namespace simurgh {
 namespace {
