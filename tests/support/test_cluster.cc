@@ -96,9 +96,9 @@ std::unique_ptr<DaemonProcess> TestCluster::StartTrainer(
       folder_.path() + "/nn-worker-" + std::to_string(starts_++) + ".log");
 }
 
-TrainerOutcome Finish(DaemonProcess& trainer) {
+TrainerOutcome Finish(DaemonProcess& trainer, std::chrono::seconds deadline) {
   TrainerOutcome outcome;
-  outcome.exit_code = trainer.Wait(std::chrono::seconds(120)).value_or(-1);
+  outcome.exit_code = trainer.Wait(deadline).value_or(-1);
   const std::string log = trainer.log();
   outcome.test_auc = FirstGroup(log, "evaluated \\d+ samples: auc ([^,]+), log loss");
   outcome.test_log_loss = FirstGroup(log, "evaluated .*log loss ([-+.e0-9]+)");
@@ -107,13 +107,13 @@ TrainerOutcome Finish(DaemonProcess& trainer) {
   return outcome;
 }
 
-TrainerOutcome RunStandalone(const TestClusterOptions& options) {
+TrainerOutcome RunStandalone(const TestClusterOptions& options, std::chrono::seconds deadline) {
   const TemporaryFolder folder;
   std::vector<std::string> arguments =
       AsArguments(options.config, WithInstances(options, folder.path()));
   arguments.emplace_back("--standalone");
   DaemonProcess trainer("nn-worker", arguments, folder.path() + "/nn-worker.log");
-  return Finish(trainer);
+  return Finish(trainer, deadline);
 }
 
 }  // namespace simurgh::testing

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -68,10 +69,13 @@ struct TrainerOutcome {
   std::string last_line;  // Of stdout.
 };
 
-// Waits for the trainer's end (two minutes at most) and reads its log.
-TrainerOutcome Finish(DaemonProcess& trainer);
+inline constexpr std::chrono::seconds kTrainerDeadline{120};
+
+// Waits for the trainer's end and reads its log.
+TrainerOutcome Finish(DaemonProcess& trainer, std::chrono::seconds deadline = kTrainerDeadline);
 
 // A whole run in one process.
-TrainerOutcome RunStandalone(const TestClusterOptions& options);
+TrainerOutcome RunStandalone(const TestClusterOptions& options,
+                             std::chrono::seconds deadline = kTrainerDeadline);
 
 }  // namespace simurgh::testing
