@@ -1,11 +1,11 @@
 #include "services/embedding_ps/parameter_server.h"
 
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 
 #include "services/api/row_codec.h"
-#include "simurgh/base/check.h"
 
 namespace simurgh {
 namespace {
@@ -70,24 +70,33 @@ StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Create(const Cluster
   return server;
 }
 
+template <typename Task>
+rpc::awaitable<Status> ParameterServer::OnPartitions(std::vector<size_t> which, const Task& task) {
+  const auto run = [&](size_t p) -> rpc::awaitable<Status> {
+    co_return co_await rpc::RunOn(shards_[p]->thread.executor(),
+                                  [&task, p]() -> Status { return task(p); });
+  };
+  std::vector<rpc::awaitable<Status>> tasks;
+  for (const size_t p : which) tasks.push_back(run(p));
+  co_return co_await rpc::WhenAll(std::move(tasks));
+}
+
 rpc::awaitable<StatusOr<PullReport>> ParameterServer::Pull(PullRowsCall call,
                                                            rpc::Clock::time_point deadline) {
   auto pieces = SplitByPartition(call, shards_.size());
-  std::vector<PullReport> reports(shards_.size());
-  const auto pull = [&](size_t p) -> rpc::awaitable<Status> {
-    co_return co_await rpc::RunOn(shards_[p]->thread.executor(), [&, p]() -> Status {
-      SIMURGH_ASSIGN_OR_RETURN(reports[p],
-                               shards_[p]->partition->Pull(call.purpose, call.position,
-                                                           call.acknowledged_steps, pieces[p]));
-      metrics_.OnPull(p, *shards_[p]->partition, call.purpose, reports[p]);
-      return absl::OkStatus();
-    });
-  };
-  std::vector<rpc::awaitable<Status>> tasks;
+  std::vector<size_t> which;
   for (size_t p = 0; p < shards_.size(); ++p) {
-    if (call.purpose == PullPurpose::kTrain || !pieces[p].empty()) tasks.push_back(pull(p));
+    if (call.purpose == PullPurpose::kTrain || !pieces[p].empty()) which.push_back(p);
   }
-  SIMURGH_CO_RETURN_IF_ERROR(co_await rpc::WhenAll(std::move(tasks)));
+  std::vector<PullReport> reports(shards_.size());
+  const auto pull = [&](size_t p) -> Status {
+    Partition& partition = *shards_[p]->partition;
+    SIMURGH_ASSIGN_OR_RETURN(reports[p], partition.Pull(call.purpose, call.position,
+                                                        call.acknowledged_steps, pieces[p]));
+    metrics_.OnPull(p, partition, reports[p]);
+    return absl::OkStatus();
+  };
+  SIMURGH_CO_RETURN_IF_ERROR(co_await OnPartitions(std::move(which), pull));
   PullReport total;
   for (const PullReport& report : reports) {
     total.found += report.found;
@@ -101,18 +110,16 @@ rpc::awaitable<StatusOr<PullReport>> ParameterServer::Pull(PullRowsCall call,
 rpc::awaitable<StatusOr<PushReport>> ParameterServer::Push(PushRowsCall call,
                                                            rpc::Clock::time_point deadline) {
   auto pieces = SplitByPartition(call, shards_.size());
+  std::vector<size_t> all(shards_.size());
+  std::iota(all.begin(), all.end(), size_t{0});
   std::vector<PushReport> reports(shards_.size());
-  const auto push = [&](size_t p) -> rpc::awaitable<Status> {
-    co_return co_await rpc::RunOn(shards_[p]->thread.executor(), [&, p]() -> Status {
-      SIMURGH_ASSIGN_OR_RETURN(
-          reports[p], shards_[p]->partition->Push(call.position, call.part, call.parts, pieces[p]));
-      metrics_.OnPush(p, *shards_[p]->partition, reports[p]);
-      return absl::OkStatus();
-    });
+  const auto push = [&](size_t p) -> Status {
+    SIMURGH_ASSIGN_OR_RETURN(
+        reports[p], shards_[p]->partition->Push(call.position, call.part, call.parts, pieces[p]));
+    metrics_.OnPush(reports[p]);
+    return absl::OkStatus();
   };
-  std::vector<rpc::awaitable<Status>> tasks;
-  for (size_t p = 0; p < shards_.size(); ++p) tasks.push_back(push(p));
-  SIMURGH_CO_RETURN_IF_ERROR(co_await rpc::WhenAll(std::move(tasks)));
+  SIMURGH_CO_RETURN_IF_ERROR(co_await OnPartitions(std::move(all), push));
   PushReport total{.repeated = true};
   for (const PushReport& report : reports) {
     // A push that a retry completes is new where it had not arrived.

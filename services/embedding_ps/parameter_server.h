@@ -49,6 +49,10 @@ class ParameterServer : public RowServer {
 
   explicit ParameterServer(ServerMetrics& metrics);
 
+  // Runs task(p) for the partitions in `which`, each on its own thread, all at once.
+  template <typename Task>
+  [[nodiscard]] rpc::awaitable<Status> OnPartitions(std::vector<size_t> which, const Task& task);
+
   ServerMetrics& metrics_;
   std::vector<std::unique_ptr<Shard>> shards_;
 };

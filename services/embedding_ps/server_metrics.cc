@@ -38,8 +38,7 @@ void ServerMetrics::SetSizes(size_t partition, const Partition& rows) {
   }
 }
 
-void ServerMetrics::OnPull(size_t partition, const Partition& rows, PullPurpose purpose,
-                           const PullReport& report) {
+void ServerMetrics::OnPull(size_t partition, const Partition& rows, const PullReport& report) {
   found_.Add(report.found);
   created_.Add(report.created);
   unseen_.Add(report.unseen);
@@ -47,7 +46,7 @@ void ServerMetrics::OnPull(size_t partition, const Partition& rows, PullPurpose 
   if (report.created > 0) SetSizes(partition, rows);
 }
 
-void ServerMetrics::OnPush(size_t partition, const Partition& rows, const PushReport& report) {
+void ServerMetrics::OnPush(const PushReport& report) {
   updated_.Add(report.updated);
   missing_.Add(report.missing);
   repeated_.Add(report.repeated ? 1 : 0);

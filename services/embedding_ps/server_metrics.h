@@ -18,9 +18,8 @@ class ServerMetrics {
   // server: index of the server; several may share a registry.
   ServerMetrics(MetricRegistry& registry, const ClusterConfig& config, size_t server);
 
-  void OnPull(size_t partition, const Partition& rows, PullPurpose purpose,
-              const PullReport& report);
-  void OnPush(size_t partition, const Partition& rows, const PushReport& report);
+  void OnPull(size_t partition, const Partition& rows, const PullReport& report);
+  void OnPush(const PushReport& report);
 
  private:
   void SetSizes(size_t partition, const Partition& rows);

@@ -27,12 +27,6 @@ class StageTimer {
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-// To the trainer a lost server is another matter than a lost worker: its batch is still here.
-Status AsSeenByTrainer(const Status& status) {
-  if (!absl::IsUnavailable(status)) return status;
-  return absl::AbortedError(status.message());
-}
-
 // Everything that a push refers to while it is under way.
 struct PushState {
   std::shared_ptr<const BufferedBatch> batch;
@@ -133,17 +127,27 @@ void EmbeddingWorker::Unpool(const BufferedBatch& batch, MatrixView<const float>
   }
 }
 
+template <typename Call>
+rpc::awaitable<Status> EmbeddingWorker::OnServers(Histogram& seconds, const Call& call) {
+  StageTimer timer(seconds);
+  std::vector<rpc::awaitable<Status>> tasks;
+  for (size_t server = 0; server < servers_.size(); ++server) tasks.push_back(call(server));
+  const Status status = co_await rpc::WhenAll(std::move(tasks));
+  timer.Stop();
+  // To the trainer a lost server is another matter than a lost worker: its batch is still here.
+  co_return absl::IsUnavailable(status) ? absl::AbortedError(status.message()) : status;
+}
+
 rpc::awaitable<Status> EmbeddingWorker::Pull(BatchReference reference, PullPurpose purpose,
                                              TrainerPosition position, uint64_t acknowledged_steps,
                                              MatrixView<float> embeddings,
                                              std::shared_ptr<void> owner,
                                              rpc::Clock::time_point deadline) {
-  auto state = std::make_shared<PullState>();
+  const auto state = std::make_shared<PullState>();
   SIMURGH_CO_ASSIGN_OR_RETURN(state->batch, Find(reference));
   const BatchPlan& plan = state->batch->plan;
   state->rows = rows_.Lease(plan.row_floats * sizeof(float));
   const std::span<float> rows = state->rows->as<float>(plan.row_floats);
-
   const auto pull = [&](size_t server) -> rpc::awaitable<Status> {
     const ServerShare& share = plan.servers[server];
     PullRowsCall call{.purpose = purpose,
@@ -153,20 +157,15 @@ rpc::awaitable<Status> EmbeddingWorker::Pull(BatchReference reference, PullPurpo
                       .ids = std::span(plan.ids).subspan(share.first_id, share.id_count),
                       .rows = rows.subspan(share.first_float, share.float_count),
                       .owner = state};
-    auto report = co_await servers_[server]->Pull(std::move(call), deadline);
+    const auto report = co_await servers_[server]->Pull(std::move(call), deadline);
     co_return report.status();
   };
-  StageTimer pull_timer(metrics_.pull_seconds);
-  std::vector<rpc::awaitable<Status>> tasks;
-  for (size_t server = 0; server < servers_.size(); ++server) tasks.push_back(pull(server));
-  const Status pulled = co_await rpc::WhenAll(std::move(tasks));
-  SIMURGH_CO_RETURN_IF_ERROR(AsSeenByTrainer(pulled));
-  pull_timer.Stop();
+  SIMURGH_CO_RETURN_IF_ERROR(co_await OnServers(metrics_.pull_seconds, pull));
 
-  StageTimer pool_timer(metrics_.pool_seconds);
+  StageTimer timer(metrics_.pool_seconds);
   co_await rpc::RunOn(
       compute_, [this, state, rows, embeddings, owner] { Pool(*state->batch, rows, embeddings); });
-  pool_timer.Stop();
+  timer.Stop();
   if (purpose == PullPurpose::kEvaluate) Remove(reference);
   co_return absl::OkStatus();
 }
@@ -175,17 +174,21 @@ rpc::awaitable<Status> EmbeddingWorker::Push(BatchReference reference, TrainerPo
                                              MatrixView<const float> gradients,
                                              std::shared_ptr<const void> owner,
                                              rpc::Clock::time_point deadline) {
-  auto state = std::make_shared<PushState>();
+  const auto state = std::make_shared<PushState>();
   SIMURGH_CO_ASSIGN_OR_RETURN(state->batch, Find(reference));
   const BatchPlan& plan = state->batch->plan;
   state->row_gradients = rows_.Lease(plan.row_floats * sizeof(float));
   const std::span<float> row_gradients = state->row_gradients->as<float>(plan.row_floats);
-  StageTimer unpool_timer(metrics_.unpool_seconds);
+  StageTimer timer(metrics_.unpool_seconds);
   co_await rpc::RunOn(compute_, [this, state, gradients, owner, row_gradients] {
     Unpool(*state->batch, gradients, row_gradients);
   });
-  unpool_timer.Stop();
+  timer.Stop();
 
+  for (const ServerShare& share : plan.servers) {
+    std::vector<float>& rates = state->learning_rates.emplace_back();
+    for (const RowGroup& group : share.groups) rates.push_back(learning_rates_[group.table]);
+  }
   const auto push = [&](size_t server) -> rpc::awaitable<Status> {
     const ServerShare& share = plan.servers[server];
     PushRowsCall call{.position = position,
@@ -194,21 +197,10 @@ rpc::awaitable<Status> EmbeddingWorker::Push(BatchReference reference, TrainerPo
                       .ids = std::span(plan.ids).subspan(share.first_id, share.id_count),
                       .gradients = row_gradients.subspan(share.first_float, share.float_count),
                       .owner = state};
-    auto report = co_await servers_[server]->Push(std::move(call), deadline);
+    const auto report = co_await servers_[server]->Push(std::move(call), deadline);
     co_return report.status();
   };
-  StageTimer push_timer(metrics_.push_seconds);
-  std::vector<rpc::awaitable<Status>> tasks;
-  for (size_t server = 0; server < servers_.size(); ++server) {
-    std::vector<float>& rates = state->learning_rates.emplace_back();
-    for (const RowGroup& group : plan.servers[server].groups) {
-      rates.push_back(learning_rates_[group.table]);
-    }
-  }
-  for (size_t server = 0; server < servers_.size(); ++server) tasks.push_back(push(server));
-  const Status pushed = co_await rpc::WhenAll(std::move(tasks));
-  SIMURGH_CO_RETURN_IF_ERROR(AsSeenByTrainer(pushed));
-  push_timer.Stop();
+  SIMURGH_CO_RETURN_IF_ERROR(co_await OnServers(metrics_.push_seconds, push));
   Remove(reference);
   co_return absl::OkStatus();
 }

@@ -58,6 +58,11 @@ class EmbeddingWorker {
   size_t embedding_width() const { return embedding_width_; }
 
  private:
+  // Runs call(server) for all servers at once.
+  // Errors: of the first server that has one; UNAVAILABLE turns into ABORTED.
+  template <typename Call>
+  [[nodiscard]] rpc::awaitable<Status> OnServers(Histogram& seconds, const Call& call);
+
   StatusOr<std::shared_ptr<const BufferedBatch>> Find(const BatchReference& reference);
   void Remove(const BatchReference& reference);
 
