@@ -77,8 +77,9 @@ ExitCode RunToCode(const DaemonDescription& description, int argc, const char* c
                    const StartDaemon& start) {
   const auto flags = ParseFlags(description.usage, argc, argv, std::cout);
   if (!flags.ok()) return Refuse(description.usage, flags.status());
-  if (!flags->has_value()) return ExitCode::kOk;
-  const DaemonFlags& given = **flags;
+  const std::optional<DaemonFlags>& asked = *flags;
+  if (!asked.has_value()) return ExitCode::kOk;
+  const DaemonFlags& given = *asked;
   if (const Status status = InitLogging(description.role, given.log_level); !status.ok()) {
     return Refuse(description.usage, Annotate(status, "--log-level"));
   }

@@ -141,7 +141,7 @@ class HttpEndpoint::Impl {
       if (sessions_ >= limits_.connections) continue;
       ++sessions_;
       asio::co_spawn(thread_.executor(), Serve(beast::tcp_stream(std::move(socket))),
-                     [this](std::exception_ptr) { --sessions_; });
+                     [this](const std::exception_ptr&) { --sessions_; });
     }
   }
 
