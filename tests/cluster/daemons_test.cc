@@ -6,6 +6,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/support/http_get.h"
 #include "tests/support/test_cluster.h"
 
 namespace simurgh::testing {
@@ -82,6 +83,45 @@ TEST_CASE("SIGTERM drains every daemon and ends it with 0") {
     cluster.server(server).Signal(SIGTERM);
     CHECK(cluster.server(server).Wait(30s) == 0);
   }
+}
+
+// What a daemon that is ready serves.
+void CheckEndpoint(DaemonProcess& daemon, const std::string& metric) {
+  REQUIRE(daemon.WaitForLog("serves /metrics", 60s));
+  const std::string address = daemon.metrics_address();
+  CAPTURE(address, metric);
+  CHECK_THAT(HttpGet(address, "/healthz"), Catch::StartsWith("HTTP/1.1 200"));
+  CHECK_THAT(HttpGet(address, "/readyz"), Catch::StartsWith("HTTP/1.1 200"));
+  // Not zero: something was counted.
+  CHECK_THAT(HttpGet(address, "/metrics"), Catch::StartsWith("HTTP/1.1 200") &&
+                                               Catch::Contains("\n" + metric) &&
+                                               !Catch::Contains("\n" + metric + " 0\n"));
+}
+
+TEST_CASE("Every daemon serves its health and what it counts") {
+  TestCluster cluster({.overrides = {"training.passes=1000"}});
+  const auto trainer = cluster.StartTrainer({"training.progress_interval=50ms"});
+  REQUIRE(trainer->WaitForLog("samples/s", 60s));
+  CheckEndpoint(*trainer, "simurgh_nn_steps_total");
+  CheckEndpoint(cluster.worker(0), "simurgh_worker_unique_rows_total");
+  for (const size_t server : {0, 1}) {
+    CheckEndpoint(cluster.server(server), "simurgh_ps_rows_updated_total");
+  }
+}
+
+TEST_CASE("An address in use ends a daemon with 2, naming file, line, key and remedy") {
+  const TemporaryFolder folder;
+  const std::string socket = "unix:" + folder.path() + "/taken.sock";
+  const std::vector<std::string> arguments{
+      "--config", "config/adult-persia.yaml",
+      "--set",    "embedding_ps.instances.0.metrics=127.0.0.1:0",
+      "--set",    "embedding_ps.instances.0.address=\"" + socket + "\""};
+  DaemonProcess first("embedding-ps", arguments, folder.path() + "/first.log");
+  REQUIRE(first.WaitForLog("listening at", 60s));
+  DaemonProcess second("embedding-ps", arguments, folder.path() + "/second.log");
+  CHECK(second.Wait(60s) == 2);
+  CHECK_THAT(second.log(), Catch::Contains("embedding_ps.instances.0.address") &&
+                               Catch::Contains("in use") && Catch::Contains("choose another"));
 }
 
 TEST_CASE("Daemons of different configurations refuse one another by name") {

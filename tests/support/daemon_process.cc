@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <regex>
 #include <sstream>
 #include <thread>
 
@@ -84,6 +85,13 @@ bool DaemonProcess::WaitForLog(const std::string& text, std::chrono::seconds dea
     if (!was_running || std::chrono::steady_clock::now() >= end) return false;
     std::this_thread::sleep_for(kPoll);
   }
+}
+
+std::string DaemonProcess::metrics_address() const {
+  std::smatch match;
+  const std::string text = log();
+  return std::regex_search(text, match, std::regex("http://([0-9.:]+) serves")) ? match[1].str()
+                                                                                : "";
 }
 
 std::string DaemonProcess::log() const { return ReadFile(log_path_); }

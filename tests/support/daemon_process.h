@@ -34,6 +34,9 @@ class DaemonProcess {
   // Waits until the log holds `text`. False when the process ended or the deadline passed first.
   bool WaitForLog(const std::string& text, std::chrono::seconds deadline);
 
+  // "host:port" of its metrics, as its log tells; empty while it does not.
+  std::string metrics_address() const;
+
   std::string log() const;
   std::string output() const;
 
