@@ -52,9 +52,10 @@ template <typename Function>
   // The coroutine has been suspended when this runs, and its frame belongs to `resume` from then
   // on.
   auto initiate = [&](auto resume) {
-    auto back = asio::make_work_guard(asio::get_associated_executor(resume));
-    auto work = [&thrown, &result, run = std::move(function), back = std::move(back),
-                 resume = std::move(resume)]() mutable {
+    auto caller = asio::get_associated_executor(resume);
+    auto back = asio::make_work_guard(caller);
+    auto work = [&thrown, &result, run = std::move(function), caller = std::move(caller),
+                 back = std::move(back), resume = std::move(resume)]() mutable {
       try {
         Function once = std::move(run);
         if constexpr (kVoid) {
@@ -66,7 +67,10 @@ template <typename Function>
       } catch (...) {
         thrown = std::current_exception();
       }
-      asio::post(back.get_executor(), std::move(resume));
+      // The guard goes along: once the caller has resumed, nothing here touches its executor.
+      asio::post(caller, [back = std::move(back), resume = std::move(resume)]() mutable {
+        std::move(resume)();
+      });
     };
     asio::post(executor, std::move(work));
   };

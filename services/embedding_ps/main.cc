@@ -29,6 +29,12 @@ class EmbeddingPs : public Daemon {
     return std::move(daemon);
   }
 
+  // Partitions' threads end before the listener's, to which they answer.
+  ~EmbeddingPs() override {
+    listener_.Close();
+    rows_.reset();
+  }
+
   Status Drain(std::chrono::steady_clock::time_point deadline) override {
     return listener_.Drain(deadline);
   }
@@ -41,7 +47,7 @@ class EmbeddingPs : public Daemon {
   ServerMetrics metrics_;
   BufferPool buffers_{kIdleBufferBytes};
   std::unique_ptr<ParameterServer> rows_;
-  Listener listener_;  // Last: its handlers use the above.
+  Listener listener_;
 };
 
 }  // namespace

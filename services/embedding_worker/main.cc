@@ -39,6 +39,7 @@ class EmbeddingWorkerDaemon : public Daemon {
   // After Drain nothing runs any more; the worker's clients belong to the listener's thread and go
   // there.
   ~EmbeddingWorkerDaemon() override {
+    listener_.Close();
     compute_.join();
     listener_.RunAndWait([this] { worker_.reset(); });
   }

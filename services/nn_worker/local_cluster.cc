@@ -11,7 +11,12 @@ LocalCluster::LocalCluster(const ClusterConfig& config, MetricRegistry& registry
       worker_metrics_(registry, config),
       compute_(config.embedding_worker.threads) {}
 
-LocalCluster::~LocalCluster() = default;
+LocalCluster::~LocalCluster() {
+  // Every call has been answered. Threads that answered one may still be in their last post to
+  // `io_`: they end before it does.
+  compute_.join();
+  worker_.reset();
+}
 
 StatusOr<std::unique_ptr<LocalCluster>> LocalCluster::Create(const ClusterConfig& config,
                                                              MetricRegistry& registry) {

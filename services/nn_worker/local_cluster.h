@@ -48,7 +48,6 @@ class LocalCluster : public EmbeddingPort {
   WorkerMetrics worker_metrics_;
   std::vector<const ParameterServer*> servers_;
   std::unique_ptr<EmbeddingWorker> worker_;
-  // Last, so that they stop first: what runs on them uses the worker.
   rpc::asio::thread_pool compute_;
   IoThread io_{"cluster"};
 };

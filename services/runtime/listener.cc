@@ -8,7 +8,9 @@
 namespace simurgh {
 Listener::Listener(MetricRegistry& registry) : observer_(registry, RpcSide::kServer) {}
 
-Listener::~Listener() {
+Listener::~Listener() { Close(); }
+
+void Listener::Close() {
   // The server belongs to its thread, so it goes there.
   thread_.RunAndWait([this] { server_.reset(); });
 }

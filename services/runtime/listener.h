@@ -29,6 +29,9 @@ class Listener {
   // Stops accepting, answers what has arrived, cancels the rest at the deadline.
   Status Drain(std::chrono::steady_clock::time_point deadline);
 
+  // Ends the server; nothing is accepted or answered any more. Before what its handlers use goes.
+  void Close();
+
   // Where handlers run.
   rpc::asio::any_io_executor executor() { return thread_.executor(); }
 

@@ -103,6 +103,8 @@ class WorkerFixture {
                                                std::move(servers), metrics);
   }
 
+  ~WorkerFixture() { compute.join(); }  // Before `io`, to which it answers.
+
   template <typename Result>
   Result Run(rpc::awaitable<Result> task) {
     return rpc::asio::co_spawn(io.executor(), std::move(task), rpc::asio::use_future).get();
