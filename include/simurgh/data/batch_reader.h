@@ -23,15 +23,20 @@ class BatchReader {
   // The next batch of exactly `batch_size` samples, at the end of the last file one of fewer, then
   // nothing.
   // Errors: NOT_FOUND, PERMISSION_DENIED for a file; INVALID_ARGUMENT for a bad row, naming file,
-  // line, column and value; DATA_LOSS for a torn compressed stream.
+  // line, column and value; DATA_LOSS for a torn compressed stream. After a bad row the next call
+  // goes on behind it.
   virtual StatusOr<std::optional<Batch>> Next() = 0;
 };
 
 // Opens `files` (plain, gzip or zstd, told apart by their first bytes) in the format that `config`
 // describes. The batch's ID features are `features`, in that order, hash stacks applied; its dense
 // columns are DenseColumns(config), in that order.
-// Errors: as Next, for the first file; INVALID_ARGUMENT when a feature names a column that is not
-// there.
+//
+// Ids of CSV cells are `xxh3_64`: HashBytes of the text, XXH3-64 of seed 0. Ids of Criteo cells are
+// the value of their digits. A feature that reads a dense column has the cell's text hashed. Lines
+// of blanks alone are passed over.
+// Errors: as Next, for the first file; INVALID_ARGUMENT for a batch size beyond kMaxBatchSamples,
+// or when a feature names a column that is not there.
 StatusOr<std::unique_ptr<BatchReader>> OpenBatchReader(const DataConfig& config,
                                                        const std::vector<FeatureConfig>& features,
                                                        const std::vector<std::string>& files,
