@@ -5,9 +5,11 @@
 #include <chrono>
 #include <deque>
 #include <exception>
+#include <functional>
 #include <future>
 #include <iostream>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "services/datagen/options.h"
@@ -117,12 +119,13 @@ int Fail(const Status& status, ExitCode code) {
 }
 
 int Main(int argc, const char* const* argv) {
-  const auto options = ParseDatagenOptions(argc, argv, std::cout);
-  if (!options.ok()) return Fail(options.status(), ExitCode::kBadConfiguration);
-  if (!options->has_value()) return static_cast<int>(ExitCode::kOk);
-  const auto generator = Generator::Create((*options)->generator);
+  const auto parsed = ParseDatagenOptions(argc, argv, std::cout);
+  if (!parsed.ok()) return Fail(parsed.status(), ExitCode::kBadConfiguration);
+  const std::optional<DatagenOptions>& options = *parsed;
+  if (!options.has_value()) return static_cast<int>(ExitCode::kOk);
+  const auto generator = Generator::Create(options->generator);
   if (!generator.ok()) return Fail(generator.status(), ExitCode::kBadConfiguration);
-  const Status done = Run(*generator, **options);
+  const Status done = Run(*generator, *options);
   return done.ok() ? static_cast<int>(ExitCode::kOk) : Fail(done, ExitCode::kRuntimeFailure);
 }
 

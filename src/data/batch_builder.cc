@@ -155,7 +155,7 @@ void BatchBuilder::State::Clear() {
 
 StatusOr<Batch> BatchBuilder::Build() {
   AbandonSample();
-  const Status within_limits = state_->CheckLimits();
+  Status within_limits = state_->CheckLimits();
   if (!within_limits.ok()) {
     state_->Clear();
     return within_limits;
