@@ -69,10 +69,10 @@ uint64_t Arena::Reserve(uint64_t bytes) {
 }
 
 void Arena::UseHugePages(uint64_t offset, uint64_t bytes) {
-  const auto address = reinterpret_cast<uint64_t>(base_) + offset;
-  const uint64_t first = RoundUp(address, kHugePage);
-  const uint64_t last = (address + bytes) / kHugePage * kHugePage;
-  if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
+  const auto address = reinterpret_cast<uint64_t>(base_);
+  const uint64_t first = RoundUp(address + offset, kHugePage) - address;
+  const uint64_t last = (address + offset + bytes) / kHugePage * kHugePage - address;
+  if (first < last) madvise(base_ + first, last - first, MADV_HUGEPAGE);
 }
 
 ArenaRegion::ArenaRegion(Arena& arena, uint64_t capacity_bytes)

@@ -42,8 +42,8 @@ struct PullReport {
 struct PushGroup {
   uint32_t table = 0;
   float learning_rate = 0;
-  std::span<const uint64_t> ids;        // (U)
-  MatrixView<const float> gradients;    // (U, D)
+  std::span<const uint64_t> ids;      // (U)
+  MatrixView<const float> gradients;  // (U, D)
 };
 
 struct PushReport {
@@ -70,8 +70,8 @@ class Partition {
                             uint64_t acknowledged_steps, std::span<const PullGroup> groups);
 
   // Applies the optimizer, unless the push (run, rank, step, part) has been applied before.
-  // Errors: INVALID_ARGUMENT for an unknown table, a wrong dim or part >= parts; DATA_LOSS when the step is so far
-  // ahead of the remembered ones that pushes in between must have been lost.
+  // Errors: INVALID_ARGUMENT for an unknown table, a wrong dim or part >= parts; DATA_LOSS when the
+  // step is so far ahead of the remembered ones that pushes in between must have been lost.
   StatusOr<PushReport> Push(const TrainerPosition& position, uint32_t part, uint32_t parts,
                             std::span<const PushGroup> groups);
 

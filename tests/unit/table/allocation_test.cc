@@ -1,0 +1,80 @@
+// A binary of its own, because it counts every allocation in the process.
+
+#include <cstdlib>
+#include <new>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "simurgh/base/random.h"
+#include "simurgh/table/partition.h"
+
+namespace {
+uint64_t allocations = 0;
+
+void* Allocate(std::size_t size) {
+  ++allocations;
+  void* memory = std::malloc(size);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+}  // namespace
+
+void* operator new(std::size_t size) { return Allocate(size); }
+void* operator new[](std::size_t size) { return Allocate(size); }
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  ++allocations;
+  return std::malloc(size);
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace simurgh {
+namespace {
+
+TEST_CASE("a full partition allocates nothing, pulling, evicting and pushing") {
+  constexpr size_t kIds = 500;
+  constexpr uint32_t kDim = 8;
+  TableConfig config;
+  config.name = "t";
+  config.dim = kDim;
+  config.capacity_rows = GENERATE(100, 20'000);
+  auto partition = Partition::Create({config}, 1).value();
+  Random random(1);
+  std::vector<uint64_t> ids(kIds);
+  std::vector<float> values(kIds * kDim);
+  const MatrixView<float> matrix(values.data(), kIds, kDim);
+  const PullGroup pull{0, ids, matrix};
+  const PushGroup push{0, 0.01F, ids, matrix};
+  const auto train = [&](uint64_t steps, uint64_t& step) {
+    bool ok = true;
+    for (const uint64_t end = step + steps; step < end; ++step) {
+      for (uint64_t& id : ids) {
+        id = static_cast<uint64_t>(100'000 * random.Uniform() * random.Uniform());
+      }
+      const TrainerPosition position{1, 0, step};
+      ok = ok && partition->Pull(PullPurpose::kTrain, position, step, {&pull, 1}).ok();
+      ok = ok && partition->Pull(PullPurpose::kEvaluate, position, step, {&pull, 1}).ok();
+      ok = ok && partition->Push(position, 0, 1, {&push, 1}).ok();
+    }
+    return ok;
+  };
+  uint64_t step = 0;
+  REQUIRE(train(500, step));
+  const TableStats before = partition->table(0).stats();
+  REQUIRE(before.rows == config.capacity_rows);
+  const uint64_t allocations_before = allocations;
+  const bool ok = train(2000, step);
+  const uint64_t allocated = allocations - allocations_before;
+  REQUIRE(ok);
+  CHECK(allocated == 0);
+  const TableStats after = partition->table(0).stats();
+  CHECK(after.evicted > before.evicted + 10'000);
+  // The queue may still fill a few chunks of 64 bytes that it never needed at once before.
+  CHECK(after.bytes <= before.bytes + uint64_t{256} * 64);
+}
+
+}  // namespace
+}  // namespace simurgh

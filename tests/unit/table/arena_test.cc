@@ -1,0 +1,83 @@
+#include "table/arena.h"
+
+#include <algorithm>
+#include <vector>
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+
+#include "simurgh/table/partition.h"
+
+namespace simurgh {
+namespace {
+
+TEST_CASE("reservations are aligned, disjoint and zero") {
+  Arena arena = Arena::Create(uint64_t{64} << 20).value();
+  const uint64_t first = arena.Reserve(3);
+  const uint64_t second = arena.Reserve(100);
+  const uint64_t large = arena.Reserve(uint64_t{5} << 20);
+  const uint64_t last = arena.Reserve(1);
+  CHECK(second == first + 64);
+  CHECK(reinterpret_cast<uintptr_t>(arena.at(first)) % 64 == 0);
+  CHECK(reinterpret_cast<uintptr_t>(arena.at(large)) % (2 << 20) == 0);
+  CHECK(large >= second + 128);
+  CHECK(last >= large + (5 << 20));
+  std::byte* bytes = arena.at(large);
+  CHECK(std::all_of(bytes, bytes + (5 << 20), [](std::byte b) { return b == std::byte{0}; }));
+}
+
+TEST_CASE("a region is filled from its start, through its huge pages") {
+  Arena arena = Arena::Create(uint64_t{64} << 20).value();
+  ArenaRegion region(arena, uint64_t{32} << 20);
+  for (uint64_t i = 0; i < uint64_t{32} * 1024; ++i) {
+    REQUIRE(region.Allocate(1024) == i * 1024);
+    region.base()[i * 1024] = std::byte{1};
+  }
+  CHECK(region.used_bytes() == region.capacity_bytes());
+}
+
+TEST_CASE("address space that cannot be had is an error with a remedy") {
+  const auto arena = Arena::Create(uint64_t{1} << 50);
+  CHECK(arena.status().code() == absl::StatusCode::kResourceExhausted);
+  CHECK(arena.status().message().find("capacity_rows") != absl::string_view::npos);
+}
+
+TEST_CASE("a moved arena keeps its memory in place") {
+  Arena arena = Arena::Create(1 << 20).value();
+  std::byte* at = arena.at(arena.Reserve(64));
+  *at = std::byte{7};
+  Arena moved = std::move(arena);
+  CHECK(*at == std::byte{7});
+  CHECK(moved.at(moved.Reserve(64)) == at + 64);
+}
+
+uint64_t ResidentBytes() {
+  FILE* file = std::fopen("/proc/self/statm", "r");
+  REQUIRE(file != nullptr);
+  unsigned long total = 0;
+  unsigned long resident = 0;
+  REQUIRE(std::fscanf(file, "%lu %lu", &total, &resident) == 2);
+  std::fclose(file);
+  return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+TEST_CASE("many tables of a few rows cost pages, not their capacity") {
+  std::vector<TableConfig> configs(200);
+  for (size_t i = 0; i < configs.size(); ++i) configs[i].name = "t" + std::to_string(i);
+  for (TableConfig& config : configs) config.capacity_rows = uint64_t{1} << 30;
+  const uint64_t before = ResidentBytes();
+  auto partition = Partition::Create(configs, 1).value();
+  const std::vector<uint64_t> ids = {1, 2, 3};
+  std::vector<float> rows(24);
+  for (uint32_t table = 0; table < configs.size(); ++table) {
+    const PullGroup group{table, ids, {rows.data(), 3, 8}};
+    REQUIRE(partition->Pull(PullPurpose::kTrain, {1, 0, 0}, 0, {&group, 1}).ok());
+  }
+  // Rows, index and queue touch a page each; the rest is the tables' own objects.
+  CHECK((ResidentBytes() - before) / configs.size() < uint64_t{40} * 1024);
+}
+
+}  // namespace
+}  // namespace simurgh

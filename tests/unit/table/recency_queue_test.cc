@@ -1,0 +1,157 @@
+#include "table/recency_queue.h"
+
+#include <algorithm>
+#include <map>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "simurgh/base/random.h"
+#include "table/recency_clock.h"
+
+namespace simurgh {
+namespace {
+
+// A queue over rows that are nothing but stamps, and the stamps of those in it.
+struct Stamped {
+  explicit Stamped(uint64_t capacity)
+      : arena(Arena::Create(Arena::ReservationFor(RecencyQueue::ReservationFor(capacity))).value()),
+        stamps(capacity),
+        queued(capacity),
+        queue(arena, capacity,
+              RowField<uint32_t>(reinterpret_cast<const std::byte*>(stamps.data()),
+                                 sizeof(uint32_t))) {}
+
+  void Add(uint32_t row, uint32_t stamp) {
+    stamps[row] = stamp;
+    queued[row] = true;
+    ++with_stamp[stamp];
+    queue.Add(row);
+  }
+  void Use(uint32_t row, uint32_t stamp) {
+    Forget(stamps[row]);
+    stamps[row] = stamp;
+    ++with_stamp[stamp];
+  }
+  // How many rows are older than the one that comes out.
+  size_t Pop(uint32_t now, uint32_t& row) {
+    row = queue.PopOldest(now);
+    REQUIRE(queued[row]);
+    queued[row] = false;
+    size_t older = 0;
+    for (const auto& [stamp, count] : with_stamp) {
+      if (stamp >= stamps[row]) break;
+      older += count;
+    }
+    Forget(stamps[row]);
+    return older;
+  }
+  void Forget(uint32_t stamp) {
+    if (--with_stamp[stamp] == 0) with_stamp.erase(stamp);
+  }
+
+  Arena arena;
+  std::vector<uint32_t> stamps;
+  std::vector<bool> queued;
+  std::map<uint32_t, size_t> with_stamp;
+  RecencyQueue queue;
+};
+
+TEST_CASE(
+    "rows come out of the queue in the order of their last use, whatever the pace of stamps") {
+  const uint64_t seed = GENERATE(1, 2, 3, 4);
+  const uint32_t capacity = GENERATE(1, 2, 15, 16, 300, 8000);
+  // Stamps per operation: from many uses of one stamp to gaps that outgrow the ring at once.
+  const uint64_t pace = GENERATE(0, 1, 50, 20'000);
+  INFO("seed " << seed << ", capacity " << capacity << ", pace " << pace);
+  Random random(seed);
+  Stamped rows(capacity);
+  uint32_t now = 0;
+  uint32_t next_row = 0;
+  std::vector<uint32_t> free;
+  for (int operation = 0; operation < 50'000; ++operation) {
+    now += pace == 0 ? static_cast<uint32_t>(random.Below(64) == 0)
+                     : static_cast<uint32_t>(random.Below(pace + 1));
+    const auto used = static_cast<uint32_t>(random.Below(capacity));
+    if (rows.queued[used]) rows.Use(used, now);
+    if (random.Below(3) != 0) continue;
+    if (next_row < capacity) {
+      rows.Add(next_row++, now);
+      continue;
+    }
+    uint32_t row = kNoRow;
+    REQUIRE(rows.Pop(now, row) == 0);
+    rows.Add(row, now);
+    REQUIRE(rows.queue.size() == capacity);
+  }
+  // Draining is in order too.
+  while (rows.queue.size() > 0) {
+    uint32_t row = kNoRow;
+    REQUIRE(rows.Pop(now, row) == 0);
+  }
+}
+
+TEST_CASE("of many rows the victims stay near the oldest even where they are not sorted") {
+  constexpr uint32_t kRows = 200'000;
+  Random random(9);
+  Stamped rows(kRows);
+  uint32_t now = 0;
+  for (uint32_t row = 0; row < kRows; ++row) rows.Add(row, now += 100);
+  for (int operation = 0; operation < 50'000; ++operation) {
+    now += 100;
+    for (int i = 0; i < 4; ++i) rows.Use(static_cast<uint32_t>(random.Below(kRows)), now);
+    const uint32_t oldest = rows.with_stamp.begin()->first;
+    uint32_t row = kNoRow;
+    rows.Pop(now, row);
+    REQUIRE(rows.stamps[row] - oldest <= (now - oldest) / 64);
+    rows.Add(row, now);
+  }
+}
+
+TEST_CASE("a queue keeps its memory: chunks are used again") {
+  constexpr uint32_t kRows = 5000;
+  Random random(5);
+  Stamped rows(kRows);
+  uint32_t now = 0;
+  for (uint32_t row = 0; row < kRows; ++row) rows.Add(row, ++now);
+  uint64_t bytes = 0;
+  for (int operation = 0; operation < 300'000; ++operation) {
+    ++now;
+    rows.stamps[random.Below(kRows)] = now;
+    const uint32_t row = rows.queue.PopOldest(now);
+    rows.stamps[row] = now;
+    rows.queue.Add(row);
+    if (operation == 100'000) bytes = rows.queue.bytes_used();
+  }
+  CHECK(rows.queue.bytes_used() <= bytes + 64 * 64);
+}
+
+TEST_CASE("a cleared queue starts anew, with smaller stamps") {
+  Stamped rows(100);
+  for (uint32_t row = 0; row < 100; ++row) rows.Add(row, 4'000'000'000U + row * 1000);
+  rows.queue.Clear();
+  CHECK(rows.queue.size() == 0);
+  for (uint32_t row = 0; row < 100; ++row) {
+    rows.stamps[row] = 100 - row;
+    rows.queue.Add(row);
+  }
+  for (uint32_t row = 100; row-- > 0;) REQUIRE(rows.queue.PopOldest(100) == row);
+}
+
+TEST_CASE("the recency clock follows steps, never goes back and puts a new run last") {
+  RecencyClock clock;
+  const uint64_t first = clock.Advance(7, 100);
+  CHECK(clock.Advance(7, 101) == first + 1);
+  CHECK(clock.Advance(7, 99) == first + 1);  // A slower rank.
+  CHECK(clock.Advance(7, 110) == first + 10);
+  CHECK(clock.Advance(8, 0) == first + 11);
+  CHECK(clock.Advance(8, 0) == first + 11);
+  CHECK(clock.Advance(8, 5) == first + 16);
+  // Two runs at once cost a stamp a turn, not a run's length.
+  for (uint64_t turn = 1; turn <= 10; ++turn) {
+    CHECK(clock.Advance(turn % 2 == 0 ? 8 : 7, 1'000'000) == first + 16 + turn);
+  }
+}
+
+}  // namespace
+}  // namespace simurgh

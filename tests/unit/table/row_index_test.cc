@@ -1,0 +1,141 @@
+#include "table/row_index.h"
+
+#include <unordered_map>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "simurgh/base/random.h"
+
+namespace simurgh {
+namespace {
+
+// An index over rows that are nothing but ids.
+struct IndexedIds {
+  explicit IndexedIds(uint64_t capacity)
+      : arena(Arena::Create(Arena::ReservationFor(RowIndex::ReservationFor(capacity))).value()),
+        ids(capacity),
+        index(
+            arena, capacity,
+            RowField<uint64_t>(reinterpret_cast<const std::byte*>(ids.data()), sizeof(uint64_t))) {}
+
+  void Insert(uint64_t id, uint32_t row) {
+    ids[row] = id;
+    index.Insert(RowIndex::Hash(id), row);
+  }
+  uint32_t Find(uint64_t id) const { return index.Find(id, RowIndex::Hash(id)); }
+
+  Arena arena;
+  std::vector<uint64_t> ids;
+  RowIndex index;
+};
+
+// The id that has this hash.
+uint64_t IdOfHash(uint64_t hash) {
+  const auto unshift = [](uint64_t x, int shift) {
+    uint64_t y = x;
+    for (int i = shift; i < 64; i += shift) y = x ^ (y >> shift);
+    return y;
+  };
+  const auto inverse = [](uint64_t odd) {
+    uint64_t x = odd;
+    for (int i = 0; i < 5; ++i) x *= 2 - odd * x;
+    return x;
+  };
+  uint64_t x = unshift(hash, 31) * inverse(0x94d049bb133111ebULL);
+  x = unshift(x, 27) * inverse(0xbf58476d1ce4e5b9ULL);
+  const uint64_t salt = 0x9fb21c651e98df25ULL;
+  return unshift(x, 30) - salt;
+}
+
+TEST_CASE("the vector comparison of tags finds what the plain one finds") {
+  Random random(1);
+  for (int round = 0; round < 200'000; ++round) {
+    IndexBucket bucket;
+    for (uint16_t& tag : bucket.tags) tag = static_cast<uint16_t>(random.Below(4));
+    // What follows the tags must not count.
+    for (uint32_t& row : bucket.rows) row = static_cast<uint32_t>(random.Below(4) * 0x10001);
+    const auto tag = static_cast<uint16_t>(random.Below(4));
+    REQUIRE(MatchTags(bucket, tag) == MatchTagsReference(bucket, tag));
+  }
+}
+
+TEST_CASE("an index agrees with a map over millions of operations") {
+  const uint64_t seed = GENERATE(1, 2, 3);
+  const uint64_t capacity = GENERATE(1, 3, 10, 100, 4000, 200'000);
+  INFO("seed " << seed << ", capacity " << capacity);
+  Random random(seed);
+  IndexedIds indexed(capacity);
+  std::unordered_map<uint64_t, uint32_t> model;
+  std::vector<uint32_t> free;
+  for (uint32_t row = 0; row < capacity; ++row) free.push_back(row);
+  // Phases that fill and phases that empty, so that segments see erasures at every load.
+  for (int operation = 0; operation < 600'000; ++operation) {
+    const uint64_t id = random.Below(capacity * 2 + 1) * 0x1000;
+    const bool filling = operation / 150'000 % 2 == 0;
+    const auto expected = model.find(id);
+    const uint32_t found = indexed.Find(id);
+    REQUIRE(found == (expected == model.end() ? kNoRow : expected->second));
+    if (expected == model.end()) {
+      if (free.empty() || random.Below(filling ? 2 : 8) != 0) continue;
+      const uint32_t row = free.back();
+      free.pop_back();
+      indexed.Insert(id, row);
+      model.emplace(id, row);
+    } else if (random.Below(filling ? 8 : 2) == 0) {
+      indexed.index.Erase(RowIndex::Hash(id), expected->second);
+      free.push_back(expected->second);
+      model.erase(expected);
+    }
+    REQUIRE(indexed.index.size() == model.size());
+  }
+  for (const auto& [id, row] : model) REQUIRE(indexed.Find(id) == row);
+}
+
+TEST_CASE("an index that is emptied forgets all displacements") {
+  IndexedIds indexed(5000);
+  for (uint32_t row = 0; row < 5000; ++row) indexed.Insert(row, row);
+  for (uint32_t row = 0; row < 5000; ++row) indexed.index.Erase(RowIndex::Hash(row), row);
+  // With a count left behind, a search for an absent id would look further than its bucket.
+  for (uint64_t id = 0; id < 5000; ++id) {
+    REQUIRE(indexed.index.Candidate(RowIndex::Hash(id)) == kNoRow);
+  }
+  CHECK(indexed.index.size() == 0);
+}
+
+TEST_CASE("a full index has its planned segments, also for ids of one server only") {
+  constexpr uint64_t kCapacity = 300'000;
+  IndexedIds indexed(kCapacity);
+  uint64_t id = 0;
+  for (uint32_t row = 0; row < kCapacity; ++row) {
+    // Placement gives a partition ids whose Mix64 begins with certain bits.
+    while (Mix64(id) >> 60 != 5) ++id;
+    indexed.Insert(id++, row);
+  }
+  CHECK(indexed.index.segment_count() == 32);
+  CHECK(static_cast<double>(indexed.index.bytes_used()) / kCapacity < 9.0);
+}
+
+TEST_CASE("ids that share the top bits of their hashes make a segment grow, not split for ever") {
+  constexpr uint32_t kRows = 100'000;
+  IndexedIds indexed(kRows);
+  Random random(3);
+  for (uint32_t row = 0; row < kRows; ++row) {
+    indexed.Insert(IdOfHash(uint64_t{0xabc} << 52 | random() >> 12), row);
+  }
+  CHECK(RowIndex::Hash(indexed.ids[7]) >> 52 == 0xabc);
+  for (uint32_t row = 0; row < kRows; ++row) REQUIRE(indexed.Find(indexed.ids[row]) == row);
+  CHECK(indexed.index.segment_count() < 64);
+}
+
+TEST_CASE("ids whose tags and buckets all collide are still told apart") {
+  IndexedIds indexed(20'000);
+  for (uint32_t row = 0; row < 300; ++row) {
+    indexed.Insert(IdOfHash(uint64_t{row} << 50 | 0x123456789abcULL), row);
+  }
+  for (uint32_t row = 0; row < 300; ++row) REQUIRE(indexed.Find(indexed.ids[row]) == row);
+  REQUIRE(indexed.Find(IdOfHash(uint64_t{301} << 50 | 0x123456789abcULL)) == kNoRow);
+}
+
+}  // namespace
+}  // namespace simurgh

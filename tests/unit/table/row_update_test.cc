@@ -1,0 +1,99 @@
+#include "table/simd/row_update.h"
+
+#include <cstring>
+#include <vector>
+
+#include <hwy/highway.h>
+#include <hwy/targets.h>
+
+#include <catch2/catch.hpp>
+
+#include "simurgh/base/random.h"
+
+namespace simurgh {
+namespace {
+
+// Runs `test` once for each vector extension that is compiled in and that this processor has.
+template <typename Test>
+void ForEachTarget(const Test& test) {
+  const std::vector<int64_t> targets = hwy::SupportedAndGeneratedTargets();
+  REQUIRE_FALSE(targets.empty());
+  for (const int64_t target : targets) {
+    hwy::SetSupportedTargetsForTest(target);
+    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+    INFO("target " << hwy::TargetName(target));
+    test();
+  }
+  hwy::SetSupportedTargetsForTest(0);
+  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+}
+
+std::vector<float> RandomFloats(Random& random, size_t count, float low, float high) {
+  std::vector<float> values(count);
+  for (float& value : values) value = low + static_cast<float>(random.Uniform()) * (high - low);
+  return values;
+}
+
+TEST_CASE("every target updates rows to the bit like the reference, at any length and alignment") {
+  const RowUpdateRule rule =
+      GENERATE(RowUpdateRule::kSgd, RowUpdateRule::kAdagrad, RowUpdateRule::kRowWiseAdagrad);
+  constexpr uint32_t kMaxDim = 130;
+  constexpr size_t kRows = 3;
+  ForEachTarget([&] {
+    Random random(17);
+    for (uint32_t dim = 1; dim <= kMaxDim; ++dim) {
+      for (size_t offset = 0; offset < 16; ++offset) {
+        const RowUpdateParameters parameters{.rule = rule,
+                                             .dim = dim,
+                                             .learning_rate = 0.07F,
+                                             .epsilon = 1e-10F,
+                                             .decay = 0.9F,
+                                             .weight_bound = 0.8F};
+        // Rows close to one another: a kernel that writes past its row is found out.
+        const size_t stride = 2 * size_t{dim} + offset % 3;
+        std::vector<float> rows = RandomFloats(random, offset + kRows * stride, 0.0F, 1.0F);
+        const std::vector<float> gradients =
+            RandomFloats(random, offset + kRows * dim, -1.0F, 1.0F);
+        std::vector<float> expected = rows;
+        std::vector<RowGradient> updates;
+        for (size_t row = 0; row < kRows; ++row) {
+          const float* gradient = gradients.data() + offset + row * dim;
+          UpdateRowReference(parameters, {expected.data() + offset + row * stride, gradient});
+          updates.push_back({rows.data() + offset + row * stride, gradient});
+        }
+        UpdateRows(parameters, updates);
+        if (std::memcmp(rows.data(), expected.data(), rows.size() * sizeof(float)) != 0) {
+          FAIL("dim " << dim << ", offset " << offset);
+        }
+      }
+    }
+  });
+}
+
+TEST_CASE("a row that comes twice in a batch is updated twice, in order") {
+  const RowUpdateParameters parameters{.rule = RowUpdateRule::kAdagrad,
+                                       .dim = 20,
+                                       .learning_rate = 0.1F,
+                                       .epsilon = 1e-10F,
+                                       .decay = 1.0F,
+                                       .weight_bound = 10.0F};
+  ForEachTarget([&] {
+    Random random(5);
+    std::vector<float> row = RandomFloats(random, 40, 0.1F, 1.0F);
+    const std::vector<float> first = RandomFloats(random, 20, -1.0F, 1.0F);
+    const std::vector<float> second = RandomFloats(random, 20, -1.0F, 1.0F);
+    std::vector<float> expected = row;
+    UpdateRowReference(parameters, {expected.data(), first.data()});
+    UpdateRowReference(parameters, {expected.data(), second.data()});
+    const RowGradient updates[] = {{row.data(), first.data()}, {row.data(), second.data()}};
+    UpdateRows(parameters, updates);
+    CHECK(row == expected);
+  });
+}
+
+TEST_CASE("no rows are no work") {
+  ForEachTarget([] { UpdateRows({.rule = RowUpdateRule::kSgd, .dim = 4}, {}); });
+}
+
+}  // namespace
+}  // namespace simurgh
