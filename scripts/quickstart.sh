@@ -68,7 +68,8 @@ trap 'exit 143' TERM
 start() {  # start NAME PROGRAM ARGUMENTS...: a daemon in the background with a log of its own
   local log=$logs/$1.log
   shift
-  "$bin/$1" --config "$config" ${overrides[@]+"${overrides[@]}"} "${@:2}" >"$log" 2>&1 &
+  # In a session of its own: Ctrl-C reaches this script, which drains the daemons.
+  setsid "$bin/$1" --config "$config" ${overrides[@]+"${overrides[@]}"} "${@:2}" >"$log" 2>&1 &
   pids+=($!)
   logs_of+=("$log")
 }
@@ -82,7 +83,7 @@ done
 
 # The trainer's result is the last line of its stdout; everything it logs is the user's progress.
 result=$logs/result
-"$bin/nn-worker" --config "$config" ${overrides[@]+"${overrides[@]}"} >"$result" &
+setsid "$bin/nn-worker" --config "$config" ${overrides[@]+"${overrides[@]}"} >"$result" &
 trainer=$!
 pids+=("$trainer")
 logs_of+=("")

@@ -7,13 +7,14 @@
 #include "services/api/answer.h"
 #include "services/api/batch_codec.h"
 #include "services/api/methods.h"
+#include "services/api/patience.h"
 #include "simurgh/base/check.h"
 
 namespace simurgh {
 namespace {
 
-// For errors.
-std::string NameOf(uint32_t worker) { return absl::StrCat("embedding-worker ", worker); }
+// How long a worker that could not be reached gets no new batches, if others do.
+constexpr std::chrono::seconds kAvoidance{5};
 
 rpc::Placement IntoMatrix(MatrixView<float> matrix, std::shared_ptr<void> owner) {
   return [matrix, owner = std::move(owner)](
@@ -29,39 +30,60 @@ rpc::Placement IntoMatrix(MatrixView<float> matrix, std::shared_ptr<void> owner)
   };
 }
 
-rpc::awaitable<StatusOr<BatchReference>> SubmitTo(rpc::Client& client, uint32_t worker,
-                                                  std::shared_ptr<const CompactBatch> batch,
-                                                  rpc::Clock::time_point deadline) {
-  rpc::OutgoingMessage request = api::EncodeSubmit(std::move(batch));
-  rpc::Placement placement = rpc::NoSegments();
-  auto response =
-      co_await client.Call(api::kSubmitBatch, std::move(request), std::move(placement), deadline);
-  if (!response.ok()) co_return Annotate(response.status(), NameOf(worker));
-  StatusOr<BatchReference> reference = api::DecodeReference(response->metadata);
-  if (reference.ok()) reference->worker = worker;
-  co_return reference;
-}
-
-rpc::awaitable<Status> CallTo(rpc::Client& client, uint32_t worker, uint32_t method,
-                              rpc::OutgoingMessage request, rpc::Placement placement,
-                              rpc::Clock::time_point deadline) {
-  auto response = co_await client.Call(method, std::move(request), std::move(placement), deadline);
-  co_return Annotate(response.status(), NameOf(worker));
-}
-
 }  // namespace
 
 BatchClient::BatchClient(rpc::asio::any_io_executor executor,
                          std::vector<std::unique_ptr<rpc::Client>> clients,
                          std::chrono::milliseconds call_timeout)
-    : executor_(std::move(executor)), clients_(std::move(clients)), call_timeout_(call_timeout) {
-  SIMURGH_CHECK(!clients_.empty());
+    : executor_(std::move(executor)),
+      clients_(
+          std::make_shared<const std::vector<std::unique_ptr<rpc::Client>>>(std::move(clients))),
+      call_timeout_(call_timeout),
+      avoid_until_(clients_->size()) {
+  SIMURGH_CHECK(!clients_->empty());
+}
+
+uint32_t BatchClient::NextWorker() {
+  const auto count = static_cast<uint32_t>(clients_->size());
+  const auto now = rpc::Clock::now();
+  for (uint32_t i = 0; i < count; ++i) {
+    const uint32_t worker = next_worker_++ % count;
+    if (avoid_until_[worker] <= now) return worker;
+  }
+  return next_worker_++ % count;
+}
+
+Status BatchClient::Judge(uint32_t worker, const Status& status) {
+  if (absl::IsUnavailable(status)) avoid_until_[worker] = rpc::Clock::now() + kAvoidance;
+  return Annotate(status, absl::StrCat("embedding-worker ", worker));
+}
+
+rpc::awaitable<StatusOr<BatchReference>> BatchClient::SubmitToNext(
+    std::shared_ptr<const CompactBatch> batch, rpc::Clock::time_point deadline) {
+  const uint32_t worker = NextWorker();
+  rpc::Client& client = *(*clients_)[worker];
+  rpc::OutgoingMessage request = api::EncodeSubmit(std::move(batch));
+  rpc::Placement placement = rpc::NoSegments();
+  auto response = co_await client.Call(api::kSubmitBatch, std::move(request), std::move(placement),
+                                       api::PatientUntil(client, deadline));
+  if (!response.ok()) co_return Judge(worker, response.status());
+  StatusOr<BatchReference> reference = api::DecodeReference(response->metadata);
+  if (reference.ok()) reference->worker = worker;
+  co_return reference;
+}
+
+rpc::awaitable<Status> BatchClient::CallTo(uint32_t worker, uint32_t method,
+                                           rpc::OutgoingMessage request, rpc::Placement placement,
+                                           rpc::Clock::time_point deadline) {
+  rpc::Client& client = *clients_->at(worker);
+  auto response = co_await client.Call(method, std::move(request), std::move(placement),
+                                       api::PatientUntil(client, deadline));
+  co_return Judge(worker, response.status());
 }
 
 void BatchClient::Submit(std::shared_ptr<const CompactBatch> batch,
                          std::function<void(StatusOr<BatchReference>)> done) {
-  const auto worker = static_cast<uint32_t>(next_worker_++ % clients_.size());
-  rpc::asio::co_spawn(executor_, SubmitTo(*clients_[worker], worker, std::move(batch), Deadline()),
+  rpc::asio::co_spawn(executor_, SubmitToNext(std::move(batch), Deadline()),
                       Answer(std::move(done)));
 }
 
@@ -71,11 +93,10 @@ void BatchClient::Pull(BatchReference batch, PullPurpose purpose, TrainerPositio
   rpc::OutgoingMessage request;
   request.metadata =
       api::Encode(api::PullBatchMessage{batch, purpose, position, acknowledged_steps});
-  rpc::asio::co_spawn(
-      executor_,
-      CallTo(*clients_.at(batch.worker), batch.worker, api::kPullBatch, std::move(request),
-             IntoMatrix(embeddings, std::move(owner)), Deadline()),
-      Answer(std::move(done)));
+  rpc::asio::co_spawn(executor_,
+                      CallTo(batch.worker, api::kPullBatch, std::move(request),
+                             IntoMatrix(embeddings, std::move(owner)), Deadline()),
+                      Answer(std::move(done)));
 }
 
 void BatchClient::Push(BatchReference batch, TrainerPosition position,
@@ -84,17 +105,17 @@ void BatchClient::Push(BatchReference batch, TrainerPosition position,
   rpc::OutgoingMessage request;
   request.metadata = api::Encode(api::PushBatchMessage{batch, position});
   request.segments.push_back({std::as_bytes(gradients.flat()), std::move(owner)});
-  rpc::asio::co_spawn(executor_,
-                      CallTo(*clients_.at(batch.worker), batch.worker, api::kPushBatch,
-                             std::move(request), rpc::NoSegments(), Deadline()),
-                      Answer(std::move(done)));
+  rpc::asio::co_spawn(
+      executor_,
+      CallTo(batch.worker, api::kPushBatch, std::move(request), rpc::NoSegments(), Deadline()),
+      Answer(std::move(done)));
 }
 
 void BatchClient::StopAfter(std::chrono::milliseconds pause) {
-  const auto stop = [this, pause]() -> rpc::awaitable<void> {
-    rpc::asio::steady_timer timer(executor_, pause);
+  const auto stop = [executor = executor_, clients = clients_, pause]() -> rpc::awaitable<void> {
+    rpc::asio::steady_timer timer(executor, pause);
     co_await timer.async_wait(rpc::asio::use_awaitable);
-    for (const auto& client : clients_) client->Stop();
+    for (const auto& client : *clients) client->Stop();
   };
   rpc::asio::co_spawn(executor_, stop, rpc::asio::detached);
 }

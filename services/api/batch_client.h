@@ -1,6 +1,5 @@
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <memory>
 #include <vector>
@@ -10,7 +9,8 @@
 
 namespace simurgh {
 
-// The embedding workers across the network. Batches go to the workers in turn.
+// The embedding workers across the network. Batches go to the workers in turn; one that could not
+// be reached is left out for a while.
 //
 // Lifetime: outlive every call. The executor's thread must run until every call has been answered.
 class BatchClient : public EmbeddingPort {
@@ -33,11 +33,23 @@ class BatchClient : public EmbeddingPort {
 
  private:
   rpc::Clock::time_point Deadline() const { return rpc::Clock::now() + call_timeout_; }
+  uint32_t NextWorker();
+  // The status with the worker's name, after remembering whether it could be reached.
+  Status Judge(uint32_t worker, const Status& status);
+  [[nodiscard]] rpc::awaitable<StatusOr<BatchReference>> SubmitToNext(
+      std::shared_ptr<const CompactBatch> batch, rpc::Clock::time_point deadline);
+  [[nodiscard]] rpc::awaitable<Status> CallTo(uint32_t worker, uint32_t method,
+                                              rpc::OutgoingMessage request,
+                                              rpc::Placement placement,
+                                              rpc::Clock::time_point deadline);
 
   const rpc::asio::any_io_executor executor_;
-  const std::vector<std::unique_ptr<rpc::Client>> clients_;
+  // Shared with coroutines that may outlive this.
+  const std::shared_ptr<const std::vector<std::unique_ptr<rpc::Client>>> clients_;
   const std::chrono::milliseconds call_timeout_;
-  std::atomic<uint32_t> next_worker_ = 0;
+  // The executor's:
+  uint32_t next_worker_ = 0;
+  std::vector<rpc::Clock::time_point> avoid_until_;  // By worker.
 };
 
 }  // namespace simurgh

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "services/api/methods.h"
+#include "services/api/patience.h"
 #include "services/api/row_codec.h"
 
 namespace simurgh {
@@ -35,8 +36,8 @@ rpc::awaitable<StatusOr<PullReport>> RowClient::Pull(PullRowsCall call,
   request.metadata = api::Encode(call, map_version_);
   request.segments.push_back({std::as_bytes(call.ids), call.owner});
   rpc::Placement placement = IntoRows(call.rows, call.owner);
-  auto response =
-      co_await client_->Call(api::kPullRows, std::move(request), std::move(placement), deadline);
+  auto response = co_await client_->Call(api::kPullRows, std::move(request), std::move(placement),
+                                         api::PatientUntil(*client_, deadline));
   if (!response.ok()) co_return Annotate(response.status(), name_);
   co_return api::DecodePullReport(response->metadata);
 }
@@ -48,8 +49,8 @@ rpc::awaitable<StatusOr<PushReport>> RowClient::Push(PushRowsCall call,
   request.segments.push_back({std::as_bytes(call.ids), call.owner});
   request.segments.push_back({std::as_bytes(call.gradients), call.owner});
   rpc::Placement placement = rpc::NoSegments();
-  auto response =
-      co_await client_->Call(api::kPushRows, std::move(request), std::move(placement), deadline);
+  auto response = co_await client_->Call(api::kPushRows, std::move(request), std::move(placement),
+                                         api::PatientUntil(*client_, deadline));
   if (!response.ok()) co_return Annotate(response.status(), name_);
   co_return api::DecodePushReport(response->metadata);
 }

@@ -3,6 +3,8 @@
 #include <numeric>
 #include <utility>
 
+#include <spdlog/spdlog.h>
+
 #include "absl/strings/str_cat.h"
 
 #include "services/api/row_codec.h"
@@ -50,13 +52,23 @@ std::vector<std::vector<PushGroup>> SplitByPartition(const PushRowsCall& call, s
 
 }  // namespace
 
-ParameterServer::ParameterServer(ServerMetrics& metrics) : metrics_(metrics) {}
+ParameterServer::ParameterServer(ServerMetrics& metrics, bool reproducible)
+    : metrics_(metrics), reproducible_(reproducible) {}
+
+void ParameterServer::WarnOfEviction() {
+  if (!reproducible_ || warned_) return;
+  warned_ = true;
+  spdlog::warn(
+      "a table is full and rows are evicted: from here on a reproducible run repeats itself only "
+      "with the same number of servers and partitions; raise capacity_rows");
+}
 
 ParameterServer::~ParameterServer() = default;
 
 StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Create(const ClusterConfig& config,
                                                                    ServerMetrics& metrics) {
-  std::unique_ptr<ParameterServer> server(new ParameterServer(metrics));
+  std::unique_ptr<ParameterServer> server(
+      new ParameterServer(metrics, config.training.reproducible));
   const uint64_t partitions = config.embedding_ps.partitions;
   const uint64_t shares = partitions * config.embedding_ps.instances.size();
   std::vector<TableConfig> tables = config.tables;
@@ -104,6 +116,7 @@ rpc::awaitable<StatusOr<PullReport>> ParameterServer::Pull(PullRowsCall call,
     total.unseen += report.unseen;
     total.evicted += report.evicted;
   }
+  if (total.evicted > 0) WarnOfEviction();
   co_return total;
 }
 

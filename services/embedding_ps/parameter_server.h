@@ -47,13 +47,18 @@ class ParameterServer : public RowServer {
     IoThread thread;
   };
 
-  explicit ParameterServer(ServerMetrics& metrics);
+  ParameterServer(ServerMetrics& metrics, bool reproducible);
+
+  // Says once that a reproducible run has lost its guarantee.
+  void WarnOfEviction();
 
   // Runs task(p) for the partitions in `which`, each on its own thread, all at once.
   template <typename Task>
   [[nodiscard]] rpc::awaitable<Status> OnPartitions(std::vector<size_t> which, const Task& task);
 
   ServerMetrics& metrics_;
+  const bool reproducible_;
+  bool warned_ = false;
   std::vector<std::unique_ptr<Shard>> shards_;
 };
 

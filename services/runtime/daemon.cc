@@ -26,7 +26,7 @@ ExitCode Refuse(const ProgramUsage& usage, const Status& status) {
 
 // An error at the start: of the configuration (a port in use is one, too) or of the machine.
 ExitCode ReportStart(const Status& status) {
-  spdlog::error("{}", status.ToString());
+  spdlog::error("{}", status.ToString(absl::StatusToStringMode::kWithNoExtraData));
   const bool configuration = absl::IsInvalidArgument(status) || absl::IsAlreadyExists(status);
   return configuration ? ExitCode::kBadConfiguration : ExitCode::kRuntimeFailure;
 }

@@ -52,7 +52,7 @@ Readiness DaemonContext::readiness() const {
 }
 
 void DaemonContext::Fail(Status reason) {
-  spdlog::error("failed: {}", reason.ToString());
+  spdlog::error("failed: {}", reason.ToString(absl::StatusToStringMode::kWithNoExtraData));
   {
     MutexLock lock(mutex_);
     if (failure_.ok()) failure_ = std::move(reason);

@@ -8,7 +8,9 @@ namespace {
 const char* Name(RpcSide side) { return side == RpcSide::kServer ? "server" : "client"; }
 
 // spdlog's fmt knows neither absl::string_view nor a Status.
-std::string Text(const Status& status) { return status.ok() ? "closed" : status.ToString(); }
+std::string Text(const Status& status) {
+  return status.ok() ? "closed" : status.ToString(absl::StatusToStringMode::kWithNoExtraData);
+}
 
 }  // namespace
 

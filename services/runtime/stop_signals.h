@@ -15,6 +15,7 @@ namespace simurgh {
 class StopSignals {
  public:
   explicit StopSignals(std::stop_source stop);
+  ~StopSignals() { thread_.Stop(); }  // Before the signal set that it waits for.
 
  private:
   void Wait();

@@ -108,6 +108,17 @@ void CheckServices(const ClusterConfig& config, Diagnostics* diagnostics) {
   check_all(config.embedding_ps.instances, "embedding_ps");
   check_all(config.embedding_worker.instances, "embedding_worker");
   check_all(config.nn_worker.instances, "nn_worker");
+
+  // What the trainer reads ahead must find room, and an evaluation beside it.
+  const uint64_t needed =
+      uint64_t{config.training.loader_queue_batches} + config.training.staleness + 1;
+  if (config.embedding_worker.forward_buffer_batches < needed) {
+    diagnostics->Report(
+        "embedding_worker.forward_buffer_batches",
+        absl::StrCat("is ", config.embedding_worker.forward_buffer_batches, ", must be at least ",
+                     needed, " for training.loader_queue_batches + training.staleness + 1"),
+        "raise it or lower those");
+  }
 }
 
 }  // namespace simurgh

@@ -73,6 +73,8 @@ StatusOr<PullReport> Partition::Pull(PullPurpose purpose, const TrainerPosition&
     SIMURGH_RETURN_IF_ERROR(state_->CheckGroup("pull", group.table, group.ids.size(),
                                                group.rows.rows(), group.rows.columns()));
   }
+  SIMURGH_RETURN_IF_ERROR(
+      state_->window.CheckAcknowledged(position.run, position.rank, acknowledged_steps));
   PullReport report;
   if (purpose == PullPurpose::kEvaluate) {
     for (const PullGroup& group : groups) {
@@ -83,8 +85,6 @@ StatusOr<PullReport> Partition::Pull(PullPurpose purpose, const TrainerPosition&
     }
     return report;
   }
-  SIMURGH_RETURN_IF_ERROR(
-      state_->window.CheckAcknowledged(position.run, position.rank, acknowledged_steps));
   const uint64_t stamp = state_->clock.Advance(position.run, position.step);
   for (const PullGroup& group : groups) {
     if (group.ids.empty()) continue;

@@ -237,7 +237,9 @@ BatchPipeline::Impl::Calls BatchPipeline::Impl::StartableCalls() {
   Calls calls;
   if (!status_.ok()) return calls;
   const auto now = Clock::now();
-  // Pulls start in the order of the steps, so that a permit never waits for a batch behind it.
+  // Submits and pulls start in the order of the steps, so that neither a place in a full forward
+  // buffer nor a permit ever waits for a batch behind it.
+  bool earlier_are_submitted = true;
   bool earlier_have_permits = true;
   bool earlier_are_pulled = true;
   for (const auto& owned : pending_) {
@@ -247,13 +249,15 @@ BatchPipeline::Impl::Calls BatchPipeline::Impl::StartableCalls() {
           (pending.permit || (earlier_have_permits && outstanding_ < options_.staleness)) &&
           (earlier_are_pulled || !options_.reproducible);
       if (pending.state == State::kUnsubmitted) {
-        calls.push_back(StartSubmit(pending));
+        if (earlier_are_submitted) calls.push_back(StartSubmit(pending));
       } else if (pending.state == State::kWaiting && pending.computed) {
         if (MayPush(pending)) calls.push_back(StartPush(pending));
       } else if (pending.state == State::kWaiting && may_pull) {
         calls.push_back(StartPull(pending));
       }
     }
+    earlier_are_submitted = earlier_are_submitted && pending.state != State::kUnsubmitted &&
+                            pending.state != State::kSubmitting;
     earlier_have_permits = earlier_have_permits && (pending.permit || pending.computed);
     earlier_are_pulled = earlier_are_pulled && pending.pulled();
   }
@@ -292,8 +296,10 @@ BatchPipeline::Impl::Call BatchPipeline::Impl::StartPull(PendingBatch& pending) 
   }
   pending.state = State::kPulling;
   ++calls_in_flight_;
-  // The oldest pending step is the first that is not acknowledged.
-  return [this, &pending, acknowledged = pending_.front()->step] {
+  // In training the oldest pending step is the first that is not acknowledged.
+  const uint64_t acknowledged =
+      options_.purpose == PullPurpose::kEvaluate ? options_.trained_steps : pending_.front()->step;
+  return [this, &pending, acknowledged] {
     port_.Pull(pending.reference, options_.purpose, position(pending), acknowledged,
                matrix(pending, *pending.embeddings), pending.embeddings,
                [this, &pending](const Status& status) {

@@ -16,11 +16,15 @@ constexpr uint32_t kBatchesAhead = 8;
 }  // namespace
 
 StatusOr<EvaluationResult> Evaluate(EmbeddingPort& port, DenseNetwork& network,
-                                    const OpenReader& open, size_t embedding_width,
+                                    const TrainerPosition& position, const OpenReader& open,
+                                    size_t embedding_width,
                                     std::chrono::milliseconds retry_deadline,
                                     std::stop_token stop) {
   BatchPipeline pipeline(port, {.purpose = PullPurpose::kEvaluate,
+                                .run = position.run,
+                                .rank = position.rank,
                                 .staleness = kBatchesAhead,
+                                .trained_steps = position.step,
                                 .embedding_width = embedding_width,
                                 .queue_batches = kBatchesAhead,
                                 .retry_deadline = retry_deadline});

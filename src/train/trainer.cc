@@ -35,7 +35,10 @@ class Trainer::ProgressMeter {
     result.skipped_steps += step.applied ? 0 : 1;
     ++steps_;
     samples_ += step.samples;
-    loss_ += step.applied ? step.loss * static_cast<double>(step.samples) : 0.0;
+    if (step.applied) {
+      loss_ += step.loss * static_cast<double>(step.samples);
+      applied_samples_ += step.samples;
+    }
     staleness_ += step.staleness;
     if (labels_.size() + labels.size() <= kRunningAucSamples && step.applied) {
       labels_.insert(labels_.end(), labels.begin(), labels.end());
@@ -57,13 +60,13 @@ class Trainer::ProgressMeter {
         .steps = result.steps,
         .samples = result.samples,
         .seconds = Seconds(now - start_),
-        .loss = loss_ / static_cast<double>(std::max<uint64_t>(samples_, 1)),
+        .loss = loss_ / static_cast<double>(std::max<uint64_t>(applied_samples_, 1)),
         .auc = ExactAuc(labels_, probabilities_),
         .samples_per_second = static_cast<double>(samples_) / Seconds(now - last_report_),
         .staleness = staleness_ / static_cast<double>(std::max<uint64_t>(steps_, 1)),
         .skipped_steps = result.skipped_steps};
     last_report_ = now;
-    steps_ = samples_ = 0;
+    steps_ = samples_ = applied_samples_ = 0;
     loss_ = staleness_ = 0;
     labels_.clear();
     probabilities_.clear();
@@ -83,6 +86,7 @@ class Trainer::ProgressMeter {
   Clock::time_point last_report_ = start_;
   uint64_t steps_ = 0;
   uint64_t samples_ = 0;
+  uint64_t applied_samples_ = 0;
   double loss_ = 0;
   double staleness_ = 0;
   std::vector<float> labels_;
@@ -109,6 +113,8 @@ Status Trainer::TrainStep(BatchPipeline& pipeline, const PulledBatch& pulled,
   SIMURGH_ASSIGN_OR_RETURN(const BatchResult result,
                            network_.ForwardBackward(dense.matrix(), pulled.embeddings, dense.labels,
                                                     pulled.gradients, probabilities_));
+  // A step that is left out leaves the rows alone, too.
+  if (!result.finite) std::ranges::fill(pulled.gradients.flat(), 0.0F);
   TrainObserver::Step step{.step = pulled.step,
                            .samples = dense.batch_size,
                            .loss = result.loss,
@@ -125,9 +131,9 @@ Status Trainer::TrainStep(BatchPipeline& pipeline, const PulledBatch& pulled,
 }
 
 StatusOr<EvaluationResult> Trainer::EvaluateNow(uint64_t step, const std::stop_token& stop) {
-  SIMURGH_ASSIGN_OR_RETURN(
-      const EvaluationResult result,
-      Evaluate(port_, network_, open_test_, embedding_width_, config_.retry_deadline, stop));
+  SIMURGH_ASSIGN_OR_RETURN(const EvaluationResult result,
+                           Evaluate(port_, network_, {.run = run_, .rank = 0, .step = step},
+                                    open_test_, embedding_width_, config_.retry_deadline, stop));
   observer_.OnEvaluation(step, result);
   return result;
 }

@@ -76,6 +76,31 @@ TEST_CASE("A worker that comes back within the deadline costs nothing but time")
   CHECK(outcome.network_digest == expected.network_digest);
 }
 
+TEST_CASE("With two workers, one that dies for good does not end the run") {
+  TestCluster cluster({.workers = 2, .overrides = {"training.staleness=4"}});
+  const auto trainer =
+      cluster.StartTrainer({"training.passes=8", "training.progress_interval=20ms"});
+  REQUIRE(trainer->WaitForLog("samples/s", 60s));
+  cluster.worker(1).Signal(SIGKILL);
+  const TrainerOutcome outcome = Finish(*trainer);
+  CAPTURE(trainer->log());
+  CHECK(outcome.exit_code == 0);
+  CHECK_THAT(trainer->log(), Catch::Contains("retrying"));
+}
+
+TEST_CASE("A server that loses its rows under the last evaluation is noticed, too") {
+  std::string files;
+  for (int i = 0; i < 200; ++i) files += "data/adult/adult.test.csv.zst,";
+  TestCluster cluster({.overrides = {"data.test=[" + files + "]"}});
+  const auto trainer = cluster.StartTrainer({"rpc.call_timeout=1s"});
+  REQUIRE(trainer->WaitForLog("step 254:", 60s));
+  cluster.server(1).Signal(SIGKILL);
+  cluster.server(1).Wait(10s);
+  cluster.RestartServer(1);
+  CHECK(trainer->Wait(60s) == 3);
+  CHECK_THAT(trainer->log(), Catch::Contains("lost"));
+}
+
 TEST_CASE("A server that comes back without its rows is noticed") {
   TestCluster cluster({});
   const auto trainer = cluster.StartTrainer(kEndless);

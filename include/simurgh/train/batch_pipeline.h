@@ -17,6 +17,7 @@ struct PipelineOptions {
   uint32_t rank = 0;
   uint32_t staleness = 1;      // Batches between pull and acknowledged push, at most; >= 1.
   bool reproducible = false;   // See BatchPipeline.
+  uint64_t trained_steps = 0;  // Of the run, all acknowledged; for evaluation.
   size_t embedding_width = 0;  // Columns of the embedding matrix.
   size_t queue_batches = 16;   // Batches handed over but not yet pulled, at most.
   std::chrono::milliseconds retry_deadline{60'000};  // How long one batch may keep failing.

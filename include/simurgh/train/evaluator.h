@@ -24,10 +24,12 @@ using OpenReader = std::function<StatusOr<std::unique_ptr<BatchReader>>()>;
 
 // Predicts all of a data set with the present weights. Changes nothing anywhere; unseen ids read as
 // zeros.
+// position: of the trainer; its step is the number of those finished, all of them acknowledged.
 // Errors: of the reader, the port past `retry_deadline`, the network; INVALID_ARGUMENT for an empty
 // set; CANCELLED after a stop. Threads: the network's owner.
 StatusOr<EvaluationResult> Evaluate(EmbeddingPort& port, DenseNetwork& network,
-                                    const OpenReader& open, size_t embedding_width,
+                                    const TrainerPosition& position, const OpenReader& open,
+                                    size_t embedding_width,
                                     std::chrono::milliseconds retry_deadline, std::stop_token stop);
 
 }  // namespace simurgh

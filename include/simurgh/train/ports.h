@@ -39,8 +39,7 @@ class EmbeddingPort {
 
   // Pooled embeddings, features side by side in their configured order, into `embeddings` (B,
   // embedding width). An evaluation pull consumes the reference; a training pull leaves it for
-  // Push. With PullPurpose::kTrain, `acknowledged_steps` is how many of the rank's first steps are
-  // acknowledged.
+  // Push. `acknowledged_steps` is how many of the rank's first steps are acknowledged.
   virtual void Pull(BatchReference batch, PullPurpose purpose, TrainerPosition position,
                     uint64_t acknowledged_steps, MatrixView<float> embeddings,
                     std::shared_ptr<void> owner, std::function<void(Status)> done) = 0;
