@@ -63,9 +63,9 @@ class Partition {
                                                      uint64_t seed);
   ~Partition();
 
-  // Reads rows. `acknowledged_steps` is how many of the rank's first steps have been acknowledged: a
-  // partition that does not remember them all has lost rows.
-  // Errors: INVALID_ARGUMENT for an unknown table or a wrong dim; DATA_LOSS as above.
+  // Reads rows. `acknowledged_steps` is how many of the rank's first steps have been acknowledged:
+  // a partition that does not remember them all has lost rows. Errors: INVALID_ARGUMENT for an
+  // unknown table or a wrong dim; DATA_LOSS as above.
   StatusOr<PullReport> Pull(PullPurpose purpose, const TrainerPosition& position,
                             uint64_t acknowledged_steps, std::span<const PullGroup> groups);
 

@@ -34,7 +34,7 @@ TEST_CASE("a pull for training creates rows, one for evaluation does not") {
   const std::vector<uint64_t> ids = {5, 6};
   std::vector<float> rows(8, -1.0F);
   const PullGroup group{0, ids, {rows.data(), 2, 4}};
-  auto report = partition->Pull(PullPurpose::kEvaluate, {1, 0, 0}, 99, {&group, 1});
+  auto report = partition->Pull(PullPurpose::kEvaluate, {1, 0, 0}, 0, {&group, 1});
   REQUIRE(report.ok());
   CHECK(report->unseen == 2);
   CHECK(rows == std::vector<float>(8, 0.0F));
@@ -142,7 +142,8 @@ TEST_CASE("a partition that does not remember acknowledged steps has lost its ro
   auto restarted = TwoTables();
   CHECK(restarted->Pull(PullPurpose::kTrain, {1, 0, 3}, 3, {}).status().code() ==
         absl::StatusCode::kDataLoss);
-  CHECK(restarted->Pull(PullPurpose::kEvaluate, {1, 0, 3}, 3, {}).ok());
+  CHECK(restarted->Pull(PullPurpose::kEvaluate, {1, 0, 3}, 3, {}).status().code() ==
+        absl::StatusCode::kDataLoss);
   CHECK(restarted->Push({1, 0, 2000}, 0, 1, {}).status().code() == absl::StatusCode::kDataLoss);
   CHECK(restarted->Pull(PullPurpose::kTrain, {2, 0, 0}, 0, {}).ok());
 }
