@@ -61,6 +61,7 @@ template <typename Function>
         if constexpr (kVoid) {
           static_cast<void>(result);
           std::move(once)();
+          result = true;
         } else {
           result.emplace(std::move(once)());
         }

@@ -79,7 +79,8 @@ awaitable<StatusOr<IncomingMessage>> Client::Impl::Call(std::shared_ptr<Impl> se
   const bool throws = co_await asio::this_coro::throw_if_cancelled();
   co_await asio::this_coro::throw_if_cancelled(false);
   StatusOr<IncomingMessage> result;
-  StatusOr<Session> session = co_await self->Ready(deadline);
+  StatusOr<Session> session = absl::DeadlineExceededError("the deadline has passed already");
+  if (start < deadline) session = co_await self->Ready(deadline);
   if (session.ok()) {
     result =
         co_await (*session)->Exchange(method, std::move(request), std::move(placement), deadline);

@@ -17,13 +17,15 @@ class FlatBufferBuilder;
 namespace simurgh::rpc {
 
 // Bytes to send from where they lie. The owner keeps them alive and unchanged until the write has
-// completed.
+// completed. Without an owner, those of a request must live until Client::Call returns (a call given up half
+// written then costs the connection), those of a response until the server has been drained.
 struct OutgoingSegment {
   std::span<const std::byte> bytes;
   std::shared_ptr<const void> owner;
 };
 
-// Where to put received bytes. The owner keeps the place alive.
+// Where to put received bytes. The owner keeps the place alive. Without an owner, the place of a response must live
+// until Client::Call returns, that of a request as long as the server.
 struct IncomingSegment {
   std::span<std::byte> bytes;
   std::shared_ptr<void> owner;
@@ -42,8 +44,8 @@ struct IncomingMessage {
 };
 
 // Says where the segments of a message go, once its metadata is there and before its payload is
-// read: one place for each length, of exactly that length. Errors: refuse the message; the payload
-// is read past and the error answered.
+// read: one place for each length, of exactly that length.
+// Errors: refuse the message; the payload is read past and the error answered.
 using Placement = std::function<StatusOr<std::vector<IncomingSegment>>(
     std::span<const std::byte> metadata, std::span<const uint64_t> segment_lengths)>;
 

@@ -1,0 +1,93 @@
+#include "rpc/testing/raw_peer.h"
+
+#include <boost/asio/read.hpp>
+#include <boost/asio/write.hpp>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "rpc/control.h"
+
+namespace simurgh::rpc::testing {
+
+std::vector<std::byte> Encode(const RawFrame& frame) {
+  FrameHeader header = frame.header;
+  std::vector<uint64_t> table;
+  header.payload_length = 0;
+  for (const auto& segment : frame.segments) {
+    table.push_back(segment.size());
+    header.payload_length += segment.size();
+  }
+  header.segment_count = static_cast<uint16_t>(table.size());
+  header.metadata_length = static_cast<uint32_t>(frame.metadata.size());
+  header = Seal(header);
+
+  std::vector<std::byte> bytes;
+  const auto append = [&](std::span<const std::byte> part) {
+    bytes.insert(bytes.end(), part.begin(), part.end());
+  };
+  append(std::as_bytes(std::span(&header, 1)));
+  append(std::as_bytes(std::span(table)));
+  append(frame.metadata);
+  for (const auto& segment : frame.segments) append(segment);
+  return bytes;
+}
+
+RawFrame HelloFrame(const Hello& hello) {
+  const OutgoingSegment metadata = EncodeHello(hello, uint64_t{1} << 20);
+  RawFrame frame;
+  frame.header.kind = FrameKind::kHello;
+  frame.metadata.assign(metadata.bytes.begin(), metadata.bytes.end());
+  return frame;
+}
+
+awaitable<StatusOr<RawPeer>> RawPeer::Dial(std::string address) {
+  SIMURGH_CO_ASSIGN_OR_RETURN(const Address parsed, ParseAddress(address));
+  SIMURGH_CO_ASSIGN_OR_RETURN(Socket socket,
+                              co_await Connect(parsed, Clock::now() + std::chrono::seconds(5)));
+  co_return RawPeer(std::move(socket));
+}
+
+awaitable<Status> RawPeer::ShakeHands(Hello hello) {
+  SIMURGH_CO_RETURN_IF_ERROR(co_await Send(Encode(HelloFrame(hello))));
+  SIMURGH_CO_ASSIGN_OR_RETURN(const RawFrame answer, co_await Read());
+  if (answer.header.kind == FrameKind::kHello) co_return absl::OkStatus();
+  co_return absl::FailedPreconditionError("the answer is not a HELLO");
+}
+
+awaitable<Status> RawPeer::Send(std::vector<std::byte> bytes) {
+  auto [error, count] = co_await asio::async_write(socket_, asio::buffer(bytes), kNoThrow);
+  if (error) co_return absl::UnavailableError(error.message());
+  co_return absl::OkStatus();
+}
+
+awaitable<Status> RawPeer::Fill(std::span<std::byte> place) {
+  auto [error, count] =
+      co_await asio::async_read(socket_, asio::buffer(place.data(), place.size()), kNoThrow);
+  if (error) co_return absl::UnavailableError(error.message());
+  co_return absl::OkStatus();
+}
+
+awaitable<StatusOr<RawFrame>> RawPeer::Read() {
+  RawFrame frame;
+  SIMURGH_CO_RETURN_IF_ERROR(
+      co_await Fill(std::as_writable_bytes(std::span(&frame.header, 1))));
+  std::vector<uint64_t> table(frame.header.segment_count);
+  SIMURGH_CO_RETURN_IF_ERROR(co_await Fill(std::as_writable_bytes(std::span(table))));
+  frame.metadata.resize(frame.header.metadata_length);
+  SIMURGH_CO_RETURN_IF_ERROR(co_await Fill(frame.metadata));
+  for (const uint64_t length : table) {
+    frame.segments.emplace_back(length);
+    SIMURGH_CO_RETURN_IF_ERROR(co_await Fill(frame.segments.back()));
+  }
+  co_return std::move(frame);
+}
+
+awaitable<void> RawPeer::ReadToEnd() {
+  std::vector<std::byte> scratch(65'536);
+  for (;;) {
+    auto [error, count] = co_await socket_.async_read_some(asio::buffer(scratch), kNoThrow);
+    if (error) co_return;
+  }
+}
+
+}  // namespace simurgh::rpc::testing

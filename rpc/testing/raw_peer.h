@@ -1,0 +1,53 @@
+#pragma once
+
+// A peer that says whatever a test wants, byte by byte.
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "rpc/async.h"
+#include "rpc/frame.h"
+#include "rpc/message.h"
+#include "rpc/transport.h"
+
+namespace simurgh::rpc::testing {
+
+struct RawFrame {
+  FrameHeader header;
+  std::vector<std::byte> metadata;
+  std::vector<std::vector<std::byte>> segments;
+};
+
+// The frame as on the wire, with the lengths, count and checksum that belong to it.
+std::vector<std::byte> Encode(const RawFrame& frame);
+
+// The HELLO of an end that accepts frames of up to 1 MiB.
+RawFrame HelloFrame(const Hello& hello);
+
+class RawPeer {
+ public:
+  explicit RawPeer(Socket socket) : socket_(std::move(socket)) {}
+
+  [[nodiscard]] static awaitable<StatusOr<RawPeer>> Dial(std::string address);
+
+  // Says HELLO and reads the other's.
+  [[nodiscard]] awaitable<Status> ShakeHands(Hello hello);
+
+  // Errors: UNAVAILABLE when the other end has closed.
+  [[nodiscard]] awaitable<Status> Send(std::vector<std::byte> bytes);
+  [[nodiscard]] awaitable<StatusOr<RawFrame>> Read();
+
+  // Reads past everything until the other end closes.
+  [[nodiscard]] awaitable<void> ReadToEnd();
+
+  void Close() { socket_.close(); }
+
+ private:
+  [[nodiscard]] awaitable<Status> Fill(std::span<std::byte> place);
+
+  Socket socket_;
+};
+
+}  // namespace simurgh::rpc::testing

@@ -1,0 +1,223 @@
+#include "rpc/frame.h"
+
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/cord.h"
+#include "rpc/control.h"
+#include "rpc/error.h"
+#include "rpc/exchange.h"
+#include "rpc/testing/raw_peer.h"
+#include "tests/unit/rpc/support.h"
+
+namespace simurgh::rpc {
+namespace {
+
+using testing::Encode;
+using testing::RawFrame;
+
+FrameHeader RequestHeader() {
+  FrameHeader header;
+  header.kind = FrameKind::kRequest;
+  header.request_id = 0x0102030405060708;
+  header.method = 0x11121314;
+  header.deadline_ms = 250;
+  header.metadata_length = 24;
+  header.payload_length = 100;
+  header.trace_id = 5;
+  header.span_id = 6;
+  header.segment_count = 2;
+  return header;
+}
+
+std::span<const std::byte, kHeaderBytes> BytesOf(const FrameHeader& header) {
+  return std::as_bytes(std::span<const FrameHeader, 1>(&header, 1));
+}
+
+TEST_CASE("a header keeps its fields, at the offsets of the protocol") {
+  const FrameHeader sealed = Seal(RequestHeader());
+  const StatusOr<FrameHeader> decoded = DecodeHeader(BytesOf(sealed), {});
+  REQUIRE(decoded.ok());
+  CHECK(std::memcmp(&*decoded, &sealed, kHeaderBytes) == 0);
+
+  const auto* bytes = reinterpret_cast<const unsigned char*>(&sealed);
+  CHECK(std::memcmp(bytes, "SMRG\x01\x02", 6) == 0);
+  CHECK((bytes[8] == 8 && bytes[15] == 1));     // request_id, lowest byte first
+  CHECK((bytes[16] == 0x14 && bytes[19] == 0x11));  // method
+  CHECK(bytes[24] == 250);                       // deadline_ms
+  CHECK((bytes[28] == 24 && bytes[32] == 100));  // lengths
+  CHECK(bytes[56] == 2);                         // segment_count
+}
+
+TEST_CASE("the checksum covers every bit of the header") {
+  const FrameHeader sealed = Seal(RequestHeader());
+  for (size_t bit = 0; bit < kHeaderBytes * 8; ++bit) {
+    FrameHeader damaged = sealed;
+    reinterpret_cast<unsigned char*>(&damaged)[bit / 8] ^= static_cast<unsigned char>(1 << (bit % 8));
+    INFO("bit " << bit);
+    CHECK(absl::IsDataLoss(DecodeHeader(BytesOf(damaged), {}).status()));
+  }
+}
+
+TEST_CASE("a malformed header is refused by the name of its field") {
+  struct Case {
+    const char* field;
+    std::function<void(FrameHeader&)> damage;
+  };
+  const std::vector<Case> cases{
+      {"magic", [](FrameHeader& h) { h.magic = 1; }},
+      {"version", [](FrameHeader& h) { h.version = 2; }},
+      {"kind", [](FrameHeader& h) { h.kind = static_cast<FrameKind>(0); }},
+      {"kind", [](FrameHeader& h) { h.kind = static_cast<FrameKind>(7); }},
+      {"flags", [](FrameHeader& h) { h.flags = 1; }},
+      {"reserved", [](FrameHeader& h) { h.reserved = 1; }},
+      {"request_id", [](FrameHeader& h) { h.request_id = 0; }},
+      {"metadata_length", [](FrameHeader& h) { h.metadata_length = (16u << 20) + 1; }},
+      {"payload_length", [](FrameHeader& h) { h.payload_length = uint64_t{1} << 30; }},
+      {"payload_length", [](FrameHeader& h) { h.payload_length = ~uint64_t{0}; }},
+      {"payload_length", [](FrameHeader& h) { h.segment_count = 0; }},
+      {"segment_count", [](FrameHeader& h) { h.kind = FrameKind::kCancel; }},
+      {"request_id", [](FrameHeader& h) { h.kind = FrameKind::kHello; }},
+      {"request_id", [](FrameHeader& h) { h.kind = FrameKind::kGoaway; }},
+      {"code", [](FrameHeader& h) { h.kind = FrameKind::kError; }},
+      {"code", [](FrameHeader& h) { h.kind = FrameKind::kError, h.code = 17; }},
+  };
+  for (const Case& one : cases) {
+    FrameHeader header = RequestHeader();
+    one.damage(header);
+    const Status status = DecodeHeader(BytesOf(Seal(header)), {}).status();
+    INFO(status);
+    CHECK(absl::IsDataLoss(status));
+    CHECK_THAT(std::string(status.message()), Catch::Contains(std::string(": ") + one.field));
+  }
+}
+
+TEST_CASE("the segment table must add up") {
+  FrameHeader header = RequestHeader();
+  CHECK(CheckSegmentTable(header, std::vector<uint64_t>{40, 60}).ok());
+  CHECK(CheckSegmentTable(header, std::vector<uint64_t>{100, 0}).ok());
+  CHECK(absl::IsDataLoss(CheckSegmentTable(header, std::vector<uint64_t>{40, 59})));
+  CHECK(absl::IsDataLoss(CheckSegmentTable(header, std::vector<uint64_t>{40, 61})));
+  // A sum that overflows to the right value.
+  CHECK(absl::IsDataLoss(CheckSegmentTable(header, std::vector<uint64_t>{~uint64_t{0}, 101})));
+}
+
+TEST_CASE("HELLO keeps its fields and names what differs") {
+  const Hello own = TestHello("nn-worker");
+  const StatusOr<PeerHello> peer = DecodeHello(EncodeHello(own, 4'711).bytes);
+  REQUIRE(peer.ok());
+  CHECK(peer->max_frame_bytes == 4'711);
+  CHECK(peer->hello.role == "nn-worker");
+  CHECK(peer->hello.index == own.index);
+  CHECK(peer->hello.run == own.run);
+  CHECK(peer->hello.instance_epoch == own.instance_epoch);
+  CHECK(peer->hello.map_version == own.map_version);
+  CHECK(CheckHello(own, *peer).ok());
+
+  const auto reason = [&](const std::function<void(PeerHello&)>& change) {
+    PeerHello changed = *peer;
+    change(changed);
+    const Status status = CheckHello(own, changed);
+    CHECK(absl::IsInvalidArgument(status));
+    return std::string(status.message());
+  };
+  CHECK_THAT(reason([](PeerHello& p) { p.hello.cluster = "other"; }), Catch::StartsWith("cluster"));
+  CHECK_THAT(reason([](PeerHello& p) { p.hello.configuration_hash = 1; }),
+             Catch::StartsWith("configuration"));
+  CHECK_THAT(reason([](PeerHello& p) { p.protocol_min = p.protocol_max = 9; }),
+             Catch::StartsWith("protocol"));
+  CHECK_THAT(reason([](PeerHello& p) { p.protocol_min = p.protocol_max = 0; }),
+             Catch::StartsWith("protocol"));
+}
+
+TEST_CASE("an ERROR keeps code, detail, message and payloads") {
+  Status sent = WithDetail(absl::FailedPreconditionError("not the owner"), 77);
+  sent.SetPayload("simurgh/map", absl::Cord(absl::string_view("\0bytes", 6)));
+  sent = WithExecution(sent, Execution::kNotExecuted);  // The sender's own conclusion, not sent.
+  const OutgoingFrame frame = ErrorFrame(5, sent, 0);
+  Status received;
+  REQUIRE(DecodeError(frame.header, frame.message.metadata.bytes, received).ok());
+  CHECK(received.code() == sent.code());
+  CHECK(received.message() == sent.message());
+  CHECK(DetailOf(received) == 77);
+  CHECK(ExecutionOf(received) == Execution::kAnswered);
+  REQUIRE(received.GetPayload("simurgh/map").has_value());
+  CHECK(*received.GetPayload("simurgh/map") == absl::string_view("\0bytes", 6));
+
+  const OutgoingFrame refused = ErrorFrame(5, absl::UnavailableError("x"), kFlagNotExecuted);
+  REQUIRE(DecodeError(refused.header, refused.message.metadata.bytes, received).ok());
+  CHECK(ExecutionOf(received) == Execution::kNotExecuted);
+  CHECK(DetailOf(received) == 0);
+}
+
+TEST_CASE("a message that the receiver would not accept is refused before it is sent") {
+  const OutgoingMessage message = Message(Bytes(10), {Bytes(100), Bytes(26)});
+  CHECK(CheckFits(message, 64 + 16 + 10 + 126).ok());
+  CHECK(absl::IsInvalidArgument(CheckFits(message, 64 + 16 + 10 + 125)));
+  CHECK(absl::IsInvalidArgument(CheckFits(Message(Bytes((16 << 20) + 1)), uint64_t{1} << 40)));
+  OutgoingMessage many;
+  many.segments.resize(kMaxSegments + 1);
+  CHECK(absl::IsInvalidArgument(CheckFits(many, uint64_t{1} << 40)));
+}
+
+// Reads one frame out of bytes as a receiver does, trusting nothing.
+Status Receive(std::span<const std::byte> bytes) {
+  if (bytes.size() < kHeaderBytes) return absl::DataLossError("short");
+  SIMURGH_ASSIGN_OR_RETURN(const FrameHeader header,
+                           DecodeHeader(bytes.first<kHeaderBytes>(), {.max_frame_bytes = 1 << 20}));
+  if (FrameBytes(header) > bytes.size()) return absl::DataLossError("short");
+  std::vector<uint64_t> table(header.segment_count);
+  if (!table.empty()) std::memcpy(table.data(), bytes.data() + kHeaderBytes, TableBytes(header));
+  SIMURGH_RETURN_IF_ERROR(CheckSegmentTable(header, table));
+  const auto source = bytes.subspan(kHeaderBytes + TableBytes(header), header.metadata_length);
+  const Bytes metadata(source.begin(), source.end());  // Aligned, as a receiver's.
+  Status error;
+  if (header.kind == FrameKind::kHello) return DecodeHello(metadata).status();
+  if (header.kind == FrameKind::kError) return DecodeError(header, metadata, error);
+  return absl::OkStatus();
+}
+
+TEST_CASE("no mutation of a frame harms its decoder") {
+  constexpr uint64_t kSeed = 20'260'801;
+  INFO("seed " << kSeed);
+  Random random(kSeed);
+  RawFrame request;
+  request.header = RequestHeader();
+  request.metadata = Bytes(24);
+  request.segments = {Bytes(40), Bytes(0), Bytes(60)};
+  Status failure = WithDetail(absl::NotFoundError("nothing here"), 9);
+  failure.SetPayload("a", absl::Cord(absl::string_view("payload")));
+  const OutgoingFrame error = ErrorFrame(3, failure, 0);
+  RawFrame raw_error;
+  raw_error.header = error.header;
+  raw_error.metadata.assign(error.message.metadata.bytes.begin(),
+                            error.message.metadata.bytes.end());
+  const std::vector<Bytes> corpus{Encode(request), Encode(raw_error),
+                                  Encode(testing::HelloFrame(TestHello("fuzz")))};
+  for (const Bytes& frame : corpus) CHECK(Receive(frame) == absl::OkStatus());
+
+  uint64_t accepted = 0;
+  for (int i = 0; i < 200'000; ++i) {
+    Bytes frame = corpus[random.Below(corpus.size())];
+    for (uint64_t edits = 1 + random.Below(4); edits != 0; --edits) {
+      frame[random.Below(frame.size())] = static_cast<std::byte>(random());
+    }
+    if (random.Below(8) == 0) frame.resize(random.Below(frame.size()));
+    if (random.Below(4) != 0 && frame.size() >= kHeaderBytes) {  // Past the checksum.
+      FrameHeader header;
+      std::memcpy(&header, frame.data(), kHeaderBytes);
+      header = Seal(header);
+      std::memcpy(frame.data(), &header, kHeaderBytes);
+    }
+    accepted += Receive(frame).ok();
+  }
+  // Both outcomes happen: damage is found, and what is only different is let through.
+  CHECK(accepted > 1'000);
+  CHECK(accepted < 199'000);
+}
+
+}  // namespace
+}  // namespace simurgh::rpc
