@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include <boost/system/system_error.hpp>
 
+#include "rpc/spawn.h"
 #include "rpc/waiter.h"
 
 namespace simurgh::rpc {
@@ -32,8 +33,7 @@ void Start(const asio::any_io_executor& executor, const std::shared_ptr<Group>& 
     group->results[index] = thrown ? StatusOfException(thrown) : std::move(result);
     if (--group->running == 0) group->all_ended.Wake();
   };
-  asio::co_spawn(executor, std::move(task),
-                 asio::bind_cancellation_slot(group->cancel[index].slot(), std::move(end)));
+  SpawnCancellable(executor, std::move(task), group->cancel[index], std::move(end));
 }
 
 }  // namespace

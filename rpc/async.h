@@ -40,7 +40,8 @@ inline constexpr auto kNoThrow = asio::as_tuple(asio::use_awaitable);
 // the caller is cancelled meanwhile; a caller cancelled before does not start it.
 //
 // Threads: any executor, also that of other threads; the function is called and destroyed there.
-// Lifetime: the caller's executor runs until the function has ended.
+// Lifetime: the caller's context runs until the function has ended, and outlives the executor's
+// threads.
 template <typename Function>
 [[nodiscard]] auto RunOn(asio::any_io_executor executor, Function function)
     -> awaitable<std::invoke_result_t<Function>> {

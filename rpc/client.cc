@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "rpc/client_session.h"
+#include "rpc/spawn.h"
 #include "rpc/waiter.h"
 #include "simurgh/base/random.h"
 
@@ -96,8 +97,8 @@ awaitable<StatusOr<Client::Impl::Session>> Client::Impl::Ready(Clock::time_point
   while (!stopped_) {
     if (session_ && session_->usable()) co_return session_;
     const uint64_t refusals = refusals_;
-    StartConnecting();
-    const bool notified = co_await ready_.Wait(deadline);
+    StartConnecting();  // May have failed when this returns.
+    const bool notified = refusals_ == refusals && co_await ready_.Wait(deadline);
     if (stopped_) break;
     if (refusals_ != refusals) co_return last_error_;
     if (!notified) co_return Unreachable(deadline);
@@ -115,9 +116,8 @@ Status Client::Impl::Unreachable(Clock::time_point deadline) const {
 void Client::Impl::StartConnecting() {
   if (std::exchange(connecting_, true)) return;
   const auto self = shared_from_this();
-  asio::co_spawn(executor_, ConnectLoop(self),
-                 asio::bind_cancellation_slot(stop_connecting_.slot(),
-                                              [self](const std::exception_ptr& /*none*/) {}));
+  SpawnCancellable(executor_, ConnectLoop(self), stop_connecting_,
+                   [self](const std::exception_ptr& /*none*/) {});
 }
 
 awaitable<void> Client::Impl::ConnectLoop(std::shared_ptr<Impl> self) {
@@ -174,7 +174,7 @@ void Client::Impl::Stop() {
       session->Close(absl::CancelledError("the client has been stopped"));
     }
   }
-  stop_connecting_.emit(asio::cancellation_type::terminal);
+  if (connecting_) stop_connecting_.emit(asio::cancellation_type::terminal);
   stopped_signal_.NotifyAll();
   ready_.NotifyAll();
   observer_.Cut();

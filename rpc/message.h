@@ -17,24 +17,25 @@ class FlatBufferBuilder;
 namespace simurgh::rpc {
 
 // Bytes to send from where they lie. The owner keeps them alive and unchanged until the write has
-// completed. Without an owner, those of a request must live until Client::Call returns (a call given up half
-// written then costs the connection), those of a response until the server has been drained.
+// completed. Without an owner, those of a request must live until Client::Call returns (a call
+// given up half written then costs the connection), those of a response until the server has been
+// drained.
 struct OutgoingSegment {
   std::span<const std::byte> bytes;
-  std::shared_ptr<const void> owner;
+  std::shared_ptr<const void> owner = {};
 };
 
-// Where to put received bytes. The owner keeps the place alive. Without an owner, the place of a response must live
-// until Client::Call returns, that of a request as long as the server.
+// Where to put received bytes. The owner keeps the place alive. Without an owner, the place of a
+// response must live until Client::Call returns, that of a request as long as the server.
 struct IncomingSegment {
   std::span<std::byte> bytes;
-  std::shared_ptr<void> owner;
+  std::shared_ptr<void> owner = {};
 };
 
 // A request or a response on its way out: FlatBuffers metadata, then payload segments.
 struct OutgoingMessage {
   OutgoingSegment metadata;
-  std::vector<OutgoingSegment> segments;
+  std::vector<OutgoingSegment> segments = {};
 };
 
 // A request or a response that has arrived. Metadata has not been verified: the method does that.

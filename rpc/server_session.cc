@@ -9,6 +9,7 @@
 
 #include "rpc/error.h"
 #include "rpc/exchange.h"
+#include "rpc/spawn.h"
 
 namespace simurgh::rpc {
 namespace {
@@ -162,8 +163,8 @@ void ServerSession::Start(const Method& method, uint64_t request_id, Request req
                             [this, request_id] { OnCancel(request_id); });
   running_.emplace(request_id, running);
   auto end = [self = shared_from_this(), running](const std::exception_ptr& /*none*/) {};
-  asio::co_spawn(core_->executor, Handle(running, std::move(request)),
-                 asio::bind_cancellation_slot(running->cancel.slot(), std::move(end)));
+  SpawnCancellable(core_->executor, Handle(running, std::move(request)), running->cancel,
+                   std::move(end));
 }
 
 awaitable<void> ServerSession::Handle(std::shared_ptr<Running> running, Request request) {

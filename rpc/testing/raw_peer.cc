@@ -1,10 +1,13 @@
 #include "rpc/testing/raw_peer.h"
 
-#include <boost/asio/read.hpp>
-#include <boost/asio/write.hpp>
+#include <array>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include <boost/asio/read.hpp>
+#include <boost/asio/write.hpp>
+
 #include "rpc/control.h"
 
 namespace simurgh::rpc::testing {
@@ -33,7 +36,7 @@ std::vector<std::byte> Encode(const RawFrame& frame) {
 }
 
 RawFrame HelloFrame(const Hello& hello) {
-  const OutgoingSegment metadata = EncodeHello(hello, uint64_t{1} << 20);
+  const OutgoingSegment metadata = EncodeHello(hello, uint64_t{1} << 30);
   RawFrame frame;
   frame.header.kind = FrameKind::kHello;
   frame.metadata.assign(metadata.bytes.begin(), metadata.bytes.end());
@@ -68,9 +71,14 @@ awaitable<Status> RawPeer::Fill(std::span<std::byte> place) {
 }
 
 awaitable<StatusOr<RawFrame>> RawPeer::Read() {
+  std::array<std::byte, kHeaderBytes> header;
+  SIMURGH_CO_RETURN_IF_ERROR(co_await Fill(header));
+  co_return co_await ReadAfter(header);
+}
+
+awaitable<StatusOr<RawFrame>> RawPeer::ReadAfter(std::span<const std::byte> header) {
   RawFrame frame;
-  SIMURGH_CO_RETURN_IF_ERROR(
-      co_await Fill(std::as_writable_bytes(std::span(&frame.header, 1))));
+  std::memcpy(&frame.header, header.data(), kHeaderBytes);
   std::vector<uint64_t> table(frame.header.segment_count);
   SIMURGH_CO_RETURN_IF_ERROR(co_await Fill(std::as_writable_bytes(std::span(table))));
   frame.metadata.resize(frame.header.metadata_length);

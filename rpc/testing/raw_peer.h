@@ -23,7 +23,7 @@ struct RawFrame {
 // The frame as on the wire, with the lengths, count and checksum that belong to it.
 std::vector<std::byte> Encode(const RawFrame& frame);
 
-// The HELLO of an end that accepts frames of up to 1 MiB.
+// The HELLO of an end that accepts frames of up to 1 GiB.
 RawFrame HelloFrame(const Hello& hello);
 
 class RawPeer {
@@ -37,7 +37,10 @@ class RawPeer {
 
   // Errors: UNAVAILABLE when the other end has closed.
   [[nodiscard]] awaitable<Status> Send(std::vector<std::byte> bytes);
+  [[nodiscard]] awaitable<Status> Fill(std::span<std::byte> place);
   [[nodiscard]] awaitable<StatusOr<RawFrame>> Read();
+  // The rest of a frame whose header has been read.
+  [[nodiscard]] awaitable<StatusOr<RawFrame>> ReadAfter(std::span<const std::byte> header);
 
   // Reads past everything until the other end closes.
   [[nodiscard]] awaitable<void> ReadToEnd();
@@ -45,8 +48,6 @@ class RawPeer {
   void Close() { socket_.close(); }
 
  private:
-  [[nodiscard]] awaitable<Status> Fill(std::span<std::byte> place);
-
   Socket socket_;
 };
 

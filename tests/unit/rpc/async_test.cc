@@ -1,12 +1,13 @@
 #include "rpc/async.h"
 
-#include <boost/asio/thread_pool.hpp>
-#include <catch2/catch.hpp>
 #include <future>
 #include <memory>
 #include <stdexcept>
 #include <string>
 #include <thread>
+
+#include <boost/asio/thread_pool.hpp>
+#include <catch2/catch.hpp>
 
 #include "rpc/gate.h"
 #include "rpc/testing/loop.h"
@@ -18,11 +19,11 @@ namespace {
 using testing::Loop;
 
 TEST_CASE("RunOn runs there and resumes here") {
+  Loop loop;  // Outlives the threads that resume coroutines on it.
   asio::thread_pool pool(2);
   asio::io_context other;
   const auto work = asio::make_work_guard(other);
   std::thread thread([&] { other.run(); });
-  Loop loop;
   const auto here = std::this_thread::get_id();
   const auto visit = [&](asio::any_io_executor executor) -> awaitable<void> {
     for (int i = 0; i < 100; ++i) {
@@ -38,15 +39,16 @@ TEST_CASE("RunOn runs there and resumes here") {
 }
 
 TEST_CASE("RunOn passes results of every kind") {
-  asio::thread_pool pool(1);
   Loop loop;
+  asio::thread_pool pool(1);
   const auto visit = [&]() -> awaitable<void> {
     int runs = 0;
     co_await RunOn(pool.get_executor(), [&] { ++runs; });
     CHECK(runs == 1);
     const auto moved = std::make_shared<int>(5);
-    const std::unique_ptr<int> result = co_await RunOn(
-        pool.get_executor(), [own = std::make_unique<int>(*moved)]() mutable { return std::move(own); });
+    const std::unique_ptr<int> result =
+        co_await RunOn(pool.get_executor(),
+                       [own = std::make_unique<int>(*moved)]() mutable { return std::move(own); });
     CHECK(*result == 5);
     const StatusOr<std::string> failed = co_await RunOn(
         pool.get_executor(), []() -> StatusOr<std::string> { return absl::NotFoundError("x"); });
@@ -63,8 +65,8 @@ TEST_CASE("RunOn passes results of every kind") {
 }
 
 TEST_CASE("a caller cancelled during RunOn resumes after the function has ended") {
-  asio::thread_pool pool(1);
   Loop loop;
+  asio::thread_pool pool(1);
   asio::cancellation_signal cancel;
   std::promise<void> started, release;
   bool ended = false, resumed = false, threw = false;

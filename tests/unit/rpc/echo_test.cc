@@ -1,9 +1,12 @@
 #include <filesystem>
+#include <numeric>
+#include <unordered_map>
 
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
 
+#include "rpc/waiter.h"
 #include "tests/unit/rpc/support.h"
 
 namespace simurgh::rpc {
@@ -17,11 +20,18 @@ struct CountingObserver : Observer {
   uint64_t calls = 0, sent = 0, received = 0, copied = 0;
 };
 
+std::string UnixAddress() {
+  const auto path =
+      std::filesystem::temp_directory_path() / ("simurgh-rpc-echo-" + std::to_string(::getpid()));
+  return "unix:" + path.string();
+}
+
 struct Ends {
-  explicit Ends(const std::string& address)
+  explicit Ends(const std::string& address, std::vector<Method> more = {})
       : server(loop.executor(), TestHello("server"), {}, &server_observer) {
     server.Register(EchoMethod());
-    REQUIRE(server.Listen(address).ok());
+    for (Method& method : more) server.Register(std::move(method));
+    REQUIRE(server.Listen(address) == absl::OkStatus());
     client = std::make_unique<Client>(loop.executor(), server.address(), TestHello("client"),
                                       ClientOptions(), &client_observer);
   }
@@ -36,15 +46,8 @@ struct Ends {
   std::unique_ptr<Client> client;
 };
 
-std::string UnixAddress() {
-  return "unix:" + (std::filesystem::temp_directory_path() /
-                    ("simurgh-rpc-test-" + std::to_string(::getpid())))
-                       .string();
-}
-
 TEST_CASE("what is sent comes back, in every size") {
-  const std::string address = GENERATE(std::string("127.0.0.1:0"), UnixAddress());
-  Ends ends(address);
+  Ends ends(GENERATE(std::string("127.0.0.1:0"), std::string("[::1]:0"), UnixAddress()));
   Random random(1);
   for (const size_t size :
        {0, 1, 63, 64, 65, 4'095, 4'096, 4'097, 16'384, 65'536, 1'000'003, 8'388'608}) {
@@ -54,6 +57,145 @@ TEST_CASE("what is sent comes back, in every size") {
     CHECK(echoed->metadata == Text("hello"));
     CHECK(Segments(*echoed) == segments);
   }
+  CHECK(ends.client_observer.calls == 12);
+  CHECK(ends.client_observer.sent == ends.server_observer.received);
+  CHECK(ends.client_observer.received == ends.server_observer.sent);
+}
+
+TEST_CASE("what is sent comes back, in any number of segments and with any metadata") {
+  Ends ends(GENERATE(std::string("127.0.0.1:0"), UnixAddress()));
+  const uint64_t seed = GENERATE(1, 2, 3);
+  INFO("seed " << seed);
+  Random random(seed);
+  for (const size_t count : {1, 2, 62, 63, 64, 65, 300, 3'000, 65'535}) {
+    const size_t largest = count > 1'000 ? 20 : 30'000;
+    std::vector<Bytes> segments;
+    for (size_t i = 0; i < count; ++i) {
+      segments.push_back(RandomBytes(random, random.Below(3) == 0 ? 0 : random.Below(largest)));
+    }
+    const Bytes metadata = RandomBytes(random, random.Below(40'000));
+    const auto echoed =
+        ends.loop.Run(ends.client->Call(kEcho, Message(metadata, segments), IntoVectors(), Soon()));
+    REQUIRE(echoed.status() == absl::OkStatus());
+    CHECK(echoed->metadata == metadata);
+    CHECK(Segments(*echoed) == segments);
+  }
+}
+
+TEST_CASE("segments land where the placement says, and large payloads are not copied") {
+  Ends ends("127.0.0.1:0");
+  Random random(5);
+  // Two halves of one array, with a guard between them.
+  std::vector<std::byte> arena(30'000, std::byte{0x55});
+  const std::vector<Bytes> segments{RandomBytes(random, 10), RandomBytes(random, 12'000)};
+  const Placement placement = [&](std::span<const std::byte> metadata,
+                                  std::span<const uint64_t> lengths) {
+    CHECK(Bytes(metadata.begin(), metadata.end()) == Text("where"));
+    CHECK(std::vector<uint64_t>(lengths.begin(), lengths.end()) ==
+          std::vector<uint64_t>{10, 12'000});
+    return StatusOr<std::vector<IncomingSegment>>(
+        {{.bytes = std::span(arena).subspan(1, 10)},
+         {.bytes = std::span(arena).subspan(12, 12'000)}});
+  };
+  const auto echoed =
+      ends.loop.Run(ends.client->Call(kEcho, Message(Text("where"), segments), placement, Soon()));
+  REQUIRE(echoed.ok());
+  CHECK(echoed->segments[0].bytes.data() == arena.data() + 1);
+  CHECK(echoed->segments[1].bytes.data() == arena.data() + 12);
+  CHECK(Segments(*echoed) == segments);
+  CHECK((arena[0] == std::byte{0x55} && arena[11] == std::byte{0x55}));
+  CHECK(std::count(arena.begin() + 12'012, arena.end(), std::byte{0x55}) == 30'000 - 12'012);
+  CHECK(ends.client_observer.copied == 0);
+  CHECK(ends.server_observer.copied == 0);
+
+  REQUIRE(ends.Echo({RandomBytes(random, 100)}).ok());
+  CHECK(ends.client_observer.copied <= 100);
+  CHECK(ends.server_observer.copied <= 100);
+}
+
+TEST_CASE("owners are held while their bytes are needed and let go afterwards") {
+  Ends ends("127.0.0.1:0");
+  const auto sent = std::make_shared<const Bytes>(3'000'000, std::byte{1});
+  const auto landed = std::make_shared<Bytes>(sent->size());
+  OutgoingMessage request;
+  request.segments.push_back({.bytes = *sent, .owner = sent});
+  const Placement placement = [&](auto, auto) {
+    return StatusOr<std::vector<IncomingSegment>>({{.bytes = *landed, .owner = landed}});
+  };
+  auto echoed = ends.loop.Run(ends.client->Call(kEcho, std::move(request), placement, Soon()));
+  REQUIRE(echoed.ok());
+  CHECK(*landed == *sent);
+  CHECK(sent.use_count() == 1);
+  CHECK(landed.use_count() == 2);
+  echoed = absl::CancelledError();
+  CHECK(landed.use_count() == 1);
+}
+
+TEST_CASE("a hundred calls in flight are answered in any order") {
+  testing::Loop loop;
+  Server server(loop.executor(), TestHello("server"), {}, nullptr);
+  // Holds every request until all have come, then answers the last first.
+  constexpr size_t kCalls = 100;
+  std::vector<std::unique_ptr<WaitList>> held;
+  std::vector<size_t> answered;
+  Method method = EchoMethod();
+  method.handle = [&,
+                   echo = method.handle](Request request) -> awaitable<StatusOr<OutgoingMessage>> {
+    const size_t mine = held.size();
+    held.push_back(std::make_unique<WaitList>(loop.executor()));
+    if (held.size() < kCalls) co_await held[mine]->Wait(Clock::time_point::max());
+    answered.push_back(mine);
+    if (mine > 0) held[mine - 1]->NotifyAll();
+    co_return co_await echo(std::move(request));
+  };
+  server.Register(std::move(method));
+  REQUIRE(server.Listen("127.0.0.1:0").ok());
+  Client client(loop.executor(), server.address(), TestHello("client"), {}, nullptr);
+
+  const auto call = [&](size_t i) -> awaitable<Status> {
+    const std::vector<Bytes> segments{Bytes(i * 100, static_cast<std::byte>(i))};
+    OutgoingMessage request = Message(Text(std::to_string(i)), segments);
+    const auto response = co_await client.Call(kEcho, std::move(request), IntoVectors(), Soon());
+    SIMURGH_CO_RETURN_IF_ERROR(response.status());
+    CHECK(response->metadata == Text(std::to_string(i)));
+    CHECK(Segments(*response) == segments);
+    co_return absl::OkStatus();
+  };
+  std::vector<awaitable<Status>> calls;
+  for (size_t i = 0; i < kCalls; ++i) calls.push_back(call(i));
+  CHECK(loop.Run(WhenAll(std::move(calls))) == absl::OkStatus());
+  std::vector<size_t> backwards(kCalls);
+  std::iota(backwards.rbegin(), backwards.rend(), size_t{0});
+  CHECK(answered == backwards);
+}
+
+TEST_CASE("both ends learn who the other is, and the handler how much time is left") {
+  testing::Loop loop;
+  Server server(loop.executor(), TestHello("server"), {}, nullptr);
+  Hello seen;
+  Clock::time_point bounded{}, unbounded{};
+  const auto note = [&](Clock::time_point& place) {
+    return [&](Request request) -> awaitable<StatusOr<OutgoingMessage>> {
+      seen = request.peer;
+      place = request.deadline;
+      co_return OutgoingMessage();
+    };
+  };
+  server.Register({.number = 5, .name = "a", .placement = NoSegments(), .handle = note(bounded)});
+  server.Register({.number = 6, .name = "b", .placement = NoSegments(), .handle = note(unbounded)});
+  REQUIRE(server.Listen("127.0.0.1:0").ok());
+  Client client(loop.executor(), server.address(), TestHello("client"), {}, nullptr);
+  CHECK_FALSE(client.peer().has_value());
+  const Clock::time_point deadline = Soon();
+  REQUIRE(loop.Run(client.Call(5, {}, NoSegments(), deadline)).ok());
+  REQUIRE(loop.Run(client.Call(6, {}, NoSegments(), Clock::time_point::max())).ok());
+  CHECK(seen.role == "client");
+  CHECK(seen.run == 7);
+  REQUIRE(client.peer().has_value());
+  CHECK(client.peer()->role == "server");
+  CHECK(bounded > Clock::now());
+  CHECK(bounded < deadline + std::chrono::seconds(20));
+  CHECK(unbounded == Clock::time_point::max());
 }
 
 }  // namespace

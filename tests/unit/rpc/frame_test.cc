@@ -1,12 +1,13 @@
 #include "rpc/frame.h"
 
-#include <catch2/catch.hpp>
 #include <cstring>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "absl/strings/cord.h"
+#include <catch2/catch.hpp>
+
 #include "rpc/control.h"
 #include "rpc/error.h"
 #include "rpc/exchange.h"
@@ -45,18 +46,19 @@ TEST_CASE("a header keeps its fields, at the offsets of the protocol") {
 
   const auto* bytes = reinterpret_cast<const unsigned char*>(&sealed);
   CHECK(std::memcmp(bytes, "SMRG\x01\x02", 6) == 0);
-  CHECK((bytes[8] == 8 && bytes[15] == 1));     // request_id, lowest byte first
+  CHECK((bytes[8] == 8 && bytes[15] == 1));         // request_id, lowest byte first
   CHECK((bytes[16] == 0x14 && bytes[19] == 0x11));  // method
-  CHECK(bytes[24] == 250);                       // deadline_ms
-  CHECK((bytes[28] == 24 && bytes[32] == 100));  // lengths
-  CHECK(bytes[56] == 2);                         // segment_count
+  CHECK(bytes[24] == 250);                          // deadline_ms
+  CHECK((bytes[28] == 24 && bytes[32] == 100));     // lengths
+  CHECK(bytes[56] == 2);                            // segment_count
 }
 
 TEST_CASE("the checksum covers every bit of the header") {
   const FrameHeader sealed = Seal(RequestHeader());
   for (size_t bit = 0; bit < kHeaderBytes * 8; ++bit) {
     FrameHeader damaged = sealed;
-    reinterpret_cast<unsigned char*>(&damaged)[bit / 8] ^= static_cast<unsigned char>(1 << (bit % 8));
+    reinterpret_cast<unsigned char*>(&damaged)[bit / 8] ^=
+        static_cast<unsigned char>(1 << (bit % 8));
     INFO("bit " << bit);
     CHECK(absl::IsDataLoss(DecodeHeader(BytesOf(damaged), {}).status()));
   }

@@ -1,0 +1,110 @@
+#pragma once
+
+// Both ends of a connection in one loop, and ends of which the other is played by hand.
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "rpc/testing/raw_peer.h"
+#include "rpc/waiter.h"
+#include "tests/unit/rpc/support.h"
+
+namespace simurgh::rpc {
+
+inline constexpr uint32_t kWork = 2;
+
+struct RecordingObserver : Observer {
+  void OnProtocolError(std::string_view, const Status& reason) override {
+    errors.emplace_back(reason.ToString());
+  }
+  void OnConnect(std::string_view) override { ++connects; }
+  void OnDisconnect(std::string_view, const Status&) override { ++disconnects; }
+  std::vector<std::string> errors;
+  int connects = 0, disconnects = 0;
+};
+
+using Handler = std::function<awaitable<StatusOr<OutgoingMessage>>(Request)>;
+
+// A server with an echo and one method of the test's own, and a client of it.
+struct Ends {
+  explicit Ends(Handler work = EchoMethod().handle, ServerOptions options = {})
+      : server(std::make_unique<Server>(loop.executor(), TestHello("server"), options, &observer)) {
+    server->Register(EchoMethod());
+    server->Register(
+        {.number = kWork, .name = "work", .placement = IntoVectors(), .handle = std::move(work)});
+    REQUIRE(server->Listen("127.0.0.1:0") == absl::OkStatus());
+    client = NewClient();
+  }
+
+  std::unique_ptr<Client> NewClient(ClientOptions options = {}, Hello hello = TestHello("client")) {
+    return std::make_unique<Client>(loop.executor(), server->address(), hello, options, nullptr);
+  }
+  StatusOr<IncomingMessage> Call(uint32_t method, Clock::time_point deadline = Soon()) {
+    return loop.Run(client->Call(method, Message(Text("x")), IntoVectors(), deadline));
+  }
+  bool EchoWorks() { return Call(kEcho).ok(); }
+
+  testing::Loop loop;
+  RecordingObserver observer;
+  std::unique_ptr<Server> server;
+  std::unique_ptr<Client> client;
+};
+
+// Waits until it is cancelled; notes that it was.
+struct Hang {
+  awaitable<StatusOr<OutgoingMessage>> operator()(Request /*request*/) {
+    started.NotifyAll();
+    co_await asio::this_coro::throw_if_cancelled(false);
+    Waiter forever(executor, Clock::time_point::max());
+    co_await forever.Wait();
+    ++cancelled;
+    ended.NotifyAll();
+    co_return absl::CancelledError("told to stop");
+  }
+  explicit Hang(asio::any_io_executor on) : executor(on), started(on), ended(on) {}
+  asio::any_io_executor executor;
+  WaitList started, ended;
+  int cancelled = 0;
+};
+
+// A listener of the test's own behind which a raw peer plays the server.
+struct RawServer {
+  explicit RawServer(testing::Loop& loop)
+      : listener(*Listener::Open(loop.executor(), *ParseAddress("127.0.0.1:0"))),
+        client(loop.executor(), listener->address(), TestHello("client"), ClientOptions(),
+               nullptr) {}
+
+  awaitable<testing::RawPeer> Accept() {
+    auto socket = co_await listener->Accept();
+    REQUIRE(socket.ok());
+    testing::RawPeer peer(*std::move(socket));
+    const Status hello = co_await peer.ShakeHands(TestHello("server"));
+    REQUIRE(hello == absl::OkStatus());
+    co_return std::move(peer);
+  }
+
+  std::unique_ptr<Listener> listener;
+  Client client;
+};
+
+inline testing::RawFrame Response(uint64_t id, std::vector<Bytes> segments) {
+  testing::RawFrame frame;
+  frame.header.kind = FrameKind::kResponse;
+  frame.header.request_id = id;
+  frame.segments = std::move(segments);
+  return frame;
+}
+
+inline awaitable<Status> Both(awaitable<Status> one, awaitable<Status> other) {
+  std::vector<awaitable<Status>> tasks;
+  tasks.push_back(std::move(one));
+  tasks.push_back(std::move(other));
+  co_return co_await WhenAll(std::move(tasks));
+}
+
+}  // namespace simurgh::rpc

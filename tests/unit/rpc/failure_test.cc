@@ -1,0 +1,233 @@
+#include <stdexcept>
+
+#include <catch2/catch.hpp>
+
+#include "rpc/waiter.h"
+#include "tests/unit/rpc/ends.h"
+
+namespace simurgh::rpc {
+namespace {
+
+using testing::Encode;
+using testing::Loop;
+using testing::RawFrame;
+using testing::RawPeer;
+
+TEST_CASE("a handler's error arrives with code, detail and message") {
+  Ends ends([](Request) -> awaitable<StatusOr<OutgoingMessage>> {
+    co_return WithDetail(absl::FailedPreconditionError("not the owner of bucket 9"), 42);
+  });
+  const Status error = ends.Call(kWork).status();
+  CHECK(error.code() == absl::StatusCode::kFailedPrecondition);
+  CHECK(error.message() == "not the owner of bucket 9");
+  CHECK(DetailOf(error) == 42);
+  CHECK(ExecutionOf(error) == Execution::kAnswered);
+}
+
+TEST_CASE("what a handler throws is an INTERNAL error, and the connection lives on") {
+  Ends ends([](Request) -> awaitable<StatusOr<OutgoingMessage>> {
+    throw std::runtime_error("a bug");
+    co_return OutgoingMessage();
+  });
+  const Status error = ends.Call(kWork).status();
+  CHECK(absl::IsInternal(error));
+  CHECK_THAT(std::string(error.message()), Catch::Contains("a bug"));
+  CHECK(ends.EchoWorks());
+  CHECK(ends.observer.disconnects == 0);
+}
+
+TEST_CASE("an unknown method is UNIMPLEMENTED, not executed") {
+  Ends ends;
+  const Status error = ends.Call(99).status();
+  CHECK(absl::IsUnimplemented(error));
+  CHECK(ExecutionOf(error) == Execution::kNotExecuted);
+}
+
+TEST_CASE("a refused placement is answered and its payload read past") {
+  Loop loop;
+  Server server(loop.executor(), TestHello("server"), {}, nullptr);
+  server.Register(EchoMethod());
+  Method picky = EchoMethod();
+  picky.number = kWork;
+  bool throws = false;
+  picky.placement = [&](auto, auto) -> StatusOr<std::vector<IncomingSegment>> {
+    if (throws) throw std::runtime_error("placement bug");
+    return absl::OutOfRangeError("no room");
+  };
+  server.Register(std::move(picky));
+  REQUIRE(server.Listen("127.0.0.1:0").ok());
+  Client client(loop.executor(), server.address(), TestHello("client"), {}, nullptr);
+  const size_t size = GENERATE(1, 5'000, 3'000'000);
+  const auto call = [&](uint32_t method, Placement placement) {
+    return loop.Run(client.Call(method, Message({}, {Bytes(size)}), std::move(placement), Soon()));
+  };
+  const Status refused = call(kWork, IntoVectors()).status();
+  CHECK(refused.code() == absl::StatusCode::kOutOfRange);
+  CHECK(ExecutionOf(refused) == Execution::kNotExecuted);
+  throws = true;
+  CHECK(absl::IsInternal(call(kWork, IntoVectors()).status()));
+
+  // The same at the client, for responses.
+  CHECK(absl::IsInvalidArgument(call(kEcho, NoSegments()).status()));
+  const Placement wrong = [](auto, auto) {
+    return StatusOr<std::vector<IncomingSegment>>(std::vector<IncomingSegment>(1));
+  };
+  CHECK(absl::IsInternal(call(kEcho, wrong).status()));
+  CHECK(call(kEcho, IntoVectors()).ok());
+}
+
+TEST_CASE("a deadline ends the call at the client and the handler at the server") {
+  std::unique_ptr<Hang> hang;
+  Ends ends([&](Request request) { return (*hang)(std::move(request)); });
+  hang = std::make_unique<Hang>(ends.loop.executor());
+  REQUIRE(ends.EchoWorks());
+  const Status error = ends.Call(kWork, In(std::chrono::milliseconds(30))).status();
+  CHECK(absl::IsDeadlineExceeded(error));
+  CHECK(ExecutionOf(error) == Execution::kMaybeExecuted);
+  const auto handler_ended = [&]() -> awaitable<bool> {
+    if (hang->cancelled == 0) co_await hang->ended.Wait(Soon());
+    co_return hang->cancelled == 1;
+  };
+  CHECK(ends.loop.Run(handler_ended()));
+  CHECK(ends.EchoWorks());
+  const Status late = ends.Call(kEcho, Clock::now()).status();
+  CHECK(absl::IsDeadlineExceeded(late));
+  CHECK(ExecutionOf(late) == Execution::kNotExecuted);
+}
+
+TEST_CASE("cancelling the caller cancels the handler") {
+  std::unique_ptr<Hang> hang;
+  Ends ends([&](Request request) { return (*hang)(std::move(request)); });
+  hang = std::make_unique<Hang>(ends.loop.executor());
+  asio::cancellation_signal cancel;
+  Status result;
+  const auto call = [&]() -> awaitable<void> {
+    const auto response =
+        co_await ends.client->Call(kWork, Message({}), IntoVectors(), Clock::time_point::max());
+    result = response.status();
+  };
+  asio::co_spawn(ends.loop.context(), call(),
+                 asio::bind_cancellation_slot(cancel.slot(), asio::detached));
+  const auto watch = [&]() -> awaitable<bool> {
+    co_await hang->started.Wait(Soon());
+    cancel.emit(asio::cancellation_type::terminal);
+    co_return co_await hang->ended.Wait(Soon());
+  };
+  CHECK(ends.loop.Run(watch()));
+  CHECK(absl::IsCancelled(result));
+  CHECK(hang->cancelled == 1);
+  CHECK(ends.EchoWorks());
+}
+
+TEST_CASE("a lost client cancels its requests at the server") {
+  std::unique_ptr<Hang> hang;
+  Ends ends([&](Request request) { return (*hang)(std::move(request)); });
+  hang = std::make_unique<Hang>(ends.loop.executor());
+  Status result;
+  const auto call = [&]() -> awaitable<void> {
+    const auto response = co_await ends.client->Call(kWork, Message({}), IntoVectors(), Soon());
+    result = response.status();
+  };
+  asio::co_spawn(ends.loop.context(), call(), asio::detached);
+  const auto watch = [&]() -> awaitable<bool> {
+    co_await hang->started.Wait(Soon());
+    ends.client->Stop();
+    co_return co_await hang->ended.Wait(Soon());
+  };
+  CHECK(ends.loop.Run(watch()));
+  CHECK(absl::IsCancelled(result));
+  CHECK(absl::IsCancelled(ends.Call(kEcho).status()));
+}
+
+TEST_CASE("a connection lost during a call fails it as maybe executed") {
+  Loop loop;
+  RawServer raw(loop);
+  const auto serve = [&]() -> awaitable<Status> {
+    RawPeer peer = co_await raw.Accept();
+    const auto request = co_await peer.Read();
+    CHECK(request.ok());
+    peer.Close();
+    co_return absl::OkStatus();
+  };
+  const auto call = [&]() -> awaitable<Status> {
+    const auto response = co_await raw.client.Call(kEcho, Message({}), IntoVectors(), Soon());
+    co_return response.status();
+  };
+  const Status error = loop.Run(Both(serve(), call()));
+  CHECK(absl::IsUnavailable(error));
+  CHECK(ExecutionOf(error) == Execution::kMaybeExecuted);
+  CHECK_THAT(std::string(error.message()), Catch::Contains(raw.listener->address()));
+}
+
+TEST_CASE("after a deadline nothing is written to the places, and the connection goes on") {
+  Loop loop;
+  RawServer raw(loop);
+  Bytes place(1'000'000, std::byte{0});
+  const auto serve = [&]() -> awaitable<Status> {
+    RawPeer peer = co_await raw.Accept();
+    const auto first = co_await peer.Read();
+    SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(Encode(Response(first->header.request_id, {}))));
+    const auto request = co_await peer.Read();
+    const Bytes response =
+        Encode(Response(request->header.request_id, {Bytes(place.size(), std::byte{1})}));
+    const auto middle = response.begin() + 300'000;
+    SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(Bytes(response.begin(), middle)));
+    const auto cancel = co_await peer.Read();
+    CHECK(cancel->header.kind == FrameKind::kCancel);
+    CHECK(cancel->header.request_id == request->header.request_id);
+    SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(Bytes(middle, response.end())));
+    const auto second = co_await peer.Read();
+    CHECK(second->header.kind == FrameKind::kRequest);
+    co_return co_await peer.Send(Encode(Response(second->header.request_id, {Bytes(5)})));
+  };
+  const auto call = [&]() -> awaitable<Status> {
+    const Placement there = [&](auto, auto) {
+      return StatusOr<std::vector<IncomingSegment>>({{.bytes = place}});
+    };
+    const auto connected = co_await raw.client.Call(kEcho, Message({}), NoSegments(), Soon());
+    CHECK(connected.ok());
+    const auto late =
+        co_await raw.client.Call(kEcho, Message({}), there, In(std::chrono::milliseconds(50)));
+    CHECK(absl::IsDeadlineExceeded(late.status()));
+    const Bytes then = place;
+    const auto next = co_await raw.client.Call(kEcho, Message({}), IntoVectors(), Soon());
+    CHECK(next.status() == absl::OkStatus());
+    CHECK(place == then);
+    CHECK(std::count(place.begin(), place.end(), std::byte{1}) < 300'000);
+    co_return absl::OkStatus();
+  };
+  CHECK(loop.Run(Both(serve(), call())) == absl::OkStatus());
+}
+
+TEST_CASE("a request given up half written costs the connection only if its bytes have no owner") {
+  Loop loop;
+  RawServer raw(loop);
+  const Bytes borrowed(64'000'000);  // More than the socket takes from a peer that does not read.
+  const bool owned = GENERATE(false, true);
+  asio::cancellation_signal cancel;
+  const auto call = [&]() -> awaitable<void> {
+    OutgoingMessage request;
+    request.segments.push_back({.bytes = borrowed});
+    if (owned) request.segments[0].owner = std::make_shared<int>();
+    const auto given_up = co_await raw.client.Call(kEcho, std::move(request), IntoVectors(),
+                                                   Clock::time_point::max());
+    CHECK(absl::IsCancelled(given_up.status()));
+    CHECK(ExecutionOf(given_up.status()) == Execution::kMaybeExecuted);
+    CHECK(raw.client.peer().has_value() == owned);
+  };
+  asio::co_spawn(loop.context(), call(),
+                 asio::bind_cancellation_slot(cancel.slot(), asio::detached));
+  const auto serve = [&]() -> awaitable<bool> {
+    RawPeer peer = co_await raw.Accept();
+    Bytes header(kHeaderBytes);
+    const Status begun = co_await peer.Fill(header);
+    CHECK(begun == absl::OkStatus());
+    cancel.emit(asio::cancellation_type::terminal);
+    const StatusOr<RawFrame> rest = co_await peer.ReadAfter(header);
+    co_return rest.ok();
+  };
+  CHECK(loop.Run(serve()) == owned);
+}
+
+}  // namespace
+}  // namespace simurgh::rpc

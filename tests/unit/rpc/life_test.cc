@@ -1,0 +1,395 @@
+#include <cstdio>
+#include <filesystem>
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+
+#include "tests/unit/rpc/ends.h"
+
+namespace simurgh::rpc {
+namespace {
+
+using testing::Encode;
+using testing::Loop;
+using testing::RawFrame;
+using testing::RawPeer;
+
+std::unique_ptr<Server> NewServer(Loop& loop, const std::string& address,
+                                  Observer* observer = nullptr, Hello hello = TestHello("server")) {
+  auto server =
+      std::make_unique<Server>(loop.executor(), std::move(hello), ServerOptions(), observer);
+  server->Register(EchoMethod());
+  REQUIRE(server->Listen(address) == absl::OkStatus());
+  return server;
+}
+
+std::string UnixPath(const char* name) {
+  const auto path = std::filesystem::temp_directory_path() /
+                    ("simurgh-rpc-" + std::string(name) + "-" + std::to_string(::getpid()));
+  return path.string();
+}
+
+TEST_CASE("a client finds a server that has come back at the same address") {
+  Loop loop;
+  const std::string where = GENERATE(std::string("127.0.0.1:0"), "unix:" + UnixPath("again"));
+  Hello first_life = TestHello("server");
+  auto server = NewServer(loop, where, nullptr, first_life);
+  const std::string address = server->address();
+  Client client(loop.executor(), address, TestHello("client"), {}, nullptr);
+  const auto echo = [&](Clock::time_point deadline) {
+    return loop.Run(client.Call(kEcho, Message(Text("x")), IntoVectors(), deadline)).status();
+  };
+  REQUIRE(echo(Soon()) == absl::OkStatus());
+  CHECK(client.peer()->instance_epoch == first_life.instance_epoch);
+
+  server.reset();
+  const Status down = echo(In(std::chrono::milliseconds(100)));
+  CHECK(absl::IsUnavailable(down));
+  INFO(down);
+  const bool noticed_in_call = ExecutionOf(down) == Execution::kMaybeExecuted;
+  if (!noticed_in_call) {
+    CHECK_THAT(std::string(down.message()), Catch::Contains(address));
+    CHECK_THAT(std::string(down.message()), Catch::Contains("attempts"));
+  }
+
+  Hello second_life = first_life;
+  second_life.instance_epoch = 10;
+  server = NewServer(loop, address, nullptr, second_life);
+  Status back = echo(Soon());
+  CHECK(back == absl::OkStatus());
+  CHECK(client.peer()->instance_epoch == 10);
+}
+
+TEST_CASE("an address that nobody answers is named with attempts and the last error") {
+  Loop loop;
+  const std::string address = "unix:" + UnixPath("nobody");
+  Client client(loop.executor(), address, TestHello("client"), {}, nullptr);
+  const Status error =
+      loop.Run(client.Call(kEcho, {}, NoSegments(), In(std::chrono::milliseconds(200)))).status();
+  CHECK(absl::IsUnavailable(error));
+  CHECK(ExecutionOf(error) == Execution::kNotExecuted);
+  for (const std::string& part : {address, std::string("attempts"), std::string("No such file")}) {
+    CHECK_THAT(std::string(error.message()), Catch::Contains(part));
+  }
+  Client lost(loop.executor(), "no-port", TestHello("client"), {}, nullptr);
+  CHECK(absl::IsInvalidArgument(loop.Run(lost.Call(kEcho, {}, NoSegments(), Soon())).status()));
+}
+
+TEST_CASE("a HELLO that does not fit is refused by name at both ends") {
+  Ends ends;
+  Hello hello = TestHello("client");
+  std::string what;
+  SECTION("cluster") {
+    hello.cluster = "another";
+    what = "cluster";
+  }
+  SECTION("configuration") {
+    hello.configuration_hash = 12;
+    what = "configuration";
+  }
+  ends.client = ends.NewClient({}, hello);
+  const Status error = ends.Call(kEcho).status();
+  CHECK(absl::IsInvalidArgument(error));
+  CHECK(ExecutionOf(error) == Execution::kNotExecuted);
+  CHECK_THAT(std::string(error.message()), Catch::Contains(what));
+  REQUIRE(ends.observer.errors.size() == 1);
+  CHECK_THAT(ends.observer.errors[0], Catch::Contains(what));
+  CHECK(ends.observer.connects == 0);
+}
+
+// What may come over a wire that is not a conversation in this protocol.
+std::vector<Bytes> Garbage(bool after_hello) {
+  Random random(3);
+  std::vector<Bytes> all{RandomBytes(random, 1), RandomBytes(random, 10'000),
+                         Text("GET / HTTP/1.1\r\nHost: here\r\n\r\n" + std::string(100, ' '))};
+  RawFrame request;
+  request.header.kind = FrameKind::kRequest;
+  request.header.request_id = 1;
+  request.header.method = kEcho;
+  request.segments = {Bytes(10), Bytes(20)};
+  Bytes damaged = Encode(request);
+  damaged[20] ^= std::byte{1};
+  all.push_back(damaged);
+  Bytes wrong_sum = Encode(request);
+  wrong_sum[kHeaderBytes] = std::byte{11};
+  all.push_back(wrong_sum);
+  if (!after_hello) all.push_back(Encode(request));
+  RawFrame response = request;
+  response.header.kind = FrameKind::kResponse;
+  all.push_back(Encode(response));
+  RawFrame hello = testing::HelloFrame(TestHello("client"));
+  if (after_hello) all.push_back(Encode(hello));
+  hello.metadata.assign(40, std::byte{0xff});
+  all.push_back(Encode(hello));
+  return all;
+}
+
+TEST_CASE("garbage costs its connection and nothing else") {
+  Ends ends;
+  REQUIRE(ends.EchoWorks());
+  const bool after_hello = GENERATE(false, true);
+  size_t sent = 0;
+  for (const Bytes& garbage : Garbage(after_hello)) {
+    const auto attack = [&]() -> awaitable<void> {
+      StatusOr<RawPeer> peer = co_await RawPeer::Dial(ends.server->address());
+      REQUIRE(peer.ok());
+      if (after_hello) {
+        const Status hello = co_await peer->ShakeHands(TestHello("client"));
+        REQUIRE(hello == absl::OkStatus());
+      }
+      (void)co_await peer->Send(garbage);
+      if (garbage.size() < kHeaderBytes) {
+        peer->Close();
+      } else {
+        co_await peer->ReadToEnd();
+        ++sent;
+      }
+    };
+    ends.loop.Run(attack());
+    CHECK(ends.observer.errors.size() == sent);
+    CHECK(ends.EchoWorks());
+  }
+}
+
+TEST_CASE("a peer that is cut off in the middle of a frame harms nobody") {
+  Ends ends;
+  RawFrame request;
+  request.header.kind = FrameKind::kRequest;
+  request.header.request_id = 1;
+  request.header.method = kEcho;
+  request.metadata = Bytes(100);
+  request.segments = {Bytes(10), Bytes(200'000)};
+  const Bytes whole = Encode(request);
+  for (const size_t length : {1, 63, 64, 70, 80, 100, 180, 190, 250, 100'000, 200'000}) {
+    const auto visit = [&]() -> awaitable<void> {
+      StatusOr<RawPeer> peer = co_await RawPeer::Dial(ends.server->address());
+      const Status hello = co_await peer->ShakeHands(TestHello("client"));
+      CHECK(hello == absl::OkStatus());
+      (void)co_await peer->Send(Bytes(whole.begin(), whole.begin() + length));
+      peer->Close();
+    };
+    ends.loop.Run(visit());
+    CHECK(ends.EchoWorks());
+  }
+  CHECK(ends.observer.errors.empty());
+}
+
+TEST_CASE("a client cuts off a server that sends garbage and tries again") {
+  Loop loop;
+  RawServer raw(loop);
+  const auto serve = [&]() -> awaitable<Status> {
+    RawPeer first = co_await raw.Accept();
+    const auto lost = co_await first.Read();
+    CHECK(lost.ok());
+    SIMURGH_CO_RETURN_IF_ERROR(co_await first.Send(Bytes(64, std::byte{0x5a})));
+    RawPeer second = co_await raw.Accept();
+    const auto request = co_await second.Read();
+    co_return co_await second.Send(Encode(Response(request->header.request_id, {})));
+  };
+  const auto call = [&]() -> awaitable<Status> {
+    const auto lost = co_await raw.client.Call(kEcho, {}, NoSegments(), Soon());
+    CHECK(absl::IsUnavailable(lost.status()));
+    CHECK_THAT(std::string(lost.status().message()), Catch::Contains("magic"));
+    const auto answered = co_await raw.client.Call(kEcho, {}, NoSegments(), Soon());
+    co_return answered.status();
+  };
+  CHECK(loop.Run(Both(serve(), call())) == absl::OkStatus());
+}
+
+TEST_CASE("draining answers what runs, refuses what comes, and closes") {
+  std::unique_ptr<WaitList> started, release;
+  Ends ends([&](Request request) -> awaitable<StatusOr<OutgoingMessage>> {
+    started->NotifyAll();
+    co_await release->Wait(Soon());
+    co_return Message(std::move(request.message.metadata));
+  });
+  started = std::make_unique<WaitList>(ends.loop.executor());
+  release = std::make_unique<WaitList>(ends.loop.executor());
+  const std::string address = ends.server->address();
+  bool drained = false;
+  const auto call = [&]() -> awaitable<Status> {
+    const auto answer = co_await ends.client->Call(kWork, Message(Text("x")), NoSegments(), Soon());
+    CHECK_FALSE(drained);
+    co_return answer.status();
+  };
+  const auto stop = [&]() -> awaitable<Status> {
+    co_await started->Wait(Soon());
+    StatusOr<RawPeer> rude = co_await RawPeer::Dial(address);
+    CHECK(rude.ok());
+    SIMURGH_CO_RETURN_IF_ERROR(co_await rude->ShakeHands(TestHello("client")));
+    auto drain = [&]() -> awaitable<Status> {
+      co_await ends.server->Drain(Soon());
+      drained = true;
+      co_return absl::OkStatus();
+    };
+    auto meanwhile = [&]() -> awaitable<Status> {
+      const auto goaway = co_await rude->Read();
+      CHECK(goaway->header.kind == FrameKind::kGoaway);
+      RawFrame request;
+      request.header.kind = FrameKind::kRequest;
+      request.header.request_id = 1;
+      request.header.method = kEcho;
+      SIMURGH_CO_RETURN_IF_ERROR(co_await rude->Send(Encode(request)));
+      const auto refusal = co_await rude->Read();
+      CHECK(refusal->header.kind == FrameKind::kError);
+      CHECK(refusal->header.flags == kFlagNotExecuted);
+      CHECK(refusal->header.code == static_cast<uint16_t>(absl::StatusCode::kUnavailable));
+      const auto refused = co_await RawPeer::Dial(address);
+      CHECK(absl::IsUnavailable(refused.status()));
+      CHECK_FALSE(drained);
+      release->NotifyAll();
+      rude->Close();
+      co_return absl::OkStatus();
+    };
+    co_return co_await Both(drain(), meanwhile());
+  };
+  CHECK(ends.loop.Run(Both(call(), stop())) == absl::OkStatus());
+  CHECK(drained);
+  CHECK(ends.observer.disconnects == 2);
+  CHECK_FALSE(ends.client->peer().has_value());
+}
+
+TEST_CASE("draining cancels what has not ended by its deadline") {
+  std::unique_ptr<Hang> hang;
+  Ends ends([&](Request request) { return (*hang)(std::move(request)); });
+  hang = std::make_unique<Hang>(ends.loop.executor());
+  const auto call = [&]() -> awaitable<Status> {
+    const auto answer = co_await ends.client->Call(kWork, {}, NoSegments(), Soon());
+    CHECK(absl::IsUnavailable(answer.status()));
+    CHECK(ExecutionOf(answer.status()) == Execution::kMaybeExecuted);
+    co_return absl::OkStatus();
+  };
+  const auto stop = [&]() -> awaitable<Status> {
+    co_await hang->started.Wait(Soon());
+    co_await ends.server->Drain(Clock::now());
+    CHECK(hang->cancelled == 1);
+    co_return absl::OkStatus();
+  };
+  CHECK(ends.loop.Run(Both(call(), stop())) == absl::OkStatus());
+}
+
+TEST_CASE("frames over a limit are refused by their sender, and cut off when sent all the same") {
+  Ends ends(EchoMethod().handle, {.max_frame_bytes = 100'000});
+  const auto send = [&](size_t size) {
+    return ends.loop
+        .Run(ends.client->Call(kEcho, Message({}, {Bytes(size)}), IntoVectors(), Soon()))
+        .status();
+  };
+  CHECK(send(100'000 - 64 - 8) == absl::OkStatus());
+  const Status error = send(100'000 - 64 - 7);
+  CHECK(absl::IsInvalidArgument(error));
+  CHECK(ExecutionOf(error) == Execution::kNotExecuted);
+  CHECK_THAT(std::string(error.message()), Catch::Contains("max_frame_bytes is 100000"));
+
+  // The same for a response, towards a client that takes less than it sends.
+  ends.client = ends.NewClient({.max_frame_bytes = 50'000});
+  CHECK(absl::IsInternal(send(60'000)));
+  CHECK(send(40'000) == absl::OkStatus());
+
+  const auto attack = [&]() -> awaitable<void> {
+    StatusOr<RawPeer> peer = co_await RawPeer::Dial(ends.server->address());
+    const Status hello = co_await peer->ShakeHands(TestHello("client"));
+    CHECK(hello == absl::OkStatus());
+    RawFrame request;
+    request.header.kind = FrameKind::kRequest;
+    request.header.request_id = 1;
+    request.segments = {Bytes(100'000)};
+    (void)co_await peer->Send(Encode(request));
+    co_await peer->ReadToEnd();
+  };
+  ends.loop.Run(attack());
+  REQUIRE(ends.observer.errors.size() == 1);
+  CHECK_THAT(ends.observer.errors[0], Catch::Contains("payload_length"));
+}
+
+TEST_CASE("connections and requests beyond the limits are refused or wait") {
+  std::unique_ptr<WaitList> second_came, release;
+  int came = 0;
+  ServerOptions options;
+  options.max_connections = 1;
+  options.max_requests_per_connection = 2;
+  Ends ends(
+      [&](Request) -> awaitable<StatusOr<OutgoingMessage>> {
+        if (++came == 2) second_came->NotifyAll();
+        co_await release->Wait(Soon());
+        co_return OutgoingMessage();
+      },
+      options);
+  second_came = std::make_unique<WaitList>(ends.loop.executor());
+  release = std::make_unique<WaitList>(ends.loop.executor());
+  const auto call = [&]() -> awaitable<Status> {
+    const auto answer = co_await ends.client->Call(kWork, {}, NoSegments(), Soon());
+    co_return answer.status();
+  };
+  const auto let_go = [&]() -> awaitable<Status> {
+    co_await second_came->Wait(Soon());
+    const auto other = ends.NewClient();
+    const auto refused =
+        co_await other->Call(kEcho, {}, NoSegments(), In(std::chrono::milliseconds(100)));
+    CHECK(absl::IsUnavailable(refused.status()));
+    CHECK_THAT(std::string(refused.status().message()), Catch::Contains("max_connections of 1"));
+    CHECK(came == 2);
+    release->NotifyAll();
+    while (came < 4) co_await asio::post(asio::use_awaitable);
+    release->NotifyAll();
+    co_return absl::OkStatus();
+  };
+  std::vector<awaitable<Status>> tasks;
+  for (int i = 0; i < 4; ++i) tasks.push_back(call());
+  tasks.push_back(let_go());
+  CHECK(ends.loop.Run(WhenAll(std::move(tasks))) == absl::OkStatus());
+  CHECK(came == 4);
+}
+
+TEST_CASE("an address in use is ALREADY_EXISTS, a path left behind is taken over") {
+  Loop loop;
+  const std::string path = UnixPath("stale");
+  const auto listen = [&](const std::string& address) {
+    Server server(loop.executor(), TestHello("server"), {}, nullptr);
+    return server.Listen(address);
+  };
+  for (const std::string& address : {std::string("127.0.0.1:0"), "unix:" + path}) {
+    const auto server = NewServer(loop, address);
+    CHECK(absl::IsAlreadyExists(listen(server->address())));
+  }
+  CHECK_FALSE(std::filesystem::exists(path));  // Removed with its server.
+
+  {  // A socket file that nobody listens on, as a killed process leaves it.
+    asio::basic_socket_acceptor<asio::generic::stream_protocol> dead(loop.executor());
+    const Address address = *ParseAddress("unix:" + path);
+    auto listener = Listener::Open(loop.executor(), address);
+    REQUIRE(listener.ok());
+    REQUIRE(::link(path.c_str(), (path + ".kept").c_str()) == 0);
+    (*listener)->Close();
+    REQUIRE(std::rename((path + ".kept").c_str(), path.c_str()) == 0);
+  }
+  CHECK(std::filesystem::exists(path));
+  CHECK(listen("unix:" + path) == absl::OkStatus());
+
+  // A file that is no socket is not touched.
+  std::FILE* file = std::fopen(path.c_str(), "w");
+  REQUIRE(file != nullptr);
+  std::fclose(file);
+  CHECK(absl::IsAlreadyExists(listen("unix:" + path)));
+  CHECK(std::filesystem::exists(path));
+  std::filesystem::remove(path);
+}
+
+TEST_CASE("addresses are parsed, and wrong ones refused") {
+  CHECK(ParseAddress("host.name:80")->host == "host.name");
+  CHECK(ParseAddress("host.name:80")->port == 80);
+  CHECK(ParseAddress("[::1]:65535")->host == "::1");
+  CHECK(ParseAddress("unix:/tmp/x")->path == "/tmp/x");
+  for (const std::string& wrong :
+       {std::string(""), std::string("host"), std::string(":80"), std::string("host:"),
+        std::string("host:65536"), std::string("host:-1"), std::string("host:8x"),
+        std::string("::1:80"), std::string("unix:"), "unix:/" + std::string(107, 'x')}) {
+    INFO(wrong);
+    CHECK(absl::IsInvalidArgument(ParseAddress(wrong).status()));
+  }
+}
+
+}  // namespace
+}  // namespace simurgh::rpc
