@@ -14,7 +14,7 @@ namespace simurgh {
 // Threads: one owner.
 class ChunkedFile {
  public:
-  static constexpr size_t kChunkBytes = 128 * 1024;
+  static constexpr size_t kChunkBytes = size_t{128} * 1024;
 
   // Opens the file and reads its first chunk.
   // Errors: NOT_FOUND, PERMISSION_DENIED and others, naming the path.

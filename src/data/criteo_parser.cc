@@ -19,8 +19,9 @@ std::string IdName(size_t index) { return absl::StrCat("C", index + 1); }
 
 template <typename Integer>
 bool ParseInteger(std::string_view cell, int base, Integer& value) {
-  const char* end = cell.data() + cell.size();
-  const auto [stop, error] = std::from_chars(cell.data(), end, value, base);
+  const char* begin = cell.data();
+  const char* end = begin + cell.size();
+  const auto [stop, error] = std::from_chars(begin, end, value, base);
   return error == std::errc() && stop == end;
 }
 
@@ -117,6 +118,7 @@ Status CriteoParser::ParseDense(size_t index, std::string_view cell, BatchBuilde
 
 std::vector<std::string> CriteoDenseColumns() {
   std::vector<std::string> names;
+  names.reserve(kCriteoDenseColumns);
   for (size_t index = 0; index < kCriteoDenseColumns; ++index) names.push_back(DenseName(index));
   return names;
 }

@@ -28,8 +28,9 @@ Status BadCell(const ColumnConfig& column, std::string_view cell, std::string_vi
 
 std::optional<double> ParseNumber(std::string_view cell) {
   double value = 0.0;
-  const char* end = cell.data() + cell.size();
-  const auto [stop, error] = std::from_chars(cell.data(), end, value);
+  const char* begin = cell.data();
+  const char* end = begin + cell.size();
+  const auto [stop, error] = std::from_chars(begin, end, value);
   if (error != std::errc() || stop != end || !std::isfinite(value)) return std::nullopt;
   return value;
 }
@@ -170,6 +171,7 @@ StatusOr<std::unique_ptr<RowParser>> NewCsvParser(const CsvConfig& config,
                                                   const std::vector<FeatureConfig>& features) {
   SIMURGH_RETURN_IF_ERROR(CheckColumns(config.columns));
   std::vector<std::string> names;
+  names.reserve(config.columns.size());
   for (const ColumnConfig& column : config.columns) names.push_back(column.name);
   SIMURGH_ASSIGN_OR_RETURN(auto targets, RouteFeatures(names, features));
   std::vector<Column> columns;

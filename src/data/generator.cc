@@ -125,6 +125,13 @@ uint32_t Mix32(uint32_t x) {
   return x ^ (x >> 16);
 }
 
+char* WriteHex(uint64_t value, int digits, char* out) {
+  for (int shift = 4 * (digits - 1); shift >= 0; shift -= 4) {
+    *out++ = "0123456789abcdef"[(value >> shift) & 15];
+  }
+  return out;
+}
+
 // Standard normal values, by Box and Muller, both of a pair.
 std::array<double, kCriteoDenseColumns + 1> Normals(Random& random) {
   static_assert(kCriteoDenseColumns % 2 == 1, "one value of the last pair is left over");
@@ -145,7 +152,7 @@ struct Generator::State {
   Cardinalities cardinalities;
   std::vector<ZipfSampler> samplers;
   std::array<uint64_t, kFeatures> id_keys;
-  std::optional<Teacher> teacher;
+  std::unique_ptr<const Teacher> teacher;
 
   SampleDraw Draw(Random& random) const;
   uint64_t Id(size_t feature, uint64_t rank) const;
@@ -195,7 +202,8 @@ StatusOr<Generator> Generator::Create(const GeneratorConfig& config) {
   std::vector<SampleDraw> calibration;
   calibration.reserve(kCalibrationSamples);
   for (size_t n = 0; n < kCalibrationSamples; ++n) calibration.push_back(state->Draw(random));
-  state->teacher.emplace(StreamSeed(config.seed, Stream::kTeacher), calibration);
+  state->teacher =
+      std::make_unique<Teacher>(StreamSeed(config.seed, Stream::kTeacher), calibration);
   return Generator(std::move(state));
 }
 
@@ -238,10 +246,7 @@ void Generator::AppendLine(const GeneratedSample& sample, std::string& text) con
   }
   for (const std::optional<uint64_t>& id : sample.ids) {
     *next++ = '\t';
-    if (!id.has_value()) continue;
-    for (int shift = 4 * (state_->config.id_digits - 1); shift >= 0; shift -= 4) {
-      *next++ = "0123456789abcdef"[(*id >> shift) & 15];
-    }
+    if (id.has_value()) next = WriteHex(*id, state_->config.id_digits, next);
   }
   *next++ = '\n';
   text.append(line.data(), next - line.data());

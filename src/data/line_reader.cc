@@ -9,7 +9,7 @@
 namespace simurgh {
 namespace {
 
-constexpr size_t kReadBytes = 128 * 1024;
+constexpr size_t kReadBytes = size_t{128} * 1024;
 constexpr size_t kBufferBytes = kMaxLineBytes + 2;  // The longest line and its \r\n.
 
 }  // namespace

@@ -11,7 +11,7 @@
 namespace simurgh {
 
 // The longest line, its end not counted.
-inline constexpr size_t kMaxLineBytes = 1024 * 1024;
+inline constexpr size_t kMaxLineBytes = size_t{1024} * 1024;
 
 // The lines of a stream: ended by \n or \r\n, the last one also by the end of the stream.
 //

@@ -43,7 +43,8 @@ uint64_t ZipfSampler::Draw(Random& random) const {
   for (;;) {
     const double integral = integral_high_ + random.Uniform() * (integral_low_ - integral_high_);
     const double x = InverseIntegral(integral);
-    const uint64_t rank = std::clamp<uint64_t>(static_cast<uint64_t>(x + 0.5), 1, count_);
+    const double above = x + 0.5;  // Never negative, so that cutting rounds x to the nearest.
+    const uint64_t rank = std::clamp<uint64_t>(static_cast<uint64_t>(above), 1, count_);
     const auto real_rank = static_cast<double>(rank);
     if (real_rank - x <= squeeze_ || integral >= Integral(real_rank + 0.5) - Density(real_rank)) {
       return rank - 1;

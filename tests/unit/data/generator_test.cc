@@ -142,7 +142,7 @@ TEST_CASE("The same seed gives the same bytes, sample by sample; another gives o
 }
 
 TEST_CASE("An id belongs to seed, feature and rank, whatever else is chosen") {
-  // C20 has four ids at every scale from 1 on, C9 and C20 three at small ones.
+  // C20 has four ids at scale 1 and three at small ones, C9 three at both.
   const auto ids_of = [](const GeneratorConfig& config, size_t feature) {
     std::set<uint64_t> ids;
     for (const GeneratedSample& sample : Samples(config, 2'000)) {
