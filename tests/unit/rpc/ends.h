@@ -57,7 +57,7 @@ struct Ends {
 
 // Waits until it is cancelled; notes that it was.
 struct Hang {
-  awaitable<StatusOr<OutgoingMessage>> operator()(Request /*request*/) {
+  [[nodiscard]] awaitable<StatusOr<OutgoingMessage>> operator()(Request /*request*/) {
     started.NotifyAll();
     co_await asio::this_coro::throw_if_cancelled(false);
     Waiter forever(executor, Clock::time_point::max());
@@ -79,7 +79,7 @@ struct RawServer {
         client(loop.executor(), listener->address(), TestHello("client"), ClientOptions(),
                nullptr) {}
 
-  awaitable<testing::RawPeer> Accept() {
+  [[nodiscard]] awaitable<testing::RawPeer> Accept() {
     auto socket = co_await listener->Accept();
     REQUIRE(socket.ok());
     testing::RawPeer peer(*std::move(socket));
@@ -100,7 +100,7 @@ inline testing::RawFrame Response(uint64_t id, std::vector<Bytes> segments) {
   return frame;
 }
 
-inline awaitable<Status> Both(awaitable<Status> one, awaitable<Status> other) {
+inline [[nodiscard]] awaitable<Status> Both(awaitable<Status> one, awaitable<Status> other) {
   std::vector<awaitable<Status>> tasks;
   tasks.push_back(std::move(one));
   tasks.push_back(std::move(other));
