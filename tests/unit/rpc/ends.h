@@ -100,7 +100,7 @@ inline testing::RawFrame Response(uint64_t id, std::vector<Bytes> segments) {
   return frame;
 }
 
-inline [[nodiscard]] awaitable<Status> Both(awaitable<Status> one, awaitable<Status> other) {
+[[nodiscard]] inline awaitable<Status> Both(awaitable<Status> one, awaitable<Status> other) {
   std::vector<awaitable<Status>> tasks;
   tasks.push_back(std::move(one));
   tasks.push_back(std::move(other));
