@@ -34,8 +34,10 @@ struct OutgoingFrame {
 // Frames over one socket, in both directions. Knows nothing of calls.
 //
 // Invariants: one reading operation and one writing operation at a time; frames leave in the order
-// of Send. Threads: one, that of the socket's executor. Lifetime: a coroutine that reads holds a
-// shared_ptr.
+// of Send.
+//
+// Threads: one, that of the socket's executor.
+// Lifetime: a coroutine that reads holds a shared_ptr.
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   Connection(Socket socket, std::string peer, FrameLimits limits, ObserverLink observer);

@@ -60,6 +60,11 @@ Status CheckHello(const Hello& own, const PeerHello& peer) {
         "protocol: this end speaks versions ", kProtocolMin, " to ", kProtocolMax, ", the peer ",
         peer.protocol_min, " to ", peer.protocol_max, "; run the same release at both ends"));
   }
+  if (peer.max_frame_bytes < kHelloLimits.max_frame_bytes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "max_frame_bytes: the peer accepts ", peer.max_frame_bytes, " bytes, at least ",
+        kHelloLimits.max_frame_bytes, " are needed for errors to fit"));
+  }
   if (peer.hello.cluster != own.cluster) {
     return absl::InvalidArgumentError(absl::StrCat("cluster: this end belongs to '", own.cluster,
                                                    "', the peer to '", peer.hello.cluster,

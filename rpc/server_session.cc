@@ -152,7 +152,7 @@ awaitable<Status> ServerSession::OnRequest(IncomingFrame frame) {
 }
 
 awaitable<Status> ServerSession::Refuse(const IncomingFrame& frame, const Status& error) {
-  connection_->Send(ErrorFrame(frame.header.request_id, error, kFlagNotExecuted));
+  connection_->Send(AnswerWith(frame.header.request_id, error, kFlagNotExecuted));
   co_return co_await connection_->SkipPayload();
 }
 
@@ -188,11 +188,20 @@ void ServerSession::Answer(Running& running, StatusOr<OutgoingMessage> response)
     frame.header.request_id = running.id;
     frame.message = *std::move(response);
   } else {
-    frame = ErrorFrame(running.id, response.status(), 0);
+    frame = AnswerWith(running.id, response.status(), 0);
   }
   frame.pass = std::move(running.unanswered);
   connection_->Send(std::move(frame));
   running_.erase(running.id);
+}
+
+OutgoingFrame ServerSession::AnswerWith(uint64_t request_id, const Status& error,
+                                        uint16_t flags) const {
+  OutgoingFrame frame = ErrorFrame(request_id, error, flags);
+  if (CheckFits(frame.message, peer_.max_frame_bytes).ok()) return frame;
+  // Without its payloads an error is smaller than what any peer must accept.
+  const Status bare = WithDetail(Status(error.code(), error.message()), DetailOf(error));
+  return ErrorFrame(request_id, bare, flags);
 }
 
 void ServerSession::OnCancel(uint64_t request_id) {
@@ -203,6 +212,7 @@ void ServerSession::OnCancel(uint64_t request_id) {
 }
 
 void ServerSession::SayGoaway() {
+  if (!admitted_) return;  // Will be refused when it introduces itself.
   OutgoingFrame frame;
   frame.header.kind = FrameKind::kGoaway;
   connection_->Send(std::move(frame));

@@ -71,6 +71,8 @@ class ServerSession : public std::enable_shared_from_this<ServerSession> {
   [[nodiscard]] awaitable<Status> ReadFrames();
   [[nodiscard]] awaitable<Status> OnRequest(IncomingFrame frame);
   [[nodiscard]] awaitable<Status> Refuse(const IncomingFrame& frame, const Status& error);
+  // The error as the peer accepts it.
+  OutgoingFrame AnswerWith(uint64_t request_id, const Status& error, uint16_t flags) const;
   void OnCancel(uint64_t request_id);
   void Start(const Method& method, uint64_t request_id, Request request);
   [[nodiscard]] awaitable<void> Handle(std::shared_ptr<Running> running, Request request);

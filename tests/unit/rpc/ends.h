@@ -2,11 +2,14 @@
 
 // Both ends of a connection in one loop, and ends of which the other is played by hand.
 
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <unistd.h>
 
 #include <catch2/catch.hpp>
 
@@ -98,6 +101,24 @@ inline testing::RawFrame Response(uint64_t id, std::vector<Bytes> segments) {
   frame.header.request_id = id;
   frame.segments = std::move(segments);
   return frame;
+}
+
+// A server with an echo.
+inline std::unique_ptr<Server> NewServer(testing::Loop& loop, const std::string& address,
+                                         Observer* observer = nullptr,
+                                         Hello hello = TestHello("server")) {
+  auto server =
+      std::make_unique<Server>(loop.executor(), std::move(hello), ServerOptions(), observer);
+  server->Register(EchoMethod());
+  REQUIRE(server->Listen(address) == absl::OkStatus());
+  return server;
+}
+
+// A path of this process alone.
+inline std::string UnixPath(const char* name) {
+  const auto path = std::filesystem::temp_directory_path() /
+                    ("simurgh-rpc-" + std::string(name) + "-" + std::to_string(::getpid()));
+  return path.string();
 }
 
 [[nodiscard]] inline awaitable<Status> Both(awaitable<Status> one, awaitable<Status> other) {

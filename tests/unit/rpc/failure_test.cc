@@ -1,5 +1,7 @@
 #include <stdexcept>
+#include <string>
 
+#include "absl/strings/cord.h"
 #include <catch2/catch.hpp>
 
 #include "rpc/waiter.h"
@@ -22,6 +24,21 @@ TEST_CASE("a handler's error arrives with code, detail and message") {
   CHECK(error.message() == "not the owner of bucket 9");
   CHECK(DetailOf(error) == 42);
   CHECK(ExecutionOf(error) == Execution::kAnswered);
+}
+
+TEST_CASE("an error's payload travels if the caller accepts frames that large") {
+  Ends ends([](Request) -> awaitable<StatusOr<OutgoingMessage>> {
+    Status error = WithDetail(absl::FailedPreconditionError("see the map"), 5);
+    const std::string map(100'000, 'm');
+    error.SetPayload("test/map", absl::Cord(absl::string_view(map)));
+    co_return error;
+  });
+  const bool roomy = GENERATE(true, false);
+  if (!roomy) ends.client = ends.NewClient({.max_frame_bytes = 50'000});
+  const Status error = ends.Call(kWork).status();
+  CHECK(absl::IsFailedPrecondition(error));
+  CHECK(DetailOf(error) == 5);
+  CHECK(error.GetPayload("test/map").has_value() == roomy);
 }
 
 TEST_CASE("what a handler throws is an INTERNAL error, and the connection lives on") {

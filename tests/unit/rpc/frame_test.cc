@@ -109,9 +109,9 @@ TEST_CASE("the segment table must add up") {
 
 TEST_CASE("HELLO keeps its fields and names what differs") {
   const Hello own = TestHello("nn-worker");
-  const StatusOr<PeerHello> peer = DecodeHello(EncodeHello(own, 4'711).bytes);
+  const StatusOr<PeerHello> peer = DecodeHello(EncodeHello(own, 47'110).bytes);
   REQUIRE(peer.ok());
-  CHECK(peer->max_frame_bytes == 4'711);
+  CHECK(peer->max_frame_bytes == 47'110);
   CHECK(peer->hello.role == "nn-worker");
   CHECK(peer->hello.index == own.index);
   CHECK(peer->hello.run == own.run);
@@ -129,6 +129,8 @@ TEST_CASE("HELLO keeps its fields and names what differs") {
   CHECK_THAT(reason([](PeerHello& p) { p.hello.cluster = "other"; }), Catch::StartsWith("cluster"));
   CHECK_THAT(reason([](PeerHello& p) { p.hello.configuration_hash = 1; }),
              Catch::StartsWith("configuration"));
+  CHECK_THAT(reason([](PeerHello& p) { p.max_frame_bytes = 8'191; }),
+             Catch::StartsWith("max_frame_bytes"));
   CHECK_THAT(reason([](PeerHello& p) { p.protocol_min = p.protocol_max = 9; }),
              Catch::StartsWith("protocol"));
   CHECK_THAT(reason([](PeerHello& p) { p.protocol_min = p.protocol_max = 0; }),

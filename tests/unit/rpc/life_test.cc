@@ -1,8 +1,3 @@
-#include <cstdio>
-#include <filesystem>
-
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <catch2/catch.hpp>
 
@@ -15,21 +10,6 @@ using testing::Encode;
 using testing::Loop;
 using testing::RawFrame;
 using testing::RawPeer;
-
-std::unique_ptr<Server> NewServer(Loop& loop, const std::string& address,
-                                  Observer* observer = nullptr, Hello hello = TestHello("server")) {
-  auto server =
-      std::make_unique<Server>(loop.executor(), std::move(hello), ServerOptions(), observer);
-  server->Register(EchoMethod());
-  REQUIRE(server->Listen(address) == absl::OkStatus());
-  return server;
-}
-
-std::string UnixPath(const char* name) {
-  const auto path = std::filesystem::temp_directory_path() /
-                    ("simurgh-rpc-" + std::string(name) + "-" + std::to_string(::getpid()));
-  return path.string();
-}
 
 TEST_CASE("a client finds a server that has come back at the same address") {
   Loop loop;
@@ -251,6 +231,22 @@ TEST_CASE("draining answers what runs, refuses what comes, and closes") {
   CHECK_FALSE(ends.client->peer().has_value());
 }
 
+TEST_CASE("draining does not talk to a peer that has not introduced itself") {
+  Ends ends;
+  const auto visit = [&]() -> awaitable<Status> {
+    StatusOr<RawPeer> silent = co_await RawPeer::Dial(ends.server->address());
+    CHECK(silent.ok());
+    const auto known = co_await ends.client->Call(kEcho, {}, NoSegments(), Soon());
+    CHECK(known.ok());  // So the server has accepted the silent peer too.
+    co_await ends.server->Drain(Soon());
+    const auto nothing = co_await silent->Read();
+    CHECK(absl::IsUnavailable(nothing.status()));
+    co_return absl::OkStatus();
+  };
+  CHECK(ends.loop.Run(visit()) == absl::OkStatus());
+  CHECK(ends.observer.errors.empty());
+}
+
 TEST_CASE("draining cancels what has not ended by its deadline") {
   std::unique_ptr<Hang> hang;
   Ends ends([&](Request request) { return (*hang)(std::move(request)); });
@@ -341,54 +337,6 @@ TEST_CASE("connections and requests beyond the limits are refused or wait") {
   tasks.push_back(let_go());
   CHECK(ends.loop.Run(WhenAll(std::move(tasks))) == absl::OkStatus());
   CHECK(came == 4);
-}
-
-TEST_CASE("an address in use is ALREADY_EXISTS, a path left behind is taken over") {
-  Loop loop;
-  const std::string path = UnixPath("stale");
-  const auto listen = [&](const std::string& address) {
-    Server server(loop.executor(), TestHello("server"), {}, nullptr);
-    return server.Listen(address);
-  };
-  for (const std::string& address : {std::string("127.0.0.1:0"), "unix:" + path}) {
-    const auto server = NewServer(loop, address);
-    CHECK(absl::IsAlreadyExists(listen(server->address())));
-  }
-  CHECK_FALSE(std::filesystem::exists(path));  // Removed with its server.
-
-  {  // A socket file that nobody listens on, as a killed process leaves it.
-    asio::basic_socket_acceptor<asio::generic::stream_protocol> dead(loop.executor());
-    const Address address = *ParseAddress("unix:" + path);
-    auto listener = Listener::Open(loop.executor(), address);
-    REQUIRE(listener.ok());
-    REQUIRE(::link(path.c_str(), (path + ".kept").c_str()) == 0);
-    (*listener)->Close();
-    REQUIRE(std::rename((path + ".kept").c_str(), path.c_str()) == 0);
-  }
-  CHECK(std::filesystem::exists(path));
-  CHECK(listen("unix:" + path) == absl::OkStatus());
-
-  // A file that is no socket is not touched.
-  std::FILE* file = std::fopen(path.c_str(), "w");
-  REQUIRE(file != nullptr);
-  std::fclose(file);
-  CHECK(absl::IsAlreadyExists(listen("unix:" + path)));
-  CHECK(std::filesystem::exists(path));
-  std::filesystem::remove(path);
-}
-
-TEST_CASE("addresses are parsed, and wrong ones refused") {
-  CHECK(ParseAddress("host.name:80")->host == "host.name");
-  CHECK(ParseAddress("host.name:80")->port == 80);
-  CHECK(ParseAddress("[::1]:65535")->host == "::1");
-  CHECK(ParseAddress("unix:/tmp/x")->path == "/tmp/x");
-  for (const std::string& wrong :
-       {std::string(""), std::string("host"), std::string(":80"), std::string("host:"),
-        std::string("host:65536"), std::string("host:-1"), std::string("host:8x"),
-        std::string("::1:80"), std::string("unix:"), "unix:/" + std::string(107, 'x')}) {
-    INFO(wrong);
-    CHECK(absl::IsInvalidArgument(ParseAddress(wrong).status()));
-  }
 }
 
 }  // namespace
