@@ -1,6 +1,7 @@
 #include "rpc/transport.h"
 
 #include <cstring>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -25,11 +26,15 @@ using asio::ip::tcp;
 constexpr char kUnixPrefix[] = "unix:";
 constexpr size_t kMaxUnixPath = 107;
 
-// A peer whose machine has vanished is noticed within 25 s, idle or not.
-constexpr int kKeepAliveIdleSeconds = 10;
-constexpr int kKeepAliveIntervalSeconds = 5;
-constexpr int kKeepAliveProbes = 3;
-constexpr int kUnacknowledgedMilliseconds = 25'000;
+// A peer whose machine has vanished is noticed after some 2 min, on an idle connection and on a
+// busy one. Not sooner: the same clock runs for a peer that is alive and has stopped reading.
+constexpr int kKeepAliveIdleSeconds = 30;
+constexpr int kKeepAliveIntervalSeconds = 10;
+constexpr int kUserTimeoutMilliseconds = 120'000;
+
+// Within one machine small buffers stay in the cache (a fifth to a third more throughput from 1 MiB
+// up); between machines the kernel finds the size that the distance needs.
+constexpr int kLoopbackBufferBytes = 262'144;
 
 Status BadAddress(const std::string& text, const char* why) {
   return absl::InvalidArgumentError(
@@ -41,28 +46,38 @@ void SetOption(int socket, int level, int name, int value) {
   (void)::setsockopt(socket, level, name, &value, sizeof(value));
 }
 
+// Nothing for a Unix socket's.
+std::optional<tcp::endpoint> InternetEndpoint(const Endpoint& endpoint) {
+  tcp::endpoint internet;
+  const int family = endpoint.protocol().family();
+  if (family != AF_INET && family != AF_INET6) return std::nullopt;
+  if (endpoint.size() > internet.capacity()) return std::nullopt;
+  std::memcpy(internet.data(), endpoint.data(), endpoint.size());
+  internet.resize(endpoint.size());
+  return internet;
+}
+
+std::string NameOf(const Endpoint& endpoint) {
+  const std::optional<tcp::endpoint> internet = InternetEndpoint(endpoint);
+  if (!internet) return "unix";
+  const std::string host = internet->address().to_string();
+  return internet->address().is_v6() ? absl::StrCat("[", host, "]:", internet->port())
+                                     : absl::StrCat(host, ":", internet->port());
+}
+
 void Tune(Socket& socket) {
   ErrorCode error;
-  if (socket.local_endpoint(error).protocol().family() == AF_UNIX) return;
+  const std::optional<tcp::endpoint> peer = InternetEndpoint(socket.remote_endpoint(error));
+  if (!peer) return;
   const int handle = socket.native_handle();
   SetOption(handle, IPPROTO_TCP, TCP_NODELAY, 1);
   SetOption(handle, SOL_SOCKET, SO_KEEPALIVE, 1);
   SetOption(handle, IPPROTO_TCP, TCP_KEEPIDLE, kKeepAliveIdleSeconds);
   SetOption(handle, IPPROTO_TCP, TCP_KEEPINTVL, kKeepAliveIntervalSeconds);
-  SetOption(handle, IPPROTO_TCP, TCP_KEEPCNT, kKeepAliveProbes);
-  SetOption(handle, IPPROTO_TCP, TCP_USER_TIMEOUT, kUnacknowledgedMilliseconds);
-}
-
-std::string NameOf(const Endpoint& endpoint) {
-  const int family = endpoint.protocol().family();
-  if (family != AF_INET && family != AF_INET6) return "unix";
-  tcp::endpoint internet;
-  if (endpoint.size() > internet.capacity()) return "unknown";
-  std::memcpy(internet.data(), endpoint.data(), endpoint.size());
-  internet.resize(endpoint.size());
-  const std::string host = internet.address().to_string();
-  return internet.address().is_v6() ? absl::StrCat("[", host, "]:", internet.port())
-                                    : absl::StrCat(host, ":", internet.port());
+  SetOption(handle, IPPROTO_TCP, TCP_USER_TIMEOUT, kUserTimeoutMilliseconds);
+  if (!peer->address().is_loopback()) return;
+  SetOption(handle, SOL_SOCKET, SO_SNDBUF, kLoopbackBufferBytes);
+  SetOption(handle, SOL_SOCKET, SO_RCVBUF, kLoopbackBufferBytes);
 }
 
 Endpoint UnixEndpoint(const std::string& path) {
