@@ -22,12 +22,8 @@ uint64_t RecencyQueue::bytes_used() const {
 }
 
 uint32_t RecencyQueue::PopOldest(uint32_t now) {
-  constexpr size_t kAhead = 8;
   for (;;) {
     while (!ready_.empty()) {
-      if (ready_.size() > kAhead) {
-        stamps_.Prefetch(static_cast<uint32_t>(ready_[ready_.size() - 1 - kAhead]));
-      }
       const uint64_t entry = ready_.back();
       ready_.pop_back();
       const auto row = static_cast<uint32_t>(entry);

@@ -42,6 +42,12 @@ class RecencyQueue {
   // Removes and returns the oldest row. Requires size() > 0; no row bears a stamp after `now`.
   uint32_t PopOldest(uint32_t now);
 
+  // The row that comes out `pops` pops from now, unless it is used before; kNoRow when that is not
+  // known yet. For fetching what its eviction will touch.
+  uint32_t Upcoming(size_t pops) const {
+    return pops < ready_.size() ? static_cast<uint32_t>(ready_[ready_.size() - 1 - pops]) : kNoRow;
+  }
+
   // Forgets all entries.
   void Clear();
 

@@ -1,6 +1,7 @@
 #include "table/row_index.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "simurgh/base/check.h"
@@ -8,12 +9,27 @@
 namespace simurgh {
 namespace {
 
-constexpr uint64_t kRowsPerBucketAtCapacity = 8;
-constexpr uint64_t kRowsPerBucketAtMost = 9;
-// 128 KiB: a split moves some 9,000 entries, less than a millisecond.
-constexpr uint64_t kMaxSegmentBuckets = 2048;
+constexpr double kRowsPerBucketAtCapacity = 6.5;
+// Where a segment is full, see LimitOf().
+constexpr uint64_t kRowsPerBucketFrom = 7;
+constexpr uint64_t kRowsPerBucketTo = 9;
+// 128 KiB: a split moves some 8,000 entries, less than a millisecond.
+constexpr uint32_t kMaxSegmentBuckets = 2039;  // A prime.
 // Splits beyond the planned number that uneven hashes may cause.
 constexpr uint32_t kExtraDepth = 3;
+
+bool IsPrime(uint32_t number) {
+  for (uint32_t divisor = 2; divisor * divisor <= number; ++divisor) {
+    if (number % divisor == 0) return false;
+  }
+  return true;
+}
+
+// The smallest prime from `number` on; 1 stays.
+uint32_t PrimeFrom(uint32_t number) {
+  while (!IsPrime(number)) ++number;
+  return number;
+}
 
 struct Plan {
   uint32_t depth;
@@ -21,12 +37,12 @@ struct Plan {
 };
 
 Plan PlanFor(uint64_t capacity_rows) {
-  const uint64_t most = kMaxSegmentBuckets * kRowsPerBucketAtCapacity;
+  const double buckets = static_cast<double>(capacity_rows) / kRowsPerBucketAtCapacity;
   uint32_t depth = 0;
-  while ((capacity_rows >> depth) > most) ++depth;
-  const uint64_t rows = (capacity_rows >> depth) + 1;
-  return {depth,
-          static_cast<uint32_t>((rows + kRowsPerBucketAtCapacity - 1) / kRowsPerBucketAtCapacity)};
+  while (std::ldexp(buckets, -static_cast<int>(depth)) > kMaxSegmentBuckets) ++depth;
+  return {
+      depth,
+      PrimeFrom(static_cast<uint32_t>(std::ceil(std::ldexp(buckets, -static_cast<int>(depth)))))};
 }
 
 }  // namespace
@@ -35,9 +51,8 @@ uint64_t RowIndex::ReservationFor(uint64_t capacity_rows) {
   const Plan plan = PlanFor(capacity_rows);
   const uint64_t segment_bytes = plan.segment_buckets * sizeof(IndexBucket);
   // Every segment of the deepest directory; the smaller ones that the first one was; and doubled
-  // segments at the depth limit, where a row stands in at most 64 * 2 / 9 bytes, twice with its
-  // past.
-  return (segment_bytes << (plan.depth + kExtraDepth)) + 2 * segment_bytes + capacity_rows * 32 +
+  // segments at the depth limit, where a row takes at most 64 * 2 / 7 bytes, twice with its past.
+  return (segment_bytes << (plan.depth + kExtraDepth)) + 4 * segment_bytes + capacity_rows * 40 +
          sizeof(IndexBucket);
 }
 
@@ -47,6 +62,7 @@ RowIndex::RowIndex(Arena& arena, uint64_t capacity_rows, RowField<uint64_t> ids)
       depth_limit_(PlanFor(capacity_rows).depth + kExtraDepth),
       region_(arena, ReservationFor(capacity_rows)) {
   segments_.push_back({.where = {NewBuckets(1), 1, 0}});
+  segments_[0].limit = LimitOf(segments_[0]);
   directory_.push_back(segments_[0].where);
 }
 
@@ -62,7 +78,7 @@ IndexBucket* RowIndex::NewBuckets(uint32_t count) {
 
 void RowIndex::Insert(uint64_t hash, uint32_t row) {
   uint32_t number = SegmentOf(hash).number;
-  while (Full(segments_[number])) {
+  while (segments_[number].rows >= segments_[number].limit) {
     MakeRoom(number);
     number = SegmentOf(hash).number;
   }
@@ -88,26 +104,31 @@ void RowIndex::Erase(uint64_t hash, uint32_t row) {
     }
     SIMURGH_CHECK_LT(0U, bucket.overflow) << "index: no row " << row;
     --bucket.overflow;
-    at = at + 1 == segment.bucket_count ? 0 : at + 1;
+    at = Next(segment, at, tag);
   }
 }
 
-bool RowIndex::Full(const SegmentState& segment) const {
-  return segment.rows >= uint64_t{segment.where.bucket_count} * kRowsPerBucketAtMost;
+// Hashes fill all segments alike. Were they full at the same load, they would all split at once.
+uint64_t RowIndex::LimitOf(const SegmentState& segment) {
+  const uint64_t buckets = segment.where.bucket_count;
+  const uint64_t spread = buckets * (kRowsPerBucketTo - kRowsPerBucketFrom);
+  const uint64_t draw = Mix64(segment.where.number + (uint64_t{segment.depth} << 32)) >> 32;
+  return buckets * kRowsPerBucketFrom + (spread * draw >> 32);
 }
 
 void RowIndex::Place(const Segment& segment, const Entry& entry) {
+  const uint16_t tag = TagOf(entry.hash);
   uint32_t at = Home(segment, entry.hash);
   for (;;) {  // Ends: a segment is never full.
     IndexBucket& bucket = segment.buckets[at];
     if (const uint32_t empty = MatchTags(bucket, 0); empty != 0) {
       const int slot = std::countr_zero(empty);
-      bucket.tags[slot] = TagOf(entry.hash);
+      bucket.tags[slot] = tag;
       bucket.rows[slot] = entry.row;
       return;
     }
     ++bucket.overflow;
-    at = at + 1 == segment.bucket_count ? 0 : at + 1;
+    at = Next(segment, at, tag);
   }
 }
 
@@ -133,11 +154,11 @@ std::vector<RowIndex::Entry> RowIndex::TakeOut(const SegmentState& segment) {
 void RowIndex::MakeRoom(uint32_t number) {
   SegmentState& segment = segments_[number];
   if (segment.where.bucket_count < segment_buckets_) {
-    Grow(segment, std::min(2 * segment.where.bucket_count, segment_buckets_));
+    Grow(segment, std::min(PrimeFrom(2 * segment.where.bucket_count), segment_buckets_));
   } else if (segment.depth < depth_limit_) {
     Split(number);
   } else {
-    Grow(segment, 2 * segment.where.bucket_count);
+    Grow(segment, PrimeFrom(2 * segment.where.bucket_count));
   }
 }
 
@@ -146,6 +167,7 @@ void RowIndex::Grow(SegmentState& segment, uint32_t bucket_count) {
   const std::vector<Entry> entries = TakeOut(segment);
   segment.where.buckets = NewBuckets(bucket_count);
   segment.where.bucket_count = bucket_count;
+  segment.limit = LimitOf(segment);
   for (const Entry& entry : entries) Place(segment.where, entry);
   WriteDirectory(segment, entries.front().hash);
 }
@@ -166,6 +188,8 @@ void RowIndex::Split(uint32_t number) {
   SegmentState& segment = segments_[number];
   SegmentState& sibling = segments_[sibling_number];
   segment.rows = 0;
+  segment.limit = LimitOf(segment);
+  sibling.limit = LimitOf(sibling);
   for (const Entry& entry : entries) {
     SegmentState& side = (entry.hash >> bit & 1) != 0 ? sibling : segment;
     Place(side.where, entry);

@@ -48,10 +48,15 @@ inline uint32_t MatchTags(const IndexBucket& bucket, uint16_t tag) {
 // Maps ids to row numbers. The ids themselves stand only in the rows.
 //
 // Extendible hashing: the top bits of a hash pick a segment by a directory, further bits a bucket
-// in it, 16 more are the tag. Within a segment buckets are probed linearly; each bucket counts the
-// entries that went past it, so a search stops at a bucket nothing went past, and erasing leaves no
-// tombstone. A segment that is nine tenths full grows until it has the table's segment size, and
-// from then on splits in two: the whole index is never rehashed at once.
+// in it, 16 more are the tag. An entry whose bucket is full goes to others, a stride apart that
+// depends on the tag; each bucket counts the entries that went past it, so a search stops at a
+// bucket nothing went past, and erasing leaves no tombstone. A segment that is eight tenths full
+// grows until it has the table's segment size, and from then on splits in two: the whole index is
+// never rehashed at once.
+//
+// A table at its capacity, where rows come and go for ever, fills its segments to 0.65: then a
+// search for an id that is not there reads 1.4 buckets, one for a row 1.1. At 0.8 it would be 3.5
+// and 1.3; with neighbouring buckets instead of strides 12 and 1.5.
 //
 // Placement of ids on servers and partitions uses the top bits of Mix64(id), which are therefore
 // nearly equal within a partition; Hash() is salted to be independent of them.
@@ -60,7 +65,7 @@ inline uint32_t MatchTags(const IndexBucket& bucket, uint16_t tag) {
 class RowIndex {
  public:
   // `ids` reads the id of a row that is in the index. The segment size follows from
-  // `capacity_rows`, such that a full table fills its segments to eight tenths: 8 bytes a row.
+  // `capacity_rows`, such that a full table fills its segments to 0.65: 9.8 bytes a row.
   RowIndex(Arena& arena, uint64_t capacity_rows, RowField<uint64_t> ids);
 
   // Address space that an index may take, however badly its ids hash.
@@ -105,6 +110,7 @@ class RowIndex {
     Segment where;
     uint32_t depth = 0;  // Bits of the hash that all its entries share.
     uint64_t rows = 0;
+    uint64_t limit = 0;  // Rows that make it full.
   };
   struct Entry {
     uint64_t hash;
@@ -116,13 +122,19 @@ class RowIndex {
   static uint32_t Home(const Segment& segment, uint64_t hash) {
     return static_cast<uint32_t>(((hash >> 16 & 0xffffffff) * segment.bucket_count) >> 32);
   }
+  // Bucket counts are prime, so that every stride below them visits all buckets.
+  static uint32_t Next(const Segment& segment, uint32_t at, uint16_t tag) {
+    const uint32_t next =
+        at + 1 + static_cast<uint32_t>((uint64_t{tag} * (segment.bucket_count - 1)) >> 16);
+    return next < segment.bucket_count ? next : next - segment.bucket_count;
+  }
   static uint16_t TagOf(uint64_t hash) {
     const auto tag = static_cast<uint16_t>(hash);
     return static_cast<uint16_t>(tag + (tag == 0));
   }
 
   template <typename Accept>
-  uint32_t Probe(uint64_t hash, Accept accept) const {
+  HWY_INLINE uint32_t Probe(uint64_t hash, Accept accept) const {
     const Segment& segment = SegmentOf(hash);
     const uint16_t tag = TagOf(hash);
     uint32_t at = Home(segment, hash);
@@ -134,12 +146,12 @@ class RowIndex {
         if (accept(row)) return row;
       }
       if (bucket.overflow == 0) return kNoRow;
-      at = at + 1 == segment.bucket_count ? 0 : at + 1;
+      at = Next(segment, at, tag);
     }
     return kNoRow;
   }
 
-  bool Full(const SegmentState& segment) const;
+  static uint64_t LimitOf(const SegmentState& segment);
   static void Place(const Segment& segment, const Entry& entry);
   std::vector<Entry> TakeOut(const SegmentState& segment);
   IndexBucket* NewBuckets(uint32_t count);

@@ -54,11 +54,12 @@ class Rows {
     return {weights(row) + layout_.dim, layout_.state};
   }
 
-  // Brings the first `bytes` of a record near, for reading or for writing.
+  // Brings the cache lines of the first `bytes` of a record near.
   void Prefetch(uint32_t row, uint64_t bytes) const {
-    const std::byte* begin = record(row);
-    for (uint64_t at = 0; at < bytes; at += 64) __builtin_prefetch(begin + at, 1);
-    __builtin_prefetch(begin + bytes - 1, 1);
+    const std::byte* line = record(row);
+    const std::byte* end = line + bytes;
+    line -= reinterpret_cast<uintptr_t>(line) % 64;
+    for (; line < end; line += 64) __builtin_prefetch(line, 1);
   }
 
  private:

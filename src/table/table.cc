@@ -27,6 +27,7 @@ constexpr size_t kBlock = 1024;
 // How far buckets and rows are fetched ahead of their use.
 constexpr size_t kBucketsAhead = 16;
 constexpr size_t kRowsAhead = 8;
+constexpr size_t kVictimsAhead = 4;
 // Rows handed to the optimizer at once.
 constexpr size_t kUpdateBatch = 32;
 constexpr uint16_t kMaxUseCount = std::numeric_limits<uint16_t>::max();
@@ -67,6 +68,7 @@ struct Table::State {
   uint32_t Create(uint64_t id, uint32_t stamp);
   uint32_t AcquireRow();
   void Evict(uint32_t now);
+  void PrefetchVictims() const;
 
   TableConfig config;
   SparseOptimizer optimizer;
@@ -168,7 +170,19 @@ uint32_t Table::State::AcquireRow() {
   return row;
 }
 
+// Brings near what the next evictions will touch: first their records, whose ids then tell the
+// buckets.
+void Table::State::PrefetchVictims() const {
+  if (const uint32_t row = queue.Upcoming(2 * kVictimsAhead); row != kNoRow) {
+    rows.Prefetch(row, rows.layout().stride_bytes);
+  }
+  if (const uint32_t row = queue.Upcoming(kVictimsAhead); row != kNoRow) {
+    index.Prefetch(RowIndex::Hash(rows.header(row).id));
+  }
+}
+
 void Table::State::Evict(uint32_t now) {
+  PrefetchVictims();
   const uint32_t row = queue.PopOldest(now);
   RowHeader& header = rows.header(row);
   if (listener != nullptr) listener->RowEvicted(header.id);
@@ -239,7 +253,11 @@ Table::PullCounts Table::Pull(std::span<const uint64_t> ids, MatrixView<float> r
   PullCounts counts{.found = ids.size() - s.absent.size()};
   const uint64_t created_before = s.counts.created;
   const uint64_t evicted_before = s.counts.evicted;
-  for (const size_t at : s.absent) {
+  for (size_t i = 0; i < s.absent.size(); ++i) {
+    if (const size_t next = i + kBucketsAhead; next < s.absent.size()) {
+      s.index.Prefetch(RowIndex::Hash(ids[s.absent[next]]));
+    }
+    const size_t at = s.absent[i];
     // An id given twice has a row by now, unless that was evicted again.
     uint32_t row = s.Lookup(ids[at]);
     if (row == kNoRow) {
