@@ -7,6 +7,7 @@
 
 #include "rpc/error.h"
 #include "rpc/exchange.h"
+#include "rpc/socket_stream.h"
 #include "rpc/transport.h"
 #include "rpc/watchdog.h"
 
@@ -50,8 +51,8 @@ awaitable<StatusOr<std::shared_ptr<ClientSession>>> ClientSession::Open(
     const ObserverLink& observer, Clock::time_point deadline) {
   SIMURGH_CO_ASSIGN_OR_RETURN(const Address parsed, ParseAddress(address));
   SIMURGH_CO_ASSIGN_OR_RETURN(Socket socket, co_await Connect(parsed, deadline));
-  const auto connection =
-      std::make_shared<Connection>(std::move(socket), address, kHelloLimits, observer);
+  const auto connection = std::make_shared<Connection>(
+      std::make_unique<SocketStream>(std::move(socket)), address, kHelloLimits, observer);
   const Watchdog watchdog(connection->executor(), deadline, [connection] {
     connection->Close(absl::DeadlineExceededError("the peer did not answer HELLO in time"));
   });

@@ -6,8 +6,9 @@
 
 namespace simurgh::rpc {
 
-Connection::Connection(Socket socket, std::string peer, FrameLimits limits, ObserverLink observer)
-    : socket_(std::move(socket)),
+Connection::Connection(std::unique_ptr<Stream> stream, std::string peer, FrameLimits limits,
+                       ObserverLink observer)
+    : stream_(std::move(stream)),
       peer_(std::move(peer)),
       limits_(limits),
       observer_(std::move(observer)) {}
@@ -22,15 +23,14 @@ void Connection::Close(Status reason) {
   SIMURGH_CHECK(!reason.ok()) << "a connection closes for a reason";
   if (!reason_.ok()) return;
   reason_ = std::move(reason);
-  boost::system::error_code ignored;
-  socket_.close(ignored);
+  stream_->Close();
   const std::deque<Queued> dropped = std::exchange(queue_, {});
   if (absl::IsDataLoss(reason_)) observer_->OnProtocolError(peer_, reason_);
   if (established_) observer_->OnDisconnect(peer_, reason_);
 }
 
 void Connection::CloseAfterWrites(Status reason) {
-  if (writing_.empty()) return Close(std::move(reason));
+  if (writing_.empty() && queue_.empty()) return Close(std::move(reason));
   if (closing_.ok()) closing_ = std::move(reason);
 }
 

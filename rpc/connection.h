@@ -14,7 +14,7 @@
 #include "rpc/gate.h"
 #include "rpc/message.h"
 #include "rpc/observer_link.h"
-#include "rpc/transport.h"
+#include "rpc/stream.h"
 
 namespace simurgh::rpc {
 
@@ -31,16 +31,17 @@ struct OutgoingFrame {
   Gate::Pass pass;  // Given back when the frame has been written or dropped.
 };
 
-// Frames over one socket, in both directions. Knows nothing of calls.
+// Frames over one stream, in both directions. Knows nothing of calls.
 //
 // Invariants: one reading operation and one writing operation at a time; frames leave in the order
 // of Send.
 //
-// Threads: one, that of the socket's executor.
+// Threads: one, that of the stream's executor.
 // Lifetime: a coroutine that reads holds a shared_ptr.
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
-  Connection(Socket socket, std::string peer, FrameLimits limits, ObserverLink observer);
+  Connection(std::unique_ptr<Stream> stream, std::string peer, FrameLimits limits,
+             ObserverLink observer);
 
   // --- Reading, in connection_read.cc. Errors of all: DATA_LOSS when the peer broke the protocol,
   // UNAVAILABLE when the connection ended.
@@ -87,7 +88,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   const Status& reason() const { return reason_; }
   const std::string& peer() const { return peer_; }
   const FrameLimits& limits() const { return limits_; }
-  asio::any_io_executor executor() { return socket_.get_executor(); }
+  asio::any_io_executor executor() { return stream_->executor(); }
 
  private:
   // Reading. At least `need` bytes buffered, and not more than `limit`.
@@ -101,9 +102,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Writing.
   void StartWrite();
   void GatherBuffers();
-  void OnWritten(const boost::system::error_code& error, size_t bytes);
+  void Write();
+  void OnWritten(const Stream::ErrorCode& error);
 
-  Socket socket_;
+  const std::unique_ptr<Stream> stream_;
   std::string peer_;
   FrameLimits limits_;
   const ObserverLink observer_;
@@ -123,8 +125,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
     uint64_t bytes = 0;
   };
   std::deque<Queued> queue_;
+  bool flush_posted_ = false;
   std::vector<Queued> writing_;               // Stays in place until its write has completed.
   std::vector<asio::const_buffer> gathered_;  // Of writing_.
+  size_t gathered_done_ = 0;                  // Buffers of it that have been written.
+  uint64_t bytes_written_ = 0;                // Of writing_.
   uint64_t last_number_ = 0;
   uint64_t begun_ = 0;    // The last frame of which a byte may have left.
   uint64_t written_ = 0;  // The last frame written whole.

@@ -29,8 +29,8 @@ Status Connection::AfterRead(const boost::system::error_code& error, size_t byte
 
 awaitable<Status> Connection::Fill(size_t need, size_t limit) {
   while (ahead_.size() < need) {
-    const auto room = ahead_.Prepare(limit - ahead_.size());
-    auto [error, count] = co_await socket_.async_read_some(BufferOf(room), kNoThrow);
+    const asio::mutable_buffer room = BufferOf(ahead_.Prepare(limit - ahead_.size()));
+    auto [error, count] = co_await stream_->Read({&room, 1}, {});
     SIMURGH_CO_RETURN_IF_ERROR(AfterRead(error, count));
     ahead_.Commit(count);
   }
@@ -83,9 +83,8 @@ awaitable<Status> Connection::ReadInto(Places& places, size_t ahead) {
   while (!places.full() && !abandoned_) {
     size_t count = places.Gather(std::span(gathered).first(kMaxGather - 1));
     if (ahead != 0 && places.Fits(count)) gathered[count++] = BufferOf(ahead_.Prepare(ahead));
-    auto [error, bytes] = co_await socket_.async_read_some(
-        std::span(gathered).first(count),
-        asio::bind_cancellation_slot(stop_reading_.slot(), kNoThrow));
+    auto [error, bytes] =
+        co_await stream_->Read(std::span(gathered).first(count), stop_reading_.slot());
     if (abandoned_ && error == asio::error::operation_aborted && reason_.ok()) break;
     SIMURGH_CO_RETURN_IF_ERROR(AfterRead(error, bytes));
     ahead_.Commit(places.Advance(bytes));
@@ -103,8 +102,9 @@ awaitable<Status> Connection::Skip(uint64_t bytes) {
   bytes -= buffered;
   std::vector<std::byte> scratch(std::min<uint64_t>(bytes, kScratchBytes));
   while (bytes != 0) {
-    const auto room = std::span(scratch).first(std::min<uint64_t>(bytes, scratch.size()));
-    auto [error, count] = co_await socket_.async_read_some(BufferOf(room), kNoThrow);
+    const asio::mutable_buffer room =
+        BufferOf(std::span(scratch).first(std::min<uint64_t>(bytes, scratch.size())));
+    auto [error, count] = co_await stream_->Read({&room, 1}, {});
     SIMURGH_CO_RETURN_IF_ERROR(AfterRead(error, count));
     bytes -= count;
   }

@@ -2,7 +2,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include <boost/asio/write.hpp>
 
 #include "rpc/connection.h"
 #include "simurgh/base/check.h"
@@ -12,13 +11,6 @@ namespace {
 
 // Small frames are written together up to here.
 constexpr uint64_t kMaxBatchBytes = 262'144;
-
-// Lets a system call move as much as the socket takes; Asio's own condition stops at 64 KiB.
-struct UntilAllWritten {
-  size_t operator()(const boost::system::error_code& error, size_t /*written*/) const {
-    return error ? 0 : size_t{1} << 30;
-  }
-};
 
 }  // namespace
 
@@ -41,7 +33,14 @@ uint64_t Connection::Send(OutgoingFrame frame) {
                     .table = std::move(table),
                     .number = ++last_number_,
                     .bytes = bytes});
-  if (writing_.empty()) StartWrite();
+  if (!flush_posted_ && writing_.empty()) {
+    // Later, so that what others send until then leaves in the same system call.
+    flush_posted_ = true;
+    asio::post(executor(), [self = shared_from_this()] {
+      self->flush_posted_ = false;
+      if (self->reason_.ok() && self->writing_.empty()) self->StartWrite();
+    });
+  }
   return last_number_;
 }
 
@@ -54,6 +53,7 @@ bool Connection::Withdraw(uint64_t number) {
 }
 
 void Connection::StartWrite() {
+  if (queue_.empty()) return;
   uint64_t batch_bytes = 0;
   while (!queue_.empty() &&
          (writing_.empty() || batch_bytes + queue_.front().bytes <= kMaxBatchBytes)) {
@@ -63,13 +63,34 @@ void Connection::StartWrite() {
   }
   begun_ = writing_.back().number;
   GatherBuffers();
-  asio::async_write(socket_, std::span<const asio::const_buffer>(gathered_), UntilAllWritten(),
-                    [self = shared_from_this()](const boost::system::error_code& error,
-                                                size_t bytes) { self->OnWritten(error, bytes); });
+  Write();
+}
+
+void Connection::Write() {
+  while (gathered_done_ < gathered_.size()) {
+    const auto [error, bytes] = stream_->TryWrite(std::span(gathered_).subspan(gathered_done_));
+    if (error == asio::error::would_block) {
+      return stream_->WhenWritable([self = shared_from_this()](const Stream::ErrorCode& failure) {
+        failure ? self->OnWritten(failure) : self->Write();
+      });
+    }
+    if (error) return OnWritten(error);
+    bytes_written_ += bytes;
+    for (size_t left = bytes; left != 0;) {
+      asio::const_buffer& buffer = gathered_[gathered_done_];
+      const size_t part = std::min(left, buffer.size());
+      buffer += part;
+      left -= part;
+      if (buffer.size() == 0) ++gathered_done_;
+    }
+  }
+  OnWritten({});
 }
 
 void Connection::GatherBuffers() {
   gathered_.clear();
+  gathered_done_ = 0;
+  bytes_written_ = 0;
   const auto add = [this](const void* data, size_t size) {
     if (size != 0) gathered_.emplace_back(data, size);
   };
@@ -84,11 +105,11 @@ void Connection::GatherBuffers() {
   }
 }
 
-void Connection::OnWritten(const boost::system::error_code& error, size_t bytes) {
+void Connection::OnWritten(const Stream::ErrorCode& error) {
   // What the owners do when they are let go must not find a write under way that is over.
   const std::vector<Queued> done = std::exchange(writing_, {});
   gathered_.clear();
-  uint64_t left = bytes;
+  uint64_t left = bytes_written_;
   for (const Queued& queued : done) {
     if (queued.bytes > left) break;
     left -= queued.bytes;
@@ -96,7 +117,7 @@ void Connection::OnWritten(const boost::system::error_code& error, size_t bytes)
   }
   if (error) begun_ = written_;
   if (!reason_.ok()) return;
-  observer_->OnBytesSent(bytes);
+  observer_->OnBytesSent(bytes_written_);
   if (error) return Close(absl::UnavailableError(absl::StrCat("write: ", error.message())));
   if (!queue_.empty()) return StartWrite();
   if (!closing_.ok()) Close(closing_);

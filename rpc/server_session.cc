@@ -9,6 +9,7 @@
 
 #include "rpc/error.h"
 #include "rpc/exchange.h"
+#include "rpc/socket_stream.h"
 #include "rpc/spawn.h"
 
 namespace simurgh::rpc {
@@ -46,8 +47,8 @@ struct ServerSession::Running {
 ServerSession::ServerSession(std::shared_ptr<ServerCore> core, Socket socket,
                              const std::string& peer)
     : core_(std::move(core)),
-      connection_(
-          std::make_shared<Connection>(std::move(socket), peer, kHelloLimits, core_->observer)),
+      connection_(std::make_shared<Connection>(std::make_unique<SocketStream>(std::move(socket)),
+                                               peer, kHelloLimits, core_->observer)),
       unanswered_(core_->executor) {}
 
 ServerSession::~ServerSession() { Leave(); }

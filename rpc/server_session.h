@@ -11,6 +11,7 @@
 #include "rpc/control.h"
 #include "rpc/gate.h"
 #include "rpc/server.h"
+#include "rpc/transport.h"
 #include "rpc/watchdog.h"
 
 namespace simurgh::rpc {

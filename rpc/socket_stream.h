@@ -1,0 +1,25 @@
+#pragma once
+
+#include "rpc/stream.h"
+#include "rpc/transport.h"
+
+namespace simurgh::rpc {
+
+// Bytes over a TCP or Unix socket, between the kernel and where they lie.
+class SocketStream : public Stream {
+ public:
+  explicit SocketStream(Socket socket) : socket_(std::move(socket)) {}
+
+  [[nodiscard]] awaitable<Progress> Read(std::span<const asio::mutable_buffer> buffers,
+                                         asio::cancellation_slot stop) override;
+  Progress TryWrite(std::span<const asio::const_buffer> buffers) override;
+  void WhenWritable(std::function<void(const ErrorCode&)> ready) override;
+  void Close() override;
+  std::string peer() const override { return PeerName(socket_); }
+  asio::any_io_executor executor() override { return socket_.get_executor(); }
+
+ private:
+  Socket socket_;
+};
+
+}  // namespace simurgh::rpc

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include <boost/asio/buffer.hpp>
+
+#include "rpc/async.h"
+
+namespace simurgh::rpc {
+
+// A connected, ordered stream of bytes in both directions: a TCP or Unix socket, or TLS over TCP.
+// One read and one write at a time.
+//
+// Threads: one, that of its executor.
+class Stream {
+ public:
+  using ErrorCode = boost::system::error_code;
+  struct Progress {
+    ErrorCode error;
+    size_t bytes = 0;
+  };
+
+  virtual ~Stream() = default;
+
+  // Waits for bytes and reads as many as are there and fit. `stop` ends the wait with
+  // operation_aborted. Once this has returned, no buffer is touched any more.
+  // Errors: asio::error::eof when the peer has closed; operation_aborted after Close().
+  [[nodiscard]] virtual awaitable<Progress> Read(std::span<const asio::mutable_buffer> buffers,
+                                                 asio::cancellation_slot stop) = 0;
+
+  // Writes as many bytes as go without waiting; the buffers are free again when it returns.
+  // Errors: would_block when none goes.
+  virtual Progress TryWrite(std::span<const asio::const_buffer> buffers) = 0;
+
+  // Calls `ready` later, once, when TryWrite may get on, or with the reason why it never will.
+  virtual void WhenWritable(std::function<void(const ErrorCode&)> ready) = 0;
+
+  // Ends what waits. Does nothing the second time.
+  virtual void Close() = 0;
+
+  // The other end, for logs.
+  virtual std::string peer() const = 0;
+  virtual asio::any_io_executor executor() = 0;
+};
+
+}  // namespace simurgh::rpc
