@@ -27,7 +27,7 @@ struct ClientOptions {
 // Lifetime: outlive every call, or Stop() and wait for it.
 class Client {
  public:
-  // address: "host:port" or "unix:/path". observer may be null and must outlive the client.
+  // address: see rpc/address.h. observer may be null and must outlive the client.
   Client(asio::any_io_executor executor, std::string address, Hello hello, ClientOptions options,
          Observer* observer);
   ~Client();

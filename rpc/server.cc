@@ -70,21 +70,24 @@ class Server::Impl {
   }
 
   void Register(Method method) {
-    SIMURGH_CHECK(listener_ == nullptr) << "methods are registered before Listen";
+    SIMURGH_CHECK(listeners_.empty()) << "methods are registered before Listen";
     const uint32_t number = method.number;
     const bool fresh = core_->methods.emplace(number, std::move(method)).second;
     SIMURGH_CHECK(fresh) << "method " << number << " is registered twice";
   }
 
   Status Listen(const std::string& text) {
-    SIMURGH_CHECK(listener_ == nullptr) << "a server listens once";
+    SIMURGH_CHECK(listeners_.empty()) << "a server listens once";
     SIMURGH_ASSIGN_OR_RETURN(const Address address, ParseAddress(text));
-    SIMURGH_ASSIGN_OR_RETURN(listener_, Listener::Open(core_->executor, address));
-    asio::co_spawn(core_->executor, AcceptLoop(core_, listener_), asio::detached);
+    SIMURGH_ASSIGN_OR_RETURN(auto opened, rpc::Listen(core_->executor, address));
+    for (std::unique_ptr<Listener>& listener : opened) {
+      listeners_.emplace_back(std::move(listener));
+      asio::co_spawn(core_->executor, AcceptLoop(core_, listeners_.back()), asio::detached);
+    }
     return absl::OkStatus();
   }
 
-  std::string address() const { return listener_ ? listener_->address() : std::string(); }
+  std::string address() const { return listeners_.empty() ? "" : listeners_[0]->address(); }
 
   awaitable<void> Drain(Clock::time_point deadline) {
     StopListening();
@@ -94,11 +97,11 @@ class Server::Impl {
  private:
   void StopListening() {
     core_->draining = true;
-    if (listener_ != nullptr) listener_->Close();
+    for (const auto& listener : listeners_) listener->Close();
   }
 
   const std::shared_ptr<ServerCore> core_;
-  std::shared_ptr<Listener> listener_;
+  std::vector<std::shared_ptr<Listener>> listeners_;
 };
 
 Server::Server(asio::any_io_executor executor, Hello hello, ServerOptions options,

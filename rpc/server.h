@@ -48,7 +48,7 @@ class Server {
   // Before Listen.
   void Register(Method method);
 
-  // address: "host:port" (port 0: any) or "unix:/path".
+  // address: see rpc/address.h.
   // Errors: INVALID_ARGUMENT for an address that cannot be parsed; ALREADY_EXISTS when it is in
   // use.
   Status Listen(const std::string& address);

@@ -7,14 +7,16 @@
 
 #include <netinet/tcp.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
 
+#include "rpc/local_socket.h"
 #include "rpc/watchdog.h"
+#include "simurgh/base/check.h"
 
 namespace simurgh::rpc {
 namespace {
@@ -22,9 +24,6 @@ namespace {
 using ErrorCode = boost::system::error_code;
 using Endpoint = asio::generic::stream_protocol::endpoint;
 using asio::ip::tcp;
-
-constexpr char kUnixPrefix[] = "unix:";
-constexpr size_t kMaxUnixPath = 107;
 
 // A peer whose machine has vanished is noticed after some 2 min, on an idle connection and on a
 // busy one. Not sooner: the same clock runs for a peer that is alive and has stopped reading.
@@ -35,11 +34,6 @@ constexpr int kUserTimeoutMilliseconds = 120'000;
 // Within one machine small buffers stay in the cache (a fifth to a third more throughput from 1 MiB
 // up); between machines the kernel finds the size that the distance needs.
 constexpr int kLoopbackBufferBytes = 262'144;
-
-Status BadAddress(const std::string& text, const char* why) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("address '", text, "': ", why, "; expected host:port or unix:/path"));
-}
 
 void SetOption(int socket, int level, int name, int value) {
   // Best effort: a connection works without any of these.
@@ -96,8 +90,8 @@ bool RemoveStale(const asio::any_io_executor& executor, const std::string& path)
   return ::unlink(path.c_str()) == 0 || errno == ENOENT;
 }
 
-StatusOr<Endpoint> LocalEndpoint(const asio::any_io_executor& executor, const Address& address) {
-  if (address.kind == Address::Kind::kUnix) return UnixEndpoint(address.path);
+StatusOr<Endpoint> OwnEndpoint(const asio::any_io_executor& executor, const Address& address) {
+  if (address.has_path()) return UnixEndpoint(address.path);
   tcp::resolver resolver(executor);
   ErrorCode error;
   const auto found =
@@ -109,34 +103,34 @@ StatusOr<Endpoint> LocalEndpoint(const asio::any_io_executor& executor, const Ad
   return Endpoint(found.begin()->endpoint());
 }
 
-}  // namespace
-
-StatusOr<Address> ParseAddress(const std::string& text) {
-  Address address;
-  if (text.starts_with(kUnixPrefix)) {
-    address.kind = Address::Kind::kUnix;
-    address.path = text.substr(std::strlen(kUnixPrefix));
-    if (address.path.empty()) return BadAddress(text, "the path is empty");
-    if (address.path.size() > kMaxUnixPath) return BadAddress(text, "the path is over 107 bytes");
-    return address;
+// In the order in which they are tried.
+std::vector<Endpoint> EndpointsOf(const tcp::resolver::results_type& found, Address::Kind kind) {
+  std::vector<Endpoint> endpoints;
+  for (const auto& entry : found) {
+    if (kind == Address::Kind::kAuto) {
+      for (const std::string& name : LocalNames(entry.endpoint())) {
+        endpoints.push_back(LocalEndpoint(name));
+      }
+    }
+    endpoints.emplace_back(entry.endpoint());
   }
-  const size_t colon = text.rfind(':');
-  if (colon == std::string::npos) return BadAddress(text, "no port");
-  address.host = text.substr(0, colon);
-  const bool bracketed = address.host.starts_with('[') && address.host.ends_with(']');
-  if (bracketed) address.host = address.host.substr(1, address.host.size() - 2);
-  if (address.host.empty()) return BadAddress(text, "no host");
-  if (!bracketed && address.host.find(':') != std::string::npos) {
-    return BadAddress(text, "an IPv6 address needs brackets");
-  }
-  uint32_t port = 0;
-  const std::string digits = text.substr(colon + 1);
-  if (!absl::SimpleAtoi(digits, &port) || port > 0xffff) {
-    return BadAddress(text, "the port is not a number from 0 to 65535");
-  }
-  address.port = static_cast<uint16_t>(port);
-  return address;
+  return endpoints;
 }
+
+bool IsLocalName(const Endpoint& endpoint) {
+  const auto& raw = *reinterpret_cast<const sockaddr_un*>(endpoint.data());
+  return endpoint.protocol().family() == AF_UNIX && raw.sun_path[0] == '\0';
+}
+
+Status CannotListen(const std::string& where, const ErrorCode& error) {
+  if (error == asio::error::address_in_use) {
+    return absl::AlreadyExistsError(absl::StrCat("address ", where, " is in use"));
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("cannot listen on ", where, ": ", error.message()));
+}
+
+}  // namespace
 
 awaitable<StatusOr<Socket>> Connect(const Address& address, Clock::time_point deadline) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
@@ -150,20 +144,20 @@ awaitable<StatusOr<Socket>> Connect(const Address& address, Clock::time_point de
 
   std::vector<Endpoint> endpoints;
   ErrorCode error;
-  if (address.kind == Address::Kind::kUnix) {
+  if (address.has_path()) {
     endpoints.push_back(UnixEndpoint(address.path));
   } else {
     auto [failure, found] =
         co_await resolver.async_resolve(address.host, std::to_string(address.port), kNoThrow);
     error = failure;
-    for (const auto& entry : found) endpoints.emplace_back(entry.endpoint());
+    if (!error) endpoints = EndpointsOf(found, address.kind);
   }
   for (const Endpoint& endpoint : endpoints) {
     if (watchdog.expired()) break;
     socket.close(error);
     auto [failure] = co_await socket.async_connect(endpoint, kNoThrow);
     error = failure;
-    if (error) continue;
+    if (error || (IsLocalName(endpoint) && !IsOwnUser(socket))) continue;
     Tune(socket);
     co_return std::move(socket);
   }
@@ -179,41 +173,58 @@ std::string PeerName(const Socket& socket) {
 
 StatusOr<std::unique_ptr<Listener>> Listener::Open(asio::any_io_executor executor,
                                                    const Address& address) {
-  SIMURGH_ASSIGN_OR_RETURN(const Endpoint endpoint, LocalEndpoint(executor, address));
-  auto listener = std::make_unique<Listener>(executor);
+  SIMURGH_ASSIGN_OR_RETURN(const Endpoint endpoint, OwnEndpoint(executor, address));
+  auto listener = std::make_unique<Listener>(executor, address);
   auto& acceptor = listener->acceptor_;
   ErrorCode error;
   acceptor.open(endpoint.protocol(), error);
-  const bool internet = address.kind == Address::Kind::kTcp;
-  if (!error && internet) acceptor.set_option(asio::socket_base::reuse_address(true), error);
+  if (!error && !address.has_path()) {
+    acceptor.set_option(asio::socket_base::reuse_address(true), error);
+  }
   if (!error) acceptor.bind(endpoint, error);
-  if (error == asio::error::address_in_use && !internet && RemoveStale(executor, address.path)) {
+  if (error == asio::error::address_in_use && address.has_path() &&
+      RemoveStale(executor, address.path)) {
     acceptor.bind(endpoint, error);
   }
   if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
-  const std::string wanted = internet ? absl::StrCat(address.host, ":", address.port)
-                                      : absl::StrCat(kUnixPrefix, address.path);
-  if (error == asio::error::address_in_use) {
-    return absl::AlreadyExistsError(absl::StrCat("address ", wanted, " is in use"));
+  if (error) return CannotListen(ToString(address), error);
+  if (const auto bound = InternetEndpoint(acceptor.local_endpoint())) {
+    listener->address_.host = bound->address().to_string();
+    listener->address_.port = bound->port();
+  } else {
+    listener->unix_path_ = address.path;
   }
-  if (error) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("cannot listen on ", wanted, ": ", error.message()));
-  }
-  listener->address_ = internet ? NameOf(acceptor.local_endpoint()) : wanted;
-  if (!internet) listener->unix_path_ = address.path;
+  return listener;
+}
+
+StatusOr<std::unique_ptr<Listener>> Listener::OpenLocal(Listener& other) {
+  const auto bound = InternetEndpoint(other.acceptor_.local_endpoint());
+  SIMURGH_CHECK(bound.has_value()) << "only a TCP port has a local socket";
+  const std::string name = LocalName(*bound);
+  auto listener = std::make_unique<Listener>(other.acceptor_.get_executor(), other.address_);
+  auto& acceptor = listener->acceptor_;
+  const Endpoint endpoint = LocalEndpoint(name);
+  ErrorCode error;
+  acceptor.open(endpoint.protocol(), error);
+  if (!error) acceptor.bind(endpoint, error);
+  if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
+  if (error) return CannotListen(absl::StrCat("@", name), error);
+  listener->own_user_only_ = true;
   return listener;
 }
 
 awaitable<StatusOr<Socket>> Listener::Accept() {
-  Socket socket(acceptor_.get_executor());
-  auto [error] = co_await acceptor_.async_accept(socket, kNoThrow);
-  if (error == asio::error::operation_aborted || error == asio::error::bad_descriptor) {
-    co_return absl::CancelledError("not listening any more");
+  for (;;) {
+    Socket socket(acceptor_.get_executor());
+    auto [error] = co_await acceptor_.async_accept(socket, kNoThrow);
+    if (error == asio::error::operation_aborted || error == asio::error::bad_descriptor) {
+      co_return absl::CancelledError("not listening any more");
+    }
+    if (error) co_return absl::UnavailableError(absl::StrCat("accept: ", error.message()));
+    if (own_user_only_ && !IsOwnUser(socket)) continue;
+    Tune(socket);
+    co_return std::move(socket);
   }
-  if (error) co_return absl::UnavailableError(absl::StrCat("accept: ", error.message()));
-  Tune(socket);
-  co_return std::move(socket);
 }
 
 void Listener::Close() {
@@ -221,6 +232,17 @@ void Listener::Close() {
   unix_path_.clear();
   ErrorCode ignored;
   acceptor_.close(ignored);
+}
+
+StatusOr<std::vector<std::unique_ptr<Listener>>> Listen(const asio::any_io_executor& executor,
+                                                        const Address& address) {
+  std::vector<std::unique_ptr<Listener>> listeners(1);
+  SIMURGH_ASSIGN_OR_RETURN(listeners[0], Listener::Open(executor, address));
+  if (address.kind == Address::Kind::kAuto) {
+    listeners.emplace_back();
+    SIMURGH_ASSIGN_OR_RETURN(listeners[1], Listener::OpenLocal(*listeners[0]));
+  }
+  return listeners;
 }
 
 }  // namespace simurgh::rpc

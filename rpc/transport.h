@@ -1,14 +1,15 @@
 #pragma once
 
-// Addresses, connecting and listening. TCP and Unix sockets are one type from here on.
+// Connecting and listening. TCP and Unix sockets are one type from here on.
 
-#include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <boost/asio/basic_socket_acceptor.hpp>
 #include <boost/asio/generic/stream_protocol.hpp>
 
+#include "rpc/address.h"
 #include "rpc/async.h"
 #include "simurgh/base/status.h"
 
@@ -16,19 +17,8 @@ namespace simurgh::rpc {
 
 using Socket = asio::generic::stream_protocol::socket;
 
-struct Address {
-  enum class Kind { kTcp, kUnix };
-  Kind kind = Kind::kTcp;
-  std::string host;  // A name, an IPv4 or an IPv6 address without brackets. kTcp.
-  uint16_t port = 0;
-  std::string path;  // kUnix.
-};
-
-// "host:port", "[::1]:port" or "unix:/path".
-// Errors: INVALID_ARGUMENT.
-StatusOr<Address> ParseAddress(const std::string& text);
-
-// Resolves and connects, trying every address of a name in turn.
+// Resolves and connects, trying every address of a name in turn. With kAuto, a server of this host
+// and user is reached over its local socket.
 // Errors: UNAVAILABLE with the last reason; DEADLINE_EXCEEDED.
 [[nodiscard]] awaitable<StatusOr<Socket>> Connect(const Address& address,
                                                   Clock::time_point deadline);
@@ -39,26 +29,38 @@ std::string PeerName(const Socket& socket);
 // A listening socket. A Unix socket's path is removed when it closes.
 class Listener {
  public:
-  // A path left behind by a dead process is taken over.
+  // address: kAuto listens on TCP only. A path left behind by a dead process is taken over.
   // Errors: INVALID_ARGUMENT for a host that is not here; ALREADY_EXISTS when somebody listens
   // there.
   static StatusOr<std::unique_ptr<Listener>> Open(asio::any_io_executor executor,
                                                   const Address& address);
-  explicit Listener(asio::any_io_executor executor) : acceptor_(std::move(executor)) {}
+
+  // Listens on the local socket that belongs to another's TCP port, for ends of our own user.
+  // Errors: ALREADY_EXISTS.
+  static StatusOr<std::unique_ptr<Listener>> OpenLocal(Listener& other);
+
+  Listener(asio::any_io_executor executor, Address address)
+      : acceptor_(std::move(executor)), address_(std::move(address)) {}
   ~Listener() { Close(); }
 
   // Errors: CANCELLED once closed; UNAVAILABLE when the machine is short of something, try again.
   [[nodiscard]] awaitable<StatusOr<Socket>> Accept();
 
   // With the port chosen.
-  const std::string& address() const { return address_; }
+  std::string address() const { return ToString(address_); }
 
   void Close();
 
  private:
   asio::basic_socket_acceptor<asio::generic::stream_protocol> acceptor_;
-  std::string address_;
+  Address address_;
   std::string unix_path_;
+  bool own_user_only_ = false;
 };
+
+// The listeners of an address: for kAuto TCP, then its local socket.
+// Errors: those of Listener::Open.
+StatusOr<std::vector<std::unique_ptr<Listener>>> Listen(const asio::any_io_executor& executor,
+                                                        const Address& address);
 
 }  // namespace simurgh::rpc

@@ -10,7 +10,7 @@
 namespace simurgh {
 namespace {
 
-constexpr char kUnixPrefix[] = "unix:";
+constexpr char kSchemeEnd[] = "://";
 constexpr size_t kMaxUnixPath =
     99;                           // sockaddr_un holds 107 bytes and a zero on Linux, 103 elsewhere.
 constexpr size_t kMaxHost = 253;  // DNS, RFC 1035.
@@ -27,18 +27,19 @@ bool IsHost(const std::string& host) {
          std::all_of(inner.begin(), inner.end(), allowed);
 }
 
-}  // namespace
+// "tcp" of "tcp://...", nothing without one.
+std::string SchemeOf(const std::string& address) {
+  const size_t end = address.find(kSchemeEnd);
+  return end == std::string::npos ? "" : address.substr(0, end);
+}
 
-std::string AddressProblem(const std::string& address, bool allow_unix) {
-  if (address.starts_with(kUnixPrefix)) {
-    if (!allow_unix) return absl::StrCat("'", address, "' is a Unix socket");
-    const std::string path = address.substr(sizeof(kUnixPrefix) - 1);
-    if (!path.starts_with('/')) return absl::StrCat("the path '", path, "' is not absolute");
-    if (path.size() > kMaxUnixPath) {
-      return absl::StrCat("the path has ", path.size(), " bytes, more than ", kMaxUnixPath);
-    }
-    return "";
-  }
+std::string PathProblem(const std::string& path) {
+  if (!path.starts_with('/')) return absl::StrCat("the path '", path, "' is not absolute");
+  if (path.size() <= kMaxUnixPath) return "";
+  return absl::StrCat("the path has ", path.size(), " bytes, more than ", kMaxUnixPath);
+}
+
+std::string HostAndPortProblem(const std::string& address) {
   const size_t colon = address.rfind(':');
   if (colon == std::string::npos) return absl::StrCat("'", address, "' has no port");
   if (!IsHost(address.substr(0, colon))) return absl::StrCat("'", address, "' has no valid host");
@@ -53,11 +54,28 @@ std::string AddressProblem(const std::string& address, bool allow_unix) {
   return "";
 }
 
+}  // namespace
+
+std::string AddressProblem(const std::string& address, bool allow_schemes) {
+  const std::string scheme = SchemeOf(address);
+  if (scheme.empty()) return HostAndPortProblem(address);
+  if (!allow_schemes) return absl::StrCat("'", address, "' has a scheme");
+  if (scheme == "unix" || scheme == "shm") return PathProblem(WithoutScheme(address));
+  if (scheme == "tcp" || scheme == "auto") return HostAndPortProblem(WithoutScheme(address));
+  return absl::StrCat("'", scheme, "' is no scheme");
+}
+
+std::string WithoutScheme(const std::string& address) {
+  const size_t end = address.find(kSchemeEnd);
+  return end == std::string::npos ? address : address.substr(end + sizeof(kSchemeEnd) - 1);
+}
+
 bool HasAnyPort(const std::string& address) {
+  const std::string place = WithoutScheme(address);
+  const size_t colon = place.rfind(':');
   uint64_t port = 1;
-  const size_t colon = address.rfind(':');
-  return !address.starts_with(kUnixPrefix) && colon != std::string::npos &&
-         ParseUnsigned(address.substr(colon + 1), &port) == NumberFault::kNone && port == 0;
+  return !place.starts_with('/') && colon != std::string::npos &&
+         ParseUnsigned(place.substr(colon + 1), &port) == NumberFault::kNone && port == 0;
 }
 
 }  // namespace simurgh

@@ -12,6 +12,8 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::minutes;
 
+constexpr char kAddressForms[] =
+    "host:port, tcp://host:port, auto://host:port, unix:///path or shm:///path";
 constexpr size_t kMaxServers = 1'024;
 constexpr size_t kMaxWorkers = 64;
 constexpr uint32_t kMaxThreads = 256;
@@ -19,8 +21,9 @@ constexpr milliseconds kShortest{1};
 constexpr milliseconds kLongest = minutes(60);
 
 void ReadMetrics(MapReader& in, InstanceConfig* instance) {
-  in.Text("metrics", &instance->metrics, "host:port",
-          [](const std::string& address) { return AddressProblem(address, /*allow_unix=*/false); });
+  in.Text("metrics", &instance->metrics, "host:port", [](const std::string& address) {
+    return AddressProblem(address, /*allow_schemes=*/false);
+  });
   instance->metrics_key = in.Where("metrics");
 }
 
@@ -28,8 +31,8 @@ void ReadInstances(MapReader& section, size_t limit, std::vector<InstanceConfig>
   section.Maps("instances", {1, limit}, [&](MapReader& in) {
     InstanceConfig instance;
     in.Text(
-        "address", &instance.address, "host:port or unix:/path",
-        [](const std::string& address) { return AddressProblem(address, /*allow_unix=*/true); },
+        "address", &instance.address, kAddressForms,
+        [](const std::string& address) { return AddressProblem(address, /*allow_schemes=*/true); },
         Need::kRequired);
     instance.address_key = in.Where("address");
     ReadMetrics(in, &instance);
@@ -92,7 +95,7 @@ void CheckServices(const ClusterConfig& config, Diagnostics* diagnostics) {
   std::map<std::string, std::string> taken;  // Address -> the key that has it.
   const auto check = [&](const std::string& address, const std::string& key) {
     if (address.empty() || HasAnyPort(address)) return;
-    const auto [entry, is_new] = taken.emplace(absl::AsciiStrToLower(address), key);
+    const auto [entry, is_new] = taken.emplace(absl::AsciiStrToLower(WithoutScheme(address)), key);
     if (is_new) return;
     diagnostics->Report(key, absl::StrCat("'", address, "' is taken by ", entry->second),
                         "give every daemon addresses of its own");

@@ -111,7 +111,7 @@ TEST_CASE("Every daemon serves its health and what it counts") {
 
 TEST_CASE("An address in use ends a daemon with 2, naming file, line, key and remedy") {
   const TemporaryFolder folder;
-  const std::string socket = "unix:" + folder.path() + "/taken.sock";
+  const std::string socket = "unix://" + folder.path() + "/taken.sock";
   const std::vector<std::string> arguments{
       "--config", "config/adult-persia.yaml",
       "--set",    "embedding_ps.instances.0.metrics=127.0.0.1:0",

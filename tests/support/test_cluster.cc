@@ -9,12 +9,12 @@
 namespace simurgh::testing {
 namespace {
 
-// "[{address: "unix:<folder>/<name>-0.sock", metrics: "127.0.0.1:0"}, ...]"
+// "[{address: "unix://<folder>/<name>-0.sock", metrics: "127.0.0.1:0"}, ...]"
 std::string InstanceList(const std::string& folder, const std::string& name, size_t count) {
   std::string list;
   for (size_t i = 0; i < count; ++i) {
     list += (i == 0 ? "" : ", ");
-    list += "{address: \"unix:" + folder + "/" + name + "-" + std::to_string(i) +
+    list += "{address: \"unix://" + folder + "/" + name + "-" + std::to_string(i) +
             ".sock\", metrics: \"127.0.0.1:0\"}";
   }
   return "[" + list + "]";

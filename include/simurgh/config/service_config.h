@@ -7,8 +7,7 @@
 
 namespace simurgh {
 
-// Where one daemon listens. Addresses are "host:port" or "unix:/path"; metrics is "host:port" or
-// empty.
+// Where one daemon listens. An address is as in rpc/address.h; metrics is "host:port" or empty.
 struct InstanceConfig {
   std::string address;
   std::string metrics;

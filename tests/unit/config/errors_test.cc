@@ -70,8 +70,9 @@ TEST_CASE("Keys: unknown, repeated, missing", "[config]") {
        "cluster.name: missing; expected: name of 1 to 63 of a-z, 0-9 and '-'"},
       {"  train: [CMakeLists.txt]\n", "",
        "data:", "data.train: missing; expected: list of 1 to 65536: paths of files"},
-      {"{address: \"unix:/tmp/ps1.sock\"}", "{}", "- {}",
-       "embedding_ps.instances.1.address: missing; expected: host:port or unix:/path"},
+      {"{address: \"unix:///tmp/ps1.sock\"}", "{}", "- {}",
+       "embedding_ps.instances.1.address: missing; expected: host:port, tcp://host:port, "
+       "auto://host:port, unix:///path or shm:///path"},
       {"- {name: shop}", "- {column: shop, table: shop}", "- {column: shop",
        "features.3.name: missing; expected: name of 1 to 63 letters, digits, '_' or '-'"},
   });
@@ -178,9 +179,10 @@ TEST_CASE("Keys that say nothing, and values that contradict one another", "[con
 
 TEST_CASE("Addresses", "[config]") {
   const auto bad = [](const std::string& address, const std::string& what) {
-    CheckCases({{"unix:/tmp/ps1.sock", address, address,
+    CheckCases({{"unix:///tmp/ps1.sock", address, address,
                  absl::StrCat("embedding_ps.instances.1.address: ", what,
-                              "; expected: host:port or unix:/path")}});
+                              "; expected: host:port, tcp://host:port, auto://host:port, "
+                              "unix:///path or shm:///path")}});
   };
   bad("localhost", "'localhost' has no port");
   bad(":7402", "':7402' has no valid host");
@@ -188,13 +190,19 @@ TEST_CASE("Addresses", "[config]") {
   bad("::1:7402", "'::1:7402' has no valid host");
   bad("localhost:http", "the port of 'localhost:http' is not a number");
   bad("localhost:65536", "the port of 'localhost:65536' is above 65535 or below 0");
-  bad("unix:ps.sock", "the path 'ps.sock' is not absolute");
-  bad("unix:/" + std::string(99, 'x'), "the path has 100 bytes, more than 99");
+  bad("unix://ps.sock", "the path 'ps.sock' is not absolute");
+  bad("shm:///" + std::string(99, 'x'), "the path has 100 bytes, more than 99");
+  bad("tcp://localhost", "'localhost' has no port");
+  bad("auto://localhost:65536", "the port of 'localhost:65536' is above 65535 or below 0");
+  bad("udp://localhost:1", "'udp' is no scheme");
   CheckCases({
-      {"127.0.0.1:7501", "unix:/tmp/m", "unix:/tmp/m",
-       "embedding_ps.instances.0.metrics: 'unix:/tmp/m' is a Unix socket; expected: host:port"},
+      {"127.0.0.1:7501", "unix:///tmp/m", "unix:///tmp/m",
+       "embedding_ps.instances.0.metrics: 'unix:///tmp/m' has a scheme; expected: host:port"},
       {"[::1]:7411", "127.0.0.1:7401", "{address: \"127.0.0.1:7401\"}",
        "embedding_worker.instances.0.address: '127.0.0.1:7401' is taken by "
+       "embedding_ps.instances.0.address; give every daemon addresses of its own"},
+      {"[::1]:7411", "auto://127.0.0.1:7401", "{address: \"auto://127.0.0.1:7401\"}",
+       "embedding_worker.instances.0.address: 'auto://127.0.0.1:7401' is taken by "
        "embedding_ps.instances.0.address; give every daemon addresses of its own"},
       {"localhost:7521", "127.0.0.1:7501", "{metrics: \"127.0.0.1:7501\"}",
        "nn_worker.instances.0.metrics: '127.0.0.1:7501' is taken by "

@@ -72,7 +72,8 @@ TEST_CASE("What an override breaks is reported at the override", "[config]") {
         "give a path that is absolute or relative to the folder of the YAML file");
   CHECK(ErrorOf("embedding_ps.instances.2.metrics=127.0.0.1:1") ==
         "--set embedding_ps.instances.2.metrics=127.0.0.1:1: embedding_ps.instances.2.address: "
-        "missing; expected: host:port or unix:/path");
+        "missing; expected: host:port, tcp://host:port, auto://host:port, unix:///path or "
+        "shm:///path");
 }
 
 TEST_CASE("Overrides that are none", "[config]") {

@@ -12,7 +12,7 @@ embedding_ps:
   partitions: 3
   instances:
     - {address: "127.0.0.1:7401", metrics: "127.0.0.1:7501"}
-    - {address: "unix:/tmp/ps1.sock"}
+    - {address: "unix:///tmp/ps1.sock"}
 embedding_worker:
   threads: 2
   batch_expiry: 90s

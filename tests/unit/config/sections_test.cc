@@ -26,7 +26,7 @@ TEST_CASE("Services, addresses and timeouts are read", "[config]") {
   CHECK(config.embedding_ps.partitions == 3);
   REQUIRE(config.embedding_ps.instances.size() == 2);
   CHECK(config.embedding_ps.instances[0].metrics == "127.0.0.1:7501");
-  CHECK(config.embedding_ps.instances[1].address == "unix:/tmp/ps1.sock");
+  CHECK(config.embedding_ps.instances[1].address == "unix:///tmp/ps1.sock");
   CHECK(config.embedding_ps.instances[1].metrics.empty());
   CHECK(config.embedding_worker.threads == 2);
   CHECK(config.embedding_worker.batch_expiry == milliseconds(90'000));

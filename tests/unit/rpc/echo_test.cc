@@ -23,7 +23,7 @@ struct CountingObserver : Observer {
 std::string UnixAddress() {
   const auto path =
       std::filesystem::temp_directory_path() / ("simurgh-rpc-echo-" + std::to_string(::getpid()));
-  return "unix:" + path.string();
+  return "unix://" + path.string();
 }
 
 struct Ends {

@@ -13,7 +13,7 @@ using testing::RawPeer;
 
 TEST_CASE("a client finds a server that has come back at the same address") {
   Loop loop;
-  const std::string where = GENERATE(std::string("127.0.0.1:0"), "unix:" + UnixPath("again"));
+  const std::string where = GENERATE(std::string("127.0.0.1:0"), "unix://" + UnixPath("again"));
   Hello first_life = TestHello("server");
   auto server = NewServer(loop, where, nullptr, first_life);
   const std::string address = server->address();
@@ -40,7 +40,7 @@ TEST_CASE("a client finds a server that has come back at the same address") {
 
 TEST_CASE("an address that nobody answers is named with attempts and the last error") {
   Loop loop;
-  const std::string address = "unix:" + UnixPath("nobody");
+  const std::string address = "unix://" + UnixPath("nobody");
   Client client(loop.executor(), address, TestHello("client"), {}, nullptr);
   const Status error =
       loop.Run(client.Call(kEcho, {}, NoSegments(), In(std::chrono::milliseconds(200)))).status();

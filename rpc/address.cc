@@ -1,0 +1,94 @@
+#include "rpc/address.h"
+
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
+namespace simurgh::rpc {
+namespace {
+
+using Kind = Address::Kind;
+
+// What the kernel's address of a Unix socket holds beside its final zero.
+constexpr size_t kMaxPathBytes = 107;
+
+struct Scheme {
+  const char* prefix;
+  Kind kind;
+};
+constexpr Scheme kSchemes[] = {{"tcp://", Kind::kTcp},
+                               {"unix://", Kind::kUnix},
+                               {"shm://", Kind::kSharedMemory},
+                               {"auto://", Kind::kAuto}};
+
+Status BadAddress(const std::string& text, const char* why) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("address '", text, "': ", why,
+                   "; expected host:port, tcp://host:port, unix:///path, shm:///path or "
+                   "auto://host:port"));
+}
+
+// Takes the scheme off the front of `rest`.
+StatusOr<Kind> TakeScheme(const std::string& text, std::string& rest) {
+  rest = text;
+  const size_t end = text.find("://");
+  if (end == std::string::npos) return Kind::kTcp;
+  for (const Scheme& scheme : kSchemes) {
+    if (!text.starts_with(scheme.prefix)) continue;
+    rest = text.substr(end + 3);
+    return scheme.kind;
+  }
+  return BadAddress(text, "unknown scheme");
+}
+
+// Nothing when it is one, else why not.
+const char* ReadPath(const std::string& path, Address& address) {
+  if (!path.starts_with('/')) return "the path is not absolute";
+  if (path.size() > kMaxPathBytes) return "the path is over 107 bytes";
+  address.path = path;
+  return nullptr;
+}
+
+const char* ReadHostAndPort(const std::string& text, Address& address) {
+  const size_t colon = text.rfind(':');
+  if (colon == std::string::npos) return "no port";
+  std::string host = text.substr(0, colon);
+  const bool bracketed = host.starts_with('[') && host.ends_with(']');
+  if (bracketed) host = host.substr(1, host.size() - 2);
+  if (host.empty()) return "no host";
+  if (!bracketed && host.find(':') != std::string::npos) return "an IPv6 address needs brackets";
+  uint32_t port = 0;
+  if (!absl::SimpleAtoi(text.substr(colon + 1), &port) || port > 0xffff) {
+    return "the port is not a number from 0 to 65535";
+  }
+  address.host = std::move(host);
+  address.port = static_cast<uint16_t>(port);
+  return nullptr;
+}
+
+}  // namespace
+
+StatusOr<Address> ParseAddress(const std::string& text) {
+  Address address;
+  std::string rest;
+  SIMURGH_ASSIGN_OR_RETURN(address.kind, TakeScheme(text, rest));
+  const char* const problem =
+      address.has_path() ? ReadPath(rest, address) : ReadHostAndPort(rest, address);
+  if (problem != nullptr) return BadAddress(text, problem);
+  return address;
+}
+
+std::string ToString(const Address& address) {
+  std::string scheme;
+  for (const Scheme& known : kSchemes) {
+    if (known.kind == address.kind && known.kind != Kind::kTcp) scheme = known.prefix;
+  }
+  if (address.has_path()) return scheme + address.path;
+  const bool v6 = address.host.find(':') != std::string::npos;
+  const std::string host = v6 ? absl::StrCat("[", address.host, "]") : address.host;
+  return absl::StrCat(scheme, host, ":", address.port);
+}
+
+}  // namespace simurgh::rpc

@@ -1,0 +1,143 @@
+#include "rpc/address.h"
+
+#include <string>
+
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+
+#include "rpc/local_socket.h"
+#include "tests/unit/rpc/ends.h"
+
+namespace simurgh::rpc {
+namespace {
+
+using asio::ip::tcp;
+using Kind = Address::Kind;
+using testing::Loop;
+
+TEST_CASE("addresses are parsed, and written as they are read") {
+  const std::pair<const char*, Address> cases[] = {
+      {"host.name:80", {.kind = Kind::kTcp, .host = "host.name", .port = 80}},
+      {"[::1]:65535", {.kind = Kind::kTcp, .host = "::1", .port = 65'535}},
+      {"unix:///tmp/x", {.kind = Kind::kUnix, .path = "/tmp/x"}},
+      {"shm:///tmp/a:b", {.kind = Kind::kSharedMemory, .path = "/tmp/a:b"}},
+      {"auto://127.0.0.1:7", {.kind = Kind::kAuto, .host = "127.0.0.1", .port = 7}},
+      {"auto://[::]:0", {.kind = Kind::kAuto, .host = "::"}},
+  };
+  for (const auto& [text, address] : cases) {
+    INFO(text);
+    REQUIRE(ParseAddress(text).ok());
+    CHECK(*ParseAddress(text) == address);
+    CHECK(ToString(address) == text);
+  }
+  CHECK(*ParseAddress("tcp://host:1") == *ParseAddress("host:1"));
+}
+
+TEST_CASE("what is no address is refused") {
+  for (const std::string& wrong :
+       {std::string(""), std::string("host"), std::string(":80"), std::string("host:"),
+        std::string("host:65536"), std::string("host:-1"), std::string("host:8x"),
+        std::string("::1:80"), std::string("unix:/tmp/x"), std::string("unix://"),
+        std::string("unix://tmp/x"), std::string("shm://"), std::string("tcp:///tmp/x"),
+        std::string("auto://host"), std::string("udp://host:80"), std::string("://host:80"),
+        "unix:///" + std::string(107, 'x')}) {
+    INFO(wrong);
+    CHECK(absl::IsInvalidArgument(ParseAddress(wrong).status()));
+  }
+}
+
+// How a client of this address reaches it: "unix" over a local socket, else an address.
+std::string Reached(Loop& loop, const std::string& address) {
+  const auto socket = loop.Run(Connect(*ParseAddress(address), Soon()));
+  REQUIRE(socket.status() == absl::OkStatus());
+  return PeerName(*socket);
+}
+
+// At the port that another listener has been given.
+std::string AtPort(const std::string& prefix, const Listener& listener) {
+  return prefix + ":" + std::to_string(ParseAddress(listener.address())->port);
+}
+
+TEST_CASE("auto takes the local socket of a server on this host") {
+  Loop loop;
+  const std::string host = GENERATE(std::string("127.0.0.1"), std::string("[::1]"),
+                                    std::string("0.0.0.0"), std::string("[::]"));
+  const auto listeners = Listen(loop.executor(), *ParseAddress("auto://" + host + ":0"));
+  REQUIRE(listeners.status() == absl::OkStatus());
+  CHECK((*listeners)[0]->address().starts_with("auto://" + host));
+  const std::string client = host.starts_with('[') ? "[::1]" : "127.0.0.1";
+  CHECK(Reached(loop, AtPort("auto://" + client, *(*listeners)[0])) == "unix");
+  CHECK(Reached(loop, AtPort(client, *(*listeners)[0])) == AtPort(client, *(*listeners)[0]));
+}
+
+TEST_CASE("auto takes TCP where no local socket is") {
+  Loop loop;
+  const auto listener = Listener::Open(loop.executor(), *ParseAddress("127.0.0.1:0"));
+  REQUIRE(listener.ok());
+  CHECK(Reached(loop, "auto://" + (*listener)->address()) == (*listener)->address());
+  (*listener)->Close();
+  const auto refused = loop.Run(Connect(*ParseAddress("auto://" + (*listener)->address()), Soon()));
+  CHECK(absl::IsUnavailable(refused.status()));
+}
+
+TEST_CASE("an auto server whose local name is taken says so and listens nowhere") {
+  Loop loop;
+  auto tcp_only = Listener::Open(loop.executor(), *ParseAddress("127.0.0.1:0"));
+  REQUIRE(tcp_only.ok());
+  const auto squatter = Listener::OpenLocal(**tcp_only);
+  REQUIRE(squatter.ok());
+  const Address address = *ParseAddress("auto://" + (*tcp_only)->address());
+  (*tcp_only)->Close();
+  const Status taken = Listen(loop.executor(), address).status();
+  CHECK(absl::IsAlreadyExists(taken));
+  CHECK(std::string(taken.message()).find("@simurgh-rpc/127.0.0.1:") != std::string::npos);
+  CHECK(Listener::Open(loop.executor(), address).ok());
+}
+
+TEST_CASE("a local socket of another user is left alone") {
+  if (::geteuid() != 0) {
+    WARN("skipped: only root can play another user");
+    return;
+  }
+  constexpr uid_t kNobody = 65'534;
+  Loop loop;
+  auto listener = Listener::Open(loop.executor(), *ParseAddress("127.0.0.1:0"));
+  REQUIRE(listener.ok());
+  const std::string address = (*listener)->address();
+  REQUIRE(::seteuid(kNobody) == 0);
+  auto foreign = Listener::OpenLocal(**listener);
+  REQUIRE(::seteuid(0) == 0);
+  REQUIRE(foreign.ok());
+  CHECK(Reached(loop, "auto://" + address) == address);
+  (*foreign)->Close();
+
+  // The other way round: a client of another user is not accepted.
+  auto own = Listener::OpenLocal(**listener);
+  REQUIRE(own.ok());
+  const auto name =
+      LocalEndpoint(LocalName({asio::ip::make_address("127.0.0.1"), ParseAddress(address)->port}));
+  Socket stranger(loop.executor());
+  REQUIRE(::seteuid(kNobody) == 0);
+  stranger.connect(name);
+  REQUIRE(::seteuid(0) == 0);
+  Socket friendly(loop.executor());
+  friendly.connect(name);
+  REQUIRE(loop.Run((*own)->Accept()).ok());
+  char byte = 0;
+  boost::system::error_code error;
+  stranger.read_some(asio::buffer(&byte, 1), error);
+  CHECK(error == asio::error::eof);
+}
+
+TEST_CASE("only endpoints of this host have local names") {
+  const auto names = [](const char* host) { return LocalNames({asio::ip::make_address(host), 7}); };
+  CHECK(names("127.0.0.1") == std::vector<std::string>{"simurgh-rpc/127.0.0.1:7",
+                                                       "simurgh-rpc/0.0.0.0:7",
+                                                       "simurgh-rpc/[::]:7"});
+  CHECK(names("::1") == std::vector<std::string>{"simurgh-rpc/[::1]:7", "simurgh-rpc/[::]:7"});
+  CHECK(names("192.0.2.1").empty());  // Reserved for documentation: nobody's.
+}
+
+}  // namespace
+}  // namespace simurgh::rpc
