@@ -1,0 +1,95 @@
+// What a child process does around its peer's code.
+
+#include <csignal>
+#include <cstdlib>
+#include <iostream>
+#include <thread>
+
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "absl/strings/str_cat.h"
+#include "bench/micro/rpc/peer.h"
+
+namespace simurgh::bench {
+namespace {
+
+constexpr char kChild[] = "@child";
+constexpr size_t kChildArguments = 8;
+
+// The parent keeps our standard input open as long as it wants us.
+void EndWithInput() {
+  std::thread([] {
+    char ignored = 0;
+    while (::read(STDIN_FILENO, &ignored, 1) > 0) {
+    }
+    ::_exit(EXIT_SUCCESS);
+  }).detach();
+}
+
+Status WriteAll(const void* bytes, size_t size) {
+  if (::write(STDOUT_FILENO, bytes, size) != static_cast<ssize_t>(size)) {
+    return absl::UnavailableError("whoever started this process does not read");
+  }
+  return absl::OkStatus();
+}
+
+Status RunRole(const ChildRole& role, const Peer& peer) {
+  if (role.server == 0) {
+    EndWithInput();
+    return peer.serve(role.point, role.address, [](const std::string& address) {
+      const std::string line = address + "\n";
+      if (!WriteAll(line.data(), line.size()).ok()) ::_exit(EXIT_FAILURE);
+    });
+  }
+  Workload workload(role.point, role.server);
+  SIMURGH_RETURN_IF_ERROR(peer.drive(role.point, role.address, workload));
+  SIMURGH_ASSIGN_OR_RETURN(const Sample sample, workload.Result());
+  return WriteAll(&sample, sizeof(sample));
+}
+
+}  // namespace
+
+bool IsChild(const std::vector<std::string>& arguments) {
+  return !arguments.empty() && arguments[0] == kChild;
+}
+
+std::vector<std::string> ChildArguments(const ChildRole& role) {
+  return {kChild,
+          role.peer,
+          role.point.transport,
+          std::to_string(role.point.bytes),
+          std::to_string(role.point.in_flight),
+          std::to_string(role.point.seconds),
+          role.address,
+          std::to_string(role.server)};
+}
+
+int RunChild(const std::vector<std::string>& arguments, const std::vector<Peer>& peers) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  std::signal(SIGPIPE, SIG_IGN);
+  if (!IsChild(arguments) || arguments.size() != kChildArguments) {
+    std::cerr << "this program is started by bench_rpc\n";
+    return 2;
+  }
+  ChildRole role;
+  role.peer = arguments[1];
+  role.point.transport = arguments[2];
+  role.point.bytes = std::stoull(arguments[3]);
+  role.point.in_flight = static_cast<uint32_t>(std::stoul(arguments[4]));
+  role.point.seconds = std::stod(arguments[5]);
+  role.address = arguments[6];
+  role.server = std::stoi(arguments[7]);
+  for (const Peer& peer : peers) {
+    if (peer.name != role.peer) continue;
+    const Status status = RunRole(role, peer);
+    if (status.ok()) return EXIT_SUCCESS;
+    std::cerr << absl::StrCat("bench_rpc: ", peer.name, role.server == 0 ? " server" : " client",
+                              ": ", status.ToString(), "\n");
+    return EXIT_FAILURE;
+  }
+  std::cerr << "bench_rpc: no peer '" << role.peer << "'\n";
+  return EXIT_FAILURE;
+}
+
+}  // namespace simurgh::bench

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "bench/micro/rpc/point.h"
+#include "bench/micro/rpc/workload.h"
+
+#include "simurgh/base/status.h"
+
+namespace simurgh::bench {
+
+// A way to do the workload: how its server answers each request with the bytes received, and how
+// its client drives the workload over one connection. Both run in a process of their own.
+struct Peer {
+  std::string name;
+
+  // Listens at `address` ("127.0.0.1:0" or a path of the file system that is free) and calls
+  // `listening` with the address for the client; then serves. It may return when its client has
+  // gone; the process is ended otherwise.
+  std::function<Status(const Point& point, const std::string& address,
+                       const std::function<void(const std::string&)>& listening)>
+      serve;
+
+  // Runs the workload from Begin to the last Finish.
+  std::function<Status(const Point& point, const std::string& address, Workload& workload)> drive;
+};
+
+// The part of a child process: `arguments` are what ChildArguments gives. The server prints its
+// address, the client its Sample as bytes. Returns the exit code.
+int RunChild(const std::vector<std::string>& arguments, const std::vector<Peer>& peers);
+
+// Whether these arguments (without the program) are a child's.
+bool IsChild(const std::vector<std::string>& arguments);
+
+struct ChildRole {
+  std::string peer;
+  Point point;
+  std::string address;
+  int server = 0;  // The process to measure; 0: this child is the server.
+};
+std::vector<std::string> ChildArguments(const ChildRole& role);
+
+Peer SimurghPeer();
+
+// One pipelined connection without any framing: the limit.
+Peer RawPeer();
+
+// The same, with as many messages a system call as there are.
+Peer RawGatheringPeer();
+
+}  // namespace simurgh::bench

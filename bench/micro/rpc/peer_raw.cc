@@ -1,0 +1,175 @@
+// Sockets without a library: messages of a length that both ends know, answered in their order. One
+// thread a side. It blocks where only one direction can go on, and never where that could leave
+// both ends writing.
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "bench/micro/rpc/peer.h"
+#include "bench/micro/rpc/raw_socket.h"
+
+namespace simurgh::bench {
+namespace {
+
+// How many messages one system call may move.
+constexpr size_t kMaxGathered = 64;
+
+// A row of messages of one size, in a ring of places, that go one way.
+class Lane {
+ public:
+  enum class Way { kOut, kIn };
+
+  Lane(Way way, size_t gathered, size_t message_bytes)
+      : way_(way), gathered_(gathered), size_(message_bytes) {}
+
+  uint64_t done() const { return done_; }
+
+  // Moves bytes of messages done() to end - 1, whose places `place` gives. If `wait`, sleeps until
+  // the next message is through, or until some bytes are where a call may move several messages.
+  // False if nothing could be moved now.
+  template <typename Place>
+  StatusOr<bool> Go(uint64_t end, bool wait, int socket, const Place& place) {
+    std::array<iovec, kMaxGathered> pieces;
+    const size_t count = std::min<uint64_t>(end - done_, gathered_);
+    for (size_t i = 0; i < count; ++i) {
+      const std::span<std::byte> bytes = place(done_ + i);
+      pieces[i] = {.iov_base = bytes.data(), .iov_len = bytes.size()};
+    }
+    pieces[0].iov_base = static_cast<std::byte*>(pieces[0].iov_base) + within_;
+    pieces[0].iov_len -= within_;
+    msghdr message{};
+    message.msg_iov = pieces.data();
+    message.msg_iovlen = count;
+    const int now = wait ? 0 : MSG_DONTWAIT;
+    const ssize_t moved =
+        way_ == Way::kOut
+            ? ::sendmsg(socket, &message, now | MSG_NOSIGNAL)
+            : ::recvmsg(socket, &message, now | (wait && count == 1 ? MSG_WAITALL : 0));
+    if (moved < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return false;
+    if (moved < 0) return SystemError("raw socket");
+    if (moved == 0) return absl::CancelledError("the other end has closed");
+    within_ += static_cast<size_t>(moved);
+    done_ += within_ / size_;
+    within_ %= size_;
+    return true;
+  }
+
+ private:
+  Way way_;
+  size_t gathered_;
+  size_t size_;
+  uint64_t done_ = 0;
+  size_t within_ = 0;  // Bytes of message done_ that have been moved.
+};
+
+class Connection {
+ public:
+  // ahead: how many messages may be received beyond those sent.
+  Connection(RawSocket socket, size_t gathered, size_t message_bytes, uint64_t ahead)
+      : socket_(std::move(socket)),
+        ahead_(ahead),
+        sent_(Lane::Way::kOut, gathered, message_bytes),
+        received_(Lane::Way::kIn, gathered, message_bytes) {}
+
+  uint64_t sent() const { return sent_.done(); }
+  uint64_t received() const { return received_.done(); }
+
+  // Goes on with sending messages up to number `send_end`, and with receiving; waits until one of
+  // them moves. place(message): where it lies, or goes.
+  template <typename Outgoing, typename Incoming>
+  Status Step(uint64_t send_end, const Outgoing& outgoing, const Incoming& incoming) {
+    const bool sending = sent() < send_end;
+    bool moved = false;
+    if (sending) {
+      const bool alone = received() == sent() + ahead_;
+      SIMURGH_ASSIGN_OR_RETURN(moved, sent_.Go(send_end, alone, socket_.handle(), outgoing));
+    }
+    const uint64_t receive_end = sent() + ahead_;
+    if (received() < receive_end) {
+      const bool alone = sent() == send_end;
+      SIMURGH_ASSIGN_OR_RETURN(const bool more,
+                               received_.Go(receive_end, alone, socket_.handle(), incoming));
+      moved = moved || more;
+    }
+    return moved ? absl::OkStatus() : WaitForBoth();
+  }
+
+ private:
+  // Only when neither may sleep in its own call.
+  Status WaitForBoth() const {
+    pollfd ready{.fd = socket_.handle(), .events = POLLIN | POLLOUT, .revents = 0};
+    if (::poll(&ready, 1, -1) < 0 && errno != EINTR) return SystemError("poll");
+    return absl::OkStatus();
+  }
+
+  RawSocket socket_;
+  uint64_t ahead_;
+  Lane sent_;
+  Lane received_;
+};
+
+Status Serve(const Point& point, const std::string& address, size_t gathered,
+             const std::function<void(const std::string&)>& listening) {
+  SIMURGH_ASSIGN_OR_RETURN(RawSocket socket,
+                           RawSocket::AcceptOne(point.transport, address, listening));
+  std::vector<AlignedBuffer> buffers;
+  for (uint32_t i = 0; i < point.in_flight; ++i) buffers.emplace_back(point.bytes);
+  const auto place = [&](uint64_t message) {
+    return buffers[message % point.in_flight].bytes().first(point.bytes);
+  };
+  Connection connection(std::move(socket), gathered, point.bytes, point.in_flight);
+  Status status;
+  while (status.ok()) status = connection.Step(connection.received(), place, place);
+  return absl::IsCancelled(status) ? absl::OkStatus() : status;
+}
+
+Status Drive(const Point& point, const std::string& address, size_t gathered, Workload& workload) {
+  SIMURGH_ASSIGN_OR_RETURN(RawSocket socket, RawSocket::Connect(point.transport, address));
+  workload.Begin();
+  const uint32_t slots = point.in_flight;
+  const auto request = [&](uint64_t message) {
+    const std::span<const std::byte> bytes = workload.request(message % slots);
+    return std::span(const_cast<std::byte*>(bytes.data()), bytes.size());  // As iovec wants it.
+  };
+  const auto response = [&](uint64_t message) { return workload.response(message % slots); };
+  Connection connection(std::move(socket), gathered, point.bytes, 0);
+  uint64_t started = 0;
+  while (started < slots && workload.Start(started % slots)) ++started;
+  uint64_t finished = 0;
+  while (finished < started) {
+    SIMURGH_RETURN_IF_ERROR(connection.Step(started, request, response));
+    for (; finished < connection.received(); ++finished) {
+      SIMURGH_RETURN_IF_ERROR(workload.Finish(finished % slots));
+      if (workload.Start(finished % slots)) ++started;
+    }
+  }
+  return absl::OkStatus();
+}
+
+Peer PeerThatGathers(std::string name, size_t gathered) {
+  return {.name = std::move(name),
+          .serve =
+              [gathered](const Point& point, const std::string& address,
+                         const std::function<void(const std::string&)>& listening) {
+                return Serve(point, address, gathered, listening);
+              },
+          .drive = [gathered](
+                       const Point& point, const std::string& address,
+                       Workload& workload) { return Drive(point, address, gathered, workload); }};
+}
+
+}  // namespace
+
+Peer RawPeer() { return PeerThatGathers("raw", 1); }
+
+Peer RawGatheringPeer() { return PeerThatGathers("raw-gather", kMaxGathered); }
+
+}  // namespace simurgh::bench

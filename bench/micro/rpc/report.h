@@ -1,0 +1,21 @@
+#pragma once
+
+#include <iosfwd>
+#include <vector>
+
+#include "bench/micro/rpc/sweep.h"
+
+namespace simurgh::bench {
+
+// Medians, field by field. Requires at least one sample.
+Sample MedianOf(const std::vector<Sample>& samples);
+
+// One JSON object a line for each peer of the point: medians and their spread.
+void PrintJson(const PointResult& result, std::ostream& out);
+
+// The table's lines as they come, and then the ratios of medians.
+void PrintTableHead(std::ostream& out);
+void PrintTableRows(const PointResult& result, std::ostream& out);
+void PrintRatios(const std::vector<PointResult>& results, std::ostream& out);
+
+}  // namespace simurgh::bench

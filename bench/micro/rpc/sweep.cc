@@ -1,0 +1,138 @@
+#include "bench/micro/rpc/sweep.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "bench/micro/rpc/peer.h"
+#include "bench/micro/rpc/process.h"
+
+namespace simurgh::bench {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+constexpr uint64_t kMaxBytesInFlight = uint64_t{512} << 20;
+constexpr auto kPatience = std::chrono::seconds(60);
+
+// A program that can play a peer's client and server.
+struct Player {
+  std::string peer;
+  std::string program;
+};
+
+class Scratch {
+ public:
+  Scratch() {
+    std::string pattern = (fs::temp_directory_path() / "bench-rpc-XXXXXX").string();
+    if (::mkdtemp(pattern.data()) != nullptr) path_ = pattern;
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  ~Scratch() {
+    std::error_code ignored;
+    if (!path_.empty()) fs::remove_all(path_, ignored);
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+StatusOr<Sample> Measure(const Player& player, const Point& point) {
+  const Scratch scratch;
+  if (scratch.path().empty()) return absl::UnavailableError("no temporary directory can be made");
+  const std::string address =
+      point.transport == "tcp" ? "127.0.0.1:0" : absl::StrCat(scratch.path(), "/socket");
+  const Clock::time_point deadline =
+      Clock::now() + kPatience +
+      std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(point.seconds));
+
+  SIMURGH_ASSIGN_OR_RETURN(
+      Process server,
+      Process::Start(player.program,
+                     ChildArguments({.peer = player.peer, .point = point, .address = address})));
+  SIMURGH_ASSIGN_OR_RETURN(const std::string listening, server.ReadLine(deadline));
+  SIMURGH_ASSIGN_OR_RETURN(
+      Process client,
+      Process::Start(player.program, ChildArguments({.peer = player.peer,
+                                                     .point = point,
+                                                     .address = listening,
+                                                     .server = static_cast<int>(server.id())})));
+  Sample sample;
+  SIMURGH_RETURN_IF_ERROR(client.Read(std::as_writable_bytes(std::span(&sample, 1)), deadline));
+  SIMURGH_RETURN_IF_ERROR(client.Stop());
+  SIMURGH_RETURN_IF_ERROR(server.Stop());
+  return sample;
+}
+
+StatusOr<std::vector<Player>> FindPlayers(const Options& options) {
+  std::error_code error;
+  const fs::path self = fs::read_symlink("/proc/self/exe", error);
+  if (error) return absl::UnavailableError("/proc/self/exe cannot be read");
+  const fs::path grpc = self.parent_path() / "bench_rpc_grpc";
+  std::vector<Player> players = {{.peer = "simurgh", .program = self.string()}};
+  bool told = false;
+  for (const std::string& peer : options.peers) {
+    if (peer == "raw" || peer == "raw-gather") {
+      players.push_back({.peer = peer, .program = self.string()});
+    } else if (peer != "grpc" && peer != "grpc-bytebuffer") {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "no peer '", peer, "'; there are raw, raw-gather, grpc and grpc-bytebuffer"));
+    } else if (fs::exists(grpc, error)) {
+      players.push_back({.peer = peer, .program = grpc.string()});
+    } else if (!std::exchange(told, true)) {
+      std::cerr << "gRPC: not built (scripts/bootstrap.sh --bench installs it; then build again)\n";
+    }
+  }
+  return players;
+}
+
+Status RunPoint(const Options& options, const std::vector<Player>& players, PointResult& result) {
+  for (const Player& player : players) result.peers.push_back({.peer = player.peer});
+  for (uint32_t repeat = 0; repeat < options.repeat; ++repeat) {
+    for (size_t i = 0; i < players.size(); ++i) {
+      const StatusOr<Sample> sample = Measure(players[i], result.point);
+      if (!sample.ok()) {
+        return Annotate(sample.status(),
+                        absl::StrCat(result.point.transport, " ", BytesText(result.point.bytes),
+                                     " x ", result.point.in_flight, ", ", players[i].peer));
+      }
+      result.peers[i].samples.push_back(*sample);
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Status RunSweep(const Options& options, const std::function<void(const PointResult&)>& done) {
+  SIMURGH_ASSIGN_OR_RETURN(const std::vector<Player> players, FindPlayers(options));
+  std::vector<Point> points;
+  for (const std::string& transport : options.transports) {
+    for (const uint64_t bytes : options.bytes) {
+      for (const uint32_t in_flight : options.in_flight) {
+        if (bytes * in_flight > kMaxBytesInFlight) continue;
+        points.push_back({.transport = transport,
+                          .bytes = bytes,
+                          .in_flight = in_flight,
+                          .seconds = options.seconds});
+      }
+    }
+  }
+  for (size_t i = 0; i < points.size(); ++i) {
+    PointResult result{.point = points[i]};
+    std::cerr << absl::StrCat("[", i + 1, "/", points.size(), "] ", points[i].transport, " ",
+                              BytesText(points[i].bytes), " x ", points[i].in_flight, "\n");
+    SIMURGH_RETURN_IF_ERROR(RunPoint(options, players, result));
+    done(result);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace simurgh::bench

@@ -1,0 +1,133 @@
+#include "bench/micro/rpc/workload.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include <unistd.h>
+
+#include "absl/strings/str_cat.h"
+
+#include "simurgh/base/random.h"
+
+namespace simurgh::bench {
+namespace {
+
+constexpr double kWarmUpShare = 0.25;
+constexpr double kMegabyte = 1e6;
+constexpr double kGigabyte = 1e9;
+// A percentile of fewer says nothing; a slow point takes longer than asked for.
+constexpr uint64_t kMinRequests = 5;
+
+void Fill(std::span<std::byte> bytes, uint64_t seed) {
+  Random random(seed);
+  for (size_t at = 0; at < bytes.size(); at += sizeof(uint64_t)) {
+    const uint64_t value = random();
+    std::memcpy(bytes.data() + at, &value, std::min(sizeof(value), bytes.size() - at));
+  }
+}
+
+void Stamp(std::span<std::byte> bytes, uint64_t number) {
+  std::memcpy(bytes.data(), &number, sizeof(number));
+  std::memcpy(bytes.data() + bytes.size() - sizeof(number), &number, sizeof(number));
+}
+
+bool HasStamp(std::span<const std::byte> bytes, uint64_t number) {
+  return std::memcmp(bytes.data(), &number, sizeof(number)) == 0 &&
+         std::memcmp(bytes.data() + bytes.size() - sizeof(number), &number, sizeof(number)) == 0;
+}
+
+double SecondsBetween(Workload::Clock::time_point from, Workload::Clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+}  // namespace
+
+Workload::Workload(Point point, pid_t server)
+    : point_(std::move(point)), client_(::getpid()), server_(server) {}
+
+void Workload::Begin() {
+  idle_client_ = MemoryOf(client_);
+  idle_server_ = MemoryOf(server_);
+  ForgetPeak(client_);
+  ForgetPeak(server_);
+  for (uint32_t i = 0; i < point_.in_flight; ++i) {
+    Slot slot;
+    slot.request = AlignedBuffer(point_.bytes);
+    slot.response = AlignedBuffer(point_.bytes);
+    Fill(slot.request.bytes(), i);
+    Fill(slot.response.bytes(), ~uint64_t{i});
+    slots_.push_back(std::move(slot));
+  }
+  phase_began_ = Clock::now();
+}
+
+bool Workload::Start(uint32_t slot) {
+  if (phase_ == Phase::kOver) return false;
+  Slot& one = slots_[slot];
+  one.number = next_number_++;
+  Stamp(one.request.bytes().first(point_.bytes), one.number);
+  one.started = Clock::now();
+  return true;
+}
+
+Status Workload::Finish(uint32_t slot) {
+  const Clock::time_point now = Clock::now();
+  const Slot& one = slots_[slot];
+  if (!HasStamp(response(slot), one.number)) {
+    return absl::DataLossError(absl::StrCat("request ", one.number, " got another's response"));
+  }
+  if (phase_ == Phase::kOver) return absl::OkStatus();
+  ++finished_;
+  const double elapsed = SecondsBetween(phase_began_, now);
+  const bool enough = finished_ >= std::max<uint64_t>(point_.in_flight, kMinRequests);
+  if (phase_ == Phase::kTimed) {
+    latencies_.Record(
+        std::chrono::duration_cast<std::chrono::nanoseconds>(now - one.started).count());
+    if (elapsed < point_.seconds || !enough) return absl::OkStatus();
+    cpu_seconds_ = CpuOfBoth() - cpu_seconds_;
+    timed_seconds_ = elapsed;
+    phase_ = Phase::kOver;
+  } else if (elapsed >= kWarmUpShare * point_.seconds && enough) {
+    finished_ = 0;
+    phase_ = Phase::kTimed;
+    cpu_seconds_ = CpuOfBoth();
+    phase_began_ = Clock::now();
+  }
+  return absl::OkStatus();
+}
+
+StatusOr<Sample> Workload::Result() {
+  for (uint32_t slot = 0; slot < point_.in_flight; ++slot) {
+    if (!std::ranges::equal(request(slot), response(slot))) {
+      return absl::DataLossError(absl::StrCat("slot ", slot, ": the response differs"));
+    }
+  }
+  const Memory client = MemoryOf(client_);
+  const Memory server = MemoryOf(server_);
+  const auto requests = static_cast<double>(finished_);
+  const double gigabytes = requests * 2 * static_cast<double>(point_.bytes) / kGigabyte;
+  const uint64_t buffers = point_.in_flight;
+  return Sample{
+      .rps = requests / timed_seconds_,
+      .gbps = gigabytes / timed_seconds_,
+      .p50_us = latencies_.Quantile(0.5) / 1e3,
+      .p99_us = latencies_.Quantile(0.99) / 1e3,
+      .p999_us = latencies_.Quantile(0.999) / 1e3,
+      .cpu_s_per_gb = cpu_seconds_ / gigabytes,
+      .peak_rss_mb =
+          static_cast<double>(std::max(client.peak_bytes, server.peak_bytes)) / kMegabyte,
+      .extra_rss_mb = std::max(ExtraMegabytes(idle_client_, client, 2 * buffers),
+                               ExtraMegabytes(idle_server_, server, buffers)),
+  };
+}
+
+double Workload::CpuOfBoth() const { return CpuSeconds(client_) + CpuSeconds(server_); }
+
+double Workload::ExtraMegabytes(const Memory& idle, const Memory& end, uint64_t buffers) const {
+  return (static_cast<double>(end.peak_bytes) - static_cast<double>(idle.resident_bytes) -
+          static_cast<double>(buffers * point_.bytes)) /
+         kMegabyte;
+}
+
+}  // namespace simurgh::bench

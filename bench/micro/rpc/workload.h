@@ -1,0 +1,95 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <sys/types.h>
+
+#include "bench/micro/rpc/point.h"
+#include "bench/support/latency.h"
+#include "bench/support/process_stats.h"
+
+#include "simurgh/base/aligned_buffer.h"
+#include "simurgh/base/status.h"
+
+namespace simurgh::bench {
+
+// The client's half of a measurement, the same for every peer: a closed loop over `in_flight`
+// slots, each of which has a request to send and a place where its response must land.
+//
+//   workload.Begin();                     // Once connected.
+//   while (workload.Start(slot)) {        // In each slot.
+//     ... send request(slot), receive into response(slot) ...
+//     SIMURGH_RETURN_IF_ERROR(workload.Finish(slot));
+//   }
+//   return workload.Result();
+//
+// A quarter of the time given is spent before the clock starts. Each request bears a number of its
+// own at both ends, which the response must repeat; the rest is compared after the clock.
+//
+// Threads: one.
+class Workload {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // server: the process at the other end, whose CPU time and memory are measured from here.
+  Workload(Point point, pid_t server);
+
+  // Measures the idle processes, then makes the buffers.
+  void Begin();
+
+  // Numbers the slot's request; false when no more are wanted.
+  bool Start(uint32_t slot);
+
+  // The response has landed.
+  // Errors: DATA_LOSS if it is not the answer to the request.
+  Status Finish(uint32_t slot);
+
+  // After the last Finish.
+  // Errors: DATA_LOSS if a response differs from its request.
+  StatusOr<Sample> Result();
+
+  uint64_t bytes() const { return point_.bytes; }
+  uint32_t in_flight() const { return point_.in_flight; }
+  std::span<const std::byte> request(uint32_t slot) const {
+    return slots_[slot].request.bytes().first(point_.bytes);
+  }
+  std::span<std::byte> response(uint32_t slot) const {
+    return slots_[slot].response.bytes().first(point_.bytes);
+  }
+
+  static constexpr uint64_t kMinBytes = sizeof(uint64_t);
+
+ private:
+  enum class Phase { kWarmUp, kTimed, kOver };
+
+  struct Slot {
+    AlignedBuffer request;
+    AlignedBuffer response;
+    uint64_t number = 0;
+    Clock::time_point started;
+  };
+
+  double CpuOfBoth() const;
+  double ExtraMegabytes(const Memory& idle, const Memory& end, uint64_t buffers) const;
+
+  Point point_;
+  pid_t client_;
+  pid_t server_;
+  Memory idle_client_;
+  Memory idle_server_;
+  std::vector<Slot> slots_;
+
+  Phase phase_ = Phase::kWarmUp;
+  uint64_t next_number_ = 1;
+  uint64_t finished_ = 0;  // In the present phase.
+  Clock::time_point phase_began_;
+  double cpu_seconds_ = 0;
+  double timed_seconds_ = 0;
+  LatencyHistogram latencies_;
+};
+
+}  // namespace simurgh::bench
