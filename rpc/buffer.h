@@ -7,8 +7,8 @@
 #include <cstring>
 #include <span>
 #include <utility>
-#include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include <boost/asio/buffer.hpp>
 
 namespace simurgh::rpc {
@@ -16,7 +16,7 @@ namespace simurgh::rpc {
 // Bytes that came in with what was asked for and have not been used yet. Fixed room.
 class ReadAhead {
  public:
-  static constexpr size_t kCapacity = 16'384;
+  static constexpr size_t kCapacity = 32'768;
 
   size_t size() const { return end_ - begin_; }
   std::span<const std::byte> bytes() const { return std::span(room_).subspan(begin_, size()); }
@@ -54,46 +54,48 @@ class ReadAhead {
 // Places that are filled one behind the other, in pieces of any size.
 class Places {
  public:
-  explicit Places(std::vector<std::span<std::byte>> places) : places_(std::move(places)) {
-    Advance(0);
-  }
+  using Spans = absl::InlinedVector<std::span<std::byte>, 2>;
+
+  explicit Places(Spans places) : places_(std::move(places)) { Advance(0); }
 
   bool full() const { return next_ == places_.size(); }
 
-  // Room that is left.
-  uint64_t left() const {
-    uint64_t sum = 0;
-    for (size_t i = next_; i < places_.size(); ++i) sum += places_[i].size();
-    return sum;
-  }
-
-  void FillFrom(ReadAhead& source) {
-    while (!full() && source.size() != 0) Advance(source.Take(places_[next_]));
-  }
-
-  // `count` bytes have been filled; returns those that lie behind the last place.
-  size_t Advance(size_t count) {
-    while (!full() && count >= places_[next_].size()) count -= places_[next_++].size();
-    if (full()) return count;
-    places_[next_] = places_[next_].subspan(count);
-    return 0;
-  }
-
-  // The first places that are left, as many as fit into `gathered`; returns how many.
-  size_t Gather(std::span<boost::asio::mutable_buffer> gathered) const {
-    const size_t count = std::min(gathered.size(), places_.size() - next_);
-    for (size_t i = 0; i < count; ++i) {
-      const std::span<std::byte> place = places_[next_ + i];
-      gathered[i] = {place.data(), place.size()};
+  // Takes at most `limit` bytes from there; returns how many.
+  uint64_t FillFrom(ReadAhead& source, uint64_t limit) {
+    uint64_t taken = 0;
+    while (!full() && source.size() != 0 && taken < limit) {
+      const std::span<std::byte> place = places_[next_];
+      const size_t count = source.Take(place.first(std::min(place.size(), limit - taken)));
+      Advance(count);
+      taken += count;
     }
-    return count;
+    return taken;
   }
 
-  // Whether Gather() with this many buffers reaches the last place.
-  bool Fits(size_t buffers) const { return places_.size() - next_ <= buffers; }
+  // `count` bytes have been filled. Requires room for them.
+  void Advance(size_t count) {
+    while (!full() && count >= places_[next_].size()) count -= places_[next_++].size();
+    if (count != 0) places_[next_] = places_[next_].subspan(count);
+  }
+
+  // The next places as far as they fit into `gathered` and hold `limit` bytes.
+  struct Gathered {
+    size_t buffers = 0;
+    uint64_t bytes = 0;
+  };
+  Gathered Gather(std::span<boost::asio::mutable_buffer> gathered, uint64_t limit) const {
+    Gathered result;
+    for (size_t i = next_; i < places_.size() && result.buffers < gathered.size(); ++i) {
+      const size_t bytes = std::min<uint64_t>(places_[i].size(), limit - result.bytes);
+      if (bytes == 0) continue;
+      gathered[result.buffers++] = {places_[i].data(), bytes};
+      result.bytes += bytes;
+    }
+    return result;
+  }
 
  private:
-  std::vector<std::span<std::byte>> places_;
+  Spans places_;
   size_t next_ = 0;
 };
 

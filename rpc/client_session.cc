@@ -28,6 +28,14 @@ bool HasBytesWithoutOwner(const OutgoingMessage& message) {
   return borrowed(message.metadata) || std::ranges::any_of(message.segments, borrowed);
 }
 
+uint64_t WindowOf(const PeerHello& peer) {
+  return peer.request_window_bytes != 0 ? peer.request_window_bytes : UINT64_MAX;
+}
+
+Status GivenUpHalfWritten() {
+  return absl::UnavailableError("a request was given up while it was being written");
+}
+
 // Reads the peer's answer to our HELLO.
 awaitable<StatusOr<PeerHello>> ReadHello(Connection& connection, const Hello& own) {
   SIMURGH_CO_ASSIGN_OR_RETURN(const IncomingFrame frame, co_await connection.ReadFrame());
@@ -66,14 +74,16 @@ awaitable<StatusOr<std::shared_ptr<ClientSession>>> ClientSession::Open(
     co_return peer.status();
   }
   connection->SetLimits({.max_frame_bytes = options.max_frame_bytes});
-  connection->Establish(address);
+  connection->Establish(address, peer->protocol());
   auto session = std::make_shared<ClientSession>(connection, *std::move(peer));
   asio::co_spawn(connection->executor(), session->Run(), asio::detached);
   co_return session;
 }
 
 ClientSession::ClientSession(std::shared_ptr<Connection> connection, PeerHello peer)
-    : connection_(std::move(connection)), peer_(std::move(peer)) {}
+    : connection_(std::move(connection)),
+      peer_(std::move(peer)),
+      window_(connection_->executor(), WindowOf(peer_)) {}
 
 ClientSession::Call::Call(ClientSession& of, Placement place, Clock::time_point deadline)
     : session(of),
@@ -85,7 +95,8 @@ ClientSession::Call::Call(ClientSession& of, Placement place, Clock::time_point 
 
 ClientSession::Call::~Call() {
   session.calls_.erase(id);
-  if (session.landing_id_ == id) session.connection_->AbandonPayload();
+  if (landing != nullptr) session.connection_->Abandon(*landing);
+  if (cost != 0) session.owed_.emplace(id, cost);
   session.CloseIfDone();
 }
 
@@ -98,7 +109,12 @@ awaitable<StatusOr<IncomingMessage>> ClientSession::Exchange(uint32_t method,
   if (!fits.ok()) co_return WithExecution(fits, Execution::kNotExecuted);
   const bool borrowed = HasBytesWithoutOwner(request);
 
+  const uint64_t cost = window_.Cost(FrameBytes(request));
+  if (!window_.TryEnter(cost) && !co_await window_.Enter(cost, deadline)) {
+    co_return WithExecution(Expiry(deadline), Execution::kNotExecuted);
+  }
   Call call(*this, std::move(placement), deadline);
+  call.cost = cost;
   OutgoingFrame frame;
   frame.header.kind = FrameKind::kRequest;
   frame.header.request_id = call.id;
@@ -107,38 +123,61 @@ awaitable<StatusOr<IncomingMessage>> ClientSession::Exchange(uint32_t method,
   frame.message = std::move(request);
   call.frame = connection_->Send(std::move(frame));
   co_await call.waiter.Wait();
-  if (call.outcome) co_return *std::move(call.outcome);
-  if (deadline <= Clock::now()) {
-    co_return GiveUp(call, borrowed,
-                     absl::DeadlineExceededError("no response within the deadline"));
+  if (call.outcome) {
+    if (connection_->outbox().Pending(call.frame)) co_await Settle(call, borrowed);
+    co_return *std::move(call.outcome);
   }
-  co_return GiveUp(call, borrowed, absl::CancelledError("the caller was cancelled"));
+  co_return GiveUp(call, borrowed, Expiry(deadline));
 }
 
-Status ClientSession::GiveUp(const Call& call, bool borrowed, Status reason) {
-  if (connection_->Withdraw(call.frame)) {
+awaitable<void> ClientSession::Settle(const Call& call, bool borrowed) {
+  if (connection_->outbox().Withdraw(call.frame) == Outbox::Withdrawn::kRest) SendCancel(call.id);
+  while (borrowed && connection_->open() && connection_->outbox().Pending(call.frame)) {
+    const bool written = co_await connection_->WaitForWrite();
+    if (!written) connection_->Close(GivenUpHalfWritten());
+  }
+}
+
+void ClientSession::SendCancel(uint64_t id) {
+  OutgoingFrame cancel;
+  cancel.header.kind = FrameKind::kCancel;
+  cancel.header.request_id = id;
+  connection_->Send(std::move(cancel));
+}
+
+Status ClientSession::Expiry(Clock::time_point deadline) const {
+  if (!connection_->open()) return connection_->reason();
+  if (deadline <= Clock::now())
+    return absl::DeadlineExceededError("no response within the deadline");
+  return absl::CancelledError("the caller was cancelled");
+}
+
+Status ClientSession::GiveUp(Call& call, bool borrowed, Status reason) {
+  const Outbox::Withdrawn withdrawn = connection_->outbox().Withdraw(call.frame);
+  if (withdrawn == Outbox::Withdrawn::kWhole) {
+    window_.Leave(std::exchange(call.cost, 0));
     return WithExecution(std::move(reason), Execution::kNotExecuted);
   }
-  if (borrowed && !connection_->Written(call.frame)) {
-    // The bytes are the caller's only until we return, and half a frame cannot be taken back.
-    connection_->Close(absl::UnavailableError("a request was given up while it was being written"));
+  const bool started = withdrawn == Outbox::Withdrawn::kNothing;
+  if (borrowed && connection_->outbox().Pending(call.frame)) {
+    // The bytes are the caller's only until we return, and what has begun cannot be taken back.
+    connection_->Close(GivenUpHalfWritten());
   } else if (connection_->open()) {
-    OutgoingFrame cancel;
-    cancel.header.kind = FrameKind::kCancel;
-    cancel.header.request_id = call.id;
-    connection_->Send(std::move(cancel));
+    SendCancel(call.id);
   }
-  return WithExecution(std::move(reason), Execution::kMaybeExecuted);
+  return WithExecution(std::move(reason),
+                       started ? Execution::kMaybeExecuted : Execution::kNotExecuted);
 }
 
 void ClientSession::Close(const Status& reason) {
   connection_->Close(reason);
+  window_.Close();
   const bool cancelled = absl::IsCancelled(reason);
   for (const auto& [id, call] : std::exchange(calls_, {})) {
     Status status(cancelled ? absl::StatusCode::kCancelled : absl::StatusCode::kUnavailable,
                   absl::StrCat("connection to ", connection_->peer(),
                                " lost: ", connection_->reason().message()));
-    const bool sent = connection_->MaybeSent(call->frame);
+    const bool sent = !connection_->outbox().Pending(call->frame);
     call->outcome = WithExecution(std::move(status),
                                   sent ? Execution::kMaybeExecuted : Execution::kNotExecuted);
     call->waiter.Wake();
@@ -152,6 +191,28 @@ void ClientSession::Complete(uint64_t id, StatusOr<IncomingMessage> outcome) {
   calls_.erase(found);
   call->outcome = std::move(outcome);
   call->waiter.Wake();
+}
+
+void ClientSession::CompleteLanding(uint64_t id, Landing& landing) {
+  Call* const call = Find(id);
+  if (call == nullptr) return;
+  call->landing = nullptr;
+  Complete(id, landing.TakeMessage());
+}
+
+ClientSession::Call* ClientSession::Find(uint64_t id) {
+  const auto found = calls_.find(id);
+  return found == calls_.end() ? nullptr : found->second;
+}
+
+ClientSession::Call* ClientSession::Answered(uint64_t id) {
+  Call* const call = Find(id);
+  if (call != nullptr) {
+    window_.Leave(std::exchange(call->cost, 0));
+  } else if (const auto owed = owed_.extract(id)) {
+    window_.Leave(owed.mapped());
+  }
+  return call;
 }
 
 void ClientSession::CloseIfDone() {
@@ -177,6 +238,9 @@ awaitable<Status> ClientSession::ReadFrames() {
       case FrameKind::kResponse:
         SIMURGH_CO_RETURN_IF_ERROR(co_await OnResponse(std::move(frame)));
         break;
+      case FrameKind::kChunk:
+        SIMURGH_CO_RETURN_IF_ERROR(co_await OnChunk(frame.header.request_id));
+        break;
       case FrameKind::kError:
         SIMURGH_CO_RETURN_IF_ERROR(OnError(frame));
         break;
@@ -192,18 +256,33 @@ awaitable<Status> ClientSession::ReadFrames() {
 
 awaitable<Status> ClientSession::OnResponse(IncomingFrame frame) {
   const uint64_t id = frame.header.request_id;
-  const auto found = calls_.find(id);
-  if (found == calls_.end()) co_return co_await connection_->SkipPayload();
-  StatusOr<std::vector<IncomingSegment>> places = Place(found->second->placement, frame);
+  Call* const call = Answered(id);
+  if (call == nullptr) co_return co_await connection_->SkipPayload();
+  StatusOr<std::vector<IncomingSegment>> places = Place(call->placement, frame);
   if (!places.ok()) {
     Complete(id, WithExecution(places.status(), Execution::kAnswered));
     co_return co_await connection_->SkipPayload();
   }
-  landing_id_ = id;
-  const Status read = co_await connection_->ReadPayload(*places);
-  landing_id_ = 0;
-  SIMURGH_CO_RETURN_IF_ERROR(read);
-  Complete(id, IncomingMessage{std::move(frame.metadata), *std::move(places)});
+  const bool chunked = frame.header.chunked();
+  auto landing = std::make_unique<Landing>(std::move(frame), *std::move(places));
+  call->landing = landing.get();
+  if (chunked) {
+    landings_.insert_or_assign(id, std::move(landing));
+    co_return absl::OkStatus();
+  }
+  SIMURGH_CO_RETURN_IF_ERROR(co_await connection_->ReadPayload(*landing));
+  CompleteLanding(id, *landing);
+  co_return absl::OkStatus();
+}
+
+awaitable<Status> ClientSession::OnChunk(uint64_t id) {
+  const auto found = landings_.find(id);
+  if (found == landings_.end()) co_return co_await connection_->SkipPayload();
+  Landing& landing = *found->second;
+  SIMURGH_CO_RETURN_IF_ERROR(co_await connection_->ReadPayload(landing));
+  if (landing.left() != 0) co_return absl::OkStatus();
+  CompleteLanding(id, landing);
+  landings_.erase(id);
   co_return absl::OkStatus();
 }
 
@@ -213,6 +292,8 @@ Status ClientSession::OnError(const IncomingFrame& frame) {
   if (frame.header.request_id == 0) {
     return absl::UnavailableError(absl::StrCat("the peer ended it: ", error.ToString()));
   }
+  landings_.erase(frame.header.request_id);
+  if (Call* const call = Answered(frame.header.request_id)) call->landing = nullptr;
   Complete(frame.header.request_id, error);
   return absl::OkStatus();
 }

@@ -10,6 +10,7 @@
 #include "rpc/connection.h"
 #include "rpc/control.h"
 #include "rpc/waiter.h"
+#include "rpc/window.h"
 
 namespace simurgh::rpc {
 
@@ -52,24 +53,39 @@ class ClientSession : public std::enable_shared_from_this<ClientSession> {
     const uint64_t id;
     Placement placement;
     Waiter waiter;
-    uint64_t frame = 0;  // Its number on the connection.
+    uint64_t cost = 0;           // What it takes of the peer's window; 0 once that is given back.
+    Landing* landing = nullptr;  // Its response, while that is arriving.
+    Outbox::Ticket frame;
     std::optional<StatusOr<IncomingMessage>> outcome;
   };
 
   [[nodiscard]] awaitable<void> Run();
   [[nodiscard]] awaitable<Status> ReadFrames();
   [[nodiscard]] awaitable<Status> OnResponse(IncomingFrame frame);
+  [[nodiscard]] awaitable<Status> OnChunk(uint64_t id);
   Status OnError(const IncomingFrame& frame);
+  // Gives back what the request took of the window; the call if anybody waits for it.
+  Call* Answered(uint64_t id);
+  Call* Find(uint64_t id);
   // Closes the connection of a peer that is going away when no call needs it any more.
   void CloseIfDone();
-  Status GiveUp(const Call& call, bool borrowed, Status reason);
+  // Makes sure of a call that was answered before its request had been written whole that nobody
+  // reads its bytes any more.
+  [[nodiscard]] awaitable<void> Settle(const Call& call, bool borrowed);
+  void SendCancel(uint64_t id);
+  // Why a wait has ended without a result.
+  Status Expiry(Clock::time_point deadline) const;
+  Status GiveUp(Call& call, bool borrowed, Status reason);
   void Complete(uint64_t id, StatusOr<IncomingMessage> outcome);
+  void CompleteLanding(uint64_t id, Landing& landing);
 
   std::shared_ptr<Connection> connection_;
   const PeerHello peer_;
   std::unordered_map<uint64_t, Call*> calls_;
   uint64_t last_id_ = 0;
-  uint64_t landing_id_ = 0;  // The call whose payload is being read; 0 for none.
+  Window window_;                                // The peer's.
+  std::unordered_map<uint64_t, uint64_t> owed_;  // Cost of calls given up, by id.
+  std::unordered_map<uint64_t, std::unique_ptr<Landing>> landings_;  // Responses in chunks, by id.
   bool going_away_ = false;
 };
 

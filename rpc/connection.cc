@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "rpc/control.h"
 #include "simurgh/base/check.h"
 
 namespace simurgh::rpc {
@@ -11,10 +12,12 @@ Connection::Connection(std::unique_ptr<Stream> stream, std::string peer, FrameLi
     : stream_(std::move(stream)),
       peer_(std::move(peer)),
       limits_(limits),
-      observer_(std::move(observer)) {}
+      observer_(std::move(observer)),
+      written_(stream_->executor()) {}
 
-void Connection::Establish(std::string peer) {
+void Connection::Establish(std::string peer, uint16_t protocol) {
   peer_ = std::move(peer);
+  if (protocol >= kProtocolWithChunks) outbox_.AllowChunks();
   established_ = true;
   observer_->OnConnect(peer_);
 }
@@ -24,13 +27,14 @@ void Connection::Close(Status reason) {
   if (!reason_.ok()) return;
   reason_ = std::move(reason);
   stream_->Close();
-  const std::deque<Queued> dropped = std::exchange(queue_, {});
   if (absl::IsDataLoss(reason_)) observer_->OnProtocolError(peer_, reason_);
   if (established_) observer_->OnDisconnect(peer_, reason_);
+  outbox_.Drop();
+  written_.NotifyAll();
 }
 
 void Connection::CloseAfterWrites(Status reason) {
-  if (writing_.empty() && queue_.empty()) return Close(std::move(reason));
+  if (outbox_.empty()) return Close(std::move(reason));
   if (closing_.ok()) closing_ = std::move(reason);
 }
 

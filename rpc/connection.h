@@ -11,30 +11,16 @@
 #include "rpc/async.h"
 #include "rpc/buffer.h"
 #include "rpc/frame.h"
-#include "rpc/gate.h"
-#include "rpc/message.h"
+#include "rpc/landing.h"
 #include "rpc/observer_link.h"
+#include "rpc/outbox.h"
 #include "rpc/stream.h"
 
 namespace simurgh::rpc {
 
-// A frame without its payload, as it arrived.
-struct IncomingFrame {
-  FrameHeader header;
-  std::vector<uint64_t> lengths;  // Of its segments.
-  std::vector<std::byte> metadata;
-};
-
-struct OutgoingFrame {
-  FrameHeader header;  // Kind and ids; lengths are filled in when it is sent.
-  OutgoingMessage message;
-  Gate::Pass pass;  // Given back when the frame has been written or dropped.
-};
-
 // Frames over one stream, in both directions. Knows nothing of calls.
 //
-// Invariants: one reading operation and one writing operation at a time; frames leave in the order
-// of Send.
+// Invariants: one reading operation and one writing operation at a time.
 //
 // Threads: one, that of the stream's executor.
 // Lifetime: a coroutine that reads holds a shared_ptr.
@@ -49,27 +35,24 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // The next frame up to its payload, which must then be read or skipped.
   [[nodiscard]] awaitable<StatusOr<IncomingFrame>> ReadFrame();
 
-  // Reads the payload of the last frame. places: one for each of its segments, of that length.
-  // Bytes go straight there, but for payloads below 4 KiB, which may have come in with the
-  // metadata.
-  [[nodiscard]] awaitable<Status> ReadPayload(std::span<const IncomingSegment> places);
+  // Reads the payload that follows the last frame into the landing, as far as it is not abandoned;
+  // it must have room. Bytes go straight to their places, but for payloads below 4 KiB, which may
+  // have come in with the metadata.
+  [[nodiscard]] awaitable<Status> ReadPayload(Landing& landing);
   [[nodiscard]] awaitable<Status> SkipPayload();
 
-  // From now on nothing is written to the places of the payload being read; its rest is skipped.
-  void AbandonPayload();
+  // From now on nothing is written to the places of the landing; what still arrives is skipped.
+  void Abandon(Landing& landing);
 
   // --- Writing, in connection_write.cc.
 
-  // Queues a frame; its number tells its fate. Requires open(), else the frame is dropped.
-  uint64_t Send(OutgoingFrame frame);
-
-  // Takes a frame back that has not begun to be written.
-  bool Withdraw(uint64_t number);
-
-  // Whether the peer may have got the whole frame.
-  bool MaybeSent(uint64_t number) const { return number <= begun_; }
-  // Whether the frame lies in the kernel, so that its bytes are not needed any more.
-  bool Written(uint64_t number) const { return number <= written_; }
+  // Queues a frame; the ticket tells its fate. Unless open(), the frame is dropped.
+  Outbox::Ticket Send(OutgoingFrame frame);
+  // The frames that have not been written.
+  Outbox& outbox() { return outbox_; }
+  // Waits until some bytes have been written or the connection has ended. False when the caller
+  // was cancelled first.
+  [[nodiscard]] awaitable<bool> WaitForWrite() { return written_.Wait(Clock::time_point::max()); }
 
   // --- Life.
 
@@ -77,7 +60,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void SetLimits(FrameLimits limits) { limits_ = limits; }
 
   // The handshake is done: the observer hears of this connection from now on.
-  void Establish(std::string peer);
+  void Establish(std::string peer, uint16_t protocol);
 
   // Ends reading and writing at once. The first reason stays.
   void Close(Status reason);
@@ -91,19 +74,22 @@ class Connection : public std::enable_shared_from_this<Connection> {
   asio::any_io_executor executor() { return stream_->executor(); }
 
  private:
+  // A header and a table of one segment: no payload begins before them.
+  static constexpr uint64_t kMinAheadBytes = kHeaderBytes + sizeof(uint64_t);
+
   // Reading. At least `need` bytes buffered, and not more than `limit`.
   [[nodiscard]] awaitable<Status> Fill(size_t need, size_t limit);
-  // Fills `places` from the read-ahead buffer, then from the socket, until they are full or
-  // abandoned. Up to `ahead` bytes of what follows may be buffered.
-  [[nodiscard]] awaitable<Status> ReadInto(Places& places, size_t ahead);
+  // The next `bytes` into the places, from the read-ahead buffer and then from the stream, unless
+  // the landing they belong to is abandoned; returns how many are left then. Up to `ahead` bytes
+  // behind them may be read ahead.
+  [[nodiscard]] awaitable<StatusOr<uint64_t>> ReadInto(Places& places, uint64_t bytes,
+                                                       uint64_t ahead);
   [[nodiscard]] awaitable<Status> Skip(uint64_t bytes);
   Status AfterRead(const boost::system::error_code& error, size_t bytes);
 
   // Writing.
-  void StartWrite();
-  void GatherBuffers();
-  void Write();
-  void OnWritten(const Stream::ErrorCode& error);
+  void PostFlush();
+  void Flush();
 
   const std::unique_ptr<Stream> stream_;
   std::string peer_;
@@ -114,25 +100,14 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Status closing_;  // Why it will close once written; ok if it will not.
 
   ReadAhead ahead_;
-  uint64_t payload_left_ = 0;  // Of the frame being read.
-  bool abandoned_ = false;
+  uint64_t ahead_limit_ = kMinAheadBytes;  // Of what may be read beyond the frame being read.
+  uint64_t payload_left_ = 0;              // Of the frame being read.
+  Landing* reading_ = nullptr;             // What ReadPayload() fills.
   asio::cancellation_signal stop_reading_;
 
-  struct Queued {
-    OutgoingFrame frame;
-    std::vector<uint64_t> table;
-    uint64_t number = 0;
-    uint64_t bytes = 0;
-  };
-  std::deque<Queued> queue_;
-  bool flush_posted_ = false;
-  std::vector<Queued> writing_;               // Stays in place until its write has completed.
-  std::vector<asio::const_buffer> gathered_;  // Of writing_.
-  size_t gathered_done_ = 0;                  // Buffers of it that have been written.
-  uint64_t bytes_written_ = 0;                // Of writing_.
-  uint64_t last_number_ = 0;
-  uint64_t begun_ = 0;    // The last frame of which a byte may have left.
-  uint64_t written_ = 0;  // The last frame written whole.
+  Outbox outbox_;
+  WaitList written_;
+  bool flush_pending_ = false;  // Posted, or waiting for the stream.
 };
 
 }  // namespace simurgh::rpc

@@ -9,9 +9,6 @@
 namespace simurgh::rpc {
 namespace {
 
-// A smaller payload is read together with its metadata: one system call less for one copy of
-// little.
-constexpr uint64_t kSmallPayloadBytes = 4'096;
 constexpr size_t kMaxGather = 64;  // Asio passes no more buffers to one system call.
 constexpr size_t kScratchBytes = 65'536;
 
@@ -38,58 +35,76 @@ awaitable<Status> Connection::Fill(size_t need, size_t limit) {
 }
 
 awaitable<StatusOr<IncomingFrame>> Connection::ReadFrame() {
-  SIMURGH_CO_RETURN_IF_ERROR(co_await Fill(kHeaderBytes, kHeaderBytes));
+  if (ahead_.size() < kHeaderBytes) {
+    SIMURGH_CO_RETURN_IF_ERROR(co_await Fill(kHeaderBytes, ahead_limit_));
+  }
   IncomingFrame frame;
   SIMURGH_CO_ASSIGN_OR_RETURN(frame.header,
                               DecodeHeader(ahead_.bytes().first<kHeaderBytes>(), limits_));
   ahead_.Drop(kHeaderBytes);
 
   const FrameHeader& header = frame.header;
-  const bool small = header.payload_length < kSmallPayloadBytes;
-  const uint64_t rest =
-      TableBytes(header) + header.metadata_length + (small ? header.payload_length : 0);
-  // Behind a small payload only a header may follow into the buffer, as what comes after it may be
-  // large.
-  const uint64_t ahead = small ? kHeaderBytes : 0;
-  if (rest + ahead <= ReadAhead::kCapacity) {
-    SIMURGH_CO_RETURN_IF_ERROR(co_await Fill(rest, rest + ahead));
+  ahead_limit_ = std::clamp<uint64_t>(header.read_ahead, kMinAheadBytes, ReadAhead::kCapacity);
+  payload_left_ = header.following_bytes();
+  const bool small = header.payload_is_small();
+  const uint64_t head = TableBytes(header) + header.metadata_length;
+  const uint64_t rest = head + (small ? payload_left_ : 0);
+  if (ahead_.size() < rest && rest <= ReadAhead::kCapacity) {
+    const uint64_t limit = rest + (small ? ahead_limit_ : 0);
+    SIMURGH_CO_RETURN_IF_ERROR(
+        co_await Fill(rest, std::min<uint64_t>(limit, ReadAhead::kCapacity)));
   }
   frame.lengths.resize(header.segment_count);
   frame.metadata.resize(header.metadata_length);
   Places places({std::as_writable_bytes(std::span(frame.lengths)), std::span(frame.metadata)});
-  SIMURGH_CO_RETURN_IF_ERROR(co_await ReadInto(places, 0));
+  const uint64_t taken = places.FillFrom(ahead_, head);
+  SIMURGH_CO_RETURN_IF_ERROR((co_await ReadInto(places, head - taken, 0)).status());
   SIMURGH_CO_RETURN_IF_ERROR(CheckSegmentTable(header, frame.lengths));
-  payload_left_ = header.payload_length;
   co_return std::move(frame);
 }
 
-awaitable<Status> Connection::ReadPayload(std::span<const IncomingSegment> segments) {
-  std::vector<std::span<std::byte>> spans;
-  spans.reserve(segments.size());
-  for (const IncomingSegment& segment : segments) spans.push_back(segment.bytes);
-  Places places(std::move(spans));
-
-  const uint64_t copied = std::min<uint64_t>(ahead_.size(), std::exchange(payload_left_, 0));
-  if (copied != 0 && reason_.ok()) observer_->OnPayloadCopied(copied);
-  const Status status = co_await ReadInto(places, kHeaderBytes);
-  const bool abandoned = std::exchange(abandoned_, false);
-  if (!status.ok() || !abandoned) co_return status;
-  co_return co_await Skip(places.left());
+awaitable<Status> Connection::ReadPayload(Landing& landing) {
+  const uint64_t bytes = std::exchange(payload_left_, 0);
+  if (bytes > landing.left_) {
+    co_return absl::DataLossError("malformed frame: a chunk goes beyond the payload announced");
+  }
+  landing.left_ -= bytes;
+  uint64_t left = bytes;
+  if (!landing.abandoned()) {
+    const uint64_t copied = landing.places_.FillFrom(ahead_, bytes);
+    if (copied != 0) observer_->OnPayloadCopied(copied);
+    left -= copied;
+  }
+  if (left != 0 && !landing.abandoned()) {
+    reading_ = &landing;
+    const StatusOr<uint64_t> rest = co_await ReadInto(landing.places_, left, ahead_limit_);
+    reading_ = nullptr;
+    SIMURGH_CO_RETURN_IF_ERROR(rest.status());
+    left = *rest;
+  }
+  if (left == 0) co_return absl::OkStatus();
+  co_return co_await Skip(left);
 }
 
-awaitable<Status> Connection::ReadInto(Places& places, size_t ahead) {
-  places.FillFrom(ahead_);
-  std::array<asio::mutable_buffer, kMaxGather> gathered;
-  while (!places.full() && !abandoned_) {
-    size_t count = places.Gather(std::span(gathered).first(kMaxGather - 1));
-    if (ahead != 0 && places.Fits(count)) gathered[count++] = BufferOf(ahead_.Prepare(ahead));
-    auto [error, bytes] =
-        co_await stream_->Read(std::span(gathered).first(count), stop_reading_.slot());
-    if (abandoned_ && error == asio::error::operation_aborted && reason_.ok()) break;
-    SIMURGH_CO_RETURN_IF_ERROR(AfterRead(error, bytes));
-    ahead_.Commit(places.Advance(bytes));
+awaitable<StatusOr<uint64_t>> Connection::ReadInto(Places& places, uint64_t bytes, uint64_t ahead) {
+  std::array<asio::mutable_buffer, kMaxGather> buffers;
+  while (bytes != 0) {
+    Places::Gathered gathered = places.Gather(std::span(buffers).first(kMaxGather - 1), bytes);
+    if (ahead != 0 && gathered.bytes == bytes) {
+      buffers[gathered.buffers++] = BufferOf(ahead_.Prepare(ahead));
+    }
+    auto [error, count] =
+        co_await stream_->Read(std::span(buffers).first(gathered.buffers), stop_reading_.slot());
+    const bool abandoned = reading_ != nullptr && reading_->abandoned();
+    if (abandoned && error == asio::error::operation_aborted && reason_.ok()) break;
+    SIMURGH_CO_RETURN_IF_ERROR(AfterRead(error, count));
+    const uint64_t landed = std::min<uint64_t>(count, bytes);
+    places.Advance(landed);
+    bytes -= landed;
+    ahead_.Commit(count - landed);
+    if (abandoned) break;
   }
-  co_return absl::OkStatus();
+  co_return bytes;
 }
 
 awaitable<Status> Connection::SkipPayload() {
@@ -111,9 +126,9 @@ awaitable<Status> Connection::Skip(uint64_t bytes) {
   co_return absl::OkStatus();
 }
 
-void Connection::AbandonPayload() {
-  abandoned_ = true;
-  stop_reading_.emit(asio::cancellation_type::terminal);
+void Connection::Abandon(Landing& landing) {
+  landing.abandoned_ = true;
+  if (reading_ == &landing) stop_reading_.emit(asio::cancellation_type::terminal);
 }
 
 }  // namespace simurgh::rpc

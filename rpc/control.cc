@@ -28,13 +28,15 @@ const Table* Verified(std::span<const std::byte> metadata) {
 
 }  // namespace
 
-OutgoingSegment EncodeHello(const Hello& hello, uint64_t max_frame_bytes) {
+OutgoingSegment EncodeHello(const Hello& hello, uint64_t max_frame_bytes,
+                            uint64_t request_window_bytes) {
   flatbuffers::FlatBufferBuilder builder(512);
   const auto cluster = builder.CreateString(hello.cluster);
   const auto role = builder.CreateString(hello.role);
   builder.Finish(wire::CreateHello(builder, kProtocolMin, kProtocolMax, kFeatures, cluster, role,
                                    hello.index, hello.run, hello.instance_epoch,
-                                   hello.configuration_hash, hello.map_version, max_frame_bytes));
+                                   hello.configuration_hash, hello.map_version, max_frame_bytes,
+                                   request_window_bytes));
   return TakeMetadata(builder);
 }
 
@@ -51,7 +53,8 @@ StatusOr<PeerHello> DecodeHello(std::span<const std::byte> metadata) {
                    .protocol_min = table->protocol_min(),
                    .protocol_max = table->protocol_max(),
                    .features = table->features(),
-                   .max_frame_bytes = table->max_frame_bytes()};
+                   .max_frame_bytes = table->max_frame_bytes(),
+                   .request_window_bytes = table->request_window_bytes()};
 }
 
 Status CheckHello(const Hello& own, const PeerHello& peer) {

@@ -2,6 +2,7 @@
 
 // What the control frames HELLO and ERROR carry.
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 
@@ -12,7 +13,9 @@
 namespace simurgh::rpc {
 
 inline constexpr uint16_t kProtocolMin = 1;
-inline constexpr uint16_t kProtocolMax = 1;
+inline constexpr uint16_t kProtocolMax = 2;
+// From this version on there are CHUNK frames, read-ahead hints and request windows.
+inline constexpr uint16_t kProtocolWithChunks = 2;
 inline constexpr uint64_t kFeatures = 0;  // Bits are given out as optional parts appear.
 
 // Limits of what may arrive before a peer has introduced itself.
@@ -29,10 +32,15 @@ struct PeerHello {
   uint16_t protocol_min = 0;
   uint16_t protocol_max = 0;
   uint64_t features = 0;
-  uint64_t max_frame_bytes = 0;  // Of frames towards the peer.
+  uint64_t max_frame_bytes = 0;       // Of frames towards the peer.
+  uint64_t request_window_bytes = 0;  // Of unanswered requests towards the peer; 0 for no limit.
+
+  // The version that is spoken.
+  uint16_t protocol() const { return std::min(protocol_max, kProtocolMax); }
 };
 
-OutgoingSegment EncodeHello(const Hello& hello, uint64_t max_frame_bytes);
+OutgoingSegment EncodeHello(const Hello& hello, uint64_t max_frame_bytes,
+                            uint64_t request_window_bytes = 0);
 // Errors: DATA_LOSS.
 StatusOr<PeerHello> DecodeHello(std::span<const std::byte> metadata);
 

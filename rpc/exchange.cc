@@ -32,6 +32,13 @@ StatusOr<std::vector<IncomingSegment>> Place(const Placement& placement,
   return places;
 }
 
+uint64_t FrameBytes(const OutgoingMessage& message) {
+  uint64_t bytes =
+      kHeaderBytes + message.segments.size() * sizeof(uint64_t) + message.metadata.bytes.size();
+  for (const OutgoingSegment& segment : message.segments) bytes += segment.bytes.size();
+  return bytes;
+}
+
 Status CheckFits(const OutgoingMessage& message, uint64_t max_frame_bytes) {
   if (message.segments.size() > kMaxSegments) {
     return absl::InvalidArgumentError(absl::StrCat("the message has ", message.segments.size(),
@@ -42,8 +49,7 @@ Status CheckFits(const OutgoingMessage& message, uint64_t max_frame_bytes) {
     return absl::InvalidArgumentError(absl::StrCat(
         "the metadata has ", metadata, " bytes, at most ", FrameLimits().max_metadata_bytes));
   }
-  uint64_t bytes = kHeaderBytes + message.segments.size() * sizeof(uint64_t) + metadata;
-  for (const OutgoingSegment& segment : message.segments) bytes += segment.bytes.size();
+  const uint64_t bytes = FrameBytes(message);
   if (bytes > max_frame_bytes) {
     return absl::InvalidArgumentError(absl::StrCat(
         "the frame has ", bytes, " bytes, the receiver's max_frame_bytes is ", max_frame_bytes));

@@ -16,6 +16,9 @@ namespace simurgh::rpc {
 StatusOr<std::vector<IncomingSegment>> Place(const Placement& placement,
                                              const IncomingFrame& frame);
 
+// Of the frame that carries the message.
+uint64_t FrameBytes(const OutgoingMessage& message);
+
 // Whether a receiver with this limit accepts the message.
 // Errors: INVALID_ARGUMENT, naming the limit.
 Status CheckFits(const OutgoingMessage& message, uint64_t max_frame_bytes);

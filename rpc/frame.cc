@@ -23,6 +23,18 @@ Status Malformed(const char* field, uint64_t value, const char* expected) {
       absl::StrCat("malformed frame: ", field, " is ", value, ", expected ", expected));
 }
 
+uint16_t KnownFlags(FrameKind kind) {
+  switch (kind) {
+    case FrameKind::kRequest:
+    case FrameKind::kResponse:
+      return kFlagChunked;
+    case FrameKind::kError:
+      return kFlagNotExecuted;
+    default:
+      return 0;
+  }
+}
+
 Status CheckKind(const FrameHeader& h) {
   const bool has_id = h.request_id != 0;
   switch (h.kind) {
@@ -42,8 +54,15 @@ Status CheckKind(const FrameHeader& h) {
     case FrameKind::kGoaway:
       if (has_id) return Malformed("request_id", h.request_id, "0 for this kind");
       break;
+    case FrameKind::kChunk:
+      if (!has_id) return Malformed("request_id", 0, "a number from 1");
+      if (h.segment_count != 1) return Malformed("segment_count", h.segment_count, "1 for a chunk");
+      if (h.metadata_length != 0) {
+        return Malformed("metadata_length", h.metadata_length, "0 for a chunk");
+      }
+      return absl::OkStatus();
     default:
-      return Malformed("kind", static_cast<uint8_t>(h.kind), "1 to 6");
+      return Malformed("kind", static_cast<uint8_t>(h.kind), "1 to 7");
   }
   if (h.segment_count != 0) {
     return Malformed("segment_count", h.segment_count, "0 for this kind");
@@ -67,9 +86,7 @@ StatusOr<FrameHeader> DecodeHeader(std::span<const std::byte, kHeaderBytes> byte
   if (h.checksum != Checksum(h)) {
     return Malformed("checksum", h.checksum, absl::StrCat(Checksum(h)).c_str());
   }
-  if (h.reserved != 0) return Malformed("reserved", h.reserved, "0");
-  const uint16_t known_flags = h.kind == FrameKind::kError ? kFlagNotExecuted : 0;
-  if ((h.flags & ~known_flags) != 0) return Malformed("flags", h.flags, "known bits only");
+  if ((h.flags & ~KnownFlags(h.kind)) != 0) return Malformed("flags", h.flags, "known bits only");
   SIMURGH_RETURN_IF_ERROR(CheckKind(h));
   if (h.segment_count == 0 && h.payload_length != 0) {
     return Malformed("payload_length", h.payload_length, "0 without segments");

@@ -20,7 +20,7 @@ enum class FrameKind : uint8_t {
   kError = 4,
   kCancel = 5,
   kGoaway = 6,
-  // 7 and 8 are kept for CHUNK and CREDIT.
+  kChunk = 7,
 };
 
 inline constexpr uint32_t kFrameMagic = 0x4752'4d53;  // "SMRG" in the order of the bytes.
@@ -28,6 +28,12 @@ inline constexpr uint8_t kFrameVersion = 1;
 
 // On an ERROR: the handler of the request has not been started.
 inline constexpr uint16_t kFlagNotExecuted = 1;
+// On a REQUEST or RESPONSE: the payload follows in CHUNK frames.
+inline constexpr uint16_t kFlagChunked = 2;
+
+// A payload below this may be read together with what lies before it and copied into its places:
+// one system call less for one copy of little.
+inline constexpr uint64_t kSmallPayloadBytes = 4'096;
 
 // Laid out as on the wire. Zero means "none" in every field but the first three.
 struct FrameHeader {
@@ -45,8 +51,15 @@ struct FrameHeader {
   uint64_t trace_id = 0;
   uint64_t span_id = 0;
   uint16_t segment_count = 0;
-  uint16_t reserved = 0;
+  uint16_t read_ahead = 0;  // So many bytes behind the frame are no large payload.
   uint32_t checksum = 0;
+
+  bool chunked() const { return (flags & kFlagChunked) != 0; }
+  // Payload that lies right behind the head of this frame.
+  uint64_t following_bytes() const { return chunked() ? 0 : payload_length; }
+  bool payload_is_small() const {
+    return kind != FrameKind::kChunk && following_bytes() < kSmallPayloadBytes;
+  }
 };
 
 inline constexpr size_t kHeaderBytes = 64;
@@ -57,7 +70,8 @@ static_assert(offsetof(FrameHeader, request_id) == 8 && offsetof(FrameHeader, me
               offsetof(FrameHeader, metadata_length) == 28 &&
               offsetof(FrameHeader, payload_length) == 32 &&
               offsetof(FrameHeader, trace_id) == 40 && offsetof(FrameHeader, span_id) == 48 &&
-              offsetof(FrameHeader, segment_count) == 56 && offsetof(FrameHeader, checksum) == 60);
+              offsetof(FrameHeader, segment_count) == 56 &&
+              offsetof(FrameHeader, read_ahead) == 58 && offsetof(FrameHeader, checksum) == 60);
 
 // What a receiver accepts.
 struct FrameLimits {

@@ -30,13 +30,33 @@ awaitable<StatusOr<OutgoingMessage>> CallHandler(const Method& method, Request r
 
 }  // namespace
 
+// A request whose payload is on its way.
+struct ServerSession::Arrival {
+  const Method& method;
+  Landing landing;
+  uint64_t cost = 0;  // Of the window.
+  Gate::Pass unanswered;
+  const Clock::time_point time = Clock::now();
+
+  Clock::time_point deadline() const {
+    const uint32_t left_ms = landing.header().deadline_ms;
+    if (left_ms == 0) return Clock::time_point::max();
+    return time + std::chrono::milliseconds(left_ms);
+  }
+};
+
 // A request in the hands of its handler.
 struct ServerSession::Running {
-  Running(const Method& of, uint64_t number, Gate::Pass handler, Gate::Pass answer)
-      : method(of), id(number), in_handler(std::move(handler)), unanswered(std::move(answer)) {}
+  Running(Arrival& arrival, Gate::Pass handler)
+      : method(arrival.method),
+        id(arrival.landing.header().request_id),
+        cost(arrival.cost),
+        in_handler(std::move(handler)),
+        unanswered(std::move(arrival.unanswered)) {}
 
   const Method& method;
   const uint64_t id;
+  const uint64_t cost;
   Gate::Pass in_handler;
   Gate::Pass unanswered;  // Goes with the answer.
   const Clock::time_point start = Clock::now();
@@ -89,10 +109,12 @@ awaitable<Status> ServerSession::ShakeHands() {
   ++core_->admitted;
   connection_->SetLimits({.max_frame_bytes = core_->options.max_frame_bytes});
   connection_->Establish(
-      absl::StrCat(peer_.hello.role, "/", peer_.hello.index, " at ", connection_->peer()));
+      absl::StrCat(peer_.hello.role, "/", peer_.hello.index, " at ", connection_->peer()),
+      peer_.protocol());
   OutgoingFrame hello;
   hello.header.kind = FrameKind::kHello;
-  hello.message.metadata = EncodeHello(core_->hello, core_->options.max_frame_bytes);
+  hello.message.metadata = EncodeHello(core_->hello, core_->options.max_frame_bytes,
+                                       core_->options.max_request_bytes_per_connection);
   connection_->Send(std::move(hello));
   co_return absl::OkStatus();
 }
@@ -112,6 +134,9 @@ awaitable<Status> ServerSession::ReadFrames() {
       case FrameKind::kRequest:
         SIMURGH_CO_RETURN_IF_ERROR(co_await OnRequest(std::move(frame)));
         break;
+      case FrameKind::kChunk:
+        SIMURGH_CO_RETURN_IF_ERROR(co_await OnChunk(frame.header.request_id));
+        break;
       case FrameKind::kCancel:
         OnCancel(frame.header.request_id);
         break;
@@ -121,34 +146,68 @@ awaitable<Status> ServerSession::ReadFrames() {
   }
 }
 
-awaitable<Status> ServerSession::OnRequest(IncomingFrame frame) {
-  const Clock::time_point arrival = Clock::now();
-  const FrameHeader& header = frame.header;
-  if (running_.contains(header.request_id)) {
-    co_return absl::DataLossError(
-        absl::StrCat("malformed frame: request ", header.request_id, " is running already"));
+Status ServerSession::CheckRequest(const FrameHeader& header) const {
+  const uint64_t id = header.request_id;
+  if (running_.contains(id) || arrivals_.contains(id)) {
+    return absl::DataLossError(
+        absl::StrCat("malformed frame: request ", id, " is running already"));
   }
-  if (core_->draining) {
-    co_return co_await Refuse(frame, absl::UnavailableError("the server is stopping"));
-  }
-  const auto found = core_->methods.find(header.method);
-  if (found == core_->methods.end()) {
-    co_return co_await Refuse(
-        frame, absl::UnimplementedError(absl::StrCat("no method ", header.method, " here")));
-  }
-  const uint32_t others = core_->options.max_requests_per_connection - 1;
-  co_await unanswered_.WaitUntilAtMost(others, Clock::time_point::max());
-  StatusOr<std::vector<IncomingSegment>> places = Place(found->second.placement, frame);
-  if (!places.ok()) co_return co_await Refuse(frame, places.status());
-  SIMURGH_CO_RETURN_IF_ERROR(co_await connection_->ReadPayload(*places));
+  const uint64_t window = core_->options.max_request_bytes_per_connection;
+  if (peer_.protocol() < kProtocolWithChunks) return absl::OkStatus();
+  if (Cost(header) <= window - unanswered_bytes_) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat("the peer has ", unanswered_bytes_,
+                                          " bytes of requests unanswered and sends ",
+                                          FrameBytes(header), " more; its window is ", window));
+}
 
-  Request request{.message = {std::move(frame.metadata), *std::move(places)},
-                  .deadline = Clock::time_point::max(),
-                  .peer = peer_.hello};
-  if (header.deadline_ms != 0) {
-    request.deadline = arrival + std::chrono::milliseconds(header.deadline_ms);
+StatusOr<const Method*> ServerSession::MethodOf(const FrameHeader& header) const {
+  if (core_->draining) return absl::UnavailableError("the server is stopping");
+  const auto found = core_->methods.find(header.method);
+  if (found != core_->methods.end()) return &found->second;
+  return absl::UnimplementedError(absl::StrCat("no method ", header.method, " here"));
+}
+
+uint64_t ServerSession::Cost(const FrameHeader& header) const {
+  return std::min(FrameBytes(header), core_->options.max_request_bytes_per_connection);
+}
+
+awaitable<Status> ServerSession::OnRequest(IncomingFrame frame) {
+  SIMURGH_CO_RETURN_IF_ERROR(CheckRequest(frame.header));
+  const StatusOr<const Method*> method = MethodOf(frame.header);
+  if (!method.ok()) co_return co_await Refuse(frame, method.status());
+  const uint32_t others = core_->options.max_requests_per_connection - 1;
+  if (unanswered_.running() > others) {
+    co_await unanswered_.WaitUntilAtMost(others, Clock::time_point::max());
   }
-  Start(found->second, header.request_id, std::move(request));
+  StatusOr<std::vector<IncomingSegment>> places = Place((*method)->placement, frame);
+  if (!places.ok()) co_return co_await Refuse(frame, places.status());
+
+  auto arrival =
+      std::make_unique<Arrival>(Arrival{.method = **method,
+                                        .landing = {std::move(frame), *std::move(places)},
+                                        .unanswered = unanswered_.Enter()});
+  const FrameHeader& header = arrival->landing.header();
+  arrival->cost = Cost(header);
+  unanswered_bytes_ += arrival->cost;
+  if (header.chunked()) {
+    arrivals_.emplace(header.request_id, std::move(arrival));
+    co_return absl::OkStatus();
+  }
+  SIMURGH_CO_RETURN_IF_ERROR(co_await connection_->ReadPayload(arrival->landing));
+  Start(std::move(arrival));
+  co_return absl::OkStatus();
+}
+
+awaitable<Status> ServerSession::OnChunk(uint64_t request_id) {
+  const auto found = arrivals_.find(request_id);
+  // Of a request that was refused.
+  if (found == arrivals_.end()) co_return co_await connection_->SkipPayload();
+  Landing& landing = found->second->landing;
+  SIMURGH_CO_RETURN_IF_ERROR(co_await connection_->ReadPayload(landing));
+  if (landing.left() != 0) co_return absl::OkStatus();
+  std::unique_ptr<Arrival> arrival = std::move(found->second);
+  arrivals_.erase(found);
+  Start(std::move(arrival));
   co_return absl::OkStatus();
 }
 
@@ -157,12 +216,14 @@ awaitable<Status> ServerSession::Refuse(const IncomingFrame& frame, const Status
   co_return co_await connection_->SkipPayload();
 }
 
-void ServerSession::Start(const Method& method, uint64_t request_id, Request request) {
-  const auto running =
-      std::make_shared<Running>(method, request_id, core_->requests.Enter(), unanswered_.Enter());
-  running->deadline.emplace(core_->executor, request.deadline,
-                            [this, request_id] { OnCancel(request_id); });
-  running_.emplace(request_id, running);
+void ServerSession::Start(std::unique_ptr<Arrival> arrival) {
+  const auto running = std::make_shared<Running>(*arrival, core_->requests.Enter());
+  const uint64_t id = running->id;
+  Request request{.message = arrival->landing.TakeMessage(),
+                  .deadline = arrival->deadline(),
+                  .peer = peer_.hello};
+  running->deadline.emplace(core_->executor, request.deadline, [this, id] { OnCancel(id); });
+  running_.emplace(id, running);
   auto end = [self = shared_from_this(), running](const std::exception_ptr& /*none*/) {};
   SpawnCancellable(core_->executor, Handle(running, std::move(request)), running->cancel,
                    std::move(end));
@@ -193,6 +254,7 @@ void ServerSession::Answer(Running& running, StatusOr<OutgoingMessage> response)
   }
   frame.pass = std::move(running.unanswered);
   connection_->Send(std::move(frame));
+  unanswered_bytes_ -= running.cost;
   running_.erase(running.id);
 }
 
@@ -206,6 +268,12 @@ OutgoingFrame ServerSession::AnswerWith(uint64_t request_id, const Status& error
 }
 
 void ServerSession::OnCancel(uint64_t request_id) {
+  if (const auto arriving = arrivals_.extract(request_id)) {
+    unanswered_bytes_ -= arriving.mapped()->cost;
+    connection_->Send(AnswerWith(
+        request_id, absl::CancelledError("cancelled while it was arriving"), kFlagNotExecuted));
+    return;
+  }
   const auto found = running_.find(request_id);
   if (found == running_.end()) return;  // Answered meanwhile.
   const std::shared_ptr<Running> running = found->second;

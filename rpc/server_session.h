@@ -64,6 +64,7 @@ class ServerSession : public std::enable_shared_from_this<ServerSession> {
   void Close(const Status& reason);
 
  private:
+  struct Arrival;
   struct Running;
 
   // Errors: why the peer is refused.
@@ -71,11 +72,18 @@ class ServerSession : public std::enable_shared_from_this<ServerSession> {
   Status Admit(const PeerHello& peer) const;
   [[nodiscard]] awaitable<Status> ReadFrames();
   [[nodiscard]] awaitable<Status> OnRequest(IncomingFrame frame);
+  [[nodiscard]] awaitable<Status> OnChunk(uint64_t request_id);
+  // Errors: DATA_LOSS, when the request may not come now.
+  Status CheckRequest(const FrameHeader& header) const;
+  // What the request takes of the peer's window.
+  uint64_t Cost(const FrameHeader& header) const;
+  // The request's method, or why it cannot be served.
+  StatusOr<const Method*> MethodOf(const FrameHeader& header) const;
   [[nodiscard]] awaitable<Status> Refuse(const IncomingFrame& frame, const Status& error);
   // The error as the peer accepts it.
   OutgoingFrame AnswerWith(uint64_t request_id, const Status& error, uint16_t flags) const;
   void OnCancel(uint64_t request_id);
-  void Start(const Method& method, uint64_t request_id, Request request);
+  void Start(std::unique_ptr<Arrival> arrival);
   [[nodiscard]] awaitable<void> Handle(std::shared_ptr<Running> running, Request request);
   void Leave();  // The core's books.
   void Answer(Running& running, StatusOr<OutgoingMessage> response);
@@ -85,6 +93,8 @@ class ServerSession : public std::enable_shared_from_this<ServerSession> {
   PeerHello peer_;
   bool admitted_ = false;
   Gate unanswered_;  // Requests whose answers have not been written.
+  uint64_t unanswered_bytes_ = 0;
+  std::unordered_map<uint64_t, std::unique_ptr<Arrival>> arrivals_;  // In chunks, by request.
   std::unordered_map<uint64_t, std::shared_ptr<Running>> running_;
 };
 

@@ -83,6 +83,7 @@ awaitable<StatusOr<RawFrame>> RawPeer::ReadAfter(std::span<const std::byte> head
   SIMURGH_CO_RETURN_IF_ERROR(co_await Fill(std::as_writable_bytes(std::span(table))));
   frame.metadata.resize(frame.header.metadata_length);
   SIMURGH_CO_RETURN_IF_ERROR(co_await Fill(frame.metadata));
+  if (frame.header.chunked()) table.clear();  // The payload comes in frames of its own.
   for (const uint64_t length : table) {
     frame.segments.emplace_back(length);
     SIMURGH_CO_RETURN_IF_ERROR(co_await Fill(frame.segments.back()));

@@ -1,0 +1,223 @@
+#include "rpc/outbox.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "simurgh/base/check.h"
+
+namespace simurgh::rpc {
+namespace {
+
+// A share of a batch below this is not worth its header.
+constexpr uint64_t kMinChunkBytes = 65'536;
+constexpr uint64_t kMaxHint = 0xffff;
+
+uint64_t HeadBytes(const FrameHeader& header) {
+  return kHeaderBytes + TableBytes(header) + header.metadata_length;
+}
+
+}  // namespace
+
+// The payload of one message that leaves in chunks.
+struct Outbox::Bulk {
+  uint64_t number = 0;
+  uint64_t request_id = 0;
+  std::vector<OutgoingSegment> segments;
+  Gate::Pass pass;
+  uint64_t total = 0;     // Bytes of it;
+  uint64_t composed = 0;  // those in batches, past and present.
+};
+
+uint64_t Outbox::BytesOf(const Item& item) {
+  const bool elsewhere = item.bulk != nullptr && item.header.kind != FrameKind::kChunk;
+  return HeadBytes(item.header) + (elsewhere ? 0 : item.header.payload_length);
+}
+
+Outbox::Ticket Outbox::Add(OutgoingFrame frame) {
+  Item& item = queue_.emplace_back();
+  item.header = frame.header;
+  item.number = ++last_number_;
+  FrameHeader& header = item.header;
+  header.payload_length = 0;
+  for (const OutgoingSegment& segment : frame.message.segments) {
+    item.table.push_back(segment.bytes.size());
+    header.payload_length += segment.bytes.size();
+  }
+  SIMURGH_CHECK_LE(item.table.size(), kMaxSegments);
+  header.segment_count = static_cast<uint16_t>(item.table.size());
+  header.metadata_length = static_cast<uint32_t>(frame.message.metadata.bytes.size());
+  item.message = std::move(frame.message);
+  item.pass = std::move(frame.pass);
+  bytes_ += BytesOf(item);
+  if (!may_chunk_ || header.payload_length <= kBatchBytes) return {item.number, false};
+
+  header.flags |= kFlagChunked;
+  item.bulk = std::make_shared<Bulk>(Bulk{.number = item.number,
+                                          .request_id = header.request_id,
+                                          .segments = std::exchange(item.message.segments, {}),
+                                          .pass = std::exchange(item.pass, {}),
+                                          .total = header.payload_length});
+  open_.push_back(item.bulk);
+  return {item.number, true};
+}
+
+Outbox::Withdrawn Outbox::Withdraw(const Ticket& ticket) {
+  const auto has_number = [&](const auto& frame) { return frame.number == ticket.number; };
+  const auto bulk_has_number = [&](const auto& bulk) { return has_number(*bulk); };
+
+  const auto queued = std::find_if(queue_.begin(), queue_.end(), has_number);
+  if (queued != queue_.end()) {
+    bytes_ -= BytesOf(*queued) + (queued->bulk ? queued->bulk->total : 0);
+    if (queued->bulk) std::erase(open_, queued->bulk);
+    const Item withdrawn = std::move(*queued);
+    queue_.erase(queued);
+    return Withdrawn::kWhole;
+  }
+  const auto begun = std::find_if(bulk_.begin(), bulk_.end(), bulk_has_number);
+  if (begun == bulk_.end()) return Withdrawn::kNothing;
+  const std::shared_ptr<Bulk> bulk = *begun;
+  bulk_.erase(begun);
+  bytes_ -= bulk->total - bulk->composed;
+  bulk->total = bulk->composed;
+  if (!Leaving(*bulk)) std::erase(open_, bulk);
+  return Withdrawn::kRest;
+}
+
+bool Outbox::Pending(const Ticket& ticket) const {
+  if (!ticket.chunked) return ticket.number > written_;
+  return std::any_of(open_.begin(), open_.end(),
+                     [&](const auto& bulk) { return bulk->number == ticket.number; });
+}
+
+bool Outbox::Leaving(const Bulk& bulk) const {
+  return std::any_of(batch_.begin() + static_cast<ptrdiff_t>(items_done_), batch_.end(),
+                     [&](const Item& item) { return item.bulk.get() == &bulk; });
+}
+
+std::span<const asio::const_buffer> Outbox::Gather() {
+  if (batch_.empty()) Compose();
+  return std::span(gathered_).subspan(buffers_done_);
+}
+
+void Outbox::Compose() {
+  batch_bytes_ = 0;
+  ComposeFrames();
+  ComposeChunks();
+  if (may_chunk_) FillHints();
+  gathered_.clear();
+  buffers_done_ = 0;
+  items_done_ = 0;
+  for (Item& item : batch_) {
+    item.header = Seal(item.header);
+    AddBuffers(item);
+  }
+}
+
+void Outbox::ComposeFrames() {
+  auto end = queue_.begin();
+  for (; end != queue_.end() && batch_bytes_ < kBatchBytes; ++end) {
+    batch_bytes_ += BytesOf(*end);
+    if (end->bulk) bulk_.push_back(end->bulk);
+  }
+  if (end == queue_.end()) return std::swap(batch_, queue_);
+  batch_.assign(std::make_move_iterator(queue_.begin()), std::make_move_iterator(end));
+  queue_.erase(queue_.begin(), end);
+}
+
+void Outbox::ComposeChunks() {
+  if (bulk_.empty() || batch_bytes_ >= kBatchBytes) return;
+  const uint64_t share = std::max((kBatchBytes - batch_bytes_) / bulk_.size(), kMinChunkBytes);
+  while (!bulk_.empty() && batch_bytes_ < kBatchBytes) {
+    batch_.push_back(NextChunk(share));
+    batch_bytes_ += BytesOf(batch_.back());
+  }
+}
+
+Outbox::Item Outbox::NextChunk(uint64_t share) {
+  std::shared_ptr<Bulk> bulk = std::move(bulk_.front());
+  bulk_.pop_front();
+  Item item;
+  item.header.kind = FrameKind::kChunk;
+  item.header.request_id = bulk->request_id;
+  item.header.payload_length = std::min(share, bulk->total - bulk->composed);
+  item.header.segment_count = 1;
+  item.table.push_back(item.header.payload_length);
+  item.bulk_offset = bulk->composed;
+  item.bulk = bulk;
+  bulk->composed += item.header.payload_length;
+  bytes_ += HeadBytes(item.header);
+  if (bulk->composed < bulk->total) bulk_.push_back(std::move(bulk));
+  return item;
+}
+
+// Tells the receiver of each frame how many bytes behind it are no large payload, so that it may
+// read them together.
+void Outbox::FillHints() {
+  uint64_t run = 0;
+  for (auto item = batch_.rbegin(); item != batch_.rend(); ++item) {
+    item->header.read_ahead = static_cast<uint16_t>(std::min(run, kMaxHint));
+    const uint64_t head = HeadBytes(item->header);
+    run = item->header.payload_is_small() ? run + BytesOf(*item) : head;
+  }
+}
+
+void Outbox::AddBuffers(Item& item) {
+  const auto add = [this](const void* data, size_t size) {
+    if (size != 0) gathered_.emplace_back(data, size);
+  };
+  add(&item.header, kHeaderBytes);
+  add(item.table.data(), item.table.size() * sizeof(uint64_t));
+  add(item.message.metadata.bytes.data(), item.message.metadata.bytes.size());
+  const bool chunk = item.header.kind == FrameKind::kChunk;
+  uint64_t skip = item.bulk_offset;
+  uint64_t left = chunk || !item.bulk ? item.header.payload_length : 0;
+  for (const OutgoingSegment& segment : chunk ? item.bulk->segments : item.message.segments) {
+    if (left == 0) break;
+    const uint64_t from = std::min<uint64_t>(skip, segment.bytes.size());
+    const uint64_t length = std::min<uint64_t>(left, segment.bytes.size() - from);
+    add(segment.bytes.data() + from, length);
+    skip -= from;
+    left -= length;
+  }
+  item.buffers_end = gathered_.size();
+}
+
+void Outbox::Written(size_t bytes) {
+  while (bytes != 0) {
+    asio::const_buffer& buffer = gathered_[buffers_done_];
+    const size_t part = std::min(bytes, buffer.size());
+    buffer += part;
+    bytes -= part;
+    if (buffer.size() == 0) ++buffers_done_;
+  }
+  while (items_done_ < batch_.size() && batch_[items_done_].buffers_end <= buffers_done_) {
+    NoteWritten(batch_[items_done_++]);
+  }
+  if (items_done_ < batch_.size()) return;
+  std::move(batch_.begin(), batch_.end(), std::back_inserter(done_));
+  batch_.clear();
+}
+
+void Outbox::NoteWritten(const Item& item) {
+  bytes_ -= BytesOf(item);
+  if (item.bulk == nullptr) {
+    written_ = item.number;
+  } else if (item.header.kind == FrameKind::kChunk && item.bulk->composed == item.bulk->total &&
+             item.bulk_offset + item.header.payload_length == item.bulk->total) {
+    std::erase(open_, item.bulk);
+  }
+}
+
+void Outbox::Drop() {
+  // Owners that go may do anything.
+  const std::vector<Item> batch = std::exchange(batch_, {});
+  const std::vector<Item> queue = std::exchange(queue_, {});
+  const std::deque<std::shared_ptr<Bulk>> bulk = std::exchange(bulk_, {});
+  gathered_.clear();
+  buffers_done_ = 0;
+  items_done_ = 0;
+  bytes_ = 0;
+}
+
+}  // namespace simurgh::rpc

@@ -1,0 +1,115 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include <boost/asio/buffer.hpp>
+
+#include "rpc/frame.h"
+#include "rpc/gate.h"
+#include "rpc/message.h"
+
+namespace simurgh::rpc {
+
+struct OutgoingFrame {
+  FrameHeader header;  // Kind and ids; lengths are filled in by the outbox.
+  OutgoingMessage message;
+  Gate::Pass pass;  // Given back when the frame has been written or dropped.
+};
+
+// Frames that wait to be written, and the order in which their bytes leave.
+//
+// Frames leave in the order they came, in batches that are gathered and written whole. The payload
+// of a large message leaves in CHUNK frames behind the other frames of each batch, large messages
+// in turn: so nothing waits for a large message, only for a batch.
+//
+// Threads: one.
+class Outbox {
+ public:
+  // A batch takes no more when it has reached this: 0.2 ms at 10 Gbit/s.
+  static constexpr uint64_t kBatchBytes = 262'144;
+
+  // Names a frame.
+  struct Ticket {
+    uint64_t number = 0;
+    bool chunked = false;
+  };
+
+  // From now on the peer is known to understand CHUNK frames and read-ahead hints.
+  void AllowChunks() { may_chunk_ = true; }
+
+  // Requires at most kMaxSegments segments.
+  Ticket Add(OutgoingFrame frame);
+
+  // Takes back what is in no batch yet.
+  enum class Withdrawn {
+    kWhole,    // The peer never hears of the frame.
+    kRest,     // The peer has a part of its payload and waits for more: tell it.
+    kNothing,  // All of it has left or is leaving.
+  };
+  Withdrawn Withdraw(const Ticket& ticket);
+
+  // Whether the frame's last byte has not been written: its bytes are needed, and the peer cannot
+  // have the whole of it. After Withdraw: whether a part of it is leaving.
+  bool Pending(const Ticket& ticket) const;
+
+  bool empty() const { return batch_.empty() && queue_.empty() && bulk_.empty(); }
+  // Of all frames that wait or are leaving, and their payloads.
+  uint64_t bytes() const { return bytes_; }
+
+  // What is to be written next, empty when there is nothing. Valid until the next Written().
+  std::span<const asio::const_buffer> Gather();
+  // So many bytes of Gather() have been written.
+  void Written(size_t bytes);
+  // Lets go of what has been written. Owners may do anything, so call it when nothing else is under
+  // way.
+  void Release() { done_.clear(); }
+
+  // Forgets what has not been written, for good; Pending() stays answered.
+  void Drop();
+
+ private:
+  struct Bulk;
+  // A piece of a batch: a frame, the head of a chunked one, or a CHUNK.
+  struct Item {
+    FrameHeader header;
+    absl::InlinedVector<uint64_t, 2> table;
+    OutgoingMessage message;
+    Gate::Pass pass;
+    uint64_t number = 0;
+    std::shared_ptr<Bulk> bulk;  // Of a head and of a CHUNK.
+    uint64_t bulk_offset = 0;    // Of a CHUNK: where its bytes begin;
+    size_t buffers_end = 0;      // where its buffers in gathered_ end.
+  };
+
+  static uint64_t BytesOf(const Item& item);
+  void Compose();
+  void ComposeFrames();
+  void ComposeChunks();
+  Item NextChunk(uint64_t share);
+  void FillHints();
+  void AddBuffers(Item& item);
+  void NoteWritten(const Item& item);
+  bool Leaving(const Bulk& bulk) const;
+
+  bool may_chunk_ = false;
+  std::vector<Item> queue_;                  // Whole frames and heads.
+  std::deque<std::shared_ptr<Bulk>> bulk_;   // Chunked messages of which only the head is composed.
+  std::vector<std::shared_ptr<Bulk>> open_;  // Those not written whole.
+  std::vector<Item> batch_;
+  uint64_t batch_bytes_ = 0;
+  std::vector<Item> done_;                    // Batches that have left.
+  std::vector<asio::const_buffer> gathered_;  // Of batch_.
+  size_t buffers_done_ = 0;                   // Of gathered_.
+  size_t items_done_ = 0;                     // Of batch_.
+  uint64_t bytes_ = 0;
+  uint64_t last_number_ = 0;
+  uint64_t written_ = 0;  // Of frames that are not chunked, the last one written.
+};
+
+}  // namespace simurgh::rpc
