@@ -25,6 +25,21 @@ struct OutgoingSegment {
   std::shared_ptr<const void> owner = {};
 };
 
+// Memory to produce a segment in, so that sending it copies nothing. 64-byte aligned.
+struct SegmentBuffer {
+  std::span<std::byte> bytes;
+  std::shared_ptr<void> owner = {};
+
+  // What has been written, to send.
+  OutgoingSegment segment() const { return {.bytes = bytes, .owner = owner}; }
+};
+
+// Received bytes, to read until the owner is let go.
+struct ReceivedSegment {
+  std::span<const std::byte> bytes;
+  std::shared_ptr<const void> owner = {};
+};
+
 // Where to put received bytes. The owner keeps the place alive. Without an owner, the place of a
 // response must live until Client::Call returns, that of a request as long as the server.
 struct IncomingSegment {

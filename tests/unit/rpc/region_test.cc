@@ -1,0 +1,312 @@
+// Both ends' parts of shared memory, without a connection between them.
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstring>
+#include <list>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+
+#include "rpc/incoming_region.h"
+#include "rpc/outgoing_region.h"
+#include "simurgh/base/random.h"
+
+namespace simurgh::rpc {
+namespace {
+
+// A lender and its borrower.
+struct Ends {
+  explicit Ends(uint64_t bytes = 64 * kPageBytes)
+      : lender(*OutgoingRegion::Create(bytes)), borrower(*IncomingRegion::Create()) {
+    REQUIRE(borrower->Connect(lender->file()) == absl::OkStatus());
+    lender->Connect(*MapPeerMemory(borrower->board(), kBoardBytes, kBoardBytes));
+  }
+
+  std::unique_ptr<OutgoingRegion> lender;
+  std::shared_ptr<IncomingRegion> borrower;
+};
+
+void Fill(const SegmentBuffer& buffer, uint8_t value) {
+  std::ranges::fill(buffer.bytes, static_cast<std::byte>(value));
+}
+
+bool AllAre(const ReceivedSegment& segment, uint8_t value) {
+  return std::ranges::all_of(segment.bytes,
+                             [&](std::byte byte) { return byte == static_cast<std::byte>(value); });
+}
+
+// A size in pages from /proc: what of the file's pages exists.
+uint64_t ResidentBytes(const FileDescriptor& file) {
+  struct stat info{};
+  REQUIRE(::fstat(file.number(), &info) == 0);
+  return static_cast<uint64_t>(info.st_blocks) * 512;
+}
+
+TEST_CASE("what is written in a block is read through its loan") {
+  Ends ends;
+  const SegmentBuffer buffer = *ends.lender->Allocate(10'000);
+  CHECK(reinterpret_cast<uintptr_t>(buffer.bytes.data()) % 64 == 0);
+  Fill(buffer, 7);
+  const Loan loan = *ends.lender->Lend(buffer.bytes);
+  const ReceivedSegment view = *ends.borrower->Borrow(loan, buffer.bytes.size());
+  CHECK(view.bytes.size() == 10'000);
+  CHECK(view.bytes.data() != buffer.bytes.data());
+  CHECK(AllAre(view, 7));
+}
+
+TEST_CASE("parts of blocks can be lent, also several times; other memory cannot") {
+  Ends ends;
+  const SegmentBuffer first = *ends.lender->Allocate(kPageBytes);
+  SegmentBuffer second = *ends.lender->Allocate(kPageBytes);
+  Fill(second, 9);
+  const auto part = second.bytes.subspan(100, 50);
+  const Loan once = *ends.lender->Lend(part), again = *ends.lender->Lend(part);
+  CHECK(once.offset == kPageBytes + 100);
+  CHECK(again.offset == once.offset);
+  CHECK(again.slot != once.slot);
+  CHECK(AllAre(*ends.borrower->Borrow(once, 50), 9));
+
+  const std::vector<std::byte> elsewhere(10);
+  CHECK_FALSE(ends.lender->Lend(elsewhere).has_value());
+  const std::span across(first.bytes.data(), 2 * kPageBytes);  // Two blocks.
+  CHECK(ends.lender->Holds(across));
+  CHECK_FALSE(ends.lender->Lend(across).has_value());
+  const std::span freed = second.bytes;
+  second.owner.reset();
+  ends.lender->TakeBack(again);
+  CHECK_FALSE(ends.lender->Lend(freed).has_value());
+}
+
+TEST_CASE("a block stays until its producer and every loan have let it go") {
+  Ends ends;
+  std::optional<SegmentBuffer> buffer = ends.lender->Allocate(kPageBytes);
+  const Loan one = *ends.lender->Lend(buffer->bytes), other = *ends.lender->Lend(buffer->bytes);
+  std::optional<ReceivedSegment> view = *ends.borrower->Borrow(one, kPageBytes);
+  std::optional<ReceivedSegment> another = *ends.borrower->Borrow(other, kPageBytes);
+  view.reset();
+  another.reset();
+  CHECK(ends.lender->used_bytes() == kPageBytes);
+  const Loan last = *ends.lender->Lend(buffer->bytes);
+  buffer.reset();
+  CHECK(ends.lender->used_bytes() == kPageBytes);
+  REQUIRE(ends.borrower->Borrow(last, kPageBytes).ok());  // And let go at once.
+  CHECK(ends.lender->used_bytes() == 0);
+}
+
+TEST_CASE("loans under a random load neither overlap nor leak") {
+  const uint64_t seed = GENERATE(range(uint64_t{1}, uint64_t{6}));
+  INFO("seed " << seed);
+  Random random(seed);
+  Ends ends;
+  struct Held {
+    ReceivedSegment view;
+    uint8_t value;
+  };
+  std::list<Held> held;
+  uint64_t lent = 0, refused = 0;
+  for (int step = 0; step < 20'000; ++step) {
+    if (random.Below(2) == 0) {
+      const auto value = static_cast<uint8_t>(random());
+      const std::optional<SegmentBuffer> buffer =
+          ends.lender->Allocate(1 + random.Below(6 * kPageBytes));
+      if (!buffer) {
+        ++refused;
+        continue;
+      }
+      Fill(*buffer, value);
+      const Loan loan = *ends.lender->Lend(buffer->bytes);
+      if (random.Below(10) == 0) {
+        ends.lender->TakeBack(loan);
+        continue;
+      }
+      held.push_back({*ends.borrower->Borrow(loan, buffer->bytes.size()), value});
+      ++lent;
+    } else if (!held.empty()) {
+      const auto victim =
+          std::next(held.begin(), static_cast<ptrdiff_t>(random.Below(held.size())));
+      REQUIRE(AllAre(victim->view, victim->value));
+      held.erase(victim);
+    }
+  }
+  CHECK(lent > 1'000);
+  CHECK(refused > 10);
+  for (const Held& one : held) CHECK(AllAre(one.view, one.value));
+  held.clear();
+  CHECK(ends.lender->used_bytes() == 0);
+}
+
+TEST_CASE("a full region says so, and again has room once loans are given back") {
+  Ends ends(4 * kPageBytes);
+  std::optional<SegmentBuffer> all = ends.lender->Allocate(4 * kPageBytes);
+  REQUIRE(all.has_value());
+  CHECK_FALSE(ends.lender->Allocate(1).has_value());
+  CHECK_FALSE(ends.lender->Allocate(5 * kPageBytes).has_value());
+  std::optional<ReceivedSegment> view =
+      *ends.borrower->Borrow(*ends.lender->Lend(all->bytes), kPageBytes);
+  all.reset();
+  CHECK_FALSE(ends.lender->Allocate(1).has_value());
+  view.reset();
+  CHECK(ends.lender->Allocate(4 * kPageBytes).has_value());
+  CHECK_FALSE(ends.lender->Allocate(0).has_value());
+}
+
+TEST_CASE("there are so many loans at once and no more") {
+  Ends ends;
+  const SegmentBuffer buffer = *ends.lender->Allocate(kPageBytes);
+  std::vector<Loan> loans;
+  for (uint32_t i = 0; i < kMaxLoans; ++i) loans.push_back(*ends.lender->Lend(buffer.bytes));
+  CHECK_FALSE(ends.lender->Lend(buffer.bytes).has_value());
+  ends.lender->TakeBack(loans[17]);
+  const Loan next = *ends.lender->Lend(buffer.bytes);
+  CHECK(next.slot == loans[17].slot);
+  CHECK(next.generation != loans[17].generation);
+}
+
+TEST_CASE("a loan that lies is refused") {
+  Ends ends;
+  const auto refused = [&](const Loan& loan, uint64_t length) {
+    const Status status = ends.borrower->Borrow(loan, length).status();
+    CHECK(absl::IsDataLoss(status));
+    return std::string(status.message());
+  };
+  const uint64_t size = 64 * kPageBytes;
+  CHECK_THAT(refused({.offset = size, .slot = 0}, 1), Catch::Contains("the region has 262144"));
+  CHECK_THAT(refused({.offset = size - 1, .slot = 0}, 2), Catch::Contains("the region has"));
+  CHECK_THAT(refused({.offset = 0, .slot = 0}, size + 1), Catch::Contains("the region has"));
+  CHECK_THAT(refused({.offset = UINT64_MAX, .slot = 0}, 2), Catch::Contains("the region has"));
+  CHECK_THAT(refused({.offset = 2, .slot = 0}, UINT64_MAX), Catch::Contains("the region has"));
+  CHECK_THAT(refused({.slot = kMaxLoans}, 1), Catch::Contains("slots end at 4096"));
+  CHECK_THAT(refused({.slot = UINT32_MAX}, 1), Catch::Contains("slots end at"));
+  const ReceivedSegment view = *ends.borrower->Borrow({.offset = 0, .slot = 3}, size);
+  CHECK_THAT(refused({.offset = 0, .slot = 3, .generation = 1}, 1),
+             Catch::Contains("the slot is still lent"));
+}
+
+TEST_CASE("a closed region lends and gives no more, and what was borrowed stays readable") {
+  Ends ends;
+  std::optional<SegmentBuffer> buffer = ends.lender->Allocate(kPageBytes);
+  Fill(*buffer, 3);
+  const Loan loan = *ends.lender->Lend(buffer->bytes);
+  const ReceivedSegment view = *ends.borrower->Borrow(loan, kPageBytes);
+  ends.lender->Close();
+  CHECK_FALSE(ends.lender->Allocate(1).has_value());
+  CHECK_FALSE(ends.lender->Lend(buffer->bytes).has_value());
+  CHECK(ends.lender->used_bytes() == kPageBytes);  // The producer's.
+  ends.lender.reset();
+  ends.borrower.reset();
+  CHECK(AllAre(view, 3));
+  Fill(*buffer, 4);  // Still somebody's memory.
+  buffer.reset();
+}
+
+TEST_CASE("blocks and views are let go by any thread") {
+  Ends ends(16 * kPageBytes);
+  constexpr int kRounds = 2'000;
+  std::array<std::thread, 3> threads;
+  Mutex mutex;  // Of Borrow, which belongs to one thread at a time.
+  for (std::thread& thread : threads) {
+    thread = std::thread([&] {
+      for (int i = 0; i < kRounds; ++i) {
+        const auto buffer = ends.lender->Allocate(2 * kPageBytes);
+        if (!buffer) continue;
+        Fill(*buffer, static_cast<uint8_t>(i));
+        const Loan loan = *ends.lender->Lend(buffer->bytes);
+        StatusOr<ReceivedSegment> view;
+        {
+          MutexLock lock(mutex);
+          view = ends.borrower->Borrow(loan, buffer->bytes.size());
+        }
+        if (!view.ok() || !AllAre(*view, static_cast<uint8_t>(i))) std::abort();
+        ends.lender->Trim(0);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(ends.lender->used_bytes() == 0);
+}
+
+TEST_CASE("pages that are not needed go back to the system") {
+  Ends ends(256 * kPageBytes);
+  std::optional<SegmentBuffer> buffer = ends.lender->Allocate(200 * kPageBytes);
+  Fill(*buffer, 1);
+  CHECK(ResidentBytes(ends.lender->file()) == 200 * kPageBytes);
+  buffer.reset();
+  CHECK_FALSE(ends.lender->Trim(0));  // In use since the last time.
+  CHECK(ends.lender->Trim(8 * kPageBytes));
+  CHECK(ResidentBytes(ends.lender->file()) == 8 * kPageBytes);
+  CHECK_FALSE(ends.lender->Trim(8 * kPageBytes));
+}
+
+// Whether a child process that does this is killed for it.
+template <typename Function>
+bool Faults(Function function) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::signal(SIGSEGV, SIG_DFL);
+    function();
+    ::_exit(0);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  return !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+}
+
+TEST_CASE("the borrower can neither write nor resize what it is shown") {
+  Ends ends;
+  const SegmentBuffer buffer = *ends.lender->Allocate(kPageBytes);
+  const ReceivedSegment view = *ends.borrower->Borrow(*ends.lender->Lend(buffer.bytes), kPageBytes);
+  CHECK(Faults([&] { const_cast<std::byte*>(view.bytes.data())[0] = std::byte{1}; }));
+  const int file = ends.lender->file().number();
+  CHECK(::mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) == MAP_FAILED);
+  CHECK(::write(file, "x", 1) == -1);
+  CHECK(::ftruncate(file, 0) == -1);
+  CHECK(::fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, kPageBytes) == -1);
+  CHECK(::fcntl(file, F_ADD_SEALS, F_SEAL_WRITE) == -1);
+}
+
+FileDescriptor Memfd(uint64_t size, int seals) {
+  FileDescriptor file(::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  REQUIRE(file.valid());
+  REQUIRE(::ftruncate(file.number(), static_cast<off_t>(size)) == 0);
+  REQUIRE(::fcntl(file.number(), F_ADD_SEALS, seals) == 0);
+  return file;
+}
+
+TEST_CASE("files that are not safe to read are refused, saying why") {
+  const auto refused = [](const FileDescriptor& file) {
+    const auto region = *IncomingRegion::Create();
+    const Status status = region->Connect(file);
+    CHECK(absl::IsInvalidArgument(status));
+    return std::string(status.message());
+  };
+  const FileDescriptor device(::open("/dev/zero", O_RDONLY | O_CLOEXEC));
+  CHECK_THAT(refused(device), Catch::Contains("not a memfd"));
+  std::array<int, 2> ends{};
+  REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
+  const FileDescriptor out(ends[0]), in(ends[1]);
+  CHECK_THAT(refused(out), Catch::Contains("not a memfd"));
+  const FileDescriptor folder(::open("/", O_RDONLY | O_CLOEXEC));
+  CHECK_THAT(refused(folder), Catch::Contains("not a memfd"));
+  CHECK_THAT(refused(Memfd(1 << 20, F_SEAL_GROW)), Catch::Contains("not sealed against shrinking"));
+  CHECK_THAT(refused(Memfd(0, F_SEAL_SHRINK)), Catch::Contains("has 0 bytes, expected 4096 to"));
+  CHECK_THAT(refused(Memfd(4'095, F_SEAL_SHRINK)), Catch::Contains("has 4095 bytes"));
+  CHECK_THAT(refused(Memfd(uint64_t{2} << 40, F_SEAL_SHRINK)), Catch::Contains("expected 4096 to"));
+  const FileDescriptor closed;
+  CHECK_FALSE((*IncomingRegion::Create())->Connect(closed).ok());
+  const Status short_board =
+      MapPeerMemory(Memfd(kBoardBytes - 1, F_SEAL_SHRINK), kBoardBytes, kBoardBytes).status();
+  CHECK_THAT(std::string(short_board.message()), Catch::Contains("expected 16384 to 16384"));
+}
+
+}  // namespace
+}  // namespace simurgh::rpc
