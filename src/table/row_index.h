@@ -5,6 +5,9 @@
 #include <cstdint>
 #include <vector>
 
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 #include <hwy/highway.h>
 
 #include "simurgh/base/hash.h"
@@ -35,6 +38,14 @@ inline uint32_t MatchTagsReference(const IndexBucket& bucket, uint16_t tag) {
 
 // The same, eight slots at a time.
 inline uint32_t MatchTags(const IndexBucket& bucket, uint16_t tag) {
+  constexpr uint32_t kAllSlots = (1U << IndexBucket::kSlots) - 1;
+#if defined(__SSE2__)  // Every x86-64 has it; Highway starts at its successors.
+  const auto* words = reinterpret_cast<const __m128i*>(&bucket);
+  const __m128i wanted = _mm_set1_epi16(static_cast<int16_t>(tag));
+  const __m128i equal = _mm_packs_epi16(_mm_cmpeq_epi16(_mm_load_si128(words), wanted),
+                                        _mm_cmpeq_epi16(_mm_load_si128(words + 1), wanted));
+  return static_cast<uint32_t>(_mm_movemask_epi8(equal)) & kAllSlots;
+#else
   namespace hn = hwy::HWY_NAMESPACE;
   const hn::FixedTag<uint16_t, 8> d;
   const auto* words = reinterpret_cast<const uint16_t*>(&bucket);
@@ -42,7 +53,8 @@ inline uint32_t MatchTags(const IndexBucket& bucket, uint16_t tag) {
   uint8_t bits[16];  // StoreMaskBits may write eight bytes.
   hn::StoreMaskBits(d, hn::Load(d, words) == wanted, bits);
   hn::StoreMaskBits(d, hn::Load(d, words + 8) == wanted, bits + 1);
-  return (bits[0] | uint32_t{bits[1]} << 8) & ((1U << IndexBucket::kSlots) - 1);
+  return (bits[0] | uint32_t{bits[1]} << 8) & kAllSlots;
+#endif
 }
 
 // Maps ids to row numbers. The ids themselves stand only in the rows.
@@ -76,6 +88,26 @@ class RowIndex {
   void Prefetch(uint64_t hash) const {
     const Segment& segment = SegmentOf(hash);
     __builtin_prefetch(segment.buckets + Home(segment, hash));
+  }
+
+  // What the first bucket of a hash tells.
+  struct Glimpse {
+    uint32_t row;  // One whose tag fits, or kNoRow.
+    bool settled;  // Candidate() would answer the same.
+  };
+  HWY_INLINE Glimpse AtHome(uint64_t hash) const {
+    const Segment& segment = SegmentOf(hash);
+    const IndexBucket& bucket = segment.buckets[Home(segment, hash)];
+    const uint32_t matches = MatchTags(bucket, TagOf(hash));
+    if (matches != 0) [[likely]]
+      return {bucket.rows[std::countr_zero(matches)], true};
+    return {kNoRow, bucket.overflow == 0};
+  }
+
+  // Fetches the bucket that is searched after the first one.
+  void PrefetchNext(uint64_t hash) const {
+    const Segment& segment = SegmentOf(hash);
+    __builtin_prefetch(segment.buckets + Next(segment, Home(segment, hash), TagOf(hash)));
   }
 
   // The first row whose tag fits the hash, or kNoRow when no row can have it. Reads no row: the

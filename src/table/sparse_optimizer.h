@@ -25,6 +25,9 @@ class SparseOptimizer {
   // Floats of state behind a row's weights: 0, 1 or dim.
   uint32_t state_floats() const;
 
+  // What the kernels are given, with the configured learning rate.
+  const RowUpdateParameters& parameters() const { return parameters_; }
+
   void InitializeState(std::span<float> state) const;
 
   // Applies one gradient to each row, in order. All arithmetic is f32, and equal bit for bit on

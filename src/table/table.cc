@@ -12,6 +12,7 @@
 #include "simurgh/base/check.h"
 #include "simurgh/base/hash.h"
 #include "table/arena.h"
+#include "table/batch_lookup.h"
 #include "table/initializer.h"
 #include "table/recency_queue.h"
 #include "table/row_index.h"
@@ -21,13 +22,11 @@
 namespace simurgh {
 namespace {
 
-// Ids that one index pass looks up before their rows are read: their row numbers stay in the
-// first-level cache.
-constexpr size_t kBlock = 1024;
-// How far buckets and rows are fetched ahead of their use.
+// How far the buckets of new rows and the rows of victims are fetched ahead of their use.
 constexpr size_t kBucketsAhead = 16;
-constexpr size_t kRowsAhead = 8;
 constexpr size_t kVictimsAhead = 4;
+// Floats copied by one instruction pair or a few, on every processor.
+constexpr size_t kCopyFloats = 8;
 // Rows handed to the optimizer at once.
 constexpr size_t kUpdateBatch = 32;
 constexpr uint16_t kMaxUseCount = std::numeric_limits<uint16_t>::max();
@@ -54,11 +53,10 @@ struct Table::State {
         region(arena, config.capacity_rows * LayoutOf(config).stride_bytes),
         rows(region.base(), LayoutOf(config)),
         index(arena, config.capacity_rows, IdsOf(rows)),
+        lookup(index, rows),
         queue(arena, config.capacity_rows, RecencyOf(rows)) {}
 
   uint32_t Lookup(uint64_t id) const { return index.Find(id, RowIndex::Hash(id)); }
-  void LookupBlock(std::span<const uint64_t> ids, uint64_t prefetch_bytes);
-  uint32_t Confirmed(size_t at, std::span<const uint64_t> ids) const;
 
   uint32_t StampOf(uint64_t stamp);
   void Rebase(uint64_t newest);
@@ -76,6 +74,7 @@ struct Table::State {
   ArenaRegion region;
   Rows rows;
   RowIndex index;
+  BatchLookup lookup;
   RecencyQueue queue;
 
   uint32_t carved_rows = 0;  // Rows ever used: the first of the region.
@@ -85,36 +84,8 @@ struct Table::State {
   EvictionListener* listener = nullptr;
   TableStats counts;
 
-  std::array<uint32_t, kBlock> found;  // By LookupBlock().
-  std::vector<size_t> absent;          // Positions in a request, kept for its memory.
+  std::vector<size_t> absent;  // Positions in a request, kept for its memory.
 };
-
-// Fills `found` with a row for each id, or kNoRow. A row is a candidate until Confirmed(). Two
-// passes, this one and the caller's over the rows: the misses of either overlap better alone.
-void Table::State::LookupBlock(std::span<const uint64_t> ids, uint64_t prefetch_bytes) {
-  std::array<uint64_t, kBlock> hashes;
-  const size_t first = std::min(kBucketsAhead, ids.size());
-  for (size_t i = 0; i < first; ++i) {
-    hashes[i] = RowIndex::Hash(ids[i]);
-    index.Prefetch(hashes[i]);
-  }
-  for (size_t i = 0; i < ids.size(); ++i) {
-    if (const size_t next = i + kBucketsAhead; next < ids.size()) {
-      hashes[next] = RowIndex::Hash(ids[next]);
-      index.Prefetch(hashes[next]);
-    }
-    found[i] = index.Candidate(hashes[i]);
-    if (i < kRowsAhead && found[i] != kNoRow) rows.Prefetch(found[i], prefetch_bytes);
-  }
-}
-
-// The row of ids[at], which lies in the block that was looked up last.
-uint32_t Table::State::Confirmed(size_t at, std::span<const uint64_t> ids) const {
-  const uint32_t row = found[at];
-  if (row == kNoRow || rows.header(row).id == ids[at]) [[likely]]
-    return row;
-  return Lookup(ids[at]);
-}
 
 // A stamp as rows bear it. Requires stamp >= newest_stamp.
 uint32_t Table::State::StampOf(uint64_t stamp) {
@@ -143,8 +114,14 @@ void Table::State::Touch(uint32_t row, uint32_t stamp) {
   header.use_count = static_cast<uint16_t>(header.use_count + (header.use_count < kMaxUseCount));
 }
 
+// Short rows are copied in place: a call would cost as much again.
 void Table::State::CopyOut(uint32_t row, std::span<float> to) const {
-  std::memcpy(to.data(), rows.weights(row), to.size_bytes());
+  const float* from = rows.weights(row);
+  size_t i = 0;
+  for (; i + kCopyFloats <= to.size(); i += kCopyFloats) {
+    std::memcpy(&to[i], from + i, kCopyFloats * sizeof(float));
+  }
+  for (; i < to.size(); ++i) to[i] = from[i];
 }
 
 // Requires that the id has no row.
@@ -234,22 +211,14 @@ Table::PullCounts Table::Pull(std::span<const uint64_t> ids, MatrixView<float> r
   const uint32_t now = s.StampOf(std::max(stamp, s.newest_stamp));
   const uint64_t row_bytes = sizeof(RowHeader) + s.config.dim * sizeof(float);
   s.absent.clear();
-  for (size_t begin = 0; begin < ids.size(); begin += kBlock) {
-    const auto block = ids.subspan(begin, std::min(kBlock, ids.size() - begin));
-    s.LookupBlock(block, row_bytes);
-    for (size_t i = 0; i < block.size(); ++i) {
-      if (const size_t next = i + kRowsAhead; next < block.size() && s.found[next] != kNoRow) {
-        s.rows.Prefetch(s.found[next], row_bytes);
-      }
-      const uint32_t row = s.Confirmed(i, block);
-      if (row == kNoRow) {
-        s.absent.push_back(begin + i);
-        continue;
-      }
-      s.Touch(row, now);
-      s.CopyOut(row, rows.row(begin + i));
+  s.lookup.ForEach(ids, row_bytes, [&](size_t at, uint32_t row) {
+    if (row == kNoRow) {
+      s.absent.push_back(at);
+      return;
     }
-  }
+    s.Touch(row, now);
+    s.CopyOut(row, rows.row(at));
+  });
   PullCounts counts{.found = ids.size() - s.absent.size()};
   const uint64_t created_before = s.counts.created;
   const uint64_t evicted_before = s.counts.evicted;
@@ -280,23 +249,15 @@ uint64_t Table::Evaluate(std::span<const uint64_t> ids, MatrixView<float> rows) 
   SIMURGH_CHECK_EQ(rows.columns(), s.config.dim);
   const uint64_t row_bytes = sizeof(RowHeader) + s.config.dim * sizeof(float);
   uint64_t seen = 0;
-  for (size_t begin = 0; begin < ids.size(); begin += kBlock) {
-    const auto block = ids.subspan(begin, std::min(kBlock, ids.size() - begin));
-    s.LookupBlock(block, row_bytes);
-    for (size_t i = 0; i < block.size(); ++i) {
-      if (const size_t next = i + kRowsAhead; next < block.size() && s.found[next] != kNoRow) {
-        s.rows.Prefetch(s.found[next], row_bytes);
-      }
-      const uint32_t row = s.Confirmed(i, block);
-      const std::span<float> to = rows.row(begin + i);
-      if (row == kNoRow) {
-        std::fill(to.begin(), to.end(), 0.0F);
-        continue;
-      }
-      s.CopyOut(row, to);
-      ++seen;
+  s.lookup.ForEach(ids, row_bytes, [&](size_t at, uint32_t row) {
+    const std::span<float> to = rows.row(at);
+    if (row == kNoRow) {
+      std::fill(to.begin(), to.end(), 0.0F);
+      return;
     }
-  }
+    s.CopyOut(row, to);
+    ++seen;
+  });
   s.counts.evaluated += seen;
   s.counts.unseen += ids.size() - seen;
   return seen;
@@ -309,25 +270,19 @@ uint64_t Table::Push(std::span<const uint64_t> ids, MatrixView<const float> grad
   SIMURGH_CHECK_EQ(gradients.columns(), s.config.dim);
   const uint64_t row_bytes = s.rows.layout().stride_bytes;
   std::array<RowGradient, kUpdateBatch> batch;
+  size_t filled = 0;
   uint64_t updated = 0;
-  for (size_t begin = 0; begin < ids.size(); begin += kBlock) {
-    const auto block = ids.subspan(begin, std::min(kBlock, ids.size() - begin));
-    s.LookupBlock(block, row_bytes);
-    size_t filled = 0;
-    for (size_t i = 0; i < block.size(); ++i) {
-      if (const size_t next = i + kRowsAhead; next < block.size() && s.found[next] != kNoRow) {
-        s.rows.Prefetch(s.found[next], row_bytes);
-      }
-      if (const uint32_t row = s.Confirmed(i, block); row != kNoRow) {
-        batch[filled++] = {s.rows.weights(row), gradients.row(begin + i).data()};
-      }
-      if (filled == kUpdateBatch || i + 1 == block.size()) {
-        s.optimizer.Update(learning_rate, {batch.data(), filled});
-        updated += filled;
-        filled = 0;
-      }
-    }
-  }
+  const auto update = [&] {
+    s.optimizer.Update(learning_rate, {batch.data(), filled});
+    updated += filled;
+    filled = 0;
+  };
+  s.lookup.ForEach(ids, row_bytes, [&](size_t at, uint32_t row) {
+    if (row == kNoRow) return;
+    batch[filled++] = {s.rows.weights(row), gradients.row(at).data()};
+    if (filled == kUpdateBatch) update();
+  });
+  update();
   s.counts.updated += updated;
   s.counts.missing += ids.size() - updated;
   return updated;

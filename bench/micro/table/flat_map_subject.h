@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/container/flat_hash_map.h"
+#include "bench/micro/table/huge_memory.h"
+#include "bench/micro/table/limits.h"
+#include "bench/micro/table/subject.h"
+
+namespace simurgh::bench {
+
+// absl::flat_hash_map from id to row number over bare rows, with the best it can be given: huge
+// pages, an index pass that fetches ahead, and then a row pass that does.
+class FlatMapSubject : public Subject {
+ public:
+  // Lifetime: `rows` stays.
+  FlatMapSubject(const RowKind& kind, const BareRows& rows) : kind_(kind), rows_(rows) {}
+
+  void Pull(const Batch& batch, float* out) override;
+  void Push(const Batch& batch, const float* gradients) override;
+
+ private:
+  uint32_t Make(uint64_t id);
+  void Find(const Batch& batch, bool make);
+
+  RowKind kind_;
+  const BareRows& rows_;
+  absl::flat_hash_map<uint64_t, uint32_t, absl::flat_hash_map<uint64_t, uint32_t>::hasher,
+                      std::equal_to<uint64_t>, HugeAllocator<std::pair<const uint64_t, uint32_t>>>
+      map_;
+  std::vector<uint32_t> found_;
+};
+
+}  // namespace simurgh::bench

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "bench/micro/table/huge_memory.h"
+#include "bench/micro/table/subject.h"
+
+namespace simurgh::bench {
+
+// What the machine itself can do: the copies and updates of a batch with the row numbers known, the
+// rows side by side without header or index, memory touched before, in huge pages.
+//
+// Threads: const members from any, on batches of different rows.
+class BareRows {
+ public:
+  BareRows(uint64_t rows, const RowKind& kind);
+
+  uint64_t rows() const { return rows_; }
+  // Weights and state of a row.
+  float* row(uint32_t number) const { return values_ + uint64_t{number} * kind_.floats(); }
+
+  // Weights alone, packed: a row is dim floats.
+  void Gather(const Batch& batch, float* out) const;
+  // Weights and state, gradients read one after the other.
+  void Update(const Batch& batch, const float* gradients) const;
+
+  // How far ahead rows are fetched; found by trying.
+  void set_gather_distance(size_t rows_ahead) { gather_distance_ = rows_ahead; }
+  void set_update_distance(size_t rows_ahead) { update_distance_ = rows_ahead; }
+  size_t gather_distance() const { return gather_distance_; }
+  size_t update_distance() const { return update_distance_; }
+
+ private:
+  float* packed(uint32_t number) const { return values_ + uint64_t{number} * kind_.dim(); }
+
+  RowKind kind_;
+  uint64_t rows_;
+  HugeMemory memory_;
+  float* values_;
+  size_t gather_distance_ = 16;
+  size_t update_distance_ = 16;
+};
+
+// Brings `bytes` from `begin` on near.
+inline void PrefetchBytes(const void* begin, size_t bytes) {
+  const auto* line = static_cast<const std::byte*>(begin);
+  const std::byte* end = line + bytes;
+  line -= reinterpret_cast<uintptr_t>(line) % 64;
+  for (; line < end; line += 64) __builtin_prefetch(line, 1);
+}
+
+}  // namespace simurgh::bench

@@ -1,0 +1,155 @@
+#include "bench/micro/table/options.h"
+
+#include <algorithm>
+#include <ostream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include <boost/program_options/parsers.hpp>
+#include <boost/program_options/variables_map.hpp>
+
+#include "simurgh/base/version.h"
+#include "simurgh/table/table.h"
+
+namespace simurgh::bench {
+namespace {
+
+namespace po = boost::program_options;
+
+constexpr char kUsage[] =
+    "bench_table: how near one partition's table comes to what the machine's memory allows\n\n"
+    "Usage: bench_table [options]\n\n";
+
+constexpr char kNotes[] =
+    "limit_gather and limit_update do the same copies and the same arithmetic by known row\n"
+    "number, without index or header, on touched memory in huge pages. flat_hash_map is absl's,\n"
+    "over the same rows, with prefetch; persia is an unordered_map with a vector a row behind\n"
+    "100 locks, taken for every id. A ratio is the median over the turns of rows a second over\n"
+    "the limit's: limit_gather's for pull, insert and evict, limit_update's for push. mixed is a\n"
+    "pull and a push of every batch, a 64th of its ids new, with eviction.\n\n"
+    "Memory: about (6 * dim + 60) * 4 bytes a row, for each thread's partition.\n\n"
+    "Exit codes: 0 done, 2 bad options.\n";
+
+Status Problem(const std::string& what) {
+  return absl::InvalidArgumentError(absl::StrCat(what, " (--help lists the options)"));
+}
+
+struct Given {
+  std::string dims = "8,16,64,128";
+  std::string distributions = "uniform,zipf";
+  int64_t rows = 0;
+  int64_t threads = 1;
+  int64_t batch = 4096;
+  int64_t turns = 5;
+  bool no_insert = false;
+  bool no_rivals = false;
+};
+
+po::options_description Describe(TableBenchOptions& options, Given& given) {
+  po::options_description description("Options");
+  const auto count = [](int64_t& value) {
+    return po::value(&value)->value_name("N")->default_value(value);
+  };
+  const auto list = [](std::string& value) {
+    return po::value(&value)->value_name("LIST")->default_value(value);
+  };
+  description.add_options()("dim", list(given.dims), "dims, 1 to 1024")(
+      "rows", count(given.rows), "rows of a partition; 0: 2.5 GB of weights, at most 20 million")(
+      "distribution", list(given.distributions), "uniform, zipf (exponent 1.05)")(
+      "threads", count(given.threads), "partitions at once, each on a core, beside one alone")(
+      "batch", count(given.batch), "ids of a request")("turns", count(given.turns),
+                                                       "times that everything is measured")(
+      "no-insert", po::bool_switch(&given.no_insert), "leaves out the filling of an empty table")(
+      "no-rivals", po::bool_switch(&given.no_rivals), "leaves out flat_hash_map and persia")(
+      "quick", po::bool_switch(&options.quick), "a hundredth of the rows, two turns")(
+      "json", po::bool_switch(&options.json), "one object a line instead of a table")(
+      "help", "prints this and exits")("version", "prints the version and exits");
+  return description;
+}
+
+Status TakeLists(const Given& given, TableBenchOptions& options) {
+  options.dims.clear();
+  for (const absl::string_view word : absl::StrSplit(given.dims, ',')) {
+    uint32_t dim = 0;
+    if (!absl::SimpleAtoi(word, &dim) || dim == 0 || dim > Table::kMaxDim) {
+      return Problem(
+          absl::StrCat("--dim: '", word, "' is not a number from 1 to ", Table::kMaxDim));
+    }
+    options.dims.push_back(dim);
+  }
+  options.distributions.clear();
+  for (const absl::string_view word : absl::StrSplit(given.distributions, ',')) {
+    if (word != "uniform" && word != "zipf") {
+      return Problem(absl::StrCat("--distribution: '", word, "' is neither uniform nor zipf"));
+    }
+    options.distributions.push_back(word == "zipf" ? Distribution::kZipf : Distribution::kUniform);
+  }
+  return absl::OkStatus();
+}
+
+Status TakeCounts(const Given& given, TableBenchOptions& options) {
+  constexpr int64_t kMostRows = int64_t{1} << 31;
+  if (given.batch < 1 || given.batch > 65'535) return Problem("--batch must be 1 to 65535");
+  if (given.turns < 1 || given.turns > 1000) return Problem("--turns must be 1 to 1000");
+  if (given.threads < 1 || given.threads > 256) return Problem("--threads must be 1 to 256");
+  if (given.rows < 0 || given.rows > kMostRows) {
+    return Problem(absl::StrCat("--rows must be 0 to ", kMostRows));
+  }
+  options.rows = given.rows;
+  options.batch = given.batch;
+  options.turns = options.quick ? std::min<int64_t>(2, given.turns) : given.turns;
+  options.threads = given.threads;
+  options.insert = !given.no_insert;
+  options.rivals = !given.no_rivals;
+  for (const uint32_t dim : options.dims) {
+    // Distinct ids are drawn by rejection.
+    if (options.RowsFor(dim) < 16 * options.batch) {
+      return Problem(absl::StrCat("--rows must be at least 16 batches, ", 16 * options.batch));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+uint64_t TableBenchOptions::RowsFor(uint32_t dim) const {
+  constexpr uint64_t kWeightBytes = 2'560'000'000;
+  constexpr uint64_t kMostRows = 20'000'000;
+  if (rows != 0) return rows;
+  const uint64_t by_dim = std::min(kMostRows, kWeightBytes / (dim * sizeof(float)));
+  return quick ? by_dim / 100 : by_dim;
+}
+
+StatusOr<std::optional<TableBenchOptions>> ParseTableBenchOptions(int argc, const char* const* argv,
+                                                                  std::ostream& out) {
+  TableBenchOptions options;
+  Given given;
+  const po::options_description description = Describe(options, given);
+  po::variables_map parsed;
+  try {
+    constexpr int kExactNames =
+        po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
+    po::store(po::command_line_parser(argc, argv)
+                  .options(description)
+                  .positional({})
+                  .style(kExactNames)
+                  .run(),
+              parsed);
+    if (parsed.count("help") > 0) {
+      out << kUsage << description << "\n" << kNotes;
+      return std::nullopt;
+    }
+    if (parsed.count("version") > 0) {
+      out << "bench_table " << Version() << "\n";
+      return std::nullopt;
+    }
+    po::notify(parsed);
+  } catch (const po::error& error) {
+    return Problem(error.what());
+  }
+  SIMURGH_RETURN_IF_ERROR(TakeLists(given, options));
+  SIMURGH_RETURN_IF_ERROR(TakeCounts(given, options));
+  return options;
+}
+
+}  // namespace simurgh::bench

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <iosfwd>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/micro/table/batches.h"
+
+#include "simurgh/base/status.h"
+
+namespace simurgh::bench {
+
+struct TableBenchOptions {
+  std::vector<uint32_t> dims = {8, 16, 64, 128};
+  uint64_t rows = 0;  // Of a partition; 0: by dim, see RowsFor().
+  std::vector<Distribution> distributions = {Distribution::kUniform, Distribution::kZipf};
+  size_t threads = 1;  // Partitions at once, beside one alone.
+  size_t batch = 4096;
+  size_t turns = 5;
+  bool insert = true;
+  bool rivals = true;
+  bool json = false;
+
+  // 2.5 GB of weights, at most 20 million rows; a hundredth of that in a quick run.
+  uint64_t RowsFor(uint32_t dim) const;
+  bool quick = false;
+};
+
+// Nothing after --help or --version, whose text goes to `out`.
+//
+// Errors: INVALID_ARGUMENT, one line.
+StatusOr<std::optional<TableBenchOptions>> ParseTableBenchOptions(int argc, const char* const* argv,
+                                                                  std::ostream& out);
+
+}  // namespace simurgh::bench

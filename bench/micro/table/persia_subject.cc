@@ -1,0 +1,47 @@
+#include "bench/micro/table/persia_subject.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "simurgh/base/random.h"
+
+namespace simurgh::bench {
+
+std::vector<float> PersiaSubject::NewRow(uint64_t id) const {
+  std::vector<float> values(kind_.floats(), 0.01F);
+  Random random(id);
+  for (uint32_t i = 0; i < kind_.dim(); ++i) {
+    values[i] = static_cast<float>(random() >> 40) * 0x1.0p-24F - 0.5F;
+  }
+  return values;
+}
+
+void PersiaSubject::Pull(const Batch& batch, float* out) {
+  const size_t dim = kind_.dim();
+  for (size_t i = 0; i < batch.ids.size(); ++i) {
+    const uint64_t id = batch.ids[i];
+    Shard& shard = ShardOf(id);
+    const std::lock_guard lock(shard.mutex);
+    auto at = shard.entries.find(id);
+    if (at == shard.entries.end()) {
+      shard.by_use.push_back({id, NewRow(id)});
+      at = shard.entries.emplace(id, std::prev(shard.by_use.end())).first;
+    } else {
+      shard.by_use.splice(shard.by_use.end(), shard.by_use, at->second);
+    }
+    std::memcpy(out + i * dim, at->second->values.data(), dim * sizeof(float));
+  }
+}
+
+void PersiaSubject::Push(const Batch& batch, const float* gradients) {
+  for (size_t i = 0; i < batch.ids.size(); ++i) {
+    Shard& shard = ShardOf(batch.ids[i]);
+    const std::lock_guard lock(shard.mutex);
+    const auto at = shard.entries.find(batch.ids[i]);
+    if (at == shard.entries.end()) continue;
+    const RowGradient update{at->second->values.data(), gradients + i * kind_.dim()};
+    UpdateRows(kind_.update, {&update, 1});
+  }
+}
+
+}  // namespace simurgh::bench

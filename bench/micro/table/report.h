@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bench/micro/table/rounds.h"
+
+namespace simurgh::bench {
+
+// Prints what was measured: a table for people, or one JSON object a line.
+class Report {
+ public:
+  explicit Report(bool json) : json_(json) {}
+
+  // What the next lines are about.
+  struct Subject {
+    uint32_t dim = 0;
+    std::string precision;
+    std::string optimizer;
+    uint64_t rows = 0;
+  };
+  void Begin(const Subject& subject);
+
+  // A line for each; `bytes_per_row` is of the table's own, 0 where it means nothing.
+  void Add(const std::vector<Measurement>& measurements, std::string_view distribution,
+           double bytes_per_row);
+
+  // Left out of JSON.
+  void Note(const std::string& text);
+
+ private:
+  bool json_;
+  Subject subject_;
+};
+
+}  // namespace simurgh::bench

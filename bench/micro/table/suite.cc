@@ -1,0 +1,258 @@
+#include "bench/micro/table/suite.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace simurgh::bench {
+namespace {
+
+// A turn of one measurement handles about so many rows a thread.
+constexpr size_t kRowsPerTurn = 1 << 20;
+constexpr size_t kInsertTurns = 3;
+// One id in so many is new in `mixed`.
+constexpr size_t kOneNewIn = 64;
+// Growth is looked at from here on: before it a table of few rows is mostly its first pages.
+constexpr uint64_t kRowsWhereGrowthCounts = 100'000;
+
+Batch FreshBatch(uint64_t first, size_t size) {
+  Batch batch;
+  for (size_t i = 0; i < size; ++i) batch.ids.push_back(IdOf(first + i));
+  return batch;
+}
+
+}  // namespace
+
+Suite::Suite(const TableBenchOptions& options, const TableConfig& config, Report& report)
+    : options_(options),
+      config_(config),
+      kind_(KindOf(config)),
+      report_(report),
+      rows_(config.capacity_rows),
+      bare_(rows_, kind_),
+      gradients_(options.batch * config.dim, 0.001F),
+      out_(options.threads, std::vector<float>(options.batch * config.dim)),
+      tables_(options.threads) {}
+
+double Suite::RowsPerSecond(size_t threads, const Work& work) const {
+  const size_t batches = batches_[0].size();
+  const double seconds = SecondsOf(threads, [&](size_t thread) {
+    for (size_t batch = 0; batch < batches; ++batch) work(thread, batch);
+  });
+  return static_cast<double>(threads * batches * options_.batch) / seconds;
+}
+
+void Suite::Draw(Distribution distribution) {
+  batches_.clear();
+  for (size_t thread = 0; thread < options_.threads; ++thread) {
+    batches_.push_back(DrawBatches(distribution, rows_, options_.batch,
+                                   std::max<size_t>(1, kRowsPerTurn / options_.batch), 7 + thread));
+  }
+}
+
+// The limits at the best of several distances.
+void Suite::FindDistances() {
+  double gather = 0;
+  double update = 0;
+  size_t best_gather = 0;
+  size_t best_update = 0;
+  for (const size_t distance : {4, 8, 12, 16, 24, 32, 48}) {
+    bare_.set_gather_distance(distance);
+    bare_.set_update_distance(distance);
+    std::vector<Measurement> limits = LimitsAt(1);
+    RunTurns(limits, 3);
+    if (const double rate = Median(limits[0].rates); rate > gather) {
+      gather = rate;
+      best_gather = distance;
+    }
+    if (const double rate = Median(limits[1].rates); rate > update) {
+      update = rate;
+      best_update = distance;
+    }
+  }
+  bare_.set_gather_distance(best_gather);
+  bare_.set_update_distance(best_update);
+  const double row_gb = kind_.dim() * sizeof(float) * 1e-9;
+  report_.Note(absl::StrCat("gather limit ", gather * row_gb, " GB/s, fetching ", best_gather,
+                            " rows ahead; update limit ", best_update, " ahead"));
+}
+
+std::vector<Measurement> Suite::LimitsAt(size_t threads) {
+  return {
+      {.name = "limit_gather",
+       .threads = threads,
+       .run =
+           [this, threads] {
+             return RowsPerSecond(threads, [this](size_t thread, size_t batch) {
+               bare_.Gather(batches_[thread][batch], out_[thread].data());
+             });
+           }},
+      {.name = "limit_update",
+       .threads = threads,
+       .run =
+           [this, threads] {
+             return RowsPerSecond(threads, [this](size_t thread, size_t batch) {
+               bare_.Update(batches_[thread][batch], gradients_.data());
+             });
+           }},
+  };
+}
+
+// Pulls all rows once, in the order of their numbers; rows a second.
+double Suite::Fill(Subject& subject) {
+  double seconds = 0;
+  for (uint64_t first = 0; first < rows_; first += options_.batch) {
+    const Batch batch = FreshBatch(first, std::min<uint64_t>(options_.batch, rows_ - first));
+    seconds += SecondsOf(1, [&](size_t) { subject.Pull(batch, out_[0].data()); });
+  }
+  return static_cast<double>(rows_) / seconds;
+}
+
+void Suite::MeasureInsert() {
+  double most_bytes = 0;
+  std::vector<Measurement> all = LimitsAt(1);
+  all.pop_back();
+  all.push_back({.name = "insert", .limit = 0, .run = [&] {
+                   tables_[0] = nullptr;  // Before another takes as much memory.
+                   tables_[0] = std::make_unique<TableSubject>(config_);
+                   return Fill(*tables_[0]);
+                 }});
+  RunTurns(all, std::min(options_.turns, kInsertTurns));
+  // Once more, watching the memory.
+  tables_[0] = nullptr;
+  tables_[0] = std::make_unique<TableSubject>(config_);
+  for (uint64_t first = 0; first < rows_; first += options_.batch) {
+    tables_[0]->Pull(FreshBatch(first, std::min<uint64_t>(options_.batch, rows_ - first)),
+                     out_[0].data());
+    const TableStats stats = tables_[0]->stats();
+    if (stats.rows < kRowsWhereGrowthCounts) continue;
+    most_bytes =
+        std::max(most_bytes, static_cast<double>(stats.bytes) / static_cast<double>(stats.rows));
+  }
+  report_.Add(all, "new", most_bytes);
+}
+
+void Suite::MeasureRivalInsert() {
+  std::vector<Measurement> all = LimitsAt(1);
+  all.pop_back();
+  all.push_back({.name = "flat_hash_map_insert", .limit = 0, .run = [&] {
+                   flat_map_ = std::make_unique<FlatMapSubject>(kind_, bare_);
+                   return Fill(*flat_map_);
+                 }});
+  all.push_back({.name = "persia_insert", .limit = 0, .run = [&] {
+                   persia_ = std::make_unique<PersiaSubject>(kind_);
+                   return Fill(*persia_);
+                 }});
+  RunTurns(all, 1);
+  report_.Add(all, "new", 0);
+}
+
+void Suite::AddTables(size_t threads, int limit, std::vector<Measurement>& all) {
+  all.push_back({.name = "pull", .threads = threads, .limit = limit, .run = [this, threads] {
+                   return RowsPerSecond(threads, [this](size_t thread, size_t batch) {
+                     tables_[thread]->Pull(batches_[thread][batch], out_[thread].data());
+                   });
+                 }});
+  all.push_back({.name = "push", .threads = threads, .limit = limit + 1, .run = [this, threads] {
+                   return RowsPerSecond(threads, [this](size_t thread, size_t batch) {
+                     tables_[thread]->Push(batches_[thread][batch], gradients_.data());
+                   });
+                 }});
+}
+
+void Suite::AddSubject(const std::string& prefix, Subject& subject, std::vector<Measurement>& all) {
+  all.push_back({.name = prefix + "_pull", .limit = 0, .run = [&] {
+                   return RowsPerSecond(1, [&](size_t, size_t batch) {
+                     subject.Pull(batches_[0][batch], out_[0].data());
+                   });
+                 }});
+  all.push_back({.name = prefix + "_push", .limit = 1, .run = [&] {
+                   return RowsPerSecond(1, [&](size_t, size_t batch) {
+                     subject.Push(batches_[0][batch], gradients_.data());
+                   });
+                 }});
+}
+
+void Suite::MeasureUse(Distribution distribution) {
+  Draw(distribution);
+  std::vector<Measurement> all = LimitsAt(1);
+  AddTables(1, 0, all);
+  const size_t alone = 2;
+  if (options_.rivals) {
+    AddSubject("flat_hash_map", *flat_map_, all);
+    AddSubject("persia", *persia_, all);
+  }
+  const auto together = static_cast<int>(all.size());
+  if (options_.threads > 1) {
+    for (Measurement& limit : LimitsAt(options_.threads)) all.push_back(std::move(limit));
+    AddTables(options_.threads, together, all);
+  }
+  RunTurns(all, options_.turns);
+  const TableStats stats = tables_[0]->stats();
+  report_.Add(all, NameOf(distribution),
+              static_cast<double>(stats.bytes) / static_cast<double>(stats.rows));
+  if (options_.rivals) {
+    report_.Note(absl::StrCat("over persia: pull ", MedianRatio(all[alone], all[6]), ", push ",
+                              MedianRatio(all[alone + 1], all[7])));
+  }
+  if (options_.threads > 1) {
+    report_.Note(absl::StrCat(options_.threads, " partitions over one: pull ",
+                              MedianRatio(all[together + 2], all[alone]), ", push ",
+                              MedianRatio(all[together + 3], all[alone + 1])));
+  }
+}
+
+// The table is full: a row is made where another one goes.
+void Suite::MeasureNewIds() {
+  Draw(Distribution::kUniform);
+  std::vector<Measurement> all = LimitsAt(1);
+  all.push_back({.name = "limit_mixed", .run = [&] {
+                   return RowsPerSecond(1, [&](size_t, size_t batch) {
+                     bare_.Gather(batches_[0][batch], out_[0].data());
+                     bare_.Update(batches_[0][batch], gradients_.data());
+                   });
+                 }});
+  uint64_t next = rows_;
+  std::vector<Batch> mixed;
+  all.push_back({.name = "mixed", .limit = 2, .run = [&] {
+                   mixed = batches_[0];
+                   for (Batch& batch : mixed) {
+                     for (size_t i = 0; i < batch.ids.size(); i += kOneNewIn) {
+                       batch.ids[i] = IdOf(next++);
+                     }
+                   }
+                   return RowsPerSecond(1, [&](size_t, size_t batch) {
+                     tables_[0]->Pull(mixed[batch], out_[0].data());
+                     tables_[0]->Push(mixed[batch], gradients_.data());
+                   });
+                 }});
+  all.push_back({.name = "evict", .limit = 0, .run = [&] {
+                   for (Batch& batch : mixed) {
+                     batch = FreshBatch(next, options_.batch);
+                     next += options_.batch;
+                   }
+                   return RowsPerSecond(1, [&](size_t, size_t batch) {
+                     tables_[0]->Pull(mixed[batch], out_[0].data());
+                   });
+                 }});
+  RunTurns(all, options_.turns);
+  const TableStats stats = tables_[0]->stats();
+  report_.Add(all, "uniform", static_cast<double>(stats.bytes) / static_cast<double>(stats.rows));
+}
+
+void Suite::Run() {
+  report_.Begin({config_.dim, "f32", "adagrad", rows_});
+  Draw(Distribution::kUniform);
+  FindDistances();
+  if (options_.insert) MeasureInsert();
+  for (auto& table : tables_) {
+    if (table != nullptr) continue;
+    table = std::make_unique<TableSubject>(config_);
+    Fill(*table);
+  }
+  if (options_.rivals) MeasureRivalInsert();
+  for (const Distribution distribution : options_.distributions) MeasureUse(distribution);
+  MeasureNewIds();
+}
+
+}  // namespace simurgh::bench

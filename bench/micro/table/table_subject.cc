@@ -1,0 +1,36 @@
+#include "bench/micro/table/table_subject.h"
+
+#include "bench/micro/table/huge_memory.h"
+
+#include "table/sparse_optimizer.h"
+
+namespace simurgh::bench {
+namespace {
+
+Arena TouchedArena(const TableConfig& config) {
+  Arena arena = Arena::Create(Table::ReservationFor(config)).value();
+  TouchHuge(arena.at(0), arena.reserved_bytes());
+  return arena;
+}
+
+}  // namespace
+
+TableSubject::TableSubject(const TableConfig& config)
+    : config_(config), arena_(TouchedArena(config)), table_(config, 1, arena_) {}
+
+void TableSubject::Pull(const Batch& batch, float* out) {
+  table_.Pull(batch.ids, {out, batch.ids.size(), config_.dim}, stamp_++);
+}
+
+void TableSubject::Push(const Batch& batch, const float* gradients) {
+  table_.Push(batch.ids, {gradients, batch.ids.size(), config_.dim},
+              config_.optimizer.learning_rate);
+}
+
+RowKind KindOf(const TableConfig& config) {
+  const SparseOptimizer optimizer(config.optimizer, config.dim, config.weight_bound);
+  RowUpdateParameters update = optimizer.parameters();
+  return {update, optimizer.state_floats()};
+}
+
+}  // namespace simurgh::bench
