@@ -147,7 +147,7 @@ Status Drive(const Point& point, const std::string& address, size_t gathered, Wo
   while (finished < started) {
     SIMURGH_RETURN_IF_ERROR(connection.Step(started, request, response));
     for (; finished < connection.received(); ++finished) {
-      SIMURGH_RETURN_IF_ERROR(workload.Finish(finished % slots));
+      SIMURGH_RETURN_IF_ERROR(workload.Finish(finished % slots, response(finished)));
       if (workload.Start(finished % slots)) ++started;
     }
   }

@@ -54,8 +54,7 @@ rpc::Placement FromPool(std::shared_ptr<BufferPool> pool) {
 Status Serve(const Point& point, const std::string& address,
              const std::function<void(const std::string&)>& listening) {
   // A path begins with a slash: "unix:///path".
-  const std::string uri =
-      point.transport == "tcp" ? address : absl::StrCat(point.transport, "://", address);
+  const std::string uri = absl::StrCat(point.transport, "://", address);
   Status status;
   std::unique_ptr<rpc::Server> server;
   IoThread io("bench-server");
@@ -126,7 +125,7 @@ class Driver {
     auto response = co_await client_.Call(kEcho, std::move(request), Into(workload_.response(slot)),
                                           rpc::Clock::now() + kCallTimeout);
     if (!response.ok()) co_return response.status();
-    co_return workload_.Finish(slot);
+    co_return workload_.Finish(slot, workload_.response(slot));
   }
 
   void End(const Status& status) {

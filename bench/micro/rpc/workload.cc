@@ -37,6 +37,10 @@ bool HasStamp(std::span<const std::byte> bytes, uint64_t number) {
          std::memcmp(bytes.data() + bytes.size() - sizeof(number), &number, sizeof(number)) == 0;
 }
 
+uint64_t NanosecondsBetween(Workload::Clock::time_point from, Workload::Clock::time_point to) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(to - from).count();
+}
+
 double SecondsBetween(Workload::Clock::time_point from, Workload::Clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
 }
@@ -56,7 +60,6 @@ void Workload::Begin() {
     slot.request = AlignedBuffer(point_.bytes);
     slot.response = AlignedBuffer(point_.bytes);
     Fill(slot.request.bytes(), i);
-    Fill(slot.response.bytes(), ~uint64_t{i});
     slots_.push_back(std::move(slot));
   }
   phase_began_ = Clock::now();
@@ -71,38 +74,38 @@ bool Workload::Start(uint32_t slot) {
   return true;
 }
 
-Status Workload::Finish(uint32_t slot) {
+Status Workload::Finish(uint32_t slot, std::span<const std::byte> landed) {
   const Clock::time_point now = Clock::now();
   const Slot& one = slots_[slot];
-  if (!HasStamp(response(slot), one.number)) {
+  if (landed.size() != point_.bytes || !HasStamp(landed, one.number)) {
     return absl::DataLossError(absl::StrCat("request ", one.number, " got another's response"));
   }
-  if (phase_ == Phase::kOver) return absl::OkStatus();
-  ++finished_;
-  const double elapsed = SecondsBetween(phase_began_, now);
-  const bool enough = finished_ >= std::max<uint64_t>(point_.in_flight, kMinRequests);
-  if (phase_ == Phase::kTimed) {
-    latencies_.Record(
-        std::chrono::duration_cast<std::chrono::nanoseconds>(now - one.started).count());
-    if (elapsed < point_.seconds || !enough) return absl::OkStatus();
-    cpu_seconds_ = CpuOfBoth() - cpu_seconds_;
-    timed_seconds_ = elapsed;
-    phase_ = Phase::kOver;
-  } else if (elapsed >= kWarmUpShare * point_.seconds && enough) {
-    finished_ = 0;
-    phase_ = Phase::kTimed;
-    cpu_seconds_ = CpuOfBoth();
-    phase_began_ = Clock::now();
+  if (phase_ != Phase::kOver) {
+    ++finished_;
+    if (phase_ == Phase::kTimed) latencies_.Record(NanosecondsBetween(one.started, now));
+    EndPhase(SecondsBetween(phase_began_, now));
+  }
+  if (phase_ == Phase::kOver && !std::ranges::equal(request(slot), landed)) {
+    return absl::DataLossError(absl::StrCat("request ", one.number, ": the response differs"));
   }
   return absl::OkStatus();
 }
 
-StatusOr<Sample> Workload::Result() {
-  for (uint32_t slot = 0; slot < point_.in_flight; ++slot) {
-    if (!std::ranges::equal(request(slot), response(slot))) {
-      return absl::DataLossError(absl::StrCat("slot ", slot, ": the response differs"));
-    }
+void Workload::EndPhase(double elapsed) {
+  if (finished_ < std::max<uint64_t>(point_.in_flight, kMinRequests)) return;
+  if (phase_ == Phase::kWarmUp && elapsed >= kWarmUpShare * point_.seconds) {
+    phase_ = Phase::kTimed;
+    finished_ = 0;
+    cpu_seconds_ = CpuOfBoth();
+    phase_began_ = Clock::now();
+  } else if (phase_ == Phase::kTimed && elapsed >= point_.seconds) {
+    phase_ = Phase::kOver;
+    cpu_seconds_ = CpuOfBoth() - cpu_seconds_;
+    timed_seconds_ = elapsed;
   }
+}
+
+Sample Workload::Result() const {
   const Memory client = MemoryOf(client_);
   const Memory server = MemoryOf(server_);
   const auto requests = static_cast<double>(finished_);

@@ -23,12 +23,13 @@ namespace simurgh::bench {
 //   workload.Begin();                     // Once connected.
 //   while (workload.Start(slot)) {        // In each slot.
 //     ... send request(slot), receive into response(slot) ...
-//     SIMURGH_RETURN_IF_ERROR(workload.Finish(slot));
+//     SIMURGH_RETURN_IF_ERROR(workload.Finish(slot, response(slot)));
 //   }
 //   return workload.Result();
 //
 // A quarter of the time given is spent before the clock starts. Each request bears a number of its
-// own at both ends, which the response must repeat; the rest is compared after the clock.
+// own in its first and last bytes, which the response must repeat; when the clock has stopped, all
+// bytes are compared.
 //
 // Threads: one.
 class Workload {
@@ -44,13 +45,12 @@ class Workload {
   // Numbers the slot's request; false when no more are wanted.
   bool Start(uint32_t slot);
 
-  // The response has landed.
+  // The response has landed, in response(slot) or in another contiguous place of the receiver's.
   // Errors: DATA_LOSS if it is not the answer to the request.
-  Status Finish(uint32_t slot);
+  Status Finish(uint32_t slot, std::span<const std::byte> landed);
 
   // After the last Finish.
-  // Errors: DATA_LOSS if a response differs from its request.
-  StatusOr<Sample> Result();
+  Sample Result() const;
 
   uint64_t bytes() const { return point_.bytes; }
   uint32_t in_flight() const { return point_.in_flight; }
@@ -73,6 +73,7 @@ class Workload {
     Clock::time_point started;
   };
 
+  void EndPhase(double elapsed);
   double CpuOfBoth() const;
   double ExtraMegabytes(const Memory& idle, const Memory& end, uint64_t buffers) const;
 

@@ -1,0 +1,13 @@
+// Plays gRPC's client or server for bench_rpc: a program of its own, so that bench_rpc needs no
+// gRPC.
+
+#include <string>
+#include <vector>
+
+#include "bench/micro/rpc/grpc/peer_grpc.h"
+
+int main(int argc, char** argv) {
+  using namespace simurgh::bench;
+  return RunChild(std::vector<std::string>(argv + 1, argv + argc),
+                  {GrpcPeer(), GrpcByteBufferPeer()});
+}
