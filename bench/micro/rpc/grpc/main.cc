@@ -7,7 +7,8 @@
 #include "bench/micro/rpc/grpc/peer_grpc.h"
 
 int main(int argc, char** argv) {
-  using namespace simurgh::bench;
-  return RunChild(std::vector<std::string>(argv + 1, argv + argc),
-                  {GrpcPeer(), GrpcByteBufferPeer()});
+  using simurgh::bench::GrpcByteBufferPeer;
+  using simurgh::bench::GrpcPeer;
+  return simurgh::bench::RunChild(std::vector<std::string>(argv + 1, argv + argc),
+                                  {GrpcPeer(), GrpcByteBufferPeer()});
 }
