@@ -1,0 +1,45 @@
+#pragma once
+
+// The server's side of a soak.
+
+#include <memory>
+#include <string>
+
+#include "rpc/server.h"
+#include "simurgh/base/aligned_buffer.h"
+#include "tests/concurrency/soak_ledger.h"
+
+namespace simurgh::rpc {
+
+inline constexpr uint32_t kSoakMethod = 1;
+inline constexpr uint32_t kSoakUnknownMethod = 2;
+
+Hello SoakHello(std::string role);
+
+// A server that does what the plans say and checks that every request is the one its number stands
+// for.
+//
+// Threads: one, that of its executor. Lifetime: drain it before it is destroyed.
+class SoakServer {
+ public:
+  SoakServer(asio::any_io_executor executor, uint64_t seed, Ledger& ledger);
+
+  Status Listen(const std::string& address) { return server_.Listen(address); }
+  std::string address() const { return server_.address(); }
+  [[nodiscard]] awaitable<void> Drain(Clock::time_point deadline) {
+    return server_.Drain(deadline);
+  }
+
+ private:
+  StatusOr<std::vector<IncomingSegment>> Place(std::span<const std::byte> metadata,
+                                               std::span<const uint64_t> lengths);
+  [[nodiscard]] awaitable<StatusOr<OutgoingMessage>> Handle(Request request);
+
+  const asio::any_io_executor executor_;
+  const uint64_t seed_;
+  Ledger& ledger_;
+  BufferPool buffers_;
+  Server server_;
+};
+
+}  // namespace simurgh::rpc
