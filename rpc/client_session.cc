@@ -264,8 +264,8 @@ awaitable<Status> ClientSession::OnResponse(IncomingFrame frame) {
     co_return co_await connection_->SkipPayload();
   }
   const bool chunked = frame.header.chunked();
-  auto landing = std::make_unique<Landing>(std::move(frame), *std::move(places));
-  call->landing = landing.get();
+  auto landing = std::make_shared<Landing>(std::move(frame), *std::move(places));
+  call->landing = landing;
   if (chunked) {
     landings_.insert_or_assign(id, std::move(landing));
     co_return absl::OkStatus();

@@ -53,8 +53,8 @@ class ClientSession : public std::enable_shared_from_this<ClientSession> {
     const uint64_t id;
     Placement placement;
     Waiter waiter;
-    uint64_t cost = 0;           // What it takes of the peer's window; 0 once that is given back.
-    Landing* landing = nullptr;  // Its response, while that is arriving.
+    uint64_t cost = 0;  // What it takes of the peer's window; 0 once that is given back.
+    std::shared_ptr<Landing> landing;  // Its response, while that is arriving.
     Outbox::Ticket frame;
     std::optional<StatusOr<IncomingMessage>> outcome;
   };
@@ -85,7 +85,7 @@ class ClientSession : public std::enable_shared_from_this<ClientSession> {
   uint64_t last_id_ = 0;
   Window window_;                                // The peer's.
   std::unordered_map<uint64_t, uint64_t> owed_;  // Cost of calls given up, by id.
-  std::unordered_map<uint64_t, std::unique_ptr<Landing>> landings_;  // Responses in chunks, by id.
+  std::unordered_map<uint64_t, std::shared_ptr<Landing>> landings_;  // Responses in chunks, by id.
   bool going_away_ = false;
 };
 
