@@ -25,23 +25,35 @@ class ByteWriter {
   std::string bytes_;
 };
 
+void AddInitializer(const InitializerConfig& initializer, ByteWriter* out) {
+  out->Add(static_cast<uint64_t>(initializer.kind));
+  for (const float value :
+       {initializer.low, initializer.high, initializer.mean, initializer.stddev, initializer.shape,
+        initializer.scale, initializer.rate, initializer.value}) {
+    out->Add(value);
+  }
+}
+
+void AddOptimizer(const SparseOptimizerConfig& optimizer, ByteWriter* out) {
+  out->Add(static_cast<uint64_t>(optimizer.kind));
+  out->Add(uint64_t{optimizer.nesterov});
+  out->Add(uint64_t{optimizer.row_wise});
+  for (const float value :
+       {optimizer.learning_rate, optimizer.momentum, optimizer.epsilon,
+        optimizer.initial_accumulator, optimizer.accumulator_decay, optimizer.beta1,
+        optimizer.beta2, optimizer.beta, optimizer.l1, optimizer.l2, optimizer.group_l1,
+        optimizer.weight_decay, optimizer.decoupled_weight_decay, optimizer.max_gradient_norm}) {
+    out->Add(value);
+  }
+}
+
 void AddTable(const TableConfig& table, ByteWriter* out) {
   out->Add(table.name);
   out->Add(uint64_t{table.dim});
   out->Add(table.capacity_rows);
   out->Add(table.weight_bound);
-  out->Add(static_cast<uint64_t>(table.initializer.kind));
-  out->Add(table.initializer.low);
-  out->Add(table.initializer.high);
-  out->Add(table.initializer.mean);
-  out->Add(table.initializer.stddev);
-  out->Add(table.initializer.value);
-  out->Add(static_cast<uint64_t>(table.optimizer.kind));
-  out->Add(table.optimizer.learning_rate);
-  out->Add(table.optimizer.epsilon);
-  out->Add(table.optimizer.initial_accumulator);
-  out->Add(table.optimizer.accumulator_decay);
-  out->Add(uint64_t{table.optimizer.row_wise});
+  AddInitializer(table.initializer, out);
+  AddOptimizer(table.optimizer, out);
 }
 
 void AddFeature(const FeatureConfig& feature, ByteWriter* out) {

@@ -9,21 +9,32 @@ namespace simurgh {
 namespace {
 
 constexpr size_t kMaxTables = 65'536;
+constexpr NumberRange kPoissonRate{kMinFloat, 100.0F, "number above 0, at most 100"};
 
 void ReadInitializer(MapReader& in, InitializerConfig* init) {
   using Kind = InitializerConfig::Kind;
   in.Choice<Kind>("kind", &init->kind,
                   {{"uniform", Kind::kUniform},
                    {"normal", Kind::kNormal},
-                   {"constant", Kind::kConstant},
-                   {"inverse_sqrt_dim", Kind::kInverseSqrtDim}});
+                   {"truncated_normal", Kind::kTruncatedNormal},
+                   {"gamma", Kind::kGamma},
+                   {"poisson", Kind::kPoisson},
+                   {"inverse_sqrt_dim", Kind::kInverseSqrtDim},
+                   {"zero", Kind::kZero},
+                   {"constant", Kind::kConstant}});
   in.Number("low", &init->low, kAnyNumber);
   in.Number("high", &init->high, kAnyNumber);
   in.Number("mean", &init->mean, kAnyNumber);
   in.Number("stddev", &init->stddev, kNonNegative);
+  in.Number("shape", &init->shape, kPositive);
+  in.Number("scale", &init->scale, kPositive);
+  in.Number("rate", &init->rate, kPoissonRate);
   in.Number("value", &init->value, kAnyNumber);
   in.OnlyWith(init->kind == Kind::kUniform, "kind: uniform", {"low", "high"});
-  in.OnlyWith(init->kind == Kind::kNormal, "kind: normal", {"mean", "stddev"});
+  in.OnlyWith(init->kind == Kind::kNormal || init->kind == Kind::kTruncatedNormal,
+              "kind: normal or truncated_normal", {"mean", "stddev"});
+  in.OnlyWith(init->kind == Kind::kGamma, "kind: gamma", {"shape", "scale"});
+  in.OnlyWith(init->kind == Kind::kPoisson, "kind: poisson", {"rate"});
   in.OnlyWith(init->kind == Kind::kConstant, "kind: constant", {"value"});
   if (init->low >= init->high) {
     in.Error(in.Has("high") ? "high" : "low",
@@ -33,16 +44,48 @@ void ReadInitializer(MapReader& in, InitializerConfig* init) {
   }
 }
 
+void CheckOptimizerKeys(MapReader& in, const SparseOptimizerConfig& optimizer) {
+  using Kind = SparseOptimizerConfig::Kind;
+  const Kind kind = optimizer.kind;
+  const bool adaptive = kind == Kind::kAdagrad || kind == Kind::kAdam;
+  const bool ftrl = kind == Kind::kFtrl || kind == Kind::kGroupFtrl;
+  in.OnlyWith(kind == Kind::kSgd, "kind: sgd", {"momentum", "nesterov"});
+  in.OnlyWith(optimizer.momentum > 0, "momentum above 0", {"nesterov"});
+  in.OnlyWith(adaptive, "kind: adagrad or adam", {"epsilon", "row_wise"});
+  in.OnlyWith(kind == Kind::kAdagrad, "kind: adagrad", {"accumulator_decay"});
+  in.OnlyWith(kind == Kind::kAdagrad || ftrl, "kind: adagrad, ftrl or group_ftrl",
+              {"initial_accumulator"});
+  in.OnlyWith(kind == Kind::kAdam, "kind: adam", {"beta1", "beta2"});
+  in.OnlyWith(ftrl, "kind: ftrl or group_ftrl", {"beta", "l1", "l2"});
+  in.OnlyWith(kind == Kind::kGroupFtrl, "kind: group_ftrl", {"group_l1"});
+  in.OnlyWith(!ftrl, "kind: sgd, adagrad or adam", {"weight_decay", "decoupled_weight_decay"});
+}
+
 void ReadOptimizer(MapReader& in, SparseOptimizerConfig* optimizer) {
   using Kind = SparseOptimizerConfig::Kind;
-  in.Choice<Kind>("kind", &optimizer->kind, {{"sgd", Kind::kSgd}, {"adagrad", Kind::kAdagrad}});
+  in.Choice<Kind>("kind", &optimizer->kind,
+                  {{"sgd", Kind::kSgd},
+                   {"adagrad", Kind::kAdagrad},
+                   {"adam", Kind::kAdam},
+                   {"ftrl", Kind::kFtrl},
+                   {"group_ftrl", Kind::kGroupFtrl}});
   in.Number("learning_rate", &optimizer->learning_rate, kPositive);
+  in.Number("momentum", &optimizer->momentum, kBelowOne);
+  in.Bool("nesterov", &optimizer->nesterov);
   in.Number("epsilon", &optimizer->epsilon, kPositive);
   in.Number("initial_accumulator", &optimizer->initial_accumulator, kNonNegative);
   in.Number("accumulator_decay", &optimizer->accumulator_decay, kPositiveShare);
   in.Bool("row_wise", &optimizer->row_wise);
-  in.OnlyWith(optimizer->kind == Kind::kAdagrad, "kind: adagrad",
-              {"epsilon", "initial_accumulator", "accumulator_decay", "row_wise"});
+  in.Number("beta1", &optimizer->beta1, kBelowOne);
+  in.Number("beta2", &optimizer->beta2, kBelowOne);
+  in.Number("beta", &optimizer->beta, kPositive);
+  in.Number("l1", &optimizer->l1, kNonNegative);
+  in.Number("l2", &optimizer->l2, kNonNegative);
+  in.Number("group_l1", &optimizer->group_l1, kNonNegative);
+  in.Number("weight_decay", &optimizer->weight_decay, kNonNegative);
+  in.Number("decoupled_weight_decay", &optimizer->decoupled_weight_decay, kNonNegative);
+  in.Number("max_gradient_norm", &optimizer->max_gradient_norm, kNonNegative);
+  CheckOptimizerKeys(in, *optimizer);
 }
 
 // The names of an entry's tables, with the keys they stand at: `name`, or those in `names`.

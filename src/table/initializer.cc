@@ -7,6 +7,41 @@
 #include "simurgh/base/random.h"
 
 namespace simurgh {
+namespace {
+
+// Standard normal, drawn again until it is within two deviations: 1.05 times on average.
+double TruncatedNormal(Random& random) {
+  for (;;) {
+    if (const double value = random.Normal(); std::abs(value) <= 2) return value;
+  }
+}
+
+// Source: Marsaglia and Tsang, "A simple method for generating gamma variables", ACM TOMS 26(3),
+// 2000; shapes below 1 by their last remark.
+double Gamma(double shape, Random& random) {
+  const double boost = shape < 1 ? std::pow(1 - random.Uniform(), 1 / shape) : 1;
+  const double d = (shape < 1 ? shape + 1 : shape) - 1.0 / 3;
+  const double c = 1 / std::sqrt(9 * d);
+  for (;;) {
+    const double x = random.Normal();
+    const double root = 1 + c * x;
+    if (root <= 0) continue;
+    const double v = root * root * root;
+    if (std::log(1 - random.Uniform()) < 0.5 * x * x + d - d * v + d * std::log(v)) {
+      return boost * d * v;
+    }
+  }
+}
+
+// Counts arrivals: the product of uniform draws falls below exp(-rate).
+double Poisson(double rate, Random& random) {
+  const double end = std::exp(-rate);
+  double arrivals = 0;
+  for (double product = random.Uniform(); product > end; product *= random.Uniform()) ++arrivals;
+  return arrivals;
+}
+
+}  // namespace
 
 Initializer::Initializer(const InitializerConfig& config, std::string_view table, uint32_t dim,
                          uint64_t seed)
@@ -26,16 +61,29 @@ void Initializer::Fill(uint64_t id, std::span<float> weights) const {
     case InitializerConfig::Kind::kInverseSqrtDim:
       FillUniform(row_seed, weights);
       return;
-    case InitializerConfig::Kind::kNormal: {
-      Random random(row_seed);
-      for (float& weight : weights) {
-        weight = static_cast<float>(config_.mean + config_.stddev * random.Normal());
-      }
+    case InitializerConfig::Kind::kZero:
+      std::fill(weights.begin(), weights.end(), 0.0F);
       return;
-    }
     case InitializerConfig::Kind::kConstant:
       std::fill(weights.begin(), weights.end(), config_.value);
       return;
+    default:
+      break;
+  }
+  Random random(row_seed);
+  for (float& weight : weights) weight = static_cast<float>(Draw(random));
+}
+
+double Initializer::Draw(Random& random) const {
+  switch (config_.kind) {
+    case InitializerConfig::Kind::kTruncatedNormal:
+      return config_.mean + config_.stddev * TruncatedNormal(random);
+    case InitializerConfig::Kind::kGamma:
+      return config_.scale * Gamma(config_.shape, random);
+    case InitializerConfig::Kind::kPoisson:
+      return Poisson(config_.rate, random);
+    default:
+      return config_.mean + config_.stddev * random.Normal();
   }
 }
 

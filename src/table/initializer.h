@@ -4,6 +4,7 @@
 #include <span>
 #include <string_view>
 
+#include "simurgh/base/random.h"
 #include "simurgh/config/table_config.h"
 
 namespace simurgh {
@@ -17,11 +18,13 @@ class Initializer {
   Initializer(const InitializerConfig& config, std::string_view table, uint32_t dim, uint64_t seed);
 
   // weights: (D) overwritten.
-  // Cost: uniform draws 64 bits for two weights; normal takes a logarithm and a cosine each.
+  // Cost: uniform draws 64 bits for two weights; the normal ones take a logarithm and a cosine
+  // each, gamma somewhat more, poisson `rate` draws each.
   void Fill(uint64_t id, std::span<float> weights) const;
 
  private:
   void FillUniform(uint64_t row_seed, std::span<float> weights) const;
+  double Draw(Random& random) const;
 
   InitializerConfig config_;
   uint64_t table_seed_;

@@ -5,9 +5,23 @@
 namespace simurgh {
 namespace {
 
+using Kind = SparseOptimizerConfig::Kind;
+
 RowUpdateRule RuleOf(const SparseOptimizerConfig& config) {
-  if (config.kind == SparseOptimizerConfig::Kind::kSgd) return RowUpdateRule::kSgd;
-  return config.row_wise ? RowUpdateRule::kRowWiseAdagrad : RowUpdateRule::kAdagrad;
+  switch (config.kind) {
+    case Kind::kSgd:
+      if (config.momentum == 0) return RowUpdateRule::kSgd;
+      return config.nesterov ? RowUpdateRule::kNesterov : RowUpdateRule::kMomentum;
+    case Kind::kAdagrad:
+      return config.row_wise ? RowUpdateRule::kRowWiseAdagrad : RowUpdateRule::kAdagrad;
+    case Kind::kAdam:
+      return config.row_wise ? RowUpdateRule::kRowWiseAdam : RowUpdateRule::kAdam;
+    case Kind::kFtrl:
+      return RowUpdateRule::kFtrl;
+    case Kind::kGroupFtrl:
+      break;
+  }
+  return RowUpdateRule::kGroupFtrl;
 }
 
 }  // namespace
@@ -18,24 +32,34 @@ SparseOptimizer::SparseOptimizer(const SparseOptimizerConfig& config, uint32_t d
       parameters_{.rule = RuleOf(config),
                   .dim = dim,
                   .learning_rate = config.learning_rate,
+                  .weight_bound = weight_bound,
+                  .max_gradient_norm = config.max_gradient_norm,
+                  .l2_decay = config.weight_decay,
+                  .decoupled_decay = config.decoupled_weight_decay,
+                  .momentum = config.momentum,
                   .epsilon = config.epsilon,
-                  .decay = config.accumulator_decay,
-                  .weight_bound = weight_bound} {}
-
-uint32_t SparseOptimizer::state_floats() const {
-  switch (parameters_.rule) {
-    case RowUpdateRule::kSgd:
-      return 0;
-    case RowUpdateRule::kRowWiseAdagrad:
-      return 1;
-    case RowUpdateRule::kAdagrad:
-      break;
-  }
-  return parameters_.dim;
-}
+                  .accumulator_decay = config.accumulator_decay,
+                  .beta1 = config.beta1,
+                  .beta2 = config.beta2,
+                  .l1 = config.l1,
+                  .l2 = config.l2,
+                  .group_l1 = config.group_l1,
+                  .ftrl_beta = config.beta} {}
 
 void SparseOptimizer::InitializeState(std::span<float> state) const {
-  std::fill(state.begin(), state.end(), config_.initial_accumulator);
+  std::fill(state.begin(), state.end(), 0.0F);
+  switch (config_.kind) {
+    case Kind::kAdagrad:
+      std::fill(state.begin(), state.end(), config_.initial_accumulator);
+      break;
+    case Kind::kFtrl:
+    case Kind::kGroupFtrl:  // z and then s.
+      std::fill(state.begin() + parameters_.dim, state.end(), config_.initial_accumulator);
+      break;
+    case Kind::kSgd:
+    case Kind::kAdam:
+      break;
+  }
 }
 
 void SparseOptimizer::Update(float learning_rate, std::span<const RowGradient> rows) const {

@@ -12,33 +12,16 @@
 #include "simurgh/table/partition.h"
 #include "table/initializer.h"
 #include "table/simd/row_update.h"
+#include "table/sparse_optimizer.h"
 
 namespace simurgh {
-
-inline RowUpdateParameters ParametersOf(const TableConfig& config) {
-  RowUpdateRule rule = RowUpdateRule::kSgd;
-  if (config.optimizer.kind == SparseOptimizerConfig::Kind::kAdagrad) {
-    rule = config.optimizer.row_wise ? RowUpdateRule::kRowWiseAdagrad : RowUpdateRule::kAdagrad;
-  }
-  return {.rule = rule,
-          .dim = config.dim,
-          .learning_rate = config.optimizer.learning_rate,
-          .epsilon = config.optimizer.epsilon,
-          .decay = config.optimizer.accumulator_decay,
-          .weight_bound = config.weight_bound};
-}
-
-inline size_t StateFloats(const RowUpdateParameters& parameters) {
-  if (parameters.rule == RowUpdateRule::kSgd) return 0;
-  return parameters.rule == RowUpdateRule::kAdagrad ? parameters.dim : 1;
-}
 
 // One table as it ought to be.
 class TableModel {
  public:
   TableModel(const TableConfig& config, uint64_t seed)
       : config_(config),
-        parameters_(ParametersOf(config)),
+        optimizer_(config.optimizer, config.dim, config.weight_bound),
         initializer_(config.initializer, config.name, config.dim, seed) {}
 
   // Replays a pull that let `evicted` go, in order, and returns what it must have read: (U, D).
@@ -89,7 +72,7 @@ class TableModel {
 
   void Push(const std::vector<uint64_t>& ids, const std::vector<float>& gradients,
             float learning_rate, PushReport& report) {
-    RowUpdateParameters parameters = parameters_;
+    RowUpdateParameters parameters = optimizer_.parameters();
     parameters.learning_rate = learning_rate;
     for (size_t i = 0; i < ids.size(); ++i) {
       const auto found = rows_.find(ids[i]);
@@ -136,8 +119,8 @@ class TableModel {
 
   void Create(uint64_t id) {
     Row row;
-    row.values.assign(config_.dim + StateFloats(parameters_),
-                      config_.optimizer.initial_accumulator);
+    row.values.resize(config_.dim + optimizer_.state_floats());
+    optimizer_.InitializeState({row.values.data() + config_.dim, optimizer_.state_floats()});
     initializer_.Fill(id, {row.values.data(), config_.dim});
     rows_.emplace(id, std::move(row));
     ++with_stamp_[0];
@@ -172,7 +155,7 @@ class TableModel {
   }
 
   TableConfig config_;
-  RowUpdateParameters parameters_;
+  SparseOptimizer optimizer_;
   Initializer initializer_;
   std::unordered_map<uint64_t, Row> rows_;
   std::map<uint64_t, size_t> with_stamp_;

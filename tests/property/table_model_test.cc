@@ -220,14 +220,13 @@ class Comparison {
   uint64_t clock_base_ = 0;
 };
 
-TableConfig Config(std::string name, uint32_t dim, uint64_t capacity, bool adagrad, bool row_wise) {
+TableConfig Config(std::string name, uint32_t dim, uint64_t capacity,
+                   const SparseOptimizerConfig& optimizer) {
   TableConfig config;
   config.name = std::move(name);
   config.dim = dim;
   config.capacity_rows = capacity;
-  config.optimizer.kind =
-      adagrad ? SparseOptimizerConfig::Kind::kAdagrad : SparseOptimizerConfig::Kind::kSgd;
-  config.optimizer.row_wise = row_wise;
+  config.optimizer = optimizer;
   config.weight_bound = 3.0F;
   return config;
 }
@@ -237,9 +236,12 @@ TEST_CASE("a partition agrees with plain maps over millions of operations") {
   std::cout << "SIMURGH_TEST_SEED=" << seed << "\n";
   const uint64_t capacity = GENERATE(1, 2, 7, 64, 65, 1000, 5000);
   INFO("seed " << seed << ", capacity " << capacity);
+  using Kind = SparseOptimizerConfig::Kind;
   Comparison comparison(
-      {Config("adagrad", 5, capacity, true, false), Config("row-wise", 16, capacity, true, true),
-       Config("sgd", 3, capacity + 1, false, false)},
+      {Config("adagrad", 5, capacity, {.kind = Kind::kAdagrad}),
+       Config("row-wise", 16, capacity, {.kind = Kind::kAdagrad, .row_wise = true}),
+       Config("sgd", 3, capacity + 1, {.kind = Kind::kSgd}),
+       Config("adam", 9, capacity, {.kind = Kind::kAdam, .max_gradient_norm = 0.5F})},
       seed + capacity);
   comparison.Run(1'000'000);
 }

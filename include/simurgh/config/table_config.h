@@ -7,26 +7,57 @@ namespace simurgh {
 
 // How a row's weights begin. The values depend on seed, table and id alone.
 struct InitializerConfig {
-  enum class Kind { kUniform, kNormal, kConstant, kInverseSqrtDim };
+  enum class Kind {
+    kUniform,
+    kNormal,
+    kTruncatedNormal,
+    kGamma,
+    kPoisson,
+    kInverseSqrtDim,
+    kZero,
+    kConstant,
+  };
 
   Kind kind = Kind::kUniform;
   float low = -0.01F;  // uniform: in [low, high)
   float high = 0.01F;
-  float mean = 0.0F;  // normal
+  float mean = 0.0F;  // normal, truncated_normal
   float stddev = 0.01F;
+  float shape = 1.0F;  // gamma
+  float scale = 0.01F;
+  float rate = 1.0F;   // poisson
   float value = 0.0F;  // constant
   // inverse_sqrt_dim: uniform in [-1/sqrt(dim), 1/sqrt(dim)); no parameters.
 };
 
+// The formulas stand in config/README.md.
 struct SparseOptimizerConfig {
-  enum class Kind { kSgd, kAdagrad };
+  enum class Kind { kSgd, kAdagrad, kAdam, kFtrl, kGroupFtrl };
 
   Kind kind = Kind::kAdagrad;
-  float learning_rate = 0.01F;        // > 0
-  float epsilon = 1e-10F;             // adagrad
-  float initial_accumulator = 0.01F;  // adagrad
+  float learning_rate = 0.01F;  // > 0
+
+  float momentum = 0.0F;  // sgd
+  bool nesterov = false;
+
+  float epsilon = 1e-10F;             // adagrad, adam
+  float initial_accumulator = 0.01F;  // adagrad, ftrl, group_ftrl
   float accumulator_decay = 1.0F;     // adagrad: s = s * decay + g * g
-  bool row_wise = false;              // adagrad: one accumulator a row, fed with mean(g * g)
+  bool row_wise = false;              // adagrad, adam: one mean of g * g a row
+
+  float beta1 = 0.9F;  // adam
+  float beta2 = 0.999F;
+
+  float beta = 1.0F;  // ftrl, group_ftrl
+  float l1 = 0.0F;
+  float l2 = 0.0F;
+  float group_l1 = 0.0F;  // group_ftrl
+
+  // All but ftrl and group_ftrl.
+  float weight_decay = 0.0F;            // Adds weight_decay * w to the gradient.
+  float decoupled_weight_decay = 0.0F;  // Takes learning_rate * this * w off the weight.
+
+  float max_gradient_norm = 0.0F;  // A longer gradient of a row is scaled to this norm; 0: any.
 };
 
 // A table: rows of one layout. YAML section `tables`, one entry a table (or several by `names`).

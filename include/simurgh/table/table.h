@@ -32,7 +32,7 @@ struct RowContents {
   uint32_t use_count;              // Training pulls; stays at 65,535.
   uint64_t recency;                // Stamp of the last training pull.
   std::span<const float> weights;  // (D)
-  std::span<const float> state;    // Of the optimizer: (0), (1) or (D).
+  std::span<const float> state;    // Of the optimizer; its shape is the optimizer's.
 };
 
 // Counted since the table was made, except `rows` and the sizes.

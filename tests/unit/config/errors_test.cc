@@ -156,7 +156,14 @@ TEST_CASE("Keys that say nothing, and values that contradict one another", "[con
        "tables.0.initializer.low: the interval from 0.5 to 0.01 is empty; "
        "make low smaller than high"},
       {"learning_rate: 0.5", "row_wise: true", "names: [item",
-       "tables.1.optimizer.row_wise: says nothing here; remove it; it belongs to kind: adagrad"},
+       "tables.1.optimizer.row_wise: says nothing here; remove it; "
+       "it belongs to kind: adagrad or adam"},
+      {"learning_rate: 0.5", "nesterov: true", "names: [item",
+       "tables.1.optimizer.nesterov: says nothing here; remove it; "
+       "it belongs to momentum above 0"},
+      {"{kind: normal, stddev: 0.5}", "{kind: gamma, stddev: 0.5}", "stddev",
+       "tables.0.initializer.stddev: says nothing here; remove it; "
+       "it belongs to kind: normal or truncated_normal"},
       {"{kind: adam, learning_rate: 1e-3}", "{beta1: 0.5}", "beta1",
        "training.dense_optimizer.beta1: says nothing here; remove it; it belongs to kind: adam"},
       {"{name: city, kind: id}", "{name: city, kind: id, mean: 1}", "{name: city, kind: id",

@@ -44,7 +44,8 @@ Moments MomentsOf(const InitializerConfig& config, uint32_t dim) {
 }
 
 TEST_CASE("a row's beginning depends on seed, table and id alone") {
-  const InitializerConfig config{.kind = GENERATE(Kind::kUniform, Kind::kNormal)};
+  const InitializerConfig config{
+      .kind = GENERATE(Kind::kUniform, Kind::kNormal, Kind::kTruncatedNormal, Kind::kGamma)};
   const std::vector<float> row = Row(config, "user", 9, 3, 42);
   CHECK(row == Row(config, "user", 9, 3, 42));
   CHECK(row != Row(config, "user", 9, 3, 43));
@@ -86,6 +87,37 @@ TEST_CASE("normal weights have their mean and deviation") {
   CHECK(moments.variance == Approx(0.125 * 0.125).epsilon(0.02));
 }
 
+TEST_CASE("truncated normal weights stay within two deviations") {
+  const Moments moments =
+      MomentsOf({.kind = Kind::kTruncatedNormal, .mean = 0.25F, .stddev = 0.125F}, 7);
+  CHECK(moments.mean == Approx(0.25).margin(0.002));
+  // 1 - 4 * density(2) / (2 * Phi(2) - 1) of the whole variance.
+  CHECK(moments.variance == Approx(0.773741 * 0.125 * 0.125).epsilon(0.02));
+  CHECK(moments.lowest >= 0.0F);
+  CHECK(moments.lowest < 0.001F);
+  CHECK(moments.highest <= 0.5F);
+  CHECK(moments.highest > 0.499F);
+}
+
+TEST_CASE("gamma weights have the moments of their shape and scale") {
+  const float shape = GENERATE(0.5F, 1.0F, 4.0F);
+  const Moments moments = MomentsOf({.kind = Kind::kGamma, .shape = shape, .scale = 0.5F}, 7);
+  CHECK(moments.mean == Approx(0.5 * shape).epsilon(0.02));
+  CHECK(moments.variance == Approx(0.25 * shape).epsilon(0.04));
+  CHECK(moments.lowest >= 0.0F);
+}
+
+TEST_CASE("poisson weights are counts with mean and variance alike") {
+  const float rate = GENERATE(0.5F, 4.0F, 100.0F);
+  const Moments moments = MomentsOf({.kind = Kind::kPoisson, .rate = rate}, 7);
+  CHECK(moments.mean == Approx(rate).epsilon(0.02));
+  CHECK(moments.variance == Approx(rate).epsilon(0.04));
+  CHECK(moments.lowest >= 0.0F);
+  for (const float weight : Row({.kind = Kind::kPoisson, .rate = rate}, "t", 64, 1, 5)) {
+    CHECK(weight == std::floor(weight));
+  }
+}
+
 TEST_CASE("inverse square root of the dim bounds both sides; constants are constant") {
   const Moments moments = MomentsOf({.kind = Kind::kInverseSqrtDim}, 16);
   CHECK(moments.lowest >= -0.25F);
@@ -94,6 +126,7 @@ TEST_CASE("inverse square root of the dim bounds both sides; constants are const
   CHECK(moments.highest > 0.249F);
   CHECK(Row({.kind = Kind::kConstant, .value = 0.75F}, "t", 3, 1, 9) ==
         std::vector<float>(3, 0.75F));
+  CHECK(Row({.kind = Kind::kZero}, "t", 3, 1, 9) == std::vector<float>(3, 0.0F));
 }
 
 }  // namespace

@@ -35,8 +35,9 @@ std::vector<float> RandomFloats(Random& random, size_t count, float low, float h
 }
 
 TEST_CASE("every target updates rows to the bit like the reference, at any length and alignment") {
-  const RowUpdateRule rule =
-      GENERATE(RowUpdateRule::kSgd, RowUpdateRule::kAdagrad, RowUpdateRule::kRowWiseAdagrad);
+  const auto rule = static_cast<RowUpdateRule>(
+      GENERATE(range(0, static_cast<int>(RowUpdateRule::kGroupFtrl) + 1)));
+  const bool prepared = GENERATE(false, true);
   constexpr uint32_t kMaxDim = 130;
   constexpr size_t kRows = 3;
   ForEachTarget([&] {
@@ -46,11 +47,21 @@ TEST_CASE("every target updates rows to the bit like the reference, at any lengt
         const RowUpdateParameters parameters{.rule = rule,
                                              .dim = dim,
                                              .learning_rate = 0.07F,
+                                             .weight_bound = 0.8F,
+                                             .max_gradient_norm = prepared ? 1.5F : 0.0F,
+                                             .l2_decay = prepared ? 0.1F : 0.0F,
+                                             .decoupled_decay = prepared ? 0.2F : 0.0F,
+                                             .momentum = 0.9F,
                                              .epsilon = 1e-10F,
-                                             .decay = 0.9F,
-                                             .weight_bound = 0.8F};
+                                             .accumulator_decay = 0.9F,
+                                             .beta1 = 0.9F,
+                                             .beta2 = 0.99F,
+                                             .l1 = 0.25F,
+                                             .l2 = 0.1F,
+                                             .group_l1 = 0.05F,
+                                             .ftrl_beta = 1.0F};
         // Rows close to one another: a kernel that writes past its row is found out.
-        const size_t stride = 2 * size_t{dim} + offset % 3;
+        const size_t stride = dim + StateShapeOf(rule).floats(dim) + offset % 3;
         std::vector<float> rows = RandomFloats(random, offset + kRows * stride, 0.0F, 1.0F);
         const std::vector<float> gradients =
             RandomFloats(random, offset + kRows * dim, -1.0F, 1.0F);
@@ -74,9 +85,8 @@ TEST_CASE("a row that comes twice in a batch is updated twice, in order") {
   const RowUpdateParameters parameters{.rule = RowUpdateRule::kAdagrad,
                                        .dim = 20,
                                        .learning_rate = 0.1F,
-                                       .epsilon = 1e-10F,
-                                       .decay = 1.0F,
-                                       .weight_bound = 10.0F};
+                                       .weight_bound = 10.0F,
+                                       .epsilon = 1e-10F};
   ForEachTarget([&] {
     Random random(5);
     std::vector<float> row = RandomFloats(random, 40, 0.1F, 1.0F);

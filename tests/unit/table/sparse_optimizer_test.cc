@@ -7,6 +7,7 @@
 #include <catch2/catch.hpp>
 
 #include "simurgh/base/random.h"
+#include "tests/unit/table/exact_optimizer.h"
 
 namespace simurgh {
 namespace {
@@ -31,36 +32,6 @@ SparseOptimizerConfig Adagrad(bool row_wise) {
   return config;
 }
 
-// The formulas of sparse_optimizer.h in double precision, on weights and state side by side.
-struct Exact {
-  Exact(const SparseOptimizerConfig& optimizer, float weight_bound, const std::vector<float>& begin,
-        size_t state_floats)
-      : config(optimizer),
-        bound(weight_bound),
-        weights(begin.begin(), begin.end()),
-        state(state_floats, optimizer.initial_accumulator) {}
-
-  void Step(double rate, const std::vector<float>& gradient) {
-    double mean_square = 0;
-    for (const float g : gradient) {
-      mean_square += double{g} * g / static_cast<double>(gradient.size());
-    }
-    for (size_t i = 0; i < weights.size(); ++i) {
-      const double g = gradient[i];
-      double step = rate * g;
-      if (!state.empty()) step /= std::sqrt(state[state.size() == 1 ? 0 : i] + config.epsilon);
-      if (state.size() > 1) state[i] = state[i] * config.accumulator_decay + g * g;
-      weights[i] = std::clamp(weights[i] - step, -bound, bound);
-    }
-    if (state.size() == 1) state[0] = state[0] * config.accumulator_decay + mean_square;
-  }
-
-  SparseOptimizerConfig config;
-  double bound;
-  std::vector<double> weights;
-  std::vector<double> state;
-};
-
 double LargestRelativeError(const float* actual, const std::vector<double>& expected) {
   double largest = 0;
   for (size_t i = 0; i < expected.size(); ++i) {
@@ -79,7 +50,7 @@ TEST_CASE("adagrad gives PERSIA's values") {
   std::vector<float> row = kWeights;
   row.resize(kDim + state_floats);
   optimizer.InitializeState({row.data() + kDim, state_floats});
-  Exact exact(config, 10.0F, kWeights, state_floats);
+  ExactOptimizer exact(config, 10.0F, kWeights);
   for (const std::vector<float>& gradient : kGradients) {
     const RowGradient update{row.data(), gradient.data()};
     optimizer.Update(0.01F, {&update, 1});
@@ -101,41 +72,151 @@ TEST_CASE("adagrad gives PERSIA's values") {
   CHECK(LargestRelativeError(row.data(), weights) < 1e-3);
   CHECK(LargestRelativeError(row.data() + kDim, state) < 1e-3);
   // We do not.
-  CHECK(LargestRelativeError(row.data(), exact.weights) < 2e-6);
-  CHECK(LargestRelativeError(row.data() + kDim, exact.state) < 5e-7);
+  CHECK(LargestRelativeError(row.data(), exact.weights()) < 2e-6);
+  const std::vector<double> accumulators(exact.second().begin(),
+                                         exact.second().begin() + static_cast<int>(state_floats));
+  CHECK(LargestRelativeError(row.data() + kDim, accumulators) < 5e-7);
+}
+
+using Kind = SparseOptimizerConfig::Kind;
+
+std::vector<float> NewRow(const SparseOptimizer& optimizer, const std::vector<float>& weights) {
+  std::vector<float> row = weights;
+  row.resize(weights.size() + optimizer.state_floats());
+  optimizer.InitializeState({row.data() + weights.size(), optimizer.state_floats()});
+  return row;
+}
+
+// What is tested over many steps, with the floats of state a row of dim D has: vectors * D +
+// scalars.
+struct Case {
+  const char* name;
+  SparseOptimizerConfig config;
+  uint32_t vectors;
+  uint32_t scalars;
+};
+
+const std::vector<Case>& Cases() {
+  static const std::vector<Case> cases = {
+      {"sgd", {.kind = Kind::kSgd}, 0, 0},
+      {"momentum", {.kind = Kind::kSgd, .momentum = 0.9F}, 1, 0},
+      {"nesterov", {.kind = Kind::kSgd, .momentum = 0.9F, .nesterov = true}, 1, 0},
+      {"adagrad", {.kind = Kind::kAdagrad, .accumulator_decay = 0.99F}, 1, 0},
+      {"row-wise adagrad",
+       {.kind = Kind::kAdagrad, .accumulator_decay = 0.99F, .row_wise = true},
+       0,
+       1},
+      {"adam", {.kind = Kind::kAdam, .epsilon = 1e-8F}, 2, 1},
+      {"adam, fast", {.kind = Kind::kAdam, .beta1 = 0.5F, .beta2 = 0.75F}, 2, 1},
+      {"row-wise adam", {.kind = Kind::kAdam, .row_wise = true}, 1, 2},
+      {"adamw", {.kind = Kind::kAdam, .decoupled_weight_decay = 0.1F}, 2, 1},
+      {"ftrl", {.kind = Kind::kFtrl, .l1 = 0.5F, .l2 = 0.1F}, 2, 0},
+      {"group ftrl", {.kind = Kind::kGroupFtrl, .l1 = 0.1F, .group_l1 = 0.2F}, 2, 0},
+      {"l2", {.kind = Kind::kAdagrad, .weight_decay = 0.5F}, 1, 0},
+      {"decoupled", {.kind = Kind::kSgd, .decoupled_weight_decay = 0.5F}, 0, 0},
+      {"clipped", {.kind = Kind::kAdagrad, .max_gradient_norm = 0.5F}, 1, 0},
+      {"clipped and decayed",
+       {.kind = Kind::kAdam, .weight_decay = 0.2F, .max_gradient_norm = 0.5F},
+       2,
+       1},
+  };
+  return cases;
 }
 
 TEST_CASE("optimizers stay with double precision over many random steps") {
-  const int kind = GENERATE(0, 1, 2);
+  const size_t number = GENERATE(range(size_t{0}, Cases().size()));
   const uint32_t dim = GENERATE(1, 7, 16, 64, 129);
-  SparseOptimizerConfig config = Adagrad(kind == 2);
-  if (kind == 0) config.kind = SparseOptimizerConfig::Kind::kSgd;
-  config.accumulator_decay = 0.99F;
+  const Case& tested = Cases()[number];
+  INFO(tested.name << ", dim " << dim);
   const float bound = 0.5F;
-  const SparseOptimizer optimizer(config, dim, bound);
-  const size_t state_floats = optimizer.state_floats();
-  REQUIRE(state_floats == (kind == 0 ? 0 : kind == 1 ? dim : 1));
+  const SparseOptimizer optimizer(tested.config, dim, bound);
+  REQUIRE(optimizer.state_floats() == tested.vectors * dim + tested.scalars);
   Random random(dim);
   std::vector<float> begin(dim);
   for (float& weight : begin) weight = static_cast<float>(random.Uniform() - 0.5);
-  std::vector<float> row = begin;
-  row.resize(dim + state_floats);
-  optimizer.InitializeState({row.data() + dim, state_floats});
-  Exact exact(config, bound, begin, state_floats);
+  std::vector<float> row = NewRow(optimizer, begin);
+  ExactOptimizer exact(tested.config, bound, begin);
+  double largest = 0;
   for (int step = 0; step < 300; ++step) {
     std::vector<float> gradient(dim);
     for (float& value : gradient) value = static_cast<float>(random.Normal() * 0.2);
     const RowGradient update{row.data(), gradient.data()};
     optimizer.Update(0.05F, {&update, 1});
     exact.Step(0.05F, gradient);
+    for (size_t i = 0; i < dim; ++i) {
+      largest = std::max(largest, std::abs(row[i] - exact.weights()[i]));
+      REQUIRE(std::abs(row[i]) <= bound);
+    }
   }
-  CHECK(LargestRelativeError(row.data() + dim, exact.state) < 1e-5);
-  double largest = 0;
-  for (size_t i = 0; i < dim; ++i) {
-    largest = std::max(largest, std::abs(row[i] - exact.weights[i]));
-    CHECK(std::abs(row[i]) <= bound);
+  CHECK(largest < 2e-5);
+}
+
+// From the tests of TensorFlow's FtrlOptimizer, with its doubled l2.
+TEST_CASE("ftrl gives TensorFlow's values") {
+  struct Published {
+    float l1;
+    float l2;
+    std::vector<float> begin;
+    int steps;
+    std::vector<double> weights;
+  };
+  const auto tested = GENERATE(values<Published>({
+      {0.0F, 0.0F, {0.0F, 0.0F}, 3, {-2.60260963, -4.29698515}},
+      {0.0F, 0.0F, {1.0F, 2.0F}, 3, {-2.55607247, -3.98729396}},
+      {0.001F, 0.0F, {1.0F, 2.0F}, 10, {-7.66718769, -10.91273689}},
+      {0.001F, 4.0F, {1.0F, 2.0F}, 10, {-0.24059935, -0.46829352}},
+  }));
+  const SparseOptimizerConfig config{.kind = Kind::kFtrl,
+                                     .initial_accumulator = 0.1F,
+                                     .beta = 0.0F,
+                                     .l1 = tested.l1,
+                                     .l2 = tested.l2};
+  const SparseOptimizer optimizer(config, 2, 100.0F);
+  std::vector<float> row = NewRow(optimizer, tested.begin);
+  const std::vector<float> gradient = {0.1F, 0.2F};
+  for (int step = 0; step < tested.steps; ++step) {
+    const RowGradient update{row.data(), gradient.data()};
+    optimizer.Update(3.0F, {&update, 1});
   }
-  CHECK(largest < 1e-5);
+  CHECK(LargestRelativeError(row.data(), tested.weights) < 1e-5);
+}
+
+TEST_CASE("adam's first step is the learning rate, whatever the gradient's size") {
+  const bool row_wise = GENERATE(false, true);
+  const SparseOptimizer optimizer({.kind = Kind::kAdam, .row_wise = row_wise}, 2, 10.0F);
+  for (const float size : {1e-3F, 1.0F, 1e3F}) {
+    std::vector<float> row = NewRow(optimizer, {0.5F, 0.5F});
+    const std::vector<float> gradient = {size, -size};
+    const RowGradient update{row.data(), gradient.data()};
+    optimizer.Update(0.125F, {&update, 1});
+    CHECK(row[0] == Approx(0.375).epsilon(1e-5));
+    CHECK(row[1] == Approx(0.625).epsilon(1e-5));
+  }
+}
+
+TEST_CASE("a row's count of adam updates stops at the last float that counts") {
+  const SparseOptimizer optimizer({.kind = Kind::kAdam}, 1, 10.0F);
+  std::vector<float> row = {0.0F, 0.0F, 0.0F, kMostAdamUpdates - 1};
+  const std::vector<float> gradient = {1.0F};
+  for (int step = 0; step < 3; ++step) {
+    const RowGradient update{row.data(), gradient.data()};
+    optimizer.Update(0.1F, {&update, 1});
+    CHECK(row[3] == kMostAdamUpdates);
+    CHECK(std::isfinite(row[0]));
+  }
+}
+
+TEST_CASE("group ftrl makes small rows zero as a whole, ftrl does not") {
+  SparseOptimizerConfig config{.kind = Kind::kGroupFtrl, .group_l1 = 1.0F};
+  const std::vector<float> gradient = {0.01F, 0.3F, -0.2F};
+  for (const bool group : {true, false}) {
+    if (!group) config.kind = Kind::kFtrl;
+    const SparseOptimizer optimizer(config, 3, 10.0F);
+    std::vector<float> row = NewRow(optimizer, {0.0F, 0.0F, 0.0F});
+    const RowGradient update{row.data(), gradient.data()};
+    optimizer.Update(0.1F, {&update, 1});
+    for (size_t i = 0; i < 3; ++i) CHECK((row[i] == 0.0F) == group);
+  }
 }
 
 TEST_CASE("weights are clamped to the bound after an update") {

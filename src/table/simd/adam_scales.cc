@@ -1,0 +1,27 @@
+#include <cmath>
+
+#include "table/simd/row_update.h"
+
+namespace simurgh {
+namespace {
+
+// By squaring: the same bits on every machine, which std::pow does not promise.
+double Power(double base, uint32_t exponent) {
+  double power = 1;
+  for (; exponent != 0; exponent >>= 1) {
+    if ((exponent & 1) != 0) power *= base;
+    base *= base;
+  }
+  return power;
+}
+
+}  // namespace
+
+AdamScales AdamScalesOf(const RowUpdateParameters& parameters, float updates) {
+  const auto count = static_cast<uint32_t>(updates);
+  const double first = 1 - Power(parameters.beta1, count);
+  const double second = 1 - Power(parameters.beta2, count);
+  return {static_cast<float>(parameters.learning_rate / first), static_cast<float>(1 / second)};
+}
+
+}  // namespace simurgh

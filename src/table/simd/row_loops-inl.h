@@ -1,0 +1,64 @@
+// Loops over the elements of a row, for the kernels beside this file. Included once a target.
+
+// clang-format off
+#if defined(SIMURGH_TABLE_ROW_LOOPS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef SIMURGH_TABLE_ROW_LOOPS_INL_H_
+#undef SIMURGH_TABLE_ROW_LOOPS_INL_H_
+#else
+#define SIMURGH_TABLE_ROW_LOOPS_INL_H_
+#endif
+// clang-format on
+
+#include <hwy/highway.h>
+
+#include "table/simd/row_update.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace simurgh {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Vectors that divide the lanes of a sum.
+using Wide = hn::CappedTag<float, kSumLanes>;
+using One = hn::CappedTag<float, 1>;
+
+// Calls `step(tag, i)` for vectors of elements from i on, the last few one by one.
+template <typename Step>
+HWY_INLINE void ForVectors(uint32_t dim, const Step& step) {
+  const Wide wide;
+  const auto lanes = static_cast<uint32_t>(hn::Lanes(wide));
+  uint32_t i = 0;
+  for (; i + lanes <= dim; i += lanes) step(wide, i);
+  for (; i < dim; ++i) step(One(), i);
+}
+
+template <class D, class V>
+HWY_INLINE void StoreClamped(D d, V weights, float bound, float* to) {
+  hn::StoreU(hn::Max(hn::Set(d, -bound), hn::Min(hn::Set(d, bound), weights)), d, to);
+}
+
+// Each group of vector lanes walks the row by itself, so that the lanes of the sum are the same
+// whatever the width.
+HWY_INLINE float SumOfSquares(const float* values, uint32_t dim) {
+  const Wide d;
+  const auto width = static_cast<uint32_t>(hn::Lanes(d));
+  const uint32_t whole = dim / kSumLanes * kSumLanes;
+  HWY_ALIGN float lanes[kSumLanes];
+  for (uint32_t lane = 0; lane < kSumLanes; lane += width) {
+    auto sum = hn::Zero(d);
+    for (uint32_t i = lane; i < whole; i += kSumLanes) {
+      const auto value = hn::LoadU(d, values + i);
+      sum = hn::Add(sum, hn::Mul(value, value));
+    }
+    hn::StoreU(sum, d, lanes + lane);
+  }
+  for (uint32_t i = whole; i < dim; ++i) lanes[i % kSumLanes] += values[i] * values[i];
+  return AddLanes(lanes);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace simurgh
+HWY_AFTER_NAMESPACE();
+
+#endif  // Included once a target.
