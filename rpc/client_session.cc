@@ -83,14 +83,14 @@ awaitable<StatusOr<std::shared_ptr<ClientSession>>> ClientSession::Open(
 ClientSession::ClientSession(std::shared_ptr<Connection> connection, PeerHello peer)
     : connection_(std::move(connection)),
       peer_(std::move(peer)),
+      deadlines_(connection_->executor(),
+                 [this](Clock::time_point now) { return ExpireCalls(now); }),
       window_(connection_->executor(), WindowOf(peer_)) {}
 
-ClientSession::Call::Call(ClientSession& of, Placement place, Clock::time_point deadline)
-    : session(of),
-      id(++of.last_id_),
-      placement(std::move(place)),
-      waiter(of.connection_->executor(), deadline) {
+ClientSession::Call::Call(ClientSession& of, Placement place, Clock::time_point until)
+    : session(of), id(++of.last_id_), placement(std::move(place)), deadline(until) {
   session.calls_.emplace(id, this);
+  session.deadlines_.Note(deadline);
 }
 
 ClientSession::Call::~Call() {
@@ -122,7 +122,7 @@ awaitable<StatusOr<IncomingMessage>> ClientSession::Exchange(uint32_t method,
   frame.header.deadline_ms = RemainingMs(deadline);
   frame.message = std::move(request);
   call.frame = connection_->Send(std::move(frame));
-  co_await call.waiter.Wait();
+  co_await call.answered.Wait();
   if (call.outcome) {
     if (connection_->outbox().Pending(call.frame)) co_await Settle(call, borrowed);
     co_return *std::move(call.outcome);
@@ -180,7 +180,7 @@ void ClientSession::Close(const Status& reason) {
     const bool sent = !connection_->outbox().Pending(call->frame);
     call->outcome = WithExecution(std::move(status),
                                   sent ? Execution::kMaybeExecuted : Execution::kNotExecuted);
-    call->waiter.Wake();
+    call->answered.ResumeLater();
   }
 }
 
@@ -190,7 +190,19 @@ void ClientSession::Complete(uint64_t id, StatusOr<IncomingMessage> outcome) {
   Call* const call = found->second;
   calls_.erase(found);
   call->outcome = std::move(outcome);
-  call->waiter.Wake();
+  call->answered.Resume();
+}
+
+Clock::time_point ClientSession::ExpireCalls(Clock::time_point now) {
+  Clock::time_point next = Clock::time_point::max();
+  for (const auto& [id, call] : calls_) {
+    if (call->deadline <= now) {
+      call->answered.ResumeLater();
+    } else {
+      next = std::min(next, call->deadline);
+    }
+  }
+  return next;
 }
 
 void ClientSession::CompleteLanding(uint64_t id, Landing& landing) {

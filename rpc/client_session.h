@@ -9,7 +9,8 @@
 #include "rpc/client.h"
 #include "rpc/connection.h"
 #include "rpc/control.h"
-#include "rpc/waiter.h"
+#include "rpc/deadline_timer.h"
+#include "rpc/suspension.h"
 #include "rpc/window.h"
 
 namespace simurgh::rpc {
@@ -52,7 +53,8 @@ class ClientSession : public std::enable_shared_from_this<ClientSession> {
     ClientSession& session;
     const uint64_t id;
     Placement placement;
-    Waiter waiter;
+    const Clock::time_point deadline;
+    Suspension answered;
     uint64_t cost = 0;  // What it takes of the peer's window; 0 once that is given back.
     std::shared_ptr<Landing> landing;  // Its response, while that is arriving.
     Outbox::Ticket frame;
@@ -82,7 +84,11 @@ class ClientSession : public std::enable_shared_from_this<ClientSession> {
   std::shared_ptr<Connection> connection_;
   const PeerHello peer_;
   std::unordered_map<uint64_t, Call*> calls_;
+  // Wakes the calls whose deadline has passed; returns the earliest of the others.
+  Clock::time_point ExpireCalls(Clock::time_point now);
+
   uint64_t last_id_ = 0;
+  DeadlineTimer deadlines_;                      // Of calls_.
   Window window_;                                // The peer's.
   std::unordered_map<uint64_t, uint64_t> owed_;  // Cost of calls given up, by id.
   std::unordered_map<uint64_t, std::shared_ptr<Landing>> landings_;  // Responses in chunks, by id.

@@ -67,6 +67,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Takes no more frames and closes when those queued have been written.
   void CloseAfterWrites(Status reason);
 
+  // The coroutine that reads is about to wait for something else: what has been sent leaves.
+  void Uncork();
+
   bool open() const { return reason_.ok() && closing_.ok(); }
   const Status& reason() const { return reason_; }
   const std::string& peer() const { return peer_; }
@@ -84,8 +87,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // behind them may be read ahead.
   [[nodiscard]] awaitable<StatusOr<uint64_t>> ReadInto(Places& places, uint64_t bytes,
                                                        uint64_t ahead);
+  // Reads when there is something to read; what was sent while frames were read leaves before.
+  [[nodiscard]] awaitable<Stream::Progress> Await(std::span<const asio::mutable_buffer> buffers,
+                                                  asio::cancellation_slot stop);
   [[nodiscard]] awaitable<Status> Skip(uint64_t bytes);
-  Status AfterRead(const boost::system::error_code& error, size_t bytes);
+  Status AfterRead(const Stream::Progress& progress);
 
   // Writing.
   void PostFlush();
@@ -107,6 +113,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   Outbox outbox_;
   WaitList written_;
+  bool corked_ = false;         // The coroutine that reads runs, and will flush.
   bool flush_pending_ = false;  // Posted, or waiting for the stream.
 };
 

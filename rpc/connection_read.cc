@@ -16,7 +16,8 @@ asio::mutable_buffer BufferOf(std::span<std::byte> bytes) { return {bytes.data()
 
 }  // namespace
 
-Status Connection::AfterRead(const boost::system::error_code& error, size_t bytes) {
+Status Connection::AfterRead(const Stream::Progress& progress) {
+  const auto& [error, bytes] = progress;
   if (!reason_.ok()) return reason_;
   if (error == asio::error::eof) return absl::UnavailableError("the peer closed the connection");
   if (error) return absl::UnavailableError(absl::StrCat("read: ", error.message()));
@@ -24,12 +25,21 @@ Status Connection::AfterRead(const boost::system::error_code& error, size_t byte
   return absl::OkStatus();
 }
 
+awaitable<Stream::Progress> Connection::Await(std::span<const asio::mutable_buffer> buffers,
+                                              asio::cancellation_slot stop) {
+  Uncork();
+  const Stream::Progress progress = co_await stream_->Read(buffers, stop);
+  corked_ = true;
+  co_return progress;
+}
+
 awaitable<Status> Connection::Fill(size_t need, size_t limit) {
   while (ahead_.size() < need) {
     const asio::mutable_buffer room = BufferOf(ahead_.Prepare(limit - ahead_.size()));
-    auto [error, count] = co_await stream_->Read({&room, 1}, {});
-    SIMURGH_CO_RETURN_IF_ERROR(AfterRead(error, count));
-    ahead_.Commit(count);
+    Stream::Progress progress = stream_->TryRead({&room, 1});
+    if (progress.error == asio::error::would_block) progress = co_await Await({&room, 1}, {});
+    SIMURGH_CO_RETURN_IF_ERROR(AfterRead(progress));
+    ahead_.Commit(progress.bytes);
   }
   co_return absl::OkStatus();
 }
@@ -93,15 +103,18 @@ awaitable<StatusOr<uint64_t>> Connection::ReadInto(Places& places, uint64_t byte
     if (ahead != 0 && gathered.bytes == bytes) {
       buffers[gathered.buffers++] = BufferOf(ahead_.Prepare(ahead));
     }
-    auto [error, count] =
-        co_await stream_->Read(std::span(buffers).first(gathered.buffers), stop_reading_.slot());
+    const auto room = std::span<const asio::mutable_buffer>(buffers).first(gathered.buffers);
+    Stream::Progress progress = stream_->TryRead(room);
+    if (progress.error == asio::error::would_block) {
+      progress = co_await Await(room, stop_reading_.slot());
+    }
     const bool abandoned = reading_ != nullptr && reading_->abandoned();
-    if (abandoned && error == asio::error::operation_aborted && reason_.ok()) break;
-    SIMURGH_CO_RETURN_IF_ERROR(AfterRead(error, count));
-    const uint64_t landed = std::min<uint64_t>(count, bytes);
+    if (abandoned && progress.error == asio::error::operation_aborted && reason_.ok()) break;
+    SIMURGH_CO_RETURN_IF_ERROR(AfterRead(progress));
+    const uint64_t landed = std::min<uint64_t>(progress.bytes, bytes);
     places.Advance(landed);
     bytes -= landed;
-    ahead_.Commit(count - landed);
+    ahead_.Commit(progress.bytes - landed);
     if (abandoned) break;
   }
   co_return bytes;
@@ -119,9 +132,10 @@ awaitable<Status> Connection::Skip(uint64_t bytes) {
   while (bytes != 0) {
     const asio::mutable_buffer room =
         BufferOf(std::span(scratch).first(std::min<uint64_t>(bytes, scratch.size())));
-    auto [error, count] = co_await stream_->Read({&room, 1}, {});
-    SIMURGH_CO_RETURN_IF_ERROR(AfterRead(error, count));
-    bytes -= count;
+    Stream::Progress progress = stream_->TryRead({&room, 1});
+    if (progress.error == asio::error::would_block) progress = co_await Await({&room, 1}, {});
+    SIMURGH_CO_RETURN_IF_ERROR(AfterRead(progress));
+    bytes -= progress.bytes;
   }
   co_return absl::OkStatus();
 }

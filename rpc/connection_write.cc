@@ -15,7 +15,7 @@ constexpr uint64_t kMaxTurnBytes = uint64_t{1} << 20;
 Outbox::Ticket Connection::Send(OutgoingFrame frame) {
   if (!open()) return {.number = UINT64_MAX};
   const Outbox::Ticket ticket = outbox_.Add(std::move(frame));
-  if (!flush_pending_) PostFlush();
+  if (!flush_pending_ && !corked_) PostFlush();
   return ticket;
 }
 
@@ -23,6 +23,11 @@ Outbox::Ticket Connection::Send(OutgoingFrame frame) {
 void Connection::PostFlush() {
   flush_pending_ = true;
   asio::post(executor(), [self = shared_from_this()] { self->Flush(); });
+}
+
+void Connection::Uncork() {
+  corked_ = false;
+  if (!flush_pending_ && !outbox_.empty()) Flush();
 }
 
 void Connection::Flush() {

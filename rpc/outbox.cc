@@ -9,7 +9,7 @@
 namespace simurgh::rpc {
 namespace {
 
-// A share of a batch below this is not worth its header.
+// Less than this is not worth a chunk of its own.
 constexpr uint64_t kMinChunkBytes = 65'536;
 constexpr uint64_t kMaxHint = 0xffff;
 
@@ -140,7 +140,8 @@ Outbox::Item Outbox::NextChunk(uint64_t share) {
   Item item;
   item.header.kind = FrameKind::kChunk;
   item.header.request_id = bulk->request_id;
-  item.header.payload_length = std::min(share, bulk->total - bulk->composed);
+  const uint64_t left = bulk->total - bulk->composed;
+  item.header.payload_length = left < share + kMinChunkBytes ? left : share;
   item.header.segment_count = 1;
   item.table.push_back(item.header.payload_length);
   item.bulk_offset = bulk->composed;

@@ -51,17 +51,18 @@ struct ServerSession::Running {
       : method(arrival.method),
         id(arrival.landing.header().request_id),
         cost(arrival.cost),
+        deadline(arrival.deadline()),
         in_handler(std::move(handler)),
         unanswered(std::move(arrival.unanswered)) {}
 
   const Method& method;
   const uint64_t id;
   const uint64_t cost;
+  const Clock::time_point deadline;
   Gate::Pass in_handler;
   Gate::Pass unanswered;  // Goes with the answer.
   const Clock::time_point start = Clock::now();
   asio::cancellation_signal cancel;
-  std::optional<Watchdog> deadline;
 };
 
 ServerSession::ServerSession(std::shared_ptr<ServerCore> core, Socket socket,
@@ -69,7 +70,8 @@ ServerSession::ServerSession(std::shared_ptr<ServerCore> core, Socket socket,
     : core_(std::move(core)),
       connection_(std::make_shared<Connection>(std::make_unique<SocketStream>(std::move(socket)),
                                                peer, kHelloLimits, core_->observer)),
-      unanswered_(core_->executor) {}
+      unanswered_(core_->executor),
+      deadlines_(core_->executor, [this](Clock::time_point now) { return ExpireRequests(now); }) {}
 
 ServerSession::~ServerSession() { Leave(); }
 
@@ -177,6 +179,7 @@ awaitable<Status> ServerSession::OnRequest(IncomingFrame frame) {
   if (!method.ok()) co_return co_await Refuse(frame, method.status());
   const uint32_t others = core_->options.max_requests_per_connection - 1;
   if (unanswered_.running() > others) {
+    connection_->Uncork();
     co_await unanswered_.WaitUntilAtMost(others, Clock::time_point::max());
   }
   StatusOr<std::vector<IncomingSegment>> places = Place((*method)->placement, frame);
@@ -220,10 +223,10 @@ void ServerSession::Start(std::unique_ptr<Arrival> arrival) {
   const auto running = std::make_shared<Running>(*arrival, core_->requests.Enter());
   const uint64_t id = running->id;
   Request request{.message = arrival->landing.TakeMessage(),
-                  .deadline = arrival->deadline(),
+                  .deadline = running->deadline,
                   .peer = peer_.hello};
-  running->deadline.emplace(core_->executor, request.deadline, [this, id] { OnCancel(id); });
   running_.emplace(id, running);
+  deadlines_.Note(running->deadline);
   auto end = [self = shared_from_this(), running](const std::exception_ptr& /*none*/) {};
   SpawnCancellable(core_->executor, Handle(running, std::move(request)), running->cancel,
                    std::move(end));
@@ -235,7 +238,7 @@ awaitable<void> ServerSession::Handle(std::shared_ptr<Running> running, Request 
 }
 
 void ServerSession::Answer(Running& running, StatusOr<OutgoingMessage> response) {
-  if (absl::IsCancelled(response.status()) && running.deadline->expired()) {
+  if (absl::IsCancelled(response.status()) && running.deadline <= Clock::now()) {
     response = absl::DeadlineExceededError("cancelled at its deadline");
   }
   if (response.ok()) {
@@ -278,6 +281,20 @@ void ServerSession::OnCancel(uint64_t request_id) {
   if (found == running_.end()) return;  // Answered meanwhile.
   const std::shared_ptr<Running> running = found->second;
   running->cancel.emit(asio::cancellation_type::terminal);
+}
+
+Clock::time_point ServerSession::ExpireRequests(Clock::time_point now) {
+  Clock::time_point next = Clock::time_point::max();
+  std::vector<uint64_t> expired;
+  for (const auto& [id, running] : running_) {
+    if (running->deadline <= now) {
+      expired.push_back(id);
+    } else {
+      next = std::min(next, running->deadline);
+    }
+  }
+  for (const uint64_t id : expired) OnCancel(id);
+  return next;
 }
 
 void ServerSession::SayGoaway() {

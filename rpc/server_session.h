@@ -9,6 +9,7 @@
 
 #include "rpc/connection.h"
 #include "rpc/control.h"
+#include "rpc/deadline_timer.h"
 #include "rpc/gate.h"
 #include "rpc/server.h"
 #include "rpc/transport.h"
@@ -83,6 +84,8 @@ class ServerSession : public std::enable_shared_from_this<ServerSession> {
   // The error as the peer accepts it.
   OutgoingFrame AnswerWith(uint64_t request_id, const Status& error, uint16_t flags) const;
   void OnCancel(uint64_t request_id);
+  // Cancels the requests whose deadline has passed; returns the earliest of the others.
+  Clock::time_point ExpireRequests(Clock::time_point now);
   void Start(std::unique_ptr<Arrival> arrival);
   [[nodiscard]] awaitable<void> Handle(std::shared_ptr<Running> running, Request request);
   void Leave();  // The core's books.
@@ -92,7 +95,8 @@ class ServerSession : public std::enable_shared_from_this<ServerSession> {
   const std::shared_ptr<Connection> connection_;
   PeerHello peer_;
   bool admitted_ = false;
-  Gate unanswered_;  // Requests whose answers have not been written.
+  Gate unanswered_;          // Requests whose answers have not been written.
+  DeadlineTimer deadlines_;  // Of running_.
   uint64_t unanswered_bytes_ = 0;
   std::unordered_map<uint64_t, std::unique_ptr<Arrival>> arrivals_;  // In chunks, by request.
   std::unordered_map<uint64_t, std::shared_ptr<Running>> running_;

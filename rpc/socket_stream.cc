@@ -8,37 +8,78 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include "rpc/event_loop.h"
+
 namespace simurgh::rpc {
 namespace {
 
 constexpr size_t kMaxGather = 256;  // Of IOV_MAX, which is 1,024.
 
+// Returns how many bytes the buffers hold that fit.
+template <typename Buffer>
+size_t Gather(std::span<const Buffer> buffers, std::array<iovec, kMaxGather>& gathered,
+              msghdr& message) {
+  const size_t count = std::min(buffers.size(), kMaxGather);
+  size_t bytes = 0;
+  for (size_t i = 0; i < count; ++i) {
+    gathered[i] = {const_cast<void*>(static_cast<const void*>(buffers[i].data())),
+                   buffers[i].size()};
+    bytes += buffers[i].size();
+  }
+  message.msg_iov = gathered.data();
+  message.msg_iovlen = count;
+  return bytes;
+}
+
+template <typename Call>
+ssize_t Repeat(const Call& call) {
+  for (;;) {
+    const ssize_t result = call();
+    if (result >= 0 || errno != EINTR) return result;
+  }
+}
+
+Stream::ErrorCode LastError() {
+  if (errno == EAGAIN) return asio::error::would_block;
+  return {errno, boost::system::system_category()};
+}
+
 }  // namespace
+
+// TryRead and TryWrite go past Asio, whose own reads and writes take at most 64 buffers and report
+// what they have done through the event loop.
+Stream::Progress SocketStream::TryRead(std::span<const asio::mutable_buffer> buffers) {
+  if (drained_) return {asio::error::would_block, 0};
+  std::array<iovec, kMaxGather> gathered;
+  msghdr message{};
+  const size_t room = Gather(buffers, gathered, message);
+  const ssize_t count =
+      Repeat([&] { return ::recvmsg(socket_.native_handle(), &message, MSG_DONTWAIT); });
+  if (count == 0) return {asio::error::eof, 0};
+  if (count < 0) return {LastError(), 0};
+  drained_ = static_cast<size_t>(count) < room;
+  NoteTraffic(static_cast<size_t>(count));
+  return {ErrorCode(), static_cast<size_t>(count)};
+}
 
 awaitable<Stream::Progress> SocketStream::Read(std::span<const asio::mutable_buffer> buffers,
                                                asio::cancellation_slot stop) {
   auto [error, bytes] =
       co_await socket_.async_read_some(buffers, asio::bind_cancellation_slot(stop, kNoThrow));
+  drained_ = false;
+  NoteTraffic(bytes);
   co_return Progress{error, bytes};
 }
 
-// Past Asio, whose own write takes no more than 64 buffers and reports through the event loop.
 Stream::Progress SocketStream::TryWrite(std::span<const asio::const_buffer> buffers) {
   std::array<iovec, kMaxGather> gathered;
-  const size_t count = std::min(buffers.size(), kMaxGather);
-  for (size_t i = 0; i < count; ++i) {
-    gathered[i] = {const_cast<void*>(buffers[i].data()), buffers[i].size()};
-  }
   msghdr message{};
-  message.msg_iov = gathered.data();
-  message.msg_iovlen = count;
-  for (;;) {
-    const ssize_t sent = ::sendmsg(socket_.native_handle(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (sent >= 0) return {ErrorCode(), static_cast<size_t>(sent)};
-    if (errno == EINTR) continue;
-    if (errno == EAGAIN) return {asio::error::would_block, 0};
-    return {ErrorCode(errno, boost::system::system_category()), 0};
-  }
+  Gather(buffers, gathered, message);
+  const ssize_t count = Repeat(
+      [&] { return ::sendmsg(socket_.native_handle(), &message, MSG_DONTWAIT | MSG_NOSIGNAL); });
+  if (count < 0) return {LastError(), 0};
+  NoteTraffic(static_cast<size_t>(count));
+  return {ErrorCode(), static_cast<size_t>(count)};
 }
 
 void SocketStream::WhenWritable(std::function<void(const ErrorCode&)> ready) {

@@ -10,6 +10,7 @@ class SocketStream : public Stream {
  public:
   explicit SocketStream(Socket socket) : socket_(std::move(socket)) {}
 
+  Progress TryRead(std::span<const asio::mutable_buffer> buffers) override;
   [[nodiscard]] awaitable<Progress> Read(std::span<const asio::mutable_buffer> buffers,
                                          asio::cancellation_slot stop) override;
   Progress TryWrite(std::span<const asio::const_buffer> buffers) override;
@@ -20,6 +21,7 @@ class SocketStream : public Stream {
 
  private:
   Socket socket_;
+  bool drained_ = false;  // The last read took all there was.
 };
 
 }  // namespace simurgh::rpc

@@ -26,6 +26,10 @@ class Stream {
 
   virtual ~Stream() = default;
 
+  // Reads as many bytes as are there and fit, without waiting.
+  // Errors: would_block when there are none; asio::error::eof when the peer has closed.
+  virtual Progress TryRead(std::span<const asio::mutable_buffer> buffers) = 0;
+
   // Waits for bytes and reads as many as are there and fit. `stop` ends the wait with
   // operation_aborted. Once this has returned, no buffer is touched any more.
   // Errors: asio::error::eof when the peer has closed; operation_aborted after Close().

@@ -4,14 +4,15 @@
 
 #include <boost/asio/post.hpp>
 
+#include "rpc/event_loop.h"
 #include "simurgh/base/thread.h"
 
 namespace simurgh {
 
-IoThread::IoThread(std::string name)
-    : work_(context_.get_executor()), thread_([this, name = std::move(name)] {
+IoThread::IoThread(std::string name, std::chrono::microseconds max_spin)
+    : work_(context_.get_executor()), thread_([this, name = std::move(name), max_spin] {
         SetThreadName(name);
-        context_.run();
+        rpc::RunEventLoop(context_, max_spin);
       }) {}
 
 IoThread::~IoThread() { Stop(); }

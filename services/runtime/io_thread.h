@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <string>
 #include <thread>
@@ -17,8 +18,8 @@ namespace simurgh {
 // handlers' objects must outlive it: declare an IoThread after what runs on it.
 class IoThread {
  public:
-  // name: of the thread, at most 15 characters.
-  explicit IoThread(std::string name);
+  // name: of the thread, at most 15 characters. max_spin: as rpc::RunEventLoop has it.
+  explicit IoThread(std::string name, std::chrono::microseconds max_spin = {});
   IoThread(const IoThread&) = delete;
   IoThread& operator=(const IoThread&) = delete;
   ~IoThread();
@@ -33,7 +34,8 @@ class IoThread {
   void Stop();
 
  private:
-  boost::asio::io_context context_{1};
+  // Its sockets and timers are used by its thread alone; only posts come from others.
+  boost::asio::io_context context_{BOOST_ASIO_CONCURRENCY_HINT_UNSAFE_IO};
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
   std::thread thread_;
 };

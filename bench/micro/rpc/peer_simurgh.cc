@@ -23,6 +23,7 @@ using rpc::asio::awaitable;
 
 constexpr uint32_t kEcho = 1;
 constexpr auto kCallTimeout = std::chrono::seconds(60);
+constexpr std::chrono::microseconds kMaxSpin{50};
 constexpr size_t kPoolBytes = size_t{1} << 30;
 
 rpc::Hello HelloOf(std::string role) { return {.cluster = "bench", .role = std::move(role)}; }
@@ -57,7 +58,7 @@ Status Serve(const Point& point, const std::string& address,
   const std::string uri = absl::StrCat(point.transport, "://", address);
   Status status;
   std::unique_ptr<rpc::Server> server;
-  IoThread io("bench-server");
+  IoThread io("bench-server", kMaxSpin);
   io.RunAndWait([&] {
     server = std::make_unique<rpc::Server>(io.executor(), HelloOf("server"), rpc::ServerOptions(),
                                            nullptr);
@@ -143,7 +144,7 @@ class Driver {
 Status Drive(const Point& /*point*/, const std::string& address, Workload& workload) {
   std::unique_ptr<rpc::Client> client;
   std::unique_ptr<Driver> driver;
-  IoThread io("bench-client");
+  IoThread io("bench-client", kMaxSpin);
   io.RunAndWait([&] {
     client = std::make_unique<rpc::Client>(io.executor(), address, HelloOf("client"),
                                            rpc::ClientOptions(), nullptr);

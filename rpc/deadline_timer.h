@@ -1,0 +1,60 @@
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "rpc/async.h"
+
+namespace simurgh::rpc {
+
+// One timer for any number of deadlines. It does not know them: it only makes sure that their owner
+// looks when the earliest may have passed. A deadline that is met costs nothing, as the timer is
+// not set back.
+//
+// Threads: one, that of its executor.
+class DeadlineTimer {
+ public:
+  // Deals with the deadlines that have passed; returns the earliest of the others,
+  // Clock::time_point::max() for none.
+  using Look = std::function<Clock::time_point(Clock::time_point now)>;
+
+  DeadlineTimer(const asio::any_io_executor& executor, Look look)
+      : state_(std::make_shared<State>(executor, std::move(look))) {}
+  DeadlineTimer(const DeadlineTimer&) = delete;
+  DeadlineTimer& operator=(const DeadlineTimer&) = delete;
+  ~DeadlineTimer() {
+    state_->look = nullptr;
+    state_->timer.cancel();
+  }
+
+  void Note(Clock::time_point deadline) {
+    if (deadline < state_->set_to) Set(state_, deadline);
+  }
+
+ private:
+  struct State {
+    State(const asio::any_io_executor& executor, Look function)
+        : timer(executor), look(std::move(function)) {}
+    asio::steady_timer timer;
+    Look look;
+    Clock::time_point set_to = Clock::time_point::max();
+  };
+
+  static void Set(const std::shared_ptr<State>& state, Clock::time_point time) {
+    state->set_to = time;
+    if (time == Clock::time_point::max()) return;
+    state->timer.expires_at(time);
+    state->timer.async_wait([state](const boost::system::error_code& error) {
+      if (error || state->look == nullptr) return;
+      state->set_to = Clock::time_point::max();
+      const Clock::time_point next = state->look(Clock::now());
+      if (state->look != nullptr && next < state->set_to) Set(state, next);
+    });
+  }
+
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace simurgh::rpc

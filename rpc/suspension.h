@@ -1,0 +1,67 @@
+#pragma once
+
+#include <optional>
+#include <utility>
+
+#include <boost/asio/associated_cancellation_slot.hpp>
+
+#include "rpc/async.h"
+
+namespace simurgh::rpc {
+
+// Where one coroutine waits for another of its thread, without a timer and without a way through
+// the event loop.
+//
+// Threads: one. Lifetime: outlive the wait.
+class Suspension {
+ public:
+  Suspension() = default;
+  Suspension(const Suspension&) = delete;
+  Suspension& operator=(const Suspension&) = delete;
+
+  // Returns when resumed, or when the caller is cancelled.
+  [[nodiscard]] awaitable<void> Wait() {
+    const auto state = co_await asio::this_coro::cancellation_state;
+    if (over_ || state.cancelled() != asio::cancellation_type::none) co_return;
+    co_await asio::async_initiate<const asio::use_awaitable_t<>, void()>(
+        [this](Handler handler) {
+          asio::cancellation_slot slot = asio::get_associated_cancellation_slot(handler);
+          if (slot.is_connected()) {
+            // The slot may not be cleared while it is called, so not at once.
+            slot.assign([this](asio::cancellation_type /*type*/) { ResumeLater(); });
+          }
+          handler_.emplace(std::move(handler));
+        },
+        asio::use_awaitable);
+  }
+
+  // Ends the wait. The waiting coroutine runs inside this call until it waits for something else;
+  // `this` may be gone when it returns.
+  void Resume() {
+    over_ = true;
+    if (std::optional<Handler> handler = Take()) (*std::move(handler))();
+  }
+
+  // The same from the event loop.
+  void ResumeLater() {
+    over_ = true;
+    std::optional<Handler> handler = Take();
+    if (!handler) return;
+    const asio::any_io_executor executor = asio::get_associated_executor(*handler);
+    asio::post(executor, [resume = *std::move(handler)]() mutable { std::move(resume)(); });
+  }
+
+ private:
+  using Handler = asio::async_result<asio::use_awaitable_t<>, void()>::handler_type;
+
+  std::optional<Handler> Take() {
+    std::optional<Handler> taken = std::move(handler_);
+    handler_.reset();
+    return taken;
+  }
+
+  std::optional<Handler> handler_;
+  bool over_ = false;
+};
+
+}  // namespace simurgh::rpc
