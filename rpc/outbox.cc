@@ -11,6 +11,8 @@ namespace {
 
 // Less than this is not worth a chunk of its own.
 constexpr uint64_t kMinChunkBytes = 65'536;
+// Then the next large message has its turn. Short turns would cost both ends their caches.
+constexpr uint64_t kTurnBytes = uint64_t{8} << 20;
 constexpr uint64_t kMaxHint = 0xffff;
 
 uint64_t HeadBytes(const FrameHeader& header) {
@@ -26,7 +28,8 @@ struct Outbox::Bulk {
   std::vector<OutgoingSegment> segments;
   Gate::Pass pass;
   uint64_t total = 0;     // Bytes of it;
-  uint64_t composed = 0;  // those in batches, past and present.
+  uint64_t composed = 0;  // those in batches, past and present;
+  uint64_t turn = 0;      // of them, those since another message had its turn.
 };
 
 uint64_t Outbox::BytesOf(const Item& item) {
@@ -126,29 +129,34 @@ void Outbox::ComposeFrames() {
 }
 
 void Outbox::ComposeChunks() {
-  if (bulk_.empty() || batch_bytes_ >= kBatchBytes) return;
-  const uint64_t share = std::max((kBatchBytes - batch_bytes_) / bulk_.size(), kMinChunkBytes);
   while (!bulk_.empty() && batch_bytes_ < kBatchBytes) {
-    batch_.push_back(NextChunk(share));
+    batch_.push_back(NextChunk(kBatchBytes - batch_bytes_));
     batch_bytes_ += BytesOf(batch_.back());
   }
 }
 
-Outbox::Item Outbox::NextChunk(uint64_t share) {
+Outbox::Item Outbox::NextChunk(uint64_t room) {
   std::shared_ptr<Bulk> bulk = std::move(bulk_.front());
   bulk_.pop_front();
   Item item;
   item.header.kind = FrameKind::kChunk;
   item.header.request_id = bulk->request_id;
   const uint64_t left = bulk->total - bulk->composed;
-  item.header.payload_length = left < share + kMinChunkBytes ? left : share;
+  item.header.payload_length = left < room + kMinChunkBytes ? left : std::max(room, kMinChunkBytes);
   item.header.segment_count = 1;
   item.table.push_back(item.header.payload_length);
   item.bulk_offset = bulk->composed;
   item.bulk = bulk;
   bulk->composed += item.header.payload_length;
   bytes_ += HeadBytes(item.header);
-  if (bulk->composed < bulk->total) bulk_.push_back(std::move(bulk));
+  if (bulk->composed == bulk->total) return item;
+  bulk->turn += item.header.payload_length;
+  if (bulk->turn < kTurnBytes) {
+    bulk_.push_front(std::move(bulk));
+  } else {
+    bulk->turn = 0;
+    bulk_.push_back(std::move(bulk));
+  }
   return item;
 }
 

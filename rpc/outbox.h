@@ -91,7 +91,7 @@ class Outbox {
   void Compose();
   void ComposeFrames();
   void ComposeChunks();
-  Item NextChunk(uint64_t share);
+  Item NextChunk(uint64_t room);
   void FillHints();
   void AddBuffers(Item& item);
   void NoteWritten(const Item& item);
