@@ -4,10 +4,11 @@ set -euo pipefail
 
 usage() {
   cat <<'TEXT'
-Usage: scripts/bootstrap.sh [--check | --help]
+Usage: scripts/bootstrap.sh [--bench] [--check]
 
 Installs the Debian 12 packages that building and testing needs; asks apt only for those that are missing.
 
+  --bench  also what bench/run needs, and gRPC, which bench_rpc is compared with
   --check  installs nothing; lists what is missing, exit code 1 if anything is
   --help   prints this
 TEXT
@@ -36,6 +37,13 @@ PACKAGES=(
   catch2
 )
 
+BENCH_PACKAGES=(
+  # Reports.
+  jq gnuplot-nox
+  # A peer of bench_rpc.
+  libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
+)
+
 fail() {
   echo "bootstrap: $*" >&2
   exit 1
@@ -52,12 +60,14 @@ missing_packages() {
 }
 
 check_only=false
-case "${1-}" in
-  "") ;;
-  --check) check_only=true ;;
-  --help | -h) usage; exit 0 ;;
-  *) usage >&2; exit 2 ;;
-esac
+for argument in "$@"; do
+  case "$argument" in
+    --bench) PACKAGES+=("${BENCH_PACKAGES[@]}") ;;
+    --check) check_only=true ;;
+    --help | -h) usage; exit 0 ;;
+    *) usage >&2; exit 2 ;;
+  esac
+done
 
 system=$(. /etc/os-release 2>/dev/null && echo "${ID-} ${VERSION_ID-}") || system=unknown
 [[ $system == "debian 12" ]] ||

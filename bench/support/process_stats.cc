@@ -4,6 +4,8 @@
 #include <fstream>
 #include <string>
 
+#include <unistd.h>
+
 #include "simurgh/base/check.h"
 
 namespace simurgh::bench {
@@ -21,6 +23,17 @@ double CpuSeconds(pid_t process) {
   timespec time{};
   SIMURGH_CHECK(::clock_gettime(clock, &time) == 0) << "CPU clock of process " << process;
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
+double CpuSecondsOfMachine() {
+  std::ifstream stat("/proc/stat");
+  std::string label;
+  // user nice system idle iowait irq softirq: see proc(5).
+  double ticks[7] = {};
+  if (!(stat >> label)) return 0;
+  for (double& one : ticks) stat >> one;
+  const double busy = ticks[0] + ticks[1] + ticks[2] + ticks[5] + ticks[6];
+  return busy / static_cast<double>(::sysconf(_SC_CLK_TCK));
 }
 
 Memory MemoryOf(pid_t process) {

@@ -10,6 +10,10 @@ namespace simurgh::bench {
 // or of another of the same user.
 double CpuSeconds(pid_t process);
 
+// CPU time that all processes of the machine have used, the kernel's own work included, in seconds;
+// in steps of the clock tick. 0 where the system does not tell.
+double CpuSecondsOfMachine();
+
 struct Memory {
   uint64_t resident_bytes = 0;  // Now (VmRSS).
   uint64_t peak_bytes = 0;      // Since the start or the last ForgetPeak (VmHWM).

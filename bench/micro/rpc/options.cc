@@ -48,7 +48,7 @@ po::options_description Describe(Given& given) {
       "peers",
       po::value(&given.peers)->value_name("LIST")->implicit_value("raw,grpc,grpc-bytebuffer"),
       "the same with others in turns, and ratios of medians: raw, raw-gather, grpc, "
-      "grpc-bytebuffer (alone: raw and both of gRPC)")(
+      "grpc-bytebuffer (as --peers=LIST; --peers alone: raw and both of gRPC)")(
       "repeat", po::value(&given.repeat)->value_name("N"),
       "measurements of each point (default: 5); peers take turns (A, B, C, A, B, C, ...)")(
       "seconds", po::value(&given.seconds)->value_name("S"),
@@ -78,12 +78,23 @@ Status CheckTransports(const std::vector<std::string>& transports) {
   return transports.empty() ? Problem("--transport names none") : absl::OkStatus();
 }
 
+Status CheckPeers(const std::vector<std::string>& peers) {
+  for (const std::string& one : peers) {
+    if (one != "raw" && one != "raw-gather" && one != "grpc" && one != "grpc-bytebuffer") {
+      return Problem(
+          absl::StrCat("no peer '", one, "'; there are raw, raw-gather, grpc and grpc-bytebuffer"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 StatusOr<Options> Check(const Given& given) {
   Options options;
   options.json = given.json;
   options.transports = Split(given.transports);
   SIMURGH_RETURN_IF_ERROR(CheckTransports(options.transports));
   options.peers = Split(given.peers);
+  SIMURGH_RETURN_IF_ERROR(CheckPeers(options.peers));
 
   const char* sizes = given.quick ? "64,64Ki,1Mi" : "64,256,1Ki,4Ki,16Ki,64Ki,256Ki,1Mi,8Mi,64Mi";
   for (const std::string& text : Split(given.bytes.empty() ? sizes : given.bytes)) {

@@ -33,6 +33,9 @@ struct Sample {
   // and responses in flight at the client, one buffer a request at the server. Of the side where
   // this is larger; negative when a side gets by with less.
   double extra_rss_mb = 0;
+
+  // Cores that everything else on the machine has used meanwhile: what the other numbers are worth.
+  double other_cores = 0;
 };
 
 }  // namespace simurgh::bench

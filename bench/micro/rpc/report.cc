@@ -65,7 +65,7 @@ Sample MedianOf(const std::vector<Sample>& samples) {
   Sample median;
   for (double Sample::* const field :
        {&Sample::rps, &Sample::gbps, &Sample::p50_us, &Sample::p99_us, &Sample::p999_us,
-        &Sample::cpu_s_per_gb, &Sample::peak_rss_mb, &Sample::extra_rss_mb}) {
+        &Sample::cpu_s_per_gb, &Sample::peak_rss_mb, &Sample::extra_rss_mb, &Sample::other_cores}) {
     median.*field = MedianOfField(samples, field);
   }
   return median;
@@ -77,29 +77,29 @@ void PrintJson(const PointResult& result, std::ostream& out) {
     out << absl::StrFormat(
         R"({"bench":"rpc","peer":"%s","transport":"%s","bytes":%d,"in_flight":%d,"rps":%.1f,)"
         R"("gbps":%.6f,"p50_us":%.2f,"p99_us":%.2f,"p999_us":%.2f,"cpu_s_per_gb":%.4f,)"
-        R"("peak_rss_mb":%.2f,"extra_rss_mb":%.2f,"repeat":%d,"rps_spread":%.4f})"
+        R"("peak_rss_mb":%.2f,"extra_rss_mb":%.2f,"other_cores":%.2f,"repeat":%d,"rps_spread":%.4f})"
         "\n",
         one.peer, result.point.transport, result.point.bytes, result.point.in_flight, m.rps, m.gbps,
-        m.p50_us, m.p99_us, m.p999_us, m.cpu_s_per_gb, m.peak_rss_mb, m.extra_rss_mb,
+        m.p50_us, m.p99_us, m.p999_us, m.cpu_s_per_gb, m.peak_rss_mb, m.extra_rss_mb, m.other_cores,
         one.samples.size(), SpreadOfRps(one.samples));
   }
   out.flush();
 }
 
 void PrintTableHead(std::ostream& out) {
-  out << absl::StrFormat("%-9s %6s %4s %-15s %10s %5s %8s %10s %10s %10s %8s %8s %8s\n",
+  out << absl::StrFormat("%-9s %6s %4s %-15s %10s %5s %8s %10s %10s %10s %8s %8s %8s %5s\n",
                          "transport", "bytes", "x", "peer", "requests/s", "+-%", "GB/s", "p50 us",
-                         "p99 us", "p99.9 us", "CPU s/GB", "peak MB", "extra MB");
+                         "p99 us", "p99.9 us", "CPU s/GB", "peak MB", "extra MB", "other");
 }
 
 void PrintTableRows(const PointResult& result, std::ostream& out) {
   for (const PeerResult& one : result.peers) {
     const Sample m = MedianOf(one.samples);
     out << absl::StrFormat(
-        "%-9s %6s %4d %-15s %10.0f %5.1f %8.3f %10.1f %10.1f %10.1f %8.3f %8.1f %8.1f\n",
+        "%-9s %6s %4d %-15s %10.0f %5.1f %8.3f %10.1f %10.1f %10.1f %8.3f %8.1f %8.1f %5.2f\n",
         result.point.transport, BytesText(result.point.bytes), result.point.in_flight, one.peer,
         m.rps, 100 * SpreadOfRps(one.samples), m.gbps, m.p50_us, m.p99_us, m.p999_us,
-        m.cpu_s_per_gb, m.peak_rss_mb, m.extra_rss_mb);
+        m.cpu_s_per_gb, m.peak_rss_mb, m.extra_rss_mb, m.other_cores);
   }
   out.flush();
 }

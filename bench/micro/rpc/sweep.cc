@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <iostream>
 #include <optional>
-#include <string_view>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -71,6 +71,26 @@ StatusOr<Sample> Measure(const Player& player, const Point& point) {
   return sample;
 }
 
+// Whether others took cores that the two processes could have used.
+bool IsDisturbed(const Sample& sample) {
+  constexpr double kNegligible = 0.2;
+  constexpr double kCoresForUs =
+      4;  // Two processes, some of whose peers have a thread or two more.
+  const double left = std::thread::hardware_concurrency() - sample.other_cores;
+  return sample.other_cores > kNegligible && left < kCoresForUs;
+}
+
+// Again when disturbed, a few times; the least disturbed counts.
+StatusOr<Sample> MeasureInPeace(const Player& player, const Point& point) {
+  constexpr int kTries = 3;
+  SIMURGH_ASSIGN_OR_RETURN(Sample best, Measure(player, point));
+  for (int i = 1; i < kTries && IsDisturbed(best); ++i) {
+    SIMURGH_ASSIGN_OR_RETURN(const Sample again, Measure(player, point));
+    if (again.other_cores < best.other_cores) best = again;
+  }
+  return best;
+}
+
 StatusOr<std::vector<Player>> FindPlayers(const Options& options) {
   std::error_code error;
   const fs::path self = fs::read_symlink("/proc/self/exe", error);
@@ -81,9 +101,6 @@ StatusOr<std::vector<Player>> FindPlayers(const Options& options) {
   for (const std::string& peer : options.peers) {
     if (peer == "raw" || peer == "raw-gather") {
       players.push_back({.peer = peer, .program = self.string()});
-    } else if (peer != "grpc" && peer != "grpc-bytebuffer") {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "no peer '", peer, "'; there are raw, raw-gather, grpc and grpc-bytebuffer"));
     } else if (fs::exists(grpc, error)) {
       players.push_back({.peer = peer, .program = grpc.string()});
     } else if (!std::exchange(told, true)) {
@@ -97,7 +114,7 @@ Status RunPoint(const Options& options, const std::vector<Player>& players, Poin
   for (const Player& player : players) result.peers.push_back({.peer = player.peer});
   for (uint32_t repeat = 0; repeat < options.repeat; ++repeat) {
     for (size_t i = 0; i < players.size(); ++i) {
-      const StatusOr<Sample> sample = Measure(players[i], result.point);
+      const StatusOr<Sample> sample = MeasureInPeace(players[i], result.point);
       if (!sample.ok()) {
         return Annotate(sample.status(),
                         absl::StrCat(result.point.transport, " ", BytesText(result.point.bytes),

@@ -97,10 +97,12 @@ void Workload::EndPhase(double elapsed) {
     phase_ = Phase::kTimed;
     finished_ = 0;
     cpu_seconds_ = CpuOfBoth();
+    machine_seconds_ = CpuSecondsOfMachine();
     phase_began_ = Clock::now();
   } else if (phase_ == Phase::kTimed && elapsed >= point_.seconds) {
     phase_ = Phase::kOver;
     cpu_seconds_ = CpuOfBoth() - cpu_seconds_;
+    machine_seconds_ = CpuSecondsOfMachine() - machine_seconds_;
     timed_seconds_ = elapsed;
   }
 }
@@ -122,6 +124,7 @@ Sample Workload::Result() const {
           static_cast<double>(std::max(client.peak_bytes, server.peak_bytes)) / kMegabyte,
       .extra_rss_mb = std::max(ExtraMegabytes(idle_client_, client, 2 * buffers),
                                ExtraMegabytes(idle_server_, server, buffers)),
+      .other_cores = std::max(0.0, machine_seconds_ - cpu_seconds_) / timed_seconds_,
   };
 }
 

@@ -89,6 +89,7 @@ class Workload {
   uint64_t finished_ = 0;  // In the present phase.
   Clock::time_point phase_began_;
   double cpu_seconds_ = 0;
+  double machine_seconds_ = 0;
   double timed_seconds_ = 0;
   LatencyHistogram latencies_;
 };

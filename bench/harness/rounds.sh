@@ -1,0 +1,30 @@
+# Running the benches in turns.
+
+# Every bench once a round, so that what changes on the machine meanwhile meets all of them.
+run_rounds() {
+  local name round most=0
+  local -A rounds_of
+  for name in "$@"; do
+    describe "$name"
+    rounds_of[$name]=${rounds:-$rounds_of_bench}
+    if [[ -z $rounds ]] && $quick; then rounds_of[$name]=$quick_rounds; fi
+    ((rounds_of[$name] > most)) && most=${rounds_of[$name]}
+    : >"$out/$name.jsonl"
+  done
+  for ((round = 1; round <= most; ++round)); do
+    for name in "$@"; do
+      if ((round <= rounds_of[$name])); then run_once "$name" "$round" "${rounds_of[$name]}"; fi
+    done
+  done
+}
+
+run_once() {
+  local name=$1 round=$2 of=$3
+  describe "$name"
+  local line=("build/release/bin/$program" "${arguments[@]}")
+  if $quick; then line+=("${quick_arguments[@]}"); fi
+  if $with_peers; then line+=("${peer_arguments[@]}"); else line+=("${lone_arguments[@]}"); fi
+  echo "round $round/$of: ${line[*]}" >&2
+  "${line[@]}" | jq --compact-output --argjson round "$round" '. + {round: $round}' >>"$out/$name.jsonl" ||
+    fail "$program did not succeed; what it measured is in $out/$name.jsonl"
+}

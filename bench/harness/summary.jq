@@ -1,0 +1,37 @@
+# From measurements (one object each) to medians, spreads and ratios.
+#
+# Gets: keys, subject ("" if none), own, values, ratios, rivals (each a list of subjects, of which the best counts).
+# Gives: {rows: [{point, subject, count, medians, spreads}], ratios: [{point, rivals: [{name, values}]}]}.
+
+def median: sort | if length % 2 == 1 then .[(length - 1) / 2] else (.[length / 2 - 1] + .[length / 2]) / 2 end;
+
+# Half of the distance between the largest and the smallest, over the median.
+def spread: median as $middle | if $middle == 0 then 0 else (max - min) / 2 / $middle end;
+
+def point: . as $sample | reduce $keys[] as $key ({}; .[$key] = $sample[$key]);
+def place: . as $sample | [$keys[] as $key | $sample[$key]];
+def subject_of: if $subject == "" then "" else .[$subject] end;
+def present: map(select(. != null));
+
+def row:
+  . as $samples
+  | {point: (.[0] | point), subject: (.[0] | subject_of), count: length}
+  | .medians = reduce $values[] as $value ({}; .[$value] = ($samples | map(.[$value]) | present | if . == [] then null else median end))
+  | .spreads = reduce $values[] as $value ({}; .[$value] = ($samples | map(.[$value]) | present | if . == [] then null else spread end));
+
+# The first ratio's value says who is best; more is better.
+def ratios_of_point:
+  . as $rows
+  | (map(select(.subject == $own)) | first) as $mine
+  | select($mine != null)
+  | {point: $mine.point,
+     rivals: [$rivals[] as $names
+       | ($rows | map(select(.subject as $name | $names | index($name))) | max_by(.medians[$ratios[0]])) as $rival
+       | select($rival != null)
+       | {name: $rival.subject, of: $names[0],
+          values: (reduce $ratios[] as $value ({}; .[$value] = ($mine.medians[$value] / $rival.medians[$value])))}]};
+
+group_by([place, subject_of])
+| map(row)
+| {rows: (group_by(.point | place) | map(sort_by(.subject != $own)) | add),
+   ratios: (if $subject == "" then [] else group_by(.point | place) | map(ratios_of_point) | map(select(.rivals != [])) end)}

@@ -1,0 +1,106 @@
+#include <filesystem>
+#include <map>
+#include <set>
+#include <sstream>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <catch2/catch.hpp>
+#include <yaml-cpp/yaml.h>
+
+#include "tests/support/daemon_process.h"
+#include "tests/support/test_cluster.h"
+
+namespace simurgh::testing {
+namespace {
+
+constexpr std::chrono::seconds kPatience{120};
+
+struct Outcome {
+  int exit_code = -1;
+  std::string output, log;
+};
+
+Outcome RunBench(const std::vector<std::string>& arguments) {
+  const TemporaryFolder folder;
+  DaemonProcess bench("bench_rpc", arguments, folder.path() + "/bench");
+  const std::optional<int> code = bench.Wait(kPatience);
+  REQUIRE(code.has_value());
+  return {.exit_code = *code, .output = bench.output(), .log = bench.log()};
+}
+
+using Key = std::tuple<std::string, std::string, int, int>;  // Peer, transport, bytes, in flight.
+
+TEST_CASE("bench_rpc measures every point asked for, each with all fields") {
+  const Outcome run =
+      RunBench({"--json", "--peers=raw,raw-gather", "--transport", "tcp,unix", "--bytes",
+                "8,1000,256Ki", "--in-flight", "1,5", "--repeat", "2", "--seconds", "0.005"});
+  CAPTURE(run.log);
+  REQUIRE(run.exit_code == 0);
+  std::set<Key> seen;
+  std::istringstream lines(run.output);
+  for (std::string line; std::getline(lines, line);) {
+    CAPTURE(line);
+    REQUIRE(line.starts_with('{'));
+    const YAML::Node object = YAML::Load(line);  // JSON is YAML.
+    REQUIRE(object.IsMap());
+    for (const char* field :
+         {"rps", "gbps", "p50_us", "p99_us", "p999_us", "cpu_s_per_gb", "peak_rss_mb"}) {
+      CAPTURE(field);
+      CHECK(object[field].as<double>() > 0);
+    }
+    CHECK(object["extra_rss_mb"].IsDefined());
+    CHECK(object["other_cores"].as<double>() >= 0);
+    CHECK(object["p50_us"].as<double>() <= object["p99_us"].as<double>());
+    const double bytes = object["bytes"].as<double>();
+    CHECK(object["gbps"].as<double>() ==
+          Approx(object["rps"].as<double>() * 2 * bytes / 1e9).epsilon(0.02));
+    CHECK(object["repeat"].as<int>() == 2);
+    const bool fresh =
+        seen.emplace(object["peer"].as<std::string>(), object["transport"].as<std::string>(),
+                     object["bytes"].as<int>(), object["in_flight"].as<int>())
+            .second;
+    CHECK(fresh);
+  }
+  std::set<Key> expected;
+  for (const char* peer : {"simurgh", "raw", "raw-gather"}) {
+    for (const char* transport : {"tcp", "unix"}) {
+      for (const int bytes : {8, 1000, 262'144}) {
+        for (const int in_flight : {1, 5}) expected.emplace(peer, transport, bytes, in_flight);
+      }
+    }
+  }
+  CHECK(seen == expected);
+}
+
+TEST_CASE("bench_rpc leaves out points above 512 MiB in flight") {
+  const Outcome run = RunBench({"--json", "--transport", "unix", "--bytes", "64,512Mi",
+                                "--in-flight", "2", "--repeat", "1", "--seconds", "0.005"});
+  CAPTURE(run.log);
+  REQUIRE(run.exit_code == 0);
+  CHECK(run.output.find("\"bytes\":64,") != std::string::npos);
+  CHECK(run.output.find("\"bytes\":536870912,") == std::string::npos);
+}
+
+TEST_CASE("bench_rpc refuses what it does not know, in one line") {
+  const std::vector<std::vector<std::string>> commands = {
+      {"--transport", "carrier-pigeon"},
+      {"--bytes", "7"},
+      {"--bytes", "1Gi"},
+      {"--in-flight", "0"},
+      {"--peers=nobody"},
+      {"--seconds", "-1"},
+      {"--unknown"},
+      {"--repeat", "many"},
+  };
+  for (const auto& arguments : commands) {
+    const Outcome run = RunBench(arguments);
+    CAPTURE(arguments, run.log);
+    CHECK(run.exit_code == 2);
+    CHECK(std::ranges::count(run.log, '\n') == 1);
+  }
+}
+
+}  // namespace
+}  // namespace simurgh::testing
