@@ -14,7 +14,9 @@ namespace simurgh::rpc {
 namespace {
 
 // Trying again would only be refused again until somebody changes something.
-bool IsRefusal(const Status& status) { return absl::IsInvalidArgument(status); }
+bool IsRefusal(const Status& status) {
+  return absl::IsInvalidArgument(status) || absl::IsUnauthenticated(status);
+}
 
 }  // namespace
 

@@ -13,7 +13,11 @@
 
 namespace simurgh::rpc {
 
+class TlsContext;
+
 struct ClientOptions {
+  // For servers over TCP; others are on this host.
+  std::shared_ptr<const TlsContext> tls = nullptr;
   std::chrono::milliseconds connect_timeout{5'000};
   std::chrono::milliseconds backoff_min{20};  // Doubles with jitter up to the maximum.
   std::chrono::milliseconds backoff_max{2'000};
@@ -35,7 +39,8 @@ class Client {
   // Sends a request and receives its response into the places that `placement` names.
   // Errors: the remote handler's, as it returned them; UNAVAILABLE when the peer cannot be reached
   // or the connection is lost (ExecutionOf tells whether the request may have been executed);
-  // DEADLINE_EXCEEDED; INVALID_ARGUMENT when the peer's HELLO does not fit.
+  // DEADLINE_EXCEEDED; INVALID_ARGUMENT when the peer's HELLO does not fit; UNAUTHENTICATED when
+  // one end does not trust the other.
   [[nodiscard]] awaitable<StatusOr<IncomingMessage>> Call(uint32_t method, OutgoingMessage request,
                                                           Placement placement,
                                                           Clock::time_point deadline);

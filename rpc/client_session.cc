@@ -8,6 +8,7 @@
 #include "rpc/error.h"
 #include "rpc/exchange.h"
 #include "rpc/socket_stream.h"
+#include "rpc/tls_stream.h"
 #include "rpc/transport.h"
 #include "rpc/watchdog.h"
 
@@ -59,8 +60,14 @@ awaitable<StatusOr<std::shared_ptr<ClientSession>>> ClientSession::Open(
     const ObserverLink& observer, Clock::time_point deadline) {
   SIMURGH_CO_ASSIGN_OR_RETURN(const Address parsed, ParseAddress(address));
   SIMURGH_CO_ASSIGN_OR_RETURN(Socket socket, co_await Connect(parsed, deadline));
-  const auto connection = std::make_shared<Connection>(
-      std::make_unique<SocketStream>(std::move(socket)), address, kHelloLimits, observer);
+  std::unique_ptr<Stream> stream;
+  if (options.tls != nullptr && IsTcp(socket)) {
+    stream = ConnectTls(std::move(socket), options.tls, parsed.host);
+  } else {
+    stream = std::make_unique<SocketStream>(std::move(socket));
+  }
+  const auto connection =
+      std::make_shared<Connection>(std::move(stream), address, kHelloLimits, observer);
   const Watchdog watchdog(connection->executor(), deadline, [connection] {
     connection->Close(absl::DeadlineExceededError("the peer did not answer HELLO in time"));
   });

@@ -2,7 +2,10 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 #include "rpc/control.h"
+#include "rpc/tls_stream.h"
 #include "simurgh/base/check.h"
 
 namespace simurgh::rpc {
@@ -14,6 +17,13 @@ Connection::Connection(std::unique_ptr<Stream> stream, std::string peer, FrameLi
       limits_(limits),
       observer_(std::move(observer)),
       written_(stream_->executor()) {}
+
+Status Connection::StreamError(const char* what, const Stream::ErrorCode& error) {
+  if (IsTlsRefusal(error)) {
+    return WithCutReason(absl::UnauthenticatedError(error.message()), CutReason::kTls);
+  }
+  return absl::UnavailableError(absl::StrCat(what, ": ", error.message()));
+}
 
 void Connection::Establish(std::string peer, uint16_t protocol) {
   peer_ = std::move(peer);
@@ -27,7 +37,7 @@ void Connection::Close(Status reason) {
   if (!reason_.ok()) return;
   reason_ = std::move(reason);
   stream_->Close();
-  if (absl::IsDataLoss(reason_)) observer_->OnProtocolError(peer_, reason_);
+  if (const auto cut = CutReasonOf(reason_)) observer_->OnCut(peer_, *cut, reason_);
   if (established_) observer_->OnDisconnect(peer_, reason_);
   outbox_.Drop();
   written_.NotifyAll();

@@ -91,6 +91,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   [[nodiscard]] awaitable<Stream::Progress> Await(std::span<const asio::mutable_buffer> buffers,
                                                   asio::cancellation_slot stop);
   [[nodiscard]] awaitable<Status> Skip(uint64_t bytes);
+  // The status of a read or write that failed.
+  static Status StreamError(const char* what, const Stream::ErrorCode& error);
   Status AfterRead(const Stream::Progress& progress);
 
   // Writing.

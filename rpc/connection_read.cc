@@ -20,7 +20,7 @@ Status Connection::AfterRead(const Stream::Progress& progress) {
   const auto& [error, bytes] = progress;
   if (!reason_.ok()) return reason_;
   if (error == asio::error::eof) return absl::UnavailableError("the peer closed the connection");
-  if (error) return absl::UnavailableError(absl::StrCat("read: ", error.message()));
+  if (error) return StreamError("read", error);
   observer_->OnBytesReceived(bytes);
   return absl::OkStatus();
 }
@@ -81,9 +81,10 @@ awaitable<Status> Connection::ReadPayload(Landing& landing) {
   landing.left_ -= bytes;
   uint64_t left = bytes;
   if (!landing.abandoned()) {
-    const uint64_t copied = landing.places_.FillFrom(ahead_, bytes);
+    const uint64_t ahead = landing.places_.FillFrom(ahead_, bytes);
+    const uint64_t copied = stream_->copies() ? bytes : ahead;
     if (copied != 0) observer_->OnPayloadCopied(copied);
-    left -= copied;
+    left -= ahead;
   }
   if (left != 0 && !landing.abandoned()) {
     reading_ = &landing;

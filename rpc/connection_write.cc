@@ -1,7 +1,5 @@
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-
 #include "rpc/connection.h"
 
 namespace simurgh::rpc {
@@ -14,6 +12,11 @@ constexpr uint64_t kMaxTurnBytes = uint64_t{1} << 20;
 
 Outbox::Ticket Connection::Send(OutgoingFrame frame) {
   if (!open()) return {.number = UINT64_MAX};
+  if (stream_->copies()) {
+    uint64_t copied = 0;
+    for (const OutgoingSegment& segment : frame.message.segments) copied += segment.bytes.size();
+    if (copied != 0) observer_->OnPayloadCopied(copied);
+  }
   const Outbox::Ticket ticket = outbox_.Add(std::move(frame));
   if (!flush_pending_ && !corked_) PostFlush();
   return ticket;
@@ -46,7 +49,7 @@ void Connection::Flush() {
     flush_pending_ = true;
     stream_->WhenWritable([self = shared_from_this()](const Stream::ErrorCode&) { self->Flush(); });
   } else if (error) {
-    Close(absl::UnavailableError(absl::StrCat("write: ", error.message())));
+    Close(StreamError("write", error));
   } else if (!outbox_.empty()) {
     PostFlush();
   } else if (!closing_.ok()) {

@@ -86,7 +86,7 @@ OutgoingSegment EncodeError(const Status& status) {
   std::vector<flatbuffers::Offset<wire::ErrorPayload>> payloads;
   size_t room = kMaxPayloadBytes;
   status.ForEachPayload([&](absl::string_view type, const absl::Cord& value) {
-    if (type == kDetailPayload || type == kExecutionPayload) return;
+    if (type == kDetailPayload || type == kExecutionPayload || type == kCutPayload) return;
     if (value.size() > room) return;
     room -= value.size();
     const std::string bytes(value);

@@ -22,9 +22,10 @@ inline constexpr uint64_t kFeatures = 0;  // Bits are given out as optional part
 inline constexpr FrameLimits kHelloLimits{.max_frame_bytes = 8'192, .max_metadata_bytes = 4'096};
 
 // Payload types of a Status that stay on this machine: the first travels in the header instead, the
-// second is the caller's own conclusion.
+// others are an end's own conclusions.
 inline constexpr char kDetailPayload[] = "simurgh/detail";
 inline constexpr char kExecutionPayload[] = "simurgh/execution";
+inline constexpr char kCutPayload[] = "simurgh/cut";
 
 // A HELLO as it arrived.
 struct PeerHello {

@@ -1,34 +1,15 @@
 #include "rpc/error.h"
 
-#include <string>
 #include <utility>
 
-#include "absl/strings/cord.h"
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
-
 #include "rpc/control.h"
+#include "rpc/status_number.h"
 
 namespace simurgh::rpc {
-namespace {
-
-uint32_t Number(const Status& status, const char* type, uint32_t otherwise) {
-  const absl::optional<absl::Cord> payload = status.GetPayload(type);
-  uint32_t value = 0;
-  return payload && absl::SimpleAtoi(std::string(*payload), &value) ? value : otherwise;
-}
-
-Status WithNumber(Status status, const char* type, uint32_t value) {
-  const std::string digits = absl::StrCat(value);
-  status.SetPayload(type, absl::Cord(absl::string_view(digits)));
-  return status;
-}
-
-}  // namespace
 
 Execution ExecutionOf(const Status& status) {
   const auto otherwise = static_cast<uint32_t>(Execution::kMaybeExecuted);
-  return static_cast<Execution>(Number(status, kExecutionPayload, otherwise));
+  return static_cast<Execution>(NumberOf(status, kExecutionPayload, otherwise));
 }
 
 Status WithExecution(Status status, Execution execution) {
@@ -40,7 +21,7 @@ Status WithDetail(Status status, uint16_t detail) {
 }
 
 uint16_t DetailOf(const Status& status) {
-  return static_cast<uint16_t>(Number(status, kDetailPayload, 0));
+  return static_cast<uint16_t>(NumberOf(status, kDetailPayload, 0));
 }
 
 }  // namespace simurgh::rpc

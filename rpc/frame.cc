@@ -10,6 +10,7 @@
 namespace simurgh::rpc {
 namespace {
 
+constexpr uint32_t kTlsRecord = 0x0316;  // How a TLS handshake begins, in the order of a u32.
 constexpr uint16_t kMaxStatusCode = 16;  // absl::StatusCode::kUnauthenticated.
 
 uint32_t Checksum(const FrameHeader& header) {
@@ -81,6 +82,9 @@ StatusOr<FrameHeader> DecodeHeader(std::span<const std::byte, kHeaderBytes> byte
                                    const FrameLimits& limits) {
   FrameHeader h;
   std::memcpy(&h, bytes.data(), kHeaderBytes);
+  if ((h.magic & 0xffff) == kTlsRecord) {
+    return absl::DataLossError("malformed frame: the peer speaks TLS, this end does not");
+  }
   if (h.magic != kFrameMagic) return Malformed("magic", h.magic, "\"SMRG\"");
   if (h.version != kFrameVersion) return Malformed("version", h.version, "1");
   if (h.checksum != Checksum(h)) {

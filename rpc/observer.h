@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "rpc/cut_reason.h"
 #include "simurgh/base/status.h"
 
 namespace simurgh::rpc {
@@ -19,12 +20,12 @@ class Observer {
   virtual void OnBytesSent(uint64_t bytes) {}
   virtual void OnBytesReceived(uint64_t bytes) {}
   // Payload bytes that passed through a read-ahead buffer instead of landing where they belong at
-  // once. Never of a payload of 4 KiB or more.
+  // once; never of a payload of 4 KiB or more. Over TLS all of it, sent or received.
   virtual void OnPayloadCopied(uint64_t bytes) {}
   virtual void OnConnect(std::string_view peer) {}
   virtual void OnDisconnect(std::string_view peer, const Status& reason) {}
-  // A frame that broke the protocol; its connection is closed.
-  virtual void OnProtocolError(std::string_view peer, const Status& reason) {}
+  // We hang up on a peer; `status` tells more.
+  virtual void OnCut(std::string_view peer, CutReason reason, const Status& status) {}
 };
 
 }  // namespace simurgh::rpc

@@ -5,7 +5,10 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "rpc/exchange.h"
 #include "rpc/server_session.h"
+#include "rpc/socket_stream.h"
+#include "rpc/tls_stream.h"
 #include "rpc/transport.h"
 #include "simurgh/base/check.h"
 
@@ -18,6 +21,27 @@ constexpr std::chrono::milliseconds kGoawayLinger{500};
 // Before accepting again when the machine is short of file descriptors or memory.
 constexpr std::chrono::milliseconds kAcceptPause{100};
 
+// What a client without TLS gets to read of a server with it: a frame of the protocol.
+std::string PlainRefusal() {
+  const OutgoingFrame frame = ErrorFrame(
+      0,
+      absl::InvalidArgumentError("TLS: this server speaks nothing else; give the client TLS too"),
+      kFlagNotExecuted);
+  FrameHeader header = frame.header;
+  const std::span<const std::byte> metadata = frame.message.metadata.bytes;
+  header.metadata_length = static_cast<uint32_t>(metadata.size());
+  header = Seal(header);
+  std::string bytes(reinterpret_cast<const char*>(&header), kHeaderBytes);
+  return bytes.append(reinterpret_cast<const char*>(metadata.data()), metadata.size());
+}
+
+std::unique_ptr<Stream> StreamOver(Socket socket, const ServerOptions& options) {
+  if (options.tls == nullptr || !IsTcp(socket)) {
+    return std::make_unique<SocketStream>(std::move(socket));
+  }
+  return AcceptTls(std::move(socket), options.tls, PlainRefusal());
+}
+
 awaitable<void> AcceptLoop(std::shared_ptr<ServerCore> core, std::shared_ptr<Listener> listener) {
   for (;;) {
     co_await core->handshakes.WaitUntilAtMost(kMaxHandshakes - 1, Clock::time_point::max());
@@ -28,8 +52,8 @@ awaitable<void> AcceptLoop(std::shared_ptr<ServerCore> core, std::shared_ptr<Lis
       co_await pause.async_wait(kNoThrow);
       continue;
     }
-    const std::string peer = PeerName(*socket);
-    const auto session = std::make_shared<ServerSession>(core, *std::move(socket), peer);
+    const auto session =
+        std::make_shared<ServerSession>(core, StreamOver(*std::move(socket), core->options));
     asio::co_spawn(core->executor, session->Run(), asio::detached);
   }
 }
@@ -79,7 +103,9 @@ class Server::Impl {
   Status Listen(const std::string& text) {
     SIMURGH_CHECK(listeners_.empty()) << "a server listens once";
     SIMURGH_ASSIGN_OR_RETURN(const Address address, ParseAddress(text));
-    SIMURGH_ASSIGN_OR_RETURN(auto opened, rpc::Listen(core_->executor, address));
+    const ServerOptions& options = core_->options;
+    const Reach reach = options.tls != nullptr || options.insecure ? Reach::kAll : Reach::kThisHost;
+    SIMURGH_ASSIGN_OR_RETURN(auto opened, rpc::Listen(core_->executor, address, reach));
     for (std::unique_ptr<Listener>& listener : opened) {
       listeners_.emplace_back(std::move(listener));
       asio::co_spawn(core_->executor, AcceptLoop(core_, listeners_.back()), asio::detached);

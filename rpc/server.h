@@ -12,7 +12,13 @@
 
 namespace simurgh::rpc {
 
+class TlsContext;
+
 struct ServerOptions {
+  // Ends on other machines must prove themselves, and so does the server: TCP is TLS.
+  std::shared_ptr<const TlsContext> tls = nullptr;
+  // Without TLS, whether to listen at all where other machines can reach it.
+  bool insecure = false;
   uint64_t max_frame_bytes = uint64_t{1} << 30;
   uint32_t max_connections = 1'024;
   uint32_t max_requests_per_connection = 1'024;  // At once; further ones wait unread.
@@ -53,7 +59,7 @@ class Server {
 
   // address: see rpc/address.h.
   // Errors: INVALID_ARGUMENT for an address that cannot be parsed; ALREADY_EXISTS when it is in
-  // use.
+  // use; FAILED_PRECONDITION when other machines can reach it, and there is neither TLS nor leave.
   Status Listen(const std::string& address);
 
   // The address listened on, with the port chosen.

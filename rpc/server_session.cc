@@ -9,13 +9,18 @@
 
 #include "rpc/error.h"
 #include "rpc/exchange.h"
-#include "rpc/socket_stream.h"
 #include "rpc/spawn.h"
 
 namespace simurgh::rpc {
 namespace {
 
 constexpr std::chrono::seconds kHandshakeTimeout{5};
+
+std::shared_ptr<Connection> NewConnection(std::unique_ptr<Stream> stream,
+                                          const ObserverLink& observer) {
+  std::string peer = stream->peer();
+  return std::make_shared<Connection>(std::move(stream), std::move(peer), kHelloLimits, observer);
+}
 
 // Calls the handler, whatever it throws.
 awaitable<StatusOr<OutgoingMessage>> CallHandler(const Method& method, Request request) {
@@ -65,11 +70,9 @@ struct ServerSession::Running {
   asio::cancellation_signal cancel;
 };
 
-ServerSession::ServerSession(std::shared_ptr<ServerCore> core, Socket socket,
-                             const std::string& peer)
+ServerSession::ServerSession(std::shared_ptr<ServerCore> core, std::unique_ptr<Stream> stream)
     : core_(std::move(core)),
-      connection_(std::make_shared<Connection>(std::make_unique<SocketStream>(std::move(socket)),
-                                               peer, kHelloLimits, core_->observer)),
+      connection_(NewConnection(std::move(stream), core_->observer)),
       unanswered_(core_->executor),
       deadlines_(core_->executor, [this](Clock::time_point now) { return ExpireRequests(now); }) {}
 
@@ -92,7 +95,8 @@ awaitable<void> ServerSession::Run() {
 awaitable<Status> ServerSession::ShakeHands() {
   const Gate::Pass pass = core_->handshakes.Enter();
   const Watchdog watchdog(core_->executor, Clock::now() + kHandshakeTimeout, [this] {
-    connection_->Close(absl::DeadlineExceededError("the peer sent no HELLO in time"));
+    connection_->Close(WithCutReason(absl::DeadlineExceededError("the peer sent no HELLO in time"),
+                                     CutReason::kNoHello));
   });
   SIMURGH_CO_ASSIGN_OR_RETURN(const IncomingFrame frame, co_await connection_->ReadFrame());
   if (frame.header.kind != FrameKind::kHello) {
@@ -101,7 +105,6 @@ awaitable<Status> ServerSession::ShakeHands() {
   SIMURGH_CO_ASSIGN_OR_RETURN(peer_, DecodeHello(frame.metadata));
   const Status admitted = Admit(peer_);
   if (!admitted.ok()) {
-    core_->observer->OnProtocolError(connection_->peer(), admitted);
     connection_->Send(ErrorFrame(0, admitted, kFlagNotExecuted));
     connection_->CloseAfterWrites(admitted);
     (void)co_await connection_->ReadFrame();  // Ends when the connection does.
@@ -122,11 +125,14 @@ awaitable<Status> ServerSession::ShakeHands() {
 }
 
 Status ServerSession::Admit(const PeerHello& peer) const {
-  SIMURGH_RETURN_IF_ERROR(CheckHello(core_->hello, peer));
+  const Status fits = CheckHello(core_->hello, peer);
+  if (!fits.ok()) return WithCutReason(fits, CutReason::kRefused);
   if (core_->draining) return absl::UnavailableError("the server is stopping");
   if (core_->admitted < core_->options.max_connections) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat("the server has its max_connections of ",
-                                                   core_->options.max_connections, " already"));
+  return WithCutReason(
+      absl::ResourceExhaustedError(absl::StrCat("the server has its max_connections of ",
+                                                core_->options.max_connections, " already")),
+      CutReason::kConnections);
 }
 
 awaitable<Status> ServerSession::ReadFrames() {

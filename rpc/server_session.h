@@ -48,8 +48,7 @@ struct ServerCore {
 // Threads: one, that of its executor. Lifetime: its reader and its requests keep it.
 class ServerSession : public std::enable_shared_from_this<ServerSession> {
  public:
-  // peer: the address of the other end.
-  ServerSession(std::shared_ptr<ServerCore> core, Socket socket, const std::string& peer);
+  ServerSession(std::shared_ptr<ServerCore> core, std::unique_ptr<Stream> stream);
   ~ServerSession();
 
   // Serves the connection until it ends.

@@ -46,6 +46,9 @@ class Stream {
   // Ends what waits. Does nothing the second time.
   virtual void Close() = 0;
 
+  // Whether bytes are copied on their way, in user space, between the kernel and where they lie.
+  virtual bool copies() const { return false; }
+
   // The other end, for logs.
   virtual std::string peer() const = 0;
   virtual asio::any_io_executor executor() = 0;

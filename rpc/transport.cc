@@ -165,6 +165,12 @@ awaitable<StatusOr<Socket>> Connect(const Address& address, Clock::time_point de
   co_return absl::UnavailableError(absl::StrCat("connect: ", error.message()));
 }
 
+bool IsTcp(const Socket& socket) {
+  ErrorCode error;
+  const std::optional<tcp::endpoint> endpoint = InternetEndpoint(socket.local_endpoint(error));
+  return error || endpoint.has_value();  // What cannot be told is no reason to trust it.
+}
+
 std::string PeerName(const Socket& socket) {
   ErrorCode error;
   const Endpoint endpoint = socket.remote_endpoint(error);
@@ -172,8 +178,16 @@ std::string PeerName(const Socket& socket) {
 }
 
 StatusOr<std::unique_ptr<Listener>> Listener::Open(asio::any_io_executor executor,
-                                                   const Address& address) {
+                                                   const Address& address, Reach reach) {
   SIMURGH_ASSIGN_OR_RETURN(const Endpoint endpoint, OwnEndpoint(executor, address));
+  // Here, where names have become addresses, and before anybody can connect.
+  const auto internet = InternetEndpoint(endpoint);
+  if (reach == Reach::kThisHost && internet && !internet->address().is_loopback()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("other machines can reach ", ToString(address),
+                     ", and there is no TLS; listen on a loopback address, give the server a TLS "
+                     "context, or declare it insecure"));
+  }
   auto listener = std::make_unique<Listener>(executor, address);
   auto& acceptor = listener->acceptor_;
   ErrorCode error;
@@ -235,9 +249,9 @@ void Listener::Close() {
 }
 
 StatusOr<std::vector<std::unique_ptr<Listener>>> Listen(const asio::any_io_executor& executor,
-                                                        const Address& address) {
+                                                        const Address& address, Reach reach) {
   std::vector<std::unique_ptr<Listener>> listeners(1);
-  SIMURGH_ASSIGN_OR_RETURN(listeners[0], Listener::Open(executor, address));
+  SIMURGH_ASSIGN_OR_RETURN(listeners[0], Listener::Open(executor, address, reach));
   if (address.kind == Address::Kind::kAuto) {
     listeners.emplace_back();
     SIMURGH_ASSIGN_OR_RETURN(listeners[1], Listener::OpenLocal(*listeners[0]));

@@ -23,17 +23,24 @@ using Socket = asio::generic::stream_protocol::socket;
 [[nodiscard]] awaitable<StatusOr<Socket>> Connect(const Address& address,
                                                   Clock::time_point deadline);
 
+// Whether the other end may be on another machine.
+bool IsTcp(const Socket& socket);
+
 // The other end of an accepted connection, for logs.
 std::string PeerName(const Socket& socket);
+
+// From where a listening socket may be reached.
+enum class Reach { kThisHost, kAll };
 
 // A listening socket. A Unix socket's path is removed when it closes.
 class Listener {
  public:
   // address: kAuto listens on TCP only. A path left behind by a dead process is taken over.
   // Errors: INVALID_ARGUMENT for a host that is not here; ALREADY_EXISTS when somebody listens
-  // there.
+  // there; FAILED_PRECONDITION when it would be reached from where it may not.
   static StatusOr<std::unique_ptr<Listener>> Open(asio::any_io_executor executor,
-                                                  const Address& address);
+                                                  const Address& address,
+                                                  Reach reach = Reach::kThisHost);
 
   // Listens on the local socket that belongs to another's TCP port, for ends of our own user.
   // Errors: ALREADY_EXISTS.
@@ -61,6 +68,7 @@ class Listener {
 // The listeners of an address: for kAuto TCP, then its local socket.
 // Errors: those of Listener::Open.
 StatusOr<std::vector<std::unique_ptr<Listener>>> Listen(const asio::any_io_executor& executor,
-                                                        const Address& address);
+                                                        const Address& address,
+                                                        Reach reach = Reach::kThisHost);
 
 }  // namespace simurgh::rpc

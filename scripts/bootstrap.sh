@@ -21,8 +21,8 @@ PACKAGES=(
   cmake ninja-build ccache git
   # Format and lint.
   clang-format-19 clang-tidy-19
-  # Network: Asio, Beast, program options; schemas.
-  libboost1.81-dev libboost-program-options1.81-dev libflatbuffers-dev flatbuffers-compiler
+  # Network: Asio, Beast, program options; TLS; schemas.
+  libboost1.81-dev libboost-program-options1.81-dev libssl-dev libflatbuffers-dev flatbuffers-compiler
   # Status, containers, strings.
   libabsl-dev
   # Configuration, logs, metrics.

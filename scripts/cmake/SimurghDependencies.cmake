@@ -8,6 +8,7 @@ find_package(spdlog REQUIRED)
 find_package(prometheus-cpp REQUIRED COMPONENTS core)
 find_package(hwy REQUIRED)
 find_package(ZLIB REQUIRED)
+find_package(OpenSSL 3 REQUIRED)
 
 find_program(FLATC flatc REQUIRED)
 find_package(FlatBuffers REQUIRED)

@@ -65,9 +65,7 @@ class EmbeddingWorkerDaemon : public Daemon {
     for (size_t i = 0; i < config.embedding_ps.instances.size(); ++i) {
       auto client = std::make_unique<rpc::Client>(
           listener_.executor(), config.embedding_ps.instances[i].address, context.hello(),
-          rpc::ClientOptions{.connect_timeout = config.rpc.connect_timeout,
-                             .max_frame_bytes = config.rpc.max_frame_bytes},
-          &observer_);
+          context.rpc_options().client, &observer_);
       servers.push_back(std::make_unique<RowClient>(absl::StrCat("embedding-ps ", i),
                                                     std::move(client), MapOf(config).version()));
     }

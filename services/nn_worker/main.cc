@@ -29,11 +29,8 @@ class RemoteCluster {
     hello.run = hello.instance_epoch;
     std::vector<std::unique_ptr<rpc::Client>> clients;
     for (const InstanceConfig& instance : config.embedding_worker.instances) {
-      clients.push_back(std::make_unique<rpc::Client>(
-          thread_.executor(), instance.address, hello,
-          rpc::ClientOptions{.connect_timeout = config.rpc.connect_timeout,
-                             .max_frame_bytes = config.rpc.max_frame_bytes},
-          &observer_));
+      clients.push_back(std::make_unique<rpc::Client>(thread_.executor(), instance.address, hello,
+                                                      context.rpc_options().client, &observer_));
     }
     client_ = std::make_unique<BatchClient>(thread_.executor(), std::move(clients),
                                             config.rpc.call_timeout);

@@ -87,6 +87,8 @@ ExitCode RunToCode(const DaemonDescription& description, int argc, const char* c
   if (!config.ok()) return Refuse(description.usage, config.status());
   StatusOr<InstanceConfig> instance = PickInstance(description, *config, given);
   if (!instance.ok()) return Refuse(description.usage, instance.status());
+  StatusOr<RpcOptions> rpc_options = MakeRpcOptions(config->rpc);
+  if (!rpc_options.ok()) return Refuse(description.usage, rpc_options.status());
   if (given.check_config) {
     std::cout << "ok: " << given.config_path << " describes cluster '" << config->name
               << "': " << config->embedding_ps.instances.size() << " embedding-ps, "
@@ -96,7 +98,8 @@ ExitCode RunToCode(const DaemonDescription& description, int argc, const char* c
   }
   spdlog::info("{} {} version {}, cluster '{}' from {}", description.role, given.index, Version(),
                config->name, given.config_path);
-  DaemonContext context(description.role, *std::move(config), *std::move(instance), given.index);
+  DaemonContext context(description.role, *std::move(config), *std::move(rpc_options),
+                        *std::move(instance), given.index);
   return RunStarted(description, context, start);
 }
 

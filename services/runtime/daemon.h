@@ -11,6 +11,7 @@
 #include "rpc/message.h"
 #include "services/runtime/flags.h"
 #include "services/runtime/http_endpoint.h"
+#include "services/runtime/rpc_options.h"
 #include "simurgh/base/mutex.h"
 #include "simurgh/base/status.h"
 #include "simurgh/config/cluster_config.h"
@@ -56,12 +57,16 @@ struct DaemonDescription {
 // Threads: all members may be called from any thread.
 class DaemonContext {
  public:
-  DaemonContext(std::string role, ClusterConfig config, InstanceConfig instance, uint32_t index);
+  DaemonContext(std::string role, ClusterConfig config, RpcOptions rpc_options,
+                InstanceConfig instance, uint32_t index);
 
   const ClusterConfig& config() const { return config_; }
   const InstanceConfig& instance() const { return instance_; }
   uint32_t index() const { return index_; }
   MetricRegistry& metrics() { return metrics_; }
+
+  // For the daemon's clients and its server.
+  const RpcOptions& rpc_options() const { return rpc_options_; }
 
   // What this process says when it meets a peer; run and map version are left to the daemon. The
   // instance epoch is drawn anew in every process.
@@ -87,6 +92,7 @@ class DaemonContext {
  private:
   const std::string role_;
   const ClusterConfig config_;
+  const RpcOptions rpc_options_;
   const InstanceConfig instance_;
   const uint32_t index_;
   const uint64_t instance_epoch_;

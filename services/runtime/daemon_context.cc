@@ -17,10 +17,11 @@ uint64_t MintEpoch() {
 
 }  // namespace
 
-DaemonContext::DaemonContext(std::string role, ClusterConfig config, InstanceConfig instance,
-                             uint32_t index)
+DaemonContext::DaemonContext(std::string role, ClusterConfig config, RpcOptions rpc_options,
+                             InstanceConfig instance, uint32_t index)
     : role_(std::move(role)),
       config_(std::move(config)),
+      rpc_options_(std::move(rpc_options)),
       instance_(std::move(instance)),
       index_(index),
       instance_epoch_(MintEpoch()),

@@ -6,6 +6,23 @@
 #include <boost/asio/use_future.hpp>
 
 namespace simurgh {
+namespace {
+
+// Why a daemon cannot listen, in words of its configuration.
+Status Explain(const Status& status, const InstanceConfig& instance) {
+  if (absl::IsFailedPrecondition(status)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        instance.address_key, ": ", instance.address,
+        " can be reached from other machines, and rpc.security is loopback; set rpc.security: tls "
+        "with files in rpc.tls, or rpc.security: insecure in a network that you trust, or listen "
+        "on a loopback address"));
+  }
+  return Status(status.code(), absl::StrCat(instance.address_key, ": ", status.message(),
+                                            "; stop what listens there or choose another address"));
+}
+
+}  // namespace
+
 Listener::Listener(MetricRegistry& registry) : observer_(registry, RpcSide::kServer) {}
 
 Listener::~Listener() { Close(); }
@@ -19,17 +36,12 @@ Status Listener::Listen(const DaemonContext& context,
                         const std::function<void(rpc::Server&)>& register_methods) {
   Status status;
   thread_.RunAndWait([&] {
-    server_ = std::make_unique<rpc::Server>(
-        thread_.executor(), context.hello(),
-        rpc::ServerOptions{.max_frame_bytes = context.config().rpc.max_frame_bytes}, &observer_);
+    server_ = std::make_unique<rpc::Server>(thread_.executor(), context.hello(),
+                                            context.rpc_options().server, &observer_);
     register_methods(*server_);
     status = server_->Listen(context.instance().address);
   });
-  if (!status.ok()) {
-    return Status(status.code(),
-                  absl::StrCat(context.instance().address_key, ": ", status.message(),
-                               "; stop what listens there or choose another address"));
-  }
+  if (!status.ok()) return Explain(status, context.instance());
   spdlog::info("listening at {}", server_->address());
   return absl::OkStatus();
 }

@@ -25,9 +25,14 @@ RpcMetrics::RpcMetrics(MetricRegistry& registry, RpcSide side)
                                     {{"side", side_}})),
       disconnects_(registry.GetCounter("simurgh_rpc_disconnects_total",
                                        "Connections that ended, for whatever reason.",
-                                       {{"side", side_}})),
-      protocol_errors_(registry.GetCounter("simurgh_rpc_protocol_errors_total",
-                                           "Frames that broke the protocol.", {{"side", side_}})) {}
+                                       {{"side", side_}})) {
+  for (size_t i = 0; i < cuts_.size(); ++i) {
+    const std::string_view reason = rpc::NameOf(static_cast<rpc::CutReason>(i));
+    cuts_[i] =
+        &registry.GetCounter("simurgh_rpc_cuts_total", "Peers hung up on, by the reason they gave.",
+                             {{"side", side_}, {"reason", std::string(reason)}});
+  }
+}
 
 void RpcMetrics::OnCallEnd(std::string_view method, absl::StatusCode code,
                            std::chrono::nanoseconds duration) {
@@ -46,9 +51,9 @@ void RpcMetrics::OnDisconnect(std::string_view peer, const Status& reason) {
   spdlog::info("{}: disconnected: {}", peer, Text(reason));
 }
 
-void RpcMetrics::OnProtocolError(std::string_view peer, const Status& reason) {
-  protocol_errors_.Add();
-  spdlog::warn("{}: protocol error: {}", peer, Text(reason));
+void RpcMetrics::OnCut(std::string_view peer, rpc::CutReason reason, const Status& status) {
+  cuts_[static_cast<size_t>(reason)]->Add();
+  spdlog::warn("{}: cut off ({}): {}", peer, rpc::NameOf(reason), Text(status));
 }
 
 RpcMetrics::MethodMetrics& RpcMetrics::ForMethod(std::string_view method) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <string>
 #include <utility>
 
@@ -27,7 +28,7 @@ class RpcMetrics : public rpc::Observer {
   void OnBytesReceived(uint64_t bytes) override { received_.Add(bytes); }
   void OnConnect(std::string_view peer) override;
   void OnDisconnect(std::string_view peer, const Status& reason) override;
-  void OnProtocolError(std::string_view peer, const Status& reason) override;
+  void OnCut(std::string_view peer, rpc::CutReason reason, const Status& status) override;
 
  private:
   struct MethodMetrics {
@@ -44,7 +45,7 @@ class RpcMetrics : public rpc::Observer {
   Counter& received_;
   Counter& connects_;
   Counter& disconnects_;
-  Counter& protocol_errors_;
+  std::array<Counter*, rpc::kCutReasons> cuts_;
   absl::flat_hash_map<std::string, MethodMetrics> methods_;
 };
 

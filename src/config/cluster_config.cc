@@ -23,7 +23,7 @@ std::vector<std::string> ReadSections(const YamlNode& document, const std::strin
   std::vector<std::string> table_paths;
   MapReader::Read(&document, "", context, [&](MapReader& root) {
     ReadCluster(root, config);
-    ReadServices(root, config);
+    ReadServices(root, folder, config);
     ReadTables(root, &config->tables, &table_paths);
     ReadFeatures(root, &config->features);
     ReadData(root, folder, &config->data);

@@ -1,13 +1,10 @@
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <map>
 #include <optional>
 #include <set>
 
 #include "absl/strings/str_cat.h"
 
+#include "config/file.h"
 #include "config/nearest.h"
 #include "config/sections.h"
 
@@ -24,26 +21,12 @@ using Kind = ColumnConfig::Kind;
 using Format = DataConfig::Format;
 using Transform = ColumnConfig::Transform;
 
-// What keeps a file from being read, or nothing.
-std::string FileProblem(const std::string& path) {
-  std::error_code error;
-  if (std::filesystem::is_directory(path, error)) return "it is a folder";
-  errno = 0;
-  const std::ifstream file(path, std::ios::binary);
-  return file ? "" : std::strerror(errno);
-}
-
 void ReadFiles(MapReader& in, const std::string& key, size_t at_least, const std::string& folder,
                std::vector<std::string>* files) {
   in.Texts(key, files, {at_least, kMaxFiles}, at_least > 0 ? Need::kRequired : Need::kOptional,
            "paths of files");
   for (size_t i = 0; i < files->size(); ++i) {
-    std::string& file = (*files)[i];
-    file = (std::filesystem::path(folder) / file).lexically_normal().string();
-    const std::string problem = FileProblem(file);
-    if (problem.empty()) continue;
-    in.Error(absl::StrCat(key, ".", i), absl::StrCat("cannot read '", file, "': ", problem),
-             "give a path that is absolute or relative to the folder of the YAML file");
+    ResolveFile(in, absl::StrCat(key, ".", i), folder, &(*files)[i]);
   }
 }
 

@@ -11,11 +11,12 @@ namespace simurgh {
 
 // One function a section of the YAML: what it takes, key by key. `root` reads the whole document.
 void ReadCluster(MapReader& root, ClusterConfig* config);
-void ReadServices(MapReader& root, ClusterConfig* config);
+// Paths of files are made relative to `folder`, and each file must be readable.
+void ReadServices(MapReader& root, const std::string& folder, ClusterConfig* config);
 // An entry of the YAML may make several tables; `paths` gets the key that names each one.
 void ReadTables(MapReader& root, std::vector<TableConfig>* tables, std::vector<std::string>* paths);
 void ReadFeatures(MapReader& root, std::vector<FeatureConfig>* features);
-// Paths of files are made relative to `folder`, and each file must be readable.
+// Paths of files as above.
 void ReadData(MapReader& root, const std::string& folder, DataConfig* data);
 void ReadModel(MapReader& root, ModelConfig* model);
 void ReadTraining(MapReader& root, TrainingConfig* training);

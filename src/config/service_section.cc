@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "config/address.h"
+#include "config/file.h"
 #include "config/sections.h"
 
 namespace simurgh {
@@ -52,6 +53,30 @@ void ReadNnWorker(MapReader& section, NnWorkerConfig* config) {
       "mappings; this version trains with one rank");
 }
 
+void ReadSecurity(MapReader& in, const std::string& folder, RpcConfig* rpc) {
+  in.Choice<Security>("security", &rpc->security,
+                      {{"loopback", Security::kLoopback},
+                       {"tls", Security::kTls},
+                       {"insecure", Security::kInsecure}});
+  TlsConfig& tls = rpc->tls;
+  in.Map("tls", [&](MapReader& files) {
+    const bool used = rpc->security == Security::kTls;
+    const auto no_empty_text = [](const std::string& text) -> std::string {
+      return text.empty() ? "an empty text" : "";
+    };
+    for (const auto& [key, file] :
+         {std::pair("certificate", &tls.certificate), std::pair("key", &tls.key),
+          std::pair("authority", &tls.authority)}) {
+      files.Text(key, file, "path of a PEM file", no_empty_text,
+                 used ? Need::kRequired : Need::kOptional);
+      if (used && !file->empty()) ResolveFile(files, key, folder, file);
+    }
+    files.Text("peer_name", &tls.peer_name, "name in the certificates of servers", no_empty_text);
+    files.OnlyWith(used, "security: tls", {"certificate", "key", "authority", "peer_name"});
+  });
+  tls.where = in.Where("tls");
+}
+
 }  // namespace
 
 void ReadCluster(MapReader& root, ClusterConfig* config) {
@@ -70,7 +95,7 @@ void ReadCluster(MapReader& root, ClusterConfig* config) {
   });
 }
 
-void ReadServices(MapReader& root, ClusterConfig* config) {
+void ReadServices(MapReader& root, const std::string& folder, ClusterConfig* config) {
   root.Map("embedding_ps", [&](MapReader& in) {
     in.Integer("partitions", &config->embedding_ps.partitions, 1, kMaxThreads);
     ReadInstances(in, kMaxServers, &config->embedding_ps.instances);
@@ -85,6 +110,7 @@ void ReadServices(MapReader& root, ClusterConfig* config) {
   root.Map("nn_worker", [&](MapReader& in) { ReadNnWorker(in, &config->nn_worker); });
   root.Map("rpc", [&](MapReader& in) {
     RpcConfig& rpc = config->rpc;
+    ReadSecurity(in, folder, &rpc);
     in.Duration("connect_timeout", &rpc.connect_timeout, kShortest, kLongest);
     in.Duration("call_timeout", &rpc.call_timeout, kShortest, kLongest);
     in.Integer("max_frame_bytes", &rpc.max_frame_bytes, uint64_t{1} << 16, uint64_t{1} << 40);

@@ -9,13 +9,21 @@
 namespace simurgh::testing {
 namespace {
 
-// "[{address: "unix://<folder>/<name>-0.sock", metrics: "127.0.0.1:0"}, ...]"
-std::string InstanceList(const std::string& folder, const std::string& name, size_t count) {
+constexpr int kServerPort = 7401;
+constexpr int kWorkerPort = 7411;
+
+// "[{address: "unix://<folder>/<name>-0.sock", metrics: "127.0.0.1:0"}, ...]", or with TCP ports
+// from `first_port`.
+std::string InstanceList(const TestClusterOptions& options, const std::string& folder,
+                         const std::string& name, int first_port, size_t count) {
   std::string list;
   for (size_t i = 0; i < count; ++i) {
+    const std::string address =
+        options.tcp_host.empty()
+            ? "unix://" + folder + "/" + name + "-" + std::to_string(i) + ".sock"
+            : options.tcp_host + ":" + std::to_string(first_port + static_cast<int>(i));
     list += (i == 0 ? "" : ", ");
-    list += "{address: \"unix://" + folder + "/" + name + "-" + std::to_string(i) +
-            ".sock\", metrics: \"127.0.0.1:0\"}";
+    list += "{address: \"" + address + "\", metrics: \"127.0.0.1:0\"}";
   }
   return "[" + list + "]";
 }
@@ -43,9 +51,10 @@ std::vector<std::string> AsArguments(const std::string& config,
 std::vector<std::string> WithInstances(const TestClusterOptions& options,
                                        const std::string& folder) {
   std::vector<std::string> overrides = options.overrides;
-  overrides.push_back("embedding_ps.instances=" + InstanceList(folder, "ps", options.servers));
+  overrides.push_back("embedding_ps.instances=" +
+                      InstanceList(options, folder, "ps", kServerPort, options.servers));
   overrides.push_back("embedding_worker.instances=" +
-                      InstanceList(folder, "worker", options.workers));
+                      InstanceList(options, folder, "worker", kWorkerPort, options.workers));
   overrides.emplace_back("nn_worker.instances=[{metrics: \"127.0.0.1:0\"}]");
   return overrides;
 }

@@ -28,10 +28,12 @@ struct TestClusterOptions {
   size_t servers = 2;
   size_t workers = 1;
   std::vector<std::string> overrides;  // "key=value", for every daemon.
+  // A loopback address of this test alone, for TCP in place of Unix sockets.
+  std::string tcp_host = {};
 };
 
-// Real daemons on Unix sockets in a folder of their own, so that clusters do not disturb one
-// another. Metrics are served on ports that the system chooses.
+// Real daemons, by default on Unix sockets in a folder of their own, so that clusters do not
+// disturb one another. Metrics are served on ports that the system chooses.
 //
 // Threads: one owner.
 class TestCluster {

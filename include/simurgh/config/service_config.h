@@ -37,8 +37,25 @@ struct NnWorkerConfig {
   uint32_t threads = 1;                   // Of the dense network.
 };
 
+// YAML section `rpc.tls`: files in PEM form, the same for all daemons of one machine.
+struct TlsConfig {
+  std::string certificate;
+  std::string key;
+  std::string authority;
+  std::string peer_name;  // Empty: the host of the address.
+  std::string where;      // "file:line: rpc.tls", for errors that show when they are used.
+};
+
+enum class Security {
+  kLoopback,  // TCP without protection, among daemons of one machine.
+  kTls,       // TCP is TLS, and every end proves itself.
+  kInsecure,  // TCP without protection, anywhere.
+};
+
 // YAML section `rpc`.
 struct RpcConfig {
+  Security security = Security::kLoopback;
+  TlsConfig tls;  // Of Security::kTls.
   std::chrono::milliseconds connect_timeout{5'000};
   std::chrono::milliseconds call_timeout{30'000};
   uint64_t max_frame_bytes = uint64_t{1} << 30;

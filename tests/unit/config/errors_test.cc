@@ -320,6 +320,31 @@ TEST_CASE("Data files that cannot be read", "[config]") {
   });
 }
 
+TEST_CASE("Security: files that are missing or of no use", "[config]") {
+  const std::string limit = "max_frame_bytes: 65536}";
+  const std::string two = "certificate: LICENSE, key: LICENSE";
+  const auto with_tls = [](const std::string& security, const std::string& tls) {
+    return "max_frame_bytes: 65536, security: " + security + ", tls: {" + tls + "}}";
+  };
+  CheckCases({
+      {limit, with_tls("tls", two),
+       "rpc:", "rpc.tls.authority: missing; expected: path of a PEM file"},
+      {limit, with_tls("tls", two + ", authority: nowhere.pem"), "rpc:",
+       "rpc.tls.authority: cannot read 'nowhere.pem': No such file or directory; "
+       "give a path that is absolute or relative to the folder of the YAML file"},
+      {limit, with_tls("tls", two + ", authority: ''"),
+       "rpc:", "rpc.tls.authority: an empty text; expected: path of a PEM file"},
+      {limit, with_tls("insecure", "key: LICENSE"),
+       "rpc:", "rpc.tls.key: says nothing here; remove it; it belongs to security: tls"},
+      {limit, "max_frame_bytes: 65536, security: none}",
+       "rpc:", "rpc.security: 'none' is none of them; expected: one of loopback, tls, insecure"},
+  });
+  const std::string bare = Replaced(kSample, limit, "max_frame_bytes: 65536, security: tls}");
+  CHECK_THAT(ErrorOf(bare), Catch::Contains("rpc.tls.certificate: missing") &&
+                                Catch::Contains("rpc.tls.key: missing") &&
+                                Catch::Contains("rpc.tls.authority: missing"));
+}
+
 TEST_CASE("YAML that is no configuration", "[config]") {
   CheckCases({
       {"seed: 7}", "seed: 7", "embedding_ps",

@@ -36,6 +36,23 @@ TEST_CASE("Services, addresses and timeouts are read", "[config]") {
   CHECK(config.rpc.connect_timeout == milliseconds(500));
   CHECK(config.rpc.call_timeout == milliseconds(30'000));
   CHECK(config.rpc.max_frame_bytes == 65'536);
+  CHECK(config.rpc.security == Security::kLoopback);
+}
+
+TEST_CASE("Paths of certificates begin in the folder of the file", "[config]") {
+  const StatusOr<ClusterConfig> config = ParseClusterConfig(
+      kSample, "config/sample.yaml",
+      {"rpc.security=tls", "data.train=[README.md]",
+       "rpc.tls={certificate: README.md, key: adult.yaml, authority: ../LICENSE, peer_name: ps}"});
+  REQUIRE(config.status() == absl::OkStatus());
+  CHECK(config->rpc.security == Security::kTls);
+  CHECK(config->rpc.tls.certificate == "config/README.md");
+  CHECK(config->rpc.tls.key == "config/adult.yaml");
+  CHECK(config->rpc.tls.authority == "LICENSE");
+  CHECK(config->rpc.tls.peer_name == "ps");
+  CHECK(config->rpc.tls.where ==
+        "--set rpc.tls={certificate: README.md, key: adult.yaml, authority: ../LICENSE, "
+        "peer_name: ps}: rpc.tls");
 }
 
 TEST_CASE("Tables of one entry share everything but the name", "[config]") {

@@ -63,7 +63,8 @@ TEST_CASE("auto takes the local socket of a server on this host") {
   Loop loop;
   const std::string host = GENERATE(std::string("127.0.0.1"), std::string("[::1]"),
                                     std::string("0.0.0.0"), std::string("[::]"));
-  const auto listeners = Listen(loop.executor(), *ParseAddress("auto://" + host + ":0"));
+  const auto listeners =
+      Listen(loop.executor(), *ParseAddress("auto://" + host + ":0"), Reach::kAll);
   REQUIRE(listeners.status() == absl::OkStatus());
   CHECK((*listeners)[0]->address().starts_with("auto://" + host));
   const std::string client = host.starts_with('[') ? "[::1]" : "127.0.0.1";

@@ -22,12 +22,14 @@ namespace simurgh::rpc {
 inline constexpr uint32_t kWork = 2;
 
 struct RecordingObserver : Observer {
-  void OnProtocolError(std::string_view, const Status& reason) override {
-    errors.emplace_back(reason.ToString());
+  void OnCut(std::string_view, CutReason reason, const Status& status) override {
+    cuts.push_back(reason);
+    errors.emplace_back(status.ToString());
   }
   void OnConnect(std::string_view) override { ++connects; }
   void OnDisconnect(std::string_view, const Status&) override { ++disconnects; }
-  std::vector<std::string> errors;
+  std::vector<CutReason> cuts;
+  std::vector<std::string> errors;  // Of the cuts.
   int connects = 0, disconnects = 0;
 };
 

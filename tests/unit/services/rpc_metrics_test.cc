@@ -19,7 +19,7 @@ TEST_CASE("what the RPC library reports is counted by side, method and code") {
   client.OnBytesSent(11);
   client.OnBytesReceived(7);
   server.OnConnect("127.0.0.1:5");
-  server.OnProtocolError("127.0.0.1:5", absl::DataLossError("bad magic"));
+  server.OnCut("127.0.0.1:5", rpc::CutReason::kMalformed, absl::DataLossError("bad magic"));
   server.OnDisconnect("127.0.0.1:5", absl::OkStatus());
   const std::string text = registry.Serialize();
   for (const char* line : {
@@ -34,7 +34,8 @@ TEST_CASE("what the RPC library reports is counted by side, method and code") {
            "simurgh_rpc_received_bytes_total{side=\"client\"} 7\n",
            "simurgh_rpc_connects_total{side=\"server\"} 1\n",
            "simurgh_rpc_disconnects_total{side=\"server\"} 1\n",
-           "simurgh_rpc_protocol_errors_total{side=\"server\"} 1\n",
+           "simurgh_rpc_cuts_total{reason=\"malformed\",side=\"server\"} 1\n",
+           "simurgh_rpc_cuts_total{reason=\"tls\",side=\"client\"} 0\n",
        }) {
     CHECK_THAT(text, Catch::Contains(line));
   }

@@ -1,0 +1,30 @@
+#include "rpc/cut_reason.h"
+
+#include <iterator>
+#include <utility>
+
+#include "rpc/control.h"
+#include "rpc/status_number.h"
+
+namespace simurgh::rpc {
+namespace {
+
+constexpr std::string_view kNames[] = {"malformed", "tls", "refused", "no_hello", "connections"};
+static_assert(std::size(kNames) == kCutReasons);
+
+}  // namespace
+
+std::string_view NameOf(CutReason reason) { return kNames[static_cast<size_t>(reason)]; }
+
+Status WithCutReason(Status status, CutReason reason) {
+  return WithNumber(std::move(status), kCutPayload, static_cast<uint32_t>(reason));
+}
+
+std::optional<CutReason> CutReasonOf(const Status& status) {
+  const uint32_t number = NumberOf(status, kCutPayload, kCutReasons);
+  if (number < kCutReasons) return static_cast<CutReason>(number);
+  if (absl::IsDataLoss(status)) return CutReason::kMalformed;
+  return std::nullopt;
+}
+
+}  // namespace simurgh::rpc

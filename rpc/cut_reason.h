@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "simurgh/base/status.h"
+
+namespace simurgh::rpc {
+
+// Why an end hung up on a peer that had not asked for it.
+enum class CutReason : uint8_t {
+  kMalformed,    // It broke the protocol: garbage, wrong sizes, frames out of turn.
+  kTls,          // It did not prove who it is, does not trust us, or speaks no TLS.
+  kRefused,      // Its HELLO does not fit ours.
+  kNoHello,      // It did not introduce itself in time.
+  kConnections,  // There are as many connections as there may be.
+};
+inline constexpr size_t kCutReasons = 5;
+
+// For metrics and logs: "malformed".
+std::string_view NameOf(CutReason reason);
+
+// Marks the reason for which a connection is closed. The mark stays on this machine.
+Status WithCutReason(Status status, CutReason reason);
+
+// Nothing when the status is no reason of ours. DATA_LOSS without a mark is kMalformed.
+std::optional<CutReason> CutReasonOf(const Status& status);
+
+}  // namespace simurgh::rpc

@@ -1,0 +1,257 @@
+#include "rpc/tls_stream.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+#include <vector>
+
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+#include <sys/socket.h>
+
+#include <boost/asio/ssl/error.hpp>
+#include <boost/asio/ssl/stream.hpp>
+#include <boost/asio/write.hpp>
+
+#include "rpc/tls_error.h"
+
+namespace simurgh::rpc {
+namespace {
+
+namespace ssl = asio::ssl;
+using ErrorCode = Stream::ErrorCode;
+using Side = ssl::stream_base::handshake_type;
+
+// Bytes that wait for their encryption, and as many that are being encrypted and sent.
+constexpr size_t kPendingBytes = 65'536;
+// For the last bytes of a connection that has been closed.
+constexpr std::chrono::seconds kLinger{1};
+constexpr unsigned char kHandshakeRecord = 0x16;  // RFC 8446, 5.1.
+
+class TlsSession : public std::enable_shared_from_this<TlsSession> {
+ public:
+  TlsSession(Socket socket, std::shared_ptr<const TlsContext> context, Side side,
+             std::string plain_refusal)
+      : peer_(PeerName(socket)),
+        context_(std::move(context)),
+        side_(side),
+        plain_refusal_(std::move(plain_refusal)),
+        stream_(std::move(socket), SSL_new(context_->native())),
+        linger_(stream_.get_executor()) {}
+
+  // The server's certificate must have this name.
+  void AskFor(const std::string& name);
+
+  [[nodiscard]] awaitable<Stream::Progress> Read(std::span<const asio::mutable_buffer> buffers,
+                                                 asio::cancellation_slot stop);
+  Stream::Progress TryWrite(std::span<const asio::const_buffer> buffers);
+  void WhenWritable(std::function<void(const ErrorCode&)> ready);
+  void Close();
+
+  const TlsContext& context() const { return *context_; }
+  const std::string& peer() const { return peer_; }
+  asio::any_io_executor executor() { return stream_.get_executor(); }
+
+ private:
+  [[nodiscard]] awaitable<ErrorCode> Establish();
+  [[nodiscard]] awaitable<ErrorCode> ShakeHands();
+  // Sends the last bytes, plain or none, and waits until the peer has seen them and closes.
+  [[nodiscard]] awaitable<void> PartFrom(std::string_view plain);
+  void Flush();
+  void OnFlushed(const ErrorCode& error);
+  void CloseSocket();
+
+  const std::string peer_;
+  const std::shared_ptr<const TlsContext> context_;
+  const Side side_;
+  const std::string plain_refusal_;
+  ssl::stream<Socket> stream_;
+  bool established_ = false;
+  std::vector<std::byte> pending_;
+  std::vector<std::byte> flushing_;  // Being written; empty while nothing is.
+  std::function<void(const ErrorCode&)> ready_;
+  ErrorCode failure_;  // Of the handshake or of a write.
+  bool closed_ = false;
+  asio::steady_timer linger_;
+};
+
+void TlsSession::AskFor(const std::string& name) {
+  SSL* const handle = stream_.native_handle();
+  if (X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(handle), name.c_str()) == 1) return;
+  SSL_set_hostflags(handle, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+  SSL_set1_host(handle, name.c_str());
+  SSL_set_tlsext_host_name(handle, name.c_str());
+}
+
+awaitable<ErrorCode> TlsSession::ShakeHands() {
+  if (side_ == Side::server) {
+    auto [error] = co_await stream_.next_layer().async_wait(Socket::wait_read, kNoThrow);
+    unsigned char first = 0;
+    const asio::mutable_buffer place(&first, 1);
+    if (!error) stream_.next_layer().receive(asio::buffer(place), MSG_PEEK, error);
+    if (error) co_return error;
+    if (first != kHandshakeRecord) {
+      co_await PartFrom(plain_refusal_);
+      co_return TlsErrorCode(TlsError::kNotSpoken);
+    }
+  }
+  auto [error] = co_await stream_.async_handshake(side_, kNoThrow);
+  if (!error) co_return error;
+  const long verdict = SSL_get_verify_result(stream_.native_handle());
+  // OpenSSL has told the peer why.
+  if (side_ == Side::server) co_await PartFrom("");
+  co_return ExplainTls(error, verdict);
+}
+
+awaitable<void> TlsSession::PartFrom(std::string_view plain) {
+  // To close at once, with bytes unread, would make the peer's kernel drop what it has not seen.
+  Socket& socket = stream_.next_layer();
+  ErrorCode ignored;
+  socket.send(asio::buffer(plain), 0, ignored);
+  socket.shutdown(Socket::shutdown_send, ignored);
+  std::array<std::byte, 4'096> scratch;
+  for (;;) {
+    auto [error, bytes] = co_await socket.async_read_some(asio::buffer(scratch), kNoThrow);
+    if (error) co_return;
+  }
+}
+
+awaitable<ErrorCode> TlsSession::Establish() {
+  if (established_ || failure_) co_return failure_;
+  const ErrorCode error = co_await ShakeHands();
+  if (closed_) co_return asio::error::operation_aborted;
+  failure_ = error;
+  established_ = !error;
+  if (established_ && !pending_.empty()) Flush();
+  if (error) {
+    if (const auto ready = std::exchange(ready_, nullptr)) ready(error);
+  }
+  co_return error;
+}
+
+awaitable<Stream::Progress> TlsSession::Read(std::span<const asio::mutable_buffer> buffers,
+                                             asio::cancellation_slot stop) {
+  const auto self = shared_from_this();
+  if (!established_) {
+    const ErrorCode error = co_await Establish();
+    if (error) co_return Stream::Progress{error, 0};
+  }
+  auto [error, bytes] =
+      co_await stream_.async_read_some(buffers, asio::bind_cancellation_slot(stop, kNoThrow));
+  if (closed_) co_return Stream::Progress{asio::error::operation_aborted, 0};
+  // Frames carry their lengths, so an end without TLS's own goodbye deceives nobody.
+  if (error == ssl::error::stream_truncated) error = asio::error::eof;
+  if (error.category() == asio::error::get_ssl_category()) error = ExplainTls(error, X509_V_OK);
+  co_return Stream::Progress{error, bytes};
+}
+
+Stream::Progress TlsSession::TryWrite(std::span<const asio::const_buffer> buffers) {
+  if (closed_) return {asio::error::operation_aborted, 0};
+  if (failure_) return {failure_, 0};
+  size_t room = kPendingBytes - pending_.size();
+  if (room == 0) return {asio::error::would_block, 0};
+  size_t taken = 0;
+  for (const asio::const_buffer& buffer : buffers) {
+    const auto* const data = static_cast<const std::byte*>(buffer.data());
+    const size_t part = std::min(buffer.size(), room);
+    pending_.insert(pending_.end(), data, data + part);
+    taken += part;
+    room -= part;
+    if (room == 0) break;
+  }
+  if (established_ && flushing_.empty()) Flush();
+  return {ErrorCode(), taken};
+}
+
+void TlsSession::Flush() {
+  std::swap(pending_, flushing_);
+  asio::async_write(
+      stream_, asio::buffer(flushing_),
+      [self = shared_from_this()](const ErrorCode& error, size_t) { self->OnFlushed(error); });
+}
+
+void TlsSession::OnFlushed(const ErrorCode& error) {
+  flushing_.clear();
+  failure_ = error;
+  if (!error && !pending_.empty()) {
+    Flush();
+  } else if (closed_) {
+    CloseSocket();
+  }
+  if (const auto ready = std::exchange(ready_, nullptr)) ready(error);
+}
+
+void TlsSession::WhenWritable(std::function<void(const ErrorCode&)> ready) {
+  if (!failure_ && !closed_ && pending_.size() == kPendingBytes) {
+    ready_ = std::move(ready);
+    return;
+  }
+  ErrorCode error = failure_;
+  if (closed_) error = asio::error::operation_aborted;
+  asio::post(executor(), [ready = std::move(ready), error] { ready(error); });
+}
+
+void TlsSession::Close() {
+  if (std::exchange(closed_, true)) return;
+  if (auto ready = std::exchange(ready_, nullptr)) {
+    asio::post(executor(), [ready = std::move(ready)] { ready(asio::error::operation_aborted); });
+  }
+  if (flushing_.empty()) return CloseSocket();
+  // What was taken goes out as it would from a socket's buffer, but nothing is read any more.
+  ErrorCode ignored;
+  stream_.next_layer().shutdown(Socket::shutdown_receive, ignored);
+  linger_.expires_after(kLinger);
+  linger_.async_wait([self = shared_from_this()](const ErrorCode& error) {
+    if (!error) self->CloseSocket();
+  });
+}
+
+void TlsSession::CloseSocket() {
+  linger_.cancel();
+  ErrorCode ignored;
+  stream_.next_layer().close(ignored);
+}
+
+// The session outlives its stream for as long as the last bytes need.
+class TlsStream : public Stream {
+ public:
+  explicit TlsStream(std::shared_ptr<TlsSession> session) : session_(std::move(session)) {}
+  ~TlsStream() override { session_->Close(); }
+
+  [[nodiscard]] awaitable<Progress> Read(std::span<const asio::mutable_buffer> buffers,
+                                         asio::cancellation_slot stop) override {
+    return session_->Read(buffers, stop);
+  }
+  Progress TryWrite(std::span<const asio::const_buffer> buffers) override {
+    return session_->TryWrite(buffers);
+  }
+  void WhenWritable(std::function<void(const ErrorCode&)> ready) override {
+    session_->WhenWritable(std::move(ready));
+  }
+  void Close() override { session_->Close(); }
+  bool copies() const override { return true; }
+  std::string peer() const override { return session_->peer(); }
+  asio::any_io_executor executor() override { return session_->executor(); }
+
+ private:
+  const std::shared_ptr<TlsSession> session_;
+};
+
+}  // namespace
+
+std::unique_ptr<Stream> ConnectTls(Socket socket, std::shared_ptr<const TlsContext> context,
+                                   const std::string& host) {
+  auto session =
+      std::make_shared<TlsSession>(std::move(socket), std::move(context), Side::client, "");
+  const std::string& wanted = session->context().peer_name();
+  session->AskFor(wanted.empty() ? host : wanted);
+  return std::make_unique<TlsStream>(std::move(session));
+}
+
+std::unique_ptr<Stream> AcceptTls(Socket socket, std::shared_ptr<const TlsContext> context,
+                                  std::string plain_refusal) {
+  return std::make_unique<TlsStream>(std::make_shared<TlsSession>(
+      std::move(socket), std::move(context), Side::server, std::move(plain_refusal)));
+}
+
+}  // namespace simurgh::rpc

@@ -1,0 +1,37 @@
+#include "services/runtime/rpc_options.h"
+
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+
+#include "rpc/tls.h"
+
+namespace simurgh {
+namespace {
+
+StatusOr<std::shared_ptr<const rpc::TlsContext>> LoadTls(const TlsConfig& config) {
+  auto context = rpc::TlsContext::Load({.certificate_file = config.certificate,
+                                        .key_file = config.key,
+                                        .authority_file = config.authority,
+                                        .peer_name = config.peer_name});
+  if (context.ok()) return context;
+  // The message begins with what the last part of the key is called.
+  return absl::InvalidArgumentError(absl::StrCat(config.where, ".", context.status().message()));
+}
+
+}  // namespace
+
+StatusOr<RpcOptions> MakeRpcOptions(const RpcConfig& config) {
+  RpcOptions options;
+  if (config.security == Security::kTls) {
+    SIMURGH_ASSIGN_OR_RETURN(options.server.tls, LoadTls(config.tls));
+    options.client.tls = options.server.tls;
+  }
+  options.server.insecure = config.security == Security::kInsecure;
+  options.client.connect_timeout = config.connect_timeout;
+  options.client.max_frame_bytes = config.max_frame_bytes;
+  options.server.max_frame_bytes = config.max_frame_bytes;
+  return options;
+}
+
+}  // namespace simurgh

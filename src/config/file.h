@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string>
+
+#include "config/map_reader.h"
+
+namespace simurgh {
+
+// Makes the path that `key` gave absolute or relative to the working directory, by way of `folder`,
+// and reports it when the file cannot be read.
+void ResolveFile(MapReader& in, const std::string& key, const std::string& folder,
+                 std::string* file);
+
+}  // namespace simurgh

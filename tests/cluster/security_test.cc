@@ -1,0 +1,54 @@
+// Real daemons over TLS.
+
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+
+#include "rpc/testing/certificates.h"
+#include "tests/support/test_cluster.h"
+
+namespace simurgh::testing {
+namespace {
+
+using rpc::testing::TestAuthority;
+using std::chrono_literals::operator""s;
+
+std::vector<std::string> TlsOverrides(const rpc::TlsOptions& files) {
+  return {"rpc.security=tls", "rpc.tls.certificate=" + files.certificate_file,
+          "rpc.tls.key=" + files.key_file, "rpc.tls.authority=" + files.authority_file,
+          "rpc.tls.peer_name=test.cluster"};
+}
+
+// Of this process alone: every 127.x.y.z is this machine.
+std::string OwnHost() {
+  const auto id = static_cast<unsigned>(::getpid());
+  return "127." + std::to_string(64 + (id >> 16) % 64) + "." + std::to_string((id >> 8) % 256) +
+         "." + std::to_string(id % 256);
+}
+
+TEST_CASE("Over TLS a run is the same to the last bit, and strangers stay out") {
+  TestAuthority authority, stranger;
+  const rpc::TlsOptions files =
+      authority.Issue("daemons", {.alternative_names = "DNS:test.cluster"});
+  TestClusterOptions options{.overrides = TlsOverrides(files), .tcp_host = OwnHost()};
+  options.overrides.emplace_back("training.reproducible=true");
+  options.overrides.emplace_back("training.max_steps=50");
+  TestCluster cluster(options);
+  const auto trainer = cluster.StartTrainer();
+  const TrainerOutcome over_tls = Finish(*trainer);
+  REQUIRE(over_tls.exit_code == 0);
+  REQUIRE_FALSE(over_tls.network_digest.empty());
+  CHECK(over_tls.network_digest == RunStandalone(options).network_digest);
+
+  const std::vector<std::string> unknown =
+      TlsOverrides(stranger.Issue("stranger", {.alternative_names = "DNS:test.cluster"}));
+  const auto untrusted = cluster.StartTrainer(unknown);
+  CHECK(untrusted->Wait(60s) == 3);
+  CHECK_THAT(untrusted->log(), Catch::Contains("certificate is refused"));
+  const auto plain = cluster.StartTrainer({"rpc={security: loopback}"});
+  CHECK(plain->Wait(60s) == 3);
+  CHECK_THAT(plain->log(), Catch::Contains("this server speaks nothing else"));
+}
+
+}  // namespace
+}  // namespace simurgh::testing

@@ -1,0 +1,93 @@
+// What the configuration's keys about security make of a daemon.
+
+#include <catch2/catch.hpp>
+
+#include "rpc/testing/certificates.h"
+#include "rpc/tls.h"
+#include "services/runtime/listener.h"
+#include "services/runtime/rpc_options.h"
+
+namespace simurgh {
+namespace {
+
+using rpc::testing::CertificateOptions;
+using rpc::testing::TestAuthority;
+
+RpcConfig WithTls(const rpc::TlsOptions& files) {
+  RpcConfig config;
+  config.security = Security::kTls;
+  config.tls = {.certificate = files.certificate_file,
+                .key = files.key_file,
+                .authority = files.authority_file,
+                .peer_name = "ps",
+                .where = "cluster.yaml:7: rpc.tls"};
+  return config;
+}
+
+Status ListenAt(const std::string& address, const RpcConfig& rpc) {
+  ClusterConfig config;
+  config.rpc = rpc;
+  auto options = MakeRpcOptions(rpc);
+  REQUIRE(options.status() == absl::OkStatus());
+  const InstanceConfig instance{.address = address, .address_key = "cluster.yaml:3: the.address"};
+  DaemonContext context("role", config, *std::move(options), instance, 0);
+  Listener listener(context.metrics());
+  return listener.Listen(context, [](rpc::Server&) {});
+}
+
+TEST_CASE("keys of the section rpc become options of clients and servers", "[tls]") {
+  TestAuthority authority;
+  RpcConfig config = WithTls(authority.Issue("all"));
+  config.connect_timeout = std::chrono::milliseconds(77);
+  config.max_frame_bytes = 88'888;
+  const auto options = MakeRpcOptions(config);
+  REQUIRE(options.status() == absl::OkStatus());
+  CHECK(options->client.connect_timeout == config.connect_timeout);
+  CHECK(options->client.max_frame_bytes == config.max_frame_bytes);
+  CHECK(options->server.max_frame_bytes == config.max_frame_bytes);
+  REQUIRE(options->client.tls != nullptr);
+  CHECK(options->client.tls == options->server.tls);
+  CHECK(options->client.tls->peer_name() == "ps");
+  CHECK_FALSE(options->server.insecure);
+
+  config.security = Security::kInsecure;
+  CHECK(MakeRpcOptions(config)->server.insecure);
+  CHECK(MakeRpcOptions(config)->client.tls == nullptr);
+}
+
+TEST_CASE("a file of no use is named with its key", "[tls]") {
+  TestAuthority authority;
+  const auto message = [](const rpc::TlsOptions& files) {
+    const Status status = MakeRpcOptions(WithTls(files)).status();
+    CHECK(absl::IsInvalidArgument(status));
+    return std::string(status.message());
+  };
+  rpc::TlsOptions files =
+      authority.Issue("old", {.begins = std::chrono::hours(-9), .ends = std::chrono::hours(-3)});
+  CHECK_THAT(message(files), Catch::StartsWith("cluster.yaml:7: rpc.tls.certificate: '" +
+                                               files.certificate_file + "' has expired") &&
+                                 Catch::EndsWith("; have a new one issued"));
+  files = authority.Issue("good");
+  files.key_file = authority.Issue("other").key_file;
+  CHECK_THAT(message(files), Catch::StartsWith("cluster.yaml:7: rpc.tls.key: '" + files.key_file));
+}
+
+TEST_CASE("a daemon listens where other machines reach it only as the configuration says") {
+  TestAuthority authority;
+  for (const char* address : {"0.0.0.0:0", "[::]:0", "auto://0.0.0.0:0"}) {
+    INFO(address);
+    const Status refused = ListenAt(address, {});
+    CHECK(absl::IsInvalidArgument(refused));
+    CHECK_THAT(std::string(refused.message()),
+               Catch::StartsWith("cluster.yaml:3: the.address: " + std::string(address)) &&
+                   Catch::Contains("set rpc.security: tls"));
+    RpcConfig insecure;
+    insecure.security = Security::kInsecure;
+    CHECK(ListenAt(address, insecure) == absl::OkStatus());
+    CHECK(ListenAt(address, WithTls(authority.Issue("server"))) == absl::OkStatus());
+  }
+  CHECK(ListenAt("127.0.0.1:0", {}) == absl::OkStatus());
+}
+
+}  // namespace
+}  // namespace simurgh
