@@ -42,6 +42,7 @@ class TlsSession : public std::enable_shared_from_this<TlsSession> {
   // The server's certificate must have this name.
   void AskFor(const std::string& name);
 
+  Stream::Progress TryRead(std::span<const asio::mutable_buffer> buffers);
   [[nodiscard]] awaitable<Stream::Progress> Read(std::span<const asio::mutable_buffer> buffers,
                                                  asio::cancellation_slot stop);
   Stream::Progress TryWrite(std::span<const asio::const_buffer> buffers);
@@ -127,6 +128,19 @@ awaitable<ErrorCode> TlsSession::Establish() {
     if (const auto ready = std::exchange(ready_, nullptr)) ready(error);
   }
   co_return error;
+}
+
+// The rest of the record that has been decrypted already, as records are larger than small frames.
+Stream::Progress TlsSession::TryRead(std::span<const asio::mutable_buffer> buffers) {
+  SSL* const handle = stream_.native_handle();
+  size_t taken = 0;
+  for (const asio::mutable_buffer& buffer : buffers) {
+    const auto there = static_cast<size_t>(SSL_pending(handle));
+    const size_t part = std::min(there, buffer.size());
+    if (part != 0) SSL_read(handle, buffer.data(), static_cast<int>(part));
+    taken += part;
+  }
+  return {taken == 0 ? asio::error::would_block : ErrorCode(), taken};
 }
 
 awaitable<Stream::Progress> TlsSession::Read(std::span<const asio::mutable_buffer> buffers,
@@ -218,6 +232,9 @@ class TlsStream : public Stream {
   explicit TlsStream(std::shared_ptr<TlsSession> session) : session_(std::move(session)) {}
   ~TlsStream() override { session_->Close(); }
 
+  Progress TryRead(std::span<const asio::mutable_buffer> buffers) override {
+    return session_->TryRead(buffers);
+  }
   [[nodiscard]] awaitable<Progress> Read(std::span<const asio::mutable_buffer> buffers,
                                          asio::cancellation_slot stop) override {
     return session_->Read(buffers, stop);

@@ -101,12 +101,15 @@ struct Wire {
   while (done < count) {
     const size_t size = std::min<size_t>(1 + random.Below(50'000), count - done);
     const asio::mutable_buffer place(bytes.data() + done, size);
-    const auto [error, got] = co_await stream.Read({&place, 1}, {});
-    if (error) {
-      if (end != nullptr) *end = error;
+    Stream::Progress progress = stream.TryRead({&place, 1});
+    if (progress.error == asio::error::would_block) {
+      progress = co_await stream.Read({&place, 1}, {});
+    }
+    if (progress.error) {
+      if (end != nullptr) *end = progress.error;
       break;
     }
-    done += got;
+    done += progress.bytes;
   }
   bytes.resize(done);
   co_return bytes;
