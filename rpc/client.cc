@@ -83,7 +83,13 @@ awaitable<StatusOr<IncomingMessage>> Client::Impl::Call(std::shared_ptr<Impl> se
   co_await asio::this_coro::throw_if_cancelled(false);
   StatusOr<IncomingMessage> result;
   StatusOr<Session> session = absl::DeadlineExceededError("the deadline has passed already");
-  if (start < deadline) session = co_await self->Ready(deadline);
+  if (start < deadline) {
+    if (self->session_ && self->session_->usable()) {
+      session = self->session_;
+    } else {
+      session = co_await self->Ready(deadline);
+    }
+  }
   if (session.ok()) {
     result =
         co_await (*session)->Exchange(method, std::move(request), std::move(placement), deadline);

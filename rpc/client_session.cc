@@ -180,7 +180,8 @@ void ClientSession::Close(const Status& reason) {
   connection_->Close(reason);
   window_.Close();
   const bool cancelled = absl::IsCancelled(reason);
-  for (const auto& [id, call] : std::exchange(calls_, {})) {
+  const absl::flat_hash_map<uint64_t, Call*> lost = std::exchange(calls_, {});
+  for (const auto& [id, call] : lost) {
     Status status(cancelled ? absl::StatusCode::kCancelled : absl::StatusCode::kUnavailable,
                   absl::StrCat("connection to ", connection_->peer(),
                                " lost: ", connection_->reason().message()));
@@ -212,7 +213,9 @@ Clock::time_point ClientSession::ExpireCalls(Clock::time_point now) {
   return next;
 }
 
-void ClientSession::CompleteLanding(uint64_t id, Landing& landing) {
+void ClientSession::CompleteLanding(Landing& landing) {
+  const uint64_t id = landing.header().request_id;
+  if (landing.header().chunked()) landings_.erase(id);
   Call* const call = Find(id);
   if (call == nullptr) return;
   call->landing = nullptr;
@@ -252,57 +255,57 @@ awaitable<void> ClientSession::Run() {
 
 awaitable<Status> ClientSession::ReadFrames() {
   for (;;) {
-    SIMURGH_CO_ASSIGN_OR_RETURN(IncomingFrame frame, co_await connection_->ReadFrame());
-    switch (frame.header.kind) {
-      case FrameKind::kResponse:
-        SIMURGH_CO_RETURN_IF_ERROR(co_await OnResponse(std::move(frame)));
-        break;
-      case FrameKind::kChunk:
-        SIMURGH_CO_RETURN_IF_ERROR(co_await OnChunk(frame.header.request_id));
-        break;
-      case FrameKind::kError:
-        SIMURGH_CO_RETURN_IF_ERROR(OnError(frame));
-        break;
-      case FrameKind::kGoaway:
-        going_away_ = true;
-        CloseIfDone();
-        break;
-      default:
-        co_return absl::DataLossError("malformed frame: a kind that only clients send");
+    std::optional<StatusOr<IncomingFrame>> frame = connection_->TryReadFrame();
+    if (!frame) frame = co_await connection_->ReadFrame();
+    SIMURGH_CO_RETURN_IF_ERROR(frame->status());
+    SIMURGH_CO_ASSIGN_OR_RETURN(const std::shared_ptr<Landing> landing,
+                                OnFrame(*std::move(*frame)));
+    if (landing == nullptr) {
+      if (connection_->payload_left() != 0) {
+        SIMURGH_CO_RETURN_IF_ERROR(co_await connection_->SkipPayload());
+      }
+      continue;
     }
+    std::optional<Status> read = connection_->TryReadPayload(*landing);
+    if (!read) read = co_await connection_->ReadPayload(*landing);
+    SIMURGH_CO_RETURN_IF_ERROR(*read);
+    if (landing->left() == 0) CompleteLanding(*landing);
   }
 }
 
-awaitable<Status> ClientSession::OnResponse(IncomingFrame frame) {
+StatusOr<std::shared_ptr<Landing>> ClientSession::OnFrame(IncomingFrame frame) {
+  switch (frame.header.kind) {
+    case FrameKind::kResponse:
+      return OnResponse(std::move(frame));
+    case FrameKind::kChunk: {
+      const auto found = landings_.find(frame.header.request_id);
+      return found == landings_.end() ? nullptr : found->second;
+    }
+    case FrameKind::kError:
+      SIMURGH_RETURN_IF_ERROR(OnError(frame));
+      return nullptr;
+    case FrameKind::kGoaway:
+      going_away_ = true;
+      CloseIfDone();
+      return nullptr;
+    default:
+      return absl::DataLossError("malformed frame: a kind that only clients send");
+  }
+}
+
+std::shared_ptr<Landing> ClientSession::OnResponse(IncomingFrame frame) {
   const uint64_t id = frame.header.request_id;
   Call* const call = Answered(id);
-  if (call == nullptr) co_return co_await connection_->SkipPayload();
+  if (call == nullptr) return nullptr;
   StatusOr<std::vector<IncomingSegment>> places = Place(call->placement, frame);
   if (!places.ok()) {
     Complete(id, WithExecution(places.status(), Execution::kAnswered));
-    co_return co_await connection_->SkipPayload();
+    return nullptr;
   }
-  const bool chunked = frame.header.chunked();
   auto landing = std::make_shared<Landing>(std::move(frame), *std::move(places));
   call->landing = landing;
-  if (chunked) {
-    landings_.insert_or_assign(id, std::move(landing));
-    co_return absl::OkStatus();
-  }
-  SIMURGH_CO_RETURN_IF_ERROR(co_await connection_->ReadPayload(*landing));
-  CompleteLanding(id, *landing);
-  co_return absl::OkStatus();
-}
-
-awaitable<Status> ClientSession::OnChunk(uint64_t id) {
-  const auto found = landings_.find(id);
-  if (found == landings_.end()) co_return co_await connection_->SkipPayload();
-  Landing& landing = *found->second;
-  SIMURGH_CO_RETURN_IF_ERROR(co_await connection_->ReadPayload(landing));
-  if (landing.left() != 0) co_return absl::OkStatus();
-  CompleteLanding(id, landing);
-  landings_.erase(id);
-  co_return absl::OkStatus();
+  if (landing->header().chunked()) landings_.insert_or_assign(id, landing);
+  return landing;
 }
 
 Status ClientSession::OnError(const IncomingFrame& frame) {

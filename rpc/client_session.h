@@ -6,6 +6,8 @@
 #include <string>
 #include <unordered_map>
 
+#include "absl/container/flat_hash_map.h"
+
 #include "rpc/client.h"
 #include "rpc/connection.h"
 #include "rpc/control.h"
@@ -63,8 +65,10 @@ class ClientSession : public std::enable_shared_from_this<ClientSession> {
 
   [[nodiscard]] awaitable<void> Run();
   [[nodiscard]] awaitable<Status> ReadFrames();
-  [[nodiscard]] awaitable<Status> OnResponse(IncomingFrame frame);
-  [[nodiscard]] awaitable<Status> OnChunk(uint64_t id);
+  // Where the payload of the frame goes; null for nowhere.
+  // Errors: DATA_LOSS for a frame that may not come.
+  StatusOr<std::shared_ptr<Landing>> OnFrame(IncomingFrame frame);
+  std::shared_ptr<Landing> OnResponse(IncomingFrame frame);
   Status OnError(const IncomingFrame& frame);
   // Gives back what the request took of the window; the call if anybody waits for it.
   Call* Answered(uint64_t id);
@@ -79,11 +83,11 @@ class ClientSession : public std::enable_shared_from_this<ClientSession> {
   Status Expiry(Clock::time_point deadline) const;
   Status GiveUp(Call& call, bool borrowed, Status reason);
   void Complete(uint64_t id, StatusOr<IncomingMessage> outcome);
-  void CompleteLanding(uint64_t id, Landing& landing);
+  void CompleteLanding(Landing& landing);
 
   std::shared_ptr<Connection> connection_;
   const PeerHello peer_;
-  std::unordered_map<uint64_t, Call*> calls_;
+  absl::flat_hash_map<uint64_t, Call*> calls_;
   // Wakes the calls whose deadline has passed; returns the earliest of the others.
   Clock::time_point ExpireCalls(Clock::time_point now);
 

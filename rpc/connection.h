@@ -1,9 +1,11 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -34,11 +36,16 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   // The next frame up to its payload, which must then be read or skipped.
   [[nodiscard]] awaitable<StatusOr<IncomingFrame>> ReadFrame();
+  // The same without waiting: nothing when ReadFrame() must wait for it.
+  std::optional<StatusOr<IncomingFrame>> TryReadFrame();
 
-  // Reads the payload that follows the last frame into the landing, as far as it is not abandoned;
-  // it must have room. Bytes go straight to their places, but for payloads below 4 KiB, which may
-  // have come in with the metadata.
+  // What is left of the payload that follows the last frame.
+  uint64_t payload_left() const { return payload_left_; }
+  // Reads it into the landing, as far as that is not abandoned. Bytes go straight to their places,
+  // but for payloads below 4 KiB, which may have come in with the metadata.
   [[nodiscard]] awaitable<Status> ReadPayload(Landing& landing);
+  // The same without waiting: nothing when ReadPayload() must wait for the rest.
+  std::optional<Status> TryReadPayload(Landing& landing);
   [[nodiscard]] awaitable<Status> SkipPayload();
 
   // From now on nothing is written to the places of the landing; what still arrives is skipped.
@@ -80,13 +87,22 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // A header and a table of one segment: no payload begins before them.
   static constexpr uint64_t kMinAheadBytes = kHeaderBytes + sizeof(uint64_t);
 
-  // Reading. At least `need` bytes buffered, and not more than `limit`.
-  [[nodiscard]] awaitable<Status> Fill(size_t need, size_t limit);
-  // The next `bytes` into the places, from the read-ahead buffer and then from the stream, unless
-  // the landing they belong to is abandoned; returns how many are left then. Up to `ahead` bytes
-  // behind them may be read ahead.
-  [[nodiscard]] awaitable<StatusOr<uint64_t>> ReadInto(Places& places, uint64_t bytes,
-                                                       uint64_t ahead);
+  // Reading. What must lie in the read-ahead buffer for the frame being read to go on, and what
+  // may.
+  struct Wanted {
+    uint64_t bytes = 0;
+    uint64_t limit = 0;
+  };
+  Wanted WantedOfFrame() const;
+  Status TakeHeader();
+  StatusOr<IncomingFrame> TakeFrame();
+  IncomingFrame NewFrame();
+  // Of a frame whose table and metadata are larger than the read-ahead buffer.
+  [[nodiscard]] awaitable<StatusOr<IncomingFrame>> ReadLargeHead();
+  // Where the next bytes of the payload go, and what may be read ahead behind it.
+  std::span<const asio::mutable_buffer> RoomFor(const Landing& landing);
+  // So many bytes have been read there.
+  void Land(Landing& landing, uint64_t bytes);
   // Reads when there is something to read; what was sent while frames were read leaves before.
   [[nodiscard]] awaitable<Stream::Progress> Await(std::span<const asio::mutable_buffer> buffers,
                                                   asio::cancellation_slot stop);
@@ -109,8 +125,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   ReadAhead ahead_;
   uint64_t ahead_limit_ = kMinAheadBytes;  // Of what may be read beyond the frame being read.
-  uint64_t payload_left_ = 0;              // Of the frame being read.
-  Landing* reading_ = nullptr;             // What ReadPayload() fills.
+  std::optional<FrameHeader> header_;      // Of the frame being read, once it is there.
+  uint64_t payload_left_ = 0;
+  std::array<asio::mutable_buffer, 64> room_;  // Asio passes no more to one system call.
+  Landing* reading_ = nullptr;                 // What ReadPayload() fills.
   asio::cancellation_signal stop_reading_;
 
   Outbox outbox_;

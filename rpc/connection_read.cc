@@ -9,7 +9,6 @@
 namespace simurgh::rpc {
 namespace {
 
-constexpr size_t kMaxGather = 64;  // Asio passes no more buffers to one system call.
 constexpr size_t kScratchBytes = 65'536;
 
 asio::mutable_buffer BufferOf(std::span<std::byte> bytes) { return {bytes.data(), bytes.size()}; }
@@ -33,92 +32,135 @@ awaitable<Stream::Progress> Connection::Await(std::span<const asio::mutable_buff
   co_return progress;
 }
 
-awaitable<Status> Connection::Fill(size_t need, size_t limit) {
-  while (ahead_.size() < need) {
-    const asio::mutable_buffer room = BufferOf(ahead_.Prepare(limit - ahead_.size()));
-    Stream::Progress progress = stream_->TryRead({&room, 1});
-    if (progress.error == asio::error::would_block) progress = co_await Await({&room, 1}, {});
-    SIMURGH_CO_RETURN_IF_ERROR(AfterRead(progress));
-    ahead_.Commit(progress.bytes);
+Connection::Wanted Connection::WantedOfFrame() const {
+  if (!header_) return {.bytes = kHeaderBytes, .limit = ahead_limit_};
+  const uint64_t head = TableBytes(*header_) + header_->metadata_length;
+  // Behind the head of a large payload nothing may be read ahead.
+  if (!header_->payload_is_small()) return {.bytes = head, .limit = head};
+  const uint64_t bytes = head + header_->following_bytes();
+  return {.bytes = bytes, .limit = std::min<uint64_t>(bytes + ahead_limit_, ReadAhead::kCapacity)};
+}
+
+std::optional<StatusOr<IncomingFrame>> Connection::TryReadFrame() {
+  for (;;) {
+    const Wanted wanted = WantedOfFrame();
+    if (wanted.bytes > ReadAhead::kCapacity) return std::nullopt;
+    if (ahead_.size() < wanted.bytes) {
+      const asio::mutable_buffer room = BufferOf(ahead_.Prepare(wanted.limit - ahead_.size()));
+      const Stream::Progress progress = stream_->TryRead({&room, 1});
+      if (progress.error == asio::error::would_block) return std::nullopt;
+      if (Status status = AfterRead(progress); !status.ok()) return status;
+      ahead_.Commit(progress.bytes);
+    } else if (header_) {
+      return TakeFrame();
+    } else if (Status status = TakeHeader(); !status.ok()) {
+      return status;
+    }
   }
-  co_return absl::OkStatus();
 }
 
 awaitable<StatusOr<IncomingFrame>> Connection::ReadFrame() {
-  if (ahead_.size() < kHeaderBytes) {
-    SIMURGH_CO_RETURN_IF_ERROR(co_await Fill(kHeaderBytes, ahead_limit_));
+  for (;;) {
+    std::optional<StatusOr<IncomingFrame>> frame = TryReadFrame();
+    if (frame) co_return *std::move(frame);
+    const Wanted wanted = WantedOfFrame();
+    if (wanted.bytes > ReadAhead::kCapacity) co_return co_await ReadLargeHead();
+    const asio::mutable_buffer room = BufferOf(ahead_.Prepare(wanted.limit - ahead_.size()));
+    const Stream::Progress progress = co_await Await({&room, 1}, {});
+    SIMURGH_CO_RETURN_IF_ERROR(AfterRead(progress));
+    ahead_.Commit(progress.bytes);
   }
-  IncomingFrame frame;
-  SIMURGH_CO_ASSIGN_OR_RETURN(frame.header,
-                              DecodeHeader(ahead_.bytes().first<kHeaderBytes>(), limits_));
-  ahead_.Drop(kHeaderBytes);
+}
 
-  const FrameHeader& header = frame.header;
-  ahead_limit_ = std::clamp<uint64_t>(header.read_ahead, kMinAheadBytes, ReadAhead::kCapacity);
-  payload_left_ = header.following_bytes();
-  const bool small = header.payload_is_small();
-  const uint64_t head = TableBytes(header) + header.metadata_length;
-  const uint64_t rest = head + (small ? payload_left_ : 0);
-  if (ahead_.size() < rest && rest <= ReadAhead::kCapacity) {
-    const uint64_t limit = rest + (small ? ahead_limit_ : 0);
-    SIMURGH_CO_RETURN_IF_ERROR(
-        co_await Fill(rest, std::min<uint64_t>(limit, ReadAhead::kCapacity)));
-  }
-  frame.lengths.resize(header.segment_count);
-  frame.metadata.resize(header.metadata_length);
+Status Connection::TakeHeader() {
+  SIMURGH_ASSIGN_OR_RETURN(header_, DecodeHeader(ahead_.bytes().first<kHeaderBytes>(), limits_));
+  ahead_.Drop(kHeaderBytes);
+  ahead_limit_ = std::clamp<uint64_t>(header_->read_ahead, kMinAheadBytes, ReadAhead::kCapacity);
+  payload_left_ = header_->following_bytes();
+  return absl::OkStatus();
+}
+
+StatusOr<IncomingFrame> Connection::TakeFrame() {
+  IncomingFrame frame = NewFrame();
+  (void)ahead_.Take(std::as_writable_bytes(std::span(frame.lengths)));
+  (void)ahead_.Take(frame.metadata);
+  SIMURGH_RETURN_IF_ERROR(CheckSegmentTable(frame.header, frame.lengths));
+  return frame;
+}
+
+IncomingFrame Connection::NewFrame() {
+  IncomingFrame frame{.header = *header_};
+  header_.reset();
+  frame.lengths.resize(frame.header.segment_count);
+  frame.metadata.resize(frame.header.metadata_length);
+  return frame;
+}
+
+awaitable<StatusOr<IncomingFrame>> Connection::ReadLargeHead() {
+  IncomingFrame frame = NewFrame();
   Places places({std::as_writable_bytes(std::span(frame.lengths)), std::span(frame.metadata)});
-  const uint64_t taken = places.FillFrom(ahead_, head);
-  SIMURGH_CO_RETURN_IF_ERROR((co_await ReadInto(places, head - taken, 0)).status());
-  SIMURGH_CO_RETURN_IF_ERROR(CheckSegmentTable(header, frame.lengths));
+  uint64_t left = TableBytes(frame.header) + frame.header.metadata_length;
+  left -= places.FillFrom(ahead_, left);
+  while (left != 0) {
+    const Places::Gathered room = places.Gather(room_, left);
+    const Stream::Progress progress = co_await Await(std::span(room_).first(room.buffers), {});
+    SIMURGH_CO_RETURN_IF_ERROR(AfterRead(progress));
+    places.Advance(progress.bytes);
+    left -= progress.bytes;
+  }
+  SIMURGH_CO_RETURN_IF_ERROR(CheckSegmentTable(frame.header, frame.lengths));
   co_return std::move(frame);
 }
 
-awaitable<Status> Connection::ReadPayload(Landing& landing) {
-  const uint64_t bytes = std::exchange(payload_left_, 0);
-  if (bytes > landing.left_) {
-    co_return absl::DataLossError("malformed frame: a chunk goes beyond the payload announced");
+std::optional<Status> Connection::TryReadPayload(Landing& landing) {
+  if (payload_left_ > landing.left_) {
+    return absl::DataLossError("malformed frame: a chunk goes beyond the payload announced");
   }
-  landing.left_ -= bytes;
-  uint64_t left = bytes;
-  if (!landing.abandoned()) {
-    const uint64_t ahead = landing.places_.FillFrom(ahead_, bytes);
-    const uint64_t copied = stream_->copies() ? bytes : ahead;
-    if (copied != 0) observer_->OnPayloadCopied(copied);
-    left -= ahead;
+  if (landing.abandoned_) return std::nullopt;
+  if (const uint64_t copied = landing.places_.FillFrom(ahead_, payload_left_); copied != 0) {
+    observer_->OnPayloadCopied(copied);
+    payload_left_ -= copied;
+    landing.left_ -= copied;
   }
-  if (left != 0 && !landing.abandoned()) {
-    reading_ = &landing;
-    const StatusOr<uint64_t> rest = co_await ReadInto(landing.places_, left, ahead_limit_);
-    reading_ = nullptr;
-    SIMURGH_CO_RETURN_IF_ERROR(rest.status());
-    left = *rest;
+  while (payload_left_ != 0) {
+    const Stream::Progress progress = stream_->TryRead(RoomFor(landing));
+    if (progress.error == asio::error::would_block) return std::nullopt;
+    if (Status status = AfterRead(progress); !status.ok()) return status;
+    Land(landing, progress.bytes);
   }
-  if (left == 0) co_return absl::OkStatus();
-  co_return co_await Skip(left);
+  return absl::OkStatus();
 }
 
-awaitable<StatusOr<uint64_t>> Connection::ReadInto(Places& places, uint64_t bytes, uint64_t ahead) {
-  std::array<asio::mutable_buffer, kMaxGather> buffers;
-  while (bytes != 0) {
-    Places::Gathered gathered = places.Gather(std::span(buffers).first(kMaxGather - 1), bytes);
-    if (ahead != 0 && gathered.bytes == bytes) {
-      buffers[gathered.buffers++] = BufferOf(ahead_.Prepare(ahead));
-    }
-    const auto room = std::span<const asio::mutable_buffer>(buffers).first(gathered.buffers);
-    Stream::Progress progress = stream_->TryRead(room);
-    if (progress.error == asio::error::would_block) {
-      progress = co_await Await(room, stop_reading_.slot());
-    }
-    const bool abandoned = reading_ != nullptr && reading_->abandoned();
-    if (abandoned && progress.error == asio::error::operation_aborted && reason_.ok()) break;
+awaitable<Status> Connection::ReadPayload(Landing& landing) {
+  while (!landing.abandoned_) {
+    std::optional<Status> end = TryReadPayload(landing);
+    if (end) co_return *std::move(end);
+    reading_ = &landing;
+    const Stream::Progress progress = co_await Await(RoomFor(landing), stop_reading_.slot());
+    reading_ = nullptr;
+    const bool stopped = progress.error == asio::error::operation_aborted && reason_.ok();
+    if (landing.abandoned_ && stopped) break;
     SIMURGH_CO_RETURN_IF_ERROR(AfterRead(progress));
-    const uint64_t landed = std::min<uint64_t>(progress.bytes, bytes);
-    places.Advance(landed);
-    bytes -= landed;
-    ahead_.Commit(progress.bytes - landed);
-    if (abandoned) break;
+    Land(landing, progress.bytes);
   }
-  co_return bytes;
+  landing.left_ -= payload_left_;
+  co_return co_await SkipPayload();
+}
+
+std::span<const asio::mutable_buffer> Connection::RoomFor(const Landing& landing) {
+  const auto most = std::span(room_).first(room_.size() - 1);
+  Places::Gathered room = landing.places_.Gather(most, payload_left_);
+  if (room.bytes == payload_left_) room_[room.buffers++] = BufferOf(ahead_.Prepare(ahead_limit_));
+  return std::span(room_).first(room.buffers);
+}
+
+void Connection::Land(Landing& landing, uint64_t bytes) {
+  const uint64_t landed = std::min(bytes, payload_left_);
+  landing.places_.Advance(landed);
+  landing.left_ -= landed;
+  payload_left_ -= landed;
+  if (stream_->copies()) observer_->OnPayloadCopied(landed);
+  ahead_.Commit(bytes - landed);
 }
 
 awaitable<Status> Connection::SkipPayload() {

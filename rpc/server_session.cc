@@ -15,6 +15,7 @@ namespace simurgh::rpc {
 namespace {
 
 constexpr std::chrono::seconds kHandshakeTimeout{5};
+constexpr size_t kMaxIdleTasks = 64;
 
 std::shared_ptr<Connection> NewConnection(std::unique_ptr<Stream> stream,
                                           const ObserverLink& observer) {
@@ -33,42 +34,12 @@ awaitable<StatusOr<OutgoingMessage>> CallHandler(const Method& method, Request r
   co_return Annotate(StatusOfException(thrown), method.name);
 }
 
+Clock::time_point DeadlineOf(const FrameHeader& header, Clock::time_point arrival) {
+  if (header.deadline_ms == 0) return Clock::time_point::max();
+  return arrival + std::chrono::milliseconds(header.deadline_ms);
+}
+
 }  // namespace
-
-// A request whose payload is on its way.
-struct ServerSession::Arrival {
-  const Method& method;
-  Landing landing;
-  uint64_t cost = 0;  // Of the window.
-  Gate::Pass unanswered;
-  const Clock::time_point time = Clock::now();
-
-  Clock::time_point deadline() const {
-    const uint32_t left_ms = landing.header().deadline_ms;
-    if (left_ms == 0) return Clock::time_point::max();
-    return time + std::chrono::milliseconds(left_ms);
-  }
-};
-
-// A request in the hands of its handler.
-struct ServerSession::Running {
-  Running(Arrival& arrival, Gate::Pass handler)
-      : method(arrival.method),
-        id(arrival.landing.header().request_id),
-        cost(arrival.cost),
-        deadline(arrival.deadline()),
-        in_handler(std::move(handler)),
-        unanswered(std::move(arrival.unanswered)) {}
-
-  const Method& method;
-  const uint64_t id;
-  const uint64_t cost;
-  const Clock::time_point deadline;
-  Gate::Pass in_handler;
-  Gate::Pass unanswered;  // Goes with the answer.
-  const Clock::time_point start = Clock::now();
-  asio::cancellation_signal cancel;
-};
 
 ServerSession::ServerSession(std::shared_ptr<ServerCore> core, std::unique_ptr<Stream> stream)
     : core_(std::move(core)),
@@ -76,7 +47,17 @@ ServerSession::ServerSession(std::shared_ptr<ServerCore> core, std::unique_ptr<S
       unanswered_(core_->executor),
       deadlines_(core_->executor, [this](Clock::time_point now) { return ExpireRequests(now); }) {}
 
-ServerSession::~ServerSession() { Leave(); }
+ServerSession::~ServerSession() {
+  Leave();
+  const auto end = [](RequestTask& task) {
+    task.ended = true;
+    task.request.Abandon();
+  };
+  for (const auto& task : idle_) end(*task);
+  for (const auto& [id, task] : tasks_) {
+    if (!task->running) end(*task);
+  }
+}
 
 awaitable<void> ServerSession::Run() {
   const std::shared_ptr<ServerSession> self = shared_from_this();
@@ -136,27 +117,53 @@ Status ServerSession::Admit(const PeerHello& peer) const {
 }
 
 awaitable<Status> ServerSession::ReadFrames() {
+  const uint32_t others = core_->options.max_requests_per_connection - 1;
   for (;;) {
-    SIMURGH_CO_ASSIGN_OR_RETURN(IncomingFrame frame, co_await connection_->ReadFrame());
-    switch (frame.header.kind) {
-      case FrameKind::kRequest:
-        SIMURGH_CO_RETURN_IF_ERROR(co_await OnRequest(std::move(frame)));
-        break;
-      case FrameKind::kChunk:
-        SIMURGH_CO_RETURN_IF_ERROR(co_await OnChunk(frame.header.request_id));
-        break;
-      case FrameKind::kCancel:
-        OnCancel(frame.header.request_id);
-        break;
-      default:
-        co_return absl::DataLossError("malformed frame: a kind that clients do not send");
+    std::optional<StatusOr<IncomingFrame>> frame = connection_->TryReadFrame();
+    if (!frame) frame = co_await connection_->ReadFrame();
+    SIMURGH_CO_RETURN_IF_ERROR(frame->status());
+    const FrameHeader& header = (*frame)->header;
+    if (header.kind == FrameKind::kRequest && unanswered_.running() > others) {
+      connection_->Uncork();
+      co_await unanswered_.WaitUntilAtMost(others, Clock::time_point::max());
     }
+    SIMURGH_CO_ASSIGN_OR_RETURN(const std::shared_ptr<RequestTask> task,
+                                OnFrame(*std::move(*frame)));
+    if (task == nullptr) {
+      if (connection_->payload_left() != 0) {
+        SIMURGH_CO_RETURN_IF_ERROR(co_await connection_->SkipPayload());
+      }
+      continue;
+    }
+    std::optional<Status> read = connection_->TryReadPayload(*task->landing);
+    if (!read) read = co_await connection_->ReadPayload(*task->landing);
+    SIMURGH_CO_RETURN_IF_ERROR(*read);
+    if (task->landing->left() == 0) Start(task);
+  }
+}
+
+StatusOr<std::shared_ptr<RequestTask>> ServerSession::OnFrame(IncomingFrame frame) {
+  switch (frame.header.kind) {
+    case FrameKind::kRequest:
+      return OnRequest(std::move(frame));
+    case FrameKind::kChunk: {
+      const auto found = tasks_.find(frame.header.request_id);
+      // None: of a request that was refused.
+      if (found == tasks_.end()) return nullptr;
+      if (!found->second->running) return found->second;
+      return absl::DataLossError("malformed frame: a chunk of a request that is complete");
+    }
+    case FrameKind::kCancel:
+      OnCancel(frame.header.request_id);
+      return nullptr;
+    default:
+      return absl::DataLossError("malformed frame: a kind that clients do not send");
   }
 }
 
 Status ServerSession::CheckRequest(const FrameHeader& header) const {
   const uint64_t id = header.request_id;
-  if (running_.contains(id) || arrivals_.contains(id)) {
+  if (tasks_.contains(id)) {
     return absl::DataLossError(
         absl::StrCat("malformed frame: request ", id, " is running already"));
   }
@@ -179,92 +186,93 @@ uint64_t ServerSession::Cost(const FrameHeader& header) const {
   return std::min(FrameBytes(header), core_->options.max_request_bytes_per_connection);
 }
 
-awaitable<Status> ServerSession::OnRequest(IncomingFrame frame) {
-  SIMURGH_CO_RETURN_IF_ERROR(CheckRequest(frame.header));
-  const StatusOr<const Method*> method = MethodOf(frame.header);
-  if (!method.ok()) co_return co_await Refuse(frame, method.status());
-  const uint32_t others = core_->options.max_requests_per_connection - 1;
-  if (unanswered_.running() > others) {
-    connection_->Uncork();
-    co_await unanswered_.WaitUntilAtMost(others, Clock::time_point::max());
-  }
+StatusOr<std::shared_ptr<RequestTask>> ServerSession::OnRequest(IncomingFrame frame) {
+  const FrameHeader header = frame.header;
+  SIMURGH_RETURN_IF_ERROR(CheckRequest(header));
+  const auto refuse = [&](const Status& error) {
+    connection_->Send(AnswerWith(header.request_id, error, kFlagNotExecuted));
+    return nullptr;
+  };
+  const StatusOr<const Method*> method = MethodOf(header);
+  if (!method.ok()) return refuse(method.status());
   StatusOr<std::vector<IncomingSegment>> places = Place((*method)->placement, frame);
-  if (!places.ok()) co_return co_await Refuse(frame, places.status());
+  if (!places.ok()) return refuse(places.status());
 
-  auto arrival =
-      std::make_unique<Arrival>(Arrival{.method = **method,
-                                        .landing = {std::move(frame), *std::move(places)},
-                                        .unanswered = unanswered_.Enter()});
-  const FrameHeader& header = arrival->landing.header();
-  arrival->cost = Cost(header);
-  unanswered_bytes_ += arrival->cost;
-  if (header.chunked()) {
-    arrivals_.emplace(header.request_id, std::move(arrival));
-    co_return absl::OkStatus();
+  std::shared_ptr<RequestTask> task = IdleTask();
+  task->method = *method;
+  task->id = header.request_id;
+  task->cost = Cost(header);
+  task->start = Clock::now();
+  task->deadline = DeadlineOf(header, task->start);
+  task->landing.emplace(std::move(frame), *std::move(places));
+  task->unanswered = unanswered_.Enter();
+  unanswered_bytes_ += task->cost;
+  tasks_.emplace(task->id, task);
+  return task;
+}
+
+std::shared_ptr<RequestTask> ServerSession::IdleTask() {
+  if (idle_.empty()) return std::make_shared<RequestTask>();
+  std::shared_ptr<RequestTask> task = std::move(idle_.back());
+  idle_.pop_back();
+  return task;
+}
+
+void ServerSession::Start(const std::shared_ptr<RequestTask>& task) {
+  task->in_handler = core_->requests.Enter();
+  task->running = true;
+  task->session = shared_from_this();
+  deadlines_.Note(task->deadline);
+  task->request.Resume();
+  if (std::exchange(task->spawned, true)) return;
+  SpawnCancellable(core_->executor, Serve(task), task->cancel,
+                   [](const std::exception_ptr& /*none*/) {});
+}
+
+awaitable<void> ServerSession::Serve(std::shared_ptr<RequestTask> task) {
+  while (!task->ended) {
+    co_await task->request.Wait();
+    if (task->ended) break;
+    task->request.Reset();
+    const std::shared_ptr<ServerSession> session = std::move(task->session);
+    Request request{.message = task->landing->TakeMessage(),
+                    .deadline = task->deadline,
+                    .peer = session->peer_.hello};
+    task->landing.reset();
+    StatusOr<OutgoingMessage> response = co_await CallHandler(*task->method, std::move(request));
+    session->Answer(*task, std::move(response));
+    // The next handler finds nothing of what this one was told or has set.
+    co_await asio::this_coro::reset_cancellation_state(asio::enable_terminal_cancellation());
+    co_await asio::this_coro::throw_if_cancelled(true);
+    task->running = false;
+    task->in_handler = {};
+    task->ended = session->idle_.size() >= kMaxIdleTasks;
+    if (!task->ended) session->idle_.push_back(task);
   }
-  SIMURGH_CO_RETURN_IF_ERROR(co_await connection_->ReadPayload(arrival->landing));
-  Start(std::move(arrival));
-  co_return absl::OkStatus();
 }
 
-awaitable<Status> ServerSession::OnChunk(uint64_t request_id) {
-  const auto found = arrivals_.find(request_id);
-  // Of a request that was refused.
-  if (found == arrivals_.end()) co_return co_await connection_->SkipPayload();
-  Landing& landing = found->second->landing;
-  SIMURGH_CO_RETURN_IF_ERROR(co_await connection_->ReadPayload(landing));
-  if (landing.left() != 0) co_return absl::OkStatus();
-  std::unique_ptr<Arrival> arrival = std::move(found->second);
-  arrivals_.erase(found);
-  Start(std::move(arrival));
-  co_return absl::OkStatus();
-}
-
-awaitable<Status> ServerSession::Refuse(const IncomingFrame& frame, const Status& error) {
-  connection_->Send(AnswerWith(frame.header.request_id, error, kFlagNotExecuted));
-  co_return co_await connection_->SkipPayload();
-}
-
-void ServerSession::Start(std::unique_ptr<Arrival> arrival) {
-  const auto running = std::make_shared<Running>(*arrival, core_->requests.Enter());
-  const uint64_t id = running->id;
-  Request request{.message = arrival->landing.TakeMessage(),
-                  .deadline = running->deadline,
-                  .peer = peer_.hello};
-  running_.emplace(id, running);
-  deadlines_.Note(running->deadline);
-  auto end = [self = shared_from_this(), running](const std::exception_ptr& /*none*/) {};
-  SpawnCancellable(core_->executor, Handle(running, std::move(request)), running->cancel,
-                   std::move(end));
-}
-
-awaitable<void> ServerSession::Handle(std::shared_ptr<Running> running, Request request) {
-  StatusOr<OutgoingMessage> response = co_await CallHandler(running->method, std::move(request));
-  Answer(*running, std::move(response));
-}
-
-void ServerSession::Answer(Running& running, StatusOr<OutgoingMessage> response) {
-  if (absl::IsCancelled(response.status()) && running.deadline <= Clock::now()) {
+void ServerSession::Answer(RequestTask& task, StatusOr<OutgoingMessage> response) {
+  const Clock::time_point now = Clock::now();
+  if (absl::IsCancelled(response.status()) && task.deadline <= now) {
     response = absl::DeadlineExceededError("cancelled at its deadline");
   }
   if (response.ok()) {
     const Status fits = CheckFits(*response, peer_.max_frame_bytes);
     if (!fits.ok()) response = absl::InternalError(absl::StrCat("response: ", fits.message()));
   }
-  core_->observer->OnCallEnd(running.method.name, response.status().code(),
-                             Clock::now() - running.start);
+  core_->observer->OnCallEnd(task.method->name, response.status().code(), now - task.start);
   OutgoingFrame frame;
   if (response.ok()) {
     frame.header.kind = FrameKind::kResponse;
-    frame.header.request_id = running.id;
+    frame.header.request_id = task.id;
     frame.message = *std::move(response);
   } else {
-    frame = AnswerWith(running.id, response.status(), 0);
+    frame = AnswerWith(task.id, response.status(), 0);
   }
-  frame.pass = std::move(running.unanswered);
+  frame.pass = std::move(task.unanswered);
   connection_->Send(std::move(frame));
-  unanswered_bytes_ -= running.cost;
-  running_.erase(running.id);
+  unanswered_bytes_ -= task.cost;
+  tasks_.erase(task.id);
 }
 
 OutgoingFrame ServerSession::AnswerWith(uint64_t request_id, const Status& error,
@@ -277,26 +285,29 @@ OutgoingFrame ServerSession::AnswerWith(uint64_t request_id, const Status& error
 }
 
 void ServerSession::OnCancel(uint64_t request_id) {
-  if (const auto arriving = arrivals_.extract(request_id)) {
-    unanswered_bytes_ -= arriving.mapped()->cost;
-    connection_->Send(AnswerWith(
-        request_id, absl::CancelledError("cancelled while it was arriving"), kFlagNotExecuted));
-    return;
-  }
-  const auto found = running_.find(request_id);
-  if (found == running_.end()) return;  // Answered meanwhile.
-  const std::shared_ptr<Running> running = found->second;
-  running->cancel.emit(asio::cancellation_type::terminal);
+  const auto found = tasks_.find(request_id);
+  if (found == tasks_.end()) return;  // Answered meanwhile.
+  const std::shared_ptr<RequestTask> task = found->second;
+  if (task->running) return task->cancel.emit(asio::cancellation_type::terminal);
+  tasks_.erase(found);
+  unanswered_bytes_ -= task->cost;
+  OutgoingFrame frame = AnswerWith(
+      request_id, absl::CancelledError("cancelled while it was arriving"), kFlagNotExecuted);
+  frame.pass = std::move(task->unanswered);
+  connection_->Send(std::move(frame));
+  task->landing.reset();
+  idle_.push_back(task);
 }
 
 Clock::time_point ServerSession::ExpireRequests(Clock::time_point now) {
   Clock::time_point next = Clock::time_point::max();
   std::vector<uint64_t> expired;
-  for (const auto& [id, running] : running_) {
-    if (running->deadline <= now) {
+  for (const auto& [id, task] : tasks_) {
+    if (!task->running) continue;  // Its sender gives it up.
+    if (task->deadline <= now) {
       expired.push_back(id);
     } else {
-      next = std::min(next, running->deadline);
+      next = std::min(next, task->deadline);
     }
   }
   for (const uint64_t id : expired) OnCancel(id);
@@ -317,8 +328,9 @@ awaitable<bool> ServerSession::Answered(Clock::time_point deadline) {
 void ServerSession::Close(const Status& reason) {
   Leave();
   connection_->Close(reason);
-  for (const auto& [id, running] : std::unordered_map(running_)) {
-    running->cancel.emit(asio::cancellation_type::terminal);
+  const absl::flat_hash_map<uint64_t, std::shared_ptr<RequestTask>> tasks = tasks_;
+  for (const auto& [id, task] : tasks) {
+    if (task->running) task->cancel.emit(asio::cancellation_type::terminal);
   }
 }
 

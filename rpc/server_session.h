@@ -6,11 +6,15 @@
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
 
 #include "rpc/connection.h"
 #include "rpc/control.h"
 #include "rpc/deadline_timer.h"
 #include "rpc/gate.h"
+#include "rpc/request_task.h"
 #include "rpc/server.h"
 #include "rpc/transport.h"
 #include "rpc/watchdog.h"
@@ -64,41 +68,43 @@ class ServerSession : public std::enable_shared_from_this<ServerSession> {
   void Close(const Status& reason);
 
  private:
-  struct Arrival;
-  struct Running;
-
   // Errors: why the peer is refused.
   [[nodiscard]] awaitable<Status> ShakeHands();
   Status Admit(const PeerHello& peer) const;
   [[nodiscard]] awaitable<Status> ReadFrames();
-  [[nodiscard]] awaitable<Status> OnRequest(IncomingFrame frame);
-  [[nodiscard]] awaitable<Status> OnChunk(uint64_t request_id);
+  // The request to which the payload of the frame belongs; null when nobody wants it.
+  // Errors: DATA_LOSS for a frame that may not come.
+  StatusOr<std::shared_ptr<RequestTask>> OnFrame(IncomingFrame frame);
+  StatusOr<std::shared_ptr<RequestTask>> OnRequest(IncomingFrame frame);
   // Errors: DATA_LOSS, when the request may not come now.
   Status CheckRequest(const FrameHeader& header) const;
   // What the request takes of the peer's window.
   uint64_t Cost(const FrameHeader& header) const;
   // The request's method, or why it cannot be served.
   StatusOr<const Method*> MethodOf(const FrameHeader& header) const;
-  [[nodiscard]] awaitable<Status> Refuse(const IncomingFrame& frame, const Status& error);
   // The error as the peer accepts it.
   OutgoingFrame AnswerWith(uint64_t request_id, const Status& error, uint16_t flags) const;
   void OnCancel(uint64_t request_id);
   // Cancels the requests whose deadline has passed; returns the earliest of the others.
   Clock::time_point ExpireRequests(Clock::time_point now);
-  void Start(std::unique_ptr<Arrival> arrival);
-  [[nodiscard]] awaitable<void> Handle(std::shared_ptr<Running> running, Request request);
+  std::shared_ptr<RequestTask> IdleTask();
+  // Lets the handler begin. Requires the whole request.
+  void Start(const std::shared_ptr<RequestTask>& task);
+  // The coroutine of a task.
+  [[nodiscard]] static awaitable<void> Serve(std::shared_ptr<RequestTask> task);
+  void Answer(RequestTask& task, StatusOr<OutgoingMessage> response);
   void Leave();  // The core's books.
-  void Answer(Running& running, StatusOr<OutgoingMessage> response);
 
   const std::shared_ptr<ServerCore> core_;
   const std::shared_ptr<Connection> connection_;
   PeerHello peer_;
   bool admitted_ = false;
   Gate unanswered_;          // Requests whose answers have not been written.
-  DeadlineTimer deadlines_;  // Of running_.
+  DeadlineTimer deadlines_;  // Of tasks that run.
   uint64_t unanswered_bytes_ = 0;
-  std::unordered_map<uint64_t, std::unique_ptr<Arrival>> arrivals_;  // In chunks, by request.
-  std::unordered_map<uint64_t, std::shared_ptr<Running>> running_;
+  // By request, from its head to its answer.
+  absl::flat_hash_map<uint64_t, std::shared_ptr<RequestTask>> tasks_;
+  std::vector<std::shared_ptr<RequestTask>> idle_;
 };
 
 }  // namespace simurgh::rpc

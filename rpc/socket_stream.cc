@@ -56,7 +56,10 @@ Stream::Progress SocketStream::TryRead(std::span<const asio::mutable_buffer> buf
   const ssize_t count =
       Repeat([&] { return ::recvmsg(socket_.native_handle(), &message, MSG_DONTWAIT); });
   if (count == 0) return {asio::error::eof, 0};
-  if (count < 0) return {LastError(), 0};
+  if (count < 0) {
+    drained_ = true;
+    return {LastError(), 0};
+  }
   drained_ = static_cast<size_t>(count) < room;
   NoteTraffic(static_cast<size_t>(count));
   return {ErrorCode(), static_cast<size_t>(count)};

@@ -19,7 +19,7 @@ class Suspension {
   Suspension(const Suspension&) = delete;
   Suspension& operator=(const Suspension&) = delete;
 
-  // Returns when resumed, or when the caller is cancelled.
+  // Returns when resumed, at once if that has been, or when the caller is cancelled.
   [[nodiscard]] awaitable<void> Wait() {
     const auto state = co_await asio::this_coro::cancellation_state;
     if (over_ || state.cancelled() != asio::cancellation_type::none) co_return;
@@ -49,6 +49,15 @@ class Suspension {
     if (!handler) return;
     const asio::any_io_executor executor = asio::get_associated_executor(*handler);
     asio::post(executor, [resume = *std::move(handler)]() mutable { std::move(resume)(); });
+  }
+
+  // Makes it as new. Requires that nobody waits.
+  void Reset() { over_ = false; }
+
+  // Destroys the coroutine that waits; if none does, ends the next wait.
+  void Abandon() {
+    over_ = true;
+    (void)Take();
   }
 
  private:
