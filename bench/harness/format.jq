@@ -23,7 +23,7 @@ def median_lines:
 def ratio_lines:
   .ratios as $all
   | ([$all[].rivals[].of] | unique) as $known
-  | [$rivals[][0] | select(. as $name | $known | index($name))] as $of
+  | [$rivals[][0], "our \($against[1])" | select(. as $name | $known | index($name))] as $of
   | select($of != [])
   | ($keys + [$of[] as $name | $ratios[] | "\(.) ÷ \($name)"]),
     ($all[] as $one

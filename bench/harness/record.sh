@@ -9,7 +9,7 @@ all_benches() {
 describe() {
   summary= program= subject= own= plot_x=
   targets=() arguments=() quick_arguments=() peer_arguments=() lone_arguments=()
-  keys=() values=() ratios=() rivals=() plot_y=() plot_pages=()
+  keys=() values=() ratios=() rivals=() against=() plot_y=() plot_pages=()
   rounds_of_bench=5 quick_rounds=3
   local rounds=5
   # shellcheck source=/dev/null

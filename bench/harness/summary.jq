@@ -1,6 +1,7 @@
 # From measurements (one object each) to medians, spreads and ratios.
 #
-# Gets: keys, subject ("" if none), own, values, ratios, rivals (each a list of subjects, of which the best counts).
+# Gets: keys, subject ("" if none), own, values, ratios, rivals (each a list of subjects, of which the best counts), against (a key
+# and its value: ours there is a rival, too; [] if none).
 # Gives: {rows: [{point, subject, count, medians, spreads}], ratios: [{point, rivals: [{name, values}]}]}.
 
 def median: sort | if length % 2 == 1 then .[(length - 1) / 2] else (.[length / 2 - 1] + .[length / 2]) / 2 end;
@@ -19,19 +20,30 @@ def row:
   | .medians = reduce $values[] as $value ({}; .[$value] = ($samples | map(.[$value]) | present | if . == [] then null else median end))
   | .spreads = reduce $values[] as $value ({}; .[$value] = ($samples | map(.[$value]) | present | if . == [] then null else spread end));
 
-# The first ratio's value says who is best; more is better.
-def ratios_of_point:
+# Of one's own median over a rival's.
+def over($rival; $of):
+  . as $mine
+  | {name: $rival.subject, of: $of,
+     values: (reduce $ratios[] as $value ({}; .[$value] = ($mine.medians[$value] / $rival.medians[$value])))};
+
+# The first ratio's value says who is best; more is better. $all: the rows of every point.
+def ratios_of_point($all):
   . as $rows
   | (map(select(.subject == $own)) | first) as $mine
   | select($mine != null)
   | {point: $mine.point,
-     rivals: [$rivals[] as $names
-       | ($rows | map(select(.subject as $name | $names | index($name))) | max_by(.medians[$ratios[0]])) as $rival
-       | select($rival != null)
-       | {name: $rival.subject, of: $names[0],
-          values: (reduce $ratios[] as $value ({}; .[$value] = ($mine.medians[$value] / $rival.medians[$value])))}]};
+     rivals: ([$rivals[] as $names
+         | ($rows | map(select(.subject as $name | $names | index($name))) | max_by(.medians[$ratios[0]])) as $rival
+         | select($rival != null)
+         | $mine | over($rival; $names[0])]
+       + [select($against != [] and $mine.point[$against[0]] != $against[1])
+         | ($mine.point + {($against[0]): $against[1]}) as $there
+         | ($all | map(select(.subject == $own and .point == $there)) | first) as $rival
+         | select($rival != null)
+         | $mine | over($rival; "our \($against[1])")])};
 
 group_by([place, subject_of])
 | map(row)
+| . as $all
 | {rows: (group_by(.point | place) | map(sort_by(.subject != $own)) | add),
-   ratios: (if $subject == "" then [] else group_by(.point | place) | map(ratios_of_point) | map(select(.rivals != [])) end)}
+   ratios: (if $subject == "" then [] else group_by(.point | place) | map(ratios_of_point($all)) | map(select(.rivals != [])) end)}

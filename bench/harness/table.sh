@@ -6,6 +6,7 @@ list_of() { jq --compact-output --null-input '$ARGS.positional' --args "$@"; }
 jq_of_bench() {
   jq --argjson keys "$(list_of "${keys[@]}")" --arg subject "$subject" --arg own "$own" \
     --argjson values "$(list_of "${values[@]}")" --argjson ratios "$(list_of "${ratios[@]}")" \
+    --argjson against "$(list_of "${against[@]}")" \
     --argjson rivals "$(list_of "${rivals[@]}" | jq --compact-output 'map(split(" "))')" "$@"
 }
 

@@ -30,44 +30,52 @@ Outcome RunBench(const std::vector<std::string>& arguments) {
   return {.exit_code = *code, .output = bench.output(), .log = bench.log()};
 }
 
-using Key = std::tuple<std::string, std::string, int, int>;  // Peer, transport, bytes, in flight.
+using Key = std::tuple<std::string, std::string, std::string, int, int>;
+
+// A measurement has all fields and they fit together; whose it is.
+Key CheckSample(const std::string& line) {
+  CAPTURE(line);
+  REQUIRE(line.starts_with('{'));
+  const YAML::Node object = YAML::Load(line);  // JSON is YAML.
+  REQUIRE(object.IsMap());
+  for (const char* field :
+       {"rps", "gbps", "p50_us", "p99_us", "p999_us", "cpu_s_per_gb", "peak_rss_mb"}) {
+    CAPTURE(field);
+    CHECK(object[field].as<double>() > 0);
+  }
+  CHECK(object["extra_rss_mb"].IsDefined());
+  CHECK(object["other_cores"].as<double>() >= 0);
+  CHECK(object["p50_us"].as<double>() <= object["p99_us"].as<double>());
+  const double bytes = object["bytes"].as<double>();
+  CHECK(object["gbps"].as<double>() ==
+        Approx(object["rps"].as<double>() * 2 * bytes / 1e9).epsilon(0.02));
+  CHECK(object["repeat"].as<int>() == 2);
+  return {object["work"].as<std::string>(), object["peer"].as<std::string>(),
+          object["transport"].as<std::string>(), object["bytes"].as<int>(),
+          object["in_flight"].as<int>()};
+}
 
 TEST_CASE("bench_rpc measures every point asked for, each with all fields") {
-  const Outcome run =
-      RunBench({"--json", "--peers=raw,raw-gather", "--transport", "tcp,unix", "--bytes",
-                "8,1000,256Ki", "--in-flight", "1,5", "--repeat", "2", "--seconds", "0.005"});
+  const Outcome run = RunBench({"--json", "--peers=raw,raw-gather", "--work", "echo,ready,produce",
+                                "--transport", "tcp,unix", "--bytes", "8,1000,256Ki", "--in-flight",
+                                "1,5", "--repeat", "2", "--seconds", "0.005"});
   CAPTURE(run.log);
   REQUIRE(run.exit_code == 0);
   std::set<Key> seen;
   std::istringstream lines(run.output);
   for (std::string line; std::getline(lines, line);) {
-    CAPTURE(line);
-    REQUIRE(line.starts_with('{'));
-    const YAML::Node object = YAML::Load(line);  // JSON is YAML.
-    REQUIRE(object.IsMap());
-    for (const char* field :
-         {"rps", "gbps", "p50_us", "p99_us", "p999_us", "cpu_s_per_gb", "peak_rss_mb"}) {
-      CAPTURE(field);
-      CHECK(object[field].as<double>() > 0);
-    }
-    CHECK(object["extra_rss_mb"].IsDefined());
-    CHECK(object["other_cores"].as<double>() >= 0);
-    CHECK(object["p50_us"].as<double>() <= object["p99_us"].as<double>());
-    const double bytes = object["bytes"].as<double>();
-    CHECK(object["gbps"].as<double>() ==
-          Approx(object["rps"].as<double>() * 2 * bytes / 1e9).epsilon(0.02));
-    CHECK(object["repeat"].as<int>() == 2);
-    const bool fresh =
-        seen.emplace(object["peer"].as<std::string>(), object["transport"].as<std::string>(),
-                     object["bytes"].as<int>(), object["in_flight"].as<int>())
-            .second;
+    const bool fresh = seen.insert(CheckSample(line)).second;
     CHECK(fresh);
   }
   std::set<Key> expected;
-  for (const char* peer : {"simurgh", "raw", "raw-gather"}) {
-    for (const char* transport : {"tcp", "unix"}) {
-      for (const int bytes : {8, 1000, 262'144}) {
-        for (const int in_flight : {1, 5}) expected.emplace(peer, transport, bytes, in_flight);
+  for (const char* transport : {"tcp", "unix"}) {
+    for (const int bytes : {8, 1000, 262'144}) {
+      for (const int in_flight : {1, 5}) {
+        for (const char* peer : {"simurgh", "raw", "raw-gather"}) {
+          expected.emplace("echo", peer, transport, bytes, in_flight);
+        }
+        expected.emplace("ready", "simurgh", transport, bytes, in_flight);
+        expected.emplace("produce", "simurgh", transport, bytes, in_flight);
       }
     }
   }
@@ -92,6 +100,7 @@ TEST_CASE("bench_rpc refuses what it does not know, in one line") {
       {"--peers=nobody"},
       {"--seconds", "-1"},
       {"--unknown"},
+      {"--work", "sleep"},
       {"--repeat", "many"},
   };
   for (const auto& arguments : commands) {

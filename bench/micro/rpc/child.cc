@@ -15,7 +15,7 @@ namespace simurgh::bench {
 namespace {
 
 constexpr char kChild[] = "@child";
-constexpr size_t kChildArguments = 8;
+constexpr size_t kChildArguments = 10;
 
 // The parent keeps our standard input open as long as it wants us.
 void EndWithInput() {
@@ -57,10 +57,12 @@ bool IsChild(const std::vector<std::string>& arguments) {
 std::vector<std::string> ChildArguments(const ChildRole& role) {
   return {kChild,
           role.peer,
+          std::to_string(static_cast<int>(role.point.work)),
           role.point.transport,
           std::to_string(role.point.bytes),
           std::to_string(role.point.in_flight),
           std::to_string(role.point.seconds),
+          std::to_string(role.point.max_spin_us),
           role.address,
           std::to_string(role.server)};
 }
@@ -74,12 +76,14 @@ int RunChild(const std::vector<std::string>& arguments, const std::vector<Peer>&
   }
   ChildRole role;
   role.peer = arguments[1];
-  role.point.transport = arguments[2];
-  role.point.bytes = std::stoull(arguments[3]);
-  role.point.in_flight = static_cast<uint32_t>(std::stoul(arguments[4]));
-  role.point.seconds = std::stod(arguments[5]);
-  role.address = arguments[6];
-  role.server = std::stoi(arguments[7]);
+  role.point.work = static_cast<Work>(std::stoi(arguments[2]));
+  role.point.transport = arguments[3];
+  role.point.bytes = std::stoull(arguments[4]);
+  role.point.in_flight = static_cast<uint32_t>(std::stoul(arguments[5]));
+  role.point.seconds = std::stod(arguments[6]);
+  role.point.max_spin_us = static_cast<uint32_t>(std::stoul(arguments[7]));
+  role.address = arguments[8];
+  role.server = std::stoi(arguments[9]);
   for (const Peer& peer : peers) {
     if (peer.name != role.peer) continue;
     const Status status = RunRole(role, peer);

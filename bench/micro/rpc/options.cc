@@ -1,9 +1,11 @@
 #include "bench/micro/rpc/options.h"
 
+#include <algorithm>
 #include <ostream>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "bench/micro/rpc/workload.h"
 #include <boost/program_options/options_description.hpp>
@@ -22,42 +24,58 @@ constexpr char kAbout[] =
     "bench_rpc: requests per second, latency, CPU time and memory of the rpc library.\n"
     "\n"
     "Two processes on this machine, client and server, one connection: a request of N bytes is\n"
-    "answered with N bytes; both land in a contiguous buffer that its receiver has named.\n"
+    "answered with N bytes, each of them in one piece where its receiver wants it.\n"
+    "bench/README.md explains what is measured.\n"
     "\n"
     "Usage: bench_rpc [options]\n";
 
 constexpr uint64_t kMaxBytes = uint64_t{512} << 20;
 constexpr uint32_t kMaxInFlight = 1'024;
 
+constexpr char kAllBytes[] = "64,256,1Ki,4Ki,16Ki,64Ki,256Ki,1Mi,8Mi,64Mi";
+constexpr char kQuickBytes[] = "64,64Ki,1Mi";
+
 struct Given {
-  std::string transports, bytes, in_flight, peers;
+  std::string works = "echo";
+  std::string transports = "tcp,unix";
+  std::string bytes, in_flight, peers;
   uint32_t repeat = 0;
   double seconds = 0;
+  uint32_t max_spin_us = 50;
   bool quick = false;
   bool json = false;
 };
 
 po::options_description Describe(Given& given) {
   po::options_description options("Options");
-  options.add_options()("transport",
-                        po::value(&given.transports)->value_name("LIST")->default_value("tcp,unix"),
-                        "tcp, unix")("bytes", po::value(&given.bytes)->value_name("LIST"),
-                                     "payload sizes, as in 64,4Ki,1Mi (default: 64 B to 64 MiB)")(
-      "in-flight", po::value(&given.in_flight)->value_name("LIST"),
-      "requests at once (default: 1,8,64); points above 512 MiB in flight are skipped")(
-      "peers",
-      po::value(&given.peers)->value_name("LIST")->implicit_value("raw,grpc,grpc-bytebuffer"),
-      "the same with others in turns, and ratios of medians: raw, raw-gather, grpc, "
-      "grpc-bytebuffer (as --peers=LIST; --peers alone: raw and both of gRPC)")(
-      "repeat", po::value(&given.repeat)->value_name("N"),
-      "measurements of each point (default: 5); peers take turns (A, B, C, A, B, C, ...)")(
-      "seconds", po::value(&given.seconds)->value_name("S"),
-      "of a measurement (default: 0.5); a quarter more before the clock starts")(
-      "quick", po::bool_switch(&given.quick),
-      "64, 64Ki and 1Mi bytes, 1 and 8 in flight, 3 measurements of 0.2 s")(
+  const auto list = [](std::string& value) { return po::value(&value)->value_name("LIST"); };
+  options.add_options()("transport", list(given.transports)->default_value(given.transports),
+                        "tcp, unix");
+  options.add_options()("work", list(given.works)->default_value(given.works),
+                        "echo: the server sends back what it received; ready: both ends send what "
+                        "lies ready and read every byte; produce: they write every byte, too");
+  options.add_options()("bytes", list(given.bytes),
+                        "payload sizes, as in 64,4Ki,1Mi (default: 64 B to 64 MiB)");
+  options.add_options()(
+      "in-flight", list(given.in_flight),
+      "requests at once (default: 1,8,64); points above 512 MiB in flight are skipped");
+  options.add_options()(
+      "peers", list(given.peers)->implicit_value("raw,grpc,grpc-bytebuffer"),
+      "echo with others, too, and ratios of medians. --peers=LIST of raw, raw-gather, grpc, "
+      "grpc-bytebuffer; --peers alone: all but raw-gather");
+  options.add_options()("repeat", po::value(&given.repeat)->value_name("N"),
+                        "measurements of each point (default: 5); transports and peers take turns");
+  options.add_options()("seconds", po::value(&given.seconds)->value_name("S"),
+                        "of a measurement (default: 0.5); a quarter more before the clock starts");
+  options.add_options()(
+      "max-spin", po::value(&given.max_spin_us)->value_name("US")->default_value(given.max_spin_us),
+      "how long our event loops look for events before they sleep, microseconds");
+  options.add_options()("quick", po::bool_switch(&given.quick),
+                        "64, 64Ki and 1Mi bytes, 1 and 8 in flight, 3 measurements of 0.2 s");
+  options.add_options()(
       "json", po::bool_switch(&given.json),
-      "one object a line for each point and peer (medians of the measurements) and no table")(
-      "help", "prints this and exits")("version", "prints the version and exits");
+      "one object a line for each point, transport and peer (medians), and no table");
+  options.add_options()("help", "prints this and exits")("version", "prints the version and exits");
   return options;
 }
 
@@ -65,54 +83,58 @@ Status Problem(const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat(what, " (--help lists the options)"));
 }
 
-std::vector<std::string> Split(const std::string& list) {
-  return absl::StrSplit(list, ',', absl::SkipEmpty());
-}
-
-Status CheckTransports(const std::vector<std::string>& transports) {
-  for (const std::string& one : transports) {
-    if (one != "tcp" && one != "unix") {
-      return Problem(absl::StrCat("no transport '", one, "'; there are tcp and unix"));
-    }
-  }
-  return transports.empty() ? Problem("--transport names none") : absl::OkStatus();
-}
-
-Status CheckPeers(const std::vector<std::string>& peers) {
-  for (const std::string& one : peers) {
-    if (one != "raw" && one != "raw-gather" && one != "grpc" && one != "grpc-bytebuffer") {
+// The words of a list, each of which must be known.
+StatusOr<std::vector<std::string>> Words(const std::string& list, const std::string& option,
+                                         const std::vector<std::string>& known) {
+  std::vector<std::string> words = absl::StrSplit(list, ',', absl::SkipEmpty());
+  for (const std::string& word : words) {
+    if (std::ranges::count(known, word) == 0) {
       return Problem(
-          absl::StrCat("no peer '", one, "'; there are raw, raw-gather, grpc and grpc-bytebuffer"));
+          absl::StrCat("--", option, ": no '", word, "'; there are ", absl::StrJoin(known, ", ")));
     }
   }
+  return words;
+}
+
+Status TakeWords(const Given& given, Options& options) {
+  SIMURGH_ASSIGN_OR_RETURN(options.transports,
+                           Words(given.transports, "transport", {"tcp", "unix"}));
+  SIMURGH_ASSIGN_OR_RETURN(
+      options.peers, Words(given.peers, "peers", {"raw", "raw-gather", "grpc", "grpc-bytebuffer"}));
+  std::vector<std::string> names;
+  constexpr Work kWorks[] = {Work::kEcho, Work::kReady, Work::kProduce};
+  for (const Work work : kWorks) names.push_back(NameOf(work));
+  SIMURGH_ASSIGN_OR_RETURN(const std::vector<std::string> wanted,
+                           Words(given.works, "work", names));
+  for (const std::string& name : wanted) {
+    options.works.push_back(kWorks[std::ranges::find(names, name) - names.begin()]);
+  }
+  if (options.transports.empty() || options.works.empty()) return Problem("an empty list");
   return absl::OkStatus();
 }
 
-StatusOr<Options> Check(const Given& given) {
-  Options options;
-  options.json = given.json;
-  options.transports = Split(given.transports);
-  SIMURGH_RETURN_IF_ERROR(CheckTransports(options.transports));
-  options.peers = Split(given.peers);
-  SIMURGH_RETURN_IF_ERROR(CheckPeers(options.peers));
-
-  const char* sizes = given.quick ? "64,64Ki,1Mi" : "64,256,1Ki,4Ki,16Ki,64Ki,256Ki,1Mi,8Mi,64Mi";
-  for (const std::string& text : Split(given.bytes.empty() ? sizes : given.bytes)) {
-    SIMURGH_ASSIGN_OR_RETURN(const uint64_t bytes, ParseBytes(text));
+Status TakeNumbers(const Given& given, Options& options) {
+  const std::string sizes = given.quick ? kQuickBytes : kAllBytes;
+  for (const absl::string_view text :
+       absl::StrSplit(given.bytes.empty() ? sizes : given.bytes, ',')) {
+    SIMURGH_ASSIGN_OR_RETURN(const uint64_t bytes, ParseBytes(std::string(text)));
     options.bytes.push_back(bytes);
   }
-  const char* depths = given.quick ? "1,8" : "1,8,64";
-  for (const std::string& text : Split(given.in_flight.empty() ? depths : given.in_flight)) {
+  const std::string depths = given.quick ? "1,8" : "1,8,64";
+  for (const absl::string_view text :
+       absl::StrSplit(given.in_flight.empty() ? depths : given.in_flight, ',')) {
     uint32_t depth = 0;
     if (!absl::SimpleAtoi(text, &depth) || depth == 0 || depth > kMaxInFlight) {
-      return Problem(absl::StrCat("--in-flight ", text, " is not a number from 1 to 1024"));
+      return Problem(absl::StrCat("--in-flight: '", text, "' is not a number from 1 to 1024"));
     }
     options.in_flight.push_back(depth);
   }
   options.repeat = given.repeat != 0 ? given.repeat : given.quick ? 3 : 5;
   options.seconds = given.seconds != 0 ? given.seconds : given.quick ? 0.2 : 0.5;
   if (options.seconds <= 0) return Problem("--seconds must be above 0");
-  return options;
+  options.max_spin_us = given.max_spin_us;
+  options.json = given.json;
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -125,10 +147,9 @@ StatusOr<std::optional<Options>> ParseOptions(int argc, const char* const* argv,
     constexpr int kExactNames =
         po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
     po::variables_map values;
-    const po::positional_options_description no_positions;
     po::store(po::command_line_parser(argc, argv)
                   .options(options)
-                  .positional(no_positions)
+                  .positional({})
                   .style(kExactNames)
                   .run(),
               values);
@@ -144,7 +165,9 @@ StatusOr<std::optional<Options>> ParseOptions(int argc, const char* const* argv,
   } catch (const po::error& error) {
     return Problem(error.what());
   }
-  SIMURGH_ASSIGN_OR_RETURN(Options checked, Check(given));
+  Options checked;
+  SIMURGH_RETURN_IF_ERROR(TakeWords(given, checked));
+  SIMURGH_RETURN_IF_ERROR(TakeNumbers(given, checked));
   return checked;
 }
 
@@ -157,7 +180,7 @@ StatusOr<uint64_t> ParseBytes(const std::string& text) {
   uint64_t count = 0;
   if (!absl::SimpleAtoi(digits, &count) || count > kMaxBytes >> shift ||
       count << shift < Workload::kMinBytes) {
-    return Problem(absl::StrCat("'", text, "' is not a size from 8 to 512Mi bytes"));
+    return Problem(absl::StrCat("--bytes: '", text, "' is not a size from 8 to 512Mi"));
   }
   return count << shift;
 }

@@ -6,17 +6,21 @@
 #include <string>
 #include <vector>
 
+#include "bench/micro/rpc/point.h"
+
 #include "simurgh/base/status.h"
 
 namespace simurgh::bench {
 
 struct Options {
+  std::vector<Work> works;
   std::vector<std::string> transports;
   std::vector<uint64_t> bytes;
   std::vector<uint32_t> in_flight;
   std::vector<std::string> peers;  // Beside our own; empty: none.
   uint32_t repeat = 0;             // Measurements a point and peer.
   double seconds = 0;              // Each.
+  uint32_t max_spin_us = 0;
   bool json = false;
 };
 

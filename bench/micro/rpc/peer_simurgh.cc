@@ -3,6 +3,7 @@
 #include <memory>
 #include <semaphore>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -10,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "bench/micro/rpc/peer.h"
+#include "bench/micro/rpc/tensor.h"
 
 #include "rpc/client.h"
 #include "rpc/server.h"
@@ -23,54 +25,28 @@ using rpc::asio::awaitable;
 
 constexpr uint32_t kEcho = 1;
 constexpr auto kCallTimeout = std::chrono::seconds(60);
-constexpr std::chrono::microseconds kMaxSpin{50};
 constexpr size_t kPoolBytes = size_t{1} << 30;
 
 rpc::Hello HelloOf(std::string role) { return {.cluster = "bench", .role = std::move(role)}; }
 
-// Every segment of a request into a buffer that has been used before.
+rpc::SegmentBuffer Lease(BufferPool& pool, size_t bytes) {
+  std::shared_ptr<AlignedBuffer> lease = pool.Lease(bytes);
+  const std::span<std::byte> place = lease->bytes().first(bytes);
+  return {.bytes = place, .owner = std::move(lease)};
+}
+
+// Every segment into a buffer that has been used before.
 rpc::Placement FromPool(std::shared_ptr<BufferPool> pool) {
   return [pool = std::move(pool)](std::span<const std::byte> /*metadata*/,
                                   std::span<const uint64_t> lengths) {
     std::vector<rpc::IncomingSegment> places;
     places.reserve(lengths.size());
     for (const uint64_t length : lengths) {
-      std::shared_ptr<AlignedBuffer> lease = pool->Lease(length);
-      const std::span<std::byte> bytes = lease->bytes().first(length);
-      places.push_back({.bytes = bytes, .owner = std::move(lease)});
+      rpc::SegmentBuffer buffer = Lease(*pool, length);
+      places.push_back({.bytes = buffer.bytes, .owner = std::move(buffer.owner)});
     }
     return StatusOr<std::vector<rpc::IncomingSegment>>(std::move(places));
   };
-}
-
-[[nodiscard]] awaitable<StatusOr<rpc::OutgoingMessage>> Echo(rpc::Request request) {
-  rpc::OutgoingMessage response;
-  response.segments.reserve(request.message.segments.size());
-  for (rpc::IncomingSegment& segment : request.message.segments) {
-    response.segments.push_back({.bytes = segment.bytes, .owner = std::move(segment.owner)});
-  }
-  co_return response;
-}
-
-Status Serve(const Point& point, const std::string& address,
-             const std::function<void(const std::string&)>& listening) {
-  // A path begins with a slash: "unix:///path".
-  const std::string uri = absl::StrCat(point.transport, "://", address);
-  Status status;
-  std::unique_ptr<rpc::Server> server;
-  IoThread io("bench-server", kMaxSpin);
-  io.RunAndWait([&] {
-    server = std::make_unique<rpc::Server>(io.executor(), HelloOf("server"), rpc::ServerOptions(),
-                                           nullptr);
-    server->Register({.number = kEcho,
-                      .name = "echo",
-                      .placement = FromPool(std::make_shared<BufferPool>(kPoolBytes)),
-                      .handle = Echo});
-    status = server->Listen(uri);
-  });
-  SIMURGH_RETURN_IF_ERROR(status);
-  listening(server->address());
-  while (true) ::pause();
 }
 
 // The one place of a slot's response.
@@ -86,11 +62,89 @@ rpc::Placement Into(std::span<std::byte> place) {
   };
 }
 
+// Tensors to send, produced when they are wanted or, each number once, kept.
+class Producer {
+ public:
+  explicit Producer(Work work) : keeps_(work == Work::kReady) {}
+
+  // allocate(): a buffer for the tensor, if it must be produced.
+  template <typename Allocate>
+  rpc::OutgoingSegment Get(uint64_t number, const Allocate& allocate) {
+    if (const auto kept = kept_.find(number); kept != kept_.end()) return kept->second.segment();
+    rpc::SegmentBuffer buffer = allocate();
+    Produce(buffer.bytes, number);
+    if (keeps_) kept_.emplace(number, buffer);
+    return buffer.segment();
+  }
+
+ private:
+  bool keeps_;
+  std::unordered_map<uint64_t, rpc::SegmentBuffer> kept_;
+};
+
+// What the server answers.
+class Responder {
+ public:
+  explicit Responder(const Point& point)
+      : point_(point), producer_(point.work), pool_(std::make_shared<BufferPool>(kPoolBytes)) {}
+
+  rpc::Method method() {
+    return {.number = kEcho, .name = "echo", .placement = FromPool(pool_), .handle = Handler()};
+  }
+
+ private:
+  std::function<awaitable<StatusOr<rpc::OutgoingMessage>>(rpc::Request)> Handler() {
+    return [this](rpc::Request request) { return Answer(std::move(request)); };
+  }
+
+  [[nodiscard]] awaitable<StatusOr<rpc::OutgoingMessage>> Answer(rpc::Request request) {
+    rpc::OutgoingMessage response;
+    if (request.message.segments.empty()) co_return response;  // The first call, to connect.
+    auto& received = request.message.segments[0];
+    if (point_.work == Work::kEcho) {
+      response.segments.push_back({.bytes = received.bytes, .owner = std::move(received.owner)});
+      co_return response;
+    }
+    const std::optional<uint64_t> number = Consume(received.bytes);
+    if (!number) co_return absl::DataLossError("the request is not as it was produced");
+    response.segments.push_back(
+        producer_.Get(*number, [&] { return Lease(*pool_, point_.bytes); }));
+    co_return response;
+  }
+
+  Point point_;
+  Producer producer_;
+  std::shared_ptr<BufferPool> pool_;
+};
+
+Status Serve(const Point& point, const std::string& address,
+             const std::function<void(const std::string&)>& listening) {
+  // A path begins with a slash: "unix:///path".
+  const std::string uri = absl::StrCat(point.transport, "://", address);
+  Status status;
+  Responder responder(point);
+  std::unique_ptr<rpc::Server> server;
+  IoThread io("bench-server", std::chrono::microseconds(point.max_spin_us));
+  io.RunAndWait([&] {
+    server = std::make_unique<rpc::Server>(io.executor(), HelloOf("server"), rpc::ServerOptions(),
+                                           nullptr);
+    server->Register(responder.method());
+    status = server->Listen(uri);
+  });
+  SIMURGH_RETURN_IF_ERROR(status);
+  listening(server->address());
+  while (true) ::pause();
+}
+
 class Driver {
  public:
-  Driver(rpc::Client& client, Workload& workload) : client_(client), workload_(workload) {}
+  Driver(rpc::Client& client, Workload& workload)
+      : client_(client),
+        workload_(workload),
+        producer_(workload.point().work),
+        pool_(std::make_shared<BufferPool>(kPoolBytes)) {}
 
-  // Starts all slots; `done` is released when the last has ended.
+  // Connects and starts all slots; Wait() returns when the last has ended.
   [[nodiscard]] awaitable<void> Run() {
     // An empty call: the client connects on first use.
     rpc::OutgoingMessage hello;
@@ -100,9 +154,9 @@ class Driver {
       co_return End(connected.status());
     }
     workload_.Begin();
-    running_ = workload_.in_flight();
+    running_ = workload_.point().in_flight;
     const auto executor = co_await rpc::asio::this_coro::executor;
-    for (uint32_t slot = 0; slot < workload_.in_flight(); ++slot) {
+    for (uint32_t slot = 0; slot < workload_.point().in_flight; ++slot) {
       rpc::asio::co_spawn(executor, RunSlot(slot), rpc::asio::detached);
     }
   }
@@ -121,12 +175,20 @@ class Driver {
   }
 
   [[nodiscard]] awaitable<Status> CallOnce(uint32_t slot) {
+    const bool echo = workload_.point().work == Work::kEcho;
     rpc::OutgoingMessage request;
-    request.segments.push_back({.bytes = workload_.request(slot)});
-    auto response = co_await client_.Call(kEcho, std::move(request), Into(workload_.response(slot)),
+    if (echo) {
+      request.segments.push_back({.bytes = workload_.request(slot)});
+    } else {
+      request.segments.push_back(producer_.Get(
+          workload_.number(slot), [&] { return Lease(*pool_, workload_.point().bytes); }));
+    }
+    auto response = co_await client_.Call(kEcho, std::move(request),
+                                          echo ? Into(workload_.response(slot)) : FromPool(pool_),
                                           rpc::Clock::now() + kCallTimeout);
     if (!response.ok()) co_return response.status();
-    co_return workload_.Finish(slot, workload_.response(slot));
+    if (response->segments.size() != 1) co_return absl::DataLossError("no payload");
+    co_return workload_.Finish(slot, response->segments[0].bytes);
   }
 
   void End(const Status& status) {
@@ -136,15 +198,17 @@ class Driver {
 
   rpc::Client& client_;
   Workload& workload_;
+  Producer producer_;
+  std::shared_ptr<BufferPool> pool_;
   uint32_t running_ = 0;
   Status status_;
   std::binary_semaphore done_{0};
 };
 
-Status Drive(const Point& /*point*/, const std::string& address, Workload& workload) {
+Status Drive(const Point& point, const std::string& address, Workload& workload) {
   std::unique_ptr<rpc::Client> client;
   std::unique_ptr<Driver> driver;
-  IoThread io("bench-client", kMaxSpin);
+  IoThread io("bench-client", std::chrono::microseconds(point.max_spin_us));
   io.RunAndWait([&] {
     client = std::make_unique<rpc::Client>(io.executor(), address, HelloOf("client"),
                                            rpc::ClientOptions(), nullptr);

@@ -7,10 +7,7 @@
 
 namespace simurgh::bench {
 
-// Medians, field by field. Requires at least one sample.
-Sample MedianOf(const std::vector<Sample>& samples);
-
-// One JSON object a line for each peer of the point: medians and their spread.
+// One JSON object a line for each contestant: medians and their spread.
 void PrintJson(const PointResult& result, std::ostream& out);
 
 // The table's lines as they come, and then the ratios of medians.

@@ -20,12 +20,6 @@ using Clock = std::chrono::steady_clock;
 constexpr uint64_t kMaxBytesInFlight = uint64_t{512} << 20;
 constexpr auto kPatience = std::chrono::seconds(60);
 
-// A program that can play a peer's client and server.
-struct Player {
-  std::string peer;
-  std::string program;
-};
-
 class Scratch {
  public:
   Scratch() {
@@ -44,7 +38,7 @@ class Scratch {
   std::string path_;
 };
 
-StatusOr<Sample> Measure(const Player& player, const Point& point) {
+StatusOr<Sample> Measure(const Contestant& player, const Point& point) {
   const Scratch scratch;
   if (scratch.path().empty()) return absl::UnavailableError("no temporary directory can be made");
   const std::string address =
@@ -81,7 +75,7 @@ bool IsDisturbed(const Sample& sample) {
 }
 
 // Again when disturbed, a few times; the least disturbed counts.
-StatusOr<Sample> MeasureInPeace(const Player& player, const Point& point) {
+StatusOr<Sample> MeasureInPeace(const Contestant& player, const Point& point) {
   constexpr int kTries = 3;
   SIMURGH_ASSIGN_OR_RETURN(Sample best, Measure(player, point));
   for (int i = 1; i < kTries && IsDisturbed(best); ++i) {
@@ -91,36 +85,67 @@ StatusOr<Sample> MeasureInPeace(const Player& player, const Point& point) {
   return best;
 }
 
-StatusOr<std::vector<Player>> FindPlayers(const Options& options) {
+// The peers that there are, with the program that plays them; our own library first.
+StatusOr<std::vector<Contestant>> FindPeers(const Options& options) {
   std::error_code error;
   const fs::path self = fs::read_symlink("/proc/self/exe", error);
   if (error) return absl::UnavailableError("/proc/self/exe cannot be read");
   const fs::path grpc = self.parent_path() / "bench_rpc_grpc";
-  std::vector<Player> players = {{.peer = "simurgh", .program = self.string()}};
+  std::vector<Contestant> peers = {{.peer = kOurs, .program = self.string()}};
   bool told = false;
   for (const std::string& peer : options.peers) {
-    if (peer == "raw" || peer == "raw-gather") {
-      players.push_back({.peer = peer, .program = self.string()});
+    if (!peer.starts_with("grpc")) {
+      peers.push_back({.peer = peer, .program = self.string()});
     } else if (fs::exists(grpc, error)) {
-      players.push_back({.peer = peer, .program = grpc.string()});
+      peers.push_back({.peer = peer, .program = grpc.string()});
     } else if (!std::exchange(told, true)) {
       std::cerr << "gRPC: not built (scripts/bootstrap.sh --bench installs it; then build again)\n";
     }
   }
-  return players;
+  return peers;
 }
 
-Status RunPoint(const Options& options, const std::vector<Player>& players, PointResult& result) {
-  for (const Player& player : players) result.peers.push_back({.peer = player.peer});
+// Others echo, over sockets.
+bool CanDo(const Contestant& one, Work work) {
+  return one.peer == kOurs || (work == Work::kEcho && one.transport != "shm");
+}
+
+std::vector<PointResult> Points(const Options& options, const std::vector<Contestant>& peers) {
+  std::vector<PointResult> points;
+  for (const Work work : options.works) {
+    for (const uint64_t bytes : options.bytes) {
+      for (const uint32_t in_flight : options.in_flight) {
+        if (bytes * in_flight > kMaxBytesInFlight) continue;
+        PointResult point{.work = work, .bytes = bytes, .in_flight = in_flight};
+        for (const std::string& transport : options.transports) {
+          for (Contestant peer : peers) {
+            peer.transport = transport;
+            if (CanDo(peer, work)) point.contestants.push_back(std::move(peer));
+          }
+        }
+        points.push_back(std::move(point));
+      }
+    }
+  }
+  return points;
+}
+
+Status RunPoint(const Options& options, PointResult& point) {
+  const std::string what =
+      absl::StrCat(NameOf(point.work), " ", BytesText(point.bytes), " x ", point.in_flight);
   for (uint32_t repeat = 0; repeat < options.repeat; ++repeat) {
-    for (size_t i = 0; i < players.size(); ++i) {
-      const StatusOr<Sample> sample = MeasureInPeace(players[i], result.point);
+    for (Contestant& one : point.contestants) {
+      const StatusOr<Sample> sample = MeasureInPeace(one, {.work = point.work,
+                                                           .transport = one.transport,
+                                                           .bytes = point.bytes,
+                                                           .in_flight = point.in_flight,
+                                                           .seconds = options.seconds,
+                                                           .max_spin_us = options.max_spin_us});
       if (!sample.ok()) {
         return Annotate(sample.status(),
-                        absl::StrCat(result.point.transport, " ", BytesText(result.point.bytes),
-                                     " x ", result.point.in_flight, ", ", players[i].peer));
+                        absl::StrCat(what, ", ", one.peer, " over ", one.transport));
       }
-      result.peers[i].samples.push_back(*sample);
+      one.samples.push_back(*sample);
     }
   }
   return absl::OkStatus();
@@ -129,25 +154,13 @@ Status RunPoint(const Options& options, const std::vector<Player>& players, Poin
 }  // namespace
 
 Status RunSweep(const Options& options, const std::function<void(const PointResult&)>& done) {
-  SIMURGH_ASSIGN_OR_RETURN(const std::vector<Player> players, FindPlayers(options));
-  std::vector<Point> points;
-  for (const std::string& transport : options.transports) {
-    for (const uint64_t bytes : options.bytes) {
-      for (const uint32_t in_flight : options.in_flight) {
-        if (bytes * in_flight > kMaxBytesInFlight) continue;
-        points.push_back({.transport = transport,
-                          .bytes = bytes,
-                          .in_flight = in_flight,
-                          .seconds = options.seconds});
-      }
-    }
-  }
+  SIMURGH_ASSIGN_OR_RETURN(const std::vector<Contestant> peers, FindPeers(options));
+  std::vector<PointResult> points = Points(options, peers);
   for (size_t i = 0; i < points.size(); ++i) {
-    PointResult result{.point = points[i]};
-    std::cerr << absl::StrCat("[", i + 1, "/", points.size(), "] ", points[i].transport, " ",
+    std::cerr << absl::StrCat("[", i + 1, "/", points.size(), "] ", NameOf(points[i].work), " ",
                               BytesText(points[i].bytes), " x ", points[i].in_flight, "\n");
-    SIMURGH_RETURN_IF_ERROR(RunPoint(options, players, result));
-    done(result);
+    SIMURGH_RETURN_IF_ERROR(RunPoint(options, points[i]));
+    done(points[i]);
   }
   return absl::OkStatus();
 }

@@ -11,16 +11,22 @@
 
 namespace simurgh::bench {
 
-// What one peer reached at one point: its measurements in the order they were made.
-struct PeerResult {
+// Who takes turns at a point: a peer over a transport, and what it reached, in order.
+struct Contestant {
+  std::string transport;
   std::string peer;
-  std::vector<Sample> samples;
+  std::string program;  // That plays its client and server.
+  std::vector<Sample> samples = {};
 };
 
 struct PointResult {
-  Point point;
-  std::vector<PeerResult> peers;  // Our own first.
+  Work work = Work::kEcho;
+  uint64_t bytes = 0;
+  uint32_t in_flight = 0;
+  std::vector<Contestant> contestants;  // A transport behind the other, our own library first.
 };
+
+inline constexpr char kOurs[] = "simurgh";
 
 // Measures every point that the options ask for; `done` gets each as it is finished. Progress and
 // what is left out go to standard error.

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "absl/strings/str_cat.h"
+#include "bench/micro/rpc/tensor.h"
 
 #include "simurgh/base/random.h"
 
@@ -41,11 +42,35 @@ uint64_t NanosecondsBetween(Workload::Clock::time_point from, Workload::Clock::t
   return std::chrono::duration_cast<std::chrono::nanoseconds>(to - from).count();
 }
 
+struct Tensors {
+  uint64_t client = 0;
+  uint64_t server = 0;
+};
+
+// That a side must hold at once.
+Tensors TensorsOf(const Point& point) {
+  // What it has sent and not been answered, and the answers; an echo sends what it has received.
+  const uint64_t both = uint64_t{2} * point.in_flight;
+  return {.client = both, .server = point.work == Work::kEcho ? point.in_flight : both};
+}
+
 double SecondsBetween(Workload::Clock::time_point from, Workload::Clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
 }
 
 }  // namespace
+
+std::string NameOf(Work work) {
+  switch (work) {
+    case Work::kEcho:
+      return "echo";
+    case Work::kReady:
+      return "ready";
+    case Work::kProduce:
+      return "produce";
+  }
+  return "";
+}
 
 Workload::Workload(Point point, pid_t server)
     : point_(std::move(point)), client_(::getpid()), server_(server) {}
@@ -57,9 +82,12 @@ void Workload::Begin() {
   ForgetPeak(server_);
   for (uint32_t i = 0; i < point_.in_flight; ++i) {
     Slot slot;
-    slot.request = AlignedBuffer(point_.bytes);
-    slot.response = AlignedBuffer(point_.bytes);
-    Fill(slot.request.bytes(), i);
+    slot.number = i + 1;
+    if (point_.work == Work::kEcho) {
+      slot.request = AlignedBuffer(point_.bytes);
+      slot.response = AlignedBuffer(point_.bytes);
+      Fill(slot.request.bytes(), i);
+    }
     slots_.push_back(std::move(slot));
   }
   phase_began_ = Clock::now();
@@ -68,27 +96,33 @@ void Workload::Begin() {
 bool Workload::Start(uint32_t slot) {
   if (phase_ == Phase::kOver) return false;
   Slot& one = slots_[slot];
-  one.number = next_number_++;
-  Stamp(one.request.bytes().first(point_.bytes), one.number);
+  if (point_.work != Work::kReady) one.number = next_number_++;
+  if (point_.work == Work::kEcho) Stamp(one.request.bytes().first(point_.bytes), one.number);
   one.started = Clock::now();
   return true;
 }
 
 Status Workload::Finish(uint32_t slot, std::span<const std::byte> landed) {
-  const Clock::time_point now = Clock::now();
   const Slot& one = slots_[slot];
-  if (landed.size() != point_.bytes || !HasStamp(landed, one.number)) {
+  if (landed.size() != point_.bytes || !IsAnswer(one, landed)) {
     return absl::DataLossError(absl::StrCat("request ", one.number, " got another's response"));
   }
+  const Clock::time_point now = Clock::now();
   if (phase_ != Phase::kOver) {
     ++finished_;
     if (phase_ == Phase::kTimed) latencies_.Record(NanosecondsBetween(one.started, now));
     EndPhase(SecondsBetween(phase_began_, now));
   }
-  if (phase_ == Phase::kOver && !std::ranges::equal(request(slot), landed)) {
+  if (point_.work == Work::kEcho && phase_ == Phase::kOver &&
+      !std::ranges::equal(request(slot), landed)) {
     return absl::DataLossError(absl::StrCat("request ", one.number, ": the response differs"));
   }
   return absl::OkStatus();
+}
+
+bool Workload::IsAnswer(const Slot& slot, std::span<const std::byte> landed) const {
+  return point_.work == Work::kEcho ? HasStamp(landed, slot.number)
+                                    : Consume(landed) == slot.number;
 }
 
 void Workload::EndPhase(double elapsed) {
@@ -112,7 +146,7 @@ Sample Workload::Result() const {
   const Memory server = MemoryOf(server_);
   const auto requests = static_cast<double>(finished_);
   const double gigabytes = requests * 2 * static_cast<double>(point_.bytes) / kGigabyte;
-  const uint64_t buffers = point_.in_flight;
+  const Tensors tensors = TensorsOf(point_);
   return Sample{
       .rps = requests / timed_seconds_,
       .gbps = gigabytes / timed_seconds_,
@@ -122,17 +156,17 @@ Sample Workload::Result() const {
       .cpu_s_per_gb = cpu_seconds_ / gigabytes,
       .peak_rss_mb =
           static_cast<double>(std::max(client.peak_bytes, server.peak_bytes)) / kMegabyte,
-      .extra_rss_mb = std::max(ExtraMegabytes(idle_client_, client, 2 * buffers),
-                               ExtraMegabytes(idle_server_, server, buffers)),
+      .extra_rss_mb = std::max(ExtraMegabytes(idle_client_, client, tensors.client),
+                               ExtraMegabytes(idle_server_, server, tensors.server)),
       .other_cores = std::max(0.0, machine_seconds_ - cpu_seconds_) / timed_seconds_,
   };
 }
 
 double Workload::CpuOfBoth() const { return CpuSeconds(client_) + CpuSeconds(server_); }
 
-double Workload::ExtraMegabytes(const Memory& idle, const Memory& end, uint64_t buffers) const {
+double Workload::ExtraMegabytes(const Memory& idle, const Memory& end, uint64_t tensors) const {
   return (static_cast<double>(end.peak_bytes) - static_cast<double>(idle.resident_bytes) -
-          static_cast<double>(buffers * point_.bytes)) /
+          static_cast<double>(tensors * point_.bytes)) /
          kMegabyte;
 }
 

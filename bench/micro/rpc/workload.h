@@ -18,18 +18,21 @@
 namespace simurgh::bench {
 
 // The client's half of a measurement, the same for every peer: a closed loop over `in_flight`
-// slots, each of which has a request to send and a place where its response must land.
+// slots.
 //
 //   workload.Begin();                     // Once connected.
 //   while (workload.Start(slot)) {        // In each slot.
-//     ... send request(slot), receive into response(slot) ...
-//     SIMURGH_RETURN_IF_ERROR(workload.Finish(slot, response(slot)));
+//     ... send a request, receive its response ...
+//     SIMURGH_RETURN_IF_ERROR(workload.Finish(slot, landed));
 //   }
 //   return workload.Result();
 //
-// A quarter of the time given is spent before the clock starts. Each request bears a number of its
-// own in its first and last bytes, which the response must repeat; when the clock has stopped, all
-// bytes are compared.
+// A quarter of the time given is spent before the clock starts.
+//
+// Work::kEcho: request(slot) is sent and response(slot) is where to receive. A request bears its
+// number in its first and last bytes, which the response must repeat; when the clock has stopped,
+// all bytes are compared. Otherwise the peer sends what Produce() makes of number(slot), and the
+// response must be the same.
 //
 // Threads: one.
 class Workload {
@@ -45,15 +48,17 @@ class Workload {
   // Numbers the slot's request; false when no more are wanted.
   bool Start(uint32_t slot);
 
-  // The response has landed, in response(slot) or in another contiguous place of the receiver's.
+  // Of the request begun: from 1; a new one for each, but with Work::kReady always the slot's own.
+  uint64_t number(uint32_t slot) const { return slots_[slot].number; }
+
+  // The response has landed, here, in one piece. Reads every byte, but for Work::kEcho.
   // Errors: DATA_LOSS if it is not the answer to the request.
   Status Finish(uint32_t slot, std::span<const std::byte> landed);
 
   // After the last Finish.
   Sample Result() const;
 
-  uint64_t bytes() const { return point_.bytes; }
-  uint32_t in_flight() const { return point_.in_flight; }
+  const Point& point() const { return point_; }
   std::span<const std::byte> request(uint32_t slot) const {
     return slots_[slot].request.bytes().first(point_.bytes);
   }
@@ -74,8 +79,9 @@ class Workload {
   };
 
   void EndPhase(double elapsed);
+  bool IsAnswer(const Slot& slot, std::span<const std::byte> landed) const;
   double CpuOfBoth() const;
-  double ExtraMegabytes(const Memory& idle, const Memory& end, uint64_t buffers) const;
+  double ExtraMegabytes(const Memory& idle, const Memory& end, uint64_t tensors) const;
 
   Point point_;
   pid_t client_;

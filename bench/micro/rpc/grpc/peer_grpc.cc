@@ -119,7 +119,7 @@ template <typename Codec>
 class Driver {
  public:
   Driver(const std::shared_ptr<grpc::Channel>& channel, Workload& workload)
-      : stub_(channel), workload_(workload), slots_(workload.in_flight()) {}
+      : stub_(channel), workload_(workload), slots_(workload.point().in_flight) {}
 
   Status Run() {
     for (uint32_t i = 0; i < slots_.size(); ++i) {
