@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/strings/cord.h"
@@ -16,6 +17,13 @@ namespace {
 // An ERROR must fit even where only a HELLO is accepted, so its message is cut shorter than that.
 constexpr size_t kMaxMessageBytes = 2'048;
 constexpr size_t kMaxPayloadBytes = size_t{1} << 20;  // Of all payloads together.
+
+// What a peer calls itself ends up in logs and errors.
+bool IsLogSafe(std::string_view text) {
+  constexpr size_t kMaxNameBytes = 255;
+  return text.size() <= kMaxNameBytes &&
+         std::ranges::all_of(text, [](char c) { return c >= ' ' && c <= '~'; });
+}
 
 std::string Text(const flatbuffers::String* text) { return text ? text->str() : std::string(); }
 
@@ -43,6 +51,10 @@ OutgoingSegment EncodeHello(const Hello& hello, uint64_t max_frame_bytes,
 StatusOr<PeerHello> DecodeHello(std::span<const std::byte> metadata) {
   const auto* table = Verified<wire::Hello>(metadata);
   if (table == nullptr) return absl::DataLossError("malformed HELLO");
+  for (const flatbuffers::String* text : {table->cluster(), table->role()}) {
+    if (text == nullptr || IsLogSafe(text->string_view())) continue;
+    return absl::DataLossError("malformed HELLO: cluster and role are short printable ASCII");
+  }
   return PeerHello{.hello = {.cluster = Text(table->cluster()),
                              .role = Text(table->role()),
                              .index = table->index(),

@@ -9,7 +9,8 @@
 namespace simurgh::rpc {
 namespace {
 
-constexpr std::string_view kNames[] = {"malformed", "tls", "refused", "no_hello", "connections"};
+constexpr std::string_view kNames[] = {"malformed", "tls",   "refused",
+                                       "no_hello",  "crowd", "connections"};
 static_assert(std::size(kNames) == kCutReasons);
 
 }  // namespace

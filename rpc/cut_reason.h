@@ -15,9 +15,10 @@ enum class CutReason : uint8_t {
   kTls,          // It did not prove who it is, does not trust us, or speaks no TLS.
   kRefused,      // Its HELLO does not fit ours.
   kNoHello,      // It did not introduce itself in time.
+  kCrowd,        // It had not introduced itself, and more newcomers came than there may be.
   kConnections,  // There are as many connections as there may be.
 };
-inline constexpr size_t kCutReasons = 5;
+inline constexpr size_t kCutReasons = 6;
 
 // For metrics and logs: "malformed".
 std::string_view NameOf(CutReason reason);

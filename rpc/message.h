@@ -73,6 +73,7 @@ OutgoingSegment TakeMetadata(flatbuffers::FlatBufferBuilder& builder);
 
 // What one end tells the other when a connection opens.
 struct Hello {
+  // Printable ASCII of at most 255 bytes.
   std::string cluster;              // Must be equal at both ends.
   std::string role;                 // "embedding-ps", ...
   uint32_t index = 0;               // Of its role.

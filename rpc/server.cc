@@ -15,7 +15,6 @@
 namespace simurgh::rpc {
 namespace {
 
-constexpr size_t kMaxHandshakes = 64;
 // How long a draining server lets its peers close first, so that none finds its connection lost.
 constexpr std::chrono::milliseconds kGoawayLinger{500};
 // Before accepting again when the machine is short of file descriptors or memory.
@@ -44,13 +43,18 @@ std::unique_ptr<Stream> StreamOver(Socket socket, const ServerOptions& options) 
 
 awaitable<void> AcceptLoop(std::shared_ptr<ServerCore> core, std::shared_ptr<Listener> listener) {
   for (;;) {
-    co_await core->handshakes.WaitUntilAtMost(kMaxHandshakes - 1, Clock::time_point::max());
     StatusOr<Socket> socket = co_await listener->Accept();
     if (absl::IsCancelled(socket.status())) co_return;
     if (!socket.ok()) {
       asio::steady_timer pause(core->executor, kAcceptPause);
       co_await pause.async_wait(kNoThrow);
       continue;
+    }
+    if (!core->newcomers.empty() && core->newcomers.size() >= core->options.max_newcomers) {
+      // A crowd of silent peers does not keep out one that speaks.
+      core->newcomers.front()->Close(
+          WithCutReason(absl::ResourceExhaustedError("newer peers came before it sent a HELLO"),
+                        CutReason::kCrowd));
     }
     const auto session =
         std::make_shared<ServerSession>(core, StreamOver(*std::move(socket), core->options));

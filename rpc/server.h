@@ -21,7 +21,10 @@ struct ServerOptions {
   bool insecure = false;
   uint64_t max_frame_bytes = uint64_t{1} << 30;
   uint32_t max_connections = 1'024;
-  uint32_t max_requests_per_connection = 1'024;  // At once; further ones wait unread.
+  // Connections of peers that have not introduced themselves; when one more comes, the oldest goes.
+  uint32_t max_newcomers = 128;
+  std::chrono::milliseconds hello_timeout{5'000};  // From connecting to HELLO, over TLS too.
+  uint32_t max_requests_per_connection = 1'024;    // At once; further ones wait unread.
   // Of the unanswered requests of one connection, but one request may always come: clients hold
   // back what is more.
   uint64_t max_request_bytes_per_connection = uint64_t{256} << 20;

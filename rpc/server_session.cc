@@ -14,7 +14,6 @@
 namespace simurgh::rpc {
 namespace {
 
-constexpr std::chrono::seconds kHandshakeTimeout{5};
 constexpr size_t kMaxIdleTasks = 64;
 
 std::shared_ptr<Connection> NewConnection(std::unique_ptr<Stream> stream,
@@ -44,6 +43,7 @@ Clock::time_point DeadlineOf(const FrameHeader& header, Clock::time_point arriva
 ServerSession::ServerSession(std::shared_ptr<ServerCore> core, std::unique_ptr<Stream> stream)
     : core_(std::move(core)),
       connection_(NewConnection(std::move(stream), core_->observer)),
+      newcomer_(core_->newcomers.insert(core_->newcomers.end(), this)),
       unanswered_(core_->executor),
       deadlines_(core_->executor, [this](Clock::time_point now) { return ExpireRequests(now); }) {}
 
@@ -74,8 +74,7 @@ awaitable<void> ServerSession::Run() {
 }
 
 awaitable<Status> ServerSession::ShakeHands() {
-  const Gate::Pass pass = core_->handshakes.Enter();
-  const Watchdog watchdog(core_->executor, Clock::now() + kHandshakeTimeout, [this] {
+  const Watchdog watchdog(core_->executor, Clock::now() + core_->options.hello_timeout, [this] {
     connection_->Close(WithCutReason(absl::DeadlineExceededError("the peer sent no HELLO in time"),
                                      CutReason::kNoHello));
   });
@@ -91,6 +90,7 @@ awaitable<Status> ServerSession::ShakeHands() {
     (void)co_await connection_->ReadFrame();  // Ends when the connection does.
     co_return admitted;
   }
+  LeaveNewcomers();
   admitted_ = true;
   ++core_->admitted;
   connection_->SetLimits({.max_frame_bytes = core_->options.max_frame_bytes});
@@ -334,7 +334,14 @@ void ServerSession::Close(const Status& reason) {
   }
 }
 
+void ServerSession::LeaveNewcomers() {
+  if (newcomer_ == core_->newcomers.end()) return;
+  core_->newcomers.erase(newcomer_);
+  newcomer_ = core_->newcomers.end();
+}
+
 void ServerSession::Leave() {
+  LeaveNewcomers();
   core_->sessions.erase(this);
   if (std::exchange(admitted_, false)) --core_->admitted;
 }

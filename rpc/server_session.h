@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <exception>
+#include <list>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -31,8 +32,7 @@ struct ServerCore {
         options(limits),
         observer(reports),
         requests(executor),
-        connections(executor),
-        handshakes(executor) {}
+        connections(executor) {}
 
   const asio::any_io_executor executor;
   const Hello hello;
@@ -40,10 +40,10 @@ struct ServerCore {
   ObserverLink observer;
   std::unordered_map<uint32_t, Method> methods;
   std::unordered_set<ServerSession*> sessions;  // Those that have not been closed.
-  size_t admitted = 0;                          // Of them.
-  Gate requests;                                // Whose handlers run.
+  std::list<ServerSession*> newcomers;          // Those not introduced yet; the oldest first.
+  size_t admitted = 0;
+  Gate requests;  // Whose handlers run.
   Gate connections;
-  Gate handshakes;  // Connections that have not introduced themselves.
   bool draining = false;
 };
 
@@ -93,11 +93,13 @@ class ServerSession : public std::enable_shared_from_this<ServerSession> {
   // The coroutine of a task.
   [[nodiscard]] static awaitable<void> Serve(std::shared_ptr<RequestTask> task);
   void Answer(RequestTask& task, StatusOr<OutgoingMessage> response);
+  void LeaveNewcomers();
   void Leave();  // The core's books.
 
   const std::shared_ptr<ServerCore> core_;
   const std::shared_ptr<Connection> connection_;
   PeerHello peer_;
+  std::list<ServerSession*>::iterator newcomer_;  // The end when it is none.
   bool admitted_ = false;
   Gate unanswered_;          // Requests whose answers have not been written.
   DeadlineTimer deadlines_;  // Of tasks that run.

@@ -28,7 +28,7 @@ RpcMetrics::RpcMetrics(MetricRegistry& registry, RpcSide side)
                                        {{"side", side_}})) {
   for (size_t i = 0; i < cuts_.size(); ++i) {
     const std::string_view reason = rpc::NameOf(static_cast<rpc::CutReason>(i));
-    cuts_[i] =
+    cuts_[i].counter =
         &registry.GetCounter("simurgh_rpc_cuts_total", "Peers hung up on, by the reason they gave.",
                              {{"side", side_}, {"reason", std::string(reason)}});
   }
@@ -52,8 +52,15 @@ void RpcMetrics::OnDisconnect(std::string_view peer, const Status& reason) {
 }
 
 void RpcMetrics::OnCut(std::string_view peer, rpc::CutReason reason, const Status& status) {
-  cuts_[static_cast<size_t>(reason)]->Add();
+  Cuts& cuts = cuts_[static_cast<size_t>(reason)];
+  cuts.counter->Add();
+  const std::optional<uint64_t> left_out = cuts.log.Admit(LogLimiter::Clock::now());
+  if (!left_out) return;
   spdlog::warn("{}: cut off ({}): {}", peer, rpc::NameOf(reason), Text(status));
+  if (*left_out != 0) {
+    spdlog::warn("{} more peers were cut off ({}) since the last line about one", *left_out,
+                 rpc::NameOf(reason));
+  }
 }
 
 RpcMetrics::MethodMetrics& RpcMetrics::ForMethod(std::string_view method) {

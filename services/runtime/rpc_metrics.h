@@ -7,6 +7,7 @@
 #include "absl/container/flat_hash_map.h"
 
 #include "rpc/observer.h"
+#include "services/runtime/log_limiter.h"
 #include "simurgh/telemetry/metrics.h"
 
 namespace simurgh {
@@ -31,6 +32,9 @@ class RpcMetrics : public rpc::Observer {
   void OnCut(std::string_view peer, rpc::CutReason reason, const Status& status) override;
 
  private:
+  static constexpr uint32_t kCutLines = 10;  // In the log, of one reason at once.
+  static constexpr std::chrono::seconds kCutLineInterval{1};
+
   struct MethodMetrics {
     Histogram* duration;
     absl::flat_hash_map<absl::StatusCode, Counter*> calls;
@@ -45,7 +49,11 @@ class RpcMetrics : public rpc::Observer {
   Counter& received_;
   Counter& connects_;
   Counter& disconnects_;
-  std::array<Counter*, rpc::kCutReasons> cuts_;
+  struct Cuts {
+    Counter* counter = nullptr;
+    LogLimiter log{kCutLines, kCutLineInterval};
+  };
+  std::array<Cuts, rpc::kCutReasons> cuts_;  // By reason.
   absl::flat_hash_map<std::string, MethodMetrics> methods_;
 };
 

@@ -136,6 +136,19 @@ TEST_CASE("HELLO keeps its fields and names what differs") {
              Catch::StartsWith("protocol"));
 }
 
+TEST_CASE("names in a HELLO that would spoil a log are refused") {
+  const std::string good(255, '~');
+  for (const std::string& bad : {std::string("a\nb"), std::string("\x1b[31m"),
+                                 std::string("a\0b", 3), std::string("caf\xc3\xa9"), good + "x"}) {
+    Hello hello = TestHello(bad);
+    CHECK(absl::IsDataLoss(DecodeHello(EncodeHello(hello, 10'000).bytes).status()));
+    hello.role = good;
+    CHECK(DecodeHello(EncodeHello(hello, 10'000).bytes).ok());
+    hello.cluster = bad;
+    CHECK(absl::IsDataLoss(DecodeHello(EncodeHello(hello, 10'000).bytes).status()));
+  }
+}
+
 TEST_CASE("an ERROR keeps code, detail, message and payloads") {
   Status sent = WithDetail(absl::FailedPreconditionError("not the owner"), 77);
   sent.SetPayload("simurgh/map", absl::Cord(absl::string_view("\0bytes", 6)));

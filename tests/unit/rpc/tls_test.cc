@@ -19,8 +19,8 @@ struct CopyObserver : Observer {
 
 TEST_CASE("calls go over TLS, and every byte of their payload counts as copied", "[tls]") {
   TestAuthority authority;
-  Ends ends(EchoMethod().handle, {.tls = authority.Context("server")});
   CopyObserver observer;
+  Ends ends(EchoMethod().handle, {.tls = authority.Context("server")});
   ends.client =
       std::make_unique<Client>(ends.loop.executor(), ends.server->address(), TestHello("client"),
                                ClientOptions{.tls = authority.Context("client")}, &observer);
