@@ -52,6 +52,8 @@ void AddTable(const TableConfig& table, ByteWriter* out) {
   out->Add(uint64_t{table.dim});
   out->Add(table.capacity_rows);
   out->Add(table.weight_bound);
+  out->Add(static_cast<uint64_t>(table.precision));
+  out->Add(static_cast<uint64_t>(table.state_precision));
   AddInitializer(table.initializer, out);
   AddOptimizer(table.optimizer, out);
 }

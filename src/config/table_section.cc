@@ -88,6 +88,19 @@ void ReadOptimizer(MapReader& in, SparseOptimizerConfig* optimizer) {
   CheckOptimizerKeys(in, *optimizer);
 }
 
+void ReadPrecision(MapReader& in, TableConfig* table) {
+  in.Choice<RowPrecision>(
+      "precision", &table->precision,
+      {{"f32", RowPrecision::kF32}, {"bf16", RowPrecision::kBf16}, {"f16", RowPrecision::kF16}});
+  in.Choice<RowPrecision>("state_precision", &table->state_precision,
+                          {{"f32", RowPrecision::kF32}, {"bf16", RowPrecision::kBf16}});
+  constexpr float kMaxF16 = 65'504.0F;
+  if (table->precision == RowPrecision::kF16 && table->weight_bound > kMaxF16) {
+    in.Error("weight_bound", absl::StrCat(FormatFloat(table->weight_bound), " is no f16"),
+             "lower it to 65504, or take precision: bf16");
+  }
+}
+
 // The names of an entry's tables, with the keys they stand at: `name`, or those in `names`.
 void ReadTableNames(MapReader& in, std::vector<std::string>* names,
                     std::vector<std::string>* paths) {
@@ -133,6 +146,7 @@ void ReadTables(MapReader& root, std::vector<TableConfig>* tables,
     in.Integer("dim", &table.dim, 1, 1'024);
     in.Integer("capacity_rows", &table.capacity_rows, 1, uint64_t{1} << 40);
     in.Number("weight_bound", &table.weight_bound, kPositive);
+    ReadPrecision(in, &table);
     in.Map("initializer", [&](MapReader& map) { ReadInitializer(map, &table.initializer); });
     in.Map("optimizer", [&](MapReader& map) { ReadOptimizer(map, &table.optimizer); });
     for (const std::string& name : names) {

@@ -16,7 +16,7 @@ namespace simurgh {
 // first goes through the index, bucket after bucket, and then through the rows. Two passes, because
 // the misses of either overlap better alone.
 //
-// Threads: one owner.
+// Threads: one owner. Memory: 16 KiB of stack.
 class BatchLookup {
  public:
   BatchLookup(const RowIndex& index, const Rows& rows) : index_(index), rows_(rows) {}
@@ -25,14 +25,18 @@ class BatchLookup {
   // `bytes` of a row's record have been fetched by then. `visit` may write to rows, not to the
   // index.
   template <typename Visit>
-  void ForEach(std::span<const uint64_t> ids, uint64_t bytes, const Visit& visit) {
+  void ForEach(std::span<const uint64_t> ids, uint64_t bytes, const Visit& visit) const {
+    std::array<uint32_t, kBlock> candidates;
+    const auto fetch = [&](size_t at) {
+      if (candidates[at] != kNoRow) rows_.Prefetch(candidates[at], bytes);
+    };
     for (size_t begin = 0; begin < ids.size(); begin += kBlock) {
       const auto block = ids.subspan(begin, std::min(kBlock, ids.size() - begin));
-      FindCandidates(block);
-      for (size_t i = 0; i < std::min(kRowsAhead, block.size()); ++i) Fetch(i, bytes);
+      FindCandidates(block, candidates.data());
+      for (size_t i = 0; i < std::min(kRowsAhead, block.size()); ++i) fetch(i);
       for (size_t i = 0; i < block.size(); ++i) {
-        if (i + kRowsAhead < block.size()) Fetch(i + kRowsAhead, bytes);
-        visit(begin + i, Confirmed(i, block[i]));
+        if (i + kRowsAhead < block.size()) fetch(i + kRowsAhead);
+        visit(begin + i, Confirmed(candidates[i], block[i]));
       }
     }
   }
@@ -44,26 +48,18 @@ class BatchLookup {
   static constexpr size_t kBucketsAhead = 24;
   static constexpr size_t kRowsAhead = 12;
 
-  // Fills `candidates_` with a row for each id, or kNoRow where none fits.
-  void FindCandidates(std::span<const uint64_t> ids);
-
-  void Fetch(size_t at, uint64_t bytes) const {
-    if (candidates_[at] != kNoRow) rows_.Prefetch(candidates_[at], bytes);
-  }
+  // Finds for each id a row that may be its own, or kNoRow where none can. At most kBlock ids.
+  void FindCandidates(std::span<const uint64_t> ids, uint32_t* candidates) const;
 
   // Two ids in some thousand share a tag and a bucket.
-  uint32_t Confirmed(size_t at, uint64_t id) const {
-    const uint32_t row = candidates_[at];
-    if (row == kNoRow || rows_.header(row).id == id) [[likely]]
-      return row;
-    return index_.Find(id, hashes_[at]);
+  uint32_t Confirmed(uint32_t candidate, uint64_t id) const {
+    if (candidate == kNoRow || rows_.header(candidate).id == id) [[likely]]
+      return candidate;
+    return index_.Find(id, RowIndex::Hash(id));
   }
 
   const RowIndex& index_;
   const Rows& rows_;
-  std::array<uint64_t, kBlock> hashes_;
-  std::array<uint32_t, kBlock> candidates_;
-  std::array<uint16_t, kBlock> unsettled_;
 };
 
 }  // namespace simurgh

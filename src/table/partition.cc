@@ -112,8 +112,8 @@ StatusOr<PushReport> Partition::Push(const TrainerPosition& position, uint32_t p
   }
   for (const PushGroup& group : groups) {
     if (group.ids.empty()) continue;
-    const uint64_t updated =
-        state_->tables[group.table]->Push(group.ids, group.gradients, group.learning_rate);
+    const uint64_t updated = state_->tables[group.table]->Push(group.ids, group.gradients,
+                                                               group.learning_rate, position.step);
     report.updated += updated;
     report.missing += group.ids.size() - updated;
   }

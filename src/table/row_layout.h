@@ -2,8 +2,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <limits>
-#include <span>
+
+#include "table/row_format.h"
 
 namespace simurgh {
 
@@ -15,26 +17,23 @@ inline constexpr uint32_t kFreeRecency = std::numeric_limits<uint32_t>::max();
 
 // What every row begins with. 16 bytes, because a pull touches them with the first weights and
 // because header, index and eviction queue together may cost 32 bytes a row.
-struct RowHeader {
+struct __attribute__((packed, aligned(4))) RowHeader {
   uint64_t id;
   uint32_t recency;    // Stamp of the last training pull; kFreeRecency in a free row.
   uint16_t epoch;      // Of the last snapshot that has seen the row; modulo 2^16.
   uint16_t use_count;  // Training pulls; stays at 65,535.
 };
-static_assert(sizeof(RowHeader) == 16);
+static_assert(sizeof(RowHeader) == 16 && alignof(RowHeader) == 4);
 static_assert(offsetof(RowHeader, id) == 0 && offsetof(RowHeader, recency) == 8);
 static_assert(offsetof(RowHeader, epoch) == 12 && offsetof(RowHeader, use_count) == 14);
 
-// A record: header | dim f32 weights | state f32 of the optimizer, rounded up to 16 bytes.
+// A record: header | dim weights | vectors of state | single f32 of state. Every part begins at a
+// multiple of 4 bytes, and so does every record: a wider one would cost small rows their frugality.
 struct RowLayout {
-  RowLayout(uint32_t row_dim, uint32_t row_state)
-      : dim(row_dim),
-        state(row_state),
-        stride_bytes((sizeof(RowHeader) + (uint64_t{row_dim} + row_state) * sizeof(float) + 15) /
-                     16 * 16) {}
+  RowLayout(const RowFormat& row_format)  // NOLINT(google-explicit-constructor)
+      : format(row_format), stride_bytes(sizeof(RowHeader) + row_format.bytes()) {}
 
-  uint32_t dim;
-  uint32_t state;
+  RowFormat format;
   uint64_t stride_bytes;
 };
 
@@ -46,13 +45,8 @@ class Rows {
   const RowLayout& layout() const { return layout_; }
   std::byte* record(uint32_t row) const { return base_ + row * layout_.stride_bytes; }
   RowHeader& header(uint32_t row) const { return *reinterpret_cast<RowHeader*>(record(row)); }
-  float* weights(uint32_t row) const {
-    return reinterpret_cast<float*>(record(row) + sizeof(RowHeader));
-  }
-  std::span<float> weight_span(uint32_t row) const { return {weights(row), layout_.dim}; }
-  std::span<float> state_span(uint32_t row) const {
-    return {weights(row) + layout_.dim, layout_.state};
-  }
+  // What follows the header, in the layout's format.
+  std::byte* values(uint32_t row) const { return record(row) + sizeof(RowHeader); }
 
   // Brings the cache lines of the first `bytes` of a record near.
   void Prefetch(uint32_t row, uint64_t bytes) const {
@@ -75,7 +69,11 @@ class RowField {
   RowField(const std::byte* first, uint64_t stride_bytes)
       : first_(first), stride_bytes_(stride_bytes) {}
 
-  T operator()(uint32_t row) const { return *reinterpret_cast<const T*>(at(row)); }
+  T operator()(uint32_t row) const {
+    T value;
+    std::memcpy(&value, at(row), sizeof(T));
+    return value;
+  }
   void Prefetch(uint32_t row) const { __builtin_prefetch(at(row)); }
 
  private:

@@ -1,9 +1,7 @@
 #include "simurgh/table/table.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstring>
 #include <string_view>
 #include <vector>
 
@@ -13,11 +11,10 @@
 #include "simurgh/base/hash.h"
 #include "table/arena.h"
 #include "table/batch_lookup.h"
-#include "table/initializer.h"
 #include "table/recency_queue.h"
 #include "table/row_index.h"
 #include "table/row_layout.h"
-#include "table/sparse_optimizer.h"
+#include "table/row_store.h"
 
 namespace simurgh {
 namespace {
@@ -25,21 +22,10 @@ namespace {
 // How far the buckets of new rows and the rows of victims are fetched ahead of their use.
 constexpr size_t kBucketsAhead = 16;
 constexpr size_t kVictimsAhead = 4;
-// Floats copied by one instruction pair or a few, on every processor.
-constexpr size_t kCopyFloats = 8;
-// Rows handed to the optimizer at once.
-constexpr size_t kUpdateBatch = 32;
+constexpr float kMaxF16 = 65'504.0F;
 constexpr uint16_t kMaxUseCount = std::numeric_limits<uint16_t>::max();
 // Where the newest stamp is put when the 32 bits of a row's recency run out.
 constexpr uint64_t kRebasedStamp = uint64_t{1} << 31;
-
-SparseOptimizer OptimizerOf(const TableConfig& config) {
-  return SparseOptimizer(config.optimizer, config.dim, config.weight_bound);
-}
-
-RowLayout LayoutOf(const TableConfig& config) {
-  return RowLayout(config.dim, OptimizerOf(config).state_floats());
-}
 
 bool Positive(float value) { return value > 0 && std::isfinite(value); }
 
@@ -48,37 +34,31 @@ bool Positive(float value) { return value > 0 && std::isfinite(value); }
 struct Table::State {
   State(const TableConfig& table_config, uint64_t seed, Arena& arena)
       : config(table_config),
-        optimizer(OptimizerOf(config)),
-        initializer(config.initializer, config.name, config.dim, seed),
-        region(arena, config.capacity_rows * LayoutOf(config).stride_bytes),
-        rows(region.base(), LayoutOf(config)),
+        store(config, seed, arena),
+        rows(store.rows()),
         index(arena, config.capacity_rows, IdsOf(rows)),
         lookup(index, rows),
         queue(arena, config.capacity_rows, RecencyOf(rows)) {}
 
+  // What a pull reads of a record.
+  uint64_t PulledBytes() const { return sizeof(RowHeader) + store.format().weight_bytes(); }
   uint32_t Lookup(uint64_t id) const { return index.Find(id, RowIndex::Hash(id)); }
 
   uint32_t StampOf(uint64_t stamp);
   void Rebase(uint64_t newest);
   void Touch(uint32_t row, uint32_t stamp);
-  void CopyOut(uint32_t row, std::span<float> to) const;
 
   uint32_t Create(uint64_t id, uint32_t stamp);
-  uint32_t AcquireRow();
   void Evict(uint32_t now);
   void PrefetchVictims() const;
 
   TableConfig config;
-  SparseOptimizer optimizer;
-  Initializer initializer;
-  ArenaRegion region;
-  Rows rows;
+  RowStore store;
+  const Rows& rows;
   RowIndex index;
   BatchLookup lookup;
   RecencyQueue queue;
 
-  uint32_t carved_rows = 0;  // Rows ever used: the first of the region.
-  uint32_t free_row = kNoRow;
   uint64_t stamp_origin = 0;  // A row's recency is its stamp minus this.
   uint64_t newest_stamp = 0;
   EvictionListener* listener = nullptr;
@@ -99,7 +79,7 @@ void Table::State::Rebase(uint64_t newest) {
   const uint64_t shift = newest - kRebasedStamp - stamp_origin;
   stamp_origin += shift;
   queue.Clear();
-  for (uint32_t row = 0; row < carved_rows; ++row) {
+  for (uint32_t row = 0; row < store.carved_rows(); ++row) {
     RowHeader& header = rows.header(row);
     if (header.recency == kFreeRecency) continue;
     header.recency =
@@ -114,36 +94,15 @@ void Table::State::Touch(uint32_t row, uint32_t stamp) {
   header.use_count = static_cast<uint16_t>(header.use_count + (header.use_count < kMaxUseCount));
 }
 
-// Short rows are copied in place: a call would cost as much again.
-void Table::State::CopyOut(uint32_t row, std::span<float> to) const {
-  const float* from = rows.weights(row);
-  size_t i = 0;
-  for (; i + kCopyFloats <= to.size(); i += kCopyFloats) {
-    std::memcpy(&to[i], from + i, kCopyFloats * sizeof(float));
-  }
-  for (; i < to.size(); ++i) to[i] = from[i];
-}
-
 // Requires that the id has no row.
 uint32_t Table::State::Create(uint64_t id, uint32_t stamp) {
   if (index.size() == config.capacity_rows) Evict(stamp);
-  const uint32_t row = AcquireRow();
+  const uint32_t row = store.Acquire();
   rows.header(row) = {.id = id, .recency = stamp, .epoch = 0, .use_count = 1};
-  initializer.Fill(id, rows.weight_span(row));
-  optimizer.InitializeState(rows.state_span(row));
+  store.Initialize(row, id);
   index.Insert(RowIndex::Hash(id), row);
   queue.Add(row);
   ++counts.created;
-  return row;
-}
-
-uint32_t Table::State::AcquireRow() {
-  if (free_row == kNoRow) {
-    region.Allocate(rows.layout().stride_bytes);
-    return carved_rows++;
-  }
-  const uint32_t row = free_row;
-  free_row = static_cast<uint32_t>(rows.header(row).id);
   return row;
 }
 
@@ -161,12 +120,10 @@ void Table::State::PrefetchVictims() const {
 void Table::State::Evict(uint32_t now) {
   PrefetchVictims();
   const uint32_t row = queue.PopOldest(now);
-  RowHeader& header = rows.header(row);
-  if (listener != nullptr) listener->RowEvicted(header.id);
-  index.Erase(RowIndex::Hash(header.id), row);
-  header.id = free_row;
-  header.recency = kFreeRecency;
-  free_row = row;
+  const uint64_t id = rows.header(row).id;
+  if (listener != nullptr) listener->RowEvicted(id);
+  index.Erase(RowIndex::Hash(id), row);
+  store.Release(row);
   ++counts.evicted;
 }
 
@@ -184,6 +141,13 @@ Status Table::Validate(const TableConfig& config) {
   if (!Positive(config.weight_bound)) {
     return invalid(absl::StrCat("weight_bound is ", config.weight_bound, ", must be above 0"));
   }
+  if (config.precision == RowPrecision::kF16 && config.weight_bound > kMaxF16) {
+    return invalid(
+        absl::StrCat("weight_bound is ", config.weight_bound, ", f16 ends at ", kMaxF16));
+  }
+  if (config.state_precision == RowPrecision::kF16) {
+    return invalid("state_precision is f16, must be f32 or bf16");
+  }
   if (!Positive(config.optimizer.learning_rate)) {
     return invalid(
         absl::StrCat("learning_rate is ", config.optimizer.learning_rate, ", must be above 0"));
@@ -193,8 +157,7 @@ Status Table::Validate(const TableConfig& config) {
 
 uint64_t Table::ReservationFor(const TableConfig& config) {
   const uint64_t rows = config.capacity_rows;
-  return Arena::ReservationFor(rows * LayoutOf(config).stride_bytes) +
-         Arena::ReservationFor(RowIndex::ReservationFor(rows)) +
+  return RowStore::ReservationFor(config) + Arena::ReservationFor(RowIndex::ReservationFor(rows)) +
          Arena::ReservationFor(RecencyQueue::ReservationFor(rows));
 }
 
@@ -209,16 +172,17 @@ Table::PullCounts Table::Pull(std::span<const uint64_t> ids, MatrixView<float> r
   SIMURGH_CHECK_EQ(rows.rows(), ids.size());
   SIMURGH_CHECK_EQ(rows.columns(), s.config.dim);
   const uint32_t now = s.StampOf(std::max(stamp, s.newest_stamp));
-  const uint64_t row_bytes = sizeof(RowHeader) + s.config.dim * sizeof(float);
+  RowStore::Reader reader(s.store);
   s.absent.clear();
-  s.lookup.ForEach(ids, row_bytes, [&](size_t at, uint32_t row) {
+  s.lookup.ForEach(ids, s.PulledBytes(), [&](size_t at, uint32_t row) {
     if (row == kNoRow) {
       s.absent.push_back(at);
       return;
     }
     s.Touch(row, now);
-    s.CopyOut(row, rows.row(at));
+    reader.Add(row, rows.row(at).data());
   });
+  reader.Flush();  // Before anything is evicted.
   PullCounts counts{.found = ids.size() - s.absent.size()};
   const uint64_t created_before = s.counts.created;
   const uint64_t evicted_before = s.counts.evicted;
@@ -235,7 +199,8 @@ Table::PullCounts Table::Pull(std::span<const uint64_t> ids, MatrixView<float> r
       s.Touch(row, now);
       ++counts.found;
     }
-    s.CopyOut(row, rows.row(at));
+    reader.Add(row, rows.row(at).data());
+    reader.Flush();
   }
   counts.created = s.counts.created - created_before;
   counts.evicted = s.counts.evicted - evicted_before;
@@ -247,42 +212,36 @@ uint64_t Table::Evaluate(std::span<const uint64_t> ids, MatrixView<float> rows) 
   State& s = *state_;
   SIMURGH_CHECK_EQ(rows.rows(), ids.size());
   SIMURGH_CHECK_EQ(rows.columns(), s.config.dim);
-  const uint64_t row_bytes = sizeof(RowHeader) + s.config.dim * sizeof(float);
+  RowStore::Reader reader(s.store);
   uint64_t seen = 0;
-  s.lookup.ForEach(ids, row_bytes, [&](size_t at, uint32_t row) {
+  s.lookup.ForEach(ids, s.PulledBytes(), [&](size_t at, uint32_t row) {
     const std::span<float> to = rows.row(at);
     if (row == kNoRow) {
       std::fill(to.begin(), to.end(), 0.0F);
       return;
     }
-    s.CopyOut(row, to);
+    reader.Add(row, to.data());
     ++seen;
   });
+  reader.Flush();
   s.counts.evaluated += seen;
   s.counts.unseen += ids.size() - seen;
   return seen;
 }
 
 uint64_t Table::Push(std::span<const uint64_t> ids, MatrixView<const float> gradients,
-                     float learning_rate) {
+                     float learning_rate, uint64_t step) {
   State& s = *state_;
   SIMURGH_CHECK_EQ(gradients.rows(), ids.size());
   SIMURGH_CHECK_EQ(gradients.columns(), s.config.dim);
-  const uint64_t row_bytes = s.rows.layout().stride_bytes;
-  std::array<RowGradient, kUpdateBatch> batch;
-  size_t filled = 0;
+  RowStore::Updater updater(s.store, learning_rate, step);
   uint64_t updated = 0;
-  const auto update = [&] {
-    s.optimizer.Update(learning_rate, {batch.data(), filled});
-    updated += filled;
-    filled = 0;
-  };
-  s.lookup.ForEach(ids, row_bytes, [&](size_t at, uint32_t row) {
+  s.lookup.ForEach(ids, s.rows.layout().stride_bytes, [&](size_t at, uint32_t row) {
     if (row == kNoRow) return;
-    batch[filled++] = {s.rows.weights(row), gradients.row(at).data()};
-    if (filled == kUpdateBatch) update();
+    updater.Add(row, gradients.row(at).data());
+    ++updated;
   });
-  update();
+  updater.Flush();
   s.counts.updated += updated;
   s.counts.missing += ids.size() - updated;
   return updated;
@@ -292,14 +251,16 @@ void Table::SetEvictionListener(EvictionListener* listener) { state_->listener =
 
 void Table::ForEachRow(absl::FunctionRef<void(const RowContents&)> visit) const {
   const State& s = *state_;
-  for (uint32_t row = 0; row < s.carved_rows; ++row) {
+  std::vector<float> scratch(s.store.format().floats());
+  for (uint32_t row = 0; row < s.store.carved_rows(); ++row) {
     const RowHeader& header = s.rows.header(row);
     if (header.recency == kFreeRecency) continue;
+    const std::span<const float> values = s.store.Values(row, scratch);
     visit({.id = header.id,
            .use_count = header.use_count,
            .recency = s.stamp_origin + header.recency,
-           .weights = s.rows.weight_span(row),
-           .state = s.rows.state_span(row)});
+           .weights = values.first(s.config.dim),
+           .state = values.subspan(s.config.dim)});
   }
 }
 
@@ -321,10 +282,8 @@ TableStats Table::stats() const {
   TableStats stats = s.counts;
   stats.rows = s.index.size();
   stats.capacity_rows = s.config.capacity_rows;
-  stats.bytes = s.region.used_bytes() + s.index.bytes_used() + s.queue.bytes_used();
-  const RowLayout& layout = s.rows.layout();
-  stats.overhead_bytes =
-      stats.bytes - stats.rows * (uint64_t{layout.dim} + layout.state) * sizeof(float);
+  stats.bytes = s.store.bytes_used() + s.index.bytes_used() + s.queue.bytes_used();
+  stats.overhead_bytes = stats.bytes - stats.rows * s.store.format().payload_bytes();
   return stats;
 }
 

@@ -11,6 +11,8 @@
 
 #include "simurgh/table/partition.h"
 #include "table/initializer.h"
+#include "table/row_store.h"
+#include "table/simd/coded_rows.h"
 #include "table/simd/row_update.h"
 #include "table/sparse_optimizer.h"
 
@@ -22,7 +24,9 @@ class TableModel {
   TableModel(const TableConfig& config, uint64_t seed)
       : config_(config),
         optimizer_(config.optimizer, config.dim, config.weight_bound),
-        initializer_(config.initializer, config.name, config.dim, seed) {}
+        initializer_(config.initializer, config.name, config.dim, seed),
+        format_(RowStore::FormatOf(config)),
+        noise_seed_(RowStore::NoiseSeed(config, seed)) {}
 
   // Replays a pull that let `evicted` go, in order, and returns what it must have read: (U, D).
   std::vector<float> Pull(const std::vector<uint64_t>& ids, uint64_t stamp,
@@ -71,7 +75,7 @@ class TableModel {
   }
 
   void Push(const std::vector<uint64_t>& ids, const std::vector<float>& gradients,
-            float learning_rate, PushReport& report) {
+            float learning_rate, uint64_t step, PushReport& report) {
     RowUpdateParameters parameters = optimizer_.parameters();
     parameters.learning_rate = learning_rate;
     for (size_t i = 0; i < ids.size(); ++i) {
@@ -80,7 +84,7 @@ class TableModel {
         ++report.missing;
         continue;
       }
-      UpdateRowReference(parameters, {found->second.values.data(), &gradients[i * config_.dim]});
+      Update(parameters, ids[i], step, &gradients[i * config_.dim], found->second);
       ++report.updated;
     }
   }
@@ -117,11 +121,30 @@ class TableModel {
     uint64_t uses = 0;
   };
 
+  // `values` stay what the row's format makes of them.
+  void Update(const RowUpdateParameters& parameters, uint64_t id, uint64_t step,
+              const float* gradient, Row& row) const {
+    if (format_.plain()) {
+      UpdateRowReference(parameters, {row.values.data(), gradient});
+      return;
+    }
+    std::vector<std::byte> stored(format_.bytes());
+    EncodeNewRow(format_, row.values.data(), stored.data());
+    UpdateCodedRowReference(parameters, format_,
+                            {stored.data(), gradient, RoundingNoise(noise_seed_, id, step)});
+    DecodeRow(format_, stored.data(), row.values.data());
+  }
+
   void Create(uint64_t id) {
     Row row;
     row.values.resize(config_.dim + optimizer_.state_floats());
     optimizer_.InitializeState({row.values.data() + config_.dim, optimizer_.state_floats()});
     initializer_.Fill(id, {row.values.data(), config_.dim});
+    if (!format_.plain()) {
+      std::vector<std::byte> stored(format_.bytes());
+      EncodeNewRow(format_, row.values.data(), stored.data());
+      DecodeRow(format_, stored.data(), row.values.data());
+    }
     rows_.emplace(id, std::move(row));
     ++with_stamp_[0];
   }
@@ -157,6 +180,8 @@ class TableModel {
   TableConfig config_;
   SparseOptimizer optimizer_;
   Initializer initializer_;
+  RowFormat format_;
+  uint64_t noise_seed_;
   std::unordered_map<uint64_t, Row> rows_;
   std::map<uint64_t, size_t> with_stamp_;
 };

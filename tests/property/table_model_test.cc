@@ -180,7 +180,7 @@ class Comparison {
     PushReport expected;
     for (size_t i = 0; i < groups.size(); ++i) {
       models_[groups[i].table].Push(request.ids[i], request.values[i], groups[i].learning_rate,
-                                    expected);
+                                    position.step, expected);
     }
     REQUIRE(report->updated == expected.updated);
     REQUIRE(report->missing == expected.missing);
@@ -221,13 +221,16 @@ class Comparison {
 };
 
 TableConfig Config(std::string name, uint32_t dim, uint64_t capacity,
-                   const SparseOptimizerConfig& optimizer) {
+                   const SparseOptimizerConfig& optimizer,
+                   RowPrecision precision = RowPrecision::kF32) {
   TableConfig config;
   config.name = std::move(name);
   config.dim = dim;
   config.capacity_rows = capacity;
   config.optimizer = optimizer;
   config.weight_bound = 3.0F;
+  config.precision = precision;
+  if (precision == RowPrecision::kBf16) config.state_precision = precision;
   return config;
 }
 
@@ -239,9 +242,11 @@ TEST_CASE("a partition agrees with plain maps over millions of operations") {
   using Kind = SparseOptimizerConfig::Kind;
   Comparison comparison(
       {Config("adagrad", 5, capacity, {.kind = Kind::kAdagrad}),
-       Config("row-wise", 16, capacity, {.kind = Kind::kAdagrad, .row_wise = true}),
+       Config("row-wise", 16, capacity, {.kind = Kind::kAdagrad, .row_wise = true},
+              RowPrecision::kF16),
        Config("sgd", 3, capacity + 1, {.kind = Kind::kSgd}),
-       Config("adam", 9, capacity, {.kind = Kind::kAdam, .max_gradient_norm = 0.5F})},
+       Config("adam", 9, capacity, {.kind = Kind::kAdam, .max_gradient_norm = 0.5F}),
+       Config("bf16 adam", 7, capacity, {.kind = Kind::kAdam}, RowPrecision::kBf16)},
       seed + capacity);
   comparison.Run(1'000'000);
 }

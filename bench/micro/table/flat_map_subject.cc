@@ -16,12 +16,12 @@ constexpr size_t kUpdateBatch = 32;
 
 uint32_t FlatMapSubject::Make(uint64_t id) {
   const auto row = static_cast<uint32_t>(map_.size() % rows_.rows());
-  float* values = rows_.row(row);
+  float* values = rows_.floats(row);
   Random random(id);
   for (uint32_t i = 0; i < kind_.dim(); ++i) {
     values[i] = static_cast<float>(random() >> 40) * 0x1.0p-24F - 0.5F;
   }
-  std::fill_n(values + kind_.dim(), kind_.state_floats, 0.01F);
+  std::fill_n(values + kind_.dim(), kind_.state_floats(), 0.01F);
   map_.emplace(id, row);
   return row;
 }
@@ -58,9 +58,9 @@ void FlatMapSubject::Push(const Batch& batch, const float* gradients) {
   size_t filled = 0;
   for (size_t i = 0; i < found_.size(); ++i) {
     if (i + kRowsAhead < found_.size()) {
-      PrefetchBytes(rows_.row(found_[i + kRowsAhead]), kind_.floats() * sizeof(float));
+      PrefetchBytes(rows_.row(found_[i + kRowsAhead]), kind_.format.bytes());
     }
-    updates[filled++] = {rows_.row(found_[i]), gradients + i * kind_.dim()};
+    updates[filled++] = {rows_.floats(found_[i]), gradients + i * kind_.dim()};
     if (filled == kUpdateBatch || i + 1 == found_.size()) {
       UpdateRows(kind_.update, {updates, filled});
       filled = 0;

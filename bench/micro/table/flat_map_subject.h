@@ -14,7 +14,7 @@ namespace simurgh::bench {
 // pages, an index pass that fetches ahead, and then a row pass that does.
 class FlatMapSubject : public Subject {
  public:
-  // Lifetime: `rows` stays.
+  // Requires rows of f32 only. Lifetime: `rows` stays.
   FlatMapSubject(const RowKind& kind, const BareRows& rows) : kind_(kind), rows_(rows) {}
 
   void Pull(const Batch& batch, float* out) override;

@@ -18,9 +18,13 @@ class BareRows {
 
   uint64_t rows() const { return rows_; }
   // Weights and state of a row.
-  float* row(uint32_t number) const { return values_ + uint64_t{number} * kind_.floats(); }
+  std::byte* row(uint32_t number) const {
+    return memory_.base() + uint64_t{number} * kind_.format.bytes();
+  }
+  // The same where all are f32.
+  float* floats(uint32_t number) const { return reinterpret_cast<float*>(row(number)); }
 
-  // Weights alone, packed: a row is dim floats.
+  // Weights alone, packed.
   void Gather(const Batch& batch, float* out) const;
   // Weights and state, gradients read one after the other.
   void Update(const Batch& batch, const float* gradients) const;
@@ -32,12 +36,13 @@ class BareRows {
   size_t update_distance() const { return update_distance_; }
 
  private:
-  float* packed(uint32_t number) const { return values_ + uint64_t{number} * kind_.dim(); }
+  const std::byte* packed(uint32_t number) const {
+    return memory_.base() + uint64_t{number} * kind_.format.weight_bytes();
+  }
 
   RowKind kind_;
   uint64_t rows_;
   HugeMemory memory_;
-  float* values_;
   size_t gather_distance_ = 16;
   size_t update_distance_ = 16;
 };

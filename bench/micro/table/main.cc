@@ -16,11 +16,18 @@ int main(int argc, char** argv) {
   if (!options->has_value()) return 0;
   bench::Report report((*options)->json);
   for (const uint32_t dim : (*options)->dims) {
-    TableConfig config;
-    config.name = "bench";
-    config.dim = dim;
-    config.capacity_rows = (*options)->RowsFor(dim);
-    bench::Suite(**options, config, report).Run();
+    for (const std::string& optimizer : (*options)->optimizers) {
+      for (const RowPrecision precision : (*options)->precisions) {
+        TableConfig config;
+        config.name = "bench";
+        config.dim = dim;
+        config.capacity_rows = (*options)->RowsFor(dim);
+        config.optimizer = bench::OptimizerNamed(optimizer);
+        config.precision = precision;
+        report.Begin({dim, std::string(bench::NameOf(precision)), optimizer, config.capacity_rows});
+        bench::Suite(**options, config, report).Run();
+      }
+    }
   }
   return 0;
 }

@@ -34,8 +34,25 @@ Status Problem(const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat(what, " (--help lists the options)"));
 }
 
+constexpr std::pair<std::string_view, RowPrecision> kPrecisions[] = {
+    {"f32", RowPrecision::kF32}, {"bf16", RowPrecision::kBf16}, {"f16", RowPrecision::kF16}};
+
+struct NamedOptimizer {
+  std::string_view name;
+  SparseOptimizerConfig config;
+};
+using Kind = SparseOptimizerConfig::Kind;
+constexpr NamedOptimizer kOptimizers[] = {
+    {"sgd", {.kind = Kind::kSgd}},
+    {"adagrad", {.kind = Kind::kAdagrad}},
+    {"row_wise_adagrad", {.kind = Kind::kAdagrad, .row_wise = true}},
+    {"adam", {.kind = Kind::kAdam}},
+    {"ftrl", {.kind = Kind::kFtrl}}};
+
 struct Given {
   std::string dims = "8,16,64,128";
+  std::string precisions = "f32";
+  std::string optimizers = "adagrad";
   std::string distributions = "uniform,zipf";
   int64_t rows = 0;
   int64_t threads = 1;
@@ -56,6 +73,8 @@ po::options_description Describe(TableBenchOptions& options, Given& given) {
   description.add_options()("dim", list(given.dims), "dims, 1 to 1024")(
       "rows", count(given.rows), "rows of a partition; 0: 2.5 GB of weights, at most 20 million")(
       "distribution", list(given.distributions), "uniform, zipf (exponent 1.05)")(
+      "precision", list(given.precisions), "of weights: f32, bf16, f16")(
+      "optimizer", list(given.optimizers), "sgd, adagrad, row_wise_adagrad, adam, ftrl")(
       "threads", count(given.threads), "partitions at once, each on a core, beside one alone")(
       "batch", count(given.batch), "ids of a request")("turns", count(given.turns),
                                                        "times that everything is measured")(
@@ -66,6 +85,8 @@ po::options_description Describe(TableBenchOptions& options, Given& given) {
       "help", "prints this and exits")("version", "prints the version and exits");
   return description;
 }
+
+std::string_view Std(absl::string_view text) { return {text.data(), text.size()}; }
 
 Status TakeLists(const Given& given, TableBenchOptions& options) {
   options.dims.clear();
@@ -83,6 +104,22 @@ Status TakeLists(const Given& given, TableBenchOptions& options) {
       return Problem(absl::StrCat("--distribution: '", word, "' is neither uniform nor zipf"));
     }
     options.distributions.push_back(word == "zipf" ? Distribution::kZipf : Distribution::kUniform);
+  }
+  options.precisions.clear();
+  for (const absl::string_view word : absl::StrSplit(given.precisions, ',')) {
+    const auto* const found = std::ranges::find_if(
+        kPrecisions, [&](const auto& precision) { return precision.first == Std(word); });
+    if (found == std::end(kPrecisions)) {
+      return Problem(absl::StrCat("--precision: '", word, "' is not f32, bf16 or f16"));
+    }
+    options.precisions.push_back(found->second);
+  }
+  options.optimizers.clear();
+  for (const absl::string_view word : absl::StrSplit(given.optimizers, ',')) {
+    if (std::ranges::find(kOptimizers, Std(word), &NamedOptimizer::name) == std::end(kOptimizers)) {
+      return Problem(absl::StrCat("--optimizer: '", word, "' is unknown"));
+    }
+    options.optimizers.emplace_back(word);
   }
   return absl::OkStatus();
 }
@@ -111,6 +148,16 @@ Status TakeCounts(const Given& given, TableBenchOptions& options) {
 }
 
 }  // namespace
+
+std::string_view NameOf(RowPrecision precision) {
+  return std::ranges::find_if(kPrecisions,
+                              [&](const auto& named) { return named.second == precision; })
+      ->first;
+}
+
+SparseOptimizerConfig OptimizerNamed(std::string_view name) {
+  return std::ranges::find(kOptimizers, name, &NamedOptimizer::name)->config;
+}
 
 uint64_t TableBenchOptions::RowsFor(uint32_t dim) const {
   constexpr uint64_t kWeightBytes = 2'560'000'000;

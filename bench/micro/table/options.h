@@ -5,11 +5,13 @@
 #include <iosfwd>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bench/micro/table/batches.h"
 
 #include "simurgh/base/status.h"
+#include "simurgh/config/table_config.h"
 
 namespace simurgh::bench {
 
@@ -17,6 +19,8 @@ struct TableBenchOptions {
   std::vector<uint32_t> dims = {8, 16, 64, 128};
   uint64_t rows = 0;  // Of a partition; 0: by dim, see RowsFor().
   std::vector<Distribution> distributions = {Distribution::kUniform, Distribution::kZipf};
+  std::vector<RowPrecision> precisions = {RowPrecision::kF32};
+  std::vector<std::string> optimizers = {"adagrad"};
   size_t threads = 1;  // Partitions at once, beside one alone.
   size_t batch = 4096;
   size_t turns = 5;
@@ -28,6 +32,11 @@ struct TableBenchOptions {
   uint64_t RowsFor(uint32_t dim) const;
   bool quick = false;
 };
+
+std::string_view NameOf(RowPrecision precision);
+
+// Of an optimizer by one of the names that the command line takes.
+SparseOptimizerConfig OptimizerNamed(std::string_view name);
 
 // Nothing after --help or --version, whose text goes to `out`.
 //

@@ -8,7 +8,7 @@
 namespace simurgh::bench {
 
 std::vector<float> PersiaSubject::NewRow(uint64_t id) const {
-  std::vector<float> values(kind_.floats(), 0.01F);
+  std::vector<float> values(kind_.format.floats(), 0.01F);
   Random random(id);
   for (uint32_t i = 0; i < kind_.dim(); ++i) {
     values[i] = static_cast<float>(random() >> 40) * 0x1.0p-24F - 0.5F;

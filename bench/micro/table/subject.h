@@ -6,7 +6,7 @@
 
 #include "bench/micro/table/batches.h"
 
-#include "table/simd/row_update.h"
+#include "table/row_format.h"
 
 namespace simurgh::bench {
 
@@ -28,10 +28,10 @@ class Subject {
 // What rows are and how they are updated.
 struct RowKind {
   RowUpdateParameters update;
-  uint32_t state_floats = 0;
+  RowFormat format;
 
   uint32_t dim() const { return update.dim; }
-  uint32_t floats() const { return update.dim + state_floats; }
+  uint32_t state_floats() const { return format.floats() - format.dim; }
 };
 
 }  // namespace simurgh::bench

@@ -29,6 +29,8 @@ Suite::Suite(const TableBenchOptions& options, const TableConfig& config, Report
       kind_(KindOf(config)),
       report_(report),
       rows_(config.capacity_rows),
+      // The rivals know no other numbers.
+      rivals_(options.rivals && kind_.format.plain()),
       bare_(rows_, kind_),
       gradients_(options.batch * config.dim, 0.001F),
       out_(options.threads, std::vector<float>(options.batch * config.dim)),
@@ -72,7 +74,7 @@ void Suite::FindDistances() {
   }
   bare_.set_gather_distance(best_gather);
   bare_.set_update_distance(best_update);
-  const double row_gb = kind_.dim() * sizeof(float) * 1e-9;
+  const double row_gb = kind_.format.weight_bytes() * 1e-9;
   report_.Note(absl::StrCat("gather limit ", gather * row_gb, " GB/s, fetching ", best_gather,
                             " rows ahead; update limit ", best_update, " ahead"));
 }
@@ -178,7 +180,7 @@ void Suite::MeasureUse(Distribution distribution) {
   std::vector<Measurement> all = LimitsAt(1);
   AddTables(1, 0, all);
   const size_t alone = 2;
-  if (options_.rivals) {
+  if (rivals_) {
     AddSubject("flat_hash_map", *flat_map_, all);
     AddSubject("persia", *persia_, all);
   }
@@ -191,7 +193,7 @@ void Suite::MeasureUse(Distribution distribution) {
   const TableStats stats = tables_[0]->stats();
   report_.Add(all, NameOf(distribution),
               static_cast<double>(stats.bytes) / static_cast<double>(stats.rows));
-  if (options_.rivals) {
+  if (rivals_) {
     report_.Note(absl::StrCat("over persia: pull ", MedianRatio(all[alone], all[6]), ", push ",
                               MedianRatio(all[alone + 1], all[7])));
   }
@@ -241,7 +243,6 @@ void Suite::MeasureNewIds() {
 }
 
 void Suite::Run() {
-  report_.Begin({config_.dim, "f32", "adagrad", rows_});
   Draw(Distribution::kUniform);
   FindDistances();
   if (options_.insert) MeasureInsert();
@@ -250,7 +251,7 @@ void Suite::Run() {
     table = std::make_unique<TableSubject>(config_);
     Fill(*table);
   }
-  if (options_.rivals) MeasureRivalInsert();
+  if (rivals_) MeasureRivalInsert();
   for (const Distribution distribution : options_.distributions) MeasureUse(distribution);
   MeasureNewIds();
 }

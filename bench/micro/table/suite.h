@@ -44,6 +44,7 @@ class Suite {
   RowKind kind_;
   Report& report_;
   uint64_t rows_;
+  bool rivals_;
   BareRows bare_;
   std::vector<float> gradients_;
   std::vector<std::vector<float>> out_;                // One a thread.

@@ -2,6 +2,7 @@
 
 #include "bench/micro/table/huge_memory.h"
 
+#include "table/row_store.h"
 #include "table/sparse_optimizer.h"
 
 namespace simurgh::bench {
@@ -24,13 +25,12 @@ void TableSubject::Pull(const Batch& batch, float* out) {
 
 void TableSubject::Push(const Batch& batch, const float* gradients) {
   table_.Push(batch.ids, {gradients, batch.ids.size(), config_.dim},
-              config_.optimizer.learning_rate);
+              config_.optimizer.learning_rate, stamp_);
 }
 
 RowKind KindOf(const TableConfig& config) {
   const SparseOptimizer optimizer(config.optimizer, config.dim, config.weight_bound);
-  RowUpdateParameters update = optimizer.parameters();
-  return {update, optimizer.state_floats()};
+  return {optimizer.parameters(), RowStore::FormatOf(config)};
 }
 
 }  // namespace simurgh::bench

@@ -5,6 +5,10 @@
 
 namespace simurgh {
 
+// How numbers of a row are stored. Arithmetic is f32; a result is rounded up or down by chance, in
+// proportion to its distance from either, so that small steps count on average.
+enum class RowPrecision { kF32, kBf16, kF16 };
+
 // How a row's weights begin. The values depend on seed, table and id alone.
 struct InitializerConfig {
   enum class Kind {
@@ -69,6 +73,8 @@ struct TableConfig {
   InitializerConfig initializer;
   SparseOptimizerConfig optimizer;
   float weight_bound = 10.0F;  // Weights are clamped to +- this after each update; > 0.
+  RowPrecision precision = RowPrecision::kF32;        // Of the weights.
+  RowPrecision state_precision = RowPrecision::kF32;  // Of the optimizer's vectors; not kF16.
 };
 
 }  // namespace simurgh

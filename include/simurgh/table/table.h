@@ -26,7 +26,7 @@ class EvictionListener {
 
 // A row as it stands.
 //
-// Lifetime: until the table is next written to.
+// Lifetime: of the spans, the call that was given it.
 struct RowContents {
   uint64_t id;
   uint32_t use_count;              // Training pulls; stays at 65,535.
@@ -96,9 +96,10 @@ class Table {
   // Applies the optimizer to the rows of `ids` in order. The gradient of an id without a row is
   // dropped. Returns how many were applied.
   //
-  // gradients: (U, D), finite.
+  // gradients: (U, D), finite. `step`: what rounding to less than f32 depends on, beside seed and
+  // id; use each once for an id.
   uint64_t Push(std::span<const uint64_t> ids, MatrixView<const float> gradients,
-                float learning_rate);
+                float learning_rate, uint64_t step);
 
   // Null for none. Lifetime: until replaced, or the table goes.
   void SetEvictionListener(EvictionListener* listener);

@@ -6,68 +6,15 @@
 // After foreach_target.h.
 #include <hwy/highway.h>
 
-#include "table/simd/adagrad-inl.h"
-#include "table/simd/adam-inl.h"
-#include "table/simd/ftrl-inl.h"
-#include "table/simd/row_loops-inl.h"
 #include "table/simd/row_update.h"
-#include "table/simd/sgd-inl.h"
+#include "table/simd/rules-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace simurgh {
 namespace HWY_NAMESPACE {
 
-// What is done to every row before its rule: clips the gradient, adds the L2 decay to it, and takes
-// the decoupled decay off the weights. `changed` holds the gradient then.
-HWY_INLINE RowGradient Prepared(const RowUpdateParameters& p, const RowGradient& row,
-                                float* changed) {
-  float scale = 1.0F;
-  if (p.max_gradient_norm > 0) {
-    const float norm = std::sqrt(SumOfSquares(row.gradient, p.dim));
-    if (norm > p.max_gradient_norm) scale = p.max_gradient_norm / norm;
-  }
-  const float kept = 1.0F - p.learning_rate * p.decoupled_decay;
-  ForVectors(p.dim, [&](auto d, uint32_t i) HWY_ATTR {
-    const auto weights = hn::LoadU(d, row.weights + i);
-    const auto gradient = hn::Mul(hn::Set(d, scale), hn::LoadU(d, row.gradient + i));
-    hn::StoreU(hn::Add(gradient, hn::Mul(hn::Set(d, p.l2_decay), weights)), d, changed + i);
-    hn::StoreU(hn::Mul(weights, hn::Set(d, kept)), d, row.weights + i);
-  });
-  return {row.weights, changed};
-}
-
-template <typename Rule>
-HWY_INLINE void ForRows(const RowUpdateParameters& p, std::span<const RowGradient> rows,
-                        const Rule& rule) {
-  if (p.max_gradient_norm == 0 && p.l2_decay == 0 && p.decoupled_decay == 0) {
-    for (const RowGradient& row : rows) rule(p, row);
-    return;
-  }
-  HWY_ALIGN float changed[kMaxRowDim];
-  for (const RowGradient& row : rows) rule(p, Prepared(p, row, changed));
-}
-
 void UpdateRowsHere(const RowUpdateParameters& parameters, std::span<const RowGradient> rows) {
-  switch (parameters.rule) {
-    case RowUpdateRule::kSgd:
-      return ForRows(parameters, rows, UpdateSgd);
-    case RowUpdateRule::kMomentum:
-      return ForRows(parameters, rows, UpdateMomentum<false>);
-    case RowUpdateRule::kNesterov:
-      return ForRows(parameters, rows, UpdateMomentum<true>);
-    case RowUpdateRule::kAdagrad:
-      return ForRows(parameters, rows, UpdateAdagrad);
-    case RowUpdateRule::kRowWiseAdagrad:
-      return ForRows(parameters, rows, UpdateRowWiseAdagrad);
-    case RowUpdateRule::kAdam:
-      return ForRows(parameters, rows, UpdateAdam);
-    case RowUpdateRule::kRowWiseAdam:
-      return ForRows(parameters, rows, UpdateRowWiseAdam);
-    case RowUpdateRule::kFtrl:
-      return ForRows(parameters, rows, UpdateFtrl);
-    case RowUpdateRule::kGroupFtrl:
-      return ForRows(parameters, rows, UpdateGroupFtrl);
-  }
+  ApplyRule(parameters, rows);
 }
 
 }  // namespace HWY_NAMESPACE

@@ -3,30 +3,13 @@
 #include <cstring>
 #include <vector>
 
-#include <hwy/highway.h>
-#include <hwy/targets.h>
-
 #include <catch2/catch.hpp>
 
 #include "simurgh/base/random.h"
+#include "tests/unit/table/targets.h"
 
 namespace simurgh {
 namespace {
-
-// Runs `test` once for each vector extension that is compiled in and that this processor has.
-template <typename Test>
-void ForEachTarget(const Test& test) {
-  const std::vector<int64_t> targets = hwy::SupportedAndGeneratedTargets();
-  REQUIRE_FALSE(targets.empty());
-  for (const int64_t target : targets) {
-    hwy::SetSupportedTargetsForTest(target);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-    INFO("target " << hwy::TargetName(target));
-    test();
-  }
-  hwy::SetSupportedTargetsForTest(0);
-  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-}
 
 std::vector<float> RandomFloats(Random& random, size_t count, float low, float high) {
   std::vector<float> values(count);

@@ -111,7 +111,7 @@ TEST_CASE("the gradient of a missing id is dropped and shifts nobody else's") {
   t.Pull({1, 3, 5}, 1);
   const std::vector<uint64_t> ids = {0, 1, 2, 3, 4, 5};
   const std::vector<float> gradients = {9, 9, .1F, .2F, 9, 9, .3F, .4F, 9, 9, .5F, .6F};
-  CHECK(t.table.Push(ids, {gradients.data(), 6, 2}, 1.0F) == 3);
+  CHECK(t.table.Push(ids, {gradients.data(), 6, 2}, 1.0F, 0) == 3);
   CHECK(t.Pull({1, 3, 5}, 2) ==
         std::vector<float>{1 - .1F, 1 - .2F, 1 - .3F, 1 - .4F, 1 - .5F, 1 - .6F});
   CHECK(t.table.stats().updated == 3);
@@ -123,10 +123,10 @@ TEST_CASE("an evicted row that returns starts anew") {
   const std::vector<float> fresh = t.Pull({1}, 1);
   const std::vector<uint64_t> ids = {1};
   const std::vector<float> gradient(4, 1.0F);
-  t.table.Push(ids, {gradient.data(), 1, 4}, 0.1F);
+  t.table.Push(ids, {gradient.data(), 1, 4}, 0.1F, 0);
   CHECK(t.Pull({1}, 2) != fresh);
   t.Pull({2}, 3);
-  CHECK(t.table.Push(ids, {gradient.data(), 1, 4}, 0.1F) == 0);
+  CHECK(t.table.Push(ids, {gradient.data(), 1, 4}, 0.1F, 0) == 0);
   CHECK(t.Pull({1}, 4) == fresh);
   CHECK(t.Row(1).state[0] == 0.01F);
 }
@@ -141,7 +141,7 @@ TEST_CASE("requests of many blocks find, create and update every row") {
   const std::vector<float> created = t.Pull(ids, 1);
   std::vector<float> gradients(kRows * 3);
   for (size_t i = 0; i < gradients.size(); ++i) gradients[i] = static_cast<float>(i % 1000) * 1e-3F;
-  REQUIRE(t.table.Push(ids, {gradients.data(), kRows, 3}, 1.0F) == kRows);
+  REQUIRE(t.table.Push(ids, {gradients.data(), kRows, 3}, 1.0F, 0) == kRows);
   const std::vector<float> updated = t.Pull(ids, 2);
   for (size_t i = 0; i < created.size(); ++i) REQUIRE(updated[i] == created[i] - gradients[i]);
   CHECK(t.table.stats().evicted == 0);

@@ -1,0 +1,128 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "simurgh/config/table_config.h"
+#include "table/arena.h"
+#include "table/initializer.h"
+#include "table/row_layout.h"
+#include "table/simd/coded_rows.h"
+#include "table/sparse_optimizer.h"
+
+namespace simurgh {
+
+// The memory of a table's rows, and what is done to single ones: made, read, updated. Rows are
+// taken from the region in order; freed ones form a chain and are used again first.
+//
+// Threads: one owner.
+// Lifetime: `arena` outlives the store.
+class RowStore {
+ public:
+  // Requires a valid config.
+  RowStore(const TableConfig& config, uint64_t seed, Arena& arena);
+
+  static RowFormat FormatOf(const TableConfig& config);
+  static uint64_t ReservationFor(const TableConfig& config);
+  // What the rounding of a table's updates begins with.
+  static uint64_t NoiseSeed(const TableConfig& config, uint64_t seed);
+
+  const Rows& rows() const { return rows_; }
+  const RowFormat& format() const { return rows_.layout().format; }
+
+  // A row that holds nothing. Requires that fewer than the capacity are held.
+  uint32_t Acquire();
+  void Release(uint32_t row);
+  // Numbers below this have been held at some time.
+  uint32_t carved_rows() const { return carved_rows_; }
+  uint64_t bytes_used() const { return region_.used_bytes(); }
+
+  // Writes weights and state of a new row of `id`; the header is the caller's.
+  void Initialize(uint32_t row, uint64_t id);
+
+  // All numbers of a row as f32, weights and then state. `scratch` holds them where the row does
+  // not: format().floats().
+  std::span<const float> Values(uint32_t row, std::span<float> scratch) const;
+
+  // Copies weights out: at once where they are f32, else at the next Flush() or before. No row that
+  // was added may change until then.
+  class Reader {
+   public:
+    explicit Reader(const RowStore& store) : store_(store), plain_(store.format().plain()) {}
+    void Add(uint32_t row, float* to) {
+      if (plain_) [[likely]] {
+        CopyFloats(reinterpret_cast<const float*>(store_.rows_.values(row)), store_.format().dim,
+                   to);
+      } else {
+        reads_[filled_++] = {store_.rows_.values(row), to};
+        if (filled_ == reads_.size()) Flush();
+      }
+    }
+    void Flush() {
+      ReadWeights(store_.format(), {reads_.data(), filled_});
+      filled_ = 0;
+    }
+
+   private:
+    const RowStore& store_;
+    bool plain_;
+    std::array<WeightRead, 32> reads_;
+    size_t filled_ = 0;
+  };
+
+  // Applies gradients, some rows at a time; the last ones at Flush(). `step` is what rounding
+  // depends on, beside seed and id.
+  class Updater {
+   public:
+    Updater(RowStore& store, float learning_rate, uint64_t step);
+    void Add(uint32_t row, const float* gradient) {
+      std::byte* values = store_.rows_.values(row);
+      if (plain_) [[likely]] {
+        plain_rows_[filled_++] = {reinterpret_cast<float*>(values), gradient};
+      } else {
+        const uint64_t id = store_.rows_.header(row).id;
+        coded_rows_[filled_++] = {values, gradient, RoundingNoise(store_.noise_seed_, id, step_)};
+      }
+      if (filled_ == kBatch) Flush();
+    }
+    void Flush();
+
+   private:
+    static constexpr size_t kBatch = 32;
+
+    RowStore& store_;
+    RowUpdateParameters parameters_;
+    uint64_t step_;
+    bool plain_;
+    size_t filled_ = 0;
+    std::array<RowGradient, kBatch> plain_rows_;
+    std::array<CodedRow, kBatch> coded_rows_;
+  };
+
+ private:
+  static void CopyFloats(const float* from, uint32_t count, float* to);
+
+  SparseOptimizer optimizer_;
+  Initializer initializer_;
+  uint64_t noise_seed_;
+  ArenaRegion region_;
+  Rows rows_;
+  uint32_t carved_rows_ = 0;
+  uint32_t free_row_ = kNoRow;
+  std::vector<float> new_row_;  // A row as f32, where it is not stored as such.
+};
+
+// Short rows are copied in place: a call would cost as much again.
+inline void RowStore::CopyFloats(const float* from, uint32_t count, float* to) {
+  constexpr uint32_t kTogether = 8;
+  uint32_t i = 0;
+  for (; i + kTogether <= count; i += kTogether) {
+    std::memcpy(to + i, from + i, kTogether * sizeof(float));
+  }
+  for (; i < count; ++i) to[i] = from[i];
+}
+
+}  // namespace simurgh

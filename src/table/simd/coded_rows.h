@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "simurgh/base/hash.h"
+#include "table/row_format.h"
+#include "table/simd/row_update.h"
+
+namespace simurgh {
+
+// A row whose numbers are not all f32: what follows its header, the gradient for it, and what its
+// rounding draws from.
+struct CodedRow {
+  std::byte* values;
+  const float* gradient;
+  uint64_t noise;
+};
+
+// The source of one update's rounding: every element draws 32 bits of its own from it.
+constexpr uint64_t RoundingNoise(uint64_t seed, uint64_t id, uint64_t step) {
+  return Mix64(seed ^ Mix64(id ^ Mix64(step)));
+}
+
+// Widens each row to f32, applies the rule, and stores what comes of it, rounded by chance: up with
+// a probability that is the share of the way to the next number of the format. Values beyond the
+// largest finite number become it. Rows are handled in order, one dispatch for all.
+//
+// Every target gives the bits of UpdateCodedRowReference.
+void UpdateCodedRows(const RowUpdateParameters& parameters, const RowFormat& format,
+                     std::span<const CodedRow> rows);
+
+void UpdateCodedRowReference(const RowUpdateParameters& parameters, const RowFormat& format,
+                             const CodedRow& row);
+
+struct WeightRead {
+  const std::byte* values;
+  float* to;
+};
+
+// Widens the weights of each row to f32; one dispatch for all.
+void ReadWeights(const RowFormat& format, std::span<const WeightRead> reads);
+
+// Widens all numbers of a row: `to` is format.floats() floats, weights and then state.
+void DecodeRow(const RowFormat& format, const std::byte* values, float* to);
+
+// Stores a new row, rounded to the nearest numbers of the format.
+void EncodeNewRow(const RowFormat& format, const float* from, std::byte* values);
+
+// Most floats of a row: Adam's.
+inline constexpr uint32_t kMaxRowFloats = 3 * kMaxRowDim + 2;
+
+}  // namespace simurgh

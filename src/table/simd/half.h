@@ -1,0 +1,63 @@
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+
+namespace simurgh {
+
+// Conversions of single numbers, for finite ones. The kernels' definition.
+
+inline float FromBf16(uint16_t half) { return std::bit_cast<float>(uint32_t{half} << 16); }
+
+inline float FromF16(uint16_t half) {
+  const uint32_t magnitude = half & 0x7fffU;
+  const uint32_t sign = (half & 0x8000U) << 16;
+  float value;
+  if (magnitude < 0x400) {  // Below 2^-14 the step stays 2^-24.
+    value = std::bit_cast<float>((magnitude << 13) + 0x38800000U) - 0x1p-14F;
+  } else {
+    value = std::bit_cast<float>((magnitude << 13) + (112U << 23));
+  }
+  return std::bit_cast<float>(std::bit_cast<uint32_t>(value) | sign);
+}
+
+inline constexpr uint32_t kMaxBf16Bits = 0x7f7f;
+inline constexpr uint32_t kMaxF16Bits = 0x7bff;
+
+// Adds `noise` below the last bit that is kept, and cuts the rest off: with 16 random bits that is
+// rounding by chance. 0x8000 rounds to the nearest, away from zero in the middle.
+inline uint16_t ToBf16(float value, uint32_t noise) {
+  const auto bits = std::bit_cast<uint32_t>(value);
+  const uint32_t magnitude = ((bits & 0x7fffffffU) + (noise & 0xffffU)) >> 16;
+  return static_cast<uint16_t>(std::min(magnitude, kMaxBf16Bits) | (bits >> 31) << 15);
+}
+
+inline uint16_t ToF16(float value, uint32_t noise) {
+  const auto bits = std::bit_cast<uint32_t>(value);
+  const float size = std::bit_cast<float>(bits & 0x7fffffffU);
+  uint32_t magnitude;
+  if (size < 0x1p-14F) {
+    // 13 bits, so that the sum of a whole number and them is exact.
+    const float share = static_cast<float>((noise & 0xffffU) >> 3) * 0x1p-13F;
+    magnitude = static_cast<uint32_t>(size * 0x1p24F + share);
+  } else {
+    magnitude = ((std::bit_cast<uint32_t>(size) + ((noise & 0xffffU) >> 3)) >> 13) - (112U << 10);
+  }
+  return static_cast<uint16_t>(std::min(magnitude, kMaxF16Bits) | (bits >> 31) << 15);
+}
+
+// 32 bits for element i of a row. Source: the mixing function is "lowbias32" of C. Wellons' search
+// for integer hashes, with the second half of the seed between its rounds.
+inline uint32_t ElementNoise(uint64_t noise, uint32_t i) {
+  uint32_t x = i * 0x9e3779b9U + static_cast<uint32_t>(noise);
+  x ^= x >> 16;
+  x *= 0x7feb352dU;
+  x ^= x >> 15;
+  x ^= static_cast<uint32_t>(noise >> 32);
+  x *= 0x846ca68bU;
+  return x ^ x >> 16;
+}
+
+}  // namespace simurgh
