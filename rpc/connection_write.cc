@@ -8,6 +8,10 @@ namespace {
 // Then others on the thread have their turn.
 constexpr uint64_t kMaxTurnBytes = uint64_t{1} << 20;
 
+// So much is not kept back until all frames that have come together are dealt with: the peer has
+// something to do meanwhile.
+constexpr uint64_t kCorkBytes = 16'384;
+
 }  // namespace
 
 Outbox::Ticket Connection::Send(OutgoingFrame frame) {
@@ -18,7 +22,12 @@ Outbox::Ticket Connection::Send(OutgoingFrame frame) {
     if (copied != 0) observer_->OnPayloadCopied(copied);
   }
   const Outbox::Ticket ticket = outbox_.Add(std::move(frame));
-  if (!flush_pending_ && !corked_) PostFlush();
+  if (flush_pending_) return ticket;
+  if (!corked_) {
+    PostFlush();
+  } else if (outbox_.bytes() >= kCorkBytes) {
+    Flush();
+  }
   return ticket;
 }
 
