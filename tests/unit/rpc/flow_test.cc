@@ -1,0 +1,174 @@
+// Large and small messages side by side, the request window, and peers of other versions.
+
+#include <catch2/catch.hpp>
+
+#include "rpc/control.h"
+#include "rpc/frame_generated.h"
+#include "tests/unit/rpc/ends.h"
+
+namespace simurgh::rpc {
+namespace {
+
+using testing::Encode;
+using testing::Loop;
+using testing::RawFrame;
+using testing::RawPeer;
+
+// A HELLO of a peer that speaks these versions.
+RawFrame HelloOf(uint16_t protocol_min, uint16_t protocol_max) {
+  const Hello hello = TestHello("other release");
+  flatbuffers::FlatBufferBuilder builder;
+  const auto cluster = builder.CreateString(hello.cluster);
+  const auto role = builder.CreateString(hello.role);
+  wire::HelloBuilder table(builder);
+  table.add_protocol_min(protocol_min);
+  table.add_protocol_max(protocol_max);
+  table.add_cluster(cluster);
+  table.add_role(role);
+  table.add_configuration_hash(hello.configuration_hash);
+  table.add_max_frame_bytes(uint64_t{1} << 30);
+  builder.Finish(table.Finish());
+  const OutgoingSegment metadata = TakeMetadata(builder);
+  RawFrame frame;
+  frame.header.kind = FrameKind::kHello;
+  frame.metadata.assign(metadata.bytes.begin(), metadata.bytes.end());
+  return frame;
+}
+
+RawFrame EchoRequest(uint64_t id, Bytes payload) {
+  RawFrame frame;
+  frame.header.kind = FrameKind::kRequest;
+  frame.header.request_id = id;
+  frame.header.method = kEcho;
+  frame.segments.push_back(std::move(payload));
+  return frame;
+}
+
+TEST_CASE("an end of the version before or after is understood") {
+  Ends ends;
+  const uint16_t own = kProtocolMax;
+  const bool older = GENERATE(true, false);
+  const auto talk = [&]() -> awaitable<Status> {
+    SIMURGH_CO_ASSIGN_OR_RETURN(RawPeer peer, co_await RawPeer::Dial(ends.server->address()));
+    const RawFrame hello =
+        older ? HelloOf(own - 1, own - 1) : HelloOf(own, static_cast<uint16_t>(own + 1));
+    SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(Encode(hello)));
+    SIMURGH_CO_ASSIGN_OR_RETURN(const RawFrame welcome, co_await peer.Read());
+    CHECK(welcome.header.kind == FrameKind::kHello);
+
+    const Bytes payload(1'000'000, std::byte{7});
+    SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(Encode(EchoRequest(1, payload))));
+    SIMURGH_CO_ASSIGN_OR_RETURN(RawFrame response, co_await peer.Read());
+    CHECK(response.header.kind == FrameKind::kResponse);
+    CHECK(response.header.payload_length == payload.size());
+    // Only an end that understands chunks gets any.
+    CHECK(response.header.chunked() == !older);
+    Bytes arrived;
+    for (const Bytes& segment : response.segments) {
+      arrived.insert(arrived.end(), segment.begin(), segment.end());
+    }
+    while (arrived.size() < payload.size()) {
+      SIMURGH_CO_ASSIGN_OR_RETURN(const RawFrame chunk, co_await peer.Read());
+      CHECK(chunk.header.kind == FrameKind::kChunk);
+      CHECK(chunk.header.request_id == 1);
+      arrived.insert(arrived.end(), chunk.segments[0].begin(), chunk.segments[0].end());
+    }
+    CHECK(arrived == payload);
+    co_return absl::OkStatus();
+  };
+  CHECK(ends.loop.Run(talk()) == absl::OkStatus());
+}
+
+TEST_CASE("a small call is not held up by a large one") {
+  Ends ends;
+  REQUIRE(ends.EchoWorks());
+  std::vector<std::string> ended;
+  const auto call = [&](std::string name, size_t bytes) -> awaitable<Status> {
+    const auto result =
+        co_await ends.client->Call(kEcho, Message({}, {Bytes(bytes)}), IntoVectors(), Soon());
+    ended.push_back(std::move(name));
+    co_return result.status();
+  };
+  CHECK(ends.loop.Run(Both(call("large", 64'000'000), call("small", 10))) == absl::OkStatus());
+  CHECK(ended == std::vector<std::string>{"small", "large"});
+}
+
+TEST_CASE("requests beyond the server's window wait for answers, and all come through") {
+  ServerOptions options;
+  options.max_request_bytes_per_connection = 100'000;
+  size_t at_once = 0, most = 0;
+  Loop* loop = nullptr;
+  const auto work = [&](Request request) -> awaitable<StatusOr<OutgoingMessage>> {
+    most = std::max(most, ++at_once);
+    for (int i = 0; i < 20; ++i) co_await asio::post(loop->context(), asio::use_awaitable);
+    --at_once;
+    co_return OutgoingMessage();
+  };
+  Ends ends(work, options);
+  loop = &ends.loop;
+  std::vector<awaitable<Status>> calls;
+  const auto call = [&](size_t bytes) -> awaitable<Status> {
+    const auto result =
+        co_await ends.client->Call(kWork, Message({}, {Bytes(bytes)}), NoSegments(), Soon());
+    co_return result.status();
+  };
+  for (int i = 0; i < 20; ++i) calls.push_back(call(30'000));
+  calls.push_back(call(1'000'000));  // Larger than the window: alone.
+  for (int i = 0; i < 20; ++i) calls.push_back(call(30'000));
+  CHECK(ends.loop.Run(WhenAll(std::move(calls))) == absl::OkStatus());
+  CHECK(most == 3);
+  CHECK(ends.observer.errors.empty());
+}
+
+TEST_CASE("a call that waits for the window keeps its deadline") {
+  ServerOptions options;
+  options.max_request_bytes_per_connection = 100'000;
+  std::unique_ptr<Hang> hang;
+  Ends ends([&](Request request) { return (*hang)(std::move(request)); }, options);
+  hang = std::make_unique<Hang>(ends.loop.executor());
+  const auto call = [&](std::chrono::milliseconds patience) -> awaitable<Status> {
+    const auto result =
+        co_await ends.client->Call(kWork, Message({}, {Bytes(80'000)}), NoSegments(), In(patience));
+    CHECK(absl::IsDeadlineExceeded(result.status()));
+    co_return absl::OkStatus();
+  };
+  const auto second = [&]() -> awaitable<Status> {
+    const auto result = co_await ends.client->Call(kWork, Message({}, {Bytes(80'000)}),
+                                                   NoSegments(), In(std::chrono::milliseconds(50)));
+    CHECK(absl::IsDeadlineExceeded(result.status()));
+    CHECK(ExecutionOf(result.status()) == Execution::kNotExecuted);
+    co_return absl::OkStatus();
+  };
+  REQUIRE(ends.EchoWorks());
+  CHECK(ends.loop.Run(Both(call(std::chrono::milliseconds(200)), second())) == absl::OkStatus());
+  // The first one's share came back with the answer to its cancellation.
+  const auto echo =
+      ends.loop.Run(ends.client->Call(kEcho, Message({}, {Bytes(90'000)}), IntoVectors(), Soon()));
+  CHECK(echo.status() == absl::OkStatus());
+}
+
+TEST_CASE("a client that ignores the window is cut off") {
+  ServerOptions options;
+  options.max_request_bytes_per_connection = 100'000;
+  std::unique_ptr<Hang> hang;
+  Ends ends([&](Request request) { return (*hang)(std::move(request)); }, options);
+  hang = std::make_unique<Hang>(ends.loop.executor());
+  const auto talk = [&]() -> awaitable<Status> {
+    SIMURGH_CO_ASSIGN_OR_RETURN(RawPeer peer, co_await RawPeer::Dial(ends.server->address()));
+    SIMURGH_CO_RETURN_IF_ERROR(co_await peer.ShakeHands(TestHello("greedy")));
+    for (uint64_t id = 1; id <= 2; ++id) {
+      RawFrame request = EchoRequest(id, Bytes(80'000));
+      request.header.method = kWork;
+      SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(Encode(request)));
+    }
+    co_await peer.ReadToEnd();
+    co_return absl::OkStatus();
+  };
+  CHECK(ends.loop.Run(talk()) == absl::OkStatus());
+  REQUIRE(ends.observer.errors.size() == 1);
+  CHECK_THAT(ends.observer.errors[0], Catch::Contains("window"));
+  CHECK(ends.EchoWorks());
+}
+
+}  // namespace
+}  // namespace simurgh::rpc

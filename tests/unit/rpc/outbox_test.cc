@@ -1,0 +1,246 @@
+#include "rpc/outbox.h"
+
+#include <cstring>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "tests/unit/rpc/support.h"
+
+namespace simurgh::rpc {
+namespace {
+
+OutgoingFrame RequestOf(uint64_t id, std::vector<Bytes> segments, Bytes metadata = {}) {
+  OutgoingFrame frame;
+  frame.header.kind = FrameKind::kRequest;
+  frame.header.request_id = id;
+  frame.message = Message(std::move(metadata), segments);
+  return frame;
+}
+
+// What an outbox has sent, read as a receiver would.
+struct Received {
+  struct Frame {
+    FrameHeader header;
+    std::vector<uint64_t> table;
+    Bytes metadata;
+    Bytes payload;
+    size_t begin = 0;
+  };
+
+  explicit Received(const Bytes& stream) {
+    size_t at = 0;
+    const auto take = [&](size_t count) {
+      REQUIRE(at + count <= stream.size());
+      const auto from = stream.begin() + static_cast<ptrdiff_t>(at);
+      at += count;
+      return Bytes(from, from + static_cast<ptrdiff_t>(count));
+    };
+    while (at < stream.size()) {
+      Frame frame{.begin = at};
+      const Bytes bytes = take(kHeaderBytes);
+      const auto header = DecodeHeader(std::span(bytes).first<kHeaderBytes>(), FrameLimits());
+      REQUIRE(header.status() == absl::OkStatus());
+      frame.header = *header;
+      frame.table.resize(header->segment_count);
+      const Bytes table = take(frame.table.size() * sizeof(uint64_t));
+      if (!table.empty()) std::memcpy(frame.table.data(), table.data(), table.size());
+      REQUIRE(CheckSegmentTable(*header, frame.table) == absl::OkStatus());
+      frame.metadata = take(header->metadata_length);
+      frame.payload = take(header->following_bytes());
+      frames.push_back(std::move(frame));
+    }
+  }
+
+  // Whole payloads by request.
+  std::map<uint64_t, Bytes> Payloads() const {
+    std::map<uint64_t, Bytes> payloads;
+    for (const Frame& frame : frames) {
+      Bytes& payload = payloads[frame.header.request_id];
+      payload.insert(payload.end(), frame.payload.begin(), frame.payload.end());
+    }
+    return payloads;
+  }
+
+  std::vector<Frame> frames;
+};
+
+// Writes up to `limit` bytes at a time, as a socket does.
+void WriteSome(Outbox& outbox, size_t limit, Bytes& stream) {
+  size_t written = 0;
+  for (const asio::const_buffer& buffer : outbox.Gather()) {
+    const size_t part = std::min(buffer.size(), limit - written);
+    const auto* data = static_cast<const std::byte*>(buffer.data());
+    stream.insert(stream.end(), data, data + part);
+    written += part;
+    if (written == limit) break;
+  }
+  outbox.Written(written);
+  outbox.Release();
+}
+
+Bytes WriteAll(Outbox& outbox) {
+  Bytes stream;
+  while (!outbox.empty()) WriteSome(outbox, SIZE_MAX, stream);
+  return stream;
+}
+
+Bytes Concatenated(const std::vector<Bytes>& segments) {
+  Bytes all;
+  for (const Bytes& segment : segments) all.insert(all.end(), segment.begin(), segment.end());
+  return all;
+}
+
+TEST_CASE("an outbox sends every message whole, however its bytes leave") {
+  Random random(GENERATE(1, 2, 3, 4));
+  const bool chunks = GENERATE(false, true);
+  Outbox outbox;
+  if (chunks) outbox.AllowChunks();
+  std::map<uint64_t, Bytes> sent;
+  std::map<uint64_t, Bytes> metadata;
+  Bytes stream;
+  uint64_t last_id = 0;
+  while (last_id < 200 || !outbox.empty()) {
+    if (last_id < 200 && random.Uniform() < 0.3) {
+      std::vector<Bytes> segments(random() % 4);
+      for (Bytes& segment : segments) {
+        segment = RandomBytes(random, random() % (random.Uniform() < 0.1 ? 900'000 : 9'000));
+      }
+      metadata[++last_id] = RandomBytes(random, random() % 300);
+      sent[last_id] = Concatenated(segments);
+      outbox.Add(RequestOf(last_id, segments, metadata[last_id]));
+    }
+    WriteSome(outbox, 1 + random() % 200'000, stream);
+  }
+  CHECK(outbox.bytes() == 0);
+  const Received received(stream);
+  CHECK((received.Payloads() == sent));
+  for (const auto& frame : received.frames) {
+    if (frame.header.kind == FrameKind::kChunk) {
+      CHECK(chunks);
+      continue;
+    }
+    CHECK((frame.metadata == metadata[frame.header.request_id]));
+    CHECK(frame.header.chunked() == (chunks && frame.header.payload_length > Outbox::kBatchBytes));
+  }
+}
+
+TEST_CASE("a hint never reaches into a large payload, and covers the small frames of a batch") {
+  Random random(5);
+  Outbox outbox;
+  outbox.AllowChunks();
+  for (uint64_t id = 1; id <= 300; ++id) {
+    const size_t size = random.Uniform() < 0.1 ? 5'000 + random() % 400'000 : random() % 4'096;
+    outbox.Add(RequestOf(id, {RandomBytes(random, size)}));
+  }
+  const Bytes stream = WriteAll(outbox);
+  const Received received(stream);
+  uint64_t hinted = 0;
+  for (size_t i = 0; i < received.frames.size(); ++i) {
+    const FrameHeader& header = received.frames[i].header;
+    uint64_t reach = received.frames[i].begin + FrameBytes(header) -
+                     (header.payload_length - header.following_bytes());
+    reach += header.read_ahead;
+    hinted += header.read_ahead != 0;
+    for (size_t j = i + 1; j < received.frames.size(); ++j) {
+      const auto& later = received.frames[j];
+      if (later.begin >= reach) break;
+      if (later.header.payload_is_small()) continue;
+      CHECK(reach <= later.begin + kHeaderBytes + TableBytes(later.header) + later.metadata.size());
+      break;
+    }
+  }
+  CHECK(hinted > 200);
+}
+
+TEST_CASE("a small frame passes a large message between two batches") {
+  Outbox outbox;
+  outbox.AllowChunks();
+  const Bytes large(8 * Outbox::kBatchBytes);
+  outbox.Add(RequestOf(1, {large}));
+  Bytes stream;
+  WriteSome(outbox, SIZE_MAX, stream);
+  outbox.Add(RequestOf(2, {Bytes(100)}));
+  WriteSome(outbox, SIZE_MAX, stream);
+  CHECK(stream.size() <= 2 * Outbox::kBatchBytes + 1'000);
+  bool passed = false;
+  for (const auto& frame : Received(stream).frames) passed |= frame.header.request_id == 2;
+  CHECK(passed);
+}
+
+TEST_CASE("large messages take turns") {
+  Outbox outbox;
+  outbox.AllowChunks();
+  const size_t size = 20'000'000;
+  for (uint64_t id = 1; id <= 2; ++id) outbox.Add(RequestOf(id, {Bytes(size)}));
+  const Received received(WriteAll(outbox));
+  uint64_t of_first = 0;
+  for (const auto& frame : received.frames) {
+    if (frame.header.kind == FrameKind::kChunk && frame.header.request_id == 2) break;
+    of_first += frame.payload.size();
+  }
+  CHECK(of_first > 8'000'000);
+  CHECK(of_first < 9'000'000);
+}
+
+TEST_CASE("what is withdrawn does not leave, and tells how far it has come") {
+  Outbox outbox;
+  outbox.AllowChunks();
+  const Outbox::Ticket first = outbox.Add(RequestOf(1, {Bytes(100)}));
+  const Outbox::Ticket whole = outbox.Add(RequestOf(2, {Bytes(100)}));
+  CHECK(outbox.Withdraw(whole) == Outbox::Withdrawn::kWhole);
+  const Outbox::Ticket large = outbox.Add(RequestOf(3, {Bytes(1'000'000)}));
+  Bytes stream;
+  WriteSome(outbox, 100, stream);
+  CHECK(outbox.Pending(first));
+  CHECK(outbox.Withdraw(first) == Outbox::Withdrawn::kNothing);
+  CHECK(outbox.Withdraw(large) == Outbox::Withdrawn::kRest);
+  CHECK(outbox.Pending(large));  // A part of it is leaving.
+  while (!outbox.empty()) WriteSome(outbox, SIZE_MAX, stream);
+  CHECK_FALSE(outbox.Pending(first));
+  CHECK_FALSE(outbox.Pending(large));
+  CHECK(outbox.bytes() == 0);
+  const auto payloads = Received(stream).Payloads();
+  CHECK(payloads.at(1).size() == 100);
+  CHECK_FALSE(payloads.contains(2));
+  CHECK(payloads.at(3).size() < 1'000'000);
+}
+
+TEST_CASE("owners are let go once their bytes have left, and not before") {
+  Outbox outbox;
+  outbox.AllowChunks();
+  const auto bytes = std::make_shared<const Bytes>(1'000'000);
+  OutgoingFrame frame;
+  frame.header.kind = FrameKind::kRequest;
+  frame.header.request_id = 1;
+  frame.message.segments.push_back({.bytes = *bytes, .owner = bytes});
+  outbox.Add(std::move(frame));
+  Bytes stream;
+  while (stream.size() < 1'000'000) {
+    CHECK(bytes.use_count() == 2);
+    WriteSome(outbox, 100'000, stream);
+  }
+  while (!outbox.empty()) WriteSome(outbox, SIZE_MAX, stream);
+  CHECK(bytes.use_count() == 1);
+}
+
+TEST_CASE("after a drop the frames that had not left are still pending") {
+  Outbox outbox;
+  outbox.AllowChunks();
+  const Outbox::Ticket first = outbox.Add(RequestOf(1, {Bytes(100)}));
+  const Outbox::Ticket second = outbox.Add(RequestOf(2, {Bytes(100)}));
+  const Outbox::Ticket large = outbox.Add(RequestOf(3, {Bytes(1'000'000)}));
+  Bytes stream;
+  WriteSome(outbox, 250, stream);
+  outbox.Drop();
+  CHECK_FALSE(outbox.Pending(first));
+  CHECK(outbox.Pending(second));
+  CHECK(outbox.Pending(large));
+  CHECK(outbox.empty());
+}
+
+}  // namespace
+}  // namespace simurgh::rpc
