@@ -126,8 +126,8 @@ StatusOr<PushRowsMessage> DecodePushRows(std::span<const std::byte> metadata, ui
 
 rpc::OutgoingSegment Encode(const PullReport& report) {
   flatbuffers::FlatBufferBuilder builder;
-  builder.Finish(
-      CreatePullRowsResponse(builder, report.found, report.created, report.unseen, report.evicted));
+  builder.Finish(CreatePullRowsResponse(builder, report.found, report.created, report.unseen,
+                                        report.evicted, report.refused));
   return rpc::TakeMetadata(builder);
 }
 
@@ -143,6 +143,7 @@ StatusOr<PullReport> DecodePullReport(std::span<const std::byte> metadata) {
   return PullReport{.found = response->found(),
                     .created = response->created(),
                     .unseen = response->unseen(),
+                    .refused = response->refused(),
                     .evicted = response->evicted()};
 }
 

@@ -114,6 +114,7 @@ rpc::awaitable<StatusOr<PullReport>> ParameterServer::Pull(PullRowsCall call,
     total.found += report.found;
     total.created += report.created;
     total.unseen += report.unseen;
+    total.refused += report.refused;
     total.evicted += report.evicted;
   }
   if (total.evicted > 0) WarnOfEviction();

@@ -10,6 +10,8 @@ ServerMetrics::ServerMetrics(MetricRegistry& registry, const ClusterConfig& conf
                                    "Rows that a training pull created.")),
       unseen_(registry.GetCounter("simurgh_ps_rows_unseen_total",
                                   "Ids of evaluation pulls without a row, read as zeros.")),
+      refused_(registry.GetCounter("simurgh_ps_rows_refused_total",
+                                   "Ids of training pulls that admission gave no row.")),
       evicted_(registry.GetCounter("simurgh_ps_rows_evicted_total",
                                    "Rows evicted because their table was full.")),
       updated_(registry.GetCounter("simurgh_ps_rows_updated_total", "Rows that a push updated.")),
@@ -42,6 +44,7 @@ void ServerMetrics::OnPull(size_t partition, const Partition& rows, const PullRe
   found_.Add(report.found);
   created_.Add(report.created);
   unseen_.Add(report.unseen);
+  refused_.Add(report.refused);
   evicted_.Add(report.evicted);
   if (report.created > 0) SetSizes(partition, rows);
 }

@@ -27,6 +27,7 @@ class ServerMetrics {
   Counter& found_;
   Counter& created_;
   Counter& unseen_;
+  Counter& refused_;
   Counter& evicted_;
   Counter& updated_;
   Counter& missing_;

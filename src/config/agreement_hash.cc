@@ -56,6 +56,10 @@ void AddTable(const TableConfig& table, ByteWriter* out) {
   out->Add(static_cast<uint64_t>(table.state_precision));
   AddInitializer(table.initializer, out);
   AddOptimizer(table.optimizer, out);
+  out->Add(static_cast<uint64_t>(table.admission.kind));
+  out->Add(table.admission.probability);
+  out->Add(uint64_t{table.admission.occurrences});
+  out->Add(uint64_t{table.admission.sketch_width});
 }
 
 void AddFeature(const FeatureConfig& feature, ByteWriter* out) {

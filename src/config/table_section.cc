@@ -88,6 +88,20 @@ void ReadOptimizer(MapReader& in, SparseOptimizerConfig* optimizer) {
   CheckOptimizerKeys(in, *optimizer);
 }
 
+void ReadAdmission(MapReader& in, AdmissionConfig* admission) {
+  using Kind = AdmissionConfig::Kind;
+  in.Choice<Kind>("kind", &admission->kind,
+                  {{"always", Kind::kAlways},
+                   {"probability", Kind::kProbability},
+                   {"occurrences", Kind::kOccurrences}});
+  in.Number("probability", &admission->probability, kPositiveShare);
+  in.Integer("occurrences", &admission->occurrences, 2, 255);
+  in.Integer("sketch_width", &admission->sketch_width, 16, 65'536);
+  in.OnlyWith(admission->kind == Kind::kProbability, "kind: probability", {"probability"});
+  in.OnlyWith(admission->kind == Kind::kOccurrences, "kind: occurrences",
+              {"occurrences", "sketch_width"});
+}
+
 void ReadPrecision(MapReader& in, TableConfig* table) {
   in.Choice<RowPrecision>(
       "precision", &table->precision,
@@ -149,6 +163,7 @@ void ReadTables(MapReader& root, std::vector<TableConfig>* tables,
     ReadPrecision(in, &table);
     in.Map("initializer", [&](MapReader& map) { ReadInitializer(map, &table.initializer); });
     in.Map("optimizer", [&](MapReader& map) { ReadOptimizer(map, &table.optimizer); });
+    in.Map("admission", [&](MapReader& map) { ReadAdmission(map, &table.admission); });
     for (const std::string& name : names) {
       table.name = name;
       tables->push_back(table);

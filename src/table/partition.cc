@@ -92,6 +92,7 @@ StatusOr<PullReport> Partition::Pull(PullPurpose purpose, const TrainerPosition&
         state_->tables[group.table]->Pull(group.ids, group.rows, stamp);
     report.found += counts.found;
     report.created += counts.created;
+    report.refused += counts.refused;
     report.evicted += counts.evicted;
   }
   return report;

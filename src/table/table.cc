@@ -9,6 +9,7 @@
 
 #include "simurgh/base/check.h"
 #include "simurgh/base/hash.h"
+#include "table/admission.h"
 #include "table/arena.h"
 #include "table/batch_lookup.h"
 #include "table/recency_queue.h"
@@ -22,6 +23,7 @@ namespace {
 // How far the buckets of new rows and the rows of victims are fetched ahead of their use.
 constexpr size_t kBucketsAhead = 16;
 constexpr size_t kVictimsAhead = 4;
+constexpr uint32_t kMaxSketchWidth = 65'536;
 constexpr float kMaxF16 = 65'504.0F;
 constexpr uint16_t kMaxUseCount = std::numeric_limits<uint16_t>::max();
 // Where the newest stamp is put when the 32 bits of a row's recency run out.
@@ -34,6 +36,7 @@ bool Positive(float value) { return value > 0 && std::isfinite(value); }
 struct Table::State {
   State(const TableConfig& table_config, uint64_t seed, Arena& arena)
       : config(table_config),
+        admission(config.admission, config.name, seed),
         store(config, seed, arena),
         rows(store.rows()),
         index(arena, config.capacity_rows, IdsOf(rows)),
@@ -53,6 +56,7 @@ struct Table::State {
   void PrefetchVictims() const;
 
   TableConfig config;
+  Admission admission;
   RowStore store;
   const Rows& rows;
   RowIndex index;
@@ -148,6 +152,14 @@ Status Table::Validate(const TableConfig& config) {
   if (config.state_precision == RowPrecision::kF16) {
     return invalid("state_precision is f16, must be f32 or bf16");
   }
+  if (!Positive(config.admission.probability) || config.admission.probability > 1 ||
+      config.admission.occurrences == 0 || config.admission.occurrences > 255 ||
+      config.admission.sketch_width == 0 || config.admission.sketch_width > kMaxSketchWidth) {
+    return invalid(absl::StrCat("admission has probability ", config.admission.probability,
+                                " (0 to 1), occurrences ", config.admission.occurrences,
+                                " (1 to 255), sketch_width ", config.admission.sketch_width,
+                                " (1 to ", kMaxSketchWidth, ")"));
+  }
   if (!Positive(config.optimizer.learning_rate)) {
     return invalid(
         absl::StrCat("learning_rate is ", config.optimizer.learning_rate, ", must be above 0"));
@@ -193,6 +205,11 @@ Table::PullCounts Table::Pull(std::span<const uint64_t> ids, MatrixView<float> r
     const size_t at = s.absent[i];
     // An id given twice has a row by now, unless that was evicted again.
     uint32_t row = s.Lookup(ids[at]);
+    if (row == kNoRow && !s.admission.Admit(ids[at])) {
+      std::ranges::fill(rows.row(at), 0.0F);
+      ++counts.refused;
+      continue;
+    }
     if (row == kNoRow) {
       row = s.Create(ids[at], now);
     } else {
@@ -205,6 +222,7 @@ Table::PullCounts Table::Pull(std::span<const uint64_t> ids, MatrixView<float> r
   counts.created = s.counts.created - created_before;
   counts.evicted = s.counts.evicted - evicted_before;
   s.counts.hits += counts.found;
+  s.counts.refused += counts.refused;
   return counts;
 }
 
@@ -282,7 +300,8 @@ TableStats Table::stats() const {
   TableStats stats = s.counts;
   stats.rows = s.index.size();
   stats.capacity_rows = s.config.capacity_rows;
-  stats.bytes = s.store.bytes_used() + s.index.bytes_used() + s.queue.bytes_used();
+  stats.bytes =
+      s.store.bytes_used() + s.index.bytes_used() + s.queue.bytes_used() + s.admission.bytes_used();
   stats.overhead_bytes = stats.bytes - stats.rows * s.store.format().payload_bytes();
   return stats;
 }

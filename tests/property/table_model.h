@@ -10,6 +10,7 @@
 #include <catch2/catch.hpp>
 
 #include "simurgh/table/partition.h"
+#include "table/admission.h"
 #include "table/initializer.h"
 #include "table/row_store.h"
 #include "table/simd/coded_rows.h"
@@ -24,6 +25,7 @@ class TableModel {
   TableModel(const TableConfig& config, uint64_t seed)
       : config_(config),
         optimizer_(config.optimizer, config.dim, config.weight_bound),
+        admission_(config.admission, config.name, seed),
         initializer_(config.initializer, config.name, config.dim, seed),
         format_(RowStore::FormatOf(config)),
         noise_seed_(RowStore::NoiseSeed(config, seed)) {}
@@ -45,6 +47,9 @@ class TableModel {
     for (const size_t i : absent) {
       if (rows_.contains(ids[i])) {
         ++report.found;
+      } else if (!admission_.Admit(ids[i])) {
+        ++report.refused;
+        continue;
       } else {
         if (rows_.size() == config_.capacity_rows) {
           if (replayed == evicted.size()) FAIL("a row is gone that no eviction told of");
@@ -179,6 +184,7 @@ class TableModel {
 
   TableConfig config_;
   SparseOptimizer optimizer_;
+  Admission admission_;
   Initializer initializer_;
   RowFormat format_;
   uint64_t noise_seed_;

@@ -64,6 +64,17 @@ struct SparseOptimizerConfig {
   float max_gradient_norm = 0.0F;  // A longer gradient of a row is scaled to this norm; 0: any.
 };
 
+// Which ids a training pull makes rows for. The others read as zeros, and their gradients are
+// dropped.
+struct AdmissionConfig {
+  enum class Kind { kAlways, kProbability, kOccurrences };
+
+  Kind kind = Kind::kAlways;
+  float probability = 1.0F;     // probability: the share of ids, (0, 1]
+  uint32_t occurrences = 2;     // occurrences: the request that makes the row, 2 to 255
+  uint32_t sketch_width = 256;  // occurrences: counters a hash function and bucket, 16 to 65,536
+};
+
 // A table: rows of one layout. YAML section `tables`, one entry a table (or several by `names`).
 struct TableConfig {
   std::string name;
@@ -72,6 +83,7 @@ struct TableConfig {
   uint64_t capacity_rows = 1 << 20;
   InitializerConfig initializer;
   SparseOptimizerConfig optimizer;
+  AdmissionConfig admission;
   float weight_bound = 10.0F;  // Weights are clamped to +- this after each update; > 0.
   RowPrecision precision = RowPrecision::kF32;        // Of the weights.
   RowPrecision state_precision = RowPrecision::kF32;  // Of the optimizer's vectors; not kF16.

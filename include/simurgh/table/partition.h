@@ -34,7 +34,8 @@ struct PullGroup {
 struct PullReport {
   uint64_t found = 0;
   uint64_t created = 0;
-  uint64_t unseen = 0;  // Evaluation only: read as zeros.
+  uint64_t unseen = 0;   // Evaluation only: read as zeros.
+  uint64_t refused = 0;  // Training only: no row made, read as zeros.
   uint64_t evicted = 0;
 };
 

@@ -42,7 +42,8 @@ struct TableStats {
   uint64_t bytes = 0;           // All memory that rows, index and eviction queue have taken.
   uint64_t overhead_bytes = 0;  // The part of it that is neither weights nor optimizer state.
   uint64_t hits = 0;            // Ids of training pulls that had a row.
-  uint64_t created = 0;         // Ids of training pulls that had none.
+  uint64_t created = 0;         // Ids of training pulls that were given one.
+  uint64_t refused = 0;         // Ids of training pulls that admission gave none.
   uint64_t evicted = 0;
   uint64_t evaluated = 0;  // Ids of evaluating pulls that had a row.
   uint64_t unseen = 0;     // Ids of evaluating pulls that had none.
@@ -76,11 +77,13 @@ class Table {
   struct PullCounts {
     uint64_t found = 0;
     uint64_t created = 0;
+    uint64_t refused = 0;
     uint64_t evicted = 0;
   };
 
-  // Reads the rows of `ids` in order, creating those that are missing. Rows that were there are
-  // stamped and copied before anything is evicted; an id given twice is read twice.
+  // Reads the rows of `ids` in order, creating those that are missing, unless admission refuses:
+  // those read as zeros. Rows that were there are stamped and copied before anything is evicted; an
+  // id given twice is read twice, and counts twice for admission.
   //
   // rows: (U, D) overwritten. `stamp`: recency of this pull; pulls with an older one than the
   // newest so far count as of the newest. Cost: about three cache misses a row at dim 16,

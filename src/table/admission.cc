@@ -1,0 +1,72 @@
+#include "table/admission.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "simurgh/base/hash.h"
+
+namespace simurgh {
+namespace {
+
+using Kind = AdmissionConfig::Kind;
+
+}  // namespace
+
+Admission::Admission(const AdmissionConfig& config, std::string_view table, uint64_t seed)
+    : config_(config), seed_(HashBytes(table, seed ^ 0xad3155107ULL)) {
+  if (config_.kind == Kind::kProbability) {
+    threshold_ = config_.probability >= 1
+                     ? std::numeric_limits<uint64_t>::max()
+                     : static_cast<uint64_t>(std::ldexp(double{config_.probability}, 64));
+  }
+  if (config_.kind == Kind::kOccurrences) sketches_.resize(kBuckets);
+}
+
+bool Admission::Admit(uint64_t id) {
+  switch (config_.kind) {
+    case Kind::kAlways:
+      return true;
+    case Kind::kProbability:
+      return Mix64(seed_ ^ Mix64(id)) <= threshold_;
+    case Kind::kOccurrences:
+      break;
+  }
+  return CountedEnough(id);
+}
+
+bool Admission::CountedEnough(uint64_t id) {
+  const uint64_t placed = Mix64(id);  // Its top bits are the bucket, as in the bucket map.
+  Sketch& sketch = sketches_[placed >> 48];
+  if (sketch.counters == nullptr) {
+    sketch.counters = std::make_unique<uint8_t[]>(uint64_t{kRows} * config_.sketch_width);
+    ++sketches_in_use_;
+  }
+  uint8_t least = std::numeric_limits<uint8_t>::max();
+  std::array<uint8_t*, kRows> cells;
+  for (uint32_t row = 0; row < kRows; ++row) {
+    const uint64_t hash = Mix64(seed_ + row + (placed << 8)) >> 32;
+    cells[row] =
+        &sketch
+             .counters[uint64_t{row} * config_.sketch_width + (hash * config_.sketch_width >> 32)];
+    least = std::min(least, *cells[row]);
+  }
+  // Only the smallest counters grow: the others already say too much.
+  if (least < std::numeric_limits<uint8_t>::max()) {
+    for (uint8_t* cell : cells) *cell = std::max<uint8_t>(*cell, static_cast<uint8_t>(least + 1));
+  }
+  const bool enough = uint32_t{least} + 1 >= config_.occurrences;
+  if (++sketch.counted == kAgeAfter * config_.sketch_width) Age(sketch);
+  return enough;
+}
+
+void Admission::Age(Sketch& sketch) const {
+  sketch.counted = 0;
+  for (uint64_t i = 0; i < uint64_t{kRows} * config_.sketch_width; ++i) sketch.counters[i] /= 2;
+}
+
+uint64_t Admission::bytes_used() const {
+  return sketches_.size() * sizeof(Sketch) + sketches_in_use_ * kRows * config_.sketch_width;
+}
+
+}  // namespace simurgh

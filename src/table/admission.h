@@ -1,0 +1,56 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "simurgh/config/table_config.h"
+
+namespace simurgh {
+
+// Decides whether a training pull may make a row for an id that has none. What it decides depends
+// on seed, table, id and the id's bucket alone: an id's answer is the same however many servers
+// share the buckets.
+//
+//   always       every id
+//   probability  a fixed share of all ids, for ever the same ones
+//   occurrences  an id that has been asked for so often, counted by a count-min sketch for each of
+//                the 65,536 buckets: an estimate that is never too low, until a sketch has counted
+//                kAgeAfter times its width and all its counters are halved
+//
+// Source: Cormode and Muthukrishnan, "An improved data stream summary: the count-min sketch",
+// J. Algorithms 55(1), 2005; halving as in TinyLFU (Einziger et al., ACM TOS 13(4), 2017).
+// Threads: one owner.
+class Admission {
+ public:
+  Admission(const AdmissionConfig& config, std::string_view table, uint64_t seed);
+
+  // Counts this request for the id, and answers. Allocates for the first id of a bucket only.
+  bool Admit(uint64_t id);
+
+  // Memory of the sketches.
+  uint64_t bytes_used() const;
+
+ private:
+  static constexpr uint32_t kBuckets = 65'536;
+  static constexpr uint32_t kRows = 4;  // Hash functions of a sketch.
+  static constexpr uint32_t kAgeAfter = 8;
+
+  struct Sketch {
+    uint32_t counted = 0;
+    std::unique_ptr<uint8_t[]> counters;  // kRows times the width.
+  };
+
+  bool CountedEnough(uint64_t id);
+  void Age(Sketch& sketch) const;
+
+  AdmissionConfig config_;
+  uint64_t seed_;
+  uint64_t threshold_ = 0;        // probability: hashes below it are admitted.
+  std::vector<Sketch> sketches_;  // occurrences: by bucket.
+  uint64_t sketches_in_use_ = 0;
+};
+
+}  // namespace simurgh
