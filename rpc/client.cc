@@ -34,9 +34,9 @@ class Client::Impl : public std::enable_shared_from_this<Impl> {
         backoff_(options.backoff_min),
         random_(static_cast<uint64_t>(Clock::now().time_since_epoch().count())) {}
 
-  static awaitable<StatusOr<IncomingMessage>> Call(std::shared_ptr<Impl> self, uint32_t method,
+  static awaitable<StatusOr<IncomingMessage>> Call(std::shared_ptr<Impl> self, MethodId method,
                                                    OutgoingMessage request, Placement placement,
-                                                   Clock::time_point deadline);
+                                                   CallOptions options);
   std::optional<Hello> peer() const;
   void Stop();
 
@@ -74,30 +74,36 @@ class Client::Impl : public std::enable_shared_from_this<Impl> {
   Random random_;
 };
 
-awaitable<StatusOr<IncomingMessage>> Client::Impl::Call(std::shared_ptr<Impl> self, uint32_t method,
+awaitable<StatusOr<IncomingMessage>> Client::Impl::Call(std::shared_ptr<Impl> self, MethodId method,
                                                         OutgoingMessage request,
-                                                        Placement placement,
-                                                        Clock::time_point deadline) {
+                                                        Placement placement, CallOptions options) {
   const Clock::time_point start = Clock::now();
+  const uint64_t request_bytes = BytesOf(request);
+  self->observer_->OnCallStart(method);
   const bool throws = co_await asio::this_coro::throw_if_cancelled();
   co_await asio::this_coro::throw_if_cancelled(false);
   StatusOr<IncomingMessage> result;
   StatusOr<Session> session = absl::DeadlineExceededError("the deadline has passed already");
-  if (start < deadline) {
+  if (start < options.deadline) {
     if (self->session_ && self->session_->usable()) {
       session = self->session_;
     } else {
-      session = co_await self->Ready(deadline);
+      session = co_await self->Ready(options.deadline);
     }
   }
   if (session.ok()) {
-    result =
-        co_await (*session)->Exchange(method, std::move(request), std::move(placement), deadline);
+    result = co_await (*session)->Exchange(method.number, std::move(request), std::move(placement),
+                                           options);
   } else {
     result = WithExecution(session.status(), Execution::kNotExecuted);
   }
   co_await asio::this_coro::throw_if_cancelled(throws);
-  self->observer_->OnCallEnd(absl::StrCat(method), result.status().code(), Clock::now() - start);
+  self->observer_->OnCallEnd({.method = method,
+                              .trace = options.trace,
+                              .status = result.status(),
+                              .duration = Clock::now() - start,
+                              .request_bytes = request_bytes,
+                              .response_bytes = result.ok() ? BytesOf(*result) : 0});
   co_return std::move(result);
 }
 
@@ -195,9 +201,9 @@ Client::Client(asio::any_io_executor executor, std::string address, Hello hello,
 
 Client::~Client() { impl_->Stop(); }
 
-awaitable<StatusOr<IncomingMessage>> Client::Call(uint32_t method, OutgoingMessage request,
-                                                  Placement placement, Clock::time_point deadline) {
-  return Impl::Call(impl_, method, std::move(request), std::move(placement), deadline);
+awaitable<StatusOr<IncomingMessage>> Client::Call(MethodId method, OutgoingMessage request,
+                                                  Placement placement, CallOptions options) {
+  return Impl::Call(impl_, method, std::move(request), std::move(placement), options);
 }
 
 std::optional<Hello> Client::peer() const { return impl_->peer(); }

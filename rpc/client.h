@@ -7,6 +7,7 @@
 #include <string>
 
 #include "rpc/async.h"
+#include "rpc/call.h"
 #include "rpc/error.h"
 #include "rpc/message.h"
 #include "rpc/observer.h"
@@ -41,9 +42,8 @@ class Client {
   // or the connection is lost (ExecutionOf tells whether the request may have been executed);
   // DEADLINE_EXCEEDED; INVALID_ARGUMENT when the peer's HELLO does not fit; UNAUTHENTICATED when
   // one end does not trust the other.
-  [[nodiscard]] awaitable<StatusOr<IncomingMessage>> Call(uint32_t method, OutgoingMessage request,
-                                                          Placement placement,
-                                                          Clock::time_point deadline);
+  [[nodiscard]] awaitable<StatusOr<IncomingMessage>> Call(MethodId method, OutgoingMessage request,
+                                                          Placement placement, CallOptions options);
 
   // What the peer said when the present connection opened; nothing while there is none.
   std::optional<Hello> peer() const;

@@ -110,7 +110,8 @@ ClientSession::Call::~Call() {
 awaitable<StatusOr<IncomingMessage>> ClientSession::Exchange(uint32_t method,
                                                              OutgoingMessage request,
                                                              Placement placement,
-                                                             Clock::time_point deadline) {
+                                                             CallOptions options) {
+  const Clock::time_point deadline = options.deadline;
   const std::shared_ptr<ClientSession> self = shared_from_this();
   const Status fits = CheckFits(request, peer_.max_frame_bytes);
   if (!fits.ok()) co_return WithExecution(fits, Execution::kNotExecuted);
@@ -127,6 +128,8 @@ awaitable<StatusOr<IncomingMessage>> ClientSession::Exchange(uint32_t method,
   frame.header.request_id = call.id;
   frame.header.method = method;
   frame.header.deadline_ms = RemainingMs(deadline);
+  frame.header.trace_id = options.trace.trace_id;
+  frame.header.span_id = options.trace.span_id;
   frame.message = std::move(request);
   call.frame = connection_->Send(std::move(frame));
   co_await call.answered.Wait();

@@ -35,7 +35,7 @@ class ClientSession : public std::enable_shared_from_this<ClientSession> {
   [[nodiscard]] awaitable<StatusOr<IncomingMessage>> Exchange(uint32_t method,
                                                               OutgoingMessage request,
                                                               Placement placement,
-                                                              Clock::time_point deadline);
+                                                              CallOptions options);
 
   // Whether new calls may start here.
   bool usable() const { return connection_->open() && !going_away_; }

@@ -8,6 +8,18 @@
 
 namespace simurgh::rpc {
 
+uint64_t BytesOf(const OutgoingMessage& message) {
+  uint64_t bytes = message.metadata.bytes.size();
+  for (const OutgoingSegment& segment : message.segments) bytes += segment.bytes.size();
+  return bytes;
+}
+
+uint64_t BytesOf(const IncomingMessage& message) {
+  uint64_t bytes = message.metadata.size();
+  for (const IncomingSegment& segment : message.segments) bytes += segment.bytes.size();
+  return bytes;
+}
+
 Placement NoSegments() {
   return [](std::span<const std::byte> /*metadata*/,
             std::span<const uint64_t> lengths) -> StatusOr<std::vector<IncomingSegment>> {

@@ -59,6 +59,10 @@ struct IncomingMessage {
   std::vector<IncomingSegment> segments;
 };
 
+// Metadata and segments.
+uint64_t BytesOf(const OutgoingMessage& message);
+uint64_t BytesOf(const IncomingMessage& message);
+
 // Says where the segments of a message go, once its metadata is there and before its payload is
 // read: one place for each length, of exactly that length.
 // Errors: refuse the message; the payload is read past and the error answered.

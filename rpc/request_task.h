@@ -22,7 +22,9 @@ class ServerSession;
 struct RequestTask {
   const Method* method = nullptr;
   uint64_t id = 0;
-  uint64_t cost = 0;  // Of the peer's window.
+  Trace trace;
+  uint64_t bytes = 0;  // Metadata and payload.
+  uint64_t cost = 0;   // Of the peer's window.
   Clock::time_point start;
   Clock::time_point deadline;
   std::optional<Landing> landing;          // Until the handler has begun.

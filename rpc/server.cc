@@ -99,7 +99,7 @@ class Server::Impl {
 
   void Register(Method method) {
     SIMURGH_CHECK(listeners_.empty()) << "methods are registered before Listen";
-    const uint32_t number = method.number;
+    const uint32_t number = method.id.number;
     const bool fresh = core_->methods.emplace(number, std::move(method)).second;
     SIMURGH_CHECK(fresh) << "method " << number << " is registered twice";
   }

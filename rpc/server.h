@@ -7,6 +7,7 @@
 #include <string>
 
 #include "rpc/async.h"
+#include "rpc/call.h"
 #include "rpc/message.h"
 #include "rpc/observer.h"
 
@@ -34,12 +35,12 @@ struct ServerOptions {
 struct Request {
   IncomingMessage message;
   Clock::time_point deadline;  // Clock::time_point::max() for none.
+  Trace trace;
   Hello peer;
 };
 
 struct Method {
-  uint32_t number = 0;
-  std::string name;     // For metrics and logs.
+  MethodId id;          // Its name outlives the server.
   Placement placement;  // Where the segments of a request go.
   std::function<awaitable<StatusOr<OutgoingMessage>>(Request)> handle;
 };

@@ -30,12 +30,20 @@ awaitable<StatusOr<OutgoingMessage>> CallHandler(const Method& method, Request r
   } catch (...) {
     thrown = std::current_exception();
   }
-  co_return Annotate(StatusOfException(thrown), method.name);
+  co_return Annotate(StatusOfException(thrown), method.id.name);
 }
 
 Clock::time_point DeadlineOf(const FrameHeader& header, Clock::time_point arrival) {
   if (header.deadline_ms == 0) return Clock::time_point::max();
   return arrival + std::chrono::milliseconds(header.deadline_ms);
+}
+
+Trace TraceOf(const FrameHeader& header) {
+  return {.trace_id = header.trace_id, .span_id = header.span_id};
+}
+
+uint64_t MessageBytes(const FrameHeader& header) {
+  return header.metadata_length + header.payload_length;
 }
 
 }  // namespace
@@ -190,6 +198,7 @@ StatusOr<std::shared_ptr<RequestTask>> ServerSession::OnRequest(IncomingFrame fr
   const FrameHeader header = frame.header;
   SIMURGH_RETURN_IF_ERROR(CheckRequest(header));
   const auto refuse = [&](const Status& error) {
+    ReportUnstarted(header, error);
     connection_->Send(AnswerWith(header.request_id, error, kFlagNotExecuted));
     return nullptr;
   };
@@ -201,6 +210,8 @@ StatusOr<std::shared_ptr<RequestTask>> ServerSession::OnRequest(IncomingFrame fr
   std::shared_ptr<RequestTask> task = IdleTask();
   task->method = *method;
   task->id = header.request_id;
+  task->trace = TraceOf(header);
+  task->bytes = MessageBytes(header);
   task->cost = Cost(header);
   task->start = Clock::now();
   task->deadline = DeadlineOf(header, task->start);
@@ -209,6 +220,17 @@ StatusOr<std::shared_ptr<RequestTask>> ServerSession::OnRequest(IncomingFrame fr
   unanswered_bytes_ += task->cost;
   tasks_.emplace(task->id, task);
   return task;
+}
+
+void ServerSession::ReportUnstarted(const FrameHeader& header, const Status& error) {
+  const auto found = core_->methods.find(header.method);
+  const MethodId method =
+      found == core_->methods.end() ? MethodId{.name = "unknown"} : found->second.id;
+  core_->observer->OnCallStart(method);
+  core_->observer->OnCallEnd({.method = method,
+                              .trace = TraceOf(header),
+                              .status = error,
+                              .request_bytes = MessageBytes(header)});
 }
 
 std::shared_ptr<RequestTask> ServerSession::IdleTask() {
@@ -223,6 +245,7 @@ void ServerSession::Start(const std::shared_ptr<RequestTask>& task) {
   task->running = true;
   task->session = shared_from_this();
   deadlines_.Note(task->deadline);
+  core_->observer->OnCallStart(task->method->id);
   task->request.Resume();
   if (std::exchange(task->spawned, true)) return;
   SpawnCancellable(core_->executor, Serve(task), task->cancel,
@@ -237,6 +260,7 @@ awaitable<void> ServerSession::Serve(std::shared_ptr<RequestTask> task) {
     const std::shared_ptr<ServerSession> session = std::move(task->session);
     Request request{.message = task->landing->TakeMessage(),
                     .deadline = task->deadline,
+                    .trace = task->trace,
                     .peer = session->peer_.hello};
     task->landing.reset();
     StatusOr<OutgoingMessage> response = co_await CallHandler(*task->method, std::move(request));
@@ -260,7 +284,12 @@ void ServerSession::Answer(RequestTask& task, StatusOr<OutgoingMessage> response
     const Status fits = CheckFits(*response, peer_.max_frame_bytes);
     if (!fits.ok()) response = absl::InternalError(absl::StrCat("response: ", fits.message()));
   }
-  core_->observer->OnCallEnd(task.method->name, response.status().code(), now - task.start);
+  core_->observer->OnCallEnd({.method = task.method->id,
+                              .trace = task.trace,
+                              .status = response.status(),
+                              .duration = now - task.start,
+                              .request_bytes = task.bytes,
+                              .response_bytes = response.ok() ? BytesOf(*response) : 0});
   OutgoingFrame frame;
   if (response.ok()) {
     frame.header.kind = FrameKind::kResponse;
@@ -291,8 +320,9 @@ void ServerSession::OnCancel(uint64_t request_id) {
   if (task->running) return task->cancel.emit(asio::cancellation_type::terminal);
   tasks_.erase(found);
   unanswered_bytes_ -= task->cost;
-  OutgoingFrame frame = AnswerWith(
-      request_id, absl::CancelledError("cancelled while it was arriving"), kFlagNotExecuted);
+  const Status error = absl::CancelledError("cancelled while it was arriving");
+  ReportUnstarted(task->landing->header(), error);
+  OutgoingFrame frame = AnswerWith(request_id, error, kFlagNotExecuted);
   frame.pass = std::move(task->unanswered);
   connection_->Send(std::move(frame));
   task->landing.reset();

@@ -82,6 +82,8 @@ class ServerSession : public std::enable_shared_from_this<ServerSession> {
   uint64_t Cost(const FrameHeader& header) const;
   // The request's method, or why it cannot be served.
   StatusOr<const Method*> MethodOf(const FrameHeader& header) const;
+  // Tells the observer of a request whose handler was not started.
+  void ReportUnstarted(const FrameHeader& header, const Status& error);
   // The error as the peer accepts it.
   OutgoingFrame AnswerWith(uint64_t request_id, const Status& error, uint16_t flags) const;
   void OnCancel(uint64_t request_id);

@@ -72,7 +72,7 @@ rpc::awaitable<StatusOr<BatchReference>> BatchClient::SubmitToNext(
   co_return reference;
 }
 
-rpc::awaitable<Status> BatchClient::CallTo(uint32_t worker, uint32_t method,
+rpc::awaitable<Status> BatchClient::CallTo(uint32_t worker, rpc::MethodId method,
                                            rpc::OutgoingMessage request, rpc::Placement placement,
                                            rpc::Clock::time_point deadline) {
   rpc::Client& client = *clients_->at(worker);

@@ -38,7 +38,7 @@ class BatchClient : public EmbeddingPort {
   Status Judge(uint32_t worker, const Status& status);
   [[nodiscard]] rpc::awaitable<StatusOr<BatchReference>> SubmitToNext(
       std::shared_ptr<const CompactBatch> batch, rpc::Clock::time_point deadline);
-  [[nodiscard]] rpc::awaitable<Status> CallTo(uint32_t worker, uint32_t method,
+  [[nodiscard]] rpc::awaitable<Status> CallTo(uint32_t worker, rpc::MethodId method,
                                               rpc::OutgoingMessage request,
                                               rpc::Placement placement,
                                               rpc::Clock::time_point deadline);

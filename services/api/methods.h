@@ -1,14 +1,17 @@
 #pragma once
 
-#include <cstdint>
+#include "rpc/call.h"
 
 namespace simurgh::api {
 
 // Method numbers on the wire; they never change their meaning.
-inline constexpr uint32_t kPullRows = 0x0101;     // embedding-ps
-inline constexpr uint32_t kPushRows = 0x0102;     // embedding-ps
-inline constexpr uint32_t kSubmitBatch = 0x0201;  // embedding-worker
-inline constexpr uint32_t kPullBatch = 0x0202;    // embedding-worker
-inline constexpr uint32_t kPushBatch = 0x0203;    // embedding-worker
+inline constexpr rpc::MethodId kPullRows{.number = 0x0101, .name = "pull_rows"};  // embedding-ps
+inline constexpr rpc::MethodId kPushRows{.number = 0x0102, .name = "push_rows"};  // embedding-ps
+inline constexpr rpc::MethodId kSubmitBatch{.number = 0x0201,
+                                            .name = "submit_batch"};  // embedding-worker
+inline constexpr rpc::MethodId kPullBatch{.number = 0x0202,
+                                          .name = "pull_batch"};  // embedding-worker
+inline constexpr rpc::MethodId kPushBatch{.number = 0x0203,
+                                          .name = "push_batch"};  // embedding-worker
 
 }  // namespace simurgh::api

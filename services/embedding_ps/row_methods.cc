@@ -103,8 +103,7 @@ rpc::awaitable<StatusOr<rpc::OutgoingMessage>> HandlePush(rpc::Request request,
 void RegisterRowMethods(rpc::Server& server, ParameterServer& rows, BufferPool& buffers,
                         uint64_t map_version) {
   const uint32_t partitions = rows.partition_count();
-  server.Register({.number = api::kPullRows,
-                   .name = "pull_rows",
+  server.Register({.id = api::kPullRows,
                    .placement = [&buffers, partitions](std::span<const std::byte> metadata,
                                                        std::span<const uint64_t> lengths)
                        -> StatusOr<std::vector<rpc::IncomingSegment>> {
@@ -118,8 +117,7 @@ void RegisterRowMethods(rpc::Server& server, ParameterServer& rows, BufferPool& 
                          return HandlePull(std::move(request), rows, buffers, map_version);
                        }});
   server.Register(
-      {.number = api::kPushRows,
-       .name = "push_rows",
+      {.id = api::kPushRows,
        .placement = [&buffers, partitions](std::span<const std::byte> metadata,
                                            std::span<const uint64_t> lengths)
            -> StatusOr<std::vector<rpc::IncomingSegment>> {

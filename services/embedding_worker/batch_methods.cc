@@ -77,20 +77,17 @@ rpc::Placement PlaceGradients(BufferPool& buffers, size_t embedding_width) {
 }  // namespace
 
 void RegisterBatchMethods(rpc::Server& server, EmbeddingWorker& worker, BufferPool& buffers) {
-  server.Register({.number = api::kSubmitBatch,
-                   .name = "submit_batch",
+  server.Register({.id = api::kSubmitBatch,
                    .placement = api::PlaceSubmit(),
                    .handle = [&worker](rpc::Request request) {
                      return HandleSubmit(std::move(request), worker);
                    }});
-  server.Register({.number = api::kPullBatch,
-                   .name = "pull_batch",
+  server.Register({.id = api::kPullBatch,
                    .placement = rpc::NoSegments(),
                    .handle = [&worker, &buffers](rpc::Request request) {
                      return HandlePull(std::move(request), worker, buffers);
                    }});
-  server.Register({.number = api::kPushBatch,
-                   .name = "push_batch",
+  server.Register({.id = api::kPushBatch,
                    .placement = PlaceGradients(buffers, worker.embedding_width()),
                    .handle = [&worker](rpc::Request request) {
                      return HandlePush(std::move(request), worker);

@@ -5,6 +5,8 @@
 namespace simurgh {
 namespace {
 
+constexpr size_t kStatusCodes = 17;  // Ok and the canonical errors.
+
 const char* Name(RpcSide side) { return side == RpcSide::kServer ? "server" : "client"; }
 
 // spdlog's fmt knows neither absl::string_view nor a Status.
@@ -12,7 +14,47 @@ std::string Text(const Status& status) {
   return status.ok() ? "closed" : status.ToString(absl::StatusToStringMode::kWithNoExtraData);
 }
 
+// What a handler's own fault looks like, rather than its caller's.
+bool IsFault(const Status& status) { return absl::IsInternal(status) || absl::IsUnknown(status); }
+
 }  // namespace
+
+// The series of one method at one side.
+struct RpcMetrics::MethodMetrics {
+  MethodMetrics(MetricRegistry& of, const std::string& side, const rpc::MethodId& method)
+      : registry(of),
+        labels{{"side", side}, {"method", std::string(method.name)}},
+        seconds(registry.GetHistogram("simurgh_rpc_call_seconds",
+                                      "From a call's, or its handler's, start to its end.",
+                                      LatencyBuckets(), labels)),
+        in_flight(registry.GetGauge("simurgh_rpc_calls_in_flight",
+                                    "Calls that have started and not ended.", labels)),
+        request_bytes(registry.GetCounter("simurgh_rpc_request_bytes_total",
+                                          "Metadata and payload of requests.", labels)),
+        response_bytes(registry.GetCounter("simurgh_rpc_response_bytes_total",
+                                           "Metadata and payload of responses.", labels)) {}
+  ~MethodMetrics() { in_flight.Add(-static_cast<double>(open)); }
+
+  Counter& ForCode(absl::StatusCode code) {
+    Counter*& counter = calls[static_cast<size_t>(code) % kStatusCodes];
+    if (counter == nullptr) {
+      MetricLabels all = labels;
+      all.emplace_back("code", absl::StatusCodeToString(code));
+      counter =
+          &registry.GetCounter("simurgh_rpc_calls_total", "Calls that ended.", std::move(all));
+    }
+    return *counter;
+  }
+
+  MetricRegistry& registry;
+  const MetricLabels labels;
+  Histogram& seconds;
+  Gauge& in_flight;
+  Counter& request_bytes;
+  Counter& response_bytes;
+  std::array<Counter*, kStatusCodes> calls{};  // By code; null until the first.
+  int64_t open = 0;                            // What this observer has added to the gauge.
+};
 
 RpcMetrics::RpcMetrics(MetricRegistry& registry, RpcSide side)
     : registry_(registry),
@@ -21,6 +63,9 @@ RpcMetrics::RpcMetrics(MetricRegistry& registry, RpcSide side)
                                 {{"side", side_}})),
       received_(registry.GetCounter("simurgh_rpc_received_bytes_total",
                                     "Bytes read from connections.", {{"side", side_}})),
+      copied_(registry.GetCounter("simurgh_rpc_payload_copied_bytes_total",
+                                  "Payload bytes received that were copied once on their way.",
+                                  {{"side", side_}})),
       connects_(registry.GetCounter("simurgh_rpc_connects_total", "Connections opened.",
                                     {{"side", side_}})),
       disconnects_(registry.GetCounter("simurgh_rpc_disconnects_total",
@@ -34,11 +79,26 @@ RpcMetrics::RpcMetrics(MetricRegistry& registry, RpcSide side)
   }
 }
 
-void RpcMetrics::OnCallEnd(std::string_view method, absl::StatusCode code,
-                           std::chrono::nanoseconds duration) {
+RpcMetrics::~RpcMetrics() = default;
+
+void RpcMetrics::OnCallStart(const rpc::MethodId& method) {
   MethodMetrics& metrics = ForMethod(method);
-  metrics.duration->Observe(duration);
-  ForCode(metrics, method, code).Add();
+  ++metrics.open;
+  metrics.in_flight.Add(1);
+}
+
+void RpcMetrics::OnCallEnd(const rpc::CallReport& report) {
+  MethodMetrics& metrics = ForMethod(report.method);
+  --metrics.open;
+  metrics.in_flight.Add(-1);
+  metrics.seconds.Observe(report.duration);
+  metrics.request_bytes.Add(report.request_bytes);
+  metrics.response_bytes.Add(report.response_bytes);
+  metrics.ForCode(report.status.code()).Add();
+  if (IsFault(report.status) && faults_.Admit(LogLimiter::Clock::now())) {
+    spdlog::warn("{} {}, trace {:016x}: {}", side_, report.method.name, report.trace.trace_id,
+                 Text(report.status));
+  }
 }
 
 void RpcMetrics::OnConnect(std::string_view peer) {
@@ -63,26 +123,10 @@ void RpcMetrics::OnCut(std::string_view peer, rpc::CutReason reason, const Statu
   }
 }
 
-RpcMetrics::MethodMetrics& RpcMetrics::ForMethod(std::string_view method) {
-  const std::string name(method);
-  const auto found = methods_.find(name);
-  if (found != methods_.end()) return found->second;
-  Histogram& duration =
-      registry_.GetHistogram("simurgh_rpc_call_seconds", "From a call's start to its answer.",
-                             LatencyBuckets(), {{"side", side_}, {"method", name}});
-  return methods_.emplace(name, MethodMetrics{&duration, {}}).first->second;
-}
-
-Counter& RpcMetrics::ForCode(MethodMetrics& metrics, std::string_view method,
-                             absl::StatusCode code) {
-  Counter*& counter = metrics.calls[code];
-  if (counter == nullptr) {
-    counter = &registry_.GetCounter("simurgh_rpc_calls_total", "Calls that ended.",
-                                    {{"side", side_},
-                                     {"method", std::string(method)},
-                                     {"code", absl::StatusCodeToString(code)}});
-  }
-  return *counter;
+RpcMetrics::MethodMetrics& RpcMetrics::ForMethod(const rpc::MethodId& method) {
+  std::unique_ptr<MethodMetrics>& metrics = methods_[method.number];
+  if (metrics == nullptr) metrics = std::make_unique<MethodMetrics>(registry_, side_, method);
+  return *metrics;
 }
 
 }  // namespace simurgh

@@ -1,8 +1,9 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
+#include <memory>
 #include <string>
-#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 
@@ -15,46 +16,48 @@ namespace simurgh {
 // Which end of its connections an observer watches: the label `side`.
 enum class RpcSide { kServer, kClient };
 
-// Writes what the RPC library reports into metrics (simurgh_rpc_*) and the log.
+// Writes what the RPC library reports into metrics (simurgh_rpc_*) and the log. The first call of a
+// method makes its metrics, the first with a code that counter; further calls allocate nothing.
 //
 // Threads: one executor's, as rpc::Observer; give each executor one of its own, over a common
 // registry, where they count into the same series. Lifetime: within the registry's.
 class RpcMetrics : public rpc::Observer {
  public:
   RpcMetrics(MetricRegistry& registry, RpcSide side);
+  // Calls that were left behind are not in flight any more.
+  ~RpcMetrics() override;
 
-  void OnCallEnd(std::string_view method, absl::StatusCode code,
-                 std::chrono::nanoseconds duration) override;
+  void OnCallStart(const rpc::MethodId& method) override;
+  void OnCallEnd(const rpc::CallReport& report) override;
   void OnBytesSent(uint64_t bytes) override { sent_.Add(bytes); }
   void OnBytesReceived(uint64_t bytes) override { received_.Add(bytes); }
+  void OnPayloadCopied(uint64_t bytes) override { copied_.Add(bytes); }
   void OnConnect(std::string_view peer) override;
   void OnDisconnect(std::string_view peer, const Status& reason) override;
   void OnCut(std::string_view peer, rpc::CutReason reason, const Status& status) override;
 
  private:
-  static constexpr uint32_t kCutLines = 10;  // In the log, of one reason at once.
-  static constexpr std::chrono::seconds kCutLineInterval{1};
+  static constexpr uint32_t kLines = 10;  // In the log, of one reason at once.
+  static constexpr std::chrono::seconds kLineInterval{1};
 
-  struct MethodMetrics {
-    Histogram* duration;
-    absl::flat_hash_map<absl::StatusCode, Counter*> calls;
+  struct MethodMetrics;
+  struct Cuts {
+    Counter* counter = nullptr;
+    LogLimiter log{kLines, kLineInterval};
   };
 
-  MethodMetrics& ForMethod(std::string_view method);
-  Counter& ForCode(MethodMetrics& metrics, std::string_view method, absl::StatusCode code);
+  MethodMetrics& ForMethod(const rpc::MethodId& method);
 
   MetricRegistry& registry_;
   const std::string side_;
   Counter& sent_;
   Counter& received_;
+  Counter& copied_;
   Counter& connects_;
   Counter& disconnects_;
-  struct Cuts {
-    Counter* counter = nullptr;
-    LogLimiter log{kCutLines, kCutLineInterval};
-  };
   std::array<Cuts, rpc::kCutReasons> cuts_;  // By reason.
-  absl::flat_hash_map<std::string, MethodMetrics> methods_;
+  LogLimiter faults_{kLines, kLineInterval};
+  absl::flat_hash_map<uint32_t, std::unique_ptr<MethodMetrics>> methods_;  // By number.
 };
 
 }  // namespace simurgh

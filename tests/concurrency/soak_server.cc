@@ -33,8 +33,7 @@ SoakServer::SoakServer(asio::any_io_executor executor, uint64_t seed, Ledger& le
       buffers_(kIdleBytes),
       server_(executor_, SoakHello("server"), {}, nullptr) {
   server_.Register(
-      {.number = kSoakMethod,
-       .name = "soak",
+      {.id = kSoakMethod,
        .placement = [this](auto metadata, auto lengths) { return Place(metadata, lengths); },
        .handle = [this](Request request) { return Handle(std::move(request)); }});
 }

@@ -11,8 +11,8 @@
 
 namespace simurgh::rpc {
 
-inline constexpr uint32_t kSoakMethod = 1;
-inline constexpr uint32_t kSoakUnknownMethod = 2;
+inline constexpr MethodId kSoakMethod{.number = 1, .name = "soak"};
+inline constexpr MethodId kSoakUnknownMethod{.number = 2, .name = "nobody"};
 
 Hello SoakHello(std::string role);
 

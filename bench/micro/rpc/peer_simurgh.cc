@@ -23,7 +23,7 @@ namespace {
 
 using rpc::asio::awaitable;
 
-constexpr uint32_t kEcho = 1;
+constexpr rpc::MethodId kEcho{.number = 1, .name = "echo"};
 constexpr auto kCallTimeout = std::chrono::seconds(60);
 constexpr size_t kPoolBytes = size_t{1} << 30;
 
@@ -88,9 +88,7 @@ class Responder {
   explicit Responder(const Point& point)
       : point_(point), producer_(point.work), pool_(std::make_shared<BufferPool>(kPoolBytes)) {}
 
-  rpc::Method method() {
-    return {.number = kEcho, .name = "echo", .placement = FromPool(pool_), .handle = Handler()};
-  }
+  rpc::Method method() { return {.id = kEcho, .placement = FromPool(pool_), .handle = Handler()}; }
 
  private:
   std::function<awaitable<StatusOr<rpc::OutgoingMessage>>(rpc::Request)> Handler() {

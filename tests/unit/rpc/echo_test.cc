@@ -13,7 +13,7 @@ namespace simurgh::rpc {
 namespace {
 
 struct CountingObserver : Observer {
-  void OnCallEnd(std::string_view, absl::StatusCode, std::chrono::nanoseconds) override { ++calls; }
+  void OnCallEnd(const CallReport&) override { ++calls; }
   void OnBytesSent(uint64_t bytes) override { sent += bytes; }
   void OnBytesReceived(uint64_t bytes) override { received += bytes; }
   void OnPayloadCopied(uint64_t bytes) override { copied += bytes; }
@@ -174,6 +174,8 @@ TEST_CASE("both ends learn who the other is, and the handler how much time is le
   Server server(loop.executor(), TestHello("server"), {}, nullptr);
   Hello seen;
   Clock::time_point bounded{}, unbounded{};
+  constexpr MethodId kBounded{.number = 5, .name = "bounded"};
+  constexpr MethodId kUnbounded{.number = 6, .name = "unbounded"};
   const auto note = [&](Clock::time_point& place) {
     return [&](Request request) -> awaitable<StatusOr<OutgoingMessage>> {
       seen = request.peer;
@@ -181,14 +183,14 @@ TEST_CASE("both ends learn who the other is, and the handler how much time is le
       co_return OutgoingMessage();
     };
   };
-  server.Register({.number = 5, .name = "a", .placement = NoSegments(), .handle = note(bounded)});
-  server.Register({.number = 6, .name = "b", .placement = NoSegments(), .handle = note(unbounded)});
+  server.Register({.id = kBounded, .placement = NoSegments(), .handle = note(bounded)});
+  server.Register({.id = kUnbounded, .placement = NoSegments(), .handle = note(unbounded)});
   REQUIRE(server.Listen("127.0.0.1:0").ok());
   Client client(loop.executor(), server.address(), TestHello("client"), {}, nullptr);
   CHECK_FALSE(client.peer().has_value());
   const Clock::time_point deadline = Soon();
-  REQUIRE(loop.Run(client.Call(5, {}, NoSegments(), deadline)).ok());
-  REQUIRE(loop.Run(client.Call(6, {}, NoSegments(), Clock::time_point::max())).ok());
+  REQUIRE(loop.Run(client.Call(kBounded, {}, NoSegments(), deadline)).ok());
+  REQUIRE(loop.Run(client.Call(kUnbounded, {}, NoSegments(), Clock::time_point::max())).ok());
   CHECK(seen.role == "client");
   CHECK(seen.run == 7);
   REQUIRE(client.peer().has_value());

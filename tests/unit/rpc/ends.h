@@ -19,7 +19,7 @@
 
 namespace simurgh::rpc {
 
-inline constexpr uint32_t kWork = 2;
+inline constexpr MethodId kWork{.number = 2, .name = "work"};
 
 struct RecordingObserver : Observer {
   void OnCut(std::string_view, CutReason reason, const Status& status) override {
@@ -40,8 +40,7 @@ struct Ends {
   explicit Ends(Handler work = EchoMethod().handle, ServerOptions options = {})
       : server(std::make_unique<Server>(loop.executor(), TestHello("server"), options, &observer)) {
     server->Register(EchoMethod());
-    server->Register(
-        {.number = kWork, .name = "work", .placement = IntoVectors(), .handle = std::move(work)});
+    server->Register({.id = kWork, .placement = IntoVectors(), .handle = std::move(work)});
     REQUIRE(server->Listen("127.0.0.1:0") == absl::OkStatus());
     client = NewClient();
   }
@@ -49,7 +48,7 @@ struct Ends {
   std::unique_ptr<Client> NewClient(ClientOptions options = {}, Hello hello = TestHello("client")) {
     return std::make_unique<Client>(loop.executor(), server->address(), hello, options, nullptr);
   }
-  StatusOr<IncomingMessage> Call(uint32_t method, Clock::time_point deadline = Soon()) {
+  StatusOr<IncomingMessage> Call(const MethodId& method, Clock::time_point deadline = Soon()) {
     return loop.Run(client->Call(method, Message(Text("x")), IntoVectors(), deadline));
   }
   bool EchoWorks() { return Call(kEcho).ok(); }

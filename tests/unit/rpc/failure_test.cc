@@ -55,7 +55,7 @@ TEST_CASE("what a handler throws is an INTERNAL error, and the connection lives 
 
 TEST_CASE("an unknown method is UNIMPLEMENTED, not executed") {
   Ends ends;
-  const Status error = ends.Call(99).status();
+  const Status error = ends.Call({.number = 99, .name = "none"}).status();
   CHECK(absl::IsUnimplemented(error));
   CHECK(ExecutionOf(error) == Execution::kNotExecuted);
 }
@@ -65,7 +65,7 @@ TEST_CASE("a refused placement is answered and its payload read past") {
   Server server(loop.executor(), TestHello("server"), {}, nullptr);
   server.Register(EchoMethod());
   Method picky = EchoMethod();
-  picky.number = kWork;
+  picky.id = kWork;
   bool throws = false;
   picky.placement = [&](auto, auto) -> StatusOr<std::vector<IncomingSegment>> {
     if (throws) throw std::runtime_error("placement bug");
@@ -75,7 +75,7 @@ TEST_CASE("a refused placement is answered and its payload read past") {
   REQUIRE(server.Listen("127.0.0.1:0").ok());
   Client client(loop.executor(), server.address(), TestHello("client"), {}, nullptr);
   const size_t size = GENERATE(1, 5'000, 3'000'000);
-  const auto call = [&](uint32_t method, Placement placement) {
+  const auto call = [&](const MethodId& method, Placement placement) {
     return loop.Run(client.Call(method, Message({}, {Bytes(size)}), std::move(placement), Soon()));
   };
   const Status refused = call(kWork, IntoVectors()).status();

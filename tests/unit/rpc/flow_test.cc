@@ -39,7 +39,7 @@ RawFrame EchoRequest(uint64_t id, Bytes payload) {
   RawFrame frame;
   frame.header.kind = FrameKind::kRequest;
   frame.header.request_id = id;
-  frame.header.method = kEcho;
+  frame.header.method = kEcho.number;
   frame.segments.push_back(std::move(payload));
   return frame;
 }
@@ -158,7 +158,7 @@ TEST_CASE("a client that ignores the window is cut off") {
     SIMURGH_CO_RETURN_IF_ERROR(co_await peer.ShakeHands(TestHello("greedy")));
     for (uint64_t id = 1; id <= 2; ++id) {
       RawFrame request = EchoRequest(id, Bytes(80'000));
-      request.header.method = kWork;
+      request.header.method = kWork.number;
       SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(Encode(request)));
     }
     co_await peer.ReadToEnd();

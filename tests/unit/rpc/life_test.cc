@@ -83,7 +83,7 @@ std::vector<Bytes> Garbage(bool after_hello) {
   RawFrame request;
   request.header.kind = FrameKind::kRequest;
   request.header.request_id = 1;
-  request.header.method = kEcho;
+  request.header.method = kEcho.number;
   request.segments = {Bytes(10), Bytes(20)};
   Bytes damaged = Encode(request);
   damaged[20] ^= std::byte{1};
@@ -134,7 +134,7 @@ TEST_CASE("a peer that is cut off in the middle of a frame harms nobody") {
   RawFrame request;
   request.header.kind = FrameKind::kRequest;
   request.header.request_id = 1;
-  request.header.method = kEcho;
+  request.header.method = kEcho.number;
   request.metadata = Bytes(100);
   request.segments = {Bytes(10), Bytes(200'000)};
   const Bytes whole = Encode(request);
@@ -206,7 +206,7 @@ TEST_CASE("draining answers what runs, refuses what comes, and closes") {
       RawFrame request;
       request.header.kind = FrameKind::kRequest;
       request.header.request_id = 1;
-      request.header.method = kEcho;
+      request.header.method = kEcho.number;
       SIMURGH_CO_RETURN_IF_ERROR(co_await rude->Send(Encode(request)));
       const auto refusal = co_await rude->Read();
       CHECK(refusal->header.kind == FrameKind::kError);

@@ -15,7 +15,7 @@
 
 namespace simurgh::rpc {
 
-inline constexpr uint32_t kEcho = 1;
+inline constexpr MethodId kEcho{.number = 1, .name = "echo"};
 
 inline Hello TestHello(std::string role) {
   return {.cluster = "test",
@@ -65,8 +65,7 @@ inline Placement IntoVectors() {
 
 // Answers with what came.
 inline Method EchoMethod() {
-  return {.number = kEcho,
-          .name = "echo",
+  return {.id = kEcho,
           .placement = IntoVectors(),
           .handle = [](Request request) -> awaitable<StatusOr<OutgoingMessage>> {
             OutgoingMessage response;

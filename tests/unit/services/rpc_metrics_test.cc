@@ -5,19 +5,34 @@
 namespace simurgh {
 namespace {
 
+constexpr rpc::MethodId kPull{.number = 1, .name = "pull"};
+constexpr rpc::MethodId kPush{.number = 2, .name = "push"};
+
+void Count(RpcMetrics& metrics, const rpc::MethodId& method, const Status& status,
+           std::chrono::nanoseconds duration) {
+  metrics.OnCallStart(method);
+  metrics.OnCallEnd({.method = method,
+                     .trace = {},
+                     .status = status,
+                     .duration = duration,
+                     .request_bytes = 10,
+                     .response_bytes = status.ok() ? uint64_t{1'000} : uint64_t{0}});
+}
+
 TEST_CASE("what the RPC library reports is counted by side, method and code") {
   MetricRegistry registry;
   RpcMetrics server(registry, RpcSide::kServer);
   RpcMetrics second_server(registry, RpcSide::kServer);
   RpcMetrics client(registry, RpcSide::kClient);
-  server.OnCallEnd("pull", absl::StatusCode::kOk, std::chrono::milliseconds(2));
-  server.OnCallEnd("pull", absl::StatusCode::kOk, std::chrono::milliseconds(4));
-  second_server.OnCallEnd("pull", absl::StatusCode::kOk, std::chrono::milliseconds(8));
-  server.OnCallEnd("pull", absl::StatusCode::kUnavailable, std::chrono::milliseconds(16));
-  client.OnCallEnd("push", absl::StatusCode::kDeadlineExceeded, std::chrono::seconds(1));
+  Count(server, kPull, absl::OkStatus(), std::chrono::milliseconds(2));
+  Count(server, kPull, absl::OkStatus(), std::chrono::milliseconds(4));
+  Count(second_server, kPull, absl::OkStatus(), std::chrono::milliseconds(8));
+  Count(server, kPull, absl::UnavailableError("gone"), std::chrono::milliseconds(16));
+  Count(client, kPush, absl::DeadlineExceededError("late"), std::chrono::seconds(1));
   client.OnBytesSent(100);
   client.OnBytesSent(11);
   client.OnBytesReceived(7);
+  client.OnPayloadCopied(5);
   server.OnConnect("127.0.0.1:5");
   server.OnCut("127.0.0.1:5", rpc::CutReason::kMalformed, absl::DataLossError("bad magic"));
   server.OnDisconnect("127.0.0.1:5", absl::OkStatus());
@@ -27,11 +42,16 @@ TEST_CASE("what the RPC library reports is counted by side, method and code") {
            "simurgh_rpc_calls_total{code=\"UNAVAILABLE\",method=\"pull\",side=\"server\"} 1\n",
            "simurgh_rpc_calls_total{code=\"DEADLINE_EXCEEDED\",method=\"push\",side=\"client\"} "
            "1\n",
+           "simurgh_rpc_calls_in_flight{method=\"pull\",side=\"server\"} 0\n",
+           "simurgh_rpc_request_bytes_total{method=\"pull\",side=\"server\"} 40\n",
+           "simurgh_rpc_response_bytes_total{method=\"pull\",side=\"server\"} 3000\n",
+           "simurgh_rpc_response_bytes_total{method=\"push\",side=\"client\"} 0\n",
            "simurgh_rpc_call_seconds_count{method=\"pull\",side=\"server\"} 4\n",
            "simurgh_rpc_call_seconds_sum{method=\"push\",side=\"client\"} 1\n",
            "simurgh_rpc_sent_bytes_total{side=\"client\"} 111\n",
            "simurgh_rpc_sent_bytes_total{side=\"server\"} 0\n",
            "simurgh_rpc_received_bytes_total{side=\"client\"} 7\n",
+           "simurgh_rpc_payload_copied_bytes_total{side=\"client\"} 5\n",
            "simurgh_rpc_connects_total{side=\"server\"} 1\n",
            "simurgh_rpc_disconnects_total{side=\"server\"} 1\n",
            "simurgh_rpc_cuts_total{reason=\"malformed\",side=\"server\"} 1\n",
@@ -39,6 +59,26 @@ TEST_CASE("what the RPC library reports is counted by side, method and code") {
        }) {
     CHECK_THAT(text, Catch::Contains(line));
   }
+}
+
+TEST_CASE("calls in flight are counted until they end or their observer does") {
+  MetricRegistry registry;
+  const auto in_flight = [&] {
+    return registry
+        .GetGauge("simurgh_rpc_calls_in_flight", "Calls that have started and not ended.",
+                  {{"side", "client"}, {"method", "pull"}})
+        .value();
+  };
+  RpcMetrics stays(registry, RpcSide::kClient);
+  stays.OnCallStart(kPull);
+  {
+    RpcMetrics leaves(registry, RpcSide::kClient);
+    leaves.OnCallStart(kPull);
+    leaves.OnCallStart(kPull);
+    Count(leaves, kPull, absl::OkStatus(), std::chrono::milliseconds(1));
+    CHECK(in_flight() == 3);
+  }
+  CHECK(in_flight() == 1);
 }
 
 }  // namespace

@@ -1,0 +1,34 @@
+#pragma once
+
+// What is known of a call beside its messages.
+
+#include <cstdint>
+#include <string_view>
+
+#include "rpc/async.h"
+
+namespace simurgh::rpc {
+
+// Which method a call is for: its number on the wire, from 1, and its name in metrics and logs.
+struct MethodId {
+  uint32_t number = 0;
+  std::string_view name;
+};
+
+// Ties the calls together that serve one purpose, across processes. The span is the caller's: who
+// calls on sets one of its own. 0 is none.
+struct Trace {
+  uint64_t trace_id = 0;
+  uint64_t span_id = 0;
+};
+
+// A deadline alone will do where options are asked for.
+struct CallOptions {
+  CallOptions(Clock::time_point until, Trace of = {})  // NOLINT(google-explicit-constructor)
+      : deadline(until), trace(of) {}
+
+  Clock::time_point deadline;  // Clock::time_point::max() for none.
+  Trace trace;
+};
+
+}  // namespace simurgh::rpc
