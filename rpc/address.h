@@ -20,6 +20,7 @@ struct Address {
   uint16_t port = 0;      // kTcp and kAuto; 0 lets a server take any.
   std::string path = {};  // Absolute, at most 107 bytes. kUnix and kSharedMemory.
 
+  bool may_share() const { return kind == Kind::kSharedMemory || kind == Kind::kAuto; }
   bool has_path() const { return kind == Kind::kUnix || kind == Kind::kSharedMemory; }
 
   bool operator==(const Address&) const = default;

@@ -30,6 +30,8 @@ class BlockSpace {
   void Free(Range block);
 
   uint64_t used_bytes() const { return used_bytes_; }
+  // The most that were in use at once since the last TakeIdle.
+  uint64_t peak_bytes() const { return peak_bytes_; }
 
   // At most so many pages that are free have been touched and not been given back.
   uint64_t idle_bytes() const { return touched_end_ - used_bytes_; }
@@ -41,7 +43,7 @@ class BlockSpace {
  private:
   std::map<uint64_t, uint64_t> free_;  // Offset -> length.
   uint64_t used_bytes_ = 0;
-  uint64_t peak_bytes_ = 0;   // Of used_bytes_, since the last TakeIdle.
+  uint64_t peak_bytes_ = 0;
   uint64_t touched_end_ = 0;  // Nothing from here on has been used since it was given back.
 };
 

@@ -37,6 +37,7 @@ class Client::Impl : public std::enable_shared_from_this<Impl> {
   static awaitable<StatusOr<IncomingMessage>> Call(std::shared_ptr<Impl> self, MethodId method,
                                                    OutgoingMessage request, Placement placement,
                                                    CallOptions options);
+  SegmentBuffer Allocate(size_t bytes);
   std::optional<Hello> peer() const;
   void Stop();
 
@@ -176,6 +177,10 @@ void Client::Impl::NoteFailure(Status error) {
   backoff_ = std::min(2 * backoff_, options_.backoff_max);
 }
 
+SegmentBuffer Client::Impl::Allocate(size_t bytes) {
+  return AllocateSegment(session_ ? session_->sharing() : nullptr, bytes);
+}
+
 std::optional<Hello> Client::Impl::peer() const {
   if (!session_ || !session_->usable()) return std::nullopt;
   return session_->peer();
@@ -205,6 +210,8 @@ awaitable<StatusOr<IncomingMessage>> Client::Call(MethodId method, OutgoingMessa
                                                   Placement placement, CallOptions options) {
   return Impl::Call(impl_, method, std::move(request), std::move(placement), options);
 }
+
+SegmentBuffer Client::Allocate(size_t bytes) { return impl_->Allocate(bytes); }
 
 std::optional<Hello> Client::peer() const { return impl_->peer(); }
 

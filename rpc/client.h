@@ -23,6 +23,9 @@ struct ClientOptions {
   std::chrono::milliseconds backoff_min{20};  // Doubles with jitter up to the maximum.
   std::chrono::milliseconds backoff_max{2'000};
   uint64_t max_frame_bytes = uint64_t{1} << 30;
+  // Where memory is shared: address space for what a connection sends. Pages are taken when they
+  // are needed. 0 switches it off.
+  uint64_t shared_memory_bytes = uint64_t{1} << 30;
 };
 
 // One peer, one connection, many calls in flight. Connects on first use, and again with jittered
@@ -44,6 +47,10 @@ class Client {
   // one end does not trust the other.
   [[nodiscard]] awaitable<StatusOr<IncomingMessage>> Call(MethodId method, OutgoingMessage request,
                                                           Placement placement, CallOptions options);
+
+  // Memory to produce a segment of a request in: sending it on the present connection copies
+  // nothing.
+  SegmentBuffer Allocate(size_t bytes);
 
   // What the peer said when the present connection opened; nothing while there is none.
   std::optional<Hello> peer() const;

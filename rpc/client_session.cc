@@ -7,6 +7,7 @@
 
 #include "rpc/error.h"
 #include "rpc/exchange.h"
+#include "rpc/sharing_handshake.h"
 #include "rpc/socket_stream.h"
 #include "rpc/tls_stream.h"
 #include "rpc/transport.h"
@@ -60,11 +61,12 @@ awaitable<StatusOr<std::shared_ptr<ClientSession>>> ClientSession::Open(
     const ObserverLink& observer, Clock::time_point deadline) {
   SIMURGH_CO_ASSIGN_OR_RETURN(const Address parsed, ParseAddress(address));
   SIMURGH_CO_ASSIGN_OR_RETURN(Socket socket, co_await Connect(parsed, deadline));
+  SharingHandshake sharing(parsed.may_share() && !IsTcp(socket));
   std::unique_ptr<Stream> stream;
   if (options.tls != nullptr && IsTcp(socket)) {
     stream = ConnectTls(std::move(socket), options.tls, parsed.host);
   } else {
-    stream = std::make_unique<SocketStream>(std::move(socket));
+    stream = std::make_unique<SocketStream>(std::move(socket), sharing.files());
   }
   const auto connection =
       std::make_shared<Connection>(std::move(stream), address, kHelloLimits, observer);
@@ -73,13 +75,18 @@ awaitable<StatusOr<std::shared_ptr<ClientSession>>> ClientSession::Open(
   });
   OutgoingFrame frame;
   frame.header.kind = FrameKind::kHello;
-  frame.message.metadata = EncodeHello(hello, options.max_frame_bytes);
+  const uint64_t features = sharing.Offer(connection->executor(), options.shared_memory_bytes);
+  frame.message.metadata = EncodeHello(hello, options.max_frame_bytes, 0, features);
   connection->Send(std::move(frame));
   StatusOr<PeerHello> peer = co_await ReadHello(*connection, hello);
-  if (!peer.ok()) {
-    connection->Close(peer.status());
-    co_return peer.status();
+  StatusOr<std::shared_ptr<Sharing>> shared = nullptr;
+  if (peer.ok()) shared = sharing.Agree(peer->features);
+  if (!peer.ok() || !shared.ok()) {
+    const Status refused = peer.ok() ? shared.status() : peer.status();
+    connection->Close(refused);
+    co_return refused;
   }
+  if (*shared != nullptr) connection->Share(*std::move(shared));
   connection->SetLimits({.max_frame_bytes = options.max_frame_bytes});
   connection->Establish(address, peer->protocol());
   auto session = std::make_shared<ClientSession>(connection, *std::move(peer));

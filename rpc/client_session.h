@@ -40,6 +40,8 @@ class ClientSession : public std::enable_shared_from_this<ClientSession> {
   // Whether new calls may start here.
   bool usable() const { return connection_->open() && !going_away_; }
   const Hello& peer() const { return peer_.hello; }
+  // Null when no memory is shared.
+  Sharing* sharing() const { return connection_->sharing().get(); }
 
   // Closes the connection and fails the calls in flight with `reason`.
   void Close(const Status& reason);

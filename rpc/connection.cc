@@ -32,11 +32,17 @@ void Connection::Establish(std::string peer, uint16_t protocol) {
   observer_->OnConnect(peer_);
 }
 
+void Connection::Share(std::shared_ptr<Sharing> sharing) {
+  sharing_ = sharing;
+  outbox_.Share(std::move(sharing));
+}
+
 void Connection::Close(Status reason) {
   SIMURGH_CHECK(!reason.ok()) << "a connection closes for a reason";
   if (!reason_.ok()) return;
   reason_ = std::move(reason);
   stream_->Close();
+  if (sharing_ != nullptr) sharing_->Close();
   if (const auto cut = CutReasonOf(reason_)) observer_->OnCut(peer_, *cut, reason_);
   if (established_) observer_->OnDisconnect(peer_, reason_);
   outbox_.Drop();

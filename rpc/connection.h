@@ -66,6 +66,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Limits of what is received from now on.
   void SetLimits(FrameLimits limits) { limits_ = limits; }
 
+  // Large segments are lent and borrowed from now on.
+  void Share(std::shared_ptr<Sharing> sharing);
+  // Null when there is no shared memory.
+  const std::shared_ptr<Sharing>& sharing() const { return sharing_; }
+
   // The handshake is done: the observer hears of this connection from now on.
   void Establish(std::string peer, uint16_t protocol);
 
@@ -107,6 +112,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   [[nodiscard]] awaitable<Stream::Progress> Await(std::span<const asio::mutable_buffer> buffers,
                                                   asio::cancellation_slot stop);
   [[nodiscard]] awaitable<Status> Skip(uint64_t bytes);
+  // Checks the frame's tables and borrows what is lent.
+  Status AcceptTables(IncomingFrame& frame, std::span<const Loan> loans);
   // The status of a read or write that failed.
   static Status StreamError(const char* what, const Stream::ErrorCode& error);
   Status AfterRead(const Stream::Progress& progress);
@@ -119,6 +126,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::string peer_;
   FrameLimits limits_;
   const ObserverLink observer_;
+  std::shared_ptr<Sharing> sharing_;
   bool established_ = false;
   Status reason_;   // Why it is closed; ok while it is not.
   Status closing_;  // Why it will close once written; ok if it will not.

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 
@@ -10,6 +11,8 @@ namespace simurgh::rpc {
 namespace {
 
 constexpr size_t kScratchBytes = 65'536;
+
+size_t LoansOf(const FrameHeader& header) { return header.lent() ? header.segment_count : 0; }
 
 asio::mutable_buffer BufferOf(std::span<std::byte> bytes) { return {bytes.data(), bytes.size()}; }
 
@@ -82,9 +85,11 @@ Status Connection::TakeHeader() {
 
 StatusOr<IncomingFrame> Connection::TakeFrame() {
   IncomingFrame frame = NewFrame();
+  std::vector<Loan> loans(LoansOf(frame.header));
   (void)ahead_.Take(std::as_writable_bytes(std::span(frame.lengths)));
+  (void)ahead_.Take(std::as_writable_bytes(std::span(loans)));
   (void)ahead_.Take(frame.metadata);
-  SIMURGH_RETURN_IF_ERROR(CheckSegmentTable(frame.header, frame.lengths));
+  SIMURGH_RETURN_IF_ERROR(AcceptTables(frame, loans));
   return frame;
 }
 
@@ -98,7 +103,9 @@ IncomingFrame Connection::NewFrame() {
 
 awaitable<StatusOr<IncomingFrame>> Connection::ReadLargeHead() {
   IncomingFrame frame = NewFrame();
-  Places places({std::as_writable_bytes(std::span(frame.lengths)), std::span(frame.metadata)});
+  std::vector<Loan> loans(LoansOf(frame.header));
+  Places places({std::as_writable_bytes(std::span(frame.lengths)),
+                 std::as_writable_bytes(std::span(loans)), std::span(frame.metadata)});
   uint64_t left = TableBytes(frame.header) + frame.header.metadata_length;
   left -= places.FillFrom(ahead_, left);
   while (left != 0) {
@@ -108,8 +115,30 @@ awaitable<StatusOr<IncomingFrame>> Connection::ReadLargeHead() {
     places.Advance(progress.bytes);
     left -= progress.bytes;
   }
-  SIMURGH_CO_RETURN_IF_ERROR(CheckSegmentTable(frame.header, frame.lengths));
+  SIMURGH_CO_RETURN_IF_ERROR(AcceptTables(frame, loans));
   co_return std::move(frame);
+}
+
+Status Connection::AcceptTables(IncomingFrame& frame, std::span<const Loan> loans) {
+  SIMURGH_RETURN_IF_ERROR(CheckSegmentTable(frame.header, frame.lengths, loans));
+  if (!frame.header.lent()) return absl::OkStatus();
+  if (sharing_ == nullptr) {
+    return absl::DataLossError("malformed frame: loans, though no memory is shared");
+  }
+  frame.lent.resize(loans.size());
+  uint64_t lent_bytes = 0;
+  for (size_t i = 0; i < loans.size(); ++i) {
+    if (loans[i].slot == kNotLent) continue;
+    SIMURGH_ASSIGN_OR_RETURN(frame.lent[i], sharing_->Borrow(loans[i], frame.lengths[i]));
+    lent_bytes += frame.lengths[i];
+  }
+  if (frame.bytes() > limits_.max_frame_bytes) {
+    return absl::DataLossError(absl::StrCat("malformed frame: ", frame.bytes(),
+                                            " bytes with what is lent, expected at most ",
+                                            limits_.max_frame_bytes));
+  }
+  observer_->OnBytesReceived(lent_bytes);
+  return absl::OkStatus();
 }
 
 std::optional<Status> Connection::TryReadPayload(Landing& landing) {
@@ -117,6 +146,9 @@ std::optional<Status> Connection::TryReadPayload(Landing& landing) {
     return absl::DataLossError("malformed frame: a chunk goes beyond the payload announced");
   }
   if (landing.abandoned_) return std::nullopt;
+  if (const uint64_t copied = std::exchange(landing.copied_bytes_, 0); copied != 0) {
+    observer_->OnPayloadCopied(copied);
+  }
   if (const uint64_t copied = landing.places_.FillFrom(ahead_, payload_left_); copied != 0) {
     observer_->OnPayloadCopied(copied);
     payload_left_ -= copied;

@@ -22,11 +22,12 @@ Outbox::Ticket Connection::Send(OutgoingFrame frame) {
     if (copied != 0) observer_->OnPayloadCopied(copied);
   }
   const Outbox::Ticket ticket = outbox_.Add(std::move(frame));
+  outbox_.ReleaseCopied();
   if (flush_pending_) return ticket;
-  if (!corked_) {
-    PostFlush();
-  } else if (outbox_.bytes() >= kCorkBytes) {
+  if (outbox_.lent_bytes() >= kCorkBytes || (corked_ && outbox_.bytes() >= kCorkBytes)) {
     Flush();
+  } else if (!corked_) {
+    PostFlush();
   }
   return ticket;
 }
@@ -53,7 +54,9 @@ void Connection::Flush() {
     outbox_.Written(progress.bytes);
   }
   if (!reason_.ok()) return;
-  observer_->OnBytesSent(sent);
+  const Outbox::SharedBytes shared = outbox_.TakeSharedBytes();
+  observer_->OnBytesSent(sent + shared.sent);
+  if (shared.copied != 0) observer_->OnPayloadCopied(shared.copied);
   if (error == asio::error::would_block) {
     flush_pending_ = true;
     stream_->WhenWritable([self = shared_from_this()](const Stream::ErrorCode&) { self->Flush(); });

@@ -37,11 +37,11 @@ const Table* Verified(std::span<const std::byte> metadata) {
 }  // namespace
 
 OutgoingSegment EncodeHello(const Hello& hello, uint64_t max_frame_bytes,
-                            uint64_t request_window_bytes) {
+                            uint64_t request_window_bytes, uint64_t features) {
   flatbuffers::FlatBufferBuilder builder(512);
   const auto cluster = builder.CreateString(hello.cluster);
   const auto role = builder.CreateString(hello.role);
-  builder.Finish(wire::CreateHello(builder, kProtocolMin, kProtocolMax, kFeatures, cluster, role,
+  builder.Finish(wire::CreateHello(builder, kProtocolMin, kProtocolMax, features, cluster, role,
                                    hello.index, hello.run, hello.instance_epoch,
                                    hello.configuration_hash, hello.map_version, max_frame_bytes,
                                    request_window_bytes));

@@ -16,7 +16,9 @@ inline constexpr uint16_t kProtocolMin = 1;
 inline constexpr uint16_t kProtocolMax = 2;
 // From this version on there are CHUNK frames, read-ahead hints and request windows.
 inline constexpr uint16_t kProtocolWithChunks = 2;
-inline constexpr uint64_t kFeatures = 0;  // Bits are given out as optional parts appear.
+
+// Optional parts; those that both ends have are in force. Of HELLO's `features`.
+inline constexpr uint64_t kFeatureSharedMemory = 1;  // Two files come along with the HELLO.
 
 // Limits of what may arrive before a peer has introduced itself.
 inline constexpr FrameLimits kHelloLimits{.max_frame_bytes = 8'192, .max_metadata_bytes = 4'096};
@@ -41,7 +43,7 @@ struct PeerHello {
 };
 
 OutgoingSegment EncodeHello(const Hello& hello, uint64_t max_frame_bytes,
-                            uint64_t request_window_bytes = 0);
+                            uint64_t request_window_bytes = 0, uint64_t features = 0);
 // Errors: DATA_LOSS.
 StatusOr<PeerHello> DecodeHello(std::span<const std::byte> metadata);
 

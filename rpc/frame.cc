@@ -28,7 +28,7 @@ uint16_t KnownFlags(FrameKind kind) {
   switch (kind) {
     case FrameKind::kRequest:
     case FrameKind::kResponse:
-      return kFlagChunked;
+      return kFlagChunked | kFlagLent;
     case FrameKind::kError:
       return kFlagNotExecuted;
     default:
@@ -106,9 +106,12 @@ StatusOr<FrameHeader> DecodeHeader(std::span<const std::byte, kHeaderBytes> byte
   return h;
 }
 
-Status CheckSegmentTable(const FrameHeader& header, std::span<const uint64_t> lengths) {
+Status CheckSegmentTable(const FrameHeader& header, std::span<const uint64_t> lengths,
+                         std::span<const Loan> loans) {
   uint64_t left = header.payload_length;
-  for (uint64_t length : lengths) {
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    if (!loans.empty() && loans[i].slot != kNotLent) continue;
+    const uint64_t length = lengths[i];
     if (length > left) return Malformed("segment length", length, "no more than the payload holds");
     left -= length;
   }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 
+#include "rpc/loan.h"
 #include "simurgh/base/status.h"
 
 namespace simurgh::rpc {
@@ -30,6 +31,8 @@ inline constexpr uint8_t kFrameVersion = 1;
 inline constexpr uint16_t kFlagNotExecuted = 1;
 // On a REQUEST or RESPONSE: the payload follows in CHUNK frames.
 inline constexpr uint16_t kFlagChunked = 2;
+// On a REQUEST or RESPONSE: a table of loans follows the segment table.
+inline constexpr uint16_t kFlagLent = 4;
 
 // A payload below this may be read together with what lies before it and copied into its places:
 // one system call less for one copy of little.
@@ -55,6 +58,7 @@ struct FrameHeader {
   uint32_t checksum = 0;
 
   bool chunked() const { return (flags & kFlagChunked) != 0; }
+  bool lent() const { return (flags & kFlagLent) != 0; }
   // Payload that lies right behind the head of this frame.
   uint64_t following_bytes() const { return chunked() ? 0 : payload_length; }
   bool payload_is_small() const {
@@ -87,12 +91,16 @@ FrameHeader Seal(FrameHeader header);
 StatusOr<FrameHeader> DecodeHeader(std::span<const std::byte, kHeaderBytes> bytes,
                                    const FrameLimits& limits);
 
-// The lengths that follow the header must add up to its payload.
+// The lengths that follow the header, but for segments that are lent, must add up to its payload.
+// loans: one for each length, or none.
 // Errors: DATA_LOSS.
-Status CheckSegmentTable(const FrameHeader& header, std::span<const uint64_t> lengths);
+Status CheckSegmentTable(const FrameHeader& header, std::span<const uint64_t> lengths,
+                         std::span<const Loan> loans = {});
 
+// Of the segment table and the loans.
 constexpr uint64_t TableBytes(const FrameHeader& header) {
-  return uint64_t{header.segment_count} * sizeof(uint64_t);
+  const uint64_t entry = sizeof(uint64_t) + (header.lent() ? sizeof(Loan) : 0);
+  return header.segment_count * entry;
 }
 
 // The whole frame. Meaningful for decoded headers, whose lengths have been checked.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -17,17 +18,26 @@ struct IncomingFrame {
   FrameHeader header;
   absl::InlinedVector<uint64_t, 2> lengths;  // Of its segments.
   std::vector<std::byte> metadata;
+  // By segment, those that lie in the peer's memory; the others have no owner. Empty for none.
+  std::vector<ReceivedSegment> lent;
+
+  bool is_lent(size_t segment) const { return !lent.empty() && lent[segment].owner != nullptr; }
+
+  // Metadata and all segments.
+  uint64_t message_bytes() const {
+    return std::accumulate(lengths.begin(), lengths.end(), uint64_t{metadata.size()});
+  }
+  // Of the frame, were all segments in it.
+  uint64_t bytes() const {
+    return kHeaderBytes + lengths.size() * sizeof(uint64_t) + message_bytes();
+  }
 };
 
 // A message whose payload is on its way into its places, at once or in chunks.
 class Landing {
  public:
-  // segments: one for each of the frame's lengths, of that length.
-  Landing(IncomingFrame frame, std::vector<IncomingSegment> segments)
-      : frame_(std::move(frame)),
-        segments_(std::move(segments)),
-        places_(SpansOf(segments_)),
-        left_(frame_.header.payload_length) {}
+  // places: one for each of the frame's lengths, of that length or anywhere.
+  Landing(IncomingFrame frame, std::vector<IncomingSegment> places);
 
   const FrameHeader& header() const { return frame_.header; }
   // Bytes of the payload that have not arrived.
@@ -44,16 +54,11 @@ class Landing {
  private:
   friend class Connection;
 
-  static Places::Spans SpansOf(const std::vector<IncomingSegment>& segments) {
-    Places::Spans spans;
-    for (const IncomingSegment& segment : segments) spans.push_back(segment.bytes);
-    return spans;
-  }
-
   IncomingFrame frame_;
-  std::vector<IncomingSegment> segments_;
-  Places places_;
+  std::vector<ReceivedSegment> segments_;
+  Places places_;  // Of the segments that are not lent.
   uint64_t left_;
+  uint64_t copied_bytes_ = 0;  // Out of the peer's memory, and not counted yet.
   bool abandoned_ = false;
 };
 

@@ -18,7 +18,7 @@ struct Loan {
   uint32_t slot = 0;        // Below kMaxLoans; names the loan while it lasts.
   uint32_t generation = 0;  // Tells it from earlier loans of the slot.
 };
-static_assert(sizeof(Loan) == 16);
+static_assert(sizeof(Loan) == 16 && alignof(Loan) == 8);
 
 // The slot of a segment that is not lent but follows in the frame.
 inline constexpr uint32_t kNotLent = 0xffff'ffff;

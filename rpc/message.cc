@@ -16,7 +16,7 @@ uint64_t BytesOf(const OutgoingMessage& message) {
 
 uint64_t BytesOf(const IncomingMessage& message) {
   uint64_t bytes = message.metadata.size();
-  for (const IncomingSegment& segment : message.segments) bytes += segment.bytes.size();
+  for (const ReceivedSegment& segment : message.segments) bytes += segment.bytes.size();
   return bytes;
 }
 
@@ -27,6 +27,18 @@ Placement NoSegments() {
     return absl::InvalidArgumentError(
         absl::StrCat("the message has ", lengths.size(), " segments, expected none"));
   };
+}
+
+Placement Anywhere(size_t max_segments) {
+  return
+      [max_segments](std::span<const std::byte> /*metadata*/,
+                     std::span<const uint64_t> lengths) -> StatusOr<std::vector<IncomingSegment>> {
+        if (lengths.size() <= max_segments) {
+          return std::vector<IncomingSegment>(lengths.size(), IncomingSegment::Anywhere());
+        }
+        return absl::InvalidArgumentError(absl::StrCat(
+            "the message has ", lengths.size(), " segments, expected at most ", max_segments));
+      };
 }
 
 OutgoingSegment TakeMetadata(flatbuffers::FlatBufferBuilder& builder) {

@@ -45,6 +45,13 @@ struct ReceivedSegment {
 struct IncomingSegment {
   std::span<std::byte> bytes;
   std::shared_ptr<void> owner = {};
+  bool anywhere = false;
+
+  // Leaves the place to the transport, which copies nothing then: in shared memory the bytes stay
+  // where the sender has them, else they come into a recycled buffer. 64-byte aligned where the
+  // sender's are. While they lie in shared memory a malicious sender can still change them: who
+  // checks them and relies on it afterwards must name a place.
+  static IncomingSegment Anywhere() { return {.bytes = {}, .owner = {}, .anywhere = true}; }
 };
 
 // A request or a response on its way out: FlatBuffers metadata, then payload segments.
@@ -56,7 +63,7 @@ struct OutgoingMessage {
 // A request or a response that has arrived. Metadata has not been verified: the method does that.
 struct IncomingMessage {
   std::vector<std::byte> metadata;  // 8-byte aligned or better.
-  std::vector<IncomingSegment> segments;
+  std::vector<ReceivedSegment> segments;
 };
 
 // Metadata and segments.
@@ -64,13 +71,16 @@ uint64_t BytesOf(const OutgoingMessage& message);
 uint64_t BytesOf(const IncomingMessage& message);
 
 // Says where the segments of a message go, once its metadata is there and before its payload is
-// read: one place for each length, of exactly that length.
+// read: one place for each length, of exactly that length or anywhere.
 // Errors: refuse the message; the payload is read past and the error answered.
 using Placement = std::function<StatusOr<std::vector<IncomingSegment>>(
     std::span<const std::byte> metadata, std::span<const uint64_t> segment_lengths)>;
 
 // A message without metadata may be expected too: no segments allowed.
 Placement NoSegments();
+
+// Up to `max_segments` of any length, anywhere.
+Placement Anywhere(size_t max_segments);
 
 // Takes the finished buffer out of the builder.
 OutgoingSegment TakeMetadata(flatbuffers::FlatBufferBuilder& builder);

@@ -37,8 +37,9 @@ class Observer {
   virtual void OnCallEnd(const CallReport& report) {}
   virtual void OnBytesSent(uint64_t bytes) {}
   virtual void OnBytesReceived(uint64_t bytes) {}
-  // Payload bytes that passed through a read-ahead buffer instead of landing where they belong at
-  // once; never of a payload of 4 KiB or more. Over TLS all of it, sent or received.
+  // Payload bytes that were copied on their way: through a read-ahead buffer instead of landing
+  // where they belong at once, never of a payload of 4 KiB or more; into shared memory when they
+  // were not produced there, and out of it into a named place; over TLS all, sent or received.
   virtual void OnPayloadCopied(uint64_t bytes) {}
   virtual void OnConnect(std::string_view peer) {}
   virtual void OnDisconnect(std::string_view peer, const Status& reason) {}

@@ -51,6 +51,7 @@ Outbox::Ticket Outbox::Add(OutgoingFrame frame) {
   header.segment_count = static_cast<uint16_t>(item.table.size());
   header.metadata_length = static_cast<uint32_t>(frame.message.metadata.bytes.size());
   item.message = std::move(frame.message);
+  if (sharing_ != nullptr) LendSegments(item);
   item.pass = std::move(frame.pass);
   bytes_ += BytesOf(item);
   if (!may_chunk_ || header.payload_length <= kBatchBytes) return {item.number, false};
@@ -65,6 +66,40 @@ Outbox::Ticket Outbox::Add(OutgoingFrame frame) {
   return {item.number, true};
 }
 
+void Outbox::LendSegments(Item& item) {
+  std::vector<OutgoingSegment>& segments = item.message.segments;
+  const auto is_large = [](const OutgoingSegment& segment) {
+    return segment.bytes.size() >= Sharing::kMinLentBytes;
+  };
+  const uint64_t large = static_cast<uint64_t>(std::ranges::count_if(segments, is_large));
+  // The table of loans must not make a frame larger that is as large as may be.
+  if (large * Sharing::kMinLentBytes < segments.size() * sizeof(Loan)) return;
+  for (size_t i = 0; i < segments.size(); ++i) {
+    if (!is_large(segments[i])) continue;
+    const std::optional<Sharing::Lent> lent = sharing_->Lend(segments[i].bytes);
+    if (!lent) continue;
+    if (item.loans.empty()) item.loans.resize(segments.size(), Loan{.slot = kNotLent});
+    item.loans[i] = lent->loan;
+    item.header.payload_length -= segments[i].bytes.size();
+    if (lent->copied) {
+      shared_bytes_.copied += segments[i].bytes.size();
+      copied_.push_back(std::move(segments[i].owner));
+    }
+    segments[i].bytes = {};
+  }
+  if (item.loans.empty()) return;
+  item.header.flags |= kFlagLent;
+  lent_bytes_ += LentBytesOf(item);
+}
+
+uint64_t Outbox::LentBytesOf(const Item& item) {
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < item.loans.size(); ++i) {
+    if (item.loans[i].slot != kNotLent) bytes += item.table[i];
+  }
+  return bytes;
+}
+
 Outbox::Withdrawn Outbox::Withdraw(const Ticket& ticket) {
   const auto has_number = [&](const auto& frame) { return frame.number == ticket.number; };
   const auto bulk_has_number = [&](const auto& bulk) { return has_number(*bulk); };
@@ -73,6 +108,8 @@ Outbox::Withdrawn Outbox::Withdraw(const Ticket& ticket) {
   if (queued != queue_.end()) {
     bytes_ -= BytesOf(*queued) + (queued->bulk ? queued->bulk->total : 0);
     if (queued->bulk) std::erase(open_, queued->bulk);
+    lent_bytes_ -= LentBytesOf(*queued);
+    for (const Loan& loan : queued->loans) sharing_->TakeBack(loan);
     const Item withdrawn = std::move(*queued);
     queue_.erase(queued);
     return Withdrawn::kWhole;
@@ -177,6 +214,7 @@ void Outbox::AddBuffers(Item& item) {
   };
   add(&item.header, kHeaderBytes);
   add(item.table.data(), item.table.size() * sizeof(uint64_t));
+  add(item.loans.data(), item.loans.size() * sizeof(Loan));
   add(item.message.metadata.bytes.data(), item.message.metadata.bytes.size());
   const bool chunk = item.header.kind == FrameKind::kChunk;
   uint64_t skip = item.bulk_offset;
@@ -210,6 +248,9 @@ void Outbox::Written(size_t bytes) {
 
 void Outbox::NoteWritten(const Item& item) {
   bytes_ -= BytesOf(item);
+  const uint64_t lent = LentBytesOf(item);
+  lent_bytes_ -= lent;
+  shared_bytes_.sent += lent;
   if (item.bulk == nullptr) {
     written_ = item.number;
   } else if (item.header.kind == FrameKind::kChunk && item.bulk->composed == item.bulk->total &&
@@ -227,6 +268,7 @@ void Outbox::Drop() {
   buffers_done_ = 0;
   items_done_ = 0;
   bytes_ = 0;
+  lent_bytes_ = 0;
 }
 
 }  // namespace simurgh::rpc

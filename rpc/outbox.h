@@ -13,6 +13,7 @@
 #include "rpc/frame.h"
 #include "rpc/gate.h"
 #include "rpc/message.h"
+#include "rpc/sharing.h"
 
 namespace simurgh::rpc {
 
@@ -43,8 +44,22 @@ class Outbox {
   // From now on the peer is known to understand CHUNK frames and read-ahead hints.
   void AllowChunks() { may_chunk_ = true; }
 
+  // From now on large segments are lent to the peer where they can be.
+  void Share(std::shared_ptr<Sharing> sharing) { sharing_ = std::move(sharing); }
+
   // Requires at most kMaxSegments segments.
   Ticket Add(OutgoingFrame frame);
+
+  // Payload copied into shared memory, and payload in frames written that was lent, since the last
+  // call.
+  struct SharedBytes {
+    uint64_t copied = 0;
+    uint64_t sent = 0;
+  };
+  SharedBytes TakeSharedBytes() { return std::exchange(shared_bytes_, {}); }
+
+  // Payload lent in frames that wait or are leaving.
+  uint64_t lent_bytes() const { return lent_bytes_; }
 
   // Takes back what is in no batch yet.
   enum class Withdrawn {
@@ -66,9 +81,13 @@ class Outbox {
   std::span<const asio::const_buffer> Gather();
   // So many bytes of Gather() have been written.
   void Written(size_t bytes);
-  // Lets go of what has been written. Owners may do anything, so call it when nothing else is under
-  // way.
-  void Release() { done_.clear(); }
+  // Lets go of what has been written or copied. Owners may do anything, so call it when nothing
+  // else is under way.
+  void Release() {
+    Empty(done_);
+    ReleaseCopied();
+  }
+  void ReleaseCopied() { Empty(copied_); }
 
   // Forgets what has not been written, for good; Pending() stays answered.
   void Drop();
@@ -79,6 +98,7 @@ class Outbox {
   struct Item {
     FrameHeader header;
     absl::InlinedVector<uint64_t, 2> table;
+    std::vector<Loan> loans;  // One a segment, or none.
     OutgoingMessage message;
     Gate::Pass pass;
     uint64_t number = 0;
@@ -87,7 +107,19 @@ class Outbox {
     size_t buffers_end = 0;      // where its buffers in gathered_ end.
   };
 
+  // Keeps its room, and what is added meanwhile.
+  template <typename T>
+  static void Empty(std::vector<T>& vector) {
+    std::vector<T> old;
+    old.swap(vector);
+    old.clear();
+    if (vector.empty()) vector.swap(old);
+  }
+
   static uint64_t BytesOf(const Item& item);
+  static uint64_t LentBytesOf(const Item& item);
+  // Lends what can be; such segments are empty from then on.
+  void LendSegments(Item& item);
   void Compose();
   void ComposeFrames();
   void ComposeChunks();
@@ -98,15 +130,19 @@ class Outbox {
   bool Leaving(const Bulk& bulk) const;
 
   bool may_chunk_ = false;
+  std::shared_ptr<Sharing> sharing_;
+  SharedBytes shared_bytes_;
+  uint64_t lent_bytes_ = 0;
   std::vector<Item> queue_;                  // Whole frames and heads.
   std::deque<std::shared_ptr<Bulk>> bulk_;   // Chunked messages of which only the head is composed.
   std::vector<std::shared_ptr<Bulk>> open_;  // Those not written whole.
   std::vector<Item> batch_;
   uint64_t batch_bytes_ = 0;
-  std::vector<Item> done_;                    // Batches that have left.
-  std::vector<asio::const_buffer> gathered_;  // Of batch_.
-  size_t buffers_done_ = 0;                   // Of gathered_.
-  size_t items_done_ = 0;                     // Of batch_.
+  std::vector<Item> done_;                           // Batches that have left.
+  std::vector<std::shared_ptr<const void>> copied_;  // Owners of what was copied into loans.
+  std::vector<asio::const_buffer> gathered_;         // Of batch_.
+  size_t buffers_done_ = 0;                          // Of gathered_.
+  size_t items_done_ = 0;                            // Of batch_.
   uint64_t bytes_ = 0;
   uint64_t last_number_ = 0;
   uint64_t written_ = 0;  // Of frames that are not chunked, the last one written.

@@ -82,9 +82,11 @@ std::shared_ptr<const OutgoingRegion::Block> OutgoingRegion::Memory::Find(uint64
 bool OutgoingRegion::Memory::Trim(uint64_t keep) {
   // All of it under the lock: nobody must be given a block whose pages are about to vanish.
   MutexLock lock(mutex_);
-  const std::vector<BlockSpace::Range> idle = space_.TakeIdle(keep);
-  for (const BlockSpace::Range& range : idle) shared_.GiveBack(range.offset, range.length);
-  return !idle.empty();
+  const bool was_needed = space_.peak_bytes() != 0;
+  for (const BlockSpace::Range& idle : space_.TakeIdle(keep)) {
+    shared_.GiveBack(idle.offset, idle.length);
+  }
+  return was_needed;
 }
 
 uint64_t OutgoingRegion::Memory::used_bytes() {

@@ -51,7 +51,7 @@ class OutgoingRegion {
   void Close();
 
   // Gives pages back to the system that have not been needed since the last call, but for `keep`
-  // bytes (whole pages). False when there were none.
+  // bytes (whole pages). Whether a later call may find more, though nothing new is allocated.
   bool Trim(uint64_t keep);
 
   // Of blocks that are owned or lent.

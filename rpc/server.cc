@@ -34,9 +34,10 @@ std::string PlainRefusal() {
   return bytes.append(reinterpret_cast<const char*>(metadata.data()), metadata.size());
 }
 
-std::unique_ptr<Stream> StreamOver(Socket socket, const ServerOptions& options) {
+std::unique_ptr<Stream> StreamOver(Socket socket, const ServerOptions& options,
+                                   const SharingHandshake& sharing) {
   if (options.tls == nullptr || !IsTcp(socket)) {
-    return std::make_unique<SocketStream>(std::move(socket));
+    return std::make_unique<SocketStream>(std::move(socket), sharing.files());
   }
   return AcceptTls(std::move(socket), options.tls, PlainRefusal());
 }
@@ -56,8 +57,10 @@ awaitable<void> AcceptLoop(std::shared_ptr<ServerCore> core, std::shared_ptr<Lis
           WithCutReason(absl::ResourceExhaustedError("newer peers came before it sent a HELLO"),
                         CutReason::kCrowd));
     }
+    SharingHandshake sharing(listener->may_share());
+    std::unique_ptr<Stream> stream = StreamOver(*std::move(socket), core->options, sharing);
     const auto session =
-        std::make_shared<ServerSession>(core, StreamOver(*std::move(socket), core->options));
+        std::make_shared<ServerSession>(core, std::move(stream), std::move(sharing));
     asio::co_spawn(core->executor, session->Run(), asio::detached);
   }
 }
@@ -133,6 +136,10 @@ class Server::Impl {
   const std::shared_ptr<ServerCore> core_;
   std::vector<std::shared_ptr<Listener>> listeners_;
 };
+
+SegmentBuffer Request::Allocate(size_t bytes) const {
+  return AllocateSegment(sharing.get(), bytes);
+}
 
 Server::Server(asio::any_io_executor executor, Hello hello, ServerOptions options,
                Observer* observer)

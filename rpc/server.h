@@ -13,6 +13,7 @@
 
 namespace simurgh::rpc {
 
+class Sharing;
 class TlsContext;
 
 struct ServerOptions {
@@ -29,6 +30,8 @@ struct ServerOptions {
   // Of the unanswered requests of one connection, but one request may always come: clients hold
   // back what is more.
   uint64_t max_request_bytes_per_connection = uint64_t{256} << 20;
+  // As of a client.
+  uint64_t shared_memory_bytes = uint64_t{1} << 30;
 };
 
 // A request in the hands of its handler.
@@ -37,6 +40,10 @@ struct Request {
   Clock::time_point deadline;  // Clock::time_point::max() for none.
   Trace trace;
   Hello peer;
+  std::shared_ptr<Sharing> sharing = {};  // Null when no memory is shared.
+
+  // Memory to produce a segment of the response in, so that answering copies nothing. Threads: any.
+  SegmentBuffer Allocate(size_t bytes) const;
 };
 
 struct Method {

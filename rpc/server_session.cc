@@ -42,14 +42,12 @@ Trace TraceOf(const FrameHeader& header) {
   return {.trace_id = header.trace_id, .span_id = header.span_id};
 }
 
-uint64_t MessageBytes(const FrameHeader& header) {
-  return header.metadata_length + header.payload_length;
-}
-
 }  // namespace
 
-ServerSession::ServerSession(std::shared_ptr<ServerCore> core, std::unique_ptr<Stream> stream)
+ServerSession::ServerSession(std::shared_ptr<ServerCore> core, std::unique_ptr<Stream> stream,
+                             SharingHandshake sharing)
     : core_(std::move(core)),
+      sharing_(std::move(sharing)),
       connection_(NewConnection(std::move(stream), core_->observer)),
       newcomer_(core_->newcomers.insert(core_->newcomers.end(), this)),
       unanswered_(core_->executor),
@@ -91,7 +89,12 @@ awaitable<Status> ServerSession::ShakeHands() {
     co_return absl::DataLossError("malformed frame: the first one is not a HELLO");
   }
   SIMURGH_CO_ASSIGN_OR_RETURN(peer_, DecodeHello(frame.metadata));
-  const Status admitted = Admit(peer_);
+  StatusOr<uint64_t> features = 0;
+  Status admitted = Admit(peer_);
+  if (admitted.ok()) {
+    features = Share(peer_);
+    admitted = features.status();
+  }
   if (!admitted.ok()) {
     connection_->Send(ErrorFrame(0, admitted, kFlagNotExecuted));
     connection_->CloseAfterWrites(admitted);
@@ -108,7 +111,7 @@ awaitable<Status> ServerSession::ShakeHands() {
   OutgoingFrame hello;
   hello.header.kind = FrameKind::kHello;
   hello.message.metadata = EncodeHello(core_->hello, core_->options.max_frame_bytes,
-                                       core_->options.max_request_bytes_per_connection);
+                                       core_->options.max_request_bytes_per_connection, *features);
   connection_->Send(std::move(hello));
   co_return absl::OkStatus();
 }
@@ -122,6 +125,16 @@ Status ServerSession::Admit(const PeerHello& peer) const {
       absl::ResourceExhaustedError(absl::StrCat("the server has its max_connections of ",
                                                 core_->options.max_connections, " already")),
       CutReason::kConnections);
+}
+
+StatusOr<uint64_t> ServerSession::Share(const PeerHello& peer) {
+  uint64_t features = 0;
+  if ((peer.features & kFeatureSharedMemory) != 0) {
+    features = sharing_.Offer(core_->executor, core_->options.shared_memory_bytes);
+  }
+  SIMURGH_ASSIGN_OR_RETURN(auto shared, sharing_.Agree(peer.features));
+  if (shared != nullptr) connection_->Share(std::move(shared));
+  return features;
 }
 
 awaitable<Status> ServerSession::ReadFrames() {
@@ -169,18 +182,18 @@ StatusOr<std::shared_ptr<RequestTask>> ServerSession::OnFrame(IncomingFrame fram
   }
 }
 
-Status ServerSession::CheckRequest(const FrameHeader& header) const {
-  const uint64_t id = header.request_id;
+Status ServerSession::CheckRequest(const IncomingFrame& frame) const {
+  const uint64_t id = frame.header.request_id;
   if (tasks_.contains(id)) {
     return absl::DataLossError(
         absl::StrCat("malformed frame: request ", id, " is running already"));
   }
   const uint64_t window = core_->options.max_request_bytes_per_connection;
   if (peer_.protocol() < kProtocolWithChunks) return absl::OkStatus();
-  if (Cost(header) <= window - unanswered_bytes_) return absl::OkStatus();
+  if (Cost(frame) <= window - unanswered_bytes_) return absl::OkStatus();
   return absl::DataLossError(absl::StrCat("the peer has ", unanswered_bytes_,
-                                          " bytes of requests unanswered and sends ",
-                                          FrameBytes(header), " more; its window is ", window));
+                                          " bytes of requests unanswered and sends ", frame.bytes(),
+                                          " more; its window is ", window));
 }
 
 StatusOr<const Method*> ServerSession::MethodOf(const FrameHeader& header) const {
@@ -190,15 +203,15 @@ StatusOr<const Method*> ServerSession::MethodOf(const FrameHeader& header) const
   return absl::UnimplementedError(absl::StrCat("no method ", header.method, " here"));
 }
 
-uint64_t ServerSession::Cost(const FrameHeader& header) const {
-  return std::min(FrameBytes(header), core_->options.max_request_bytes_per_connection);
+uint64_t ServerSession::Cost(const IncomingFrame& frame) const {
+  return std::min(frame.bytes(), core_->options.max_request_bytes_per_connection);
 }
 
 StatusOr<std::shared_ptr<RequestTask>> ServerSession::OnRequest(IncomingFrame frame) {
   const FrameHeader header = frame.header;
-  SIMURGH_RETURN_IF_ERROR(CheckRequest(header));
+  SIMURGH_RETURN_IF_ERROR(CheckRequest(frame));
   const auto refuse = [&](const Status& error) {
-    ReportUnstarted(header, error);
+    ReportUnstarted(header, frame.message_bytes(), error);
     connection_->Send(AnswerWith(header.request_id, error, kFlagNotExecuted));
     return nullptr;
   };
@@ -211,8 +224,8 @@ StatusOr<std::shared_ptr<RequestTask>> ServerSession::OnRequest(IncomingFrame fr
   task->method = *method;
   task->id = header.request_id;
   task->trace = TraceOf(header);
-  task->bytes = MessageBytes(header);
-  task->cost = Cost(header);
+  task->bytes = frame.message_bytes();
+  task->cost = Cost(frame);
   task->start = Clock::now();
   task->deadline = DeadlineOf(header, task->start);
   task->landing.emplace(std::move(frame), *std::move(places));
@@ -222,15 +235,14 @@ StatusOr<std::shared_ptr<RequestTask>> ServerSession::OnRequest(IncomingFrame fr
   return task;
 }
 
-void ServerSession::ReportUnstarted(const FrameHeader& header, const Status& error) {
+void ServerSession::ReportUnstarted(const FrameHeader& header, uint64_t bytes,
+                                    const Status& error) {
   const auto found = core_->methods.find(header.method);
   const MethodId method =
       found == core_->methods.end() ? MethodId{.name = "unknown"} : found->second.id;
   core_->observer->OnCallStart(method);
-  core_->observer->OnCallEnd({.method = method,
-                              .trace = TraceOf(header),
-                              .status = error,
-                              .request_bytes = MessageBytes(header)});
+  core_->observer->OnCallEnd(
+      {.method = method, .trace = TraceOf(header), .status = error, .request_bytes = bytes});
 }
 
 std::shared_ptr<RequestTask> ServerSession::IdleTask() {
@@ -261,7 +273,8 @@ awaitable<void> ServerSession::Serve(std::shared_ptr<RequestTask> task) {
     Request request{.message = task->landing->TakeMessage(),
                     .deadline = task->deadline,
                     .trace = task->trace,
-                    .peer = session->peer_.hello};
+                    .peer = session->peer_.hello,
+                    .sharing = session->connection_->sharing()};
     task->landing.reset();
     StatusOr<OutgoingMessage> response = co_await CallHandler(*task->method, std::move(request));
     session->Answer(*task, std::move(response));
@@ -321,7 +334,7 @@ void ServerSession::OnCancel(uint64_t request_id) {
   tasks_.erase(found);
   unanswered_bytes_ -= task->cost;
   const Status error = absl::CancelledError("cancelled while it was arriving");
-  ReportUnstarted(task->landing->header(), error);
+  ReportUnstarted(task->landing->header(), task->bytes, error);
   OutgoingFrame frame = AnswerWith(request_id, error, kFlagNotExecuted);
   frame.pass = std::move(task->unanswered);
   connection_->Send(std::move(frame));

@@ -17,6 +17,7 @@
 #include "rpc/gate.h"
 #include "rpc/request_task.h"
 #include "rpc/server.h"
+#include "rpc/sharing_handshake.h"
 #include "rpc/transport.h"
 #include "rpc/watchdog.h"
 
@@ -52,7 +53,9 @@ struct ServerCore {
 // Threads: one, that of its executor. Lifetime: its reader and its requests keep it.
 class ServerSession : public std::enable_shared_from_this<ServerSession> {
  public:
-  ServerSession(std::shared_ptr<ServerCore> core, std::unique_ptr<Stream> stream);
+  // sharing: whose files the stream passes.
+  ServerSession(std::shared_ptr<ServerCore> core, std::unique_ptr<Stream> stream,
+                SharingHandshake sharing);
   ~ServerSession();
 
   // Serves the connection until it ends.
@@ -71,19 +74,22 @@ class ServerSession : public std::enable_shared_from_this<ServerSession> {
   // Errors: why the peer is refused.
   [[nodiscard]] awaitable<Status> ShakeHands();
   Status Admit(const PeerHello& peer) const;
+  // Takes the peer's offer of shared memory, if it made one; returns our features.
+  // Errors: why the peer is refused.
+  StatusOr<uint64_t> Share(const PeerHello& peer);
   [[nodiscard]] awaitable<Status> ReadFrames();
   // The request to which the payload of the frame belongs; null when nobody wants it.
   // Errors: DATA_LOSS for a frame that may not come.
   StatusOr<std::shared_ptr<RequestTask>> OnFrame(IncomingFrame frame);
   StatusOr<std::shared_ptr<RequestTask>> OnRequest(IncomingFrame frame);
   // Errors: DATA_LOSS, when the request may not come now.
-  Status CheckRequest(const FrameHeader& header) const;
+  Status CheckRequest(const IncomingFrame& frame) const;
   // What the request takes of the peer's window.
-  uint64_t Cost(const FrameHeader& header) const;
+  uint64_t Cost(const IncomingFrame& frame) const;
   // The request's method, or why it cannot be served.
   StatusOr<const Method*> MethodOf(const FrameHeader& header) const;
   // Tells the observer of a request whose handler was not started.
-  void ReportUnstarted(const FrameHeader& header, const Status& error);
+  void ReportUnstarted(const FrameHeader& header, uint64_t bytes, const Status& error);
   // The error as the peer accepts it.
   OutgoingFrame AnswerWith(uint64_t request_id, const Status& error, uint16_t flags) const;
   void OnCancel(uint64_t request_id);
@@ -99,6 +105,7 @@ class ServerSession : public std::enable_shared_from_this<ServerSession> {
   void Leave();  // The core's books.
 
   const std::shared_ptr<ServerCore> core_;
+  SharingHandshake sharing_;
   const std::shared_ptr<Connection> connection_;
   PeerHello peer_;
   std::list<ServerSession*>::iterator newcomer_;  // The end when it is none.

@@ -53,13 +53,16 @@ Stream::Progress SocketStream::TryRead(std::span<const asio::mutable_buffer> buf
   std::array<iovec, kMaxGather> gathered;
   msghdr message{};
   const size_t room = Gather(buffers, gathered, message);
+  if (files_ != nullptr) files_->PrepareToReceive(message);
+  constexpr int kFlags = MSG_DONTWAIT | MSG_CMSG_CLOEXEC;
   const ssize_t count =
-      Repeat([&] { return ::recvmsg(socket_.native_handle(), &message, MSG_DONTWAIT); });
+      Repeat([&] { return ::recvmsg(socket_.native_handle(), &message, kFlags); });
   if (count == 0) return {asio::error::eof, 0};
   if (count < 0) {
     drained_ = true;
     return {LastError(), 0};
   }
+  if (files_ != nullptr) files_->Received(message);
   drained_ = static_cast<size_t>(count) < room;
   NoteTraffic(static_cast<size_t>(count));
   return {ErrorCode(), static_cast<size_t>(count)};
@@ -67,6 +70,15 @@ Stream::Progress SocketStream::TryRead(std::span<const asio::mutable_buffer> buf
 
 awaitable<Stream::Progress> SocketStream::Read(std::span<const asio::mutable_buffer> buffers,
                                                asio::cancellation_slot stop) {
+  while (files_ != nullptr && files_->receives()) {
+    // Asio's own read would lose them.
+    auto [failed] = co_await socket_.async_wait(Socket::wait_read,
+                                                asio::bind_cancellation_slot(stop, kNoThrow));
+    if (failed) co_return Progress{failed, 0};
+    drained_ = false;
+    const Progress progress = TryRead(buffers);
+    if (progress.error != asio::error::would_block) co_return progress;
+  }
   auto [error, bytes] =
       co_await socket_.async_read_some(buffers, asio::bind_cancellation_slot(stop, kNoThrow));
   drained_ = false;
@@ -78,9 +90,11 @@ Stream::Progress SocketStream::TryWrite(std::span<const asio::const_buffer> buff
   std::array<iovec, kMaxGather> gathered;
   msghdr message{};
   Gather(buffers, gathered, message);
+  if (files_ != nullptr) files_->PrepareToSend(message);
   const ssize_t count = Repeat(
       [&] { return ::sendmsg(socket_.native_handle(), &message, MSG_DONTWAIT | MSG_NOSIGNAL); });
   if (count < 0) return {LastError(), 0};
+  if (files_ != nullptr) files_->Sent();
   NoteTraffic(static_cast<size_t>(count));
   return {ErrorCode(), static_cast<size_t>(count)};
 }

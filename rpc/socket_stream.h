@@ -1,5 +1,8 @@
 #pragma once
 
+#include <memory>
+
+#include "rpc/file_passing.h"
 #include "rpc/stream.h"
 #include "rpc/transport.h"
 
@@ -8,7 +11,8 @@ namespace simurgh::rpc {
 // Bytes over a TCP or Unix socket, between the kernel and where they lie.
 class SocketStream : public Stream {
  public:
-  explicit SocketStream(Socket socket) : socket_(std::move(socket)) {}
+  explicit SocketStream(Socket socket, std::shared_ptr<FilePassing> files = nullptr)
+      : socket_(std::move(socket)), files_(std::move(files)) {}
 
   Progress TryRead(std::span<const asio::mutable_buffer> buffers) override;
   [[nodiscard]] awaitable<Progress> Read(std::span<const asio::mutable_buffer> buffers,
@@ -21,7 +25,8 @@ class SocketStream : public Stream {
 
  private:
   Socket socket_;
-  bool drained_ = false;  // The last read took all there was.
+  bool drained_ = false;                // The last read took all there was.
+  std::shared_ptr<FilePassing> files_;  // Null when none are passed.
 };
 
 }  // namespace simurgh::rpc

@@ -53,6 +53,9 @@ class Listener {
   // Errors: CANCELLED once closed; UNAVAILABLE when the machine is short of something, try again.
   [[nodiscard]] awaitable<StatusOr<Socket>> Accept();
 
+  // Whether its connections may agree on shared memory.
+  bool may_share() const { return own_user_only_ || address_.kind == Address::Kind::kSharedMemory; }
+
   // With the port chosen.
   std::string address() const { return ToString(address_); }
 

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include <sys/socket.h>
+
 #include "absl/strings/str_cat.h"
 #include <boost/asio/read.hpp>
 #include <boost/asio/write.hpp>
@@ -20,6 +22,12 @@ std::vector<std::byte> Encode(const RawFrame& frame) {
     table.push_back(segment.size());
     header.payload_length += segment.size();
   }
+  std::vector<Loan> loans(frame.lent.empty() ? 0 : table.size(), Loan{.slot = kNotLent});
+  for (const RawFrame::Lent& lent : frame.lent) {
+    table.push_back(lent.length);
+    loans.push_back(lent.loan);
+    header.flags |= kFlagLent;
+  }
   header.segment_count = static_cast<uint16_t>(table.size());
   header.metadata_length = static_cast<uint32_t>(frame.metadata.size());
   header = Seal(header);
@@ -30,13 +38,14 @@ std::vector<std::byte> Encode(const RawFrame& frame) {
   };
   append(std::as_bytes(std::span(&header, 1)));
   append(std::as_bytes(std::span(table)));
+  append(std::as_bytes(std::span(loans)));
   append(frame.metadata);
   for (const auto& segment : frame.segments) append(segment);
   return bytes;
 }
 
-RawFrame HelloFrame(const Hello& hello) {
-  const OutgoingSegment metadata = EncodeHello(hello, uint64_t{1} << 30);
+RawFrame HelloFrame(const Hello& hello, uint64_t features) {
+  const OutgoingSegment metadata = EncodeHello(hello, uint64_t{1} << 30, 0, features);
   RawFrame frame;
   frame.header.kind = FrameKind::kHello;
   frame.metadata.assign(metadata.bytes.begin(), metadata.bytes.end());
@@ -55,6 +64,24 @@ awaitable<Status> RawPeer::ShakeHands(Hello hello) {
   SIMURGH_CO_ASSIGN_OR_RETURN(const RawFrame answer, co_await Read());
   if (answer.header.kind == FrameKind::kHello) co_return absl::OkStatus();
   co_return absl::FailedPreconditionError("the answer is not a HELLO");
+}
+
+Status RawPeer::SendFiles(std::vector<std::byte> bytes, const std::vector<int>& files) {
+  iovec data{.iov_base = bytes.data(), .iov_len = bytes.size()};
+  std::vector<char> control(CMSG_SPACE(files.size() * sizeof(int)));
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  cmsghdr* const header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(files.size() * sizeof(int));
+  std::memcpy(CMSG_DATA(header), files.data(), files.size() * sizeof(int));
+  const ssize_t sent = ::sendmsg(socket_.native_handle(), &message, MSG_NOSIGNAL);
+  if (sent == static_cast<ssize_t>(bytes.size())) return absl::OkStatus();
+  return absl::UnavailableError("sendmsg");
 }
 
 awaitable<Status> RawPeer::Send(std::vector<std::byte> bytes) {

@@ -18,13 +18,19 @@ struct RawFrame {
   FrameHeader header;
   std::vector<std::byte> metadata;
   std::vector<std::vector<std::byte>> segments;
+  // Lent segments behind those: their loans and lengths. If there are any, the frame is flagged.
+  struct Lent {
+    Loan loan;
+    uint64_t length = 0;
+  };
+  std::vector<Lent> lent;
 };
 
 // The frame as on the wire, with the lengths, count and checksum that belong to it.
 std::vector<std::byte> Encode(const RawFrame& frame);
 
 // The HELLO of an end that accepts frames of up to 1 GiB.
-RawFrame HelloFrame(const Hello& hello);
+RawFrame HelloFrame(const Hello& hello, uint64_t features = 0);
 
 class RawPeer {
  public:
@@ -34,6 +40,10 @@ class RawPeer {
 
   // Says HELLO and reads the other's.
   [[nodiscard]] awaitable<Status> ShakeHands(Hello hello);
+
+  // Sends bytes and, along with them, files.
+  // Errors: UNAVAILABLE.
+  Status SendFiles(std::vector<std::byte> bytes, const std::vector<int>& files);
 
   // Errors: UNAVAILABLE when the other end has closed.
   [[nodiscard]] awaitable<Status> Send(std::vector<std::byte> bytes);

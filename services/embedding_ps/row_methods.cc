@@ -36,7 +36,7 @@ StatusOr<std::vector<rpc::IncomingSegment>> Place(BufferPool& buffers,
 }
 
 template <typename T>
-std::span<T> As(const rpc::IncomingSegment& segment) {
+std::span<T> As(const rpc::ReceivedSegment& segment) {
   return {reinterpret_cast<T*>(segment.bytes.data()), segment.bytes.size() / sizeof(T)};
 }
 

@@ -45,7 +45,7 @@ Reply HandlePull(rpc::Request request, EmbeddingWorker& worker, BufferPool& buff
 Reply HandlePush(rpc::Request request, EmbeddingWorker& worker) {
   SIMURGH_CO_ASSIGN_OR_RETURN(const auto message, api::DecodePushBatch(request.message.metadata));
   SIMURGH_CO_ASSIGN_OR_RETURN(const size_t samples, worker.BatchSize(message.reference));
-  const rpc::IncomingSegment& gradients = request.message.segments[0];
+  const rpc::ReceivedSegment& gradients = request.message.segments[0];
   const size_t width = worker.embedding_width();
   if (gradients.bytes.size() != samples * width * sizeof(float)) {
     co_return absl::InvalidArgumentError("push: the gradients do not have the batch's shape");

@@ -98,7 +98,7 @@ class Responder {
   [[nodiscard]] awaitable<StatusOr<rpc::OutgoingMessage>> Answer(rpc::Request request) {
     rpc::OutgoingMessage response;
     if (request.message.segments.empty()) co_return response;  // The first call, to connect.
-    auto& received = request.message.segments[0];
+    rpc::ReceivedSegment& received = request.message.segments[0];
     if (point_.work == Work::kEcho) {
       response.segments.push_back({.bytes = received.bytes, .owner = std::move(received.owner)});
       co_return response;

@@ -1,0 +1,16 @@
+#include "rpc/segment_pool.h"
+
+#include <utility>
+
+#include "simurgh/base/aligned_buffer.h"
+
+namespace simurgh::rpc {
+
+SegmentBuffer PooledBuffer(size_t bytes) {
+  static BufferPool pool(kIdleSegmentBytes);
+  std::shared_ptr<AlignedBuffer> buffer = pool.Lease(bytes);
+  const std::span<std::byte> room = buffer->bytes().first(bytes);
+  return {.bytes = room, .owner = std::move(buffer)};
+}
+
+}  // namespace simurgh::rpc

@@ -1,0 +1,33 @@
+#include "rpc/sharing_handshake.h"
+
+#include <utility>
+
+#include "rpc/control.h"
+#include "rpc/cut_reason.h"
+
+namespace simurgh::rpc {
+
+SharingHandshake::SharingHandshake(bool allowed) {
+  if (allowed) files_ = std::make_shared<FilePassing>();
+}
+
+uint64_t SharingHandshake::Offer(const asio::any_io_executor& executor, uint64_t region_bytes) {
+  if (files_ == nullptr || region_bytes == 0) return 0;
+  StatusOr<std::shared_ptr<Sharing>> sharing = Sharing::Offer(executor, region_bytes);
+  if (!sharing.ok()) return 0;
+  sharing_ = *std::move(sharing);
+  files_->Send(sharing_->files());
+  return kFeatureSharedMemory;
+}
+
+StatusOr<std::shared_ptr<Sharing>> SharingHandshake::Agree(uint64_t peer_features) {
+  if (files_ == nullptr) return nullptr;
+  const std::vector<FileDescriptor> received = files_->TakeAll();
+  if (sharing_ == nullptr || (peer_features & kFeatureSharedMemory) == 0) return nullptr;
+  const Status agreed = sharing_->Agree(received);
+  if (agreed.ok()) return sharing_;
+  files_->Send({});
+  return WithCutReason(agreed, CutReason::kRefused);
+}
+
+}  // namespace simurgh::rpc
