@@ -12,18 +12,11 @@
 namespace simurgh::rpc {
 namespace {
 
-struct CountingObserver : Observer {
-  void OnCallEnd(const CallReport&) override { ++calls; }
-  void OnBytesSent(uint64_t bytes) override { sent += bytes; }
-  void OnBytesReceived(uint64_t bytes) override { received += bytes; }
-  void OnPayloadCopied(uint64_t bytes) override { copied += bytes; }
-  uint64_t calls = 0, sent = 0, received = 0, copied = 0;
-};
-
-std::string UnixAddress() {
+// A path that is free.
+std::string Path() {
   const auto path =
       std::filesystem::temp_directory_path() / ("simurgh-rpc-echo-" + std::to_string(::getpid()));
-  return "unix://" + path.string();
+  return path.string();
 }
 
 struct Ends {
@@ -47,7 +40,8 @@ struct Ends {
 };
 
 TEST_CASE("what is sent comes back, in every size") {
-  Ends ends(GENERATE(std::string("127.0.0.1:0"), std::string("[::1]:0"), UnixAddress()));
+  Ends ends(GENERATE(std::string("127.0.0.1:0"), std::string("[::1]:0"), "unix://" + Path(),
+                     "shm://" + Path(), std::string("auto://127.0.0.1:0")));
   Random random(1);
   for (const size_t size :
        {0, 1, 63, 64, 65, 4'095, 4'096, 4'097, 16'384, 65'536, 1'000'003, 8'388'608}) {
@@ -63,7 +57,7 @@ TEST_CASE("what is sent comes back, in every size") {
 }
 
 TEST_CASE("what is sent comes back, in any number of segments and with any metadata") {
-  Ends ends(GENERATE(std::string("127.0.0.1:0"), UnixAddress()));
+  Ends ends(GENERATE(std::string("127.0.0.1:0"), "unix://" + Path(), "shm://" + Path()));
   const uint64_t seed = GENERATE(1, 2, 3);
   INFO("seed " << seed);
   Random random(seed);

@@ -27,6 +27,14 @@ inline Hello TestHello(std::string role) {
           .map_version = 13};
 }
 
+struct CountingObserver : Observer {
+  void OnCallEnd(const CallReport&) override { ++calls; }
+  void OnBytesSent(uint64_t bytes) override { sent += bytes; }
+  void OnBytesReceived(uint64_t bytes) override { received += bytes; }
+  void OnPayloadCopied(uint64_t bytes) override { copied += bytes; }
+  uint64_t calls = 0, sent = 0, received = 0, copied = 0;
+};
+
 inline Clock::time_point In(std::chrono::milliseconds time) { return Clock::now() + time; }
 inline Clock::time_point Soon() { return In(std::chrono::seconds(20)); }
 
@@ -70,7 +78,7 @@ inline Method EchoMethod() {
           .handle = [](Request request) -> awaitable<StatusOr<OutgoingMessage>> {
             OutgoingMessage response;
             response.metadata = Owned(std::move(request.message.metadata));
-            for (IncomingSegment& segment : request.message.segments) {
+            for (ReceivedSegment& segment : request.message.segments) {
               response.segments.push_back({segment.bytes, std::move(segment.owner)});
             }
             co_return response;
@@ -79,7 +87,7 @@ inline Method EchoMethod() {
 
 inline std::vector<Bytes> Segments(const IncomingMessage& message) {
   std::vector<Bytes> segments;
-  for (const IncomingSegment& segment : message.segments) {
+  for (const ReceivedSegment& segment : message.segments) {
     segments.emplace_back(segment.bytes.begin(), segment.bytes.end());
   }
   return segments;

@@ -101,9 +101,10 @@ StatusOr<std::shared_ptr<const CompactBatch>> Carry(const rpc::OutgoingMessage& 
   std::vector<uint64_t> lengths;
   for (const auto& segment : sent.segments) lengths.push_back(segment.bytes.size());
   rpc::IncomingMessage received;
-  SIMURGH_ASSIGN_OR_RETURN(received.segments, PlaceSubmit()(sent.metadata.bytes, lengths));
+  SIMURGH_ASSIGN_OR_RETURN(const auto places, PlaceSubmit()(sent.metadata.bytes, lengths));
   for (size_t i = 0; i < lengths.size(); ++i) {
-    std::memcpy(received.segments[i].bytes.data(), sent.segments[i].bytes.data(), lengths[i]);
+    std::memcpy(places[i].bytes.data(), sent.segments[i].bytes.data(), lengths[i]);
+    received.segments.push_back({.bytes = places[i].bytes, .owner = places[i].owner});
   }
   return DecodeSubmit(received);
 }

@@ -1,0 +1,288 @@
+// Calls whose payload lies in shared memory.
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "rpc/control.h"
+#include "rpc/sharing.h"
+#include "tests/unit/rpc/ends.h"
+
+namespace simurgh::rpc {
+namespace {
+
+using testing::Loop;
+
+constexpr uint64_t kSmallRegion = 16 * kPageBytes;
+
+// A server at an address with one method of the test's own, and a client of it.
+struct SharingEnds {
+  explicit SharingEnds(Handler work, Placement placement = Anywhere(8),
+                       const std::string& address = "shm://" + UnixPath("shared"),
+                       uint64_t region_bytes = kSmallRegion)
+      : server(loop.executor(), TestHello("server"), {.shared_memory_bytes = region_bytes},
+               &server_observer) {
+    server.Register({.id = kWork, .placement = std::move(placement), .handle = std::move(work)});
+    REQUIRE(server.Listen(address) == absl::OkStatus());
+    client.emplace(loop.executor(), server.address(), TestHello("client"),
+                   ClientOptions{.shared_memory_bytes = region_bytes}, &client_observer);
+  }
+
+  StatusOr<IncomingMessage> Call(OutgoingMessage request, Placement placement = Anywhere(8)) {
+    return loop.Run(client->Call(kWork, std::move(request), std::move(placement), Soon()));
+  }
+
+  // Connects, so that there is memory to allocate in.
+  void Connect() { REQUIRE(Call(Message(Text("hello"))).status() == absl::OkStatus()); }
+
+  // Filled with `value`.
+  SegmentBuffer Filled(size_t bytes, uint8_t value) {
+    SegmentBuffer buffer = client->Allocate(bytes);
+    std::ranges::fill(buffer.bytes, static_cast<std::byte>(value));
+    return buffer;
+  }
+
+  Loop loop;
+  CountingObserver server_observer, client_observer;
+  Server server;
+  std::optional<Client> client;
+};
+
+bool AllAre(const ReceivedSegment& segment, uint8_t value) {
+  return std::ranges::all_of(segment.bytes,
+                             [&](std::byte byte) { return byte == static_cast<std::byte>(value); });
+}
+
+// Answers each segment with one of the same length of bytes one higher, produced in place.
+[[nodiscard]] awaitable<StatusOr<OutgoingMessage>> AddOne(Request request) {
+  OutgoingMessage response;
+  for (const ReceivedSegment& segment : request.message.segments) {
+    const SegmentBuffer buffer = request.Allocate(segment.bytes.size());
+    std::ranges::transform(segment.bytes, buffer.bytes.begin(), [](std::byte byte) {
+      return static_cast<std::byte>(static_cast<uint8_t>(byte) + 1);
+    });
+    response.segments.push_back(buffer.segment());
+  }
+  co_return response;
+}
+
+[[nodiscard]] awaitable<StatusOr<OutgoingMessage>> Nothing(Request /*request*/) {
+  co_return OutgoingMessage();
+}
+
+OutgoingMessage Sending(const SegmentBuffer& buffer) {
+  OutgoingMessage message;
+  message.segments.push_back(buffer.segment());
+  return message;
+}
+
+TEST_CASE("a tensor produced in place and taken anywhere is copied nowhere") {
+  SharingEnds ends(AddOne);
+  ends.Connect();
+  for (const size_t bytes : {4'096, 4'097, 20'000}) {
+    const auto answer = ends.Call(Sending(ends.Filled(bytes, 7)));
+    REQUIRE(answer.status() == absl::OkStatus());
+    REQUIRE(answer->segments.size() == 1);
+    CHECK(answer->segments[0].bytes.size() == bytes);
+    CHECK(AllAre(answer->segments[0], 8));
+  }
+  CHECK(ends.client_observer.copied == 0);
+  CHECK(ends.server_observer.copied == 0);
+  CHECK(ends.client_observer.sent >= 28'193);
+  CHECK(ends.client_observer.sent == ends.server_observer.received);
+  CHECK(ends.client_observer.received == ends.server_observer.sent);
+}
+
+TEST_CASE("ordinary memory is copied once into shared memory, a named place once out of it") {
+  constexpr size_t kBytes = 30'000;
+  Bytes place(kBytes);
+  SharingEnds ends(AddOne, IntoVectors());
+  const auto into_place = [&](auto, auto) {
+    return StatusOr<std::vector<IncomingSegment>>({{.bytes = place}});
+  };
+  const auto answer = ends.Call(Message({}, {Bytes(kBytes, std::byte{1})}), into_place);
+  REQUIRE(answer.status() == absl::OkStatus());
+  CHECK(answer->segments[0].bytes.data() == place.data());
+  CHECK(place == Bytes(kBytes, std::byte{2}));
+  CHECK(ends.client_observer.copied == 2 * kBytes);  // The request in, the response out.
+  CHECK(ends.server_observer.copied == kBytes);      // The request out; the response is in place.
+}
+
+TEST_CASE("what was received is sent on with one copy") {
+  SharingEnds ends(EchoMethod().handle);
+  ends.Connect();
+  const auto answer = ends.Call(Sending(ends.Filled(8'192, 5)));
+  REQUIRE(answer.status() == absl::OkStatus());
+  CHECK(AllAre(answer->segments[0], 5));
+  CHECK(ends.client_observer.copied == 0);
+  CHECK(ends.server_observer.copied == 8'192);
+}
+
+TEST_CASE("lent and small segments mix, and what finds no room comes in the frame") {
+  SharingEnds ends(AddOne);
+  Random random(3);
+  const std::vector<size_t> sizes{0, 5'000, 10, 4'095, 4'096, 2'000'000, 0, 9'999};
+  for (int round = 0; round < 3; ++round) {
+    std::vector<Bytes> segments;
+    for (const size_t size : sizes) segments.push_back(RandomBytes(random, size));
+    const auto answer = ends.Call(Message(Text("mixed"), segments));
+    REQUIRE(answer.status() == absl::OkStatus());
+    REQUIRE(answer->segments.size() == sizes.size());
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      INFO("segment " << i);
+      Bytes expected = segments[i];
+      for (std::byte& byte : expected) byte = static_cast<std::byte>(uint8_t(byte) + 1);
+      CHECK(std::ranges::equal(answer->segments[i].bytes, expected));
+    }
+  }
+}
+
+TEST_CASE("many small segments are not lent: their table would be larger than they are") {
+  SharingEnds ends(AddOne, Anywhere(65'535));
+  std::vector<Bytes> segments(10'000, Bytes(1));
+  segments.front() = Bytes(4'096);
+  const auto answer = ends.Call(Message({}, segments), Anywhere(65'535));
+  REQUIRE(answer.status() == absl::OkStatus());
+  CHECK(answer->segments.size() == segments.size());
+  CHECK(AllAre(answer->segments.front(), 1));
+}
+
+TEST_CASE(
+    "memory that the receiver holds is not used again; meanwhile payload goes by the socket") {
+  std::optional<ReceivedSegment> held;
+  SharingEnds ends([&](Request request) -> awaitable<StatusOr<OutgoingMessage>> {
+    if (!request.message.segments.empty() && !held) held = request.message.segments[0];
+    co_return OutgoingMessage();
+  });
+  ends.Connect();
+  SegmentBuffer all = ends.Filled(kSmallRegion, 1);
+  const std::byte* const place = all.bytes.data();
+  REQUIRE(ends.Call(Sending(all)).ok());
+  all = {};
+  REQUIRE(held.has_value());
+  CHECK(ends.client_observer.copied == 0);
+
+  // No room: an ordinary buffer, and no loan either.
+  for (uint8_t value = 2; value < 12; ++value) {
+    const SegmentBuffer other = ends.Filled(kSmallRegion, value);
+    CHECK(other.bytes.data() != place);
+    REQUIRE(ends.Call(Sending(other)).ok());
+  }
+  CHECK(ends.client_observer.copied == 0);
+  CHECK(AllAre(*held, 1));
+
+  held.reset();
+  const SegmentBuffer again = ends.Filled(kSmallRegion, 50);
+  CHECK(again.bytes.data() == place);
+}
+
+TEST_CASE("a refused or unwanted payload gives its loan back") {
+  SharingEnds ends(AddOne, NoSegments());
+  ends.Connect();
+  for (int i = 0; i < 3; ++i) {
+    const SegmentBuffer all = ends.Filled(kSmallRegion, 1);
+    CHECK(absl::IsInvalidArgument(ends.Call(Sending(all)).status()));
+  }
+  CHECK(ends.client_observer.copied == 0);
+}
+
+TEST_CASE("a view outlives the connection, the server and the client") {
+  std::optional<IncomingMessage> answer;
+  std::optional<ReceivedSegment> seen;
+  SegmentBuffer produced;
+  {
+    SharingEnds ends([&](Request request) -> awaitable<StatusOr<OutgoingMessage>> {
+      if (!request.message.segments.empty()) seen = request.message.segments[0];
+      co_return co_await AddOne(std::move(request));
+    });
+    ends.Connect();
+    produced = ends.Filled(9'000, 3);
+    answer = *ends.Call(Sending(produced));
+    ends.client->Stop();
+    // The region of a connection that has ended takes nothing new.
+    std::ranges::fill(ends.client->Allocate(9'000).bytes, std::byte{9});
+  }
+  CHECK(AllAre(answer->segments[0], 4));
+  CHECK(AllAre(*seen, 3));
+  CHECK(std::ranges::count(produced.bytes, std::byte{3}) == 9'000);
+}
+
+TEST_CASE("a call that is given up while its request waits leaves no loan behind") {
+  SharingEnds ends(Nothing);
+  ends.Connect();
+  for (int i = 0; i < 3; ++i) {
+    // So little that it waits to be sent together with others.
+    const SegmentBuffer buffer = ends.Filled(8'000, 1);
+    const auto late = ends.loop.Run(
+        ends.client->Call(kWork, Sending(buffer), Anywhere(1), In(std::chrono::milliseconds(0))));
+    CHECK(absl::IsDeadlineExceeded(late.status()));
+  }
+  ends.Connect();
+  const SegmentBuffer all = ends.Filled(kSmallRegion, 1);
+  REQUIRE(ends.Call(Sending(all)).ok());
+  CHECK(ends.client_observer.copied == 0);
+}
+
+TEST_CASE("memory is shared where the address says so and both ends can") {
+  bool shared = false;
+  const auto note = [&](Request request) -> awaitable<StatusOr<OutgoingMessage>> {
+    shared = request.sharing != nullptr;
+    co_return co_await AddOne(std::move(request));
+  };
+  const std::string path = UnixPath("picks");
+  const auto works = [](SharingEnds& ends) {
+    const auto answer = ends.Call(Message({}, {Bytes(10'000, std::byte{1})}));
+    return answer.ok() && AllAre(answer->segments[0], 2);
+  };
+  const auto shares = [&](const std::string& listen, std::string dial, uint64_t region_bytes) {
+    SharingEnds ends(note, Anywhere(1), listen, region_bytes);
+    if (dial.ends_with(":0")) {
+      dial.pop_back();
+      dial += std::to_string(ParseAddress(ends.server.address())->port);
+    }
+    ends.client.emplace(ends.loop.executor(), dial, TestHello("client"), ClientOptions(), nullptr);
+    CHECK(works(ends));
+    return shared;
+  };
+  const std::string shm = "shm://" + path, plain = "unix://" + path, tcp = "127.0.0.1:0";
+  CHECK(shares(shm, shm, kSmallRegion));
+  CHECK_FALSE(shares(shm, plain, kSmallRegion));
+  CHECK_FALSE(shares(plain, shm, kSmallRegion));
+  CHECK_FALSE(shares(shm, shm, 0));
+  CHECK(shares("auto://" + tcp, "auto://" + tcp, kSmallRegion));
+  CHECK_FALSE(shares("auto://" + tcp, "tcp://" + tcp, kSmallRegion));
+  CHECK_FALSE(shares(tcp, "auto://" + tcp, kSmallRegion));
+}
+
+TEST_CASE("a client takes answers in frames from a server that shares nothing") {
+  Loop loop;
+  const auto listener =
+      Listener::Open(loop.executor(), *ParseAddress("shm://" + UnixPath("plain")));
+  REQUIRE(listener.ok());
+  Client client(loop.executor(), (*listener)->address(), TestHello("client"), {}, nullptr);
+  const auto serve = [&]() -> awaitable<Status> {
+    auto socket = co_await (*listener)->Accept();
+    SIMURGH_CO_RETURN_IF_ERROR(socket.status());
+    testing::RawPeer peer(*std::move(socket));
+    SIMURGH_CO_RETURN_IF_ERROR(co_await peer.ShakeHands(TestHello("server")));
+    SIMURGH_CO_ASSIGN_OR_RETURN(const testing::RawFrame request, co_await peer.Read());
+    CHECK(request.segments == std::vector<Bytes>{Bytes(10'000, std::byte{6})});
+    CHECK_FALSE(request.header.lent());
+    co_return co_await peer.Send(
+        testing::Encode(Response(request.header.request_id, {Bytes(5'000, std::byte{7})})));
+  };
+  const auto call = [&]() -> awaitable<Status> {
+    const auto answer = co_await client.Call(kEcho, Message({}, {Bytes(10'000, std::byte{6})}),
+                                             Anywhere(1), Soon());
+    SIMURGH_CO_RETURN_IF_ERROR(answer.status());
+    CHECK(AllAre(answer->segments[0], 7));
+    co_return absl::OkStatus();
+  };
+  CHECK(loop.Run(Both(serve(), call())) == absl::OkStatus());
+}
+
+}  // namespace
+}  // namespace simurgh::rpc
