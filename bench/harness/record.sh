@@ -21,7 +21,7 @@ list_benches() {
   local name
   for name in $(all_benches); do
     describe "$name"
-    printf '%-10s %s\n' "$name" "$summary"
+    printf '%-14s %s\n' "$name" "$summary"
   done
 }
 

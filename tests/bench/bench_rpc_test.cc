@@ -57,8 +57,8 @@ Key CheckSample(const std::string& line) {
 
 TEST_CASE("bench_rpc measures every point asked for, each with all fields") {
   const Outcome run = RunBench({"--json", "--peers=raw,raw-gather", "--work", "echo,ready,produce",
-                                "--transport", "tcp,unix", "--bytes", "8,1000,256Ki", "--in-flight",
-                                "1,5", "--repeat", "2", "--seconds", "0.005"});
+                                "--transport", "tcp,unix,shm", "--bytes", "8,1000,256Ki",
+                                "--in-flight", "1,5", "--repeat", "2", "--seconds", "0.005"});
   CAPTURE(run.log);
   REQUIRE(run.exit_code == 0);
   std::set<Key> seen;
@@ -68,10 +68,12 @@ TEST_CASE("bench_rpc measures every point asked for, each with all fields") {
     CHECK(fresh);
   }
   std::set<Key> expected;
-  for (const char* transport : {"tcp", "unix"}) {
+  for (const char* transport : {"tcp", "unix", "shm"}) {
     for (const int bytes : {8, 1000, 262'144}) {
       for (const int in_flight : {1, 5}) {
+        const bool shared = std::string(transport) == "shm";
         for (const char* peer : {"simurgh", "raw", "raw-gather"}) {
+          if (shared && std::string(peer) != "simurgh") continue;
           expected.emplace("echo", peer, transport, bytes, in_flight);
         }
         expected.emplace("ready", "simurgh", transport, bytes, in_flight);

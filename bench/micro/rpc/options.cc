@@ -37,7 +37,7 @@ constexpr char kQuickBytes[] = "64,64Ki,1Mi";
 
 struct Given {
   std::string works = "echo";
-  std::string transports = "tcp,unix";
+  std::string transports = "tcp,unix,shm";
   std::string bytes, in_flight, peers;
   uint32_t repeat = 0;
   double seconds = 0;
@@ -50,7 +50,7 @@ po::options_description Describe(Given& given) {
   po::options_description options("Options");
   const auto list = [](std::string& value) { return po::value(&value)->value_name("LIST"); };
   options.add_options()("transport", list(given.transports)->default_value(given.transports),
-                        "tcp, unix");
+                        "tcp, unix, shm");
   options.add_options()("work", list(given.works)->default_value(given.works),
                         "echo: the server sends back what it received; ready: both ends send what "
                         "lies ready and read every byte; produce: they write every byte, too");
@@ -98,7 +98,7 @@ StatusOr<std::vector<std::string>> Words(const std::string& list, const std::str
 
 Status TakeWords(const Given& given, Options& options) {
   SIMURGH_ASSIGN_OR_RETURN(options.transports,
-                           Words(given.transports, "transport", {"tcp", "unix"}));
+                           Words(given.transports, "transport", {"tcp", "unix", "shm"}));
   SIMURGH_ASSIGN_OR_RETURN(
       options.peers, Words(given.peers, "peers", {"raw", "raw-gather", "grpc", "grpc-bytebuffer"}));
   std::vector<std::string> names;

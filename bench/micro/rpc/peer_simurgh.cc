@@ -62,6 +62,10 @@ rpc::Placement Into(std::span<std::byte> place) {
   };
 }
 
+// In shared memory payload is produced where the transport says and read where the sender has put
+// it. Over sockets both ends use buffers of their own.
+bool IsShared(const Point& point) { return point.transport == "shm"; }
+
 // Tensors to send, produced when they are wanted or, each number once, kept.
 class Producer {
  public:
@@ -85,10 +89,13 @@ class Producer {
 // What the server answers.
 class Responder {
  public:
-  explicit Responder(const Point& point)
-      : point_(point), producer_(point.work), pool_(std::make_shared<BufferPool>(kPoolBytes)) {}
+  explicit Responder(const Point& point) : point_(point), producer_(point.work) {}
 
-  rpc::Method method() { return {.id = kEcho, .placement = FromPool(pool_), .handle = Handler()}; }
+  rpc::Method method() {
+    return {.id = kEcho,
+            .placement = IsShared(point_) ? rpc::Anywhere(1) : FromPool(pool_),
+            .handle = Handler()};
+  }
 
  private:
   std::function<awaitable<StatusOr<rpc::OutgoingMessage>>(rpc::Request)> Handler() {
@@ -105,14 +112,15 @@ class Responder {
     }
     const std::optional<uint64_t> number = Consume(received.bytes);
     if (!number) co_return absl::DataLossError("the request is not as it was produced");
-    response.segments.push_back(
-        producer_.Get(*number, [&] { return Lease(*pool_, point_.bytes); }));
+    response.segments.push_back(producer_.Get(*number, [&] {
+      return IsShared(point_) ? request.Allocate(point_.bytes) : Lease(*pool_, point_.bytes);
+    }));
     co_return response;
   }
 
   Point point_;
   Producer producer_;
-  std::shared_ptr<BufferPool> pool_;
+  std::shared_ptr<BufferPool> pool_ = std::make_shared<BufferPool>(kPoolBytes);
 };
 
 Status Serve(const Point& point, const std::string& address,
@@ -137,10 +145,7 @@ Status Serve(const Point& point, const std::string& address,
 class Driver {
  public:
   Driver(rpc::Client& client, Workload& workload)
-      : client_(client),
-        workload_(workload),
-        producer_(workload.point().work),
-        pool_(std::make_shared<BufferPool>(kPoolBytes)) {}
+      : client_(client), workload_(workload), producer_(workload.point().work) {}
 
   // Connects and starts all slots; Wait() returns when the last has ended.
   [[nodiscard]] awaitable<void> Run() {
@@ -173,20 +178,26 @@ class Driver {
   }
 
   [[nodiscard]] awaitable<Status> CallOnce(uint32_t slot) {
-    const bool echo = workload_.point().work == Work::kEcho;
+    const Point& point = workload_.point();
     rpc::OutgoingMessage request;
-    if (echo) {
+    if (point.work == Work::kEcho) {
       request.segments.push_back({.bytes = workload_.request(slot)});
     } else {
-      request.segments.push_back(producer_.Get(
-          workload_.number(slot), [&] { return Lease(*pool_, workload_.point().bytes); }));
+      request.segments.push_back(producer_.Get(workload_.number(slot), [&] {
+        return IsShared(point) ? client_.Allocate(point.bytes) : Lease(*pool_, point.bytes);
+      }));
     }
-    auto response = co_await client_.Call(kEcho, std::move(request),
-                                          echo ? Into(workload_.response(slot)) : FromPool(pool_),
+    auto response = co_await client_.Call(kEcho, std::move(request), PlacementOf(slot),
                                           rpc::Clock::now() + kCallTimeout);
     if (!response.ok()) co_return response.status();
     if (response->segments.size() != 1) co_return absl::DataLossError("no payload");
     co_return workload_.Finish(slot, response->segments[0].bytes);
+  }
+
+  rpc::Placement PlacementOf(uint32_t slot) {
+    const Point& point = workload_.point();
+    if (IsShared(point)) return rpc::Anywhere(1);
+    return point.work == Work::kEcho ? Into(workload_.response(slot)) : FromPool(pool_);
   }
 
   void End(const Status& status) {
@@ -197,7 +208,7 @@ class Driver {
   rpc::Client& client_;
   Workload& workload_;
   Producer producer_;
-  std::shared_ptr<BufferPool> pool_;
+  std::shared_ptr<BufferPool> pool_ = std::make_shared<BufferPool>(kPoolBytes);
   uint32_t running_ = 0;
   Status status_;
   std::binary_semaphore done_{0};

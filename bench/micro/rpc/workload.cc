@@ -49,9 +49,13 @@ struct Tensors {
 
 // That a side must hold at once.
 Tensors TensorsOf(const Point& point) {
-  // What it has sent and not been answered, and the answers; an echo sends what it has received.
-  const uint64_t both = uint64_t{2} * point.in_flight;
-  return {.client = both, .server = point.work == Work::kEcho ? point.in_flight : both};
+  const uint64_t one = point.in_flight;
+  // What it has sent and not been answered, and the answers.
+  if (point.work != Work::kEcho) return {.client = 2 * one, .server = 2 * one};
+  // An echo sends from where it has received, and over shared memory from a copy of that; so does
+  // its client.
+  if (point.transport == "shm") return {.client = 3 * one, .server = 2 * one};
+  return {.client = 2 * one, .server = one};
 }
 
 double SecondsBetween(Workload::Clock::time_point from, Workload::Clock::time_point to) {
