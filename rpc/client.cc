@@ -38,7 +38,7 @@ class Client::Impl : public std::enable_shared_from_this<Impl> {
                                                    OutgoingMessage request, Placement placement,
                                                    CallOptions options);
   SegmentBuffer Allocate(size_t bytes);
-  std::optional<Hello> peer() const;
+  const Hello* peer() const;
   void Stop();
 
  private:
@@ -181,9 +181,9 @@ SegmentBuffer Client::Impl::Allocate(size_t bytes) {
   return AllocateSegment(session_ ? session_->sharing() : nullptr, bytes);
 }
 
-std::optional<Hello> Client::Impl::peer() const {
-  if (!session_ || !session_->usable()) return std::nullopt;
-  return session_->peer();
+const Hello* Client::Impl::peer() const {
+  if (!session_ || !session_->usable()) return nullptr;
+  return &session_->peer();
 }
 
 void Client::Impl::Stop() {
@@ -213,7 +213,7 @@ awaitable<StatusOr<IncomingMessage>> Client::Call(MethodId method, OutgoingMessa
 
 SegmentBuffer Client::Allocate(size_t bytes) { return impl_->Allocate(bytes); }
 
-std::optional<Hello> Client::peer() const { return impl_->peer(); }
+const Hello* Client::peer() const { return impl_->peer(); }
 
 void Client::Stop() { impl_->Stop(); }
 

@@ -3,7 +3,6 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "rpc/async.h"
@@ -52,8 +51,9 @@ class Client {
   // nothing.
   SegmentBuffer Allocate(size_t bytes);
 
-  // What the peer said when the present connection opened; nothing while there is none.
-  std::optional<Hello> peer() const;
+  // What the peer said when the present connection opened; null while there is none.
+  // Lifetime: until the executor's thread does something else.
+  const Hello* peer() const;
 
   // Fails calls in flight with CANCELLED and closes the connection.
   void Stop();

@@ -39,7 +39,7 @@ struct Request {
   IncomingMessage message;
   Clock::time_point deadline;  // Clock::time_point::max() for none.
   Trace trace;
-  Hello peer;
+  std::shared_ptr<const Hello> peer;      // Never null.
   std::shared_ptr<Sharing> sharing = {};  // Null when no memory is shared.
 
   // Memory to produce a segment of the response in, so that answering copies nothing. Threads: any.

@@ -22,17 +22,6 @@ std::shared_ptr<Connection> NewConnection(std::unique_ptr<Stream> stream,
   return std::make_shared<Connection>(std::move(stream), std::move(peer), kHelloLimits, observer);
 }
 
-// Calls the handler, whatever it throws.
-awaitable<StatusOr<OutgoingMessage>> CallHandler(const Method& method, Request request) {
-  std::exception_ptr thrown;
-  try {
-    co_return co_await method.handle(std::move(request));
-  } catch (...) {
-    thrown = std::current_exception();
-  }
-  co_return Annotate(StatusOfException(thrown), method.id.name);
-}
-
 Clock::time_point DeadlineOf(const FrameHeader& header, Clock::time_point arrival) {
   if (header.deadline_ms == 0) return Clock::time_point::max();
   return arrival + std::chrono::milliseconds(header.deadline_ms);
@@ -89,6 +78,7 @@ awaitable<Status> ServerSession::ShakeHands() {
     co_return absl::DataLossError("malformed frame: the first one is not a HELLO");
   }
   SIMURGH_CO_ASSIGN_OR_RETURN(peer_, DecodeHello(frame.metadata));
+  hello_ = std::make_shared<const Hello>(peer_.hello);
   StatusOr<uint64_t> features = 0;
   Status admitted = Admit(peer_);
   if (admitted.ok()) {
@@ -273,10 +263,15 @@ awaitable<void> ServerSession::Serve(std::shared_ptr<RequestTask> task) {
     Request request{.message = task->landing->TakeMessage(),
                     .deadline = task->deadline,
                     .trace = task->trace,
-                    .peer = session->peer_.hello,
+                    .peer = session->hello_,
                     .sharing = session->connection_->sharing()};
     task->landing.reset();
-    StatusOr<OutgoingMessage> response = co_await CallHandler(*task->method, std::move(request));
+    StatusOr<OutgoingMessage> response;
+    try {
+      response = co_await task->method->handle(std::move(request));
+    } catch (...) {
+      response = Annotate(StatusOfException(std::current_exception()), task->method->id.name);
+    }
     session->Answer(*task, std::move(response));
     // The next handler finds nothing of what this one was told or has set.
     co_await asio::this_coro::reset_cancellation_state(asio::enable_terminal_cancellation());

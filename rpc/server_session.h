@@ -108,6 +108,7 @@ class ServerSession : public std::enable_shared_from_this<ServerSession> {
   SharingHandshake sharing_;
   const std::shared_ptr<Connection> connection_;
   PeerHello peer_;
+  std::shared_ptr<const Hello> hello_;  // The peer's, for its requests, which may outlive this.
   std::list<ServerSession*>::iterator newcomer_;  // The end when it is none.
   bool admitted_ = false;
   Gate unanswered_;          // Requests whose answers have not been written.

@@ -14,7 +14,7 @@ inline constexpr std::chrono::seconds kConnectionPatience{1};
 // The deadline of a call to this peer: the given one, or an earlier one while it is not connected.
 inline rpc::Clock::time_point PatientUntil(const rpc::Client& client,
                                            rpc::Clock::time_point deadline) {
-  if (client.peer().has_value()) return deadline;
+  if (client.peer() != nullptr) return deadline;
   return std::min(deadline, rpc::Clock::now() + kConnectionPatience);
 }
 

@@ -224,7 +224,7 @@ TEST_CASE("draining answers what runs, refuses what comes, and closes") {
   CHECK(ends.loop.Run(Both(call(), stop())) == absl::OkStatus());
   CHECK(drained);
   CHECK(ends.observer.disconnects == 2);
-  CHECK_FALSE(ends.client->peer().has_value());
+  CHECK(ends.client->peer() == nullptr);
 }
 
 TEST_CASE("draining does not talk to a peer that has not introduced itself") {
