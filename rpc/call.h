@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "rpc/async.h"
+#include "simurgh/base/hash.h"
 
 namespace simurgh::rpc {
 
@@ -20,6 +21,12 @@ struct MethodId {
 struct Trace {
   uint64_t trace_id = 0;
   uint64_t span_id = 0;
+
+  // For the `number`th call that is made on behalf of this one.
+  Trace Child(uint64_t number) const {
+    if (trace_id == 0) return {};
+    return {.trace_id = trace_id, .span_id = Mix64(span_id + number + 1)};
+  }
 };
 
 // A deadline alone will do where options are asked for.

@@ -1,0 +1,52 @@
+#include "rpc/method.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+
+namespace simurgh::rpc::internal {
+
+Status MalformedTable(std::string_view what) {
+  return absl::InvalidArgumentError(std::string(what) + ": the metadata is malformed");
+}
+
+Status CheckSegments(std::string_view what, std::span<const std::string_view> names,
+                     std::span<const size_t> element_bytes, std::span<const uint64_t> lengths) {
+  if (lengths.size() != names.size()) {
+    return absl::InvalidArgumentError(absl::StrCat(std::string(what), ": ", lengths.size(),
+                                                   " segments, expected ", names.size()));
+  }
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (lengths[i] % element_bytes[i] == 0) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(std::string(what), ": segment '", std::string(names[i]), "' has ", lengths[i],
+                     " bytes, which its elements of ", element_bytes[i], " do not fill"));
+  }
+  return absl::OkStatus();
+}
+
+Status CheckAlignment(std::string_view what, std::span<const std::string_view> names,
+                      std::span<const size_t> alignments,
+                      std::span<const ReceivedSegment> segments) {
+  for (size_t i = 0; i < alignments.size(); ++i) {
+    const auto address = reinterpret_cast<uintptr_t>(segments[i].bytes.data());
+    if (address % alignments[i] == 0) continue;
+    return absl::InvalidArgumentError(absl::StrCat(std::string(what), ": segment '",
+                                                   std::string(names[i]), "' is not aligned to ",
+                                                   alignments[i], " bytes at its sender"));
+  }
+  return absl::OkStatus();
+}
+
+Status MalformedResponse(const Status& error) {
+  return absl::InternalError(absl::StrCat("malformed response: ", error.message()));
+}
+
+Status UnexpectedCount(std::string_view method, std::string_view segment, uint64_t count,
+                       uint64_t expected) {
+  return MalformedResponse(absl::InvalidArgumentError(
+      absl::StrCat(std::string(method), ": segment '", std::string(segment), "' has ", count,
+                   " elements, expected ", expected)));
+}
+
+}  // namespace simurgh::rpc::internal

@@ -1,0 +1,225 @@
+#pragma once
+
+// Messages that say at compile time what they hold: a FlatBuffers table and named tensors.
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include <flatbuffers/flatbuffers.h>
+
+#include "rpc/message.h"
+#include "simurgh/base/status.h"
+
+namespace simurgh::rpc {
+
+// A name as a template argument: Segment<"ids", uint64_t>.
+template <size_t kSize>
+struct SegmentName {
+  consteval SegmentName(const char (&text)[kSize]) {  // NOLINT(google-explicit-constructor)
+    std::copy_n(text, kSize, characters);
+  }
+  constexpr std::string_view view() const { return {characters, kSize - 1}; }
+
+  char characters[kSize];
+};
+
+// A tensor beside the table: values of T one behind the other.
+template <SegmentName kText, typename T>
+struct Segment {
+  static_assert(std::is_trivially_copyable_v<T>, "segments are bytes on the wire");
+  using Element = T;
+  static constexpr std::string_view kName = kText.view();
+};
+
+// In place of a table where there is none.
+struct NoTable {};
+
+// What goes one way in a call: a table, then segments in this order.
+template <typename TableType, typename... SegmentTypes>
+struct MessageOf {
+  using Table = TableType;
+  static constexpr size_t kSegments = sizeof...(SegmentTypes);
+  static constexpr bool kHasTable = !std::is_same_v<Table, NoTable>;
+
+  // Elements of each segment.
+  using Counts = std::array<uint64_t, kSegments>;
+
+  // The index of the segment with this name; does not compile without one.
+  template <SegmentName kName>
+  static consteval size_t IndexOf() {
+    constexpr std::array<bool, kSegments> kMatches{(SegmentTypes::kName == kName.view())...};
+    constexpr size_t kFound = std::ranges::find(kMatches, true) - kMatches.begin();
+    static_assert(kFound < kSegments, "the message has no segment of this name");
+    return kFound;
+  }
+  template <SegmentName kName>
+  using Element =
+      std::tuple_element_t<IndexOf<kName>(), std::tuple<typename SegmentTypes::Element...>>;
+
+  static constexpr std::array<size_t, kSegments> kElementBytes{
+      sizeof(typename SegmentTypes::Element)...};
+  static constexpr std::array<size_t, kSegments> kAlignments{
+      alignof(typename SegmentTypes::Element)...};
+  static constexpr std::array<std::string_view, kSegments> kNames{SegmentTypes::kName...};
+};
+
+// A tensor to send from where it lies: see OutgoingSegment.
+template <typename T>
+struct SegmentSource {
+  std::span<const T> values;
+  std::shared_ptr<const void> owner = {};
+};
+
+// Where to put a tensor that arrives: see IncomingSegment.
+template <typename T>
+struct SegmentPlace {
+  std::span<T> values;
+  std::shared_ptr<void> owner = {};
+  bool anywhere = false;
+
+  static SegmentPlace Anywhere() { return {.values = {}, .owner = {}, .anywhere = true}; }
+};
+
+// Memory to produce a tensor in, of a Client or a Request: see their Allocate().
+template <typename T, typename Allocator>
+SegmentPlace<T> AllocateTensor(Allocator& allocator, size_t count) {
+  SegmentBuffer buffer = allocator.Allocate(count * sizeof(T));
+  return {.values = {reinterpret_cast<T*>(buffer.bytes.data()), count},
+          .owner = std::move(buffer.owner)};
+}
+
+namespace internal {
+
+template <typename Message>
+struct PlacesFor;
+template <typename Table, typename... Segments>
+struct PlacesFor<MessageOf<Table, Segments...>> {
+  using Type = std::tuple<SegmentPlace<typename Segments::Element>...>;
+};
+
+Status MalformedTable(std::string_view what);
+
+// Whether there is a segment for each name, of whole elements.
+// Errors: INVALID_ARGUMENT, naming `what` and the segment.
+Status CheckSegments(std::string_view what, std::span<const std::string_view> names,
+                     std::span<const size_t> element_bytes, std::span<const uint64_t> lengths);
+// Errors: INVALID_ARGUMENT.
+Status CheckAlignment(std::string_view what, std::span<const std::string_view> names,
+                      std::span<const size_t> alignments,
+                      std::span<const ReceivedSegment> segments);
+
+}  // namespace internal
+
+// A place for each segment of a message.
+template <typename Message>
+using Places = typename internal::PlacesFor<Message>::Type;
+
+// The table in the metadata of a message. what: for errors, the name of its method.
+// Errors: INVALID_ARGUMENT.
+template <typename Table>
+StatusOr<const Table*> VerifiedTable(std::string_view what, std::span<const std::byte> metadata) {
+  const auto* bytes = reinterpret_cast<const uint8_t*>(metadata.data());
+  flatbuffers::Verifier verifier(bytes, metadata.size());
+  if (!verifier.VerifyBuffer<Table>(nullptr)) return internal::MalformedTable(what);
+  return flatbuffers::GetRoot<Table>(bytes);
+}
+
+// Whether what arrives is a message of this type.
+// Errors: INVALID_ARGUMENT, naming `what`.
+template <typename Message>
+Status Verify(std::string_view what, std::span<const std::byte> metadata,
+              std::span<const uint64_t> lengths) {
+  if constexpr (Message::kHasTable) {
+    SIMURGH_RETURN_IF_ERROR(VerifiedTable<typename Message::Table>(what, metadata).status());
+  }
+  return internal::CheckSegments(what, Message::kNames, Message::kElementBytes, lengths);
+}
+
+// A message on its way out.
+template <typename Message>
+class Outgoing;
+
+template <typename Table, typename... Segments>
+class Outgoing<MessageOf<Table, Segments...>> {
+ public:
+  // Finishes the builder with this root.
+  Outgoing(flatbuffers::FlatBufferBuilder& builder, flatbuffers::Offset<Table> root,
+           SegmentSource<typename Segments::Element>... segments) {
+    builder.Finish(root);
+    message_.metadata = TakeMetadata(builder);
+    Append(std::move(segments)...);
+  }
+
+  // Where there is no table.
+  explicit Outgoing(SegmentSource<typename Segments::Element>... segments)
+    requires std::is_same_v<Table, NoTable>
+  {
+    Append(std::move(segments)...);
+  }
+
+  const OutgoingMessage& message() const { return message_; }
+  OutgoingMessage TakeMessage() && { return std::move(message_); }
+
+ private:
+  void Append(SegmentSource<typename Segments::Element>... segments) {
+    message_.segments.reserve(sizeof...(Segments));
+    (message_.segments.push_back({std::as_bytes(segments.values), std::move(segments.owner)}), ...);
+  }
+
+  OutgoingMessage message_;
+};
+
+// A message that has arrived and been verified. Cost: of the message alone.
+template <typename Message>
+class Received {
+ public:
+  Received() = default;
+  explicit Received(IncomingMessage message) : message_(std::move(message)) {}
+
+  const typename Message::Table& table() const
+    requires(Message::kHasTable)
+  {
+    return *flatbuffers::GetRoot<typename Message::Table>(message_.metadata.data());
+  }
+
+  // Lifetime: of this message, or of the segment's owner.
+  template <SegmentName kName>
+  auto segment() const {
+    using Element = typename Message::template Element<kName>;
+    const std::span<const std::byte> bytes = Raw<kName>().bytes;
+    return std::span<const Element>(reinterpret_cast<const Element*>(bytes.data()),
+                                    bytes.size() / sizeof(Element));
+  }
+  template <SegmentName kName>
+  const std::shared_ptr<const void>& owner() const {
+    return Raw<kName>().owner;
+  }
+
+ private:
+  template <SegmentName kName>
+  const ReceivedSegment& Raw() const {
+    return message_.segments[Message::template IndexOf<kName>()];
+  }
+
+  IncomingMessage message_;
+};
+
+// Takes over a message whose placement has seen to Verify().
+// Errors: INVALID_ARGUMENT when a segment that was let come anywhere does not lie as its elements
+// must.
+template <typename Message>
+StatusOr<Received<Message>> Receive(std::string_view what, IncomingMessage message) {
+  SIMURGH_RETURN_IF_ERROR(
+      internal::CheckAlignment(what, Message::kNames, Message::kAlignments, message.segments));
+  return Received<Message>(std::move(message));
+}
+
+}  // namespace simurgh::rpc
