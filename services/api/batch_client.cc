@@ -1,12 +1,11 @@
 #include "services/api/batch_client.h"
 
+#include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 
 #include "services/api/answer.h"
-#include "services/api/batch_codec.h"
-#include "services/api/methods.h"
 #include "services/api/patience.h"
 #include "simurgh/base/check.h"
 
@@ -15,20 +14,6 @@ namespace {
 
 // How long a worker that could not be reached gets no new batches, if others do.
 constexpr std::chrono::seconds kAvoidance{5};
-
-rpc::Placement IntoMatrix(MatrixView<float> matrix, std::shared_ptr<void> owner) {
-  return [matrix, owner = std::move(owner)](
-             std::span<const std::byte>,
-             std::span<const uint64_t> lengths) -> StatusOr<std::vector<rpc::IncomingSegment>> {
-    const std::span<std::byte> bytes = std::as_writable_bytes(matrix.flat());
-    if (lengths.size() != 1 || lengths[0] != bytes.size()) {
-      return absl::InternalError(absl::StrCat("pull: the embedding worker answered with ",
-                                              lengths.size(), " segments, expected one of ",
-                                              bytes.size(), " bytes"));
-    }
-    return std::vector<rpc::IncomingSegment>{{bytes, owner}};
-  };
-}
 
 }  // namespace
 
@@ -39,6 +24,7 @@ BatchClient::BatchClient(rpc::asio::any_io_executor executor,
       clients_(
           std::make_shared<const std::vector<std::unique_ptr<rpc::Client>>>(std::move(clients))),
       call_timeout_(call_timeout),
+      traces_(std::random_device()()),
       avoid_until_(clients_->size()) {
   SIMURGH_CHECK(!clients_->empty());
 }
@@ -53,32 +39,53 @@ uint32_t BatchClient::NextWorker() {
   return next_worker_++ % count;
 }
 
-Status BatchClient::Judge(uint32_t worker, const Status& status) {
+Status BatchClient::Judge(uint32_t worker, uint64_t trace, const Status& status) {
   if (absl::IsUnavailable(status)) avoid_until_[worker] = rpc::Clock::now() + kAvoidance;
-  return Annotate(status, absl::StrCat("embedding-worker ", worker));
+  if (status.ok()) return status;
+  return Annotate(status, absl::StrCat("embedding-worker ", worker, ", trace ",
+                                       absl::Hex(trace, absl::kZeroPad16)));
 }
+
+rpc::Client& BatchClient::ClientOf(uint32_t worker) { return *clients_->at(worker); }
 
 rpc::awaitable<StatusOr<BatchReference>> BatchClient::SubmitToNext(
     std::shared_ptr<const CompactBatch> batch, rpc::Clock::time_point deadline) {
   const uint32_t worker = NextWorker();
-  rpc::Client& client = *(*clients_)[worker];
-  rpc::OutgoingMessage request = api::EncodeSubmit(std::move(batch));
-  rpc::Placement placement = rpc::NoSegments();
-  auto response = co_await client.Call(api::kSubmitBatch, std::move(request), std::move(placement),
-                                       api::PatientUntil(client, deadline));
-  if (!response.ok()) co_return Judge(worker, response.status());
-  StatusOr<BatchReference> reference = api::DecodeReference(response->metadata);
-  if (reference.ok()) reference->worker = worker;
+  const uint64_t trace = traces_() | 1;  // Never 0.
+  rpc::Client& client = ClientOf(worker);
+  auto request = api::EncodeSubmit(std::move(batch));
+  const auto response = co_await rpc::Call(client, api::kSubmitBatch, std::move(request),
+                                           api::Patient(client, {deadline, NextSpan(trace)}));
+  if (!response.ok()) co_return Judge(worker, trace, response.status());
+  BatchReference reference = api::Decode(response->table());
+  reference.worker = worker;
+  reference.trace = trace;
   co_return reference;
 }
 
-rpc::awaitable<Status> BatchClient::CallTo(uint32_t worker, rpc::MethodId method,
-                                           rpc::OutgoingMessage request, rpc::Placement placement,
-                                           rpc::Clock::time_point deadline) {
-  rpc::Client& client = *clients_->at(worker);
-  auto response = co_await client.Call(method, std::move(request), std::move(placement),
-                                       api::PatientUntil(client, deadline));
-  co_return Judge(worker, response.status());
+rpc::awaitable<Status> BatchClient::SendPull(api::PullBatchMessage message,
+                                             rpc::SegmentPlace<float> embeddings,
+                                             rpc::Clock::time_point deadline) {
+  const uint32_t worker = message.reference.worker;
+  const uint64_t trace = message.reference.trace;
+  rpc::Client& client = ClientOf(worker);
+  auto request = api::Encode(message);
+  const auto response =
+      co_await rpc::Call(client, api::kPullBatch, std::move(request), {{std::move(embeddings)}},
+                         api::Patient(client, {deadline, NextSpan(trace)}));
+  co_return Judge(worker, trace, response.status());
+}
+
+rpc::awaitable<Status> BatchClient::SendPush(api::PushBatchMessage message,
+                                             rpc::SegmentSource<float> gradients,
+                                             rpc::Clock::time_point deadline) {
+  const uint32_t worker = message.reference.worker;
+  const uint64_t trace = message.reference.trace;
+  rpc::Client& client = ClientOf(worker);
+  auto request = api::Encode(message, std::move(gradients));
+  const auto response = co_await rpc::Call(client, api::kPushBatch, std::move(request),
+                                           api::Patient(client, {deadline, NextSpan(trace)}));
+  co_return Judge(worker, trace, response.status());
 }
 
 void BatchClient::Submit(std::shared_ptr<const CompactBatch> batch,
@@ -90,25 +97,19 @@ void BatchClient::Submit(std::shared_ptr<const CompactBatch> batch,
 void BatchClient::Pull(BatchReference batch, PullPurpose purpose, TrainerPosition position,
                        uint64_t acknowledged_steps, MatrixView<float> embeddings,
                        std::shared_ptr<void> owner, std::function<void(Status)> done) {
-  rpc::OutgoingMessage request;
-  request.metadata =
-      api::Encode(api::PullBatchMessage{batch, purpose, position, acknowledged_steps});
+  const api::PullBatchMessage message{batch, purpose, position, acknowledged_steps};
   rpc::asio::co_spawn(executor_,
-                      CallTo(batch.worker, api::kPullBatch, std::move(request),
-                             IntoMatrix(embeddings, std::move(owner)), Deadline()),
+                      SendPull(message, {embeddings.flat(), std::move(owner)}, Deadline()),
                       Answer(std::move(done)));
 }
 
 void BatchClient::Push(BatchReference batch, TrainerPosition position,
                        MatrixView<const float> gradients, std::shared_ptr<const void> owner,
                        std::function<void(Status)> done) {
-  rpc::OutgoingMessage request;
-  request.metadata = api::Encode(api::PushBatchMessage{batch, position});
-  request.segments.push_back({std::as_bytes(gradients.flat()), std::move(owner)});
-  rpc::asio::co_spawn(
-      executor_,
-      CallTo(batch.worker, api::kPushBatch, std::move(request), rpc::NoSegments(), Deadline()),
-      Answer(std::move(done)));
+  const api::PushBatchMessage message{batch, position};
+  rpc::asio::co_spawn(executor_,
+                      SendPush(message, {gradients.flat(), std::move(owner)}, Deadline()),
+                      Answer(std::move(done)));
 }
 
 void BatchClient::StopAfter(std::chrono::milliseconds pause) {

@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "rpc/client.h"
+#include "services/api/batch_codec.h"
+#include "simurgh/base/random.h"
 #include "simurgh/train/ports.h"
 
 namespace simurgh {
@@ -34,14 +36,21 @@ class BatchClient : public EmbeddingPort {
  private:
   rpc::Clock::time_point Deadline() const { return rpc::Clock::now() + call_timeout_; }
   uint32_t NextWorker();
-  // The status with the worker's name, after remembering whether it could be reached.
-  Status Judge(uint32_t worker, const Status& status);
+  rpc::Client& ClientOf(uint32_t worker);
+  // The status with the names of worker and trace, after remembering whether the worker could be
+  // reached.
+  Status Judge(uint32_t worker, uint64_t trace, const Status& status);
+  // For one more call in a batch's trace.
+  rpc::Trace NextSpan(uint64_t trace) { return rpc::Trace{.trace_id = trace}.Child(++spans_); }
   [[nodiscard]] rpc::awaitable<StatusOr<BatchReference>> SubmitToNext(
       std::shared_ptr<const CompactBatch> batch, rpc::Clock::time_point deadline);
-  [[nodiscard]] rpc::awaitable<Status> CallTo(uint32_t worker, rpc::MethodId method,
-                                              rpc::OutgoingMessage request,
-                                              rpc::Placement placement,
-                                              rpc::Clock::time_point deadline);
+  // To the worker of the message's reference.
+  [[nodiscard]] rpc::awaitable<Status> SendPull(api::PullBatchMessage message,
+                                                rpc::SegmentPlace<float> embeddings,
+                                                rpc::Clock::time_point deadline);
+  [[nodiscard]] rpc::awaitable<Status> SendPush(api::PushBatchMessage message,
+                                                rpc::SegmentSource<float> gradients,
+                                                rpc::Clock::time_point deadline);
 
   const rpc::asio::any_io_executor executor_;
   // Shared with coroutines that may outlive this.
@@ -49,6 +58,8 @@ class BatchClient : public EmbeddingPort {
   const std::chrono::milliseconds call_timeout_;
   // The executor's:
   uint32_t next_worker_ = 0;
+  Random traces_;
+  uint64_t spans_ = 0;
   std::vector<rpc::Clock::time_point> avoid_until_;  // By worker.
 };
 

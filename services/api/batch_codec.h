@@ -1,12 +1,9 @@
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
-#include <vector>
 
-#include "rpc/message.h"
+#include "services/api/methods.h"
 #include "simurgh/base/status.h"
 #include "simurgh/data/compact_batch.h"
 #include "simurgh/train/ports.h"
@@ -25,24 +22,27 @@ struct PushBatchMessage {
   TrainerPosition position;
 };
 
-// A whole submit request; its segments are the batch's arrays where they lie.
-rpc::OutgoingMessage EncodeSubmit(std::shared_ptr<const CompactBatch> batch);
+// The batch's arrays are sent where they lie.
+rpc::Outgoing<SubmitBatch::Request> EncodeSubmit(std::shared_ptr<const CompactBatch> batch);
 
 // Places the segments of a submit request into a new CompactBatch, which becomes their owner.
-// Errors: INVALID_ARGUMENT for malformed metadata, lengths that do not fit it, or a batch beyond
-// the limits.
-rpc::Placement PlaceSubmit();
+// Errors: INVALID_ARGUMENT for lengths that do not fit the metadata, or a batch beyond the limits.
+StatusOr<rpc::Places<SubmitBatch::Request>> PlaceSubmit(const wire::SubmitBatchRequest& request,
+                                                        const SubmitBatch::Request::Counts& counts);
 
 // The batch that PlaceSubmit made, validated.
-StatusOr<std::shared_ptr<const CompactBatch>> DecodeSubmit(const rpc::IncomingMessage& message);
+StatusOr<std::shared_ptr<const CompactBatch>> DecodeSubmit(
+    const rpc::Received<SubmitBatch::Request>& request);
 
-rpc::OutgoingSegment Encode(const BatchReference& reference);
-StatusOr<BatchReference> DecodeReference(std::span<const std::byte> metadata);
+rpc::Outgoing<SubmitBatch::Response> Encode(const BatchReference& reference);
+BatchReference Decode(const wire::BatchReference& reference);
 
-rpc::OutgoingSegment Encode(const PullBatchMessage& message);
-StatusOr<PullBatchMessage> DecodePullBatch(std::span<const std::byte> metadata);
+rpc::Outgoing<PullBatch::Request> Encode(const PullBatchMessage& message);
+// Errors: INVALID_ARGUMENT for an unknown purpose.
+StatusOr<PullBatchMessage> Decode(const wire::PullBatchRequest& request);
 
-rpc::OutgoingSegment Encode(const PushBatchMessage& message);
-StatusOr<PushBatchMessage> DecodePushBatch(std::span<const std::byte> metadata);
+rpc::Outgoing<PushBatch::Request> Encode(const PushBatchMessage& message,
+                                         rpc::SegmentSource<float> gradients);
+PushBatchMessage Decode(const wire::PushBatchRequest& request);
 
 }  // namespace simurgh::api

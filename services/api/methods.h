@@ -1,17 +1,46 @@
 #pragma once
 
-#include "rpc/call.h"
+// What nn-workers, embedding workers and parameter servers ask of one another. The tables are in
+// the .fbs files beside; a method's number, and what it means, never change.
+
+#include <cstdint>
+
+#include "rpc/method.h"
+#include "services/api/batches_generated.h"
+#include "services/api/rows_generated.h"
 
 namespace simurgh::api {
 
-// Method numbers on the wire; they never change their meaning.
-inline constexpr rpc::MethodId kPullRows{.number = 0x0101, .name = "pull_rows"};  // embedding-ps
-inline constexpr rpc::MethodId kPushRows{.number = 0x0102, .name = "push_rows"};  // embedding-ps
-inline constexpr rpc::MethodId kSubmitBatch{.number = 0x0201,
-                                            .name = "submit_batch"};  // embedding-worker
-inline constexpr rpc::MethodId kPullBatch{.number = 0x0202,
-                                          .name = "pull_batch"};  // embedding-worker
-inline constexpr rpc::MethodId kPushBatch{.number = 0x0203,
-                                          .name = "push_batch"};  // embedding-worker
+// --- Of a parameter server. Ids lie group after group, partition after partition; rows and
+// gradients in the order of the ids, each as long as its group's dim.
+
+using PullRows = rpc::MethodOf<rpc::MessageOf<wire::PullRowsRequest, rpc::Segment<"ids", uint64_t>>,
+                               rpc::MessageOf<wire::PullRowsResponse, rpc::Segment<"rows", float>>>;
+inline constexpr PullRows kPullRows{.number = 0x0101, .name = "pull_rows"};
+
+using PushRows = rpc::MethodOf<rpc::MessageOf<wire::PushRowsRequest, rpc::Segment<"ids", uint64_t>,
+                                              rpc::Segment<"gradients", float>>,
+                               rpc::MessageOf<wire::PushRowsResponse>>;
+inline constexpr PushRows kPushRows{.number = 0x0102, .name = "push_rows"};
+
+// --- Of an embedding worker.
+
+// The arrays of a CompactBatch.
+using SubmitBatch = rpc::MethodOf<
+    rpc::MessageOf<wire::SubmitBatchRequest, rpc::Segment<"ids", uint64_t>,
+                   rpc::Segment<"occurrences", uint32_t>, rpc::Segment<"offsets", uint32_t>>,
+    rpc::MessageOf<wire::BatchReference>>;
+inline constexpr SubmitBatch kSubmitBatch{.number = 0x0201, .name = "submit_batch"};
+
+// embeddings: (B, embedding width).
+using PullBatch = rpc::MethodOf<rpc::MessageOf<wire::PullBatchRequest>,
+                                rpc::MessageOf<rpc::NoTable, rpc::Segment<"embeddings", float>>>;
+inline constexpr PullBatch kPullBatch{.number = 0x0202, .name = "pull_batch"};
+
+// gradients: (B, embedding width).
+using PushBatch =
+    rpc::MethodOf<rpc::MessageOf<wire::PushBatchRequest, rpc::Segment<"gradients", float>>,
+                  rpc::MessageOf<rpc::NoTable>>;
+inline constexpr PushBatch kPushBatch{.number = 0x0203, .name = "push_batch"};
 
 }  // namespace simurgh::api

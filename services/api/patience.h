@@ -11,11 +11,13 @@ namespace simurgh::api {
 // restarts, short enough that a batch soon goes elsewhere and the log soon says why.
 inline constexpr std::chrono::seconds kConnectionPatience{1};
 
-// The deadline of a call to this peer: the given one, or an earlier one while it is not connected.
-inline rpc::Clock::time_point PatientUntil(const rpc::Client& client,
-                                           rpc::Clock::time_point deadline) {
-  if (client.peer() != nullptr) return deadline;
-  return std::min(deadline, rpc::Clock::now() + kConnectionPatience);
+// The options of a call to this peer: as given, but with an earlier deadline while it is not
+// connected.
+inline rpc::CallOptions Patient(const rpc::Client& client, rpc::CallOptions options) {
+  if (client.peer() == nullptr) {
+    options.deadline = std::min(options.deadline, rpc::Clock::now() + kConnectionPatience);
+  }
+  return options;
 }
 
 }  // namespace simurgh::api

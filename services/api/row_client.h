@@ -18,9 +18,9 @@ class RowClient : public RowServer {
   RowClient(std::string name, std::unique_ptr<rpc::Client> client, uint64_t map_version);
 
   [[nodiscard]] rpc::awaitable<StatusOr<PullReport>> Pull(PullRowsCall call,
-                                                          rpc::Clock::time_point deadline) override;
+                                                          rpc::CallOptions options) override;
   [[nodiscard]] rpc::awaitable<StatusOr<PushReport>> Push(PushRowsCall call,
-                                                          rpc::Clock::time_point deadline) override;
+                                                          rpc::CallOptions options) override;
 
  private:
   const std::string name_;

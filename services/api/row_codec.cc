@@ -2,41 +2,38 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "services/api/metadata.h"
-#include "services/api/rows_generated.h"
-
 namespace simurgh::api {
 namespace {
 
 constexpr uint32_t kMaxDim = 1'024;
 constexpr uint64_t kMaxIds = kMaxBatchOccurrences;
 
-using GroupVector = flatbuffers::Vector<flatbuffers::Offset<simurgh::api::RowGroup>>;
+using GroupVector = flatbuffers::Vector<flatbuffers::Offset<wire::RowGroup>>;
 
-flatbuffers::Offset<Position> Encode(flatbuffers::FlatBufferBuilder& builder,
-                                     const TrainerPosition& position) {
-  return CreatePosition(builder, position.run, position.rank, position.step);
+flatbuffers::Offset<wire::Position> Encode(flatbuffers::FlatBufferBuilder& builder,
+                                           const TrainerPosition& position) {
+  return wire::CreatePosition(builder, position.run, position.rank, position.step);
 }
 
 // learning_rates: by group, or empty.
 flatbuffers::Offset<GroupVector> Encode(flatbuffers::FlatBufferBuilder& builder,
-                                        std::span<const simurgh::RowGroup> groups,
+                                        std::span<const RowGroup> groups,
                                         std::span<const float> learning_rates) {
-  std::vector<flatbuffers::Offset<RowGroup>> encoded;
+  std::vector<flatbuffers::Offset<wire::RowGroup>> encoded;
   encoded.reserve(groups.size());
   for (size_t i = 0; i < groups.size(); ++i) {
     const auto counts = builder.CreateVector(groups[i].counts);
-    encoded.push_back(CreateRowGroup(builder, groups[i].table, groups[i].dim, counts,
-                                     learning_rates.empty() ? 0.0F : learning_rates[i]));
+    encoded.push_back(wire::CreateRowGroup(builder, groups[i].table, groups[i].dim, counts,
+                                           learning_rates.empty() ? 0.0F : learning_rates[i]));
   }
   return builder.CreateVector(encoded);
 }
 
-StatusOr<std::vector<simurgh::RowGroup>> Decode(const GroupVector& groups, uint32_t partitions) {
-  std::vector<simurgh::RowGroup> decoded;
+StatusOr<std::vector<RowGroup>> Decode(const GroupVector& groups, uint32_t partitions) {
+  std::vector<RowGroup> decoded;
   decoded.reserve(groups.size());
   uint64_t ids = 0;
-  for (const RowGroup* group : groups) {
+  for (const wire::RowGroup* group : groups) {
     if (group->dim() < 1 || group->dim() > kMaxDim) {
       return absl::InvalidArgumentError(absl::StrCat("rows: table ", group->table_index(),
                                                      " has dim ", group->dim(),
@@ -59,15 +56,15 @@ StatusOr<std::vector<simurgh::RowGroup>> Decode(const GroupVector& groups, uint3
   return decoded;
 }
 
-TrainerPosition Decode(const Position& position) {
+TrainerPosition Decode(const wire::Position& position) {
   return {position.run(), position.rank(), position.step()};
 }
 
 }  // namespace
 
-RowPayload PayloadOf(std::span<const simurgh::RowGroup> groups) {
+RowPayload PayloadOf(std::span<const RowGroup> groups) {
   RowPayload payload;
-  for (const simurgh::RowGroup& group : groups) {
+  for (const RowGroup& group : groups) {
     uint64_t ids = 0;
     for (const uint32_t count : group.counts) ids += count;
     payload.ids += ids;
@@ -76,83 +73,77 @@ RowPayload PayloadOf(std::span<const simurgh::RowGroup> groups) {
   return payload;
 }
 
-rpc::OutgoingSegment Encode(const PullRowsCall& call, uint64_t map_version) {
+rpc::Outgoing<PullRows::Request> Encode(const PullRowsCall& call, uint64_t map_version) {
   flatbuffers::FlatBufferBuilder builder;
   const auto position = Encode(builder, call.position);
   const auto groups = Encode(builder, call.groups, {});
-  builder.Finish(CreatePullRowsRequest(builder, map_version, static_cast<uint8_t>(call.purpose),
-                                       position, call.acknowledged_steps, groups));
-  return rpc::TakeMetadata(builder);
+  const auto root =
+      wire::CreatePullRowsRequest(builder, map_version, static_cast<uint8_t>(call.purpose),
+                                  position, call.acknowledged_steps, groups);
+  return {builder, root, {call.ids, call.owner}};
 }
 
-rpc::OutgoingSegment Encode(const PushRowsCall& call, uint64_t map_version) {
+rpc::Outgoing<PushRows::Request> Encode(const PushRowsCall& call, uint64_t map_version) {
   flatbuffers::FlatBufferBuilder builder;
   const auto position = Encode(builder, call.position);
   const auto groups = Encode(builder, call.groups, call.learning_rates);
-  builder.Finish(
-      CreatePushRowsRequest(builder, map_version, position, call.part, call.parts, groups));
-  return rpc::TakeMetadata(builder);
+  const auto root =
+      wire::CreatePushRowsRequest(builder, map_version, position, call.part, call.parts, groups);
+  return {builder, root, {call.ids, call.owner}, {call.gradients, call.owner}};
 }
 
-StatusOr<PullRowsMessage> DecodePullRows(std::span<const std::byte> metadata, uint32_t partitions) {
-  SIMURGH_ASSIGN_OR_RETURN(const auto* request,
-                           VerifiedRoot<PullRowsRequest>(metadata, "pull rows"));
-  if (request->purpose() > static_cast<uint8_t>(PullPurpose::kEvaluate)) {
+StatusOr<PullRowsMessage> Decode(const wire::PullRowsRequest& request, uint32_t partitions) {
+  if (request.purpose() > static_cast<uint8_t>(PullPurpose::kEvaluate)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("pull rows: unknown purpose ", request->purpose()));
+        absl::StrCat("pull rows: unknown purpose ", request.purpose()));
   }
-  SIMURGH_ASSIGN_OR_RETURN(auto groups, Decode(*request->groups(), partitions));
-  return PullRowsMessage{.purpose = static_cast<PullPurpose>(request->purpose()),
-                         .position = Decode(*request->position()),
-                         .acknowledged_steps = request->acknowledged_steps(),
-                         .map_version = request->map_version(),
+  SIMURGH_ASSIGN_OR_RETURN(auto groups, Decode(*request.groups(), partitions));
+  return PullRowsMessage{.purpose = static_cast<PullPurpose>(request.purpose()),
+                         .position = Decode(*request.position()),
+                         .acknowledged_steps = request.acknowledged_steps(),
+                         .map_version = request.map_version(),
                          .groups = std::move(groups)};
 }
 
-StatusOr<PushRowsMessage> DecodePushRows(std::span<const std::byte> metadata, uint32_t partitions) {
-  SIMURGH_ASSIGN_OR_RETURN(const auto* request,
-                           VerifiedRoot<PushRowsRequest>(metadata, "push rows"));
-  SIMURGH_ASSIGN_OR_RETURN(auto groups, Decode(*request->groups(), partitions));
-  PushRowsMessage message{.position = Decode(*request->position()),
-                          .part = request->part(),
-                          .parts = request->parts(),
-                          .map_version = request->map_version(),
+StatusOr<PushRowsMessage> Decode(const wire::PushRowsRequest& request, uint32_t partitions) {
+  SIMURGH_ASSIGN_OR_RETURN(auto groups, Decode(*request.groups(), partitions));
+  PushRowsMessage message{.position = Decode(*request.position()),
+                          .part = request.part(),
+                          .parts = request.parts(),
+                          .map_version = request.map_version(),
                           .groups = std::move(groups)};
-  for (const RowGroup* group : *request->groups()) {
+  for (const wire::RowGroup* group : *request.groups()) {
     message.learning_rates.push_back(group->learning_rate());
   }
   return message;
 }
 
-rpc::OutgoingSegment Encode(const PullReport& report) {
+rpc::Outgoing<PullRows::Response> Encode(const PullReport& report, rpc::SegmentSource<float> rows) {
   flatbuffers::FlatBufferBuilder builder;
-  builder.Finish(CreatePullRowsResponse(builder, report.found, report.created, report.unseen,
-                                        report.evicted, report.refused));
-  return rpc::TakeMetadata(builder);
+  const auto root = wire::CreatePullRowsResponse(builder, report.found, report.created,
+                                                 report.unseen, report.evicted, report.refused);
+  return {builder, root, std::move(rows)};
 }
 
-rpc::OutgoingSegment Encode(const PushReport& report) {
+rpc::Outgoing<PushRows::Response> Encode(const PushReport& report) {
   flatbuffers::FlatBufferBuilder builder;
-  builder.Finish(CreatePushRowsResponse(builder, report.repeated, report.updated, report.missing));
-  return rpc::TakeMetadata(builder);
+  const auto root =
+      wire::CreatePushRowsResponse(builder, report.repeated, report.updated, report.missing);
+  return {builder, root};
 }
 
-StatusOr<PullReport> DecodePullReport(std::span<const std::byte> metadata) {
-  SIMURGH_ASSIGN_OR_RETURN(const auto* response,
-                           VerifiedRoot<PullRowsResponse>(metadata, "pull rows response"));
-  return PullReport{.found = response->found(),
-                    .created = response->created(),
-                    .unseen = response->unseen(),
-                    .refused = response->refused(),
-                    .evicted = response->evicted()};
+PullReport Decode(const wire::PullRowsResponse& response) {
+  return {.found = response.found(),
+          .created = response.created(),
+          .unseen = response.unseen(),
+          .refused = response.refused(),
+          .evicted = response.evicted()};
 }
 
-StatusOr<PushReport> DecodePushReport(std::span<const std::byte> metadata) {
-  SIMURGH_ASSIGN_OR_RETURN(const auto* response,
-                           VerifiedRoot<PushRowsResponse>(metadata, "push rows response"));
-  return PushReport{.repeated = response->repeated(),
-                    .updated = response->updated(),
-                    .missing = response->missing()};
+PushReport Decode(const wire::PushRowsResponse& response) {
+  return {.repeated = response.repeated(),
+          .updated = response.updated(),
+          .missing = response.missing()};
 }
 
 }  // namespace simurgh::api

@@ -1,11 +1,10 @@
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "rpc/message.h"
+#include "services/api/methods.h"
 #include "services/api/row_server.h"
 #include "simurgh/base/status.h"
 
@@ -38,20 +37,19 @@ struct RowPayload {
 };
 RowPayload PayloadOf(std::span<const RowGroup> groups);
 
-// Metadata of requests.
-rpc::OutgoingSegment Encode(const PullRowsCall& call, uint64_t map_version);
-rpc::OutgoingSegment Encode(const PushRowsCall& call, uint64_t map_version);
+// Requests, with the call's arrays where they lie.
+rpc::Outgoing<PullRows::Request> Encode(const PullRowsCall& call, uint64_t map_version);
+rpc::Outgoing<PushRows::Request> Encode(const PushRowsCall& call, uint64_t map_version);
 
-// Verifies and reads the metadata of a request.
-// Errors: INVALID_ARGUMENT for bytes that are no such message, a group whose dim is not
-// in 1..1,024, whose number of counts is not `partitions`, or more than 10^7 ids in all.
-StatusOr<PullRowsMessage> DecodePullRows(std::span<const std::byte> metadata, uint32_t partitions);
-StatusOr<PushRowsMessage> DecodePushRows(std::span<const std::byte> metadata, uint32_t partitions);
+// Errors: INVALID_ARGUMENT for an unknown purpose, a group whose dim is not in 1..1,024, whose
+// number of counts is not `partitions`, or more than 10^7 ids in all.
+StatusOr<PullRowsMessage> Decode(const wire::PullRowsRequest& request, uint32_t partitions);
+StatusOr<PushRowsMessage> Decode(const wire::PushRowsRequest& request, uint32_t partitions);
 
-// Metadata of responses.
-rpc::OutgoingSegment Encode(const PullReport& report);
-rpc::OutgoingSegment Encode(const PushReport& report);
-StatusOr<PullReport> DecodePullReport(std::span<const std::byte> metadata);
-StatusOr<PushReport> DecodePushReport(std::span<const std::byte> metadata);
+// Responses.
+rpc::Outgoing<PullRows::Response> Encode(const PullReport& report, rpc::SegmentSource<float> rows);
+rpc::Outgoing<PushRows::Response> Encode(const PushReport& report);
+PullReport Decode(const wire::PullRowsResponse& response);
+PushReport Decode(const wire::PushRowsResponse& response);
 
 }  // namespace simurgh::api

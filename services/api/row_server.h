@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "rpc/async.h"
+#include "rpc/call.h"
 #include "simurgh/base/status.h"
 #include "simurgh/feature/batch_plan.h"
 #include "simurgh/table/partition.h"
@@ -48,10 +49,10 @@ class RowServer {
  public:
   virtual ~RowServer() = default;
 
-  [[nodiscard]] virtual rpc::awaitable<StatusOr<PullReport>> Pull(
-      PullRowsCall call, rpc::Clock::time_point deadline) = 0;
-  [[nodiscard]] virtual rpc::awaitable<StatusOr<PushReport>> Push(
-      PushRowsCall call, rpc::Clock::time_point deadline) = 0;
+  [[nodiscard]] virtual rpc::awaitable<StatusOr<PullReport>> Pull(PullRowsCall call,
+                                                                  rpc::CallOptions options) = 0;
+  [[nodiscard]] virtual rpc::awaitable<StatusOr<PushReport>> Push(PushRowsCall call,
+                                                                  rpc::CallOptions options) = 0;
 };
 
 }  // namespace simurgh

@@ -94,7 +94,7 @@ rpc::awaitable<Status> ParameterServer::OnPartitions(std::vector<size_t> which, 
 }
 
 rpc::awaitable<StatusOr<PullReport>> ParameterServer::Pull(PullRowsCall call,
-                                                           rpc::Clock::time_point deadline) {
+                                                           rpc::CallOptions options) {
   auto pieces = SplitByPartition(call, shards_.size());
   std::vector<size_t> which;
   for (size_t p = 0; p < shards_.size(); ++p) {
@@ -122,7 +122,7 @@ rpc::awaitable<StatusOr<PullReport>> ParameterServer::Pull(PullRowsCall call,
 }
 
 rpc::awaitable<StatusOr<PushReport>> ParameterServer::Push(PushRowsCall call,
-                                                           rpc::Clock::time_point deadline) {
+                                                           rpc::CallOptions options) {
   auto pieces = SplitByPartition(call, shards_.size());
   std::vector<size_t> all(shards_.size());
   std::iota(all.begin(), all.end(), size_t{0});

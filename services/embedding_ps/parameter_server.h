@@ -29,9 +29,9 @@ class ParameterServer : public RowServer {
   ~ParameterServer() override;
 
   [[nodiscard]] rpc::awaitable<StatusOr<PullReport>> Pull(PullRowsCall call,
-                                                          rpc::Clock::time_point deadline) override;
+                                                          rpc::CallOptions options) override;
   [[nodiscard]] rpc::awaitable<StatusOr<PushReport>> Push(PushRowsCall call,
-                                                          rpc::Clock::time_point deadline) override;
+                                                          rpc::CallOptions options) override;
 
   uint32_t partition_count() const { return static_cast<uint32_t>(shards_.size()); }
 

@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "services/api/methods.h"
 #include "services/api/row_codec.h"
 
 namespace simurgh {
@@ -17,119 +16,105 @@ Status CheckMap(uint64_t theirs, uint64_t ours) {
                    "; restart the cluster with one configuration"));
 }
 
-// A lease of the pool for a segment of `length` bytes.
-rpc::IncomingSegment Room(BufferPool& buffers, uint64_t length) {
-  auto buffer = buffers.Lease(length);
-  const std::span<std::byte> bytes = buffer->bytes().first(length);
-  return {bytes, std::move(buffer)};
-}
-
-StatusOr<std::vector<rpc::IncomingSegment>> Place(BufferPool& buffers,
-                                                  std::span<const uint64_t> lengths,
-                                                  std::span<const uint64_t> expected) {
-  if (!std::ranges::equal(lengths, expected)) {
-    return absl::InvalidArgumentError("rows: the payload does not fit the counts in the metadata");
-  }
-  std::vector<rpc::IncomingSegment> places;
-  for (const uint64_t length : lengths) places.push_back(Room(buffers, length));
-  return places;
-}
-
+// A lease of the pool for `count` values.
 template <typename T>
-std::span<T> As(const rpc::ReceivedSegment& segment) {
-  return {reinterpret_cast<T*>(segment.bytes.data()), segment.bytes.size() / sizeof(T)};
+rpc::SegmentPlace<T> Room(BufferPool& buffers, uint64_t count) {
+  auto buffer = buffers.Lease(count * sizeof(T));
+  const std::span<T> values = buffer->as<T>(count);
+  return {values, std::move(buffer)};
 }
 
-}  // namespace
+Status CheckCount(const char* segment, uint64_t count, uint64_t expected) {
+  if (count == expected) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("rows: ", count, " ", segment, ", the counts in the metadata say ", expected));
+}
 
 // Keeps what a call refers to while it runs.
-template <typename Message>
+template <typename Message, typename Request>
 struct CallOwner {
   Message message;
-  rpc::IncomingMessage payload;
-  std::shared_ptr<AlignedBuffer> rows;
+  rpc::RequestOf<Request> request;
+  std::shared_ptr<AlignedBuffer> rows = {};
 };
 
-rpc::awaitable<StatusOr<rpc::OutgoingMessage>> HandlePull(rpc::Request request,
-                                                          ParameterServer& server,
-                                                          BufferPool& buffers,
-                                                          uint64_t map_version) {
-  auto owner = std::make_shared<CallOwner<api::PullRowsMessage>>();
-  SIMURGH_CO_ASSIGN_OR_RETURN(
-      owner->message, api::DecodePullRows(request.message.metadata, server.partition_count()));
-  SIMURGH_CO_RETURN_IF_ERROR(CheckMap(owner->message.map_version, map_version));
-  owner->payload = std::move(request.message);
+template <typename Method>
+using Reply = rpc::awaitable<StatusOr<rpc::Outgoing<typename Method::Response>>>;
+
+Reply<api::PullRows> HandlePull(rpc::RequestOf<api::PullRows::Request> request,
+                                ParameterServer& server, BufferPool& buffers,
+                                uint64_t map_version) {
+  using Owner = CallOwner<api::PullRowsMessage, api::PullRows::Request>;
+  SIMURGH_CO_ASSIGN_OR_RETURN(auto message, api::Decode(request.table(), server.partition_count()));
+  SIMURGH_CO_RETURN_IF_ERROR(CheckMap(message.map_version, map_version));
+  const auto owner = std::make_shared<Owner>(Owner{std::move(message), std::move(request)});
   const api::RowPayload size = api::PayloadOf(owner->message.groups);
   owner->rows = buffers.Lease(size.floats * sizeof(float));
   PullRowsCall call{.purpose = owner->message.purpose,
                     .position = owner->message.position,
                     .acknowledged_steps = owner->message.acknowledged_steps,
                     .groups = owner->message.groups,
-                    .ids = As<const uint64_t>(owner->payload.segments[0]),
+                    .ids = owner->request.segment<"ids">(),
                     .rows = owner->rows->as<float>(size.floats),
                     .owner = owner};
-  const std::span<const std::byte> rows = std::as_bytes(call.rows);
-  SIMURGH_CO_ASSIGN_OR_RETURN(const PullReport report,
-                              co_await server.Pull(std::move(call), request.deadline));
-  rpc::OutgoingMessage response;
-  response.metadata = api::Encode(report);
-  response.segments.push_back({rows, owner->rows});
-  co_return response;
+  const std::span<const float> rows = call.rows;
+  SIMURGH_CO_ASSIGN_OR_RETURN(
+      const PullReport report,
+      co_await server.Pull(std::move(call), {owner->request.deadline(), owner->request.trace()}));
+  co_return api::Encode(report, {rows, owner->rows});
 }
 
-rpc::awaitable<StatusOr<rpc::OutgoingMessage>> HandlePush(rpc::Request request,
-                                                          ParameterServer& server,
-                                                          uint64_t map_version) {
-  auto owner = std::make_shared<CallOwner<api::PushRowsMessage>>();
-  SIMURGH_CO_ASSIGN_OR_RETURN(
-      owner->message, api::DecodePushRows(request.message.metadata, server.partition_count()));
-  SIMURGH_CO_RETURN_IF_ERROR(CheckMap(owner->message.map_version, map_version));
-  owner->payload = std::move(request.message);
+Reply<api::PushRows> HandlePush(rpc::RequestOf<api::PushRows::Request> request,
+                                ParameterServer& server, uint64_t map_version) {
+  using Owner = CallOwner<api::PushRowsMessage, api::PushRows::Request>;
+  SIMURGH_CO_ASSIGN_OR_RETURN(auto message, api::Decode(request.table(), server.partition_count()));
+  SIMURGH_CO_RETURN_IF_ERROR(CheckMap(message.map_version, map_version));
+  const auto owner = std::make_shared<Owner>(Owner{std::move(message), std::move(request)});
   PushRowsCall call{.position = owner->message.position,
                     .part = owner->message.part,
                     .parts = owner->message.parts,
                     .groups = owner->message.groups,
                     .learning_rates = owner->message.learning_rates,
-                    .ids = As<const uint64_t>(owner->payload.segments[0]),
-                    .gradients = As<const float>(owner->payload.segments[1]),
+                    .ids = owner->request.segment<"ids">(),
+                    .gradients = owner->request.segment<"gradients">(),
                     .owner = owner};
-  SIMURGH_CO_ASSIGN_OR_RETURN(const PushReport report,
-                              co_await server.Push(std::move(call), request.deadline));
-  rpc::OutgoingMessage response;
-  response.metadata = api::Encode(report);
-  co_return response;
+  SIMURGH_CO_ASSIGN_OR_RETURN(
+      const PushReport report,
+      co_await server.Push(std::move(call), {owner->request.deadline(), owner->request.trace()}));
+  co_return api::Encode(report);
 }
+
+}  // namespace
 
 void RegisterRowMethods(rpc::Server& server, ParameterServer& rows, BufferPool& buffers,
                         uint64_t map_version) {
   const uint32_t partitions = rows.partition_count();
-  server.Register({.id = api::kPullRows,
-                   .placement = [&buffers, partitions](std::span<const std::byte> metadata,
-                                                       std::span<const uint64_t> lengths)
-                       -> StatusOr<std::vector<rpc::IncomingSegment>> {
-                     SIMURGH_ASSIGN_OR_RETURN(const auto message,
-                                              api::DecodePullRows(metadata, partitions));
-                     const api::RowPayload size = api::PayloadOf(message.groups);
-                     return Place(buffers, lengths, std::array{size.ids * sizeof(uint64_t)});
-                   },
-                   .handle =
-                       [&rows, &buffers, map_version](rpc::Request request) {
-                         return HandlePull(std::move(request), rows, buffers, map_version);
-                       }});
-  server.Register(
-      {.id = api::kPushRows,
-       .placement = [&buffers, partitions](std::span<const std::byte> metadata,
-                                           std::span<const uint64_t> lengths)
-           -> StatusOr<std::vector<rpc::IncomingSegment>> {
-         SIMURGH_ASSIGN_OR_RETURN(const auto message, api::DecodePushRows(metadata, partitions));
-         const api::RowPayload size = api::PayloadOf(message.groups);
-         return Place(buffers, lengths,
-                      std::array{size.ids * sizeof(uint64_t), size.floats * sizeof(float)});
-       },
-       .handle =
-           [&rows, map_version](rpc::Request request) {
-             return HandlePush(std::move(request), rows, map_version);
-           }});
+  using PullPlaces = rpc::Places<api::PullRows::Request>;
+  const auto place_pull =
+      [&buffers, partitions](const api::wire::PullRowsRequest& request,
+                             const api::PullRows::Request::Counts& counts) -> StatusOr<PullPlaces> {
+    SIMURGH_ASSIGN_OR_RETURN(const auto message, api::Decode(request, partitions));
+    SIMURGH_RETURN_IF_ERROR(CheckCount("ids", counts[0], api::PayloadOf(message.groups).ids));
+    return PullPlaces{Room<uint64_t>(buffers, counts[0])};
+  };
+  rpc::Register(server, api::kPullRows, place_pull, [&rows, &buffers, map_version](auto request) {
+    return HandlePull(std::move(request), rows, buffers, map_version);
+  });
+
+  using PushPlaces = rpc::Places<api::PushRows::Request>;
+  const auto place_push =
+      [&buffers, partitions](const api::wire::PushRowsRequest& request,
+                             const api::PushRows::Request::Counts& counts) -> StatusOr<PushPlaces> {
+    SIMURGH_ASSIGN_OR_RETURN(const auto message, api::Decode(request, partitions));
+    const api::RowPayload size = api::PayloadOf(message.groups);
+    const auto [ids, gradients] = counts;
+    SIMURGH_RETURN_IF_ERROR(CheckCount("ids", ids, size.ids));
+    SIMURGH_RETURN_IF_ERROR(CheckCount("gradients", gradients, size.floats));
+    return PushPlaces{Room<uint64_t>(buffers, ids), Room<float>(buffers, gradients)};
+  };
+  rpc::Register(server, api::kPushRows, place_push, [&rows, map_version](auto request) {
+    return HandlePush(std::move(request), rows, map_version);
+  });
 }
 
 }  // namespace simurgh

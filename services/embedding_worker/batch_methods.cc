@@ -3,95 +3,86 @@
 #include <utility>
 
 #include "services/api/batch_codec.h"
-#include "services/api/methods.h"
 
 namespace simurgh {
 namespace {
 
-using Reply = rpc::awaitable<StatusOr<rpc::OutgoingMessage>>;
+template <typename Method>
+using Reply = rpc::awaitable<StatusOr<rpc::Outgoing<typename Method::Response>>>;
 
 // Servers get four fifths of what is left, so that the trainer hears which of them did not answer
 // instead of giving up at the same moment.
-rpc::Clock::time_point ServerDeadline(rpc::Clock::time_point deadline) {
-  if (deadline == rpc::Clock::time_point::max()) return deadline;
+template <typename Message>
+rpc::CallOptions OptionsForServers(const rpc::RequestOf<Message>& request) {
+  const rpc::Clock::time_point deadline = request.deadline();
+  if (deadline == rpc::Clock::time_point::max()) return {deadline, request.trace()};
   const auto now = rpc::Clock::now();
-  return now + (deadline - now) * 4 / 5;
+  return {now + (deadline - now) * 4 / 5, request.trace()};
 }
 
-Reply HandleSubmit(rpc::Request request, EmbeddingWorker& worker) {
-  SIMURGH_CO_ASSIGN_OR_RETURN(auto batch, api::DecodeSubmit(request.message));
+Reply<api::SubmitBatch> HandleSubmit(rpc::RequestOf<api::SubmitBatch::Request> request,
+                                     EmbeddingWorker& worker) {
+  SIMURGH_CO_ASSIGN_OR_RETURN(auto batch, api::DecodeSubmit(request));
   SIMURGH_CO_ASSIGN_OR_RETURN(const BatchReference reference,
                               co_await worker.Submit(std::move(batch)));
-  rpc::OutgoingMessage response;
-  response.metadata = api::Encode(reference);
-  co_return response;
+  co_return api::Encode(reference);
 }
 
-Reply HandlePull(rpc::Request request, EmbeddingWorker& worker, BufferPool& buffers) {
-  SIMURGH_CO_ASSIGN_OR_RETURN(const auto message, api::DecodePullBatch(request.message.metadata));
+Reply<api::PullBatch> HandlePull(rpc::RequestOf<api::PullBatch::Request> request,
+                                 EmbeddingWorker& worker, BufferPool& buffers) {
+  SIMURGH_CO_ASSIGN_OR_RETURN(const auto message, api::Decode(request.table()));
   SIMURGH_CO_ASSIGN_OR_RETURN(const size_t samples, worker.BatchSize(message.reference));
   const size_t floats = samples * worker.embedding_width();
   const auto buffer = buffers.Lease(floats * sizeof(float));
   const MatrixView<float> embeddings(buffer->as<float>(floats).data(), samples,
                                      worker.embedding_width());
-  SIMURGH_CO_RETURN_IF_ERROR(co_await worker.Pull(
-      message.reference, message.purpose, message.position, message.acknowledged_steps, embeddings,
-      buffer, ServerDeadline(request.deadline)));
-  rpc::OutgoingMessage response;
-  response.segments.push_back({std::as_bytes(embeddings.flat()), buffer});
-  co_return response;
+  SIMURGH_CO_RETURN_IF_ERROR(co_await worker.Pull(message.reference, message.purpose,
+                                                  message.position, message.acknowledged_steps,
+                                                  embeddings, buffer, OptionsForServers(request)));
+  co_return rpc::Outgoing<api::PullBatch::Response>({embeddings.flat(), buffer});
 }
 
-Reply HandlePush(rpc::Request request, EmbeddingWorker& worker) {
-  SIMURGH_CO_ASSIGN_OR_RETURN(const auto message, api::DecodePushBatch(request.message.metadata));
+Reply<api::PushBatch> HandlePush(rpc::RequestOf<api::PushBatch::Request> request,
+                                 EmbeddingWorker& worker) {
+  const api::PushBatchMessage message = api::Decode(request.table());
   SIMURGH_CO_ASSIGN_OR_RETURN(const size_t samples, worker.BatchSize(message.reference));
-  const rpc::ReceivedSegment& gradients = request.message.segments[0];
+  const std::span<const float> gradients = request.segment<"gradients">();
   const size_t width = worker.embedding_width();
-  if (gradients.bytes.size() != samples * width * sizeof(float)) {
+  if (gradients.size() != samples * width) {
     co_return absl::InvalidArgumentError("push: the gradients do not have the batch's shape");
   }
-  const MatrixView<const float> matrix(reinterpret_cast<const float*>(gradients.bytes.data()),
-                                       samples, width);
+  const MatrixView<const float> matrix(gradients.data(), samples, width);
   SIMURGH_CO_RETURN_IF_ERROR(co_await worker.Push(message.reference, message.position, matrix,
-                                                  gradients.owner,
-                                                  ServerDeadline(request.deadline)));
-  co_return rpc::OutgoingMessage{};
+                                                  request.owner<"gradients">(),
+                                                  OptionsForServers(request)));
+  co_return rpc::Outgoing<api::PushBatch::Response>();
 }
 
-// One segment of at most a batch's gradients, into the pool.
-rpc::Placement PlaceGradients(BufferPool& buffers, size_t embedding_width) {
-  const uint64_t limit = uint64_t{kMaxBatchSamples} * embedding_width * sizeof(float);
-  return [&buffers, limit](
-             std::span<const std::byte>,
-             std::span<const uint64_t> lengths) -> StatusOr<std::vector<rpc::IncomingSegment>> {
-    if (lengths.size() != 1 || lengths[0] > limit) {
-      return absl::InvalidArgumentError(
-          "push: expected one segment of gradients within a batch's size");
+// At most a batch's gradients, into the pool.
+auto PlaceGradients(BufferPool& buffers, size_t embedding_width) {
+  using Places = rpc::Places<api::PushBatch::Request>;
+  const uint64_t limit = uint64_t{kMaxBatchSamples} * embedding_width;
+  return [&buffers, limit](const api::wire::PushBatchRequest& /*request*/,
+                           const api::PushBatch::Request::Counts& counts) -> StatusOr<Places> {
+    if (counts[0] > limit) {
+      return absl::InvalidArgumentError("push: more gradients than the largest batch has");
     }
-    auto buffer = buffers.Lease(lengths[0]);
-    const std::span<std::byte> bytes = buffer->bytes().first(lengths[0]);
-    return std::vector<rpc::IncomingSegment>{{bytes, std::move(buffer)}};
+    auto buffer = buffers.Lease(counts[0] * sizeof(float));
+    const std::span<float> gradients = buffer->as<float>(counts[0]);
+    return Places{{gradients, std::move(buffer)}};
   };
 }
 
 }  // namespace
 
 void RegisterBatchMethods(rpc::Server& server, EmbeddingWorker& worker, BufferPool& buffers) {
-  server.Register({.id = api::kSubmitBatch,
-                   .placement = api::PlaceSubmit(),
-                   .handle = [&worker](rpc::Request request) {
-                     return HandleSubmit(std::move(request), worker);
-                   }});
-  server.Register({.id = api::kPullBatch,
-                   .placement = rpc::NoSegments(),
-                   .handle = [&worker, &buffers](rpc::Request request) {
-                     return HandlePull(std::move(request), worker, buffers);
-                   }});
-  server.Register({.id = api::kPushBatch,
-                   .placement = PlaceGradients(buffers, worker.embedding_width()),
-                   .handle = [&worker](rpc::Request request) {
-                     return HandlePush(std::move(request), worker);
-                   }});
+  rpc::Register(server, api::kSubmitBatch, api::PlaceSubmit,
+                [&worker](auto request) { return HandleSubmit(std::move(request), worker); });
+  rpc::Register(server, api::kPullBatch, [&worker, &buffers](auto request) {
+    return HandlePull(std::move(request), worker, buffers);
+  });
+  rpc::Register(server, api::kPushBatch, PlaceGradients(buffers, worker.embedding_width()),
+                [&worker](auto request) { return HandlePush(std::move(request), worker); });
 }
 
 }  // namespace simurgh

@@ -142,7 +142,7 @@ rpc::awaitable<Status> EmbeddingWorker::Pull(BatchReference reference, PullPurpo
                                              TrainerPosition position, uint64_t acknowledged_steps,
                                              MatrixView<float> embeddings,
                                              std::shared_ptr<void> owner,
-                                             rpc::Clock::time_point deadline) {
+                                             rpc::CallOptions options) {
   const auto state = std::make_shared<PullState>();
   SIMURGH_CO_ASSIGN_OR_RETURN(state->batch, Find(reference));
   const BatchPlan& plan = state->batch->plan;
@@ -157,7 +157,8 @@ rpc::awaitable<Status> EmbeddingWorker::Pull(BatchReference reference, PullPurpo
                       .ids = std::span(plan.ids).subspan(share.first_id, share.id_count),
                       .rows = rows.subspan(share.first_float, share.float_count),
                       .owner = state};
-    const auto report = co_await servers_[server]->Pull(std::move(call), deadline);
+    const auto report = co_await servers_[server]->Pull(
+        std::move(call), {options.deadline, options.trace.Child(server)});
     co_return report.status();
   };
   SIMURGH_CO_RETURN_IF_ERROR(co_await OnServers(metrics_.pull_seconds, pull));
@@ -173,7 +174,7 @@ rpc::awaitable<Status> EmbeddingWorker::Pull(BatchReference reference, PullPurpo
 rpc::awaitable<Status> EmbeddingWorker::Push(BatchReference reference, TrainerPosition position,
                                              MatrixView<const float> gradients,
                                              std::shared_ptr<const void> owner,
-                                             rpc::Clock::time_point deadline) {
+                                             rpc::CallOptions options) {
   const auto state = std::make_shared<PushState>();
   SIMURGH_CO_ASSIGN_OR_RETURN(state->batch, Find(reference));
   const BatchPlan& plan = state->batch->plan;
@@ -197,7 +198,8 @@ rpc::awaitable<Status> EmbeddingWorker::Push(BatchReference reference, TrainerPo
                       .ids = std::span(plan.ids).subspan(share.first_id, share.id_count),
                       .gradients = row_gradients.subspan(share.first_float, share.float_count),
                       .owner = state};
-    const auto report = co_await servers_[server]->Push(std::move(call), deadline);
+    const auto report = co_await servers_[server]->Push(
+        std::move(call), {options.deadline, options.trace.Child(server)});
     co_return report.status();
   };
   SIMURGH_CO_RETURN_IF_ERROR(co_await OnServers(metrics_.push_seconds, push));

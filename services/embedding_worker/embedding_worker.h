@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "rpc/async.h"
+#include "rpc/call.h"
 #include "services/api/row_server.h"
 #include "services/embedding_worker/forward_buffer.h"
 #include "services/embedding_worker/worker_metrics.h"
@@ -42,15 +43,14 @@ class EmbeddingWorker {
   [[nodiscard]] rpc::awaitable<Status> Pull(BatchReference reference, PullPurpose purpose,
                                             TrainerPosition position, uint64_t acknowledged_steps,
                                             MatrixView<float> embeddings,
-                                            std::shared_ptr<void> owner,
-                                            rpc::Clock::time_point deadline);
+                                            std::shared_ptr<void> owner, rpc::CallOptions options);
 
   // A feature whose gradient (B, D) holds NaN or infinity is counted, and leaves its rows a
   // gradient of zero. Errors: as Pull.
   [[nodiscard]] rpc::awaitable<Status> Push(BatchReference reference, TrainerPosition position,
                                             MatrixView<const float> gradients,
                                             std::shared_ptr<const void> owner,
-                                            rpc::Clock::time_point deadline);
+                                            rpc::CallOptions options);
 
   // Drops expired batches; call now and then.
   void ExpireBatches();

@@ -16,6 +16,7 @@ struct BatchReference {
   uint32_t worker = 0;        // Index of the worker.
   uint64_t worker_epoch = 0;  // Which life of it minted the reference.
   uint64_t number = 0;
+  uint64_t trace = 0;  // Under which the logs and errors of all processes know the batch; 0 none.
 };
 
 // What training needs of the cluster: embeddings for a batch, and a way back for their gradients.

@@ -21,11 +21,34 @@ PushRowsCall SomePush(std::span<const RowGroup> groups, std::span<const float> r
           .learning_rates = rates};
 }
 
+// The metadata of a message.
+template <typename Message>
+std::span<const std::byte> Metadata(const rpc::Outgoing<Message>& message) {
+  return message.message().metadata.bytes;
+}
+
+// What a receiver makes of metadata.
+StatusOr<PullRowsMessage> ReadPull(std::span<const std::byte> metadata) {
+  SIMURGH_ASSIGN_OR_RETURN(const auto* table,
+                           rpc::VerifiedTable<wire::PullRowsRequest>("pull", metadata));
+  return Decode(*table, kPartitions);
+}
+StatusOr<PushRowsMessage> ReadPush(std::span<const std::byte> metadata) {
+  SIMURGH_ASSIGN_OR_RETURN(const auto* table,
+                           rpc::VerifiedTable<wire::PushRowsRequest>("push", metadata));
+  return Decode(*table, kPartitions);
+}
+StatusOr<PullBatchMessage> ReadPullBatch(std::span<const std::byte> metadata) {
+  SIMURGH_ASSIGN_OR_RETURN(const auto* table,
+                           rpc::VerifiedTable<wire::PullBatchRequest>("pull batch", metadata));
+  return Decode(*table);
+}
+
 TEST_CASE("Row requests survive the wire") {
   const std::vector<RowGroup> groups{{3, 8, {2, 1}}, {4, 16, {0, 5}}};
   const std::vector<float> rates{0.5F, 0.25F};
   const auto encoded = Encode(SomePush(groups, rates), /*map_version=*/9);
-  const auto push = DecodePushRows(encoded.bytes, kPartitions);
+  const auto push = ReadPush(Metadata(encoded));
   REQUIRE(push.ok());
   CHECK(push->position.run == 5);
   CHECK(push->position.rank == 1);
@@ -45,18 +68,39 @@ TEST_CASE("Row requests survive the wire") {
                           .position = {.run = 5, .rank = 1, .step = 77},
                           .acknowledged_steps = 70,
                           .groups = groups};
-  const auto pull = DecodePullRows(Encode(call, 9).bytes, kPartitions);
+  const auto pull = ReadPull(Metadata(Encode(call, 9)));
   REQUIRE(pull.ok());
   CHECK(pull->purpose == PullPurpose::kEvaluate);
   CHECK(pull->acknowledged_steps == 70);
   CHECK(pull->groups.size() == 2);
 }
 
+TEST_CASE("Reports of rows survive the wire") {
+  const rpc::Outgoing<PullRows::Response> pulled =
+      Encode(PullReport{.found = 1, .created = 2, .unseen = 3, .refused = 4, .evicted = 5}, {});
+  const auto pull = rpc::VerifiedTable<wire::PullRowsResponse>("pull", Metadata(pulled));
+  REQUIRE(pull.ok());
+  const PullReport pull_report = Decode(**pull);
+  CHECK(pull_report.found == 1);
+  CHECK(pull_report.created == 2);
+  CHECK(pull_report.unseen == 3);
+  CHECK(pull_report.refused == 4);
+  CHECK(pull_report.evicted == 5);
+
+  const rpc::Outgoing<PushRows::Response> pushed =
+      Encode(PushReport{.repeated = true, .updated = 6, .missing = 7});
+  const auto push = rpc::VerifiedTable<wire::PushRowsResponse>("push", Metadata(pushed));
+  REQUIRE(push.ok());
+  const PushReport push_report = Decode(**push);
+  CHECK(push_report.repeated);
+  CHECK(push_report.updated == 6);
+  CHECK(push_report.missing == 7);
+}
+
 TEST_CASE("Row requests that cannot be right are refused with the reason") {
   const auto refusal = [](std::vector<RowGroup> groups) {
     const std::vector<float> rates(groups.size());
-    return std::string(
-        DecodePushRows(Encode(SomePush(groups, rates), 1).bytes, kPartitions).status().message());
+    return std::string(ReadPush(Metadata(Encode(SomePush(groups, rates), 1))).status().message());
   };
   CHECK_THAT(refusal({{0, 0, {1, 1}}}), Catch::Contains("dim 0"));
   CHECK_THAT(refusal({{0, 1025, {1, 1}}}), Catch::Contains("dim 1025"));
@@ -73,15 +117,14 @@ TEST_CASE("Damaged metadata is refused or read, never followed out of bounds") {
   const auto push = Encode(SomePush(groups, rates), 9);
   int refused = 0;
   for (int round = 0; round < 50'000; ++round) {
-    std::vector<std::byte> bytes(push.bytes.begin(), push.bytes.end());
+    std::vector<std::byte> bytes(Metadata(push).begin(), Metadata(push).end());
     bytes.resize(random.Below(8) == 0 ? random.Below(bytes.size() + 1) : bytes.size());
     for (uint64_t flips = 1 + random.Below(4); flips > 0 && !bytes.empty(); --flips) {
       bytes[random.Below(bytes.size())] = static_cast<std::byte>(random.Below(256));
     }
-    refused += DecodePushRows(bytes, kPartitions).ok() ? 0 : 1;
-    refused += DecodePullRows(bytes, kPartitions).ok() ? 0 : 1;
-    refused += DecodePullBatch(bytes).ok() ? 0 : 1;
-    refused += DecodeReference(bytes).ok() ? 0 : 1;
+    refused += ReadPush(bytes).ok() ? 0 : 1;
+    refused += ReadPull(bytes).ok() ? 0 : 1;
+    refused += ReadPullBatch(bytes).ok() ? 0 : 1;
   }
   CHECK(refused > 0);
 }
@@ -97,16 +140,24 @@ CompactBatch SomeBatch() {
 }
 
 // What the transport does: asks for places, fills them.
-StatusOr<std::shared_ptr<const CompactBatch>> Carry(const rpc::OutgoingMessage& sent) {
-  std::vector<uint64_t> lengths;
-  for (const auto& segment : sent.segments) lengths.push_back(segment.bytes.size());
-  rpc::IncomingMessage received;
-  SIMURGH_ASSIGN_OR_RETURN(const auto places, PlaceSubmit()(sent.metadata.bytes, lengths));
-  for (size_t i = 0; i < lengths.size(); ++i) {
-    std::memcpy(places[i].bytes.data(), sent.segments[i].bytes.data(), lengths[i]);
-    received.segments.push_back({.bytes = places[i].bytes, .owner = places[i].owner});
+StatusOr<std::shared_ptr<const CompactBatch>> Carry(
+    const rpc::Outgoing<SubmitBatch::Request>& message) {
+  const rpc::OutgoingMessage& sent = message.message();
+  const auto* table = flatbuffers::GetRoot<wire::SubmitBatchRequest>(sent.metadata.bytes.data());
+  SubmitBatch::Request::Counts counts{};
+  for (size_t i = 0; i < counts.size(); ++i) {
+    counts[i] = sent.segments[i].bytes.size() / SubmitBatch::Request::kElementBytes[i];
   }
-  return DecodeSubmit(received);
+  SIMURGH_ASSIGN_OR_RETURN(auto places, PlaceSubmit(*table, counts));
+  rpc::IncomingMessage received;
+  size_t next = 0;
+  const auto carry = [&](auto& place) {
+    const std::span<const std::byte> bytes = sent.segments[next++].bytes;
+    if (!bytes.empty()) std::memcpy(place.values.data(), bytes.data(), bytes.size());
+    received.segments.push_back({std::as_bytes(place.values), place.owner});
+  };
+  std::apply([&](auto&... place) { (carry(place), ...); }, places);
+  return DecodeSubmit(rpc::Received<SubmitBatch::Request>(std::move(received)));
 }
 
 TEST_CASE("A batch survives the wire") {

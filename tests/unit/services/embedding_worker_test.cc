@@ -27,7 +27,7 @@ class RecordingServer : public RowServer {
                               0.01 * static_cast<double>(element));
   }
 
-  rpc::awaitable<StatusOr<PullReport>> Pull(PullRowsCall call, rpc::Clock::time_point) override {
+  rpc::awaitable<StatusOr<PullReport>> Pull(PullRowsCall call, rpc::CallOptions) override {
     if (!status.ok()) co_return status;
     ForEachRow(call.groups, call.ids, [&](RowKey key, size_t offset, size_t dim) {
       for (size_t d = 0; d < dim; ++d) call.rows[offset + d] = Weight(key, d);
@@ -35,7 +35,7 @@ class RecordingServer : public RowServer {
     co_return PullReport{};
   }
 
-  rpc::awaitable<StatusOr<PushReport>> Push(PushRowsCall call, rpc::Clock::time_point) override {
+  rpc::awaitable<StatusOr<PushReport>> Push(PushRowsCall call, rpc::CallOptions) override {
     if (!status.ok()) co_return status;
     ForEachRow(call.groups, call.ids, [&](RowKey key, size_t offset, size_t dim) {
       const auto gradient = call.gradients.subspan(offset, dim);

@@ -1,0 +1,162 @@
+// A batch's trace, from the nn-worker's client through an embedding worker to the servers.
+
+#include <future>
+#include <set>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include <boost/asio/thread_pool.hpp>
+#include <catch2/catch.hpp>
+
+#include "services/api/batch_client.h"
+#include "services/embedding_worker/batch_methods.h"
+#include "services/runtime/io_thread.h"
+#include "simurgh/data/batch_builder.h"
+
+namespace simurgh {
+namespace {
+
+// Notes the traces of its calls; answers nothing but zeros, or an error.
+class TracedServer : public RowServer {
+ public:
+  rpc::awaitable<StatusOr<PullReport>> Pull(PullRowsCall call, rpc::CallOptions options) override {
+    traces.push_back(options.trace);
+    std::ranges::fill(call.rows, 0.0F);
+    if (!status.ok()) co_return status;
+    co_return PullReport{};
+  }
+  rpc::awaitable<StatusOr<PushReport>> Push(PushRowsCall call, rpc::CallOptions options) override {
+    traces.push_back(options.trace);
+    if (!status.ok()) co_return status;
+    co_return PushReport{};
+  }
+
+  Status status;
+  std::vector<rpc::Trace> traces;
+};
+
+ClusterConfig SmallCluster() {
+  ClusterConfig config;
+  config.embedding_ps = {.instances = {{}, {}}, .partitions = 1};
+  config.embedding_worker.forward_buffer_batches = 4;
+  config.tables = {{.name = "t", .dim = 4}};
+  config.features = {{.name = "a", .table_index = 0}};
+  return config;
+}
+
+rpc::Hello HelloOf(std::string role) { return {.cluster = "test", .role = std::move(role)}; }
+
+// An embedding worker with two servers, and a trainer's client of it. All of it but the client's
+// `done` runs on `io`.
+class Chain {
+ public:
+  Chain() {
+    std::vector<std::unique_ptr<RowServer>> rows;
+    for (int i = 0; i < 2; ++i) {
+      auto server = std::make_unique<TracedServer>();
+      servers.push_back(server.get());
+      rows.push_back(std::move(server));
+    }
+    io.RunAndWait([&] {
+      worker_ = std::make_unique<EmbeddingWorker>(config_, /*epoch=*/7, compute_.get_executor(),
+                                                  std::move(rows), metrics_);
+      listener_ = std::make_unique<rpc::Server>(io.executor(), HelloOf("embedding-worker"),
+                                                rpc::ServerOptions(), nullptr);
+      RegisterBatchMethods(*listener_, *worker_, buffers_);
+      REQUIRE(listener_->Listen("127.0.0.1:0") == absl::OkStatus());
+      std::vector<std::unique_ptr<rpc::Client>> clients;
+      clients.push_back(std::make_unique<rpc::Client>(io.executor(), listener_->address(),
+                                                      HelloOf("nn-worker"), rpc::ClientOptions(),
+                                                      nullptr));
+      client_ = std::make_unique<BatchClient>(io.executor(), std::move(clients),
+                                              std::chrono::seconds(20));
+    });
+  }
+
+  ~Chain() {
+    io.RunAndWait([&] {
+      client_.reset();
+      listener_.reset();
+    });
+    compute_.join();
+    io.RunAndWait([&] { worker_.reset(); });
+  }
+
+  StatusOr<BatchReference> Submit() {
+    BatchBuilder builder(1, 0);
+    builder.AddId(0, 11);
+    builder.EndSample();
+    const auto batch = builder.Build()->sparse;
+    return Wait<StatusOr<BatchReference>>(
+        [&](auto done) { client_->Submit(batch, std::move(done)); });
+  }
+  Status Pull(const BatchReference& reference) {
+    return Wait<Status>([&](auto done) {
+      client_->Pull(reference, PullPurpose::kTrain, {}, 0, {values_.data(), 1, 4}, nullptr,
+                    std::move(done));
+    });
+  }
+  Status Push(const BatchReference& reference) {
+    return Wait<Status>([&](auto done) {
+      client_->Push(reference, {}, {values_.data(), 1, 4}, nullptr, std::move(done));
+    });
+  }
+
+  std::vector<TracedServer*> servers;
+  IoThread io{"test"};
+
+ private:
+  template <typename Result, typename Call>
+  static Result Wait(const Call& call) {
+    std::promise<Result> result;
+    call([&](Result value) { result.set_value(std::move(value)); });
+    return result.get_future().get();
+  }
+
+  const ClusterConfig config_ = SmallCluster();
+  MetricRegistry registry_;
+  WorkerMetrics metrics_{registry_, config_};
+  BufferPool buffers_{size_t{1} << 20};
+  std::vector<float> values_ = std::vector<float>(4);
+  rpc::asio::thread_pool compute_{1};
+  std::unique_ptr<EmbeddingWorker> worker_;
+  std::unique_ptr<rpc::Server> listener_;
+  std::unique_ptr<BatchClient> client_;
+};
+
+TEST_CASE("a batch's trace reaches every server, under spans of their own") {
+  Chain chain;
+  const StatusOr<BatchReference> reference = chain.Submit();
+  REQUIRE(reference.status() == absl::OkStatus());
+  CHECK(reference->trace != 0);
+  REQUIRE(chain.Pull(*reference) == absl::OkStatus());
+  REQUIRE(chain.Push(*reference) == absl::OkStatus());
+  std::set<uint64_t> spans;
+  for (const TracedServer* server : chain.servers) {
+    REQUIRE(server->traces.size() == 2);
+    for (const rpc::Trace& trace : server->traces) {
+      CHECK(trace.trace_id == reference->trace);
+      spans.insert(trace.span_id);
+    }
+  }
+  CHECK(spans.size() == 4);
+
+  const StatusOr<BatchReference> other = chain.Submit();
+  REQUIRE(other.ok());
+  CHECK(other->trace != reference->trace);
+}
+
+TEST_CASE("an error names the trace of its batch") {
+  Chain chain;
+  const StatusOr<BatchReference> reference = chain.Submit();
+  REQUIRE(reference.ok());
+  chain.servers[1]->status = absl::UnavailableError("gone");
+  const Status error = chain.Pull(*reference);
+  CHECK(absl::IsAborted(error));
+  CHECK_THAT(std::string(error.message()),
+             Catch::Contains(absl::StrCat("embedding-worker 0, trace ",
+                                          absl::Hex(reference->trace, absl::kZeroPad16))));
+}
+
+}  // namespace
+}  // namespace simurgh
