@@ -1,6 +1,7 @@
 // A binary of its own, because it counts every allocation in the process.
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <new>
@@ -11,6 +12,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "services/runtime/rpc_metrics.h"
 #include "tests/unit/rpc/support.h"
 
 namespace {
@@ -124,6 +126,27 @@ TEST_CASE("a call in steady state allocates nothing in proportion to its payload
     CHECK(made.bytes / kCalls <= 2'048 + size / 1'000);
     CHECK(made.largest <= 2'048);
   }
+}
+
+TEST_CASE("counting calls allocates nothing once their method and code have been met") {
+  MetricRegistry registry;
+  RpcMetrics metrics(registry, RpcSide::kClient);
+  const std::array<Status, 2> endings{absl::OkStatus(), absl::UnavailableError("gone")};
+  const auto count = [&](int calls) {
+    for (int i = 0; i < calls; ++i) {
+      metrics.OnCallStart(kEcho);
+      metrics.OnCallEnd({.method = kEcho,
+                         .trace = {},
+                         .status = endings[i % 2],
+                         .duration = std::chrono::microseconds(i),
+                         .request_bytes = 1});
+    }
+  };
+  count(2);
+  const uint64_t before = allocations.count;
+  count(1'000);
+  const uint64_t after = allocations.count;
+  CHECK(after == before);
 }
 
 }  // namespace
