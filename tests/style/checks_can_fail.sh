@@ -52,6 +52,12 @@ expect refuse coroutines a.h <<'TEXT'
        int request) {
 TEXT
 
+printf '```cpp\nint nowhere;\n```\n' >page
+if "$root/tests/style/quoted_code.sh" "$PWD/page" >output 2>&1; then
+  echo "quoted_code should refuse code that no example has"
+  failures=$((failures + 1))
+fi
+
 if command -v clang-format-19 >/dev/null; then
   cp "$root/.clang-format" .
   echo 'int  f( ) ;' >a.cc

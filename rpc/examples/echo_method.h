@@ -1,0 +1,16 @@
+#pragma once
+
+// The method that client and server share: a greeting and a tensor go there and back.
+
+#include "rpc/examples/echo_generated.h"
+#include "rpc/method.h"
+
+namespace example {
+
+namespace rpc = simurgh::rpc;
+
+using Echo = rpc::MethodOf<rpc::MessageOf<wire::EchoRequest, rpc::Segment<"tensor", float>>,
+                           rpc::MessageOf<wire::EchoResponse, rpc::Segment<"tensor", float>>>;
+inline constexpr Echo kEcho{.number = 1, .name = "echo"};
+
+}  // namespace example

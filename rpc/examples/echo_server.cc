@@ -1,0 +1,62 @@
+// Serves the echo until it is told to stop: echo_server [ADDRESS]. Prints the address it listens
+// on.
+
+#include <csignal>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <boost/asio/signal_set.hpp>
+
+#include "rpc/examples/echo_method.h"
+
+namespace example {
+namespace {
+
+using simurgh::Status;
+using simurgh::StatusOr;
+
+// Where the request's tensor goes. The table has been verified, the payload has not been read.
+StatusOr<rpc::Places<Echo::Request>> Place(const wire::EchoRequest& request,
+                                           const Echo::Request::Counts& counts) {
+  const auto tensor = std::make_shared<std::vector<float>>(counts[0]);
+  return rpc::Places<Echo::Request>{{*tensor, tensor}};
+}
+
+// The response's tensor is the request's, sent from where it landed.
+rpc::awaitable<StatusOr<rpc::Outgoing<Echo::Response>>> Handle(
+    rpc::RequestOf<Echo::Request> request) {
+  flatbuffers::FlatBufferBuilder builder;
+  const auto text = builder.CreateString(request.table().text()->str() + " yourself");
+  const auto root = wire::CreateEchoResponse(builder, text);
+  co_return rpc::Outgoing<Echo::Response>(builder, root,
+                                          {request.segment<"tensor">(), request.owner<"tensor">()});
+}
+
+Status Serve(const std::string& address) {
+  rpc::asio::io_context context(1);
+  rpc::Server server(context.get_executor(), {.cluster = "example", .role = "echo-server"}, {},
+                     nullptr);
+  rpc::Register(server, kEcho, Place, Handle);
+  SIMURGH_RETURN_IF_ERROR(server.Listen(address));
+  std::cout << server.address() << std::endl;
+
+  const auto drain = [&]() -> rpc::awaitable<void> {
+    co_await server.Drain(rpc::Clock::now() + std::chrono::seconds(1));
+  };
+  rpc::asio::signal_set stop(context, SIGINT, SIGTERM);
+  stop.async_wait(
+      [&](const auto&, int) { rpc::asio::co_spawn(context, drain(), rpc::asio::detached); });
+  context.run();  // Ends when nothing is left to wait for.
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace example
+
+int main(int argc, char** argv) {
+  const simurgh::Status status = example::Serve(argc > 1 ? argv[1] : "tcp://127.0.0.1:0");
+  if (!status.ok()) std::cerr << status << "\n";
+  return status.ok() ? 0 : 1;
+}
