@@ -19,11 +19,12 @@ constexpr std::chrono::seconds kAvoidance{5};
 
 BatchClient::BatchClient(rpc::asio::any_io_executor executor,
                          std::vector<std::unique_ptr<rpc::Client>> clients,
-                         std::chrono::milliseconds call_timeout)
+                         std::chrono::milliseconds call_timeout, const LearningRates& rates)
     : executor_(std::move(executor)),
       clients_(
           std::make_shared<const std::vector<std::unique_ptr<rpc::Client>>>(std::move(clients))),
       call_timeout_(call_timeout),
+      rates_(rates),
       traces_(std::random_device()()),
       avoid_until_(clients_->size()) {
   SIMURGH_CHECK(!clients_->empty());
@@ -106,10 +107,10 @@ void BatchClient::Pull(BatchReference batch, PullPurpose purpose, TrainerPositio
 void BatchClient::Push(BatchReference batch, TrainerPosition position,
                        MatrixView<const float> gradients, std::shared_ptr<const void> owner,
                        std::function<void(Status)> done) {
-  const api::PushBatchMessage message{batch, position};
-  rpc::asio::co_spawn(executor_,
-                      SendPush(message, {gradients.flat(), std::move(owner)}, Deadline()),
-                      Answer(std::move(done)));
+  api::PushBatchMessage message{batch, position, rates_.At(position.step)};
+  rpc::asio::co_spawn(
+      executor_, SendPush(std::move(message), {gradients.flat(), std::move(owner)}, Deadline()),
+      Answer(std::move(done)));
 }
 
 void BatchClient::StopAfter(std::chrono::milliseconds pause) {

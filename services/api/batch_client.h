@@ -7,6 +7,7 @@
 #include "rpc/client.h"
 #include "services/api/batch_codec.h"
 #include "simurgh/base/random.h"
+#include "simurgh/train/learning_rates.h"
 #include "simurgh/train/ports.h"
 
 namespace simurgh {
@@ -17,10 +18,10 @@ namespace simurgh {
 // Lifetime: outlive every call. The executor's thread must run until every call has been answered.
 class BatchClient : public EmbeddingPort {
  public:
-  // clients: by worker, all on `executor`.
+  // clients: by worker, all on `executor`. Lifetime: `rates` outlive the client.
   BatchClient(rpc::asio::any_io_executor executor,
               std::vector<std::unique_ptr<rpc::Client>> clients,
-              std::chrono::milliseconds call_timeout);
+              std::chrono::milliseconds call_timeout, const LearningRates& rates);
 
   void Submit(std::shared_ptr<const CompactBatch> batch,
               std::function<void(StatusOr<BatchReference>)> done) override;
@@ -56,6 +57,7 @@ class BatchClient : public EmbeddingPort {
   // Shared with coroutines that may outlive this.
   const std::shared_ptr<const std::vector<std::unique_ptr<rpc::Client>>> clients_;
   const std::chrono::milliseconds call_timeout_;
+  const LearningRates& rates_;
   // The executor's:
   uint32_t next_worker_ = 0;
   Random traces_;

@@ -102,12 +102,15 @@ rpc::Outgoing<PushBatch::Request> Encode(const PushBatchMessage& message,
   flatbuffers::FlatBufferBuilder builder;
   const auto reference = Encode(builder, message.reference);
   const auto position = Encode(builder, message.position);
-  const auto root = wire::CreatePushBatchRequest(builder, reference, position);
+  const auto rates = builder.CreateVector(message.learning_rates);
+  const auto root = wire::CreatePushBatchRequest(builder, reference, position, rates);
   return {builder, root, std::move(gradients)};
 }
 
 PushBatchMessage Decode(const wire::PushBatchRequest& request) {
-  return {.reference = Decode(*request.reference()), .position = Decode(*request.position())};
+  return {.reference = Decode(*request.reference()),
+          .position = Decode(*request.position()),
+          .learning_rates = {request.learning_rates()->begin(), request.learning_rates()->end()}};
 }
 
 }  // namespace simurgh::api

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "services/api/methods.h"
 #include "simurgh/base/status.h"
@@ -20,6 +21,7 @@ struct PullBatchMessage {
 struct PushBatchMessage {
   BatchReference reference;
   TrainerPosition position;
+  std::vector<float> learning_rates;  // By table.
 };
 
 // The batch's arrays are sent where they lie.

@@ -44,7 +44,7 @@ Reply<api::PullBatch> HandlePull(rpc::RequestOf<api::PullBatch::Request> request
 
 Reply<api::PushBatch> HandlePush(rpc::RequestOf<api::PushBatch::Request> request,
                                  EmbeddingWorker& worker) {
-  const api::PushBatchMessage message = api::Decode(request.table());
+  api::PushBatchMessage message = api::Decode(request.table());
   SIMURGH_CO_ASSIGN_OR_RETURN(const size_t samples, worker.BatchSize(message.reference));
   const std::span<const float> gradients = request.segment<"gradients">();
   const size_t width = worker.embedding_width();
@@ -52,9 +52,9 @@ Reply<api::PushBatch> HandlePush(rpc::RequestOf<api::PushBatch::Request> request
     co_return absl::InvalidArgumentError("push: the gradients do not have the batch's shape");
   }
   const MatrixView<const float> matrix(gradients.data(), samples, width);
-  SIMURGH_CO_RETURN_IF_ERROR(co_await worker.Push(message.reference, message.position, matrix,
-                                                  request.owner<"gradients">(),
-                                                  OptionsForServers(request)));
+  SIMURGH_CO_RETURN_IF_ERROR(
+      co_await worker.Push(message.reference, message.position, std::move(message.learning_rates),
+                           matrix, request.owner<"gradients">(), OptionsForServers(request)));
   co_return rpc::Outgoing<api::PushBatch::Response>();
 }
 

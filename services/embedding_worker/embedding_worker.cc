@@ -1,6 +1,7 @@
 #include "services/embedding_worker/embedding_worker.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include <spdlog/spdlog.h>
@@ -39,6 +40,19 @@ struct PullState {
   std::shared_ptr<AlignedBuffer> rows;
 };
 
+Status CheckRates(const std::vector<float>& rates, size_t tables) {
+  if (rates.size() != tables) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("push: ", rates.size(), " learning rates for ", tables, " tables"));
+  }
+  for (size_t i = 0; i < rates.size(); ++i) {
+    if (std::isfinite(rates[i]) && rates[i] >= 0) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("push: the learning rate of table ", i, " is ", rates[i]));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 EmbeddingWorker::EmbeddingWorker(const ClusterConfig& config, uint64_t epoch,
@@ -53,11 +67,7 @@ EmbeddingWorker::EmbeddingWorker(const ClusterConfig& config, uint64_t epoch,
       servers_(std::move(servers)),
       metrics_(metrics),
       buffer_(config.embedding_worker.forward_buffer_batches, config.embedding_worker.batch_expiry),
-      rows_(kIdleRowBytes) {
-  for (const TableConfig& table : config.tables) {
-    learning_rates_.push_back(table.optimizer.learning_rate);
-  }
-}
+      rows_(kIdleRowBytes) {}
 
 rpc::awaitable<StatusOr<BatchReference>> EmbeddingWorker::Submit(
     std::shared_ptr<const CompactBatch> batch) {
@@ -172,9 +182,11 @@ rpc::awaitable<Status> EmbeddingWorker::Pull(BatchReference reference, PullPurpo
 }
 
 rpc::awaitable<Status> EmbeddingWorker::Push(BatchReference reference, TrainerPosition position,
+                                             std::vector<float> learning_rates,
                                              MatrixView<const float> gradients,
                                              std::shared_ptr<const void> owner,
                                              rpc::CallOptions options) {
+  SIMURGH_CO_RETURN_IF_ERROR(CheckRates(learning_rates, layout_.table_dims.size()));
   const auto state = std::make_shared<PushState>();
   SIMURGH_CO_ASSIGN_OR_RETURN(state->batch, Find(reference));
   const BatchPlan& plan = state->batch->plan;
@@ -188,7 +200,7 @@ rpc::awaitable<Status> EmbeddingWorker::Push(BatchReference reference, TrainerPo
 
   for (const ServerShare& share : plan.servers) {
     std::vector<float>& rates = state->learning_rates.emplace_back();
-    for (const RowGroup& group : share.groups) rates.push_back(learning_rates_[group.table]);
+    for (const RowGroup& group : share.groups) rates.push_back(learning_rates[group.table]);
   }
   const auto push = [&](size_t server) -> rpc::awaitable<Status> {
     const ServerShare& share = plan.servers[server];

@@ -46,8 +46,10 @@ class EmbeddingWorker {
                                             std::shared_ptr<void> owner, rpc::CallOptions options);
 
   // A feature whose gradient (B, D) holds NaN or infinity is counted, and leaves its rows a
-  // gradient of zero. Errors: as Pull.
+  // gradient of zero. learning_rates: by table. Errors: as Pull; INVALID_ARGUMENT for rates that
+  // are not one a table, finite and at least 0.
   [[nodiscard]] rpc::awaitable<Status> Push(BatchReference reference, TrainerPosition position,
+                                            std::vector<float> learning_rates,
                                             MatrixView<const float> gradients,
                                             std::shared_ptr<const void> owner,
                                             rpc::CallOptions options);
@@ -74,7 +76,6 @@ class EmbeddingWorker {
   const BucketMap map_;
   const size_t embedding_width_;
   const uint64_t epoch_;
-  std::vector<float> learning_rates_;  // By table.
   const rpc::asio::any_io_executor compute_;
   const std::vector<std::unique_ptr<RowServer>> servers_;
   WorkerMetrics& metrics_;

@@ -6,8 +6,10 @@
 
 namespace simurgh {
 
-LocalCluster::LocalCluster(const ClusterConfig& config, MetricRegistry& registry)
+LocalCluster::LocalCluster(const ClusterConfig& config, MetricRegistry& registry,
+                           const LearningRates& rates)
     : call_timeout_(config.rpc.call_timeout),
+      rates_(rates),
       worker_metrics_(registry, config),
       compute_(config.embedding_worker.threads) {}
 
@@ -19,8 +21,9 @@ LocalCluster::~LocalCluster() {
 }
 
 StatusOr<std::unique_ptr<LocalCluster>> LocalCluster::Create(const ClusterConfig& config,
-                                                             MetricRegistry& registry) {
-  std::unique_ptr<LocalCluster> cluster(new LocalCluster(config, registry));
+                                                             MetricRegistry& registry,
+                                                             const LearningRates& rates) {
+  std::unique_ptr<LocalCluster> cluster(new LocalCluster(config, registry, rates));
   std::vector<std::unique_ptr<RowServer>> servers;
   for (size_t i = 0; i < config.embedding_ps.instances.size(); ++i) {
     cluster->server_metrics_.push_back(std::make_unique<ServerMetrics>(registry, config, i));
@@ -54,7 +57,8 @@ void LocalCluster::Push(BatchReference batch, TrainerPosition position,
                         MatrixView<const float> gradients, std::shared_ptr<const void> owner,
                         std::function<void(Status)> done) {
   rpc::asio::co_spawn(io_.executor(),
-                      worker_->Push(batch, position, gradients, std::move(owner), Deadline()),
+                      worker_->Push(batch, position, rates_.At(position.step), gradients,
+                                    std::move(owner), Deadline()),
                       Answer(std::move(done)));
 }
 

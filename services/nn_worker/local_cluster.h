@@ -11,6 +11,7 @@
 #include "services/runtime/io_thread.h"
 #include "simurgh/config/cluster_config.h"
 #include "simurgh/telemetry/metrics.h"
+#include "simurgh/train/learning_rates.h"
 #include "simurgh/train/ports.h"
 
 namespace simurgh {
@@ -22,9 +23,10 @@ namespace simurgh {
 // Lifetime: outlive every call.
 class LocalCluster : public EmbeddingPort {
  public:
-  // Errors: of ParameterServer::Create.
+  // Errors: of ParameterServer::Create. Lifetime: `rates` outlive the cluster.
   static StatusOr<std::unique_ptr<LocalCluster>> Create(const ClusterConfig& config,
-                                                        MetricRegistry& registry);
+                                                        MetricRegistry& registry,
+                                                        const LearningRates& rates);
   ~LocalCluster() override;
 
   void Submit(std::shared_ptr<const CompactBatch> batch,
@@ -39,11 +41,12 @@ class LocalCluster : public EmbeddingPort {
   const std::vector<const ParameterServer*>& servers() const { return servers_; }
 
  private:
-  LocalCluster(const ClusterConfig& config, MetricRegistry& registry);
+  LocalCluster(const ClusterConfig& config, MetricRegistry& registry, const LearningRates& rates);
 
   rpc::Clock::time_point Deadline() const { return rpc::Clock::now() + call_timeout_; }
 
   const std::chrono::milliseconds call_timeout_;
+  const LearningRates& rates_;
   std::vector<std::unique_ptr<ServerMetrics>> server_metrics_;  // By server.
   WorkerMetrics worker_metrics_;
   std::vector<const ParameterServer*> servers_;

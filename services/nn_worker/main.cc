@@ -13,6 +13,7 @@
 #include "services/runtime/daemon.h"
 #include "services/runtime/io_thread.h"
 #include "services/runtime/rpc_metrics.h"
+#include "simurgh/train/learning_rates.h"
 
 namespace simurgh {
 namespace {
@@ -23,7 +24,8 @@ constexpr std::chrono::seconds kStopGrace{3};
 // The cluster's embedding workers, reached over the network.
 class RemoteCluster {
  public:
-  explicit RemoteCluster(DaemonContext& context) : observer_(context.metrics(), RpcSide::kClient) {
+  RemoteCluster(DaemonContext& context, const LearningRates& rates)
+      : observer_(context.metrics(), RpcSide::kClient) {
     const ClusterConfig& config = context.config();
     rpc::Hello hello = context.hello();
     hello.run = hello.instance_epoch;
@@ -33,7 +35,7 @@ class RemoteCluster {
                                                       context.rpc_options().client, &observer_));
     }
     client_ = std::make_unique<BatchClient>(thread_.executor(), std::move(clients),
-                                            config.rpc.call_timeout);
+                                            config.rpc.call_timeout, rates);
   }
 
   // The clients belong to their thread, so they go there.
@@ -56,11 +58,15 @@ class NnWorker : public Daemon {
     SIMURGH_ASSIGN_OR_RETURN(daemon->job_,
                              TrainingJob::Create(context.config(), context.metrics()));
     if (standalone) {
-      SIMURGH_ASSIGN_OR_RETURN(daemon->local_,
-                               LocalCluster::Create(context.config(), context.metrics()));
+      SIMURGH_ASSIGN_OR_RETURN(
+          daemon->local_,
+          LocalCluster::Create(context.config(), context.metrics(), daemon->learning_rates_));
     } else {
-      daemon->remote_ = std::make_unique<RemoteCluster>(context);
+      daemon->remote_ = std::make_unique<RemoteCluster>(context, daemon->learning_rates_);
     }
+    context.SetReload([daemon = daemon.get()](const ClusterConfig& config) {
+      return daemon->learning_rates_.Change(config.tables);
+    });
     context.SetReady();
     return std::move(daemon);
   }
@@ -85,11 +91,13 @@ class NnWorker : public Daemon {
   Status Drain(std::chrono::steady_clock::time_point) override { return absl::OkStatus(); }
 
  private:
-  explicit NnWorker(const DaemonContext& context) : run_(context.hello().instance_epoch) {}
+  explicit NnWorker(const DaemonContext& context)
+      : run_(context.hello().instance_epoch), learning_rates_(context.config().tables) {}
 
   void Report(const TrainResult& result);
 
   const uint64_t run_;
+  LearningRates learning_rates_;
   std::unique_ptr<TrainingJob> job_;
   std::unique_ptr<LocalCluster> local_;  // One of the two.
   std::unique_ptr<RemoteCluster> remote_;

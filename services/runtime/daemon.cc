@@ -50,10 +50,20 @@ StatusOr<std::unique_ptr<HttpEndpoint>> StartEndpoint(DaemonContext& context) {
   return endpoint;
 }
 
+void Reload(DaemonContext& context, const DaemonFlags& flags) {
+  const StatusOr<ClusterConfig> config = LoadClusterConfig(flags.config_path, flags.overrides);
+  const Status status = config.ok() ? context.Reload(*config) : config.status();
+  if (status.ok()) {
+    spdlog::info("SIGHUP: read {} again", flags.config_path);
+  } else {
+    spdlog::error("SIGHUP: nothing is changed: {}", std::string(status.message()));
+  }
+}
+
 // From a good configuration to the end.
-ExitCode RunStarted(const DaemonDescription& description, DaemonContext& context,
-                    const StartDaemon& start) {
-  const StopSignals signals(context.stop_source());
+ExitCode RunStarted(const DaemonDescription& description, const DaemonFlags& flags,
+                    DaemonContext& context, const StartDaemon& start) {
+  const StopSignals signals(context.stop_source(), [&] { Reload(context, flags); });
   AddProcessMetrics(context.metrics(), description.role);
   StatusOr<std::unique_ptr<HttpEndpoint>> endpoint = StartEndpoint(context);
   if (!endpoint.ok()) return ReportStart(endpoint.status());
@@ -100,7 +110,7 @@ ExitCode RunToCode(const DaemonDescription& description, int argc, const char* c
                config->name, given.config_path);
   DaemonContext context(description.role, *std::move(config), *std::move(rpc_options),
                         *std::move(instance), given.index);
-  return RunStarted(description, context, start);
+  return RunStarted(description, given, context, start);
 }
 
 }  // namespace

@@ -40,7 +40,8 @@ namespace simurgh {
 //   named an error.
 //
 // SIGTERM and SIGINT request the stop that Run waits for; that is no error. A second one exits at
-// once with 130.
+// once with 130. SIGHUP reads the configuration again and hands it to what the daemon gave to
+// SetReload; an error changes nothing and is logged.
 
 // What a daemon is, apart from what it does.
 struct DaemonDescription {
@@ -83,6 +84,16 @@ class DaemonContext {
 
   std::stop_source stop_source() const { return stop_; }
 
+  // What takes over a configuration that was read again, as far as it may change while the daemon
+  // runs. Called on the thread of signals, never after BeginStop.
+  using ReloadFunction = std::function<Status(const ClusterConfig& config)>;
+  void SetReload(ReloadFunction reload);
+
+  // The frame's: hands the configuration over.
+  // Errors: FAILED_PRECONDITION when the daemon takes none, or when peers would have to agree on
+  // the difference; of the daemon.
+  Status Reload(const ClusterConfig& config);
+
   // The frame's: from now on not ready, "stopping".
   void BeginStop();
 
@@ -102,6 +113,8 @@ class DaemonContext {
   Readiness readiness_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   Status failure_ ABSL_GUARDED_BY(mutex_);
+  Mutex reload_mutex_;  // Held over a reload.
+  ReloadFunction reload_ ABSL_GUARDED_BY(reload_mutex_);
 };
 
 // A daemon that has started: its sockets listen, its threads run.

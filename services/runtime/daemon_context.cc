@@ -3,6 +3,8 @@
 
 #include <spdlog/spdlog.h>
 
+#include "absl/strings/str_cat.h"
+
 #include "services/runtime/daemon.h"
 
 namespace simurgh {
@@ -61,7 +63,27 @@ void DaemonContext::Fail(Status reason) {
   stop_.request_stop();
 }
 
+void DaemonContext::SetReload(ReloadFunction reload) {
+  MutexLock lock(reload_mutex_);
+  reload_ = std::move(reload);
+}
+
+Status DaemonContext::Reload(const ClusterConfig& config) {
+  MutexLock lock(reload_mutex_);
+  if (!reload_) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(role_, " takes no changes while it runs; restart it"));
+  }
+  if (AgreementHash(config) != AgreementHash(config_)) {
+    return absl::FailedPreconditionError(
+        "cluster, tables, features, servers or partitions differ from what this process started "
+        "with; restart the cluster, or take the change back");
+  }
+  return reload_(config);
+}
+
 void DaemonContext::BeginStop() {
+  SetReload(nullptr);
   MutexLock lock(mutex_);
   stopping_ = true;
   readiness_ = {false, "stopping"};

@@ -2,6 +2,7 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <utility>
 
 #include <spdlog/spdlog.h>
 
@@ -9,8 +10,10 @@
 
 namespace simurgh {
 
-StopSignals::StopSignals(std::stop_source stop)
-    : stop_(std::move(stop)), signals_(thread_.executor(), SIGTERM, SIGINT) {
+StopSignals::StopSignals(std::stop_source stop, std::function<void()> on_hangup)
+    : stop_(std::move(stop)),
+      on_hangup_(std::move(on_hangup)),
+      signals_(thread_.executor(), SIGTERM, SIGINT, SIGHUP) {
   std::signal(SIGPIPE, SIG_IGN);
   Wait();
 }
@@ -18,6 +21,10 @@ StopSignals::StopSignals(std::stop_source stop)
 void StopSignals::Wait() {
   signals_.async_wait([this](const boost::system::error_code& error, int number) {
     if (error) return;
+    if (number == SIGHUP) {
+      on_hangup_();
+      return Wait();
+    }
     const char* name = number == SIGTERM ? "SIGTERM" : "SIGINT";
     if (stop_.stop_requested()) {
       spdlog::warn("{} while stopping: leaving at once", name);

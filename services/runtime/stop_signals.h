@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <stop_token>
 
 #include <boost/asio/signal_set.hpp>
@@ -9,18 +10,20 @@
 namespace simurgh {
 
 // From construction on SIGTERM and SIGINT request a stop; a second one leaves the process at once
-// with ExitCode::kInterrupted. SIGPIPE is ignored: a peer that went away is an error of its write.
+// with ExitCode::kInterrupted. SIGHUP calls `on_hangup`. SIGPIPE is ignored: a peer that went away
+// is an error of its write.
 //
-// Threads: what the stop source calls runs on the thread "signals" and must not block.
+// Threads: what the stop source calls, and on_hangup, run on the thread "signals".
 class StopSignals {
  public:
-  explicit StopSignals(std::stop_source stop);
+  StopSignals(std::stop_source stop, std::function<void()> on_hangup);
   ~StopSignals() { thread_.Stop(); }  // Before the signal set that it waits for.
 
  private:
   void Wait();
 
   std::stop_source stop_;
+  const std::function<void()> on_hangup_;
   IoThread thread_{"signals"};
   boost::asio::signal_set signals_;
 };

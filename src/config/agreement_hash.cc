@@ -34,15 +34,16 @@ void AddInitializer(const InitializerConfig& initializer, ByteWriter* out) {
   }
 }
 
+// Without the learning rate and its schedule: the trainer alone follows them.
 void AddOptimizer(const SparseOptimizerConfig& optimizer, ByteWriter* out) {
   out->Add(static_cast<uint64_t>(optimizer.kind));
   out->Add(uint64_t{optimizer.nesterov});
   out->Add(uint64_t{optimizer.row_wise});
   for (const float value :
-       {optimizer.learning_rate, optimizer.momentum, optimizer.epsilon,
-        optimizer.initial_accumulator, optimizer.accumulator_decay, optimizer.beta1,
-        optimizer.beta2, optimizer.beta, optimizer.l1, optimizer.l2, optimizer.group_l1,
-        optimizer.weight_decay, optimizer.decoupled_weight_decay, optimizer.max_gradient_norm}) {
+       {optimizer.momentum, optimizer.epsilon, optimizer.initial_accumulator,
+        optimizer.accumulator_decay, optimizer.beta1, optimizer.beta2, optimizer.beta, optimizer.l1,
+        optimizer.l2, optimizer.group_l1, optimizer.weight_decay, optimizer.decoupled_weight_decay,
+        optimizer.max_gradient_norm}) {
     out->Add(value);
   }
 }

@@ -29,6 +29,7 @@ inline constexpr float kMinFloat = std::numeric_limits<float>::min();
 inline constexpr NumberRange kAnyNumber{-kMaxFloat, kMaxFloat, "number"};
 inline constexpr NumberRange kPositive{kMinFloat, kMaxFloat, "number above 0"};
 inline constexpr NumberRange kNonNegative{0.0F, kMaxFloat, "number of at least 0"};
+inline constexpr NumberRange kShare{0.0F, 1.0F, "number from 0 to 1"};
 inline constexpr NumberRange kPositiveShare{kMinFloat, 1.0F, "number above 0, at most 1"};
 // The float before 1 is the largest allowed.
 inline constexpr NumberRange kBelowOne{0.0F, 1.0F - std::numeric_limits<float>::epsilon() / 2,

@@ -32,7 +32,8 @@ Outcome Train(int servers, std::vector<std::string> overrides) {
   CAPTURE(config.status().ToString());
   REQUIRE(config.ok());
   MetricRegistry registry;
-  auto cluster = LocalCluster::Create(*config, registry);
+  const LearningRates rates(config->tables);
+  auto cluster = LocalCluster::Create(*config, registry, rates);
   REQUIRE(cluster.ok());
   auto job = TrainingJob::Create(*config, registry);
   REQUIRE(job.ok());

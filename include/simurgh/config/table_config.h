@@ -34,12 +34,24 @@ struct InitializerConfig {
   // inverse_sqrt_dim: uniform in [-1/sqrt(dim), 1/sqrt(dim)); no parameters.
 };
 
+// How a learning rate follows the trainer's step; the formulas stand in config/README.md.
+struct LearningRateSchedule {
+  enum class Kind { kConstant, kLinear, kExponential, kCosine };
+
+  Kind kind = Kind::kConstant;  // After the warm-up.
+  uint64_t warmup_steps = 0;
+  uint64_t decay_steps = 100'000;  // All but constant, as what follows.
+  float decay_factor = 0.5F;       // exponential: (0, 1], each decay_steps.
+  float end_factor = 0.0F;         // What is left of the rate in the end, [0, 1].
+};
+
 // The formulas stand in config/README.md.
 struct SparseOptimizerConfig {
   enum class Kind { kSgd, kAdagrad, kAdam, kFtrl, kGroupFtrl };
 
   Kind kind = Kind::kAdagrad;
   float learning_rate = 0.01F;  // > 0
+  LearningRateSchedule schedule;
 
   float momentum = 0.0F;  // sgd
   bool nesterov = false;

@@ -36,12 +36,11 @@ TEST_CASE("Everything that daemons must agree on changes the hash", "[config]") 
       {"tables.0.initializer={}"},
       {"tables.0.initializer={kind: constant}"},
       {"tables.0.initializer={kind: constant, value: 1}"},
-      {"tables.0.optimizer.learning_rate=0.25"},
       {"tables.0.optimizer.epsilon=1e-8"},
       {"tables.0.optimizer.initial_accumulator=0.25"},
       {"tables.0.optimizer.accumulator_decay=0.5"},
       {"tables.0.optimizer.row_wise=false"},
-      {"tables.1.optimizer={learning_rate: 0.5}"},
+      {"tables.1.optimizer={kind: adagrad}"},
       {"features.1.name=had"},
       {"features.1.column=age"},
       {"features.1.table=shop"},
@@ -63,7 +62,8 @@ TEST_CASE("What may differ between daemons does not", "[config]") {
        {"training.passes=2", "training.dense_optimizer.learning_rate=1",
         "embedding_ps.instances.0.address=127.0.0.1:9000", "embedding_ps.instances.0.metrics=a:1",
         "embedding_worker.threads=3", "rpc.call_timeout=1s", "data.train=[CMakePresets.json]",
-        "nn_worker.threads=2"}) {
+        "nn_worker.threads=2", "tables.0.optimizer.learning_rate=0.25",
+        "tables.0.optimizer.schedule={kind: cosine}"}) {
     INFO(override_text);
     CHECK(HashWith({override_text}) == hash);
   }

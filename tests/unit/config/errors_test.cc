@@ -161,6 +161,15 @@ TEST_CASE("Keys that say nothing, and values that contradict one another", "[con
       {"learning_rate: 0.5", "nesterov: true", "names: [item",
        "tables.1.optimizer.nesterov: says nothing here; remove it; "
        "it belongs to momentum above 0"},
+      {"learning_rate: 0.5", "schedule: {decay_steps: 10}", "names: [item",
+       "tables.1.optimizer.schedule.decay_steps: says nothing here; remove it; "
+       "it belongs to kind: linear, exponential or cosine"},
+      {"learning_rate: 0.5", "schedule: {kind: cosine, decay_factor: 0.5}", "names: [item",
+       "tables.1.optimizer.schedule.decay_factor: says nothing here; remove it; "
+       "it belongs to kind: exponential"},
+      {"{kind: sgd, learning_rate: 0.5}", "{kind: ftrl, schedule: {kind: cosine}}", "names: [item",
+       "tables.1.optimizer.schedule.end_factor: ftrl and group_ftrl divide by the learning rate; "
+       "give an end_factor above 0"},
       {"{kind: normal, stddev: 0.5}", "{kind: gamma, stddev: 0.5}", "stddev",
        "tables.0.initializer.stddev: says nothing here; remove it; "
        "it belongs to kind: normal or truncated_normal"},

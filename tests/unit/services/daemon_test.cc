@@ -2,7 +2,10 @@
 
 #include <atomic>
 #include <csignal>
+#include <cstdio>
+#include <fstream>
 #include <iostream>
+#include <iterator>
 #include <semaphore>
 #include <sstream>
 #include <thread>
@@ -229,6 +232,69 @@ TEST_CASE("a second signal does not wait for the end") {
   REQUIRE(waitpid(child, &status, 0) == child);
   REQUIRE(WIFEXITED(status));
   CHECK(WEXITSTATUS(status) == static_cast<int>(ExitCode::kInterrupted));
+}
+
+TEST_CASE("SIGHUP reads the configuration again, with its overrides, and hands it to the daemon") {
+  // Beside the committed file, whose paths are relative to its folder.
+  const std::string path = "config/daemon_test_" + std::to_string(getpid()) + ".yaml";
+  const auto write = [&path](const std::string& rate) {
+    std::ifstream committed("config/adult-persia.yaml");
+    std::string text((std::istreambuf_iterator<char>(committed)), std::istreambuf_iterator<char>());
+    const size_t at = text.find("learning_rate: ");
+    REQUIRE(at != std::string::npos);
+    text.replace(at, text.find_first_of(",}\n", at) - at, "learning_rate: " + rate);
+    std::ofstream(path) << text;
+  };
+  write("0.25");
+  std::binary_semaphore read_again(0);
+  float rate = 0;
+  uint32_t partitions = 0;
+  Script script;
+  script.start = [&](DaemonContext& context) {
+    context.SetReload([&](const ClusterConfig& config) {
+      rate = config.tables[0].optimizer.learning_rate;
+      partitions = config.embedding_ps.partitions;
+      read_again.release();
+      return absl::OkStatus();
+    });
+    return absl::OkStatus();
+  };
+  script.run = [&](DaemonContext& context) {
+    CHECK(context.config().tables[0].optimizer.learning_rate == 0.25F);
+    write("0.5");
+    kill(getpid(), SIGHUP);
+    read_again.acquire();
+    return absl::OkStatus();
+  };
+  CHECK(RunWith(script, {"--config", path.c_str(), "--set", kAnyPort, "--set",
+                         "embedding_ps.partitions=3", "--log-level", "off"})
+            .code == 0);
+  CHECK(rate == 0.5F);
+  CHECK(partitions == 3);
+  std::remove(path.c_str());
+}
+
+TEST_CASE("a configuration that peers would have to agree on is not taken over") {
+  Script script;
+  script.run = [](DaemonContext& context) {
+    ClusterConfig config = context.config();
+    CHECK(context.Reload(config).code() == absl::StatusCode::kFailedPrecondition);
+    int taken = 0;
+    context.SetReload([&](const ClusterConfig&) {
+      ++taken;
+      return absl::OkStatus();
+    });
+    config.tables[0].optimizer.learning_rate = 1.0F;
+    CHECK(context.Reload(config).ok());
+    CHECK(taken == 1);
+    config.tables[0].dim += 1;
+    CHECK(context.Reload(config).code() == absl::StatusCode::kFailedPrecondition);
+    CHECK(taken == 1);
+    context.BeginStop();
+    CHECK(context.Reload(context.config()).code() == absl::StatusCode::kFailedPrecondition);
+    return absl::OkStatus();
+  };
+  CHECK(RunWith(script, Good()).code == 0);
 }
 
 TEST_CASE("what a process says to its peers names its life") {

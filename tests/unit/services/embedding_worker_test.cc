@@ -37,6 +37,9 @@ class RecordingServer : public RowServer {
 
   rpc::awaitable<StatusOr<PushReport>> Push(PushRowsCall call, rpc::CallOptions) override {
     if (!status.ok()) co_return status;
+    for (size_t g = 0; g < call.groups.size(); ++g) {
+      CHECK(call.learning_rates[g] == (call.groups[g].table == 0 ? 0.5F : 0.25F));
+    }
     ForEachRow(call.groups, call.ids, [&](RowKey key, size_t offset, size_t dim) {
       const auto gradient = call.gradients.subspan(offset, dim);
       const bool is_new =
@@ -119,7 +122,7 @@ class WorkerFixture {
                             rpc::Clock::time_point::max()));
   }
   Status Push(BatchReference reference, const std::vector<float>& gradients) {
-    return Run(worker->Push(reference, {}, {gradients.data(), kSamples, kWidth}, nullptr,
+    return Run(worker->Push(reference, {}, rates, {gradients.data(), kSamples, kWidth}, nullptr,
                             rpc::Clock::time_point::max()));
   }
 
@@ -127,6 +130,7 @@ class WorkerFixture {
   MetricRegistry registry;
   WorkerMetrics metrics{registry, config};
   std::map<RowKey, std::vector<float>> pushed;
+  std::vector<float> rates = {0.5F, 0.25F};
   std::vector<RecordingServer*> recorders;
   std::shared_ptr<const CompactBatch> batch;
   std::vector<float> out = std::vector<float>(kSamples * kWidth);

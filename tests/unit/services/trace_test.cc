@@ -69,7 +69,7 @@ class Chain {
                                                       HelloOf("nn-worker"), rpc::ClientOptions(),
                                                       nullptr));
       client_ = std::make_unique<BatchClient>(io.executor(), std::move(clients),
-                                              std::chrono::seconds(20));
+                                              std::chrono::seconds(20), rates_);
     });
   }
 
@@ -121,6 +121,7 @@ class Chain {
   rpc::asio::thread_pool compute_{1};
   std::unique_ptr<EmbeddingWorker> worker_;
   std::unique_ptr<rpc::Server> listener_;
+  const LearningRates rates_{config_.tables};
   std::unique_ptr<BatchClient> client_;
 };
 
