@@ -76,6 +76,7 @@ rpc::awaitable<StatusOr<BatchReference>> EmbeddingWorker::Submit(
         absl::StrCat("submit: the batch has ", batch->feature_count(), " features, the cluster ",
                      layout_.features.size(), "; give all daemons the same configuration"));
   }
+  SIMURGH_CO_RETURN_IF_ERROR(CheckLists(*batch, layout_));
   StageTimer timer(metrics_.plan_seconds);
   auto buffered = co_await rpc::RunOn(compute_, [this, batch] {
     return std::make_shared<const BufferedBatch>(
@@ -111,29 +112,27 @@ StatusOr<size_t> EmbeddingWorker::BatchSize(const BatchReference& reference) {
 
 void EmbeddingWorker::Pool(const BufferedBatch& batch, std::span<const float> rows,
                            MatrixView<float> embeddings) {
-  size_t first_id = 0;
   for (size_t f = 0; f < layout_.features.size(); ++f) {
     const FeatureView feature = batch.batch->feature(f);
-    PoolSum(feature, std::span(batch.plan.row_positions).subspan(first_id, feature.ids.size()),
-            rows, embeddings.Columns(layout_.features[f].first_column, layout_.dim(f)));
-    first_id += feature.ids.size();
+    PoolSum(feature,
+            std::span(batch.plan.row_positions).subspan(feature.first_id, feature.ids.size()), rows,
+            embeddings.Columns(layout_.features[f].first_column, layout_.dim(f)));
   }
 }
 
 void EmbeddingWorker::Unpool(const BufferedBatch& batch, MatrixView<const float> gradients,
                              std::span<float> row_gradients) {
   std::ranges::fill(row_gradients, 0.0F);
-  size_t first_id = 0;
   for (size_t f = 0; f < layout_.features.size(); ++f) {
     const FeatureView feature = batch.batch->feature(f);
     const auto block = gradients.Columns(layout_.features[f].first_column, layout_.dim(f));
     if (AllFinite(block)) {
-      UnpoolSum(feature, std::span(batch.plan.row_positions).subspan(first_id, feature.ids.size()),
+      UnpoolSum(feature,
+                std::span(batch.plan.row_positions).subspan(feature.first_id, feature.ids.size()),
                 block, row_gradients);
     } else {
       metrics_.non_finite_gradients[f]->Add();
     }
-    first_id += feature.ids.size();
   }
 }
 

@@ -1,6 +1,7 @@
 #include "simurgh/data/compact_batch.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "absl/strings/str_format.h"
 
@@ -23,7 +24,13 @@ Status CheckShape(const CompactBatch& batch) {
     return absl::InvalidArgumentError(absl::StrFormat("batch: %d ids exceed the limit of %d",
                                                       batch.ids.size(), kMaxBatchOccurrences));
   }
-  const uint64_t expected = uint64_t{batch.batch_size} * batch.feature_count() + 1;
+  const uint64_t cells = uint64_t{batch.batch_size} * batch.feature_count();
+  if (cells > kMaxBatchCells) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("batch: %d samples of %d features exceed the limit of %d cells",
+                        batch.batch_size, batch.feature_count(), kMaxBatchCells));
+  }
+  const uint64_t expected = cells + 1;
   if (batch.offsets.size() != expected) {
     return absl::InvalidArgumentError(
         absl::StrFormat("batch: %d offsets, %d features of %d samples need %d",
@@ -57,14 +64,48 @@ Status CheckUniqueEnds(const CompactBatch& batch) {
   const auto drop = std::is_sorted_until(ends.begin(), ends.end());
   if (drop != ends.end()) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("batch: feature %d: its ids end at %d, below the preceding feature's %d",
+        absl::StrFormat("batch: list %d: its ids end at %d, below the preceding list's %d",
                         drop - ends.begin(), *drop, *(drop - 1)));
   }
   const size_t end = ends.empty() ? 0 : ends.back();
   if (end != batch.ids.size()) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("batch: the last feature's ids end at %d, must be the number of ids, %d",
-                        end, batch.ids.size()));
+        absl::StrFormat("batch: the last list's ids end at %d, must be the number of ids, %d", end,
+                        batch.ids.size()));
+  }
+  return absl::OkStatus();
+}
+
+Status CheckLists(const CompactBatch& batch) {
+  uint32_t used = 0;
+  for (size_t f = 0; f < batch.lists.size(); ++f) {
+    if (batch.lists[f] > used || batch.lists[f] >= batch.list_count()) {
+      return absl::InvalidArgumentError(absl::StrFormat(
+          "batch: feature %d: reads list %d of %d, where %d are in use before it; lists are "
+          "numbered by first use",
+          f, batch.lists[f], batch.list_count(), used));
+    }
+    if (batch.lists[f] == used) ++used;
+  }
+  if (!batch.lists.empty() && used != batch.list_count()) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "batch: no feature reads list %d; there are %d lists", used, batch.list_count()));
+  }
+  return absl::OkStatus();
+}
+
+Status CheckWeights(const CompactBatch& batch) {
+  if (batch.weights.empty()) return absl::OkStatus();
+  if (batch.weights.size() != batch.occurrences.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("batch: %d weights of %d occurrences; there is one each, or none at all",
+                        batch.weights.size(), batch.occurrences.size()));
+  }
+  const auto bad = std::find_if_not(batch.weights.begin(), batch.weights.end(),
+                                    [](float weight) { return std::isfinite(weight); });
+  if (bad != batch.weights.end()) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "batch: the weight of occurrence %d is not finite", bad - batch.weights.begin()));
   }
   return absl::OkStatus();
 }
@@ -86,23 +127,32 @@ Status CheckOccurrences(const CompactBatch& batch) {
 
 }  // namespace
 
+std::span<const uint64_t> CompactBatch::list(size_t index) const {
+  SIMURGH_CHECK_LT(index, list_count());
+  const size_t first = index == 0 ? 0 : unique_ends[index - 1];
+  return std::span(ids).subspan(first, unique_ends[index] - first);
+}
+
 FeatureView CompactBatch::feature(size_t index) const {
   SIMURGH_CHECK_LT(index, feature_count());
-  const size_t first_id = index == 0 ? 0 : unique_ends[index - 1];
+  const std::span<const uint64_t> list_ids = list(list_of(index));
   const std::span<const uint32_t> pointers =
       std::span(offsets).subspan(index * batch_size, size_t{batch_size} + 1);
-  return {
-      .ids = std::span(ids).subspan(first_id, unique_ends[index] - first_id),
-      .occurrences =
-          std::span(occurrences).subspan(pointers.front(), pointers.back() - pointers.front()),
-      .offsets = pointers,
-  };
+  const size_t count = pointers.back() - pointers.front();
+  FeatureView view = {.ids = list_ids,
+                      .first_id = static_cast<size_t>(list_ids.data() - ids.data()),
+                      .occurrences = std::span(occurrences).subspan(pointers.front(), count),
+                      .offsets = pointers};
+  if (!weights.empty()) view.weights = std::span(weights).subspan(pointers.front(), count);
+  return view;
 }
 
 Status CompactBatch::Validate() const {
   SIMURGH_RETURN_IF_ERROR(CheckShape(*this));
   SIMURGH_RETURN_IF_ERROR(CheckOffsets(*this));
   SIMURGH_RETURN_IF_ERROR(CheckUniqueEnds(*this));
+  SIMURGH_RETURN_IF_ERROR(CheckLists(*this));
+  SIMURGH_RETURN_IF_ERROR(CheckWeights(*this));
   return CheckOccurrences(*this);
 }
 

@@ -1,6 +1,7 @@
 #include "simurgh/feature/batch_plan.h"
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_format.h"
 
 #include "simurgh/base/check.h"
 
@@ -14,21 +15,31 @@ struct DistinctRows {
   std::vector<uint32_t> row_of_id;  // (ids of the batch) index into the two above.
 };
 
+// The table that each list's features read.
+std::vector<uint32_t> TablesOfLists(const CompactBatch& batch, const BatchLayout& layout) {
+  std::vector<uint32_t> tables(batch.list_count());
+  for (size_t f = 0; f < layout.features.size(); ++f) {
+    tables[batch.list_of(f)] = layout.features[f].table;
+  }
+  return tables;
+}
+
 DistinctRows FindDistinctRows(const CompactBatch& batch, const BatchLayout& layout) {
-  std::vector<uint32_t> features_of_table(layout.table_dims.size());
-  for (const auto& feature : layout.features) ++features_of_table[feature.table];
-  // A feature's ids are distinct already: only tables with several features can see an id twice.
+  const std::vector<uint32_t> table_of_list = TablesOfLists(batch, layout);
+  std::vector<uint32_t> lists_of_table(layout.table_dims.size());
+  for (const uint32_t table : table_of_list) ++lists_of_table[table];
+  // A list's ids are distinct already: only tables with several lists can see an id twice.
   std::vector<absl::flat_hash_map<uint64_t, uint32_t>> seen(layout.table_dims.size());
 
   DistinctRows rows;
   rows.ids.reserve(batch.ids.size());
   rows.tables.reserve(batch.ids.size());
   rows.row_of_id.reserve(batch.ids.size());
-  for (size_t f = 0; f < layout.features.size(); ++f) {
-    const uint32_t table = layout.features[f].table;
-    for (const uint64_t id : batch.feature(f).ids) {
+  for (size_t l = 0; l < batch.list_count(); ++l) {
+    const uint32_t table = table_of_list[l];
+    for (const uint64_t id : batch.list(l)) {
       const auto next = static_cast<uint32_t>(rows.ids.size());
-      if (features_of_table[table] > 1) {
+      if (lists_of_table[table] > 1) {
         const auto [entry, is_new] = seen[table].try_emplace(id, next);
         rows.row_of_id.push_back(entry->second);
         if (!is_new) continue;
@@ -57,6 +68,18 @@ uint32_t BatchLayout::embedding_width() const {
   uint32_t width = 0;
   for (size_t f = 0; f < features.size(); ++f) width += dim(f);
   return width;
+}
+
+Status CheckLists(const CompactBatch& batch, const BatchLayout& layout) {
+  const std::vector<uint32_t> tables = TablesOfLists(batch, layout);
+  for (size_t f = 0; f < layout.features.size(); ++f) {
+    if (layout.features[f].table != tables[batch.list_of(f)]) {
+      return absl::InvalidArgumentError(absl::StrFormat(
+          "batch: feature %d reads table %d and shares list %d with a feature of table %d", f,
+          layout.features[f].table, batch.list_of(f), tables[batch.list_of(f)]));
+    }
+  }
+  return absl::OkStatus();
 }
 
 BatchPlan PlanBatch(const CompactBatch& batch, const BatchLayout& layout, const BucketMap& map) {

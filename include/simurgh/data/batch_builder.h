@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "simurgh/base/status.h"
 #include "simurgh/data/batch.h"
@@ -17,14 +18,20 @@ namespace simurgh {
 // Threads: one owner.
 class BatchBuilder {
  public:
+  // Every feature has a list of its own.
   BatchBuilder(size_t feature_count, size_t dense_width);
+
+  // lists: (F) the list of each feature, numbered by first use; features of one list must read one
+  // table.
+  BatchBuilder(std::vector<uint32_t> lists, size_t dense_width);
+
   ~BatchBuilder();
   BatchBuilder(BatchBuilder&&) noexcept;
   BatchBuilder& operator=(BatchBuilder&&) noexcept;
 
   void SetLabel(float label);
   void SetDense(size_t column, float value);
-  void AddId(size_t feature, uint64_t id);
+  void AddId(size_t feature, uint64_t id, float weight = 1.0F);
   void EndSample();
 
   // Forgets what was set since the last EndSample (a row that turned out to be bad).
@@ -34,7 +41,7 @@ class BatchBuilder {
   size_t size() const;
 
   // The finished samples as a batch; the builder starts anew, keeping its memory.
-  // Errors: INVALID_ARGUMENT past kMaxBatchSamples or kMaxBatchOccurrences.
+  // Errors: INVALID_ARGUMENT past kMaxBatchSamples, kMaxBatchOccurrences or kMaxBatchCells.
   StatusOr<Batch> Build();
 
  private:

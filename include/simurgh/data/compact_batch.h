@@ -12,12 +12,15 @@ namespace simurgh {
 // Limits of one batch; a batch beyond them is refused.
 inline constexpr size_t kMaxBatchSamples = 65'535;
 inline constexpr size_t kMaxBatchOccurrences = 10'000'000;
+inline constexpr size_t kMaxBatchCells = size_t{1} << 26;  // Samples times features.
 
 // One feature of a batch, as a view into a CompactBatch.
 struct FeatureView {
-  std::span<const uint64_t> ids;  // (U) distinct, in order of first appearance.
+  std::span<const uint64_t> ids;  // (U) of the feature's list, distinct, by first appearance.
+  size_t first_id = 0;            // Where they begin among the batch's ids.
   std::span<const uint32_t>
-      occurrences;  // (N) indexes into ids; duplicates within a sample are kept.
+      occurrences;                 // (N) indexes into ids; duplicates within a sample are kept.
+  std::span<const float> weights;  // (N) of the occurrences, or none: all 1.
   std::span<const uint32_t>
       offsets;  // (B + 1) sample b owns [offsets[b], offsets[b+1]) - offsets[0].
 
@@ -27,26 +30,36 @@ struct FeatureView {
   }
 };
 
-// The ID features of B samples: every feature's distinct ids once, and per occurrence an index into
-// them. Three flat arrays over all features, so that a batch travels as three segments:
+// The ID features of B samples: lists of distinct ids, one a feature or shared by features of one
+// table, and per occurrence an index into the feature's list. Flat arrays over all features:
 //
-//   ids          (sum of U)  feature after feature
-//   occurrences  (sum of N)  feature after feature, sample after sample
-//   offsets      (F * B + 1) row pointers into occurrences; feature f, sample b starts at offsets[f
-//   * B + b] unique_ends  (F)         end of each feature's range in ids
+//   ids          (sum of U)   list after list
+//   unique_ends  (L)          end of each list in ids
+//   lists        (F or none)  the list of each feature, numbered by first use; none: one each
+//   occurrences  (sum of N)   feature after feature, sample after sample
+//   offsets      (F * B + 1)  feature f, sample b starts at occurrence offsets[f * B + b]
+//   weights      (sum of N, or none: all 1)  of the occurrences
 //
 // Invariant (checked by Validate, kept by BatchBuilder): offsets ascend from 0 to the number of
-// occurrences, unique_ends ascend to the number of ids, every occurrence is below its feature's U.
-// That the ids of a feature are distinct is the builder's promise; a repeated id costs speed, and
-// is harmless. Threads: immutable once built.
+// occurrences, unique_ends ascend to the number of ids, every occurrence is below its list's U,
+// weights are finite, every list has a feature. That the ids of a list are distinct is the
+// builder's promise; a repeated id costs speed, and is harmless.
+// Threads: immutable once built.
 struct CompactBatch {
   uint32_t batch_size = 0;
   std::vector<uint64_t> ids;
   std::vector<uint32_t> occurrences;
   std::vector<uint32_t> offsets;
   std::vector<uint32_t> unique_ends;
+  std::vector<uint32_t> lists = {};
+  std::vector<float> weights = {};
 
-  size_t feature_count() const { return unique_ends.size(); }
+  size_t feature_count() const { return lists.empty() ? unique_ends.size() : lists.size(); }
+  size_t list_count() const { return unique_ends.size(); }
+  size_t list_of(size_t feature) const { return lists.empty() ? feature : lists[feature]; }
+
+  // The ids of one list. Requires valid unique_ends and list < list_count().
+  std::span<const uint64_t> list(size_t index) const;
 
   // Requires a valid batch and index < feature_count().
   FeatureView feature(size_t index) const;

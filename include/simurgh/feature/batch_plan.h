@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "simurgh/base/status.h"
 #include "simurgh/data/compact_batch.h"
 #include "simurgh/feature/bucket_map.h"
 
@@ -50,8 +51,13 @@ struct BatchPlan {
   size_t row_floats = 0;  // Size of the row buffer that goes with this plan.
 };
 
-// Deduplicates a batch across the features that share a table and orders its rows by owner.
+// Whether features that share a list of ids read one table; what a received batch must pass.
 // Requires a valid batch with layout.features.size() features.
+// Errors: INVALID_ARGUMENT naming the features.
+Status CheckLists(const CompactBatch& batch, const BatchLayout& layout);
+
+// Deduplicates a batch across the features that share a table and orders its rows by owner.
+// Requires a valid batch with layout.features.size() features that CheckLists accepts.
 // Cost: linear in the batch's ids; occurrences are not looked at.
 BatchPlan PlanBatch(const CompactBatch& batch, const BatchLayout& layout, const BucketMap& map);
 

@@ -138,5 +138,68 @@ TEST_CASE("Too many occurrences are refused, unless the sample is abandoned") {
   }
 }
 
+TEST_CASE("Features that share a list read the ids that were added") {
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    INFO("seed " << seed);
+    Random random(seed);
+    BatchBuilder builder({0, 1, 0, 1, 2}, 0);
+    std::vector<std::vector<std::vector<uint64_t>>> ids(5);  // By feature and sample.
+    const size_t samples = random.Below(50);
+    for (size_t b = 0; b < samples; ++b) {
+      const bool abandon = random.Below(4) == 0;
+      for (size_t f = 0; f < 5; ++f) {
+        std::vector<uint64_t> of_sample(random.Below(4));
+        for (uint64_t& id : of_sample) {
+          id = random.Below(40);
+          builder.AddId(f, id);
+        }
+        if (!abandon) ids[f].push_back(of_sample);
+      }
+      if (abandon) {
+        builder.AbandonSample();
+      } else {
+        builder.EndSample();
+      }
+    }
+    const auto batch = builder.Build()->sparse;
+    REQUIRE(batch->Validate().ok());
+    REQUIRE(batch->lists == std::vector<uint32_t>{0, 1, 0, 1, 2});
+    std::vector<std::vector<uint64_t>> appearance(3);  // By list, feature after feature.
+    for (size_t f = 0; f < 5; ++f) {
+      const FeatureView view = batch->feature(f);
+      for (size_t b = 0; b < batch->batch_size; ++b) {
+        std::vector<uint64_t> read;
+        for (const uint32_t occurrence : view.sample(b)) read.push_back(view.ids[occurrence]);
+        REQUIRE(read == ids[f][b]);
+        for (const uint64_t id : read) {
+          auto& seen = appearance[batch->lists[f]];
+          if (std::ranges::find(seen, id) == seen.end()) seen.push_back(id);
+        }
+      }
+    }
+    for (size_t l = 0; l < 3; ++l) {
+      const auto list = batch->list(l);
+      REQUIRE(std::vector(list.begin(), list.end()) == appearance[l]);
+    }
+  }
+}
+
+TEST_CASE("Weights stay with their occurrences") {
+  BatchBuilder builder(2, 0);
+  builder.AddId(0, 1);
+  builder.AddId(1, 2, 0.5F);
+  builder.EndSample();
+  builder.AddId(1, 3, 9.0F);
+  builder.AbandonSample();
+  builder.AddId(0, 1);
+  builder.AddId(1, 2);
+  builder.AddId(1, 3, -2.0F);
+  builder.EndSample();
+  CHECK(builder.Build()->sparse->weights == std::vector<float>{1, 1, 0.5F, 1, -2});
+  builder.AddId(0, 1);
+  builder.EndSample();
+  CHECK(builder.Build()->sparse->weights.empty());
+}
+
 }  // namespace
 }  // namespace simurgh

@@ -1,6 +1,7 @@
 #include "simurgh/data/compact_batch.h"
 
 #include <functional>
+#include <limits>
 #include <string>
 
 #include <catch2/catch.hpp>
@@ -32,6 +33,28 @@ TEST_CASE("A feature view shows its own ids, occurrences and samples") {
   CHECK(second.ids[second.sample(2)[0]] == 5);
 }
 
+TEST_CASE("Features may share a list and occurrences may have weights") {
+  const CompactBatch batch = {.batch_size = 2,
+                              .ids = {7, 8, 3, 9},
+                              .occurrences = {0, 1, 0, 2, 1},
+                              .offsets = {0, 1, 2, 2, 3, 4, 5},
+                              .unique_ends = {2, 4},
+                              .lists = {0, 1, 0},
+                              .weights = {1, 2, 3, 4, 5}};
+  CHECK(batch.Validate().message() ==
+        "batch: feature 2: occurrence of id number 2, must be below 2");
+  CompactBatch good = batch;
+  good.occurrences[3] = 0;
+  REQUIRE(good.Validate().ok());
+  REQUIRE(good.feature_count() == 3);
+  const FeatureView shared = good.feature(2);
+  CHECK(shared.first_id == 0);
+  CHECK(shared.ids.data() == good.ids.data());
+  CHECK(shared.ids[shared.sample(1)[0]] == 8);
+  CHECK(std::vector(shared.weights.begin(), shared.weights.end()) == std::vector<float>{4, 5});
+  CHECK(good.feature(1).first_id == 2);
+}
+
 TEST_CASE("Empty batches are valid") {
   CompactBatch batch;
   batch.offsets = {0};
@@ -61,12 +84,23 @@ TEST_CASE("Validate names every violation") {
       {"the last offset is 7", [](auto& b) { b.offsets[6] = 7; }},
       {"the last offset is 6, must be the number of occurrences, 5",
        [](auto& b) { b.occurrences.pop_back(); }},
-      {"feature 1: its ids end at 1", [](auto& b) { b.unique_ends[1] = 1; }},
+      {"list 1: its ids end at 1", [](auto& b) { b.unique_ends[1] = 1; }},
       {"ids end at 3, must be the number of ids, 4", [](auto& b) { b.unique_ends[1] = 3; }},
       {"ids end at 4, must be the number of ids, 5", [](auto& b) { b.ids.push_back(1); }},
       {"feature 0: occurrence of id number 2, must be below 2",
        [](auto& b) { b.occurrences[1] = 2; }},
       {"feature 1: occurrence of id number 4294967295", [](auto& b) { b.occurrences[5] = ~0U; }},
+      {"2 samples of 33554433 features exceed the limit of 67108864 cells",
+       [](auto& b) {
+         b.batch_size = 2;
+         b.unique_ends.resize(33'554'433);
+       }},
+      {"feature 0: reads list 1 of 2, where 0", [](auto& b) { b.lists = {1, 0}; }},
+      {"feature 1: reads list 2 of 2, where 1", [](auto& b) { b.lists = {0, 2}; }},
+      {"no feature reads list 1", [](auto& b) { b.lists = {0, 0}; }},
+      {"5 weights of 6 occurrences", [](auto& b) { b.weights = {1, 1, 1, 1, 1}; }},
+      {"the weight of occurrence 2 is not finite",
+       [](auto& b) { b.weights = {1, 1, std::numeric_limits<float>::infinity(), 1, 1, 1}; }},
   }));
   CompactBatch batch = Example();
   violation.commit(batch);

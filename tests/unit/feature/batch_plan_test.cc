@@ -17,8 +17,9 @@ BatchLayout SharedTableLayout() {
   return {.features = {{1, 0}, {0, 4}, {1, 12}}, .table_dims = {8, 4}};
 }
 
-CompactBatch RandomBatch(Random& random, size_t features, size_t samples) {
-  BatchBuilder builder(features, 0);
+CompactBatch RandomBatch(Random& random, const std::vector<uint32_t>& lists, size_t samples) {
+  const size_t features = lists.size();
+  BatchBuilder builder(lists, 0);
   for (size_t s = 0; s < samples; ++s) {
     for (size_t f = 0; f < features; ++f) {
       const uint64_t ids = random.Below(4);
@@ -60,7 +61,10 @@ TEST_CASE("A plan holds each (table, id) once, at its owner, and points every id
   Random random(seed);
   const BatchLayout layout = SharedTableLayout();
   const BucketMap map(1 + static_cast<uint32_t>(random.Below(3)), 2);
-  const CompactBatch batch = RandomBatch(random, 3, 40);
+  const std::vector<uint32_t> lists =
+      GENERATE(values<std::vector<uint32_t>>({{0, 1, 2}, {0, 1, 0}}));
+  const CompactBatch batch = RandomBatch(random, lists, 40);
+  REQUIRE(CheckLists(batch, layout).ok());
   const BatchPlan plan = PlanBatch(batch, layout, map);
 
   // Read the plan in its own order: (table, id) by the float where its row begins.
@@ -92,15 +96,16 @@ TEST_CASE("A plan holds each (table, id) once, at its owner, and points every id
   CHECK(plan.ids.size() == id);
   CHECK(plan.row_floats == next_float);
 
-  size_t position = 0;
+  CHECK(plan.row_positions.size() == batch.ids.size());
   for (size_t f = 0; f < 3; ++f) {
-    for (const uint64_t value : batch.feature(f).ids) {
+    const FeatureView feature = batch.feature(f);
+    size_t position = feature.first_id;
+    for (const uint64_t value : feature.ids) {
       const auto row = row_at.find(plan.row_positions.at(position++));
       REQUIRE(row != row_at.end());
       CHECK(row->second == std::pair{layout.features[f].table, value});
     }
   }
-  CHECK(position == plan.row_positions.size());
 }
 
 TEST_CASE("A batch without ids has an empty plan") {
@@ -110,6 +115,13 @@ TEST_CASE("A batch without ids has an empty plan") {
   CHECK(plan.ids.empty());
   CHECK(plan.row_floats == 0);
   for (const ServerShare& share : plan.servers) CHECK(share.groups.empty());
+}
+
+TEST_CASE("Features of different tables may not share a list") {
+  Random random(1);
+  const CompactBatch batch = RandomBatch(random, {0, 0, 1}, 4);
+  CHECK(CheckLists(batch, SharedTableLayout()).message() ==
+        "batch: feature 0 reads table 1 and shares list 0 with a feature of table 0");
 }
 
 }  // namespace
