@@ -1,0 +1,64 @@
+#include <algorithm>
+
+#include "absl/strings/str_format.h"
+
+#include "data/encoded/format.h"
+#include "data/encoded/id_list_code.h"
+#include "data/encoded/occurrence_code.h"
+#include "data/encoded/sample_lengths.h"
+#include "simurgh/data/encoded_batch.h"
+
+namespace simurgh {
+namespace {
+
+void EncodeHead(const CompactBatch& batch, ByteWriter& out) {
+  out.Byte(kBatchVersion);
+  out.Number(batch.batch_size);
+  out.Number(batch.feature_count());
+  const bool shared = batch.list_count() < batch.feature_count();
+  out.Byte(shared ? kSharedLists : 0);
+  if (!shared) return;
+  out.Number(batch.list_count());
+  for (const uint32_t list : batch.lists) out.Number(list);
+}
+
+Status EncodeFeature(const FeatureView& feature, uint32_t& seen, ByteWriter& out) {
+  const bool weighted = std::any_of(feature.weights.begin(), feature.weights.end(),
+                                    [](float weight) { return weight != 1.0F; });
+  out.Byte(weighted ? kWeighted : 0);
+  EncodeSampleLengths(feature.offsets, out);
+  if (feature.occurrences.empty()) return absl::OkStatus();
+  SIMURGH_RETURN_IF_ERROR(EncodeOccurrences(feature.occurrences, seen, out));
+  if (weighted) out.Raw(std::as_bytes(feature.weights));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+StatusOr<EncodedBatch> EncodeBatch(const CompactBatch& batch) {
+  SIMURGH_RETURN_IF_ERROR(batch.Validate());
+  ByteWriter codes;
+  codes.Reserve(2 * batch.occurrences.size());  // Next to always enough.
+  EncodeHead(batch, codes);
+
+  IdListWriter lists;
+  lists.plain.reserve(batch.ids.size());
+  for (size_t l = 0; l < batch.list_count(); ++l) EncodeIdList(batch.list(l), lists);
+  codes.Raw(lists.heads.bytes());
+  codes.Raw(lists.packed.bytes());
+
+  std::vector<uint32_t> seen(batch.list_count());
+  for (size_t f = 0; f < batch.feature_count(); ++f) {
+    const Status encoded = EncodeFeature(batch.feature(f), seen[batch.list_of(f)], codes);
+    if (!encoded.ok()) return Annotate(encoded, absl::StrFormat("batch: feature %d", f));
+  }
+  for (size_t l = 0; l < batch.list_count(); ++l) {
+    if (seen[l] != batch.list(l).size()) {
+      return absl::InvalidArgumentError(absl::StrFormat(
+          "batch: list %d: %d of %d ids occur; all must", l, seen[l], batch.list(l).size()));
+    }
+  }
+  return EncodedBatch{.plain_ids = std::move(lists.plain), .codes = codes.Take()};
+}
+
+}  // namespace simurgh

@@ -1,0 +1,116 @@
+#include "data/encoded/sample_lengths.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+
+#include "data/encoded/packed_numbers.h"
+#include "simurgh/data/compact_batch.h"
+
+namespace simurgh {
+namespace {
+
+enum class Coding : uint8_t { kExceptions, kAll };
+
+// The length that most samples have, if more than half do, or else any.
+// Source: Boyer and Moore, "MJRTY", 1981.
+uint64_t CommonLength(std::span<const uint64_t> lengths) {
+  uint64_t candidate = 1;
+  size_t votes = 0;
+  for (const uint64_t length : lengths) {
+    if (votes == 0) candidate = length;
+    if (length == candidate) {
+      ++votes;
+    } else {
+      --votes;
+    }
+  }
+  return candidate;
+}
+
+struct Exceptions {
+  std::vector<uint64_t> gaps;     // Common samples before each.
+  std::vector<uint64_t> lengths;  // Its own.
+};
+
+Exceptions FindExceptions(std::span<const uint64_t> lengths, uint64_t common) {
+  Exceptions exceptions;
+  size_t next = 0;
+  for (size_t sample = 0; sample < lengths.size(); ++sample) {
+    if (lengths[sample] == common) continue;
+    exceptions.gaps.push_back(sample - next);
+    exceptions.lengths.push_back(lengths[sample]);
+    next = sample + 1;
+  }
+  return exceptions;
+}
+
+Status Early() { return absl::InvalidArgumentError("lengths of samples end early"); }
+
+Status ReadExceptions(ByteReader& in, std::span<uint64_t> lengths) {
+  const uint64_t common = in.Number();
+  const uint64_t count = in.Number();
+  if (count > lengths.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("%d of %d samples have a length of their own", count, lengths.size()));
+  }
+  Exceptions exceptions;
+  exceptions.gaps.resize(count);
+  exceptions.lengths.resize(count);
+  if (!ReadPacked(in, exceptions.gaps) || !ReadPacked(in, exceptions.lengths)) return Early();
+  std::fill(lengths.begin(), lengths.end(), common);
+  size_t next = 0;
+  for (size_t i = 0; i < count; ++i) {
+    if (exceptions.gaps[i] >= lengths.size() - next) {
+      return absl::InvalidArgumentError(
+          absl::StrFormat("a length of a sample beyond the %d there are", lengths.size()));
+    }
+    next += exceptions.gaps[i];
+    lengths[next++] = exceptions.lengths[i];
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void EncodeSampleLengths(std::span<const uint32_t> offsets, ByteWriter& out) {
+  std::vector<uint64_t> lengths(offsets.size() - 1);
+  for (size_t b = 0; b < lengths.size(); ++b) lengths[b] = offsets[b + 1] - offsets[b];
+  const uint64_t common = CommonLength(lengths);
+  const Exceptions exceptions = FindExceptions(lengths, common);
+  if (PackedBytes(exceptions.gaps) + PackedBytes(exceptions.lengths) <= PackedBytes(lengths)) {
+    out.Byte(static_cast<uint8_t>(Coding::kExceptions));
+    out.Number(common);
+    out.Number(exceptions.gaps.size());
+    AppendPacked(exceptions.gaps, out);
+    AppendPacked(exceptions.lengths, out);
+  } else {
+    out.Byte(static_cast<uint8_t>(Coding::kAll));
+    AppendPacked(lengths, out);
+  }
+}
+
+Status DecodeSampleLengths(ByteReader& in, std::span<uint32_t> offsets) {
+  std::vector<uint64_t> lengths(offsets.size() - 1);
+  const uint8_t coding = in.Byte();
+  if (coding == static_cast<uint8_t>(Coding::kExceptions)) {
+    SIMURGH_RETURN_IF_ERROR(ReadExceptions(in, lengths));
+  } else if (coding == static_cast<uint8_t>(Coding::kAll)) {
+    if (!ReadPacked(in, lengths)) return Early();
+  } else {
+    return absl::InvalidArgumentError(absl::StrFormat("unknown coding %d of lengths", coding));
+  }
+  if (!in.ok()) return Early();
+  for (size_t b = 0; b < lengths.size(); ++b) {
+    if (lengths[b] > kMaxBatchOccurrences - offsets[b]) {
+      return absl::InvalidArgumentError(
+          absl::StrFormat("sample %d: %d ids exceed the limit of a batch, of which %d are left", b,
+                          lengths[b], kMaxBatchOccurrences - offsets[b]));
+    }
+    offsets[b + 1] = offsets[b] + static_cast<uint32_t>(lengths[b]);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace simurgh

@@ -1,0 +1,279 @@
+#include "simurgh/data/encoded_batch.h"
+
+#include <array>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "simurgh/base/random.h"
+#include "simurgh/data/batch_builder.h"
+#include "simurgh/data/generator.h"
+#include "tests/unit/data/random_batch.h"
+
+namespace simurgh {
+namespace {
+
+void RequireSame(const CompactBatch& one, const CompactBatch& other) {
+  REQUIRE(one.batch_size == other.batch_size);
+  REQUIRE(one.ids == other.ids);
+  REQUIRE(one.occurrences == other.occurrences);
+  REQUIRE(one.offsets == other.offsets);
+  REQUIRE(one.unique_ends == other.unique_ends);
+  REQUIRE(one.lists == other.lists);
+  REQUIRE(one.weights == other.weights);
+}
+
+EncodedBatch RequireRoundTrip(const CompactBatch& batch) {
+  const StatusOr<EncodedBatch> encoded = EncodeBatch(batch);
+  INFO(encoded.status());
+  REQUIRE(encoded.ok());
+  const StatusOr<CompactBatch> decoded = DecodeBatch(*encoded);
+  INFO(decoded.status());
+  REQUIRE(decoded.ok());
+  REQUIRE(decoded->Validate().ok());
+  RequireSame(*decoded, batch);
+  return *encoded;
+}
+
+// One feature, one id a sample.
+CompactBatch OneFeature(const std::vector<uint64_t>& ids) {
+  BatchBuilder builder(1, 0);
+  for (const uint64_t id : ids) {
+    builder.AddId(0, id);
+    builder.EndSample();
+  }
+  return *builder.Build()->sparse;
+}
+
+std::string Hex(const std::vector<std::byte>& bytes) {
+  std::string text;
+  for (const std::byte byte : bytes) {
+    for (const int digit : {std::to_integer<int>(byte) >> 4, std::to_integer<int>(byte) & 15}) {
+      text += "0123456789abcdef"[digit];
+    }
+    text += ' ';
+  }
+  return text;
+}
+
+TEST_CASE("Any batch comes back as it was") {
+  for (uint64_t seed = 1; seed <= 2'000; ++seed) {
+    INFO("seed " << seed);
+    Random random(seed);
+    RequireRoundTrip(testing::RandomBatch(random));
+  }
+}
+
+TEST_CASE("Batches at the edges come back") {
+  CompactBatch empty;
+  empty.offsets = {0};
+  RequireRoundTrip(empty);
+  empty.batch_size = 7;  // Samples without features.
+  RequireRoundTrip(empty);
+  RequireRoundTrip({.offsets = {0}, .unique_ends = {0, 0}});  // Features without samples.
+  RequireRoundTrip({.batch_size = 2, .offsets = {0, 0, 0}, .unique_ends = {0}});
+  RequireRoundTrip(OneFeature({42}));
+  RequireRoundTrip(OneFeature({~uint64_t{0}, 0, uint64_t{1} << 63, ~uint64_t{0}}));
+  std::vector<uint64_t> ids(kMaxBatchSamples, 5);
+  const EncodedBatch same = RequireRoundTrip(OneFeature(ids));
+  CHECK(same.byte_size() < 9'000);  // A bit an occurrence and little else.
+  for (size_t i = 0; i < ids.size(); ++i) ids[i] = Mix64(i);
+  const EncodedBatch distinct = RequireRoundTrip(OneFeature(ids));
+  CHECK(distinct.byte_size() < 8 * ids.size() + 40);  // Nothing but the ids.
+  for (size_t i = 0; i < ids.size(); ++i) ids[i] = 1'000'000 + i;
+  const EncodedBatch ascending = RequireRoundTrip(OneFeature(ids));
+  CHECK(ascending.byte_size() < ids.size() / 2);
+}
+
+TEST_CASE("The most occurrences that a batch may have come back") {
+  BatchBuilder builder(2, 0);
+  Random random(1);
+  for (size_t b = 0; b < 1'000; ++b) {
+    for (size_t i = 0; i < kMaxBatchOccurrences / 2'000; ++i) {
+      builder.AddId(0, random());
+      builder.AddId(1, random.Below(uint64_t{1} << 34) * random.Below(3));
+    }
+    builder.EndSample();
+  }
+  const CompactBatch batch = *builder.Build()->sparse;
+  REQUIRE(batch.occurrences.size() == kMaxBatchOccurrences);
+  RequireRoundTrip(batch);
+}
+
+TEST_CASE("The bytes of a batch are what the description says") {
+  // Feature 0 has ids 7, 7, none, 9; feature 1 shares its list: 9 and 7 with weights, then none, 8,
+  // none. Feature 2: three wild ids and the first again.
+  BatchBuilder builder({0, 0, 1}, 0);
+  const std::array<uint64_t, 3> wild = {0xfedcba9876543210, 0x0123456789abcdef, 0x8000000000000001};
+  builder.AddId(0, 7);
+  builder.AddId(1, 9, 0.5F);
+  builder.AddId(1, 7, 2.0F);
+  builder.AddId(2, wild[0]);
+  builder.EndSample();
+  builder.AddId(0, 7);
+  builder.AddId(2, wild[1]);
+  builder.EndSample();
+  builder.AddId(1, 8);
+  builder.AddId(2, wild[2]);
+  builder.EndSample();
+  builder.AddId(0, 9);
+  builder.AddId(2, wild[0]);
+  builder.EndSample();
+  const EncodedBatch encoded = RequireRoundTrip(*builder.Build()->sparse);
+  CHECK(encoded.plain_ids == std::vector<uint64_t>(wild.begin(), wild.end()));
+  CHECK(Hex(encoded.codes) ==
+        "01 04 03 01 02 00 00 01 "        // Version 1, 4 samples, 3 features that share 2 lists.
+        "03 01 03 00 "                    // 3 ids as offsets, 3 plain.
+        "07 00 00 00 00 00 00 00 02 18 "  // From 7 on, in 2 bits each: 0, 2, 1.
+        "00 01 01 0b "                    // Lengths in a bit each: 1, 1, 0, 1.
+        "02 11 02 "                       // 2 symbols of a bit each: next, index 0, next.
+        "01 01 02 12 "                    // Weighted; lengths in 2 bits each: 2, 0, 1, 0.
+        "03 22 01 0e "                    // Symbols of 2, 2 and 1 bits: index 1, index 0, next.
+        "00 00 00 3f 00 00 00 40 00 00 80 3f "
+        "00 00 01 00 "  // Length 1, but for 0 samples.
+        "02 11 08 ");   // Next, next, next, index 0.
+}
+
+TEST_CASE("Only what BatchBuilder makes is encoded") {
+  CompactBatch batch = OneFeature({5, 6, 5});
+  batch.occurrences = {1, 0, 1};
+  CHECK(EncodeBatch(batch).status().message() ==
+        "batch: feature 0: its ids are not in the order of their first appearance");
+  batch.occurrences = {0, 0, 0};
+  CHECK(EncodeBatch(batch).status().message() == "batch: list 0: 1 of 2 ids occur; all must");
+  batch.occurrences = {0, 1, 2};
+  CHECK(EncodeBatch(batch).status().message() ==
+        "batch: feature 0: occurrence of id number 2, must be below 2");
+}
+
+TEST_CASE("Weights that are all 1 are none") {
+  CompactBatch batch = OneFeature({5, 6});
+  batch.weights = {1, 1};
+  const auto decoded = DecodeBatch(*EncodeBatch(batch));
+  REQUIRE(decoded.ok());
+  CHECK(decoded->weights.empty());
+}
+
+// What bytes of a peer may do: be refused, or be a valid batch.
+bool RequireSafe(const EncodedBatch& encoded) {
+  const StatusOr<CompactBatch> decoded = DecodeBatch(encoded);
+  if (!decoded.ok()) {
+    REQUIRE(decoded.status().code() == absl::StatusCode::kInvalidArgument);
+    REQUIRE(!decoded.status().message().empty());
+    return false;
+  }
+  const Status valid = decoded->Validate();
+  INFO(valid);
+  REQUIRE(valid.ok());
+  return true;
+}
+
+TEST_CASE("A batch cut off anywhere is refused") {
+  for (uint64_t seed = 1; seed <= 25; ++seed) {
+    INFO("seed " << seed);
+    Random random(seed);
+    const auto encoded = EncodeBatch(testing::RandomBatch(random));
+    REQUIRE(encoded.ok());
+    for (size_t size = 0; size < encoded->codes.size(); ++size) {
+      EncodedBatch cut = *encoded;
+      cut.codes.resize(size);
+      REQUIRE_FALSE(RequireSafe(cut));
+    }
+    EncodedBatch longer = *encoded;
+    longer.codes.push_back(std::byte{0});
+    REQUIRE_FALSE(RequireSafe(longer));
+    EncodedBatch more = *encoded;
+    more.plain_ids.push_back(1);
+    REQUIRE_FALSE(RequireSafe(more));
+  }
+}
+
+TEST_CASE("Damaged batches are refused or valid") {
+  size_t refused = 0;
+  for (uint64_t seed = 1; seed <= 2'000; ++seed) {
+    INFO("seed " << seed);
+    Random random(seed);
+    auto encoded = EncodeBatch(testing::RandomBatch(random));
+    REQUIRE(encoded.ok());
+    for (uint64_t damage = random.Below(4); damage-- > 0;) {
+      std::byte& byte = encoded->codes[random.Below(std::min<size_t>(
+          encoded->codes.size(), random.Below(2) == 0 ? 64 : encoded->codes.size()))];
+      byte = random.Below(2) == 0 ? byte ^ std::byte(1 << random.Below(8)) : std::byte(random());
+    }
+    if (!RequireSafe(*encoded)) ++refused;
+  }
+  CHECK(refused > 500);
+  CHECK(refused < 2'000);
+}
+
+TEST_CASE("Noise is refused or valid") {
+  for (uint64_t seed = 1; seed <= 20'000; ++seed) {
+    INFO("seed " << seed);
+    Random random(seed);
+    EncodedBatch noise;
+    noise.codes.resize(random.Below(100));
+    for (std::byte& byte : noise.codes) {
+      byte = std::byte(random.Below(2) == 0 ? random.Below(4) : random.Below(256));
+    }
+    if (!noise.codes.empty()) noise.codes[0] = std::byte{1};
+    RequireSafe(noise);
+  }
+}
+
+// Samples of Criteo's layout, its default ids.
+CompactBatch CriteoLike(size_t samples, double zipf, double missing) {
+  GeneratorConfig config;
+  config.zipf_exponent = zipf;
+  config.missing = missing;
+  const auto generator = Generator::Create(config);
+  REQUIRE(generator.ok());
+  BatchBuilder builder(Generator::kFeatures, 0);
+  for (size_t b = 0; b < samples; ++b) {
+    const GeneratedSample sample = generator->Sample(b);
+    for (size_t f = 0; f < Generator::kFeatures; ++f) {
+      if (sample.ids[f].has_value()) builder.AddId(f, *sample.ids[f]);
+    }
+    builder.EndSample();
+  }
+  return *builder.Build()->sparse;
+}
+
+TEST_CASE("Batches are as small as promised") {
+  struct Promise {
+    size_t samples;
+    double of_bare;   // 8 bytes an occurrence.
+    double of_plain;  // 12 bytes an occurrence.
+  };
+  const auto promise = GENERATE(values<Promise>({{4'096, 0.33, 0.25}, {16'384, 0.275, 0.20}}));
+  for (const double missing : {0.0, 0.03}) {
+    const CompactBatch batch = CriteoLike(promise.samples, 1.05, missing);
+    const auto occurrences = static_cast<double>(batch.occurrences.size());
+    const auto bytes = static_cast<double>(RequireRoundTrip(batch).byte_size());
+    CAPTURE(promise.samples, missing, bytes / occurrences / 8);
+    CHECK(bytes <= promise.of_bare * 8 * occurrences);
+    CHECK(bytes <= promise.of_plain * 12 * occurrences);
+  }
+}
+
+TEST_CASE("No batch is larger than its ids by more than a hundredth and a few bytes a feature") {
+  for (const size_t samples : {1, 10, 128, 1'024, 4'096}) {
+    for (const uint64_t distinct : {uint64_t{1}, uint64_t{300}, ~uint64_t{0}}) {
+      Random random(samples);
+      BatchBuilder builder(26, 0);
+      for (size_t b = 0; b < samples; ++b) {
+        for (size_t f = 0; f < 26; ++f) builder.AddId(f, Mix64(random.Below(distinct)));
+        builder.EndSample();
+      }
+      const CompactBatch batch = *builder.Build()->sparse;
+      const auto bare = static_cast<double>(8 * batch.occurrences.size());
+      const EncodedBatch encoded = RequireRoundTrip(batch);
+      CAPTURE(samples, distinct, bare, encoded.byte_size());
+      CHECK(static_cast<double>(encoded.byte_size()) <= 1.01 * bare + 6 + 9 * 26);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace simurgh
