@@ -1,8 +1,8 @@
 #include "simurgh/data/batch_builder.h"
 
 #include <algorithm>
-#include <functional>
 #include <numeric>
+#include <span>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -13,19 +13,12 @@
 namespace simurgh {
 namespace {
 
-// One list of ids of the batch in the making.
-struct ListState {
-  IdIndex index;
-  size_t finished_ids = 0;  // Distinct ids of finished samples.
-  size_t features = 0;      // That read it.
-};
-
-// One feature of the batch in the making.
+// One feature of the batch in the making. Ids are collected as they come and numbered by Build,
+// feature after feature: so one index serves all, and stays in cache.
 struct FeatureState {
-  ListState* list = nullptr;
-  std::vector<uint32_t> occurrences;
+  std::vector<uint64_t> ids;   // One an occurrence.
   std::vector<float> weights;  // Of the first occurrences; those behind them have 1.
-  std::vector<uint32_t> ends;  // Per finished sample, where it ends in occurrences.
+  std::vector<uint32_t> ends;  // Per finished sample, where it ends in ids.
 
   size_t finished_occurrences() const { return ends.empty() ? 0 : ends.back(); }
 };
@@ -36,40 +29,32 @@ std::vector<uint32_t> OwnLists(size_t feature_count) {
   return lists;
 }
 
-// Numbers ids anew, by first appearance feature after feature: features that share a list filled it
-// sample by sample.
-class Renumbering {
- public:
-  explicit Renumbering(size_t ids) : numbers_(ids, kNone) {}
-
-  uint32_t operator()(uint32_t number) {
-    if (numbers_[number] == kNone) {
-      numbers_[number] = static_cast<uint32_t>(order_.size());
-      order_.push_back(number);
-    }
-    return numbers_[number];
+// The features of each list.
+std::vector<std::vector<size_t>> FeaturesOfLists(const std::vector<uint32_t>& lists) {
+  std::vector<std::vector<size_t>> features;
+  for (size_t f = 0; f < lists.size(); ++f) {
+    SIMURGH_CHECK_LE(lists[f], features.size());
+    if (lists[f] == features.size()) features.emplace_back();
+    features[lists[f]].push_back(f);
   }
-
-  // The old numbers in their new order.
-  const std::vector<uint32_t>& order() const { return order_; }
-
- private:
-  static constexpr uint32_t kNone = ~uint32_t{0};
-
-  std::vector<uint32_t> numbers_;
-  std::vector<uint32_t> order_;
-};
+  return features;
+}
 
 }  // namespace
 
 // What goes past a limit is counted and not kept, so memory stays bounded and Build can say how
 // much there was.
 struct BatchBuilder::State {
-  State(std::vector<uint32_t> lists_of_features, size_t dense_width);
+  State(std::vector<uint32_t> lists_of_features, size_t dense_width)
+      : list_of(std::move(lists_of_features)),
+        features_of_list(FeaturesOfLists(list_of)),
+        features(list_of.size()),
+        dense_row(dense_width) {}
 
   std::vector<uint32_t> list_of;  // By feature.
-  std::vector<ListState> lists;   // Never grows: features point into it.
+  std::vector<std::vector<size_t>> features_of_list;
   std::vector<FeatureState> features;
+  IdIndex index;
   std::vector<float> dense_row;  // The open sample's.
   float label = 0.0F;
   DenseBatch dense;  // Finished samples.
@@ -84,25 +69,12 @@ struct BatchBuilder::State {
 
   Status CheckLimits() const;
   std::shared_ptr<const CompactBatch> TakeSparse();
-  void AppendOccurrences(CompactBatch& batch);
-  void AppendIds(CompactBatch& batch, const std::vector<Renumbering>& shared) const;
+  void AppendOffsets(CompactBatch& batch) const;
+  void NumberIds(CompactBatch& batch);
+  void AppendWeights(CompactBatch& batch) const;
   DenseBatch TakeDense();
   void Clear();
 };
-
-BatchBuilder::State::State(std::vector<uint32_t> lists_of_features, size_t dense_width)
-    : list_of(std::move(lists_of_features)), features(list_of.size()), dense_row(dense_width) {
-  uint32_t used = 0;
-  for (const uint32_t list : list_of) {
-    SIMURGH_CHECK_LE(list, used);
-    if (list == used) ++used;
-  }
-  lists.resize(used);
-  for (size_t f = 0; f < features.size(); ++f) {
-    features[f].list = &lists[list_of[f]];
-    ++features[f].list->features;
-  }
-}
 
 BatchBuilder::BatchBuilder(size_t feature_count, size_t dense_width)
     : BatchBuilder(OwnLists(feature_count), dense_width) {}
@@ -124,19 +96,18 @@ void BatchBuilder::AddId(size_t feature, uint64_t id, float weight) {
   if (++state_->occurrences > kMaxBatchOccurrences) return;
   FeatureState& target = state_->features[feature];
   if (weight != 1.0F) {
-    target.weights.resize(target.occurrences.size(), 1.0F);
+    target.weights.resize(target.ids.size(), 1.0F);
     target.weights.push_back(weight);
   }
-  target.occurrences.push_back(target.list->index.Insert(id));
+  target.ids.push_back(id);
 }
 
 void BatchBuilder::EndSample() {
   State& state = *state_;
   if (++state.samples <= kMaxBatchSamples) {
     for (FeatureState& feature : state.features) {
-      feature.ends.push_back(static_cast<uint32_t>(feature.occurrences.size()));
+      feature.ends.push_back(static_cast<uint32_t>(feature.ids.size()));
     }
-    for (ListState& list : state.lists) list.finished_ids = list.index.ids().size();
     state.dense.values.insert(state.dense.values.end(), state.dense_row.begin(),
                               state.dense_row.end());
     state.dense.labels.push_back(state.label);
@@ -147,10 +118,9 @@ void BatchBuilder::EndSample() {
 
 void BatchBuilder::AbandonSample() {
   for (FeatureState& feature : state_->features) {
-    feature.occurrences.resize(feature.finished_occurrences());
-    feature.weights.resize(std::min(feature.weights.size(), feature.occurrences.size()));
+    feature.ids.resize(feature.finished_occurrences());
+    feature.weights.resize(std::min(feature.weights.size(), feature.ids.size()));
   }
-  for (ListState& list : state_->lists) list.index.Truncate(list.finished_ids);
   state_->occurrences = state_->finished_occurrences;
   state_->OpenSample();
 }
@@ -180,54 +150,47 @@ Status BatchBuilder::State::CheckLimits() const {
 std::shared_ptr<const CompactBatch> BatchBuilder::State::TakeSparse() {
   auto batch = std::make_shared<CompactBatch>();
   batch->batch_size = static_cast<uint32_t>(samples);
-  if (lists.size() < features.size()) batch->lists = list_of;
-  AppendOccurrences(*batch);
-  std::vector<Renumbering> shared;
-  for (const ListState& list : lists) {
-    shared.emplace_back(list.features > 1 ? list.index.ids().size() : 0);
-  }
-  for (size_t f = 0; f < features.size(); ++f) {
-    if (features[f].list->features == 1) continue;
-    const auto first = batch->occurrences.begin() + batch->offsets[f * samples];
-    const auto end = batch->occurrences.begin() + batch->offsets[(f + 1) * samples];
-    std::transform(first, end, first, std::ref(shared[list_of[f]]));
-  }
-  AppendIds(*batch, shared);
+  if (features_of_list.size() < features.size()) batch->lists = list_of;
+  AppendOffsets(*batch);
+  NumberIds(*batch);
+  AppendWeights(*batch);
   return batch;
 }
 
-void BatchBuilder::State::AppendOccurrences(CompactBatch& batch) {
-  batch.occurrences.reserve(occurrences);
+void BatchBuilder::State::AppendOffsets(CompactBatch& batch) const {
   batch.offsets.reserve(features.size() * samples + 1);
   batch.offsets.push_back(0);
-  const bool weighted = std::any_of(features.begin(), features.end(),
-                                    [](const auto& feature) { return !feature.weights.empty(); });
-  if (weighted) batch.weights.reserve(occurrences);
   for (const FeatureState& feature : features) {
-    const auto base = static_cast<uint32_t>(batch.occurrences.size());
-    batch.occurrences.insert(batch.occurrences.end(), feature.occurrences.begin(),
-                             feature.occurrences.end());
+    const uint32_t base = batch.offsets.back();
     for (const uint32_t end : feature.ends) batch.offsets.push_back(base + end);
-    if (!weighted) continue;
-    batch.weights.insert(batch.weights.end(), feature.weights.begin(), feature.weights.end());
-    batch.weights.resize(batch.occurrences.size(), 1.0F);
   }
 }
 
-void BatchBuilder::State::AppendIds(CompactBatch& batch,
-                                    const std::vector<Renumbering>& shared) const {
-  size_t id_count = 0;
-  for (const ListState& list : lists) id_count += list.index.ids().size();
-  batch.ids.reserve(id_count);
-  batch.unique_ends.reserve(lists.size());
-  for (size_t l = 0; l < lists.size(); ++l) {
-    const std::vector<uint64_t>& ids = lists[l].index.ids();
-    if (lists[l].features == 1) {
-      batch.ids.insert(batch.ids.end(), ids.begin(), ids.end());
-    } else {
-      for (const uint32_t number : shared[l].order()) batch.ids.push_back(ids[number]);
+void BatchBuilder::State::NumberIds(CompactBatch& batch) {
+  batch.occurrences.resize(batch.offsets.back());
+  batch.unique_ends.reserve(features_of_list.size());
+  for (const std::vector<size_t>& list : features_of_list) {
+    index.Clear();
+    for (const size_t f : list) {
+      const std::span<const uint64_t> ids = features[f].ids;
+      index.Number(ids,
+                   std::span(batch.occurrences).subspan(batch.offsets[f * samples], ids.size()));
     }
+    const std::span<const uint64_t> distinct = index.ids();
+    batch.ids.insert(batch.ids.end(), distinct.begin(), distinct.end());
     batch.unique_ends.push_back(static_cast<uint32_t>(batch.ids.size()));
+  }
+}
+
+void BatchBuilder::State::AppendWeights(CompactBatch& batch) const {
+  if (std::all_of(features.begin(), features.end(),
+                  [](const auto& feature) { return feature.weights.empty(); })) {
+    return;
+  }
+  batch.weights.resize(batch.occurrences.size(), 1.0F);
+  for (size_t f = 0; f < features.size(); ++f) {
+    std::copy(features[f].weights.begin(), features[f].weights.end(),
+              batch.weights.begin() + batch.offsets[f * samples]);
   }
 }
 
@@ -242,13 +205,9 @@ DenseBatch BatchBuilder::State::TakeDense() {
 
 void BatchBuilder::State::Clear() {
   for (FeatureState& feature : features) {
-    feature.occurrences.clear();
+    feature.ids.clear();
     feature.weights.clear();
     feature.ends.clear();
-  }
-  for (ListState& list : lists) {
-    list.index.Clear();
-    list.finished_ids = 0;
   }
   dense.values.clear();
   dense.labels.clear();

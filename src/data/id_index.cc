@@ -1,59 +1,76 @@
 #include "data/id_index.h"
 
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "simurgh/base/check.h"
 #include "simurgh/base/hash.h"
 
 namespace simurgh {
 namespace {
 
 constexpr size_t kInitialSlots = 64;
+constexpr size_t kGroup = 32;  // Ids whose slots are on their way at once.
 
 }  // namespace
 
 IdIndex::IdIndex() : slots_(kInitialSlots) {}
 
-IdIndex::Slot& IdIndex::Find(uint64_t id) {
+void IdIndex::Number(std::span<const uint64_t> ids, std::span<uint32_t> numbers) {
+  SIMURGH_CHECK_EQ(ids.size(), numbers.size());
+  for (size_t first = 0; first < ids.size(); first += kGroup) {
+    const auto group = ids.subspan(first, std::min(kGroup, ids.size() - first));
+    Reserve(group.size());
+    NumberGroup(group, numbers.data() + first);
+  }
+}
+
+void IdIndex::NumberGroup(std::span<const uint64_t> ids, uint32_t* numbers) {
   const size_t mask = slots_.size() - 1;
-  size_t position = Mix64(id) & mask;
-  while (slots_[position].round == round_ && slots_[position].id != id) {
-    position = (position + 1) & mask;
+  Slot* const slots = slots_.data();
+  std::array<size_t, kGroup> positions;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    positions[i] = Mix64(ids[i]) & mask;
+    __builtin_prefetch(&slots[positions[i]], 1);
   }
-  return slots_[position];
-}
-
-uint32_t IdIndex::Insert(uint64_t id) {
-  Slot* slot = &Find(id);
-  if (slot->round == round_) return slot->number;
-  if (2 * (ids_.size() + 1) > slots_.size()) {
-    Grow();
-    slot = &Find(id);
+  auto next = static_cast<uint32_t>(size_);
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const uint64_t id = ids[i];
+    size_t position = positions[i];
+    while (slots[position].round == round_ && slots[position].id != id) {
+      position = (position + 1) & mask;
+    }
+    Slot& slot = slots[position];
+    const bool is_new = slot.round != round_;
+    const uint32_t number = is_new ? next : slot.number;
+    slot = {.id = id, .number = number, .round = round_};
+    ids_[next] = id;  // Behind the last one if it is old.
+    next += is_new ? 1 : 0;
+    numbers[i] = number;
   }
-  *slot = {.id = id, .number = static_cast<uint32_t>(ids_.size()), .round = round_};
-  ids_.push_back(id);
-  return slot->number;
-}
-
-// Without other removals, taking the youngest entry out of a linear probe leaves exactly the table
-// before it came in; so from the youngest backwards no tombstones are needed. Grow keeps this true
-// by inserting in order of age.
-void IdIndex::Truncate(size_t size) {
-  while (ids_.size() > size) {
-    Find(ids_.back()).round = 0;
-    ids_.pop_back();
-  }
+  size_ = next;
 }
 
 void IdIndex::Clear() {
-  ids_.clear();
+  size_ = 0;
   if (++round_ == 0) {  // Wrapped: old rounds would come alive again.
-    slots_.assign(slots_.size(), Slot{});
+    std::fill(slots_.begin(), slots_.end(), Slot{});
     round_ = 1;
   }
 }
 
-void IdIndex::Grow() {
-  slots_.assign(2 * slots_.size(), Slot{});
-  for (size_t number = 0; number < ids_.size(); ++number) {
-    Find(ids_[number]) = {
+void IdIndex::Reserve(size_t count) {
+  if (ids_.size() < size_ + count + 1) ids_.resize(std::max(2 * ids_.size(), size_ + count + 1));
+  if (2 * (size_ + count) <= slots_.size()) return;
+  size_t slots = slots_.size();
+  while (slots < 2 * (size_ + count)) slots *= 2;
+  slots_.assign(slots, Slot{});
+  const size_t mask = slots - 1;
+  for (size_t number = 0; number < size_; ++number) {
+    size_t position = Mix64(ids_[number]) & mask;
+    while (slots_[position].round == round_) position = (position + 1) & mask;
+    slots_[position] = {
         .id = ids_[number], .number = static_cast<uint32_t>(number), .round = round_};
   }
 }

@@ -9,7 +9,7 @@
 
 namespace simurgh {
 
-// Collects samples into a Batch and deduplicates their ids feature by feature in the same pass.
+// Collects samples into a Batch and deduplicates their ids, list by list, when it is complete.
 //
 // Protocol, for each sample: SetLabel, SetDense and AddId in any order, then EndSample. What is not
 // set reads as label 0, dense 0, no ids. Occurrences of a sample keep the order of their AddId
