@@ -6,6 +6,7 @@
 
 #include "simurgh/base/random.h"
 #include "simurgh/config/table_config.h"
+#include "table/simd/uniform_row.h"
 
 namespace simurgh {
 
@@ -23,14 +24,11 @@ class Initializer {
   void Fill(uint64_t id, std::span<float> weights) const;
 
  private:
-  void FillUniform(uint64_t row_seed, std::span<float> weights) const;
   double Draw(Random& random) const;
 
   InitializerConfig config_;
   uint64_t table_seed_;
-  float low_;
-  float width_;
-  float highest_;  // The largest float below the upper end.
+  UniformRange range_;
 };
 
 }  // namespace simurgh

@@ -3,6 +3,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #if defined(__SSE2__)
@@ -21,8 +22,8 @@ struct alignas(64) IndexBucket {
   static constexpr uint32_t kSlots = 10;
 
   uint16_t tags[kSlots];  // 0: the slot is empty.
-  uint32_t rows[kSlots];
-  uint32_t overflow;  // Entries that would have lain here or before, had there been room.
+  uint32_t rows[kSlots];  // A row's number, and more, see SlotCode.
+  uint32_t overflow;      // Entries that would have lain here or before, had there been room.
 };
 static_assert(sizeof(IndexBucket) == 64);
 static_assert(offsetof(IndexBucket, rows) == 20 && offsetof(IndexBucket, overflow) == 60);
@@ -57,6 +58,39 @@ inline uint32_t MatchTags(const IndexBucket& bucket, uint16_t tag) {
 #endif
 }
 
+// What the 32 bits of a slot say. A table of at most 2^b rows leaves 32 - b bits beside a row's
+// number. One tells whether the entry lies in its first bucket, and the others repeat the bits of
+// its hash that the next splits of its segment will ask for: without them a split would read the
+// id of every row it moves, each a cache miss in another page.
+//
+// Depths are cut into windows of split_bits() each; a slot holds the bits of one window. Tables of
+// more than 2^30 rows have no split bits.
+class SlotCode {
+ public:
+  explicit SlotCode(uint64_t capacity_rows)
+      : row_bits_(static_cast<uint32_t>(std::bit_width(capacity_rows - 1))),
+        row_mask_(static_cast<uint32_t>((uint64_t{1} << row_bits_) - 1)) {}
+
+  uint32_t split_bits() const { return row_bits_ >= 31 ? 0 : 31 - row_bits_; }
+  // The depth at which the window of `depth` begins. Requires split_bits() > 0.
+  uint32_t WindowOf(uint32_t depth) const { return depth - depth % split_bits(); }
+
+  // For an entry of a segment whose window begins at `window`.
+  uint32_t Encode(uint32_t row, bool displaced, uint64_t hash, uint32_t window) const {
+    if (split_bits() == 0) return row;
+    const uint64_t bits = hash << window >> (64 - split_bits());
+    return row | uint32_t{displaced} << row_bits_ | static_cast<uint32_t>(bits << (row_bits_ + 1));
+  }
+  uint32_t RowOf(uint32_t slot) const { return slot & row_mask_; }
+  bool Displaced(uint32_t slot) const { return (slot >> row_bits_ & 1) != 0; }
+  // Where a slot holds the bit that splits a segment of `depth`. Requires split_bits() > 0.
+  uint32_t SplitMask(uint32_t depth) const { return 1U << (31 - depth % split_bits()); }
+
+ private:
+  uint32_t row_bits_;
+  uint32_t row_mask_;
+};
+
 // Maps ids to row numbers. The ids themselves stand only in the rows.
 //
 // Extendible hashing: the top bits of a hash pick a segment by a directory, further bits a bucket
@@ -64,7 +98,9 @@ inline uint32_t MatchTags(const IndexBucket& bucket, uint16_t tag) {
 // depends on the tag; each bucket counts the entries that went past it, so a search stops at a
 // bucket nothing went past, and erasing leaves no tombstone. A segment that is eight tenths full
 // grows until it has the table's segment size, and from then on splits in two: the whole index is
-// never rehashed at once.
+// never rehashed at once. A split leaves entries at the same place of either half, and so reads two
+// segments from end to end and, of rows, only the ids of displaced entries. When a segment has used
+// up its slots' split bits, its next insertions renew those of a bucket each.
 //
 // A table at its capacity, where rows come and go for ever, fills its segments to 0.65: then a
 // search for an id that is not there reads 1.4 buckets, one for a row 1.1. At 0.8 it would be 3.5
@@ -76,7 +112,8 @@ inline uint32_t MatchTags(const IndexBucket& bucket, uint16_t tag) {
 // Threads: one owner.
 class RowIndex {
  public:
-  // `ids` reads the id of a row that is in the index. The segment size follows from
+  // `ids` reads the id of a row that is in the index; row numbers are below `capacity_rows`. The
+  // segment size follows from
   // `capacity_rows`, such that a full table fills its segments to 0.65: 9.8 bytes a row.
   RowIndex(Arena& arena, uint64_t capacity_rows, RowField<uint64_t> ids);
 
@@ -100,7 +137,7 @@ class RowIndex {
     const IndexBucket& bucket = segment.buckets[Home(segment, hash)];
     const uint32_t matches = MatchTags(bucket, TagOf(hash));
     if (matches != 0) [[likely]]
-      return {bucket.rows[std::countr_zero(matches)], true};
+      return {code_.RowOf(bucket.rows[std::countr_zero(matches)]), true};
     return {kNoRow, bucket.overflow == 0};
   }
 
@@ -130,8 +167,13 @@ class RowIndex {
   uint64_t size() const { return size_; }
   size_t segment_count() const { return segments_.size(); }
   uint64_t bytes_used() const;
+  // What growing has done so far: entries moved plus ids read. An insertion adds no more than a
+  // split of one segment takes.
+  uint64_t growth_steps() const { return growth_steps_; }
 
  private:
+  static constexpr uint32_t kAllBuckets = std::numeric_limits<uint32_t>::max();
+
   // What a probe needs, in the directory itself: no further hop.
   struct Segment {
     IndexBucket* buckets = nullptr;
@@ -140,9 +182,13 @@ class RowIndex {
   };
   struct SegmentState {
     Segment where;
-    uint32_t depth = 0;  // Bits of the hash that all its entries share.
+    uint32_t depth = 0;   // Bits of the hash that all its entries share.
+    uint64_t prefix = 0;  // Those bits, at the top.
     uint64_t rows = 0;
-    uint64_t limit = 0;  // Rows that make it full.
+    uint64_t limit = 0;   // Rows that make it full.
+    uint32_t window = 0;  // See SlotCode.
+    // Slots of buckets from here on have used up their split bits, except for later entries.
+    uint32_t renewed_buckets = kAllBuckets;
   };
   struct Entry {
     uint64_t hash;
@@ -174,7 +220,7 @@ class RowIndex {
     for (uint32_t left = segment.bucket_count; left > 0; --left) {
       const IndexBucket& bucket = segment.buckets[at];
       for (uint32_t matches = MatchTags(bucket, tag); matches != 0; matches &= matches - 1) {
-        const uint32_t row = bucket.rows[std::countr_zero(matches)];
+        const uint32_t row = code_.RowOf(bucket.rows[std::countr_zero(matches)]);
         if (accept(row)) return row;
       }
       if (bucket.overflow == 0) return kNoRow;
@@ -184,15 +230,22 @@ class RowIndex {
   }
 
   static uint64_t LimitOf(const SegmentState& segment);
-  static void Place(const Segment& segment, const Entry& entry);
+  // Requires room in the segment.
+  void Place(const SegmentState& segment, const Entry& entry);
   std::vector<Entry> TakeOut(const SegmentState& segment);
+  void ReadHashes(std::vector<Entry>& entries);
   IndexBucket* NewBuckets(uint32_t count);
   void MakeRoom(uint32_t number);
   void Grow(SegmentState& segment, uint32_t bucket_count);
   void Split(uint32_t number);
-  void WriteDirectory(const SegmentState& segment, uint64_t any_hash);
+  uint32_t AddSibling(uint32_t number);
+  void PlaceBySide(uint32_t number, uint32_t sibling, const std::vector<Entry>& entries);
+  void SplitByBits(uint32_t number, uint32_t sibling);
+  void RenewBucket(SegmentState& segment);
+  void WriteDirectory(const SegmentState& segment);
 
   RowField<uint64_t> ids_;
+  SlotCode code_;
   uint32_t segment_buckets_;  // Of a segment that splits instead of growing.
   uint32_t depth_limit_;      // Ids that share so many bits make their segment grow again.
   ArenaRegion region_;
@@ -200,6 +253,7 @@ class RowIndex {
   std::vector<Segment> directory_;  // 2^depth_ entries.
   std::vector<SegmentState> segments_;
   uint64_t size_ = 0;
+  uint64_t growth_steps_ = 0;
 };
 
 }  // namespace simurgh

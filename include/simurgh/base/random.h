@@ -16,13 +16,16 @@ class Random {
  public:
   using result_type = uint64_t;
 
+  // Draw n, counted from 1, is Mix64(seed + n * kIncrement).
+  static constexpr uint64_t kIncrement = 0x9e3779b97f4a7c15ULL;
+
   explicit constexpr Random(uint64_t seed) : state_(seed) {}
 
   static constexpr uint64_t min() { return 0; }
   static constexpr uint64_t max() { return ~uint64_t{0}; }
 
   constexpr uint64_t operator()() {
-    state_ += 0x9e3779b97f4a7c15ULL;
+    state_ += kIncrement;
     return Mix64(state_);
   }
 

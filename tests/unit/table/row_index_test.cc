@@ -1,5 +1,6 @@
 #include "table/row_index.h"
 
+#include <algorithm>
 #include <unordered_map>
 #include <vector>
 
@@ -126,6 +127,76 @@ TEST_CASE("ids that share the top bits of their hashes make a segment grow, not 
   CHECK(RowIndex::Hash(indexed.ids[7]) >> 52 == 0xabc);
   for (uint32_t row = 0; row < kRows; ++row) REQUIRE(indexed.Find(indexed.ids[row]) == row);
   CHECK(indexed.index.segment_count() < 64);
+}
+
+TEST_CASE("growth costs an insertion no more than a split, and all of them little") {
+  // A small row number leaves many split bits, a large one few; 2^31 leaves none.
+  const uint64_t capacity = GENERATE(uint64_t{400'000}, uint64_t{1} << 28, uint64_t{1} << 30);
+  INFO("capacity " << capacity);
+  constexpr uint32_t kRows = 400'000;
+  constexpr uint64_t kMostInSegment = 2039 * 9;
+  std::vector<uint64_t> ids(kRows);
+  Arena arena = Arena::Create(Arena::ReservationFor(RowIndex::ReservationFor(capacity))).value();
+  RowIndex index(
+      arena, capacity,
+      RowField<uint64_t>(reinterpret_cast<const std::byte*>(ids.data()), sizeof(uint64_t)));
+  uint64_t most = 0;
+  uint64_t late = 0;
+  Random random(5);
+  for (uint32_t row = 0; row < kRows; ++row) {
+    ids[row] = random();
+    const uint64_t before = index.growth_steps();
+    index.Insert(RowIndex::Hash(ids[row]), row);
+    const uint64_t steps = index.growth_steps() - before;
+    most = std::max(most, steps);
+    if (row >= kRows / 2) late += steps;
+  }
+  // Every entry once, and the ids of displaced ones.
+  CHECK(most < kMostInSegment * 5 / 4);
+  // Half of the rows are moved once or twice, and some have their split bits renewed.
+  CHECK(late < 2 * kRows);
+  for (uint32_t row = 0; row < kRows; ++row) {
+    REQUIRE(index.Find(ids[row], RowIndex::Hash(ids[row])) == row);
+  }
+}
+
+TEST_CASE("an index of more rows than leave split bits reads ids instead") {
+  constexpr uint64_t kCapacity = uint64_t{3} << 30;
+  constexpr uint32_t kRows = 60'000;
+  std::vector<uint64_t> ids(kRows);
+  Arena arena = Arena::Create(Arena::ReservationFor(RowIndex::ReservationFor(kCapacity))).value();
+  RowIndex index(
+      arena, kCapacity,
+      RowField<uint64_t>(reinterpret_cast<const std::byte*>(ids.data()), sizeof(uint64_t)));
+  for (uint32_t row = 0; row < kRows; ++row) {
+    ids[row] = Mix64(row);
+    index.Insert(RowIndex::Hash(ids[row]), row);
+  }
+  CHECK(index.segment_count() > 2);
+  for (uint32_t row = 0; row < kRows; row += 2) index.Erase(RowIndex::Hash(ids[row]), row);
+  for (uint32_t row = 0; row < kRows; ++row) {
+    REQUIRE(index.Find(ids[row], RowIndex::Hash(ids[row])) == (row % 2 == 0 ? kNoRow : row));
+  }
+}
+
+TEST_CASE("a slot keeps its row, its displacement and the bits of its window") {
+  Random random(6);
+  const uint64_t capacity = GENERATE(uint64_t{1}, uint64_t{2}, uint64_t{1000}, uint64_t{1} << 20,
+                                     (uint64_t{1} << 30) - 1, uint64_t{1} << 30);
+  INFO("capacity " << capacity);
+  const SlotCode code(capacity);
+  for (uint32_t depth = 0; depth < 40; ++depth) {
+    const uint64_t hash = random();
+    const auto row = static_cast<uint32_t>(random.Below(capacity));
+    const bool displaced = random.Below(2) != 0;
+    const uint32_t slot = code.Encode(row, displaced, hash, code.WindowOf(depth));
+    REQUIRE(code.RowOf(slot) == row);
+    REQUIRE(code.Displaced(slot) == displaced);
+    const uint32_t window = code.WindowOf(depth);
+    for (uint32_t next = depth; code.WindowOf(next) == window; ++next) {
+      REQUIRE(((slot & code.SplitMask(next)) != 0) == ((hash >> (63 - next) & 1) != 0));
+    }
+  }
 }
 
 TEST_CASE("ids whose tags and buckets all collide are still told apart") {

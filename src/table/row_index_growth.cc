@@ -1,0 +1,195 @@
+// How an index gets more room: segments grow to the planned size and split from then on.
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "table/primes.h"
+#include "table/row_index.h"
+
+namespace simurgh {
+namespace {
+
+// How many rows ahead of its use an id is fetched, and how many buckets ahead those of a bucket.
+constexpr size_t kIdsAhead = 32;
+constexpr uint32_t kBucketsAhead = 4;
+
+// A bucket being filled. One slot more than it keeps, so that filling needs no branch.
+struct Side {
+  std::array<uint16_t, IndexBucket::kSlots + 1> tags;
+  std::array<uint32_t, IndexBucket::kSlots + 1> rows;
+  uint32_t filled = 0;
+
+  void Offer(uint16_t tag, uint32_t row, bool take) {
+    tags[filled] = tag;
+    rows[filled] = row;
+    filled += uint32_t{take};
+  }
+  void Write(IndexBucket& bucket) const {
+    IndexBucket written = {};
+    for (uint32_t slot = 0; slot < IndexBucket::kSlots; ++slot) {
+      written.tags[slot] = slot < filled ? tags[slot] : uint16_t{0};
+      written.rows[slot] = rows[slot];
+    }
+    bucket = written;
+  }
+};
+
+}  // namespace
+
+void RowIndex::MakeRoom(uint32_t number) {
+  SegmentState& segment = segments_[number];
+  if (segment.where.bucket_count < segment_buckets_) {
+    Grow(segment, std::min(PrimeFrom(2 * segment.where.bucket_count), segment_buckets_));
+  } else if (segment.depth < depth_limit_) {
+    Split(number);
+  } else {
+    Grow(segment, PrimeFrom(2 * segment.where.bucket_count));
+  }
+}
+
+// Finds the hashes of entries by the ids of their rows.
+void RowIndex::ReadHashes(std::vector<Entry>& entries) {
+  for (size_t i = 0; i < std::min(kIdsAhead, entries.size()); ++i) ids_.Prefetch(entries[i].row);
+  for (size_t i = 0; i < entries.size(); ++i) {
+    if (i + kIdsAhead < entries.size()) ids_.Prefetch(entries[i + kIdsAhead].row);
+    entries[i].hash = Hash(ids_(entries[i].row));
+  }
+  growth_steps_ += entries.size();
+}
+
+// All entries of a segment with their hashes; its buckets are empty after.
+std::vector<RowIndex::Entry> RowIndex::TakeOut(const SegmentState& segment) {
+  std::vector<Entry> entries;
+  entries.reserve(segment.rows);
+  IndexBucket* buckets = segment.where.buckets;
+  for (uint32_t at = 0; at < segment.where.bucket_count; ++at) {
+    for (uint32_t slot = 0; slot < IndexBucket::kSlots; ++slot) {
+      if (buckets[at].tags[slot] != 0) {
+        entries.push_back({0, code_.RowOf(buckets[at].rows[slot])});
+      }
+    }
+  }
+  ReadHashes(entries);
+  growth_steps_ += entries.size();
+  std::memset(static_cast<void*>(buckets), 0, segment.where.bucket_count * sizeof(IndexBucket));
+  return entries;
+}
+
+// The old buckets stay behind unused: in all at most as many as the segment has now.
+void RowIndex::Grow(SegmentState& segment, uint32_t bucket_count) {
+  const std::vector<Entry> entries = TakeOut(segment);
+  segment.where.buckets = NewBuckets(bucket_count);
+  segment.where.bucket_count = bucket_count;
+  segment.limit = LimitOf(segment);
+  segment.renewed_buckets = kAllBuckets;
+  for (const Entry& entry : entries) Place(segment, entry);
+  WriteDirectory(segment);
+}
+
+void RowIndex::Split(uint32_t number) {
+  if (code_.split_bits() == 0) {
+    const std::vector<Entry> entries = TakeOut(segments_[number]);
+    const uint32_t sibling = AddSibling(number);
+    segments_[number].rows = 0;
+    PlaceBySide(number, sibling, entries);
+    return;
+  }
+  while (segments_[number].renewed_buckets < segment_buckets_) RenewBucket(segments_[number]);
+  const uint32_t sibling = AddSibling(number);
+  for (const uint32_t half : {number, sibling}) {
+    SegmentState& segment = segments_[half];
+    segment.window = code_.WindowOf(segment.depth);
+    if (segment.window == segment.depth) segment.renewed_buckets = 0;
+  }
+  SplitByBits(number, sibling);
+}
+
+// Makes the segment one deeper and adds an empty one for the other half of its hashes.
+uint32_t RowIndex::AddSibling(uint32_t number) {
+  const uint32_t bit = 63 - segments_[number].depth;
+  ++segments_[number].depth;
+  if (segments_[number].depth > depth_) {
+    std::vector<Segment> doubled(directory_.size() * 2);
+    for (size_t i = 0; i < doubled.size(); ++i) doubled[i] = directory_[i / 2];
+    directory_.swap(doubled);
+    ++depth_;
+  }
+  const auto sibling_number = static_cast<uint32_t>(segments_.size());
+  segments_.push_back({.where = {NewBuckets(segment_buckets_), segment_buckets_, sibling_number},
+                       .depth = segments_[number].depth,
+                       .prefix = segments_[number].prefix | uint64_t{1} << bit});
+  SegmentState& segment = segments_[number];
+  segment.limit = LimitOf(segment);
+  segments_[sibling_number].limit = LimitOf(segments_[sibling_number]);
+  WriteDirectory(segments_[sibling_number]);
+  return sibling_number;
+}
+
+void RowIndex::PlaceBySide(uint32_t number, uint32_t sibling, const std::vector<Entry>& entries) {
+  const uint32_t bit = 64 - segments_[number].depth;
+  for (const Entry& entry : entries) {
+    SegmentState& side = segments_[(entry.hash >> bit & 1) != 0 ? sibling : number];
+    Place(side, entry);
+    ++side.rows;
+  }
+}
+
+// An entry in its first bucket stays at that place of either half. Displaced ones find new places,
+// and make new counts of what went past a bucket.
+void RowIndex::SplitByBits(uint32_t number, uint32_t sibling) {
+  SegmentState& segment = segments_[number];
+  const uint32_t mask = code_.SplitMask(segment.depth - 1);
+  std::vector<Entry> displaced;
+  segment.rows = 0;
+  for (uint32_t at = 0; at < segment_buckets_; ++at) {
+    IndexBucket& bucket = segment.where.buckets[at];
+    Side low;
+    Side high;
+    for (uint32_t slot = 0; slot < IndexBucket::kSlots; ++slot) {
+      const uint16_t tag = bucket.tags[slot];
+      const uint32_t code = bucket.rows[slot];
+      if (tag != 0 && code_.Displaced(code)) [[unlikely]]
+        displaced.push_back({0, code_.RowOf(code)});
+      const bool stays = tag != 0 && !code_.Displaced(code);
+      const bool is_high = (code & mask) != 0;
+      low.Offer(tag, code, stays && !is_high);
+      high.Offer(tag, code, stays && is_high);
+    }
+    low.Write(bucket);
+    high.Write(segments_[sibling].where.buckets[at]);
+    segment.rows += low.filled;
+    segments_[sibling].rows += high.filled;
+  }
+  growth_steps_ += segment.rows + segments_[sibling].rows + displaced.size();
+  ReadHashes(displaced);
+  PlaceBySide(number, sibling, displaced);
+}
+
+// Writes the split bits of the next window into the slots of one more bucket.
+void RowIndex::RenewBucket(SegmentState& segment) {
+  const uint32_t at = segment.renewed_buckets++;
+  if (at + kBucketsAhead < segment.where.bucket_count) {
+    const IndexBucket& ahead = segment.where.buckets[at + kBucketsAhead];
+    for (uint32_t slot = 0; slot < IndexBucket::kSlots; ++slot) {
+      if (ahead.tags[slot] != 0) ids_.Prefetch(code_.RowOf(ahead.rows[slot]));
+    }
+  }
+  IndexBucket& bucket = segment.where.buckets[at];
+  for (uint32_t slot = 0; slot < IndexBucket::kSlots; ++slot) {
+    if (bucket.tags[slot] == 0) continue;
+    const uint32_t row = code_.RowOf(bucket.rows[slot]);
+    bucket.rows[slot] =
+        code_.Encode(row, code_.Displaced(bucket.rows[slot]), Hash(ids_(row)), segment.window);
+    ++growth_steps_;
+  }
+}
+
+// Points the directory entries of a segment at it.
+void RowIndex::WriteDirectory(const SegmentState& segment) {
+  const size_t count = size_t{1} << (depth_ - segment.depth);
+  const size_t first = (segment.prefix >> 1) >> (63 - depth_);
+  std::fill_n(directory_.begin() + static_cast<ptrdiff_t>(first), count, segment.where);
+}
+
+}  // namespace simurgh
