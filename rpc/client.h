@@ -22,6 +22,8 @@ struct ClientOptions {
   std::chrono::milliseconds backoff_min{20};  // Doubles with jitter up to the maximum.
   std::chrono::milliseconds backoff_max{2'000};
   uint64_t max_frame_bytes = uint64_t{1} << 30;
+  // How long a server may stop in the middle of a frame or a message.
+  std::chrono::milliseconds stall_timeout{30'000};
   // Where memory is shared: address space for what a connection sends. Pages are taken when they
   // are needed. 0 switches it off.
   uint64_t shared_memory_bytes = uint64_t{1} << 30;

@@ -89,16 +89,20 @@ awaitable<StatusOr<std::shared_ptr<ClientSession>>> ClientSession::Open(
   if (*shared != nullptr) connection->Share(*std::move(shared));
   connection->SetLimits({.max_frame_bytes = options.max_frame_bytes});
   connection->Establish(address, peer->protocol());
-  auto session = std::make_shared<ClientSession>(connection, *std::move(peer));
+  auto session =
+      std::make_shared<ClientSession>(connection, *std::move(peer), options.stall_timeout);
   asio::co_spawn(connection->executor(), session->Run(), asio::detached);
   co_return session;
 }
 
-ClientSession::ClientSession(std::shared_ptr<Connection> connection, PeerHello peer)
+ClientSession::ClientSession(std::shared_ptr<Connection> connection, PeerHello peer,
+                             Clock::duration stall_timeout)
     : connection_(std::move(connection)),
       peer_(std::move(peer)),
       deadlines_(connection_->executor(),
                  [this](Clock::time_point now) { return ExpireCalls(now); }),
+      stall_timeout_(stall_timeout),
+      looks_(connection_->executor(), [this](Clock::time_point now) { return CheckFlow(now); }),
       window_(connection_->executor(), WindowOf(peer_)) {}
 
 ClientSession::Call::Call(ClientSession& of, Placement place, Clock::time_point until)
@@ -263,8 +267,20 @@ awaitable<void> ClientSession::Run() {
   Close(end);
 }
 
+Clock::time_point ClientSession::CheckFlow(Clock::time_point now) {
+  Flow flow = connection_->incoming();
+  flow.expected |= !landings_.empty() && connection_->waiting();
+  if (!incoming_.StandsStill(flow, now, stall_timeout_))
+    return incoming_.NextLook(now, stall_timeout_);
+  Close(WithCutReason(absl::DeadlineExceededError("the peer stopped in the middle of a message"),
+                      CutReason::kStalled));
+  return Clock::time_point::max();
+}
+
 awaitable<Status> ClientSession::ReadFrames() {
+  looks_.Note(CheckFlow(Clock::now()));
   for (;;) {
+    if (connection_->TurnIsOver()) co_await connection_->Yield();
     std::optional<StatusOr<IncomingFrame>> frame = connection_->TryReadFrame();
     if (!frame) frame = co_await connection_->ReadFrame();
     SIMURGH_CO_RETURN_IF_ERROR(frame->status());

@@ -28,7 +28,8 @@ class ClientSession : public std::enable_shared_from_this<ClientSession> {
   [[nodiscard]] static awaitable<StatusOr<std::shared_ptr<ClientSession>>> Open(
       const std::string& address, const Hello& hello, const ClientOptions& options,
       const ObserverLink& observer, Clock::time_point deadline);
-  ClientSession(std::shared_ptr<Connection> connection, PeerHello peer);
+  ClientSession(std::shared_ptr<Connection> connection, PeerHello peer,
+                Clock::duration stall_timeout);
 
   // One request and its response. Requires usable(). When it returns, nothing writes to the
   // response's places any more. Expects that cancellation does not throw in the caller's coroutine.
@@ -92,9 +93,14 @@ class ClientSession : public std::enable_shared_from_this<ClientSession> {
   absl::flat_hash_map<uint64_t, Call*> calls_;
   // Wakes the calls whose deadline has passed; returns the earliest of the others.
   Clock::time_point ExpireCalls(Clock::time_point now);
+  // Cuts off a peer that stands still; returns when to look again.
+  Clock::time_point CheckFlow(Clock::time_point now);
 
   uint64_t last_id_ = 0;
-  DeadlineTimer deadlines_;                      // Of calls_.
+  DeadlineTimer deadlines_;  // Of calls_.
+  const Clock::duration stall_timeout_;
+  DeadlineTimer looks_;  // At the flow.
+  FlowWatch incoming_;
   Window window_;                                // The peer's.
   std::unordered_map<uint64_t, uint64_t> owed_;  // Cost of calls given up, by id.
   std::unordered_map<uint64_t, std::shared_ptr<Landing>> landings_;  // Responses in chunks, by id.

@@ -37,6 +37,14 @@ void Connection::Share(std::shared_ptr<Sharing> sharing) {
   outbox_.Share(std::move(sharing));
 }
 
+Flow Connection::incoming() const {
+  return {.expected = waiting_in_frame_, .rounds = frames_read_, .bytes = bytes_read_};
+}
+
+Flow Connection::outgoing() const {
+  return {.expected = !outbox_.empty(), .rounds = times_drained_, .bytes = bytes_written_};
+}
+
 void Connection::Close(Status reason) {
   SIMURGH_CHECK(!reason.ok()) << "a connection closes for a reason";
   if (!reason_.ok()) return;

@@ -12,6 +12,7 @@
 
 #include "rpc/async.h"
 #include "rpc/buffer.h"
+#include "rpc/flow_watch.h"
 #include "rpc/frame.h"
 #include "rpc/landing.h"
 #include "rpc/observer_link.h"
@@ -48,6 +49,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::optional<Status> TryReadPayload(Landing& landing);
   [[nodiscard]] awaitable<Status> SkipPayload();
 
+  // Whether so much has been read without a wait that others on the thread should have their turn.
+  bool TurnIsOver() const;
+  [[nodiscard]] awaitable<void> Yield();
+
   // From now on nothing is written to the places of the landing; what still arrives is skipped.
   void Abandon(Landing& landing);
 
@@ -82,6 +87,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // The coroutine that reads is about to wait for something else: what has been sent leaves.
   void Uncork();
 
+  // Whether the coroutine that reads waits for the peer.
+  bool waiting() const { return waiting_; }
+  // Where both directions stand.
+  Flow incoming() const;
+  Flow outgoing() const;
+
   bool open() const { return reason_.ok() && closing_.ok(); }
   const Status& reason() const { return reason_; }
   const std::string& peer() const { return peer_; }
@@ -101,16 +112,19 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Wanted WantedOfFrame() const;
   Status TakeHeader();
   StatusOr<IncomingFrame> TakeFrame();
-  IncomingFrame NewFrame();
   // Of a frame whose table and metadata are larger than the read-ahead buffer.
   [[nodiscard]] awaitable<StatusOr<IncomingFrame>> ReadLargeHead();
+  // Reads so many elements; memory is taken only for what has come and as much again.
+  template <typename Vector>
+  [[nodiscard]] awaitable<Status> ReadVector(Vector& elements, size_t count);
   // Where the next bytes of the payload go, and what may be read ahead behind it.
   std::span<const asio::mutable_buffer> RoomFor(const Landing& landing);
   // So many bytes have been read there.
   void Land(Landing& landing, uint64_t bytes);
   // Reads when there is something to read; what was sent while frames were read leaves before.
+  // in_frame: the peer has begun a frame and owes the rest.
   [[nodiscard]] awaitable<Stream::Progress> Await(std::span<const asio::mutable_buffer> buffers,
-                                                  asio::cancellation_slot stop);
+                                                  bool in_frame, asio::cancellation_slot stop);
   [[nodiscard]] awaitable<Status> Skip(uint64_t bytes);
   // Checks the frame's tables and borrows what is lent.
   Status AcceptTables(IncomingFrame& frame, std::span<const Loan> loans);
@@ -138,11 +152,19 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::array<asio::mutable_buffer, 64> room_;  // Asio passes no more to one system call.
   Landing* reading_ = nullptr;                 // What ReadPayload() fills.
   asio::cancellation_signal stop_reading_;
+  bool waiting_ = false;
+  bool waiting_in_frame_ = false;
+  uint64_t frames_read_ = 0;
+  uint64_t bytes_read_ = 0;
+  uint64_t turn_frames_ = 0;  // frames_read_ and bytes_read_ when the last wait ended.
+  uint64_t turn_bytes_ = 0;
 
   Outbox outbox_;
   WaitList written_;
   bool corked_ = false;         // The coroutine that reads runs, and will flush.
   bool flush_pending_ = false;  // Posted, or waiting for the stream.
+  uint64_t bytes_written_ = 0;
+  uint64_t times_drained_ = 0;  // The outbox.
 };
 
 }  // namespace simurgh::rpc

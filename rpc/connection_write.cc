@@ -57,6 +57,8 @@ void Connection::Flush() {
   const Outbox::SharedBytes shared = outbox_.TakeSharedBytes();
   observer_->OnBytesSent(sent + shared.sent);
   if (shared.copied != 0) observer_->OnPayloadCopied(shared.copied);
+  bytes_written_ += sent;
+  if (outbox_.empty()) ++times_drained_;
   if (error == asio::error::would_block) {
     flush_pending_ = true;
     stream_->WhenWritable([self = shared_from_this()](const Stream::ErrorCode&) { self->Flush(); });

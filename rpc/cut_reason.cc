@@ -5,15 +5,23 @@
 
 #include "rpc/control.h"
 #include "rpc/status_number.h"
+#include "rpc/throttle_reason.h"
 
 namespace simurgh::rpc {
 namespace {
 
-constexpr std::string_view kNames[] = {"malformed", "tls",   "refused",
-                                       "no_hello",  "crowd", "connections"};
+constexpr std::string_view kNames[] = {"malformed",   "tls",    "refused", "no_hello",   "crowd",
+                                       "connections", "window", "stalled", "not_reading"};
 static_assert(std::size(kNames) == kCutReasons);
 
+constexpr std::string_view kThrottleNames[] = {"requests", "answers", "window", "turn"};
+static_assert(std::size(kThrottleNames) == kThrottleReasons);
+
 }  // namespace
+
+std::string_view NameOf(ThrottleReason reason) {
+  return kThrottleNames[static_cast<size_t>(reason)];
+}
 
 std::string_view NameOf(CutReason reason) { return kNames[static_cast<size_t>(reason)]; }
 

@@ -17,8 +17,11 @@ enum class CutReason : uint8_t {
   kNoHello,      // It did not introduce itself in time.
   kCrowd,        // It had not introduced itself, and more newcomers came than there may be.
   kConnections,  // There are as many connections as there may be.
+  kWindow,       // It sends requests beyond the window that it was told.
+  kStalled,      // It stopped in the middle of a frame or of a message in chunks.
+  kNotReading,   // It leaves its answers unread.
 };
-inline constexpr size_t kCutReasons = 6;
+inline constexpr size_t kCutReasons = 9;
 
 // For metrics and logs: "malformed".
 std::string_view NameOf(CutReason reason);

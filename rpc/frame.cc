@@ -95,6 +95,9 @@ StatusOr<FrameHeader> DecodeHeader(std::span<const std::byte, kHeaderBytes> byte
   if (h.segment_count == 0 && h.payload_length != 0) {
     return Malformed("payload_length", h.payload_length, "0 without segments");
   }
+  if (h.chunked() && h.payload_length < kSmallPayloadBytes) {
+    return Malformed("payload_length", h.payload_length, "4096 or more when it comes in chunks");
+  }
   if (h.metadata_length > limits.max_metadata_bytes) {
     return Malformed("metadata_length", h.metadata_length,
                      absl::StrCat("at most ", limits.max_metadata_bytes).c_str());

@@ -6,6 +6,7 @@
 
 #include "rpc/call.h"
 #include "rpc/cut_reason.h"
+#include "rpc/throttle_reason.h"
 #include "simurgh/base/status.h"
 
 namespace simurgh::rpc {
@@ -45,6 +46,8 @@ class Observer {
   virtual void OnDisconnect(std::string_view peer, const Status& reason) {}
   // We hang up on a peer; `status` tells more.
   virtual void OnCut(std::string_view peer, CutReason reason, const Status& status) {}
+  // A peer must wait. Happens to honest ones under load, too.
+  virtual void OnThrottle(std::string_view peer, ThrottleReason reason) {}
 };
 
 }  // namespace simurgh::rpc

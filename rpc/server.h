@@ -30,6 +30,11 @@ struct ServerOptions {
   // Of the unanswered requests of one connection, but one request may always come: clients hold
   // back what is more.
   uint64_t max_request_bytes_per_connection = uint64_t{256} << 20;
+  // Of answers that one peer has not read; beyond it, nothing further is read from it.
+  uint64_t max_answer_bytes_per_connection = uint64_t{256} << 20;
+  // How long a peer may stop in the middle of a frame or a message, and leave its answers unread.
+  std::chrono::milliseconds stall_timeout{30'000};
+  std::chrono::milliseconds unread_timeout{120'000};
   // As of a client.
   uint64_t shared_memory_bytes = uint64_t{1} << 30;
 };

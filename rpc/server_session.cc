@@ -40,7 +40,8 @@ ServerSession::ServerSession(std::shared_ptr<ServerCore> core, std::unique_ptr<S
       connection_(NewConnection(std::move(stream), core_->observer)),
       newcomer_(core_->newcomers.insert(core_->newcomers.end(), this)),
       unanswered_(core_->executor),
-      deadlines_(core_->executor, [this](Clock::time_point now) { return ExpireRequests(now); }) {}
+      deadlines_(core_->executor, [this](Clock::time_point now) { return ExpireRequests(now); }),
+      looks_(core_->executor, [this](Clock::time_point now) { return CheckFlows(now); }) {}
 
 ServerSession::~ServerSession() {
   Leave();
@@ -103,18 +104,8 @@ awaitable<Status> ServerSession::ShakeHands() {
   hello.message.metadata = EncodeHello(core_->hello, core_->options.max_frame_bytes,
                                        core_->options.max_request_bytes_per_connection, *features);
   connection_->Send(std::move(hello));
+  looks_.Note(CheckFlows(Clock::now()));
   co_return absl::OkStatus();
-}
-
-Status ServerSession::Admit(const PeerHello& peer) const {
-  const Status fits = CheckHello(core_->hello, peer);
-  if (!fits.ok()) return WithCutReason(fits, CutReason::kRefused);
-  if (core_->draining) return absl::UnavailableError("the server is stopping");
-  if (core_->admitted < core_->options.max_connections) return absl::OkStatus();
-  return WithCutReason(
-      absl::ResourceExhaustedError(absl::StrCat("the server has its max_connections of ",
-                                                core_->options.max_connections, " already")),
-      CutReason::kConnections);
 }
 
 StatusOr<uint64_t> ServerSession::Share(const PeerHello& peer) {
@@ -128,15 +119,14 @@ StatusOr<uint64_t> ServerSession::Share(const PeerHello& peer) {
 }
 
 awaitable<Status> ServerSession::ReadFrames() {
-  const uint32_t others = core_->options.max_requests_per_connection - 1;
   for (;;) {
+    if (connection_->TurnIsOver()) co_await connection_->Yield();
     std::optional<StatusOr<IncomingFrame>> frame = connection_->TryReadFrame();
     if (!frame) frame = co_await connection_->ReadFrame();
     SIMURGH_CO_RETURN_IF_ERROR(frame->status());
-    const FrameHeader& header = (*frame)->header;
-    if (header.kind == FrameKind::kRequest && unanswered_.running() > others) {
-      connection_->Uncork();
-      co_await unanswered_.WaitUntilAtMost(others, Clock::time_point::max());
+    const FrameHeader header = (*frame)->header;
+    if (header.kind == FrameKind::kRequest && MustWait(header)) {
+      SIMURGH_CO_RETURN_IF_ERROR(co_await WaitForAnswers(header));
     }
     SIMURGH_CO_ASSIGN_OR_RETURN(const std::shared_ptr<RequestTask> task,
                                 OnFrame(*std::move(*frame)));
@@ -149,7 +139,11 @@ awaitable<Status> ServerSession::ReadFrames() {
     std::optional<Status> read = connection_->TryReadPayload(*task->landing);
     if (!read) read = co_await connection_->ReadPayload(*task->landing);
     SIMURGH_CO_RETURN_IF_ERROR(*read);
-    if (task->landing->left() == 0) Start(task);
+    if (task->landing->left() != 0) continue;
+    if (header.kind == FrameKind::kChunk && MustWait(header)) {
+      SIMURGH_CO_RETURN_IF_ERROR(co_await WaitForAnswers(header));
+    }
+    Start(task);
   }
 }
 
@@ -172,20 +166,6 @@ StatusOr<std::shared_ptr<RequestTask>> ServerSession::OnFrame(IncomingFrame fram
   }
 }
 
-Status ServerSession::CheckRequest(const IncomingFrame& frame) const {
-  const uint64_t id = frame.header.request_id;
-  if (tasks_.contains(id)) {
-    return absl::DataLossError(
-        absl::StrCat("malformed frame: request ", id, " is running already"));
-  }
-  const uint64_t window = core_->options.max_request_bytes_per_connection;
-  if (peer_.protocol() < kProtocolWithChunks) return absl::OkStatus();
-  if (Cost(frame) <= window - unanswered_bytes_) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat("the peer has ", unanswered_bytes_,
-                                          " bytes of requests unanswered and sends ", frame.bytes(),
-                                          " more; its window is ", window));
-}
-
 StatusOr<const Method*> ServerSession::MethodOf(const FrameHeader& header) const {
   if (core_->draining) return absl::UnavailableError("the server is stopping");
   const auto found = core_->methods.find(header.method);
@@ -193,16 +173,14 @@ StatusOr<const Method*> ServerSession::MethodOf(const FrameHeader& header) const
   return absl::UnimplementedError(absl::StrCat("no method ", header.method, " here"));
 }
 
-uint64_t ServerSession::Cost(const IncomingFrame& frame) const {
-  return std::min(frame.bytes(), core_->options.max_request_bytes_per_connection);
-}
-
 StatusOr<std::shared_ptr<RequestTask>> ServerSession::OnRequest(IncomingFrame frame) {
   const FrameHeader header = frame.header;
   SIMURGH_RETURN_IF_ERROR(CheckRequest(frame));
   const auto refuse = [&](const Status& error) {
     ReportUnstarted(header, frame.message_bytes(), error);
-    connection_->Send(AnswerWith(header.request_id, error, kFlagNotExecuted));
+    OutgoingFrame refusal = AnswerWith(header.request_id, error, kFlagNotExecuted);
+    refusal.pass = unanswered_.Enter();
+    connection_->Send(std::move(refusal));
     return nullptr;
   };
   const StatusOr<const Method*> method = MethodOf(header);
@@ -215,11 +193,12 @@ StatusOr<std::shared_ptr<RequestTask>> ServerSession::OnRequest(IncomingFrame fr
   task->id = header.request_id;
   task->trace = TraceOf(header);
   task->bytes = frame.message_bytes();
-  task->cost = Cost(frame);
+  task->cost = Cost(frame.bytes());
   task->start = Clock::now();
   task->deadline = DeadlineOf(header, task->start);
   task->landing.emplace(std::move(frame), *std::move(places));
   task->unanswered = unanswered_.Enter();
+  ++arriving_;
   unanswered_bytes_ += task->cost;
   tasks_.emplace(task->id, task);
   return task;
@@ -245,6 +224,7 @@ std::shared_ptr<RequestTask> ServerSession::IdleTask() {
 void ServerSession::Start(const std::shared_ptr<RequestTask>& task) {
   task->in_handler = core_->requests.Enter();
   task->running = true;
+  --arriving_;
   task->session = shared_from_this();
   deadlines_.Note(task->deadline);
   core_->observer->OnCallStart(task->method->id);
@@ -327,6 +307,7 @@ void ServerSession::OnCancel(uint64_t request_id) {
   const std::shared_ptr<RequestTask> task = found->second;
   if (task->running) return task->cancel.emit(asio::cancellation_type::terminal);
   tasks_.erase(found);
+  --arriving_;
   unanswered_bytes_ -= task->cost;
   const Status error = absl::CancelledError("cancelled while it was arriving");
   ReportUnstarted(task->landing->header(), task->bytes, error);

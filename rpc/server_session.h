@@ -85,7 +85,7 @@ class ServerSession : public std::enable_shared_from_this<ServerSession> {
   // Errors: DATA_LOSS, when the request may not come now.
   Status CheckRequest(const IncomingFrame& frame) const;
   // What the request takes of the peer's window.
-  uint64_t Cost(const IncomingFrame& frame) const;
+  uint64_t Cost(uint64_t frame_bytes) const;
   // The request's method, or why it cannot be served.
   StatusOr<const Method*> MethodOf(const FrameHeader& header) const;
   // Tells the observer of a request whose handler was not started.
@@ -95,6 +95,13 @@ class ServerSession : public std::enable_shared_from_this<ServerSession> {
   void OnCancel(uint64_t request_id);
   // Cancels the requests whose deadline has passed; returns the earliest of the others.
   Clock::time_point ExpireRequests(Clock::time_point now);
+  // Cuts off a peer that stands still; returns when to look again.
+  Clock::time_point CheckFlows(Clock::time_point now);
+  // Requests that are complete and whose answers have not been written.
+  size_t busy() const { return unanswered_.running() - arriving_; }
+  // Whether to read on only when answers have left: before a request is read, and started.
+  std::optional<ThrottleReason> MustWait(const FrameHeader& header) const;
+  [[nodiscard]] awaitable<Status> WaitForAnswers(const FrameHeader& header);
   std::shared_ptr<RequestTask> IdleTask();
   // Lets the handler begin. Requires the whole request.
   void Start(const std::shared_ptr<RequestTask>& task);
@@ -112,7 +119,11 @@ class ServerSession : public std::enable_shared_from_this<ServerSession> {
   std::list<ServerSession*>::iterator newcomer_;  // The end when it is none.
   bool admitted_ = false;
   Gate unanswered_;          // Requests whose answers have not been written.
+  size_t arriving_ = 0;      // Those of them that are not complete.
   DeadlineTimer deadlines_;  // Of tasks that run.
+  DeadlineTimer looks_;      // At the flows.
+  FlowWatch incoming_;
+  FlowWatch outgoing_;
   uint64_t unanswered_bytes_ = 0;
   // By request, from its head to its answer.
   absl::flat_hash_map<uint64_t, std::shared_ptr<RequestTask>> tasks_;

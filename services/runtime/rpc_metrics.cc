@@ -77,6 +77,12 @@ RpcMetrics::RpcMetrics(MetricRegistry& registry, RpcSide side)
         &registry.GetCounter("simurgh_rpc_cuts_total", "Peers hung up on, by the reason they gave.",
                              {{"side", side_}, {"reason", std::string(reason)}});
   }
+  for (size_t i = 0; i < throttles_.size(); ++i) {
+    const std::string_view reason = rpc::NameOf(static_cast<rpc::ThrottleReason>(i));
+    throttles_[i] =
+        &registry.GetCounter("simurgh_rpc_throttles_total", "Times a peer had to wait, by reason.",
+                             {{"side", side_}, {"reason", std::string(reason)}});
+  }
 }
 
 RpcMetrics::~RpcMetrics() = default;

@@ -34,6 +34,9 @@ class RpcMetrics : public rpc::Observer {
   void OnPayloadCopied(uint64_t bytes) override { copied_.Add(bytes); }
   void OnConnect(std::string_view peer) override;
   void OnDisconnect(std::string_view peer, const Status& reason) override;
+  void OnThrottle(std::string_view peer, rpc::ThrottleReason reason) override {
+    throttles_[static_cast<size_t>(reason)]->Add();
+  }
   void OnCut(std::string_view peer, rpc::CutReason reason, const Status& status) override;
 
  private:
@@ -56,6 +59,7 @@ class RpcMetrics : public rpc::Observer {
   Counter& connects_;
   Counter& disconnects_;
   std::array<Cuts, rpc::kCutReasons> cuts_;  // By reason.
+  std::array<Counter*, rpc::kThrottleReasons> throttles_;
   LogLimiter faults_{kLines, kLineInterval};
   absl::flat_hash_map<uint32_t, std::unique_ptr<MethodMetrics>> methods_;  // By number.
 };

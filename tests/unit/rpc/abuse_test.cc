@@ -2,6 +2,9 @@
 // of an honest client succeed, after a bounded number of turns of the event loop.
 
 #include <algorithm>
+#include <cstring>
+
+#include <malloc.h>
 
 #include <catch2/catch.hpp>
 
@@ -10,6 +13,8 @@
 namespace simurgh::rpc {
 namespace {
 
+using testing::Encode;
+using testing::RawFrame;
 using testing::RawPeer;
 
 // Handlers of the loop that run while `task` does; fails the test when there are more than `most`.
@@ -77,6 +82,289 @@ TEST_CASE("a peer that never introduces itself is cut off", "[abuse]") {
   CHECK(ends.loop.Run(visit()) == absl::OkStatus());
   CHECK(ends.observer.cuts == std::vector{CutReason::kNoHello});
   CHECK(ends.EchoWorks());
+}
+
+RawFrame Request(uint64_t id, std::vector<Bytes> segments = {}, uint32_t method = kEcho.number) {
+  RawFrame frame;
+  frame.header.kind = FrameKind::kRequest;
+  frame.header.request_id = id;
+  frame.header.method = method;
+  frame.segments = std::move(segments);
+  return frame;
+}
+
+RawFrame Cancel(uint64_t id) {
+  RawFrame frame;
+  frame.header.kind = FrameKind::kCancel;
+  frame.header.request_id = id;
+  return frame;
+}
+
+// A peer that has introduced itself.
+[[nodiscard]] awaitable<StatusOr<RawPeer>> Enter(const Ends& ends) {
+  SIMURGH_CO_ASSIGN_OR_RETURN(RawPeer peer, co_await RawPeer::Dial(ends.server->address()));
+  SIMURGH_CO_RETURN_IF_ERROR(co_await peer.ShakeHands(TestHello("client")));
+  co_return std::move(peer);
+}
+
+// Sends what it can: the other end may not read it all, or hang up.
+void SendInBackground(testing::Loop& loop, const std::shared_ptr<RawPeer>& peer, Bytes bytes) {
+  const auto send = [](std::shared_ptr<RawPeer> from, Bytes all) -> awaitable<void> {
+    (void)co_await from->Send(std::move(all));
+  };
+  asio::co_spawn(loop.context(), send(peer, std::move(bytes)), asio::detached);
+}
+
+// Enters and sends in the background.
+std::shared_ptr<RawPeer> Attack(Ends& ends, Bytes bytes) {
+  StatusOr<RawPeer> entered = ends.loop.Run(Enter(ends));
+  REQUIRE(entered.status() == absl::OkStatus());
+  auto peer = std::make_shared<RawPeer>(*std::move(entered));
+  SendInBackground(ends.loop, peer, std::move(bytes));
+  return peer;
+}
+
+Bytes Repeated(size_t count, const std::function<Bytes(uint64_t)>& frame) {
+  Bytes all;
+  for (uint64_t id = 1; id <= count; ++id) {
+    const Bytes one = frame(id);
+    all.insert(all.end(), one.begin(), one.end());
+  }
+  return all;
+}
+
+// A header and what it says, true or not.
+Bytes Claim(FrameHeader header, std::vector<uint64_t> table) {
+  header = Seal(header);
+  const auto head = std::as_bytes(std::span(&header, 1));
+  const auto rest = std::as_bytes(std::span(table));
+  Bytes bytes(head.begin(), head.end());
+  bytes.insert(bytes.end(), rest.begin(), rest.end());
+  return bytes;
+}
+
+// Begins a request whose payload follows in chunks.
+Bytes ChunkedHead(uint64_t id, uint64_t payload_length) {
+  FrameHeader header = Request(id).header;
+  header.flags = kFlagChunked;
+  header.segment_count = 1;
+  header.payload_length = payload_length;
+  return Claim(header, {payload_length});
+}
+
+TEST_CASE("a peer that stops in the middle of a frame is cut off, however it does", "[abuse]") {
+  ServerOptions options;
+  options.stall_timeout = std::chrono::milliseconds(40);
+  Ends ends(EchoMethod().handle, options);
+  REQUIRE(ends.EchoWorks());
+  const Bytes small = Encode(Request(1, {Bytes(1'000)}));
+  const Bytes large = Encode(Request(1, {Bytes(500'000)}));
+  const Bytes chunked = ChunkedHead(1, 300'000);
+  const auto part = [](const Bytes& bytes, size_t count) {
+    return Bytes(bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(count));
+  };
+  for (const Bytes& sent : {part(small, 1), part(small, 63), part(small, 64), part(small, 80),
+                            part(large, 100), part(large, 400'000), chunked}) {
+    INFO(sent.size() << " bytes");
+    ends.observer.cuts.clear();
+    const auto peer = Attack(ends, sent);
+    CHECK(RunWithin(ends.loop, 300, Echo(*ends.client)) == absl::OkStatus());
+    ends.loop.Run(UntilCut(ends.observer, 1));
+    CHECK(ends.observer.cuts == std::vector{CutReason::kStalled});
+  }
+  CHECK(ends.EchoWorks());
+}
+
+TEST_CASE("a peer that trickles is cut off, one that only waits is not", "[abuse]") {
+  ServerOptions options;
+  options.stall_timeout = std::chrono::milliseconds(40);
+  Ends ends(EchoMethod().handle, options);
+  StatusOr<RawPeer> silent = ends.loop.Run(Enter(ends));
+  REQUIRE(silent.status() == absl::OkStatus());
+  const auto trickle = [&]() -> awaitable<Status> {
+    SIMURGH_CO_ASSIGN_OR_RETURN(RawPeer peer, co_await Enter(ends));
+    for (const std::byte byte : Encode(Request(1, {Bytes(500'000)}))) {
+      const Status sent = co_await peer.Send({byte});
+      if (!sent.ok()) co_return sent;
+      co_await asio::post(asio::use_awaitable);
+    }
+    co_return absl::OkStatus();
+  };
+  CHECK(absl::IsUnavailable(ends.loop.Run(trickle())));
+  CHECK(ends.observer.cuts == std::vector{CutReason::kStalled});
+  const auto ask = [&]() -> awaitable<Status> {
+    SIMURGH_CO_RETURN_IF_ERROR(co_await silent->Send(Encode(Request(1))));
+    const auto answer = co_await silent->Read();
+    co_return answer.status();
+  };
+  CHECK(ends.loop.Run(ask()) == absl::OkStatus());
+}
+
+TEST_CASE("a peer that lies about sizes gets no memory for what it does not send", "[abuse]") {
+  ServerOptions options;
+  options.stall_timeout = std::chrono::milliseconds(40);
+  Ends ends(EchoMethod().handle, options);
+  REQUIRE(ends.EchoWorks());
+  FrameHeader header = Request(1).header;
+  header.metadata_length = 16 << 20;
+  header.segment_count = kMaxSegments;
+  header.payload_length = 1;
+  const Bytes claim = Claim(header, {});
+  constexpr size_t kPeers = 32;
+  const auto used = [] {
+    const struct mallinfo2 info = ::mallinfo2();
+    return info.uordblks + info.hblkhd;
+  };
+  const size_t before = used();
+  std::vector<std::shared_ptr<RawPeer>> peers;
+  for (size_t i = 0; i < kPeers; ++i) peers.push_back(Attack(ends, claim));
+  CHECK(RunWithin(ends.loop, 300, Echo(*ends.client)) == absl::OkStatus());
+  CHECK(used() < before + kPeers * 300'000);
+  ends.loop.Run(UntilCut(ends.observer, kPeers));
+  CHECK(ends.observer.cuts == std::vector(kPeers, CutReason::kStalled));
+}
+
+TEST_CASE("garbage costs its connection while others go on", "[abuse]") {
+  Ends ends;
+  REQUIRE(ends.EchoWorks());
+  Random random(23);
+  for (size_t i = 1; i <= 20; ++i) {
+    const auto peer = Attack(ends, RandomBytes(random, 10'000));
+    CHECK(RunWithin(ends.loop, 100, Echo(*ends.client)) == absl::OkStatus());
+    ends.loop.Run(UntilCut(ends.observer, i));
+  }
+  CHECK(ends.observer.cuts == std::vector(20, CutReason::kMalformed));
+}
+
+TEST_CASE("a flood of tiny frames waits its turn", "[abuse]") {
+  int came = 0;
+  Ends ends([&](rpc::Request) -> awaitable<StatusOr<OutgoingMessage>> {
+    ++came;
+    co_return OutgoingMessage();
+  });
+  REQUIRE(ends.EchoWorks());
+  constexpr int kFlood = 20'000;
+  Bytes flood;
+  SECTION("of cancellations") {
+    flood = Repeated(kFlood, [](uint64_t id) { return Encode(Cancel(id)); });
+  }
+  SECTION("of requests") {
+    flood = Repeated(kFlood, [](uint64_t id) { return Encode(Request(id, {}, kWork.number)); });
+  }
+  SECTION("of requests that are cancelled at once") {
+    flood = Repeated(kFlood, [](uint64_t id) {
+      return Encode(id % 2 == 0 ? Cancel(id - 1) : Request(id, {}, kWork.number));
+    });
+  }
+  SECTION("of requests for a method that is not there") {
+    flood = Repeated(kFlood, [](uint64_t id) { return Encode(Request(id, {}, 99)); });
+  }
+  const auto peer = Attack(ends, std::move(flood));
+  for (int i = 0; i < 20; ++i) {
+    CHECK(RunWithin(ends.loop, 60, Echo(*ends.client)) == absl::OkStatus());
+  }
+  CHECK(ends.observer.throttled(ThrottleReason::kTurn) > 0);
+  CHECK(came < kFlood / 2);  // The flood is not over: those calls were served in its midst.
+}
+
+TEST_CASE("a peer that does not read its answers is held back, then cut off", "[abuse]") {
+  ServerOptions options;
+  options.max_requests_per_connection = 64;
+  options.max_answer_bytes_per_connection = 4 << 20;
+  options.unread_timeout = std::chrono::milliseconds(60);
+  int came = 0;
+  const auto block = std::make_shared<const Bytes>(1 << 20);
+  Ends ends(
+      [&](rpc::Request) -> awaitable<StatusOr<OutgoingMessage>> {
+        ++came;
+        OutgoingMessage large;
+        large.segments.push_back({*block, block});
+        co_return large;
+      },
+      options);
+  REQUIRE(ends.EchoWorks());
+  constexpr int kRequests = 30'000;
+  Bytes flood;
+  ThrottleReason reason{};
+  int most = 0;
+  SECTION("large ones") {
+    flood = Repeated(kRequests, [](uint64_t id) { return Encode(Request(id, {}, kWork.number)); });
+    reason = ThrottleReason::kAnswers;
+    most = 64;
+  }
+  SECTION("refusals") {
+    flood = Repeated(kRequests, [](uint64_t id) { return Encode(Request(id, {}, 99)); });
+    reason = ThrottleReason::kRequests;
+  }
+  SECTION("cancellations of what is arriving") {
+    flood = Repeated(kRequests, [](uint64_t id) {
+      return id % 2 == 0 ? Encode(Cancel(id - 1)) : ChunkedHead(id, 5'000);
+    });
+    reason = ThrottleReason::kRequests;
+  }
+  const auto peer = Attack(ends, std::move(flood));
+  for (int i = 0; i < 20; ++i) {
+    CHECK(RunWithin(ends.loop, 100, Echo(*ends.client)) == absl::OkStatus());
+  }
+  ends.loop.Run(UntilCut(ends.observer, 1));
+  CHECK(ends.observer.cuts == std::vector{CutReason::kNotReading});
+  CHECK(ends.observer.throttled(reason) > 0);
+  CHECK(came <= most);
+  CHECK(ends.EchoWorks());
+}
+
+TEST_CASE("requests beyond the window cut their sender off", "[abuse]") {
+  ServerOptions options;
+  options.max_request_bytes_per_connection = 10'000;
+  std::unique_ptr<Hang> hang;
+  Ends ends([&](rpc::Request request) { return (*hang)(std::move(request)); }, options);
+  hang = std::make_unique<Hang>(ends.loop.executor());
+  REQUIRE(ends.EchoWorks());
+  const auto peer = Attack(
+      ends, Repeated(3, [](uint64_t id) { return Encode(Request(id, {Bytes(4'000)}, kWork.number)); }));
+  CHECK(RunWithin(ends.loop, 100, Echo(*ends.client)) == absl::OkStatus());
+  ends.loop.Run(UntilCut(ends.observer, 1));
+  CHECK(ends.observer.cuts == std::vector{CutReason::kWindow});
+}
+
+TEST_CASE("large requests in chunks do not wait for one another", "[abuse]") {
+  ServerOptions options;
+  options.max_requests_per_connection = 2;
+  Ends ends(EchoMethod().handle, options);
+  std::vector<awaitable<Status>> calls;
+  const auto call = [&](size_t size) -> awaitable<Status> {
+    const auto answer =
+        co_await ends.client->Call(kEcho, Message({}, {Bytes(size)}), IntoVectors(), Soon());
+    co_return answer.status();
+  };
+  for (size_t i = 0; i < 12; ++i) calls.push_back(call(i % 3 == 0 ? 100 : 3'000'000));
+  CHECK(ends.loop.Run(WhenAll(std::move(calls))) == absl::OkStatus());
+}
+
+TEST_CASE("a server that stops in the middle of an answer is given up", "[abuse]") {
+  testing::Loop loop;
+  RecordingObserver observer;
+  auto listener = *Listener::Open(loop.executor(), *ParseAddress("127.0.0.1:0"));
+  Client client(loop.executor(), listener->address(), TestHello("client"),
+                {.stall_timeout = std::chrono::milliseconds(40)}, &observer);
+  const auto serve = [&]() -> awaitable<Status> {
+    auto socket = co_await listener->Accept();
+    RawPeer peer(*std::move(socket));
+    SIMURGH_CO_RETURN_IF_ERROR(co_await peer.ShakeHands(TestHello("server")));
+    const auto request = co_await peer.Read();
+    const Bytes answer = Encode(Response(request->header.request_id, {Bytes(100'000)}));
+    SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(Bytes(answer.begin(), answer.end() - 1)));
+    co_await peer.ReadToEnd();
+    co_return absl::OkStatus();
+  };
+  const auto call = [&]() -> awaitable<Status> {
+    const auto lost = co_await client.Call(kEcho, {}, IntoVectors(), Soon());
+    CHECK(absl::IsUnavailable(lost.status()));
+    CHECK_THAT(std::string(lost.status().message()), Catch::Contains("in the middle"));
+    co_return absl::OkStatus();
+  };
+  CHECK(loop.Run(Both(serve(), call())) == absl::OkStatus());
+  CHECK(observer.cuts == std::vector{CutReason::kStalled});
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 // Both ends of a connection in one loop, and ends of which the other is played by hand.
 
+#include <array>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -28,8 +29,14 @@ struct RecordingObserver : Observer {
   }
   void OnConnect(std::string_view) override { ++connects; }
   void OnDisconnect(std::string_view, const Status&) override { ++disconnects; }
+  void OnThrottle(std::string_view, ThrottleReason reason) override {
+    ++throttles[static_cast<size_t>(reason)];
+  }
+  int throttled(ThrottleReason reason) const { return throttles[static_cast<size_t>(reason)]; }
+
   std::vector<CutReason> cuts;
   std::vector<std::string> errors;  // Of the cuts.
+  std::array<int, kThrottleReasons> throttles{};
   int connects = 0, disconnects = 0;
 };
 

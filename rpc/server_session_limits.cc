@@ -1,0 +1,92 @@
+// What a server's peer may not do, and what becomes of one that does.
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+#include "rpc/server_session.h"
+
+namespace simurgh::rpc {
+
+Status ServerSession::Admit(const PeerHello& peer) const {
+  const Status fits = CheckHello(core_->hello, peer);
+  if (!fits.ok()) return WithCutReason(fits, CutReason::kRefused);
+  if (core_->draining) return absl::UnavailableError("the server is stopping");
+  if (core_->admitted < core_->options.max_connections) return absl::OkStatus();
+  return WithCutReason(
+      absl::ResourceExhaustedError(absl::StrCat("the server has its max_connections of ",
+                                                core_->options.max_connections, " already")),
+      CutReason::kConnections);
+}
+
+Status ServerSession::CheckRequest(const IncomingFrame& frame) const {
+  const uint64_t id = frame.header.request_id;
+  if (tasks_.contains(id)) {
+    return absl::DataLossError(
+        absl::StrCat("malformed frame: request ", id, " is running already"));
+  }
+  const uint64_t window = core_->options.max_request_bytes_per_connection;
+  if (Cost(frame.bytes()) <= window - unanswered_bytes_) return absl::OkStatus();
+  return WithCutReason(
+      absl::DataLossError(absl::StrCat("the peer has ", unanswered_bytes_,
+                                       " bytes of requests unanswered and sends ", frame.bytes(),
+                                       " more; its window is ", window)),
+      CutReason::kWindow);
+}
+
+uint64_t ServerSession::Cost(uint64_t frame_bytes) const {
+  return std::min(frame_bytes, core_->options.max_request_bytes_per_connection);
+}
+
+std::optional<ThrottleReason> ServerSession::MustWait(const FrameHeader& header) const {
+  const ServerOptions& options = core_->options;
+  // Those that arrive in chunks do not count: what they wait for lies behind this frame.
+  if (busy() != 0 && busy() >= options.max_requests_per_connection) {
+    return ThrottleReason::kRequests;
+  }
+  if (connection_->outbox().bytes() > options.max_answer_bytes_per_connection) {
+    return ThrottleReason::kAnswers;
+  }
+  const uint64_t window = options.max_request_bytes_per_connection;
+  if (peer_.protocol() < kProtocolWithChunks &&
+      Cost(FrameBytes(header)) > window - unanswered_bytes_) {
+    return ThrottleReason::kWindow;
+  }
+  return std::nullopt;
+}
+
+awaitable<Status> ServerSession::WaitForAnswers(const FrameHeader& header) {
+  // What has been answered leaves first, which may be enough.
+  connection_->Uncork();
+  std::optional<ThrottleReason> reason = MustWait(header);
+  if (reason) core_->observer->OnThrottle(connection_->peer(), *reason);
+  while (reason && connection_->open()) {
+    if (*reason == ThrottleReason::kAnswers) {
+      (void)co_await connection_->WaitForWrite();
+    } else {
+      const size_t fewer = unanswered_.running() - 1;
+      co_await unanswered_.WaitUntilAtMost(fewer, Clock::time_point::max());
+    }
+    reason = MustWait(header);
+  }
+  co_return connection_->reason();
+}
+
+Clock::time_point ServerSession::CheckFlows(Clock::time_point now) {
+  const ServerOptions& options = core_->options;
+  Flow incoming = connection_->incoming();
+  incoming.expected |= arriving_ != 0 && connection_->waiting();
+  if (incoming_.StandsStill(incoming, now, options.stall_timeout)) {
+    Close(WithCutReason(absl::DeadlineExceededError("the peer stopped in the middle of a message"),
+                        CutReason::kStalled));
+    return Clock::time_point::max();
+  }
+  if (outgoing_.StandsStill(connection_->outgoing(), now, options.unread_timeout)) {
+    Close(WithCutReason(absl::DeadlineExceededError("the peer does not read its answers"),
+                        CutReason::kNotReading));
+    return Clock::time_point::max();
+  }
+  return FlowWatch::NextLook(now, std::min(options.stall_timeout, options.unread_timeout));
+}
+
+}  // namespace simurgh::rpc

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace simurgh::rpc {
+
+// Why an end reads on from a peer only later.
+enum class ThrottleReason : uint8_t {
+  kRequests,  // It has as many requests unanswered as it may.
+  kAnswers,   // It leaves too many bytes of answers unread.
+  kWindow,    // Its requests hold as many bytes as they may, and it knows no window.
+  kTurn,      // It sends without a pause, and others have their turn.
+};
+inline constexpr size_t kThrottleReasons = 4;
+
+// For metrics: "requests".
+std::string_view NameOf(ThrottleReason reason);
+
+}  // namespace simurgh::rpc
