@@ -158,8 +158,9 @@ TEST_CASE("a malformed request is refused in one place, and its handler does not
     CHECK(ends.scale.handled == 0);
     return std::string(status.message());
   };
-  const auto good = NewRequest(2, {}, {}).message().metadata.bytes;
-  const Bytes table(good.begin(), good.end());
+  const auto good = NewRequest(2, {}, {});
+  const auto bytes = good.message().metadata.bytes;
+  const Bytes table(bytes.begin(), bytes.end());
   Bytes damaged = table;
   damaged[0] = std::byte{0xff};
   flatbuffers::FlatBufferBuilder builder;
