@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "rpc/connection.h"
+#include "rpc/event_loop.h"
 
 namespace simurgh::rpc {
 namespace {
@@ -202,6 +203,7 @@ awaitable<Status> Connection::ReadPayload(Landing& landing) {
     std::optional<Status> end = TryReadPayload(landing);
     if (end) co_return *std::move(end);
     reading_ = &landing;
+    NoteTraffic(payload_left_);  // As good as here: its sender is at it.
     const Stream::Progress progress = co_await Await(RoomFor(landing), true, stop_reading_.slot());
     reading_ = nullptr;
     const bool stopped = progress.error == asio::error::operation_aborted && reason_.ok();

@@ -15,7 +15,7 @@ namespace simurgh::rpc {
 // Requires that this is the only thread that runs the context.
 void RunEventLoop(asio::io_context& context, std::chrono::microseconds max_spin);
 
-// Tells this thread's loop how much a stream has just moved.
+// Tells this thread's loop how much a stream has just moved, or moves as soon as the peer does.
 void NoteTraffic(size_t bytes);
 
 }  // namespace simurgh::rpc

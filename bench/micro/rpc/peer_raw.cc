@@ -1,6 +1,7 @@
-// Sockets without a library: messages of a length that both ends know, answered in their order. One
-// thread a side. It blocks where only one direction can go on, and never where that could leave
-// both ends writing.
+// Sockets without a library: messages behind their length, answered in their order. A receiver has
+// to know the length before it can name a place, so it reads that first, as anyone must who does
+// not copy. One thread a side. It blocks where only one direction can go on, and never where that
+// could leave both ends writing.
 
 #include <algorithm>
 #include <array>
@@ -28,23 +29,17 @@ class Lane {
   enum class Way { kOut, kIn };
 
   Lane(Way way, size_t gathered, size_t message_bytes)
-      : way_(way), gathered_(gathered), size_(message_bytes) {}
+      : way_(way), gathered_(gathered), lengths_(gathered, message_bytes), size_(message_bytes) {}
 
   uint64_t done() const { return done_; }
 
   // Moves bytes of messages done() to end - 1, whose places `place` gives. If `wait`, sleeps until
-  // the next message is through, or until some bytes are where a call may move several messages.
+  // the next piece is through, or until some bytes are where a call may move several messages.
   // False if nothing could be moved now.
   template <typename Place>
   StatusOr<bool> Go(uint64_t end, bool wait, int socket, const Place& place) {
-    std::array<iovec, kMaxGathered> pieces;
-    const size_t count = std::min<uint64_t>(end - done_, gathered_);
-    for (size_t i = 0; i < count; ++i) {
-      const std::span<std::byte> bytes = place(done_ + i);
-      pieces[i] = {.iov_base = bytes.data(), .iov_len = bytes.size()};
-    }
-    pieces[0].iov_base = static_cast<std::byte*>(pieces[0].iov_base) + within_;
-    pieces[0].iov_len -= within_;
+    std::array<iovec, 2 * kMaxGathered> pieces;
+    const size_t count = Pieces(end, place, pieces);
     msghdr message{};
     message.msg_iov = pieces.data();
     message.msg_iovlen = count;
@@ -56,15 +51,47 @@ class Lane {
     if (moved < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return false;
     if (moved < 0) return SystemError("raw socket");
     if (moved == 0) return absl::CancelledError("the other end has closed");
-    within_ += static_cast<size_t>(moved);
-    done_ += within_ / size_;
-    within_ %= size_;
-    return true;
+    return Note(static_cast<size_t>(moved));
   }
 
  private:
+  static constexpr size_t kLengthBytes = sizeof(uint64_t);
+
+  // What the next call moves. Messages come a piece a call, where calls do not gather: their length
+  // must be known.
+  template <typename Place>
+  size_t Pieces(uint64_t end, const Place& place, std::span<iovec> pieces) {
+    size_t count = 0;
+    size_t skip = within_;
+    const auto add = [&](void* data, size_t bytes) {
+      if (skip < bytes) pieces[count++] = {static_cast<std::byte*>(data) + skip, bytes - skip};
+      skip -= std::min(skip, bytes);
+    };
+    const size_t messages = std::min<uint64_t>(end - done_, gathered_);
+    for (size_t i = 0; i < messages; ++i) {
+      const std::span<std::byte> bytes = place(done_ + i);
+      add(&lengths_[i], kLengthBytes);
+      if (way_ == Way::kIn && gathered_ == 1 && count == 1) break;
+      add(bytes.data(), bytes.size());
+    }
+    return count;
+  }
+
+  StatusOr<bool> Note(size_t moved) {
+    within_ += moved;
+    const size_t whole = size_ + kLengthBytes;
+    const bool length_came = within_ >= kLengthBytes;
+    if (length_came && std::ranges::any_of(lengths_, [&](uint64_t n) { return n != size_; })) {
+      return absl::DataLossError("a message of another length");
+    }
+    done_ += within_ / whole;
+    within_ %= whole;
+    return true;
+  }
+
   Way way_;
   size_t gathered_;
+  std::vector<uint64_t> lengths_;  // As they go, or come.
   size_t size_;
   uint64_t done_ = 0;
   size_t within_ = 0;  // Bytes of message done_ that have been moved.
