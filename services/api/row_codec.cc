@@ -120,8 +120,9 @@ StatusOr<PushRowsMessage> Decode(const wire::PushRowsRequest& request, uint32_t 
 
 rpc::Outgoing<PullRows::Response> Encode(const PullReport& report, rpc::SegmentSource<float> rows) {
   flatbuffers::FlatBufferBuilder builder;
-  const auto root = wire::CreatePullRowsResponse(builder, report.found, report.created,
-                                                 report.unseen, report.evicted, report.refused);
+  const auto root =
+      wire::CreatePullRowsResponse(builder, report.found, report.created, report.unseen,
+                                   report.evicted, report.refused, report.turned_away);
   return {builder, root, std::move(rows)};
 }
 
@@ -137,7 +138,8 @@ PullReport Decode(const wire::PullRowsResponse& response) {
           .created = response.created(),
           .unseen = response.unseen(),
           .refused = response.refused(),
-          .evicted = response.evicted()};
+          .evicted = response.evicted(),
+          .turned_away = response.turned_away()};
 }
 
 PushReport Decode(const wire::PushRowsResponse& response) {

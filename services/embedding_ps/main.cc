@@ -21,6 +21,7 @@ class EmbeddingPs : public Daemon {
     std::unique_ptr<EmbeddingPs> daemon(new EmbeddingPs(context));
     SIMURGH_ASSIGN_OR_RETURN(daemon->rows_,
                              ParameterServer::Create(context.config(), daemon->metrics_));
+    daemon->rows_->SetFatal([&context](const Status& reason) { context.Fail(reason); });
     SIMURGH_RETURN_IF_ERROR(daemon->listener_.Listen(context, [&](rpc::Server& server) {
       RegisterRowMethods(server, *daemon->rows_, daemon->buffers_,
                          MapOf(context.config()).version());

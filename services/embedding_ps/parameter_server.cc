@@ -1,5 +1,6 @@
 #include "services/embedding_ps/parameter_server.h"
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -11,6 +12,9 @@
 
 namespace simurgh {
 namespace {
+
+// Of a memory budget, what tables leave to requests.
+constexpr uint64_t kLargestReserve = uint64_t{256} << 20;
 
 // Splits a call's ids and rows by partition: visit(partition, group index, first id, id count,
 // first float).
@@ -60,7 +64,8 @@ void ParameterServer::WarnOfEviction() {
   warned_ = true;
   spdlog::warn(
       "a table is full and rows are evicted: from here on a reproducible run repeats itself only "
-      "with the same number of servers and partitions; raise capacity_rows");
+      "with the same number of servers and partitions, and not at all at a memory budget; raise "
+      "the capacity");
 }
 
 ParameterServer::~ParameterServer() = default;
@@ -72,10 +77,16 @@ StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Create(const Cluster
   const uint64_t partitions = config.embedding_ps.partitions;
   const uint64_t shares = partitions * config.embedding_ps.instances.size();
   std::vector<TableConfig> tables = config.tables;
-  for (TableConfig& table : tables)
+  for (TableConfig& table : tables) {
+    if (table.capacity_bytes > 0) table.capacity_rows = Table::RowsIn(table, table.capacity_bytes);
     table.capacity_rows = (table.capacity_rows + shares - 1) / shares;
+  }
+  if (const uint64_t limit = config.embedding_ps.memory_budget; limit > 0) {
+    server->budget_ = std::make_unique<MemoryBudget>(limit, std::min(limit / 8, kLargestReserve));
+  }
   for (uint64_t p = 0; p < partitions; ++p) {
-    SIMURGH_ASSIGN_OR_RETURN(auto partition, Partition::Create(tables, config.seed));
+    SIMURGH_ASSIGN_OR_RETURN(auto partition,
+                             Partition::Create(tables, config.seed, server->budget_.get()));
     server->shards_.push_back(
         std::make_unique<Shard>(std::move(partition), absl::StrCat("partition-", p)));
   }
@@ -103,8 +114,12 @@ rpc::awaitable<StatusOr<PullReport>> ParameterServer::Pull(PullRowsCall call,
   std::vector<PullReport> reports(shards_.size());
   const auto pull = [&](size_t p) -> Status {
     Partition& partition = *shards_[p]->partition;
-    SIMURGH_ASSIGN_OR_RETURN(reports[p], partition.Pull(call.purpose, call.position,
-                                                        call.acknowledged_steps, pieces[p]));
+    StatusOr<PullReport> report =
+        partition.Pull(call.purpose, call.position, call.acknowledged_steps, pieces[p]);
+    if (absl::IsFailedPrecondition(report.status()) && fatal_ && !failed_.exchange(true)) {
+      fatal_(report.status());
+    }
+    SIMURGH_ASSIGN_OR_RETURN(reports[p], std::move(report));
     metrics_.OnPull(p, partition, reports[p]);
     return absl::OkStatus();
   };
@@ -116,8 +131,9 @@ rpc::awaitable<StatusOr<PullReport>> ParameterServer::Pull(PullRowsCall call,
     total.unseen += report.unseen;
     total.refused += report.refused;
     total.evicted += report.evicted;
+    total.turned_away += report.turned_away;
   }
-  if (total.evicted > 0) WarnOfEviction();
+  if (total.crowded_out > 0) WarnOfEviction();
   co_return total;
 }
 

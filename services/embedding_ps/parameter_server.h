@@ -1,6 +1,8 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -33,6 +35,11 @@ class ParameterServer : public RowServer {
   [[nodiscard]] rpc::awaitable<StatusOr<PushReport>> Push(PushRowsCall call,
                                                           rpc::CallOptions options) override;
 
+  // What ends the server when a table must not lose rows and has no room: called once, on a
+  // partition's thread. Set it before the first call.
+  using FatalFunction = std::function<void(const Status& reason)>;
+  void SetFatal(FatalFunction fatal) { fatal_ = std::move(fatal); }
+
   uint32_t partition_count() const { return static_cast<uint32_t>(shards_.size()); }
 
   // For tests, while no call is under way.
@@ -59,6 +66,9 @@ class ParameterServer : public RowServer {
   ServerMetrics& metrics_;
   const bool reproducible_;
   bool warned_ = false;
+  FatalFunction fatal_;
+  std::atomic<bool> failed_ = false;
+  std::unique_ptr<MemoryBudget> budget_;  // Null: no limit.
   std::vector<std::unique_ptr<Shard>> shards_;
 };
 

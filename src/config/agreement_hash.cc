@@ -48,10 +48,21 @@ void AddOptimizer(const SparseOptimizerConfig& optimizer, ByteWriter* out) {
   }
 }
 
+void AddEviction(const EvictionConfig& eviction, ByteWriter* out) {
+  out->Add(uint64_t{eviction.idle_steps});
+  out->Add(static_cast<uint64_t>(eviction.idle_time.count()));
+  out->Add(uint64_t{eviction.low_use.below});
+  out->Add(uint64_t{eviction.low_use.idle_steps});
+  out->Add(eviction.small_norm.below);
+  out->Add(uint64_t{eviction.small_norm.idle_steps});
+}
+
 void AddTable(const TableConfig& table, ByteWriter* out) {
   out->Add(table.name);
   out->Add(uint64_t{table.dim});
   out->Add(table.capacity_rows);
+  out->Add(table.capacity_bytes);
+  out->Add(static_cast<uint64_t>(table.when_full));
   out->Add(table.weight_bound);
   out->Add(static_cast<uint64_t>(table.precision));
   out->Add(static_cast<uint64_t>(table.state_precision));
@@ -61,6 +72,7 @@ void AddTable(const TableConfig& table, ByteWriter* out) {
   out->Add(table.admission.probability);
   out->Add(uint64_t{table.admission.occurrences});
   out->Add(uint64_t{table.admission.sketch_width});
+  AddEviction(table.eviction, out);
 }
 
 void AddFeature(const FeatureConfig& feature, ByteWriter* out) {

@@ -39,8 +39,9 @@ void LinkTable(const std::string& path, const std::map<std::string, uint32_t>& i
                         "give both, or neither to switch the hash stack off");
   }
   const uint64_t rows = feature->hash_stack.rounds * feature->hash_stack.buckets;
-  const uint64_t capacity = config->tables[found->second].capacity_rows;
-  if (rows > capacity) {
+  const TableConfig& table = config->tables[found->second];
+  const uint64_t capacity = table.capacity_rows;
+  if (table.capacity_bytes == 0 && rows > capacity) {
     diagnostics->Report(
         absl::StrCat(path, ".hash_stack"),
         absl::StrCat("folds into ", rows, " rows, table '", feature->table, "' holds ", capacity),

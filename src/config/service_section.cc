@@ -98,6 +98,7 @@ void ReadCluster(MapReader& root, ClusterConfig* config) {
 void ReadServices(MapReader& root, const std::string& folder, ClusterConfig* config) {
   root.Map("embedding_ps", [&](MapReader& in) {
     in.Integer("partitions", &config->embedding_ps.partitions, 1, kMaxThreads);
+    in.Integer("memory_budget", &config->embedding_ps.memory_budget, 0, uint64_t{1} << 50);
     ReadInstances(in, kMaxServers, &config->embedding_ps.instances);
   });
   root.Map("embedding_worker", [&](MapReader& in) {

@@ -1,3 +1,4 @@
+#include <chrono>
 #include <map>
 
 #include "absl/strings/str_cat.h"
@@ -9,6 +10,7 @@ namespace simurgh {
 namespace {
 
 constexpr size_t kMaxTables = 65'536;
+constexpr std::chrono::milliseconds kLongestIdleTime = std::chrono::hours(24 * 365);
 constexpr uint64_t kMaxSteps = uint64_t{1} << 40;
 constexpr NumberRange kPoissonRate{kMinFloat, 100.0F, "number above 0, at most 100"};
 
@@ -125,6 +127,33 @@ void ReadAdmission(MapReader& in, AdmissionConfig* admission) {
               {"occurrences", "sketch_width"});
 }
 
+void ReadEviction(MapReader& in, EvictionConfig* eviction) {
+  constexpr uint32_t kMaxIdle = EvictionConfig::kMaxIdleSteps;
+  in.Integer("idle_steps", &eviction->idle_steps, 0, kMaxIdle);
+  in.Duration("idle_time", &eviction->idle_time, std::chrono::milliseconds(0), kLongestIdleTime);
+  in.Map("low_use", [&](MapReader& map) {
+    map.Integer("below", &eviction->low_use.below, 0, 65'535);
+    map.Integer("idle_steps", &eviction->low_use.idle_steps, 1, kMaxIdle);
+    map.OnlyWith(eviction->low_use.below > 0, "below above 0", {"idle_steps"});
+  });
+  in.Map("small_norm", [&](MapReader& map) {
+    map.Number("below", &eviction->small_norm.below, kNonNegative);
+    map.Integer("idle_steps", &eviction->small_norm.idle_steps, 1, kMaxIdle);
+    map.OnlyWith(eviction->small_norm.below > 0, "below above 0", {"idle_steps"});
+  });
+}
+
+void ReadCapacity(MapReader& in, TableConfig* table) {
+  in.Integer("capacity_rows", &table->capacity_rows, 1, uint64_t{1} << 40);
+  in.Integer("capacity_bytes", &table->capacity_bytes, 0, uint64_t{1} << 50);
+  if (table->capacity_bytes > 0 && in.Has("capacity_rows")) {
+    in.Error("capacity_bytes", "stands beside capacity_rows", "give either of them");
+  }
+  in.Choice<WhenFull>(
+      "when_full", &table->when_full,
+      {{"evict", WhenFull::kEvict}, {"refuse", WhenFull::kRefuse}, {"stop", WhenFull::kStop}});
+}
+
 void ReadPrecision(MapReader& in, TableConfig* table) {
   in.Choice<RowPrecision>(
       "precision", &table->precision,
@@ -181,12 +210,13 @@ void ReadTables(MapReader& root, std::vector<TableConfig>* tables,
     TableConfig table;
     ReadTableNames(in, &names, paths);
     in.Integer("dim", &table.dim, 1, 1'024);
-    in.Integer("capacity_rows", &table.capacity_rows, 1, uint64_t{1} << 40);
+    ReadCapacity(in, &table);
     in.Number("weight_bound", &table.weight_bound, kPositive);
     ReadPrecision(in, &table);
     in.Map("initializer", [&](MapReader& map) { ReadInitializer(map, &table.initializer); });
     in.Map("optimizer", [&](MapReader& map) { ReadOptimizer(map, &table.optimizer); });
     in.Map("admission", [&](MapReader& map) { ReadAdmission(map, &table.admission); });
+    in.Map("eviction", [&](MapReader& map) { ReadEviction(map, &table.eviction); });
     for (const std::string& name : names) {
       table.name = name;
       tables->push_back(table);

@@ -23,6 +23,8 @@ struct Partition::State {
 
   Status CheckGroup(absl::string_view request, uint32_t table, size_t ids, size_t rows,
                     size_t columns) const;
+  // After ids were turned away. Errors: when that must not be.
+  Status CheckRoom(uint32_t table) const;
 
   Arena arena;
   std::vector<std::unique_ptr<Table>> tables;
@@ -50,8 +52,21 @@ Status Partition::State::CheckGroup(absl::string_view request, uint32_t table, s
   return absl::OkStatus();
 }
 
+Status Partition::State::CheckRoom(uint32_t table) const {
+  const TableConfig& config = tables[table]->config();
+  if (config.when_full != WhenFull::kStop) return absl::OkStatus();
+  const uint64_t rows = tables[table]->stats().rows;
+  const std::string limit =
+      rows < config.capacity_rows
+          ? std::string("embedding_ps.memory_budget is used up")
+          : absl::StrCat("a partition's share of its capacity is ", config.capacity_rows);
+  return absl::FailedPreconditionError(
+      absl::StrCat("pull: table '", config.name, "' has no room beside its ", rows,
+                   " rows: ", limit, "; raise it, add servers, or let when_full evict or refuse"));
+}
+
 StatusOr<std::unique_ptr<Partition>> Partition::Create(const std::vector<TableConfig>& tables,
-                                                       uint64_t seed) {
+                                                       uint64_t seed, MemoryBudget* budget) {
   uint64_t reserved = 0;
   for (const TableConfig& config : tables) {
     SIMURGH_RETURN_IF_ERROR(Table::Validate(config));
@@ -60,6 +75,9 @@ StatusOr<std::unique_ptr<Partition>> Partition::Create(const std::vector<TableCo
   SIMURGH_ASSIGN_OR_RETURN(Arena arena, Arena::Create(reserved));
   std::unique_ptr<Partition> partition(new Partition());
   partition->state_ = std::make_unique<State>(std::move(arena), tables, seed);
+  if (budget != nullptr) {
+    for (const auto& table : partition->state_->tables) table->SetMemoryBudget(budget);
+  }
   return partition;
 }
 
@@ -94,6 +112,9 @@ StatusOr<PullReport> Partition::Pull(PullPurpose purpose, const TrainerPosition&
     report.created += counts.created;
     report.refused += counts.refused;
     report.evicted += counts.evicted;
+    report.crowded_out += counts.crowded_out;
+    report.turned_away += counts.turned_away;
+    if (counts.turned_away > 0) SIMURGH_RETURN_IF_ERROR(state_->CheckRoom(group.table));
   }
   return report;
 }

@@ -1,177 +1,23 @@
 #include "simurgh/table/table.h"
 
 #include <algorithm>
-#include <cmath>
 #include <string_view>
+#include <utility>
 #include <vector>
-
-#include "absl/strings/str_cat.h"
 
 #include "simurgh/base/check.h"
 #include "simurgh/base/hash.h"
-#include "table/admission.h"
-#include "table/arena.h"
-#include "table/batch_lookup.h"
-#include "table/recency_queue.h"
-#include "table/row_index.h"
-#include "table/row_layout.h"
-#include "table/row_store.h"
+#include "table/table_state.h"
 
 namespace simurgh {
 namespace {
 
-// How far the buckets of new rows and the rows of victims are fetched ahead of their use.
+// How far the buckets of new rows are fetched ahead of their use.
 constexpr size_t kBucketsAhead = 16;
-constexpr size_t kVictimsAhead = 4;
-constexpr uint32_t kMaxSketchWidth = 65'536;
-constexpr float kMaxF16 = 65'504.0F;
-constexpr uint16_t kMaxUseCount = std::numeric_limits<uint16_t>::max();
-// Where the newest stamp is put when the 32 bits of a row's recency run out.
-constexpr uint64_t kRebasedStamp = uint64_t{1} << 31;
-
-bool Positive(float value) { return value > 0 && std::isfinite(value); }
+// Of how many positions of a request one is looked at for the age of its row.
+constexpr size_t kAgeEvery = 8;
 
 }  // namespace
-
-struct Table::State {
-  State(const TableConfig& table_config, uint64_t seed, Arena& arena)
-      : config(table_config),
-        admission(config.admission, config.name, seed),
-        store(config, seed, arena),
-        rows(store.rows()),
-        index(arena, config.capacity_rows, IdsOf(rows)),
-        lookup(index, rows),
-        queue(arena, config.capacity_rows, RecencyOf(rows)) {}
-
-  // What a pull reads of a record.
-  uint64_t PulledBytes() const { return sizeof(RowHeader) + store.format().weight_bytes(); }
-  uint32_t Lookup(uint64_t id) const { return index.Find(id, RowIndex::Hash(id)); }
-
-  uint32_t StampOf(uint64_t stamp);
-  void Rebase(uint64_t newest);
-  void Touch(uint32_t row, uint32_t stamp);
-
-  uint32_t Create(uint64_t id, uint32_t stamp);
-  void Evict(uint32_t now);
-  void PrefetchVictims() const;
-
-  TableConfig config;
-  Admission admission;
-  RowStore store;
-  const Rows& rows;
-  RowIndex index;
-  BatchLookup lookup;
-  RecencyQueue queue;
-
-  uint64_t stamp_origin = 0;  // A row's recency is its stamp minus this.
-  uint64_t newest_stamp = 0;
-  EvictionListener* listener = nullptr;
-  TableStats counts;
-
-  std::vector<size_t> absent;  // Positions in a request, kept for its memory.
-};
-
-// A stamp as rows bear it. Requires stamp >= newest_stamp.
-uint32_t Table::State::StampOf(uint64_t stamp) {
-  newest_stamp = stamp;
-  if (stamp - stamp_origin >= kFreeRecency) Rebase(stamp);
-  return static_cast<uint32_t>(stamp - stamp_origin);
-}
-
-// Moves the origin up, once in 2^31 steps. Rows that are older than that become equally old.
-void Table::State::Rebase(uint64_t newest) {
-  const uint64_t shift = newest - kRebasedStamp - stamp_origin;
-  stamp_origin += shift;
-  queue.Clear();
-  for (uint32_t row = 0; row < store.carved_rows(); ++row) {
-    RowHeader& header = rows.header(row);
-    if (header.recency == kFreeRecency) continue;
-    header.recency =
-        static_cast<uint32_t>(header.recency - std::min<uint64_t>(header.recency, shift));
-    queue.Add(row);
-  }
-}
-
-void Table::State::Touch(uint32_t row, uint32_t stamp) {
-  RowHeader& header = rows.header(row);
-  header.recency = stamp;
-  header.use_count = static_cast<uint16_t>(header.use_count + (header.use_count < kMaxUseCount));
-}
-
-// Requires that the id has no row.
-uint32_t Table::State::Create(uint64_t id, uint32_t stamp) {
-  if (index.size() == config.capacity_rows) Evict(stamp);
-  const uint32_t row = store.Acquire();
-  rows.header(row) = {.id = id, .recency = stamp, .epoch = 0, .use_count = 1};
-  store.Initialize(row, id);
-  index.Insert(RowIndex::Hash(id), row);
-  queue.Add(row);
-  ++counts.created;
-  return row;
-}
-
-// Brings near what the next evictions will touch: first their records, whose ids then tell the
-// buckets.
-void Table::State::PrefetchVictims() const {
-  if (const uint32_t row = queue.Upcoming(2 * kVictimsAhead); row != kNoRow) {
-    rows.Prefetch(row, rows.layout().stride_bytes);
-  }
-  if (const uint32_t row = queue.Upcoming(kVictimsAhead); row != kNoRow) {
-    index.Prefetch(RowIndex::Hash(rows.header(row).id));
-  }
-}
-
-void Table::State::Evict(uint32_t now) {
-  PrefetchVictims();
-  const uint32_t row = queue.PopOldest(now);
-  const uint64_t id = rows.header(row).id;
-  if (listener != nullptr) listener->RowEvicted(id);
-  index.Erase(RowIndex::Hash(id), row);
-  store.Release(row);
-  ++counts.evicted;
-}
-
-Status Table::Validate(const TableConfig& config) {
-  const auto invalid = [&](absl::string_view what) {
-    return absl::InvalidArgumentError(absl::StrCat("table '", config.name, "': ", what));
-  };
-  if (config.dim == 0 || config.dim > kMaxDim) {
-    return invalid(absl::StrCat("dim is ", config.dim, ", must be 1 to ", kMaxDim));
-  }
-  if (config.capacity_rows == 0 || config.capacity_rows >= kNoRow) {
-    return invalid(absl::StrCat("a partition's share of capacity_rows is ", config.capacity_rows,
-                                ", must be 1 to ", kNoRow - 1, "; change it or the partitions"));
-  }
-  if (!Positive(config.weight_bound)) {
-    return invalid(absl::StrCat("weight_bound is ", config.weight_bound, ", must be above 0"));
-  }
-  if (config.precision == RowPrecision::kF16 && config.weight_bound > kMaxF16) {
-    return invalid(
-        absl::StrCat("weight_bound is ", config.weight_bound, ", f16 ends at ", kMaxF16));
-  }
-  if (config.state_precision == RowPrecision::kF16) {
-    return invalid("state_precision is f16, must be f32 or bf16");
-  }
-  if (!Positive(config.admission.probability) || config.admission.probability > 1 ||
-      config.admission.occurrences == 0 || config.admission.occurrences > 255 ||
-      config.admission.sketch_width == 0 || config.admission.sketch_width > kMaxSketchWidth) {
-    return invalid(absl::StrCat("admission has probability ", config.admission.probability,
-                                " (0 to 1), occurrences ", config.admission.occurrences,
-                                " (1 to 255), sketch_width ", config.admission.sketch_width,
-                                " (1 to ", kMaxSketchWidth, ")"));
-  }
-  if (!Positive(config.optimizer.learning_rate)) {
-    return invalid(
-        absl::StrCat("learning_rate is ", config.optimizer.learning_rate, ", must be above 0"));
-  }
-  return absl::OkStatus();
-}
-
-uint64_t Table::ReservationFor(const TableConfig& config) {
-  const uint64_t rows = config.capacity_rows;
-  return RowStore::ReservationFor(config) + Arena::ReservationFor(RowIndex::ReservationFor(rows)) +
-         Arena::ReservationFor(RecencyQueue::ReservationFor(rows));
-}
 
 Table::Table(const TableConfig& config, uint64_t seed, Arena& arena)
     : state_(std::make_unique<State>(config, seed, arena)) {}
@@ -183,21 +29,25 @@ Table::PullCounts Table::Pull(std::span<const uint64_t> ids, MatrixView<float> r
   State& s = *state_;
   SIMURGH_CHECK_EQ(rows.rows(), ids.size());
   SIMURGH_CHECK_EQ(rows.columns(), s.config.dim);
-  const uint32_t now = s.StampOf(std::max(stamp, s.newest_stamp));
+  const uint64_t created_before = s.counts.created;
+  const uint64_t evicted_before = s.counts.evicted;
+  const uint64_t turned_away_before = s.counts.turned_away;
+  const uint64_t crowded_out_before = s.CrowdedOut();
+  const uint32_t now = s.BeginPull(stamp);
+  if (s.expiry.active()) s.Sweep(ids.size());
   RowStore::Reader reader(s.store);
   s.absent.clear();
   s.lookup.ForEach(ids, s.PulledBytes(), [&](size_t at, uint32_t row) {
-    if (row == kNoRow) {
+    if (row == kNoRow || s.IsGone(row)) {
       s.absent.push_back(at);
       return;
     }
+    if (at % kAgeEvery == 0) s.NoteAge(row, now);
     s.Touch(row, now);
     reader.Add(row, rows.row(at).data());
   });
   reader.Flush();  // Before anything is evicted.
   PullCounts counts{.found = ids.size() - s.absent.size()};
-  const uint64_t created_before = s.counts.created;
-  const uint64_t evicted_before = s.counts.evicted;
   for (size_t i = 0; i < s.absent.size(); ++i) {
     if (const size_t next = i + kBucketsAhead; next < s.absent.size()) {
       s.index.Prefetch(RowIndex::Hash(ids[s.absent[next]]));
@@ -205,16 +55,22 @@ Table::PullCounts Table::Pull(std::span<const uint64_t> ids, MatrixView<float> r
     const size_t at = s.absent[i];
     // An id given twice has a row by now, unless that was evicted again.
     uint32_t row = s.Lookup(ids[at]);
-    if (row == kNoRow && !s.admission.Admit(ids[at])) {
-      std::ranges::fill(rows.row(at), 0.0F);
-      ++counts.refused;
-      continue;
+    if (row != kNoRow && s.IsGone(row)) {
+      s.Expire(row);
+      row = kNoRow;
     }
-    if (row == kNoRow) {
-      row = s.Create(ids[at], now);
-    } else {
+    if (row != kNoRow) {
       s.Touch(row, now);
       ++counts.found;
+    } else {
+      s.distinct.Add(ids[at]);
+      const bool admitted = s.admission.Admit(ids[at]);
+      if (admitted) row = s.Create(ids[at], now);
+      if (row == kNoRow) {
+        std::ranges::fill(rows.row(at), 0.0F);
+        ++(admitted ? s.counts.turned_away : counts.refused);
+        continue;
+      }
     }
     reader.Add(row, rows.row(at).data());
     reader.Flush();
@@ -223,6 +79,8 @@ Table::PullCounts Table::Pull(std::span<const uint64_t> ids, MatrixView<float> r
   counts.evicted = s.counts.evicted - evicted_before;
   s.counts.hits += counts.found;
   s.counts.refused += counts.refused;
+  counts.crowded_out = s.CrowdedOut() - crowded_out_before;
+  counts.turned_away = s.counts.turned_away - turned_away_before;
   return counts;
 }
 
@@ -234,7 +92,7 @@ uint64_t Table::Evaluate(std::span<const uint64_t> ids, MatrixView<float> rows) 
   uint64_t seen = 0;
   s.lookup.ForEach(ids, s.PulledBytes(), [&](size_t at, uint32_t row) {
     const std::span<float> to = rows.row(at);
-    if (row == kNoRow) {
+    if (row == kNoRow || s.IsGone(row)) {
       std::fill(to.begin(), to.end(), 0.0F);
       return;
     }
@@ -255,7 +113,7 @@ uint64_t Table::Push(std::span<const uint64_t> ids, MatrixView<const float> grad
   RowStore::Updater updater(s.store, learning_rate, step);
   uint64_t updated = 0;
   s.lookup.ForEach(ids, s.rows.layout().stride_bytes, [&](size_t at, uint32_t row) {
-    if (row == kNoRow) return;
+    if (row == kNoRow || s.IsGone(row)) return;
     updater.Add(row, gradients.row(at).data());
     ++updated;
   });
@@ -267,12 +125,22 @@ uint64_t Table::Push(std::span<const uint64_t> ids, MatrixView<const float> grad
 
 void Table::SetEvictionListener(EvictionListener* listener) { state_->listener = listener; }
 
+void Table::SetMemoryBudget(MemoryBudget* budget) {
+  State& s = *state_;
+  s.budget = budget;
+  s.row_limit = budget == nullptr ? s.config.capacity_rows : s.index.size();
+}
+
+void Table::SetClock(std::function<std::chrono::steady_clock::time_point()> clock) {
+  state_->clock = std::move(clock);
+}
+
 void Table::ForEachRow(absl::FunctionRef<void(const RowContents&)> visit) const {
   const State& s = *state_;
   std::vector<float> scratch(s.store.format().floats());
   for (uint32_t row = 0; row < s.store.carved_rows(); ++row) {
     const RowHeader& header = s.rows.header(row);
-    if (header.recency == kFreeRecency) continue;
+    if (header.recency == kFreeRecency || s.IsGone(row)) continue;
     const std::span<const float> values = s.store.Values(row, scratch);
     visit({.id = header.id,
            .use_count = header.use_count,
@@ -294,6 +162,8 @@ uint64_t Table::ContentDigest() const {
 }
 
 const TableConfig& Table::config() const { return state_->config; }
+
+const DistinctCounter& Table::distinct_ids() const { return state_->distinct; }
 
 TableStats Table::stats() const {
   const State& s = *state_;

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -19,6 +21,13 @@
 
 namespace simurgh {
 
+// An eviction as a table reported it, when it had made or denied so many rows.
+struct Eviction {
+  uint64_t id;
+  EvictionCause cause;
+  uint64_t decided;
+};
+
 // One table as it ought to be.
 class TableModel {
  public:
@@ -32,43 +41,49 @@ class TableModel {
 
   // Replays a pull that let `evicted` go, in order, and returns what it must have read: (U, D).
   std::vector<float> Pull(const std::vector<uint64_t>& ids, uint64_t stamp,
-                          const std::vector<uint64_t>& evicted, PullReport& report) {
+                          const std::vector<Eviction>& evicted, PullReport& report) {
     std::vector<float> expected(ids.size() * config_.dim);
+    if (ids.empty()) return expected;
+    newest_ = stamp;
+    evicted_ = evicted;
+    replayed_ = 0;
+    ReplayExpiries();
     std::vector<size_t> absent;
     for (size_t i = 0; i < ids.size(); ++i) {
-      if (rows_.contains(ids[i])) {
+      if (rows_.contains(ids[i]) && !CauseOf(rows_.at(ids[i]))) {
         ReadAndTouch(ids[i], stamp, &expected[i * config_.dim]);
         ++report.found;
       } else {
         absent.push_back(i);
       }
     }
-    size_t replayed = 0;
     for (const size_t i : absent) {
+      ReplayExpiries();
       if (rows_.contains(ids[i])) {
+        if (CauseOf(rows_.at(ids[i]))) FAIL("an expired row was found");
         ++report.found;
       } else if (!admission_.Admit(ids[i])) {
         ++report.refused;
         continue;
+      } else if (!MakeRoom()) {
+        ++report.turned_away;
+        ++turned_away_;
+        continue;
       } else {
-        if (rows_.size() == config_.capacity_rows) {
-          if (replayed == evicted.size()) FAIL("a row is gone that no eviction told of");
-          Evict(evicted[replayed++]);
-        }
         Create(ids[i]);
         ++report.created;
       }
       ReadAndTouch(ids[i], stamp, &expected[i * config_.dim]);
     }
-    if (replayed != evicted.size()) FAIL("more was evicted than room was needed");
-    report.evicted += replayed;
+    if (replayed_ != evicted_.size()) FAIL("more was evicted than room was needed");
+    report.evicted += evicted.size();
     return expected;
   }
 
   std::vector<float> Evaluate(const std::vector<uint64_t>& ids, PullReport& report) const {
     std::vector<float> expected(ids.size() * config_.dim);
     for (size_t i = 0; i < ids.size(); ++i) {
-      const auto found = rows_.find(ids[i]);
+      const auto found = Living(ids[i]);
       if (found == rows_.end()) {
         ++report.unseen;
         continue;
@@ -84,7 +99,7 @@ class TableModel {
     RowUpdateParameters parameters = optimizer_.parameters();
     parameters.learning_rate = learning_rate;
     for (size_t i = 0; i < ids.size(); ++i) {
-      const auto found = rows_.find(ids[i]);
+      const auto found = Living(ids[i]);
       if (found == rows_.end()) {
         ++report.missing;
         continue;
@@ -100,7 +115,7 @@ class TableModel {
     bool equal = true;
     table.ForEachRow([&](const RowContents& row) {
       ++visited;
-      const auto found = rows_.find(row.id);
+      const auto found = Living(row.id);
       if (found == rows_.end()) {
         equal = false;
         return;
@@ -115,8 +130,18 @@ class TableModel {
                       row.state.size_bytes()) == 0;
     });
     REQUIRE(equal);
-    REQUIRE(visited == rows_.size());
-    REQUIRE(table.stats().rows == rows_.size());
+    size_t living = 0;
+    for (const auto& [id, row] : rows_) living += static_cast<size_t>(!CauseOf(row));
+    REQUIRE(visited == living);
+    const TableStats stats = table.stats();
+    REQUIRE(stats.rows == rows_.size());
+    REQUIRE(stats.created == created_);
+    REQUIRE(stats.turned_away == turned_away_);
+    REQUIRE(stats.evicted_for == evicted_for_);
+    // At most 24 bytes beside a row, and what a table of none needs.
+    constexpr uint64_t kFixed = uint64_t{256} << 10;
+    REQUIRE(stats.bytes <=
+            most_rows_ * (RowLayout(format_).stride_bytes + 24) + kFixed + admission_.bytes_used());
   }
 
  private:
@@ -125,6 +150,7 @@ class TableModel {
     uint64_t stamp = 0;
     uint64_t uses = 0;
   };
+  using RowMap = std::unordered_map<uint64_t, Row>;
 
   // `values` stay what the row's format makes of them.
   void Update(const RowUpdateParameters& parameters, uint64_t id, uint64_t step,
@@ -152,6 +178,56 @@ class TableModel {
     }
     rows_.emplace(id, std::move(row));
     ++with_stamp_[0];
+    ++created_;
+    most_rows_ = std::max<uint64_t>(most_rows_, rows_.size());
+  }
+
+  RowMap::const_iterator Living(uint64_t id) const {
+    const auto found = rows_.find(id);
+    return found != rows_.end() && CauseOf(found->second) ? rows_.end() : found;
+  }
+  RowMap::iterator Living(uint64_t id) {
+    const auto found = rows_.find(id);
+    return found != rows_.end() && CauseOf(found->second) ? rows_.end() : found;
+  }
+
+  // Why a row is gone by the rules.
+  std::optional<EvictionCause> CauseOf(const Row& row) const {
+    const EvictionConfig& rules = config_.eviction;
+    const uint64_t age = newest_ - std::min(newest_, row.stamp);
+    if (rules.idle_steps > 0 && age > rules.idle_steps) return EvictionCause::kIdleSteps;
+    if (row.uses < rules.low_use.below && age > rules.low_use.idle_steps) {
+      return EvictionCause::kLowUse;
+    }
+    if (rules.small_norm.below > 0 && age > rules.small_norm.idle_steps) {
+      double sum = 0;
+      for (uint32_t i = 0; i < config_.dim; ++i) sum += double{row.values[i]} * row.values[i];
+      const double bound = rules.small_norm.below;
+      if (sum < bound * bound) return EvictionCause::kSmallNorm;
+    }
+    return std::nullopt;
+  }
+
+  bool NextIsNow() const {
+    return replayed_ < evicted_.size() && evicted_[replayed_].decided == created_ + turned_away_;
+  }
+
+  // Those that were reported since the last row was made or denied, up to one for want of room.
+  void ReplayExpiries() {
+    while (NextIsNow() && evicted_[replayed_].cause >= EvictionCause::kIdleSteps) {
+      ReplayNext();
+    }
+  }
+
+  // Whether there is room for one more row, after what was evicted for it.
+  bool MakeRoom() {
+    if (NextIsNow()) {
+      if (rows_.size() < config_.capacity_rows) FAIL("evicted a row although there was room");
+      ReplayNext();
+    }
+    if (rows_.size() < config_.capacity_rows) return true;
+    if (config_.when_full == WhenFull::kEvict) FAIL("a row is gone that no eviction told of");
+    return false;
   }
 
   void ReadAndTouch(uint64_t id, uint64_t stamp, float* to) {
@@ -163,17 +239,24 @@ class TableModel {
     std::copy_n(row.values.begin(), config_.dim, to);
   }
 
-  // Exactly the oldest of up to 64 rows, among the oldest twentieth of more.
-  void Evict(uint64_t id) {
-    const auto found = rows_.find(id);
-    if (found == rows_.end()) FAIL("evicted a row that is not there: " << id);
+  // An expired row goes by its rule; another only for room, as exactly the oldest of up to 64 rows,
+  // or among the oldest twentieth of more.
+  void ReplayNext() {
+    const Eviction eviction = evicted_[replayed_++];
+    const auto found = rows_.find(eviction.id);
+    if (found == rows_.end()) FAIL("evicted a row that is not there: " << eviction.id);
+    const auto cause = CauseOf(found->second);
+    if (eviction.cause != cause.value_or(EvictionCause::kCapacity)) {
+      FAIL("row " << eviction.id << " went by " << kEvictionCauseNames[size_t(eviction.cause)]);
+    }
     const size_t allowed = rows_.size() <= 64 ? 0 : rows_.size() / 20;
     size_t older = 0;
     for (const auto& [stamp, rows] : with_stamp_) {
-      if (stamp >= found->second.stamp) break;
+      if (cause || stamp >= found->second.stamp) break;
       older += rows;
       if (older > allowed) FAIL("evicted a row with more than " << allowed << " older ones");
     }
+    ++evicted_for_[static_cast<size_t>(eviction.cause)];
     Forget(found->second.stamp);
     rows_.erase(found);
   }
@@ -188,7 +271,14 @@ class TableModel {
   Initializer initializer_;
   RowFormat format_;
   uint64_t noise_seed_;
-  std::unordered_map<uint64_t, Row> rows_;
+  RowMap rows_;
+  uint64_t newest_ = 0;
+  uint64_t created_ = 0;
+  uint64_t turned_away_ = 0;
+  uint64_t most_rows_ = 0;
+  std::array<uint64_t, kEvictionCauses> evicted_for_{};
+  std::vector<Eviction> evicted_;  // Of the pull that is replayed.
+  size_t replayed_ = 0;            // Of them.
   std::map<uint64_t, size_t> with_stamp_;
 };
 

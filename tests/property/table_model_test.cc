@@ -34,8 +34,12 @@ bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
 }
 
 struct Evictions : EvictionListener {
-  void RowEvicted(uint64_t id) override { ids.push_back(id); }
-  std::vector<uint64_t> ids;
+  void RowEvicted(uint64_t id, EvictionCause cause) override {
+    const TableStats stats = table->stats();
+    rows.push_back({id, cause, stats.created + stats.turned_away});
+  }
+  const Table* table = nullptr;
+  std::vector<Eviction> rows;
 };
 
 // A partition with its model, and a trainer that drives both.
@@ -46,6 +50,7 @@ class Comparison {
     partition_ = Partition::Create(configs, seed).value();
     for (size_t i = 0; i < configs.size(); ++i) {
       models_.emplace_back(configs[i], seed);
+      evictions_[i].table = &partition_->table(i);
       partition_->table(i).SetEvictionListener(&evictions_[i]);
     }
     NewRun();
@@ -117,8 +122,8 @@ class Comparison {
 
   static void RequireEqual(const PullReport& actual, const PullReport& expected) {
     const auto counts = [](const PullReport& report) {
-      return std::array{report.found, report.created, report.unseen, report.refused,
-                        report.evicted};
+      return std::array{report.found,   report.created, report.unseen,
+                        report.refused, report.evicted, report.turned_away};
     };
     REQUIRE(counts(actual) == counts(expected));
   }
@@ -133,7 +138,7 @@ class Comparison {
         request.values[i].clear();
       }
     }
-    for (Evictions& evictions : evictions_) evictions.ids.clear();
+    for (Evictions& evictions : evictions_) evictions.rows.clear();
     step_ += random_.Below(3);
     if (random_.Below(5000) == 0) step_ += random_.Below(1 << 20);
     clock_ = std::max(clock_, clock_base_ + step_ - first_step_);
@@ -144,9 +149,10 @@ class Comparison {
     for (size_t i = 0; i < request.ids.size(); ++i) {
       const uint32_t table = request.tables[i];
       // Evictions are the table's, and only one of its groups has ids.
-      const std::vector<uint64_t> evicted =
-          request.ids[i].empty() ? std::vector<uint64_t>() : evictions_[table].ids;
+      const std::vector<Eviction> evicted =
+          request.ids[i].empty() ? std::vector<Eviction>() : evictions_[table].rows;
       const auto rows = models_[table].Pull(request.ids[i], clock_, evicted, expected);
+      INFO("table " << configs_[table].name);
       REQUIRE(SameBits(rows, request.values[i]));
     }
     RequireEqual(*report, expected);
@@ -242,10 +248,20 @@ TableConfig Gated(TableConfig config) {
   return config;
 }
 
+TableConfig With(TableConfig config, const EvictionConfig& eviction) {
+  config.eviction = eviction;
+  return config;
+}
+
+TableConfig Refusing(TableConfig config) {
+  config.when_full = WhenFull::kRefuse;
+  return config;
+}
+
 TEST_CASE("a partition agrees with plain maps over millions of operations") {
   const uint64_t seed = TestSeed();
   std::cout << "SIMURGH_TEST_SEED=" << seed << "\n";
-  const uint64_t capacity = GENERATE(1, 2, 7, 64, 65, 1000, 5000);
+  const uint64_t capacity = GENERATE(1, 2, 7, 64, 65, 1000, 5000, 20'000, 200'000);
   INFO("seed " << seed << ", capacity " << capacity);
   using Kind = SparseOptimizerConfig::Kind;
   Comparison comparison(
@@ -254,7 +270,12 @@ TEST_CASE("a partition agrees with plain maps over millions of operations") {
               RowPrecision::kF16),
        Gated(Config("sgd", 3, capacity + 1, {.kind = Kind::kSgd})),
        Config("adam", 9, capacity, {.kind = Kind::kAdam, .max_gradient_norm = 0.5F}),
-       Config("bf16 adam", 7, capacity, {.kind = Kind::kAdam}, RowPrecision::kBf16)},
+       Config("bf16 adam", 7, capacity, {.kind = Kind::kAdam}, RowPrecision::kBf16),
+       Refusing(With(Config("idle", 4, capacity, {.kind = Kind::kAdagrad}), {.idle_steps = 40})),
+       With(Config("rules", 6, capacity, {.kind = Kind::kAdagrad}, RowPrecision::kBf16),
+            {.idle_steps = 300,
+             .low_use = {.below = 3, .idle_steps = 60},
+             .small_norm = {.below = 0.05F, .idle_steps = 15}})},
       seed + capacity);
   comparison.Run(1'000'000);
 }

@@ -19,7 +19,8 @@ struct InstanceConfig {
 // YAML section `embedding_ps`.
 struct EmbeddingPsConfig {
   std::vector<InstanceConfig> instances;
-  uint32_t partitions = 2;  // Threads that own rows, a server; 1 to 256.
+  uint32_t partitions = 2;     // Threads that own rows, a server; 1 to 256.
+  uint64_t memory_budget = 0;  // Resident bytes of a server; 0: what there is.
 };
 
 // YAML section `embedding_worker`.

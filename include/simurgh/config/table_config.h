@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 
@@ -87,12 +88,41 @@ struct AdmissionConfig {
   uint32_t sketch_width = 256;  // occurrences: counters a hash function and bucket, 16 to 65,536
 };
 
+// What a table does with an id that is to get a row when there is room for no more.
+enum class WhenFull {
+  kEvict,   // The least recently used row goes.
+  kRefuse,  // The id gets none: it reads as zeros, and its gradients are dropped.
+  kStop,    // The pull fails, and the server with it.
+};
+
+// Which rows go although there is room. Steps are the trainer's, since a row's last training pull.
+struct EvictionConfig {
+  static constexpr uint32_t kMaxIdleSteps = uint32_t{1} << 30;
+
+  struct LowUse {
+    uint32_t below = 0;  // Training pulls; 0: off. At most 65,535.
+    uint32_t idle_steps = 10'000;
+  };
+  struct SmallNorm {
+    float below = 0;  // Length of the weights; 0: off.
+    uint32_t idle_steps = 10'000;
+  };
+
+  uint32_t idle_steps = 0;                 // More than these; 0: off.
+  std::chrono::milliseconds idle_time{0};  // 0: off.
+  LowUse low_use;
+  SmallNorm small_norm;
+};
+
 // A table: rows of one layout. YAML section `tables`, one entry a table (or several by `names`).
 struct TableConfig {
   std::string name;
   uint32_t dim = 8;  // 1 to 1,024
-  // Over all servers; the least recently used rows go when it is reached.
+  // Over all servers. Bytes, where they are not 0, take the place of rows.
   uint64_t capacity_rows = 1 << 20;
+  uint64_t capacity_bytes = 0;
+  WhenFull when_full = WhenFull::kEvict;
+  EvictionConfig eviction;
   InitializerConfig initializer;
   SparseOptimizerConfig optimizer;
   AdmissionConfig admission;

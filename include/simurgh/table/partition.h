@@ -37,6 +37,8 @@ struct PullReport {
   uint64_t unseen = 0;   // Evaluation only: read as zeros.
   uint64_t refused = 0;  // Training only: no row made, read as zeros.
   uint64_t evicted = 0;
+  uint64_t crowded_out = 0;  // Of them, those that went for want of room.
+  uint64_t turned_away = 0;  // Training only: no room, read as zeros.
 };
 
 // Gradients for rows of one table, at most one per id.
@@ -58,15 +60,18 @@ struct PushReport {
 // Threads: one owner, which calls everything.
 class Partition {
  public:
-  // capacity_rows of each table is this partition's share.
+  // capacity_rows of each table is this partition's share. `budget`: of the server, shared by its
+  // partitions; null: none. Lifetime: it outlives the partition.
   // Errors: RESOURCE_EXHAUSTED when address space cannot be reserved.
   static StatusOr<std::unique_ptr<Partition>> Create(const std::vector<TableConfig>& tables,
-                                                     uint64_t seed);
+                                                     uint64_t seed, MemoryBudget* budget = nullptr);
   ~Partition();
 
   // Reads rows. `acknowledged_steps` is how many of the rank's first steps have been acknowledged:
   // a partition that does not remember them all has lost rows. Errors: INVALID_ARGUMENT for an
-  // unknown table or a wrong dim; DATA_LOSS as above.
+  // unknown table or a wrong dim; DATA_LOSS as above; FAILED_PRECONDITION for a training pull when
+  // a table with when_full: stop has no room for a row, which is then and for ever the server's
+  // end.
   StatusOr<PullReport> Pull(PullPurpose purpose, const TrainerPosition& position,
                             uint64_t acknowledged_steps, std::span<const PullGroup> groups);
 

@@ -1,28 +1,24 @@
 #pragma once
 
+#include <array>
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
-#include <string>
 
 #include "absl/functional/function_ref.h"
 
 #include "simurgh/base/status.h"
 #include "simurgh/config/table_config.h"
+#include "simurgh/table/distinct_counter.h"
+#include "simurgh/table/eviction.h"
+#include "simurgh/table/memory_budget.h"
 #include "simurgh/tensor/matrix_view.h"
 
 namespace simurgh {
 
 class Arena;
-
-// Told of every row that a table lets go, before its memory is used again.
-//
-// Threads: called by the table's owner, within a pull. Must not call the table.
-class EvictionListener {
- public:
-  virtual ~EvictionListener() = default;
-  virtual void RowEvicted(uint64_t id) = 0;
-};
 
 // A row as it stands.
 //
@@ -37,18 +33,23 @@ struct RowContents {
 
 // Counted since the table was made, except `rows` and the sizes.
 struct TableStats {
-  uint64_t rows = 0;
+  uint64_t rows = 0;  // Those whose memory has not yet been taken back included.
   uint64_t capacity_rows = 0;
   uint64_t bytes = 0;           // All memory that rows, index and eviction queue have taken.
   uint64_t overhead_bytes = 0;  // The part of it that is neither weights nor optimizer state.
   uint64_t hits = 0;            // Ids of training pulls that had a row.
   uint64_t created = 0;         // Ids of training pulls that were given one.
   uint64_t refused = 0;         // Ids of training pulls that admission gave none.
+  uint64_t turned_away = 0;     // Ids of training pulls for which there was no room.
   uint64_t evicted = 0;
-  uint64_t evaluated = 0;  // Ids of evaluating pulls that had a row.
-  uint64_t unseen = 0;     // Ids of evaluating pulls that had none.
-  uint64_t updated = 0;    // Gradients applied.
-  uint64_t missing = 0;    // Gradients dropped, because their row was gone.
+  std::array<uint64_t, kEvictionCauses> evicted_for{};  // By EvictionCause.
+  uint64_t evaluated = 0;                               // Ids of evaluating pulls that had a row.
+  uint64_t unseen = 0;                                  // Ids of evaluating pulls that had none.
+  uint64_t updated = 0;                                 // Gradients applied.
+  uint64_t missing = 0;  // Gradients dropped, because their row was gone.
+  // Hits by how long ago, in steps, their row had been pulled before: [0] in the same step, [i]
+  // less than 2^i and at least 2^(i-1) steps ago. Of every eighth position of a request.
+  std::array<uint64_t, 33> pulled_before{};
 };
 
 // The rows of one layout in one partition: an embedding array list.
@@ -57,6 +58,10 @@ struct TableStats {
 // the one evicted for a new one is the least recently used by stamp (see recency_queue.h for how
 // exactly, when ten thousands of rows bear stamps that are close). Once the table is full, requests
 // of sizes seen before allocate nothing.
+//
+// Rows that the rules of config.eviction end are gone for every pull, push and visit from that step
+// on. Their memory is taken back by a sweep that looks at as many rows as a training pull has ids,
+// before it: no request waits for more, and what is evicted depends on the requests alone.
 //
 // Threads: one owner. Bad arguments are programming errors here; Partition checks requests.
 class Table {
@@ -69,7 +74,12 @@ class Table {
   // Address space of the arena that a table may take. Requires a valid config.
   static uint64_t ReservationFor(const TableConfig& config);
 
-  // Requires a valid config. The first seed of its rows' weights is `seed`.
+  // How many rows of a table fit into so many bytes, with all that belongs to them while the table
+  // grows; at least 1. Sketches of admission are not counted.
+  static uint64_t RowsIn(const TableConfig& config, uint64_t bytes);
+
+  // Requires a valid config. The first seed of its rows' weights is `seed`. config.capacity_bytes
+  // is the caller's matter: only rows count here.
   // Lifetime: `arena` outlives the table and stays in place.
   Table(const TableConfig& config, uint64_t seed, Arena& arena);
   ~Table();
@@ -79,6 +89,8 @@ class Table {
     uint64_t created = 0;
     uint64_t refused = 0;
     uint64_t evicted = 0;
+    uint64_t turned_away = 0;
+    uint64_t crowded_out = 0;  // Of the evicted, those that went for want of room.
   };
 
   // Reads the rows of `ids` in order, creating those that are missing, unless admission refuses:
@@ -107,6 +119,13 @@ class Table {
   // Null for none. Lifetime: until replaced, or the table goes.
   void SetEvictionListener(EvictionListener* listener);
 
+  // From now on the table grows only as the budget grants; null: as it likes. When it may not, what
+  // happens is config.when_full's matter. Lifetime: the table's.
+  void SetMemoryBudget(MemoryBudget* budget);
+
+  // What eviction.idle_time goes by; steady_clock unless set.
+  void SetClock(std::function<std::chrono::steady_clock::time_point()> clock);
+
   // Calls `visit` for every row, in no particular order.
   void ForEachRow(absl::FunctionRef<void(const RowContents&)> visit) const;
 
@@ -117,6 +136,9 @@ class Table {
 
   const TableConfig& config() const;
   TableStats stats() const;
+  // Of the ids of training pulls. An id that has a row had none before it was first asked for, so
+  // only those without one are shown to the counter.
+  const DistinctCounter& distinct_ids() const;
 
  private:
   struct State;

@@ -161,6 +161,11 @@ TEST_CASE("Keys that say nothing, and values that contradict one another", "[con
       {"learning_rate: 0.5", "nesterov: true", "names: [item",
        "tables.1.optimizer.nesterov: says nothing here; remove it; "
        "it belongs to momentum above 0"},
+      {"capacity_rows: 1000", "capacity_rows: 1000\n    capacity_bytes: 9", "capacity_bytes",
+       "tables.0.capacity_bytes: stands beside capacity_rows; give either of them"},
+      {"capacity_rows: 1000", "eviction: {low_use: {idle_steps: 9}}", "eviction",
+       "tables.0.eviction.low_use.idle_steps: says nothing here; remove it; "
+       "it belongs to below above 0"},
       {"learning_rate: 0.5", "schedule: {decay_steps: 10}", "names: [item",
        "tables.1.optimizer.schedule.decay_steps: says nothing here; remove it; "
        "it belongs to kind: linear, exponential or cosine"},

@@ -76,8 +76,10 @@ TEST_CASE("Row requests survive the wire") {
 }
 
 TEST_CASE("Reports of rows survive the wire") {
-  const rpc::Outgoing<PullRows::Response> pulled =
-      Encode(PullReport{.found = 1, .created = 2, .unseen = 3, .refused = 4, .evicted = 5}, {});
+  const rpc::Outgoing<PullRows::Response> pulled = Encode(
+      PullReport{
+          .found = 1, .created = 2, .unseen = 3, .refused = 4, .evicted = 5, .turned_away = 6},
+      {});
   const auto pull = rpc::VerifiedTable<wire::PullRowsResponse>("pull", Metadata(pulled));
   REQUIRE(pull.ok());
   const PullReport pull_report = Decode(**pull);
@@ -85,6 +87,7 @@ TEST_CASE("Reports of rows survive the wire") {
   CHECK(pull_report.created == 2);
   CHECK(pull_report.unseen == 3);
   CHECK(pull_report.refused == 4);
+  CHECK(pull_report.turned_away == 6);
   CHECK(pull_report.evicted == 5);
 
   const rpc::Outgoing<PushRows::Response> pushed =

@@ -47,7 +47,7 @@ struct OwnedTable {
 };
 
 struct Recorder : EvictionListener {
-  void RowEvicted(uint64_t id) override { ids.push_back(id); }
+  void RowEvicted(uint64_t id, EvictionCause) override { ids.push_back(id); }
   std::vector<uint64_t> ids;
 };
 

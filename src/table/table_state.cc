@@ -1,0 +1,159 @@
+#include "table/table_state.h"
+
+#include <algorithm>
+
+#include "simurgh/base/check.h"
+
+namespace simurgh {
+namespace {
+
+constexpr size_t kVictimsAhead = 4;
+constexpr size_t kSweptAhead = 8;
+// Where the newest stamp is put when the 32 bits of a row's recency run out.
+constexpr uint64_t kRebasedStamp = uint64_t{1} << 31;
+static_assert(EvictionConfig::kMaxIdleSteps < kRebasedStamp);  // What is older has expired.
+// Memory is asked for in pieces of a fourth of what the table has, within these bounds.
+constexpr uint64_t kSmallestGrant = uint64_t{64} << 10;
+constexpr uint64_t kLargestGrant = uint64_t{2} << 20;
+
+}  // namespace
+
+Table::State::State(const TableConfig& table_config, uint64_t seed, Arena& arena)
+    : config(table_config),
+      admission(config.admission, config.name, seed),
+      store(config, seed, arena),
+      rows(store.rows()),
+      index(arena, config.capacity_rows, IdsOf(rows)),
+      lookup(index, rows),
+      queue(arena, config.capacity_rows, RecencyOf(rows)),
+      expiry(config.eviction),
+      row_limit(config.capacity_rows) {
+  if (!store.format().plain()) scratch.resize(store.format().floats());
+}
+
+uint32_t Table::State::BeginPull(uint64_t stamp) {
+  const uint32_t now = StampOf(std::max(stamp, newest_stamp));
+  denied = false;
+  if (!expiry.active()) return now;
+  if (expiry.timed()) {
+    expiry.Advance(newest_stamp, clock());
+  } else {
+    expiry.Advance(newest_stamp);
+  }
+  suspect_below = static_cast<uint32_t>(std::max(expiry.live_from(), stamp_origin) - stamp_origin);
+  return now;
+}
+
+// A stamp as rows bear it. Requires stamp >= newest_stamp.
+uint32_t Table::State::StampOf(uint64_t stamp) {
+  newest_stamp = stamp;
+  if (stamp - stamp_origin >= kFreeRecency) Rebase(stamp);
+  return static_cast<uint32_t>(stamp - stamp_origin);
+}
+
+// Moves the origin up, once in 2^31 steps. Rows that are older than that become equally old.
+void Table::State::Rebase(uint64_t newest) {
+  const uint64_t shift = newest - kRebasedStamp - stamp_origin;
+  stamp_origin += shift;
+  queue.Clear();
+  for (uint32_t row = 0; row < store.carved_rows(); ++row) {
+    RowHeader& header = rows.header(row);
+    if (header.recency == kFreeRecency) {
+      header.use_count = 0;
+      continue;
+    }
+    header.recency =
+        static_cast<uint32_t>(header.recency - std::min<uint64_t>(header.recency, shift));
+    queue.Add(row);
+  }
+}
+
+std::optional<EvictionCause> Table::State::Expired(uint32_t row) const {
+  const RowHeader& header = rows.header(row);
+  return expiry.Judge(stamp_origin + header.recency, header.use_count, [&] {
+    double sum = 0;
+    for (const float weight : store.Values(row, scratch).first(config.dim)) {
+      sum += double{weight} * double{weight};
+    }
+    return sum;
+  });
+}
+
+uint32_t Table::State::Create(uint64_t id, uint32_t stamp) {
+  if (index.size() >= row_limit && !MakeRoom(stamp)) return kNoRow;
+  const uint32_t row = store.Acquire();
+  const bool queued = rows.header(row).use_count != 0;  // Fresh memory is zero.
+  rows.header(row) = {.id = id, .recency = stamp, .epoch = 0, .use_count = 1};
+  store.Initialize(row, id);
+  index.Insert(RowIndex::Hash(id), row);
+  if (!queued) queue.Add(row);
+  ++counts.created;
+  return row;
+}
+
+void Table::State::Sweep(size_t count) {
+  const uint32_t end = store.carved_rows();
+  for (size_t left = std::min<size_t>(count, end); left > 0; --left) {
+    if (sweep_at >= end) sweep_at = 0;
+    __builtin_prefetch(rows.record(std::min<uint32_t>(sweep_at + kSweptAhead, end - 1)));
+    if (IsGone(sweep_at)) Expire(sweep_at);
+    ++sweep_at;
+  }
+}
+
+bool Table::State::MakeRoom(uint32_t now) {
+  const bool by_memory = index.size() < config.capacity_rows;
+  if (by_memory && AskForMemory()) return true;
+  if (config.when_full != WhenFull::kEvict || index.size() == 0) return false;
+  Evict(now, by_memory ? EvictionCause::kMemory : EvictionCause::kCapacity);
+  return true;
+}
+
+bool Table::State::AskForMemory() {
+  if (denied) return false;
+  // A row with its part of index and queue.
+  const uint64_t row_bytes = (uint64_t{1} << 20) / RowsIn(config, uint64_t{1} << 20) + 1;
+  const uint64_t wanted =
+      std::clamp(index.size() * row_bytes / 4, kSmallestGrant, kLargestGrant) / row_bytes;
+  const uint64_t more = std::clamp<uint64_t>(wanted, 1, config.capacity_rows - row_limit);
+  const uint64_t used_up = granted_bytes;
+  granted_bytes = more * row_bytes;
+  denied = !budget->Grant(granted_bytes, used_up);
+  if (denied) {
+    granted_bytes = 0;
+    return false;
+  }
+  row_limit += more;
+  return true;
+}
+
+// Brings near what the next evictions will touch: first their records, whose ids then tell the
+// buckets.
+void Table::State::PrefetchVictims() const {
+  if (const uint32_t row = queue.Upcoming(2 * kVictimsAhead); row != kNoRow) {
+    rows.Prefetch(row, rows.layout().stride_bytes);
+  }
+  if (const uint32_t row = queue.Upcoming(kVictimsAhead); row != kNoRow) {
+    index.Prefetch(RowIndex::Hash(rows.header(row).id));
+  }
+}
+
+void Table::State::Evict(uint32_t now, EvictionCause cause) {
+  PrefetchVictims();
+  const uint32_t row = queue.PopOldest(now);
+  SIMURGH_CHECK_LT(rows.header(row).recency, kFreeRecency);
+  if (rows.header(row).recency < suspect_below) cause = Expired(row).value_or(cause);
+  Remove(row, cause, /*queued=*/false);
+}
+
+void Table::State::Remove(uint32_t row, EvictionCause cause, bool queued) {
+  const uint64_t id = rows.header(row).id;
+  if (listener != nullptr) listener->RowEvicted(id, cause);
+  index.Erase(RowIndex::Hash(id), row);
+  store.Release(row);
+  rows.header(row).use_count = static_cast<uint16_t>(queued);
+  ++counts.evicted;
+  ++counts.evicted_for[static_cast<size_t>(cause)];
+}
+
+}  // namespace simurgh

@@ -1,0 +1,106 @@
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include "simurgh/table/table.h"
+#include "table/admission.h"
+#include "table/arena.h"
+#include "table/batch_lookup.h"
+#include "table/expiry.h"
+#include "table/recency_queue.h"
+#include "table/row_index.h"
+#include "table/row_layout.h"
+#include "table/row_store.h"
+
+namespace simurgh {
+
+// What a table is made of, and how its rows come and go.
+//
+// A row that expires leaves its entry in the eviction queue, which cannot find it there: the entry
+// serves the next row of that number. use_count of a free row says whether there is one. Rows are
+// only evicted for room when none is free, so the queue never hands out a free one.
+struct Table::State {
+  State(const TableConfig& table_config, uint64_t seed, Arena& arena);
+
+  // What a pull reads of a record.
+  uint64_t PulledBytes() const { return sizeof(RowHeader) + store.format().weight_bytes(); }
+  uint32_t Lookup(uint64_t id) const { return index.Find(id, RowIndex::Hash(id)); }
+
+  // Begins a training pull: returns its stamp as rows bear it.
+  uint32_t BeginPull(uint64_t stamp);
+  void Touch(uint32_t row, uint32_t stamp) {
+    RowHeader& header = rows.header(row);
+    header.recency = stamp;
+    header.use_count = static_cast<uint16_t>(header.use_count + (header.use_count < kMaxUseCount));
+  }
+
+  // Counts how long ago the row of a hit had been pulled before. Requires that it is not yet
+  // touched.
+  void NoteAge(uint32_t row, uint32_t stamp) {
+    ++counts.pulled_before[std::bit_width(stamp - rows.header(row).recency)];
+  }
+
+  // Whether a row has expired, and is only there because nobody has taken it away yet.
+  bool IsGone(uint32_t row) const {
+    return rows.header(row).recency < suspect_below && Expired(row).has_value();
+  }
+  std::optional<EvictionCause> Expired(uint32_t row) const;
+
+  // kNoRow when there is no room and config.when_full makes none. Requires that the id has no row.
+  uint32_t Create(uint64_t id, uint32_t stamp);
+  // Takes an expired row away.
+  void Expire(uint32_t row) { Remove(row, *Expired(row), /*queued=*/true); }
+  // Looks at the next `count` rows for expired ones.
+  void Sweep(size_t count);
+
+  // Rows that went for want of room.
+  uint64_t CrowdedOut() const {
+    return counts.evicted_for[static_cast<size_t>(EvictionCause::kCapacity)] +
+           counts.evicted_for[static_cast<size_t>(EvictionCause::kMemory)];
+  }
+
+  static constexpr uint16_t kMaxUseCount = std::numeric_limits<uint16_t>::max();
+
+  TableConfig config;
+  Admission admission;
+  RowStore store;
+  const Rows& rows;
+  RowIndex index;
+  BatchLookup lookup;
+  RecencyQueue queue;
+  Expiry expiry;
+  std::function<Expiry::Clock::time_point()> clock = Expiry::Clock::now;
+  EvictionListener* listener = nullptr;
+  DistinctCounter distinct;
+  TableStats counts;
+
+  uint64_t stamp_origin = 0;  // A row's recency is its stamp minus this.
+  uint64_t newest_stamp = 0;
+  uint32_t suspect_below = 0;  // Rows of smaller recency may have expired.
+  std::vector<size_t> absent;  // Positions in a request, kept for its memory.
+
+  uint64_t row_limit = 0;  // Of capacity and of what the budget has granted.
+  MemoryBudget* budget = nullptr;
+
+ private:
+  uint32_t StampOf(uint64_t stamp);
+  void Rebase(uint64_t newest);
+  bool MakeRoom(uint32_t now);
+  bool AskForMemory();
+  void Evict(uint32_t now, EvictionCause cause);
+  void Remove(uint32_t row, EvictionCause cause, bool queued);
+  void PrefetchVictims() const;
+
+  uint32_t sweep_at = 0;
+  uint64_t granted_bytes = 0;  // The last grant.
+  bool denied = false;         // Within this pull.
+  mutable std::vector<float> scratch;
+};
+
+}  // namespace simurgh

@@ -1,0 +1,134 @@
+#include "simurgh/table/memory_budget.h"
+
+#include <algorithm>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "simurgh/base/random.h"
+#include "simurgh/table/partition.h"
+
+namespace simurgh {
+namespace {
+
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+
+TEST_CASE("a budget grants until measured and promised memory reach the limit") {
+  uint64_t resident = 10;
+  MemoryBudget budget(100, /*kept_free=*/20, [&] { return resident; });
+  CHECK(budget.Grant(40, 0));        // 50 and 20 free.
+  CHECK_FALSE(budget.Grant(31, 0));  // Nothing of the 40 is touched yet.
+  resident = 50;
+  CHECK(budget.Grant(30, 40));
+  CHECK_FALSE(budget.Grant(1, 0));
+  resident = 45;  // Somebody else gave memory back.
+  CHECK(budget.Grant(5, 0));
+}
+
+TEST_CASE("the resident memory of a process grows with what it touches") {
+  const uint64_t before = ResidentBytes();
+  REQUIRE(before > 0);
+  std::vector<char> touched(64 * kMiB, 1);
+  CHECK(ResidentBytes() >= before + 60 * kMiB);
+  CHECK(std::ranges::count(touched, 1) == static_cast<ptrdiff_t>(64 * kMiB));
+}
+
+TableConfig Config(WhenFull when_full) {
+  TableConfig config;
+  config.name = "t";
+  config.dim = 16;
+  config.capacity_rows = 100'000'000;
+  config.when_full = when_full;
+  return config;
+}
+
+struct Pulled {
+  StatusOr<PullReport> last = PullReport();
+  PullReport total;
+  uint64_t most_resident = 0;
+};
+
+// Pulls new ids until more have been asked for than the budget holds, several times over.
+Pulled PullNewIds(Partition& partition, uint64_t ids, uint64_t batch) {
+  Pulled pulled;
+  std::vector<uint64_t> request(batch);
+  std::vector<float> rows(batch * 16);
+  Random random(1);
+  for (uint64_t step = 0; step * batch < ids; ++step) {
+    for (uint64_t& id : request) id = random();
+    const PullGroup group{0, request, {rows.data(), batch, 16}};
+    pulled.last = partition.Pull(PullPurpose::kTrain, {1, 0, step}, 0, {&group, 1});
+    if (!pulled.last.ok()) break;
+    pulled.total.created += pulled.last->created;
+    pulled.total.evicted += pulled.last->evicted;
+    pulled.total.turned_away += pulled.last->turned_away;
+    if (step % 16 == 0) {
+      pulled.most_resident = std::max(pulled.most_resident, ResidentBytes());
+    }
+  }
+  return pulled;
+}
+
+// Some 152 bytes a row, so that 64 MiB hold less than half a million.
+constexpr uint64_t kRoom = 64 * kMiB;
+constexpr uint64_t kIds = 2'000'000;
+
+TEST_CASE("a table stays within the server's memory by evicting") {
+  MemoryBudget budget(ResidentBytes() + kRoom, /*kept_free=*/4 * kMiB);
+  auto partition = Partition::Create({Config(WhenFull::kEvict)}, 1, &budget).value();
+  const Pulled pulled = PullNewIds(*partition, kIds, 1000);
+  REQUIRE(pulled.last.ok());
+  CHECK(pulled.total.created == kIds);
+  CHECK(pulled.most_resident <= budget.limit_bytes());
+  const TableStats stats = partition->table(0).stats();
+  CHECK(stats.rows > 250'000);  // The room was used.
+  CHECK(stats.evicted_for[static_cast<size_t>(EvictionCause::kMemory)] == kIds - stats.rows);
+}
+
+TEST_CASE("a table stays within the server's memory by refusing") {
+  MemoryBudget budget(ResidentBytes() + kRoom, /*kept_free=*/4 * kMiB);
+  auto partition = Partition::Create({Config(WhenFull::kRefuse)}, 1, &budget).value();
+  const Pulled pulled = PullNewIds(*partition, kIds, 1000);
+  REQUIRE(pulled.last.ok());
+  CHECK(pulled.most_resident <= budget.limit_bytes());
+  const TableStats stats = partition->table(0).stats();
+  CHECK(stats.rows > 250'000);
+  CHECK(stats.evicted == 0);
+  CHECK(stats.turned_away == kIds - stats.rows);
+}
+
+TEST_CASE("a table that must not lose rows stops the pull, and says why") {
+  MemoryBudget budget(ResidentBytes() + kRoom, /*kept_free=*/4 * kMiB);
+  auto partition = Partition::Create({Config(WhenFull::kStop)}, 1, &budget).value();
+  const Pulled pulled = PullNewIds(*partition, kIds, 1000);
+  CHECK(pulled.last.status().code() == absl::StatusCode::kFailedPrecondition);
+  CHECK_THAT(std::string(pulled.last.status().message()),
+             Catch::Contains("table 't' has no room") && Catch::Contains("memory_budget"));
+  TableConfig small = Config(WhenFull::kStop);
+  small.capacity_rows = 10;
+  auto full = Partition::Create({small}, 1).value();
+  CHECK_THAT(std::string(PullNewIds(*full, 11, 11).last.status().message()),
+             Catch::Contains("share of its capacity is 10"));
+}
+
+TEST_CASE("tables share a budget; one that comes too late gets no rows") {
+  uint64_t resident = 0;
+  MemoryBudget budget(kMiB, 0, [&] { return resident; });
+  TableConfig late = Config(WhenFull::kEvict);
+  late.name = "late";
+  auto partition = Partition::Create({Config(WhenFull::kEvict), late}, 1, &budget).value();
+  PullNewIds(*partition, 1000, 10);
+  resident = kMiB;  // All that was granted is touched.
+  const uint64_t id = 5;
+  std::vector<float> row(16, -1.0F);
+  const PullGroup group{1, {&id, 1}, {row.data(), 1, 16}};
+  const auto report = partition->Pull(PullPurpose::kTrain, {1, 0, 1000}, 0, {&group, 1});
+  REQUIRE(report.ok());
+  CHECK(report->turned_away == 1);
+  CHECK(row == std::vector<float>(16, 0.0F));
+  resident = 0;
+  CHECK(partition->Pull(PullPurpose::kTrain, {1, 0, 1001}, 0, {&group, 1})->created == 1);
+}
+
+}  // namespace
+}  // namespace simurgh
