@@ -22,7 +22,10 @@ void FilePassing::PrepareToSend(msghdr& message) {
   header->cmsg_level = SOL_SOCKET;
   header->cmsg_type = SCM_RIGHTS;
   header->cmsg_len = CMSG_LEN(bytes);
-  std::memcpy(CMSG_DATA(header), to_send_.data(), bytes);
+  for (size_t i = 0; i < to_send_.size(); ++i) {
+    const int number = to_send_[i].number();
+    std::memcpy(CMSG_DATA(header) + i * sizeof(int), &number, sizeof(number));
+  }
 }
 
 void FilePassing::PrepareToReceive(msghdr& message) {

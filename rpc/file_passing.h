@@ -17,8 +17,8 @@ class FilePassing {
  public:
   static constexpr size_t kMaxFiles = 2;
 
-  // Goes with the next bytes written. The files are borrowed until then.
-  void Send(std::vector<int> files) { to_send_ = std::move(files); }
+  // At most kMaxFiles, to go with the next bytes written.
+  void Send(std::vector<FileDescriptor> files) { to_send_ = std::move(files); }
 
   // Those that have come so far; no more are taken.
   std::vector<FileDescriptor> TakeAll();
@@ -33,7 +33,7 @@ class FilePassing {
   void Received(msghdr& message);
 
  private:
-  std::vector<int> to_send_;
+  std::vector<FileDescriptor> to_send_;
   std::vector<FileDescriptor> received_;
   bool receives_ = true;
   alignas(cmsghdr) std::array<char, CMSG_SPACE(kMaxFiles * sizeof(int))> control_{};

@@ -27,6 +27,9 @@ StatusOr<ReceivedSegment> IncomingRegion::Borrow(const Loan& loan, uint64_t leng
   if (loan.offset > region_.size() || length > region_.size() - loan.offset) {
     return Lie(loan, length, absl::StrCat("the region has ", region_.size(), " bytes"));
   }
+  if (loan.offset % kLoanAlignment != 0) {
+    return Lie(loan, length, absl::StrCat("the offset is no multiple of ", kLoanAlignment));
+  }
   if (loan.slot >= kMaxLoans) return Lie(loan, length, absl::StrCat("slots end at ", kMaxLoans));
   if (held_[loan.slot].exchange(true, std::memory_order_relaxed)) {
     return Lie(loan, length, "the slot is still lent");

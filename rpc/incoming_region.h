@@ -31,8 +31,8 @@ class IncomingRegion : public std::enable_shared_from_this<IncomingRegion> {
   static StatusOr<std::shared_ptr<IncomingRegion>> Create();
   IncomingRegion(Private, SharedMemory board) : board_(std::move(board)) {}
 
-  // For the peer, to read.
-  const FileDescriptor& board() const { return board_.file; }
+  // The board for the peer, to read. Once; not needed here any more.
+  FileDescriptor TakeBoard() { return std::move(board_.file); }
 
   // The peer's region.
   // Errors: those of MapPeerMemory.
@@ -40,13 +40,14 @@ class IncomingRegion : public std::enable_shared_from_this<IncomingRegion> {
 
   // Bytes of the peer's region, to read where they lie until the owner is let go. The peer may
   // change them meanwhile, though it should not: who must be sure of what was checked copies first.
-  // Errors: DATA_LOSS for a loan that is not in the region, or whose slot we still hold.
+  // Errors: DATA_LOSS for a loan that is not in the region or not aligned, or whose slot we still
+  // hold.
   StatusOr<ReceivedSegment> Borrow(const Loan& loan, uint64_t length);
 
  private:
   void GiveBack(const Loan& loan);
 
-  const SharedMemory board_;
+  SharedMemory board_;
   Mapping region_;
   std::array<std::atomic<bool>, kMaxLoans> held_{};
 };

@@ -12,9 +12,12 @@
 
 namespace simurgh::rpc {
 
+// Lent bytes begin at a multiple of this, so that whoever takes them where they lie can use them.
+inline constexpr uint64_t kLoanAlignment = 64;
+
 // Laid out as on the wire.
 struct Loan {
-  uint64_t offset = 0;      // In the sender's region.
+  uint64_t offset = 0;      // In the sender's region; a multiple of kLoanAlignment.
   uint32_t slot = 0;        // Below kMaxLoans; names the loan while it lasts.
   uint32_t generation = 0;  // Tells it from earlier loans of the slot.
 };

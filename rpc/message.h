@@ -48,8 +48,8 @@ struct IncomingSegment {
   bool anywhere = false;
 
   // Leaves the place to the transport, which copies nothing then: in shared memory the bytes stay
-  // where the sender has them, else they come into a recycled buffer. 64-byte aligned where the
-  // sender's are. While they lie in shared memory a malicious sender can still change them: who
+  // where the sender has them, else they come into a recycled buffer; 64-byte aligned.
+  // While they lie in shared memory a malicious sender can still change them: who
   // checks them and relies on it afterwards must name a place.
   static IncomingSegment Anywhere() { return {.bytes = {}, .owner = {}, .anywhere = true}; }
 };

@@ -18,7 +18,7 @@ class OutgoingRegion::Memory : public std::enable_shared_from_this<Memory> {
   explicit Memory(SharedMemory shared)
       : shared_(std::move(shared)), space_(shared_.mapping.size()) {}
 
-  const FileDescriptor& file() const { return shared_.file; }
+  FileDescriptor TakeFile() { return std::move(shared_.file); }
   std::byte* data() const { return shared_.mapping.data(); }
   size_t size() const { return shared_.mapping.size(); }
 
@@ -30,7 +30,7 @@ class OutgoingRegion::Memory : public std::enable_shared_from_this<Memory> {
   uint64_t used_bytes();
 
  private:
-  const SharedMemory shared_;
+  SharedMemory shared_;
   Mutex mutex_;
   BlockSpace space_ ABSL_GUARDED_BY(mutex_);
   std::map<uint64_t, std::weak_ptr<const Block>> blocks_ ABSL_GUARDED_BY(mutex_);  // By offset.
@@ -105,7 +105,7 @@ OutgoingRegion::OutgoingRegion(std::shared_ptr<Memory> memory) : memory_(std::mo
 
 OutgoingRegion::~OutgoingRegion() = default;
 
-const FileDescriptor& OutgoingRegion::file() const { return memory_->file(); }
+FileDescriptor OutgoingRegion::TakeFile() { return memory_->TakeFile(); }
 
 void OutgoingRegion::Connect(Mapping board) {
   SIMURGH_CHECK_EQ(board.size(), kBoardBytes);
@@ -140,6 +140,7 @@ std::optional<Loan> OutgoingRegion::Lend(std::span<const std::byte> bytes) {
   if (!Holds(bytes)) return std::nullopt;
   Reclaim();
   const auto offset = static_cast<uint64_t>(bytes.data() - memory_->data());
+  if (offset % kLoanAlignment != 0) return std::nullopt;
   std::shared_ptr<const Block> block = memory_->Find(offset, offset + bytes.size());
   if (block == nullptr) return std::nullopt;
   MutexLock lock(mutex_);

@@ -20,7 +20,7 @@ namespace simurgh::rpc {
 // A block is free again when neither its owner nor a loan holds it. A loan ends when the peer gives
 // it back, or with the connection.
 //
-// Threads: any, but for Connect() and file(). Lifetime: blocks may outlive it.
+// Threads: any, but for Connect() and TakeFile(). Lifetime: blocks may outlive it.
 class OutgoingRegion {
  public:
   // bytes: rounded up to pages; they cost nothing until they are used.
@@ -28,8 +28,8 @@ class OutgoingRegion {
   static StatusOr<std::unique_ptr<OutgoingRegion>> Create(uint64_t bytes);
   ~OutgoingRegion();
 
-  // For the peer, to read.
-  const FileDescriptor& file() const;
+  // For the peer, to read. Once; not needed here any more.
+  FileDescriptor TakeFile();
 
   // The peer's board: there can be loans from now on. Requires kBoardBytes.
   void Connect(Mapping board);
@@ -41,7 +41,7 @@ class OutgoingRegion {
   bool Holds(std::span<const std::byte> bytes) const;
 
   // Lends bytes of one block, which must not change any more. Nothing when nobody owns such a
-  // block, or when there are too many loans.
+  // block, when they are not aligned as loans are, or when there are too many loans.
   std::optional<Loan> Lend(std::span<const std::byte> bytes);
 
   // Ends a loan of which the peer has not been told.

@@ -28,8 +28,11 @@ Sharing::Sharing(asio::any_io_executor executor, std::unique_ptr<OutgoingRegion>
       incoming_(std::move(incoming)),
       trim_timer_(std::move(executor)) {}
 
-std::vector<int> Sharing::files() const {
-  return {outgoing_->file().number(), incoming_->board().number()};
+std::vector<FileDescriptor> Sharing::TakeFiles() {
+  std::vector<FileDescriptor> files;
+  files.push_back(outgoing_->TakeFile());
+  files.push_back(incoming_->TakeBoard());
+  return files;
 }
 
 Status Sharing::Agree(const std::vector<FileDescriptor>& files) {

@@ -33,8 +33,8 @@ class Sharing : public std::enable_shared_from_this<Sharing> {
   static StatusOr<std::shared_ptr<Sharing>> Offer(asio::any_io_executor executor,
                                                   uint64_t region_bytes);
 
-  // What the peer needs of us, in this order: region, board.
-  std::vector<int> files() const;
+  // What the peer needs of us, in this order: region, board. Once.
+  std::vector<FileDescriptor> TakeFiles();
 
   // The peer's half, as it came.
   // Errors: INVALID_ARGUMENT for files that are not of this kind; RESOURCE_EXHAUSTED when not all

@@ -16,7 +16,7 @@ uint64_t SharingHandshake::Offer(const asio::any_io_executor& executor, uint64_t
   StatusOr<std::shared_ptr<Sharing>> sharing = Sharing::Offer(executor, region_bytes);
   if (!sharing.ok()) return 0;
   sharing_ = *std::move(sharing);
-  files_->Send(sharing_->files());
+  files_->Send(sharing_->TakeFiles());
   return kFeatureSharedMemory;
 }
 

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <bit>
+#include <cstdint>
 #include <new>
 #include <utility>
 #include <vector>
@@ -29,21 +30,32 @@ AlignedBuffer::~AlignedBuffer() {
 }
 
 struct BufferPool::State {
+  // Idle buffers of one size.
+  struct Shelf {
+    std::vector<AlignedBuffer> idle;
+    uint64_t last_lease = 0;  // In the order of leases.
+  };
+
   explicit State(size_t capacity) : capacity_bytes(capacity) {}
 
   const size_t capacity_bytes;
   mutable Mutex mutex;
-  // By the binary logarithm of their size.
-  std::array<std::vector<AlignedBuffer>, 64> idle ABSL_GUARDED_BY(mutex);
+  std::array<Shelf, 64> shelves ABSL_GUARDED_BY(mutex);  // By the binary logarithm of their size.
   size_t idle_bytes ABSL_GUARDED_BY(mutex) = 0;
+  uint64_t leases ABSL_GUARDED_BY(mutex) = 0;
+
+  Shelf& ShelfOf(size_t rounded) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    return shelves[static_cast<size_t>(std::countr_zero(rounded))];
+  }
 
   AlignedBuffer Take(size_t rounded) {
     {
       MutexLock lock(mutex);
-      auto& shelf = idle[static_cast<size_t>(std::countr_zero(rounded))];
-      if (!shelf.empty()) {
-        AlignedBuffer buffer = std::move(shelf.back());
-        shelf.pop_back();
+      Shelf& shelf = ShelfOf(rounded);
+      shelf.last_lease = ++leases;
+      if (!shelf.idle.empty()) {
+        AlignedBuffer buffer = std::move(shelf.idle.back());
+        shelf.idle.pop_back();
         idle_bytes -= rounded;
         return buffer;
       }
@@ -52,10 +64,30 @@ struct BufferPool::State {
   }
 
   void PutBack(AlignedBuffer buffer) {
+    std::vector<AlignedBuffer> dropped;  // Freed after the lock.
     MutexLock lock(mutex);
-    if (idle_bytes + buffer.size() > capacity_bytes) return;
+    if (buffer.size() > capacity_bytes) return dropped.push_back(std::move(buffer));
+    Shelf& shelf = ShelfOf(buffer.size());
+    while (idle_bytes + buffer.size() > capacity_bytes) {
+      Shelf& oldest = OldestShelf();
+      // Sizes that nobody has asked for lately make room; those that somebody has do not.
+      if (oldest.last_lease >= shelf.last_lease) return dropped.push_back(std::move(buffer));
+      idle_bytes -= oldest.idle.back().size();
+      dropped.push_back(std::move(oldest.idle.back()));
+      oldest.idle.pop_back();
+    }
     idle_bytes += buffer.size();
-    idle[static_cast<size_t>(std::countr_zero(buffer.size()))].push_back(std::move(buffer));
+    shelf.idle.push_back(std::move(buffer));
+  }
+
+  // That with something on it which was last leased from the longest ago. Requires idle_bytes > 0.
+  Shelf& OldestShelf() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    Shelf* oldest = nullptr;
+    for (Shelf& shelf : shelves) {
+      if (shelf.idle.empty()) continue;
+      if (oldest == nullptr || shelf.last_lease < oldest->last_lease) oldest = &shelf;
+    }
+    return *oldest;
   }
 };
 

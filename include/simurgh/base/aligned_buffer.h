@@ -40,7 +40,7 @@ class AlignedBuffer {
 // Threads: all members may be called from any thread.
 class BufferPool {
  public:
-  // Keeps at most `capacity_bytes` of idle buffers; what comes back beyond that is freed.
+  // Keeps at most `capacity_bytes` of idle buffers, and of those sizes that were leased last.
   explicit BufferPool(size_t capacity_bytes);
   ~BufferPool();
 

@@ -68,6 +68,27 @@ TEST_CASE("a pool keeps no more than its capacity") {
   CHECK(pool.idle_bytes() >= 4096);
 }
 
+TEST_CASE("a full pool keeps the sizes that were leased last") {
+  BufferPool pool(16'384);
+  {
+    const auto a = pool.Lease(4096);
+    const auto b = pool.Lease(4096);
+    const auto c = pool.Lease(8192);
+  }
+  CHECK(pool.idle_bytes() == 16'384);
+  const std::byte* place = nullptr;
+  {
+    const auto large = pool.Lease(16'384);
+    place = large->data();
+  }
+  CHECK(pool.idle_bytes() == 16'384);  // The large one; the others made room.
+  auto older = pool.Lease(4096);
+  const auto large = pool.Lease(16'384);
+  CHECK(large->data() == place);
+  older.reset();
+  CHECK(pool.idle_bytes() == 4096);
+}
+
 TEST_CASE("a lease outlives its pool") {
   std::shared_ptr<AlignedBuffer> lease;
   {

@@ -27,13 +27,16 @@ namespace {
 // A lender and its borrower.
 struct Ends {
   explicit Ends(uint64_t bytes = 64 * kPageBytes)
-      : lender(*OutgoingRegion::Create(bytes)), borrower(*IncomingRegion::Create()) {
-    REQUIRE(borrower->Connect(lender->file()) == absl::OkStatus());
-    lender->Connect(*MapPeerMemory(borrower->board(), kBoardBytes, kBoardBytes));
+      : lender(*OutgoingRegion::Create(bytes)),
+        borrower(*IncomingRegion::Create()),
+        file(lender->TakeFile()) {
+    REQUIRE(borrower->Connect(file) == absl::OkStatus());
+    lender->Connect(*MapPeerMemory(borrower->TakeBoard(), kBoardBytes, kBoardBytes));
   }
 
   std::unique_ptr<OutgoingRegion> lender;
   std::shared_ptr<IncomingRegion> borrower;
+  FileDescriptor file;  // The lender's.
 };
 
 void Fill(const SegmentBuffer& buffer, uint8_t value) {
@@ -69,13 +72,14 @@ TEST_CASE("parts of blocks can be lent, also several times; other memory cannot"
   const SegmentBuffer first = *ends.lender->Allocate(kPageBytes);
   SegmentBuffer second = *ends.lender->Allocate(kPageBytes);
   Fill(second, 9);
-  const auto part = second.bytes.subspan(100, 50);
+  const auto part = second.bytes.subspan(128, 50);
   const Loan once = *ends.lender->Lend(part), again = *ends.lender->Lend(part);
-  CHECK(once.offset == kPageBytes + 100);
+  CHECK(once.offset == kPageBytes + 128);
   CHECK(again.offset == once.offset);
   CHECK(again.slot != once.slot);
   CHECK(AllAre(*ends.borrower->Borrow(once, 50), 9));
 
+  CHECK_FALSE(ends.lender->Lend(second.bytes.subspan(32, 50)).has_value());
   const std::vector<std::byte> elsewhere(10);
   CHECK_FALSE(ends.lender->Lend(elsewhere).has_value());
   const std::span across(first.bytes.data(), 2 * kPageBytes);  // Two blocks.
@@ -181,10 +185,11 @@ TEST_CASE("a loan that lies is refused") {
   };
   const uint64_t size = 64 * kPageBytes;
   CHECK_THAT(refused({.offset = size, .slot = 0}, 1), Catch::Contains("the region has 262144"));
-  CHECK_THAT(refused({.offset = size - 1, .slot = 0}, 2), Catch::Contains("the region has"));
+  CHECK_THAT(refused({.offset = size - 64, .slot = 0}, 65), Catch::Contains("the region has"));
+  CHECK_THAT(refused({.offset = 32, .slot = 0}, 2), Catch::Contains("no multiple of 64"));
   CHECK_THAT(refused({.offset = 0, .slot = 0}, size + 1), Catch::Contains("the region has"));
   CHECK_THAT(refused({.offset = UINT64_MAX, .slot = 0}, 2), Catch::Contains("the region has"));
-  CHECK_THAT(refused({.offset = 2, .slot = 0}, UINT64_MAX), Catch::Contains("the region has"));
+  CHECK_THAT(refused({.offset = 64, .slot = 0}, UINT64_MAX), Catch::Contains("the region has"));
   CHECK_THAT(refused({.slot = kMaxLoans}, 1), Catch::Contains("slots end at 4096"));
   CHECK_THAT(refused({.slot = UINT32_MAX}, 1), Catch::Contains("slots end at"));
   const ReceivedSegment view = *ends.borrower->Borrow({.offset = 0, .slot = 3}, size);
@@ -239,12 +244,12 @@ TEST_CASE("pages that are not needed go back to the system") {
   Ends ends(256 * kPageBytes);
   std::optional<SegmentBuffer> buffer = ends.lender->Allocate(200 * kPageBytes);
   Fill(*buffer, 1);
-  CHECK(ResidentBytes(ends.lender->file()) == 200 * kPageBytes);
+  CHECK(ResidentBytes(ends.file) == 200 * kPageBytes);
   buffer.reset();
   CHECK(ends.lender->Trim(0));  // In use since the last time: later.
-  CHECK(ResidentBytes(ends.lender->file()) == 200 * kPageBytes);
+  CHECK(ResidentBytes(ends.file) == 200 * kPageBytes);
   CHECK_FALSE(ends.lender->Trim(8 * kPageBytes));
-  CHECK(ResidentBytes(ends.lender->file()) == 8 * kPageBytes);
+  CHECK(ResidentBytes(ends.file) == 8 * kPageBytes);
 }
 
 // Whether a child process that does this is killed for it.
@@ -266,7 +271,7 @@ TEST_CASE("the borrower can neither write nor resize what it is shown") {
   const SegmentBuffer buffer = *ends.lender->Allocate(kPageBytes);
   const ReceivedSegment view = *ends.borrower->Borrow(*ends.lender->Lend(buffer.bytes), kPageBytes);
   CHECK(Faults([&] { const_cast<std::byte*>(view.bytes.data())[0] = std::byte{1}; }));
-  const int file = ends.lender->file().number();
+  const int file = ends.file.number();
   CHECK(::mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) == MAP_FAILED);
   CHECK(::write(file, "x", 1) == -1);
   CHECK(::ftruncate(file, 0) == -1);

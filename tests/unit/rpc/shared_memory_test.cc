@@ -111,6 +111,18 @@ TEST_CASE("ordinary memory is copied once into shared memory, a named place once
   CHECK(ends.server_observer.copied == kBytes);      // The request out; the response is in place.
 }
 
+TEST_CASE("a part of a tensor is lent where it lies if it is aligned, else copied once") {
+  SharingEnds ends(Nothing);
+  ends.Connect();
+  const SegmentBuffer buffer = ends.Filled(20'000, 1);
+  OutgoingMessage parts;
+  parts.segments = {{buffer.bytes.subspan(0, 6'400), buffer.owner},
+                    {buffer.bytes.subspan(6'400, 5'000), buffer.owner},
+                    {buffer.bytes.subspan(11'400, 8'600), buffer.owner}};
+  REQUIRE(ends.Call(std::move(parts)).status() == absl::OkStatus());
+  CHECK(ends.client_observer.copied == 8'600);
+}
+
 TEST_CASE("what was received is sent on with one copy") {
   SharingEnds ends(EchoMethod().handle);
   ends.Connect();
