@@ -6,6 +6,11 @@
 #include "bench/micro/table/options.h"
 #include "bench/micro/table/suite.h"
 
+// Read by jemalloc, where it is linked: the rivals' nodes lie in huge pages, too.
+extern "C" {
+const char* malloc_conf = "thp:always";
+}
+
 int main(int argc, char** argv) {
   using namespace simurgh;
   const auto options = bench::ParseTableBenchOptions(argc, argv, std::cout);

@@ -16,6 +16,18 @@ std::vector<float> PersiaSubject::NewRow(uint64_t id) const {
   return values;
 }
 
+void PersiaSubject::Unlink(Links& node) {
+  node.previous->next = node.next;
+  node.next->previous = node.previous;
+}
+
+void PersiaSubject::LinkBefore(Links& ring, Links& node) {
+  node.previous = ring.previous;
+  node.next = &ring;
+  ring.previous->next = &node;
+  ring.previous = &node;
+}
+
 void PersiaSubject::Pull(const Batch& batch, float* out) {
   const size_t dim = kind_.dim();
   for (size_t i = 0; i < batch.ids.size(); ++i) {
@@ -24,12 +36,13 @@ void PersiaSubject::Pull(const Batch& batch, float* out) {
     const std::lock_guard lock(shard.mutex);
     auto at = shard.entries.find(id);
     if (at == shard.entries.end()) {
-      shard.by_use.push_back({id, NewRow(id)});
-      at = shard.entries.emplace(id, std::prev(shard.by_use.end())).first;
+      at = shard.entries.try_emplace(id).first;
+      at->second.values = NewRow(id);
     } else {
-      shard.by_use.splice(shard.by_use.end(), shard.by_use, at->second);
+      Unlink(at->second);
     }
-    std::memcpy(out + i * dim, at->second->values.data(), dim * sizeof(float));
+    LinkBefore(shard.by_use, at->second);
+    std::memcpy(out + i * dim, at->second.values.data(), dim * sizeof(float));
   }
 }
 
@@ -39,7 +52,7 @@ void PersiaSubject::Push(const Batch& batch, const float* gradients) {
     const std::lock_guard lock(shard.mutex);
     const auto at = shard.entries.find(batch.ids[i]);
     if (at == shard.entries.end()) continue;
-    const RowGradient update{at->second->values.data(), gradients + i * kind_.dim()};
+    const RowGradient update{at->second.values.data(), gradients + i * kind_.dim()};
     UpdateRows(kind_.update, {&update, 1});
   }
 }

@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cstdint>
-#include <list>
 #include <mutex>
 #include <unordered_map>
 #include <vector>
@@ -12,8 +11,9 @@
 namespace simurgh::bench {
 
 // The structure of PERSIA's parameter server: 100 shards behind a mutex each, taken anew for every
-// id; in a shard a hash map to list nodes that own one vector each; a pull moves its node to the
-// list's end.
+// id; in a shard a hash map whose nodes are linked in the order of their use and own a vector each;
+// a pull moves its node to the end of the list. The links stand in the map's nodes: a std::list
+// beside the map would cost another cache miss.
 class PersiaSubject : public Subject {
  public:
   explicit PersiaSubject(const RowKind& kind) : kind_(kind) {}
@@ -24,16 +24,21 @@ class PersiaSubject : public Subject {
  private:
   static constexpr size_t kShards = 100;
 
-  struct Entry {
-    uint64_t id;
+  struct Links {
+    Links* previous = this;
+    Links* next = this;
+  };
+  struct Entry : Links {
     std::vector<float> values;  // Weights and state.
   };
   struct Shard {
     std::mutex mutex;
-    std::list<Entry> by_use;
-    std::unordered_map<uint64_t, std::list<Entry>::iterator> entries;
+    Links by_use;  // A ring; the longest unused comes after it.
+    std::unordered_map<uint64_t, Entry> entries;
   };
 
+  static void Unlink(Links& node);
+  static void LinkBefore(Links& ring, Links& node);
   Shard& ShardOf(uint64_t id) { return shards_[id % kShards]; }
   std::vector<float> NewRow(uint64_t id) const;
 
