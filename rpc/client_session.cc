@@ -7,7 +7,6 @@
 
 #include "rpc/error.h"
 #include "rpc/exchange.h"
-#include "rpc/sharing_handshake.h"
 #include "rpc/socket_stream.h"
 #include "rpc/tls_stream.h"
 #include "rpc/transport.h"
@@ -68,6 +67,14 @@ awaitable<StatusOr<std::shared_ptr<ClientSession>>> ClientSession::Open(
   } else {
     stream = std::make_unique<SocketStream>(std::move(socket), sharing.files());
   }
+  co_return co_await Introduce(std::move(stream), std::move(sharing), address, hello, options,
+                               observer, deadline);
+}
+
+awaitable<StatusOr<std::shared_ptr<ClientSession>>> ClientSession::Introduce(
+    std::unique_ptr<Stream> stream, SharingHandshake sharing, const std::string& address,
+    const Hello& hello, const ClientOptions& options, const ObserverLink& observer,
+    Clock::time_point deadline) {
   const auto connection =
       std::make_shared<Connection>(std::move(stream), address, kHelloLimits, observer);
   const Watchdog watchdog(connection->executor(), deadline, [connection] {
@@ -132,6 +139,10 @@ awaitable<StatusOr<IncomingMessage>> ClientSession::Exchange(uint32_t method,
   if (!window_.TryEnter(cost) && !co_await window_.Enter(cost, deadline)) {
     co_return WithExecution(Expiry(deadline), Execution::kNotExecuted);
   }
+  if (!usable()) {  // Ended between the window's grant and now.
+    window_.Leave(cost);
+    co_return WithExecution(Lost(), Execution::kNotExecuted);
+  }
   Call call(*this, std::move(placement), deadline);
   call.cost = cost;
   OutgoingFrame frame;
@@ -167,10 +178,18 @@ void ClientSession::SendCancel(uint64_t id) {
 }
 
 Status ClientSession::Expiry(Clock::time_point deadline) const {
-  if (!connection_->open()) return connection_->reason();
-  if (deadline <= Clock::now())
+  if (!connection_->reason().ok()) return Lost();
+  if (deadline <= Clock::now()) {
     return absl::DeadlineExceededError("no response within the deadline");
+  }
   return absl::CancelledError("the caller was cancelled");
+}
+
+Status ClientSession::Lost() const {
+  const Status& reason = connection_->reason();
+  return {absl::IsCancelled(reason) ? absl::StatusCode::kCancelled : absl::StatusCode::kUnavailable,
+          absl::StrCat("connection to ", connection_->peer(),
+                       " lost: ", reason.ok() ? "the peer is going away" : reason.message())};
 }
 
 Status ClientSession::GiveUp(Call& call, bool borrowed, Status reason) {
@@ -193,15 +212,11 @@ Status ClientSession::GiveUp(Call& call, bool borrowed, Status reason) {
 void ClientSession::Close(const Status& reason) {
   connection_->Close(reason);
   window_.Close();
-  const bool cancelled = absl::IsCancelled(reason);
   const absl::flat_hash_map<uint64_t, Call*> lost = std::exchange(calls_, {});
   for (const auto& [id, call] : lost) {
-    Status status(cancelled ? absl::StatusCode::kCancelled : absl::StatusCode::kUnavailable,
-                  absl::StrCat("connection to ", connection_->peer(),
-                               " lost: ", connection_->reason().message()));
     const bool sent = !connection_->outbox().Pending(call->frame);
-    call->outcome = WithExecution(std::move(status),
-                                  sent ? Execution::kMaybeExecuted : Execution::kNotExecuted);
+    call->outcome =
+        WithExecution(Lost(), sent ? Execution::kMaybeExecuted : Execution::kNotExecuted);
     call->answered.ResumeLater();
   }
 }

@@ -12,6 +12,7 @@
 #include "rpc/connection.h"
 #include "rpc/control.h"
 #include "rpc/deadline_timer.h"
+#include "rpc/sharing_handshake.h"
 #include "rpc/suspension.h"
 #include "rpc/window.h"
 
@@ -28,6 +29,11 @@ class ClientSession : public std::enable_shared_from_this<ClientSession> {
   [[nodiscard]] static awaitable<StatusOr<std::shared_ptr<ClientSession>>> Open(
       const std::string& address, const Hello& hello, const ClientOptions& options,
       const ObserverLink& observer, Clock::time_point deadline);
+  // The same over a stream that is connected to this address; sharing: whose files it passes.
+  [[nodiscard]] static awaitable<StatusOr<std::shared_ptr<ClientSession>>> Introduce(
+      std::unique_ptr<Stream> stream, SharingHandshake sharing, const std::string& address,
+      const Hello& hello, const ClientOptions& options, const ObserverLink& observer,
+      Clock::time_point deadline);
   ClientSession(std::shared_ptr<Connection> connection, PeerHello peer,
                 Clock::duration stall_timeout);
 
@@ -82,6 +88,8 @@ class ClientSession : public std::enable_shared_from_this<ClientSession> {
   // reads its bytes any more.
   [[nodiscard]] awaitable<void> Settle(const Call& call, bool borrowed);
   void SendCancel(uint64_t id);
+  // What a call is told that cannot go on because the connection has ended or is about to.
+  Status Lost() const;
   // Why a wait has ended without a result.
   Status Expiry(Clock::time_point deadline) const;
   Status GiveUp(Call& call, bool borrowed, Status reason);

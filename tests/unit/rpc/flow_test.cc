@@ -147,6 +147,47 @@ TEST_CASE("a call that waits for the window keeps its deadline") {
   CHECK(echo.status() == absl::OkStatus());
 }
 
+TEST_CASE("a call that gets the window as its connection ends is told at once, and not sent") {
+  Loop loop;
+  RawServer raw(loop);
+  RawFrame last;
+  SECTION("by something malformed") { last.header.request_id = 7; }
+  SECTION("by GOAWAY") { last.header.kind = FrameKind::kGoaway; }
+  const auto call = [&]() -> awaitable<StatusOr<IncomingMessage>> {
+    co_return co_await raw.client.Call(kWork, Message({}, {Bytes(80'000)}), NoSegments(), Soon());
+  };
+  const auto first = [&]() -> awaitable<Status> { co_return (co_await call()).status(); };
+  const auto second = [&]() -> awaitable<Status> {
+    const Status status = (co_await call()).status();
+    CHECK(absl::IsUnavailable(status));
+    CHECK(ExecutionOf(status) == Execution::kNotExecuted);
+    co_return absl::OkStatus();
+  };
+  const auto serve = [&]() -> awaitable<Status> {
+    auto socket = co_await raw.listener->Accept();
+    REQUIRE(socket.ok());
+    RawPeer peer(*std::move(socket));
+    SIMURGH_CO_RETURN_IF_ERROR((co_await peer.Read()).status());
+    RawFrame hello;
+    const OutgoingSegment metadata = EncodeHello(TestHello("server"), 1 << 30, 100'000);
+    hello.metadata.assign(metadata.bytes.begin(), metadata.bytes.end());
+    SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(Encode(hello)));
+    SIMURGH_CO_ASSIGN_OR_RETURN(const RawFrame request, co_await peer.Read());
+    // At once, so that the client reads both before the second call goes on.
+    Bytes bytes = Encode(Response(request.header.request_id, {}));
+    const Bytes end = Encode(last);
+    bytes.insert(bytes.end(), end.begin(), end.end());
+    SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(bytes));
+    CHECK(absl::IsUnavailable((co_await peer.Read()).status()));
+    co_return absl::OkStatus();
+  };
+  std::vector<awaitable<Status>> tasks;
+  tasks.push_back(serve());
+  tasks.push_back(first());
+  tasks.push_back(second());
+  CHECK(loop.Run(WhenAll(std::move(tasks))) == absl::OkStatus());
+}
+
 TEST_CASE("a client that ignores the window is cut off") {
   ServerOptions options;
   options.max_request_bytes_per_connection = 100'000;
