@@ -58,6 +58,12 @@ if "$root/tests/style/quoted_code.sh" "$PWD/page" >output 2>&1; then
   failures=$((failures + 1))
 fi
 
+echo 'rpc::MessageOf<wire::UnheardOf>' >methods.h
+if "$root/tests/style/fuzzed_schemas.sh" "$PWD/methods.h" >output 2>&1; then
+  echo "fuzzed_schemas should refuse a table that no target reads"
+  failures=$((failures + 1))
+fi
+
 if command -v clang-format-19 >/dev/null; then
   cp "$root/.clang-format" .
   echo 'int  f( ) ;' >a.cc

@@ -1,0 +1,256 @@
+// Whole connections: what a server makes of a client's bytes, and a client of a server's.
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <utility>
+
+#include "rpc/client_session.h"
+#include "rpc/control.h"
+#include "rpc/error.h"
+#include "rpc/server_session.h"
+#include "simurgh/base/check.h"
+#include "tests/fuzz/byte_stream.h"
+#include "tests/fuzz/frames.h"
+#include "tests/fuzz/targets.h"
+
+namespace simurgh::fuzz {
+namespace {
+
+using rpc::FrameKind;
+using rpc::asio::awaitable;
+using rpc::testing::Encode;
+using rpc::testing::RawFrame;
+
+constexpr size_t kMaxSegmentBytes = 65'536;
+constexpr uint64_t kMaxFrameBytes = uint64_t{1} << 20;
+
+StatusOr<std::vector<rpc::IncomingSegment>> IntoVectors(std::span<const std::byte> /*metadata*/,
+                                                        std::span<const uint64_t> lengths) {
+  std::vector<rpc::IncomingSegment> places;
+  for (const uint64_t length : lengths) {
+    if (length > kMaxSegmentBytes) return absl::OutOfRangeError("too long");
+    const auto owner = std::make_shared<Bytes>(length);
+    places.push_back({.bytes = *owner, .owner = owner});
+  }
+  return places;
+}
+
+// A seed that ends in these frames, all of one kind of record.
+Bytes WithRecords(SeedWriter seed, uint8_t kind, const std::vector<Bytes>& frames) {
+  for (const Bytes& frame : frames) seed.Value(kind).Part(frame);
+  return seed.bytes();
+}
+
+// Only the head: the payload follows in chunks.
+Bytes HeadOfChunked(FrameKind kind, uint64_t id, const std::vector<size_t>& lengths) {
+  RawFrame frame;
+  frame.header = {.kind = kind, .flags = rpc::kFlagChunked, .request_id = id};
+  frame.header.method = kEchoMethod;
+  frame.metadata = Bytes(8);
+  size_t payload = 0;
+  for (const size_t length : lengths) {
+    frame.segments.emplace_back(length);
+    payload += length;
+  }
+  Bytes bytes = Encode(frame);
+  bytes.resize(bytes.size() - payload);
+  return bytes;
+}
+
+Bytes Chunk(uint64_t id, size_t length) {
+  return Encode({.header = {.kind = FrameKind::kChunk, .request_id = id},
+                 .metadata = {},
+                 .segments = {Bytes(length)},
+                 .lent = {}});
+}
+
+Bytes Plain(FrameKind kind, uint64_t id, const std::vector<Bytes>& segments = {}) {
+  RawFrame frame;
+  frame.header = {.kind = kind, .request_id = id};
+  if (kind == FrameKind::kRequest) frame.header.method = kEchoMethod;
+  if (kind == FrameKind::kError) frame.header.code = 5;
+  frame.segments = segments;
+  return Encode(frame);
+}
+
+// --- server_conversation: records that a client sends.
+
+// Serves the connection to its end; then the server has closed it, and nothing is left over.
+void RunServer(Input input) {
+  rpc::asio::io_context loop;
+  const auto core = std::make_shared<rpc::ServerCore>(
+      loop.get_executor(), rpc::Hello{.cluster = "fuzz"},
+      rpc::ServerOptions{.max_frame_bytes = kMaxFrameBytes,
+                         .max_requests_per_connection = 8,
+                         .max_request_bytes_per_connection = kMaxFrameBytes},
+      nullptr);
+  core->methods.emplace(
+      kEchoMethod,
+      rpc::Method{.id = {.number = kEchoMethod, .name = "echo"},
+                  .placement = IntoVectors,
+                  .handle = [](rpc::Request request) -> awaitable<StatusOr<rpc::OutgoingMessage>> {
+                    rpc::OutgoingMessage response;
+                    for (rpc::ReceivedSegment& segment : request.message.segments) {
+                      response.segments.push_back({segment.bytes, std::move(segment.owner)});
+                    }
+                    co_return response;
+                  }});
+  auto session = std::make_shared<rpc::ServerSession>(
+      core, std::make_unique<ByteStream>(loop.get_executor(), ReadRecords(input), Bytes()),
+      rpc::SharingHandshake(false));
+  bool ended = false;
+  rpc::asio::co_spawn(loop, session->Run(), [&](const std::exception_ptr& thrown) {
+    SIMURGH_CHECK(thrown == nullptr);
+    ended = true;
+    session.reset();  // With its timers.
+  });
+  loop.run();
+  SIMURGH_CHECK(ended);
+  SIMURGH_CHECK_EQ(core->requests.running(), size_t{0});
+  SIMURGH_CHECK_EQ(core->connections.running(), size_t{0});
+  SIMURGH_CHECK(core->sessions.empty());
+}
+
+std::vector<Bytes> ServerSeeds() {
+  const Bytes hello = Encode(rpc::testing::HelloFrame({.cluster = "fuzz"}));
+  std::vector<Bytes> every;
+  for (const RawFrame& frame : OneOfEachKind()) every.push_back(Encode(frame));
+  const std::vector<Bytes> calls{hello, Plain(FrameKind::kRequest, 1, {Bytes(5), Bytes(90)}),
+                                 Plain(FrameKind::kRequest, 2), Plain(FrameKind::kCancel, 1),
+                                 Plain(FrameKind::kRequest, 3, {Bytes(5'000)})};
+  const std::vector<Bytes> chunks{hello,
+                                  HeadOfChunked(FrameKind::kRequest, 1, {700, 300}),
+                                  Chunk(1, 600),
+                                  HeadOfChunked(FrameKind::kRequest, 2, {50}),
+                                  Plain(FrameKind::kRequest, 3, {Bytes(5)}),
+                                  Chunk(1, 400),
+                                  Plain(FrameKind::kCancel, 2)};
+  std::vector<Bytes> seeds;
+  for (const uint8_t kind : {kAsItIs, kSealed, kFitted}) {
+    for (const auto& frames : {every, calls, chunks}) {
+      seeds.push_back(WithRecords({}, kind, frames));
+    }
+  }
+  return seeds;
+}
+
+// --- client_conversation: how the server introduces itself, then the records that it sends.
+
+constexpr uint8_t kInRecords = 0;
+constexpr uint8_t kProperly = 1;
+constexpr uint8_t kWithWindow = 2;  // In which there is room for one request at a time.
+
+Bytes HelloOf(uint8_t introduction) {
+  if (introduction == kInRecords) return {};
+  RawFrame frame;
+  frame.metadata = ToBytes(
+      rpc::EncodeHello({.cluster = "fuzz"}, kMaxFrameBytes, introduction == kWithWindow ? 100 : 0)
+          .bytes);
+  return Encode(frame);
+}
+
+// One call; notes that it has ended.
+awaitable<void> Call(std::shared_ptr<rpc::ClientSession> session, size_t& results) {
+  co_await rpc::asio::this_coro::throw_if_cancelled(false);
+  if (!session->usable()) {
+    ++results;
+    co_return;
+  }
+  rpc::OutgoingMessage request;
+  const auto bytes = std::make_shared<const Bytes>(10);
+  request.segments.push_back({*bytes, bytes});
+  const auto response = co_await session->Exchange(kEchoMethod, std::move(request), IntoVectors,
+                                                   rpc::Clock::time_point::max());
+  ++results;
+  if (!response.ok()) co_return;
+  for (const rpc::ReceivedSegment& segment : response->segments) {
+    SIMURGH_CHECK_LE(segment.bytes.size(), kMaxSegmentBytes);
+    const auto& place = *static_cast<const Bytes*>(segment.owner.get());
+    SIMURGH_CHECK(segment.bytes.data() == place.data());
+    SIMURGH_CHECK_EQ(segment.bytes.size(), place.size());
+  }
+}
+
+struct Calls {
+  static constexpr size_t kCount = 4;  // Their ids are 1 to 4.
+  bool introduced = false;
+  std::array<size_t, kCount> results{};
+  bool ended = false;
+};
+
+awaitable<void> Converse(std::unique_ptr<ByteStream> stream, Calls& calls) {
+  ByteStream* const peer = stream.get();
+  const auto executor = peer->executor();
+  auto session = co_await rpc::ClientSession::Introduce(
+      std::move(stream), rpc::SharingHandshake(false), "fuzz", {.cluster = "fuzz"},
+      {.max_frame_bytes = kMaxFrameBytes}, rpc::ObserverLink(nullptr),
+      rpc::Clock::time_point::max());
+  calls.introduced = session.ok();
+  if (!session.ok()) co_return;
+  for (size_t& results : calls.results) {
+    rpc::asio::co_spawn(executor, Call(*session, results), rpc::asio::detached);
+  }
+  peer->Release();  // The session holds it.
+}
+
+// Every call ends with one result, and the client closes the connection.
+void RunClient(Input input) {
+  SeedReader reader(input);
+  const Bytes hello = HelloOf(reader.Value<uint8_t>() % 3);
+  const bool proper = !hello.empty();
+  const Bytes records = ReadRecords(reader.rest());
+  rpc::asio::io_context loop;
+  auto stream = std::make_unique<ByteStream>(loop.get_executor(), proper ? hello : records,
+                                             proper ? records : Bytes());
+  Calls calls;
+  rpc::asio::co_spawn(loop, Converse(std::move(stream), calls),
+                      [&](const std::exception_ptr& thrown) {
+                        SIMURGH_CHECK(thrown == nullptr);
+                        calls.ended = true;
+                      });
+  loop.run();
+  SIMURGH_CHECK(calls.ended);
+  SIMURGH_CHECK(calls.introduced || !proper);
+  for (const size_t results : calls.results) {
+    SIMURGH_CHECK_EQ(results, size_t{calls.introduced ? 1U : 0U});
+  }
+}
+
+std::vector<Bytes> ClientSeeds() {
+  const std::vector<Bytes> answers{Plain(FrameKind::kResponse, 1, {Bytes(5), Bytes(90)}),
+                                   Plain(FrameKind::kError, 2), Plain(FrameKind::kGoaway, 0),
+                                   Plain(FrameKind::kResponse, 3),
+                                   Plain(FrameKind::kResponse, 4, {Bytes(5'000)})};
+  const std::vector<Bytes> chunks{HeadOfChunked(FrameKind::kResponse, 2, {700, 300}),
+                                  HeadOfChunked(FrameKind::kResponse, 3, {70'000}),
+                                  Chunk(2, 600),
+                                  Plain(FrameKind::kError, 3),
+                                  Chunk(3, 40),
+                                  Plain(FrameKind::kResponse, 1, {Bytes(5)}),
+                                  Chunk(2, 400)};
+  std::vector<Bytes> introduced = answers;
+  introduced.insert(introduced.begin(), HelloOf(kProperly));
+  const std::vector<Bytes> refused{Plain(FrameKind::kError, 0)};
+  std::vector<Bytes> seeds;
+  for (const uint8_t kind : {kAsItIs, kSealed, kFitted}) {
+    for (const auto& frames : {answers, chunks}) {
+      for (const uint8_t introduction : {kProperly, kWithWindow}) {
+        seeds.push_back(WithRecords(SeedWriter().Value(introduction), kind, frames));
+      }
+    }
+    for (const auto& frames : {introduced, refused}) {
+      seeds.push_back(WithRecords(SeedWriter().Value(kInRecords), kind, frames));
+    }
+  }
+  return seeds;
+}
+
+}  // namespace
+
+std::vector<Target> ConversationTargets() {
+  return {{"server_conversation", RunServer, ServerSeeds},
+          {"client_conversation", RunClient, ClientSeeds}};
+}
+
+}  // namespace simurgh::fuzz

@@ -1,0 +1,207 @@
+// Frames, HELLO, ERROR, loans.
+
+#include <cstring>
+#include <map>
+
+#include "rpc/control.h"
+#include "rpc/error.h"
+#include "rpc/frame.h"
+#include "rpc/incoming_region.h"
+#include "rpc/outgoing_region.h"
+#include "simurgh/base/check.h"
+#include "tests/fuzz/frames.h"
+#include "tests/fuzz/targets.h"
+
+namespace simurgh::fuzz {
+namespace {
+
+using rpc::FrameHeader;
+using rpc::FrameKind;
+using rpc::kHeaderBytes;
+using rpc::OutgoingSegment;
+
+constexpr rpc::FrameLimits kLimits{.max_frame_bytes = uint64_t{1} << 20,
+                                   .max_metadata_bytes = 65'536};
+
+Bytes BytesOf(const OutgoingSegment& segment) { return ToBytes(segment.bytes); }
+
+// --- frame: a header, then its tables.
+
+void ReadTables(const FrameHeader& header, Input rest) {
+  if (rest.size() < rpc::TableBytes(header)) return;
+  std::vector<uint64_t> lengths(header.segment_count);
+  std::vector<rpc::Loan> loans(header.lent() ? header.segment_count : 0);
+  SeedReader reader(rest);
+  for (uint64_t& length : lengths) length = reader.Value<uint64_t>();
+  for (rpc::Loan& loan : loans) loan = reader.Value<rpc::Loan>();
+  const Status status = rpc::CheckSegmentTable(header, lengths, loans);
+  if (!status.ok()) {
+    SIMURGH_CHECK(absl::IsDataLoss(status));
+    return;
+  }
+  uint64_t sum = 0;
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    if (header.lent() && loans[i].slot != rpc::kNotLent) continue;
+    SIMURGH_CHECK_LE(lengths[i], header.payload_length - sum);
+    sum += lengths[i];
+  }
+  SIMURGH_CHECK_EQ(sum, header.payload_length);
+}
+
+void ReadHeader(std::span<const std::byte, kHeaderBytes> bytes, Input rest) {
+  const StatusOr<FrameHeader> header = rpc::DecodeHeader(bytes, kLimits);
+  if (!header.ok()) {
+    SIMURGH_CHECK(absl::IsDataLoss(header.status()));
+    return;
+  }
+  SIMURGH_CHECK_LE(header->metadata_length, kLimits.max_metadata_bytes);
+  SIMURGH_CHECK_LE(rpc::FrameBytes(*header), kLimits.max_frame_bytes);
+  const FrameHeader again = rpc::Seal(*header);
+  SIMURGH_CHECK(std::memcmp(&again, bytes.data(), kHeaderBytes) == 0);
+  ReadTables(*header, rest);
+}
+
+void RunFrame(Input input) {
+  if (input.size() < kHeaderBytes) return;
+  const Input rest = input.subspan(kHeaderBytes);
+  ReadHeader(input.first<kHeaderBytes>(), rest);
+  // From a peer that knows how to compute a checksum.
+  FrameHeader header;
+  std::memcpy(&header, input.data(), kHeaderBytes);
+  header = rpc::Seal(header);
+  ReadHeader(std::as_bytes(std::span(&header, 1)).first<kHeaderBytes>(), rest);
+}
+
+std::vector<Bytes> FrameSeeds() {
+  std::vector<Bytes> seeds;
+  for (const auto& frame : OneOfEachKind()) seeds.push_back(rpc::testing::Encode(frame));
+  return seeds;
+}
+
+// --- hello
+
+void RunHello(Input input) {
+  const Bytes metadata = ToBytes(input);
+  const StatusOr<rpc::PeerHello> peer = rpc::DecodeHello(metadata);
+  if (!peer.ok()) {
+    SIMURGH_CHECK(absl::IsDataLoss(peer.status()));
+    return;
+  }
+  (void)rpc::CheckHello({.cluster = "fuzz"}, *peer);
+  const Bytes again = BytesOf(rpc::EncodeHello(peer->hello, peer->max_frame_bytes,
+                                               peer->request_window_bytes, peer->features));
+  const StatusOr<rpc::PeerHello> second = rpc::DecodeHello(again);
+  SIMURGH_CHECK(second.ok());
+  SIMURGH_CHECK(second->hello.cluster == peer->hello.cluster);
+  SIMURGH_CHECK(second->hello.role == peer->hello.role);
+  SIMURGH_CHECK_EQ(second->hello.map_version, peer->hello.map_version);
+  SIMURGH_CHECK_EQ(second->features, peer->features);
+  SIMURGH_CHECK_EQ(second->request_window_bytes, peer->request_window_bytes);
+}
+
+std::vector<Bytes> HelloSeeds() {
+  return {
+      BytesOf(rpc::EncodeHello({}, 0)),
+      BytesOf(rpc::EncodeHello({.cluster = "fuzz",
+                                .role = "embedding-ps",
+                                .index = 3,
+                                .run = 4,
+                                .instance_epoch = 5,
+                                .configuration_hash = 6,
+                                .map_version = 7},
+                               uint64_t{1} << 30, uint64_t{1} << 28, rpc::kFeatureSharedMemory))};
+}
+
+// --- error: the header's code and detail, then the metadata.
+
+void RunError(Input input) {
+  SeedReader reader(input);
+  FrameHeader header{.kind = FrameKind::kError};
+  header.code = static_cast<uint16_t>(1 + reader.Value<uint16_t>() % 16);
+  header.detail = reader.Value<uint16_t>();
+  const Bytes metadata = ToBytes(reader.rest());
+  Status error;
+  const Status read = rpc::DecodeError(header, metadata, error);
+  if (!read.ok()) {
+    SIMURGH_CHECK(absl::IsDataLoss(read));
+    return;
+  }
+  SIMURGH_CHECK_EQ(static_cast<int>(error.code()), static_cast<int>(header.code));
+  SIMURGH_CHECK_EQ(rpc::DetailOf(error), header.detail);
+  SIMURGH_CHECK(rpc::ExecutionOf(error) == rpc::Execution::kAnswered);
+  Status second;
+  SIMURGH_CHECK(rpc::DecodeError(header, BytesOf(rpc::EncodeError(error)), second).ok());
+  SIMURGH_CHECK(std::string(error.message()).starts_with(std::string(second.message())));
+}
+
+std::vector<Bytes> ErrorSeeds() {
+  Status error = absl::NotFoundError("no such row");
+  const Bytes plain = BytesOf(rpc::EncodeError(error));
+  error.SetPayload("simurgh/map", absl::Cord("bytes"));
+  error.SetPayload("simurgh/other", absl::Cord());
+  std::vector<Bytes> seeds;
+  for (const Bytes& metadata : {plain, BytesOf(rpc::EncodeError(error))}) {
+    seeds.push_back(SeedWriter().Value(uint16_t{4}).Value(uint16_t{9}).Rest(metadata).bytes());
+  }
+  return seeds;
+}
+
+// --- loans: what a peer lends, and which of it is let go of in between.
+
+constexpr uint64_t kRegionBytes = 4 * rpc::kPageBytes;
+
+// Let go of everything, it is as it was.
+rpc::IncomingRegion& Region() {
+  static const auto peer = rpc::OutgoingRegion::Create(kRegionBytes);
+  static const auto region = [] {
+    auto made = rpc::IncomingRegion::Create();
+    SIMURGH_CHECK(peer.ok() && made.ok() && (*made)->Connect((*peer)->TakeFile()).ok());
+    return *std::move(made);
+  }();
+  return *region;
+}
+
+void RunLoans(Input input) {
+  SeedReader reader(input);
+  std::map<uint32_t, rpc::ReceivedSegment> held;  // By slot.
+  while (!reader.rest().empty()) {
+    const auto loan = reader.Value<rpc::Loan>();
+    const auto length = reader.Value<uint64_t>();
+    if (reader.Value<uint8_t>() % 2 != 0) held.erase(loan.slot);
+    const auto segment = Region().Borrow(loan, length);
+    const bool fits = loan.offset <= kRegionBytes && length <= kRegionBytes - loan.offset &&
+                      loan.offset % rpc::kLoanAlignment == 0;
+    const bool free = loan.slot < rpc::kMaxLoans && !held.contains(loan.slot);
+    SIMURGH_CHECK_EQ(segment.ok(), fits && free) << segment.status().ToString();
+    SIMURGH_CHECK(segment.ok() || absl::IsDataLoss(segment.status()));
+    if (!segment.ok()) continue;
+    SIMURGH_CHECK_EQ(segment->bytes.size(), length);
+    for (const std::byte byte : segment->bytes) SIMURGH_CHECK(byte == std::byte{0});
+    held.emplace(loan.slot, *segment);
+  }
+}
+
+std::vector<Bytes> LoanSeeds() {
+  SeedWriter seed;
+  const auto add = [&](rpc::Loan loan, uint64_t length, bool let_go) {
+    seed.Value(loan).Value(length).Value(let_go);
+  };
+  add({.offset = 0, .slot = 0, .generation = 1}, kRegionBytes, false);
+  add({.offset = 64, .slot = 1, .generation = 1}, 100, false);
+  add({.offset = 64, .slot = 1, .generation = 2}, 100, true);
+  add({.offset = kRegionBytes, .slot = rpc::kMaxLoans - 1, .generation = 1}, 0, false);
+  add({.offset = kRegionBytes - 64, .slot = 2, .generation = 1}, 65, false);
+  add({.offset = 8, .slot = rpc::kMaxLoans, .generation = 1}, 2, false);
+  return {seed.bytes()};
+}
+
+}  // namespace
+
+std::vector<Target> FrameTargets() {
+  return {{"frame", RunFrame, FrameSeeds},
+          {"hello", RunHello, HelloSeeds},
+          {"error", RunError, ErrorSeeds},
+          {"loans", RunLoans, LoanSeeds}};
+}
+
+}  // namespace simurgh::fuzz

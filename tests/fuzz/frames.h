@@ -1,0 +1,15 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "rpc/testing/raw_peer.h"
+
+namespace simurgh::fuzz {
+
+inline constexpr uint32_t kEchoMethod = 1;
+
+// A well-formed frame of each kind, HELLO first.
+std::vector<rpc::testing::RawFrame> OneOfEachKind();
+
+}  // namespace simurgh::fuzz

@@ -1,0 +1,148 @@
+// The messages between embedding workers and parameter servers.
+
+#include <algorithm>
+
+#include "services/api/row_codec.h"
+#include "simurgh/base/check.h"
+#include "tests/fuzz/schema.h"
+#include "tests/fuzz/targets.h"
+
+namespace simurgh::fuzz {
+namespace {
+
+constexpr uint32_t kPartitions = 2;
+constexpr uint32_t kMaxDim = 1'024;
+constexpr uint64_t kMaxIds = 10'000'000;
+
+bool SameGroups(std::span<const RowGroup> one, std::span<const RowGroup> other) {
+  return std::ranges::equal(one, other, [](const RowGroup& a, const RowGroup& b) {
+    return a.table == b.table && a.dim == b.dim && a.counts == b.counts;
+  });
+}
+
+// What a server relies on, having decoded a request.
+void CheckGroups(std::span<const RowGroup> groups) {
+  for (const RowGroup& group : groups) {
+    SIMURGH_CHECK(group.dim >= 1 && group.dim <= kMaxDim);
+    SIMURGH_CHECK_EQ(group.counts.size(), size_t{kPartitions});
+  }
+  const api::RowPayload payload = api::PayloadOf(groups);
+  SIMURGH_CHECK_LE(payload.ids, kMaxIds);
+  SIMURGH_CHECK_LE(payload.floats, kMaxIds * kMaxDim);
+}
+
+void RunPullRows(Input input) {
+  const Received<api::wire::PullRowsRequest> request(input);
+  if (request.table == nullptr) return;
+  const auto message = api::Decode(*request.table, kPartitions);
+  if (IsRefusal(message.status())) return;
+  CheckGroups(message->groups);
+  const PullRowsCall call{.purpose = message->purpose,
+                          .position = message->position,
+                          .acknowledged_steps = message->acknowledged_steps,
+                          .groups = message->groups};
+  const Received<api::wire::PullRowsRequest> again(api::Encode(call, message->map_version));
+  const auto second = api::Decode(*again.table, kPartitions);
+  SIMURGH_CHECK(second.ok());
+  SIMURGH_CHECK(second->purpose == message->purpose);
+  SIMURGH_CHECK(Same(second->position, message->position));
+  SIMURGH_CHECK_EQ(second->acknowledged_steps, message->acknowledged_steps);
+  SIMURGH_CHECK_EQ(second->map_version, message->map_version);
+  SIMURGH_CHECK(SameGroups(second->groups, message->groups));
+}
+
+void RunPushRows(Input input) {
+  const Received<api::wire::PushRowsRequest> request(input);
+  if (request.table == nullptr) return;
+  const auto message = api::Decode(*request.table, kPartitions);
+  if (IsRefusal(message.status())) return;
+  CheckGroups(message->groups);
+  SIMURGH_CHECK_EQ(message->learning_rates.size(), message->groups.size());
+  const PushRowsCall call{.position = message->position,
+                          .part = message->part,
+                          .parts = message->parts,
+                          .groups = message->groups,
+                          .learning_rates = message->learning_rates};
+  const Received<api::wire::PushRowsRequest> again(api::Encode(call, message->map_version));
+  const auto second = api::Decode(*again.table, kPartitions);
+  SIMURGH_CHECK(second.ok());
+  SIMURGH_CHECK(Same(second->position, message->position));
+  SIMURGH_CHECK_EQ(second->part, message->part);
+  SIMURGH_CHECK_EQ(second->parts, message->parts);
+  SIMURGH_CHECK(SameGroups(second->groups, message->groups));
+}
+
+const std::vector<RowGroup>& SomeGroups() {
+  static const std::vector<RowGroup> groups{{3, 8, {2, 1}}, {4, 16, {0, 5}}, {0, 1'024, {7, 9}}};
+  return groups;
+}
+
+std::vector<Bytes> PullRowsSeeds() {
+  PullRowsCall call{.purpose = PullPurpose::kEvaluate,
+                    .position = {.run = 5, .rank = 1, .step = 77},
+                    .acknowledged_steps = 70,
+                    .groups = SomeGroups()};
+  std::vector<Bytes> seeds{MetadataOf(api::Encode(call, 9))};
+  call.groups = {};
+  seeds.push_back(MetadataOf(api::Encode(call, 0)));
+  return seeds;
+}
+
+std::vector<Bytes> PushRowsSeeds() {
+  const std::vector<float> rates{0.5F, 0.25F, 1e-6F};
+  PushRowsCall call{.position = {.run = 5, .rank = 1, .step = 77},
+                    .part = 2,
+                    .parts = 3,
+                    .groups = SomeGroups(),
+                    .learning_rates = rates};
+  std::vector<Bytes> seeds{MetadataOf(api::Encode(call, 9))};
+  call.groups = {};
+  seeds.push_back(MetadataOf(api::Encode(call, 0)));
+  return seeds;
+}
+
+void RunPullReport(Input input) {
+  const Received<api::wire::PullRowsResponse> response(input);
+  if (response.table == nullptr) return;
+  const PullReport report = api::Decode(*response.table);
+  const Received<api::wire::PullRowsResponse> again(api::Encode(report, {}));
+  const PullReport second = api::Decode(*again.table);
+  SIMURGH_CHECK_EQ(second.found, report.found);
+  SIMURGH_CHECK_EQ(second.created, report.created);
+  SIMURGH_CHECK_EQ(second.unseen, report.unseen);
+  SIMURGH_CHECK_EQ(second.refused, report.refused);
+  SIMURGH_CHECK_EQ(second.evicted, report.evicted);
+  SIMURGH_CHECK_EQ(second.turned_away, report.turned_away);
+}
+
+void RunPushReport(Input input) {
+  const Received<api::wire::PushRowsResponse> response(input);
+  if (response.table == nullptr) return;
+  const PushReport report = api::Decode(*response.table);
+  const Received<api::wire::PushRowsResponse> again(api::Encode(report));
+  const PushReport second = api::Decode(*again.table);
+  SIMURGH_CHECK_EQ(second.repeated, report.repeated);
+  SIMURGH_CHECK_EQ(second.updated, report.updated);
+  SIMURGH_CHECK_EQ(second.missing, report.missing);
+}
+
+std::vector<Bytes> PullReportSeeds() {
+  const PullReport report{.found = 1, .created = 2, .unseen = 3, .refused = 4, .evicted = 5};
+  return {MetadataOf(api::Encode(PullReport(), {})), MetadataOf(api::Encode(report, {}))};
+}
+
+std::vector<Bytes> PushReportSeeds() {
+  const PushReport report{.repeated = true, .updated = 2, .missing = 3};
+  return {MetadataOf(api::Encode(PushReport())), MetadataOf(api::Encode(report))};
+}
+
+}  // namespace
+
+std::vector<Target> RowTargets() {
+  return {{"pull_rows", RunPullRows, PullRowsSeeds},
+          {"push_rows", RunPushRows, PushRowsSeeds},
+          {"pull_rows_report", RunPullReport, PullReportSeeds},
+          {"push_rows_report", RunPushReport, PushReportSeeds}};
+}
+
+}  // namespace simurgh::fuzz

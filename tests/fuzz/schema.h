@@ -1,0 +1,44 @@
+#pragma once
+
+// What the targets of FlatBuffers metadata share.
+
+#include "rpc/typed_message.h"
+#include "simurgh/base/check.h"
+#include "simurgh/table/partition.h"
+#include "tests/fuzz/targets.h"
+
+namespace simurgh::fuzz {
+
+template <typename Message>
+Bytes MetadataOf(const rpc::Outgoing<Message>& message) {
+  return ToBytes(message.message().metadata.bytes);
+}
+
+// Metadata as a receiver has it: in memory of its own, verified.
+template <typename Table>
+struct Received {
+  explicit Received(Input input) : metadata(ToBytes(input)) {
+    const StatusOr<const Table*> verified = rpc::VerifiedTable<Table>("fuzz", metadata);
+    if (verified.ok()) table = *verified;
+  }
+  // Of our own encoder, which always passes.
+  template <typename Message>
+  explicit Received(const rpc::Outgoing<Message>& message) : Received(Input(MetadataOf(message))) {
+    SIMURGH_CHECK(table != nullptr);
+  }
+
+  const Bytes metadata;
+  const Table* table = nullptr;  // Null when the metadata is malformed.
+};
+
+inline bool Same(const TrainerPosition& one, const TrainerPosition& other) {
+  return one.run == other.run && one.rank == other.rank && one.step == other.step;
+}
+
+// Of what has been decoded: ok, or an error that the sender can do something about.
+inline bool IsRefusal(const Status& status) {
+  SIMURGH_CHECK(status.ok() || absl::IsInvalidArgument(status)) << status.ToString();
+  return !status.ok();
+}
+
+}  // namespace simurgh::fuzz
