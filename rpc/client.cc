@@ -193,6 +193,7 @@ void Client::Impl::Stop() {
       session->Close(absl::CancelledError("the client has been stopped"));
     }
   }
+  session_.reset();  // Its timers would keep the event loop.
   if (connecting_) stop_connecting_.emit(asio::cancellation_type::terminal);
   stopped_signal_.NotifyAll();
   ready_.NotifyAll();

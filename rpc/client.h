@@ -57,7 +57,8 @@ class Client {
   // Lifetime: until the executor's thread does something else.
   const Hello* peer() const;
 
-  // Fails calls in flight with CANCELLED and closes the connection.
+  // Fails calls in flight with CANCELLED and closes the connection. When those have returned,
+  // nothing of the client is left on the executor.
   void Stop();
 
  private:

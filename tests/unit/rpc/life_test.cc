@@ -227,6 +227,17 @@ TEST_CASE("draining answers what runs, refuses what comes, and closes") {
   CHECK(ends.client->peer() == nullptr);
 }
 
+TEST_CASE("ends that have been stopped and drained leave nothing in the event loop") {
+  Ends ends;
+  REQUIRE(ends.EchoWorks());
+  ends.client->Stop();
+  const auto drain = [&]() -> awaitable<void> { co_await ends.server->Drain(Soon()); };
+  ends.loop.Run(drain());
+  ends.loop.context().restart();
+  ends.loop.context().run_for(std::chrono::seconds(10));
+  CHECK(ends.loop.context().stopped());
+}
+
 TEST_CASE("draining does not talk to a peer that has not introduced itself") {
   Ends ends;
   const auto visit = [&]() -> awaitable<Status> {
