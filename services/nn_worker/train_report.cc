@@ -26,6 +26,9 @@ TrainReport::TrainReport(MetricRegistry& registry)
       test_auc_(registry.GetGauge("simurgh_nn_test_auc", "AUC of the last evaluation.")),
       test_log_loss_(
           registry.GetGauge("simurgh_nn_test_log_loss", "Log loss of the last evaluation.")),
+      test_calibration_(
+          registry.GetGauge("simurgh_nn_test_calibration",
+                            "Mean prediction over share of positives of the last evaluation.")),
       staleness_(registry.GetHistogram("simurgh_nn_staleness_steps",
                                        "Earlier steps not yet acknowledged at a batch's pull.",
                                        PowersOfTwo(kMaxStaleness))),
@@ -58,9 +61,10 @@ void TrainReport::OnProgress(const Progress& progress) {
 void TrainReport::OnEvaluation(uint64_t step, const EvaluationResult& result) {
   test_auc_.Set(result.auc);
   test_log_loss_.Set(result.log_loss);
+  test_calibration_.Set(result.calibration);
   // All digits of a double: two runs can be compared to the last bit.
-  spdlog::info("step {}: evaluated {} samples: auc {:.17g}, log loss {:.17g}", step, result.samples,
-               result.auc, result.log_loss);
+  spdlog::info("step {}: evaluated {} samples: auc {:.17g}, log loss {:.17g}, calibration {:.4f}",
+               step, result.samples, result.auc, result.log_loss, result.calibration);
 }
 
 }  // namespace simurgh

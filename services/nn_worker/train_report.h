@@ -22,6 +22,7 @@ class TrainReport : public TrainObserver {
   Gauge& auc_;
   Gauge& test_auc_;
   Gauge& test_log_loss_;
+  Gauge& test_calibration_;
   Histogram& staleness_;
   Histogram& wait_seconds_;
   Histogram& compute_seconds_;

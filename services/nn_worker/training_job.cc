@@ -9,9 +9,11 @@
 namespace simurgh {
 namespace {
 
-OpenReader ReaderOf(const ClusterConfig& config, const std::vector<std::string>& files) {
-  return [&config, &files] {
-    return OpenBatchReader(config.data, config.features, files, config.training.batch_size);
+OpenReader ReaderOf(const ClusterConfig& config, const std::vector<std::string>& files,
+                    const ReadOptions& options) {
+  return [&config, &files, options] {
+    return OpenBatchReader(config.data, config.features, files, config.training.batch_size,
+                           options);
   };
 }
 
@@ -27,6 +29,7 @@ TrainingJob::TrainingJob(const ClusterConfig& config, MetricRegistry& registry)
 StatusOr<std::unique_ptr<TrainingJob>> TrainingJob::Create(const ClusterConfig& config,
                                                            MetricRegistry& registry) {
   std::unique_ptr<TrainingJob> job(new TrainingJob(config, registry));
+  SIMURGH_RETURN_IF_ERROR(FitStatistics(job->config_.data, job->config_.features));
   SIMURGH_ASSIGN_OR_RETURN(
       job->network_,
       CreateCpuNetwork(config.model, {.dense_width = DenseColumns(config.data).size(),
@@ -39,9 +42,12 @@ StatusOr<std::unique_ptr<TrainingJob>> TrainingJob::Create(const ClusterConfig& 
 
 StatusOr<TrainResult> TrainingJob::Run(EmbeddingPort& port, uint64_t run, std::stop_token stop) {
   OpenReader open_test;
-  if (!config_.data.test.empty()) open_test = ReaderOf(config_, config_.data.test);
-  Trainer trainer(config_.training, run, config_.embedding_width(), port, *network_,
-                  ReaderOf(config_, config_.data.train), std::move(open_test), &report_);
+  if (!config_.data.test.empty()) open_test = ReaderOf(config_, config_.data.test, {});
+  Trainer trainer(
+      config_.training, run, config_.embedding_width(), port, *network_,
+      ReaderOf(config_, config_.data.train,
+               {.keep_negatives = config_.training.keep_negatives, .seed = config_.seed}),
+      std::move(open_test), &report_);
   return trainer.Run(std::move(stop));
 }
 

@@ -16,7 +16,8 @@ namespace simurgh {
 // Threads: one owner.
 class TrainingJob {
  public:
-  // Errors: INVALID_ARGUMENT for a model that does not fit together.
+  // Cost: a pass over the training files where they give statistics.
+  // Errors: INVALID_ARGUMENT for a model that does not fit together; of FitStatistics.
   static StatusOr<std::unique_ptr<TrainingJob>> Create(const ClusterConfig& config,
                                                        MetricRegistry& registry);
 
@@ -30,7 +31,7 @@ class TrainingJob {
  private:
   TrainingJob(const ClusterConfig& config, MetricRegistry& registry);
 
-  const ClusterConfig config_;
+  ClusterConfig config_;  // Statistics fitted.
   TrainReport report_;
   std::unique_ptr<DenseNetwork> network_;
 };

@@ -75,9 +75,28 @@ void AddTable(const TableConfig& table, ByteWriter* out) {
   AddEviction(table.eviction, out);
 }
 
+void AddProcessing(const ProcessingConfig& processing, ByteWriter* out) {
+  out->Add(static_cast<uint64_t>(processing.hash));
+  out->Add(processing.seed);
+  out->Add(uint64_t{processing.boundaries.size()});
+  for (const float boundary : processing.boundaries) out->Add(boundary);
+  out->Add(uint64_t{processing.quantiles});
+  out->Add(uint64_t{processing.vocabulary.size()});
+  for (const std::string& word : processing.vocabulary) out->Add(word);
+  out->Add(processing.oov_ids);
+  out->Add(static_cast<uint64_t>(processing.missing));
+  out->Add(uint64_t{processing.max_length});
+  out->Add(static_cast<uint64_t>(processing.keep));
+  out->Add(uint64_t{processing.pad});
+  out->Add(processing.modulo);
+}
+
 void AddFeature(const FeatureConfig& feature, ByteWriter* out) {
   out->Add(feature.name);
   out->Add(feature.column);
+  out->Add(uint64_t{feature.columns.size()});
+  for (const std::string& column : feature.columns) out->Add(column);
+  AddProcessing(feature.processing, out);
   out->Add(feature.table);
   out->Add(uint64_t{feature.hash_stack.rounds});
   out->Add(feature.hash_stack.buckets);

@@ -14,11 +14,13 @@ namespace {
 constexpr size_t kMaxFiles = 65'536;
 constexpr size_t kMaxColumns = 65'536;
 constexpr size_t kMaxTexts = 1'024;
+constexpr uint64_t kMaxBadRows = uint64_t{1} << 40;
 constexpr int kCriteoDenseColumns = 13;
 constexpr int kCriteoIdColumns = 26;
 
 using Kind = ColumnConfig::Kind;
 using Format = DataConfig::Format;
+using BadRows = DataConfig::BadRows;
 using Transform = ColumnConfig::Transform;
 
 void ReadFiles(MapReader& in, const std::string& key, size_t at_least, const std::string& folder,
@@ -41,10 +43,12 @@ void ReadColumn(MapReader& in, ColumnConfig* column) {
                        {{"none", Transform::kNone}, {"log1p", Transform::kLog1p}});
   in.Number("mean", &column->mean, kAnyNumber);
   in.Number("stddev", &column->stddev, kPositive);
+  in.Bool("fit", &column->fit);
   in.Character("separator", &column->separator);
+  in.OnlyWith(!column->fit, "a column without fit", {"mean", "stddev"});
   in.OnlyWith(column->kind == Kind::kLabel, "kind: label", {"positive"});
   in.OnlyWith(column->kind == Kind::kDense, "kind: dense",
-              {"missing", "transform", "mean", "stddev"});
+              {"missing", "transform", "mean", "stddev", "fit"});
   in.OnlyWith(column->kind == Kind::kId, "kind: id", {"separator"});
 }
 
@@ -88,6 +92,24 @@ void ReadCsv(MapReader& in, bool is_used, CsvConfig* csv) {
   if (!csv->columns.empty()) CheckColumnList(in, *csv);
 }
 
+// A column that a feature reads, named at `path`.
+void CheckSource(const std::string& path, const std::string& column,
+                 const std::map<std::string, Kind>& kind_of, const std::vector<std::string>& usable,
+                 Diagnostics* diagnostics) {
+  const auto found = kind_of.find(column);
+  if (found != kind_of.end() && (found->second == Kind::kId || found->second == Kind::kDense)) {
+    return;
+  }
+  const std::string what =
+      found == kind_of.end()
+          ? absl::StrCat("no column is named '", column, "'")
+          : absl::StrCat("column '", column, "' is a ",
+                         found->second == Kind::kLabel ? "label" : "skip", " column");
+  diagnostics->Report(
+      path, what,
+      absl::StrCat("the nearest id or dense column is '", Nearest(column, usable), "'"));
+}
+
 }  // namespace
 
 void ReadData(MapReader& root, const std::string& folder, DataConfig* data) {
@@ -96,6 +118,10 @@ void ReadData(MapReader& root, const std::string& folder, DataConfig* data) {
                       {{"csv", Format::kCsv}, {"criteo", Format::kCriteo}});
     ReadFiles(in, "train", 1, folder, &data->train);
     ReadFiles(in, "test", 0, folder, &data->test);
+    in.Choice<BadRows>("bad_rows", &data->bad_rows,
+                       {{"fail", BadRows::kFail}, {"skip", BadRows::kSkip}});
+    in.Integer("max_bad_rows", &data->max_bad_rows, 0, kMaxBadRows);
+    in.OnlyWith(data->bad_rows == BadRows::kSkip, "bad_rows: skip", {"max_bad_rows"});
     const bool is_csv = data->format == Format::kCsv;
     in.OnlyWith(is_csv, "format: csv", {"csv"});
     in.Map("csv", [&](MapReader& map) { ReadCsv(map, is_csv, &data->csv); });
@@ -126,20 +152,14 @@ void CheckColumns(const ClusterConfig& config, Diagnostics* diagnostics) {
   }
   std::set<std::string> used;
   for (size_t i = 0; i < config.features.size(); ++i) {
-    const std::string& column = config.features[i].column;
-    used.insert(column);
-    const auto found = kind_of.find(column);
-    if (found != kind_of.end() && (found->second == Kind::kId || found->second == Kind::kDense)) {
-      continue;
+    const FeatureConfig& feature = config.features[i];
+    const std::vector<std::string> sources = feature.sources();
+    for (size_t c = 0; c < sources.size(); ++c) {
+      used.insert(sources[c]);
+      const std::string key =
+          feature.columns.empty() ? std::string(".column") : absl::StrCat(".columns.", c);
+      CheckSource(absl::StrCat("features.", i, key), sources[c], kind_of, usable, diagnostics);
     }
-    const std::string what =
-        found == kind_of.end()
-            ? absl::StrCat("no column is named '", column, "'")
-            : absl::StrCat("column '", column, "' is a ",
-                           found->second == Kind::kLabel ? "label" : "skip", " column");
-    diagnostics->Report(
-        absl::StrCat("features.", i, ".column"), what,
-        absl::StrCat("the nearest id or dense column is '", Nearest(column, usable), "'"));
   }
   // The criteo format fixes its columns, so that none can be marked as skipped.
   if (config.data.format != Format::kCsv) return;

@@ -4,12 +4,14 @@
 #include "absl/strings/str_cat.h"
 
 #include "config/nearest.h"
+#include "config/processing_section.h"
 #include "config/sections.h"
 
 namespace simurgh {
 namespace {
 
 constexpr size_t kMaxFeatures = 4'096;
+constexpr size_t kMaxCrossed = 8;
 constexpr uint32_t kMaxRounds = 8;
 constexpr uint64_t kMaxBuckets = uint64_t{1} << 40;
 // What the embeddings may be wide together: the widest input of a linear layer.
@@ -58,7 +60,10 @@ void ReadFeatures(MapReader& root, std::vector<FeatureConfig>* features) {
     feature.column = feature.name;
     feature.table = feature.name;
     in.Name("column", &feature.column, Need::kOptional, "the name");
+    in.Texts("columns", &feature.columns, {2, kMaxCrossed}, Need::kOptional, "names of columns");
+    in.OnlyWith(feature.columns.empty(), "a feature without columns", {"column"});
     in.Name("table", &feature.table, Need::kOptional, "the name");
+    ReadProcessing(in, feature.columns.size() > 1, &feature.processing);
     in.Map("hash_stack", [&](MapReader& map) { ReadHashStack(map, &feature.hash_stack); });
     features->push_back(feature);
   });

@@ -23,6 +23,7 @@ void ReadTraining(MapReader& root, TrainingConfig* training) {
     in.Integer("batch_size", &training->batch_size, 1, 65'535);
     in.Integer("passes", &training->passes, 1, 1'000'000);
     in.Bool("drop_last", &training->drop_last);
+    in.Number("keep_negatives", &training->keep_negatives, kPositiveShare);
     in.Integer("staleness", &training->staleness, 1, 64);
     in.Bool("reproducible", &training->reproducible);
     in.Map("dense_optimizer",

@@ -125,6 +125,8 @@ void BatchBuilder::AbandonSample() {
   state_->OpenSample();
 }
 
+float BatchBuilder::label() const { return state_->label; }
+
 size_t BatchBuilder::size() const { return state_->samples; }
 
 Status BatchBuilder::State::CheckLimits() const {

@@ -7,7 +7,6 @@
 
 #include "data/criteo_layout.h"
 #include "data/row_parser.h"
-#include "simurgh/base/hash.h"
 
 namespace simurgh {
 namespace {
@@ -51,17 +50,15 @@ class TabCells {
 
 class CriteoParser final : public RowParser {
  public:
-  explicit CriteoParser(std::vector<std::vector<IdTarget>> targets)
-      : dense_targets_(targets.begin(), targets.begin() + kCriteoDenseColumns),
-        id_targets_(targets.begin() + kCriteoDenseColumns, targets.end()) {}
+  explicit CriteoParser(std::unique_ptr<CellSink> sink) : sink_(std::move(sink)) {}
 
   Status Parse(std::string_view line, BatchBuilder& builder) override;
 
  private:
-  Status ParseDense(size_t index, std::string_view cell, BatchBuilder& builder) const;
+  Status ParseDense(size_t index, std::string_view cell, BatchBuilder& builder);
 
-  std::vector<std::vector<IdTarget>> dense_targets_;
-  std::vector<std::vector<IdTarget>> id_targets_;
+  std::unique_ptr<CellSink> sink_;
+  RowCells parts_;  // Of the present row.
 };
 
 Status WrongCellCount(std::string_view line) {
@@ -83,24 +80,26 @@ Status CriteoParser::Parse(std::string_view line, BatchBuilder& builder) {
     return BadCell("label", cell, "a label, 0 or 1");
   }
   builder.SetLabel(cell == "1" ? 1.0F : 0.0F);
+  parts_.Clear();
   for (size_t index = 0; index < kCriteoDenseColumns; ++index) {
     if (!cells.Next(cell)) return WrongCellCount(line);
     SIMURGH_RETURN_IF_ERROR(ParseDense(index, cell, builder));
+    parts_.EndCell();
   }
   for (size_t index = 0; index < kCriteoIdColumns; ++index) {
     if (!cells.Next(cell)) return WrongCellCount(line);
-    if (cell.empty()) continue;
     uint64_t id = 0;
-    if (!ParseInteger(cell, 16, id)) {
+    if (!cell.empty() && !ParseInteger(cell, 16, id)) {
       return BadCell(IdName(index), cell, "an id of 1 to 16 hexadecimal digits");
     }
-    AddIdToTargets(id, id_targets_[index], builder);
+    if (!cell.empty()) parts_.Add({.text = cell, .number = id, .is_number = true});
+    parts_.EndCell();
   }
   if (cells.Next(cell)) return WrongCellCount(line);
-  return absl::OkStatus();
+  return sink_->Take(parts_, builder);
 }
 
-Status CriteoParser::ParseDense(size_t index, std::string_view cell, BatchBuilder& builder) const {
+Status CriteoParser::ParseDense(size_t index, std::string_view cell, BatchBuilder& builder) {
   if (cell.empty()) return absl::OkStatus();
   int64_t value = 0;
   if (!ParseInteger(cell, 10, value)) {
@@ -108,9 +107,7 @@ Status CriteoParser::ParseDense(size_t index, std::string_view cell, BatchBuilde
   }
   const double magnitude = std::log1p(std::abs(static_cast<double>(value)));
   builder.SetDense(index, static_cast<float>(value < 0 ? -magnitude : magnitude));
-  if (!dense_targets_[index].empty()) {
-    AddIdToTargets(HashBytes(cell), dense_targets_[index], builder);
-  }
+  if (sink_->Reads(index)) parts_.Add({.text = cell});
   return absl::OkStatus();
 }
 
@@ -123,11 +120,11 @@ std::vector<std::string> CriteoDenseColumns() {
   return names;
 }
 
-StatusOr<std::unique_ptr<RowParser>> NewCriteoParser(const std::vector<FeatureConfig>& features) {
+StatusOr<std::unique_ptr<RowParser>> NewCriteoParser(const SinkFactory& new_sink) {
   std::vector<std::string> names = CriteoDenseColumns();
   for (size_t index = 0; index < kCriteoIdColumns; ++index) names.push_back(IdName(index));
-  SIMURGH_ASSIGN_OR_RETURN(auto targets, RouteFeatures(names, features));
-  return std::make_unique<CriteoParser>(std::move(targets));
+  SIMURGH_ASSIGN_OR_RETURN(std::unique_ptr<CellSink> sink, new_sink(names));
+  return std::make_unique<CriteoParser>(std::move(sink));
 }
 
 }  // namespace simurgh

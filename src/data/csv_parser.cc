@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <optional>
 #include <set>
@@ -8,8 +7,9 @@
 #include "absl/strings/str_format.h"
 
 #include "data/csv_cells.h"
+#include "data/process/dense_scaling.h"
+#include "data/process/numbers.h"
 #include "data/row_parser.h"
-#include "simurgh/base/hash.h"
 
 namespace simurgh {
 namespace {
@@ -17,8 +17,8 @@ namespace {
 // A column and what becomes of its cells.
 struct Column {
   ColumnConfig config;
-  size_t dense_index = 0;         // Among the dense columns.
-  std::vector<IdTarget> targets;  // The features that read it.
+  size_t dense_index = 0;  // Among the dense columns.
+  bool is_read = false;    // By the sink.
 };
 
 Status BadCell(const ColumnConfig& column, std::string_view cell, std::string_view problem) {
@@ -26,20 +26,12 @@ Status BadCell(const ColumnConfig& column, std::string_view cell, std::string_vi
       absl::StrFormat("column '%s': %s %s", column.name, Quoted(cell), problem));
 }
 
-std::optional<double> ParseNumber(std::string_view cell) {
-  double value = 0.0;
-  const char* begin = cell.data();
-  const char* end = begin + cell.size();
-  const auto [stop, error] = std::from_chars(begin, end, value);
-  if (error != std::errc() || stop != end || !std::isfinite(value)) return std::nullopt;
-  return value;
-}
-
 class CsvParser final : public RowParser {
  public:
-  CsvParser(const CsvConfig& config, std::vector<Column> columns)
+  CsvParser(const CsvConfig& config, std::vector<Column> columns, std::unique_ptr<CellSink> sink)
       : missing_values_(config.missing_values),
         columns_(std::move(columns)),
+        sink_(std::move(sink)),
         splitter_(config.separator) {}
 
   Status Parse(std::string_view line, BatchBuilder& builder) override;
@@ -51,11 +43,13 @@ class CsvParser final : public RowParser {
 
   Status ParseLabel(const ColumnConfig& column, std::string_view cell, BatchBuilder& builder) const;
   Status ParseDense(const Column& column, std::string_view cell, BatchBuilder& builder) const;
-  void ParseIds(const Column& column, std::string_view cell, BatchBuilder& builder) const;
+  void AddParts(const ColumnConfig& column, std::string_view cell);
 
   std::vector<std::string> missing_values_;
   std::vector<Column> columns_;
+  std::unique_ptr<CellSink> sink_;
   CsvSplitter splitter_;
+  RowCells parts_;  // Of the present row.
 };
 
 Status CsvParser::Parse(std::string_view line, BatchBuilder& builder) {
@@ -66,6 +60,7 @@ Status CsvParser::Parse(std::string_view line, BatchBuilder& builder) {
         "`separator` of the data set",
         cells->size(), columns_.size()));
   }
+  parts_.Clear();
   for (size_t c = 0; c < columns_.size(); ++c) {
     const Column& column = columns_[c];
     const std::string_view cell = (*cells)[c];
@@ -80,9 +75,10 @@ Status CsvParser::Parse(std::string_view line, BatchBuilder& builder) {
       case ColumnConfig::Kind::kSkip:
         break;
     }
-    if (!column.targets.empty()) ParseIds(column, cell, builder);
+    if (column.is_read) AddParts(column.config, cell);
+    parts_.EndCell();
   }
-  return absl::OkStatus();
+  return sink_->Take(parts_, builder);
 }
 
 Status CsvParser::ParseLabel(const ColumnConfig& column, std::string_view cell,
@@ -93,7 +89,7 @@ Status CsvParser::ParseLabel(const ColumnConfig& column, std::string_view cell,
     builder.SetLabel(positive ? 1.0F : 0.0F);
     return absl::OkStatus();
   }
-  const std::optional<double> value = ParseNumber(cell);
+  const std::optional<double> value = ParseNumberCell(cell);
   if (!value || (*value != 0.0 && *value != 1.0)) {
     return BadCell(
         column, cell,
@@ -108,17 +104,14 @@ Status CsvParser::ParseDense(const Column& column, std::string_view cell,
   const ColumnConfig& config = column.config;
   double value = config.missing;
   if (!IsMissing(cell)) {
-    const std::optional<double> number = ParseNumber(cell);
+    const std::optional<double> number = ParseNumberCell(cell);
     if (!number) {
       return BadCell(config, cell,
                      "is not a finite number; correct it, or add it to `missing_values`");
     }
     value = *number;
   }
-  if (config.transform == ColumnConfig::Transform::kLog1p) {
-    value = std::copysign(std::log1p(std::abs(value)), value);
-  }
-  const auto scaled = static_cast<float>((value - config.mean) / config.stddev);
+  const float scaled = Scaled(config, value);
   if (!std::isfinite(scaled)) {
     return BadCell(config, cell,
                    "is too large after (x - mean) / stddev; correct it, or `mean` and `stddev`");
@@ -127,10 +120,10 @@ Status CsvParser::ParseDense(const Column& column, std::string_view cell,
   return absl::OkStatus();
 }
 
-void CsvParser::ParseIds(const Column& column, std::string_view cell, BatchBuilder& builder) const {
-  const char separator = column.config.separator;
+void CsvParser::AddParts(const ColumnConfig& column, std::string_view cell) {
+  const char separator = column.separator;
   const auto add = [&](std::string_view part) {
-    if (!IsMissing(part)) AddIdToTargets(HashBytes(part), column.targets, builder);
+    if (!IsMissing(part)) parts_.Add({.text = part});
   };
   if (separator == '\0' || IsMissing(cell)) {
     add(cell);
@@ -168,28 +161,26 @@ Status CheckColumns(const std::vector<ColumnConfig>& columns) {
 }  // namespace
 
 StatusOr<std::unique_ptr<RowParser>> NewCsvParser(const CsvConfig& config,
-                                                  const std::vector<FeatureConfig>& features) {
+                                                  const SinkFactory& new_sink) {
   SIMURGH_RETURN_IF_ERROR(CheckColumns(config.columns));
   std::vector<std::string> names;
   names.reserve(config.columns.size());
   for (const ColumnConfig& column : config.columns) names.push_back(column.name);
-  SIMURGH_ASSIGN_OR_RETURN(auto targets, RouteFeatures(names, features));
+  SIMURGH_ASSIGN_OR_RETURN(std::unique_ptr<CellSink> sink, new_sink(names));
   std::vector<Column> columns;
   size_t dense_width = 0;
   for (size_t c = 0; c < config.columns.size(); ++c) {
     const ColumnConfig& column = config.columns[c];
     const bool is_dense = column.kind == ColumnConfig::Kind::kDense;
-    if (!targets[c].empty() && !is_dense && column.kind != ColumnConfig::Kind::kId) {
-      return absl::InvalidArgumentError(
-          absl::StrFormat("feature '%s' reads column '%s', which is %s; make it an id column",
-                          features[targets[c].front().feature].name, column.name,
-                          column.kind == ColumnConfig::Kind::kLabel ? "the label" : "skipped"));
+    if (sink->Reads(c) && !is_dense && column.kind != ColumnConfig::Kind::kId) {
+      return absl::InvalidArgumentError(absl::StrFormat(
+          "%s reads column '%s', which is %s; make it an id column", sink->ReaderOf(c), column.name,
+          column.kind == ColumnConfig::Kind::kLabel ? "the label" : "skipped"));
     }
-    columns.push_back(
-        {.config = column, .dense_index = dense_width, .targets = std::move(targets[c])});
+    columns.push_back({.config = column, .dense_index = dense_width, .is_read = sink->Reads(c)});
     if (is_dense) ++dense_width;
   }
-  return std::make_unique<CsvParser>(config, std::move(columns));
+  return std::make_unique<CsvParser>(config, std::move(columns), std::move(sink));
 }
 
 }  // namespace simurgh

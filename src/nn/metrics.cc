@@ -54,4 +54,24 @@ double LogLoss(std::span<const float> labels, std::span<const float> probabiliti
   return sum / static_cast<double>(labels.size());
 }
 
+double Calibration(std::span<const float> labels, std::span<const float> probabilities) {
+  SIMURGH_CHECK_EQ(labels.size(), probabilities.size());
+  double predicted = 0;
+  double actual = 0;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    predicted += probabilities[i];
+    actual += labels[i];
+  }
+  return predicted / actual;
+}
+
+void CorrectForSampling(std::span<float> probabilities, double kept) {
+  SIMURGH_CHECK(kept > 0.0 && kept <= 1.0) << kept;
+  if (kept == 1.0) return;
+  for (float& probability : probabilities) {
+    const double p = probability;
+    probability = static_cast<float>(p / (p + (1.0 - p) / kept));
+  }
+}
+
 }  // namespace simurgh

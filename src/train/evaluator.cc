@@ -17,7 +17,7 @@ constexpr uint32_t kBatchesAhead = 8;
 
 StatusOr<EvaluationResult> Evaluate(EmbeddingPort& port, DenseNetwork& network,
                                     const TrainerPosition& position, const OpenReader& open,
-                                    size_t embedding_width,
+                                    size_t embedding_width, double kept_negatives,
                                     std::chrono::milliseconds retry_deadline,
                                     std::stop_token stop) {
   BatchPipeline pipeline(port, {.purpose = PullPurpose::kEvaluate,
@@ -47,9 +47,11 @@ StatusOr<EvaluationResult> Evaluate(EmbeddingPort& port, DenseNetwork& network,
   if (labels.empty()) {
     return absl::InvalidArgumentError("evaluation: the data set has no rows; check data.test");
   }
+  CorrectForSampling(probabilities, kept_negatives);
   return EvaluationResult{.samples = labels.size(),
                           .auc = ExactAuc(labels, probabilities),
-                          .log_loss = LogLoss(labels, probabilities)};
+                          .log_loss = LogLoss(labels, probabilities),
+                          .calibration = Calibration(labels, probabilities)};
 }
 
 }  // namespace simurgh

@@ -131,9 +131,10 @@ Status Trainer::TrainStep(BatchPipeline& pipeline, const PulledBatch& pulled,
 }
 
 StatusOr<EvaluationResult> Trainer::EvaluateNow(uint64_t step, const std::stop_token& stop) {
-  SIMURGH_ASSIGN_OR_RETURN(const EvaluationResult result,
-                           Evaluate(port_, network_, {.run = run_, .rank = 0, .step = step},
-                                    open_test_, embedding_width_, config_.retry_deadline, stop));
+  SIMURGH_ASSIGN_OR_RETURN(
+      const EvaluationResult result,
+      Evaluate(port_, network_, {.run = run_, .rank = 0, .step = step}, open_test_,
+               embedding_width_, config_.keep_negatives, config_.retry_deadline, stop));
   observer_.OnEvaluation(step, result);
   return result;
 }

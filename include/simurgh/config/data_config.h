@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,6 +21,7 @@ struct ColumnConfig {
   Transform transform = Transform::kNone;
   float mean = 0.0F;
   float stddev = 1.0F;    // > 0
+  bool fit = false;       // dense: mean and stddev are taken from the training files.
   char separator = '\0';  // id: splits a cell into several ids; 0: one id.
 };
 
@@ -35,11 +37,14 @@ struct DataConfig {
   // csv: as `csv` says. criteo: tab separated: label, 13 integers I1..I13 (log transform), 26
   // hexadecimal ids C1..C26, any of them empty; no keys of its own.
   enum class Format { kCsv, kCriteo };
+  enum class BadRows { kFail, kSkip };
 
   Format format = Format::kCsv;
   CsvConfig csv;
   std::vector<std::string> train;  // Read in this order.
   std::vector<std::string> test;
+  BadRows bad_rows = BadRows::kFail;  // What a row that cannot be read does: end the run, or count.
+  uint64_t max_bad_rows = 1'000;      // kSkip: in one reading of a data set; one more ends the run.
 };
 
 }  // namespace simurgh

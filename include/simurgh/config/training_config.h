@@ -17,10 +17,11 @@ struct DenseOptimizerConfig {
 
 // YAML section `training`.
 struct TrainingConfig {
-  uint32_t batch_size = 128;  // 1 to 65,535
-  uint32_t passes = 1;        // Times the training data is read.
-  bool drop_last = true;      // Leave out a last batch that is not full.
-  uint32_t staleness = 1;     // Batches pulled and not yet acknowledged, at most; 1 to 64.
+  uint32_t batch_size = 128;    // 1 to 65,535
+  uint32_t passes = 1;          // Times the training data is read.
+  bool drop_last = true;        // Leave out a last batch that is not full.
+  float keep_negatives = 1.0F;  // Share of the negative rows that are trained on; above 0, to 1.
+  uint32_t staleness = 1;       // Batches pulled and not yet acknowledged, at most; 1 to 64.
   // The pull of step t sees exactly the pushes up to step t - staleness.
   bool reproducible = false;
   DenseOptimizerConfig dense_optimizer;

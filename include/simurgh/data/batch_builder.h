@@ -34,6 +34,9 @@ class BatchBuilder {
   void AddId(size_t feature, uint64_t id, float weight = 1.0F);
   void EndSample();
 
+  // Of the open sample.
+  float label() const;
+
   // Forgets what was set since the last EndSample (a row that turned out to be bad).
   void AbandonSample();
 

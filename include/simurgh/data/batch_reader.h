@@ -26,21 +26,39 @@ class BatchReader {
   // line, column and value; DATA_LOSS for a torn compressed stream. After a bad row the next call
   // goes on behind it.
   virtual StatusOr<std::optional<Batch>> Next() = 0;
+
+  // Bad rows that were left out so far.
+  virtual uint64_t skipped_rows() const = 0;
+};
+
+struct ReadOptions {
+  // Below 1: of the negative rows, this share is kept, the same ones whenever the files are read.
+  double keep_negatives = 1.0;
+  uint64_t seed = 0;  // Which ones.
 };
 
 // Opens `files` (plain, gzip or zstd, told apart by their first bytes) in the format that `config`
-// describes. The batch's ID features are `features`, in that order, hash stacks applied; its dense
-// columns are DenseColumns(config), in that order.
+// describes. The batch's ID features are `features`, in that order, each processed as it says;
+// its dense columns are DenseColumns(config), in that order. Statistics must have been fitted
+// (see FitStatistics).
 //
-// Ids of CSV cells are `xxh3_64`: HashBytes of the text, XXH3-64 of seed 0. Ids of Criteo cells are
-// the value of their digits. A feature that reads a dense column has the cell's text hashed. Lines
-// of blanks alone are passed over.
+// A bad row is an error, or, where config.bad_rows says so, left out, counted and, for the first
+// few, logged. Lines of blanks alone are passed over.
 // Errors: as Next, for the first file; INVALID_ARGUMENT for a batch size beyond kMaxBatchSamples,
 // or when a feature names a column that is not there.
 StatusOr<std::unique_ptr<BatchReader>> OpenBatchReader(const DataConfig& config,
                                                        const std::vector<FeatureConfig>& features,
                                                        const std::vector<std::string>& files,
-                                                       size_t batch_size);
+                                                       size_t batch_size,
+                                                       const ReadOptions& options = {});
+
+// Reads the training files once and fills in what the configuration leaves to them: mean and
+// stddev of dense columns with `fit`, boundaries of features with `quantiles`. Does nothing, and
+// reads nothing, where there are none. The same files give the same statistics.
+//
+// Errors: of reading; INVALID_ARGUMENT for a column without two different numbers.
+// Cost: a pass; 4 bytes for each number of a feature with quantiles.
+Status FitStatistics(DataConfig& config, std::vector<FeatureConfig>& features);
 
 // The names of the dense columns in the order of the file.
 std::vector<std::string> DenseColumns(const DataConfig& config);

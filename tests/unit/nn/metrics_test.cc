@@ -68,5 +68,31 @@ TEST_CASE("log loss of known probabilities, and clamped at certainty") {
   CHECK(std::isnan(LogLoss({}, {})));
 }
 
+TEST_CASE("Calibration is predictions over positives") {
+  const std::vector<float> labels = {1, 0, 0, 1};
+  CHECK(Calibration(labels, std::vector<float>{0.5F, 0.5F, 0.5F, 0.5F}) == Approx(1.0));
+  CHECK(Calibration(labels, std::vector<float>{0.9F, 0.5F, 0.7F, 0.9F}) == Approx(1.5));
+}
+
+// Of N positives and M negatives, of which kM are trained on, the best constant is N / (N + kM).
+TEST_CASE("The correction undoes the sampling of negatives") {
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
+    INFO("seed " << seed);
+    Random random(seed);
+    const double positives = 1.0 + static_cast<double>(random.Below(1'000));
+    const double negatives = 1.0 + static_cast<double>(random.Below(100'000));
+    const double kept = 0.01 + 0.99 * random.Uniform();
+    std::vector<float> probability = {
+        static_cast<float>(positives / (positives + kept * negatives))};
+    CorrectForSampling(probability, kept);
+    REQUIRE(probability[0] == Approx(positives / (positives + negatives)).epsilon(1e-4));
+  }
+  std::vector<float> edges = {0.0F, 0.25F, 1.0F};
+  CorrectForSampling(edges, 0.1);
+  CHECK(edges[0] == 0.0F);
+  CHECK(edges[1] == Approx(0.25 / (0.25 + 7.5)));
+  CHECK(edges[2] == 1.0F);
+}
+
 }  // namespace
 }  // namespace simurgh

@@ -1,0 +1,86 @@
+#include "config/processing_section.h"
+
+#include <algorithm>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+
+#include "config/scalar.h"
+
+namespace simurgh {
+namespace {
+
+constexpr size_t kMaxBoundaries = 65'536;
+constexpr size_t kMaxWords = 65'536;
+constexpr uint32_t kMaxQuantiles = 1'024;
+constexpr uint32_t kMaxListLength = 65'535;
+constexpr uint64_t kMaxIds = uint64_t{1} << 40;
+
+using Hash = ProcessingConfig::Hash;
+using Missing = ProcessingConfig::Missing;
+using Keep = ProcessingConfig::Keep;
+
+void ReadBoundaries(MapReader& in, std::vector<float>* boundaries) {
+  std::vector<std::string> texts;
+  in.Texts("boundaries", &texts, {0, kMaxBoundaries}, Need::kOptional, "ascending numbers",
+           [](const std::string& text) -> std::string {
+             float value = 0.0F;
+             if (ParseFloat(text, &value) == NumberFault::kNone) return "";
+             return absl::StrCat("'", text, "' is not a finite number");
+           });
+  for (const std::string& text : texts) {
+    float value = 0.0F;
+    ParseFloat(text, &value);
+    if (!boundaries->empty() && value <= boundaries->back()) {
+      in.Error(absl::StrCat("boundaries.", boundaries->size()),
+               absl::StrCat(text, " is not above its predecessor"),
+               "give every boundary once, in ascending order");
+    }
+    boundaries->push_back(value);
+  }
+}
+
+void ReadVocabulary(MapReader& in, ProcessingConfig* processing) {
+  in.Texts("vocabulary", &processing->vocabulary, {0, kMaxWords}, Need::kOptional);
+  in.Integer("oov_ids", &processing->oov_ids, 0, kMaxIds);
+  std::set<std::string> words;
+  for (size_t i = 0; i < processing->vocabulary.size(); ++i) {
+    if (words.insert(processing->vocabulary[i]).second) continue;
+    in.Error(absl::StrCat("vocabulary.", i),
+             absl::StrCat("'", processing->vocabulary[i], "' stands there twice"),
+             "give every text once");
+  }
+  in.OnlyWith(!processing->vocabulary.empty(), "vocabulary", {"oov_ids"});
+}
+
+}  // namespace
+
+void ReadProcessing(MapReader& in, bool is_crossed, ProcessingConfig* processing) {
+  in.Choice<Hash>("hash", &processing->hash,
+                  {{"auto", Hash::kAuto},
+                   {"text", Hash::kText},
+                   {"integer", Hash::kInteger},
+                   {"none", Hash::kNone}});
+  in.Integer("seed", &processing->seed, 0, kMaxIds);
+  ReadBoundaries(in, &processing->boundaries);
+  in.Integer("quantiles", &processing->quantiles, 0, kMaxQuantiles);
+  ReadVocabulary(in, processing);
+  in.Choice<Missing>("missing", &processing->missing,
+                     {{"skip", Missing::kSkip}, {"id", Missing::kId}, {"fail", Missing::kFail}});
+  in.Integer("max_length", &processing->max_length, 0, kMaxListLength);
+  in.Choice<Keep>("keep", &processing->keep, {{"first", Keep::kFirst}, {"last", Keep::kLast}});
+  in.Bool("pad", &processing->pad);
+  in.Integer("modulo", &processing->modulo, 0, kMaxIds);
+
+  in.OnlyWith(!is_crossed, "a feature of one column", {"boundaries", "quantiles", "vocabulary"});
+  in.OnlyWith(processing->boundaries.empty(), "a feature without boundaries",
+              {"quantiles", "vocabulary", "hash"});
+  in.OnlyWith(processing->quantiles == 0, "a feature without quantiles", {"vocabulary", "hash"});
+  in.OnlyWith(processing->vocabulary.empty(), "a feature without vocabulary", {"hash"});
+  in.OnlyWith(processing->max_length > 0, "max_length", {"keep", "pad"});
+  if (processing->quantiles == 1) {
+    in.Error("quantiles", "1 part is no parts", "give 2 or more, or 0");
+  }
+}
+
+}  // namespace simurgh

@@ -1,0 +1,26 @@
+#include "data/process/bucketise.h"
+
+#include <algorithm>
+
+#include "simurgh/base/check.h"
+
+namespace simurgh {
+
+uint64_t BucketOf(std::span<const float> boundaries, float value) {
+  return std::upper_bound(boundaries.begin(), boundaries.end(), value) - boundaries.begin();
+}
+
+std::vector<float> QuantileBoundaries(std::vector<float> values, uint32_t buckets) {
+  SIMURGH_CHECK_LT(0U, buckets);
+  std::sort(values.begin(), values.end());
+  std::vector<float> boundaries;
+  for (uint64_t bucket = 1; bucket < buckets && !values.empty(); ++bucket) {
+    const float boundary = values[bucket * values.size() / buckets];
+    // At the smallest value it would part nothing.
+    const float last = boundaries.empty() ? values.front() : boundaries.back();
+    if (boundary > last) boundaries.push_back(boundary);
+  }
+  return boundaries;
+}
+
+}  // namespace simurgh

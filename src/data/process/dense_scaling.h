@@ -1,0 +1,29 @@
+#pragma once
+
+#include "simurgh/config/data_config.h"
+
+namespace simurgh {
+
+// A dense column's transform, before mean and deviation.
+double Transformed(ColumnConfig::Transform transform, double value);
+
+// (Transformed(value) - mean) / stddev; may be beyond the range of finite floats.
+float Scaled(const ColumnConfig& column, double value);
+
+// Mean and deviation of numbers that come one by one.
+// Source: Welford, "Note on a method for calculating corrected sums of squares and products", 1962.
+class Moments {
+ public:
+  void Add(double value);
+
+  double count() const { return count_; }
+  double mean() const { return mean_; }
+  double stddev() const;  // Of the population; 0 for fewer than two.
+
+ private:
+  double count_ = 0.0;
+  double mean_ = 0.0;
+  double squares_ = 0.0;  // Sum of the squared distances from the mean.
+};
+
+}  // namespace simurgh

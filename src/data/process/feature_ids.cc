@@ -1,0 +1,155 @@
+#include "data/process/feature_ids.h"
+
+#include <array>
+#include <charconv>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+
+#include "data/process/bucketise.h"
+#include "data/process/hashing.h"
+#include "data/process/list_length.h"
+#include "data/process/numbers.h"
+#include "data/row_parser.h"
+#include "simurgh/data/hash_stack.h"
+
+namespace simurgh {
+namespace {
+
+using Hash = ProcessingConfig::Hash;
+using Missing = ProcessingConfig::Missing;
+
+Status CheckHashStack(const FeatureConfig& config) {
+  const HashStackConfig& stack = config.hash_stack;
+  if (stack.rounds <= kMaxHashStackRounds && (stack.rounds == 0 || stack.buckets > 0)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "feature '%s': a hash stack of %d rounds of %d buckets; rounds must be at most %d, "
+      "buckets at least 1",
+      config.name, stack.rounds, stack.buckets, kMaxHashStackRounds));
+}
+
+}  // namespace
+
+FeatureIds::FeatureIds(const FeatureConfig& config, std::vector<size_t> columns)
+    : config_(config), columns_(std::move(columns)) {
+  const ProcessingConfig& processing = config_.processing;
+  if (processing.vocabulary.empty()) return;
+  vocabulary_ = std::make_shared<const Vocabulary>(processing.vocabulary, processing.oov_ids,
+                                                   processing.seed);
+}
+
+StatusOr<FeatureIds> FeatureIds::Create(const FeatureConfig& config, std::vector<size_t> columns) {
+  SIMURGH_RETURN_IF_ERROR(CheckHashStack(config));
+  if (config.processing.quantiles > 0 && config.processing.boundaries.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("feature '%s': its quantiles have not been fitted", config.name));
+  }
+  return FeatureIds(config, std::move(columns));
+}
+
+Status FeatureIds::BadPart(const Part& part, std::string_view problem) const {
+  return absl::InvalidArgumentError(
+      absl::StrFormat("feature '%s': %s %s", config_.name, Quoted(part.text), problem));
+}
+
+StatusOr<uint64_t> FeatureIds::IntegerOf(const Part& part) const {
+  if (part.is_number) return part.number;
+  int64_t value = 0;
+  const char* end = part.text.data() + part.text.size();
+  const auto [stop, error] = std::from_chars(part.text.data(), end, value);
+  if (error != std::errc() || stop != end) {
+    return BadPart(part, "is not an integer of 64 bits; correct it, or hash it as text");
+  }
+  return static_cast<uint64_t>(value);
+}
+
+StatusOr<std::optional<uint64_t>> FeatureIds::IdOf(const Part& part) const {
+  const ProcessingConfig& processing = config_.processing;
+  if (!processing.boundaries.empty()) {
+    const std::optional<float> value = ParseFloatCell(part.text);
+    if (!value) return BadPart(part, "is not a finite number; correct it, or mark it as missing");
+    return BucketOf(processing.boundaries, *value);
+  }
+  if (vocabulary_ != nullptr) return vocabulary_->IdOf(part.text);
+  if (processing.hash == Hash::kText || (processing.hash == Hash::kAuto && !part.is_number)) {
+    return HashText(part.text, processing.seed);
+  }
+  SIMURGH_ASSIGN_OR_RETURN(const uint64_t value, IntegerOf(part));
+  const bool as_it_is =
+      processing.hash == Hash::kNone || (processing.hash == Hash::kAuto && processing.seed == 0);
+  return as_it_is ? value : HashInteger(value, processing.seed);
+}
+
+Status FeatureIds::OfCell(std::span<const Part> parts, std::vector<uint64_t>& ids) const {
+  for (const Part& part : parts) {
+    SIMURGH_ASSIGN_OR_RETURN(const std::optional<uint64_t> id, IdOf(part));
+    if (id.has_value()) ids.push_back(*id);
+  }
+  return absl::OkStatus();
+}
+
+// Every combination, the last column's parts changing fastest; none where a column has none.
+Status FeatureIds::Cross(const RowCells& cells) {
+  std::vector<std::vector<uint64_t>> lists(columns_.size());
+  size_t combinations = 1;
+  for (size_t c = 0; c < columns_.size(); ++c) {
+    SIMURGH_RETURN_IF_ERROR(OfCell(cells.cell(columns_[c]), lists[c]));
+    combinations *= lists[c].size();
+    if (combinations > kMaxCrossedIds) {
+      return absl::InvalidArgumentError(
+          absl::StrFormat("feature '%s': its columns cross to %d ids and more, at most %d are "
+                          "taken; shorten the lists",
+                          config_.name, combinations, kMaxCrossedIds));
+    }
+  }
+  scratch_.resize(columns_.size());
+  for (size_t number = 0; number < combinations; ++number) {
+    size_t rest = number;
+    for (size_t c = columns_.size(); c-- > 0; rest /= lists[c].size()) {
+      scratch_[c] = lists[c][rest % lists[c].size()];
+    }
+    ids_.push_back(CrossIds(scratch_, config_.processing.seed));
+  }
+  return absl::OkStatus();
+}
+
+// Modulo and hash stack.
+void FeatureIds::Fold() {
+  if (config_.processing.modulo > 0) {
+    for (uint64_t& id : ids_) {
+      if (id < kMissingId) id %= config_.processing.modulo;
+    }
+  }
+  const HashStackConfig& stack = config_.hash_stack;
+  if (stack.rounds == 0) return;
+  scratch_.resize(ids_.size() * stack.rounds);
+  for (size_t i = 0; i < ids_.size(); ++i) {
+    HashStackRows(stack, ids_[i], std::span(scratch_).subspan(i * stack.rounds, stack.rounds));
+  }
+  ids_.swap(scratch_);
+}
+
+StatusOr<const std::vector<uint64_t>*> FeatureIds::Of(const RowCells& cells) {
+  ids_.clear();
+  if (columns_.size() == 1) {
+    SIMURGH_RETURN_IF_ERROR(OfCell(cells.cell(columns_[0]), ids_));
+  } else {
+    SIMURGH_RETURN_IF_ERROR(Cross(cells));
+  }
+  if (ids_.empty() && config_.processing.missing != Missing::kSkip) {
+    if (config_.processing.missing == Missing::kFail) {
+      return absl::InvalidArgumentError(absl::StrFormat(
+          "feature '%s': its value is missing; correct the row, or choose another rule for "
+          "`missing`",
+          config_.name));
+    }
+    ids_.push_back(kMissingId);
+  }
+  FitLength(config_.processing, kPaddingId, ids_);
+  Fold();
+  return &ids_;
+}
+
+}  // namespace simurgh

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/process/row_cells.h"
+#include "data/process/vocabulary.h"
+#include "simurgh/base/status.h"
+#include "simurgh/config/feature_config.h"
+
+namespace simurgh {
+
+// Ids that stand for what is not there. No modulo changes them; a hash stack folds them like any.
+inline constexpr uint64_t kPaddingId = ~uint64_t{0};
+inline constexpr uint64_t kMissingId = ~uint64_t{0} - 1;
+
+// Most ids that a cross makes of one sample.
+inline constexpr size_t kMaxCrossedIds = 65'536;
+
+// What one feature makes of its columns' cells, as its configuration says.
+//
+// Threads: one owner.
+class FeatureIds {
+ public:
+  // columns: places of its sources among the cells.
+  // Errors: INVALID_ARGUMENT naming the feature and what does not fit together.
+  static StatusOr<FeatureIds> Create(const FeatureConfig& config, std::vector<size_t> columns);
+
+  const std::string& name() const { return config_.name; }
+  const std::vector<size_t>& columns() const { return columns_; }
+
+  // The sample's ids; valid until the next call.
+  // Errors: INVALID_ARGUMENT naming the feature, the value and the remedy.
+  StatusOr<const std::vector<uint64_t>*> Of(const RowCells& cells);
+
+ private:
+  FeatureIds(const FeatureConfig& config, std::vector<size_t> columns);
+
+  Status OfCell(std::span<const Part> parts, std::vector<uint64_t>& ids) const;
+  Status Cross(const RowCells& cells);
+  StatusOr<std::optional<uint64_t>> IdOf(const Part& part) const;
+  StatusOr<uint64_t> IntegerOf(const Part& part) const;
+  Status BadPart(const Part& part, std::string_view problem) const;
+  void Fold();
+
+  FeatureConfig config_;
+  std::vector<size_t> columns_;
+  std::shared_ptr<const Vocabulary> vocabulary_;  // Null: none.
+  std::vector<uint64_t> ids_;
+  std::vector<uint64_t> scratch_;
+};
+
+}  // namespace simurgh

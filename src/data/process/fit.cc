@@ -1,0 +1,128 @@
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+
+#include "data/file_batch_reader.h"
+#include "data/process/bucketise.h"
+#include "data/process/dense_scaling.h"
+#include "data/process/numbers.h"
+
+namespace simurgh {
+namespace {
+
+constexpr size_t kRowsAtOnce = 4'096;
+
+// A column whose numbers are looked at.
+struct Observed {
+  std::string column;
+  size_t place = 0;  // Among the cells.
+  ColumnConfig::Transform transform = ColumnConfig::Transform::kNone;
+  bool keep_values = false;
+  Moments moments;            // After the transform.
+  std::vector<float> values;  // As they stand, if kept.
+};
+
+// Sees the cells of all training rows in place of features.
+class ObservingSink final : public CellSink {
+ public:
+  explicit ObservingSink(std::vector<Observed>& observed) : observed_(observed) {}
+
+  bool Reads(size_t column) const override {
+    return std::any_of(observed_.begin(), observed_.end(),
+                       [column](const Observed& one) { return one.place == column; });
+  }
+
+  std::string ReaderOf(size_t /*column*/) const override { return "a statistic"; }
+
+  Status Take(const RowCells& cells, BatchBuilder& /*builder*/) override {
+    for (Observed& one : observed_) {
+      for (const Part& part : cells.cell(one.place)) {
+        const std::optional<float> value = ParseFloatCell(part.text);
+        if (!value) {
+          return absl::InvalidArgumentError(absl::StrFormat(
+              "column '%s': %s is not a finite number; correct it, or mark it as missing",
+              one.column, Quoted(part.text)));
+        }
+        one.moments.Add(Transformed(one.transform, *value));
+        if (one.keep_values) one.values.push_back(*value);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  std::vector<Observed>& observed_;
+};
+
+Status FindPlaces(const std::vector<std::string>& columns, std::vector<Observed>& observed) {
+  for (Observed& one : observed) {
+    const auto found = std::find(columns.begin(), columns.end(), one.column);
+    if (found == columns.end()) {
+      return absl::InvalidArgumentError(
+          absl::StrFormat("there is no column '%s' to take statistics of", one.column));
+    }
+    one.place = found - columns.begin();
+  }
+  return absl::OkStatus();
+}
+
+Status Observe(const DataConfig& config, std::vector<Observed>& observed) {
+  const auto sink =
+      [&observed](const std::vector<std::string>& columns) -> StatusOr<std::unique_ptr<CellSink>> {
+    SIMURGH_RETURN_IF_ERROR(FindPlaces(columns, observed));
+    return std::make_unique<ObservingSink>(observed);
+  };
+  SIMURGH_ASSIGN_OR_RETURN(
+      const auto reader,
+      FileBatchReader::Open(config, sink, config.train,
+                            BatchBuilder(0, DenseColumns(config).size()), kRowsAtOnce, {}));
+  while (true) {
+    SIMURGH_ASSIGN_OR_RETURN(const std::optional<Batch> batch, reader->Next());
+    if (!batch.has_value()) return absl::OkStatus();
+  }
+}
+
+Status TooFew(const Observed& one) {
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "column '%s': its %.0f numbers in the training files are all the same; give its statistics, "
+      "or leave it out",
+      one.column, one.moments.count()));
+}
+
+}  // namespace
+
+Status FitStatistics(DataConfig& config, std::vector<FeatureConfig>& features) {
+  std::vector<Observed> observed;
+  std::vector<ColumnConfig*> scaled;
+  std::vector<FeatureConfig*> bucketised;
+  for (ColumnConfig& column : config.csv.columns) {
+    if (!column.fit) continue;
+    observed.push_back({.column = column.name, .transform = column.transform});
+    scaled.push_back(&column);
+  }
+  for (FeatureConfig& feature : features) {
+    if (feature.processing.quantiles == 0) continue;
+    observed.push_back({.column = feature.sources().front(), .keep_values = true});
+    bucketised.push_back(&feature);
+  }
+  if (observed.empty()) return absl::OkStatus();
+  SIMURGH_RETURN_IF_ERROR(Observe(config, observed));
+  for (size_t i = 0; i < scaled.size(); ++i) {
+    const auto stddev = static_cast<float>(observed[i].moments.stddev());
+    if (!(stddev > 0.0F)) return TooFew(observed[i]);
+    scaled[i]->mean = static_cast<float>(observed[i].moments.mean());
+    scaled[i]->stddev = stddev;
+  }
+  for (size_t i = 0; i < bucketised.size(); ++i) {
+    Observed& one = observed[scaled.size() + i];
+    ProcessingConfig& processing = bucketised[i]->processing;
+    processing.boundaries = QuantileBoundaries(std::move(one.values), processing.quantiles);
+    if (processing.boundaries.empty()) return TooFew(one);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace simurgh

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "simurgh/config/feature_config.h"
+
+namespace simurgh {
+
+// Cuts a list to config.max_length and, if config.pad says so, fills it up with `padding` at its
+// end. Does nothing where max_length is 0.
+void FitLength(const ProcessingConfig& config, uint64_t padding, std::vector<uint64_t>& ids);
+
+}  // namespace simurgh

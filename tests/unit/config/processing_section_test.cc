@@ -1,0 +1,125 @@
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include <catch2/catch.hpp>
+
+#include "config/document.h"
+#include "tests/unit/config/sample.h"
+
+namespace simurgh {
+namespace {
+
+// The sample with one replacement.
+std::string Replaced(const std::string& from, const std::string& to) {
+  std::string text = kSample;
+  const size_t at = text.find(from);
+  INFO("the sample has no '" << from << "'");
+  REQUIRE(at != std::string::npos);
+  return text.replace(at, from.size(), to);
+}
+
+struct Case {
+  std::string from;
+  std::string to;
+  std::string at;     // Where the error must point: the line on which this begins.
+  std::string error;  // Behind the place.
+};
+
+void CheckCases(const std::vector<Case>& cases) {
+  for (const Case& c : cases) {
+    const std::string text = Replaced(c.from, c.to);
+    const size_t at = text.find(c.at);
+    REQUIRE(at != std::string::npos);
+    const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<long>(at), '\n');
+    CHECK(ParseClusterConfig(text, kSamplePath, {}).status().message() ==
+          absl::StrCat(kSamplePath, ":", line, ": ", c.error));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("Steps of processing are read", "[config]") {
+  const auto config = ParseClusterConfig(
+      Replaced(
+          "- {name: shop}",
+          "- {name: shop, columns: [shop, city], hash: integer, seed: 7, missing: id, "
+          "max_length: 5, keep: last, pad: true, modulo: 900}\n"
+          "  - {name: old, column: age, table: shop, boundaries: [-1, 0.5, 1e3]}\n"
+          "  - {name: part, column: age, table: shop, quantiles: 10}\n"
+          "  - {name: known, column: shop, table: shop, vocabulary: [a, \"b c\"], oov_ids: 4}"),
+      kSamplePath, {"data.bad_rows=skip", "data.max_bad_rows=5", "training.keep_negatives=0.25"});
+  REQUIRE(config.status() == absl::OkStatus());
+  const ProcessingConfig& cross = config->features[3].processing;
+  CHECK(config->features[3].sources() == std::vector<std::string>{"shop", "city"});
+  CHECK(cross.hash == ProcessingConfig::Hash::kInteger);
+  CHECK(cross.seed == 7);
+  CHECK(cross.missing == ProcessingConfig::Missing::kId);
+  CHECK(cross.max_length == 5);
+  CHECK(cross.keep == ProcessingConfig::Keep::kLast);
+  CHECK(cross.pad);
+  CHECK(cross.modulo == 900);
+  CHECK(config->features[4].processing.boundaries == std::vector<float>{-1.0F, 0.5F, 1e3F});
+  CHECK(config->features[5].processing.quantiles == 10);
+  CHECK(config->features[6].processing.vocabulary == std::vector<std::string>{"a", "b c"});
+  CHECK(config->features[6].processing.oov_ids == 4);
+  CHECK(config->data.bad_rows == DataConfig::BadRows::kSkip);
+  CHECK(config->data.max_bad_rows == 5);
+  CHECK(config->training.keep_negatives == 0.25F);
+}
+
+TEST_CASE("Processing: what does not fit together", "[config]") {
+  const std::string shop = "- {name: shop}";
+  CheckCases({
+      {shop, "- {name: shop, columns: [city, shop], column: shop}", "column: shop}",
+       "features.3.column: says nothing here; remove it; it belongs to a feature without columns"},
+      {shop, "- {name: shop, columns: [shop, city, shopp]}", "shopp]",
+       "features.3.columns.2: no column is named 'shopp'; the nearest id or dense column is "
+       "'shop'"},
+      {shop, "- {name: shop, columns: [shop, note]}", "note]",
+       "features.3.columns.1: column 'note' is a skip column; the nearest id or dense column is "
+       "'age'"},
+      {shop, "- {name: shop, columns: [shop, city], quantiles: 4}", "quantiles",
+       "features.3.quantiles: says nothing here; remove it; it belongs to a feature of one column"},
+      {shop, "- {name: shop, boundaries: [1, 3, 2]}", "2]}",
+       "features.3.boundaries.2: 2 is not above its predecessor; give every boundary once, in "
+       "ascending order"},
+      {shop, "- {name: shop, boundaries: [1, many]}", "many",
+       "features.3.boundaries.1: 'many' is not a finite number; expected: ascending numbers"},
+      {shop, "- {name: shop, boundaries: [1], hash: text}", "hash: text",
+       "features.3.hash: says nothing here; remove it; it belongs to a feature without boundaries"},
+      {shop, "- {name: shop, quantiles: 1}", "quantiles",
+       "features.3.quantiles: 1 part is no parts; give 2 or more, or 0"},
+      {shop, "- {name: shop, vocabulary: [a, b, a]}", "a]}",
+       "features.3.vocabulary.2: 'a' stands there twice; give every text once"},
+      {shop, "- {name: shop, oov_ids: 3}", "oov_ids",
+       "features.3.oov_ids: says nothing here; remove it; it belongs to vocabulary"},
+      {shop, "- {name: shop, pad: true}", "pad",
+       "features.3.pad: says nothing here; remove it; it belongs to max_length"},
+      {"mean: 2, stddev: 0.25", "fit: true, stddev: 0.25", "stddev: 0.25",
+       "data.csv.columns.0.stddev: says nothing here; remove it; it belongs to a column without "
+       "fit"},
+      {"  train: [CMakeLists.txt]", "  train: [CMakeLists.txt]\n  max_bad_rows: 7", "max_bad_rows",
+       "data.max_bad_rows: says nothing here; remove it; it belongs to bad_rows: skip"},
+  });
+}
+
+TEST_CASE("Daemons agree on how features are processed", "[config]") {
+  const auto hash = [](const std::string& feature) {
+    const auto config = ParseClusterConfig(Replaced("- {name: shop}", feature), kSamplePath, {});
+    REQUIRE(config.status() == absl::OkStatus());
+    return AgreementHash(*config);
+  };
+  const uint64_t plain = hash("- {name: shop}");
+  for (const char* feature : {"- {name: shop, columns: [shop, city]}",
+                              "- {name: shop, hash: integer}", "- {name: shop, seed: 1}",
+                              "- {name: shop, boundaries: [1]}", "- {name: shop, quantiles: 2}",
+                              "- {name: shop, vocabulary: [a]}", "- {name: shop, missing: id}",
+                              "- {name: shop, max_length: 1}", "- {name: shop, modulo: 5}"}) {
+    INFO(feature);
+    CHECK(hash(feature) != plain);
+  }
+}
+
+}  // namespace simurgh

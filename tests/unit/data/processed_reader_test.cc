@@ -1,0 +1,193 @@
+// Feature processing as the reader does it: YAML's structs in, batches out.
+
+#include <cmath>
+#include <string>
+
+#include <catch2/catch.hpp>
+
+#include "data/process/feature_ids.h"
+#include "data/process/hashing.h"
+#include "tests/unit/data/data_files.h"
+#include "tests/unit/data/reader_test_support.h"
+
+namespace simurgh {
+namespace {
+
+using Kind = ColumnConfig::Kind;
+using Ids = std::vector<uint64_t>;
+
+ColumnConfig Column(const std::string& name, Kind kind) {
+  ColumnConfig column;
+  column.name = name;
+  column.kind = kind;
+  return column;
+}
+
+// y,x,city,tags.
+DataConfig Example() {
+  DataConfig config;
+  config.csv.columns = {Column("y", Kind::kLabel), Column("x", Kind::kDense),
+                        Column("city", Kind::kId), Column("tags", Kind::kId)};
+  config.csv.columns[3].separator = '|';
+  return config;
+}
+
+TEST_CASE("Crosses, buckets and lists come out of a file") {
+  const TemporaryFolder folder;
+  const std::string file = folder.Write("a.csv", "1,2.5,Oslo,a|b|c\n0,-1,,a\n1,,Rome,\n");
+  FeatureConfig cross = Feature("cross");
+  cross.columns = {"city", "tags"};
+  FeatureConfig bucket = Feature("bucket");
+  bucket.column = "x";
+  bucket.processing.boundaries = {0.0F, 2.0F};
+  bucket.processing.missing = ProcessingConfig::Missing::kId;
+  FeatureConfig two = Feature("tags");
+  two.processing.max_length = 2;
+  two.processing.pad = true;
+  const auto samples = ReadSamples(Example(), {cross, bucket, two}, {file});
+  REQUIRE(samples.ok());
+  REQUIRE(samples->size() == 3);
+  const auto h = [](const char* text) { return HashText(text, 0); };
+  const auto crossed = [&](const char* tag) { return CrossIds(Ids{h("Oslo"), h(tag)}, 0); };
+  CHECK((*samples)[0].ids ==
+        std::vector<Ids>{{crossed("a"), crossed("b"), crossed("c")}, {2}, {h("a"), h("b")}});
+  CHECK((*samples)[1].ids == std::vector<Ids>{{}, {0}, {h("a"), kPaddingId}});
+  CHECK((*samples)[2].ids == std::vector<Ids>{{}, {kMissingId}, {kPaddingId, kPaddingId}});
+}
+
+TEST_CASE("Criteo's ids stay what they are without a seed") {
+  const TemporaryFolder folder;
+  std::string line = "1";
+  for (int i = 1; i <= 13; ++i) line += "\t" + std::to_string(i);
+  for (int i = 1; i <= 26; ++i) line += "\tff";
+  const std::string file = folder.Write("a.tsv", line + "\n");
+  DataConfig config;
+  config.format = DataConfig::Format::kCriteo;
+  FeatureConfig seeded = Feature("seeded");
+  seeded.column = "C2";
+  seeded.processing.seed = 5;
+  FeatureConfig cross = Feature("cross");
+  cross.columns = {"C1", "I3"};
+  const auto samples = ReadSamples(config, {Feature("C1"), seeded, cross}, {file});
+  REQUIRE(samples.ok());
+  CHECK((*samples)[0].ids ==
+        std::vector<Ids>{{255}, {HashInteger(255, 5)}, {CrossIds(Ids{255, HashText("3", 0)}, 0)}});
+}
+
+TEST_CASE("Bad rows end the reading, or are left out up to a limit") {
+  const TemporaryFolder folder;
+  const std::string file =
+      folder.Write("a.csv", "1,1,Oslo,\n1,much,Rome,\n0,2,Rome,\n1,1,,\n7,1,Oslo,\n0,3,Oslo,\n");
+  DataConfig config = Example();
+  FeatureConfig city = Feature("city");
+  city.processing.missing = ProcessingConfig::Missing::kFail;
+  CHECK(ReadSamples(config, {city, Feature("tags")}, {file}).status().message() ==
+        file +
+            ":2: column 'x': 'much' is not a finite number; correct it, or add it to "
+            "`missing_values`");
+  config.bad_rows = DataConfig::BadRows::kSkip;
+  config.max_bad_rows = 3;
+  const auto samples = ReadSamples(config, {city, Feature("tags")}, {file});
+  REQUIRE(samples.ok());
+  REQUIRE(samples->size() == 3);
+  CHECK((*samples)[1].dense == std::vector<float>{2.0F});
+  CHECK((*samples)[1].ids[0] == Ids{HashText("Rome", 0)});
+  const auto reader = OpenBatchReader(config, {city, Feature("tags")}, {file}, 10);
+  REQUIRE(reader.ok());
+  REQUIRE((*reader)->Next().ok());
+  CHECK((*reader)->skipped_rows() == 3);
+  config.max_bad_rows = 2;
+  CHECK_THAT(
+      std::string(ReadSamples(config, {city, Feature("tags")}, {file}).status().message()),
+      Catch::StartsWith("more than 2 bad rows: " + file + ":5: column 'y': '7' is not a label"));
+}
+
+TEST_CASE("Down-sampling leaves out negatives only, and row by row the same ones") {
+  const TemporaryFolder folder;
+  std::string text;
+  for (int row = 0; row < 4'000; ++row) text += row % 4 == 0 ? "1,1,p,\n" : "0,1,n,\n";
+  const std::string file = folder.Write("a.csv", text);
+  const auto read = [&](size_t batch_size) {
+    auto reader = OpenBatchReader(Example(), {Feature("city"), Feature("tags")}, {file}, batch_size,
+                                  {.keep_negatives = 0.5, .seed = 1});
+    REQUIRE(reader.ok());
+    std::vector<float> labels;
+    while (true) {
+      const auto batch = (*reader)->Next();
+      REQUIRE(batch.ok());
+      if (!batch->has_value()) return labels;
+      labels.insert(labels.end(), (*batch)->dense.labels.begin(), (*batch)->dense.labels.end());
+    }
+  };
+  const std::vector<float> labels = read(100);
+  const auto positives = std::count(labels.begin(), labels.end(), 1.0F);
+  CHECK(positives == 1'000);
+  CHECK(static_cast<double>(labels.size()) - 1'000 == Approx(1'500).margin(120));
+  CHECK(read(7) == labels);
+}
+
+TEST_CASE("Statistics come from the training files, and hold for the test files") {
+  const TemporaryFolder folder;
+  DataConfig config = Example();
+  config.train = {folder.Write("a.csv", "1,1,,\n0,2,,\n1,,,\n"), folder.Write("b.csv", "1,3,,\n")};
+  config.csv.columns[1].fit = true;
+  config.csv.columns[1].missing = 2.0F;
+  std::vector<FeatureConfig> features = {Feature("city"), Feature("tags"), Feature("bucket")};
+  features[2].column = "x";
+  features[2].processing.quantiles = 3;
+  CHECK(OpenBatchReader(config, features, config.train, 1).status().message() ==
+        "feature 'bucket': its quantiles have not been fitted");
+  REQUIRE(FitStatistics(config, features).ok());
+  CHECK(config.csv.columns[1].mean == 2.0F);
+  CHECK(config.csv.columns[1].stddev == Approx(std::sqrt(2.0 / 3.0)));
+  CHECK(features[2].processing.boundaries == std::vector<float>{2, 3});
+  const auto samples = ReadSamples(config, features, {folder.Write("t.csv", "0,2.5,,\n1,,,\n")});
+  REQUIRE(samples.ok());
+  CHECK((*samples)[0].dense[0] == Approx(0.5 / std::sqrt(2.0 / 3.0)));
+  CHECK((*samples)[0].ids[2] == Ids{1});
+  CHECK((*samples)[1].dense[0] == 0.0F);
+  CHECK((*samples)[1].ids[2].empty());
+}
+
+TEST_CASE("Columns without statistics are refused by name") {
+  const TemporaryFolder folder;
+  DataConfig config = Example();
+  config.train = {folder.Write("a.csv", "1,1,,\n0,1,,\n")};
+  config.csv.columns[1].fit = true;
+  std::vector<FeatureConfig> features;
+  CHECK_THAT(std::string(FitStatistics(config, features).message()),
+             Catch::StartsWith("column 'x': its 2 numbers in the training files are all the same"));
+  config.train = {folder.Write("b.csv", "1,one,,\n")};
+  CHECK_THAT(std::string(FitStatistics(config, features).message()),
+             Catch::Contains("b.csv:1: column 'x': 'one' is not a finite number"));
+}
+
+// Train and evaluation share all code; this holds them to it.
+TEST_CASE("The same rows are the same tensors in training and in evaluation") {
+  const TemporaryFolder folder;
+  const std::string rows = "1,2.5,Oslo,a|b|c\n0,-1,,a\n1,,Rome,\n0,4,Bonn,d|e\n";
+  DataConfig config = Example();
+  config.train = {folder.Write("train.csv", rows)};
+  config.test = {folder.Write("test.csv", rows)};
+  config.csv.columns[1].fit = true;
+  std::vector<FeatureConfig> features = {Feature("city"), Feature("tags"), Feature("bucket")};
+  features[1].processing.seed = 3;
+  features[1].processing.max_length = 2;
+  features[2].column = "x";
+  features[2].processing.quantiles = 2;
+  REQUIRE(FitStatistics(config, features).ok());
+  const auto train = OpenBatchReader(config, features, config.train, 4, {.keep_negatives = 1.0});
+  const auto test = OpenBatchReader(config, features, config.test, 4);
+  REQUIRE((train.ok() && test.ok()));
+  const auto one = (*train)->Next();
+  const auto other = (*test)->Next();
+  REQUIRE((one.ok() && other.ok() && one->has_value() && other->has_value()));
+  CHECK((*one)->dense.values == (*other)->dense.values);
+  CHECK((*one)->dense.labels == (*other)->dense.labels);
+  CHECK((*one)->sparse->ids == (*other)->sparse->ids);
+  CHECK((*one)->sparse->occurrences == (*other)->sparse->occurrences);
+  CHECK((*one)->sparse->offsets == (*other)->sparse->offsets);
+}
+
+}  // namespace
+}  // namespace simurgh

@@ -1,0 +1,242 @@
+// Each step of feature processing by hand-made examples and by properties, and all of them through
+// the reader.
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "data/process/bucketise.h"
+#include "data/process/dense_scaling.h"
+#include "data/process/feature_ids.h"
+#include "data/process/hashing.h"
+#include "data/process/list_length.h"
+#include "data/process/negative_sampling.h"
+#include "data/process/vocabulary.h"
+#include "simurgh/base/random.h"
+#include "simurgh/data/hash_stack.h"
+
+namespace simurgh {
+namespace {
+
+using Ids = std::vector<uint64_t>;
+using Texts = std::vector<std::string>;
+
+FeatureConfig Named(const std::string& name) {
+  FeatureConfig config;
+  config.name = name;
+  return config;
+}
+
+// What the feature makes of cells, each a list of texts.
+StatusOr<Ids> Process(const FeatureConfig& config, const std::vector<Texts>& cells) {
+  std::vector<size_t> columns;
+  RowCells row;
+  for (const Texts& cell : cells) {
+    columns.push_back(columns.size());
+    for (const std::string& text : cell) row.Add({.text = text});
+    row.EndCell();
+  }
+  SIMURGH_ASSIGN_OR_RETURN(FeatureIds feature, FeatureIds::Create(config, columns));
+  SIMURGH_ASSIGN_OR_RETURN(const Ids* ids, feature.Of(row));
+  return *ids;
+}
+
+TEST_CASE("Hashes are what they have always been") {
+  CHECK(HashText("Oslo", 0) == 0xf4d72f358f6a0af3);
+  CHECK(HashText("Oslo", 7) == 0x572142df9b909c4d);
+  CHECK(HashText("", 0) == 0x2d06800538d394c2);  // XXH3's own test vector.
+  CHECK(HashInteger(0, 0) == 0);
+  CHECK(HashInteger(1, 0) == 0x5692161d100b05e5);
+  CHECK(HashInteger(1, 1) == 0xd9bf17d113f38956);
+  CHECK(CrossIds(Ids{1, 2}, 0) == 0x07ee86c281446bef);
+  CHECK(CrossIds(Ids{2, 1}, 0) == 0xfb54cb6322be3888);
+  CHECK(CrossIds(Ids{1, 2}, 3) == 0x075c55096ffb5bbf);
+}
+
+TEST_CASE("Seeds and orders make other hashes, integers never collide") {
+  std::set<uint64_t> seen;
+  for (uint64_t value = 0; value < 1'000; ++value) {
+    for (uint64_t seed = 0; seed < 5; ++seed) {
+      CHECK(seen.insert(HashText(std::to_string(value), seed)).second);
+      CHECK(seen.insert(HashInteger(value, seed)).second);
+      CHECK(seen.insert(CrossIds(Ids{value, seed + 1'000}, seed)).second);
+      CHECK(seen.insert(CrossIds(Ids{seed + 1'000, value}, seed)).second);
+    }
+  }
+}
+
+TEST_CASE("A value becomes an id as the configuration says") {
+  FeatureConfig config = Named("f");
+  CHECK(*Process(config, {{"-5"}}) == Ids{HashText("-5", 0)});
+  config.processing.seed = 9;
+  CHECK(*Process(config, {{"a", "b"}}) == Ids{HashText("a", 9), HashText("b", 9)});
+  config.processing.hash = ProcessingConfig::Hash::kInteger;
+  CHECK(*Process(config, {{"-5"}}) == Ids{HashInteger(~uint64_t{4}, 9)});
+  config.processing.hash = ProcessingConfig::Hash::kNone;
+  CHECK(*Process(config, {{"17"}}) == Ids{17});
+  CHECK(Process(config, {{"1.5"}}).status().message() ==
+        "feature 'f': '1.5' is not an integer of 64 bits; correct it, or hash it as text");
+}
+
+TEST_CASE("Buckets are counted by the boundaries at or below") {
+  const std::vector<float> boundaries = {-1.0F, 0.0F, 2.5F};
+  CHECK(BucketOf(boundaries, -2.0F) == 0);
+  CHECK(BucketOf(boundaries, -1.0F) == 1);
+  CHECK(BucketOf(boundaries, 2.49F) == 2);
+  CHECK(BucketOf(boundaries, 1e30F) == 3);
+  FeatureConfig config = Named("price");
+  config.processing.boundaries = boundaries;
+  CHECK(*Process(config, {{"2.5", "-3"}}) == Ids{3, 0});
+  CHECK(Process(config, {{"cheap"}}).status().message() ==
+        "feature 'price': 'cheap' is not a finite number; correct it, or mark it as missing");
+}
+
+TEST_CASE("Quantiles part the values evenly, and equal ones not at all") {
+  CHECK(QuantileBoundaries({4, 1, 3, 2}, 2) == std::vector<float>{3});
+  CHECK(QuantileBoundaries({1, 1, 1, 1, 5}, 4) == std::vector<float>{});
+  CHECK(QuantileBoundaries({1, 1, 5, 5}, 4) == std::vector<float>{5});
+  CHECK(QuantileBoundaries({}, 4).empty());
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
+    INFO("seed " << seed);
+    Random random(seed);
+    std::vector<float> values(500 + random.Below(500));
+    for (float& value : values) value = static_cast<float>(random.Normal());
+    const auto buckets = static_cast<uint32_t>(2 + random.Below(20));
+    const std::vector<float> boundaries = QuantileBoundaries(values, buckets);
+    REQUIRE(boundaries.size() == buckets - 1);
+    std::vector<double> sizes(buckets);
+    for (const float value : values) ++sizes[BucketOf(boundaries, value)];
+    for (const double size : sizes) {
+      REQUIRE(std::abs(size - static_cast<double>(values.size()) / buckets) <= 1.0);
+    }
+  }
+}
+
+TEST_CASE("Words have their place, others share what is behind") {
+  const Vocabulary vocabulary({"red", "green"}, 3, 5);
+  CHECK(vocabulary.IdOf("red") == 0);
+  CHECK(vocabulary.IdOf("green") == 1);
+  std::set<uint64_t> others;
+  for (int i = 0; i < 100; ++i) {
+    const std::string text = "blue" + std::to_string(i);
+    CHECK(vocabulary.IdOf(text) == 2 + HashText(text, 5) % 3);
+    others.insert(*vocabulary.IdOf(text));
+  }
+  CHECK(others == std::set<uint64_t>{2, 3, 4});
+  CHECK_FALSE(Vocabulary({"red"}, 0, 0).IdOf("blue").has_value());
+  FeatureConfig config = Named("colour");
+  config.processing.vocabulary = {"red", "green"};
+  config.processing.oov_ids = 0;
+  CHECK(*Process(config, {{"green", "blue", "red"}}) == Ids{1, 0});
+  CHECK(Process(config, {{"blue"}})->empty());
+}
+
+TEST_CASE("What is missing follows its rule") {
+  FeatureConfig config = Named("city");
+  CHECK(Process(config, {{}})->empty());
+  config.processing.missing = ProcessingConfig::Missing::kId;
+  config.processing.modulo = 10;
+  CHECK(*Process(config, {{}}) == Ids{kMissingId});
+  config.processing.missing = ProcessingConfig::Missing::kFail;
+  CHECK(Process(config, {{}}).status().message() ==
+        "feature 'city': its value is missing; correct the row, or choose another rule for "
+        "`missing`");
+  CHECK(Process(config, {{"x"}}).ok());
+}
+
+TEST_CASE("Lists are cut at either end and filled up") {
+  ProcessingConfig config;
+  const auto fit = [&config](Ids ids) {
+    FitLength(config, 99, ids);
+    return ids;
+  };
+  CHECK(fit({1, 2, 3, 4}) == Ids{1, 2, 3, 4});
+  config.max_length = 3;
+  CHECK(fit({1, 2, 3, 4}) == Ids{1, 2, 3});
+  CHECK(fit({1}) == Ids{1});
+  config.keep = ProcessingConfig::Keep::kLast;
+  CHECK(fit({1, 2, 3, 4}) == Ids{2, 3, 4});
+  config.pad = true;
+  CHECK(fit({1}) == Ids{1, 99, 99});
+  CHECK(fit({}) == Ids{99, 99, 99});
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
+    INFO("seed " << seed);
+    Random random(seed);
+    Ids ids(random.Below(10));
+    for (uint64_t& id : ids) id = random.Below(50);
+    config.max_length = static_cast<uint32_t>(1 + random.Below(8));
+    REQUIRE(fit(ids).size() == config.max_length);
+    REQUIRE(fit(fit(ids)) == fit(ids));
+  }
+}
+
+TEST_CASE("Modulo and hash stack fold ids, padding keeps its own") {
+  FeatureConfig config = Named("f");
+  config.processing.hash = ProcessingConfig::Hash::kNone;
+  config.processing.modulo = 10;
+  config.processing.max_length = 3;
+  config.processing.pad = true;
+  CHECK(*Process(config, {{"7", "123"}}) == Ids{7, 3, kPaddingId});
+  config.processing = {.hash = ProcessingConfig::Hash::kNone};
+  config.hash_stack = {.rounds = 2, .buckets = 10};
+  CHECK(*Process(config, {{"12", "23"}}) == Ids{2, 18, 5, 10});  // PERSIA's own test vector.
+}
+
+TEST_CASE("A cross is every combination, in order, and nothing where a column is empty") {
+  FeatureConfig config = Named("cross");
+  config.processing.seed = 4;
+  const auto h = [](const char* text) { return HashText(text, 4); };
+  const Ids expected = {CrossIds(Ids{h("a"), h("x")}, 4), CrossIds(Ids{h("a"), h("y")}, 4),
+                        CrossIds(Ids{h("b"), h("x")}, 4), CrossIds(Ids{h("b"), h("y")}, 4)};
+  CHECK(*Process(config, {{"a", "b"}, {"x", "y"}}) == expected);
+  CHECK(Process(config, {{"a", "b"}, {}})->empty());
+  CHECK(*Process(config, {{"a"}, {"x"}, {"p"}}) == Ids{CrossIds(Ids{h("a"), h("x"), h("p")}, 4)});
+  const Texts many(300, "m");
+  CHECK_THAT(std::string(Process(config, {many, many}).status().message()),
+             Catch::StartsWith("feature 'cross': its columns cross to 90000 ids"));
+}
+
+TEST_CASE("Dense values are transformed and scaled") {
+  ColumnConfig column;
+  column.mean = 2.0F;
+  column.stddev = 4.0F;
+  CHECK(Scaled(column, 10.0) == 2.0F);
+  column.transform = ColumnConfig::Transform::kLog1p;
+  CHECK(Scaled(column, -1.0) == Approx((-std::log(2.0) - 2.0) / 4.0));
+  for (uint64_t seed = 1; seed <= 50; ++seed) {
+    INFO("seed " << seed);
+    Random random(seed);
+    Moments moments;
+    std::vector<double> values(2 + random.Below(500));
+    double sum = 0;
+    for (double& value : values) sum += value = 1e6 + random.Normal();
+    for (const double value : values) moments.Add(value);
+    const double mean = sum / static_cast<double>(values.size());
+    double squares = 0;
+    for (const double value : values) squares += (value - mean) * (value - mean);
+    REQUIRE(moments.mean() == Approx(mean).epsilon(1e-12));
+    REQUIRE(moments.stddev() ==
+            Approx(std::sqrt(squares / static_cast<double>(values.size()))).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("The share of negatives that is kept is the one asked for, always the same ones") {
+  const ReadOptions tenth{.keep_negatives = 0.1, .seed = 3};
+  size_t kept = 0;
+  size_t other = 0;
+  for (uint64_t row = 0; row < 100'000; ++row) {
+    CHECK(KeepsNegative({}, row));
+    CHECK(KeepsNegative(tenth, row) == KeepsNegative(tenth, row));
+    kept += KeepsNegative(tenth, row) ? 1 : 0;
+    other += KeepsNegative(tenth, row) && KeepsNegative({.keep_negatives = 0.1, .seed = 4}, row);
+  }
+  CHECK(kept == Approx(10'000).margin(400));
+  CHECK(other == Approx(1'000).margin(150));
+}
+
+}  // namespace
+}  // namespace simurgh
