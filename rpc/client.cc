@@ -1,10 +1,10 @@
 #include "rpc/client.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 
+#include "rpc/backoff.h"
 #include "rpc/client_session.h"
 #include "rpc/spawn.h"
 #include "rpc/waiter.h"
@@ -31,7 +31,7 @@ class Client::Impl : public std::enable_shared_from_this<Impl> {
         observer_(observer),
         ready_(executor_),
         stopped_signal_(executor_),
-        backoff_(options.backoff_min),
+        backoff_(options.backoff_min, options.backoff_max),
         random_(static_cast<uint64_t>(Clock::now().time_since_epoch().count())) {}
 
   static awaitable<StatusOr<IncomingMessage>> Call(std::shared_ptr<Impl> self, MethodId method,
@@ -67,7 +67,7 @@ class Client::Impl : public std::enable_shared_from_this<Impl> {
   asio::cancellation_signal stop_connecting_;
   WaitList ready_;           // Calls that wait for a session.
   WaitList stopped_signal_;  // The connecting coroutine, between two attempts.
-  std::chrono::milliseconds backoff_;
+  Backoff backoff_;
   Clock::time_point not_before_{};  // Of the next attempt.
   uint64_t attempts_ = 0;           // Since the last success.
   uint64_t refusals_ = 0;
@@ -166,15 +166,13 @@ void Client::Impl::Adopt(Session session) {
   attempts_ = 0;
   last_error_ = absl::OkStatus();
   // A connection that is lost at once must not be opened again at once.
-  backoff_ = options_.backoff_min;
-  not_before_ = Clock::now() + backoff_;
+  backoff_.Reset();
+  not_before_ = Clock::now() + options_.backoff_min;
 }
 
 void Client::Impl::NoteFailure(Status error) {
   last_error_ = Annotate(error, absl::StrCat("connection to ", address_));
-  const double jitter = 0.5 + 0.5 * random_.Uniform();
-  not_before_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(backoff_ * jitter);
-  backoff_ = std::min(2 * backoff_, options_.backoff_max);
+  not_before_ = Clock::now() + backoff_.Next(random_);
 }
 
 SegmentBuffer Client::Impl::Allocate(size_t bytes) {

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include <netinet/tcp.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -46,6 +47,30 @@ TEST_CASE("an address in use is ALREADY_EXISTS, a path left behind is taken over
   CHECK(absl::IsAlreadyExists(listen("unix://" + path)));
   CHECK(std::filesystem::exists(path));
   std::filesystem::remove(path);
+}
+
+TEST_CASE("both ends of a TCP connection notice that the other's machine has vanished") {
+  Loop loop;
+  auto listener = *Listener::Open(loop.executor(), *ParseAddress("127.0.0.1:0"));
+  const auto option = [](Socket& socket, int level, int name) {
+    int value = 0;
+    socklen_t size = sizeof(value);
+    CHECK(::getsockopt(socket.native_handle(), level, name, &value, &size) == 0);
+    return value;
+  };
+  const auto check = [&](StatusOr<Socket> socket) -> Status {
+    SIMURGH_RETURN_IF_ERROR(socket.status());
+    CHECK(option(*socket, SOL_SOCKET, SO_KEEPALIVE) == 1);
+    CHECK(option(*socket, IPPROTO_TCP, TCP_KEEPIDLE) == 30);
+    CHECK(option(*socket, IPPROTO_TCP, TCP_KEEPINTVL) == 10);
+    CHECK(option(*socket, IPPROTO_TCP, TCP_USER_TIMEOUT) == 120'000);
+    return absl::OkStatus();
+  };
+  const auto connect = [&]() -> awaitable<Status> {
+    co_return check(co_await Connect(*ParseAddress(listener->address()), Soon()));
+  };
+  const auto accept = [&]() -> awaitable<Status> { co_return check(co_await listener->Accept()); };
+  CHECK(loop.Run(Both(connect(), accept())) == absl::OkStatus());
 }
 
 }  // namespace
