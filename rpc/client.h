@@ -22,6 +22,8 @@ struct ClientOptions {
   std::chrono::milliseconds backoff_min{20};  // Doubles with jitter up to the maximum.
   std::chrono::milliseconds backoff_max{2'000};
   uint64_t max_frame_bytes = uint64_t{1} << 30;
+  uint32_t max_metadata_bytes = uint32_t{16} << 20;  // Of one frame.
+  uint16_t max_segments = 65'535;                    // Of one frame.
   // How long a server may stop in the middle of a frame or a message.
   std::chrono::milliseconds stall_timeout{30'000};
   // Where memory is shared: address space for what a connection sends. Pages are taken when they

@@ -83,7 +83,7 @@ awaitable<StatusOr<std::shared_ptr<ClientSession>>> ClientSession::Introduce(
   OutgoingFrame frame;
   frame.header.kind = FrameKind::kHello;
   const uint64_t features = sharing.Offer(connection->executor(), options.shared_memory_bytes);
-  frame.message.metadata = EncodeHello(hello, options.max_frame_bytes, 0, features);
+  frame.message.metadata = EncodeHello(hello, FrameLimits::Of(options), 0, features);
   connection->Send(std::move(frame));
   StatusOr<PeerHello> peer = co_await ReadHello(*connection, hello);
   StatusOr<std::shared_ptr<Sharing>> shared = nullptr;
@@ -94,7 +94,7 @@ awaitable<StatusOr<std::shared_ptr<ClientSession>>> ClientSession::Introduce(
     co_return refused;
   }
   if (*shared != nullptr) connection->Share(*std::move(shared));
-  connection->SetLimits({.max_frame_bytes = options.max_frame_bytes});
+  connection->SetLimits(FrameLimits::Of(options));
   connection->Establish(address, peer->protocol());
   auto session =
       std::make_shared<ClientSession>(connection, *std::move(peer), options.stall_timeout);
@@ -131,7 +131,7 @@ awaitable<StatusOr<IncomingMessage>> ClientSession::Exchange(uint32_t method,
                                                              CallOptions options) {
   const Clock::time_point deadline = options.deadline;
   const std::shared_ptr<ClientSession> self = shared_from_this();
-  const Status fits = CheckFits(request, peer_.max_frame_bytes);
+  const Status fits = CheckFits(request, peer_.limits);
   if (!fits.ok()) co_return WithExecution(fits, Execution::kNotExecuted);
   const bool borrowed = HasBytesWithoutOwner(request);
 

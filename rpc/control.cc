@@ -36,15 +36,15 @@ const Table* Verified(std::span<const std::byte> metadata) {
 
 }  // namespace
 
-OutgoingSegment EncodeHello(const Hello& hello, uint64_t max_frame_bytes,
+OutgoingSegment EncodeHello(const Hello& hello, const FrameLimits& limits,
                             uint64_t request_window_bytes, uint64_t features) {
   flatbuffers::FlatBufferBuilder builder(512);
   const auto cluster = builder.CreateString(hello.cluster);
   const auto role = builder.CreateString(hello.role);
-  builder.Finish(wire::CreateHello(builder, kProtocolMin, kProtocolMax, features, cluster, role,
-                                   hello.index, hello.run, hello.instance_epoch,
-                                   hello.configuration_hash, hello.map_version, max_frame_bytes,
-                                   request_window_bytes));
+  builder.Finish(wire::CreateHello(
+      builder, kProtocolMin, kProtocolMax, features, cluster, role, hello.index, hello.run,
+      hello.instance_epoch, hello.configuration_hash, hello.map_version, limits.max_frame_bytes,
+      request_window_bytes, limits.max_metadata_bytes, limits.max_segments));
   return TakeMetadata(builder);
 }
 
@@ -65,7 +65,9 @@ StatusOr<PeerHello> DecodeHello(std::span<const std::byte> metadata) {
                    .protocol_min = table->protocol_min(),
                    .protocol_max = table->protocol_max(),
                    .features = table->features(),
-                   .max_frame_bytes = table->max_frame_bytes(),
+                   .limits = {.max_frame_bytes = table->max_frame_bytes(),
+                              .max_metadata_bytes = table->max_metadata_bytes(),
+                              .max_segments = table->max_segments()},
                    .request_window_bytes = table->request_window_bytes()};
 }
 
@@ -75,10 +77,17 @@ Status CheckHello(const Hello& own, const PeerHello& peer) {
         "protocol: this end speaks versions ", kProtocolMin, " to ", kProtocolMax, ", the peer ",
         peer.protocol_min, " to ", peer.protocol_max, "; run the same release at both ends"));
   }
-  if (peer.max_frame_bytes < kHelloLimits.max_frame_bytes) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "max_frame_bytes: the peer accepts ", peer.max_frame_bytes, " bytes, at least ",
-        kHelloLimits.max_frame_bytes, " are needed for errors to fit"));
+  const auto too_small = [](const char* limit, uint64_t bytes, uint64_t needed) {
+    return absl::InvalidArgumentError(absl::StrCat(limit, ": the peer accepts ", bytes,
+                                                   " bytes, at least ", needed,
+                                                   " are needed for errors to fit"));
+  };
+  if (peer.limits.max_frame_bytes < kHelloLimits.max_frame_bytes) {
+    return too_small("max_frame_bytes", peer.limits.max_frame_bytes, kHelloLimits.max_frame_bytes);
+  }
+  if (peer.limits.max_metadata_bytes < kHelloLimits.max_metadata_bytes) {
+    return too_small("max_metadata_bytes", peer.limits.max_metadata_bytes,
+                     kHelloLimits.max_metadata_bytes);
   }
   if (peer.hello.cluster != own.cluster) {
     return absl::InvalidArgumentError(absl::StrCat("cluster: this end belongs to '", own.cluster,

@@ -35,14 +35,14 @@ struct PeerHello {
   uint16_t protocol_min = 0;
   uint16_t protocol_max = 0;
   uint64_t features = 0;
-  uint64_t max_frame_bytes = 0;       // Of frames towards the peer.
+  FrameLimits limits;                 // Of frames towards the peer.
   uint64_t request_window_bytes = 0;  // Of unanswered requests towards the peer; 0 for no limit.
 
   // The version that is spoken.
   uint16_t protocol() const { return std::min(protocol_max, kProtocolMax); }
 };
 
-OutgoingSegment EncodeHello(const Hello& hello, uint64_t max_frame_bytes,
+OutgoingSegment EncodeHello(const Hello& hello, const FrameLimits& limits,
                             uint64_t request_window_bytes = 0, uint64_t features = 0);
 // Errors: DATA_LOSS.
 StatusOr<PeerHello> DecodeHello(std::span<const std::byte> metadata);

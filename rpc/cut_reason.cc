@@ -10,8 +10,9 @@
 namespace simurgh::rpc {
 namespace {
 
-constexpr std::string_view kNames[] = {"malformed",   "tls",    "refused", "no_hello",   "crowd",
-                                       "connections", "window", "stalled", "not_reading"};
+constexpr std::string_view kNames[] = {"malformed", "tls",         "refused",          "no_hello",
+                                       "crowd",     "connections", "host_connections", "window",
+                                       "stalled",   "not_reading"};
 static_assert(std::size(kNames) == kCutReasons);
 
 constexpr std::string_view kThrottleNames[] = {"requests", "answers", "window", "turn"};

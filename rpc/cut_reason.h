@@ -11,17 +11,18 @@ namespace simurgh::rpc {
 
 // Why an end hung up on a peer that had not asked for it.
 enum class CutReason : uint8_t {
-  kMalformed,    // It broke the protocol: garbage, wrong sizes, frames out of turn.
-  kTls,          // It did not prove who it is, does not trust us, or speaks no TLS.
-  kRefused,      // Its HELLO does not fit ours.
-  kNoHello,      // It did not introduce itself in time.
-  kCrowd,        // It had not introduced itself, and more newcomers came than there may be.
-  kConnections,  // There are as many connections as there may be.
-  kWindow,       // It sends requests beyond the window that it was told.
-  kStalled,      // It stopped in the middle of a frame or of a message in chunks.
-  kNotReading,   // It leaves its answers unread.
+  kMalformed,        // It broke the protocol: garbage, wrong sizes, frames out of turn.
+  kTls,              // It did not prove who it is, does not trust us, or speaks no TLS.
+  kRefused,          // Its HELLO does not fit ours.
+  kNoHello,          // It did not introduce itself in time.
+  kCrowd,            // It had not introduced itself, and more newcomers came than there may be.
+  kConnections,      // There are as many connections as there may be;
+  kHostConnections,  // as its host may have.
+  kWindow,           // It sends requests beyond the window that it was told.
+  kStalled,          // It stopped in the middle of a frame or of a message in chunks.
+  kNotReading,       // It leaves its answers unread.
 };
-inline constexpr size_t kCutReasons = 9;
+inline constexpr size_t kCutReasons = 10;
 
 // For metrics and logs: "malformed".
 std::string_view NameOf(CutReason reason);

@@ -40,22 +40,18 @@ uint64_t FrameBytes(const OutgoingMessage& message) {
   return bytes;
 }
 
-Status CheckFits(const OutgoingMessage& message, uint64_t max_frame_bytes) {
-  if (message.segments.size() > kMaxSegments) {
-    return absl::InvalidArgumentError(absl::StrCat("the message has ", message.segments.size(),
-                                                   " segments, at most ", kMaxSegments));
-  }
-  const size_t metadata = message.metadata.bytes.size();
-  if (metadata > FrameLimits().max_metadata_bytes) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the metadata has ", metadata, " bytes, at most ", FrameLimits().max_metadata_bytes));
-  }
-  const uint64_t bytes = FrameBytes(message);
-  if (bytes > max_frame_bytes) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the frame has ", bytes, " bytes, the receiver's max_frame_bytes is ", max_frame_bytes));
-  }
-  return absl::OkStatus();
+Status CheckFits(const OutgoingMessage& message, const FrameLimits& limits) {
+  const auto check = [](const char* what, uint64_t size, const char* limit, uint64_t most) {
+    if (size <= most) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat(what, size, ", the receiver's ", limit, " is ", most));
+  };
+  SIMURGH_RETURN_IF_ERROR(check("segments of the message: ", message.segments.size(),
+                                "max_segments", limits.max_segments));
+  SIMURGH_RETURN_IF_ERROR(check("bytes of the metadata: ", message.metadata.bytes.size(),
+                                "max_metadata_bytes", limits.max_metadata_bytes));
+  return check("bytes of the frame: ", FrameBytes(message), "max_frame_bytes",
+               limits.max_frame_bytes);
 }
 
 OutgoingFrame ErrorFrame(uint64_t request_id, const Status& error, uint16_t flags) {

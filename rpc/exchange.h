@@ -19,9 +19,9 @@ StatusOr<std::vector<IncomingSegment>> Place(const Placement& placement,
 // Of the frame that carries the message.
 uint64_t FrameBytes(const OutgoingMessage& message);
 
-// Whether a receiver with this limit accepts the message.
+// Whether a receiver with these limits accepts the message.
 // Errors: INVALID_ARGUMENT, naming the limit.
-Status CheckFits(const OutgoingMessage& message, uint64_t max_frame_bytes);
+Status CheckFits(const OutgoingMessage& message, const FrameLimits& limits);
 
 // An ERROR that answers a request.
 OutgoingFrame ErrorFrame(uint64_t request_id, const Status& error, uint16_t flags);

@@ -98,6 +98,10 @@ StatusOr<FrameHeader> DecodeHeader(std::span<const std::byte, kHeaderBytes> byte
   if (h.chunked() && h.payload_length < kSmallPayloadBytes) {
     return Malformed("payload_length", h.payload_length, "4096 or more when it comes in chunks");
   }
+  if (h.segment_count > limits.max_segments) {
+    return Malformed("segment_count", h.segment_count,
+                     absl::StrCat("at most ", limits.max_segments).c_str());
+  }
   if (h.metadata_length > limits.max_metadata_bytes) {
     return Malformed("metadata_length", h.metadata_length,
                      absl::StrCat("at most ", limits.max_metadata_bytes).c_str());

@@ -67,7 +67,7 @@ struct FrameHeader {
 };
 
 inline constexpr size_t kHeaderBytes = 64;
-inline constexpr size_t kMaxSegments = 0xffff;
+inline constexpr uint16_t kMaxSegments = 0xffff;
 static_assert(sizeof(FrameHeader) == kHeaderBytes);
 static_assert(offsetof(FrameHeader, request_id) == 8 && offsetof(FrameHeader, method) == 16 &&
               offsetof(FrameHeader, code) == 20 && offsetof(FrameHeader, deadline_ms) == 24 &&
@@ -81,6 +81,15 @@ static_assert(offsetof(FrameHeader, request_id) == 8 && offsetof(FrameHeader, me
 struct FrameLimits {
   uint64_t max_frame_bytes = uint64_t{1} << 30;  // Header, table, metadata and payload.
   uint32_t max_metadata_bytes = uint32_t{16} << 20;
+  uint16_t max_segments = kMaxSegments;
+
+  // Those of a client's or a server's options.
+  template <typename Options>
+  static FrameLimits Of(const Options& options) {
+    return {.max_frame_bytes = options.max_frame_bytes,
+            .max_metadata_bytes = options.max_metadata_bytes,
+            .max_segments = options.max_segments};
+  }
 };
 
 // The header with its checksum filled in: ready to be sent as it lies in memory.

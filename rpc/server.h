@@ -22,7 +22,10 @@ struct ServerOptions {
   // Without TLS, whether to listen at all where other machines can reach it.
   bool insecure = false;
   uint64_t max_frame_bytes = uint64_t{1} << 30;
+  uint32_t max_metadata_bytes = uint32_t{16} << 20;  // Of one frame.
+  uint16_t max_segments = 65'535;                    // Of one frame.
   uint32_t max_connections = 1'024;
+  uint32_t max_connections_per_host = 512;  // All Unix sockets are one host's.
   // Connections of peers that have not introduced themselves; when one more comes, the oldest goes.
   uint32_t max_newcomers = 128;
   std::chrono::milliseconds hello_timeout{5'000};  // From connecting to HELLO, over TLS too.

@@ -27,6 +27,9 @@ Clock::time_point DeadlineOf(const FrameHeader& header, Clock::time_point arriva
   return arrival + std::chrono::milliseconds(header.deadline_ms);
 }
 
+// Without the port.
+std::string HostOf(const std::string& peer) { return peer.substr(0, peer.rfind(':')); }
+
 Trace TraceOf(const FrameHeader& header) {
   return {.trace_id = header.trace_id, .span_id = header.span_id};
 }
@@ -38,6 +41,7 @@ ServerSession::ServerSession(std::shared_ptr<ServerCore> core, std::unique_ptr<S
     : core_(std::move(core)),
       sharing_(std::move(sharing)),
       connection_(NewConnection(std::move(stream), core_->observer)),
+      host_(HostOf(connection_->peer())),
       newcomer_(core_->newcomers.insert(core_->newcomers.end(), this)),
       unanswered_(core_->executor),
       deadlines_(core_->executor, [this](Clock::time_point now) { return ExpireRequests(now); }),
@@ -95,13 +99,14 @@ awaitable<Status> ServerSession::ShakeHands() {
   LeaveNewcomers();
   admitted_ = true;
   ++core_->admitted;
-  connection_->SetLimits({.max_frame_bytes = core_->options.max_frame_bytes});
+  ++core_->admitted_by_host[host_];
+  connection_->SetLimits(FrameLimits::Of(core_->options));
   connection_->Establish(
       absl::StrCat(peer_.hello.role, "/", peer_.hello.index, " at ", connection_->peer()),
       peer_.protocol());
   OutgoingFrame hello;
   hello.header.kind = FrameKind::kHello;
-  hello.message.metadata = EncodeHello(core_->hello, core_->options.max_frame_bytes,
+  hello.message.metadata = EncodeHello(core_->hello, FrameLimits::Of(core_->options),
                                        core_->options.max_request_bytes_per_connection, *features);
   connection_->Send(std::move(hello));
   looks_.Note(CheckFlows(Clock::now()));
@@ -269,7 +274,7 @@ void ServerSession::Answer(RequestTask& task, StatusOr<OutgoingMessage> response
     response = absl::DeadlineExceededError("cancelled at its deadline");
   }
   if (response.ok()) {
-    const Status fits = CheckFits(*response, peer_.max_frame_bytes);
+    const Status fits = CheckFits(*response, peer_.limits);
     if (!fits.ok()) response = absl::InternalError(absl::StrCat("response: ", fits.message()));
   }
   core_->observer->OnCallEnd({.method = task.method->id,
@@ -295,7 +300,7 @@ void ServerSession::Answer(RequestTask& task, StatusOr<OutgoingMessage> response
 OutgoingFrame ServerSession::AnswerWith(uint64_t request_id, const Status& error,
                                         uint16_t flags) const {
   OutgoingFrame frame = ErrorFrame(request_id, error, flags);
-  if (CheckFits(frame.message, peer_.max_frame_bytes).ok()) return frame;
+  if (CheckFits(frame.message, peer_.limits).ok()) return frame;
   // Without its payloads an error is smaller than what any peer must accept.
   const Status bare = WithDetail(Status(error.code(), error.message()), DetailOf(error));
   return ErrorFrame(request_id, bare, flags);
@@ -362,7 +367,10 @@ void ServerSession::LeaveNewcomers() {
 void ServerSession::Leave() {
   LeaveNewcomers();
   core_->sessions.erase(this);
-  if (std::exchange(admitted_, false)) --core_->admitted;
+  if (!std::exchange(admitted_, false)) return;
+  --core_->admitted;
+  const auto host = core_->admitted_by_host.find(host_);
+  if (--host->second == 0) core_->admitted_by_host.erase(host);
 }
 
 }  // namespace simurgh::rpc

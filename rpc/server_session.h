@@ -43,6 +43,7 @@ struct ServerCore {
   std::unordered_set<ServerSession*> sessions;  // Those that have not been closed.
   std::list<ServerSession*> newcomers;          // Those not introduced yet; the oldest first.
   size_t admitted = 0;
+  absl::flat_hash_map<std::string, uint32_t> admitted_by_host;
   Gate requests;  // Whose handlers run.
   Gate connections;
   bool draining = false;
@@ -116,6 +117,7 @@ class ServerSession : public std::enable_shared_from_this<ServerSession> {
   const std::shared_ptr<Connection> connection_;
   PeerHello peer_;
   std::shared_ptr<const Hello> hello_;  // The peer's, for its requests, which may outlive this.
+  const std::string host_;              // Of the peer.
   std::list<ServerSession*>::iterator newcomer_;  // The end when it is none.
   bool admitted_ = false;
   Gate unanswered_;          // Requests whose answers have not been written.

@@ -12,11 +12,22 @@ Status ServerSession::Admit(const PeerHello& peer) const {
   const Status fits = CheckHello(core_->hello, peer);
   if (!fits.ok()) return WithCutReason(fits, CutReason::kRefused);
   if (core_->draining) return absl::UnavailableError("the server is stopping");
-  if (core_->admitted < core_->options.max_connections) return absl::OkStatus();
-  return WithCutReason(
-      absl::ResourceExhaustedError(absl::StrCat("the server has its max_connections of ",
-                                                core_->options.max_connections, " already")),
-      CutReason::kConnections);
+  const ServerOptions& options = core_->options;
+  if (core_->admitted >= options.max_connections) {
+    return WithCutReason(
+        absl::ResourceExhaustedError(absl::StrCat("the server has its max_connections of ",
+                                                  options.max_connections, " already")),
+        CutReason::kConnections);
+  }
+  const auto of_host = core_->admitted_by_host.find(host_);
+  if (of_host != core_->admitted_by_host.end() &&
+      of_host->second >= options.max_connections_per_host) {
+    return WithCutReason(absl::ResourceExhaustedError(absl::StrCat(
+                             "the server has its max_connections_per_host of ",
+                             options.max_connections_per_host, " from ", host_, " already")),
+                         CutReason::kHostConnections);
+  }
+  return absl::OkStatus();
 }
 
 Status ServerSession::CheckRequest(const IncomingFrame& frame) const {

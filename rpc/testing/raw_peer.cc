@@ -45,7 +45,7 @@ std::vector<std::byte> Encode(const RawFrame& frame) {
 }
 
 RawFrame HelloFrame(const Hello& hello, uint64_t features) {
-  const OutgoingSegment metadata = EncodeHello(hello, uint64_t{1} << 30, 0, features);
+  const OutgoingSegment metadata = EncodeHello(hello, FrameLimits(), 0, features);
   RawFrame frame;
   frame.header.kind = FrameKind::kHello;
   frame.metadata.assign(metadata.bytes.begin(), metadata.bytes.end());

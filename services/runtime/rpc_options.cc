@@ -29,10 +29,16 @@ StatusOr<RpcOptions> MakeRpcOptions(const RpcConfig& config) {
   }
   options.server.insecure = config.security == Security::kInsecure;
   options.client.connect_timeout = config.connect_timeout;
-  options.client.max_frame_bytes = config.max_frame_bytes;
   options.client.stall_timeout = config.stall_timeout;
-  options.server.max_frame_bytes = config.max_frame_bytes;
+  const auto limit_frames = [&](auto& end) {
+    end.max_frame_bytes = config.max_frame_bytes;
+    end.max_metadata_bytes = config.max_metadata_bytes;
+    end.max_segments = config.max_segments;
+  };
+  limit_frames(options.client);
+  limit_frames(options.server);
   options.server.max_connections = config.max_connections;
+  options.server.max_connections_per_host = config.max_connections_per_host;
   options.server.max_request_bytes_per_connection = config.peer_memory_bytes;
   options.server.max_answer_bytes_per_connection = config.peer_memory_bytes;
   options.server.stall_timeout = config.stall_timeout;

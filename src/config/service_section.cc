@@ -115,7 +115,10 @@ void ReadServices(MapReader& root, const std::string& folder, ClusterConfig* con
     in.Duration("connect_timeout", &rpc.connect_timeout, kShortest, kLongest);
     in.Duration("call_timeout", &rpc.call_timeout, kShortest, kLongest);
     in.Integer("max_frame_bytes", &rpc.max_frame_bytes, uint64_t{1} << 16, uint64_t{1} << 40);
+    in.Integer("max_metadata_bytes", &rpc.max_metadata_bytes, 1 << 16, 1 << 30);
+    in.Integer("max_segments", &rpc.max_segments, 64, 65'535);
     in.Integer("max_connections", &rpc.max_connections, 1, 1'000'000);
+    in.Integer("max_connections_per_host", &rpc.max_connections_per_host, 1, 1'000'000);
     in.Integer("peer_memory_bytes", &rpc.peer_memory_bytes, uint64_t{1} << 16, uint64_t{1} << 40);
     in.Duration("stall_timeout", &rpc.stall_timeout, kShortest, kLongest);
   });

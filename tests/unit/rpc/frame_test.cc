@@ -108,9 +108,13 @@ TEST_CASE("the segment table must add up") {
 
 TEST_CASE("HELLO keeps its fields and names what differs") {
   const Hello own = TestHello("nn-worker");
-  const StatusOr<PeerHello> peer = DecodeHello(EncodeHello(own, 47'110).bytes);
+  const StatusOr<PeerHello> peer = DecodeHello(
+      EncodeHello(own, {.max_frame_bytes = 47'110, .max_metadata_bytes = 5'000, .max_segments = 7})
+          .bytes);
   REQUIRE(peer.ok());
-  CHECK(peer->max_frame_bytes == 47'110);
+  CHECK(peer->limits.max_frame_bytes == 47'110);
+  CHECK(peer->limits.max_metadata_bytes == 5'000);
+  CHECK(peer->limits.max_segments == 7);
   CHECK(peer->hello.role == "nn-worker");
   CHECK(peer->hello.index == own.index);
   CHECK(peer->hello.run == own.run);
@@ -128,8 +132,10 @@ TEST_CASE("HELLO keeps its fields and names what differs") {
   CHECK_THAT(reason([](PeerHello& p) { p.hello.cluster = "other"; }), Catch::StartsWith("cluster"));
   CHECK_THAT(reason([](PeerHello& p) { p.hello.configuration_hash = 1; }),
              Catch::StartsWith("configuration"));
-  CHECK_THAT(reason([](PeerHello& p) { p.max_frame_bytes = 8'191; }),
+  CHECK_THAT(reason([](PeerHello& p) { p.limits.max_frame_bytes = 8'191; }),
              Catch::StartsWith("max_frame_bytes"));
+  CHECK_THAT(reason([](PeerHello& p) { p.limits.max_metadata_bytes = 4'095; }),
+             Catch::StartsWith("max_metadata_bytes"));
   CHECK_THAT(reason([](PeerHello& p) { p.protocol_min = p.protocol_max = 9; }),
              Catch::StartsWith("protocol"));
   CHECK_THAT(reason([](PeerHello& p) { p.protocol_min = p.protocol_max = 0; }),
@@ -141,11 +147,11 @@ TEST_CASE("names in a HELLO that would spoil a log are refused") {
   for (const std::string& bad : {std::string("a\nb"), std::string("\x1b[31m"),
                                  std::string("a\0b", 3), std::string("caf\xc3\xa9"), good + "x"}) {
     Hello hello = TestHello(bad);
-    CHECK(absl::IsDataLoss(DecodeHello(EncodeHello(hello, 10'000).bytes).status()));
+    CHECK(absl::IsDataLoss(DecodeHello(EncodeHello(hello, {}).bytes).status()));
     hello.role = good;
-    CHECK(DecodeHello(EncodeHello(hello, 10'000).bytes).ok());
+    CHECK(DecodeHello(EncodeHello(hello, {}).bytes).ok());
     hello.cluster = bad;
-    CHECK(absl::IsDataLoss(DecodeHello(EncodeHello(hello, 10'000).bytes).status()));
+    CHECK(absl::IsDataLoss(DecodeHello(EncodeHello(hello, {}).bytes).status()));
   }
 }
 
@@ -171,12 +177,16 @@ TEST_CASE("an ERROR keeps code, detail, message and payloads") {
 
 TEST_CASE("a message that the receiver would not accept is refused before it is sent") {
   const OutgoingMessage message = Message(Bytes(10), {Bytes(100), Bytes(26)});
-  CHECK(CheckFits(message, 64 + 16 + 10 + 126).ok());
-  CHECK(absl::IsInvalidArgument(CheckFits(message, 64 + 16 + 10 + 125)));
-  CHECK(absl::IsInvalidArgument(CheckFits(Message(Bytes((16 << 20) + 1)), uint64_t{1} << 40)));
+  const auto fits = [&](FrameLimits limits) { return CheckFits(message, limits); };
+  CHECK(fits({.max_frame_bytes = 64 + 16 + 10 + 126}).ok());
+  CHECK(absl::IsInvalidArgument(fits({.max_frame_bytes = 64 + 16 + 10 + 125})));
+  CHECK(fits({.max_metadata_bytes = 10}).ok());
+  CHECK(absl::IsInvalidArgument(fits({.max_metadata_bytes = 9})));
+  CHECK(fits({.max_segments = 2}).ok());
+  CHECK(absl::IsInvalidArgument(fits({.max_segments = 1})));
   OutgoingMessage many;
-  many.segments.resize(kMaxSegments + 1);
-  CHECK(absl::IsInvalidArgument(CheckFits(many, uint64_t{1} << 40)));
+  many.segments.resize(size_t{kMaxSegments} + 1);
+  CHECK(absl::IsInvalidArgument(CheckFits(many, {.max_frame_bytes = uint64_t{1} << 40})));
 }
 
 // Reads one frame out of bytes as a receiver does, trusting nothing.

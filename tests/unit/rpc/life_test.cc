@@ -291,20 +291,47 @@ TEST_CASE("frames over a limit are refused by their sender, and cut off when sen
   CHECK(absl::IsInternal(send(60'000)));
   CHECK(send(40'000) == absl::OkStatus());
 
-  const auto attack = [&]() -> awaitable<void> {
+  CHECK(ends.observer.cuts.empty());
+}
+
+TEST_CASE("frames over any of the limits cut off who sends them all the same") {
+  Ends ends(EchoMethod().handle,
+            {.max_frame_bytes = 100'000, .max_metadata_bytes = 10'000, .max_segments = 3});
+  const auto attack = [&](const RawFrame& request) -> awaitable<Status> {
     StatusOr<RawPeer> peer = co_await RawPeer::Dial(ends.server->address());
-    const Status hello = co_await peer->ShakeHands(TestHello("client"));
-    CHECK(hello == absl::OkStatus());
-    RawFrame request;
-    request.header.kind = FrameKind::kRequest;
-    request.header.request_id = 1;
-    request.segments = {Bytes(100'000)};
+    SIMURGH_CO_RETURN_IF_ERROR(co_await peer->ShakeHands(TestHello("client")));
     (void)co_await peer->Send(Encode(request));
     co_await peer->ReadToEnd();
+    co_return absl::OkStatus();
   };
-  ends.loop.Run(attack());
+  const auto send = [&](const OutgoingMessage& message) {
+    return ends.loop.Run(ends.client->Call(kEcho, message, IntoVectors(), Soon())).status();
+  };
+  RawFrame request;
+  request.header.kind = FrameKind::kRequest;
+  request.header.request_id = 1;
+  const char* field = "";
+  SECTION("total") {
+    request.segments = {Bytes(100'000)};
+    field = "payload_length";
+  }
+  SECTION("metadata") {
+    CHECK(send(Message(Bytes(10'000))) == absl::OkStatus());
+    request.metadata = Bytes(10'001);
+    field = "metadata_length";
+  }
+  SECTION("segments") {
+    CHECK(send(Message({}, std::vector<Bytes>(3))) == absl::OkStatus());
+    request.segments.resize(4);
+    field = "segment_count";
+  }
+  // Who knows the limits, refuses to.
+  CHECK(absl::IsInvalidArgument(send(Message(request.metadata, request.segments))));
+  CHECK(ends.loop.Run(attack(request)) == absl::OkStatus());
+  CHECK(ends.observer.cuts == std::vector{CutReason::kMalformed});
   REQUIRE(ends.observer.errors.size() == 1);
-  CHECK_THAT(ends.observer.errors[0], Catch::Contains("payload_length"));
+  CHECK_THAT(ends.observer.errors[0], Catch::Contains(field));
+  CHECK(ends.EchoWorks());
 }
 
 TEST_CASE("connections and requests beyond the limits are refused or wait") {

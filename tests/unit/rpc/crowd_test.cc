@@ -1,0 +1,142 @@
+// Peers that come in crowds: the limits hold, and others are served meanwhile.
+
+#include <algorithm>
+
+#include <boost/asio/ip/tcp.hpp>
+#include <catch2/catch.hpp>
+
+#include "tests/unit/rpc/abuse.h"
+
+namespace simurgh::rpc {
+namespace {
+
+using testing::Encode;
+using testing::RawFrame;
+using testing::RawPeer;
+
+TEST_CASE("a crowd of silent peers keeps nobody out", "[abuse]") {
+  ServerOptions options;
+  options.max_newcomers = 16;
+  Ends ends(EchoMethod().handle, options);
+  REQUIRE(ends.EchoWorks());
+  constexpr size_t kCrowd = 400;
+  std::vector<RawPeer> crowd;
+  const auto gather = [&]() -> awaitable<Status> {
+    for (size_t i = 0; i < kCrowd; ++i) {
+      StatusOr<RawPeer> peer = co_await RawPeer::Dial(ends.server->address());
+      SIMURGH_CO_RETURN_IF_ERROR(peer.status());
+      // Some are silent, others begin a HELLO and do not end it.
+      if (i % 2 == 0) SIMURGH_CO_RETURN_IF_ERROR(co_await peer->Send(Bytes(40)));
+      crowd.push_back(*std::move(peer));
+    }
+    co_return absl::OkStatus();
+  };
+  REQUIRE(ends.loop.Run(gather()) == absl::OkStatus());
+  // Both who is known and who comes now.
+  CHECK(RunWithin(ends.loop, 3'000, Echo(*ends.client)) == absl::OkStatus());
+  const auto newcomer = ends.NewClient();
+  CHECK(RunWithin(ends.loop, 3'000, Echo(*newcomer)) == absl::OkStatus());
+  ends.loop.Run(UntilCut(ends.observer, kCrowd - options.max_newcomers));
+  CHECK(std::ranges::all_of(ends.observer.cuts,
+                            [](CutReason reason) { return reason == CutReason::kCrowd; }));
+}
+
+TEST_CASE("a peer that never introduces itself is cut off", "[abuse]") {
+  ServerOptions options;
+  options.hello_timeout = std::chrono::milliseconds(20);
+  Ends ends(EchoMethod().handle, options);
+  const auto visit = [&]() -> awaitable<Status> {
+    StatusOr<RawPeer> peer = co_await RawPeer::Dial(ends.server->address());
+    SIMURGH_CO_RETURN_IF_ERROR(peer.status());
+    const Bytes hello = Encode(testing::HelloFrame(TestHello("client")));
+    SIMURGH_CO_RETURN_IF_ERROR(co_await peer->Send(Bytes(hello.begin(), hello.end() - 1)));
+    co_await peer->ReadToEnd();
+    co_return absl::OkStatus();
+  };
+  CHECK(ends.loop.Run(visit()) == absl::OkStatus());
+  CHECK(ends.observer.cuts == std::vector{CutReason::kNoHello});
+  CHECK(ends.EchoWorks());
+}
+
+// Connects from an address of this machine.
+[[nodiscard]] awaitable<StatusOr<RawPeer>> DialFrom(asio::any_io_executor executor,
+                                                    const Ends& ends, const char* host) {
+  SIMURGH_CO_ASSIGN_OR_RETURN(const Address server, ParseAddress(ends.server->address()));
+  using asio::ip::tcp;
+  const auto endpoint = [](const std::string& address, uint16_t port) {
+    return tcp::endpoint(asio::ip::make_address(address), port);
+  };
+  Socket socket(executor, Socket::protocol_type(tcp::v4()));
+  socket.bind(endpoint(host, 0));
+  auto [error] = co_await socket.async_connect(endpoint(server.host, server.port), kNoThrow);
+  if (error) co_return absl::UnavailableError(error.message());
+  co_return RawPeer(std::move(socket));
+}
+
+TEST_CASE("a thousand connections are refused beyond the limits, one host's before all",
+          "[abuse]") {
+  constexpr size_t kAttempts = 1'000;
+  constexpr size_t kLimit = 40;
+  ServerOptions options;
+  CutReason reason{};
+  SECTION("of one host") {
+    options.max_connections_per_host = kLimit;
+    reason = CutReason::kHostConnections;
+  }
+  SECTION("of all together") {
+    options.max_connections = kLimit + 1;  // The honest client's is one of them.
+    reason = CutReason::kConnections;
+  }
+  Ends ends(EchoMethod().handle, options);
+  REQUIRE(ends.EchoWorks());
+  std::vector<RawPeer> admitted;
+  const auto storm = [&]() -> awaitable<Status> {
+    for (size_t i = 0; i < kAttempts; ++i) {
+      SIMURGH_CO_ASSIGN_OR_RETURN(RawPeer peer,
+                                  co_await DialFrom(ends.loop.executor(), ends, "127.0.0.2"));
+      SIMURGH_CO_RETURN_IF_ERROR(
+          co_await peer.Send(Encode(testing::HelloFrame(TestHello("storm")))));
+      SIMURGH_CO_ASSIGN_OR_RETURN(const RawFrame answer, co_await peer.Read());
+      if (answer.header.kind == FrameKind::kHello) {
+        admitted.push_back(std::move(peer));
+      } else {
+        CHECK(answer.header.code == static_cast<uint16_t>(absl::StatusCode::kResourceExhausted));
+      }
+    }
+    co_return absl::OkStatus();
+  };
+  int calls = 0;
+  bool over = false;
+  const auto work = [&]() -> awaitable<Status> {
+    while (!over) {
+      SIMURGH_CO_RETURN_IF_ERROR(co_await Echo(*ends.client));
+      ++calls;
+    }
+    co_return absl::OkStatus();
+  };
+  const auto storm_and_end = [&]() -> awaitable<Status> {
+    const Status status = co_await storm();
+    over = true;
+    co_return status;
+  };
+  CHECK(ends.loop.Run(Both(storm_and_end(), work())) == absl::OkStatus());
+  CHECK(admitted.size() == kLimit);
+  CHECK(ends.observer.cuts == std::vector(kAttempts - kLimit, reason));
+  CHECK(static_cast<size_t>(calls) >= kAttempts / 4);  // A share of the turns.
+  CHECK(RunWithin(ends.loop, 60, Echo(*ends.client)) == absl::OkStatus());
+  const auto newcomer = ends.NewClient();
+  const Status answer = RunWithin(ends.loop, 3'000, Echo(*newcomer));
+  CHECK(answer.ok() == (reason == CutReason::kHostConnections));
+  // Who leaves makes room.
+  admitted.clear();
+  while (ends.observer.disconnects < static_cast<int>(kLimit)) ends.loop.context().run_one();
+  const auto back = [&]() -> awaitable<Status> {
+    SIMURGH_CO_ASSIGN_OR_RETURN(RawPeer peer,
+                                co_await DialFrom(ends.loop.executor(), ends, "127.0.0.2"));
+    co_return co_await peer.ShakeHands(TestHello("storm"));
+  };
+  CHECK(ends.loop.Run(back()) == absl::OkStatus());
+}
+
+}  // namespace
+}  // namespace simurgh::rpc
