@@ -26,6 +26,9 @@ struct ClientOptions {
   uint16_t max_segments = 65'535;                    // Of one frame.
   // How long a server may stop in the middle of a frame or a message.
   std::chrono::milliseconds stall_timeout{30'000};
+  // Over TCP, large segments that have owners are sent from where they lie (MSG_ZEROCOPY), for as
+  // long as the kernel does so indeed: it does not within one machine.
+  bool zero_copy_send = false;
   // Where memory is shared: address space for what a connection sends. Pages are taken when they
   // are needed. 0 switches it off.
   uint64_t shared_memory_bytes = uint64_t{1} << 30;

@@ -65,7 +65,8 @@ awaitable<StatusOr<std::shared_ptr<ClientSession>>> ClientSession::Open(
   if (options.tls != nullptr && IsTcp(socket)) {
     stream = ConnectTls(std::move(socket), options.tls, parsed.host);
   } else {
-    stream = std::make_unique<SocketStream>(std::move(socket), sharing.files());
+    stream =
+        std::make_unique<SocketStream>(std::move(socket), sharing.files(), options.zero_copy_send);
   }
   co_return co_await Introduce(std::move(stream), std::move(sharing), address, hello, options,
                                observer, deadline);

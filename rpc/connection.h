@@ -135,6 +135,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Writing.
   void PostFlush();
   void Flush();
+  // Lets go of what the stream needs no more; comes again for the rest.
+  void ReleaseWritten();
 
   const std::unique_ptr<Stream> stream_;
   std::string peer_;
@@ -163,6 +165,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   WaitList written_;
   bool corked_ = false;         // The coroutine that reads runs, and will flush.
   bool flush_pending_ = false;  // Posted, or waiting for the stream.
+  bool release_pending_ = false;
   uint64_t bytes_written_ = 0;
   uint64_t times_drained_ = 0;  // The outbox.
 };

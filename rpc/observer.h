@@ -42,6 +42,9 @@ class Observer {
   // where they belong at once, never of a payload of 4 KiB or more; into shared memory when they
   // were not produced there, and out of it into a named place; over TLS all, sent or received.
   virtual void OnPayloadCopied(uint64_t bytes) {}
+  // The kernel has copied what a connection sent from where it lies; from now on it is sent like
+  // everything else.
+  virtual void OnZeroCopyOff(std::string_view peer) {}
   virtual void OnConnect(std::string_view peer) {}
   virtual void OnDisconnect(std::string_view peer, const Status& reason) {}
   // We hang up on a peer; `status` tells more.

@@ -148,6 +148,7 @@ void Outbox::Compose() {
   gathered_.clear();
   buffers_done_ = 0;
   items_done_ = 0;
+  kept_ = true;
   for (Item& item : batch_) {
     item.header = Seal(item.header);
     AddBuffers(item);
@@ -216,6 +217,7 @@ void Outbox::AddBuffers(Item& item) {
   add(item.table.data(), item.table.size() * sizeof(uint64_t));
   add(item.loans.data(), item.loans.size() * sizeof(Loan));
   add(item.message.metadata.bytes.data(), item.message.metadata.bytes.size());
+  kept_ &= item.message.metadata.owner != nullptr || item.message.metadata.bytes.empty();
   const bool chunk = item.header.kind == FrameKind::kChunk;
   uint64_t skip = item.bulk_offset;
   uint64_t left = chunk || !item.bulk ? item.header.payload_length : 0;
@@ -224,6 +226,7 @@ void Outbox::AddBuffers(Item& item) {
     const uint64_t from = std::min<uint64_t>(skip, segment.bytes.size());
     const uint64_t length = std::min<uint64_t>(left, segment.bytes.size() - from);
     add(segment.bytes.data() + from, length);
+    kept_ &= segment.owner != nullptr || length == 0;
     skip -= from;
     left -= length;
   }
@@ -231,6 +234,7 @@ void Outbox::AddBuffers(Item& item) {
 }
 
 void Outbox::Written(size_t bytes) {
+  bytes_written_ += bytes;
   while (bytes != 0) {
     asio::const_buffer& buffer = gathered_[buffers_done_];
     const size_t part = std::min(bytes, buffer.size());
@@ -239,6 +243,7 @@ void Outbox::Written(size_t bytes) {
     if (buffer.size() == 0) ++buffers_done_;
   }
   while (items_done_ < batch_.size() && batch_[items_done_].buffers_end <= buffers_done_) {
+    batch_[items_done_].written_until = bytes_written_;
     NoteWritten(batch_[items_done_++]);
   }
   if (items_done_ < batch_.size()) return;
@@ -259,11 +264,26 @@ void Outbox::NoteWritten(const Item& item) {
   }
 }
 
+void Outbox::Release(uint64_t free_until) {
+  if (done_.empty() || done_.back().written_until <= free_until) {
+    Empty(done_);
+  } else if (done_.front().written_until <= free_until) {
+    std::vector<Item> held;
+    for (Item& item : done_) {
+      if (item.written_until > free_until) held.push_back(std::move(item));
+    }
+    const std::vector<Item> free = std::exchange(done_, std::move(held));
+  }
+  ReleaseCopied();
+}
+
 void Outbox::Drop() {
   // Owners that go may do anything.
   const std::vector<Item> batch = std::exchange(batch_, {});
   const std::vector<Item> queue = std::exchange(queue_, {});
   const std::deque<std::shared_ptr<Bulk>> bulk = std::exchange(bulk_, {});
+  const std::vector<Item> done = std::exchange(done_, {});
+  const auto copied = std::exchange(copied_, {});
   gathered_.clear();
   buffers_done_ = 0;
   items_done_ = 0;

@@ -79,17 +79,20 @@ class Outbox {
 
   // What is to be written next, empty when there is nothing. Valid until the next Written().
   std::span<const asio::const_buffer> Gather();
+  // Whether large buffers of Gather() stay where and as they are until Release() has let them go:
+  // whether they have owners.
+  bool kept() const { return kept_; }
   // So many bytes of Gather() have been written.
   void Written(size_t bytes);
-  // Lets go of what has been written or copied. Owners may do anything, so call it when nothing
-  // else is under way.
-  void Release() {
-    Empty(done_);
-    ReleaseCopied();
-  }
+  // Lets go of what was written before the byte `free_until` of all that were, and of what was
+  // copied. Owners may do anything, so call it when nothing else is under way.
+  void Release(uint64_t free_until);
+  // Whether Release() has left something.
+  bool holds() const { return !done_.empty(); }
   void ReleaseCopied() { Empty(copied_); }
 
-  // Forgets what has not been written, for good; Pending() stays answered.
+  // Forgets what has not been written, for good, and lets go of everything; Pending() stays
+  // answered. Requires that nobody reads what was written any more.
   void Drop();
 
  private:
@@ -105,6 +108,7 @@ class Outbox {
     std::shared_ptr<Bulk> bulk;  // Of a head and of a CHUNK.
     uint64_t bulk_offset = 0;    // Of a CHUNK: where its bytes begin;
     size_t buffers_end = 0;      // where its buffers in gathered_ end.
+    uint64_t written_until = 0;  // Of all bytes written, not before its own.
   };
 
   // Keeps its room, and what is added meanwhile.
@@ -143,6 +147,8 @@ class Outbox {
   std::vector<asio::const_buffer> gathered_;         // Of batch_.
   size_t buffers_done_ = 0;                          // Of gathered_.
   size_t items_done_ = 0;                            // Of batch_.
+  bool kept_ = true;                                 // All segments of batch_ have owners.
+  uint64_t bytes_written_ = 0;
   uint64_t bytes_ = 0;
   uint64_t last_number_ = 0;
   uint64_t written_ = 0;  // Of frames that are not chunked, the last one written.

@@ -37,7 +37,8 @@ std::string PlainRefusal() {
 std::unique_ptr<Stream> StreamOver(Socket socket, const ServerOptions& options,
                                    const SharingHandshake& sharing) {
   if (options.tls == nullptr || !IsTcp(socket)) {
-    return std::make_unique<SocketStream>(std::move(socket), sharing.files());
+    return std::make_unique<SocketStream>(std::move(socket), sharing.files(),
+                                          options.zero_copy_send);
   }
   return AcceptTls(std::move(socket), options.tls, PlainRefusal());
 }

@@ -5,28 +5,40 @@
 #include "rpc/file_passing.h"
 #include "rpc/stream.h"
 #include "rpc/transport.h"
+#include "rpc/zero_copy.h"
 
 namespace simurgh::rpc {
 
 // Bytes over a TCP or Unix socket, between the kernel and where they lie.
 class SocketStream : public Stream {
  public:
-  explicit SocketStream(Socket socket, std::shared_ptr<FilePassing> files = nullptr)
-      : socket_(std::move(socket)), files_(std::move(files)) {}
+  // zero_copy: large kept buffers are sent from where they lie. Only over TCP.
+  explicit SocketStream(Socket socket, std::shared_ptr<FilePassing> files = nullptr,
+                        bool zero_copy = false);
 
   Progress TryRead(std::span<const asio::mutable_buffer> buffers) override;
   [[nodiscard]] awaitable<Progress> Read(std::span<const asio::mutable_buffer> buffers,
                                          asio::cancellation_slot stop) override;
   Progress TryWrite(std::span<const asio::const_buffer> buffers) override;
+  Progress TryWriteKept(std::span<const asio::const_buffer> buffers) override;
+  Free Freed() override;
+  void WhenFreed(std::function<void()> freed) override;
   void WhenWritable(std::function<void(const ErrorCode&)> ready) override;
   void Close() override;
   std::string peer() const override { return PeerName(socket_); }
   asio::any_io_executor executor() override { return socket_.get_executor(); }
 
+  // Whether large kept buffers are still sent from where they lie.
+  bool zero_copy() const { return zero_copy_ != nullptr && zero_copy_->on(); }
+
  private:
+  Progress Send(std::span<const asio::const_buffer> buffers, int flags);
+
   Socket socket_;
-  bool drained_ = false;                // The last read took all there was.
-  std::shared_ptr<FilePassing> files_;  // Null when none are passed.
+  bool drained_ = false;                 // The last read took all there was.
+  std::shared_ptr<FilePassing> files_;   // Null when none are passed.
+  std::unique_ptr<ZeroCopy> zero_copy_;  // Null without.
+  uint64_t bytes_written_ = 0;
 };
 
 }  // namespace simurgh::rpc

@@ -66,6 +66,10 @@ RpcMetrics::RpcMetrics(MetricRegistry& registry, RpcSide side)
       copied_(registry.GetCounter("simurgh_rpc_payload_copied_bytes_total",
                                   "Payload bytes received that were copied once on their way.",
                                   {{"side", side_}})),
+      zero_copy_off_(registry.GetCounter(
+          "simurgh_rpc_zero_copy_off_total",
+          "Connections that stopped sending with MSG_ZEROCOPY as the kernel copied all the same.",
+          {{"side", side_}})),
       connects_(registry.GetCounter("simurgh_rpc_connects_total", "Connections opened.",
                                     {{"side", side_}})),
       disconnects_(registry.GetCounter("simurgh_rpc_disconnects_total",

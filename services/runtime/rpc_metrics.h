@@ -32,6 +32,7 @@ class RpcMetrics : public rpc::Observer {
   void OnBytesSent(uint64_t bytes) override { sent_.Add(bytes); }
   void OnBytesReceived(uint64_t bytes) override { received_.Add(bytes); }
   void OnPayloadCopied(uint64_t bytes) override { copied_.Add(bytes); }
+  void OnZeroCopyOff(std::string_view /*peer*/) override { zero_copy_off_.Add(); }
   void OnConnect(std::string_view peer) override;
   void OnDisconnect(std::string_view peer, const Status& reason) override;
   void OnThrottle(std::string_view peer, rpc::ThrottleReason reason) override {
@@ -56,6 +57,7 @@ class RpcMetrics : public rpc::Observer {
   Counter& sent_;
   Counter& received_;
   Counter& copied_;
+  Counter& zero_copy_off_;
   Counter& connects_;
   Counter& disconnects_;
   std::array<Cuts, rpc::kCutReasons> cuts_;  // By reason.

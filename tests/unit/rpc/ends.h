@@ -29,6 +29,7 @@ struct RecordingObserver : Observer {
   }
   void OnConnect(std::string_view) override { ++connects; }
   void OnDisconnect(std::string_view, const Status&) override { ++disconnects; }
+  void OnZeroCopyOff(std::string_view) override { ++zero_copy_off; }
   void OnThrottle(std::string_view, ThrottleReason reason) override {
     ++throttles[static_cast<size_t>(reason)];
   }
@@ -37,7 +38,7 @@ struct RecordingObserver : Observer {
   std::vector<CutReason> cuts;
   std::vector<std::string> errors;  // Of the cuts.
   std::array<int, kThrottleReasons> throttles{};
-  int connects = 0, disconnects = 0;
+  int connects = 0, disconnects = 0, zero_copy_off = 0;
 };
 
 using Handler = std::function<awaitable<StatusOr<OutgoingMessage>>(Request)>;

@@ -79,7 +79,7 @@ void WriteSome(Outbox& outbox, size_t limit, Bytes& stream) {
     if (written == limit) break;
   }
   outbox.Written(written);
-  outbox.Release();
+  outbox.Release(UINT64_MAX);
 }
 
 Bytes WriteAll(Outbox& outbox) {

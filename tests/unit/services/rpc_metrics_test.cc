@@ -35,6 +35,7 @@ TEST_CASE("what the RPC library reports is counted by side, method and code") {
   client.OnPayloadCopied(5);
   server.OnConnect("127.0.0.1:5");
   server.OnCut("127.0.0.1:5", rpc::CutReason::kMalformed, absl::DataLossError("bad magic"));
+  client.OnZeroCopyOff("127.0.0.1:5");
   server.OnThrottle("127.0.0.1:5", rpc::ThrottleReason::kTurn);
   server.OnDisconnect("127.0.0.1:5", absl::OkStatus());
   const std::string text = registry.Serialize();
@@ -55,6 +56,7 @@ TEST_CASE("what the RPC library reports is counted by side, method and code") {
            "simurgh_rpc_payload_copied_bytes_total{side=\"client\"} 5\n",
            "simurgh_rpc_connects_total{side=\"server\"} 1\n",
            "simurgh_rpc_disconnects_total{side=\"server\"} 1\n",
+           "simurgh_rpc_zero_copy_off_total{side=\"client\"} 1\n",
            "simurgh_rpc_cuts_total{reason=\"malformed\",side=\"server\"} 1\n",
            "simurgh_rpc_throttles_total{reason=\"turn\",side=\"server\"} 1\n",
            "simurgh_rpc_cuts_total{reason=\"tls\",side=\"client\"} 0\n",
