@@ -5,21 +5,17 @@
 #include <utility>
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "absl/strings/str_cat.h"
 
 #include "simurgh/base/check.h"
+#include "table/address_space.h"
 
 namespace simurgh {
 namespace {
 
 constexpr uint64_t kCacheLine = 64;
-constexpr uint64_t kHugePage = uint64_t{2} << 20;
-
-constexpr uint64_t RoundUp(uint64_t value, uint64_t alignment) {
-  return (value + alignment - 1) / alignment * alignment;
-}
-
 constexpr uint64_t AlignmentFor(uint64_t bytes) {
   return bytes >= kHugePage ? kHugePage : kCacheLine;
 }
@@ -27,52 +23,60 @@ constexpr uint64_t AlignmentFor(uint64_t bytes) {
 }  // namespace
 
 StatusOr<Arena> Arena::Create(uint64_t reserved_bytes) {
-  // One huge page more, so that the first byte can lie on a boundary whatever the system answers.
-  const uint64_t size = RoundUp(reserved_bytes, kHugePage) + kHugePage;
-  void* base = mmap(nullptr, size, PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (base == MAP_FAILED) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "table: cannot reserve ", size >> 20, " MiB of address space: ", std::strerror(errno),
-        "; lower capacity_rows, use more partitions, or allow overcommit (vm.overcommit_memory)"));
+  const uint64_t size = RoundUp(reserved_bytes + sizeof(ArenaSuperblock), kHugePage);
+  SIMURGH_ASSIGN_OR_RETURN(std::byte* const base, ReserveAddresses(size));
+  Arena arena(base, size, -1);
+  if (mmap(base, size, PROT_READ | PROT_WRITE,
+           MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) == MAP_FAILED) {
+    return NoAddressSpace(size);
   }
   // Where the system hands out huge pages unasked, a tiny table would cost 2 MiB.
   madvise(base, size, MADV_NOHUGEPAGE);
-  return Arena(static_cast<std::byte*>(base), size);
+  arena.WriteSuperblock(0);
+  return arena;
 }
 
 Arena::Arena(Arena&& other) noexcept
     : base_(std::exchange(other.base_, nullptr)),
       size_(std::exchange(other.size_, 0)),
-      used_(std::exchange(other.used_, 0)) {}
+      file_(std::exchange(other.file_, -1)) {}
 
 Arena& Arena::operator=(Arena&& other) noexcept {
   std::swap(base_, other.base_);
   std::swap(size_, other.size_);
-  std::swap(used_, other.used_);
+  std::swap(file_, other.file_);
   return *this;
 }
 
 Arena::~Arena() {
   if (base_ != nullptr) munmap(base_, size_);
+  if (file_ >= 0) close(file_);
 }
 
-uint64_t Arena::ReservationFor(uint64_t bytes) { return RoundUp(bytes, kCacheLine) + kHugePage; }
+uint64_t Arena::ReservationFor(uint64_t bytes) {
+  return RoundUp(bytes, kCacheLine) + (bytes >= kHugePage ? kHugePage : 0);
+}
 
 uint64_t Arena::Reserve(uint64_t bytes) {
-  const uint64_t alignment = AlignmentFor(bytes);
-  const auto address = reinterpret_cast<uint64_t>(base_);
-  const uint64_t offset = RoundUp(address + used_, alignment) - address;
+  const uint64_t offset = RoundUp(superblock().used_bytes, AlignmentFor(bytes));
   SIMURGH_CHECK_LE(offset + bytes, size_);
-  used_ = offset + RoundUp(bytes, kCacheLine);
+  superblock().used_bytes = offset + RoundUp(bytes, kCacheLine);
   return offset;
 }
 
 void Arena::UseHugePages(uint64_t offset, uint64_t bytes) {
-  const auto address = reinterpret_cast<uint64_t>(base_);
-  const uint64_t first = RoundUp(address + offset, kHugePage) - address;
-  const uint64_t last = (address + offset + bytes) / kHugePage * kHugePage - address;
+  const uint64_t first = RoundUp(offset, kHugePage);
+  const uint64_t last = (offset + bytes) / kHugePage * kHugePage;
   if (first < last) madvise(base_ + first, last - first, MADV_HUGEPAGE);
+}
+
+void Arena::WriteSuperblock(uint64_t identity) {
+  superblock() = {.magic = kArenaMagic,
+                  .version = kArenaVersion,
+                  .superblock_bytes = sizeof(ArenaSuperblock),
+                  .size_bytes = size_,
+                  .identity = identity,
+                  .used_bytes = sizeof(ArenaSuperblock)};
 }
 
 ArenaRegion::ArenaRegion(Arena& arena, uint64_t capacity_bytes)

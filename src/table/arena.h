@@ -2,14 +2,17 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "simurgh/base/status.h"
+#include "table/superblock.h"
 
 namespace simurgh {
 
 // The memory of one partition: a range of reserved address space, of which only touched pages cost
-// memory. What lies in it is named by its offset from the start, never by a pointer, so that the
-// range may later be a file that other processes map elsewhere.
+// memory. What lies in it is named by its offset from the start, never by a pointer; it begins with
+// a superblock. A private arena goes with its process. A shared one is a file of tmpfs or
+// hugetlbfs, which outlives it.
 //
 // Threads: one owner.
 // Lifetime: nothing moves and nothing is given back before the arena goes.
@@ -17,6 +20,18 @@ class Arena {
  public:
   // Errors: RESOURCE_EXHAUSTED when the system refuses the address space.
   static StatusOr<Arena> Create(uint64_t reserved_bytes);
+
+  // The same in `file`, which is made, or emptied when it is there. The file is locked until the
+  // arena goes.
+  // Errors: as above; FAILED_PRECONDITION when another process has it; NOT_FOUND and others for a
+  // path that cannot be opened.
+  static StatusOr<Arena> CreateShared(const std::string& file, uint64_t reserved_bytes,
+                                      uint64_t identity);
+
+  // Maps the arena that a process has left in `file`. It takes no further reservations.
+  // Errors: as CreateShared(); DATA_LOSS when the file does not begin with a superblock of this
+  // version and size; FAILED_PRECONDITION when it holds other tables than `identity` says.
+  static StatusOr<Arena> MapShared(const std::string& file, uint64_t identity);
 
   Arena(Arena&& other) noexcept;
   Arena& operator=(Arena&& other) noexcept;
@@ -30,19 +45,33 @@ class Arena {
   static uint64_t ReservationFor(uint64_t bytes);
 
   std::byte* at(uint64_t offset) const { return base_ + offset; }
+  uint64_t OffsetOf(const void* address) const {
+    return static_cast<uint64_t>(static_cast<const std::byte*>(address) - base_);
+  }
+  ArenaSuperblock& superblock() const { return *reinterpret_cast<ArenaSuperblock*>(base_); }
+  bool shared() const { return file_ >= 0; }
 
   // Asks for huge pages in [offset, offset + bytes), as far as whole ones lie in it. Advice: a
   // system without them goes on with small ones.
   void UseHugePages(uint64_t offset, uint64_t bytes);
 
+  // Why the arena will lie in pages of 4 KiB, and what to change; empty when the system gives huge
+  // ones.
+  std::string HugePageProblem() const;
+
+  // Takes all further pages from a NUMA node. Errors: INVALID_ARGUMENT when there is no such node.
+  Status BindToNode(uint32_t node);
+
   uint64_t reserved_bytes() const { return size_; }
 
  private:
-  Arena(std::byte* base, uint64_t size) : base_(base), size_(size) {}
+  Arena(std::byte* base, uint64_t size, int file) : base_(base), size_(size), file_(file) {}
+  static StatusOr<Arena> MapFile(const std::string& path, int file, uint64_t size);
+  void WriteSuperblock(uint64_t identity);
 
   std::byte* base_ = nullptr;
   uint64_t size_ = 0;
-  uint64_t used_ = 0;
+  int file_ = -1;
 };
 
 // A part of an arena that is filled from its start: rows, index segments or queue chunks. While it

@@ -2,20 +2,54 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 
 #include "simurgh/base/check.h"
+#include "simurgh/base/hash.h"
 #include "table/arena.h"
+#include "table/push_journal.h"
 #include "table/push_window.h"
 #include "table/recency_clock.h"
+#include "table/row_layout.h"
+#include "table/row_store.h"
 
 namespace simurgh {
+
+namespace {
+
+uint64_t WidestRow(const std::vector<TableConfig>& configs) {
+  uint64_t widest = 0;
+  for (const TableConfig& config : configs) {
+    widest = std::max(widest, RowLayout(RowStore::FormatOf(config)).stride_bytes);
+  }
+  return widest;
+}
+
+// Of everything that the bytes of rows depend on.
+uint64_t IdentityOf(const std::vector<TableConfig>& configs, uint64_t seed) {
+  uint64_t identity = Mix64(seed);
+  for (const TableConfig& config : configs) {
+    identity = HashBytes(config.name, identity);
+    for (const uint64_t part :
+         {uint64_t{config.dim}, config.capacity_rows, static_cast<uint64_t>(config.precision),
+          static_cast<uint64_t>(config.state_precision),
+          static_cast<uint64_t>(config.optimizer.kind), uint64_t{config.optimizer.row_wise}}) {
+      identity = Mix64(identity ^ Mix64(part));
+    }
+  }
+  return identity;
+}
+
+}  // namespace
 
 struct Partition::State {
   State(Arena partition_arena, const std::vector<TableConfig>& configs, uint64_t seed)
       : arena(std::move(partition_arena)) {
+    if (arena.shared()) journal.emplace(arena, WidestRow(configs));
     for (const TableConfig& config : configs) {
       tables.push_back(std::make_unique<Table>(config, seed, arena));
     }
@@ -27,6 +61,7 @@ struct Partition::State {
   Status CheckRoom(uint32_t table) const;
 
   Arena arena;
+  std::optional<PushJournal> journal;  // Private memory goes with whoever could read it.
   std::vector<std::unique_ptr<Table>> tables;
   PushWindow window;
   RecencyClock clock;
@@ -66,13 +101,19 @@ Status Partition::State::CheckRoom(uint32_t table) const {
 }
 
 StatusOr<std::unique_ptr<Partition>> Partition::Create(const std::vector<TableConfig>& tables,
-                                                       uint64_t seed, MemoryBudget* budget) {
+                                                       uint64_t seed, MemoryBudget* budget,
+                                                       const PartitionMemory& memory) {
   uint64_t reserved = 0;
   for (const TableConfig& config : tables) {
     SIMURGH_RETURN_IF_ERROR(Table::Validate(config));
     reserved += Table::ReservationFor(config);
   }
-  SIMURGH_ASSIGN_OR_RETURN(Arena arena, Arena::Create(reserved));
+  reserved += PushJournal::ReservationFor(WidestRow(tables));
+  SIMURGH_ASSIGN_OR_RETURN(
+      Arena arena, memory.file.empty()
+                       ? Arena::Create(reserved)
+                       : Arena::CreateShared(memory.file, reserved, IdentityOf(tables, seed)));
+  if (memory.numa_node) SIMURGH_RETURN_IF_ERROR(arena.BindToNode(*memory.numa_node));
   std::unique_ptr<Partition> partition(new Partition());
   partition->state_ = std::make_unique<State>(std::move(arena), tables, seed);
   if (budget != nullptr) {
@@ -132,16 +173,26 @@ StatusOr<PushReport> Partition::Push(const TrainerPosition& position, uint32_t p
     report.repeated = true;
     return report;
   }
-  for (const PushGroup& group : groups) {
+  PushJournal* const journal = state_->journal ? &*state_->journal : nullptr;
+  if (journal != nullptr) {
+    journal->BeginPush(position.run, position.rank, position.step, part, parts);
+  }
+  for (size_t i = 0; i < groups.size(); ++i) {
+    const PushGroup& group = groups[i];
     if (group.ids.empty()) continue;
-    const uint64_t updated = state_->tables[group.table]->Push(group.ids, group.gradients,
-                                                               group.learning_rate, position.step);
+    Table& table = *state_->tables[group.table];
+    if (journal != nullptr) journal->BeginGroup(static_cast<uint32_t>(i), table.arena_record());
+    const uint64_t updated =
+        table.Push(group.ids, group.gradients, group.learning_rate, position.step, journal);
     report.updated += updated;
     report.missing += group.ids.size() - updated;
   }
+  if (journal != nullptr) journal->EndPush();
   state_->window.Record(position.run, position.rank, position.step, part, parts);
   return report;
 }
+
+std::string Partition::HugePageProblem() const { return state_->arena.HugePageProblem(); }
 
 size_t Partition::table_count() const { return state_->tables.size(); }
 const Table& Partition::table(size_t index) const { return *state_->tables[index]; }

@@ -1,5 +1,7 @@
 #include "table/row_store.h"
 
+#include <atomic>
+
 #include "simurgh/base/hash.h"
 
 namespace simurgh {
@@ -19,40 +21,68 @@ RowFormat RowStore::FormatOf(const TableConfig& config) {
 }
 
 uint64_t RowStore::ReservationFor(const TableConfig& config) {
-  return Arena::ReservationFor(config.capacity_rows * RowLayout(FormatOf(config)).stride_bytes);
+  return Arena::ReservationFor(sizeof(TableRecord)) +
+         Arena::ReservationFor(config.capacity_rows * RowLayout(FormatOf(config)).stride_bytes);
 }
 
 uint64_t RowStore::NoiseSeed(const TableConfig& config, uint64_t seed) {
   return HashBytes(config.name, ~seed);
 }
 
+TableRecord RowStore::RecordOf(const TableConfig& config) {
+  return {.name_hash = HashBytes(config.name),
+          .stride_bytes = RowLayout(FormatOf(config)).stride_bytes,
+          .capacity_rows = config.capacity_rows,
+          .dim = config.dim,
+          .free_row = kNoRow};
+}
+
 RowStore::RowStore(const TableConfig& config, uint64_t seed, Arena& arena)
-    : optimizer_(OptimizerOf(config)),
+    : record_offset_(arena.Reserve(sizeof(TableRecord))),
+      record_(*reinterpret_cast<TableRecord*>(arena.at(record_offset_))),
+      optimizer_(OptimizerOf(config)),
       initializer_(config.initializer, config.name, config.dim, seed),
       noise_seed_(NoiseSeed(config, seed)),
       region_(arena, config.capacity_rows * RowLayout(FormatOf(config)).stride_bytes),
       rows_(region_.base(), RowLayout(FormatOf(config))) {
+  record_ = RecordOf(config);
+  record_.rows = arena.OffsetOf(region_.base());
+  record_.next = arena.superblock().first_table;
+  arena.superblock().first_table = record_offset_;
   if (!format().plain()) new_row_.resize(format().floats());
 }
 
 uint32_t RowStore::Acquire() {
-  if (free_row_ == kNoRow) {
+  if (record_.free_row == kNoRow) {
     region_.Allocate(rows_.layout().stride_bytes);
-    return carved_rows_++;
+    rows_.header(record_.carved_rows).recency = kFreeRecency;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    return record_.carved_rows++;
   }
-  const uint32_t row = free_row_;
-  free_row_ = static_cast<uint32_t>(rows_.header(row).id);
+  const uint32_t row = record_.free_row;
+  record_.free_row = static_cast<uint32_t>(rows_.header(row).id);
   return row;
 }
 
 void RowStore::Release(uint32_t row) {
   RowHeader& header = rows_.header(row);
-  header.id = free_row_;
   header.recency = kFreeRecency;
-  free_row_ = row;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  header.id = record_.free_row;
+  record_.free_row = row;
 }
 
-void RowStore::Initialize(uint32_t row, uint64_t id) {
+void RowStore::Make(uint32_t row, uint64_t id, uint32_t stamp) {
+  InitializeValues(row, id);
+  RowHeader& header = rows_.header(row);
+  header.id = id;
+  header.epoch = 0;
+  header.use_count = 1;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  header.recency = stamp;
+}
+
+void RowStore::InitializeValues(uint32_t row, uint64_t id) {
   const bool plain = format().plain();
   float* values = plain ? reinterpret_cast<float*>(rows_.values(row)) : new_row_.data();
   initializer_.Fill(id, {values, format().dim});
@@ -67,20 +97,24 @@ std::span<const float> RowStore::Values(uint32_t row, std::span<float> scratch) 
   return scratch.first(format().floats());
 }
 
-RowStore::Updater::Updater(RowStore& store, float learning_rate, uint64_t step)
+RowStore::Updater::Updater(RowStore& store, float learning_rate, uint64_t step,
+                           PushJournal* journal)
     : store_(store),
       parameters_(store.optimizer_.parameters()),
       step_(step),
+      journal_(journal),
       plain_(store.format().plain()) {
   parameters_.learning_rate = learning_rate;
 }
 
 void RowStore::Updater::Flush() {
+  if (journal_ != nullptr) journal_->Keep(store_.rows_, {rows_.data(), filled_});
   if (plain_) {
     UpdateRows(parameters_, {plain_rows_.data(), filled_});
   } else {
     UpdateCodedRows(parameters_, store_.format(), {coded_rows_.data(), filled_});
   }
+  if (journal_ != nullptr) journal_->Settle(settled_);
   filled_ = 0;
 }
 

@@ -9,6 +9,7 @@
 #include "simurgh/config/table_config.h"
 #include "table/arena.h"
 #include "table/initializer.h"
+#include "table/push_journal.h"
 #include "table/row_layout.h"
 #include "table/simd/coded_rows.h"
 #include "table/sparse_optimizer.h"
@@ -37,11 +38,14 @@ class RowStore {
   uint32_t Acquire();
   void Release(uint32_t row);
   // Numbers below this have been held at some time.
-  uint32_t carved_rows() const { return carved_rows_; }
+  uint32_t carved_rows() const { return record_.carved_rows; }
+  // Where the arena's description of the table lies.
+  uint64_t record_offset() const { return record_offset_; }
   uint64_t bytes_used() const { return region_.used_bytes(); }
 
-  // Writes weights and state of a new row of `id`; the header is the caller's.
-  void Initialize(uint32_t row, uint64_t id);
+  // Makes `row`, which holds nothing, the new row of `id`. Until all of it is written it holds
+  // nothing, also for who finds it in a shared arena.
+  void Make(uint32_t row, uint64_t id, uint32_t stamp);
 
   // All numbers of a row as f32, weights and then state. `scratch` holds them where the row does
   // not: format().floats().
@@ -77,8 +81,10 @@ class RowStore {
   // depends on, beside seed and id.
   class Updater {
    public:
-    Updater(RowStore& store, float learning_rate, uint64_t step);
-    void Add(uint32_t row, const float* gradient) {
+    // journal: told of each row before it changes; may be null.
+    Updater(RowStore& store, float learning_rate, uint64_t step, PushJournal* journal);
+    // at: the position in the request.
+    void Add(size_t at, uint32_t row, const float* gradient) {
       std::byte* values = store_.rows_.values(row);
       if (plain_) [[likely]] {
         plain_rows_[filled_++] = {reinterpret_cast<float*>(values), gradient};
@@ -86,18 +92,24 @@ class RowStore {
         const uint64_t id = store_.rows_.header(row).id;
         coded_rows_[filled_++] = {values, gradient, RoundingNoise(store_.noise_seed_, id, step_)};
       }
+      if (journal_ != nullptr) [[unlikely]]
+        rows_[filled_ - 1] = row;
+      settled_ = at + 1;
       if (filled_ == kBatch) Flush();
     }
     void Flush();
 
    private:
-    static constexpr size_t kBatch = 32;
+    static constexpr size_t kBatch = PushRecord::kMaxRows;
 
     RowStore& store_;
     RowUpdateParameters parameters_;
     uint64_t step_;
+    PushJournal* journal_;
     bool plain_;
     size_t filled_ = 0;
+    size_t settled_ = 0;  // Positions of the request, when the rows at hand are done.
+    std::array<uint32_t, kBatch> rows_;
     std::array<RowGradient, kBatch> plain_rows_;
     std::array<CodedRow, kBatch> coded_rows_;
   };
@@ -105,13 +117,16 @@ class RowStore {
  private:
   static void CopyFloats(const float* from, uint32_t count, float* to);
 
+  static TableRecord RecordOf(const TableConfig& config);
+  void InitializeValues(uint32_t row, uint64_t id);
+
+  uint64_t record_offset_;
+  TableRecord& record_;
   SparseOptimizer optimizer_;
   Initializer initializer_;
   uint64_t noise_seed_;
   ArenaRegion region_;
   Rows rows_;
-  uint32_t carved_rows_ = 0;
-  uint32_t free_row_ = kNoRow;
   std::vector<float> new_row_;  // A row as f32, where it is not stored as such.
 };
 

@@ -106,15 +106,15 @@ uint64_t Table::Evaluate(std::span<const uint64_t> ids, MatrixView<float> rows) 
 }
 
 uint64_t Table::Push(std::span<const uint64_t> ids, MatrixView<const float> gradients,
-                     float learning_rate, uint64_t step) {
+                     float learning_rate, uint64_t step, PushJournal* journal) {
   State& s = *state_;
   SIMURGH_CHECK_EQ(gradients.rows(), ids.size());
   SIMURGH_CHECK_EQ(gradients.columns(), s.config.dim);
-  RowStore::Updater updater(s.store, learning_rate, step);
+  RowStore::Updater updater(s.store, learning_rate, step, journal);
   uint64_t updated = 0;
   s.lookup.ForEach(ids, s.rows.layout().stride_bytes, [&](size_t at, uint32_t row) {
     if (row == kNoRow || s.IsGone(row)) return;
-    updater.Add(row, gradients.row(at).data());
+    updater.Add(at, row, gradients.row(at).data());
     ++updated;
   });
   updater.Flush();
@@ -160,6 +160,8 @@ uint64_t Table::ContentDigest() const {
   });
   return digest;
 }
+
+uint64_t Table::arena_record() const { return state_->store.record_offset(); }
 
 const TableConfig& Table::config() const { return state_->config; }
 

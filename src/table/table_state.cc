@@ -83,8 +83,7 @@ uint32_t Table::State::Create(uint64_t id, uint32_t stamp) {
   if (index.size() >= row_limit && !MakeRoom(stamp)) return kNoRow;
   const uint32_t row = store.Acquire();
   const bool queued = rows.header(row).use_count != 0;  // Fresh memory is zero.
-  rows.header(row) = {.id = id, .recency = stamp, .epoch = 0, .use_count = 1};
-  store.Initialize(row, id);
+  store.Make(row, id, stamp);
   index.Insert(RowIndex::Hash(id), row);
   if (!queued) queue.Add(row);
   ++counts.created;

@@ -2,7 +2,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "simurgh/base/status.h"
@@ -55,6 +57,13 @@ struct PushReport {
   uint64_t missing = 0;  // Rows evicted since their pull: their gradients are dropped.
 };
 
+// Where a partition's rows lie.
+struct PartitionMemory {
+  // A file of tmpfs or hugetlbfs that outlives the process, made or emptied; empty: private memory.
+  std::string file;
+  std::optional<uint32_t> numa_node;  // All memory from this node; unset: as the system likes.
+};
+
 // The rows of all tables that one thread owns, with what makes pushes apply exactly once.
 //
 // Threads: one owner, which calls everything.
@@ -62,9 +71,11 @@ class Partition {
  public:
   // capacity_rows of each table is this partition's share. `budget`: of the server, shared by its
   // partitions; null: none. Lifetime: it outlives the partition.
-  // Errors: RESOURCE_EXHAUSTED when address space cannot be reserved.
+  // Errors: RESOURCE_EXHAUSTED when address space cannot be reserved; FAILED_PRECONDITION when
+  // another process uses the file; INVALID_ARGUMENT for a NUMA node that is not there.
   static StatusOr<std::unique_ptr<Partition>> Create(const std::vector<TableConfig>& tables,
-                                                     uint64_t seed, MemoryBudget* budget = nullptr);
+                                                     uint64_t seed, MemoryBudget* budget = nullptr,
+                                                     const PartitionMemory& memory = {});
   ~Partition();
 
   // Reads rows. `acknowledged_steps` is how many of the rank's first steps have been acknowledged:
@@ -80,6 +91,10 @@ class Partition {
   // step is so far ahead of the remembered ones that pushes in between must have been lost.
   StatusOr<PushReport> Push(const TrainerPosition& position, uint32_t part, uint32_t parts,
                             std::span<const PushGroup> groups);
+
+  // Why the rows will lie in pages of 4 KiB, and what to change; empty when the system gives huge
+  // ones.
+  std::string HugePageProblem() const;
 
   size_t table_count() const;
   const Table& table(size_t index) const;

@@ -19,6 +19,7 @@
 namespace simurgh {
 
 class Arena;
+class PushJournal;
 
 // A row as it stands.
 //
@@ -112,9 +113,9 @@ class Table {
   // dropped. Returns how many were applied.
   //
   // gradients: (U, D), finite. `step`: what rounding to less than f32 depends on, beside seed and
-  // id; use each once for an id.
+  // id; use each once for an id. journal: told of rows before they change; may be null.
   uint64_t Push(std::span<const uint64_t> ids, MatrixView<const float> gradients,
-                float learning_rate, uint64_t step);
+                float learning_rate, uint64_t step, PushJournal* journal = nullptr);
 
   // Null for none. Lifetime: until replaced, or the table goes.
   void SetEvictionListener(EvictionListener* listener);
@@ -135,6 +136,8 @@ class Table {
   uint64_t ContentDigest() const;
 
   const TableConfig& config() const;
+  // Where the arena's description of the table lies.
+  uint64_t arena_record() const;
   TableStats stats() const;
   // Of the ids of training pulls. An id that has a row had none before it was first asked for, so
   // only those without one are shown to the counter.

@@ -1,0 +1,31 @@
+#include "table/address_space.h"
+
+#include <cerrno>
+#include <cstring>
+
+#include <sys/mman.h>
+
+#include "absl/strings/str_cat.h"
+
+namespace simurgh {
+
+StatusOr<std::byte*> ReserveAddresses(uint64_t bytes) {
+  // One huge page more, so that the first byte can lie on a boundary whatever the system answers.
+  const uint64_t asked = bytes + kHugePage;
+  void* got = mmap(nullptr, asked, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (got == MAP_FAILED) return NoAddressSpace(bytes);
+  auto* const first = static_cast<std::byte*>(got);
+  const uint64_t before =
+      RoundUp(reinterpret_cast<uintptr_t>(first), kHugePage) - reinterpret_cast<uintptr_t>(first);
+  if (before > 0) munmap(first, before);
+  munmap(first + before + bytes, kHugePage - before);
+  return first + before;
+}
+
+Status NoAddressSpace(uint64_t bytes) {
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "table: cannot reserve ", bytes >> 20, " MiB of address space: ", std::strerror(errno),
+      "; lower capacity_rows, use more partitions, or allow overcommit (vm.overcommit_memory)"));
+}
+
+}  // namespace simurgh
