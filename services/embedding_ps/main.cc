@@ -19,8 +19,9 @@ class EmbeddingPs : public Daemon {
  public:
   static StatusOr<std::unique_ptr<Daemon>> Start(DaemonContext& context) {
     std::unique_ptr<EmbeddingPs> daemon(new EmbeddingPs(context));
-    SIMURGH_ASSIGN_OR_RETURN(daemon->rows_,
-                             ParameterServer::Create(context.config(), daemon->metrics_));
+    SIMURGH_ASSIGN_OR_RETURN(
+        daemon->rows_,
+        ParameterServer::Create(context.config(), context.index(), daemon->metrics_));
     daemon->rows_->SetFatal([&context](const Status& reason) { context.Fail(reason); });
     SIMURGH_RETURN_IF_ERROR(daemon->listener_.Listen(context, [&](rpc::Server& server) {
       RegisterRowMethods(server, *daemon->rows_, daemon->buffers_,

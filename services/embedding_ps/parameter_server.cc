@@ -9,12 +9,26 @@
 #include "absl/strings/str_cat.h"
 
 #include "services/api/row_codec.h"
+#include "simurgh/base/numa.h"
 
 namespace simurgh {
 namespace {
 
 // Of a memory budget, what tables leave to requests.
 constexpr uint64_t kLargestReserve = uint64_t{256} << 20;
+
+PartitionMemory MemoryOf(const ClusterConfig& config, size_t server, uint64_t partition) {
+  const EmbeddingPsConfig& section = config.embedding_ps;
+  PartitionMemory memory;
+  if (!section.arena_directory.empty()) {
+    memory.file = absl::StrCat(section.arena_directory, "/", config.name, "-", server, "-",
+                               partition, ".arena");
+  }
+  if (!section.numa_nodes.empty()) {
+    memory.numa_node = section.numa_nodes[partition % section.numa_nodes.size()];
+  }
+  return memory;
+}
 
 // Splits a call's ids and rows by partition: visit(partition, group index, first id, id count,
 // first float).
@@ -71,6 +85,7 @@ void ParameterServer::WarnOfEviction() {
 ParameterServer::~ParameterServer() = default;
 
 StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Create(const ClusterConfig& config,
+                                                                   size_t index,
                                                                    ServerMetrics& metrics) {
   std::unique_ptr<ParameterServer> server(
       new ParameterServer(metrics, config.training.reproducible));
@@ -85,10 +100,19 @@ StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Create(const Cluster
     server->budget_ = std::make_unique<MemoryBudget>(limit, std::min(limit / 8, kLargestReserve));
   }
   for (uint64_t p = 0; p < partitions; ++p) {
+    const PartitionMemory memory = MemoryOf(config, index, p);
     SIMURGH_ASSIGN_OR_RETURN(auto partition,
-                             Partition::Create(tables, config.seed, server->budget_.get()));
+                             Partition::Create(tables, config.seed, server->budget_.get(), memory));
+    if (const std::string problem = partition->HugePageProblem(); p == 0 && !problem.empty()) {
+      spdlog::warn("rows lie in pages of 4 KiB, and pulls and pushes are slower for it: {}",
+                   problem);
+    }
     server->shards_.push_back(
         std::make_unique<Shard>(std::move(partition), absl::StrCat("partition-", p)));
+    if (!memory.numa_node) continue;
+    Status pinned;
+    server->shards_.back()->thread.RunAndWait([&] { pinned = PinThreadToNode(*memory.numa_node); });
+    SIMURGH_RETURN_IF_ERROR(pinned);
   }
   return server;
 }

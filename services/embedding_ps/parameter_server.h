@@ -25,9 +25,11 @@ namespace simurgh {
 class ParameterServer : public RowServer {
  public:
   // Reserves the partitions' memory and starts their threads.
-  // Errors: RESOURCE_EXHAUSTED when address space cannot be reserved.
+  // index: of the server among the instances.
+  // Errors: RESOURCE_EXHAUSTED when address space cannot be reserved; INVALID_ARGUMENT for a NUMA
+  // node that is not there; others when a file of arena_directory cannot be used.
   static StatusOr<std::unique_ptr<ParameterServer>> Create(const ClusterConfig& config,
-                                                           ServerMetrics& metrics);
+                                                           size_t index, ServerMetrics& metrics);
   ~ParameterServer() override;
 
   [[nodiscard]] rpc::awaitable<StatusOr<PullReport>> Pull(PullRowsCall call,

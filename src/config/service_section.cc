@@ -1,6 +1,7 @@
 #include <map>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
 #include "config/address.h"
@@ -18,6 +19,7 @@ constexpr char kAddressForms[] =
 constexpr size_t kMaxServers = 1'024;
 constexpr size_t kMaxWorkers = 64;
 constexpr uint32_t kMaxThreads = 256;
+constexpr uint32_t kMaxNumaNode = 1'023;
 constexpr milliseconds kShortest{1};
 constexpr milliseconds kLongest = minutes(60);
 
@@ -77,6 +79,25 @@ void ReadSecurity(MapReader& in, const std::string& folder, RpcConfig* rpc) {
   tls.where = in.Where("tls");
 }
 
+void ReadPartitionMemory(MapReader& in, EmbeddingPsConfig* config) {
+  in.Text("arena_directory", &config->arena_directory, "absolute path of a folder",
+          [](const std::string& path) -> std::string {
+            return path.empty() || path[0] != '/' ? absl::StrCat("'", path, "' is no such path")
+                                                  : "";
+          });
+  std::vector<std::string> nodes;
+  in.Texts("numa_nodes", &nodes, {0, kMaxThreads}, Need::kOptional, "integers from 0 to 1023",
+           [](const std::string& node) -> std::string {
+             uint32_t number = 0;
+             return absl::SimpleAtoi(node, &number) && number <= kMaxNumaNode
+                        ? ""
+                        : absl::StrCat("'", node, "' is no such number");
+           });
+  for (const std::string& node : nodes) {
+    if (uint32_t number = 0; absl::SimpleAtoi(node, &number)) config->numa_nodes.push_back(number);
+  }
+}
+
 }  // namespace
 
 void ReadCluster(MapReader& root, ClusterConfig* config) {
@@ -99,6 +120,7 @@ void ReadServices(MapReader& root, const std::string& folder, ClusterConfig* con
   root.Map("embedding_ps", [&](MapReader& in) {
     in.Integer("partitions", &config->embedding_ps.partitions, 1, kMaxThreads);
     in.Integer("memory_budget", &config->embedding_ps.memory_budget, 0, uint64_t{1} << 50);
+    ReadPartitionMemory(in, &config->embedding_ps);
     ReadInstances(in, kMaxServers, &config->embedding_ps.instances);
   });
   root.Map("embedding_worker", [&](MapReader& in) {

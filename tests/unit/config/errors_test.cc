@@ -52,6 +52,15 @@ void CheckCases(const std::vector<Case>& cases) {
 
 }  // namespace
 
+TEST_CASE("Where rows lie: folders and nodes that cannot be", "[config]") {
+  CheckCases({
+      {"partitions: 3", "arena_directory: shm", "arena_directory",
+       "embedding_ps.arena_directory: 'shm' is no such path; expected: absolute path of a folder"},
+      {"partitions: 3", "numa_nodes: [0, 1024]", "numa_nodes",
+       "embedding_ps.numa_nodes.1: '1024' is no such number; expected: integers from 0 to 1023"},
+  });
+}
+
 TEST_CASE("Keys: unknown, repeated, missing", "[config]") {
   CheckCases({
       {"batch_size: 64", "batchsize: 64", "batchsize",

@@ -19,11 +19,23 @@ ClusterConfig Parse(const std::string& text) {
 
 }  // namespace
 
+TEST_CASE("Folders and nodes of partitions are read", "[config]") {
+  std::string text = kSample;
+  const std::string partitions = "partitions: 3\n";
+  text.replace(text.find(partitions), partitions.size(),
+               "arena_directory: /dev/shm\n  numa_nodes: [0, 1]\n");
+  const ClusterConfig config = Parse(text);
+  CHECK(config.embedding_ps.arena_directory == "/dev/shm");
+  CHECK(config.embedding_ps.numa_nodes == std::vector<uint32_t>{0, 1});
+}
+
 TEST_CASE("Services, addresses and timeouts are read", "[config]") {
   const ClusterConfig config = Parse(kSample);
   CHECK(config.name == "sample");
   CHECK(config.seed == 7);
   CHECK(config.embedding_ps.partitions == 3);
+  CHECK(config.embedding_ps.arena_directory.empty());
+  CHECK(config.embedding_ps.numa_nodes.empty());
   REQUIRE(config.embedding_ps.instances.size() == 2);
   CHECK(config.embedding_ps.instances[0].metrics == "127.0.0.1:7501");
   CHECK(config.embedding_ps.instances[1].address == "unix:///tmp/ps1.sock");

@@ -1,0 +1,44 @@
+#include "simurgh/base/numa.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <string>
+
+#include <sched.h>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+namespace simurgh {
+
+Status PinThreadToNode(uint32_t node) {
+  // "0-3,8-11"; empty for a node of memory only.
+  const std::string path = absl::StrCat("/sys/devices/system/node/node", node, "/cpulist");
+  std::string list;
+  std::ifstream in(path);
+  if (!std::getline(in, list)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("NUMA node ", node, " is not there (", path, "); numa_nodes names nodes of ",
+                     "this machine, see /sys/devices/system/node/online"));
+  }
+  cpu_set_t processors;
+  CPU_ZERO(&processors);
+  for (const absl::string_view range : absl::StrSplit(list, ',', absl::SkipWhitespace())) {
+    const std::pair<absl::string_view, absl::string_view> ends =
+        absl::StrSplit(range, absl::MaxSplits('-', 1));
+    uint32_t first = 0;
+    if (!absl::SimpleAtoi(ends.first, &first)) continue;
+    uint32_t last = first;
+    if (!ends.second.empty() && !absl::SimpleAtoi(ends.second, &last)) continue;
+    for (uint32_t cpu = first; cpu <= last && cpu < CPU_SETSIZE; ++cpu) CPU_SET(cpu, &processors);
+  }
+  if (sched_setaffinity(0, sizeof(processors), &processors) != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("NUMA node ", node, ": its processors ", list,
+                                                   " cannot be used: ", std::strerror(errno)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace simurgh
