@@ -144,7 +144,9 @@ rpc::awaitable<StatusOr<PullReport>> ParameterServer::Pull(PullRowsCall call,
       fatal_(report.status());
     }
     SIMURGH_ASSIGN_OR_RETURN(reports[p], std::move(report));
-    metrics_.OnPull(p, partition, reports[p]);
+    const bool training = call.purpose == PullPurpose::kTrain;
+    const std::span<const PullGroup> groups = training ? pieces[p] : std::span<const PullGroup>();
+    metrics_.OnPull(p, partition, groups, reports[p]);
     return absl::OkStatus();
   };
   SIMURGH_CO_RETURN_IF_ERROR(co_await OnPartitions(std::move(which), pull));

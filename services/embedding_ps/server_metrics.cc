@@ -13,12 +13,18 @@ ServerMetrics::ServerMetrics(MetricRegistry& registry, const ClusterConfig& conf
       refused_(registry.GetCounter("simurgh_ps_rows_refused_total",
                                    "Ids of training pulls that admission gave no row.")),
       evicted_(registry.GetCounter("simurgh_ps_rows_evicted_total",
-                                   "Rows evicted because their table was full.")),
+                                   "Rows evicted, for whatever cause.")),
+      turned_away_(registry.GetCounter("simurgh_ps_rows_turned_away_total",
+                                       "Ids of training pulls for which there was no room.")),
       updated_(registry.GetCounter("simurgh_ps_rows_updated_total", "Rows that a push updated.")),
       missing_(registry.GetCounter("simurgh_ps_gradients_missing_total",
                                    "Gradients dropped because their row had been evicted.")),
       repeated_(registry.GetCounter("simurgh_ps_pushes_repeated_total",
                                     "Pushes answered without effect, as applied before.")) {
+  for (const TableConfig& table : config.tables) {
+    tables_.push_back(std::make_unique<TableMetrics>(registry, table.name, server,
+                                                     config.embedding_ps.partitions));
+  }
   for (uint32_t p = 0; p < config.embedding_ps.partitions; ++p) {
     for (const TableConfig& table : config.tables) {
       const MetricLabels labels{{"server", std::to_string(server)},
@@ -40,13 +46,18 @@ void ServerMetrics::SetSizes(size_t partition, const Partition& rows) {
   }
 }
 
-void ServerMetrics::OnPull(size_t partition, const Partition& rows, const PullReport& report) {
+void ServerMetrics::OnPull(size_t partition, const Partition& rows,
+                           std::span<const PullGroup> groups, const PullReport& report) {
   found_.Add(report.found);
   created_.Add(report.created);
   unseen_.Add(report.unseen);
   refused_.Add(report.refused);
   evicted_.Add(report.evicted);
-  if (report.created > 0) SetSizes(partition, rows);
+  turned_away_.Add(report.turned_away);
+  for (const PullGroup& group : groups) {
+    tables_[group.table]->Report(partition, rows.table(group.table));
+  }
+  if (report.created + report.evicted > 0) SetSizes(partition, rows);
 }
 
 void ServerMetrics::OnPush(const PushReport& report) {

@@ -1,8 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <vector>
 
+#include "services/embedding_ps/table_metrics.h"
 #include "simurgh/config/cluster_config.h"
 #include "simurgh/table/partition.h"
 #include "simurgh/telemetry/metrics.h"
@@ -18,7 +21,9 @@ class ServerMetrics {
   // server: index of the server; several may share a registry.
   ServerMetrics(MetricRegistry& registry, const ClusterConfig& config, size_t server);
 
-  void OnPull(size_t partition, const Partition& rows, const PullReport& report);
+  // groups: of a training pull; none of another.
+  void OnPull(size_t partition, const Partition& rows, std::span<const PullGroup> groups,
+              const PullReport& report);
   void OnPush(const PushReport& report);
 
  private:
@@ -29,11 +34,13 @@ class ServerMetrics {
   Counter& unseen_;
   Counter& refused_;
   Counter& evicted_;
+  Counter& turned_away_;
   Counter& updated_;
   Counter& missing_;
   Counter& repeated_;
   std::vector<Gauge*> rows_;  // [partition * tables + table]
   std::vector<Gauge*> bytes_;
+  std::vector<std::unique_ptr<TableMetrics>> tables_;
 };
 
 }  // namespace simurgh

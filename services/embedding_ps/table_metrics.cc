@@ -1,0 +1,106 @@
+#include "services/embedding_ps/table_metrics.h"
+
+#include <bit>
+
+namespace simurgh {
+namespace {
+
+// The estimate of distinct ids is renewed at a partition's first reports and then at every 256th.
+constexpr uint64_t kDistinctEvery = 256;
+
+bool DistinctIsDue(uint64_t report) {
+  return std::has_single_bit(report) || report % kDistinctEvery == 0;
+}
+
+// The largest ages of the first classes of TableStats::pulled_before: 0, 1, 3, 7, ...
+std::vector<double> AgeBounds() {
+  constexpr int kClasses = 21;
+  std::vector<double> bounds;
+  for (int i = 0; i < kClasses; ++i) bounds.push_back(static_cast<double>((uint64_t{1} << i) - 1));
+  return bounds;
+}
+
+}  // namespace
+
+TableMetrics::TableMetrics(MetricRegistry& registry, const std::string& table, size_t server,
+                           size_t partitions)
+    : registry_(registry),
+      labels_{{"server", std::to_string(server)}, {"table", table}},
+      reported_(partitions) {}
+
+void TableMetrics::Report(size_t partition, const Table& table) {
+  if (reported_[partition] == nullptr) reported_[partition] = std::make_unique<Reported>();
+  Reported& reported = *reported_[partition];
+  const TableStats now = table.stats();
+  const TableStats& before = reported.stats;
+  {
+    const MutexLock lock(mutex_);
+    Count(now.hits - before.hits, "simurgh_ps_table_hits_total",
+          "Ids of training pulls that had a row.", hits_);
+    const auto missed = [](const TableStats& stats) {
+      return stats.created + stats.refused + stats.turned_away;
+    };
+    Count(missed(now) - missed(before), "simurgh_ps_table_misses_total",
+          "Ids of training pulls that had no row.", misses_);
+    Count(now.created - before.created, "simurgh_ps_table_admissions_total",
+          "Ids of training pulls that were given a row.", admitted_);
+    Count(now.refused - before.refused, "simurgh_ps_table_refused_total",
+          "Ids of training pulls that admission gave no row.", refused_);
+    Count(now.turned_away - before.turned_away, "simurgh_ps_table_turned_away_total",
+          "Ids of training pulls for which there was no room.", turned_away_);
+    ReportEvictions(now, before);
+    ReportAges(now, before);
+    if (DistinctIsDue(++reported.reports)) ReportDistinct(table.distinct_ids());
+  }
+  reported.stats = now;
+}
+
+void TableMetrics::Count(uint64_t difference, const char* name, const char* help,
+                         Counter*& counter) {
+  if (difference == 0) return;
+  if (counter == nullptr) counter = &registry_.GetCounter(name, help, labels_);
+  counter->Add(difference);
+}
+
+void TableMetrics::ReportEvictions(const TableStats& now, const TableStats& before) {
+  for (size_t cause = 0; cause < kEvictionCauses; ++cause) {
+    const uint64_t difference = now.evicted_for[cause] - before.evicted_for[cause];
+    if (difference == 0) continue;
+    if (evicted_[cause] == nullptr) {
+      MetricLabels labels = labels_;
+      labels.emplace_back("cause", kEvictionCauseNames[cause]);
+      evicted_[cause] = &registry_.GetCounter("simurgh_ps_table_evictions_total",
+                                              "Rows evicted, by cause.", std::move(labels));
+    }
+    evicted_[cause]->Add(difference);
+  }
+}
+
+void TableMetrics::ReportAges(const TableStats& now, const TableStats& before) {
+  for (size_t i = 0; i < now.pulled_before.size(); ++i) {
+    const uint64_t count = now.pulled_before[i] - before.pulled_before[i];
+    if (count == 0) continue;
+    if (ages_ == nullptr) {
+      ages_ = &registry_.GetHistogram(
+          "simurgh_ps_table_row_age_steps",
+          "Steps since the last training pull of a row that is pulled, of every eighth hit; the "
+          "sum takes each for the largest of its bucket.",
+          AgeBounds(), labels_);
+    }
+    const auto age = static_cast<double>((uint64_t{1} << i) - 1);
+    for (uint64_t n = 0; n < count; ++n) ages_->Observe(age);
+  }
+}
+
+void TableMetrics::ReportDistinct(const DistinctCounter& ids) {
+  distinct_.Merge(ids);
+  if (distinct_gauge_ == nullptr) {
+    distinct_gauge_ = &registry_.GetGauge(
+        "simurgh_ps_table_distinct_ids",
+        "Estimate of the different ids that training pulls asked for; its error is 2.3 %.",
+        labels_);
+  }
+  distinct_gauge_->Set(distinct_.Estimate());
+}
+
+}  // namespace simurgh

@@ -1,0 +1,186 @@
+// What a table costs when ids are many and rows are few, and how well it chooses those it keeps.
+
+#include <algorithm>
+#include <cmath>
+#include <list>
+#include <unordered_map>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "simurgh/base/random.h"
+#include "simurgh/table/memory_budget.h"
+#include "simurgh/table/partition.h"
+
+namespace simurgh {
+namespace {
+
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+
+TableConfig Config(uint32_t dim, uint64_t capacity) {
+  TableConfig config;
+  config.name = "t";
+  config.dim = dim;
+  config.capacity_rows = capacity;
+  config.optimizer.kind = SparseOptimizerConfig::Kind::kSgd;
+  return config;
+}
+
+// 8e11 ids of 128 weights: 1e14 parameters, of which some ten thousand rows are there at a time.
+TEST_CASE("a hundred trillion parameters are trained in the memory of the rows that are there") {
+  constexpr uint64_t kIds = 800'000'000'000;
+  constexpr uint64_t kSpread = (uint64_t{1} << 63) / kIds;  // Over all of 2^63.
+  constexpr uint32_t kDim = 128;
+  constexpr uint64_t kCapacity = 20'000;
+  constexpr size_t kBatch = 1000;
+  auto partition = Partition::Create({Config(kDim, kCapacity)}, 1).value();
+  const Table& table = partition->table(0);
+  Random random(8);
+  std::vector<uint64_t> ids(kBatch);
+  std::vector<float> values(kBatch * kDim);
+  const MatrixView<float> matrix(values.data(), kBatch, kDim);
+  const PullGroup pull{0, ids, matrix};
+  const PushGroup push{0, 0.1F, ids, matrix};
+  uint64_t resident = 0;
+  for (uint64_t step = 0; step < 300; ++step) {
+    for (uint64_t& id : ids) id = random.Below(kIds) * kSpread;
+    ids[0] = kIds * kSpread - 1 - random.Below(100);  // The end of the space.
+    REQUIRE(partition->Pull(PullPurpose::kTrain, {1, 0, step}, step, {&pull, 1}).ok());
+    const auto report = partition->Push({1, 0, step}, 0, 1, {&push, 1});
+    REQUIRE(report.ok());
+    REQUIRE(report->updated == kBatch);
+    if (step == 50) resident = ResidentBytes();  // Full since step 20.
+  }
+  const TableStats stats = table.stats();
+  CHECK(stats.rows == kCapacity);
+  CHECK(stats.evicted > 250'000);
+  CHECK(stats.bytes <= kCapacity * (kDim * 4 + 16 + 24) + kMiB);
+  CHECK(ResidentBytes() <= resident + kMiB);
+  CHECK(table.distinct_ids().Estimate() == Approx(300'000).epsilon(0.1));
+}
+
+TEST_CASE("capacity that nobody uses costs nothing") {
+  const uint64_t before = ResidentBytes();
+  auto partition = Partition::Create({Config(16, 1'000'000'000)}, 1).value();
+  const uint64_t id = 7;
+  std::vector<float> row(16);
+  const PullGroup group{0, {&id, 1}, {row.data(), 1, 16}};
+  REQUIRE(partition->Pull(PullPurpose::kTrain, {1, 0, 0}, 0, {&group, 1}).ok());
+  CHECK(ResidentBytes() - before <= 10 * kMiB);
+  CHECK(ResidentBytes() <= 100 * kMiB);
+}
+
+// Hits of a cache that moves every id it is asked for to the front.
+class ExactLru {
+ public:
+  explicit ExactLru(size_t capacity) : capacity_(capacity) {}
+
+  bool Ask(uint64_t id) {
+    const auto found = places_.find(id);
+    if (found != places_.end()) {
+      order_.splice(order_.begin(), order_, found->second);
+      return true;
+    }
+    if (order_.size() == capacity_) {
+      places_.erase(order_.back());
+      order_.pop_back();
+    }
+    order_.push_front(id);
+    places_[id] = order_.begin();
+    return false;
+  }
+
+ private:
+  size_t capacity_;
+  std::list<uint64_t> order_;
+  std::unordered_map<uint64_t, std::list<uint64_t>::iterator> places_;
+};
+
+TEST_CASE("on a Zipf trace the hit rate is exact LRU's, within half a point") {
+  const size_t capacity = GENERATE(1000, 30'000);
+  const double exponent = GENERATE(0.8, 1.05);
+  constexpr uint64_t kIds = 200'000;
+  std::vector<double> cumulative(kIds);
+  double sum = 0;
+  for (uint64_t i = 0; i < kIds; ++i) {
+    sum += std::pow(static_cast<double>(i + 1), -exponent);
+    cumulative[i] = sum;
+  }
+  Random random(4);
+  auto partition = Partition::Create({Config(1, capacity)}, 1).value();
+  ExactLru exact(capacity);
+  std::vector<uint64_t> ids(256);
+  std::vector<float> rows(ids.size());
+  uint64_t asked = 0;
+  uint64_t hits = 0;
+  uint64_t exact_hits = 0;
+  for (uint64_t step = 0; step < 4000; ++step) {
+    for (uint64_t& id : ids) {
+      const auto at =
+          std::lower_bound(cumulative.begin(), cumulative.end(), random.Uniform() * sum);
+      id = static_cast<uint64_t>(at - cumulative.begin()) * 0x9e3779b97f4a7c15ULL;
+    }
+    const PullGroup group{0, ids, {rows.data(), ids.size(), 1}};
+    const auto report = partition->Pull(PullPurpose::kTrain, {1, 0, step}, 0, {&group, 1});
+    REQUIRE(report.ok());
+    const bool warm = step >= 1000;
+    for (const uint64_t id : ids) exact_hits += static_cast<uint64_t>(exact.Ask(id) && warm);
+    if (!warm) continue;
+    asked += ids.size();
+    hits += report->found;
+  }
+  const double rate = static_cast<double>(hits) / static_cast<double>(asked);
+  const double exact_rate = static_cast<double>(exact_hits) / static_cast<double>(asked);
+  CAPTURE(capacity, exponent, rate, exact_rate);
+  CHECK(exact_rate > 0.2);  // Otherwise the trace says nothing.
+  CHECK(exact_rate < 0.99);
+  CHECK(rate >= exact_rate - 0.005);
+}
+
+// PERSIA's two defects: a row that admission refused, or that was evicted after its pull, shifted
+// the gradients of all rows behind it.
+TEST_CASE("rows that come and go between pull and push leave every other gradient in its place") {
+  TableConfig config = Config(2, 50);
+  config.weight_bound = 1e6F;
+  config.initializer.kind = InitializerConfig::Kind::kZero;
+  config.admission = {.kind = AdmissionConfig::Kind::kOccurrences, .occurrences = 2};
+  config.eviction.low_use = {.below = 3, .idle_steps = 2};
+  auto partition = Partition::Create({config}, 1).value();
+  Random random(6);
+  uint64_t refused = 0;
+  uint64_t missing = 0;
+  uint64_t push_step = 0;
+  // Every gradient of an id is minus the id: weights are multiples of it, in both columns.
+  for (uint64_t step = 0; step < 3000; ++step) {
+    std::vector<std::vector<uint64_t>> requests(3);
+    for (auto& ids : requests) {
+      for (uint64_t id = 1 + random.Below(4); id < 120; id += 1 + random.Below(8)) ids.push_back(id);
+      std::vector<float> rows(ids.size() * 2);
+      const PullGroup group{0, ids, {rows.data(), ids.size(), 2}};
+      const auto report = partition->Pull(PullPurpose::kTrain, {1, 0, step}, 0, {&group, 1});
+      REQUIRE(report.ok());
+      refused += report->refused;
+    }
+    for (const auto& ids : requests) {  // By now, rows of the first are gone, and others are there.
+      std::vector<float> gradients;
+      for (const uint64_t id : ids) gradients.insert(gradients.end(), 2, -static_cast<float>(id));
+      const PushGroup group{0, 1.0F, ids, {gradients.data(), ids.size(), 2}};
+      const auto report = partition->Push({1, 0, push_step++}, 0, 1, {&group, 1});
+      REQUIRE(report.ok());
+      missing += report->missing;
+    }
+    partition->table(0).ForEachRow([&](const RowContents& row) {
+      const auto times = row.weights[0] / static_cast<float>(row.id);
+      REQUIRE(times == std::floor(times));
+      REQUIRE(row.weights[0] == row.weights[1]);
+    });
+  }
+  CHECK(refused > 1000);
+  CHECK(missing > 10'000);
+  const TableStats stats = partition->table(0).stats();
+  CHECK(stats.evicted_for[static_cast<size_t>(EvictionCause::kCapacity)] > 1000);
+  CHECK(stats.evicted_for[static_cast<size_t>(EvictionCause::kLowUse)] > 100);
+}
+
+}  // namespace
+}  // namespace simurgh
