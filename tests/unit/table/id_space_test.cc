@@ -132,7 +132,7 @@ TEST_CASE("on a Zipf trace the hit rate is exact LRU's, within half a point") {
   const double rate = static_cast<double>(hits) / static_cast<double>(asked);
   const double exact_rate = static_cast<double>(exact_hits) / static_cast<double>(asked);
   CAPTURE(capacity, exponent, rate, exact_rate);
-  CHECK(exact_rate > 0.2);  // Otherwise the trace says nothing.
+  CHECK(exact_rate > 0.1);  // Otherwise the trace says nothing.
   CHECK(exact_rate < 0.99);
   CHECK(rate >= exact_rate - 0.005);
 }
@@ -140,10 +140,10 @@ TEST_CASE("on a Zipf trace the hit rate is exact LRU's, within half a point") {
 // PERSIA's two defects: a row that admission refused, or that was evicted after its pull, shifted
 // the gradients of all rows behind it.
 TEST_CASE("rows that come and go between pull and push leave every other gradient in its place") {
-  TableConfig config = Config(2, 50);
+  TableConfig config = Config(2, 100);
   config.weight_bound = 1e6F;
   config.initializer.kind = InitializerConfig::Kind::kZero;
-  config.admission = {.kind = AdmissionConfig::Kind::kOccurrences, .occurrences = 2};
+  config.admission = {.kind = AdmissionConfig::Kind::kProbability, .probability = 0.75F};
   config.eviction.low_use = {.below = 3, .idle_steps = 2};
   auto partition = Partition::Create({config}, 1).value();
   Random random(6);
@@ -154,7 +154,8 @@ TEST_CASE("rows that come and go between pull and push leave every other gradien
   for (uint64_t step = 0; step < 3000; ++step) {
     std::vector<std::vector<uint64_t>> requests(3);
     for (auto& ids : requests) {
-      for (uint64_t id = 1 + random.Below(4); id < 120; id += 1 + random.Below(8)) ids.push_back(id);
+      for (uint64_t id = 1 + random.Below(9); id < 200; id += 1 + random.Below(20))
+        ids.push_back(id);
       std::vector<float> rows(ids.size() * 2);
       const PullGroup group{0, ids, {rows.data(), ids.size(), 2}};
       const auto report = partition->Pull(PullPurpose::kTrain, {1, 0, step}, 0, {&group, 1});
