@@ -144,9 +144,10 @@ constexpr uint8_t kWithWindow = 2;  // In which there is room for one request at
 Bytes HelloOf(uint8_t introduction) {
   if (introduction == kInRecords) return {};
   RawFrame frame;
-  frame.metadata = ToBytes(
-      rpc::EncodeHello({.cluster = "fuzz"}, kMaxFrameBytes, introduction == kWithWindow ? 100 : 0)
-          .bytes);
+  frame.metadata =
+      ToBytes(rpc::EncodeHello({.cluster = "fuzz"}, {.max_frame_bytes = kMaxFrameBytes},
+                               introduction == kWithWindow ? 100 : 0)
+                  .bytes);
   return Encode(frame);
 }
 

@@ -88,8 +88,8 @@ void RunHello(Input input) {
     return;
   }
   (void)rpc::CheckHello({.cluster = "fuzz"}, *peer);
-  const Bytes again = BytesOf(rpc::EncodeHello(peer->hello, peer->max_frame_bytes,
-                                               peer->request_window_bytes, peer->features));
+  const Bytes again = BytesOf(
+      rpc::EncodeHello(peer->hello, peer->limits, peer->request_window_bytes, peer->features));
   const StatusOr<rpc::PeerHello> second = rpc::DecodeHello(again);
   SIMURGH_CHECK(second.ok());
   SIMURGH_CHECK(second->hello.cluster == peer->hello.cluster);
@@ -100,16 +100,15 @@ void RunHello(Input input) {
 }
 
 std::vector<Bytes> HelloSeeds() {
-  return {
-      BytesOf(rpc::EncodeHello({}, 0)),
-      BytesOf(rpc::EncodeHello({.cluster = "fuzz",
-                                .role = "embedding-ps",
-                                .index = 3,
-                                .run = 4,
-                                .instance_epoch = 5,
-                                .configuration_hash = 6,
-                                .map_version = 7},
-                               uint64_t{1} << 30, uint64_t{1} << 28, rpc::kFeatureSharedMemory))};
+  return {BytesOf(rpc::EncodeHello({}, {})),
+          BytesOf(rpc::EncodeHello({.cluster = "fuzz",
+                                    .role = "embedding-ps",
+                                    .index = 3,
+                                    .run = 4,
+                                    .instance_epoch = 5,
+                                    .configuration_hash = 6,
+                                    .map_version = 7},
+                                   {}, uint64_t{1} << 28, rpc::kFeatureSharedMemory))};
 }
 
 // --- error: the header's code and detail, then the metadata.

@@ -169,7 +169,7 @@ TEST_CASE("a call that gets the window as its connection ends is told at once, a
     RawPeer peer(*std::move(socket));
     SIMURGH_CO_RETURN_IF_ERROR((co_await peer.Read()).status());
     RawFrame hello;
-    const OutgoingSegment metadata = EncodeHello(TestHello("server"), 1 << 30, 100'000);
+    const OutgoingSegment metadata = EncodeHello(TestHello("server"), {}, 100'000);
     hello.metadata.assign(metadata.bytes.begin(), metadata.bytes.end());
     SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(Encode(hello)));
     SIMURGH_CO_ASSIGN_OR_RETURN(const RawFrame request, co_await peer.Read());
