@@ -35,7 +35,7 @@ class KeepingStream : public Stream {
   Free Freed() override { return {.until = free_until}; }
   void WhenFreed(std::function<void()> freed) override { when_freed = std::move(freed); }
   void WhenWritable(std::function<void(const ErrorCode&)>) override {}
-  void Close() override {}
+  void Close() override { when_freed = nullptr; }
   std::string peer() const override { return "test"; }
   asio::any_io_executor executor() override { return executor_; }
 
@@ -56,6 +56,7 @@ struct Keeping {
     connection = std::make_shared<Connection>(std::move(stream), "test", FrameLimits(),
                                               ObserverLink(nullptr));
   }
+  ~Keeping() { connection->Close(absl::CancelledError("the test is over")); }
 
   // Sends bytes that somebody owns, or nobody.
   void Send(const Bytes& bytes, std::shared_ptr<const void> owner) {

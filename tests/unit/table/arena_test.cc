@@ -1,14 +1,8 @@
 #include "table/arena.h"
 
 #include <algorithm>
-#include <vector>
-
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <catch2/catch.hpp>
-
-#include "simurgh/table/partition.h"
 
 namespace simurgh {
 namespace {
@@ -51,32 +45,6 @@ TEST_CASE("a moved arena keeps its memory in place") {
   Arena moved = std::move(arena);
   CHECK(*at == std::byte{7});
   CHECK(moved.at(moved.Reserve(64)) == at + 64);
-}
-
-uint64_t ResidentBytes() {
-  FILE* file = std::fopen("/proc/self/statm", "r");
-  REQUIRE(file != nullptr);
-  unsigned long total = 0;
-  unsigned long resident = 0;
-  REQUIRE(std::fscanf(file, "%lu %lu", &total, &resident) == 2);
-  std::fclose(file);
-  return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-}
-
-TEST_CASE("many tables of a few rows cost pages, not their capacity") {
-  std::vector<TableConfig> configs(200);
-  for (size_t i = 0; i < configs.size(); ++i) configs[i].name = "t" + std::to_string(i);
-  for (TableConfig& config : configs) config.capacity_rows = uint64_t{1} << 30;
-  const uint64_t before = ResidentBytes();
-  auto partition = Partition::Create(configs, 1).value();
-  const std::vector<uint64_t> ids = {1, 2, 3};
-  std::vector<float> rows(24);
-  for (uint32_t table = 0; table < configs.size(); ++table) {
-    const PullGroup group{table, ids, {rows.data(), 3, 8}};
-    REQUIRE(partition->Pull(PullPurpose::kTrain, {1, 0, 0}, 0, {&group, 1}).ok());
-  }
-  // Rows, index and queue touch a page each; the rest is the tables' own objects.
-  CHECK((ResidentBytes() - before) / configs.size() < uint64_t{40} * 1024);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // What a table costs when ids are many and rows are few.
 
+#include <string>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -64,6 +65,22 @@ TEST_CASE("capacity that nobody uses costs nothing") {
   REQUIRE(partition->Pull(PullPurpose::kTrain, {1, 0, 0}, 0, {&group, 1}).ok());
   CHECK(ResidentBytes() - before <= 10 * kMiB);
   CHECK(ResidentBytes() <= 100 * kMiB);
+}
+
+TEST_CASE("many tables of a few rows cost pages, not their capacity") {
+  std::vector<TableConfig> configs(200);
+  for (size_t i = 0; i < configs.size(); ++i) configs[i].name = "t" + std::to_string(i);
+  for (TableConfig& config : configs) config.capacity_rows = uint64_t{1} << 30;
+  const uint64_t before = ResidentBytes();
+  auto partition = Partition::Create(configs, 1).value();
+  const std::vector<uint64_t> ids = {1, 2, 3};
+  std::vector<float> rows(24);
+  for (uint32_t table = 0; table < configs.size(); ++table) {
+    const PullGroup group{table, ids, {rows.data(), 3, 8}};
+    REQUIRE(partition->Pull(PullPurpose::kTrain, {1, 0, 0}, 0, {&group, 1}).ok());
+  }
+  // Rows, index and queue touch a page each; the rest is the tables' own objects.
+  CHECK((ResidentBytes() - before) / configs.size() < uint64_t{40} * 1024);
 }
 
 }  // namespace
