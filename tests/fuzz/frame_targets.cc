@@ -95,6 +95,9 @@ void RunHello(Input input) {
   SIMURGH_CHECK(second->hello.cluster == peer->hello.cluster);
   SIMURGH_CHECK(second->hello.role == peer->hello.role);
   SIMURGH_CHECK_EQ(second->hello.map_version, peer->hello.map_version);
+  SIMURGH_CHECK_EQ(second->limits.max_frame_bytes, peer->limits.max_frame_bytes);
+  SIMURGH_CHECK_EQ(second->limits.max_metadata_bytes, peer->limits.max_metadata_bytes);
+  SIMURGH_CHECK_EQ(second->limits.max_segments, peer->limits.max_segments);
   SIMURGH_CHECK_EQ(second->features, peer->features);
   SIMURGH_CHECK_EQ(second->request_window_bytes, peer->request_window_bytes);
 }
