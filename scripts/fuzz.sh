@@ -7,9 +7,10 @@ usage() {
   cat <<'TEXT'
 Usage: scripts/fuzz.sh [--seconds N] [TARGET...]
 
-Builds build/asan and fuzzes the targets, or all of them, one after the other: frames and conversations for 10
-minutes, metadata for 2, or each for --seconds. What is found interesting stays in build/asan/fuzz/corpus/TARGET
-for the next run; an input that breaks something is named and stays in build/asan/fuzz/artifacts.
+Builds build/asan and fuzzes the targets, or all of them, one after the other: frames, conversations and
+batches for 10 minutes, metadata for 2, or each for --seconds. What is found interesting stays in
+build/asan/fuzz/corpus/TARGET for the next run; an input that breaks something is named and stays in
+build/asan/fuzz/artifacts.
 TEXT
 }
 
@@ -32,7 +33,7 @@ program=build/asan/bin/rpc_fuzz
 broken=()
 for target in "${targets[@]}"; do
   case "$target" in
-    frame | *_conversation) own=600 ;;
+    frame | *_conversation | submit_batch) own=600 ;;
     *) own=120 ;;
   esac
   echo "$target: ${seconds:-$own} s"

@@ -17,10 +17,11 @@ constexpr std::chrono::seconds kAvoidance{5};
 
 }  // namespace
 
-BatchClient::BatchClient(rpc::asio::any_io_executor executor,
+BatchClient::BatchClient(rpc::asio::any_io_executor executor, rpc::asio::any_io_executor encoder,
                          std::vector<std::unique_ptr<rpc::Client>> clients,
                          std::chrono::milliseconds call_timeout, const LearningRates& rates)
     : executor_(std::move(executor)),
+      encoder_(std::move(encoder)),
       clients_(
           std::make_shared<const std::vector<std::unique_ptr<rpc::Client>>>(std::move(clients))),
       call_timeout_(call_timeout),
@@ -51,10 +52,13 @@ rpc::Client& BatchClient::ClientOf(uint32_t worker) { return *clients_->at(worke
 
 rpc::awaitable<StatusOr<BatchReference>> BatchClient::SubmitToNext(
     std::shared_ptr<const CompactBatch> batch, rpc::Clock::time_point deadline) {
+  auto encoded =
+      co_await rpc::RunOn(encoder_, [batch = std::move(batch)] { return EncodeBatch(*batch); });
+  if (!encoded.ok()) co_return Annotate(encoded.status(), "submit");
   const uint32_t worker = NextWorker();
   const uint64_t trace = traces_() | 1;  // Never 0.
   rpc::Client& client = ClientOf(worker);
-  auto request = api::EncodeSubmit(std::move(batch));
+  auto request = api::Encode(std::make_shared<const EncodedBatch>(*std::move(encoded)));
   const auto response = co_await rpc::Call(client, api::kSubmitBatch, std::move(request),
                                            api::Patient(client, {deadline, NextSpan(trace)}));
   if (!response.ok()) co_return Judge(worker, trace, response.status());

@@ -18,8 +18,9 @@ namespace simurgh {
 // Lifetime: outlive every call. The executor's thread must run until every call has been answered.
 class BatchClient : public EmbeddingPort {
  public:
-  // clients: by worker, all on `executor`. Lifetime: `rates` outlive the client.
-  BatchClient(rpc::asio::any_io_executor executor,
+  // clients: by worker, all on `executor`. encoder: where batches are encoded, whose threads end
+  // before the executor does. Lifetime: `rates` outlive the client.
+  BatchClient(rpc::asio::any_io_executor executor, rpc::asio::any_io_executor encoder,
               std::vector<std::unique_ptr<rpc::Client>> clients,
               std::chrono::milliseconds call_timeout, const LearningRates& rates);
 
@@ -54,6 +55,7 @@ class BatchClient : public EmbeddingPort {
                                                 rpc::Clock::time_point deadline);
 
   const rpc::asio::any_io_executor executor_;
+  const rpc::asio::any_io_executor encoder_;
   // Shared with coroutines that may outlive this.
   const std::shared_ptr<const std::vector<std::unique_ptr<rpc::Client>>> clients_;
   const std::chrono::milliseconds call_timeout_;

@@ -7,13 +7,6 @@
 namespace simurgh::api {
 namespace {
 
-template <typename T>
-rpc::SegmentPlace<T> Room(std::vector<T>& values, uint64_t count,
-                          const std::shared_ptr<void>& owner) {
-  values.resize(count);
-  return {values, owner};
-}
-
 flatbuffers::Offset<wire::BatchReference> Encode(flatbuffers::FlatBufferBuilder& builder,
                                                  const BatchReference& reference) {
   return wire::CreateBatchReference(builder, reference.worker_epoch, reference.number);
@@ -30,40 +23,22 @@ TrainerPosition Decode(const wire::Position& position) {
 
 }  // namespace
 
-rpc::Outgoing<SubmitBatch::Request> EncodeSubmit(std::shared_ptr<const CompactBatch> batch) {
-  flatbuffers::FlatBufferBuilder builder;
-  const auto unique_ends = builder.CreateVector(batch->unique_ends);
-  const auto root = wire::CreateSubmitBatchRequest(builder, batch->batch_size, unique_ends);
-  return {builder, root, {batch->ids, batch}, {batch->occurrences, batch}, {batch->offsets, batch}};
+rpc::Outgoing<SubmitBatch::Request> Encode(std::shared_ptr<const EncodedBatch> batch) {
+  return rpc::Outgoing<SubmitBatch::Request>({batch->plain_ids, batch}, {batch->codes, batch});
 }
 
-StatusOr<rpc::Places<SubmitBatch::Request>> PlaceSubmit(
-    const wire::SubmitBatchRequest& request, const SubmitBatch::Request::Counts& counts) {
-  if (request.batch_size() > kMaxBatchSamples) {
-    return absl::InvalidArgumentError(absl::StrCat("submit: batch of ", request.batch_size(),
-                                                   " samples, allowed are ", kMaxBatchSamples));
+StatusOr<rpc::Places<SubmitBatch::Request>> PlaceSubmit(const SubmitBatch::Request::Counts& counts,
+                                                        EncodedBatch& batch,
+                                                        const std::shared_ptr<void>& owner) {
+  const auto [plain_ids, codes] = counts;
+  if (plain_ids > kMaxBatchOccurrences || codes > kMaxBatchCodeBytes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "submit: a batch of ", plain_ids, " plain ids and ", codes, " bytes of codes, allowed are ",
+        kMaxBatchOccurrences, " and ", kMaxBatchCodeBytes));
   }
-  const auto [ids, occurrences, offsets] = counts;
-  const uint64_t features = request.unique_ends()->size();
-  if (ids > kMaxBatchOccurrences || occurrences > kMaxBatchOccurrences ||
-      offsets != features * request.batch_size() + 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("submit: the segments do not fit ", features, " features of ",
-                     request.batch_size(), " samples with at most ", kMaxBatchOccurrences, " ids"));
-  }
-  auto batch = std::make_shared<CompactBatch>();
-  batch->batch_size = request.batch_size();
-  batch->unique_ends.assign(request.unique_ends()->begin(), request.unique_ends()->end());
-  return rpc::Places<SubmitBatch::Request>{Room(batch->ids, ids, batch),
-                                           Room(batch->occurrences, occurrences, batch),
-                                           Room(batch->offsets, offsets, batch)};
-}
-
-StatusOr<std::shared_ptr<const CompactBatch>> DecodeSubmit(
-    const rpc::Received<SubmitBatch::Request>& request) {
-  auto batch = std::static_pointer_cast<const CompactBatch>(request.owner<"ids">());
-  SIMURGH_RETURN_IF_ERROR(batch->Validate());
-  return batch;
+  batch.plain_ids.resize(plain_ids);
+  batch.codes.resize(codes);
+  return rpc::Places<SubmitBatch::Request>{{batch.plain_ids, owner}, {batch.codes, owner}};
 }
 
 rpc::Outgoing<SubmitBatch::Response> Encode(const BatchReference& reference) {

@@ -6,7 +6,7 @@
 
 #include "services/api/methods.h"
 #include "simurgh/base/status.h"
-#include "simurgh/data/compact_batch.h"
+#include "simurgh/data/encoded_batch.h"
 #include "simurgh/train/ports.h"
 
 namespace simurgh::api {
@@ -24,17 +24,14 @@ struct PushBatchMessage {
   std::vector<float> learning_rates;  // By table.
 };
 
-// The batch's arrays are sent where they lie.
-rpc::Outgoing<SubmitBatch::Request> EncodeSubmit(std::shared_ptr<const CompactBatch> batch);
+// The batch's parts are sent where they lie.
+rpc::Outgoing<SubmitBatch::Request> Encode(std::shared_ptr<const EncodedBatch> batch);
 
-// Places the segments of a submit request into a new CompactBatch, which becomes their owner.
-// Errors: INVALID_ARGUMENT for lengths that do not fit the metadata, or a batch beyond the limits.
-StatusOr<rpc::Places<SubmitBatch::Request>> PlaceSubmit(const wire::SubmitBatchRequest& request,
-                                                        const SubmitBatch::Request::Counts& counts);
-
-// The batch that PlaceSubmit made, validated.
-StatusOr<std::shared_ptr<const CompactBatch>> DecodeSubmit(
-    const rpc::Received<SubmitBatch::Request>& request);
+// Makes room for the parts of a submit request in `batch`, which `owner` keeps.
+// Errors: INVALID_ARGUMENT for parts beyond what the largest batch has.
+StatusOr<rpc::Places<SubmitBatch::Request>> PlaceSubmit(const SubmitBatch::Request::Counts& counts,
+                                                        EncodedBatch& batch,
+                                                        const std::shared_ptr<void>& owner);
 
 rpc::Outgoing<SubmitBatch::Response> Encode(const BatchReference& reference);
 BatchReference Decode(const wire::BatchReference& reference);

@@ -3,6 +3,7 @@
 // What nn-workers, embedding workers and parameter servers ask of one another. The tables are in
 // the .fbs files beside; a method's number, and what it means, never change.
 
+#include <cstddef>
 #include <cstdint>
 
 #include "rpc/method.h"
@@ -25,11 +26,10 @@ inline constexpr PushRows kPushRows{.number = 0x0102, .name = "push_rows"};
 
 // --- Of an embedding worker.
 
-// The arrays of a CompactBatch.
-using SubmitBatch = rpc::MethodOf<
-    rpc::MessageOf<wire::SubmitBatchRequest, rpc::Segment<"ids", uint64_t>,
-                   rpc::Segment<"occurrences", uint32_t>, rpc::Segment<"offsets", uint32_t>>,
-    rpc::MessageOf<wire::BatchReference>>;
+// The parts of an EncodedBatch: src/data/COMPACT_BATCH.md.
+using SubmitBatch = rpc::MethodOf<rpc::MessageOf<rpc::NoTable, rpc::Segment<"plain_ids", uint64_t>,
+                                                 rpc::Segment<"codes", std::byte>>,
+                                  rpc::MessageOf<wire::BatchReference>>;
 inline constexpr SubmitBatch kSubmitBatch{.number = 0x0201, .name = "submit_batch"};
 
 // embeddings: (B, embedding width).

@@ -10,10 +10,10 @@ namespace {
 template <typename Method>
 using Reply = rpc::awaitable<StatusOr<rpc::Outgoing<typename Method::Response>>>;
 
-// Servers get four fifths of what is left, so that the trainer hears which of them did not answer
-// instead of giving up at the same moment.
+// Servers, and waiting for room, get four fifths of what is left, so that the trainer hears what
+// did not end in time instead of giving up at the same moment.
 template <typename Message>
-rpc::CallOptions OptionsForServers(const rpc::RequestOf<Message>& request) {
+rpc::CallOptions OptionsWithin(const rpc::RequestOf<Message>& request) {
   const rpc::Clock::time_point deadline = request.deadline();
   if (deadline == rpc::Clock::time_point::max()) return {deadline, request.trace()};
   const auto now = rpc::Clock::now();
@@ -22,9 +22,12 @@ rpc::CallOptions OptionsForServers(const rpc::RequestOf<Message>& request) {
 
 Reply<api::SubmitBatch> HandleSubmit(rpc::RequestOf<api::SubmitBatch::Request> request,
                                      EmbeddingWorker& worker) {
-  SIMURGH_CO_ASSIGN_OR_RETURN(auto batch, api::DecodeSubmit(request));
-  SIMURGH_CO_ASSIGN_OR_RETURN(const BatchReference reference,
-                              co_await worker.Submit(std::move(batch)));
+  // What place_batch leased below, where the segments have landed.
+  auto batch = std::static_pointer_cast<BufferedBatch>(
+      std::const_pointer_cast<void>(request.owner<"codes">()));
+  SIMURGH_CO_ASSIGN_OR_RETURN(
+      const BatchReference reference,
+      co_await worker.SubmitEncoded(std::move(batch), OptionsWithin(request).deadline));
   co_return api::Encode(reference);
 }
 
@@ -38,7 +41,7 @@ Reply<api::PullBatch> HandlePull(rpc::RequestOf<api::PullBatch::Request> request
                                      worker.embedding_width());
   SIMURGH_CO_RETURN_IF_ERROR(co_await worker.Pull(message.reference, message.purpose,
                                                   message.position, message.acknowledged_steps,
-                                                  embeddings, buffer, OptionsForServers(request)));
+                                                  embeddings, buffer, OptionsWithin(request)));
   co_return rpc::Outgoing<api::PullBatch::Response>({embeddings.flat(), buffer});
 }
 
@@ -54,7 +57,7 @@ Reply<api::PushBatch> HandlePush(rpc::RequestOf<api::PushBatch::Request> request
   const MatrixView<const float> matrix(gradients.data(), samples, width);
   SIMURGH_CO_RETURN_IF_ERROR(
       co_await worker.Push(message.reference, message.position, std::move(message.learning_rates),
-                           matrix, request.owner<"gradients">(), OptionsForServers(request)));
+                           matrix, request.owner<"gradients">(), OptionsWithin(request)));
   co_return rpc::Outgoing<api::PushBatch::Response>();
 }
 
@@ -76,7 +79,11 @@ auto PlaceGradients(BufferPool& buffers, size_t embedding_width) {
 }  // namespace
 
 void RegisterBatchMethods(rpc::Server& server, EmbeddingWorker& worker, BufferPool& buffers) {
-  rpc::Register(server, api::kSubmitBatch, api::PlaceSubmit,
+  const auto place_batch = [&worker](const api::SubmitBatch::Request::Counts& counts) {
+    auto batch = worker.LeaseBatch();
+    return api::PlaceSubmit(counts, batch->encoded, batch);
+  };
+  rpc::Register(server, api::kSubmitBatch, place_batch,
                 [&worker](auto request) { return HandleSubmit(std::move(request), worker); });
   rpc::Register(server, api::kPullBatch, [&worker, &buffers](auto request) {
     return HandlePull(std::move(request), worker, buffers);

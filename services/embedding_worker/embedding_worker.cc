@@ -16,6 +16,8 @@ namespace {
 
 // Idle memory kept for the rows and gradients of coming batches.
 constexpr size_t kIdleRowBytes = size_t{512} << 20;
+// The same for the batches themselves.
+constexpr size_t kIdleBatchBytes = size_t{256} << 20;
 
 // Observes the time from its making to Stop.
 class StageTimer {
@@ -30,13 +32,13 @@ class StageTimer {
 
 // Everything that a push refers to while it is under way.
 struct PushState {
-  std::shared_ptr<const BufferedBatch> batch;
+  std::shared_ptr<BufferedBatch> batch;
   std::shared_ptr<AlignedBuffer> row_gradients;
   std::vector<std::vector<float>> learning_rates;  // By server and group.
 };
 
 struct PullState {
-  std::shared_ptr<const BufferedBatch> batch;
+  std::shared_ptr<BufferedBatch> batch;
   std::shared_ptr<AlignedBuffer> rows;
 };
 
@@ -66,33 +68,79 @@ EmbeddingWorker::EmbeddingWorker(const ClusterConfig& config, uint64_t epoch,
       compute_(std::move(compute)),
       servers_(std::move(servers)),
       metrics_(metrics),
-      buffer_(config.embedding_worker.forward_buffer_batches, config.embedding_worker.batch_expiry),
+      buffer_(config.embedding_worker.forward_buffer_batches,
+              config.embedding_worker.forward_buffer_bytes, config.embedding_worker.batch_expiry),
+      batches_(kIdleBatchBytes),
       rows_(kIdleRowBytes) {}
 
-rpc::awaitable<StatusOr<BatchReference>> EmbeddingWorker::Submit(
-    std::shared_ptr<const CompactBatch> batch) {
-  if (batch->feature_count() != layout_.features.size()) {
-    co_return absl::InvalidArgumentError(
-        absl::StrCat("submit: the batch has ", batch->feature_count(), " features, the cluster ",
+Status EmbeddingWorker::Prepare(BufferedBatch& batch, bool is_encoded) const {
+  if (is_encoded) {
+    SIMURGH_RETURN_IF_ERROR(DecodeBatch(batch.encoded, batch.decoded));
+  }
+  if (batch.batch().feature_count() != layout_.features.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the batch has ", batch.batch().feature_count(), " features, the cluster ",
                      layout_.features.size(), "; give all daemons the same configuration"));
   }
-  SIMURGH_CO_RETURN_IF_ERROR(CheckLists(*batch, layout_));
-  StageTimer timer(metrics_.plan_seconds);
-  auto buffered = co_await rpc::RunOn(compute_, [this, batch] {
-    return std::make_shared<const BufferedBatch>(
-        BufferedBatch{batch, PlanBatch(*batch, layout_, map_)});
-  });
-  timer.Stop();
-  metrics_.occurrences.Add(batch->occurrences.size());
-  metrics_.unique_rows.Add(buffered->plan.ids.size());
-  SIMURGH_CO_ASSIGN_OR_RETURN(const uint64_t number,
-                              buffer_.Add(std::move(buffered), ForwardBuffer::Clock::now()));
+  SIMURGH_RETURN_IF_ERROR(CheckLists(batch.batch(), layout_));
+  // Large memory that every batch needs for a moment: one for each compute thread.
+  thread_local PlanScratch scratch;
+  PlanBatch(batch.batch(), layout_, map_, scratch, batch.plan);
+  return absl::OkStatus();
+}
+
+rpc::awaitable<Status> EmbeddingWorker::AwaitRoom(size_t bytes, rpc::Clock::time_point deadline) {
+  const auto turn = waiting_.emplace(waiting_.end());
+  Status status;
+  while (turn != waiting_.begin() || !buffer_.HasRoom(bytes)) {
+    turn->emplace(co_await rpc::asio::this_coro::executor, deadline);
+    const bool woken = co_await (*turn)->Wait();
+    if (woken) continue;
+    status = absl::ResourceExhaustedError(
+        absl::StrCat("submit: ", buffer_.Describe(),
+                     "; no room in time: submit again later, or raise what is full"));
+    break;
+  }
+  waiting_.erase(turn);
+  if (!status.ok()) NoteBuffer();  // The next one may be smaller.
+  co_return status;
+}
+
+void EmbeddingWorker::NoteBuffer() {
   metrics_.buffered_batches.Set(static_cast<double>(buffer_.size()));
+  metrics_.buffered_bytes.Set(static_cast<double>(buffer_.bytes()));
+  if (!waiting_.empty() && waiting_.front().has_value()) waiting_.front()->Wake();
+}
+
+rpc::awaitable<StatusOr<BatchReference>> EmbeddingWorker::Keep(std::shared_ptr<BufferedBatch> batch,
+                                                               bool is_encoded,
+                                                               rpc::Clock::time_point deadline) {
+  StageTimer timer(metrics_.plan_seconds);
+  const Status prepared = co_await rpc::RunOn(
+      compute_, [this, batch, is_encoded] { return Prepare(*batch, is_encoded); });
+  if (!prepared.ok()) co_return Annotate(prepared, "submit");
+  timer.Stop();
+  metrics_.occurrences.Add(batch->batch().occurrences.size());
+  metrics_.unique_rows.Add(batch->plan.ids.size());
+  SIMURGH_CO_RETURN_IF_ERROR(co_await AwaitRoom(batch->bytes(), deadline));
+  const uint64_t number = buffer_.Add(std::move(batch), ForwardBuffer::Clock::now());
+  NoteBuffer();
   co_return BatchReference{.worker_epoch = epoch_, .number = number};
 }
 
-StatusOr<std::shared_ptr<const BufferedBatch>> EmbeddingWorker::Find(
-    const BatchReference& reference) {
+rpc::awaitable<StatusOr<BatchReference>> EmbeddingWorker::Submit(
+    std::shared_ptr<const CompactBatch> batch, rpc::Clock::time_point deadline) {
+  auto buffered = batches_.Lease();
+  buffered->lent = std::move(batch);
+  return Keep(std::move(buffered), /*is_encoded=*/false, deadline);
+}
+
+rpc::awaitable<StatusOr<BatchReference>> EmbeddingWorker::SubmitEncoded(
+    std::shared_ptr<BufferedBatch> batch, rpc::Clock::time_point deadline) {
+  return Keep(std::move(batch), /*is_encoded=*/true, deadline);
+}
+
+StatusOr<std::shared_ptr<BufferedBatch>> EmbeddingWorker::Find(const BatchReference& reference) {
   if (reference.worker_epoch != epoch_) {
     return absl::NotFoundError(
         "the reference is from before this embedding worker's start; submit the batch again");
@@ -102,18 +150,18 @@ StatusOr<std::shared_ptr<const BufferedBatch>> EmbeddingWorker::Find(
 
 void EmbeddingWorker::Remove(const BatchReference& reference) {
   buffer_.Remove(reference.number);
-  metrics_.buffered_batches.Set(static_cast<double>(buffer_.size()));
+  NoteBuffer();
 }
 
 StatusOr<size_t> EmbeddingWorker::BatchSize(const BatchReference& reference) {
   SIMURGH_ASSIGN_OR_RETURN(const auto batch, Find(reference));
-  return size_t{batch->batch->batch_size};
+  return size_t{batch->batch().batch_size};
 }
 
 void EmbeddingWorker::Pool(const BufferedBatch& batch, std::span<const float> rows,
                            MatrixView<float> embeddings) {
   for (size_t f = 0; f < layout_.features.size(); ++f) {
-    const FeatureView feature = batch.batch->feature(f);
+    const FeatureView feature = batch.batch().feature(f);
     PoolSum(feature,
             std::span(batch.plan.row_positions).subspan(feature.first_id, feature.ids.size()), rows,
             embeddings.Columns(layout_.features[f].first_column, layout_.dim(f)));
@@ -124,7 +172,7 @@ void EmbeddingWorker::Unpool(const BufferedBatch& batch, MatrixView<const float>
                              std::span<float> row_gradients) {
   std::ranges::fill(row_gradients, 0.0F);
   for (size_t f = 0; f < layout_.features.size(); ++f) {
-    const FeatureView feature = batch.batch->feature(f);
+    const FeatureView feature = batch.batch().feature(f);
     const auto block = gradients.Columns(layout_.features[f].first_column, layout_.dim(f));
     if (AllFinite(block)) {
       UnpoolSum(feature,
@@ -222,7 +270,7 @@ void EmbeddingWorker::ExpireBatches() {
   const size_t expired = buffer_.Expire(ForwardBuffer::Clock::now());
   if (expired == 0) return;
   metrics_.expired_batches.Add(expired);
-  metrics_.buffered_batches.Set(static_cast<double>(buffer_.size()));
+  NoteBuffer();
   spdlog::warn("dropped {} batches that no nn-worker asked about for embedding_worker.batch_expiry",
                expired);
 }

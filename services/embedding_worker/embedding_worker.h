@@ -2,11 +2,14 @@
 
 #include <chrono>
 #include <cstdint>
+#include <list>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "rpc/async.h"
 #include "rpc/call.h"
+#include "rpc/waiter.h"
 #include "services/api/row_server.h"
 #include "services/embedding_worker/forward_buffer.h"
 #include "services/embedding_worker/worker_metrics.h"
@@ -29,10 +32,18 @@ class EmbeddingWorker {
   EmbeddingWorker(const ClusterConfig& config, uint64_t epoch, rpc::asio::any_io_executor compute,
                   std::vector<std::unique_ptr<RowServer>> servers, WorkerMetrics& metrics);
 
-  // Errors: INVALID_ARGUMENT for a batch of another number of features; RESOURCE_EXHAUSTED when the
-  // forward buffer is full.
+  // Memory for a batch that is about to arrive.
+  std::shared_ptr<BufferedBatch> LeaseBatch() { return batches_.Lease(); }
+
+  // Keeps a batch. While the forward buffer is full this waits, in the order of the calls.
+  // Errors: INVALID_ARGUMENT for a batch of another number of features, or whose features share
+  // lists of ids across tables; RESOURCE_EXHAUSTED when there was no room until the deadline.
   [[nodiscard]] rpc::awaitable<StatusOr<BatchReference>> Submit(
-      std::shared_ptr<const CompactBatch> batch);
+      std::shared_ptr<const CompactBatch> batch, rpc::Clock::time_point deadline);
+
+  // The same for a batch that has arrived in `batch->encoded`. Errors also: of DecodeBatch.
+  [[nodiscard]] rpc::awaitable<StatusOr<BatchReference>> SubmitEncoded(
+      std::shared_ptr<BufferedBatch> batch, rpc::Clock::time_point deadline);
 
   // How many samples a buffered batch has.
   // Errors: NOT_FOUND for a reference that is not good any more.
@@ -65,7 +76,16 @@ class EmbeddingWorker {
   template <typename Call>
   [[nodiscard]] rpc::awaitable<Status> OnServers(Histogram& seconds, const Call& call);
 
-  StatusOr<std::shared_ptr<const BufferedBatch>> Find(const BatchReference& reference);
+  // Decodes if need be, checks and plans; on a compute thread.
+  Status Prepare(BufferedBatch& batch, bool is_encoded) const;
+  [[nodiscard]] rpc::awaitable<StatusOr<BatchReference>> Keep(std::shared_ptr<BufferedBatch> batch,
+                                                              bool is_encoded,
+                                                              rpc::Clock::time_point deadline);
+  [[nodiscard]] rpc::awaitable<Status> AwaitRoom(size_t bytes, rpc::Clock::time_point deadline);
+  // Tells who waits longest, and the metrics, that the forward buffer holds something else now.
+  void NoteBuffer();
+
+  StatusOr<std::shared_ptr<BufferedBatch>> Find(const BatchReference& reference);
   void Remove(const BatchReference& reference);
 
   void Pool(const BufferedBatch& batch, std::span<const float> rows, MatrixView<float> embeddings);
@@ -80,6 +100,9 @@ class EmbeddingWorker {
   const std::vector<std::unique_ptr<RowServer>> servers_;
   WorkerMetrics& metrics_;
   ForwardBuffer buffer_;
+  // Submissions that wait for room, the first to come at the front. One is set while it sleeps.
+  std::list<std::optional<rpc::Waiter>> waiting_;
+  BatchPool batches_;
   BufferPool rows_;
 };
 

@@ -13,6 +13,8 @@ Histogram& StageSeconds(MetricRegistry& registry, const char* stage) {
 WorkerMetrics::WorkerMetrics(MetricRegistry& registry, const ClusterConfig& config)
     : buffered_batches(registry.GetGauge("simurgh_worker_forward_buffer_batches",
                                          "Batches between submit and acknowledged push.")),
+      buffered_bytes(
+          registry.GetGauge("simurgh_worker_forward_buffer_bytes", "Memory of these batches.")),
       expired_batches(registry.GetCounter("simurgh_worker_expired_batches_total",
                                           "Batches dropped because nobody asked about them.")),
       occurrences(registry.GetCounter("simurgh_worker_occurrences_total", "Ids submitted.")),

@@ -12,6 +12,7 @@ struct WorkerMetrics {
   WorkerMetrics(MetricRegistry& registry, const ClusterConfig& config);
 
   Gauge& buffered_batches;
+  Gauge& buffered_bytes;
   Counter& expired_batches;
   Counter& occurrences;
   Counter& unique_rows;

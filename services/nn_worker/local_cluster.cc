@@ -41,7 +41,8 @@ StatusOr<std::unique_ptr<LocalCluster>> LocalCluster::Create(const ClusterConfig
 
 void LocalCluster::Submit(std::shared_ptr<const CompactBatch> batch,
                           std::function<void(StatusOr<BatchReference>)> done) {
-  rpc::asio::co_spawn(io_.executor(), worker_->Submit(std::move(batch)), Answer(std::move(done)));
+  rpc::asio::co_spawn(io_.executor(), worker_->Submit(std::move(batch), Deadline()),
+                      Answer(std::move(done)));
 }
 
 void LocalCluster::Pull(BatchReference batch, PullPurpose purpose, TrainerPosition position,

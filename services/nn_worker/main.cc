@@ -7,6 +7,8 @@
 
 #include <spdlog/spdlog.h>
 
+#include <boost/asio/thread_pool.hpp>
+
 #include "services/api/batch_client.h"
 #include "services/nn_worker/local_cluster.h"
 #include "services/nn_worker/training_job.h"
@@ -34,8 +36,8 @@ class RemoteCluster {
       clients.push_back(std::make_unique<rpc::Client>(thread_.executor(), instance.address, hello,
                                                       context.rpc_options().client, &observer_));
     }
-    client_ = std::make_unique<BatchClient>(thread_.executor(), std::move(clients),
-                                            config.rpc.call_timeout, rates);
+    client_ = std::make_unique<BatchClient>(thread_.executor(), encoder_.get_executor(),
+                                            std::move(clients), config.rpc.call_timeout, rates);
   }
 
   // The clients belong to their thread, so they go there.
@@ -49,6 +51,7 @@ class RemoteCluster {
   RpcMetrics observer_;
   std::unique_ptr<BatchClient> client_;
   IoThread thread_{"rpc"};
+  rpc::asio::thread_pool encoder_{1};  // Ends before the thread to which it answers.
 };
 
 class NnWorker : public Daemon {

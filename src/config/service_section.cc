@@ -127,6 +127,7 @@ void ReadServices(MapReader& root, const std::string& folder, ClusterConfig* con
     EmbeddingWorkerConfig& worker = config->embedding_worker;
     in.Integer("threads", &worker.threads, 1, kMaxThreads);
     in.Integer("forward_buffer_batches", &worker.forward_buffer_batches, 1, 1'000'000);
+    in.Integer("forward_buffer_bytes", &worker.forward_buffer_bytes, 1 << 20, uint64_t{1} << 50);
     in.Duration("batch_expiry", &worker.batch_expiry, kShortest, kLongest);
     ReadInstances(in, kMaxWorkers, &worker.instances);
   });

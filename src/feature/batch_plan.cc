@@ -1,19 +1,11 @@
 #include "simurgh/feature/batch_plan.h"
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_format.h"
 
 #include "simurgh/base/check.h"
 
 namespace simurgh {
 namespace {
-
-// The batch's distinct (table, id) pairs in order of first appearance.
-struct DistinctRows {
-  std::vector<uint64_t> ids;        // (U)
-  std::vector<uint32_t> tables;     // (U)
-  std::vector<uint32_t> row_of_id;  // (ids of the batch) index into the two above.
-};
 
 // The table that each list's features read.
 std::vector<uint32_t> TablesOfLists(const CompactBatch& batch, const BatchLayout& layout) {
@@ -24,33 +16,36 @@ std::vector<uint32_t> TablesOfLists(const CompactBatch& batch, const BatchLayout
   return tables;
 }
 
-DistinctRows FindDistinctRows(const CompactBatch& batch, const BatchLayout& layout) {
+// Fills the scratch's ids, tables and row_of_id.
+void FindDistinctRows(const CompactBatch& batch, const BatchLayout& layout, PlanScratch& rows) {
   const std::vector<uint32_t> table_of_list = TablesOfLists(batch, layout);
   std::vector<uint32_t> lists_of_table(layout.table_dims.size());
   for (const uint32_t table : table_of_list) ++lists_of_table[table];
-  // A list's ids are distinct already: only tables with several lists can see an id twice.
-  std::vector<absl::flat_hash_map<uint64_t, uint32_t>> seen(layout.table_dims.size());
-
-  DistinctRows rows;
-  rows.ids.reserve(batch.ids.size());
-  rows.tables.reserve(batch.ids.size());
-  rows.row_of_id.reserve(batch.ids.size());
+  rows.ids.clear();
+  rows.tables.clear();
+  rows.row_of_id.clear();
+  rows.seen.resize(layout.table_dims.size());
+  // Not clear(), which lets the memory of a large map go.
+  for (auto& seen : rows.seen) seen.erase(seen.begin(), seen.end());
   for (size_t l = 0; l < batch.list_count(); ++l) {
     const uint32_t table = table_of_list[l];
-    for (const uint64_t id : batch.list(l)) {
-      const auto next = static_cast<uint32_t>(rows.ids.size());
-      if (lists_of_table[table] > 1) {
-        const auto [entry, is_new] = seen[table].try_emplace(id, next);
+    const std::span<const uint64_t> ids = batch.list(l);
+    auto next = static_cast<uint32_t>(rows.ids.size());
+    // A list's ids are distinct already: only tables with several lists can see an id twice.
+    if (lists_of_table[table] == 1) {
+      rows.ids.insert(rows.ids.end(), ids.begin(), ids.end());
+      for (size_t i = 0; i < ids.size(); ++i) rows.row_of_id.push_back(next++);
+    } else {
+      for (const uint64_t id : ids) {
+        const auto [entry, is_new] = rows.seen[table].try_emplace(id, next);
         rows.row_of_id.push_back(entry->second);
         if (!is_new) continue;
-      } else {
-        rows.row_of_id.push_back(next);
+        rows.ids.push_back(id);
+        ++next;
       }
-      rows.ids.push_back(id);
-      rows.tables.push_back(table);
     }
+    rows.tables.resize(rows.ids.size(), table);
   }
-  return rows;
 }
 
 // Adds the group to the server's share, ids and floats following what is there already.
@@ -60,6 +55,52 @@ void AppendGroup(const RowGroup& group, size_t ids, BatchPlan& plan, ServerShare
   share.id_count += ids;
   share.float_count += ids * group.dim;
   plan.row_floats += ids * group.dim;
+}
+
+// A counting sort by (server, table, partition) keeps the order of first appearance: its keys, and
+// how many rows have each.
+void CountRows(const BatchLayout& layout, const BucketMap& map, PlanScratch& rows) {
+  const auto tables = static_cast<uint32_t>(layout.table_dims.size());
+  const uint32_t partitions = map.partitions();
+  rows.counts.assign(size_t{map.slots()} * tables, 0);
+  rows.keys.resize(rows.ids.size());
+  for (size_t row = 0; row < rows.ids.size(); ++row) {
+    const uint32_t slot = map.SlotOf(rows.ids[row]);
+    const uint32_t server = slot / partitions;
+    rows.keys[row] = (server * (tables - 1) + rows.tables[row]) * partitions + slot;
+    ++rows.counts[rows.keys[row]];
+  }
+}
+
+// Where the ids and floats of each key begin; the servers' shares.
+void PlaceShares(const BatchLayout& layout, const BucketMap& map, PlanScratch& rows,
+                 BatchPlan& plan) {
+  const size_t tables = layout.table_dims.size();
+  const size_t partitions = map.partitions();
+  plan.servers.assign(map.servers(), {});
+  plan.row_floats = 0;
+  rows.next_id.resize(rows.counts.size());
+  rows.next_float.resize(rows.counts.size());
+  size_t id_cursor = 0;
+  for (uint32_t server = 0; server < map.servers(); ++server) {
+    ServerShare& share = plan.servers[server];
+    share.first_id = id_cursor;
+    share.first_float = plan.row_floats;
+    for (uint32_t table = 0; table < tables; ++table) {
+      const uint32_t dim = layout.table_dims[table];
+      const auto counts =
+          std::span(rows.counts).subspan((server * tables + table) * partitions, partitions);
+      size_t ids_of_group = 0;
+      for (size_t p = 0; p < partitions; ++p) {
+        const size_t key = (server * tables + table) * partitions + p;
+        rows.next_id[key] = id_cursor + ids_of_group;
+        rows.next_float[key] = plan.row_floats + ids_of_group * dim;
+        ids_of_group += counts[p];
+      }
+      id_cursor += ids_of_group;
+      AppendGroup({table, dim, {counts.begin(), counts.end()}}, ids_of_group, plan, share);
+    }
+  }
 }
 
 }  // namespace
@@ -83,56 +124,30 @@ Status CheckLists(const CompactBatch& batch, const BatchLayout& layout) {
 }
 
 BatchPlan PlanBatch(const CompactBatch& batch, const BatchLayout& layout, const BucketMap& map) {
-  SIMURGH_CHECK_EQ(batch.feature_count(), layout.features.size());
-  const DistinctRows rows = FindDistinctRows(batch, layout);
-  const size_t tables = layout.table_dims.size();
-  const size_t partitions = map.partitions();
-
-  // A counting sort by (server, table, partition); it keeps the order of first appearance.
-  const auto key_of = [&](size_t row) {
-    const uint32_t slot = map.SlotOf(rows.ids[row]);
-    return (slot / partitions * tables + rows.tables[row]) * partitions + slot % partitions;
-  };
-  std::vector<uint32_t> counts(map.slots() * tables);
-  for (size_t row = 0; row < rows.ids.size(); ++row) ++counts[key_of(row)];
-
+  PlanScratch scratch;
   BatchPlan plan;
-  plan.servers.resize(map.servers());
-  std::vector<size_t> next_id(counts.size());
-  std::vector<size_t> next_float(counts.size());
-  size_t id_cursor = 0;
-  for (uint32_t server = 0; server < map.servers(); ++server) {
-    ServerShare& share = plan.servers[server];
-    share.first_id = id_cursor;
-    share.first_float = plan.row_floats;
-    for (uint32_t table = 0; table < tables; ++table) {
-      const uint32_t dim = layout.table_dims[table];
-      const auto first =
-          counts.begin() + static_cast<ptrdiff_t>((server * tables + table) * partitions);
-      const RowGroup group{table, dim, {first, first + static_cast<ptrdiff_t>(partitions)}};
-      size_t ids_of_group = 0;
-      for (size_t p = 0; p < partitions; ++p) {
-        const size_t key = (server * tables + table) * partitions + p;
-        next_id[key] = id_cursor + ids_of_group;
-        next_float[key] = plan.row_floats + ids_of_group * dim;
-        ids_of_group += group.counts[p];
-      }
-      id_cursor += ids_of_group;
-      AppendGroup(group, ids_of_group, plan, share);
-    }
-  }
+  PlanBatch(batch, layout, map, scratch, plan);
+  return plan;
+}
+
+void PlanBatch(const CompactBatch& batch, const BatchLayout& layout, const BucketMap& map,
+               PlanScratch& rows, BatchPlan& plan) {
+  SIMURGH_CHECK_EQ(batch.feature_count(), layout.features.size());
+  FindDistinctRows(batch, layout, rows);
+  CountRows(layout, map, rows);
+  PlaceShares(layout, map, rows, plan);
 
   plan.ids.resize(rows.ids.size());
-  std::vector<uint64_t> position(rows.ids.size());
+  rows.positions.resize(rows.ids.size());
   for (size_t row = 0; row < rows.ids.size(); ++row) {
-    const size_t key = key_of(row);
-    plan.ids[next_id[key]++] = rows.ids[row];
-    position[row] = next_float[key];
-    next_float[key] += layout.table_dims[rows.tables[row]];
+    const uint32_t key = rows.keys[row];
+    plan.ids[rows.next_id[key]++] = rows.ids[row];
+    rows.positions[row] = rows.next_float[key];
+    rows.next_float[key] += layout.table_dims[rows.tables[row]];
   }
+  plan.row_positions.clear();
   plan.row_positions.reserve(rows.row_of_id.size());
-  for (const uint32_t row : rows.row_of_id) plan.row_positions.push_back(position[row]);
-  return plan;
+  for (const uint32_t row : rows.row_of_id) plan.row_positions.push_back(rows.positions[row]);
 }
 
 }  // namespace simurgh

@@ -1,94 +1,100 @@
-// The messages between nn-workers and embedding workers, and the batches in them.
+// The batches that nn-workers send to embedding workers, and the messages between them.
 
-#include <array>
-#include <cstring>
-#include <memory>
-#include <tuple>
+#include <vector>
 
 #include "services/api/batch_codec.h"
 #include "simurgh/base/check.h"
+#include "simurgh/base/hash.h"
 #include "simurgh/data/batch_builder.h"
+#include "simurgh/data/encoded_batch.h"
 #include "tests/fuzz/schema.h"
 #include "tests/fuzz/targets.h"
 
 namespace simurgh::fuzz {
 namespace {
 
-using Submit = api::SubmitBatch::Request;
-
-// --- submit_batch: the metadata, then the segments, each behind its length.
-
-// Lets the parts land as the transport does.
-StatusOr<std::shared_ptr<const CompactBatch>> Land(const api::wire::SubmitBatchRequest& table,
-                                                   std::span<const Bytes, 3> parts) {
-  const std::array<uint64_t, 3> lengths{parts[0].size(), parts[1].size(), parts[2].size()};
-  SIMURGH_RETURN_IF_ERROR(
-      rpc::internal::CheckSegments("fuzz", Submit::kNames, Submit::kElementBytes, lengths));
-  Submit::Counts counts{};
-  for (size_t i = 0; i < 3; ++i) counts[i] = lengths[i] / Submit::kElementBytes[i];
-  SIMURGH_ASSIGN_OR_RETURN(auto places, api::PlaceSubmit(table, counts));
-  rpc::IncomingMessage landed;
-  const auto land = [&](auto& place) {
-    const Bytes& part = parts[landed.segments.size()];
-    SIMURGH_CHECK_EQ(place.values.size_bytes(), part.size());
-    if (!part.empty()) std::memcpy(place.values.data(), part.data(), part.size());
-    landed.segments.push_back({std::as_bytes(place.values), place.owner});
-  };
-  std::apply([&](auto&... place) { (land(place), ...); }, places);
-  return api::DecodeSubmit(rpc::Received<Submit>(std::move(landed)));
-}
+// --- submit_batch: the plain ids behind how many there are, then the codes.
 
 // Everything that a worker looks at.
 void Walk(const CompactBatch& batch) {
   size_t occurrences = 0;
   uint64_t sum = 0;
+  double weights = 0.0;
   for (size_t f = 0; f < batch.feature_count(); ++f) {
     const FeatureView feature = batch.feature(f);
     for (size_t b = 0; b < batch.batch_size; ++b) {
       for (const uint32_t occurrence : feature.sample(b)) sum += feature.ids[occurrence];
       occurrences += feature.sample(b).size();
     }
+    for (const float weight : feature.weights) weights += weight;
   }
-  SIMURGH_CHECK_EQ(occurrences, batch.occurrences.size()) << sum;
+  SIMURGH_CHECK_EQ(occurrences, batch.occurrences.size()) << sum << weights;
+}
+
+void RequireSame(const CompactBatch& one, const CompactBatch& other) {
+  SIMURGH_CHECK_EQ(one.batch_size, other.batch_size);
+  SIMURGH_CHECK(one.ids == other.ids);
+  SIMURGH_CHECK(one.occurrences == other.occurrences);
+  SIMURGH_CHECK(one.offsets == other.offsets);
+  SIMURGH_CHECK(one.unique_ends == other.unique_ends);
 }
 
 void RunSubmit(Input input) {
   SeedReader reader(input);
-  const Received<api::wire::SubmitBatchRequest> request{Input(reader.Part())};
-  const std::array<Bytes, 3> parts{reader.Part(), reader.Part(), reader.Part()};
-  if (request.table == nullptr) return;
-  const auto batch = Land(*request.table, parts);
-  if (IsRefusal(batch.status())) return;
-  Walk(**batch);
-  const rpc::Outgoing<Submit> again = api::EncodeSubmit(*batch);
-  const Received<api::wire::SubmitBatchRequest> second(again);
-  SIMURGH_CHECK_EQ(second.table->batch_size(), (*batch)->batch_size);
-  for (size_t i = 0; i < 3; ++i) {
-    SIMURGH_CHECK(std::ranges::equal(again.message().segments[i].bytes, parts[i]));
-  }
+  // As the transport lets them land, in memory that held another batch before.
+  EncodedBatch encoded;
+  encoded.plain_ids.resize(reader.Value<uint8_t>());
+  for (uint64_t& id : encoded.plain_ids) id = reader.Value<uint64_t>();
+  encoded.codes = ToBytes(reader.rest());
+  static CompactBatch batch;
+  const Status decoded = DecodeBatch(encoded, batch);
+  if (IsRefusal(decoded)) return;
+  const Status valid = batch.Validate();
+  SIMURGH_CHECK(valid.ok()) << valid.ToString();
+  // A few bytes may say that millions of samples have no ids: looking at each is slow.
+  constexpr size_t kMostCells = size_t{1} << 18;
+  if (batch.offsets.size() > kMostCells) return;
+  Walk(batch);
+  const auto again = EncodeBatch(batch);
+  SIMURGH_CHECK(again.ok()) << again.status().ToString();
+  const auto second = DecodeBatch(*again);
+  SIMURGH_CHECK(second.ok());
+  RequireSame(batch, *second);
 }
 
-Bytes SubmitSeed(const std::shared_ptr<const CompactBatch>& batch) {
-  const rpc::Outgoing<Submit> request = api::EncodeSubmit(batch);
+Bytes SubmitSeed(const CompactBatch& batch) {
+  const auto encoded = EncodeBatch(batch);
+  SIMURGH_CHECK(encoded.ok());
   SeedWriter seed;
-  seed.Part(request.message().metadata.bytes);
-  for (const auto& segment : request.message().segments) seed.Part(segment.bytes);
-  return seed.bytes();
+  seed.Value(static_cast<uint8_t>(encoded->plain_ids.size()));
+  for (const uint64_t id : encoded->plain_ids) seed.Value(id);
+  return seed.Rest(encoded->codes).bytes();
+}
+
+// Ids of all codings, several and none a sample, weights, features that share a list.
+CompactBatch SomeBatch(uint64_t step, uint64_t samples) {
+  BatchBuilder builder({0, 0, 1, 2}, 0);
+  for (uint64_t b = 0; b < samples; ++b) {
+    for (uint64_t i = 0; i < b % 4; ++i) builder.AddId(0, 11 + (b + i) % 5 * step);
+    if (b % 7 != 0) builder.AddId(1, 11 + b * step, b % 2 == 0 ? 1.0F : 0.25F);
+    builder.AddId(2, Mix64(b % 9));
+    builder.AddId(3, 1'000'000 + b);
+    builder.EndSample();
+  }
+  return *builder.Build()->sparse;
 }
 
 std::vector<Bytes> SubmitSeeds() {
-  BatchBuilder builder(2, 0);
-  builder.AddId(0, 11);
-  builder.AddId(0, 12);
-  builder.AddId(1, 11);
-  builder.EndSample();
-  builder.AddId(1, 13);
-  builder.AddId(1, 13);
-  builder.EndSample();
-  builder.EndSample();
-  auto empty = std::make_shared<CompactBatch>();
-  empty->offsets = {0};
-  return {SubmitSeed(builder.Build()->sparse), SubmitSeed(empty)};
+  CompactBatch empty;
+  empty.offsets = {0};
+  CompactBatch none = empty;
+  none.batch_size = 7;
+  std::vector<Bytes> seeds{SubmitSeed(empty), SubmitSeed(none)};
+  for (const uint64_t samples : {1, 2, 3, 70, 200}) {
+    seeds.push_back(SubmitSeed(SomeBatch(1, samples)));
+    seeds.push_back(SubmitSeed(SomeBatch(uint64_t{1} << 40, samples)));
+  }
+  return seeds;
 }
 
 // --- The others are metadata alone.

@@ -30,8 +30,9 @@ struct EmbeddingPsConfig {
 // YAML section `embedding_worker`.
 struct EmbeddingWorkerConfig {
   std::vector<InstanceConfig> instances;
-  uint32_t threads = 1;                    // Compute: grouping, pooling, un-pooling.
-  uint32_t forward_buffer_batches = 1024;  // Beyond it a submit is told to come back later.
+  uint32_t threads = 1;                               // Compute: grouping, pooling, un-pooling.
+  uint32_t forward_buffer_batches = 1024;             // Beyond it a submit waits.
+  uint64_t forward_buffer_bytes = uint64_t{4} << 30;  // Likewise; one batch may always come.
   // A batch that nobody asked about for so long is dropped.
   std::chrono::milliseconds batch_expiry{120'000};
 };

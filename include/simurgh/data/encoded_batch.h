@@ -9,6 +9,10 @@
 
 namespace simurgh {
 
+// The most bytes of codes that a batch within the limits can need: of an occurrence 28 bits and a
+// weight, of a cell a length of 24 bits, ids as differences.
+inline constexpr size_t kMaxBatchCodeBytes = size_t{400} << 20;
+
 // A CompactBatch in the bytes that travel: unique ids plain or as differences, whichever is fewer
 // bytes, list by list; per occurrence a prefix code of its id's number. src/data/COMPACT_BATCH.md
 // has the layout and what it costs.
@@ -31,7 +35,11 @@ StatusOr<EncodedBatch> EncodeBatch(const CompactBatch& batch);
 //
 // Cost: some 5 ns an occurrence; a batch whose lists are all plain keeps `plain_ids` as its ids.
 // Memory: at most what the limits of a batch allow, however short the bytes.
-// Errors: INVALID_ARGUMENT naming the list or feature, what is wrong with it and the limit.
+// Errors: INVALID_ARGUMENT naming the list or feature, the byte, what is wrong and the limit.
 StatusOr<CompactBatch> DecodeBatch(EncodedBatch encoded);
+
+// The same into `batch`, whose memory is used again. `encoded` is left with memory of either;
+// after an error `batch` is not valid.
+Status DecodeBatch(EncodedBatch& encoded, CompactBatch& batch);
 
 }  // namespace simurgh

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
+
 #include "simurgh/base/status.h"
 #include "simurgh/data/compact_batch.h"
 #include "simurgh/feature/bucket_map.h"
@@ -51,6 +53,21 @@ struct BatchPlan {
   size_t row_floats = 0;  // Size of the row buffer that goes with this plan.
 };
 
+// Memory that planning needs; what it holds afterwards is of no use.
+struct PlanScratch {
+  // The batch's distinct (table, id) pairs in order of first appearance.
+  std::vector<uint64_t> ids;        // (U)
+  std::vector<uint32_t> tables;     // (U)
+  std::vector<uint32_t> row_of_id;  // (ids of the batch) index into the two above.
+  std::vector<absl::flat_hash_map<uint64_t, uint32_t>> seen;  // By table.
+
+  std::vector<uint32_t> keys;        // (U) the group and partition of each row.
+  std::vector<uint32_t> counts;      // By key.
+  std::vector<uint64_t> next_id;     // By key.
+  std::vector<uint64_t> next_float;  // By key.
+  std::vector<uint64_t> positions;   // (U)
+};
+
 // Whether features that share a list of ids read one table; what a received batch must pass.
 // Requires a valid batch with layout.features.size() features.
 // Errors: INVALID_ARGUMENT naming the features.
@@ -60,5 +77,9 @@ Status CheckLists(const CompactBatch& batch, const BatchLayout& layout);
 // Requires a valid batch with layout.features.size() features that CheckLists accepts.
 // Cost: linear in the batch's ids; occurrences are not looked at.
 BatchPlan PlanBatch(const CompactBatch& batch, const BatchLayout& layout, const BucketMap& map);
+
+// The same into a plan whose memory, like that of the scratch, is used again.
+void PlanBatch(const CompactBatch& batch, const BatchLayout& layout, const BucketMap& map,
+               PlanScratch& scratch, BatchPlan& plan);
 
 }  // namespace simurgh

@@ -20,9 +20,28 @@ constexpr size_t kLeastFeatureBytes = 2;
 
 class BatchDecoder {
  public:
-  explicit BatchDecoder(EncodedBatch encoded) : encoded_(std::move(encoded)), in_(encoded_.codes) {}
+  BatchDecoder(EncodedBatch& encoded, CompactBatch& batch)
+      : encoded_(encoded), in_(encoded.codes), batch_(batch) {}
 
-  StatusOr<CompactBatch> Decode() {
+  Status Decode() {
+    Forget();
+    const Status decoded = Parts();
+    if (decoded.ok()) return decoded;
+    const size_t bytes = encoded_.codes.size();
+    return absl::InvalidArgumentError(absl::StrFormat("%s (at byte %d of %d)", decoded.message(),
+                                                      bytes - in_.Rest().size(), bytes));
+  }
+
+ private:
+  // What the batch held before; its memory stays.
+  void Forget() {
+    batch_.occurrences.clear();
+    batch_.offsets.clear();
+    batch_.lists.clear();
+    batch_.weights.clear();
+  }
+
+  Status Parts() {
     SIMURGH_RETURN_IF_ERROR(Head());
     SIMURGH_RETURN_IF_ERROR(Lists());
     batch_.offsets.resize(features_ * batch_.batch_size + 1);
@@ -31,11 +50,9 @@ class BatchDecoder {
       const Status decoded = Feature(f);
       if (!decoded.ok()) return Annotate(decoded, absl::StrFormat("batch: feature %d", f));
     }
-    SIMURGH_RETURN_IF_ERROR(End());
-    return std::move(batch_);
+    return End();
   }
 
- private:
   Status Head();
   Status SharedLists();
   Status Lists();
@@ -49,10 +66,10 @@ class BatchDecoder {
         absl::StrFormat("batch: its %d bytes end in %s", encoded_.codes.size(), what));
   }
 
-  EncodedBatch encoded_;
+  EncodedBatch& encoded_;
   ByteReader in_;
+  CompactBatch& batch_;
   size_t features_ = 0;
-  CompactBatch batch_;
   std::vector<uint32_t> seen_;  // Ids of each list that have appeared.
 };
 
@@ -133,7 +150,7 @@ Status BatchDecoder::PlaceIds(const std::vector<IdListHead>& heads) {
         absl::StrFormat("batch: %d plain ids, its lists say %d", encoded_.plain_ids.size(), plain));
   }
   if (packed == 0) {
-    batch_.ids = std::move(encoded_.plain_ids);
+    batch_.ids.swap(encoded_.plain_ids);
     return absl::OkStatus();
   }
   if (packed > kPackedBlock * in_.Rest().size()) return Early("the ids");
@@ -203,7 +220,13 @@ Status BatchDecoder::End() {
 }  // namespace
 
 StatusOr<CompactBatch> DecodeBatch(EncodedBatch encoded) {
-  return BatchDecoder(std::move(encoded)).Decode();
+  CompactBatch batch;
+  SIMURGH_RETURN_IF_ERROR(DecodeBatch(encoded, batch));
+  return batch;
+}
+
+Status DecodeBatch(EncodedBatch& encoded, CompactBatch& batch) {
+  return BatchDecoder(encoded, batch).Decode();
 }
 
 }  // namespace simurgh

@@ -6,7 +6,6 @@
 #include "services/api/batch_codec.h"
 #include "services/api/row_codec.h"
 #include "simurgh/base/random.h"
-#include "simurgh/data/batch_builder.h"
 
 namespace simurgh::api {
 namespace {
@@ -132,63 +131,19 @@ TEST_CASE("Damaged metadata is refused or read, never followed out of bounds") {
   CHECK(refused > 0);
 }
 
-CompactBatch SomeBatch() {
-  BatchBuilder builder(2, 0);
-  builder.AddId(0, 11);
-  builder.AddId(0, 12);
-  builder.EndSample();
-  builder.AddId(1, 13);
-  builder.EndSample();
-  return *builder.Build()->sparse;
-}
-
-// What the transport does: asks for places, fills them.
-StatusOr<std::shared_ptr<const CompactBatch>> Carry(
-    const rpc::Outgoing<SubmitBatch::Request>& message) {
-  const rpc::OutgoingMessage& sent = message.message();
-  const auto* table = flatbuffers::GetRoot<wire::SubmitBatchRequest>(sent.metadata.bytes.data());
-  SubmitBatch::Request::Counts counts{};
-  for (size_t i = 0; i < counts.size(); ++i) {
-    counts[i] = sent.segments[i].bytes.size() / SubmitBatch::Request::kElementBytes[i];
-  }
-  SIMURGH_ASSIGN_OR_RETURN(auto places, PlaceSubmit(*table, counts));
-  rpc::IncomingMessage received;
-  size_t next = 0;
-  const auto carry = [&](auto& place) {
-    const std::span<const std::byte> bytes = sent.segments[next++].bytes;
-    if (!bytes.empty()) std::memcpy(place.values.data(), bytes.data(), bytes.size());
-    received.segments.push_back({std::as_bytes(place.values), place.owner});
+TEST_CASE("A batch larger than the limits finds no place") {
+  const auto owner = std::make_shared<EncodedBatch>();
+  const auto placed = [&](uint64_t plain_ids, uint64_t codes) {
+    return PlaceSubmit({plain_ids, codes}, *owner, owner).status();
   };
-  std::apply([&](auto&... place) { (carry(place), ...); }, places);
-  return DecodeSubmit(rpc::Received<SubmitBatch::Request>(std::move(received)));
-}
-
-TEST_CASE("A batch survives the wire") {
-  const auto batch = std::make_shared<CompactBatch>(SomeBatch());
-  const auto received = Carry(EncodeSubmit(batch));
-  REQUIRE(received.ok());
-  CHECK((*received)->batch_size == 2);
-  CHECK((*received)->ids == batch->ids);
-  CHECK((*received)->occurrences == batch->occurrences);
-  CHECK((*received)->offsets == batch->offsets);
-  CHECK((*received)->unique_ends == batch->unique_ends);
-}
-
-TEST_CASE("A batch that lies about itself is refused") {
-  const auto carried = [](auto&& damage) {
-    auto batch = std::make_shared<CompactBatch>(SomeBatch());
-    damage(*batch);
-    return Carry(EncodeSubmit(batch)).status().code();
-  };
-  CHECK(carried([](CompactBatch& b) { b.occurrences[0] = 9; }) ==
-        absl::StatusCode::kInvalidArgument);
-  CHECK(carried([](CompactBatch& b) { b.offsets[1] = 3; }) == absl::StatusCode::kInvalidArgument);
-  CHECK(carried([](CompactBatch& b) { b.offsets.pop_back(); }) ==
-        absl::StatusCode::kInvalidArgument);
-  CHECK(carried([](CompactBatch& b) { b.batch_size = 70'000; }) ==
-        absl::StatusCode::kInvalidArgument);
-  CHECK(carried([](CompactBatch& b) { b.unique_ends[0] = 1; }) ==
-        absl::StatusCode::kInvalidArgument);
+  CHECK(placed(0, 0).ok());
+  CHECK(placed(10, 20).ok());
+  CHECK(owner->plain_ids.size() == 10);
+  CHECK(owner->codes.size() == 20);
+  CHECK_THAT(std::string(placed(kMaxBatchOccurrences + 1, 0).message()),
+             Catch::Contains("10000001 plain ids") && Catch::Contains("allowed are 10000000"));
+  CHECK_THAT(std::string(placed(0, kMaxBatchCodeBytes + 1).message()),
+             Catch::Contains("bytes of codes"));
 }
 
 }  // namespace

@@ -68,8 +68,8 @@ class Chain {
       clients.push_back(std::make_unique<rpc::Client>(io.executor(), listener_->address(),
                                                       HelloOf("nn-worker"), rpc::ClientOptions(),
                                                       nullptr));
-      client_ = std::make_unique<BatchClient>(io.executor(), std::move(clients),
-                                              std::chrono::seconds(20), rates_);
+      client_ = std::make_unique<BatchClient>(io.executor(), compute_.get_executor(),
+                                              std::move(clients), std::chrono::seconds(20), rates_);
     });
   }
 

@@ -1,0 +1,143 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <boost/asio/thread_pool.hpp>
+#include <boost/asio/use_future.hpp>
+#include <catch2/catch.hpp>
+
+#include "services/embedding_worker/embedding_worker.h"
+#include "services/runtime/io_thread.h"
+#include "simurgh/base/random.h"
+#include "simurgh/data/batch_builder.h"
+
+namespace simurgh {
+
+using RowKey = std::pair<uint32_t, uint64_t>;  // Table, id.
+
+// A server that answers every row with values made from its key, and remembers what is pushed.
+class RecordingServer : public RowServer {
+ public:
+  explicit RecordingServer(std::map<RowKey, std::vector<float>>& pushed) : pushed_(pushed) {}
+
+  static float Weight(RowKey key, size_t element) {
+    return static_cast<float>(static_cast<double>(key.second % 100) + 1000.0 * key.first +
+                              0.01 * static_cast<double>(element));
+  }
+
+  rpc::awaitable<StatusOr<PullReport>> Pull(PullRowsCall call, rpc::CallOptions) override {
+    if (!status.ok()) co_return status;
+    ForEachRow(call.groups, call.ids, [&](RowKey key, size_t offset, size_t dim) {
+      for (size_t d = 0; d < dim; ++d) call.rows[offset + d] = Weight(key, d);
+    });
+    co_return PullReport{};
+  }
+
+  rpc::awaitable<StatusOr<PushReport>> Push(PushRowsCall call, rpc::CallOptions) override {
+    if (!status.ok()) co_return status;
+    for (size_t g = 0; g < call.groups.size(); ++g) {
+      CHECK(call.learning_rates[g] == (call.groups[g].table == 0 ? 0.5F : 0.25F));
+    }
+    ForEachRow(call.groups, call.ids, [&](RowKey key, size_t offset, size_t dim) {
+      const auto gradient = call.gradients.subspan(offset, dim);
+      const bool is_new =
+          pushed_.emplace(key, std::vector(gradient.begin(), gradient.end())).second;
+      CHECK(is_new);  // One gradient a row.
+    });
+    co_return PushReport{};
+  }
+
+  Status status;
+
+ private:
+  template <typename Visitor>
+  static void ForEachRow(std::span<const RowGroup> groups, std::span<const uint64_t> ids,
+                         const Visitor& visit) {
+    size_t id = 0;
+    size_t offset = 0;
+    for (const RowGroup& group : groups) {
+      for (const uint32_t count : group.counts) {
+        for (uint32_t i = 0; i < count; ++i, offset += group.dim) {
+          visit(RowKey{group.table, ids[id++]}, offset, group.dim);
+        }
+      }
+    }
+  }
+
+  std::map<RowKey, std::vector<float>>& pushed_;
+};
+
+// Two tables; features 0 and 2 share the first.
+inline ClusterConfig SmallCluster() {
+  ClusterConfig config;
+  config.embedding_ps = {.instances = {{}, {}}, .partitions = 2};
+  config.embedding_worker.forward_buffer_batches = 4;
+  config.tables = {{.name = "shared", .dim = 4}, {.name = "own", .dim = 3}};
+  config.features = {{.name = "a", .table_index = 0},
+                     {.name = "b", .table_index = 1},
+                     {.name = "c", .table_index = 0}};
+  return config;
+}
+
+inline constexpr size_t kWidth = 11;
+inline constexpr size_t kSamples = 20;
+
+class WorkerFixture {
+ public:
+  WorkerFixture() {
+    BatchBuilder builder(3, 0);
+    Random random(42);
+    for (size_t s = 0; s < kSamples; ++s) {
+      for (size_t f = 0; f < 3; ++f) {
+        for (uint64_t ids = random.Below(3); ids > 0; --ids) builder.AddId(f, random.Below(9));
+      }
+      builder.EndSample();
+    }
+    batch = builder.Build()->sparse;
+    std::vector<std::unique_ptr<RowServer>> servers;
+    for (int i = 0; i < 2; ++i) {
+      auto server = std::make_unique<RecordingServer>(pushed);
+      recorders.push_back(server.get());
+      servers.push_back(std::move(server));
+    }
+    worker = std::make_unique<EmbeddingWorker>(config, /*epoch=*/7, compute.get_executor(),
+                                               std::move(servers), metrics);
+  }
+
+  ~WorkerFixture() { compute.join(); }  // Before `io`, to which it answers.
+
+  template <typename Result>
+  Result Run(rpc::awaitable<Result> task) {
+    return rpc::asio::co_spawn(io.executor(), std::move(task), rpc::asio::use_future).get();
+  }
+  BatchReference Submit() {
+    const auto reference = Run(worker->Submit(batch, rpc::Clock::time_point::max()));
+    REQUIRE(reference.ok());
+    return *reference;
+  }
+  Status Pull(BatchReference reference, PullPurpose purpose = PullPurpose::kTrain) {
+    return Run(worker->Pull(reference, purpose, {}, 0, {out.data(), kSamples, kWidth}, nullptr,
+                            rpc::Clock::time_point::max()));
+  }
+  Status Push(BatchReference reference, const std::vector<float>& gradients) {
+    return Run(worker->Push(reference, {}, rates, {gradients.data(), kSamples, kWidth}, nullptr,
+                            rpc::Clock::time_point::max()));
+  }
+
+  const ClusterConfig config = SmallCluster();
+  MetricRegistry registry;
+  WorkerMetrics metrics{registry, config};
+  std::map<RowKey, std::vector<float>> pushed;
+  std::vector<float> rates = {0.5F, 0.25F};
+  std::vector<RecordingServer*> recorders;
+  std::shared_ptr<const CompactBatch> batch;
+  std::vector<float> out = std::vector<float>(kSamples * kWidth);
+  rpc::asio::thread_pool compute{1};
+  std::unique_ptr<EmbeddingWorker> worker;
+  IoThread io{"test"};
+};
+
+}  // namespace simurgh
