@@ -28,7 +28,8 @@ class RecordingServer : public RowServer {
                               0.01 * static_cast<double>(element));
   }
 
-  rpc::awaitable<StatusOr<PullReport>> Pull(PullRowsCall call, rpc::CallOptions) override {
+  [[nodiscard]] rpc::awaitable<StatusOr<PullReport>> Pull(PullRowsCall call,
+                                                          rpc::CallOptions) override {
     if (!status.ok()) co_return status;
     ForEachRow(call.groups, call.ids, [&](RowKey key, size_t offset, size_t dim) {
       for (size_t d = 0; d < dim; ++d) call.rows[offset + d] = Weight(key, d);
@@ -36,7 +37,8 @@ class RecordingServer : public RowServer {
     co_return PullReport{};
   }
 
-  rpc::awaitable<StatusOr<PushReport>> Push(PushRowsCall call, rpc::CallOptions) override {
+  [[nodiscard]] rpc::awaitable<StatusOr<PushReport>> Push(PushRowsCall call,
+                                                          rpc::CallOptions) override {
     if (!status.ok()) co_return status;
     for (size_t g = 0; g < call.groups.size(); ++g) {
       CHECK(call.learning_rates[g] == (call.groups[g].table == 0 ? 0.5F : 0.25F));
