@@ -23,6 +23,17 @@ function(simurgh_executable name)
   endif()
 endfunction()
 
+# simurgh_plugin(name SOURCES ... [DEFINITIONS ...])
+# A shared object of C99 for feature processing: build/<preset>/plugins/<name>.so.
+function(simurgh_plugin name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEFINITIONS" ${ARGN})
+  add_library(${name} MODULE ${ARG_SOURCES})
+  set_target_properties(${name} PROPERTIES PREFIX "" C_STANDARD 99 C_STANDARD_REQUIRED ON C_EXTENSIONS OFF
+    LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/plugins")
+  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/include")
+  target_compile_definitions(${name} PRIVATE ${ARG_DEFINITIONS})
+endfunction()
+
 # simurgh_flatbuffers(target SCHEMAS ...)
 # Generates <schema>_generated.h beside the build; include it as "<folder of schema>/<name>_generated.h".
 function(simurgh_flatbuffers target)

@@ -107,8 +107,9 @@ class NnWorker : public Daemon {
 };
 
 void NnWorker::Report(const TrainResult& result) {
-  spdlog::info("trained {} steps, {} samples in {:.1f} s; network digest {:016x}", result.steps,
-               result.samples, result.seconds, job_->NetworkDigest());
+  spdlog::info(
+      "trained {} steps, {} samples in {:.1f} s; {} bad rows left out; network digest {:016x}",
+      result.steps, result.samples, result.seconds, job_->skipped_rows(), job_->NetworkDigest());
   const double samples_per_second = static_cast<double>(result.samples) / result.seconds;
   if (result.evaluation) {
     std::printf("test_auc=%.4f test_logloss=%.4f ", result.evaluation->auc,

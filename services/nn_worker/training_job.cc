@@ -9,12 +9,31 @@
 namespace simurgh {
 namespace {
 
-OpenReader ReaderOf(const ClusterConfig& config, const std::vector<std::string>& files,
-                    const ReadOptions& options) {
-  return [&config, &files, options] {
-    return OpenBatchReader(config.data, config.features, files, config.training.batch_size,
-                           options);
-  };
+// Counts the bad rows that a reader leaves out.
+class CountingReader final : public BatchReader {
+ public:
+  CountingReader(std::unique_ptr<BatchReader> reader, Counter& skipped_rows)
+      : reader_(std::move(reader)), skipped_rows_(skipped_rows) {}
+
+  StatusOr<std::optional<Batch>> Next() override {
+    StatusOr<std::optional<Batch>> batch = reader_->Next();
+    skipped_rows_.Add(reader_->skipped_rows() - counted_);
+    counted_ = reader_->skipped_rows();
+    return batch;
+  }
+
+  uint64_t skipped_rows() const override { return reader_->skipped_rows(); }
+
+ private:
+  std::unique_ptr<BatchReader> reader_;
+  Counter& skipped_rows_;
+  uint64_t counted_ = 0;
+};
+
+Counter& SkippedRows(MetricRegistry& registry, const char* data) {
+  return registry.GetCounter("simurgh_nn_skipped_rows_total",
+                             "Rows that could not be read and were left out, in all readings.",
+                             {{"data", data}});
 }
 
 uint64_t HashFloats(std::span<const float> values, uint64_t seed) {
@@ -24,7 +43,23 @@ uint64_t HashFloats(std::span<const float> values, uint64_t seed) {
 }  // namespace
 
 TrainingJob::TrainingJob(const ClusterConfig& config, MetricRegistry& registry)
-    : config_(config), report_(registry) {}
+    : config_(config),
+      report_(registry),
+      skipped_train_rows_(SkippedRows(registry, "train")),
+      skipped_test_rows_(SkippedRows(registry, "test")) {}
+
+OpenReader TrainingJob::ReaderOf(const std::vector<std::string>& files, const ReadOptions& options,
+                                 Counter& skipped_rows) const {
+  return [this, &files, options, &skipped_rows]() -> StatusOr<std::unique_ptr<BatchReader>> {
+    SIMURGH_ASSIGN_OR_RETURN(auto reader, OpenBatchReader(config_.data, config_.features, files,
+                                                          config_.training.batch_size, options));
+    return std::make_unique<CountingReader>(std::move(reader), skipped_rows);
+  };
+}
+
+uint64_t TrainingJob::skipped_rows() const {
+  return skipped_train_rows_.value() + skipped_test_rows_.value();
+}
 
 StatusOr<std::unique_ptr<TrainingJob>> TrainingJob::Create(const ClusterConfig& config,
                                                            MetricRegistry& registry) {
@@ -42,11 +77,12 @@ StatusOr<std::unique_ptr<TrainingJob>> TrainingJob::Create(const ClusterConfig& 
 
 StatusOr<TrainResult> TrainingJob::Run(EmbeddingPort& port, uint64_t run, std::stop_token stop) {
   OpenReader open_test;
-  if (!config_.data.test.empty()) open_test = ReaderOf(config_, config_.data.test, {});
+  if (!config_.data.test.empty()) open_test = ReaderOf(config_.data.test, {}, skipped_test_rows_);
   Trainer trainer(
       config_.training, run, config_.embedding_width(), port, *network_,
-      ReaderOf(config_, config_.data.train,
-               {.keep_negatives = config_.training.keep_negatives, .seed = config_.seed}),
+      ReaderOf(config_.data.train,
+               {.keep_negatives = config_.training.keep_negatives, .seed = config_.seed},
+               skipped_train_rows_),
       std::move(open_test), &report_);
   return trainer.Run(std::move(stop));
 }

@@ -25,14 +25,22 @@ class TrainingJob {
   // Errors: of Trainer.
   StatusOr<TrainResult> Run(EmbeddingPort& port, uint64_t run, std::stop_token stop);
 
+  // Bad rows that were left out so far, in all readings. Threads: any.
+  uint64_t skipped_rows() const;
+
   // A hash of weights, running statistics and optimizer state: equal for equal bytes.
   uint64_t NetworkDigest();
 
  private:
   TrainingJob(const ClusterConfig& config, MetricRegistry& registry);
 
+  OpenReader ReaderOf(const std::vector<std::string>& files, const ReadOptions& options,
+                      Counter& skipped_rows) const;
+
   ClusterConfig config_;  // Statistics fitted.
   TrainReport report_;
+  Counter& skipped_train_rows_;
+  Counter& skipped_test_rows_;
   std::unique_ptr<DenseNetwork> network_;
 };
 

@@ -1,5 +1,6 @@
 #include <bit>
 #include <concepts>
+#include <filesystem>
 
 #include "simurgh/base/hash.h"
 #include "simurgh/config/cluster_config.h"
@@ -76,6 +77,11 @@ void AddTable(const TableConfig& table, ByteWriter* out) {
 }
 
 void AddProcessing(const ProcessingConfig& processing, ByteWriter* out) {
+  // Its folder may differ from machine to machine.
+  out->Add(std::filesystem::path(processing.plugin.path).filename().string());
+  out->Add(uint64_t{processing.plugin.parameters.size()});
+  for (const std::string& parameter : processing.plugin.parameters) out->Add(parameter);
+  out->Add(uint64_t{processing.plugin.max_ids});
   out->Add(static_cast<uint64_t>(processing.hash));
   out->Add(processing.seed);
   out->Add(uint64_t{processing.boundaries.size()});

@@ -25,7 +25,7 @@ std::vector<std::string> ReadSections(const YamlNode& document, const std::strin
     ReadCluster(root, config);
     ReadServices(root, folder, config);
     ReadTables(root, &config->tables, &table_paths);
-    ReadFeatures(root, &config->features);
+    ReadFeatures(root, folder, &config->features);
     ReadData(root, folder, &config->data);
     ReadModel(root, &config->model);
     ReadTraining(root, &config->training);

@@ -6,6 +6,7 @@
 
 #include "config/file.h"
 #include "config/nearest.h"
+#include "config/plugin_section.h"
 #include "config/sections.h"
 
 namespace simurgh {
@@ -14,6 +15,7 @@ namespace {
 constexpr size_t kMaxFiles = 65'536;
 constexpr size_t kMaxColumns = 65'536;
 constexpr size_t kMaxTexts = 1'024;
+constexpr uint32_t kMaxDerivedWidth = 1'024;
 constexpr uint64_t kMaxBadRows = uint64_t{1} << 40;
 constexpr int kCriteoDenseColumns = 13;
 constexpr int kCriteoIdColumns = 26;
@@ -92,6 +94,20 @@ void ReadCsv(MapReader& in, bool is_used, CsvConfig* csv) {
   if (!csv->columns.empty()) CheckColumnList(in, *csv);
 }
 
+void ReadDerived(MapReader& in, const std::string& folder, std::vector<DerivedConfig>* derived) {
+  in.Maps("derived", {0, kMaxColumns}, [&](MapReader& map) {
+    DerivedConfig one;
+    map.Name("name", &one.name, Need::kRequired);
+    map.Texts("columns", &one.columns, {1, kMaxColumns}, Need::kRequired, "names of columns");
+    map.Integer("width", &one.width, 1, kMaxDerivedWidth);
+    ReadPlugin(map, folder, &one.plugin, nullptr);
+    if (!map.describing() && one.plugin.path.empty()) {
+      map.Error("plugin", "missing", "name the plug-in that makes the values");
+    }
+    derived->push_back(one);
+  });
+}
+
 // A column that a feature reads, named at `path`.
 void CheckSource(const std::string& path, const std::string& column,
                  const std::map<std::string, Kind>& kind_of, const std::vector<std::string>& usable,
@@ -125,6 +141,9 @@ void ReadData(MapReader& root, const std::string& folder, DataConfig* data) {
     const bool is_csv = data->format == Format::kCsv;
     in.OnlyWith(is_csv, "format: csv", {"csv"});
     in.Map("csv", [&](MapReader& map) { ReadCsv(map, is_csv, &data->csv); });
+    in.OnlyWith(!is_csv, "format: criteo", {"criteo"});
+    in.Map("criteo", [&](MapReader& map) { map.Bool("fit", &data->criteo.fit); });
+    ReadDerived(in, folder, &data->derived);
   });
 }
 
@@ -159,6 +178,14 @@ void CheckColumns(const ClusterConfig& config, Diagnostics* diagnostics) {
       const std::string key =
           feature.columns.empty() ? std::string(".column") : absl::StrCat(".columns.", c);
       CheckSource(absl::StrCat("features.", i, key), sources[c], kind_of, usable, diagnostics);
+    }
+  }
+  for (size_t i = 0; i < config.data.derived.size(); ++i) {
+    const std::vector<std::string>& sources = config.data.derived[i].columns;
+    for (size_t c = 0; c < sources.size(); ++c) {
+      used.insert(sources[c]);
+      CheckSource(absl::StrCat("data.derived.", i, ".columns.", c), sources[c], kind_of, usable,
+                  diagnostics);
     }
   }
   // The criteo format fixes its columns, so that none can be marked as skipped.

@@ -53,7 +53,8 @@ void LinkTable(const std::string& path, const std::map<std::string, uint32_t>& i
 
 }  // namespace
 
-void ReadFeatures(MapReader& root, std::vector<FeatureConfig>* features) {
+void ReadFeatures(MapReader& root, const std::string& folder,
+                  std::vector<FeatureConfig>* features) {
   root.Maps("features", {1, kMaxFeatures}, [&](MapReader& in) {
     FeatureConfig feature;
     in.Name("name", &feature.name, Need::kRequired);
@@ -63,7 +64,7 @@ void ReadFeatures(MapReader& root, std::vector<FeatureConfig>* features) {
     in.Texts("columns", &feature.columns, {2, kMaxCrossed}, Need::kOptional, "names of columns");
     in.OnlyWith(feature.columns.empty(), "a feature without columns", {"column"});
     in.Name("table", &feature.table, Need::kOptional, "the name");
-    ReadProcessing(in, feature.columns.size() > 1, &feature.processing);
+    ReadProcessing(in, folder, feature.columns.size() > 1, &feature.processing);
     in.Map("hash_stack", [&](MapReader& map) { ReadHashStack(map, &feature.hash_stack); });
     features->push_back(feature);
   });

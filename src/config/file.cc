@@ -21,13 +21,14 @@ std::string FileProblem(const std::string& path) {
 
 }  // namespace
 
-void ResolveFile(MapReader& in, const std::string& key, const std::string& folder,
+bool ResolveFile(MapReader& in, const std::string& key, const std::string& folder,
                  std::string* file) {
   *file = (std::filesystem::path(folder) / *file).lexically_normal().string();
   const std::string problem = FileProblem(*file);
-  if (problem.empty()) return;
+  if (problem.empty()) return true;
   in.Error(key, absl::StrCat("cannot read '", *file, "': ", problem),
            "give a path that is absolute or relative to the folder of the YAML file");
+  return false;
 }
 
 }  // namespace simurgh

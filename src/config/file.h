@@ -7,8 +7,8 @@
 namespace simurgh {
 
 // Makes the path that `key` gave absolute or relative to the working directory, by way of `folder`,
-// and reports it when the file cannot be read.
-void ResolveFile(MapReader& in, const std::string& key, const std::string& folder,
+// and reports it when the file cannot be read: then it answers false.
+bool ResolveFile(MapReader& in, const std::string& key, const std::string& folder,
                  std::string* file);
 
 }  // namespace simurgh

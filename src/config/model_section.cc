@@ -87,6 +87,7 @@ void CheckInputs(size_t index, const TowerConfig& tower, const std::vector<std::
 }
 
 bool HasDenseColumns(const DataConfig& data) {
+  if (!data.derived.empty()) return true;
   const std::vector<ColumnConfig> columns = ColumnsOf(data);
   return std::any_of(columns.begin(), columns.end(), [](const ColumnConfig& column) {
     return column.kind == ColumnConfig::Kind::kDense;

@@ -5,7 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "config/plugin_section.h"
 #include "config/scalar.h"
+#include "config/vocabulary_file.h"
 
 namespace simurgh {
 namespace {
@@ -40,7 +42,7 @@ void ReadBoundaries(MapReader& in, std::vector<float>* boundaries) {
   }
 }
 
-void ReadVocabulary(MapReader& in, ProcessingConfig* processing) {
+void ReadVocabulary(MapReader& in, const std::string& folder, ProcessingConfig* processing) {
   in.Texts("vocabulary", &processing->vocabulary, {0, kMaxWords}, Need::kOptional);
   in.Integer("oov_ids", &processing->oov_ids, 0, kMaxIds);
   std::set<std::string> words;
@@ -50,12 +52,16 @@ void ReadVocabulary(MapReader& in, ProcessingConfig* processing) {
              absl::StrCat("'", processing->vocabulary[i], "' stands there twice"),
              "give every text once");
   }
+  in.OnlyWith(processing->vocabulary.empty(), "a feature without vocabulary", {"vocabulary_file"});
+  ReadVocabularyFile(in, "vocabulary_file", folder, &processing->vocabulary);
   in.OnlyWith(!processing->vocabulary.empty(), "vocabulary", {"oov_ids"});
 }
 
 }  // namespace
 
-void ReadProcessing(MapReader& in, bool is_crossed, ProcessingConfig* processing) {
+void ReadProcessing(MapReader& in, const std::string& folder, bool is_crossed,
+                    ProcessingConfig* processing) {
+  ReadPlugin(in, folder, &processing->plugin, &processing->plugin.max_ids);
   in.Choice<Hash>("hash", &processing->hash,
                   {{"auto", Hash::kAuto},
                    {"text", Hash::kText},
@@ -64,7 +70,7 @@ void ReadProcessing(MapReader& in, bool is_crossed, ProcessingConfig* processing
   in.Integer("seed", &processing->seed, 0, kMaxIds);
   ReadBoundaries(in, &processing->boundaries);
   in.Integer("quantiles", &processing->quantiles, 0, kMaxQuantiles);
-  ReadVocabulary(in, processing);
+  ReadVocabulary(in, folder, processing);
   in.Choice<Missing>("missing", &processing->missing,
                      {{"skip", Missing::kSkip}, {"id", Missing::kId}, {"fail", Missing::kFail}});
   in.Integer("max_length", &processing->max_length, 0, kMaxListLength);
@@ -72,10 +78,14 @@ void ReadProcessing(MapReader& in, bool is_crossed, ProcessingConfig* processing
   in.Bool("pad", &processing->pad);
   in.Integer("modulo", &processing->modulo, 0, kMaxIds);
 
-  in.OnlyWith(!is_crossed, "a feature of one column", {"boundaries", "quantiles", "vocabulary"});
+  in.OnlyWith(!is_crossed, "a feature of one column",
+              {"boundaries", "quantiles", "vocabulary", "vocabulary_file"});
+  in.OnlyWith(processing->plugin.path.empty(), "a feature without plugin",
+              {"boundaries", "quantiles", "vocabulary", "vocabulary_file", "hash", "seed"});
   in.OnlyWith(processing->boundaries.empty(), "a feature without boundaries",
-              {"quantiles", "vocabulary", "hash"});
-  in.OnlyWith(processing->quantiles == 0, "a feature without quantiles", {"vocabulary", "hash"});
+              {"quantiles", "vocabulary", "vocabulary_file", "hash"});
+  in.OnlyWith(processing->quantiles == 0, "a feature without quantiles",
+              {"vocabulary", "vocabulary_file", "hash"});
   in.OnlyWith(processing->vocabulary.empty(), "a feature without vocabulary", {"hash"});
   in.OnlyWith(processing->max_length > 0, "max_length", {"keep", "pad"});
   if (processing->quantiles == 1) {

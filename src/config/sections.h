@@ -15,8 +15,8 @@ void ReadCluster(MapReader& root, ClusterConfig* config);
 void ReadServices(MapReader& root, const std::string& folder, ClusterConfig* config);
 // An entry of the YAML may make several tables; `paths` gets the key that names each one.
 void ReadTables(MapReader& root, std::vector<TableConfig>* tables, std::vector<std::string>* paths);
-void ReadFeatures(MapReader& root, std::vector<FeatureConfig>* features);
 // Paths of files as above.
+void ReadFeatures(MapReader& root, const std::string& folder, std::vector<FeatureConfig>* features);
 void ReadData(MapReader& root, const std::string& folder, DataConfig* data);
 void ReadModel(MapReader& root, ModelConfig* model);
 void ReadTraining(MapReader& root, TrainingConfig* training);

@@ -1,5 +1,6 @@
 #include "simurgh/data/batch_reader.h"
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
 #include "data/file_batch_reader.h"
@@ -7,11 +8,25 @@
 
 namespace simurgh {
 
-std::vector<std::string> DenseColumns(const DataConfig& config) {
+namespace {
+
+std::vector<std::string> DenseColumnsOfFile(const DataConfig& config) {
   if (config.format == DataConfig::Format::kCriteo) return CriteoDenseColumns();
   std::vector<std::string> names;
   for (const ColumnConfig& column : config.csv.columns) {
     if (column.kind == ColumnConfig::Kind::kDense) names.push_back(column.name);
+  }
+  return names;
+}
+
+}  // namespace
+
+std::vector<std::string> DenseColumns(const DataConfig& config) {
+  std::vector<std::string> names = DenseColumnsOfFile(config);
+  for (const DerivedConfig& derived : config.derived) {
+    for (uint32_t i = 0; i < derived.width; ++i) {
+      names.push_back(derived.width == 1 ? derived.name : absl::StrCat(derived.name, ".", i));
+    }
   }
   return names;
 }
@@ -25,8 +40,8 @@ StatusOr<std::unique_ptr<BatchReader>> OpenBatchReader(const DataConfig& config,
     return absl::InvalidArgumentError(
         absl::StrFormat("batch size %d, must be 1 to %d", batch_size, kMaxBatchSamples));
   }
-  const auto sink = [&features](const std::vector<std::string>& columns) {
-    return NewFeatureSink(columns, features);
+  const auto sink = [&](const std::vector<std::string>& columns) {
+    return NewFeatureSink(columns, features, config.derived, DenseColumnsOfFile(config).size());
   };
   return FileBatchReader::Open(config, sink, files,
                                BatchBuilder(features.size(), DenseColumns(config).size()),

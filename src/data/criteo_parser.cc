@@ -6,6 +6,7 @@
 #include "absl/strings/str_format.h"
 
 #include "data/criteo_layout.h"
+#include "data/process/dense_scaling.h"
 #include "data/row_parser.h"
 
 namespace simurgh {
@@ -50,13 +51,15 @@ class TabCells {
 
 class CriteoParser final : public RowParser {
  public:
-  explicit CriteoParser(std::unique_ptr<CellSink> sink) : sink_(std::move(sink)) {}
+  CriteoParser(const std::vector<ColumnConfig>& dense, std::unique_ptr<CellSink> sink)
+      : dense_(dense), sink_(std::move(sink)) {}
 
   Status Parse(std::string_view line, BatchBuilder& builder) override;
 
  private:
   Status ParseDense(size_t index, std::string_view cell, BatchBuilder& builder);
 
+  std::vector<ColumnConfig> dense_;
   std::unique_ptr<CellSink> sink_;
   RowCells parts_;  // Of the present row.
 };
@@ -105,8 +108,11 @@ Status CriteoParser::ParseDense(size_t index, std::string_view cell, BatchBuilde
   if (!ParseInteger(cell, 10, value)) {
     return BadCell(DenseName(index), cell, "an integer of 64 bits");
   }
-  const double magnitude = std::log1p(std::abs(static_cast<double>(value)));
-  builder.SetDense(index, static_cast<float>(value < 0 ? -magnitude : magnitude));
+  const float scaled = Scaled(dense_[index], static_cast<double>(value));
+  if (!std::isfinite(scaled)) {
+    return BadCell(DenseName(index), cell, "small enough for the column's fitted deviation");
+  }
+  builder.SetDense(index, scaled);
   if (sink_->Reads(index)) parts_.Add({.text = cell});
   return absl::OkStatus();
 }
@@ -120,11 +126,24 @@ std::vector<std::string> CriteoDenseColumns() {
   return names;
 }
 
-StatusOr<std::unique_ptr<RowParser>> NewCriteoParser(const SinkFactory& new_sink) {
+std::vector<ColumnConfig> CriteoDense(const CriteoConfig& config) {
+  std::vector<ColumnConfig> columns(kCriteoDenseColumns);
+  for (size_t index = 0; index < columns.size(); ++index) {
+    columns[index].name = DenseName(index);
+    columns[index].kind = ColumnConfig::Kind::kDense;
+    columns[index].transform = ColumnConfig::Transform::kLog1p;
+    if (!config.mean.empty()) columns[index].mean = config.mean[index];
+    if (!config.stddev.empty()) columns[index].stddev = config.stddev[index];
+  }
+  return columns;
+}
+
+StatusOr<std::unique_ptr<RowParser>> NewCriteoParser(const CriteoConfig& config,
+                                                     const SinkFactory& new_sink) {
   std::vector<std::string> names = CriteoDenseColumns();
   for (size_t index = 0; index < kCriteoIdColumns; ++index) names.push_back(IdName(index));
   SIMURGH_ASSIGN_OR_RETURN(std::unique_ptr<CellSink> sink, new_sink(names));
-  return std::make_unique<CriteoParser>(std::move(sink));
+  return std::make_unique<CriteoParser>(CriteoDense(config), std::move(sink));
 }
 
 }  // namespace simurgh

@@ -33,8 +33,8 @@ StatusOr<std::unique_ptr<FileBatchReader>> FileBatchReader::Open(
     const DataConfig& config, const SinkFactory& sink, const std::vector<std::string>& files,
     BatchBuilder builder, size_t batch_size, const ReadOptions& options) {
   const bool is_csv = config.format == DataConfig::Format::kCsv;
-  SIMURGH_ASSIGN_OR_RETURN(auto parser,
-                           is_csv ? NewCsvParser(config.csv, sink) : NewCriteoParser(sink));
+  SIMURGH_ASSIGN_OR_RETURN(
+      auto parser, is_csv ? NewCsvParser(config.csv, sink) : NewCriteoParser(config.criteo, sink));
   std::unique_ptr<FileBatchReader> reader(new FileBatchReader(
       config, files, std::move(parser), std::move(builder), batch_size, options));
   SIMURGH_RETURN_IF_ERROR(reader->OpenNextFile());
@@ -67,7 +67,8 @@ StatusOr<std::optional<std::string_view>> FileBatchReader::NextLine() {
 
 Status FileBatchReader::Skip(const Status& problem) {
   const Status where = AtLine(problem);
-  if (bad_rows_ == DataConfig::BadRows::kFail) return where;
+  const bool may_skip = bad_rows_ == DataConfig::BadRows::kSkip && absl::IsInvalidArgument(problem);
+  if (!may_skip) return where;
   if (++skipped_rows_ > max_bad_rows_) {
     return Annotate(where, absl::StrFormat("more than %d bad rows", max_bad_rows_));
   }

@@ -37,9 +37,13 @@ StatusOr<std::unique_ptr<RowParser>> NewCsvParser(const CsvConfig& config, const
 
 // Cells of the Criteo layout. Parts of id columns are numbers, by their hexadecimal digits.
 // Errors: as NewCsvParser.
-StatusOr<std::unique_ptr<RowParser>> NewCriteoParser(const SinkFactory& sink);
+StatusOr<std::unique_ptr<RowParser>> NewCriteoParser(const CriteoConfig& config,
+                                                     const SinkFactory& sink);
 
-// The dense columns of the Criteo layout: I1 to I13.
+// The dense columns of the Criteo layout, I1 to I13, as they are scaled.
+std::vector<ColumnConfig> CriteoDense(const CriteoConfig& config);
+
+// Their names.
 std::vector<std::string> CriteoDenseColumns();
 
 // `cell` for a message: quoted, escaped, cut where it is long.

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "simurgh/config/plugin_config.h"
+
 namespace simurgh {
 
 // One column of a CSV file.
@@ -32,15 +34,33 @@ struct CsvConfig {
   std::vector<ColumnConfig> columns;               // In the order of the file.
 };
 
+// The Criteo layout has its columns by itself.
+struct CriteoConfig {
+  bool fit = false;  // I1..I13, after the log: scaled by the training files' mean and deviation.
+  // (13) each, or none: 0 and 1.
+  std::vector<float> mean;
+  std::vector<float> stddev;
+};
+
+// Dense values that a plug-in makes of other columns. They follow those of the file.
+struct DerivedConfig {
+  std::string name;
+  std::vector<std::string> columns;  // Id or dense columns.
+  uint32_t width = 1;                // Values a row.
+  PluginConfig plugin;
+};
+
 // What is read. YAML section `data`. Paths are absolute or relative to the YAML file.
 struct DataConfig {
   // csv: as `csv` says. criteo: tab separated: label, 13 integers I1..I13 (log transform), 26
-  // hexadecimal ids C1..C26, any of them empty; no keys of its own.
+  // hexadecimal ids C1..C26, any of them empty.
   enum class Format { kCsv, kCriteo };
   enum class BadRows { kFail, kSkip };
 
   Format format = Format::kCsv;
   CsvConfig csv;
+  CriteoConfig criteo;
+  std::vector<DerivedConfig> derived;
   std::vector<std::string> train;  // Read in this order.
   std::vector<std::string> test;
   BadRows bad_rows = BadRows::kFail;  // What a row that cannot be read does: end the run, or count.

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "simurgh/config/plugin_config.h"
+
 namespace simurgh {
 
 // Folds any number of ids into rounds * buckets rows; see feature hashing in the reference.
@@ -12,34 +14,37 @@ struct HashStackConfig {
   uint64_t buckets = 0;  // Rows a round.
 };
 
-// How the parts of a cell become ids, in this order: id (by boundaries, vocabulary or hash; several
-// columns are crossed), what is missing, length, modulo, hash stack.
+// How the parts of a cell become ids, in this order: id (by plug-in, boundaries, vocabulary or
+// hash; several columns are crossed), what is missing, length, modulo, hash stack.
 struct ProcessingConfig {
   // auto: text of CSV cells; Criteo's ids are numbers, and stay what they are without a seed.
   enum class Hash { kAuto, kText, kInteger, kNone };
   enum class Missing { kSkip, kId, kFail };
   enum class Keep { kFirst, kLast };
 
+  PluginConfig plugin;
   Hash hash = Hash::kAuto;
   uint64_t seed = 0;
-  std::vector<float> boundaries;        // Ascending: a number's id is how many are at most it.
-  uint32_t quantiles = 0;               // Boundaries from a first pass; 0: none.
-  std::vector<std::string> vocabulary;  // A text's id is its place.
-  uint64_t oov_ids = 1;                 // For texts that are not in it; 0: they are dropped.
-  Missing missing = Missing::kSkip;     // What an empty list becomes.
-  uint32_t max_length = 0;              // Longest list; 0: any.
-  Keep keep = Keep::kFirst;             // Of a longer one.
-  bool pad = false;                     // Whether shorter ones are filled up to max_length.
-  uint64_t modulo = 0;                  // 0: off.
+  std::vector<float> boundaries;  // Ascending: a number's id is how many are at most it.
+  uint32_t quantiles = 0;         // Boundaries from a first pass; 0: none.
+  // A text's id is its place; from the YAML, or from a file that it names.
+  std::vector<std::string> vocabulary;
+  uint64_t oov_ids = 1;              // For texts that are not in it; 0: they are dropped.
+  Missing missing = Missing::kSkip;  // What an empty list becomes.
+  uint32_t max_length = 0;           // Longest list; 0: any.
+  Keep keep = Keep::kFirst;          // Of a longer one.
+  bool pad = false;                  // Whether shorter ones are filled up to max_length.
+  uint64_t modulo = 0;               // 0: off.
 };
 
 // An ID feature: what the network sees of a column. YAML section `features`; their order is the
 // order of the embeddings in the network's input.
 struct FeatureConfig {
   std::string name;
-  std::string column;                // Default: name. A dense column may serve too.
-  std::vector<std::string> columns;  // In place of it: two and more, crossed.
-  std::string table;                 // Default: name.
+  std::string column;  // Default: name. A dense column may serve too.
+  // In place of it: two and more, crossed, or handed to a plug-in.
+  std::vector<std::string> columns;
+  std::string table;  // Default: name.
   ProcessingConfig processing;
   HashStackConfig hash_stack;
   uint32_t table_index = 0;  // Into ClusterConfig::tables; filled by the parser.

@@ -23,7 +23,8 @@ class BatchReader {
   // The next batch of exactly `batch_size` samples, at the end of the last file one of fewer, then
   // nothing.
   // Errors: NOT_FOUND, PERMISSION_DENIED for a file; INVALID_ARGUMENT for a bad row, naming file,
-  // line, column and value; DATA_LOSS for a torn compressed stream. After a bad row the next call
+  // line, column and value; FAILED_PRECONDITION from a plug-in that cannot go on; DATA_LOSS for a
+  // torn compressed stream. After a bad row the next call
   // goes on behind it.
   virtual StatusOr<std::optional<Batch>> Next() = 0;
 
@@ -60,7 +61,7 @@ StatusOr<std::unique_ptr<BatchReader>> OpenBatchReader(const DataConfig& config,
 // Cost: a pass; 4 bytes for each number of a feature with quantiles.
 Status FitStatistics(DataConfig& config, std::vector<FeatureConfig>& features);
 
-// The names of the dense columns in the order of the file.
+// The names of the dense columns in the order of the file, then the derived ones.
 std::vector<std::string> DenseColumns(const DataConfig& config);
 
 }  // namespace simurgh

@@ -32,8 +32,9 @@ Status CheckHashStack(const FeatureConfig& config) {
 
 }  // namespace
 
-FeatureIds::FeatureIds(const FeatureConfig& config, std::vector<size_t> columns)
-    : config_(config), columns_(std::move(columns)) {
+FeatureIds::FeatureIds(const FeatureConfig& config, std::vector<size_t> columns,
+                       std::optional<Plugin> plugin)
+    : config_(config), columns_(std::move(columns)), plugin_(std::move(plugin)) {
   const ProcessingConfig& processing = config_.processing;
   if (processing.vocabulary.empty()) return;
   vocabulary_ = std::make_shared<const Vocabulary>(processing.vocabulary, processing.oov_ids,
@@ -46,7 +47,12 @@ StatusOr<FeatureIds> FeatureIds::Create(const FeatureConfig& config, std::vector
     return absl::InvalidArgumentError(
         absl::StrFormat("feature '%s': its quantiles have not been fitted", config.name));
   }
-  return FeatureIds(config, std::move(columns));
+  std::optional<Plugin> plugin;
+  if (!config.processing.plugin.path.empty()) {
+    const PluginPurpose purpose{.name = config.name, .columns = config.sources()};
+    SIMURGH_ASSIGN_OR_RETURN(plugin, Plugin::Create(config.processing.plugin, purpose));
+  }
+  return FeatureIds(config, std::move(columns), std::move(plugin));
 }
 
 Status FeatureIds::BadPart(const Part& part, std::string_view problem) const {
@@ -131,13 +137,23 @@ void FeatureIds::Fold() {
   ids_.swap(scratch_);
 }
 
+// Each of the rows that stand for an id has its weight.
+void FeatureIds::FoldWeights() {
+  const uint32_t rounds = config_.hash_stack.rounds;
+  if (rounds == 0) return;
+  std::vector<float> folded;
+  for (const float weight : weights_) folded.insert(folded.end(), rounds, weight);
+  weights_.swap(folded);
+}
+
+Status FeatureIds::MakeIds(const RowCells& cells) {
+  if (plugin_.has_value()) return plugin_->MakeIds(cells, columns_, ids_, weights_);
+  return columns_.size() == 1 ? OfCell(cells.cell(columns_[0]), ids_) : Cross(cells);
+}
+
 StatusOr<const std::vector<uint64_t>*> FeatureIds::Of(const RowCells& cells) {
   ids_.clear();
-  if (columns_.size() == 1) {
-    SIMURGH_RETURN_IF_ERROR(OfCell(cells.cell(columns_[0]), ids_));
-  } else {
-    SIMURGH_RETURN_IF_ERROR(Cross(cells));
-  }
+  SIMURGH_RETURN_IF_ERROR(MakeIds(cells));
   if (ids_.empty() && config_.processing.missing != Missing::kSkip) {
     if (config_.processing.missing == Missing::kFail) {
       return absl::InvalidArgumentError(absl::StrFormat(
@@ -146,9 +162,14 @@ StatusOr<const std::vector<uint64_t>*> FeatureIds::Of(const RowCells& cells) {
           config_.name));
     }
     ids_.push_back(kMissingId);
+    if (plugin_.has_value()) weights_.push_back(1.0F);
   }
   FitLength(config_.processing, kPaddingId, ids_);
   Fold();
+  if (plugin_.has_value()) {
+    FitLength(config_.processing, 1.0F, weights_);
+    FoldWeights();
+  }
   return &ids_;
 }
 

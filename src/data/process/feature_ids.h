@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "data/process/plugin.h"
 #include "data/process/row_cells.h"
 #include "data/process/vocabulary.h"
 #include "simurgh/base/status.h"
@@ -36,20 +37,28 @@ class FeatureIds {
   // Errors: INVALID_ARGUMENT naming the feature, the value and the remedy.
   StatusOr<const std::vector<uint64_t>*> Of(const RowCells& cells);
 
+  // Of the ids that Of answered last; none: all 1.
+  const std::vector<float>& weights() const { return weights_; }
+
  private:
-  FeatureIds(const FeatureConfig& config, std::vector<size_t> columns);
+  FeatureIds(const FeatureConfig& config, std::vector<size_t> columns,
+             std::optional<Plugin> plugin);
 
   Status OfCell(std::span<const Part> parts, std::vector<uint64_t>& ids) const;
   Status Cross(const RowCells& cells);
   StatusOr<std::optional<uint64_t>> IdOf(const Part& part) const;
   StatusOr<uint64_t> IntegerOf(const Part& part) const;
   Status BadPart(const Part& part, std::string_view problem) const;
+  Status MakeIds(const RowCells& cells);
   void Fold();
+  void FoldWeights();
 
   FeatureConfig config_;
   std::vector<size_t> columns_;
   std::shared_ptr<const Vocabulary> vocabulary_;  // Null: none.
+  std::optional<Plugin> plugin_;
   std::vector<uint64_t> ids_;
+  std::vector<float> weights_;
   std::vector<uint64_t> scratch_;
 };
 

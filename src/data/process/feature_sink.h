@@ -6,15 +6,19 @@
 
 #include "data/process/row_cells.h"
 #include "simurgh/base/status.h"
+#include "simurgh/config/data_config.h"
 #include "simurgh/config/feature_config.h"
 
 namespace simurgh {
 
-// Adds every feature's ids to the open sample.
+// Adds every feature's ids, and the derived dense values, to the open sample.
 //
-// columns: names, in the order of the cells.
-// Errors: INVALID_ARGUMENT when a feature names a column that is not there.
+// columns: names, in the order of the cells. first_derived: the dense column of the first derived
+// value.
+// Errors: INVALID_ARGUMENT when a column is named that is not there; of plug-ins.
 StatusOr<std::unique_ptr<CellSink>> NewFeatureSink(const std::vector<std::string>& columns,
-                                                   const std::vector<FeatureConfig>& features);
+                                                   const std::vector<FeatureConfig>& features,
+                                                   const std::vector<DerivedConfig>& derived,
+                                                   size_t first_derived);
 
 }  // namespace simurgh

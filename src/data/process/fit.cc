@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -9,6 +10,7 @@
 #include "data/process/bucketise.h"
 #include "data/process/dense_scaling.h"
 #include "data/process/numbers.h"
+#include "data/row_parser.h"
 
 namespace simurgh {
 namespace {
@@ -92,17 +94,51 @@ Status TooFew(const Observed& one) {
       one.column, one.moments.count()));
 }
 
+// Statistics of all columns that are scaled by them, in their order.
+StatusOr<std::vector<Moments>> FittedMoments(std::span<const Observed> observed) {
+  std::vector<Moments> moments;
+  for (const Observed& one : observed) {
+    if (!(static_cast<float>(one.moments.stddev()) > 0.0F)) return TooFew(one);
+    moments.push_back(one.moments);
+  }
+  return moments;
+}
+
+// The columns that are to be scaled by what the training files hold.
+std::vector<Observed> ScaledColumns(const DataConfig& config) {
+  std::vector<Observed> observed;
+  const bool is_criteo = config.format == DataConfig::Format::kCriteo;
+  if (is_criteo && !config.criteo.fit) return observed;
+  for (const ColumnConfig& column : is_criteo ? CriteoDense({}) : config.csv.columns) {
+    if (!is_criteo && !column.fit) continue;
+    observed.push_back({.column = column.name, .transform = column.transform});
+  }
+  return observed;
+}
+
+void SetStatistics(const std::vector<Moments>& moments, DataConfig& config) {
+  CriteoConfig& criteo = config.criteo;
+  auto next = moments.begin();
+  for (ColumnConfig& column : config.csv.columns) {
+    if (!column.fit) continue;
+    column.mean = static_cast<float>(next->mean());
+    column.stddev = static_cast<float>(next->stddev());
+    ++next;
+  }
+  for (; criteo.fit && next != moments.end(); ++next) {
+    criteo.mean.push_back(static_cast<float>(next->mean()));
+    criteo.stddev.push_back(static_cast<float>(next->stddev()));
+  }
+}
+
 }  // namespace
 
 Status FitStatistics(DataConfig& config, std::vector<FeatureConfig>& features) {
-  std::vector<Observed> observed;
-  std::vector<ColumnConfig*> scaled;
+  config.criteo.mean.clear();
+  config.criteo.stddev.clear();
+  std::vector<Observed> observed = ScaledColumns(config);
+  const size_t scaled = observed.size();
   std::vector<FeatureConfig*> bucketised;
-  for (ColumnConfig& column : config.csv.columns) {
-    if (!column.fit) continue;
-    observed.push_back({.column = column.name, .transform = column.transform});
-    scaled.push_back(&column);
-  }
   for (FeatureConfig& feature : features) {
     if (feature.processing.quantiles == 0) continue;
     observed.push_back({.column = feature.sources().front(), .keep_values = true});
@@ -110,14 +146,11 @@ Status FitStatistics(DataConfig& config, std::vector<FeatureConfig>& features) {
   }
   if (observed.empty()) return absl::OkStatus();
   SIMURGH_RETURN_IF_ERROR(Observe(config, observed));
-  for (size_t i = 0; i < scaled.size(); ++i) {
-    const auto stddev = static_cast<float>(observed[i].moments.stddev());
-    if (!(stddev > 0.0F)) return TooFew(observed[i]);
-    scaled[i]->mean = static_cast<float>(observed[i].moments.mean());
-    scaled[i]->stddev = stddev;
-  }
+  SIMURGH_ASSIGN_OR_RETURN(const std::vector<Moments> moments,
+                           FittedMoments(std::span(observed).first(scaled)));
+  SetStatistics(moments, config);
   for (size_t i = 0; i < bucketised.size(); ++i) {
-    Observed& one = observed[scaled.size() + i];
+    Observed& one = observed[scaled + i];
     ProcessingConfig& processing = bucketised[i]->processing;
     processing.boundaries = QuantileBoundaries(std::move(one.values), processing.quantiles);
     if (processing.boundaries.empty()) return TooFew(one);

@@ -4,7 +4,10 @@
 
 namespace simurgh {
 
-void FitLength(const ProcessingConfig& config, uint64_t padding, std::vector<uint64_t>& ids) {
+namespace {
+
+template <typename T>
+void Fit(const ProcessingConfig& config, T padding, std::vector<T>& ids) {
   const size_t length = config.max_length;
   if (length == 0) return;
   if (ids.size() > length) {
@@ -16,6 +19,16 @@ void FitLength(const ProcessingConfig& config, uint64_t padding, std::vector<uin
     }
   }
   if (config.pad) ids.resize(length, padding);
+}
+
+}  // namespace
+
+void FitLength(const ProcessingConfig& config, uint64_t padding, std::vector<uint64_t>& ids) {
+  Fit(config, padding, ids);
+}
+
+void FitLength(const ProcessingConfig& config, float padding, std::vector<float>& weights) {
+  Fit(config, padding, weights);
 }
 
 }  // namespace simurgh

@@ -7,6 +7,7 @@
 
 #include "config/document.h"
 #include "tests/unit/config/sample.h"
+#include "tests/unit/data/data_files.h"
 
 namespace simurgh {
 namespace {
@@ -41,6 +42,7 @@ void CheckCases(const std::vector<Case>& cases) {
 }  // namespace
 
 TEST_CASE("Steps of processing are read", "[config]") {
+  const TemporaryFolder folder;
   const auto config = ParseClusterConfig(
       Replaced(
           "- {name: shop}",
@@ -48,7 +50,12 @@ TEST_CASE("Steps of processing are read", "[config]") {
           "max_length: 5, keep: last, pad: true, modulo: 900}\n"
           "  - {name: old, column: age, table: shop, boundaries: [-1, 0.5, 1e3]}\n"
           "  - {name: part, column: age, table: shop, quantiles: 10}\n"
-          "  - {name: known, column: shop, table: shop, vocabulary: [a, \"b c\"], oov_ids: 4}"),
+          "  - {name: known, column: shop, table: shop, vocabulary: [a, \"b c\"], oov_ids: 4}\n"
+          "  - {name: filed, column: shop, table: shop, vocabulary_file: " +
+              folder.Write("words.txt", "red\r\ndark green") +
+              "}\n"
+              "  - {name: outside, column: shop, table: shop, plugin: {path: LICENSE, "
+              "parameters: [1, two], max_ids: 7}}"),
       kSamplePath, {"data.bad_rows=skip", "data.max_bad_rows=5", "training.keep_negatives=0.25"});
   REQUIRE(config.status() == absl::OkStatus());
   const ProcessingConfig& cross = config->features[3].processing;
@@ -64,6 +71,10 @@ TEST_CASE("Steps of processing are read", "[config]") {
   CHECK(config->features[5].processing.quantiles == 10);
   CHECK(config->features[6].processing.vocabulary == std::vector<std::string>{"a", "b c"});
   CHECK(config->features[6].processing.oov_ids == 4);
+  CHECK(config->features[7].processing.vocabulary == std::vector<std::string>{"red", "dark green"});
+  CHECK(config->features[8].processing.plugin.path == "LICENSE");
+  CHECK(config->features[8].processing.plugin.parameters == std::vector<std::string>{"1", "two"});
+  CHECK(config->features[8].processing.plugin.max_ids == 7);
   CHECK(config->data.bad_rows == DataConfig::BadRows::kSkip);
   CHECK(config->data.max_bad_rows == 5);
   CHECK(config->training.keep_negatives == 0.25F);
@@ -93,6 +104,28 @@ TEST_CASE("Processing: what does not fit together", "[config]") {
        "features.3.quantiles: 1 part is no parts; give 2 or more, or 0"},
       {shop, "- {name: shop, vocabulary: [a, b, a]}", "a]}",
        "features.3.vocabulary.2: 'a' stands there twice; give every text once"},
+      {shop, "- {name: shop, plugin: {path: LICENSE}, hash: text}", "plugin",
+       "features.3.hash: says nothing here; remove it; it belongs to a feature without plugin"},
+      {shop, "- {name: shop, plugin: {max_ids: 5}}", "plugin",
+       "features.3.plugin.max_ids: says nothing here; remove it; it belongs to path"},
+      {shop, "- {name: shop, plugin: {path: nowhere.so}}", "plugin",
+       "features.3.plugin.path: cannot read 'nowhere.so': No such file or directory; give a path "
+       "that is absolute or relative to the folder of the YAML file"},
+      {shop, "- {name: shop, vocabulary_file: nowhere.txt}", "vocabulary_file",
+       "features.3.vocabulary_file: cannot read 'nowhere.txt': No such file or directory; give a "
+       "path that is absolute or relative to the folder of the YAML file"},
+      {shop, "- {name: shop, vocabulary: [a], vocabulary_file: LICENSE}", "vocabulary_file",
+       "features.3.vocabulary_file: says nothing here; remove it; it belongs to a feature without "
+       "vocabulary"},
+      {"data:\n", "data:\n  derived: [{name: d, columns: [age]}]\n", "derived",
+       "data.derived.0.plugin: missing; name the plug-in that makes the values"},
+      {"data:\n", "data:\n  derived: [{name: d, columns: [agee], plugin: {path: LICENSE}}]\n",
+       "derived",
+       "data.derived.0.columns.0: no column is named 'agee'; the nearest id or dense column is "
+       "'age'"},
+      {"data:\n",
+       "data:\n  derived: [{name: d, columns: [age], plugin: {path: LICENSE, max_ids: 3}}]\n",
+       "derived", "data.derived.0.plugin.max_ids: unknown key; the nearest known key is 'path'"},
       {shop, "- {name: shop, oov_ids: 3}", "oov_ids",
        "features.3.oov_ids: says nothing here; remove it; it belongs to vocabulary"},
       {shop, "- {name: shop, pad: true}", "pad",
@@ -105,6 +138,30 @@ TEST_CASE("Processing: what does not fit together", "[config]") {
   });
 }
 
+TEST_CASE("A vocabulary's file is checked line by line", "[config]") {
+  const TemporaryFolder folder;
+  const auto problem = [&](const std::string& content) {
+    const std::string path = folder.Write("words.txt", content);
+    const auto config = ParseClusterConfig(
+        Replaced("- {name: shop}", "- {name: shop, vocabulary_file: " + path + "}"), kSamplePath,
+        {});
+    if (config.ok()) return std::string("none");
+    const std::string prefix =
+        std::string(kSamplePath) + ":29: features.3.vocabulary_file: '" + path + "', ";
+    const std::string message(config.status().message());
+    CHECK(message.starts_with(prefix));
+    return message.substr(std::min(prefix.size(), message.size()));
+  };
+  CHECK(problem("a\nb\n") == "none");
+  CHECK(problem("a\nb\n\nc\na\n") == "line 3: empty; give one value a line");
+  CHECK(problem("a\nb\na\n") == "line 3: 'a' stands in line 1 already; give every value once");
+  CHECK(problem("a\nb\r\nb\n") == "line 3: 'b' stands in line 2 already; give every value once");
+  CHECK(problem("a\n" + std::string(1'024, 'x')) == "none");
+  CHECK(problem("a\n" + std::string(1'025, 'x')) ==
+        "line 2: '" + std::string(64, 'x') + "...' has 1025 bytes, more than 1024; shorten it");
+  CHECK(problem("") == "no values; give one a line");
+}
+
 TEST_CASE("Daemons agree on how features are processed", "[config]") {
   const auto hash = [](const std::string& feature) {
     const auto config = ParseClusterConfig(Replaced("- {name: shop}", feature), kSamplePath, {});
@@ -112,11 +169,13 @@ TEST_CASE("Daemons agree on how features are processed", "[config]") {
     return AgreementHash(*config);
   };
   const uint64_t plain = hash("- {name: shop}");
-  for (const char* feature : {"- {name: shop, columns: [shop, city]}",
-                              "- {name: shop, hash: integer}", "- {name: shop, seed: 1}",
-                              "- {name: shop, boundaries: [1]}", "- {name: shop, quantiles: 2}",
-                              "- {name: shop, vocabulary: [a]}", "- {name: shop, missing: id}",
-                              "- {name: shop, max_length: 1}", "- {name: shop, modulo: 5}"}) {
+  for (const char* feature :
+       {"- {name: shop, columns: [shop, city]}", "- {name: shop, hash: integer}",
+        "- {name: shop, seed: 1}", "- {name: shop, boundaries: [1]}",
+        "- {name: shop, quantiles: 2}", "- {name: shop, vocabulary: [a]}",
+        "- {name: shop, plugin: {path: LICENSE}}",
+        "- {name: shop, plugin: {path: LICENSE, parameters: [a]}}", "- {name: shop, missing: id}",
+        "- {name: shop, max_length: 1}", "- {name: shop, modulo: 5}"}) {
     INFO(feature);
     CHECK(hash(feature) != plain);
   }

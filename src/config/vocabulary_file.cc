@@ -1,0 +1,62 @@
+#include "config/vocabulary_file.h"
+
+#include <algorithm>
+#include <fstream>
+#include <string_view>
+#include <unordered_map>
+
+#include "absl/strings/str_cat.h"
+
+#include "config/file.h"
+
+namespace simurgh {
+namespace {
+
+constexpr size_t kMaxWords = 4'194'304;
+constexpr size_t kMaxWordBytes = 1'024;
+constexpr size_t kShownBytes = 64;
+
+// What is wrong with the lines, or nothing.
+std::string LinesProblem(std::istream& file, std::vector<std::string>* words) {
+  std::unordered_map<std::string, size_t> line_of;
+  for (std::string line; std::getline(file, line);) {
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    const size_t number = words->size() + 1;
+    const std::string place = absl::StrCat("line ", number, ": ");
+    if (line.empty()) return absl::StrCat(place, "empty; give one value a line");
+    if (line.size() > kMaxWordBytes) {
+      return absl::StrCat(place, "'", line.substr(0, kShownBytes), "...' has ", line.size(),
+                          " bytes, more than ", kMaxWordBytes, "; shorten it");
+    }
+    if (number > kMaxWords) {
+      return absl::StrCat(place, "more than ", kMaxWords, " values; leave out the rarest");
+    }
+    const auto [entry, is_new] = line_of.emplace(line, number);
+    if (!is_new) {
+      return absl::StrCat(place, "'", line.substr(0, kShownBytes), "' stands in line ",
+                          entry->second, " already; give every value once");
+    }
+    words->push_back(line);
+  }
+  if (file.bad()) return "cannot be read to its end; check the disk";
+  return words->empty() ? "no values; give one a line" : "";
+}
+
+}  // namespace
+
+void ReadVocabularyFile(MapReader& in, const std::string& key, const std::string& folder,
+                        std::vector<std::string>* words) {
+  std::string path;
+  in.Text(key, &path, "path of a file with one value a line",
+          [](const std::string& text) { return text.empty() ? "an empty text" : ""; });
+  if (path.empty() || !words->empty()) return;
+  if (!ResolveFile(in, key, folder, &path)) return;
+  std::ifstream file(path, std::ios::binary);
+  const std::string problem = LinesProblem(file, words);
+  if (problem.empty()) return;
+  const size_t remedy = problem.rfind("; ");
+  in.Error(key, absl::StrCat("'", path, "', ", problem.substr(0, remedy)),
+           problem.substr(remedy + 2));
+}
+
+}  // namespace simurgh

@@ -1,0 +1,151 @@
+// Statistics of a first pass, over every format that can be read.
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "simurgh/base/random.h"
+#include "simurgh/data/generator.h"
+#include "tests/unit/data/data_files.h"
+#include "tests/unit/data/reader_test_support.h"
+
+namespace simurgh {
+namespace {
+
+constexpr size_t kRows = 3'000;
+
+std::string GeneratedText() {
+  const auto generator = Generator::Create({.seed = 3, .distinct_ids = 2'000, .missing = 0.1});
+  REQUIRE(generator.ok());
+  std::string text;
+  for (size_t n = 0; n < kRows; ++n) generator->AppendLine(generator->Sample(n), text);
+  return text;
+}
+
+DataConfig Criteo(std::vector<std::string> files) {
+  DataConfig config;
+  config.format = DataConfig::Format::kCriteo;
+  config.criteo.fit = true;
+  config.train = std::move(files);
+  return config;
+}
+
+FeatureConfig Quantiles(const std::string& column, uint32_t count) {
+  FeatureConfig feature = Feature(column + "_group");
+  feature.column = column;
+  feature.processing.quantiles = count;
+  return feature;
+}
+
+TEST_CASE("Criteo's dense columns, fitted, have mean 0 and deviation 1 where they are there") {
+  const TemporaryFolder folder;
+  DataConfig config = Criteo({folder.Write("a.tsv", GeneratedText())});
+  std::vector<FeatureConfig> features = {Feature("C1"), Quantiles("I2", 4)};
+  REQUIRE(FitStatistics(config, features) == absl::OkStatus());
+  DataConfig plain = config;
+  plain.criteo = {};
+  const auto fitted = ReadSamples(config, features, config.train, kRows);
+  const auto raw = ReadSamples(plain, features, config.train, kRows);
+  REQUIRE((fitted.ok() && raw.ok()));
+  REQUIRE(fitted->size() == kRows);
+  for (size_t column = 0; column < 13; ++column) {
+    double sum = 0;
+    double squares = 0;
+    for (size_t n = 0; n < kRows; ++n) {
+      const double value = (*fitted)[n].dense[column];
+      sum += value;  // A missing one is 0.
+      squares += value * value;
+      if ((*raw)[n].dense[column] == 0.0F) continue;  // Missing, or the logarithm of 1.
+      REQUIRE(value == Approx(((*raw)[n].dense[column] - config.criteo.mean[column]) /
+                              config.criteo.stddev[column])
+                           .margin(1e-5));
+    }
+    CHECK(sum / kRows == Approx(0).margin(1e-4));
+    CHECK(squares / kRows == Approx(0.9).margin(0.03));  // A tenth is missing.
+  }
+  std::vector<double> sizes(4);
+  for (const ReadSample& sample : *fitted) {
+    for (const uint64_t id : sample.ids[1]) ++sizes.at(id);
+  }
+  for (const double size : sizes) CHECK(size > kRows * 0.9 / 8);
+}
+
+TEST_CASE("Statistics do not depend on how files are compressed or parted") {
+  const TemporaryFolder folder;
+  const std::string text = GeneratedText();
+  const size_t middle = text.find('\n', text.size() / 2) + 1;
+  const std::vector<std::vector<std::string>> layouts = {
+      {folder.Write("a.tsv", text)},
+      {folder.Write("a.gz", Gzip(text))},
+      {folder.Write("a.zst", Zstd(text))},
+      {folder.Write("b.gz", Gzip(text.substr(0, middle))),
+       folder.Write("b.zst", Zstd(text.substr(middle)))}};
+  std::vector<float> mean;
+  std::vector<float> boundaries;
+  for (const auto& files : layouts) {
+    DataConfig config = Criteo(files);
+    std::vector<FeatureConfig> features = {Quantiles("I3", 5)};
+    REQUIRE(FitStatistics(config, features) == absl::OkStatus());
+    if (mean.empty()) mean = config.criteo.mean;
+    if (boundaries.empty()) boundaries = features[0].processing.boundaries;
+    CHECK(mean.size() == 13);
+    CHECK(config.criteo.mean == mean);
+    CHECK(boundaries.size() == 4);
+    CHECK(features[0].processing.boundaries == boundaries);
+  }
+}
+
+TEST_CASE("CSV columns, fitted, have mean 0 and deviation 1, and fitting again changes nothing") {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    INFO("seed " << seed);
+    Random random(seed);
+    std::string text;
+    for (int n = 0; n < 300; ++n) text += "1," + std::to_string(5 + random.Normal() * 3) + "\n";
+    const TemporaryFolder folder;
+    DataConfig config;
+    config.csv.columns.resize(2);
+    config.csv.columns[0] = {.name = "y", .kind = ColumnConfig::Kind::kLabel};
+    config.csv.columns[1] = {.name = "x", .kind = ColumnConfig::Kind::kDense, .fit = true};
+    config.train = {folder.Write("a.zst", Zstd(text))};
+    std::vector<FeatureConfig> features;
+    REQUIRE(FitStatistics(config, features) == absl::OkStatus());
+    const float mean = config.csv.columns[1].mean;
+    REQUIRE(FitStatistics(config, features) == absl::OkStatus());
+    REQUIRE(config.csv.columns[1].mean == mean);
+    const auto samples = ReadSamples(config, {}, config.train, 300);
+    REQUIRE(samples.ok());
+    double sum = 0;
+    double squares = 0;
+    for (const ReadSample& sample : *samples) {
+      sum += sample.dense[0];
+      squares += sample.dense[0] * sample.dense[0];
+    }
+    REQUIRE(sum / 300 == Approx(0).margin(1e-5));
+    REQUIRE(squares / 300 == Approx(1).epsilon(1e-4));
+  }
+}
+
+TEST_CASE("What cannot be fitted is refused by name") {
+  const TemporaryFolder folder;
+  std::string line = "1";
+  for (int i = 1; i <= 13; ++i) line += "\t7";
+  for (int i = 1; i <= 26; ++i) line += "\tff";
+  DataConfig config = Criteo({folder.Write("a.tsv", line + "\n" + line + "\n")});
+  std::vector<FeatureConfig> features;
+  CHECK_THAT(
+      std::string(FitStatistics(config, features).message()),
+      Catch::StartsWith("column 'I1': its 2 numbers in the training files are all the same"));
+  config.train = {folder.Write("torn.gz", Gzip(GeneratedText()).substr(0, 1'000))};
+  CHECK(FitStatistics(config, features).code() == absl::StatusCode::kDataLoss);
+  config.criteo.fit = false;
+  features = {Quantiles("C1", 3)};
+  config.train = {folder.Write("b.tsv", line + "\n")};
+  CHECK_THAT(std::string(FitStatistics(config, features).message()),
+             Catch::EndsWith("b.tsv:1: column 'C1': 'ff' is not a finite number; correct it, or "
+                             "mark it as missing"));
+}
+
+}  // namespace
+}  // namespace simurgh

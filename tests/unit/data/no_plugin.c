@@ -1,0 +1,1 @@
+int simurgh_plugin_is_elsewhere;

@@ -1,0 +1,205 @@
+// What holds for whatever goes into a step of feature processing.
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "data/process/bucketise.h"
+#include "data/process/feature_ids.h"
+#include "data/process/hashing.h"
+#include "data/process/negative_sampling.h"
+#include "simurgh/base/random.h"
+
+namespace simurgh {
+namespace {
+
+using Ids = std::vector<uint64_t>;
+using Texts = std::vector<std::string>;
+constexpr uint64_t kSeeds = 100;
+
+FeatureConfig Named(const std::string& name) {
+  FeatureConfig config;
+  config.name = name;
+  return config;
+}
+
+Ids Process(const FeatureConfig& config, const std::vector<Texts>& cells) {
+  std::vector<size_t> columns;
+  RowCells row;
+  for (const Texts& cell : cells) {
+    columns.push_back(columns.size());
+    for (const std::string& text : cell) row.Add({.text = text});
+    row.EndCell();
+  }
+  auto feature = FeatureIds::Create(config, columns);
+  REQUIRE(feature.status() == absl::OkStatus());
+  const auto ids = feature->Of(row);
+  REQUIRE(ids.status() == absl::OkStatus());
+  return **ids;
+}
+
+Texts RandomTexts(Random& random, size_t most) {
+  Texts texts(random.Below(most + 1));
+  for (std::string& text : texts) text = std::to_string(random.Below(40));
+  return texts;
+}
+
+TEST_CASE("Modulo: below it, congruent, and nothing new for small ids") {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    INFO("seed " << seed);
+    Random random(seed);
+    FeatureConfig config = Named("f");
+    const Texts texts = RandomTexts(random, 20);
+    const Ids plain = Process(config, {texts});
+    const uint64_t modulo = 1 + random.Below(1'000);
+    config.processing.modulo = modulo;
+    const Ids folded = Process(config, {texts});
+    REQUIRE(folded.size() == plain.size());
+    for (size_t i = 0; i < plain.size(); ++i) REQUIRE(folded[i] == plain[i] % modulo);
+    config.processing.modulo = uint64_t{1} << 40;
+    config.processing.hash = ProcessingConfig::Hash::kNone;
+    const Ids small = Process(config, {texts});
+    for (size_t i = 0; i < small.size(); ++i) REQUIRE(small[i] == std::stoull(texts[i]));
+  }
+}
+
+TEST_CASE("Hash stack: every round in its own range, whatever else is in the list") {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    INFO("seed " << seed);
+    Random random(seed);
+    FeatureConfig config = Named("f");
+    config.hash_stack = {.rounds = static_cast<uint32_t>(1 + random.Below(8)),
+                         .buckets = 1 + random.Below(100)};
+    const Texts texts = RandomTexts(random, 10);
+    const Ids together = Process(config, {texts});
+    Ids one_by_one;
+    for (const std::string& text : texts) {
+      const Ids rows = Process(config, {{text}});
+      one_by_one.insert(one_by_one.end(), rows.begin(), rows.end());
+    }
+    REQUIRE(together == one_by_one);
+    for (size_t i = 0; i < together.size(); ++i) {
+      REQUIRE(together[i] / config.hash_stack.buckets == i % config.hash_stack.rounds);
+    }
+  }
+}
+
+TEST_CASE("Crosses: as many as the lengths' product, each from its own pair") {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    INFO("seed " << seed);
+    Random random(seed);
+    FeatureConfig config = Named("f");
+    config.processing.seed = seed % 3;
+    const std::vector<Texts> cells = {RandomTexts(random, 5), RandomTexts(random, 5),
+                                      RandomTexts(random, 5)};
+    const Ids ids = Process(config, cells);
+    REQUIRE(ids.size() == cells[0].size() * cells[1].size() * cells[2].size());
+    std::set<Texts> combinations;
+    size_t i = 0;
+    for (const std::string& a : cells[0]) {
+      for (const std::string& b : cells[1]) {
+        for (const std::string& c : cells[2]) {
+          combinations.insert({a, b, c});
+          REQUIRE(ids[i++] == Process(config, {{a}, {b}, {c}})[0]);
+        }
+      }
+    }
+    REQUIRE(std::set<uint64_t>(ids.begin(), ids.end()).size() == combinations.size());
+  }
+}
+
+TEST_CASE("Buckets: the order of values is the order of buckets, and a linear scan agrees") {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    INFO("seed " << seed);
+    Random random(seed);
+    std::set<float> sorted;
+    for (uint64_t i = 0; i < 1 + random.Below(30); ++i) {
+      sorted.insert(static_cast<float>(random.Normal()));
+    }
+    const std::vector<float> boundaries(sorted.begin(), sorted.end());
+    std::vector<float> values(boundaries);  // The boundaries themselves, too.
+    for (int i = 0; i < 50; ++i) values.push_back(static_cast<float>(random.Normal()));
+    std::sort(values.begin(), values.end());
+    uint64_t last = 0;
+    for (const float value : values) {
+      const auto at_most = std::count_if(boundaries.begin(), boundaries.end(),
+                                         [&](float boundary) { return boundary <= value; });
+      const uint64_t bucket = BucketOf(boundaries, value);
+      REQUIRE(bucket == static_cast<uint64_t>(at_most));
+      REQUIRE(bucket >= last);
+      last = bucket;
+    }
+  }
+}
+
+TEST_CASE("Vocabularies: words by place, others behind them, the same for the same text") {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    INFO("seed " << seed);
+    Random random(seed);
+    FeatureConfig config = Named("f");
+    const uint64_t words = 1 + random.Below(30);
+    for (uint64_t i = 0; i < words; ++i) {
+      config.processing.vocabulary.push_back(std::to_string(i + 5));
+    }
+    config.processing.oov_ids = random.Below(4);
+    config.processing.seed = seed;
+    const Texts texts = RandomTexts(random, 30);
+    Ids expected;
+    for (const std::string& text : texts) {
+      const uint64_t value = std::stoull(text);
+      if (value >= 5 && value < words + 5) {
+        expected.push_back(value - 5);
+      } else if (config.processing.oov_ids > 0) {
+        expected.push_back(words + HashText(text, seed) % config.processing.oov_ids);
+      }
+    }
+    REQUIRE(Process(config, {texts}) == expected);
+  }
+}
+
+TEST_CASE("Missing values and lengths: no list is empty where there is an id for it") {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    INFO("seed " << seed);
+    Random random(seed);
+    FeatureConfig config = Named("f");
+    const Texts texts = RandomTexts(random, 4);
+    const Ids plain = Process(config, {texts});
+    config.processing.missing = ProcessingConfig::Missing::kId;
+    config.processing.max_length = static_cast<uint32_t>(1 + random.Below(5));
+    config.processing.pad = random.Below(2) == 1;
+    const Ids ids = Process(config, {texts});
+    const size_t length = config.processing.max_length;
+    const size_t kept = std::max<size_t>(1, std::min(plain.size(), length));
+    REQUIRE(ids.size() == (config.processing.pad ? length : kept));
+    for (size_t i = 0; i < ids.size(); ++i) {
+      const uint64_t beyond = i == 0 ? kMissingId : kPaddingId;
+      REQUIRE(ids[i] == (i < plain.size() ? plain[i] : beyond));
+    }
+  }
+}
+
+TEST_CASE("The negatives that are kept are those that have always been") {
+  Ids kept;
+  for (uint64_t row = 0; row < 40; ++row) {
+    if (KeepsNegative({.keep_negatives = 0.25, .seed = 1}, row)) kept.push_back(row);
+  }
+  CHECK(kept == Ids{18, 21, 27, 28, 33, 35});
+}
+
+TEST_CASE("A larger share keeps what a smaller one keeps") {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    INFO("seed " << seed);
+    for (uint64_t row = 0; row < 200; ++row) {
+      const bool little = KeepsNegative({.keep_negatives = 0.2, .seed = seed}, row);
+      const bool much = KeepsNegative({.keep_negatives = 0.7, .seed = seed}, row);
+      REQUIRE((!little || much));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace simurgh
