@@ -2,24 +2,22 @@
 
 #include <algorithm>
 #include <limits>
-#include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 
-#include "simurgh/base/check.h"
 #include "simurgh/base/hash.h"
-#include "table/arena.h"
-#include "table/push_journal.h"
-#include "table/push_window.h"
-#include "table/recency_clock.h"
+#include "simurgh/table/partition_work.h"
+#include "table/partition_state.h"
 #include "table/row_layout.h"
 #include "table/row_store.h"
 
 namespace simurgh {
 
 namespace {
+
+constexpr size_t kAllIds = std::numeric_limits<size_t>::max();
 
 uint64_t WidestRow(const std::vector<TableConfig>& configs) {
   uint64_t widest = 0;
@@ -46,26 +44,14 @@ uint64_t IdentityOf(const std::vector<TableConfig>& configs, uint64_t seed) {
 
 }  // namespace
 
-struct Partition::State {
-  State(Arena partition_arena, const std::vector<TableConfig>& configs, uint64_t seed)
-      : arena(std::move(partition_arena)) {
-    if (arena.shared()) journal.emplace(arena, WidestRow(configs));
-    for (const TableConfig& config : configs) {
-      tables.push_back(std::make_unique<Table>(config, seed, arena));
-    }
+Partition::State::State(Arena partition_arena, const std::vector<TableConfig>& configs,
+                        uint64_t seed)
+    : arena(std::move(partition_arena)) {
+  if (arena.shared()) journal.emplace(arena, WidestRow(configs));
+  for (const TableConfig& config : configs) {
+    tables.push_back(std::make_unique<Table>(config, seed, arena));
   }
-
-  Status CheckGroup(absl::string_view request, uint32_t table, size_t ids, size_t rows,
-                    size_t columns) const;
-  // After ids were turned away. Errors: when that must not be.
-  Status CheckRoom(uint32_t table) const;
-
-  Arena arena;
-  std::optional<PushJournal> journal;  // Private memory goes with whoever could read it.
-  std::vector<std::unique_ptr<Table>> tables;
-  PushWindow window;
-  RecencyClock clock;
-};
+}
 
 Status Partition::State::CheckGroup(absl::string_view request, uint32_t table, size_t ids,
                                     size_t rows, size_t columns) const {
@@ -128,68 +114,16 @@ Partition::~Partition() = default;
 StatusOr<PullReport> Partition::Pull(PullPurpose purpose, const TrainerPosition& position,
                                      uint64_t acknowledged_steps,
                                      std::span<const PullGroup> groups) {
-  for (const PullGroup& group : groups) {
-    SIMURGH_RETURN_IF_ERROR(state_->CheckGroup("pull", group.table, group.ids.size(),
-                                               group.rows.rows(), group.rows.columns()));
-  }
-  SIMURGH_RETURN_IF_ERROR(
-      state_->window.CheckAcknowledged(position.run, position.rank, acknowledged_steps));
-  PullReport report;
-  if (purpose == PullPurpose::kEvaluate) {
-    for (const PullGroup& group : groups) {
-      if (group.ids.empty()) continue;
-      const uint64_t found = state_->tables[group.table]->Evaluate(group.ids, group.rows);
-      report.found += found;
-      report.unseen += group.ids.size() - found;
-    }
-    return report;
-  }
-  const uint64_t stamp = state_->clock.Advance(position.run, position.step);
-  for (const PullGroup& group : groups) {
-    if (group.ids.empty()) continue;
-    const Table::PullCounts counts =
-        state_->tables[group.table]->Pull(group.ids, group.rows, stamp);
-    report.found += counts.found;
-    report.created += counts.created;
-    report.refused += counts.refused;
-    report.evicted += counts.evicted;
-    report.crowded_out += counts.crowded_out;
-    report.turned_away += counts.turned_away;
-    if (counts.turned_away > 0) SIMURGH_RETURN_IF_ERROR(state_->CheckRoom(group.table));
-  }
-  return report;
+  PullWork work(*this, purpose, position, acknowledged_steps, groups);
+  SIMURGH_RETURN_IF_ERROR(work.Advance(kAllIds).status());
+  return work.report();
 }
 
 StatusOr<PushReport> Partition::Push(const TrainerPosition& position, uint32_t part, uint32_t parts,
                                      std::span<const PushGroup> groups) {
-  for (const PushGroup& group : groups) {
-    SIMURGH_RETURN_IF_ERROR(state_->CheckGroup("push", group.table, group.ids.size(),
-                                               group.gradients.rows(), group.gradients.columns()));
-  }
-  SIMURGH_ASSIGN_OR_RETURN(const bool applied, state_->window.Applied(position.run, position.rank,
-                                                                      position.step, part, parts));
-  PushReport report;
-  if (applied) {
-    report.repeated = true;
-    return report;
-  }
-  PushJournal* const journal = state_->journal ? &*state_->journal : nullptr;
-  if (journal != nullptr) {
-    journal->BeginPush(position.run, position.rank, position.step, part, parts);
-  }
-  for (size_t i = 0; i < groups.size(); ++i) {
-    const PushGroup& group = groups[i];
-    if (group.ids.empty()) continue;
-    Table& table = *state_->tables[group.table];
-    if (journal != nullptr) journal->BeginGroup(static_cast<uint32_t>(i), table.arena_record());
-    const uint64_t updated =
-        table.Push(group.ids, group.gradients, group.learning_rate, position.step, journal);
-    report.updated += updated;
-    report.missing += group.ids.size() - updated;
-  }
-  if (journal != nullptr) journal->EndPush();
-  state_->window.Record(position.run, position.rank, position.step, part, parts);
-  return report;
+  PushWork work(*this, position, part, parts, groups);
+  SIMURGH_RETURN_IF_ERROR(work.Advance(kAllIds).status());
+  return work.report();
 }
 
 std::string Partition::HugePageProblem() const { return state_->arena.HugePageProblem(); }

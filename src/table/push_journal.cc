@@ -29,9 +29,10 @@ void PushJournal::BeginPush(uint64_t run, uint32_t rank, uint64_t step, uint32_t
 }
 
 // No row may be torn here, so nobody asks whose table it is until the group has begun.
-void PushJournal::BeginGroup(uint32_t group, uint64_t table_offset) {
+void PushJournal::BeginGroup(uint32_t group, uint64_t table_offset, uint64_t first) {
   record_.table = table_offset;
   group_ = group;
+  first_ = first;
   Settle(0);
 }
 

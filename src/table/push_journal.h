@@ -27,16 +27,16 @@ class PushJournal {
   static uint64_t ReservationFor(uint64_t max_stride_bytes);
 
   void BeginPush(uint64_t run, uint32_t rank, uint64_t step, uint32_t part, uint32_t parts);
-  // The following rows are of this group of the push, from its first id on. Groups ascend, and are
-  // fewer than 65,536.
-  void BeginGroup(uint32_t group, uint64_t table_offset);
+  // The following rows are of this group of the push, from its id number `first` on: those before
+  // it are settled. Groups ascend, and are fewer than 65,536.
+  void BeginGroup(uint32_t group, uint64_t table_offset, uint64_t first);
   void EndPush();
 
   // Copies `rows`, which are going to be changed. At most PushRecord::kMaxRows.
   void Keep(const Rows& table, std::span<const uint32_t> rows);
-  // They have been changed, and the group's ids before `next` are settled.
-  void Settle(uint64_t next) {
-    Order([&] { record_.progress = uint64_t{group_} << 48 | next << 8; });
+  // They have been changed, and `count` ids from BeginGroup's `first` on are settled.
+  void Settle(uint64_t count) {
+    Order([&] { record_.progress = uint64_t{group_} << 48 | (first_ + count) << 8; });
   }
 
  private:
@@ -51,6 +51,7 @@ class PushJournal {
   Arena& arena_;
   PushRecord& record_;
   uint32_t group_ = 0;
+  uint64_t first_ = 0;
 };
 
 }  // namespace simurgh

@@ -15,9 +15,6 @@ struct RowFormat {
   RowPrecision weights = RowPrecision::kF32;
   RowPrecision state = RowPrecision::kF32;
 
-  static constexpr uint32_t SizeOf(RowPrecision precision) {
-    return precision == RowPrecision::kF32 ? 4 : 2;
-  }
   // All f32, and hence side by side: kernels work in place.
   bool plain() const {
     return weights == RowPrecision::kF32 && (state == RowPrecision::kF32 || shape.vectors == 0);

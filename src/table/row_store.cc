@@ -97,17 +97,22 @@ std::span<const float> RowStore::Values(uint32_t row, std::span<float> scratch) 
   return scratch.first(format().floats());
 }
 
-RowStore::Updater::Updater(RowStore& store, float learning_rate, uint64_t step,
-                           PushJournal* journal)
+RowStore::Updater::Updater(RowStore& store, RowPrecision precision, float learning_rate,
+                           uint64_t step, PushJournal* journal)
     : store_(store),
+      precision_(precision),
       parameters_(store.optimizer_.parameters()),
       step_(step),
       journal_(journal),
       plain_(store.format().plain()) {
   parameters_.learning_rate = learning_rate;
+  if (precision != RowPrecision::kF32) store.gradients_.resize(kBatch * store.format().dim);
 }
 
 void RowStore::Updater::Flush() {
+  if (precision_ != RowPrecision::kF32) {
+    ConvertRows(precision_, RowPrecision::kF32, store_.format().dim, {widened_.data(), filled_});
+  }
   if (journal_ != nullptr) journal_->Keep(store_.rows_, {rows_.data(), filled_});
   if (plain_) {
     UpdateRows(parameters_, {plain_rows_.data(), filled_});

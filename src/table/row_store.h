@@ -51,40 +51,52 @@ class RowStore {
   // not: format().floats().
   std::span<const float> Values(uint32_t row, std::span<float> scratch) const;
 
-  // Copies weights out: at once where they are f32, else at the next Flush() or before. No row that
-  // was added may change until then.
+  // Copies weights out in a precision: at once where they are f32 and stay it, else at the next
+  // Flush() or before. No row that was added may change until then.
   class Reader {
    public:
-    explicit Reader(const RowStore& store) : store_(store), plain_(store.format().plain()) {}
-    void Add(uint32_t row, float* to) {
-      if (plain_) [[likely]] {
-        CopyFloats(reinterpret_cast<const float*>(store_.rows_.values(row)), store_.format().dim,
-                   to);
+    Reader(const RowStore& store, RowPrecision precision)
+        : store_(store),
+          precision_(precision),
+          direct_(store.format().weights == RowPrecision::kF32 && precision == RowPrecision::kF32) {
+    }
+    void Add(uint32_t row, std::byte* to) {
+      const std::byte* values = store_.rows_.values(row);
+      if (direct_) [[likely]] {
+        CopyFloats(reinterpret_cast<const float*>(values), store_.format().dim,
+                   reinterpret_cast<float*>(to));
       } else {
-        reads_[filled_++] = {store_.rows_.values(row), to};
+        reads_[filled_++] = {values, to};
         if (filled_ == reads_.size()) Flush();
       }
     }
     void Flush() {
-      ReadWeights(store_.format(), {reads_.data(), filled_});
+      if (filled_ == 0) return;
+      ConvertRows(store_.format().weights, precision_, store_.format().dim,
+                  {reads_.data(), filled_});
       filled_ = 0;
     }
 
    private:
     const RowStore& store_;
-    bool plain_;
-    std::array<WeightRead, 32> reads_;
+    RowPrecision precision_;
+    bool direct_;
+    std::array<RowConversion, 32> reads_;
     size_t filled_ = 0;
   };
 
-  // Applies gradients, some rows at a time; the last ones at Flush(). `step` is what rounding
-  // depends on, beside seed and id.
+  // Applies gradients of a precision, some rows at a time; the last ones at Flush(). `step` is what
+  // rounding depends on, beside seed and id.
   class Updater {
    public:
     // journal: told of each row before it changes; may be null.
-    Updater(RowStore& store, float learning_rate, uint64_t step, PushJournal* journal);
+    Updater(RowStore& store, RowPrecision precision, float learning_rate, uint64_t step,
+            PushJournal* journal);
     // at: the position in the request.
-    void Add(size_t at, uint32_t row, const float* gradient) {
+    void Add(size_t at, uint32_t row, const std::byte* coded_gradient) {
+      const float* gradient = reinterpret_cast<const float*>(coded_gradient);
+      if (precision_ != RowPrecision::kF32) [[unlikely]]
+        gradient = Widened(coded_gradient);
       std::byte* values = store_.rows_.values(row);
       if (plain_) [[likely]] {
         plain_rows_[filled_++] = {reinterpret_cast<float*>(values), gradient};
@@ -102,7 +114,15 @@ class RowStore {
    private:
     static constexpr size_t kBatch = PushRecord::kMaxRows;
 
+    // Where the gradient will be as f32 when the rows at hand are updated.
+    const float* Widened(const std::byte* gradient) {
+      float* wide = store_.gradients_.data() + filled_ * store_.format().dim;
+      widened_[filled_] = {gradient, reinterpret_cast<std::byte*>(wide)};
+      return wide;
+    }
+
     RowStore& store_;
+    RowPrecision precision_;
     RowUpdateParameters parameters_;
     uint64_t step_;
     PushJournal* journal_;
@@ -112,6 +132,7 @@ class RowStore {
     std::array<uint32_t, kBatch> rows_;
     std::array<RowGradient, kBatch> plain_rows_;
     std::array<CodedRow, kBatch> coded_rows_;
+    std::array<RowConversion, kBatch> widened_;
   };
 
  private:
@@ -127,7 +148,8 @@ class RowStore {
   uint64_t noise_seed_;
   ArenaRegion region_;
   Rows rows_;
-  std::vector<float> new_row_;  // A row as f32, where it is not stored as such.
+  std::vector<float> new_row_;    // A row as f32, where it is not stored as such.
+  std::vector<float> gradients_;  // Some as f32, since the first that did not come as such.
 };
 
 // Short rows are copied in place: a call would cost as much again.

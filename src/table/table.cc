@@ -1,6 +1,7 @@
 #include "simurgh/table/table.h"
 
 #include <algorithm>
+#include <cstring>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -24,8 +25,7 @@ Table::Table(const TableConfig& config, uint64_t seed, Arena& arena)
 
 Table::~Table() = default;
 
-Table::PullCounts Table::Pull(std::span<const uint64_t> ids, MatrixView<float> rows,
-                              uint64_t stamp) {
+Table::PullCounts Table::Pull(std::span<const uint64_t> ids, CodedRows rows, uint64_t stamp) {
   State& s = *state_;
   SIMURGH_CHECK_EQ(rows.rows(), ids.size());
   SIMURGH_CHECK_EQ(rows.columns(), s.config.dim);
@@ -35,7 +35,7 @@ Table::PullCounts Table::Pull(std::span<const uint64_t> ids, MatrixView<float> r
   const uint64_t crowded_out_before = s.CrowdedOut();
   const uint32_t now = s.BeginPull(stamp);
   if (s.expiry.active()) s.Sweep(ids.size());
-  RowStore::Reader reader(s.store);
+  RowStore::Reader reader(s.store, rows.precision());
   s.absent.clear();
   s.lookup.ForEach(ids, s.PulledBytes(), [&](size_t at, uint32_t row) {
     if (row == kNoRow || s.IsGone(row)) {
@@ -44,7 +44,7 @@ Table::PullCounts Table::Pull(std::span<const uint64_t> ids, MatrixView<float> r
     }
     if (at % kAgeEvery == 0) s.NoteAge(row, now);
     s.Touch(row, now);
-    reader.Add(row, rows.row(at).data());
+    reader.Add(row, rows.row(at));
   });
   reader.Flush();  // Before anything is evicted.
   PullCounts counts{.found = ids.size() - s.absent.size()};
@@ -67,12 +67,12 @@ Table::PullCounts Table::Pull(std::span<const uint64_t> ids, MatrixView<float> r
       const bool admitted = s.admission.Admit(ids[at]);
       if (admitted) row = s.Create(ids[at], now);
       if (row == kNoRow) {
-        std::ranges::fill(rows.row(at), 0.0F);
+        std::memset(rows.row(at), 0, rows.row_bytes());
         ++(admitted ? s.counts.turned_away : counts.refused);
         continue;
       }
     }
-    reader.Add(row, rows.row(at).data());
+    reader.Add(row, rows.row(at));
     reader.Flush();
   }
   counts.created = s.counts.created - created_before;
@@ -84,19 +84,18 @@ Table::PullCounts Table::Pull(std::span<const uint64_t> ids, MatrixView<float> r
   return counts;
 }
 
-uint64_t Table::Evaluate(std::span<const uint64_t> ids, MatrixView<float> rows) {
+uint64_t Table::Evaluate(std::span<const uint64_t> ids, CodedRows rows) {
   State& s = *state_;
   SIMURGH_CHECK_EQ(rows.rows(), ids.size());
   SIMURGH_CHECK_EQ(rows.columns(), s.config.dim);
-  RowStore::Reader reader(s.store);
+  RowStore::Reader reader(s.store, rows.precision());
   uint64_t seen = 0;
   s.lookup.ForEach(ids, s.PulledBytes(), [&](size_t at, uint32_t row) {
-    const std::span<float> to = rows.row(at);
     if (row == kNoRow || s.IsGone(row)) {
-      std::fill(to.begin(), to.end(), 0.0F);
+      std::memset(rows.row(at), 0, rows.row_bytes());
       return;
     }
-    reader.Add(row, to.data());
+    reader.Add(row, rows.row(at));
     ++seen;
   });
   reader.Flush();
@@ -105,16 +104,16 @@ uint64_t Table::Evaluate(std::span<const uint64_t> ids, MatrixView<float> rows) 
   return seen;
 }
 
-uint64_t Table::Push(std::span<const uint64_t> ids, MatrixView<const float> gradients,
-                     float learning_rate, uint64_t step, PushJournal* journal) {
+uint64_t Table::Push(std::span<const uint64_t> ids, CodedGradients gradients, float learning_rate,
+                     uint64_t step, PushJournal* journal) {
   State& s = *state_;
   SIMURGH_CHECK_EQ(gradients.rows(), ids.size());
   SIMURGH_CHECK_EQ(gradients.columns(), s.config.dim);
-  RowStore::Updater updater(s.store, learning_rate, step, journal);
+  RowStore::Updater updater(s.store, gradients.precision(), learning_rate, step, journal);
   uint64_t updated = 0;
   s.lookup.ForEach(ids, s.rows.layout().stride_bytes, [&](size_t at, uint32_t row) {
     if (row == kNoRow || s.IsGone(row)) return;
-    updater.Add(at, row, gradients.row(at).data());
+    updater.Add(at, row, gradients.row(at));
     ++updated;
   });
   updater.Flush();

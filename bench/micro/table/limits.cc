@@ -25,7 +25,7 @@ void BareRows::Gather(const Batch& batch, float* out) const {
   const size_t bytes = kind_.format.weight_bytes();
   const size_t size = batch.rows.size();
   const bool plain = kind_.format.plain();
-  WeightRead reads[kTogether];
+  RowConversion reads[kTogether];
   size_t filled = 0;
   for (size_t i = 0; i < size; ++i) {
     if (const size_t next = i + gather_distance_; next < size) {
@@ -35,9 +35,9 @@ void BareRows::Gather(const Batch& batch, float* out) const {
       std::memcpy(out + i * dim, packed(batch.rows[i]), bytes);
       continue;
     }
-    reads[filled++] = {packed(batch.rows[i]), out + i * dim};
+    reads[filled++] = {packed(batch.rows[i]), reinterpret_cast<std::byte*>(out + i * dim)};
     if (filled == kTogether || i + 1 == size) {
-      ReadWeights(kind_.format, {reads, filled});
+      ConvertRows(kind_.format.weights, RowPrecision::kF32, kind_.format.dim, {reads, filled});
       filled = 0;
     }
   }

@@ -10,6 +10,11 @@ namespace simurgh {
 // proportion to its distance from either, so that small steps count on average.
 enum class RowPrecision { kF32, kBf16, kF16 };
 
+// Bytes of one number.
+constexpr uint32_t SizeOf(RowPrecision precision) {
+  return precision == RowPrecision::kF32 ? sizeof(float) : sizeof(uint16_t);
+}
+
 // How a row's weights begin. The values depend on seed, table and id alone.
 struct InitializerConfig {
   enum class Kind {

@@ -10,7 +10,6 @@
 #include "simurgh/base/status.h"
 #include "simurgh/config/table_config.h"
 #include "simurgh/table/table.h"
-#include "simurgh/tensor/matrix_view.h"
 
 namespace simurgh {
 
@@ -30,7 +29,7 @@ struct TrainerPosition {
 struct PullGroup {
   uint32_t table = 0;
   std::span<const uint64_t> ids;  // (U)
-  MatrixView<float> rows;         // (U, D) overwritten.
+  CodedRows rows;                 // (U, D) overwritten.
 };
 
 struct PullReport {
@@ -47,8 +46,8 @@ struct PullReport {
 struct PushGroup {
   uint32_t table = 0;
   float learning_rate = 0;
-  std::span<const uint64_t> ids;      // (U)
-  MatrixView<const float> gradients;  // (U, D)
+  std::span<const uint64_t> ids;  // (U)
+  CodedGradients gradients;       // (U, D)
 };
 
 struct PushReport {
@@ -101,6 +100,9 @@ class Partition {
   Table& table(size_t index);
 
  private:
+  friend class PullWork;
+  friend class PushWork;
+
   Partition();
   struct State;
   std::unique_ptr<State> state_;

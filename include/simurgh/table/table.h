@@ -11,10 +11,10 @@
 
 #include "simurgh/base/status.h"
 #include "simurgh/config/table_config.h"
+#include "simurgh/table/coded_matrix.h"
 #include "simurgh/table/distinct_counter.h"
 #include "simurgh/table/eviction.h"
 #include "simurgh/table/memory_budget.h"
-#include "simurgh/tensor/matrix_view.h"
 
 namespace simurgh {
 
@@ -98,24 +98,24 @@ class Table {
   // those read as zeros. Rows that were there are stamped and copied before anything is evicted; an
   // id given twice is read twice, and counts twice for admission.
   //
-  // rows: (U, D) overwritten. `stamp`: recency of this pull; pulls with an older one than the
-  // newest so far count as of the newest. Cost: about three cache misses a row at dim 16,
-  // overlapped over the request.
-  PullCounts Pull(std::span<const uint64_t> ids, MatrixView<float> rows, uint64_t stamp);
+  // rows: (U, D) overwritten, rounded to the nearest number of their precision. `stamp`: recency of
+  // this pull; pulls with an older one than the newest so far count as of the newest. Cost: about
+  // three cache misses a row at dim 16, overlapped over the request.
+  PullCounts Pull(std::span<const uint64_t> ids, CodedRows rows, uint64_t stamp);
 
   // Reads the rows of `ids` and changes nothing but the counts; zeros where there is no row.
   // Returns how many had one.
   //
-  // rows: (U, D) overwritten.
-  uint64_t Evaluate(std::span<const uint64_t> ids, MatrixView<float> rows);
+  // rows: as of Pull.
+  uint64_t Evaluate(std::span<const uint64_t> ids, CodedRows rows);
 
   // Applies the optimizer to the rows of `ids` in order. The gradient of an id without a row is
   // dropped. Returns how many were applied.
   //
   // gradients: (U, D), finite. `step`: what rounding to less than f32 depends on, beside seed and
   // id; use each once for an id. journal: told of rows before they change; may be null.
-  uint64_t Push(std::span<const uint64_t> ids, MatrixView<const float> gradients,
-                float learning_rate, uint64_t step, PushJournal* journal = nullptr);
+  uint64_t Push(std::span<const uint64_t> ids, CodedGradients gradients, float learning_rate,
+                uint64_t step, PushJournal* journal = nullptr);
 
   // Null for none. Lifetime: until replaced, or the table goes.
   void SetEvictionListener(EvictionListener* listener);

@@ -117,9 +117,29 @@ void UpdateCodedRowsHere(const RowUpdateParameters& parameters, const RowFormat&
   }
 }
 
-void ReadWeightsHere(const RowFormat& format, std::span<const WeightRead> reads) {
-  for (const WeightRead& read : reads) {
-    WidenAll(format.weights, read.values, format.dim, read.to);
+HWY_INLINE void NarrowToNearest(RowPrecision precision, const float* from, uint32_t count,
+                                std::byte* to) {
+  auto* halves = reinterpret_cast<uint16_t*>(to);
+  ForVectors(count, [&](auto d, uint32_t i) HWY_ATTR {
+    const hn::RebindToUnsigned<decltype(d)> d32;
+    Narrow(d, precision, hn::LoadU(d, from + i), hn::Set(d32, 0x8000U), halves + i);
+  });
+}
+
+void ConvertRowsHere(RowPrecision from, RowPrecision to, uint32_t count,
+                     std::span<const RowConversion> rows) {
+  HWY_ALIGN float wide[kMaxRowDim];
+  for (const RowConversion& row : rows) {
+    if (from == to) {
+      std::memcpy(row.to, row.from, count * SizeOf(from));
+    } else if (to == RowPrecision::kF32) {
+      WidenAll(from, row.from, count, reinterpret_cast<float*>(row.to));
+    } else if (from == RowPrecision::kF32) {
+      NarrowToNearest(to, reinterpret_cast<const float*>(row.from), count, row.to);
+    } else {
+      WidenAll(from, row.from, count, wide);
+      NarrowToNearest(to, wide, count, row.to);
+    }
   }
 }
 
@@ -131,15 +151,16 @@ HWY_AFTER_NAMESPACE();
 namespace simurgh {
 
 HWY_EXPORT(UpdateCodedRowsHere);
-HWY_EXPORT(ReadWeightsHere);
+HWY_EXPORT(ConvertRowsHere);
 
 void UpdateCodedRows(const RowUpdateParameters& parameters, const RowFormat& format,
                      std::span<const CodedRow> rows) {
   HWY_DYNAMIC_DISPATCH(UpdateCodedRowsHere)(parameters, format, rows);
 }
 
-void ReadWeights(const RowFormat& format, std::span<const WeightRead> reads) {
-  HWY_DYNAMIC_DISPATCH(ReadWeightsHere)(format, reads);
+void ConvertRows(RowPrecision from, RowPrecision to, uint32_t count,
+                 std::span<const RowConversion> rows) {
+  HWY_DYNAMIC_DISPATCH(ConvertRowsHere)(from, to, count, rows);
 }
 
 }  // namespace simurgh

@@ -34,13 +34,22 @@ void UpdateCodedRows(const RowUpdateParameters& parameters, const RowFormat& for
 void UpdateCodedRowReference(const RowUpdateParameters& parameters, const RowFormat& format,
                              const CodedRow& row);
 
-struct WeightRead {
-  const std::byte* values;
-  float* to;
+// Numbers to copy from one precision to another.
+struct RowConversion {
+  const std::byte* from;
+  std::byte* to;
 };
 
-// Widens the weights of each row to f32; one dispatch for all.
-void ReadWeights(const RowFormat& format, std::span<const WeightRead> reads);
+// Copies the first `count` numbers of each row, rounded to the nearest number of the new precision
+// (in the middle, away from zero; beyond the largest finite number, to it). One dispatch for all.
+// Requires finite numbers where bits change.
+//
+// Every target gives the bits of ConvertRowReference.
+void ConvertRows(RowPrecision from, RowPrecision to, uint32_t count,
+                 std::span<const RowConversion> rows);
+
+void ConvertRowReference(RowPrecision from, RowPrecision to, uint32_t count,
+                         const RowConversion& row);
 
 // Widens all numbers of a row: `to` is format.floats() floats, weights and then state.
 void DecodeRow(const RowFormat& format, const std::byte* values, float* to);

@@ -33,11 +33,11 @@ void Store(RowPrecision precision, float value, uint32_t noise, std::byte* to) {
 template <typename Noise>
 void EncodeRow(const RowFormat& format, const float* from, const Noise& noise, std::byte* values) {
   for (uint32_t i = 0; i < format.dim; ++i) {
-    Store(format.weights, from[i], noise(i), values + i * RowFormat::SizeOf(format.weights));
+    Store(format.weights, from[i], noise(i), values + i * SizeOf(format.weights));
   }
   for (uint32_t i = 0; i < format.vector_floats(); ++i) {
     Store(format.state, from[format.dim + i], noise(format.dim + i),
-          values + format.state_offset() + i * RowFormat::SizeOf(format.state));
+          values + format.state_offset() + i * SizeOf(format.state));
   }
   std::memcpy(values + format.scalars_offset(), from + format.dim + format.vector_floats(),
               format.shape.scalars * sizeof(float));
@@ -47,11 +47,11 @@ void EncodeRow(const RowFormat& format, const float* from, const Noise& noise, s
 
 void DecodeRow(const RowFormat& format, const std::byte* values, float* to) {
   for (uint32_t i = 0; i < format.dim; ++i) {
-    to[i] = Widened(format.weights, values + i * RowFormat::SizeOf(format.weights));
+    to[i] = Widened(format.weights, values + i * SizeOf(format.weights));
   }
   for (uint32_t i = 0; i < format.vector_floats(); ++i) {
     to[format.dim + i] =
-        Widened(format.state, values + format.state_offset() + i * RowFormat::SizeOf(format.state));
+        Widened(format.state, values + format.state_offset() + i * SizeOf(format.state));
   }
   std::memcpy(to + format.dim + format.vector_floats(), values + format.scalars_offset(),
               format.shape.scalars * sizeof(float));
@@ -59,6 +59,13 @@ void DecodeRow(const RowFormat& format, const std::byte* values, float* to) {
 
 void EncodeNewRow(const RowFormat& format, const float* from, std::byte* values) {
   EncodeRow(format, from, [](uint32_t) { return kToNearest; }, values);
+}
+
+void ConvertRowReference(RowPrecision from, RowPrecision to, uint32_t count,
+                         const RowConversion& row) {
+  for (uint32_t i = 0; i < count; ++i) {
+    Store(to, Widened(from, row.from + i * SizeOf(from)), kToNearest, row.to + i * SizeOf(to));
+  }
 }
 
 void UpdateCodedRowReference(const RowUpdateParameters& parameters, const RowFormat& format,

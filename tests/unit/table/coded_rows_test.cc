@@ -1,5 +1,6 @@
 #include "table/simd/coded_rows.h"
 
+#include <cmath>
 #include <cstring>
 #include <vector>
 
@@ -32,6 +33,25 @@ RowUpdateParameters ParametersFor(RowUpdateRule rule, uint32_t dim) {
           .beta1 = 0.9F,
           .beta2 = 0.99F,
           .ftrl_beta = 1.0F};
+}
+
+struct SmallTable {
+  explicit SmallTable(const TableConfig& config, uint64_t seed = 1)
+      : arena(Arena::Create(Table::ReservationFor(config)).value()), table(config, seed, arena) {}
+
+  Arena arena;
+  Table table;
+};
+
+TableConfig ConfigWith(RowPrecision precision) {
+  TableConfig config;
+  config.name = "t";
+  config.dim = 16;
+  config.capacity_rows = 1000;
+  config.initializer = {.kind = InitializerConfig::Kind::kConstant, .value = 1.0F};
+  config.optimizer.kind = Kind::kSgd;
+  config.precision = precision;
+  return config;
 }
 
 TEST_CASE("every target updates rows of every format to the bit like the reference") {
@@ -71,11 +91,83 @@ TEST_CASE("every target updates rows of every format to the bit like the referen
       std::vector<float> wide(format.floats());
       std::vector<float> read(dim);
       DecodeRow(format, rows.data() + offset, wide.data());
-      const WeightRead request{rows.data() + offset, read.data()};
-      ReadWeights(format, {&request, 1});
+      const RowConversion request{rows.data() + offset, reinterpret_cast<std::byte*>(read.data())};
+      ConvertRows(format.weights, RowPrecision::kF32, dim, {&request, 1});
       if (std::memcmp(wide.data(), read.data(), dim * sizeof(float)) != 0) FAIL("dim " << dim);
     }
   });
+}
+
+TEST_CASE("every target converts rows to the bit like the reference, wherever they lie") {
+  const auto from = GENERATE(RowPrecision::kF32, RowPrecision::kBf16, RowPrecision::kF16);
+  const auto to = GENERATE(RowPrecision::kF32, RowPrecision::kBf16, RowPrecision::kF16);
+  constexpr uint32_t kMaxCount = 70;
+  constexpr size_t kRows = 3;
+  ForEachTarget([&] {
+    Random random(23);
+    for (uint32_t count = 1; count <= kMaxCount; ++count) {
+      const size_t skew = 4 * (count % 5);
+      std::vector<std::byte> source(skew + kRows * kMaxCount * sizeof(float));
+      // Of all magnitudes that f16 tells apart, and some beyond either end.
+      std::vector<float> values = RandomFloats(random, kRows * kMaxCount, -1.0F, 1.0F);
+      for (float& value : values)
+        value = std::ldexp(value, static_cast<int>(random.Below(50)) - 30);
+      const RowFormat format{.dim = kRows * kMaxCount, .shape = {0, 0}, .weights = from};
+      EncodeNewRow(format, values.data(), source.data() + skew);
+      std::vector<std::byte> expected(skew + kRows * kMaxCount * sizeof(float), std::byte{0x5a});
+      std::vector<std::byte> converted = expected;
+      std::vector<RowConversion> rows;
+      for (size_t row = 0; row < kRows; ++row) {
+        const std::byte* begin = source.data() + skew + row * count * SizeOf(from);
+        const size_t at = skew + row * count * SizeOf(to);
+        ConvertRowReference(from, to, count, {begin, expected.data() + at});
+        rows.push_back({begin, converted.data() + at});
+      }
+      ConvertRows(from, to, count, rows);
+      if (converted != expected) FAIL("count " << count);
+    }
+  });
+}
+
+TEST_CASE("a pull in 16 bits gives the nearest numbers, a push in 16 bits does what its f32 does") {
+  const auto stored = GENERATE(RowPrecision::kF32, RowPrecision::kBf16, RowPrecision::kF16);
+  const auto sent = GENERATE(RowPrecision::kBf16, RowPrecision::kF16);
+  TableConfig config = ConfigWith(stored);
+  config.dim = 13;
+  config.initializer = {.kind = InitializerConfig::Kind::kNormal, .stddev = 1.0F};
+  config.optimizer.kind = Kind::kAdagrad;
+  SmallTable in_f32(config);
+  SmallTable in_half(config);
+  constexpr size_t kRows = 101;  // No multiple of what is done together.
+  Random random(3);
+  std::vector<uint64_t> ids(kRows);
+  for (uint64_t& id : ids) id = random();
+  const RowFormat coded{.dim = config.dim, .shape = {0, 0}, .weights = sent};
+  std::vector<float> wide(kRows * config.dim);
+  std::vector<std::byte> half(kRows * coded.bytes());
+  std::vector<std::byte> expected(half.size());
+  const CodedRows half_rows(half.data(), sent, kRows, config.dim);
+  for (uint64_t step = 0; step < 3; ++step) {
+    in_f32.table.Pull(ids, {wide.data(), kRows, config.dim}, step);
+    in_half.table.Pull(ids, half_rows, step);
+    for (size_t i = 0; i < kRows; ++i) {
+      ConvertRowReference(RowPrecision::kF32, sent, config.dim,
+                          {reinterpret_cast<const std::byte*>(wide.data() + i * config.dim),
+                           expected.data() + i * half_rows.row_bytes()});
+    }
+    const size_t bytes = kRows * half_rows.row_bytes();
+    REQUIRE(std::memcmp(half.data(), expected.data(), bytes) == 0);
+    // The rows themselves serve as gradients: rounded, then widened again for the other table.
+    for (size_t i = 0; i < kRows; ++i) {
+      ConvertRowReference(sent, RowPrecision::kF32, config.dim,
+                          {half.data() + i * half_rows.row_bytes(),
+                           reinterpret_cast<std::byte*>(wide.data() + i * config.dim)});
+    }
+    const CodedGradients gradients(half.data(), sent, kRows, config.dim);
+    REQUIRE(in_half.table.Push(ids, gradients, 0.1F, step) == kRows);
+    REQUIRE(in_f32.table.Push(ids, {wide.data(), kRows, config.dim}, 0.1F, step) == kRows);
+    REQUIRE(in_half.table.ContentDigest() == in_f32.table.ContentDigest());
+  }
 }
 
 TEST_CASE("a row of less than f32 that comes twice in a batch is updated twice, in order") {
@@ -96,25 +188,6 @@ TEST_CASE("a row of less than f32 that comes twice in a batch is updated twice, 
   const CodedRow updates[] = {{row.data(), first.data(), 1}, {row.data(), second.data(), 2}};
   UpdateCodedRows(parameters, format, updates);
   CHECK(row == expected);
-}
-
-struct SmallTable {
-  explicit SmallTable(const TableConfig& config, uint64_t seed = 1)
-      : arena(Arena::Create(Table::ReservationFor(config)).value()), table(config, seed, arena) {}
-
-  Arena arena;
-  Table table;
-};
-
-TableConfig ConfigWith(RowPrecision precision) {
-  TableConfig config;
-  config.name = "t";
-  config.dim = 16;
-  config.capacity_rows = 1000;
-  config.initializer = {.kind = InitializerConfig::Kind::kConstant, .value = 1.0F};
-  config.optimizer.kind = Kind::kSgd;
-  config.precision = precision;
-  return config;
 }
 
 // Rounding to the nearest would leave every weight at 1: the step is less than half of what bf16

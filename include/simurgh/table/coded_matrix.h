@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "simurgh/base/check.h"
+#include "simurgh/config/table_config.h"
+#include "simurgh/tensor/matrix_view.h"
+
+namespace simurgh {
+
+// A row-major matrix in one of the precisions, as rows and gradients travel, that somebody else
+// owns. Byte is std::byte, or const std::byte for reading only. Passed by value.
+//
+// Lifetime: the caller keeps the bytes alive and in place.
+template <typename Byte>
+class CodedMatrix {
+ public:
+  using Float = std::conditional_t<std::is_const_v<Byte>, const float, float>;
+
+  CodedMatrix() = default;
+  // data: rows one behind the other; f32 at a multiple of 4 bytes, 16 bits at a multiple of 2.
+  CodedMatrix(Byte* data, RowPrecision precision, size_t rows, size_t columns)
+      : data_(data),
+        precision_(precision),
+        rows_(rows),
+        columns_(columns),
+        stride_bytes_(columns * SizeOf(precision)) {
+    SIMURGH_CHECK_EQ(reinterpret_cast<uintptr_t>(data) % SizeOf(precision), uintptr_t{0});
+  }
+  CodedMatrix(Float* data, size_t rows, size_t columns)
+      : CodedMatrix(MatrixView<Float>(data, rows, columns)) {}
+  template <typename U>
+    requires(std::is_convertible_v<MatrixView<U>, MatrixView<Float>>)
+  CodedMatrix(MatrixView<U> matrix)  // NOLINT(google-explicit-constructor)
+      : data_(reinterpret_cast<Byte*>(matrix.data())),
+        rows_(matrix.rows()),
+        columns_(matrix.columns()),
+        stride_bytes_(matrix.stride() * sizeof(float)) {}
+
+  RowPrecision precision() const { return precision_; }
+  size_t rows() const { return rows_; }
+  size_t columns() const { return columns_; }
+  size_t row_bytes() const { return columns_ * SizeOf(precision_); }
+  Byte* row(size_t index) const { return data_ + index * stride_bytes_; }
+
+  // Rows [first, first + count).
+  CodedMatrix Rows(size_t first, size_t count) const {
+    SIMURGH_CHECK_LE(first + count, rows_);
+    CodedMatrix part = *this;
+    part.data_ = row(first);
+    part.rows_ = count;
+    return part;
+  }
+
+ private:
+  Byte* data_ = nullptr;
+  RowPrecision precision_ = RowPrecision::kF32;
+  size_t rows_ = 0;
+  size_t columns_ = 0;
+  size_t stride_bytes_ = 0;
+};
+
+using CodedRows = CodedMatrix<std::byte>;             // To be written.
+using CodedGradients = CodedMatrix<const std::byte>;  // To be read.
+
+}  // namespace simurgh

@@ -1,0 +1,179 @@
+#include "simurgh/table/partition_work.h"
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+
+#include "simurgh/base/random.h"
+
+namespace simurgh {
+namespace {
+
+std::vector<TableConfig> TwoTables() {
+  TableConfig narrow;
+  narrow.name = "narrow";
+  narrow.dim = 3;
+  narrow.capacity_rows = 4'000;
+  TableConfig wide = narrow;
+  wide.name = "wide";
+  wide.dim = 20;
+  wide.precision = RowPrecision::kBf16;
+  return {narrow, wide};
+}
+
+uint64_t DigestOf(const Partition& partition) {
+  return partition.table(0).ContentDigest() + partition.table(1).ContentDigest();
+}
+
+// Ids of both tables with room for their rows, which then serve as gradients.
+struct Request {
+  Request(Random& random, size_t max_ids) {
+    const auto tables = TwoTables();
+    for (uint32_t t = 0; t < 2; ++t) {
+      // Distinct ids of the same few hundred, so that requests meet.
+      const uint64_t first = random.Below(300);
+      for (uint64_t i = 0; i < random.Below(max_ids); ++i) ids[t].push_back(first + i);
+      numbers[t].resize(ids[t].size() * tables[t].dim);
+      for (float& number : numbers[t]) number = static_cast<float>(random.Normal());
+      const CodedRows rows(numbers[t].data(), ids[t].size(), tables[t].dim);
+      pulls.push_back({t, ids[t], rows});
+      const CodedGradients gradients(numbers[t].data(), ids[t].size(), tables[t].dim);
+      pushes.push_back({t, 0.1F, ids[t], gradients});
+    }
+  }
+
+  std::vector<uint64_t> ids[2];
+  std::vector<float> numbers[2];
+  std::vector<PullGroup> pulls;
+  std::vector<PushGroup> pushes;
+};
+
+TEST_CASE("requests done in pieces leave the rows that requests done at once leave") {
+  const uint64_t seed = 7;
+  CAPTURE(seed);
+  Random random(seed);
+  const auto whole = Partition::Create(TwoTables(), 1).value();
+  const auto pieces = Partition::Create(TwoTables(), 1).value();
+  for (uint64_t step = 0; step < 60; ++step) {
+    const TrainerPosition position{.run = 1, .rank = 0, .step = step};
+    Request one(random, 200);
+    Request other = one;
+    for (uint32_t t = 0; t < 2; ++t) {
+      const uint32_t dim = TwoTables()[t].dim;
+      other.pulls[t] = {t, other.ids[t], {other.numbers[t].data(), other.ids[t].size(), dim}};
+      other.pushes[t].ids = other.ids[t];
+      other.pushes[t].gradients = {other.numbers[t].data(), other.ids[t].size(), dim};
+    }
+    const PullReport pulled = *whole->Pull(PullPurpose::kTrain, position, 0, one.pulls);
+    PullWork pull(*pieces, PullPurpose::kTrain, position, 0, other.pulls);
+    while (!*pull.Advance(1 + random.Below(50))) {
+    }
+    CHECK(pull.report().found == pulled.found);
+    CHECK(pull.report().created == pulled.created);
+    CHECK(other.numbers[0] == one.numbers[0]);
+    CHECK(other.numbers[1] == one.numbers[1]);
+    const PushReport pushed = *whole->Push(position, 0, 1, one.pushes);
+    PushWork push(*pieces, position, 0, 1, other.pushes);
+    while (!*push.Advance(1 + random.Below(50))) {
+    }
+    CHECK(push.report().updated == pushed.updated);
+    REQUIRE(DigestOf(*pieces) == DigestOf(*whole));
+  }
+}
+
+TEST_CASE("pushes of different rows in between one another leave what one after the other leaves") {
+  const uint64_t seed = 11;
+  CAPTURE(seed);
+  Random random(seed);
+  const auto apart = Partition::Create(TwoTables(), 1).value();
+  const auto mixed = Partition::Create(TwoTables(), 1).value();
+  std::vector<uint64_t> ids[2];
+  std::vector<float> numbers[2];
+  std::vector<PushGroup> groups[2];
+  for (uint64_t c = 0; c < 2; ++c) {
+    for (uint64_t i = 0; i < 700; ++i) ids[c].push_back(2 * i + c);
+    numbers[c].resize(ids[c].size() * 3);
+    for (float& number : numbers[c]) number = static_cast<float>(random.Normal());
+    for (Partition* partition : {apart.get(), mixed.get()}) {
+      std::vector<float> rows(numbers[c].size());
+      const PullGroup pull{0, ids[c], {rows.data(), ids[c].size(), 3}};
+      REQUIRE(partition->Pull(PullPurpose::kTrain, {1, 0, 0}, 0, {&pull, 1}).ok());
+    }
+    groups[c] = {{0, 0.1F, ids[c], {numbers[c].data(), ids[c].size(), 3}}};
+  }
+  PushWork first(*mixed, {1, 0, 0}, 0, 1, groups[0]);
+  PushWork second(*mixed, {1, 1, 0}, 0, 1, groups[1]);
+  bool over[2] = {false, false};
+  while (!over[0] || !over[1]) {
+    if (!over[0]) over[0] = *first.Advance(64);
+    REQUIRE(second.Ready());
+    if (!over[1]) over[1] = *second.Advance(64);
+  }
+  REQUIRE(apart->Push({1, 0, 0}, 0, 1, groups[0]).ok());
+  REQUIRE(apart->Push({1, 1, 0}, 0, 1, groups[1]).ok());
+  CHECK(DigestOf(*mixed) == DigestOf(*apart));
+}
+
+TEST_CASE("a push sent again while it is under way waits, and is then answered as applied") {
+  const auto partition = Partition::Create(TwoTables(), 1).value();
+  Random random(3);
+  Request request(random, 200);
+  while (request.ids[0].size() < 20) request = Request(random, 200);
+  REQUIRE(partition->Pull(PullPurpose::kTrain, {1, 0, 0}, 0, {request.pulls.data(), 1}).ok());
+  const std::span<const PushGroup> groups(request.pushes.data(), 1);
+  PushWork push(*partition, {1, 0, 0}, 0, 1, groups);
+  CHECK_FALSE(*push.Advance(10));
+  PushWork again(*partition, {1, 0, 0}, 0, 1, groups);
+  PushWork other(*partition, {1, 0, 1}, 0, 1, groups);
+  CHECK_FALSE(again.Ready());
+  CHECK(other.Ready());
+  while (!*push.Advance(10)) CHECK_FALSE(again.Ready());
+  REQUIRE(again.Ready());
+  const uint64_t digest = DigestOf(*partition);
+  CHECK(*again.Advance(10));
+  CHECK(again.report().repeated);
+  CHECK(again.report().updated == 0);
+  CHECK(DigestOf(*partition) == digest);
+}
+
+// A window of another number of parts, or a trainer forgotten meanwhile, must not matter any more.
+TEST_CASE("what comes between the pieces of a push cannot undo that it is remembered") {
+  const auto partition = Partition::Create(TwoTables(), 1).value();
+  const std::vector<uint64_t> ids = {1, 2, 3};
+  std::vector<float> numbers(9);
+  const PushGroup group{0, 0.1F, ids, {numbers.data(), 3, 3}};
+  PushWork push(*partition, {1, 0, 0}, 1, 2, {&group, 1});
+  CHECK_FALSE(*push.Advance(1));
+  const auto fewer_parts = partition->Push({1, 0, 0}, 0, 1, {});
+  CHECK(absl::IsInvalidArgument(fewer_parts.status()));
+  for (uint32_t rank = 1; rank < 600; ++rank) {
+    REQUIRE(partition->Push({1, rank, 0}, 0, 1, {}).ok());
+  }
+  CHECK(*push.Advance(10));
+  CHECK(push.report().missing == 3);
+}
+
+TEST_CASE("where rows outlive the process, one push ends before the next begins") {
+  const std::string file = "/dev/shm/simurgh-partition-work-test-" + std::to_string(getpid());
+  const auto partition =
+      Partition::Create(TwoTables(), 1, nullptr, PartitionMemory{.file = file}).value();
+  unlink(file.c_str());
+  const std::vector<uint64_t> ids = {1, 2, 3};
+  std::vector<float> numbers(9);
+  const PushGroup group{0, 0.1F, ids, {numbers.data(), 3, 3}};
+  PushWork first(*partition, {1, 0, 0}, 0, 1, {&group, 1});
+  PushWork second(*partition, {1, 1, 0}, 0, 1, {&group, 1});
+  CHECK_FALSE(*first.Advance(1));
+  CHECK_FALSE(second.Ready());
+  CHECK(*first.Advance(2));
+  CHECK(second.Ready());
+  CHECK(*second.Advance(3));
+}
+
+}  // namespace
+}  // namespace simurgh
