@@ -13,14 +13,15 @@
 namespace simurgh::api {
 
 // --- Of a parameter server. Ids lie group after group, partition after partition; rows and
-// gradients in the order of the ids, each as long as its group's dim.
+// gradients as row_payload.h has it.
 
-using PullRows = rpc::MethodOf<rpc::MessageOf<wire::PullRowsRequest, rpc::Segment<"ids", uint64_t>>,
-                               rpc::MessageOf<wire::PullRowsResponse, rpc::Segment<"rows", float>>>;
+using PullRows =
+    rpc::MethodOf<rpc::MessageOf<wire::PullRowsRequest, rpc::Segment<"ids", uint64_t>>,
+                  rpc::MessageOf<wire::PullRowsResponse, rpc::Segment<"rows", std::byte>>>;
 inline constexpr PullRows kPullRows{.number = 0x0101, .name = "pull_rows"};
 
 using PushRows = rpc::MethodOf<rpc::MessageOf<wire::PushRowsRequest, rpc::Segment<"ids", uint64_t>,
-                                              rpc::Segment<"gradients", float>>,
+                                              rpc::Segment<"gradients", std::byte>>,
                                rpc::MessageOf<wire::PushRowsResponse>>;
 inline constexpr PushRows kPushRows{.number = 0x0102, .name = "push_rows"};
 

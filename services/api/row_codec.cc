@@ -24,29 +24,50 @@ flatbuffers::Offset<GroupVector> Encode(flatbuffers::FlatBufferBuilder& builder,
   for (size_t i = 0; i < groups.size(); ++i) {
     const auto counts = builder.CreateVector(groups[i].counts);
     encoded.push_back(wire::CreateRowGroup(builder, groups[i].table, groups[i].dim, counts,
-                                           learning_rates.empty() ? 0.0F : learning_rates[i]));
+                                           learning_rates.empty() ? 0.0F : learning_rates[i],
+                                           static_cast<uint8_t>(groups[i].precision)));
   }
   return builder.CreateVector(encoded);
+}
+
+// previous: the group before it; null for the first.
+Status CheckGroup(const wire::RowGroup& group, const wire::RowGroup* previous,
+                  uint32_t partitions) {
+  const uint32_t table = group.table_index();
+  if (previous != nullptr && table <= previous->table_index()) {
+    return absl::InvalidArgumentError(absl::StrCat("rows: table ", table, " comes after table ",
+                                                   previous->table_index(),
+                                                   "; name each table once, in ascending order"));
+  }
+  if (group.dim() < 1 || group.dim() > kMaxDim) {
+    return absl::InvalidArgumentError(absl::StrCat("rows: table ", table, " has dim ", group.dim(),
+                                                   ", allowed are 1 to ", kMaxDim));
+  }
+  if (group.precision() > static_cast<uint8_t>(RowPrecision::kF16)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("rows: table ", table, " is asked for in unknown precision ",
+                     group.precision(), "; update the older of the two ends"));
+  }
+  const size_t counts = group.counts() == nullptr ? 0 : group.counts()->size();
+  if (counts == partitions) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "rows: the ids of table ", table, " are grouped into ", counts,
+      " partitions, this server has ", partitions,
+      "; give all daemons one configuration (embedding_ps.partitions) and restart the caller"));
 }
 
 StatusOr<std::vector<RowGroup>> Decode(const GroupVector& groups, uint32_t partitions) {
   std::vector<RowGroup> decoded;
   decoded.reserve(groups.size());
   uint64_t ids = 0;
+  const wire::RowGroup* previous = nullptr;
   for (const wire::RowGroup* group : groups) {
-    if (group->dim() < 1 || group->dim() > kMaxDim) {
-      return absl::InvalidArgumentError(absl::StrCat("rows: table ", group->table_index(),
-                                                     " has dim ", group->dim(),
-                                                     ", allowed are 1 to ", kMaxDim));
-    }
-    const size_t counts = group->counts() == nullptr ? 0 : group->counts()->size();
-    if (counts != partitions) {
-      return absl::InvalidArgumentError(absl::StrCat("rows: table ", group->table_index(), " has ",
-                                                     counts, " partition counts, this server has ",
-                                                     partitions, " partitions"));
-    }
-    decoded.push_back(
-        {group->table_index(), group->dim(), {group->counts()->begin(), group->counts()->end()}});
+    SIMURGH_RETURN_IF_ERROR(CheckGroup(*group, previous, partitions));
+    previous = group;
+    decoded.push_back({.table = group->table_index(),
+                       .dim = group->dim(),
+                       .counts = {group->counts()->begin(), group->counts()->end()},
+                       .precision = static_cast<RowPrecision>(group->precision())});
     for (const uint32_t count : *group->counts()) ids += count;
     if (ids > kMaxIds) {
       return absl::InvalidArgumentError(
@@ -61,17 +82,6 @@ TrainerPosition Decode(const wire::Position& position) {
 }
 
 }  // namespace
-
-RowPayload PayloadOf(std::span<const RowGroup> groups) {
-  RowPayload payload;
-  for (const RowGroup& group : groups) {
-    uint64_t ids = 0;
-    for (const uint32_t count : group.counts) ids += count;
-    payload.ids += ids;
-    payload.floats += ids * group.dim;
-  }
-  return payload;
-}
 
 rpc::Outgoing<PullRows::Request> Encode(const PullRowsCall& call, uint64_t map_version) {
   flatbuffers::FlatBufferBuilder builder;
@@ -118,7 +128,8 @@ StatusOr<PushRowsMessage> Decode(const wire::PushRowsRequest& request, uint32_t 
   return message;
 }
 
-rpc::Outgoing<PullRows::Response> Encode(const PullReport& report, rpc::SegmentSource<float> rows) {
+rpc::Outgoing<PullRows::Response> Encode(const PullReport& report,
+                                         rpc::SegmentSource<std::byte> rows) {
   flatbuffers::FlatBufferBuilder builder;
   const auto root =
       wire::CreatePullRowsResponse(builder, report.found, report.created, report.unseen,

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "services/api/methods.h"
+#include "services/api/row_payload.h"
 #include "services/api/row_server.h"
 #include "simurgh/base/status.h"
 
@@ -29,25 +30,19 @@ struct PushRowsMessage {
   std::vector<float> learning_rates;
 };
 
-// How many ids and floats the groups describe. Dims and counts are bounded by Decode*, so nothing
-// overflows.
-struct RowPayload {
-  uint64_t ids = 0;
-  uint64_t floats = 0;
-};
-RowPayload PayloadOf(std::span<const RowGroup> groups);
-
 // Requests, with the call's arrays where they lie.
 rpc::Outgoing<PullRows::Request> Encode(const PullRowsCall& call, uint64_t map_version);
 rpc::Outgoing<PushRows::Request> Encode(const PushRowsCall& call, uint64_t map_version);
 
-// Errors: INVALID_ARGUMENT for an unknown purpose, a group whose dim is not in 1..1,024, whose
-// number of counts is not `partitions`, or more than 10^7 ids in all.
+// Errors: INVALID_ARGUMENT for an unknown purpose or precision, a dim that is not in 1..1,024,
+// tables that do not ascend, counts of another number of partitions than `partitions`, or more than
+// 10^7 ids in all.
 StatusOr<PullRowsMessage> Decode(const wire::PullRowsRequest& request, uint32_t partitions);
 StatusOr<PushRowsMessage> Decode(const wire::PushRowsRequest& request, uint32_t partitions);
 
 // Responses.
-rpc::Outgoing<PullRows::Response> Encode(const PullReport& report, rpc::SegmentSource<float> rows);
+rpc::Outgoing<PullRows::Response> Encode(const PullReport& report,
+                                         rpc::SegmentSource<std::byte> rows);
 rpc::Outgoing<PushRows::Response> Encode(const PushReport& report);
 PullReport Decode(const wire::PullRowsResponse& response);
 PushReport Decode(const wire::PushRowsResponse& response);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -20,8 +21,9 @@ struct PullRowsCall {
   uint64_t acknowledged_steps = 0;
   std::span<const RowGroup> groups;
   std::span<const uint64_t> ids;  // Group after group, partition after partition.
-  std::span<float> rows;  // In the order of ids, each as long as its group's dim; overwritten.
-  std::shared_ptr<void> owner;  // Of all the above.
+  std::span<std::byte> rows;      // As row_payload.h has it; overwritten.
+  std::shared_ptr<void> owner;    // Of all the above.
+  uint64_t client = 0;            // Whose calls take turns with those of others.
 };
 
 // Gradients for rows of one server.
@@ -32,8 +34,9 @@ struct PushRowsCall {
   std::span<const RowGroup> groups;
   std::span<const float> learning_rates;  // By group.
   std::span<const uint64_t> ids;          // As in PullRowsCall.
-  std::span<const float> gradients;       // As rows in PullRowsCall.
+  std::span<const std::byte> gradients;   // As rows in PullRowsCall.
   std::shared_ptr<void> owner;            // Of all the above.
+  uint64_t client = 0;                    // As in PullRowsCall.
 };
 
 // A parameter server as an embedding worker sees it: the server itself in the same process, or a

@@ -1,15 +1,17 @@
 #include "services/embedding_ps/parameter_server.h"
 
 #include <algorithm>
-#include <numeric>
+#include <cmath>
 #include <utility>
 
 #include <spdlog/spdlog.h>
 
 #include "absl/strings/str_cat.h"
 
-#include "services/api/row_codec.h"
+#include "services/api/row_payload.h"
+#include "services/embedding_ps/countdown.h"
 #include "simurgh/base/numa.h"
+#include "simurgh/table/partition_work.h"
 
 namespace simurgh {
 namespace {
@@ -30,42 +32,68 @@ PartitionMemory MemoryOf(const ClusterConfig& config, size_t server, uint64_t pa
   return memory;
 }
 
-// Splits a call's ids and rows by partition: visit(partition, group index, first id, id count,
-// first float).
-template <typename Visitor>
-void ForEachPiece(std::span<const RowGroup> groups, const Visitor& visit) {
-  size_t id = 0;
-  size_t offset = 0;
-  for (size_t g = 0; g < groups.size(); ++g) {
-    for (uint32_t p = 0; p < groups[g].counts.size(); ++p) {
-      const size_t count = groups[g].counts[p];
-      if (count > 0) visit(p, g, id, count, offset);
-      id += count;
-      offset += count * groups[g].dim;
-    }
-  }
-}
-
 std::vector<std::vector<PullGroup>> SplitByPartition(const PullRowsCall& call, size_t partitions) {
-  std::vector<std::vector<PullGroup>> pieces(partitions);
-  ForEachPiece(call.groups, [&](uint32_t p, size_t g, size_t id, size_t count, size_t offset) {
+  std::vector<std::vector<PullGroup>> shares(partitions);
+  api::ForEachRun(call.groups, [&](size_t p, size_t g, size_t id, size_t count, size_t byte) {
     const RowGroup& group = call.groups[g];
-    pieces[p].push_back(
-        {group.table, call.ids.subspan(id, count), {call.rows.data() + offset, count, group.dim}});
+    shares[p].push_back({group.table,
+                         call.ids.subspan(id, count),
+                         {call.rows.data() + byte, group.precision, count, group.dim}});
   });
-  return pieces;
+  return shares;
 }
 
 std::vector<std::vector<PushGroup>> SplitByPartition(const PushRowsCall& call, size_t partitions) {
-  std::vector<std::vector<PushGroup>> pieces(partitions);
-  ForEachPiece(call.groups, [&](uint32_t p, size_t g, size_t id, size_t count, size_t offset) {
+  std::vector<std::vector<PushGroup>> shares(partitions);
+  api::ForEachRun(call.groups, [&](size_t p, size_t g, size_t id, size_t count, size_t byte) {
     const RowGroup& group = call.groups[g];
-    pieces[p].push_back({group.table,
+    shares[p].push_back({group.table,
                          call.learning_rates[g],
                          call.ids.subspan(id, count),
-                         {call.gradients.data() + offset, count, group.dim}});
+                         {call.gradients.data() + byte, group.precision, count, group.dim}});
   });
-  return pieces;
+  return shares;
+}
+
+// The share of a request that one partition does. End is told of it on the partition's thread.
+template <typename Work, typename End>
+class PartitionTask : public Turns::Task {
+ public:
+  PartitionTask(Work work, End end, std::shared_ptr<Countdown> countdown)
+      : work_(std::move(work)), end_(std::move(end)), countdown_(std::move(countdown)) {}
+
+  bool Ready() const override {
+    if constexpr (requires { work_.Ready(); }) {
+      return work_.Ready();
+    } else {
+      return true;
+    }
+  }
+
+  bool Advance() override {
+    const StatusOr<bool> over = work_.Advance(ParameterServer::kIdsPerTurn);
+    if (over.ok() && !*over) return false;
+    end_(over.status(), work_.report());
+    countdown_->Down();
+    return true;
+  }
+
+ private:
+  Work work_;
+  End end_;
+  const std::shared_ptr<Countdown> countdown_;
+};
+
+template <typename Work, typename End>
+std::unique_ptr<Turns::Task> MakeTask(Work work, End end, std::shared_ptr<Countdown> countdown) {
+  return std::make_unique<PartitionTask<Work, End>>(std::move(work), std::move(end),
+                                                    std::move(countdown));
+}
+
+Status CheckSize(const char* what, uint64_t given, uint64_t described) {
+  if (given == described) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("rows: ", given, " ", what, ", the groups of the request describe ", described));
 }
 
 }  // namespace
@@ -93,6 +121,7 @@ StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Create(const Cluster
   const uint64_t shares = partitions * config.embedding_ps.instances.size();
   std::vector<TableConfig> tables = config.tables;
   for (TableConfig& table : tables) {
+    server->table_dims_.push_back(table.dim);
     if (table.capacity_bytes > 0) table.capacity_rows = Table::RowsIn(table, table.capacity_bytes);
     table.capacity_rows = (table.capacity_rows + shares - 1) / shares;
   }
@@ -117,71 +146,131 @@ StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Create(const Cluster
   return server;
 }
 
-template <typename Task>
-rpc::awaitable<Status> ParameterServer::OnPartitions(std::vector<size_t> which, const Task& task) {
-  const auto run = [&](size_t p) -> rpc::awaitable<Status> {
-    co_return co_await rpc::RunOn(shards_[p]->thread.executor(),
-                                  [&task, p]() -> Status { return task(p); });
-  };
-  std::vector<rpc::awaitable<Status>> tasks;
-  for (const size_t p : which) tasks.push_back(run(p));
-  co_return co_await rpc::WhenAll(std::move(tasks));
+void ParameterServer::Shard::Add(uint64_t client, std::unique_ptr<Turns::Task> task) {
+  rpc::asio::post(thread.executor(), [this, client, task = std::move(task)]() mutable {
+    turns.Add(client, std::move(task));
+    if (!running) Run();
+  });
+}
+
+// Between two turns comes what has been posted meanwhile.
+void ParameterServer::Shard::Run() {
+  turns.RunOne();
+  running = !turns.empty();
+  if (running) rpc::asio::post(thread.executor(), [this] { Run(); });
+}
+
+Status ParameterServer::Check(std::span<const RowGroup> groups) const {
+  for (const RowGroup& group : groups) {
+    if (group.table >= table_dims_.size()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("rows: table ", group.table, " is unknown, there are ", table_dims_.size()));
+    }
+    if (group.dim != table_dims_[group.table]) {
+      return absl::InvalidArgumentError(absl::StrCat("rows: table ", group.table, " has dim ",
+                                                     table_dims_[group.table], ", request says ",
+                                                     group.dim));
+    }
+    if (group.counts.size() != shards_.size()) {
+      return absl::InvalidArgumentError(absl::StrCat("rows: ", group.counts.size(), " counts for ",
+                                                     shards_.size(), " partitions"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+Status ParameterServer::Check(const PullRowsCall& call) const {
+  SIMURGH_RETURN_IF_ERROR(Check(call.groups));
+  const api::RowPayload payload = api::PayloadOf(call.groups);
+  SIMURGH_RETURN_IF_ERROR(CheckSize("ids", call.ids.size(), payload.ids));
+  return CheckSize("bytes of rows", call.rows.size(), payload.bytes);
+}
+
+Status ParameterServer::Check(const PushRowsCall& call) const {
+  SIMURGH_RETURN_IF_ERROR(Check(call.groups));
+  const api::RowPayload payload = api::PayloadOf(call.groups);
+  SIMURGH_RETURN_IF_ERROR(CheckSize("ids", call.ids.size(), payload.ids));
+  SIMURGH_RETURN_IF_ERROR(CheckSize("bytes of gradients", call.gradients.size(), payload.bytes));
+  SIMURGH_RETURN_IF_ERROR(
+      CheckSize("learning rates", call.learning_rates.size(), call.groups.size()));
+  for (size_t i = 0; i < call.groups.size(); ++i) {
+    const float rate = call.learning_rates[i];
+    if (std::isfinite(rate) && rate >= 0) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("rows: the learning rate of table ", call.groups[i].table, " is ", rate));
+  }
+  return absl::OkStatus();
 }
 
 rpc::awaitable<StatusOr<PullReport>> ParameterServer::Pull(PullRowsCall call,
                                                            rpc::CallOptions options) {
-  auto pieces = SplitByPartition(call, shards_.size());
+  SIMURGH_CO_RETURN_IF_ERROR(Check(call));
+  const bool training = call.purpose == PullPurpose::kTrain;
+  const auto shares = SplitByPartition(call, shards_.size());
   std::vector<size_t> which;
   for (size_t p = 0; p < shards_.size(); ++p) {
-    if (call.purpose == PullPurpose::kTrain || !pieces[p].empty()) which.push_back(p);
+    if (training || !shares[p].empty()) which.push_back(p);
   }
-  std::vector<PullReport> reports(shards_.size());
-  const auto pull = [&](size_t p) -> Status {
-    Partition& partition = *shards_[p]->partition;
-    StatusOr<PullReport> report =
-        partition.Pull(call.purpose, call.position, call.acknowledged_steps, pieces[p]);
-    if (absl::IsFailedPrecondition(report.status()) && fatal_ && !failed_.exchange(true)) {
-      fatal_(report.status());
+  if (which.empty()) co_return PullReport();
+  std::vector<StatusOr<PullReport>> reports(shards_.size(), PullReport());
+  const auto start = [&](const std::shared_ptr<Countdown>& countdown) {
+    for (const size_t p : which) {
+      Partition& partition = *shards_[p]->partition;
+      PullWork work(partition, call.purpose, call.position, call.acknowledged_steps, shares[p]);
+      const auto end = [this, p, training, &shares, &reports](const Status& status,
+                                                              const PullReport& report) {
+        OnPullEnd(p, status);
+        reports[p] = status.ok() ? StatusOr<PullReport>(report) : status;
+        if (!status.ok()) return;
+        metrics_.OnPull(p, *shards_[p]->partition,
+                        training ? shares[p] : std::span<const PullGroup>(), report);
+      };
+      shards_[p]->Add(call.client, MakeTask(std::move(work), end, countdown));
     }
-    SIMURGH_ASSIGN_OR_RETURN(reports[p], std::move(report));
-    const bool training = call.purpose == PullPurpose::kTrain;
-    const std::span<const PullGroup> groups = training ? pieces[p] : std::span<const PullGroup>();
-    metrics_.OnPull(p, partition, groups, reports[p]);
-    return absl::OkStatus();
   };
-  SIMURGH_CO_RETURN_IF_ERROR(co_await OnPartitions(std::move(which), pull));
+  co_await CountDown(which.size(), start);
   PullReport total;
-  for (const PullReport& report : reports) {
-    total.found += report.found;
-    total.created += report.created;
-    total.unseen += report.unseen;
-    total.refused += report.refused;
-    total.evicted += report.evicted;
-    total.turned_away += report.turned_away;
+  for (const StatusOr<PullReport>& report : reports) {
+    if (!report.ok()) co_return report.status();
+    total.found += report->found;
+    total.created += report->created;
+    total.unseen += report->unseen;
+    total.refused += report->refused;
+    total.evicted += report->evicted;
+    total.crowded_out += report->crowded_out;
+    total.turned_away += report->turned_away;
   }
   if (total.crowded_out > 0) WarnOfEviction();
   co_return total;
 }
 
+void ParameterServer::OnPullEnd(size_t partition, const Status& status) {
+  if (absl::IsFailedPrecondition(status) && fatal_ && !failed_.exchange(true)) fatal_(status);
+}
+
 rpc::awaitable<StatusOr<PushReport>> ParameterServer::Push(PushRowsCall call,
                                                            rpc::CallOptions options) {
-  auto pieces = SplitByPartition(call, shards_.size());
-  std::vector<size_t> all(shards_.size());
-  std::iota(all.begin(), all.end(), size_t{0});
-  std::vector<PushReport> reports(shards_.size());
-  const auto push = [&](size_t p) -> Status {
-    SIMURGH_ASSIGN_OR_RETURN(
-        reports[p], shards_[p]->partition->Push(call.position, call.part, call.parts, pieces[p]));
-    metrics_.OnPush(reports[p]);
-    return absl::OkStatus();
+  SIMURGH_CO_RETURN_IF_ERROR(Check(call));
+  const auto shares = SplitByPartition(call, shards_.size());
+  std::vector<StatusOr<PushReport>> reports(shards_.size(), PushReport());
+  const auto start = [&](const std::shared_ptr<Countdown>& countdown) {
+    for (size_t p = 0; p < shards_.size(); ++p) {
+      PushWork work(*shards_[p]->partition, call.position, call.part, call.parts, shares[p]);
+      const auto end = [this, p, &reports](const Status& status, const PushReport& report) {
+        reports[p] = status.ok() ? StatusOr<PushReport>(report) : status;
+        if (status.ok()) metrics_.OnPush(report);
+      };
+      shards_[p]->Add(call.client, MakeTask(std::move(work), end, countdown));
+    }
   };
-  SIMURGH_CO_RETURN_IF_ERROR(co_await OnPartitions(std::move(all), push));
+  co_await CountDown(shards_.size(), start);
   PushReport total{.repeated = true};
-  for (const PushReport& report : reports) {
+  for (const StatusOr<PushReport>& report : reports) {
+    if (!report.ok()) co_return report.status();
     // A push that a retry completes is new where it had not arrived.
-    total.repeated = total.repeated && report.repeated;
-    total.updated += report.updated;
-    total.missing += report.missing;
+    total.repeated = total.repeated && report->repeated;
+    total.updated += report->updated;
+    total.missing += report->missing;
   }
   co_return total;
 }

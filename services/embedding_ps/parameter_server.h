@@ -11,6 +11,7 @@
 #include "rpc/async.h"
 #include "services/api/row_server.h"
 #include "services/embedding_ps/server_metrics.h"
+#include "services/embedding_ps/turns.h"
 #include "services/runtime/io_thread.h"
 #include "simurgh/config/cluster_config.h"
 #include "simurgh/table/partition.h"
@@ -18,12 +19,17 @@
 namespace simurgh {
 
 // One server's partitions, each with the thread that owns it; a request fans out over them and is
-// answered when all have done their part.
+// answered when all have done their part. At each partition the clients' requests take turns, a
+// piece of one after a piece of another. A push that a partition has begun is brought to its end,
+// whatever becomes of its caller.
 //
 // Threads: call from one executor; partitions are touched on their own threads only.
 // Lifetime: outlive every call.
 class ParameterServer : public RowServer {
  public:
+  // How much of a request a partition does before it turns to the next client.
+  static constexpr size_t kIdsPerTurn = 4'096;
+
   // Reserves the partitions' memory and starts their threads.
   // index: of the server among the instances.
   // Errors: RESOURCE_EXHAUSTED when address space cannot be reserved; INVALID_ARGUMENT for a NUMA
@@ -36,6 +42,10 @@ class ParameterServer : public RowServer {
                                                           rpc::CallOptions options) override;
   [[nodiscard]] rpc::awaitable<StatusOr<PushReport>> Push(PushRowsCall call,
                                                           rpc::CallOptions options) override;
+
+  // Whether the groups name tables, dims and partitions that are there; else no row has changed.
+  // Errors: INVALID_ARGUMENT.
+  Status Check(std::span<const RowGroup> groups) const;
 
   // What ends the server when a table must not lose rows and has no room: called once, on a
   // partition's thread. Set it before the first call.
@@ -52,7 +62,14 @@ class ParameterServer : public RowServer {
     Shard(std::unique_ptr<Partition> rows, const std::string& name)
         : partition(std::move(rows)), thread(name) {}
 
+    // Adds to the turns; from any thread.
+    void Add(uint64_t client, std::unique_ptr<Turns::Task> task);
+    // Has the turns run, on the thread, as long as there are any.
+    void Run();
+
     std::unique_ptr<Partition> partition;
+    Turns turns;
+    bool running = false;  // Run() is going to be called.
     IoThread thread;
   };
 
@@ -61,13 +78,16 @@ class ParameterServer : public RowServer {
   // Says once that a reproducible run has lost its guarantee.
   void WarnOfEviction();
 
-  // Runs task(p) for the partitions in `which`, each on its own thread, all at once.
-  template <typename Task>
-  [[nodiscard]] rpc::awaitable<Status> OnPartitions(std::vector<size_t> which, const Task& task);
+  // Whether the call holds what its groups describe.
+  Status Check(const PullRowsCall& call) const;
+  Status Check(const PushRowsCall& call) const;
+  // On the partition's thread.
+  void OnPullEnd(size_t partition, const Status& status);
 
   ServerMetrics& metrics_;
   const bool reproducible_;
   bool warned_ = false;
+  std::vector<uint32_t> table_dims_;  // By table.
   FatalFunction fatal_;
   std::atomic<bool> failed_ = false;
   std::unique_ptr<MemoryBudget> budget_;  // Null: no limit.

@@ -24,10 +24,10 @@ rpc::SegmentPlace<T> Room(BufferPool& buffers, uint64_t count) {
   return {values, std::move(buffer)};
 }
 
-Status CheckCount(const char* segment, uint64_t count, uint64_t expected) {
-  if (count == expected) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("rows: ", count, " ", segment, ", the counts in the metadata say ", expected));
+Status CheckLength(const char* segment, uint64_t length, uint64_t described) {
+  if (length == described) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "rows: ", segment, " of ", length, ", the groups of the request describe ", described));
 }
 
 // Keeps what a call refers to while it runs.
@@ -35,40 +35,40 @@ template <typename Message, typename Request>
 struct CallOwner {
   Message message;
   rpc::RequestOf<Request> request;
-  std::shared_ptr<AlignedBuffer> rows = {};
+  rpc::SegmentBuffer rows = {};
 };
 
 template <typename Method>
 using Reply = rpc::awaitable<StatusOr<rpc::Outgoing<typename Method::Response>>>;
 
+// Connections take turns.
+uint64_t ClientOf(const rpc::Hello& peer) { return reinterpret_cast<uintptr_t>(&peer); }
+
+// Rows are gathered where they are sent from: over shared memory that is what the client reads.
 Reply<api::PullRows> HandlePull(rpc::RequestOf<api::PullRows::Request> request,
-                                ParameterServer& server, BufferPool& buffers,
-                                uint64_t map_version) {
+                                ParameterServer& server) {
   using Owner = CallOwner<api::PullRowsMessage, api::PullRows::Request>;
   SIMURGH_CO_ASSIGN_OR_RETURN(auto message, api::Decode(request.table(), server.partition_count()));
-  SIMURGH_CO_RETURN_IF_ERROR(CheckMap(message.map_version, map_version));
   const auto owner = std::make_shared<Owner>(Owner{std::move(message), std::move(request)});
-  const api::RowPayload size = api::PayloadOf(owner->message.groups);
-  owner->rows = buffers.Lease(size.floats * sizeof(float));
+  owner->rows = owner->request.Allocate(api::PayloadOf(owner->message.groups).bytes);
   PullRowsCall call{.purpose = owner->message.purpose,
                     .position = owner->message.position,
                     .acknowledged_steps = owner->message.acknowledged_steps,
                     .groups = owner->message.groups,
                     .ids = owner->request.segment<"ids">(),
-                    .rows = owner->rows->as<float>(size.floats),
-                    .owner = owner};
-  const std::span<const float> rows = call.rows;
+                    .rows = owner->rows.bytes,
+                    .owner = owner,
+                    .client = ClientOf(owner->request.peer())};
   SIMURGH_CO_ASSIGN_OR_RETURN(
       const PullReport report,
       co_await server.Pull(std::move(call), {owner->request.deadline(), owner->request.trace()}));
-  co_return api::Encode(report, {rows, owner->rows});
+  co_return api::Encode(report, {owner->rows.bytes, owner->rows.owner});
 }
 
 Reply<api::PushRows> HandlePush(rpc::RequestOf<api::PushRows::Request> request,
-                                ParameterServer& server, uint64_t map_version) {
+                                ParameterServer& server) {
   using Owner = CallOwner<api::PushRowsMessage, api::PushRows::Request>;
   SIMURGH_CO_ASSIGN_OR_RETURN(auto message, api::Decode(request.table(), server.partition_count()));
-  SIMURGH_CO_RETURN_IF_ERROR(CheckMap(message.map_version, map_version));
   const auto owner = std::make_shared<Owner>(Owner{std::move(message), std::move(request)});
   PushRowsCall call{.position = owner->message.position,
                     .part = owner->message.part,
@@ -77,44 +77,56 @@ Reply<api::PushRows> HandlePush(rpc::RequestOf<api::PushRows::Request> request,
                     .learning_rates = owner->message.learning_rates,
                     .ids = owner->request.segment<"ids">(),
                     .gradients = owner->request.segment<"gradients">(),
-                    .owner = owner};
+                    .owner = owner,
+                    .client = ClientOf(owner->request.peer())};
   SIMURGH_CO_ASSIGN_OR_RETURN(
       const PushReport report,
       co_await server.Push(std::move(call), {owner->request.deadline(), owner->request.trace()}));
   co_return api::Encode(report);
 }
 
+// What the groups of a request describe. Everything is checked here, before the payload is read and
+// any partition hears of the request.
+template <typename Request>
+StatusOr<api::RowPayload> Examine(const Request& request, const ParameterServer& server,
+                                  uint64_t map_version) {
+  SIMURGH_RETURN_IF_ERROR(CheckMap(request.map_version(), map_version));
+  SIMURGH_ASSIGN_OR_RETURN(const auto message, api::Decode(request, server.partition_count()));
+  SIMURGH_RETURN_IF_ERROR(server.Check(message.groups));
+  return api::PayloadOf(message.groups);
+}
+
 }  // namespace
 
+// Ids come into memory of our own, for a table relies on their not changing. Gradients may stay
+// where the client has them.
 void RegisterRowMethods(rpc::Server& server, ParameterServer& rows, BufferPool& buffers,
                         uint64_t map_version) {
-  const uint32_t partitions = rows.partition_count();
   using PullPlaces = rpc::Places<api::PullRows::Request>;
   const auto place_pull =
-      [&buffers, partitions](const api::wire::PullRowsRequest& request,
-                             const api::PullRows::Request::Counts& counts) -> StatusOr<PullPlaces> {
-    SIMURGH_ASSIGN_OR_RETURN(const auto message, api::Decode(request, partitions));
-    SIMURGH_RETURN_IF_ERROR(CheckCount("ids", counts[0], api::PayloadOf(message.groups).ids));
+      [&rows, &buffers, map_version](
+          const api::wire::PullRowsRequest& request,
+          const api::PullRows::Request::Counts& counts) -> StatusOr<PullPlaces> {
+    SIMURGH_ASSIGN_OR_RETURN(const auto payload, Examine(request, rows, map_version));
+    SIMURGH_RETURN_IF_ERROR(CheckLength("ids", counts[0], payload.ids));
     return PullPlaces{Room<uint64_t>(buffers, counts[0])};
   };
-  rpc::Register(server, api::kPullRows, place_pull, [&rows, &buffers, map_version](auto request) {
-    return HandlePull(std::move(request), rows, buffers, map_version);
-  });
+  rpc::Register(server, api::kPullRows, place_pull,
+                [&rows](auto request) { return HandlePull(std::move(request), rows); });
 
   using PushPlaces = rpc::Places<api::PushRows::Request>;
   const auto place_push =
-      [&buffers, partitions](const api::wire::PushRowsRequest& request,
-                             const api::PushRows::Request::Counts& counts) -> StatusOr<PushPlaces> {
-    SIMURGH_ASSIGN_OR_RETURN(const auto message, api::Decode(request, partitions));
-    const api::RowPayload size = api::PayloadOf(message.groups);
+      [&rows, &buffers, map_version](
+          const api::wire::PushRowsRequest& request,
+          const api::PushRows::Request::Counts& counts) -> StatusOr<PushPlaces> {
+    SIMURGH_ASSIGN_OR_RETURN(const auto payload, Examine(request, rows, map_version));
     const auto [ids, gradients] = counts;
-    SIMURGH_RETURN_IF_ERROR(CheckCount("ids", ids, size.ids));
-    SIMURGH_RETURN_IF_ERROR(CheckCount("gradients", gradients, size.floats));
-    return PushPlaces{Room<uint64_t>(buffers, ids), Room<float>(buffers, gradients)};
+    SIMURGH_RETURN_IF_ERROR(CheckLength("ids", ids, payload.ids));
+    SIMURGH_RETURN_IF_ERROR(CheckLength("bytes of gradients", gradients, payload.bytes));
+    return PushPlaces{Room<uint64_t>(buffers, ids), rpc::SegmentPlace<std::byte>::Anywhere()};
   };
-  rpc::Register(server, api::kPushRows, place_push, [&rows, map_version](auto request) {
-    return HandlePush(std::move(request), rows, map_version);
-  });
+  rpc::Register(server, api::kPushRows, place_push,
+                [&rows](auto request) { return HandlePush(std::move(request), rows); });
 }
 
 }  // namespace simurgh

@@ -207,13 +207,14 @@ rpc::awaitable<Status> EmbeddingWorker::Pull(BatchReference reference, PullPurpo
   const std::span<float> rows = state->rows->as<float>(plan.row_floats);
   const auto pull = [&](size_t server) -> rpc::awaitable<Status> {
     const ServerShare& share = plan.servers[server];
-    PullRowsCall call{.purpose = purpose,
-                      .position = position,
-                      .acknowledged_steps = acknowledged_steps,
-                      .groups = share.groups,
-                      .ids = std::span(plan.ids).subspan(share.first_id, share.id_count),
-                      .rows = rows.subspan(share.first_float, share.float_count),
-                      .owner = state};
+    PullRowsCall call{
+        .purpose = purpose,
+        .position = position,
+        .acknowledged_steps = acknowledged_steps,
+        .groups = share.groups,
+        .ids = std::span(plan.ids).subspan(share.first_id, share.id_count),
+        .rows = std::as_writable_bytes(rows.subspan(share.first_float, share.float_count)),
+        .owner = state};
     const auto report = co_await servers_[server]->Pull(
         std::move(call), {options.deadline, options.trace.Child(server)});
     co_return report.status();
@@ -251,12 +252,13 @@ rpc::awaitable<Status> EmbeddingWorker::Push(BatchReference reference, TrainerPo
   }
   const auto push = [&](size_t server) -> rpc::awaitable<Status> {
     const ServerShare& share = plan.servers[server];
-    PushRowsCall call{.position = position,
-                      .groups = share.groups,
-                      .learning_rates = state->learning_rates[server],
-                      .ids = std::span(plan.ids).subspan(share.first_id, share.id_count),
-                      .gradients = row_gradients.subspan(share.first_float, share.float_count),
-                      .owner = state};
+    PushRowsCall call{
+        .position = position,
+        .groups = share.groups,
+        .learning_rates = state->learning_rates[server],
+        .ids = std::span(plan.ids).subspan(share.first_id, share.id_count),
+        .gradients = std::as_bytes(row_gradients.subspan(share.first_float, share.float_count)),
+        .owner = state};
     const auto report = co_await servers_[server]->Push(
         std::move(call), {options.deadline, options.trace.Child(server)});
     co_return report.status();

@@ -16,19 +16,23 @@ constexpr uint64_t kMaxIds = 10'000'000;
 
 bool SameGroups(std::span<const RowGroup> one, std::span<const RowGroup> other) {
   return std::ranges::equal(one, other, [](const RowGroup& a, const RowGroup& b) {
-    return a.table == b.table && a.dim == b.dim && a.counts == b.counts;
+    return a.table == b.table && a.dim == b.dim && a.counts == b.counts &&
+           a.precision == b.precision;
   });
 }
 
 // What a server relies on, having decoded a request.
 void CheckGroups(std::span<const RowGroup> groups) {
-  for (const RowGroup& group : groups) {
+  for (size_t i = 0; i < groups.size(); ++i) {
+    const RowGroup& group = groups[i];
+    SIMURGH_CHECK(i == 0 || group.table > groups[i - 1].table);
     SIMURGH_CHECK(group.dim >= 1 && group.dim <= kMaxDim);
+    SIMURGH_CHECK(group.precision <= RowPrecision::kF16);
     SIMURGH_CHECK_EQ(group.counts.size(), size_t{kPartitions});
   }
   const api::RowPayload payload = api::PayloadOf(groups);
   SIMURGH_CHECK_LE(payload.ids, kMaxIds);
-  SIMURGH_CHECK_LE(payload.floats, kMaxIds * kMaxDim);
+  SIMURGH_CHECK_LE(payload.bytes, kMaxIds * kMaxDim * sizeof(float));
 }
 
 void RunPullRows(Input input) {
@@ -73,7 +77,8 @@ void RunPushRows(Input input) {
 }
 
 const std::vector<RowGroup>& SomeGroups() {
-  static const std::vector<RowGroup> groups{{3, 8, {2, 1}}, {4, 16, {0, 5}}, {0, 1'024, {7, 9}}};
+  static const std::vector<RowGroup> groups{
+      {0, 1'024, {7, 9}}, {3, 8, {2, 1}, RowPrecision::kBf16}, {4, 16, {0, 5}}};
   return groups;
 }
 

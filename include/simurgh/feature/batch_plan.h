@@ -7,6 +7,7 @@
 #include "absl/container/flat_hash_map.h"
 
 #include "simurgh/base/status.h"
+#include "simurgh/config/table_config.h"
 #include "simurgh/data/compact_batch.h"
 #include "simurgh/feature/bucket_map.h"
 
@@ -30,7 +31,8 @@ struct BatchLayout {
 struct RowGroup {
   uint32_t table = 0;
   uint32_t dim = 0;
-  std::vector<uint32_t> counts;  // (partitions of the server) ids of each partition.
+  std::vector<uint32_t> counts;                 // (partitions of the server) ids of each partition.
+  RowPrecision precision = RowPrecision::kF32;  // Of rows and gradients on their way.
 };
 
 // A server's share of a batch: contiguous ranges of the plan's ids and of its row floats.

@@ -44,7 +44,7 @@ StatusOr<PullBatchMessage> ReadPullBatch(std::span<const std::byte> metadata) {
 }
 
 TEST_CASE("Row requests survive the wire") {
-  const std::vector<RowGroup> groups{{3, 8, {2, 1}}, {4, 16, {0, 5}}};
+  const std::vector<RowGroup> groups{{3, 8, {2, 1}}, {4, 15, {0, 5}, RowPrecision::kBf16}};
   const std::vector<float> rates{0.5F, 0.25F};
   const auto encoded = Encode(SomePush(groups, rates), /*map_version=*/9);
   const auto push = ReadPush(Metadata(encoded));
@@ -58,10 +58,12 @@ TEST_CASE("Row requests survive the wire") {
   CHECK(push->learning_rates == rates);
   REQUIRE(push->groups.size() == 2);
   CHECK(push->groups[1].table == 4);
-  CHECK(push->groups[1].dim == 16);
+  CHECK(push->groups[1].dim == 15);
+  CHECK(push->groups[0].precision == RowPrecision::kF32);
+  CHECK(push->groups[1].precision == RowPrecision::kBf16);
   CHECK(push->groups[1].counts == groups[1].counts);
   CHECK(PayloadOf(push->groups).ids == 8);
-  CHECK(PayloadOf(push->groups).floats == 3 * 8 + 5 * 16);
+  CHECK(PayloadOf(push->groups).bytes == 3 * 8 * 4 + 5 * 15 * 2 + 2);  // 2 to a multiple of 4.
 
   const PullRowsCall call{.purpose = PullPurpose::kEvaluate,
                           .position = {.run = 5, .rank = 1, .step = 77},
@@ -106,7 +108,12 @@ TEST_CASE("Row requests that cannot be right are refused with the reason") {
   };
   CHECK_THAT(refusal({{0, 0, {1, 1}}}), Catch::Contains("dim 0"));
   CHECK_THAT(refusal({{0, 1025, {1, 1}}}), Catch::Contains("dim 1025"));
-  CHECK_THAT(refusal({{0, 8, {1}}}), Catch::Contains("1 partition counts"));
+  CHECK_THAT(refusal({{0, 8, {1}}}), Catch::Contains("into 1 partitions, this server has 2") &&
+                                         Catch::Contains("embedding_ps.partitions"));
+  CHECK_THAT(refusal({{5, 8, {1, 1}}, {5, 8, {1, 1}}}), Catch::Contains("table 5 comes after"));
+  CHECK_THAT(refusal({{5, 8, {1, 1}}, {4, 8, {1, 1}}}), Catch::Contains("table 4 comes after"));
+  CHECK_THAT(refusal({{0, 8, {1, 1}, static_cast<RowPrecision>(3)}}),
+             Catch::Contains("unknown precision 3"));
   CHECK_THAT(refusal({{0, 8, {0xFFFFFFFF, 0xFFFFFFFF}}}), Catch::Contains("10000000 ids"));
 }
 

@@ -21,7 +21,7 @@ class TracedServer : public RowServer {
  public:
   rpc::awaitable<StatusOr<PullReport>> Pull(PullRowsCall call, rpc::CallOptions options) override {
     traces.push_back(options.trace);
-    std::ranges::fill(call.rows, 0.0F);
+    std::ranges::fill(call.rows, std::byte{0});
     if (!status.ok()) co_return status;
     co_return PullReport{};
   }

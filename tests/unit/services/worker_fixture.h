@@ -31,8 +31,9 @@ class RecordingServer : public RowServer {
   [[nodiscard]] rpc::awaitable<StatusOr<PullReport>> Pull(PullRowsCall call,
                                                           rpc::CallOptions) override {
     if (!status.ok()) co_return status;
+    auto* const rows = reinterpret_cast<float*>(call.rows.data());
     ForEachRow(call.groups, call.ids, [&](RowKey key, size_t offset, size_t dim) {
-      for (size_t d = 0; d < dim; ++d) call.rows[offset + d] = Weight(key, d);
+      for (size_t d = 0; d < dim; ++d) rows[offset + d] = Weight(key, d);
     });
     co_return PullReport{};
   }
@@ -43,8 +44,9 @@ class RecordingServer : public RowServer {
     for (size_t g = 0; g < call.groups.size(); ++g) {
       CHECK(call.learning_rates[g] == (call.groups[g].table == 0 ? 0.5F : 0.25F));
     }
+    const auto* const gradients = reinterpret_cast<const float*>(call.gradients.data());
     ForEachRow(call.groups, call.ids, [&](RowKey key, size_t offset, size_t dim) {
-      const auto gradient = call.gradients.subspan(offset, dim);
+      const std::span<const float> gradient(gradients + offset, dim);
       const bool is_new =
           pushed_.emplace(key, std::vector(gradient.begin(), gradient.end())).second;
       CHECK(is_new);  // One gradient a row.
