@@ -36,6 +36,15 @@ Counter& SkippedRows(MetricRegistry& registry, const char* data) {
                              {{"data", data}});
 }
 
+ModelInputs InputsOf(const ClusterConfig& config) {
+  ModelInputs inputs{.dense_width = DenseColumns(config.data).size(),
+                     .embedding_width = config.embedding_width()};
+  for (const FeatureConfig& feature : config.features) {
+    inputs.features.push_back({feature.name, config.tables[feature.table_index].dim});
+  }
+  return inputs;
+}
+
 uint64_t HashFloats(std::span<const float> values, uint64_t seed) {
   return HashBytes({reinterpret_cast<const char*>(values.data()), values.size_bytes()}, seed);
 }
@@ -67,8 +76,7 @@ StatusOr<std::unique_ptr<TrainingJob>> TrainingJob::Create(const ClusterConfig& 
   SIMURGH_RETURN_IF_ERROR(FitStatistics(job->config_.data, job->config_.features));
   SIMURGH_ASSIGN_OR_RETURN(
       job->network_,
-      CreateCpuNetwork(config.model, {.dense_width = DenseColumns(config.data).size(),
-                                      .embedding_width = config.embedding_width(),
+      CreateCpuNetwork(config.model, {.inputs = InputsOf(config),
                                       .threads = config.nn_worker.threads,
                                       .seed = config.seed,
                                       .optimizer = config.training.dense_optimizer}));

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "config/document.h"
+#include "config/model_shorthand.h"
 #include "config/sections.h"
 #include "config/yaml_override.h"
 
@@ -19,7 +20,8 @@ constexpr size_t kMaxFileBytes = size_t{1} << 20;
 
 // Reads all sections; the table paths are needed by the checks that follow.
 std::vector<std::string> ReadSections(const YamlNode& document, const std::string& folder,
-                                      ReadContext* context, ClusterConfig* config) {
+                                      ReadContext* context, ClusterConfig* config,
+                                      ModelShorthand* shorthand) {
   std::vector<std::string> table_paths;
   MapReader::Read(&document, "", context, [&](MapReader& root) {
     ReadCluster(root, config);
@@ -27,7 +29,7 @@ std::vector<std::string> ReadSections(const YamlNode& document, const std::strin
     ReadTables(root, &config->tables, &table_paths);
     ReadFeatures(root, folder, &config->features);
     ReadData(root, folder, &config->data);
-    ReadModel(root, &config->model);
+    ReadModel(root, &config->model, shorthand);
     ReadTraining(root, &config->training);
   });
   return table_paths;
@@ -76,13 +78,19 @@ StatusOr<ClusterConfig> ParseClusterConfig(const std::string& text, const std::s
   ReadContext context(document);
   ClusterConfig config;
   const std::string folder = std::filesystem::path(path).parent_path().string();
-  const std::vector<std::string> table_paths = ReadSections(document, folder, &context, &config);
+  ModelShorthand shorthand;
+  const std::vector<std::string> table_paths =
+      ReadSections(document, folder, &context, &config, &shorthand);
   // What does not hold together is only worth saying of sections that are right in themselves.
   if (context.diagnostics.ok()) {
     CheckServices(config, &context.diagnostics);
     LinkFeatures(table_paths, &config, &context.diagnostics);
     CheckColumns(config, &context.diagnostics);
-    CheckModel(config, &context.diagnostics);
+    if (shorthand.kind == ModelShorthand::Kind::kNone) {
+      CheckModel(config, &context.diagnostics);
+    } else if (context.diagnostics.ok()) {
+      ExpandModel(shorthand, &config, &context.diagnostics);
+    }
   }
   SIMURGH_RETURN_IF_ERROR(context.diagnostics.status());
   return config;
@@ -100,7 +108,8 @@ std::vector<KnownKey> KnownKeys() {
   ReadContext context(nothing);
   context.known_keys = &keys;
   ClusterConfig unused;
-  ReadSections(nothing, "", &context, &unused);
+  ModelShorthand unused_shorthand;
+  ReadSections(nothing, "", &context, &unused, &unused_shorthand);
   return keys;
 }
 

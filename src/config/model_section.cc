@@ -2,6 +2,8 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "config/layer_list.h"
+#include "config/model_shorthand.h"
 #include "config/nearest.h"
 #include "config/sections.h"
 
@@ -9,47 +11,10 @@ namespace simurgh {
 namespace {
 
 constexpr size_t kMaxTowers = 256;
-constexpr size_t kMaxLayers = 256;
-constexpr uint32_t kMaxWidth = 65'536;
 constexpr char kDense[] = "dense";
 constexpr char kEmbeddings[] = "embeddings";
-constexpr char kLayerType[] =
-    "{linear: width}, batch_norm, {batch_norm: {momentum, epsilon}}, relu or sigmoid";
 
 using Kind = LayerConfig::Kind;
-
-// A layer without parameters is a word, one with parameters a mapping of one key.
-void ReadLayer(const YamlNode* node, const std::string& path, ReadContext* context,
-               std::vector<LayerConfig>* layers) {
-  LayerConfig layer;
-  const bool is_word = node != nullptr && node->kind == YamlNode::Kind::kScalar;
-  if (is_word) {
-    if (node->text == "batch_norm") {
-      layer.kind = Kind::kBatchNorm;
-    } else if (node->text == "relu") {
-      layer.kind = Kind::kRelu;
-    } else if (node->text == "sigmoid") {
-      layer.kind = Kind::kSigmoid;
-    } else {
-      context->diagnostics.Report(path, absl::StrCat("'", node->text, "' is no layer"),
-                                  absl::StrCat("expected: ", kLayerType));
-    }
-    layers->push_back(layer);
-    return;
-  }
-  MapReader::Read(node, path, context, [&](MapReader& in) {
-    in.Integer("linear", &layer.width, 1, kMaxWidth, "none");
-    in.Map("batch_norm", [&](MapReader& map) {
-      map.Number("momentum", &layer.momentum, kPositiveShare);
-      map.Number("epsilon", &layer.epsilon, kPositive);
-    });
-    if (in.Has("linear") == in.Has("batch_norm")) {
-      context->diagnostics.Report(path, "not one layer", absl::StrCat("expected: ", kLayerType));
-    }
-    if (in.Has("batch_norm")) layer.kind = Kind::kBatchNorm;
-  });
-  layers->push_back(layer);
-}
 
 void CheckName(size_t index, const std::vector<TowerConfig>& towers, Diagnostics* diagnostics) {
   const std::string& name = towers[index].name;
@@ -82,49 +47,59 @@ void CheckInputs(size_t index, const TowerConfig& tower, const std::vector<std::
                           "name every input once");
       return;
     }
-    std::erase(*unread, input);
+    std::erase(*unread, input.starts_with(kFeatureInput) ? kEmbeddings : input);
   }
-}
-
-bool HasDenseColumns(const DataConfig& data) {
-  if (!data.derived.empty()) return true;
-  const std::vector<ColumnConfig> columns = ColumnsOf(data);
-  return std::any_of(columns.begin(), columns.end(), [](const ColumnConfig& column) {
-    return column.kind == ColumnConfig::Kind::kDense;
-  });
 }
 
 void CheckLastTower(const std::vector<TowerConfig>& towers, Diagnostics* diagnostics) {
   const size_t index = towers.size() - 1;
   const std::vector<LayerConfig>& layers = towers[index].layers;
-  if (layers.back().kind == Kind::kLinear && layers.back().width == 1) return;
+  const LayerConfig& last = layers.back();
+  if (last.kind == Kind::kSum || (last.kind == Kind::kLinear && last.width == 1)) return;
   diagnostics->Report(absl::StrCat("model.towers.", index, ".layers.", layers.size() - 1),
                       "the last tower must give one number, the logit",
-                      "end its layers with {linear: 1}; the loss applies the sigmoid");
+                      "end its layers with {linear: 1} or sum; the loss applies the sigmoid");
+}
+
+void ReadTowers(MapReader& section, std::vector<TowerConfig>* towers) {
+  section.List("towers", {1, kMaxTowers}, Need::kOptional, "mappings", "none",
+               [&](const YamlNode* node, const std::string& path) {
+                 MapReader::Read(node, path, section.context(), [&](MapReader& in) {
+                   TowerConfig tower;
+                   in.Name("name", &tower.name, Need::kRequired);
+                   in.TextOrTexts("input", &tower.inputs, {1, kMaxTowers}, Need::kRequired,
+                                  "dense, embeddings, embeddings.<feature>, earlier towers");
+                   ReadLayers(in, "layers", Need::kRequired, true, &tower.layers);
+                   towers->push_back(tower);
+                 });
+               });
+}
+
+void ReadLoss(MapReader& in, LossConfig* loss) {
+  using LossKind = LossConfig::Kind;
+  in.Choice<LossKind>("kind", &loss->kind, {{"bce", LossKind::kBce}, {"focal", LossKind::kFocal}});
+  in.Number("positive_weight", &loss->positive_weight, kPositive);
+  in.Number("gamma", &loss->gamma, kNonNegative);
+  in.OnlyWith(loss->kind == LossKind::kFocal, "kind: focal", {"gamma"});
 }
 
 }  // namespace
 
-void ReadModel(MapReader& root, ModelConfig* model) {
+void ReadModel(MapReader& root, ModelConfig* model, ModelShorthand* shorthand) {
   root.Map("model", [&](MapReader& section) {
-    section.Maps("towers", {1, kMaxTowers}, [&](MapReader& in) {
-      TowerConfig tower;
-      in.Name("name", &tower.name, Need::kRequired);
-      in.TextOrTexts("input", &tower.inputs, {1, kMaxTowers}, Need::kRequired,
-                     "dense, embeddings, earlier towers");
-      in.List("layers", {1, kMaxLayers}, Need::kRequired, kLayerType, "[]",
-              [&](const YamlNode* node, const std::string& path) {
-                ReadLayer(node, path, in.context(), &tower.layers);
-              });
-      model->towers.push_back(tower);
-    });
+    ReadTowers(section, &model->towers);
+    ReadShorthand(section, shorthand);
+    section.Map("loss", [&](MapReader& in) { ReadLoss(in, &model->loss); });
   });
 }
 
 void CheckModel(const ClusterConfig& config, Diagnostics* diagnostics) {
   const std::vector<TowerConfig>& towers = config.model.towers;
   std::vector<std::string> known = {kEmbeddings};
-  if (HasDenseColumns(config.data)) known.emplace_back(kDense);
+  if (DenseWidth(config.data) > 0) known.emplace_back(kDense);
+  for (const FeatureConfig& feature : config.features) {
+    known.push_back(kFeatureInput + feature.name);
+  }
   std::vector<std::string> unread = {kEmbeddings};
   for (size_t i = 0; i < towers.size(); ++i) {
     CheckName(i, towers, diagnostics);
@@ -146,6 +121,7 @@ void CheckModel(const ClusterConfig& config, Diagnostics* diagnostics) {
                           "name it in an input, or remove the tower");
     }
   }
+  if (diagnostics->ok()) CheckWidths(config, diagnostics);
 }
 
 }  // namespace simurgh

@@ -9,6 +9,8 @@
 
 namespace simurgh {
 
+struct ModelShorthand;
+
 // One function a section of the YAML: what it takes, key by key. `root` reads the whole document.
 void ReadCluster(MapReader& root, ClusterConfig* config);
 // Paths of files are made relative to `folder`, and each file must be readable.
@@ -18,18 +20,24 @@ void ReadTables(MapReader& root, std::vector<TableConfig>* tables, std::vector<s
 // Paths of files as above.
 void ReadFeatures(MapReader& root, const std::string& folder, std::vector<FeatureConfig>* features);
 void ReadData(MapReader& root, const std::string& folder, DataConfig* data);
-void ReadModel(MapReader& root, ModelConfig* model);
+// A model in short form is kept until ExpandModel.
+void ReadModel(MapReader& root, ModelConfig* model, ModelShorthand* shorthand);
 void ReadTraining(MapReader& root, TrainingConfig* training);
 
 // What can only be judged once all sections are read. They expect sections without errors.
 void CheckServices(const ClusterConfig& config, Diagnostics* diagnostics);
 void CheckColumns(const ClusterConfig& config, Diagnostics* diagnostics);
+// Of a model given as towers.
 void CheckModel(const ClusterConfig& config, Diagnostics* diagnostics);
+void CheckWidths(const ClusterConfig& config, Diagnostics* diagnostics);
 // Also sets every feature's table_index.
 void LinkFeatures(const std::vector<std::string>& table_paths, ClusterConfig* config,
                   Diagnostics* diagnostics);
 
 // The columns of a file: those of `csv`, or those that the criteo format implies.
 std::vector<ColumnConfig> ColumnsOf(const DataConfig& data);
+
+// Columns of the network's dense input.
+size_t DenseWidth(const DataConfig& data);
 
 }  // namespace simurgh

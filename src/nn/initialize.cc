@@ -9,9 +9,19 @@
 namespace simurgh {
 namespace {
 
-void InitializeLinear(const LayerPlan& layer, Random random, std::span<float> values) {
-  const double bound = 1.0 / std::sqrt(static_cast<double>(layer.input_width));
+void FillUniform(size_t inputs, Random& random, std::span<float> values) {
+  const double bound = 1.0 / std::sqrt(static_cast<double>(inputs));
   for (float& value : values) value = static_cast<float>(bound * (2.0 * random.Uniform() - 1.0));
+}
+
+void InitializeCross(const LayerPlan& layer, Random random, std::span<float> parameters) {
+  if (layer.config.rank == 0) {
+    FillUniform(layer.input_width, random, layer.Weight(parameters).flat());
+  } else {
+    FillUniform(layer.input_width, random, layer.Down(parameters).flat());
+    FillUniform(layer.config.rank, random, layer.Up(parameters).flat());
+  }
+  std::ranges::fill(layer.Bias(parameters), 0.0F);
 }
 
 }  // namespace
@@ -22,8 +32,11 @@ void InitializeParameters(const ModelPlan& plan, uint64_t seed, std::span<float>
     for (size_t i = 0; i < tower.layers.size(); ++i) {
       const LayerPlan& layer = tower.layers[i];
       if (layer.config.kind == LayerConfig::Kind::kLinear) {
-        InitializeLinear(layer, Random(Mix64(tower_key + i)),
-                         parameters.subspan(layer.parameter_offset, layer.parameter_count));
+        Random random(Mix64(tower_key + i));
+        FillUniform(layer.input_width, random,
+                    parameters.subspan(layer.parameter_offset, layer.parameter_count));
+      } else if (layer.config.kind == LayerConfig::Kind::kCross) {
+        InitializeCross(layer, Random(Mix64(tower_key + i)), parameters);
       } else if (layer.config.kind == LayerConfig::Kind::kBatchNorm) {
         std::ranges::fill(layer.Scale(parameters), 1.0F);
         std::ranges::fill(layer.Shift(parameters), 0.0F);

@@ -8,7 +8,8 @@
 namespace simurgh {
 
 // Sets the parameters that training begins with. linear: weight and bias uniform in
-// +-1/sqrt(inputs), as PyTorch's default. batch_norm: scale 1, shift 0.
+// +-1/sqrt(inputs), as PyTorch's default. cross: each weight in the same way, bias 0. batch_norm:
+// scale 1, shift 0.
 //
 // A layer's values depend on the seed, the tower's name, the layer's place in the tower and its
 // widths alone.

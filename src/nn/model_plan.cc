@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "simurgh/nn/model.h"
+#include "nn/input_blocks.h"
 
 namespace simurgh {
 namespace {
@@ -26,9 +26,9 @@ Status Invalid(const Parts&... parts) {
 // fit.
 class Planner {
  public:
-  Planner(const ModelConfig& model, size_t dense_width, size_t embedding_width) : model_(model) {
-    plan_.dense_width = dense_width;
-    plan_.embedding_width = embedding_width;
+  Planner(const ModelConfig& model, const ModelInputs& inputs) : model_(model), inputs_(inputs) {
+    plan_.dense_width = inputs.dense_width;
+    plan_.embedding_width = inputs.embedding_width;
   }
 
   StatusOr<ModelPlan> Build() && {
@@ -41,6 +41,7 @@ class Planner {
       return Invalid("has ", plan_.parameter_count, " weights, the limit is ", kMaxParameters,
                      "; make its layers narrower");
     }
+    PlanInputBlocks(plan_);
     return std::move(plan_);
   }
 
@@ -82,7 +83,8 @@ class Planner {
     } else if (name == kEmbeddingsName) {
       input.source = TowerInput::Source::kEmbeddings;
       input.width = plan_.embedding_width;
-      plan_.reads_embeddings = true;
+    } else if (name.starts_with(kFeatureInput)) {
+      SIMURGH_RETURN_IF_ERROR(FindFeature(name, tower, input));
     } else {
       input.source = TowerInput::Source::kTower;
       input.tower = FindTower(name);
@@ -98,13 +100,8 @@ class Planner {
                      "columns; remove the input or add features that fill it");
     }
     for (const TowerInput& other : tower.inputs) {
-      if (SameSource(other, input)) {
+      if (Overlap(other, input)) {
         return Invalid("tower '", tower.name, "' reads '", name, "' twice; name it once");
-      }
-    }
-    for (TowerPlan& earlier : plan_.towers) {
-      for (TowerInput& other : earlier.inputs) {
-        if (SameSource(other, input)) other.last_reader = false;
       }
     }
     input.column = tower.input_width;
@@ -121,6 +118,23 @@ class Planner {
     layer.output_width = layer.input_width;
     const std::string place =
         absl::StrCat("tower '", tower.name, "' layer ", tower.layers.size() + 1);
+    SIMURGH_RETURN_IF_ERROR(SizeLayer(place, tower, layer));
+    layer.parameter_offset = plan_.parameter_count;
+    plan_.parameter_count += layer.parameter_count;
+    layer.activation_column = plan_.activation_width;
+    plan_.activation_width += layer.output_width;
+    if (config.kind == LayerConfig::Kind::kCross) {
+      layer.scratch_column = plan_.activation_width;
+      plan_.activation_width += layer.output_width + config.rank;
+      AddOrigin(tower);
+    }
+    tower.layers.push_back(layer);
+    return absl::OkStatus();
+  }
+
+  // Sets output width and number of parameters.
+  Status SizeLayer(const std::string& place, const TowerPlan& tower, LayerPlan& layer) {
+    const LayerConfig& config = layer.config;
     switch (config.kind) {
       case LayerConfig::Kind::kLinear:
         if (config.width == 0 || config.width > kMaxLayerWidth) {
@@ -143,24 +157,65 @@ class Planner {
       case LayerConfig::Kind::kRelu:
       case LayerConfig::Kind::kSigmoid:
         break;
+      case LayerConfig::Kind::kDot:
+      case LayerConfig::Kind::kFm:
+        return SizeInteraction(place, layer);
+      case LayerConfig::Kind::kCross:
+        return SizeCross(place, tower, layer);
+      case LayerConfig::Kind::kSum:
+        layer.output_width = 1;
+        break;
     }
-    layer.parameter_offset = plan_.parameter_count;
-    plan_.parameter_count += layer.parameter_count;
-    layer.activation_column = plan_.activation_width;
-    plan_.activation_width += layer.output_width;
-    tower.layers.push_back(layer);
     return absl::OkStatus();
+  }
+
+  static Status SizeInteraction(const std::string& place, LayerPlan& layer) {
+    const bool dot = layer.config.kind == LayerConfig::Kind::kDot;
+    const size_t dim = layer.config.width;
+    if (dim == 0 || layer.input_width % dim != 0 || layer.input_width / dim < 2) {
+      return Invalid(place, ": ", dot ? "dot" : "fm", " of vectors ", dim,
+                     " wide, but its input is ", layer.input_width,
+                     " wide; read two or more vectors of one width");
+    }
+    const size_t vectors = layer.input_width / dim;
+    layer.output_width = dot ? vectors * (vectors - 1) / 2 : 1;
+    return absl::OkStatus();
+  }
+
+  static Status SizeCross(const std::string& place, const TowerPlan& tower, LayerPlan& layer) {
+    const size_t width = layer.input_width;
+    const size_t rank = layer.config.rank;
+    if (width != tower.input_width) {
+      return Invalid(place, ": cross on ", width, " columns, but the tower's input has ",
+                     tower.input_width,
+                     "; put layers of other widths behind it or in a tower of "
+                     "their own");
+    }
+    if (rank > kMaxLayerWidth) {
+      return Invalid(place, ": cross rank ", rank, " must be 0 to ", kMaxLayerWidth);
+    }
+    layer.parameter_count = (rank == 0 ? width * width : 2 * width * rank) + width;
+    return absl::OkStatus();
+  }
+
+  void AddOrigin(TowerPlan& tower) {
+    if (!tower.last_cross) {
+      tower.origin_column = plan_.activation_width;
+      plan_.activation_width += tower.input_width;
+    }
+    tower.last_cross = tower.layers.size();
   }
 
   Status CheckTop() const {
     const TowerPlan& top = plan_.top();
     if (top.output_width() != 1) {
       return Invalid("tower '", top.name, "' ends ", top.output_width(),
-                     " wide, the last tower must end with linear width 1");
+                     " wide, the last tower must end with linear width 1 or sum");
     }
-    if (top.last().config.kind != LayerConfig::Kind::kLinear) {
+    const LayerConfig::Kind kind = top.last().config.kind;
+    if (kind != LayerConfig::Kind::kLinear && kind != LayerConfig::Kind::kSum) {
       return Invalid("tower '", top.name, "' layer ", top.layers.size(),
-                     " is not linear, the last tower must end with linear width 1 "
+                     " is not linear, the last tower must end with linear width 1 or sum "
                      "(the loss applies the sigmoid)");
     }
     return absl::OkStatus();
@@ -183,8 +238,21 @@ class Planner {
     return absl::OkStatus();
   }
 
-  static bool SameSource(const TowerInput& a, const TowerInput& b) {
-    return a.source == b.source && a.tower == b.tower;
+  static bool Overlap(const TowerInput& a, const TowerInput& b) {
+    if (a.source != b.source || a.tower != b.tower) return false;
+    return a.source_column < b.source_column + b.width &&
+           b.source_column < a.source_column + a.width;
+  }
+
+  Status FindFeature(const std::string& name, const TowerPlan& tower, TowerInput& input) const {
+    input.source = TowerInput::Source::kEmbeddings;
+    for (const ModelInputs::Feature& feature : inputs_.features) {
+      input.width = feature.width;
+      if (name == kFeatureInput + feature.name) return absl::OkStatus();
+      input.source_column += feature.width;
+    }
+    return Invalid("tower '", tower.name, "' reads '", name,
+                   "', but there is no such feature; correct the name");
   }
 
   // Its index, or the number of towers when there is none yet.
@@ -195,18 +263,18 @@ class Planner {
   }
 
   const ModelConfig& model_;
+  const ModelInputs& inputs_;
   ModelPlan plan_;
 };
 
 }  // namespace
 
-StatusOr<ModelPlan> PlanModel(const ModelConfig& model, size_t dense_width,
-                              size_t embedding_width) {
-  return Planner(model, dense_width, embedding_width).Build();
+StatusOr<ModelPlan> PlanModel(const ModelConfig& model, const ModelInputs& inputs) {
+  return Planner(model, inputs).Build();
 }
 
-Status ValidateModel(const ModelConfig& model, size_t dense_width, size_t embedding_width) {
-  return PlanModel(model, dense_width, embedding_width).status();
+Status ValidateModel(const ModelConfig& model, const ModelInputs& inputs) {
+  return PlanModel(model, inputs).status();
 }
 
 }  // namespace simurgh

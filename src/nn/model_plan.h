@@ -1,12 +1,14 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "simurgh/base/status.h"
 #include "simurgh/config/model_config.h"
+#include "simurgh/nn/model.h"
 #include "simurgh/tensor/matrix_view.h"
 
 namespace simurgh {
@@ -18,9 +20,11 @@ struct LayerPlan {
   size_t output_width = 0;
   size_t parameter_offset =
       0;  // linear: weight (I, O), bias (O). batch_norm: scale (O), shift (O).
+          // cross: weight (O, O), or of a rank: down (O, rank) and up (rank, O); bias (O).
   size_t parameter_count = 0;
   size_t statistics_offset = 0;  // batch_norm: mean (O), variance (O).
   size_t activation_column = 0;  // Of the output.
+  size_t scratch_column = 0;     // cross: of the product, (O), then of a rank's, (rank).
 
   // The parts of a buffer that is laid out as the parameters are.
   template <typename T>
@@ -28,8 +32,18 @@ struct LayerPlan {
     return {parameters.data() + parameter_offset, input_width, output_width};
   }
   template <typename T>
+  MatrixView<T> Down(std::span<T> parameters) const {
+    return {parameters.data() + parameter_offset, input_width, config.rank};
+  }
+  template <typename T>
+  MatrixView<T> Up(std::span<T> parameters) const {
+    return {parameters.data() + parameter_offset + input_width * config.rank, config.rank,
+            output_width};
+  }
+  // The last part of a linear or cross layer.
+  template <typename T>
   std::span<T> Bias(std::span<T> parameters) const {
-    return parameters.subspan(parameter_offset + input_width * output_width, output_width);
+    return parameters.subspan(parameter_offset + parameter_count - output_width, output_width);
   }
   template <typename T>
   std::span<T> Scale(std::span<T> parameters) const {
@@ -56,21 +70,33 @@ struct TowerInput {
   enum class Source { kDense, kEmbeddings, kTower };
 
   Source source = Source::kDense;
-  size_t tower = 0;   // kTower: its index.
-  size_t column = 0;  // Where the block begins in the input.
+  size_t tower = 0;          // kTower: its index.
+  size_t source_column = 0;  // kEmbeddings: where the block begins there.
+  size_t column = 0;         // Where the block begins in the input.
   size_t width = 0;
-  // No later tower reads the same source: in the backward order its gradient begins here, and the
+  // No later tower reads the same block: in the backward order its gradient begins here, and the
   // gradients of other readers are added to it.
   bool last_reader = true;
 };
 
+// A block of columns.
+struct ColumnRange {
+  size_t first = 0;
+  size_t count = 0;
+
+  bool operator==(const ColumnRange&) const = default;
+};
+
 struct TowerPlan {
   std::string name;
+  // Those of the embeddings are cut so that any two of the model are the same block or disjoint.
   std::vector<TowerInput> inputs;
   size_t input_width = 0;
   size_t activation_column = 0;       // Of the input.
   bool needs_input_gradient = false;  // An input is something other than `dense`.
-  std::vector<LayerPlan> layers;      // At least one.
+  std::optional<size_t> last_cross;   // Index of the last cross layer, if there is one.
+  size_t origin_column = 0;       // With a cross layer: of what these add to the input's gradient.
+  std::vector<LayerPlan> layers;  // At least one.
 
   const LayerPlan& last() const { return layers.back(); }
   size_t output_width() const { return last().output_width; }
@@ -83,15 +109,15 @@ struct ModelPlan {
   size_t dense_width = 0;
   size_t embedding_width = 0;
   std::vector<TowerPlan> towers;  // Every tower after those it reads.
-  bool reads_embeddings = false;
+  std::vector<ColumnRange> unread_embeddings;
   size_t parameter_count = 0;
   size_t statistics_count = 0;
-  size_t activation_width = 0;  // Columns of all tower inputs and layer outputs.
+  size_t activation_width = 0;  // Columns of all tower inputs, layer outputs and scratch.
 
   const TowerPlan& top() const { return towers.back(); }
 };
 
 // Errors: as ValidateModel.
-StatusOr<ModelPlan> PlanModel(const ModelConfig& model, size_t dense_width, size_t embedding_width);
+StatusOr<ModelPlan> PlanModel(const ModelConfig& model, const ModelInputs& inputs);
 
 }  // namespace simurgh

@@ -7,26 +7,41 @@
 namespace simurgh {
 
 struct LayerConfig {
-  enum class Kind { kLinear, kBatchNorm, kRelu, kSigmoid };
+  enum class Kind { kLinear, kBatchNorm, kRelu, kSigmoid, kDot, kCross, kFm, kSum };
 
   Kind kind = Kind::kLinear;
-  uint32_t width = 0;     // linear: outputs, 1 to 65,536.
+  uint32_t width = 0;     // linear: outputs. dot, fm: width of a vector. 1 to 65,536.
   float momentum = 0.1F;  // batch_norm: running = (1 - momentum) * running + momentum * batch.
   float epsilon = 1e-5F;  // batch_norm
+  uint32_t rank = 0;      // cross: of its weight, 1 to 65,536; 0: the full one.
 };
 
+// What begins the name of an input that is one feature's embeddings: `embeddings.<feature>`.
+inline constexpr char kFeatureInput[] = "embeddings.";
+
 // A chain of layers over the concatenation of its inputs. Inputs: `dense`, `embeddings` (all
-// features, in order), or the name of an earlier tower.
+// features, in order), one feature's embeddings, or the name of an earlier tower.
 struct TowerConfig {
   std::string name;
   std::vector<std::string> inputs;
   std::vector<LayerConfig> layers;
 };
 
-// YAML section `model`. The last tower is one wide: the logit. The loss is binary cross entropy
-// with logits.
+// With p the probability that the network gives to a sample's label: `bce` is -log p, `focal`
+// -(1 - p)^gamma log p; of a positive sample, times positive_weight.
+// Source: Lin et al., "Focal Loss for Dense Object Detection", ICCV 2017, equation 4.
+struct LossConfig {
+  enum class Kind { kBce, kFocal };
+
+  Kind kind = Kind::kBce;
+  float positive_weight = 1.0F;  // > 0
+  float gamma = 2.0F;            // focal: >= 0
+};
+
+// YAML section `model`. The last tower is one wide: the logit.
 struct ModelConfig {
   std::vector<TowerConfig> towers;
+  LossConfig loss;
 };
 
 }  // namespace simurgh

@@ -7,20 +7,20 @@
 #include "simurgh/base/status.h"
 #include "simurgh/config/model_config.h"
 #include "simurgh/config/training_config.h"
+#include "simurgh/nn/model.h"
 #include "simurgh/tensor/matrix_view.h"
 
 namespace simurgh {
 
 struct DenseNetworkOptions {
-  size_t dense_width = 0;      // Columns of the dense input.
-  size_t embedding_width = 0;  // Columns of the embedding input.
-  uint32_t threads = 1;        // Compute threads.
-  uint64_t seed = 1;           // Of the initial weights.
+  ModelInputs inputs;
+  uint32_t threads = 1;  // Compute threads.
+  uint64_t seed = 1;     // Of the initial weights.
   DenseOptimizerConfig optimizer;
 };
 
 struct BatchResult {
-  double loss = 0;  // Mean binary cross entropy.
+  double loss = 0;  // Mean of the model's loss.
   // False: loss or a gradient is NaN or infinite, and ApplyGradients must not follow.
   bool finite = true;
 };
@@ -57,8 +57,9 @@ class DenseNetwork {
                          std::span<float> probabilities) = 0;
 
   // All weights, flat, tower by tower and layer by layer: of a linear layer the weight (inputs,
-  // outputs), row-major, then the bias; of batch norm scale, then shift. And, in the same order,
-  // their last gradients.
+  // outputs), row-major, then the bias; of cross the weight (or down, (width, rank), and up, (rank,
+  // width)), then the bias; of batch norm scale, then shift. And, in the same order, their last
+  // gradients.
   virtual std::span<float> parameters() = 0;
   virtual std::span<float> gradients() = 0;
 

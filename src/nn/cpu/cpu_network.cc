@@ -7,11 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "nn/cpu/activation.h"
 #include "nn/cpu/batch_norm.h"
 #include "nn/cpu/compute_threads.h"
 #include "nn/cpu/finite.h"
-#include "nn/cpu/linear.h"
+#include "nn/cpu/interaction.h"
 #include "nn/cpu/loss.h"
 #include "nn/cpu/optimizer.h"
 #include "nn/initialize.h"
@@ -39,6 +38,18 @@ void AddRows(MatrixView<const float> from, MatrixView<float> to) {
   }
 }
 
+size_t InteractionScratchSize(const ModelPlan& plan) {
+  size_t size = 0;
+  for (const TowerPlan& tower : plan.towers) {
+    for (const LayerPlan& layer : tower.layers) {
+      if (layer.config.kind != LayerConfig::Kind::kDot) continue;
+      const size_t dim = layer.config.width;
+      size = std::max(size, DotScratchSize(layer.input_width / dim, dim));
+    }
+  }
+  return size;
+}
+
 Status OutOfMemory(size_t rows) {
   return absl::ResourceExhaustedError(
       absl::StrCat("dense network: no memory for a batch of ", rows,
@@ -47,14 +58,16 @@ Status OutOfMemory(size_t rows) {
 
 }  // namespace
 
-CpuNetwork::CpuNetwork(ModelPlan plan, const DenseNetworkOptions& options)
+CpuNetwork::CpuNetwork(ModelPlan plan, const LossConfig& loss, const DenseNetworkOptions& options)
     : plan_(std::move(plan)),
+      loss_(loss),
       options_(options),
       parameters_(ZeroedFloats(plan_.parameter_count)),
       gradients_(ZeroedFloats(plan_.parameter_count)),
       state_(ZeroedFloats(plan_.statistics_count +
                           OptimizerStateSize(options.optimizer, plan_.parameter_count))),
       batch_statistics_(ZeroedFloats(plan_.statistics_count)),
+      interaction_scratch_(ZeroedFloats(InteractionScratchSize(plan_))),
       workspace_(plan_.activation_width) {
   InitializeParameters(plan_, options.seed, parameters());
   InitializeStatistics(plan_, running_statistics());
@@ -83,8 +96,8 @@ StatusOr<BatchResult> CpuNetwork::ForwardBackward(MatrixView<const float> dense,
   SIMURGH_RETURN_IF_ERROR(Forward(inputs, Mode::kTrain));
   const LayerPlan& logit = plan_.top().last();
   BatchResult result;
-  result.loss = BinaryCrossEntropy(workspace_.Output(logit).flat(), labels, probabilities,
-                                   workspace_.OutputGradient(logit).flat());
+  result.loss = Loss(loss_, workspace_.Output(logit).flat(), labels, probabilities,
+                     workspace_.OutputGradient(logit).flat());
   SIMURGH_RETURN_IF_ERROR(Backward(embedding_gradient));
 
   result.finite = std::isfinite(result.loss) && AllFinite(gradients());
@@ -149,7 +162,7 @@ Status CpuNetwork::Forward(const Inputs& inputs, Mode mode) {
     GatherInput(inputs, tower);
     MatrixView<const float> input = workspace_.Input(tower);
     for (const LayerPlan& layer : tower.layers) {
-      SIMURGH_RETURN_IF_ERROR(LayerForward(layer, mode, input));
+      SIMURGH_RETURN_IF_ERROR(LayerForward(tower, layer, mode, input));
       input = workspace_.Output(layer);
     }
   }
@@ -157,21 +170,23 @@ Status CpuNetwork::Forward(const Inputs& inputs, Mode mode) {
 }
 
 Status CpuNetwork::Backward(MatrixView<float> embedding_gradient) {
-  if (!plan_.reads_embeddings) {
-    for (size_t row = 0; row < embedding_gradient.rows(); ++row) {
-      std::ranges::fill(embedding_gradient.row(row), 0.0F);
-    }
+  for (const ColumnRange& unread : plan_.unread_embeddings) {
+    const MatrixView<float> block = embedding_gradient.Columns(unread.first, unread.count);
+    for (size_t row = 0; row < block.rows(); ++row) std::ranges::fill(block.row(row), 0.0F);
   }
   for (size_t t = plan_.towers.size(); t-- > 0;) {
     const TowerPlan& tower = plan_.towers[t];
     for (size_t i = tower.layers.size(); i-- > 1;) {
       const LayerPlan& before = tower.layers[i - 1];
-      SIMURGH_RETURN_IF_ERROR(LayerBackward(tower.layers[i], workspace_.Output(before),
+      SIMURGH_RETURN_IF_ERROR(LayerBackward(tower, tower.layers[i], workspace_.Output(before),
                                             workspace_.OutputGradient(before), true));
     }
-    SIMURGH_RETURN_IF_ERROR(LayerBackward(tower.layers[0], workspace_.Input(tower),
+    SIMURGH_RETURN_IF_ERROR(LayerBackward(tower, tower.layers[0], workspace_.Input(tower),
                                           workspace_.InputGradient(tower),
                                           tower.needs_input_gradient));
+    if (tower.last_cross && tower.needs_input_gradient) {
+      AddRows(workspace_.OriginGradient(tower), workspace_.InputGradient(tower));
+    }
     ScatterInputGradient(tower, embedding_gradient);
   }
   return absl::OkStatus();
@@ -185,7 +200,7 @@ void CpuNetwork::GatherInput(const Inputs& inputs, const TowerPlan& tower) {
         CopyRows(inputs.dense, block);
         break;
       case TowerInput::Source::kEmbeddings:
-        CopyRows(inputs.embeddings, block);
+        CopyRows(inputs.embeddings.Columns(input.source_column, input.width), block);
         break;
       case TowerInput::Source::kTower:
         CopyRows(workspace_.Output(plan_.towers[input.tower].last()), block);
@@ -202,7 +217,7 @@ void CpuNetwork::ScatterInputGradient(const TowerPlan& tower,
         workspace_.InputGradient(tower).Columns(input.column, input.width);
     const MatrixView<float> target =
         input.source == TowerInput::Source::kEmbeddings
-            ? embedding_gradient
+            ? embedding_gradient.Columns(input.source_column, input.width)
             : workspace_.OutputGradient(plan_.towers[input.tower].last());
     if (input.last_reader) {
       CopyRows(block, target);
@@ -212,60 +227,6 @@ void CpuNetwork::ScatterInputGradient(const TowerPlan& tower,
   }
 }
 
-Status CpuNetwork::LayerForward(const LayerPlan& layer, Mode mode, MatrixView<const float> input) {
-  const std::span<const float> weights = parameters();
-  const MatrixView<float> output = workspace_.Output(layer);
-  switch (layer.config.kind) {
-    case LayerConfig::Kind::kLinear:
-      return LinearForward(input, layer.Weight(weights), layer.Bias(weights), output);
-    case LayerConfig::Kind::kBatchNorm: {
-      const BatchNormAffine affine{layer.Scale(weights), layer.Shift(weights)};
-      if (mode == Mode::kTrain) {
-        BatchNormForward(input, affine, layer.config.epsilon, layer.Mean(batch_statistics()),
-                         layer.Variance(batch_statistics()), output);
-      } else {
-        BatchNormPredict(input, affine, layer.config.epsilon, layer.Mean(running_statistics()),
-                         layer.Variance(running_statistics()), output);
-      }
-      break;
-    }
-    case LayerConfig::Kind::kRelu:
-      ReluForward(input.flat(), output.flat());
-      break;
-    case LayerConfig::Kind::kSigmoid:
-      SigmoidForward(input.flat(), output.flat());
-      break;
-  }
-  return absl::OkStatus();
-}
-
-Status CpuNetwork::LayerBackward(const LayerPlan& layer, MatrixView<const float> input,
-                                 MatrixView<float> input_gradient, bool needs_input_gradient) {
-  const std::span<const float> weights = parameters();
-  const MatrixView<const float> output_gradient = workspace_.OutputGradient(layer);
-  switch (layer.config.kind) {
-    case LayerConfig::Kind::kLinear:
-      SIMURGH_RETURN_IF_ERROR(LinearBackwardWeight(
-          input, output_gradient, layer.Weight(gradients()), layer.Bias(gradients())));
-      if (!needs_input_gradient) break;
-      return LinearBackwardInput(output_gradient, layer.Weight(weights), input_gradient);
-    case LayerConfig::Kind::kBatchNorm:
-      BatchNormBackward(input, output_gradient, layer.Scale(weights), layer.config.epsilon,
-                        layer.Mean<const float>(batch_statistics()),
-                        layer.Variance<const float>(batch_statistics()), layer.Scale(gradients()),
-                        layer.Shift(gradients()), input_gradient);
-      break;
-    case LayerConfig::Kind::kRelu:
-      ReluBackward(workspace_.Output(layer).flat(), output_gradient.flat(), input_gradient.flat());
-      break;
-    case LayerConfig::Kind::kSigmoid:
-      SigmoidBackward(workspace_.Output(layer).flat(), output_gradient.flat(),
-                      input_gradient.flat());
-      break;
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace simurgh::cpu
 
 namespace simurgh {
@@ -273,10 +234,9 @@ namespace simurgh {
 StatusOr<std::unique_ptr<DenseNetwork>> CreateCpuNetwork(const ModelConfig& model,
                                                          const DenseNetworkOptions& options) {
   SIMURGH_CHECK_LT(0U, options.threads);
-  SIMURGH_ASSIGN_OR_RETURN(ModelPlan plan,
-                           PlanModel(model, options.dense_width, options.embedding_width));
+  SIMURGH_ASSIGN_OR_RETURN(ModelPlan plan, PlanModel(model, options.inputs));
   try {
-    return std::make_unique<cpu::CpuNetwork>(std::move(plan), options);
+    return std::make_unique<cpu::CpuNetwork>(std::move(plan), model.loss, options);
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError(
         "dense network: no memory for the weights; choose narrower layers");

@@ -13,7 +13,7 @@ namespace simurgh::cpu {
 // on the caller's addresses nor on his strides.
 class CpuNetwork final : public DenseNetwork {
  public:
-  CpuNetwork(ModelPlan plan, const DenseNetworkOptions& options);
+  CpuNetwork(ModelPlan plan, const LossConfig& loss, const DenseNetworkOptions& options);
 
   StatusOr<BatchResult> ForwardBackward(MatrixView<const float> dense,
                                         MatrixView<const float> embeddings,
@@ -50,10 +50,16 @@ class CpuNetwork final : public DenseNetwork {
   void GatherInput(const Inputs& inputs, const TowerPlan& tower);
   void ScatterInputGradient(const TowerPlan& tower, MatrixView<float> embedding_gradient);
 
-  Status LayerForward(const LayerPlan& layer, Mode mode, MatrixView<const float> input);
-  // needs_input_gradient: false lets a linear layer leave input_gradient as it is.
-  Status LayerBackward(const LayerPlan& layer, MatrixView<const float> input,
-                       MatrixView<float> input_gradient, bool needs_input_gradient);
+  // Of one layer; see cpu_network_layers.cc.
+  Status LayerForward(const TowerPlan& tower, const LayerPlan& layer, Mode mode,
+                      MatrixView<const float> input);
+  // needs_input_gradient: false lets a layer leave input_gradient as it is.
+  Status LayerBackward(const TowerPlan& tower, const LayerPlan& layer,
+                       MatrixView<const float> input, MatrixView<float> input_gradient,
+                       bool needs_input_gradient);
+  Status CrossLayerBackward(const TowerPlan& tower, const LayerPlan& layer,
+                            MatrixView<const float> input, MatrixView<float> input_gradient,
+                            bool needs_input_gradient);
 
   // state() is the running statistics followed by the optimizer's values.
   std::span<float> running_statistics() { return state_.as<float>(plan_.statistics_count); }
@@ -62,12 +68,18 @@ class CpuNetwork final : public DenseNetwork {
     return batch_statistics_.as<float>(plan_.statistics_count);
   }
 
+  std::span<float> interaction_scratch() {
+    return interaction_scratch_.as<float>(interaction_scratch_.size() / sizeof(float));
+  }
+
   const ModelPlan plan_;
+  const LossConfig loss_;
   const DenseNetworkOptions options_;
   AlignedBuffer parameters_;
   AlignedBuffer gradients_;
   AlignedBuffer state_;
   AlignedBuffer batch_statistics_;  // Laid out as the running ones.
+  AlignedBuffer interaction_scratch_;
   Workspace workspace_;
   size_t step_rows_ = 0;  // Of the batch that gradients_ are of.
   Step step_ = Step::kNone;

@@ -19,6 +19,9 @@ Status LinearForward(MatrixView<const float> input, MatrixView<const float> weig
 Status LinearBackwardWeight(MatrixView<const float> input, MatrixView<const float> output_gradient,
                             MatrixView<float> weight_gradient, std::span<float> bias_gradient);
 
+// bias_gradient: (O), overwritten with the sum over the batch.
+void BiasGradient(MatrixView<const float> output_gradient, std::span<float> bias_gradient);
+
 // input_gradient: (B, I), overwritten.
 Status LinearBackwardInput(MatrixView<const float> output_gradient, MatrixView<const float> weight,
                            MatrixView<float> input_gradient);

@@ -29,6 +29,23 @@ class Workspace {
   MatrixView<float> Output(const LayerPlan& layer) {
     return View(values_, layer.activation_column, layer.output_width);
   }
+  // Of a cross layer's products: of the outer one (B, O), and of the inner one (B, rank).
+  MatrixView<float> OuterProduct(const LayerPlan& layer) {
+    return View(values_, layer.scratch_column, layer.output_width);
+  }
+  MatrixView<float> InnerProduct(const LayerPlan& layer) {
+    return View(values_, layer.scratch_column + layer.output_width, layer.config.rank);
+  }
+  MatrixView<float> OuterProductGradient(const LayerPlan& layer) {
+    return View(gradients_, layer.scratch_column, layer.output_width);
+  }
+  MatrixView<float> InnerProductGradient(const LayerPlan& layer) {
+    return View(gradients_, layer.scratch_column + layer.output_width, layer.config.rank);
+  }
+  // What the cross layers of a tower add to the gradient of its input.
+  MatrixView<float> OriginGradient(const TowerPlan& tower) {
+    return View(gradients_, tower.origin_column, tower.input_width);
+  }
   MatrixView<float> InputGradient(const TowerPlan& tower) {
     return View(gradients_, tower.activation_column, tower.input_width);
   }

@@ -54,6 +54,18 @@ std::string Describe(const TowerConfig& tower) {
       case LayerKind::kSigmoid:
         absl::StrAppend(&text, "> sigmoid ");
         break;
+      case LayerKind::kDot:
+        absl::StrAppend(&text, "> dot ", layer.width, " ");
+        break;
+      case LayerKind::kCross:
+        absl::StrAppend(&text, "> cross ", layer.rank, " ");
+        break;
+      case LayerKind::kFm:
+        absl::StrAppend(&text, "> fm ", layer.width, " ");
+        break;
+      case LayerKind::kSum:
+        absl::StrAppend(&text, "> sum ");
+        break;
     }
   }
   return text;
@@ -139,6 +151,48 @@ TEST_CASE("criteo-synthetic.yaml uses all columns of the format", "[config]") {
   CHECK(status.message() ==
         "--set features.0.column=C27: features.0.column: no column is named 'C27'; "
         "the nearest id or dense column is 'C2'");
+}
+
+std::vector<std::string> Towers(const std::string& path) {
+  const ClusterConfig config = Load(path, kExistingData);
+  std::vector<std::string> towers;
+  for (const TowerConfig& tower : config.model.towers) {
+    towers.push_back(absl::StrCat(tower.name, ": ", Describe(tower)));
+  }
+  return towers;
+}
+
+TEST_CASE("The examples of models by name are the towers that they stand for", "[config]") {
+  CHECK(Towers("config/adult-dlrm.yaml") ==
+        std::vector<std::string>{"bottom: dense > 32 > relu > 8 > relu ",
+                                 "interaction: bottom embeddings > dot 8 ",
+                                 "top: bottom interaction > 64 > relu > 32 > relu > 1 "});
+  CHECK(Towers("config/adult-dcn-v2.yaml") ==
+        std::vector<std::string>{
+            "top: dense embeddings > cross 16 > cross 16 > 64 > relu > 32 > relu > 1 "});
+  const std::string wide =
+      "embeddings.education_occupation embeddings.gender_relationship "
+      "embeddings.workclass_occupation ";
+  std::string all;
+  for (const std::string& name : kCategories) absl::StrAppend(&all, "embeddings.", name, " ");
+  for (const std::string& name : kNumbers) absl::StrAppend(&all, "embeddings.", name, "_id ");
+  CHECK(Towers("config/adult-wide-deep.yaml") ==
+        std::vector<std::string>{absl::StrCat("wide: ", wide, "> sum "),
+                                 absl::StrCat("deep: dense ", all, "> 64 > relu > 32 > relu > 1 "),
+                                 "top: wide deep > sum "});
+  std::string weights;
+  for (const std::string& name : kCategories) {
+    absl::StrAppend(&weights, "embeddings.", name, "_weight ");
+  }
+  for (const std::string& name : kNumbers) {
+    absl::StrAppend(&weights, "embeddings.", name, "_weight ");
+  }
+  CHECK(Towers("config/adult-deepfm.yaml") ==
+        std::vector<std::string>{absl::StrCat("first_order: ", weights, "> sum "),
+                                 absl::StrCat("second_order: ", all, "> fm 8 "),
+                                 absl::StrCat("deep: dense ", all, "> 64 > relu > 32 > relu > 1 "),
+                                 "numbers: dense > 1 ",
+                                 "top: first_order second_order deep numbers > sum "});
 }
 
 TEST_CASE("As committed, the files lack no data but what a generator writes", "[config]") {

@@ -315,16 +315,18 @@ TEST_CASE("Models that do not hold together", "[config]") {
        "model.towers.1.name: 'dense' is an input of the model; give the tower another name"},
       {"relu, {linear: 1}]", "relu, {linear: 2}]", "layers: [{linear: 32}",
        "model.towers.1.layers.3: the last tower must give one number, the logit; "
-       "end its layers with {linear: 1}; the loss applies the sigmoid"},
+       "end its layers with {linear: 1} or sum; the loss applies the sigmoid"},
       {"relu, {linear: 1}]", "relu, {linear: 1}, sigmoid]", "layers: [{linear: 32}",
        "model.towers.1.layers.4: the last tower must give one number, the logit; "
-       "end its layers with {linear: 1}; the loss applies the sigmoid"},
+       "end its layers with {linear: 1} or sum; the loss applies the sigmoid"},
       {"batch_norm, relu", "batchnorm, relu", "batchnorm",
        "model.towers.1.layers.1: 'batchnorm' is no layer; expected: {linear: width}, batch_norm, "
-       "{batch_norm: {momentum, epsilon}}, relu or sigmoid"},
+       "{batch_norm: {momentum, epsilon}}, relu, sigmoid, {dot: width}, {fm: width}, cross, "
+       "{cross: {rank}} or sum"},
       {"{linear: 32}", "{}", "layers: [{}",
        "model.towers.1.layers.0: not one layer; expected: {linear: width}, batch_norm, "
-       "{batch_norm: {momentum, epsilon}}, relu or sigmoid"},
+       "{batch_norm: {momentum, epsilon}}, relu, sigmoid, {dot: width}, {fm: width}, cross, "
+       "{cross: {rank}} or sum"},
       {"kind: dense, transform: log1p, mean: 2, stddev: 0.25, missing: -1", "kind: skip",
        "input: dense",
        "model.towers.0.input: 'dense' is neither dense, embeddings nor an earlier tower; "

@@ -24,8 +24,10 @@ ModelConfig WideModel() {
               {.name = "ids",
                .inputs = {"embeddings"},
                .layers = {Linear(128), BatchNorm(), Relu(), Linear(64), Sigmoid()}},
+              {.name = "pairs", .inputs = {"embeddings", "numbers"}, .layers = {Dot(8)}},
+              {.name = "cross", .inputs = {"embeddings", "dense"}, .layers = {Cross(), Cross(5)}},
               {.name = "top",
-               .inputs = {"numbers", "embeddings", "ids"},
+               .inputs = {"numbers", "embeddings", "ids", "pairs", "cross"},
                .layers = {Linear(200), Relu(), Linear(1)}},
           }};
 }
@@ -33,8 +35,7 @@ ModelConfig WideModel() {
 DenseNetworkOptions Options(size_t dense_width, size_t embedding_width,
                             DenseOptimizerConfig optimizer) {
   DenseNetworkOptions options;
-  options.dense_width = dense_width;
-  options.embedding_width = embedding_width;
+  options.inputs = {.dense_width = dense_width, .embedding_width = embedding_width};
   options.optimizer = optimizer;
   return options;
 }

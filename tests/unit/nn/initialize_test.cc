@@ -24,7 +24,7 @@ std::vector<float> LayerValues(const LayerPlan& layer, const std::vector<float>&
 }
 
 TEST_CASE("linear weights and biases are uniform within one over the root of the inputs") {
-  const auto plan = PlanModel(Chain({Linear(500), Linear(1)}), 13, 51);
+  const auto plan = PlanModel(Chain({Linear(500), Linear(1)}), {13, 51, {}});
   REQUIRE(plan.ok());
   const std::vector<float> values =
       LayerValues(plan->towers[0].layers[0], InitialParameters(*plan, 5));
@@ -44,7 +44,7 @@ TEST_CASE("linear weights and biases are uniform within one over the root of the
 }
 
 TEST_CASE("batch norm begins as the identity") {
-  const auto plan = PlanModel(Chain({BatchNorm(), Linear(1)}), 2, 3);
+  const auto plan = PlanModel(Chain({BatchNorm(), Linear(1)}), {2, 3, {}});
   REQUIRE(plan.ok());
   CHECK(LayerValues(plan->towers[0].layers[0], InitialParameters(*plan, 5)) ==
         std::vector<float>{1, 1, 1, 1, 1, 0, 0, 0, 0, 0});
@@ -54,14 +54,14 @@ TEST_CASE("batch norm begins as the identity") {
 }
 
 TEST_CASE("a layer's initial values do not depend on other towers and layers") {
-  const auto plan = PlanModel(SharedInputs(), 2, 4);
+  const auto plan = PlanModel(SharedInputs(), {2, 4, {}});
   REQUIRE(plan.ok());
   ModelConfig changed = SharedInputs();
   changed.towers[0].layers[0].width = 9;
   changed.towers.insert(changed.towers.begin(),
                         {.name = "new", .inputs = {"dense"}, .layers = {Linear(2)}});
   changed.towers.back().inputs = {"cross", "new", "embeddings", "ids"};
-  const auto changed_plan = PlanModel(changed, 2, 4);
+  const auto changed_plan = PlanModel(changed, {2, 4, {}});
   REQUIRE(changed_plan.ok());
 
   const LayerPlan& ids = plan->towers[1].layers[1];
@@ -74,7 +74,7 @@ TEST_CASE("a layer's initial values do not depend on other towers and layers") {
 }
 
 TEST_CASE("layers of equal shape begin with different values") {
-  const auto plan = PlanModel(Chain({Linear(5), Linear(5), Linear(1)}), 2, 3);
+  const auto plan = PlanModel(Chain({Linear(5), Linear(5), Linear(1)}), {2, 3, {}});
   REQUIRE(plan.ok());
   const std::vector<float> parameters = InitialParameters(*plan, 5);
   CHECK(LayerValues(plan->towers[0].layers[0], parameters) !=

@@ -13,11 +13,13 @@ namespace {
 
 // The message of the only kind of error there is.
 std::string Refusal(const ModelConfig& model, size_t dense_width = 2, size_t embedding_width = 4) {
-  const Status status = ValidateModel(model, dense_width, embedding_width);
+  const ModelInputs inputs{.dense_width = dense_width,
+                           .embedding_width = embedding_width,
+                           .features = {{"a", 1}, {"b", embedding_width - 1}}};
+  const Status status = ValidateModel(model, inputs);
   CHECK(status.code() == absl::StatusCode::kInvalidArgument);
   DenseNetworkOptions options;
-  options.dense_width = dense_width;
-  options.embedding_width = embedding_width;
+  options.inputs = inputs;
   CHECK(CreateCpuNetwork(model, options).status() == status);
   return std::string(status.message());
 }
@@ -25,9 +27,9 @@ std::string Refusal(const ModelConfig& model, size_t dense_width = 2, size_t emb
 ModelConfig Towers(std::vector<TowerConfig> towers) { return {.towers = std::move(towers)}; }
 
 TEST_CASE("models that fit are accepted") {
-  CHECK(ValidateModel(SharedInputs(), 2, 4).ok());
-  CHECK(ValidateModel(Chain({Linear(1)}), 1, 1).ok());
-  CHECK(ValidateModel(Towers({{"only", {"dense"}, {Relu(), Linear(1)}}}), 3, 0).ok());
+  CHECK(ValidateModel(SharedInputs(), {2, 4, {}}).ok());
+  CHECK(ValidateModel(Chain({Linear(1)}), {1, 1, {}}).ok());
+  CHECK(ValidateModel(Towers({{"only", {"dense"}, {Relu(), Linear(1)}}}), {3, 0, {}}).ok());
 }
 
 TEST_CASE("what is wrong with a model is named") {
@@ -63,12 +65,28 @@ TEST_CASE("what is wrong with a model is named") {
   CHECK(Refusal(Chain({BatchNorm(std::numeric_limits<float>::quiet_NaN()), Linear(1)})) ==
         "model: tower 'top' layer 1: batch_norm momentum nan must be 0 to 1");
   CHECK(Refusal(Chain({Linear(2)})) ==
-        "model: tower 'top' ends 2 wide, the last tower must end with linear width 1");
+        "model: tower 'top' ends 2 wide, the last tower must end with linear width 1 or sum");
   CHECK(Refusal(Chain({Linear(1), Sigmoid()})) ==
-        "model: tower 'top' layer 2 is not linear, the last tower must end with linear width 1 "
+        "model: tower 'top' layer 2 is not linear, the last tower must end with linear width 1 or "
+        "sum "
         "(the loss applies the sigmoid)");
   CHECK(Refusal(Towers({{"a", {"dense"}, {Linear(3)}}, {"b", {"dense"}, {Linear(1)}}})) ==
         "model: tower 'a' feeds nothing; name it in the inputs of a later tower or remove it");
+  CHECK(Refusal(Towers({{"a", {"embeddings.c"}, {Linear(1)}}})) ==
+        "model: tower 'a' reads 'embeddings.c', but there is no such feature; correct the name");
+  CHECK(Refusal(Towers({{"a", {"embeddings", "embeddings.b"}, {Linear(1)}}})) ==
+        "model: tower 'a' reads 'embeddings.b' twice; name it once");
+  CHECK(Refusal(Chain({Dot(4), Linear(1)})) ==
+        "model: tower 'top' layer 1: dot of vectors 4 wide, but its input is 6 wide; read two or "
+        "more vectors of one width");
+  CHECK(Refusal(Chain({Fm(6), Linear(1)})) ==
+        "model: tower 'top' layer 1: fm of vectors 6 wide, but its input is 6 wide; read two or "
+        "more vectors of one width");
+  CHECK(Refusal(Chain({Linear(4), Cross(), Linear(1)})) ==
+        "model: tower 'top' layer 2: cross on 4 columns, but the tower's input has 6; put layers "
+        "of other widths behind it or in a tower of their own");
+  CHECK(Refusal(Chain({Cross(65'537), Linear(1)})) ==
+        "model: tower 'top' layer 1: cross rank 65537 must be 0 to 65536");
   CHECK(Refusal(Chain({Linear(65'536), Linear(65'536), Linear(1)})) ==
         "model: has 4295557121 weights, the limit is 2147483648; make its layers narrower");
 }

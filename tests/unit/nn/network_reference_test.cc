@@ -13,7 +13,7 @@ namespace simurgh::testing {
 namespace {
 
 constexpr size_t kDense = 3;
-constexpr size_t kEmbeddings = 6;
+constexpr size_t kEmbeddings = kTestFeatures * kTestDim;
 
 // Every value within `tolerance` of its reference, measured against the larger of 1 and the
 // reference.
@@ -35,8 +35,7 @@ void CheckClose(const std::string& what, const Values& actual, const std::vector
 // gradients and begins each step at its weights.
 void CompareTraining(const ModelConfig& model, const DenseOptimizerConfig& optimizer, bool follow,
                      Random& random) {
-  auto created = CreateCpuNetwork(
-      model, {.dense_width = kDense, .embedding_width = kEmbeddings, .optimizer = optimizer});
+  auto created = CreateCpuNetwork(model, {.inputs = TestInputs(kDense), .optimizer = optimizer});
   REQUIRE(created.ok());
   DenseNetwork& network = **created;
   // Away from where batch norm begins: scale 1 hides mistakes, and shift 0 puts the single row of a
@@ -95,6 +94,69 @@ TEST_CASE("each layer kind trains as the reference does") {
     CAPTURE(i);
     Random random(i + 1);
     CompareTraining(Chain(chains[i]), Sgd(), false, random);
+  }
+}
+
+TEST_CASE("interactions train as the reference does") {
+  // Dense and embeddings together are three vectors of three.
+  const std::vector<std::vector<LayerConfig>> chains{
+      {Dot(3), Linear(1)},
+      {Linear(8), Dot(2), Relu(), Linear(1)},
+      {Fm(3), Linear(1)},
+      {Linear(5), Fm(1), Linear(1)},
+      {Cross(), Linear(1)},
+      {Cross(2), Linear(1)},
+      {Cross(), Cross(2), Cross(), Linear(3), Relu(), Linear(1)},
+      {Relu(), Cross(), BatchNorm(), Cross(4), Linear(1)},
+      {Sum()},
+      {Linear(4), Sum()},
+  };
+  for (size_t i = 0; i < chains.size(); ++i) {
+    CAPTURE(i);
+    Random random(i + 100);
+    CompareTraining(Chain(chains[i]), Sgd(), false, random);
+  }
+}
+
+TEST_CASE("cross layers over dense columns alone, and beside others, train as the reference does") {
+  Random random(5);
+  const ModelConfig model{.towers = {
+                              {"numbers", {"dense"}, {Cross(1), Cross()}},
+                              {"cross", {"embeddings", "numbers"}, {Cross(2), Cross(2)}},
+                              {"top", {"cross", "embeddings", "dense"}, {Linear(1)}},
+                          }};
+  CompareTraining(model, Sgd(), false, random);
+}
+
+TEST_CASE("towers that read single features, in part the same, train as the reference does") {
+  const std::vector<ModelConfig> models{
+      {.towers = {{"first", {"embeddings.b"}, {Sum()}},
+                  {"both", {"embeddings.b", "embeddings.a"}, {Fm(3)}},
+                  {"all", {"embeddings", "dense"}, {Linear(2)}},
+                  {"top", {"first", "both", "all", "embeddings.a"}, {Sum()}}}},
+      {.towers = {{"top", {"embeddings.b", "dense"}, {Linear(1)}}}},
+      {.towers = {{"top", {"embeddings.a", "dense", "embeddings.b"}, {Dot(3), Linear(1)}}}},
+      {.towers = {{"early", {"embeddings"}, {Linear(2)}},
+                  {"top", {"early", "embeddings.a"}, {Linear(1)}}}},
+  };
+  for (size_t i = 0; i < models.size(); ++i) {
+    CAPTURE(i);
+    Random random(i + 200);
+    CompareTraining(models[i], Sgd(), false, random);
+  }
+}
+
+TEST_CASE("each loss trains as the reference does") {
+  using Kind = LossConfig::Kind;
+  for (const LossConfig loss :
+       {LossConfig{.positive_weight = 3.5F}, LossConfig{.positive_weight = 0.25F},
+        LossConfig{.kind = Kind::kFocal}, LossConfig{.kind = Kind::kFocal, .gamma = 0.0F},
+        LossConfig{.kind = Kind::kFocal, .positive_weight = 2.0F, .gamma = 0.5F}}) {
+    CAPTURE(loss.positive_weight, loss.gamma);
+    Random random(7);
+    ModelConfig model = Chain({Linear(4), Sigmoid(), Linear(1)});
+    model.loss = loss;
+    CompareTraining(model, Sgd(), false, random);
   }
 }
 

@@ -1,6 +1,7 @@
 #include "tests/unit/nn/reference_network.h"
 
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 namespace simurgh::testing {
@@ -15,6 +16,46 @@ std::vector<std::vector<double>> ToMatrix(MatrixView<const float> view) {
 }
 
 double LogisticOf(double x) { return 1.0 / (1.0 + std::exp(-x)); }
+
+double SumOf(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0);
+}
+
+// x M, of an M that is stored row by row.
+std::vector<double> Product(const std::vector<double>& x, const double* matrix, size_t columns) {
+  std::vector<double> y(columns, 0.0);
+  for (size_t i = 0; i < x.size(); ++i) {
+    for (size_t o = 0; o < columns; ++o) y[o] += x[i] * matrix[i * columns + o];
+  }
+  return y;
+}
+
+std::vector<double> Cross(size_t rank, const std::vector<double>& origin,
+                          const std::vector<double>& x, const double* weights) {
+  const size_t width = x.size();
+  std::vector<double> y;
+  const double* bias = weights + width * width;
+  if (rank == 0) {
+    y = Product(x, weights, width);
+  } else {
+    y = Product(Product(x, weights, rank), weights + width * rank, width);
+    bias = weights + 2 * width * rank;
+  }
+  for (size_t c = 0; c < width; ++c) y[c] = origin[c] * (y[c] + bias[c]) + x[c];
+  return y;
+}
+
+std::vector<double> PairProducts(const std::vector<double>& x, size_t dim) {
+  std::vector<double> products;
+  for (size_t v = 0; v < x.size() / dim; ++v) {
+    for (size_t w = 0; w < v; ++w) {
+      double sum = 0;
+      for (size_t d = 0; d < dim; ++d) sum += x[v * dim + d] * x[w * dim + d];
+      products.push_back(sum);
+    }
+  }
+  return products;
+}
 
 }  // namespace
 
@@ -127,7 +168,12 @@ double ReferenceNetwork::Loss(const std::vector<double>& parameters, const Matri
   double sum = 0;
   for (size_t i = 0; i < logits.size(); ++i) {
     const double p = LogisticOf(logits[i]);
-    sum -= labels[i] == 1.0F ? std::log(p) : std::log(1 - p);
+    const double own = labels[i] == 1.0F ? p : 1 - p;
+    double loss = -std::log(own);
+    if (model_.loss.kind == LossConfig::Kind::kFocal) {
+      loss *= std::pow(1 - own, double{model_.loss.gamma});
+    }
+    sum += labels[i] == 1.0F ? double{model_.loss.positive_weight} * loss : loss;
   }
   return sum / static_cast<double>(logits.size());
 }
@@ -136,6 +182,13 @@ std::vector<double> ReferenceNetwork::Logits(const std::vector<double>& paramete
                                              const Matrix& dense, const Matrix& embeddings,
                                              AllStatistics* batch_statistics) {
   std::map<std::string, Matrix> values{{"dense", dense}, {"embeddings", embeddings}};
+  for (size_t f = 0; f < kTestFeatures; ++f) {
+    Matrix& feature = values[kFeatureInput + TestFeatureName(f)];
+    for (const auto& row : embeddings) {
+      const auto first = row.begin() + static_cast<std::ptrdiff_t>(f * kTestDim);
+      feature.emplace_back(first, first + kTestDim);
+    }
+  }
   const double* next = parameters.data();
   size_t norms = 0;
   for (const TowerConfig& tower : model_.towers) {
@@ -146,6 +199,7 @@ std::vector<double> ReferenceNetwork::Logits(const std::vector<double>& paramete
         x[r].insert(x[r].end(), source[r].begin(), source[r].end());
       }
     }
+    const Matrix origin = x;
     for (const LayerConfig& layer : tower.layers) {
       const size_t inputs = x[0].size();
       switch (layer.kind) {
@@ -187,6 +241,19 @@ std::vector<double> ReferenceNetwork::Logits(const std::vector<double>& paramete
           for (auto& row : x) {
             for (double& value : row) value = LogisticOf(value);
           }
+          break;
+        case LayerConfig::Kind::kCross:
+          for (size_t r = 0; r < x.size(); ++r) x[r] = Cross(layer.rank, origin[r], x[r], next);
+          next += (layer.rank == 0 ? inputs * inputs : 2 * inputs * layer.rank) + inputs;
+          break;
+        case LayerConfig::Kind::kDot:
+          for (auto& row : x) row = PairProducts(row, layer.width);
+          break;
+        case LayerConfig::Kind::kFm:
+          for (auto& row : x) row = {SumOf(PairProducts(row, layer.width))};
+          break;
+        case LayerConfig::Kind::kSum:
+          for (auto& row : x) row = {SumOf(row)};
           break;
       }
     }

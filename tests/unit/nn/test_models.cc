@@ -14,6 +14,24 @@ LayerConfig Relu() { return {.kind = LayerConfig::Kind::kRelu}; }
 
 LayerConfig Sigmoid() { return {.kind = LayerConfig::Kind::kSigmoid}; }
 
+LayerConfig Dot(uint32_t width) { return {.kind = LayerConfig::Kind::kDot, .width = width}; }
+
+LayerConfig Fm(uint32_t width) { return {.kind = LayerConfig::Kind::kFm, .width = width}; }
+
+LayerConfig Cross(uint32_t rank) { return {.kind = LayerConfig::Kind::kCross, .rank = rank}; }
+
+LayerConfig Sum() { return {.kind = LayerConfig::Kind::kSum}; }
+
+std::string TestFeatureName(size_t index) { return std::string(1, static_cast<char>('a' + index)); }
+
+ModelInputs TestInputs(size_t dense_width) {
+  ModelInputs inputs{.dense_width = dense_width, .embedding_width = kTestFeatures * kTestDim};
+  for (size_t i = 0; i < kTestFeatures; ++i) {
+    inputs.features.push_back({TestFeatureName(i), kTestDim});
+  }
+  return inputs;
+}
+
 ModelConfig Chain(std::vector<LayerConfig> layers) {
   return {.towers = {{.name = "top", .inputs = {"dense", "embeddings"}, .layers = layers}}};
 }

@@ -5,6 +5,7 @@
 
 #include "simurgh/base/random.h"
 #include "simurgh/config/model_config.h"
+#include "simurgh/nn/model.h"
 #include "simurgh/tensor/matrix_view.h"
 
 // Models and batches for the tests of nn.
@@ -14,6 +15,16 @@ LayerConfig Linear(uint32_t width);
 LayerConfig BatchNorm(float momentum = 0.1F, float epsilon = 1e-5F);
 LayerConfig Relu();
 LayerConfig Sigmoid();
+LayerConfig Dot(uint32_t width);
+LayerConfig Fm(uint32_t width);
+LayerConfig Cross(uint32_t rank = 0);
+LayerConfig Sum();
+
+// What most tests' embeddings are: features `a` and `b`, side by side.
+inline constexpr size_t kTestFeatures = 2;
+inline constexpr size_t kTestDim = 3;
+std::string TestFeatureName(size_t index);
+ModelInputs TestInputs(size_t dense_width);
 
 // A chain over dense and embeddings.
 ModelConfig Chain(std::vector<LayerConfig> layers);

@@ -1,0 +1,79 @@
+#include "config/layer_list.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace simurgh {
+namespace {
+
+using Kind = LayerConfig::Kind;
+
+constexpr size_t kMaxLayers = 256;
+constexpr char kLayerType[] =
+    "{linear: width}, batch_norm, {batch_norm: {momentum, epsilon}}, relu, sigmoid, {dot: width}, "
+    "{fm: width}, cross, {cross: {rank}} or sum";
+
+constexpr std::array<std::pair<const char*, Kind>, 5> kWords = {{{"batch_norm", Kind::kBatchNorm},
+                                                                 {"relu", Kind::kRelu},
+                                                                 {"sigmoid", Kind::kSigmoid},
+                                                                 {"cross", Kind::kCross},
+                                                                 {"sum", Kind::kSum}}};
+
+constexpr std::array<std::pair<const char*, Kind>, 5> kKeys = {{{"linear", Kind::kLinear},
+                                                                {"batch_norm", Kind::kBatchNorm},
+                                                                {"dot", Kind::kDot},
+                                                                {"fm", Kind::kFm},
+                                                                {"cross", Kind::kCross}}};
+
+void ReadLayer(const YamlNode* node, const std::string& path, ReadContext* context,
+               std::vector<LayerConfig>* layers) {
+  LayerConfig layer;
+  if (node != nullptr && node->kind == YamlNode::Kind::kScalar) {
+    const auto* word =
+        std::ranges::find_if(kWords, [&](const auto& entry) { return node->text == entry.first; });
+    if (word == kWords.end()) {
+      context->diagnostics.Report(path, absl::StrCat("'", node->text, "' is no layer"),
+                                  absl::StrCat("expected: ", kLayerType));
+    } else {
+      layer.kind = word->second;
+    }
+    layers->push_back(layer);
+    return;
+  }
+  MapReader::Read(node, path, context, [&](MapReader& in) {
+    in.Integer("linear", &layer.width, 1, kMaxLayerWidth, "none");
+    in.Map("batch_norm", [&](MapReader& map) {
+      map.Number("momentum", &layer.momentum, kPositiveShare);
+      map.Number("epsilon", &layer.epsilon, kPositive);
+    });
+    in.Integer("dot", &layer.width, 1, kMaxLayerWidth, "none");
+    in.Integer("fm", &layer.width, 1, kMaxLayerWidth, "none");
+    in.Map("cross", [&](MapReader& map) { map.Integer("rank", &layer.rank, 0, kMaxLayerWidth); });
+    size_t given = 0;
+    for (const auto& [key, kind] : kKeys) {
+      if (!in.Has(key)) continue;
+      layer.kind = kind;
+      ++given;
+    }
+    if (given != 1) {
+      context->diagnostics.Report(path, "not one layer", absl::StrCat("expected: ", kLayerType));
+    }
+  });
+  layers->push_back(layer);
+}
+
+}  // namespace
+
+void ReadLayers(MapReader& in, const std::string& key, Need need, bool describe_elements,
+                std::vector<LayerConfig>* layers) {
+  in.List(key, {1, kMaxLayers}, need, kLayerType, "[]",
+          [&](const YamlNode* node, const std::string& path) {
+            if (node == nullptr && !describe_elements) return;
+            ReadLayer(node, path, in.context(), layers);
+          });
+}
+
+}  // namespace simurgh

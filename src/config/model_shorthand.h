@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "config/diagnostics.h"
+#include "config/map_reader.h"
+#include "simurgh/config/cluster_config.h"
+
+namespace simurgh {
+
+// A model by its name, as YAML gives it in place of `model.towers`. The last layers lack the logit.
+struct ModelShorthand {
+  enum class Kind { kNone, kDlrm, kDcnV2, kDeepFm, kWideDeep };
+  enum class Structure { kStacked, kParallel };
+
+  Kind kind = Kind::kNone;
+  std::string key;                                // In YAML, under `model`.
+  std::vector<LayerConfig> bottom;                // dlrm
+  std::vector<LayerConfig> top;                   // dlrm
+  std::vector<LayerConfig> deep;                  // All others.
+  uint32_t cross_layers = 3;                      // dcn_v2
+  uint32_t rank = 0;                              // dcn_v2
+  Structure structure = Structure::kStacked;      // dcn_v2
+  std::vector<std::string> first_order_features;  // deepfm, wide_deep
+};
+
+// Reads what stands in place of `towers`, and reports none and more than one.
+void ReadShorthand(MapReader& section, ModelShorthand* shorthand);
+
+// Writes the model out as towers. Expects features that know their tables.
+void ExpandModel(const ModelShorthand& shorthand, ClusterConfig* config, Diagnostics* diagnostics);
+
+}  // namespace simurgh

@@ -1,0 +1,136 @@
+// The network's layers, one by one.
+
+#include "nn/cpu/activation.h"
+#include "nn/cpu/batch_norm.h"
+#include "nn/cpu/cpu_network.h"
+#include "nn/cpu/cross.h"
+#include "nn/cpu/interaction.h"
+#include "nn/cpu/linear.h"
+
+namespace simurgh::cpu {
+namespace {
+
+CrossWeights CrossWeightsOf(const LayerPlan& layer, std::span<const float> weights) {
+  CrossWeights cross{.bias = layer.Bias(weights)};
+  if (layer.config.rank == 0) {
+    cross.full = layer.Weight(weights);
+  } else {
+    cross.down = layer.Down(weights);
+    cross.up = layer.Up(weights);
+  }
+  return cross;
+}
+
+CrossWeightGradients CrossGradientsOf(const LayerPlan& layer, std::span<float> gradients) {
+  CrossWeightGradients cross{.bias = layer.Bias(gradients)};
+  if (layer.config.rank == 0) {
+    cross.full = layer.Weight(gradients);
+  } else {
+    cross.down = layer.Down(gradients);
+    cross.up = layer.Up(gradients);
+  }
+  return cross;
+}
+
+}  // namespace
+
+Status CpuNetwork::LayerForward(const TowerPlan& tower, const LayerPlan& layer, Mode mode,
+                                MatrixView<const float> input) {
+  const std::span<const float> weights = parameters();
+  const MatrixView<float> output = workspace_.Output(layer);
+  switch (layer.config.kind) {
+    case LayerConfig::Kind::kLinear:
+      return LinearForward(input, layer.Weight(weights), layer.Bias(weights), output);
+    case LayerConfig::Kind::kBatchNorm: {
+      const BatchNormAffine affine{layer.Scale(weights), layer.Shift(weights)};
+      if (mode == Mode::kTrain) {
+        BatchNormForward(input, affine, layer.config.epsilon, layer.Mean(batch_statistics()),
+                         layer.Variance(batch_statistics()), output);
+      } else {
+        BatchNormPredict(input, affine, layer.config.epsilon, layer.Mean(running_statistics()),
+                         layer.Variance(running_statistics()), output);
+      }
+      break;
+    }
+    case LayerConfig::Kind::kRelu:
+      ReluForward(input.flat(), output.flat());
+      break;
+    case LayerConfig::Kind::kSigmoid:
+      SigmoidForward(input.flat(), output.flat());
+      break;
+    case LayerConfig::Kind::kDot:
+      DotForward(input, layer.config.width, interaction_scratch(), output);
+      break;
+    case LayerConfig::Kind::kCross:
+      return CrossForward(workspace_.Input(tower), input, CrossWeightsOf(layer, weights),
+                          {workspace_.InnerProduct(layer), workspace_.OuterProduct(layer)}, output);
+    case LayerConfig::Kind::kFm:
+      FmForward(input, layer.config.width, output);
+      break;
+    case LayerConfig::Kind::kSum:
+      SumForward(input, output);
+      break;
+  }
+  return absl::OkStatus();
+}
+
+Status CpuNetwork::LayerBackward(const TowerPlan& tower, const LayerPlan& layer,
+                                 MatrixView<const float> input, MatrixView<float> input_gradient,
+                                 bool needs_input_gradient) {
+  const std::span<const float> weights = parameters();
+  const MatrixView<const float> output_gradient = workspace_.OutputGradient(layer);
+  switch (layer.config.kind) {
+    case LayerConfig::Kind::kLinear:
+      SIMURGH_RETURN_IF_ERROR(LinearBackwardWeight(
+          input, output_gradient, layer.Weight(gradients()), layer.Bias(gradients())));
+      if (!needs_input_gradient) break;
+      return LinearBackwardInput(output_gradient, layer.Weight(weights), input_gradient);
+    case LayerConfig::Kind::kBatchNorm:
+      BatchNormBackward(input, output_gradient, layer.Scale(weights), layer.config.epsilon,
+                        layer.Mean<const float>(batch_statistics()),
+                        layer.Variance<const float>(batch_statistics()), layer.Scale(gradients()),
+                        layer.Shift(gradients()), input_gradient);
+      break;
+    case LayerConfig::Kind::kRelu:
+      ReluBackward(workspace_.Output(layer).flat(), output_gradient.flat(), input_gradient.flat());
+      break;
+    case LayerConfig::Kind::kSigmoid:
+      SigmoidBackward(workspace_.Output(layer).flat(), output_gradient.flat(),
+                      input_gradient.flat());
+      break;
+    case LayerConfig::Kind::kDot:
+      DotBackward(input, layer.config.width, output_gradient, interaction_scratch(),
+                  input_gradient);
+      break;
+    case LayerConfig::Kind::kCross:
+      return CrossLayerBackward(tower, layer, input, input_gradient, needs_input_gradient);
+    case LayerConfig::Kind::kFm:
+      FmBackward(input, layer.config.width, output_gradient, input_gradient);
+      break;
+    case LayerConfig::Kind::kSum:
+      SumBackward(output_gradient, input_gradient);
+      break;
+  }
+  return absl::OkStatus();
+}
+
+Status CpuNetwork::CrossLayerBackward(const TowerPlan& tower, const LayerPlan& layer,
+                                      MatrixView<const float> input,
+                                      MatrixView<float> input_gradient, bool needs_input_gradient) {
+  const std::span<const float> all_weights = parameters();
+  const CrossWeights weights = CrossWeightsOf(layer, all_weights);
+  const MatrixView<const float> output_gradient = workspace_.OutputGradient(layer);
+  const CrossProducts product_gradients{workspace_.InnerProductGradient(layer),
+                                        workspace_.OuterProductGradient(layer)};
+  // The way back begins at the last layer.
+  const bool add_to_origin = &layer != &tower.layers[*tower.last_cross];
+  SIMURGH_RETURN_IF_ERROR(
+      CrossBackwardWeights(workspace_.Input(tower), input, weights,
+                           {workspace_.InnerProduct(layer), workspace_.OuterProduct(layer)},
+                           output_gradient, product_gradients, CrossGradientsOf(layer, gradients()),
+                           add_to_origin, workspace_.OriginGradient(tower)));
+  if (!needs_input_gradient) return absl::OkStatus();
+  return CrossBackwardInput(weights, output_gradient, product_gradients, input_gradient);
+}
+
+}  // namespace simurgh::cpu

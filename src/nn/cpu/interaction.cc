@@ -1,0 +1,180 @@
+// Compiled once for each vector extension.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "nn/cpu/interaction.cc"
+#include <hwy/foreach_target.h>
+// After foreach_target.h.
+#include <algorithm>
+
+#include <hwy/highway.h>
+
+#include "nn/cpu/interaction.h"
+#include "simurgh/base/check.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace simurgh::cpu {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <size_t kLanes, typename Step>
+HWY_INLINE size_t WholeVectors(size_t count, size_t i, const Step& step) {
+  const hn::CappedTag<float, kLanes> tag;
+  for (; i + hn::Lanes(tag) <= count; i += hn::Lanes(tag)) step(tag, i);
+  return i;
+}
+
+// Calls `step(tag, i)` for vectors of elements from i on, shorter ones towards the end.
+template <typename Step>
+HWY_INLINE void ForVectors(size_t count, const Step& step) {
+  size_t i = WholeVectors<16>(count, 0, step);
+  i = WholeVectors<8>(count, i, step);
+  i = WholeVectors<4>(count, i, step);
+  WholeVectors<1>(count, i, step);
+}
+
+// Row i of the products is the sum over d of x(i, d) times row d of the transposed vectors: no sum
+// runs across a vector's lanes.
+void DotForwardHere(MatrixView<const float> input, size_t dim, std::span<float> scratch,
+                    MatrixView<float> output) {
+  const size_t vectors = input.columns() / dim;
+  float* HWY_RESTRICT transposed = scratch.data();  // (D, V)
+  for (size_t row = 0; row < input.rows(); ++row) {
+    const float* HWY_RESTRICT x = input.row(row).data();
+    float* HWY_RESTRICT products = output.row(row).data();
+    for (size_t v = 0; v < vectors; ++v) {
+      for (size_t d = 0; d < dim; ++d) transposed[d * vectors + v] = x[v * dim + d];
+    }
+    for (size_t v = 1; v < vectors; ++v) {
+      const float* own = x + v * dim;
+      ForVectors(v, [&](auto tag, size_t first) HWY_ATTR {
+        auto sum = hn::Mul(hn::Set(tag, own[0]), hn::LoadU(tag, transposed + first));
+        for (size_t d = 1; d < dim; ++d) {
+          sum = hn::MulAdd(hn::Set(tag, own[d]), hn::LoadU(tag, transposed + d * vectors + first),
+                           sum);
+        }
+        hn::StoreU(sum, tag, products + first);
+      });
+      products += v;
+    }
+  }
+}
+
+void DotBackwardHere(MatrixView<const float> input, size_t dim,
+                     MatrixView<const float> output_gradient, std::span<float> scratch,
+                     MatrixView<float> input_gradient) {
+  const size_t vectors = input.columns() / dim;
+  float* HWY_RESTRICT factors = scratch.data();  // (V, V), symmetric; the diagonal is 0.
+  for (size_t row = 0; row < input.rows(); ++row) {
+    const float* HWY_RESTRICT x = input.row(row).data();
+    const float* HWY_RESTRICT gradient = output_gradient.row(row).data();
+    float* HWY_RESTRICT dx = input_gradient.row(row).data();
+    for (size_t v = 0; v < vectors; ++v) {
+      factors[v * vectors + v] = 0.0F;
+      for (size_t w = 0; w < v; ++w) {
+        factors[v * vectors + w] = factors[w * vectors + v] = *gradient++;
+      }
+    }
+    for (size_t v = 0; v < vectors; ++v) {
+      const float* own = factors + v * vectors;
+      ForVectors(dim, [&](auto tag, size_t first) HWY_ATTR {
+        auto sum = hn::Zero(tag);
+        for (size_t w = 0; w < vectors; ++w) {
+          sum = hn::MulAdd(hn::Set(tag, own[w]), hn::LoadU(tag, x + w * dim + first), sum);
+        }
+        hn::StoreU(sum, tag, dx + v * dim + first);
+      });
+    }
+  }
+}
+
+void FmForwardHere(MatrixView<const float> input, size_t dim, MatrixView<float> output) {
+  const size_t vectors = input.columns() / dim;
+  for (size_t row = 0; row < input.rows(); ++row) {
+    const float* HWY_RESTRICT x = input.row(row).data();
+    float total = 0.0F;
+    ForVectors(dim, [&](auto tag, size_t first) HWY_ATTR {
+      auto sum = hn::Zero(tag);
+      auto squares = hn::Zero(tag);
+      for (size_t v = 0; v < vectors; ++v) {
+        const auto value = hn::LoadU(tag, x + v * dim + first);
+        sum = hn::Add(sum, value);
+        squares = hn::MulAdd(value, value, squares);
+      }
+      total += hn::GetLane(hn::SumOfLanes(tag, hn::MulSub(sum, sum, squares)));
+    });
+    output(row, 0) = 0.5F * total;
+  }
+}
+
+void FmBackwardHere(MatrixView<const float> input, size_t dim,
+                    MatrixView<const float> output_gradient, MatrixView<float> input_gradient) {
+  const size_t vectors = input.columns() / dim;
+  for (size_t row = 0; row < input.rows(); ++row) {
+    const float* HWY_RESTRICT x = input.row(row).data();
+    float* HWY_RESTRICT dx = input_gradient.row(row).data();
+    const float gradient = output_gradient(row, 0);
+    ForVectors(dim, [&](auto tag, size_t first) HWY_ATTR {
+      auto sum = hn::Zero(tag);
+      for (size_t v = 0; v < vectors; ++v) {
+        sum = hn::Add(sum, hn::LoadU(tag, x + v * dim + first));
+      }
+      for (size_t v = 0; v < vectors; ++v) {
+        const size_t at = v * dim + first;
+        hn::StoreU(hn::Mul(hn::Set(tag, gradient), hn::Sub(sum, hn::LoadU(tag, x + at))), tag,
+                   dx + at);
+      }
+    });
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace simurgh::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace simurgh::cpu {
+
+HWY_EXPORT(DotForwardHere);
+HWY_EXPORT(DotBackwardHere);
+HWY_EXPORT(FmForwardHere);
+HWY_EXPORT(FmBackwardHere);
+
+size_t DotScratchSize(size_t vectors, size_t dim) { return vectors * std::max(vectors, dim); }
+
+void DotForward(MatrixView<const float> input, size_t dim, std::span<float> scratch,
+                MatrixView<float> output) {
+  SIMURGH_CHECK_LE(DotScratchSize(input.columns() / dim, dim), scratch.size());
+  HWY_DYNAMIC_DISPATCH(DotForwardHere)(input, dim, scratch, output);
+}
+
+void DotBackward(MatrixView<const float> input, size_t dim, MatrixView<const float> output_gradient,
+                 std::span<float> scratch, MatrixView<float> input_gradient) {
+  SIMURGH_CHECK_LE(DotScratchSize(input.columns() / dim, dim), scratch.size());
+  HWY_DYNAMIC_DISPATCH(DotBackwardHere)(input, dim, output_gradient, scratch, input_gradient);
+}
+
+void FmForward(MatrixView<const float> input, size_t dim, MatrixView<float> output) {
+  HWY_DYNAMIC_DISPATCH(FmForwardHere)(input, dim, output);
+}
+
+void FmBackward(MatrixView<const float> input, size_t dim, MatrixView<const float> output_gradient,
+                MatrixView<float> input_gradient) {
+  HWY_DYNAMIC_DISPATCH(FmBackwardHere)(input, dim, output_gradient, input_gradient);
+}
+
+void SumForward(MatrixView<const float> input, MatrixView<float> output) {
+  for (size_t row = 0; row < input.rows(); ++row) {
+    float sum = 0.0F;
+    for (const float value : input.row(row)) sum += value;
+    output(row, 0) = sum;
+  }
+}
+
+void SumBackward(MatrixView<const float> output_gradient, MatrixView<float> input_gradient) {
+  for (size_t row = 0; row < input_gradient.rows(); ++row) {
+    std::ranges::fill(input_gradient.row(row), output_gradient(row, 0));
+  }
+}
+
+}  // namespace simurgh::cpu
+#endif  // HWY_ONCE

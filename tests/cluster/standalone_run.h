@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace simurgh::testing {
+
+// What a training run in one process leaves.
+struct Outcome {
+  uint64_t network = 0;          // Digest of weights and optimizer state.
+  std::vector<uint64_t> tables;  // Digest of all rows, by table.
+  uint64_t steps = 0;
+  double auc = 0;
+
+  bool operator==(const Outcome&) const = default;
+};
+
+// Trains as the file and the overrides say, with so many servers.
+Outcome TrainStandalone(const std::string& path, int servers, std::vector<std::string> overrides);
+
+// Overrides for a short run that repeats to the last bit.
+std::vector<std::string> Reproducible(const std::string& staleness);
+
+}  // namespace simurgh::testing
