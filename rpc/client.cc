@@ -84,17 +84,14 @@ awaitable<StatusOr<IncomingMessage>> Client::Impl::Call(std::shared_ptr<Impl> se
   const bool throws = co_await asio::this_coro::throw_if_cancelled();
   co_await asio::this_coro::throw_if_cancelled(false);
   StatusOr<IncomingMessage> result;
-  StatusOr<Session> session = absl::DeadlineExceededError("the deadline has passed already");
-  if (start < options.deadline) {
-    if (self->session_ && self->session_->usable()) {
-      session = self->session_;
-    } else {
-      session = co_await self->Ready(options.deadline);
-    }
+  StatusOr<Session> session = self->session_;
+  if (start >= options.deadline) {
+    session = absl::DeadlineExceededError("the deadline has passed already");
+  } else if (*session == nullptr || !(*session)->usable()) {
+    session = co_await self->Ready(options.deadline);
   }
   if (session.ok()) {
-    result = co_await (*session)->Exchange(method.number, std::move(request), std::move(placement),
-                                           options);
+    result = co_await (*session)->Exchange(method.number, request, placement, options);
   } else {
     result = WithExecution(session.status(), Execution::kNotExecuted);
   }

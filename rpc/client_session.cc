@@ -127,9 +127,9 @@ ClientSession::Call::~Call() {
 }
 
 awaitable<StatusOr<IncomingMessage>> ClientSession::Exchange(uint32_t method,
-                                                             OutgoingMessage request,
-                                                             Placement placement,
-                                                             CallOptions options) {
+                                                             OutgoingMessage& request,
+                                                             Placement& placement,
+                                                             const CallOptions& options) {
   const Clock::time_point deadline = options.deadline;
   const std::shared_ptr<ClientSession> self = shared_from_this();
   const Status fits = CheckFits(request, peer_.limits);
@@ -155,7 +155,9 @@ awaitable<StatusOr<IncomingMessage>> ClientSession::Exchange(uint32_t method,
   frame.header.span_id = options.trace.span_id;
   frame.message = std::move(request);
   call.frame = connection_->Send(std::move(frame));
-  co_await call.answered.Wait();
+  const auto state = co_await asio::this_coro::cancellation_state;
+  const bool cancelled = state.cancelled() != asio::cancellation_type::none;
+  if (!cancelled && !call.answered.over()) co_await call.answered.Wait();
   if (call.outcome) {
     if (connection_->outbox().Pending(call.frame)) co_await Settle(call, borrowed);
     co_return *std::move(call.outcome);
@@ -315,7 +317,7 @@ awaitable<Status> ClientSession::ReadFrames() {
   }
 }
 
-StatusOr<std::shared_ptr<Landing>> ClientSession::OnFrame(IncomingFrame frame) {
+StatusOr<std::shared_ptr<Landing>> ClientSession::OnFrame(IncomingFrame&& frame) {
   switch (frame.header.kind) {
     case FrameKind::kResponse:
       return OnResponse(std::move(frame));
@@ -335,7 +337,7 @@ StatusOr<std::shared_ptr<Landing>> ClientSession::OnFrame(IncomingFrame frame) {
   }
 }
 
-std::shared_ptr<Landing> ClientSession::OnResponse(IncomingFrame frame) {
+std::shared_ptr<Landing> ClientSession::OnResponse(IncomingFrame&& frame) {
   const uint64_t id = frame.header.request_id;
   Call* const call = Answered(id);
   if (call == nullptr) return nullptr;

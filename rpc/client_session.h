@@ -39,10 +39,11 @@ class ClientSession : public std::enable_shared_from_this<ClientSession> {
 
   // One request and its response. Requires usable(). When it returns, nothing writes to the
   // response's places any more. Expects that cancellation does not throw in the caller's coroutine.
+  // Takes what request and placement hold; all arguments must live until it returns.
   [[nodiscard]] awaitable<StatusOr<IncomingMessage>> Exchange(uint32_t method,
-                                                              OutgoingMessage request,
-                                                              Placement placement,
-                                                              CallOptions options);
+                                                              OutgoingMessage& request,
+                                                              Placement& placement,
+                                                              const CallOptions& options);
 
   // Whether new calls may start here.
   bool usable() const { return connection_->open() && !going_away_; }
@@ -76,8 +77,8 @@ class ClientSession : public std::enable_shared_from_this<ClientSession> {
   [[nodiscard]] awaitable<Status> ReadFrames();
   // Where the payload of the frame goes; null for nowhere.
   // Errors: DATA_LOSS for a frame that may not come.
-  StatusOr<std::shared_ptr<Landing>> OnFrame(IncomingFrame frame);
-  std::shared_ptr<Landing> OnResponse(IncomingFrame frame);
+  StatusOr<std::shared_ptr<Landing>> OnFrame(IncomingFrame&& frame);
+  std::shared_ptr<Landing> OnResponse(IncomingFrame&& frame);
   Status OnError(const IncomingFrame& frame);
   // Gives back what the request took of the window; the call if anybody waits for it.
   Call* Answered(uint64_t id);

@@ -59,7 +59,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // --- Writing, in connection_write.cc.
 
   // Queues a frame; the ticket tells its fate. Unless open(), the frame is dropped.
-  Outbox::Ticket Send(OutgoingFrame frame);
+  Outbox::Ticket Send(OutgoingFrame&& frame);
   // The frames that have not been written.
   Outbox& outbox() { return outbox_; }
   // Waits until some bytes have been written or the connection has ended. False when the caller
@@ -121,10 +121,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::span<const asio::mutable_buffer> RoomFor(const Landing& landing);
   // So many bytes have been read there.
   void Land(Landing& landing, uint64_t bytes);
-  // Reads when there is something to read; what was sent while frames were read leaves before.
+  // Around every wait for something to read; what was sent while frames were read leaves before.
   // in_frame: the peer has begun a frame and owes the rest.
-  [[nodiscard]] awaitable<Stream::Progress> Await(std::span<const asio::mutable_buffer> buffers,
-                                                  bool in_frame, asio::cancellation_slot stop);
+  void BeginWait(bool in_frame);
+  void EndWait();
   [[nodiscard]] awaitable<Status> Skip(uint64_t bytes);
   // Checks the frame's tables and borrows what is lent.
   Status AcceptTables(IncomingFrame& frame, std::span<const Loan> loans);

@@ -35,18 +35,18 @@ Status Connection::AfterRead(const Stream::Progress& progress) {
   return absl::OkStatus();
 }
 
-awaitable<Stream::Progress> Connection::Await(std::span<const asio::mutable_buffer> buffers,
-                                              bool in_frame, asio::cancellation_slot stop) {
+void Connection::BeginWait(bool in_frame) {
   Uncork();
   waiting_ = true;
   waiting_in_frame_ = in_frame;
-  const Stream::Progress progress = co_await stream_->Read(buffers, stop);
+}
+
+void Connection::EndWait() {
   waiting_ = false;
   waiting_in_frame_ = false;
   corked_ = true;
   turn_frames_ = frames_read_;
   turn_bytes_ = bytes_read_;
-  co_return progress;
 }
 
 bool Connection::TurnIsOver() const {
@@ -97,7 +97,9 @@ awaitable<StatusOr<IncomingFrame>> Connection::ReadFrame() {
     if (wanted.bytes > ReadAhead::kCapacity) co_return co_await ReadLargeHead();
     const asio::mutable_buffer room = BufferOf(ahead_.Prepare(wanted.limit - ahead_.size()));
     const bool in_frame = header_.has_value() || ahead_.size() != 0;
-    const Stream::Progress progress = co_await Await({&room, 1}, in_frame, {});
+    BeginWait(in_frame);
+    const Stream::Progress progress = co_await stream_->Read({&room, 1}, {});
+    EndWait();
     SIMURGH_CO_RETURN_IF_ERROR(AfterRead(progress));
     ahead_.Commit(progress.bytes);
   }
@@ -145,7 +147,9 @@ awaitable<Status> Connection::ReadVector(Vector& elements, size_t count) {
     room = room.subspan(ahead_.Take(room));
     while (!room.empty()) {
       const asio::mutable_buffer buffer = BufferOf(room);
-      const Stream::Progress progress = co_await Await({&buffer, 1}, true, {});
+      BeginWait(true);
+      const Stream::Progress progress = co_await stream_->Read({&buffer, 1}, {});
+      EndWait();
       SIMURGH_CO_RETURN_IF_ERROR(AfterRead(progress));
       room = room.subspan(progress.bytes);
     }
@@ -195,6 +199,7 @@ std::optional<Status> Connection::TryReadPayload(Landing& landing) {
     if (Status status = AfterRead(progress); !status.ok()) return status;
     Land(landing, progress.bytes);
   }
+  NoteTraffic(landing.left_);  // In chunks, as good as here: their sender is at them.
   return absl::OkStatus();
 }
 
@@ -204,7 +209,10 @@ awaitable<Status> Connection::ReadPayload(Landing& landing) {
     if (end) co_return *std::move(end);
     reading_ = &landing;
     NoteTraffic(payload_left_);  // As good as here: its sender is at it.
-    const Stream::Progress progress = co_await Await(RoomFor(landing), true, stop_reading_.slot());
+    BeginWait(true);
+    const Stream::Progress progress =
+        co_await stream_->Read(RoomFor(landing), stop_reading_.slot());
+    EndWait();
     reading_ = nullptr;
     const bool stopped = progress.error == asio::error::operation_aborted && reason_.ok();
     if (landing.abandoned_ && stopped) break;
@@ -245,7 +253,11 @@ awaitable<Status> Connection::Skip(uint64_t bytes) {
         BufferOf(std::span(scratch).first(std::min<uint64_t>(bytes, scratch.size())));
     Stream::Progress progress{.error = asio::error::would_block};
     if (!TurnIsOver()) progress = stream_->TryRead({&room, 1});
-    if (progress.error == asio::error::would_block) progress = co_await Await({&room, 1}, true, {});
+    if (progress.error == asio::error::would_block) {
+      BeginWait(true);
+      progress = co_await stream_->Read({&room, 1}, {});
+      EndWait();
+    }
     SIMURGH_CO_RETURN_IF_ERROR(AfterRead(progress));
     bytes -= progress.bytes;
   }

@@ -15,7 +15,7 @@ constexpr uint64_t kCorkBytes = 16'384;
 
 }  // namespace
 
-Outbox::Ticket Connection::Send(OutgoingFrame frame) {
+Outbox::Ticket Connection::Send(OutgoingFrame&& frame) {
   if (!open()) return {.number = UINT64_MAX};
   if (stream_->copies()) {
     uint64_t copied = 0;

@@ -5,7 +5,7 @@
 
 namespace simurgh::rpc {
 
-Landing::Landing(IncomingFrame frame, std::vector<IncomingSegment> places)
+Landing::Landing(IncomingFrame&& frame, std::vector<IncomingSegment>&& places)
     : frame_(std::move(frame)), places_({}), left_(frame_.header.payload_length) {
   segments_.reserve(places.size());
   Places::Spans spans;

@@ -37,7 +37,7 @@ struct IncomingFrame {
 class Landing {
  public:
   // places: one for each of the frame's lengths, of that length or anywhere.
-  Landing(IncomingFrame frame, std::vector<IncomingSegment> places);
+  Landing(IncomingFrame&& frame, std::vector<IncomingSegment>&& places);
 
   const FrameHeader& header() const { return frame_.header; }
   // Bytes of the payload that have not arrived.

@@ -37,7 +37,7 @@ uint64_t Outbox::BytesOf(const Item& item) {
   return HeadBytes(item.header) + (elsewhere ? 0 : item.header.payload_length);
 }
 
-Outbox::Ticket Outbox::Add(OutgoingFrame frame) {
+Outbox::Ticket Outbox::Add(OutgoingFrame&& frame) {
   Item& item = queue_.emplace_back();
   item.header = frame.header;
   item.number = ++last_number_;
@@ -247,6 +247,7 @@ void Outbox::Written(size_t bytes) {
     NoteWritten(batch_[items_done_++]);
   }
   if (items_done_ < batch_.size()) return;
+  if (done_.empty()) return done_.swap(batch_);
   std::move(batch_.begin(), batch_.end(), std::back_inserter(done_));
   batch_.clear();
 }

@@ -48,7 +48,7 @@ class Outbox {
   void Share(std::shared_ptr<Sharing> sharing) { sharing_ = std::move(sharing); }
 
   // Requires at most kMaxSegments segments.
-  Ticket Add(OutgoingFrame frame);
+  Ticket Add(OutgoingFrame&& frame);
 
   // Payload copied into shared memory, and payload in frames written that was lent, since the last
   // call.
@@ -114,6 +114,7 @@ class Outbox {
   // Keeps its room, and what is added meanwhile.
   template <typename T>
   static void Empty(std::vector<T>& vector) {
+    if (vector.empty()) return;
     std::vector<T> old;
     old.swap(vector);
     old.clear();

@@ -152,7 +152,7 @@ awaitable<Status> ServerSession::ReadFrames() {
   }
 }
 
-StatusOr<std::shared_ptr<RequestTask>> ServerSession::OnFrame(IncomingFrame frame) {
+StatusOr<std::shared_ptr<RequestTask>> ServerSession::OnFrame(IncomingFrame&& frame) {
   switch (frame.header.kind) {
     case FrameKind::kRequest:
       return OnRequest(std::move(frame));
@@ -178,7 +178,7 @@ StatusOr<const Method*> ServerSession::MethodOf(const FrameHeader& header) const
   return absl::UnimplementedError(absl::StrCat("no method ", header.method, " here"));
 }
 
-StatusOr<std::shared_ptr<RequestTask>> ServerSession::OnRequest(IncomingFrame frame) {
+StatusOr<std::shared_ptr<RequestTask>> ServerSession::OnRequest(IncomingFrame&& frame) {
   const FrameHeader header = frame.header;
   SIMURGH_RETURN_IF_ERROR(CheckRequest(frame));
   const auto refuse = [&](const Status& error) {
@@ -241,7 +241,7 @@ void ServerSession::Start(const std::shared_ptr<RequestTask>& task) {
 
 awaitable<void> ServerSession::Serve(std::shared_ptr<RequestTask> task) {
   while (!task->ended) {
-    co_await task->request.Wait();
+    if (!task->request.over()) co_await task->request.Wait();
     if (task->ended) break;
     task->request.Reset();
     const std::shared_ptr<ServerSession> session = std::move(task->session);

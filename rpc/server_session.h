@@ -81,8 +81,8 @@ class ServerSession : public std::enable_shared_from_this<ServerSession> {
   [[nodiscard]] awaitable<Status> ReadFrames();
   // The request to which the payload of the frame belongs; null when nobody wants it.
   // Errors: DATA_LOSS for a frame that may not come.
-  StatusOr<std::shared_ptr<RequestTask>> OnFrame(IncomingFrame frame);
-  StatusOr<std::shared_ptr<RequestTask>> OnRequest(IncomingFrame frame);
+  StatusOr<std::shared_ptr<RequestTask>> OnFrame(IncomingFrame&& frame);
+  StatusOr<std::shared_ptr<RequestTask>> OnRequest(IncomingFrame&& frame);
   // Errors: DATA_LOSS, when the request may not come now.
   Status CheckRequest(const IncomingFrame& frame) const;
   // What the request takes of the peer's window.

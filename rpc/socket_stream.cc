@@ -79,9 +79,40 @@ Stream::Progress SocketStream::TryRead(std::span<const asio::mutable_buffer> buf
   return {ErrorCode(), static_cast<size_t>(count)};
 }
 
+// The end of a read, which resumes the coroutine that waits for it.
+template <typename Handler>
+struct SocketStream::ReadEnd {
+  using executor_type = asio::any_io_executor;
+  using cancellation_slot_type = asio::cancellation_slot;
+
+  executor_type get_executor() const { return resume.get_executor(); }
+  cancellation_slot_type get_cancellation_slot() const { return stop; }
+
+  void operator()(const ErrorCode& error, size_t bytes) {
+    stream->drained_ = false;
+    NoteTraffic(bytes);
+    resume(Progress{error, bytes});
+  }
+
+  SocketStream* stream;
+  cancellation_slot_type stop;
+  Handler resume;
+};
+
+// No coroutine of its own, as every wait for the peer comes this way.
 awaitable<Stream::Progress> SocketStream::Read(std::span<const asio::mutable_buffer> buffers,
                                                asio::cancellation_slot stop) {
-  while (files_ != nullptr && files_->receives()) {
+  if (files_ != nullptr && files_->receives()) return ReadWithFiles(buffers, stop);
+  return asio::async_initiate<const asio::use_awaitable_t<>, void(Progress)>(
+      [this, buffers, stop](auto resume) {
+        socket_.async_read_some(buffers, ReadEnd<decltype(resume)>{this, stop, std::move(resume)});
+      },
+      asio::use_awaitable);
+}
+
+awaitable<Stream::Progress> SocketStream::ReadWithFiles(
+    std::span<const asio::mutable_buffer> buffers, asio::cancellation_slot stop) {
+  while (files_->receives()) {
     // Asio's own read would lose them.
     auto [failed] = co_await socket_.async_wait(Socket::wait_read,
                                                 asio::bind_cancellation_slot(stop, kNoThrow));
@@ -90,11 +121,7 @@ awaitable<Stream::Progress> SocketStream::Read(std::span<const asio::mutable_buf
     const Progress progress = TryRead(buffers);
     if (progress.error != asio::error::would_block) co_return progress;
   }
-  auto [error, bytes] =
-      co_await socket_.async_read_some(buffers, asio::bind_cancellation_slot(stop, kNoThrow));
-  drained_ = false;
-  NoteTraffic(bytes);
-  co_return Progress{error, bytes};
+  co_return co_await Read(buffers, stop);
 }
 
 Stream::Progress SocketStream::TryWrite(std::span<const asio::const_buffer> buffers) {

@@ -32,6 +32,12 @@ class SocketStream : public Stream {
   bool zero_copy() const { return zero_copy_ != nullptr && zero_copy_->on(); }
 
  private:
+  template <typename Handler>
+  struct ReadEnd;
+
+  // Of a socket over which files may come.
+  [[nodiscard]] awaitable<Progress> ReadWithFiles(std::span<const asio::mutable_buffer> buffers,
+                                                  asio::cancellation_slot stop);
   Progress Send(std::span<const asio::const_buffer> buffers, int flags);
 
   Socket socket_;

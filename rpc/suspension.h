@@ -19,11 +19,13 @@ class Suspension {
   Suspension(const Suspension&) = delete;
   Suspension& operator=(const Suspension&) = delete;
 
-  // Returns when resumed, at once if that has been, or when the caller is cancelled.
+  // Whether it has been resumed: nobody need wait.
+  bool over() const { return over_; }
+
+  // Returns when resumed, or when the caller is cancelled. Requires !over() and a caller that has
+  // not been cancelled.
   [[nodiscard]] awaitable<void> Wait() {
-    const auto state = co_await asio::this_coro::cancellation_state;
-    if (over_ || state.cancelled() != asio::cancellation_type::none) co_return;
-    co_await asio::async_initiate<const asio::use_awaitable_t<>, void()>(
+    return asio::async_initiate<const asio::use_awaitable_t<>, void()>(
         [this](Handler handler) {
           asio::cancellation_slot slot = asio::get_associated_cancellation_slot(handler);
           if (slot.is_connected()) {
@@ -54,7 +56,7 @@ class Suspension {
   // Makes it as new. Requires that nobody waits.
   void Reset() { over_ = false; }
 
-  // Destroys the coroutine that waits; if none does, ends the next wait.
+  // Destroys the coroutine that waits; if none does, nobody need wait.
   void Abandon() {
     over_ = true;
     (void)Take();

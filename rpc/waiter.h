@@ -57,6 +57,7 @@ class WaitList {
   }
 
   void NotifyAll() {
+    if (waiters_.empty()) return;
     for (Waiter* waiter : std::exchange(waiters_, {})) waiter->Wake();
   }
 
