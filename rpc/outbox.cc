@@ -54,7 +54,7 @@ Outbox::Ticket Outbox::Add(OutgoingFrame&& frame) {
   if (sharing_ != nullptr) LendSegments(item);
   item.pass = std::move(frame.pass);
   bytes_ += BytesOf(item);
-  if (!may_chunk_ || header.payload_length <= kBatchBytes) return {item.number, false};
+  if (!may_chunk_ || header.payload_length <= kMaxWholeBytes) return {item.number, false};
 
   header.flags |= kFlagChunked;
   item.bulk = std::make_shared<Bulk>(Bulk{.number = item.number,

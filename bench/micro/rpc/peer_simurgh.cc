@@ -1,4 +1,4 @@
-// Our own library through its public interface, on event loops as the daemons run them.
+// Our own library through its public interface, on event loops of the daemons' kind.
 
 #include <memory>
 #include <semaphore>

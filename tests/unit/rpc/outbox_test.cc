@@ -124,7 +124,8 @@ TEST_CASE("an outbox sends every message whole, however its bytes leave") {
       continue;
     }
     CHECK((frame.metadata == metadata[frame.header.request_id]));
-    CHECK(frame.header.chunked() == (chunks && frame.header.payload_length > Outbox::kBatchBytes));
+    CHECK(frame.header.chunked() ==
+          (chunks && frame.header.payload_length > Outbox::kMaxWholeBytes));
   }
 }
 
