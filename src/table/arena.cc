@@ -1,5 +1,6 @@
 #include "table/arena.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -39,16 +40,19 @@ StatusOr<Arena> Arena::Create(uint64_t reserved_bytes) {
 Arena::Arena(Arena&& other) noexcept
     : base_(std::exchange(other.base_, nullptr)),
       size_(std::exchange(other.size_, 0)),
-      file_(std::exchange(other.file_, -1)) {}
+      file_(std::exchange(other.file_, -1)),
+      prefaulter_(std::move(other.prefaulter_)) {}
 
 Arena& Arena::operator=(Arena&& other) noexcept {
   std::swap(base_, other.base_);
   std::swap(size_, other.size_);
   std::swap(file_, other.file_);
+  std::swap(prefaulter_, other.prefaulter_);
   return *this;
 }
 
 Arena::~Arena() {
+  prefaulter_ = nullptr;
   if (base_ != nullptr) munmap(base_, size_);
   if (file_ >= 0) close(file_);
 }
@@ -70,6 +74,11 @@ void Arena::UseHugePages(uint64_t offset, uint64_t bytes) {
   if (first < last) madvise(base_ + first, last - first, MADV_HUGEPAGE);
 }
 
+void Arena::Populate(uint64_t offset, uint64_t bytes) {
+  if (prefaulter_ == nullptr) prefaulter_ = std::make_unique<Prefaulter>();
+  prefaulter_->Populate(base_ + offset, bytes);
+}
+
 void Arena::WriteSuperblock(uint64_t identity) {
   superblock() = {.magic = kArenaMagic,
                   .version = kArenaVersion,
@@ -89,11 +98,22 @@ uint64_t ArenaRegion::Allocate(uint64_t bytes) {
   SIMURGH_CHECK_LE(used_ + bytes, capacity_);
   const uint64_t offset = used_;
   used_ += bytes;
-  if (!huge_pages_ && used_ > kHugePageThreshold) {
-    huge_pages_ = true;
-    arena_.UseHugePages(offset_ + offset, capacity_ - offset);
+  if (used_ > look_ahead_at_) [[unlikely]] {
+    if (populated_ == 0) arena_.UseHugePages(offset_ + offset, capacity_ - offset);
+    PopulateAhead();
   }
   return offset;
+}
+
+// Asks for whole huge pages, and once for each that is filled.
+void ArenaRegion::PopulateAhead() {
+  const uint64_t ahead = std::clamp(used_ / 16, kLeastAhead, kMostAhead);
+  const uint64_t next_page = RoundUp(offset_ + used_, kHugePage) - offset_;
+  const uint64_t first = std::max(populated_, next_page);
+  const uint64_t last = std::min(next_page + ahead / kHugePage * kHugePage, capacity_);
+  look_ahead_at_ = used_ + kHugePage;
+  populated_ = std::max(first, last);
+  if (first < last) arena_.Populate(offset_ + first, last - first);
 }
 
 }  // namespace simurgh

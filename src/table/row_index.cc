@@ -14,6 +14,8 @@ constexpr double kRowsPerBucketAtCapacity = 6.5;
 // Where a segment is full, see LimitOf().
 constexpr uint64_t kRowsPerBucketFrom = 7;
 constexpr uint64_t kRowsPerBucketTo = 9;
+// Where it splits, however many others have just done so: twentieths of its slots.
+constexpr uint64_t kFullTwentieths = 19;
 // 128 KiB: a split moves some 8,000 entries, less than a millisecond.
 constexpr uint32_t kMaxSegmentBuckets = 2039;  // A prime.
 // Splits beyond the planned number that uneven hashes may cause.
@@ -67,7 +69,8 @@ IndexBucket* RowIndex::NewBuckets(uint32_t count) {
 
 void RowIndex::Insert(uint64_t hash, uint32_t row) {
   uint32_t number = SegmentOf(hash).number;
-  while (segments_[number].rows >= segments_[number].limit) {
+  ++since_split_;
+  while (MustGrow(segments_[number])) {
     MakeRoom(number);
     number = SegmentOf(hash).number;
   }
@@ -105,6 +108,16 @@ uint64_t RowIndex::LimitOf(const SegmentState& segment) {
   const uint64_t spread = buckets * (kRowsPerBucketTo - kRowsPerBucketFrom);
   const uint64_t draw = Mix64(segment.where.number + (uint64_t{segment.depth} << 32)) >> 32;
   return buckets * kRowsPerBucketFrom + (spread * draw >> 32);
+}
+
+// While the index doubles, a segment's share of its insertions is twice its number of buckets.
+bool RowIndex::MustGrow(const SegmentState& segment) const {
+  if (segment.rows < segment.limit) [[likely]]
+    return false;
+  const bool splits =
+      segment.where.bucket_count == segment_buckets_ && segment.depth < depth_limit_;
+  if (!splits || since_split_ >= segment_buckets_) return true;
+  return segment.rows >= segment_buckets_ * IndexBucket::kSlots * kFullTwentieths / 20;
 }
 
 void RowIndex::Place(const SegmentState& segment, const Entry& entry) {

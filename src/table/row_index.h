@@ -100,7 +100,9 @@ class SlotCode {
 // grows until it has the table's segment size, and from then on splits in two: the whole index is
 // never rehashed at once. A split leaves entries at the same place of either half, and so reads two
 // segments from end to end and, of rows, only the ids of displaced entries. When a segment has used
-// up its slots' split bits, its next insertions renew those of a bucket each.
+// up its slots' split bits, its next insertions renew those of a bucket each. Splits keep a
+// distance of half as many insertions as there are between them on average, so a request meets few
+// of them: a segment may wait for its turn, as long as it is not nearly full.
 //
 // A table at its capacity, where rows come and go for ever, fills its segments to 0.65: then a
 // search for an id that is not there reads 1.4 buckets, one for a row 1.1. At 0.8 it would be 3.5
@@ -230,6 +232,8 @@ class RowIndex {
   }
 
   static uint64_t LimitOf(const SegmentState& segment);
+  // Whether the segment has to get more room before it takes another entry.
+  bool MustGrow(const SegmentState& segment) const;
   // Requires room in the segment.
   void Place(const SegmentState& segment, const Entry& entry);
   std::vector<Entry> TakeOut(const SegmentState& segment);
@@ -254,6 +258,7 @@ class RowIndex {
   std::vector<SegmentState> segments_;
   uint64_t size_ = 0;
   uint64_t growth_steps_ = 0;
+  uint64_t since_split_ = 0;  // Insertions.
 };
 
 }  // namespace simurgh

@@ -88,6 +88,7 @@ void RowIndex::Grow(SegmentState& segment, uint32_t bucket_count) {
 }
 
 void RowIndex::Split(uint32_t number) {
+  since_split_ = 0;
   if (code_.split_bits() == 0) {
     const std::vector<Entry> entries = TakeOut(segments_[number]);
     const uint32_t sibling = AddSibling(number);

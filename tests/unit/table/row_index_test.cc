@@ -160,6 +160,29 @@ TEST_CASE("growth costs an insertion no more than a split, and all of them littl
   }
 }
 
+TEST_CASE("the insertions of a request meet few splits, those of any number in proportion") {
+  constexpr uint64_t kCapacity = 2'000'000;
+  constexpr uint32_t kRequest = 1000;
+  IndexedIds indexed(kCapacity);
+  uint64_t most_splits = 0;
+  uint64_t most_steps = 0;
+  for (uint32_t row = 0; row < kCapacity;) {
+    const size_t segments = indexed.index.segment_count();
+    const uint64_t steps = indexed.index.growth_steps();
+    const uint32_t end = std::min<uint32_t>(row + kRequest, kCapacity);
+    for (; row < end; ++row) indexed.Insert(Mix64(row), row);
+    most_splits = std::max<uint64_t>(most_splits, indexed.index.segment_count() - segments);
+    most_steps = std::max(most_steps, indexed.index.growth_steps() - steps);
+  }
+  CHECK(indexed.index.segment_count() >= 128);
+  // Segments have from 1,020 to 2,039 buckets, and splits as many insertions between them.
+  CHECK(most_splits == 1);
+  // A split moves nine and a half entries a bucket and reads the ids of displaced ones; each
+  // insertion renews one bucket of ten slots at most.
+  CHECK(most_steps <= 12 * 2039 + 10 * kRequest);
+  for (uint32_t row = 0; row < kCapacity; ++row) REQUIRE(indexed.Find(indexed.ids[row]) == row);
+}
+
 TEST_CASE("an index of more rows than leave split bits reads ids instead") {
   constexpr uint64_t kCapacity = uint64_t{3} << 30;
   constexpr uint32_t kRows = 60'000;

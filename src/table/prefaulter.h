@@ -1,0 +1,46 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <thread>
+
+namespace simurgh {
+
+// Gives memory its pages before it is needed. The system clears a page when it is first touched: a
+// huge one takes from a third of a millisecond to several where the machine is virtual. That is
+// done by a thread here, which runs where its creator may run and takes memory of the same node.
+// What it has not reached yet, whoever touches it first gets as ever.
+//
+// Threads: one owner, which never waits for the other thread. That starts with the first
+// Populate().
+class Prefaulter {
+ public:
+  Prefaulter() = default;
+  Prefaulter(const Prefaulter&) = delete;
+  Prefaulter& operator=(const Prefaulter&) = delete;
+  ~Prefaulter();
+
+  // Asks for the pages of mapped memory; does nothing while kMostWanted ranges wait for theirs.
+  // Lifetime: the memory stays mapped until the prefaulter goes.
+  void Populate(std::byte* first, uint64_t bytes);
+
+ private:
+  static constexpr uint32_t kMostWanted = 64;
+
+  struct Range {
+    std::byte* first;
+    uint64_t bytes;
+  };
+
+  void Run();
+
+  std::array<Range, kMostWanted> wanted_;  // A ring.
+  std::atomic<uint32_t> asked_ = 0;        // Ranges ever; one more at the end.
+  std::atomic<uint32_t> done_ = 0;
+  std::atomic<bool> stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace simurgh

@@ -1,0 +1,89 @@
+#include "table/prefaulter.h"
+
+#include <algorithm>
+#include <thread>
+#include <vector>
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+
+#include "table/arena.h"
+
+namespace simurgh {
+namespace {
+
+// Linux before 5.14 does not.
+bool SystemPopulates() {
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  void* memory = mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  REQUIRE(memory != MAP_FAILED);
+  const bool populates = madvise(memory, page, MADV_POPULATE_WRITE) == 0;
+  munmap(memory, page);
+  if (!populates) WARN("MADV_POPULATE_WRITE is unknown to this system; skipped");
+  return populates;
+}
+
+size_t ResidentPages(std::byte* first, uint64_t bytes) {
+  const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  std::vector<unsigned char> resident(bytes / page);
+  REQUIRE(mincore(first, bytes, resident.data()) == 0);
+  return static_cast<size_t>(
+      std::ranges::count_if(resident, [](unsigned char flags) { return (flags & 1) != 0; }));
+}
+
+TEST_CASE("what was asked for becomes resident, and nothing else") {
+  if (!SystemPopulates()) return;
+  constexpr uint64_t kRange = uint64_t{64} << 10;
+  constexpr uint64_t kRanges = 200;  // More than wait at once: some may be left out.
+  const uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  auto* const memory = static_cast<std::byte*>(mmap(
+      nullptr, 2 * kRange * kRanges, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  REQUIRE(memory != MAP_FAILED);
+  madvise(memory, 2 * kRange * kRanges, MADV_NOHUGEPAGE);
+  {
+    Prefaulter prefaulter;
+    for (uint64_t i = 0; i < kRanges; ++i) prefaulter.Populate(memory + 2 * i * kRange, kRange);
+    while (ResidentPages(memory, kRange) < kRange / page) std::this_thread::yield();
+  }
+  for (uint64_t i = 0; i < kRanges; ++i) {
+    const size_t resident = ResidentPages(memory + 2 * i * kRange, kRange);
+    CHECK((resident == 0 || resident == kRange / page));
+    CHECK(ResidentPages(memory + (2 * i + 1) * kRange, kRange) == 0);
+  }
+  munmap(memory, 2 * kRange * kRanges);
+}
+
+TEST_CASE("a region's next huge pages are there before it needs them, within bounds") {
+  if (!SystemPopulates()) return;
+  constexpr uint64_t kCapacity = uint64_t{64} << 20;
+  Arena arena = Arena::Create(uint64_t{128} << 20).value();
+  ArenaRegion region(arena, kCapacity);
+  while (region.used_bytes() < ArenaRegion::kHugePageThreshold) region.Allocate(1 << 16);
+  // Nothing is touched while small pages do.
+  CHECK(ResidentPages(region.base(), kCapacity) == 0);
+  const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  const uint64_t steps = kCapacity / 2 / (1 << 16);
+  for (uint64_t i = 0; i < steps; ++i) {
+    region.Allocate(1 << 16);
+    REQUIRE(ResidentPages(region.base(), kCapacity) * page <=
+            region.used_bytes() + ArenaRegion::kMostAhead + (uint64_t{2} << 20));
+  }
+  while (ResidentPages(region.base(), kCapacity) * page < region.used_bytes() / 2) {
+    std::this_thread::yield();
+  }
+}
+
+TEST_CASE("an arena that goes, or is replaced, takes its prefaulter along") {
+  for (int round = 0; round < 20; ++round) {
+    Arena arena = Arena::Create(uint64_t{64} << 20).value();
+    arena.Populate(0, uint64_t{32} << 20);
+    Arena moved = std::move(arena);
+    moved.Populate(uint64_t{32} << 20, uint64_t{32} << 20);
+    moved = Arena::Create(1 << 20).value();
+  }
+}
+
+}  // namespace
+}  // namespace simurgh
