@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "bench/micro/rpc/peer.h"
-#include "bench/micro/rpc/process.h"
+#include "bench/support/process.h"
 
 namespace simurgh::bench {
 namespace {

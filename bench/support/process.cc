@@ -1,4 +1,4 @@
-#include "bench/micro/rpc/process.h"
+#include "bench/support/process.h"
 
 #include <cerrno>
 #include <csignal>

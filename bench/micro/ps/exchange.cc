@@ -1,0 +1,75 @@
+#include "bench/micro/ps/exchange.h"
+
+#include <cstdlib>
+#include <iostream>
+
+#include <unistd.h>
+
+#include "rpc/server.h"
+#include "services/api/row_codec.h"
+#include "services/runtime/io_thread.h"
+
+namespace simurgh::bench {
+namespace {
+
+constexpr char kExchange[] = "@exchange";
+
+rpc::awaitable<StatusOr<rpc::Outgoing<api::PullRows::Response>>> AnswerPull(
+    rpc::RequestOf<api::PullRows::Request> request, uint32_t partitions) {
+  SIMURGH_CO_ASSIGN_OR_RETURN(const auto message, api::Decode(request.table(), partitions));
+  const rpc::SegmentBuffer rows = request.Allocate(api::PayloadOf(message.groups).bytes);
+  co_return api::Encode(PullReport(), {rows.bytes, rows.owner});
+}
+
+rpc::awaitable<StatusOr<rpc::Outgoing<api::PushRows::Response>>> AnswerPush(
+    rpc::RequestOf<api::PushRows::Request> request) {
+  co_return api::Encode(PushReport());
+}
+
+Status Serve(IoThread& io, std::unique_ptr<rpc::Server>& server, const std::string& address,
+             uint32_t partitions) {
+  const rpc::Hello hello{.cluster = "bench", .role = "embedding-ps"};
+  server = std::make_unique<rpc::Server>(io.executor(), hello, rpc::ServerOptions(), nullptr);
+  rpc::Register(
+      *server, api::kPullRows,
+      [](const auto&, const auto&) -> StatusOr<rpc::Places<api::PullRows::Request>> {
+        return rpc::Places<api::PullRows::Request>{rpc::SegmentPlace<uint64_t>::Anywhere()};
+      },
+      [partitions](auto request) { return AnswerPull(std::move(request), partitions); });
+  rpc::Register(
+      *server, api::kPushRows,
+      [](const auto&, const auto&) -> StatusOr<rpc::Places<api::PushRows::Request>> {
+        return rpc::Places<api::PushRows::Request>{rpc::SegmentPlace<uint64_t>::Anywhere(),
+                                                   rpc::SegmentPlace<std::byte>::Anywhere()};
+      },
+      [](auto request) { return AnswerPush(std::move(request)); });
+  return server->Listen(address);
+}
+
+}  // namespace
+
+std::vector<std::string> ExchangeArguments(const std::string& address, uint32_t partitions) {
+  return {kExchange, address, std::to_string(partitions)};
+}
+
+bool IsExchange(const std::vector<std::string>& arguments) {
+  return arguments.size() == 3 && arguments[0] == kExchange;
+}
+
+int RunExchange(const std::vector<std::string>& arguments) {
+  std::unique_ptr<rpc::Server> server;
+  IoThread io("rpc");
+  Status status;
+  io.RunAndWait([&] {
+    status = Serve(io, server, arguments[1], static_cast<uint32_t>(std::stoul(arguments[2])));
+    if (status.ok()) std::cout << server->address() << std::endl;
+  });
+  if (!status.ok()) std::cerr << "bench_ps: " << status.ToString() << "\n";
+  char ignored = 0;
+  while (status.ok() && ::read(STDIN_FILENO, &ignored, 1) > 0) {
+  }
+  io.RunAndWait([&] { server.reset(); });
+  return status.ok() ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+}  // namespace simurgh::bench
