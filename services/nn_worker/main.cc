@@ -10,6 +10,7 @@
 #include <boost/asio/thread_pool.hpp>
 
 #include "services/api/batch_client.h"
+#include "services/nn_worker/loader_endpoint.h"
 #include "services/nn_worker/local_cluster.h"
 #include "services/nn_worker/training_job.h"
 #include "services/runtime/daemon.h"
@@ -67,6 +68,11 @@ class NnWorker : public Daemon {
     } else {
       daemon->remote_ = std::make_unique<RemoteCluster>(context, daemon->learning_rates_);
     }
+    if (!context.config().loaders.instances.empty()) {
+      daemon->loaders_ = std::make_unique<LoaderEndpoint>(context, daemon->job_->config());
+      daemon->job_->TakeFrom(daemon->loaders_->buffer());
+      SIMURGH_RETURN_IF_ERROR(daemon->loaders_->Listen(context));
+    }
     context.SetReload([daemon = daemon.get()](const ClusterConfig& config) {
       return daemon->learning_rates_.Change(config.tables);
     });
@@ -91,7 +97,9 @@ class NnWorker : public Daemon {
     return absl::OkStatus();
   }
 
-  Status Drain(std::chrono::steady_clock::time_point) override { return absl::OkStatus(); }
+  Status Drain(std::chrono::steady_clock::time_point deadline) override {
+    return loaders_ == nullptr ? absl::OkStatus() : loaders_->Drain(deadline);
+  }
 
  private:
   explicit NnWorker(const DaemonContext& context)
@@ -102,7 +110,8 @@ class NnWorker : public Daemon {
   const uint64_t run_;
   LearningRates learning_rates_;
   std::unique_ptr<TrainingJob> job_;
-  std::unique_ptr<LocalCluster> local_;  // One of the two.
+  std::unique_ptr<LoaderEndpoint> loaders_;  // Null: files are read.
+  std::unique_ptr<LocalCluster> local_;      // One of the two.
   std::unique_ptr<RemoteCluster> remote_;
 };
 

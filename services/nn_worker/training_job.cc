@@ -23,6 +23,7 @@ class CountingReader final : public BatchReader {
   }
 
   uint64_t skipped_rows() const override { return reader_->skipped_rows(); }
+  void Stop() override { reader_->Stop(); }
 
  private:
   std::unique_ptr<BatchReader> reader_;
@@ -83,15 +84,29 @@ StatusOr<std::unique_ptr<TrainingJob>> TrainingJob::Create(const ClusterConfig& 
   return job;
 }
 
+void TrainingJob::TakeFrom(FeedBuffer& buffer) { buffer_ = &buffer; }
+
+OpenReader TrainingJob::TrainReader() {
+  if (buffer_ == nullptr) {
+    return ReaderOf(config_.data.train,
+                    {.keep_negatives = config_.training.keep_negatives, .seed = config_.seed},
+                    skipped_train_rows_);
+  }
+  return [this]() -> StatusOr<std::unique_ptr<BatchReader>> {
+    return std::make_unique<CountingReader>(NewFeedReader(*buffer_), skipped_train_rows_);
+  };
+}
+
 StatusOr<TrainResult> TrainingJob::Run(EmbeddingPort& port, uint64_t run, std::stop_token stop) {
   OpenReader open_test;
   if (!config_.data.test.empty()) open_test = ReaderOf(config_.data.test, {}, skipped_test_rows_);
-  Trainer trainer(
-      config_.training, run, config_.embedding_width(), port, *network_,
-      ReaderOf(config_.data.train,
-               {.keep_negatives = config_.training.keep_negatives, .seed = config_.seed},
-               skipped_train_rows_),
-      std::move(open_test), &report_);
+  TrainingConfig training = config_.training;
+  if (buffer_ != nullptr) {
+    training.passes = 1;
+    training.drop_last = false;
+  }
+  Trainer trainer(training, run, config_.embedding_width(), port, *network_, TrainReader(),
+                  std::move(open_test), &report_);
   return trainer.Run(std::move(stop));
 }
 

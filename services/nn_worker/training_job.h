@@ -3,6 +3,7 @@
 #include <memory>
 #include <stop_token>
 
+#include "services/nn_worker/feed_buffer.h"
 #include "services/nn_worker/train_report.h"
 #include "simurgh/base/status.h"
 #include "simurgh/config/cluster_config.h"
@@ -21,6 +22,13 @@ class TrainingJob {
   static StatusOr<std::unique_ptr<TrainingJob>> Create(const ClusterConfig& config,
                                                        MetricRegistry& registry);
 
+  // Trains on what loaders feed in place of the training files; passes and drop_last are their
+  // matter then. Before Run. Lifetime: the buffer outlives Run.
+  void TakeFrom(FeedBuffer& buffer);
+
+  // As given, with statistics fitted. Lifetime: of this.
+  const ClusterConfig& config() const { return config_; }
+
   // Trains and evaluates. run: new for every start of a trainer.
   // Errors: of Trainer.
   StatusOr<TrainResult> Run(EmbeddingPort& port, uint64_t run, std::stop_token stop);
@@ -37,7 +45,10 @@ class TrainingJob {
   OpenReader ReaderOf(const std::vector<std::string>& files, const ReadOptions& options,
                       Counter& skipped_rows) const;
 
-  ClusterConfig config_;  // Statistics fitted.
+  OpenReader TrainReader();
+
+  ClusterConfig config_;          // Statistics fitted.
+  FeedBuffer* buffer_ = nullptr;  // Null: files are read.
   TrainReport report_;
   Counter& skipped_train_rows_;
   Counter& skipped_test_rows_;

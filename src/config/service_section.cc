@@ -18,6 +18,7 @@ constexpr char kAddressForms[] =
     "host:port, tcp://host:port, auto://host:port, unix:///path or shm:///path";
 constexpr size_t kMaxServers = 1'024;
 constexpr size_t kMaxWorkers = 64;
+constexpr size_t kMaxLoaders = 1'024;
 constexpr uint32_t kMaxThreads = 256;
 constexpr uint32_t kMaxNumaNode = 1'023;
 constexpr milliseconds kShortest{1};
@@ -30,14 +31,18 @@ void ReadMetrics(MapReader& in, InstanceConfig* instance) {
   instance->metrics_key = in.Where("metrics");
 }
 
+void ReadAddress(MapReader& in, Need need, InstanceConfig* instance) {
+  in.Text(
+      "address", &instance->address, kAddressForms,
+      [](const std::string& address) { return AddressProblem(address, /*allow_schemes=*/true); },
+      need);
+  instance->address_key = in.Where("address");
+}
+
 void ReadInstances(MapReader& section, size_t limit, std::vector<InstanceConfig>* instances) {
   section.Maps("instances", {1, limit}, [&](MapReader& in) {
     InstanceConfig instance;
-    in.Text(
-        "address", &instance.address, kAddressForms,
-        [](const std::string& address) { return AddressProblem(address, /*allow_schemes=*/true); },
-        Need::kRequired);
-    instance.address_key = in.Where("address");
+    ReadAddress(in, Need::kRequired, &instance);
     ReadMetrics(in, &instance);
     instances->push_back(instance);
   });
@@ -49,10 +54,20 @@ void ReadNnWorker(MapReader& section, NnWorkerConfig* config) {
       "instances", {1, 1},
       [&](MapReader& in) {
         InstanceConfig instance;
+        ReadAddress(in, Need::kOptional, &instance);
         ReadMetrics(in, &instance);
         config->instances.push_back(instance);
       },
       "mappings; this version trains with one rank");
+}
+
+void ReadLoaders(MapReader& section, LoadersConfig* config) {
+  section.Duration("timeout", &config->timeout, kShortest, kLongest);
+  section.Maps("instances", {0, kMaxLoaders}, [&](MapReader& in) {
+    InstanceConfig instance;
+    ReadMetrics(in, &instance);
+    config->instances.push_back(instance);
+  });
 }
 
 void ReadSecurity(MapReader& in, const std::string& folder, RpcConfig* rpc) {
@@ -132,6 +147,7 @@ void ReadServices(MapReader& root, const std::string& folder, ClusterConfig* con
     ReadInstances(in, kMaxWorkers, &worker.instances);
   });
   root.Map("nn_worker", [&](MapReader& in) { ReadNnWorker(in, &config->nn_worker); });
+  root.Map("loaders", [&](MapReader& in) { ReadLoaders(in, &config->loaders); });
   root.Map("rpc", [&](MapReader& in) {
     RpcConfig& rpc = config->rpc;
     ReadSecurity(in, folder, &rpc);
@@ -168,6 +184,11 @@ void CheckServices(const ClusterConfig& config, Diagnostics* diagnostics) {
   check_all(config.embedding_ps.instances, "embedding_ps");
   check_all(config.embedding_worker.instances, "embedding_worker");
   check_all(config.nn_worker.instances, "nn_worker");
+  check_all(config.loaders.instances, "loaders");
+  if (!config.loaders.instances.empty() && config.nn_worker.instances[0].address.empty()) {
+    diagnostics->Report("nn_worker.instances.0", "has no address for the loaders to submit to",
+                        "give it an address, or remove loaders.instances");
+  }
 
   // What the trainer reads ahead must find room, and an evaluation beside it.
   const uint64_t needed =

@@ -40,6 +40,10 @@ StatusOr<std::unique_ptr<BatchReader>> OpenBatchReader(const DataConfig& config,
     return absl::InvalidArgumentError(
         absl::StrFormat("batch size %d, must be 1 to %d", batch_size, kMaxBatchSamples));
   }
+  if (options.share >= options.shares) {
+    return absl::InvalidArgumentError(absl::StrFormat("share %d of %d; shares are numbered from 0",
+                                                      options.share, options.shares));
+  }
   const auto sink = [&](const std::vector<std::string>& columns) {
     return NewFeatureSink(columns, features, config.derived, DenseColumnsOfFile(config).size());
   };

@@ -6,33 +6,54 @@
 #include "simurgh/base/thread.h"
 
 namespace simurgh {
-namespace {
-
-Status Load(const OpenReader& open, const LoaderOptions& options, BatchPipeline& pipeline) {
-  uint64_t batches = 0;
-  for (uint32_t pass = 0; pass < options.passes; ++pass) {
-    SIMURGH_ASSIGN_OR_RETURN(const std::unique_ptr<BatchReader> reader, open());
-    while (true) {
-      SIMURGH_ASSIGN_OR_RETURN(std::optional<Batch> batch, reader->Next());
-      if (!batch || (options.drop_last && batch->size() < options.batch_size)) break;
-      if (!pipeline.Feed(*std::move(batch))) return absl::OkStatus();
-      if (++batches == options.max_batches) return absl::OkStatus();
-    }
-  }
-  return absl::OkStatus();
-}
-
-}  // namespace
 
 Loader::Loader(OpenReader open, LoaderOptions options, BatchPipeline& pipeline)
-    : pipeline_(pipeline), thread_([open = std::move(open), options, &pipeline] {
+    : open_(std::move(open)), options_(options), pipeline_(pipeline), thread_([this] {
         SetThreadName("loader");
-        pipeline.EndInput(Load(open, options, pipeline));
+        const Status status = Load();
+        CloseReader();
+        pipeline_.EndInput(status);
       }) {}
 
 Loader::~Loader() {
   pipeline_.Stop();
+  {
+    MutexLock lock(mutex_);
+    stopped_ = true;
+    if (reader_ != nullptr) reader_->Stop();
+  }
   thread_.join();
+}
+
+StatusOr<BatchReader*> Loader::OpenNext() {
+  CloseReader();
+  SIMURGH_ASSIGN_OR_RETURN(std::unique_ptr<BatchReader> reader, open_());
+  MutexLock lock(mutex_);
+  reader_ = std::move(reader);
+  return stopped_ ? nullptr : reader_.get();
+}
+
+void Loader::CloseReader() {
+  MutexLock lock(mutex_);
+  reader_.reset();
+}
+
+Status Loader::Load() {
+  uint64_t batches = 0;
+  for (uint32_t pass = 0; pass < options_.passes; ++pass) {
+    SIMURGH_ASSIGN_OR_RETURN(BatchReader * reader, OpenNext());
+    if (reader == nullptr) return absl::OkStatus();
+    while (true) {
+      SIMURGH_ASSIGN_OR_RETURN(std::optional<Batch> batch, reader->Next());
+      if (!batch || (options_.drop_last && batch->size() < options_.batch_size)) break;
+      if (!pipeline_.Feed(*std::move(batch))) {
+        reader->Stop();  // Not the end that it would take it for.
+        return absl::OkStatus();
+      }
+      if (++batches == options_.max_batches) return absl::OkStatus();
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace simurgh

@@ -1,8 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <thread>
 
+#include "absl/base/thread_annotations.h"
+
+#include "simurgh/base/mutex.h"
 #include "simurgh/train/batch_pipeline.h"
 #include "simurgh/train/evaluator.h"
 
@@ -17,14 +21,25 @@ struct LoaderOptions {
 
 // A thread that reads a data set, as often as told, and feeds it to a pipeline.
 //
-// Lifetime: the pipeline must outlive this. The destructor stops the pipeline and joins.
+// Lifetime: the pipeline must outlive this. The destructor stops pipeline and reader, and joins.
 class Loader {
  public:
   Loader(OpenReader open, LoaderOptions options, BatchPipeline& pipeline);
   ~Loader();
 
  private:
+  Status Load();
+  // Null at the end, and once stopped.
+  StatusOr<BatchReader*> OpenNext();
+  void CloseReader();
+
+  const OpenReader open_;
+  const LoaderOptions options_;
   BatchPipeline& pipeline_;
+  Mutex mutex_;
+  // Replaced by the thread alone.
+  std::unique_ptr<BatchReader> reader_ ABSL_GUARDED_BY(mutex_);
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

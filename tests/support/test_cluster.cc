@@ -55,7 +55,14 @@ std::vector<std::string> WithInstances(const TestClusterOptions& options,
                       InstanceList(options, folder, "ps", kServerPort, options.servers));
   overrides.push_back("embedding_worker.instances=" +
                       InstanceList(options, folder, "worker", kWorkerPort, options.workers));
-  overrides.emplace_back("nn_worker.instances=[{metrics: \"127.0.0.1:0\"}]");
+  std::string trainer = "metrics: \"127.0.0.1:0\"";
+  if (options.loaders > 0) {
+    trainer += ", address: \"unix://" + folder + "/nn.sock\"";
+    std::string loaders;
+    for (size_t i = 0; i < options.loaders; ++i) loaders += "{metrics: \"127.0.0.1:0\"},";
+    overrides.push_back("loaders.instances=[" + loaders + "]");
+  }
+  overrides.push_back("nn_worker.instances=[{" + trainer + "}]");
   return overrides;
 }
 
@@ -96,6 +103,15 @@ void TestCluster::RestartServer(size_t index) { servers_[index] = Start("embeddi
 
 void TestCluster::RestartWorker(size_t index) {
   workers_[index] = Start("embedding-worker", index);
+}
+
+std::unique_ptr<DaemonProcess> TestCluster::StartLoader(size_t index,
+                                                        const std::vector<std::string>& overrides) {
+  std::vector<std::string> arguments = Arguments(overrides);
+  arguments.emplace_back("--index");
+  arguments.push_back(std::to_string(index));
+  return std::make_unique<DaemonProcess>(
+      "simurgh-feed", arguments, folder_.path() + "/loader-" + std::to_string(starts_++) + ".log");
 }
 
 std::unique_ptr<DaemonProcess> TestCluster::StartTrainer(

@@ -27,6 +27,7 @@ struct TestClusterOptions {
   std::string config = "config/adult-persia.yaml";
   size_t servers = 2;
   size_t workers = 1;
+  size_t loaders = 0;                  // Above 0: the trainer reads no files, see StartLoader.
   std::vector<std::string> overrides;  // "key=value", for every daemon.
   // A loopback address of this test alone, for TCP in place of Unix sockets.
   std::string tcp_host = {};
@@ -47,6 +48,10 @@ class TestCluster {
   // Starts a server or worker anew at its old address; the old process must have ended.
   void RestartServer(size_t index);
   void RestartWorker(size_t index);
+
+  // Starts simurgh-feed for one of the loaders, with overrides of its own.
+  std::unique_ptr<DaemonProcess> StartLoader(size_t index,
+                                             const std::vector<std::string>& overrides = {});
 
   // Starts a trainer with overrides of its own.
   std::unique_ptr<DaemonProcess> StartTrainer(const std::vector<std::string>& overrides = {});

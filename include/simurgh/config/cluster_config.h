@@ -22,6 +22,7 @@ struct ClusterConfig {
   EmbeddingPsConfig embedding_ps;
   EmbeddingWorkerConfig embedding_worker;
   NnWorkerConfig nn_worker;
+  LoadersConfig loaders;
   RpcConfig rpc;
   std::vector<TableConfig> tables;
   std::vector<FeatureConfig> features;

@@ -39,8 +39,15 @@ struct EmbeddingWorkerConfig {
 
 // YAML section `nn_worker`. One rank so far.
 struct NnWorkerConfig {
-  std::vector<InstanceConfig> instances;  // Only `metrics` is used.
+  std::vector<InstanceConfig> instances;  // `address` is where loaders submit; else it is empty.
   uint32_t threads = 1;                   // Of the dense network.
+};
+
+// YAML section `loaders`: processes that read the training data and submit it to the nn-worker,
+// which then reads none itself.
+struct LoadersConfig {
+  std::vector<InstanceConfig> instances;       // Only `metrics` is used. None: the nn-worker reads.
+  std::chrono::milliseconds timeout{120'000};  // How long the trainer waits for one's next batch.
 };
 
 // YAML section `rpc.tls`: files in PEM form, the same for all daemons of one machine.

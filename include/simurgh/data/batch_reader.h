@@ -28,6 +28,10 @@ class BatchReader {
   // goes on behind it.
   virtual StatusOr<std::optional<Batch>> Next() = 0;
 
+  // Ends a Next that waits for somebody, now or later, with CANCELLED; files wait for nobody.
+  // Threads: any.
+  virtual void Stop() {}
+
   // Bad rows that were left out so far.
   virtual uint64_t skipped_rows() const = 0;
 };
@@ -36,6 +40,11 @@ struct ReadOptions {
   // Below 1: of the negative rows, this share is kept, the same ones whenever the files are read.
   double keep_negatives = 1.0;
   uint64_t seed = 0;  // Which ones.
+
+  // Of the rows, counted over all files and parted into pieces of a batch each, those of the pieces
+  // share, share + shares, ... So `shares` readers read every row once.
+  uint32_t share = 0;
+  uint32_t shares = 1;
 };
 
 // Opens `files` (plain, gzip or zstd, told apart by their first bytes) in the format that `config`

@@ -1,0 +1,138 @@
+#include "services/api/feed_codec.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+#include "simurgh/base/hash.h"
+#include "simurgh/data/batch_reader.h"
+
+namespace simurgh::api {
+namespace {
+
+template <typename T>
+void AppendBytes(const T& value, std::string& bytes) {
+  bytes.append(reinterpret_cast<const char*>(&value), sizeof(value));
+}
+
+Status Bad(const std::string& what) {
+  return absl::InvalidArgumentError(absl::StrCat("feed batch: ", what));
+}
+
+Status CheckDense(const DenseBatch& dense, uint32_t most_samples) {
+  if (dense.batch_size == 0 || dense.batch_size > most_samples) {
+    return Bad(absl::StrCat(dense.batch_size, " samples, must be 1 to ", most_samples,
+                            " (training.batch_size)"));
+  }
+  for (const float label : dense.labels) {
+    if (label != 0.0F && label != 1.0F) {
+      return Bad(absl::StrCat("a label is ", label, ", must be 0 or 1"));
+    }
+  }
+  const auto finite = [](float value) { return std::isfinite(value); };
+  if (!std::all_of(dense.values.begin(), dense.values.end(), finite)) {
+    return Bad("a dense value is not finite");
+  }
+  return absl::OkStatus();
+}
+
+Status CheckSparse(const CompactBatch& sparse, const DenseBatch& dense,
+                   const std::vector<FeatureConfig>& features) {
+  if (sparse.batch_size != dense.batch_size) {
+    return Bad(
+        absl::StrCat("ids of ", sparse.batch_size, " samples and labels of ", dense.batch_size));
+  }
+  if (sparse.feature_count() != features.size()) {
+    return Bad(absl::StrCat(sparse.feature_count(), " features, the cluster has ", features.size(),
+                            "; make batches by its configuration"));
+  }
+  std::vector<std::optional<uint32_t>> table_of(sparse.list_count());
+  for (size_t f = 0; f < features.size(); ++f) {
+    std::optional<uint32_t>& table = table_of[sparse.list_of(f)];
+    if (table.has_value() && *table != features[f].table_index) {
+      return Bad(
+          absl::StrCat("feature '", features[f].name, "' shares a list with one of another table"));
+    }
+    table = features[f].table_index;
+  }
+  return absl::OkStatus();
+}
+
+template <typename T>
+rpc::SegmentPlace<T> Room(std::vector<T>& values, uint64_t count,
+                          const std::shared_ptr<void>& owner) {
+  values.resize(count);
+  return {values, owner};
+}
+
+}  // namespace
+
+uint64_t InputDigest(const ClusterConfig& config) {
+  std::string bytes;
+  for (const std::string& name : DenseColumns(config.data)) absl::StrAppend(&bytes, name, "\n");
+  for (const ColumnConfig& column : config.data.csv.columns) {
+    AppendBytes(column.transform, bytes);
+    for (const float value : {column.mean, column.stddev, column.missing}) {
+      AppendBytes(value, bytes);
+    }
+  }
+  for (const auto* values : {&config.data.criteo.mean, &config.data.criteo.stddev}) {
+    for (const float value : *values) AppendBytes(value, bytes);
+  }
+  for (const FeatureConfig& feature : config.features) {
+    AppendBytes(feature.processing.boundaries.size(), bytes);
+    for (const float boundary : feature.processing.boundaries) AppendBytes(boundary, bytes);
+  }
+  return HashBytes(bytes) | 1;
+}
+
+rpc::Outgoing<FeedBatch::Request> EncodeFeed(uint32_t loader, uint64_t number,
+                                             std::shared_ptr<const FedBatch> batch) {
+  flatbuffers::FlatBufferBuilder builder;
+  const auto root = wire::CreateFeedBatchRequest(builder, loader, number);
+  return {builder,
+          root,
+          {batch->sparse.plain_ids, batch},
+          {batch->sparse.codes, batch},
+          {batch->dense.values, batch},
+          {batch->dense.labels, batch}};
+}
+
+StatusOr<rpc::Places<FeedBatch::Request>> PlaceFeed(const FeedBatch::Request::Counts& counts,
+                                                    size_t dense_width) {
+  // No code of an occurrence or an id is longer than an id.
+  constexpr uint64_t kMaxCodeBytes = 2 * sizeof(uint64_t) * kMaxBatchOccurrences;
+  const auto [plain_ids, codes, dense, labels] = counts;
+  if (plain_ids > kMaxBatchOccurrences || codes > kMaxCodeBytes || labels > kMaxBatchSamples ||
+      dense != labels * dense_width) {
+    return Bad(absl::StrCat("segments of ", plain_ids, " ids, ", codes, " bytes, ", dense,
+                            " dense values and ", labels, " labels; at most ", kMaxBatchOccurrences,
+                            " ids and ", kMaxBatchSamples, " samples of ", dense_width,
+                            " dense values are taken"));
+  }
+  auto batch = std::make_shared<FedBatch>();
+  batch->dense.batch_size = labels;
+  batch->dense.width = dense_width;
+  return rpc::Places<FeedBatch::Request>{
+      Room(batch->sparse.plain_ids, plain_ids, batch), Room(batch->sparse.codes, codes, batch),
+      Room(batch->dense.values, dense, batch), Room(batch->dense.labels, labels, batch)};
+}
+
+StatusOr<Batch> DecodeFeed(const rpc::Received<FeedBatch::Request>& request,
+                           const ClusterConfig& config) {
+  // The request owns it, and is used up here.
+  const auto fed = std::const_pointer_cast<FedBatch>(
+      std::static_pointer_cast<const FedBatch>(request.owner<"labels">()));
+  SIMURGH_RETURN_IF_ERROR(CheckDense(fed->dense, config.training.batch_size));
+  SIMURGH_ASSIGN_OR_RETURN(CompactBatch sparse, DecodeBatch(std::move(fed->sparse)));
+  SIMURGH_RETURN_IF_ERROR(CheckSparse(sparse, fed->dense, config.features));
+  return Batch{.sparse = std::make_shared<const CompactBatch>(std::move(sparse)),
+               .dense = std::move(fed->dense)};
+}
+
+}  // namespace simurgh::api

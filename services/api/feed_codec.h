@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "services/api/feed_methods.h"
+#include "simurgh/base/status.h"
+#include "simurgh/config/cluster_config.h"
+#include "simurgh/data/batch.h"
+#include "simurgh/data/encoded_batch.h"
+
+namespace simurgh::api {
+
+// What of the configuration shows in a batch and is found by a first pass, or may differ without
+// notice: names and statistics of dense columns, boundaries of features. Never 0.
+// Requires fitted statistics.
+uint64_t InputDigest(const ClusterConfig& config);
+
+// A batch as it travels.
+struct FedBatch {
+  EncodedBatch sparse;
+  DenseBatch dense;
+};
+
+// The batch's arrays are sent where they lie.
+rpc::Outgoing<FeedBatch::Request> EncodeFeed(uint32_t loader, uint64_t number,
+                                             std::shared_ptr<const FedBatch> batch);
+
+// Places the segments of a feed request into a new FedBatch, which becomes their owner.
+// Errors: INVALID_ARGUMENT for lengths beyond a batch's limits, or that do not fit dense_width.
+StatusOr<rpc::Places<FeedBatch::Request>> PlaceFeed(const FeedBatch::Request::Counts& counts,
+                                                    size_t dense_width);
+
+// The batch that PlaceFeed made, as the network takes it.
+// Cost: of DecodeBatch.
+// Errors: INVALID_ARGUMENT for a batch that is malformed, has other features than the cluster or
+// lists that join tables, more samples than training.batch_size, labels other than 0 and 1, or
+// dense values that are not finite.
+StatusOr<Batch> DecodeFeed(const rpc::Received<FeedBatch::Request>& request,
+                           const ClusterConfig& config);
+
+}  // namespace simurgh::api

@@ -1,0 +1,30 @@
+#pragma once
+
+// What loaders ask of an nn-worker. The tables are in feed.fbs; a method's number, and what it
+// means, never change.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "rpc/method.h"
+#include "services/api/feed_generated.h"
+
+namespace simurgh::api {
+
+// Before the first batch, and again after a loader's restart.
+using OpenFeed =
+    rpc::MethodOf<rpc::MessageOf<wire::OpenFeedRequest>, rpc::MessageOf<wire::OpenFeedResponse>>;
+inline constexpr OpenFeed kOpenFeed{.number = 0x0301, .name = "open_feed"};
+
+// plain_ids and codes: an EncodedBatch. dense: (B, dense width). labels: (B).
+using FeedBatch =
+    rpc::MethodOf<rpc::MessageOf<wire::FeedBatchRequest, rpc::Segment<"plain_ids", uint64_t>,
+                                 rpc::Segment<"codes", std::byte>, rpc::Segment<"dense", float>,
+                                 rpc::Segment<"labels", float>>,
+                  rpc::MessageOf<wire::FeedBatchResponse>>;
+inline constexpr FeedBatch kFeedBatch{.number = 0x0302, .name = "feed_batch"};
+
+using EndFeed = rpc::MethodOf<rpc::MessageOf<wire::EndFeedRequest>, rpc::MessageOf<rpc::NoTable>>;
+inline constexpr EndFeed kEndFeed{.number = 0x0303, .name = "end_feed"};
+
+}  // namespace simurgh::api

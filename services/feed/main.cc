@@ -1,0 +1,151 @@
+// simurgh-feed: reads its share of the training data and submits it to the nn-worker.
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include <spdlog/spdlog.h>
+
+#include "services/api/feed_codec.h"
+#include "services/loader_client/loader_client.h"
+#include "services/runtime/daemon.h"
+#include "simurgh/data/batch_reader.h"
+
+namespace simurgh {
+namespace {
+
+// Tells how far it is, every so often.
+class Progress {
+ public:
+  explicit Progress(std::chrono::milliseconds interval) : interval_(interval) {}
+
+  void Show(uint32_t pass, uint32_t passes, uint64_t batches, uint64_t samples) {
+    const auto now = std::chrono::steady_clock::now();
+    if (now - shown_ < interval_) return;
+    const double seconds = std::chrono::duration<double>(now - shown_).count();
+    spdlog::info("pass {} of {}: {} batches, {} samples, {:.0f} samples/s", pass, passes, batches,
+                 samples, static_cast<double>(samples - samples_) / seconds);
+    shown_ = now;
+    samples_ = samples;
+  }
+
+ private:
+  const std::chrono::milliseconds interval_;
+  std::chrono::steady_clock::time_point shown_ = std::chrono::steady_clock::now();
+  uint64_t samples_ = 0;
+};
+
+class Feeder : public Daemon {
+ public:
+  static StatusOr<std::unique_ptr<Daemon>> Start(DaemonContext& context) {
+    std::unique_ptr<Feeder> feeder(new Feeder(context));
+    SIMURGH_RETURN_IF_ERROR(FitStatistics(feeder->config_.data, feeder->config_.features));
+    context.SetReady();
+    return std::move(feeder);
+  }
+
+  Status Run(std::stop_token stop) override {
+    const Status status = FeedShare(stop);
+    if (stop.stop_requested()) {
+      spdlog::info(
+          "stopped before the end of its share; started again within loaders.timeout, it goes on "
+          "where it stopped");
+      return absl::OkStatus();
+    }
+    return status;
+  }
+
+  Status Drain(std::chrono::steady_clock::time_point) override { return absl::OkStatus(); }
+
+ private:
+  explicit Feeder(DaemonContext& context)
+      : parsed_(context.config()),
+        config_(context.config()),
+        index_(context.index()),
+        batches_(context.metrics().GetCounter("simurgh_loader_batches_total",
+                                              "Batches submitted to the nn-worker.")),
+        samples_(context.metrics().GetCounter("simurgh_loader_samples_total",
+                                              "Samples submitted to the nn-worker.")),
+        skipped_rows_(context.metrics().GetCounter(
+            "simurgh_loader_skipped_rows_total",
+            "Rows of the share that could not be read and were left out, in all readings.")),
+        progress_(config_.training.progress_interval) {}
+
+  Status FeedShare(const std::stop_token& stop);
+  // False when the trainer wants no more.
+  StatusOr<bool> FeedPass(uint32_t pass, LoaderClient& client, const std::stop_token& stop);
+
+  const ClusterConfig& parsed_;  // What peers agree on.
+  ClusterConfig config_;         // Statistics fitted.
+  const uint32_t index_;
+  Counter& batches_;
+  Counter& samples_;
+  Counter& skipped_rows_;
+  Progress progress_;
+  uint64_t number_ = 0;  // Of the next batch of the share.
+};
+
+Status Feeder::FeedShare(const std::stop_token& stop) {
+  SIMURGH_ASSIGN_OR_RETURN(
+      const auto client,
+      LoaderClient::Open(parsed_, {.loader = index_, .input_digest = api::InputDigest(config_)},
+                         stop));
+  if (client->taken() > 0) {
+    spdlog::info("the trainer has {} batches of this share already; going on behind them",
+                 client->taken());
+  }
+  bool wanted = true;
+  for (uint32_t pass = 1; wanted && pass <= config_.training.passes; ++pass) {
+    SIMURGH_ASSIGN_OR_RETURN(wanted, FeedPass(pass, *client, stop));
+  }
+  SIMURGH_RETURN_IF_ERROR(client->End(skipped_rows_.value()));
+  spdlog::info("fed {} batches, {} samples; {} bad rows left out{}", batches_.value(),
+               samples_.value(), skipped_rows_.value(),
+               wanted ? "" : "; the trainer wants no more");
+  return absl::OkStatus();
+}
+
+StatusOr<bool> Feeder::FeedPass(uint32_t pass, LoaderClient& client, const std::stop_token& stop) {
+  const TrainingConfig& training = config_.training;
+  const auto shares = static_cast<uint32_t>(config_.loaders.instances.size());
+  SIMURGH_ASSIGN_OR_RETURN(
+      const auto reader,
+      OpenBatchReader(config_.data, config_.features, config_.data.train, training.batch_size,
+                      {.keep_negatives = training.keep_negatives,
+                       .seed = config_.seed,
+                       .share = index_,
+                       .shares = shares}));
+  uint64_t skipped = 0;
+  while (!stop.stop_requested()) {
+    SIMURGH_ASSIGN_OR_RETURN(std::optional<Batch> batch, reader->Next());
+    skipped_rows_.Add(reader->skipped_rows() - std::exchange(skipped, reader->skipped_rows()));
+    if (!batch || (training.drop_last && batch->size() < training.batch_size)) return true;
+    if (number_++ < client.taken()) continue;
+    const size_t samples = batch->size();
+    SIMURGH_ASSIGN_OR_RETURN(const bool wanted, client.Feed(*std::move(batch)));
+    if (!wanted) return false;
+    batches_.Add();
+    samples_.Add(samples);
+    progress_.Show(pass, training.passes, batches_.value(), samples_.value());
+  }
+  return absl::CancelledError("stopped");
+}
+
+}  // namespace
+}  // namespace simurgh
+
+int main(int argc, char** argv) {
+  const simurgh::DaemonDescription description{
+      .role = "loader",
+      .usage = {.program = "simurgh-feed",
+                .summary =
+                    "Loader of a Simurgh cluster: reads one share of the training data, as the "
+                    "nn-worker would, and submits its batches. Start one for each entry of "
+                    "loaders.instances; together they feed every row of a pass once."},
+      .section = "loaders",
+      .instances = [](const simurgh::ClusterConfig& config) -> const auto& {
+        return config.loaders.instances;
+      }};
+  return simurgh::RunDaemon(description, argc, argv, simurgh::Feeder::Start);
+}

@@ -1,0 +1,155 @@
+#include "services/nn_worker/feed_buffer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace simurgh {
+namespace {
+
+class FeedReader final : public BatchReader {
+ public:
+  explicit FeedReader(FeedBuffer& buffer) : buffer_(buffer) {}
+  ~FeedReader() override { buffer_.Finish(); }
+
+  StatusOr<std::optional<Batch>> Next() override {
+    auto batch = buffer_.Take();
+    if (!batch.ok()) buffer_.Fail();
+    return batch;
+  }
+  uint64_t skipped_rows() const override { return buffer_.skipped_rows(); }
+  void Stop() override { buffer_.Fail(); }
+
+ private:
+  FeedBuffer& buffer_;
+};
+
+}  // namespace
+
+FeedBuffer::FeedBuffer(size_t loaders, size_t capacity_batches, std::chrono::milliseconds timeout)
+    : capacity_batches_(capacity_batches), timeout_(timeout), loaders_(loaders) {}
+
+Status FeedBuffer::Check(uint32_t loader) const {
+  if (loader >= loaders_.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("loader ", loader, " of ", loaders_.size(),
+                                                   ": loaders are numbered from 0; give all "
+                                                   "processes the same loaders.instances"));
+  }
+  if (failed_)
+    return absl::AbortedError(
+        "training has ended before its data; the log of the nn-worker says why");
+  return absl::OkStatus();
+}
+
+StatusOr<uint64_t> FeedBuffer::Open(uint32_t loader) {
+  MutexLock lock(mutex_);
+  SIMURGH_RETURN_IF_ERROR(Check(loader));
+  loaders_[loader].open = true;
+  return loaders_[loader].taken;
+}
+
+StatusOr<FeedBuffer::Answer> FeedBuffer::Offer(uint32_t loader, uint64_t number, Batch& batch) {
+  {
+    MutexLock lock(mutex_);
+    SIMURGH_RETURN_IF_ERROR(Check(loader));
+    if (finished_) return Answer::kEnough;
+    Loader& from = loaders_[loader];
+    if (!from.open) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("this trainer does not know loader ", loader,
+                       ": it has started after it; start all loaders of the run again"));
+    }
+    if (number < from.taken) return Answer::kTaken;
+    if (from.ended) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("loader ", loader, " has ended after ", from.taken, " batches"));
+    }
+    if (number > from.taken || from.waiting.size() >= capacity_batches_) return Answer::kWait;
+    from.waiting.push_back(std::move(batch));
+    ++from.taken;
+  }
+  changed_.NotifyAll();
+  if (on_change_) on_change_();
+  return Answer::kTaken;
+}
+
+Status FeedBuffer::End(uint32_t loader, uint64_t batches, uint64_t skipped_rows) {
+  {
+    MutexLock lock(mutex_);
+    SIMURGH_RETURN_IF_ERROR(Check(loader));
+    if (finished_) return absl::OkStatus();
+    Loader& from = loaders_[loader];
+    if (!from.open || from.taken != batches) {
+      return absl::FailedPreconditionError(absl::StrCat("loader ", loader, " ends after ", batches,
+                                                        " batches, the trainer has ", from.taken,
+                                                        "; start it again"));
+    }
+    from.ended = true;
+    from.skipped_rows = skipped_rows;
+  }
+  changed_.NotifyAll();
+  return absl::OkStatus();
+}
+
+Status FeedBuffer::Silence(size_t loader) const {
+  const Loader& from = loaders_[loader];
+  const std::string so_far = from.open ? absl::StrCat("after its batch ", from.taken)
+                                       : std::string("since the trainer waits for its first one");
+  return absl::DeadlineExceededError(
+      absl::StrCat("loader ", loader, " of ", loaders_.size(), " (from 0) has fed nothing for ",
+                   timeout_.count(), " ms (loaders.timeout) ", so_far,
+                   "; look at its log; started again in time, it goes on where it stopped"));
+}
+
+StatusOr<std::optional<Batch>> FeedBuffer::Take() {
+  std::optional<Batch> batch;
+  {
+    MutexLock lock(mutex_);
+    const auto deadline = std::chrono::steady_clock::now() + timeout_;
+    const auto ended = [](const Loader& loader) { return loader.ended && loader.waiting.empty(); };
+    while (loaders_[turn_].waiting.empty()) {
+      if (failed_) return absl::CancelledError("training has been stopped");
+      if (std::all_of(loaders_.begin(), loaders_.end(), ended)) return std::nullopt;
+      if (loaders_[turn_].ended) {
+        turn_ = (turn_ + 1) % loaders_.size();
+      } else if (!changed_.WaitUntil(mutex_, deadline) && loaders_[turn_].waiting.empty() &&
+                 !loaders_[turn_].ended && !failed_) {
+        return Silence(turn_);
+      }
+    }
+    batch = std::move(loaders_[turn_].waiting.front());
+    loaders_[turn_].waiting.pop_front();
+    turn_ = (turn_ + 1) % loaders_.size();
+  }
+  if (on_change_) on_change_();
+  return batch;
+}
+
+void FeedBuffer::Close(bool failed) {
+  {
+    MutexLock lock(mutex_);
+    finished_ = true;
+    failed_ = failed_ || failed;
+    for (Loader& loader : loaders_) loader.waiting.clear();
+  }
+  changed_.NotifyAll();
+  if (on_change_) on_change_();
+}
+
+void FeedBuffer::Finish() { Close(/*failed=*/false); }
+
+void FeedBuffer::Fail() { Close(/*failed=*/true); }
+
+uint64_t FeedBuffer::skipped_rows() const {
+  MutexLock lock(mutex_);
+  uint64_t rows = 0;
+  for (const Loader& loader : loaders_) rows += loader.skipped_rows;
+  return rows;
+}
+
+std::unique_ptr<BatchReader> NewFeedReader(FeedBuffer& buffer) {
+  return std::make_unique<FeedReader>(buffer);
+}
+
+}  // namespace simurgh

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+
+#include "simurgh/base/mutex.h"
+#include "simurgh/base/status.h"
+#include "simurgh/data/batch_reader.h"
+
+namespace simurgh {
+
+// What loaders have submitted and the trainer has not taken yet. The trainer takes one batch of
+// each loader in turn, leaving out those that have ended: so the order depends on nothing but the
+// batches.
+//
+// Each loader numbers its batches from 0. One that it repeats is answered as taken, and not kept
+// again: so a loader may repeat what it has no answer to, and start anew behind `Open`'s answer.
+//
+// Threads: any.
+class FeedBuffer {
+ public:
+  enum class Answer {
+    kTaken,
+    kWait,   // Until there is room, or for an earlier batch; on_change tells when to ask again.
+    kEnough  // The trainer wants no more.
+  };
+
+  // capacity_batches: kept of each loader. timeout: see Take.
+  FeedBuffer(size_t loaders, size_t capacity_batches, std::chrono::milliseconds timeout);
+
+  // Called, from any thread, whenever an answer of kWait may have changed. Before the first Offer.
+  void SetOnChange(std::function<void()> on_change) { on_change_ = std::move(on_change); }
+
+  // A loader begins, or begins anew. How many of its batches have been taken.
+  // Errors: INVALID_ARGUMENT for a loader that is none; ABORTED when training has ended before its
+  // data.
+  StatusOr<uint64_t> Open(uint32_t loader);
+
+  // `batch` is moved from only where the answer is kTaken.
+  // Errors: as Open; FAILED_PRECONDITION for a loader that has not been opened (the trainer is
+  // another one than it began with), or that has ended.
+  StatusOr<Answer> Offer(uint32_t loader, uint64_t number, Batch& batch);
+
+  // The loader has fed all its batches. Repeating it is harmless.
+  // Errors: as Offer; FAILED_PRECONDITION when another number of batches has been taken.
+  Status End(uint32_t loader, uint64_t batches, uint64_t skipped_rows);
+
+  // The trainer's next batch; nothing when all loaders have ended.
+  // Errors: DEADLINE_EXCEEDED naming the loader that has fed nothing for the timeout; CANCELLED
+  // after Fail.
+  StatusOr<std::optional<Batch>> Take();
+
+  // The trainer wants no more.
+  void Finish();
+  // The same for an error: waiting ends, and loaders are told.
+  void Fail();
+
+  // Bad rows that the loaders have told of.
+  uint64_t skipped_rows() const;
+
+ private:
+  struct Loader {
+    bool open = false;
+    bool ended = false;
+    uint64_t taken = 0;  // Batches so far; the first of those waiting is taken - waiting.size().
+    std::deque<Batch> waiting;
+    uint64_t skipped_rows = 0;
+  };
+
+  Status Check(uint32_t loader) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Status Silence(size_t loader) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Close(bool failed);
+
+  const size_t capacity_batches_;
+  const std::chrono::milliseconds timeout_;
+  std::function<void()> on_change_;
+  mutable Mutex mutex_;
+  CondVar changed_;
+  std::vector<Loader> loaders_ ABSL_GUARDED_BY(mutex_);
+  size_t turn_ ABSL_GUARDED_BY(mutex_) = 0;  // The loader whose batch is taken next.
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
+  bool failed_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+// The trainer's end of a buffer, which must outlive it. Its end is the buffer's Finish.
+std::unique_ptr<BatchReader> NewFeedReader(FeedBuffer& buffer);
+
+}  // namespace simurgh

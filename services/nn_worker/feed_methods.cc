@@ -1,0 +1,144 @@
+#include "services/nn_worker/feed_methods.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "services/api/feed_codec.h"
+#include "simurgh/data/batch_reader.h"
+
+namespace simurgh {
+namespace {
+
+template <typename Method>
+using Reply = rpc::awaitable<StatusOr<rpc::Outgoing<typename Method::Response>>>;
+
+// A loader is answered before it gives up: it must not take a full buffer for a lost trainer.
+template <typename Message>
+rpc::Clock::time_point Patience(const rpc::RequestOf<Message>& request) {
+  if (request.deadline() == rpc::Clock::time_point::max()) return request.deadline();
+  const auto now = rpc::Clock::now();
+  return now + (request.deadline() - now) * 4 / 5;
+}
+
+rpc::Outgoing<api::FeedBatch::Response> Encode(FeedBuffer::Answer answer) {
+  flatbuffers::FlatBufferBuilder builder;
+  const auto root =
+      api::wire::CreateFeedBatchResponse(builder, answer != FeedBuffer::Answer::kEnough);
+  return {builder, root};
+}
+
+}  // namespace
+
+// Handlers that wait for the buffer to change.
+//
+// Threads: the executor's, but for WakeAll.
+class FeedService::Waiters : public std::enable_shared_from_this<Waiters> {
+ public:
+  explicit Waiters(rpc::asio::any_io_executor executor) : executor_(std::move(executor)) {}
+
+  // False when `deadline` passed first.
+  [[nodiscard]] rpc::awaitable<bool> Wait(rpc::Clock::time_point deadline) {
+    const auto self = shared_from_this();
+    const auto place = timers_.emplace(timers_.end(), executor_, deadline);
+    const auto [error] = co_await place->async_wait(rpc::kNoThrow);
+    timers_.erase(place);
+    co_return error == rpc::asio::error::operation_aborted;
+  }
+
+  // From any thread.
+  void WakeAll() {
+    rpc::asio::post(executor_, [self = shared_from_this()] {
+      for (rpc::asio::steady_timer& timer : self->timers_) timer.cancel();
+    });
+  }
+
+ private:
+  const rpc::asio::any_io_executor executor_;
+  std::list<rpc::asio::steady_timer> timers_;
+};
+
+struct FeedService::Methods {
+  static Reply<api::OpenFeed> Open(rpc::RequestOf<api::OpenFeed::Request> request,
+                                   FeedService& service) {
+    const auto& asked = request.table();
+    const size_t loaders = service.config_.loaders.instances.size();
+    if (asked.loaders() != loaders) {
+      co_return absl::InvalidArgumentError(
+          absl::StrCat("this is one of ", asked.loaders(), " loaders, the trainer waits for ",
+                       loaders, "; give all processes the same loaders.instances"));
+    }
+    if (asked.input_digest() != 0 && asked.input_digest() != api::InputDigest(service.config_)) {
+      co_return absl::InvalidArgumentError(
+          "loader and trainer make different inputs of the same rows (dense columns, their "
+          "statistics, or quantiles); give both the same configuration and training files");
+    }
+    SIMURGH_CO_ASSIGN_OR_RETURN(const uint64_t taken, service.buffer_.Open(asked.loader()));
+    flatbuffers::FlatBufferBuilder builder;
+    const auto root = api::wire::CreateOpenFeedResponse(builder, taken);
+    co_return rpc::Outgoing<api::OpenFeed::Response>(builder, root);
+  }
+
+  static Reply<api::FeedBatch> Feed(rpc::RequestOf<api::FeedBatch::Request> request,
+                                    FeedService& service) {
+    const rpc::Clock::time_point deadline = Patience(request);
+    auto decoded = co_await rpc::RunOn(service.decoding_.get_executor(),
+                                       [&] { return api::DecodeFeed(request, service.config_); });
+    SIMURGH_CO_ASSIGN_OR_RETURN(Batch batch, std::move(decoded));
+    const auto& table = request.table();
+    while (true) {
+      SIMURGH_CO_ASSIGN_OR_RETURN(const FeedBuffer::Answer answer,
+                                  service.buffer_.Offer(table.loader(), table.number(), batch));
+      if (answer != FeedBuffer::Answer::kWait) {
+        if (answer == FeedBuffer::Answer::kTaken) service.batches_.Add();
+        co_return Encode(answer);
+      }
+      service.waits_.Add();
+      if (!co_await service.waiters_->Wait(deadline)) {
+        co_return absl::ResourceExhaustedError("the trainer is busy; feed the batch again");
+      }
+    }
+  }
+
+  static Reply<api::EndFeed> End(rpc::RequestOf<api::EndFeed::Request> request,
+                                 FeedService& service) {
+    const auto& asked = request.table();
+    SIMURGH_CO_RETURN_IF_ERROR(
+        service.buffer_.End(asked.loader(), asked.batches(), asked.skipped_rows()));
+    co_return rpc::Outgoing<api::EndFeed::Response>();
+  }
+};
+
+FeedService::FeedService(const ClusterConfig& config, FeedBuffer& buffer, MetricRegistry& registry,
+                         rpc::asio::any_io_executor executor)
+    : config_(config),
+      buffer_(buffer),
+      batches_(registry.GetCounter("simurgh_nn_fed_batches_total",
+                                   "Batches taken from loaders, repeated ones too.")),
+      waits_(registry.GetCounter("simurgh_nn_feed_waits_total",
+                                 "Times that a loader's batch had to wait for its turn or room.")),
+      waiters_(std::make_shared<Waiters>(std::move(executor))) {
+  buffer_.SetOnChange([waiters = waiters_] { waiters->WakeAll(); });
+}
+
+FeedService::~FeedService() {
+  buffer_.SetOnChange(nullptr);
+  decoding_.join();
+}
+
+void FeedService::Register(rpc::Server& server) {
+  rpc::Register(server, api::kOpenFeed,
+                [this](auto request) { return Methods::Open(std::move(request), *this); });
+  const size_t dense_width = DenseColumns(config_.data).size();
+  rpc::Register(
+      server, api::kFeedBatch,
+      [dense_width](const api::wire::FeedBatchRequest& /*request*/,
+                    const api::FeedBatch::Request::Counts& counts) {
+        return api::PlaceFeed(counts, dense_width);
+      },
+      [this](auto request) { return Methods::Feed(std::move(request), *this); });
+  rpc::Register(server, api::kEndFeed,
+                [this](auto request) { return Methods::End(std::move(request), *this); });
+}
+
+}  // namespace simurgh

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <list>
+#include <memory>
+
+#include <boost/asio/thread_pool.hpp>
+
+#include "rpc/server.h"
+#include "services/nn_worker/feed_buffer.h"
+#include "simurgh/config/cluster_config.h"
+#include "simurgh/telemetry/metrics.h"
+
+namespace simurgh {
+
+// The nn-worker's side of loaders: takes batches from the network into a buffer. A batch that finds
+// no room is answered when there is some: so what loaders have under way is bounded, and they wait
+// in place of failing.
+//
+// Threads: construct anywhere; handlers run on the server's executor, decoding on a thread of its
+// own.
+// Lifetime: config, with its statistics fitted, and buffer outlive this, and this the server.
+class FeedService {
+ public:
+  FeedService(const ClusterConfig& config, FeedBuffer& buffer, MetricRegistry& registry,
+              rpc::asio::any_io_executor executor);
+  // After the server has gone.
+  ~FeedService();
+
+  // Registers OpenFeed, FeedBatch and EndFeed.
+  void Register(rpc::Server& server);
+
+ private:
+  class Waiters;
+  struct Methods;
+
+  const ClusterConfig& config_;
+  FeedBuffer& buffer_;
+  Counter& batches_;
+  Counter& waits_;
+  std::shared_ptr<Waiters> waiters_;
+  rpc::asio::thread_pool decoding_{1};
+};
+
+}  // namespace simurgh

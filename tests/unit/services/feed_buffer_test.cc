@@ -1,0 +1,172 @@
+#include "services/nn_worker/feed_buffer.h"
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "simurgh/base/random.h"
+#include "simurgh/data/batch_builder.h"
+
+namespace simurgh {
+namespace {
+
+using std::chrono_literals::operator""ms;
+using std::chrono_literals::operator""s;
+using Answer = FeedBuffer::Answer;
+
+// One sample, told from others by its dense value.
+Batch Numbered(float number) {
+  BatchBuilder builder(1, 1);
+  builder.SetDense(0, number);
+  builder.EndSample();
+  return *builder.Build();
+}
+
+float NumberOf(const Batch& batch) { return batch.dense.values.at(0); }
+
+Answer Offer(FeedBuffer& buffer, uint32_t loader, uint64_t number, float value) {
+  Batch batch = Numbered(value);
+  const auto answer = buffer.Offer(loader, number, batch);
+  INFO(answer.status().ToString());
+  REQUIRE(answer.ok());
+  return *answer;
+}
+
+std::vector<float> TakeAll(FeedBuffer& buffer) {
+  std::vector<float> numbers;
+  while (true) {
+    const auto batch = buffer.Take();
+    INFO(batch.status().ToString());
+    REQUIRE(batch.ok());
+    if (!batch->has_value()) return numbers;
+    numbers.push_back(NumberOf(**batch));
+  }
+}
+
+TEST_CASE("batches are taken in turn, one of each loader that has not ended") {
+  FeedBuffer buffer(3, 4, 10s);
+  for (uint32_t loader = 0; loader < 3; ++loader) REQUIRE(*buffer.Open(loader) == 0);
+  for (uint64_t number = 0; number < 3; ++number) {
+    CHECK(Offer(buffer, 2, number, 20.0F + static_cast<float>(number)) == Answer::kTaken);
+  }
+  CHECK(Offer(buffer, 0, 0, 0.0F) == Answer::kTaken);
+  CHECK(Offer(buffer, 0, 1, 1.0F) == Answer::kTaken);
+  CHECK(buffer.End(1, 0, 5).ok());
+  CHECK(buffer.End(0, 2, 0).ok());
+  CHECK(buffer.End(2, 3, 7).ok());
+  CHECK(buffer.End(2, 3, 7).ok());
+  CHECK(TakeAll(buffer) == std::vector<float>{0, 20, 1, 21, 22});
+  CHECK(buffer.skipped_rows() == 12);
+}
+
+TEST_CASE("a batch is taken once, however often it comes; one that comes early waits") {
+  FeedBuffer buffer(1, 2, 10s);
+  int changes = 0;
+  buffer.SetOnChange([&changes] { ++changes; });
+  REQUIRE(buffer.Open(0).ok());
+  CHECK(Offer(buffer, 0, 1, 1.0F) == Answer::kWait);
+  CHECK(Offer(buffer, 0, 0, 0.0F) == Answer::kTaken);
+  CHECK(changes == 1);
+  CHECK(Offer(buffer, 0, 0, 99.0F) == Answer::kTaken);
+  CHECK(Offer(buffer, 0, 1, 1.0F) == Answer::kTaken);
+  CHECK(Offer(buffer, 0, 2, 2.0F) == Answer::kWait);  // Full.
+  CHECK(NumberOf(**buffer.Take()) == 0.0F);
+  CHECK(changes == 3);
+  CHECK(*buffer.Open(0) == 2);  // Starts anew, and goes on.
+  CHECK(Offer(buffer, 0, 2, 2.0F) == Answer::kTaken);
+  CHECK(buffer.End(0, 4, 0).code() == absl::StatusCode::kFailedPrecondition);
+  CHECK(buffer.End(0, 3, 0).ok());
+  CHECK(TakeAll(buffer) == std::vector<float>{1, 2});
+}
+
+TEST_CASE("loaders that do not belong are refused by name") {
+  FeedBuffer buffer(2, 2, 10s);
+  CHECK(buffer.Open(2).status().code() == absl::StatusCode::kInvalidArgument);
+  Batch batch = Numbered(0.0F);
+  const Status unknown = buffer.Offer(1, 17, batch).status();
+  CHECK(unknown.code() == absl::StatusCode::kFailedPrecondition);
+  CHECK_THAT(std::string(unknown.message()), Catch::Contains("does not know loader 1"));
+  REQUIRE(buffer.Open(1).ok());
+  REQUIRE(buffer.End(1, 0, 0).ok());
+  CHECK_THAT(std::string(buffer.Offer(1, 0, batch).status().message()),
+             Catch::Contains("has ended after 0 batches"));
+}
+
+TEST_CASE("a loader that is silent ends the waiting by name") {
+  FeedBuffer buffer(2, 2, 30ms);
+  REQUIRE(buffer.Open(0).ok());
+  REQUIRE(Offer(buffer, 0, 0, 0.0F) == Answer::kTaken);
+  REQUIRE(buffer.Take().ok());
+  const Status never = buffer.Take().status();
+  CHECK(never.code() == absl::StatusCode::kDeadlineExceeded);
+  CHECK_THAT(std::string(never.message()),
+             Catch::StartsWith("loader 1 of 2 (from 0) has fed nothing for 30 ms "
+                               "(loaders.timeout) since the trainer waits for its first one"));
+  REQUIRE(buffer.Open(1).ok());
+  REQUIRE(Offer(buffer, 1, 0, 0.0F) == Answer::kTaken);
+  REQUIRE(buffer.Take().ok());
+  REQUIRE(buffer.End(1, 1, 0).ok());
+  CHECK_THAT(std::string(buffer.Take().status().message()),
+             Catch::StartsWith("loader 0 of 2 (from 0) has fed nothing for 30 ms "
+                               "(loaders.timeout) after its batch 1"));
+}
+
+TEST_CASE("when the trainer has enough, loaders are told; when it failed, they are told that") {
+  FeedBuffer buffer(1, 1, 10s);
+  REQUIRE(buffer.Open(0).ok());
+  REQUIRE(Offer(buffer, 0, 0, 0.0F) == Answer::kTaken);
+  NewFeedReader(buffer).reset();
+  CHECK(Offer(buffer, 0, 1, 1.0F) == Answer::kEnough);
+  CHECK(buffer.End(0, 99, 0).ok());
+  buffer.Fail();
+  Batch batch = Numbered(0.0F);
+  CHECK(buffer.Offer(0, 1, batch).status().code() == absl::StatusCode::kAborted);
+  CHECK(buffer.Open(0).status().code() == absl::StatusCode::kAborted);
+}
+
+TEST_CASE("a stop ends a reader's waiting") {
+  FeedBuffer buffer(1, 1, 60s);
+  const auto reader = NewFeedReader(buffer);
+  std::jthread stopper([&reader] { reader->Stop(); });
+  CHECK(reader->Next().status().code() == absl::StatusCode::kCancelled);
+}
+
+TEST_CASE("loaders on threads of their own: every batch once, in turn") {
+  constexpr size_t kLoaders = 3;
+  constexpr uint64_t kBatches = 200;
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    INFO("seed " << seed);
+    FeedBuffer buffer(kLoaders, 2, 60s);
+    std::atomic<uint64_t> changes = 0;
+    buffer.SetOnChange([&changes] {
+      ++changes;
+      changes.notify_all();
+    });
+    std::vector<std::jthread> threads;
+    for (uint32_t loader = 0; loader < kLoaders; ++loader) {
+      threads.emplace_back([&buffer, &changes, loader, seed] {
+        Random random(seed * 100 + loader);
+        uint64_t number = *buffer.Open(loader);
+        while (number < kBatches) {
+          const uint64_t before = changes;
+          // At times an earlier one again.
+          const uint64_t offered = number - random.Below(std::min<uint64_t>(number, 3) + 1);
+          Batch batch = Numbered(static_cast<float>(offered * kLoaders + loader));
+          const auto answer = buffer.Offer(loader, offered, batch);
+          if (!answer.ok()) return;
+          if (*answer == Answer::kWait) changes.wait(before);
+          if (*answer == Answer::kTaken && offered == number) ++number;
+        }
+        static_cast<void>(buffer.End(loader, kBatches, 0));
+      });
+    }
+    std::vector<float> expected(kLoaders * kBatches);
+    for (size_t i = 0; i < expected.size(); ++i) expected[i] = static_cast<float>(i);
+    CHECK(TakeAll(buffer) == expected);
+  }
+}
+
+}  // namespace
+}  // namespace simurgh

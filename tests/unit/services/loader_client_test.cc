@@ -1,0 +1,218 @@
+// A loader and a trainer's end of it, over a Unix socket.
+
+#include "services/loader_client/loader_client.h"
+
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "services/api/feed_codec.h"
+#include "services/nn_worker/feed_methods.h"
+#include "services/runtime/io_thread.h"
+#include "services/runtime/rpc_options.h"
+#include "simurgh/data/batch_builder.h"
+#include "tests/unit/data/data_files.h"
+
+namespace simurgh {
+namespace {
+
+constexpr size_t kFeatures = 8;
+constexpr size_t kDense = 5;
+
+Batch Numbered(float number, size_t features = kFeatures, float label = 1.0F) {
+  BatchBuilder builder(features, kDense);
+  for (int b = 0; b < 3; ++b) {
+    builder.SetLabel(label);
+    builder.SetDense(2, number);
+    for (size_t f = 0; f < features; ++f) {
+      builder.AddId(f, 100 * f + static_cast<uint64_t>(b));
+      if (b == 1) builder.AddId(f, 7, 0.25F);
+    }
+    builder.EndSample();
+  }
+  return *builder.Build();
+}
+
+// An nn-worker as loaders see it.
+class TrainerEnd {
+ public:
+  explicit TrainerEnd(const ClusterConfig& config, size_t capacity = 1)
+      : buffer_(config.loaders.instances.size(), capacity, std::chrono::seconds(60)) {
+    service_.emplace(config, buffer_, registry_, thread_.executor());
+    thread_.RunAndWait([&] {
+      rpc::Hello hello;
+      hello.cluster = config.name;
+      hello.role = "nn-worker";
+      hello.instance_epoch = 1;
+      hello.configuration_hash = AgreementHash(config);
+      server_ = std::make_unique<rpc::Server>(thread_.executor(), hello,
+                                              MakeRpcOptions(config.rpc)->server, nullptr);
+      service_->Register(*server_);
+      REQUIRE(server_->Listen(config.nn_worker.instances[0].address).ok());
+    });
+  }
+
+  ~TrainerEnd() {
+    buffer_.Fail();
+    const auto drain = [this]() -> rpc::awaitable<void> {
+      co_await server_->Drain(rpc::Clock::now() + std::chrono::seconds(10));
+    };
+    rpc::asio::co_spawn(thread_.executor(), drain, rpc::asio::use_future).get();
+    thread_.RunAndWait([this] { server_.reset(); });
+  }
+
+  FeedBuffer& buffer() { return buffer_; }
+
+  // Times that a batch had to wait.
+  uint64_t waits() {
+    return registry_
+        .GetCounter("simurgh_nn_feed_waits_total",
+                    "Times that a loader's batch had to wait for its turn or room.")
+        .value();
+  }
+
+ private:
+  MetricRegistry registry_;
+  FeedBuffer buffer_;
+  std::unique_ptr<rpc::Server> server_;
+  IoThread thread_{"trainer"};
+  std::optional<FeedService> service_;
+};
+
+class Fixture {
+ protected:
+  Fixture() {
+    auto config = LoadClusterConfig(
+        "config/adult-persia.yaml",
+        {"loaders.instances=[{}, {}]", "rpc.call_timeout=100ms", "training.retry_deadline=1s",
+         "nn_worker.instances=[{address: \"unix://" + folder_.Path("nn.sock") + "\"}]"});
+    INFO(config.status().ToString());
+    REQUIRE(config.ok());
+    config_ = *std::move(config);
+  }
+
+  std::unique_ptr<LoaderClient> Open(uint32_t loader) {
+    auto client = LoaderClient::Open(config_, {.loader = loader}, stop_.get_token());
+    INFO(client.status().ToString());
+    REQUIRE(client.ok());
+    return *std::move(client);
+  }
+
+  TemporaryFolder folder_;
+  ClusterConfig config_;
+  std::stop_source stop_;
+};
+
+TEST_CASE_METHOD(Fixture, "a batch arrives as it was, and the end with it") {
+  TrainerEnd trainer(config_);
+  const auto client = Open(0);
+  CHECK(client->taken() == 0);
+  REQUIRE(*client->Feed(Numbered(5.0F)));
+  REQUIRE(client->End(3).ok());
+  REQUIRE(Open(1)->End(4).ok());
+  const auto batch = trainer.buffer().Take();
+  REQUIRE((batch.ok() && batch->has_value()));
+  const Batch sent = Numbered(5.0F);
+  CHECK((*batch)->dense.values == sent.dense.values);
+  CHECK((*batch)->dense.labels == sent.dense.labels);
+  CHECK((*batch)->sparse->ids == sent.sparse->ids);
+  CHECK((*batch)->sparse->occurrences == sent.sparse->occurrences);
+  CHECK((*batch)->sparse->offsets == sent.sparse->offsets);
+  CHECK((*batch)->sparse->weights == sent.sparse->weights);
+  CHECK_FALSE(trainer.buffer().Take()->has_value());
+  CHECK(trainer.buffer().skipped_rows() == 7);
+}
+
+TEST_CASE_METHOD(Fixture, "a loader waits for a busy trainer, longer than a call may take") {
+  TrainerEnd trainer(config_);
+  constexpr int kBatches = 12;
+  std::jthread loader([this] {
+    const auto client = Open(0);
+    for (int i = 0; i < kBatches; ++i) {
+      if (!client->Feed(Numbered(static_cast<float>(i))).value_or(false)) return;
+    }
+    static_cast<void>(client->End(0));
+  });
+  REQUIRE(Open(1)->End(0).ok());
+  // Each wait ends before the call does, and the batch comes again.
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (trainer.waits() < 12 && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::yield();
+  }
+  CHECK(trainer.waits() >= 12);
+  for (int i = 0; i < kBatches; ++i) {
+    const auto batch = trainer.buffer().Take();
+    REQUIRE((batch.ok() && batch->has_value()));
+    CHECK((*batch)->dense.values[2] == static_cast<float>(i));
+  }
+  CHECK_FALSE(trainer.buffer().Take()->has_value());
+}
+
+TEST_CASE_METHOD(Fixture, "what the trainer cannot use is refused by name, and stays refused") {
+  TrainerEnd trainer(config_);
+  const auto refusal = [&](Batch batch) {
+    const auto client = Open(0);
+    CHECK(client->Feed(std::move(batch)).ok());  // On its way.
+    const Status status = client->End(0);
+    CHECK(status.code() == absl::StatusCode::kInvalidArgument);
+    CHECK(client->Feed(Numbered(0.0F)).status() == status);
+    return std::string(status.message());
+  };
+  CHECK_THAT(refusal(Numbered(0.0F, 7)),
+             Catch::Contains("batch 0: ") && Catch::Contains("7 features, the cluster has 8"));
+  CHECK_THAT(refusal(Numbered(0.0F, 8, 2.0F)), Catch::Contains("a label is 2, must be 0 or 1"));
+  CHECK_THAT(refusal(Numbered(std::numeric_limits<float>::infinity())),
+             Catch::Contains("a dense value is not finite"));
+  BatchBuilder large(kFeatures, kDense);
+  for (uint32_t i = 0; i <= config_.training.batch_size; ++i) large.EndSample();
+  CHECK_THAT(refusal(*large.Build()), Catch::Contains("samples, must be 1 to 128"));
+  BatchBuilder wide(kFeatures, kDense + 1);
+  wide.EndSample();
+  CHECK_THAT(refusal(*wide.Build()), Catch::Contains("samples of 5 dense values are taken"));
+  BatchBuilder shared(std::vector<uint32_t>{0, 0, 1, 2, 3, 4, 5, 6}, kDense);
+  shared.EndSample();
+  CHECK_THAT(refusal(*shared.Build()),
+             Catch::Contains("feature 'education' shares a list with one of another table"));
+}
+
+TEST_CASE_METHOD(Fixture, "a loader learns that it does not fit, or is not wanted") {
+  TrainerEnd trainer(config_);
+  CHECK_THAT(std::string(LoaderClient::Open(config_, {.loader = 2}, {}).status().message()),
+             Catch::StartsWith("loader 2: the configuration has 2 entries in loaders.instances"));
+  CHECK_THAT(
+      std::string(
+          LoaderClient::Open(config_, {.loader = 0, .input_digest = 1}, {}).status().message()),
+      Catch::Contains("make different inputs of the same rows"));
+  CHECK(LoaderClient::Open(config_, {.input_digest = api::InputDigest(config_)}, {}).ok());
+  ClusterConfig one = config_;
+  one.loaders.instances.resize(1);
+  CHECK_THAT(std::string(LoaderClient::Open(one, {}, {}).status().message()),
+             Catch::Contains("this is one of 1 loaders, the trainer waits for 2"));
+  const auto client = Open(0);
+  trainer.buffer().Finish();
+  while (client->Feed(Numbered(0.0F)).value_or(false)) {
+  }
+  CHECK(client->Feed(Numbered(0.0F)).ok());
+  CHECK(client->End(0).ok());
+}
+
+TEST_CASE_METHOD(Fixture, "without a trainer a loader gives up; a stop ends its waiting") {
+  const Status lost = LoaderClient::Open(config_, {}, {}).status();
+  CHECK_THAT(std::string(lost.message()),
+             Catch::StartsWith("the nn-worker was lost for training.retry_deadline"));
+  TrainerEnd trainer(config_);
+  const auto client = Open(0);
+  StatusOr<bool> fed = true;
+  std::jthread stopper([&] {
+    while (trainer.waits() == 0) std::this_thread::yield();
+    stop_.request_stop();
+  });
+  while (fed.ok()) fed = client->Feed(Numbered(0.0F));
+  CHECK(fed.status().code() == absl::StatusCode::kCancelled);
+}
+
+}  // namespace
+}  // namespace simurgh
