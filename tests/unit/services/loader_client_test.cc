@@ -2,11 +2,13 @@
 
 #include "services/loader_client/loader_client.h"
 
+#include <limits>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include <boost/asio/use_future.hpp>
 #include <catch2/catch.hpp>
 
 #include "services/api/feed_codec.h"
