@@ -37,7 +37,7 @@ rpc::Hello HelloOf(const ClusterConfig& config, uint32_t loader) {
 
 class RemoteLoaderClient final : public LoaderClient {
  public:
-  RemoteLoaderClient(const ClusterConfig& config, const LoaderOptions& options,
+  RemoteLoaderClient(const ClusterConfig& config, const LoaderClientOptions& options,
                      const RpcOptions& rpc_options, const std::stop_token& stop)
       : loader_(options.loader),
         call_timeout_(config.rpc.call_timeout),
@@ -183,7 +183,7 @@ class RemoteLoaderClient final : public LoaderClient {
 }  // namespace
 
 StatusOr<std::unique_ptr<LoaderClient>> LoaderClient::Open(const ClusterConfig& config,
-                                                           const LoaderOptions& options,
+                                                           const LoaderClientOptions& options,
                                                            std::stop_token stop) {
   const auto loaders = static_cast<uint32_t>(config.loaders.instances.size());
   if (options.loader >= loaders) {

@@ -11,7 +11,7 @@
 
 namespace simurgh {
 
-struct LoaderOptions {
+struct LoaderClientOptions {
   uint32_t loader = 0;        // Which of config.loaders.instances this is.
   uint64_t input_digest = 0;  // api::InputDigest, where batches are made by the configuration.
 };
@@ -41,7 +41,7 @@ class LoaderClient {
   // config: as LoadClusterConfig gives it; what FitStatistics adds is no matter of agreement.
   // Lifetime: `config` is not kept.
   static StatusOr<std::unique_ptr<LoaderClient>> Open(const ClusterConfig& config,
-                                                      const LoaderOptions& options,
+                                                      const LoaderClientOptions& options,
                                                       std::stop_token stop);
 
   virtual ~LoaderClient() = default;

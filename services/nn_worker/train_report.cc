@@ -1,5 +1,7 @@
 #include "services/nn_worker/train_report.h"
 
+#include <cmath>
+
 #include <spdlog/spdlog.h>
 
 namespace simurgh {
@@ -15,20 +17,29 @@ Histogram& StageSeconds(MetricRegistry& registry, const char* stage) {
 
 }  // namespace
 
+TrainReport::EvaluationGauges::EvaluationGauges(MetricRegistry& registry, const std::string& set)
+    : auc(registry.GetGauge("simurgh_nn_" + set + "_auc", "AUC of the last evaluation.")),
+      log_loss(
+          registry.GetGauge("simurgh_nn_" + set + "_log_loss", "Log loss of the last evaluation.")),
+      calibration(
+          registry.GetGauge("simurgh_nn_" + set + "_calibration",
+                            "Mean prediction over share of positives of the last evaluation.")),
+      normalized_entropy(
+          registry.GetGauge("simurgh_nn_" + set + "_normalized_entropy",
+                            "Log loss over entropy of the labels of the last evaluation.")),
+      group_auc(registry.GetGauge("simurgh_nn_" + set + "_group_auc",
+                                  "Mean AUC within the groups of the last evaluation.")) {}
+
 TrainReport::TrainReport(MetricRegistry& registry)
     : steps_(registry.GetCounter("simurgh_nn_steps_total", "Training steps.")),
       skipped_(registry.GetCounter("simurgh_nn_skipped_steps_total",
                                    "Steps left out because loss or a gradient was not finite.")),
       samples_(registry.GetCounter("simurgh_nn_samples_total", "Samples trained on.")),
       loss_(registry.GetGauge("simurgh_nn_loss", "Mean loss since the last report.")),
-      auc_(registry.GetGauge(
-          "simurgh_nn_auc", "AUC of the predictions since the last report, made before training.")),
-      test_auc_(registry.GetGauge("simurgh_nn_test_auc", "AUC of the last evaluation.")),
-      test_log_loss_(
-          registry.GetGauge("simurgh_nn_test_log_loss", "Log loss of the last evaluation.")),
-      test_calibration_(
-          registry.GetGauge("simurgh_nn_test_calibration",
-                            "Mean prediction over share of positives of the last evaluation.")),
+      auc_(registry.GetGauge("simurgh_nn_auc",
+                             "AUC of the latest predictions, each made before training on it.")),
+      validation_(registry, "validation"),
+      test_(registry, "test"),
       staleness_(registry.GetHistogram("simurgh_nn_staleness_steps",
                                        "Earlier steps not yet acknowledged at a batch's pull.",
                                        PowersOfTwo(kMaxStaleness))),
@@ -58,13 +69,22 @@ void TrainReport::OnProgress(const Progress& progress) {
                    : fmt::format(", {} steps skipped", progress.skipped_steps));
 }
 
-void TrainReport::OnEvaluation(uint64_t step, const EvaluationResult& result) {
-  test_auc_.Set(result.auc);
-  test_log_loss_.Set(result.log_loss);
-  test_calibration_.Set(result.calibration);
+void TrainReport::OnEvaluation(uint64_t step, EvaluationSet set, const EvaluationResult& result) {
+  const bool is_test = set == EvaluationSet::kTest;
+  const EvaluationGauges& gauges = is_test ? test_ : validation_;
+  gauges.auc.Set(result.auc);
+  gauges.log_loss.Set(result.log_loss);
+  gauges.calibration.Set(result.calibration);
+  gauges.normalized_entropy.Set(result.normalized_entropy);
+  gauges.group_auc.Set(result.group_auc);
   // All digits of a double: two runs can be compared to the last bit.
-  spdlog::info("step {}: evaluated {} samples: auc {:.17g}, log loss {:.17g}, calibration {:.4f}",
-               step, result.samples, result.auc, result.log_loss, result.calibration);
+  spdlog::info(
+      "step {}: {} {} samples: auc {:.17g}, log loss {:.17g}, calibration {:.4f}, normalized "
+      "entropy {:.4f}{}",
+      step, is_test ? "evaluated" : "validated", result.samples, result.auc, result.log_loss,
+      result.calibration, result.normalized_entropy,
+      std::isnan(result.group_auc) ? std::string()
+                                   : fmt::format(", group auc {:.4f}", result.group_auc));
 }
 
 }  // namespace simurgh

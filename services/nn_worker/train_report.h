@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string>
+
 #include "simurgh/telemetry/metrics.h"
 #include "simurgh/train/trainer.h"
 
@@ -12,17 +14,27 @@ class TrainReport : public TrainObserver {
 
   void OnStep(const Step& step) override;
   void OnProgress(const Progress& progress) override;
-  void OnEvaluation(uint64_t step, const EvaluationResult& result) override;
+  void OnEvaluation(uint64_t step, EvaluationSet set, const EvaluationResult& result) override;
 
  private:
+  // Of the last evaluation on one set.
+  struct EvaluationGauges {
+    EvaluationGauges(MetricRegistry& registry, const std::string& set);
+
+    Gauge& auc;
+    Gauge& log_loss;
+    Gauge& calibration;
+    Gauge& normalized_entropy;
+    Gauge& group_auc;
+  };
+
   Counter& steps_;
   Counter& skipped_;
   Counter& samples_;
   Gauge& loss_;
   Gauge& auc_;
-  Gauge& test_auc_;
-  Gauge& test_log_loss_;
-  Gauge& test_calibration_;
+  EvaluationGauges validation_;
+  EvaluationGauges test_;
   Histogram& staleness_;
   Histogram& wait_seconds_;
   Histogram& compute_seconds_;

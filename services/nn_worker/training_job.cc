@@ -1,5 +1,6 @@
 #include "services/nn_worker/training_job.h"
 
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -46,6 +47,13 @@ ModelInputs InputsOf(const ClusterConfig& config) {
   return inputs;
 }
 
+std::optional<size_t> GroupFeature(const ClusterConfig& config) {
+  for (size_t i = 0; i < config.features.size(); ++i) {
+    if (config.features[i].name == config.training.auc_group_feature) return i;
+  }
+  return std::nullopt;
+}
+
 uint64_t HashFloats(std::span<const float> values, uint64_t seed) {
   return HashBytes({reinterpret_cast<const char*>(values.data()), values.size_bytes()}, seed);
 }
@@ -56,6 +64,7 @@ TrainingJob::TrainingJob(const ClusterConfig& config, MetricRegistry& registry)
     : config_(config),
       report_(registry),
       skipped_train_rows_(SkippedRows(registry, "train")),
+      skipped_validation_rows_(SkippedRows(registry, "validation")),
       skipped_test_rows_(SkippedRows(registry, "test")) {}
 
 OpenReader TrainingJob::ReaderOf(const std::vector<std::string>& files, const ReadOptions& options,
@@ -68,7 +77,8 @@ OpenReader TrainingJob::ReaderOf(const std::vector<std::string>& files, const Re
 }
 
 uint64_t TrainingJob::skipped_rows() const {
-  return skipped_train_rows_.value() + skipped_test_rows_.value();
+  return skipped_train_rows_.value() + skipped_validation_rows_.value() +
+         skipped_test_rows_.value();
 }
 
 StatusOr<std::unique_ptr<TrainingJob>> TrainingJob::Create(const ClusterConfig& config,
@@ -98,15 +108,19 @@ OpenReader TrainingJob::TrainReader() {
 }
 
 StatusOr<TrainResult> TrainingJob::Run(EmbeddingPort& port, uint64_t run, std::stop_token stop) {
-  OpenReader open_test;
-  if (!config_.data.test.empty()) open_test = ReaderOf(config_.data.test, {}, skipped_test_rows_);
+  TrainerData data{.train = TrainReader(),
+                   .embedding_width = config_.embedding_width(),
+                   .group_feature = GroupFeature(config_)};
+  if (!config_.data.validation.empty()) {
+    data.validation = ReaderOf(config_.data.validation, {}, skipped_validation_rows_);
+  }
+  if (!config_.data.test.empty()) data.test = ReaderOf(config_.data.test, {}, skipped_test_rows_);
   TrainingConfig training = config_.training;
   if (buffer_ != nullptr) {
     training.passes = 1;
     training.drop_last = false;
   }
-  Trainer trainer(training, run, config_.embedding_width(), port, *network_, TrainReader(),
-                  std::move(open_test), &report_);
+  Trainer trainer(training, run, port, *network_, std::move(data), &report_);
   return trainer.Run(std::move(stop));
 }
 

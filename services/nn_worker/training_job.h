@@ -51,6 +51,7 @@ class TrainingJob {
   FeedBuffer* buffer_ = nullptr;  // Null: files are read.
   TrainReport report_;
   Counter& skipped_train_rows_;
+  Counter& skipped_validation_rows_;
   Counter& skipped_test_rows_;
   std::unique_ptr<DenseNetwork> network_;
 };

@@ -86,6 +86,7 @@ StatusOr<ClusterConfig> ParseClusterConfig(const std::string& text, const std::s
     CheckServices(config, &context.diagnostics);
     LinkFeatures(table_paths, &config, &context.diagnostics);
     CheckColumns(config, &context.diagnostics);
+    CheckTraining(config, &context.diagnostics);
     if (shorthand.kind == ModelShorthand::Kind::kNone) {
       CheckModel(config, &context.diagnostics);
     } else if (context.diagnostics.ok()) {

@@ -133,6 +133,7 @@ void ReadData(MapReader& root, const std::string& folder, DataConfig* data) {
     in.Choice<Format>("format", &data->format,
                       {{"csv", Format::kCsv}, {"criteo", Format::kCriteo}});
     ReadFiles(in, "train", 1, folder, &data->train);
+    ReadFiles(in, "validation", 0, folder, &data->validation);
     ReadFiles(in, "test", 0, folder, &data->test);
     in.Choice<BadRows>("bad_rows", &data->bad_rows,
                        {{"fail", BadRows::kFail}, {"skip", BadRows::kSkip}});

@@ -29,6 +29,7 @@ void CheckServices(const ClusterConfig& config, Diagnostics* diagnostics);
 void CheckColumns(const ClusterConfig& config, Diagnostics* diagnostics);
 // Of a model given as towers.
 void CheckModel(const ClusterConfig& config, Diagnostics* diagnostics);
+void CheckTraining(const ClusterConfig& config, Diagnostics* diagnostics);
 void CheckWidths(const ClusterConfig& config, Diagnostics* diagnostics);
 // Also sets every feature's table_index.
 void LinkFeatures(const std::vector<std::string>& table_paths, ClusterConfig* config,

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "config/learning_rate_schedule.h"
 #include "config/scalar.h"
 #include "config/sections.h"
 
@@ -11,7 +12,6 @@ namespace {
 
 constexpr size_t kMaxTables = 65'536;
 constexpr std::chrono::milliseconds kLongestIdleTime = std::chrono::hours(24 * 365);
-constexpr uint64_t kMaxSteps = uint64_t{1} << 40;
 constexpr NumberRange kPoissonRate{kMinFloat, 100.0F, "number above 0, at most 100"};
 
 void ReadInitializer(MapReader& in, InitializerConfig* init) {
@@ -64,26 +64,6 @@ void CheckOptimizerKeys(MapReader& in, const SparseOptimizerConfig& optimizer) {
   in.OnlyWith(!ftrl, "kind: sgd, adagrad or adam", {"weight_decay", "decoupled_weight_decay"});
 }
 
-void ReadSchedule(MapReader& in, bool ftrl, LearningRateSchedule* schedule) {
-  using Kind = LearningRateSchedule::Kind;
-  in.Choice<Kind>("kind", &schedule->kind,
-                  {{"constant", Kind::kConstant},
-                   {"linear", Kind::kLinear},
-                   {"exponential", Kind::kExponential},
-                   {"cosine", Kind::kCosine}});
-  in.Integer("warmup_steps", &schedule->warmup_steps, 0, kMaxSteps);
-  in.Integer("decay_steps", &schedule->decay_steps, 1, kMaxSteps);
-  in.Number("decay_factor", &schedule->decay_factor, kPositiveShare);
-  in.Number("end_factor", &schedule->end_factor, kShare);
-  const bool decays = schedule->kind != Kind::kConstant;
-  in.OnlyWith(decays, "kind: linear, exponential or cosine", {"decay_steps", "end_factor"});
-  in.OnlyWith(schedule->kind == Kind::kExponential, "kind: exponential", {"decay_factor"});
-  if (ftrl && decays && schedule->end_factor == 0) {
-    in.Error("end_factor", "ftrl and group_ftrl divide by the learning rate",
-             "give an end_factor above 0");
-  }
-}
-
 void ReadOptimizer(MapReader& in, SparseOptimizerConfig* optimizer) {
   using Kind = SparseOptimizerConfig::Kind;
   in.Choice<Kind>("kind", &optimizer->kind,
@@ -110,7 +90,8 @@ void ReadOptimizer(MapReader& in, SparseOptimizerConfig* optimizer) {
   in.Number("max_gradient_norm", &optimizer->max_gradient_norm, kNonNegative);
   CheckOptimizerKeys(in, *optimizer);
   const bool ftrl = optimizer->kind == Kind::kFtrl || optimizer->kind == Kind::kGroupFtrl;
-  in.Map("schedule", [&](MapReader& map) { ReadSchedule(map, ftrl, &optimizer->schedule); });
+  in.Map("schedule",
+         [&](MapReader& map) { ReadLearningRateSchedule(map, ftrl, &optimizer->schedule); });
 }
 
 void ReadAdmission(MapReader& in, AdmissionConfig* admission) {

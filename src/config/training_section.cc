@@ -1,3 +1,9 @@
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+#include "config/learning_rate_schedule.h"
+#include "config/nearest.h"
 #include "config/sections.h"
 
 namespace simurgh {
@@ -8,12 +14,39 @@ using std::chrono::minutes;
 
 void ReadDenseOptimizer(MapReader& in, DenseOptimizerConfig* optimizer) {
   using Kind = DenseOptimizerConfig::Kind;
-  in.Choice<Kind>("kind", &optimizer->kind, {{"sgd", Kind::kSgd}, {"adam", Kind::kAdam}});
+  const Kind& kind = optimizer->kind;
+  in.Choice<Kind>("kind", &optimizer->kind,
+                  {{"sgd", Kind::kSgd},
+                   {"adam", Kind::kAdam},
+                   {"adagrad", Kind::kAdagrad},
+                   {"lamb", Kind::kLamb}});
   in.Number("learning_rate", &optimizer->learning_rate, kPositive);
+  in.Map("schedule",
+         [&](MapReader& map) { ReadLearningRateSchedule(map, false, &optimizer->schedule); });
+  in.Number("momentum", &optimizer->momentum, kBelowOne);
+  in.Bool("nesterov", &optimizer->nesterov);
   in.Number("beta1", &optimizer->beta1, kBelowOne);
   in.Number("beta2", &optimizer->beta2, kBelowOne);
   in.Number("epsilon", &optimizer->epsilon, kPositive);
-  in.OnlyWith(optimizer->kind == Kind::kAdam, "kind: adam", {"beta1", "beta2", "epsilon"});
+  in.Number("initial_accumulator", &optimizer->initial_accumulator, kNonNegative);
+  in.Number("weight_decay", &optimizer->weight_decay, kNonNegative);
+  in.Number("decoupled_weight_decay", &optimizer->decoupled_weight_decay, kNonNegative);
+  in.Number("max_gradient_norm", &optimizer->max_gradient_norm, kNonNegative);
+  in.Number("average_decay", &optimizer->average_decay, kBelowOne);
+  in.OnlyWith(kind == Kind::kSgd, "kind: sgd", {"momentum", "nesterov"});
+  in.OnlyWith(optimizer->momentum > 0, "momentum above 0", {"nesterov"});
+  in.OnlyWith(kind == Kind::kAdam || kind == Kind::kLamb, "kind: adam or lamb", {"beta1", "beta2"});
+  in.OnlyWith(kind != Kind::kSgd, "kind: adam, adagrad or lamb", {"epsilon"});
+  in.OnlyWith(kind == Kind::kAdagrad, "kind: adagrad", {"initial_accumulator"});
+}
+
+void ReadEarlyStopping(MapReader& in, EarlyStoppingConfig* stopping) {
+  using Metric = EarlyStoppingConfig::Metric;
+  in.Integer("patience", &stopping->patience, 0, 1'000'000);
+  in.Choice<Metric>("metric", &stopping->metric,
+                    {{"auc", Metric::kAuc}, {"log_loss", Metric::kLogLoss}});
+  in.Number("min_improvement", &stopping->min_improvement, kNonNegative);
+  in.OnlyWith(stopping->patience > 0, "patience above 0", {"metric", "min_improvement"});
 }
 
 }  // namespace
@@ -29,11 +62,42 @@ void ReadTraining(MapReader& root, TrainingConfig* training) {
     in.Map("dense_optimizer",
            [&](MapReader& map) { ReadDenseOptimizer(map, &training->dense_optimizer); });
     in.Integer("evaluate_every_steps", &training->evaluate_every_steps, 0, uint64_t{1} << 40);
+    in.Integer("evaluate_every_passes", &training->evaluate_every_passes, 0, 1'000'000);
+    in.Map("early_stopping",
+           [&](MapReader& map) { ReadEarlyStopping(map, &training->early_stopping); });
+    in.Name("auc_group_feature", &training->auc_group_feature);
+    in.Integer("auc_window_samples", &training->auc_window_samples, 1, 10'000'000);
     in.Integer("max_steps", &training->max_steps, 0, uint64_t{1} << 40);
     in.Duration("progress_interval", &training->progress_interval, milliseconds(10), minutes(60));
     in.Duration("retry_deadline", &training->retry_deadline, milliseconds(1), minutes(60));
     in.Integer("loader_queue_batches", &training->loader_queue_batches, 1, 65'536);
   });
+}
+
+void CheckTraining(const ClusterConfig& config, Diagnostics* diagnostics) {
+  const TrainingConfig& training = config.training;
+  std::vector<std::string> features;
+  for (const FeatureConfig& feature : config.features) features.push_back(feature.name);
+  const std::string& group = training.auc_group_feature;
+  if (!group.empty() && std::ranges::find(features, group) == features.end()) {
+    diagnostics->Report("training.auc_group_feature", absl::StrCat("'", group, "' is no feature"),
+                        absl::StrCat("the nearest feature is '", Nearest(group, features), "'"));
+  }
+  if (config.loaders.instances > 0 && training.evaluate_every_passes > 0) {
+    diagnostics->Report("training.evaluate_every_passes",
+                        "loaders read the data, and the nn-worker does not see their passes end",
+                        "set training.evaluate_every_steps instead");
+  }
+  if (training.early_stopping.patience == 0) return;
+  if (config.data.validation.empty()) {
+    diagnostics->Report("training.early_stopping", "there is no data to judge by",
+                        "name files under data.validation: test files that decide about training "
+                        "no longer test it");
+  }
+  if (training.evaluate_every_steps == 0 && training.evaluate_every_passes == 0) {
+    diagnostics->Report("training.early_stopping", "nothing is evaluated on the way",
+                        "set training.evaluate_every_steps or evaluate_every_passes");
+  }
 }
 
 }  // namespace simurgh

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -52,6 +53,49 @@ double LogLoss(std::span<const float> labels, std::span<const float> probabiliti
     sum -= y * std::log(p) + (1 - y) * std::log1p(-p);
   }
   return sum / static_cast<double>(labels.size());
+}
+
+double NormalizedEntropy(std::span<const float> labels, std::span<const float> probabilities) {
+  double positives = 0;
+  for (const float label : labels) positives += label;
+  const double share = positives / static_cast<double>(labels.size());
+  const double entropy = -(share * std::log(share) + (1 - share) * std::log1p(-share));
+  return LogLoss(labels, probabilities) / entropy;
+}
+
+double GroupAuc(std::span<const float> labels, std::span<const float> scores,
+                std::span<const uint64_t> groups) {
+  SIMURGH_CHECK_EQ(labels.size(), scores.size());
+  SIMURGH_CHECK_EQ(labels.size(), groups.size());
+  std::vector<size_t> order(labels.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::sort(order, [&](size_t a, size_t b) {
+    return groups[a] != groups[b] ? groups[a] < groups[b] : a < b;
+  });
+  std::vector<float> group_labels;
+  std::vector<float> group_scores;
+  double sum = 0;
+  double samples = 0;
+  for (size_t begin = 0; begin < order.size();) {
+    group_labels.clear();
+    group_scores.clear();
+    const uint64_t group = groups[order[begin]];
+    size_t end = begin;
+    bool comparable = true;
+    for (; end < order.size() && groups[order[end]] == group; ++end) {
+      group_labels.push_back(labels[order[end]]);
+      group_scores.push_back(scores[order[end]]);
+      if (std::isnan(group_scores.back())) comparable = false;
+    }
+    begin = end;
+    if (!comparable) return std::numeric_limits<double>::quiet_NaN();
+    const double auc = ExactAuc(group_labels, group_scores);
+    if (std::isnan(auc)) continue;  // A class is missing.
+    const auto count = static_cast<double>(group_labels.size());
+    sum += count * auc;
+    samples += count;
+  }
+  return sum / samples;
 }
 
 double Calibration(std::span<const float> labels, std::span<const float> probabilities) {

@@ -120,6 +120,7 @@ class Planner {
         absl::StrCat("tower '", tower.name, "' layer ", tower.layers.size() + 1);
     SIMURGH_RETURN_IF_ERROR(SizeLayer(place, tower, layer));
     layer.parameter_offset = plan_.parameter_count;
+    AddParameterBlocks(layer);
     plan_.parameter_count += layer.parameter_count;
     layer.activation_column = plan_.activation_width;
     plan_.activation_width += layer.output_width;
@@ -130,6 +131,26 @@ class Planner {
     }
     tower.layers.push_back(layer);
     return absl::OkStatus();
+  }
+
+  void AddParameterBlocks(const LayerPlan& layer) {
+    size_t first = layer.parameter_offset;
+    const size_t end = first + layer.parameter_count;
+    const auto add = [&](size_t count) {
+      plan_.parameter_blocks.push_back({first, count});
+      first += count;
+    };
+    if (first == end) return;
+    const size_t rank = layer.config.rank;
+    if (layer.config.kind == LayerConfig::Kind::kBatchNorm) {
+      add(layer.output_width);
+    } else if (rank > 0) {
+      add(layer.input_width * rank);
+      add(rank * layer.output_width);
+    } else {
+      add(layer.input_width * layer.output_width);
+    }
+    add(end - first);
   }
 
   // Sets output width and number of parameters.

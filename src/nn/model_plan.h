@@ -111,6 +111,7 @@ struct ModelPlan {
   std::vector<TowerPlan> towers;  // Every tower after those it reads.
   std::vector<ColumnRange> unread_embeddings;
   size_t parameter_count = 0;
+  std::vector<ColumnRange> parameter_blocks;  // Every weight, bias, scale and shift, in order.
   size_t statistics_count = 0;
   size_t activation_width = 0;  // Columns of all tower inputs, layer outputs and scratch.
 

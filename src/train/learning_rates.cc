@@ -19,10 +19,9 @@ std::vector<SparseOptimizerConfig> OptimizersOf(const std::vector<TableConfig>& 
 
 }  // namespace
 
-float LearningRateAt(const SparseOptimizerConfig& optimizer, uint64_t step) {
+float LearningRateAt(float base_rate, const LearningRateSchedule& schedule, uint64_t step) {
   using Kind = LearningRateSchedule::Kind;
-  const LearningRateSchedule& schedule = optimizer.schedule;
-  const double rate = optimizer.learning_rate;
+  const double rate = base_rate;
   if (step < schedule.warmup_steps) {
     return static_cast<float>(rate * (static_cast<double>(step) + 1) /
                               static_cast<double>(schedule.warmup_steps));
@@ -55,7 +54,7 @@ std::vector<float> LearningRates::At(uint64_t step) const {
   std::vector<float> rates;
   rates.reserve(optimizers_.size());
   for (const SparseOptimizerConfig& optimizer : optimizers_) {
-    rates.push_back(LearningRateAt(optimizer, step));
+    rates.push_back(LearningRateAt(optimizer.learning_rate, optimizer.schedule, step));
   }
   return rates;
 }

@@ -38,19 +38,33 @@ void Loader::CloseReader() {
   reader_.reset();
 }
 
+StatusOr<std::optional<Batch>> Loader::NextOf(BatchReader& reader) const {
+  SIMURGH_ASSIGN_OR_RETURN(std::optional<Batch> batch, reader.Next());
+  if (batch && options_.drop_last && batch->size() < options_.batch_size) batch.reset();
+  return batch;
+}
+
 Status Loader::Load() {
   uint64_t batches = 0;
   for (uint32_t pass = 0; pass < options_.passes; ++pass) {
     SIMURGH_ASSIGN_OR_RETURN(BatchReader * reader, OpenNext());
     if (reader == nullptr) return absl::OkStatus();
-    while (true) {
-      SIMURGH_ASSIGN_OR_RETURN(std::optional<Batch> batch, reader->Next());
-      if (!batch || (options_.drop_last && batch->size() < options_.batch_size)) break;
+    SIMURGH_ASSIGN_OR_RETURN(std::optional<Batch> batch, NextOf(*reader));
+    while (batch) {
+      std::optional<Batch> following;
+      if (options_.mark_pass_ends) {
+        SIMURGH_ASSIGN_OR_RETURN(following, NextOf(*reader));
+        batch->ends_pass = !following;
+      }
       if (!pipeline_.Feed(*std::move(batch))) {
         reader->Stop();  // Not the end that it would take it for.
         return absl::OkStatus();
       }
       if (++batches == options_.max_batches) return absl::OkStatus();
+      if (!options_.mark_pass_ends) {
+        SIMURGH_ASSIGN_OR_RETURN(following, NextOf(*reader));
+      }
+      batch = std::move(following);
     }
   }
   return absl::OkStatus();

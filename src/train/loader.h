@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include "absl/base/thread_annotations.h"
@@ -17,6 +18,8 @@ struct LoaderOptions {
   uint64_t max_batches = 0;  // 0: no limit.
   bool drop_last = false;    // Leave out a last batch of fewer samples than batch_size.
   size_t batch_size = 0;
+  // Set Batch::ends_pass: each batch waits until it is known whether another follows.
+  bool mark_pass_ends = false;
 };
 
 // A thread that reads a data set, as often as told, and feeds it to a pipeline.
@@ -32,6 +35,8 @@ class Loader {
   // Null at the end, and once stopped.
   StatusOr<BatchReader*> OpenNext();
   void CloseReader();
+  // Nothing at the end of the pass.
+  StatusOr<std::optional<Batch>> NextOf(BatchReader& reader) const;
 
   const OpenReader open_;
   const LoaderOptions options_;

@@ -3,16 +3,15 @@
 #include <algorithm>
 #include <utility>
 
-#include "simurgh/nn/metrics.h"
+#include "simurgh/nn/sliding_auc.h"
+#include "simurgh/train/learning_rates.h"
+#include "train/early_stopping.h"
 #include "train/loader.h"
 
 namespace simurgh {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-// Predictions kept for the running AUC; more in one interval do not change it visibly.
-constexpr size_t kRunningAucSamples = 200'000;
 
 double Seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
 
@@ -26,7 +25,8 @@ TrainObserver& SilentObserver() {
 // Sums up what happened since the last report, and since the beginning.
 class Trainer::ProgressMeter {
  public:
-  explicit ProgressMeter(std::chrono::milliseconds interval) : interval_(interval) {}
+  ProgressMeter(std::chrono::milliseconds interval, size_t auc_window)
+      : interval_(interval), auc_(auc_window) {}
 
   void Add(const TrainObserver::Step& step, std::span<const float> labels,
            std::span<const float> probabilities) {
@@ -40,10 +40,7 @@ class Trainer::ProgressMeter {
       applied_samples_ += step.samples;
     }
     staleness_ += step.staleness;
-    if (labels_.size() + labels.size() <= kRunningAucSamples && step.applied) {
-      labels_.insert(labels_.end(), labels.begin(), labels.end());
-      probabilities_.insert(probabilities_.end(), probabilities.begin(), probabilities.end());
-    }
+    if (step.applied) auc_.Add(labels, probabilities);
   }
 
   // Time spent on evaluation does not count.
@@ -61,15 +58,13 @@ class Trainer::ProgressMeter {
         .samples = result.samples,
         .seconds = Seconds(now - start_),
         .loss = loss_ / static_cast<double>(std::max<uint64_t>(applied_samples_, 1)),
-        .auc = ExactAuc(labels_, probabilities_),
+        .auc = auc_.Value(),
         .samples_per_second = static_cast<double>(samples_) / Seconds(now - last_report_),
         .staleness = staleness_ / static_cast<double>(std::max<uint64_t>(steps_, 1)),
         .skipped_steps = result.skipped_steps};
     last_report_ = now;
     steps_ = samples_ = applied_samples_ = 0;
     loss_ = staleness_ = 0;
-    labels_.clear();
-    probabilities_.clear();
     return progress;
   }
 
@@ -89,20 +84,16 @@ class Trainer::ProgressMeter {
   uint64_t applied_samples_ = 0;
   double loss_ = 0;
   double staleness_ = 0;
-  std::vector<float> labels_;
-  std::vector<float> probabilities_;
+  SlidingAuc auc_;
 };
 
-Trainer::Trainer(const TrainingConfig& config, uint64_t run, size_t embedding_width,
-                 EmbeddingPort& port, DenseNetwork& network, OpenReader open_train,
-                 OpenReader open_test, TrainObserver* observer)
+Trainer::Trainer(const TrainingConfig& config, uint64_t run, EmbeddingPort& port,
+                 DenseNetwork& network, TrainerData data, TrainObserver* observer)
     : config_(config),
       run_(run),
-      embedding_width_(embedding_width),
       port_(port),
       network_(network),
-      open_train_(std::move(open_train)),
-      open_test_(std::move(open_test)),
+      data_(std::move(data)),
       observer_(observer != nullptr ? *observer : SilentObserver()) {}
 
 Status Trainer::TrainStep(BatchPipeline& pipeline, const PulledBatch& pulled,
@@ -124,35 +115,60 @@ Status Trainer::TrainStep(BatchPipeline& pipeline, const PulledBatch& pulled,
   meter.Add(step, dense.labels, probabilities_);
   // The gradients leave before the dense step: their way is the longer one.
   pipeline.Finish();
-  if (result.finite) SIMURGH_RETURN_IF_ERROR(network_.ApplyGradients());
+  if (result.finite) {
+    const DenseOptimizerConfig& optimizer = config_.dense_optimizer;
+    SIMURGH_RETURN_IF_ERROR(network_.ApplyGradients(
+        LearningRateAt(optimizer.learning_rate, optimizer.schedule, pulled.step)));
+  }
   step.computed = Clock::now() - begin;
   observer_.OnStep(step);
   return absl::OkStatus();
 }
 
-StatusOr<EvaluationResult> Trainer::EvaluateNow(uint64_t step, const std::stop_token& stop) {
+bool Trainer::IsEvaluationDue(uint64_t steps, bool pass_ended) {
+  passes_ += pass_ended ? 1 : 0;
+  if (!data_.validation && !data_.test) return false;
+  const uint64_t every_steps = config_.evaluate_every_steps;
+  const uint32_t every_passes = config_.evaluate_every_passes;
+  return (every_steps > 0 && steps % every_steps == 0) ||
+         (pass_ended && every_passes > 0 && passes_ % every_passes == 0);
+}
+
+StatusOr<EvaluationResult> Trainer::EvaluateNow(uint64_t step, EvaluationSet set,
+                                                const std::stop_token& stop) {
+  const EvaluationOptions options{.embedding_width = data_.embedding_width,
+                                  .kept_negatives = config_.keep_negatives,
+                                  .group_feature = data_.group_feature,
+                                  .retry_deadline = config_.retry_deadline};
   SIMURGH_ASSIGN_OR_RETURN(
       const EvaluationResult result,
-      Evaluate(port_, network_, {.run = run_, .rank = 0, .step = step}, open_test_,
-               embedding_width_, config_.keep_negatives, config_.retry_deadline, stop));
-  observer_.OnEvaluation(step, result);
+      Evaluate(port_, network_, {.run = run_, .rank = 0, .step = step},
+               set == EvaluationSet::kTest ? data_.test : data_.validation, options, stop));
+  observer_.OnEvaluation(step, set, result);
   return result;
 }
 
 Status Trainer::TrainAll(BatchPipeline& pipeline, ProgressMeter& meter,
                          const std::stop_token& stop) {
-  const uint64_t every = open_test_ ? config_.evaluate_every_steps : 0;
+  const EvaluationSet set = data_.validation ? EvaluationSet::kValidation : EvaluationSet::kTest;
+  EarlyStopping stopping(config_.early_stopping);
+  passes_ = 0;
   while (true) {
     const auto begin = Clock::now();
     SIMURGH_ASSIGN_OR_RETURN(const PulledBatch* pulled, pipeline.Next());
     if (pulled == nullptr) return pipeline.WaitForPushes();
+    const bool pass_ended = pulled->batch->ends_pass;  // The step lets the batch go.
     SIMURGH_RETURN_IF_ERROR(TrainStep(pipeline, *pulled, Clock::now() - begin, meter));
     if (meter.due()) observer_.OnProgress(meter.Report());
-    if (every > 0 && meter.result.steps % every == 0) {
-      const auto evaluation_begin = Clock::now();
-      SIMURGH_RETURN_IF_ERROR(pipeline.WaitForPushes());
-      SIMURGH_RETURN_IF_ERROR(EvaluateNow(meter.result.steps, stop).status());
-      meter.LeaveOut(Clock::now() - evaluation_begin);
+    if (!IsEvaluationDue(meter.result.steps, pass_ended)) continue;
+    const auto evaluation_begin = Clock::now();
+    SIMURGH_RETURN_IF_ERROR(pipeline.WaitForPushes());
+    SIMURGH_ASSIGN_OR_RETURN(const EvaluationResult result,
+                             EvaluateNow(meter.result.steps, set, stop));
+    meter.LeaveOut(Clock::now() - evaluation_begin);
+    if (stopping.IsOver(result)) {
+      meter.result.stopped_early = true;
+      return absl::OkStatus();
     }
   }
 }
@@ -162,17 +178,18 @@ StatusOr<TrainResult> Trainer::Run(std::stop_token stop) {
                                  .run = run_,
                                  .staleness = config_.staleness,
                                  .reproducible = config_.reproducible,
-                                 .embedding_width = embedding_width_,
+                                 .embedding_width = data_.embedding_width,
                                  .queue_batches = config_.loader_queue_batches,
                                  .retry_deadline = config_.retry_deadline});
   const std::stop_callback stopper(stop, [&pipeline] { pipeline.Stop(); });
-  const Loader loader(open_train_,
+  const Loader loader(data_.train,
                       {.passes = config_.passes,
                        .max_batches = config_.max_steps,
                        .drop_last = config_.drop_last,
-                       .batch_size = config_.batch_size},
+                       .batch_size = config_.batch_size,
+                       .mark_pass_ends = config_.evaluate_every_passes > 0},
                       pipeline);
-  ProgressMeter meter(config_.progress_interval);
+  ProgressMeter meter(config_.progress_interval, config_.auc_window_samples);
   SIMURGH_RETURN_IF_ERROR(TrainAll(pipeline, meter, stop));
   TrainResult result = meter.Finish();
   if (result.steps == 0) {
@@ -181,8 +198,9 @@ StatusOr<TrainResult> Trainer::Run(std::stop_token stop) {
         "training.drop_last: false, or check data.train");
   }
   observer_.OnProgress(meter.Report());
-  if (open_test_) {
-    SIMURGH_ASSIGN_OR_RETURN(result.evaluation, EvaluateNow(result.steps, stop));
+  if (data_.test) {
+    SIMURGH_ASSIGN_OR_RETURN(result.evaluation,
+                             EvaluateNow(result.steps, EvaluationSet::kTest, stop));
   }
   return result;
 }

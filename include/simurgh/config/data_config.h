@@ -61,7 +61,8 @@ struct DataConfig {
   CsvConfig csv;
   CriteoConfig criteo;
   std::vector<DerivedConfig> derived;
-  std::vector<std::string> train;  // Read in this order.
+  std::vector<std::string> train;       // Read in this order.
+  std::vector<std::string> validation;  // Evaluated on the way; empty: the test files are.
   std::vector<std::string> test;
   BadRows bad_rows = BadRows::kFail;  // What a row that cannot be read does: end the run, or count.
   uint64_t max_bad_rows = 1'000;      // kSkip: in one reading of a data set; one more ends the run.

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include "simurgh/config/learning_rate.h"
+
 namespace simurgh {
 
 // How numbers of a row are stored. Arithmetic is f32; a result is rounded up or down by chance, in
@@ -38,17 +40,6 @@ struct InitializerConfig {
   float rate = 1.0F;   // poisson
   float value = 0.0F;  // constant
   // inverse_sqrt_dim: uniform in [-1/sqrt(dim), 1/sqrt(dim)); no parameters.
-};
-
-// How a learning rate follows the trainer's step; the formulas stand in config/README.md.
-struct LearningRateSchedule {
-  enum class Kind { kConstant, kLinear, kExponential, kCosine };
-
-  Kind kind = Kind::kConstant;  // After the warm-up.
-  uint64_t warmup_steps = 0;
-  uint64_t decay_steps = 100'000;  // All but constant, as what follows.
-  float decay_factor = 0.5F;       // exponential: (0, 1], each decay_steps.
-  float end_factor = 0.0F;         // What is left of the rate in the end, [0, 1].
 };
 
 // The formulas stand in config/README.md.

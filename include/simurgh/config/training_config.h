@@ -2,17 +2,40 @@
 
 #include <chrono>
 #include <cstdint>
+#include <string>
+
+#include "simurgh/config/learning_rate.h"
 
 namespace simurgh {
 
+// The formulas stand in config/README.md.
 struct DenseOptimizerConfig {
-  enum class Kind { kSgd, kAdam };
+  enum class Kind { kSgd, kAdam, kAdagrad, kLamb };
 
   Kind kind = Kind::kSgd;
   float learning_rate = 0.1F;  // > 0
-  float beta1 = 0.9F;          // adam
-  float beta2 = 0.999F;        // adam
-  float epsilon = 1e-8F;       // adam
+  LearningRateSchedule schedule;
+
+  float momentum = 0.0F;  // sgd
+  bool nesterov = false;
+  float beta1 = 0.9F;                // adam, lamb
+  float beta2 = 0.999F;              // adam, lamb
+  float epsilon = 1e-8F;             // All but sgd.
+  float initial_accumulator = 0.0F;  // adagrad
+
+  float weight_decay = 0.0F;            // Adds weight_decay * w to the gradient.
+  float decoupled_weight_decay = 0.0F;  // Takes learning_rate * this * w off the weight.
+  float max_gradient_norm = 0.0F;       // Longer gradients are scaled to this norm; 0: any.
+  float average_decay = 0.0F;           // Of the weights' moving average; 0: there is none.
+};
+
+// When training ends because it no longer helps: judged by the evaluations on the way.
+struct EarlyStoppingConfig {
+  enum class Metric { kAuc, kLogLoss };
+
+  uint32_t patience = 0;  // Evaluations in a row that may be no better than the best; 0: off.
+  Metric metric = Metric::kAuc;
+  float min_improvement = 0.0F;  // What counts as better.
 };
 
 // YAML section `training`.
@@ -25,8 +48,12 @@ struct TrainingConfig {
   // The pull of step t sees exactly the pushes up to step t - staleness.
   bool reproducible = false;
   DenseOptimizerConfig dense_optimizer;
-  uint64_t evaluate_every_steps = 0;  // 0: only at the end.
-  uint64_t max_steps = 0;             // 0: no limit beyond passes.
+  uint64_t evaluate_every_steps = 0;   // 0: not by steps.
+  uint32_t evaluate_every_passes = 0;  // 0: not by passes.
+  EarlyStoppingConfig early_stopping;
+  std::string auc_group_feature;  // Whose ids group the samples of an evaluation; may be none.
+  uint32_t auc_window_samples = 100'000;  // Of the AUC that is reported while training.
+  uint64_t max_steps = 0;                 // 0: no limit beyond passes.
   std::chrono::milliseconds progress_interval{1000};
   // How long a batch may fail before the run does.
   std::chrono::milliseconds retry_deadline{60'000};

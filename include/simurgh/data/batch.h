@@ -22,6 +22,7 @@ struct DenseBatch {
 struct Batch {
   std::shared_ptr<const CompactBatch> sparse;
   DenseBatch dense;
+  bool ends_pass = false;  // Nothing of the pass over the data follows; set while training.
 
   size_t size() const { return dense.batch_size; }
 };

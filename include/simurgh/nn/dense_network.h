@@ -14,9 +14,9 @@ namespace simurgh {
 
 struct DenseNetworkOptions {
   ModelInputs inputs;
-  uint32_t threads = 1;  // Compute threads.
-  uint64_t seed = 1;     // Of the initial weights.
-  DenseOptimizerConfig optimizer;
+  uint32_t threads = 1;            // Compute threads.
+  uint64_t seed = 1;               // Of the initial weights.
+  DenseOptimizerConfig optimizer;  // The steps' learning rates come with them.
 };
 
 struct BatchResult {
@@ -48,11 +48,13 @@ class DenseNetwork {
                                                 MatrixView<float> embedding_gradient,
                                                 std::span<float> probabilities) = 0;
 
-  // The optimizer's step on the last gradients, once.
+  // The optimizer's step on the last gradients, once. learning_rate: of this step; > 0 (or 0, which
+  // leaves the weights).
   // Errors: FAILED_PRECONDITION when there are none since the last step, or they were not finite.
-  virtual Status ApplyGradients() = 0;
+  virtual Status ApplyGradients(float learning_rate) = 0;
 
-  // Predictions with running statistics; changes nothing. Errors: as ForwardBackward.
+  // Predictions with running statistics and, where the optimizer has an average_decay, the averaged
+  // weights; changes nothing. Errors: as ForwardBackward.
   virtual Status Predict(MatrixView<const float> dense, MatrixView<const float> embeddings,
                          std::span<float> probabilities) = 0;
 
@@ -64,7 +66,9 @@ class DenseNetwork {
   virtual std::span<float> gradients() = 0;
 
   // What training changes besides parameters(), flat: of each batch norm layer the running mean,
-  // then the running variance; then for adam the number of steps, the first and the second moments.
+  // then the running variance; then the optimizer's values (for adam and lamb the number of steps,
+  // the first and the second moments; for sgd with momentum the velocities; for adagrad the sums of
+  // squares); then, with an average_decay, the number of steps and the averaged weights.
   virtual std::span<const float> state() const = 0;
 };
 

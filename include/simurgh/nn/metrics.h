@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <span>
 
 namespace simurgh {
@@ -18,6 +19,17 @@ double LogLoss(std::span<const float> labels, std::span<const float> probabiliti
 // The mean probability over the share of positives: 1 where a model predicts as many as there are.
 // NaN when empty, infinite without positives.
 double Calibration(std::span<const float> labels, std::span<const float> probabilities);
+
+// Log loss over the entropy of the share of positives: 1 for a model that knows no more than that
+// share. NaN when a class is missing.
+// Source: He et al., as of CorrectForSampling.
+double NormalizedEntropy(std::span<const float> labels, std::span<const float> probabilities);
+
+// The mean, by number of samples, of the AUC within each group of samples that share a value of
+// `groups` and have both classes. NaN when there is no such group, or a score is NaN.
+// Cost: one sort. Source: Zhou et al., "Deep Interest Network", KDD 2018, section 6.3.
+double GroupAuc(std::span<const float> labels, std::span<const float> scores,
+                std::span<const uint64_t> groups);
 
 // What a model that was trained on all positives and the share `kept` of the negatives means by its
 // probabilities where no negatives are left out: p / (p + (1 - p) / kept), in place. AUC stays.

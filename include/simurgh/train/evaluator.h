@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <stop_token>
 
 #include "simurgh/base/status.h"
@@ -18,6 +19,17 @@ struct EvaluationResult {
   double auc = 0;          // Exact; NaN when a class is missing.
   double log_loss = 0;     // Mean binary cross entropy.
   double calibration = 0;  // Mean prediction over the share of positives.
+  double normalized_entropy = 0;
+  double group_auc = 0;  // NaN when no feature groups the samples; else as GroupAuc.
+};
+
+struct EvaluationOptions {
+  size_t embedding_width = 0;
+  // The share that training kept; predictions are corrected for it, as the set has all of them.
+  double kept_negatives = 1;
+  // A sample's group is the first id of this feature; samples without one are in no group.
+  std::optional<size_t> group_feature;
+  std::chrono::milliseconds retry_deadline{60'000};
 };
 
 // Opens a data set from its beginning.
@@ -26,13 +38,10 @@ using OpenReader = std::function<StatusOr<std::unique_ptr<BatchReader>>()>;
 // Predicts all of a data set with the present weights. Changes nothing anywhere; unseen ids read as
 // zeros.
 // position: of the trainer; its step is the number of those finished, all of them acknowledged.
-// kept_negatives: the share that training kept; predictions are corrected for it, as the set has
-// all of them.
 // Errors: of the reader, the port past `retry_deadline`, the network; INVALID_ARGUMENT for an empty
 // set; CANCELLED after a stop. Threads: the network's owner.
 StatusOr<EvaluationResult> Evaluate(EmbeddingPort& port, DenseNetwork& network,
                                     const TrainerPosition& position, const OpenReader& open,
-                                    size_t embedding_width, double kept_negatives,
-                                    std::chrono::milliseconds retry_deadline, std::stop_token stop);
+                                    const EvaluationOptions& options, std::stop_token stop);
 
 }  // namespace simurgh

@@ -11,7 +11,7 @@
 
 namespace simurgh {
 
-// The learning rate of a table's optimizer at a trainer's step, from 0. With rate r, warm-up of n
+// The learning rate at a trainer's step, from 0. With base rate r, warm-up of n
 // steps, and x = (step - n) / decay_steps:
 //
 //   step < n     r * (step + 1) / n
@@ -21,7 +21,7 @@ namespace simurgh {
 //   cosine       r * (end_factor + (1 - end_factor) * (1 + cos(pi * min(x, 1))) / 2)
 //
 // Source: cosine as in Loshchilov and Hutter, "SGDR", ICLR 2017, without restarts.
-float LearningRateAt(const SparseOptimizerConfig& optimizer, uint64_t step);
+float LearningRateAt(float base_rate, const LearningRateSchedule& schedule, uint64_t step);
 
 // The schedules of all tables, as the trainer follows them: its pushes carry the rates, so that one
 // process decides and all others follow.

@@ -18,6 +18,8 @@
 
 namespace simurgh {
 
+enum class EvaluationSet { kValidation, kTest };
+
 // What a trainer tells while it works. All members do nothing by default.
 //
 // Threads: called on the trainer's thread.
@@ -38,7 +40,7 @@ class TrainObserver {
     uint64_t samples = 0;  // So far.
     double seconds = 0;    // So far, evaluations left out.
     double loss = 0;       // Mean since the last report.
-    double auc = 0;        // Of the predictions since the last report, each made before its step.
+    double auc = 0;  // Of the latest predictions (auc_window_samples), each made before its step.
     double samples_per_second = 0;  // Since the last report.
     double staleness = 0;           // Mean since the last report.
     uint64_t skipped_steps = 0;     // So far.
@@ -47,7 +49,7 @@ class TrainObserver {
   virtual ~TrainObserver() = default;
   virtual void OnStep(const Step& step) {}
   virtual void OnProgress(const Progress& progress) {}
-  virtual void OnEvaluation(uint64_t step, const EvaluationResult& result) {}
+  virtual void OnEvaluation(uint64_t step, EvaluationSet set, const EvaluationResult& result) {}
 };
 
 struct TrainResult {
@@ -55,10 +57,20 @@ struct TrainResult {
   uint64_t samples = 0;
   uint64_t skipped_steps = 0;
   double seconds = 0;                          // Evaluations left out.
+  bool stopped_early = false;                  // See EarlyStoppingConfig.
   std::optional<EvaluationResult> evaluation;  // After the last step; nothing without a test set.
 };
 
-// One rank's training: reads, pulls, computes, pushes; evaluates on the way and at the end.
+struct TrainerData {
+  OpenReader train;
+  OpenReader validation;  // May be empty: the test set serves on the way, too.
+  OpenReader test;        // May be empty: no evaluation at the end.
+  size_t embedding_width = 0;
+  std::optional<size_t> group_feature;  // Of EvaluationOptions.
+};
+
+// One rank's training: reads, pulls, computes, pushes; evaluates on the way and at the end, which
+// may come early. The last weights stay; none are put back.
 //
 // Evaluation starts when the push of every finished step is acknowledged, and leaves no trace:
 // batches pulled ahead keep the embeddings they have.
@@ -66,10 +78,9 @@ struct TrainResult {
 // Threads: one owner, which owns the network meanwhile.
 class Trainer {
  public:
-  // observer may be null. open_test may be empty: no evaluation.
-  Trainer(const TrainingConfig& config, uint64_t run, size_t embedding_width, EmbeddingPort& port,
-          DenseNetwork& network, OpenReader open_train, OpenReader open_test,
-          TrainObserver* observer);
+  // observer may be null.
+  Trainer(const TrainingConfig& config, uint64_t run, EmbeddingPort& port, DenseNetwork& network,
+          TrainerData data, TrainObserver* observer);
 
   // Trains to the end of the data. A stop ends it soon: calls that are under way are answered, what
   // was pulled ahead is dropped. Errors: of the readers; of the port past the retry deadline;
@@ -82,17 +93,19 @@ class Trainer {
   Status TrainAll(BatchPipeline& pipeline, ProgressMeter& meter, const std::stop_token& stop);
   Status TrainStep(BatchPipeline& pipeline, const PulledBatch& pulled,
                    std::chrono::nanoseconds waited, ProgressMeter& meter);
-  StatusOr<EvaluationResult> EvaluateNow(uint64_t step, const std::stop_token& stop);
+  // After a step; pass_ended: it was the last one of a pass.
+  bool IsEvaluationDue(uint64_t steps, bool pass_ended);
+  StatusOr<EvaluationResult> EvaluateNow(uint64_t step, EvaluationSet set,
+                                         const std::stop_token& stop);
 
   const TrainingConfig config_;
   const uint64_t run_;
-  const size_t embedding_width_;
   EmbeddingPort& port_;
   DenseNetwork& network_;
-  const OpenReader open_train_;
-  const OpenReader open_test_;
+  const TrainerData data_;
   TrainObserver& observer_;
   std::vector<float> probabilities_;
+  uint32_t passes_ = 0;  // Ended so far.
 };
 
 }  // namespace simurgh

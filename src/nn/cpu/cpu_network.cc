@@ -13,6 +13,7 @@
 #include "nn/cpu/interaction.h"
 #include "nn/cpu/loss.h"
 #include "nn/cpu/optimizer.h"
+#include "nn/cpu/weight_average.h"
 #include "nn/initialize.h"
 #include "simurgh/base/check.h"
 
@@ -64,13 +65,16 @@ CpuNetwork::CpuNetwork(ModelPlan plan, const LossConfig& loss, const DenseNetwor
       options_(options),
       parameters_(ZeroedFloats(plan_.parameter_count)),
       gradients_(ZeroedFloats(plan_.parameter_count)),
-      state_(ZeroedFloats(plan_.statistics_count +
-                          OptimizerStateSize(options.optimizer, plan_.parameter_count))),
+      state_(ZeroedFloats(
+          plan_.statistics_count + OptimizerStateSize(options.optimizer, plan_.parameter_count) +
+          WeightAverageSize(options.optimizer.average_decay, plan_.parameter_count))),
       batch_statistics_(ZeroedFloats(plan_.statistics_count)),
       interaction_scratch_(ZeroedFloats(InteractionScratchSize(plan_))),
       workspace_(plan_.activation_width) {
   InitializeParameters(plan_, options.seed, parameters());
   InitializeStatistics(plan_, running_statistics());
+  InitializeOptimizerState(options_.optimizer, optimizer_state());
+  InitializeWeightAverage(parameters(), weight_average());
 }
 
 StatusOr<BatchResult> CpuNetwork::ForwardBackward(MatrixView<const float> dense,
@@ -109,7 +113,7 @@ StatusOr<BatchResult> CpuNetwork::ForwardBackward(MatrixView<const float> dense,
   return result;
 }
 
-Status CpuNetwork::ApplyGradients() {
+Status CpuNetwork::ApplyGradients(float learning_rate) {
   const Step step = std::exchange(step_, Step::kNone);
   if (step != Step::kReady) {
     return absl::FailedPreconditionError(
@@ -117,7 +121,9 @@ Status CpuNetwork::ApplyGradients() {
             ? "dense network: no gradients since the last step; call ForwardBackward"
             : "dense network: the last gradients are not finite; skip the batch");
   }
-  ApplyOptimizer(options_.optimizer, parameters(), gradients(), optimizer_state());
+  ApplyOptimizer(options_.optimizer, learning_rate, plan_.parameter_blocks, parameters(),
+                 gradients(), optimizer_state());
+  UpdateWeightAverage(options_.optimizer.average_decay, parameters(), weight_average());
   for (const TowerPlan& tower : plan_.towers) {
     for (const LayerPlan& layer : tower.layers) {
       if (layer.config.kind != LayerConfig::Kind::kBatchNorm) continue;
@@ -154,7 +160,19 @@ void CpuNetwork::CheckInputs(const Inputs& inputs, size_t rows) const {
 }
 
 std::span<float> CpuNetwork::optimizer_state() {
-  return state_.as<float>(state_.size() / sizeof(float)).subspan(plan_.statistics_count);
+  return state_.as<float>(state_.size() / sizeof(float))
+      .subspan(plan_.statistics_count,
+               OptimizerStateSize(options_.optimizer, plan_.parameter_count));
+}
+
+std::span<float> CpuNetwork::weight_average() {
+  return state_.as<float>(state_.size() / sizeof(float))
+      .last(WeightAverageSize(options_.optimizer.average_decay, plan_.parameter_count));
+}
+
+std::span<const float> CpuNetwork::Weights(Mode mode) {
+  const std::span<const float> average = weight_average();
+  return mode == Mode::kTrain || average.empty() ? parameters() : average.subspan(1);
 }
 
 Status CpuNetwork::Forward(const Inputs& inputs, Mode mode) {

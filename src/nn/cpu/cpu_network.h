@@ -20,7 +20,7 @@ class CpuNetwork final : public DenseNetwork {
                                         std::span<const float> labels,
                                         MatrixView<float> embedding_gradient,
                                         std::span<float> probabilities) override;
-  Status ApplyGradients() override;
+  Status ApplyGradients(float learning_rate) override;
   Status Predict(MatrixView<const float> dense, MatrixView<const float> embeddings,
                  std::span<float> probabilities) override;
 
@@ -61,9 +61,12 @@ class CpuNetwork final : public DenseNetwork {
                             MatrixView<const float> input, MatrixView<float> input_gradient,
                             bool needs_input_gradient);
 
-  // state() is the running statistics followed by the optimizer's values.
+  // state() is the running statistics followed by the optimizer's values and the weights' average.
   std::span<float> running_statistics() { return state_.as<float>(plan_.statistics_count); }
   std::span<float> optimizer_state();
+  std::span<float> weight_average();
+  // What forward works with.
+  std::span<const float> Weights(Mode mode);
   std::span<float> batch_statistics() {
     return batch_statistics_.as<float>(plan_.statistics_count);
   }

@@ -36,7 +36,7 @@ CrossWeightGradients CrossGradientsOf(const LayerPlan& layer, std::span<float> g
 
 Status CpuNetwork::LayerForward(const TowerPlan& tower, const LayerPlan& layer, Mode mode,
                                 MatrixView<const float> input) {
-  const std::span<const float> weights = parameters();
+  const std::span<const float> weights = Weights(mode);
   const MatrixView<float> output = workspace_.Output(layer);
   switch (layer.config.kind) {
     case LayerConfig::Kind::kLinear:

@@ -76,7 +76,9 @@ TEST_CASE("Values: wrong type, out of range", "[config]") {
        "embedding_worker.batch_expiry: 61m is out of range; "
        "expected: duration from 1ms to 60m (a number and ms, s or m)"},
       {"kind: adam,", "kind: adan,", "kind: adan",
-       "training.dense_optimizer.kind: 'adan' is none of them; expected: one of sgd, adam"},
+       "training.dense_optimizer.kind: 'adan' is none of them; expected: one of sgd, adam, "
+       "adagrad, "
+       "lamb"},
       {"separator: \"|\"", "separator: \"||\"", "{name: items",
        "data.csv.columns.2.separator: '||' cannot separate; "
        "expected: one ASCII character in quotes, no quote, letter, digit or line end"},
@@ -138,7 +140,8 @@ TEST_CASE("Keys that say nothing, and values that contradict one another", "[con
        "tables.0.initializer.stddev: says nothing here; remove it; "
        "it belongs to kind: normal or truncated_normal"},
       {"{kind: adam, learning_rate: 1e-3}", "{beta1: 0.5}", "beta1",
-       "training.dense_optimizer.beta1: says nothing here; remove it; it belongs to kind: adam"},
+       "training.dense_optimizer.beta1: says nothing here; remove it; it belongs to kind: adam "
+       "or lamb"},
       {"{name: city, kind: id}", "{name: city, kind: id, mean: 1}", "{name: city, kind: id",
        "data.csv.columns.1.mean: says nothing here; remove it; it belongs to kind: dense"},
       {"names: [item, shop]", "name: item, names: [shop]", "name: item, names",

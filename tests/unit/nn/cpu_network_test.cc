@@ -16,6 +16,7 @@ namespace {
 
 constexpr size_t kDense = 5;
 constexpr size_t kEmbeddings = 24;
+constexpr float kRate = 0.01F;
 
 // Wide enough that several threads share a layer, with every layer kind and a shared input.
 ModelConfig WideModel() {
@@ -48,8 +49,8 @@ std::unique_ptr<DenseNetwork> MakeNetwork(const ModelConfig& model,
 }
 
 std::unique_ptr<DenseNetwork> MakeNetwork(uint32_t threads = 1, uint64_t seed = 3) {
-  DenseNetworkOptions options = Options(
-      kDense, kEmbeddings, {.kind = DenseOptimizerConfig::Kind::kAdam, .learning_rate = 0.01F});
+  DenseNetworkOptions options =
+      Options(kDense, kEmbeddings, {.kind = DenseOptimizerConfig::Kind::kAdam});
   options.threads = threads;
   options.seed = seed;
   return MakeNetwork(WideModel(), options);
@@ -86,7 +87,7 @@ StepOutput ForwardBackward(DenseNetwork& network, const TestBatch& batch) {
 
 StepOutput Train(DenseNetwork& network, const TestBatch& batch) {
   StepOutput output = ForwardBackward(network, batch);
-  REQUIRE(network.ApplyGradients().ok());
+  REQUIRE(network.ApplyGradients(kRate).ok());
   return output;
 }
 
@@ -143,7 +144,7 @@ TEST_CASE("strides and misaligned addresses of the caller change no bit") {
     REQUIRE(result.ok());
     CHECK(result->loss == expected.result.loss);
     CHECK(SameBits(probabilities, expected.probabilities));
-    REQUIRE(network->ApplyGradients().ok());
+    REQUIRE(network->ApplyGradients(kRate).ok());
     CHECK(SameBits(network->parameters(), plain->parameters()));
     for (size_t r = 0; r < 96; ++r) {
       const std::span<const float> row(expected.embedding_gradient.data() + r * kEmbeddings,
@@ -197,7 +198,7 @@ TEST_CASE("prediction leaves no trace, even between gradients and step") {
   CHECK(SameBits(network->gradients(), gradients));
   CHECK(SameBits(network->state(), state));
 
-  REQUIRE(network->ApplyGradients().ok());
+  REQUIRE(network->ApplyGradients(kRate).ok());
   Train(*undisturbed, batch);
   CHECK(SameBits(network->parameters(), undisturbed->parameters()));
   CHECK(SameBits(network->state(), undisturbed->state()));
@@ -221,7 +222,7 @@ TEST_CASE("a value that is not finite is reported and cannot be applied") {
       TestBatch batch = MakeBatch(64, 1);
       (in_dense ? batch.dense_values : batch.embedding_values)[17] = bad;
       CHECK_FALSE(ForwardBackward(*network, batch).result.finite);
-      CHECK(network->ApplyGradients().code() == absl::StatusCode::kFailedPrecondition);
+      CHECK(network->ApplyGradients(kRate).code() == absl::StatusCode::kFailedPrecondition);
       CHECK(SameBits(network->parameters(), parameters));
       CHECK(SameBits(network->state(), state));
       CHECK(Train(*network, MakeBatch(64, 2)).result.finite);  // The next batch is clean again.
@@ -275,18 +276,17 @@ TEST_CASE("a batch that no memory can hold is refused, and the next one works") 
 
 TEST_CASE("gradients are applied once, and only after they were made") {
   const auto network = MakeNetwork();
-  CHECK(network->ApplyGradients().code() == absl::StatusCode::kFailedPrecondition);
+  CHECK(network->ApplyGradients(kRate).code() == absl::StatusCode::kFailedPrecondition);
   Train(*network, MakeBatch(8, 1));
-  CHECK(network->ApplyGradients().code() == absl::StatusCode::kFailedPrecondition);
+  CHECK(network->ApplyGradients(kRate).code() == absl::StatusCode::kFailedPrecondition);
 }
 
 TEST_CASE("the step uses gradients as the caller left them") {
-  const auto network =
-      MakeNetwork(Chain({Linear(1)}), Options(kDense, kEmbeddings, {.learning_rate = 0.5F}));
+  const auto network = MakeNetwork(Chain({Linear(1)}), Options(kDense, kEmbeddings, {}));
   ForwardBackward(*network, MakeBatch(8, 1));
   const std::vector<float> before = Copy(network->parameters());
   std::ranges::fill(network->gradients(), 2.0F);
-  REQUIRE(network->ApplyGradients().ok());
+  REQUIRE(network->ApplyGradients(0.5F).ok());
   for (size_t i = 0; i < before.size(); ++i) {
     CHECK(network->parameters()[i] == before[i] - 0.5F * 2.0F);
   }
@@ -298,6 +298,30 @@ TEST_CASE("a model that reads no embeddings gives them a zero gradient") {
   const StepOutput output = ForwardBackward(*network, MakeBatch(8, 1));
   CHECK(output.result.finite);
   CHECK(output.embedding_gradient == std::vector<float>(8 * kEmbeddings, 0.0F));
+}
+
+TEST_CASE("prediction uses the averaged weights where there are any") {
+  const auto plain = MakeNetwork();
+  DenseNetworkOptions options = Options(
+      kDense, kEmbeddings, {.kind = DenseOptimizerConfig::Kind::kAdam, .average_decay = 0.9F});
+  options.seed = 3;
+  const auto averaged = MakeNetwork(WideModel(), options);
+  for (uint64_t step = 0; step < 5; ++step) {
+    CheckSameOutput(Train(*plain, MakeBatch(64, step)), Train(*averaged, MakeBatch(64, step)));
+  }
+  CHECK(SameBits(plain->parameters(), averaged->parameters()));
+  const size_t count = plain->parameters().size();
+  REQUIRE(averaged->state().size() == plain->state().size() + 1 + count);
+
+  const TestBatch batch = MakeBatch(32, 99);
+  std::vector<float> predicted(32);
+  std::vector<float> expected(32);
+  REQUIRE(averaged->Predict(batch.dense(), batch.embeddings(), predicted).ok());
+  REQUIRE(plain->Predict(batch.dense(), batch.embeddings(), expected).ok());
+  CHECK_FALSE(SameBits(predicted, expected));
+  std::ranges::copy(averaged->state().last(count), plain->parameters().begin());
+  REQUIRE(plain->Predict(batch.dense(), batch.embeddings(), expected).ok());
+  CHECK(SameBits(predicted, expected));
 }
 
 TEST_CASE("training learns a separable rule") {

@@ -81,5 +81,20 @@ TEST_CASE("layers of equal shape begin with different values") {
         LayerValues(plan->towers[0].layers[1], parameters));
 }
 
+TEST_CASE("parameter blocks are the tensors, and leave out nothing") {
+  const auto plan =
+      PlanModel(Chain({Cross(), Cross(2), Linear(3), BatchNorm(), Relu(), Linear(1)}), {2, 4, {}});
+  REQUIRE(plan.ok());
+  std::vector<size_t> counts;
+  size_t next = 0;
+  for (const ColumnRange& block : plan->parameter_blocks) {
+    CHECK(block.first == next);
+    next += block.count;
+    counts.push_back(block.count);
+  }
+  CHECK(next == plan->parameter_count);
+  CHECK(counts == std::vector<size_t>{36, 6, 12, 12, 6, 18, 3, 3, 3, 3, 1});
+}
+
 }  // namespace
 }  // namespace simurgh::testing

@@ -94,5 +94,28 @@ TEST_CASE("The correction undoes the sampling of negatives") {
   CHECK(edges[2] == 1.0F);
 }
 
+TEST_CASE("the normalized entropy of the share of positives is 1, of a better model below") {
+  const std::vector<float> labels{1, 0, 0, 0};
+  CHECK(NormalizedEntropy(labels, std::vector<float>(4, 0.25F)) == Approx(1.0));
+  const double entropy = -(0.25 * std::log(0.25) + 0.75 * std::log(0.75));
+  const double loss = -(std::log(0.5) + std::log(0.9) * 3) / 4;
+  CHECK(NormalizedEntropy(labels, std::vector<float>{0.5F, 0.1F, 0.1F, 0.1F}) ==
+        Approx(loss / entropy).epsilon(1e-6));
+  CHECK(std::isnan(NormalizedEntropy(std::vector<float>{1, 1}, std::vector<float>{0.5F, 0.5F})));
+}
+
+TEST_CASE("the AUC of groups weighs each group that has both classes by its samples") {
+  const uint64_t far = uint64_t{1} << 63;
+  const std::vector<uint64_t> groups{far, 7, far, 7, 7, 3, 3};
+  const std::vector<float> labels{1, 1, 0, 0, 0, 1, 1};
+  const std::vector<float> scores{0.9F, 0.2F, 0.1F, 0.1F, 0.3F, 0.0F, 1.0F};
+  // far: 1; 7: one pair of two right; 3: no negatives.
+  CHECK(GroupAuc(labels, scores, groups) == Approx((2 * 1.0 + 3 * 0.5) / 5));
+  CHECK(GroupAuc(labels, scores, std::vector<uint64_t>(7, 1)) == Approx(ExactAuc(labels, scores)));
+  CHECK(std::isnan(
+      GroupAuc(std::vector<float>{1, 0}, std::vector<float>{0, 1}, std::vector<uint64_t>{1, 2})));
+  CHECK(std::isnan(GroupAuc({}, {}, {})));
+}
+
 }  // namespace
 }  // namespace simurgh

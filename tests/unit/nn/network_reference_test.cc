@@ -61,7 +61,7 @@ void CompareTraining(const ModelConfig& model, const DenseOptimizerConfig& optim
     CheckClose("embedding gradient", embedding_gradient, expected.embedding_gradient, 1e-4);
 
     const std::vector<double> gradient(network.gradients().begin(), network.gradients().end());
-    REQUIRE(network.ApplyGradients().ok());
+    REQUIRE(network.ApplyGradients(optimizer.learning_rate).ok());
     reference.ApplyGradients(follow ? gradient : expected.parameter_gradient);
     CheckClose("parameters", network.parameters(), reference.parameters(), 1e-4);
     CheckClose("state", network.state(), reference.State(), 1e-4);

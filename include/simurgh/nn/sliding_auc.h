@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace simurgh {
+
+// The exact AUC of the latest predictions.
+//
+// Threads: one owner.
+class SlidingAuc {
+ public:
+  // window: samples, at least 1; 8 bytes each.
+  explicit SlidingAuc(size_t window);
+
+  // labels: each 0 or 1. scores: same length, finite. Cost: allocates until the window is full.
+  void Add(std::span<const float> labels, std::span<const float> scores);
+
+  // As ExactAuc, of the last `window` samples or of all when there were fewer. Cost: one sort.
+  double Value() const;
+
+ private:
+  const size_t window_;
+  size_t next_ = 0;  // Where the next sample goes.
+  std::vector<float> labels_;
+  std::vector<float> scores_;
+};
+
+}  // namespace simurgh

@@ -1,0 +1,11 @@
+#pragma once
+
+#include "config/map_reader.h"
+#include "simurgh/config/learning_rate.h"
+
+namespace simurgh {
+
+// ftrl: whether the optimizer divides by the rate, which must not become 0 then.
+void ReadLearningRateSchedule(MapReader& in, bool ftrl, LearningRateSchedule* schedule);
+
+}  // namespace simurgh
