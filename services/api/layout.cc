@@ -1,5 +1,7 @@
 #include "services/api/layout.h"
 
+#include <algorithm>
+
 namespace simurgh {
 
 BatchLayout LayoutOf(const ClusterConfig& config) {
@@ -7,8 +9,13 @@ BatchLayout LayoutOf(const ClusterConfig& config) {
   for (const TableConfig& table : config.tables) layout.table_dims.push_back(table.dim);
   uint32_t column = 0;
   for (const FeatureConfig& feature : config.features) {
-    layout.features.push_back({feature.table_index, column});
-    column += layout.table_dims[feature.table_index];
+    layout.features.push_back(
+        {.table = feature.table_index,
+         .first_column = column,
+         .pooling = {.kind = feature.pooling,
+                     .length = feature.processing.max_length,
+                     .rows_per_id = std::max(feature.hash_stack.rounds, uint32_t{1})}});
+    column += feature.width(layout.table_dims[feature.table_index]);
   }
   return layout;
 }

@@ -43,6 +43,7 @@ struct BatchPool::State {
 
   void PutBack(std::unique_ptr<BufferedBatch> batch) {
     batch->lent.reset();
+    batch->maxima.reset();
     const size_t bytes = batch->reserved_bytes();
     MutexLock lock(mutex);
     if (idle_bytes + bytes > capacity_bytes) return;

@@ -38,9 +38,21 @@ struct PushState {
 };
 
 struct PullState {
-  std::shared_ptr<BufferedBatch> batch;
+  std::shared_ptr<const BufferedBatch> batch;
   std::shared_ptr<AlignedBuffer> rows;
 };
+
+std::span<uint32_t> Maxima(const AlignedBuffer* buffer, size_t count) {
+  return buffer == nullptr ? std::span<uint32_t>() : buffer->as<uint32_t>(count);
+}
+
+size_t MaximaWidth(const BatchLayout& layout) {
+  size_t width = 0;
+  for (size_t f = 0; f < layout.features.size(); ++f) {
+    if (layout.features[f].pooling.kind == Pooling::kMax) width += layout.dim(f);
+  }
+  return width;
+}
 
 Status CheckRates(const std::vector<float>& rates, size_t tables) {
   if (rates.size() != tables) {
@@ -64,6 +76,7 @@ EmbeddingWorker::EmbeddingWorker(const ClusterConfig& config, uint64_t epoch,
     : layout_(LayoutOf(config)),
       map_(MapOf(config)),
       embedding_width_(layout_.embedding_width()),
+      maxima_width_(MaximaWidth(layout_)),
       epoch_(epoch),
       compute_(std::move(compute)),
       servers_(std::move(servers)),
@@ -158,29 +171,44 @@ StatusOr<size_t> EmbeddingWorker::BatchSize(const BatchReference& reference) {
   return size_t{batch->batch().batch_size};
 }
 
-void EmbeddingWorker::Pool(const BufferedBatch& batch, std::span<const float> rows,
-                           MatrixView<float> embeddings) {
+PoolingInput EmbeddingWorker::InputOf(const BufferedBatch& batch, size_t feature) const {
+  const FeatureView view = batch.batch().feature(feature);
+  return {
+      .rule = layout_.features[feature].pooling,
+      .feature = view,
+      .dim = layout_.dim(feature),
+      .row_positions = std::span(batch.plan.row_positions).subspan(view.first_id, view.ids.size())};
+}
+
+std::shared_ptr<AlignedBuffer> EmbeddingWorker::LeaseMaxima(const BufferedBatch& batch) {
+  if (maxima_width_ == 0) return nullptr;
+  return rows_.Lease(batch.batch().batch_size * maxima_width_ * sizeof(uint32_t));
+}
+
+void EmbeddingWorker::PoolAll(const BufferedBatch& batch, std::span<const float> rows,
+                              MatrixView<float> embeddings, std::span<uint32_t> maxima) const {
   for (size_t f = 0; f < layout_.features.size(); ++f) {
-    const FeatureView feature = batch.batch().feature(f);
-    PoolSum(feature,
-            std::span(batch.plan.row_positions).subspan(feature.first_id, feature.ids.size()), rows,
-            embeddings.Columns(layout_.features[f].first_column, layout_.dim(f)));
+    const PoolingInput input = InputOf(batch, f);
+    const size_t own = input.rule.kind == Pooling::kMax ? embeddings.rows() * input.dim : 0;
+    Pool(input, rows, embeddings.Columns(layout_.features[f].first_column, layout_.width(f)),
+         maxima.first(own));
+    maxima = maxima.subspan(own);
   }
 }
 
-void EmbeddingWorker::Unpool(const BufferedBatch& batch, MatrixView<const float> gradients,
-                             std::span<float> row_gradients) {
+void EmbeddingWorker::UnpoolAll(const BufferedBatch& batch, MatrixView<const float> gradients,
+                                std::span<const uint32_t> maxima, std::span<float> row_gradients) {
   std::ranges::fill(row_gradients, 0.0F);
   for (size_t f = 0; f < layout_.features.size(); ++f) {
-    const FeatureView feature = batch.batch().feature(f);
-    const auto block = gradients.Columns(layout_.features[f].first_column, layout_.dim(f));
+    const PoolingInput input = InputOf(batch, f);
+    const size_t own = input.rule.kind == Pooling::kMax ? gradients.rows() * input.dim : 0;
+    const auto block = gradients.Columns(layout_.features[f].first_column, layout_.width(f));
     if (AllFinite(block)) {
-      UnpoolSum(feature,
-                std::span(batch.plan.row_positions).subspan(feature.first_id, feature.ids.size()),
-                block, row_gradients);
+      Unpool(input, block, maxima.first(own), row_gradients);
     } else {
       metrics_.non_finite_gradients[f]->Add();
     }
+    maxima = maxima.subspan(own);
   }
 }
 
@@ -195,13 +223,11 @@ rpc::awaitable<Status> EmbeddingWorker::OnServers(Histogram& seconds, const Call
   co_return absl::IsUnavailable(status) ? absl::AbortedError(status.message()) : status;
 }
 
-rpc::awaitable<Status> EmbeddingWorker::Pull(BatchReference reference, PullPurpose purpose,
-                                             TrainerPosition position, uint64_t acknowledged_steps,
-                                             MatrixView<float> embeddings,
-                                             std::shared_ptr<void> owner,
-                                             rpc::CallOptions options) {
+rpc::awaitable<StatusOr<std::shared_ptr<AlignedBuffer>>> EmbeddingWorker::PullRows(
+    std::shared_ptr<const BufferedBatch> batch, PullPurpose purpose, TrainerPosition position,
+    uint64_t acknowledged_steps, rpc::CallOptions options) {
   const auto state = std::make_shared<PullState>();
-  SIMURGH_CO_ASSIGN_OR_RETURN(state->batch, Find(reference));
+  state->batch = std::move(batch);
   const BatchPlan& plan = state->batch->plan;
   state->rows = rows_.Lease(plan.row_floats * sizeof(float));
   const std::span<float> rows = state->rows->as<float>(plan.row_floats);
@@ -220,12 +246,45 @@ rpc::awaitable<Status> EmbeddingWorker::Pull(BatchReference reference, PullPurpo
     co_return report.status();
   };
   SIMURGH_CO_RETURN_IF_ERROR(co_await OnServers(metrics_.pull_seconds, pull));
+  co_return state->rows;
+}
 
+rpc::awaitable<Status> EmbeddingWorker::Pull(BatchReference reference, PullPurpose purpose,
+                                             TrainerPosition position, uint64_t acknowledged_steps,
+                                             MatrixView<float> embeddings,
+                                             std::shared_ptr<void> owner,
+                                             rpc::CallOptions options) {
+  SIMURGH_CO_ASSIGN_OR_RETURN(const auto batch, Find(reference));
+  SIMURGH_CO_ASSIGN_OR_RETURN(
+      const auto rows, co_await PullRows(batch, purpose, position, acknowledged_steps, options));
+  const auto maxima = LeaseMaxima(*batch);
   StageTimer timer(metrics_.pool_seconds);
-  co_await rpc::RunOn(
-      compute_, [this, state, rows, embeddings, owner] { Pool(*state->batch, rows, embeddings); });
+  co_await rpc::RunOn(compute_, [this, batch, rows, maxima, embeddings, owner] {
+    PoolAll(*batch, rows->as<float>(batch->plan.row_floats), embeddings,
+            Maxima(maxima.get(), embeddings.rows() * maxima_width_));
+  });
   timer.Stop();
+  batch->maxima = maxima;
   if (purpose == PullPurpose::kEvaluate) Remove(reference);
+  co_return absl::OkStatus();
+}
+
+rpc::awaitable<Status> EmbeddingWorker::FindMaxima(std::shared_ptr<BufferedBatch> batch,
+                                                   TrainerPosition position,
+                                                   rpc::CallOptions options) {
+  SIMURGH_CO_ASSIGN_OR_RETURN(
+      const auto rows,
+      co_await PullRows(batch, PullPurpose::kEvaluate, position, /*acknowledged=*/0, options));
+  const auto maxima = LeaseMaxima(*batch);
+  const size_t samples = batch->batch().batch_size;
+  const auto pooled = rows_.Lease(samples * embedding_width_ * sizeof(float));
+  co_await rpc::RunOn(compute_, [this, batch, rows, maxima, pooled, samples] {
+    const auto floats = pooled->as<float>(samples * embedding_width_);
+    PoolAll(*batch, rows->as<float>(batch->plan.row_floats),
+            {floats.data(), samples, embedding_width_},
+            Maxima(maxima.get(), samples * maxima_width_));
+  });
+  batch->maxima = maxima;
   co_return absl::OkStatus();
 }
 
@@ -237,12 +296,17 @@ rpc::awaitable<Status> EmbeddingWorker::Push(BatchReference reference, TrainerPo
   SIMURGH_CO_RETURN_IF_ERROR(CheckRates(learning_rates, layout_.table_dims.size()));
   const auto state = std::make_shared<PushState>();
   SIMURGH_CO_ASSIGN_OR_RETURN(state->batch, Find(reference));
+  if (maxima_width_ > 0 && state->batch->maxima == nullptr) {
+    SIMURGH_CO_RETURN_IF_ERROR(co_await FindMaxima(state->batch, position, options));
+  }
   const BatchPlan& plan = state->batch->plan;
   state->row_gradients = rows_.Lease(plan.row_floats * sizeof(float));
   const std::span<float> row_gradients = state->row_gradients->as<float>(plan.row_floats);
   StageTimer timer(metrics_.unpool_seconds);
-  co_await rpc::RunOn(compute_, [this, state, gradients, owner, row_gradients] {
-    Unpool(*state->batch, gradients, row_gradients);
+  const auto maxima = state->batch->maxima;
+  co_await rpc::RunOn(compute_, [this, state, gradients, owner, row_gradients, maxima] {
+    UnpoolAll(*state->batch, gradients, Maxima(maxima.get(), gradients.rows() * maxima_width_),
+              row_gradients);
   });
   timer.Stop();
 

@@ -88,13 +88,28 @@ class EmbeddingWorker {
   StatusOr<std::shared_ptr<BufferedBatch>> Find(const BatchReference& reference);
   void Remove(const BatchReference& reference);
 
-  void Pool(const BufferedBatch& batch, std::span<const float> rows, MatrixView<float> embeddings);
-  void Unpool(const BufferedBatch& batch, MatrixView<const float> gradients,
-              std::span<float> row_gradients);
+  // The batch's rows from all servers at once, into memory of this call.
+  [[nodiscard]] rpc::awaitable<StatusOr<std::shared_ptr<AlignedBuffer>>> PullRows(
+      std::shared_ptr<const BufferedBatch> batch, PullPurpose purpose, TrainerPosition position,
+      uint64_t acknowledged_steps, rpc::CallOptions options);
+  // Sets the batch's maxima for a push that no pull here came before: the batch's worker was
+  // another one, which is gone. The rows are those of now, read without a trace.
+  [[nodiscard]] rpc::awaitable<Status> FindMaxima(std::shared_ptr<BufferedBatch> batch,
+                                                  TrainerPosition position,
+                                                  rpc::CallOptions options);
+
+  PoolingInput InputOf(const BufferedBatch& batch, size_t feature) const;
+  // Memory for the maxima of the batch; null where no feature is pooled by max.
+  std::shared_ptr<AlignedBuffer> LeaseMaxima(const BufferedBatch& batch);
+  void PoolAll(const BufferedBatch& batch, std::span<const float> rows,
+               MatrixView<float> embeddings, std::span<uint32_t> maxima) const;
+  void UnpoolAll(const BufferedBatch& batch, MatrixView<const float> gradients,
+                 std::span<const uint32_t> maxima, std::span<float> row_gradients);
 
   const BatchLayout layout_;
   const BucketMap map_;
   const size_t embedding_width_;
+  const size_t maxima_width_;  // Dims of the features that are pooled by max, together.
   const uint64_t epoch_;
   const rpc::asio::any_io_executor compute_;
   const std::vector<std::unique_ptr<RowServer>> servers_;

@@ -106,6 +106,8 @@ void AddFeature(const FeatureConfig& feature, ByteWriter* out) {
   out->Add(feature.table);
   out->Add(uint64_t{feature.hash_stack.rounds});
   out->Add(feature.hash_stack.buckets);
+  out->Add(static_cast<uint64_t>(feature.pooling));
+  out->Add(static_cast<uint64_t>(static_cast<unsigned char>(feature.weight_separator)));
 }
 
 }  // namespace

@@ -64,7 +64,9 @@ StatusOr<std::string> ReadFile(const std::string& path) {
 
 size_t ClusterConfig::embedding_width() const {
   size_t width = 0;
-  for (const FeatureConfig& feature : features) width += tables[feature.table_index].dim;
+  for (const FeatureConfig& feature : features) {
+    width += feature.width(tables[feature.table_index].dim);
+  }
   return width;
 }
 

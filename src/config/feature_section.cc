@@ -22,6 +22,30 @@ void ReadHashStack(MapReader& in, HashStackConfig* hash_stack) {
   in.Integer("buckets", &hash_stack->buckets, 0, kMaxBuckets);
 }
 
+void ReadPooling(MapReader& in, FeatureConfig* feature) {
+  in.Choice<Pooling>("pooling", &feature->pooling,
+                     {{"sum", Pooling::kSum},
+                      {"mean", Pooling::kMean},
+                      {"sqrt_n", Pooling::kSqrtN},
+                      {"max", Pooling::kMax},
+                      {"weighted_sum", Pooling::kWeightedSum},
+                      {"raw", Pooling::kRaw}});
+  in.Character("weight_separator", &feature->weight_separator);
+  in.OnlyWith(feature->pooling == Pooling::kWeightedSum, "pooling: weighted_sum",
+              {"weight_separator"});
+  const ProcessingConfig& processing = feature->processing;
+  in.OnlyWith(
+      feature->columns.empty() && processing.quantiles == 0 && processing.plugin.path.empty(),
+      "a feature of one column without quantiles or plugin", {"weight_separator"});
+  if (feature->pooling == Pooling::kRaw && feature->processing.max_length == 0) {
+    in.Error("pooling", "raw without max_length, the number of its places", "give max_length");
+  }
+  if (feature->pooling == Pooling::kMax && feature->hash_stack.rounds > 1) {
+    in.Error("pooling", "max of ids that are several rows each (hash_stack.rounds)",
+             "choose another pooling, or leave the hash stack out");
+  }
+}
+
 void LinkTable(const std::string& path, const std::map<std::string, uint32_t>& index_of,
                ClusterConfig* config, FeatureConfig* feature, Diagnostics* diagnostics) {
   const auto found = index_of.find(feature->table);
@@ -66,6 +90,7 @@ void ReadFeatures(MapReader& root, const std::string& folder,
     in.Name("table", &feature.table, Need::kOptional, "the name");
     ReadProcessing(in, folder, feature.columns.size() > 1, &feature.processing);
     in.Map("hash_stack", [&](MapReader& map) { ReadHashStack(map, &feature.hash_stack); });
+    ReadPooling(in, &feature);
     features->push_back(feature);
   });
   std::map<std::string, size_t> taken;

@@ -105,10 +105,10 @@ void PlaceShares(const BatchLayout& layout, const BucketMap& map, PlanScratch& r
 
 }  // namespace
 
-uint32_t BatchLayout::embedding_width() const {
-  uint32_t width = 0;
-  for (size_t f = 0; f < features.size(); ++f) width += dim(f);
-  return width;
+size_t BatchLayout::embedding_width() const {
+  size_t sum = 0;
+  for (size_t f = 0; f < features.size(); ++f) sum += width(f);
+  return sum;
 }
 
 Status CheckLists(const CompactBatch& batch, const BatchLayout& layout) {

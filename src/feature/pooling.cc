@@ -3,41 +3,203 @@
 #include <algorithm>
 #include <cmath>
 
+#include "simurgh/base/check.h"
+
 namespace simurgh {
 namespace {
+
+using Occurrences = std::span<const uint32_t>;
 
 void AddTo(float* sum, const float* row, size_t dim) {
   for (size_t d = 0; d < dim; ++d) sum[d] += row[d];
 }
 
+void AddScaled(float* sum, const float* row, float factor, size_t dim) {
+  for (size_t d = 0; d < dim; ++d) sum[d] += factor * row[d];
+}
+
+// Where the weights of a sample's occurrences begin; null where all are 1.
+const float* WeightsOf(const FeatureView& feature, size_t sample) {
+  if (feature.weights.empty()) return nullptr;
+  return feature.weights.data() + (feature.offsets[sample] - feature.offsets[0]);
+}
+
+// What the sum is multiplied by, forward and backward alike.
+float FactorOf(const PoolingRule& rule, size_t occurrences) {
+  const auto ids = static_cast<float>(rule.ids_of(occurrences));
+  if (rule.kind == Pooling::kMean) return 1.0F / ids;
+  if (rule.kind == Pooling::kSqrtN) return 1.0F / std::sqrt(ids);
+  return 1.0F;
+}
+
+// One sample's rows and block of a feature.
+struct Forward {
+  const PoolingInput& input;
+  std::span<const float> rows;
+
+  const float* row(uint32_t occurrence) const {
+    return rows.data() + input.row_positions[occurrence];
+  }
+
+  // Requires occurrences.
+  void Sum(Occurrences occurrences, float* sum) const {
+    const float* first = row(occurrences[0]);
+    std::copy(first, first + input.dim, sum);
+    for (const uint32_t occurrence : occurrences.subspan(1)) {
+      AddTo(sum, row(occurrence), input.dim);
+    }
+  }
+
+  void ScaledSum(Occurrences occurrences, float* sum) const {
+    Sum(occurrences, sum);
+    const float factor = FactorOf(input.rule, occurrences.size());
+    for (size_t d = 0; d < input.dim; ++d) sum[d] *= factor;
+  }
+
+  void WeightedSum(Occurrences occurrences, const float* weights, float* sum) const {
+    if (weights == nullptr) return Sum(occurrences, sum);
+    std::fill(sum, sum + input.dim, 0.0F);
+    for (size_t i = 0; i < occurrences.size(); ++i) {
+      AddScaled(sum, row(occurrences[i]), weights[i], input.dim);
+    }
+  }
+
+  void Max(Occurrences occurrences, float* largest, uint32_t* maxima) const {
+    const float* first = row(occurrences[0]);
+    std::copy(first, first + input.dim, largest);
+    std::fill(maxima, maxima + input.dim, 0U);
+    for (uint32_t i = 1; i < occurrences.size(); ++i) {
+      const float* candidate = row(occurrences[i]);
+      for (size_t d = 0; d < input.dim; ++d) {
+        if (candidate[d] <= largest[d]) continue;
+        largest[d] = candidate[d];
+        maxima[d] = i;
+      }
+    }
+  }
+
+  void Raw(Occurrences occurrences, std::span<float> places) const {
+    const size_t used = std::min<size_t>(input.rule.ids_of(occurrences.size()), input.rule.length);
+    for (size_t id = 0; id < used; ++id) {
+      const size_t first = id * input.rule.rows_per_id;
+      const size_t count = std::min<size_t>(input.rule.rows_per_id, occurrences.size() - first);
+      Sum(occurrences.subspan(first, count), places.data() + id * input.dim);
+    }
+    std::fill(places.begin() + static_cast<ptrdiff_t>(used * input.dim), places.end(), 0.0F);
+  }
+};
+
+// The other way.
+struct Backward {
+  const PoolingInput& input;
+  std::span<float> row_gradients;
+
+  float* row(uint32_t occurrence) const {
+    return row_gradients.data() + input.row_positions[occurrence];
+  }
+
+  void Sum(Occurrences occurrences, const float* gradient) const {
+    for (const uint32_t occurrence : occurrences) AddTo(row(occurrence), gradient, input.dim);
+  }
+
+  void ScaledSum(Occurrences occurrences, const float* gradient) const {
+    const float factor = FactorOf(input.rule, occurrences.size());
+    for (const uint32_t occurrence : occurrences) {
+      AddScaled(row(occurrence), gradient, factor, input.dim);
+    }
+  }
+
+  void WeightedSum(Occurrences occurrences, const float* weights, const float* gradient) const {
+    if (weights == nullptr) return Sum(occurrences, gradient);
+    for (size_t i = 0; i < occurrences.size(); ++i) {
+      AddScaled(row(occurrences[i]), gradient, weights[i], input.dim);
+    }
+  }
+
+  void Max(Occurrences occurrences, const float* gradient, const uint32_t* maxima) const {
+    for (size_t d = 0; d < input.dim; ++d) row(occurrences[maxima[d]])[d] += gradient[d];
+  }
+
+  void Raw(Occurrences occurrences, std::span<const float> places) const {
+    const size_t used = std::min<size_t>(input.rule.ids_of(occurrences.size()), input.rule.length);
+    for (size_t id = 0; id < used; ++id) {
+      const size_t first = id * input.rule.rows_per_id;
+      const size_t count = std::min<size_t>(input.rule.rows_per_id, occurrences.size() - first);
+      Sum(occurrences.subspan(first, count), places.data() + id * input.dim);
+    }
+  }
+};
+
+void CheckShapes(const PoolingInput& input, size_t samples, size_t columns, size_t maxima) {
+  SIMURGH_CHECK_EQ(columns, input.rule.width(input.dim));
+  SIMURGH_CHECK_EQ(maxima, input.rule.kind == Pooling::kMax ? samples * input.dim : 0);
+}
+
 }  // namespace
 
-void PoolSum(const FeatureView& feature, std::span<const uint64_t> row_positions,
-             std::span<const float> rows, MatrixView<float> pooled) {
-  const size_t dim = pooled.columns();
+void Pool(const PoolingInput& input, std::span<const float> rows, MatrixView<float> pooled,
+          std::span<uint32_t> maxima) {
+  CheckShapes(input, pooled.rows(), pooled.columns(), maxima.size());
+  const Forward forward{input, rows};
   for (size_t sample = 0; sample < pooled.rows(); ++sample) {
-    const std::span<float> sum = pooled.row(sample);
-    const std::span<const uint32_t> occurrences = feature.sample(sample);
+    const std::span<float> block = pooled.row(sample);
+    const Occurrences occurrences = input.feature.sample(sample);
     if (occurrences.empty()) {
-      std::fill(sum.begin(), sum.end(), 0.0F);
+      std::ranges::fill(block, 0.0F);
       continue;
     }
-    const float* first = rows.data() + row_positions[occurrences[0]];
-    std::copy(first, first + dim, sum.begin());
-    for (const uint32_t occurrence : occurrences.subspan(1)) {
-      AddTo(sum.data(), rows.data() + row_positions[occurrence], dim);
+    switch (input.rule.kind) {
+      case Pooling::kSum:
+        forward.Sum(occurrences, block.data());
+        break;
+      case Pooling::kMean:
+      case Pooling::kSqrtN:
+        forward.ScaledSum(occurrences, block.data());
+        break;
+      case Pooling::kWeightedSum:
+        forward.WeightedSum(occurrences, WeightsOf(input.feature, sample), block.data());
+        break;
+      case Pooling::kMax:
+        forward.Max(occurrences, block.data(), maxima.data() + sample * input.dim);
+        break;
+      case Pooling::kRaw:
+        forward.Raw(occurrences, block);
+        break;
     }
   }
 }
 
-void UnpoolSum(const FeatureView& feature, std::span<const uint64_t> row_positions,
-               MatrixView<const float> gradient, std::span<float> row_gradients) {
-  const size_t dim = gradient.columns();
+void Unpool(const PoolingInput& input, MatrixView<const float> gradient,
+            std::span<const uint32_t> maxima, std::span<float> row_gradients) {
+  CheckShapes(input, gradient.rows(), gradient.columns(), maxima.size());
+  const Backward backward{input, row_gradients};
   for (size_t sample = 0; sample < gradient.rows(); ++sample) {
-    for (const uint32_t occurrence : feature.sample(sample)) {
-      AddTo(row_gradients.data() + row_positions[occurrence], gradient.row(sample).data(), dim);
+    const std::span<const float> block = gradient.row(sample);
+    const Occurrences occurrences = input.feature.sample(sample);
+    if (occurrences.empty()) continue;
+    switch (input.rule.kind) {
+      case Pooling::kSum:
+        backward.Sum(occurrences, block.data());
+        break;
+      case Pooling::kMean:
+      case Pooling::kSqrtN:
+        backward.ScaledSum(occurrences, block.data());
+        break;
+      case Pooling::kWeightedSum:
+        backward.WeightedSum(occurrences, WeightsOf(input.feature, sample), block.data());
+        break;
+      case Pooling::kMax:
+        backward.Max(occurrences, block.data(), maxima.data() + sample * input.dim);
+        break;
+      case Pooling::kRaw:
+        backward.Raw(occurrences, block);
+        break;
     }
   }
+}
+
+size_t TrueLength(const PoolingRule& rule, const FeatureView& feature, size_t sample) {
+  return std::min<size_t>(rule.ids_of(feature.sample(sample).size()), rule.length);
 }
 
 bool AllFinite(MatrixView<const float> matrix) {

@@ -37,6 +37,9 @@ struct ProcessingConfig {
   uint64_t modulo = 0;               // 0: off.
 };
 
+// How the rows of a sample's ids become the feature's columns; simurgh/feature/pooling.h computes.
+enum class Pooling { kSum, kMean, kSqrtN, kMax, kWeightedSum, kRaw };
+
 // An ID feature: what the network sees of a column. YAML section `features`; their order is the
 // order of the embeddings in the network's input.
 struct FeatureConfig {
@@ -47,12 +50,19 @@ struct FeatureConfig {
   std::string table;  // Default: name.
   ProcessingConfig processing;
   HashStackConfig hash_stack;
-  uint32_t table_index = 0;  // Into ClusterConfig::tables; filled by the parser.
+  Pooling pooling = Pooling::kSum;
+  char weight_separator = '\0';  // Between a value and its weight; 0: no weights.
+  uint32_t table_index = 0;      // Into ClusterConfig::tables; filled by the parser.
 
   // The columns it reads, one or several.
   std::vector<std::string> sources() const {
     if (!columns.empty()) return columns;
     return {column.empty() ? name : column};
+  }
+
+  // Columns in the network's input, where the table's rows have this dim.
+  uint64_t width(uint32_t dim) const {
+    return pooling == Pooling::kRaw ? uint64_t{processing.max_length} * dim : dim;
   }
 };
 

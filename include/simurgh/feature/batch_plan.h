@@ -10,6 +10,7 @@
 #include "simurgh/config/table_config.h"
 #include "simurgh/data/compact_batch.h"
 #include "simurgh/feature/bucket_map.h"
+#include "simurgh/feature/pooling.h"
 
 namespace simurgh {
 
@@ -18,13 +19,16 @@ struct BatchLayout {
   struct Feature {
     uint32_t table = 0;         // Index of its table.
     uint32_t first_column = 0;  // Of its block in the embedding matrix.
+    PoolingRule pooling = {};
   };
 
   std::vector<Feature> features;     // In the order of the batch.
   std::vector<uint32_t> table_dims;  // By table.
 
   uint32_t dim(size_t feature) const { return table_dims[features[feature].table]; }
-  uint32_t embedding_width() const;
+  // Of the feature's block.
+  size_t width(size_t feature) const { return features[feature].pooling.width(dim(feature)); }
+  size_t embedding_width() const;
 };
 
 // The rows of one table that a batch needs from one server.

@@ -1,29 +1,68 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
+#include "simurgh/config/feature_config.h"
 #include "simurgh/data/compact_batch.h"
 #include "simurgh/tensor/matrix_view.h"
 
 namespace simurgh {
 
-// Sums each sample's rows. A sample without ids reads as zeros; an id that occurs twice counts
-// twice.
+// How a feature's rows become its block of the embedding matrix. With n the number of a sample's
+// ids, each of which is the sum of `rows_per_id` consecutive occurrences, r_i the rows of the
+// occurrences and w_i their weights:
 //
-// row_positions: (U) where in `rows` the row of each of the feature's ids begins.
-// pooled: (B, D) overwritten. Order of addition is by occurrence.
-// Threads: any; touches only its arguments.
-void PoolSum(const FeatureView& feature, std::span<const uint64_t> row_positions,
-             std::span<const float> rows, MatrixView<float> pooled);
+//   sum           sum of r_i
+//   mean          sum of r_i / n
+//   sqrt_n        sum of r_i / sqrt(n)
+//   max           the largest of each element; a tie is the first one's. rows_per_id is 1.
+//   weighted_sum  sum of w_i * r_i
+//   raw           (length * D) the first `length` ids one behind the other, then zeros
+//
+// A sample without ids gives zeros. An id that occurs twice counts twice.
+struct PoolingRule {
+  Pooling kind = Pooling::kSum;
+  uint32_t length = 0;       // Ids of a sample that raw has places for.
+  uint32_t rows_per_id = 1;  // Rounds of a hash stack.
 
-// The adjoint of PoolSum: adds each sample's gradient to the rows that were pooled into it.
+  // Columns of the block, where rows have this dim.
+  size_t width(size_t dim) const { return kind == Pooling::kRaw ? length * dim : dim; }
+  // How many ids n so many occurrences are.
+  size_t ids_of(size_t occurrences) const { return (occurrences + rows_per_id - 1) / rows_per_id; }
+};
+
+// A feature of a batch with the way to its rows.
+struct PoolingInput {
+  PoolingRule rule;
+  FeatureView feature;
+  size_t dim = 0;  // D
+  std::span<const uint64_t>
+      row_positions;  // (U) where the row of each of the feature's ids begins.
+};
+
+// Pools a feature.
 //
-// gradient: (B, D). row_gradients: laid out like `rows`; added to, so zero it before the first
-// feature. Order of addition is by sample and occurrence, so that results do not depend on threads.
+// rows: of row_positions. pooled: (B, width) overwritten. maxima: (B * D) for max only, else empty:
+// which of its sample's occurrences each element is of; not set where a sample has none.
+// Order of addition is by occurrence.
 // Threads: any; touches only its arguments.
-void UnpoolSum(const FeatureView& feature, std::span<const uint64_t> row_positions,
-               MatrixView<const float> gradient, std::span<float> row_gradients);
+void Pool(const PoolingInput& input, std::span<const float> rows, MatrixView<float> pooled,
+          std::span<uint32_t> maxima);
+
+// The adjoint: adds to each row what the gradient of the pooled block says of it.
+//
+// gradient: (B, width). maxima: as Pool set them. row_gradients: laid out like `rows`; added to, so
+// zero it before the first feature. Order of addition is by sample and occurrence, so that results
+// do not depend on threads.
+// Threads: any; touches only its arguments.
+void Unpool(const PoolingInput& input, MatrixView<const float> gradient,
+            std::span<const uint32_t> maxima, std::span<float> row_gradients);
+
+// The places of a raw feature that a sample fills: its true length. A place is masked, and zeros,
+// from there on. Whoever has the batch can tell; nothing of it travels.
+size_t TrueLength(const PoolingRule& rule, const FeatureView& feature, size_t sample);
 
 // True when no element is NaN or infinite.
 bool AllFinite(MatrixView<const float> matrix);

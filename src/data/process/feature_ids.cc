@@ -96,6 +96,28 @@ Status FeatureIds::OfCell(std::span<const Part> parts, std::vector<uint64_t>& id
   return absl::OkStatus();
 }
 
+Status FeatureIds::OfWeightedCell(std::span<const Part> parts) {
+  for (const Part& part : parts) {
+    Part value = part;
+    float weight = 1.0F;
+    const size_t separator = part.text.rfind(config_.weight_separator);
+    if (!part.is_number && separator != std::string_view::npos) {
+      const std::optional<float> number = ParseFloatCell(part.text.substr(separator + 1));
+      if (!number) {
+        return BadPart(part,
+                       "has a weight that is not a finite number; correct it, or leave it out");
+      }
+      weight = *number;
+      value.text = part.text.substr(0, separator);
+    }
+    SIMURGH_ASSIGN_OR_RETURN(const std::optional<uint64_t> id, IdOf(value));
+    if (!id.has_value()) continue;
+    ids_.push_back(*id);
+    weights_.push_back(weight);
+  }
+  return absl::OkStatus();
+}
+
 // Every combination, the last column's parts changing fastest; none where a column has none.
 Status FeatureIds::Cross(const RowCells& cells) {
   std::vector<std::vector<uint64_t>> lists(columns_.size());
@@ -148,11 +170,14 @@ void FeatureIds::FoldWeights() {
 
 Status FeatureIds::MakeIds(const RowCells& cells) {
   if (plugin_.has_value()) return plugin_->MakeIds(cells, columns_, ids_, weights_);
+  if (config_.weight_separator != '\0') return OfWeightedCell(cells.cell(columns_[0]));
   return columns_.size() == 1 ? OfCell(cells.cell(columns_[0]), ids_) : Cross(cells);
 }
 
 StatusOr<const std::vector<uint64_t>*> FeatureIds::Of(const RowCells& cells) {
+  const bool weighted = plugin_.has_value() || config_.weight_separator != '\0';
   ids_.clear();
+  weights_.clear();
   SIMURGH_RETURN_IF_ERROR(MakeIds(cells));
   if (ids_.empty() && config_.processing.missing != Missing::kSkip) {
     if (config_.processing.missing == Missing::kFail) {
@@ -162,11 +187,11 @@ StatusOr<const std::vector<uint64_t>*> FeatureIds::Of(const RowCells& cells) {
           config_.name));
     }
     ids_.push_back(kMissingId);
-    if (plugin_.has_value()) weights_.push_back(1.0F);
+    if (weighted) weights_.push_back(1.0F);
   }
   FitLength(config_.processing, kPaddingId, ids_);
   Fold();
-  if (plugin_.has_value()) {
+  if (weighted) {
     FitLength(config_.processing, 1.0F, weights_);
     FoldWeights();
   }

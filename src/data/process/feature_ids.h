@@ -45,6 +45,8 @@ class FeatureIds {
              std::optional<Plugin> plugin);
 
   Status OfCell(std::span<const Part> parts, std::vector<uint64_t>& ids) const;
+  // As OfCell, where parts have weights.
+  Status OfWeightedCell(std::span<const Part> parts);
   Status Cross(const RowCells& cells);
   StatusOr<std::optional<uint64_t>> IdOf(const Part& part) const;
   StatusOr<uint64_t> IntegerOf(const Part& part) const;

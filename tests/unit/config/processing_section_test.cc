@@ -80,6 +80,23 @@ TEST_CASE("Steps of processing are read", "[config]") {
   CHECK(config->training.keep_negatives == 0.25F);
 }
 
+TEST_CASE("Poolings are read, and say how wide a feature is", "[config]") {
+  const auto config = ParseClusterConfig(
+      Replaced("- {name: shop}",
+               "- {name: shop, pooling: raw, max_length: 3}\n"
+               "  - {name: tags, column: shop, table: shop, pooling: weighted_sum, "
+               "weight_separator: \":\"}"),
+      kSamplePath, {});
+  REQUIRE(config.status() == absl::OkStatus());
+  const auto plain = ParseClusterConfig(kSample, kSamplePath, {});
+  REQUIRE(plain.ok());
+  CHECK(config->features[3].pooling == Pooling::kRaw);
+  CHECK(config->features[4].pooling == Pooling::kWeightedSum);
+  CHECK(config->features[4].weight_separator == ':');
+  const size_t dim = config->tables[config->features[3].table_index].dim;
+  CHECK(config->embedding_width() == plain->embedding_width() + 3 * dim);
+}
+
 TEST_CASE("Processing: what does not fit together", "[config]") {
   const std::string shop = "- {name: shop}";
   CheckCases({
@@ -130,6 +147,22 @@ TEST_CASE("Processing: what does not fit together", "[config]") {
        "features.3.oov_ids: says nothing here; remove it; it belongs to vocabulary"},
       {shop, "- {name: shop, pad: true}", "pad",
        "features.3.pad: says nothing here; remove it; it belongs to max_length"},
+      {shop, "- {name: shop, pooling: average}", "pooling",
+       "features.3.pooling: 'average' is none of them; expected: one of sum, mean, sqrt_n, max, "
+       "weighted_sum, raw"},
+      {shop, "- {name: shop, pooling: raw}", "pooling",
+       "features.3.pooling: raw without max_length, the number of its places; give max_length"},
+      {shop, "- {name: shop, pooling: max, hash_stack: {rounds: 2, buckets: 9}}", "pooling",
+       "features.3.pooling: max of ids that are several rows each (hash_stack.rounds); choose "
+       "another pooling, or leave the hash stack out"},
+      {shop, "- {name: shop, weight_separator: \":\"}", "weight_separator",
+       "features.3.weight_separator: says nothing here; remove it; it belongs to pooling: "
+       "weighted_sum"},
+      {shop,
+       "- {name: shop, pooling: weighted_sum, columns: [shop, city], weight_separator: \":\"}",
+       "weight_separator",
+       "features.3.weight_separator: says nothing here; remove it; it belongs to a feature of one "
+       "column without quantiles or plugin"},
       {"mean: 2, stddev: 0.25", "fit: true, stddev: 0.25", "stddev: 0.25",
        "data.csv.columns.0.stddev: says nothing here; remove it; it belongs to a column without "
        "fit"},
@@ -175,7 +208,8 @@ TEST_CASE("Daemons agree on how features are processed", "[config]") {
         "- {name: shop, quantiles: 2}", "- {name: shop, vocabulary: [a]}",
         "- {name: shop, plugin: {path: LICENSE}}",
         "- {name: shop, plugin: {path: LICENSE, parameters: [a]}}", "- {name: shop, missing: id}",
-        "- {name: shop, max_length: 1}", "- {name: shop, modulo: 5}"}) {
+        "- {name: shop, max_length: 1}", "- {name: shop, modulo: 5}",
+        "- {name: shop, pooling: mean}"}) {
     INFO(feature);
     CHECK(hash(feature) != plain);
   }

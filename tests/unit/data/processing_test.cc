@@ -45,6 +45,48 @@ StatusOr<Ids> Process(const FeatureConfig& config, const std::vector<Texts>& cel
   return *ids;
 }
 
+// The weights, where every value has one.
+StatusOr<std::vector<float>> Weigh(const FeatureConfig& config, const Texts& cell) {
+  RowCells row;
+  for (const std::string& text : cell) row.Add({.text = text});
+  row.EndCell();
+  SIMURGH_ASSIGN_OR_RETURN(FeatureIds feature, FeatureIds::Create(config, {0}));
+  SIMURGH_ASSIGN_OR_RETURN(const Ids* ids, feature.Of(row));
+  if (ids->size() != feature.weights().size()) return absl::InternalError("other lengths");
+  return feature.weights();
+}
+
+TEST_CASE("Weights stand behind their values and go where these go") {
+  FeatureConfig config = Named("tags");
+  config.pooling = Pooling::kWeightedSum;
+  config.weight_separator = ':';
+  const Texts cell{"a:0.5", "b", "c:d:-2", "e:3"};
+  CHECK(*Process(config, {cell}) == *Process(Named("tags"), {{"a", "b", "c:d", "e"}}));
+  CHECK(*Weigh(config, cell) == std::vector<float>{0.5F, 1, -2, 3});
+  config.processing.max_length = 2;
+  config.processing.keep = ProcessingConfig::Keep::kLast;
+  CHECK(*Weigh(config, cell) == std::vector<float>{-2, 3});
+  config.processing.pad = true;
+  CHECK(*Weigh(config, {"a:7"}) == std::vector<float>{7, 1});
+  config.processing.pad = false;
+  config.hash_stack = {.rounds = 3, .buckets = 100};
+  CHECK(*Weigh(config, {"a:7", "b:2"}) == std::vector<float>{7, 7, 7, 2, 2, 2});
+  CHECK(Weigh(config, {})->empty());
+  config.processing.missing = ProcessingConfig::Missing::kId;
+  CHECK(*Weigh(config, {}) == std::vector<float>{1, 1, 1});
+
+  config.hash_stack = {};
+  config.processing = {};
+  config.processing.vocabulary = {"a", "b"};
+  config.processing.oov_ids = 0;
+  CHECK(*Weigh(config, {"z:9", "b:2"}) == std::vector<float>{2});
+  for (const char* bad : {"a:", "a:x", "a:inf", "a:nan"}) {
+    CHECK(Weigh(config, {bad}).status().message() ==
+          std::string("feature 'tags': '") + bad +
+              "' has a weight that is not a finite number; correct it, or leave it out");
+  }
+}
+
 TEST_CASE("Hashes are what they have always been") {
   CHECK(HashText("Oslo", 0) == 0xf4d72f358f6a0af3);
   CHECK(HashText("Oslo", 7) == 0x572142df9b909c4d);
@@ -151,7 +193,7 @@ TEST_CASE("What is missing follows its rule") {
 TEST_CASE("Lists are cut at either end and filled up") {
   ProcessingConfig config;
   const auto fit = [&config](Ids ids) {
-    FitLength(config, 99, ids);
+    FitLength(config, uint64_t{99}, ids);
     return ids;
   };
   CHECK(fit({1, 2, 3, 4}) == Ids{1, 2, 3, 4});

@@ -1,6 +1,9 @@
 #include "simurgh/feature/pooling.h"
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -14,67 +17,162 @@ namespace {
 constexpr size_t kDim = 5;
 constexpr size_t kStride = 9;  // The feature's block lies within a wider matrix.
 
+constexpr size_t kRowStride = kDim + 2;
+constexpr size_t kSamples = 30;
+
+// A feature of samples with 0 to 5 ids of 12, weighted, and rows for them.
 struct Fixture {
-  explicit Fixture(uint64_t seed) : random(seed) {
+  Fixture(const PoolingRule& pooling, uint64_t seed) : rule(pooling), random(seed) {
     BatchBuilder builder(1, 0);
     for (size_t s = 0; s < kSamples; ++s) {
-      const uint64_t ids = random.Below(5);
-      for (uint64_t i = 0; i < ids; ++i) builder.AddId(0, random.Below(12));
+      for (uint64_t i = random.Below(6) * rule.rows_per_id; i > 0; --i) {
+        builder.AddId(0, random.Below(12), static_cast<float>(random.Normal()));
+      }
       builder.EndSample();
     }
     batch = *builder.Build()->sparse;
     // Rows in reverse, with gaps: positions are anything the plan says.
     const size_t ids = batch.ids.size();
-    for (size_t i = 0; i < ids; ++i) positions.push_back((ids - 1 - i) * (kDim + 2));
-    rows.resize(ids * (kDim + 2));
+    for (size_t i = 0; i < ids; ++i) positions.push_back((ids - 1 - i) * kRowStride);
+    rows.resize(ids * kRowStride);
     for (float& value : rows) value = static_cast<float>(random.Normal());
+    maxima.resize(rule.kind == Pooling::kMax ? kSamples * kDim : 0);
   }
 
-  static constexpr size_t kSamples = 30;
+  size_t width() const { return rule.width(kDim); }
+  PoolingInput input() const {
+    return {.rule = rule, .feature = batch.feature(0), .dim = kDim, .row_positions = positions};
+  }
+
+  // The rule as its definition says it, in f64, of any rows.
+  std::vector<double> Reference(const std::vector<double>& of) const {
+    std::vector<double> out(kSamples * width());
+    const FeatureView feature = batch.feature(0);
+    for (size_t s = 0; s < kSamples; ++s) {
+      const auto occurrences = feature.sample(s);
+      const double n = static_cast<double>(occurrences.size()) / rule.rows_per_id;
+      for (size_t i = 0; i < occurrences.size(); ++i) {
+        for (size_t d = 0; d < kDim; ++d) {
+          const double x = of[positions[occurrences[i]] + d];
+          double& sum = out[s * width() + d];
+          const double weight = feature.weights[feature.offsets[s] + i];
+          if (rule.kind == Pooling::kSum) sum += x;
+          if (rule.kind == Pooling::kMean) sum += x / n;
+          if (rule.kind == Pooling::kSqrtN) sum += x / std::sqrt(n);
+          if (rule.kind == Pooling::kWeightedSum) sum += weight * x;
+          if (rule.kind == Pooling::kMax) sum = i == 0 ? x : std::max(sum, x);
+          const size_t place = i / rule.rows_per_id;
+          if (rule.kind == Pooling::kRaw && place < rule.length) {
+            out[s * width() + place * kDim + d] += x;
+          }
+        }
+      }
+    }
+    return out;
+  }
+
+  const PoolingRule rule;
   Random random;
   CompactBatch batch;
   std::vector<uint64_t> positions;
   std::vector<float> rows;
+  std::vector<uint32_t> maxima;
 };
 
-TEST_CASE("Sum pooling adds each occurrence, duplicates counted") {
+PoolingRule AnyRule() {
+  return GENERATE(
+      PoolingRule{}, PoolingRule{.rows_per_id = 2}, PoolingRule{Pooling::kMean},
+      PoolingRule{.kind = Pooling::kMean, .rows_per_id = 3}, PoolingRule{Pooling::kSqrtN},
+      PoolingRule{.kind = Pooling::kSqrtN, .rows_per_id = 2}, PoolingRule{Pooling::kMax},
+      PoolingRule{Pooling::kWeightedSum}, PoolingRule{Pooling::kRaw, 3},
+      PoolingRule{Pooling::kRaw, 8}, PoolingRule{Pooling::kRaw, 2, 3});
+}
+
+TEST_CASE("Every pooling is what its definition says, and stays within its block") {
+  const PoolingRule rule = AnyRule();
   const uint64_t seed = GENERATE(1, 2, 3);
-  CAPTURE(seed);
-  Fixture fixture(seed);
-  std::vector<float> out(Fixture::kSamples * kStride, 7.0F);
-  const MatrixView<float> pooled(out.data() + 2, Fixture::kSamples, kDim, kStride);
-  const FeatureView feature = fixture.batch.feature(0);
-  PoolSum(feature, fixture.positions, fixture.rows, pooled);
-  for (size_t s = 0; s < Fixture::kSamples; ++s) {
-    for (size_t d = 0; d < kDim; ++d) {
-      double expected = 0;
-      for (const uint32_t o : feature.sample(s)) expected += fixture.rows[fixture.positions[o] + d];
-      CHECK(pooled(s, d) == Approx(expected).margin(1e-5));
+  CAPTURE(static_cast<int>(rule.kind), rule.length, rule.rows_per_id, seed);
+  Fixture fixture(rule, seed);
+  const size_t width = fixture.width();
+  const size_t stride = width + 4;  // The block lies within a wider matrix.
+  std::vector<float> out(kSamples * stride, 7.0F);
+  Pool(fixture.input(), fixture.rows, {out.data() + 2, kSamples, width, stride}, fixture.maxima);
+  const auto expected = fixture.Reference({fixture.rows.begin(), fixture.rows.end()});
+  for (size_t s = 0; s < kSamples; ++s) {
+    for (size_t c = 0; c < width; ++c) {
+      CHECK(out[s * stride + 2 + c] == Approx(expected[s * width + c]).margin(1e-5));
     }
-    CHECK(out[s * kStride] == 7.0F);  // Outside of the block nothing is touched.
-    CHECK(out[s * kStride + 8] == 7.0F);
+    for (const size_t outside : {size_t{0}, size_t{1}, width + 2, width + 3}) {
+      CHECK(out[s * stride + outside] == 7.0F);
+    }
   }
 }
 
-TEST_CASE("Un-pooling is the adjoint of pooling") {
-  // <Pool(rows), g> = <rows, Unpool(g)> for every rows and g.
-  const uint64_t seed = GENERATE(4, 5, 6);
-  CAPTURE(seed);
-  Fixture fixture(seed);
-  const FeatureView feature = fixture.batch.feature(0);
-  std::vector<float> out(Fixture::kSamples * kDim);
-  std::vector<float> gradient(Fixture::kSamples * kDim);
+TEST_CASE("Un-pooling is what finite differences of the definition say, for every row") {
+  const PoolingRule rule = AnyRule();
+  const uint64_t seed = GENERATE(4, 5);
+  CAPTURE(static_cast<int>(rule.kind), rule.length, rule.rows_per_id, seed);
+  Fixture fixture(rule, seed);
+  const size_t width = fixture.width();
+  std::vector<float> out(kSamples * width);
+  Pool(fixture.input(), fixture.rows, {out.data(), kSamples, width}, fixture.maxima);
+  std::vector<float> gradient(kSamples * width);
   for (float& value : gradient) value = static_cast<float>(fixture.random.Normal());
-  PoolSum(feature, fixture.positions, fixture.rows, {out.data(), Fixture::kSamples, kDim});
   std::vector<float> row_gradients(fixture.rows.size());
-  UnpoolSum(feature, fixture.positions, {gradient.data(), Fixture::kSamples, kDim}, row_gradients);
-  double left = 0;
-  double right = 0;
-  for (size_t i = 0; i < out.size(); ++i) left += double{out[i]} * gradient[i];
-  for (size_t i = 0; i < fixture.rows.size(); ++i) {
-    right += double{fixture.rows[i]} * row_gradients[i];
+  Unpool(fixture.input(), {gradient.data(), kSamples, width}, fixture.maxima, row_gradients);
+
+  std::vector<double> rows(fixture.rows.begin(), fixture.rows.end());
+  const auto loss = [&] {
+    const std::vector<double> pooled = fixture.Reference(rows);
+    double sum = 0;
+    for (size_t i = 0; i < pooled.size(); ++i) sum += pooled[i] * gradient[i];
+    return sum;
+  };
+  // So little that no other element becomes the largest.
+  constexpr double kStep = 1e-6;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const double here = rows[i];
+    rows[i] = here + kStep;
+    const double above = loss();
+    rows[i] = here - kStep;
+    const double below = loss();
+    rows[i] = here;
+    CHECK(row_gradients[i] == Approx((above - below) / (2 * kStep)).margin(1e-4));
   }
-  CHECK(left == Approx(right).epsilon(1e-5));
+}
+
+TEST_CASE("A tie of max is the first one's; a sample without ids gives no gradient") {
+  BatchBuilder builder(1, 0);
+  builder.AddId(0, 1);
+  builder.AddId(0, 2);
+  builder.EndSample();
+  builder.EndSample();
+  const CompactBatch batch = *builder.Build()->sparse;
+  const std::vector<uint64_t> positions{0, 2};
+  const std::vector<float> rows{3, -1, 3, 0};
+  const PoolingInput input{
+      .rule = {Pooling::kMax}, .feature = batch.feature(0), .dim = 2, .row_positions = positions};
+  std::vector<float> out(4, 9.0F);
+  std::vector<uint32_t> maxima(4, 77);
+  Pool(input, rows, {out.data(), 2, 2}, maxima);
+  CHECK(out == std::vector<float>{3, 0, 0, 0});
+  std::vector<float> row_gradients(4);
+  const std::vector<float> gradient{5, 6, 7, 8};
+  Unpool(input, {gradient.data(), 2, 2}, maxima, row_gradients);
+  CHECK(row_gradients == std::vector<float>{5, 0, 0, 6});
+}
+
+TEST_CASE("A raw feature tells its true lengths, cut to its places") {
+  BatchBuilder builder(1, 0);
+  for (const size_t ids : {0, 2, 4, 10}) {
+    for (size_t i = 0; i < ids; ++i) builder.AddId(0, i);
+    builder.EndSample();
+  }
+  const CompactBatch batch = *builder.Build()->sparse;
+  const std::vector<size_t> expected{0, 1, 2, 3};
+  for (size_t s = 0; s < 4; ++s) {
+    CHECK(TrueLength({Pooling::kRaw, 3, 2}, batch.feature(0), s) == expected[s]);
+  }
 }
 
 TEST_CASE("AllFinite finds one bad value anywhere") {

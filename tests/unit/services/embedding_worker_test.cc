@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <limits>
 #include <map>
+#include <utility>
 
 #include <catch2/catch.hpp>
 
@@ -49,6 +51,47 @@ TEST_CASE("A push sums gradients per distinct row, over the features of a table"
         auto& sum = expected.try_emplace({table, feature.ids[o]}, dim).first->second;
         for (size_t d = 0; d < dim; ++d) sum[d] += gradients[s * kWidth + first + d];
       }
+    }
+  }
+  REQUIRE(fixture.pushed.size() == expected.size());
+  for (const auto& [key, sum] : expected) {
+    for (size_t d = 0; d < sum.size(); ++d) {
+      CHECK(fixture.pushed.at(key)[d] == Approx(sum[d]).margin(1e-5));
+    }
+  }
+}
+
+TEST_CASE(
+    "Features are pooled each in its way; max remembers, or finds out, whose elements it took") {
+  ClusterConfig config = SmallCluster();
+  config.features[0].pooling = Pooling::kMax;
+  config.features[1].pooling = Pooling::kMean;
+  WorkerFixture fixture(config);
+  const bool pulled_here = GENERATE(true, false);
+  CAPTURE(pulled_here);
+  const BatchReference reference = fixture.Submit();
+  if (pulled_here) REQUIRE(fixture.Pull(reference).ok());
+  REQUIRE(fixture.Push(reference, std::vector<float>(kSamples * kWidth, 1.0F)).ok());
+
+  std::map<RowKey, std::vector<double>> expected;
+  for (size_t f = 0; f < 3; ++f) {
+    const FeatureView feature = fixture.batch->feature(f);
+    const auto [table, first, dim] = kColumns[f];
+    for (size_t s = 0; s < kSamples; ++s) {
+      const auto ids = feature.sample(s);
+      // Weights grow with the id.
+      uint64_t largest = 0;
+      for (const uint32_t o : ids) largest = std::max(largest, feature.ids[o]);
+      bool taken = false;
+      for (const uint32_t o : ids) {
+        auto& sum = expected.try_emplace({table, feature.ids[o]}, dim).first->second;
+        double gradient = 1.0;
+        if (f == 1) gradient = 1.0 / static_cast<double>(ids.size());
+        if (f == 0) gradient = feature.ids[o] == largest && !std::exchange(taken, true) ? 1.0 : 0.0;
+        for (double& element : sum) element += gradient;
+      }
+      if (f != 0 || ids.empty() || !pulled_here) continue;
+      CHECK(fixture.out[s * kWidth + first] == RecordingServer::Weight({table, largest}, 0));
     }
   }
   REQUIRE(fixture.pushed.size() == expected.size());

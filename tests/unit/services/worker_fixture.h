@@ -91,7 +91,7 @@ inline constexpr size_t kSamples = 20;
 
 class WorkerFixture {
  public:
-  WorkerFixture() {
+  explicit WorkerFixture(ClusterConfig cluster = SmallCluster()) : config(std::move(cluster)) {
     BatchBuilder builder(3, 0);
     Random random(42);
     for (size_t s = 0; s < kSamples; ++s) {
@@ -131,7 +131,7 @@ class WorkerFixture {
                             rpc::Clock::time_point::max()));
   }
 
-  const ClusterConfig config = SmallCluster();
+  const ClusterConfig config;
   MetricRegistry registry;
   WorkerMetrics metrics{registry, config};
   std::map<RowKey, std::vector<float>> pushed;
