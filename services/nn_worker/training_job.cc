@@ -42,7 +42,8 @@ ModelInputs InputsOf(const ClusterConfig& config) {
   ModelInputs inputs{.dense_width = DenseColumns(config.data).size(),
                      .embedding_width = config.embedding_width()};
   for (const FeatureConfig& feature : config.features) {
-    inputs.features.push_back({feature.name, config.tables[feature.table_index].dim});
+    inputs.features.push_back(
+        {feature.name, feature.width(config.tables[feature.table_index].dim)});
   }
   return inputs;
 }

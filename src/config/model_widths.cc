@@ -57,7 +57,7 @@ void CheckWidths(const ClusterConfig& config, Diagnostics* diagnostics) {
   std::map<std::string, size_t> widths = {{"dense", DenseWidth(config.data)},
                                           {"embeddings", config.embedding_width()}};
   for (const FeatureConfig& feature : config.features) {
-    widths[kFeatureInput + feature.name] = config.tables[feature.table_index].dim;
+    widths[kFeatureInput + feature.name] = feature.width(config.tables[feature.table_index].dim);
   }
   const std::vector<TowerConfig>& towers = config.model.towers;
   for (size_t t = 0; t < towers.size(); ++t) {
