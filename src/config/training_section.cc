@@ -83,7 +83,7 @@ void CheckTraining(const ClusterConfig& config, Diagnostics* diagnostics) {
     diagnostics->Report("training.auc_group_feature", absl::StrCat("'", group, "' is no feature"),
                         absl::StrCat("the nearest feature is '", Nearest(group, features), "'"));
   }
-  if (config.loaders.instances > 0 && training.evaluate_every_passes > 0) {
+  if (!config.loaders.instances.empty() && training.evaluate_every_passes > 0) {
     diagnostics->Report("training.evaluate_every_passes",
                         "loaders read the data, and the nn-worker does not see their passes end",
                         "set training.evaluate_every_steps instead");
