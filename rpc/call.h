@@ -35,6 +35,8 @@ struct CallOptions {
       : deadline(until), trace(of) {}
 
   Clock::time_point deadline;  // Clock::time_point::max() for none.
+  // How long the call may wait for a connection that is not there, within the deadline.
+  Clock::duration patience = Clock::duration::max();
   Trace trace;
 };
 

@@ -18,6 +18,10 @@ bool IsRefusal(const Status& status) {
   return absl::IsInvalidArgument(status) || absl::IsUnauthenticated(status);
 }
 
+Clock::time_point ConnectedBy(Clock::time_point start, const CallOptions& options) {
+  return options.deadline - start <= options.patience ? options.deadline : start + options.patience;
+}
+
 }  // namespace
 
 class Client::Impl : public std::enable_shared_from_this<Impl> {
@@ -88,7 +92,7 @@ awaitable<StatusOr<IncomingMessage>> Client::Impl::Call(std::shared_ptr<Impl> se
   if (start >= options.deadline) {
     session = absl::DeadlineExceededError("the deadline has passed already");
   } else if (*session == nullptr || !(*session)->usable()) {
-    session = co_await self->Ready(options.deadline);
+    session = co_await self->Ready(ConnectedBy(start, options));
   }
   if (session.ok()) {
     result = co_await (*session)->Exchange(method.number, request, placement, options);
@@ -121,8 +125,8 @@ awaitable<StatusOr<Client::Impl::Session>> Client::Impl::Ready(Clock::time_point
 Status Client::Impl::Unreachable(Clock::time_point deadline) const {
   if (Clock::now() < deadline) return absl::CancelledError("the caller was cancelled");
   const std::string reason = last_error_.ok() ? "still connecting" : last_error_.ToString();
-  return absl::UnavailableError(absl::StrCat("cannot reach ", address_, " within the deadline: ",
-                                             attempts_, " attempts, last error: ", reason));
+  return absl::UnavailableError(absl::StrCat("cannot reach ", address_, " in time: ", attempts_,
+                                             " attempts, last error: ", reason));
 }
 
 void Client::Impl::StartConnecting() {

@@ -35,7 +35,8 @@ struct ClientOptions {
 };
 
 // One peer, one connection, many calls in flight. Connects on first use, and again with jittered
-// backoff after a loss; a call waits for the connection as long as its deadline allows.
+// backoff after a loss; a call waits for the connection as long as its deadline and patience
+// allow.
 //
 // Threads: everything runs on the executor given, which must be a single thread's; call from there.
 // Lifetime: outlive every call, or Stop() and wait for it.

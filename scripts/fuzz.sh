@@ -33,7 +33,7 @@ program=build/asan/bin/rpc_fuzz
 broken=()
 for target in "${targets[@]}"; do
   case "$target" in
-    frame | *_conversation | submit_batch) own=600 ;;
+    frame | *_conversation | submit_batch | feed_batch) own=600 ;;
     *) own=120 ;;
   esac
   echo "$target: ${seconds:-$own} s"

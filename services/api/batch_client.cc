@@ -60,7 +60,7 @@ rpc::awaitable<StatusOr<BatchReference>> BatchClient::SubmitToNext(
   rpc::Client& client = ClientOf(worker);
   auto request = api::Encode(std::make_shared<const EncodedBatch>(*std::move(encoded)));
   const auto response = co_await rpc::Call(client, api::kSubmitBatch, std::move(request),
-                                           api::Patient(client, {deadline, NextSpan(trace)}));
+                                           api::Patient({deadline, NextSpan(trace)}));
   if (!response.ok()) co_return Judge(worker, trace, response.status());
   BatchReference reference = api::Decode(response->table());
   reference.worker = worker;
@@ -77,7 +77,7 @@ rpc::awaitable<Status> BatchClient::SendPull(api::PullBatchMessage message,
   auto request = api::Encode(message);
   const auto response =
       co_await rpc::Call(client, api::kPullBatch, std::move(request), {{std::move(embeddings)}},
-                         api::Patient(client, {deadline, NextSpan(trace)}));
+                         api::Patient({deadline, NextSpan(trace)}));
   co_return Judge(worker, trace, response.status());
 }
 
@@ -89,7 +89,7 @@ rpc::awaitable<Status> BatchClient::SendPush(api::PushBatchMessage message,
   rpc::Client& client = ClientOf(worker);
   auto request = api::Encode(message, std::move(gradients));
   const auto response = co_await rpc::Call(client, api::kPushBatch, std::move(request),
-                                           api::Patient(client, {deadline, NextSpan(trace)}));
+                                           api::Patient({deadline, NextSpan(trace)}));
   co_return Judge(worker, trace, response.status());
 }
 

@@ -1,9 +1,8 @@
 #pragma once
 
-#include <algorithm>
 #include <chrono>
 
-#include "rpc/client.h"
+#include "rpc/call.h"
 
 namespace simurgh::api {
 
@@ -11,12 +10,8 @@ namespace simurgh::api {
 // restarts, short enough that a batch soon goes elsewhere and the log soon says why.
 inline constexpr std::chrono::seconds kConnectionPatience{1};
 
-// The options of a call to this peer: as given, but with an earlier deadline while it is not
-// connected.
-inline rpc::CallOptions Patient(const rpc::Client& client, rpc::CallOptions options) {
-  if (client.peer() == nullptr) {
-    options.deadline = std::min(options.deadline, rpc::Clock::now() + kConnectionPatience);
-  }
+inline rpc::CallOptions Patient(rpc::CallOptions options) {
+  options.patience = kConnectionPatience;
   return options;
 }
 

@@ -12,17 +12,16 @@ RowClient::RowClient(std::string name, std::unique_ptr<rpc::Client> client, uint
 
 rpc::awaitable<StatusOr<PullReport>> RowClient::Pull(PullRowsCall call, rpc::CallOptions options) {
   auto request = api::Encode(call, map_version_);
-  const auto response =
-      co_await rpc::Call(*client_, api::kPullRows, std::move(request), {{call.rows, call.owner}},
-                         api::Patient(*client_, options));
+  const auto response = co_await rpc::Call(*client_, api::kPullRows, std::move(request),
+                                           {{call.rows, call.owner}}, api::Patient(options));
   if (!response.ok()) co_return Annotate(response.status(), name_);
   co_return api::Decode(response->table());
 }
 
 rpc::awaitable<StatusOr<PushReport>> RowClient::Push(PushRowsCall call, rpc::CallOptions options) {
   auto request = api::Encode(call, map_version_);
-  const auto response = co_await rpc::Call(*client_, api::kPushRows, std::move(request),
-                                           api::Patient(*client_, options));
+  const auto response =
+      co_await rpc::Call(*client_, api::kPushRows, std::move(request), api::Patient(options));
   if (!response.ok()) co_return Annotate(response.status(), name_);
   co_return api::Decode(response->table());
 }

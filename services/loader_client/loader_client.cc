@@ -124,7 +124,7 @@ class RemoteLoaderClient final : public LoaderClient {
     std::chrono::milliseconds pause = kShortestPause;
     rpc::asio::steady_timer timer(co_await rpc::asio::this_coro::executor);
     while (true) {
-      const auto options = api::Patient(*client_, {rpc::Clock::now() + call_timeout_});
+      const auto options = api::Patient({rpc::Clock::now() + call_timeout_});
       auto response = co_await rpc::Call(*client_, method, make_request(), options);
       if (response.ok()) co_return std::move(response);
       const Status& status = response.status();

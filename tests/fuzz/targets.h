@@ -30,6 +30,7 @@ std::vector<Target> FrameTargets();
 std::vector<Target> ConversationTargets();
 std::vector<Target> RowTargets();
 std::vector<Target> BatchTargets();
+std::vector<Target> FeedTargets();
 
 // Takes an input apart, in the order in which SeedWriter put it together. An input that is too
 // short reads as zeros and empty parts.

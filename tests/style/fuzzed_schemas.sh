@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# fuzzed_schemas.sh [FILE]: every table that a method in services/api/methods.h receives is read by a fuzz target.
+# fuzzed_schemas.sh [FILE...]: every table that a method of services/api sends or receives is read by a fuzz target.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-methods=${1:-services/api/methods.h}
-mapfile -t tables < <(grep -o 'MessageOf<wire::[A-Za-z]*' "$methods" | sed 's/.*:://' | sort -u)
+(($# > 0)) || set -- services/api/*methods.h
+mapfile -t tables < <(grep -ho 'MessageOf<wire::[A-Za-z]*' "$@" | sed 's/.*:://' | sort -u)
 missing=0
 for table in "${tables[@]}"; do
   if ! grep -q "Received<api::wire::$table>" tests/fuzz/*.cc; then

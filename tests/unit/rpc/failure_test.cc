@@ -112,6 +112,18 @@ TEST_CASE("a deadline ends the call at the client and the handler at the server"
   CHECK(ExecutionOf(late) == Execution::kNotExecuted);
 }
 
+TEST_CASE("a call without a deadline waits for a connection as long as its patience") {
+  Loop loop;
+  // Nobody listens at the lowest port.
+  Client client(loop.executor(), "tcp://127.0.0.1:1", TestHello("client"), {}, nullptr);
+  CallOptions options(Clock::time_point::max());
+  options.patience = std::chrono::milliseconds(50);
+  const auto answer = loop.Run(client.Call(kEcho, {}, IntoVectors(), options));
+  CHECK(absl::IsUnavailable(answer.status()));
+  CHECK(ExecutionOf(answer.status()) == Execution::kNotExecuted);
+  CHECK_THAT(std::string(answer.status().message()), Catch::Contains("cannot reach"));
+}
+
 TEST_CASE("cancelling the caller cancels the handler") {
   std::unique_ptr<Hang> hang;
   Ends ends([&](Request request) { return (*hang)(std::move(request)); });

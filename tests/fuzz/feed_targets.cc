@@ -1,0 +1,183 @@
+// What loaders send to nn-workers.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "services/api/feed_codec.h"
+#include "simurgh/base/check.h"
+#include "simurgh/data/batch_builder.h"
+#include "simurgh/data/encoded_batch.h"
+#include "tests/fuzz/schema.h"
+#include "tests/fuzz/targets.h"
+
+namespace simurgh::fuzz {
+namespace {
+
+constexpr size_t kDenseWidth = 2;
+constexpr uint32_t kBatchSize = 64;
+
+const ClusterConfig& Config() {
+  static const ClusterConfig config = [] {
+    ClusterConfig cluster;
+    cluster.training.batch_size = kBatchSize;
+    for (const uint32_t table : {0, 0, 1}) {
+      FeatureConfig feature;
+      feature.name = "f" + std::to_string(cluster.features.size());
+      feature.table_index = table;
+      cluster.features.push_back(feature);
+    }
+    return cluster;
+  }();
+  return config;
+}
+
+// --- feed_batch: how many labels, dense values and plain ids, these, then the codes.
+
+template <typename T>
+void Fill(std::vector<T>& values, size_t count, SeedReader& reader) {
+  values.resize(count);
+  for (T& value : values) value = reader.Value<T>();
+}
+
+// As the transport lets it land.
+std::shared_ptr<api::FedBatch> Land(Input input) {
+  SeedReader reader(input);
+  const auto labels = reader.Value<uint8_t>();
+  const auto dense = reader.Value<uint8_t>();
+  const auto plain_ids = reader.Value<uint8_t>();
+  auto batch = std::make_shared<api::FedBatch>();
+  batch->dense.batch_size = labels;
+  batch->dense.width = kDenseWidth;
+  Fill(batch->dense.labels, labels, reader);
+  Fill(batch->dense.values, dense, reader);
+  Fill(batch->sparse.plain_ids, plain_ids, reader);
+  batch->sparse.codes = ToBytes(reader.rest());
+  return batch;
+}
+
+void RunFeedBatch(Input input) {
+  const auto batch = Land(input);
+  const auto places = api::PlaceFeed({batch->sparse.plain_ids.size(), batch->sparse.codes.size(),
+                                      batch->dense.values.size(), batch->dense.labels.size()},
+                                     kDenseWidth);
+  if (IsRefusal(places.status())) return;
+  rpc::IncomingMessage message;
+  message.segments.resize(4);
+  for (rpc::ReceivedSegment& segment : message.segments) segment.owner = batch;
+  const auto decoded =
+      api::DecodeFeed(rpc::Received<api::FeedBatch::Request>(std::move(message)), Config());
+  if (IsRefusal(decoded.status())) return;
+  SIMURGH_CHECK(decoded->sparse->Validate().ok());
+  SIMURGH_CHECK_EQ(decoded->sparse->feature_count(), Config().features.size());
+  SIMURGH_CHECK_EQ(decoded->sparse->batch_size, decoded->dense.batch_size);
+  SIMURGH_CHECK_LE(decoded->dense.batch_size, size_t{kBatchSize});
+  SIMURGH_CHECK_EQ(decoded->dense.values.size(), decoded->dense.batch_size * kDenseWidth);
+  for (const float label : decoded->dense.labels) SIMURGH_CHECK(label == 0.0F || label == 1.0F);
+}
+
+std::vector<Bytes> FeedBatchSeeds() {
+  std::vector<Bytes> seeds;
+  for (const size_t samples : {1, 2, 64}) {
+    BatchBuilder builder({0, 0, 1}, 0);
+    for (size_t b = 0; b < samples; ++b) {
+      for (size_t f = 0; f < 3; ++f) builder.AddId(f, (b * 7 + f) << (b % 40));
+      builder.EndSample();
+    }
+    const auto encoded = EncodeBatch(*builder.Build()->sparse);
+    SIMURGH_CHECK(encoded.ok());
+    SeedWriter seed;
+    seed.Value(static_cast<uint8_t>(samples));
+    seed.Value(static_cast<uint8_t>(samples * kDenseWidth));
+    seed.Value(static_cast<uint8_t>(encoded->plain_ids.size()));
+    for (size_t b = 0; b < samples; ++b) seed.Value(static_cast<float>(b % 2));
+    for (size_t i = 0; i < samples * kDenseWidth; ++i) seed.Value(0.5F * static_cast<float>(i));
+    for (const uint64_t id : encoded->plain_ids) seed.Value(id);
+    seeds.push_back(seed.Rest(encoded->codes).bytes());
+  }
+  return seeds;
+}
+
+// --- feed: the metadata, all numbers; the first byte says whose.
+
+template <typename Message>
+Bytes Seed(uint8_t which, const Message& message) {
+  SeedWriter seed;
+  seed.Value(which);
+  return seed.Rest(MetadataOf(message)).bytes();
+}
+
+rpc::Outgoing<api::OpenFeed::Request> Open(uint32_t loader, uint32_t loaders, uint64_t digest) {
+  flatbuffers::FlatBufferBuilder builder;
+  const auto root = api::wire::CreateOpenFeedRequest(builder, loader, loaders, digest);
+  return {builder, root};
+}
+
+rpc::Outgoing<api::FeedBatch::Response> Wanted(bool wanted) {
+  flatbuffers::FlatBufferBuilder builder;
+  const auto root = api::wire::CreateFeedBatchResponse(builder, wanted);
+  return {builder, root};
+}
+
+rpc::Outgoing<api::OpenFeed::Response> Taken(uint64_t taken) {
+  flatbuffers::FlatBufferBuilder builder;
+  const auto root = api::wire::CreateOpenFeedResponse(builder, taken);
+  return {builder, root};
+}
+
+rpc::Outgoing<api::EndFeed::Request> End(uint32_t loader, uint64_t batches, uint64_t skipped) {
+  flatbuffers::FlatBufferBuilder builder;
+  const auto root = api::wire::CreateEndFeedRequest(builder, loader, batches, skipped);
+  return {builder, root};
+}
+
+void RunFeed(Input input) {
+  SeedReader reader(input);
+  const auto which = reader.Value<uint8_t>();
+  if (which == 0) {
+    const Received<api::wire::OpenFeedRequest> message(reader.rest());
+    if (message.table == nullptr) return;
+    const auto& table = *message.table;
+    const Received<api::wire::OpenFeedRequest> again(
+        Open(table.loader(), table.loaders(), table.input_digest()));
+    SIMURGH_CHECK_EQ(again.table->input_digest(), table.input_digest());
+  } else if (which == 1) {
+    const Received<api::wire::OpenFeedResponse> message(reader.rest());
+    if (message.table == nullptr) return;
+    const Received<api::wire::OpenFeedResponse> again(Taken(message.table->taken()));
+    SIMURGH_CHECK_EQ(again.table->taken(), message.table->taken());
+  } else if (which == 2) {
+    const Received<api::wire::FeedBatchRequest> message(reader.rest());
+    if (message.table == nullptr) return;
+    const auto& table = *message.table;
+    const Received<api::wire::FeedBatchRequest> again(
+        api::EncodeFeed(table.loader(), table.number(), std::make_shared<const api::FedBatch>()));
+    SIMURGH_CHECK_EQ(again.table->number(), table.number());
+  } else if (which == 3) {
+    const Received<api::wire::FeedBatchResponse> message(reader.rest());
+    if (message.table == nullptr) return;
+    const Received<api::wire::FeedBatchResponse> again(Wanted(message.table->wanted()));
+    SIMURGH_CHECK_EQ(again.table->wanted(), message.table->wanted());
+  } else {
+    const Received<api::wire::EndFeedRequest> message(reader.rest());
+    if (message.table == nullptr) return;
+    const auto& table = *message.table;
+    const Received<api::wire::EndFeedRequest> again(
+        End(table.loader(), table.batches(), table.skipped_rows()));
+    SIMURGH_CHECK_EQ(again.table->skipped_rows(), table.skipped_rows());
+  }
+}
+
+std::vector<Bytes> FeedSeeds() {
+  return {Seed(0, Open(1, 2, 77)), Seed(1, Taken(5)),
+          Seed(2, api::EncodeFeed(1, 3, std::make_shared<const api::FedBatch>())),
+          Seed(3, Wanted(true)), Seed(4, End(1, 9, 2))};
+}
+
+}  // namespace
+
+std::vector<Target> FeedTargets() {
+  return {{"feed", RunFeed, FeedSeeds}, {"feed_batch", RunFeedBatch, FeedBatchSeeds}};
+}
+
+}  // namespace simurgh::fuzz
