@@ -161,8 +161,9 @@ awaitable<void> Call(std::shared_ptr<rpc::ClientSession> session, size_t& result
   rpc::OutgoingMessage request;
   const auto bytes = std::make_shared<const Bytes>(10);
   request.segments.push_back({*bytes, bytes});
-  const auto response = co_await session->Exchange(kEchoMethod, std::move(request), IntoVectors,
-                                                   rpc::Clock::time_point::max());
+  rpc::Placement placement = IntoVectors;
+  const rpc::CallOptions options(rpc::Clock::time_point::max());
+  const auto response = co_await session->Exchange(kEchoMethod, request, placement, options);
   ++results;
   if (!response.ok()) co_return;
   for (const rpc::ReceivedSegment& segment : response->segments) {

@@ -9,125 +9,17 @@
 #include <cstring>
 #include <iostream>
 #include <limits>
-#include <map>
 #include <random>
-#include <tuple>
 #include <vector>
 
-#include <unistd.h>
-
-#include "absl/strings/str_cat.h"
-#include <boost/asio/use_future.hpp>
 #include <catch2/catch.hpp>
 
-#include "rpc/client.h"
 #include "services/api/row_codec.h"
-#include "services/embedding_ps/row_methods.h"
-#include "services/runtime/io_thread.h"
 #include "simurgh/base/random.h"
+#include "tests/property/row_requests_ends.h"
 
 namespace simurgh {
 namespace {
-
-constexpr uint32_t kPartitions = 2;
-constexpr uint64_t kMapVersion = 9;
-constexpr uint64_t kIds = 150;  // Requests draw from so many.
-constexpr float kBound = 4.0F;
-
-ClusterConfig SmallCluster() {
-  ClusterConfig config;
-  config.embedding_ps = {.instances = {{}}, .partitions = kPartitions};
-  for (const uint32_t dim : {3, 8}) {
-    TableConfig table;
-    table.name = absl::StrCat("dim", dim);
-    table.dim = dim;
-    table.capacity_rows = 10'000;
-    table.weight_bound = kBound;
-    table.optimizer.kind = SparseOptimizerConfig::Kind::kSgd;
-    config.tables.push_back(table);
-  }
-  return config;
-}
-
-struct Row {
-  std::vector<float> weights;
-  uint32_t use_count = 0;
-  uint64_t recency = 0;
-
-  bool operator==(const Row& other) const {
-    return use_count == other.use_count && recency == other.recency &&
-           weights.size() == other.weights.size() &&
-           std::memcmp(weights.data(), other.weights.data(), weights.size() * sizeof(float)) == 0;
-  }
-};
-std::ostream& operator<<(std::ostream& out, const Row& row) {
-  out << "use count " << row.use_count << ", recency " << row.recency << ", weights";
-  for (const float weight : row.weights) out << ' ' << std::hexfloat << weight;
-  return out << std::defaultfloat;
-}
-
-using Key = std::tuple<size_t, uint32_t, uint64_t>;  // Partition, table, id.
-using Rows = std::map<Key, Row>;
-
-// A server and a client of it, both on one thread.
-class Ends {
- public:
-  explicit Ends(const std::string& transport)
-      : address_(
-            absl::StrCat(transport, ":///tmp/simurgh-row-requests-", getpid(), "-", transport)) {
-    io_.RunAndWait([&] {
-      listener_ = std::make_unique<rpc::Server>(io_.executor(), Hello("embedding-ps"),
-                                                rpc::ServerOptions(), nullptr);
-      RegisterRowMethods(*listener_, *rows_, buffers_, kMapVersion);
-      REQUIRE(listener_->Listen(address_) == absl::OkStatus());
-      client_ =
-          std::make_unique<rpc::Client>(io_.executor(), listener_->address(),
-                                        Hello("embedding-worker"), rpc::ClientOptions(), nullptr);
-    });
-  }
-  ~Ends() {
-    io_.RunAndWait([this] {
-      client_.reset();
-      listener_.reset();
-    });
-    rows_.reset();
-  }
-
-  StatusOr<rpc::IncomingMessage> Call(rpc::MethodId method, rpc::OutgoingMessage message) {
-    return rpc::asio::co_spawn(io_.executor(),
-                               client_->Call(method, std::move(message), rpc::Anywhere(1),
-                                             rpc::Clock::now() + std::chrono::seconds(60)),
-                               rpc::asio::use_future)
-        .get();
-  }
-
-  // All rows as they are.
-  Rows Snapshot() const {
-    Rows rows;
-    for (uint32_t p = 0; p < kPartitions; ++p) {
-      for (uint32_t t = 0; t < 2; ++t) {
-        rows_->partition(p).table(t).ForEachRow([&](const RowContents& row) {
-          rows[{p, t, row.id}] = {
-              {row.weights.begin(), row.weights.end()}, row.use_count, row.recency};
-        });
-      }
-    }
-    return rows;
-  }
-
- private:
-  static rpc::Hello Hello(std::string role) { return {.cluster = "test", .role = std::move(role)}; }
-
-  const std::string address_;
-  const ClusterConfig config_ = SmallCluster();
-  MetricRegistry registry_;
-  ServerMetrics metrics_{registry_, config_, 0};
-  BufferPool buffers_{size_t{1} << 20};
-  std::unique_ptr<ParameterServer> rows_ = ParameterServer::Create(config_, 0, metrics_).value();
-  std::unique_ptr<rpc::Server> listener_;
-  std::unique_ptr<rpc::Client> client_;
-  IoThread io_{"ends"};
-};
 
 // A request that can be sent, and what is wrong with it.
 struct Draft {
