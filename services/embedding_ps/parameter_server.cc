@@ -55,7 +55,8 @@ std::vector<std::vector<PushGroup>> SplitByPartition(const PushRowsCall& call, s
   return shares;
 }
 
-// The share of a request that one partition does. End is told of it on the partition's thread.
+// The share of a request that one partition does. End is told of it on the partition's thread, and
+// given the status to keep: once counted down, this thread holds nothing of the request.
 template <typename Work, typename End>
 class PartitionTask : public Turns::Task {
  public:
@@ -71,9 +72,9 @@ class PartitionTask : public Turns::Task {
   }
 
   bool Advance() override {
-    const StatusOr<bool> over = work_.Advance(ParameterServer::kIdsPerTurn);
+    StatusOr<bool> over = work_.Advance(ParameterServer::kIdsPerTurn);
     if (over.ok() && !*over) return false;
-    end_(over.status(), work_.report());
+    end_(std::move(over).status(), work_.report());
     countdown_->Down();
     return true;
   }
@@ -217,11 +218,14 @@ rpc::awaitable<StatusOr<PullReport>> ParameterServer::Pull(PullRowsCall call,
     for (const size_t p : which) {
       Partition& partition = *shards_[p]->partition;
       PullWork work(partition, call.purpose, call.position, call.acknowledged_steps, shares[p]);
-      const auto end = [this, p, training, &shares, &reports](const Status& status,
+      const auto end = [this, p, training, &shares, &reports](Status status,
                                                               const PullReport& report) {
         OnPullEnd(p, status);
-        reports[p] = status.ok() ? StatusOr<PullReport>(report) : status;
-        if (!status.ok()) return;
+        if (!status.ok()) {
+          reports[p] = std::move(status);
+          return;
+        }
+        reports[p] = report;
         metrics_.OnPull(p, *shards_[p]->partition,
                         training ? shares[p] : std::span<const PullGroup>(), report);
       };
@@ -256,9 +260,13 @@ rpc::awaitable<StatusOr<PushReport>> ParameterServer::Push(PushRowsCall call,
   const auto start = [&](const std::shared_ptr<Countdown>& countdown) {
     for (size_t p = 0; p < shards_.size(); ++p) {
       PushWork work(*shards_[p]->partition, call.position, call.part, call.parts, shares[p]);
-      const auto end = [this, p, &reports](const Status& status, const PushReport& report) {
-        reports[p] = status.ok() ? StatusOr<PushReport>(report) : status;
-        if (status.ok()) metrics_.OnPush(report);
+      const auto end = [this, p, &reports](Status status, const PushReport& report) {
+        if (!status.ok()) {
+          reports[p] = std::move(status);
+          return;
+        }
+        reports[p] = report;
+        metrics_.OnPush(report);
       };
       shards_[p]->Add(call.client, MakeTask(std::move(work), end, countdown));
     }

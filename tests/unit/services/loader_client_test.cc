@@ -131,8 +131,8 @@ TEST_CASE_METHOD(Fixture, "a batch arrives as it was, and the end with it") {
 TEST_CASE_METHOD(Fixture, "a loader waits for a busy trainer, longer than a call may take") {
   TrainerEnd trainer(config_);
   constexpr int kBatches = 12;
-  std::jthread loader([this] {
-    const auto client = Open(0);
+  const auto client = Open(0);
+  std::jthread loader([&client] {
     for (int i = 0; i < kBatches; ++i) {
       if (!client->Feed(Numbered(static_cast<float>(i))).value_or(false)) return;
     }
