@@ -49,66 +49,29 @@ bin=build/release/bin
 logs=build/quickstart
 mkdir -p "$logs"
 # "ok: cluster adult: 2 embedding-ps, 1 embedding-worker, ..."
-summary=$("$bin/nn-worker" --config "$config" ${overrides[@]+"${overrides[@]}"} --check-config)
-echo "$summary"
-count_of() { sed -nE "s/.*[^0-9]([0-9]+) $1.*/\1/p" <<<"$summary"; }
+"$bin/nn-worker" --config "$config" ${overrides[@]+"${overrides[@]}"} --check-config
 
-pids=()
-logs_of=()
-stop_daemons() {
-  local pid
-  for pid in ${pids[@]+"${pids[@]}"}; do kill -TERM "$pid" 2>/dev/null || true; done
-  for pid in ${pids[@]+"${pids[@]}"}; do wait "$pid" 2>/dev/null || true; done
-  pids=()
-}
-trap stop_daemons EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
-
-start() {  # start NAME PROGRAM ARGUMENTS...: a daemon in the background with a log of its own
-  local log=$logs/$1.log
-  shift
-  # In a session of its own: Ctrl-C reaches this script, which drains the daemons.
-  setsid "$bin/$1" --config "$config" ${overrides[@]+"${overrides[@]}"} "${@:2}" >"$log" 2>&1 &
-  pids+=($!)
-  logs_of+=("$log")
-}
-
-for ((i = 0; i < $(count_of embedding-ps); ++i)); do
-  start "embedding-ps-$i" embedding-ps --index "$i"
-done
-for ((i = 0; i < $(count_of embedding-worker); ++i)); do
-  start "embedding-worker-$i" embedding-worker --index "$i"
-done
-
-# The trainer's result is the last line of its stdout; everything it logs is the user's progress.
-result=$logs/result
-setsid "$bin/nn-worker" --config "$config" ${overrides[@]+"${overrides[@]}"} >"$result" &
-trainer=$!
-pids+=("$trainer")
-logs_of+=("")
-
-# Whoever ends first: the trainer when all is well, a daemon when it could not start.
-status=0
-wait -n -p ended "${pids[@]}" || status=$?
-if [ "$ended" != "$trainer" ]; then
-  for i in "${!pids[@]}"; do
-    if [ "${pids[$i]}" = "$ended" ]; then
-      echo "quickstart: a daemon ended early with $status; the end of ${logs_of[$i]}:" >&2
-      tail -n 5 "${logs_of[$i]}" >&2
-    fi
-  done
-  exit 1
-fi
-[ "$status" -eq 0 ] || { echo "quickstart: nn-worker ended with $status" >&2; exit "$status"; }
+# shellcheck source=scripts/cluster.sh
+. scripts/cluster.sh
+stop_cluster_at_exit
+start_embedding_daemons
+start_trainers "$logs/result"
+# What the first trainer logs is the user's progress.
+tail --lines=+1 --follow --sleep-interval=0.1 --pid="${trainers[0]}" "$logs/nn-worker-0.log" >&2 &
+progress=$!
+wait_for_trainers
+wait "$progress"
 
 if $keep_running; then
-  unset "pids[-1]"
-  echo "still running (stop with: kill ${pids[*]}):"
+  running=()
+  for pid in "${pids[@]}"; do
+    if kill -0 "$pid" 2>/dev/null; then running+=("$pid"); fi
+  done
+  echo "still running (stop with: kill ${running[*]}):"
   grep -ho 'http://[^ ]*' "$logs"/embedding-*.log | sort -u | sed 's|^|  |; s|$|/metrics|'
   disown -a
-  pids=()
+  trap - EXIT
 else
-  stop_daemons
+  stop_cluster
 fi
-tail -n 1 "$result"
+tail -n 1 "$logs/result"

@@ -22,6 +22,7 @@ run_once() {
   local name=$1 round=$2 of=$3
   describe "$name"
   local line=("build/release/bin/$program" "${arguments[@]}")
+  if [[ $program == */* ]]; then line[0]=$program; fi
   if $quick; then line+=("${quick_arguments[@]}"); fi
   if $with_peers; then line+=("${peer_arguments[@]}"); else line+=("${lone_arguments[@]}"); fi
   echo "round $round/$of: ${line[*]}" >&2

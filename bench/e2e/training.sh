@@ -1,0 +1,109 @@
+# One training run as a measurement. For scripts to source, in the repository's root, under `set -euo pipefail`.
+
+# shellcheck source=scripts/cluster.sh
+. scripts/cluster.sh
+
+# shellcheck source=bench/e2e/network.sh
+. bench/e2e/network.sh
+
+bin=${SIMURGH_BIN_DIR:-build/release/bin}
+cores=$(nproc)
+ranks=1
+python=build/peers/pytorch/bin/python
+
+# hidden_layers MODEL: outputs of the linear layers before the last.
+hidden_layers() {
+  case "$1" in
+    light) echo 256,128,64 ;;
+    paper) echo 4096,2048,1024,512,256 ;;
+    *) echo "${0##*/}: no model '$1'; there are light and paper" >&2; return 2 ;;
+  esac
+}
+
+# make_data SAMPLES TEST_SAMPLES IDS: a folder with train.tsv, test.tsv and teacher.json of one teacher, kept for later.
+make_data() {
+  local folder=build/bench/data/$1-$2-$3
+  if [[ ! -f $folder/teacher.json ]]; then
+    mkdir -p "$folder"
+    echo "writing $1 + $2 samples with $3 ids into $folder" >&2
+    "$bin/datagen" --output "$folder/train.tsv" --samples "$1" --distinct-ids "$3" --json >"$folder/train.json"
+    "$bin/datagen" --output "$folder/test.tsv" --samples "$2" --distinct-ids "$3" --first "$1" --json >"$folder/test.json"
+    mv "$folder/test.json" "$folder/teacher.json"
+  fi
+  echo "$folder"
+}
+
+# The model of this name as a value of the configuration's key.
+towers_of() {
+  local width layers=
+  for width in $(hidden_layers "$1" | tr , ' '); do layers+="{linear: $width}, relu, "; done
+  echo "{towers: [{name: top, input: [dense, embeddings], layers: [${layers}{linear: 1}]}]}"
+}
+
+# record_peak_memory FILE PID...: keeps the sum of the greatest resident memory of the processes, in MB, in the file, until it
+# is ended itself.
+record_peak_memory() {
+  local file=$1 pid kb total
+  local -A peaks=()
+  shift
+  while sleep 0.2; do
+    total=0
+    for pid in "$@"; do
+      kb=$(sed -nE 's/^VmHWM:[^0-9]*([0-9]+).*/\1/p' "/proc/$pid/status" 2>/dev/null) || true
+      [[ -z $kb ]] || peaks[$pid]=$kb
+      ((total += ${peaks[$pid]:-0})) || true
+    done
+    echo $((total * 1024 / 1000000)) >"$file"
+  done
+}
+
+# instances PROGRAM COUNT PORT: addresses for as many daemons, as a value of the configuration. On one host they find out how to
+# meet; on the slow network each is a host of its own.
+instances() {
+  local program=$1 count=$2 port=$3 i list=
+  for ((i = 0; i < count; ++i)); do
+    if ((${#hosts[@]} > 0)); then
+      list+="{address: 'tcp://$(address_of "$program-$i"):$port'}, "
+    else
+      list+="{address: 'auto://127.0.0.1:$((port + i))'}, "
+    fi
+  done
+  echo "[$list]"
+}
+
+# train_ours DATA MODEL BATCH SEED [KEY=VALUE...]: trains once with $ranks nn-workers, one embedding-worker and one
+# embedding-ps on this machine. Prints one JSON object. The logs stay in $logs.
+train_ours() {
+  local data=$1 model=$2 batch=$3 seed=$4 override
+  shift 4
+  mkdir -p "$logs"
+  config=config/criteo-synthetic.yaml
+  overrides=(
+    --set "data.train=[$PWD/$data/train.tsv]" --set "data.test=[$PWD/$data/test.tsv]"
+    --set "model=$(towers_of "$model")" --set "training.batch_size=$batch" --set "cluster.seed=$seed"
+    --set "embedding_ps={partitions: 1, instances: $(instances embedding-ps 1 7431)}"
+    --set "embedding_worker={instances: $(instances embedding-worker 1 7441)}"
+    --set "nn_worker={threads: $(((cores + ranks - 1) / ranks)), instances: $(instances nn-worker "$ranks" 7451)}"
+    --set "training.progress_interval=100ms")
+  if ((${#hosts[@]} > 0)); then overrides+=(--set rpc.security=insecure); fi
+  for override in "$@"; do overrides+=(--set "$override"); done
+  start_embedding_daemons
+  start_trainers "$logs/result"
+  record_peak_memory "$logs/peak_mb" "${pids[@]}" &
+  local recorder=$!
+  local status=0
+  wait_for_trainers || status=$?
+  kill "$recorder" && wait "$recorder" || true
+  stop_cluster
+  ((status == 0)) || return "$status"
+  sed -nE 's/^test_auc=([0-9.]+) .*samples_per_sec=([0-9]+)$/{"auc": \1, "samples_per_s": \2}/p' "$logs/result" |
+    jq --compact-output --argjson memory "$(cat "$logs/peak_mb")" '. + {peak_rss_mb: $memory}'
+}
+
+# train_pytorch DATA MODEL BATCH SEED [OPTIONS...]: the same with PyTorch.
+train_pytorch() {
+  local data=$1 model=$2 batch=$3 seed=$4
+  shift 4
+  "$python" bench/peers/pytorch_training.py --train "$data/train.tsv" --test "$data/test.tsv" \
+    --hidden "$(hidden_layers "$model")" --batch-size "$batch" --seed "$seed" "$@"
+}
