@@ -1,5 +1,6 @@
 #include "services/api/batch_client.h"
 
+#include <optional>
 #include <random>
 #include <utility>
 
@@ -19,13 +20,15 @@ constexpr std::chrono::seconds kAvoidance{5};
 
 BatchClient::BatchClient(rpc::asio::any_io_executor executor, rpc::asio::any_io_executor encoder,
                          std::vector<std::unique_ptr<rpc::Client>> clients,
-                         std::chrono::milliseconds call_timeout, const LearningRates& rates)
+                         std::chrono::milliseconds call_timeout, const LearningRates& rates,
+                         VectorWire& wire)
     : executor_(std::move(executor)),
       encoder_(std::move(encoder)),
       clients_(
           std::make_shared<const std::vector<std::unique_ptr<rpc::Client>>>(std::move(clients))),
       call_timeout_(call_timeout),
       rates_(rates),
+      wire_(wire),
       traces_(std::random_device()()),
       avoid_until_(clients_->size()) {
   SIMURGH_CHECK(!clients_->empty());
@@ -69,25 +72,46 @@ rpc::awaitable<StatusOr<BatchReference>> BatchClient::SubmitToNext(
 }
 
 rpc::awaitable<Status> BatchClient::SendPull(api::PullBatchMessage message,
-                                             rpc::SegmentPlace<float> embeddings,
+                                             MatrixView<float> embeddings,
+                                             std::shared_ptr<void> owner,
                                              rpc::Clock::time_point deadline) {
   const uint32_t worker = message.reference.worker;
   const uint64_t trace = message.reference.trace;
+  const EmbeddingTarget target = wire_.TargetFor(embeddings, owner);
+  message.precision = target.precision;
   rpc::Client& client = ClientOf(worker);
   auto request = api::Encode(message);
   const auto response =
-      co_await rpc::Call(client, api::kPullBatch, std::move(request), {{std::move(embeddings)}},
-                         api::Patient({deadline, NextSpan(trace)}));
+      co_await rpc::Call(client, api::kPullBatch, std::move(request),
+                         {{target.bytes, target.owner}}, api::Patient({deadline, NextSpan(trace)}));
+  if (response.ok() && wire_.decodes()) {
+    co_await rpc::RunOn(encoder_, [this, target, embeddings, owner = std::move(owner)] {
+      wire_.Decode(target, embeddings);
+    });
+  }
   co_return Judge(worker, trace, response.status());
 }
 
 rpc::awaitable<Status> BatchClient::SendPush(api::PushBatchMessage message,
-                                             rpc::SegmentSource<float> gradients,
+                                             MatrixView<const float> gradients,
+                                             std::shared_ptr<const void> owner,
                                              rpc::Clock::time_point deadline) {
+  const auto encode = [this, gradients, owner = std::move(owner), position = message.position] {
+    return wire_.Encode(gradients, owner, position);
+  };
+  // Where there is nothing to do, not by way of another thread.
+  std::optional<GradientSource> source;
+  if (wire_.encodes()) {
+    source = co_await rpc::RunOn(encoder_, encode);
+  } else {
+    source = encode();
+  }
+  message.precision = source->precision;
+  message.scale = source->scale;
   const uint32_t worker = message.reference.worker;
   const uint64_t trace = message.reference.trace;
   rpc::Client& client = ClientOf(worker);
-  auto request = api::Encode(message, std::move(gradients));
+  auto request = api::Encode(message, {source->bytes, std::move(source->owner)});
   const auto response = co_await rpc::Call(client, api::kPushBatch, std::move(request),
                                            api::Patient({deadline, NextSpan(trace)}));
   co_return Judge(worker, trace, response.status());
@@ -102,19 +126,22 @@ void BatchClient::Submit(std::shared_ptr<const CompactBatch> batch,
 void BatchClient::Pull(BatchReference batch, PullPurpose purpose, TrainerPosition position,
                        uint64_t acknowledged_steps, MatrixView<float> embeddings,
                        std::shared_ptr<void> owner, std::function<void(Status)> done) {
-  const api::PullBatchMessage message{batch, purpose, position, acknowledged_steps};
-  rpc::asio::co_spawn(executor_,
-                      SendPull(message, {embeddings.flat(), std::move(owner)}, Deadline()),
+  const api::PullBatchMessage message{.reference = batch,
+                                      .purpose = purpose,
+                                      .position = position,
+                                      .acknowledged_steps = acknowledged_steps};
+  rpc::asio::co_spawn(executor_, SendPull(message, embeddings, std::move(owner), Deadline()),
                       Answer(std::move(done)));
 }
 
 void BatchClient::Push(BatchReference batch, TrainerPosition position,
                        MatrixView<const float> gradients, std::shared_ptr<const void> owner,
                        std::function<void(Status)> done) {
-  api::PushBatchMessage message{batch, position, rates_.At(position.step)};
-  rpc::asio::co_spawn(
-      executor_, SendPush(std::move(message), {gradients.flat(), std::move(owner)}, Deadline()),
-      Answer(std::move(done)));
+  api::PushBatchMessage message{
+      .reference = batch, .position = position, .learning_rates = rates_.At(position.step)};
+  rpc::asio::co_spawn(executor_,
+                      SendPush(std::move(message), gradients, std::move(owner), Deadline()),
+                      Answer(std::move(done)));
 }
 
 void BatchClient::StopAfter(std::chrono::milliseconds pause) {

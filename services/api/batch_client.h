@@ -6,6 +6,7 @@
 
 #include "rpc/client.h"
 #include "services/api/batch_codec.h"
+#include "services/api/vector_wire.h"
 #include "simurgh/base/random.h"
 #include "simurgh/train/learning_rates.h"
 #include "simurgh/train/ports.h"
@@ -18,11 +19,11 @@ namespace simurgh {
 // Lifetime: outlive every call. The executor's thread must run until every call has been answered.
 class BatchClient : public EmbeddingPort {
  public:
-  // clients: by worker, all on `executor`. encoder: where batches are encoded, whose threads end
-  // before the executor does. Lifetime: `rates` outlive the client.
+  // clients: by worker, all on `executor`. encoder: where batches and vectors are coded, whose
+  // threads end before the executor does. Lifetime: `rates` and `wire` outlive the client.
   BatchClient(rpc::asio::any_io_executor executor, rpc::asio::any_io_executor encoder,
               std::vector<std::unique_ptr<rpc::Client>> clients,
-              std::chrono::milliseconds call_timeout, const LearningRates& rates);
+              std::chrono::milliseconds call_timeout, const LearningRates& rates, VectorWire& wire);
 
   void Submit(std::shared_ptr<const CompactBatch> batch,
               std::function<void(StatusOr<BatchReference>)> done) override;
@@ -48,10 +49,12 @@ class BatchClient : public EmbeddingPort {
       std::shared_ptr<const CompactBatch> batch, rpc::Clock::time_point deadline);
   // To the worker of the message's reference.
   [[nodiscard]] rpc::awaitable<Status> SendPull(api::PullBatchMessage message,
-                                                rpc::SegmentPlace<float> embeddings,
+                                                MatrixView<float> embeddings,
+                                                std::shared_ptr<void> owner,
                                                 rpc::Clock::time_point deadline);
   [[nodiscard]] rpc::awaitable<Status> SendPush(api::PushBatchMessage message,
-                                                rpc::SegmentSource<float> gradients,
+                                                MatrixView<const float> gradients,
+                                                std::shared_ptr<const void> owner,
                                                 rpc::Clock::time_point deadline);
 
   const rpc::asio::any_io_executor executor_;
@@ -60,6 +63,7 @@ class BatchClient : public EmbeddingPort {
   const std::shared_ptr<const std::vector<std::unique_ptr<rpc::Client>>> clients_;
   const std::chrono::milliseconds call_timeout_;
   const LearningRates& rates_;
+  VectorWire& wire_;
   // The executor's:
   uint32_t next_worker_ = 0;
   Random traces_;

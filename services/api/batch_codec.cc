@@ -1,5 +1,6 @@
 #include "services/api/batch_codec.h"
 
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -19,6 +20,13 @@ flatbuffers::Offset<wire::Position> Encode(flatbuffers::FlatBufferBuilder& build
 
 TrainerPosition Decode(const wire::Position& position) {
   return {position.run(), position.rank(), position.step()};
+}
+
+StatusOr<VectorPrecision> DecodePrecision(const char* what, uint8_t precision) {
+  if (precision > static_cast<uint8_t>(VectorPrecision::kInt8)) {
+    return absl::InvalidArgumentError(absl::StrCat(what, ": unknown precision ", precision));
+  }
+  return static_cast<VectorPrecision>(precision);
 }
 
 }  // namespace
@@ -55,9 +63,9 @@ rpc::Outgoing<PullBatch::Request> Encode(const PullBatchMessage& message) {
   flatbuffers::FlatBufferBuilder builder;
   const auto reference = Encode(builder, message.reference);
   const auto position = Encode(builder, message.position);
-  const auto root =
-      wire::CreatePullBatchRequest(builder, reference, static_cast<uint8_t>(message.purpose),
-                                   position, message.acknowledged_steps);
+  const auto root = wire::CreatePullBatchRequest(
+      builder, reference, static_cast<uint8_t>(message.purpose), position,
+      message.acknowledged_steps, static_cast<uint8_t>(message.precision));
   return {builder, root};
 }
 
@@ -66,26 +74,39 @@ StatusOr<PullBatchMessage> Decode(const wire::PullBatchRequest& request) {
     return absl::InvalidArgumentError(
         absl::StrCat("pull batch: unknown purpose ", request.purpose()));
   }
+  SIMURGH_ASSIGN_OR_RETURN(const VectorPrecision precision,
+                           DecodePrecision("pull batch", request.precision()));
   return PullBatchMessage{.reference = Decode(*request.reference()),
                           .purpose = static_cast<PullPurpose>(request.purpose()),
                           .position = Decode(*request.position()),
-                          .acknowledged_steps = request.acknowledged_steps()};
+                          .acknowledged_steps = request.acknowledged_steps(),
+                          .precision = precision};
 }
 
 rpc::Outgoing<PushBatch::Request> Encode(const PushBatchMessage& message,
-                                         rpc::SegmentSource<float> gradients) {
+                                         rpc::SegmentSource<std::byte> gradients) {
   flatbuffers::FlatBufferBuilder builder;
   const auto reference = Encode(builder, message.reference);
   const auto position = Encode(builder, message.position);
   const auto rates = builder.CreateVector(message.learning_rates);
-  const auto root = wire::CreatePushBatchRequest(builder, reference, position, rates);
+  const auto root = wire::CreatePushBatchRequest(
+      builder, reference, position, rates, static_cast<uint8_t>(message.precision), message.scale);
   return {builder, root, std::move(gradients)};
 }
 
-PushBatchMessage Decode(const wire::PushBatchRequest& request) {
-  return {.reference = Decode(*request.reference()),
-          .position = Decode(*request.position()),
-          .learning_rates = {request.learning_rates()->begin(), request.learning_rates()->end()}};
+StatusOr<PushBatchMessage> Decode(const wire::PushBatchRequest& request) {
+  SIMURGH_ASSIGN_OR_RETURN(const VectorPrecision precision,
+                           DecodePrecision("push batch", request.precision()));
+  if (!std::isnormal(request.scale()) || request.scale() < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("push batch: the gradients' scale is ", request.scale()));
+  }
+  return PushBatchMessage{
+      .reference = Decode(*request.reference()),
+      .position = Decode(*request.position()),
+      .learning_rates = {request.learning_rates()->begin(), request.learning_rates()->end()},
+      .precision = precision,
+      .scale = request.scale()};
 }
 
 }  // namespace simurgh::api

@@ -6,6 +6,7 @@
 
 #include "services/api/methods.h"
 #include "simurgh/base/status.h"
+#include "simurgh/config/vector_precision.h"
 #include "simurgh/data/encoded_batch.h"
 #include "simurgh/train/ports.h"
 
@@ -16,12 +17,15 @@ struct PullBatchMessage {
   PullPurpose purpose = PullPurpose::kTrain;
   TrainerPosition position;
   uint64_t acknowledged_steps = 0;
+  VectorPrecision precision = VectorPrecision::kF32;
 };
 
 struct PushBatchMessage {
   BatchReference reference;
   TrainerPosition position;
   std::vector<float> learning_rates;  // By table.
+  VectorPrecision precision = VectorPrecision::kF32;
+  float scale = 1;  // What the gradients have been multiplied by.
 };
 
 // The batch's parts are sent where they lie.
@@ -37,11 +41,12 @@ rpc::Outgoing<SubmitBatch::Response> Encode(const BatchReference& reference);
 BatchReference Decode(const wire::BatchReference& reference);
 
 rpc::Outgoing<PullBatch::Request> Encode(const PullBatchMessage& message);
-// Errors: INVALID_ARGUMENT for an unknown purpose.
+// Errors: INVALID_ARGUMENT for an unknown purpose or precision.
 StatusOr<PullBatchMessage> Decode(const wire::PullBatchRequest& request);
 
 rpc::Outgoing<PushBatch::Request> Encode(const PushBatchMessage& message,
-                                         rpc::SegmentSource<float> gradients);
-PushBatchMessage Decode(const wire::PushBatchRequest& request);
+                                         rpc::SegmentSource<std::byte> gradients);
+// Errors: INVALID_ARGUMENT for an unknown precision, or a scale that is not a number above 0.
+StatusOr<PushBatchMessage> Decode(const wire::PushBatchRequest& request);
 
 }  // namespace simurgh::api

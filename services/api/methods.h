@@ -33,14 +33,16 @@ using SubmitBatch = rpc::MethodOf<rpc::MessageOf<rpc::NoTable, rpc::Segment<"pla
                                   rpc::MessageOf<wire::BatchReference>>;
 inline constexpr SubmitBatch kSubmitBatch{.number = 0x0201, .name = "submit_batch"};
 
-// embeddings: (B, embedding width).
-using PullBatch = rpc::MethodOf<rpc::MessageOf<wire::PullBatchRequest>,
-                                rpc::MessageOf<rpc::NoTable, rpc::Segment<"embeddings", float>>>;
+// embeddings: a row for each sample, as simurgh/feature/vector_code.h has it in the precision that
+// the request names.
+using PullBatch =
+    rpc::MethodOf<rpc::MessageOf<wire::PullBatchRequest>,
+                  rpc::MessageOf<rpc::NoTable, rpc::Segment<"embeddings", std::byte>>>;
 inline constexpr PullBatch kPullBatch{.number = 0x0202, .name = "pull_batch"};
 
-// gradients: (B, embedding width).
+// gradients: likewise.
 using PushBatch =
-    rpc::MethodOf<rpc::MessageOf<wire::PushBatchRequest, rpc::Segment<"gradients", float>>,
+    rpc::MethodOf<rpc::MessageOf<wire::PushBatchRequest, rpc::Segment<"gradients", std::byte>>,
                   rpc::MessageOf<rpc::NoTable>>;
 inline constexpr PushBatch kPushBatch{.number = 0x0203, .name = "push_batch"};
 

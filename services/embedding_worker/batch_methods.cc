@@ -35,44 +35,38 @@ Reply<api::PullBatch> HandlePull(rpc::RequestOf<api::PullBatch::Request> request
                                  EmbeddingWorker& worker, BufferPool& buffers) {
   SIMURGH_CO_ASSIGN_OR_RETURN(const auto message, api::Decode(request.table()));
   SIMURGH_CO_ASSIGN_OR_RETURN(const size_t samples, worker.BatchSize(message.reference));
-  const size_t floats = samples * worker.embedding_width();
-  const auto buffer = buffers.Lease(floats * sizeof(float));
-  const MatrixView<float> embeddings(buffer->as<float>(floats).data(), samples,
-                                     worker.embedding_width());
+  const size_t bytes = samples * worker.row_bytes(message.precision);
+  auto buffer = buffers.Lease(bytes);
+  const EmbeddingTarget target(message.precision, buffer->bytes().first(bytes), buffer);
   SIMURGH_CO_RETURN_IF_ERROR(co_await worker.Pull(message.reference, message.purpose,
                                                   message.position, message.acknowledged_steps,
-                                                  embeddings, buffer, OptionsWithin(request)));
-  co_return rpc::Outgoing<api::PullBatch::Response>({embeddings.flat(), buffer});
+                                                  target, OptionsWithin(request)));
+  co_return rpc::Outgoing<api::PullBatch::Response>({target.bytes, target.owner});
 }
 
 Reply<api::PushBatch> HandlePush(rpc::RequestOf<api::PushBatch::Request> request,
                                  EmbeddingWorker& worker) {
-  api::PushBatchMessage message = api::Decode(request.table());
-  SIMURGH_CO_ASSIGN_OR_RETURN(const size_t samples, worker.BatchSize(message.reference));
-  const std::span<const float> gradients = request.segment<"gradients">();
-  const size_t width = worker.embedding_width();
-  if (gradients.size() != samples * width) {
-    co_return absl::InvalidArgumentError("push: the gradients do not have the batch's shape");
-  }
-  const MatrixView<const float> matrix(gradients.data(), samples, width);
-  SIMURGH_CO_RETURN_IF_ERROR(
-      co_await worker.Push(message.reference, message.position, std::move(message.learning_rates),
-                           matrix, request.owner<"gradients">(), OptionsWithin(request)));
+  SIMURGH_CO_ASSIGN_OR_RETURN(api::PushBatchMessage message, api::Decode(request.table()));
+  GradientSource gradients(message.precision, message.scale, request.segment<"gradients">(),
+                           request.owner<"gradients">());
+  SIMURGH_CO_RETURN_IF_ERROR(co_await worker.Push(message.reference, message.position,
+                                                  std::move(message.learning_rates),
+                                                  std::move(gradients), OptionsWithin(request)));
   co_return rpc::Outgoing<api::PushBatch::Response>();
 }
 
 // At most a batch's gradients, into the pool.
-auto PlaceGradients(BufferPool& buffers, size_t embedding_width) {
+auto PlaceGradients(const EmbeddingWorker& worker, BufferPool& buffers) {
   using Places = rpc::Places<api::PushBatch::Request>;
-  const uint64_t limit = uint64_t{kMaxBatchSamples} * embedding_width;
-  return [&buffers, limit](const api::wire::PushBatchRequest& /*request*/,
-                           const api::PushBatch::Request::Counts& counts) -> StatusOr<Places> {
-    if (counts[0] > limit) {
+  return [&worker, &buffers](const api::wire::PushBatchRequest& request,
+                             const api::PushBatch::Request::Counts& counts) -> StatusOr<Places> {
+    SIMURGH_ASSIGN_OR_RETURN(const auto message, api::Decode(request));
+    if (counts[0] > kMaxBatchSamples * worker.row_bytes(message.precision)) {
       return absl::InvalidArgumentError("push: more gradients than the largest batch has");
     }
-    auto buffer = buffers.Lease(counts[0] * sizeof(float));
-    const std::span<float> gradients = buffer->as<float>(counts[0]);
-    return Places{{gradients, std::move(buffer)}};
+    auto buffer = buffers.Lease(counts[0]);
+    const std::span<std::byte> bytes = buffer->bytes().first(counts[0]);
+    return Places{{bytes, std::move(buffer)}};
   };
 }
 
@@ -88,7 +82,7 @@ void RegisterBatchMethods(rpc::Server& server, EmbeddingWorker& worker, BufferPo
   rpc::Register(server, api::kPullBatch, [&worker, &buffers](auto request) {
     return HandlePull(std::move(request), worker, buffers);
   });
-  rpc::Register(server, api::kPushBatch, PlaceGradients(buffers, worker.embedding_width()),
+  rpc::Register(server, api::kPushBatch, PlaceGradients(worker, buffers),
                 [&worker](auto request) { return HandlePush(std::move(request), worker); });
 }
 

@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 
 #include "services/api/layout.h"
-#include "simurgh/feature/pooling.h"
 
 namespace simurgh {
 namespace {
@@ -30,6 +29,10 @@ class StageTimer {
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
+// Of warnings about gradients that are not finite.
+constexpr uint32_t kDroppedLines = 10;
+constexpr std::chrono::seconds kDroppedInterval{10};
+
 // Everything that a push refers to while it is under way.
 struct PushState {
   std::shared_ptr<BufferedBatch> batch;
@@ -41,18 +44,6 @@ struct PullState {
   std::shared_ptr<const BufferedBatch> batch;
   std::shared_ptr<AlignedBuffer> rows;
 };
-
-std::span<uint32_t> Maxima(const AlignedBuffer* buffer, size_t count) {
-  return buffer == nullptr ? std::span<uint32_t>() : buffer->as<uint32_t>(count);
-}
-
-size_t MaximaWidth(const BatchLayout& layout) {
-  size_t width = 0;
-  for (size_t f = 0; f < layout.features.size(); ++f) {
-    if (layout.features[f].pooling.kind == Pooling::kMax) width += layout.dim(f);
-  }
-  return width;
-}
 
 Status CheckRates(const std::vector<float>& rates, size_t tables) {
   if (rates.size() != tables) {
@@ -75,8 +66,7 @@ EmbeddingWorker::EmbeddingWorker(const ClusterConfig& config, uint64_t epoch,
                                  WorkerMetrics& metrics)
     : layout_(LayoutOf(config)),
       map_(MapOf(config)),
-      embedding_width_(layout_.embedding_width()),
-      maxima_width_(MaximaWidth(layout_)),
+      pooling_(layout_),
       epoch_(epoch),
       compute_(std::move(compute)),
       servers_(std::move(servers)),
@@ -84,7 +74,10 @@ EmbeddingWorker::EmbeddingWorker(const ClusterConfig& config, uint64_t epoch,
       buffer_(config.embedding_worker.forward_buffer_batches,
               config.embedding_worker.forward_buffer_bytes, config.embedding_worker.batch_expiry),
       batches_(kIdleBatchBytes),
-      rows_(kIdleRowBytes) {}
+      rows_(kIdleRowBytes),
+      dropped_log_(kDroppedLines, kDroppedInterval) {
+  for (const FeatureConfig& feature : config.features) feature_names_.push_back(feature.name);
+}
 
 Status EmbeddingWorker::Prepare(BufferedBatch& batch, bool is_encoded) const {
   if (is_encoded) {
@@ -171,44 +164,36 @@ StatusOr<size_t> EmbeddingWorker::BatchSize(const BatchReference& reference) {
   return size_t{batch->batch().batch_size};
 }
 
-PoolingInput EmbeddingWorker::InputOf(const BufferedBatch& batch, size_t feature) const {
-  const FeatureView view = batch.batch().feature(feature);
-  return {
-      .rule = layout_.features[feature].pooling,
-      .feature = view,
-      .dim = layout_.dim(feature),
-      .row_positions = std::span(batch.plan.row_positions).subspan(view.first_id, view.ids.size())};
-}
-
 std::shared_ptr<AlignedBuffer> EmbeddingWorker::LeaseMaxima(const BufferedBatch& batch) {
-  if (maxima_width_ == 0) return nullptr;
-  return rows_.Lease(batch.batch().batch_size * maxima_width_ * sizeof(uint32_t));
+  if (pooling_.maxima_width() == 0) return nullptr;
+  return rows_.Lease(batch.batch().batch_size * pooling_.maxima_width() * sizeof(uint32_t));
 }
 
-void EmbeddingWorker::PoolAll(const BufferedBatch& batch, std::span<const float> rows,
-                              MatrixView<float> embeddings, std::span<uint32_t> maxima) const {
-  for (size_t f = 0; f < layout_.features.size(); ++f) {
-    const PoolingInput input = InputOf(batch, f);
-    const size_t own = input.rule.kind == Pooling::kMax ? embeddings.rows() * input.dim : 0;
-    Pool(input, rows, embeddings.Columns(layout_.features[f].first_column, layout_.width(f)),
-         maxima.first(own));
-    maxima = maxima.subspan(own);
-  }
+std::span<uint32_t> EmbeddingWorker::Maxima(const BufferedBatch& batch,
+                                            const AlignedBuffer* buffer) const {
+  if (buffer == nullptr) return {};
+  return buffer->as<uint32_t>(batch.batch().batch_size * pooling_.maxima_width());
 }
 
-void EmbeddingWorker::UnpoolAll(const BufferedBatch& batch, MatrixView<const float> gradients,
-                                std::span<const uint32_t> maxima, std::span<float> row_gradients) {
-  std::ranges::fill(row_gradients, 0.0F);
-  for (size_t f = 0; f < layout_.features.size(); ++f) {
-    const PoolingInput input = InputOf(batch, f);
-    const size_t own = input.rule.kind == Pooling::kMax ? gradients.rows() * input.dim : 0;
-    const auto block = gradients.Columns(layout_.features[f].first_column, layout_.width(f));
-    if (AllFinite(block)) {
-      Unpool(input, block, maxima.first(own), row_gradients);
-    } else {
-      metrics_.non_finite_gradients[f]->Add();
-    }
-    maxima = maxima.subspan(own);
+Status EmbeddingWorker::CheckSize(const BufferedBatch& batch, VectorPrecision precision,
+                                  size_t bytes) const {
+  const size_t expected = batch.batch().batch_size * pooling_.row_bytes(precision);
+  if (bytes == expected) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("batch: ", bytes,
+                                                 " bytes of vectors, its samples have ", expected,
+                                                 "; give all daemons the same configuration"));
+}
+
+void EmbeddingWorker::NoteDropped(const std::vector<size_t>& features,
+                                  const TrainerPosition& position) {
+  for (const size_t feature : features) {
+    metrics_.non_finite_gradients[feature]->Add();
+    const auto left_out = dropped_log_.Admit(LogLimiter::Clock::now());
+    if (!left_out) continue;
+    spdlog::warn(
+        "step {} of rank {}: the gradient of feature '{}' holds NaN or infinity and is left out{}",
+        position.step, position.rank, feature_names_[feature],
+        *left_out == 0 ? std::string() : fmt::format(" ({} such lines before)", *left_out));
   }
 }
 
@@ -251,17 +236,16 @@ rpc::awaitable<StatusOr<std::shared_ptr<AlignedBuffer>>> EmbeddingWorker::PullRo
 
 rpc::awaitable<Status> EmbeddingWorker::Pull(BatchReference reference, PullPurpose purpose,
                                              TrainerPosition position, uint64_t acknowledged_steps,
-                                             MatrixView<float> embeddings,
-                                             std::shared_ptr<void> owner,
-                                             rpc::CallOptions options) {
+                                             EmbeddingTarget target, rpc::CallOptions options) {
   SIMURGH_CO_ASSIGN_OR_RETURN(const auto batch, Find(reference));
+  SIMURGH_CO_RETURN_IF_ERROR(CheckSize(*batch, target.precision, target.bytes.size()));
   SIMURGH_CO_ASSIGN_OR_RETURN(
       const auto rows, co_await PullRows(batch, purpose, position, acknowledged_steps, options));
   const auto maxima = LeaseMaxima(*batch);
   StageTimer timer(metrics_.pool_seconds);
-  co_await rpc::RunOn(compute_, [this, batch, rows, maxima, embeddings, owner] {
-    PoolAll(*batch, rows->as<float>(batch->plan.row_floats), embeddings,
-            Maxima(maxima.get(), embeddings.rows() * maxima_width_));
+  co_await rpc::RunOn(compute_, [this, batch, rows, maxima, target = std::move(target)] {
+    pooling_.Pool(*batch, rows->as<float>(batch->plan.row_floats), target,
+                  Maxima(*batch, maxima.get()));
   });
   timer.Stop();
   batch->maxima = maxima;
@@ -276,13 +260,12 @@ rpc::awaitable<Status> EmbeddingWorker::FindMaxima(std::shared_ptr<BufferedBatch
       const auto rows,
       co_await PullRows(batch, PullPurpose::kEvaluate, position, /*acknowledged=*/0, options));
   const auto maxima = LeaseMaxima(*batch);
-  const size_t samples = batch->batch().batch_size;
-  const auto pooled = rows_.Lease(samples * embedding_width_ * sizeof(float));
-  co_await rpc::RunOn(compute_, [this, batch, rows, maxima, pooled, samples] {
-    const auto floats = pooled->as<float>(samples * embedding_width_);
-    PoolAll(*batch, rows->as<float>(batch->plan.row_floats),
-            {floats.data(), samples, embedding_width_},
-            Maxima(maxima.get(), samples * maxima_width_));
+  const size_t bytes = batch->batch().batch_size * pooling_.row_bytes(VectorPrecision::kF32);
+  const auto pooled = rows_.Lease(bytes);
+  co_await rpc::RunOn(compute_, [this, batch, rows, maxima, pooled, bytes] {
+    const EmbeddingTarget nobody(VectorPrecision::kF32, pooled->bytes().first(bytes), nullptr);
+    pooling_.Pool(*batch, rows->as<float>(batch->plan.row_floats), nobody,
+                  Maxima(*batch, maxima.get()));
   });
   batch->maxima = maxima;
   co_return absl::OkStatus();
@@ -290,13 +273,12 @@ rpc::awaitable<Status> EmbeddingWorker::FindMaxima(std::shared_ptr<BufferedBatch
 
 rpc::awaitable<Status> EmbeddingWorker::Push(BatchReference reference, TrainerPosition position,
                                              std::vector<float> learning_rates,
-                                             MatrixView<const float> gradients,
-                                             std::shared_ptr<const void> owner,
-                                             rpc::CallOptions options) {
+                                             GradientSource gradients, rpc::CallOptions options) {
   SIMURGH_CO_RETURN_IF_ERROR(CheckRates(learning_rates, layout_.table_dims.size()));
   const auto state = std::make_shared<PushState>();
   SIMURGH_CO_ASSIGN_OR_RETURN(state->batch, Find(reference));
-  if (maxima_width_ > 0 && state->batch->maxima == nullptr) {
+  SIMURGH_CO_RETURN_IF_ERROR(CheckSize(*state->batch, gradients.precision, gradients.bytes.size()));
+  if (pooling_.maxima_width() > 0 && state->batch->maxima == nullptr) {
     SIMURGH_CO_RETURN_IF_ERROR(co_await FindMaxima(state->batch, position, options));
   }
   const BatchPlan& plan = state->batch->plan;
@@ -304,10 +286,11 @@ rpc::awaitable<Status> EmbeddingWorker::Push(BatchReference reference, TrainerPo
   const std::span<float> row_gradients = state->row_gradients->as<float>(plan.row_floats);
   StageTimer timer(metrics_.unpool_seconds);
   const auto maxima = state->batch->maxima;
-  co_await rpc::RunOn(compute_, [this, state, gradients, owner, row_gradients, maxima] {
-    UnpoolAll(*state->batch, gradients, Maxima(maxima.get(), gradients.rows() * maxima_width_),
-              row_gradients);
-  });
+  const auto unpool = [this, state, gradients = std::move(gradients), row_gradients, maxima] {
+    return pooling_.Unpool(*state->batch, gradients, Maxima(*state->batch, maxima.get()),
+                           row_gradients);
+  };
+  NoteDropped(co_await rpc::RunOn(compute_, unpool), position);
   timer.Stop();
 
   for (const ServerShare& share : plan.servers) {

@@ -5,14 +5,18 @@
 #include <list>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "rpc/async.h"
 #include "rpc/call.h"
 #include "rpc/waiter.h"
 #include "services/api/row_server.h"
+#include "services/api/vector_wire.h"
+#include "services/embedding_worker/batch_pooling.h"
 #include "services/embedding_worker/forward_buffer.h"
 #include "services/embedding_worker/worker_metrics.h"
+#include "services/runtime/log_limiter.h"
 #include "simurgh/base/aligned_buffer.h"
 #include "simurgh/config/cluster_config.h"
 #include "simurgh/feature/batch_plan.h"
@@ -49,26 +53,25 @@ class EmbeddingWorker {
   // Errors: NOT_FOUND for a reference that is not good any more.
   StatusOr<size_t> BatchSize(const BatchReference& reference);
 
-  // Pooled embeddings of the whole batch into `embeddings` (B, embedding width).
-  // Errors: NOT_FOUND as above; ABORTED when a server cannot be reached; of Partition.
+  // Pooled embeddings of the whole batch into the target.
+  // Errors: NOT_FOUND as above; INVALID_ARGUMENT for a target of another size; ABORTED when a
+  // server cannot be reached; of Partition.
   [[nodiscard]] rpc::awaitable<Status> Pull(BatchReference reference, PullPurpose purpose,
                                             TrainerPosition position, uint64_t acknowledged_steps,
-                                            MatrixView<float> embeddings,
-                                            std::shared_ptr<void> owner, rpc::CallOptions options);
+                                            EmbeddingTarget target, rpc::CallOptions options);
 
-  // A feature whose gradient (B, D) holds NaN or infinity is counted, and leaves its rows a
-  // gradient of zero. learning_rates: by table. Errors: as Pull; INVALID_ARGUMENT for rates that
-  // are not one a table, finite and at least 0.
+  // A feature whose gradient holds NaN or infinity is counted, and leaves its rows a gradient of
+  // zero. learning_rates: by table. Errors: as Pull; INVALID_ARGUMENT for rates that are not one a
+  // table, finite and at least 0.
   [[nodiscard]] rpc::awaitable<Status> Push(BatchReference reference, TrainerPosition position,
                                             std::vector<float> learning_rates,
-                                            MatrixView<const float> gradients,
-                                            std::shared_ptr<const void> owner,
-                                            rpc::CallOptions options);
+                                            GradientSource gradients, rpc::CallOptions options);
 
   // Drops expired batches; call now and then.
   void ExpireBatches();
 
-  size_t embedding_width() const { return embedding_width_; }
+  // Bytes of a sample's embeddings or gradients in this precision.
+  size_t row_bytes(VectorPrecision precision) const { return pooling_.row_bytes(precision); }
 
  private:
   // Runs call(server) for all servers at once.
@@ -98,18 +101,16 @@ class EmbeddingWorker {
                                                   TrainerPosition position,
                                                   rpc::CallOptions options);
 
-  PoolingInput InputOf(const BufferedBatch& batch, size_t feature) const;
   // Memory for the maxima of the batch; null where no feature is pooled by max.
   std::shared_ptr<AlignedBuffer> LeaseMaxima(const BufferedBatch& batch);
-  void PoolAll(const BufferedBatch& batch, std::span<const float> rows,
-               MatrixView<float> embeddings, std::span<uint32_t> maxima) const;
-  void UnpoolAll(const BufferedBatch& batch, MatrixView<const float> gradients,
-                 std::span<const uint32_t> maxima, std::span<float> row_gradients);
+  std::span<uint32_t> Maxima(const BufferedBatch& batch, const AlignedBuffer* buffer) const;
+  Status CheckSize(const BufferedBatch& batch, VectorPrecision precision, size_t bytes) const;
+  // Counts and logs features whose gradients were left out.
+  void NoteDropped(const std::vector<size_t>& features, const TrainerPosition& position);
 
   const BatchLayout layout_;
   const BucketMap map_;
-  const size_t embedding_width_;
-  const size_t maxima_width_;  // Dims of the features that are pooled by max, together.
+  const BatchPooling pooling_;
   const uint64_t epoch_;
   const rpc::asio::any_io_executor compute_;
   const std::vector<std::unique_ptr<RowServer>> servers_;
@@ -119,6 +120,8 @@ class EmbeddingWorker {
   std::list<std::optional<rpc::Waiter>> waiting_;
   BatchPool batches_;
   BufferPool rows_;
+  std::vector<std::string> feature_names_;
+  LogLimiter dropped_log_;
 };
 
 }  // namespace simurgh

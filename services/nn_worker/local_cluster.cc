@@ -10,6 +10,7 @@ LocalCluster::LocalCluster(const ClusterConfig& config, MetricRegistry& registry
                            const LearningRates& rates)
     : call_timeout_(config.rpc.call_timeout),
       rates_(rates),
+      wire_(config),
       worker_metrics_(registry, config),
       compute_(config.embedding_worker.threads) {}
 
@@ -45,21 +46,44 @@ void LocalCluster::Submit(std::shared_ptr<const CompactBatch> batch,
                       Answer(std::move(done)));
 }
 
+rpc::awaitable<Status> LocalCluster::PullDecoded(BatchReference batch, PullPurpose purpose,
+                                                 TrainerPosition position,
+                                                 uint64_t acknowledged_steps,
+                                                 MatrixView<float> embeddings,
+                                                 std::shared_ptr<void> owner) {
+  const EmbeddingTarget target = wire_.TargetFor(embeddings, owner);
+  SIMURGH_CO_RETURN_IF_ERROR(
+      co_await worker_->Pull(batch, purpose, position, acknowledged_steps, target, Deadline()));
+  if (wire_.decodes()) {
+    co_await rpc::RunOn(compute_.get_executor(),
+                        [this, target, embeddings, owner] { wire_.Decode(target, embeddings); });
+  }
+  co_return absl::OkStatus();
+}
+
+rpc::awaitable<Status> LocalCluster::PushEncoded(BatchReference batch, TrainerPosition position,
+                                                 MatrixView<const float> gradients,
+                                                 std::shared_ptr<const void> owner) {
+  GradientSource source = co_await rpc::RunOn(
+      compute_.get_executor(),
+      [this, position, gradients, owner] { return wire_.Encode(gradients, owner, position); });
+  co_return co_await worker_->Push(batch, position, rates_.At(position.step), std::move(source),
+                                   Deadline());
+}
+
 void LocalCluster::Pull(BatchReference batch, PullPurpose purpose, TrainerPosition position,
                         uint64_t acknowledged_steps, MatrixView<float> embeddings,
                         std::shared_ptr<void> owner, std::function<void(Status)> done) {
-  rpc::asio::co_spawn(io_.executor(),
-                      worker_->Pull(batch, purpose, position, acknowledged_steps, embeddings,
-                                    std::move(owner), Deadline()),
-                      Answer(std::move(done)));
+  rpc::asio::co_spawn(
+      io_.executor(),
+      PullDecoded(batch, purpose, position, acknowledged_steps, embeddings, std::move(owner)),
+      Answer(std::move(done)));
 }
 
 void LocalCluster::Push(BatchReference batch, TrainerPosition position,
                         MatrixView<const float> gradients, std::shared_ptr<const void> owner,
                         std::function<void(Status)> done) {
-  rpc::asio::co_spawn(io_.executor(),
-                      worker_->Push(batch, position, rates_.At(position.step), gradients,
-                                    std::move(owner), Deadline()),
+  rpc::asio::co_spawn(io_.executor(), PushEncoded(batch, position, gradients, std::move(owner)),
                       Answer(std::move(done)));
 }
 

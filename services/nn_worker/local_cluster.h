@@ -6,6 +6,7 @@
 #include <boost/asio/thread_pool.hpp>
 
 #include "rpc/async.h"
+#include "services/api/vector_wire.h"
 #include "services/embedding_ps/parameter_server.h"
 #include "services/embedding_worker/embedding_worker.h"
 #include "services/runtime/io_thread.h"
@@ -43,10 +44,21 @@ class LocalCluster : public EmbeddingPort {
  private:
   LocalCluster(const ClusterConfig& config, MetricRegistry& registry, const LearningRates& rates);
 
+  // Vectors are rounded as they are between daemons.
+  [[nodiscard]] rpc::awaitable<Status> PullDecoded(BatchReference batch, PullPurpose purpose,
+                                                   TrainerPosition position,
+                                                   uint64_t acknowledged_steps,
+                                                   MatrixView<float> embeddings,
+                                                   std::shared_ptr<void> owner);
+  [[nodiscard]] rpc::awaitable<Status> PushEncoded(BatchReference batch, TrainerPosition position,
+                                                   MatrixView<const float> gradients,
+                                                   std::shared_ptr<const void> owner);
+
   rpc::Clock::time_point Deadline() const { return rpc::Clock::now() + call_timeout_; }
 
   const std::chrono::milliseconds call_timeout_;
   const LearningRates& rates_;
+  VectorWire wire_;
   std::vector<std::unique_ptr<ServerMetrics>> server_metrics_;  // By server.
   WorkerMetrics worker_metrics_;
   std::vector<const ParameterServer*> servers_;

@@ -28,7 +28,7 @@ constexpr std::chrono::seconds kStopGrace{3};
 class RemoteCluster {
  public:
   RemoteCluster(DaemonContext& context, const LearningRates& rates)
-      : observer_(context.metrics(), RpcSide::kClient) {
+      : observer_(context.metrics(), RpcSide::kClient), wire_(context.config()) {
     const ClusterConfig& config = context.config();
     rpc::Hello hello = context.hello();
     hello.run = hello.instance_epoch;
@@ -37,8 +37,9 @@ class RemoteCluster {
       clients.push_back(std::make_unique<rpc::Client>(thread_.executor(), instance.address, hello,
                                                       context.rpc_options().client, &observer_));
     }
-    client_ = std::make_unique<BatchClient>(thread_.executor(), encoder_.get_executor(),
-                                            std::move(clients), config.rpc.call_timeout, rates);
+    client_ =
+        std::make_unique<BatchClient>(thread_.executor(), encoder_.get_executor(),
+                                      std::move(clients), config.rpc.call_timeout, rates, wire_);
   }
 
   // The clients belong to their thread, so they go there.
@@ -50,6 +51,7 @@ class RemoteCluster {
 
  private:
   RpcMetrics observer_;
+  VectorWire wire_;
   std::unique_ptr<BatchClient> client_;
   IoThread thread_{"rpc"};
   rpc::asio::thread_pool encoder_{1};  // Ends before the thread to which it answers.

@@ -40,6 +40,19 @@ void ReadDenseOptimizer(MapReader& in, DenseOptimizerConfig* optimizer) {
   in.OnlyWith(kind == Kind::kAdagrad, "kind: adagrad", {"initial_accumulator"});
 }
 
+void ReadVectors(MapReader& in, TrainingConfig* training) {
+  using Precision = VectorPrecision;
+  const std::vector<std::pair<std::string, Precision>> precisions = {{"f32", Precision::kF32},
+                                                                     {"bf16", Precision::kBf16},
+                                                                     {"f16", Precision::kF16},
+                                                                     {"int8", Precision::kInt8}};
+  in.Choice<Precision>("embedding_precision", &training->embedding_precision, precisions);
+  in.Choice<Precision>("gradient_precision", &training->gradient_precision, precisions);
+  in.Number("gradient_scale", &training->gradient_scale, kPositive);
+  in.OnlyWith(training->gradient_precision == Precision::kF16, "gradient_precision: f16",
+              {"gradient_scale"});
+}
+
 void ReadEarlyStopping(MapReader& in, EarlyStoppingConfig* stopping) {
   using Metric = EarlyStoppingConfig::Metric;
   in.Integer("patience", &stopping->patience, 0, 1'000'000);
@@ -59,6 +72,7 @@ void ReadTraining(MapReader& root, TrainingConfig* training) {
     in.Number("keep_negatives", &training->keep_negatives, kPositiveShare);
     in.Integer("staleness", &training->staleness, 1, 64);
     in.Bool("reproducible", &training->reproducible);
+    ReadVectors(in, training);
     in.Map("dense_optimizer",
            [&](MapReader& map) { ReadDenseOptimizer(map, &training->dense_optimizer); });
     in.Integer("evaluate_every_steps", &training->evaluate_every_steps, 0, uint64_t{1} << 40);

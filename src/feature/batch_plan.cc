@@ -111,6 +111,14 @@ size_t BatchLayout::embedding_width() const {
   return sum;
 }
 
+std::vector<uint32_t> BatchLayout::vector_dims() const {
+  std::vector<uint32_t> dims;
+  for (size_t f = 0; f < features.size(); ++f) {
+    dims.insert(dims.end(), width(f) / dim(f), dim(f));
+  }
+  return dims;
+}
+
 Status CheckLists(const CompactBatch& batch, const BatchLayout& layout) {
   const std::vector<uint32_t> tables = TablesOfLists(batch, layout);
   for (size_t f = 0; f < layout.features.size(); ++f) {

@@ -141,9 +141,10 @@ void Pool(const PoolingInput& input, std::span<const float> rows, MatrixView<flo
           std::span<uint32_t> maxima) {
   CheckShapes(input, pooled.rows(), pooled.columns(), maxima.size());
   const Forward forward{input, rows};
+  const size_t first = input.first_sample;
   for (size_t sample = 0; sample < pooled.rows(); ++sample) {
     const std::span<float> block = pooled.row(sample);
-    const Occurrences occurrences = input.feature.sample(sample);
+    const Occurrences occurrences = input.feature.sample(first + sample);
     if (occurrences.empty()) {
       std::ranges::fill(block, 0.0F);
       continue;
@@ -157,7 +158,7 @@ void Pool(const PoolingInput& input, std::span<const float> rows, MatrixView<flo
         forward.ScaledSum(occurrences, block.data());
         break;
       case Pooling::kWeightedSum:
-        forward.WeightedSum(occurrences, WeightsOf(input.feature, sample), block.data());
+        forward.WeightedSum(occurrences, WeightsOf(input.feature, first + sample), block.data());
         break;
       case Pooling::kMax:
         forward.Max(occurrences, block.data(), maxima.data() + sample * input.dim);
@@ -173,9 +174,10 @@ void Unpool(const PoolingInput& input, MatrixView<const float> gradient,
             std::span<const uint32_t> maxima, std::span<float> row_gradients) {
   CheckShapes(input, gradient.rows(), gradient.columns(), maxima.size());
   const Backward backward{input, row_gradients};
+  const size_t first = input.first_sample;
   for (size_t sample = 0; sample < gradient.rows(); ++sample) {
     const std::span<const float> block = gradient.row(sample);
-    const Occurrences occurrences = input.feature.sample(sample);
+    const Occurrences occurrences = input.feature.sample(first + sample);
     if (occurrences.empty()) continue;
     switch (input.rule.kind) {
       case Pooling::kSum:
@@ -186,7 +188,7 @@ void Unpool(const PoolingInput& input, MatrixView<const float> gradient,
         backward.ScaledSum(occurrences, block.data());
         break;
       case Pooling::kWeightedSum:
-        backward.WeightedSum(occurrences, WeightsOf(input.feature, sample), block.data());
+        backward.WeightedSum(occurrences, WeightsOf(input.feature, first + sample), block.data());
         break;
       case Pooling::kMax:
         backward.Max(occurrences, block.data(), maxima.data() + sample * input.dim);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "simurgh/config/table_config.h"
+#include "simurgh/tensor/half.h"
 #include "table/arena.h"
 #include "table/initializer.h"
 #include "table/push_journal.h"

@@ -56,6 +56,16 @@ TEST_CASE(
   CHECK(RunStandalone(other).network_digest != first.network_digest);
 }
 
+TEST_CASE(
+    "Vectors that are rounded on the wire are rounded alike with daemons and in one process") {
+  TestClusterOptions options = Reproducible(2, "4");
+  options.overrides.insert(options.overrides.end(), {"training.embedding_precision=bf16",
+                                                     "training.gradient_precision=int8"});
+  const TrainerOutcome daemons = RunOn(options);
+  REQUIRE(daemons.exit_code == 0);
+  CheckSame(daemons, RunStandalone(options));
+}
+
 TEST_CASE("The last line of a trainer tells its result") {
   const TrainerOutcome outcome = RunStandalone(Reproducible(1, "1"));
   CHECK_THAT(

@@ -123,16 +123,21 @@ void RunPullBatch(Input input) {
   SIMURGH_CHECK(fuzz::Same(second->position, message->position));
   SIMURGH_CHECK(second->purpose == message->purpose);
   SIMURGH_CHECK_EQ(second->acknowledged_steps, message->acknowledged_steps);
+  SIMURGH_CHECK(second->precision == message->precision);
 }
 
 void RunPushBatch(Input input) {
   const Received<api::wire::PushBatchRequest> request(input);
   if (request.table == nullptr) return;
-  const api::PushBatchMessage message = api::Decode(*request.table);
-  const Received<api::wire::PushBatchRequest> again(api::Encode(message, {}));
-  const api::PushBatchMessage second = api::Decode(*again.table);
-  SIMURGH_CHECK(Same(second.reference, message.reference));
-  SIMURGH_CHECK(fuzz::Same(second.position, message.position));
+  const auto message = api::Decode(*request.table);
+  if (IsRefusal(message.status())) return;
+  const Received<api::wire::PushBatchRequest> again(api::Encode(*message, {}));
+  const auto second = api::Decode(*again.table);
+  SIMURGH_CHECK(second.ok());
+  SIMURGH_CHECK(Same(second->reference, message->reference));
+  SIMURGH_CHECK(fuzz::Same(second->position, message->position));
+  SIMURGH_CHECK(second->precision == message->precision);
+  SIMURGH_CHECK_EQ(second->scale, message->scale);
 }
 
 constexpr BatchReference kSomeReference{.worker_epoch = 7, .number = 8};
@@ -147,12 +152,17 @@ std::vector<Bytes> PullBatchSeeds() {
           MetadataOf(api::Encode(api::PullBatchMessage{.reference = kSomeReference,
                                                        .purpose = PullPurpose::kEvaluate,
                                                        .position = kSomePosition,
-                                                       .acknowledged_steps = 70}))};
+                                                       .acknowledged_steps = 70,
+                                                       .precision = VectorPrecision::kInt8}))};
 }
 
 std::vector<Bytes> PushBatchSeeds() {
   return {MetadataOf(api::Encode(api::PushBatchMessage(), {})),
-          MetadataOf(api::Encode({.reference = kSomeReference, .position = kSomePosition}, {}))};
+          MetadataOf(api::Encode({.reference = kSomeReference,
+                                  .position = kSomePosition,
+                                  .precision = VectorPrecision::kF16,
+                                  .scale = 1024.0F},
+                                 {}))};
 }
 
 }  // namespace

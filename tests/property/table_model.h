@@ -12,6 +12,7 @@
 #include <catch2/catch.hpp>
 
 #include "simurgh/table/partition.h"
+#include "simurgh/tensor/half.h"
 #include "table/admission.h"
 #include "table/initializer.h"
 #include "table/row_store.h"

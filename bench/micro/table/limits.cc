@@ -3,6 +3,7 @@
 #include <cstring>
 #include <vector>
 
+#include "simurgh/tensor/half.h"
 #include "table/simd/coded_rows.h"
 
 namespace simurgh::bench {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "simurgh/config/learning_rate.h"
+#include "simurgh/config/vector_precision.h"
 
 namespace simurgh {
 
@@ -47,6 +48,9 @@ struct TrainingConfig {
   uint32_t staleness = 1;       // Batches pulled and not yet acknowledged, at most; 1 to 64.
   // The pull of step t sees exactly the pushes up to step t - staleness.
   bool reproducible = false;
+  VectorPrecision embedding_precision = VectorPrecision::kF32;  // On their way to the nn-worker.
+  VectorPrecision gradient_precision = VectorPrecision::kF32;   // Of embeddings, on the way back.
+  float gradient_scale = 1024.0F;  // kF16: what gradients are multiplied by on that way.
   DenseOptimizerConfig dense_optimizer;
   uint64_t evaluate_every_steps = 0;   // 0: not by steps.
   uint32_t evaluate_every_passes = 0;  // 0: not by passes.

@@ -29,6 +29,9 @@ struct BatchLayout {
   // Of the feature's block.
   size_t width(size_t feature) const { return features[feature].pooling.width(dim(feature)); }
   size_t embedding_width() const;
+  // Of the vectors that a sample's row of the embedding matrix consists of: one a feature, a raw
+  // one has several.
+  std::vector<uint32_t> vector_dims() const;
 };
 
 // The rows of one table that a batch needs from one server.

@@ -39,10 +39,11 @@ struct PoolingInput {
   FeatureView feature;
   size_t dim = 0;  // D
   std::span<const uint64_t>
-      row_positions;  // (U) where the row of each of the feature's ids begins.
+      row_positions;        // (U) where the row of each of the feature's ids begins.
+  size_t first_sample = 0;  // Of the block that is pooled: its row b is of first_sample + b.
 };
 
-// Pools a feature.
+// Pools a feature's samples from first_sample on.
 //
 // rows: of row_positions. pooled: (B, width) overwritten. maxima: (B * D) for max only, else empty:
 // which of its sample's occurrences each element is of; not set where a sample has none.

@@ -18,11 +18,6 @@ struct CodedRow {
   uint64_t noise;
 };
 
-// The source of one update's rounding: every element draws 32 bits of its own from it.
-constexpr uint64_t RoundingNoise(uint64_t seed, uint64_t id, uint64_t step) {
-  return Mix64(seed ^ Mix64(id ^ Mix64(step)));
-}
-
 // Widens each row to f32, applies the rule, and stores what comes of it, rounded by chance: up with
 // a probability that is the share of the way to the next number of the format. Values beyond the
 // largest finite number become it. Rows are handled in order, one dispatch for all.

@@ -1,12 +1,10 @@
 #include <cstring>
 
+#include "simurgh/tensor/half.h"
 #include "table/simd/coded_rows.h"
-#include "table/simd/half.h"
 
 namespace simurgh {
 namespace {
-
-constexpr uint32_t kToNearest = 0x8000;
 
 float Widened(RowPrecision precision, const std::byte* from) {
   if (precision == RowPrecision::kF32) {

@@ -1,4 +1,5 @@
 #include <cstring>
+#include <limits>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -40,6 +41,11 @@ StatusOr<PushRowsMessage> ReadPush(std::span<const std::byte> metadata) {
 StatusOr<PullBatchMessage> ReadPullBatch(std::span<const std::byte> metadata) {
   SIMURGH_ASSIGN_OR_RETURN(const auto* table,
                            rpc::VerifiedTable<wire::PullBatchRequest>("pull batch", metadata));
+  return Decode(*table);
+}
+StatusOr<PushBatchMessage> ReadPushBatch(std::span<const std::byte> metadata) {
+  SIMURGH_ASSIGN_OR_RETURN(const auto* table,
+                           rpc::VerifiedTable<wire::PushBatchRequest>("push batch", metadata));
   return Decode(*table);
 }
 
@@ -115,6 +121,41 @@ TEST_CASE("Row requests that cannot be right are refused with the reason") {
   CHECK_THAT(refusal({{0, 8, {1, 1}, static_cast<RowPrecision>(3)}}),
              Catch::Contains("unknown precision 3"));
   CHECK_THAT(refusal({{0, 8, {0xFFFFFFFF, 0xFFFFFFFF}}}), Catch::Contains("10000000 ids"));
+}
+
+TEST_CASE("Batch requests survive the wire, with the precision and scale of their vectors") {
+  const auto pull =
+      ReadPullBatch(Metadata(Encode(PullBatchMessage{.purpose = PullPurpose::kEvaluate,
+                                                     .position = {.run = 5, .rank = 1, .step = 77},
+                                                     .acknowledged_steps = 70,
+                                                     .precision = VectorPrecision::kInt8})));
+  REQUIRE(pull.ok());
+  CHECK(pull->purpose == PullPurpose::kEvaluate);
+  CHECK(pull->position.step == 77);
+  CHECK(pull->acknowledged_steps == 70);
+  CHECK(pull->precision == VectorPrecision::kInt8);
+  PushBatchMessage message{
+      .learning_rates = {0.5F, 0.25F}, .precision = VectorPrecision::kF16, .scale = 1024.0F};
+  const auto push = ReadPushBatch(Metadata(Encode(message, {})));
+  REQUIRE(push.ok());
+  CHECK(push->learning_rates == message.learning_rates);
+  CHECK(push->precision == VectorPrecision::kF16);
+  CHECK(push->scale == 1024.0F);
+
+  for (const float bad : {0.0F, -1.0F, std::numeric_limits<float>::infinity(),
+                          std::numeric_limits<float>::quiet_NaN(), 1e-40F}) {
+    message.scale = bad;
+    CHECK_THAT(std::string(ReadPushBatch(Metadata(Encode(message, {}))).status().message()),
+               Catch::Contains("scale"));
+  }
+  message = {.precision = static_cast<VectorPrecision>(4)};
+  CHECK_THAT(std::string(ReadPushBatch(Metadata(Encode(message, {}))).status().message()),
+             Catch::Contains("unknown precision 4"));
+  CHECK_THAT(std::string(ReadPullBatch(Metadata(Encode(PullBatchMessage{
+                                           .precision = static_cast<VectorPrecision>(4)})))
+                             .status()
+                             .message()),
+             Catch::Contains("unknown precision 4"));
 }
 
 TEST_CASE("Damaged metadata is refused or read, never followed out of bounds") {

@@ -28,8 +28,9 @@ class Submission : public WorkerFixture {
       raw_ = MakeClient();
       std::vector<std::unique_ptr<rpc::Client>> clients;
       clients.push_back(MakeClient());
-      client_ = std::make_unique<BatchClient>(io.executor(), compute.get_executor(),
-                                              std::move(clients), std::chrono::seconds(60), rates_);
+      client_ =
+          std::make_unique<BatchClient>(io.executor(), compute.get_executor(), std::move(clients),
+                                        std::chrono::seconds(60), rates_, wire_);
     });
   }
   ~Submission() {
@@ -62,13 +63,14 @@ class Submission : public WorkerFixture {
   std::pair<std::vector<float>, std::map<RowKey, std::vector<float>>> Use(
       const BatchReference& reference, size_t samples) {
     std::vector<float> matrix(samples * kWidth);
-    REQUIRE(
-        Run(worker->Pull(reference, PullPurpose::kTrain, {}, 0, {matrix.data(), samples, kWidth},
-                         nullptr, rpc::Clock::time_point::max()))
-            .ok());
+    REQUIRE(Run(worker->Pull(reference, PullPurpose::kTrain, {}, 0,
+                             {MatrixView(matrix.data(), samples, kWidth), nullptr},
+                             rpc::Clock::time_point::max()))
+                .ok());
     pushed.clear();
-    REQUIRE(Run(worker->Push(reference, {}, {0.5F, 0.25F}, {matrix.data(), samples, kWidth},
-                             nullptr, rpc::Clock::time_point::max()))
+    REQUIRE(Run(worker->Push(reference, {}, {0.5F, 0.25F},
+                             {MatrixView<const float>(matrix.data(), samples, kWidth), nullptr},
+                             rpc::Clock::time_point::max()))
                 .ok());
     return {std::move(matrix), pushed};
   }
@@ -81,6 +83,7 @@ class Submission : public WorkerFixture {
 
   BufferPool buffers_{size_t{1} << 20};
   const LearningRates rates_{config.tables};
+  VectorWire wire_{config};
   std::unique_ptr<rpc::Server> listener_;
   std::unique_ptr<rpc::Client> raw_;
   std::unique_ptr<BatchClient> client_;

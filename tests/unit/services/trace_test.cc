@@ -68,8 +68,9 @@ class Chain {
       clients.push_back(std::make_unique<rpc::Client>(io.executor(), listener_->address(),
                                                       HelloOf("nn-worker"), rpc::ClientOptions(),
                                                       nullptr));
-      client_ = std::make_unique<BatchClient>(io.executor(), compute_.get_executor(),
-                                              std::move(clients), std::chrono::seconds(20), rates_);
+      client_ =
+          std::make_unique<BatchClient>(io.executor(), compute_.get_executor(), std::move(clients),
+                                        std::chrono::seconds(20), rates_, wire_);
     });
   }
 
@@ -122,6 +123,7 @@ class Chain {
   std::unique_ptr<EmbeddingWorker> worker_;
   std::unique_ptr<rpc::Server> listener_;
   const LearningRates rates_{config_.tables};
+  VectorWire wire_{config_};
   std::unique_ptr<BatchClient> client_;
 };
 

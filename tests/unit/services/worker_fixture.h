@@ -123,11 +123,13 @@ class WorkerFixture {
     return *reference;
   }
   Status Pull(BatchReference reference, PullPurpose purpose = PullPurpose::kTrain) {
-    return Run(worker->Pull(reference, purpose, {}, 0, {out.data(), kSamples, kWidth}, nullptr,
+    return Run(worker->Pull(reference, purpose, {}, 0,
+                            {MatrixView(out.data(), kSamples, kWidth), nullptr},
                             rpc::Clock::time_point::max()));
   }
   Status Push(BatchReference reference, const std::vector<float>& gradients) {
-    return Run(worker->Push(reference, {}, rates, {gradients.data(), kSamples, kWidth}, nullptr,
+    return Run(worker->Push(reference, {}, rates,
+                            {MatrixView(gradients.data(), kSamples, kWidth), nullptr},
                             rpc::Clock::time_point::max()));
   }
 

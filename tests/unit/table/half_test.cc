@@ -1,4 +1,4 @@
-#include "table/simd/half.h"
+#include "simurgh/tensor/half.h"
 
 #include <cmath>
 #include <limits>

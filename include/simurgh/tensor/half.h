@@ -5,9 +5,15 @@
 #include <cmath>
 #include <cstdint>
 
+#include "simurgh/base/hash.h"
+
 namespace simurgh {
 
-// Conversions of single numbers, for finite ones. The kernels' definition.
+// The two formats of 16 bits.
+enum class Half { kBf16, kF16 };
+
+// Conversions of single numbers, for finite ones. The definition of those on vectors, in
+// half-inl.h.
 
 inline float FromBf16(uint16_t half) { return std::bit_cast<float>(uint32_t{half} << 16); }
 
@@ -46,6 +52,23 @@ inline uint16_t ToF16(float value, uint32_t noise) {
     magnitude = ((std::bit_cast<uint32_t>(size) + ((noise & 0xffffU) >> 3)) >> 13) - (112U << 10);
   }
   return static_cast<uint16_t>(std::min(magnitude, kMaxF16Bits) | (bits >> 31) << 15);
+}
+
+inline float FromHalf(Half format, uint16_t half) {
+  return format == Half::kBf16 ? FromBf16(half) : FromF16(half);
+}
+
+inline uint16_t ToHalf(Half format, float value, uint32_t noise) {
+  return format == Half::kBf16 ? ToBf16(value, noise) : ToF16(value, noise);
+}
+
+// The noise that rounds to the nearest.
+inline constexpr uint32_t kToNearest = 0x8000;
+
+// The source of one row's rounding by chance at one step: every element draws 32 bits of its own
+// from it.
+constexpr uint64_t RoundingNoise(uint64_t seed, uint64_t id, uint64_t step) {
+  return Mix64(seed ^ Mix64(id ^ Mix64(step)));
 }
 
 // 32 bits for element i of a row. Source: the mixing function is "lowbias32" of C. Wellons' search

@@ -1,0 +1,205 @@
+// Embeddings and gradients in every precision, from a trainer's client through an embedding worker.
+
+#include <cmath>
+#include <future>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include <catch2/catch.hpp>
+
+#include "services/api/batch_client.h"
+#include "services/embedding_worker/batch_methods.h"
+#include "tests/unit/services/worker_fixture.h"
+
+namespace simurgh {
+namespace {
+
+using Precision = VectorPrecision;
+
+ClusterConfig ClusterWith(Precision embeddings, Precision gradients) {
+  ClusterConfig config = SmallCluster();
+  config.training.embedding_precision = embeddings;
+  config.training.gradient_precision = gradients;
+  return config;
+}
+
+rpc::Hello HelloOf(std::string role) { return {.cluster = "test", .role = std::move(role)}; }
+
+// A worker that listens, and a trainer's client of it.
+class Remote : public WorkerFixture {
+ public:
+  explicit Remote(ClusterConfig cluster) : WorkerFixture(std::move(cluster)) {
+    io.RunAndWait([&] {
+      listener_ = std::make_unique<rpc::Server>(io.executor(), HelloOf("embedding-worker"),
+                                                rpc::ServerOptions(), nullptr);
+      RegisterBatchMethods(*listener_, *worker, buffers_);
+      REQUIRE(listener_->Listen("127.0.0.1:0") == absl::OkStatus());
+      std::vector<std::unique_ptr<rpc::Client>> clients;
+      clients.push_back(std::make_unique<rpc::Client>(io.executor(), listener_->address(),
+                                                      HelloOf("nn-worker"), rpc::ClientOptions(),
+                                                      nullptr));
+      client_ =
+          std::make_unique<BatchClient>(io.executor(), compute.get_executor(), std::move(clients),
+                                        std::chrono::seconds(60), rates_, wire_);
+    });
+  }
+  ~Remote() {
+    io.RunAndWait([&] {
+      client_.reset();
+      listener_.reset();
+    });
+  }
+
+  template <typename Result, typename Call>
+  Result Wait(const Call& call) {
+    std::promise<Result> result;
+    call([&](Result value) { result.set_value(std::move(value)); });
+    return result.get_future().get();
+  }
+
+  // What a training pull gives, and what a push of these gradients leaves at the servers.
+  std::vector<float> Exchange(const std::vector<float>& gradients, TrainerPosition position = {}) {
+    const auto reference =
+        Wait<StatusOr<BatchReference>>([&](auto done) { client_->Submit(batch, std::move(done)); });
+    REQUIRE(reference.ok());
+    std::vector<float> matrix(kSamples * kWidth);
+    REQUIRE(Wait<Status>([&](auto done) {
+              client_->Pull(*reference, PullPurpose::kTrain, position, 0,
+                            {matrix.data(), kSamples, kWidth}, nullptr, std::move(done));
+            }) == absl::OkStatus());
+    pushed.clear();
+    REQUIRE(Wait<Status>([&](auto done) {
+              client_->Push(*reference, position, {gradients.data(), kSamples, kWidth}, nullptr,
+                            std::move(done));
+            }) == absl::OkStatus());
+    return matrix;
+  }
+
+ private:
+  BufferPool buffers_{size_t{1} << 20};
+  const LearningRates rates_{config.tables};
+  VectorWire wire_{config};
+  std::unique_ptr<rpc::Server> listener_;
+  std::unique_ptr<BatchClient> client_;
+};
+
+std::vector<float> SmallGradients(uint64_t seed) {
+  std::vector<float> gradients(kSamples * kWidth);
+  Random random(seed);
+  for (float& g : gradients) g = 1e-6F * static_cast<float>(random.Normal());
+  return gradients;
+}
+
+// Relative to the largest number of a vector.
+float ErrorOf(Precision precision) {
+  switch (precision) {
+    case Precision::kBf16:
+      return 0x1p-8F;
+    case Precision::kF16:
+      return 0x1p-11F;
+    case Precision::kInt8:
+      return 1.001F / 127;
+    default:
+      return 0;
+  }
+}
+
+TEST_CASE("Each direction travels in its precision, and what arrives is within its bound") {
+  const auto embeddings =
+      GENERATE(Precision::kF32, Precision::kBf16, Precision::kF16, Precision::kInt8);
+  const auto gradients =
+      GENERATE(Precision::kF32, Precision::kBf16, Precision::kF16, Precision::kInt8);
+  CAPTURE(static_cast<int>(embeddings), static_cast<int>(gradients));
+  const std::vector<float> sent = SmallGradients(9);
+  WorkerFixture exact;
+  const BatchReference reference = exact.Submit();
+  REQUIRE(exact.Pull(reference).ok());
+  REQUIRE(exact.Push(reference, sent).ok());
+
+  ClusterConfig config = ClusterWith(embeddings, gradients);
+  config.tables[0].optimizer.learning_rate = 0.5F;
+  config.tables[1].optimizer.learning_rate = 0.25F;
+  Remote remote(config);
+  const std::vector<float> matrix = remote.Exchange(sent);
+  for (size_t i = 0; i < matrix.size(); ++i) {
+    // Numbers of a vector are within a hundredth of a percent of one another, or zero.
+    REQUIRE(std::abs(matrix[i] - exact.out[i]) <= ErrorOf(embeddings) * 1.01F * exact.out[i]);
+  }
+  REQUIRE(remote.pushed.size() == exact.pushed.size());
+  for (const auto& [key, gradient] : exact.pushed) {
+    for (size_t d = 0; d < gradient.size(); ++d) {
+      // A row sums at most 40 gradients below 5e-6.
+      REQUIRE(std::abs(remote.pushed.at(key)[d] - gradient[d]) <= 40 * 5e-6F * ErrorOf(gradients));
+    }
+  }
+}
+
+TEST_CASE("int8 gradients are the same for the same step of the same rank, and for no other") {
+  ClusterConfig config = ClusterWith(Precision::kF32, Precision::kInt8);
+  config.tables[0].optimizer.learning_rate = 0.5F;
+  config.tables[1].optimizer.learning_rate = 0.25F;
+  Remote remote(config);
+  const std::vector<float> sent = SmallGradients(10);
+  const auto pushed_at = [&](TrainerPosition position) {
+    remote.Exchange(sent, position);
+    return remote.pushed;
+  };
+  const auto first = pushed_at({.run = 1, .rank = 0, .step = 5});
+  CHECK(pushed_at({.run = 2, .rank = 0, .step = 5}) == first);
+  CHECK(pushed_at({.run = 1, .rank = 0, .step = 6}) != first);
+  CHECK(pushed_at({.run = 1, .rank = 1, .step = 5}) != first);
+}
+
+TEST_CASE("A feature that is not finite is left out in every precision, the others arrive") {
+  const auto precision = GENERATE(Precision::kBf16, Precision::kF16, Precision::kInt8);
+  const float bad =
+      GENERATE(std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity());
+  CAPTURE(static_cast<int>(precision), bad);
+  ClusterConfig config = ClusterWith(Precision::kF32, precision);
+  config.tables[0].optimizer.learning_rate = 0.5F;
+  config.tables[1].optimizer.learning_rate = 0.25F;
+  Remote remote(config);
+  std::vector<float> gradients(kSamples * kWidth, 1.0F);
+  gradients[(kSamples - 1) * kWidth + 5] = bad;  // Feature b, in the last sample.
+  remote.Exchange(gradients);
+  CHECK(remote.metrics.non_finite_gradients[0]->value() == 0);
+  CHECK(remote.metrics.non_finite_gradients[1]->value() == 1);
+  CHECK(remote.metrics.non_finite_gradients[2]->value() == 0);
+  for (const auto& [key, gradient] : remote.pushed) {
+    for (const float g : gradient) CHECK((key.first == 1 ? g == 0.0F : g >= 0.99F));
+  }
+}
+
+TEST_CASE("Gradients are divided by what they were multiplied by") {
+  WorkerFixture fixture;
+  std::vector<float> gradients(kSamples * kWidth, 3.0F);
+  REQUIRE(fixture.Push(fixture.Submit(), gradients).ok());
+  const auto expected = std::exchange(fixture.pushed, {});
+  for (float& g : gradients) g *= 4096;
+  const GradientSource source(Precision::kF32, 4096.0F, std::as_bytes(std::span(gradients)),
+                              nullptr);
+  REQUIRE(fixture
+              .Run(fixture.worker->Push(fixture.Submit(), {}, fixture.rates, source,
+                                        rpc::Clock::time_point::max()))
+              .ok());
+  CHECK(fixture.pushed == expected);
+}
+
+TEST_CASE("Vectors of another size than the batch's are refused") {
+  WorkerFixture fixture;
+  const BatchReference reference = fixture.Submit();
+  std::vector<std::byte> bytes(kSamples * kWidth * 4 - 4);
+  const auto deadline = rpc::Clock::time_point::max();
+  const Status pulled = fixture.Run(fixture.worker->Pull(
+      reference, PullPurpose::kTrain, {}, 0, {Precision::kF32, bytes, nullptr}, deadline));
+  CHECK(absl::IsInvalidArgument(pulled));
+  CHECK_THAT(std::string(pulled.message()), Catch::Contains("its samples have 880"));
+  const Status pushed = fixture.Run(fixture.worker->Push(
+      reference, {}, fixture.rates, {Precision::kBf16, 1.0F, bytes, nullptr}, deadline));
+  CHECK(absl::IsInvalidArgument(pushed));
+  CHECK(fixture.Pull(reference).ok());
+}
+
+}  // namespace
+}  // namespace simurgh
