@@ -26,37 +26,49 @@ class BatchLookup {
   // index.
   template <typename Visit>
   void ForEach(std::span<const uint64_t> ids, uint64_t bytes, const Visit& visit) const {
+    ForEachBlock(ids,
+                 [&](size_t begin, std::span<const uint64_t> block, const uint32_t* candidates) {
+                   const Rows rows = rows_;  // Nothing that `visit` writes can change it.
+                   const auto fetch = [&](size_t i) {
+                     if (candidates[i] != kNoRow) rows.Prefetch(candidates[i], bytes);
+                   };
+                   for (size_t i = 0; i < std::min(kRowsAhead, block.size()); ++i) fetch(i);
+                   for (size_t i = 0; i < block.size(); ++i) {
+                     if (i + kRowsAhead < block.size()) fetch(i + kRowsAhead);
+                     visit(begin + i, Confirmed(candidates[i], block[i]));
+                   }
+                 });
+  }
+
+  // Ids of an index pass: what it finds stays in the first-level cache.
+  static constexpr size_t kBlock = 1024;
+
+  // Calls visit(begin, block, candidates) for every kBlock ids or fewer, the first of them number
+  // `begin`: the candidate of each is a row that may be its own, or kNoRow where none can.
+  template <typename Visit>
+  void ForEachBlock(std::span<const uint64_t> ids, const Visit& visit) const {
     std::array<uint32_t, kBlock> candidates;
-    const auto fetch = [&](size_t at) {
-      if (candidates[at] != kNoRow) rows_.Prefetch(candidates[at], bytes);
-    };
     for (size_t begin = 0; begin < ids.size(); begin += kBlock) {
       const auto block = ids.subspan(begin, std::min(kBlock, ids.size() - begin));
       FindCandidates(block, candidates.data());
-      for (size_t i = 0; i < std::min(kRowsAhead, block.size()); ++i) fetch(i);
-      for (size_t i = 0; i < block.size(); ++i) {
-        if (i + kRowsAhead < block.size()) fetch(i + kRowsAhead);
-        visit(begin + i, Confirmed(candidates[i], block[i]));
-      }
+      visit(begin, block, candidates.data());
     }
   }
 
- private:
-  // Ids of an index pass: what it finds stays in the first-level cache.
-  static constexpr size_t kBlock = 1024;
-  // How far buckets and rows are fetched ahead of their use.
-  static constexpr size_t kBucketsAhead = 24;
-  static constexpr size_t kRowsAhead = 12;
-
-  // Finds for each id a row that may be its own, or kNoRow where none can. At most kBlock ids.
-  void FindCandidates(std::span<const uint64_t> ids, uint32_t* candidates) const;
-
-  // Two ids in some thousand share a tag and a bucket.
+  // The row of an id with this candidate, or kNoRow. Two ids in some thousand share a tag and a
+  // bucket.
   uint32_t Confirmed(uint32_t candidate, uint64_t id) const {
     if (candidate == kNoRow || rows_.header(candidate).id == id) [[likely]]
       return candidate;
     return index_.Find(id, RowIndex::Hash(id));
   }
+
+ private:
+  // How far rows are fetched ahead of their use.
+  static constexpr size_t kRowsAhead = 12;
+
+  // Finds for each id a row that may be its own, or kNoRow where none can. At most kBlock ids.
+  void FindCandidates(std::span<const uint64_t> ids, uint32_t* candidates) const;
 
   const RowIndex& index_;
   const Rows& rows_;

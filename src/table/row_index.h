@@ -113,6 +113,13 @@ class SlotCode {
 //
 // Threads: one owner.
 class RowIndex {
+  // What a probe needs, in the directory itself: no further hop.
+  struct Segment {
+    IndexBucket* buckets = nullptr;
+    uint32_t bucket_count = 0;
+    uint32_t number = 0;  // In segments_.
+  };
+
  public:
   // `ids` reads the id of a row that is in the index; row numbers are below `capacity_rows`. The
   // segment size follows from
@@ -122,32 +129,43 @@ class RowIndex {
   // Address space that an index may take, however badly its ids hash.
   static uint64_t ReservationFor(uint64_t capacity_rows);
 
-  static uint64_t Hash(uint64_t id) { return Mix64(id + 0x9fb21c651e98df25ULL); }
-
-  void Prefetch(uint64_t hash) const {
-    const Segment& segment = SegmentOf(hash);
-    __builtin_prefetch(segment.buckets + Home(segment, hash));
+  static constexpr uint64_t kSalt = 0x9fb21c651e98df25ULL;
+  static uint64_t Hash(uint64_t id) { return Mix64(id + kSalt); }
+  // Never 0.
+  static uint16_t TagOf(uint64_t hash) {
+    const auto tag = static_cast<uint16_t>(hash);
+    return static_cast<uint16_t>(tag + (tag == 0));
   }
 
-  // What the first bucket of a hash tells.
-  struct Glimpse {
-    uint32_t row;  // One whose tag fits, or kNoRow.
-    bool settled;  // Candidate() would answer the same.
+  void Prefetch(uint64_t hash) const { __builtin_prefetch(homes().BucketOf(hash)); }
+
+  // Where hashes are looked for first, by value: a loop keeps it in registers.
+  // Lifetime: until the index changes.
+  class Homes {
+   public:
+    const IndexBucket* BucketOf(uint64_t hash) const {
+      const Segment& segment = SegmentOf(hash);
+      return segment.buckets + Home(segment, hash);
+    }
+    // The one that is searched after the first.
+    const IndexBucket* NextBucketOf(uint64_t hash) const {
+      const Segment& segment = SegmentOf(hash);
+      return segment.buckets + Next(segment, Home(segment, hash), TagOf(hash));
+    }
+    // A slot's row.
+    uint32_t RowOf(uint32_t slot) const { return code_.RowOf(slot); }
+
+   private:
+    friend class RowIndex;
+    Homes(const RowIndex& index)  // NOLINT(google-explicit-constructor)
+        : segments_(index.directory_.data()), shift_(63 - index.depth_), code_(index.code_) {}
+    const Segment& SegmentOf(uint64_t hash) const { return segments_[(hash >> 1) >> shift_]; }
+
+    const Segment* segments_;
+    uint32_t shift_;
+    SlotCode code_;
   };
-  HWY_INLINE Glimpse AtHome(uint64_t hash) const {
-    const Segment& segment = SegmentOf(hash);
-    const IndexBucket& bucket = segment.buckets[Home(segment, hash)];
-    const uint32_t matches = MatchTags(bucket, TagOf(hash));
-    if (matches != 0) [[likely]]
-      return {code_.RowOf(bucket.rows[std::countr_zero(matches)]), true};
-    return {kNoRow, bucket.overflow == 0};
-  }
-
-  // Fetches the bucket that is searched after the first one.
-  void PrefetchNext(uint64_t hash) const {
-    const Segment& segment = SegmentOf(hash);
-    __builtin_prefetch(segment.buckets + Next(segment, Home(segment, hash), TagOf(hash)));
-  }
+  Homes homes() const { return *this; }
 
   // The first row whose tag fits the hash, or kNoRow when no row can have it. Reads no row: the
   // caller compares ids and calls Find() when they differ.
@@ -176,12 +194,6 @@ class RowIndex {
  private:
   static constexpr uint32_t kAllBuckets = std::numeric_limits<uint32_t>::max();
 
-  // What a probe needs, in the directory itself: no further hop.
-  struct Segment {
-    IndexBucket* buckets = nullptr;
-    uint32_t bucket_count = 0;
-    uint32_t number = 0;  // In segments_.
-  };
   struct SegmentState {
     Segment where;
     uint32_t depth = 0;   // Bits of the hash that all its entries share.
@@ -208,11 +220,6 @@ class RowIndex {
         at + 1 + static_cast<uint32_t>((uint64_t{tag} * (segment.bucket_count - 1)) >> 16);
     return next < segment.bucket_count ? next : next - segment.bucket_count;
   }
-  static uint16_t TagOf(uint64_t hash) {
-    const auto tag = static_cast<uint16_t>(hash);
-    return static_cast<uint16_t>(tag + (tag == 0));
-  }
-
   template <typename Accept>
   HWY_INLINE uint32_t Probe(uint64_t hash, Accept accept) const {
     const Segment& segment = SegmentOf(hash);

@@ -27,6 +27,13 @@ static_assert(sizeof(RowHeader) == 16 && alignof(RowHeader) == 4);
 static_assert(offsetof(RowHeader, id) == 0 && offsetof(RowHeader, recency) == 8);
 static_assert(offsetof(RowHeader, epoch) == 12 && offsetof(RowHeader, use_count) == 14);
 
+// Notes a training pull.
+inline void CountUse(RowHeader& header, uint32_t stamp) {
+  constexpr uint16_t kMost = std::numeric_limits<uint16_t>::max();
+  header.recency = stamp;
+  header.use_count = static_cast<uint16_t>(header.use_count + (header.use_count < kMost));
+}
+
 // A record: header | dim weights | vectors of state | single f32 of state. Every part begins at a
 // multiple of 4 bytes, and so does every record: a wider one would cost small rows their frugality.
 struct RowLayout {

@@ -15,8 +15,6 @@ namespace {
 
 // How far the buckets of new rows are fetched ahead of their use.
 constexpr size_t kBucketsAhead = 16;
-// Of how many positions of a request one is looked at for the age of its row.
-constexpr size_t kAgeEvery = 8;
 
 }  // namespace
 
@@ -35,19 +33,9 @@ Table::PullCounts Table::Pull(std::span<const uint64_t> ids, CodedRows rows, uin
   const uint64_t crowded_out_before = s.CrowdedOut();
   const uint32_t now = s.BeginPull(stamp);
   if (s.expiry.active()) s.Sweep(ids.size());
-  RowStore::Reader reader(s.store, rows.precision());
-  s.absent.clear();
-  s.lookup.ForEach(ids, s.PulledBytes(), [&](size_t at, uint32_t row) {
-    if (row == kNoRow || s.IsGone(row)) {
-      s.absent.push_back(at);
-      return;
-    }
-    if (at % kAgeEvery == 0) s.NoteAge(row, now);
-    s.Touch(row, now);
-    reader.Add(row, rows.row(at));
-  });
-  reader.Flush();  // Before anything is evicted.
+  s.PullPresent(ids, rows, now);  // Before anything is evicted.
   PullCounts counts{.found = ids.size() - s.absent.size()};
+  RowStore::Reader reader(s.store, rows.precision());
   for (size_t i = 0; i < s.absent.size(); ++i) {
     if (const size_t next = i + kBucketsAhead; next < s.absent.size()) {
       s.index.Prefetch(RowIndex::Hash(ids[s.absent[next]]));

@@ -28,17 +28,15 @@ namespace simurgh {
 struct Table::State {
   State(const TableConfig& table_config, uint64_t seed, Arena& arena);
 
+  // Pulls the rows that are there; `absent` are the positions of the others.
+  void PullPresent(std::span<const uint64_t> ids, CodedRows to, uint32_t now);
   // What a pull reads of a record.
   uint64_t PulledBytes() const { return sizeof(RowHeader) + store.format().weight_bytes(); }
   uint32_t Lookup(uint64_t id) const { return index.Find(id, RowIndex::Hash(id)); }
 
   // Begins a training pull: returns its stamp as rows bear it.
   uint32_t BeginPull(uint64_t stamp);
-  void Touch(uint32_t row, uint32_t stamp) {
-    RowHeader& header = rows.header(row);
-    header.recency = stamp;
-    header.use_count = static_cast<uint16_t>(header.use_count + (header.use_count < kMaxUseCount));
-  }
+  void Touch(uint32_t row, uint32_t stamp) { CountUse(rows.header(row), stamp); }
 
   // Counts how long ago the row of a hit had been pulled before. Requires that it is not yet
   // touched.
@@ -64,8 +62,6 @@ struct Table::State {
     return counts.evicted_for[static_cast<size_t>(EvictionCause::kCapacity)] +
            counts.evicted_for[static_cast<size_t>(EvictionCause::kMemory)];
   }
-
-  static constexpr uint16_t kMaxUseCount = std::numeric_limits<uint16_t>::max();
 
   TableConfig config;
   Admission admission;

@@ -8,39 +8,25 @@
 #include <hwy/highway.h>
 
 #include "simurgh/base/random.h"
+#include "table/simd/mix64-inl.h"
 #include "table/simd/uniform_row.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace simurgh {
 namespace HWY_NAMESPACE {
 
-namespace hn = hwy::HWY_NAMESPACE;
-
-// Rows are short, and products in wider vectors slow some processors' clocks for all that follows:
-// of 512 bits instead of 256 they cost an insertion a tenth.
-using Draws = hn::CappedTag<uint64_t, 4>;
-
-// Mix64 of base/hash.h.
-template <class V>
-HWY_INLINE V Mixed(V x) {
-  const hn::DFromV<V> d;
-  x = hn::Xor(x, hn::ShiftRight<30>(x)) * hn::Set(d, 0xbf58476d1ce4e5b9ULL);
-  x = hn::Xor(x, hn::ShiftRight<27>(x)) * hn::Set(d, 0x94d049bb133111ebULL);
-  return hn::Xor(x, hn::ShiftRight<31>(x));
-}
-
 // What the first draws add to a seed.
 struct Steps {
   constexpr Steps() {
     for (size_t i = 0; i < kCount; ++i) values[i] = (i + 1) * Random::kIncrement;
   }
-  static constexpr size_t kCount = hn::MaxLanes(Draws());
+  static constexpr size_t kCount = hn::MaxLanes(Words());
   HWY_ALIGN uint64_t values[kCount] = {};
 };
 constexpr Steps kSteps;
 
 void FillUniformHere(uint64_t row_seed, const UniformRange& range, std::span<float> row) {
-  const Draws draws;
+  const Words draws;
   const hn::Repartition<int32_t, decltype(draws)> integers;
   const hn::RebindToFloat<decltype(integers)> floats;
   const size_t numbers = 2 * hn::Lanes(draws);
