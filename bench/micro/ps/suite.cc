@@ -14,6 +14,7 @@
 #include "bench/micro/ps/driver.h"
 #include "bench/micro/ps/exchange.h"
 #include "bench/micro/ps/table_alone.h"
+#include "bench/support/folder.h"
 #include "bench/support/process.h"
 
 #include "services/api/layout.h"
@@ -23,25 +24,6 @@ namespace {
 
 constexpr size_t kDistinctBatches = 64;
 constexpr auto kStartTimeout = std::chrono::seconds(30);
-
-// A folder that goes with this.
-class Folder {
- public:
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "simurgh-bench-XXXXXX").string();
-    if (::mkdtemp(name.data()) != nullptr) path_ = name;
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  ~Folder() {
-    std::error_code ignored;
-    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
-  }
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 std::string AddressOf(const std::string& transport, const Folder& folder, const char* name) {
   if (transport != "tcp") return absl::StrCat(transport, "://", (folder.path() / name).string());

@@ -1,0 +1,101 @@
+#include "bench/micro/worker/cluster.h"
+
+#include <array>
+#include <fstream>
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+#include "simurgh/data/generator.h"
+
+namespace simurgh::bench {
+namespace {
+
+// Ports that nobody has, held until this goes. Another process could take one between that and its
+// use; the daemon then says so.
+class FreePorts {
+ public:
+  FreePorts() = default;
+  FreePorts(const FreePorts&) = delete;
+  FreePorts& operator=(const FreePorts&) = delete;
+  ~FreePorts() {
+    for (const int socket : sockets_) ::close(socket);
+  }
+
+  // 0 where there is none.
+  uint16_t Take() {
+    sockets_.push_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    auto* const raw = reinterpret_cast<sockaddr*>(&address);
+    socklen_t length = sizeof(address);
+    if (::bind(sockets_.back(), raw, length) != 0) return 0;
+    if (::getsockname(sockets_.back(), raw, &length) != 0) return 0;
+    return ntohs(address.sin_port);
+  }
+
+ private:
+  std::vector<int> sockets_;
+};
+
+Status WriteConfig(const Folder& folder, const std::string& transport, const std::string& precision,
+                   uint32_t dim) {
+  FreePorts ports;
+  const auto address = [&](const std::string& name) {
+    if (transport == "tcp") return absl::StrCat("127.0.0.1:", ports.Take());
+    return absl::StrCat(transport, "://", (folder.path() / name).string());
+  };
+  std::vector<std::string> tables;
+  std::vector<std::string> features;
+  for (size_t f = 1; f <= Generator::kFeatures; ++f) {
+    tables.push_back(absl::StrCat("C", f));
+    features.push_back(absl::StrCat("{name: C", f, "}"));
+  }
+  std::ofstream(folder.path() / "none.tsv").flush();  // There must be data, but nobody reads it.
+  std::ofstream file(folder.path() / "cluster.yaml");
+  file << "cluster: {name: bench, seed: 1}\n"
+       << "embedding_ps: {partitions: 1, instances: [{address: \"" << address("ps0")
+       << "\"}, {address: \"" << address("ps1") << "\"}]}\n"
+       << "embedding_worker: {instances: [{address: \"" << address("worker")
+       << "\", metrics: \"127.0.0.1:" << ports.Take() << "\"}]}\n"
+       << "nn_worker: {instances: [{}]}\n"
+       << "tables: [{names: [" << absl::StrJoin(tables, ", ") << "], dim: " << dim
+       << ", optimizer: {kind: adagrad}}]\n"
+       << "features: [" << absl::StrJoin(features, ", ") << "]\n"
+       << "data: {format: criteo, train: [none.tsv]}\n"
+       << "training: {embedding_precision: " << precision << ", gradient_precision: " << precision
+       << "}\n"
+       << "model: {towers: [{name: top, input: embeddings, layers: [{linear: 1}]}]}\n";
+  file.close();
+  if (!file) return absl::UnavailableError("the bench's cluster file cannot be written");
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<WorkerCluster>> WorkerCluster::Start(const std::string& programs,
+                                                              const std::string& transport,
+                                                              const std::string& precision,
+                                                              uint32_t dim) {
+  std::unique_ptr<WorkerCluster> cluster(new WorkerCluster);
+  SIMURGH_RETURN_IF_ERROR(WriteConfig(cluster->folder_, transport, precision, dim));
+  const std::string path = (cluster->folder_.path() / "cluster.yaml").string();
+  SIMURGH_ASSIGN_OR_RETURN(cluster->config_, LoadClusterConfig(path, {}));
+  constexpr std::array<std::pair<const char*, const char*>, 3> kDaemons = {
+      {{"embedding-ps", "0"}, {"embedding-ps", "1"}, {"embedding-worker", "0"}}};
+  for (const auto& [daemon, index] : kDaemons) {
+    SIMURGH_ASSIGN_OR_RETURN(Process process, Process::Start(absl::StrCat(programs, "/", daemon),
+                                                             {"--config", path, "--index", index,
+                                                              "--log-level", "error"}));
+    cluster->processes_.push_back(std::move(process));
+  }
+  return cluster;
+}
+
+}  // namespace simurgh::bench

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+#include "bench/support/folder.h"
+#include "bench/support/process.h"
+
+#include "simurgh/base/status.h"
+#include "simurgh/config/cluster_config.h"
+
+namespace simurgh::bench {
+
+// Two servers of rows and an embedding worker, each a process of its own, over one transport.
+class WorkerCluster {
+ public:
+  // programs: the folder in which the daemons lie.
+  static StatusOr<std::unique_ptr<WorkerCluster>> Start(const std::string& programs,
+                                                        const std::string& transport,
+                                                        const std::string& precision, uint32_t dim);
+
+  const ClusterConfig& config() const { return config_; }
+  const std::string& worker_metrics() const {
+    return config_.embedding_worker.instances[0].metrics;
+  }
+  pid_t worker() const { return processes_.back().id(); }
+  std::vector<pid_t> servers() const { return {processes_[0].id(), processes_[1].id()}; }
+
+ private:
+  WorkerCluster() = default;
+
+  Folder folder_;
+  ClusterConfig config_;
+  std::vector<Process> processes_;  // The servers, then the worker.
+};
+
+}  // namespace simurgh::bench

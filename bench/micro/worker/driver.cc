@@ -1,0 +1,130 @@
+#include "bench/micro/worker/driver.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "simurgh/base/check.h"
+#include "simurgh/base/mutex.h"
+
+namespace simurgh::bench {
+namespace {
+
+constexpr std::chrono::seconds kCallTimeout{60};
+constexpr float kGradient = 1e-5F;
+
+}  // namespace
+
+// Batches under way. The slots' calls answer on the client's threads.
+class WorkerDriver::Run {
+ public:
+  Run(WorkerDriver& driver, const std::vector<std::shared_ptr<const CompactBatch>>& batches,
+      double seconds)
+      : driver_(driver),
+        batches_(batches),
+        end_(rpc::Clock::now() + std::chrono::duration_cast<rpc::Clock::duration>(
+                                     std::chrono::duration<double>(seconds))) {}
+
+  StatusOr<uint64_t> Wait(uint32_t in_flight) {
+    std::vector<std::unique_ptr<Slot>> slots;
+    for (uint32_t i = 0; i < in_flight; ++i) {
+      slots.push_back(std::make_unique<Slot>());
+      const size_t most = batches_.front()->batch_size * driver_.width_;
+      slots.back()->embeddings.resize(most);
+      slots.back()->gradients.assign(most, kGradient);
+    }
+    {
+      MutexLock lock(mutex_);
+      running_ = in_flight;
+    }
+    for (const auto& slot : slots) Next(*slot, absl::OkStatus());
+    MutexLock lock(mutex_);
+    while (running_ > 0) changed_.Wait(mutex_);
+    if (!status_.ok()) return status_;
+    return done_;
+  }
+
+ private:
+  struct Slot {
+    std::shared_ptr<const CompactBatch> batch;
+    TrainerPosition position;
+    BatchReference reference;
+    std::vector<float> embeddings;
+    std::vector<float> gradients;
+  };
+
+  size_t samples(const Slot& slot) const { return slot.batch->batch_size; }
+
+  // The slot's batch is through, or failed, or the slot is new.
+  void Next(Slot& slot, const Status& status) {
+    {
+      MutexLock lock(mutex_);
+      if (slot.batch != nullptr && status.ok()) ++done_;
+      if (status_.ok()) status_ = status;
+      if (!status_.ok() || (begun_ >= batches_.size() && rpc::Clock::now() >= end_)) {
+        if (--running_ == 0) changed_.NotifyAll();
+        return;
+      }
+      slot.batch = batches_[begun_++ % batches_.size()];
+      slot.position = {.run = 1, .rank = 0, .step = driver_.step_++};
+    }
+    driver_.client_->Submit(slot.batch, [this, &slot](StatusOr<BatchReference> reference) {
+      if (!reference.ok()) return Next(slot, reference.status());
+      slot.reference = *reference;
+      Pull(slot);
+    });
+  }
+
+  void Pull(Slot& slot) {
+    driver_.client_->Pull(slot.reference, PullPurpose::kTrain, slot.position,
+                          /*acknowledged_steps=*/0,
+                          {slot.embeddings.data(), samples(slot), driver_.width_}, nullptr,
+                          [this, &slot](Status status) {
+                            if (!status.ok()) return Next(slot, status);
+                            Push(slot);
+                          });
+  }
+
+  void Push(Slot& slot) {
+    driver_.client_->Push(slot.reference, slot.position,
+                          {slot.gradients.data(), samples(slot), driver_.width_}, nullptr,
+                          [this, &slot](const Status& status) { Next(slot, status); });
+  }
+
+  WorkerDriver& driver_;
+  const std::vector<std::shared_ptr<const CompactBatch>>& batches_;
+  const rpc::Clock::time_point end_;
+  Mutex mutex_;
+  CondVar changed_;
+  Status status_ ABSL_GUARDED_BY(mutex_);
+  size_t begun_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t done_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint32_t running_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+WorkerDriver::WorkerDriver(const ClusterConfig& config)
+    : width_(config.embedding_width()), rates_(config.tables), wire_(config) {
+  rpc::Hello hello{.cluster = config.name, .role = "nn-worker"};
+  hello.run = 1;
+  hello.configuration_hash = AgreementHash(config);
+  io_.RunAndWait([&] {
+    std::vector<std::unique_ptr<rpc::Client>> clients;
+    clients.push_back(std::make_unique<rpc::Client>(io_.executor(),
+                                                    config.embedding_worker.instances[0].address,
+                                                    hello, rpc::ClientOptions(), nullptr));
+    client_ = std::make_unique<BatchClient>(io_.executor(), encoder_.get_executor(),
+                                            std::move(clients), kCallTimeout, rates_, wire_);
+  });
+}
+
+WorkerDriver::~WorkerDriver() {
+  io_.RunAndWait([this] { client_.reset(); });
+}
+
+StatusOr<uint64_t> WorkerDriver::Drive(
+    const std::vector<std::shared_ptr<const CompactBatch>>& batches, uint32_t in_flight,
+    double seconds) {
+  SIMURGH_CHECK(!batches.empty());
+  return Run(*this, batches, seconds).Wait(in_flight);
+}
+
+}  // namespace simurgh::bench

@@ -1,0 +1,144 @@
+#include "bench/micro/worker/options.h"
+
+#include <algorithm>
+#include <ostream>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include <boost/program_options/parsers.hpp>
+#include <boost/program_options/variables_map.hpp>
+
+#include "simurgh/base/version.h"
+
+namespace simurgh::bench {
+namespace {
+
+namespace po = boost::program_options;
+
+constexpr char kUsage[] =
+    "bench_worker: lookups and backward passes through an embedding worker and two servers\n\n"
+    "Usage: bench_worker [options]\n\n";
+
+constexpr char kNotes[] =
+    "Batches of 26 single-valued features with the cardinalities of Criteo's data, Zipf 1.05,\n"
+    "summed, Adagrad, f32 rows. For each, this process does what a trainer does around its dense\n"
+    "network: it encodes and submits the ids, pulls the embeddings and pushes gradients that lie\n"
+    "ready. Two embedding-ps of one partition and the embedding-worker are processes of their "
+    "own.\n"
+    "64 batches go around, after each has been through once.\n\n"
+    "occ/s/core: occurrences, forward and backward, by the CPU seconds that all four processes\n"
+    "used together. Shares are of these seconds, by process; stages are shares of the time that\n"
+    "the worker says a batch spends in them (pull and push: mostly waiting for the servers).\n"
+    "Bytes a sample: on each hop, metadata included, as the worker counts them. Medians of the\n"
+    "turns.\n\n"
+    "Exit codes: 0 done, 1 failed, 2 bad options.\n";
+
+Status Problem(const std::string& what) {
+  return absl::InvalidArgumentError(absl::StrCat(what, " (--help lists the options)"));
+}
+
+StatusOr<std::vector<std::string>> Words(const char* option, const std::string& text,
+                                         const std::vector<std::string>& known) {
+  std::vector<std::string> words = absl::StrSplit(text, ',');
+  for (const std::string& word : words) {
+    if (std::ranges::find(known, word) != known.end()) continue;
+    return Problem(absl::StrCat(option, ": '", word, "' is none of ", absl::StrJoin(known, ", ")));
+  }
+  return words;
+}
+
+// Steps may lie open at a server for so many.
+constexpr uint32_t kMostInFlight = 32;
+
+struct Given {
+  std::string transports = "tcp,shm";
+  std::string precisions = "f32,bf16,int8";
+  std::string in_flight = "4";
+  bool quick = false;
+};
+
+Status Take(const Given& given, WorkerBenchOptions& options) {
+  SIMURGH_ASSIGN_OR_RETURN(options.transports,
+                           Words("--transport", given.transports, {"tcp", "unix", "shm"}));
+  SIMURGH_ASSIGN_OR_RETURN(options.precisions,
+                           Words("--precision", given.precisions, {"f32", "bf16", "f16", "int8"}));
+  for (const absl::string_view word : absl::StrSplit(given.in_flight, ',')) {
+    uint32_t number = 0;
+    if (!absl::SimpleAtoi(word, &number) || number == 0 || number > kMostInFlight) {
+      return Problem(
+          absl::StrCat("--in-flight: '", word, "' is not a number from 1 to ", kMostInFlight));
+    }
+    options.in_flight.push_back(number);
+  }
+  if (given.quick) {
+    options.transports = {options.transports.front()};
+    options.precisions = {options.precisions.front()};
+    options.seconds = std::min(options.seconds, 1.0);
+    options.turns = 1;
+  }
+  if (options.samples < 1 || options.samples > 65'535) return Problem("--samples: 1 to 65535");
+  if (options.dim < 1 || options.dim > 1'024) return Problem("--dim: 1 to 1024");
+  if (options.turns < 1 || options.turns > 1'000) return Problem("--turns: 1 to 1000");
+  if (!(options.seconds > 0 && options.seconds <= 60)) {
+    return Problem("--seconds: above 0, at most 60");
+  }
+  return absl::OkStatus();
+}
+
+po::options_description Describe(WorkerBenchOptions& options, Given& given) {
+  po::options_description description("Options");
+  const auto list = [](std::string& value) {
+    return po::value(&value)->value_name("LIST")->default_value(value);
+  };
+  const auto number = [](auto& value) {
+    return po::value(&value)->value_name("N")->default_value(value);
+  };
+  description.add_options()("transport", list(given.transports), "tcp, unix, shm")(
+      "precision", list(given.precisions), "of embeddings and gradients: f32, bf16, f16, int8")(
+      "in-flight", list(given.in_flight), "batches at a time, 1 to 32")(
+      "samples", number(options.samples), "of a batch")("dim", number(options.dim), "of rows")(
+      "seconds", number(options.seconds), "of a measurement")("turns", number(options.turns),
+                                                              "times that everything is measured")(
+      "quick", po::bool_switch(&given.quick), "the first transport and precision, 1 turn of 1 s")(
+      "json", po::bool_switch(&options.json), "one object a line instead of a table")(
+      "help", "prints this and exits")("version", "prints the version and exits");
+  return description;
+}
+
+}  // namespace
+
+StatusOr<std::optional<WorkerBenchOptions>> ParseWorkerBenchOptions(int argc,
+                                                                    const char* const* argv,
+                                                                    std::ostream& out) {
+  WorkerBenchOptions options;
+  Given given;
+  const po::options_description description = Describe(options, given);
+  po::variables_map parsed;
+  try {
+    constexpr int kExactNames =
+        po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
+    po::store(po::command_line_parser(argc, argv)
+                  .options(description)
+                  .positional({})
+                  .style(kExactNames)
+                  .run(),
+              parsed);
+    if (parsed.count("help") > 0) {
+      out << kUsage << description << "\n" << kNotes;
+      return std::nullopt;
+    }
+    if (parsed.count("version") > 0) {
+      out << "bench_worker " << Version() << "\n";
+      return std::nullopt;
+    }
+    po::notify(parsed);
+  } catch (const po::error& error) {
+    return Problem(error.what());
+  }
+  SIMURGH_RETURN_IF_ERROR(Take(given, options));
+  return options;
+}
+
+}  // namespace simurgh::bench
