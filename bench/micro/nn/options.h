@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <iosfwd>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "simurgh/base/status.h"
+
+namespace simurgh::bench {
+
+struct NnBenchOptions {
+  std::vector<std::string> models;  // light, paper
+  std::vector<size_t> batches;
+  uint32_t threads = 1;
+  double seconds = 1;  // Of a measurement, at least.
+  uint32_t turns = 5;  // Times that everything is measured.
+  bool json = false;
+};
+
+// Outputs of a model's linear layers, the logit's last.
+std::vector<size_t> LayerWidths(const std::string& model);
+
+// Nothing after --help and --version, which write to `out`. Errors: INVALID_ARGUMENT.
+StatusOr<std::optional<NnBenchOptions>> ParseNnBenchOptions(int argc, char** argv,
+                                                            std::ostream& out);
+
+}  // namespace simurgh::bench

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace simurgh::bench {
+
+// One of the three matrix products of a linear layer.
+struct Product {
+  enum class Kind { kForward, kWeight, kInput };
+
+  Kind kind = Kind::kForward;
+  size_t samples = 0;
+  size_t inputs = 0;
+  size_t outputs = 0;
+
+  double flop() const { return 2.0 * static_cast<double>(samples * inputs * outputs); }
+  std::string name() const;
+};
+
+// The products of a training step; nobody needs the gradient of the first layer's inputs but the
+// embeddings, whose columns are most of them, so that all are counted.
+std::vector<Product> ProductsOf(const std::vector<size_t>& widths, size_t samples);
+
+// Does the product once, over operands of its own.
+std::function<void()> OurProduct(const Product& product);
+
+// The same by oneDNN's inner product, with operands laid out as it chooses.
+std::function<void()> OneDnnProduct(const Product& product);
+
+}  // namespace simurgh::bench
