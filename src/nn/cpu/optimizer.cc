@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "nn/cpu/compute_threads.h"
 #include "simurgh/base/check.h"
 
 namespace simurgh::cpu {
@@ -77,6 +78,14 @@ void StepAdagrad(const DenseOptimizerConfig& config, const Step& step, std::span
   }
 }
 
+// sgd and adagrad: what happens to an element depends on it alone.
+void StepElements(const DenseOptimizerConfig& config, const Step& step, std::span<float> parameters,
+                  std::span<const float> gradients, std::span<float> state) {
+  if (config.kind == Kind::kAdagrad) return StepAdagrad(config, step, parameters, gradients, state);
+  if (state.empty()) return StepSgd(step, parameters, gradients);
+  StepMomentum(config, step, parameters, gradients, state);
+}
+
 // The moments of adam and lamb, with what makes a direction of them.
 struct Moments {
   Moments(const DenseOptimizerConfig& config, size_t count, std::span<float> state)
@@ -108,12 +117,16 @@ void StepAdam(const DenseOptimizerConfig& config, const Step& step, std::span<fl
   const DenseOptimizerConfig fixed = config;  // Here the compiler sees that nobody changes it.
   const Moments moments(fixed, parameters.size(), state);
   const Step constants = step;
-  float* w = parameters.data();
-  const float* g = gradients.data();
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    moments.Update(fixed, i, constants.Gradient(g[i], w[i]));
-    w[i] = constants.keep * w[i] - constants.rate * moments.Direction(i);
-  }
+  float* weights = parameters.data();
+  const float* all_gradients = gradients.data();
+  ForEachPart(parameters.size(), kPartElements, [=](size_t first, size_t end) {
+    float* w = weights;
+    const float* g = all_gradients;
+    for (size_t i = first; i < end; ++i) {
+      moments.Update(fixed, i, constants.Gradient(g[i], w[i]));
+      w[i] = constants.keep * w[i] - constants.rate * moments.Direction(i);
+    }
+  });
 }
 
 void StepLamb(const DenseOptimizerConfig& config, const Step& step,
@@ -168,12 +181,16 @@ void ApplyOptimizer(const DenseOptimizerConfig& config, float learning_rate,
                   .scale = ClippingScale(config.max_gradient_norm, gradients),
                   .decay = config.weight_decay,
                   .keep = 1.0F - learning_rate * config.decoupled_weight_decay};
+  const auto part_of = [](auto values, size_t first, size_t end) {
+    return values.empty() ? values : values.subspan(first, end - first);
+  };
   switch (config.kind) {
     case Kind::kSgd:
-      return state.empty() ? StepSgd(step, parameters, gradients)
-                           : StepMomentum(config, step, parameters, gradients, state);
     case Kind::kAdagrad:
-      return StepAdagrad(config, step, parameters, gradients, state);
+      return ForEachPart(parameters.size(), kPartElements, [&](size_t first, size_t end) {
+        StepElements(config, step, part_of(parameters, first, end), part_of(gradients, first, end),
+                     part_of(state, first, end));
+      });
     case Kind::kAdam:
       return StepAdam(config, step, parameters, gradients, state);
     case Kind::kLamb:
