@@ -3,14 +3,10 @@
 #include <algorithm>
 #include <ostream>
 
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "bench/micro/batch/samples.h"
-#include <boost/program_options/parsers.hpp>
-#include <boost/program_options/variables_map.hpp>
+#include "bench/support/command_line.h"
+#include <boost/program_options/value_semantic.hpp>
 
-#include "simurgh/base/version.h"
 #include "simurgh/data/compact_batch.h"
 
 namespace simurgh::bench {
@@ -29,10 +25,6 @@ constexpr char kNotes[] =
     "over 28 a unique id and 8 an occurrence. entropy: the floor of of_bare, 64 bits a unique id\n"
     "without their order, and the empirical entropy of each feature's occurrences.\n\n"
     "Exit codes: 0 done, 2 bad options.\n";
-
-Status Problem(const std::string& what) {
-  return absl::InvalidArgumentError(absl::StrCat(what, " (--help lists the options)"));
-}
 
 struct Given {
   std::string distributions = "zipf1.05,zipf1.2,uniform";
@@ -61,26 +53,17 @@ po::options_description Describe(BatchBenchOptions& options, Given& given) {
 }
 
 Status Take(const Given& given, BatchBenchOptions& options) {
-  for (const absl::string_view word : absl::StrSplit(given.distributions, ',')) {
-    const std::string name(word);
-    if (std::ranges::find(kDistributions, name) == std::end(kDistributions)) {
-      return Problem(absl::StrCat("--distribution: '", name, "' is unknown"));
-    }
-    options.distributions.push_back(name);
-  }
-  const std::string samples = given.quick ? "4096,16384" : given.samples;
-  for (const absl::string_view word : absl::StrSplit(samples, ',')) {
-    size_t count = 0;
-    if (!absl::SimpleAtoi(word, &count) || count == 0 || count > kMaxBatchSamples) {
-      return Problem(
-          absl::StrCat("--samples: '", word, "' is not a number from 1 to ", kMaxBatchSamples));
-    }
-    options.samples.push_back(count);
-  }
+  SIMURGH_ASSIGN_OR_RETURN(options.distributions,
+                           ParseWords("--distribution", given.distributions,
+                                      {std::begin(kDistributions), std::end(kDistributions)}));
+  SIMURGH_ASSIGN_OR_RETURN(
+      const std::vector<uint32_t> samples,
+      ParseNumbers("--samples", given.quick ? "4096,16384" : given.samples, kMaxBatchSamples));
+  options.samples.assign(samples.begin(), samples.end());
   if (!(given.missing >= 0.0 && given.missing < 1.0)) {
-    return Problem("--missing must be from 0, below 1");
+    return OptionProblem("--missing must be from 0, below 1");
   }
-  if (given.turns < 1 || given.turns > 1000) return Problem("--turns must be 1 to 1000");
+  if (given.turns < 1 || given.turns > 1000) return OptionProblem("--turns must be 1 to 1000");
   options.missing = given.missing;
   options.turns = given.quick ? std::min<int64_t>(2, given.turns) : given.turns;
   return absl::OkStatus();
@@ -93,28 +76,10 @@ StatusOr<std::optional<BatchBenchOptions>> ParseBatchBenchOptions(int argc, cons
   BatchBenchOptions options;
   Given given;
   const po::options_description description = Describe(options, given);
-  po::variables_map parsed;
-  try {
-    constexpr int kExactNames =
-        po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
-    po::store(po::command_line_parser(argc, argv)
-                  .options(description)
-                  .positional({})
-                  .style(kExactNames)
-                  .run(),
-              parsed);
-    if (parsed.count("help") > 0) {
-      out << kUsage << description << "\n" << kNotes;
-      return std::nullopt;
-    }
-    if (parsed.count("version") > 0) {
-      out << "bench_batch " << Version() << "\n";
-      return std::nullopt;
-    }
-    po::notify(parsed);
-  } catch (const po::error& error) {
-    return Problem(error.what());
-  }
+  SIMURGH_ASSIGN_OR_RETURN(
+      const bool go_on,
+      ParseCommandLine(argc, argv, {"bench_batch", kUsage, kNotes}, description, out));
+  if (!go_on) return std::nullopt;
   SIMURGH_RETURN_IF_ERROR(Take(given, options));
   return options;
 }

@@ -116,7 +116,7 @@ void Run(const NnBenchOptions& options) {
   const Report report(options.json);
   cpu::SetComputeThreads(options.threads);
   for (const std::string& model : options.models) {
-    for (const size_t batch : options.batches) {
+    for (const uint32_t batch : options.batches) {
       MeasureStep(model, batch, MeasureProducts(model, batch, options, report), options, report);
     }
   }

@@ -3,11 +3,8 @@
 #include <ostream>
 #include <thread>
 
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include <boost/program_options/parsers.hpp>
-#include <boost/program_options/variables_map.hpp>
+#include "bench/support/command_line.h"
+#include <boost/program_options/value_semantic.hpp>
 
 #include "simurgh/base/version.h"
 
@@ -31,34 +28,7 @@ constexpr char kNotes[] =
     "gflops counts 2 operations for each multiplication and addition of the products.\n\n"
     "Exit codes: 0 done, 1 failed, 2 bad options.\n";
 
-constexpr size_t kMostSamples = 65'536;
-
-Status Problem(const std::string& what) {
-  return absl::InvalidArgumentError(absl::StrCat(what, " (--help lists the options)"));
-}
-
-StatusOr<std::vector<std::string>> Models(const std::string& text) {
-  std::vector<std::string> models = absl::StrSplit(text, ',');
-  for (const std::string& model : models) {
-    if (LayerWidths(model).empty()) {
-      return Problem(absl::StrCat("--model: no model '", model, "'; there are light and paper"));
-    }
-  }
-  return models;
-}
-
-StatusOr<std::vector<size_t>> Batches(const std::string& text) {
-  std::vector<size_t> batches;
-  for (const absl::string_view word : absl::StrSplit(text, ',')) {
-    size_t samples = 0;
-    if (!absl::SimpleAtoi(word, &samples) || samples == 0 || samples > kMostSamples) {
-      return Problem(
-          absl::StrCat("--batch: '", word, "' is not a number from 1 to ", kMostSamples));
-    }
-    batches.push_back(samples);
-  }
-  return batches;
-}
+constexpr uint32_t kMostSamples = 65'536;
 
 }  // namespace
 
@@ -87,25 +57,14 @@ StatusOr<std::optional<NnBenchOptions>> ParseNnBenchOptions(int argc, char** arg
       "turns", number(options.turns, 5U), "times that everything is measured")(
       "json", po::bool_switch(&options.json), "one object a line instead of a table")(
       "help", "prints this and exits")("version", "prints the version and exits");
-  po::variables_map values;
-  try {
-    po::store(po::command_line_parser(argc, argv).options(description).run(), values);
-    po::notify(values);
-  } catch (const po::error& error) {
-    return Problem(error.what());
-  }
-  if (values.count("help") > 0) {
-    out << kUsage << description << "\n" << kNotes;
-    return std::nullopt;
-  }
-  if (values.count("version") > 0) {
-    out << "bench_nn " << Version() << "\n";
-    return std::nullopt;
-  }
-  SIMURGH_ASSIGN_OR_RETURN(options.models, Models(models));
-  SIMURGH_ASSIGN_OR_RETURN(options.batches, Batches(batches));
+  SIMURGH_ASSIGN_OR_RETURN(
+      const bool go_on,
+      ParseCommandLine(argc, argv, {"bench_nn", kUsage, kNotes}, description, out));
+  if (!go_on) return std::nullopt;
+  SIMURGH_ASSIGN_OR_RETURN(options.models, ParseWords("--model", models, {"light", "paper"}));
+  SIMURGH_ASSIGN_OR_RETURN(options.batches, ParseNumbers("--batch", batches, kMostSamples));
   if (options.threads == 0 || options.turns == 0 || !(options.seconds > 0)) {
-    return Problem("--threads, --turns and --seconds take more than 0");
+    return OptionProblem("--threads, --turns and --seconds take more than 0");
   }
   return options;
 }

@@ -3,12 +3,8 @@
 #include <algorithm>
 #include <ostream>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include <boost/program_options/parsers.hpp>
-#include <boost/program_options/variables_map.hpp>
-
-#include "simurgh/base/version.h"
+#include "bench/support/command_line.h"
+#include <boost/program_options/value_semantic.hpp>
 
 namespace simurgh::bench {
 namespace {
@@ -31,10 +27,6 @@ constexpr char kNotes[] =
 constexpr uint32_t kMostDim = 1'024;
 constexpr uint32_t kMostInFlight = 64;
 constexpr uint32_t kMostPartitions = 64;
-
-Status Problem(const std::string& what) {
-  return absl::InvalidArgumentError(absl::StrCat(what, " (--help lists the options)"));
-}
 
 struct Given {
   std::string transports = "tcp,unix,shm";
@@ -66,32 +58,14 @@ po::options_description Describe(PsBenchOptions& options, Given& given) {
   return description;
 }
 
-StatusOr<std::vector<uint32_t>> Numbers(const char* option, const std::string& text,
-                                        uint32_t most) {
-  std::vector<uint32_t> numbers;
-  for (const absl::string_view word : absl::StrSplit(text, ',')) {
-    uint32_t number = 0;
-    if (!absl::SimpleAtoi(word, &number) || number == 0 || number > most) {
-      return Problem(absl::StrCat(option, ": '", word, "' is not a number from 1 to ", most));
-    }
-    numbers.push_back(number);
-  }
-  return numbers;
-}
-
 Status Take(const Given& given, PsBenchOptions& options) {
-  options.transports.clear();
-  for (const absl::string_view word : absl::StrSplit(given.transports, ',')) {
-    if (word != "tcp" && word != "unix" && word != "shm") {
-      return Problem(absl::StrCat("--transport: '", word, "' is not tcp, unix or shm"));
-    }
-    options.transports.emplace_back(word);
-  }
-  SIMURGH_ASSIGN_OR_RETURN(options.dims, Numbers("--dim", given.dims, kMostDim));
+  SIMURGH_ASSIGN_OR_RETURN(options.transports,
+                           ParseWords("--transport", given.transports, {"tcp", "unix", "shm"}));
+  SIMURGH_ASSIGN_OR_RETURN(options.dims, ParseNumbers("--dim", given.dims, kMostDim));
   SIMURGH_ASSIGN_OR_RETURN(options.in_flight,
-                           Numbers("--in-flight", given.in_flight, kMostInFlight));
+                           ParseNumbers("--in-flight", given.in_flight, kMostInFlight));
   SIMURGH_ASSIGN_OR_RETURN(options.partitions,
-                           Numbers("--partitions", given.partitions, kMostPartitions));
+                           ParseNumbers("--partitions", given.partitions, kMostPartitions));
   if (given.quick) {
     options.in_flight = {4};
     options.partitions = {1};
@@ -100,11 +74,11 @@ Status Take(const Given& given, PsBenchOptions& options) {
   }
   // Distinct ids are drawn by rejection.
   if (options.rows < 65'536 || options.rows > 100'000'000) {
-    return Problem("--rows must be 65536 to 100000000, ten times that with --quick");
+    return OptionProblem("--rows must be 65536 to 100000000, ten times that with --quick");
   }
-  if (options.turns < 1 || options.turns > 1'000) return Problem("--turns must be 1 to 1000");
+  if (options.turns < 1 || options.turns > 1'000) return OptionProblem("--turns must be 1 to 1000");
   if (!(options.seconds > 0 && options.seconds <= 60)) {
-    return Problem("--seconds must be above 0, at most 60");
+    return OptionProblem("--seconds must be above 0, at most 60");
   }
   return absl::OkStatus();
 }
@@ -116,28 +90,10 @@ StatusOr<std::optional<PsBenchOptions>> ParsePsBenchOptions(int argc, const char
   PsBenchOptions options;
   Given given;
   const po::options_description description = Describe(options, given);
-  po::variables_map parsed;
-  try {
-    constexpr int kExactNames =
-        po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
-    po::store(po::command_line_parser(argc, argv)
-                  .options(description)
-                  .positional({})
-                  .style(kExactNames)
-                  .run(),
-              parsed);
-    if (parsed.count("help") > 0) {
-      out << kUsage << description << "\n" << kNotes;
-      return std::nullopt;
-    }
-    if (parsed.count("version") > 0) {
-      out << "bench_ps " << Version() << "\n";
-      return std::nullopt;
-    }
-    po::notify(parsed);
-  } catch (const po::error& error) {
-    return Problem(error.what());
-  }
+  SIMURGH_ASSIGN_OR_RETURN(
+      const bool go_on,
+      ParseCommandLine(argc, argv, {"bench_ps", kUsage, kNotes}, description, out));
+  if (!go_on) return std::nullopt;
   SIMURGH_RETURN_IF_ERROR(Take(given, options));
   return options;
 }

@@ -5,15 +5,11 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "bench/micro/rpc/workload.h"
+#include "bench/support/command_line.h"
 #include <boost/program_options/options_description.hpp>
-#include <boost/program_options/parsers.hpp>
 #include <boost/program_options/value_semantic.hpp>
-#include <boost/program_options/variables_map.hpp>
-
-#include "simurgh/base/version.h"
 
 namespace simurgh::bench {
 namespace {
@@ -27,7 +23,7 @@ constexpr char kAbout[] =
     "answered with N bytes, each of them in one piece where its receiver wants it.\n"
     "bench/README.md explains what is measured.\n"
     "\n"
-    "Usage: bench_rpc [options]\n";
+    "Usage: bench_rpc [options]\n\n";
 
 constexpr uint64_t kMaxBytes = uint64_t{512} << 20;
 constexpr uint32_t kMaxInFlight = 1'024;
@@ -79,37 +75,22 @@ po::options_description Describe(Given& given) {
   return options;
 }
 
-Status Problem(const std::string& what) {
-  return absl::InvalidArgumentError(absl::StrCat(what, " (--help lists the options)"));
-}
-
-// The words of a list, each of which must be known.
-StatusOr<std::vector<std::string>> Words(const std::string& list, const std::string& option,
-                                         const std::vector<std::string>& known) {
-  std::vector<std::string> words = absl::StrSplit(list, ',', absl::SkipEmpty());
-  for (const std::string& word : words) {
-    if (std::ranges::count(known, word) == 0) {
-      return Problem(
-          absl::StrCat("--", option, ": no '", word, "'; there are ", absl::StrJoin(known, ", ")));
-    }
-  }
-  return words;
-}
-
 Status TakeWords(const Given& given, Options& options) {
   SIMURGH_ASSIGN_OR_RETURN(options.transports,
-                           Words(given.transports, "transport", {"tcp", "unix", "shm"}));
-  SIMURGH_ASSIGN_OR_RETURN(
-      options.peers, Words(given.peers, "peers", {"raw", "raw-gather", "grpc", "grpc-bytebuffer"}));
+                           ParseWords("--transport", given.transports, {"tcp", "unix", "shm"}));
+  if (!given.peers.empty()) {
+    SIMURGH_ASSIGN_OR_RETURN(
+        options.peers,
+        ParseWords("--peers", given.peers, {"raw", "raw-gather", "grpc", "grpc-bytebuffer"}));
+  }
   std::vector<std::string> names;
   constexpr Work kWorks[] = {Work::kEcho, Work::kReady, Work::kProduce};
   for (const Work work : kWorks) names.push_back(NameOf(work));
   SIMURGH_ASSIGN_OR_RETURN(const std::vector<std::string> wanted,
-                           Words(given.works, "work", names));
+                           ParseWords("--work", given.works, names));
   for (const std::string& name : wanted) {
     options.works.push_back(kWorks[std::ranges::find(names, name) - names.begin()]);
   }
-  if (options.transports.empty() || options.works.empty()) return Problem("an empty list");
   return absl::OkStatus();
 }
 
@@ -121,17 +102,13 @@ Status TakeNumbers(const Given& given, Options& options) {
     options.bytes.push_back(bytes);
   }
   const std::string depths = given.quick ? "1,8" : "1,8,64";
-  for (const absl::string_view text :
-       absl::StrSplit(given.in_flight.empty() ? depths : given.in_flight, ',')) {
-    uint32_t depth = 0;
-    if (!absl::SimpleAtoi(text, &depth) || depth == 0 || depth > kMaxInFlight) {
-      return Problem(absl::StrCat("--in-flight: '", text, "' is not a number from 1 to 1024"));
-    }
-    options.in_flight.push_back(depth);
-  }
+  SIMURGH_ASSIGN_OR_RETURN(
+      options.in_flight,
+      ParseNumbers("--in-flight", given.in_flight.empty() ? depths : given.in_flight,
+                   kMaxInFlight));
   options.repeat = given.repeat != 0 ? given.repeat : given.quick ? 3 : 5;
   options.seconds = given.seconds != 0 ? given.seconds : given.quick ? 0.2 : 0.5;
-  if (options.seconds <= 0) return Problem("--seconds must be above 0");
+  if (options.seconds <= 0) return OptionProblem("--seconds must be above 0");
   options.max_spin_us = given.max_spin_us;
   options.json = given.json;
   return absl::OkStatus();
@@ -143,28 +120,9 @@ StatusOr<std::optional<Options>> ParseOptions(int argc, const char* const* argv,
                                               std::ostream& out) {
   Given given;
   const po::options_description options = Describe(given);
-  try {
-    constexpr int kExactNames =
-        po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
-    po::variables_map values;
-    po::store(po::command_line_parser(argc, argv)
-                  .options(options)
-                  .positional({})
-                  .style(kExactNames)
-                  .run(),
-              values);
-    if (values.count("help") > 0) {
-      out << kAbout << "\n" << options;
-      return std::nullopt;
-    }
-    if (values.count("version") > 0) {
-      out << "bench_rpc " << Version() << "\n";
-      return std::nullopt;
-    }
-    po::notify(values);
-  } catch (const po::error& error) {
-    return Problem(error.what());
-  }
+  SIMURGH_ASSIGN_OR_RETURN(const bool go_on,
+                           ParseCommandLine(argc, argv, {"bench_rpc", kAbout, ""}, options, out));
+  if (!go_on) return std::nullopt;
   Options checked;
   SIMURGH_RETURN_IF_ERROR(TakeWords(given, checked));
   SIMURGH_RETURN_IF_ERROR(TakeNumbers(given, checked));
@@ -180,7 +138,7 @@ StatusOr<uint64_t> ParseBytes(const std::string& text) {
   uint64_t count = 0;
   if (!absl::SimpleAtoi(digits, &count) || count > kMaxBytes >> shift ||
       count << shift < Workload::kMinBytes) {
-    return Problem(absl::StrCat("--bytes: '", text, "' is not a size from 8 to 512Mi"));
+    return OptionProblem(absl::StrCat("--bytes: '", text, "' is not a size from 8 to 512Mi"));
   }
   return count << shift;
 }

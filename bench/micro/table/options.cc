@@ -5,10 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include <boost/program_options/parsers.hpp>
-#include <boost/program_options/variables_map.hpp>
+#include "bench/support/command_line.h"
+#include <boost/program_options/value_semantic.hpp>
 
-#include "simurgh/base/version.h"
 #include "simurgh/table/table.h"
 
 namespace simurgh::bench {
@@ -29,10 +28,6 @@ constexpr char kNotes[] =
     "pull and a push of every batch, a 64th of its ids new, with eviction.\n\n"
     "Memory: about (6 * dim + 60) * 4 bytes a row, for each thread's partition.\n\n"
     "Exit codes: 0 done, 2 bad options.\n";
-
-Status Problem(const std::string& what) {
-  return absl::InvalidArgumentError(absl::StrCat(what, " (--help lists the options)"));
-}
 
 constexpr std::pair<std::string_view, RowPrecision> kPrecisions[] = {
     {"f32", RowPrecision::kF32}, {"bf16", RowPrecision::kBf16}, {"f16", RowPrecision::kF16}};
@@ -89,19 +84,12 @@ po::options_description Describe(TableBenchOptions& options, Given& given) {
 std::string_view Std(absl::string_view text) { return {text.data(), text.size()}; }
 
 Status TakeLists(const Given& given, TableBenchOptions& options) {
-  options.dims.clear();
-  for (const absl::string_view word : absl::StrSplit(given.dims, ',')) {
-    uint32_t dim = 0;
-    if (!absl::SimpleAtoi(word, &dim) || dim == 0 || dim > Table::kMaxDim) {
-      return Problem(
-          absl::StrCat("--dim: '", word, "' is not a number from 1 to ", Table::kMaxDim));
-    }
-    options.dims.push_back(dim);
-  }
+  SIMURGH_ASSIGN_OR_RETURN(options.dims, ParseNumbers("--dim", given.dims, Table::kMaxDim));
   options.distributions.clear();
   for (const absl::string_view word : absl::StrSplit(given.distributions, ',')) {
     if (word != "uniform" && word != "zipf") {
-      return Problem(absl::StrCat("--distribution: '", word, "' is neither uniform nor zipf"));
+      return OptionProblem(
+          absl::StrCat("--distribution: '", word, "' is neither uniform nor zipf"));
     }
     options.distributions.push_back(word == "zipf" ? Distribution::kZipf : Distribution::kUniform);
   }
@@ -110,14 +98,14 @@ Status TakeLists(const Given& given, TableBenchOptions& options) {
     const auto* const found = std::ranges::find_if(
         kPrecisions, [&](const auto& precision) { return precision.first == Std(word); });
     if (found == std::end(kPrecisions)) {
-      return Problem(absl::StrCat("--precision: '", word, "' is not f32, bf16 or f16"));
+      return OptionProblem(absl::StrCat("--precision: '", word, "' is not f32, bf16 or f16"));
     }
     options.precisions.push_back(found->second);
   }
   options.optimizers.clear();
   for (const absl::string_view word : absl::StrSplit(given.optimizers, ',')) {
     if (std::ranges::find(kOptimizers, Std(word), &NamedOptimizer::name) == std::end(kOptimizers)) {
-      return Problem(absl::StrCat("--optimizer: '", word, "' is unknown"));
+      return OptionProblem(absl::StrCat("--optimizer: '", word, "' is unknown"));
     }
     options.optimizers.emplace_back(word);
   }
@@ -126,11 +114,11 @@ Status TakeLists(const Given& given, TableBenchOptions& options) {
 
 Status TakeCounts(const Given& given, TableBenchOptions& options) {
   constexpr int64_t kMostRows = int64_t{1} << 31;
-  if (given.batch < 1 || given.batch > 65'535) return Problem("--batch must be 1 to 65535");
-  if (given.turns < 1 || given.turns > 1000) return Problem("--turns must be 1 to 1000");
-  if (given.threads < 1 || given.threads > 256) return Problem("--threads must be 1 to 256");
+  if (given.batch < 1 || given.batch > 65'535) return OptionProblem("--batch must be 1 to 65535");
+  if (given.turns < 1 || given.turns > 1000) return OptionProblem("--turns must be 1 to 1000");
+  if (given.threads < 1 || given.threads > 256) return OptionProblem("--threads must be 1 to 256");
   if (given.rows < 0 || given.rows > kMostRows) {
-    return Problem(absl::StrCat("--rows must be 0 to ", kMostRows));
+    return OptionProblem(absl::StrCat("--rows must be 0 to ", kMostRows));
   }
   options.rows = given.rows;
   options.batch = given.batch;
@@ -141,7 +129,8 @@ Status TakeCounts(const Given& given, TableBenchOptions& options) {
   for (const uint32_t dim : options.dims) {
     // Distinct ids are drawn by rejection.
     if (options.RowsFor(dim) < 16 * options.batch) {
-      return Problem(absl::StrCat("--rows must be at least 16 batches, ", 16 * options.batch));
+      return OptionProblem(
+          absl::StrCat("--rows must be at least 16 batches, ", 16 * options.batch));
     }
   }
   return absl::OkStatus();
@@ -172,28 +161,10 @@ StatusOr<std::optional<TableBenchOptions>> ParseTableBenchOptions(int argc, cons
   TableBenchOptions options;
   Given given;
   const po::options_description description = Describe(options, given);
-  po::variables_map parsed;
-  try {
-    constexpr int kExactNames =
-        po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
-    po::store(po::command_line_parser(argc, argv)
-                  .options(description)
-                  .positional({})
-                  .style(kExactNames)
-                  .run(),
-              parsed);
-    if (parsed.count("help") > 0) {
-      out << kUsage << description << "\n" << kNotes;
-      return std::nullopt;
-    }
-    if (parsed.count("version") > 0) {
-      out << "bench_table " << Version() << "\n";
-      return std::nullopt;
-    }
-    po::notify(parsed);
-  } catch (const po::error& error) {
-    return Problem(error.what());
-  }
+  SIMURGH_ASSIGN_OR_RETURN(
+      const bool go_on,
+      ParseCommandLine(argc, argv, {"bench_table", kUsage, kNotes}, description, out));
+  if (!go_on) return std::nullopt;
   SIMURGH_RETURN_IF_ERROR(TakeLists(given, options));
   SIMURGH_RETURN_IF_ERROR(TakeCounts(given, options));
   return options;

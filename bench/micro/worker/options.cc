@@ -3,14 +3,8 @@
 #include <algorithm>
 #include <ostream>
 
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
-#include <boost/program_options/parsers.hpp>
-#include <boost/program_options/variables_map.hpp>
-
-#include "simurgh/base/version.h"
+#include "bench/support/command_line.h"
+#include <boost/program_options/value_semantic.hpp>
 
 namespace simurgh::bench {
 namespace {
@@ -35,20 +29,6 @@ constexpr char kNotes[] =
     "turns.\n\n"
     "Exit codes: 0 done, 1 failed, 2 bad options.\n";
 
-Status Problem(const std::string& what) {
-  return absl::InvalidArgumentError(absl::StrCat(what, " (--help lists the options)"));
-}
-
-StatusOr<std::vector<std::string>> Words(const char* option, const std::string& text,
-                                         const std::vector<std::string>& known) {
-  std::vector<std::string> words = absl::StrSplit(text, ',');
-  for (const std::string& word : words) {
-    if (std::ranges::find(known, word) != known.end()) continue;
-    return Problem(absl::StrCat(option, ": '", word, "' is none of ", absl::StrJoin(known, ", ")));
-  }
-  return words;
-}
-
 // Steps may lie open at a server for so many.
 constexpr uint32_t kMostInFlight = 32;
 
@@ -61,28 +41,23 @@ struct Given {
 
 Status Take(const Given& given, WorkerBenchOptions& options) {
   SIMURGH_ASSIGN_OR_RETURN(options.transports,
-                           Words("--transport", given.transports, {"tcp", "unix", "shm"}));
-  SIMURGH_ASSIGN_OR_RETURN(options.precisions,
-                           Words("--precision", given.precisions, {"f32", "bf16", "f16", "int8"}));
-  for (const absl::string_view word : absl::StrSplit(given.in_flight, ',')) {
-    uint32_t number = 0;
-    if (!absl::SimpleAtoi(word, &number) || number == 0 || number > kMostInFlight) {
-      return Problem(
-          absl::StrCat("--in-flight: '", word, "' is not a number from 1 to ", kMostInFlight));
-    }
-    options.in_flight.push_back(number);
-  }
+                           ParseWords("--transport", given.transports, {"tcp", "unix", "shm"}));
+  SIMURGH_ASSIGN_OR_RETURN(options.precisions, ParseWords("--precision", given.precisions,
+                                                          {"f32", "bf16", "f16", "int8"}));
+  SIMURGH_ASSIGN_OR_RETURN(options.in_flight,
+                           ParseNumbers("--in-flight", given.in_flight, kMostInFlight));
   if (given.quick) {
     options.transports = {options.transports.front()};
     options.precisions = {options.precisions.front()};
     options.seconds = std::min(options.seconds, 1.0);
     options.turns = 1;
   }
-  if (options.samples < 1 || options.samples > 65'535) return Problem("--samples: 1 to 65535");
-  if (options.dim < 1 || options.dim > 1'024) return Problem("--dim: 1 to 1024");
-  if (options.turns < 1 || options.turns > 1'000) return Problem("--turns: 1 to 1000");
+  if (options.samples < 1 || options.samples > 65'535)
+    return OptionProblem("--samples: 1 to 65535");
+  if (options.dim < 1 || options.dim > 1'024) return OptionProblem("--dim: 1 to 1024");
+  if (options.turns < 1 || options.turns > 1'000) return OptionProblem("--turns: 1 to 1000");
   if (!(options.seconds > 0 && options.seconds <= 60)) {
-    return Problem("--seconds: above 0, at most 60");
+    return OptionProblem("--seconds: above 0, at most 60");
   }
   return absl::OkStatus();
 }
@@ -115,28 +90,10 @@ StatusOr<std::optional<WorkerBenchOptions>> ParseWorkerBenchOptions(int argc,
   WorkerBenchOptions options;
   Given given;
   const po::options_description description = Describe(options, given);
-  po::variables_map parsed;
-  try {
-    constexpr int kExactNames =
-        po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
-    po::store(po::command_line_parser(argc, argv)
-                  .options(description)
-                  .positional({})
-                  .style(kExactNames)
-                  .run(),
-              parsed);
-    if (parsed.count("help") > 0) {
-      out << kUsage << description << "\n" << kNotes;
-      return std::nullopt;
-    }
-    if (parsed.count("version") > 0) {
-      out << "bench_worker " << Version() << "\n";
-      return std::nullopt;
-    }
-    po::notify(parsed);
-  } catch (const po::error& error) {
-    return Problem(error.what());
-  }
+  SIMURGH_ASSIGN_OR_RETURN(
+      const bool go_on,
+      ParseCommandLine(argc, argv, {"bench_worker", kUsage, kNotes}, description, out));
+  if (!go_on) return std::nullopt;
   SIMURGH_RETURN_IF_ERROR(Take(given, options));
   return options;
 }
