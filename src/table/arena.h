@@ -91,7 +91,7 @@ class ArenaRegion {
  public:
   static constexpr uint64_t kHugePageThreshold = uint64_t{4} << 20;
   static constexpr uint64_t kLeastAhead = uint64_t{2} << 20;
-  static constexpr uint64_t kMostAhead = uint64_t{8} << 20;
+  static constexpr uint64_t kMostAhead = uint64_t{32} << 20;
 
   ArenaRegion(Arena& arena, uint64_t capacity_bytes);
 

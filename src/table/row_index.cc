@@ -75,7 +75,7 @@ void RowIndex::Insert(uint64_t hash, uint32_t row) {
     number = SegmentOf(hash).number;
   }
   SegmentState& segment = segments_[number];
-  if (segment.renewed_buckets < segment.where.bucket_count) RenewBucket(segment);
+  if (segment.renewed_buckets < segment.where.bucket_count) RenewSome(segment);
   Place(segment, {hash, row});
   ++segment.rows;
   ++size_;

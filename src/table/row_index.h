@@ -100,7 +100,8 @@ class SlotCode {
 // grows until it has the table's segment size, and from then on splits in two: the whole index is
 // never rehashed at once. A split leaves entries at the same place of either half, and so reads two
 // segments from end to end and, of rows, only the ids of displaced entries. When a segment has used
-// up its slots' split bits, its next insertions renew those of a bucket each. Splits keep a
+// up its slots' split bits, its next insertions renew them, some buckets now and then, so that the
+// misses of the ids overlap and all is done before it splits again. Splits keep a
 // distance of half as many insertions as there are between them on average, so a request meets few
 // of them: a segment may wait for its turn, as long as it is not nearly full.
 //
@@ -203,6 +204,7 @@ class RowIndex {
     uint32_t window = 0;  // See SlotCode.
     // Slots of buckets from here on have used up their split bits, except for later entries.
     uint32_t renewed_buckets = kAllBuckets;
+    uint32_t since_renewal = 0;  // Insertions.
   };
   struct Entry {
     uint64_t hash;
@@ -252,7 +254,9 @@ class RowIndex {
   uint32_t AddSibling(uint32_t number);
   void PlaceBySide(uint32_t number, uint32_t sibling, const std::vector<Entry>& entries);
   void SplitByBits(uint32_t number, uint32_t sibling);
-  void RenewBucket(SegmentState& segment);
+  void RenewSome(SegmentState& segment);
+  void Renew(SegmentState& segment, uint32_t count);
+  void RenewBucket(const SegmentState& segment, IndexBucket& bucket);
   void WriteDirectory(const SegmentState& segment);
 
   RowField<uint64_t> ids_;

@@ -10,9 +10,11 @@
 namespace simurgh {
 namespace {
 
-// How many rows ahead of its use an id is fetched, and how many buckets ahead those of a bucket.
+// How many rows ahead of its use an id is fetched.
 constexpr size_t kIdsAhead = 32;
-constexpr uint32_t kBucketsAhead = 4;
+// One bucket in two insertions: from a split to the next there are more than two a bucket.
+constexpr uint32_t kInsertionsPerRenewal = 16;
+constexpr uint32_t kBucketsPerRenewal = 8;
 
 // A bucket being filled. One slot more than it keeps, so that filling needs no branch.
 struct Side {
@@ -96,7 +98,7 @@ void RowIndex::Split(uint32_t number) {
     PlaceBySide(number, sibling, entries);
     return;
   }
-  while (segments_[number].renewed_buckets < segment_buckets_) RenewBucket(segments_[number]);
+  Renew(segments_[number], segment_buckets_);
   const uint32_t sibling = AddSibling(number);
   for (const uint32_t half : {number, sibling}) {
     SegmentState& segment = segments_[half];
@@ -167,16 +169,30 @@ void RowIndex::SplitByBits(uint32_t number, uint32_t sibling) {
   PlaceBySide(number, sibling, displaced);
 }
 
-// Writes the split bits of the next window into the slots of one more bucket.
-void RowIndex::RenewBucket(SegmentState& segment) {
-  const uint32_t at = segment.renewed_buckets++;
-  if (at + kBucketsAhead < segment.where.bucket_count) {
-    const IndexBucket& ahead = segment.where.buckets[at + kBucketsAhead];
-    for (uint32_t slot = 0; slot < IndexBucket::kSlots; ++slot) {
-      if (ahead.tags[slot] != 0) ids_.Prefetch(code_.RowOf(ahead.rows[slot]));
+void RowIndex::RenewSome(SegmentState& segment) {
+  if (++segment.since_renewal < kInsertionsPerRenewal) return;
+  segment.since_renewal = 0;
+  Renew(segment, kBucketsPerRenewal);
+}
+
+// Writes the split bits of the next window into the slots of so many more buckets, if there are.
+void RowIndex::Renew(SegmentState& segment, uint32_t count) {
+  IndexBucket* const buckets = segment.where.buckets;
+  const uint32_t end = segment.where.bucket_count;
+  for (; count > 0 && segment.renewed_buckets < end; count -= std::min(count, kBucketsPerRenewal)) {
+    const uint32_t first = segment.renewed_buckets;
+    const uint32_t last = std::min(first + std::min(count, kBucketsPerRenewal), end);
+    for (uint32_t at = first; at < last; ++at) {
+      for (uint32_t slot = 0; slot < IndexBucket::kSlots; ++slot) {
+        if (buckets[at].tags[slot] != 0) ids_.Prefetch(code_.RowOf(buckets[at].rows[slot]));
+      }
     }
+    for (uint32_t at = first; at < last; ++at) RenewBucket(segment, buckets[at]);
+    segment.renewed_buckets = last;
   }
-  IndexBucket& bucket = segment.where.buckets[at];
+}
+
+void RowIndex::RenewBucket(const SegmentState& segment, IndexBucket& bucket) {
   for (uint32_t slot = 0; slot < IndexBucket::kSlots; ++slot) {
     if (bucket.tags[slot] == 0) continue;
     const uint32_t row = code_.RowOf(bucket.rows[slot]);

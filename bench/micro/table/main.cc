@@ -29,6 +29,10 @@ int main(int argc, char** argv) {
         config.capacity_rows = (*options)->RowsFor(dim);
         config.optimizer = bench::OptimizerNamed(optimizer);
         config.precision = precision;
+        if (const uint64_t rows = (*options)->growth_rows; rows > 0) {
+          report.Begin({dim, std::string(bench::NameOf(precision)), optimizer, rows});
+          report.AddGrowth(bench::MeasureGrowth(config, rows, (*options)->batch));
+        }
         report.Begin({dim, std::string(bench::NameOf(precision)), optimizer, config.capacity_rows});
         bench::Suite(**options, config, report).Run();
       }

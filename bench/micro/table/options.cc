@@ -26,6 +26,10 @@ constexpr char kNotes[] =
     "100 locks, taken for every id. A ratio is the median over the turns of rows a second over\n"
     "the limit's: limit_gather's for pull, insert and evict, limit_update's for push. mixed is a\n"
     "pull and a push of every batch, a 64th of its ids new, with eviction.\n\n"
+    "growth pulls new ids only, on memory that nobody has touched, and shows how long requests\n"
+    "take: what lies above the median is mostly what they wait for splits and pages, or for a\n"
+    "core, which the thread's own time (cpu) leaves out. shared_pull and shared_push are those of\n"
+    "a table in shared memory, with the journal that its pushes keep.\n\n"
     "Memory: about (6 * dim + 60) * 4 bytes a row, for each thread's partition.\n\n"
     "Exit codes: 0 done, 2 bad options.\n";
 
@@ -53,6 +57,7 @@ struct Given {
   int64_t threads = 1;
   int64_t batch = 4096;
   int64_t turns = 5;
+  int64_t growth = 0;
   bool no_insert = false;
   bool no_rivals = false;
 };
@@ -73,6 +78,9 @@ po::options_description Describe(TableBenchOptions& options, Given& given) {
       "threads", count(given.threads), "partitions at once, each on a core, beside one alone")(
       "batch", count(given.batch), "ids of a request")("turns", count(given.turns),
                                                        "times that everything is measured")(
+      "growth", count(given.growth), "rows that a table on untouched memory takes in; 0: none")(
+      "shared", po::value(&options.shared_file)->value_name("FILE"),
+      "also measures a table in this file, of tmpfs or hugetlbfs, made anew")(
       "no-insert", po::bool_switch(&given.no_insert), "leaves out the filling of an empty table")(
       "no-rivals", po::bool_switch(&given.no_rivals), "leaves out flat_hash_map and persia")(
       "quick", po::bool_switch(&options.quick), "a hundredth of the rows, two turns")(
@@ -120,7 +128,11 @@ Status TakeCounts(const Given& given, TableBenchOptions& options) {
   if (given.rows < 0 || given.rows > kMostRows) {
     return OptionProblem(absl::StrCat("--rows must be 0 to ", kMostRows));
   }
+  if (given.growth < 0 || given.growth > kMostRows) {
+    return Problem(absl::StrCat("--growth must be 0 to ", kMostRows));
+  }
   options.rows = given.rows;
+  options.growth_rows = given.growth;
   options.batch = given.batch;
   options.turns = options.quick ? std::min<int64_t>(2, given.turns) : given.turns;
   options.threads = given.threads;

@@ -27,6 +27,8 @@ struct TableBenchOptions {
   bool insert = true;
   bool rivals = true;
   bool json = false;
+  uint64_t growth_rows = 0;  // 0: growth is not measured.
+  std::string shared_file;   // Empty: a table in shared memory is not measured.
 
   // 2.5 GB of weights, at most 20 million rows; a hundredth of that in a quick run.
   uint64_t RowsFor(uint32_t dim) const;

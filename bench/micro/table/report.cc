@@ -38,6 +38,29 @@ void Report::Add(const std::vector<Measurement>& measurements, std::string_view 
   std::fflush(stdout);
 }
 
+void Report::AddGrowth(const Growth& growth) {
+  const auto print = [&](const char* format) {
+    std::printf(format, growth.wall.median, growth.wall.p99, growth.wall.p999, growth.wall.most,
+                growth.cpu.median, growth.cpu.p99, growth.cpu.p999, growth.cpu.most);
+  };
+  if (json_) {
+    std::printf(
+        "{\"case\":\"growth\",\"dim\":%u,\"precision\":\"%s\",\"optimizer\":\"%s\","
+        "\"distribution\":\"new\",\"threads\":1,\"rows\":%llu,\"rows_per_s\":%.0f,",
+        subject_.dim, subject_.precision.c_str(), subject_.optimizer.c_str(),
+        static_cast<unsigned long long>(subject_.rows), growth.rows_per_s);
+    print(
+        "\"wall_p50_ms\":%.3f,\"wall_p99_ms\":%.3f,\"wall_p999_ms\":%.3f,\"wall_max_ms\":%.3f,"
+        "\"cpu_p50_ms\":%.3f,\"cpu_p99_ms\":%.3f,\"cpu_p999_ms\":%.3f,\"cpu_max_ms\":%.3f}\n");
+  } else {
+    std::printf("%-22s %-8s %8d %12.0f\n", "growth", "new", 1, growth.rows_per_s);
+    print(
+        "a request's ms: wall p50 %.3f, p99 %.3f, p99.9 %.3f, max %.3f; "
+        "cpu p50 %.3f, p99 %.3f, p99.9 %.3f, max %.3f\n");
+  }
+  std::fflush(stdout);
+}
+
 void Report::Note(const std::string& text) {
   if (!json_) std::printf("%s\n", text.c_str());
   std::fflush(stdout);

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bench/micro/table/growth.h"
 #include "bench/micro/table/rounds.h"
 
 namespace simurgh::bench {
@@ -26,6 +27,9 @@ class Report {
   // A line for each; `bytes_per_row` is of the table's own, 0 where it means nothing.
   void Add(const std::vector<Measurement>& measurements, std::string_view distribution,
            double bytes_per_row);
+
+  // A line for the times of requests that make a table grow.
+  void AddGrowth(const Growth& growth);
 
   // Left out of JSON.
   void Note(const std::string& text);

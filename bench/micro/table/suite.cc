@@ -184,6 +184,8 @@ void Suite::MeasureUse(Distribution distribution) {
     AddSubject("flat_hash_map", *flat_map_, all);
     AddSubject("persia", *persia_, all);
   }
+  const size_t shared = all.size();
+  if (shared_ != nullptr) AddSubject("shared", *shared_, all);
   const auto together = static_cast<int>(all.size());
   if (options_.threads > 1) {
     for (Measurement& limit : LimitsAt(options_.threads)) all.push_back(std::move(limit));
@@ -196,6 +198,10 @@ void Suite::MeasureUse(Distribution distribution) {
   if (rivals_) {
     report_.Note(absl::StrCat("over persia: pull ", MedianRatio(all[alone], all[6]), ", push ",
                               MedianRatio(all[alone + 1], all[7])));
+  }
+  if (shared_ != nullptr) {
+    report_.Note(absl::StrCat("shared over private: pull ", MedianRatio(all[shared], all[alone]),
+                              ", push ", MedianRatio(all[shared + 1], all[alone + 1])));
   }
   if (options_.threads > 1) {
     report_.Note(absl::StrCat(options_.threads, " partitions over one: pull ",
@@ -252,6 +258,10 @@ void Suite::Run() {
     Fill(*table);
   }
   if (rivals_) MeasureRivalInsert();
+  if (!options_.shared_file.empty()) {
+    shared_ = std::make_unique<TableSubject>(config_, options_.shared_file);
+    Fill(*shared_);
+  }
   for (const Distribution distribution : options_.distributions) MeasureUse(distribution);
   MeasureNewIds();
 }

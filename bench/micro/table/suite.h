@@ -51,6 +51,7 @@ class Suite {
   std::vector<std::unique_ptr<TableSubject>> tables_;  // One a thread.
   std::unique_ptr<FlatMapSubject> flat_map_;
   std::unique_ptr<PersiaSubject> persia_;
+  std::unique_ptr<TableSubject> shared_;
   std::vector<std::vector<Batch>> batches_;  // One list a thread.
 };
 

@@ -177,9 +177,9 @@ TEST_CASE("the insertions of a request meet few splits, those of any number in p
   CHECK(indexed.index.segment_count() >= 128);
   // Segments have from 1,020 to 2,039 buckets, and splits as many insertions between them.
   CHECK(most_splits == 1);
-  // A split moves nine and a half entries a bucket and reads the ids of displaced ones; each
-  // insertion renews one bucket of ten slots at most.
-  CHECK(most_steps <= 12 * 2039 + 10 * kRequest);
+  // A split moves nine and a half entries a bucket and reads the ids of displaced ones;
+  // insertions renew half as many buckets of ten slots, and by chance a few more.
+  CHECK(most_steps <= 12 * 2039 + 6 * kRequest);
   for (uint32_t row = 0; row < kCapacity; ++row) REQUIRE(indexed.Find(indexed.ids[row]) == row);
 }
 
