@@ -34,8 +34,21 @@ struct Exceptions {
   std::vector<uint64_t> lengths;  // Its own.
 };
 
-Exceptions FindExceptions(std::span<const uint64_t> lengths, uint64_t common) {
+// Numbers that every feature of every batch needs for a moment, of at most kMaxBatchSamples: the
+// thread keeps their memory.
+struct Scratch {
+  std::vector<uint64_t> lengths;
   Exceptions exceptions;
+};
+
+Scratch& ScratchOfThread() {
+  thread_local Scratch scratch;
+  return scratch;
+}
+
+void FindExceptions(std::span<const uint64_t> lengths, uint64_t common, Exceptions& exceptions) {
+  exceptions.gaps.clear();
+  exceptions.lengths.clear();
   size_t next = 0;
   for (size_t sample = 0; sample < lengths.size(); ++sample) {
     if (lengths[sample] == common) continue;
@@ -43,7 +56,6 @@ Exceptions FindExceptions(std::span<const uint64_t> lengths, uint64_t common) {
     exceptions.lengths.push_back(lengths[sample]);
     next = sample + 1;
   }
-  return exceptions;
 }
 
 Status Early() { return absl::InvalidArgumentError("lengths of samples end early"); }
@@ -55,7 +67,7 @@ Status ReadExceptions(ByteReader& in, std::span<uint64_t> lengths) {
     return absl::InvalidArgumentError(
         absl::StrFormat("%d of %d samples have a length of their own", count, lengths.size()));
   }
-  Exceptions exceptions;
+  Exceptions& exceptions = ScratchOfThread().exceptions;
   exceptions.gaps.resize(count);
   exceptions.lengths.resize(count);
   if (!ReadPacked(in, exceptions.gaps) || !ReadPacked(in, exceptions.lengths)) return Early();
@@ -75,10 +87,11 @@ Status ReadExceptions(ByteReader& in, std::span<uint64_t> lengths) {
 }  // namespace
 
 void EncodeSampleLengths(std::span<const uint32_t> offsets, ByteWriter& out) {
-  std::vector<uint64_t> lengths(offsets.size() - 1);
+  auto& [lengths, exceptions] = ScratchOfThread();
+  lengths.resize(offsets.size() - 1);
   for (size_t b = 0; b < lengths.size(); ++b) lengths[b] = offsets[b + 1] - offsets[b];
   const uint64_t common = CommonLength(lengths);
-  const Exceptions exceptions = FindExceptions(lengths, common);
+  FindExceptions(lengths, common, exceptions);
   if (PackedBytes(exceptions.gaps) + PackedBytes(exceptions.lengths) <= PackedBytes(lengths)) {
     out.Byte(static_cast<uint8_t>(Coding::kExceptions));
     out.Number(common);
@@ -92,7 +105,8 @@ void EncodeSampleLengths(std::span<const uint32_t> offsets, ByteWriter& out) {
 }
 
 Status DecodeSampleLengths(ByteReader& in, std::span<uint32_t> offsets) {
-  std::vector<uint64_t> lengths(offsets.size() - 1);
+  std::vector<uint64_t>& lengths = ScratchOfThread().lengths;
+  lengths.resize(offsets.size() - 1);
   const uint8_t coding = in.Byte();
   if (coding == static_cast<uint8_t>(Coding::kExceptions)) {
     SIMURGH_RETURN_IF_ERROR(ReadExceptions(in, lengths));

@@ -1,0 +1,195 @@
+// A binary of its own, because it counts every allocation in the process.
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include <boost/asio/thread_pool.hpp>
+#include <boost/asio/use_future.hpp>
+#include <catch2/catch.hpp>
+
+#include "services/api/batch_codec.h"
+#include "services/embedding_worker/batch_methods.h"
+#include "services/runtime/io_thread.h"
+#include "simurgh/base/random.h"
+#include "simurgh/data/batch_builder.h"
+
+namespace {
+
+std::atomic<uint64_t> allocated_bytes = 0;
+std::atomic<uint64_t> largest_allocation = 0;
+
+void* Note(void* memory, std::size_t size) {
+  allocated_bytes += size;
+  uint64_t largest = largest_allocation;
+  while (largest < size && !largest_allocation.compare_exchange_weak(largest, size)) {
+  }
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+void* Allocate(std::size_t size) { return Note(std::malloc(size), size); }
+void* AllocateAligned(std::size_t size, std::align_val_t alignment) {
+  const auto multiple = static_cast<std::size_t>(alignment);
+  return Note(std::aligned_alloc(multiple, (size + multiple - 1) / multiple * multiple), size);
+}
+
+}  // namespace
+
+void* operator new(std::size_t size) { return Allocate(size); }
+void* operator new[](std::size_t size) { return Allocate(size); }
+void* operator new(std::size_t size, std::align_val_t a) { return AllocateAligned(size, a); }
+void* operator new[](std::size_t size, std::align_val_t a) { return AllocateAligned(size, a); }
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+
+namespace simurgh {
+namespace {
+
+constexpr size_t kFeatures = 26;
+constexpr uint32_t kDim = 16;
+constexpr size_t kSamples = 2'000;
+constexpr size_t kNumbers = kSamples * kFeatures * kDim;
+
+// Rows of zeros.
+class ZeroServer : public RowServer {
+ public:
+  rpc::awaitable<StatusOr<PullReport>> Pull(PullRowsCall call, rpc::CallOptions) override {
+    std::ranges::fill(call.rows, std::byte{0});
+    co_return PullReport{};
+  }
+  rpc::awaitable<StatusOr<PushReport>> Push(PushRowsCall, rpc::CallOptions) override {
+    co_return PushReport{};
+  }
+};
+
+// Feature 0 is pooled by max, the rest is summed.
+ClusterConfig Cluster() {
+  ClusterConfig config;
+  config.embedding_ps = {.instances = {{}, {}}, .partitions = 2};
+  for (size_t f = 0; f < kFeatures; ++f) {
+    const std::string name = "f" + std::to_string(f);
+    config.tables.push_back({.name = name, .dim = kDim});
+    config.features.push_back({.name = name, .table_index = static_cast<uint32_t>(f)});
+  }
+  config.features[0].pooling = Pooling::kMax;
+  return config;
+}
+
+std::vector<std::unique_ptr<RowServer>> ZeroServers() {
+  std::vector<std::unique_ptr<RowServer>> servers;
+  for (int i = 0; i < 2; ++i) servers.push_back(std::make_unique<ZeroServer>());
+  return servers;
+}
+
+std::shared_ptr<const EncodedBatch> RandomBatch(uint64_t seed) {
+  BatchBuilder builder(kFeatures, 0);
+  Random random(seed);
+  for (size_t s = 0; s < kSamples; ++s) {
+    for (size_t f = 0; f < kFeatures; ++f) {
+      for (uint64_t ids = 1 + random.Below(2); ids > 0; --ids) {
+        builder.AddId(f, random.Below(1'000) * random.Below(1'000));
+      }
+    }
+    builder.EndSample();
+  }
+  return std::make_shared<const EncodedBatch>(*EncodeBatch(*builder.Build()->sparse));
+}
+
+// A worker that listens, and whoever sends it batches, which allocates nothing large itself.
+class Chain {
+ public:
+  explicit Chain(VectorPrecision precision) : precision_(precision) {
+    io_.RunAndWait([&] {
+      const rpc::Hello hello{.cluster = "test", .role = "any"};
+      listener_ =
+          std::make_unique<rpc::Server>(io_.executor(), hello, rpc::ServerOptions(), nullptr);
+      RegisterBatchMethods(*listener_, worker_, buffers_);
+      REQUIRE(listener_->Listen("127.0.0.1:0") == absl::OkStatus());
+      client_ = std::make_unique<rpc::Client>(io_.executor(), listener_->address(), hello,
+                                              rpc::ClientOptions(), nullptr);
+    });
+  }
+  ~Chain() {
+    io_.RunAndWait([&] {
+      client_.reset();
+      listener_.reset();
+    });
+    compute_.join();
+  }
+
+  // Forward and backward, so many times at once.
+  Status Pass(const std::shared_ptr<const EncodedBatch>& batch, size_t times) {
+    std::vector<rpc::awaitable<Status>> passes;
+    for (size_t i = 0; i < times; ++i) passes.push_back(PassOn(batch));
+    return rpc::asio::co_spawn(io_.executor(), rpc::WhenAll(std::move(passes)),
+                               rpc::asio::use_future)
+        .get();
+  }
+
+ private:
+  rpc::awaitable<Status> PassOn(std::shared_ptr<const EncodedBatch> batch) {
+    const auto deadline = rpc::Clock::now() + std::chrono::seconds(60);
+    auto submit = api::Encode(std::move(batch));
+    const auto submitted =
+        co_await rpc::Call(*client_, api::kSubmitBatch, std::move(submit), deadline);
+    SIMURGH_CO_RETURN_IF_ERROR(submitted.status());
+    const BatchReference reference = api::Decode(submitted->table());
+    const auto vectors = std::span(vectors_).first(kSamples * worker_.row_bytes(precision_));
+    auto pull = api::Encode(api::PullBatchMessage{
+        .reference = reference, .purpose = PullPurpose::kTrain, .precision = precision_});
+    const auto pulled = co_await rpc::Call(*client_, api::kPullBatch, std::move(pull),
+                                           {{vectors, nullptr}}, deadline);
+    SIMURGH_CO_RETURN_IF_ERROR(pulled.status());
+    const api::PushBatchMessage message{
+        .reference = reference, .learning_rates = rates_, .precision = precision_};
+    auto push = api::Encode(message, {vectors, nullptr});
+    const auto pushed = co_await rpc::Call(*client_, api::kPushBatch, std::move(push), deadline);
+    co_return pushed.status();
+  }
+
+  const VectorPrecision precision_;
+  const ClusterConfig config_ = Cluster();
+  const std::vector<float> rates_ = std::vector<float>(kFeatures, 0.1F);
+  std::vector<std::byte> vectors_ = std::vector<std::byte>(kNumbers * sizeof(float));
+  MetricRegistry registry_;
+  WorkerMetrics metrics_{registry_, config_};
+  BufferPool buffers_{size_t{256} << 20};
+  rpc::asio::thread_pool compute_{1};
+  EmbeddingWorker worker_{config_, /*epoch=*/1, compute_.get_executor(), ZeroServers(), metrics_};
+  std::unique_ptr<rpc::Server> listener_;
+  std::unique_ptr<rpc::Client> client_;
+  IoThread io_{"test"};
+};
+
+TEST_CASE("a worker in steady state allocates nothing in proportion to its batches") {
+  const auto precision =
+      GENERATE(VectorPrecision::kF32, VectorPrecision::kBf16, VectorPrecision::kInt8);
+  CAPTURE(static_cast<int>(precision));
+  const auto batch = RandomBatch(1);
+  Chain chain(precision);
+  // What a batch leaves may come back after the next one has begun: more at once than later, so
+  // that there is memory for all.
+  for (int i = 0; i < 5; ++i) REQUIRE(chain.Pass(batch, 4) == absl::OkStatus());
+  const uint64_t before = allocated_bytes;
+  largest_allocation = 0;
+  constexpr int kPasses = 20;
+  for (int i = 0; i < kPasses; ++i) REQUIRE(chain.Pass(batch, 1) == absl::OkStatus());
+  const uint64_t bytes = (allocated_bytes - before) / kPasses;
+  CAPTURE(bytes, largest_allocation.load());
+  // Of a batch: 3.3 MB of embeddings, as many gradients, 78,000 occurrences.
+  CHECK(bytes <= 65'536);
+  CHECK(largest_allocation <= 16'384);
+}
+
+}  // namespace
+}  // namespace simurgh
