@@ -129,7 +129,7 @@ Status TakeCounts(const Given& given, TableBenchOptions& options) {
     return OptionProblem(absl::StrCat("--rows must be 0 to ", kMostRows));
   }
   if (given.growth < 0 || given.growth > kMostRows) {
-    return Problem(absl::StrCat("--growth must be 0 to ", kMostRows));
+    return OptionProblem(absl::StrCat("--growth must be 0 to ", kMostRows));
   }
   options.rows = given.rows;
   options.growth_rows = given.growth;
