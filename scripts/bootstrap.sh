@@ -31,6 +31,8 @@ PACKAGES=(
   libxxhash-dev libfarmhash-dev libzstd-dev zlib1g-dev
   # Arithmetic: vector kernels, dense layers and their threads.
   libhwy-dev libdnnl-dev libgomp1
+  # Sums over trainers.
+  libgloo-dev
   # Memory.
   libjemalloc-dev
   # Tests.

@@ -29,4 +29,5 @@ simurgh_system_library(simurgh_dnnl dnnl.hpp dnnl)
 # The OpenMP runtime that Debian's oneDNN runs on, by its full name: clang's own is not the same.
 find_library(SIMURGH_GOMP_LIBRARY libgomp.so.1 REQUIRED)
 target_link_libraries(simurgh_dnnl INTERFACE ${SIMURGH_GOMP_LIBRARY})
+simurgh_system_library(simurgh_gloo gloo/transport/context.h gloo)
 simurgh_system_library(simurgh_jemalloc jemalloc/jemalloc.h jemalloc)

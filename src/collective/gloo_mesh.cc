@@ -1,0 +1,350 @@
+#include "collective/gloo_mesh.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include <arpa/inet.h>
+#include <gloo/transport/context.h>
+#include <gloo/transport/tcp/device.h>
+#include <gloo/transport/unbound_buffer.h>
+#include <netinet/in.h>
+
+#include "absl/strings/str_cat.h"
+
+#include "simurgh/base/check.h"
+#include "simurgh/base/thread.h"
+
+namespace simurgh {
+namespace {
+
+// Waits of Gloo's own never end by time: who is late is judged here.
+constexpr std::chrono::hours kForever{24 * 365};
+// How long a farewell may take: it says more than a closed connection, but is not worth a delay.
+constexpr std::chrono::seconds kFarewellPatience{1};
+constexpr uint64_t kFarewellSlot = 0;
+constexpr uint32_t kMessages = 16;  // Of a channel.
+
+uint64_t SlotOf(Channel channel, uint32_t message) {
+  SIMURGH_CHECK_LT(message, kMessages);
+  return 1 + static_cast<uint64_t>(channel) * kMessages + message;
+}
+
+bool IsLoopback(const sockaddr_storage& address) {
+  if (address.ss_family == AF_INET) {
+    const auto& v4 = reinterpret_cast<const sockaddr_in&>(address);
+    return ntohl(v4.sin_addr.s_addr) >> 24 == 127;
+  }
+  if (address.ss_family != AF_INET6) return false;
+  const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address);
+  return IN6_IS_ADDR_LOOPBACK(&v6.sin6_addr);
+}
+
+// Calls Gloo, whose exceptions end here.
+template <typename Function>
+Status Guard(const Function& function) {
+  try {
+    function();
+    return absl::OkStatus();
+  } catch (const std::exception& error) {
+    return absl::UnavailableError(error.what());
+  }
+}
+
+}  // namespace
+
+// What a rank says when it gives up, as it lies in memory on both sides.
+struct GlooMesh::Farewell {
+  static constexpr size_t kMaxText = 1'000;
+
+  struct Text {
+    int32_t code = 0;
+    uint32_t length = 0;
+    char characters[kMaxText] = {};
+  };
+
+  Text text;
+  std::unique_ptr<Buffer> buffer;
+  Mutex mutex;
+  bool heard ABSL_GUARDED_BY(mutex) = false;
+};
+
+GlooMesh::GlooMesh(const GlooOptions& options) : options_(options) {}
+
+StatusOr<std::unique_ptr<GlooMesh>> GlooMesh::Connect(const GlooOptions& options,
+                                                      const ExchangeAddresses& exchange) {
+  SIMURGH_CHECK(options.ranks > 1 && options.rank < options.ranks);
+  std::unique_ptr<GlooMesh> mesh(new GlooMesh(options));
+  SIMURGH_RETURN_IF_ERROR(mesh->Open(exchange));
+  const Status expecting = Guard([&] { mesh->ExpectFarewells(); });
+  if (!expecting.ok()) return Annotate(expecting, "ranks: a connection was lost at once");
+  mesh->watch_ = std::thread([mesh = mesh.get()] { mesh->Watch(); });
+  SIMURGH_RETURN_IF_ERROR(mesh->Meet());
+  return mesh;
+}
+
+GlooMesh::~GlooMesh() {
+  if (!watch_.joinable()) return;
+  {
+    const MutexLock lock(mutex_);
+    ending_ = true;
+    changed_.NotifyAll();
+  }
+  watch_.join();
+}
+
+Status GlooMesh::Open(const ExchangeAddresses& exchange) {
+  gloo::transport::tcp::attr attributes(options_.host.c_str());
+  std::shared_ptr<gloo::transport::Device> device;
+  bool is_private = true;
+  const Status listening = Guard([&] {
+    attributes = gloo::transport::tcp::CreateDeviceAttr(attributes);
+    is_private = IsLoopback(attributes.ai_addr);
+    if (options_.is_trusted || is_private) device = gloo::transport::tcp::CreateDevice(attributes);
+  });
+  if (!listening.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "ranks: cannot listen at '", options_.host,
+        "': ", std::string(listening.message()), "; give this rank an address of its machine"));
+  }
+  if (device == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("ranks: '", options_.host,
+                     "' can be reached from other machines, and what ranks say to one another is "
+                     "neither encrypted nor signed; set rpc.security: insecure in a network that "
+                     "you trust, or use a loopback address"));
+  }
+
+  std::string own;  // The addresses for the others, of one length each.
+  size_t address_bytes = 0;
+  const Status prepared = Guard([&] {
+    context_ = device->createContext(static_cast<int>(rank()), static_cast<int>(ranks()));
+    context_->setTimeout(options_.timeout);
+    for (uint32_t peer = 0; peer < ranks(); ++peer) {
+      if (peer == rank()) continue;
+      const auto bytes = context_->createPair(static_cast<int>(peer))->address().bytes();
+      address_bytes = bytes.size();
+      own.append(bytes.begin(), bytes.end());
+    }
+  });
+  if (!prepared.ok()) return Annotate(prepared, "ranks");
+  const size_t own_size = own.size();
+  SIMURGH_ASSIGN_OR_RETURN(const std::vector<std::string> all, exchange(std::move(own)));
+  if (all.size() != ranks()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("ranks: addresses of ", all.size(), " ranks, not ", ranks()));
+  }
+  for (uint32_t peer = 0; peer < ranks(); ++peer) {
+    if (peer == rank()) continue;
+    if (all[peer].size() != own_size) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("ranks: the addresses of rank ", peer, " have ", all[peer].size(),
+                       " bytes, not ", own_size, "; start the same program everywhere"));
+    }
+    // It has left out itself.
+    const size_t place = (rank() < peer ? rank() : rank() - 1) * address_bytes;
+    const auto begin = all[peer].begin() + static_cast<std::ptrdiff_t>(place);
+    const std::vector<char> address(begin, begin + static_cast<std::ptrdiff_t>(address_bytes));
+    const Status connected =
+        Guard([&] { context_->getPair(static_cast<int>(peer))->connect(address); });
+    if (!connected.ok()) {
+      return Annotate(connected, absl::StrCat("ranks: rank ", peer, " cannot be reached"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+void GlooMesh::ExpectFarewells() {
+  farewells_.resize(ranks());
+  for (uint32_t peer = 0; peer < ranks(); ++peer) {
+    if (peer == rank()) continue;
+    farewells_[peer] = std::make_unique<Farewell>();
+    Farewell& farewell = *farewells_[peer];
+    farewell.buffer = context_->createUnboundBuffer(&farewell.text, sizeof(farewell.text));
+    farewell.buffer->recv(static_cast<int>(peer), kFarewellSlot);
+  }
+}
+
+// Nobody leaves while another is still on its way.
+Status GlooMesh::Meet() {
+  const std::byte here{1};
+  std::vector<std::byte> arrivals(ranks());
+  std::vector<std::span<const std::byte>> outgoing(ranks(), std::span(&here, 1));
+  std::vector<std::span<std::byte>> incoming;
+  for (std::byte& arrival : arrivals) incoming.emplace_back(&arrival, 1);
+  return Exchange(Channel::kLoading, 0, outgoing, incoming);
+}
+
+Status GlooMesh::Exchange(Channel channel, uint32_t message,
+                          std::span<const std::span<const std::byte>> outgoing,
+                          std::span<const std::span<std::byte>> incoming) {
+  const uint64_t slot = SlotOf(channel, message);
+  {
+    const MutexLock lock(mutex_);
+    if (failure_) return failure_->status();
+  }
+  // In a turn of its own for every rank, so that no one is everybody's first.
+  std::vector<uint32_t> peers;
+  for (uint32_t i = 1; i < ranks(); ++i) peers.push_back((rank() + i) % ranks());
+  std::vector<std::unique_ptr<Buffer>> receiving(ranks());
+  std::vector<std::unique_ptr<Buffer>> sending(ranks());
+  for (const uint32_t peer : peers) {
+    const Status started = Guard([&] {
+      if (!incoming[peer].empty()) {
+        receiving[peer] =
+            context_->createUnboundBuffer(incoming[peer].data(), incoming[peer].size());
+        receiving[peer]->recv(static_cast<int>(peer), slot);
+      }
+      if (!outgoing[peer].empty()) {
+        sending[peer] = context_->createUnboundBuffer(const_cast<std::byte*>(outgoing[peer].data()),
+                                                      outgoing[peer].size());
+        sending[peer]->send(static_cast<int>(peer), slot);
+      }
+    });
+    if (!started.ok()) return Fail(BlameFor(peer, std::string(started.message())));
+  }
+  for (const uint32_t peer : peers) {
+    if (receiving[peer] != nullptr) {
+      SIMURGH_RETURN_IF_ERROR(WaitFor(channel, *receiving[peer], /*is_send=*/false, peer));
+    }
+  }
+  for (const uint32_t peer : peers) {
+    if (sending[peer] != nullptr) {
+      SIMURGH_RETURN_IF_ERROR(WaitFor(channel, *sending[peer], /*is_send=*/true, peer));
+    }
+  }
+  return absl::OkStatus();
+}
+
+Status GlooMesh::WaitFor(Channel channel, Buffer& buffer, bool is_send, uint32_t peer) {
+  const auto place = static_cast<size_t>(channel);
+  {
+    const MutexLock lock(mutex_);
+    if (failure_) return failure_->status();
+    Waiting& waiting = waiting_[place];
+    waiting = {.buffer = &buffer, .is_send = is_send, .peer = peer};
+    // A loader reads ahead: while ranks evaluate, or are being fed, it waits as long as they do.
+    if (channel != Channel::kLoading) waiting.deadline = Clock::now() + options_.timeout;
+  }
+  bool completed = false;
+  const Status waited = Guard(
+      [&] { completed = is_send ? buffer.waitSend(kForever) : buffer.waitRecv(kForever); });
+  {
+    const MutexLock lock(mutex_);
+    waiting_[place] = Waiting();
+    if (waited.ok() && completed) return absl::OkStatus();
+    if (failure_) return failure_->status();
+  }
+  return Fail(BlameFor(peer, std::string(waited.message())));
+}
+
+bool GlooMesh::HearFarewell(uint32_t peer, Clock::time_point deadline) {
+  Farewell& farewell = *farewells_[peer];
+  const MutexLock lock(farewell.mutex);
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+  if (farewell.heard) return true;
+  // A connection that closes ends this wait, too.
+  bool heard = false;
+  (void)Guard(
+      [&] { heard = farewell.buffer->waitRecv(std::max(left, std::chrono::milliseconds(1))); });
+  farewell.heard = heard;
+  return heard;
+}
+
+GlooMesh::Failure GlooMesh::BlameFor(uint32_t peer, const std::string& what) {
+  const Farewell& farewell = *farewells_[peer];
+  const bool said = HearFarewell(peer, Clock::now() + kFarewellPatience);
+  if (said) {
+    const uint32_t length = std::min<uint32_t>(farewell.text.length, Farewell::kMaxText);
+    const bool stopped = farewell.text.code == static_cast<int32_t>(absl::StatusCode::kCancelled);
+    return {.code = stopped ? absl::StatusCode::kCancelled : absl::StatusCode::kUnavailable,
+            .message = std::string(farewell.text.characters, length)};
+  }
+  return {.code = absl::StatusCode::kUnavailable,
+          .message = absl::StrCat("rank ", peer, " of ", ranks(), " (nn_worker.instances.", peer,
+                                  ") is gone: ", what, "; start all ranks again")};
+}
+
+Status GlooMesh::Fail(Failure failure) {
+  {
+    const MutexLock lock(mutex_);
+    if (failure_) return failure_->status();
+    failure_ = failure;
+    for (const Waiting& waiting : waiting_) {
+      if (waiting.buffer == nullptr) continue;
+      waiting.is_send ? waiting.buffer->abortWaitSend() : waiting.buffer->abortWaitRecv();
+    }
+  }
+  SendFarewells(failure);
+  return failure.status();
+}
+
+void GlooMesh::Abort(const Status& reason) {
+  const std::string message(reason.message());
+  {
+    const MutexLock lock(mutex_);
+    if (failure_) return;
+    failure_ = Failure{reason.code(), message};
+    for (const Waiting& waiting : waiting_) {
+      if (waiting.buffer == nullptr) continue;
+      waiting.is_send ? waiting.buffer->abortWaitSend() : waiting.buffer->abortWaitRecv();
+    }
+  }
+  SendFarewells({.code = reason.code(),
+                 .message = absl::StrCat("rank ", rank(), " of ", ranks(), " (nn_worker.instances.",
+                                         rank(), ") gave up: ", message)});
+}
+
+void GlooMesh::SendFarewells(const Failure& failure) {
+  Farewell::Text text{.code = static_cast<int32_t>(failure.code)};
+  text.length = static_cast<uint32_t>(std::min(failure.message.size(), Farewell::kMaxText));
+  std::memcpy(text.characters, failure.message.data(), text.length);
+  std::vector<std::unique_ptr<Buffer>> sending(ranks());
+  for (uint32_t peer = 0; peer < ranks(); ++peer) {
+    if (peer == rank()) continue;
+    // One that has gone hears nothing.
+    (void)Guard([&] {
+      sending[peer] = context_->createUnboundBuffer(&text, sizeof(text));
+      sending[peer]->send(static_cast<int>(peer), kFarewellSlot);
+    });
+  }
+  const auto deadline = Clock::now() + kFarewellPatience;
+  for (const auto& buffer : sending) {
+    if (buffer == nullptr) continue;
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+    (void)Guard([&] { buffer->waitSend(std::max(left, std::chrono::milliseconds(1))); });
+  }
+  // Connections that close too soon take with them what has not been read. Who has read it says
+  // farewell, too.
+  for (uint32_t peer = 0; peer < ranks(); ++peer) {
+    if (peer != rank()) HearFarewell(peer, deadline);
+  }
+}
+
+void GlooMesh::Watch() {
+  SetThreadName("ranks");
+  while (true) {
+    std::optional<uint32_t> late;
+    {
+      const MutexLock lock(mutex_);
+      if (ending_ || failure_) return;
+      const auto first = std::ranges::min_element(waiting_, {}, &Waiting::deadline);
+      const auto now = Clock::now();
+      if (first->deadline <= now) {
+        late = first->peer;
+      } else {
+        // Whoever begins to wait meanwhile is due later.
+        changed_.WaitUntil(mutex_, std::min(first->deadline, now + options_.timeout));
+      }
+    }
+    if (!late) continue;
+    (void)Fail({.code = absl::StatusCode::kDeadlineExceeded,
+                .message = absl::StrCat(
+                    "rank ", *late, " of ", ranks(), " (nn_worker.instances.", *late,
+                    ") has been silent for ", options_.timeout.count(),
+                    " ms (nn_worker.rank_timeout); see its log, and start all ranks again")});
+    return;
+  }
+}
+
+}  // namespace simurgh

@@ -1,0 +1,138 @@
+#include "collective/reduce_codec.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+
+#include "simurgh/base/check.h"
+
+namespace simurgh {
+namespace {
+
+constexpr size_t kChunk = 512;  // Values that share a minimum and a step.
+constexpr size_t kChunkHead = 2 * sizeof(float);
+constexpr float kLevels = 255.0F;  // Between the least and the greatest.
+
+uint16_t ToBf16(float value) {
+  const auto bits = std::bit_cast<uint32_t>(value);
+  if (std::isnan(value)) return static_cast<uint16_t>(bits >> 16 | 0x40);  // Stays one.
+  return static_cast<uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+}
+
+float FromBf16(uint16_t value) { return std::bit_cast<float>(uint32_t{value} << 16); }
+
+void EncodeBf16(std::span<const float> values, std::span<float> residual,
+                std::span<std::byte> out) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    const float wanted = residual.empty() ? values[i] : values[i] + residual[i];
+    const uint16_t code = ToBf16(wanted);
+    std::memcpy(out.data() + i * sizeof(code), &code, sizeof(code));
+    if (residual.empty()) continue;
+    const float lost = wanted - FromBf16(code);
+    residual[i] = std::isfinite(lost) ? lost : 0.0F;
+  }
+}
+
+// Up to kChunk values into their head and codes.
+void EncodeChunk(std::span<const float> values, std::span<float> residual, std::byte* out) {
+  float wanted[kChunk];
+  float least = std::numeric_limits<float>::max();
+  float greatest = std::numeric_limits<float>::lowest();
+  bool finite = true;
+  for (size_t i = 0; i < values.size(); ++i) {
+    wanted[i] = residual.empty() ? values[i] : values[i] + residual[i];
+    finite = finite && std::isfinite(wanted[i]);
+    least = std::min(least, wanted[i]);
+    greatest = std::max(greatest, wanted[i]);
+  }
+  finite = finite && std::isfinite(greatest - least);
+  float step = (greatest - least) / kLevels;
+  if (!finite) least = step = std::numeric_limits<float>::quiet_NaN();
+  std::memcpy(out, &least, sizeof(least));
+  std::memcpy(out + sizeof(least), &step, sizeof(step));
+  out += kChunkHead;
+  for (size_t i = 0; i < values.size(); ++i) {
+    uint8_t code = 0;
+    if (step > 0) {
+      const float level = std::nearbyint((wanted[i] - least) / step);
+      code = static_cast<uint8_t>(std::clamp(level, 0.0F, kLevels));
+    }
+    out[i] = std::byte{code};
+    if (!residual.empty()) residual[i] = finite ? wanted[i] - (least + step * code) : 0.0F;
+  }
+}
+
+void DecodeChunk(const std::byte* encoded, std::span<float> values) {
+  float least = 0;
+  float step = 0;
+  std::memcpy(&least, encoded, sizeof(least));
+  std::memcpy(&step, encoded + sizeof(least), sizeof(step));
+  encoded += kChunkHead;
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = least + step * static_cast<float>(std::to_integer<uint8_t>(encoded[i]));
+  }
+}
+
+}  // namespace
+
+size_t EncodedSize(size_t count, ReducePrecision precision) {
+  switch (precision) {
+    case ReducePrecision::kF32:
+      return count * sizeof(float);
+    case ReducePrecision::kBf16:
+      return count * sizeof(uint16_t);
+    case ReducePrecision::kInt8:
+      return count + (count + kChunk - 1) / kChunk * kChunkHead;
+  }
+  return 0;
+}
+
+void EncodeValues(std::span<const float> values, ReducePrecision precision,
+                  std::span<float> residual, std::span<std::byte> out) {
+  SIMURGH_CHECK_EQ(out.size(), EncodedSize(values.size(), precision));
+  if (!residual.empty()) SIMURGH_CHECK_EQ(residual.size(), values.size());
+  switch (precision) {
+    case ReducePrecision::kF32:
+      if (!values.empty()) std::memcpy(out.data(), values.data(), out.size());
+      break;
+    case ReducePrecision::kBf16:
+      EncodeBf16(values, residual, out);
+      break;
+    case ReducePrecision::kInt8:
+      for (size_t first = 0; first < values.size(); first += kChunk) {
+        const size_t count = std::min(kChunk, values.size() - first);
+        EncodeChunk(values.subspan(first, count),
+                    residual.empty() ? residual : residual.subspan(first, count),
+                    out.data() + first / kChunk * (kChunk + kChunkHead));
+      }
+      break;
+  }
+}
+
+void DecodeValues(std::span<const std::byte> encoded, ReducePrecision precision,
+                  std::span<float> values) {
+  SIMURGH_CHECK_EQ(encoded.size(), EncodedSize(values.size(), precision));
+  switch (precision) {
+    case ReducePrecision::kF32:
+      if (!values.empty()) std::memcpy(values.data(), encoded.data(), encoded.size());
+      break;
+    case ReducePrecision::kBf16:
+      for (size_t i = 0; i < values.size(); ++i) {
+        uint16_t code = 0;
+        std::memcpy(&code, encoded.data() + i * sizeof(code), sizeof(code));
+        values[i] = FromBf16(code);
+      }
+      break;
+    case ReducePrecision::kInt8:
+      for (size_t first = 0; first < values.size(); first += kChunk) {
+        DecodeChunk(encoded.data() + first / kChunk * (kChunk + kChunkHead),
+                    values.subspan(first, std::min(kChunk, values.size() - first)));
+      }
+      break;
+  }
+}
+
+}  // namespace simurgh

@@ -1,0 +1,184 @@
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <thread>
+
+#include <catch2/catch.hpp>
+
+#include "simurgh/base/random.h"
+#include "tests/unit/collective/rank_threads.h"
+
+namespace simurgh::testing {
+namespace {
+
+// As a rank's gradients might be; the same in every call.
+std::vector<float> ValuesOf(uint32_t rank, size_t count, uint64_t round = 0) {
+  Random random(1 + rank + 1'000 * round);
+  std::vector<float> values(count);
+  for (float& value : values) {
+    value = static_cast<float>(static_cast<double>(random() >> 11) * 0x1p-53 - 0.5);
+  }
+  return values;
+}
+
+std::vector<float> SumInOrder(uint32_t ranks, size_t count, uint64_t round = 0) {
+  std::vector<float> sums(count);
+  for (uint32_t rank = 0; rank < ranks; ++rank) {
+    const std::vector<float> values = ValuesOf(rank, count, round);
+    for (size_t i = 0; i < count; ++i) sums[i] += values[i];
+  }
+  return sums;
+}
+
+void CheckAllOk(const std::vector<Status>& statuses) {
+  for (const Status& status : statuses) CHECK(status.ToString() == "OK");
+}
+
+TEST_CASE("Sums in f32 are added up in the order of the ranks, everywhere the same") {
+  const uint32_t ranks = GENERATE(2U, 3U, 4U);
+  const size_t count = GENERATE(size_t{0}, size_t{1}, size_t{3}, size_t{5}, size_t{100'003});
+  CAPTURE(ranks, count);
+  std::vector<std::vector<float>> sums(ranks);
+  CheckAllOk(RunRanks(ranks, [&](auto& collective) {
+    std::vector<float>& own = sums[collective->rank()];
+    own = ValuesOf(collective->rank(), count);
+    return collective->Sum(Channel::kGradients, own, ReducePrecision::kF32, {});
+  }));
+  for (const auto& sum : sums) CHECK(sum == SumInOrder(ranks, count));
+}
+
+TEST_CASE("Sums in fewer bits are near, and everywhere the same") {
+  // Half a unit of each value and of the sum, or half a level.
+  const std::pair<ReducePrecision, double> kind =
+      GENERATE(std::pair(ReducePrecision::kBf16, 3 * 0x1p-9 + 1.5 * 0x1p-8),
+               std::pair(ReducePrecision::kInt8, 3 * 0.5 / 255 + 1.5 / 255));
+  constexpr uint32_t kRanks = 3;
+  constexpr size_t kCount = 10'000;
+  std::vector<std::vector<float>> sums(kRanks);
+  CheckAllOk(RunRanks(kRanks, [&](auto& collective) {
+    std::vector<float>& own = sums[collective->rank()];
+    own = ValuesOf(collective->rank(), kCount);
+    return collective->Sum(Channel::kGradients, own, kind.first, {});
+  }));
+  const std::vector<float> expected = SumInOrder(kRanks, kCount);
+  CHECK(sums[0] != expected);
+  CHECK(sums[0] == sums[1]);
+  CHECK(sums[0] == sums[2]);
+  double worst = 0;
+  for (size_t i = 0; i < kCount; ++i) {
+    worst = std::max(worst, std::abs(double{sums[0][i]} - expected[i]));
+  }
+  CHECK(worst <= kind.second);
+}
+
+// Sums of `rounds` calls added up, minus what they should be: the worst.
+double WorstDrift(bool with_residual, size_t rounds) {
+  constexpr uint32_t kRanks = 2;
+  constexpr size_t kCount = 1'500;
+  std::vector<std::vector<double>> totals(kRanks, std::vector<double>(kCount));
+  CheckAllOk(RunRanks(kRanks, [&](auto& collective) -> Status {
+    std::vector<float> residual(with_residual ? kCount : 0);
+    for (size_t round = 0; round < rounds; ++round) {
+      // The same values every time: what rounding does to them adds up.
+      std::vector<float> values = ValuesOf(collective->rank(), kCount);
+      SIMURGH_RETURN_IF_ERROR(
+          collective->Sum(Channel::kGradients, values, ReducePrecision::kInt8, residual));
+      for (size_t i = 0; i < kCount; ++i) totals[collective->rank()][i] += values[i];
+    }
+    return absl::OkStatus();
+  }));
+  const std::vector<float> expected = SumInOrder(kRanks, kCount);
+  double worst = 0;
+  for (size_t i = 0; i < kCount; ++i) {
+    const double drift = totals[0][i] - static_cast<double>(rounds) * expected[i];
+    worst = std::max(worst, std::abs(drift));
+  }
+  return worst;
+}
+
+TEST_CASE("What rounding takes off is not lost where it is remembered") {
+  constexpr size_t kRounds = 100;
+  // At the end, at most what is remembered is missing: half a level of each encoding.
+  CHECK(WorstDrift(true, kRounds) < 3.0 / 255);
+  CHECK(WorstDrift(false, kRounds) > 20.0 / 255);
+}
+
+TEST_CASE("Values that are not finite stay that") {
+  const auto precision =
+      GENERATE(ReducePrecision::kF32, ReducePrecision::kBf16, ReducePrecision::kInt8);
+  std::vector<std::vector<float>> sums(2, std::vector<float>(2'000, 1.0F));
+  std::vector<std::vector<float>> residuals(2, std::vector<float>(2'000));
+  sums[1][3] = std::numeric_limits<float>::quiet_NaN();
+  CheckAllOk(RunRanks(2, [&](auto& collective) {
+    const uint32_t rank = collective->rank();
+    return collective->Sum(Channel::kGradients, sums[rank], precision, residuals[rank]);
+  }));
+  for (int rank : {0, 1}) {
+    CHECK(std::isnan(sums[rank][3]));
+    CHECK(sums[rank][1'999] == 2.0F);
+    for (const float value : residuals[rank]) REQUIRE(std::isfinite(value));
+  }
+}
+
+TEST_CASE("Bytes are gathered, and doubles summed, in the order of the ranks") {
+  constexpr uint32_t kRanks = 4;
+  std::vector<std::vector<uint64_t>> gathered(kRanks, std::vector<uint64_t>(kRanks));
+  std::vector<std::vector<double>> sums(kRanks);
+  CheckAllOk(RunRanks(kRanks, [&](auto& collective) -> Status {
+    const uint32_t rank = collective->rank();
+    const uint64_t own = 100 + rank;
+    SIMURGH_RETURN_IF_ERROR(collective->Gather(Channel::kStep, std::as_bytes(std::span(&own, 1)),
+                                               std::as_writable_bytes(std::span(gathered[rank]))));
+    sums[rank] = {1e16, 1.0 + rank};
+    return collective->Sum(Channel::kStep, sums[rank]);
+  }));
+  for (uint32_t rank = 0; rank < kRanks; ++rank) {
+    CHECK(gathered[rank] == std::vector<uint64_t>{100, 101, 102, 103});
+    CHECK(sums[rank] == std::vector<double>{4e16, 10.0});
+  }
+}
+
+TEST_CASE("Channels do not wait for one another") {
+  constexpr uint32_t kRanks = 3;
+  constexpr int kRounds = 50;
+  CheckAllOk(RunRanks(kRanks, [&](auto& collective) -> Status {
+    // Rank 0 is busy on one channel while the others are in another.
+    std::vector<Status> results(kChannels);
+    std::vector<std::thread> threads;
+    for (size_t c = 0; c < kChannels; ++c) {
+      threads.emplace_back([&, c] {
+        for (int round = 0; round < kRounds && results[c].ok(); ++round) {
+          std::vector<float> values = ValuesOf(collective->rank(), 10 + c * 1'000, round);
+          results[c] =
+              collective->Sum(static_cast<Channel>(c), values, ReducePrecision::kF32, {});
+          if (results[c].ok() && values != SumInOrder(kRanks, 10 + c * 1'000, round)) {
+            results[c] = absl::InternalError("a wrong sum");
+          }
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (Status& result : results) SIMURGH_RETURN_IF_ERROR(std::move(result));
+    return absl::OkStatus();
+  }));
+}
+
+TEST_CASE("A rank alone keeps its values") {
+  const auto collective = NewLocalCollective();
+  std::vector<float> values{1, 2};
+  CHECK(collective->Sum(Channel::kStep, values, ReducePrecision::kInt8, {}).ok());
+  CHECK(values == std::vector<float>{1, 2});
+  CHECK(collective->ranks() == 1);
+  const uint32_t own = 7;
+  uint32_t all = 0;
+  CHECK(collective
+            ->Gather(Channel::kStep, std::as_bytes(std::span(&own, 1)),
+                     std::as_writable_bytes(std::span(&all, 1)))
+            .ok());
+  CHECK(all == 7);
+  collective->Abort(absl::CancelledError("enough"));
+  CHECK(collective->Sum(Channel::kStep, values, ReducePrecision::kF32, {}).message() == "enough");
+}
+
+}  // namespace
+}  // namespace simurgh::testing

@@ -1,0 +1,133 @@
+// Ranks that die, give up, or say nothing.
+
+#include <thread>
+
+#include <catch2/catch.hpp>
+
+#include "tests/unit/collective/rank_threads.h"
+
+namespace simurgh::testing {
+namespace {
+
+using std::chrono_literals::operator""ms;
+
+Status SumUntilItFails(Collective& collective) {
+  std::vector<float> values(10'000, 1.0F);
+  while (true) {
+    SIMURGH_RETURN_IF_ERROR(
+        collective.Sum(Channel::kGradients, values, ReducePrecision::kF32, {}));
+  }
+}
+
+Status SumOften(Collective& collective, int times) {
+  std::vector<float> values(10'000, 1.0F);
+  for (int i = 0; i < times; ++i) {
+    SIMURGH_RETURN_IF_ERROR(
+        collective.Sum(Channel::kGradients, values, ReducePrecision::kF32, {}));
+  }
+  return absl::OkStatus();
+}
+
+TEST_CASE("A rank that is gone ends the others' sums, and all of them name it") {
+  const int before = GENERATE(0, 1, 20);
+  CAPTURE(before);
+  const std::vector<Status> results = RunRanks(4, [&](auto& collective) {
+    if (collective->rank() != 2) return SumUntilItFails(*collective);
+    Status status = SumOften(*collective, before);
+    collective.reset();
+    return status;
+  });
+  CHECK(results[2].ok());
+  for (const size_t rank : {0, 1, 3}) {
+    CAPTURE(rank, results[rank].ToString());
+    CHECK(absl::IsUnavailable(results[rank]));
+    CHECK_THAT(std::string(results[rank].message()),
+               Catch::Contains("rank 2 of 4 (nn_worker.instances.2) is gone"));
+  }
+}
+
+TEST_CASE("A rank that gives up tells the others why") {
+  const std::vector<Status> results = RunRanks(3, [&](auto& collective) {
+    if (collective->rank() != 1) return SumUntilItFails(*collective);
+    Status status = SumOften(*collective, 5);
+    collective->Abort(absl::InternalError("the disk is full"));
+    return status;
+  });
+  CHECK(results[1].ok());
+  for (const size_t rank : {0, 2}) {
+    CAPTURE(rank, results[rank].ToString());
+    CHECK_THAT(std::string(results[rank].message()),
+               Catch::Contains("rank 1 of 3") && Catch::Contains("gave up: the disk is full"));
+  }
+}
+
+TEST_CASE("A stop is told as one") {
+  const std::vector<Status> results = RunRanks(2, [&](auto& collective) {
+    if (collective->rank() == 0) return SumUntilItFails(*collective);
+    collective->Abort(absl::CancelledError("training was stopped"));
+    return absl::OkStatus();
+  });
+  CHECK(absl::IsCancelled(results[0]));
+}
+
+TEST_CASE("Abort ends what waits here, on every channel") {
+  const std::vector<Status> results = RunRanks(2, [&](auto& collective) -> Status {
+    uint64_t all[2] = {};
+    const uint64_t own = collective->rank();
+    const auto gather = [&](Channel channel) {
+      return collective->Gather(channel, std::as_bytes(std::span(&own, 1)),
+                                std::as_writable_bytes(std::span(all)));
+    };
+    if (collective->rank() == 1) return gather(Channel::kStep);  // Never comes to the other.
+    Status loading;
+    std::thread loader([&] { loading = gather(Channel::kLoading); });
+    collective->Abort(absl::CancelledError("stopped here"));
+    loader.join();
+    return loading;
+  });
+  CHECK(results[0].message() == "stopped here");
+  CHECK_THAT(std::string(results[1].message()), Catch::Contains("stopped here"));
+}
+
+TEST_CASE("A silent rank is named after the timeout") {
+  // The silent one listens to its loading channel until the other has given up.
+  const std::vector<Status> results = RunRanks(
+      2,
+      [&](auto& collective) -> Status {
+        uint64_t all[2] = {};
+        const uint64_t own = 0;
+        const Channel channel = collective->rank() == 0 ? Channel::kStep : Channel::kLoading;
+        return collective->Gather(channel, std::as_bytes(std::span(&own, 1)),
+                                  std::as_writable_bytes(std::span(all)));
+      },
+      100ms);
+  CAPTURE(results[0].ToString(), results[1].ToString());
+  CHECK(absl::IsDeadlineExceeded(results[0]));
+  CHECK_THAT(std::string(results[0].message()),
+             Catch::Contains("rank 1 of 2") && Catch::Contains("silent for 100 ms"));
+  CHECK_THAT(std::string(results[1].message()), Catch::Contains("rank 1 of 2"));
+}
+
+Status Create(const GlooOptions& options, std::vector<std::string> answer) {
+  return CreateGlooCollective(options, [&](const std::string& /*own*/) { return answer; }).status();
+}
+
+TEST_CASE("A host must be this machine's alone, unless all are trusted") {
+  const Status open = Create({.ranks = 2, .host = "0.0.0.0"}, {});
+  CHECK(absl::IsInvalidArgument(open));
+  CHECK_THAT(std::string(open.message()), Catch::Contains("rpc.security"));
+  const Status unknown = Create({.ranks = 2, .host = "no.such.host.invalid"}, {});
+  CHECK(absl::IsInvalidArgument(unknown));
+  CHECK_THAT(std::string(unknown.message()), Catch::Contains("no.such.host.invalid"));
+}
+
+TEST_CASE("Addresses that are none are refused") {
+  const GlooOptions options{.ranks = 2, .host = "127.0.0.1", .timeout = 200ms};
+  CHECK(absl::IsInvalidArgument(Create(options, {"one"})));
+  const Status wrong = Create(options, {"one", "two"});
+  CHECK(absl::IsInvalidArgument(wrong));
+  CHECK_THAT(std::string(wrong.message()), Catch::Contains("rank 1"));
+}
+
+}  // namespace
+}  // namespace simurgh::testing
