@@ -30,34 +30,6 @@ rpc::Outgoing<api::FeedBatch::Response> Encode(FeedBuffer::Answer answer) {
 
 }  // namespace
 
-// Handlers that wait for the buffer to change.
-//
-// Threads: the executor's, but for WakeAll.
-class FeedService::Waiters : public std::enable_shared_from_this<Waiters> {
- public:
-  explicit Waiters(rpc::asio::any_io_executor executor) : executor_(std::move(executor)) {}
-
-  // False when `deadline` passed first.
-  [[nodiscard]] rpc::awaitable<bool> Wait(rpc::Clock::time_point deadline) {
-    const auto self = shared_from_this();
-    const auto place = timers_.emplace(timers_.end(), executor_, deadline);
-    const auto [error] = co_await place->async_wait(rpc::kNoThrow);
-    timers_.erase(place);
-    co_return error == rpc::asio::error::operation_aborted;
-  }
-
-  // From any thread.
-  void WakeAll() {
-    rpc::asio::post(executor_, [self = shared_from_this()] {
-      for (rpc::asio::steady_timer& timer : self->timers_) timer.cancel();
-    });
-  }
-
- private:
-  const rpc::asio::any_io_executor executor_;
-  std::list<rpc::asio::steady_timer> timers_;
-};
-
 struct FeedService::Methods {
   static Reply<api::OpenFeed> Open(rpc::RequestOf<api::OpenFeed::Request> request,
                                    FeedService& service) {

@@ -1,12 +1,12 @@
 #pragma once
 
-#include <list>
 #include <memory>
 
 #include <boost/asio/thread_pool.hpp>
 
 #include "rpc/server.h"
 #include "services/nn_worker/feed_buffer.h"
+#include "services/nn_worker/waiters.h"
 #include "simurgh/config/cluster_config.h"
 #include "simurgh/telemetry/metrics.h"
 
@@ -30,7 +30,6 @@ class FeedService {
   void Register(rpc::Server& server);
 
  private:
-  class Waiters;
   struct Methods;
 
   const ClusterConfig& config_;

@@ -12,6 +12,7 @@
 #include "services/api/batch_client.h"
 #include "services/nn_worker/loader_endpoint.h"
 #include "services/nn_worker/local_cluster.h"
+#include "services/nn_worker/ranks.h"
 #include "services/nn_worker/training_job.h"
 #include "services/runtime/daemon.h"
 #include "services/runtime/io_thread.h"
@@ -61,8 +62,17 @@ class NnWorker : public Daemon {
  public:
   static StatusOr<std::unique_ptr<Daemon>> Start(DaemonContext& context, bool standalone) {
     std::unique_ptr<NnWorker> daemon(new NnWorker(context));
-    SIMURGH_ASSIGN_OR_RETURN(daemon->job_,
-                             TrainingJob::Create(context.config(), context.metrics()));
+    SIMURGH_ASSIGN_OR_RETURN(
+        daemon->job_, TrainingJob::Create(context.config(), context.metrics(), context.index()));
+    if (context.config().nn_worker.instances.size() > 1) {
+      if (standalone) {
+        return absl::InvalidArgumentError(
+            "--standalone is a cluster in one process, and nn_worker.instances are several; list "
+            "one");
+      }
+      daemon->ranks_ = std::make_unique<Ranks>(context, daemon->job_->PlanDigest());
+      SIMURGH_RETURN_IF_ERROR(daemon->ranks_->Listen());
+    }
     if (standalone) {
       SIMURGH_ASSIGN_OR_RETURN(
           daemon->local_,
@@ -89,7 +99,7 @@ class NnWorker : public Daemon {
     });
     EmbeddingPort& port =
         local_ != nullptr ? static_cast<EmbeddingPort&>(*local_) : remote_->port();
-    const StatusOr<TrainResult> result = job_->Run(port, run_, stop);
+    const StatusOr<TrainResult> result = Train(port, stop);
     if (absl::IsCancelled(result.status()) && stop.stop_requested()) {
       spdlog::info("stopped before the end of training");
       return absl::OkStatus();
@@ -100,6 +110,7 @@ class NnWorker : public Daemon {
   }
 
   Status Drain(std::chrono::steady_clock::time_point deadline) override {
+    if (ranks_ != nullptr) SIMURGH_RETURN_IF_ERROR(ranks_->Drain(deadline));
     return loaders_ == nullptr ? absl::OkStatus() : loaders_->Drain(deadline);
   }
 
@@ -107,11 +118,22 @@ class NnWorker : public Daemon {
   explicit NnWorker(const DaemonContext& context)
       : run_(context.hello().instance_epoch), learning_rates_(context.config().tables) {}
 
+  StatusOr<TrainResult> Train(EmbeddingPort& port, const std::stop_token& stop) {
+    JointRun joint{.collective = nullptr, .run = run_};
+    if (ranks_ == nullptr) {
+      joint.collective = NewLocalCollective();
+    } else {
+      SIMURGH_ASSIGN_OR_RETURN(joint, ranks_->Join(stop));
+    }
+    return job_->Run(port, joint.run, *joint.collective, stop);
+  }
+
   void Report(const TrainResult& result);
 
   const uint64_t run_;
   LearningRates learning_rates_;
   std::unique_ptr<TrainingJob> job_;
+  std::unique_ptr<Ranks> ranks_;             // Null: this one is alone.
   std::unique_ptr<LoaderEndpoint> loaders_;  // Null: files are read.
   std::unique_ptr<LocalCluster> local_;      // One of the two.
   std::unique_ptr<RemoteCluster> remote_;

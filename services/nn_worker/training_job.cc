@@ -4,6 +4,8 @@
 #include <string_view>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 #include "simurgh/base/hash.h"
 #include "simurgh/data/batch_reader.h"
 
@@ -61,15 +63,18 @@ uint64_t HashFloats(std::span<const float> values, uint64_t seed) {
 
 }  // namespace
 
-TrainingJob::TrainingJob(const ClusterConfig& config, MetricRegistry& registry)
+TrainingJob::TrainingJob(const ClusterConfig& config, MetricRegistry& registry, uint32_t rank)
     : config_(config),
+      rank_(rank),
       report_(registry),
       skipped_train_rows_(SkippedRows(registry, "train")),
       skipped_validation_rows_(SkippedRows(registry, "validation")),
       skipped_test_rows_(SkippedRows(registry, "test")) {}
 
-OpenReader TrainingJob::ReaderOf(const std::vector<std::string>& files, const ReadOptions& options,
+OpenReader TrainingJob::ReaderOf(const std::vector<std::string>& files, ReadOptions options,
                                  Counter& skipped_rows) const {
+  options.share = rank_;
+  options.shares = static_cast<uint32_t>(config_.nn_worker.instances.size());
   return [this, &files, options, &skipped_rows]() -> StatusOr<std::unique_ptr<BatchReader>> {
     SIMURGH_ASSIGN_OR_RETURN(auto reader, OpenBatchReader(config_.data, config_.features, files,
                                                           config_.training.batch_size, options));
@@ -83,8 +88,9 @@ uint64_t TrainingJob::skipped_rows() const {
 }
 
 StatusOr<std::unique_ptr<TrainingJob>> TrainingJob::Create(const ClusterConfig& config,
-                                                           MetricRegistry& registry) {
-  std::unique_ptr<TrainingJob> job(new TrainingJob(config, registry));
+                                                           MetricRegistry& registry,
+                                                           uint32_t rank) {
+  std::unique_ptr<TrainingJob> job(new TrainingJob(config, registry, rank));
   SIMURGH_RETURN_IF_ERROR(FitStatistics(job->config_.data, job->config_.features));
   SIMURGH_ASSIGN_OR_RETURN(
       job->network_,
@@ -108,8 +114,11 @@ OpenReader TrainingJob::TrainReader() {
   };
 }
 
-StatusOr<TrainResult> TrainingJob::Run(EmbeddingPort& port, uint64_t run, std::stop_token stop) {
+StatusOr<TrainResult> TrainingJob::Run(EmbeddingPort& port, uint64_t run, Collective& collective,
+                                       std::stop_token stop) {
   TrainerData data{.train = TrainReader(),
+                   .features = config_.features.size(),
+                   .dense_width = DenseColumns(config_.data).size(),
                    .embedding_width = config_.embedding_width(),
                    .group_feature = GroupFeature(config_)};
   if (!config_.data.validation.empty()) {
@@ -121,8 +130,40 @@ StatusOr<TrainResult> TrainingJob::Run(EmbeddingPort& port, uint64_t run, std::s
     training.passes = 1;
     training.drop_last = false;
   }
-  Trainer trainer(training, run, port, *network_, std::move(data), &report_);
+  Trainer trainer(training, run, port, *network_, collective, std::move(data), &report_);
   return trainer.Run(std::move(stop));
+}
+
+uint64_t TrainingJob::PlanDigest() {
+  const TrainingConfig& training = config_.training;
+  const DenseOptimizerConfig& optimizer = training.dense_optimizer;
+  const EarlyStoppingConfig& stopping = training.early_stopping;
+  std::string text;
+  for (const double number : {double(training.batch_size),
+                              double(training.passes),
+                              double(training.drop_last),
+                              double(training.keep_negatives),
+                              double(training.staleness),
+                              double(training.reproducible),
+                              double(training.allreduce.bucket_bytes),
+                              double(training.sync_batch_norm),
+                              double(training.evaluate_every_steps),
+                              double(training.evaluate_every_passes),
+                              double(stopping.patience),
+                              double(stopping.min_improvement),
+                              double(training.max_steps),
+                              double(optimizer.learning_rate),
+                              double(optimizer.momentum),
+                              double(optimizer.schedule.warmup_steps),
+                              double(optimizer.schedule.decay_steps),
+                              double(optimizer.weight_decay),
+                              double(optimizer.decoupled_weight_decay),
+                              double(optimizer.max_gradient_norm)}) {
+    absl::StrAppend(&text, number, ",");
+  }
+  absl::StrAppend(&text, training.allreduce.precision, ",", optimizer.kind, ",",
+                  optimizer.schedule.kind, ",", stopping.metric);
+  return HashBytes(text, NetworkDigest());
 }
 
 uint64_t TrainingJob::NetworkDigest() {

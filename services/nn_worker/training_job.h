@@ -19,8 +19,9 @@ class TrainingJob {
  public:
   // Cost: a pass over the training files where they give statistics.
   // Errors: INVALID_ARGUMENT for a model that does not fit together; of FitStatistics.
+  // rank: of config.nn_worker.instances, which of them this is.
   static StatusOr<std::unique_ptr<TrainingJob>> Create(const ClusterConfig& config,
-                                                       MetricRegistry& registry);
+                                                       MetricRegistry& registry, uint32_t rank = 0);
 
   // Trains on what loaders feed in place of the training files; passes and drop_last are their
   // matter then. Before Run. Lifetime: the buffer outlives Run.
@@ -29,9 +30,14 @@ class TrainingJob {
   // As given, with statistics fitted. Lifetime: of this.
   const ClusterConfig& config() const { return config_; }
 
-  // Trains and evaluates. run: new for every start of a trainer.
+  // A hash of what all ranks must agree on: the network's first weights, and how it is trained.
+  // Before Run.
+  uint64_t PlanDigest();
+
+  // Trains and evaluates. run: new for every start of trainers, the same for all ranks.
   // Errors: of Trainer.
-  StatusOr<TrainResult> Run(EmbeddingPort& port, uint64_t run, std::stop_token stop);
+  StatusOr<TrainResult> Run(EmbeddingPort& port, uint64_t run, Collective& collective,
+                            std::stop_token stop);
 
   // Bad rows that were left out so far, in all readings. Threads: any.
   uint64_t skipped_rows() const;
@@ -40,14 +46,16 @@ class TrainingJob {
   uint64_t NetworkDigest();
 
  private:
-  TrainingJob(const ClusterConfig& config, MetricRegistry& registry);
+  TrainingJob(const ClusterConfig& config, MetricRegistry& registry, uint32_t rank);
 
-  OpenReader ReaderOf(const std::vector<std::string>& files, const ReadOptions& options,
+  // Of this rank's share.
+  OpenReader ReaderOf(const std::vector<std::string>& files, ReadOptions options,
                       Counter& skipped_rows) const;
 
   OpenReader TrainReader();
 
-  ClusterConfig config_;          // Statistics fitted.
+  ClusterConfig config_;  // Statistics fitted.
+  const uint32_t rank_;
   FeedBuffer* buffer_ = nullptr;  // Null: files are read.
   TrainReport report_;
   Counter& skipped_train_rows_;

@@ -7,6 +7,7 @@
 
 #include "collective/gloo_mesh.h"
 #include "collective/reduce_codec.h"
+
 #include "simurgh/base/check.h"
 
 namespace simurgh {
@@ -42,8 +43,8 @@ class GlooCollective final : public Collective {
   Status Sum(Channel channel, std::span<float> values, ReducePrecision precision,
              std::span<float> residual) override;
   Status Sum(Channel channel, std::span<double> values) override;
-  Status Gather(Channel channel, std::span<const std::byte> own,
-                std::span<std::byte> all) override;
+  Status Gather(Channel channel, std::span<const std::byte> own, std::span<std::byte> all) override;
+  void Close(Channel channel) override { mesh_->Close(channel); }
   void Abort(const Status& reason) override { mesh_->Abort(reason); }
 
  private:
@@ -94,8 +95,8 @@ Status GlooCollective::ReducePart(Channel channel, std::span<const float> values
   for (uint32_t peer = 0; peer < ranks(); ++peer) {
     if (peer == rank()) continue;
     const Part part = PartOf(values.size(), ranks(), peer);
-    const auto out = std::span(scratch.outgoing)
-                         .subspan(largest * peer, EncodedSize(part.count, precision));
+    const auto out =
+        std::span(scratch.outgoing).subspan(largest * peer, EncodedSize(part.count, precision));
     EncodeValues(values.subspan(part.first, part.count), precision, ResidualOf(residual, part),
                  out);
     parts.outgoing[peer] = out;
@@ -129,8 +130,8 @@ Status GlooCollective::SpreadSums(Channel channel, std::span<float> values,
     if (peer == rank()) continue;
     const Part part = PartOf(values.size(), ranks(), peer);
     parts.outgoing[peer] = out;
-    parts.incoming[peer] = std::span(scratch.incoming)
-                               .subspan(largest * peer, EncodedSize(part.count, precision));
+    parts.incoming[peer] =
+        std::span(scratch.incoming).subspan(largest * peer, EncodedSize(part.count, precision));
   }
   SIMURGH_RETURN_IF_ERROR(mesh_->Exchange(channel, kSums, parts.outgoing, parts.incoming));
   for (uint32_t peer = 0; peer < ranks(); ++peer) {

@@ -8,6 +8,7 @@
 #include <gloo/transport/context.h>
 #include <gloo/transport/tcp/device.h>
 #include <gloo/transport/unbound_buffer.h>
+#include <netdb.h>
 #include <netinet/in.h>
 
 #include "absl/strings/str_cat.h"
@@ -30,14 +31,34 @@ uint64_t SlotOf(Channel channel, uint32_t message) {
   return 1 + static_cast<uint64_t>(channel) * kMessages + message;
 }
 
-bool IsLoopback(const sockaddr_storage& address) {
-  if (address.ss_family == AF_INET) {
+bool IsLoopback(const sockaddr& address) {
+  if (address.sa_family == AF_INET) {
     const auto& v4 = reinterpret_cast<const sockaddr_in&>(address);
     return ntohl(v4.sin_addr.s_addr) >> 24 == 127;
   }
-  if (address.ss_family != AF_INET6) return false;
+  if (address.sa_family != AF_INET6) return false;
   const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address);
   return IN6_IS_ADDR_LOOPBACK(&v6.sin6_addr);
+}
+
+struct HostAddress {
+  std::string number;  // As text.
+  bool is_loopback = false;
+};
+
+// Gloo does this, too, but reads memory at random when a name is unknown.
+StatusOr<HostAddress> Resolve(const std::string& host) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const int error = getaddrinfo(host.c_str(), nullptr, &hints, &found);
+  if (error != 0) return absl::InvalidArgumentError(gai_strerror(error));
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, &freeaddrinfo);
+  char number[NI_MAXHOST];
+  const int unnamed = getnameinfo(found->ai_addr, found->ai_addrlen, number, sizeof(number),
+                                  nullptr, 0, NI_NUMERICHOST);
+  if (unnamed != 0) return absl::InvalidArgumentError(gai_strerror(unnamed));
+  return HostAddress{number, IsLoopback(*found->ai_addr)};
 }
 
 // Calls Gloo, whose exceptions end here.
@@ -93,27 +114,32 @@ GlooMesh::~GlooMesh() {
   watch_.join();
 }
 
-Status GlooMesh::Open(const ExchangeAddresses& exchange) {
-  gloo::transport::tcp::attr attributes(options_.host.c_str());
-  std::shared_ptr<gloo::transport::Device> device;
-  bool is_private = true;
-  const Status listening = Guard([&] {
-    attributes = gloo::transport::tcp::CreateDeviceAttr(attributes);
-    is_private = IsLoopback(attributes.ai_addr);
-    if (options_.is_trusted || is_private) device = gloo::transport::tcp::CreateDevice(attributes);
-  });
-  if (!listening.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "ranks: cannot listen at '", options_.host,
-        "': ", std::string(listening.message()), "; give this rank an address of its machine"));
-  }
-  if (device == nullptr) {
+StatusOr<std::shared_ptr<gloo::transport::Device>> GlooMesh::Listen() const {
+  const auto cannot = [this](const Status& status) {
+    return absl::InvalidArgumentError(absl::StrCat("ranks: cannot listen at '", options_.host,
+                                                   "': ", std::string(status.message()),
+                                                   "; give this rank an address of its machine"));
+  };
+  const StatusOr<HostAddress> address = Resolve(options_.host);
+  if (!address.ok()) return cannot(address.status());
+  if (!options_.is_trusted && !address->is_loopback) {
     return absl::InvalidArgumentError(
         absl::StrCat("ranks: '", options_.host,
                      "' can be reached from other machines, and what ranks say to one another is "
                      "neither encrypted nor signed; set rpc.security: insecure in a network that "
                      "you trust, or use a loopback address"));
   }
+  std::shared_ptr<gloo::transport::Device> device;
+  const Status listening = Guard([&] {
+    device = gloo::transport::tcp::CreateDevice(
+        gloo::transport::tcp::CreateDeviceAttr(address->number.c_str()));
+  });
+  if (!listening.ok()) return cannot(listening);
+  return device;
+}
+
+Status GlooMesh::Open(const ExchangeAddresses& exchange) {
+  SIMURGH_ASSIGN_OR_RETURN(const auto device, Listen());
 
   std::string own;  // The addresses for the others, of one length each.
   size_t address_bytes = 0;
@@ -181,7 +207,7 @@ Status GlooMesh::Exchange(Channel channel, uint32_t message,
   const uint64_t slot = SlotOf(channel, message);
   {
     const MutexLock lock(mutex_);
-    if (failure_) return failure_->status();
+    SIMURGH_RETURN_IF_ERROR(StatusOf(channel));
   }
   // In a turn of its own for every rank, so that no one is everybody's first.
   std::vector<uint32_t> peers;
@@ -216,24 +242,35 @@ Status GlooMesh::Exchange(Channel channel, uint32_t message,
   return absl::OkStatus();
 }
 
+Status GlooMesh::StatusOf(Channel channel) const {
+  if (failure_) return failure_->status();
+  if (!closed_[static_cast<size_t>(channel)]) return absl::OkStatus();
+  return absl::CancelledError("the ranks have no more use for this channel");
+}
+
+void GlooMesh::Interrupt(const Waiting& waiting) {
+  if (waiting.buffer == nullptr) return;
+  waiting.is_send ? waiting.buffer->abortWaitSend() : waiting.buffer->abortWaitRecv();
+}
+
 Status GlooMesh::WaitFor(Channel channel, Buffer& buffer, bool is_send, uint32_t peer) {
   const auto place = static_cast<size_t>(channel);
   {
     const MutexLock lock(mutex_);
-    if (failure_) return failure_->status();
+    SIMURGH_RETURN_IF_ERROR(StatusOf(channel));
     Waiting& waiting = waiting_[place];
     waiting = {.buffer = &buffer, .is_send = is_send, .peer = peer};
     // A loader reads ahead: while ranks evaluate, or are being fed, it waits as long as they do.
     if (channel != Channel::kLoading) waiting.deadline = Clock::now() + options_.timeout;
   }
   bool completed = false;
-  const Status waited = Guard(
-      [&] { completed = is_send ? buffer.waitSend(kForever) : buffer.waitRecv(kForever); });
+  const Status waited =
+      Guard([&] { completed = is_send ? buffer.waitSend(kForever) : buffer.waitRecv(kForever); });
   {
     const MutexLock lock(mutex_);
     waiting_[place] = Waiting();
     if (waited.ok() && completed) return absl::OkStatus();
-    if (failure_) return failure_->status();
+    SIMURGH_RETURN_IF_ERROR(StatusOf(channel));
   }
   return Fail(BlameFor(peer, std::string(waited.message())));
 }
@@ -270,13 +307,16 @@ Status GlooMesh::Fail(Failure failure) {
     const MutexLock lock(mutex_);
     if (failure_) return failure_->status();
     failure_ = failure;
-    for (const Waiting& waiting : waiting_) {
-      if (waiting.buffer == nullptr) continue;
-      waiting.is_send ? waiting.buffer->abortWaitSend() : waiting.buffer->abortWaitRecv();
-    }
+    for (const Waiting& waiting : waiting_) Interrupt(waiting);
   }
   SendFarewells(failure);
   return failure.status();
+}
+
+void GlooMesh::Close(Channel channel) {
+  const MutexLock lock(mutex_);
+  closed_[static_cast<size_t>(channel)] = true;
+  Interrupt(waiting_[static_cast<size_t>(channel)]);
 }
 
 void GlooMesh::Abort(const Status& reason) {
@@ -285,10 +325,7 @@ void GlooMesh::Abort(const Status& reason) {
     const MutexLock lock(mutex_);
     if (failure_) return;
     failure_ = Failure{reason.code(), message};
-    for (const Waiting& waiting : waiting_) {
-      if (waiting.buffer == nullptr) continue;
-      waiting.is_send ? waiting.buffer->abortWaitSend() : waiting.buffer->abortWaitRecv();
-    }
+    for (const Waiting& waiting : waiting_) Interrupt(waiting);
   }
   SendFarewells({.code = reason.code(),
                  .message = absl::StrCat("rank ", rank(), " of ", ranks(), " (nn_worker.instances.",
@@ -311,7 +348,8 @@ void GlooMesh::SendFarewells(const Failure& failure) {
   const auto deadline = Clock::now() + kFarewellPatience;
   for (const auto& buffer : sending) {
     if (buffer == nullptr) continue;
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
     (void)Guard([&] { buffer->waitSend(std::max(left, std::chrono::milliseconds(1))); });
   }
   // Connections that close too soon take with them what has not been read. Who has read it says

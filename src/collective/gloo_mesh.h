@@ -17,6 +17,7 @@
 
 namespace gloo::transport {
 class Context;
+class Device;
 class UnboundBuffer;
 }  // namespace gloo::transport
 
@@ -45,7 +46,8 @@ class GlooMesh {
                   std::span<const std::span<const std::byte>> outgoing,
                   std::span<const std::span<std::byte>> incoming);
 
-  // See Collective::Abort.
+  // See Collective.
+  void Close(Channel channel);
   void Abort(const Status& reason);
 
  private:
@@ -72,10 +74,15 @@ class GlooMesh {
 
   explicit GlooMesh(const GlooOptions& options);
 
+  StatusOr<std::shared_ptr<gloo::transport::Device>> Listen() const;
   Status Open(const ExchangeAddresses& exchange);
   void ExpectFarewells();
   Status Meet();
 
+  // Of a channel: what a call on it ends with before it has begun to wait.
+  Status StatusOf(Channel channel) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Ends a wait.
+  static void Interrupt(const Waiting& waiting);
   Status WaitFor(Channel channel, Buffer& buffer, bool is_send, uint32_t peer);
   // The first reason stays; it is told to the other ranks.
   Status Fail(Failure failure);
@@ -93,6 +100,7 @@ class GlooMesh {
   Mutex mutex_;
   CondVar changed_;
   std::array<Waiting, kChannels> waiting_ ABSL_GUARDED_BY(mutex_);
+  std::array<bool, kChannels> closed_ ABSL_GUARDED_BY(mutex_){};
   std::optional<Failure> failure_ ABSL_GUARDED_BY(mutex_);
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread watch_;

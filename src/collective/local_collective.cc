@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 
 #include "absl/base/thread_annotations.h"
 
@@ -14,17 +15,22 @@ class LocalCollective final : public Collective {
   uint32_t rank() const override { return 0; }
   uint32_t ranks() const override { return 1; }
 
-  Status Sum(Channel /*channel*/, std::span<float> /*values*/, ReducePrecision /*precision*/,
+  Status Sum(Channel channel, std::span<float> /*values*/, ReducePrecision /*precision*/,
              std::span<float> /*residual*/) override {
-    return status();
+    return StatusOf(channel);
   }
-  Status Sum(Channel /*channel*/, std::span<double> /*values*/) override { return status(); }
+  Status Sum(Channel channel, std::span<double> /*values*/) override { return StatusOf(channel); }
 
-  Status Gather(Channel /*channel*/, std::span<const std::byte> own,
+  Status Gather(Channel channel, std::span<const std::byte> own,
                 std::span<std::byte> all) override {
     SIMURGH_CHECK_EQ(own.size(), all.size());
     std::ranges::copy(own, all.begin());
-    return status();
+    return StatusOf(channel);
+  }
+
+  void Close(Channel channel) override {
+    const MutexLock lock(mutex_);
+    closed_[static_cast<size_t>(channel)] = true;
   }
 
   void Abort(const Status& reason) override {
@@ -33,13 +39,15 @@ class LocalCollective final : public Collective {
   }
 
  private:
-  Status status() {
+  Status StatusOf(Channel channel) {
     const MutexLock lock(mutex_);
-    return status_;
+    if (!status_.ok() || !closed_[static_cast<size_t>(channel)]) return status_;
+    return absl::CancelledError("the ranks have no more use for this channel");
   }
 
   Mutex mutex_;
   Status status_ ABSL_GUARDED_BY(mutex_);
+  std::array<bool, kChannels> closed_ ABSL_GUARDED_BY(mutex_){};
 };
 
 }  // namespace

@@ -18,6 +18,7 @@ constexpr char kAddressForms[] =
     "host:port, tcp://host:port, auto://host:port, unix:///path or shm:///path";
 constexpr size_t kMaxServers = 1'024;
 constexpr size_t kMaxWorkers = 64;
+constexpr size_t kMaxRanks = 256;  // A partition remembers the pushes of as many.
 constexpr size_t kMaxLoaders = 1'024;
 constexpr uint32_t kMaxThreads = 256;
 constexpr uint32_t kMaxNumaNode = 1'023;
@@ -50,15 +51,13 @@ void ReadInstances(MapReader& section, size_t limit, std::vector<InstanceConfig>
 
 void ReadNnWorker(MapReader& section, NnWorkerConfig* config) {
   section.Integer("threads", &config->threads, 1, kMaxThreads);
-  section.Maps(
-      "instances", {1, 1},
-      [&](MapReader& in) {
-        InstanceConfig instance;
-        ReadAddress(in, Need::kOptional, &instance);
-        ReadMetrics(in, &instance);
-        config->instances.push_back(instance);
-      },
-      "mappings; this version trains with one rank");
+  section.Duration("rank_timeout", &config->rank_timeout, kShortest, kLongest);
+  section.Maps("instances", {1, kMaxRanks}, [&](MapReader& in) {
+    InstanceConfig instance;
+    ReadAddress(in, Need::kOptional, &instance);
+    ReadMetrics(in, &instance);
+    config->instances.push_back(instance);
+  });
 }
 
 void ReadLoaders(MapReader& section, LoadersConfig* config) {
@@ -110,6 +109,38 @@ void ReadPartitionMemory(MapReader& in, EmbeddingPsConfig* config) {
            });
   for (const std::string& node : nodes) {
     if (uint32_t number = 0; absl::SimpleAtoi(node, &number)) config->numa_nodes.push_back(number);
+  }
+}
+
+void CheckRanks(const ClusterConfig& config, Diagnostics* diagnostics) {
+  const NnWorkerConfig& ranks = config.nn_worker;
+  if (ranks.instances.size() == 1) return;
+  for (size_t i = 0; i < ranks.instances.size(); ++i) {
+    if (!ranks.instances[i].address.empty()) continue;
+    diagnostics->Report(absl::StrCat("nn_worker.instances.", i),
+                        "has no address for the other ranks to reach it at",
+                        "with several ranks give each one an address");
+  }
+  if (!config.loaders.instances.empty()) {
+    diagnostics->Report("loaders.instances",
+                        "loaders feed a single nn-worker, and there are several",
+                        "remove them: each rank reads its share of the files");
+  }
+  if (config.rpc.security == Security::kTls) {
+    diagnostics->Report("rpc.security",
+                        "is tls, and what ranks say to one another is not encrypted yet",
+                        "use one nn-worker, or a network that you trust and security: insecure");
+  }
+  if (config.training.reproducible) {
+    diagnostics->Report("training.reproducible",
+                        "the order of several ranks' pushes is not kept yet",
+                        "use one nn-worker, or set it to false");
+  }
+  if (ranks.rank_timeout <= config.training.retry_deadline) {
+    diagnostics->Report("nn_worker.rank_timeout",
+                        "is not above training.retry_deadline: ranks would give up one that waits "
+                        "for the cluster",
+                        "raise it, or lower the other");
   }
 }
 
@@ -189,6 +220,8 @@ void CheckServices(const ClusterConfig& config, Diagnostics* diagnostics) {
     diagnostics->Report("nn_worker.instances.0", "has no address for the loaders to submit to",
                         "give it an address, or remove loaders.instances");
   }
+
+  CheckRanks(config, diagnostics);
 
   // What the trainer reads ahead must find room, and an evaluation beside it.
   const uint64_t needed =

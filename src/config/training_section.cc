@@ -53,6 +53,14 @@ void ReadVectors(MapReader& in, TrainingConfig* training) {
               {"gradient_scale"});
 }
 
+void ReadAllReduce(MapReader& in, AllReduceConfig* allreduce) {
+  using Precision = AllReduceConfig::Precision;
+  in.Choice<Precision>(
+      "precision", &allreduce->precision,
+      {{"f32", Precision::kF32}, {"bf16", Precision::kBf16}, {"int8", Precision::kInt8}});
+  in.Integer("bucket_bytes", &allreduce->bucket_bytes, 1'024, 1 << 30);
+}
+
 void ReadEarlyStopping(MapReader& in, EarlyStoppingConfig* stopping) {
   using Metric = EarlyStoppingConfig::Metric;
   in.Integer("patience", &stopping->patience, 0, 1'000'000);
@@ -73,6 +81,8 @@ void ReadTraining(MapReader& root, TrainingConfig* training) {
     in.Integer("staleness", &training->staleness, 1, 64);
     in.Bool("reproducible", &training->reproducible);
     ReadVectors(in, training);
+    in.Map("allreduce", [&](MapReader& map) { ReadAllReduce(map, &training->allreduce); });
+    in.Bool("sync_batch_norm", &training->sync_batch_norm);
     in.Map("dense_optimizer",
            [&](MapReader& map) { ReadDenseOptimizer(map, &training->dense_optimizer); });
     in.Integer("evaluate_every_steps", &training->evaluate_every_steps, 0, uint64_t{1} << 40);

@@ -1,5 +1,6 @@
 #include "simurgh/train/evaluator.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -13,40 +14,82 @@ namespace {
 // Batches pulled ahead: enough to keep the workers busy while the network computes.
 constexpr uint32_t kBatchesAhead = 8;
 
-// The samples that are in a group.
-class Groups {
- public:
-  // first: number of the batch's first sample.
-  void Add(const CompactBatch& batch, size_t feature, size_t first) {
-    const FeatureView view = batch.feature(feature);
-    for (size_t i = 0; i < batch.batch_size; ++i) {
-      const std::span<const uint32_t> occurrences = view.sample(i);
-      if (occurrences.empty()) continue;
-      samples_.push_back(first + i);
-      groups_.push_back(view.ids[occurrences.front()]);
-    }
-  }
-
-  double Auc(std::span<const float> labels, std::span<const float> probabilities) const {
-    std::vector<float> own_labels;
-    std::vector<float> own_probabilities;
-    for (const size_t sample : samples_) {
-      own_labels.push_back(labels[sample]);
-      own_probabilities.push_back(probabilities[sample]);
-    }
-    return GroupAuc(own_labels, own_probabilities, groups_);
-  }
-
- private:
-  std::vector<size_t> samples_;
-  std::vector<uint64_t> groups_;
+// A sample as ranks tell one another of it.
+struct Prediction {
+  float label = 0;
+  float probability = 0;
+  uint64_t group = 0;
+  uint64_t has_group = 0;  // As wide as its neighbour: no padding is sent.
 };
+
+void SetGroups(const CompactBatch& batch, size_t feature, std::span<Prediction> predictions) {
+  const FeatureView view = batch.feature(feature);
+  for (size_t i = 0; i < predictions.size(); ++i) {
+    const std::span<const uint32_t> occurrences = view.sample(i);
+    if (occurrences.empty()) continue;
+    predictions[i].group = view.ids[occurrences.front()];
+    predictions[i].has_group = 1;
+  }
+}
+
+// Everybody's predictions, rank after rank.
+Status GatherAll(Collective& collective, std::vector<Prediction>& predictions) {
+  if (collective.ranks() == 1) return absl::OkStatus();
+  const uint64_t own = predictions.size();
+  std::vector<uint64_t> counts(collective.ranks());
+  SIMURGH_RETURN_IF_ERROR(collective.Gather(Channel::kStep, std::as_bytes(std::span(&own, 1)),
+                                            std::as_writable_bytes(std::span(counts))));
+  const uint64_t most = *std::ranges::max_element(counts);
+  predictions.resize(most);
+  std::vector<Prediction> all(most * counts.size());
+  SIMURGH_RETURN_IF_ERROR(collective.Gather(Channel::kStep, std::as_bytes(std::span(predictions)),
+                                            std::as_writable_bytes(std::span(all))));
+  predictions.clear();
+  for (size_t rank = 0; rank < counts.size(); ++rank) {
+    const auto first = all.begin() + static_cast<std::ptrdiff_t>(rank * most);
+    predictions.insert(predictions.end(), first, first + static_cast<std::ptrdiff_t>(counts[rank]));
+  }
+  return absl::OkStatus();
+}
+
+double GroupAucOf(const std::vector<Prediction>& predictions) {
+  std::vector<float> labels;
+  std::vector<float> probabilities;
+  std::vector<uint64_t> groups;
+  for (const Prediction& prediction : predictions) {
+    if (prediction.has_group == 0) continue;
+    labels.push_back(prediction.label);
+    probabilities.push_back(prediction.probability);
+    groups.push_back(prediction.group);
+  }
+  return GroupAuc(labels, probabilities, groups);
+}
+
+StatusOr<EvaluationResult> Judge(const std::vector<Prediction>& predictions) {
+  if (predictions.empty()) {
+    return absl::InvalidArgumentError(
+        "evaluation: the data set has no rows; check data.validation and data.test");
+  }
+  std::vector<float> labels;
+  std::vector<float> probabilities;
+  for (const Prediction& prediction : predictions) {
+    labels.push_back(prediction.label);
+    probabilities.push_back(prediction.probability);
+  }
+  return EvaluationResult{.samples = labels.size(),
+                          .auc = ExactAuc(labels, probabilities),
+                          .log_loss = LogLoss(labels, probabilities),
+                          .calibration = Calibration(labels, probabilities),
+                          .normalized_entropy = NormalizedEntropy(labels, probabilities),
+                          .group_auc = GroupAucOf(predictions)};
+}
 
 }  // namespace
 
 StatusOr<EvaluationResult> Evaluate(EmbeddingPort& port, DenseNetwork& network,
-                                    const TrainerPosition& position, const OpenReader& open,
-                                    const EvaluationOptions& options, std::stop_token stop) {
+                                    Collective& collective, const TrainerPosition& position,
+                                    const OpenReader& open, const EvaluationOptions& options,
+                                    std::stop_token stop) {
   BatchPipeline pipeline(port, {.purpose = PullPurpose::kEvaluate,
                                 .run = position.run,
                                 .rank = position.rank,
@@ -58,32 +101,27 @@ StatusOr<EvaluationResult> Evaluate(EmbeddingPort& port, DenseNetwork& network,
   const std::stop_callback stopper(std::move(stop), [&pipeline] { pipeline.Stop(); });
   const Loader loader(open, {}, pipeline);
 
-  std::vector<float> labels;
+  std::vector<Prediction> predictions;
   std::vector<float> probabilities;
-  Groups groups;
   while (true) {
     SIMURGH_ASSIGN_OR_RETURN(const PulledBatch* pulled, pipeline.Next());
     if (pulled == nullptr) break;
     const DenseBatch& dense = pulled->batch->dense;
-    const size_t first = labels.size();
-    labels.insert(labels.end(), dense.labels.begin(), dense.labels.end());
-    probabilities.resize(labels.size());
-    SIMURGH_RETURN_IF_ERROR(network.Predict(dense.matrix(), pulled->embeddings,
-                                            std::span(probabilities).subspan(first)));
-    if (options.group_feature) groups.Add(*pulled->batch->sparse, *options.group_feature, first);
+    probabilities.resize(dense.batch_size);
+    SIMURGH_RETURN_IF_ERROR(network.Predict(dense.matrix(), pulled->embeddings, probabilities));
+    CorrectForSampling(probabilities, options.kept_negatives);
+    const size_t first = predictions.size();
+    for (size_t i = 0; i < dense.batch_size; ++i) {
+      predictions.push_back({.label = dense.labels[i], .probability = probabilities[i]});
+    }
+    if (options.group_feature) {
+      SetGroups(*pulled->batch->sparse, *options.group_feature,
+                std::span(predictions).subspan(first));
+    }
     pipeline.Finish();
   }
-  if (labels.empty()) {
-    return absl::InvalidArgumentError(
-        "evaluation: the data set has no rows; check data.validation and data.test");
-  }
-  CorrectForSampling(probabilities, options.kept_negatives);
-  return EvaluationResult{.samples = labels.size(),
-                          .auc = ExactAuc(labels, probabilities),
-                          .log_loss = LogLoss(labels, probabilities),
-                          .calibration = Calibration(labels, probabilities),
-                          .normalized_entropy = NormalizedEntropy(labels, probabilities),
-                          .group_auc = groups.Auc(labels, probabilities)};
+  SIMURGH_RETURN_IF_ERROR(GatherAll(collective, predictions));
+  return Judge(predictions);
 }
 
 }  // namespace simurgh

@@ -1,7 +1,10 @@
 #include "train/loader.h"
 
+#include <algorithm>
+#include <numeric>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "simurgh/base/thread.h"
 
@@ -41,7 +44,28 @@ void Loader::CloseReader() {
 StatusOr<std::optional<Batch>> Loader::NextOf(BatchReader& reader) const {
   SIMURGH_ASSIGN_OR_RETURN(std::optional<Batch> batch, reader.Next());
   if (batch && options_.drop_last && batch->size() < options_.batch_size) batch.reset();
-  return batch;
+  return options_.ranks == nullptr ? std::move(batch) : Agree(std::move(batch));
+}
+
+StatusOr<std::optional<Batch>> Loader::Agree(std::optional<Batch> own) const {
+  const uint64_t size = own ? own->size() : 0;
+  std::vector<uint64_t> sizes(options_.ranks->ranks());
+  SIMURGH_RETURN_IF_ERROR(options_.ranks->Gather(Channel::kLoading,
+                                                 std::as_bytes(std::span(&size, 1)),
+                                                 std::as_writable_bytes(std::span(sizes))));
+  const uint64_t samples = std::reduce(sizes.begin(), sizes.end());
+  const bool somebody_ended = std::ranges::find(sizes, uint64_t{0}) != sizes.end();
+  if (samples == 0 || (options_.drop_last && somebody_ended)) return std::nullopt;
+  if (!own) own = EmptyBatch();
+  own->global_samples = samples;
+  return own;
+}
+
+Batch Loader::EmptyBatch() const {
+  auto sparse = std::make_shared<CompactBatch>();
+  sparse->offsets = {0};
+  sparse->unique_ends.resize(options_.features);
+  return {.sparse = std::move(sparse), .dense = {.width = options_.dense_width}};
 }
 
 Status Loader::Load() {

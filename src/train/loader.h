@@ -8,6 +8,7 @@
 #include "absl/base/thread_annotations.h"
 
 #include "simurgh/base/mutex.h"
+#include "simurgh/collective/collective.h"
 #include "simurgh/train/batch_pipeline.h"
 #include "simurgh/train/evaluator.h"
 
@@ -20,11 +21,19 @@ struct LoaderOptions {
   size_t batch_size = 0;
   // Set Batch::ends_pass: each batch waits until it is known whether another follows.
   bool mark_pass_ends = false;
+
+  // Ranks that train together; null: this one is alone. A step has a batch of every rank, an empty
+  // one where its share has ended, and a pass ends when all shares have; with drop_last, when one
+  // of them has no full batch for the next step.
+  Collective* ranks = nullptr;
+  size_t features = 0;  // Of an empty batch.
+  size_t dense_width = 0;
 };
 
 // A thread that reads a data set, as often as told, and feeds it to a pipeline.
 //
-// Lifetime: the pipeline must outlive this. The destructor stops pipeline and reader, and joins.
+// Lifetime: the pipeline must outlive this. The destructor stops pipeline and reader, and joins;
+// where there are ranks, their channel for loading must have been closed.
 class Loader {
  public:
   Loader(OpenReader open, LoaderOptions options, BatchPipeline& pipeline);
@@ -37,6 +46,9 @@ class Loader {
   void CloseReader();
   // Nothing at the end of the pass.
   StatusOr<std::optional<Batch>> NextOf(BatchReader& reader) const;
+  // What `own` becomes when all ranks know what the others have.
+  StatusOr<std::optional<Batch>> Agree(std::optional<Batch> own) const;
+  Batch EmptyBatch() const;
 
   const OpenReader open_;
   const LoaderOptions options_;

@@ -6,6 +6,7 @@
 #include "simurgh/nn/sliding_auc.h"
 #include "simurgh/train/learning_rates.h"
 #include "train/early_stopping.h"
+#include "train/gradient_reducer.h"
 #include "train/loader.h"
 
 namespace simurgh {
@@ -88,34 +89,80 @@ class Trainer::ProgressMeter {
 };
 
 Trainer::Trainer(const TrainingConfig& config, uint64_t run, EmbeddingPort& port,
-                 DenseNetwork& network, TrainerData data, TrainObserver* observer)
+                 DenseNetwork& network, Collective& collective, TrainerData data,
+                 TrainObserver* observer)
     : config_(config),
       run_(run),
       port_(port),
       network_(network),
+      collective_(collective),
       data_(std::move(data)),
-      observer_(observer != nullptr ? *observer : SilentObserver()) {}
+      observer_(observer != nullptr ? *observer : SilentObserver()) {
+  if (collective.ranks() == 1) return;
+  reducer_ = std::make_unique<GradientReducer>(collective, network.gradients(), config.allreduce,
+                                               /*overlap=*/true);
+}
+
+Trainer::~Trainer() = default;
+
+StatusOr<BatchResult> Trainer::ComputeStep(const PulledBatch& pulled) {
+  const DenseBatch& dense = pulled.batch->dense;
+  RankStep ranks{.global_samples = pulled.batch->global_samples};
+  if (reducer_ != nullptr) {
+    ranks.on_gradients = [this](size_t first, size_t count) {
+      reducer_->OnGradients(first, count);
+    };
+    if (config_.sync_batch_norm) {
+      ranks.sum = [this](std::span<double> values) {
+        return collective_.Sum(Channel::kStep, values);
+      };
+    }
+  }
+  return network_.ForwardBackward(dense.matrix(), pulled.embeddings, dense.labels, pulled.gradients,
+                                  probabilities_, ranks);
+}
+
+StatusOr<bool> Trainer::AllFinite(bool own) {
+  if (reducer_ == nullptr) return own;
+  const std::byte mine{own ? uint8_t{1} : uint8_t{0}};
+  std::vector<std::byte> all(collective_.ranks());
+  SIMURGH_RETURN_IF_ERROR(collective_.Gather(Channel::kStep, std::span(&mine, 1), all));
+  return std::ranges::find(all, std::byte{0}) == all.end();
+}
+
+Status Trainer::AwaitRanks() { return AllFinite(true).status(); }
+
+Status Trainer::AverageStatistics() {
+  const std::span<float> statistics = network_.statistics();
+  if (reducer_ == nullptr || statistics.empty()) return absl::OkStatus();
+  std::vector<double> sums(statistics.begin(), statistics.end());
+  SIMURGH_RETURN_IF_ERROR(collective_.Sum(Channel::kStep, sums));
+  std::ranges::transform(sums, statistics.begin(), [this](double sum) {
+    return static_cast<float>(sum / collective_.ranks());
+  });
+  return absl::OkStatus();
+}
 
 Status Trainer::TrainStep(BatchPipeline& pipeline, const PulledBatch& pulled,
                           std::chrono::nanoseconds waited, ProgressMeter& meter) {
   const DenseBatch& dense = pulled.batch->dense;
   probabilities_.resize(dense.batch_size);
   const auto begin = Clock::now();
-  SIMURGH_ASSIGN_OR_RETURN(const BatchResult result,
-                           network_.ForwardBackward(dense.matrix(), pulled.embeddings, dense.labels,
-                                                    pulled.gradients, probabilities_));
+  SIMURGH_ASSIGN_OR_RETURN(const BatchResult result, ComputeStep(pulled));
+  SIMURGH_ASSIGN_OR_RETURN(const bool finite, AllFinite(result.finite));
   // A step that is left out leaves the rows alone, too.
-  if (!result.finite) std::ranges::fill(pulled.gradients.flat(), 0.0F);
+  if (!finite) std::ranges::fill(pulled.gradients.flat(), 0.0F);
   TrainObserver::Step step{.step = pulled.step,
                            .samples = dense.batch_size,
                            .loss = result.loss,
-                           .applied = result.finite,
+                           .applied = finite,
                            .staleness = pulled.staleness,
                            .waited = waited};
   meter.Add(step, dense.labels, probabilities_);
   // The gradients leave before the dense step: their way is the longer one.
   pipeline.Finish();
-  if (result.finite) {
+  if (reducer_ != nullptr) SIMURGH_RETURN_IF_ERROR(reducer_->Finish());
+  if (finite) {
     const DenseOptimizerConfig& optimizer = config_.dense_optimizer;
     SIMURGH_RETURN_IF_ERROR(network_.ApplyGradients(
         LearningRateAt(optimizer.learning_rate, optimizer.schedule, pulled.step)));
@@ -140,10 +187,16 @@ StatusOr<EvaluationResult> Trainer::EvaluateNow(uint64_t step, EvaluationSet set
                                   .kept_negatives = config_.keep_negatives,
                                   .group_feature = data_.group_feature,
                                   .retry_deadline = config_.retry_deadline};
+  const std::span<float> statistics = network_.statistics();
+  const std::vector<float> own(statistics.begin(), statistics.end());
+  SIMURGH_RETURN_IF_ERROR(AverageStatistics());
+  SIMURGH_RETURN_IF_ERROR(AwaitRanks());
   SIMURGH_ASSIGN_OR_RETURN(
       const EvaluationResult result,
-      Evaluate(port_, network_, {.run = run_, .rank = 0, .step = step},
+      Evaluate(port_, network_, collective_,
+               {.run = run_, .rank = collective_.rank(), .step = step},
                set == EvaluationSet::kTest ? data_.test : data_.validation, options, stop));
+  std::ranges::copy(own, statistics.begin());
   observer_.OnEvaluation(step, set, result);
   return result;
 }
@@ -173,9 +226,10 @@ Status Trainer::TrainAll(BatchPipeline& pipeline, ProgressMeter& meter,
   }
 }
 
-StatusOr<TrainResult> Trainer::Run(std::stop_token stop) {
+Status Trainer::TrainPasses(ProgressMeter& meter, const std::stop_token& stop) {
   BatchPipeline pipeline(port_, {.purpose = PullPurpose::kTrain,
                                  .run = run_,
+                                 .rank = collective_.rank(),
                                  .staleness = config_.staleness,
                                  .reproducible = config_.reproducible,
                                  .embedding_width = data_.embedding_width,
@@ -187,10 +241,20 @@ StatusOr<TrainResult> Trainer::Run(std::stop_token stop) {
                        .max_batches = config_.max_steps,
                        .drop_last = config_.drop_last,
                        .batch_size = config_.batch_size,
-                       .mark_pass_ends = config_.evaluate_every_passes > 0},
+                       .mark_pass_ends = config_.evaluate_every_passes > 0,
+                       .ranks = reducer_ == nullptr ? nullptr : &collective_,
+                       .features = data_.features,
+                       .dense_width = data_.dense_width},
                       pipeline);
+  Status status = TrainAll(pipeline, meter, stop);
+  if (!status.ok()) collective_.Abort(status);
+  collective_.Close(Channel::kLoading);
+  return status;
+}
+
+StatusOr<TrainResult> Trainer::TrainAndTest(const std::stop_token& stop) {
   ProgressMeter meter(config_.progress_interval, config_.auc_window_samples);
-  SIMURGH_RETURN_IF_ERROR(TrainAll(pipeline, meter, stop));
+  SIMURGH_RETURN_IF_ERROR(TrainPasses(meter, stop));
   TrainResult result = meter.Finish();
   if (result.steps == 0) {
     return absl::InvalidArgumentError(
@@ -202,6 +266,16 @@ StatusOr<TrainResult> Trainer::Run(std::stop_token stop) {
     SIMURGH_ASSIGN_OR_RETURN(result.evaluation,
                              EvaluateNow(result.steps, EvaluationSet::kTest, stop));
   }
+  SIMURGH_RETURN_IF_ERROR(AverageStatistics());
+  SIMURGH_RETURN_IF_ERROR(AwaitRanks());
+  return result;
+}
+
+StatusOr<TrainResult> Trainer::Run(std::stop_token stop) {
+  const std::stop_callback stopper(
+      stop, [this] { collective_.Abort(absl::CancelledError("training was stopped")); });
+  StatusOr<TrainResult> result = TrainAndTest(stop);
+  if (!result.ok()) collective_.Abort(result.status());
   return result;
 }
 

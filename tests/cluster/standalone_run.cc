@@ -28,7 +28,7 @@ Outcome TrainStandalone(const std::string& path, int servers, std::vector<std::s
   REQUIRE(cluster.ok());
   auto job = TrainingJob::Create(*config, registry);
   REQUIRE(job.ok());
-  const StatusOr<TrainResult> result = (*job)->Run(**cluster, /*run=*/1, {});
+  const StatusOr<TrainResult> result = (*job)->Run(**cluster, /*run=*/1, *NewLocalCollective(), {});
   CAPTURE(result.status().ToString());
   REQUIRE(result.ok());
 

@@ -1,10 +1,11 @@
-// What loaders send to nn-workers.
+// What loaders, and other ranks, send to nn-workers.
 
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "services/api/feed_codec.h"
+#include "services/api/rank_methods.h"
 #include "simurgh/base/check.h"
 #include "simurgh/data/batch_builder.h"
 #include "simurgh/data/encoded_batch.h"
@@ -131,6 +132,37 @@ rpc::Outgoing<api::EndFeed::Request> End(uint32_t loader, uint64_t batches, uint
   return {builder, root};
 }
 
+rpc::Outgoing<api::MeetRanks::Request> Meet(uint32_t rank, uint32_t ranks, uint64_t plan) {
+  flatbuffers::FlatBufferBuilder builder;
+  const auto root = api::wire::CreateMeetRanksRequest(builder, rank, ranks, plan);
+  return {builder, root, {}};
+}
+
+rpc::Outgoing<api::MeetRanks::Response> Met(uint64_t run) {
+  flatbuffers::FlatBufferBuilder builder;
+  const auto root = api::wire::CreateMeetRanksResponse(builder, run);
+  return {builder, root, {}};
+}
+
+void RunMeeting(Input input) {
+  SeedReader reader(input);
+  if (reader.Value<uint8_t>() == 0) {
+    const Received<api::wire::MeetRanksRequest> message(reader.rest());
+    if (message.table == nullptr) return;
+    const auto& table = *message.table;
+    const Received<api::wire::MeetRanksRequest> again(
+        Meet(table.rank(), table.ranks(), table.plan()));
+    SIMURGH_CHECK_EQ(again.table->plan(), table.plan());
+  } else {
+    const Received<api::wire::MeetRanksResponse> message(reader.rest());
+    if (message.table == nullptr) return;
+    const Received<api::wire::MeetRanksResponse> again(Met(message.table->run()));
+    SIMURGH_CHECK_EQ(again.table->run(), message.table->run());
+  }
+}
+
+std::vector<Bytes> MeetingSeeds() { return {Seed(0, Meet(1, 3, 77)), Seed(1, Met(5))}; }
+
 void RunFeed(Input input) {
   SeedReader reader(input);
   const auto which = reader.Value<uint8_t>();
@@ -177,7 +209,9 @@ std::vector<Bytes> FeedSeeds() {
 }  // namespace
 
 std::vector<Target> FeedTargets() {
-  return {{"feed", RunFeed, FeedSeeds}, {"feed_batch", RunFeedBatch, FeedBatchSeeds}};
+  return {{"feed", RunFeed, FeedSeeds},
+          {"feed_batch", RunFeedBatch, FeedBatchSeeds},
+          {"meeting", RunMeeting, MeetingSeeds}};
 }
 
 }  // namespace simurgh::fuzz

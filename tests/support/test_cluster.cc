@@ -11,6 +11,7 @@ namespace {
 
 constexpr int kServerPort = 7401;
 constexpr int kWorkerPort = 7411;
+constexpr int kTrainerPort = 7421;
 
 // "[{address: "unix://<folder>/<name>-0.sock", metrics: "127.0.0.1:0"}, ...]", or with TCP ports
 // from `first_port`.
@@ -62,7 +63,12 @@ std::vector<std::string> WithInstances(const TestClusterOptions& options,
     for (size_t i = 0; i < options.loaders; ++i) loaders += "{metrics: \"127.0.0.1:0\"},";
     overrides.push_back("loaders.instances=[" + loaders + "]");
   }
-  overrides.push_back("nn_worker.instances=[{" + trainer + "}]");
+  if (options.ranks == 1) {
+    overrides.push_back("nn_worker.instances=[{" + trainer + "}]");
+  } else {
+    overrides.push_back("nn_worker.instances=" +
+                        InstanceList(options, folder, "nn", kTrainerPort, options.ranks));
+  }
   return overrides;
 }
 
@@ -114,11 +120,13 @@ std::unique_ptr<DaemonProcess> TestCluster::StartLoader(size_t index,
       "simurgh-feed", arguments, folder_.path() + "/loader-" + std::to_string(starts_++) + ".log");
 }
 
-std::unique_ptr<DaemonProcess> TestCluster::StartTrainer(
-    const std::vector<std::string>& overrides) {
+std::unique_ptr<DaemonProcess> TestCluster::StartTrainer(const std::vector<std::string>& overrides,
+                                                         size_t rank) {
+  std::vector<std::string> arguments = Arguments(overrides);
+  arguments.emplace_back("--index");
+  arguments.push_back(std::to_string(rank));
   return std::make_unique<DaemonProcess>(
-      "nn-worker", Arguments(overrides),
-      folder_.path() + "/nn-worker-" + std::to_string(starts_++) + ".log");
+      "nn-worker", arguments, folder_.path() + "/nn-worker-" + std::to_string(starts_++) + ".log");
 }
 
 TrainerOutcome Finish(DaemonProcess& trainer, std::chrono::seconds deadline) {

@@ -27,6 +27,7 @@ struct TestClusterOptions {
   std::string config = "config/adult-persia.yaml";
   size_t servers = 2;
   size_t workers = 1;
+  size_t ranks = 1;
   size_t loaders = 0;                  // Above 0: the trainer reads no files, see StartLoader.
   std::vector<std::string> overrides;  // "key=value", for every daemon.
   // A loopback address of this test alone, for TCP in place of Unix sockets.
@@ -54,7 +55,8 @@ class TestCluster {
                                              const std::vector<std::string>& overrides = {});
 
   // Starts a trainer with overrides of its own.
-  std::unique_ptr<DaemonProcess> StartTrainer(const std::vector<std::string>& overrides = {});
+  std::unique_ptr<DaemonProcess> StartTrainer(const std::vector<std::string>& overrides = {},
+                                              size_t rank = 0);
 
  private:
   std::vector<std::string> Arguments(const std::vector<std::string>& overrides) const;

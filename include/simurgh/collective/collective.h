@@ -27,7 +27,7 @@ inline constexpr size_t kChannels = 3;
 // names the rank at fault: one that is gone, that has said with Abort why it gives up, or that has
 // been silent for longer than the timeout.
 //
-// Threads: one at a time on a channel; Abort may be called by anyone.
+// Threads: one at a time on a channel; Abort and Close may be called by anyone.
 class Collective {
  public:
   virtual ~Collective() = default;
@@ -53,6 +53,10 @@ class Collective {
   // all: ranks() times as long as `own`.
   virtual Status Gather(Channel channel, std::span<const std::byte> own,
                         std::span<std::byte> all) = 0;
+
+  // Ends this rank's calls on a channel, now and later, with CANCELLED. For all ranks together,
+  // when they have no more use for the channel.
+  virtual void Close(Channel channel) = 0;
 
   // Tells the others why this rank gives up, and ends all waiting here with `reason`.
   virtual void Abort(const Status& reason) = 0;

@@ -26,6 +26,7 @@ using ExchangeAddresses = std::function<StatusOr<std::vector<std::string>>(std::
 
 // A mesh of TCP connections between the ranks.
 //
+// Requires that the process ignores SIGPIPE, as daemons do: Gloo writes to a rank that has gone.
 // There is no secret on them: see GlooOptions::is_trusted. A rank that dies closes them, which the
 // others notice in their next call, or in the present one.
 // Errors: INVALID_ARGUMENT for a host that cannot be listened at or must not be; of the exchange;

@@ -37,10 +37,14 @@ struct EmbeddingWorkerConfig {
   std::chrono::milliseconds batch_expiry{120'000};
 };
 
-// YAML section `nn_worker`. One rank so far.
+// YAML section `nn_worker`: one instance a rank.
 struct NnWorkerConfig {
-  std::vector<InstanceConfig> instances;  // `address` is where loaders submit; else it is empty.
-  uint32_t threads = 1;                   // Of the dense network.
+  // `address` is where loaders submit. With several ranks: its host is where the others reach this
+  // one, and rank 0's address is where they meet. Else it is empty.
+  std::vector<InstanceConfig> instances;
+  uint32_t threads = 1;  // Of the dense network.
+  // How long the others wait for a rank.
+  std::chrono::milliseconds rank_timeout{120'000};
 };
 
 // YAML section `loaders`: processes that read the training data and submit it to the nn-worker,

@@ -39,9 +39,17 @@ struct EarlyStoppingConfig {
   float min_improvement = 0.0F;  // What counts as better.
 };
 
+// How dense gradients are summed over the ranks.
+struct AllReduceConfig {
+  enum class Precision { kF32, kBf16, kInt8 };
+
+  Precision precision = Precision::kF32;
+  uint32_t bucket_bytes = 1 << 20;  // Of gradients that are summed at once, in f32.
+};
+
 // YAML section `training`.
 struct TrainingConfig {
-  uint32_t batch_size = 128;    // 1 to 65,535
+  uint32_t batch_size = 128;    // Of a rank; 1 to 65,535.
   uint32_t passes = 1;          // Times the training data is read.
   bool drop_last = true;        // Leave out a last batch that is not full.
   float keep_negatives = 1.0F;  // Share of the negative rows that are trained on; above 0, to 1.
@@ -51,6 +59,8 @@ struct TrainingConfig {
   VectorPrecision embedding_precision = VectorPrecision::kF32;  // On their way to the nn-worker.
   VectorPrecision gradient_precision = VectorPrecision::kF32;   // Of embeddings, on the way back.
   float gradient_scale = 1024.0F;  // kF16: what gradients are multiplied by on that way.
+  AllReduceConfig allreduce;
+  bool sync_batch_norm = false;  // Batch norm over the batches of all ranks.
   DenseOptimizerConfig dense_optimizer;
   uint64_t evaluate_every_steps = 0;   // 0: not by steps.
   uint32_t evaluate_every_passes = 0;  // 0: not by passes.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -25,6 +26,18 @@ struct BatchResult {
   bool finite = true;
 };
 
+// What a training step has to do with the other ranks of its run, if there are any.
+struct RankStep {
+  // Samples of all ranks' batches, through which gradients are divided; 0: of this batch.
+  uint64_t global_samples = 0;
+  // Told in the backward pass, on its thread, that gradients() from `first` on are what they will
+  // be. The parts come from the last to the first, and are the same for every batch.
+  std::function<void(size_t first, size_t count)> on_gradients;
+  // Replaces values by their sums over the ranks, each of which calls it as often with as many.
+  // Where it is set, batch norm works with the statistics of the global batch.
+  std::function<Status(std::span<double> values)> sum;
+};
+
 // The dense part of the model: towers, loss and optimizer, on one device.
 //
 // A training step is ForwardBackward, then (after gradients() has been reduced over ranks)
@@ -37,16 +50,19 @@ class DenseNetwork {
  public:
   virtual ~DenseNetwork() = default;
 
-  // Requires B > 0. dense: (B, dense_width), embeddings: (B, embedding_width), labels: (B), each 0
-  // or 1. embedding_gradient: (B, embedding_width), overwritten with the gradient of the mean loss.
+  // dense: (B, dense_width), embeddings: (B, embedding_width), labels: (B), each 0
+  // or 1. embedding_gradient: (B, embedding_width), overwritten with the gradient of the mean loss
+  // (over the global batch). A rank whose share has ended takes part with B = 0: its gradients are
+  // zeros.
   // probabilities: (B), overwritten with the predictions made before the step.
   // Errors: INTERNAL when the compute library fails, RESOURCE_EXHAUSTED when memory for the batch
-  // is missing.
+  // is missing; of step.sum.
   virtual StatusOr<BatchResult> ForwardBackward(MatrixView<const float> dense,
                                                 MatrixView<const float> embeddings,
                                                 std::span<const float> labels,
                                                 MatrixView<float> embedding_gradient,
-                                                std::span<float> probabilities) = 0;
+                                                std::span<float> probabilities,
+                                                const RankStep& step = {}) = 0;
 
   // The optimizer's step on the last gradients, once. learning_rate: of this step; > 0 (or 0, which
   // leaves the weights).
@@ -64,6 +80,9 @@ class DenseNetwork {
   // gradients.
   virtual std::span<float> parameters() = 0;
   virtual std::span<float> gradients() = 0;
+
+  // Running means and variances, the first part of state(): to be averaged over ranks.
+  virtual std::span<float> statistics() = 0;
 
   // What training changes besides parameters(), flat: of each batch norm layer the running mean,
   // then the running variance; then the optimizer's values (for adam and lamb the number of steps,

@@ -8,6 +8,7 @@
 #include <stop_token>
 
 #include "simurgh/base/status.h"
+#include "simurgh/collective/collective.h"
 #include "simurgh/data/batch_reader.h"
 #include "simurgh/nn/dense_network.h"
 #include "simurgh/train/ports.h"
@@ -36,12 +37,14 @@ struct EvaluationOptions {
 using OpenReader = std::function<StatusOr<std::unique_ptr<BatchReader>>()>;
 
 // Predicts all of a data set with the present weights. Changes nothing anywhere; unseen ids read as
-// zeros.
+// zeros. With several ranks, each predicts the share that it opens, and all of them get the result
+// of all shares, after all have come to the end of theirs.
 // position: of the trainer; its step is the number of those finished, all of them acknowledged.
 // Errors: of the reader, the port past `retry_deadline`, the network; INVALID_ARGUMENT for an empty
 // set; CANCELLED after a stop. Threads: the network's owner.
 StatusOr<EvaluationResult> Evaluate(EmbeddingPort& port, DenseNetwork& network,
-                                    const TrainerPosition& position, const OpenReader& open,
-                                    const EvaluationOptions& options, std::stop_token stop);
+                                    Collective& collective, const TrainerPosition& position,
+                                    const OpenReader& open, const EvaluationOptions& options,
+                                    std::stop_token stop);
 
 }  // namespace simurgh

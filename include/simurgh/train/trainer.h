@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "simurgh/base/status.h"
+#include "simurgh/collective/collective.h"
 #include "simurgh/config/training_config.h"
 #include "simurgh/nn/dense_network.h"
 #include "simurgh/train/batch_pipeline.h"
@@ -17,6 +18,8 @@
 #include "simurgh/train/ports.h"
 
 namespace simurgh {
+
+class GradientReducer;
 
 enum class EvaluationSet { kValidation, kTest };
 
@@ -65,6 +68,8 @@ struct TrainerData {
   OpenReader train;
   OpenReader validation;  // May be empty: the test set serves on the way, too.
   OpenReader test;        // May be empty: no evaluation at the end.
+  size_t features = 0;
+  size_t dense_width = 0;
   size_t embedding_width = 0;
   std::optional<size_t> group_feature;  // Of EvaluationOptions.
 };
@@ -75,21 +80,36 @@ struct TrainerData {
 // Evaluation starts when the push of every finished step is acknowledged, and leaves no trace:
 // batches pulled ahead keep the embeddings they have.
 //
+// With several ranks, each trains on its share of the data, and evaluates its share: TrainerData
+// opens shares. They do every step together, and a gradient is of the mean over all their batches;
+// an error of one ends all, as the collective has it. Results of evaluations are of all shares.
+//
 // Threads: one owner, which owns the network meanwhile.
 class Trainer {
  public:
-  // observer may be null.
+  // run: the same for all ranks. observer may be null.
   Trainer(const TrainingConfig& config, uint64_t run, EmbeddingPort& port, DenseNetwork& network,
-          TrainerData data, TrainObserver* observer);
+          Collective& collective, TrainerData data, TrainObserver* observer);
 
   // Trains to the end of the data. A stop ends it soon: calls that are under way are answered, what
   // was pulled ahead is dropped. Errors: of the readers; of the port past the retry deadline;
   // CANCELLED after a stop.
   StatusOr<TrainResult> Run(std::stop_token stop);
+  ~Trainer();
 
  private:
   class ProgressMeter;
+  // Whether every rank's loss and gradients are finite.
+  StatusOr<bool> AllFinite(bool own);
+  // Forward and backward; sums of gradients are on their way then.
+  StatusOr<BatchResult> ComputeStep(const PulledBatch& pulled);
+  // Nobody goes on before all have come.
+  Status AwaitRanks();
+  // Replaces batch norm's running statistics by their mean over the ranks.
+  Status AverageStatistics();
 
+  StatusOr<TrainResult> TrainAndTest(const std::stop_token& stop);
+  Status TrainPasses(ProgressMeter& meter, const std::stop_token& stop);
   Status TrainAll(BatchPipeline& pipeline, ProgressMeter& meter, const std::stop_token& stop);
   Status TrainStep(BatchPipeline& pipeline, const PulledBatch& pulled,
                    std::chrono::nanoseconds waited, ProgressMeter& meter);
@@ -102,6 +122,8 @@ class Trainer {
   const uint64_t run_;
   EmbeddingPort& port_;
   DenseNetwork& network_;
+  Collective& collective_;
+  std::unique_ptr<GradientReducer> reducer_;  // Null for a rank alone.
   const TrainerData data_;
   TrainObserver& observer_;
   std::vector<float> probabilities_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "nn/cpu/column_sum.h"
 
@@ -79,52 +80,97 @@ void BatchNormPredict(MatrixView<const float> input, const BatchNormAffine& affi
   });
 }
 
-void BatchNormBackward(MatrixView<const float> input, MatrixView<const float> output_gradient,
-                       std::span<const float> scale, float epsilon, std::span<const float> mean,
-                       std::span<const float> variance, std::span<float> scale_gradient,
-                       std::span<float> shift_gradient, MatrixView<float> input_gradient) {
-  const auto rows = static_cast<double>(input.rows());
+Status SyncBatchNormForward(MatrixView<const float> input, const BatchNormAffine& affine,
+                            float epsilon, const BatchNormGroup& group, std::span<float> mean,
+                            std::span<float> variance, MatrixView<float> output) {
+  const auto rows = static_cast<double>(group.samples);
+  std::vector<double> sums(mean.size());
+  const auto sum_all = [&](const auto& term) -> Status {
+    std::ranges::fill(sums, 0.0);
+    if (input.rows() > 0) {
+      ForEachTile(input.columns(), [&](size_t first, size_t n) {
+        const auto of_tile = [&](size_t r, size_t c) { return term(r, first + c); };
+        SumColumns(input.rows(), n, of_tile, sums.data() + first);
+      });
+    }
+    return group.sum(sums);
+  };
+  SIMURGH_RETURN_IF_ERROR(sum_all([input](size_t r, size_t c) { return input(r, c); }));
+  for (size_t c = 0; c < mean.size(); ++c) mean[c] = static_cast<float>(sums[c] / rows);
+  SIMURGH_RETURN_IF_ERROR(sum_all([input, mean](size_t r, size_t c) {
+    const float distance = input(r, c) - mean[c];
+    return distance * distance;
+  }));
+  for (size_t c = 0; c < mean.size(); ++c) variance[c] = static_cast<float>(sums[c] / rows);
+  if (input.rows() > 0) BatchNormPredict(input, affine, epsilon, mean, variance, output);
+  return absl::OkStatus();
+}
+
+namespace {
+
+// The columns' sums of dy, then those of dy times the normalised input: (2, C).
+void SumGradients(MatrixView<const float> input, MatrixView<const float> output_gradient,
+                  float epsilon, const BatchNormStatistics& statistics, std::span<double> sums) {
   ForEachTile(input.columns(), [&](size_t first, size_t n) {
     const MatrixView<const float> x = input.Columns(first, n);
     const MatrixView<const float> dy = output_gradient.Columns(first, n);
-    const MatrixView<float> dx = input_gradient.Columns(first, n);
     float center[kTileColumns];
     float inverse[kTileColumns];
     for (size_t c = 0; c < n; ++c) {
-      center[c] = mean[first + c];
-      inverse[c] = InverseDeviation(variance[first + c], epsilon);
+      center[c] = statistics.mean[first + c];
+      inverse[c] = InverseDeviation(statistics.variance[first + c], epsilon);
     }
-    double shift_sums[kTileColumns];
-    double scale_sums[kTileColumns];  // Of dy times the normalised input.
-    SumColumns(x.rows(), n, [=](size_t r, size_t c) { return dy(r, c); }, shift_sums);
+    SumColumns(x.rows(), n, [=](size_t r, size_t c) { return dy(r, c); }, sums.data() + first);
     SumColumns(
         x.rows(), n,
         [=, &center, &inverse](size_t r, size_t c) {
           return dy(r, c) * ((x(r, c) - center[c]) * inverse[c]);
         },
-        scale_sums);
+        sums.data() + input.columns() + first);
+  });
+}
 
-    // dx = scale / deviation * (dy - mean(dy) - normalised * mean(dy * normalised)), as a linear
-    // function of dy and x - mean.
+}  // namespace
+
+Status BatchNormBackward(MatrixView<const float> input, MatrixView<const float> output_gradient,
+                         std::span<const float> scale, float epsilon,
+                         const BatchNormStatistics& statistics, const BatchNormGroup* group,
+                         std::span<float> scale_gradient, std::span<float> shift_gradient,
+                         MatrixView<float> input_gradient) {
+  const size_t columns = input.columns();
+  std::vector<double> sums(2 * columns);
+  SumGradients(input, output_gradient, epsilon, statistics, sums);
+  for (size_t c = 0; c < columns; ++c) {
+    shift_gradient[c] = static_cast<float>(sums[c]);
+    scale_gradient[c] = static_cast<float>(sums[columns + c]);
+  }
+  if (group != nullptr) SIMURGH_RETURN_IF_ERROR(group->sum(sums));
+  const auto rows = static_cast<double>(group != nullptr ? group->samples : input.rows());
+
+  // dx = scale / deviation * (dy - mean(dy) - normalised * mean(dy * normalised)), as a linear
+  // function of dy and x - mean.
+  ForEachTile(columns, [&](size_t first, size_t n) {
+    float center[kTileColumns];
     float factor[kTileColumns];
     float slope[kTileColumns];
     float offset[kTileColumns];
     for (size_t c = 0; c < n; ++c) {
-      scale_gradient[first + c] = static_cast<float>(scale_sums[c]);
-      shift_gradient[first + c] = static_cast<float>(shift_sums[c]);
-      factor[c] = scale[first + c] * inverse[c];
-      slope[c] = static_cast<float>(scale_sums[c] / rows) * inverse[c];
-      offset[c] = static_cast<float>(shift_sums[c] / rows);
+      const float inverse = InverseDeviation(statistics.variance[first + c], epsilon);
+      center[c] = statistics.mean[first + c];
+      factor[c] = scale[first + c] * inverse;
+      slope[c] = static_cast<float>(sums[columns + first + c] / rows) * inverse;
+      offset[c] = static_cast<float>(sums[first + c] / rows);
     }
-    for (size_t r = 0; r < x.rows(); ++r) {
-      const float* in = x.row(r).data();
-      const float* gradient = dy.row(r).data();
-      float* out = dx.row(r).data();
+    for (size_t r = 0; r < input.rows(); ++r) {
+      const float* in = input.row(r).data() + first;
+      const float* gradient = output_gradient.row(r).data() + first;
+      float* out = input_gradient.row(r).data() + first;
       for (size_t c = 0; c < n; ++c) {
         out[c] = factor[c] * (gradient[c] - offset[c] - (in[c] - center[c]) * slope[c]);
       }
     }
   });
+  return absl::OkStatus();
 }
 
 void BatchNormUpdateRunning(size_t batch_rows, float momentum, std::span<const float> batch_mean,

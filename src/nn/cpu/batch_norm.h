@@ -1,7 +1,10 @@
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <span>
 
+#include "simurgh/base/status.h"
 #include "simurgh/tensor/matrix_view.h"
 
 // Batch normalisation of (B, C) matrices. oneDNN's own is not used: on plain (B, C) memory it falls
@@ -27,12 +30,32 @@ void BatchNormPredict(MatrixView<const float> input, const BatchNormAffine& affi
                       std::span<const float> mean, std::span<const float> variance,
                       MatrixView<float> output);
 
-// mean, variance: from BatchNormForward. scale_gradient, shift_gradient: (C), overwritten.
-// input_gradient: (B, C), overwritten.
-void BatchNormBackward(MatrixView<const float> input, MatrixView<const float> output_gradient,
-                       std::span<const float> scale, float epsilon, std::span<const float> mean,
-                       std::span<const float> variance, std::span<float> scale_gradient,
-                       std::span<float> shift_gradient, MatrixView<float> input_gradient);
+// The ranks whose batches are one.
+struct BatchNormGroup {
+  uint64_t samples = 0;                                        // Of all of them.
+  const std::function<Status(std::span<double> values)>& sum;  // Over all of them.
+};
+
+// As BatchNormForward with mean and variance of the group's batch. B may be 0.
+// Errors: of group.sum. Cost: two sums of C values.
+Status SyncBatchNormForward(MatrixView<const float> input, const BatchNormAffine& affine,
+                            float epsilon, const BatchNormGroup& group, std::span<float> mean,
+                            std::span<float> variance, MatrixView<float> output);
+
+// All of length C.
+struct BatchNormStatistics {
+  std::span<const float> mean;
+  std::span<const float> variance;
+};
+
+// statistics: of the forward pass. group: as there, or null. scale_gradient, shift_gradient: (C),
+// overwritten with the sums over this rank's batch. input_gradient: (B, C), overwritten.
+// Errors: of group->sum. Cost: with a group, a sum of 2 C values.
+Status BatchNormBackward(MatrixView<const float> input, MatrixView<const float> output_gradient,
+                         std::span<const float> scale, float epsilon,
+                         const BatchNormStatistics& statistics, const BatchNormGroup* group,
+                         std::span<float> scale_gradient, std::span<float> shift_gradient,
+                         MatrixView<float> input_gradient);
 
 // running = (1 - momentum) * running + momentum * batch, where the running variance follows the
 // unbiased variance of the batch (the biased one when the batch is a single row).

@@ -81,10 +81,10 @@ StatusOr<BatchResult> CpuNetwork::ForwardBackward(MatrixView<const float> dense,
                                                   MatrixView<const float> embeddings,
                                                   std::span<const float> labels,
                                                   MatrixView<float> embedding_gradient,
-                                                  std::span<float> probabilities) {
+                                                  std::span<float> probabilities,
+                                                  const RankStep& step) {
   const Inputs inputs{dense, embeddings};
   const size_t rows = labels.size();
-  SIMURGH_CHECK_LT(0U, rows);
   CheckInputs(inputs, rows);
   SIMURGH_CHECK_EQ(probabilities.size(), rows);
   if (plan_.embedding_width > 0) SIMURGH_CHECK_EQ(embedding_gradient.rows(), rows);
@@ -92,23 +92,30 @@ StatusOr<BatchResult> CpuNetwork::ForwardBackward(MatrixView<const float> dense,
 
   step_ = Step::kNone;
   SetComputeThreads(options_.threads);
+  if (rows == 0) {
+    SIMURGH_RETURN_IF_ERROR(TakePart(step));
+    step_rows_ = step.sum ? step.global_samples : 0;
+    step_ = Step::kReady;
+    return BatchResult();
+  }
   try {
     workspace_.PrepareTraining(rows);
   } catch (const std::bad_alloc&) {
     return OutOfMemory(rows);
   }
-  SIMURGH_RETURN_IF_ERROR(Forward(inputs, Mode::kTrain));
+  SIMURGH_RETURN_IF_ERROR(Forward(inputs, Mode::kTrain, &step));
   const LayerPlan& logit = plan_.top().last();
   BatchResult result;
-  result.loss = Loss(loss_, workspace_.Output(logit).flat(), labels, probabilities,
+  const uint64_t divisor = step.global_samples > 0 ? step.global_samples : rows;
+  result.loss = Loss(loss_, workspace_.Output(logit).flat(), labels, probabilities, divisor,
                      workspace_.OutputGradient(logit).flat());
-  SIMURGH_RETURN_IF_ERROR(Backward(embedding_gradient));
+  SIMURGH_RETURN_IF_ERROR(Backward(embedding_gradient, step));
 
   result.finite = std::isfinite(result.loss) && AllFinite(gradients());
   for (size_t row = 0; row < embedding_gradient.rows(); ++row) {
     result.finite = result.finite && AllFinite(embedding_gradient.row(row));
   }
-  step_rows_ = rows;
+  step_rows_ = step.sum ? divisor : rows;
   step_ = result.finite ? Step::kReady : Step::kNotFinite;
   return result;
 }
@@ -126,7 +133,8 @@ Status CpuNetwork::ApplyGradients(float learning_rate) {
   UpdateWeightAverage(options_.optimizer.average_decay, parameters(), weight_average());
   for (const TowerPlan& tower : plan_.towers) {
     for (const LayerPlan& layer : tower.layers) {
-      if (layer.config.kind != LayerConfig::Kind::kBatchNorm) continue;
+      // Without rows of its own a rank has seen nothing.
+      if (layer.config.kind != LayerConfig::Kind::kBatchNorm || step_rows_ == 0) continue;
       BatchNormUpdateRunning(step_rows_, layer.config.momentum, layer.Mean(batch_statistics()),
                              layer.Variance(batch_statistics()), layer.Mean(running_statistics()),
                              layer.Variance(running_statistics()));
@@ -147,7 +155,7 @@ Status CpuNetwork::Predict(MatrixView<const float> dense, MatrixView<const float
   } catch (const std::bad_alloc&) {
     return OutOfMemory(rows);
   }
-  SIMURGH_RETURN_IF_ERROR(Forward(inputs, Mode::kPredict));
+  SIMURGH_RETURN_IF_ERROR(Forward(inputs, Mode::kPredict, nullptr));
   Probabilities(workspace_.Output(plan_.top().last()).flat(), probabilities);
   return absl::OkStatus();
 }
@@ -175,19 +183,19 @@ std::span<const float> CpuNetwork::Weights(Mode mode) {
   return mode == Mode::kTrain || average.empty() ? parameters() : average.subspan(1);
 }
 
-Status CpuNetwork::Forward(const Inputs& inputs, Mode mode) {
+Status CpuNetwork::Forward(const Inputs& inputs, Mode mode, const RankStep* rank_step) {
   for (const TowerPlan& tower : plan_.towers) {
     GatherInput(inputs, tower);
     MatrixView<const float> input = workspace_.Input(tower);
     for (const LayerPlan& layer : tower.layers) {
-      SIMURGH_RETURN_IF_ERROR(LayerForward(tower, layer, mode, input));
+      SIMURGH_RETURN_IF_ERROR(LayerForward(tower, layer, mode, input, rank_step));
       input = workspace_.Output(layer);
     }
   }
   return absl::OkStatus();
 }
 
-Status CpuNetwork::Backward(MatrixView<float> embedding_gradient) {
+Status CpuNetwork::Backward(MatrixView<float> embedding_gradient, const RankStep& rank_step) {
   for (const ColumnRange& unread : plan_.unread_embeddings) {
     const MatrixView<float> block = embedding_gradient.Columns(unread.first, unread.count);
     for (size_t row = 0; row < block.rows(); ++row) std::ranges::fill(block.row(row), 0.0F);
@@ -197,15 +205,35 @@ Status CpuNetwork::Backward(MatrixView<float> embedding_gradient) {
     for (size_t i = tower.layers.size(); i-- > 1;) {
       const LayerPlan& before = tower.layers[i - 1];
       SIMURGH_RETURN_IF_ERROR(LayerBackward(tower, tower.layers[i], workspace_.Output(before),
-                                            workspace_.OutputGradient(before), true));
+                                            workspace_.OutputGradient(before), true, rank_step));
     }
     SIMURGH_RETURN_IF_ERROR(LayerBackward(tower, tower.layers[0], workspace_.Input(tower),
                                           workspace_.InputGradient(tower),
-                                          tower.needs_input_gradient));
+                                          tower.needs_input_gradient, rank_step));
     if (tower.last_cross && tower.needs_input_gradient) {
       AddRows(workspace_.OriginGradient(tower), workspace_.InputGradient(tower));
     }
     ScatterInputGradient(tower, embedding_gradient);
+  }
+  return absl::OkStatus();
+}
+
+Status CpuNetwork::TakePart(const RankStep& rank_step) {
+  std::ranges::fill(gradients(), 0.0F);
+  for (const TowerPlan& tower : plan_.towers) {
+    for (const LayerPlan& layer : tower.layers) {
+      if (layer.config.kind != LayerConfig::Kind::kBatchNorm) continue;
+      SIMURGH_RETURN_IF_ERROR(BatchNormLayerForward(layer, Mode::kTrain, {}, &rank_step));
+    }
+  }
+  for (auto tower = plan_.towers.rbegin(); tower != plan_.towers.rend(); ++tower) {
+    for (auto layer = tower->layers.rbegin(); layer != tower->layers.rend(); ++layer) {
+      if (layer->config.kind == LayerConfig::Kind::kBatchNorm && rank_step.sum) {
+        std::vector<double> sums(2 * layer->output_width);
+        SIMURGH_RETURN_IF_ERROR(rank_step.sum(sums));
+      }
+      ReportGradients(*layer, rank_step);
+    }
   }
   return absl::OkStatus();
 }

@@ -19,13 +19,15 @@ class CpuNetwork final : public DenseNetwork {
                                         MatrixView<const float> embeddings,
                                         std::span<const float> labels,
                                         MatrixView<float> embedding_gradient,
-                                        std::span<float> probabilities) override;
+                                        std::span<float> probabilities,
+                                        const RankStep& step) override;
   Status ApplyGradients(float learning_rate) override;
   Status Predict(MatrixView<const float> dense, MatrixView<const float> embeddings,
                  std::span<float> probabilities) override;
 
   std::span<float> parameters() override { return parameters_.as<float>(plan_.parameter_count); }
   std::span<float> gradients() override { return gradients_.as<float>(plan_.parameter_count); }
+  std::span<float> statistics() override { return running_statistics(); }
   std::span<const float> state() const override {
     return state_.as<const float>(state_.size() / sizeof(float));
   }
@@ -43,23 +45,35 @@ class CpuNetwork final : public DenseNetwork {
 
   void CheckInputs(const Inputs& inputs, size_t rows) const;
 
-  // Leave their results in the workspace.
-  Status Forward(const Inputs& inputs, Mode mode);
-  Status Backward(MatrixView<float> embedding_gradient);
+  // Leave their results in the workspace. rank_step: null in prediction.
+  Status Forward(const Inputs& inputs, Mode mode, const RankStep* rank_step);
+  Status Backward(MatrixView<float> embedding_gradient, const RankStep& rank_step);
+  // A step without samples.
+  Status TakePart(const RankStep& rank_step);
+
+  // That the layer's gradients are done.
+  static void ReportGradients(const LayerPlan& layer, const RankStep& rank_step) {
+    if (layer.parameter_count == 0 || !rank_step.on_gradients) return;
+    rank_step.on_gradients(layer.parameter_offset, layer.parameter_count);
+  }
 
   void GatherInput(const Inputs& inputs, const TowerPlan& tower);
   void ScatterInputGradient(const TowerPlan& tower, MatrixView<float> embedding_gradient);
 
   // Of one layer; see cpu_network_layers.cc.
   Status LayerForward(const TowerPlan& tower, const LayerPlan& layer, Mode mode,
-                      MatrixView<const float> input);
+                      MatrixView<const float> input, const RankStep* rank_step);
+  Status BatchNormLayerForward(const LayerPlan& layer, Mode mode, MatrixView<const float> input,
+                               const RankStep* rank_step);
   // needs_input_gradient: false lets a layer leave input_gradient as it is.
   Status LayerBackward(const TowerPlan& tower, const LayerPlan& layer,
                        MatrixView<const float> input, MatrixView<float> input_gradient,
-                       bool needs_input_gradient);
+                       bool needs_input_gradient, const RankStep& rank_step);
   Status CrossLayerBackward(const TowerPlan& tower, const LayerPlan& layer,
                             MatrixView<const float> input, MatrixView<float> input_gradient,
-                            bool needs_input_gradient);
+                            bool needs_input_gradient, const RankStep& rank_step);
+  Status BatchNormLayerBackward(const LayerPlan& layer, MatrixView<const float> input,
+                                MatrixView<float> input_gradient, const RankStep& rank_step);
 
   // state() is the running statistics followed by the optimizer's values and the weights' average.
   std::span<float> running_statistics() { return state_.as<float>(plan_.statistics_count); }
@@ -84,7 +98,7 @@ class CpuNetwork final : public DenseNetwork {
   AlignedBuffer batch_statistics_;  // Laid out as the running ones.
   AlignedBuffer interaction_scratch_;
   Workspace workspace_;
-  size_t step_rows_ = 0;  // Of the batch that gradients_ are of.
+  size_t step_rows_ = 0;  // Of the batch that batch_statistics_ are of.
   Step step_ = Step::kNone;
 };
 

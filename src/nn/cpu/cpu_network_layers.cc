@@ -35,23 +35,14 @@ CrossWeightGradients CrossGradientsOf(const LayerPlan& layer, std::span<float> g
 }  // namespace
 
 Status CpuNetwork::LayerForward(const TowerPlan& tower, const LayerPlan& layer, Mode mode,
-                                MatrixView<const float> input) {
+                                MatrixView<const float> input, const RankStep* rank_step) {
   const std::span<const float> weights = Weights(mode);
   const MatrixView<float> output = workspace_.Output(layer);
   switch (layer.config.kind) {
     case LayerConfig::Kind::kLinear:
       return LinearForward(input, layer.Weight(weights), layer.Bias(weights), output);
-    case LayerConfig::Kind::kBatchNorm: {
-      const BatchNormAffine affine{layer.Scale(weights), layer.Shift(weights)};
-      if (mode == Mode::kTrain) {
-        BatchNormForward(input, affine, layer.config.epsilon, layer.Mean(batch_statistics()),
-                         layer.Variance(batch_statistics()), output);
-      } else {
-        BatchNormPredict(input, affine, layer.config.epsilon, layer.Mean(running_statistics()),
-                         layer.Variance(running_statistics()), output);
-      }
-      break;
-    }
+    case LayerConfig::Kind::kBatchNorm:
+      return BatchNormLayerForward(layer, mode, input, rank_step);
     case LayerConfig::Kind::kRelu:
       ReluForward(input.flat(), output.flat());
       break;
@@ -74,23 +65,42 @@ Status CpuNetwork::LayerForward(const TowerPlan& tower, const LayerPlan& layer, 
   return absl::OkStatus();
 }
 
+Status CpuNetwork::BatchNormLayerForward(const LayerPlan& layer, Mode mode,
+                                         MatrixView<const float> input, const RankStep* rank_step) {
+  const std::span<const float> weights = Weights(mode);
+  const BatchNormAffine affine{layer.Scale(weights), layer.Shift(weights)};
+  const std::span<float> mean = layer.Mean(batch_statistics());
+  const std::span<float> variance = layer.Variance(batch_statistics());
+  const float epsilon = layer.config.epsilon;
+  const MatrixView<float> output =
+      input.rows() == 0 ? MatrixView<float>() : workspace_.Output(layer);
+  if (mode == Mode::kPredict) {
+    BatchNormPredict(input, affine, epsilon, layer.Mean(running_statistics()),
+                     layer.Variance(running_statistics()), output);
+    return absl::OkStatus();
+  }
+  if (rank_step->sum) {
+    return SyncBatchNormForward(input, affine, epsilon, {rank_step->global_samples, rank_step->sum},
+                                mean, variance, output);
+  }
+  if (input.rows() > 0) BatchNormForward(input, affine, epsilon, mean, variance, output);
+  return absl::OkStatus();
+}
+
 Status CpuNetwork::LayerBackward(const TowerPlan& tower, const LayerPlan& layer,
                                  MatrixView<const float> input, MatrixView<float> input_gradient,
-                                 bool needs_input_gradient) {
+                                 bool needs_input_gradient, const RankStep& rank_step) {
   const std::span<const float> weights = parameters();
   const MatrixView<const float> output_gradient = workspace_.OutputGradient(layer);
   switch (layer.config.kind) {
     case LayerConfig::Kind::kLinear:
       SIMURGH_RETURN_IF_ERROR(LinearBackwardWeight(
           input, output_gradient, layer.Weight(gradients()), layer.Bias(gradients())));
+      ReportGradients(layer, rank_step);
       if (!needs_input_gradient) break;
       return LinearBackwardInput(output_gradient, layer.Weight(weights), input_gradient);
     case LayerConfig::Kind::kBatchNorm:
-      BatchNormBackward(input, output_gradient, layer.Scale(weights), layer.config.epsilon,
-                        layer.Mean<const float>(batch_statistics()),
-                        layer.Variance<const float>(batch_statistics()), layer.Scale(gradients()),
-                        layer.Shift(gradients()), input_gradient);
-      break;
+      return BatchNormLayerBackward(layer, input, input_gradient, rank_step);
     case LayerConfig::Kind::kRelu:
       ReluBackward(workspace_.Output(layer).flat(), output_gradient.flat(), input_gradient.flat());
       break;
@@ -103,7 +113,8 @@ Status CpuNetwork::LayerBackward(const TowerPlan& tower, const LayerPlan& layer,
                   input_gradient);
       break;
     case LayerConfig::Kind::kCross:
-      return CrossLayerBackward(tower, layer, input, input_gradient, needs_input_gradient);
+      return CrossLayerBackward(tower, layer, input, input_gradient, needs_input_gradient,
+                                rank_step);
     case LayerConfig::Kind::kFm:
       FmBackward(input, layer.config.width, output_gradient, input_gradient);
       break;
@@ -114,9 +125,24 @@ Status CpuNetwork::LayerBackward(const TowerPlan& tower, const LayerPlan& layer,
   return absl::OkStatus();
 }
 
+Status CpuNetwork::BatchNormLayerBackward(const LayerPlan& layer, MatrixView<const float> input,
+                                          MatrixView<float> input_gradient,
+                                          const RankStep& rank_step) {
+  const BatchNormStatistics statistics{layer.Mean<const float>(batch_statistics()),
+                                       layer.Variance<const float>(batch_statistics())};
+  const BatchNormGroup group{rank_step.global_samples, rank_step.sum};
+  SIMURGH_RETURN_IF_ERROR(BatchNormBackward(
+      input, workspace_.OutputGradient(layer), layer.Scale<const float>(parameters()),
+      layer.config.epsilon, statistics, rank_step.sum ? &group : nullptr, layer.Scale(gradients()),
+      layer.Shift(gradients()), input_gradient));
+  ReportGradients(layer, rank_step);
+  return absl::OkStatus();
+}
+
 Status CpuNetwork::CrossLayerBackward(const TowerPlan& tower, const LayerPlan& layer,
                                       MatrixView<const float> input,
-                                      MatrixView<float> input_gradient, bool needs_input_gradient) {
+                                      MatrixView<float> input_gradient, bool needs_input_gradient,
+                                      const RankStep& rank_step) {
   const std::span<const float> all_weights = parameters();
   const CrossWeights weights = CrossWeightsOf(layer, all_weights);
   const MatrixView<const float> output_gradient = workspace_.OutputGradient(layer);
@@ -129,6 +155,7 @@ Status CpuNetwork::CrossLayerBackward(const TowerPlan& tower, const LayerPlan& l
                            {workspace_.InnerProduct(layer), workspace_.OuterProduct(layer)},
                            output_gradient, product_gradients, CrossGradientsOf(layer, gradients()),
                            add_to_origin, workspace_.OriginGradient(tower)));
+  ReportGradients(layer, rank_step);
   if (!needs_input_gradient) return absl::OkStatus();
   return CrossBackwardInput(weights, output_gradient, product_gradients, input_gradient);
 }

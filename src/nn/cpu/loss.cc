@@ -34,7 +34,8 @@ Point Focal(double z, double y, double p, double decay, double gamma) {
 }  // namespace
 
 double Loss(const LossConfig& config, std::span<const float> logits, std::span<const float> labels,
-            std::span<float> probabilities, std::span<float> gradient) {
+            std::span<float> probabilities, uint64_t gradient_divisor, std::span<float> gradient) {
+  const auto divisor = static_cast<double>(gradient_divisor);
   const auto count = static_cast<double>(logits.size());
   const bool focal = config.kind == LossConfig::Kind::kFocal;
   double sum = 0;
@@ -48,7 +49,7 @@ double Loss(const LossConfig& config, std::span<const float> logits, std::span<c
     const double weight = y == 1.0 ? double{config.positive_weight} : 1.0;
     sum += weight * point.loss;
     probabilities[i] = static_cast<float>(p);
-    gradient[i] = static_cast<float>(weight * point.slope / count);
+    gradient[i] = static_cast<float>(weight * point.slope / divisor);
   }
   return sum / count;
 }

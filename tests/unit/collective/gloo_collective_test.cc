@@ -149,8 +149,7 @@ TEST_CASE("Channels do not wait for one another") {
       threads.emplace_back([&, c] {
         for (int round = 0; round < kRounds && results[c].ok(); ++round) {
           std::vector<float> values = ValuesOf(collective->rank(), 10 + c * 1'000, round);
-          results[c] =
-              collective->Sum(static_cast<Channel>(c), values, ReducePrecision::kF32, {});
+          results[c] = collective->Sum(static_cast<Channel>(c), values, ReducePrecision::kF32, {});
           if (results[c].ok() && values != SumInOrder(kRanks, 10 + c * 1'000, round)) {
             results[c] = absl::InternalError("a wrong sum");
           }

@@ -14,16 +14,14 @@ using std::chrono_literals::operator""ms;
 Status SumUntilItFails(Collective& collective) {
   std::vector<float> values(10'000, 1.0F);
   while (true) {
-    SIMURGH_RETURN_IF_ERROR(
-        collective.Sum(Channel::kGradients, values, ReducePrecision::kF32, {}));
+    SIMURGH_RETURN_IF_ERROR(collective.Sum(Channel::kGradients, values, ReducePrecision::kF32, {}));
   }
 }
 
 Status SumOften(Collective& collective, int times) {
   std::vector<float> values(10'000, 1.0F);
   for (int i = 0; i < times; ++i) {
-    SIMURGH_RETURN_IF_ERROR(
-        collective.Sum(Channel::kGradients, values, ReducePrecision::kF32, {}));
+    SIMURGH_RETURN_IF_ERROR(collective.Sum(Channel::kGradients, values, ReducePrecision::kF32, {}));
   }
   return absl::OkStatus();
 }

@@ -1,5 +1,6 @@
 #include "tests/unit/collective/rank_threads.h"
 
+#include <csignal>
 #include <thread>
 #include <utility>
 
@@ -18,6 +19,7 @@ ExchangeAddresses MeetingPlace::Of(uint32_t rank) {
 
 std::vector<Status> RunRanks(uint32_t ranks, const RankBody& body,
                              std::chrono::milliseconds timeout) {
+  std::signal(SIGPIPE, SIG_IGN);
   MeetingPlace place(ranks);
   std::vector<Status> results(ranks);
   std::vector<std::thread> threads;

@@ -21,8 +21,8 @@ std::vector<float> RoundTrip(std::span<const float> values, ReducePrecision prec
 TEST_CASE("bf16 rounds to nearest, ties to even") {
   const float tie_down = 1.0F + 0x1p-8F;
   const float tie_up = 1.0F + 3 * 0x1p-8F;
-  const std::vector<float> values{1.0F, tie_down, tie_up, -tie_down, 0.0F,
-                                  std::numeric_limits<float>::infinity()};
+  const std::vector<float> values{1.0F,      tie_down, tie_up,
+                                  -tie_down, 0.0F,     std::numeric_limits<float>::infinity()};
   const std::vector<float> expected{1.0F,  1.0F, 1.0F + 4 * 0x1p-8F,
                                     -1.0F, 0.0F, std::numeric_limits<float>::infinity()};
   CHECK(RoundTrip(values, ReducePrecision::kBf16) == expected);

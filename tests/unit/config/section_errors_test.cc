@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include <catch2/catch.hpp>
 
+#include "config/document.h"
 #include "simurgh/config/cluster_config.h"
 #include "tests/unit/config/error_cases.h"
 #include "tests/unit/config/sample.h"
@@ -196,6 +197,26 @@ TEST_CASE("Loaders that have nowhere to go", "[config]") {
       {"rpc: {", "loaders: {instances: [{address: \"a:1\"}]}\nrpc: {", "loaders: {inst",
        "loaders.instances.0.address: unknown key; the nearest known key is 'metrics'"},
   });
+}
+
+TEST_CASE("Ranks that cannot train together", "[config]") {
+  const std::string ranks = "nn_worker.instances=[{address: \"a:1\"}, {address: \"b:1\"}]";
+  const auto error = [&](const std::string& instances, const std::string& other) {
+    const auto config = ParseClusterConfig(kSample, kSamplePath, {instances, other});
+    return std::string(config.status().message());
+  };
+  CHECK(error(ranks, "cluster.seed=1").empty());
+  CHECK_THAT(error("nn_worker.instances=[{address: \"a:1\"}, {}]", "cluster.seed=1"),
+             Catch::Contains("nn_worker.instances.1: has no address for the other ranks"));
+  CHECK_THAT(error(ranks, "loaders.instances=[{}]"),
+             Catch::Contains("loaders.instances: loaders feed"));
+  CHECK_THAT(error(ranks, "training.reproducible=true"), Catch::Contains("training.reproducible"));
+  CHECK_THAT(error(ranks, "training.retry_deadline=2m"),
+             Catch::Contains("nn_worker.rank_timeout: is not above"));
+  CHECK_THAT(error(ranks,
+                   "rpc={security: tls, tls: {certificate: CMakeLists.txt, key: "
+                   "CMakeLists.txt, authority: CMakeLists.txt}}"),
+             Catch::Contains("rpc.security: is tls, and what ranks say"));
 }
 
 }  // namespace simurgh

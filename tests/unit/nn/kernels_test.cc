@@ -80,7 +80,7 @@ TEST_CASE("the loss stays finite for logits of any size and equals -log p otherw
   const std::vector<float> labels{1, 0, 1, 1, 0, 0};
   std::vector<float> probabilities(6);
   std::vector<float> gradient(6);
-  const double loss = cpu::Loss({}, logits, labels, probabilities, gradient);
+  const double loss = cpu::Loss({}, logits, labels, probabilities, 6, gradient);
   const auto sigmoid = [](double z) { return 1 / (1 + std::exp(-z)); };
   const double expected =
       -(std::log(0.5) + std::log(1 - sigmoid(1.5)) + std::log(sigmoid(-2.0))) + 1000.0;

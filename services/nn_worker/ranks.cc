@@ -1,0 +1,96 @@
+#include "services/nn_worker/ranks.h"
+
+#include <utility>
+
+#include <spdlog/spdlog.h>
+
+#include <boost/asio/use_future.hpp>
+
+#include "rpc/address.h"
+#include "simurgh/collective/gloo_collective.h"
+
+namespace simurgh {
+namespace {
+
+// Where the other ranks reach the host of an address. Paths are of this machine.
+StatusOr<std::string> HostOf(const std::string& address) {
+  SIMURGH_ASSIGN_OR_RETURN(const rpc::Address parsed, rpc::ParseAddress(address));
+  return parsed.has_path() ? "127.0.0.1" : parsed.host;
+}
+
+}  // namespace
+
+Ranks::Ranks(DaemonContext& context, uint64_t plan)
+    : context_(context),
+      rank_(context.index()),
+      ranks_(static_cast<uint32_t>(context.config().nn_worker.instances.size())),
+      plan_(plan),
+      meeting_(ranks_, plan) {}
+
+Ranks::~Ranks() {
+  if (listener_ != nullptr) listener_->Close();
+}
+
+Status Ranks::Listen() {
+  if (rank_ != 0) return absl::OkStatus();
+  listener_ = std::make_unique<Listener>(context_.metrics());
+  service_ = std::make_unique<RankService>(meeting_, context_.hello().instance_epoch,
+                                           listener_->executor());
+  return listener_->Listen(context_, [this](rpc::Server& server) { service_->Register(server); });
+}
+
+StatusOr<MeetingResult> Ranks::MeetAtRank0(std::string own, const std::stop_token& stop) {
+  IoThread thread("meeting");
+  RpcMetrics observer(context_.metrics(), RpcSide::kClient);
+  auto client = std::make_unique<rpc::Client>(
+      thread.executor(), context_.config().nn_worker.instances[0].address, context_.hello(),
+      context_.rpc_options().client, &observer);
+  const auto deadline = rpc::Clock::now() + context_.config().nn_worker.rank_timeout;
+  auto meeting = rpc::asio::co_spawn(
+      thread.executor(), MeetRanks(*client, rank_, ranks_, plan_, std::move(own), deadline),
+      rpc::asio::use_future);
+  StatusOr<MeetingResult> result;
+  {
+    const std::stop_callback stopper(
+        stop, [&] { rpc::asio::post(thread.executor(), [&client] { client->Stop(); }); });
+    result = meeting.get();
+  }
+  thread.RunAndWait([&] { client.reset(); });
+  return result;
+}
+
+StatusOr<MeetingResult> Ranks::Meet(std::string own, const std::stop_token& stop) {
+  if (rank_ != 0) return MeetAtRank0(std::move(own), stop);
+  SIMURGH_RETURN_IF_ERROR(meeting_.Arrive(0, ranks_, plan_, std::move(own)));
+  spdlog::info("waiting for {}", meeting_.Missing());
+  const auto deadline = std::chrono::steady_clock::now() + context_.config().nn_worker.rank_timeout;
+  SIMURGH_ASSIGN_OR_RETURN(auto all, meeting_.Await(deadline, stop));
+  return MeetingResult{.run = context_.hello().instance_epoch, .addresses = std::move(all)};
+}
+
+StatusOr<JointRun> Ranks::Join(const std::stop_token& stop) {
+  SIMURGH_ASSIGN_OR_RETURN(std::string host, HostOf(context_.instance().address));
+  const ClusterConfig& config = context_.config();
+  JointRun joint;
+  const auto exchange = [&](std::string own) -> StatusOr<std::vector<std::string>> {
+    SIMURGH_ASSIGN_OR_RETURN(MeetingResult met, Meet(std::move(own), stop));
+    joint.run = met.run;
+    return std::move(met.addresses);
+  };
+  SIMURGH_ASSIGN_OR_RETURN(
+      joint.collective,
+      CreateGlooCollective({.rank = rank_,
+                            .ranks = ranks_,
+                            .host = std::move(host),
+                            .is_trusted = config.rpc.security == Security::kInsecure,
+                            .timeout = config.nn_worker.rank_timeout},
+                           exchange));
+  spdlog::info("rank {} of {}: all are connected", rank_, ranks_);
+  return joint;
+}
+
+Status Ranks::Drain(std::chrono::steady_clock::time_point deadline) {
+  return listener_ == nullptr ? absl::OkStatus() : listener_->Drain(deadline);
+}
+
+}  // namespace simurgh

@@ -1,0 +1,99 @@
+#include "train/gradient_reducer.h"
+
+#include <utility>
+
+#include "simurgh/base/check.h"
+#include "simurgh/base/thread.h"
+
+namespace simurgh {
+namespace {
+
+ReducePrecision PrecisionOf(const AllReduceConfig& config) {
+  switch (config.precision) {
+    case AllReduceConfig::Precision::kF32:
+      return ReducePrecision::kF32;
+    case AllReduceConfig::Precision::kBf16:
+      return ReducePrecision::kBf16;
+    case AllReduceConfig::Precision::kInt8:
+      return ReducePrecision::kInt8;
+  }
+  return ReducePrecision::kF32;
+}
+
+}  // namespace
+
+GradientReducer::GradientReducer(Collective& collective, std::span<float> gradients,
+                                 const AllReduceConfig& config, bool overlap)
+    : collective_(collective),
+      gradients_(gradients),
+      precision_(PrecisionOf(config)),
+      bucket_floats_(config.bucket_bytes / sizeof(float)),
+      overlap_(overlap),
+      residuals_(precision_ == ReducePrecision::kF32 ? 0 : gradients.size()),
+      open_{.first = gradients.size()},
+      thread_([this] {
+        SetThreadName("allreduce");
+        Reduce();
+      }) {}
+
+GradientReducer::~GradientReducer() {
+  {
+    const MutexLock lock(mutex_);
+    ending_ = true;
+    changed_.NotifyAll();
+  }
+  thread_.join();
+}
+
+void GradientReducer::OnGradients(size_t first, size_t count) {
+  SIMURGH_CHECK_EQ(first + count, open_.first);
+  open_.first = first;
+  open_.count += count;
+  if (open_.count >= bucket_floats_ || first == 0) StartBucket();
+}
+
+void GradientReducer::StartBucket() {
+  const Bucket bucket = std::exchange(open_, Bucket{.first = open_.first});
+  if (!overlap_) {
+    held_.push_back(bucket);
+    return;
+  }
+  const MutexLock lock(mutex_);
+  buckets_.push_back(bucket);
+  changed_.NotifyAll();
+}
+
+Status GradientReducer::Finish() {
+  SIMURGH_CHECK_EQ(open_.first, 0U);
+  open_ = {.first = gradients_.size()};
+  const MutexLock lock(mutex_);
+  if (!held_.empty()) {
+    buckets_.insert(buckets_.end(), held_.begin(), held_.end());
+    held_.clear();
+    changed_.NotifyAll();
+  }
+  while (!buckets_.empty() && status_.ok()) changed_.Wait(mutex_);
+  return std::exchange(status_, absl::OkStatus());
+}
+
+void GradientReducer::Reduce() {
+  while (true) {
+    Bucket bucket;
+    {
+      const MutexLock lock(mutex_);
+      while (buckets_.empty() && !ending_) changed_.Wait(mutex_);
+      if (buckets_.empty()) return;
+      bucket = buckets_.front();
+    }
+    Status status = collective_.Sum(
+        Channel::kGradients, gradients_.subspan(bucket.first, bucket.count), precision_,
+        residuals_.empty() ? std::span<float>()
+                           : std::span(residuals_).subspan(bucket.first, bucket.count));
+    const MutexLock lock(mutex_);
+    buckets_.pop_front();
+    if (!status.ok()) status_ = std::move(status);
+    changed_.NotifyAll();
+  }
+}
+
+}  // namespace simurgh

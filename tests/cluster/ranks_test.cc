@@ -1,0 +1,163 @@
+// Several trainers on one cluster: real daemons.
+
+#include <chrono>
+
+#include <signal.h>
+
+#include "absl/strings/str_cat.h"
+#include <catch2/catch.hpp>
+
+#include "tests/support/test_cluster.h"
+
+namespace simurgh::testing {
+namespace {
+
+using std::chrono_literals::operator""s;
+
+using Trainers = std::vector<std::unique_ptr<DaemonProcess>>;
+
+Trainers StartTrainers(TestCluster& cluster, size_t ranks,
+                       const std::vector<std::string>& overrides = {}) {
+  Trainers trainers;
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    trainers.push_back(cluster.StartTrainer(overrides, rank));
+  }
+  return trainers;
+}
+
+std::vector<TrainerOutcome> FinishAll(const Trainers& trainers) {
+  std::vector<TrainerOutcome> outcomes;
+  for (const auto& trainer : trainers) {
+    outcomes.push_back(Finish(*trainer));
+    INFO(trainer->log());
+    REQUIRE(outcomes.back().exit_code == 0);
+  }
+  return outcomes;
+}
+
+// With batches of half the size a step is as large as one rank's.
+const std::vector<std::string> kHalfBatches{"training.batch_size=64"};
+
+TEST_CASE("Two ranks reach what one reaches, and agree to the last bit about the network") {
+  const std::string precision = GENERATE("f32", "bf16", "int8");
+  const std::string synced = GENERATE("false", "true");
+  CAPTURE(precision, synced);
+  TestCluster cluster({.ranks = 2, .overrides = kHalfBatches});
+  const auto outcomes = FinishAll(StartTrainers(
+      cluster, 2,
+      {"training.allreduce.precision=" + precision, "training.allreduce.bucket_bytes=4096",
+       "training.sync_batch_norm=" + synced, "training.staleness=4"}));
+  CAPTURE(outcomes[0].test_auc);
+  CHECK(std::stod(outcomes[0].test_auc) > 0.89);
+  CHECK(outcomes[0].test_auc == outcomes[1].test_auc);
+  CHECK(outcomes[0].test_log_loss == outcomes[1].test_log_loss);
+  CHECK(outcomes[0].network_digest == outcomes[1].network_digest);
+}
+
+TEST_CASE("Every row is trained on once, whatever the last batches are") {
+  // 32,561 rows: 3 ranks of 1,000 take 32 pieces and 561 rows.
+  TestCluster cluster({.ranks = 3, .overrides = {"training.batch_size=1000"}});
+  const Trainers whole = StartTrainers(cluster, 3, {"training.drop_last=false"});
+  FinishAll(whole);
+  CHECK_THAT(whole[0]->log(), Catch::Contains("trained 11 steps, 11000 samples"));
+  CHECK_THAT(whole[1]->log(), Catch::Contains("trained 11 steps, 11000 samples"));
+  CHECK_THAT(whole[2]->log(), Catch::Contains("trained 11 steps, 10561 samples"));
+  CHECK_THAT(whole[2]->log(), Catch::Contains("evaluated 16281 samples"));
+
+  TestCluster again({.ranks = 3, .overrides = {"training.batch_size=1000", "training.passes=2"}});
+  const Trainers full = StartTrainers(again, 3);
+  FinishAll(full);
+  for (const auto& trainer : full) {
+    CHECK_THAT(trainer->log(), Catch::Contains("trained 20 steps, 20000 samples"));
+  }
+}
+
+TEST_CASE("A rank whose share has ended takes part with empty batches") {
+  // The last of 3 steps has rows for one rank alone.
+  TestCluster cluster({.ranks = 2, .overrides = {"training.batch_size=8000"}});
+  const Trainers trainers =
+      StartTrainers(cluster, 2,
+                    {"training.drop_last=false", "training.passes=2",
+                     "training.sync_batch_norm=true", "training.evaluate_every_passes=1"});
+  const auto outcomes = FinishAll(trainers);
+  CHECK_THAT(trainers[0]->log(), Catch::Contains("trained 6 steps, 33122 samples"));
+  CHECK_THAT(trainers[1]->log(), Catch::Contains("trained 6 steps, 32000 samples"));
+  CHECK(outcomes[0].network_digest == outcomes[1].network_digest);
+}
+
+const std::vector<std::string> kEndless{"training.passes=100000", "training.progress_interval=50ms",
+                                        "training.retry_deadline=3s", "rpc.call_timeout=1s",
+                                        "nn_worker.rank_timeout=20s"};
+
+TEST_CASE("A rank that is killed ends the others, which name it") {
+  const size_t killed = GENERATE(0, 1, 2);
+  CAPTURE(killed);
+  TestCluster cluster({.ranks = 3});
+  const Trainers trainers = StartTrainers(cluster, 3, kEndless);
+  for (const auto& trainer : trainers) REQUIRE(trainer->WaitForLog("samples/s", 60s));
+  trainers[killed]->Signal(SIGKILL);
+  for (size_t rank = 0; rank < 3; ++rank) {
+    if (rank == killed) continue;
+    CAPTURE(trainers[rank]->log());
+    CHECK(trainers[rank]->Wait(30s) == 3);
+    CHECK_THAT(trainers[rank]->log(),
+               Catch::Contains(absl::StrCat("rank ", killed, " of 3 (nn_worker.instances.", killed,
+                                            ") is gone")));
+  }
+  // The cluster serves the next run.
+  CHECK(FinishAll(StartTrainers(cluster, 3)).size() == 3);
+}
+
+TEST_CASE("A rank that loses its embedding worker tells the others why it gives up") {
+  TestCluster cluster({.ranks = 2});
+  const Trainers trainers = StartTrainers(cluster, 2, kEndless);
+  for (const auto& trainer : trainers) REQUIRE(trainer->WaitForLog("samples/s", 60s));
+  cluster.server(1).Signal(SIGKILL);
+  for (const auto& trainer : trainers) {
+    CHECK(trainer->Wait(60s) == 3);
+    CHECK_THAT(trainer->log(), Catch::Contains("embedding-ps 1"));
+  }
+}
+
+TEST_CASE("A stop of all ranks is no error") {
+  TestCluster cluster({.ranks = 2});
+  const Trainers trainers = StartTrainers(cluster, 2, kEndless);
+  for (const auto& trainer : trainers) REQUIRE(trainer->WaitForLog("samples/s", 60s));
+  for (const auto& trainer : trainers) trainer->Signal(SIGTERM);
+  for (const auto& trainer : trainers) {
+    CAPTURE(trainer->log());
+    CHECK(trainer->Wait(30s) == 0);
+  }
+}
+
+TEST_CASE("Ranks of different plans refuse one another") {
+  TestCluster cluster({.ranks = 2});
+  const auto first = cluster.StartTrainer({"nn_worker.rank_timeout=61s"}, 0);
+  const auto second = cluster.StartTrainer({"training.batch_size=64"}, 1);
+  CHECK(second->Wait(60s) == 3);
+  CHECK_THAT(second->log(), Catch::Contains("different plans"));
+}
+
+TEST_CASE("A rank that does not come is named") {
+  TestCluster cluster({.ranks = 3});
+  const std::vector<std::string> hasty{"nn_worker.rank_timeout=2s", "training.retry_deadline=1s"};
+  const auto first = cluster.StartTrainer(hasty, 0);
+  CHECK(first->Wait(60s) == 3);
+  CHECK_THAT(first->log(), Catch::Contains("ranks 1, 2 did not come in time"));
+}
+
+TEST_CASE("Early stopping stops all ranks at the same step") {
+  TestCluster cluster({.ranks = 2});
+  const Trainers trainers = StartTrainers(
+      cluster, 2,
+      {"training.passes=1000", "training.evaluate_every_steps=20",
+       "training.early_stopping.patience=2", "training.early_stopping.min_improvement=0.5",
+       "data.validation=[data/adult/adult.test.csv.zst]"});
+  const auto outcomes = FinishAll(trainers);
+  for (const auto& trainer : trainers)
+    CHECK_THAT(trainer->log(), Catch::Contains("trained 60 steps"));
+  CHECK(outcomes[0].network_digest == outcomes[1].network_digest);
+}
+
+}  // namespace
+}  // namespace simurgh::testing

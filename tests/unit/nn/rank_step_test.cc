@@ -1,0 +1,190 @@
+// Several networks that take one step together, each with its part of the batch.
+
+#include <cmath>
+#include <thread>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "simurgh/base/mutex.h"
+#include "simurgh/nn/dense_network.h"
+#include "tests/unit/nn/test_models.h"
+
+namespace simurgh::testing {
+namespace {
+
+constexpr size_t kDense = 5;
+constexpr size_t kEmbeddings = kTestFeatures * kTestDim;
+constexpr float kRate = 0.1F;
+
+// Sums over threads, in the order of the ranks.
+class ThreadSum {
+ public:
+  explicit ThreadSum(size_t ranks) : parts_(ranks) {}
+
+  Status Sum(size_t rank, std::span<double> values) {
+    const MutexLock lock(mutex_);
+    parts_[rank].assign(values.begin(), values.end());
+    const size_t round = round_;
+    if (++arrived_ == parts_.size()) {
+      arrived_ = 0;
+      ++round_;
+      sums_.assign(values.size(), 0.0);
+      for (const auto& part : parts_) {
+        for (size_t i = 0; i < sums_.size(); ++i) sums_[i] += part.at(i);
+      }
+      changed_.NotifyAll();
+    }
+    while (round == round_) changed_.Wait(mutex_);
+    std::ranges::copy(sums_, values.begin());
+    return absl::OkStatus();
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  size_t arrived_ = 0;
+  size_t round_ = 0;
+  std::vector<std::vector<double>> parts_;
+  std::vector<double> sums_;
+};
+
+std::unique_ptr<DenseNetwork> MakeNetwork() {
+  const ModelConfig model =
+      Chain({Linear(16), BatchNorm(), Relu(), Linear(8), BatchNorm(), Linear(1)});
+  auto network = CreateCpuNetwork(model, {.inputs = TestInputs(kDense), .seed = 3});
+  REQUIRE(network.ok());
+  return *std::move(network);
+}
+
+struct Part {
+  std::vector<float> gradients;
+  std::vector<float> embedding_gradients;
+  std::vector<float> statistics;
+  bool ok = false;
+};
+
+// Rows [first, first + rows) of the batch, as one of several ranks.
+Part TakePart(DenseNetwork& network, const TestBatch& batch, size_t first, size_t rows,
+              const RankStep& step) {
+  Part part;
+  part.embedding_gradients.resize(rows * kEmbeddings);
+  std::vector<float> probabilities(rows);
+  const auto result = network.ForwardBackward(
+      batch.dense().Rows(first, rows), batch.embeddings().Rows(first, rows),
+      std::span(batch.labels).subspan(first, rows),
+      {part.embedding_gradients.data(), rows, kEmbeddings}, probabilities, step);
+  part.gradients.assign(network.gradients().begin(), network.gradients().end());
+  part.ok = result.ok() && network.ApplyGradients(kRate).ok();
+  part.statistics.assign(network.statistics().begin(), network.statistics().end());
+  return part;
+}
+
+double LargestDistance(std::span<const float> a, std::span<const float> b) {
+  REQUIRE(a.size() == b.size());
+  double largest = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    largest = std::max(largest, std::abs(double{a[i]} - double{b[i]}));
+  }
+  return largest;
+}
+
+TEST_CASE("parts of a batch, with the whole batch's statistics, are the whole batch") {
+  const std::vector<size_t> sizes =
+      GENERATE(std::vector<size_t>{64, 64}, std::vector<size_t>{100, 28, 0},
+               std::vector<size_t>{32, 32, 32, 32}, std::vector<size_t>{1, 127});
+  Random random(7);
+  const TestBatch batch(128, kDense, kEmbeddings, random);
+  const auto whole_network = MakeNetwork();
+  const Part whole = TakePart(*whole_network, batch, 0, 128, {});
+  REQUIRE(whole.ok);
+
+  ThreadSum sum(sizes.size());
+  std::vector<std::unique_ptr<DenseNetwork>> networks;
+  for (size_t i = 0; i < sizes.size(); ++i) networks.push_back(MakeNetwork());
+  std::vector<Part> parts(sizes.size());
+  std::vector<std::thread> threads;
+  size_t first = 0;
+  for (size_t rank = 0; rank < sizes.size(); ++rank) {
+    threads.emplace_back([&, rank, first] {
+      const RankStep step{.global_samples = 128, .sum = [&, rank](std::span<double> values) {
+                            return sum.Sum(rank, values);
+                          }};
+      parts[rank] = TakePart(*networks[rank], batch, first, sizes[rank], step);
+    });
+    first += sizes[rank];
+  }
+  for (std::thread& thread : threads) thread.join();
+
+  std::vector<float> gradients(whole.gradients.size());
+  std::vector<float> embedding_gradients;
+  for (const Part& part : parts) {
+    REQUIRE(part.ok);
+    for (size_t i = 0; i < gradients.size(); ++i) gradients[i] += part.gradients[i];
+    embedding_gradients.insert(embedding_gradients.end(), part.embedding_gradients.begin(),
+                               part.embedding_gradients.end());
+    CHECK(LargestDistance(part.statistics, whole.statistics) < 1e-6);
+  }
+  CHECK(LargestDistance(gradients, whole.gradients) < 1e-5);
+  CHECK(LargestDistance(embedding_gradients, whole.embedding_gradients) < 1e-6);
+}
+
+TEST_CASE("a rank divides its gradients by the samples of all") {
+  Random random(8);
+  const TestBatch batch(32, kDense, kEmbeddings, random);
+  const Part alone = TakePart(*MakeNetwork(), batch, 0, 32, {});
+  const Part one_of_four = TakePart(*MakeNetwork(), batch, 0, 32, {.global_samples = 128});
+  for (size_t i = 0; i < alone.gradients.size(); ++i) {
+    REQUIRE(one_of_four.gradients[i] == Approx(alone.gradients[i] / 4).margin(1e-9));
+  }
+}
+
+TEST_CASE("gradients are told from the last to the first, the same with and without samples") {
+  Random random(9);
+  const TestBatch batch(16, kDense, kEmbeddings, random);
+  std::vector<std::vector<std::pair<size_t, size_t>>> told(2);
+  for (const size_t i : {0, 1}) {
+    const auto network = MakeNetwork();
+    std::vector<float> as_told(network->gradients().size(), -1.0F);
+    const RankStep step{.global_samples = 16, .on_gradients = [&](size_t first, size_t count) {
+                          told[i].emplace_back(first, count);
+                          std::ranges::copy(network->gradients().subspan(first, count),
+                                            as_told.begin() + static_cast<std::ptrdiff_t>(first));
+                        }};
+    const Part part = TakePart(*network, batch, 0, i == 0 ? 16 : 0, step);
+    REQUIRE(part.ok);
+    // What was told is what they are in the end.
+    CHECK(as_told == part.gradients);
+    size_t end = as_told.size();
+    for (const auto& [first, count] : told[i]) {
+      CHECK(first + count == end);
+      end = first;
+    }
+    CHECK(end == 0);
+  }
+  CHECK(told[0] == told[1]);
+}
+
+TEST_CASE("a rank without samples has no gradients, and leaves its statistics") {
+  Random random(10);
+  const TestBatch batch(1, kDense, kEmbeddings, random);
+  const auto network = MakeNetwork();
+  const std::vector<float> before(network->statistics().begin(), network->statistics().end());
+  const Part part = TakePart(*network, batch, 0, 0, {.global_samples = 64});
+  CHECK(part.ok);
+  CHECK(part.statistics == before);
+  CHECK(std::ranges::all_of(part.gradients, [](float g) { return g == 0.0F; }));
+}
+
+TEST_CASE("a sum that fails ends the step") {
+  Random random(11);
+  const TestBatch batch(8, kDense, kEmbeddings, random);
+  const RankStep step{.global_samples = 8, .sum = [](std::span<double>) {
+                        return absl::UnavailableError("a rank is gone");
+                      }};
+  CHECK_FALSE(TakePart(*MakeNetwork(), batch, 0, 8, step).ok);
+  CHECK_FALSE(TakePart(*MakeNetwork(), batch, 0, 0, step).ok);
+}
+
+}  // namespace
+}  // namespace simurgh::testing
