@@ -122,6 +122,18 @@ bool IsLocalName(const Endpoint& endpoint) {
   return endpoint.protocol().family() == AF_UNIX && raw.sun_path[0] == '\0';
 }
 
+// The same connection as Asio has those that it accepts. One that it has connected it watches for
+// room to write for good, and whenever bytes come in while others are read, the thread is woken for
+// that room.
+Socket Unwatched(Socket socket, const Endpoint& peer, ErrorCode& error) {
+  Socket fresh(socket.get_executor());
+  const int handle = socket.release(error);
+  if (error) return fresh;
+  fresh.assign(peer.protocol(), handle, error);
+  if (error) (void)::close(handle);
+  return fresh;
+}
+
 Status CannotListen(const std::string& where, const ErrorCode& error) {
   if (error == asio::error::address_in_use) {
     return absl::AlreadyExistsError(absl::StrCat("address ", where, " is in use"));
@@ -159,7 +171,9 @@ awaitable<StatusOr<Socket>> Connect(const Address& address, Clock::time_point de
     error = failure;
     if (error || (IsLocalName(endpoint) && !IsOwnUser(socket))) continue;
     Tune(socket);
-    co_return std::move(socket);
+    Socket connected = Unwatched(std::move(socket), endpoint, error);
+    if (error) break;
+    co_return std::move(connected);
   }
   if (watchdog.expired()) co_return absl::DeadlineExceededError("connecting took too long");
   co_return absl::UnavailableError(absl::StrCat("connect: ", error.message()));

@@ -2,8 +2,12 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
 
 #include <netinet/tcp.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -14,6 +18,43 @@ namespace simurgh::rpc {
 namespace {
 
 using testing::Loop;
+
+// Two ends of one TCP connection.
+struct Pair {
+  explicit Pair(Loop& loop) : client(loop.executor()), server(loop.executor()) {
+    auto listener = *Listener::Open(loop.executor(), *ParseAddress("127.0.0.1:0"));
+    const auto connect = [&]() -> awaitable<Status> {
+      SIMURGH_CO_ASSIGN_OR_RETURN(client,
+                                  co_await Connect(*ParseAddress(listener->address()), Soon()));
+      co_return absl::OkStatus();
+    };
+    const auto accept = [&]() -> awaitable<Status> {
+      SIMURGH_CO_ASSIGN_OR_RETURN(server, co_await listener->Accept());
+      co_return absl::OkStatus();
+    };
+    REQUIRE(loop.Run(Both(connect(), accept())) == absl::OkStatus());
+  }
+
+  Socket client;
+  Socket server;
+};
+
+// What the event loop lets the kernel report of a file; 0 when it does not watch it.
+uint32_t WatchedEvents(int file) {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fdinfo")) {
+    std::ifstream info(entry.path());
+    for (std::string line; std::getline(info, line);) {
+      std::istringstream words(line);
+      std::string label, events_label, events;
+      int watched = -1;
+      words >> label >> watched >> events_label >> events;
+      if (label == "tfd:" && watched == file) {
+        return static_cast<uint32_t>(std::stoul(events, nullptr, 16));
+      }
+    }
+  }
+  return 0;
+}
 
 TEST_CASE("an address in use is ALREADY_EXISTS, a path left behind is taken over") {
   Loop loop;
@@ -71,6 +112,16 @@ TEST_CASE("both ends of a TCP connection notice that the other's machine has van
   };
   const auto accept = [&]() -> awaitable<Status> { co_return check(co_await listener->Accept()); };
   CHECK(loop.Run(Both(connect(), accept())) == absl::OkStatus());
+}
+
+TEST_CASE("nobody is woken for room to write who does not wait for it") {
+  Loop loop;
+  Pair ends(loop);
+  for (Socket* socket : {&ends.client, &ends.server}) {
+    const uint32_t events = WatchedEvents(socket->native_handle());
+    CHECK((events & EPOLLIN) != 0);
+    CHECK((events & EPOLLOUT) == 0);
+  }
 }
 
 }  // namespace
