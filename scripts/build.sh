@@ -7,7 +7,7 @@ usage() {
   cat <<'TEXT'
 Usage: scripts/build.sh [PRESET] [TARGET...]
 
-Builds into build/PRESET: release (the default), debug, asan or tsan; everything, or the targets named.
+Builds into build/PRESET: release (the default), cuda, debug, asan or tsan; everything, or the targets named.
 JOBS=N in the environment overrides the number of compilers at once.
 TEXT
 }

@@ -14,6 +14,9 @@ test_auc=0.NNNN test_logloss=0.NNNN samples_per_sec=N. Stops what it started.
   --config FILE    cluster to run (default config/adult.yaml)
   --epochs N       passes over the training data (default: as the configuration says)
   --seed N         of rows and weights (default: as the configuration says)
+  --device D       cpu, cuda or auto: where the dense network is computed (default: as the
+                   configuration says, else cpu); cuda and auto build the preset cuda where nvcc
+                   is, and compute on the CPU where there is no device
   --set KEY=VALUE  override any key of the configuration; repeatable
   --keep-running   leave the servers and the worker up and print their metrics addresses
   -h, --help       this text
@@ -24,6 +27,7 @@ EOT
 
 config=config/adult.yaml
 keep_running=false
+preset=release
 overrides=()
 need_value() { [ $# -ge 2 ] || { echo "quickstart: $1 needs a value; see --help" >&2; exit 2; }; }
 need_number() {
@@ -35,6 +39,19 @@ while [ $# -gt 0 ]; do
     --config) need_value "$@"; config=$2; shift 2 ;;
     --epochs) need_number "$@"; overrides+=(--set "training.passes=$2"); shift 2 ;;
     --seed) need_number "$@"; overrides+=(--set "cluster.seed=$2"); shift 2 ;;
+    --device)
+      need_value "$@"
+      case "$2" in
+        cpu) ;;
+        cuda | auto)
+          if command -v nvcc >/dev/null; then
+            preset=cuda
+          else
+            echo "quickstart: nvcc is not on the PATH: the dense network is built without CUDA" >&2
+          fi ;;
+        *) echo "quickstart: --device takes cpu, cuda or auto, not '$2'" >&2; exit 2 ;;
+      esac
+      overrides+=(--set "nn_worker.device=$2"); shift 2 ;;
     --set) need_value "$@"; overrides+=(--set "$2"); shift 2 ;;
     --keep-running) keep_running=true; shift ;;
     -h|--help) usage; exit 0 ;;
@@ -43,9 +60,13 @@ while [ $# -gt 0 ]; do
 done
 
 scripts/bootstrap.sh
-scripts/build.sh release
+if [ "$preset" = release ]; then
+  scripts/build.sh release
+else
+  scripts/build.sh "$preset" embedding-ps embedding-worker nn-worker
+fi
 
-bin=build/release/bin
+bin=build/$preset/bin
 logs=build/quickstart
 mkdir -p "$logs"
 # "ok: cluster adult: 2 embedding-ps, 1 embedding-worker, ..."

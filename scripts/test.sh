@@ -13,7 +13,7 @@ is 0 only if nothing failed.
   --preset NAME    tests build/NAME (default: release). May be repeated.
   --sanitizers     the same as --preset release --preset asan --preset tsan
   -L, --label RE   only tests with a label that matches: unit, property, concurrency, fuzz, cluster,
-                   acceptance, style
+                   acceptance, style, gpu
   --no-bootstrap   does not install packages
   --help           prints this
 

@@ -31,3 +31,9 @@ find_library(SIMURGH_GOMP_LIBRARY libgomp.so.1 REQUIRED)
 target_link_libraries(simurgh_dnnl INTERFACE ${SIMURGH_GOMP_LIBRARY})
 simurgh_system_library(simurgh_gloo gloo/transport/context.h gloo)
 simurgh_system_library(simurgh_jemalloc jemalloc/jemalloc.h jemalloc)
+
+# The runtime is linked statically and cuBLASLt found when a device is used: a program that was built with CUDA
+# starts where neither is installed.
+if(SIMURGH_CUDA)
+  find_package(CUDAToolkit 13 REQUIRED)
+endif()

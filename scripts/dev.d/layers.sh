@@ -30,7 +30,7 @@ services: base tensor config telemetry data table feature nn collective train rp
 '
 
 files=("$@")
-((${#files[@]} > 0)) || mapfile -t files < <(sources 'include/*.h' 'src/*.h' 'src/*.cc' 'rpc/*.h' 'rpc/*.cc' 'services/*.h' 'services/*.cc')
+((${#files[@]} > 0)) || mapfile -t files < <(sources 'include/*.h' 'src/*.h' 'src/*.cc' 'src/*.cu' 'src/*.cuh' 'rpc/*.h' 'rpc/*.cc' 'services/*.h' 'services/*.cc')
 
 awk -v arrows="$ARROWS" '
   function complain(what) {

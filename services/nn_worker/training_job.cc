@@ -4,6 +4,8 @@
 #include <string_view>
 #include <utility>
 
+#include <spdlog/spdlog.h>
+
 #include "absl/strings/str_cat.h"
 
 #include "simurgh/base/hash.h"
@@ -50,6 +52,17 @@ ModelInputs InputsOf(const ClusterConfig& config) {
   return inputs;
 }
 
+// Several ranks sum their gradients on CPUs.
+ComputeDevice DeviceOf(const ClusterConfig& config) {
+  if (config.nn_worker.instances.size() == 1) return config.nn_worker.device;
+  if (config.nn_worker.device != ComputeDevice::kCpu) {
+    spdlog::warn(
+        "dense network: several ranks compute on CPUs in this version, whatever "
+        "nn_worker.device says");
+  }
+  return ComputeDevice::kCpu;
+}
+
 std::optional<size_t> GroupFeature(const ClusterConfig& config) {
   for (size_t i = 0; i < config.features.size(); ++i) {
     if (config.features[i].name == config.training.auc_group_feature) return i;
@@ -93,11 +106,13 @@ StatusOr<std::unique_ptr<TrainingJob>> TrainingJob::Create(const ClusterConfig& 
   std::unique_ptr<TrainingJob> job(new TrainingJob(config, registry, rank));
   SIMURGH_RETURN_IF_ERROR(FitStatistics(job->config_.data, job->config_.features));
   SIMURGH_ASSIGN_OR_RETURN(
-      job->network_,
-      CreateCpuNetwork(config.model, {.inputs = InputsOf(config),
-                                      .threads = config.nn_worker.threads,
-                                      .seed = config.seed,
-                                      .optimizer = config.training.dense_optimizer}));
+      job->network_, CreateNetwork(config.model, {.inputs = InputsOf(config),
+                                                  .threads = config.nn_worker.threads,
+                                                  .seed = config.seed,
+                                                  .optimizer = config.training.dense_optimizer,
+                                                  .device = DeviceOf(config),
+                                                  .precision = config.nn_worker.precision,
+                                                  .batch_rows = config.training.batch_size}));
   return job;
 }
 

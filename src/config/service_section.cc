@@ -51,6 +51,14 @@ void ReadInstances(MapReader& section, size_t limit, std::vector<InstanceConfig>
 
 void ReadNnWorker(MapReader& section, NnWorkerConfig* config) {
   section.Integer("threads", &config->threads, 1, kMaxThreads);
+  section.Choice<ComputeDevice>("device", &config->device,
+                                {{"cpu", ComputeDevice::kCpu},
+                                 {"cuda", ComputeDevice::kCuda},
+                                 {"auto", ComputeDevice::kAuto}});
+  section.Choice<ComputePrecision>("precision", &config->precision,
+                                   {{"f32", ComputePrecision::kF32},
+                                    {"tf32", ComputePrecision::kTf32},
+                                    {"bf16", ComputePrecision::kBf16}});
   section.Duration("rank_timeout", &config->rank_timeout, kShortest, kLongest);
   section.Maps("instances", {1, kMaxRanks}, [&](MapReader& in) {
     InstanceConfig instance;

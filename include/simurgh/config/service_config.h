@@ -37,6 +37,21 @@ struct EmbeddingWorkerConfig {
   std::chrono::milliseconds batch_expiry{120'000};
 };
 
+// Where the dense network is computed.
+enum class ComputeDevice {
+  kCpu,
+  kCuda,  // The first CUDA device; where there is none, the CPU, with a warning.
+  kAuto,  // The same without the warning.
+};
+
+// What matrix products on a CUDA device work with. Weights, gradients of weights and sums are f32
+// in any case.
+enum class ComputePrecision {
+  kF32,
+  kTf32,  // f32 values of which the products read 10 bits of mantissa.
+  kBf16,  // Activations and their gradients, too.
+};
+
 // YAML section `nn_worker`: one instance a rank.
 struct NnWorkerConfig {
   // `address` is where loaders submit. With several ranks: its host is where the others reach this
@@ -45,6 +60,8 @@ struct NnWorkerConfig {
   uint32_t threads = 1;  // Of the dense network.
   // How long the others wait for a rank.
   std::chrono::milliseconds rank_timeout{120'000};
+  ComputeDevice device = ComputeDevice::kCpu;
+  ComputePrecision precision = ComputePrecision::kF32;
 };
 
 // YAML section `loaders`: processes that read the training data and submit it to the nn-worker,

@@ -7,6 +7,7 @@
 
 #include "simurgh/base/status.h"
 #include "simurgh/config/model_config.h"
+#include "simurgh/config/service_config.h"
 #include "simurgh/config/training_config.h"
 #include "simurgh/nn/model.h"
 #include "simurgh/tensor/matrix_view.h"
@@ -18,6 +19,10 @@ struct DenseNetworkOptions {
   uint32_t threads = 1;            // Compute threads.
   uint64_t seed = 1;               // Of the initial weights.
   DenseOptimizerConfig optimizer;  // The steps' learning rates come with them.
+  ComputeDevice device = ComputeDevice::kCpu;
+  ComputePrecision precision = ComputePrecision::kF32;  // Of a CUDA device; the CPU's is f32.
+  // Room that a CUDA device makes for a batch at once; a larger one makes it anew. 0: the first's.
+  size_t batch_rows = 0;
 };
 
 struct BatchResult {
@@ -78,6 +83,11 @@ class DenseNetwork {
   // outputs), row-major, then the bias; of cross the weight (or down, (width, rank), and up, (rank,
   // width)), then the bias; of batch norm scale, then shift. And, in the same order, their last
   // gradients.
+  //
+  // Lifetime: what is read there is as of the call, and what is written there counts, until the
+  // next call of another function. Cost: on a device that has memory of its own, a copy from it
+  // where it has changed them since, and with parameters() and gradients() one back to it before
+  // they are used; an error of it shows in the next call that can say so.
   virtual std::span<float> parameters() = 0;
   virtual std::span<float> gradients() = 0;
 
@@ -91,7 +101,14 @@ class DenseNetwork {
   virtual std::span<const float> state() const = 0;
 };
 
-// Builds the network on the CPU.
+// Builds the network on options.device. Where a CUDA device is asked for and there is none, or this
+// program was built without CUDA, it is built on the CPU, and the log says why.
+// Errors: as CreateCpuNetwork; RESOURCE_EXHAUSTED when the device has no memory for the weights,
+// INTERNAL when it fails.
+StatusOr<std::unique_ptr<DenseNetwork>> CreateNetwork(const ModelConfig& model,
+                                                      const DenseNetworkOptions& options);
+
+// Builds the network on the CPU, whatever options.device says.
 // Errors: INVALID_ARGUMENT for a model that does not fit together (LoadClusterConfig finds these
 // first).
 StatusOr<std::unique_ptr<DenseNetwork>> CreateCpuNetwork(const ModelConfig& model,

@@ -7,6 +7,7 @@
 
 #include "simurgh/nn/dense_network.h"
 #include "tests/unit/nn/reference_network.h"
+#include "tests/unit/nn/test_backend.h"
 #include "tests/unit/nn/test_models.h"
 
 namespace simurgh::testing {
@@ -35,7 +36,7 @@ void CheckClose(const std::string& what, const Values& actual, const std::vector
 // gradients and begins each step at its weights.
 void CompareTraining(const ModelConfig& model, const DenseOptimizerConfig& optimizer, bool follow,
                      Random& random) {
-  auto created = CreateCpuNetwork(model, {.inputs = TestInputs(kDense), .optimizer = optimizer});
+  auto created = CreateTestNetwork(model, {.inputs = TestInputs(kDense), .optimizer = optimizer});
   REQUIRE(created.ok());
   DenseNetwork& network = **created;
   // Away from where batch norm begins: scale 1 hides mistakes, and shift 0 puts the single row of a

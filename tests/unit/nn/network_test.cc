@@ -9,6 +9,7 @@
 #include <catch2/catch.hpp>
 
 #include "simurgh/nn/dense_network.h"
+#include "tests/unit/nn/test_backend.h"
 #include "tests/unit/nn/test_models.h"
 
 namespace simurgh::testing {
@@ -43,7 +44,7 @@ DenseNetworkOptions Options(size_t dense_width, size_t embedding_width,
 
 std::unique_ptr<DenseNetwork> MakeNetwork(const ModelConfig& model,
                                           const DenseNetworkOptions& options) {
-  auto network = CreateCpuNetwork(model, options);
+  auto network = CreateTestNetwork(model, options);
   REQUIRE(network.ok());
   return std::move(*network);
 }

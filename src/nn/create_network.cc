@@ -1,0 +1,57 @@
+#include <string>
+
+#include <spdlog/spdlog.h>
+
+#include "simurgh/nn/dense_network.h"
+#if defined(SIMURGH_CUDA)
+#include "nn/cuda/cuda_network.h"
+#endif
+
+namespace simurgh {
+namespace {
+
+#if defined(SIMURGH_CUDA)
+const char* NameOf(ComputePrecision precision) {
+  switch (precision) {
+    case ComputePrecision::kF32:
+      return "f32";
+    case ComputePrecision::kTf32:
+      return "tf32";
+    case ComputePrecision::kBf16:
+      return "bf16";
+  }
+  return "";
+}
+#endif
+
+// NOT_FOUND: there is no device for it.
+StatusOr<std::unique_ptr<DenseNetwork>> CreateOnDevice(const ModelConfig& model,
+                                                       const DenseNetworkOptions& options) {
+#if defined(SIMURGH_CUDA)
+  SIMURGH_ASSIGN_OR_RETURN(cuda::CudaNetwork created, cuda::CreateCudaNetwork(model, options));
+  spdlog::info("dense network: on {}, in {}", created.device, NameOf(options.precision));
+  return std::move(created.network);
+#else
+  return absl::NotFoundError(
+      "this program was built without CUDA; build the preset `cuda` where nvcc is installed");
+#endif
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<DenseNetwork>> CreateNetwork(const ModelConfig& model,
+                                                      const DenseNetworkOptions& options) {
+  if (options.device != ComputeDevice::kCpu) {
+    auto network = CreateOnDevice(model, options);
+    if (!absl::IsNotFound(network.status())) return network;
+    const std::string reason(network.status().message());
+    if (options.device == ComputeDevice::kCuda) {
+      spdlog::warn("dense network: no CUDA device, using the CPU: {}", reason);
+    } else {
+      spdlog::info("dense network: on the CPU: {}", reason);
+    }
+  }
+  return CreateCpuNetwork(model, options);
+}
+
+}  // namespace simurgh

@@ -1,0 +1,107 @@
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+
+#include "nn/cuda/bfloat16.h"
+#include "nn/cuda/matrix.h"
+#include "nn/cuda/reduction_kernels.h"
+
+// Batch normalisation, with the formulas and the order of sums of the CPU backend.
+namespace simurgh::cuda {
+
+SIMURGH_HOST_DEVICE inline float InverseDeviation(float variance, float epsilon) {
+  return static_cast<float>(
+      1.0 / std::sqrt(static_cast<double>(variance) + static_cast<double>(epsilon)));
+}
+
+template <typename T>
+struct SquaredDistanceTerm {
+  Matrix<const T> input;
+  const float* mean;
+
+  SIMURGH_HOST_DEVICE float operator()(size_t row, size_t column) const {
+    const float distance = ToFloat(input(row, column)) - mean[column];
+    return distance * distance;
+  }
+};
+
+// The output gradient times the normalised input.
+template <typename T>
+struct ScaleGradientTerm {
+  Matrix<const T> input;
+  Matrix<const T> output_gradient;
+  const float* mean;
+  const float* variance;
+  float epsilon;
+
+  SIMURGH_HOST_DEVICE float operator()(size_t row, size_t column) const {
+    const float inverse = InverseDeviation(variance[column], epsilon);
+    return ToFloat(output_gradient(row, column)) *
+           ((ToFloat(input(row, column)) - mean[column]) * inverse);
+  }
+};
+
+struct BatchNormParameters {
+  const float* scale;
+  const float* shift;
+  const float* mean;
+  const float* variance;
+  float epsilon;
+};
+
+template <typename T>
+struct NormaliseCell {
+  Matrix<const T> input;
+  BatchNormParameters parameters;
+  Matrix<T> output;
+
+  SIMURGH_HOST_DEVICE void operator()(size_t row, size_t column) const {
+    const float inverse = InverseDeviation(parameters.variance[column], parameters.epsilon);
+    const float factor = parameters.scale[column] * inverse;
+    const float distance = ToFloat(input(row, column)) - parameters.mean[column];
+    Assign(output(row, column), distance * factor + parameters.shift[column]);
+  }
+};
+
+// With the sums over the batch that are the gradients of scale and shift:
+// dx = scale / deviation * (dy - mean(dy) - normalised * mean(dy * normalised)).
+template <typename T>
+struct NormaliseBackwardCell {
+  Matrix<const T> input;
+  Matrix<const T> output_gradient;
+  BatchNormParameters parameters;
+  const float* scale_gradient;
+  const float* shift_gradient;
+  Matrix<T> input_gradient;
+
+  SIMURGH_HOST_DEVICE void operator()(size_t row, size_t column) const {
+    const double rows = static_cast<double>(input.rows);
+    const float inverse = InverseDeviation(parameters.variance[column], parameters.epsilon);
+    const float factor = parameters.scale[column] * inverse;
+    const float slope = static_cast<float>(scale_gradient[column] / rows) * inverse;
+    const float offset = static_cast<float>(shift_gradient[column] / rows);
+    const float distance = ToFloat(input(row, column)) - parameters.mean[column];
+    Assign(input_gradient(row, column),
+           factor * (ToFloat(output_gradient(row, column)) - offset - distance * slope));
+  }
+};
+
+// unbias: read on the device, since it follows the batch's size. Called for each column.
+struct UpdateRunningStatistics {
+  float momentum;
+  const float* unbias;
+  const float* batch_mean;
+  const float* batch_variance;
+  float* running_mean;
+  float* running_variance;
+
+  SIMURGH_HOST_DEVICE void operator()(size_t column) const {
+    const float keep = 1.0F - momentum;
+    running_mean[column] = keep * running_mean[column] + momentum * batch_mean[column];
+    running_variance[column] =
+        keep * running_variance[column] + momentum * (batch_variance[column] * *unbias);
+  }
+};
+
+}  // namespace simurgh::cuda

@@ -1,0 +1,131 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include <cuda_runtime.h>
+
+#include "nn/cuda/cuda_error.h"
+#include "nn/cuda/device_memory.h"
+#include "nn/cuda/gemm.h"
+#include "nn/cuda/gemm_library.h"
+#include "nn/cuda/work.h"
+#include "simurgh/base/status.h"
+#include "simurgh/config/service_config.h"
+
+namespace simurgh::cuda {
+
+// Shows what is enqueued while it lives as a range in a profile.
+class ProfileRange {
+ public:
+  explicit ProfileRange(const char* name);
+  ~ProfileRange();
+  ProfileRange(const ProfileRange&) = delete;
+  ProfileRange& operator=(const ProfileRange&) = delete;
+};
+
+// The first CUDA device: one stream, on which everything is enqueued in order. See DeviceNetwork.
+//
+// Threads: one owner.
+class CudaExecutor {
+ public:
+  struct Options {
+    ComputePrecision precision = ComputePrecision::kF32;
+    bool graphs = true;   // Work that comes again is captured and replayed.
+    bool poison = false;  // Fresh memory is full of NaN.
+  };
+
+  // The name of the device. Errors: NOT_FOUND when there is none that this program can use.
+  static StatusOr<std::string> FindDevice();
+
+  // Errors: of FindDevice and GemmLibrary.
+  static StatusOr<std::unique_ptr<CudaExecutor>> Create(const Options& options);
+  ~CudaExecutor();
+  CudaExecutor(const CudaExecutor&) = delete;
+  CudaExecutor& operator=(const CudaExecutor&) = delete;
+
+  const std::string& device_name() const { return device_name_; }
+
+  // Null when there is no memory left.
+  DeviceMemory AllocateDevice(size_t bytes);
+  DeviceMemory AllocatePinned(size_t bytes);
+
+  // Enqueue. The host's memory stays as it is until Synchronize.
+  void ToDevice(void* device, const void* host, size_t bytes);
+  void ToHost(void* host, const void* device, size_t bytes);
+  void Zero(void* device, size_t bytes);
+
+  // Waits for everything. Errors: the first since the last call.
+  Status Synchronize();
+
+  // Enqueues what `enqueue` does: the first time by calling it, the second time by capturing it
+  // into a graph, from then on by launching that. (The first time, kernels are loaded and
+  // algorithms are chosen, which a capture would not bear; and a shape that comes once is not worth
+  // one.)
+  template <typename Enqueue>
+  void Run(const Work& work, const Enqueue& enqueue) {
+    switch (BeginRun(work)) {
+      case RunMode::kEnqueue:
+        return enqueue();
+      case RunMode::kCapture:
+        enqueue();
+        return EndCapture(work);
+      case RunMode::kLaunched:
+        return;
+    }
+  }
+  // Forgets captured graphs: memory has moved.
+  void ForgetRuns();
+
+  ProfileRange Range(const char* name) { return ProfileRange(name); }
+
+  // kernel(i) for every i below count, at once and in no order.
+  template <typename Kernel>
+  void ForEach(size_t count, const Kernel& kernel);
+  // kernel(row, column) for every cell, likewise; neighbours of a warp are columns.
+  template <typename Kernel>
+  void ForEachCell(size_t rows, size_t columns, const Kernel& kernel);
+
+  // Whether the product's epilogue is done with it.
+  template <typename T, typename Out>
+  bool Multiply(const Gemm<T, Out>& gemm) {
+    const StatusOr<GemmLibrary::Outcome> outcome = library_->Multiply(gemm, stream_);
+    if (!outcome.ok()) {
+      Note(outcome.status());
+      return true;
+    }
+    if (*outcome == GemmLibrary::Outcome::kNotTaken) {
+      ForEachCell(gemm.d.rows, gemm.d.columns, GemmCell<T, Out>(gemm));
+      return gemm.epilogue == Epilogue::kNone;
+    }
+    return *outcome == GemmLibrary::Outcome::kFused;
+  }
+
+ private:
+  enum class RunMode { kEnqueue, kCapture, kLaunched };
+
+  explicit CudaExecutor(const Options& options) : options_(options) {}
+
+  RunMode BeginRun(const Work& work);
+  void EndCapture(const Work& work);
+  // Keeps the first.
+  void Note(Status status) {
+    if (error_.ok()) error_.Update(std::move(status));
+  }
+  void Note(cudaError_t error, const char* what) {
+    if (error != cudaSuccess) Note(CudaStatus(error, what));
+  }
+
+  const Options options_;
+  std::string device_name_;
+  cudaStream_t stream_ = nullptr;
+  std::unique_ptr<GemmLibrary> library_;
+  std::map<Work, cudaGraphExec_t> graphs_;  // Null: came once.
+  Status error_ = absl::OkStatus();
+};
+
+}  // namespace simurgh::cuda

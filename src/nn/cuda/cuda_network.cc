@@ -1,0 +1,27 @@
+#include "nn/cuda/cuda_network.h"
+
+#include <utility>
+
+#include "nn/cuda/cuda_executor.h"
+
+namespace simurgh::cuda {
+
+StatusOr<std::string> FindCudaDevice() { return CudaExecutor::FindDevice(); }
+
+StatusOr<CudaNetwork> CreateCudaNetwork(const ModelConfig& model,
+                                        const DenseNetworkOptions& options,
+                                        const CudaTuning& tuning) {
+  SIMURGH_ASSIGN_OR_RETURN(ModelPlan plan, PlanModel(model, options.inputs));
+  SIMURGH_ASSIGN_OR_RETURN(
+      std::unique_ptr<CudaExecutor> executor,
+      CudaExecutor::Create(
+          {.precision = options.precision, .graphs = tuning.graphs, .poison = tuning.poison}));
+  CudaNetwork result{.device = executor->device_name()};
+  const auto create =
+      options.precision == ComputePrecision::kBf16 ? &CreateBfloat16Network : &CreateFloatNetwork;
+  SIMURGH_ASSIGN_OR_RETURN(result.network,
+                           create(std::move(plan), model.loss, options, std::move(executor)));
+  return result;
+}
+
+}  // namespace simurgh::cuda

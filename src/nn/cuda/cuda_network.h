@@ -1,0 +1,44 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "nn/model_plan.h"
+#include "simurgh/base/status.h"
+#include "simurgh/nn/dense_network.h"
+
+namespace simurgh::cuda {
+
+class CudaExecutor;
+
+// A network and the name of the device that it is on.
+struct CudaNetwork {
+  std::unique_ptr<DenseNetwork> network;
+  std::string device;
+};
+
+// What measurements and tests change.
+struct CudaTuning {
+  bool graphs = true;   // Work that comes again is captured and replayed.
+  bool poison = false;  // Fresh memory is full of NaN.
+};
+
+// The name of the device that CreateCudaNetwork would take. Errors: NOT_FOUND without one.
+StatusOr<std::string> FindCudaDevice();
+
+// Builds the network on the first CUDA device, in options.precision.
+// Errors: INVALID_ARGUMENT as PlanModel; NOT_FOUND without a device or without cuBLASLt;
+// RESOURCE_EXHAUSTED; INTERNAL.
+StatusOr<CudaNetwork> CreateCudaNetwork(const ModelConfig& model,
+                                        const DenseNetworkOptions& options,
+                                        const CudaTuning& tuning = {});
+
+// Of one element type each, since nvcc takes long for one.
+StatusOr<std::unique_ptr<DenseNetwork>> CreateFloatNetwork(ModelPlan plan, const LossConfig& loss,
+                                                           const DenseNetworkOptions& options,
+                                                           std::unique_ptr<CudaExecutor> executor);
+StatusOr<std::unique_ptr<DenseNetwork>> CreateBfloat16Network(
+    ModelPlan plan, const LossConfig& loss, const DenseNetworkOptions& options,
+    std::unique_ptr<CudaExecutor> executor);
+
+}  // namespace simurgh::cuda

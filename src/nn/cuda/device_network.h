@@ -1,0 +1,279 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "nn/cuda/host_mirror.h"
+#include "nn/cuda/pass.h"
+#include "nn/cuda/stepper.h"
+#include "nn/cuda/tensors.h"
+#include "nn/cuda/work.h"
+#include "nn/initialize.h"
+#include "simurgh/base/check.h"
+#include "simurgh/nn/dense_network.h"
+
+namespace simurgh::cuda {
+
+// The network on a device. T: element of activations and of products' operands, float or Bfloat16;
+// weights, their gradients and all sums are f32 or f64.
+//
+// Executor is the device: it gives memory, copies, and runs kernels and products in the order in
+// which they are enqueued. Its errors wait until Synchronize. CudaExecutor is one; the tests have
+// another, which runs everything on the host, so that all but that class is tested anywhere.
+template <typename Executor, typename T>
+class DeviceNetwork final : public DenseNetwork {
+ public:
+  // Errors: RESOURCE_EXHAUSTED when the device has no memory for the weights.
+  static StatusOr<std::unique_ptr<DenseNetwork>> Create(ModelPlan plan, const LossConfig& loss,
+                                                        const DenseNetworkOptions& options,
+                                                        std::unique_ptr<Executor> executor) {
+    std::unique_ptr<DeviceNetwork> network(
+        new DeviceNetwork(std::move(plan), loss, options, std::move(executor)));
+    SIMURGH_RETURN_IF_ERROR(network->Initialize());
+    return network;
+  }
+
+  StatusOr<BatchResult> ForwardBackward(MatrixView<const float> dense,
+                                        MatrixView<const float> embeddings,
+                                        std::span<const float> labels,
+                                        MatrixView<float> embedding_gradient,
+                                        std::span<float> probabilities,
+                                        const RankStep& step) override {
+    const size_t rows = labels.size();
+    SIMURGH_RETURN_IF_ERROR(CheckAlone(step, rows));
+    CheckInputs(dense, embeddings, rows);
+    SIMURGH_CHECK_EQ(probabilities.size(), rows);
+    if (plan_.embedding_width > 0) SIMURGH_CHECK_EQ(embedding_gradient.rows(), rows);
+    SIMURGH_CHECK_EQ(embedding_gradient.columns(), plan_.embedding_width);
+
+    step_ = Step::kNone;
+    SIMURGH_RETURN_IF_ERROR(Prepare(rows));
+    Stage(dense, embeddings);
+    std::ranges::copy(labels, Staged(tensors_.transfer().labels));
+    executor_->Run({Work::kTrain, rows}, [this] {
+      CopyInput();
+      pass_.Train();
+      executor_->ToHost(output_.get(), tensors_.output(), tensors_.transfer().output_bytes);
+    });
+    gradients_->DeviceChanged();
+    SIMURGH_RETURN_IF_ERROR(executor_->Synchronize());
+
+    const StepReport report =
+        *reinterpret_cast<const StepReport*>(output_.get() + tensors_.transfer().report.offset);
+    CopyOut(tensors_.transfer().probabilities, probabilities);
+    for (size_t row = 0; row < embedding_gradient.rows(); ++row) {
+      CopyOut(tensors_.transfer().embedding_gradient, embedding_gradient.row(row),
+              row * plan_.embedding_width);
+    }
+    const BatchResult result{.loss = report.loss,
+                             .finite = std::isfinite(report.loss) && report.not_finite == 0};
+    step_rows_ = rows;
+    step_ = result.finite ? Step::kReady : Step::kNotFinite;
+    return result;
+  }
+
+  Status ApplyGradients(float learning_rate) override {
+    const Step step = std::exchange(step_, Step::kNone);
+    if (step != Step::kReady) {
+      return absl::FailedPreconditionError(
+          step == Step::kNone
+              ? "dense network: no gradients since the last step; call ForwardBackward"
+              : "dense network: the last gradients are not finite; skip the batch");
+    }
+    SIMURGH_RETURN_IF_ERROR(std::exchange(error_, absl::OkStatus()));
+    SendMirrors();
+    // The last step's copy of these has ended: ForwardBackward waited since.
+    *reinterpret_cast<StepScalars*>(scalars_.get()) = stepper_.Next(learning_rate, step_rows_);
+    executor_->Run({Work::kApply, 0}, [this] {
+      executor_->ToDevice(reinterpret_cast<std::byte*>(tensors_.scalars()), scalars_.get(),
+                          sizeof(StepScalars));
+      stepper_.Apply();
+    });
+    parameters_->DeviceChanged();
+    state_->DeviceChanged();
+    return absl::OkStatus();
+  }
+
+  Status Predict(MatrixView<const float> dense, MatrixView<const float> embeddings,
+                 std::span<float> probabilities) override {
+    const size_t rows = probabilities.size();
+    CheckInputs(dense, embeddings, rows);
+    if (rows == 0) return absl::OkStatus();
+    SIMURGH_RETURN_IF_ERROR(Prepare(rows));
+    Stage(dense, embeddings);
+    executor_->Run({Work::kPredict, rows}, [this] {
+      CopyInput();
+      const std::span<const float> average = stepper_.Average();
+      pass_.Predict(average.empty() ? tensors_.parameters() : average.subspan(1));
+      executor_->ToHost(output_.get(), tensors_.output(),
+                        tensors_.transfer().embedding_gradient.offset);
+    });
+    SIMURGH_RETURN_IF_ERROR(executor_->Synchronize());
+    CopyOut(tensors_.transfer().probabilities, probabilities);
+    return absl::OkStatus();
+  }
+
+  std::span<float> parameters() override { return Look(*parameters_, true); }
+  std::span<float> gradients() override { return Look(*gradients_, true); }
+  std::span<float> statistics() override {
+    return Look(*state_, true).first(plan_.statistics_count);
+  }
+  std::span<const float> state() const override { return Look(*state_, false); }
+
+ private:
+  // What is known of the gradients.
+  enum class Step { kNone, kReady, kNotFinite };
+
+  DeviceNetwork(ModelPlan plan, const LossConfig& loss, const DenseNetworkOptions& options,
+                std::unique_ptr<Executor> executor)
+      : plan_(std::move(plan)),
+        options_(options),
+        executor_(std::move(executor)),
+        tensors_(plan_, options_.optimizer),
+        pass_(plan_, loss, *executor_, tensors_),
+        stepper_(plan_, options_.optimizer, *executor_, tensors_) {}
+
+  Status Initialize() {
+    weights_ = executor_->AllocateDevice(tensors_.weight_bytes());
+    scalars_ = executor_->AllocatePinned(sizeof(StepScalars));
+    if (weights_ == nullptr || scalars_ == nullptr) {
+      return absl::ResourceExhaustedError(
+          "dense network: the device has no memory for the weights; choose narrower layers");
+    }
+    tensors_.SetWeights(weights_.get());
+    // What products read beyond the weights is zero from now on.
+    executor_->Zero(weights_.get(), tensors_.weight_bytes());
+    const auto mirror = [](std::span<float> device) {
+      return std::make_unique<HostMirror>(device.data(), device.size());
+    };
+    parameters_ = mirror(tensors_.parameters());
+    gradients_ = mirror(tensors_.gradients());
+    state_ = mirror(tensors_.state());
+    const std::span<float> parameters = Look(*parameters_, true);
+    const std::span<float> state = Look(*state_, true);
+    InitializeParameters(plan_, options_.seed, parameters);
+    InitializeStatistics(plan_, state.first(plan_.statistics_count));
+    const size_t values = stepper_.Values().size();
+    cpu::InitializeOptimizerState(options_.optimizer,
+                                  state.subspan(plan_.statistics_count, values));
+    cpu::InitializeWeightAverage(parameters, state.last(stepper_.Average().size()));
+    SendMirrors();
+    SIMURGH_RETURN_IF_ERROR(std::exchange(error_, absl::OkStatus()));
+    if (options_.batch_rows > 0) SIMURGH_RETURN_IF_ERROR(Reserve(options_.batch_rows));
+    return executor_->Synchronize();
+  }
+
+  // Ranks sum gradients on the host, and batch norm's statistics in the middle of a pass.
+  static Status CheckAlone(const RankStep& step, size_t rows) {
+    const bool alone = step.global_samples == 0 || step.global_samples == rows;
+    if (rows > 0 && alone && !step.sum && !step.on_gradients) return absl::OkStatus();
+    return absl::UnimplementedError(
+        "dense network: several ranks on CUDA devices are not supported; set nn_worker.device: "
+        "cpu");
+  }
+
+  void CheckInputs(const MatrixView<const float>& dense, const MatrixView<const float>& embeddings,
+                   size_t rows) const {
+    SIMURGH_CHECK_EQ(dense.columns(), plan_.dense_width);
+    SIMURGH_CHECK_EQ(embeddings.columns(), plan_.embedding_width);
+    if (plan_.dense_width > 0) SIMURGH_CHECK_EQ(dense.rows(), rows);
+    if (plan_.embedding_width > 0) SIMURGH_CHECK_EQ(embeddings.rows(), rows);
+  }
+
+  // Makes room for batches of so many rows.
+  Status Reserve(size_t rows) {
+    if (rows <= capacity_rows_) return absl::OkStatus();
+    capacity_rows_ = 0;
+    executor_->ForgetRuns();
+    // Before the larger ones are asked for.
+    batch_ = NoMemory();
+    input_ = NoMemory();
+    output_ = NoMemory();
+    tensors_.LayOut(rows);
+    const BatchMemory& memory = tensors_.batch_plan();
+    batch_ = executor_->AllocateDevice(memory.planner.bytes());
+    if (batch_ != nullptr) input_ = executor_->AllocatePinned(memory.input.bytes);
+    if (input_ != nullptr) output_ = executor_->AllocatePinned(memory.output.bytes);
+    if (output_ == nullptr) {
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "dense network: no memory for a batch of ", rows, " samples (", memory.planner.bytes(),
+          " bytes on the device); choose a smaller batch or narrower layers"));
+    }
+    tensors_.SetBatch(batch_.get());
+    capacity_rows_ = rows;
+    return absl::OkStatus();
+  }
+
+  Status Prepare(size_t rows) {
+    SIMURGH_RETURN_IF_ERROR(std::exchange(error_, absl::OkStatus()));
+    SIMURGH_RETURN_IF_ERROR(Reserve(rows));
+    tensors_.SetRows(rows);
+    SendMirrors();
+    return absl::OkStatus();
+  }
+
+  float* Staged(const Region& region) const {
+    return reinterpret_cast<float*>(input_.get() + region.offset);
+  }
+
+  // Copies what may lie with gaps to where one copy takes it from. Nobody reads there: the last
+  // pass was waited for.
+  void Stage(const MatrixView<const float>& dense, const MatrixView<const float>& embeddings) {
+    [[maybe_unused]] const auto range = executor_->Range("stage");
+    StageRows(dense, Staged(tensors_.transfer().dense));
+    StageRows(embeddings, Staged(tensors_.transfer().embeddings));
+  }
+
+  static void StageRows(const MatrixView<const float>& from, float* to) {
+    for (size_t row = 0; row < from.rows(); ++row) {
+      std::ranges::copy(from.row(row), to + row * from.columns());
+    }
+  }
+
+  void CopyInput() {
+    executor_->ToDevice(tensors_.input(), input_.get(), tensors_.transfer().input_bytes);
+  }
+
+  // first: of the region's floats.
+  void CopyOut(const Region& region, std::span<float> to, size_t first = 0) const {
+    const float* from = reinterpret_cast<const float*>(output_.get() + region.offset) + first;
+    std::copy_n(from, to.size(), to.begin());
+  }
+
+  void SendMirrors() {
+    for (HostMirror* mirror : {parameters_.get(), gradients_.get(), state_.get()}) {
+      mirror->Send(*executor_);
+    }
+  }
+
+  std::span<float> Look(HostMirror& mirror, bool written) const {
+    const Status status = mirror.Read(*executor_, written);
+    if (!status.ok()) error_ = status;
+    return mirror.values();
+  }
+
+  const ModelPlan plan_;
+  const DenseNetworkOptions options_;
+  const std::unique_ptr<Executor> executor_;
+  Tensors<T> tensors_;
+  Pass<Executor, T> pass_;
+  Stepper<Executor, T> stepper_;
+  DeviceMemory weights_ = NoMemory();
+  DeviceMemory scalars_ = NoMemory();  // Pinned; StepScalars.
+  DeviceMemory batch_ = NoMemory();
+  DeviceMemory input_ = NoMemory();  // Pinned; of BatchTransfer.
+  DeviceMemory output_ = NoMemory();
+  size_t capacity_rows_ = 0;
+  std::unique_ptr<HostMirror> parameters_;
+  std::unique_ptr<HostMirror> gradients_;
+  std::unique_ptr<HostMirror> state_;
+  mutable Status error_ = absl::OkStatus();  // Of a look, which cannot say.
+  size_t step_rows_ = 0;                     // Of the batch that the gradients are of.
+  Step step_ = Step::kNone;
+};
+
+}  // namespace simurgh::cuda

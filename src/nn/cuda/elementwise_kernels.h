@@ -1,0 +1,137 @@
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+
+#include "nn/cuda/bfloat16.h"
+#include "nn/cuda/matrix.h"
+
+// Kernels in which every cell is computed on its own. Called once for each (row, column); no two
+// calls of a launch write the same cell, and none reads what another writes.
+namespace simurgh::cuda {
+
+// to(r, c) = from(r, c), which is 0 beyond from's columns.
+template <typename From, typename To>
+struct CopyCell {
+  Matrix<const From> from;
+  Matrix<To> to;
+
+  SIMURGH_HOST_DEVICE void operator()(size_t row, size_t column) const {
+    Assign(to(row, column), column < from.columns ? ToFloat(from(row, column)) : 0.0F);
+  }
+};
+
+template <typename From, typename To>
+struct AddCell {
+  Matrix<const From> from;
+  Matrix<To> to;
+
+  SIMURGH_HOST_DEVICE void operator()(size_t row, size_t column) const {
+    Assign(to(row, column), ToFloat(to(row, column)) + ToFloat(from(row, column)));
+  }
+};
+
+template <typename T>
+struct ZeroCell {
+  Matrix<T> target;
+
+  SIMURGH_HOST_DEVICE void operator()(size_t row, size_t column) const {
+    Assign(target(row, column), 0.0F);
+  }
+};
+
+// NaN stays NaN, so that the loss shows it.
+SIMURGH_HOST_DEVICE inline float Relu(float x) { return x < 0.0F ? 0.0F : x; }
+
+SIMURGH_HOST_DEVICE inline float Sigmoid(float x) { return 1.0F / (1.0F + std::exp(-x)); }
+
+// values(r, c) += bias[c], and then max(0, .) where asked.
+template <typename T>
+struct AddBiasCell {
+  Matrix<T> values;
+  const float* bias;
+  bool relu;
+
+  SIMURGH_HOST_DEVICE void operator()(size_t row, size_t column) const {
+    const float sum = ToFloat(values(row, column)) + bias[column];
+    Assign(values(row, column), relu ? Relu(sum) : sum);
+  }
+};
+
+template <typename T>
+struct ReluCell {
+  Matrix<const T> input;
+  Matrix<T> output;
+
+  SIMURGH_HOST_DEVICE void operator()(size_t row, size_t column) const {
+    Assign(output(row, column), Relu(ToFloat(input(row, column))));
+  }
+};
+
+// input_gradient may be output_gradient.
+template <typename T>
+struct ReluBackwardCell {
+  Matrix<const T> output;
+  Matrix<const T> output_gradient;
+  Matrix<T> input_gradient;
+
+  SIMURGH_HOST_DEVICE void operator()(size_t row, size_t column) const {
+    const float gradient = ToFloat(output_gradient(row, column));
+    Assign(input_gradient(row, column), ToFloat(output(row, column)) > 0.0F ? gradient : 0.0F);
+  }
+};
+
+template <typename T>
+struct SigmoidCell {
+  Matrix<const T> input;
+  Matrix<T> output;
+
+  SIMURGH_HOST_DEVICE void operator()(size_t row, size_t column) const {
+    Assign(output(row, column), Sigmoid(ToFloat(input(row, column))));
+  }
+};
+
+template <typename T>
+struct SigmoidBackwardCell {
+  Matrix<const T> output;
+  Matrix<const T> output_gradient;
+  Matrix<T> input_gradient;
+
+  SIMURGH_HOST_DEVICE void operator()(size_t row, size_t column) const {
+    const float y = ToFloat(output(row, column));
+    Assign(input_gradient(row, column), ToFloat(output_gradient(row, column)) * (y * (1.0F - y)));
+  }
+};
+
+// Of the cross layer y = x0 * u + x.
+template <typename T>
+struct CrossCombineCell {
+  Matrix<const T> origin;
+  Matrix<const T> outer;
+  Matrix<const T> input;
+  Matrix<T> output;
+
+  SIMURGH_HOST_DEVICE void operator()(size_t row, size_t column) const {
+    Assign(output(row, column), ToFloat(origin(row, column)) * ToFloat(outer(row, column)) +
+                                    ToFloat(input(row, column)));
+  }
+};
+
+template <typename T>
+struct CrossCombineBackwardCell {
+  Matrix<const T> origin;
+  Matrix<const T> outer;
+  Matrix<const T> output_gradient;
+  Matrix<T> outer_gradient;
+  Matrix<T> origin_gradient;
+  bool add_to_origin;
+
+  SIMURGH_HOST_DEVICE void operator()(size_t row, size_t column) const {
+    const float gradient = ToFloat(output_gradient(row, column));
+    const float before = add_to_origin ? ToFloat(origin_gradient(row, column)) : 0.0F;
+    Assign(outer_gradient(row, column), gradient * ToFloat(origin(row, column)));
+    Assign(origin_gradient(row, column), before + gradient * ToFloat(outer(row, column)));
+  }
+};
+
+}  // namespace simurgh::cuda

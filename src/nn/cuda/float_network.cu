@@ -1,0 +1,16 @@
+// The network of element float with all its kernels.
+
+#include "nn/cuda/cuda_network.h"
+#include "nn/cuda/device_network.h"
+#include "nn/cuda/launch.cuh"
+
+namespace simurgh::cuda {
+
+StatusOr<std::unique_ptr<DenseNetwork>> CreateFloatNetwork(ModelPlan plan, const LossConfig& loss,
+                                                           const DenseNetworkOptions& options,
+                                                           std::unique_ptr<CudaExecutor> executor) {
+  return DeviceNetwork<CudaExecutor, float>::Create(std::move(plan), loss, options,
+                                                    std::move(executor));
+}
+
+}  // namespace simurgh::cuda

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "nn/cuda/bfloat16.h"
+#include "nn/cuda/matrix.h"
+
+// A matrix product with what is fused to it, as the executors take it.
+namespace simurgh::cuda {
+
+// Where relu let values through, one bit each, as one product writes and another reads it.
+struct ReluMask {
+  void* bits = nullptr;
+  size_t row_bits = 0;
+  bool written = false;  // By the last forward product.
+};
+
+enum class Epilogue {
+  kNone,
+  kBias,          // d += bias
+  kBiasRelu,      // d = max(0, d + bias)
+  kBiasReluMask,  // The same, and writes the mask.
+  kReluBackward,  // d = 0 where the mask says so.
+  kBiasGradient,  // bias_gradient = the sum over b's rows.
+};
+
+// d = op(a) op(b) + beta c. T: the operands' elements; Out: the results'.
+template <typename T, typename Out>
+struct Gemm {
+  Matrix<const T> a;
+  bool a_transposed = false;
+  Matrix<const T> b;
+  bool b_transposed = false;
+  size_t depth = 0;
+  Matrix<Out> d;
+  Matrix<const Out> c;  // With beta = 1; may be d.
+  float beta = 0.0F;    // 0 or 1.
+  Epilogue epilogue = Epilogue::kNone;
+  const Out* bias = nullptr;
+  float* bias_gradient = nullptr;
+  ReluMask* mask = nullptr;
+};
+
+// The product alone, for shapes that no library takes, and where there is no library. Called for
+// each cell of d.
+template <typename T, typename Out>
+struct GemmCell {
+  Matrix<const T> a;
+  bool a_transposed;
+  Matrix<const T> b;
+  bool b_transposed;
+  size_t depth;
+  Matrix<Out> d;
+  Matrix<const Out> c;
+  float beta;
+
+  explicit GemmCell(const Gemm<T, Out>& gemm)
+      : a(gemm.a),
+        a_transposed(gemm.a_transposed),
+        b(gemm.b),
+        b_transposed(gemm.b_transposed),
+        depth(gemm.depth),
+        d(gemm.d),
+        c(gemm.c),
+        beta(gemm.beta) {}
+
+  SIMURGH_HOST_DEVICE void operator()(size_t row, size_t column) const {
+    float sum = 0.0F;
+    for (size_t k = 0; k < depth; ++k) {
+      const T x = a_transposed ? a(k, row) : a(row, k);
+      const T y = b_transposed ? b(column, k) : b(k, column);
+      sum += ToFloat(x) * ToFloat(y);
+    }
+    if (beta != 0.0F) sum += ToFloat(c(row, column));
+    Assign(d(row, column), sum);
+  }
+};
+
+}  // namespace simurgh::cuda

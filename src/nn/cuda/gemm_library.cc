@@ -1,0 +1,258 @@
+#include "nn/cuda/gemm_library.h"
+
+#include <algorithm>
+#include <bit>
+#include <type_traits>
+#include <utility>
+
+#include "nn/cuda/bfloat16.h"
+#include "nn/cuda/cuda_error.h"
+#include "simurgh/base/status.h"
+
+namespace simurgh::cuda {
+namespace {
+
+// What NVIDIA advises for Hopper; 4 MiB would do for older ones.
+constexpr size_t kWorkspaceBytes = size_t{32} << 20;
+
+// Of fresh allocations; a larger one tells cuBLASLt nothing.
+constexpr uint32_t kLargestAlignment = 256;
+
+// A vector that a product reads or writes along with it begins on so many bytes.
+constexpr uint32_t kVectorAlignment = 16;
+
+Status LtStatus(cublasStatus_t status, const char* what) {
+  if (status == CUBLAS_STATUS_SUCCESS) return absl::OkStatus();
+  return absl::InternalError(
+      absl::StrCat("cuBLASLt: ", what, " failed with status ", static_cast<int>(status)));
+}
+
+uint32_t AlignmentOf(const void* data) {
+  const auto address = reinterpret_cast<uintptr_t>(data);
+  if (address == 0) return kLargestAlignment;
+  return std::min(kLargestAlignment, uint32_t{1} << std::min(std::countr_zero(address), 30));
+}
+
+cublasLtEpilogue_t LtEpilogue(Epilogue epilogue) {
+  switch (epilogue) {
+    case Epilogue::kNone:
+      return CUBLASLT_EPILOGUE_DEFAULT;
+    case Epilogue::kBias:
+      return CUBLASLT_EPILOGUE_BIAS;
+    case Epilogue::kBiasRelu:
+      return CUBLASLT_EPILOGUE_RELU_BIAS;
+    case Epilogue::kBiasReluMask:
+      return CUBLASLT_EPILOGUE_RELU_AUX_BIAS;
+    case Epilogue::kReluBackward:
+      return CUBLASLT_EPILOGUE_DRELU;
+    case Epilogue::kBiasGradient:
+      return CUBLASLT_EPILOGUE_BGRADA;
+  }
+  return CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+bool HasMask(Epilogue epilogue) {
+  return epilogue == Epilogue::kBiasReluMask || epilogue == Epilogue::kReluBackward;
+}
+
+}  // namespace
+
+struct GemmLibrary::Plan {
+  explicit Plan(const CublasLt& library) : lt(library) {}
+  ~Plan() {
+    for (cublasLtMatrixLayout_t layout : {a, b, c, d}) {
+      if (layout != nullptr) lt.layout_destroy(layout);
+    }
+    if (desc != nullptr) lt.desc_destroy(desc);
+  }
+
+  template <typename Value>
+  Status Set(cublasLtMatmulDescAttributes_t attribute, const Value& value) {
+    return LtStatus(lt.desc_set(desc, attribute, &value, sizeof(value)), "MatmulDescSetAttribute");
+  }
+
+  const CublasLt& lt;
+  cublasLtMatmulDesc_t desc = nullptr;
+  cublasLtMatrixLayout_t a = nullptr;
+  cublasLtMatrixLayout_t b = nullptr;
+  cublasLtMatrixLayout_t c = nullptr;
+  cublasLtMatrixLayout_t d = nullptr;
+  cublasLtMatmulAlgo_t algorithm{};
+};
+
+GemmLibrary::GemmLibrary(ComputePrecision precision) : precision_(precision) {}
+
+StatusOr<std::unique_ptr<GemmLibrary>> GemmLibrary::Create(ComputePrecision precision) {
+  std::unique_ptr<GemmLibrary> library(new GemmLibrary(precision));
+  SIMURGH_ASSIGN_OR_RETURN(library->lt_, CublasLt::Load());
+  SIMURGH_RETURN_IF_ERROR(LtStatus(library->lt_->create(&library->handle_), "Create"));
+  SIMURGH_RETURN_IF_ERROR(
+      CudaStatus(cudaMalloc(&library->workspace_, kWorkspaceBytes), "cuBLASLt's workspace"));
+  return library;
+}
+
+GemmLibrary::~GemmLibrary() {
+  plans_.clear();
+  if (workspace_ != nullptr) cudaFree(workspace_);
+  if (handle_ != nullptr) lt_->destroy(handle_);
+}
+
+template <typename T, typename Out>
+StatusOr<GemmLibrary::Outcome> GemmLibrary::Multiply(const Gemm<T, Out>& gemm,
+                                                     cudaStream_t stream) {
+  const auto operand = [](const auto& matrix) {
+    return Operand{.data = const_cast<void*>(static_cast<const void*>(matrix.data)),
+                   .rows = matrix.rows,
+                   .columns = matrix.columns,
+                   .stride = matrix.stride};
+  };
+  const auto element = []<typename U>(U) {
+    return std::is_same_v<U, float> ? Element::kFloat : Element::kBfloat16;
+  };
+  Call call{.a = operand(gemm.a),
+            .b = operand(gemm.b),
+            .d = operand(gemm.d),
+            .a_transposed = gemm.a_transposed,
+            .b_transposed = gemm.b_transposed,
+            .depth = gemm.depth,
+            .beta = gemm.beta,
+            .in = element(T{}),
+            .out = element(Out{}),
+            .epilogue = gemm.epilogue,
+            .vector = gemm.bias,
+            .mask = gemm.mask};
+  call.c = gemm.beta == 0.0F ? call.d : operand(gemm.c);
+  if (gemm.epilogue == Epilogue::kBiasGradient) call.vector = gemm.bias_gradient;
+  return Multiply(call, stream);
+}
+
+template StatusOr<GemmLibrary::Outcome> GemmLibrary::Multiply(const Gemm<float, float>&,
+                                                              cudaStream_t);
+template StatusOr<GemmLibrary::Outcome> GemmLibrary::Multiply(const Gemm<Bfloat16, Bfloat16>&,
+                                                              cudaStream_t);
+template StatusOr<GemmLibrary::Outcome> GemmLibrary::Multiply(const Gemm<Bfloat16, float>&,
+                                                              cudaStream_t);
+
+StatusOr<GemmLibrary::Outcome> GemmLibrary::Multiply(Call call, cudaStream_t stream) {
+  const bool misaligned = call.vector != nullptr && AlignmentOf(call.vector) < kVectorAlignment;
+  const bool no_mask = call.epilogue == Epilogue::kReluBackward && !call.mask->written;
+  if (call.epilogue != Epilogue::kNone && !misaligned && !no_mask) {
+    SIMURGH_ASSIGN_OR_RETURN(Plan* const fused, PlanOf(call));
+    if (fused != nullptr) {
+      SIMURGH_RETURN_IF_ERROR(Enqueue(call, *fused, stream));
+      if (call.epilogue == Epilogue::kBiasReluMask) call.mask->written = true;
+      return Outcome::kFused;
+    }
+  }
+  const bool has_epilogue = std::exchange(call.epilogue, Epilogue::kNone) != Epilogue::kNone;
+  SIMURGH_ASSIGN_OR_RETURN(Plan* const plain, PlanOf(call));
+  if (plain == nullptr) return Outcome::kNotTaken;
+  SIMURGH_RETURN_IF_ERROR(Enqueue(call, *plain, stream));
+  return has_epilogue ? Outcome::kPlain : Outcome::kFused;
+}
+
+GemmLibrary::Shape GemmLibrary::ShapeOf(const Call& call) {
+  return {.columns = call.d.columns,
+          .rows = call.d.rows,
+          .depth = call.depth,
+          .a_stride = call.a.stride,
+          .b_stride = call.b.stride,
+          .c_stride = call.c.stride,
+          .d_stride = call.d.stride,
+          .mask_row_bits = HasMask(call.epilogue) ? call.mask->row_bits : 0,
+          .a_alignment = AlignmentOf(call.a.data),
+          .b_alignment = AlignmentOf(call.b.data),
+          .c_alignment = AlignmentOf(call.c.data),
+          .d_alignment = AlignmentOf(call.d.data),
+          .a_transposed = call.a_transposed,
+          .b_transposed = call.b_transposed,
+          .adds = call.beta != 0.0F,
+          .in = call.in,
+          .out = call.out,
+          .epilogue = call.epilogue};
+}
+
+StatusOr<GemmLibrary::Plan*> GemmLibrary::PlanOf(const Call& call) {
+  const Shape shape = ShapeOf(call);
+  const auto found = plans_.find(shape);
+  if (found != plans_.end()) return found->second.get();
+  SIMURGH_ASSIGN_OR_RETURN(std::unique_ptr<Plan> plan, MakePlan(shape, call));
+  return plans_.emplace(shape, std::move(plan)).first->second.get();
+}
+
+StatusOr<std::unique_ptr<GemmLibrary::Plan>> GemmLibrary::MakePlan(const Shape& shape,
+                                                                   const Call& call) const {
+  const auto type = [](Element element) {
+    return element == Element::kFloat ? CUDA_R_32F : CUDA_R_16BF;
+  };
+  auto plan = std::make_unique<Plan>(*lt_);
+  const cublasComputeType_t compute =
+      precision_ == ComputePrecision::kTf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+  SIMURGH_RETURN_IF_ERROR(
+      LtStatus(lt_->desc_create(&plan->desc, compute, CUDA_R_32F), "MatmulDescCreate"));
+  const auto operation = [](bool transposed) { return transposed ? CUBLAS_OP_T : CUBLAS_OP_N; };
+  SIMURGH_RETURN_IF_ERROR(plan->Set(CUBLASLT_MATMUL_DESC_TRANSA, operation(shape.b_transposed)));
+  SIMURGH_RETURN_IF_ERROR(plan->Set(CUBLASLT_MATMUL_DESC_TRANSB, operation(shape.a_transposed)));
+  SIMURGH_RETURN_IF_ERROR(plan->Set(CUBLASLT_MATMUL_DESC_EPILOGUE, LtEpilogue(shape.epilogue)));
+  if (call.epilogue != Epilogue::kNone && call.epilogue != Epilogue::kReluBackward) {
+    SIMURGH_RETURN_IF_ERROR(plan->Set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type(shape.out)));
+    SIMURGH_RETURN_IF_ERROR(plan->Set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, call.vector));
+  }
+  if (HasMask(shape.epilogue)) {
+    SIMURGH_RETURN_IF_ERROR(plan->Set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, call.mask->bits));
+    SIMURGH_RETURN_IF_ERROR(
+        plan->Set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, static_cast<int64_t>(shape.mask_row_bits)));
+  }
+  // Column-major, a matrix has our columns as rows.
+  const auto layout = [&](cublasLtMatrixLayout_t* result, Element element, size_t columns,
+                          size_t rows, size_t stride) {
+    return LtStatus(
+        lt_->layout_create(result, type(element), columns, rows, static_cast<int64_t>(stride)),
+        "MatrixLayoutCreate");
+  };
+  const size_t n = shape.columns;
+  const size_t m = shape.rows;
+  const size_t k = shape.depth;
+  SIMURGH_RETURN_IF_ERROR(layout(&plan->a, shape.in, shape.b_transposed ? k : n,
+                                 shape.b_transposed ? n : k, shape.b_stride));
+  SIMURGH_RETURN_IF_ERROR(layout(&plan->b, shape.in, shape.a_transposed ? m : k,
+                                 shape.a_transposed ? k : m, shape.a_stride));
+  SIMURGH_RETURN_IF_ERROR(layout(&plan->c, shape.out, n, m, shape.c_stride));
+  SIMURGH_RETURN_IF_ERROR(layout(&plan->d, shape.out, n, m, shape.d_stride));
+
+  cublasLtMatmulPreference_t preference = nullptr;
+  SIMURGH_RETURN_IF_ERROR(LtStatus(lt_->preference_create(&preference), "PreferenceCreate"));
+  const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
+    lt_->preference_set(preference, attribute, &value, sizeof(value));
+  };
+  prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspaceBytes);
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, shape.b_alignment);
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, shape.a_alignment);
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, shape.c_alignment);
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, shape.d_alignment);
+  cublasLtMatmulHeuristicResult_t best{};
+  int found = 0;
+  // NOT_SUPPORTED is an answer, too: there is no algorithm.
+  const cublasStatus_t status = lt_->heuristic(handle_, plan->desc, plan->a, plan->b, plan->c,
+                                               plan->d, preference, 1, &best, &found);
+  lt_->preference_destroy(preference);
+  if (status != CUBLAS_STATUS_SUCCESS || found == 0) return std::unique_ptr<Plan>();
+  plan->algorithm = best.algo;
+  return plan;
+}
+
+Status GemmLibrary::Enqueue(const Call& call, Plan& plan, cudaStream_t stream) const {
+  if (call.epilogue != Epilogue::kNone && call.epilogue != Epilogue::kReluBackward) {
+    SIMURGH_RETURN_IF_ERROR(plan.Set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, call.vector));
+  }
+  if (HasMask(call.epilogue)) {
+    SIMURGH_RETURN_IF_ERROR(plan.Set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, call.mask->bits));
+  }
+  const float alpha = 1.0F;
+  return LtStatus(lt_->matmul(handle_, plan.desc, &alpha, call.b.data, plan.a, call.a.data, plan.b,
+                              &call.beta, call.c.data, plan.c, call.d.data, plan.d, &plan.algorithm,
+                              workspace_, kWorkspaceBytes, stream),
+                  "Matmul");
+}
+
+}  // namespace simurgh::cuda

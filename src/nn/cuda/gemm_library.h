@@ -1,0 +1,101 @@
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+
+#include <cuda_runtime.h>
+
+#include "nn/cuda/cublas_lt.h"
+#include "nn/cuda/gemm.h"
+#include "simurgh/base/status.h"
+#include "simurgh/config/service_config.h"
+
+namespace simurgh::cuda {
+
+// Matrix products by cuBLASLt. What its heuristic answers for a shape is kept.
+//
+// Our matrices are row-major, cuBLASLt's column-major: it is asked for d^T = op(b)^T op(a)^T, where
+// every transposed matrix is what lies in memory already. So its A is our b, its M our columns, and
+// vectors along its M, which are all that it fuses, are vectors along our columns.
+//
+// Threads: one owner.
+class GemmLibrary {
+ public:
+  // Errors: NOT_FOUND without cuBLASLt, RESOURCE_EXHAUSTED without memory for its workspace,
+  // INTERNAL.
+  static StatusOr<std::unique_ptr<GemmLibrary>> Create(ComputePrecision precision);
+  ~GemmLibrary();
+  GemmLibrary(const GemmLibrary&) = delete;
+  GemmLibrary& operator=(const GemmLibrary&) = delete;
+
+  enum class Outcome {
+    kFused,     // The product and its epilogue are enqueued.
+    kPlain,     // The product is, its epilogue is not.
+    kNotTaken,  // Nothing is: there is no algorithm for this shape.
+  };
+
+  // Errors: INTERNAL when cuBLASLt fails.
+  template <typename T, typename Out>
+  StatusOr<Outcome> Multiply(const Gemm<T, Out>& gemm, cudaStream_t stream);
+
+ private:
+  enum class Element { kFloat, kBfloat16 };
+
+  struct Operand {
+    void* data = nullptr;
+    size_t rows = 0;
+    size_t columns = 0;
+    size_t stride = 0;
+  };
+
+  // A product without its types.
+  struct Call {
+    Operand a;
+    Operand b;
+    Operand c;
+    Operand d;
+    bool a_transposed = false;
+    bool b_transposed = false;
+    size_t depth = 0;
+    float beta = 0;
+    Element in = Element::kFloat;
+    Element out = Element::kFloat;
+    Epilogue epilogue = Epilogue::kNone;
+    const void* vector = nullptr;  // The bias, or its gradient.
+    ReluMask* mask = nullptr;
+  };
+
+  // All that a choice of algorithm depends on.
+  struct Shape {
+    size_t columns, rows, depth;
+    size_t a_stride, b_stride, c_stride, d_stride, mask_row_bits;
+    uint32_t a_alignment, b_alignment, c_alignment, d_alignment;
+    bool a_transposed, b_transposed, adds;
+    Element in, out;
+    Epilogue epilogue;
+
+    auto operator<=>(const Shape&) const = default;
+  };
+
+  struct Plan;
+
+  explicit GemmLibrary(ComputePrecision precision);
+
+  static Shape ShapeOf(const Call& call);
+  StatusOr<Outcome> Multiply(Call call, cudaStream_t stream);
+  // Null: there is no algorithm.
+  StatusOr<Plan*> PlanOf(const Call& call);
+  StatusOr<std::unique_ptr<Plan>> MakePlan(const Shape& shape, const Call& call) const;
+  Status Enqueue(const Call& call, Plan& plan, cudaStream_t stream) const;
+
+  const ComputePrecision precision_;
+  const CublasLt* lt_ = nullptr;
+  cublasLtHandle_t handle_ = nullptr;
+  void* workspace_ = nullptr;
+  std::map<Shape, std::unique_ptr<Plan>> plans_;  // Null: there is no algorithm.
+};
+
+}  // namespace simurgh::cuda

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "simurgh/base/status.h"
+
+namespace simurgh::cuda {
+
+// The host's copy of floats that live on the device: fetched when somebody looks after the device
+// has changed them, sent back when somebody may have written here.
+//
+// Threads: one owner.
+class HostMirror {
+ public:
+  HostMirror(float* device, size_t count) : device_(device), values_(count) {}
+
+  // The host's values are old.
+  void DeviceChanged() {
+    is_old_ = true;
+    is_written_ = false;
+  }
+
+  // The values, fetched if they are old. written: the caller may change them.
+  template <typename Executor>
+  Status Read(Executor& executor, bool written) {
+    if (is_old_ && !values_.empty()) {
+      executor.ToHost(values_.data(), device_, values_.size() * sizeof(float));
+      SIMURGH_RETURN_IF_ERROR(executor.Synchronize());
+    }
+    is_old_ = false;
+    is_written_ = is_written_ || written;
+    return absl::OkStatus();
+  }
+
+  // Before the device uses its values.
+  template <typename Executor>
+  void Send(Executor& executor) {
+    if (is_written_ && !values_.empty()) {
+      executor.ToDevice(device_, values_.data(), values_.size() * sizeof(float));
+    }
+    is_written_ = false;
+  }
+
+  std::span<float> values() { return values_; }
+  std::span<const float> values() const { return values_; }
+
+ private:
+  float* device_;
+  std::vector<float> values_;
+  bool is_old_ = true;
+  bool is_written_ = false;
+};
+
+}  // namespace simurgh::cuda

@@ -1,0 +1,172 @@
+#pragma once
+
+#include <span>
+
+#include "nn/cuda/batch_norm_kernels.h"
+#include "nn/cuda/elementwise_kernels.h"
+#include "nn/cuda/interaction_kernels.h"
+#include "nn/cuda/products.h"
+#include "nn/cuda/reductions.h"
+#include "nn/cuda/tensors.h"
+
+namespace simurgh::cuda {
+
+// The layers' ways forward and back, one by one. A layer is named by its tower's index and its own.
+//
+// Threads: one owner.
+template <typename Executor, typename T>
+class Layers {
+ public:
+  Layers(const ModelPlan& plan, Executor& executor, Tensors<T>& tensors)
+      : plan_(plan), executor_(executor), tensors_(tensors), products_(plan, executor, tensors) {}
+
+  // weights: laid out as parameters(). Makes the copies that products read.
+  void TakeWeights(std::span<const float> weights) {
+    weights_ = weights;
+    products_.CopyWeights(weights);
+  }
+
+  void Forward(size_t t, size_t i, bool training) {
+    const LayerPlan& layer = plan_.towers[t].layers[i];
+    const LayerMemory& memory = tensors_.Memory(t, i);
+    const Matrix<const T> input = Input(t, i);
+    switch (layer.config.kind) {
+      case LayerConfig::Kind::kLinear:
+        return products_.LinearForward(t, i, input, training);
+      case LayerConfig::Kind::kCross:
+        return products_.CrossForward(t, i, input);
+      case LayerConfig::Kind::kBatchNorm:
+        return BatchNormForward(layer, input, training, tensors_.View(memory.output));
+      case LayerConfig::Kind::kRelu:
+        if (!memory.is_fused) Cells(ReluCell<T>{input, tensors_.View(memory.output)}, input);
+        return;
+      case LayerConfig::Kind::kSigmoid:
+        return Cells(SigmoidCell<T>{input, tensors_.View(memory.output)}, input);
+      case LayerConfig::Kind::kDot: {
+        const Matrix<T> output = tensors_.View(memory.output);
+        return Cells(DotCell<T>{input, layer.config.width, output}, output);
+      }
+      case LayerConfig::Kind::kFm: {
+        const Matrix<float> sums = tensors_.template ViewAs<float>(memory.vector_sums);
+        Cells(VectorSumCell<T>{input, layer.config.width, sums}, sums);
+        return executor_.ForEach(input.rows, FmRow<T>{input, sums, tensors_.View(memory.output)});
+      }
+      case LayerConfig::Kind::kSum:
+        if (IsLogit(t, i)) {
+          return executor_.ForEach(
+              input.rows, SumRow<T, float>{input, tensors_.template ViewAs<float>(memory.output)});
+        }
+        return executor_.ForEach(input.rows, SumRow<T, T>{input, tensors_.View(memory.output)});
+    }
+  }
+
+  // Expects the gradient of the layer's output; leaves that of its parameters and, unless it is the
+  // first of a tower that needs none, of its input.
+  void Backward(size_t t, size_t i) {
+    const TowerPlan& tower = plan_.towers[t];
+    const LayerPlan& layer = tower.layers[i];
+    const LayerMemory& memory = tensors_.Memory(t, i);
+    const Matrix<const T> input = Input(t, i);
+    const Matrix<const T> dy = tensors_.View(memory.output_gradient);
+    const bool needs_input_gradient = i > 0 || tower.needs_input_gradient;
+    if (layer.config.kind == LayerConfig::Kind::kLinear) {
+      return products_.LinearBackward(t, i, input, needs_input_gradient);
+    }
+    if (layer.config.kind == LayerConfig::Kind::kCross) {
+      return products_.CrossBackward(t, i, input, needs_input_gradient);
+    }
+    // The first layer of a tower without an input gradient has nowhere to leave one.
+    if (layer.config.kind == LayerConfig::Kind::kBatchNorm) {
+      BatchNormGradients(layer, input, dy);
+    }
+    if (!needs_input_gradient) return;
+    const Matrix<T> dx = InputGradient(t, i);
+    switch (layer.config.kind) {
+      case LayerConfig::Kind::kLinear:
+      case LayerConfig::Kind::kCross:
+        return;
+      case LayerConfig::Kind::kBatchNorm:
+        return Cells(NormaliseBackwardCell<T>{input, dy, BatchNormOf(layer, true),
+                                              layer.Scale(tensors_.gradients()).data(),
+                                              layer.Shift(tensors_.gradients()).data(), dx},
+                     dx);
+      case LayerConfig::Kind::kRelu:
+        // A linear layer behind has let the mask through already.
+        if (memory.is_fused && i + 1 < tower.layers.size() &&
+            tower.layers[i + 1].config.kind == LayerConfig::Kind::kLinear) {
+          return;
+        }
+        return Cells(ReluBackwardCell<T>{tensors_.View(memory.output), dy, dx}, dx);
+      case LayerConfig::Kind::kSigmoid:
+        return Cells(SigmoidBackwardCell<T>{tensors_.View(memory.output), dy, dx}, dx);
+      case LayerConfig::Kind::kDot:
+        return Cells(DotBackwardCell<T>{input, layer.config.width, dy, dx}, dx);
+      case LayerConfig::Kind::kFm:
+        return Cells(
+            FmBackwardCell<T>{input, tensors_.template ViewAs<float>(memory.vector_sums), dy, dx},
+            dx);
+      case LayerConfig::Kind::kSum:
+        return Cells(SumBackwardCell<T>{dy, dx}, dx);
+    }
+  }
+
+ private:
+  bool IsLogit(size_t t, size_t i) const {
+    return t + 1 == plan_.towers.size() && i + 1 == plan_.towers[t].layers.size();
+  }
+
+  Matrix<const T> Input(size_t t, size_t i) const {
+    return tensors_.View(i == 0 ? tensors_.Memory(t).input : tensors_.Memory(t, i - 1).output);
+  }
+  Matrix<T> InputGradient(size_t t, size_t i) const {
+    return tensors_.View(i == 0 ? tensors_.Memory(t).input_gradient
+                                : tensors_.Memory(t, i - 1).output_gradient);
+  }
+
+  // For each cell of a matrix of that shape.
+  template <typename Kernel, typename Shape>
+  void Cells(const Kernel& kernel, const Shape& shape) {
+    executor_.ForEachCell(shape.rows, shape.columns, kernel);
+  }
+
+  BatchNormParameters BatchNormOf(const LayerPlan& layer, bool training) const {
+    const std::span<float> statistics =
+        training ? tensors_.batch_statistics() : tensors_.running_statistics();
+    return {.scale = layer.Scale(weights_).data(),
+            .shift = layer.Shift(weights_).data(),
+            .mean = layer.Mean(statistics).data(),
+            .variance = layer.Variance(statistics).data(),
+            .epsilon = layer.config.epsilon};
+  }
+
+  void BatchNormForward(const LayerPlan& layer, const Matrix<const T>& input, bool training,
+                        const Matrix<T>& output) {
+    if (training) {
+      const Matrix<float> partial = tensors_.Partial(input.columns);
+      const auto rows = static_cast<double>(input.rows);
+      float* mean = layer.Mean(tensors_.batch_statistics()).data();
+      SumColumns(executor_, ValueTerm<T>{input}, input.rows, partial, rows, mean);
+      SumColumns(executor_, SquaredDistanceTerm<T>{input, mean}, input.rows, partial, rows,
+                 layer.Variance(tensors_.batch_statistics()).data());
+    }
+    Cells(NormaliseCell<T>{input, BatchNormOf(layer, training), output}, output);
+  }
+
+  void BatchNormGradients(const LayerPlan& layer, const Matrix<const T>& input,
+                          const Matrix<const T>& dy) {
+    const Matrix<float> partial = tensors_.Partial(input.columns);
+    const BatchNormParameters norm = BatchNormOf(layer, true);
+    SumColumns(executor_, ValueTerm<T>{dy}, input.rows, partial, 1.0,
+               layer.Shift(tensors_.gradients()).data());
+    SumColumns(executor_, ScaleGradientTerm<T>{input, dy, norm.mean, norm.variance, norm.epsilon},
+               input.rows, partial, 1.0, layer.Scale(tensors_.gradients()).data());
+  }
+
+  const ModelPlan& plan_;
+  Executor& executor_;
+  Tensors<T>& tensors_;
+  Products<Executor, T> products_;
+  std::span<const float> weights_;
+};
+
+}  // namespace simurgh::cuda

@@ -1,0 +1,170 @@
+#include "nn/cuda/memory_plan.h"
+
+#include <algorithm>
+
+#include "nn/cpu/optimizer.h"
+#include "nn/cpu/weight_average.h"
+#include "nn/cuda/loss_kernels.h"
+#include "nn/cuda/optimizer_kernels.h"
+#include "nn/cuda/reduction_kernels.h"
+
+namespace simurgh::cuda {
+namespace {
+
+using Kind = LayerConfig::Kind;
+
+size_t RoundUp(size_t value, size_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+WeightCopies PlanCopies(const TowerPlan& tower, size_t index, size_t element_bytes,
+                        RegionPlanner& planner) {
+  const LayerPlan& layer = tower.layers[index];
+  WeightCopies copies;
+  if (layer.config.kind != Kind::kLinear && layer.config.kind != Kind::kCross) return copies;
+  const size_t rank = layer.config.rank;
+  if (layer.config.kind == Kind::kCross && rank > 0) {
+    copies.down = planner.AddMatrix(layer.input_width, rank, element_bytes);
+    copies.up = planner.AddMatrix(rank, layer.output_width, element_bytes);
+    copies.padded_rows = layer.input_width;
+  } else {
+    // A tower's input has zeros up to the end of its rows: the product may read them.
+    copies.padded_rows = index == 0 && layer.config.kind == Kind::kLinear
+                             ? RoundUp(layer.input_width, kRowAlignment / element_bytes)
+                             : layer.input_width;
+    copies.weight = planner.AddMatrix(copies.padded_rows, layer.output_width, element_bytes);
+  }
+  copies.bias = planner.Add(layer.output_width * element_bytes);
+  return copies;
+}
+
+// Adds the layer behind what the tower has.
+void PlanLayer(const TowerPlan& tower, size_t index, bool is_logit, size_t rows,
+               size_t element_bytes, RegionPlanner& planner, TowerMemory& memory) {
+  const LayerPlan& layer = tower.layers[index];
+  LayerMemory result;
+  const Kind kind = layer.config.kind;
+  if (kind == Kind::kRelu && index > 0 && memory.layers.back().has_relu) {
+    result.output = memory.layers.back().output;
+    result.output_gradient = memory.layers.back().output_gradient;
+    result.is_fused = true;
+    memory.layers.push_back(result);
+    return;
+  }
+  result.output = planner.AddMatrix(rows, layer.output_width, is_logit ? 4 : element_bytes);
+  result.output_gradient = planner.AddMatrix(rows, layer.output_width, element_bytes);
+  if (kind == Kind::kLinear && index + 1 < tower.layers.size() &&
+      tower.layers[index + 1].config.kind == Kind::kRelu) {
+    result.has_relu = true;
+    result.relu_mask = planner.AddMask(rows, layer.output_width);
+  } else if (kind == Kind::kCross) {
+    result.outer = planner.AddMatrix(rows, layer.output_width, element_bytes);
+    result.outer_gradient = planner.AddMatrix(rows, layer.output_width, element_bytes);
+    if (layer.config.rank > 0) {
+      result.inner = planner.AddMatrix(rows, layer.config.rank, element_bytes);
+      result.inner_gradient = planner.AddMatrix(rows, layer.config.rank, element_bytes);
+    }
+  } else if (kind == Kind::kFm) {
+    result.vector_sums = planner.AddMatrix(rows, layer.config.width, sizeof(float));
+  }
+  memory.layers.push_back(result);
+}
+
+size_t WidestLayer(const ModelPlan& plan) {
+  size_t widest = 1;
+  for (const TowerPlan& tower : plan.towers) {
+    for (const LayerPlan& layer : tower.layers) widest = std::max(widest, layer.output_width);
+  }
+  return widest;
+}
+
+}  // namespace
+
+Region RegionPlanner::Add(size_t bytes) {
+  const Region region{.offset = bytes_, .bytes = bytes};
+  bytes_ += RoundUp(bytes, kRegionAlignment);
+  regions_.push_back(region);
+  return region;
+}
+
+MatrixRegion RegionPlanner::AddMatrix(size_t rows, size_t columns, size_t element_bytes) {
+  const size_t stride = RoundUp(columns, kRowAlignment / element_bytes);
+  return {.region = Add(rows * stride * element_bytes), .columns = columns, .stride = stride};
+}
+
+MaskRegion RegionPlanner::AddMask(size_t rows, size_t columns) {
+  const size_t row_bits = RoundUp(columns, kMaskRowBits);
+  return {.region = Add(rows * row_bits / 8), .row_bits = row_bits};
+}
+
+WeightMemory PlanWeights(const ModelPlan& plan, const DenseOptimizerConfig& optimizer,
+                         size_t element_bytes) {
+  WeightMemory memory;
+  RegionPlanner& planner = memory.planner;
+  const auto floats = [&](size_t count) { return planner.Add(count * sizeof(float)); };
+  memory.parameters = floats(plan.parameter_count);
+  memory.gradients = floats(plan.parameter_count);
+  memory.state =
+      floats(plan.statistics_count + cpu::OptimizerStateSize(optimizer, plan.parameter_count) +
+             cpu::WeightAverageSize(optimizer.average_decay, plan.parameter_count));
+  memory.batch_statistics = floats(plan.statistics_count);
+  const bool lamb = optimizer.kind == DenseOptimizerConfig::Kind::kLamb;
+  memory.directions = floats(lamb ? plan.parameter_count : 0);
+  memory.scalars = planner.Add(sizeof(StepScalars));
+  // Twice: the sums of a block's weights and of its directions are needed side by side.
+  memory.sums = planner.Add(2 * kSquareParts * sizeof(double));
+  memory.sums_next = planner.Add(2 * kSquareParts * sizeof(double));
+  for (const TowerPlan& tower : plan.towers) {
+    memory.copies.emplace_back();
+    for (size_t i = 0; i < tower.layers.size(); ++i) {
+      memory.copies.back().push_back(PlanCopies(tower, i, element_bytes, planner));
+    }
+  }
+  return memory;
+}
+
+BatchTransfer PlanTransfer(const ModelPlan& plan, size_t rows) {
+  BatchTransfer transfer;
+  RegionPlanner input;
+  transfer.dense = input.Add(rows * plan.dense_width * sizeof(float));
+  transfer.embeddings = input.Add(rows * plan.embedding_width * sizeof(float));
+  transfer.labels = input.Add(rows * sizeof(float));
+  transfer.input_bytes = input.bytes();
+  RegionPlanner output;
+  transfer.report = output.Add(sizeof(StepReport));
+  transfer.probabilities = output.Add(rows * sizeof(float));
+  transfer.embedding_gradient = output.Add(rows * plan.embedding_width * sizeof(float));
+  transfer.output_bytes = output.bytes();
+  return transfer;
+}
+
+BatchMemory PlanBatch(const ModelPlan& plan, size_t capacity_rows, size_t element_bytes) {
+  BatchMemory memory;
+  memory.capacity_rows = capacity_rows;
+  RegionPlanner& planner = memory.planner;
+  const BatchTransfer transfer = PlanTransfer(plan, capacity_rows);
+  memory.input = planner.Add(transfer.input_bytes);
+  memory.output = planner.Add(transfer.output_bytes);
+  memory.losses = planner.Add(capacity_rows * sizeof(double));
+  memory.losses_next = planner.Add(capacity_rows * sizeof(double));
+  memory.partial = planner.Add(SumBlocks(capacity_rows) * WidestLayer(plan) * sizeof(float));
+  for (size_t t = 0; t < plan.towers.size(); ++t) {
+    const TowerPlan& tower = plan.towers[t];
+    TowerMemory result;
+    result.input = planner.AddMatrix(capacity_rows, tower.input_width, element_bytes);
+    if (tower.needs_input_gradient) {
+      result.input_gradient = planner.AddMatrix(capacity_rows, tower.input_width, element_bytes);
+    }
+    if (tower.last_cross) {
+      result.origin_gradient = planner.AddMatrix(capacity_rows, tower.input_width, element_bytes);
+    }
+    for (size_t i = 0; i < tower.layers.size(); ++i) {
+      const bool is_logit = t + 1 == plan.towers.size() && i + 1 == tower.layers.size();
+      PlanLayer(tower, i, is_logit, capacity_rows, element_bytes, planner, result);
+    }
+    memory.towers.push_back(std::move(result));
+  }
+  return memory;
+}
+
+}  // namespace simurgh::cuda

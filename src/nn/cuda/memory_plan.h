@@ -1,0 +1,137 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "nn/model_plan.h"
+#include "simurgh/config/training_config.h"
+
+// Where everything lies in device memory: two blocks, one for the weights and what belongs to them,
+// one for a batch. Plain arithmetic, so that it is tested without a device.
+namespace simurgh::cuda {
+
+// Every region begins where cuBLASLt finds the alignment of a fresh allocation.
+inline constexpr size_t kRegionAlignment = 256;
+
+// Rows of matrices that cuBLASLt reads begin on 16 bytes.
+inline constexpr size_t kRowAlignment = 16;
+
+// A mask of relu has one bit an element, and cuBLASLt wants its rows this many bits apart.
+inline constexpr size_t kMaskRowBits = 128;
+
+// Part of a block. Offset and size in bytes.
+struct Region {
+  size_t offset = 0;
+  size_t bytes = 0;
+};
+
+struct MatrixRegion {
+  Region region;
+  size_t columns = 0;
+  size_t stride = 0;  // In elements.
+};
+
+struct MaskRegion {
+  Region region;
+  size_t row_bits = 0;  // From one row to the next; 0: there is no mask.
+};
+
+// Gives out regions of one block, none of them twice.
+class RegionPlanner {
+ public:
+  Region Add(size_t bytes);
+  // columns: of elements of so many bytes; rows begin on kRowAlignment.
+  MatrixRegion AddMatrix(size_t rows, size_t columns, size_t element_bytes);
+  MaskRegion AddMask(size_t rows, size_t columns);
+
+  size_t bytes() const { return bytes_; }
+  const std::vector<Region>& regions() const { return regions_; }
+
+ private:
+  size_t bytes_ = 0;
+  std::vector<Region> regions_;
+};
+
+// What products read of a layer, made anew from the weights before each pass: in the precision of
+// the products, with rows aligned and, where `padded_rows` is more than the layer reads, zero rows
+// below.
+struct WeightCopies {
+  MatrixRegion weight;  // linear, cross: (I, O).
+  MatrixRegion down;    // cross of low rank: (I, rank)
+  MatrixRegion up;      // (rank, O)
+  Region bias;          // (O)
+  size_t padded_rows = 0;
+};
+
+// f32 unless said otherwise. parameters, gradients and state are laid out as DenseNetwork says.
+struct WeightMemory {
+  Region parameters;
+  Region gradients;
+  Region state;
+  Region batch_statistics;
+  Region directions;                              // lamb
+  Region scalars;                                 // StepScalars
+  Region sums;                                    // f64: parts of sums of squares
+  Region sums_next;                               // f64: and what they are added up to
+  std::vector<std::vector<WeightCopies>> copies;  // Of each tower's layers.
+  RegionPlanner planner;
+};
+
+WeightMemory PlanWeights(const ModelPlan& plan, const DenseOptimizerConfig& optimizer,
+                         size_t element_bytes);
+
+struct LayerMemory {
+  MatrixRegion output;
+  MatrixRegion output_gradient;
+  MatrixRegion outer;  // cross, and their gradients
+  MatrixRegion inner;
+  MatrixRegion outer_gradient;
+  MatrixRegion inner_gradient;
+  MatrixRegion vector_sums;  // fm, f32: (B, D)
+  // A linear layer with relu behind it: the product writes relu's output, which both layers share,
+  // and the mask that its way back reads.
+  bool has_relu = false;
+  MaskRegion relu_mask;
+  // That relu itself: there is nothing left for it to do.
+  bool is_fused = false;
+};
+
+struct TowerMemory {
+  MatrixRegion input;
+  MatrixRegion input_gradient;
+  MatrixRegion origin_gradient;
+  std::vector<LayerMemory> layers;
+};
+
+// What goes to the device with a batch and comes back from it, f32, each way in one piece. Offsets
+// are from the beginning of the piece, and follow the batch's own size.
+struct BatchTransfer {
+  Region dense;
+  Region embeddings;
+  Region labels;
+  size_t input_bytes = 0;
+  Region report;  // StepReport
+  Region probabilities;
+  Region embedding_gradient;
+  size_t output_bytes = 0;
+};
+
+BatchTransfer PlanTransfer(const ModelPlan& plan, size_t rows);
+
+struct BatchMemory {
+  size_t capacity_rows = 0;
+  Region input;  // Of BatchTransfer.
+  Region output;
+  Region losses;       // f64
+  Region losses_next;  // f64: what they are added up to.
+  Region partial;      // f32: of sums over rows; (blocks, widest layer)
+  std::vector<TowerMemory> towers;
+  RegionPlanner planner;
+};
+
+// element_bytes: 4 or 2, of activations and their gradients. The last layer's output, the logits,
+// is f32 in any case.
+BatchMemory PlanBatch(const ModelPlan& plan, size_t capacity_rows, size_t element_bytes);
+
+}  // namespace simurgh::cuda

@@ -1,0 +1,157 @@
+#pragma once
+
+#include "nn/cuda/layers.h"
+#include "nn/cuda/loss_kernels.h"
+#include "nn/cuda/reductions.h"
+#include "nn/cuda/tensors.h"
+
+namespace simurgh::cuda {
+
+// The whole way of a batch on the device: from its inputs as they came to what goes back. Enqueues
+// only.
+//
+// Threads: one owner.
+template <typename Executor, typename T>
+class Pass {
+ public:
+  Pass(const ModelPlan& plan, const LossConfig& loss, Executor& executor, Tensors<T>& tensors)
+      : plan_(plan),
+        loss_{.focal = loss.kind == LossConfig::Kind::kFocal,
+              .positive_weight = loss.positive_weight,
+              .gamma = loss.gamma},
+        executor_(executor),
+        tensors_(tensors),
+        layers_(plan, executor, tensors) {}
+
+  // Leaves report, probabilities and all gradients.
+  void Train() {
+    Forward(tensors_.parameters(), true);
+    FindLoss();
+    Backward();
+    CheckFinite();
+  }
+
+  // Leaves probabilities. weights: laid out as parameters().
+  void Predict(std::span<const float> weights) {
+    Forward(weights, false);
+    executor_.ForEach(tensors_.rows(), ProbabilityRow{Logits(), tensors_.probabilities()});
+  }
+
+ private:
+  using Source = TowerInput::Source;
+
+  Matrix<float> Logits() const {
+    const size_t top = plan_.towers.size() - 1;
+    return tensors_.template ViewAs<float>(tensors_.Memory(top).layers.back().output);
+  }
+  const MatrixRegion& LastGradient(size_t tower) const {
+    return tensors_.Memory(tower).layers.back().output_gradient;
+  }
+
+  void Forward(std::span<const float> weights, bool training) {
+    layers_.TakeWeights(weights);
+    for (size_t t = 0; t < plan_.towers.size(); ++t) {
+      [[maybe_unused]] const auto range = executor_.Range(plan_.towers[t].name.c_str());
+      GatherInput(t);
+      for (size_t i = 0; i < plan_.towers[t].layers.size(); ++i) {
+        layers_.Forward(t, i, training);
+      }
+    }
+  }
+
+  void GatherInput(size_t t) {
+    for (const TowerInput& input : plan_.towers[t].inputs) {
+      switch (input.source) {
+        case Source::kDense:
+          Gather(t, input, tensors_.dense());
+          break;
+        case Source::kEmbeddings:
+          Gather(t, input, tensors_.embeddings().Columns(input.source_column, input.width));
+          break;
+        case Source::kTower:
+          Gather(t, input,
+                 Matrix<const T>(tensors_.View(tensors_.Memory(input.tower).layers.back().output)));
+          break;
+      }
+    }
+  }
+
+  // The last block goes on to the end of the rows, with zeros.
+  template <typename From>
+  void Gather(size_t t, const TowerInput& input, const Matrix<const From>& from) {
+    const Matrix<T> whole = tensors_.View(tensors_.Memory(t).input);
+    const bool is_last = input.column + input.width == whole.columns;
+    const Matrix<T> block =
+        whole.Columns(input.column, is_last ? whole.stride - input.column : input.width);
+    executor_.ForEachCell(block.rows, block.columns, CopyCell<From, T>{from, block});
+  }
+
+  void FindLoss() {
+    [[maybe_unused]] const auto range = executor_.Range("loss");
+    const size_t rows = tensors_.rows();
+    executor_.ForEach(1, BeginReport{tensors_.report()});
+    executor_.ForEach(rows, LossRow<T>{loss_, Logits(), tensors_.labels(), tensors_.losses(),
+                                       tensors_.probabilities(),
+                                       tensors_.View(LastGradient(plan_.towers.size() - 1))});
+    const double* sum = SumValues(executor_, tensors_.losses(), rows, tensors_.losses_next());
+    executor_.ForEach(1, ReportLoss{sum, static_cast<double>(rows), tensors_.report()});
+  }
+
+  void Backward() {
+    for (const ColumnRange& unread : plan_.unread_embeddings) {
+      const Matrix<float> block = tensors_.embedding_gradient().Columns(unread.first, unread.count);
+      executor_.ForEachCell(block.rows, block.columns, ZeroCell<float>{block});
+    }
+    for (size_t t = plan_.towers.size(); t-- > 0;) {
+      const TowerPlan& tower = plan_.towers[t];
+      [[maybe_unused]] const auto range = executor_.Range(tower.name.c_str());
+      for (size_t i = tower.layers.size(); i-- > 0;) layers_.Backward(t, i);
+      if (!tower.needs_input_gradient) continue;
+      const TowerMemory& memory = tensors_.Memory(t);
+      if (tower.last_cross) {
+        Accumulate(Matrix<const T>(tensors_.View(memory.origin_gradient)),
+                   tensors_.View(memory.input_gradient), false);
+      }
+      ScatterInputGradient(t);
+    }
+  }
+
+  void ScatterInputGradient(size_t t) {
+    for (const TowerInput& input : plan_.towers[t].inputs) {
+      if (input.source == Source::kDense) continue;
+      const Matrix<const T> block =
+          tensors_.View(tensors_.Memory(t).input_gradient).Columns(input.column, input.width);
+      if (input.source == Source::kEmbeddings) {
+        Accumulate(block, tensors_.embedding_gradient().Columns(input.source_column, input.width),
+                   input.last_reader);
+      } else {
+        Accumulate(block, tensors_.View(LastGradient(input.tower)), input.last_reader);
+      }
+    }
+  }
+
+  template <typename To>
+  void Accumulate(const Matrix<const T>& from, const Matrix<To>& to, bool overwrite) {
+    if (overwrite) {
+      executor_.ForEachCell(from.rows, from.columns, CopyCell<T, To>{from, to});
+    } else {
+      executor_.ForEachCell(from.rows, from.columns, AddCell<T, To>{from, to});
+    }
+  }
+
+  void CheckFinite() {
+    uint32_t* flag = &tensors_.report()->not_finite;
+    const std::span<float> gradients = tensors_.gradients();
+    executor_.ForEach(gradients.size(), FindNonFinite{gradients.data(), flag});
+    const Matrix<float> embeddings = tensors_.embedding_gradient();
+    executor_.ForEach(embeddings.rows * embeddings.columns, FindNonFinite{embeddings.data, flag});
+  }
+
+  const ModelPlan& plan_;
+  const LossFormula loss_;
+  Executor& executor_;
+  Tensors<T>& tensors_;
+  Layers<Executor, T> layers_;
+};
+
+}  // namespace simurgh::cuda

@@ -1,0 +1,206 @@
+#pragma once
+
+#include <span>
+#include <type_traits>
+
+#include "nn/cuda/elementwise_kernels.h"
+#include "nn/cuda/gemm.h"
+#include "nn/cuda/reductions.h"
+#include "nn/cuda/tensors.h"
+
+namespace simurgh::cuda {
+
+// The layers that are matrix products: linear and cross. What a product could not fuse, a kernel
+// does behind it.
+//
+// Threads: one owner.
+template <typename Executor, typename T>
+class Products {
+ public:
+  Products(const ModelPlan& plan, Executor& executor, Tensors<T>& tensors)
+      : plan_(plan), executor_(executor), tensors_(tensors) {}
+
+  void CopyWeights(std::span<const float> weights) {
+    weights_ = weights;
+    for (size_t t = 0; t < plan_.towers.size(); ++t) {
+      for (size_t i = 0; i < plan_.towers[t].layers.size(); ++i) CopyLayer(t, i);
+    }
+  }
+
+  void LinearForward(size_t t, size_t i, const Matrix<const T>& input, bool training) {
+    const LayerPlan& layer = Layer(t, i);
+    const LayerMemory& memory = tensors_.Memory(t, i);
+    const WeightCopies& copies = tensors_.Copies(t, i);
+    const Matrix<const T> weight = tensors_.WeightCopy(copies.weight, copies.padded_rows);
+    if (t + 1 == plan_.towers.size() && i + 1 == plan_.towers[t].layers.size()) {
+      // The logits are f32, which a fused bias of another type cannot be added to.
+      const Matrix<float> logits = tensors_.template ViewAs<float>(memory.output);
+      executor_.Multiply(
+          Gemm<T, float>{.a = input, .b = weight, .depth = copies.padded_rows, .d = logits});
+      AddBias(logits, layer, false);
+      return;
+    }
+    Gemm<T, T> gemm{.a = input,
+                    .b = weight,
+                    .depth = copies.padded_rows,
+                    .d = tensors_.View(memory.output),
+                    .epilogue = Epilogue::kBias,
+                    .bias = tensors_.BiasCopy(copies)};
+    if (memory.has_relu) {
+      gemm.epilogue = training ? Epilogue::kBiasReluMask : Epilogue::kBiasRelu;
+      gemm.mask = &tensors_.Mask(t, i);
+      if (training) gemm.mask->written = false;
+    }
+    if (!executor_.Multiply(gemm)) AddBias(gemm.d, layer, memory.has_relu);
+  }
+
+  void LinearBackward(size_t t, size_t i, const Matrix<const T>& input, bool needs_input_gradient) {
+    const LayerPlan& layer = Layer(t, i);
+    const Matrix<const T> dy = tensors_.View(tensors_.Memory(t, i).output_gradient);
+    WeightGradient(input, dy, layer.Weight(tensors_.gradients()), BiasGradientOf(layer));
+    if (!needs_input_gradient) return;
+    Gemm<T, T> gemm{.a = dy,
+                    .b = tensors_.WeightCopy(tensors_.Copies(t, i).weight, layer.input_width),
+                    .b_transposed = true,
+                    .depth = layer.output_width,
+                    .d = InputGradient(t, i)};
+    const bool behind_relu = i > 0 && tensors_.Memory(t, i - 1).is_fused;
+    if (behind_relu) {
+      gemm.epilogue = Epilogue::kReluBackward;
+      gemm.mask = &tensors_.Mask(t, i - 2);
+    }
+    if (!executor_.Multiply(gemm) && behind_relu) {
+      executor_.ForEachCell(gemm.d.rows, gemm.d.columns,
+                            ReluBackwardCell<T>{input, gemm.d, gemm.d});
+    }
+  }
+
+  void CrossForward(size_t t, size_t i, const Matrix<const T>& input) {
+    const LayerPlan& layer = Layer(t, i);
+    const LayerMemory& memory = tensors_.Memory(t, i);
+    const WeightCopies& copies = tensors_.Copies(t, i);
+    Gemm<T, T> gemm{.a = input,
+                    .b = tensors_.WeightCopy(copies.weight, layer.input_width),
+                    .depth = layer.input_width,
+                    .d = tensors_.View(memory.outer),
+                    .epilogue = Epilogue::kBias,
+                    .bias = tensors_.BiasCopy(copies)};
+    if (layer.config.rank > 0) {
+      const Matrix<T> inner = tensors_.View(memory.inner);
+      executor_.Multiply(Gemm<T, T>{.a = input,
+                                    .b = tensors_.WeightCopy(copies.down, layer.input_width),
+                                    .depth = layer.input_width,
+                                    .d = inner});
+      gemm.a = inner;
+      gemm.b = tensors_.WeightCopy(copies.up, layer.config.rank);
+      gemm.depth = layer.config.rank;
+    }
+    if (!executor_.Multiply(gemm)) AddBias(gemm.d, layer, false);
+    executor_.ForEachCell(input.rows, input.columns,
+                          CrossCombineCell<T>{tensors_.View(tensors_.Memory(t).input), gemm.d,
+                                              input, tensors_.View(memory.output)});
+  }
+
+  void CrossBackward(size_t t, size_t i, const Matrix<const T>& input, bool needs_input_gradient) {
+    const LayerPlan& layer = Layer(t, i);
+    const LayerMemory& memory = tensors_.Memory(t, i);
+    const WeightCopies& copies = tensors_.Copies(t, i);
+    const Matrix<const T> dy = tensors_.View(memory.output_gradient);
+    const Matrix<T> outer_gradient = tensors_.View(memory.outer_gradient);
+    executor_.ForEachCell(input.rows, input.columns,
+                          CrossCombineBackwardCell<T>{
+                              tensors_.View(tensors_.Memory(t).input), tensors_.View(memory.outer),
+                              dy, outer_gradient, tensors_.View(tensors_.Memory(t).origin_gradient),
+                              i != *plan_.towers[t].last_cross});
+    Matrix<const T> product_gradient = outer_gradient;
+    Matrix<const T> weight = tensors_.WeightCopy(copies.weight, layer.input_width);
+    const std::span<float> gradients = tensors_.gradients();
+    if (layer.config.rank == 0) {
+      WeightGradient(input, outer_gradient, layer.Weight(gradients), BiasGradientOf(layer));
+    } else {
+      const Matrix<T> inner_gradient = tensors_.View(memory.inner_gradient);
+      WeightGradient(tensors_.View(memory.inner), outer_gradient, layer.Up(gradients),
+                     BiasGradientOf(layer));
+      executor_.Multiply(Gemm<T, T>{.a = outer_gradient,
+                                    .b = tensors_.WeightCopy(copies.up, layer.config.rank),
+                                    .b_transposed = true,
+                                    .depth = layer.output_width,
+                                    .d = inner_gradient});
+      WeightGradient(input, inner_gradient, layer.Down(gradients), nullptr);
+      product_gradient = inner_gradient;
+      weight = tensors_.WeightCopy(copies.down, layer.input_width);
+    }
+    if (!needs_input_gradient) return;
+    executor_.Multiply(Gemm<T, T>{.a = product_gradient,
+                                  .b = weight,
+                                  .b_transposed = true,
+                                  .depth = product_gradient.columns,
+                                  .d = InputGradient(t, i),
+                                  .c = dy,
+                                  .beta = 1.0F});
+  }
+
+ private:
+  const LayerPlan& Layer(size_t t, size_t i) const { return plan_.towers[t].layers[i]; }
+
+  Matrix<T> InputGradient(size_t t, size_t i) const {
+    return tensors_.View(i == 0 ? tensors_.Memory(t).input_gradient
+                                : tensors_.Memory(t, i - 1).output_gradient);
+  }
+
+  float* BiasGradientOf(const LayerPlan& layer) const {
+    return layer.Bias(tensors_.gradients()).data();
+  }
+
+  void CopyLayer(size_t t, size_t i) {
+    const LayerPlan& layer = Layer(t, i);
+    const WeightCopies& copies = tensors_.Copies(t, i);
+    if (copies.padded_rows == 0) return;
+    if (copies.weight.columns > 0) CopyMatrix(layer.Weight(weights_), copies.weight);
+    if (copies.down.columns > 0) CopyMatrix(layer.Down(weights_), copies.down);
+    if (copies.up.columns > 0) CopyMatrix(layer.Up(weights_), copies.up);
+    const size_t width = layer.output_width;
+    executor_.ForEachCell(1, width,
+                          CopyCell<float, T>{{layer.Bias(weights_).data(), 1, width, width},
+                                             {tensors_.BiasCopy(copies), 1, width, width}});
+  }
+
+  void CopyMatrix(const MatrixView<const float>& from, const MatrixRegion& to) {
+    executor_.ForEachCell(
+        from.rows(), from.columns(),
+        CopyCell<float, T>{{from.data(), from.rows(), from.columns(), from.stride()},
+                           tensors_.WeightCopy(to, from.rows())});
+  }
+
+  template <typename Out>
+  void AddBias(const Matrix<Out>& values, const LayerPlan& layer, bool relu) {
+    executor_.ForEachCell(values.rows, values.columns,
+                          AddBiasCell<Out>{values, layer.Bias(weights_).data(), relu});
+  }
+
+  // weight_gradient = input^T dy, and bias_gradient, unless it is null, the sum of dy's rows.
+  void WeightGradient(const Matrix<const T>& input, const Matrix<const T>& dy,
+                      const MatrixView<float>& weight_gradient, float* bias_gradient) {
+    Gemm<T, float> gemm{.a = input,
+                        .a_transposed = true,
+                        .b = dy,
+                        .depth = input.rows,
+                        .d = {weight_gradient.data(), weight_gradient.rows(),
+                              weight_gradient.columns(), weight_gradient.stride()}};
+    if (bias_gradient != nullptr) {
+      gemm.epilogue = Epilogue::kBiasGradient;
+      gemm.bias_gradient = bias_gradient;
+    }
+    if (!executor_.Multiply(gemm) && bias_gradient != nullptr) {
+      SumColumns(executor_, ValueTerm<T>{dy}, dy.rows, tensors_.Partial(dy.columns), 1.0,
+                 bias_gradient);
+    }
+  }
+
+  const ModelPlan& plan_;
+  Executor& executor_;
+  Tensors<T>& tensors_;
+  std::span<const float> weights_;
+};
+
+}  // namespace simurgh::cuda

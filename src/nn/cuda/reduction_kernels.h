@@ -1,0 +1,113 @@
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "nn/cuda/bfloat16.h"
+#include "nn/cuda/matrix.h"
+
+// Reductions without shared memory: each call sums a part on its own, and a second launch adds the
+// parts. So the order of additions depends on the sizes alone, and no call waits for another.
+namespace simurgh::cuda {
+
+// Rows that one call sums, in f32; between such blocks the sums are in f64.
+inline constexpr size_t kSumBlockRows = 64;
+
+inline size_t SumBlocks(size_t rows) { return (rows + kSumBlockRows - 1) / kSumBlockRows; }
+
+// partial(k, c) = the sum over block k of rows of term(r, c). Called for each (block, column).
+template <typename Term>
+struct SumBlockCell {
+  Term term;
+  size_t rows;
+  Matrix<float> partial;
+
+  SIMURGH_HOST_DEVICE void operator()(size_t block, size_t column) const {
+    const size_t begin = block * kSumBlockRows;
+    const size_t end = begin + kSumBlockRows < rows ? begin + kSumBlockRows : rows;
+    float sum = 0.0F;
+    for (size_t row = begin; row < end; ++row) sum += term(row, column);
+    partial(block, column) = sum;
+  }
+};
+
+// sums[c] = the sum of partial's column / divisor. Called for each column.
+struct FinishColumnSum {
+  Matrix<float> partial;
+  double divisor;
+  float* sums;
+
+  SIMURGH_HOST_DEVICE void operator()(size_t column) const {
+    double sum = 0;
+    for (size_t block = 0; block < partial.rows; ++block) {
+      sum += static_cast<double>(partial(block, column));
+    }
+    sums[column] = static_cast<float>(sum / divisor);
+  }
+};
+
+template <typename T>
+struct ValueTerm {
+  Matrix<const T> values;
+
+  SIMURGH_HOST_DEVICE float operator()(size_t row, size_t column) const {
+    return ToFloat(values(row, column));
+  }
+};
+
+// How many values a call of SumGroup adds.
+inline constexpr size_t kSumFan = 32;
+
+// to[i] = from[32 i] + ... + from[32 i + 31], as far as there are. Called for each i.
+struct SumGroup {
+  const double* from;
+  size_t count;
+  double* to;
+
+  SIMURGH_HOST_DEVICE void operator()(size_t i) const {
+    const size_t begin = i * kSumFan;
+    const size_t end = begin + kSumFan < count ? begin + kSumFan : count;
+    double sum = 0;
+    for (size_t k = begin; k < end; ++k) sum += from[k];
+    to[i] = sum;
+  }
+};
+
+// Partial sums of squares of a long vector: call i takes every `parts`-th value from the i-th on,
+// so that neighbours read neighbours.
+inline constexpr size_t kSquareParts = 16'384;
+
+struct SquareSumPart {
+  const float* values;
+  size_t count;
+  size_t parts;
+  double* sums;
+
+  SIMURGH_HOST_DEVICE void operator()(size_t part) const {
+    double sum = 0;
+    for (size_t i = part; i < count; i += parts) {
+      sum += static_cast<double>(values[i]) * static_cast<double>(values[i]);
+    }
+    sums[part] = sum;
+  }
+};
+
+SIMURGH_HOST_DEVICE inline bool IsFinite(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  return (bits & 0x7f800000U) != 0x7f800000U;
+}
+
+// Sets the flag where a value is NaN or infinite. All that write it write the same.
+struct FindNonFinite {
+  const float* values;
+  uint32_t* flag;
+
+  SIMURGH_HOST_DEVICE void operator()(size_t i) const {
+    if (!IsFinite(values[i])) *flag = 1;
+  }
+};
+
+}  // namespace simurgh::cuda

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+
+#include "nn/cuda/reduction_kernels.h"
+
+// What the reduction kernels are composed to.
+namespace simurgh::cuda {
+
+// sums[c] = the sum over all rows of term(r, c), divided by divisor. partial: (SumBlocks(rows),
+// columns), overwritten.
+template <typename Executor, typename Term>
+void SumColumns(Executor& executor, const Term& term, size_t rows, const Matrix<float>& partial,
+                double divisor, float* sums) {
+  executor.ForEachCell(partial.rows, partial.columns, SumBlockCell<Term>{term, rows, partial});
+  executor.ForEach(partial.columns, FinishColumnSum{partial, divisor, sums});
+}
+
+// Adds up `values`, going to and fro between them and `scratch`, of the same length; both are
+// overwritten. Returns where the sum is.
+template <typename Executor>
+const double* SumValues(Executor& executor, double* values, size_t count, double* scratch) {
+  while (count > 1) {
+    const size_t groups = (count + kSumFan - 1) / kSumFan;
+    executor.ForEach(groups, SumGroup{values, count, scratch});
+    std::swap(values, scratch);
+    count = groups;
+  }
+  return values;
+}
+
+// The sum of squares. parts, scratch: kSquareParts each.
+template <typename Executor>
+const double* SumSquares(Executor& executor, std::span<const float> values, double* parts,
+                         double* scratch) {
+  const size_t count = std::clamp<size_t>(values.size(), 1, kSquareParts);
+  executor.ForEach(count, SquareSumPart{values.data(), values.size(), count, parts});
+  return SumValues(executor, parts, count, scratch);
+}
+
+}  // namespace simurgh::cuda

@@ -1,0 +1,133 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "nn/cuda/bfloat16.h"
+#include "nn/cuda/device_memory.h"
+#include "nn/cuda/gemm.h"
+#include "nn/cuda/loss_kernels.h"
+#include "nn/cuda/matrix.h"
+#include "nn/cuda/memory_plan.h"
+#include "nn/cuda/optimizer_kernels.h"
+#include "nn/model_plan.h"
+
+namespace simurgh::cuda {
+
+// The regions of both blocks as pointers and matrices of the batch at hand. T: element of
+// activations.
+//
+// Threads: one owner.
+template <typename T>
+class Tensors {
+ public:
+  Tensors(const ModelPlan& plan, const DenseOptimizerConfig& optimizer)
+      : plan_(plan), weights_plan_(PlanWeights(plan, optimizer, sizeof(T))) {}
+
+  size_t weight_bytes() const { return weights_plan_.planner.bytes(); }
+  void SetWeights(std::byte* block) { weights_ = block; }
+
+  // Lays out a block for batches of up to so many rows; SetBatch gives it.
+  void LayOut(size_t capacity_rows) {
+    batch_plan_ = PlanBatch(plan_, capacity_rows, sizeof(T));
+    masks_.clear();
+    for (const TowerMemory& tower : batch_plan_.towers) masks_.emplace_back(tower.layers.size());
+  }
+  const BatchMemory& batch_plan() const { return batch_plan_; }
+  void SetBatch(std::byte* block) { batch_ = block; }
+  void SetRows(size_t rows) {
+    rows_ = rows;
+    transfer_ = PlanTransfer(plan_, rows);
+  }
+  size_t rows() const { return rows_; }
+  const BatchTransfer& transfer() const { return transfer_; }
+
+  // Of the weights' block. Flat ones as DenseNetwork says.
+  std::span<float> parameters() const { return Floats(weights_plan_.parameters); }
+  std::span<float> gradients() const { return Floats(weights_plan_.gradients); }
+  std::span<float> state() const { return Floats(weights_plan_.state); }
+  std::span<float> batch_statistics() const { return Floats(weights_plan_.batch_statistics); }
+  std::span<float> directions() const { return Floats(weights_plan_.directions); }
+  std::span<float> running_statistics() const { return state().first(plan_.statistics_count); }
+  StepScalars* scalars() const {
+    return reinterpret_cast<StepScalars*>(weights_ + weights_plan_.scalars.offset);
+  }
+  double* sums() const { return Doubles(weights_, weights_plan_.sums); }
+  double* sums_next() const { return Doubles(weights_, weights_plan_.sums_next); }
+
+  const WeightCopies& Copies(size_t tower, size_t layer) const {
+    return weights_plan_.copies[tower][layer];
+  }
+  Matrix<T> WeightCopy(const MatrixRegion& region, size_t rows) const {
+    return {reinterpret_cast<T*>(weights_ + region.region.offset), rows, region.columns,
+            region.stride};
+  }
+  T* BiasCopy(const WeightCopies& copies) const {
+    return reinterpret_cast<T*>(weights_ + copies.bias.offset);
+  }
+
+  // Of the batch's block.
+  const TowerMemory& Memory(size_t tower) const { return batch_plan_.towers[tower]; }
+  const LayerMemory& Memory(size_t tower, size_t layer) const {
+    return Memory(tower).layers[layer];
+  }
+  Matrix<T> View(const MatrixRegion& region) const { return ViewAs<T>(region); }
+  template <typename U>
+  Matrix<U> ViewAs(const MatrixRegion& region) const {
+    return {reinterpret_cast<U*>(batch_ + region.region.offset), rows_, region.columns,
+            region.stride};
+  }
+  // Of a layer: the mask that its product writes, which keeps whether it did.
+  ReluMask& Mask(size_t tower, size_t layer) {
+    ReluMask& mask = masks_[tower][layer];
+    const MaskRegion& region = Memory(tower, layer).relu_mask;
+    mask.bits = batch_ + region.region.offset;
+    mask.row_bits = region.row_bits;
+    return mask;
+  }
+  Matrix<float> Partial(size_t columns) const {
+    return {reinterpret_cast<float*>(batch_ + batch_plan_.partial.offset), SumBlocks(rows_),
+            columns, columns};
+  }
+  double* losses() const { return Doubles(batch_, batch_plan_.losses); }
+  double* losses_next() const { return Doubles(batch_, batch_plan_.losses_next); }
+  std::byte* input() const { return batch_ + batch_plan_.input.offset; }
+  std::byte* output() const { return batch_ + batch_plan_.output.offset; }
+  Matrix<const float> dense() const { return In(transfer_.dense, plan_.dense_width); }
+  Matrix<const float> embeddings() const { return In(transfer_.embeddings, plan_.embedding_width); }
+  const float* labels() const {
+    return reinterpret_cast<const float*>(input() + transfer_.labels.offset);
+  }
+  StepReport* report() const {
+    return reinterpret_cast<StepReport*>(output() + transfer_.report.offset);
+  }
+  float* probabilities() const {
+    return reinterpret_cast<float*>(output() + transfer_.probabilities.offset);
+  }
+  Matrix<float> embedding_gradient() const {
+    return {reinterpret_cast<float*>(output() + transfer_.embedding_gradient.offset), rows_,
+            plan_.embedding_width, plan_.embedding_width};
+  }
+
+ private:
+  std::span<float> Floats(const Region& region) const {
+    return {reinterpret_cast<float*>(weights_ + region.offset), region.bytes / sizeof(float)};
+  }
+  static double* Doubles(std::byte* block, const Region& region) {
+    return reinterpret_cast<double*>(block + region.offset);
+  }
+  Matrix<const float> In(const Region& region, size_t columns) const {
+    return {reinterpret_cast<const float*>(input() + region.offset), rows_, columns, columns};
+  }
+
+  const ModelPlan& plan_;
+  const WeightMemory weights_plan_;
+  BatchMemory batch_plan_;
+  BatchTransfer transfer_;
+  std::byte* weights_ = nullptr;
+  std::byte* batch_ = nullptr;
+  size_t rows_ = 0;
+  std::vector<std::vector<ReluMask>> masks_;  // Of each tower's layers.
+};
+
+}  // namespace simurgh::cuda

@@ -1,0 +1,13 @@
+#include "nn/cuda/cuda_network.h"
+#include "tests/unit/nn/test_backend.h"
+
+namespace simurgh::testing {
+
+StatusOr<std::unique_ptr<DenseNetwork>> CreateTestNetwork(const ModelConfig& model,
+                                                          const DenseNetworkOptions& options) {
+  SIMURGH_ASSIGN_OR_RETURN(cuda::CudaNetwork created,
+                           cuda::CreateCudaNetwork(model, options, {.poison = true}));
+  return std::move(created.network);
+}
+
+}  // namespace simurgh::testing

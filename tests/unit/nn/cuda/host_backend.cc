@@ -1,0 +1,27 @@
+#include "tests/unit/nn/cuda/host_backend.h"
+
+#include "nn/cuda/device_network.h"
+#include "nn/model_plan.h"
+#include "tests/unit/nn/test_backend.h"
+
+namespace simurgh::testing {
+
+StatusOr<std::unique_ptr<DenseNetwork>> CreateHostNetwork(const ModelConfig& model,
+                                                          const DenseNetworkOptions& options,
+                                                          const HostExecutor::Options& executor) {
+  SIMURGH_ASSIGN_OR_RETURN(ModelPlan plan, PlanModel(model, options.inputs));
+  auto device = std::make_unique<HostExecutor>(executor);
+  if (options.precision == ComputePrecision::kBf16) {
+    return cuda::DeviceNetwork<HostExecutor, cuda::Bfloat16>::Create(std::move(plan), model.loss,
+                                                                     options, std::move(device));
+  }
+  return cuda::DeviceNetwork<HostExecutor, float>::Create(std::move(plan), model.loss, options,
+                                                          std::move(device));
+}
+
+StatusOr<std::unique_ptr<DenseNetwork>> CreateTestNetwork(const ModelConfig& model,
+                                                          const DenseNetworkOptions& options) {
+  return CreateHostNetwork(model, options, {});
+}
+
+}  // namespace simurgh::testing

@@ -1,0 +1,113 @@
+#include "nn/cuda/memory_plan.h"
+
+#include <algorithm>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "tests/unit/nn/test_models.h"
+
+namespace simurgh::testing {
+namespace {
+
+using cuda::BatchMemory;
+using cuda::MatrixRegion;
+using cuda::Region;
+using cuda::RegionPlanner;
+
+ModelPlan PlanOf(const ModelConfig& model) {
+  auto plan = PlanModel(model, TestInputs(3));
+  REQUIRE(plan.ok());
+  return *plan;
+}
+
+void CheckRegions(const RegionPlanner& planner) {
+  std::vector<Region> regions = planner.regions();
+  std::ranges::sort(regions, {}, &Region::offset);
+  size_t end = 0;
+  for (const Region& region : regions) {
+    CHECK(region.offset % cuda::kRegionAlignment == 0);
+    CHECK(region.offset >= end);
+    end = region.offset + region.bytes;
+  }
+  CHECK(end <= planner.bytes());
+}
+
+void CheckMatrix(const MatrixRegion& matrix, size_t rows, size_t columns, size_t element_bytes) {
+  CHECK(matrix.columns == columns);
+  CHECK(matrix.stride >= columns);
+  CHECK(matrix.stride * element_bytes % cuda::kRowAlignment == 0);
+  CHECK(matrix.region.bytes >= rows * matrix.stride * element_bytes);
+}
+
+TEST_CASE("regions of both blocks are apart and aligned, for any model and batch") {
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    CAPTURE(seed);
+    Random random(seed);
+    const ModelPlan plan = PlanOf(RandomModel(random));
+    for (const size_t element_bytes : {2, 4}) {
+      const size_t rows = 1 + random.Below(300);
+      const BatchMemory memory = cuda::PlanBatch(plan, rows, element_bytes);
+      CheckRegions(memory.planner);
+      REQUIRE(memory.towers.size() == plan.towers.size());
+      for (size_t t = 0; t < plan.towers.size(); ++t) {
+        const TowerPlan& tower = plan.towers[t];
+        CheckMatrix(memory.towers[t].input, rows, tower.input_width, element_bytes);
+        REQUIRE(memory.towers[t].layers.size() == tower.layers.size());
+        for (size_t i = 0; i < tower.layers.size(); ++i) {
+          const bool is_logit = t + 1 == plan.towers.size() && i + 1 == tower.layers.size();
+          const cuda::LayerMemory& layer = memory.towers[t].layers[i];
+          CheckMatrix(layer.output, rows, tower.layers[i].output_width,
+                      is_logit ? 4 : element_bytes);
+          CheckMatrix(layer.output_gradient, rows, tower.layers[i].output_width, element_bytes);
+        }
+      }
+      CheckRegions(cuda::PlanWeights(plan, {}, element_bytes).planner);
+    }
+  }
+}
+
+TEST_CASE("a linear layer and the relu behind it share their output and have a mask") {
+  const ModelPlan plan =
+      PlanOf(Chain({Linear(130), Relu(), Linear(5), BatchNorm(), Relu(), Linear(1)}));
+  const BatchMemory memory = cuda::PlanBatch(plan, 33, 2);
+  const std::vector<cuda::LayerMemory>& layers = memory.towers[0].layers;
+  CHECK(layers[0].has_relu);
+  CHECK(layers[1].is_fused);
+  CHECK(layers[0].output.region.offset == layers[1].output.region.offset);
+  CHECK(layers[0].output_gradient.region.offset == layers[1].output_gradient.region.offset);
+  CHECK(layers[0].relu_mask.row_bits == 256);
+  CHECK(layers[0].relu_mask.region.bytes == 33 * 256 / 8);
+  CHECK_FALSE(layers[2].has_relu);
+  CHECK_FALSE(layers[4].is_fused);
+  CHECK(layers[3].output.region.offset != layers[4].output.region.offset);
+}
+
+TEST_CASE("a batch's transfer holds its inputs and results one behind the other") {
+  const ModelPlan plan = PlanOf(Chain({Linear(1)}));
+  for (const size_t rows : {1, 7, 64, 1000}) {
+    const cuda::BatchTransfer transfer = cuda::PlanTransfer(plan, rows);
+    CHECK(transfer.dense.bytes == rows * 3 * 4);
+    CHECK(transfer.embeddings.bytes == rows * 6 * 4);
+    CHECK(transfer.labels.offset >= transfer.embeddings.offset + transfer.embeddings.bytes);
+    CHECK(transfer.input_bytes >= transfer.labels.offset + transfer.labels.bytes);
+    CHECK(transfer.report.offset == 0);
+    CHECK(transfer.embedding_gradient.bytes == rows * 6 * 4);
+    CHECK(transfer.output_bytes >=
+          transfer.embedding_gradient.offset + transfer.embedding_gradient.bytes);
+    const cuda::BatchTransfer larger = cuda::PlanTransfer(plan, rows + 1);
+    CHECK(larger.input_bytes >= transfer.input_bytes);
+    CHECK(larger.output_bytes >= transfer.output_bytes);
+  }
+}
+
+TEST_CASE("copies of a tower's first weight are padded to the rows of its input") {
+  const ModelPlan plan = PlanOf(Chain({Linear(4), Linear(1)}));  // 9 inputs.
+  const cuda::WeightMemory memory = cuda::PlanWeights(plan, {}, 2);
+  CHECK(memory.copies[0][0].padded_rows == 16);
+  CHECK(memory.copies[0][1].padded_rows == 4);
+  CheckMatrix(memory.copies[0][0].weight, 16, 4, 2);
+}
+
+}  // namespace
+}  // namespace simurgh::testing

@@ -1,0 +1,70 @@
+#include <catch2/catch.hpp>
+
+#include "tests/unit/nn/cuda/host_backend.h"
+#include "tests/unit/nn/cuda/training_run.h"
+
+// The CUDA backend's network, on a host in place of the device, against the CPU backend's.
+namespace simurgh::testing {
+namespace {
+
+TrainingRun TrainOnHost(const DenseNetworkOptions& options, const HostExecutor::Options& executor,
+                        int steps, const ModelConfig& model = EveryLayer()) {
+  auto network = CreateHostNetwork(model, options, executor);
+  REQUIRE(network.ok());
+  return Train(**network, steps);
+}
+
+DenseNetworkOptions AdamOptions() {
+  return RunOptions({.kind = DenseOptimizerConfig::Kind::kAdam, .epsilon = 1e-3F});
+}
+
+TEST_CASE("training with every optimizer goes the CPU backend's way") {
+  for (const DenseOptimizerConfig& config : RunOptimizers()) {
+    CAPTURE(static_cast<int>(config.kind), config.momentum, config.max_gradient_norm);
+    CheckSameTraining(TrainOnHost(RunOptions(config), {}, 12), TrainOnCpu(RunOptions(config), 12));
+  }
+}
+
+TEST_CASE("neither fused epilogues nor the order of a kernel's calls change a training run") {
+  const TrainingRun plain = TrainOnHost(AdamOptions(), {.fuse = false}, 8);
+  const TrainingRun reversed = TrainOnHost(AdamOptions(), {.fuse = false, .reverse = true}, 8);
+  CHECK(SameBits(plain.parameters, reversed.parameters));
+  CHECK(SameBits(plain.state, reversed.state));
+  CHECK(SameBits(plain.embedding_gradient, reversed.embedding_gradient));
+  CHECK(plain.losses == reversed.losses);
+  // Sums biases' gradients in another order.
+  CheckSameTraining(TrainOnHost(AdamOptions(), {.fuse = true}, 8), plain);
+}
+
+// Each value is rounded to 8 bits, a relative error of at most 2^-8, and on the way through some
+// ten layers and back such errors add up like random ones.
+TEST_CASE("a step in bf16 differs from one in f32 by its rounding") {
+  DenseNetworkOptions options = RunOptions({});
+  const ModelConfig model = EveryLayer(Sigmoid());
+  const TrainingRun expected = TrainOnCpu(options, 1, model);
+  options.precision = ComputePrecision::kBf16;
+  for (const bool fuse : {true, false}) {
+    CAPTURE(fuse);
+    const TrainingRun actual = TrainOnHost(options, {.fuse = fuse}, 1, model);
+    CHECK(actual.losses[0] == Approx(expected.losses[0]).epsilon(0.01));
+    const double error = RelativeError(actual.embedding_gradient, expected.embedding_gradient);
+    CAPTURE(error);
+    CHECK(error < 0.02);
+    CHECK(error > 1e-4);
+  }
+}
+
+TEST_CASE("training in bf16 learns as training in f32 does") {
+  DenseNetworkOptions options = AdamOptions();
+  const TrainingRun expected = TrainOnCpu(options, 40);
+  options.precision = ComputePrecision::kBf16;
+  const TrainingRun actual = TrainOnHost(options, {}, 40);
+  for (size_t i = 0; i < expected.losses.size(); ++i) {
+    CHECK(actual.losses[i] == Approx(expected.losses[i]).margin(0.05));
+  }
+  CHECK(actual.losses.back() < 0.8 * actual.losses.front());
+  CHECK(RelativeError(actual.predictions, expected.predictions) < 0.1);
+}
+
+}  // namespace
+}  // namespace simurgh::testing
