@@ -15,11 +15,16 @@ flatbuffers::Offset<wire::BatchReference> Encode(flatbuffers::FlatBufferBuilder&
 
 flatbuffers::Offset<wire::Position> Encode(flatbuffers::FlatBufferBuilder& builder,
                                            const TrainerPosition& position) {
-  return wire::CreatePosition(builder, position.run, position.rank, position.step);
+  return wire::CreatePosition(builder, position.run, position.rank, position.step, position.ranks,
+                              static_cast<uint8_t>(position.order));
 }
 
 TrainerPosition Decode(const wire::Position& position) {
-  return {position.run(), position.rank(), position.step()};
+  return {.run = position.run(),
+          .rank = position.rank(),
+          .step = position.step(),
+          .ranks = position.ranks(),
+          .order = static_cast<RankOrder>(position.order())};
 }
 
 StatusOr<VectorPrecision> DecodePrecision(const char* what, uint8_t precision) {

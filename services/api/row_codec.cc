@@ -12,7 +12,8 @@ using GroupVector = flatbuffers::Vector<flatbuffers::Offset<wire::RowGroup>>;
 
 flatbuffers::Offset<wire::Position> Encode(flatbuffers::FlatBufferBuilder& builder,
                                            const TrainerPosition& position) {
-  return wire::CreatePosition(builder, position.run, position.rank, position.step);
+  return wire::CreatePosition(builder, position.run, position.rank, position.step, position.ranks,
+                              static_cast<uint8_t>(position.order));
 }
 
 // learning_rates: by group, or empty.
@@ -78,7 +79,11 @@ StatusOr<std::vector<RowGroup>> Decode(const GroupVector& groups, uint32_t parti
 }
 
 TrainerPosition Decode(const wire::Position& position) {
-  return {position.run(), position.rank(), position.step()};
+  return {.run = position.run(),
+          .rank = position.rank(),
+          .step = position.step(),
+          .ranks = position.ranks(),
+          .order = static_cast<RankOrder>(position.order())};
 }
 
 }  // namespace

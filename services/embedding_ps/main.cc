@@ -38,6 +38,7 @@ class EmbeddingPs : public Daemon {
   }
 
   Status Drain(std::chrono::steady_clock::time_point deadline) override {
+    rows_->StopHolding();
     return listener_.Drain(deadline);
   }
 

@@ -10,12 +10,15 @@
 
 #include "services/api/row_payload.h"
 #include "services/embedding_ps/countdown.h"
+#include "services/embedding_ps/summed_push.h"
 #include "simurgh/base/numa.h"
 #include "simurgh/table/partition_work.h"
 
 namespace simurgh {
 namespace {
 
+// Of a run; as many as a partition remembers the pushes of.
+constexpr uint32_t kMaxRanks = 256;
 // Of a memory budget, what tables leave to requests.
 constexpr uint64_t kLargestReserve = uint64_t{256} << 20;
 
@@ -60,8 +63,7 @@ std::vector<std::vector<PushGroup>> SplitByPartition(const PushRowsCall& call, s
 template <typename Work, typename End>
 class PartitionTask : public Turns::Task {
  public:
-  PartitionTask(Work work, End end, std::shared_ptr<Countdown> countdown)
-      : work_(std::move(work)), end_(std::move(end)), countdown_(std::move(countdown)) {}
+  PartitionTask(Work work, End end) : work_(std::move(work)), end_(std::move(end)) {}
 
   bool Ready() const override {
     if constexpr (requires { work_.Ready(); }) {
@@ -75,20 +77,17 @@ class PartitionTask : public Turns::Task {
     StatusOr<bool> over = work_.Advance(ParameterServer::kIdsPerTurn);
     if (over.ok() && !*over) return false;
     end_(std::move(over).status(), work_.report());
-    countdown_->Down();
     return true;
   }
 
  private:
   Work work_;
   End end_;
-  const std::shared_ptr<Countdown> countdown_;
 };
 
 template <typename Work, typename End>
-std::unique_ptr<Turns::Task> MakeTask(Work work, End end, std::shared_ptr<Countdown> countdown) {
-  return std::make_unique<PartitionTask<Work, End>>(std::move(work), std::move(end),
-                                                    std::move(countdown));
+std::unique_ptr<Turns::Task> MakeTask(Work work, End end) {
+  return std::make_unique<PartitionTask<Work, End>>(std::move(work), std::move(end));
 }
 
 Status CheckSize(const char* what, uint64_t given, uint64_t described) {
@@ -116,8 +115,9 @@ ParameterServer::~ParameterServer() = default;
 StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Create(const ClusterConfig& config,
                                                                    size_t index,
                                                                    ServerMetrics& metrics) {
-  std::unique_ptr<ParameterServer> server(
-      new ParameterServer(metrics, config.training.reproducible));
+  std::unique_ptr<ParameterServer> server(new ParameterServer(
+      metrics,
+      config.training.reproducible || config.training.mode == TrainingConfig::Mode::kSync));
   const uint64_t partitions = config.embedding_ps.partitions;
   const uint64_t shares = partitions * config.embedding_ps.instances.size();
   std::vector<TableConfig> tables = config.tables;
@@ -154,9 +154,37 @@ void ParameterServer::Shard::Add(uint64_t client, std::unique_ptr<Turns::Task> t
   });
 }
 
+void ParameterServer::Shard::Hold(HeldPush push) {
+  rpc::asio::post(thread.executor(), [this, push = std::move(push)]() mutable {
+    for (std::vector<HeldPush>& together : gate.Add(std::move(push))) Begin(std::move(together));
+    if (!running) Run();
+  });
+}
+
+// One client's requests are done in their order, so all of them are one's.
+void ParameterServer::Shard::Begin(std::vector<HeldPush> together) {
+  const auto client = reinterpret_cast<uintptr_t>(&gate);
+  std::shared_ptr<const SummedPush> sum;
+  if (together.size() > 1 && together[0].position.order == RankOrder::kSummed) {
+    sum = SumPushes(together);
+  }
+  for (size_t i = 0; i < together.size(); ++i) {
+    HeldPush& push = together[i];
+    // The first rank's push brings the sum; nobody is answered before it is applied.
+    const std::span<const PushGroup> summed =
+        sum == nullptr || i > 0 ? std::span<const PushGroup>() : std::span(sum->groups);
+    PushWork work(*partition, push.position, push.part, push.parts,
+                  sum == nullptr ? push.groups : summed);
+    const auto end = [sum, told = std::move(push.end)](Status status, const PushReport& report) {
+      told(status, report);
+    };
+    turns.Add(client, MakeTask(std::move(work), end));
+  }
+}
+
 // Between two turns comes what has been posted meanwhile.
 void ParameterServer::Shard::Run() {
-  turns.RunOne();
+  if (!turns.empty()) turns.RunOne();
   running = !turns.empty();
   if (running) rpc::asio::post(thread.executor(), [this] { Run(); });
 }
@@ -192,6 +220,14 @@ Status ParameterServer::Check(const PushRowsCall& call) const {
   const api::RowPayload payload = api::PayloadOf(call.groups);
   SIMURGH_RETURN_IF_ERROR(CheckSize("ids", call.ids.size(), payload.ids));
   SIMURGH_RETURN_IF_ERROR(CheckSize("bytes of gradients", call.gradients.size(), payload.bytes));
+  const TrainerPosition& position = call.position;
+  if (position.order > RankOrder::kSummed ||
+      (position.order != RankOrder::kFree &&
+       (position.ranks > kMaxRanks || position.rank >= position.ranks))) {
+    return absl::InvalidArgumentError(absl::StrCat("rows: a push of rank ", position.rank, " of ",
+                                                   position.ranks, ", order ",
+                                                   static_cast<int>(position.order)));
+  }
   SIMURGH_RETURN_IF_ERROR(
       CheckSize("learning rates", call.learning_rates.size(), call.groups.size()));
   for (size_t i = 0; i < call.groups.size(); ++i) {
@@ -218,18 +254,19 @@ rpc::awaitable<StatusOr<PullReport>> ParameterServer::Pull(PullRowsCall call,
     for (const size_t p : which) {
       Partition& partition = *shards_[p]->partition;
       PullWork work(partition, call.purpose, call.position, call.acknowledged_steps, shares[p]);
-      const auto end = [this, p, training, &shares, &reports](Status status,
-                                                              const PullReport& report) {
+      const auto end = [this, p, training, &shares, &reports, countdown](Status status,
+                                                                         const PullReport& report) {
         OnPullEnd(p, status);
-        if (!status.ok()) {
+        if (status.ok()) {
+          reports[p] = report;
+          metrics_.OnPull(p, *shards_[p]->partition,
+                          training ? shares[p] : std::span<const PullGroup>(), report);
+        } else {
           reports[p] = std::move(status);
-          return;
         }
-        reports[p] = report;
-        metrics_.OnPull(p, *shards_[p]->partition,
-                        training ? shares[p] : std::span<const PullGroup>(), report);
+        countdown->Down();
       };
-      shards_[p]->Add(call.client, MakeTask(std::move(work), end, countdown));
+      shards_[p]->Add(call.client, MakeTask(std::move(work), end));
     }
   };
   co_await CountDown(which.size(), start);
@@ -257,21 +294,35 @@ rpc::awaitable<StatusOr<PushReport>> ParameterServer::Push(PushRowsCall call,
   SIMURGH_CO_RETURN_IF_ERROR(Check(call));
   const auto shares = SplitByPartition(call, shards_.size());
   std::vector<StatusOr<PushReport>> reports(shards_.size(), PushReport());
+  const TrainerPosition& position = call.position;
+  const bool held = position.order != RankOrder::kFree && position.ranks > 1;
   const auto start = [&](const std::shared_ptr<Countdown>& countdown) {
     for (size_t p = 0; p < shards_.size(); ++p) {
-      PushWork work(*shards_[p]->partition, call.position, call.part, call.parts, shares[p]);
-      const auto end = [this, p, &reports](Status status, const PushReport& report) {
-        if (!status.ok()) {
+      const auto end = [this, p, &reports, countdown](Status status, const PushReport& report) {
+        if (status.ok()) {
+          reports[p] = report;
+          metrics_.OnPush(report);
+        } else {
           reports[p] = std::move(status);
-          return;
         }
-        reports[p] = report;
-        metrics_.OnPush(report);
+        countdown->Down();
       };
-      shards_[p]->Add(call.client, MakeTask(std::move(work), end, countdown));
+      if (held) {
+        shards_[p]->Hold({position, call.part, call.parts, shares[p], end});
+      } else {
+        PushWork work(*shards_[p]->partition, position, call.part, call.parts, shares[p]);
+        shards_[p]->Add(call.client, MakeTask(std::move(work), end));
+      }
     }
   };
+  rpc::asio::steady_timer patience(co_await rpc::asio::this_coro::executor, options.deadline);
+  if (held) {
+    patience.async_wait([this, position](const boost::system::error_code& error) {
+      if (!error) GiveUp(position);
+    });
+  }
   co_await CountDown(shards_.size(), start);
+  patience.cancel();
   PushReport total{.repeated = true};
   for (const StatusOr<PushReport>& report : reports) {
     if (!report.ok()) co_return report.status();
@@ -281,6 +332,19 @@ rpc::awaitable<StatusOr<PushReport>> ParameterServer::Push(PushRowsCall call,
     total.missing += report->missing;
   }
   co_return total;
+}
+
+void ParameterServer::GiveUp(const TrainerPosition& position) {
+  for (const auto& shard : shards_) {
+    rpc::asio::post(shard->thread.executor(),
+                    [shard = shard.get(), position] { shard->gate.GiveUp(position); });
+  }
+}
+
+void ParameterServer::StopHolding() {
+  for (const auto& shard : shards_) {
+    rpc::asio::post(shard->thread.executor(), [shard = shard.get()] { shard->gate.Close(); });
+  }
 }
 
 }  // namespace simurgh

@@ -10,6 +10,7 @@
 
 #include "rpc/async.h"
 #include "services/api/row_server.h"
+#include "services/embedding_ps/rank_gate.h"
 #include "services/embedding_ps/server_metrics.h"
 #include "services/embedding_ps/turns.h"
 #include "services/runtime/io_thread.h"
@@ -52,6 +53,9 @@ class ParameterServer : public RowServer {
   using FatalFunction = std::function<void(const Status& reason)>;
   void SetFatal(FatalFunction fatal) { fatal_ = std::move(fatal); }
 
+  // Ends pushes that wait for those of other ranks, now and later. Before a server stops.
+  void StopHolding();
+
   uint32_t partition_count() const { return static_cast<uint32_t>(shards_.size()); }
 
   // For tests, while no call is under way.
@@ -64,11 +68,16 @@ class ParameterServer : public RowServer {
 
     // Adds to the turns; from any thread.
     void Add(uint64_t client, std::unique_ptr<Turns::Task> task);
+    // A push that goes on with those of the other ranks; from any thread.
+    void Hold(HeldPush push);
+    // The pushes of a step, or one that is a repetition.
+    void Begin(std::vector<HeldPush> together);
     // Has the turns run, on the thread, as long as there are any.
     void Run();
 
     std::unique_ptr<Partition> partition;
     Turns turns;
+    RankGate gate;
     bool running = false;  // Run() is going to be called.
     IoThread thread;
   };
@@ -81,6 +90,8 @@ class ParameterServer : public RowServer {
   // Whether the call holds what its groups describe.
   Status Check(const PullRowsCall& call) const;
   Status Check(const PushRowsCall& call) const;
+  // Ends a push that waits for those of other ranks.
+  void GiveUp(const TrainerPosition& position);
   // On the partition's thread.
   void OnPullEnd(size_t partition, const Status& status);
 

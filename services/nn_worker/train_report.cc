@@ -8,6 +8,7 @@ namespace simurgh {
 namespace {
 
 constexpr uint64_t kMaxStaleness = 64;
+constexpr uint64_t kMaxRanksStaleness = 1'024;
 
 Histogram& StageSeconds(MetricRegistry& registry, const char* stage) {
   return registry.GetHistogram("simurgh_nn_stage_seconds",
@@ -43,6 +44,10 @@ TrainReport::TrainReport(MetricRegistry& registry)
       staleness_(registry.GetHistogram("simurgh_nn_staleness_steps",
                                        "Earlier steps not yet acknowledged at a batch's pull.",
                                        PowersOfTwo(kMaxStaleness))),
+      ranks_staleness_(registry.GetHistogram(
+          "simurgh_nn_ranks_staleness_steps",
+          "Of all ranks together: earlier steps not yet acknowledged at their pulls of a step.",
+          PowersOfTwo(kMaxRanksStaleness))),
       wait_seconds_(StageSeconds(registry, "wait")),
       compute_seconds_(StageSeconds(registry, "compute")) {}
 
@@ -54,6 +59,7 @@ void TrainReport::OnStep(const Step& step) {
     spdlog::warn("step {}: loss or a gradient is not finite; the step is left out", step.step);
   }
   staleness_.Observe(static_cast<double>(step.staleness));
+  ranks_staleness_.Observe(static_cast<double>(step.ranks_staleness));
   wait_seconds_.Observe(step.waited);
   compute_seconds_.Observe(step.computed);
 }
@@ -61,12 +67,13 @@ void TrainReport::OnStep(const Step& step) {
 void TrainReport::OnProgress(const Progress& progress) {
   loss_.Set(progress.loss);
   auc_.Set(progress.auc);
-  spdlog::info("step {}: {} samples, loss {:.4f}, auc {:.4f}, {:.0f} samples/s, staleness {:.1f}{}",
-               progress.steps, progress.samples, progress.loss, progress.auc,
-               progress.samples_per_second, progress.staleness,
-               progress.skipped_steps == 0
-                   ? std::string()
-                   : fmt::format(", {} steps skipped", progress.skipped_steps));
+  spdlog::info(
+      "step {}: {} samples, loss {:.4f}, auc {:.4f}, {:.0f} samples/s, staleness {:.1f}, of all "
+      "ranks {:.1f}{}",
+      progress.steps, progress.samples, progress.loss, progress.auc, progress.samples_per_second,
+      progress.staleness, progress.ranks_staleness,
+      progress.skipped_steps == 0 ? std::string()
+                                  : fmt::format(", {} steps skipped", progress.skipped_steps));
 }
 
 void TrainReport::OnEvaluation(uint64_t step, EvaluationSet set, const EvaluationResult& result) {

@@ -36,6 +36,7 @@ class TrainReport : public TrainObserver {
   EvaluationGauges validation_;
   EvaluationGauges test_;
   Histogram& staleness_;
+  Histogram& ranks_staleness_;
   Histogram& wait_seconds_;
   Histogram& compute_seconds_;
 };

@@ -176,7 +176,7 @@ uint64_t TrainingJob::PlanDigest() {
                               double(optimizer.max_gradient_norm)}) {
     absl::StrAppend(&text, number, ",");
   }
-  absl::StrAppend(&text, training.allreduce.precision, ",", optimizer.kind, ",",
+  absl::StrAppend(&text, training.mode, ",", training.allreduce.precision, ",", optimizer.kind, ",",
                   optimizer.schedule.kind, ",", stopping.metric);
   return HashBytes(text, NetworkDigest());
 }

@@ -139,11 +139,6 @@ void CheckRanks(const ClusterConfig& config, Diagnostics* diagnostics) {
                         "is tls, and what ranks say to one another is not encrypted yet",
                         "use one nn-worker, or a network that you trust and security: insecure");
   }
-  if (config.training.reproducible) {
-    diagnostics->Report("training.reproducible",
-                        "the order of several ranks' pushes is not kept yet",
-                        "use one nn-worker, or set it to false");
-  }
   if (ranks.rank_timeout <= config.training.retry_deadline) {
     diagnostics->Report("nn_worker.rank_timeout",
                         "is not above training.retry_deadline: ranks would give up one that waits "

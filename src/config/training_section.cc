@@ -74,6 +74,10 @@ void ReadEarlyStopping(MapReader& in, EarlyStoppingConfig* stopping) {
 
 void ReadTraining(MapReader& root, TrainingConfig* training) {
   root.Map("training", [&](MapReader& in) {
+    using Mode = TrainingConfig::Mode;
+    in.Choice<Mode>(
+        "mode", &training->mode,
+        {{"sync", Mode::kSync}, {"hybrid", Mode::kHybrid}, {"naive_hybrid", Mode::kNaiveHybrid}});
     in.Integer("batch_size", &training->batch_size, 1, 65'535);
     in.Integer("passes", &training->passes, 1, 1'000'000);
     in.Bool("drop_last", &training->drop_last);
@@ -106,6 +110,15 @@ void CheckTraining(const ClusterConfig& config, Diagnostics* diagnostics) {
   if (!group.empty() && std::ranges::find(features, group) == features.end()) {
     diagnostics->Report("training.auc_group_feature", absl::StrCat("'", group, "' is no feature"),
                         absl::StrCat("the nearest feature is '", Nearest(group, features), "'"));
+  }
+  if (training.mode == TrainingConfig::Mode::kSync && training.staleness > 1) {
+    diagnostics->Report("training.staleness",
+                        absl::StrCat("is ", training.staleness, ", and mode: sync has none"),
+                        "remove it, or choose mode: hybrid");
+  }
+  if (training.mode == TrainingConfig::Mode::kNaiveHybrid && training.reproducible) {
+    diagnostics->Report("training.reproducible", "is not for mode: naive_hybrid",
+                        "choose mode: hybrid, or set it to false");
   }
   if (!config.loaders.instances.empty() && training.evaluate_every_passes > 0) {
     diagnostics->Report("training.evaluate_every_passes",

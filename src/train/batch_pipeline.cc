@@ -93,7 +93,11 @@ class BatchPipeline::Impl {
   void WaitUntil(const std::function<bool()>& ready);
 
   TrainerPosition position(const PendingBatch& pending) const {
-    return {options_.run, options_.rank, pending.step};
+    return {.run = options_.run,
+            .rank = options_.rank,
+            .step = pending.step,
+            .ranks = options_.ranks,
+            .order = options_.order};
   }
   // The matrix of a batch in its buffer.
   MatrixView<float> matrix(const PendingBatch& pending, const AlignedBuffer& buffer) const {
@@ -242,12 +246,14 @@ BatchPipeline::Impl::Calls BatchPipeline::Impl::StartableCalls() {
   bool earlier_are_submitted = true;
   bool earlier_have_permits = true;
   bool earlier_are_pulled = true;
+  bool earlier_are_pushed = true;
   for (const auto& owned : pending_) {
     PendingBatch& pending = *owned;
     if (pending.retry.due(now)) {
       const bool may_pull =
           (pending.permit || (earlier_have_permits && outstanding_ < options_.staleness)) &&
-          (earlier_are_pulled || !options_.reproducible);
+          (earlier_are_pulled || !options_.reproducible) &&
+          (earlier_are_pushed || !options_.one_by_one);
       if (pending.state == State::kUnsubmitted) {
         if (earlier_are_submitted) calls.push_back(StartSubmit(pending));
       } else if (pending.state == State::kWaiting && pending.computed) {
@@ -260,6 +266,8 @@ BatchPipeline::Impl::Calls BatchPipeline::Impl::StartableCalls() {
                             pending.state != State::kSubmitting;
     earlier_have_permits = earlier_have_permits && (pending.permit || pending.computed);
     earlier_are_pulled = earlier_are_pulled && pending.pulled();
+    earlier_are_pushed =
+        earlier_are_pushed && (pending.state == State::kPushing || pending.state == State::kDone);
   }
   return calls;
 }

@@ -16,6 +16,14 @@ using Clock = std::chrono::steady_clock;
 
 double Seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
 
+using Mode = TrainingConfig::Mode;
+
+// What the servers have to do with the pushes of several ranks.
+RankOrder OrderOf(const TrainingConfig& config) {
+  if (config.mode == Mode::kSync) return RankOrder::kSummed;
+  return config.reproducible ? RankOrder::kInTurn : RankOrder::kFree;
+}
+
 TrainObserver& SilentObserver() {
   static TrainObserver observer;
   return observer;
@@ -41,6 +49,7 @@ class Trainer::ProgressMeter {
       applied_samples_ += step.samples;
     }
     staleness_ += step.staleness;
+    ranks_staleness_ += step.ranks_staleness;
     if (step.applied) auc_.Add(labels, probabilities);
   }
 
@@ -62,10 +71,11 @@ class Trainer::ProgressMeter {
         .auc = auc_.Value(),
         .samples_per_second = static_cast<double>(samples_) / Seconds(now - last_report_),
         .staleness = staleness_ / static_cast<double>(std::max<uint64_t>(steps_, 1)),
+        .ranks_staleness = ranks_staleness_ / static_cast<double>(std::max<uint64_t>(steps_, 1)),
         .skipped_steps = result.skipped_steps};
     last_report_ = now;
     steps_ = samples_ = applied_samples_ = 0;
-    loss_ = staleness_ = 0;
+    loss_ = staleness_ = ranks_staleness_ = 0;
     return progress;
   }
 
@@ -85,6 +95,7 @@ class Trainer::ProgressMeter {
   uint64_t applied_samples_ = 0;
   double loss_ = 0;
   double staleness_ = 0;
+  double ranks_staleness_ = 0;
   SlidingAuc auc_;
 };
 
@@ -100,7 +111,7 @@ Trainer::Trainer(const TrainingConfig& config, uint64_t run, EmbeddingPort& port
       observer_(observer != nullptr ? *observer : SilentObserver()) {
   if (collective.ranks() == 1) return;
   reducer_ = std::make_unique<GradientReducer>(collective, network.gradients(), config.allreduce,
-                                               /*overlap=*/true);
+                                               config.mode != Mode::kNaiveHybrid);
 }
 
 Trainer::~Trainer() = default;
@@ -122,15 +133,20 @@ StatusOr<BatchResult> Trainer::ComputeStep(const PulledBatch& pulled) {
                                   probabilities_, ranks);
 }
 
-StatusOr<bool> Trainer::AllFinite(bool own) {
+StatusOr<Trainer::StepFacts> Trainer::OfAllRanks(const StepFacts& own) {
   if (reducer_ == nullptr) return own;
-  const std::byte mine{own ? uint8_t{1} : uint8_t{0}};
-  std::vector<std::byte> all(collective_.ranks());
-  SIMURGH_RETURN_IF_ERROR(collective_.Gather(Channel::kStep, std::span(&mine, 1), all));
-  return std::ranges::find(all, std::byte{0}) == all.end();
+  std::vector<StepFacts> each(collective_.ranks());
+  SIMURGH_RETURN_IF_ERROR(collective_.Gather(Channel::kStep, std::as_bytes(std::span(&own, 1)),
+                                             std::as_writable_bytes(std::span(each))));
+  StepFacts all;
+  for (const StepFacts& one : each) {
+    all.finite &= one.finite;
+    all.staleness += one.staleness;
+  }
+  return all;
 }
 
-Status Trainer::AwaitRanks() { return AllFinite(true).status(); }
+Status Trainer::AwaitRanks() { return OfAllRanks({}).status(); }
 
 Status Trainer::AverageStatistics() {
   const std::span<float> statistics = network_.statistics();
@@ -149,7 +165,9 @@ Status Trainer::TrainStep(BatchPipeline& pipeline, const PulledBatch& pulled,
   probabilities_.resize(dense.batch_size);
   const auto begin = Clock::now();
   SIMURGH_ASSIGN_OR_RETURN(const BatchResult result, ComputeStep(pulled));
-  SIMURGH_ASSIGN_OR_RETURN(const bool finite, AllFinite(result.finite));
+  SIMURGH_ASSIGN_OR_RETURN(const StepFacts all, OfAllRanks({.finite = result.finite ? 1U : 0U,
+                                                            .staleness = pulled.staleness}));
+  const bool finite = all.finite != 0;
   // A step that is left out leaves the rows alone, too.
   if (!finite) std::ranges::fill(pulled.gradients.flat(), 0.0F);
   TrainObserver::Step step{.step = pulled.step,
@@ -157,6 +175,7 @@ Status Trainer::TrainStep(BatchPipeline& pipeline, const PulledBatch& pulled,
                            .loss = result.loss,
                            .applied = finite,
                            .staleness = pulled.staleness,
+                           .ranks_staleness = all.staleness,
                            .waited = waited};
   meter.Add(step, dense.labels, probabilities_);
   // The gradients leave before the dense step: their way is the longer one.
@@ -227,14 +246,18 @@ Status Trainer::TrainAll(BatchPipeline& pipeline, ProgressMeter& meter,
 }
 
 Status Trainer::TrainPasses(ProgressMeter& meter, const std::stop_token& stop) {
-  BatchPipeline pipeline(port_, {.purpose = PullPurpose::kTrain,
-                                 .run = run_,
-                                 .rank = collective_.rank(),
-                                 .staleness = config_.staleness,
-                                 .reproducible = config_.reproducible,
-                                 .embedding_width = data_.embedding_width,
-                                 .queue_batches = config_.loader_queue_batches,
-                                 .retry_deadline = config_.retry_deadline});
+  BatchPipeline pipeline(port_,
+                         {.purpose = PullPurpose::kTrain,
+                          .run = run_,
+                          .rank = collective_.rank(),
+                          .ranks = collective_.ranks(),
+                          .order = OrderOf(config_),
+                          .staleness = config_.staleness,
+                          .reproducible = config_.reproducible || config_.mode == Mode::kSync,
+                          .one_by_one = config_.mode == Mode::kNaiveHybrid,
+                          .embedding_width = data_.embedding_width,
+                          .queue_batches = config_.loader_queue_batches,
+                          .retry_deadline = config_.retry_deadline});
   const std::stop_callback stopper(stop, [&pipeline] { pipeline.Stop(); });
   const Loader loader(data_.train,
                       {.passes = config_.passes,

@@ -49,6 +49,9 @@ struct AllReduceConfig {
 
 // YAML section `training`.
 struct TrainingConfig {
+  enum class Mode { kSync, kHybrid, kNaiveHybrid };
+
+  Mode mode = Mode::kHybrid;
   uint32_t batch_size = 128;    // Of a rank; 1 to 65,535.
   uint32_t passes = 1;          // Times the training data is read.
   bool drop_last = true;        // Leave out a last batch that is not full.

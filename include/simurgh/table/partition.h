@@ -18,11 +18,20 @@ enum class PullPurpose : uint8_t {
   kEvaluate,  // Creates and touches nothing; a missing row reads as zeros.
 };
 
+// How the pushes of a step's ranks come together.
+enum class RankOrder : uint8_t {
+  kFree,    // Each as it comes.
+  kInTurn,  // When all have come, one after the other in the order of the ranks.
+  kSummed,  // When all have come, as one: added up in the order of the ranks.
+};
+
 // Where a trainer stands: its run (minted at its start), its rank and its step, from 0.
 struct TrainerPosition {
   uint64_t run = 0;
   uint32_t rank = 0;
   uint64_t step = 0;
+  uint32_t ranks = 1;  // Of the run.
+  RankOrder order = RankOrder::kFree;
 };
 
 // The rows of one table that a request wants from one partition.

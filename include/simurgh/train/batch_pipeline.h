@@ -15,11 +15,14 @@ struct PipelineOptions {
   PullPurpose purpose = PullPurpose::kTrain;
   uint64_t run = 0;
   uint32_t rank = 0;
-  uint32_t staleness = 1;      // Batches between pull and acknowledged push, at most; >= 1.
-  bool reproducible = false;   // See BatchPipeline.
-  uint64_t trained_steps = 0;  // Of the run, all acknowledged; for evaluation.
-  size_t embedding_width = 0;  // Columns of the embedding matrix.
-  size_t queue_batches = 16;   // Batches handed over but not yet pulled, at most.
+  uint32_t ranks = 1;
+  RankOrder order = RankOrder::kFree;  // Of the ranks' pushes.
+  uint32_t staleness = 1;              // Batches between pull and acknowledged push, at most; >= 1.
+  bool reproducible = false;           // See BatchPipeline.
+  bool one_by_one = false;             // A pull waits until all earlier pushes have been sent.
+  uint64_t trained_steps = 0;          // Of the run, all acknowledged; for evaluation.
+  size_t embedding_width = 0;          // Columns of the embedding matrix.
+  size_t queue_batches = 16;           // Batches handed over but not yet pulled, at most.
   std::chrono::milliseconds retry_deadline{60'000};  // How long one batch may keep failing.
 };
 
@@ -43,7 +46,9 @@ struct PulledBatch {
 // Free running, a pull starts as soon as fewer than `staleness` batches are outstanding. With
 // `reproducible`, the pull of step t sees exactly the pushes up to step t - staleness: pulls are
 // made one at a time, pull t after push t - staleness is acknowledged, and push s leaves after pull
-// s + staleness - 1 has been answered. This order is complete for one rank.
+// s + staleness - 1 has been answered. This order is complete for one
+// rank; for several, servers hold each step's pushes until all ranks' have come (`order`), and as
+// none is acknowledged before, the pull of t sees those of all ranks.
 //
 // For evaluation there are no pushes: Finish lets the batch go.
 //

@@ -32,8 +32,9 @@ class TrainObserver {
     uint64_t step = 0;
     size_t samples = 0;
     double loss = 0;
-    bool applied = true;     // False: skipped, because loss or a gradient was not finite.
-    uint32_t staleness = 0;  // Of the batch at its pull.
+    bool applied = true;           // False: skipped, because loss or a gradient was not finite.
+    uint32_t staleness = 0;        // Of the batch at its pull.
+    uint32_t ranks_staleness = 0;  // Of all ranks' batches of the step, each at its pull.
     std::chrono::nanoseconds waited{};    // For the batch's embeddings.
     std::chrono::nanoseconds computed{};  // Forward, backward, step.
   };
@@ -46,6 +47,7 @@ class TrainObserver {
     double auc = 0;  // Of the latest predictions (auc_window_samples), each made before its step.
     double samples_per_second = 0;  // Since the last report.
     double staleness = 0;           // Mean since the last report.
+    double ranks_staleness = 0;     // The same.
     uint64_t skipped_steps = 0;     // So far.
   };
 
@@ -99,8 +101,13 @@ class Trainer {
 
  private:
   class ProgressMeter;
-  // Whether every rank's loss and gradients are finite.
-  StatusOr<bool> AllFinite(bool own);
+  // What the ranks tell one another of a step.
+  struct StepFacts {
+    uint32_t finite = 1;     // Of all: whether everybody's loss and gradients are.
+    uint32_t staleness = 0;  // Of all: the sum.
+  };
+
+  StatusOr<StepFacts> OfAllRanks(const StepFacts& own);
   // Forward and backward; sums of gradients are on their way then.
   StatusOr<BatchResult> ComputeStep(const PulledBatch& pulled);
   // Nobody goes on before all have come.

@@ -210,7 +210,6 @@ TEST_CASE("Ranks that cannot train together", "[config]") {
              Catch::Contains("nn_worker.instances.1: has no address for the other ranks"));
   CHECK_THAT(error(ranks, "loaders.instances=[{}]"),
              Catch::Contains("loaders.instances: loaders feed"));
-  CHECK_THAT(error(ranks, "training.reproducible=true"), Catch::Contains("training.reproducible"));
   CHECK_THAT(error(ranks, "training.retry_deadline=2m"),
              Catch::Contains("nn_worker.rank_timeout: is not above"));
   CHECK_THAT(error(ranks,

@@ -38,6 +38,18 @@ TEST_CASE("Stopping early needs something to judge by", "[config]") {
         "above 0");
 }
 
+TEST_CASE("Modes refuse what they do not keep", "[config]") {
+  CHECK(With({"training.mode=sync", "training.staleness=1", "training.reproducible=true"}).ok());
+  CHECK(With({"training.mode=naive_hybrid", "training.staleness=4"}).ok());
+  CHECK(ErrorOf({"training.mode=sync", "training.staleness=4"}) ==
+        "training.staleness: is 4, and mode: sync has none; remove it, or choose mode: hybrid");
+  CHECK(ErrorOf({"training.mode=naive_hybrid", "training.reproducible=true"}) ==
+        "training.reproducible: is not for mode: naive_hybrid; choose mode: hybrid, or set it to "
+        "false");
+  CHECK(ErrorOf({"training.mode=async"}) ==
+        "training.mode: 'async' is none of them; expected: one of sync, hybrid, naive_hybrid");
+}
+
 TEST_CASE("Groups of an evaluation are a feature's ids", "[config]") {
   CHECK(With({"training.auc_group_feature=seen"})->training.auc_group_feature == "seen");
   CHECK(ErrorOf({"training.auc_group_feature=sean"}) ==

@@ -1,0 +1,138 @@
+// Modes of training and the order that they keep, with several ranks: real daemons.
+
+#include <chrono>
+#include <cmath>
+
+#include <signal.h>
+
+#include "absl/strings/str_cat.h"
+#include <catch2/catch.hpp>
+
+#include "tests/support/test_cluster.h"
+
+namespace simurgh::testing {
+namespace {
+
+using std::chrono_literals::operator""s;
+
+using Trainers = std::vector<std::unique_ptr<DaemonProcess>>;
+using Overrides = std::vector<std::string>;
+
+Trainers StartTrainers(TestCluster& cluster, size_t ranks, const Overrides& overrides = {}) {
+  Trainers trainers;
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    trainers.push_back(cluster.StartTrainer(overrides, rank));
+  }
+  return trainers;
+}
+
+// Rank 0's; all agree.
+TrainerOutcome FinishAll(const Trainers& trainers) {
+  std::vector<TrainerOutcome> outcomes;
+  for (const auto& trainer : trainers) {
+    outcomes.push_back(Finish(*trainer));
+    INFO(trainer->log());
+    REQUIRE(outcomes.back().exit_code == 0);
+    REQUIRE_FALSE(outcomes.back().network_digest.empty());
+    CHECK(outcomes.back().network_digest == outcomes[0].network_digest);
+  }
+  return outcomes[0];
+}
+
+TrainerOutcome RunOn(const TestClusterOptions& options) {
+  TestCluster cluster(options);
+  return FinishAll(StartTrainers(cluster, options.ranks));
+}
+
+void CheckSame(const TrainerOutcome& left, const TrainerOutcome& right) {
+  CHECK(left.test_auc == right.test_auc);
+  CHECK(left.test_log_loss == right.test_log_loss);
+  CHECK(left.network_digest == right.network_digest);
+}
+
+const Overrides kSync{"training.mode=sync", "training.max_steps=200", "training.batch_size=64"};
+const Overrides kOrderedHybrid{"training.reproducible=true", "training.staleness=4",
+                               "training.max_steps=200", "training.batch_size=64"};
+
+TEST_CASE("200 steps end in the same bits, for any number of servers and embedding workers") {
+  const bool sync = GENERATE(true, false);
+  const size_t ranks = GENERATE(1, 2);
+  CAPTURE(sync, ranks);
+  const Overrides& overrides = sync ? kSync : kOrderedHybrid;
+  const TrainerOutcome first = RunOn({.servers = 1, .ranks = ranks, .overrides = overrides});
+  for (const size_t workers : {1, 2}) {
+    for (const size_t servers : {1, 2, 3}) {
+      CAPTURE(workers, servers);
+      CheckSame(
+          first,
+          RunOn({.servers = servers, .workers = workers, .ranks = ranks, .overrides = overrides}));
+    }
+  }
+}
+
+TEST_CASE("Modes, and staleness, are not the same: the comparison can fail") {
+  const TrainerOutcome sync = RunOn({.ranks = 2, .overrides = kSync});
+  const TrainerOutcome hybrid = RunOn({.ranks = 2, .overrides = kOrderedHybrid});
+  CHECK(sync.test_log_loss != hybrid.test_log_loss);
+  Overrides fresher = kOrderedHybrid;
+  fresher.emplace_back("training.staleness=1");
+  // In turn, not summed.
+  CHECK(RunOn({.ranks = 2, .overrides = fresher}).test_log_loss != sync.test_log_loss);
+}
+
+TEST_CASE("Ranks of sync are one rank with their batches together, but for rounding") {
+  const auto run = [](size_t ranks) {
+    Overrides overrides = kSync;
+    overrides.push_back(absl::StrCat("training.batch_size=", 128 / ranks));
+    overrides.emplace_back("training.sync_batch_norm=true");
+    return RunOn({.ranks = ranks, .overrides = overrides});
+  };
+  const TrainerOutcome one = run(1);
+  for (const size_t ranks : {2, 4}) {
+    CAPTURE(ranks);
+    const TrainerOutcome several = run(ranks);
+    CHECK(std::abs(std::stod(several.test_log_loss) - std::stod(one.test_log_loss)) < 5e-3);
+    CHECK(std::abs(std::stod(several.test_auc) - std::stod(one.test_auc)) < 1e-3);
+    WARN("log loss of " << ranks << " ranks: " << several.test_log_loss << ", of one "
+                        << one.test_log_loss);
+  }
+}
+
+TEST_CASE("Naive hybrid trains, too") {
+  const size_t ranks = GENERATE(1, 2);
+  const TrainerOutcome outcome =
+      RunOn({.ranks = ranks,
+             .overrides = {"training.mode=naive_hybrid", "training.staleness=4",
+                           absl::StrCat("training.batch_size=", 128 / ranks)}});
+  CHECK(std::stod(outcome.test_auc) > 0.89);
+}
+
+TEST_CASE("A worker that comes back costs several ranks nothing but time") {
+  const Overrides quick{"training.passes=4", "training.max_steps=1000",
+                        "training.progress_interval=20ms", "rpc.call_timeout=2s"};
+  const Overrides& overrides = GENERATE(kSync, kOrderedHybrid);
+  TestCluster undisturbed({.ranks = 2, .overrides = overrides});
+  const TrainerOutcome expected = FinishAll(StartTrainers(undisturbed, 2, quick));
+
+  TestCluster cluster({.ranks = 2, .overrides = overrides});
+  const Trainers trainers = StartTrainers(cluster, 2, quick);
+  for (const auto& trainer : trainers) REQUIRE(trainer->WaitForLog("samples/s", 60s));
+  cluster.worker(0).Signal(SIGKILL);
+  cluster.worker(0).Wait(10s);
+  cluster.RestartWorker(0);
+  CheckSame(expected, FinishAll(trainers));
+}
+
+TEST_CASE("A server whose ranks are gone stops, though pushes wait") {
+  TestCluster cluster({.ranks = 2,
+                       .overrides = {"training.mode=sync", "training.passes=100000",
+                                     "training.progress_interval=20ms"}});
+  const Trainers trainers = StartTrainers(cluster, 2);
+  for (const auto& trainer : trainers) REQUIRE(trainer->WaitForLog("samples/s", 60s));
+  for (const auto& trainer : trainers) trainer->Signal(SIGKILL);
+  for (const size_t server : {0, 1}) cluster.server(server).Signal(SIGTERM);
+  for (const size_t server : {0, 1}) CHECK(cluster.server(server).Wait(30s) == 0);
+}
+
+}  // namespace
+}  // namespace simurgh::testing
