@@ -46,14 +46,16 @@ record_peak_memory() {
   local file=$1 pid kb total
   local -A peaks=()
   shift
-  while sleep 0.2; do
+  while true; do
     total=0
     for pid in "$@"; do
       kb=$(sed -nE 's/^VmHWM:[^0-9]*([0-9]+).*/\1/p' "/proc/$pid/status" 2>/dev/null) || true
       [[ -z $kb ]] || peaks[$pid]=$kb
       ((total += ${peaks[$pid]:-0})) || true
     done
-    echo $((total * 1024 / 1000000)) >"$file"
+    echo $((total * 1024 / 1000000)) >"$file.new"
+    mv "$file.new" "$file"  # Whole, whenever this is ended.
+    sleep 0.2
   done
 }
 
@@ -89,6 +91,7 @@ train_ours() {
   for override in "$@"; do overrides+=(--set "$override"); done
   start_embedding_daemons
   start_trainers "$logs/result"
+  echo null >"$logs/peak_mb"
   record_peak_memory "$logs/peak_mb" "${pids[@]}" &
   local recorder=$!
   local status=0

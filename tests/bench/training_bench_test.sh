@@ -13,7 +13,7 @@ expect() {  # expect WHAT ACTUAL EXPECTED
   echo "$1: '$2' and not '$3'"
   failures=$((failures + 1))
 }
-small=(--models light --samples 4096 --ids 2000)
+small=(--models light --samples 16384 --ids 2000)
 
 bench/e2e/bench_training "${small[@]}" --batch 512,1024 --json >"$out/training.jsonl"
 expect "points" "$(jq --slurp --compact-output 'map([.peer, .model, .batch_size])' "$out/training.jsonl")" \
@@ -21,4 +21,22 @@ expect "points" "$(jq --slurp --compact-output 'map([.peer, .model, .batch_size]
 expect "numbers" "$(jq 'select((.samples_per_s > 0 and .auc > 0.3 and .auc <= 1 and .peak_rss_mb > 1) | not)' "$out/training.jsonl")" ""
 expect "an unknown model's exit code" "$(bench/e2e/bench_training --models huge 2>/dev/null; echo $?)" 2
 
+compare() { bench/e2e/compare_modes "${small[@]}" --batch 512 --out "$out/modes" "$@" >"$out/log" 2>&1 || cat "$out/log"; }
+compare --modes sync,hybrid --ranks 1,2
+expect "runs" "$(jq --slurp --compact-output 'map([.mode, .ranks, .seed])' "$out/modes/results.jsonl")" \
+  '[["sync",1,1],["hybrid",1,1],["sync",2,1],["hybrid",2,1]]'
+expect "sync is not stale" "$(jq --slurp 'map(select(.mode == "sync").staleness) | max' "$out/modes/results.jsonl")" 0
+expect "rows of the table" "$(grep -cE "^\| (sync|hybrid) \| [12] " "$out/modes/report.md")" 4
+for plot in light-samples light-time; do
+  [[ -s $out/modes/$plot.svg && -s $out/modes/$plot.png ]] || expect "$plot" missing drawn
+done
+
+if [[ $(id -u) == 0 && -c /dev/net/tun ]] && ip netns add "simurgh-test-$$" 2>/dev/null; then
+  ip netns del "simurgh-test-$$"
+  compare --modes hybrid --ranks 1 --delay-ms 1
+  expect "a run on a slow network" "$(jq '.mode' "$out/modes/results.jsonl")" '"hybrid"'
+  expect "hosts left over" "$(ip netns | grep -c "^simurgh-$$" || true)" 0
+else
+  echo "no network namespaces here: the slow network is not tried"
+fi
 exit $((failures > 0))

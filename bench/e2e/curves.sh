@@ -1,0 +1,82 @@
+# From the logs of runs to a table and to plots of the AUC. For compare_modes to source; reads $out/results.jsonl, whose lines name
+# their curves.
+
+# curve_of LOG: seconds since the first line of progress, samples and AUC of the latest predictions, tab separated.
+curve_of() {
+  sed -nE 's/^[^T]*T([0-9]+):([0-9]+):([0-9.]+)Z .* step [0-9]+: ([0-9]+) samples, loss [^,]*, auc ([0-9.]+),.*/\1 \2 \3 \4 \5/p' "$1" |
+    awk -v OFS='\t' '
+      { seconds = $1 * 3600 + $2 * 60 + $3 }
+      NR == 1 { first = seconds }
+      seconds < first { seconds += 86400 }
+      { print seconds - first, $4, $5 }'
+}
+
+# mean_staleness LOG: over the lines of progress.
+mean_staleness() {
+  sed -nE 's/.* samples\/s, staleness ([0-9.]+).*/\1/p' "$1" | awk '{ sum += $1 } END { printf "%.3f\n", NR ? sum / NR : 0 }'
+}
+
+# time_to_auc CURVE AUC: seconds, or "never".
+time_to_auc() {
+  awk -v target="$2" '$3 >= target { print $1; found = 1; exit } END { if (!found) print "never" }' "$1"
+}
+
+# target_of MODEL: what all its runs have come to.
+target_of() {
+  [[ -z $target_auc ]] || { echo "$target_auc"; return; }
+  local curve
+  jq --raw-output --arg model "$1" 'select(.model == $model) | .curve' "$out/results.jsonl" | while read -r curve; do
+    awk '$3 > best { best = $3 } END { print best }' "$out/$curve"
+  done | sort -n | head -n 1
+}
+
+write_table() {
+  local model line curve target
+  echo "# Modes of training"
+  echo
+  echo "\`$1\`"
+  for model in ${models//,/ }; do
+    target=$(target_of "$model")
+    echo
+    echo "## $model"
+    echo
+    echo "| mode | ranks | seed | samples/s | test AUC | seconds to AUC $target | staleness | memory MB |"
+    echo "|---|---|---|---|---|---|---|---|"
+    jq --raw-output --arg model "$model" \
+      'select(.model == $model) | [.curve, .mode, .ranks, .seed, .samples_per_s, .auc, .staleness, .peak_rss_mb] | @tsv' \
+      "$out/results.jsonl" | sort --stable -k 3,3n -k 2,2 | while read -r curve line; do
+      awk -v OFS=' | ' -v time="$(time_to_auc "$out/$curve" "$target")" \
+        '{ print "| " $1, $2, $3, $4, $5, time, $6, $7 " |" }' <<<"$line"
+    done
+    echo
+    echo "![AUC over samples]($model-samples.svg) ![AUC over time]($model-time.svg)"
+  done
+}
+
+# A plot for each model, and once over samples, once over seconds; of the first seed.
+draw_curves() {
+  local model
+  for model in ${models//,/ }; do
+    draw_curve "$model" samples 2 samples
+    draw_curve "$model" time 1 seconds
+  done
+}
+
+draw_curve() {
+  local model=$1 name=$2 column=$3 label=$4 lines terminal
+  lines=$(jq --raw-output --arg model "$model" --argjson seed "${seeds%%,*}" --arg out "$out" --arg column "$column" \
+    'select(.model == $model and .seed == $seed)
+     | "\"\($out)/\(.curve)\" using \($column):3 with lines title \"\(.mode | gsub("_"; " ")), \(.ranks) ranks\""' \
+    "$out/results.jsonl" | paste -sd ,)
+  for terminal in svg png; do
+    gnuplot <<PLOT
+set terminal $terminal size 800,500
+set output "$out/$model-$name.$terminal"
+set xlabel "$label"
+set ylabel "AUC of the latest predictions"
+set key right bottom
+set grid
+plot $lines
+PLOT
+  done
+}
