@@ -19,12 +19,6 @@ constexpr size_t kFirstVectorBytes = 65'536;
 constexpr uint64_t kTurnFrames = 256;
 constexpr uint64_t kTurnBytes = uint64_t{1} << 20;
 
-// With so much of a message to come and nothing to send, the thread is woken for pieces of the
-// second size and not for each that arrives, which takes some percent less of the processors' time.
-// Where messages of 1 MiB are many it cost throughput, as the two ends' copies overlap less.
-constexpr uint64_t kLongWayBytes = uint64_t{2} << 20;
-constexpr uint64_t kWakeBytes = 131'072;
-
 size_t LoansOf(const FrameHeader& header) { return header.lent() ? header.segment_count : 0; }
 
 asio::mutable_buffer BufferOf(std::span<std::byte> bytes) { return {bytes.data(), bytes.size()}; }
@@ -43,7 +37,6 @@ Status Connection::AfterRead(const Stream::Progress& progress) {
 
 void Connection::BeginWait(bool in_frame) {
   Uncork();
-  stream_->SetWakeBytes(1);
   waiting_ = true;
   waiting_in_frame_ = in_frame;
 }
@@ -217,9 +210,6 @@ awaitable<Status> Connection::ReadPayload(Landing& landing) {
     reading_ = &landing;
     NoteTraffic(payload_left_);  // As good as here: its sender is at it.
     BeginWait(true);
-    if (landing.left_ >= kLongWayBytes && payload_left_ >= kWakeBytes && outbox_.empty()) {
-      stream_->SetWakeBytes(kWakeBytes);
-    }
     const Stream::Progress progress =
         co_await stream_->Read(RoomFor(landing), stop_reading_.slot());
     EndWait();

@@ -51,7 +51,7 @@ Stream::ErrorCode LastError() {
 }  // namespace
 
 SocketStream::SocketStream(Socket socket, std::shared_ptr<FilePassing> files, bool zero_copy)
-    : socket_(std::move(socket)), may_wake_late_(IsLoopback(socket_)), files_(std::move(files)) {
+    : socket_(std::move(socket)), files_(std::move(files)) {
   if (zero_copy && IsTcp(socket_)) {
     zero_copy_ = std::make_unique<ZeroCopy>(socket_.native_handle());
   }
@@ -108,13 +108,6 @@ awaitable<Stream::Progress> SocketStream::Read(std::span<const asio::mutable_buf
         socket_.async_read_some(buffers, ReadEnd<decltype(resume)>{this, stop, std::move(resume)});
       },
       asio::use_awaitable);
-}
-
-void SocketStream::SetWakeBytes(size_t bytes) {
-  if (!may_wake_late_ || bytes == wake_bytes_) return;
-  wake_bytes_ = bytes;
-  const int value = static_cast<int>(bytes);
-  (void)::setsockopt(socket_.native_handle(), SOL_SOCKET, SO_RCVLOWAT, &value, sizeof(value));
 }
 
 awaitable<Stream::Progress> SocketStream::ReadWithFiles(

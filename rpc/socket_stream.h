@@ -19,7 +19,6 @@ class SocketStream : public Stream {
   Progress TryRead(std::span<const asio::mutable_buffer> buffers) override;
   [[nodiscard]] awaitable<Progress> Read(std::span<const asio::mutable_buffer> buffers,
                                          asio::cancellation_slot stop) override;
-  void SetWakeBytes(size_t bytes) override;
   Progress TryWrite(std::span<const asio::const_buffer> buffers) override;
   Progress TryWriteKept(std::span<const asio::const_buffer> buffers) override;
   Free Freed() override;
@@ -42,8 +41,6 @@ class SocketStream : public Stream {
   Progress Send(std::span<const asio::const_buffer> buffers, int flags);
 
   Socket socket_;
-  const bool may_wake_late_;
-  size_t wake_bytes_ = 1;
   bool drained_ = false;                 // The last read took all there was.
   std::shared_ptr<FilePassing> files_;   // Null when none are passed.
   std::unique_ptr<ZeroCopy> zero_copy_;  // Null without.

@@ -37,10 +37,6 @@ class Stream {
   [[nodiscard]] virtual awaitable<Progress> Read(std::span<const asio::mutable_buffer> buffers,
                                                  asio::cancellation_slot stop) = 0;
 
-  // A wait of Read() may go on until so many bytes are there, or none will come any more. 1 at
-  // first. Requires that the peer sends as many without hearing from us.
-  virtual void SetWakeBytes(size_t /*bytes*/) {}
-
   // Writes as many bytes as go without waiting; the buffers are free again when it returns.
   // Errors: would_block when none goes.
   virtual Progress TryWrite(std::span<const asio::const_buffer> buffers) = 0;

@@ -185,12 +185,6 @@ bool IsTcp(const Socket& socket) {
   return error || endpoint.has_value();  // What cannot be told is no reason to trust it.
 }
 
-bool IsLoopback(const Socket& socket) {
-  ErrorCode error;
-  const std::optional<tcp::endpoint> peer = InternetEndpoint(socket.remote_endpoint(error));
-  return !error && peer && peer->address().is_loopback();
-}
-
 std::string PeerName(const Socket& socket) {
   ErrorCode error;
   const Endpoint endpoint = socket.remote_endpoint(error);

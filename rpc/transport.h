@@ -26,9 +26,6 @@ using Socket = asio::generic::stream_protocol::socket;
 // Whether the other end may be on another machine.
 bool IsTcp(const Socket& socket);
 
-// Whether it is TCP within this machine, with buffers of a size that is known.
-bool IsLoopback(const Socket& socket);
-
 // The other end of an accepted connection, for logs.
 std::string PeerName(const Socket& socket);
 

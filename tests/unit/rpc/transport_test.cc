@@ -12,7 +12,6 @@
 
 #include <catch2/catch.hpp>
 
-#include "rpc/socket_stream.h"
 #include "tests/unit/rpc/ends.h"
 
 namespace simurgh::rpc {
@@ -123,41 +122,6 @@ TEST_CASE("nobody is woken for room to write who does not wait for it") {
     CHECK((events & EPOLLIN) != 0);
     CHECK((events & EPOLLOUT) == 0);
   }
-}
-
-TEST_CASE("a late wake-up comes when enough is there, and when no more will come") {
-  constexpr size_t kLate = 100'000;
-  const bool enough = GENERATE(true, false);
-  Loop loop;
-  Pair ends(loop);
-  SocketStream reader(std::move(ends.client));
-  SocketStream writer(std::move(ends.server));
-  Bytes place(2 * kLate);
-  const asio::mutable_buffer room(place.data(), place.size());
-  std::optional<size_t> read;
-  const auto wait = [&]() -> awaitable<void> {
-    const Stream::Progress progress = co_await reader.Read({&room, 1}, {});
-    read = progress.bytes;
-  };
-  reader.SetWakeBytes(kLate);
-  asio::co_spawn(loop.executor(), wait(), asio::detached);
-  loop.context().restart();
-  loop.context().poll();
-  const Bytes bytes(kLate, std::byte{1});
-  const auto write = [&](size_t from, size_t to) {
-    const asio::const_buffer part(bytes.data() + from, to - from);
-    REQUIRE(writer.TryWrite({&part, 1}).bytes == to - from);
-  };
-  write(0, 1'000);
-  loop.context().poll();
-  CHECK_FALSE(read.has_value());
-  if (enough) {
-    write(1'000, kLate);
-  } else {
-    writer.Close();
-  }
-  while (!read) loop.context().run_one();
-  CHECK(*read == (enough ? kLate : 1'000));
 }
 
 }  // namespace
