@@ -7,30 +7,15 @@
 #include <catch2/catch.hpp>
 #include <yaml-cpp/yaml.h>
 
-#include "tests/support/daemon_process.h"
-#include "tests/support/test_cluster.h"
+#include "tests/bench/run_bench.h"
 
 namespace simurgh::testing {
 namespace {
 
-constexpr std::chrono::seconds kPatience{120};
-
-struct Outcome {
-  int exit_code = -1;
-  std::string output, log;
-};
-
-Outcome RunBench(const std::vector<std::string>& arguments) {
-  const TemporaryFolder folder;
-  DaemonProcess bench("bench_batch", arguments, folder.path() + "/bench");
-  const std::optional<int> code = bench.Wait(kPatience);
-  REQUIRE(code.has_value());
-  return {.exit_code = *code, .output = bench.output(), .log = bench.log()};
-}
-
 TEST_CASE("bench_batch measures every point asked for, and its figures fit together") {
-  const Outcome run = RunBench({"--json", "--distribution", "zipf1.05,uniform", "--samples",
-                                "64,2000", "--turns", "1", "--missing", "0"});
+  const BenchOutcome run =
+      RunBench("bench_batch", {"--json", "--distribution", "zipf1.05,uniform", "--samples",
+                               "64,2000", "--turns", "1", "--missing", "0"});
   CAPTURE(run.log);
   REQUIRE(run.exit_code == 0);
   std::set<std::pair<std::string, int>> seen;
@@ -60,7 +45,7 @@ TEST_CASE("bench_batch refuses what it does not know, in one line") {
       {"--missing", "1"},           {"--turns", "0"},   {"--unknown"},
   };
   for (const auto& arguments : commands) {
-    const Outcome run = RunBench(arguments);
+    const BenchOutcome run = RunBench("bench_batch", arguments);
     CAPTURE(arguments, run.log);
     CHECK(run.exit_code == 2);
     CHECK(std::ranges::count(run.log, '\n') == 1);

@@ -9,26 +9,10 @@
 #include <catch2/catch.hpp>
 #include <yaml-cpp/yaml.h>
 
-#include "tests/support/daemon_process.h"
-#include "tests/support/test_cluster.h"
+#include "tests/bench/run_bench.h"
 
 namespace simurgh::testing {
 namespace {
-
-constexpr std::chrono::seconds kPatience{120};
-
-struct Outcome {
-  int exit_code = -1;
-  std::string output, log;
-};
-
-Outcome RunBench(const std::vector<std::string>& arguments) {
-  const TemporaryFolder folder;
-  DaemonProcess bench("bench_rpc", arguments, folder.path() + "/bench");
-  const std::optional<int> code = bench.Wait(kPatience);
-  REQUIRE(code.has_value());
-  return {.exit_code = *code, .output = bench.output(), .log = bench.log()};
-}
 
 using Key = std::tuple<std::string, std::string, std::string, int, int>;
 
@@ -56,9 +40,10 @@ Key CheckSample(const std::string& line) {
 }
 
 TEST_CASE("bench_rpc measures every point asked for, each with all fields") {
-  const Outcome run = RunBench({"--json", "--peers=raw,raw-gather", "--work", "echo,ready,produce",
-                                "--transport", "tcp,unix,shm", "--bytes", "8,1000,256Ki",
-                                "--in-flight", "1,5", "--repeat", "2", "--seconds", "0.005"});
+  const BenchOutcome run =
+      RunBench("bench_rpc", {"--json", "--peers=raw,raw-gather", "--work", "echo,ready,produce",
+                             "--transport", "tcp,unix,shm", "--bytes", "8,1000,256Ki",
+                             "--in-flight", "1,5", "--repeat", "2", "--seconds", "0.005"});
   CAPTURE(run.log);
   REQUIRE(run.exit_code == 0);
   std::set<Key> seen;
@@ -85,8 +70,9 @@ TEST_CASE("bench_rpc measures every point asked for, each with all fields") {
 }
 
 TEST_CASE("bench_rpc leaves out points above 512 MiB in flight") {
-  const Outcome run = RunBench({"--json", "--transport", "unix", "--bytes", "64,512Mi",
-                                "--in-flight", "2", "--repeat", "1", "--seconds", "0.005"});
+  const BenchOutcome run =
+      RunBench("bench_rpc", {"--json", "--transport", "unix", "--bytes", "64,512Mi", "--in-flight",
+                             "2", "--repeat", "1", "--seconds", "0.005"});
   CAPTURE(run.log);
   REQUIRE(run.exit_code == 0);
   CHECK(run.output.find("\"bytes\":64,") != std::string::npos);
@@ -106,7 +92,7 @@ TEST_CASE("bench_rpc refuses what it does not know, in one line") {
       {"--repeat", "many"},
   };
   for (const auto& arguments : commands) {
-    const Outcome run = RunBench(arguments);
+    const BenchOutcome run = RunBench("bench_rpc", arguments);
     CAPTURE(arguments, run.log);
     CHECK(run.exit_code == 2);
     CHECK(std::ranges::count(run.log, '\n') == 1);

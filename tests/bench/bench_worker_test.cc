@@ -7,29 +7,14 @@
 #include <catch2/catch.hpp>
 #include <yaml-cpp/yaml.h>
 
-#include "tests/support/daemon_process.h"
-#include "tests/support/test_cluster.h"
+#include "tests/bench/run_bench.h"
 
 namespace simurgh::testing {
 namespace {
 
-constexpr std::chrono::seconds kPatience{120};
-
-struct Outcome {
-  int exit_code = -1;
-  std::string output, log;
-};
-
-Outcome RunBench(const std::vector<std::string>& arguments) {
-  const TemporaryFolder folder;
-  DaemonProcess bench("bench_worker", arguments, folder.path() + "/bench");
-  const std::optional<int> code = bench.Wait(kPatience);
-  REQUIRE(code.has_value());
-  return {.exit_code = *code, .output = bench.output(), .log = bench.log()};
-}
-
 TEST_CASE("bench_worker measures every point asked for, and its figures fit together") {
-  const Outcome run = RunBench({"--json", "--transport", "tcp,shm", "--precision", "f32,int8",
+  const BenchOutcome run =
+      RunBench("bench_worker", {"--json", "--transport", "tcp,shm", "--precision", "f32,int8",
                                 "--samples", "64", "--seconds", "0.05", "--turns", "1"});
   CAPTURE(run.log);
   REQUIRE(run.exit_code == 0);
@@ -71,7 +56,7 @@ TEST_CASE("bench_worker refuses what it does not know, in one line") {
       {"--turns", "0"},       {"--seconds", "-1"},    {"--unknown"},
   };
   for (const auto& arguments : commands) {
-    const Outcome run = RunBench(arguments);
+    const BenchOutcome run = RunBench("bench_worker", arguments);
     CAPTURE(arguments, run.log);
     CHECK(run.exit_code == 2);
     CHECK(std::ranges::count(run.log, '\n') == 1);

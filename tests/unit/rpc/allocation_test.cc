@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <filesystem>
-#include <new>
 #include <string>
 #include <vector>
 
@@ -13,47 +11,13 @@
 #include <catch2/catch.hpp>
 
 #include "services/runtime/rpc_metrics.h"
+#include "tests/support/allocation_count.h"
 #include "tests/unit/rpc/support.h"
-
-namespace {
-
-struct Allocations {
-  uint64_t count = 0;
-  uint64_t bytes = 0;
-  uint64_t largest = 0;
-};
-Allocations allocations;
-
-void* Note(void* memory, std::size_t size) {
-  ++allocations.count;
-  allocations.bytes += size;
-  allocations.largest = std::max<uint64_t>(allocations.largest, size);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-void* Allocate(std::size_t size) { return Note(std::malloc(size), size); }
-void* AllocateAligned(std::size_t size, std::align_val_t alignment) {
-  const auto multiple = static_cast<std::size_t>(alignment);
-  return Note(std::aligned_alloc(multiple, (size + multiple - 1) / multiple * multiple), size);
-}
-
-}  // namespace
-
-void* operator new(std::size_t size) { return Allocate(size); }
-void* operator new[](std::size_t size) { return Allocate(size); }
-void* operator new(std::size_t size, std::align_val_t a) { return AllocateAligned(size, a); }
-void* operator new[](std::size_t size, std::align_val_t a) { return AllocateAligned(size, a); }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
 
 namespace simurgh::rpc {
 namespace {
+
+using simurgh::testing::Allocations;
 
 constexpr size_t kLargest = size_t{8} << 20;
 
@@ -85,8 +49,6 @@ struct SteadyEnds {
 
   // What a number of calls with a payload of `size` bytes each way allocate at both ends together.
   Allocations Measure(size_t size, int calls) {
-    const Allocations before = allocations;
-    allocations.largest = 0;
     const auto make = [&]() -> awaitable<bool> {
       bool ok = true;
       for (int i = 0; i < calls; ++i) {
@@ -98,12 +60,12 @@ struct SteadyEnds {
       }
       co_return ok;
     };
+    static_cast<void>(simurgh::testing::TakeAllocations());
     const bool ok = loop.Run(make());
+    const Allocations allocated = simurgh::testing::TakeAllocations();
     REQUIRE(ok);
     REQUIRE(std::equal(sent.begin(), sent.begin() + size, at_client.begin()));
-    return {.count = allocations.count - before.count,
-            .bytes = allocations.bytes - before.bytes,
-            .largest = allocations.largest};
+    return allocated;
   }
 
   testing::Loop loop;
@@ -143,10 +105,10 @@ TEST_CASE("counting calls allocates nothing once their method and code have been
     }
   };
   count(2);
-  const uint64_t before = allocations.count;
+  static_cast<void>(simurgh::testing::TakeAllocations());
   count(1'000);
-  const uint64_t after = allocations.count;
-  CHECK(after == before);
+  const Allocations allocated = simurgh::testing::TakeAllocations();
+  CHECK(allocated.count == 0);
 }
 
 }  // namespace

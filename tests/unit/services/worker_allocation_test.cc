@@ -1,10 +1,7 @@
 // A binary of its own, because it counts every allocation in the process.
 
 #include <algorithm>
-#include <atomic>
-#include <cstdlib>
 #include <memory>
-#include <new>
 #include <utility>
 #include <vector>
 
@@ -17,40 +14,7 @@
 #include "services/runtime/io_thread.h"
 #include "simurgh/base/random.h"
 #include "simurgh/data/batch_builder.h"
-
-namespace {
-
-std::atomic<uint64_t> allocated_bytes = 0;
-std::atomic<uint64_t> largest_allocation = 0;
-
-void* Note(void* memory, std::size_t size) {
-  allocated_bytes += size;
-  uint64_t largest = largest_allocation;
-  while (largest < size && !largest_allocation.compare_exchange_weak(largest, size)) {
-  }
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-void* Allocate(std::size_t size) { return Note(std::malloc(size), size); }
-void* AllocateAligned(std::size_t size, std::align_val_t alignment) {
-  const auto multiple = static_cast<std::size_t>(alignment);
-  return Note(std::aligned_alloc(multiple, (size + multiple - 1) / multiple * multiple), size);
-}
-
-}  // namespace
-
-void* operator new(std::size_t size) { return Allocate(size); }
-void* operator new[](std::size_t size) { return Allocate(size); }
-void* operator new(std::size_t size, std::align_val_t a) { return AllocateAligned(size, a); }
-void* operator new[](std::size_t size, std::align_val_t a) { return AllocateAligned(size, a); }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+#include "tests/support/allocation_count.h"
 
 namespace simurgh {
 namespace {
@@ -180,15 +144,15 @@ TEST_CASE("a worker in steady state allocates nothing in proportion to its batch
   // What a batch leaves may come back after the next one has begun: more at once than later, so
   // that there is memory for all.
   for (int i = 0; i < 5; ++i) REQUIRE(chain.Pass(batch, 4) == absl::OkStatus());
-  const uint64_t before = allocated_bytes;
-  largest_allocation = 0;
   constexpr int kPasses = 20;
+  static_cast<void>(testing::TakeAllocations());
   for (int i = 0; i < kPasses; ++i) REQUIRE(chain.Pass(batch, 1) == absl::OkStatus());
-  const uint64_t bytes = (allocated_bytes - before) / kPasses;
-  CAPTURE(bytes, largest_allocation.load());
+  const testing::Allocations allocated = testing::TakeAllocations();
+  const uint64_t bytes = allocated.bytes / kPasses;
+  CAPTURE(bytes, allocated.largest);
   // Of a batch: 3.3 MB of embeddings, as many gradients, 78,000 occurrences.
   CHECK(bytes <= 65'536);
-  CHECK(largest_allocation <= 16'384);
+  CHECK(allocated.largest <= 16'384);
 }
 
 }  // namespace

@@ -1,35 +1,12 @@
 // A binary of its own, because it counts every allocation in the process.
 
-#include <cstdlib>
-#include <new>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
 #include "simurgh/base/random.h"
 #include "simurgh/table/partition.h"
-
-namespace {
-uint64_t allocations = 0;
-
-void* Allocate(std::size_t size) {
-  ++allocations;
-  void* memory = std::malloc(size);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-}  // namespace
-
-void* operator new(std::size_t size) { return Allocate(size); }
-void* operator new[](std::size_t size) { return Allocate(size); }
-void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
-  ++allocations;
-  return std::malloc(size);
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+#include "tests/support/allocation_count.h"
 
 namespace simurgh {
 namespace {
@@ -65,11 +42,11 @@ TEST_CASE("a full partition allocates nothing, pulling, evicting and pushing") {
   REQUIRE(train(500, step));
   const TableStats before = partition->table(0).stats();
   REQUIRE(before.rows == config.capacity_rows);
-  const uint64_t allocations_before = allocations;
+  static_cast<void>(testing::TakeAllocations());
   const bool ok = train(2000, step);
-  const uint64_t allocated = allocations - allocations_before;
+  const testing::Allocations allocated = testing::TakeAllocations();
   REQUIRE(ok);
-  CHECK(allocated == 0);
+  CHECK(allocated.count == 0);
   const TableStats after = partition->table(0).stats();
   CHECK(after.evicted > before.evicted + 10'000);
   // The queue may still fill a few chunks of 64 bytes that it never needed at once before.

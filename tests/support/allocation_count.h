@@ -1,0 +1,18 @@
+#pragma once
+
+#include <cstdint>
+
+// Counts what the process allocates with `new`: for a test program of its own, which links
+// simurgh_allocation_count in place of any other allocator of C++.
+namespace simurgh::testing {
+
+struct Allocations {
+  uint64_t count = 0;
+  uint64_t bytes = 0;
+  uint64_t largest = 0;  // Bytes of one.
+};
+
+// Those of all threads since the last call; the first: since the process began.
+Allocations TakeAllocations();
+
+}  // namespace simurgh::testing
