@@ -2,11 +2,13 @@
 
 #include <cstdio>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include <spdlog/spdlog.h>
 
+#include "absl/strings/str_cat.h"
 #include <boost/asio/thread_pool.hpp>
 
 #include "services/api/batch_client.h"
@@ -60,7 +62,9 @@ class RemoteCluster {
 
 class NnWorker : public Daemon {
  public:
-  static StatusOr<std::unique_ptr<Daemon>> Start(DaemonContext& context, bool standalone) {
+  // trace_file: where a trace of the run goes; empty: nowhere.
+  static StatusOr<std::unique_ptr<Daemon>> Start(DaemonContext& context, bool standalone,
+                                                 const std::string& trace_file) {
     std::unique_ptr<NnWorker> daemon(new NnWorker(context));
     SIMURGH_ASSIGN_OR_RETURN(
         daemon->job_, TrainingJob::Create(context.config(), context.metrics(), context.index()));
@@ -85,6 +89,9 @@ class NnWorker : public Daemon {
       daemon->job_->TakeFrom(daemon->loaders_->buffer());
       SIMURGH_RETURN_IF_ERROR(daemon->loaders_->Listen(context));
     }
+    daemon->trace_file_ = trace_file;
+    daemon->rank_ = context.index();
+    if (!trace_file.empty()) daemon->job_->Trace(daemon->timeline_);
     context.SetReload([daemon = daemon.get()](const ClusterConfig& config) {
       return daemon->learning_rates_.Change(config.tables);
     });
@@ -100,13 +107,14 @@ class NnWorker : public Daemon {
     EmbeddingPort& port =
         local_ != nullptr ? static_cast<EmbeddingPort&>(*local_) : remote_->port();
     const StatusOr<TrainResult> result = Train(port, stop);
+    const Status traced = WriteTrace();  // Of a failed run, too.
     if (absl::IsCancelled(result.status()) && stop.stop_requested()) {
       spdlog::info("stopped before the end of training");
       return absl::OkStatus();
     }
     SIMURGH_RETURN_IF_ERROR(result.status());
     Report(*result);
-    return absl::OkStatus();
+    return traced;
   }
 
   Status Drain(std::chrono::steady_clock::time_point deadline) override {
@@ -128,9 +136,17 @@ class NnWorker : public Daemon {
     return job_->Run(port, joint.run, *joint.collective, stop);
   }
 
+  Status WriteTrace() const {
+    if (trace_file_.empty()) return absl::OkStatus();
+    return timeline_.Write(trace_file_, rank_, absl::StrCat("nn-worker ", rank_));
+  }
+
   void Report(const TrainResult& result);
 
   const uint64_t run_;
+  std::string trace_file_;
+  uint32_t rank_ = 0;
+  Timeline timeline_;
   LearningRates learning_rates_;
   std::unique_ptr<TrainingJob> job_;
   std::unique_ptr<Ranks> ranks_;             // Null: this one is alone.
@@ -156,6 +172,7 @@ void NnWorker::Report(const TrainResult& result) {
 
 int main(int argc, char** argv) {
   bool standalone = false;
+  std::string trace_file;
   simurgh::DaemonDescription description{
       .role = "nn-worker",
       .usage = {.program = "nn-worker",
@@ -168,8 +185,10 @@ int main(int argc, char** argv) {
       }};
   description.usage.own_options.add_options()(
       "standalone", boost::program_options::bool_switch(&standalone),
-      "run servers and embedding worker inside this process, without sockets");
+      "run servers and embedding worker inside this process, without sockets")(
+      "trace", boost::program_options::value(&trace_file)->value_name("FILE"),
+      "write what the first steps did when as a Chrome trace, for Perfetto");
   return simurgh::RunDaemon(description, argc, argv, [&](simurgh::DaemonContext& context) {
-    return simurgh::NnWorker::Start(context, standalone);
+    return simurgh::NnWorker::Start(context, standalone, trace_file);
   });
 }

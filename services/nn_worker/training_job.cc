@@ -145,7 +145,7 @@ StatusOr<TrainResult> TrainingJob::Run(EmbeddingPort& port, uint64_t run, Collec
     training.passes = 1;
     training.drop_last = false;
   }
-  Trainer trainer(training, run, port, *network_, collective, std::move(data), &report_);
+  Trainer trainer(training, run, port, *network_, collective, std::move(data), &report_, timeline_);
   return trainer.Run(std::move(stop));
 }
 

@@ -27,6 +27,9 @@ class TrainingJob {
   // matter then. Before Run. Lifetime: the buffer outlives Run.
   void TakeFrom(FeedBuffer& buffer);
 
+  // Tells a timeline what happens in Run. Lifetime: it outlives Run.
+  void Trace(Timeline& timeline) { timeline_ = &timeline; }
+
   // As given, with statistics fitted. Lifetime: of this.
   const ClusterConfig& config() const { return config_; }
 
@@ -57,6 +60,7 @@ class TrainingJob {
   ClusterConfig config_;  // Statistics fitted.
   const uint32_t rank_;
   FeedBuffer* buffer_ = nullptr;  // Null: files are read.
+  Timeline* timeline_ = nullptr;  // Null: nobody wants one.
   TrainReport report_;
   Counter& skipped_train_rows_;
   Counter& skipped_validation_rows_;

@@ -44,6 +44,7 @@ struct PendingBatch {
   std::shared_ptr<AlignedBuffer> gradients;
   RetryClock retry;
   uint32_t staleness = 0;
+  Clock::time_point call_began;
 
   bool pulled() const { return computed || state == State::kPulled; }
   bool unacknowledged() const { return computed && state != State::kDone; }
@@ -284,6 +285,7 @@ bool BatchPipeline::Impl::MayPush(const PendingBatch& pending) const {
 
 BatchPipeline::Impl::Call BatchPipeline::Impl::StartSubmit(PendingBatch& pending) {
   pending.state = State::kSubmitting;
+  pending.call_began = Clock::now();
   ++calls_in_flight_;
   return [this, &pending] {
     port_.Submit(pending.batch.sparse, [this, &pending](StatusOr<BatchReference> reference) {
@@ -303,6 +305,7 @@ BatchPipeline::Impl::Call BatchPipeline::Impl::StartPull(PendingBatch& pending) 
     pending.staleness = outstanding_++;
   }
   pending.state = State::kPulling;
+  pending.call_began = Clock::now();
   ++calls_in_flight_;
   // In training the oldest pending step is the first that is not acknowledged.
   const uint64_t acknowledged =
@@ -321,6 +324,7 @@ BatchPipeline::Impl::Call BatchPipeline::Impl::StartPull(PendingBatch& pending) 
 
 BatchPipeline::Impl::Call BatchPipeline::Impl::StartPush(PendingBatch& pending) {
   pending.state = State::kPushing;
+  pending.call_began = Clock::now();
   ++calls_in_flight_;
   return [this, &pending] {
     port_.Push(pending.reference, position(pending), matrix(pending, *pending.gradients),
@@ -342,6 +346,9 @@ void BatchPipeline::Impl::OnAnswer(PendingBatch& pending, const char* what, cons
   Calls calls;
   {
     MutexLock lock(mutex_);
+    if (options_.timeline != nullptr) {
+      options_.timeline->Add(what, what, pending.step, pending.call_began, Clock::now());
+    }
     if (status.ok()) {
       update();
     } else {

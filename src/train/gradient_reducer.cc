@@ -1,5 +1,6 @@
 #include "train/gradient_reducer.h"
 
+#include <optional>
 #include <utility>
 
 #include "simurgh/base/check.h"
@@ -23,12 +24,13 @@ ReducePrecision PrecisionOf(const AllReduceConfig& config) {
 }  // namespace
 
 GradientReducer::GradientReducer(Collective& collective, std::span<float> gradients,
-                                 const AllReduceConfig& config, bool overlap)
+                                 const AllReduceConfig& config, bool overlap, Timeline* timeline)
     : collective_(collective),
       gradients_(gradients),
       precision_(PrecisionOf(config)),
       bucket_floats_(config.bucket_bytes / sizeof(float)),
       overlap_(overlap),
+      timeline_(timeline),
       residuals_(precision_ == ReducePrecision::kF32 ? 0 : gradients.size()),
       open_{.first = gradients.size()},
       thread_([this] {
@@ -53,7 +55,8 @@ void GradientReducer::OnGradients(size_t first, size_t count) {
 }
 
 void GradientReducer::StartBucket() {
-  const Bucket bucket = std::exchange(open_, Bucket{.first = open_.first});
+  Bucket bucket = std::exchange(open_, Bucket{.first = open_.first});
+  bucket.step = step_;
   if (!overlap_) {
     held_.push_back(bucket);
     return;
@@ -85,10 +88,12 @@ void GradientReducer::Reduce() {
       if (buckets_.empty()) return;
       bucket = buckets_.front();
     }
+    std::optional<TimelineSpan> span(std::in_place, timeline_, "allreduce", "sum", bucket.step);
     Status status = collective_.Sum(
         Channel::kGradients, gradients_.subspan(bucket.first, bucket.count), precision_,
         residuals_.empty() ? std::span<float>()
                            : std::span(residuals_).subspan(bucket.first, bucket.count));
+    span.reset();
     const MutexLock lock(mutex_);
     buckets_.pop_front();
     if (!status.ok()) status_ = std::move(status);

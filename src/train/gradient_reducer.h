@@ -12,6 +12,7 @@
 #include "simurgh/base/status.h"
 #include "simurgh/collective/collective.h"
 #include "simurgh/config/training_config.h"
+#include "simurgh/telemetry/timeline.h"
 
 namespace simurgh {
 
@@ -23,10 +24,14 @@ class GradientReducer {
  public:
   // overlap: false waits with all buckets for Finish. Lifetime: collective and gradients outlive
   // this.
+  // timeline: null, or told of sums; outlives this, too.
   GradientReducer(Collective& collective, std::span<float> gradients, const AllReduceConfig& config,
-                  bool overlap);
+                  bool overlap, Timeline* timeline);
   // After Finish, or after the collective's Abort.
   ~GradientReducer();
+
+  // Of the gradients that come now.
+  void BeginStep(uint64_t step) { step_ = step; }
 
   // The gradients from `first` on are there. In the order of RankStep::on_gradients.
   void OnGradients(size_t first, size_t count);
@@ -39,6 +44,7 @@ class GradientReducer {
   struct Bucket {
     size_t first = 0;
     size_t count = 0;
+    uint64_t step = 0;
   };
 
   void StartBucket();
@@ -49,6 +55,8 @@ class GradientReducer {
   const ReducePrecision precision_;
   const size_t bucket_floats_;
   const bool overlap_;
+  Timeline* const timeline_;
+  uint64_t step_ = 0;
   std::vector<float> residuals_;  // Of all gradients, where precision leaves any.
   Bucket open_;                   // Grows towards the front.
   std::vector<Bucket> held_;      // Without overlap: until Finish.

@@ -41,9 +41,12 @@ void Loader::CloseReader() {
   reader_.reset();
 }
 
-StatusOr<std::optional<Batch>> Loader::NextOf(BatchReader& reader) const {
+StatusOr<std::optional<Batch>> Loader::NextOf(BatchReader& reader) {
+  std::optional<TimelineSpan> span(std::in_place, options_.timeline, "load", "read", read_);
   SIMURGH_ASSIGN_OR_RETURN(std::optional<Batch> batch, reader.Next());
+  span.reset();
   if (batch && options_.drop_last && batch->size() < options_.batch_size) batch.reset();
+  read_ += batch ? 1 : 0;
   return options_.ranks == nullptr ? std::move(batch) : Agree(std::move(batch));
 }
 

@@ -28,6 +28,8 @@ struct LoaderOptions {
   Collective* ranks = nullptr;
   size_t features = 0;  // Of an empty batch.
   size_t dense_width = 0;
+
+  Timeline* timeline = nullptr;  // Told of reading; outlives the loader.
 };
 
 // A thread that reads a data set, as often as told, and feeds it to a pipeline.
@@ -45,7 +47,7 @@ class Loader {
   StatusOr<BatchReader*> OpenNext();
   void CloseReader();
   // Nothing at the end of the pass.
-  StatusOr<std::optional<Batch>> NextOf(BatchReader& reader) const;
+  StatusOr<std::optional<Batch>> NextOf(BatchReader& reader);
   // What `own` becomes when all ranks know what the others have.
   StatusOr<std::optional<Batch>> Agree(std::optional<Batch> own) const;
   Batch EmptyBatch() const;
@@ -57,6 +59,7 @@ class Loader {
   // Replaced by the thread alone.
   std::unique_ptr<BatchReader> reader_ ABSL_GUARDED_BY(mutex_);
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  uint64_t read_ = 0;  // Batches; the thread's.
   std::thread thread_;
 };
 

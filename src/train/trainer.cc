@@ -101,17 +101,18 @@ class Trainer::ProgressMeter {
 
 Trainer::Trainer(const TrainingConfig& config, uint64_t run, EmbeddingPort& port,
                  DenseNetwork& network, Collective& collective, TrainerData data,
-                 TrainObserver* observer)
+                 TrainObserver* observer, Timeline* timeline)
     : config_(config),
       run_(run),
       port_(port),
       network_(network),
       collective_(collective),
       data_(std::move(data)),
-      observer_(observer != nullptr ? *observer : SilentObserver()) {
+      observer_(observer != nullptr ? *observer : SilentObserver()),
+      timeline_(timeline) {
   if (collective.ranks() == 1) return;
   reducer_ = std::make_unique<GradientReducer>(collective, network.gradients(), config.allreduce,
-                                               config.mode != Mode::kNaiveHybrid);
+                                               config.mode != Mode::kNaiveHybrid, timeline);
 }
 
 Trainer::~Trainer() = default;
@@ -119,7 +120,9 @@ Trainer::~Trainer() = default;
 StatusOr<BatchResult> Trainer::ComputeStep(const PulledBatch& pulled) {
   const DenseBatch& dense = pulled.batch->dense;
   RankStep ranks{.global_samples = pulled.batch->global_samples};
+  const TimelineSpan span(timeline_, "compute", "forward and backward", pulled.step);
   if (reducer_ != nullptr) {
+    reducer_->BeginStep(pulled.step);
     ranks.on_gradients = [this](size_t first, size_t count) {
       reducer_->OnGradients(first, count);
     };
@@ -180,11 +183,16 @@ Status Trainer::TrainStep(BatchPipeline& pipeline, const PulledBatch& pulled,
   meter.Add(step, dense.labels, probabilities_);
   // The gradients leave before the dense step: their way is the longer one.
   pipeline.Finish();
-  if (reducer_ != nullptr) SIMURGH_RETURN_IF_ERROR(reducer_->Finish());
+  const uint64_t number = step.step;  // The pipeline may have let go of `pulled`.
+  if (reducer_ != nullptr) {
+    const TimelineSpan span(timeline_, "compute", "wait for sums", number);
+    SIMURGH_RETURN_IF_ERROR(reducer_->Finish());
+  }
   if (finite) {
+    const TimelineSpan span(timeline_, "compute", "dense step", number);
     const DenseOptimizerConfig& optimizer = config_.dense_optimizer;
     SIMURGH_RETURN_IF_ERROR(network_.ApplyGradients(
-        LearningRateAt(optimizer.learning_rate, optimizer.schedule, pulled.step)));
+        LearningRateAt(optimizer.learning_rate, optimizer.schedule, number)));
   }
   step.computed = Clock::now() - begin;
   observer_.OnStep(step);
@@ -257,7 +265,8 @@ Status Trainer::TrainPasses(ProgressMeter& meter, const std::stop_token& stop) {
                           .one_by_one = config_.mode == Mode::kNaiveHybrid,
                           .embedding_width = data_.embedding_width,
                           .queue_batches = config_.loader_queue_batches,
-                          .retry_deadline = config_.retry_deadline});
+                          .retry_deadline = config_.retry_deadline,
+                          .timeline = timeline_});
   const std::stop_callback stopper(stop, [&pipeline] { pipeline.Stop(); });
   const Loader loader(data_.train,
                       {.passes = config_.passes,
@@ -267,7 +276,8 @@ Status Trainer::TrainPasses(ProgressMeter& meter, const std::stop_token& stop) {
                        .mark_pass_ends = config_.evaluate_every_passes > 0,
                        .ranks = reducer_ == nullptr ? nullptr : &collective_,
                        .features = data_.features,
-                       .dense_width = data_.dense_width},
+                       .dense_width = data_.dense_width,
+                       .timeline = timeline_},
                       pipeline);
   Status status = TrainAll(pipeline, meter, stop);
   if (!status.ok()) collective_.Abort(status);

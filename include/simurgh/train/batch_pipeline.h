@@ -6,6 +6,7 @@
 
 #include "simurgh/base/status.h"
 #include "simurgh/data/batch.h"
+#include "simurgh/telemetry/timeline.h"
 #include "simurgh/tensor/matrix_view.h"
 #include "simurgh/train/ports.h"
 
@@ -24,6 +25,7 @@ struct PipelineOptions {
   size_t embedding_width = 0;          // Columns of the embedding matrix.
   size_t queue_batches = 16;           // Batches handed over but not yet pulled, at most.
   std::chrono::milliseconds retry_deadline{60'000};  // How long one batch may keep failing.
+  Timeline* timeline = nullptr;                      // Told of calls. Outlives the pipeline.
 };
 
 // A batch with its embeddings, in the trainer's hands between Next and Finish.

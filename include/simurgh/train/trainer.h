@@ -13,6 +13,7 @@
 #include "simurgh/collective/collective.h"
 #include "simurgh/config/training_config.h"
 #include "simurgh/nn/dense_network.h"
+#include "simurgh/telemetry/timeline.h"
 #include "simurgh/train/batch_pipeline.h"
 #include "simurgh/train/evaluator.h"
 #include "simurgh/train/ports.h"
@@ -89,9 +90,10 @@ struct TrainerData {
 // Threads: one owner, which owns the network meanwhile.
 class Trainer {
  public:
-  // run: the same for all ranks. observer may be null.
+  // run: the same for all ranks. observer and timeline may be null; both outlive this.
   Trainer(const TrainingConfig& config, uint64_t run, EmbeddingPort& port, DenseNetwork& network,
-          Collective& collective, TrainerData data, TrainObserver* observer);
+          Collective& collective, TrainerData data, TrainObserver* observer,
+          Timeline* timeline = nullptr);
 
   // Trains to the end of the data. A stop ends it soon: calls that are under way are answered, what
   // was pulled ahead is dropped. Errors: of the readers; of the port past the retry deadline;
@@ -133,6 +135,7 @@ class Trainer {
   std::unique_ptr<GradientReducer> reducer_;  // Null for a rank alone.
   const TrainerData data_;
   TrainObserver& observer_;
+  Timeline* const timeline_;  // Null: nobody wants one.
   std::vector<float> probabilities_;
   uint32_t passes_ = 0;  // Ended so far.
 };

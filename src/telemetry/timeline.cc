@@ -1,0 +1,105 @@
+#include "simurgh/telemetry/timeline.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace simurgh {
+namespace {
+
+double Microseconds(Timeline::Clock::duration duration) {
+  return std::chrono::duration<double, std::micro>(duration).count();
+}
+
+// Spans that overlap need lines of their own: each goes to the first line of its track that is
+// free.
+class Lines {
+ public:
+  size_t Place(Timeline::Clock::time_point begin, Timeline::Clock::time_point end) {
+    const auto free = std::ranges::find_if(ends_, [&](auto line_end) { return line_end <= begin; });
+    const auto line = static_cast<size_t>(free - ends_.begin());
+    if (free == ends_.end()) {
+      ends_.push_back(end);
+    } else {
+      *free = end;
+    }
+    return line;
+  }
+
+ private:
+  std::vector<Timeline::Clock::time_point> ends_;
+};
+
+struct Track {
+  std::string_view name;
+  Lines lines;
+};
+
+constexpr size_t kLinesOfTrack = 1'000;  // Numbers of lines that a track has to itself.
+
+std::string Metadata(const char* what, uint32_t process, size_t line, const std::string& name) {
+  return absl::StrFormat(R"({"ph":"M","name":"%s","pid":%d,"tid":%d,"args":{"name":"%s"}})", what,
+                         process, line, name);
+}
+
+}  // namespace
+
+void Timeline::Add(const char* track, const char* name, uint64_t step, Clock::time_point begin,
+                   Clock::time_point end) {
+  const MutexLock lock(mutex_);
+  if (spans_.size() == max_spans_) {
+    ++left_out_;
+    return;
+  }
+  spans_.push_back({track, name, step, begin, end});
+}
+
+std::string Timeline::ToJson(uint32_t process, const std::string& name) const {
+  std::vector<Span> spans;
+  uint64_t left_out = 0;
+  {
+    const MutexLock lock(mutex_);
+    spans = spans_;
+    left_out = left_out_;
+  }
+  std::ranges::sort(spans, {}, [](const Span& span) { return std::pair(span.begin, span.step); });
+  std::vector<Track> tracks;
+  std::set<size_t> named;
+  std::string json = absl::StrCat("{\"left_out\":", left_out, ",\"traceEvents\":[\n",
+                                  Metadata("process_name", process, 0, name));
+  for (const Span& span : spans) {
+    auto track = std::ranges::find(tracks, std::string_view(span.track), &Track::name);
+    if (track == tracks.end()) track = tracks.insert(track, {.name = span.track, .lines = {}});
+    const size_t place = track->lines.Place(span.begin, span.end);
+    const size_t line = static_cast<size_t>(track - tracks.begin() + 1) * kLinesOfTrack + place;
+    if (named.insert(line).second) {
+      absl::StrAppend(&json, ",\n", Metadata("thread_name", process, line, span.track));
+    }
+    absl::StrAppend(&json, ",\n",
+                    absl::StrFormat(R"({"ph":"X","name":"%s %d","cat":"%s","pid":%d,"tid":%d,)"
+                                    R"("ts":%.3f,"dur":%.3f,"args":{"step":%d}})",
+                                    span.name, span.step, span.track, process, line,
+                                    Microseconds(span.begin.time_since_epoch()),
+                                    Microseconds(span.end - span.begin), span.step));
+  }
+  absl::StrAppend(&json, "\n]}\n");
+  return json;
+}
+
+Status Timeline::Write(const std::string& path, uint32_t process, const std::string& name) const {
+  errno = 0;
+  std::ofstream file(path, std::ios::binary);
+  file << ToJson(process, name);
+  file.flush();
+  if (file) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("timeline: ", path, ": ", std::strerror(errno)));
+}
+
+}  // namespace simurgh

@@ -1,0 +1,237 @@
+// What the time line of training shows: which spans overlap is forced by a cluster whose answers
+// wait for calls, never by time.
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <boost/property_tree/json_parser.hpp>
+#include <catch2/catch.hpp>
+
+#include "simurgh/nn/dense_network.h"
+#include "simurgh/train/trainer.h"
+#include "train/gradient_reducer.h"
+
+namespace simurgh {
+namespace {
+
+constexpr uint64_t kSteps = 6;
+constexpr size_t kSamples = 4;
+constexpr size_t kWidth = 3;
+
+struct Span {
+  int64_t begin = 0;  // Nanoseconds.
+  int64_t end = 0;
+
+  bool Overlaps(const Span& other) const { return begin < other.end && other.begin < end; }
+  bool Contains(const Span& other) const { return begin <= other.begin && other.end <= end; }
+};
+
+// Spans of one kind by step.
+using Spans = std::map<uint64_t, std::vector<Span>>;
+
+// By the names of the spans, without the steps' numbers.
+std::map<std::string, Spans> SpansOf(const Timeline& timeline) {
+  std::istringstream json(timeline.ToJson(0, "trainer"));
+  boost::property_tree::ptree root;
+  boost::property_tree::read_json(json, root);
+  std::map<std::string, Spans> spans;
+  for (const auto& [key, event] : root.get_child("traceEvents")) {
+    if (event.get<std::string>("ph") != "X") continue;
+    const std::string name = event.get<std::string>("name");
+    const int64_t begin = std::llround(event.get<double>("ts") * 1000);
+    spans[name.substr(0, name.rfind(' '))][event.get<uint64_t>("args.step")].push_back(
+        {begin, begin + std::llround(event.get<double>("dur") * 1000)});
+  }
+  return spans;
+}
+
+// Answers a pull when the next one has been called for, or at once.
+class ChainPort : public EmbeddingPort {
+ public:
+  explicit ChainPort(bool pulls_wait) : pulls_wait_(pulls_wait) {}
+
+  void Submit(std::shared_ptr<const CompactBatch> /*batch*/,
+              std::function<void(StatusOr<BatchReference>)> done) override {
+    done(BatchReference());
+  }
+
+  void Pull(BatchReference /*batch*/, PullPurpose /*purpose*/, TrainerPosition position,
+            uint64_t /*acknowledged*/, MatrixView<float> embeddings,
+            std::shared_ptr<void> /*owner*/, std::function<void(Status)> done) override {
+    std::ranges::fill(embeddings.flat(), 0.5F);
+    const bool waits = pulls_wait_ && position.step + 1 < kSteps;
+    std::function<void(Status)> earlier;
+    {
+      const MutexLock lock(mutex_);
+      earlier = std::exchange(waiting_, waits ? done : nullptr);
+    }
+    if (earlier) earlier(absl::OkStatus());
+    if (!waits) done(absl::OkStatus());
+  }
+
+  void Push(BatchReference /*batch*/, TrainerPosition /*position*/,
+            MatrixView<const float> /*gradients*/, std::shared_ptr<const void> /*owner*/,
+            std::function<void(Status)> done) override {
+    done(absl::OkStatus());
+  }
+
+ private:
+  const bool pulls_wait_;
+  Mutex mutex_;
+  std::function<void(Status)> waiting_ ABSL_GUARDED_BY(mutex_);
+};
+
+class FewBatches : public BatchReader {
+ public:
+  StatusOr<std::optional<Batch>> Next() override {
+    if (given_++ == kSteps) return std::nullopt;
+    auto sparse = std::make_shared<CompactBatch>();
+    sparse->batch_size = kSamples;
+    return Batch{
+        .sparse = sparse,
+        .dense = {
+            .batch_size = kSamples, .width = 1, .values = {1, 2, 3, 4}, .labels = {0, 1, 0, 1}}};
+  }
+  uint64_t skipped_rows() const override { return 0; }
+
+ private:
+  uint64_t given_ = 0;
+};
+
+TrainingConfig ConfigOf(TrainingConfig::Mode mode, uint32_t staleness) {
+  TrainingConfig config{.mode = mode, .batch_size = kSamples, .staleness = staleness};
+  config.progress_interval = std::chrono::hours(1);
+  return config;
+}
+
+std::map<std::string, Spans> TraceOf(TrainingConfig::Mode mode, uint32_t staleness,
+                                     bool pulls_wait) {
+  const ModelConfig model{
+      .towers = {{.name = "top",
+                  .inputs = {"dense", "embeddings"},
+                  .layers = {{.kind = LayerConfig::Kind::kLinear, .width = 1}}}}};
+  const ModelInputs inputs{
+      .dense_width = 1, .embedding_width = kWidth, .features = {{"a", kWidth}}};
+  auto network = CreateCpuNetwork(model, {.inputs = inputs});
+  REQUIRE(network.ok());
+  ChainPort port(pulls_wait);
+  Timeline timeline;
+  const auto collective = NewLocalCollective();
+  Trainer trainer(ConfigOf(mode, staleness), /*run=*/1, port, **network, *collective,
+                  {.train = [] { return std::make_unique<FewBatches>(); },
+                   .validation = {},
+                   .test = {},
+                   .features = 1,
+                   .dense_width = 1,
+                   .embedding_width = kWidth},
+                  nullptr, &timeline);
+  const auto result = trainer.Run({});
+  CAPTURE(result.status().ToString());
+  REQUIRE(result.ok());
+  REQUIRE(result->steps == kSteps);
+  return SpansOf(timeline);
+}
+
+constexpr char kCompute[] = "forward and backward";
+
+TEST_CASE("Every stage of every step is in the trace once") {
+  auto spans = TraceOf(TrainingConfig::Mode::kHybrid, 2, true);
+  for (const char* stage : {"read", "submit", "pull", kCompute, "push", "dense step"}) {
+    CAPTURE(stage);
+    for (uint64_t step = 0; step < kSteps; ++step) CHECK(spans[stage][step].size() == 1);
+  }
+}
+
+TEST_CASE("hybrid: a pull is under way while the batch before it is computed and pushed") {
+  auto spans = TraceOf(TrainingConfig::Mode::kHybrid, 2, true);
+  for (uint64_t step = 0; step + 2 < kSteps; ++step) {
+    CAPTURE(step);
+    const Span& next_pull = spans["pull"][step + 1].at(0);
+    CHECK(next_pull.Contains(spans[kCompute][step].at(0)));
+    CHECK(next_pull.Overlaps(spans["pull"][step].at(0)));
+  }
+}
+
+TEST_CASE("sync: no batch is pulled before the one before it is pushed") {
+  auto spans = TraceOf(TrainingConfig::Mode::kSync, 1, false);
+  std::vector<Span> in_order;
+  for (uint64_t step = 0; step < kSteps; ++step) {
+    for (const char* stage : {"pull", kCompute, "push"}) {
+      in_order.push_back(spans[stage][step].at(0));
+    }
+  }
+  for (size_t i = 0; i + 1 < in_order.size(); ++i) {
+    CAPTURE(i);
+    CHECK(in_order[i].end <= in_order[i + 1].begin);
+  }
+}
+
+// One rank's share of a sum with others: says when it has begun.
+class WatchedCollective : public Collective {
+ public:
+  uint32_t rank() const override { return 0; }
+  uint32_t ranks() const override { return 2; }
+  Status Sum(Channel /*channel*/, std::span<float> values, ReducePrecision /*precision*/,
+             std::span<float> /*residual*/) override {
+    for (float& value : values) value *= 2;
+    const MutexLock lock(mutex_);
+    ++sums_;
+    changed_.NotifyAll();
+    return absl::OkStatus();
+  }
+  Status Sum(Channel /*channel*/, std::span<double> /*values*/) override {
+    return absl::OkStatus();
+  }
+  Status Gather(Channel /*channel*/, std::span<const std::byte> /*own*/,
+                std::span<std::byte> /*all*/) override {
+    return absl::OkStatus();
+  }
+  void Close(Channel /*channel*/) override {}
+  void Abort(const Status& /*reason*/) override {}
+
+  void AwaitSums(size_t count) {
+    const MutexLock lock(mutex_);
+    while (sums_ < count) changed_.Wait(mutex_);
+  }
+  size_t sums() {
+    const MutexLock lock(mutex_);
+    return sums_;
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  size_t sums_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+TEST_CASE("Dense gradients are summed bucket by bucket while the backward pass goes on") {
+  const bool overlap = GENERATE(true, false);
+  std::vector<float> gradients(12, 1.0F);
+  WatchedCollective collective;
+  Timeline timeline;
+  {
+    GradientReducer reducer(collective, gradients, {.bucket_bytes = 16}, overlap, &timeline);
+    reducer.BeginStep(5);
+    const auto begin = Timeline::Clock::now();
+    for (size_t bucket = 0; bucket < 3; ++bucket) {
+      reducer.OnGradients(8 - 4 * bucket, 4);
+      if (overlap) collective.AwaitSums(bucket + 1);  // Before the next gradients are there.
+    }
+    if (!overlap) CHECK(collective.sums() == 0);
+    timeline.Add("compute", "backward", 5, begin, Timeline::Clock::now());
+    REQUIRE(reducer.Finish().ok());
+  }
+  CHECK(gradients == std::vector<float>(12, 2.0F));
+  auto spans = SpansOf(timeline);
+  const Span backward = spans["backward"][5].at(0);
+  const std::vector<Span>& sums = spans["sum"][5];
+  REQUIRE(sums.size() == 3);
+  for (const Span& sum : sums) CHECK(sum.Overlaps(backward) == overlap);
+}
+
+}  // namespace
+}  // namespace simurgh
