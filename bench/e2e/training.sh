@@ -40,23 +40,26 @@ towers_of() {
   echo "{towers: [{name: top, input: [dense, embeddings], layers: [${layers}{linear: 1}]}]}"
 }
 
-# record_peak_memory FILE PID...: keeps the sum of the greatest resident memory of the processes, in MB, in the file, until it
-# is ended itself.
+# record_peak_memory FILE PID...: until it is ended by a SIGTERM, which makes it write the sum of the greatest resident memory of the
+# processes, in MB, into the file. Starts no processes: they would take their share of the cores from what is measured.
 record_peak_memory() {
-  local file=$1 pid kb total
+  local file=$1 pid name kb rest total ended=false never
   local -A peaks=()
   shift
+  exec {never}<> <(:)  # Nothing comes out of it.
+  trap 'ended=true' TERM
   while true; do
     total=0
     for pid in "$@"; do
-      kb=$(sed -nE 's/^VmHWM:[^0-9]*([0-9]+).*/\1/p' "/proc/$pid/status" 2>/dev/null) || true
-      [[ -z $kb ]] || peaks[$pid]=$kb
+      while read -r name kb rest; do
+        [[ $name != VmHWM: ]] || peaks[$pid]=$kb
+      done 2>/dev/null <"/proc/$pid/status" || true
       ((total += ${peaks[$pid]:-0})) || true
     done
-    echo $((total * 1024 / 1000000)) >"$file.new"
-    mv "$file.new" "$file"  # Whole, whenever this is ended.
-    sleep 0.2
+    if $ended; then break; fi
+    read -r -t 0.5 -u "$never" rest || true
   done
+  echo $((total * 1024 / 1000000)) >"$file"
 }
 
 # instances PROGRAM COUNT PORT: addresses for as many daemons, as a value of the configuration. On one host they find out how to
@@ -85,13 +88,11 @@ train_ours() {
     --set "model=$(towers_of "$model")" --set "training.batch_size=$batch" --set "cluster.seed=$seed"
     --set "embedding_ps={partitions: 1, instances: $(instances embedding-ps 1 7431)}"
     --set "embedding_worker={instances: $(instances embedding-worker 1 7441)}"
-    --set "nn_worker={threads: $(((cores + ranks - 1) / ranks)), instances: $(instances nn-worker "$ranks" 7451)}"
-    --set "training.progress_interval=100ms")
+    --set "nn_worker={threads: $(((cores + ranks - 1) / ranks)), instances: $(instances nn-worker "$ranks" 7451)}")
   if ((${#hosts[@]} > 0)); then overrides+=(--set rpc.security=insecure); fi
   for override in "$@"; do overrides+=(--set "$override"); done
   start_embedding_daemons
   start_trainers "$logs/result"
-  echo null >"$logs/peak_mb"
   record_peak_memory "$logs/peak_mb" "${pids[@]}" &
   local recorder=$!
   local status=0

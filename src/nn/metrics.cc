@@ -1,25 +1,58 @@
 #include "simurgh/nn/metrics.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <numeric>
-#include <utility>
 #include <vector>
 
 #include "simurgh/base/check.h"
 
 namespace simurgh {
 
+namespace {
+
+// Orders as the score does, and is even; the two zeros are one.
+uint64_t KeyOf(float score) {
+  constexpr uint32_t kSign = uint32_t{1} << 31;
+  const auto bits = std::bit_cast<uint32_t>(score + 0.0F);
+  return uint64_t{(bits & kSign) != 0 ? ~bits : bits | kSign} << 1;
+}
+
+// Ascending; by digits of 11 bits where there are many. keys: of 33 bits.
+void SortKeys(std::vector<uint64_t>& keys) {
+  constexpr size_t kFew = 4'096;
+  constexpr uint32_t kDigitBits = 11;
+  constexpr size_t kDigits = size_t{1} << kDigitBits;
+  if (keys.size() < kFew) {
+    std::ranges::sort(keys);
+    return;
+  }
+  std::vector<uint64_t> sorted(keys.size());
+  for (uint32_t shift = 0; shift < 3 * kDigitBits; shift += kDigitBits) {
+    const auto digit = [shift](uint64_t key) { return (key >> shift) % kDigits; };
+    std::array<size_t, kDigits> begins{};
+    for (const uint64_t key : keys) ++begins[digit(key)];
+    std::exclusive_scan(begins.begin(), begins.end(), begins.begin(), size_t{0});
+    for (const uint64_t key : keys) sorted[begins[digit(key)]++] = key;
+    keys.swap(sorted);
+  }
+}
+
+}  // namespace
+
 double ExactAuc(std::span<const float> labels, std::span<const float> scores) {
   SIMURGH_CHECK_EQ(labels.size(), scores.size());
-  std::vector<std::pair<float, bool>> ranked(scores.size());
+  std::vector<uint64_t> ranked(scores.size());  // Keys, and in their last bit the label.
   for (size_t i = 0; i < scores.size(); ++i) {
     if (std::isnan(scores[i])) return std::numeric_limits<double>::quiet_NaN();
-    ranked[i] = {scores[i], labels[i] > 0.5F};
+    ranked[i] = KeyOf(scores[i]) | (labels[i] > 0.5F ? 1U : 0U);
   }
-  std::ranges::sort(ranked);
+  SortKeys(ranked);
 
   // Twice the number of (positive, negative) pairs in the right order, a tie counting one:
   // integers, hence exact.
@@ -29,8 +62,8 @@ double ExactAuc(std::span<const float> labels, std::span<const float> scores) {
   for (size_t begin = 0; begin < ranked.size();) {
     size_t tied_positives = 0;
     size_t end = begin;
-    for (; end < ranked.size() && ranked[end].first == ranked[begin].first; ++end) {
-      tied_positives += ranked[end].second ? 1 : 0;
+    for (; end < ranked.size() && ranked[end] >> 1 == ranked[begin] >> 1; ++end) {
+      tied_positives += ranked[end] & 1;
     }
     const size_t tied_negatives = end - begin - tied_positives;
     doubled_wins += tied_positives * (2 * negatives + tied_negatives);

@@ -73,7 +73,7 @@ Sums MeasureProducts(const std::string& model, size_t batch, const NnBenchOption
   Sums sums;
   for (const Product& product : ProductsOf(LayerWidths(model), batch)) {
     const auto ours = OurProduct(product);
-    const auto onednn = OneDnnProduct(product);
+    const auto onednn = OneDnnProduct(product, options.threads);
     std::vector<double> our_times;
     std::vector<double> onednn_times;
     for (uint32_t turn = 0; turn < options.turns; ++turn) {

@@ -10,6 +10,9 @@
 #include "nn/cpu/linear.h"
 #include "simurgh/base/check.h"
 
+// Of libgomp, on which Debian's oneDNN runs; see compute_threads.cc.
+extern "C" void omp_set_num_threads(int threads);
+
 namespace simurgh::bench {
 namespace {
 
@@ -90,7 +93,7 @@ std::function<void()> OurProduct(const Product& product) {
   };
 }
 
-std::function<void()> OneDnnProduct(const Product& product) {
+std::function<void()> OneDnnProduct(const Product& product, uint32_t threads) {
   const auto call = std::make_shared<Call>();
   const memory::desc input = Any(product.samples, product.inputs);
   const memory::desc weight = Any(product.outputs, product.inputs);
@@ -123,9 +126,11 @@ std::function<void()> OneDnnProduct(const Product& product) {
       break;
     }
   }
-  return [call] {
+  return [call, threads] {
+    omp_set_num_threads(static_cast<int>(threads));
     call->primitive.execute(call->stream, call->arguments);
     call->stream.wait();
+    omp_set_num_threads(1);  // As our own product wants it.
   };
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -27,7 +28,7 @@ std::vector<Product> ProductsOf(const std::vector<size_t>& widths, size_t sample
 // Does the product once, over operands of its own.
 std::function<void()> OurProduct(const Product& product);
 
-// The same by oneDNN's inner product, with operands laid out as it chooses.
-std::function<void()> OneDnnProduct(const Product& product);
+// The same by oneDNN's inner product on so many threads, with operands laid out as it chooses.
+std::function<void()> OneDnnProduct(const Product& product, uint32_t threads);
 
 }  // namespace simurgh::bench

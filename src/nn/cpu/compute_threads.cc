@@ -1,26 +1,21 @@
 #include "nn/cpu/compute_threads.h"
 
 #include <algorithm>
+#include <memory>
+
+#include "nn/cpu/compute_pool.h"
+#include "simurgh/base/check.h"
 
 // Of libgomp, on which Debian's oneDNN runs. Declared here because clang's <omp.h> belongs to
 // another runtime.
-extern "C" {
-void omp_set_num_threads(int threads);
-int omp_get_max_threads();
-int omp_get_num_threads();
-int omp_get_thread_num();
-void GOMP_parallel(void (*body)(void*), void* argument, unsigned threads, unsigned flags);
-}
+extern "C" void omp_set_num_threads(int threads);
 
 namespace simurgh::cpu {
 namespace {
 
 constexpr size_t kAlignment = 16;  // Floats of a cache line.
 
-struct Loop {
-  size_t count;
-  absl::FunctionRef<void(size_t, size_t)> work;
-};
+thread_local std::unique_ptr<ComputePool> pool;  // Null: the thread alone.
 
 // Where the part of this number begins; that of the number of parts is the end.
 size_t PartBegin(size_t count, size_t part, size_t parts) {
@@ -28,27 +23,38 @@ size_t PartBegin(size_t count, size_t part, size_t parts) {
   return count * part / parts / kAlignment * kAlignment;
 }
 
-void RunPart(void* argument) {
-  const Loop& loop = *static_cast<const Loop*>(argument);
-  const auto part = static_cast<size_t>(omp_get_thread_num());
-  const auto parts = static_cast<size_t>(omp_get_num_threads());
-  const size_t first = PartBegin(loop.count, part, parts);
-  const size_t end = PartBegin(loop.count, part + 1, parts);
-  if (first < end) loop.work(first, end);
-}
+// The parallelism is ours: libgomp's threads spin while they wait, for milliseconds, on cores that
+// the daemons of this machine need.
+void KeepOneDnnOnThisThread() { omp_set_num_threads(1); }
 
 }  // namespace
 
-void SetComputeThreads(uint32_t threads) { omp_set_num_threads(static_cast<int>(threads)); }
+void SetComputeThreads(uint32_t threads) {
+  SIMURGH_CHECK_LT(0U, threads);
+  KeepOneDnnOnThisThread();
+  if (ComputeThreads() == threads) return;
+  pool =
+      threads == 1 ? nullptr : std::make_unique<ComputePool>(threads - 1, KeepOneDnnOnThisThread);
+}
+
+size_t ComputeThreads() { return pool == nullptr ? 1 : pool->helpers() + 1; }
+
+void RunParts(size_t parts, absl::FunctionRef<void(size_t)> work) {
+  if (pool != nullptr && parts > 1) return pool->Run(parts, work);
+  for (size_t part = 0; part < parts; ++part) work(part);
+}
 
 void ForEachPart(size_t count, size_t least, absl::FunctionRef<void(size_t, size_t)> work) {
-  const auto threads = std::min<size_t>(static_cast<size_t>(omp_get_max_threads()), count / least);
-  if (threads <= 1) {
+  const size_t parts = std::min(ComputeThreads(), count / least);
+  if (parts <= 1) {
     if (count > 0) work(0, count);
     return;
   }
-  Loop loop{count, work};
-  GOMP_parallel(RunPart, &loop, static_cast<unsigned>(threads), 0);
+  RunParts(parts, [&](size_t part) {
+    const size_t first = PartBegin(count, part, parts);
+    const size_t end = PartBegin(count, part + 1, parts);
+    if (first < end) work(first, end);
+  });
 }
 
 }  // namespace simurgh::cpu

@@ -27,16 +27,20 @@ AlignedBuffer ZeroedFloats(size_t count) {
 }
 
 void CopyRows(MatrixView<const float> from, MatrixView<float> to) {
-  for (size_t row = 0; row < from.rows(); ++row)
-    std::ranges::copy(from.row(row), to.row(row).begin());
+  ForEachPart(from.rows(), LeastRows(from.columns()), [=](size_t first, size_t end) {
+    for (size_t row = first; row < end; ++row)
+      std::ranges::copy(from.row(row), to.row(row).begin());
+  });
 }
 
 void AddRows(MatrixView<const float> from, MatrixView<float> to) {
-  for (size_t row = 0; row < from.rows(); ++row) {
-    const float* source = from.row(row).data();
-    float* sum = to.row(row).data();
-    for (size_t column = 0; column < from.columns(); ++column) sum[column] += source[column];
-  }
+  ForEachPart(from.rows(), LeastRows(from.columns()), [=](size_t first, size_t end) {
+    for (size_t row = first; row < end; ++row) {
+      const float* source = from.row(row).data();
+      float* sum = to.row(row).data();
+      for (size_t column = 0; column < from.columns(); ++column) sum[column] += source[column];
+    }
+  });
 }
 
 size_t InteractionScratchSize(const ModelPlan& plan) {
@@ -111,10 +115,8 @@ StatusOr<BatchResult> CpuNetwork::ForwardBackward(MatrixView<const float> dense,
                      workspace_.OutputGradient(logit).flat());
   SIMURGH_RETURN_IF_ERROR(Backward(embedding_gradient, step));
 
-  result.finite = std::isfinite(result.loss) && AllFinite(gradients());
-  for (size_t row = 0; row < embedding_gradient.rows(); ++row) {
-    result.finite = result.finite && AllFinite(embedding_gradient.row(row));
-  }
+  result.finite =
+      std::isfinite(result.loss) && AllFinite(gradients()) && AllRowsFinite(embedding_gradient);
   step_rows_ = step.sum ? divisor : rows;
   step_ = result.finite ? Step::kReady : Step::kNotFinite;
   return result;

@@ -30,4 +30,15 @@ bool AllFinite(std::span<const float> values) {
   return finite;
 }
 
+bool AllRowsFinite(MatrixView<const float> values) {
+  if (values.contiguous()) return AllFinite(values.flat());
+  std::atomic<bool> finite = true;
+  ForEachPart(values.rows(), LeastRows(values.columns()), [&](size_t first, size_t end) {
+    for (size_t row = first; row < end; ++row) {
+      if (!AllFiniteOf(values.row(row))) finite = false;
+    }
+  });
+  return finite;
+}
+
 }  // namespace simurgh::cpu

@@ -2,9 +2,12 @@
 
 #include <span>
 
+#include "simurgh/tensor/matrix_view.h"
+
 namespace simurgh::cpu {
 
 // Whether no value is NaN or infinite. At the speed of memory.
 bool AllFinite(std::span<const float> values);
+bool AllRowsFinite(MatrixView<const float> values);
 
 }  // namespace simurgh::cpu

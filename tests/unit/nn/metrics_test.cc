@@ -41,6 +41,27 @@ TEST_CASE("AUC equals pair counting, with and without ties") {
   }
 }
 
+// Many scores take another way; a pair of one score and its label repeated must not change it.
+TEST_CASE("AUC of many samples is that of few, each repeated") {
+  Random random(3);
+  std::vector<float> labels{0, 1};
+  std::vector<float> scores{-0.0F, 0.0F};  // A tie.
+  for (int i = 0; i < 150; ++i) {
+    labels.push_back(static_cast<float>(random.Below(2)));
+    scores.push_back(static_cast<float>(random.Uniform() * 2 - 1) * (i % 2 == 0 ? 1e-30F : 1e30F));
+  }
+  scores.back() = std::numeric_limits<float>::infinity();
+  scores[5] = -std::numeric_limits<float>::infinity();
+  std::vector<float> many_labels;
+  std::vector<float> many_scores;
+  for (int i = 0; i < 40; ++i) {
+    many_labels.insert(many_labels.end(), labels.begin(), labels.end());
+    many_scores.insert(many_scores.end(), scores.begin(), scores.end());
+  }
+  CHECK(ExactAuc(many_labels, many_scores) ==
+        Approx(PairCountingAuc(labels, scores)).epsilon(1e-12));
+}
+
 TEST_CASE("AUC of a perfect, a reversed and a constant ranking") {
   const std::vector<float> labels{0, 0, 1, 1};
   CHECK(ExactAuc(labels, std::vector<float>{1, 2, 3, 4}) == 1.0);
