@@ -30,6 +30,9 @@ class Admission {
   // Counts this request for the id, and answers. Allocates for the first id of a bucket only.
   bool Admit(uint64_t id);
 
+  // Whether it admits every id, and counts nothing.
+  bool always() const { return config_.kind == AdmissionConfig::Kind::kAlways; }
+
   // Memory of the sketches.
   uint64_t bytes_used() const;
 

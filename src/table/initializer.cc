@@ -1,8 +1,10 @@
 #include "table/initializer.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
+#include "simurgh/base/check.h"
 #include "simurgh/base/hash.h"
 #include "simurgh/base/random.h"
 
@@ -45,7 +47,7 @@ double Poisson(double rate, Random& random) {
 
 Initializer::Initializer(const InitializerConfig& config, std::string_view table, uint32_t dim,
                          uint64_t seed)
-    : config_(config), table_seed_(HashBytes(table, seed)) {
+    : config_(config), dim_(dim), table_seed_(HashBytes(table, seed)) {
   const bool by_dim = config.kind == InitializerConfig::Kind::kInverseSqrtDim;
   const float bound = 1.0F / std::sqrt(static_cast<float>(dim));
   const float low = by_dim ? -bound : config.low;
@@ -53,24 +55,38 @@ Initializer::Initializer(const InitializerConfig& config, std::string_view table
   range_ = {low, high - low, std::max(low, std::nextafter(high, low))};
 }
 
+uint64_t Initializer::SeedOf(uint64_t id) const { return Mix64(table_seed_ ^ Mix64(id)); }
+
 void Initializer::Fill(uint64_t id, std::span<float> weights) const {
-  const uint64_t row_seed = Mix64(table_seed_ ^ Mix64(id));
-  switch (config_.kind) {
-    case InitializerConfig::Kind::kUniform:
-    case InitializerConfig::Kind::kInverseSqrtDim:
-      FillUniform(row_seed, range_, weights);
-      return;
-    case InitializerConfig::Kind::kZero:
-      std::fill(weights.begin(), weights.end(), 0.0F);
-      return;
-    case InitializerConfig::Kind::kConstant:
-      std::fill(weights.begin(), weights.end(), config_.value);
-      return;
-    default:
-      break;
+  SIMURGH_CHECK_EQ(weights.size(), size_t{dim_});
+  const NewWeights row = {id, weights.data()};
+  Fill({&row, 1});
+}
+
+void Initializer::Fill(std::span<const NewWeights> rows) const {
+  const bool uniform = config_.kind == InitializerConfig::Kind::kUniform ||
+                       config_.kind == InitializerConfig::Kind::kInverseSqrtDim;
+  if (!uniform) {
+    for (const NewWeights& row : rows) FillOne(row);
+    return;
   }
-  Random random(row_seed);
-  for (float& weight : weights) weight = static_cast<float>(Draw(random));
+  std::array<UniformRow, 16> together;
+  for (size_t begin = 0; begin < rows.size(); begin += together.size()) {
+    const auto some = rows.subspan(begin, std::min(together.size(), rows.size() - begin));
+    for (size_t i = 0; i < some.size(); ++i) together[i] = {SeedOf(some[i].id), some[i].weights};
+    FillUniform(range_, dim_, {together.data(), some.size()});
+  }
+}
+
+void Initializer::FillOne(const NewWeights& row) const {
+  if (config_.kind == InitializerConfig::Kind::kZero ||
+      config_.kind == InitializerConfig::Kind::kConstant) {
+    const bool zero = config_.kind == InitializerConfig::Kind::kZero;
+    std::fill_n(row.weights, dim_, zero ? 0.0F : config_.value);
+    return;
+  }
+  Random random(SeedOf(row.id));
+  for (uint32_t i = 0; i < dim_; ++i) row.weights[i] = static_cast<float>(Draw(random));
 }
 
 double Initializer::Draw(Random& random) const {

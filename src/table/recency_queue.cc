@@ -47,7 +47,7 @@ void RecencyQueue::Clear() {
   shift_ = 0;
 }
 
-void RecencyQueue::File(uint32_t row, uint32_t stamp) {
+void RecencyQueue::FileOutside(uint32_t row, uint32_t stamp) {
   uint64_t number = stamp >> shift_;
   if (ring_rows_ == 0) front_ = back_ = number;
   if (number >= front_ + kBuckets) AdvanceFront();

@@ -38,6 +38,8 @@ class RecencyQueue {
 
   // Files a row that has no entry, under the stamp it bears.
   void Add(uint32_t row) { File(row, stamps_(row)); }
+  // The same for a row that is going to bear this stamp.
+  void Add(uint32_t row, uint32_t stamp) { File(row, stamp); }
 
   // Removes and returns the oldest row. Requires size() > 0; no row bears a stamp after `now`.
   uint32_t PopOldest(uint32_t now);
@@ -78,7 +80,15 @@ class RecencyQueue {
     return bucket.rows == 0 ? 0 : (bucket.rows - 1) % kRowsPerChunk + 1;
   }
 
-  void File(uint32_t row, uint32_t stamp);
+  void File(uint32_t row, uint32_t stamp) {
+    const uint64_t number = stamp >> shift_;
+    if (ring_rows_ == 0 || number < front_ || number > back_) [[unlikely]]
+      return FileOutside(row, stamp);
+    Push(bucket(number), row);
+    ++ring_rows_;
+  }
+  // The same, making the ring reach so far.
+  void FileOutside(uint32_t row, uint32_t stamp);
   void Push(Bucket& bucket, uint32_t row);
   uint32_t TakeChunk();
   void DropFirstChunk(Bucket& bucket);

@@ -67,7 +67,7 @@ IndexBucket* RowIndex::NewBuckets(uint32_t count) {
                                         region_.Allocate(count * sizeof(IndexBucket)));
 }
 
-void RowIndex::Insert(uint64_t hash, uint32_t row) {
+RowIndex::SegmentState& RowIndex::RoomySegment(uint64_t hash) {
   uint32_t number = SegmentOf(hash).number;
   ++since_split_;
   while (MustGrow(segments_[number])) {
@@ -76,9 +76,36 @@ void RowIndex::Insert(uint64_t hash, uint32_t row) {
   }
   SegmentState& segment = segments_[number];
   if (segment.renewed_buckets < segment.where.bucket_count) RenewSome(segment);
+  return segment;
+}
+
+void RowIndex::Insert(uint64_t hash, uint32_t row) {
+  SegmentState& segment = RoomySegment(hash);
   Place(segment, {hash, row});
   ++segment.rows;
   ++size_;
+}
+
+uint32_t RowIndex::InsertAbsent(uint64_t id, uint64_t hash, uint32_t row) {
+  SegmentState& segment = RoomySegment(hash);
+  const uint16_t tag = TagOf(hash);
+  IndexBucket& bucket = segment.where.buckets[Home(segment.where, hash)];
+  for (uint32_t matches = MatchTags(bucket, tag); matches != 0; matches &= matches - 1) {
+    const uint32_t other = code_.RowOf(bucket.rows[std::countr_zero(matches)]);
+    if (ids_(other) == id) return other;
+  }
+  if (const uint32_t empty = MatchTags(bucket, 0); empty != 0) {
+    // Had the id come, it would have found this place, or one before it.
+    const int slot = std::countr_zero(empty);
+    bucket.tags[slot] = tag;
+    bucket.rows[slot] = code_.Encode(row, /*displaced=*/false, hash, segment.window);
+  } else {
+    if (const uint32_t other = Find(id, hash); other != kNoRow) return other;
+    Place(segment, {hash, row});
+  }
+  ++segment.rows;
+  ++size_;
+  return kNoRow;
 }
 
 void RowIndex::Erase(uint64_t hash, uint32_t row) {

@@ -82,7 +82,9 @@ class SlotCode {
     return row | uint32_t{displaced} << row_bits_ | static_cast<uint32_t>(bits << (row_bits_ + 1));
   }
   uint32_t RowOf(uint32_t slot) const { return slot & row_mask_; }
-  bool Displaced(uint32_t slot) const { return (slot >> row_bits_ & 1) != 0; }
+  bool Displaced(uint32_t slot) const { return (slot & DisplacedMask()) != 0; }
+  // Requires split_bits() > 0.
+  uint32_t DisplacedMask() const { return 1U << row_bits_; }
   // Where a slot holds the bit that splits a segment of `depth`. Requires split_bits() > 0.
   uint32_t SplitMask(uint32_t depth) const { return 1U << (31 - depth % split_bits()); }
 
@@ -182,6 +184,11 @@ class RowIndex {
   // Adds a row whose id stands in it already and is not in the index.
   void Insert(uint64_t hash, uint32_t row);
 
+  // Adds `row` for an id that has been absent some time ago, unless it has a row since then:
+  // returns that, or else kNoRow. Requires that nothing was erased since. The row needs its id by
+  // the next insertion.
+  uint32_t InsertAbsent(uint64_t id, uint64_t hash, uint32_t row);
+
   // Removes a row that is in the index.
   void Erase(uint64_t hash, uint32_t row);
 
@@ -243,6 +250,8 @@ class RowIndex {
   static uint64_t LimitOf(const SegmentState& segment);
   // Whether the segment has to get more room before it takes another entry.
   bool MustGrow(const SegmentState& segment) const;
+  // The segment of a hash, with room for another entry.
+  SegmentState& RoomySegment(uint64_t hash);
   // Requires room in the segment.
   void Place(const SegmentState& segment, const Entry& entry);
   std::vector<Entry> TakeOut(const SegmentState& segment);

@@ -6,6 +6,7 @@
 
 #include "table/primes.h"
 #include "table/row_index.h"
+#include "table/simd/split_buckets.h"
 
 namespace simurgh {
 namespace {
@@ -15,27 +16,6 @@ constexpr size_t kIdsAhead = 32;
 // One bucket in two insertions: from a split to the next there are more than two a bucket.
 constexpr uint32_t kInsertionsPerRenewal = 16;
 constexpr uint32_t kBucketsPerRenewal = 8;
-
-// A bucket being filled. One slot more than it keeps, so that filling needs no branch.
-struct Side {
-  std::array<uint16_t, IndexBucket::kSlots + 1> tags;
-  std::array<uint32_t, IndexBucket::kSlots + 1> rows;
-  uint32_t filled = 0;
-
-  void Offer(uint16_t tag, uint32_t row, bool take) {
-    tags[filled] = tag;
-    rows[filled] = row;
-    filled += uint32_t{take};
-  }
-  void Write(IndexBucket& bucket) const {
-    IndexBucket written = {};
-    for (uint32_t slot = 0; slot < IndexBucket::kSlots; ++slot) {
-      written.tags[slot] = slot < filled ? tags[slot] : uint16_t{0};
-      written.rows[slot] = rows[slot];
-    }
-    bucket = written;
-  }
-};
 
 }  // namespace
 
@@ -141,32 +121,19 @@ void RowIndex::PlaceBySide(uint32_t number, uint32_t sibling, const std::vector<
 // An entry in its first bucket stays at that place of either half. Displaced ones find new places,
 // and make new counts of what went past a bucket.
 void RowIndex::SplitByBits(uint32_t number, uint32_t sibling) {
-  SegmentState& segment = segments_[number];
-  const uint32_t mask = code_.SplitMask(segment.depth - 1);
-  std::vector<Entry> displaced;
-  segment.rows = 0;
-  for (uint32_t at = 0; at < segment_buckets_; ++at) {
-    IndexBucket& bucket = segment.where.buckets[at];
-    Side low;
-    Side high;
-    for (uint32_t slot = 0; slot < IndexBucket::kSlots; ++slot) {
-      const uint16_t tag = bucket.tags[slot];
-      const uint32_t code = bucket.rows[slot];
-      if (tag != 0 && code_.Displaced(code)) [[unlikely]]
-        displaced.push_back({0, code_.RowOf(code)});
-      const bool stays = tag != 0 && !code_.Displaced(code);
-      const bool is_high = (code & mask) != 0;
-      low.Offer(tag, code, stays && !is_high);
-      high.Offer(tag, code, stays && is_high);
-    }
-    low.Write(bucket);
-    high.Write(segments_[sibling].where.buckets[at]);
-    segment.rows += low.filled;
-    segments_[sibling].rows += high.filled;
-  }
-  growth_steps_ += segment.rows + segments_[sibling].rows + displaced.size();
-  ReadHashes(displaced);
-  PlaceBySide(number, sibling, displaced);
+  SegmentState& low = segments_[number];
+  SegmentState& high = segments_[sibling];
+  std::vector<uint32_t> displaced(low.rows);
+  const SplitCounts counts =
+      SplitBuckets({code_.DisplacedMask(), code_.SplitMask(low.depth - 1)},
+                   {low.where.buckets, segment_buckets_}, high.where.buckets, displaced.data());
+  low.rows = counts.low;
+  high.rows = counts.high;
+  growth_steps_ += counts.low + counts.high + counts.displaced;
+  std::vector<Entry> entries(counts.displaced);
+  for (size_t i = 0; i < entries.size(); ++i) entries[i].row = code_.RowOf(displaced[i]);
+  ReadHashes(entries);
+  PlaceBySide(number, sibling, entries);
 }
 
 void RowIndex::RenewSome(SegmentState& segment) {

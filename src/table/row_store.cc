@@ -1,5 +1,7 @@
 #include "table/row_store.h"
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 
 #include "simurgh/base/hash.h"
@@ -49,7 +51,7 @@ RowStore::RowStore(const TableConfig& config, uint64_t seed, Arena& arena)
   record_.rows = arena.OffsetOf(region_.base());
   record_.next = arena.superblock().first_table;
   arena.superblock().first_table = record_offset_;
-  if (!format().plain()) new_row_.resize(format().floats());
+  if (!format().plain()) new_rows_.resize(kMadeTogether * format().floats());
 }
 
 uint32_t RowStore::Acquire() {
@@ -72,22 +74,34 @@ void RowStore::Release(uint32_t row) {
   record_.free_row = row;
 }
 
-void RowStore::Make(uint32_t row, uint64_t id, uint32_t stamp) {
-  InitializeValues(row, id);
-  RowHeader& header = rows_.header(row);
-  header.id = id;
-  header.epoch = 0;
-  header.use_count = 1;
-  std::atomic_signal_fence(std::memory_order_seq_cst);
-  header.recency = stamp;
+void RowStore::Make(std::span<const NewRow> rows, uint32_t stamp) {
+  for (size_t begin = 0; begin < rows.size(); begin += kMadeTogether) {
+    const auto some = rows.subspan(begin, std::min(kMadeTogether, rows.size() - begin));
+    Initialize(some);
+    for (const NewRow& row : some) {
+      RowHeader& header = rows_.header(row.row);
+      header.id = row.id;
+      header.epoch = 0;
+      header.use_count = 1;
+    }
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    for (const NewRow& row : some) rows_.header(row.row).recency = stamp;
+  }
 }
 
-void RowStore::InitializeValues(uint32_t row, uint64_t id) {
+// At most kMadeTogether rows.
+void RowStore::Initialize(std::span<const NewRow> rows) {
+  std::array<Initializer::NewWeights, kMadeTogether> weights;
   const bool plain = format().plain();
-  float* values = plain ? reinterpret_cast<float*>(rows_.values(row)) : new_row_.data();
-  initializer_.Fill(id, {values, format().dim});
-  optimizer_.InitializeState({values + format().dim, optimizer_.state_floats()});
-  if (!plain) EncodeNewRow(format(), values, rows_.values(row));
+  for (size_t i = 0; i < rows.size(); ++i) {
+    weights[i] = {rows[i].id, plain ? reinterpret_cast<float*>(rows_.values(rows[i].row))
+                                    : new_rows_.data() + i * format().floats()};
+  }
+  initializer_.Fill({weights.data(), rows.size()});
+  for (size_t i = 0; i < rows.size(); ++i) {
+    optimizer_.InitializeState({weights[i].weights + format().dim, optimizer_.state_floats()});
+    if (!plain) EncodeNewRow(format(), weights[i].weights, rows_.values(rows[i].row));
+  }
 }
 
 std::span<const float> RowStore::Values(uint32_t row, std::span<float> scratch) const {

@@ -35,18 +35,31 @@ class RowStore {
   const Rows& rows() const { return rows_; }
   const RowFormat& format() const { return rows_.layout().format; }
 
+  // What Acquire() answers.
+  uint32_t Next() const {
+    return record_.free_row == kNoRow ? record_.carved_rows : record_.free_row;
+  }
   // A row that holds nothing. Requires that fewer than the capacity are held.
   uint32_t Acquire();
   void Release(uint32_t row);
+  // Brings near what Acquire() is going to take soon.
+  void PrefetchAhead() const {
+    constexpr uint32_t kRowsAhead = 8;
+    rows_.Prefetch(record_.carved_rows + kRowsAhead, rows_.layout().stride_bytes);
+  }
   // Numbers below this have been held at some time.
   uint32_t carved_rows() const { return record_.carved_rows; }
   // Where the arena's description of the table lies.
   uint64_t record_offset() const { return record_offset_; }
   uint64_t bytes_used() const { return region_.used_bytes(); }
 
-  // Makes `row`, which holds nothing, the new row of `id`. Until all of it is written it holds
-  // nothing, also for who finds it in a shared arena.
-  void Make(uint32_t row, uint64_t id, uint32_t stamp);
+  struct NewRow {
+    uint64_t id;
+    uint32_t row;
+  };
+  // Makes rows, which hold nothing, the new ones of these ids. Until all of a row is written it
+  // holds nothing, also for who finds it in a shared arena.
+  void Make(std::span<const NewRow> rows, uint32_t stamp);
 
   // All numbers of a row as f32, weights and then state. `scratch` holds them where the row does
   // not: format().floats().
@@ -137,10 +150,12 @@ class RowStore {
   };
 
  private:
+  static constexpr size_t kMadeTogether = 16;
+
   static void CopyFloats(const float* from, uint32_t count, float* to);
 
   static TableRecord RecordOf(const TableConfig& config);
-  void InitializeValues(uint32_t row, uint64_t id);
+  void Initialize(std::span<const NewRow> rows);
 
   uint64_t record_offset_;
   TableRecord& record_;
@@ -149,7 +164,7 @@ class RowStore {
   uint64_t noise_seed_;
   ArenaRegion region_;
   Rows rows_;
-  std::vector<float> new_row_;    // A row as f32, where it is not stored as such.
+  std::vector<float> new_rows_;   // Some as f32, where they are not stored as such.
   std::vector<float> gradients_;  // Some as f32, since the first that did not come as such.
 };
 

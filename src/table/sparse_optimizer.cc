@@ -47,19 +47,22 @@ SparseOptimizer::SparseOptimizer(const SparseOptimizerConfig& config, uint32_t d
                   .ftrl_beta = config.beta} {}
 
 void SparseOptimizer::InitializeState(std::span<float> state) const {
-  std::fill(state.begin(), state.end(), 0.0F);
+  size_t zeros = state.size();
   switch (config_.kind) {
     case Kind::kAdagrad:
-      std::fill(state.begin(), state.end(), config_.initial_accumulator);
+      zeros = 0;
       break;
     case Kind::kFtrl:
     case Kind::kGroupFtrl:  // z and then s.
-      std::fill(state.begin() + parameters_.dim, state.end(), config_.initial_accumulator);
+      zeros = parameters_.dim;
       break;
     case Kind::kSgd:
     case Kind::kAdam:
       break;
   }
+  std::fill(state.begin(), state.begin() + static_cast<ptrdiff_t>(zeros), 0.0F);
+  std::fill(state.begin() + static_cast<ptrdiff_t>(zeros), state.end(),
+            config_.initial_accumulator);
 }
 
 void SparseOptimizer::Update(float learning_rate, std::span<const RowGradient> rows) const {

@@ -8,13 +8,16 @@
 
 #include "simurgh/base/check.h"
 #include "simurgh/base/hash.h"
+#include "table/simd/gather_rows.h"
 #include "table/table_state.h"
 
 namespace simurgh {
 namespace {
 
-// How far the buckets of new rows are fetched ahead of their use.
-constexpr size_t kBucketsAhead = 16;
+// How many ids are looked for before those of them that have no row get one: their buckets, with
+// the pages that these lie in, are still near by then.
+constexpr size_t kTogether = 512;
+static_assert(kTogether <= BatchLookup::kBlock && kTogether % kAgeEvery == 0);
 
 }  // namespace
 
@@ -33,35 +36,17 @@ Table::PullCounts Table::Pull(std::span<const uint64_t> ids, CodedRows rows, uin
   const uint64_t crowded_out_before = s.CrowdedOut();
   const uint32_t now = s.BeginPull(stamp);
   if (s.expiry.active()) s.Sweep(ids.size());
-  s.PullPresent(ids, rows, now);  // Before anything is evicted.
-  PullCounts counts{.found = ids.size() - s.absent.size()};
-  RowStore::Reader reader(s.store, rows.precision());
-  for (size_t i = 0; i < s.absent.size(); ++i) {
-    if (const size_t next = i + kBucketsAhead; next < s.absent.size()) {
-      s.index.Prefetch(RowIndex::Hash(ids[s.absent[next]]));
-    }
-    const size_t at = s.absent[i];
-    // An id given twice has a row by now, unless that was evicted again.
-    uint32_t row = s.Lookup(ids[at]);
-    if (row != kNoRow && s.IsGone(row)) {
-      s.Expire(row);
-      row = kNoRow;
-    }
-    if (row != kNoRow) {
-      s.Touch(row, now);
-      ++counts.found;
-    } else {
-      s.distinct.Add(ids[at]);
-      const bool admitted = s.admission.Admit(ids[at]);
-      if (admitted) row = s.Create(ids[at], now);
-      if (row == kNoRow) {
-        std::memset(rows.row(at), 0, rows.row_bytes());
-        ++(admitted ? s.counts.turned_away : counts.refused);
-        continue;
-      }
-    }
-    reader.Add(row, rows.row(at));
-    reader.Flush();
+  PullCounts counts;
+  // Where rows may have to go for room, all that are there are pulled before any is made.
+  const bool all = s.MakesAll(ids.size());
+  const size_t together = all ? kTogether : std::max<size_t>(ids.size(), 1);
+  for (size_t begin = 0; begin < ids.size(); begin += together) {
+    const size_t count = std::min(together, ids.size() - begin);
+    const auto block = ids.subspan(begin, count);
+    const CodedRows to = rows.Rows(begin, count);
+    s.PullPresent(block, to, now);
+    counts.found += count - s.absent.size();
+    all ? s.PullNew(block, to, now, counts) : s.PullAbsent(block, to, now, counts);
   }
   counts.created = s.counts.created - created_before;
   counts.evicted = s.counts.evicted - evicted_before;

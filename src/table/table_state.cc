@@ -83,7 +83,8 @@ uint32_t Table::State::Create(uint64_t id, uint32_t stamp) {
   if (index.size() >= row_limit && !MakeRoom(stamp)) return kNoRow;
   const uint32_t row = store.Acquire();
   const bool queued = rows.header(row).use_count != 0;  // Fresh memory is zero.
-  store.Make(row, id, stamp);
+  const RowStore::NewRow made = {id, row};
+  store.Make({&made, 1}, stamp);
   index.Insert(RowIndex::Hash(id), row);
   if (!queued) queue.Add(row);
   ++counts.created;

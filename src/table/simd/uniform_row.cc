@@ -25,14 +25,14 @@ struct Steps {
 };
 constexpr Steps kSteps;
 
-void FillUniformHere(uint64_t row_seed, const UniformRange& range, std::span<float> row) {
+HWY_INLINE void FillRow(const UniformRange& range, uint32_t dim, const UniformRow& to) {
   const Words draws;
   const hn::Repartition<int32_t, decltype(draws)> integers;
   const hn::RebindToFloat<decltype(integers)> floats;
-  const size_t numbers = 2 * hn::Lanes(draws);
-  auto state = hn::Add(hn::Set(draws, row_seed), hn::Load(draws, kSteps.values));
+  const auto numbers = static_cast<uint32_t>(2 * hn::Lanes(draws));
+  auto state = hn::Add(hn::Set(draws, to.seed), hn::Load(draws, kSteps.values));
   const auto next = hn::Set(draws, hn::Lanes(draws) * Random::kIncrement);
-  for (size_t i = 0; i < row.size(); i += numbers) {
+  for (uint32_t i = 0; i < dim; i += numbers) {
     const auto bits = Mixed(state);
     state = hn::Add(state, next);
     const auto first = hn::ShiftRight<40>(bits);
@@ -43,14 +43,19 @@ void FillUniformHere(uint64_t row_seed, const UniformRange& range, std::span<flo
     const auto value =
         hn::Min(hn::Add(hn::Set(floats, range.low), hn::Mul(unit, hn::Set(floats, range.width))),
                 hn::Set(floats, range.highest));
-    if (i + numbers <= row.size()) {
-      hn::StoreU(value, floats, row.data() + i);
+    if (i + numbers <= dim) {
+      hn::StoreU(value, floats, to.row + i);
     } else {
       HWY_ALIGN float last[hn::MaxLanes(floats)];
       hn::Store(value, floats, last);
-      std::copy_n(last, row.size() - i, row.data() + i);
+      std::copy_n(last, dim - i, to.row + i);
     }
   }
+}
+
+void FillUniformHere(const UniformRange& given, uint32_t dim, std::span<const UniformRow> rows) {
+  const UniformRange range = given;  // Nothing that is written here can change it.
+  for (const UniformRow& row : rows) FillRow(range, dim, row);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -62,8 +67,8 @@ namespace simurgh {
 
 HWY_EXPORT(FillUniformHere);
 
-void FillUniform(uint64_t row_seed, const UniformRange& range, std::span<float> row) {
-  HWY_DYNAMIC_DISPATCH(FillUniformHere)(row_seed, range, row);
+void FillUniform(const UniformRange& range, uint32_t dim, std::span<const UniformRow> rows) {
+  HWY_DYNAMIC_DISPATCH(FillUniformHere)(range, dim, rows);
 }
 
 void FillUniformReference(uint64_t row_seed, const UniformRange& range, std::span<float> row) {

@@ -12,13 +12,19 @@ struct UniformRange {
   float highest;  // Rounding in the sum could reach the upper end.
 };
 
-// Fills a row with draws of Random(row_seed), two numbers a draw: the upper 24 bits of a draw and
-// the 24 after them.
+// A row to be filled, and the seed of its draws.
+struct UniformRow {
+  uint64_t seed;
+  float* row;
+};
+
+// Fills `dim` numbers of each row with draws of Random(seed), two numbers a draw: the upper 24 bits
+// of a draw and the 24 after them. One dispatch for all.
 //
 // Every target gives the bits of FillUniformReference.
-void FillUniform(uint64_t row_seed, const UniformRange& range, std::span<float> row);
+void FillUniform(const UniformRange& range, uint32_t dim, std::span<const UniformRow> rows);
 
-// The same, number by number.
+// The same for one row, number by number.
 void FillUniformReference(uint64_t row_seed, const UniformRange& range, std::span<float> row);
 
 }  // namespace simurgh

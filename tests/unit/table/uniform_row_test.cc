@@ -22,11 +22,30 @@ TEST_CASE("uniform rows are those of the reference at every length and alignment
         std::vector<float> expected(shift + length + kGuard, 7.0F);
         std::vector<float> actual = expected;
         FillUniformReference(seed, range, {expected.data() + shift, length});
-        FillUniform(seed, range, {actual.data() + shift, length});
+        const UniformRow row = {seed, actual.data() + shift};
+        FillUniform(range, static_cast<uint32_t>(length), {&row, 1});
         INFO("length " << length << ", shift " << shift);
         REQUIRE(std::memcmp(expected.data(), actual.data(), actual.size() * sizeof(float)) == 0);
       }
     }
+  });
+}
+
+TEST_CASE("rows that are filled together have a seed and a place each") {
+  constexpr uint32_t kDim = 11;
+  const UniformRange range = {-1.0F, 2.0F, 1.0F};
+  ForEachTarget([&] {
+    Random random(5);
+    std::vector<float> expected(40 * kDim);
+    std::vector<float> actual(expected.size());
+    std::vector<UniformRow> rows;
+    for (size_t i = 0; i < 40; ++i) {
+      const size_t at = (i * 7 + 3) % 40 * kDim;
+      rows.push_back({random(), actual.data() + at});
+      FillUniformReference(rows.back().seed, range, {expected.data() + at, kDim});
+    }
+    FillUniform(range, kDim, rows);
+    REQUIRE(actual == expected);
   });
 }
 
