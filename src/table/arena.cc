@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <string>
 #include <utility>
 
 #include <sys/mman.h>
@@ -92,17 +93,32 @@ ArenaRegion::ArenaRegion(Arena& arena, uint64_t capacity_bytes)
     : arena_(arena),
       offset_(arena.Reserve(capacity_bytes)),
       capacity_(capacity_bytes),
-      base_(arena.at(offset_)) {}
+      base_(arena.at(offset_)),
+      secured_(arena.shared() ? 0 : capacity_bytes) {}
 
 uint64_t ArenaRegion::Allocate(uint64_t bytes) {
   SIMURGH_CHECK_LE(used_ + bytes, capacity_);
   const uint64_t offset = used_;
   used_ += bytes;
+  if (used_ > secured_) [[unlikely]] {
+    const Status secured = Secure(0);
+    SIMURGH_CHECK(secured.ok()) << std::string(secured.message());
+  }
   if (used_ > look_ahead_at_) [[unlikely]] {
     if (populated_ == 0) arena_.UseHugePages(offset_ + offset, capacity_ - offset);
     PopulateAhead();
   }
   return offset;
+}
+
+Status ArenaRegion::Secure(uint64_t bytes) {
+  const uint64_t wanted = std::min(used_ + bytes, capacity_);
+  if (wanted <= secured_) return absl::OkStatus();
+  const uint64_t together = used_ < kHugePageThreshold ? kSecuredTogether : kHugePage;
+  const uint64_t end = std::min(RoundUp(offset_ + wanted, together) - offset_, capacity_);
+  SIMURGH_RETURN_IF_ERROR(arena_.Secure(offset_ + secured_, end - secured_));
+  secured_ = end;
+  return absl::OkStatus();
 }
 
 // Asks for whole huge pages, and once for each that is filled.

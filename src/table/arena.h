@@ -60,6 +60,11 @@ class Arena {
   // Has [offset, offset + bytes) get its pages by and by, in another thread.
   void Populate(uint64_t offset, uint64_t bytes);
 
+  // Gives [offset, offset + bytes) of a shared arena its pages now: whoever writes to a file system
+  // that has none left is ended by a signal. Private memory has no such end of its own.
+  // Errors: RESOURCE_EXHAUSTED.
+  Status Secure(uint64_t offset, uint64_t bytes);
+
   // Why the arena will lie in pages of 4 KiB, and what to change; empty when the system gives huge
   // ones.
   std::string HugePageProblem() const;
@@ -96,14 +101,21 @@ class ArenaRegion {
   ArenaRegion(Arena& arena, uint64_t capacity_bytes);
 
   // The offset within the region of the next `bytes` bytes, zero until they are written.
-  // Requires that they fit.
+  // Requires that they fit, and in a shared arena that they are secured or can be.
   uint64_t Allocate(uint64_t bytes);
+
+  // Sees to it that the next `bytes` bytes, or as many as fit, can be written.
+  // Errors: RESOURCE_EXHAUSTED when the file system of a shared arena is full.
+  Status Secure(uint64_t bytes);
 
   std::byte* base() const { return base_; }
   uint64_t used_bytes() const { return used_; }
   uint64_t capacity_bytes() const { return capacity_; }
 
  private:
+  // What Secure() asks for at once while the region lives in small pages.
+  static constexpr uint64_t kSecuredTogether = uint64_t{64} << 10;
+
   void PopulateAhead();
 
   Arena& arena_;
@@ -113,6 +125,7 @@ class ArenaRegion {
   uint64_t used_ = 0;
   uint64_t look_ahead_at_ = kHugePageThreshold;  // When so much is filled.
   uint64_t populated_ = 0;                       // As far as has been asked for.
+  uint64_t secured_;                             // Allocations up to here need no question.
 };
 
 }  // namespace simurgh

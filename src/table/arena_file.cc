@@ -71,6 +71,7 @@ StatusOr<Arena> Arena::CreateShared(const std::string& path, uint64_t reserved_b
   }
   SIMURGH_ASSIGN_OR_RETURN(Arena arena, MapFile(path, file, size));
   madvise(arena.base_, size, MADV_NOHUGEPAGE);
+  SIMURGH_RETURN_IF_ERROR(arena.Secure(0, sizeof(ArenaSuperblock)));
   arena.WriteSuperblock(identity);
   return arena;
 }
@@ -95,6 +96,23 @@ StatusOr<Arena> Arena::MapShared(const std::string& path, uint64_t identity) {
         "arena '", path, "': holds tables of another configuration; restore that, or remove it"));
   }
   return MapFile(path, file, block.size_bytes);
+}
+
+Status Arena::Secure(uint64_t offset, uint64_t bytes) {
+  if (!shared()) return absl::OkStatus();
+  constexpr uint64_t kPage = 4096;
+  const uint64_t first = offset / kPage * kPage;
+  const uint64_t length = RoundUp(offset + bytes, kPage) - first;
+  if (madvise(base_ + first, length, MADV_POPULATE_WRITE) == 0) return absl::OkStatus();
+  // Linux before 5.14 does not know it. The other way asks for small pages.
+  if (errno == EINVAL &&
+      fallocate(file_, 0, static_cast<off_t>(first), static_cast<off_t>(length)) == 0) {
+    return absl::OkStatus();
+  }
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "arena: no memory for ", length >> 10,
+      " KiB more: ", errno == EFAULT ? "its file system is full" : std::strerror(errno),
+      "; enlarge that, or lower capacity_rows or embedding_ps.memory_budget"));
 }
 
 std::string Arena::HugePageProblem() const {

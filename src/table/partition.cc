@@ -79,7 +79,7 @@ Status Partition::State::CheckRoom(uint32_t table) const {
   const uint64_t rows = tables[table]->stats().rows;
   const std::string limit =
       rows < config.capacity_rows
-          ? std::string("embedding_ps.memory_budget is used up")
+          ? std::string("embedding_ps.memory_budget or the arena's file system is used up")
           : absl::StrCat("a partition's share of its capacity is ", config.capacity_rows);
   return absl::FailedPreconditionError(
       absl::StrCat("pull: table '", config.name, "' has no room beside its ", rows,
@@ -100,6 +100,8 @@ StatusOr<std::unique_ptr<Partition>> Partition::Create(const std::vector<TableCo
                        ? Arena::Create(reserved)
                        : Arena::CreateShared(memory.file, reserved, IdentityOf(tables, seed)));
   if (memory.numa_node) SIMURGH_RETURN_IF_ERROR(arena.BindToNode(*memory.numa_node));
+  SIMURGH_RETURN_IF_ERROR(
+      arena.Secure(0, sizeof(ArenaSuperblock) + PushJournal::ReservationFor(WidestRow(tables))));
   std::unique_ptr<Partition> partition(new Partition());
   partition->state_ = std::make_unique<State>(std::move(arena), tables, seed);
   if (budget != nullptr) {

@@ -36,6 +36,11 @@ class RecencyQueue {
 
   static uint64_t ReservationFor(uint64_t capacity_rows);
 
+  // Sees to it that so many more rows have memory. Errors: see ArenaRegion::Secure().
+  Status Secure(size_t rows_more) {
+    return region_.Secure((rows_more / kRowsPerChunk + kBuckets + 2) * sizeof(Chunk));
+  }
+
   // Files a row that has no entry, under the stamp it bears.
   void Add(uint32_t row) { File(row, stamps_(row)); }
   // The same for a row that is going to bear this stamp.

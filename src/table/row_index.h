@@ -192,6 +192,10 @@ class RowIndex {
   // Removes a row that is in the index.
   void Erase(uint64_t hash, uint32_t row);
 
+  // Sees to it that so many more rows have memory, and the splits that come from rows that replace
+  // others. Errors: see ArenaRegion::Secure().
+  Status Secure(size_t rows_more);
+
   uint64_t size() const { return size_; }
   size_t segment_count() const { return segments_.size(); }
   uint64_t bytes_used() const;

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <string>
 
+#include "simurgh/base/check.h"
 #include "simurgh/base/hash.h"
 
 namespace simurgh {
@@ -47,6 +49,8 @@ RowStore::RowStore(const TableConfig& config, uint64_t seed, Arena& arena)
       noise_seed_(NoiseSeed(config, seed)),
       region_(arena, config.capacity_rows * RowLayout(FormatOf(config)).stride_bytes),
       rows_(region_.base(), RowLayout(FormatOf(config))) {
+  const Status secured = arena.Secure(record_offset_, sizeof(TableRecord));
+  SIMURGH_CHECK(secured.ok()) << std::string(secured.message());
   record_ = RecordOf(config);
   record_.rows = arena.OffsetOf(region_.base());
   record_.next = arena.superblock().first_table;

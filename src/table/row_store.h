@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "simurgh/base/status.h"
 #include "simurgh/config/table_config.h"
 #include "simurgh/tensor/half.h"
 #include "table/arena.h"
@@ -42,6 +43,10 @@ class RowStore {
   // A row that holds nothing. Requires that fewer than the capacity are held.
   uint32_t Acquire();
   void Release(uint32_t row);
+  // Sees to it that so many more rows have memory, if they fit. Errors: see ArenaRegion::Secure().
+  Status Secure(size_t rows_more) {
+    return region_.Secure(rows_more * rows_.layout().stride_bytes);
+  }
   // Brings near what Acquire() is going to take soon.
   void PrefetchAhead() const {
     constexpr uint32_t kRowsAhead = 8;

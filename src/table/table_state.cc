@@ -80,7 +80,7 @@ std::optional<EvictionCause> Table::State::Expired(uint32_t row) const {
 }
 
 uint32_t Table::State::Create(uint64_t id, uint32_t stamp) {
-  if (index.size() >= row_limit && !MakeRoom(stamp)) return kNoRow;
+  if ((index.size() >= row_limit || file_full) && !MakeRoom(stamp)) return kNoRow;
   const uint32_t row = store.Acquire();
   const bool queued = rows.header(row).use_count != 0;  // Fresh memory is zero.
   const RowStore::NewRow made = {id, row};
@@ -103,7 +103,7 @@ void Table::State::Sweep(size_t count) {
 
 bool Table::State::MakeRoom(uint32_t now) {
   const bool by_memory = index.size() < config.capacity_rows;
-  if (by_memory && AskForMemory()) return true;
+  if (by_memory && !file_full && AskForMemory()) return true;
   if (config.when_full != WhenFull::kEvict || index.size() == 0) return false;
   Evict(now, by_memory ? EvictionCause::kMemory : EvictionCause::kCapacity);
   return true;

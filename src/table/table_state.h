@@ -34,7 +34,8 @@ struct Table::State {
   void PullAbsent(std::span<const uint64_t> ids, CodedRows to, uint32_t now, PullCounts& counts);
   // Whether a pull that makes so many rows takes none away and refuses none.
   bool MakesAll(size_t rows_more) const {
-    return index.size() + rows_more <= row_limit && !expiry.active() && admission.always();
+    return index.size() + rows_more <= row_limit && !file_full && !expiry.active() &&
+           admission.always();
   }
   // The same as PullAbsent(), many at a time. Requires MakesAll(ids.size()) and at most
   // BatchLookup::kBlock ids.
@@ -58,6 +59,13 @@ struct Table::State {
     return rows.header(row).recency < suspect_below && Expired(row).has_value();
   }
   std::optional<EvictionCause> Expired(uint32_t row) const;
+
+  // Sees to it that so many more rows have memory, where that can be missing; else there is no room
+  // but that of others.
+  void SecureRows(size_t rows_more) {
+    file_full = !(store.Secure(rows_more).ok() && index.Secure(rows_more).ok() &&
+                  queue.Secure(rows_more).ok());
+  }
 
   // kNoRow when there is no room and config.when_full makes none. Requires that the id has no row.
   uint32_t Create(uint64_t id, uint32_t stamp);
@@ -92,6 +100,7 @@ struct Table::State {
 
   uint64_t row_limit = 0;  // Of capacity and of what the budget has granted.
   MemoryBudget* budget = nullptr;
+  bool file_full = false;  // The arena's file got no more memory at the last pull.
 
  private:
   uint32_t StampOf(uint64_t stamp);

@@ -1,0 +1,90 @@
+// A file system of a few MiB, which only a process with mounts of its own can have.
+
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+
+#include "simurgh/table/partition.h"
+
+namespace simurgh {
+namespace {
+
+constexpr uint32_t kDim = 64;
+constexpr size_t kIds = 500;
+constexpr uint64_t kPulls = 60;  // 16 MB.
+
+// How a child ends.
+enum Ending { kAsItShould, kNoMounts, kNoPartition, kWrongPull, kWrongCounts, kNoPush };
+
+// Root may anyway; others may where they are root of a name space.
+bool MayMount() {
+  if (unshare(CLONE_NEWNS) == 0) return true;
+  const std::string user = "0 " + std::to_string(getuid()) + " 1";
+  if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return false;
+  std::ofstream("/proc/self/uid_map") << user << std::flush;
+  return getuid() == 0;
+}
+
+// Pulls fresh ids again and again, more than there is room for.
+Ending PullTooMuch(const std::string& directory, WhenFull when_full) {
+  if (!MayMount() || mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+      mount("none", directory.c_str(), "tmpfs", 0, "size=8m") != 0) {
+    return kNoMounts;
+  }
+  TableConfig config;
+  config.name = "t";
+  config.dim = kDim;
+  config.capacity_rows = 1'000'000;
+  config.when_full = when_full;
+  auto partition = Partition::Create({config}, 1, nullptr, {.file = directory + "/arena"});
+  if (!partition.ok()) return kNoPartition;
+  std::vector<uint64_t> ids(kIds);
+  std::vector<float> rows(kIds * kDim);
+  for (uint64_t step = 0; step < kPulls; ++step) {
+    for (size_t i = 0; i < kIds; ++i) ids[i] = step * kIds + i;
+    const PullGroup pull{0, ids, {rows.data(), kIds, kDim}};
+    const auto report = (*partition)->Pull(PullPurpose::kTrain, {1, 0, step}, step, {&pull, 1});
+    if (!report.ok()) {
+      const bool told = report.status().code() == absl::StatusCode::kFailedPrecondition &&
+                        report.status().message().find("file system") != std::string::npos;
+      return when_full == WhenFull::kStop && told ? kAsItShould : kWrongPull;
+    }
+    const PushGroup push{0, 0.1F, ids, {rows.data(), kIds, kDim}};
+    if (!(*partition)->Push({1, 0, step}, 0, 1, {&push, 1}).ok()) return kNoPush;
+  }
+  const TableStats stats = (*partition)->table(0).stats();
+  const uint64_t lost = when_full == WhenFull::kEvict
+                            ? stats.evicted_for[static_cast<size_t>(EvictionCause::kMemory)]
+                            : stats.turned_away;
+  const bool right = stats.rows >= 4000 && stats.rows + lost == kPulls * kIds;
+  return when_full != WhenFull::kStop && right ? kAsItShould : kWrongCounts;
+}
+
+TEST_CASE("an arena's file system that fills up is met as configured, not by a signal") {
+  const WhenFull when_full = GENERATE(WhenFull::kEvict, WhenFull::kRefuse, WhenFull::kStop);
+  INFO("policy " << static_cast<int>(when_full));
+  char directory[] = "/tmp/simurgh-full-XXXXXX";
+  REQUIRE(mkdtemp(directory) != nullptr);
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) _exit(PullTooMuch(directory, when_full));
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK(rmdir(directory) == 0);
+  REQUIRE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == kNoMounts) {
+    WARN("skipped: this process may not mount a file system");
+    return;
+  }
+  CHECK(WEXITSTATUS(status) == kAsItShould);
+}
+
+}  // namespace
+}  // namespace simurgh
