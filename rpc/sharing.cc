@@ -69,12 +69,14 @@ void Sharing::Close() {
   trim_timer_.cancel();
 }
 
+std::optional<SegmentBuffer> AllocateShared(Sharing* sharing, size_t bytes) {
+  if (sharing == nullptr || bytes < Sharing::kMinLentBytes) return std::nullopt;
+  return sharing->Allocate(bytes);
+}
+
 SegmentBuffer AllocateSegment(Sharing* sharing, size_t bytes) {
-  if (sharing != nullptr && bytes >= Sharing::kMinLentBytes) {
-    std::optional<SegmentBuffer> buffer = sharing->Allocate(bytes);
-    if (buffer) return *std::move(buffer);
-  }
-  return PooledBuffer(bytes);
+  std::optional<SegmentBuffer> buffer = AllocateShared(sharing, bytes);
+  return buffer ? *std::move(buffer) : PooledBuffer(bytes);
 }
 
 void Sharing::TrimLater() {

@@ -48,12 +48,13 @@ Status OptionProblem(const std::string& what) {
 }
 
 StatusOr<std::vector<uint32_t>> ParseNumbers(const std::string& option, const std::string& list,
-                                             uint32_t most) {
+                                             uint32_t most, uint32_t least) {
   std::vector<uint32_t> numbers;
   for (const absl::string_view word : absl::StrSplit(list, ',')) {
     uint32_t number = 0;
-    if (!absl::SimpleAtoi(word, &number) || number == 0 || number > most) {
-      return OptionProblem(absl::StrCat(option, ": '", word, "' is not a number from 1 to ", most));
+    if (!absl::SimpleAtoi(word, &number) || number < least || number > most) {
+      return OptionProblem(
+          absl::StrCat(option, ": '", word, "' is not a number from ", least, " to ", most));
     }
     numbers.push_back(number);
   }

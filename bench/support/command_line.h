@@ -29,9 +29,9 @@ StatusOr<bool> ParseCommandLine(int argc, const char* const* argv, const Program
 Status OptionProblem(const std::string& what);
 
 // The comma-separated values of an option, at least one. Errors: INVALID_ARGUMENT for one that is
-// no number from 1 to `most`, or not among the known words.
+// no number from `least` to `most`, or not among the known words.
 StatusOr<std::vector<uint32_t>> ParseNumbers(const std::string& option, const std::string& list,
-                                             uint32_t most);
+                                             uint32_t most, uint32_t least = 1);
 StatusOr<std::vector<std::string>> ParseWords(const std::string& option, const std::string& list,
                                               const std::vector<std::string>& known);
 

@@ -71,10 +71,10 @@ rpc::awaitable<StatusOr<BatchReference>> BatchClient::SubmitToNext(
   co_return reference;
 }
 
-rpc::awaitable<Status> BatchClient::SendPull(api::PullBatchMessage message,
-                                             MatrixView<float> embeddings,
-                                             std::shared_ptr<void> owner,
-                                             rpc::Clock::time_point deadline) {
+rpc::awaitable<StatusOr<uint32_t>> BatchClient::SendPull(api::PullBatchMessage message,
+                                                         MatrixView<float> embeddings,
+                                                         std::shared_ptr<void> owner,
+                                                         rpc::Clock::time_point deadline) {
   const uint32_t worker = message.reference.worker;
   const uint64_t trace = message.reference.trace;
   const EmbeddingTarget target = wire_.TargetFor(embeddings, owner);
@@ -84,12 +84,13 @@ rpc::awaitable<Status> BatchClient::SendPull(api::PullBatchMessage message,
   const auto response =
       co_await rpc::Call(client, api::kPullBatch, std::move(request),
                          {{target.bytes, target.owner}}, api::Patient({deadline, NextSpan(trace)}));
-  if (response.ok() && wire_.decodes()) {
+  if (!response.ok()) co_return Judge(worker, trace, response.status());
+  if (wire_.decodes()) {
     co_await rpc::RunOn(encoder_, [this, target, embeddings, owner = std::move(owner)] {
       wire_.Decode(target, embeddings);
     });
   }
-  co_return Judge(worker, trace, response.status());
+  co_return response->table().row_age_steps();
 }
 
 rpc::awaitable<Status> BatchClient::SendPush(api::PushBatchMessage message,
@@ -123,13 +124,9 @@ void BatchClient::Submit(std::shared_ptr<const CompactBatch> batch,
                       Answer(std::move(done)));
 }
 
-void BatchClient::Pull(BatchReference batch, PullPurpose purpose, TrainerPosition position,
-                       uint64_t acknowledged_steps, MatrixView<float> embeddings,
-                       std::shared_ptr<void> owner, std::function<void(Status)> done) {
-  const api::PullBatchMessage message{.reference = batch,
-                                      .purpose = purpose,
-                                      .position = position,
-                                      .acknowledged_steps = acknowledged_steps};
+void BatchClient::Pull(BatchReference batch, const PullTerms& terms, MatrixView<float> embeddings,
+                       std::shared_ptr<void> owner, std::function<void(StatusOr<uint32_t>)> done) {
+  const api::PullBatchMessage message{.reference = batch, .terms = terms};
   rpc::asio::co_spawn(executor_, SendPull(message, embeddings, std::move(owner), Deadline()),
                       Answer(std::move(done)));
 }

@@ -27,9 +27,8 @@ class BatchClient : public EmbeddingPort {
 
   void Submit(std::shared_ptr<const CompactBatch> batch,
               std::function<void(StatusOr<BatchReference>)> done) override;
-  void Pull(BatchReference batch, PullPurpose purpose, TrainerPosition position,
-            uint64_t acknowledged_steps, MatrixView<float> embeddings, std::shared_ptr<void> owner,
-            std::function<void(Status)> done) override;
+  void Pull(BatchReference batch, const PullTerms& terms, MatrixView<float> embeddings,
+            std::shared_ptr<void> owner, std::function<void(StatusOr<uint32_t>)> done) override;
   void Push(BatchReference batch, TrainerPosition position, MatrixView<const float> gradients,
             std::shared_ptr<const void> owner, std::function<void(Status)> done) override;
 
@@ -48,10 +47,10 @@ class BatchClient : public EmbeddingPort {
   [[nodiscard]] rpc::awaitable<StatusOr<BatchReference>> SubmitToNext(
       std::shared_ptr<const CompactBatch> batch, rpc::Clock::time_point deadline);
   // To the worker of the message's reference.
-  [[nodiscard]] rpc::awaitable<Status> SendPull(api::PullBatchMessage message,
-                                                MatrixView<float> embeddings,
-                                                std::shared_ptr<void> owner,
-                                                rpc::Clock::time_point deadline);
+  [[nodiscard]] rpc::awaitable<StatusOr<uint32_t>> SendPull(api::PullBatchMessage message,
+                                                            MatrixView<float> embeddings,
+                                                            std::shared_ptr<void> owner,
+                                                            rpc::Clock::time_point deadline);
   [[nodiscard]] rpc::awaitable<Status> SendPush(api::PushBatchMessage message,
                                                 MatrixView<const float> gradients,
                                                 std::shared_ptr<const void> owner,

@@ -67,11 +67,19 @@ BatchReference Decode(const wire::BatchReference& reference) {
 rpc::Outgoing<PullBatch::Request> Encode(const PullBatchMessage& message) {
   flatbuffers::FlatBufferBuilder builder;
   const auto reference = Encode(builder, message.reference);
-  const auto position = Encode(builder, message.position);
+  const PullTerms& terms = message.terms;
+  const auto position = Encode(builder, terms.position);
   const auto root = wire::CreatePullBatchRequest(
-      builder, reference, static_cast<uint8_t>(message.purpose), position,
-      message.acknowledged_steps, static_cast<uint8_t>(message.precision));
+      builder, reference, static_cast<uint8_t>(terms.purpose), position, terms.acknowledged_steps,
+      static_cast<uint8_t>(message.precision), terms.row_age_steps);
   return {builder, root};
+}
+
+rpc::Outgoing<PullBatch::Response> EncodePulled(uint32_t row_age_steps,
+                                                rpc::SegmentSource<std::byte> embeddings) {
+  flatbuffers::FlatBufferBuilder builder;
+  const auto root = wire::CreatePullBatchResponse(builder, row_age_steps);
+  return {builder, root, std::move(embeddings)};
 }
 
 StatusOr<PullBatchMessage> Decode(const wire::PullBatchRequest& request) {
@@ -82,9 +90,10 @@ StatusOr<PullBatchMessage> Decode(const wire::PullBatchRequest& request) {
   SIMURGH_ASSIGN_OR_RETURN(const VectorPrecision precision,
                            DecodePrecision("pull batch", request.precision()));
   return PullBatchMessage{.reference = Decode(*request.reference()),
-                          .purpose = static_cast<PullPurpose>(request.purpose()),
-                          .position = Decode(*request.position()),
-                          .acknowledged_steps = request.acknowledged_steps(),
+                          .terms = {.purpose = static_cast<PullPurpose>(request.purpose()),
+                                    .position = Decode(*request.position()),
+                                    .acknowledged_steps = request.acknowledged_steps(),
+                                    .row_age_steps = request.row_age_steps()},
                           .precision = precision};
 }
 

@@ -14,9 +14,7 @@ namespace simurgh::api {
 
 struct PullBatchMessage {
   BatchReference reference;
-  PullPurpose purpose = PullPurpose::kTrain;
-  TrainerPosition position;
-  uint64_t acknowledged_steps = 0;
+  PullTerms terms;
   VectorPrecision precision = VectorPrecision::kF32;
 };
 
@@ -43,6 +41,10 @@ BatchReference Decode(const wire::BatchReference& reference);
 rpc::Outgoing<PullBatch::Request> Encode(const PullBatchMessage& message);
 // Errors: INVALID_ARGUMENT for an unknown purpose or precision.
 StatusOr<PullBatchMessage> Decode(const wire::PullBatchRequest& request);
+
+// row_age_steps: of the oldest row.
+rpc::Outgoing<PullBatch::Response> EncodePulled(uint32_t row_age_steps,
+                                                rpc::SegmentSource<std::byte> embeddings);
 
 rpc::Outgoing<PushBatch::Request> Encode(const PushBatchMessage& message,
                                          rpc::SegmentSource<std::byte> gradients);

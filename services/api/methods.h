@@ -37,7 +37,7 @@ inline constexpr SubmitBatch kSubmitBatch{.number = 0x0201, .name = "submit_batc
 // the request names.
 using PullBatch =
     rpc::MethodOf<rpc::MessageOf<wire::PullBatchRequest>,
-                  rpc::MessageOf<rpc::NoTable, rpc::Segment<"embeddings", std::byte>>>;
+                  rpc::MessageOf<wire::PullBatchResponse, rpc::Segment<"embeddings", std::byte>>>;
 inline constexpr PullBatch kPullBatch{.number = 0x0202, .name = "pull_batch"};
 
 // gradients: likewise.

@@ -31,17 +31,27 @@ Reply<api::SubmitBatch> HandleSubmit(rpc::RequestOf<api::SubmitBatch::Request> r
   co_return api::Encode(reference);
 }
 
+// Where the answer is sent from: over shared memory what the trainer reads.
+EmbeddingTarget TargetOf(const rpc::RequestOf<api::PullBatch::Request>& request,
+                         VectorPrecision precision, size_t bytes, BufferPool& buffers) {
+  if (auto shared = request.AllocateShared(bytes)) {
+    return {precision, shared->bytes, std::move(shared->owner)};
+  }
+  auto buffer = buffers.Lease(bytes);
+  const std::span<std::byte> room = buffer->bytes().first(bytes);
+  return {precision, room, std::move(buffer)};
+}
+
 Reply<api::PullBatch> HandlePull(rpc::RequestOf<api::PullBatch::Request> request,
                                  EmbeddingWorker& worker, BufferPool& buffers) {
   SIMURGH_CO_ASSIGN_OR_RETURN(const auto message, api::Decode(request.table()));
   SIMURGH_CO_ASSIGN_OR_RETURN(const size_t samples, worker.BatchSize(message.reference));
   const size_t bytes = samples * worker.row_bytes(message.precision);
-  auto buffer = buffers.Lease(bytes);
-  const EmbeddingTarget target(message.precision, buffer->bytes().first(bytes), buffer);
-  SIMURGH_CO_RETURN_IF_ERROR(co_await worker.Pull(message.reference, message.purpose,
-                                                  message.position, message.acknowledged_steps,
-                                                  target, OptionsWithin(request)));
-  co_return rpc::Outgoing<api::PullBatch::Response>({target.bytes, target.owner});
+  const EmbeddingTarget target = TargetOf(request, message.precision, bytes, buffers);
+  SIMURGH_CO_ASSIGN_OR_RETURN(
+      const uint32_t row_age_steps,
+      co_await worker.Pull(message.reference, message.terms, target, OptionsWithin(request)));
+  co_return api::EncodePulled(row_age_steps, {target.bytes, target.owner});
 }
 
 Reply<api::PushBatch> HandlePush(rpc::RequestOf<api::PushBatch::Request> request,

@@ -9,41 +9,17 @@
 #include "absl/strings/str_cat.h"
 
 #include "services/api/layout.h"
+#include "services/embedding_worker/stage_timer.h"
 
 namespace simurgh {
 namespace {
 
-// Idle memory kept for the rows and gradients of coming batches.
-constexpr size_t kIdleRowBytes = size_t{512} << 20;
-// The same for the batches themselves.
+// Idle memory kept for coming batches.
 constexpr size_t kIdleBatchBytes = size_t{256} << 20;
-
-// Observes the time from its making to Stop.
-class StageTimer {
- public:
-  explicit StageTimer(Histogram& histogram) : histogram_(histogram) {}
-  void Stop() { histogram_.Observe(std::chrono::steady_clock::now() - start_); }
-
- private:
-  Histogram& histogram_;
-  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-};
 
 // Of warnings about gradients that are not finite.
 constexpr uint32_t kDroppedLines = 10;
 constexpr std::chrono::seconds kDroppedInterval{10};
-
-// Everything that a push refers to while it is under way.
-struct PushState {
-  std::shared_ptr<BufferedBatch> batch;
-  std::shared_ptr<AlignedBuffer> row_gradients;
-  std::vector<std::vector<float>> learning_rates;  // By server and group.
-};
-
-struct PullState {
-  std::shared_ptr<const BufferedBatch> batch;
-  std::shared_ptr<AlignedBuffer> rows;
-};
 
 Status CheckRates(const std::vector<float>& rates, size_t tables) {
   if (rates.size() != tables) {
@@ -69,12 +45,11 @@ EmbeddingWorker::EmbeddingWorker(const ClusterConfig& config, uint64_t epoch,
       pooling_(layout_),
       epoch_(epoch),
       compute_(std::move(compute)),
-      servers_(std::move(servers)),
       metrics_(metrics),
       buffer_(config.embedding_worker.forward_buffer_batches,
               config.embedding_worker.forward_buffer_bytes, config.embedding_worker.batch_expiry),
       batches_(kIdleBatchBytes),
-      rows_(kIdleRowBytes),
+      rows_(config, compute_, std::move(servers), metrics),
       dropped_log_(kDroppedLines, kDroppedInterval) {
   for (const FeatureConfig& feature : config.features) feature_names_.push_back(feature.name);
 }
@@ -197,77 +172,41 @@ void EmbeddingWorker::NoteDropped(const std::vector<size_t>& features,
   }
 }
 
-template <typename Call>
-rpc::awaitable<Status> EmbeddingWorker::OnServers(Histogram& seconds, const Call& call) {
-  StageTimer timer(seconds);
-  std::vector<rpc::awaitable<Status>> tasks;
-  for (size_t server = 0; server < servers_.size(); ++server) tasks.push_back(call(server));
-  const Status status = co_await rpc::WhenAll(std::move(tasks));
-  timer.Stop();
-  // To the trainer a lost server is another matter than a lost worker: its batch is still here.
-  co_return absl::IsUnavailable(status) ? absl::AbortedError(status.message()) : status;
-}
-
-rpc::awaitable<StatusOr<std::shared_ptr<AlignedBuffer>>> EmbeddingWorker::PullRows(
-    std::shared_ptr<const BufferedBatch> batch, PullPurpose purpose, TrainerPosition position,
-    uint64_t acknowledged_steps, rpc::CallOptions options) {
-  const auto state = std::make_shared<PullState>();
-  state->batch = std::move(batch);
-  const BatchPlan& plan = state->batch->plan;
-  state->rows = rows_.Lease(plan.row_floats * sizeof(float));
-  const std::span<float> rows = state->rows->as<float>(plan.row_floats);
-  const auto pull = [&](size_t server) -> rpc::awaitable<Status> {
-    const ServerShare& share = plan.servers[server];
-    PullRowsCall call{
-        .purpose = purpose,
-        .position = position,
-        .acknowledged_steps = acknowledged_steps,
-        .groups = share.groups,
-        .ids = std::span(plan.ids).subspan(share.first_id, share.id_count),
-        .rows = std::as_writable_bytes(rows.subspan(share.first_float, share.float_count)),
-        .owner = state};
-    const auto report = co_await servers_[server]->Pull(
-        std::move(call), {options.deadline, options.trace.Child(server)});
-    co_return report.status();
-  };
-  SIMURGH_CO_RETURN_IF_ERROR(co_await OnServers(metrics_.pull_seconds, pull));
-  co_return state->rows;
-}
-
-rpc::awaitable<Status> EmbeddingWorker::Pull(BatchReference reference, PullPurpose purpose,
-                                             TrainerPosition position, uint64_t acknowledged_steps,
-                                             EmbeddingTarget target, rpc::CallOptions options) {
+rpc::awaitable<StatusOr<uint32_t>> EmbeddingWorker::Pull(BatchReference reference, PullTerms terms,
+                                                         EmbeddingTarget target,
+                                                         rpc::CallOptions options) {
   SIMURGH_CO_ASSIGN_OR_RETURN(const auto batch, Find(reference));
   SIMURGH_CO_RETURN_IF_ERROR(CheckSize(*batch, target.precision, target.bytes.size()));
-  SIMURGH_CO_ASSIGN_OR_RETURN(
-      const auto rows, co_await PullRows(batch, purpose, position, acknowledged_steps, options));
-  const auto maxima = LeaseMaxima(*batch);
+  SIMURGH_CO_ASSIGN_OR_RETURN(const RowExchange::Rows rows,
+                              co_await rows_.Pull(batch, terms, options));
   StageTimer timer(metrics_.pool_seconds);
+  co_await PoolRows(batch, rows.floats, std::move(target));
+  timer.Stop();
+  if (terms.purpose == PullPurpose::kEvaluate) Remove(reference);
+  co_return rows.age_steps;
+}
+
+rpc::awaitable<void> EmbeddingWorker::PoolRows(std::shared_ptr<BufferedBatch> batch,
+                                               std::shared_ptr<AlignedBuffer> rows,
+                                               EmbeddingTarget target) {
+  const auto maxima = LeaseMaxima(*batch);
   co_await rpc::RunOn(compute_, [this, batch, rows, maxima, target = std::move(target)] {
     pooling_.Pool(*batch, rows->as<float>(batch->plan.row_floats), target,
                   Maxima(*batch, maxima.get()));
   });
-  timer.Stop();
   batch->maxima = maxima;
-  if (purpose == PullPurpose::kEvaluate) Remove(reference);
-  co_return absl::OkStatus();
 }
 
 rpc::awaitable<Status> EmbeddingWorker::FindMaxima(std::shared_ptr<BufferedBatch> batch,
                                                    TrainerPosition position,
                                                    rpc::CallOptions options) {
-  SIMURGH_CO_ASSIGN_OR_RETURN(
-      const auto rows,
-      co_await PullRows(batch, PullPurpose::kEvaluate, position, /*acknowledged=*/0, options));
-  const auto maxima = LeaseMaxima(*batch);
+  const PullTerms terms{.purpose = PullPurpose::kEvaluate, .position = position};
+  SIMURGH_CO_ASSIGN_OR_RETURN(const RowExchange::Rows rows,
+                              co_await rows_.Pull(batch, terms, options));
   const size_t bytes = batch->batch().batch_size * pooling_.row_bytes(VectorPrecision::kF32);
   const auto pooled = rows_.Lease(bytes);
-  co_await rpc::RunOn(compute_, [this, batch, rows, maxima, pooled, bytes] {
-    const EmbeddingTarget nobody(VectorPrecision::kF32, pooled->bytes().first(bytes), nullptr);
-    pooling_.Pool(*batch, rows->as<float>(batch->plan.row_floats), nobody,
-                  Maxima(*batch, maxima.get()));
-  });
-  batch->maxima = maxima;
+  EmbeddingTarget nobody(VectorPrecision::kF32, pooled->bytes().first(bytes), pooled);
+  co_await PoolRows(batch, rows.floats, std::move(nobody));
   co_return absl::OkStatus();
 }
 
@@ -275,42 +214,24 @@ rpc::awaitable<Status> EmbeddingWorker::Push(BatchReference reference, TrainerPo
                                              std::vector<float> learning_rates,
                                              GradientSource gradients, rpc::CallOptions options) {
   SIMURGH_CO_RETURN_IF_ERROR(CheckRates(learning_rates, layout_.table_dims.size()));
-  const auto state = std::make_shared<PushState>();
-  SIMURGH_CO_ASSIGN_OR_RETURN(state->batch, Find(reference));
-  SIMURGH_CO_RETURN_IF_ERROR(CheckSize(*state->batch, gradients.precision, gradients.bytes.size()));
-  if (pooling_.maxima_width() > 0 && state->batch->maxima == nullptr) {
-    SIMURGH_CO_RETURN_IF_ERROR(co_await FindMaxima(state->batch, position, options));
+  SIMURGH_CO_ASSIGN_OR_RETURN(const std::shared_ptr<BufferedBatch> batch, Find(reference));
+  SIMURGH_CO_RETURN_IF_ERROR(CheckSize(*batch, gradients.precision, gradients.bytes.size()));
+  if (pooling_.maxima_width() > 0 && batch->maxima == nullptr) {
+    SIMURGH_CO_RETURN_IF_ERROR(co_await FindMaxima(batch, position, options));
   }
-  const BatchPlan& plan = state->batch->plan;
-  state->row_gradients = rows_.Lease(plan.row_floats * sizeof(float));
-  const std::span<float> row_gradients = state->row_gradients->as<float>(plan.row_floats);
+  const size_t row_floats = batch->plan.row_floats;
+  const auto row_gradients = rows_.Lease(row_floats * sizeof(float));
   StageTimer timer(metrics_.unpool_seconds);
-  const auto maxima = state->batch->maxima;
-  const auto unpool = [this, state, gradients = std::move(gradients), row_gradients, maxima] {
-    return pooling_.Unpool(*state->batch, gradients, Maxima(*state->batch, maxima.get()),
-                           row_gradients);
+  const auto maxima = batch->maxima;
+  const auto unpool = [this, batch, gradients = std::move(gradients), row_gradients, maxima,
+                       row_floats] {
+    return pooling_.Unpool(*batch, gradients, Maxima(*batch, maxima.get()),
+                           row_gradients->as<float>(row_floats));
   };
   NoteDropped(co_await rpc::RunOn(compute_, unpool), position);
   timer.Stop();
-
-  for (const ServerShare& share : plan.servers) {
-    std::vector<float>& rates = state->learning_rates.emplace_back();
-    for (const RowGroup& group : share.groups) rates.push_back(learning_rates[group.table]);
-  }
-  const auto push = [&](size_t server) -> rpc::awaitable<Status> {
-    const ServerShare& share = plan.servers[server];
-    PushRowsCall call{
-        .position = position,
-        .groups = share.groups,
-        .learning_rates = state->learning_rates[server],
-        .ids = std::span(plan.ids).subspan(share.first_id, share.id_count),
-        .gradients = std::as_bytes(row_gradients.subspan(share.first_float, share.float_count)),
-        .owner = state};
-    const auto report = co_await servers_[server]->Push(
-        std::move(call), {options.deadline, options.trace.Child(server)});
-    co_return report.status();
-  };
-  SIMURGH_CO_RETURN_IF_ERROR(co_await OnServers(metrics_.push_seconds, push));
+  SIMURGH_CO_RETURN_IF_ERROR(
+      co_await rows_.Push(batch, position, std::move(learning_rates), row_gradients, options));
   Remove(reference);
   co_return absl::OkStatus();
 }

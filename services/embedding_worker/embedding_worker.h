@@ -15,6 +15,7 @@
 #include "services/api/vector_wire.h"
 #include "services/embedding_worker/batch_pooling.h"
 #include "services/embedding_worker/forward_buffer.h"
+#include "services/embedding_worker/row_exchange.h"
 #include "services/embedding_worker/worker_metrics.h"
 #include "services/runtime/log_limiter.h"
 #include "simurgh/base/aligned_buffer.h"
@@ -53,12 +54,12 @@ class EmbeddingWorker {
   // Errors: NOT_FOUND for a reference that is not good any more.
   StatusOr<size_t> BatchSize(const BatchReference& reference);
 
-  // Pooled embeddings of the whole batch into the target.
+  // Pooled embeddings of the whole batch into the target; the age in steps of the oldest row.
   // Errors: NOT_FOUND as above; INVALID_ARGUMENT for a target of another size; ABORTED when a
   // server cannot be reached; of Partition.
-  [[nodiscard]] rpc::awaitable<Status> Pull(BatchReference reference, PullPurpose purpose,
-                                            TrainerPosition position, uint64_t acknowledged_steps,
-                                            EmbeddingTarget target, rpc::CallOptions options);
+  [[nodiscard]] rpc::awaitable<StatusOr<uint32_t>> Pull(BatchReference reference, PullTerms terms,
+                                                        EmbeddingTarget target,
+                                                        rpc::CallOptions options);
 
   // A feature whose gradient holds NaN or infinity is counted, and leaves its rows a gradient of
   // zero. learning_rates: by table. Errors: as Pull; INVALID_ARGUMENT for rates that are not one a
@@ -74,11 +75,6 @@ class EmbeddingWorker {
   size_t row_bytes(VectorPrecision precision) const { return pooling_.row_bytes(precision); }
 
  private:
-  // Runs call(server) for all servers at once.
-  // Errors: of the first server that has one; UNAVAILABLE turns into ABORTED.
-  template <typename Call>
-  [[nodiscard]] rpc::awaitable<Status> OnServers(Histogram& seconds, const Call& call);
-
   // Decodes if need be, checks and plans; on a compute thread.
   Status Prepare(BufferedBatch& batch, bool is_encoded) const;
   [[nodiscard]] rpc::awaitable<StatusOr<BatchReference>> Keep(std::shared_ptr<BufferedBatch> batch,
@@ -91,10 +87,10 @@ class EmbeddingWorker {
   StatusOr<std::shared_ptr<BufferedBatch>> Find(const BatchReference& reference);
   void Remove(const BatchReference& reference);
 
-  // The batch's rows from all servers at once, into memory of this call.
-  [[nodiscard]] rpc::awaitable<StatusOr<std::shared_ptr<AlignedBuffer>>> PullRows(
-      std::shared_ptr<const BufferedBatch> batch, PullPurpose purpose, TrainerPosition position,
-      uint64_t acknowledged_steps, rpc::CallOptions options);
+  // Pools a pull's rows into the target, and sets the batch's maxima.
+  [[nodiscard]] rpc::awaitable<void> PoolRows(std::shared_ptr<BufferedBatch> batch,
+                                              std::shared_ptr<AlignedBuffer> rows,
+                                              EmbeddingTarget target);
   // Sets the batch's maxima for a push that no pull here came before: the batch's worker was
   // another one, which is gone. The rows are those of now, read without a trace.
   [[nodiscard]] rpc::awaitable<Status> FindMaxima(std::shared_ptr<BufferedBatch> batch,
@@ -113,13 +109,12 @@ class EmbeddingWorker {
   const BatchPooling pooling_;
   const uint64_t epoch_;
   const rpc::asio::any_io_executor compute_;
-  const std::vector<std::unique_ptr<RowServer>> servers_;
   WorkerMetrics& metrics_;
   ForwardBuffer buffer_;
   // Submissions that wait for room, the first to come at the front. One is set while it sleeps.
   std::list<std::optional<rpc::Waiter>> waiting_;
   BatchPool batches_;
-  BufferPool rows_;
+  RowExchange rows_;
   std::vector<std::string> feature_names_;
   LogLimiter dropped_log_;
 };

@@ -3,6 +3,8 @@
 namespace simurgh {
 namespace {
 
+constexpr uint64_t kMaxAgeSteps = 64;
+
 Histogram& StageSeconds(MetricRegistry& registry, const char* stage) {
   return registry.GetHistogram("simurgh_worker_stage_seconds", "Time a batch spends in a stage.",
                                LatencyBuckets(), {{"stage", stage}});
@@ -20,6 +22,18 @@ WorkerMetrics::WorkerMetrics(MetricRegistry& registry, const ClusterConfig& conf
       occurrences(registry.GetCounter("simurgh_worker_occurrences_total", "Ids submitted.")),
       unique_rows(
           registry.GetCounter("simurgh_worker_unique_rows_total", "Ids left after deduplication.")),
+      hot_row_hits(registry.GetCounter("simurgh_worker_hot_row_hits_total",
+                                       "Rows that pulls got from among the hot rows.")),
+      hot_row_misses(registry.GetCounter("simurgh_worker_hot_row_misses_total",
+                                         "Rows that servers were asked for, while hot rows are "
+                                         "kept.")),
+      hot_row_evictions(registry.GetCounter(
+          "simurgh_worker_hot_row_evictions_total",
+          "Hot rows that went for want of room while they were young enough to be used.")),
+      hot_rows(registry.GetGauge("simurgh_worker_hot_rows", "Hot rows kept.")),
+      hot_row_age_steps(registry.GetHistogram("simurgh_worker_hot_row_age_steps",
+                                              "Age of hot rows that pulls got.",
+                                              PowersOfTwo(kMaxAgeSteps))),
       plan_seconds(StageSeconds(registry, "plan")),
       pull_seconds(StageSeconds(registry, "pull")),
       pool_seconds(StageSeconds(registry, "pool")),

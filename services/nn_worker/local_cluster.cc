@@ -46,19 +46,17 @@ void LocalCluster::Submit(std::shared_ptr<const CompactBatch> batch,
                       Answer(std::move(done)));
 }
 
-rpc::awaitable<Status> LocalCluster::PullDecoded(BatchReference batch, PullPurpose purpose,
-                                                 TrainerPosition position,
-                                                 uint64_t acknowledged_steps,
-                                                 MatrixView<float> embeddings,
-                                                 std::shared_ptr<void> owner) {
+rpc::awaitable<StatusOr<uint32_t>> LocalCluster::PullDecoded(BatchReference batch, PullTerms terms,
+                                                             MatrixView<float> embeddings,
+                                                             std::shared_ptr<void> owner) {
   const EmbeddingTarget target = wire_.TargetFor(embeddings, owner);
-  SIMURGH_CO_RETURN_IF_ERROR(
-      co_await worker_->Pull(batch, purpose, position, acknowledged_steps, target, Deadline()));
+  SIMURGH_CO_ASSIGN_OR_RETURN(const uint32_t row_age_steps,
+                              co_await worker_->Pull(batch, terms, target, Deadline()));
   if (wire_.decodes()) {
     co_await rpc::RunOn(compute_.get_executor(),
                         [this, target, embeddings, owner] { wire_.Decode(target, embeddings); });
   }
-  co_return absl::OkStatus();
+  co_return row_age_steps;
 }
 
 rpc::awaitable<Status> LocalCluster::PushEncoded(BatchReference batch, TrainerPosition position,
@@ -71,13 +69,10 @@ rpc::awaitable<Status> LocalCluster::PushEncoded(BatchReference batch, TrainerPo
                                    Deadline());
 }
 
-void LocalCluster::Pull(BatchReference batch, PullPurpose purpose, TrainerPosition position,
-                        uint64_t acknowledged_steps, MatrixView<float> embeddings,
-                        std::shared_ptr<void> owner, std::function<void(Status)> done) {
-  rpc::asio::co_spawn(
-      io_.executor(),
-      PullDecoded(batch, purpose, position, acknowledged_steps, embeddings, std::move(owner)),
-      Answer(std::move(done)));
+void LocalCluster::Pull(BatchReference batch, const PullTerms& terms, MatrixView<float> embeddings,
+                        std::shared_ptr<void> owner, std::function<void(StatusOr<uint32_t>)> done) {
+  rpc::asio::co_spawn(io_.executor(), PullDecoded(batch, terms, embeddings, std::move(owner)),
+                      Answer(std::move(done)));
 }
 
 void LocalCluster::Push(BatchReference batch, TrainerPosition position,

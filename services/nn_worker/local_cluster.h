@@ -32,9 +32,8 @@ class LocalCluster : public EmbeddingPort {
 
   void Submit(std::shared_ptr<const CompactBatch> batch,
               std::function<void(StatusOr<BatchReference>)> done) override;
-  void Pull(BatchReference batch, PullPurpose purpose, TrainerPosition position,
-            uint64_t acknowledged_steps, MatrixView<float> embeddings, std::shared_ptr<void> owner,
-            std::function<void(Status)> done) override;
+  void Pull(BatchReference batch, const PullTerms& terms, MatrixView<float> embeddings,
+            std::shared_ptr<void> owner, std::function<void(StatusOr<uint32_t>)> done) override;
   void Push(BatchReference batch, TrainerPosition position, MatrixView<const float> gradients,
             std::shared_ptr<const void> owner, std::function<void(Status)> done) override;
 
@@ -45,11 +44,10 @@ class LocalCluster : public EmbeddingPort {
   LocalCluster(const ClusterConfig& config, MetricRegistry& registry, const LearningRates& rates);
 
   // Vectors are rounded as they are between daemons.
-  [[nodiscard]] rpc::awaitable<Status> PullDecoded(BatchReference batch, PullPurpose purpose,
-                                                   TrainerPosition position,
-                                                   uint64_t acknowledged_steps,
-                                                   MatrixView<float> embeddings,
-                                                   std::shared_ptr<void> owner);
+  [[nodiscard]] rpc::awaitable<StatusOr<uint32_t>> PullDecoded(BatchReference batch,
+                                                               PullTerms terms,
+                                                               MatrixView<float> embeddings,
+                                                               std::shared_ptr<void> owner);
   [[nodiscard]] rpc::awaitable<Status> PushEncoded(BatchReference batch, TrainerPosition position,
                                                    MatrixView<const float> gradients,
                                                    std::shared_ptr<const void> owner);

@@ -24,6 +24,8 @@ constexpr uint32_t kMaxThreads = 256;
 constexpr uint32_t kMaxNumaNode = 1'023;
 constexpr milliseconds kShortest{1};
 constexpr milliseconds kLongest = minutes(60);
+const std::vector<std::pair<std::string, RowPrecision>> kRowPrecisions = {
+    {"f32", RowPrecision::kF32}, {"bf16", RowPrecision::kBf16}, {"f16", RowPrecision::kF16}};
 
 void ReadMetrics(MapReader& in, InstanceConfig* instance) {
   in.Text("metrics", &instance->metrics, "host:port", [](const std::string& address) {
@@ -178,6 +180,10 @@ void ReadServices(MapReader& root, const std::string& folder, ClusterConfig* con
     in.Integer("forward_buffer_batches", &worker.forward_buffer_batches, 1, 1'000'000);
     in.Integer("forward_buffer_bytes", &worker.forward_buffer_bytes, 1 << 20, uint64_t{1} << 50);
     in.Duration("batch_expiry", &worker.batch_expiry, kShortest, kLongest);
+    in.Choice<RowPrecision>("row_precision", &worker.row_precision, kRowPrecisions);
+    in.Choice<RowPrecision>("row_gradient_precision", &worker.row_gradient_precision,
+                            kRowPrecisions);
+    in.Integer("hot_row_bytes", &worker.hot_row_bytes, 0, uint64_t{1} << 50);
     ReadInstances(in, kMaxWorkers, &worker.instances);
   });
   root.Map("nn_worker", [&](MapReader& in) { ReadNnWorker(in, &config->nn_worker); });

@@ -70,6 +70,42 @@ void ReadEarlyStopping(MapReader& in, EarlyStoppingConfig* stopping) {
   in.OnlyWith(stopping->patience > 0, "patience above 0", {"metric", "min_improvement"});
 }
 
+// Rows that are used again are older than what modes promise, and may be gone at their server.
+void CheckRowAge(const ClusterConfig& config, Diagnostics* diagnostics) {
+  const TrainingConfig& training = config.training;
+  const bool kept = config.embedding_worker.hot_row_bytes > 0;
+  if (kept != (training.row_age_steps > 0)) {
+    diagnostics->Report(
+        kept ? "embedding_worker.hot_row_bytes" : "training.row_age_steps", "is of no use alone",
+        "set embedding_worker.hot_row_bytes and training.row_age_steps, or neither");
+    return;
+  }
+  if (!kept) return;
+  if (training.mode == TrainingConfig::Mode::kSync || training.reproducible) {
+    diagnostics->Report("training.row_age_steps",
+                        "what pulls read would depend on what an embedding worker has kept, which "
+                        "mode: sync and reproducible: true rule out",
+                        "remove it and embedding_worker.hot_row_bytes");
+    return;
+  }
+  if (training.row_age_steps >= training.staleness) {
+    diagnostics->Report("training.row_age_steps",
+                        absl::StrCat("is ", training.row_age_steps,
+                                     ", which leaves nothing of training.staleness, ",
+                                     training.staleness, ", to batches"),
+                        "lower it, or raise the other");
+  }
+  for (size_t i = 0; i < config.tables.size(); ++i) {
+    const uint64_t idle_steps = config.tables[i].eviction.idle_steps;
+    if (idle_steps == 0 || idle_steps > training.row_age_steps) continue;
+    diagnostics->Report(absl::StrCat("tables.", i, ".eviction.idle_steps"),
+                        absl::StrCat("is ", idle_steps,
+                                     ", and servers do not hear of rows in use "
+                                     "for training.row_age_steps"),
+                        "raise it above that");
+  }
+}
+
 }  // namespace
 
 void ReadTraining(MapReader& root, TrainingConfig* training) {
@@ -83,6 +119,7 @@ void ReadTraining(MapReader& root, TrainingConfig* training) {
     in.Bool("drop_last", &training->drop_last);
     in.Number("keep_negatives", &training->keep_negatives, kPositiveShare);
     in.Integer("staleness", &training->staleness, 1, 64);
+    in.Integer("row_age_steps", &training->row_age_steps, 0, 63);
     in.Bool("reproducible", &training->reproducible);
     ReadVectors(in, training);
     in.Map("allreduce", [&](MapReader& map) { ReadAllReduce(map, &training->allreduce); });
@@ -120,6 +157,7 @@ void CheckTraining(const ClusterConfig& config, Diagnostics* diagnostics) {
     diagnostics->Report("training.reproducible", "is not for mode: naive_hybrid",
                         "choose mode: hybrid, or set it to false");
   }
+  CheckRowAge(config, diagnostics);
   if (!config.loaders.instances.empty() && training.evaluate_every_passes > 0) {
     diagnostics->Report("training.evaluate_every_passes",
                         "loaders read the data, and the nn-worker does not see their passes end",

@@ -45,16 +45,16 @@ Histogram::Histogram(std::vector<double> bounds)
   }
 }
 
-void Histogram::Observe(double value) {
+void Histogram::Observe(double value, uint64_t times) {
   const size_t slot = internal::MetricSlot();
   size_t bucket = bounds_.size();
   if (std::isfinite(value)) {
     bucket = static_cast<size_t>(std::lower_bound(bounds_.begin(), bounds_.end(), value) -
                                  bounds_.begin());
-    sums_[slot].value.fetch_add(value, std::memory_order_relaxed);
+    sums_[slot].value.fetch_add(value * static_cast<double>(times), std::memory_order_relaxed);
   }
   counts_[slot * lines_a_slot_ + bucket / kCountsALine].counts[bucket % kCountsALine].fetch_add(
-      1, std::memory_order_relaxed);
+      times, std::memory_order_relaxed);
 }
 
 Histogram::Snapshot Histogram::snapshot() const {

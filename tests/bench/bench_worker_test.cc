@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <map>
 #include <set>
 #include <sstream>
 #include <string>
@@ -50,10 +51,38 @@ TEST_CASE("bench_worker measures every point asked for, and its figures fit toge
                     {"tcp", "f32"}, {"tcp", "int8"}, {"shm", "f32"}, {"shm", "int8"}});
 }
 
+TEST_CASE("bench_worker shows what precision of rows and using them again save on the wire") {
+  const BenchOutcome run =
+      RunBench("bench_worker",
+               {"--json", "--transport", "tcp", "--precision", "bf16", "--row-precision", "f32,f16",
+                "--row-age", "0,3", "--samples", "256", "--seconds", "0.05", "--turns", "1"});
+  CAPTURE(run.log);
+  REQUIRE(run.exit_code == 0);
+  std::map<std::pair<std::string, int>, YAML::Node> points;
+  std::istringstream lines(run.output);
+  for (std::string line; std::getline(lines, line);) {
+    const YAML::Node object = YAML::Load(line);
+    points[{object["row_precision"].as<std::string>(), object["row_age"].as<int>()}] = object;
+  }
+  REQUIRE(points.size() == 4);
+  const auto number = [&](const std::string& precision, int age, const char* field) {
+    return points.at({precision, age})[field].as<double>();
+  };
+  for (const char* precision : {"f32", "f16"}) {
+    CAPTURE(precision);
+    CHECK(number(precision, 0, "hot_rows") == 0);
+    CHECK(number(precision, 3, "hot_rows") > 0.1);
+    CHECK(number(precision, 3, "bytes_rows") < 0.9 * number(precision, 0, "bytes_rows"));
+  }
+  CHECK(number("f16", 0, "bytes_rows") == Approx(number("f32", 0, "bytes_rows") / 2).epsilon(0.02));
+  CHECK(number("f16", 0, "bytes_row_gradients") < 0.7 * number("f32", 0, "bytes_row_gradients"));
+}
+
 TEST_CASE("bench_worker refuses what it does not know, in one line") {
   const std::vector<std::vector<std::string>> commands = {
-      {"--transport", "udp"}, {"--precision", "f64"}, {"--samples", "65536"}, {"--in-flight", "0"},
-      {"--turns", "0"},       {"--seconds", "-1"},    {"--unknown"},
+      {"--transport", "udp"}, {"--precision", "f64"}, {"--samples", "65536"},
+      {"--in-flight", "0"},   {"--turns", "0"},       {"--seconds", "-1"},
+      {"--unknown"},          {"--row-age", "64"},    {"--row-precision", "int8"},
   };
   for (const auto& arguments : commands) {
     const BenchOutcome run = RunBench("bench_worker", arguments);

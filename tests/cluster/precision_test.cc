@@ -1,5 +1,4 @@
-// Training with embeddings and gradients that are rounded on their way, on real data in one
-// process.
+// Training with numbers that are rounded on their way, or used again, on real data in one process.
 
 #include <string>
 #include <vector>
@@ -13,6 +12,13 @@ namespace {
 
 constexpr char kAdult[] = "config/adult.yaml";
 
+// Of a series without labels.
+double ValueOf(const std::string& metrics, const std::string& series) {
+  const size_t at = metrics.find("\n" + series + " ");
+  REQUIRE(at != std::string::npos);
+  return std::stod(metrics.substr(at + series.size() + 2));
+}
+
 std::vector<std::string> Precisions(const std::string& embeddings, const std::string& gradients) {
   return {"training.embedding_precision=" + embeddings, "training.gradient_precision=" + gradients};
 }
@@ -25,6 +31,45 @@ TEST_CASE("Adult stays in its band of AUC in every precision of the wire") {
     CAPTURE(embeddings, gradients);
     CHECK(TrainStandalone(kAdult, 2, Precisions(embeddings, gradients)).auc ==
           Approx(exact).margin(0.003));
+  }
+}
+
+TEST_CASE("Adult stays in its band where rows and their gradients travel in 16 bits") {
+  const double exact = TrainStandalone(kAdult, 2, {}).auc;
+  for (const auto& [rows, gradients] :
+       {std::pair{"bf16", "bf16"}, {"f16", "f32"}, {"f32", "bf16"}, {"f16", "f16"}}) {
+    CAPTURE(rows, gradients);
+    const double auc =
+        TrainStandalone(kAdult, 2,
+                        {std::string("embedding_worker.row_precision=") + rows,
+                         std::string("embedding_worker.row_gradient_precision=") + gradients})
+            .auc;
+    CHECK(auc == Approx(exact).margin(0.003));
+  }
+}
+
+TEST_CASE("Adult stays in its band with rows that are used again, and that is seen") {
+  const double exact = TrainStandalone(kAdult, 2, {"training.staleness=4"}).auc;
+  for (const std::string age : {"1", "3"}) {
+    CAPTURE(age);
+    MetricRegistry registry;
+    const Outcome outcome =
+        TrainStandalone(kAdult, 2,
+                        {"training.staleness=4", "training.row_age_steps=" + age,
+                         "embedding_worker.hot_row_bytes=4000000"},
+                        &registry);
+    CHECK(outcome.auc == Approx(exact).margin(0.003));
+    const std::string metrics = registry.Serialize();
+    const double hits = ValueOf(metrics, "simurgh_worker_hot_row_hits_total");
+    const double misses = ValueOf(metrics, "simurgh_worker_hot_row_misses_total");
+    CHECK(hits > 0.2 * (hits + misses));
+    // None was older than allowed, and no batch staler.
+    const auto in_bounds = [&](const std::string& name, const std::string& bound) {
+      return ValueOf(metrics, name + "_bucket{le=\"" + bound + "\"}") ==
+             ValueOf(metrics, name + "_count");
+    };
+    CHECK(in_bounds("simurgh_worker_hot_row_age_steps", age == "1" ? "1" : "4"));
+    CHECK(in_bounds("simurgh_nn_staleness_steps", "4"));
   }
 }
 

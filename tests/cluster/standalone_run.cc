@@ -17,12 +17,14 @@ std::string Instances(int count) {
 
 }  // namespace
 
-Outcome TrainStandalone(const std::string& path, int servers, std::vector<std::string> overrides) {
+Outcome TrainStandalone(const std::string& path, int servers, std::vector<std::string> overrides,
+                        MetricRegistry* registry_or_null) {
   overrides.push_back("embedding_ps.instances=" + Instances(servers));
   const StatusOr<ClusterConfig> config = LoadClusterConfig(path, overrides);
   CAPTURE(config.status().ToString());
   REQUIRE(config.ok());
-  MetricRegistry registry;
+  MetricRegistry own;
+  MetricRegistry& registry = registry_or_null == nullptr ? own : *registry_or_null;
   const LearningRates rates(config->tables);
   auto cluster = LocalCluster::Create(*config, registry, rates);
   REQUIRE(cluster.ok());

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "simurgh/telemetry/metrics.h"
+
 namespace simurgh::testing {
 
 // What a training run in one process leaves.
@@ -16,8 +18,10 @@ struct Outcome {
   bool operator==(const Outcome&) const = default;
 };
 
-// Trains as the file and the overrides say, with so many servers.
-Outcome TrainStandalone(const std::string& path, int servers, std::vector<std::string> overrides);
+// Trains as the file and the overrides say, with so many servers. registry: for what it counts; may
+// be null.
+Outcome TrainStandalone(const std::string& path, int servers, std::vector<std::string> overrides,
+                        MetricRegistry* registry = nullptr);
 
 // Overrides for a short run that repeats to the last bit.
 std::vector<std::string> Reproducible(const std::string& staleness);

@@ -120,10 +120,19 @@ void RunPullBatch(Input input) {
   const auto second = api::Decode(*again.table);
   SIMURGH_CHECK(second.ok());
   SIMURGH_CHECK(Same(second->reference, message->reference));
-  SIMURGH_CHECK(fuzz::Same(second->position, message->position));
-  SIMURGH_CHECK(second->purpose == message->purpose);
-  SIMURGH_CHECK_EQ(second->acknowledged_steps, message->acknowledged_steps);
+  SIMURGH_CHECK(fuzz::Same(second->terms.position, message->terms.position));
+  SIMURGH_CHECK(second->terms.purpose == message->terms.purpose);
+  SIMURGH_CHECK_EQ(second->terms.acknowledged_steps, message->terms.acknowledged_steps);
+  SIMURGH_CHECK_EQ(second->terms.row_age_steps, message->terms.row_age_steps);
   SIMURGH_CHECK(second->precision == message->precision);
+}
+
+void RunPulledBatch(Input input) {
+  const Received<api::wire::PullBatchResponse> response(input);
+  if (response.table == nullptr) return;
+  const uint32_t age = response.table->row_age_steps();
+  const Received<api::wire::PullBatchResponse> again(api::EncodePulled(age, {}));
+  SIMURGH_CHECK_EQ(again.table->row_age_steps(), age);
 }
 
 void RunPushBatch(Input input) {
@@ -150,10 +159,15 @@ std::vector<Bytes> ReferenceSeeds() {
 std::vector<Bytes> PullBatchSeeds() {
   return {MetadataOf(api::Encode(api::PullBatchMessage())),
           MetadataOf(api::Encode(api::PullBatchMessage{.reference = kSomeReference,
-                                                       .purpose = PullPurpose::kEvaluate,
-                                                       .position = kSomePosition,
-                                                       .acknowledged_steps = 70,
+                                                       .terms = {.purpose = PullPurpose::kEvaluate,
+                                                                 .position = kSomePosition,
+                                                                 .acknowledged_steps = 70,
+                                                                 .row_age_steps = 3},
                                                        .precision = VectorPrecision::kInt8}))};
+}
+
+std::vector<Bytes> PulledBatchSeeds() {
+  return {MetadataOf(api::EncodePulled(0, {})), MetadataOf(api::EncodePulled(63, {}))};
 }
 
 std::vector<Bytes> PushBatchSeeds() {
@@ -171,6 +185,7 @@ std::vector<Target> BatchTargets() {
   return {{"submit_batch", RunSubmit, SubmitSeeds},
           {"batch_reference", RunReference, ReferenceSeeds},
           {"pull_batch", RunPullBatch, PullBatchSeeds},
+          {"pulled_batch", RunPulledBatch, PulledBatchSeeds},
           {"push_batch", RunPushBatch, PushBatchSeeds}};
 }
 

@@ -44,12 +44,14 @@ class FreePorts {
   std::vector<int> sockets_;
 };
 
-Status WriteConfig(const Folder& folder, const std::string& transport, const std::string& precision,
-                   uint32_t dim) {
+// More than any row can be used again from.
+constexpr uint64_t kHotRowBytes = uint64_t{256} << 20;
+
+Status WriteConfig(const Folder& folder, const WorkerCluster::Setup& setup) {
   FreePorts ports;
   const auto address = [&](const std::string& name) {
-    if (transport == "tcp") return absl::StrCat("127.0.0.1:", ports.Take());
-    return absl::StrCat(transport, "://", (folder.path() / name).string());
+    if (setup.transport == "tcp") return absl::StrCat("127.0.0.1:", ports.Take());
+    return absl::StrCat(setup.transport, "://", (folder.path() / name).string());
   };
   std::vector<std::string> tables;
   std::vector<std::string> features;
@@ -62,15 +64,19 @@ Status WriteConfig(const Folder& folder, const std::string& transport, const std
   file << "cluster: {name: bench, seed: 1}\n"
        << "embedding_ps: {partitions: 1, instances: [{address: \"" << address("ps0")
        << "\"}, {address: \"" << address("ps1") << "\"}]}\n"
-       << "embedding_worker: {instances: [{address: \"" << address("worker")
+       << "embedding_worker: {row_precision: " << setup.row_precision
+       << ", row_gradient_precision: " << setup.row_precision
+       << ", hot_row_bytes: " << (setup.row_age == 0 ? 0 : kHotRowBytes)
+       << ", instances: [{address: \"" << address("worker")
        << "\", metrics: \"127.0.0.1:" << ports.Take() << "\"}]}\n"
        << "nn_worker: {instances: [{}]}\n"
-       << "tables: [{names: [" << absl::StrJoin(tables, ", ") << "], dim: " << dim
+       << "tables: [{names: [" << absl::StrJoin(tables, ", ") << "], dim: " << setup.dim
        << ", optimizer: {kind: adagrad}}]\n"
        << "features: [" << absl::StrJoin(features, ", ") << "]\n"
        << "data: {format: criteo, train: [none.tsv]}\n"
-       << "training: {embedding_precision: " << precision << ", gradient_precision: " << precision
-       << "}\n"
+       << "training: {embedding_precision: " << setup.precision
+       << ", gradient_precision: " << setup.precision << ", staleness: " << setup.row_age + 1
+       << ", row_age_steps: " << setup.row_age << "}\n"
        << "model: {towers: [{name: top, input: embeddings, layers: [{linear: 1}]}]}\n";
   file.close();
   if (!file) return absl::UnavailableError("the bench's cluster file cannot be written");
@@ -80,11 +86,9 @@ Status WriteConfig(const Folder& folder, const std::string& transport, const std
 }  // namespace
 
 StatusOr<std::unique_ptr<WorkerCluster>> WorkerCluster::Start(const std::string& programs,
-                                                              const std::string& transport,
-                                                              const std::string& precision,
-                                                              uint32_t dim) {
+                                                              const Setup& setup) {
   std::unique_ptr<WorkerCluster> cluster(new WorkerCluster);
-  SIMURGH_RETURN_IF_ERROR(WriteConfig(cluster->folder_, transport, precision, dim));
+  SIMURGH_RETURN_IF_ERROR(WriteConfig(cluster->folder_, setup));
   const std::string path = (cluster->folder_.path() / "cluster.yaml").string();
   SIMURGH_ASSIGN_OR_RETURN(cluster->config_, LoadClusterConfig(path, {}));
   constexpr std::array<std::pair<const char*, const char*>, 3> kDaemons = {

@@ -17,10 +17,17 @@ namespace simurgh::bench {
 // Two servers of rows and an embedding worker, each a process of its own, over one transport.
 class WorkerCluster {
  public:
+  struct Setup {
+    std::string transport;
+    std::string precision;      // Of embeddings and gradients.
+    std::string row_precision;  // Of rows and their gradients.
+    uint32_t row_age = 0;       // Steps.
+    uint32_t dim = 0;
+  };
+
   // programs: the folder in which the daemons lie.
   static StatusOr<std::unique_ptr<WorkerCluster>> Start(const std::string& programs,
-                                                        const std::string& transport,
-                                                        const std::string& precision, uint32_t dim);
+                                                        const Setup& setup);
 
   const ClusterConfig& config() const { return config_; }
   const std::string& worker_metrics() const {

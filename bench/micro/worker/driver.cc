@@ -75,11 +75,11 @@ class WorkerDriver::Run {
   }
 
   void Pull(Slot& slot) {
-    driver_.client_->Pull(slot.reference, PullPurpose::kTrain, slot.position,
-                          /*acknowledged_steps=*/0,
+    const PullTerms terms{.position = slot.position, .row_age_steps = driver_.row_age_steps_};
+    driver_.client_->Pull(slot.reference, terms,
                           {slot.embeddings.data(), samples(slot), driver_.width_}, nullptr,
-                          [this, &slot](Status status) {
-                            if (!status.ok()) return Next(slot, status);
+                          [this, &slot](const StatusOr<uint32_t>& row_age) {
+                            if (!row_age.ok()) return Next(slot, row_age.status());
                             Push(slot);
                           });
   }
@@ -102,7 +102,10 @@ class WorkerDriver::Run {
 };
 
 WorkerDriver::WorkerDriver(const ClusterConfig& config)
-    : width_(config.embedding_width()), rates_(config.tables), wire_(config) {
+    : width_(config.embedding_width()),
+      row_age_steps_(config.training.row_age_steps),
+      rates_(config.tables),
+      wire_(config) {
   rpc::Hello hello{.cluster = config.name, .role = "nn-worker"};
   hello.run = 1;
   hello.configuration_hash = AgreementHash(config);

@@ -31,6 +31,7 @@ class WorkerDriver {
   class Run;
 
   const size_t width_;
+  const uint32_t row_age_steps_;
   const LearningRates rates_;
   VectorWire wire_;
   std::unique_ptr<BatchClient> client_;

@@ -25,6 +25,7 @@ constexpr char kNotes[] =
     "occ/s/core: occurrences, forward and backward, by the CPU seconds that all four processes\n"
     "used together. Shares are of these seconds, by process; stages are shares of the time that\n"
     "the worker says a batch spends in them (pull and push: mostly waiting for the servers).\n"
+    "With --row-age the worker gives a row once more for so many steps.\n"
     "Bytes a sample: on each hop, metadata included, as the worker counts them. Medians of the\n"
     "turns.\n\n"
     "Exit codes: 0 done, 1 failed, 2 bad options.\n";
@@ -32,9 +33,13 @@ constexpr char kNotes[] =
 // Steps may lie open at a server for so many.
 constexpr uint32_t kMostInFlight = 32;
 
+constexpr uint32_t kOldestRows = 63;
+
 struct Given {
   std::string transports = "tcp,shm";
   std::string precisions = "f32,bf16,int8";
+  std::string row_precisions = "f32";
+  std::string row_ages = "0";
   std::string in_flight = "4";
   bool quick = false;
 };
@@ -44,11 +49,18 @@ Status Take(const Given& given, WorkerBenchOptions& options) {
                            ParseWords("--transport", given.transports, {"tcp", "unix", "shm"}));
   SIMURGH_ASSIGN_OR_RETURN(options.precisions, ParseWords("--precision", given.precisions,
                                                           {"f32", "bf16", "f16", "int8"}));
+  SIMURGH_ASSIGN_OR_RETURN(
+      options.row_precisions,
+      ParseWords("--row-precision", given.row_precisions, {"f32", "bf16", "f16"}));
+  SIMURGH_ASSIGN_OR_RETURN(options.row_ages,
+                           ParseNumbers("--row-age", given.row_ages, kOldestRows, /*least=*/0));
   SIMURGH_ASSIGN_OR_RETURN(options.in_flight,
                            ParseNumbers("--in-flight", given.in_flight, kMostInFlight));
   if (given.quick) {
     options.transports = {options.transports.front()};
     options.precisions = {options.precisions.front()};
+    options.row_precisions = {options.row_precisions.front()};
+    options.row_ages = {options.row_ages.front()};
     options.seconds = std::min(options.seconds, 1.0);
     options.turns = 1;
   }
@@ -72,11 +84,14 @@ po::options_description Describe(WorkerBenchOptions& options, Given& given) {
   };
   description.add_options()("transport", list(given.transports), "tcp, unix, shm")(
       "precision", list(given.precisions), "of embeddings and gradients: f32, bf16, f16, int8")(
+      "row-precision", list(given.row_precisions), "of rows and their gradients: f32, bf16, f16")(
+      "row-age", list(given.row_ages), "steps for which the worker gives a row once more: 0 to 63")(
       "in-flight", list(given.in_flight), "batches at a time, 1 to 32")(
       "samples", number(options.samples), "of a batch")("dim", number(options.dim), "of rows")(
       "seconds", number(options.seconds), "of a measurement")("turns", number(options.turns),
                                                               "times that everything is measured")(
-      "quick", po::bool_switch(&given.quick), "the first transport and precision, 1 turn of 1 s")(
+      "quick", po::bool_switch(&given.quick),
+      "the first of each list but in-flight, 1 turn of 1 s")(
       "json", po::bool_switch(&options.json), "one object a line instead of a table")(
       "help", "prints this and exits")("version", "prints the version and exits");
   return description;

@@ -14,7 +14,9 @@ namespace simurgh::bench {
 // What bench_worker measures. --help explains.
 struct WorkerBenchOptions {
   std::vector<std::string> transports;
-  std::vector<std::string> precisions;  // Of embeddings and gradients.
+  std::vector<std::string> precisions;      // Of embeddings and gradients.
+  std::vector<std::string> row_precisions;  // Of rows and their gradients.
+  std::vector<uint32_t> row_ages;           // Steps for which rows may be used again.
   std::vector<uint32_t> in_flight;
   uint32_t samples = 4'096;  // A batch.
   uint32_t dim = 16;

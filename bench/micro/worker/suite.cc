@@ -54,6 +54,7 @@ struct Figures {
   double trainer_share = 0;
   double worker_share = 0;
   double servers_share = 0;
+  double hot_share = 0;  // Of the rows: used again.
   std::array<double, std::size(kStages)> stages{};
   std::array<double, std::size(kHops)> bytes{};
 };
@@ -108,6 +109,9 @@ StatusOr<Figures> Measure(const WorkerCluster& cluster, WorkerDriver& driver,
                   .trainer_share = cpu[0] / all,
                   .worker_share = cpu[1] / all,
                   .servers_share = cpu[2] / all};
+  const double hot = Growth(before, after, "simurgh_worker_hot_row_hits_total");
+  figures.hot_share =
+      hot / std::max(1.0, hot + Growth(before, after, "simurgh_worker_hot_row_misses_total"));
   double total = 0;
   for (size_t i = 0; i < std::size(kStages); ++i) {
     figures.stages[i] =
@@ -138,7 +142,8 @@ Figures Medians(std::vector<Figures>& turns) {
   Figures medians;
   for (double Figures::* const member :
        {&Figures::samples_per_s, &Figures::occurrences_per_s, &Figures::per_core, &Figures::cores,
-        &Figures::trainer_share, &Figures::worker_share, &Figures::servers_share}) {
+        &Figures::trainer_share, &Figures::worker_share, &Figures::servers_share,
+        &Figures::hot_share}) {
     medians.*member = Median(turns, [&](const Figures& turn) { return turn.*member; });
   }
   for (size_t i = 0; i < medians.stages.size(); ++i) {
@@ -151,15 +156,30 @@ Figures Medians(std::vector<Figures>& turns) {
 }
 
 struct Point {
-  std::string transport;
-  std::string precision;
+  WorkerCluster::Setup setup;
   uint32_t in_flight = 0;
 };
 
+std::vector<WorkerCluster::Setup> SetupsOf(const WorkerBenchOptions& options) {
+  std::vector<WorkerCluster::Setup> setups;
+  for (const std::string& transport : options.transports) {
+    for (const std::string& precision : options.precisions) {
+      for (const std::string& row_precision : options.row_precisions) {
+        for (const uint32_t row_age : options.row_ages) {
+          setups.push_back({transport, precision, row_precision, row_age, options.dim});
+        }
+      }
+    }
+  }
+  return setups;
+}
+
 void PrintJson(const WorkerBenchOptions& options, const Point& point, const Figures& figures) {
-  std::string line = absl::StrCat("{\"transport\":\"", point.transport, "\",\"precision\":\"",
-                                  point.precision, "\",\"in_flight\":", point.in_flight,
-                                  ",\"samples\":", options.samples, ",\"dim\":", options.dim);
+  std::string line =
+      absl::StrCat("{\"transport\":\"", point.setup.transport, "\",\"precision\":\"",
+                   point.setup.precision, "\",\"row_precision\":\"", point.setup.row_precision,
+                   "\",\"row_age\":", point.setup.row_age, ",\"in_flight\":", point.in_flight,
+                   ",\"samples\":", options.samples, ",\"dim\":", options.dim);
   const auto add = [&line](const std::string& name, double value) {
     absl::StrAppend(&line, ",\"", name, "\":", value);
   };
@@ -170,6 +190,7 @@ void PrintJson(const WorkerBenchOptions& options, const Point& point, const Figu
   add("cpu_trainer", figures.trainer_share);
   add("cpu_worker", figures.worker_share);
   add("cpu_servers", figures.servers_share);
+  add("hot_rows", figures.hot_share);
   for (size_t i = 0; i < std::size(kStages); ++i) {
     add(absl::StrCat("time_", kStages[i]), figures.stages[i]);
   }
@@ -180,11 +201,15 @@ void PrintJson(const WorkerBenchOptions& options, const Point& point, const Figu
 }
 
 void PrintText(const Point& point, const Figures& figures) {
-  std::printf("%s, %s, %u in flight: %.0f samples/s, %.3g occ/s, %.3g occ/s/core on %.2f cores\n",
-              point.transport.c_str(), point.precision.c_str(), point.in_flight,
-              figures.samples_per_s, figures.occurrences_per_s, figures.per_core, figures.cores);
-  std::printf("  CPU: trainer %.2f, worker %.2f, servers %.2f\n  time:", figures.trainer_share,
-              figures.worker_share, figures.servers_share);
+  std::printf(
+      "%s, %s, rows %s of %u steps, %u in flight: %.0f samples/s, %.3g occ/s, %.3g occ/s/core on "
+      "%.2f cores\n",
+      point.setup.transport.c_str(), point.setup.precision.c_str(),
+      point.setup.row_precision.c_str(), point.setup.row_age, point.in_flight,
+      figures.samples_per_s, figures.occurrences_per_s, figures.per_core, figures.cores);
+  std::printf("  CPU: trainer %.2f, worker %.2f, servers %.2f; rows used again: %.2f\n  time:",
+              figures.trainer_share, figures.worker_share, figures.servers_share,
+              figures.hot_share);
   for (size_t i = 0; i < std::size(kStages); ++i) {
     std::printf(" %s %.2f", kStages[i], figures.stages[i]);
   }
@@ -199,29 +224,26 @@ void PrintText(const Point& point, const Figures& figures) {
 
 Status RunWorkerSuite(const WorkerBenchOptions& options, const std::string& programs) {
   SIMURGH_ASSIGN_OR_RETURN(const Batches batches, DrawBatches(options.samples));
-  for (const std::string& transport : options.transports) {
-    for (const std::string& precision : options.precisions) {
-      SIMURGH_ASSIGN_OR_RETURN(const auto cluster,
-                               WorkerCluster::Start(programs, transport, precision, options.dim));
-      WorkerDriver driver(cluster->config());
-      // Makes the rows, and finds the memory that everybody needs.
-      SIMURGH_RETURN_IF_ERROR(
-          driver.Drive(batches, options.in_flight.front(), /*seconds=*/0).status());
-      for (const uint32_t in_flight : options.in_flight) {
-        std::vector<Figures> turns;
-        for (uint32_t turn = 0; turn < options.turns; ++turn) {
-          SIMURGH_ASSIGN_OR_RETURN(const Figures figures,
-                                   Measure(*cluster, driver, batches, in_flight, options.seconds));
-          turns.push_back(figures);
-        }
-        const Point point{transport, precision, in_flight};
-        if (options.json) {
-          PrintJson(options, point, Medians(turns));
-        } else {
-          PrintText(point, Medians(turns));
-        }
-        std::fflush(stdout);
+  for (const WorkerCluster::Setup& setup : SetupsOf(options)) {
+    SIMURGH_ASSIGN_OR_RETURN(const auto cluster, WorkerCluster::Start(programs, setup));
+    WorkerDriver driver(cluster->config());
+    // Makes the rows, and finds the memory that everybody needs.
+    SIMURGH_RETURN_IF_ERROR(
+        driver.Drive(batches, options.in_flight.front(), /*seconds=*/0).status());
+    for (const uint32_t in_flight : options.in_flight) {
+      std::vector<Figures> turns;
+      for (uint32_t turn = 0; turn < options.turns; ++turn) {
+        SIMURGH_ASSIGN_OR_RETURN(const Figures figures,
+                                 Measure(*cluster, driver, batches, in_flight, options.seconds));
+        turns.push_back(figures);
       }
+      const Point point{setup, in_flight};
+      if (options.json) {
+        PrintJson(options, point, Medians(turns));
+      } else {
+        PrintText(point, Medians(turns));
+      }
+      std::fflush(stdout);
     }
   }
   return absl::OkStatus();

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "simurgh/config/table_config.h"
+
 namespace simurgh {
 
 // Where one daemon listens. An address is as in rpc/address.h; metrics is "host:port" or empty.
@@ -33,6 +35,10 @@ struct EmbeddingWorkerConfig {
   uint32_t threads = 1;                               // Compute: grouping, pooling, un-pooling.
   uint32_t forward_buffer_batches = 1024;             // Beyond it a submit waits.
   uint64_t forward_buffer_bytes = uint64_t{4} << 30;  // Likewise; one batch may always come.
+  RowPrecision row_precision = RowPrecision::kF32;    // Of rows on their way from servers.
+  RowPrecision row_gradient_precision = RowPrecision::kF32;  // Of their gradients on the way there.
+  // Memory for rows that pulls may get once more (training.row_age_steps); 0: none are kept.
+  uint64_t hot_row_bytes = 0;
   // A batch that nobody asked about for so long is dropped.
   std::chrono::milliseconds batch_expiry{120'000};
 };

@@ -57,6 +57,8 @@ struct TrainingConfig {
   bool drop_last = true;        // Leave out a last batch that is not full.
   float keep_negatives = 1.0F;  // Share of the negative rows that are trained on; above 0, to 1.
   uint32_t staleness = 1;       // Batches pulled and not yet acknowledged, at most; 1 to 64.
+  // Of these, how many the age of rows that embedding workers keep may take; below staleness.
+  uint32_t row_age_steps = 0;
   // The pull of step t sees exactly the pushes up to step t - staleness.
   bool reproducible = false;
   VectorPrecision embedding_precision = VectorPrecision::kF32;  // On their way to the nn-worker.

@@ -88,8 +88,9 @@ class Histogram {
   // Requires bounds that are finite and strictly ascending.
   explicit Histogram(std::vector<double> bounds);
 
-  // What is not finite is counted in the last bucket and left out of the sum.
-  void Observe(double value);
+  // The value, so many times. What is not finite is counted in the last bucket and left out of the
+  // sum.
+  void Observe(double value, uint64_t times = 1);
 
   // In seconds.
   void Observe(std::chrono::nanoseconds duration) {

@@ -19,6 +19,7 @@ struct PipelineOptions {
   uint32_t ranks = 1;
   RankOrder order = RankOrder::kFree;  // Of the ranks' pushes.
   uint32_t staleness = 1;              // Batches between pull and acknowledged push, at most; >= 1.
+  uint32_t row_age_steps = 0;          // As PullTerms; a training pull's.
   bool reproducible = false;           // See BatchPipeline.
   bool one_by_one = false;             // A pull waits until all earlier pushes have been sent.
   uint64_t trained_steps = 0;          // Of the run, all acknowledged; for evaluation.
@@ -34,8 +35,9 @@ struct PulledBatch {
   uint64_t step = 0;
   MatrixView<const float> embeddings;  // (B, embedding width)
   MatrixView<float> gradients;         // (B, embedding width) to be filled before Finish.
-  uint32_t staleness =
-      0;  // Of this rank's earlier steps, how many were not acknowledged at its pull.
+  // Of this rank's earlier steps, how many its rows may lack: those not acknowledged at its pull,
+  // or at the pull that its oldest rows come from. Below staleness + row_age_steps.
+  uint32_t staleness = 0;
 };
 
 // Takes batches through submit, pull and push, so that the network never waits for what could have
@@ -44,6 +46,9 @@ struct PulledBatch {
 // Every batch is kept, with its gradients, until its push is acknowledged. A failed call is retried
 // with growing pauses until `retry_deadline` has passed since the batch's first failure; a batch
 // whose embedding worker is gone or has forgotten it is submitted anew, possibly elsewhere.
+//
+// Where rows may be some steps old, a batch's staleness counts that: a row that came with the pull
+// of step s lacks, at step t, what was not acknowledged at s, and the steps from s to t.
 //
 // Free running, a pull starts as soon as fewer than `staleness` batches are outstanding. With
 // `reproducible`, the pull of step t sees exactly the pushes up to step t - staleness: pulls are

@@ -19,6 +19,15 @@ struct BatchReference {
   uint64_t trace = 0;  // Under which the logs and errors of all processes know the batch; 0 none.
 };
 
+// How a batch is pulled.
+struct PullTerms {
+  PullPurpose purpose = PullPurpose::kTrain;
+  TrainerPosition position;
+  uint64_t acknowledged_steps = 0;  // How many of the rank's first steps are acknowledged.
+  // A training pull may get rows as a pull of the same rank got them so many steps before.
+  uint32_t row_age_steps = 0;
+};
+
 // What training needs of the cluster: embeddings for a batch, and a way back for their gradients.
 //
 // Every call answers exactly once through `done`, on a thread of the port's choosing. `done` must
@@ -40,10 +49,10 @@ class EmbeddingPort {
 
   // Pooled embeddings, features side by side in their configured order, into `embeddings` (B,
   // embedding width). An evaluation pull consumes the reference; a training pull leaves it for
-  // Push. `acknowledged_steps` is how many of the rank's first steps are acknowledged.
-  virtual void Pull(BatchReference batch, PullPurpose purpose, TrainerPosition position,
-                    uint64_t acknowledged_steps, MatrixView<float> embeddings,
-                    std::shared_ptr<void> owner, std::function<void(Status)> done) = 0;
+  // Push. Answers the age in steps of the oldest row: 0 when all are of now, terms.row_age_steps
+  // at most.
+  virtual void Pull(BatchReference batch, const PullTerms& terms, MatrixView<float> embeddings,
+                    std::shared_ptr<void> owner, std::function<void(StatusOr<uint32_t>)> done) = 0;
 
   // Sends gradients (B, embedding width) back; ok once every server has applied them. Repeating a
   // push is harmless: it is applied once. Consumes the reference when ok.

@@ -50,6 +50,34 @@ TEST_CASE("Modes refuse what they do not keep", "[config]") {
         "training.mode: 'async' is none of them; expected: one of sync, hybrid, naive_hybrid");
 }
 
+TEST_CASE("Rows may only be used again where that fits the staleness", "[config]") {
+  const std::string bytes = "embedding_worker.hot_row_bytes=1000000";
+  const std::string age = "training.row_age_steps=3";
+  const auto config = With({bytes, age});
+  REQUIRE(config.ok());
+  CHECK(config->embedding_worker.hot_row_bytes == 1'000'000);
+  CHECK(config->training.row_age_steps == 3);
+  CHECK(ErrorOf({age}) ==
+        "training.row_age_steps: is of no use alone; set embedding_worker.hot_row_bytes and "
+        "training.row_age_steps, or neither");
+  CHECK(ErrorOf({bytes}) ==
+        "embedding_worker.hot_row_bytes: is of no use alone; set embedding_worker.hot_row_bytes "
+        "and training.row_age_steps, or neither");
+  const std::string ruled_out =
+      "training.row_age_steps: what pulls read would depend on what an embedding worker has kept, "
+      "which mode: sync and reproducible: true rule out; remove it and "
+      "embedding_worker.hot_row_bytes";
+  CHECK(ErrorOf({bytes, age, "training.mode=sync", "training.staleness=1"}) == ruled_out);
+  CHECK(ErrorOf({bytes, age, "training.reproducible=true"}) == ruled_out);
+  CHECK(ErrorOf({bytes, "training.row_age_steps=4"}) ==
+        "training.row_age_steps: is 4, which leaves nothing of training.staleness, 4, to batches; "
+        "lower it, or raise the other");
+  CHECK(ErrorOf({bytes, age, "tables.0.eviction.idle_steps=3"}) ==
+        "tables.0.eviction.idle_steps: is 3, and servers do not hear of rows in use for "
+        "training.row_age_steps; raise it above that");
+  CHECK(With({bytes, age, "tables.0.eviction.idle_steps=4"}).ok());
+}
+
 TEST_CASE("Groups of an evaluation are a feature's ids", "[config]") {
   CHECK(With({"training.auc_group_feature=seen"})->training.auc_group_feature == "seen");
   CHECK(ErrorOf({"training.auc_group_feature=sean"}) ==

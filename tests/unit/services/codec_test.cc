@@ -125,14 +125,16 @@ TEST_CASE("Row requests that cannot be right are refused with the reason") {
 
 TEST_CASE("Batch requests survive the wire, with the precision and scale of their vectors") {
   const auto pull =
-      ReadPullBatch(Metadata(Encode(PullBatchMessage{.purpose = PullPurpose::kEvaluate,
-                                                     .position = {.run = 5, .rank = 1, .step = 77},
-                                                     .acknowledged_steps = 70,
-                                                     .precision = VectorPrecision::kInt8})));
+      ReadPullBatch(Metadata(Encode({.terms = {.purpose = PullPurpose::kEvaluate,
+                                               .position = {.run = 5, .rank = 1, .step = 77},
+                                               .acknowledged_steps = 70,
+                                               .row_age_steps = 3},
+                                     .precision = VectorPrecision::kInt8})));
   REQUIRE(pull.ok());
-  CHECK(pull->purpose == PullPurpose::kEvaluate);
-  CHECK(pull->position.step == 77);
-  CHECK(pull->acknowledged_steps == 70);
+  CHECK(pull->terms.purpose == PullPurpose::kEvaluate);
+  CHECK(pull->terms.position.step == 77);
+  CHECK(pull->terms.acknowledged_steps == 70);
+  CHECK(pull->terms.row_age_steps == 3);
   CHECK(pull->precision == VectorPrecision::kInt8);
   PushBatchMessage message{
       .learning_rates = {0.5F, 0.25F}, .precision = VectorPrecision::kF16, .scale = 1024.0F};

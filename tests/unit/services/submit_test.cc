@@ -63,8 +63,7 @@ class Submission : public WorkerFixture {
   std::pair<std::vector<float>, std::map<RowKey, std::vector<float>>> Use(
       const BatchReference& reference, size_t samples) {
     std::vector<float> matrix(samples * kWidth);
-    REQUIRE(Run(worker->Pull(reference, PullPurpose::kTrain, {}, 0,
-                             {MatrixView(matrix.data(), samples, kWidth), nullptr},
+    REQUIRE(Run(worker->Pull(reference, {}, {MatrixView(matrix.data(), samples, kWidth), nullptr},
                              rpc::Clock::time_point::max()))
                 .ok());
     pushed.clear();

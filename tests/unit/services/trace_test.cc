@@ -92,10 +92,10 @@ class Chain {
         [&](auto done) { client_->Submit(batch, std::move(done)); });
   }
   Status Pull(const BatchReference& reference) {
-    return Wait<Status>([&](auto done) {
-      client_->Pull(reference, PullPurpose::kTrain, {}, 0, {values_.data(), 1, 4}, nullptr,
-                    std::move(done));
-    });
+    return Wait<StatusOr<uint32_t>>([&](auto done) {
+             client_->Pull(reference, {}, {values_.data(), 1, 4}, nullptr, std::move(done));
+           })
+        .status();
   }
   Status Push(const BatchReference& reference) {
     return Wait<Status>([&](auto done) {

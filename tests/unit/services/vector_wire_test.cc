@@ -64,10 +64,10 @@ class Remote : public WorkerFixture {
         Wait<StatusOr<BatchReference>>([&](auto done) { client_->Submit(batch, std::move(done)); });
     REQUIRE(reference.ok());
     std::vector<float> matrix(kSamples * kWidth);
-    REQUIRE(Wait<Status>([&](auto done) {
-              client_->Pull(*reference, PullPurpose::kTrain, position, 0,
-                            {matrix.data(), kSamples, kWidth}, nullptr, std::move(done));
-            }) == absl::OkStatus());
+    REQUIRE(Wait<StatusOr<uint32_t>>([&](auto done) {
+              client_->Pull(*reference, {.position = position}, {matrix.data(), kSamples, kWidth},
+                            nullptr, std::move(done));
+            }).status() == absl::OkStatus());
     pushed.clear();
     REQUIRE(Wait<Status>([&](auto done) {
               client_->Push(*reference, position, {gradients.data(), kSamples, kWidth}, nullptr,
@@ -191,8 +191,9 @@ TEST_CASE("Vectors of another size than the batch's are refused") {
   const BatchReference reference = fixture.Submit();
   std::vector<std::byte> bytes(kSamples * kWidth * 4 - 4);
   const auto deadline = rpc::Clock::time_point::max();
-  const Status pulled = fixture.Run(fixture.worker->Pull(
-      reference, PullPurpose::kTrain, {}, 0, {Precision::kF32, bytes, nullptr}, deadline));
+  const Status pulled =
+      fixture.Run(fixture.worker->Pull(reference, {}, {Precision::kF32, bytes, nullptr}, deadline))
+          .status();
   CHECK(absl::IsInvalidArgument(pulled));
   CHECK_THAT(std::string(pulled.message()), Catch::Contains("its samples have 880"));
   const Status pushed = fixture.Run(fixture.worker->Push(

@@ -72,7 +72,8 @@ std::shared_ptr<const EncodedBatch> RandomBatch(uint64_t seed) {
 // A worker that listens, and whoever sends it batches, which allocates nothing large itself.
 class Chain {
  public:
-  explicit Chain(VectorPrecision precision) : precision_(precision) {
+  Chain(VectorPrecision precision, ClusterConfig config)
+      : precision_(precision), config_(std::move(config)) {
     io_.RunAndWait([&] {
       const rpc::Hello hello{.cluster = "test", .role = "any"};
       listener_ =
@@ -109,8 +110,10 @@ class Chain {
     SIMURGH_CO_RETURN_IF_ERROR(submitted.status());
     const BatchReference reference = api::Decode(submitted->table());
     const auto vectors = std::span(vectors_).first(kSamples * worker_.row_bytes(precision_));
-    auto pull = api::Encode(api::PullBatchMessage{
-        .reference = reference, .purpose = PullPurpose::kTrain, .precision = precision_});
+    const PullTerms terms{.position = {.run = 1, .step = step_++},
+                          .row_age_steps = config_.training.row_age_steps};
+    auto pull = api::Encode(
+        api::PullBatchMessage{.reference = reference, .terms = terms, .precision = precision_});
     const auto pulled = co_await rpc::Call(*client_, api::kPullBatch, std::move(pull),
                                            {{vectors, nullptr}}, deadline);
     SIMURGH_CO_RETURN_IF_ERROR(pulled.status());
@@ -122,7 +125,8 @@ class Chain {
   }
 
   const VectorPrecision precision_;
-  const ClusterConfig config_ = Cluster();
+  const ClusterConfig config_;
+  uint64_t step_ = 0;
   const std::vector<float> rates_ = std::vector<float>(kFeatures, 0.1F);
   std::vector<std::byte> vectors_ = std::vector<std::byte>(kNumbers * sizeof(float));
   MetricRegistry registry_;
@@ -138,9 +142,17 @@ class Chain {
 TEST_CASE("a worker in steady state allocates nothing in proportion to its batches") {
   const auto precision =
       GENERATE(VectorPrecision::kF32, VectorPrecision::kBf16, VectorPrecision::kInt8);
-  CAPTURE(static_cast<int>(precision));
+  const bool plain = GENERATE(true, false);
+  CAPTURE(static_cast<int>(precision), plain);
   const auto batch = RandomBatch(1);
-  Chain chain(precision);
+  ClusterConfig config = Cluster();
+  if (!plain) {
+    config.embedding_worker.row_precision = RowPrecision::kF16;
+    config.embedding_worker.row_gradient_precision = RowPrecision::kBf16;
+    config.embedding_worker.hot_row_bytes = 4 << 20;
+    config.training.row_age_steps = 3;
+  }
+  Chain chain(precision, config);
   // What a batch leaves may come back after the next one has begun: more at once than later, so
   // that there is memory for all.
   for (int i = 0; i < 5; ++i) REQUIRE(chain.Pass(batch, 4) == absl::OkStatus());

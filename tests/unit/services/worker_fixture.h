@@ -123,9 +123,10 @@ class WorkerFixture {
     return *reference;
   }
   Status Pull(BatchReference reference, PullPurpose purpose = PullPurpose::kTrain) {
-    return Run(worker->Pull(reference, purpose, {}, 0,
+    return Run(worker->Pull(reference, {.purpose = purpose},
                             {MatrixView(out.data(), kSamples, kWidth), nullptr},
-                            rpc::Clock::time_point::max()));
+                            rpc::Clock::time_point::max()))
+        .status();
   }
   Status Push(BatchReference reference, const std::vector<float>& gradients) {
     return Run(worker->Push(reference, {}, rates,

@@ -106,6 +106,47 @@ TEST_CASE("Failures that may pass are retried until all is done, in the same ord
               60);
 }
 
+TEST_CASE(
+    "Rows of some steps ago: a batch's staleness is what its rows lack at most, and bounded") {
+  const uint32_t staleness = GENERATE(1, 3);
+  const uint32_t row_age = GENERATE(1, 5);
+  const uint64_t seed = GENERATE(1, 2, 3);
+  CAPTURE(staleness, row_age, seed);
+  RandomPort port({.seed = seed,
+                   .staleness = staleness,
+                   .row_age_steps = row_age,
+                   .failure_rate = 0.1,
+                   .failures = {absl::StatusCode::kNotFound, absl::StatusCode::kAborted}});
+  std::vector<uint32_t> reported;
+  {
+    BatchPipeline pipeline(port, {.staleness = staleness,
+                                  .row_age_steps = row_age,
+                                  .embedding_width = kWidth,
+                                  .queue_batches = 4});
+    const Feeder feeder(pipeline, 100);
+    while (true) {
+      const auto pulled = pipeline.Next();
+      REQUIRE(pulled.ok());
+      if (*pulled == nullptr) break;
+      reported.push_back((*pulled)->staleness);
+      const auto step = static_cast<float>((*pulled)->step);
+      std::ranges::fill((*pulled)->gradients.flat(), step + 0.5F);
+      pipeline.Finish();
+    }
+    REQUIRE(pipeline.WaitForPushes().ok());
+  }
+  CHECK(port.violations() == std::vector<std::string>{});
+  REQUIRE(reported.size() == 100);
+  uint32_t most = 0;
+  for (uint64_t step = 0; step < reported.size(); ++step) {
+    CAPTURE(step);
+    CHECK(reported[step] >= port.lacking().at(step));
+    CHECK(reported[step] < staleness + row_age);
+    most = std::max(most, reported[step]);
+  }
+  CHECK(most >= row_age);
+}
+
 TEST_CASE("A failure that cannot pass ends the run with its message") {
   RandomPort port({.staleness = 2, .failure_rate = 0.3, .failures = {absl::StatusCode::kDataLoss}});
   BatchPipeline pipeline(port, {.staleness = 2, .embedding_width = kWidth});

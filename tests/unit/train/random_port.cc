@@ -76,18 +76,28 @@ void RandomPort::Submit(std::shared_ptr<const CompactBatch> batch,
   });
 }
 
-void RandomPort::Pull(BatchReference batch, PullPurpose purpose, TrainerPosition position,
-                      uint64_t acknowledged_steps, MatrixView<float> embeddings,
-                      std::shared_ptr<void> owner, std::function<void(Status)> done) {
+// Rows are as the pull of an earlier step got them, drawn at random among those that may be.
+uint32_t RandomPort::DrawAge(uint64_t step) {
+  const uint64_t oldest = std::min<uint64_t>(step, options_.row_age_steps);
+  const uint64_t age = random_.Below(oldest + 1);
+  const uint64_t seen = age == 0 ? acknowledged_.size() : acknowledged_at_pull_.at(step - age);
+  lacking_[step] = static_cast<uint32_t>(step - std::min(step, seen));
+  return static_cast<uint32_t>(age);
+}
+
+void RandomPort::Pull(BatchReference batch, const PullTerms& terms, MatrixView<float> embeddings,
+                      std::shared_ptr<void> owner, std::function<void(StatusOr<uint32_t>)> done) {
   MutexLock lock(mutex_);
-  const uint64_t step = position.step;
+  const uint64_t step = terms.position.step;
   const std::string name = "pull " + std::to_string(step);
   Expect(references_.contains(batch.number), name + ": unknown reference");
-  Expect(HoldsAll(acknowledged_, acknowledged_steps), name + ": claims unacknowledged steps");
+  Expect(HoldsAll(acknowledged_, terms.acknowledged_steps), name + ": claims unacknowledged steps");
+  Expect(terms.row_age_steps == options_.row_age_steps, name + ": allows another age of rows");
   pull_started_.insert(step);
+  acknowledged_at_pull_[step] = acknowledged_.size();
   const auto outstanding = static_cast<uint32_t>(pull_started_.size() - acknowledged_.size());
   max_outstanding_ = std::max(max_outstanding_, outstanding);
-  if (options_.reproducible && purpose == PullPurpose::kTrain) {
+  if (options_.reproducible && terms.purpose == PullPurpose::kTrain) {
     const uint64_t pushes = step + 1 < options_.staleness ? 0 : step + 1 - options_.staleness;
     Expect(acknowledged_.size() == pushes && HoldsAll(acknowledged_, pushes),
            name + ": sees other pushes than the first " + std::to_string(pushes));
@@ -95,12 +105,15 @@ void RandomPort::Pull(BatchReference batch, PullPurpose purpose, TrainerPosition
   }
   Enqueue([this, step, embeddings, owner, done] {
     const Status status = Draw();
-    if (status.ok()) {
-      std::ranges::fill(embeddings.flat(), static_cast<float>(step));
+    if (!status.ok()) return done(status);
+    std::ranges::fill(embeddings.flat(), static_cast<float>(step));
+    uint32_t age = 0;
+    {
       MutexLock inner(mutex_);
       pull_answered_.insert(step);
+      age = DrawAge(step);
     }
-    done(status);
+    done(age);
   });
 }
 

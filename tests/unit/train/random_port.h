@@ -24,6 +24,7 @@ class RandomPort : public EmbeddingPort {
     uint64_t seed = 1;
     uint32_t staleness = 1;
     bool reproducible = false;
+    uint32_t row_age_steps = 0;  // What pulls must allow; they answer ages up to it.
     double failure_rate = 0;
     std::vector<absl::StatusCode> failures;  // What a failure may be.
   };
@@ -33,9 +34,8 @@ class RandomPort : public EmbeddingPort {
 
   void Submit(std::shared_ptr<const CompactBatch> batch,
               std::function<void(StatusOr<BatchReference>)> done) override;
-  void Pull(BatchReference batch, PullPurpose purpose, TrainerPosition position,
-            uint64_t acknowledged_steps, MatrixView<float> embeddings, std::shared_ptr<void> owner,
-            std::function<void(Status)> done) override;
+  void Pull(BatchReference batch, const PullTerms& terms, MatrixView<float> embeddings,
+            std::shared_ptr<void> owner, std::function<void(StatusOr<uint32_t>)> done) override;
   void Push(BatchReference batch, TrainerPosition position, MatrixView<const float> gradients,
             std::shared_ptr<const void> owner, std::function<void(Status)> done) override;
 
@@ -43,12 +43,15 @@ class RandomPort : public EmbeddingPort {
   const std::set<uint64_t>& acknowledged() const { return acknowledged_; }
   // What went against the contract; empty when all was well.
   const std::vector<std::string>& violations() const { return violations_; }
+  // Of the steps in turn, how many earlier ones the rows that they got may lack.
+  const std::map<uint64_t, uint32_t>& lacking() const { return lacking_; }
   uint32_t max_outstanding() const { return max_outstanding_; }
   uint64_t failures() const { return failures_; }
 
  private:
   void Enqueue(std::function<void()> answer);
   void Run();
+  uint32_t DrawAge(uint64_t step) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Ok, or a failure drawn at random.
   Status Draw();
   void Expect(bool condition, const std::string& what);
@@ -64,6 +67,8 @@ class RandomPort : public EmbeddingPort {
   std::set<uint64_t> pull_started_;
   std::set<uint64_t> pull_answered_;
   std::set<uint64_t> acknowledged_;
+  std::map<uint64_t, uint64_t> acknowledged_at_pull_;  // By step: how many were at its last pull.
+  std::map<uint64_t, uint32_t> lacking_;
   std::vector<std::string> violations_;
   uint32_t max_outstanding_ = 0;
   uint64_t failures_ = 0;

@@ -1,0 +1,116 @@
+#include "services/embedding_worker/hot_row_ranks.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <utility>
+
+#include <boost/asio/strand.hpp>
+
+#include "services/api/row_payload.h"
+
+namespace simurgh {
+namespace {
+
+// How many rows ahead the index is fetched.
+constexpr size_t kRowsAhead = 8;
+constexpr size_t kMaxAge = 64;
+
+}  // namespace
+
+RankHotRows::RankHotRows(size_t capacity_bytes, uint32_t max_age_steps,
+                         const std::vector<uint32_t>& table_dims,
+                         const rpc::asio::any_io_executor& compute, WorkerMetrics& metrics)
+    : thread_(rpc::asio::make_strand(compute)),
+      metrics_(metrics),
+      rows_(capacity_bytes, max_age_steps, table_dims) {}
+
+RankHotRows::~RankHotRows() { metrics_.hot_rows.Add(-static_cast<double>(reported_rows_)); }
+
+RankHotRows::Missing RankHotRows::Split(const BatchPlan& plan, uint64_t step,
+                                        RowPrecision precision, std::span<float> floats,
+                                        std::span<uint64_t> ids, std::span<uint64_t> places) {
+  Missing missing;
+  std::array<uint64_t, kMaxAge + 1> hits{};  // By age.
+  size_t misses = 0;
+  size_t place = 0;
+  for (const ServerShare& share : plan.servers) {
+    std::vector<RowGroup> groups = share.groups;
+    const auto all = std::span(plan.ids).subspan(share.first_id, share.id_count);
+    api::ForEachRun(share.groups, [&](size_t p, size_t g, size_t first, size_t count, size_t) {
+      RowGroup& group = groups[g];
+      const size_t before = misses;
+      for (size_t i = first; i < first + count; ++i, place += group.dim) {
+        if (i + kRowsAhead < first + count) rows_.Prefetch(group.table, all[i + kRowsAhead]);
+        const auto age = rows_.Find(group.table, all[i], step, floats.subspan(place, group.dim));
+        if (age) {
+          ++hits[std::min<size_t>(*age, kMaxAge)];
+          missing.age_steps = std::max(missing.age_steps, *age);
+          continue;
+        }
+        ids[misses] = all[i];
+        places[misses++] = place;
+      }
+      group.counts[p] = static_cast<uint32_t>(misses - before);
+    });
+    for (RowGroup& group : groups) group.precision = precision;
+    missing.request.Add(std::move(groups));
+  }
+  metrics_.hot_row_misses.Add(misses);
+  metrics_.hot_row_hits.Add(plan.ids.size() - misses);
+  for (size_t age = 0; age < hits.size(); ++age) {
+    if (hits[age] > 0) metrics_.hot_row_age_steps.Observe(static_cast<double>(age), hits[age]);
+  }
+  return missing;
+}
+
+void RankHotRows::Take(const ServerRows& server, uint64_t step, const RowWire& wire,
+                       std::span<const std::byte> bytes, std::span<const uint64_t> ids,
+                       std::span<const uint64_t> places, std::span<float> floats) {
+  api::ForEachRun(server.groups, [&](size_t, size_t g, size_t first, size_t count, size_t byte) {
+    const RowGroup& group = server.groups[g];
+    const size_t row_bytes = wire.row_bytes(group.table);
+    for (size_t i = 0; i < count; ++i) {
+      if (i + kRowsAhead < count) rows_.Prefetch(group.table, ids[first + i + kRowsAhead]);
+      const std::span<float> row = floats.subspan(places[first + i], group.dim);
+      wire.DecodeRow(group.table, bytes.subspan(byte + i * row_bytes, row_bytes), row);
+      if (std::ranges::all_of(row, [](float x) { return x == 0; })) continue;
+      rows_.Insert(group.table, ids[first + i], step, row);
+    }
+  });
+  Report();
+}
+
+void RankHotRows::Report() {
+  metrics_.hot_rows.Add(static_cast<double>(rows_.rows()) - static_cast<double>(reported_rows_));
+  metrics_.hot_row_evictions.Add(rows_.crowded_out() - reported_crowded_out_);
+  reported_rows_ = rows_.rows();
+  reported_crowded_out_ = rows_.crowded_out();
+}
+
+HotRowRanks::HotRowRanks(size_t capacity_bytes, std::vector<uint32_t> table_dims,
+                         rpc::asio::any_io_executor compute, WorkerMetrics& metrics)
+    : capacity_bytes_(capacity_bytes),
+      table_dims_(std::move(table_dims)),
+      compute_(std::move(compute)),
+      metrics_(metrics) {}
+
+std::shared_ptr<RankHotRows> HotRowRanks::Of(const TrainerPosition& position,
+                                             uint32_t max_age_steps) {
+  if (capacity_bytes_ == 0 || max_age_steps == 0 || position.rank >= position.ranks) return nullptr;
+  if (std::pair(position.run, position.ranks) != std::pair(run_, ranks_count_) ||
+      max_age_steps != max_age_steps_) {
+    ranks_.clear();
+    run_ = position.run;
+    ranks_count_ = position.ranks;
+    max_age_steps_ = max_age_steps;
+  }
+  std::shared_ptr<RankHotRows>& rank = ranks_[position.rank];
+  if (rank == nullptr) {
+    rank = std::make_shared<RankHotRows>(capacity_bytes_ / ranks_count_, max_age_steps_,
+                                         table_dims_, compute_, metrics_);
+  }
+  return rank;
+}
+
+}  // namespace simurgh

@@ -1,0 +1,190 @@
+#include "services/embedding_worker/row_exchange.h"
+
+#include <span>
+#include <utility>
+
+#include "services/embedding_worker/stage_timer.h"
+
+namespace simurgh {
+namespace {
+
+// Idle memory kept for the rows and gradients of coming batches.
+constexpr size_t kIdleBytes = size_t{512} << 20;
+
+std::vector<uint32_t> DimsOf(const ClusterConfig& config) {
+  std::vector<uint32_t> dims;
+  for (const TableConfig& table : config.tables) dims.push_back(table.dim);
+  return dims;
+}
+
+}  // namespace
+
+// Everything that a pull refers to while it is under way.
+struct RowExchange::PullState {
+  std::shared_ptr<const BufferedBatch> batch;
+  PullTerms terms;
+  RowRequest request;
+  Rows rows;
+  std::shared_ptr<AlignedBuffer> bytes;  // As they travel; null: the floats themselves.
+  std::shared_ptr<RankHotRows> hot;      // Null: every row is asked for.
+  // With `hot`: of the rows that are asked for.
+  std::shared_ptr<AlignedBuffer> ids;
+  std::shared_ptr<AlignedBuffer> places;
+
+  const BatchPlan& plan() const { return batch->plan; }
+  std::span<float> floats() const { return rows.floats->as<float>(plan().row_floats); }
+  std::span<std::byte> bytes_of(const ServerRows& server) const {
+    const AlignedBuffer& all = bytes == nullptr ? *rows.floats : *bytes;
+    return all.bytes().subspan(server.first_byte, server.byte_count);
+  }
+  std::span<const uint64_t> ids_of(const ServerRows& server) const {
+    const std::span<const uint64_t> all =
+        hot == nullptr ? std::span(plan().ids) : ids->as<const uint64_t>(request.id_count);
+    return all.subspan(server.first_id, server.id_count);
+  }
+};
+
+struct RowExchange::PushState {
+  std::shared_ptr<const BufferedBatch> batch;
+  TrainerPosition position;
+  RowRequest request;
+  std::vector<std::vector<float>> learning_rates;  // By server and group.
+  std::shared_ptr<AlignedBuffer> gradients;
+  std::shared_ptr<AlignedBuffer> bytes;  // As in PullState.
+};
+
+RowExchange::RowExchange(const ClusterConfig& config, rpc::asio::any_io_executor compute,
+                         std::vector<std::unique_ptr<RowServer>> servers, WorkerMetrics& metrics)
+    : compute_(std::move(compute)),
+      servers_(std::move(servers)),
+      row_wire_(config.embedding_worker.row_precision, DimsOf(config)),
+      gradient_wire_(config.embedding_worker.row_gradient_precision, DimsOf(config)),
+      metrics_(metrics),
+      hot_rows_(config.embedding_worker.hot_row_bytes, DimsOf(config), compute_, metrics),
+      memory_(kIdleBytes) {}
+
+template <typename Call>
+rpc::awaitable<Status> RowExchange::OnServers(Histogram& seconds, const Call& call) {
+  StageTimer timer(seconds);
+  std::vector<rpc::awaitable<Status>> tasks;
+  for (size_t server = 0; server < servers_.size(); ++server) tasks.push_back(call(server));
+  const Status status = co_await rpc::WhenAll(std::move(tasks));
+  timer.Stop();
+  co_return absl::IsUnavailable(status) ? absl::AbortedError(status.message()) : status;
+}
+
+rpc::awaitable<void> RowExchange::Prepare(std::shared_ptr<PullState> state) {
+  const BatchPlan& plan = state->plan();
+  state->rows.floats = Lease(plan.row_floats * sizeof(float));
+  // An evaluation reads what is.
+  if (state->terms.purpose == PullPurpose::kTrain) {
+    state->hot = hot_rows_.Of(state->terms.position, state->terms.row_age_steps);
+  }
+  if (state->hot == nullptr) {
+    state->request = row_wire_.RequestFor(plan);
+  } else {
+    state->ids = Lease(plan.ids.size() * sizeof(uint64_t));
+    state->places = Lease(plan.ids.size() * sizeof(uint64_t));
+    const auto split = [this, state] {
+      const BatchPlan& all = state->plan();
+      return state->hot->Split(all, state->terms.position.step, row_wire_.precision(),
+                               state->floats(), state->ids->as<uint64_t>(all.ids.size()),
+                               state->places->as<uint64_t>(all.ids.size()));
+    };
+    RankHotRows::Missing missing = co_await rpc::RunOn(state->hot->thread(), split);
+    state->request = std::move(missing.request);
+    state->rows.age_steps = missing.age_steps;
+  }
+  if (state->hot != nullptr || !row_wire_.is_plain()) {
+    state->bytes = Lease(state->request.byte_count);
+  }
+}
+
+rpc::awaitable<Status> RowExchange::PullFrom(size_t server, std::shared_ptr<PullState> state,
+                                             rpc::CallOptions options) {
+  const ServerRows& part = state->request.servers[server];
+  PullRowsCall call{.purpose = state->terms.purpose,
+                    .position = state->terms.position,
+                    .acknowledged_steps = state->terms.acknowledged_steps,
+                    .groups = part.groups,
+                    .ids = state->ids_of(part),
+                    .rows = state->bytes_of(part),
+                    .owner = state};
+  const auto report = co_await servers_[server]->Pull(
+      std::move(call), {options.deadline, options.trace.Child(server)});
+  SIMURGH_CO_RETURN_IF_ERROR(report.status());
+  // Each server's rows as soon as they are here, while others are on their way.
+  if (state->hot != nullptr) {
+    co_await rpc::RunOn(state->hot->thread(), [this, state, server] {
+      const ServerRows& rows = state->request.servers[server];
+      const auto places = state->places->as<const uint64_t>(state->request.id_count)
+                              .subspan(rows.first_id, rows.id_count);
+      state->hot->Take(rows, state->terms.position.step, row_wire_, state->bytes_of(rows),
+                       state->ids_of(rows), places, state->floats());
+    });
+  } else if (!row_wire_.is_plain()) {
+    co_await rpc::RunOn(compute_, [this, state, server] {
+      const ServerRows& rows = state->request.servers[server];
+      const ServerShare& share = state->plan().servers[server];
+      row_wire_.Decode(rows, state->bytes_of(rows),
+                       state->floats().subspan(share.first_float, share.float_count));
+    });
+  }
+  co_return absl::OkStatus();
+}
+
+rpc::awaitable<StatusOr<RowExchange::Rows>> RowExchange::Pull(
+    std::shared_ptr<const BufferedBatch> batch, PullTerms terms, rpc::CallOptions options) {
+  const auto state = std::make_shared<PullState>();
+  state->batch = std::move(batch);
+  state->terms = terms;
+  co_await Prepare(state);
+  const auto pull = [&](size_t server) { return PullFrom(server, state, options); };
+  SIMURGH_CO_RETURN_IF_ERROR(co_await OnServers(metrics_.pull_seconds, pull));
+  co_return state->rows;
+}
+
+rpc::awaitable<Status> RowExchange::PushTo(size_t server, std::shared_ptr<PushState> state,
+                                           rpc::CallOptions options) {
+  if (!gradient_wire_.is_plain()) {
+    co_await rpc::RunOn(compute_, [this, state, server] {
+      const ServerRows& part = state->request.servers[server];
+      const ServerShare& share = state->batch->plan.servers[server];
+      const auto gradients = state->gradients->as<const float>(state->batch->plan.row_floats);
+      gradient_wire_.Encode(part, gradients.subspan(share.first_float, share.float_count),
+                            state->bytes->bytes().subspan(part.first_byte, part.byte_count));
+    });
+  }
+  const ServerRows& part = state->request.servers[server];
+  const AlignedBuffer& bytes = state->bytes == nullptr ? *state->gradients : *state->bytes;
+  PushRowsCall call{.position = state->position,
+                    .groups = part.groups,
+                    .learning_rates = state->learning_rates[server],
+                    .ids = std::span(state->batch->plan.ids).subspan(part.first_id, part.id_count),
+                    .gradients = bytes.bytes().subspan(part.first_byte, part.byte_count),
+                    .owner = state};
+  const auto report = co_await servers_[server]->Push(
+      std::move(call), {options.deadline, options.trace.Child(server)});
+  co_return report.status();
+}
+
+rpc::awaitable<Status> RowExchange::Push(std::shared_ptr<const BufferedBatch> batch,
+                                         TrainerPosition position,
+                                         std::vector<float> learning_rates,
+                                         std::shared_ptr<AlignedBuffer> gradients,
+                                         rpc::CallOptions options) {
+  const auto state = std::make_shared<PushState>();
+  state->batch = std::move(batch);
+  state->position = position;
+  state->gradients = std::move(gradients);
+  state->request = gradient_wire_.RequestFor(state->batch->plan);
+  if (!gradient_wire_.is_plain()) state->bytes = Lease(state->request.byte_count);
+  for (const ServerRows& part : state->request.servers) {
+    std::vector<float>& rates = state->learning_rates.emplace_back();
+    for (const RowGroup& group : part.groups) rates.push_back(learning_rates[group.table]);
+  }
+  const auto push = [&](size_t server) { return PushTo(server, state, options); };
+  co_return co_await OnServers(metrics_.push_seconds, push);
+}
+
+}  // namespace simurgh

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "rpc/async.h"
+#include "rpc/call.h"
+#include "services/api/row_server.h"
+#include "services/embedding_worker/batch_pool.h"
+#include "services/embedding_worker/hot_row_ranks.h"
+#include "services/embedding_worker/row_wire.h"
+#include "services/embedding_worker/worker_metrics.h"
+#include "simurgh/base/aligned_buffer.h"
+#include "simurgh/config/cluster_config.h"
+#include "simurgh/train/ports.h"
+
+namespace simurgh {
+
+// A batch's distinct rows from all servers at once, and their gradients back, each direction in its
+// precision. Rows that a rank had some steps ago it may get once more from here, where its pull
+// allows.
+//
+// Errors of all: of the first server that has one; UNAVAILABLE turns into ABORTED, for to a trainer
+// a lost server is another matter than a lost worker: its batch is still here.
+// Threads: one executor's; numbers are looked at on `compute`.
+class RowExchange {
+ public:
+  RowExchange(const ClusterConfig& config, rpc::asio::any_io_executor compute,
+              std::vector<std::unique_ptr<RowServer>> servers, WorkerMetrics& metrics);
+
+  struct Rows {
+    std::shared_ptr<AlignedBuffer> floats;  // Of the batch's plan.
+    uint32_t age_steps = 0;                 // Of the oldest row; 0: all are of now.
+  };
+  [[nodiscard]] rpc::awaitable<StatusOr<Rows>> Pull(std::shared_ptr<const BufferedBatch> batch,
+                                                    PullTerms terms, rpc::CallOptions options);
+
+  // gradients: floats of the batch's plan. learning_rates: by table.
+  [[nodiscard]] rpc::awaitable<Status> Push(std::shared_ptr<const BufferedBatch> batch,
+                                            TrainerPosition position,
+                                            std::vector<float> learning_rates,
+                                            std::shared_ptr<AlignedBuffer> gradients,
+                                            rpc::CallOptions options);
+
+  // Memory for the floats of a plan, or whatever else belongs to a batch.
+  std::shared_ptr<AlignedBuffer> Lease(size_t bytes) { return memory_.Lease(bytes); }
+
+ private:
+  struct PullState;
+  struct PushState;
+
+  // Runs call(server) for all servers at once.
+  template <typename Call>
+  [[nodiscard]] rpc::awaitable<Status> OnServers(Histogram& seconds, const Call& call);
+
+  // What the state's batch wants of the servers.
+  [[nodiscard]] rpc::awaitable<void> Prepare(std::shared_ptr<PullState> state);
+  // One server's part.
+  [[nodiscard]] rpc::awaitable<Status> PullFrom(size_t server, std::shared_ptr<PullState> state,
+                                                rpc::CallOptions options);
+  [[nodiscard]] rpc::awaitable<Status> PushTo(size_t server, std::shared_ptr<PushState> state,
+                                              rpc::CallOptions options);
+
+  const rpc::asio::any_io_executor compute_;
+  const std::vector<std::unique_ptr<RowServer>> servers_;
+  const RowWire row_wire_;
+  const RowWire gradient_wire_;
+  WorkerMetrics& metrics_;
+  HotRowRanks hot_rows_;
+  BufferPool memory_;
+};
+
+}  // namespace simurgh

@@ -1,0 +1,189 @@
+// Rows that an embedding worker gives once more.
+
+#include <algorithm>
+#include <map>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "services/api/row_payload.h"
+#include "tests/unit/services/worker_fixture.h"
+
+namespace simurgh {
+namespace {
+
+// A server whose rows say when they were read: every element is the server's clock, which goes up
+// with each of its calls. Row 0 of a table is zeros, as a row that admission refuses.
+class ClockServer : public RowServer {
+ public:
+  explicit ClockServer(double& clock) : clock_(clock) {}
+
+  rpc::awaitable<StatusOr<PullReport>> Pull(PullRowsCall call, rpc::CallOptions) override {
+    ++clock_;
+    size_t id = 0;
+    auto* row = reinterpret_cast<float*>(call.rows.data());
+    for (const RowGroup& group : call.groups) {
+      for (size_t n = api::PayloadOf(group).ids; n > 0; --n, row += group.dim) {
+        ++asked[call.ids[id]];
+        const double value = call.ids[id++] == 0 ? 0 : clock_;
+        std::fill(row, row + group.dim, static_cast<float>(value));
+      }
+    }
+    CHECK(id == call.ids.size());
+    co_return PullReport{};
+  }
+  rpc::awaitable<StatusOr<PushReport>> Push(PushRowsCall, rpc::CallOptions) override {
+    co_return PushReport{};
+  }
+
+  std::map<uint64_t, int> asked;  // Id -> times.
+
+ private:
+  double& clock_;
+};
+
+// One feature and one table of dim 1; a batch is a list of ids, one a sample.
+class HotFixture {
+ public:
+  HotFixture() : config_(Config()) {
+    auto only = std::make_unique<ClockServer>(clock);
+    server = only.get();
+    std::vector<std::unique_ptr<RowServer>> servers;
+    servers.push_back(std::move(only));
+    worker_ = std::make_unique<EmbeddingWorker>(config_, /*epoch=*/1, compute_.get_executor(),
+                                                std::move(servers), metrics);
+  }
+  ~HotFixture() { compute_.join(); }
+
+  struct Outcome {
+    std::vector<float> values;
+    uint32_t age = 0;
+  };
+  Outcome Pull(const std::vector<uint64_t>& ids, const PullTerms& terms) {
+    BatchBuilder builder(1, 0);
+    for (const uint64_t id : ids) {
+      builder.AddId(0, id);
+      builder.EndSample();
+    }
+    const auto never = rpc::Clock::time_point::max();
+    const auto reference = Run(worker_->Submit(builder.Build()->sparse, never));
+    REQUIRE(reference.ok());
+    Outcome outcome{.values = std::vector<float>(ids.size())};
+    const auto age = Run(worker_->Pull(
+        *reference, terms, {MatrixView(outcome.values.data(), ids.size(), 1), nullptr}, never));
+    REQUIRE(age.ok());
+    outcome.age = *age;
+    return outcome;
+  }
+
+  double clock = 0;
+  ClockServer* server = nullptr;
+  MetricRegistry registry;
+
+ private:
+  static ClusterConfig Config() {
+    ClusterConfig config;
+    config.embedding_ps = {.instances = {{}}, .partitions = 2};
+    config.embedding_worker.hot_row_bytes = 100'000;
+    config.tables = {{.name = "t", .dim = 1}};
+    config.features = {{.name = "f", .table_index = 0}};
+    return config;
+  }
+  template <typename Result>
+  Result Run(rpc::awaitable<Result> task) {
+    return rpc::asio::co_spawn(io_.executor(), std::move(task), rpc::asio::use_future).get();
+  }
+
+  const ClusterConfig config_;
+
+ public:
+  WorkerMetrics metrics{registry, config_};
+
+ private:
+  rpc::asio::thread_pool compute_{1};
+  std::unique_ptr<EmbeddingWorker> worker_;
+  IoThread io_{"test"};
+};
+
+PullTerms TermsOf(uint64_t step, uint32_t age, uint32_t rank = 0, uint64_t run = 1) {
+  return {.position = {.run = run, .rank = rank, .step = step, .ranks = 2}, .row_age_steps = age};
+}
+
+TEST_CASE("Rows are used again while they are young enough, and their age is told") {
+  HotFixture fixture;
+  CHECK(fixture.Pull({1, 2}, TermsOf(0, 2)).values == std::vector<float>{1, 1});
+  const auto mixed = fixture.Pull({2, 3, 1}, TermsOf(2, 2));
+  CHECK(mixed.values == std::vector<float>{1, 2, 1});
+  CHECK(mixed.age == 2);
+  const auto renewed = fixture.Pull({3, 1}, TermsOf(3, 2));
+  CHECK(renewed.values == std::vector<float>{2, 3});
+  CHECK(renewed.age == 1);
+  CHECK(fixture.server->asked == std::map<uint64_t, int>{{1, 2}, {2, 1}, {3, 1}});
+  CHECK(fixture.metrics.hot_row_hits.value() == 3);
+  CHECK(fixture.metrics.hot_row_misses.value() == 4);
+  CHECK(fixture.metrics.hot_rows.value() == 3);
+  CHECK(fixture.metrics.hot_row_evictions.value() == 0);
+  const auto ages = fixture.metrics.hot_row_age_steps.snapshot();
+  CHECK(ages.total() == 3);
+  CHECK(ages.sum == 2 + 2 + 1);
+}
+
+TEST_CASE("Every pull reaches its servers, also when all rows are at hand") {
+  HotFixture fixture;
+  fixture.Pull({1, 2}, TermsOf(0, 2));
+  const double before = fixture.clock;
+  fixture.Pull({1, 2}, TermsOf(1, 2));
+  CHECK(fixture.clock == before + 1);
+}
+
+TEST_CASE("Evaluations, pulls that allow no age, other ranks and other runs get rows of now") {
+  HotFixture fixture;
+  fixture.Pull({1}, TermsOf(0, 2));
+  PullTerms evaluation = TermsOf(1, 2);
+  evaluation.purpose = PullPurpose::kEvaluate;
+  CHECK(fixture.Pull({1}, evaluation).values == std::vector<float>{2});
+  CHECK(fixture.Pull({1}, TermsOf(1, 0)).values == std::vector<float>{3});
+  CHECK(fixture.Pull({1}, TermsOf(1, 2, /*rank=*/1)).values == std::vector<float>{4});
+  // None of them has changed what rank 0 has.
+  CHECK(fixture.Pull({1}, TermsOf(1, 2)).values == std::vector<float>{1});
+  CHECK(fixture.Pull({1}, TermsOf(1, 2, /*rank=*/2)).values == std::vector<float>{6});
+  CHECK(fixture.Pull({1}, TermsOf(1, 2, 0, /*run=*/2)).values == std::vector<float>{7});
+  CHECK(fixture.Pull({1}, TermsOf(1, 2)).values == std::vector<float>{8});
+  CHECK(fixture.metrics.hot_rows.value() == 1);
+}
+
+TEST_CASE("A row of zeros is asked for every time: admission has to count it") {
+  HotFixture fixture;
+  for (uint64_t step = 0; step < 3; ++step) {
+    CHECK(fixture.Pull({0, 5}, TermsOf(step, 2)).values == std::vector<float>{0, 1});
+  }
+  CHECK(fixture.server->asked == std::map<uint64_t, int>{{0, 3}, {5, 1}});
+}
+
+TEST_CASE("No pull gets a row that is older than it allows, whatever the order of pulls") {
+  const uint64_t seed = GENERATE(1, 2, 3);
+  const uint32_t age = GENERATE(1, 3);
+  CAPTURE(seed, age);
+  Random random(seed);
+  HotFixture fixture;
+  std::map<double, uint64_t> step_of_clock;
+  uint64_t old_rows = 0;
+  for (uint64_t step = 0; step < 100; ++step) {
+    std::vector<uint64_t> ids;
+    for (int i = 0; i < 20; ++i) ids.push_back(1 + random.Below(40));
+    step_of_clock[fixture.clock + 1] = step;
+    const auto outcome = fixture.Pull(ids, TermsOf(step, age));
+    uint32_t oldest = 0;
+    for (const float value : outcome.values) {
+      const auto of_row = static_cast<uint32_t>(step - step_of_clock.at(value));
+      oldest = std::max(oldest, of_row);
+      old_rows += of_row > 0 ? 1 : 0;
+    }
+    CHECK(oldest <= age);
+    CHECK(outcome.age == oldest);
+  }
+  CHECK(old_rows > 100);
+}
+
+}  // namespace
+}  // namespace simurgh
