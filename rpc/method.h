@@ -53,9 +53,6 @@ class RequestOf : public Received<Message> {
   const Hello& peer() const { return *rest_.peer; }
   // See Request; AllocateTensor() gives it a type.
   SegmentBuffer Allocate(size_t bytes) const { return rest_.Allocate(bytes); }
-  std::optional<SegmentBuffer> AllocateShared(size_t bytes) const {
-    return rest_.AllocateShared(bytes);
-  }
 
  private:
   Request rest_;  // Without its message.

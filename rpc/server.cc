@@ -142,10 +142,6 @@ SegmentBuffer Request::Allocate(size_t bytes) const {
   return AllocateSegment(sharing.get(), bytes);
 }
 
-std::optional<SegmentBuffer> Request::AllocateShared(size_t bytes) const {
-  return rpc::AllocateShared(sharing.get(), bytes);
-}
-
 Server::Server(asio::any_io_executor executor, Hello hello, ServerOptions options,
                Observer* observer)
     : impl_(std::make_shared<Impl>(std::move(executor), std::move(hello), options, observer)) {}

@@ -53,9 +53,6 @@ struct Request {
 
   // Memory to produce a segment of the response in, so that answering copies nothing. Threads: any.
   SegmentBuffer Allocate(size_t bytes) const;
-  // The same for a handler with a pool of its own: nothing where memory is not shared, or has no
-  // room.
-  std::optional<SegmentBuffer> AllocateShared(size_t bytes) const;
 };
 
 struct Method {

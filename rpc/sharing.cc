@@ -69,14 +69,12 @@ void Sharing::Close() {
   trim_timer_.cancel();
 }
 
-std::optional<SegmentBuffer> AllocateShared(Sharing* sharing, size_t bytes) {
-  if (sharing == nullptr || bytes < Sharing::kMinLentBytes) return std::nullopt;
-  return sharing->Allocate(bytes);
-}
-
 SegmentBuffer AllocateSegment(Sharing* sharing, size_t bytes) {
-  std::optional<SegmentBuffer> buffer = AllocateShared(sharing, bytes);
-  return buffer ? *std::move(buffer) : PooledBuffer(bytes);
+  if (sharing != nullptr && bytes >= Sharing::kMinLentBytes) {
+    std::optional<SegmentBuffer> buffer = sharing->Allocate(bytes);
+    if (buffer) return *std::move(buffer);
+  }
+  return PooledBuffer(bytes);
 }
 
 void Sharing::TrimLater() {

@@ -74,10 +74,6 @@ class Sharing : public std::enable_shared_from_this<Sharing> {
   bool trim_pending_ = false;
 };
 
-// Memory to produce a segment in, in shared memory where there is some (null: none) and it has
-// room; else nothing. Threads: any.
-std::optional<SegmentBuffer> AllocateShared(Sharing* sharing, size_t bytes);
-
 // Memory to produce a segment in: in shared memory where there is some (null: none) and it has
 // room, else a recycled buffer. Threads: any.
 SegmentBuffer AllocateSegment(Sharing* sharing, size_t bytes);

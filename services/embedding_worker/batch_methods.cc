@@ -31,23 +31,15 @@ Reply<api::SubmitBatch> HandleSubmit(rpc::RequestOf<api::SubmitBatch::Request> r
   co_return api::Encode(reference);
 }
 
-// Where the answer is sent from: over shared memory what the trainer reads.
-EmbeddingTarget TargetOf(const rpc::RequestOf<api::PullBatch::Request>& request,
-                         VectorPrecision precision, size_t bytes, BufferPool& buffers) {
-  if (auto shared = request.AllocateShared(bytes)) {
-    return {precision, shared->bytes, std::move(shared->owner)};
-  }
-  auto buffer = buffers.Lease(bytes);
-  const std::span<std::byte> room = buffer->bytes().first(bytes);
-  return {precision, room, std::move(buffer)};
-}
-
+// Embeddings are pooled where they are sent from: over shared memory that is what the trainer
+// reads.
 Reply<api::PullBatch> HandlePull(rpc::RequestOf<api::PullBatch::Request> request,
-                                 EmbeddingWorker& worker, BufferPool& buffers) {
+                                 EmbeddingWorker& worker) {
   SIMURGH_CO_ASSIGN_OR_RETURN(const auto message, api::Decode(request.table()));
   SIMURGH_CO_ASSIGN_OR_RETURN(const size_t samples, worker.BatchSize(message.reference));
   const size_t bytes = samples * worker.row_bytes(message.precision);
-  const EmbeddingTarget target = TargetOf(request, message.precision, bytes, buffers);
+  const rpc::SegmentBuffer room = request.Allocate(bytes);
+  const EmbeddingTarget target(message.precision, room.bytes, room.owner);
   SIMURGH_CO_ASSIGN_OR_RETURN(
       const uint32_t row_age_steps,
       co_await worker.Pull(message.reference, message.terms, target, OptionsWithin(request)));
@@ -65,34 +57,31 @@ Reply<api::PushBatch> HandlePush(rpc::RequestOf<api::PushBatch::Request> request
   co_return rpc::Outgoing<api::PushBatch::Response>();
 }
 
-// At most a batch's gradients, into the pool.
-auto PlaceGradients(const EmbeddingWorker& worker, BufferPool& buffers) {
+// At most a batch's gradients; over shared memory they stay where the trainer has them.
+auto PlaceGradients(const EmbeddingWorker& worker) {
   using Places = rpc::Places<api::PushBatch::Request>;
-  return [&worker, &buffers](const api::wire::PushBatchRequest& request,
-                             const api::PushBatch::Request::Counts& counts) -> StatusOr<Places> {
+  return [&worker](const api::wire::PushBatchRequest& request,
+                   const api::PushBatch::Request::Counts& counts) -> StatusOr<Places> {
     SIMURGH_ASSIGN_OR_RETURN(const auto message, api::Decode(request));
     if (counts[0] > kMaxBatchSamples * worker.row_bytes(message.precision)) {
       return absl::InvalidArgumentError("push: more gradients than the largest batch has");
     }
-    auto buffer = buffers.Lease(counts[0]);
-    const std::span<std::byte> bytes = buffer->bytes().first(counts[0]);
-    return Places{{bytes, std::move(buffer)}};
+    return Places{rpc::SegmentPlace<std::byte>::Anywhere()};
   };
 }
 
 }  // namespace
 
-void RegisterBatchMethods(rpc::Server& server, EmbeddingWorker& worker, BufferPool& buffers) {
+void RegisterBatchMethods(rpc::Server& server, EmbeddingWorker& worker) {
   const auto place_batch = [&worker](const api::SubmitBatch::Request::Counts& counts) {
     auto batch = worker.LeaseBatch();
     return api::PlaceSubmit(counts, batch->encoded, batch);
   };
   rpc::Register(server, api::kSubmitBatch, place_batch,
                 [&worker](auto request) { return HandleSubmit(std::move(request), worker); });
-  rpc::Register(server, api::kPullBatch, [&worker, &buffers](auto request) {
-    return HandlePull(std::move(request), worker, buffers);
-  });
-  rpc::Register(server, api::kPushBatch, PlaceGradients(worker, buffers),
+  rpc::Register(server, api::kPullBatch,
+                [&worker](auto request) { return HandlePull(std::move(request), worker); });
+  rpc::Register(server, api::kPushBatch, PlaceGradients(worker),
                 [&worker](auto request) { return HandlePush(std::move(request), worker); });
 }
 

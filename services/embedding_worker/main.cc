@@ -17,9 +17,6 @@
 namespace simurgh {
 namespace {
 
-// Idle memory kept for embeddings and gradients on their way.
-constexpr size_t kIdleBufferBytes = size_t{256} << 20;
-
 // How often the forward buffer is searched for expired batches.
 constexpr std::chrono::milliseconds kExpiryInterval{100};
 
@@ -28,7 +25,7 @@ class EmbeddingWorkerDaemon : public Daemon {
   static StatusOr<std::unique_ptr<Daemon>> Start(DaemonContext& context) {
     std::unique_ptr<EmbeddingWorkerDaemon> daemon(new EmbeddingWorkerDaemon(context));
     SIMURGH_RETURN_IF_ERROR(daemon->listener_.Listen(context, [&](rpc::Server& server) {
-      RegisterBatchMethods(server, *daemon->worker_, daemon->buffers_);
+      RegisterBatchMethods(server, *daemon->worker_);
       rpc::asio::co_spawn(daemon->listener_.executor(), ExpireBatches(daemon->worker_),
                           rpc::asio::detached);
     }));
@@ -85,7 +82,6 @@ class EmbeddingWorkerDaemon : public Daemon {
 
   WorkerMetrics metrics_;
   RpcMetrics observer_;
-  BufferPool buffers_{kIdleBufferBytes};
   std::shared_ptr<EmbeddingWorker> worker_;
   rpc::asio::thread_pool compute_;
   Listener listener_;  // Last: its handlers use the above.

@@ -159,6 +159,7 @@ uint64_t TrainingJob::PlanDigest() {
                               double(training.drop_last),
                               double(training.keep_negatives),
                               double(training.staleness),
+                              double(training.row_age_steps),
                               double(training.reproducible),
                               double(training.allreduce.bucket_bytes),
                               double(training.sync_batch_norm),

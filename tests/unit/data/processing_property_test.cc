@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 #include <string>
 #include <vector>
@@ -9,6 +10,7 @@
 #include <catch2/catch.hpp>
 
 #include "data/process/bucketise.h"
+#include "data/process/dense_scaling.h"
 #include "data/process/feature_ids.h"
 #include "data/process/hashing.h"
 #include "data/process/negative_sampling.h"
@@ -132,6 +134,31 @@ TEST_CASE("Buckets: the order of values is the order of buckets, and a linear sc
       REQUIRE(bucket == static_cast<uint64_t>(at_most));
       REQUIRE(bucket >= last);
       last = bucket;
+    }
+  }
+}
+
+TEST_CASE("Dense columns: the order stays, the logarithm is odd, and all can be undone") {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    INFO("seed " << seed);
+    Random random(seed);
+    ColumnConfig column;
+    column.mean = static_cast<float>(random.Normal());
+    column.stddev = static_cast<float>(0.1 + random.Uniform());
+    const bool is_log = random.Below(2) == 1;
+    if (is_log) column.transform = ColumnConfig::Transform::kLog1p;
+    std::vector<double> values(50);
+    for (double& value : values) value = 1'000 * random.Normal();
+    std::sort(values.begin(), values.end());
+    float last = -std::numeric_limits<float>::infinity();
+    for (const double value : values) {
+      const float scaled = Scaled(column, value);
+      REQUIRE(scaled >= last);
+      last = scaled;
+      REQUIRE(Transformed(column.transform, -value) == -Transformed(column.transform, value));
+      const double back = double{scaled} * column.stddev + column.mean;
+      REQUIRE((is_log ? std::copysign(std::expm1(std::abs(back)), back) : back) ==
+              Approx(value).epsilon(1e-4).margin(1e-4));
     }
   }
 }

@@ -23,7 +23,7 @@ class Submission : public WorkerFixture {
     io.RunAndWait([&] {
       listener_ = std::make_unique<rpc::Server>(io.executor(), HelloOf("embedding-worker"),
                                                 rpc::ServerOptions(), nullptr);
-      RegisterBatchMethods(*listener_, *worker, buffers_);
+      RegisterBatchMethods(*listener_, *worker);
       REQUIRE(listener_->Listen("127.0.0.1:0") == absl::OkStatus());
       raw_ = MakeClient();
       std::vector<std::unique_ptr<rpc::Client>> clients;
@@ -80,7 +80,6 @@ class Submission : public WorkerFixture {
                                          rpc::ClientOptions(), nullptr);
   }
 
-  BufferPool buffers_{size_t{1} << 20};
   const LearningRates rates_{config.tables};
   VectorWire wire_{config};
   std::unique_ptr<rpc::Server> listener_;

@@ -62,7 +62,7 @@ class Chain {
                                                   std::move(rows), metrics_);
       listener_ = std::make_unique<rpc::Server>(io.executor(), HelloOf("embedding-worker"),
                                                 rpc::ServerOptions(), nullptr);
-      RegisterBatchMethods(*listener_, *worker_, buffers_);
+      RegisterBatchMethods(*listener_, *worker_);
       REQUIRE(listener_->Listen("127.0.0.1:0") == absl::OkStatus());
       std::vector<std::unique_ptr<rpc::Client>> clients;
       clients.push_back(std::make_unique<rpc::Client>(io.executor(), listener_->address(),
@@ -117,7 +117,6 @@ class Chain {
   const ClusterConfig config_ = SmallCluster();
   MetricRegistry registry_;
   WorkerMetrics metrics_{registry_, config_};
-  BufferPool buffers_{size_t{1} << 20};
   std::vector<float> values_ = std::vector<float>(4);
   rpc::asio::thread_pool compute_{1};
   std::unique_ptr<EmbeddingWorker> worker_;

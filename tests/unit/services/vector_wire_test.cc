@@ -33,7 +33,7 @@ class Remote : public WorkerFixture {
     io.RunAndWait([&] {
       listener_ = std::make_unique<rpc::Server>(io.executor(), HelloOf("embedding-worker"),
                                                 rpc::ServerOptions(), nullptr);
-      RegisterBatchMethods(*listener_, *worker, buffers_);
+      RegisterBatchMethods(*listener_, *worker);
       REQUIRE(listener_->Listen("127.0.0.1:0") == absl::OkStatus());
       std::vector<std::unique_ptr<rpc::Client>> clients;
       clients.push_back(std::make_unique<rpc::Client>(io.executor(), listener_->address(),
@@ -77,7 +77,6 @@ class Remote : public WorkerFixture {
   }
 
  private:
-  BufferPool buffers_{size_t{1} << 20};
   const LearningRates rates_{config.tables};
   VectorWire wire_{config};
   std::unique_ptr<rpc::Server> listener_;

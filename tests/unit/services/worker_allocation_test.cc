@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
+
+#include <unistd.h>
 
 #include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_future.hpp>
@@ -69,17 +72,25 @@ std::shared_ptr<const EncodedBatch> RandomBatch(uint64_t seed) {
   return std::make_shared<const EncodedBatch>(*EncodeBatch(*builder.Build()->sparse));
 }
 
+class CopyCounter : public rpc::Observer {
+ public:
+  void OnPayloadCopied(uint64_t bytes) override { copied += bytes; }
+
+  uint64_t copied = 0;
+};
+
 // A worker that listens, and whoever sends it batches, which allocates nothing large itself.
 class Chain {
  public:
-  Chain(VectorPrecision precision, ClusterConfig config)
+  Chain(VectorPrecision precision, ClusterConfig config, const std::string& address = "127.0.0.1:0",
+        rpc::Observer* observer = nullptr)
       : precision_(precision), config_(std::move(config)) {
     io_.RunAndWait([&] {
       const rpc::Hello hello{.cluster = "test", .role = "any"};
       listener_ =
-          std::make_unique<rpc::Server>(io_.executor(), hello, rpc::ServerOptions(), nullptr);
-      RegisterBatchMethods(*listener_, worker_, buffers_);
-      REQUIRE(listener_->Listen("127.0.0.1:0") == absl::OkStatus());
+          std::make_unique<rpc::Server>(io_.executor(), hello, rpc::ServerOptions(), observer);
+      RegisterBatchMethods(*listener_, worker_);
+      REQUIRE(listener_->Listen(address) == absl::OkStatus());
       client_ = std::make_unique<rpc::Client>(io_.executor(), listener_->address(), hello,
                                               rpc::ClientOptions(), nullptr);
     });
@@ -131,7 +142,6 @@ class Chain {
   std::vector<std::byte> vectors_ = std::vector<std::byte>(kNumbers * sizeof(float));
   MetricRegistry registry_;
   WorkerMetrics metrics_{registry_, config_};
-  BufferPool buffers_{size_t{256} << 20};
   rpc::asio::thread_pool compute_{1};
   EmbeddingWorker worker_{config_, /*epoch=*/1, compute_.get_executor(), ZeroServers(), metrics_};
   std::unique_ptr<rpc::Server> listener_;
@@ -165,6 +175,22 @@ TEST_CASE("a worker in steady state allocates nothing in proportion to its batch
   // Of a batch: 3.3 MB of embeddings, as many gradients, 78,000 occurrences.
   CHECK(bytes <= 65'536);
   CHECK(allocated.largest <= 16'384);
+}
+
+TEST_CASE("a worker un-pools gradients from where they arrive and pools into what is sent") {
+  const bool shared = GENERATE(false, true);
+  const auto precision = GENERATE(VectorPrecision::kF32, VectorPrecision::kInt8);
+  CAPTURE(shared, static_cast<int>(precision));
+  const auto batch = RandomBatch(1);
+  const std::string path = "/tmp/simurgh_copies_test_" + std::to_string(::getpid());
+  CopyCounter counter;
+  {
+    Chain chain(precision, Cluster(), shared ? "shm://" + path : "127.0.0.1:0", &counter);
+    for (int i = 0; i < 3; ++i) REQUIRE(chain.Pass(batch, 1) == absl::OkStatus());
+  }
+  // Ids come into memory of the worker's own: it must be able to rely on them.
+  const uint64_t ids = batch->plain_ids.size() * sizeof(uint64_t) + batch->codes.size();
+  CHECK(counter.copied == (shared ? 3 * ids : 0));
 }
 
 }  // namespace
