@@ -109,6 +109,69 @@ PullTerms TermsOf(uint64_t step, uint32_t age, uint32_t rank = 0, uint64_t run =
   return {.position = {.run = run, .rank = rank, .step = step, .ranks = 2}, .row_age_steps = age};
 }
 
+// Answers when so many have been asked; one that is asked alone fails.
+class MeetingServer : public RowServer {
+ public:
+  MeetingServer(int& asked, int all) : asked_(asked), all_(all) {}
+
+  rpc::awaitable<StatusOr<PullReport>> Pull(PullRowsCall, rpc::CallOptions) override {
+    SIMURGH_CO_RETURN_IF_ERROR(co_await Meet());
+    co_return PullReport{};
+  }
+  rpc::awaitable<StatusOr<PushReport>> Push(PushRowsCall, rpc::CallOptions) override {
+    SIMURGH_CO_RETURN_IF_ERROR(co_await Meet());
+    co_return PushReport{};
+  }
+
+ private:
+  rpc::awaitable<Status> Meet() {
+    ++asked_;
+    constexpr int kTurns = 1'000;
+    for (int turn = 0; turn < kTurns; ++turn) {
+      if (asked_ % all_ == 0) co_return absl::OkStatus();
+      co_await rpc::asio::post(rpc::asio::use_awaitable);
+    }
+    co_return absl::DeadlineExceededError("asked alone");
+  }
+
+  int& asked_;
+  const int all_;
+};
+
+TEST_CASE("All servers are asked, and told, at once") {
+  constexpr int kServers = 3;
+  ClusterConfig config;
+  config.embedding_ps = {.instances = std::vector<InstanceConfig>(kServers), .partitions = 1};
+  config.tables = {{.name = "t", .dim = 1}};
+  config.features = {{.name = "f", .table_index = 0}};
+  MetricRegistry registry;
+  WorkerMetrics metrics(registry, config);
+  int asked = 0;
+  std::vector<std::unique_ptr<RowServer>> servers;
+  for (int i = 0; i < kServers; ++i) {
+    servers.push_back(std::make_unique<MeetingServer>(asked, kServers));
+  }
+  rpc::asio::thread_pool compute(1);
+  IoThread io("test");
+  EmbeddingWorker worker(config, /*epoch=*/1, compute.get_executor(), std::move(servers), metrics);
+  const auto run = [&](auto task) {
+    return rpc::asio::co_spawn(io.executor(), std::move(task), rpc::asio::use_future).get();
+  };
+  BatchBuilder builder(1, 0);
+  builder.AddId(0, 1);
+  builder.EndSample();
+  const auto never = rpc::Clock::time_point::max();
+  const auto reference = run(worker.Submit(builder.Build()->sparse, never));
+  REQUIRE(reference.ok());
+  std::vector<float> values(1);
+  CHECK(run(worker.Pull(*reference, {}, {MatrixView(values.data(), 1, 1), nullptr}, never))
+            .status() == absl::OkStatus());
+  CHECK(run(worker.Push(*reference, {}, {0.1F},
+                        {MatrixView<const float>(values.data(), 1, 1), nullptr}, never)) ==
+        absl::OkStatus());
+  compute.join();
+}
+
 TEST_CASE("Rows are used again while they are young enough, and their age is told") {
   HotFixture fixture;
   CHECK(fixture.Pull({1, 2}, TermsOf(0, 2)).values == std::vector<float>{1, 1});

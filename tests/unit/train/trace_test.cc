@@ -59,18 +59,18 @@ class ChainPort : public EmbeddingPort {
     done(BatchReference());
   }
 
-  void Pull(BatchReference /*batch*/, PullPurpose /*purpose*/, TrainerPosition position,
-            uint64_t /*acknowledged*/, MatrixView<float> embeddings,
-            std::shared_ptr<void> /*owner*/, std::function<void(Status)> done) override {
+  void Pull(BatchReference /*batch*/, const PullTerms& terms, MatrixView<float> embeddings,
+            std::shared_ptr<void> /*owner*/,
+            std::function<void(StatusOr<uint32_t>)> done) override {
     std::ranges::fill(embeddings.flat(), 0.5F);
-    const bool waits = pulls_wait_ && position.step + 1 < kSteps;
-    std::function<void(Status)> earlier;
+    const bool waits = pulls_wait_ && terms.position.step + 1 < kSteps;
+    std::function<void(StatusOr<uint32_t>)> earlier;
     {
       const MutexLock lock(mutex_);
       earlier = std::exchange(waiting_, waits ? done : nullptr);
     }
-    if (earlier) earlier(absl::OkStatus());
-    if (!waits) done(absl::OkStatus());
+    if (earlier) earlier(0);
+    if (!waits) done(0);
   }
 
   void Push(BatchReference /*batch*/, TrainerPosition /*position*/,
@@ -82,7 +82,7 @@ class ChainPort : public EmbeddingPort {
  private:
   const bool pulls_wait_;
   Mutex mutex_;
-  std::function<void(Status)> waiting_ ABSL_GUARDED_BY(mutex_);
+  std::function<void(StatusOr<uint32_t>)> waiting_ ABSL_GUARDED_BY(mutex_);
 };
 
 class FewBatches : public BatchReader {
