@@ -14,6 +14,7 @@
 #include "simurgh/base/check.h"
 #include "simurgh/base/mutex.h"
 #include "train/retry.h"
+#include "train/row_staleness.h"
 
 namespace simurgh {
 namespace {
@@ -43,7 +44,6 @@ struct PendingBatch {
   std::shared_ptr<AlignedBuffer> embeddings;
   std::shared_ptr<AlignedBuffer> gradients;
   RetryClock retry;
-  uint32_t unacknowledged_before = 0;  // Earlier batches, when it got its permit.
   uint32_t staleness = 0;
   Clock::time_point call_began;
 
@@ -59,8 +59,7 @@ class BatchPipeline::Impl {
       : port_(port),
         options_(options),
         buffers_(kIdleBufferBytes),
-        // A pull is answered while no more than `staleness` later ones have begun.
-        unacknowledged_before_(options.staleness + options.row_age_steps + 1) {
+        row_staleness_(options.staleness, options.row_age_steps) {
     SIMURGH_CHECK(options_.staleness > 0 && options_.queue_batches > 0);
   }
 
@@ -86,9 +85,6 @@ class BatchPipeline::Impl {
   bool MayPush(const PendingBatch& pending) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Call StartSubmit(PendingBatch& pending) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Call StartPull(PendingBatch& pending) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // oldest_row: age in steps of a row that the batch has got.
-  uint32_t StalenessOf(const PendingBatch& pending, uint32_t oldest_row) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Call StartPush(PendingBatch& pending) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // A call has been answered: `update` moves the batch on, then whatever became possible starts.
@@ -126,8 +122,7 @@ class BatchPipeline::Impl {
   std::deque<std::unique_ptr<PendingBatch>> pending_ ABSL_GUARDED_BY(mutex_);
   uint64_t next_step_ ABSL_GUARDED_BY(mutex_) = 0;
   uint32_t outstanding_ ABSL_GUARDED_BY(mutex_) = 0;  // Batches that hold a permit.
-  // Of the latest steps, by step modulo their number.
-  std::vector<uint32_t> unacknowledged_before_ ABSL_GUARDED_BY(mutex_);
+  RowStaleness row_staleness_ ABSL_GUARDED_BY(mutex_);
   bool input_ended_ ABSL_GUARDED_BY(mutex_) = false;
   Status status_ ABSL_GUARDED_BY(mutex_);
   uint64_t calls_in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
@@ -312,9 +307,7 @@ BatchPipeline::Impl::Call BatchPipeline::Impl::StartSubmit(PendingBatch& pending
 BatchPipeline::Impl::Call BatchPipeline::Impl::StartPull(PendingBatch& pending) {
   if (!pending.permit) {
     pending.permit = true;
-    pending.unacknowledged_before = outstanding_++;
-    unacknowledged_before_[pending.step % unacknowledged_before_.size()] =
-        pending.unacknowledged_before;
+    row_staleness_.Note(pending.step, outstanding_++);
   }
   pending.state = State::kPulling;
   pending.call_began = Clock::now();
@@ -332,22 +325,11 @@ BatchPipeline::Impl::Call BatchPipeline::Impl::StartPull(PendingBatch& pending) 
                [this, &pending](StatusOr<uint32_t> row_age) {
                  OnAnswer(pending, "pull", row_age.status(), [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
                    pending.state = State::kPulled;
-                   pending.staleness = StalenessOf(pending, *row_age);
+                   pending.staleness = row_staleness_.Of(pending.step, *row_age);
                    pending.retry.Reset();
                  });
                });
   };
-}
-
-uint32_t BatchPipeline::Impl::StalenessOf(const PendingBatch& pending, uint32_t oldest_row) const {
-  uint32_t staleness = pending.unacknowledged_before;
-  const uint64_t oldest = std::min<uint64_t>({oldest_row, options_.row_age_steps, pending.step});
-  for (uint32_t age = 1; age <= oldest; ++age) {
-    const uint64_t step = pending.step - age;
-    const uint32_t before = unacknowledged_before_[step % unacknowledged_before_.size()];
-    staleness = std::max(staleness, before + age);
-  }
-  return staleness;
 }
 
 BatchPipeline::Impl::Call BatchPipeline::Impl::StartPush(PendingBatch& pending) {
