@@ -37,8 +37,9 @@ TEST_CASE("bench_worker measures every point asked for, and its figures fit toge
     CHECK(time == Approx(1.0).margin(0.01));
     const auto precision = object["precision"].as<std::string>();
     const double vectors = precision == "f32" ? 26 * 16 * 4 : 26 * (16 + 4);
-    CHECK(number("bytes_embeddings") == Approx(vectors));
     // Metadata comes on top.
+    CHECK(number("bytes_embeddings") > vectors);
+    CHECK(number("bytes_embeddings") < vectors + 1);
     CHECK(number("bytes_gradients") > vectors);
     CHECK(number("bytes_gradients") < vectors + 20);
     // A row has 8 times the bytes of its id, beside which a request has metadata.
