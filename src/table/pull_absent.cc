@@ -1,5 +1,6 @@
 // How a training pull makes the rows that are not there.
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -10,6 +11,8 @@ namespace {
 
 // How far the buckets of new rows are fetched ahead of their use.
 constexpr size_t kBucketsAhead = 16;
+// The same for those that are looked at when the first ones are full.
+constexpr size_t kNextAhead = 8;
 
 }  // namespace
 
@@ -50,17 +53,22 @@ void Table::State::PullNew(std::span<const uint64_t> ids, CodedRows to, uint32_t
                            PullCounts& counts) {
   std::array<RowStore::NewRow, BatchLookup::kBlock> made;
   std::array<uint16_t, BatchLookup::kBlock> places;
+  std::array<uint64_t, BatchLookup::kBlock> hashes;
   size_t filled = 0;
   size_t again = BatchLookup::kBlock;  // From there on: ids given twice.
+  const auto prefetch = [&](size_t i) {
+    hashes[i] = RowIndex::Hash(ids[absent[i]]);
+    index.Prefetch(hashes[i]);
+  };
+  for (size_t i = 0; i < std::min(kBucketsAhead, absent.size()); ++i) prefetch(i);
   for (size_t i = 0; i < absent.size(); ++i) {
-    if (const size_t next = i + kBucketsAhead; next < absent.size()) {
-      index.Prefetch(RowIndex::Hash(ids[absent[next]]));
-    }
+    if (i + kBucketsAhead < absent.size()) prefetch(i + kBucketsAhead);
+    if (i + kNextAhead < absent.size()) index.PrefetchNext(hashes[i + kNextAhead]);
     store.PrefetchAhead();
     const size_t at = absent[i];
     const uint64_t id = ids[at];
     const uint32_t row = store.Next();
-    const uint32_t other = index.InsertAbsent(id, RowIndex::Hash(id), row);
+    const uint32_t other = index.InsertAbsent(id, hashes[i], row);
     const bool given_before = other != kNoRow;
     if (!given_before) {
       store.Acquire();

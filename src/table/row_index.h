@@ -141,6 +141,11 @@ class RowIndex {
   }
 
   void Prefetch(uint64_t hash) const { __builtin_prefetch(homes().BucketOf(hash)); }
+  // Brings near where an entry goes whose bucket is full. Reads that one.
+  void PrefetchNext(uint64_t hash) const {
+    const Homes all = homes();
+    if (MatchTags(*all.BucketOf(hash), 0) == 0) __builtin_prefetch(all.NextBucketOf(hash));
+  }
 
   // Where hashes are looked for first, by value: a loop keeps it in registers.
   // Lifetime: until the index changes.
