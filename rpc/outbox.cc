@@ -157,7 +157,7 @@ void Outbox::Compose() {
 
 void Outbox::ComposeFrames() {
   auto end = queue_.begin();
-  for (; end != queue_.end() && batch_bytes_ < kBatchBytes; ++end) {
+  for (; end != queue_.end() && batch_bytes_ < batch_limit_; ++end) {
     batch_bytes_ += BytesOf(*end);
     if (end->bulk) bulk_.push_back(end->bulk);
   }
@@ -167,8 +167,8 @@ void Outbox::ComposeFrames() {
 }
 
 void Outbox::ComposeChunks() {
-  while (!bulk_.empty() && batch_bytes_ < kBatchBytes) {
-    batch_.push_back(NextChunk(kBatchBytes - batch_bytes_));
+  while (!bulk_.empty() && batch_bytes_ < batch_limit_) {
+    batch_.push_back(NextChunk(batch_limit_ - batch_bytes_));
     batch_bytes_ += BytesOf(batch_.back());
   }
 }

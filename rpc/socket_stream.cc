@@ -19,6 +19,10 @@ constexpr size_t kMaxGather = 256;  // Of IOV_MAX, which is 1,024.
 // some 16 KiB.
 constexpr size_t kMinZeroCopyBytes = 32'768;
 
+// With room for twice as much the thread is woken for pieces of this size, not for each that
+// arrives. The kernel's own buffer holds as much where this is used.
+constexpr int kLargeWakeBytes = 131'072;
+
 // Returns how many bytes the buffers hold that fit.
 template <typename Buffer>
 size_t Gather(std::span<const Buffer> buffers, std::array<iovec, kMaxGather>& gathered,
@@ -51,7 +55,9 @@ Stream::ErrorCode LastError() {
 }  // namespace
 
 SocketStream::SocketStream(Socket socket, std::shared_ptr<FilePassing> files, bool zero_copy)
-    : socket_(std::move(socket)), files_(std::move(files)) {
+    : socket_(std::move(socket)),
+      may_wake_late_(IsTcp(socket_) && IsLocal(socket_)),
+      files_(std::move(files)) {
   if (zero_copy && IsTcp(socket_)) {
     zero_copy_ = std::make_unique<ZeroCopy>(socket_.native_handle());
   }
@@ -103,11 +109,20 @@ struct SocketStream::ReadEnd {
 awaitable<Stream::Progress> SocketStream::Read(std::span<const asio::mutable_buffer> buffers,
                                                asio::cancellation_slot stop) {
   if (files_ != nullptr && files_->receives()) return ReadWithFiles(buffers, stop);
+  SetWakeBytes(asio::buffer_size(buffers) > 2 * kLargeWakeBytes ? kLargeWakeBytes : 1);
   return asio::async_initiate<const asio::use_awaitable_t<>, void(Progress)>(
       [this, buffers, stop](auto resume) {
         socket_.async_read_some(buffers, ReadEnd<decltype(resume)>{this, stop, std::move(resume)});
       },
       asio::use_awaitable);
+}
+
+// Between machines the kernel would take this for the size of buffer that is wanted; Unix sockets
+// do not know it.
+void SocketStream::SetWakeBytes(int bytes) {
+  if (!may_wake_late_ || bytes == wake_bytes_) return;
+  wake_bytes_ = bytes;
+  (void)::setsockopt(socket_.native_handle(), SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof(bytes));
 }
 
 awaitable<Stream::Progress> SocketStream::ReadWithFiles(
@@ -149,15 +164,18 @@ Stream::Progress SocketStream::TryWriteKept(std::span<const asio::const_buffer> 
 }
 
 Stream::Progress SocketStream::Send(std::span<const asio::const_buffer> buffers, int flags) {
+  // To try again before the peer has read would most often find no room, or a little.
+  if (std::exchange(full_, false)) return {asio::error::would_block, 0};
   std::array<iovec, kMaxGather> gathered;
   msghdr message{};
-  Gather(buffers, gathered, message);
+  const size_t bytes = Gather(buffers, gathered, message);
   if (files_ != nullptr) files_->PrepareToSend(message);
   flags |= MSG_DONTWAIT | MSG_NOSIGNAL;
   const ssize_t count = Repeat([&] { return ::sendmsg(socket_.native_handle(), &message, flags); });
   if (count < 0) return {LastError(), 0};
   if (files_ != nullptr) files_->Sent();
   NoteTraffic(static_cast<size_t>(count));
+  full_ = static_cast<size_t>(count) < bytes;
   bytes_written_ += static_cast<uint64_t>(count);
   return {ErrorCode(), static_cast<size_t>(count)};
 }

@@ -26,6 +26,9 @@ using Socket = asio::generic::stream_protocol::socket;
 // Whether the other end may be on another machine.
 bool IsTcp(const Socket& socket);
 
+// Whether the other end is known to be on this machine.
+bool IsLocal(const Socket& socket);
+
 // The other end of an accepted connection, for logs.
 std::string PeerName(const Socket& socket);
 

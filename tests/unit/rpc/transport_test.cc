@@ -56,6 +56,14 @@ uint32_t WatchedEvents(int file) {
   return 0;
 }
 
+TEST_CASE("both ends of a loopback connection are on this machine; without a peer nobody knows") {
+  Loop loop;
+  const Pair ends(loop);
+  CHECK(IsLocal(ends.client));
+  CHECK(IsLocal(ends.server));
+  CHECK(!IsLocal(Socket(loop.executor())));
+}
+
 TEST_CASE("an address in use is ALREADY_EXISTS, a path left behind is taken over") {
   Loop loop;
   const std::string path = UnixPath("stale");
