@@ -3,12 +3,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "simurgh/base/status.h"
 #include "simurgh/config/model_config.h"
 #include "simurgh/config/service_config.h"
 #include "simurgh/config/training_config.h"
+#include "simurgh/nn/device_sums.h"
 #include "simurgh/nn/model.h"
 #include "simurgh/tensor/matrix_view.h"
 
@@ -21,6 +23,7 @@ struct DenseNetworkOptions {
   DenseOptimizerConfig optimizer;  // The steps' learning rates come with them.
   ComputeDevice device = ComputeDevice::kCpu;
   ComputePrecision precision = ComputePrecision::kF32;  // Of a CUDA device; the CPU's is f32.
+  uint32_t cuda_device = 0;                             // Which of the machine's.
   // Room that a CUDA device makes for a batch at once; a larger one makes it anew. 0: the first's.
   size_t batch_rows = 0;
 };
@@ -31,7 +34,9 @@ struct BatchResult {
   bool finite = true;
 };
 
-// What a training step has to do with the other ranks of its run, if there are any.
+// What a training step has to do with the other ranks of its run, if there are any. A network that
+// has joined them with its device (JoinRanks) sums there, and calls neither function; whether `sum`
+// is set tells it what batch norm works with.
 struct RankStep {
   // Samples of all ranks' batches, through which gradients are divided; 0: of this batch.
   uint64_t global_samples = 0;
@@ -99,6 +104,18 @@ class DenseNetwork {
   // the first and the second moments; for sgd with momentum the velocities; for adagrad the sums of
   // squares); then, with an average_decay, the number of steps and the averaged weights.
   virtual std::span<const float> state() const = 0;
+
+  // The CUDA device that the network is on; nothing: it is on the CPU.
+  virtual std::optional<int> cuda_device() const { return std::nullopt; }
+
+  // From now on the gradients of a step, and what batch norm sums, are summed over the ranks on the
+  // device, before ForwardBackward returns: gradients() are those sums then.
+  // Lifetime: ranks.sums until LeaveRanks. Errors: FAILED_PRECONDITION on a CPU,
+  // RESOURCE_EXHAUSTED.
+  virtual Status JoinRanks(const DeviceRanks& /*ranks*/) {
+    return absl::FailedPreconditionError("dense network: it is not on a device");
+  }
+  virtual void LeaveRanks() {}
 };
 
 // Builds the network on options.device. Where a CUDA device is asked for and there is none, or this

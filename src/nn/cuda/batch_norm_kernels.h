@@ -64,23 +64,23 @@ struct NormaliseCell {
   }
 };
 
-// With the sums over the batch that are the gradients of scale and shift:
+// With the sums over the batch, or over all ranks' batches, of dy and of dy * normalised:
 // dx = scale / deviation * (dy - mean(dy) - normalised * mean(dy * normalised)).
 template <typename T>
 struct NormaliseBackwardCell {
   Matrix<const T> input;
   Matrix<const T> output_gradient;
   BatchNormParameters parameters;
-  const float* scale_gradient;
-  const float* shift_gradient;
+  const double* sums;             // (C)
+  const double* normalised_sums;  // (C)
+  double samples;                 // Of those batches.
   Matrix<T> input_gradient;
 
   SIMURGH_HOST_DEVICE void operator()(size_t row, size_t column) const {
-    const double rows = static_cast<double>(input.rows);
     const float inverse = InverseDeviation(parameters.variance[column], parameters.epsilon);
     const float factor = parameters.scale[column] * inverse;
-    const float slope = static_cast<float>(scale_gradient[column] / rows) * inverse;
-    const float offset = static_cast<float>(shift_gradient[column] / rows);
+    const float slope = static_cast<float>(normalised_sums[column] / samples) * inverse;
+    const float offset = static_cast<float>(sums[column] / samples);
     const float distance = ToFloat(input(row, column)) - parameters.mean[column];
     Assign(input_gradient(row, column),
            factor * (ToFloat(output_gradient(row, column)) - offset - distance * slope));

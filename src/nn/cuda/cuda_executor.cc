@@ -1,5 +1,7 @@
 #include "nn/cuda/cuda_executor.h"
 
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include <nvtx3/nvToolsExt.h>
@@ -15,9 +17,12 @@ constexpr int kLeastMajor = 8;
 // Captured pieces of work that are kept; shapes beyond are enqueued each time.
 constexpr size_t kMaxGraphs = 64;
 
+// How long a check of what the device waits for may be late.
+constexpr std::chrono::microseconds kCheckInterval{20};
+
 }  // namespace
 
-StatusOr<std::string> CudaExecutor::FindDevice() {
+StatusOr<std::string> CudaExecutor::FindDevice(int device) {
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
   if (error == cudaErrorInsufficientDriver) {
@@ -25,14 +30,19 @@ StatusOr<std::string> CudaExecutor::FindDevice() {
   }
   if (error != cudaSuccess) return absl::NotFoundError(cudaGetErrorString(error));
   if (count == 0) return absl::NotFoundError("no CUDA device");
+  if (device >= count) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("this rank is to compute on CUDA device ", device, ", and the machine has ",
+                     count, "; lower nn_worker.instances.N.cuda_device, or run fewer ranks here"));
+  }
   cudaDeviceProp properties{};
-  SIMURGH_RETURN_IF_ERROR(CudaStatus(cudaGetDeviceProperties(&properties, 0), "properties"));
+  SIMURGH_RETURN_IF_ERROR(CudaStatus(cudaGetDeviceProperties(&properties, device), "properties"));
   if (properties.major < kLeastMajor) {
     return absl::NotFoundError(absl::StrCat(properties.name, " has compute capability ",
                                             properties.major, ".", properties.minor,
                                             ", needed is 8.0"));
   }
-  SIMURGH_RETURN_IF_ERROR(CudaStatus(cudaSetDevice(0), "cudaSetDevice"));
+  SIMURGH_RETURN_IF_ERROR(CudaStatus(cudaSetDevice(device), "cudaSetDevice"));
   return std::string(properties.name);
 }
 
@@ -41,9 +51,16 @@ ProfileRange::~ProfileRange() { nvtxRangePop(); }
 
 StatusOr<std::unique_ptr<CudaExecutor>> CudaExecutor::Create(const Options& options) {
   std::unique_ptr<CudaExecutor> executor(new CudaExecutor(options));
-  SIMURGH_ASSIGN_OR_RETURN(executor->device_name_, FindDevice());
+  SIMURGH_ASSIGN_OR_RETURN(executor->device_name_, FindDevice(options.device));
   SIMURGH_RETURN_IF_ERROR(
       CudaStatus(cudaStreamCreateWithFlags(&executor->stream_, cudaStreamNonBlocking), "stream"));
+  SIMURGH_RETURN_IF_ERROR(
+      CudaStatus(cudaStreamCreateWithFlags(&executor->side_, cudaStreamNonBlocking), "stream"));
+  for (cudaEvent_t* event : {&executor->forked_, &executor->joined_}) {
+    SIMURGH_RETURN_IF_ERROR(
+        CudaStatus(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "event"));
+  }
+  executor->current_ = executor->stream_;
   SIMURGH_ASSIGN_OR_RETURN(executor->library_, GemmLibrary::Create(options.precision));
   return executor;
 }
@@ -53,6 +70,10 @@ CudaExecutor::~CudaExecutor() {
   cudaStreamSynchronize(stream_);
   ForgetRuns();
   library_.reset();
+  for (cudaEvent_t event : {forked_, joined_}) {
+    if (event != nullptr) cudaEventDestroy(event);
+  }
+  if (side_ != nullptr) cudaStreamDestroy(side_);
   cudaStreamDestroy(stream_);
 }
 
@@ -76,23 +97,35 @@ DeviceMemory CudaExecutor::AllocatePinned(size_t bytes) {
 }
 
 void CudaExecutor::ToDevice(void* device, const void* host, size_t bytes) {
-  Note(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, stream_), "copy to device");
+  Note(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, current_), "copy to device");
 }
 
 void CudaExecutor::ToHost(void* host, const void* device, size_t bytes) {
-  Note(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, stream_), "copy to host");
+  Note(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, current_), "copy to host");
 }
 
 void CudaExecutor::Zero(void* device, size_t bytes) {
-  Note(cudaMemsetAsync(device, 0, bytes, stream_), "memset");
+  Note(cudaMemsetAsync(device, 0, bytes, current_), "memset");
 }
 
-Status CudaExecutor::Synchronize() {
+Status CudaExecutor::Synchronize(const std::function<Status()>& check) {
+  Status given_up = absl::OkStatus();
+  while (check && given_up.ok() && cudaStreamQuery(stream_) == cudaErrorNotReady) {
+    given_up = check();
+    std::this_thread::sleep_for(kCheckInterval);
+  }
+  if (!given_up.ok()) {
+    cudaStreamSynchronize(stream_);
+    error_ = absl::OkStatus();
+    return given_up;
+  }
   Note(cudaStreamSynchronize(stream_), "a kernel or copy");
   return std::exchange(error_, absl::OkStatus());
 }
 
 CudaExecutor::RunMode CudaExecutor::BeginRun(const Work& work) {
+  // The calling thread's, which need not be the one that created this.
+  Note(cudaSetDevice(options_.device), "cudaSetDevice");
   if (!options_.graphs) return RunMode::kEnqueue;
   const auto found = graphs_.find(work);
   if (found == graphs_.end()) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -28,19 +29,22 @@ class ProfileRange {
   ProfileRange& operator=(const ProfileRange&) = delete;
 };
 
-// The first CUDA device: one stream, on which everything is enqueued in order. See DeviceNetwork.
+// A CUDA device: a stream, on which everything is enqueued in order, and another one beside it. See
+// DeviceNetwork.
 //
 // Threads: one owner.
 class CudaExecutor {
  public:
   struct Options {
+    int device = 0;
     ComputePrecision precision = ComputePrecision::kF32;
     bool graphs = true;   // Work that comes again is captured and replayed.
     bool poison = false;  // Fresh memory is full of NaN.
   };
 
-  // The name of the device. Errors: NOT_FOUND when there is none that this program can use.
-  static StatusOr<std::string> FindDevice();
+  // The name of the device. Errors: NOT_FOUND when there is none that this program can use,
+  // INVALID_ARGUMENT when there are others, but not this one.
+  static StatusOr<std::string> FindDevice(int device);
 
   // Errors: of FindDevice and GemmLibrary.
   static StatusOr<std::unique_ptr<CudaExecutor>> Create(const Options& options);
@@ -49,6 +53,9 @@ class CudaExecutor {
   CudaExecutor& operator=(const CudaExecutor&) = delete;
 
   const std::string& device_name() const { return device_name_; }
+  int device() const { return options_.device; }
+  // Where things are enqueued at present.
+  cudaStream_t stream() const { return current_; }
 
   // Null when there is no memory left.
   DeviceMemory AllocateDevice(size_t bytes);
@@ -59,8 +66,24 @@ class CudaExecutor {
   void ToHost(void* host, const void* device, size_t bytes);
   void Zero(void* device, size_t bytes);
 
-  // Waits for everything. Errors: the first since the last call.
-  Status Synchronize();
+  // Waits for everything. check: asked meanwhile, until it has something to say: what is under way
+  // ends soon then. Errors: the first since the last call; of check.
+  Status Synchronize(const std::function<Status()>& check = {});
+
+  // What `enqueue` enqueues begins when all that was enqueued before is done, and runs beside what
+  // comes after, up to JoinSide: that waits on the device, and nothing else.
+  template <typename Enqueue>
+  void Beside(const Enqueue& enqueue) {
+    Note(cudaEventRecord(forked_, stream_), "event");
+    Note(cudaStreamWaitEvent(side_, forked_), "event");
+    current_ = side_;
+    enqueue();
+    current_ = stream_;
+  }
+  void JoinSide() {
+    Note(cudaEventRecord(joined_, side_), "event");
+    Note(cudaStreamWaitEvent(stream_, joined_), "event");
+  }
 
   // Enqueues what `enqueue` does: the first time by calling it, the second time by capturing it
   // into a graph, from then on by launching that. (The first time, kernels are loaded and
@@ -93,7 +116,7 @@ class CudaExecutor {
   // Whether the product's epilogue is done with it.
   template <typename T, typename Out>
   bool Multiply(const Gemm<T, Out>& gemm) {
-    const StatusOr<GemmLibrary::Outcome> outcome = library_->Multiply(gemm, stream_);
+    const StatusOr<GemmLibrary::Outcome> outcome = library_->Multiply(gemm, current_);
     if (!outcome.ok()) {
       Note(outcome.status());
       return true;
@@ -123,6 +146,10 @@ class CudaExecutor {
   const Options options_;
   std::string device_name_;
   cudaStream_t stream_ = nullptr;
+  cudaStream_t side_ = nullptr;
+  cudaStream_t current_ = nullptr;  // One of the two.
+  cudaEvent_t forked_ = nullptr;
+  cudaEvent_t joined_ = nullptr;
   std::unique_ptr<GemmLibrary> library_;
   std::map<Work, cudaGraphExec_t> graphs_;  // Null: came once.
   Status error_ = absl::OkStatus();

@@ -6,16 +6,17 @@
 
 namespace simurgh::cuda {
 
-StatusOr<std::string> FindCudaDevice() { return CudaExecutor::FindDevice(); }
+StatusOr<std::string> FindCudaDevice(int device) { return CudaExecutor::FindDevice(device); }
 
 StatusOr<CudaNetwork> CreateCudaNetwork(const ModelConfig& model,
                                         const DenseNetworkOptions& options,
                                         const CudaTuning& tuning) {
   SIMURGH_ASSIGN_OR_RETURN(ModelPlan plan, PlanModel(model, options.inputs));
-  SIMURGH_ASSIGN_OR_RETURN(
-      std::unique_ptr<CudaExecutor> executor,
-      CudaExecutor::Create(
-          {.precision = options.precision, .graphs = tuning.graphs, .poison = tuning.poison}));
+  SIMURGH_ASSIGN_OR_RETURN(std::unique_ptr<CudaExecutor> executor,
+                           CudaExecutor::Create({.device = static_cast<int>(options.cuda_device),
+                                                 .precision = options.precision,
+                                                 .graphs = tuning.graphs,
+                                                 .poison = tuning.poison}));
   CudaNetwork result{.device = executor->device_name()};
   const auto create =
       options.precision == ComputePrecision::kBf16 ? &CreateBfloat16Network : &CreateFloatNetwork;

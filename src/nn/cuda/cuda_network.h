@@ -23,10 +23,10 @@ struct CudaTuning {
   bool poison = false;  // Fresh memory is full of NaN.
 };
 
-// The name of the device that CreateCudaNetwork would take. Errors: NOT_FOUND without one.
-StatusOr<std::string> FindCudaDevice();
+// The name of the device. Errors: NOT_FOUND without one, INVALID_ARGUMENT when there are others.
+StatusOr<std::string> FindCudaDevice(int device = 0);
 
-// Builds the network on the first CUDA device, in options.precision.
+// Builds the network on CUDA device options.cuda_device, in options.precision.
 // Errors: INVALID_ARGUMENT as PlanModel; NOT_FOUND without a device or without cuBLASLt;
 // RESOURCE_EXHAUSTED; INTERNAL.
 StatusOr<CudaNetwork> CreateCudaNetwork(const ModelConfig& model,

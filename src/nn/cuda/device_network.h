@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 
 #include "nn/cuda/host_mirror.h"
 #include "nn/cuda/pass.h"
+#include "nn/cuda/rank_reducer.h"
 #include "nn/cuda/stepper.h"
 #include "nn/cuda/tensors.h"
 #include "nn/cuda/work.h"
@@ -44,7 +47,6 @@ class DeviceNetwork final : public DenseNetwork {
                                         std::span<float> probabilities,
                                         const RankStep& step) override {
     const size_t rows = labels.size();
-    SIMURGH_RETURN_IF_ERROR(CheckAlone(step, rows));
     CheckInputs(dense, embeddings, rows);
     SIMURGH_CHECK_EQ(probabilities.size(), rows);
     if (plan_.embedding_width > 0) SIMURGH_CHECK_EQ(embedding_gradient.rows(), rows);
@@ -54,13 +56,7 @@ class DeviceNetwork final : public DenseNetwork {
     SIMURGH_RETURN_IF_ERROR(Prepare(rows));
     Stage(dense, embeddings);
     std::ranges::copy(labels, Staged(tensors_.transfer().labels));
-    executor_->Run({Work::kTrain, rows}, [this] {
-      CopyInput();
-      pass_.Train();
-      executor_->ToHost(output_.get(), tensors_.output(), tensors_.transfer().output_bytes);
-    });
-    gradients_->DeviceChanged();
-    SIMURGH_RETURN_IF_ERROR(executor_->Synchronize());
+    SIMURGH_RETURN_IF_ERROR(RunPass(step, rows));
 
     const StepReport report =
         *reinterpret_cast<const StepReport*>(output_.get() + tensors_.transfer().report.offset);
@@ -71,7 +67,7 @@ class DeviceNetwork final : public DenseNetwork {
     }
     const BatchResult result{.loss = report.loss,
                              .finite = std::isfinite(report.loss) && report.not_finite == 0};
-    step_rows_ = rows;
+    step_rows_ = step.sum ? SamplesOf(step, rows) : rows;
     step_ = result.finite ? Step::kReady : Step::kNotFinite;
     return result;
   }
@@ -88,10 +84,11 @@ class DeviceNetwork final : public DenseNetwork {
     SendMirrors();
     // The last step's copy of these has ended: ForwardBackward waited since.
     *reinterpret_cast<StepScalars*>(scalars_.get()) = stepper_.Next(learning_rate, step_rows_);
-    executor_->Run({Work::kApply, 0}, [this] {
+    const bool has_statistics = step_rows_ > 0;
+    executor_->Run({.kind = Work::kApply, .rows = has_statistics ? 1U : 0U}, [&] {
       executor_->ToDevice(reinterpret_cast<std::byte*>(tensors_.scalars()), scalars_.get(),
                           sizeof(StepScalars));
-      stepper_.Apply();
+      stepper_.Apply(has_statistics);
     });
     parameters_->DeviceChanged();
     state_->DeviceChanged();
@@ -105,7 +102,7 @@ class DeviceNetwork final : public DenseNetwork {
     if (rows == 0) return absl::OkStatus();
     SIMURGH_RETURN_IF_ERROR(Prepare(rows));
     Stage(dense, embeddings);
-    executor_->Run({Work::kPredict, rows}, [this] {
+    executor_->Run({.kind = Work::kPredict, .rows = rows}, [this] {
       CopyInput();
       const std::span<const float> average = stepper_.Average();
       pass_.Predict(average.empty() ? tensors_.parameters() : average.subspan(1));
@@ -123,6 +120,20 @@ class DeviceNetwork final : public DenseNetwork {
     return Look(*state_, true).first(plan_.statistics_count);
   }
   std::span<const float> state() const override { return Look(*state_, false); }
+
+  std::optional<int> cuda_device() const override { return executor_->device(); }
+
+  Status JoinRanks(const DeviceRanks& ranks) override {
+    LeaveRanks();
+    SIMURGH_ASSIGN_OR_RETURN(
+        reducer_, RankReducer<Executor>::Create(plan_, ranks, *executor_, tensors_.gradients()));
+    return absl::OkStatus();
+  }
+  void LeaveRanks() override {
+    // Graphs have their sums in them.
+    executor_->ForgetRuns();
+    reducer_.reset();
+  }
 
  private:
   // What is known of the gradients.
@@ -167,13 +178,79 @@ class DeviceNetwork final : public DenseNetwork {
     return executor_->Synchronize();
   }
 
-  // Ranks sum gradients on the host, and batch norm's statistics in the middle of a pass.
-  static Status CheckAlone(const RankStep& step, size_t rows) {
-    const bool alone = step.global_samples == 0 || step.global_samples == rows;
-    if (rows > 0 && alone && !step.sum && !step.on_gradients) return absl::OkStatus();
-    return absl::UnimplementedError(
-        "dense network: several ranks on CUDA devices are not supported; set nn_worker.device: "
-        "cpu");
+  static uint64_t SamplesOf(const RankStep& step, size_t rows) {
+    return step.global_samples > 0 ? step.global_samples : rows;
+  }
+
+  // Forward and backward of what is staged; the report comes with it.
+  Status RunPass(const RankStep& step, size_t rows) {
+    const auto enqueue = [&](const RankPass& ranks) {
+      if (rows > 0) CopyInput();
+      rows > 0 ? pass_.Train(ranks) : pass_.TakePart(ranks);
+      if (reducer_ != nullptr) reducer_->Finish();
+      pass_.CheckFinite();
+      executor_->ToHost(output_.get(), tensors_.output(), tensors_.transfer().output_bytes);
+    };
+    if (reducer_ == nullptr && (step.sum || step.on_gradients)) return RunHostSums(step, enqueue);
+    RankPass ranks{.samples = SamplesOf(step, rows)};
+    if (reducer_ != nullptr) {
+      ranks.on_gradients = [this](size_t first, size_t) { reducer_->OnGradients(first); };
+      if (step.sum) {
+        ranks.sum_statistics = [this](double* values, size_t count) {
+          reducer_->SumStatistics(values, count);
+        };
+      }
+    }
+    executor_->Run({.kind = Work::kTrain,
+                    .rows = rows,
+                    .samples = ranks.samples,
+                    .shares_statistics = bool{ranks.sum_statistics}},
+                   [&] { enqueue(ranks); });
+    gradients_->DeviceChanged();
+    return reducer_ == nullptr ? executor_->Synchronize() : AwaitRanks();
+  }
+
+  Status AwaitRanks() {
+    DeviceSums& sums = reducer_->sums();
+    sums.StepEnqueued();
+    Status waited = executor_->Synchronize([&sums] { return sums.Check(); });
+    sums.StepEnded();
+    Status enqueued = reducer_->TakeError();
+    // What could not be enqueued has a reason, which Check knows better.
+    if (!enqueued.ok() && waited.ok()) waited = sums.Check();
+    waited.Update(std::move(enqueued));
+    return waited;
+  }
+
+  // As the CPU's: sums are the caller's, on the host. Not the same work each time, since the pass
+  // waits for them.
+  template <typename Enqueue>
+  Status RunHostSums(const RankStep& step, const Enqueue& enqueue) {
+    Status failed = absl::OkStatus();
+    std::vector<double> sums;
+    std::vector<ColumnRange> done;
+    RankPass ranks{.samples = SamplesOf(step, tensors_.rows())};
+    ranks.on_gradients = [&](size_t first, size_t count) { done.push_back({first, count}); };
+    if (step.sum) {
+      ranks.sum_statistics = [&](double* values, size_t count) {
+        sums.resize(count);
+        executor_->ToHost(sums.data(), values, count * sizeof(double));
+        failed.Update(executor_->Synchronize());
+        if (failed.ok()) failed = step.sum(sums);
+        executor_->ToDevice(values, sums.data(), count * sizeof(double));
+        failed.Update(executor_->Synchronize());
+      };
+    }
+    enqueue(ranks);
+    gradients_->DeviceChanged();
+    failed.Update(executor_->Synchronize());
+    SIMURGH_RETURN_IF_ERROR(failed);
+    if (!step.on_gradients) return absl::OkStatus();
+    // What the caller makes of them goes back before they are used.
+    gradients();
+    SIMURGH_RETURN_IF_ERROR(std::exchange(error_, absl::OkStatus()));
+    for (const ColumnRange& range : done) step.on_gradients(range.first, range.count);
+    return absl::OkStatus();
   }
 
   void CheckInputs(const MatrixView<const float>& dense, const MatrixView<const float>& embeddings,
@@ -210,7 +287,7 @@ class DeviceNetwork final : public DenseNetwork {
 
   Status Prepare(size_t rows) {
     SIMURGH_RETURN_IF_ERROR(std::exchange(error_, absl::OkStatus()));
-    SIMURGH_RETURN_IF_ERROR(Reserve(rows));
+    SIMURGH_RETURN_IF_ERROR(Reserve(std::max<size_t>(rows, 1)));
     tensors_.SetRows(rows);
     SendMirrors();
     return absl::OkStatus();
@@ -268,11 +345,12 @@ class DeviceNetwork final : public DenseNetwork {
   DeviceMemory input_ = NoMemory();  // Pinned; of BatchTransfer.
   DeviceMemory output_ = NoMemory();
   size_t capacity_rows_ = 0;
+  std::unique_ptr<RankReducer<Executor>> reducer_;  // Null: sums are the caller's.
   std::unique_ptr<HostMirror> parameters_;
   std::unique_ptr<HostMirror> gradients_;
   std::unique_ptr<HostMirror> state_;
   mutable Status error_ = absl::OkStatus();  // Of a look, which cannot say.
-  size_t step_rows_ = 0;                     // Of the batch that the gradients are of.
+  size_t step_rows_ = 0;                     // Of the batch that batch norm's statistics are of.
   Step step_ = Step::kNone;
 };
 

@@ -39,7 +39,7 @@ inline unsigned GridSize(size_t count, unsigned block, size_t limit) {
 template <typename Kernel>
 void CudaExecutor::ForEach(size_t count, const Kernel& kernel) {
   if (count == 0) return;
-  RunEach<<<GridSize(count, kBlockThreads, kMaxGridX), kBlockThreads, 0, stream_>>>(count, kernel);
+  RunEach<<<GridSize(count, kBlockThreads, kMaxGridX), kBlockThreads, 0, current_>>>(count, kernel);
   Note(cudaGetLastError(), "launch of a kernel");
 }
 
@@ -51,7 +51,7 @@ void CudaExecutor::ForEachCell(size_t rows, size_t columns, const Kernel& kernel
   while (width < kBlockThreads && width < columns) width *= 2;
   const unsigned height = kBlockThreads / width;
   const dim3 grid(GridSize(columns, width, kMaxGridX), GridSize(rows, height, kMaxGridY));
-  RunEachCell<<<grid, dim3(width, height), 0, stream_>>>(rows, columns, kernel);
+  RunEachCell<<<grid, dim3(width, height), 0, current_>>>(rows, columns, kernel);
   Note(cudaGetLastError(), "launch of a kernel");
 }
 

@@ -6,6 +6,7 @@
 #include "nn/cuda/elementwise_kernels.h"
 #include "nn/cuda/interaction_kernels.h"
 #include "nn/cuda/products.h"
+#include "nn/cuda/rank_pass.h"
 #include "nn/cuda/reductions.h"
 #include "nn/cuda/tensors.h"
 
@@ -26,7 +27,9 @@ class Layers {
     products_.CopyWeights(weights);
   }
 
-  void Forward(size_t t, size_t i, bool training) {
+  // ranks: null in prediction.
+  void Forward(size_t t, size_t i, const RankPass* ranks) {
+    const bool training = ranks != nullptr;
     const LayerPlan& layer = plan_.towers[t].layers[i];
     const LayerMemory& memory = tensors_.Memory(t, i);
     const Matrix<const T> input = Input(t, i);
@@ -36,7 +39,10 @@ class Layers {
       case LayerConfig::Kind::kCross:
         return products_.CrossForward(t, i, input);
       case LayerConfig::Kind::kBatchNorm:
-        return BatchNormForward(layer, input, training, tensors_.View(memory.output));
+        if (training) BatchStatistics(layer, input, *ranks);
+        return Cells(
+            NormaliseCell<T>{input, BatchNormOf(layer, training), tensors_.View(memory.output)},
+            input);
       case LayerConfig::Kind::kRelu:
         if (!memory.is_fused) Cells(ReluCell<T>{input, tensors_.View(memory.output)}, input);
         return;
@@ -62,7 +68,26 @@ class Layers {
 
   // Expects the gradient of the layer's output; leaves that of its parameters and, unless it is the
   // first of a tower that needs none, of its input.
-  void Backward(size_t t, size_t i) {
+  void Backward(size_t t, size_t i, const RankPass& ranks) {
+    BackwardOf(t, i, ranks);
+    ReportGradients(plan_.towers[t].layers[i], ranks);
+  }
+
+  // What a rank without rows has to do in the forward pass, and in the one back.
+  void TakePartForward(const LayerPlan& layer, const RankPass& ranks) {
+    if (layer.config.kind == LayerConfig::Kind::kBatchNorm) {
+      BatchStatistics(layer, NoRows(layer), ranks);
+    }
+  }
+  void TakePartBackward(const LayerPlan& layer, const RankPass& ranks) {
+    if (layer.config.kind == LayerConfig::Kind::kBatchNorm) {
+      BatchNormGradients(layer, NoRows(layer), NoRows(layer), ranks);
+    }
+    ReportGradients(layer, ranks);
+  }
+
+ private:
+  void BackwardOf(size_t t, size_t i, const RankPass& ranks) {
     const TowerPlan& tower = plan_.towers[t];
     const LayerPlan& layer = tower.layers[i];
     const LayerMemory& memory = tensors_.Memory(t, i);
@@ -77,7 +102,7 @@ class Layers {
     }
     // The first layer of a tower without an input gradient has nowhere to leave one.
     if (layer.config.kind == LayerConfig::Kind::kBatchNorm) {
-      BatchNormGradients(layer, input, dy);
+      BatchNormGradients(layer, input, dy, ranks);
     }
     if (!needs_input_gradient) return;
     const Matrix<T> dx = InputGradient(t, i);
@@ -86,10 +111,11 @@ class Layers {
       case LayerConfig::Kind::kCross:
         return;
       case LayerConfig::Kind::kBatchNorm:
-        return Cells(NormaliseBackwardCell<T>{input, dy, BatchNormOf(layer, true),
-                                              layer.Scale(tensors_.gradients()).data(),
-                                              layer.Shift(tensors_.gradients()).data(), dx},
-                     dx);
+        return Cells(
+            NormaliseBackwardCell<T>{input, dy, BatchNormOf(layer, true), tensors_.column_sums(),
+                                     tensors_.column_sums() + input.columns,
+                                     StatisticsSamples(input, ranks), dx},
+            dx);
       case LayerConfig::Kind::kRelu:
         // A linear layer behind has let the mask through already.
         if (memory.is_fused && i + 1 < tower.layers.size() &&
@@ -110,7 +136,6 @@ class Layers {
     }
   }
 
- private:
   bool IsLogit(size_t t, size_t i) const {
     return t + 1 == plan_.towers.size() && i + 1 == plan_.towers[t].layers.size();
   }
@@ -139,27 +164,55 @@ class Layers {
             .epsilon = layer.config.epsilon};
   }
 
-  void BatchNormForward(const LayerPlan& layer, const Matrix<const T>& input, bool training,
-                        const Matrix<T>& output) {
-    if (training) {
-      const Matrix<float> partial = tensors_.Partial(input.columns);
-      const auto rows = static_cast<double>(input.rows);
-      float* mean = layer.Mean(tensors_.batch_statistics()).data();
-      SumColumns(executor_, ValueTerm<T>{input}, input.rows, partial, rows, mean);
-      SumColumns(executor_, SquaredDistanceTerm<T>{input, mean}, input.rows, partial, rows,
-                 layer.Variance(tensors_.batch_statistics()).data());
-    }
-    Cells(NormaliseCell<T>{input, BatchNormOf(layer, training), output}, output);
+  static void ReportGradients(const LayerPlan& layer, const RankPass& ranks) {
+    if (layer.parameter_count == 0 || !ranks.on_gradients) return;
+    ranks.on_gradients(layer.parameter_offset, layer.parameter_count);
   }
 
-  void BatchNormGradients(const LayerPlan& layer, const Matrix<const T>& input,
-                          const Matrix<const T>& dy) {
+  static Matrix<const T> NoRows(const LayerPlan& layer) {
+    return {nullptr, 0, layer.output_width, layer.output_width};
+  }
+
+  // Samples whose statistics batch norm works with.
+  static double StatisticsSamples(const Matrix<const T>& input, const RankPass& ranks) {
+    return static_cast<double>(ranks.sum_statistics ? ranks.samples : input.rows);
+  }
+
+  void SumOverRanks(size_t count, const RankPass& ranks) {
+    if (ranks.sum_statistics) ranks.sum_statistics(tensors_.column_sums(), count);
+  }
+
+  void BatchStatistics(const LayerPlan& layer, const Matrix<const T>& input,
+                       const RankPass& ranks) {
+    // Without rows of its own, and alone, a rank sees nothing.
+    if (input.rows == 0 && !ranks.sum_statistics) return;
     const Matrix<float> partial = tensors_.Partial(input.columns);
+    const double samples = StatisticsSamples(input, ranks);
+    double* sums = tensors_.column_sums();
+    float* mean = layer.Mean(tensors_.batch_statistics()).data();
+    SumColumns(executor_, ValueTerm<T>{input}, input.rows, partial, sums);
+    SumOverRanks(input.columns, ranks);
+    executor_.ForEach(input.columns, DivideSum{sums, samples, mean});
+    SumColumns(executor_, SquaredDistanceTerm<T>{input, mean}, input.rows, partial, sums);
+    SumOverRanks(input.columns, ranks);
+    executor_.ForEach(input.columns,
+                      DivideSum{sums, samples, layer.Variance(tensors_.batch_statistics()).data()});
+  }
+
+  // Leaves in column_sums() what the gradient of the input needs, too.
+  void BatchNormGradients(const LayerPlan& layer, const Matrix<const T>& input,
+                          const Matrix<const T>& dy, const RankPass& ranks) {
+    const size_t columns = input.columns;
+    const Matrix<float> partial = tensors_.Partial(columns);
     const BatchNormParameters norm = BatchNormOf(layer, true);
-    SumColumns(executor_, ValueTerm<T>{dy}, input.rows, partial, 1.0,
-               layer.Shift(tensors_.gradients()).data());
+    double* sums = tensors_.column_sums();
+    SumColumns(executor_, ValueTerm<T>{dy}, input.rows, partial, sums);
     SumColumns(executor_, ScaleGradientTerm<T>{input, dy, norm.mean, norm.variance, norm.epsilon},
-               input.rows, partial, 1.0, layer.Scale(tensors_.gradients()).data());
+               input.rows, partial, sums + columns);
+    executor_.ForEach(columns, DivideSum{sums, 1.0, layer.Shift(tensors_.gradients()).data()});
+    executor_.ForEach(columns,
+                      DivideSum{sums + columns, 1.0, layer.Scale(tensors_.gradients()).data()});
+    SumOverRanks(2 * columns, ranks);
   }
 
   const ModelPlan& plan_;

@@ -56,6 +56,7 @@ struct LossRow {
   const float* labels;
   double* losses;  // Not yet divided by B.
   float* probabilities;
+  double samples;      // That the mean is over.
   Matrix<T> gradient;  // (B, 1), of the mean.
 
   SIMURGH_HOST_DEVICE void operator()(size_t row) const {
@@ -65,7 +66,7 @@ struct LossRow {
     const LossPoint point = formula(z, labels[row], p, decay);
     losses[row] = point.loss;
     probabilities[row] = static_cast<float>(p);
-    Assign(gradient(row, 0), static_cast<float>(point.slope / static_cast<double>(logits.rows)));
+    Assign(gradient(row, 0), static_cast<float>(point.slope / samples));
   }
 };
 
@@ -91,7 +92,10 @@ struct StepReport {
 struct BeginReport {
   StepReport* report;
 
-  SIMURGH_HOST_DEVICE void operator()(size_t) const { report->not_finite = 0; }
+  SIMURGH_HOST_DEVICE void operator()(size_t) const {
+    report->loss = 0;
+    report->not_finite = 0;
+  }
 };
 
 // Called once.

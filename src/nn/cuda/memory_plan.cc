@@ -114,6 +114,8 @@ WeightMemory PlanWeights(const ModelPlan& plan, const DenseOptimizerConfig& opti
   // Twice: the sums of a block's weights and of its directions are needed side by side.
   memory.sums = planner.Add(2 * kSquareParts * sizeof(double));
   memory.sums_next = planner.Add(2 * kSquareParts * sizeof(double));
+  // Twice: batch norm needs two kinds side by side.
+  memory.column_sums = planner.Add(2 * WidestLayer(plan) * sizeof(double));
   for (const TowerPlan& tower : plan.towers) {
     memory.copies.emplace_back();
     for (size_t i = 0; i < tower.layers.size(); ++i) {

@@ -74,6 +74,7 @@ struct WeightMemory {
   Region scalars;                                 // StepScalars
   Region sums;                                    // f64: parts of sums of squares
   Region sums_next;                               // f64: and what they are added up to
+  Region column_sums;                             // f64: (2, widest layer)
   std::vector<std::vector<WeightCopies>> copies;  // Of each tower's layers.
   RegionPlanner planner;
 };

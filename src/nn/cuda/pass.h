@@ -1,7 +1,11 @@
 #pragma once
 
+#include <span>
+#include <vector>
+
 #include "nn/cuda/layers.h"
 #include "nn/cuda/loss_kernels.h"
+#include "nn/cuda/rank_pass.h"
 #include "nn/cuda/reductions.h"
 #include "nn/cuda/tensors.h"
 
@@ -24,16 +28,40 @@ class Pass {
         layers_(plan, executor, tensors) {}
 
   // Leaves report, probabilities and all gradients.
-  void Train() {
-    Forward(tensors_.parameters(), true);
-    FindLoss();
-    Backward();
-    CheckFinite();
+  void Train(const RankPass& ranks) {
+    Forward(tensors_.parameters(), &ranks);
+    FindLoss(ranks);
+    Backward(ranks);
+  }
+
+  // The same for a rank whose share of the samples has ended.
+  void TakePart(const RankPass& ranks) {
+    const std::span<float> gradients = tensors_.gradients();
+    executor_.Zero(gradients.data(), gradients.size_bytes());
+    executor_.ForEach(1, BeginReport{tensors_.report()});
+    layers_.TakeWeights(tensors_.parameters());
+    for (const TowerPlan& tower : plan_.towers) {
+      for (const LayerPlan& layer : tower.layers) layers_.TakePartForward(layer, ranks);
+    }
+    for (size_t t = plan_.towers.size(); t-- > 0;) {
+      const std::vector<LayerPlan>& layers = plan_.towers[t].layers;
+      for (size_t i = layers.size(); i-- > 0;) layers_.TakePartBackward(layers[i], ranks);
+    }
+  }
+
+  // Leaves in the report whether all gradients are finite: sums over the ranks, where they are
+  // summed on devices.
+  void CheckFinite() {
+    uint32_t* flag = &tensors_.report()->not_finite;
+    const std::span<float> gradients = tensors_.gradients();
+    executor_.ForEach(gradients.size(), FindNonFinite{gradients.data(), flag});
+    const Matrix<float> embeddings = tensors_.embedding_gradient();
+    executor_.ForEach(embeddings.rows * embeddings.columns, FindNonFinite{embeddings.data, flag});
   }
 
   // Leaves probabilities. weights: laid out as parameters().
   void Predict(std::span<const float> weights) {
-    Forward(weights, false);
+    Forward(weights, nullptr);
     executor_.ForEach(tensors_.rows(), ProbabilityRow{Logits(), tensors_.probabilities()});
   }
 
@@ -48,13 +76,13 @@ class Pass {
     return tensors_.Memory(tower).layers.back().output_gradient;
   }
 
-  void Forward(std::span<const float> weights, bool training) {
+  void Forward(std::span<const float> weights, const RankPass* ranks) {
     layers_.TakeWeights(weights);
     for (size_t t = 0; t < plan_.towers.size(); ++t) {
       [[maybe_unused]] const auto range = executor_.Range(plan_.towers[t].name.c_str());
       GatherInput(t);
       for (size_t i = 0; i < plan_.towers[t].layers.size(); ++i) {
-        layers_.Forward(t, i, training);
+        layers_.Forward(t, i, ranks);
       }
     }
   }
@@ -86,18 +114,18 @@ class Pass {
     executor_.ForEachCell(block.rows, block.columns, CopyCell<From, T>{from, block});
   }
 
-  void FindLoss() {
+  void FindLoss(const RankPass& ranks) {
     [[maybe_unused]] const auto range = executor_.Range("loss");
     const size_t rows = tensors_.rows();
     executor_.ForEach(1, BeginReport{tensors_.report()});
     executor_.ForEach(rows, LossRow<T>{loss_, Logits(), tensors_.labels(), tensors_.losses(),
-                                       tensors_.probabilities(),
+                                       tensors_.probabilities(), static_cast<double>(ranks.samples),
                                        tensors_.View(LastGradient(plan_.towers.size() - 1))});
     const double* sum = SumValues(executor_, tensors_.losses(), rows, tensors_.losses_next());
     executor_.ForEach(1, ReportLoss{sum, static_cast<double>(rows), tensors_.report()});
   }
 
-  void Backward() {
+  void Backward(const RankPass& ranks) {
     for (const ColumnRange& unread : plan_.unread_embeddings) {
       const Matrix<float> block = tensors_.embedding_gradient().Columns(unread.first, unread.count);
       executor_.ForEachCell(block.rows, block.columns, ZeroCell<float>{block});
@@ -105,7 +133,7 @@ class Pass {
     for (size_t t = plan_.towers.size(); t-- > 0;) {
       const TowerPlan& tower = plan_.towers[t];
       [[maybe_unused]] const auto range = executor_.Range(tower.name.c_str());
-      for (size_t i = tower.layers.size(); i-- > 0;) layers_.Backward(t, i);
+      for (size_t i = tower.layers.size(); i-- > 0;) layers_.Backward(t, i, ranks);
       if (!tower.needs_input_gradient) continue;
       const TowerMemory& memory = tensors_.Memory(t);
       if (tower.last_cross) {
@@ -137,14 +165,6 @@ class Pass {
     } else {
       executor_.ForEachCell(from.rows, from.columns, AddCell<T, To>{from, to});
     }
-  }
-
-  void CheckFinite() {
-    uint32_t* flag = &tensors_.report()->not_finite;
-    const std::span<float> gradients = tensors_.gradients();
-    executor_.ForEach(gradients.size(), FindNonFinite{gradients.data(), flag});
-    const Matrix<float> embeddings = tensors_.embedding_gradient();
-    executor_.ForEach(embeddings.rows * embeddings.columns, FindNonFinite{embeddings.data, flag});
   }
 
   const ModelPlan& plan_;

@@ -192,8 +192,9 @@ class Products {
       gemm.bias_gradient = bias_gradient;
     }
     if (!executor_.Multiply(gemm) && bias_gradient != nullptr) {
-      SumColumns(executor_, ValueTerm<T>{dy}, dy.rows, tensors_.Partial(dy.columns), 1.0,
-                 bias_gradient);
+      double* sums = tensors_.column_sums();
+      SumColumns(executor_, ValueTerm<T>{dy}, dy.rows, tensors_.Partial(dy.columns), sums);
+      executor_.ForEach(dy.columns, DivideSum{sums, 1.0, bias_gradient});
     }
   }
 

@@ -33,18 +33,28 @@ struct SumBlockCell {
   }
 };
 
-// sums[c] = the sum of partial's column / divisor. Called for each column.
+// sums[c] = the sum of partial's column. Called for each column.
 struct FinishColumnSum {
   Matrix<float> partial;
-  double divisor;
-  float* sums;
+  double* sums;
 
   SIMURGH_HOST_DEVICE void operator()(size_t column) const {
     double sum = 0;
     for (size_t block = 0; block < partial.rows; ++block) {
       sum += static_cast<double>(partial(block, column));
     }
-    sums[column] = static_cast<float>(sum / divisor);
+    sums[column] = sum;
+  }
+};
+
+// quotients[c] = sums[c] / divisor. Called for each column.
+struct DivideSum {
+  const double* sums;
+  double divisor;
+  float* quotients;
+
+  SIMURGH_HOST_DEVICE void operator()(size_t column) const {
+    quotients[column] = static_cast<float>(sums[column] / divisor);
   }
 };
 

@@ -9,13 +9,13 @@
 // What the reduction kernels are composed to.
 namespace simurgh::cuda {
 
-// sums[c] = the sum over all rows of term(r, c), divided by divisor. partial: (SumBlocks(rows),
+// sums[c] = the sum over all rows of term(r, c); zero without rows. partial: (SumBlocks(rows),
 // columns), overwritten.
 template <typename Executor, typename Term>
 void SumColumns(Executor& executor, const Term& term, size_t rows, const Matrix<float>& partial,
-                double divisor, float* sums) {
+                double* sums) {
   executor.ForEachCell(partial.rows, partial.columns, SumBlockCell<Term>{term, rows, partial});
-  executor.ForEach(partial.columns, FinishColumnSum{partial, divisor, sums});
+  executor.ForEach(partial.columns, FinishColumnSum{partial, sums});
 }
 
 // Adds up `values`, going to and fro between them and `scratch`, of the same length; both are

@@ -42,8 +42,9 @@ class Stepper {
     return scalars;
   }
 
-  // Enqueues the step, with the scalars that the device has.
-  void Apply() {
+  // Enqueues the step, with the scalars that the device has. has_statistics: batch norm has seen
+  // samples.
+  void Apply(bool has_statistics) {
     StepScalars* scalars = tensors_.scalars();
     if (config_.max_gradient_norm > 0.0F) {
       const double* squares = SumSquares(executor_, tensors_.gradients().first(Count()),
@@ -56,6 +57,7 @@ class Stepper {
       executor_.ForEach(1, StoreScalar{&scalars->average_steps, average.data()});
       executor_.ForEach(Count(), AverageStep{scalars, Weights(), average.data() + 1});
     }
+    if (!has_statistics) return;
     for (const TowerPlan& tower : plan_.towers) {
       for (const LayerPlan& layer : tower.layers) UpdateRunning(layer);
     }

@@ -54,6 +54,7 @@ class Tensors {
   }
   double* sums() const { return Doubles(weights_, weights_plan_.sums); }
   double* sums_next() const { return Doubles(weights_, weights_plan_.sums_next); }
+  double* column_sums() const { return Doubles(weights_, weights_plan_.column_sums); }
 
   const WeightCopies& Copies(size_t tower, size_t layer) const {
     return weights_plan_.copies[tower][layer];

@@ -2,16 +2,19 @@
 
 #include <compare>
 #include <cstddef>
+#include <cstdint>
 
 namespace simurgh::cuda {
 
 // Names a sequence of kernels, products and copies that is the same each time: for one kind of work
-// and one number of rows.
+// and one number of rows, of this rank and of all.
 struct Work {
   enum Kind { kTrain, kPredict, kApply };
 
   Kind kind = kTrain;
   size_t rows = 0;
+  uint64_t samples = 0;
+  bool shares_statistics = false;  // Batch norm's are of all ranks.
 
   auto operator<=>(const Work&) const = default;
 };

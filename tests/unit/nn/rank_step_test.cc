@@ -8,6 +8,7 @@
 
 #include "simurgh/base/mutex.h"
 #include "simurgh/nn/dense_network.h"
+#include "tests/unit/nn/test_backend.h"
 #include "tests/unit/nn/test_models.h"
 
 namespace simurgh::testing {
@@ -52,7 +53,7 @@ class ThreadSum {
 std::unique_ptr<DenseNetwork> MakeNetwork() {
   const ModelConfig model =
       Chain({Linear(16), BatchNorm(), Relu(), Linear(8), BatchNorm(), Linear(1)});
-  auto network = CreateCpuNetwork(model, {.inputs = TestInputs(kDense), .seed = 3});
+  auto network = CreateTestNetwork(model, {.inputs = TestInputs(kDense), .seed = 3});
   REQUIRE(network.ok());
   return *std::move(network);
 }

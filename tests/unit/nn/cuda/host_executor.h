@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 
 #include "nn/cuda/device_memory.h"
 #include "nn/cuda/gemm.h"
@@ -30,13 +31,23 @@ class HostExecutor {
   void ToDevice(void* device, const void* host, size_t bytes) { std::memcpy(device, host, bytes); }
   void ToHost(void* host, const void* device, size_t bytes) { std::memcpy(host, device, bytes); }
   void Zero(void* device, size_t bytes) { std::memset(device, 0, bytes); }
-  Status Synchronize() { return absl::OkStatus(); }
+  Status Synchronize(const std::function<Status()>& check = {}) {
+    return check ? check() : absl::OkStatus();
+  }
 
   template <typename Enqueue>
   void Run(const cuda::Work&, const Enqueue& enqueue) {
     enqueue();
   }
   void ForgetRuns() {}
+
+  int device() const { return 0; }
+  void* stream() const { return nullptr; }
+  template <typename Enqueue>
+  void Beside(const Enqueue& enqueue) {
+    enqueue();
+  }
+  void JoinSide() {}
 
   int Range(const char*) { return 0; }
 

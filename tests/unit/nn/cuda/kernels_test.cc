@@ -95,8 +95,9 @@ TEST_CASE("the loss and its gradient are the CPU backend's, bit for bit") {
     std::vector<double> losses(rows, -1.0);
     const cuda::LossFormula formula{config.kind == Kind::kFocal, config.positive_weight,
                                     config.gamma};
-    const cuda::LossRow<float> kernel{formula,  In(logits, rows, 1), labels.data(), losses.data(),
-                                      p.data(), Out(g, rows, 1)};
+    const cuda::LossRow<float> kernel{
+        formula,  In(logits, rows, 1),       labels.data(),  losses.data(),
+        p.data(), static_cast<double>(rows), Out(g, rows, 1)};
     for (size_t r = 0; r < rows; ++r) {
       kernel(r);
       CAPTURE(r, logits[r], labels[r]);
@@ -113,7 +114,8 @@ TEST_CASE("a logit that is not a number gives a loss that is none") {
   float p = 0;
   std::vector<float> g(1);
   double loss = 0;
-  cuda::LossRow<float>{{false, 1.0, 0.0}, In(logits, 1, 1), &label, &loss, &p, Out(g, 1, 1)}(0);
+  cuda::LossRow<float>{
+      {false, 1.0, 0.0}, In(logits, 1, 1), &label, &loss, &p, 1.0, Out(g, 1, 1)}(0);
   CHECK(std::isnan(loss));
   CHECK(std::isnan(g[0]));
 }
@@ -126,13 +128,13 @@ TEST_CASE("sums over columns, values and squares are right at every odd size") {
       CAPTURE(rows, columns);
       const std::vector<float> values = NormalValues(rows * columns, random);
       std::vector<float> partial(cuda::SumBlocks(rows) * columns, NAN);
-      std::vector<float> sums(columns, NAN);
+      std::vector<double> sums(columns, NAN);
       cuda::SumColumns(executor, cuda::ValueTerm<float>{In(values, rows, columns)}, rows,
-                       Out(partial, cuda::SumBlocks(rows), columns), 2.0, sums.data());
+                       Out(partial, cuda::SumBlocks(rows), columns), sums.data());
       for (size_t c = 0; c < columns; ++c) {
         double expected = 0;
         for (size_t r = 0; r < rows; ++r) expected += double{values[r * columns + c]};
-        CHECK(sums[c] == Approx(expected / 2).epsilon(1e-5).margin(1e-5));
+        CHECK(sums[c] == Approx(expected).epsilon(1e-5).margin(1e-5));
       }
     }
   }
@@ -179,14 +181,16 @@ TEST_CASE("batch norm's kernels agree with the CPU backend") {
                                            epsilon};
       std::vector<float> own_y(x.size(), NAN);
       std::vector<float> own_dx(x.size(), NAN);
+      const std::vector<double> sums(shift_gradient.begin(), shift_gradient.end());
+      const std::vector<double> normalised(scale_gradient.begin(), scale_gradient.end());
       executor.ForEachCell(
           rows, columns,
           cuda::NormaliseCell<float>{In(x, rows, columns), norm, Out(own_y, rows, columns)});
       executor.ForEachCell(
           rows, columns,
-          cuda::NormaliseBackwardCell<float>{In(x, rows, columns), In(dy, rows, columns), norm,
-                                             scale_gradient.data(), shift_gradient.data(),
-                                             Out(own_dx, rows, columns)});
+          cuda::NormaliseBackwardCell<float>{
+              In(x, rows, columns), In(dy, rows, columns), norm, sums.data(), normalised.data(),
+              static_cast<double>(rows), Out(own_dx, rows, columns)});
       for (size_t i = 0; i < x.size(); ++i) {
         CHECK(own_y[i] == Approx(y[i]).epsilon(1e-5).margin(1e-5));
         CHECK(own_dx[i] == Approx(dx[i]).epsilon(1e-4).margin(1e-4));

@@ -1,0 +1,40 @@
+#include "nn/cuda/bucket_plan.h"
+
+#include <utility>
+
+namespace simurgh::cuda {
+namespace {
+
+// Parts begin where floats and doubles may.
+constexpr size_t kPartAlignment = 16;
+
+size_t EncodedBytes(size_t count, AllReduceConfig::Precision precision) {
+  if (precision == AllReduceConfig::Precision::kBf16) return count * sizeof(uint16_t);
+  return count + (count + kWireChunk - 1) / kWireChunk * (kWireChunkBytes - kWireChunk);
+}
+
+}  // namespace
+
+std::vector<ColumnRange> PlanBuckets(const ModelPlan& plan, size_t bucket_floats) {
+  std::vector<ColumnRange> buckets;
+  ColumnRange open{.first = plan.parameter_count};
+  for (auto tower = plan.towers.rbegin(); tower != plan.towers.rend(); ++tower) {
+    for (auto layer = tower->layers.rbegin(); layer != tower->layers.rend(); ++layer) {
+      if (layer->parameter_count == 0) continue;
+      open.first = layer->parameter_offset;
+      open.count += layer->parameter_count;
+      if (open.count < bucket_floats && open.first > 0) continue;
+      buckets.push_back(std::exchange(open, ColumnRange{.first = open.first}));
+    }
+  }
+  return buckets;
+}
+
+BucketParts PlanParts(size_t count, uint32_t ranks, AllReduceConfig::Precision precision) {
+  BucketParts parts{.count = count, .part_floats = (count + ranks - 1) / ranks};
+  const size_t bytes = EncodedBytes(parts.part_floats, precision);
+  parts.part_bytes = (bytes + kPartAlignment - 1) / kPartAlignment * kPartAlignment;
+  return parts;
+}
+
+}  // namespace simurgh::cuda

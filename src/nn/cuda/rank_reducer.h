@@ -1,0 +1,158 @@
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "nn/cuda/bucket_plan.h"
+#include "nn/cuda/device_memory.h"
+#include "nn/cuda/memory_plan.h"
+#include "nn/cuda/wire_kernels.h"
+#include "simurgh/base/check.h"
+#include "simurgh/nn/device_sums.h"
+
+namespace simurgh::cuda {
+
+// Sums a network's gradients over the ranks in device memory: bucket after bucket, beside the
+// backward pass that makes the others. In bf16 and int8, each rank sums one part of a bucket, in
+// f32 and in the order of the ranks; in f32, DeviceSums does it. Enqueues only.
+//
+// Threads: one owner.
+template <typename Executor>
+class RankReducer {
+ public:
+  using Precision = AllReduceConfig::Precision;
+
+  // gradients: in device memory. Lifetime: all arguments but the plan outlive this.
+  // Errors: RESOURCE_EXHAUSTED when the device has no memory for what is on its way.
+  static StatusOr<std::unique_ptr<RankReducer>> Create(const ModelPlan& plan,
+                                                       const DeviceRanks& ranks, Executor& executor,
+                                                       std::span<float> gradients) {
+    std::unique_ptr<RankReducer> reducer(new RankReducer(plan, ranks, executor, gradients));
+    SIMURGH_RETURN_IF_ERROR(reducer->Allocate());
+    return reducer;
+  }
+
+  DeviceSums& sums() { return sums_; }
+
+  // The gradients from `first` on are enqueued. In the order of RankPass::on_gradients.
+  void OnGradients(size_t first) {
+    SIMURGH_CHECK_LT(next_, buckets_.size());
+    if (first != buckets_[next_].first) return;
+    if (overlap_) executor_.Beside([&] { Reduce(buckets_[next_]); });
+    ++next_;
+  }
+
+  // All gradients are enqueued; what is enqueued from now on finds their sums.
+  void Finish() {
+    SIMURGH_CHECK_EQ(std::exchange(next_, 0), buckets_.size());
+    if (!overlap_) {
+      executor_.Beside([this] {
+        for (const ColumnRange& bucket : buckets_) Reduce(bucket);
+      });
+    }
+    executor_.JoinSide();
+  }
+
+  // Batch norm's sums, in the middle of the pass.
+  void SumStatistics(double* values, size_t count) {
+    Note(sums_.Sum(std::span(values, count), executor_.stream()));
+  }
+
+  // The first error since the last call.
+  Status TakeError() { return std::exchange(error_, absl::OkStatus()); }
+
+ private:
+  RankReducer(const ModelPlan& plan, const DeviceRanks& ranks, Executor& executor,
+              std::span<float> gradients)
+      : sums_(*ranks.sums),
+        precision_(ranks.allreduce.precision),
+        overlap_(ranks.overlap),
+        buckets_(PlanBuckets(plan, ranks.allreduce.bucket_bytes / sizeof(float))),
+        executor_(executor),
+        gradients_(gradients) {}
+
+  Status Allocate() {
+    if (precision_ == Precision::kF32) return absl::OkStatus();
+    BucketParts largest;
+    for (const ColumnRange& bucket : buckets_) {
+      const BucketParts parts = PlanParts(bucket.count, sums_.ranks(), precision_);
+      if (parts.part_bytes > largest.part_bytes) largest = parts;
+    }
+    RegionPlanner planner;
+    const Region outgoing = planner.Add(largest.part_bytes * sums_.ranks());
+    const Region incoming = planner.Add(largest.part_bytes * sums_.ranks());
+    const Region sums = planner.Add(largest.part_floats * sizeof(float));
+    const Region residuals = planner.Add(gradients_.size_bytes());
+    memory_ = executor_.AllocateDevice(planner.bytes());
+    if (memory_ == nullptr) {
+      return absl::ResourceExhaustedError(
+          "dense network: the device has no memory for gradients on their way to other ranks; "
+          "lower training.allreduce.bucket_bytes or set training.allreduce.precision: f32");
+    }
+    outgoing_ = memory_.get() + outgoing.offset;
+    incoming_ = memory_.get() + incoming.offset;
+    part_sums_ = reinterpret_cast<float*>(memory_.get() + sums.offset);
+    residuals_ = reinterpret_cast<float*>(memory_.get() + residuals.offset);
+    executor_.Zero(memory_.get(), planner.bytes());
+    return absl::OkStatus();
+  }
+
+  void Reduce(const ColumnRange& bucket) {
+    [[maybe_unused]] const auto range = executor_.Range("sum over ranks");
+    switch (precision_) {
+      case Precision::kF32:
+        return Note(sums_.Sum(gradients_.subspan(bucket.first, bucket.count), executor_.stream()));
+      case Precision::kBf16:
+        return ReduceEncoded<false>(bucket);
+      case Precision::kInt8:
+        return ReduceEncoded<true>(bucket);
+    }
+  }
+
+  template <bool kInt8>
+  void ReduceEncoded(const ColumnRange& bucket) {
+    const BucketParts parts = PlanParts(bucket.count, sums_.ranks(), precision_);
+    const uint32_t rank = sums_.rank();
+    float* values = gradients_.data() + bucket.first;
+    float* residuals = residuals_ + bucket.first;
+    for (uint32_t peer = 0; peer < sums_.ranks(); ++peer) {
+      if (peer == rank) continue;
+      Encode<kInt8>({values + parts.First(peer), residuals + parts.First(peer)}, parts.Count(peer),
+                    outgoing_ + peer * parts.part_bytes);
+    }
+    Note(sums_.Exchange(outgoing_, incoming_, parts.part_bytes, executor_.stream()));
+    const size_t own = parts.First(rank);
+    executor_.ForEach(parts.Count(rank), SumParts<kInt8>{incoming_, parts.part_bytes, rank,
+                                                         sums_.ranks(), values + own, part_sums_});
+    Encode<kInt8>({part_sums_, residuals + own}, parts.Count(rank), outgoing_);
+    Note(sums_.Gather({outgoing_, parts.part_bytes}, incoming_, executor_.stream()));
+    executor_.ForEach(bucket.count,
+                      DecodeSums<kInt8>{incoming_, parts.part_bytes, parts.part_floats, values});
+  }
+
+  template <bool kInt8>
+  void Encode(const WireSource& source, size_t count, std::byte* out) {
+    executor_.ForEach(EncodeCalls<kInt8>(count), EncodePart<kInt8>{source, count, out});
+  }
+
+  void Note(Status status) { error_.Update(std::move(status)); }
+
+  DeviceSums& sums_;
+  const Precision precision_;
+  const bool overlap_;
+  const std::vector<ColumnRange> buckets_;
+  Executor& executor_;
+  const std::span<float> gradients_;
+  size_t next_ = 0;  // Of buckets_.
+  DeviceMemory memory_ = NoMemory();
+  std::byte* outgoing_ = nullptr;  // A part for each rank.
+  std::byte* incoming_ = nullptr;
+  float* part_sums_ = nullptr;
+  float* residuals_ = nullptr;  // As many as gradients.
+  Status error_ = absl::OkStatus();
+};
+
+}  // namespace simurgh::cuda

@@ -1,0 +1,148 @@
+#pragma once
+
+#include <cfloat>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "nn/cuda/bfloat16.h"
+#include "nn/cuda/bucket_plan.h"
+#include "nn/cuda/reduction_kernels.h"
+
+// Gradients as they travel between ranks, with the bytes of the collectives on CPUs
+// (collective/reduce_codec.cc), so that sums are the same on either way.
+namespace simurgh::cuda {
+
+// values(i) + residual(i), and what rounding took off it. residual: null where nothing is kept.
+struct WireSource {
+  const float* values;
+  float* residual;
+
+  SIMURGH_HOST_DEVICE float Wanted(size_t i) const {
+    return residual == nullptr ? values[i] : values[i] + residual[i];
+  }
+  SIMURGH_HOST_DEVICE void Keep(size_t i, float lost) const {
+    if (residual != nullptr) residual[i] = IsFinite(lost) ? lost : 0.0F;
+  }
+};
+
+SIMURGH_HOST_DEVICE inline void EncodeBf16(const WireSource& source, size_t i, std::byte* out) {
+  const float wanted = source.Wanted(i);
+  Bfloat16 code;
+  Assign(code, wanted);
+  std::memcpy(out, &code, sizeof(code));
+  source.Keep(i, wanted - ToFloat(code));
+}
+
+// Of count values from `first` on, at most kWireChunk.
+SIMURGH_HOST_DEVICE inline void EncodeChunk(const WireSource& source, size_t first, size_t count,
+                                            std::byte* out) {
+  constexpr float kLevels = 255.0F;
+  float least = FLT_MAX;
+  float greatest = -FLT_MAX;
+  bool finite = true;
+  for (size_t i = 0; i < count; ++i) {
+    const float wanted = source.Wanted(first + i);
+    finite = finite && IsFinite(wanted);
+    least = wanted < least ? wanted : least;
+    greatest = greatest < wanted ? wanted : greatest;
+  }
+  finite = finite && IsFinite(greatest - least);
+  float step = (greatest - least) / kLevels;
+  if (!finite) {
+    const uint32_t nan = 0x7fc00000U;
+    std::memcpy(&step, &nan, sizeof(step));
+    least = step;
+  }
+  std::memcpy(out, &least, sizeof(least));
+  std::memcpy(out + sizeof(least), &step, sizeof(step));
+  out += 2 * sizeof(float);
+  for (size_t i = 0; i < count; ++i) {
+    const float wanted = source.Wanted(first + i);
+    uint8_t code = 0;
+    if (step > 0) {
+      const float level = std::nearbyint((wanted - least) / step);
+      code = static_cast<uint8_t>(level < 0.0F ? 0.0F : (kLevels < level ? kLevels : level));
+    }
+    out[i] = std::byte{code};
+    source.Keep(first + i, finite ? wanted - (least + step * static_cast<float>(code)) : 0.0F);
+  }
+}
+
+// Value i of an encoded part.
+template <bool kInt8>
+SIMURGH_HOST_DEVICE float DecodeWire(const std::byte* encoded, size_t i) {
+  if constexpr (kInt8) {
+    const std::byte* chunk = encoded + i / kWireChunk * kWireChunkBytes;
+    float least;
+    float step;
+    std::memcpy(&least, chunk, sizeof(least));
+    std::memcpy(&step, chunk + sizeof(least), sizeof(step));
+    const auto code = static_cast<uint8_t>(chunk[2 * sizeof(float) + i % kWireChunk]);
+    return least + step * static_cast<float>(code);
+  } else {
+    Bfloat16 code;
+    std::memcpy(&code, encoded + i * sizeof(code), sizeof(code));
+    return ToFloat(code);
+  }
+}
+
+// How many calls of EncodePart encode so many values.
+template <bool kInt8>
+size_t EncodeCalls(size_t count) {
+  return kInt8 ? (count + kWireChunk - 1) / kWireChunk : count;
+}
+
+// Call i encodes value i, or chunk i.
+template <bool kInt8>
+struct EncodePart {
+  WireSource source;
+  size_t count;
+  std::byte* out;
+
+  SIMURGH_HOST_DEVICE void operator()(size_t i) const {
+    if constexpr (kInt8) {
+      const size_t first = i * kWireChunk;
+      const size_t left = count - first;
+      EncodeChunk(source, first, left < kWireChunk ? left : kWireChunk, out + i * kWireChunkBytes);
+    } else {
+      EncodeBf16(source, i, out + i * sizeof(Bfloat16));
+    }
+  }
+};
+
+// sums[i] = this rank's value and all others', in the order of the ranks.
+template <bool kInt8>
+struct SumParts {
+  const std::byte* incoming;  // Of all ranks, part_bytes apart.
+  size_t part_bytes;
+  uint32_t rank;
+  uint32_t ranks;
+  const float* own;
+  float* sums;
+
+  SIMURGH_HOST_DEVICE void operator()(size_t i) const {
+    float sum = 0.0F;
+    for (uint32_t peer = 0; peer < ranks; ++peer) {
+      sum += peer == rank ? own[i] : DecodeWire<kInt8>(incoming + peer * part_bytes, i);
+    }
+    sums[i] = sum;
+  }
+};
+
+// Value i of a bucket whose parts' sums have come.
+template <bool kInt8>
+struct DecodeSums {
+  const std::byte* parts;
+  size_t part_bytes;
+  size_t part_floats;
+  float* values;
+
+  SIMURGH_HOST_DEVICE void operator()(size_t i) const {
+    const size_t part = i / part_floats;
+    values[i] = DecodeWire<kInt8>(parts + part * part_bytes, i - part * part_floats);
+  }
+};
+
+}  // namespace simurgh::cuda

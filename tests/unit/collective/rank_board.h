@@ -1,0 +1,71 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+
+#include "simurgh/base/mutex.h"
+#include "simurgh/base/status.h"
+
+namespace simurgh::testing {
+
+// Where ranks that are threads lay down bytes and read everybody's, round after round.
+class RankBoard {
+ public:
+  explicit RankBoard(uint32_t ranks) : ranks_(ranks), own_(ranks) {}
+
+  uint32_t ranks() const { return ranks_; }
+
+  // Waits for all ranks' bytes of the round; `all` gets them in the order of the ranks. False:
+  // somebody has given up.
+  bool Gather(uint32_t rank, std::span<const std::byte> own, std::byte* all) {
+    const MutexLock lock(mutex_);
+    if (given_up_) return false;
+    own_[rank].assign(own.begin(), own.end());
+    const uint64_t round = round_;
+    if (++arrived_ == ranks_) {
+      arrived_ = 0;
+      ++round_;
+      all_.clear();
+      for (const auto& bytes : own_) all_.insert(all_.end(), bytes.begin(), bytes.end());
+      changed_.NotifyAll();
+    }
+    while (round == round_ && !given_up_) changed_.Wait(mutex_);
+    if (round == round_) return false;
+    std::ranges::copy(all_, all);
+    return true;
+  }
+
+  template <typename T>
+  bool Sum(uint32_t rank, std::span<T> values) {
+    std::vector<T> all(values.size() * ranks());
+    if (!Gather(rank, std::as_bytes(values), std::as_writable_bytes(std::span(all)).data())) {
+      return false;
+    }
+    std::ranges::fill(values, T{0});
+    for (size_t i = 0; i < all.size(); ++i) values[i % values.size()] += all[i];
+    return true;
+  }
+
+  void GiveUp() {
+    const MutexLock lock(mutex_);
+    given_up_ = true;
+    changed_.NotifyAll();
+  }
+
+ private:
+  const uint32_t ranks_;
+  Mutex mutex_;
+  CondVar changed_;
+  std::vector<std::vector<std::byte>> own_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::byte> all_ ABSL_GUARDED_BY(mutex_);
+  uint64_t round_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t arrived_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool given_up_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace simurgh::testing

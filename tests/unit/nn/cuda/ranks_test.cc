@@ -1,0 +1,277 @@
+#include <thread>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "nn/cuda/bucket_plan.h"
+#include "tests/unit/collective/rank_board.h"
+#include "tests/unit/collective/rank_threads.h"
+#include "tests/unit/nn/cuda/host_backend.h"
+#include "tests/unit/nn/cuda/training_run.h"
+
+// Networks of several ranks that sum on their devices: here on hosts, with a board in place of
+// NCCL.
+namespace simurgh::testing {
+namespace {
+
+using Precision = AllReduceConfig::Precision;
+
+constexpr size_t kDense = 3;
+constexpr size_t kEmbeddings = kTestFeatures * kTestDim;
+
+class BoardSums final : public DeviceSums {
+ public:
+  BoardSums(RankBoard& board, uint32_t rank) : board_(board), rank_(rank) {}
+
+  uint32_t rank() const override { return rank_; }
+  uint32_t ranks() const override { return board_.ranks(); }
+  Status Sum(std::span<float> values, void*) override { return Of(board_.Sum(rank_, values)); }
+  Status Sum(std::span<double> values, void*) override { return Of(board_.Sum(rank_, values)); }
+  Status Exchange(const std::byte* outgoing, std::byte* incoming, size_t part_bytes,
+                  void*) override {
+    const size_t bytes = part_bytes * ranks();
+    std::vector<std::byte> all(bytes * ranks());
+    const bool done = board_.Gather(rank_, {outgoing, bytes}, all.data());
+    for (uint32_t peer = 0; done && peer < ranks(); ++peer) {
+      if (peer == rank_) continue;
+      std::copy_n(all.data() + peer * bytes + rank_ * part_bytes, part_bytes,
+                  incoming + peer * part_bytes);
+    }
+    return Of(done);
+  }
+  Status Gather(std::span<const std::byte> own, std::byte* all, void*) override {
+    return Of(board_.Gather(rank_, own, all));
+  }
+  void StepEnqueued() override { ++enqueued_; }
+  void StepEnded() override { ++ended_; }
+  Status Check() override { return Of(!failed_); }
+
+  uint64_t enqueued_ = 0;
+  uint64_t ended_ = 0;
+
+ private:
+  Status Of(bool done) {
+    failed_ = failed_ || !done;
+    return failed_ ? absl::UnavailableError("rank 1 is gone") : absl::OkStatus();
+  }
+
+  RankBoard& board_;
+  const uint32_t rank_;
+  bool failed_ = false;
+};
+
+ReducePrecision CollectivePrecision(Precision precision) {
+  switch (precision) {
+    case Precision::kF32:
+      return ReducePrecision::kF32;
+    case Precision::kBf16:
+      return ReducePrecision::kBf16;
+    case Precision::kInt8:
+      return ReducePrecision::kInt8;
+  }
+  return ReducePrecision::kF32;
+}
+
+struct Case {
+  uint32_t ranks;
+  AllReduceConfig allreduce;
+  bool overlap;
+  bool sync_statistics;
+  ComputePrecision compute = ComputePrecision::kF32;
+};
+
+struct RankResult {
+  Status status = absl::OkStatus();
+  std::vector<float> gradients;  // Of each step, one after the other.
+  std::vector<float> parameters;
+  std::vector<float> statistics;
+};
+
+ModelConfig RankModel() {
+  return Chain({Linear(70), BatchNorm(), Relu(), Linear(33), Sigmoid(), Linear(1)});
+}
+
+DenseNetworkOptions RankOptions(const Case& c) {
+  DenseNetworkOptions options;
+  options.inputs = TestInputs(kDense);
+  options.precision = c.compute;
+  return options;
+}
+
+// Trains three steps; in the last one, the last rank has no samples.
+RankResult TrainRank(DenseNetwork& network, uint32_t rank, const Case& c,
+                     const std::function<Status(const RankStep&, DenseNetwork&)>& finish,
+                     RankStep ranks) {
+  RankResult result;
+  for (uint64_t step = 0; step < 3; ++step) {
+    const bool none = step == 2 && rank + 1 == c.ranks;
+    const size_t rows = none ? 0 : 20 + 3 * rank;
+    Random random(100 * step + rank);
+    const TestBatch batch(rows, kDense, kEmbeddings, random);
+    std::vector<float> embedding_gradient(rows * kEmbeddings);
+    std::vector<float> probabilities(rows);
+    ranks.global_samples = 64;
+    const auto done = network.ForwardBackward(batch.dense(), batch.embeddings(), batch.labels,
+                                              {embedding_gradient.data(), rows, kEmbeddings},
+                                              probabilities, ranks);
+    result.status = done.status();
+    if (result.status.ok()) result.status = finish(ranks, network);
+    if (!result.status.ok()) return result;
+    const auto gradients = network.gradients();
+    result.gradients.insert(result.gradients.end(), gradients.begin(), gradients.end());
+    result.status = network.ApplyGradients(0.05F);
+    if (!result.status.ok()) return result;
+  }
+  result.parameters.assign(network.parameters().begin(), network.parameters().end());
+  result.statistics.assign(network.statistics().begin(), network.statistics().end());
+  return result;
+}
+
+std::vector<RankResult> TrainOnDevices(const Case& c) {
+  RankBoard board(c.ranks);
+  std::vector<RankResult> results(c.ranks);
+  std::vector<std::thread> threads;
+  for (uint32_t rank = 0; rank < c.ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      auto network = CreateHostNetwork(RankModel(), RankOptions(c), {});
+      BoardSums sums(board, rank);
+      results[rank].status =
+          network.ok() ? (*network)->JoinRanks({&sums, c.allreduce, c.overlap}) : network.status();
+      if (!results[rank].status.ok()) return;
+      RankStep step;
+      if (c.sync_statistics) {
+        step.sum = [](std::span<double>) { return absl::InternalError("the host was asked"); };
+      }
+      const auto nothing = [](const RankStep&, DenseNetwork&) { return absl::OkStatus(); };
+      results[rank] = TrainRank(**network, rank, c, nothing, step);
+      (*network)->LeaveRanks();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return results;
+}
+
+// The same by Gloo, with the sums on the host.
+std::vector<RankResult> TrainOnHosts(const Case& c) {
+  std::vector<RankResult> results(c.ranks);
+  const std::vector<Status> ended =
+      RunRanks(c.ranks, [&](std::unique_ptr<Collective>& collective) -> Status {
+        SIMURGH_ASSIGN_OR_RETURN(const auto network,
+                                 CreateHostNetwork(RankModel(), RankOptions(c), {}));
+        SIMURGH_ASSIGN_OR_RETURN(const ModelPlan plan, PlanModel(RankModel(), TestInputs(kDense)));
+        std::vector<float> residuals(plan.parameter_count);
+        RankStep step{.on_gradients = [](size_t, size_t) {}};
+        if (c.sync_statistics) {
+          step.sum = [&](std::span<double> values) {
+            return collective->Sum(Channel::kStep, values);
+          };
+        }
+        const auto finish = [&](const RankStep&, DenseNetwork& own) -> Status {
+          for (const ColumnRange& bucket : cuda::PlanBuckets(plan, c.allreduce.bucket_bytes / 4)) {
+            SIMURGH_RETURN_IF_ERROR(collective->Sum(
+                Channel::kGradients, own.gradients().subspan(bucket.first, bucket.count),
+                CollectivePrecision(c.allreduce.precision),
+                std::span(residuals).subspan(bucket.first, bucket.count)));
+          }
+          return absl::OkStatus();
+        };
+        RankResult& result = results[collective->rank()];
+        result = TrainRank(*network, collective->rank(), c, finish, step);
+        return absl::OkStatus();
+      });
+  for (uint32_t rank = 0; rank < c.ranks; ++rank) {
+    if (results[rank].status.ok()) results[rank].status = ended[rank];
+  }
+  return results;
+}
+
+TEST_CASE("sums on devices have the bits of sums on hosts, in every precision") {
+  std::vector<Case> cases;
+  for (const uint32_t ranks : {1, 2, 3}) {
+    for (const Precision precision : {Precision::kF32, Precision::kBf16, Precision::kInt8}) {
+      // Of one layer each, of some, of all.
+      for (const uint32_t bucket_bytes : {4U, 3'000U, 1U << 20}) {
+        cases.push_back({.ranks = ranks,
+                         .allreduce = {precision, bucket_bytes},
+                         .overlap = bucket_bytes != 3'000U,
+                         .sync_statistics = bucket_bytes != 4U});
+      }
+    }
+  }
+  cases.push_back({2, {Precision::kBf16, 3'000}, true, true, ComputePrecision::kBf16});
+  for (const Case& c : cases) {
+    CAPTURE(c.ranks, static_cast<int>(c.allreduce.precision), c.allreduce.bucket_bytes);
+    const std::vector<RankResult> actual = TrainOnDevices(c);
+    const std::vector<RankResult> expected = c.ranks > 1 ? TrainOnHosts(c) : actual;
+    for (uint32_t rank = 0; rank < c.ranks; ++rank) {
+      CAPTURE(rank, actual[rank].status.message(), expected[rank].status.message());
+      REQUIRE(actual[rank].status.ok());
+      REQUIRE(expected[rank].status.ok());
+      CHECK(SameBits(actual[rank].gradients, expected[rank].gradients));
+      CHECK(SameBits(actual[rank].parameters, actual[0].parameters));
+      CHECK(SameBits(actual[rank].parameters, expected[rank].parameters));
+      CHECK(SameBits(actual[rank].statistics, expected[rank].statistics));
+    }
+  }
+}
+
+TEST_CASE("a sum that fails ends the step with the status that names the rank") {
+  RankBoard board(2);
+  board.GiveUp();
+  BoardSums sums(board, 0);
+  const Case c{.ranks = 2, .allreduce = {}, .overlap = true, .sync_statistics = false};
+  auto network = CreateHostNetwork(RankModel(), RankOptions(c), {});
+  REQUIRE(network.ok());
+  REQUIRE((*network)->JoinRanks({&sums, {}, true}).ok());
+  const auto nothing = [](const RankStep&, DenseNetwork&) { return absl::OkStatus(); };
+  const RankResult result = TrainRank(**network, 0, c, nothing, {});
+  CHECK(result.status.code() == absl::StatusCode::kUnavailable);
+  CHECK(result.status.message() == "rank 1 is gone");
+  CHECK(sums.enqueued_ == 1);
+  CHECK(sums.ended_ == 1);
+  // And it alone can go on by itself.
+  (*network)->LeaveRanks();
+  CHECK(TrainRank(**network, 0, c, nothing, {}).status.ok());
+}
+
+TEST_CASE("buckets are whole layers from the last to the first, of at least so many gradients") {
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    CAPTURE(seed);
+    Random random(seed);
+    const auto plan = PlanModel(RandomModel(random), TestInputs(kDense));
+    REQUIRE(plan.ok());
+    const size_t wanted = 1 + random.Below(400);
+    const std::vector<ColumnRange> buckets = cuda::PlanBuckets(*plan, wanted);
+    size_t end = plan->parameter_count;
+    for (const ColumnRange& bucket : buckets) {
+      CHECK(bucket.first + bucket.count == end);
+      end = bucket.first;
+      if (bucket.first > 0) CHECK(bucket.count >= wanted);
+    }
+    CHECK(end == 0);
+  }
+}
+
+TEST_CASE("parts of a bucket hold all of it, and lie apart") {
+  for (const uint32_t ranks : {1, 2, 3, 7, 256}) {
+    for (const size_t count : {1, 2, 511, 512, 513, 1024, 100'003}) {
+      for (const Precision precision : {Precision::kBf16, Precision::kInt8}) {
+        CAPTURE(ranks, count, static_cast<int>(precision));
+        const cuda::BucketParts parts = cuda::PlanParts(count, ranks, precision);
+        size_t end = 0;
+        for (uint32_t rank = 0; rank < ranks; ++rank) {
+          if (parts.Count(rank) > 0) CHECK(parts.First(rank) == end);
+          end += parts.Count(rank);
+        }
+        CHECK(end == count);
+        CHECK(parts.part_bytes % 16 == 0);
+        const size_t heads = (parts.part_floats + 511) / 512 * 8;
+        CHECK(parts.part_bytes >=
+              (precision == Precision::kBf16 ? 2 * parts.part_floats : parts.part_floats + heads));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace simurgh::testing
