@@ -32,8 +32,9 @@ target_link_libraries(simurgh_dnnl INTERFACE ${SIMURGH_GOMP_LIBRARY})
 simurgh_system_library(simurgh_gloo gloo/transport/context.h gloo)
 simurgh_system_library(simurgh_jemalloc jemalloc/jemalloc.h jemalloc)
 
-# The runtime is linked statically and cuBLASLt found when a device is used: a program that was built with CUDA
-# starts where neither is installed.
+# The runtime is linked statically and cuBLASLt and NCCL found when a device is used: a program that was built with CUDA
+# starts where none is installed.
 if(SIMURGH_CUDA)
   find_package(CUDAToolkit 13 REQUIRED)
+  find_package(NCCL)
 endif()

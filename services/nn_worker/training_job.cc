@@ -1,6 +1,8 @@
 #include "services/nn_worker/training_job.h"
 
+#include <algorithm>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -9,7 +11,9 @@
 #include "absl/strings/str_cat.h"
 
 #include "simurgh/base/hash.h"
+#include "simurgh/collective/nccl_library.h"
 #include "simurgh/data/batch_reader.h"
+#include "simurgh/train/nccl_sums.h"
 
 namespace simurgh {
 namespace {
@@ -52,16 +56,50 @@ ModelInputs InputsOf(const ClusterConfig& config) {
   return inputs;
 }
 
-// Several ranks sum their gradients on CPUs.
-ComputeDevice DeviceOf(const ClusterConfig& config) {
-  if (config.nn_worker.instances.size() == 1) return config.nn_worker.device;
-  if (config.nn_worker.device != ComputeDevice::kCpu) {
-    spdlog::warn(
-        "dense network: several ranks compute on CPUs in this version, whatever "
-        "nn_worker.device says");
-  }
-  return ComputeDevice::kCpu;
+// What is before the port: instances of one machine are told by it.
+std::string_view HostOf(std::string_view address) { return address.substr(0, address.rfind(':')); }
+
+// The device that is said, or one for each rank of a machine, in their order.
+uint32_t DeviceOf(const NnWorkerConfig& config, uint32_t rank) {
+  const InstanceConfig& own = config.instances[rank];
+  if (own.cuda_device) return *own.cuda_device;
+  return static_cast<uint32_t>(std::ranges::count_if(
+      std::span(config.instances).first(rank),
+      [&](const auto& other) { return HostOf(other.address) == HostOf(own.address); }));
 }
+
+// A network on a device that sums there with the other ranks', while this lives.
+class JoinedDevices {
+ public:
+  explicit JoinedDevices(DenseNetwork& network) : network_(network) {}
+  ~JoinedDevices() {
+    if (sums_ != nullptr) network_.LeaveRanks();
+  }
+  JoinedDevices(const JoinedDevices&) = delete;
+  JoinedDevices& operator=(const JoinedDevices&) = delete;
+
+  // Errors: of ConnectDevices and JoinRanks.
+  Status Join(const ClusterConfig& config, Collective& collective) {
+    if (collective.ranks() == 1) return absl::OkStatus();
+    std::string reason;
+    SIMURGH_ASSIGN_OR_RETURN(sums_, ConnectDevices(network_, collective, LoadNccl(),
+                                                   config.nn_worker.rank_timeout, &reason));
+    if (sums_ == nullptr) {
+      if (config.nn_worker.device == ComputeDevice::kCpu) return absl::OkStatus();
+      spdlog::info("ranks: gradients are summed on the hosts: {}", reason);
+      return absl::OkStatus();
+    }
+    spdlog::info("ranks: gradients are summed between devices, by NCCL");
+    const TrainingConfig& training = config.training;
+    return network_.JoinRanks({.sums = sums_.get(),
+                               .allreduce = training.allreduce,
+                               .overlap = training.mode != TrainingConfig::Mode::kNaiveHybrid});
+  }
+
+ private:
+  DenseNetwork& network_;
+  std::unique_ptr<DeviceSums> sums_;  // Null: sums are the trainer's.
+};
 
 std::optional<size_t> GroupFeature(const ClusterConfig& config) {
   for (size_t i = 0; i < config.features.size(); ++i) {
@@ -110,8 +148,9 @@ StatusOr<std::unique_ptr<TrainingJob>> TrainingJob::Create(const ClusterConfig& 
                                                   .threads = config.nn_worker.threads,
                                                   .seed = config.seed,
                                                   .optimizer = config.training.dense_optimizer,
-                                                  .device = DeviceOf(config),
+                                                  .device = config.nn_worker.device,
                                                   .precision = config.nn_worker.precision,
+                                                  .cuda_device = DeviceOf(config.nn_worker, rank),
                                                   .batch_rows = config.training.batch_size}));
   return job;
 }
@@ -145,6 +184,8 @@ StatusOr<TrainResult> TrainingJob::Run(EmbeddingPort& port, uint64_t run, Collec
     training.passes = 1;
     training.drop_last = false;
   }
+  JoinedDevices devices(*network_);
+  SIMURGH_RETURN_IF_ERROR(devices.Join(config_, collective));
   Trainer trainer(training, run, port, *network_, collective, std::move(data), &report_, timeline_);
   return trainer.Run(std::move(stop));
 }

@@ -22,6 +22,7 @@ constexpr size_t kMaxRanks = 256;  // A partition remembers the pushes of as man
 constexpr size_t kMaxLoaders = 1'024;
 constexpr uint32_t kMaxThreads = 256;
 constexpr uint32_t kMaxNumaNode = 1'023;
+constexpr uint32_t kMaxCudaDevice = 255;
 constexpr milliseconds kShortest{1};
 constexpr milliseconds kLongest = minutes(60);
 const std::vector<std::pair<std::string, RowPrecision>> kRowPrecisions = {
@@ -66,6 +67,9 @@ void ReadNnWorker(MapReader& section, NnWorkerConfig* config) {
     InstanceConfig instance;
     ReadAddress(in, Need::kOptional, &instance);
     ReadMetrics(in, &instance);
+    uint32_t device = 0;
+    in.Integer("cuda_device", &device, 0, kMaxCudaDevice, "by its place among the host's");
+    if (in.Has("cuda_device")) instance.cuda_device = device;
     config->instances.push_back(instance);
   });
 }

@@ -110,7 +110,7 @@ Trainer::Trainer(const TrainingConfig& config, uint64_t run, EmbeddingPort& port
       data_(std::move(data)),
       observer_(observer != nullptr ? *observer : SilentObserver()),
       timeline_(timeline) {
-  if (collective.ranks() == 1) return;
+  if (collective.ranks() == 1 || network.sums_on_device()) return;
   reducer_ = std::make_unique<GradientReducer>(collective, network.gradients(), config.allreduce,
                                                config.mode != Mode::kNaiveHybrid, timeline);
 }
@@ -126,18 +126,18 @@ StatusOr<BatchResult> Trainer::ComputeStep(const PulledBatch& pulled) {
     ranks.on_gradients = [this](size_t first, size_t count) {
       reducer_->OnGradients(first, count);
     };
-    if (config_.sync_batch_norm) {
-      ranks.sum = [this](std::span<double> values) {
-        return collective_.Sum(Channel::kStep, values);
-      };
-    }
+  }
+  if (is_one_of_many() && config_.sync_batch_norm) {
+    ranks.sum = [this](std::span<double> values) {
+      return collective_.Sum(Channel::kStep, values);
+    };
   }
   return network_.ForwardBackward(dense.matrix(), pulled.embeddings, dense.labels, pulled.gradients,
                                   probabilities_, ranks);
 }
 
 StatusOr<Trainer::StepFacts> Trainer::OfAllRanks(const StepFacts& own) {
-  if (reducer_ == nullptr) return own;
+  if (!is_one_of_many()) return own;
   std::vector<StepFacts> each(collective_.ranks());
   SIMURGH_RETURN_IF_ERROR(collective_.Gather(Channel::kStep, std::as_bytes(std::span(&own, 1)),
                                              std::as_writable_bytes(std::span(each))));
@@ -153,7 +153,7 @@ Status Trainer::AwaitRanks() { return OfAllRanks({}).status(); }
 
 Status Trainer::AverageStatistics() {
   const std::span<float> statistics = network_.statistics();
-  if (reducer_ == nullptr || statistics.empty()) return absl::OkStatus();
+  if (!is_one_of_many() || statistics.empty()) return absl::OkStatus();
   std::vector<double> sums(statistics.begin(), statistics.end());
   SIMURGH_RETURN_IF_ERROR(collective_.Sum(Channel::kStep, sums));
   std::ranges::transform(sums, statistics.begin(), [this](double sum) {
@@ -275,7 +275,7 @@ Status Trainer::TrainPasses(ProgressMeter& meter, const std::stop_token& stop) {
                        .drop_last = config_.drop_last,
                        .batch_size = config_.batch_size,
                        .mark_pass_ends = config_.evaluate_every_passes > 0,
-                       .ranks = reducer_ == nullptr ? nullptr : &collective_,
+                       .ranks = is_one_of_many() ? &collective_ : nullptr,
                        .features = data_.features,
                        .dense_width = data_.dense_width,
                        .timeline = timeline_},

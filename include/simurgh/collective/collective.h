@@ -17,8 +17,9 @@ enum class ReducePrecision : uint8_t {
 };
 
 // Conversations of a rank that go on at the same time, each in an order of its own.
-enum class Channel : uint8_t { kStep, kGradients, kLoading };
-inline constexpr size_t kChannels = 3;
+// kWatch: what ranks know of one another while they do other things.
+enum class Channel : uint8_t { kStep, kGradients, kLoading, kWatch };
+inline constexpr size_t kChannels = 4;
 
 // What the ranks of a run, 0 to ranks() - 1, do together. Every rank makes the same calls on a
 // channel in the same order, with equal lengths.

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,9 @@ struct InstanceConfig {
   // Where they were said, "file:line: key": for errors that show only when a daemon listens.
   std::string address_key;
   std::string metrics_key;
+  // nn_worker: which CUDA device of its machine. Nothing: the first for the first instance with
+  // this host, the second for the second, and so on.
+  std::optional<uint32_t> cuda_device;
 };
 
 // YAML section `embedding_ps`.
@@ -46,7 +50,7 @@ struct EmbeddingWorkerConfig {
 // Where the dense network is computed.
 enum class ComputeDevice {
   kCpu,
-  kCuda,  // The first CUDA device; where there is none, the CPU, with a warning.
+  kCuda,  // A CUDA device; where there is none, the CPU, with a warning.
   kAuto,  // The same without the warning.
 };
 

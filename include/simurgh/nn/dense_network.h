@@ -116,6 +116,8 @@ class DenseNetwork {
     return absl::FailedPreconditionError("dense network: it is not on a device");
   }
   virtual void LeaveRanks() {}
+  // Between the two.
+  virtual bool sums_on_device() const { return false; }
 };
 
 // Builds the network on options.device. Where a CUDA device is asked for and there is none, or this

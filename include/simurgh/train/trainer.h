@@ -109,6 +109,7 @@ class Trainer {
     uint32_t staleness = 0;  // Of all: the sum.
   };
 
+  bool is_one_of_many() const { return collective_.ranks() > 1; }
   StatusOr<StepFacts> OfAllRanks(const StepFacts& own);
   // Forward and backward; sums of gradients are on their way then.
   StatusOr<BatchResult> ComputeStep(const PulledBatch& pulled);
@@ -132,7 +133,8 @@ class Trainer {
   EmbeddingPort& port_;
   DenseNetwork& network_;
   Collective& collective_;
-  std::unique_ptr<GradientReducer> reducer_;  // Null for a rank alone.
+  // Null for a rank alone, and where devices sum.
+  std::unique_ptr<GradientReducer> reducer_;
   const TrainerData data_;
   TrainObserver& observer_;
   Timeline* const timeline_;  // Null: nobody wants one.

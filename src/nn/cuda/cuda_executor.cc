@@ -78,6 +78,7 @@ CudaExecutor::~CudaExecutor() {
 }
 
 DeviceMemory CudaExecutor::AllocateDevice(size_t bytes) {
+  Note(cudaSetDevice(options_.device), "cudaSetDevice");
   void* block = nullptr;
   if (cudaMalloc(&block, std::max<size_t>(bytes, 1)) != cudaSuccess) {
     cudaGetLastError();  // Told by the null.

@@ -129,6 +129,7 @@ class DeviceNetwork final : public DenseNetwork {
         reducer_, RankReducer<Executor>::Create(plan_, ranks, *executor_, tensors_.gradients()));
     return absl::OkStatus();
   }
+  bool sums_on_device() const override { return reducer_ != nullptr; }
   void LeaveRanks() override {
     // Graphs have their sums in them.
     executor_->ForgetRuns();
@@ -217,7 +218,7 @@ class DeviceNetwork final : public DenseNetwork {
     sums.StepEnded();
     Status enqueued = reducer_->TakeError();
     // What could not be enqueued has a reason, which Check knows better.
-    if (!enqueued.ok() && waited.ok()) waited = sums.Check();
+    if (!enqueued.ok()) waited.Update(sums.Check());
     waited.Update(std::move(enqueued));
     return waited;
   }
@@ -236,7 +237,7 @@ class DeviceNetwork final : public DenseNetwork {
         sums.resize(count);
         executor_->ToHost(sums.data(), values, count * sizeof(double));
         failed.Update(executor_->Synchronize());
-        if (failed.ok()) failed = step.sum(sums);
+        if (failed.ok()) failed.Update(step.sum(sums));
         executor_->ToDevice(values, sums.data(), count * sizeof(double));
         failed.Update(executor_->Synchronize());
       };

@@ -1,0 +1,199 @@
+#include <cstring>
+#include <string>
+
+#include <dlfcn.h>
+#include <nccl.h>
+
+#include "absl/strings/str_cat.h"
+
+#include "simurgh/base/check.h"
+#include "simurgh/collective/nccl_library.h"
+
+namespace simurgh {
+namespace {
+
+static_assert(sizeof(NcclId) == sizeof(ncclUniqueId));
+
+// By the loader's search, then where CUDA's own packages put it.
+constexpr const char* kNames[] = {"libnccl.so.2", "/usr/local/cuda/lib64/libnccl.so.2"};
+
+// The functions, found when a device is first used: so that a program that was built with NCCL
+// starts where the library is not installed.
+struct Functions {
+  decltype(&ncclGetUniqueId) get_unique_id;
+  decltype(&ncclCommInitRankConfig) init;
+  decltype(&ncclCommGetAsyncError) async_error;
+  decltype(&ncclCommAbort) abort;
+  decltype(&ncclCommFinalize) finalize;
+  decltype(&ncclCommDestroy) destroy;
+  decltype(&ncclGetErrorString) error_string;
+  decltype(&ncclGetLastError) last_error;
+  decltype(&ncclAllReduce) all_reduce;
+  decltype(&ncclAllGather) all_gather;
+  decltype(&ncclSend) send;
+  decltype(&ncclRecv) receive;
+  decltype(&ncclGroupStart) group_start;
+  decltype(&ncclGroupEnd) group_end;
+  decltype(&ncclCommCount) count;
+  decltype(&ncclCommUserRank) user_rank;
+};
+
+template <typename Function>
+bool Find(void* library, const char* name, Function* function) {
+  *function = reinterpret_cast<Function>(dlsym(library, name));
+  return *function != nullptr;
+}
+
+bool FindAll(void* library, Functions* nccl) {
+  return Find(library, "ncclGetUniqueId", &nccl->get_unique_id) &&
+         Find(library, "ncclCommInitRankConfig", &nccl->init) &&
+         Find(library, "ncclCommGetAsyncError", &nccl->async_error) &&
+         Find(library, "ncclCommAbort", &nccl->abort) &&
+         Find(library, "ncclCommFinalize", &nccl->finalize) &&
+         Find(library, "ncclCommDestroy", &nccl->destroy) &&
+         Find(library, "ncclGetErrorString", &nccl->error_string) &&
+         Find(library, "ncclGetLastError", &nccl->last_error) &&
+         Find(library, "ncclAllReduce", &nccl->all_reduce) &&
+         Find(library, "ncclAllGather", &nccl->all_gather) &&
+         Find(library, "ncclSend", &nccl->send) && Find(library, "ncclRecv", &nccl->receive) &&
+         Find(library, "ncclGroupStart", &nccl->group_start) &&
+         Find(library, "ncclGroupEnd", &nccl->group_end) &&
+         Find(library, "ncclCommCount", &nccl->count) &&
+         Find(library, "ncclCommUserRank", &nccl->user_rank);
+}
+
+ncclComm_t CommOf(NcclLibrary::Handle handle) { return static_cast<ncclComm_t>(handle); }
+cudaStream_t StreamOf(void* stream) { return static_cast<cudaStream_t>(stream); }
+
+class LoadedNccl final : public NcclLibrary {
+ public:
+  explicit LoadedNccl(const Functions& functions) : nccl_(functions) {}
+
+  StatusOr<NcclId> NewId() override {
+    ncclUniqueId made;
+    SIMURGH_RETURN_IF_ERROR(StatusOf(nccl_.get_unique_id(&made), nullptr));
+    NcclId id;
+    std::memcpy(id.data(), &made, sizeof(made));
+    return id;
+  }
+
+  StatusOr<Handle> Connect(const NcclId& id, uint32_t rank, uint32_t ranks, int device) override {
+    const cudaError_t chosen = cudaSetDevice(device);
+    if (chosen != cudaSuccess) {
+      return absl::InternalError(absl::StrCat("CUDA: cudaSetDevice: ", cudaGetErrorString(chosen)));
+    }
+    ncclUniqueId group;
+    std::memcpy(&group, id.data(), sizeof(group));
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    ncclComm_t comm = nullptr;
+    SIMURGH_RETURN_IF_ERROR(
+        StatusOf(nccl_.init(&comm, static_cast<int>(ranks), group, static_cast<int>(rank), &config),
+                 nullptr));
+    return static_cast<Handle>(comm);
+  }
+
+  Progress StateOf(Handle handle) override {
+    ncclResult_t result = ncclSuccess;
+    const ncclResult_t asked = nccl_.async_error(CommOf(handle), &result);
+    if (asked != ncclSuccess) result = asked;
+    if (result == ncclSuccess) return {State::kDone, ""};
+    if (result == ncclInProgress) return {State::kInProgress, ""};
+    return {State::kFailed, Explain(result, CommOf(handle))};
+  }
+
+  // NCCL frees what it has aborted.
+  void Abort(Handle handle) override { nccl_.abort(CommOf(handle)); }
+
+  void Free(Handle handle) override {
+    nccl_.finalize(CommOf(handle));
+    nccl_.destroy(CommOf(handle));
+  }
+
+  Status Sum(Handle handle, std::span<float> values, void* stream) override {
+    return AllReduce(handle, values.data(), values.size(), ncclFloat32, stream);
+  }
+  Status Sum(Handle handle, std::span<double> values, void* stream) override {
+    return AllReduce(handle, values.data(), values.size(), ncclFloat64, stream);
+  }
+
+  Status Exchange(Handle handle, const std::byte* outgoing, std::byte* incoming, size_t part_bytes,
+                  void* stream) override {
+    const ncclComm_t comm = CommOf(handle);
+    int ranks = 0;
+    int own = 0;
+    SIMURGH_RETURN_IF_ERROR(StatusOf(nccl_.count(comm, &ranks), comm));
+    SIMURGH_RETURN_IF_ERROR(StatusOf(nccl_.user_rank(comm, &own), comm));
+    SIMURGH_RETURN_IF_ERROR(StatusOf(nccl_.group_start(), comm));
+    Status queued = absl::OkStatus();
+    for (int peer = 0; peer < ranks; ++peer) {
+      if (peer == own) continue;
+      const size_t place = part_bytes * static_cast<size_t>(peer);
+      queued.Update(StatusOf(
+          nccl_.send(outgoing + place, part_bytes, ncclUint8, peer, comm, StreamOf(stream)), comm));
+      queued.Update(StatusOf(
+          nccl_.receive(incoming + place, part_bytes, ncclUint8, peer, comm, StreamOf(stream)),
+          comm));
+    }
+    // A group that has begun has to end, whatever came of it.
+    const Status ended = StatusOf(nccl_.group_end(), comm);
+    queued.Update(ended);
+    return queued;
+  }
+
+  Status Gather(Handle handle, std::span<const std::byte> own, std::byte* all,
+                void* stream) override {
+    const ncclComm_t comm = CommOf(handle);
+    return StatusOf(
+        nccl_.all_gather(own.data(), all, own.size(), ncclUint8, comm, StreamOf(stream)), comm);
+  }
+
+ private:
+  Status AllReduce(Handle handle, void* values, size_t count, ncclDataType_t type, void* stream) {
+    const ncclComm_t comm = CommOf(handle);
+    return StatusOf(nccl_.all_reduce(values, values, count, type, ncclSum, comm, StreamOf(stream)),
+                    comm);
+  }
+
+  std::string Explain(ncclResult_t result, ncclComm_t comm) const {
+    const char* last = nccl_.last_error(comm);
+    return absl::StrCat(nccl_.error_string(result), last == nullptr || *last == 0 ? "" : ": ",
+                        last == nullptr ? "" : last);
+  }
+
+  Status StatusOf(ncclResult_t result, ncclComm_t comm) const {
+    if (result == ncclSuccess || result == ncclInProgress) return absl::OkStatus();
+    return absl::InternalError(absl::StrCat("NCCL: ", Explain(result, comm)));
+  }
+
+  const Functions nccl_;
+};
+
+StatusOr<NcclLibrary*> LoadOnce() {
+  std::string reason;
+  for (const char* name : kNames) {
+    void* library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    Functions functions{};
+    if (library == nullptr) {
+      const char* error = dlerror();
+      absl::StrAppend(&reason, reason.empty() ? "" : "; ", error == nullptr ? name : error);
+    } else if (FindAll(library, &functions)) {
+      static LoadedNccl loaded(functions);
+      return &loaded;
+    } else {
+      absl::StrAppend(&reason, reason.empty() ? "" : "; ", name, " lacks a function");
+      dlclose(library);
+    }
+  }
+  return absl::NotFoundError(
+      absl::StrCat("NCCL cannot be loaded (", reason, "); add its folder to LD_LIBRARY_PATH"));
+}
+
+}  // namespace
+
+StatusOr<NcclLibrary*> LoadNccl() {
+  static const StatusOr<NcclLibrary*> loaded = LoadOnce();
+  return loaded;
+}
+
+}  // namespace simurgh

@@ -1,0 +1,121 @@
+#include "simurgh/train/nccl_sums.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+#include "simurgh/collective/nccl_communicator.h"
+#include "train/rank_watch.h"
+
+namespace simurgh {
+namespace {
+
+// How long NCCL's own error waits for the watch to say whose fault it is.
+constexpr std::chrono::milliseconds kVerdictPatience{2'000};
+
+class NcclSums final : public DeviceSums {
+ public:
+  NcclSums(Collective& collective, std::chrono::milliseconds timeout)
+      : collective_(collective), timeout_(timeout), watch_(collective, timeout) {}
+
+  // Errors: of NcclCommunicator::Create, or the watch's.
+  Status Connect(NcclLibrary& library, const NcclId& id, int device) {
+    auto created = NcclCommunicator::Create(library, id,
+                                            {.rank = collective_.rank(),
+                                             .ranks = collective_.ranks(),
+                                             .device = device,
+                                             .timeout = timeout_},
+                                            [this] { return watch_.status(); });
+    if (!created.ok()) return Blame(created.status());
+    communicator_ = *std::move(created);
+    return absl::OkStatus();
+  }
+
+  uint32_t rank() const override { return collective_.rank(); }
+  uint32_t ranks() const override { return collective_.ranks(); }
+
+  Status Sum(std::span<float> values, void* stream) override {
+    return communicator_->Sum(values, stream);
+  }
+  Status Sum(std::span<double> values, void* stream) override {
+    return communicator_->Sum(values, stream);
+  }
+  Status Exchange(const std::byte* outgoing, std::byte* incoming, size_t part_bytes,
+                  void* stream) override {
+    return communicator_->Exchange(outgoing, incoming, part_bytes, stream);
+  }
+  Status Gather(std::span<const std::byte> own, std::byte* all, void* stream) override {
+    return communicator_->Gather(own, all, stream);
+  }
+
+  void StepEnqueued() override { watch_.StepEnqueued(); }
+  void StepEnded() override { watch_.StepEnded(); }
+
+  Status Check() override {
+    const Status verdict = watch_.status();
+    if (!verdict.ok()) {
+      communicator_->Abort(verdict);
+      return verdict;
+    }
+    const Status state = communicator_->State();
+    return state.ok() ? state : Blame(state);
+  }
+
+ private:
+  // NCCL says what it has seen, which is not who is at fault.
+  Status Blame(const Status& seen) {
+    const Status verdict = watch_.Await(kVerdictPatience);
+    if (!verdict.ok()) return verdict;
+    collective_.Abort(seen);
+    return seen;
+  }
+
+  Collective& collective_;
+  const std::chrono::milliseconds timeout_;
+  RankWatch watch_;  // Outlives the communicator, which asks it.
+  std::unique_ptr<NcclCommunicator> communicator_;
+};
+
+// What a rank can do, and rank 0's name for the group.
+struct Offer {
+  uint32_t has_device = 0;
+  uint32_t has_nccl = 0;
+  NcclId id{};
+};
+
+// The first rank that lacks something; empty: none does.
+std::string WhatIsMissing(const std::vector<Offer>& offers) {
+  for (size_t rank = 0; rank < offers.size(); ++rank) {
+    if (offers[rank].has_device == 0) {
+      return absl::StrCat("rank ", rank, " computes on the CPU");
+    }
+    if (offers[rank].has_nccl == 0) return absl::StrCat("rank ", rank, " has no NCCL");
+  }
+  return "";
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<DeviceSums>> ConnectDevices(const DenseNetwork& network,
+                                                     Collective& collective,
+                                                     const StatusOr<NcclLibrary*>& nccl,
+                                                     std::chrono::milliseconds timeout,
+                                                     std::string* reason) {
+  Offer own{.has_device = network.cuda_device() ? 1U : 0U, .has_nccl = nccl.ok() ? 1U : 0U};
+  if (collective.rank() == 0 && own.has_device != 0 && own.has_nccl != 0) {
+    const StatusOr<NcclId> id = (*nccl)->NewId();
+    if (id.ok()) own.id = *id;
+    own.has_nccl = id.ok() ? 1 : 0;
+  }
+  std::vector<Offer> offers(collective.ranks());
+  SIMURGH_RETURN_IF_ERROR(collective.Gather(Channel::kStep, std::as_bytes(std::span(&own, 1)),
+                                            std::as_writable_bytes(std::span(offers))));
+  *reason = WhatIsMissing(offers);
+  if (!reason->empty()) return nullptr;
+  auto sums = std::make_unique<NcclSums>(collective, timeout);
+  SIMURGH_RETURN_IF_ERROR(sums->Connect(**nccl, offers[0].id, *network.cuda_device()));
+  return std::unique_ptr<DeviceSums>(std::move(sums));
+}
+
+}  // namespace simurgh

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "simurgh/collective/nccl_library.h"
+#include "tests/unit/collective/rank_board.h"
+
+namespace simurgh::testing {
+
+// Stands in for NCCL where ranks are threads: a board does the work, at the call.
+//
+// Threads: one object a rank.
+class FakeNccl final : public NcclLibrary {
+ public:
+  FakeNccl(RankBoard& board, uint32_t rank) : board_(board), rank_(rank) {}
+
+  StatusOr<NcclId> NewId() override {
+    NcclId id{};
+    id.fill(std::byte{42});
+    return id;
+  }
+  StatusOr<Handle> Connect(const NcclId& id, uint32_t rank, uint32_t ranks, int device) override {
+    device_ = device;
+    if (id != *NewId() || rank != rank_ || ranks != board_.ranks()) {
+      return absl::InternalError("ranks disagree");
+    }
+    return this;
+  }
+  Progress StateOf(Handle) override {
+    // What is said to take a while takes so many questions.
+    if (questions_ > 0) {
+      --questions_;
+      return {State::kInProgress, ""};
+    }
+    if (stuck_) return {State::kInProgress, ""};
+    return error_.empty() ? Progress() : Progress{State::kFailed, error_};
+  }
+  void Abort(Handle) override {
+    ++aborts_;
+    board_.GiveUp();
+  }
+  void Free(Handle) override { ++frees_; }
+
+  Status Sum(Handle, std::span<float> values, void*) override {
+    questions_ = 3;
+    return Of(board_.Sum(rank_, values));
+  }
+  Status Sum(Handle, std::span<double> values, void*) override {
+    return Of(board_.Sum(rank_, values));
+  }
+  Status Exchange(Handle, const std::byte* outgoing, std::byte* incoming, size_t part_bytes,
+                  void*) override {
+    const size_t bytes = part_bytes * board_.ranks();
+    std::vector<std::byte> all(bytes * board_.ranks());
+    const bool done = board_.Gather(rank_, {outgoing, bytes}, all.data());
+    for (uint32_t peer = 0; done && peer < board_.ranks(); ++peer) {
+      if (peer == rank_) continue;
+      std::copy_n(all.data() + peer * bytes + rank_ * part_bytes, part_bytes,
+                  incoming + peer * part_bytes);
+    }
+    return Of(done);
+  }
+  Status Gather(Handle, std::span<const std::byte> own, std::byte* all, void*) override {
+    return Of(board_.Gather(rank_, own, all));
+  }
+
+  int device_ = -1;
+  int aborts_ = 0;
+  int frees_ = 0;
+  int questions_ = 0;
+  bool stuck_ = false;
+  std::string error_;  // Shows on a stream.
+
+ private:
+  static Status Of(bool done) {
+    return done ? absl::OkStatus() : absl::InternalError("NCCL: internal error");
+  }
+
+  RankBoard& board_;
+  const uint32_t rank_;
+};
+
+}  // namespace simurgh::testing

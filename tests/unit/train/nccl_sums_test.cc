@@ -1,0 +1,240 @@
+#include "simurgh/train/nccl_sums.h"
+
+#include <thread>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "tests/unit/collective/rank_threads.h"
+#include "tests/unit/train/fake_nccl.h"
+
+// The way of sums between devices, with threads as ranks, Gloo between them, and a board in place
+// of NCCL. Nothing is checked on their threads: Catch2's assertions belong to one.
+namespace simurgh::testing {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kLong{60'000};
+
+// Says where it is, and no more.
+class PlacedNetwork final : public DenseNetwork {
+ public:
+  explicit PlacedNetwork(std::optional<int> device) : device_(device) {}
+
+  StatusOr<BatchResult> ForwardBackward(MatrixView<const float>, MatrixView<const float>,
+                                        std::span<const float>, MatrixView<float>, std::span<float>,
+                                        const RankStep&) override {
+    return absl::UnimplementedError("");
+  }
+  Status ApplyGradients(float) override { return absl::UnimplementedError(""); }
+  Status Predict(MatrixView<const float>, MatrixView<const float>, std::span<float>) override {
+    return absl::UnimplementedError("");
+  }
+  std::span<float> parameters() override { return {}; }
+  std::span<float> gradients() override { return {}; }
+  std::span<float> statistics() override { return {}; }
+  std::span<const float> state() const override { return {}; }
+  std::optional<int> cuda_device() const override { return device_; }
+
+ private:
+  const std::optional<int> device_;
+};
+
+struct Group {
+  explicit Group(uint32_t count) : board(count) {
+    for (uint32_t rank = 0; rank < count; ++rank) {
+      nccl.push_back(std::make_unique<FakeNccl>(board, rank));
+    }
+  }
+
+  RankBoard board;
+  std::vector<std::unique_ptr<FakeNccl>> nccl;
+};
+
+StatusOr<std::unique_ptr<DeviceSums>> Connect(Group& group, Collective& collective,
+                                              milliseconds timeout) {
+  const PlacedNetwork network(static_cast<int>(collective.rank()) + 4);
+  const StatusOr<NcclLibrary*> library = group.nccl[collective.rank()].get();
+  std::string reason;
+  return ConnectDevices(network, collective, library, timeout, &reason);
+}
+
+// As an executor waits for a device that does not come to an end.
+Status WaitForFailure(DeviceSums& sums) {
+  sums.StepEnqueued();
+  while (true) {
+    Status checked = sums.Check();
+    if (!checked.ok()) return checked;
+    std::this_thread::yield();
+  }
+}
+
+TEST_CASE("ranks with devices connect them, and sums, exchanges and gathers reach all") {
+  for (const uint32_t ranks : {2U, 3U}) {
+    Group group(ranks);
+    const auto results = RunRanks(ranks, [&](std::unique_ptr<Collective>& collective) -> Status {
+      const uint32_t rank = collective->rank();
+      SIMURGH_ASSIGN_OR_RETURN(const auto sums, Connect(group, *collective, kLong));
+      if (sums == nullptr) return absl::InternalError("not connected");
+      std::vector<float> values{1.0F, static_cast<float>(rank)};
+      SIMURGH_RETURN_IF_ERROR(sums->Sum(std::span(values), nullptr));
+      std::vector<double> doubles{0.5};
+      SIMURGH_RETURN_IF_ERROR(sums->Sum(std::span(doubles), nullptr));
+      const float count = static_cast<float>(ranks);
+      if (values != std::vector{count, count * (count - 1) / 2} || doubles[0] != 0.5 * ranks) {
+        return absl::InternalError("wrong sums");
+      }
+      std::vector<std::byte> outgoing(ranks), incoming(ranks), all(ranks);
+      for (uint32_t to = 0; to < ranks; ++to) outgoing[to] = std::byte(10 * rank + to);
+      SIMURGH_RETURN_IF_ERROR(sums->Exchange(outgoing.data(), incoming.data(), 1, nullptr));
+      SIMURGH_RETURN_IF_ERROR(sums->Gather({outgoing.data(), 1}, all.data(), nullptr));
+      for (uint32_t from = 0; from < ranks; ++from) {
+        const bool came = from == rank || incoming[from] == std::byte(10 * from + rank);
+        if (!came || all[from] != std::byte(10 * from)) return absl::InternalError("wrong bytes");
+      }
+      sums->StepEnqueued();
+      SIMURGH_RETURN_IF_ERROR(sums->Check());
+      sums->StepEnded();
+      // Nobody leaves while another is at work.
+      std::vector<std::byte> here(ranks);
+      return collective->Gather(Channel::kStep, {outgoing.data(), 1}, here);
+    });
+    for (uint32_t rank = 0; rank < ranks; ++rank) {
+      CAPTURE(rank, results[rank].message());
+      CHECK(results[rank].ok());
+      CHECK(group.nccl[rank]->device_ == static_cast<int>(rank) + 4);
+      CHECK(group.nccl[rank]->aborts_ == 0);
+      CHECK(group.nccl[rank]->frees_ == 1);
+    }
+  }
+}
+
+TEST_CASE("all ranks sum on their hosts where one of them has no device or no NCCL") {
+  for (const bool lacks_device : {true, false}) {
+    std::vector<std::string> reasons(3);
+    std::vector<int> connected(3);
+    Group group(3);
+    const auto results = RunRanks(3, [&](std::unique_ptr<Collective>& collective) -> Status {
+      const uint32_t rank = collective->rank();
+      const bool lacks = rank == 1;
+      const PlacedNetwork network(lacks && lacks_device ? std::nullopt : std::optional<int>(0));
+      StatusOr<NcclLibrary*> library = group.nccl[rank].get();
+      if (lacks && !lacks_device) library = absl::NotFoundError("no NCCL");
+      SIMURGH_ASSIGN_OR_RETURN(
+          const auto sums, ConnectDevices(network, *collective, library, kLong, &reasons[rank]));
+      connected[rank] = sums != nullptr ? 1 : 0;
+      return absl::OkStatus();
+    });
+    for (uint32_t rank = 0; rank < 3; ++rank) {
+      CHECK(results[rank].ok());
+      CHECK(connected[rank] == 0);
+      CHECK(reasons[rank] == (lacks_device ? "rank 1 computes on the CPU" : "rank 1 has no NCCL"));
+    }
+  }
+}
+
+TEST_CASE("a rank that dies in the middle of a sum is named, and the group is aborted") {
+  Group group(3);
+  const auto results = RunRanks(3, [&](std::unique_ptr<Collective>& collective) -> Status {
+    SIMURGH_ASSIGN_OR_RETURN(auto sums, Connect(group, *collective, kLong));
+    if (collective->rank() == 1) {
+      // As a process that is killed: its connections close without a farewell.
+      sums.reset();
+      collective.reset();
+      return absl::OkStatus();
+    }
+    return WaitForFailure(*sums);
+  });
+  for (const uint32_t rank : {0, 2}) {
+    CAPTURE(results[rank].message());
+    CHECK(results[rank].code() == absl::StatusCode::kUnavailable);
+    CHECK(std::string(results[rank].message()).find("rank 1 of 3") != std::string::npos);
+    CHECK(group.nccl[rank]->aborts_ == 1);
+    CHECK(group.nccl[rank]->frees_ == 0);
+  }
+}
+
+TEST_CASE("a rank that does not come to a step is named within the deadline") {
+  Group group(3);
+  const milliseconds timeout{300};
+  const auto results = RunRanks(3, [&](std::unique_ptr<Collective>& collective) -> Status {
+    SIMURGH_ASSIGN_OR_RETURN(const auto sums, Connect(group, *collective, timeout));
+    if (collective->rank() != 2) return WaitForFailure(*sums);
+    // It lives, and does something else, until the others give up.
+    std::vector<std::byte> all(3);
+    return collective->Gather(Channel::kLoading, std::span(all).first(1), all);
+  });
+  for (const uint32_t rank : {0, 1}) {
+    CAPTURE(results[rank].message());
+    CHECK(std::string(results[rank].message())
+              .find("rank 2 of 3 (nn_worker.instances.2) has not come to step 1") !=
+          std::string::npos);
+    CHECK(group.nccl[rank]->aborts_ == 1);
+  }
+  CHECK_FALSE(results[2].ok());
+}
+
+TEST_CASE("sums that hang though all ranks have come end at the deadline") {
+  Group group(2);
+  const auto results = RunRanks(2, [&](std::unique_ptr<Collective>& collective) -> Status {
+    SIMURGH_ASSIGN_OR_RETURN(const auto sums, Connect(group, *collective, milliseconds(200)));
+    return WaitForFailure(*sums);
+  });
+  for (uint32_t rank = 0; rank < 2; ++rank) {
+    CAPTURE(results[rank].message());
+    CHECK(std::string(results[rank].message()).find("have not ended for 200 ms") !=
+          std::string::npos);
+  }
+}
+
+TEST_CASE("an error that NCCL finds on a stream ends the run of all ranks with its words") {
+  Group group(2);
+  const auto results = RunRanks(2, [&](std::unique_ptr<Collective>& collective) -> Status {
+    SIMURGH_ASSIGN_OR_RETURN(const auto sums, Connect(group, *collective, kLong));
+    if (collective->rank() == 0) {
+      group.nccl[0]->error_ = "remote process exited or there was a network error";
+    }
+    const Status failed = WaitForFailure(*sums);
+    // It is the last word.
+    std::vector<float> values(1);
+    if (sums->Sum(std::span(values), nullptr).message() != failed.message()) {
+      return absl::InternalError("another status");
+    }
+    return failed;
+  });
+  for (uint32_t rank = 0; rank < 2; ++rank) {
+    CAPTURE(rank, results[rank].message());
+    CHECK(std::string(results[rank].message()).find("network error") != std::string::npos);
+    CHECK(group.nccl[rank]->aborts_ == 1);
+  }
+}
+
+TEST_CASE("devices that do not connect are given up, and a dead rank is named") {
+  Group group(2);
+  group.nccl[0]->stuck_ = true;
+  SECTION("at the deadline") {
+    const auto results = RunRanks(2, [&](std::unique_ptr<Collective>& collective) -> Status {
+      SIMURGH_ASSIGN_OR_RETURN(const auto sums, Connect(group, *collective, milliseconds(200)));
+      return WaitForFailure(*sums);
+    });
+    CAPTURE(results[0].message());
+    CHECK(results[0].code() == absl::StatusCode::kDeadlineExceeded);
+    CHECK(group.nccl[0]->aborts_ == 1);
+    CHECK_FALSE(results[1].ok());
+  }
+  SECTION("when the other has gone") {
+    const auto results = RunRanks(2, [&](std::unique_ptr<Collective>& collective) -> Status {
+      SIMURGH_ASSIGN_OR_RETURN(auto sums, Connect(group, *collective, kLong));
+      sums.reset();
+      collective.reset();
+      return absl::OkStatus();
+    });
+    CAPTURE(results[0].message());
+    CHECK(std::string(results[0].message()).find("rank 1 of 2") != std::string::npos);
+    CHECK(group.nccl[0]->aborts_ == 1);
+  }
+}
+
+}  // namespace
+}  // namespace simurgh::testing
