@@ -60,6 +60,9 @@ StatusOr<std::unique_ptr<CudaExecutor>> CudaExecutor::Create(const Options& opti
     SIMURGH_RETURN_IF_ERROR(
         CudaStatus(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "event"));
   }
+  for (cudaEvent_t& moment : executor->moments_) {
+    SIMURGH_RETURN_IF_ERROR(CudaStatus(cudaEventCreate(&moment), "event"));
+  }
   executor->current_ = executor->stream_;
   SIMURGH_ASSIGN_OR_RETURN(executor->library_, GemmLibrary::Create(options.precision));
   return executor;
@@ -72,6 +75,9 @@ CudaExecutor::~CudaExecutor() {
   library_.reset();
   for (cudaEvent_t event : {forked_, joined_}) {
     if (event != nullptr) cudaEventDestroy(event);
+  }
+  for (cudaEvent_t moment : moments_) {
+    if (moment != nullptr) cudaEventDestroy(moment);
   }
   if (side_ != nullptr) cudaStreamDestroy(side_);
   cudaStreamDestroy(stream_);
@@ -152,6 +158,31 @@ void CudaExecutor::EndCapture(const Work& work) {
   if (error != cudaSuccess) return;
   graphs_[work] = launchable;
   Note(cudaGraphLaunch(launchable, stream_), "launch of a graph");
+}
+
+void CudaExecutor::Mark(Moment moment) {
+  if (!options_.time_compute) return;
+  cudaEvent_t event = moments_[static_cast<size_t>(moment)];
+  cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
+  Note(cudaStreamIsCapturing(stream_, &capturing), "capture");
+  // In a graph, each launch is to record it.
+  const unsigned flags =
+      capturing == cudaStreamCaptureStatusActive ? cudaEventRecordExternal : cudaEventRecordDefault;
+  Note(cudaEventRecordWithFlags(event, stream_, flags), "event");
+}
+
+StatusOr<double> CudaExecutor::ComputeMs() {
+  SIMURGH_RETURN_IF_ERROR(Synchronize());
+  const auto between = [this](Moment first, Moment last, float* ms) {
+    return CudaStatus(cudaEventElapsedTime(ms, moments_[static_cast<size_t>(first)],
+                                           moments_[static_cast<size_t>(last)]),
+                      "event");
+  };
+  float pass = 0;
+  float apply = 0;
+  SIMURGH_RETURN_IF_ERROR(between(Moment::kBegin, Moment::kEnd, &pass));
+  SIMURGH_RETURN_IF_ERROR(between(Moment::kApplyBegin, Moment::kApplyEnd, &apply));
+  return double{pass} + double{apply};
 }
 
 void CudaExecutor::ForgetRuns() {

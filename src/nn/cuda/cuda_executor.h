@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <functional>
 #include <map>
@@ -40,6 +41,7 @@ class CudaExecutor {
     ComputePrecision precision = ComputePrecision::kF32;
     bool graphs = true;   // Work that comes again is captured and replayed.
     bool poison = false;  // Fresh memory is full of NaN.
+    bool time_compute = false;
   };
 
   // The name of the device. Errors: NOT_FOUND when there is none that this program can use,
@@ -101,6 +103,11 @@ class CudaExecutor {
         return;
     }
   }
+  // When the device has come here, for ComputeMs; with time_compute.
+  void Mark(Moment moment);
+  // Of the last step: between the moments. Waits for it.
+  StatusOr<double> ComputeMs();
+
   // Forgets captured graphs: memory has moved.
   void ForgetRuns();
 
@@ -150,6 +157,7 @@ class CudaExecutor {
   cudaStream_t current_ = nullptr;  // One of the two.
   cudaEvent_t forked_ = nullptr;
   cudaEvent_t joined_ = nullptr;
+  std::array<cudaEvent_t, kMoments> moments_{};
   std::unique_ptr<GemmLibrary> library_;
   std::map<Work, cudaGraphExec_t> graphs_;  // Null: came once.
   Status error_ = absl::OkStatus();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -15,12 +16,16 @@ class CudaExecutor;
 struct CudaNetwork {
   std::unique_ptr<DenseNetwork> network;
   std::string device;
+  // Of the last step, with CudaTuning::time_compute: milliseconds of forward, backward and
+  // optimizer on the device, between the copies. Waits for them. Lifetime: of the network.
+  std::function<StatusOr<double>()> compute_ms;
 };
 
 // What measurements and tests change.
 struct CudaTuning {
   bool graphs = true;   // Work that comes again is captured and replayed.
   bool poison = false;  // Fresh memory is full of NaN.
+  bool time_compute = false;
 };
 
 // The name of the device. Errors: NOT_FOUND without one, INVALID_ARGUMENT when there are others.

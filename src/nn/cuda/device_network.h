@@ -85,10 +85,12 @@ class DeviceNetwork final : public DenseNetwork {
     // The last step's copy of these has ended: ForwardBackward waited since.
     *reinterpret_cast<StepScalars*>(scalars_.get()) = stepper_.Next(learning_rate, step_rows_);
     const bool has_statistics = step_rows_ > 0;
-    executor_->Run({.kind = Work::kApply, .rows = has_statistics ? 1U : 0U}, [&] {
+    executor_->Run({Work::kApply, has_statistics ? 1U : 0U}, [&] {
       executor_->ToDevice(reinterpret_cast<std::byte*>(tensors_.scalars()), scalars_.get(),
                           sizeof(StepScalars));
+      executor_->Mark(Moment::kApplyBegin);
       stepper_.Apply(has_statistics);
+      executor_->Mark(Moment::kApplyEnd);
     });
     parameters_->DeviceChanged();
     state_->DeviceChanged();
@@ -102,7 +104,7 @@ class DeviceNetwork final : public DenseNetwork {
     if (rows == 0) return absl::OkStatus();
     SIMURGH_RETURN_IF_ERROR(Prepare(rows));
     Stage(dense, embeddings);
-    executor_->Run({.kind = Work::kPredict, .rows = rows}, [this] {
+    executor_->Run({Work::kPredict, rows}, [this] {
       CopyInput();
       const std::span<const float> average = stepper_.Average();
       pass_.Predict(average.empty() ? tensors_.parameters() : average.subspan(1));
@@ -187,9 +189,11 @@ class DeviceNetwork final : public DenseNetwork {
   Status RunPass(const RankStep& step, size_t rows) {
     const auto enqueue = [&](const RankPass& ranks) {
       if (rows > 0) CopyInput();
+      executor_->Mark(Moment::kBegin);
       rows > 0 ? pass_.Train(ranks) : pass_.TakePart(ranks);
       if (reducer_ != nullptr) reducer_->Finish();
       pass_.CheckFinite();
+      executor_->Mark(Moment::kEnd);
       executor_->ToHost(output_.get(), tensors_.output(), tensors_.transfer().output_bytes);
     };
     if (reducer_ == nullptr && (step.sum || step.on_gradients)) return RunHostSums(step, enqueue);
@@ -202,10 +206,7 @@ class DeviceNetwork final : public DenseNetwork {
         };
       }
     }
-    executor_->Run({.kind = Work::kTrain,
-                    .rows = rows,
-                    .samples = ranks.samples,
-                    .shares_statistics = bool{ranks.sum_statistics}},
+    executor_->Run({Work::kTrain, rows, ranks.samples, bool{ranks.sum_statistics}},
                    [&] { enqueue(ranks); });
     gradients_->DeviceChanged();
     return reducer_ == nullptr ? executor_->Synchronize() : AwaitRanks();

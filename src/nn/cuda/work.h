@@ -6,6 +6,10 @@
 
 namespace simurgh::cuda {
 
+// Moments of a step between which its computations lie.
+enum class Moment { kBegin, kEnd, kApplyBegin, kApplyEnd };
+inline constexpr size_t kMoments = 4;
+
 // Names a sequence of kernels, products and copies that is the same each time: for one kind of work
 // and one number of rows, of this rank and of all.
 struct Work {

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <string>
+
+#include "bench/micro/nn_cuda/copies.h"
+#include "bench/micro/nn_cuda/layer_products.h"
+#include "bench/micro/nn_cuda/steps.h"
+
+namespace simurgh::bench {
+
+// Lines of a table, or JSON objects.
+class NnCudaReport {
+ public:
+  NnCudaReport(bool json, std::string device, const CopyRates& copies);
+
+  // What comes next is of this precision. peak: TFLOP/s.
+  void Begin(const std::string& precision, double peak);
+  void Add(const Subject& subject, size_t batch, const ProductTime& time) const;
+  void Add(const Subject& subject, size_t batch, const StepTime& time) const;
+
+ private:
+  struct Line;
+  void Print(const Subject& subject, size_t batch, const Line& line) const;
+
+  const bool json_;
+  const std::string device_;
+  const CopyRates copies_;
+  std::string precision_;
+  double peak_ = 0;
+};
+
+}  // namespace simurgh::bench

@@ -1,0 +1,23 @@
+#include <catch2/catch.hpp>
+
+#include "simurgh/collective/nccl_library.h"
+
+namespace simurgh::testing {
+namespace {
+
+TEST_CASE("the NCCL that is installed has all the functions that are called") {
+  const StatusOr<NcclLibrary*> nccl = LoadNccl();
+  if (absl::IsNotFound(nccl.status()) &&
+      nccl.status().message().find("lacks a function") == absl::string_view::npos) {
+    WARN("SKIPPED: " << std::string(nccl.status().message()));
+    return;
+  }
+  INFO(std::string(nccl.status().message()));
+  REQUIRE(nccl.ok());
+  const StatusOr<NcclId> id = (*nccl)->NewId();
+  INFO(std::string(id.status().message()));
+  CHECK(id.ok());
+}
+
+}  // namespace
+}  // namespace simurgh::testing
