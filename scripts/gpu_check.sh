@@ -1,67 +1,170 @@
 #!/usr/bin/env bash
-# Runs everything that needs a CUDA device, from programs that were built before, and prints a table.
+# Runs everything that needs a CUDA device, from programs that were built before, and prints tables.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 usage() {
   cat <<'TEXT'
-Usage: scripts/gpu_check.sh [--pack DIR | --from DIR]
+Usage: scripts/gpu_check.sh [PART...] [--from DIR] [--out DIR] [--quick]
+       scripts/gpu_check.sh --pack DIR
 
-  --pack DIR   copies the programs and the libraries that they need, but for the system's own, to DIR: for a machine
-               with a device and without our packages. Build first: scripts/build.sh cuda nn_cuda_test
-  --from DIR   runs what was packed (default: build/cuda/tests)
+Parts, all of them unless some are named; each prints SKIPPED with the reason where it cannot run:
+  tests      every test case that needs a device, by itself
+  sanitizer  the same under compute-sanitizer, memcheck and then racecheck
+  bench      bench_nn_cuda: steps and products of the dense network beside what the device does at best
+  peer       the same steps in PyTorch, and the ratio of ours to its best (python3 -m pip install torch, or PYTHON=...)
 
-Every test case runs by itself; output of those that fail follows the table. The exit code is 77 without a device.
+  --from DIR   the programs (default: build/cuda)
+  --out DIR    where the benches' lines of JSON go (default: build/gpu_check)
+  --quick      few points
+  --pack DIR   copies this script, the programs and the libraries that they need, but for the system's own, to DIR: for a
+               machine with a device and without our packages; there: DIR/scripts/gpu_check.sh --from .
+               Build first: scripts/build.sh cuda nn_cuda_test bench_nn_cuda
+
+The exit code is 1 where something failed, 77 where nothing could run.
 TEXT
 }
 
-programs=(nn_cuda_test)
-folder=build/cuda/tests
-case "${1-}" in
-  --pack)
-    target=${2:?--pack needs a folder}
-    mkdir -p "$target/lib"
-    for program in "${programs[@]}"; do
-      cp "build/cuda/tests/$program" "$target"
-      # The C library belongs to the machine.
-      ldd "build/cuda/tests/$program" | awk '$3 ~ /^\// { print $3 }' |
-        { grep -vE '/(libc|libm|libdl|librt|libpthread)\.so' || true; } | xargs -I{} cp -L {} "$target/lib"
-    done
-    echo "packed to $target"
-    exit ;;
-  --from) folder=${2:?--from needs a folder} ;;
-  "") ;;
-  --help | -h) usage; exit ;;
-  *) usage >&2; exit 2 ;;
-esac
-if [[ -d $folder/lib ]]; then export LD_LIBRARY_PATH=$folder/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}; fi
+fail() {
+  echo "gpu_check.sh: $*" >&2
+  exit 2
+}
 
+tests=tests/nn_cuda_test
+bench=bin/bench_nn_cuda
+peer=bench/peers/pytorch_nn.py
+
+pack() {
+  local target=$1 program file
+  mkdir -p "$target/lib" "$target/scripts" "$target/$(dirname "$peer")"
+  for program in "$tests" "$bench"; do
+    mkdir -p "$target/$(dirname "$program")"
+    cp "build/cuda/$program" "$target/$program"
+    # The C library belongs to the machine.
+    ldd "build/cuda/$program" | awk '$3 ~ /^\// { print $3 }' |
+      { grep -vE '/(libc|libm|libdl|librt|libpthread)\.so' || true; } | xargs -I{} cp -L {} "$target/lib"
+  done
+  for file in scripts/gpu_check.sh "$peer"; do cp "$file" "$target/$file"; done
+  echo "packed to $target"
+}
+
+folder=build/cuda out=build/gpu_check quick=false
+parts=()
+while (($# > 0)); do
+  case "$1" in
+    --pack) pack "${2:?--pack needs a folder}"; exit ;;
+    --from) folder=${2:?--from needs a folder}; shift ;;
+    --out) out=${2:?--out needs a folder}; shift ;;
+    --quick) quick=true ;;
+    --help | -h) usage; exit ;;
+    tests | sanitizer | bench | peer) parts+=("$1") ;;
+    *) usage >&2; exit 2 ;;
+  esac
+  shift
+done
+((${#parts[@]} > 0)) || parts=(tests sanitizer bench peer)
+for program in "$tests" "$bench"; do
+  [[ -x $folder/$program ]] || fail "$folder/$program is missing: scripts/build.sh cuda ${tests##*/} ${bench##*/}"
+done
+if [[ -d $folder/lib ]]; then export LD_LIBRARY_PATH=$PWD/$folder/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}; fi
+mkdir -p "$out"
 failures=$(mktemp)
 trap 'rm -f "$failures"' EXIT
-failed=0
-for program in "${programs[@]}"; do
+failed=0 ran=0
+
+# run_cases LABEL COMMAND...: every test case by itself.
+run_cases() {
+  local label=$1 cases name begin outcome output verdict
+  shift
   # The exit code of a list is the number of tests.
-  mapfile -t cases < <("$folder/$program" --list-test-names-only || true)
-  ((${#cases[@]} > 0)) || { echo "$folder/$program does not start" >&2; exit 1; }
+  mapfile -t cases < <("$folder/$tests" --list-test-names-only || true)
+  ((${#cases[@]} > 0)) || fail "$folder/$tests does not start"
   for name in "${cases[@]}"; do
     begin=$EPOCHREALTIME
     outcome=0
     # A comma separates names, unless a backslash says otherwise.
-    output=$("$folder/$program" "${name//,/\\,}" 2>&1) || outcome=$?
-    if ((outcome == 77)); then
-      echo "$output"
-      exit 77
+    output=$("$@" "$folder/$tests" "${name//,/\\,}" 2>&1) || outcome=$?
+    if grep -q '^SKIPPED:' <<<"$output" && ((outcome != 0)); then
+      echo "$label: $(grep -m1 '^SKIPPED:' <<<"$output")"
+      return
     fi
+    ran=1
     verdict=pass
     if ((outcome != 0)) || [[ $output == *"No test cases matched"* ]]; then
       verdict=FAIL
       ((failed += 1))
-      printf '== %s: %s\n%s\n' "$program" "$name" "$output" >>"$failures"
+      printf '== %s: %s\n%s\n' "$label" "$name" "$output" >>"$failures"
+    elif grep -q 'SKIPPED:' <<<"$output"; then
+      verdict=skip
     fi
-    awk -v a="$begin" -v b="$EPOCHREALTIME" -v v="$verdict" -v n="$name" \
-      'BEGIN { printf "%-4s %8.2f s  %s\n", v, b - a, n }'
+    awk -v a="$begin" -v b="$EPOCHREALTIME" -v v="$verdict" -v l="$label" -v n="$name" \
+      'BEGIN { printf "%-4s %8.2f s  %-10s %s\n", v, b - a, l, n }'
   done
+}
+
+# table FILE: objects of the same keys as rows below their names; other lines as they are.
+table() {
+  awk '
+    !/^{/ { print; next }
+    {
+      count = split(substr($0, 2, length($0) - 2), cells, /, ?"/)
+      names = row = ""
+      for (i = 1; i <= count; ++i) {
+        at = index(cells[i], ":")
+        name = substr(cells[i], 1, at - 1); value = substr(cells[i], at + 1)
+        gsub(/"/, "", name); gsub(/^ |"/, "", value)
+        width = name == "part" || name == "device" ? 20 : length(name) < 8 ? 8 : length(name)
+        names = names sprintf("%-" width "s ", name); row = row sprintf("%-" width "s ", value)
+      }
+      if (names != last) { print names; last = names }
+      print row
+    }' "$1"
+}
+
+# run_bench LABEL FILE COMMAND...: shows and keeps what it prints.
+run_bench() {
+  local label=$1 file=$2 outcome=0
+  shift 2
+  "$@" >"$file" 2>"$failures.bench" || outcome=$?
+  if ((outcome == 77)); then
+    echo "$label: $(cat "$file")"
+  elif ((outcome != 0)); then
+    ran=1
+    ((failed += 1))
+    { printf '== %s\n' "$label"; tail -n 20 "$file" "$failures.bench"; } >>"$failures"
+    echo "FAIL $label"
+  else
+    ran=1
+    table "$file"
+  fi
+  rm -f "$failures.bench"
+}
+
+for part in "${parts[@]}"; do
+  case "$part" in
+    tests) run_cases tests env ;;
+    sanitizer)
+      if ! command -v compute-sanitizer >/dev/null; then
+        echo "sanitizer: SKIPPED: compute-sanitizer is not on the PATH"
+        continue
+      fi
+      for tool in memcheck racecheck; do
+        run_cases "$tool" compute-sanitizer --tool "$tool" --error-exitcode 1 --launch-timeout 0
+      done ;;
+    bench)
+      points=()
+      if $quick; then points=(--batch 16384 --repeats 20); fi
+      run_bench bench "$out/nn.jsonl" "$folder/$bench" --json "${points[@]}" ;;
+    peer)
+      points=()
+      if $quick; then points=(--batch 16384 --repeats 20); fi
+      if [[ -s $out/nn.jsonl ]] && grep -q '^{' "$out/nn.jsonl"; then points+=(--beside "$out/nn.jsonl"); fi
+      python=${PYTHON:-python3}
+      if [[ -x build/peers/pytorch/bin/python && -z ${PYTHON-} ]]; then python=build/peers/pytorch/bin/python; fi
+      run_bench peer "$out/pytorch.jsonl" "$python" "$peer" "${points[@]}" ;;
+  esac
 done
 cat "$failures"
 echo "$failed failed"
-((failed == 0))
+((failed == 0)) || exit 1
+((ran == 1)) || exit 77

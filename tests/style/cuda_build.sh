@@ -14,7 +14,7 @@ if ! nvcc --version | grep -q 'release 13\.'; then
 fi
 
 # Only what CUDA adds: the backend and the programs made for it.
-scripts/build.sh cuda nn_cuda_test
+scripts/build.sh cuda nn_cuda_test bench_nn_cuda nn-worker
 outcome=0
 build/cuda/tests/nn_cuda_test || outcome=$?
 ((outcome == 77)) || exit "$outcome"
