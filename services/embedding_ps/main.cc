@@ -1,9 +1,14 @@
 // embedding-ps: holds rows and serves them.
 
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
+
+#include <spdlog/spdlog.h>
 
 #include "services/api/layout.h"
+#include "services/embedding_ps/dense_methods.h"
 #include "services/embedding_ps/parameter_server.h"
 #include "services/embedding_ps/row_methods.h"
 #include "services/runtime/daemon.h"
@@ -17,8 +22,14 @@ constexpr size_t kIdleBufferBytes = size_t{256} << 20;
 
 class EmbeddingPs : public Daemon {
  public:
-  static StatusOr<std::unique_ptr<Daemon>> Start(DaemonContext& context) {
+  // with_digests: whether to log digests of all rows in the end.
+  static StatusOr<std::unique_ptr<Daemon>> Start(DaemonContext& context, bool with_digests) {
     std::unique_ptr<EmbeddingPs> daemon(new EmbeddingPs(context));
+    if (with_digests) {
+      for (const TableConfig& table : context.config().tables) {
+        daemon->digest_names_.push_back(table.name);
+      }
+    }
     SIMURGH_ASSIGN_OR_RETURN(
         daemon->rows_,
         ParameterServer::Create(context.config(), context.index(), daemon->metrics_));
@@ -26,6 +37,7 @@ class EmbeddingPs : public Daemon {
     SIMURGH_RETURN_IF_ERROR(daemon->listener_.Listen(context, [&](rpc::Server& server) {
       RegisterRowMethods(server, *daemon->rows_, daemon->buffers_,
                          MapOf(context.config()).version());
+      RegisterDenseMethods(server, daemon->dense_, daemon->buffers_);
     }));
     context.SetReady();
     return std::move(daemon);
@@ -39,7 +51,9 @@ class EmbeddingPs : public Daemon {
 
   Status Drain(std::chrono::steady_clock::time_point deadline) override {
     rows_->StopHolding();
-    return listener_.Drain(deadline);
+    const Status status = listener_.Drain(deadline);
+    if (!digest_names_.empty()) LogDigests();
+    return status;
   }
 
  private:
@@ -47,9 +61,18 @@ class EmbeddingPs : public Daemon {
       : metrics_(context.metrics(), context.config(), context.index()),
         listener_(context.metrics()) {}
 
+  void LogDigests() {
+    const std::vector<uint64_t> digests = rows_->ContentDigests();
+    for (size_t t = 0; t < digests.size(); ++t) {
+      spdlog::info("rows of table {}: digest {:016x}", digest_names_[t], digests[t]);
+    }
+  }
+
+  std::vector<std::string> digest_names_;  // Of all tables; none where no digests are wanted.
   ServerMetrics metrics_;
   BufferPool buffers_{kIdleBufferBytes};
   std::unique_ptr<ParameterServer> rows_;
+  DenseStore dense_;
   Listener listener_;
 };
 
@@ -57,7 +80,8 @@ class EmbeddingPs : public Daemon {
 }  // namespace simurgh
 
 int main(int argc, char** argv) {
-  const simurgh::DaemonDescription description{
+  bool with_digests = false;
+  simurgh::DaemonDescription description{
       .role = "embedding-ps",
       .usage =
           {.program = "embedding-ps",
@@ -68,5 +92,11 @@ int main(int argc, char** argv) {
       .instances = [](const simurgh::ClusterConfig& config) -> const auto& {
         return config.embedding_ps.instances;
       }};
-  return simurgh::RunDaemon(description, argc, argv, simurgh::EmbeddingPs::Start);
+  description.usage.own_options.add_options()(
+      "digests", boost::program_options::bool_switch(&with_digests),
+      "when stopping, log a digest of every table's rows; those of all servers add up to one that "
+      "is equal for equal rows");
+  return simurgh::RunDaemon(description, argc, argv, [&](simurgh::DaemonContext& context) {
+    return simurgh::EmbeddingPs::Start(context, with_digests);
+  });
 }

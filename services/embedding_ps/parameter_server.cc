@@ -341,6 +341,18 @@ void ParameterServer::GiveUp(const TrainerPosition& position) {
   }
 }
 
+std::vector<uint64_t> ParameterServer::ContentDigests() {
+  std::vector<uint64_t> digests(table_dims_.size());
+  for (const auto& shard : shards_) {
+    shard->thread.RunAndWait([&] {
+      for (size_t t = 0; t < digests.size(); ++t) {
+        digests[t] += shard->partition->table(t).ContentDigest();
+      }
+    });
+  }
+  return digests;
+}
+
 void ParameterServer::StopHolding() {
   for (const auto& shard : shards_) {
     rpc::asio::post(shard->thread.executor(), [shard = shard.get()] { shard->gate.Close(); });

@@ -56,6 +56,10 @@ class ParameterServer : public RowServer {
   // Ends pushes that wait for those of other ranks, now and later. Before a server stops.
   void StopHolding();
 
+  // Of each table: the sum of its partitions' Table::ContentDigest, to be added over servers, too.
+  // For a server that has drained. Cost: reads all rows.
+  std::vector<uint64_t> ContentDigests();
+
   uint32_t partition_count() const { return static_cast<uint32_t>(shards_.size()); }
 
   // For tests, while no call is under way.

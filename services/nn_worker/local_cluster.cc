@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "services/api/answer.h"
+#include "services/embedding_ps/dense_store.h"
 
 namespace simurgh {
 
@@ -19,6 +20,7 @@ LocalCluster::~LocalCluster() {
   // `io_`: they end before it does.
   compute_.join();
   worker_.reset();
+  dense_.reset();
 }
 
 StatusOr<std::unique_ptr<LocalCluster>> LocalCluster::Create(const ClusterConfig& config,
@@ -37,6 +39,12 @@ StatusOr<std::unique_ptr<LocalCluster>> LocalCluster::Create(const ClusterConfig
   cluster->worker_ =
       std::make_unique<EmbeddingWorker>(config, kEpoch, cluster->compute_.get_executor(),
                                         std::move(servers), cluster->worker_metrics_);
+  std::vector<std::unique_ptr<DenseServer>> ranges;
+  for (size_t i = 0; i < config.embedding_ps.instances.size(); ++i) {
+    ranges.push_back(std::make_unique<DenseStore>());
+  }
+  cluster->dense_ = std::make_unique<DenseClient>(cluster->io_.executor(), std::move(ranges),
+                                                  cluster->call_timeout_);
   return cluster;
 }
 

@@ -6,6 +6,7 @@
 #include <boost/asio/thread_pool.hpp>
 
 #include "rpc/async.h"
+#include "services/api/dense_client.h"
 #include "services/api/vector_wire.h"
 #include "services/embedding_ps/parameter_server.h"
 #include "services/embedding_worker/embedding_worker.h"
@@ -37,6 +38,9 @@ class LocalCluster : public EmbeddingPort {
   void Push(BatchReference batch, TrainerPosition position, MatrixView<const float> gradients,
             std::shared_ptr<const void> owner, std::function<void(Status)> done) override;
 
+  // Dense weights of mode async.
+  DensePort& dense() { return *dense_; }
+
   // For tests, while no call is under way. The worker owns the servers.
   const std::vector<const ParameterServer*>& servers() const { return servers_; }
 
@@ -62,6 +66,7 @@ class LocalCluster : public EmbeddingPort {
   std::vector<const ParameterServer*> servers_;
   std::unique_ptr<EmbeddingWorker> worker_;
   rpc::asio::thread_pool compute_;
+  std::unique_ptr<DenseClient> dense_;
   IoThread io_{"cluster"};
 };
 

@@ -12,6 +12,7 @@
 #include <boost/asio/thread_pool.hpp>
 
 #include "services/api/batch_client.h"
+#include "services/api/dense_client.h"
 #include "services/nn_worker/loader_endpoint.h"
 #include "services/nn_worker/local_cluster.h"
 #include "services/nn_worker/ranks.h"
@@ -40,6 +41,7 @@ class RemoteCluster {
       clients.push_back(std::make_unique<rpc::Client>(thread_.executor(), instance.address, hello,
                                                       context.rpc_options().client, &observer_));
     }
+    if (config.training.mode == TrainingConfig::Mode::kAsync) dense_ = ConnectDense(context, hello);
     client_ =
         std::make_unique<BatchClient>(thread_.executor(), encoder_.get_executor(),
                                       std::move(clients), config.rpc.call_timeout, rates, wire_);
@@ -47,15 +49,35 @@ class RemoteCluster {
 
   // The clients belong to their thread, so they go there.
   ~RemoteCluster() {
-    thread_.RunAndWait([this] { client_.reset(); });
+    thread_.RunAndWait([this] {
+      client_.reset();
+      dense_.reset();
+    });
   }
 
   BatchClient& port() { return *client_; }
+  // Null but in mode async.
+  DensePort* dense() { return dense_.get(); }
 
  private:
+  std::unique_ptr<DenseClient> ConnectDense(DaemonContext& context, const rpc::Hello& hello) {
+    const ClusterConfig& config = context.config();
+    std::vector<std::unique_ptr<DenseServer>> servers;
+    for (size_t i = 0; i < config.embedding_ps.instances.size(); ++i) {
+      auto client = std::make_unique<rpc::Client>(thread_.executor(),
+                                                  config.embedding_ps.instances[i].address, hello,
+                                                  context.rpc_options().client, &observer_);
+      servers.push_back(
+          std::make_unique<RemoteDenseServer>(absl::StrCat("embedding-ps ", i), std::move(client)));
+    }
+    return std::make_unique<DenseClient>(thread_.executor(), std::move(servers),
+                                         config.rpc.call_timeout);
+  }
+
   RpcMetrics observer_;
   VectorWire wire_;
   std::unique_ptr<BatchClient> client_;
+  std::unique_ptr<DenseClient> dense_;
   IoThread thread_{"rpc"};
   rpc::asio::thread_pool encoder_{1};  // Ends before the thread to which it answers.
 };
@@ -106,7 +128,8 @@ class NnWorker : public Daemon {
     });
     EmbeddingPort& port =
         local_ != nullptr ? static_cast<EmbeddingPort&>(*local_) : remote_->port();
-    const StatusOr<TrainResult> result = Train(port, stop);
+    DensePort* const dense = local_ != nullptr ? &local_->dense() : remote_->dense();
+    const StatusOr<TrainResult> result = Train(port, dense, stop);
     const Status traced = WriteTrace();  // Of a failed run, too.
     if (absl::IsCancelled(result.status()) && stop.stop_requested()) {
       spdlog::info("stopped before the end of training");
@@ -126,14 +149,14 @@ class NnWorker : public Daemon {
   explicit NnWorker(const DaemonContext& context)
       : run_(context.hello().instance_epoch), learning_rates_(context.config().tables) {}
 
-  StatusOr<TrainResult> Train(EmbeddingPort& port, const std::stop_token& stop) {
+  StatusOr<TrainResult> Train(EmbeddingPort& port, DensePort* dense, const std::stop_token& stop) {
     JointRun joint{.collective = nullptr, .run = run_};
     if (ranks_ == nullptr) {
       joint.collective = NewLocalCollective();
     } else {
       SIMURGH_ASSIGN_OR_RETURN(joint, ranks_->Join(stop));
     }
-    return job_->Run(port, joint.run, *joint.collective, stop);
+    return job_->Run(port, dense, joint.run, *joint.collective, stop);
   }
 
   Status WriteTrace() const {
@@ -159,6 +182,9 @@ void NnWorker::Report(const TrainResult& result) {
   spdlog::info(
       "trained {} steps, {} samples in {:.1f} s; {} bad rows left out; network digest {:016x}",
       result.steps, result.samples, result.seconds, job_->skipped_rows(), job_->NetworkDigest());
+  if (const std::string collisions = job_->DescribeCollisions(); !collisions.empty()) {
+    spdlog::info("{}", collisions);
+  }
   const double samples_per_second = static_cast<double>(result.samples) / result.seconds;
   if (result.evaluation) {
     std::printf("test_auc=%.4f test_logloss=%.4f ", result.evaluation->auc,

@@ -48,6 +48,10 @@ TrainReport::TrainReport(MetricRegistry& registry)
           "simurgh_nn_ranks_staleness_steps",
           "Of all ranks together: earlier steps not yet acknowledged at their pulls of a step.",
           PowersOfTwo(kMaxRanksStaleness))),
+      dense_staleness_(registry.GetHistogram(
+          "simurgh_nn_dense_staleness_pushes",
+          "Mode async: dense pushes of all ranks between the weights of a push and itself.",
+          PowersOfTwo(kMaxRanksStaleness))),
       wait_seconds_(StageSeconds(registry, "wait")),
       compute_seconds_(StageSeconds(registry, "compute")) {}
 
@@ -64,14 +68,18 @@ void TrainReport::OnStep(const Step& step) {
   compute_seconds_.Observe(step.computed);
 }
 
+void TrainReport::OnDensePush(uint64_t gap) { dense_staleness_.Observe(static_cast<double>(gap)); }
+
 void TrainReport::OnProgress(const Progress& progress) {
   loss_.Set(progress.loss);
   auc_.Set(progress.auc);
   spdlog::info(
       "step {}: {} samples, loss {:.4f}, auc {:.4f}, {:.0f} samples/s, staleness {:.1f}, of all "
-      "ranks {:.1f}{}",
+      "ranks {:.1f}{}{}",
       progress.steps, progress.samples, progress.loss, progress.auc, progress.samples_per_second,
       progress.staleness, progress.ranks_staleness,
+      progress.dense_staleness ? fmt::format(", dense {:.1f}", *progress.dense_staleness)
+                               : std::string(),
       progress.skipped_steps == 0 ? std::string()
                                   : fmt::format(", {} steps skipped", progress.skipped_steps));
 }

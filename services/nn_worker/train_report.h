@@ -13,6 +13,7 @@ class TrainReport : public TrainObserver {
   explicit TrainReport(MetricRegistry& registry);
 
   void OnStep(const Step& step) override;
+  void OnDensePush(uint64_t gap) override;
   void OnProgress(const Progress& progress) override;
   void OnEvaluation(uint64_t step, EvaluationSet set, const EvaluationResult& result) override;
 
@@ -37,6 +38,7 @@ class TrainReport : public TrainObserver {
   EvaluationGauges test_;
   Histogram& staleness_;
   Histogram& ranks_staleness_;
+  Histogram& dense_staleness_;
   Histogram& wait_seconds_;
   Histogram& compute_seconds_;
 };

@@ -18,16 +18,18 @@
 namespace simurgh {
 namespace {
 
-// Counts the bad rows that a reader leaves out.
+// Counts the bad rows that a reader leaves out and, where told, how ids collide.
 class CountingReader final : public BatchReader {
  public:
-  CountingReader(std::unique_ptr<BatchReader> reader, Counter& skipped_rows)
-      : reader_(std::move(reader)), skipped_rows_(skipped_rows) {}
+  CountingReader(std::unique_ptr<BatchReader> reader, Counter& skipped_rows,
+                 CollisionReport* collisions = nullptr)
+      : reader_(std::move(reader)), skipped_rows_(skipped_rows), collisions_(collisions) {}
 
   StatusOr<std::optional<Batch>> Next() override {
     StatusOr<std::optional<Batch>> batch = reader_->Next();
     skipped_rows_.Add(reader_->skipped_rows() - counted_);
     counted_ = reader_->skipped_rows();
+    if (collisions_ != nullptr && batch.ok() && *batch) collisions_->Add(*(*batch)->sparse);
     return batch;
   }
 
@@ -37,6 +39,7 @@ class CountingReader final : public BatchReader {
  private:
   std::unique_ptr<BatchReader> reader_;
   Counter& skipped_rows_;
+  CollisionReport* const collisions_;
   uint64_t counted_ = 0;
 };
 
@@ -101,6 +104,23 @@ class JoinedDevices {
   std::unique_ptr<DeviceSums> sums_;  // Null: sums are the trainer's.
 };
 
+// What the forward buffers have room for, of this rank's share, beside what is read ahead and an
+// evaluation; and no more than servers remember the pushes of.
+uint32_t AsyncStaleness(const ClusterConfig& config) {
+  constexpr uint64_t kMost = 1'024;
+  const uint64_t room = uint64_t{config.embedding_worker.forward_buffer_batches} *
+                        config.embedding_worker.instances.size() /
+                        config.nn_worker.instances.size();
+  const uint64_t ahead = config.training.loader_queue_batches + uint64_t{1};
+  return static_cast<uint32_t>(std::clamp<uint64_t>(room, ahead + 1, ahead + kMost) - ahead);
+}
+
+// In mode async servers have the optimizer.
+DenseOptimizerConfig OptimizerOf(const TrainingConfig& training) {
+  return training.mode == TrainingConfig::Mode::kAsync ? DenseOptimizerConfig()
+                                                       : training.dense_optimizer;
+}
+
 std::optional<size_t> GroupFeature(const ClusterConfig& config) {
   for (size_t i = 0; i < config.features.size(); ++i) {
     if (config.features[i].name == config.training.auc_group_feature) return i;
@@ -118,18 +138,20 @@ TrainingJob::TrainingJob(const ClusterConfig& config, MetricRegistry& registry, 
     : config_(config),
       rank_(rank),
       report_(registry),
+      collisions_(registry, config.features),
       skipped_train_rows_(SkippedRows(registry, "train")),
       skipped_validation_rows_(SkippedRows(registry, "validation")),
       skipped_test_rows_(SkippedRows(registry, "test")) {}
 
 OpenReader TrainingJob::ReaderOf(const std::vector<std::string>& files, ReadOptions options,
-                                 Counter& skipped_rows) const {
+                                 Counter& skipped_rows, CollisionReport* collisions) const {
   options.share = rank_;
   options.shares = static_cast<uint32_t>(config_.nn_worker.instances.size());
-  return [this, &files, options, &skipped_rows]() -> StatusOr<std::unique_ptr<BatchReader>> {
+  return [this, &files, options, &skipped_rows,
+          collisions]() -> StatusOr<std::unique_ptr<BatchReader>> {
     SIMURGH_ASSIGN_OR_RETURN(auto reader, OpenBatchReader(config_.data, config_.features, files,
                                                           config_.training.batch_size, options));
-    return std::make_unique<CountingReader>(std::move(reader), skipped_rows);
+    return std::make_unique<CountingReader>(std::move(reader), skipped_rows, collisions);
   };
 }
 
@@ -147,7 +169,7 @@ StatusOr<std::unique_ptr<TrainingJob>> TrainingJob::Create(const ClusterConfig& 
       job->network_, CreateNetwork(config.model, {.inputs = InputsOf(config),
                                                   .threads = config.nn_worker.threads,
                                                   .seed = config.seed,
-                                                  .optimizer = config.training.dense_optimizer,
+                                                  .optimizer = OptimizerOf(config.training),
                                                   .device = config.nn_worker.device,
                                                   .precision = config.nn_worker.precision,
                                                   .cuda_device = DeviceOf(config.nn_worker, rank),
@@ -161,20 +183,22 @@ OpenReader TrainingJob::TrainReader() {
   if (buffer_ == nullptr) {
     return ReaderOf(config_.data.train,
                     {.keep_negatives = config_.training.keep_negatives, .seed = config_.seed},
-                    skipped_train_rows_);
+                    skipped_train_rows_, &collisions_);
   }
   return [this]() -> StatusOr<std::unique_ptr<BatchReader>> {
-    return std::make_unique<CountingReader>(NewFeedReader(*buffer_), skipped_train_rows_);
+    return std::make_unique<CountingReader>(NewFeedReader(*buffer_), skipped_train_rows_,
+                                            &collisions_);
   };
 }
 
-StatusOr<TrainResult> TrainingJob::Run(EmbeddingPort& port, uint64_t run, Collective& collective,
-                                       std::stop_token stop) {
+StatusOr<TrainResult> TrainingJob::Run(EmbeddingPort& port, DensePort* dense, uint64_t run,
+                                       Collective& collective, std::stop_token stop) {
   TrainerData data{.train = TrainReader(),
                    .features = config_.features.size(),
                    .dense_width = DenseColumns(config_.data).size(),
                    .embedding_width = config_.embedding_width(),
-                   .group_feature = GroupFeature(config_)};
+                   .group_feature = GroupFeature(config_),
+                   .async_staleness = AsyncStaleness(config_)};
   if (!config_.data.validation.empty()) {
     data.validation = ReaderOf(config_.data.validation, {}, skipped_validation_rows_);
   }
@@ -185,8 +209,11 @@ StatusOr<TrainResult> TrainingJob::Run(EmbeddingPort& port, uint64_t run, Collec
     training.drop_last = false;
   }
   JoinedDevices devices(*network_);
-  SIMURGH_RETURN_IF_ERROR(devices.Join(config_, collective));
-  Trainer trainer(training, run, port, *network_, collective, std::move(data), &report_, timeline_);
+  if (training.mode != TrainingConfig::Mode::kAsync) {
+    SIMURGH_RETURN_IF_ERROR(devices.Join(config_, collective));
+  }
+  Trainer trainer(training, run, port, *network_, collective, std::move(data), &report_, timeline_,
+                  dense);
   return trainer.Run(std::move(stop));
 }
 

@@ -2,7 +2,9 @@
 
 #include <memory>
 #include <stop_token>
+#include <string>
 
+#include "services/nn_worker/collision_report.h"
 #include "services/nn_worker/feed_buffer.h"
 #include "services/nn_worker/train_report.h"
 #include "simurgh/base/status.h"
@@ -39,11 +41,15 @@ class TrainingJob {
 
   // Trains and evaluates. run: new for every start of trainers, the same for all ranks.
   // Errors: of Trainer.
-  StatusOr<TrainResult> Run(EmbeddingPort& port, uint64_t run, Collective& collective,
-                            std::stop_token stop);
+  // dense: may be null but in mode async.
+  StatusOr<TrainResult> Run(EmbeddingPort& port, DensePort* dense, uint64_t run,
+                            Collective& collective, std::stop_token stop);
 
   // Bad rows that were left out so far, in all readings. Threads: any.
   uint64_t skipped_rows() const;
+
+  // How the ids of the training data collide; see CollisionReport. Threads: any.
+  std::string DescribeCollisions() { return collisions_.Describe(); }
 
   // A hash of weights, running statistics and optimizer state: equal for equal bytes.
   uint64_t NetworkDigest();
@@ -53,7 +59,7 @@ class TrainingJob {
 
   // Of this rank's share.
   OpenReader ReaderOf(const std::vector<std::string>& files, ReadOptions options,
-                      Counter& skipped_rows) const;
+                      Counter& skipped_rows, CollisionReport* collisions = nullptr) const;
 
   OpenReader TrainReader();
 
@@ -62,6 +68,7 @@ class TrainingJob {
   FeedBuffer* buffer_ = nullptr;  // Null: files are read.
   Timeline* timeline_ = nullptr;  // Null: nobody wants one.
   TrainReport report_;
+  CollisionReport collisions_;
   Counter& skipped_train_rows_;
   Counter& skipped_validation_rows_;
   Counter& skipped_test_rows_;

@@ -106,14 +106,52 @@ void CheckRowAge(const ClusterConfig& config, Diagnostics* diagnostics) {
   }
 }
 
+// Servers step their ranges of the dense weights apart, and no rank waits for another.
+void CheckAsync(const ClusterConfig& config, Diagnostics* diagnostics) {
+  const TrainingConfig& training = config.training;
+  const DenseOptimizerConfig& optimizer = training.dense_optimizer;
+  const auto refuse = [diagnostics](const char* key, const char* reason, const char* remedy) {
+    diagnostics->Report(key, absl::StrCat("is not for mode: async: ", reason), remedy);
+  };
+  const char* apart = "servers step ranges of the dense weights, each for itself";
+  if (optimizer.kind == DenseOptimizerConfig::Kind::kLamb) {
+    refuse("training.dense_optimizer.kind", apart, "choose sgd, adam or adagrad");
+  }
+  if (optimizer.max_gradient_norm > 0) {
+    refuse("training.dense_optimizer.max_gradient_norm", apart, "remove it");
+  }
+  if (optimizer.average_decay > 0) {
+    refuse("training.dense_optimizer.average_decay", apart, "remove it");
+  }
+  const char* alone = "no rank waits for another";
+  if (training.row_age_steps > 0) {
+    refuse("training.row_age_steps", "its rows are bounded by the forward buffer alone",
+           "remove it and embedding_worker.hot_row_bytes");
+  }
+  if (training.reproducible) refuse("training.reproducible", alone, "set it to false");
+  if (training.sync_batch_norm) refuse("training.sync_batch_norm", alone, "set it to false");
+  if (training.allreduce.precision != AllReduceConfig::Precision::kF32) {
+    refuse("training.allreduce.precision", "gradients go to the servers, in f32", "remove it");
+  }
+  if (config.nn_worker.instances.size() == 1) return;
+  if (training.evaluate_every_steps > 0) {
+    refuse("training.evaluate_every_steps", alone, "evaluate at the end, or train with one rank");
+  }
+  if (training.evaluate_every_passes > 0) {
+    refuse("training.evaluate_every_passes", alone, "evaluate at the end, or train with one rank");
+  }
+}
+
 }  // namespace
 
 void ReadTraining(MapReader& root, TrainingConfig* training) {
   root.Map("training", [&](MapReader& in) {
     using Mode = TrainingConfig::Mode;
-    in.Choice<Mode>(
-        "mode", &training->mode,
-        {{"sync", Mode::kSync}, {"hybrid", Mode::kHybrid}, {"naive_hybrid", Mode::kNaiveHybrid}});
+    in.Choice<Mode>("mode", &training->mode,
+                    {{"sync", Mode::kSync},
+                     {"hybrid", Mode::kHybrid},
+                     {"naive_hybrid", Mode::kNaiveHybrid},
+                     {"async", Mode::kAsync}});
     in.Integer("batch_size", &training->batch_size, 1, 65'535);
     in.Integer("passes", &training->passes, 1, 1'000'000);
     in.Bool("drop_last", &training->drop_last);
@@ -141,6 +179,7 @@ void ReadTraining(MapReader& root, TrainingConfig* training) {
 
 void CheckTraining(const ClusterConfig& config, Diagnostics* diagnostics) {
   const TrainingConfig& training = config.training;
+  if (training.mode == TrainingConfig::Mode::kAsync) CheckAsync(config, diagnostics);
   std::vector<std::string> features;
   for (const FeatureConfig& feature : config.features) features.push_back(feature.name);
   const std::string& group = training.auc_group_feature;

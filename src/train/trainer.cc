@@ -1,13 +1,17 @@
 #include "simurgh/train/trainer.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
+#include "simurgh/base/check.h"
 #include "simurgh/nn/sliding_auc.h"
 #include "simurgh/train/learning_rates.h"
+#include "train/dense_exchange.h"
 #include "train/early_stopping.h"
 #include "train/gradient_reducer.h"
 #include "train/loader.h"
+#include "train/rank_roll_call.h"
 
 namespace simurgh {
 namespace {
@@ -53,6 +57,11 @@ class Trainer::ProgressMeter {
     if (step.applied) auc_.Add(labels, probabilities);
   }
 
+  void AddDensePush(uint64_t gap) {
+    ++dense_pushes_;
+    dense_gaps_ += static_cast<double>(gap);
+  }
+
   // Time spent on evaluation does not count.
   void LeaveOut(Clock::duration duration) {
     start_ += duration;
@@ -72,10 +81,12 @@ class Trainer::ProgressMeter {
         .samples_per_second = static_cast<double>(samples_) / Seconds(now - last_report_),
         .staleness = staleness_ / static_cast<double>(std::max<uint64_t>(steps_, 1)),
         .ranks_staleness = ranks_staleness_ / static_cast<double>(std::max<uint64_t>(steps_, 1)),
+        .dense_staleness = DenseStaleness(),
         .skipped_steps = result.skipped_steps};
     last_report_ = now;
     steps_ = samples_ = applied_samples_ = 0;
-    loss_ = staleness_ = ranks_staleness_ = 0;
+    dense_pushes_ = 0;
+    loss_ = staleness_ = ranks_staleness_ = dense_gaps_ = 0;
     return progress;
   }
 
@@ -87,6 +98,11 @@ class Trainer::ProgressMeter {
   TrainResult result;
 
  private:
+  std::optional<double> DenseStaleness() const {
+    if (dense_pushes_ == 0) return std::nullopt;
+    return dense_gaps_ / static_cast<double>(dense_pushes_);
+  }
+
   const std::chrono::milliseconds interval_;
   Clock::time_point start_ = Clock::now();
   Clock::time_point last_report_ = start_;
@@ -96,12 +112,14 @@ class Trainer::ProgressMeter {
   double loss_ = 0;
   double staleness_ = 0;
   double ranks_staleness_ = 0;
+  uint64_t dense_pushes_ = 0;
+  double dense_gaps_ = 0;
   SlidingAuc auc_;
 };
 
 Trainer::Trainer(const TrainingConfig& config, uint64_t run, EmbeddingPort& port,
                  DenseNetwork& network, Collective& collective, TrainerData data,
-                 TrainObserver* observer, Timeline* timeline)
+                 TrainObserver* observer, Timeline* timeline, DensePort* dense_port)
     : config_(config),
       run_(run),
       port_(port),
@@ -110,6 +128,17 @@ Trainer::Trainer(const TrainingConfig& config, uint64_t run, EmbeddingPort& port
       data_(std::move(data)),
       observer_(observer != nullptr ? *observer : SilentObserver()),
       timeline_(timeline) {
+  if (config.mode == Mode::kAsync) {
+    SIMURGH_CHECK(dense_port != nullptr);
+    exchange_ = std::make_unique<DenseExchange>(
+        *dense_port, DenseExchangeOptions{.run = run,
+                                          .rank = collective.rank(),
+                                          .optimizer = config.dense_optimizer,
+                                          .staleness = config.staleness,
+                                          .retry_deadline = config.retry_deadline,
+                                          .timeline = timeline});
+    return;
+  }
   if (collective.ranks() == 1 || network.sums_on_device()) return;
   reducer_ = std::make_unique<GradientReducer>(collective, network.gradients(), config.allreduce,
                                                config.mode != Mode::kNaiveHybrid, timeline);
@@ -120,6 +149,7 @@ Trainer::~Trainer() = default;
 StatusOr<BatchResult> Trainer::ComputeStep(const PulledBatch& pulled) {
   const DenseBatch& dense = pulled.batch->dense;
   RankStep ranks{.global_samples = pulled.batch->global_samples};
+  if (exchange_ != nullptr) ranks.global_samples = dense.batch_size * collective_.ranks();
   const TimelineSpan span(timeline_, "compute", "forward and backward", pulled.step);
   if (reducer_ != nullptr) {
     reducer_->BeginStep(pulled.step);
@@ -127,7 +157,7 @@ StatusOr<BatchResult> Trainer::ComputeStep(const PulledBatch& pulled) {
       reducer_->OnGradients(first, count);
     };
   }
-  if (is_one_of_many() && config_.sync_batch_norm) {
+  if (in_step() && config_.sync_batch_norm) {
     ranks.sum = [this](std::span<double> values) {
       return collective_.Sum(Channel::kStep, values);
     };
@@ -137,7 +167,7 @@ StatusOr<BatchResult> Trainer::ComputeStep(const PulledBatch& pulled) {
 }
 
 StatusOr<Trainer::StepFacts> Trainer::OfAllRanks(const StepFacts& own) {
-  if (!is_one_of_many()) return own;
+  if (!in_step()) return own;
   std::vector<StepFacts> each(collective_.ranks());
   SIMURGH_RETURN_IF_ERROR(collective_.Gather(Channel::kStep, std::as_bytes(std::span(&own, 1)),
                                              std::as_writable_bytes(std::span(each))));
@@ -149,11 +179,21 @@ StatusOr<Trainer::StepFacts> Trainer::OfAllRanks(const StepFacts& own) {
   return all;
 }
 
-Status Trainer::AwaitRanks() { return OfAllRanks({}).status(); }
+Status Trainer::AwaitRanks() {
+  if (collective_.ranks() == 1) return absl::OkStatus();
+  std::vector<std::byte> all(collective_.ranks());
+  return collective_.Gather(Channel::kStep, std::array{std::byte()}, all);
+}
+
+Status Trainer::SettleWeights(RankRollCall* roll_call) {
+  SIMURGH_RETURN_IF_ERROR(exchange_->WaitForPushes());
+  if (roll_call != nullptr) SIMURGH_RETURN_IF_ERROR(roll_call->AwaitAll());
+  return exchange_->Pull(network_.parameters());
+}
 
 Status Trainer::AverageStatistics() {
   const std::span<float> statistics = network_.statistics();
-  if (!is_one_of_many() || statistics.empty()) return absl::OkStatus();
+  if (collective_.ranks() == 1 || statistics.empty()) return absl::OkStatus();
   std::vector<double> sums(statistics.begin(), statistics.end());
   SIMURGH_RETURN_IF_ERROR(collective_.Sum(Channel::kStep, sums));
   std::ranges::transform(sums, statistics.begin(), [this](double sum) {
@@ -167,6 +207,11 @@ Status Trainer::TrainStep(BatchPipeline& pipeline, const PulledBatch& pulled,
   const DenseBatch& dense = pulled.batch->dense;
   probabilities_.resize(dense.batch_size);
   const auto begin = Clock::now();
+  if (exchange_ != nullptr) {
+    const TimelineSpan span(timeline_, "compute", "wait for weights", pulled.step);
+    SIMURGH_RETURN_IF_ERROR(exchange_->TakeWeights(network_.parameters()));
+    ReportDensePushes(meter);
+  }
   SIMURGH_ASSIGN_OR_RETURN(const BatchResult result, ComputeStep(pulled));
   SIMURGH_ASSIGN_OR_RETURN(const StepFacts all, OfAllRanks({.finite = result.finite ? 1U : 0U,
                                                             .staleness = pulled.staleness}));
@@ -183,20 +228,32 @@ Status Trainer::TrainStep(BatchPipeline& pipeline, const PulledBatch& pulled,
   meter.Add(step, dense.labels, probabilities_);
   // The gradients leave before the dense step: their way is the longer one.
   pipeline.Finish();
-  const uint64_t number = step.step;  // The pipeline may have let go of `pulled`.
-  if (reducer_ != nullptr) {
-    const TimelineSpan span(timeline_, "compute", "wait for sums", number);
-    SIMURGH_RETURN_IF_ERROR(reducer_->Finish());
-  }
-  if (finite) {
-    const TimelineSpan span(timeline_, "compute", "dense step", number);
-    const DenseOptimizerConfig& optimizer = config_.dense_optimizer;
-    SIMURGH_RETURN_IF_ERROR(network_.ApplyGradients(
-        LearningRateAt(optimizer.learning_rate, optimizer.schedule, number)));
-  }
+  SIMURGH_RETURN_IF_ERROR(ApplyStep(step.step, finite));
   step.computed = Clock::now() - begin;
   observer_.OnStep(step);
   return absl::OkStatus();
+}
+
+Status Trainer::ApplyStep(uint64_t step, bool finite) {
+  if (reducer_ != nullptr) {
+    const TimelineSpan span(timeline_, "compute", "wait for sums", step);
+    SIMURGH_RETURN_IF_ERROR(reducer_->Finish());
+  }
+  if (!finite) return absl::OkStatus();
+  const TimelineSpan span(timeline_, "compute", "dense step", step);
+  const DenseOptimizerConfig& optimizer = config_.dense_optimizer;
+  const float rate = LearningRateAt(optimizer.learning_rate, optimizer.schedule, step);
+  if (exchange_ == nullptr) return network_.ApplyGradients(rate);
+  exchange_->Push(step, rate, network_.gradients());
+  return network_.ApplyGradients(0);  // Moves batch norm's running statistics.
+}
+
+void Trainer::ReportDensePushes(ProgressMeter& meter) {
+  if (exchange_ == nullptr) return;
+  for (const uint64_t gap : exchange_->TakeGaps()) {
+    meter.AddDensePush(gap);
+    observer_.OnDensePush(gap);
+  }
 }
 
 bool Trainer::IsEvaluationDue(uint64_t steps, bool pass_ended) {
@@ -233,6 +290,7 @@ Status Trainer::TrainAll(BatchPipeline& pipeline, ProgressMeter& meter,
   const EvaluationSet set = data_.validation ? EvaluationSet::kValidation : EvaluationSet::kTest;
   EarlyStopping stopping(config_.early_stopping);
   passes_ = 0;
+  if (exchange_ != nullptr) SIMURGH_RETURN_IF_ERROR(exchange_->Start(network_.parameters()));
   while (true) {
     const auto begin = Clock::now();
     SIMURGH_ASSIGN_OR_RETURN(const PulledBatch* pulled, pipeline.Next());
@@ -243,6 +301,7 @@ Status Trainer::TrainAll(BatchPipeline& pipeline, ProgressMeter& meter,
     if (!IsEvaluationDue(meter.result.steps, pass_ended)) continue;
     const auto evaluation_begin = Clock::now();
     SIMURGH_RETURN_IF_ERROR(pipeline.WaitForPushes());
+    if (exchange_ != nullptr) SIMURGH_RETURN_IF_ERROR(SettleWeights(nullptr));
     SIMURGH_ASSIGN_OR_RETURN(const EvaluationResult result,
                              EvaluateNow(meter.result.steps, set, stop));
     meter.LeaveOut(Clock::now() - evaluation_begin);
@@ -254,33 +313,49 @@ Status Trainer::TrainAll(BatchPipeline& pipeline, ProgressMeter& meter,
 }
 
 Status Trainer::TrainPasses(ProgressMeter& meter, const std::stop_token& stop) {
-  BatchPipeline pipeline(port_,
-                         {.purpose = PullPurpose::kTrain,
-                          .run = run_,
-                          .rank = collective_.rank(),
-                          .ranks = collective_.ranks(),
-                          .order = OrderOf(config_),
-                          .staleness = config_.staleness - config_.row_age_steps,
-                          .row_age_steps = config_.row_age_steps,
-                          .reproducible = config_.reproducible || config_.mode == Mode::kSync,
-                          .one_by_one = config_.mode == Mode::kNaiveHybrid,
-                          .embedding_width = data_.embedding_width,
-                          .queue_batches = config_.loader_queue_batches,
-                          .retry_deadline = config_.retry_deadline,
-                          .timeline = timeline_});
-  const std::stop_callback stopper(stop, [&pipeline] { pipeline.Stop(); });
+  BatchPipeline pipeline(
+      port_, {.purpose = PullPurpose::kTrain,
+              .run = run_,
+              .rank = collective_.rank(),
+              .ranks = collective_.ranks(),
+              .order = OrderOf(config_),
+              .staleness = exchange_ == nullptr ? config_.staleness - config_.row_age_steps
+                                                : data_.async_staleness,
+              .row_age_steps = config_.row_age_steps,
+              .reproducible = config_.reproducible || config_.mode == Mode::kSync,
+              .one_by_one = config_.mode == Mode::kNaiveHybrid,
+              .embedding_width = data_.embedding_width,
+              .queue_batches = config_.loader_queue_batches,
+              .retry_deadline = config_.retry_deadline,
+              .timeline = timeline_});
+  const std::stop_callback stopper(stop, [this, &pipeline] {
+    pipeline.Stop();
+    if (exchange_ != nullptr) exchange_->Stop();
+  });
   const Loader loader(data_.train,
                       {.passes = config_.passes,
                        .max_batches = config_.max_steps,
                        .drop_last = config_.drop_last,
                        .batch_size = config_.batch_size,
                        .mark_pass_ends = config_.evaluate_every_passes > 0,
-                       .ranks = is_one_of_many() ? &collective_ : nullptr,
+                       .ranks = in_step() ? &collective_ : nullptr,
                        .features = data_.features,
                        .dense_width = data_.dense_width,
                        .timeline = timeline_},
                       pipeline);
+  std::optional<RankRollCall> roll_call;
+  if (exchange_ != nullptr && collective_.ranks() > 1) {
+    roll_call.emplace(collective_, [this, &pipeline] {
+      pipeline.Stop();
+      exchange_->Stop();
+    });
+  }
   Status status = TrainAll(pipeline, meter, stop);
+  if (status.ok() && exchange_ != nullptr) status = SettleWeights(roll_call ? &*roll_call : nullptr);
+  ReportDensePushes(meter);
+  if (roll_call && absl::IsCancelled(status) && !stop.stop_requested()) {
+    if (Status failure = roll_call->TakeFailure(); !failure.ok()) status = std::move(failure);
+  }
   if (!status.ok()) collective_.Abort(status);
   collective_.Close(Channel::kLoading);
   return status;

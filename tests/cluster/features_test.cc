@@ -34,7 +34,8 @@ EvaluationResult Train(const ClusterConfig& config, std::string* metrics = nullp
   auto job = TrainingJob::Create(config, registry);
   INFO(job.status().ToString());
   REQUIRE(job.ok());
-  const StatusOr<TrainResult> result = (*job)->Run(**cluster, /*run=*/1, *NewLocalCollective(), {});
+  const StatusOr<TrainResult> result =
+      (*job)->Run(**cluster, &(*cluster)->dense(), /*run=*/1, *NewLocalCollective(), {});
   INFO(result.status().ToString());
   REQUIRE(result.ok());
   if (metrics != nullptr) *metrics = registry.Serialize();

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <map>
 
 #include <signal.h>
 
@@ -44,6 +45,21 @@ TrainerOutcome RunOn(const TestClusterOptions& options) {
   return FinishAll(StartTrainers(cluster, options.ranks));
 }
 
+// What a run leaves: evaluation, network and all rows with their optimizer state.
+struct Remains {
+  TrainerOutcome outcome;
+  std::map<std::string, uint64_t> rows;  // Digests by table.
+};
+
+Remains RemainsOf(TestClusterOptions options) {
+  options.digests = true;
+  TestCluster cluster(options);
+  Remains remains{.outcome = FinishAll(StartTrainers(cluster, options.ranks)), .rows = {}};
+  remains.rows = cluster.StopServersForDigests();
+  CHECK(remains.rows.size() == 8);  // The tables of the configuration.
+  return remains;
+}
+
 void CheckSame(const TrainerOutcome& left, const TrainerOutcome& right) {
   CHECK(left.test_auc == right.test_auc);
   CHECK(left.test_log_loss == right.test_log_loss);
@@ -59,21 +75,23 @@ TEST_CASE("200 steps end in the same bits, for any number of servers and embeddi
   const size_t ranks = GENERATE(1, 2);
   CAPTURE(sync, ranks);
   const Overrides& overrides = sync ? kSync : kOrderedHybrid;
-  const TrainerOutcome first = RunOn({.servers = 1, .ranks = ranks, .overrides = overrides});
+  const Remains first = RemainsOf({.servers = 1, .ranks = ranks, .overrides = overrides});
   for (const size_t workers : {1, 2}) {
     for (const size_t servers : {1, 2, 3}) {
       CAPTURE(workers, servers);
-      CheckSame(
-          first,
-          RunOn({.servers = servers, .workers = workers, .ranks = ranks, .overrides = overrides}));
+      const Remains again = RemainsOf(
+          {.servers = servers, .workers = workers, .ranks = ranks, .overrides = overrides});
+      CheckSame(first.outcome, again.outcome);
+      CHECK(first.rows == again.rows);
     }
   }
 }
 
 TEST_CASE("Modes, and staleness, are not the same: the comparison can fail") {
-  const TrainerOutcome sync = RunOn({.ranks = 2, .overrides = kSync});
-  const TrainerOutcome hybrid = RunOn({.ranks = 2, .overrides = kOrderedHybrid});
+  const auto [sync, sync_rows] = RemainsOf({.ranks = 2, .overrides = kSync});
+  const auto [hybrid, hybrid_rows] = RemainsOf({.ranks = 2, .overrides = kOrderedHybrid});
   CHECK(sync.test_log_loss != hybrid.test_log_loss);
+  for (const auto& [table, digest] : sync_rows) CHECK(hybrid_rows.at(table) != digest);
   Overrides fresher = kOrderedHybrid;
   fresher.emplace_back("training.staleness=1");
   // In turn, not summed.

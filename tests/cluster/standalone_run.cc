@@ -30,7 +30,8 @@ Outcome TrainStandalone(const std::string& path, int servers, std::vector<std::s
   REQUIRE(cluster.ok());
   auto job = TrainingJob::Create(*config, registry);
   REQUIRE(job.ok());
-  const StatusOr<TrainResult> result = (*job)->Run(**cluster, /*run=*/1, *NewLocalCollective(), {});
+  const StatusOr<TrainResult> result =
+      (*job)->Run(**cluster, &(*cluster)->dense(), /*run=*/1, *NewLocalCollective(), {});
   CAPTURE(result.status().ToString());
   REQUIRE(result.ok());
 

@@ -28,6 +28,7 @@ struct Target {
 // Of the files beside, <what>_targets.cc.
 std::vector<Target> FrameTargets();
 std::vector<Target> ConversationTargets();
+std::vector<Target> DenseTargets();
 std::vector<Target> RowTargets();
 std::vector<Target> BatchTargets();
 std::vector<Target> FeedTargets();

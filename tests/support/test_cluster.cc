@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <regex>
 
+#include <signal.h>
+
 #include "simurgh/base/check.h"
 
 namespace simurgh::testing {
@@ -100,9 +102,25 @@ std::unique_ptr<DaemonProcess> TestCluster::Start(const std::string& program, si
   std::vector<std::string> arguments = Arguments({});
   arguments.emplace_back("--index");
   arguments.push_back(std::to_string(index));
+  if (options_.digests && program == "embedding-ps") arguments.emplace_back("--digests");
   return std::make_unique<DaemonProcess>(
       program, arguments,
       folder_.path() + "/" + program + "-" + std::to_string(starts_++) + ".log");
+}
+
+std::map<std::string, uint64_t> TestCluster::StopServersForDigests() {
+  SIMURGH_CHECK(options_.digests);
+  std::map<std::string, uint64_t> digests;
+  for (const auto& server : servers_) server->Signal(SIGTERM);
+  for (const auto& server : servers_) {
+    SIMURGH_CHECK_EQ(server->Wait(std::chrono::seconds(30)).value_or(-1), 0);
+    const std::string log = server->log();
+    const std::regex line("rows of table (\\S+): digest ([0-9a-f]{16})");
+    for (std::sregex_iterator match(log.begin(), log.end(), line), end; match != end; ++match) {
+      digests[(*match)[1]] += std::stoull((*match)[2], nullptr, 16);
+    }
+  }
+  return digests;
 }
 
 void TestCluster::RestartServer(size_t index) { servers_[index] = Start("embedding-ps", index); }

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -30,6 +32,7 @@ struct TestClusterOptions {
   size_t ranks = 1;
   size_t loaders = 0;                  // Above 0: the trainer reads no files, see StartLoader.
   std::vector<std::string> overrides;  // "key=value", for every daemon.
+  bool digests = false;                // Of rows, when servers stop.
   // A loopback address of this test alone, for TCP in place of Unix sockets.
   std::string tcp_host = {};
 };
@@ -45,6 +48,10 @@ class TestCluster {
 
   DaemonProcess& server(size_t index) { return *servers_[index]; }
   DaemonProcess& worker(size_t index) { return *workers_[index]; }
+
+  // Ends all servers; the digest of every table's rows, of all servers together.
+  // Requires TestClusterOptions::digests.
+  std::map<std::string, uint64_t> StopServersForDigests();
 
   // Starts a server or worker anew at its old address; the old process must have ended.
   void RestartServer(size_t index);

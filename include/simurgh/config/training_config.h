@@ -49,14 +49,16 @@ struct AllReduceConfig {
 
 // YAML section `training`.
 struct TrainingConfig {
-  enum class Mode { kSync, kHybrid, kNaiveHybrid };
+  enum class Mode { kSync, kHybrid, kNaiveHybrid, kAsync };
 
   Mode mode = Mode::kHybrid;
   uint32_t batch_size = 128;    // Of a rank; 1 to 65,535.
   uint32_t passes = 1;          // Times the training data is read.
   bool drop_last = true;        // Leave out a last batch that is not full.
   float keep_negatives = 1.0F;  // Share of the negative rows that are trained on; above 0, to 1.
-  uint32_t staleness = 1;       // Batches pulled and not yet acknowledged, at most; 1 to 64.
+  // Batches pulled and not yet acknowledged, at most; 1 to 64. kAsync: dense gradients that the
+  // weights of a step may lack of this rank, plus one.
+  uint32_t staleness = 1;
   // Of these, how many the age of rows that embedding workers keep may take; below staleness.
   uint32_t row_age_steps = 0;
   // The pull of step t sees exactly the pushes up to step t - staleness.

@@ -3,8 +3,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
+#include <vector>
 
 #include "simurgh/base/status.h"
+#include "simurgh/config/training_config.h"
 #include "simurgh/data/compact_batch.h"
 #include "simurgh/table/partition.h"
 #include "simurgh/tensor/matrix_view.h"
@@ -59,6 +62,48 @@ class EmbeddingPort {
   virtual void Push(BatchReference batch, TrainerPosition position,
                     MatrixView<const float> gradients, std::shared_ptr<const void> owner,
                     std::function<void(Status)> done) = 0;
+};
+
+// A rank's dense gradients on their way to the servers.
+struct DensePush {
+  uint64_t run = 0;
+  uint32_t rank = 0;
+  uint64_t number = 0;                  // Of the rank's pushes, from 0.
+  std::vector<uint64_t> base_versions;  // By server, of the weights that the gradients are of.
+  float learning_rate = 0;
+};
+
+struct DenseVersions {
+  std::vector<uint64_t> versions;  // By server: how many pushes made its range of the weights.
+  uint64_t gap = 0;  // Of a push: how many others came between its weights and itself, at most.
+};
+
+// Dense weights and their optimizer's state where servers own them, each a range of the flat
+// weights.
+//
+// A rank has one push under way at a time, in the order of their numbers. Repeating the last one is
+// harmless: a server that has applied it answers and does not apply it.
+//
+// Calls answer as those of EmbeddingPort. Errors that a later attempt may not see: UNAVAILABLE,
+// DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED. DATA_LOSS says that a server does not have what this run
+// has given it. Threads: all members may be called from any thread.
+class DensePort {
+ public:
+  virtual ~DensePort() = default;
+
+  // Gives the run its first weights where servers have none yet. All ranks give the same.
+  virtual void Start(uint64_t run, const DenseOptimizerConfig& optimizer,
+                     std::span<const float> parameters, std::shared_ptr<const void> owner,
+                     std::function<void(Status)> done) = 0;
+
+  // The servers' present weights into `parameters`.
+  virtual void Pull(uint64_t run, std::span<float> parameters, std::shared_ptr<void> owner,
+                    std::function<void(StatusOr<DenseVersions>)> done) = 0;
+
+  // Has the gradients applied; the weights that this made into `parameters`.
+  virtual void Push(const DensePush& push, std::span<const float> gradients,
+                    std::span<float> parameters, std::shared_ptr<void> owner,
+                    std::function<void(StatusOr<DenseVersions>)> done) = 0;
 };
 
 }  // namespace simurgh

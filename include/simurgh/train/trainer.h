@@ -20,7 +20,9 @@
 
 namespace simurgh {
 
+class DenseExchange;
 class GradientReducer;
+class RankRollCall;
 
 enum class EvaluationSet { kValidation, kTest };
 
@@ -33,9 +35,10 @@ class TrainObserver {
     uint64_t step = 0;
     size_t samples = 0;
     double loss = 0;
-    bool applied = true;           // False: skipped, because loss or a gradient was not finite.
-    uint32_t staleness = 0;        // Of the batch at its pull.
-    uint32_t ranks_staleness = 0;  // Of all ranks' batches of the step, each at its pull.
+    bool applied = true;     // False: skipped, because loss or a gradient was not finite.
+    uint32_t staleness = 0;  // Of the batch at its pull.
+    // Of all ranks' batches of the step, each at its pull; mode async: of this rank's alone.
+    uint32_t ranks_staleness = 0;
     std::chrono::nanoseconds waited{};    // For the batch's embeddings.
     std::chrono::nanoseconds computed{};  // Forward, backward, step.
   };
@@ -49,11 +52,16 @@ class TrainObserver {
     double samples_per_second = 0;  // Since the last report.
     double staleness = 0;           // Mean since the last report.
     double ranks_staleness = 0;     // The same.
-    uint64_t skipped_steps = 0;     // So far.
+    // Mode async: the mean of OnDensePush since the last report, if there was any.
+    std::optional<double> dense_staleness;
+    uint64_t skipped_steps = 0;  // So far.
   };
 
   virtual ~TrainObserver() = default;
   virtual void OnStep(const Step& step) {}
+  // Mode async: a push of dense gradients was applied; so many others, of all ranks, had come
+  // between the weights that it was made with and itself.
+  virtual void OnDensePush(uint64_t gap) {}
   virtual void OnProgress(const Progress& progress) {}
   virtual void OnEvaluation(uint64_t step, EvaluationSet set, const EvaluationResult& result) {}
 };
@@ -75,6 +83,7 @@ struct TrainerData {
   size_t dense_width = 0;
   size_t embedding_width = 0;
   std::optional<size_t> group_feature;  // Of EvaluationOptions.
+  uint32_t async_staleness = 1;  // Mode async: batches between pull and acknowledged push, at most.
 };
 
 // One rank's training: reads, pulls, computes, pushes; evaluates on the way and at the end, which
@@ -87,13 +96,18 @@ struct TrainerData {
 // opens shares. They do every step together, and a gradient is of the mean over all their batches;
 // an error of one ends all, as the collective has it. Results of evaluations are of all shares.
 //
+// Mode async: servers own the dense weights, and nobody waits for another rank before the end. A
+// step counts as one of ranks() parts of a global batch. Running statistics of batch norm stay with
+// their rank and are averaged at the end; all end with the servers' last weights.
+//
 // Threads: one owner, which owns the network meanwhile.
 class Trainer {
  public:
   // run: the same for all ranks. observer and timeline may be null; both outlive this.
+  // dense_port: mode async, whose network should have a stateless optimizer: it is not used.
   Trainer(const TrainingConfig& config, uint64_t run, EmbeddingPort& port, DenseNetwork& network,
           Collective& collective, TrainerData data, TrainObserver* observer,
-          Timeline* timeline = nullptr);
+          Timeline* timeline = nullptr, DensePort* dense_port = nullptr);
 
   // Trains to the end of the data. A stop ends it soon: calls that are under way are answered, what
   // was pulled ahead is dropped. Errors: of the readers; of the port past the retry deadline;
@@ -109,12 +123,19 @@ class Trainer {
     uint32_t staleness = 0;  // Of all: the sum.
   };
 
-  bool is_one_of_many() const { return collective_.ranks() > 1; }
+  // Whether several ranks take every step together: not in mode async.
+  bool in_step() const { return collective_.ranks() > 1 && exchange_ == nullptr; }
   StatusOr<StepFacts> OfAllRanks(const StepFacts& own);
   // Forward and backward; sums of gradients are on their way then.
   StatusOr<BatchResult> ComputeStep(const PulledBatch& pulled);
   // Nobody goes on before all have come.
   Status AwaitRanks();
+  // Mode async: waits for this rank's pushes and, with a watch, for all ranks; then takes the
+  // servers' weights.
+  Status SettleWeights(RankRollCall* roll_call);
+  // After Finish of the pipeline: what becomes of the dense gradients.
+  Status ApplyStep(uint64_t step, bool finite);
+  void ReportDensePushes(ProgressMeter& meter);
   // Replaces batch norm's running statistics by their mean over the ranks.
   Status AverageStatistics();
 
@@ -133,8 +154,9 @@ class Trainer {
   EmbeddingPort& port_;
   DenseNetwork& network_;
   Collective& collective_;
-  // Null for a rank alone, and where devices sum.
+  // Null for a rank alone, where devices sum, and in mode async.
   std::unique_ptr<GradientReducer> reducer_;
+  std::unique_ptr<DenseExchange> exchange_;  // Null but in mode async.
   const TrainerData data_;
   TrainObserver& observer_;
   Timeline* const timeline_;  // Null: nobody wants one.

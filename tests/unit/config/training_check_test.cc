@@ -46,8 +46,30 @@ TEST_CASE("Modes refuse what they do not keep", "[config]") {
   CHECK(ErrorOf({"training.mode=naive_hybrid", "training.reproducible=true"}) ==
         "training.reproducible: is not for mode: naive_hybrid; choose mode: hybrid, or set it to "
         "false");
-  CHECK(ErrorOf({"training.mode=async"}) ==
-        "training.mode: 'async' is none of them; expected: one of sync, hybrid, naive_hybrid");
+  CHECK(ErrorOf({"training.mode=asink"}) ==
+        "training.mode: 'asink' is none of them; expected: one of sync, hybrid, naive_hybrid, "
+        "async");
+}
+
+TEST_CASE("Mode async refuses what needs all weights or all ranks at once", "[config]") {
+  const std::string async = "training.mode=async";
+  CHECK(With({async, "training.staleness=4", "training.evaluate_every_steps=10"}).ok());
+  for (const std::string optimizer : {"kind: lamb", "max_gradient_norm: 1", "average_decay: 0.9"}) {
+    CHECK_THAT(
+        ErrorOf({async, "training.dense_optimizer={" + optimizer + "}"}),
+        Catch::Contains("training.dense_optimizer." + optimizer.substr(0, optimizer.find(':'))) &&
+            Catch::Contains("is not for mode: async: servers step ranges of the dense "
+                            "weights, each for itself"));
+  }
+  const std::string ranks = "nn_worker.instances=[{address: 'a:1'}, {address: 'a:2'}]";
+  for (const std::string setting :
+       {"reproducible=true", "sync_batch_norm=true", "allreduce.precision=bf16",
+        "evaluate_every_steps=10", "evaluate_every_passes=1"}) {
+    CAPTURE(setting);
+    const std::string key = "training." + setting.substr(0, setting.find('='));
+    CHECK_THAT(ErrorOf({async, ranks, "training." + setting}),
+               Catch::Contains(key + ": is not for mode: async: "));
+  }
 }
 
 TEST_CASE("Rows may only be used again where that fits the staleness", "[config]") {

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "rpc/client.h"
+#include "services/api/dense_server.h"
+#include "simurgh/train/ports.h"
+
+namespace simurgh {
+
+// A server's range of the dense weights across the network.
+//
+// Threads: call from the executor given to the client.
+class RemoteDenseServer : public DenseServer {
+ public:
+  // name: for errors, "embedding-ps 1".
+  RemoteDenseServer(std::string name, std::unique_ptr<rpc::Client> client)
+      : name_(std::move(name)), client_(std::move(client)) {}
+
+  [[nodiscard]] rpc::awaitable<StatusOr<DenseAnswer>> Start(StartDenseCall call,
+                                                            rpc::CallOptions options) override;
+  [[nodiscard]] rpc::awaitable<StatusOr<DenseAnswer>> Pull(PullDenseCall call,
+                                                           rpc::CallOptions options) override;
+  [[nodiscard]] rpc::awaitable<StatusOr<DenseAnswer>> Push(PushDenseCall call,
+                                                           rpc::CallOptions options) override;
+
+ private:
+  const std::string name_;
+  const std::unique_ptr<rpc::Client> client_;
+};
+
+// All servers' ranges together: server s of S has the weights from P * s / S to P * (s + 1) / S.
+//
+// Lifetime: outlive every call. The executor's thread must run until every call has been answered.
+class DenseClient : public DensePort {
+ public:
+  // servers: by index, callable from `executor`, to which they belong.
+  DenseClient(rpc::asio::any_io_executor executor,
+              std::vector<std::unique_ptr<DenseServer>> servers,
+              std::chrono::milliseconds call_timeout);
+
+  void Start(uint64_t run, const DenseOptimizerConfig& optimizer, std::span<const float> parameters,
+             std::shared_ptr<const void> owner, std::function<void(Status)> done) override;
+  void Pull(uint64_t run, std::span<float> parameters, std::shared_ptr<void> owner,
+            std::function<void(StatusOr<DenseVersions>)> done) override;
+  void Push(const DensePush& push, std::span<const float> gradients, std::span<float> parameters,
+            std::shared_ptr<void> owner,
+            std::function<void(StatusOr<DenseVersions>)> done) override;
+
+ private:
+  using Answers = std::vector<DenseAnswer>;  // By server.
+
+  [[nodiscard]] rpc::awaitable<Status> StartAll(uint64_t run, DenseOptimizerConfig optimizer,
+                                                std::span<const float> parameters,
+                                                std::shared_ptr<const void> owner);
+  [[nodiscard]] rpc::awaitable<StatusOr<DenseVersions>> PullAll(uint64_t run,
+                                                                std::span<float> parameters,
+                                                                std::shared_ptr<void> owner);
+  [[nodiscard]] rpc::awaitable<StatusOr<DenseVersions>> PushAll(DensePush push,
+                                                                std::span<const float> gradients,
+                                                                std::span<float> parameters,
+                                                                std::shared_ptr<void> owner);
+  // Calls call(server) for all servers at once. The first error in their order, else the answers.
+  template <typename Call>
+  [[nodiscard]] rpc::awaitable<StatusOr<Answers>> OnServers(const Call& call);
+
+  template <typename T>
+  std::span<T> RangeOf(size_t server, std::span<T> all) const {
+    const size_t first = all.size() * server / servers_.size();
+    return all.subspan(first, all.size() * (server + 1) / servers_.size() - first);
+  }
+  rpc::Clock::time_point Deadline() const { return rpc::Clock::now() + call_timeout_; }
+
+  const rpc::asio::any_io_executor executor_;
+  const std::vector<std::unique_ptr<DenseServer>> servers_;
+  const std::chrono::milliseconds call_timeout_;
+};
+
+}  // namespace simurgh

@@ -1,0 +1,79 @@
+#include "services/api/dense_codec.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "absl/strings/str_cat.h"
+
+#include "simurgh/base/check.h"
+
+namespace simurgh::api {
+namespace {
+
+using Kind = DenseOptimizerConfig::Kind;
+
+constexpr Kind kKinds[] = {Kind::kSgd, Kind::kAdam, Kind::kAdagrad};  // By number on the wire.
+
+uint8_t NumberOf(Kind kind) {
+  const auto* const found = std::ranges::find(kKinds, kind);
+  SIMURGH_CHECK(found != std::end(kKinds));
+  return static_cast<uint8_t>(found - std::begin(kKinds));
+}
+
+}  // namespace
+
+flatbuffers::Offset<wire::DenseOptimizer> Encode(flatbuffers::FlatBufferBuilder& builder,
+                                                 const DenseOptimizerConfig& optimizer) {
+  return wire::CreateDenseOptimizer(builder, NumberOf(optimizer.kind), optimizer.momentum,
+                                    optimizer.nesterov, optimizer.beta1, optimizer.beta2,
+                                    optimizer.epsilon, optimizer.initial_accumulator,
+                                    optimizer.weight_decay, optimizer.decoupled_weight_decay);
+}
+
+StatusOr<DenseOptimizerConfig> Decode(const wire::DenseOptimizer& optimizer) {
+  if (optimizer.kind() >= std::size(kKinds)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("dense weights: unknown optimizer ", optimizer.kind()));
+  }
+  return DenseOptimizerConfig{.kind = kKinds[optimizer.kind()],
+                              .momentum = optimizer.momentum(),
+                              .nesterov = optimizer.nesterov(),
+                              .beta1 = optimizer.beta1(),
+                              .beta2 = optimizer.beta2(),
+                              .epsilon = optimizer.epsilon(),
+                              .initial_accumulator = optimizer.initial_accumulator(),
+                              .weight_decay = optimizer.weight_decay(),
+                              .decoupled_weight_decay = optimizer.decoupled_weight_decay()};
+}
+
+rpc::Outgoing<StartDense::Request> Encode(const StartDenseCall& call) {
+  flatbuffers::FlatBufferBuilder builder;
+  const auto optimizer = Encode(builder, call.optimizer);
+  const auto root = wire::CreateStartDenseRequest(builder, call.run, optimizer);
+  return {builder, root, {call.parameters, call.owner}};
+}
+
+rpc::Outgoing<PullDense::Request> Encode(const PullDenseCall& call) {
+  flatbuffers::FlatBufferBuilder builder;
+  const auto root = wire::CreatePullDenseRequest(builder, call.run, call.parameters.size());
+  return {builder, root};
+}
+
+rpc::Outgoing<PushDense::Request> Encode(const PushDenseCall& call) {
+  flatbuffers::FlatBufferBuilder builder;
+  const auto root = wire::CreatePushDenseRequest(builder, call.run, call.rank, call.number,
+                                                 call.base_version, call.learning_rate);
+  return {builder, root, {call.gradients, call.owner}};
+}
+
+DenseAnswer Decode(const wire::DenseResponse& response) {
+  return {.version = response.version(), .gap = response.gap(), .repeated = response.repeated()};
+}
+
+rpc::Outgoing<StartDense::Response> EncodeStarted(const DenseAnswer& answer) {
+  flatbuffers::FlatBufferBuilder builder;
+  const auto root = wire::CreateDenseResponse(builder, answer.version, answer.gap, answer.repeated);
+  return {builder, root};
+}
+
+}  // namespace simurgh::api

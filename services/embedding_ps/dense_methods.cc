@@ -1,0 +1,109 @@
+#include "services/embedding_ps/dense_methods.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "services/api/dense_codec.h"
+
+namespace simurgh {
+namespace {
+
+template <typename Method>
+using Reply = rpc::awaitable<StatusOr<rpc::Outgoing<typename Method::Response>>>;
+
+// A request, and room for the weights that answer it.
+template <typename Method>
+struct Owner {
+  Owner(rpc::RequestOf<typename Method::Request> received, size_t count)
+      : request(std::move(received)), memory(request.Allocate(count * sizeof(float))) {}
+
+  std::span<float> parameters() const {
+    return {reinterpret_cast<float*>(memory.bytes.data()), memory.bytes.size() / sizeof(float)};
+  }
+
+  rpc::RequestOf<typename Method::Request> request;
+  rpc::SegmentBuffer memory;
+};
+
+Reply<api::StartDense> HandleStart(rpc::RequestOf<api::StartDense::Request> request,
+                                   DenseStore& store) {
+  SIMURGH_CO_ASSIGN_OR_RETURN(const DenseOptimizerConfig optimizer,
+                              api::Decode(*request.table().optimizer()));
+  StartDenseCall call{.run = request.table().run(),
+                      .optimizer = optimizer,
+                      .parameters = request.segment<"parameters">(),
+                      .owner = request.owner<"parameters">()};
+  SIMURGH_CO_ASSIGN_OR_RETURN(const DenseAnswer answer,
+                              co_await store.Start(std::move(call), {request.deadline()}));
+  co_return api::EncodeStarted(answer);
+}
+
+Reply<api::PullDense> HandlePull(rpc::RequestOf<api::PullDense::Request> request,
+                                 DenseStore& store) {
+  // More than is there gets the error of what is not there.
+  const size_t count = std::min<size_t>(request.table().count(), store.longest());
+  const auto owner = std::make_shared<Owner<api::PullDense>>(std::move(request), count);
+  PullDenseCall call{
+      .run = owner->request.table().run(), .parameters = owner->parameters(), .owner = owner};
+  SIMURGH_CO_ASSIGN_OR_RETURN(const DenseAnswer answer,
+                              co_await store.Pull(std::move(call), {owner->request.deadline()}));
+  co_return api::EncodeWeights<api::PullDense>(answer, {owner->parameters(), owner->memory.owner});
+}
+
+Reply<api::PushDense> HandlePush(rpc::RequestOf<api::PushDense::Request> request,
+                                 DenseStore& store) {
+  const size_t count = request.segment<"gradients">().size();
+  const auto owner = std::make_shared<Owner<api::PushDense>>(std::move(request), count);
+  const auto& asked = owner->request.table();
+  PushDenseCall call{.run = asked.run(),
+                     .rank = asked.rank(),
+                     .number = asked.number(),
+                     .base_version = asked.base_version(),
+                     .learning_rate = asked.learning_rate(),
+                     .gradients = owner->request.segment<"gradients">(),
+                     .parameters = owner->parameters(),
+                     .owner = owner};
+  SIMURGH_CO_ASSIGN_OR_RETURN(const DenseAnswer answer,
+                              co_await store.Push(std::move(call), {owner->request.deadline()}));
+  co_return api::EncodeWeights<api::PushDense>(answer, {owner->parameters(), owner->memory.owner});
+}
+
+Status CheckCount(uint64_t count, uint64_t most) {
+  if (count <= most) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("dense weights: ", count, " numbers, this server takes ", most));
+}
+
+}  // namespace
+
+void RegisterDenseMethods(rpc::Server& server, DenseStore& store, BufferPool& buffers) {
+  using StartPlaces = rpc::Places<api::StartDense::Request>;
+  const auto place_start =
+      [&buffers](const api::wire::StartDenseRequest& /*request*/,
+                 const api::StartDense::Request::Counts& counts) -> StatusOr<StartPlaces> {
+    SIMURGH_RETURN_IF_ERROR(CheckCount(counts[0], DenseStore::kMaxFloats));
+    auto buffer = buffers.Lease(counts[0] * sizeof(float));
+    const std::span<float> values = buffer->as<float>(counts[0]);
+    return StartPlaces{{values, std::move(buffer)}};
+  };
+  rpc::Register(server, api::kStartDense, place_start,
+                [&store](auto request) { return HandleStart(std::move(request), store); });
+
+  rpc::Register(server, api::kPullDense,
+                [&store](auto request) { return HandlePull(std::move(request), store); });
+
+  using PushPlaces = rpc::Places<api::PushDense::Request>;
+  const auto place_push =
+      [](const api::wire::PushDenseRequest& /*request*/,
+         const api::PushDense::Request::Counts& counts) -> StatusOr<PushPlaces> {
+    SIMURGH_RETURN_IF_ERROR(CheckCount(counts[0], DenseStore::kMaxFloats));
+    return PushPlaces{rpc::SegmentPlace<float>::Anywhere()};
+  };
+  rpc::Register(server, api::kPushDense, place_push,
+                [&store](auto request) { return HandlePush(std::move(request), store); });
+}
+
+}  // namespace simurgh

@@ -1,0 +1,95 @@
+#include "services/embedding_ps/dense_store.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace simurgh {
+
+StatusOr<DenseStore::Run*> DenseStore::Find(uint64_t run, size_t length) {
+  const auto found = std::ranges::find(runs_, run, &Run::run);
+  if (found == runs_.end()) {
+    return absl::DataLossError(
+        "dense weights: the server has none of this run: it has been started again, or other runs "
+        "have begun since; start all nn-workers again");
+  }
+  const size_t own = found->optimizer.parameters().size();
+  if (own != length) {
+    return absl::InvalidArgumentError(absl::StrCat("dense weights: ", length,
+                                                   " numbers, the server has a range of ", own,
+                                                   "; give all nn-workers the same model"));
+  }
+  return &*found;
+}
+
+StatusOr<DenseAnswer> DenseStore::StartNow(const StartDenseCall& call) {
+  if (call.parameters.size() > kMaxFloats) {
+    return absl::InvalidArgumentError(absl::StrCat("dense weights: ", call.parameters.size(),
+                                                   " numbers, a server takes ", kMaxFloats));
+  }
+  if (std::ranges::find(runs_, call.run, &Run::run) == runs_.end()) {
+    SIMURGH_RETURN_IF_ERROR(DenseOptimizer::Check(call.optimizer));
+    if (runs_.size() == kMaxRuns) runs_.pop_back();
+    runs_.emplace_front(call.run, call.optimizer, call.parameters);
+    longest_ = std::max(longest_.load(), call.parameters.size());
+  }
+  SIMURGH_ASSIGN_OR_RETURN(const Run* run, Find(call.run, call.parameters.size()));
+  return DenseAnswer{.version = run->version};
+}
+
+StatusOr<DenseAnswer> DenseStore::PullNow(const PullDenseCall& call) {
+  SIMURGH_ASSIGN_OR_RETURN(const Run* run, Find(call.run, call.parameters.size()));
+  std::ranges::copy(run->optimizer.parameters(), call.parameters.begin());
+  return DenseAnswer{.version = run->version};
+}
+
+StatusOr<DenseAnswer> DenseStore::PushNow(const PushDenseCall& call) {
+  SIMURGH_ASSIGN_OR_RETURN(Run * run, Find(call.run, call.gradients.size()));
+  if (call.rank >= kMaxRanks || !std::isfinite(call.learning_rate) || call.learning_rate < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("dense weights: a push of rank ", call.rank,
+                                                   ", learning rate ", call.learning_rate));
+  }
+  if (run->ranks.size() <= call.rank) run->ranks.resize(call.rank + 1);
+  Rank& rank = run->ranks[call.rank];
+  if (call.number > rank.pushes || call.base_version > run->version) {
+    return absl::DataLossError(absl::StrCat(
+        "dense weights: push ", call.number, " of rank ", call.rank, " on version ",
+        call.base_version, ", the server has seen ", rank.pushes, " of them and is at version ",
+        run->version, ": it has been started again; start all nn-workers again"));
+  }
+  if (call.number + 1 < rank.pushes) {
+    return absl::InvalidArgumentError(absl::StrCat("dense weights: push ", call.number, " of rank ",
+                                                   call.rank, " comes after push ",
+                                                   rank.pushes - 1));
+  }
+  if (call.number + 1 == rank.pushes) {
+    rank.last.repeated = true;
+  } else {
+    run->optimizer.Step(call.learning_rate, call.gradients);
+    rank.last = {.gap = run->version - call.base_version};
+    ++run->version;
+    ++rank.pushes;
+  }
+  rank.last.version = run->version;
+  std::ranges::copy(run->optimizer.parameters(), call.parameters.begin());
+  return rank.last;
+}
+
+rpc::awaitable<StatusOr<DenseAnswer>> DenseStore::Start(StartDenseCall call,
+                                                        rpc::CallOptions /*options*/) {
+  return rpc::RunOn(thread_.executor(), [this, call = std::move(call)] { return StartNow(call); });
+}
+
+rpc::awaitable<StatusOr<DenseAnswer>> DenseStore::Pull(PullDenseCall call,
+                                                       rpc::CallOptions /*options*/) {
+  return rpc::RunOn(thread_.executor(), [this, call = std::move(call)] { return PullNow(call); });
+}
+
+rpc::awaitable<StatusOr<DenseAnswer>> DenseStore::Push(PushDenseCall call,
+                                                       rpc::CallOptions /*options*/) {
+  return rpc::RunOn(thread_.executor(), [this, call = std::move(call)] { return PushNow(call); });
+}
+
+}  // namespace simurgh

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <atomic>
+#include <list>
+#include <vector>
+
+#include "services/api/dense_server.h"
+#include "services/runtime/io_thread.h"
+#include "simurgh/config/training_config.h"
+#include "simurgh/nn/dense_optimizer.h"
+
+namespace simurgh {
+
+// A server's range of the dense weights, with their optimizer's state, of each of the last few
+// runs. A push is applied when it comes, whatever the other ranks do.
+//
+// Threads: call from one executor; weights are touched on a thread of the store.
+// Lifetime: outlive every call.
+class DenseStore : public DenseServer {
+ public:
+  static constexpr size_t kMaxRuns = 2;
+  static constexpr uint32_t kMaxRanks = 1'024;
+  static constexpr uint64_t kMaxFloats = uint64_t{1} << 28;  // Of a run.
+
+  // The longest range that it has been given, so that nobody makes room for more.
+  size_t longest() const { return longest_.load(std::memory_order_relaxed); }
+
+  [[nodiscard]] rpc::awaitable<StatusOr<DenseAnswer>> Start(StartDenseCall call,
+                                                            rpc::CallOptions options) override;
+  [[nodiscard]] rpc::awaitable<StatusOr<DenseAnswer>> Pull(PullDenseCall call,
+                                                           rpc::CallOptions options) override;
+  [[nodiscard]] rpc::awaitable<StatusOr<DenseAnswer>> Push(PushDenseCall call,
+                                                           rpc::CallOptions options) override;
+
+ private:
+  struct Rank {
+    uint64_t pushes = 0;  // Applied; the next one's number.
+    DenseAnswer last;
+  };
+
+  struct Run {
+    Run(uint64_t number, const DenseOptimizerConfig& config, std::span<const float> parameters)
+        : run(number), optimizer(config, parameters) {}
+
+    uint64_t run;
+    DenseOptimizer optimizer;
+    uint64_t version = 0;
+    std::vector<Rank> ranks;
+  };
+
+  // The thread's.
+  StatusOr<DenseAnswer> StartNow(const StartDenseCall& call);
+  StatusOr<DenseAnswer> PullNow(const PullDenseCall& call);
+  StatusOr<DenseAnswer> PushNow(const PushDenseCall& call);
+  // Errors: DATA_LOSS for a run that is not there, INVALID_ARGUMENT for another length.
+  StatusOr<Run*> Find(uint64_t run, size_t length);
+
+  std::atomic<size_t> longest_ = 0;
+  std::list<Run> runs_;  // The last to begin first.
+  IoThread thread_{"dense"};
+};
+
+}  // namespace simurgh

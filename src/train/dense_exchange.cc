@@ -1,0 +1,222 @@
+#include "train/dense_exchange.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <spdlog/spdlog.h>
+
+#include "absl/strings/str_cat.h"
+
+#include "simurgh/base/check.h"
+
+namespace simurgh {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Idle memory kept for gradients and weights.
+constexpr size_t kIdleBufferBytes = size_t{1} << 30;
+
+}  // namespace
+
+DenseExchange::DenseExchange(DensePort& port, const DenseExchangeOptions& options)
+    : port_(port), options_(options), buffers_(kIdleBufferBytes) {
+  SIMURGH_CHECK_LT(0U, options.staleness);
+}
+
+DenseExchange::~DenseExchange() {
+  Stop();
+  const MutexLock lock(mutex_);
+  while (calls_in_flight_ > 0) changed_.Wait(mutex_);
+}
+
+std::shared_ptr<AlignedBuffer> DenseExchange::CopyOf(std::span<const float> values) {
+  auto buffer = buffers_.Lease(values.size_bytes());
+  std::ranges::copy(values, buffer->as<float>(values.size()).begin());
+  return buffer;
+}
+
+Status DenseExchange::Start(std::span<float> parameters) {
+  Enqueue({.kind = Operation::Kind::kStart,
+           .name = "start of dense weights",
+           .sent = CopyOf(parameters),
+           .count = parameters.size()});
+  return Pull(parameters);
+}
+
+Status DenseExchange::Pull(std::span<float> parameters) {
+  Enqueue({.kind = Operation::Kind::kPull,
+           .name = "pull of dense weights",
+           .count = parameters.size()});
+  return Settle(parameters);
+}
+
+void DenseExchange::Push(uint64_t step, float learning_rate, std::span<const float> gradients) {
+  Enqueue({.kind = Operation::Kind::kPush,
+           .name = "push of dense gradients",
+           .step = step,
+           .push = {.run = options_.run,
+                    .rank = options_.rank,
+                    .number = pushes_++,
+                    .base_versions = taken_versions_,
+                    .learning_rate = learning_rate},
+           .sent = CopyOf(gradients),
+           .count = gradients.size()});
+}
+
+Status DenseExchange::TakeWeights(std::span<float> parameters) {
+  WaitUntil([this]()
+                ABSL_NO_THREAD_SAFETY_ANALYSIS { return operations_.size() < options_.staleness; });
+  return CopyNewest(parameters);
+}
+
+Status DenseExchange::WaitForPushes() {
+  WaitUntil([this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return operations_.empty(); });
+  const MutexLock lock(mutex_);
+  return status_;
+}
+
+Status DenseExchange::Settle(std::span<float> parameters) {
+  SIMURGH_RETURN_IF_ERROR(WaitForPushes());
+  return CopyNewest(parameters);
+}
+
+Status DenseExchange::CopyNewest(std::span<float> parameters) {
+  std::shared_ptr<const AlignedBuffer> newest;
+  {
+    const MutexLock lock(mutex_);
+    if (!status_.ok()) return status_;
+    if (newest_versions_ == taken_versions_) return absl::OkStatus();
+    newest = newest_;
+    taken_versions_ = newest_versions_;
+  }
+  std::ranges::copy(newest->as<const float>(parameters.size()), parameters.begin());
+  return absl::OkStatus();
+}
+
+std::vector<uint64_t> DenseExchange::TakeGaps() {
+  const MutexLock lock(mutex_);
+  return std::exchange(gaps_, {});
+}
+
+void DenseExchange::Stop() {
+  const MutexLock lock(mutex_);
+  if (status_.ok()) status_ = absl::CancelledError("training was stopped");
+  changed_.NotifyAll();
+}
+
+void DenseExchange::Enqueue(Operation operation) {
+  Call call;
+  {
+    const MutexLock lock(mutex_);
+    operations_.push_back(std::move(operation));
+    call = Startable();
+  }
+  if (call) call();
+}
+
+void DenseExchange::WaitUntil(const std::function<bool()>& ready) {
+  while (true) {
+    Call call;
+    {
+      const MutexLock lock(mutex_);
+      if (!status_.ok() || ready()) return;
+      if (operations_.empty() || operations_.front().retry.due(Clock::now())) {
+        changed_.Wait(mutex_);
+      } else {
+        changed_.WaitUntil(mutex_, operations_.front().retry.next_attempt());
+      }
+      call = Startable();
+    }
+    if (call) call();
+  }
+}
+
+DenseExchange::Call DenseExchange::Startable() {
+  if (!status_.ok() || operations_.empty()) return nullptr;
+  Operation& operation = operations_.front();
+  if (operation.under_way || !operation.retry.due(Clock::now())) return nullptr;
+  operation.under_way = true;
+  // A late answer to an earlier attempt finds memory of its own.
+  operation.received = buffers_.Lease(operation.count * sizeof(float));
+  operation.began = Clock::now();
+  ++calls_in_flight_;
+  return CallOf(operation);
+}
+
+DenseExchange::Call DenseExchange::CallOf(Operation& operation) {
+  const auto done = [this](StatusOr<DenseVersions> answer) { OnAnswer(std::move(answer)); };
+  const size_t count = operation.count;
+  switch (operation.kind) {
+    case Operation::Kind::kStart:
+      return [this, count, sent = operation.sent] {
+        port_.Start(
+            options_.run, options_.optimizer, sent->as<const float>(count), sent,
+            [this](Status status) {
+              OnAnswer(status.ok() ? StatusOr<DenseVersions>(DenseVersions()) : std::move(status));
+            });
+      };
+    case Operation::Kind::kPull:
+      return [this, count, done, received = operation.received] {
+        port_.Pull(options_.run, received->as<float>(count), received, done);
+      };
+    case Operation::Kind::kPush:
+      return [this, count, done, push = operation.push, sent = operation.sent,
+              received = operation.received] {
+        using Both = std::pair<std::shared_ptr<AlignedBuffer>, std::shared_ptr<AlignedBuffer>>;
+        port_.Push(push, sent->as<const float>(count), received->as<float>(count),
+                   std::make_shared<Both>(sent, received), done);
+      };
+  }
+  return nullptr;
+}
+
+void DenseExchange::OnAnswer(StatusOr<DenseVersions> answer) {
+  Call call;
+  {
+    const MutexLock lock(mutex_);
+    Operation& operation = operations_.front();
+    operation.under_way = false;
+    if (!answer.ok()) {
+      OnFailure(operation, answer.status());
+    } else {
+      const bool is_push = operation.kind == Operation::Kind::kPush;
+      if (is_push) gaps_.push_back(answer->gap);
+      if (is_push && options_.timeline != nullptr) {
+        options_.timeline->Add("dense", "dense push", operation.step, operation.began,
+                               Clock::now());
+      }
+      if (operation.kind != Operation::Kind::kStart) {
+        newest_ = std::move(operation.received);
+        newest_versions_ = std::move(answer->versions);
+      }
+      operations_.pop_front();
+    }
+    call = Startable();
+  }
+  if (call) call();
+  // Last: once no call is in flight the exchange may be destroyed.
+  const MutexLock lock(mutex_);
+  --calls_in_flight_;
+  changed_.NotifyAll();
+}
+
+void DenseExchange::OnFailure(Operation& operation, const Status& status) {
+  if (!status_.ok()) return;
+  const Status annotated = Annotate(status, operation.name);
+  if (!IsWorthARetry(status)) {
+    status_ = annotated;
+    return;
+  }
+  const auto left = operation.retry.OnFailure(Clock::now(), options_.retry_deadline);
+  if (left.count() <= 0) {
+    status_ =
+        Annotate(annotated, absl::StrCat("gave up after ", options_.retry_deadline.count() / 1000,
+                                         " s (training.retry_deadline)"));
+    return;
+  }
+  spdlog::warn("{}; retrying for another {:.1f} s", std::string(annotated.message()),
+               static_cast<double>(left.count()) / 1000.0);
+}
+
+}  // namespace simurgh

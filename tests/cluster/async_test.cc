@@ -1,0 +1,110 @@
+// Mode async: dense weights on the servers, and no rank that waits for another.
+
+#include <signal.h>
+
+#include "absl/strings/str_cat.h"
+#include <catch2/catch.hpp>
+
+#include "tests/cluster/standalone_run.h"
+#include "tests/support/test_cluster.h"
+
+namespace simurgh::testing {
+namespace {
+
+using std::chrono_literals::operator""s;
+
+// Of the forward buffer, as much as leaves one batch between pull and acknowledged push.
+const std::vector<std::string> kOneBatch{"training.loader_queue_batches=1",
+                                         "embedding_worker.forward_buffer_batches=3"};
+// With two workers as much as leaves each of two ranks four.
+const std::vector<std::string> kFourBatches{
+    "training.mode=async", "training.staleness=2", "training.loader_queue_batches=4",
+    "embedding_worker.forward_buffer_batches=9", "training.batch_size=64"};
+
+std::vector<std::string> With(std::vector<std::string> overrides,
+                              const std::vector<std::string>& more) {
+  overrides.insert(overrides.end(), more.begin(), more.end());
+  return overrides;
+}
+
+TEST_CASE("async of one rank with one batch under way is sync, to the bit") {
+  const std::string optimizer =
+      GENERATE("{kind: sgd, momentum: 0.9, learning_rate: 0.01}",
+               "{kind: adam, learning_rate: 0.001}", "{kind: adagrad, learning_rate: 0.01}");
+  CAPTURE(optimizer);
+  const std::vector<std::string> base{"training.max_steps=120",
+                                      "training.dense_optimizer=" + optimizer,
+                                      "training.evaluate_every_steps=50"};
+  const std::string config = "config/adult-persia.yaml";
+  const Outcome sync = TrainStandalone(config, 1, With(base, {"training.mode=sync"}));
+  for (const int servers : {1, 3}) {
+    CAPTURE(servers);
+    const Outcome async =
+        TrainStandalone(config, servers, With(With(base, {"training.mode=async"}), kOneBatch));
+    CHECK(async.steps == sync.steps);
+    CHECK(async.tables == sync.tables);
+    CHECK(async.auc == sync.auc);
+  }
+}
+
+std::vector<std::unique_ptr<DaemonProcess>> StartTwo(TestCluster& cluster,
+                                                     const std::vector<std::string>& overrides) {
+  std::vector<std::unique_ptr<DaemonProcess>> trainers;
+  for (const size_t rank : {0, 1}) trainers.push_back(cluster.StartTrainer(overrides, rank));
+  return trainers;
+}
+
+TEST_CASE("Two ranks of async train, whatever their shares, and end with the same weights") {
+  TestCluster cluster({.workers = 2, .ranks = 2, .overrides = kFourBatches});
+  // 32,561 rows: the shares differ by a batch, of which the last is not full.
+  const auto trainers = StartTwo(cluster, {"training.drop_last=false", "training.passes=2"});
+  std::vector<TrainerOutcome> outcomes;
+  for (const auto& trainer : trainers) {
+    outcomes.push_back(Finish(*trainer));
+    INFO(trainer->log());
+    REQUIRE(outcomes.back().exit_code == 0);
+    CHECK_THAT(trainer->log(), Catch::Contains(", dense "));
+  }
+  CHECK(std::stod(outcomes[0].test_auc) > 0.885);
+  CHECK(outcomes[0].test_auc == outcomes[1].test_auc);
+  CHECK(outcomes[0].test_log_loss == outcomes[1].test_log_loss);
+  CHECK_THAT(trainers[0]->log(), Catch::Contains("evaluated 16281 samples"));
+  CHECK_THAT(trainers[0]->log(), Catch::Contains("trained 510 steps, 32610 samples"));
+  CHECK_THAT(trainers[1]->log(), Catch::Contains("trained 508 steps, 32512 samples"));
+}
+
+const std::vector<std::string> kEndless{"training.passes=100000", "training.progress_interval=50ms",
+                                        "training.retry_deadline=5s", "rpc.call_timeout=2s",
+                                        "nn_worker.rank_timeout=20s"};
+
+TEST_CASE("A server that is started again has lost the run's weights, and the ranks say so") {
+  TestCluster cluster({.ranks = 2, .overrides = kFourBatches});
+  const auto trainers = StartTwo(cluster, kEndless);
+  for (const auto& trainer : trainers) REQUIRE(trainer->WaitForLog("samples/s", 60s));
+  cluster.server(1).Signal(SIGKILL);
+  cluster.server(1).Wait(10s);
+  cluster.RestartServer(1);
+  for (const auto& trainer : trainers) {
+    CHECK(trainer->Wait(60s) == 3);
+    CHECK_THAT(trainer->log(), Catch::Contains("embedding-ps 1"));
+  }
+}
+
+TEST_CASE("Ranks of async end with one that dies, and stop when told") {
+  const bool killed = GENERATE(true, false);
+  CAPTURE(killed);
+  TestCluster cluster({.ranks = 2, .overrides = kFourBatches});
+  const auto trainers = StartTwo(cluster, kEndless);
+  for (const auto& trainer : trainers) REQUIRE(trainer->WaitForLog("samples/s", 60s));
+  if (!killed) {
+    for (const auto& trainer : trainers) trainer->Signal(SIGTERM);
+    for (const auto& trainer : trainers) CHECK(trainer->Wait(30s) == 0);
+    return;
+  }
+  trainers[1]->Signal(SIGKILL);
+  CHECK(trainers[0]->Wait(30s) == 3);
+  CHECK_THAT(trainers[0]->log(), Catch::Contains("rank 1 of 2"));
+}
+
+}  // namespace
+}  // namespace simurgh::testing

@@ -1,0 +1,260 @@
+// Dense weights that servers own: the store, the client over several of them, and a trainer's
+// exchange, with calls that get lost on either way.
+
+#include "services/embedding_ps/dense_store.h"
+
+#include <algorithm>
+#include <future>
+#include <numeric>
+#include <string>
+
+#include <boost/asio/use_future.hpp>
+#include <catch2/catch.hpp>
+
+#include "services/api/dense_client.h"
+#include "simurgh/base/random.h"
+#include "train/dense_exchange.h"
+
+namespace simurgh {
+namespace {
+
+constexpr size_t kWeights = 23;
+constexpr uint64_t kRun = 7;
+
+using Kind = DenseOptimizerConfig::Kind;
+
+std::vector<float> RandomFloats(Random& random, size_t count = kWeights) {
+  std::vector<float> values(count);
+  for (float& value : values) value = static_cast<float>(2 * random.Uniform() - 1);
+  return values;
+}
+
+// Loses calls before they arrive, and answers on their way back. The first calls all fail.
+class LossyServer : public DenseServer {
+ public:
+  LossyServer(uint64_t seed, double rate) : random_(seed), rate_(rate) {}
+
+  rpc::awaitable<StatusOr<DenseAnswer>> Start(StartDenseCall call,
+                                              rpc::CallOptions options) override {
+    SIMURGH_CO_RETURN_IF_ERROR(Draw());
+    StatusOr<DenseAnswer> answer = co_await store_.Start(std::move(call), options);
+    SIMURGH_CO_RETURN_IF_ERROR(Draw());
+    co_return answer;
+  }
+  rpc::awaitable<StatusOr<DenseAnswer>> Pull(PullDenseCall call,
+                                             rpc::CallOptions options) override {
+    SIMURGH_CO_RETURN_IF_ERROR(Draw());
+    co_return co_await store_.Pull(std::move(call), options);
+  }
+  rpc::awaitable<StatusOr<DenseAnswer>> Push(PushDenseCall call,
+                                             rpc::CallOptions options) override {
+    SIMURGH_CO_RETURN_IF_ERROR(Draw());
+    StatusOr<DenseAnswer> answer = co_await store_.Push(std::move(call), options);
+    SIMURGH_CO_RETURN_IF_ERROR(Draw());
+    co_return answer;
+  }
+
+ private:
+  Status Draw() {
+    if (random_.Uniform() >= rate_) return absl::OkStatus();
+    return absl::UnavailableError("drawn");
+  }
+
+  Random random_;
+  const double rate_;
+  DenseStore store_;
+};
+
+// One store, called from a thread of the test.
+class StoreCalls {
+ public:
+  StatusOr<DenseAnswer> Start(uint64_t run, std::vector<float> parameters,
+                              DenseOptimizerConfig optimizer = {}) {
+    return Wait(store_->Start(
+        {.run = run, .optimizer = optimizer, .parameters = parameters, .owner = {}}, Deadline()));
+  }
+  StatusOr<DenseAnswer> Pull(uint64_t run, std::span<float> parameters) {
+    return Wait(store_->Pull({.run = run, .parameters = parameters, .owner = {}}, Deadline()));
+  }
+  StatusOr<DenseAnswer> Push(uint32_t rank, uint64_t number, uint64_t base, float rate = 1,
+                             std::vector<float> gradients = {1.0F}) {
+    weights.resize(gradients.size());
+    return Wait(store_->Push({.run = kRun,
+                              .rank = rank,
+                              .number = number,
+                              .base_version = base,
+                              .learning_rate = rate,
+                              .gradients = gradients,
+                              .parameters = weights,
+                              .owner = {}},
+                             Deadline()));
+  }
+  // All is forgotten, as by a server that has been started again.
+  void Restart() { store_ = std::make_unique<DenseStore>(); }
+
+  std::vector<float> weights;  // After the last push.
+
+ private:
+  static rpc::Clock::time_point Deadline() { return rpc::Clock::time_point::max(); }
+  StatusOr<DenseAnswer> Wait(rpc::awaitable<StatusOr<DenseAnswer>> call) {
+    return rpc::asio::co_spawn(thread_.executor(), std::move(call), rpc::asio::use_future).get();
+  }
+
+  std::unique_ptr<DenseStore> store_ = std::make_unique<DenseStore>();
+  IoThread thread_{"test"};
+};
+
+TEST_CASE("the first weights of a run count, and pushes make versions of them") {
+  StoreCalls store;
+  REQUIRE(store.Start(kRun, {10})->version == 0);
+  // Rank 0 pushes twice on version 0, rank 1 then on what it had before.
+  auto answer = store.Push(0, 0, 0);
+  REQUIRE(answer.ok());
+  CHECK((answer->version == 1 && answer->gap == 0 && !answer->repeated));
+  CHECK(store.weights == std::vector<float>{9});
+  answer = store.Push(0, 1, 0);
+  CHECK((answer->version == 2 && answer->gap == 1));
+  CHECK(store.Start(kRun, {10})->version == 2);  // A rank that comes late.
+  answer = store.Push(1, 0, 0, 0.5F);
+  CHECK((answer->version == 3 && answer->gap == 2));
+  CHECK(store.weights == std::vector<float>{7.5F});
+  std::vector<float> pulled(1);
+  CHECK(store.Pull(kRun, pulled)->version == 3);
+  CHECK(pulled == store.weights);
+}
+
+TEST_CASE("a push that comes again is answered and not applied") {
+  StoreCalls store;
+  REQUIRE(store.Start(kRun, {10}).ok());
+  REQUIRE(store.Push(0, 0, 0).ok());
+  REQUIRE(store.Push(1, 0, 0).ok());
+  const auto again = store.Push(0, 0, 0);
+  REQUIRE(again.ok());
+  CHECK((again->repeated && again->gap == 0 && again->version == 2));
+  CHECK(store.weights == std::vector<float>{8});
+  REQUIRE(store.Push(0, 1, 2).ok());
+  CHECK(absl::IsInvalidArgument(store.Push(0, 0, 0).status()));  // Not the last one.
+}
+
+TEST_CASE("a server without what the run has given it says so") {
+  StoreCalls store;
+  std::vector<float> pulled(1);
+  REQUIRE(store.Start(kRun, {10}).ok());
+  REQUIRE(store.Push(0, 0, 0).ok());
+  store.Restart();
+  for (const Status& status : {store.Push(0, 1, 1).status(), store.Pull(kRun, pulled).status()}) {
+    CHECK(status.code() == absl::StatusCode::kDataLoss);
+    CHECK_THAT(std::string(status.message()), Catch::Contains("start all nn-workers again"));
+  }
+  // Nor does it help that another rank has started there since.
+  REQUIRE(store.Start(kRun, {10}).ok());
+  CHECK(store.Push(0, 1, 0).status().code() == absl::StatusCode::kDataLoss);
+  CHECK(store.Push(1, 0, 1).status().code() == absl::StatusCode::kDataLoss);
+  // Runs beyond the last few are forgotten.
+  for (uint64_t run = 100; run < 100 + DenseStore::kMaxRuns; ++run) {
+    REQUIRE(store.Start(run, {0}).ok());
+  }
+  CHECK(store.Pull(kRun, pulled).status().code() == absl::StatusCode::kDataLoss);
+}
+
+TEST_CASE("what is wrong with a call changes nothing") {
+  StoreCalls store;
+  REQUIRE(store.Start(kRun, {10}).ok());
+  const auto code = [](const StatusOr<DenseAnswer>& answer) { return answer.status().code(); };
+  using enum absl::StatusCode;
+  CHECK(code(store.Start(kRun, {1, 2})) == kInvalidArgument);
+  CHECK(code(store.Start(8, {1}, {.max_gradient_norm = 1})) == kInvalidArgument);
+  CHECK(code(store.Start(8, {1}, {.kind = Kind::kLamb})) == kInvalidArgument);
+  CHECK(code(store.Start(8, {1}, {.beta1 = 1})) == kInvalidArgument);
+  CHECK(code(store.Push(0, 0, 0, -1)) == kInvalidArgument);
+  CHECK(code(store.Push(0, 0, 0, NAN)) == kInvalidArgument);
+  CHECK(code(store.Push(0, 0, 0, 1, {1, 2})) == kInvalidArgument);
+  CHECK(code(store.Push(DenseStore::kMaxRanks, 0, 0)) == kInvalidArgument);
+  std::vector<float> pulled(1);
+  CHECK(store.Pull(kRun, pulled)->version == 0);
+  CHECK(pulled == std::vector<float>{10});
+}
+
+struct Trained {
+  std::vector<float> weights;
+  std::vector<uint64_t> gaps;
+};
+
+// A rank that pushes gradients that do not depend on the weights.
+StatusOr<Trained> PushAll(DensePort& port, const DenseOptimizerConfig& optimizer,
+                          uint32_t staleness, std::vector<float> first,
+                          const std::vector<std::vector<float>>& gradients) {
+  DenseExchange exchange(port, {.run = kRun, .optimizer = optimizer, .staleness = staleness});
+  SIMURGH_RETURN_IF_ERROR(exchange.Start(first));
+  for (size_t step = 0; step < gradients.size(); ++step) {
+    SIMURGH_RETURN_IF_ERROR(exchange.TakeWeights(first));
+    exchange.Push(step, 0.1F / static_cast<float>(1 + step), gradients[step]);
+  }
+  SIMURGH_RETURN_IF_ERROR(exchange.Pull(first));
+  return Trained{.weights = first, .gaps = exchange.TakeGaps()};
+}
+
+TEST_CASE(
+    "through servers that lose calls every push is applied once, to the bit of the optimizer") {
+  const size_t servers = GENERATE(1, 3);
+  const uint32_t staleness = GENERATE(1, 4);
+  const auto kind = GENERATE(Kind::kSgd, Kind::kAdam, Kind::kAdagrad);
+  const double rate = GENERATE(0.0, 0.1);
+  CAPTURE(servers, staleness, static_cast<int>(kind), rate);
+  DenseOptimizerConfig optimizer{.kind = kind};
+  if (kind == Kind::kSgd) optimizer.momentum = 0.9F;
+  Random random(3);
+  const std::vector<float> first = RandomFloats(random);
+  std::vector<std::vector<float>> gradients(40);
+  for (auto& one : gradients) one = RandomFloats(random);
+  DenseOptimizer expected(optimizer, first);
+  for (size_t step = 0; step < gradients.size(); ++step) {
+    expected.Step(0.1F / static_cast<float>(1 + step), gradients[step]);
+  }
+
+  IoThread thread("test");
+  std::vector<std::unique_ptr<DenseServer>> stores;
+  for (size_t i = 0; i < servers; ++i) stores.push_back(std::make_unique<LossyServer>(i, rate));
+  DenseClient client(thread.executor(), std::move(stores), std::chrono::seconds(10));
+  const auto trained = PushAll(client, optimizer, staleness, first, gradients);
+  CAPTURE(trained.status().ToString());
+  REQUIRE(trained.ok());
+  CHECK(std::ranges::equal(trained->weights, expected.parameters()));
+  REQUIRE(trained->gaps.size() == gradients.size());
+  CHECK(std::ranges::max(trained->gaps) < staleness);
+  thread.Stop();
+}
+
+TEST_CASE("a failure that lasts, and one that is final, end the exchange") {
+  IoThread thread("test");
+  std::vector<std::unique_ptr<DenseServer>> stores;
+  stores.push_back(std::make_unique<LossyServer>(1, 1.0));
+  DenseClient client(thread.executor(), std::move(stores), std::chrono::seconds(10));
+  std::vector<float> weights(kWeights);
+  {
+    DenseExchange exchange(client, {.run = kRun, .retry_deadline = std::chrono::milliseconds(50)});
+    const Status status = exchange.Start(weights);
+    CHECK(absl::IsUnavailable(status));
+    CHECK_THAT(std::string(status.message()), Catch::Contains("start of dense weights") &&
+                                                  Catch::Contains("training.retry_deadline"));
+  }
+  thread.Stop();
+
+  IoThread second("test");
+  std::vector<std::unique_ptr<DenseServer>> empty;
+  empty.push_back(std::make_unique<DenseStore>());
+  DenseClient forgetful(second.executor(), std::move(empty), std::chrono::seconds(10));
+  {
+    DenseExchange exchange(forgetful, {.run = kRun});
+    CHECK(exchange.Pull(weights).code() == absl::StatusCode::kDataLoss);
+  }
+  {
+    DenseExchange exchange(forgetful, {.run = kRun});
+    exchange.Stop();
+    CHECK(absl::IsCancelled(exchange.Start(weights)));
+  }
+  second.Stop();
+}
+
+}  // namespace
+}  // namespace simurgh
