@@ -351,7 +351,8 @@ Status Trainer::TrainPasses(ProgressMeter& meter, const std::stop_token& stop) {
     });
   }
   Status status = TrainAll(pipeline, meter, stop);
-  if (status.ok() && exchange_ != nullptr) status = SettleWeights(roll_call ? &*roll_call : nullptr);
+  if (status.ok() && exchange_ != nullptr)
+    status = SettleWeights(roll_call ? &*roll_call : nullptr);
   ReportDensePushes(meter);
   if (roll_call && absl::IsCancelled(status) && !stop.stop_requested()) {
     if (Status failure = roll_call->TakeFailure(); !failure.ok()) status = std::move(failure);

@@ -130,7 +130,7 @@ class Trainer {
   StatusOr<BatchResult> ComputeStep(const PulledBatch& pulled);
   // Nobody goes on before all have come.
   Status AwaitRanks();
-  // Mode async: waits for this rank's pushes and, with a watch, for all ranks; then takes the
+  // Mode async: waits for this rank's pushes and, with a roll call, for all ranks; then takes the
   // servers' weights.
   Status SettleWeights(RankRollCall* roll_call);
   // After Finish of the pipeline: what becomes of the dense gradients.
