@@ -75,6 +75,7 @@ rpc::SegmentPlace<T> Room(std::vector<T>& values, uint64_t count,
 uint64_t InputDigest(const ClusterConfig& config) {
   std::string bytes;
   for (const std::string& name : DenseColumns(config.data)) absl::StrAppend(&bytes, name, "\n");
+  for (const std::string& name : LabelColumns(config.data)) absl::StrAppend(&bytes, name, "\n");
   for (const ColumnConfig& column : config.data.csv.columns) {
     AppendBytes(column.transform, bytes);
     for (const float value : {column.mean, column.stddev, column.missing}) {
@@ -104,19 +105,21 @@ rpc::Outgoing<FeedBatch::Request> EncodeFeed(uint32_t loader, uint64_t number,
 }
 
 StatusOr<rpc::Places<FeedBatch::Request>> PlaceFeed(const FeedBatch::Request::Counts& counts,
-                                                    size_t dense_width) {
+                                                    size_t dense_width, size_t tasks) {
   // No code of an occurrence or an id is longer than an id.
   constexpr uint64_t kMaxCodeBytes = 2 * sizeof(uint64_t) * kMaxBatchOccurrences;
   const auto [plain_ids, codes, dense, labels] = counts;
-  if (plain_ids > kMaxBatchOccurrences || codes > kMaxCodeBytes || labels > kMaxBatchSamples ||
-      dense != labels * dense_width) {
-    return Bad(absl::StrCat("segments of ", plain_ids, " ids, ", codes, " bytes, ", dense,
-                            " dense values and ", labels, " labels; at most ", kMaxBatchOccurrences,
-                            " ids and ", kMaxBatchSamples, " samples of ", dense_width,
-                            " dense values are taken"));
+  const uint64_t samples = labels / tasks;
+  if (plain_ids > kMaxBatchOccurrences || codes > kMaxCodeBytes || samples > kMaxBatchSamples ||
+      labels != samples * tasks || dense != samples * dense_width) {
+    return Bad(absl::StrCat(
+        "segments of ", plain_ids, " ids, ", codes, " bytes, ", dense, " dense values and ", labels,
+        " labels; at most ", kMaxBatchOccurrences, " ids and ", kMaxBatchSamples, " samples of ",
+        dense_width, " dense values and ", tasks, tasks == 1 ? " label" : " labels", " are taken"));
   }
   auto batch = std::make_shared<FedBatch>();
-  batch->dense.batch_size = labels;
+  batch->dense.batch_size = samples;
+  batch->dense.tasks = tasks;
   batch->dense.width = dense_width;
   return rpc::Places<FeedBatch::Request>{
       Room(batch->sparse.plain_ids, plain_ids, batch), Room(batch->sparse.codes, codes, batch),

@@ -27,9 +27,10 @@ rpc::Outgoing<FeedBatch::Request> EncodeFeed(uint32_t loader, uint64_t number,
                                              std::shared_ptr<const FedBatch> batch);
 
 // Places the segments of a feed request into a new FedBatch, which becomes their owner.
-// Errors: INVALID_ARGUMENT for lengths beyond a batch's limits, or that do not fit dense_width.
+// Errors: INVALID_ARGUMENT for lengths beyond a batch's limits, or that do not fit dense_width and
+// tasks, which are the labels of a sample.
 StatusOr<rpc::Places<FeedBatch::Request>> PlaceFeed(const FeedBatch::Request::Counts& counts,
-                                                    size_t dense_width);
+                                                    size_t dense_width, size_t tasks);
 
 // The batch that PlaceFeed made, as the network takes it.
 // Cost: of DecodeBatch.

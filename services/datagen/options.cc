@@ -5,10 +5,11 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include <boost/program_options/parsers.hpp>
-#include <boost/program_options/variables_map.hpp>
+#include <boost/program_options/options_description.hpp>
+#include <boost/program_options/value_semantic.hpp>
 
-#include "simurgh/base/version.h"
+#include "services/runtime/command_line.h"
+#include "simurgh/config/data_config.h"
 
 namespace simurgh {
 namespace {
@@ -32,8 +33,9 @@ constexpr char kNotes[] =
 // Counts are signed while they are parsed: "-1" would otherwise be read as a large number.
 struct Counts {
   int64_t seed = 1;
-  int64_t samples = 0;
+  std::optional<int64_t> samples;
   int64_t first = 0;
+  int64_t labels = 1;
   int64_t distinct_ids = 0;
   int64_t report_samples = 1'000'000;
   int64_t threads = std::max(1U, std::thread::hardware_concurrency());
@@ -50,8 +52,10 @@ po::options_description Describe(DatagenOptions& options, Counts& counts) {
   };
   description.add_options()("output", po::value(&options.output)->value_name("FILE"),
                             "file to write; compressed when its name ends in .zst")(
-      "samples", po::value(&counts.samples)->value_name("N"), "how many samples to write")(
-      "first", count(counts.first), "number of the first sample")(
+      "samples", po::value<int64_t>()->value_name("N")->notifier([&](int64_t value) {
+        counts.samples = value;
+      }),
+      "how many samples to write")("first", count(counts.first), "number of the first sample")(
       "seed", count(counts.seed), "chooses teacher, ids and samples")(
       "distinct-ids", count(counts.distinct_ids),
       "ids of all features together; 0: as --cardinality-scale says")(
@@ -60,36 +64,41 @@ po::options_description Describe(DatagenOptions& options, Counts& counts) {
       "zipf-exponent", real(generator.zipf_exponent, "1.05"), "of each feature's ids")(
       "missing", real(generator.missing, "0.03"), "probability that a cell is empty")(
       "id-digits", po::value(&generator.id_digits)->value_name("8|16")->default_value(16),
-      "hexadecimal digits of an id")("report-samples", count(counts.report_samples),
-                                     "the AUCs are those of the first N samples written")(
+      "hexadecimal digits of an id")("labels", count(counts.labels),
+                                     "of a sample; the lines then begin with as many columns")(
+      "report-samples", count(counts.report_samples),
+      "the AUCs are those of the first N samples written")(
       "threads", count(counts.threads), "threads that generate; the file does not depend on them")(
       "json", po::bool_switch(&options.json), "prints the report as one line of JSON")(
       "help", "prints this and exits")("version", "prints the version and exits");
   return description;
 }
 
-Status Problem(const std::string& what) {
-  return absl::InvalidArgumentError(absl::StrCat(what, " (--help lists the options)"));
-}
-
 Status TakeCounts(const Counts& counts, DatagenOptions& options) {
   constexpr int64_t kMostThreads = 1024;
   const auto negative = [](const char* name, int64_t value) {
-    return Problem(absl::StrCat("--", name, " is ", value, ", must not be negative"));
+    return OptionProblem(absl::StrCat("--", name, " is ", value, ", must not be negative"));
   };
-  if (counts.samples <= 0) {
-    return Problem(absl::StrCat("--samples is ", counts.samples, ", must be at least 1"));
+  if (!counts.samples.has_value()) return OptionProblem("--samples N is missing");
+  const int64_t samples = *counts.samples;
+  if (samples <= 0) {
+    return OptionProblem(absl::StrCat("--samples is ", samples, ", must be at least 1"));
   }
   if (counts.seed < 0) return negative("seed", counts.seed);
   if (counts.first < 0) return negative("first", counts.first);
   if (counts.distinct_ids < 0) return negative("distinct-ids", counts.distinct_ids);
   if (counts.report_samples < 0) return negative("report-samples", counts.report_samples);
   if (counts.threads < 1 || counts.threads > kMostThreads) {
-    return Problem(absl::StrCat("--threads is ", counts.threads, ", must be 1 to ", kMostThreads));
+    return OptionProblem(
+        absl::StrCat("--threads is ", counts.threads, ", must be 1 to ", kMostThreads));
   }
-  options.samples = counts.samples;
+  if (counts.labels < 1 || counts.labels > kMaxTasks) {
+    return OptionProblem(absl::StrCat("--labels is ", counts.labels, ", must be 1 to ", kMaxTasks));
+  }
+  options.generator.labels = static_cast<uint32_t>(counts.labels);
+  options.samples = static_cast<uint64_t>(samples);
   options.first = counts.first;
-  options.report_samples = std::min(counts.report_samples, counts.samples);
+  options.report_samples = std::min(counts.report_samples, samples);
   options.threads = static_cast<uint32_t>(counts.threads);
   options.generator.seed = counts.seed;
   options.generator.distinct_ids = counts.distinct_ids;
@@ -103,30 +112,10 @@ StatusOr<std::optional<DatagenOptions>> ParseDatagenOptions(int argc, const char
   DatagenOptions options;
   Counts counts;
   const po::options_description description = Describe(options, counts);
-  po::variables_map given;
-  try {
-    constexpr int kExactNames =
-        po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
-    po::store(po::command_line_parser(argc, argv)
-                  .options(description)
-                  .positional({})
-                  .style(kExactNames)
-                  .run(),
-              given);
-    if (given.count("help") > 0) {
-      out << kUsage << description << "\n" << kNotes;
-      return std::nullopt;
-    }
-    if (given.count("version") > 0) {
-      out << "datagen " << Version() << "\n";
-      return std::nullopt;
-    }
-    po::notify(given);
-  } catch (const po::error& error) {
-    return Problem(error.what());
-  }
-  if (options.output.empty()) return Problem("--output FILE is missing");
-  if (given.count("samples") == 0) return Problem("--samples N is missing");
+  SIMURGH_ASSIGN_OR_RETURN(
+      const bool runs, ParseCommandLine(argc, argv, {"datagen", kUsage, kNotes}, description, out));
+  if (!runs) return std::nullopt;
+  if (options.output.empty()) return OptionProblem("--output FILE is missing");
   SIMURGH_RETURN_IF_ERROR(TakeCounts(counts, options));
   return options;
 }

@@ -1,5 +1,6 @@
 #include "services/datagen/report.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -23,6 +24,11 @@ void Verdicts::Add(const GeneratedSample& sample) {
   teacher.push_back(static_cast<float>(sample.teacher_logit));
   additive.push_back(static_cast<float>(sample.additive_logit));
   dense.push_back(static_cast<float>(sample.dense_logit));
+  others.resize(sample.more_labels.size());
+  for (size_t i = 0; i < others.size(); ++i) {
+    others[i].labels.push_back(sample.more_labels[i]);
+    others[i].teacher.push_back(static_cast<float>(sample.more_teacher_logits[i]));
+  }
 }
 
 void Verdicts::Append(const Verdicts& other) {
@@ -30,16 +36,24 @@ void Verdicts::Append(const Verdicts& other) {
   Extend(teacher, other.teacher);
   Extend(additive, other.additive);
   Extend(dense, other.dense);
+  others.resize(std::max(others.size(), other.others.size()));
+  for (size_t i = 0; i < other.others.size(); ++i) {
+    Extend(others[i].labels, other.others[i].labels);
+    Extend(others[i].teacher, other.others[i].teacher);
+  }
 }
 
 std::string Report(const Verdicts& verdicts, uint64_t samples, uint64_t positives,
                    uint64_t distinct_ids, bool json) {
-  const auto auc = [&](const std::vector<float>& scores) {
-    const double value = ExactAuc(verdicts.labels, scores);
+  const auto auc_of = [&](const std::vector<float>& labels, const std::vector<float>& scores) {
+    const double value = ExactAuc(labels, scores);
     if (std::isnan(value)) return std::string(json ? "null" : "nan");
     return absl::StrFormat("%.6f", value);
   };
-  const std::vector<std::pair<const char*, std::string>> entries = {
+  const auto auc = [&](const std::vector<float>& scores) {
+    return auc_of(verdicts.labels, scores);
+  };
+  std::vector<std::pair<std::string, std::string>> entries = {
       {"samples", absl::StrCat(samples)},
       {"distinct_ids", absl::StrCat(distinct_ids)},
       {"positive_rate",
@@ -49,6 +63,10 @@ std::string Report(const Verdicts& verdicts, uint64_t samples, uint64_t positive
       {"teacher_auc_without_interactions", auc(verdicts.additive)},
       {"teacher_auc_dense_only", auc(verdicts.dense)},
   };
+  for (size_t i = 0; i < verdicts.others.size(); ++i) {
+    entries.emplace_back(absl::StrCat("teacher_auc_label", i + 2),
+                         auc_of(verdicts.others[i].labels, verdicts.others[i].teacher));
+  }
   const auto join = [&](const char* separator, const char* quote, const char* colon) {
     return absl::StrJoin(entries, separator, [&](std::string* out, const auto& entry) {
       absl::StrAppend(out, quote, entry.first, quote, colon, entry.second);

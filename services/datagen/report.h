@@ -8,12 +8,19 @@
 
 namespace simurgh {
 
-// Labels of generated samples, and what the teacher and its parts say of them.
+// First labels of generated samples, what the teacher and its parts say of them, and other labels.
 struct Verdicts {
+  // Of one further label.
+  struct Other {
+    std::vector<float> labels;
+    std::vector<float> teacher;
+  };
+
   std::vector<float> labels;
   std::vector<float> teacher;
   std::vector<float> additive;
   std::vector<float> dense;
+  std::vector<Other> others;
 
   void Add(const GeneratedSample& sample);
   void Append(const Verdicts& other);

@@ -102,11 +102,12 @@ void FeedService::Register(rpc::Server& server) {
   rpc::Register(server, api::kOpenFeed,
                 [this](auto request) { return Methods::Open(std::move(request), *this); });
   const size_t dense_width = DenseColumns(config_.data).size();
+  const size_t tasks = LabelColumns(config_.data).size();
   rpc::Register(
       server, api::kFeedBatch,
-      [dense_width](const api::wire::FeedBatchRequest& /*request*/,
-                    const api::FeedBatch::Request::Counts& counts) {
-        return api::PlaceFeed(counts, dense_width);
+      [dense_width, tasks](const api::wire::FeedBatchRequest& /*request*/,
+                           const api::FeedBatch::Request::Counts& counts) {
+        return api::PlaceFeed(counts, dense_width, tasks);
       },
       [this](auto request) { return Methods::Feed(std::move(request), *this); });
   rpc::Register(server, api::kEndFeed,

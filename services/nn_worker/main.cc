@@ -187,6 +187,12 @@ void NnWorker::Report(const TrainResult& result) {
   }
   const double samples_per_second = static_cast<double>(result.samples) / result.seconds;
   if (result.evaluation) {
+    const std::vector<std::string> labels = LabelColumns(job_->config().data);
+    for (size_t task = 0; task < result.evaluation->tasks.size(); ++task) {
+      const EvaluationResult& own = result.evaluation->tasks[task];
+      std::printf("label=%s test_auc=%.4f test_logloss=%.4f\n", labels[task].c_str(), own.auc,
+                  own.log_loss);
+    }
     std::printf("test_auc=%.4f test_logloss=%.4f ", result.evaluation->auc,
                 result.evaluation->log_loss);
   }

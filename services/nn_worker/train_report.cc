@@ -1,6 +1,7 @@
 #include "services/nn_worker/train_report.h"
 
 #include <cmath>
+#include <utility>
 
 #include <spdlog/spdlog.h>
 
@@ -16,23 +17,38 @@ Histogram& StageSeconds(MetricRegistry& registry, const char* stage) {
                                LatencyBuckets(), {{"stage", stage}});
 }
 
+std::string GroupAucText(const EvaluationResult& result) {
+  if (std::isnan(result.group_auc)) return {};
+  return fmt::format(", group auc {:.4f}", result.group_auc);
+}
+
 }  // namespace
 
-TrainReport::EvaluationGauges::EvaluationGauges(MetricRegistry& registry, const std::string& set)
-    : auc(registry.GetGauge("simurgh_nn_" + set + "_auc", "AUC of the last evaluation.")),
-      log_loss(
-          registry.GetGauge("simurgh_nn_" + set + "_log_loss", "Log loss of the last evaluation.")),
-      calibration(
-          registry.GetGauge("simurgh_nn_" + set + "_calibration",
-                            "Mean prediction over share of positives of the last evaluation.")),
+TrainReport::EvaluationGauges::EvaluationGauges(MetricRegistry& registry, const std::string& set,
+                                                const MetricLabels& labels)
+    : auc(registry.GetGauge("simurgh_nn_" + set + "_auc", "AUC of the last evaluation.", labels)),
+      log_loss(registry.GetGauge("simurgh_nn_" + set + "_log_loss",
+                                 "Log loss of the last evaluation.", labels)),
+      calibration(registry.GetGauge(
+          "simurgh_nn_" + set + "_calibration",
+          "Mean prediction over share of positives of the last evaluation.", labels)),
       normalized_entropy(
           registry.GetGauge("simurgh_nn_" + set + "_normalized_entropy",
-                            "Log loss over entropy of the labels of the last evaluation.")),
+                            "Log loss over entropy of the labels of the last evaluation.", labels)),
       group_auc(registry.GetGauge("simurgh_nn_" + set + "_group_auc",
-                                  "Mean AUC within the groups of the last evaluation.")) {}
+                                  "Mean AUC within the groups of the last evaluation.", labels)) {}
 
-TrainReport::TrainReport(MetricRegistry& registry)
-    : steps_(registry.GetCounter("simurgh_nn_steps_total", "Training steps.")),
+void TrainReport::EvaluationGauges::Set(const EvaluationResult& result) const {
+  auc.Set(result.auc);
+  log_loss.Set(result.log_loss);
+  calibration.Set(result.calibration);
+  normalized_entropy.Set(result.normalized_entropy);
+  group_auc.Set(result.group_auc);
+}
+
+TrainReport::TrainReport(MetricRegistry& registry, std::vector<std::string> tasks)
+    : tasks_(std::move(tasks)),
+      steps_(registry.GetCounter("simurgh_nn_steps_total", "Training steps.")),
       skipped_(registry.GetCounter("simurgh_nn_skipped_steps_total",
                                    "Steps left out because loss or a gradient was not finite.")),
       samples_(registry.GetCounter("simurgh_nn_samples_total", "Samples trained on.")),
@@ -53,7 +69,18 @@ TrainReport::TrainReport(MetricRegistry& registry)
           "Mode async: dense pushes of all ranks between the weights of a push and itself.",
           PowersOfTwo(kMaxRanksStaleness))),
       wait_seconds_(StageSeconds(registry, "wait")),
-      compute_seconds_(StageSeconds(registry, "compute")) {}
+      compute_seconds_(StageSeconds(registry, "compute")) {
+  if (tasks_.size() == 1) return;
+  for (const std::string& task : tasks_) {
+    const MetricLabels labels = {{"task", task}};
+    task_gauges_.push_back(
+        {registry.GetGauge("simurgh_nn_task_auc",
+                           "AUC of the latest predictions of one label, before training on them.",
+                           labels),
+         EvaluationGauges(registry, "task_validation", labels),
+         EvaluationGauges(registry, "task_test", labels)});
+  }
+}
 
 void TrainReport::OnStep(const Step& step) {
   steps_.Add();
@@ -82,24 +109,31 @@ void TrainReport::OnProgress(const Progress& progress) {
                                : std::string(),
       progress.skipped_steps == 0 ? std::string()
                                   : fmt::format(", {} steps skipped", progress.skipped_steps));
+  for (size_t task = 0; task < progress.task_aucs.size(); ++task) {
+    task_gauges_[task].auc.Set(progress.task_aucs[task]);
+    spdlog::info("step {}: label '{}': auc {:.4f}", progress.steps, tasks_[task],
+                 progress.task_aucs[task]);
+  }
 }
 
 void TrainReport::OnEvaluation(uint64_t step, EvaluationSet set, const EvaluationResult& result) {
   const bool is_test = set == EvaluationSet::kTest;
-  const EvaluationGauges& gauges = is_test ? test_ : validation_;
-  gauges.auc.Set(result.auc);
-  gauges.log_loss.Set(result.log_loss);
-  gauges.calibration.Set(result.calibration);
-  gauges.normalized_entropy.Set(result.normalized_entropy);
-  gauges.group_auc.Set(result.group_auc);
+  (is_test ? test_ : validation_).Set(result);
   // All digits of a double: two runs can be compared to the last bit.
   spdlog::info(
       "step {}: {} {} samples: auc {:.17g}, log loss {:.17g}, calibration {:.4f}, normalized "
       "entropy {:.4f}{}",
       step, is_test ? "evaluated" : "validated", result.samples, result.auc, result.log_loss,
-      result.calibration, result.normalized_entropy,
-      std::isnan(result.group_auc) ? std::string()
-                                   : fmt::format(", group auc {:.4f}", result.group_auc));
+      result.calibration, result.normalized_entropy, GroupAucText(result));
+  for (size_t task = 0; task < result.tasks.size(); ++task) {
+    const EvaluationResult& own = result.tasks[task];
+    (is_test ? task_gauges_[task].test : task_gauges_[task].validation).Set(own);
+    spdlog::info(
+        "step {}: label '{}': auc {:.17g}, log loss {:.17g}, calibration {:.4f}, normalized "
+        "entropy {:.4f}{}",
+        step, tasks_[task], own.auc, own.log_loss, own.calibration, own.normalized_entropy,
+        GroupAucText(own));
+  }
 }
 
 }  // namespace simurgh

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "simurgh/telemetry/metrics.h"
 #include "simurgh/train/trainer.h"
@@ -10,7 +11,8 @@ namespace simurgh {
 // Tells of training in the log and in the metrics.
 class TrainReport : public TrainObserver {
  public:
-  explicit TrainReport(MetricRegistry& registry);
+  // tasks: names of the labels.
+  TrainReport(MetricRegistry& registry, std::vector<std::string> tasks);
 
   void OnStep(const Step& step) override;
   void OnDensePush(uint64_t gap) override;
@@ -20,7 +22,10 @@ class TrainReport : public TrainObserver {
  private:
   // Of the last evaluation on one set.
   struct EvaluationGauges {
-    EvaluationGauges(MetricRegistry& registry, const std::string& set);
+    EvaluationGauges(MetricRegistry& registry, const std::string& set,
+                     const MetricLabels& labels = {});
+
+    void Set(const EvaluationResult& result) const;
 
     Gauge& auc;
     Gauge& log_loss;
@@ -29,6 +34,14 @@ class TrainReport : public TrainObserver {
     Gauge& group_auc;
   };
 
+  // With several labels: of each, beside those of the first.
+  struct TaskGauges {
+    Gauge& auc;
+    EvaluationGauges validation;
+    EvaluationGauges test;
+  };
+
+  const std::vector<std::string> tasks_;
   Counter& steps_;
   Counter& skipped_;
   Counter& samples_;
@@ -36,6 +49,7 @@ class TrainReport : public TrainObserver {
   Gauge& auc_;
   EvaluationGauges validation_;
   EvaluationGauges test_;
+  std::vector<TaskGauges> task_gauges_;
   Histogram& staleness_;
   Histogram& ranks_staleness_;
   Histogram& dense_staleness_;

@@ -137,7 +137,7 @@ uint64_t HashFloats(std::span<const float> values, uint64_t seed) {
 TrainingJob::TrainingJob(const ClusterConfig& config, MetricRegistry& registry, uint32_t rank)
     : config_(config),
       rank_(rank),
-      report_(registry),
+      report_(registry, LabelColumns(config.data)),
       collisions_(registry, config.features),
       skipped_train_rows_(SkippedRows(registry, "train")),
       skipped_validation_rows_(SkippedRows(registry, "validation")),
@@ -197,6 +197,7 @@ StatusOr<TrainResult> TrainingJob::Run(EmbeddingPort& port, DensePort* dense, ui
                    .features = config_.features.size(),
                    .dense_width = DenseColumns(config_.data).size(),
                    .embedding_width = config_.embedding_width(),
+                   .tasks = LabelColumns(config_.data).size(),
                    .group_feature = GroupFeature(config_),
                    .async_staleness = AsyncStaleness(config_)};
   if (!config_.data.validation.empty()) {

@@ -89,6 +89,7 @@ StatusOr<ClusterConfig> ParseClusterConfig(const std::string& text, const std::s
     LinkFeatures(table_paths, &config, &context.diagnostics);
     CheckColumns(config, &context.diagnostics);
     CheckTraining(config, &context.diagnostics);
+    LinkTasks(&config, &context.diagnostics);
     if (shorthand.kind == ModelShorthand::Kind::kNone) {
       CheckModel(config, &context.diagnostics);
     } else if (context.diagnostics.ok()) {

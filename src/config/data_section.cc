@@ -1,5 +1,4 @@
 #include <map>
-#include <optional>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -56,7 +55,7 @@ void ReadColumn(MapReader& in, ColumnConfig* column) {
 
 void CheckColumnList(MapReader& in, const CsvConfig& csv) {
   std::map<std::string, size_t> taken;
-  std::optional<size_t> label;
+  size_t labels = 0;
   for (size_t i = 0; i < csv.columns.size(); ++i) {
     const ColumnConfig& column = csv.columns[i];
     const std::string key = absl::StrCat("columns.", i);
@@ -70,15 +69,12 @@ void CheckColumnList(MapReader& in, const CsvConfig& csv) {
       in.Error(absl::StrCat(key, ".separator"), "the same as between columns",
                "use another separator inside the cell");
     }
-    if (column.kind != Kind::kLabel) continue;
-    if (label) {
-      in.Error(absl::StrCat(key, ".kind"), absl::StrCat("a second label, beside columns.", *label),
-               "keep one label");
-    } else {
-      label = i;
+    if (column.kind == Kind::kLabel && ++labels > kMaxTasks) {
+      in.Error(absl::StrCat(key, ".kind"), "a label too many",
+               absl::StrCat("keep at most ", kMaxTasks, " labels"));
     }
   }
-  if (!label) in.Error("columns", "no label", "give one column kind: label");
+  if (labels == 0) in.Error("columns", "no label", "give one column kind: label");
 }
 
 void ReadCsv(MapReader& in, bool is_used, CsvConfig* csv) {
@@ -143,7 +139,10 @@ void ReadData(MapReader& root, const std::string& folder, DataConfig* data) {
     in.OnlyWith(is_csv, "format: csv", {"csv"});
     in.Map("csv", [&](MapReader& map) { ReadCsv(map, is_csv, &data->csv); });
     in.OnlyWith(!is_csv, "format: criteo", {"criteo"});
-    in.Map("criteo", [&](MapReader& map) { map.Bool("fit", &data->criteo.fit); });
+    in.Map("criteo", [&](MapReader& map) {
+      map.Integer("labels", &data->criteo.labels, 1, kMaxTasks);
+      map.Bool("fit", &data->criteo.fit);
+    });
     ReadDerived(in, folder, &data->derived);
   });
 }
@@ -156,7 +155,9 @@ std::vector<ColumnConfig> ColumnsOf(const DataConfig& data) {
     columns.back().name = name;
     columns.back().kind = kind;
   };
-  add("label", Kind::kLabel);
+  for (uint32_t i = 1; i <= data.criteo.labels; ++i) {
+    add(i == 1 ? "label" : absl::StrCat("label", i), Kind::kLabel);
+  }
   for (int i = 1; i <= kCriteoDenseColumns; ++i) add(absl::StrCat("I", i), Kind::kDense);
   for (int i = 1; i <= kCriteoIdColumns; ++i) add(absl::StrCat("C", i), Kind::kId);
   return columns;

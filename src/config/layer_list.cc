@@ -14,7 +14,7 @@ using Kind = LayerConfig::Kind;
 constexpr size_t kMaxLayers = 256;
 constexpr char kLayerType[] =
     "{linear: width}, batch_norm, {batch_norm: {momentum, epsilon}}, relu, sigmoid, {dot: width}, "
-    "{fm: width}, cross, {cross: {rank}} or sum";
+    "{fm: width}, cross, {cross: {rank}}, sum or {sum: width}";
 
 constexpr std::array<std::pair<const char*, Kind>, 5> kWords = {{{"batch_norm", Kind::kBatchNorm},
                                                                  {"relu", Kind::kRelu},
@@ -22,11 +22,12 @@ constexpr std::array<std::pair<const char*, Kind>, 5> kWords = {{{"batch_norm", 
                                                                  {"cross", Kind::kCross},
                                                                  {"sum", Kind::kSum}}};
 
-constexpr std::array<std::pair<const char*, Kind>, 5> kKeys = {{{"linear", Kind::kLinear},
+constexpr std::array<std::pair<const char*, Kind>, 6> kKeys = {{{"linear", Kind::kLinear},
                                                                 {"batch_norm", Kind::kBatchNorm},
                                                                 {"dot", Kind::kDot},
                                                                 {"fm", Kind::kFm},
-                                                                {"cross", Kind::kCross}}};
+                                                                {"cross", Kind::kCross},
+                                                                {"sum", Kind::kSum}}};
 
 void ReadLayer(const YamlNode* node, const std::string& path, ReadContext* context,
                std::vector<LayerConfig>* layers) {
@@ -51,6 +52,7 @@ void ReadLayer(const YamlNode* node, const std::string& path, ReadContext* conte
     });
     in.Integer("dot", &layer.width, 1, kMaxLayerWidth, "none");
     in.Integer("fm", &layer.width, 1, kMaxLayerWidth, "none");
+    in.Integer("sum", &layer.width, 1, kMaxLayerWidth, "none");
     in.Map("cross", [&](MapReader& map) { map.Integer("rank", &layer.rank, 0, kMaxLayerWidth); });
     size_t given = 0;
     for (const auto& [key, kind] : kKeys) {

@@ -51,14 +51,23 @@ void CheckInputs(size_t index, const TowerConfig& tower, const std::vector<std::
   }
 }
 
-void CheckLastTower(const std::vector<TowerConfig>& towers, Diagnostics* diagnostics) {
+void CheckLastTower(const std::vector<TowerConfig>& towers, size_t tasks,
+                    Diagnostics* diagnostics) {
   const size_t index = towers.size() - 1;
   const std::vector<LayerConfig>& layers = towers[index].layers;
   const LayerConfig& last = layers.back();
-  if (last.kind == Kind::kSum || (last.kind == Kind::kLinear && last.width == 1)) return;
-  diagnostics->Report(absl::StrCat("model.towers.", index, ".layers.", layers.size() - 1),
-                      "the last tower must give one number, the logit",
-                      "end its layers with {linear: 1} or sum; the loss applies the sigmoid");
+  const bool gives_logits = last.kind == Kind::kSum || last.kind == Kind::kLinear;
+  if (gives_logits && std::max(last.width, 1U) == tasks) return;
+  const std::string path = absl::StrCat("model.towers.", index, ".layers.", layers.size() - 1);
+  if (tasks == 1) {
+    diagnostics->Report(path, "the last tower must give one number, the logit",
+                        "end its layers with {linear: 1} or sum; the loss applies the sigmoid");
+    return;
+  }
+  diagnostics->Report(path,
+                      absl::StrCat("the last tower must give ", tasks, " logits, one a label"),
+                      absl::StrCat("end its layers with {linear: ", tasks, "}, or {sum: ", tasks,
+                                   "} of as many towers; the loss applies the sigmoid"));
 }
 
 void ReadTowers(MapReader& section, std::vector<TowerConfig>* towers) {
@@ -90,7 +99,46 @@ void ReadModel(MapReader& root, ModelConfig* model, ModelShorthand* shorthand) {
     ReadTowers(section, &model->towers);
     ReadShorthand(section, shorthand);
     section.Map("loss", [&](MapReader& in) { ReadLoss(in, &model->loss); });
+    section.Maps("tasks", {0, kMaxTasks}, [&](MapReader& in) {
+      TaskConfig task{.label = {}, .weight = 1.0F, .loss = model->loss};
+      in.Name("label", &task.label, Need::kRequired);
+      in.Number("weight", &task.weight, kNonNegative);
+      in.Map("loss", [&](MapReader& map) { ReadLoss(map, &task.loss); });
+      model->tasks.push_back(task);
+    });
   });
+}
+
+void LinkTasks(ClusterConfig* config, Diagnostics* diagnostics) {
+  ModelConfig& model = config->model;
+  std::vector<std::string> labels;
+  for (const ColumnConfig& column : ColumnsOf(config->data)) {
+    if (column.kind == ColumnConfig::Kind::kLabel) labels.push_back(column.name);
+  }
+  const std::vector<TaskConfig> given = std::move(model.tasks);
+  for (size_t i = 0; i < given.size(); ++i) {
+    const std::string path = absl::StrCat("model.tasks.", i, ".label");
+    if (std::ranges::find(labels, given[i].label) == labels.end()) {
+      diagnostics->Report(
+          path, absl::StrCat("no label column is named '", given[i].label, "'"),
+          absl::StrCat("the nearest label column is '", Nearest(given[i].label, labels), "'"));
+    }
+    if (std::ranges::count(given, given[i].label, &TaskConfig::label) > 1) {
+      diagnostics->Report(path, absl::StrCat("'", given[i].label, "' stands more than once"),
+                          "describe every task once");
+    }
+  }
+  model.tasks.clear();
+  for (const std::string& label : labels) {
+    const auto task = std::ranges::find(given, label, &TaskConfig::label);
+    model.tasks.push_back(task != given.end()
+                              ? *task
+                              : TaskConfig{.label = label, .weight = 1.0F, .loss = model.loss});
+  }
+  if (labels.size() > 1 && config->training.keep_negatives < 1.0F) {
+    diagnostics->Report("training.keep_negatives", "with several labels, no row is a negative one",
+                        "leave it at 1");
+  }
 }
 
 void CheckModel(const ClusterConfig& config, Diagnostics* diagnostics) {
@@ -108,7 +156,7 @@ void CheckModel(const ClusterConfig& config, Diagnostics* diagnostics) {
     if (i + 1 < towers.size()) unread.push_back(towers[i].name);
   }
   if (!diagnostics->ok()) return;
-  CheckLastTower(towers, diagnostics);
+  CheckLastTower(towers, TaskCount(config.model), diagnostics);
   for (const std::string& name : unread) {
     const auto tower = std::find_if(towers.begin(), towers.end(),
                                     [&](const TowerConfig& t) { return t.name == name; });

@@ -18,13 +18,6 @@ using Layer = LayerConfig::Kind;
 constexpr uint32_t kMaxCrossLayers = 64;
 constexpr size_t kMaxFeatures = 4096;
 
-LayerConfig Logit() { return {.kind = Layer::kLinear, .width = 1}; }
-
-std::vector<LayerConfig> WithLogit(std::vector<LayerConfig> layers) {
-  layers.push_back(Logit());
-  return layers;
-}
-
 // Expands one model; each method leaves with a report at the first thing that does not fit.
 class Expansion {
  public:
@@ -67,7 +60,7 @@ class Expansion {
     }
     Add("bottom", {"dense"}, model_.bottom);
     Add("interaction", {"bottom", "embeddings"}, {{.kind = Layer::kDot, .width = dim}});
-    Add("top", {"bottom", "interaction"}, WithLogit(model_.top));
+    Add("top", {"bottom", "interaction"}, WithLogits(model_.top));
   }
 
   void DcnV2() {
@@ -77,15 +70,16 @@ class Expansion {
     if (model_.structure == ModelShorthand::Structure::kParallel) {
       Add("cross", inputs, layers);
       Add("deep", inputs, model_.deep);
-      Add("top", {"cross", "deep"}, {Logit()});
+      Add("top", {"cross", "deep"}, {Logits()});
       return;
     }
     layers.insert(layers.end(), model_.deep.begin(), model_.deep.end());
-    Add("top", inputs, WithLogit(layers));
+    Add("top", inputs, WithLogits(layers));
   }
 
   void DeepFm() {
     std::vector<const FeatureConfig*> others;
+    if (!HasOneLabel()) return;
     if (!SplitFeatures("first_order", &others)) return;
     const uint32_t dim = CommonDim(others, "the factors of all other features have one width");
     if (dim == 0) return;
@@ -95,10 +89,10 @@ class Expansion {
     }
     Add("first_order", FirstOrderInputs(), {{.kind = Layer::kSum}});
     Add("second_order", InputsOf(others), {{.kind = Layer::kFm, .width = dim}});
-    Add("deep", WithDense(InputsOf(others)), WithLogit(model_.deep));
+    Add("deep", WithDense(InputsOf(others)), WithLogits(model_.deep));
     std::vector<std::string> terms = {"first_order", "second_order", "deep"};
     if (has_dense_) {
-      Add("numbers", {"dense"}, {Logit()});
+      Add("numbers", {"dense"}, {Logits()});
       terms.emplace_back("numbers");
     }
     Add("top", terms, {{.kind = Layer::kSum}});
@@ -106,13 +100,14 @@ class Expansion {
 
   void WideDeep() {
     std::vector<const FeatureConfig*> others;
+    if (!HasOneLabel()) return;
     if (!SplitFeatures("wide", &others)) return;
     const std::vector<std::string> deep_inputs = WithDense(InputsOf(others));
     if (deep_inputs.empty()) {
       return Report("wide", "leaves nothing for the deep part", "add features or dense columns");
     }
     Add("wide", FirstOrderInputs(), {{.kind = Layer::kSum}});
-    Add("deep", deep_inputs, WithLogit(model_.deep));
+    Add("deep", deep_inputs, WithLogits(model_.deep));
     Add("top", {"wide", "deep"}, {{.kind = Layer::kSum}});
   }
 
@@ -190,6 +185,24 @@ class Expansion {
 
   const TableConfig& TableOf(const FeatureConfig& feature) const {
     return config_.tables[feature.table_index];
+  }
+
+  // One a label.
+  LayerConfig Logits() const {
+    return {.kind = Layer::kLinear, .width = static_cast<uint32_t>(TaskCount(config_.model))};
+  }
+
+  std::vector<LayerConfig> WithLogits(std::vector<LayerConfig> layers) const {
+    layers.push_back(Logits());
+    return layers;
+  }
+
+  // For models whose logit has terms that are one number.
+  bool HasOneLabel() {
+    if (TaskCount(config_.model) == 1) return true;
+    diagnostics_.Report(absl::StrCat("model.", model_.key), "is a model of one label",
+                        "write it as towers, with terms for each label");
+    return false;
   }
 
   void Add(std::string name, std::vector<std::string> inputs, std::vector<LayerConfig> layers) {

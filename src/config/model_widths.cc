@@ -17,7 +17,11 @@ size_t WidthAfter(const LayerConfig& layer, size_t width, size_t tower_width,
     case Kind::kLinear:
       return layer.width;
     case Kind::kSum:
-      return 1;
+      if (const uint32_t sums = std::max(layer.width, 1U); width % sums == 0) return sums;
+      diagnostics->Report(path,
+                          absl::StrCat(width, " columns do not part into ", layer.width, " sums"),
+                          "read columns of one number for each sum");
+      return 0;
     case Kind::kCross:
       if (width == tower_width) return width;
       diagnostics->Report(

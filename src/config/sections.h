@@ -27,6 +27,8 @@ void ReadTraining(MapReader& root, TrainingConfig* training);
 // What can only be judged once all sections are read. They expect sections without errors.
 void CheckServices(const ClusterConfig& config, Diagnostics* diagnostics);
 void CheckColumns(const ClusterConfig& config, Diagnostics* diagnostics);
+// One task a label column, in their order.
+void LinkTasks(ClusterConfig* config, Diagnostics* diagnostics);
 // Of a model given as towers.
 void CheckModel(const ClusterConfig& config, Diagnostics* diagnostics);
 void CheckTraining(const ClusterConfig& config, Diagnostics* diagnostics);

@@ -45,18 +45,19 @@ std::vector<std::vector<size_t>> FeaturesOfLists(const std::vector<uint32_t>& li
 // What goes past a limit is counted and not kept, so memory stays bounded and Build can say how
 // much there was.
 struct BatchBuilder::State {
-  State(std::vector<uint32_t> lists_of_features, size_t dense_width)
+  State(std::vector<uint32_t> lists_of_features, size_t dense_width, size_t tasks)
       : list_of(std::move(lists_of_features)),
         features_of_list(FeaturesOfLists(list_of)),
         features(list_of.size()),
-        dense_row(dense_width) {}
+        dense_row(dense_width),
+        labels(tasks) {}
 
   std::vector<uint32_t> list_of;  // By feature.
   std::vector<std::vector<size_t>> features_of_list;
   std::vector<FeatureState> features;
   IdIndex index;
   std::vector<float> dense_row;  // The open sample's.
-  float label = 0.0F;
+  std::vector<float> labels;
   DenseBatch dense;  // Finished samples.
   size_t samples = 0;
   size_t occurrences = 0;  // Of finished and open samples, kept or not.
@@ -64,7 +65,7 @@ struct BatchBuilder::State {
 
   void OpenSample() {
     std::fill(dense_row.begin(), dense_row.end(), 0.0F);
-    label = 0.0F;
+    std::fill(labels.begin(), labels.end(), 0.0F);
   }
 
   Status CheckLimits() const;
@@ -76,15 +77,20 @@ struct BatchBuilder::State {
   void Clear();
 };
 
-BatchBuilder::BatchBuilder(size_t feature_count, size_t dense_width)
-    : BatchBuilder(OwnLists(feature_count), dense_width) {}
-BatchBuilder::BatchBuilder(std::vector<uint32_t> lists, size_t dense_width)
-    : state_(std::make_unique<State>(std::move(lists), dense_width)) {}
+BatchBuilder::BatchBuilder(size_t feature_count, size_t dense_width, size_t tasks)
+    : BatchBuilder(OwnLists(feature_count), dense_width, tasks) {}
+BatchBuilder::BatchBuilder(std::vector<uint32_t> lists, size_t dense_width, size_t tasks)
+    : state_(std::make_unique<State>(std::move(lists), dense_width, tasks)) {
+  SIMURGH_CHECK_LT(0U, tasks);
+}
 BatchBuilder::~BatchBuilder() = default;
 BatchBuilder::BatchBuilder(BatchBuilder&&) noexcept = default;
 BatchBuilder& BatchBuilder::operator=(BatchBuilder&&) noexcept = default;
 
-void BatchBuilder::SetLabel(float label) { state_->label = label; }
+void BatchBuilder::SetLabel(float label, size_t task) {
+  SIMURGH_CHECK_LT(task, state_->labels.size());
+  state_->labels[task] = label;
+}
 
 void BatchBuilder::SetDense(size_t column, float value) {
   SIMURGH_CHECK_LT(column, state_->dense_row.size());
@@ -110,7 +116,7 @@ void BatchBuilder::EndSample() {
     }
     state.dense.values.insert(state.dense.values.end(), state.dense_row.begin(),
                               state.dense_row.end());
-    state.dense.labels.push_back(state.label);
+    state.dense.labels.insert(state.dense.labels.end(), state.labels.begin(), state.labels.end());
   }
   state.finished_occurrences = state.occurrences;
   state.OpenSample();
@@ -125,7 +131,10 @@ void BatchBuilder::AbandonSample() {
   state_->OpenSample();
 }
 
-float BatchBuilder::label() const { return state_->label; }
+bool BatchBuilder::positive() const {
+  return std::any_of(state_->labels.begin(), state_->labels.end(),
+                     [](float label) { return label == 1.0F; });
+}
 
 size_t BatchBuilder::size() const { return state_->samples; }
 
@@ -202,6 +211,7 @@ DenseBatch BatchBuilder::State::TakeDense() {
   next.labels.reserve(dense.labels.size());
   dense.batch_size = samples;
   dense.width = dense_row.size();
+  dense.tasks = labels.size();
   return std::exchange(dense, std::move(next));
 }
 

@@ -21,6 +21,15 @@ std::vector<std::string> DenseColumnsOfFile(const DataConfig& config) {
 
 }  // namespace
 
+std::vector<std::string> LabelColumns(const DataConfig& config) {
+  if (config.format == DataConfig::Format::kCriteo) return CriteoLabelColumns(config.criteo);
+  std::vector<std::string> names;
+  for (const ColumnConfig& column : config.csv.columns) {
+    if (column.kind == ColumnConfig::Kind::kLabel) names.push_back(column.name);
+  }
+  return names;
+}
+
 std::vector<std::string> DenseColumns(const DataConfig& config) {
   std::vector<std::string> names = DenseColumnsOfFile(config);
   for (const DerivedConfig& derived : config.derived) {
@@ -47,8 +56,10 @@ StatusOr<std::unique_ptr<BatchReader>> OpenBatchReader(const DataConfig& config,
   const auto sink = [&](const std::vector<std::string>& columns) {
     return NewFeatureSink(columns, features, config.derived, DenseColumnsOfFile(config).size());
   };
+  const size_t tasks = LabelColumns(config).size();
+  if (tasks == 0) return absl::InvalidArgumentError("csv: no label column; name at least one");
   return FileBatchReader::Open(config, sink, files,
-                               BatchBuilder(features.size(), DenseColumns(config).size()),
+                               BatchBuilder(features.size(), DenseColumns(config).size(), tasks),
                                batch_size, options);
 }
 

@@ -12,8 +12,12 @@
 namespace simurgh {
 namespace {
 
-constexpr size_t kColumns = 1 + kCriteoDenseColumns + kCriteoIdColumns;
+// Behind the labels.
+constexpr size_t kInputColumns = kCriteoDenseColumns + kCriteoIdColumns;
 
+std::string LabelName(size_t index) {
+  return index == 0 ? "label" : absl::StrCat("label", index + 1);
+}
 std::string DenseName(size_t index) { return absl::StrCat("I", index + 1); }
 std::string IdName(size_t index) { return absl::StrCat("C", index + 1); }
 
@@ -51,38 +55,42 @@ class TabCells {
 
 class CriteoParser final : public RowParser {
  public:
-  CriteoParser(const std::vector<ColumnConfig>& dense, std::unique_ptr<CellSink> sink)
-      : dense_(dense), sink_(std::move(sink)) {}
+  CriteoParser(size_t tasks, const std::vector<ColumnConfig>& dense, std::unique_ptr<CellSink> sink)
+      : tasks_(tasks), dense_(dense), sink_(std::move(sink)) {}
 
   Status Parse(std::string_view line, BatchBuilder& builder) override;
 
  private:
   Status ParseDense(size_t index, std::string_view cell, BatchBuilder& builder);
+  Status WrongCellCount(std::string_view line) const;
 
+  size_t tasks_;
   std::vector<ColumnConfig> dense_;
   std::unique_ptr<CellSink> sink_;
   RowCells parts_;  // Of the present row.
 };
 
-Status WrongCellCount(std::string_view line) {
+Status CriteoParser::WrongCellCount(std::string_view line) const {
   size_t count = 1;
   for (const char c : line) count += c == '\t' ? 1 : 0;
   return absl::InvalidArgumentError(absl::StrFormat(
-      "%d tab-separated cells, the criteo format has %d (label, I1 to I13, C1 to C26); correct the "
+      "%d tab-separated cells, the criteo format has %d (%s, I1 to I13, C1 to C26); correct the "
       "row or the `format` of the data set",
-      count, kColumns));
+      count, tasks_ + kInputColumns, tasks_ == 1 ? "label" : absl::StrCat(tasks_, " labels")));
 }
 
 Status CriteoParser::Parse(std::string_view line, BatchBuilder& builder) {
   TabCells cells(line);
   std::string_view cell;
-  cells.Next(cell);
-  if (cell != "0" && cell != "1") {
-    // A line without its cells is no Criteo line at all; say that rather than blame the label.
-    if (line.find('\t') == line.npos) return WrongCellCount(line);
-    return BadCell("label", cell, "a label, 0 or 1");
+  for (size_t task = 0; task < tasks_; ++task) {
+    if (!cells.Next(cell)) return WrongCellCount(line);
+    if (cell != "0" && cell != "1") {
+      // A line without its cells is no Criteo line at all; say that rather than blame the label.
+      if (line.find('\t') == line.npos) return WrongCellCount(line);
+      return BadCell(LabelName(task), cell, "a label, 0 or 1");
+    }
+    builder.SetLabel(cell == "1" ? 1.0F : 0.0F, task);
   }
-  builder.SetLabel(cell == "1" ? 1.0F : 0.0F);
   parts_.Clear();
   for (size_t index = 0; index < kCriteoDenseColumns; ++index) {
     if (!cells.Next(cell)) return WrongCellCount(line);
@@ -119,6 +127,12 @@ Status CriteoParser::ParseDense(size_t index, std::string_view cell, BatchBuilde
 
 }  // namespace
 
+std::vector<std::string> CriteoLabelColumns(const CriteoConfig& config) {
+  std::vector<std::string> names;
+  for (size_t task = 0; task < config.labels; ++task) names.push_back(LabelName(task));
+  return names;
+}
+
 std::vector<std::string> CriteoDenseColumns() {
   std::vector<std::string> names;
   names.reserve(kCriteoDenseColumns);
@@ -143,7 +157,7 @@ StatusOr<std::unique_ptr<RowParser>> NewCriteoParser(const CriteoConfig& config,
   std::vector<std::string> names = CriteoDenseColumns();
   for (size_t index = 0; index < kCriteoIdColumns; ++index) names.push_back(IdName(index));
   SIMURGH_ASSIGN_OR_RETURN(std::unique_ptr<CellSink> sink, new_sink(names));
-  return std::make_unique<CriteoParser>(CriteoDense(config), std::move(sink));
+  return std::make_unique<CriteoParser>(config.labels, CriteoDense(config), std::move(sink));
 }
 
 }  // namespace simurgh

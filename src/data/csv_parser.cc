@@ -18,6 +18,7 @@ namespace {
 struct Column {
   ColumnConfig config;
   size_t dense_index = 0;  // Among the dense columns.
+  size_t task = 0;         // Among the labels.
   bool is_read = false;    // By the sink.
 };
 
@@ -41,7 +42,7 @@ class CsvParser final : public RowParser {
     return std::find(missing_values_.begin(), missing_values_.end(), cell) != missing_values_.end();
   }
 
-  Status ParseLabel(const ColumnConfig& column, std::string_view cell, BatchBuilder& builder) const;
+  static Status ParseLabel(const Column& column, std::string_view cell, BatchBuilder& builder);
   Status ParseDense(const Column& column, std::string_view cell, BatchBuilder& builder) const;
   void AddParts(const ColumnConfig& column, std::string_view cell);
 
@@ -66,7 +67,7 @@ Status CsvParser::Parse(std::string_view line, BatchBuilder& builder) {
     const std::string_view cell = (*cells)[c];
     switch (column.config.kind) {
       case ColumnConfig::Kind::kLabel:
-        SIMURGH_RETURN_IF_ERROR(ParseLabel(column.config, cell, builder));
+        SIMURGH_RETURN_IF_ERROR(ParseLabel(column, cell, builder));
         break;
       case ColumnConfig::Kind::kDense:
         SIMURGH_RETURN_IF_ERROR(ParseDense(column, cell, builder));
@@ -81,21 +82,20 @@ Status CsvParser::Parse(std::string_view line, BatchBuilder& builder) {
   return sink_->Take(parts_, builder);
 }
 
-Status CsvParser::ParseLabel(const ColumnConfig& column, std::string_view cell,
-                             BatchBuilder& builder) const {
-  if (!column.positive.empty()) {
-    const bool positive =
-        std::find(column.positive.begin(), column.positive.end(), cell) != column.positive.end();
-    builder.SetLabel(positive ? 1.0F : 0.0F);
+Status CsvParser::ParseLabel(const Column& column, std::string_view cell, BatchBuilder& builder) {
+  const std::vector<std::string>& positive = column.config.positive;
+  if (!positive.empty()) {
+    const bool is_positive = std::find(positive.begin(), positive.end(), cell) != positive.end();
+    builder.SetLabel(is_positive ? 1.0F : 0.0F, column.task);
     return absl::OkStatus();
   }
   const std::optional<double> value = ParseNumberCell(cell);
   if (!value || (*value != 0.0 && *value != 1.0)) {
     return BadCell(
-        column, cell,
+        column.config, cell,
         "is not a label, 0 or 1; correct it, or list the texts that mean 1 as `positive`");
   }
-  builder.SetLabel(static_cast<float>(*value));
+  builder.SetLabel(static_cast<float>(*value), column.task);
   return absl::OkStatus();
 }
 
@@ -139,21 +139,15 @@ void CsvParser::AddParts(const ColumnConfig& column, std::string_view cell) {
 
 Status CheckColumns(const std::vector<ColumnConfig>& columns) {
   std::set<std::string> names;
-  size_t labels = 0;
   for (const ColumnConfig& column : columns) {
     if (!names.insert(column.name).second) {
       return absl::InvalidArgumentError(
           absl::StrFormat("csv: two columns are named '%s'; give each its own name", column.name));
     }
-    if (column.kind == ColumnConfig::Kind::kLabel) ++labels;
     if (column.kind == ColumnConfig::Kind::kDense && !(column.stddev > 0.0F)) {
       return absl::InvalidArgumentError(absl::StrFormat(
           "csv: column '%s': stddev is %g, must be above 0", column.name, column.stddev));
     }
-  }
-  if (labels != 1) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("csv: %d label columns, must be one", labels));
   }
   return absl::OkStatus();
 }
@@ -169,16 +163,19 @@ StatusOr<std::unique_ptr<RowParser>> NewCsvParser(const CsvConfig& config,
   SIMURGH_ASSIGN_OR_RETURN(std::unique_ptr<CellSink> sink, new_sink(names));
   std::vector<Column> columns;
   size_t dense_width = 0;
+  size_t tasks = 0;
   for (size_t c = 0; c < config.columns.size(); ++c) {
     const ColumnConfig& column = config.columns[c];
     const bool is_dense = column.kind == ColumnConfig::Kind::kDense;
     if (sink->Reads(c) && !is_dense && column.kind != ColumnConfig::Kind::kId) {
       return absl::InvalidArgumentError(absl::StrFormat(
           "%s reads column '%s', which is %s; make it an id column", sink->ReaderOf(c), column.name,
-          column.kind == ColumnConfig::Kind::kLabel ? "the label" : "skipped"));
+          column.kind == ColumnConfig::Kind::kLabel ? "a label" : "skipped"));
     }
-    columns.push_back({.config = column, .dense_index = dense_width, .is_read = sink->Reads(c)});
+    columns.push_back(
+        {.config = column, .dense_index = dense_width, .task = tasks, .is_read = sink->Reads(c)});
     if (is_dense) ++dense_width;
+    if (column.kind == ColumnConfig::Kind::kLabel) ++tasks;
   }
   return std::make_unique<CsvParser>(config, std::move(columns), std::move(sink));
 }

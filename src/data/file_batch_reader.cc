@@ -85,7 +85,7 @@ Status FileBatchReader::Take(std::string_view line) {
     builder_.AbandonSample();
     return Skip(parsed);
   }
-  if (builder_.label() < 0.5F && !KeepsNegative(options_, row)) {
+  if (!builder_.positive() && !KeepsNegative(options_, row)) {
     builder_.AbandonSample();
   } else {
     builder_.EndSample();

@@ -14,6 +14,7 @@
 #include "data/teacher.h"
 #include "data/zipf.h"
 #include "simurgh/base/hash.h"
+#include "simurgh/config/data_config.h"
 
 namespace simurgh {
 namespace {
@@ -115,6 +116,9 @@ Status CheckConfig(const GeneratorConfig& config) {
   if (config.id_digits != 8 && config.id_digits != 16) {
     return OutOfRange("id digits", config.id_digits, "8 or 16");
   }
+  if (config.labels < 1 || config.labels > kMaxTasks) {
+    return OutOfRange("labels", config.labels, absl::StrFormat("1 to %d", kMaxTasks));
+  }
   return absl::OkStatus();
 }
 
@@ -152,7 +156,7 @@ struct Generator::State {
   Cardinalities cardinalities;
   std::vector<ZipfSampler> samplers;
   std::array<uint64_t, kFeatures> id_keys;
-  std::unique_ptr<const Teacher> teacher;
+  std::vector<Teacher> teachers;  // One a label.
 
   SampleDraw Draw(Random& random) const;
   uint64_t Id(size_t feature, uint64_t rank) const;
@@ -202,8 +206,10 @@ StatusOr<Generator> Generator::Create(const GeneratorConfig& config) {
   std::vector<SampleDraw> calibration;
   calibration.reserve(kCalibrationSamples);
   for (size_t n = 0; n < kCalibrationSamples; ++n) calibration.push_back(state->Draw(random));
-  state->teacher =
-      std::make_unique<Teacher>(StreamSeed(config.seed, Stream::kTeacher), calibration);
+  for (uint32_t task = 0; task < config.labels; ++task) {
+    const uint64_t seed = StreamSeed(config.seed, Stream::kTeacher);
+    state->teachers.emplace_back(task == 0 ? seed : Mix64(seed + task), calibration);
+  }
   return Generator(std::move(state));
 }
 
@@ -215,9 +221,17 @@ Generator& Generator::operator=(Generator&&) noexcept = default;
 GeneratedSample Generator::Sample(uint64_t number) const {
   Random random(Mix64(StreamSeed(state_->config.seed, Stream::kSamples) + number));
   const SampleDraw draw = state_->Draw(random);
-  const Teacher::Logits logits = state_->teacher->Score(draw);
+  const Teacher::Logits logits = state_->teachers.front().Score(draw);
   GeneratedSample sample;
-  sample.label = random.Uniform() * (1.0 + std::exp(-logits.full)) < 1.0 ? 1.0F : 0.0F;
+  const auto draw_label = [&random](double logit) {
+    return random.Uniform() * (1.0 + std::exp(-logit)) < 1.0 ? 1.0F : 0.0F;
+  };
+  sample.label = draw_label(logits.full);
+  for (size_t task = 1; task < state_->teachers.size(); ++task) {
+    const double logit = (logits.full + state_->teachers[task].Score(draw).full) / 2;
+    sample.more_labels.push_back(draw_label(logit));
+    sample.more_teacher_logits.push_back(logit);
+  }
   for (size_t c = 0; c < kDenseColumns; ++c) {
     if (draw.dense[c] != SampleDraw::kMissingDense) sample.dense[c] = draw.dense[c];
   }
@@ -236,10 +250,15 @@ const std::array<uint64_t, Generator::kFeatures>& Generator::cardinalities() con
 
 void Generator::AppendLine(const GeneratedSample& sample, std::string& text) const {
   constexpr size_t kLongestInteger = 11;
-  constexpr size_t kLongestLine = 2 + kDenseColumns * (1 + kLongestInteger) + kFeatures * (1 + 16);
+  constexpr size_t kLongestLine =
+      1 + 2 * kMaxTasks + kDenseColumns * (1 + kLongestInteger) + kFeatures * (1 + 16);
   std::array<char, kLongestLine> line;
   char* next = line.data();
   *next++ = sample.label == 1.0F ? '1' : '0';
+  for (const float label : sample.more_labels) {
+    *next++ = '\t';
+    *next++ = label == 1.0F ? '1' : '0';
+  }
   for (const std::optional<int32_t>& value : sample.dense) {
     *next++ = '\t';
     if (value.has_value()) next = std::to_chars(next, next + kLongestInteger, *value).ptr;

@@ -45,6 +45,7 @@ std::vector<ColumnConfig> CriteoDense(const CriteoConfig& config);
 
 // Their names.
 std::vector<std::string> CriteoDenseColumns();
+std::vector<std::string> CriteoLabelColumns(const CriteoConfig& config);
 
 // `cell` for a message: quoted, escaped, cut where it is long.
 std::string Quoted(std::string_view cell);

@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "nn/cpu/bf16_products.h"
 #include "simurgh/nn/dense_network.h"
 #if defined(SIMURGH_CUDA)
 #include "nn/cuda/cuda_network.h"
@@ -51,7 +52,13 @@ StatusOr<std::unique_ptr<DenseNetwork>> CreateNetwork(const ModelConfig& model,
       spdlog::info("dense network: on the CPU: {}", reason);
     }
   }
-  return CreateCpuNetwork(model, options);
+  DenseNetworkOptions on_cpu = options;
+  if (options.precision == ComputePrecision::kBf16 && !cpu::HasBf16Products()) {
+    spdlog::warn(
+        "dense network: this CPU has no instructions for bf16 (AVX512_BF16 or AMX), using f32");
+    on_cpu.precision = ComputePrecision::kF32;
+  }
+  return CreateCpuNetwork(model, on_cpu);
 }
 
 }  // namespace simurgh

@@ -1,5 +1,6 @@
 #include "nn/model_plan.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <string_view>
@@ -184,9 +185,18 @@ class Planner {
       case LayerConfig::Kind::kCross:
         return SizeCross(place, tower, layer);
       case LayerConfig::Kind::kSum:
-        layer.output_width = 1;
-        break;
+        return SizeSum(place, layer);
     }
+    return absl::OkStatus();
+  }
+
+  static Status SizeSum(const std::string& place, LayerPlan& layer) {
+    const uint32_t width = std::max(layer.config.width, 1U);
+    if (layer.input_width % width != 0) {
+      return Invalid(place, ": sums ", layer.input_width, " columns into ", width,
+                     "; read columns of one number for each sum");
+    }
+    layer.output_width = width;
     return absl::OkStatus();
   }
 
@@ -229,15 +239,17 @@ class Planner {
 
   Status CheckTop() const {
     const TowerPlan& top = plan_.top();
-    if (top.output_width() != 1) {
+    const size_t tasks = TaskCount(model_);
+    if (top.output_width() != tasks) {
       return Invalid("tower '", top.name, "' ends ", top.output_width(),
-                     " wide, the last tower must end with linear width 1 or sum");
+                     " wide, the last tower must end with linear width ", tasks,
+                     tasks == 1 ? " or sum" : " or sum into as many, one logit a label");
     }
     const LayerConfig::Kind kind = top.last().config.kind;
     if (kind != LayerConfig::Kind::kLinear && kind != LayerConfig::Kind::kSum) {
       return Invalid("tower '", top.name, "' layer ", top.layers.size(),
-                     " is not linear, the last tower must end with linear width 1 or sum "
-                     "(the loss applies the sigmoid)");
+                     " is not linear, the last tower must end with linear width ", tasks,
+                     " or sum (the loss applies the sigmoid)");
     }
     return absl::OkStatus();
   }

@@ -14,7 +14,7 @@ namespace {
 // Batches pulled ahead: enough to keep the workers busy while the network computes.
 constexpr uint32_t kBatchesAhead = 8;
 
-// A sample as ranks tell one another of it.
+// A label of a sample as ranks tell one another of it.
 struct Prediction {
   float label = 0;
   float probability = 0;
@@ -22,10 +22,12 @@ struct Prediction {
   uint64_t has_group = 0;  // As wide as its neighbour: no padding is sent.
 };
 
-void SetGroups(const CompactBatch& batch, size_t feature, std::span<Prediction> predictions) {
+// predictions: of the batch, a sample's tasks side by side.
+void SetGroups(const CompactBatch& batch, size_t feature, size_t tasks,
+               std::span<Prediction> predictions) {
   const FeatureView view = batch.feature(feature);
   for (size_t i = 0; i < predictions.size(); ++i) {
-    const std::span<const uint32_t> occurrences = view.sample(i);
+    const std::span<const uint32_t> occurrences = view.sample(i / tasks);
     if (occurrences.empty()) continue;
     predictions[i].group = view.ids[occurrences.front()];
     predictions[i].has_group = 1;
@@ -65,11 +67,7 @@ double GroupAucOf(const std::vector<Prediction>& predictions) {
   return GroupAuc(labels, probabilities, groups);
 }
 
-StatusOr<EvaluationResult> Judge(const std::vector<Prediction>& predictions) {
-  if (predictions.empty()) {
-    return absl::InvalidArgumentError(
-        "evaluation: the data set has no rows; check data.validation and data.test");
-  }
+EvaluationResult JudgeTask(const std::vector<Prediction>& predictions) {
   std::vector<float> labels;
   std::vector<float> probabilities;
   for (const Prediction& prediction : predictions) {
@@ -81,7 +79,25 @@ StatusOr<EvaluationResult> Judge(const std::vector<Prediction>& predictions) {
                           .log_loss = LogLoss(labels, probabilities),
                           .calibration = Calibration(labels, probabilities),
                           .normalized_entropy = NormalizedEntropy(labels, probabilities),
-                          .group_auc = GroupAucOf(predictions)};
+                          .group_auc = GroupAucOf(predictions),
+                          .tasks = {}};
+}
+
+StatusOr<EvaluationResult> Judge(const std::vector<Prediction>& predictions, size_t tasks) {
+  if (predictions.empty()) {
+    return absl::InvalidArgumentError(
+        "evaluation: the data set has no rows; check data.validation and data.test");
+  }
+  if (tasks == 1) return JudgeTask(predictions);
+  std::vector<EvaluationResult> results;
+  for (size_t task = 0; task < tasks; ++task) {
+    std::vector<Prediction> own;
+    for (size_t i = task; i < predictions.size(); i += tasks) own.push_back(predictions[i]);
+    results.push_back(JudgeTask(own));
+  }
+  EvaluationResult result = results.front();
+  result.tasks = std::move(results);
+  return result;
 }
 
 }  // namespace
@@ -107,21 +123,21 @@ StatusOr<EvaluationResult> Evaluate(EmbeddingPort& port, DenseNetwork& network,
     SIMURGH_ASSIGN_OR_RETURN(const PulledBatch* pulled, pipeline.Next());
     if (pulled == nullptr) break;
     const DenseBatch& dense = pulled->batch->dense;
-    probabilities.resize(dense.batch_size);
+    probabilities.resize(dense.batch_size * options.tasks);
     SIMURGH_RETURN_IF_ERROR(network.Predict(dense.matrix(), pulled->embeddings, probabilities));
     CorrectForSampling(probabilities, options.kept_negatives);
     const size_t first = predictions.size();
-    for (size_t i = 0; i < dense.batch_size; ++i) {
+    for (size_t i = 0; i < probabilities.size(); ++i) {
       predictions.push_back({.label = dense.labels[i], .probability = probabilities[i]});
     }
     if (options.group_feature) {
-      SetGroups(*pulled->batch->sparse, *options.group_feature,
+      SetGroups(*pulled->batch->sparse, *options.group_feature, options.tasks,
                 std::span(predictions).subspan(first));
     }
     pipeline.Finish();
   }
   SIMURGH_RETURN_IF_ERROR(GatherAll(collective, predictions));
-  return Judge(predictions);
+  return Judge(predictions, options.tasks);
 }
 
 }  // namespace simurgh

@@ -68,7 +68,8 @@ Batch Loader::EmptyBatch() const {
   auto sparse = std::make_shared<CompactBatch>();
   sparse->offsets = {0};
   sparse->unique_ends.resize(options_.features);
-  return {.sparse = std::move(sparse), .dense = {.width = options_.dense_width}};
+  return {.sparse = std::move(sparse),
+          .dense = {.width = options_.dense_width, .tasks = options_.tasks}};
 }
 
 Status Loader::Load() {

@@ -28,6 +28,7 @@ struct LoaderOptions {
   Collective* ranks = nullptr;
   size_t features = 0;  // Of an empty batch.
   size_t dense_width = 0;
+  size_t tasks = 1;
 
   Timeline* timeline = nullptr;  // Told of reading; outlives the loader.
 };

@@ -38,8 +38,8 @@ TrainObserver& SilentObserver() {
 // Sums up what happened since the last report, and since the beginning.
 class Trainer::ProgressMeter {
  public:
-  ProgressMeter(std::chrono::milliseconds interval, size_t auc_window)
-      : interval_(interval), auc_(auc_window) {}
+  ProgressMeter(std::chrono::milliseconds interval, size_t auc_window, size_t tasks)
+      : interval_(interval), aucs_(tasks, SlidingAuc(auc_window)) {}
 
   void Add(const TrainObserver::Step& step, std::span<const float> labels,
            std::span<const float> probabilities) {
@@ -54,7 +54,7 @@ class Trainer::ProgressMeter {
     }
     staleness_ += step.staleness;
     ranks_staleness_ += step.ranks_staleness;
-    if (step.applied) auc_.Add(labels, probabilities);
+    if (step.applied) AddPredictions(labels, probabilities);
   }
 
   void AddDensePush(uint64_t gap) {
@@ -72,17 +72,21 @@ class Trainer::ProgressMeter {
 
   TrainObserver::Progress Report() {
     const auto now = Clock::now();
-    const TrainObserver::Progress progress{
+    std::vector<double> aucs;
+    for (const SlidingAuc& auc : aucs_) aucs.push_back(auc.Value());
+    TrainObserver::Progress progress{
         .steps = result.steps,
         .samples = result.samples,
         .seconds = Seconds(now - start_),
         .loss = loss_ / static_cast<double>(std::max<uint64_t>(applied_samples_, 1)),
-        .auc = auc_.Value(),
+        .auc = aucs.front(),
+        .task_aucs = {},
         .samples_per_second = static_cast<double>(samples_) / Seconds(now - last_report_),
         .staleness = staleness_ / static_cast<double>(std::max<uint64_t>(steps_, 1)),
         .ranks_staleness = ranks_staleness_ / static_cast<double>(std::max<uint64_t>(steps_, 1)),
         .dense_staleness = DenseStaleness(),
         .skipped_steps = result.skipped_steps};
+    if (aucs.size() > 1) progress.task_aucs = std::move(aucs);
     last_report_ = now;
     steps_ = samples_ = applied_samples_ = 0;
     dense_pushes_ = 0;
@@ -103,6 +107,14 @@ class Trainer::ProgressMeter {
     return dense_gaps_ / static_cast<double>(dense_pushes_);
   }
 
+  // (B, tasks) both.
+  void AddPredictions(std::span<const float> labels, std::span<const float> probabilities) {
+    if (aucs_.size() == 1) return aucs_.front().Add(labels, probabilities);
+    for (size_t i = 0; i < labels.size(); ++i) {
+      aucs_[i % aucs_.size()].Add(labels.subspan(i, 1), probabilities.subspan(i, 1));
+    }
+  }
+
   const std::chrono::milliseconds interval_;
   Clock::time_point start_ = Clock::now();
   Clock::time_point last_report_ = start_;
@@ -114,7 +126,7 @@ class Trainer::ProgressMeter {
   double ranks_staleness_ = 0;
   uint64_t dense_pushes_ = 0;
   double dense_gaps_ = 0;
-  SlidingAuc auc_;
+  std::vector<SlidingAuc> aucs_;  // By task.
 };
 
 Trainer::Trainer(const TrainingConfig& config, uint64_t run, EmbeddingPort& port,
@@ -205,7 +217,7 @@ Status Trainer::AverageStatistics() {
 Status Trainer::TrainStep(BatchPipeline& pipeline, const PulledBatch& pulled,
                           std::chrono::nanoseconds waited, ProgressMeter& meter) {
   const DenseBatch& dense = pulled.batch->dense;
-  probabilities_.resize(dense.batch_size);
+  probabilities_.resize(dense.labels.size());
   const auto begin = Clock::now();
   if (exchange_ != nullptr) {
     const TimelineSpan span(timeline_, "compute", "wait for weights", pulled.step);
@@ -268,6 +280,7 @@ bool Trainer::IsEvaluationDue(uint64_t steps, bool pass_ended) {
 StatusOr<EvaluationResult> Trainer::EvaluateNow(uint64_t step, EvaluationSet set,
                                                 const std::stop_token& stop) {
   const EvaluationOptions options{.embedding_width = data_.embedding_width,
+                                  .tasks = data_.tasks,
                                   .kept_negatives = config_.keep_negatives,
                                   .group_feature = data_.group_feature,
                                   .retry_deadline = config_.retry_deadline};
@@ -341,6 +354,7 @@ Status Trainer::TrainPasses(ProgressMeter& meter, const std::stop_token& stop) {
                        .ranks = in_step() ? &collective_ : nullptr,
                        .features = data_.features,
                        .dense_width = data_.dense_width,
+                       .tasks = data_.tasks,
                        .timeline = timeline_},
                       pipeline);
   std::optional<RankRollCall> roll_call;
@@ -363,7 +377,7 @@ Status Trainer::TrainPasses(ProgressMeter& meter, const std::stop_token& stop) {
 }
 
 StatusOr<TrainResult> Trainer::TrainAndTest(const std::stop_token& stop) {
-  ProgressMeter meter(config_.progress_interval, config_.auc_window_samples);
+  ProgressMeter meter(config_.progress_interval, config_.auc_window_samples, data_.tasks);
   SIMURGH_RETURN_IF_ERROR(TrainPasses(meter, stop));
   TrainResult result = meter.Finish();
   if (result.steps == 0) {

@@ -43,6 +43,27 @@ TEST_CASE("Two feeders train what the trainer alone would have, to the last bit"
   CHECK_THAT(other->log(), Catch::Contains("fed 127 batches, 16256 samples; 0 bad rows left out"));
 }
 
+TEST_CASE("Feeders send all labels, and the log tells of each") {
+  const std::string config = "config/adult-tasks.yaml";
+  TestCluster alone({.config = config, .overrides = kReproducible});
+  const auto reader = alone.StartTrainer();
+  const TrainerOutcome expected = Finish(*reader);
+  REQUIRE(expected.exit_code == 0);
+  TestCluster cluster({.config = config, .loaders = 2, .overrides = kReproducible});
+  const auto trainer = cluster.StartTrainer();
+  const auto one = cluster.StartLoader(0);
+  const auto other = cluster.StartLoader(1);
+  const TrainerOutcome outcome = Finish(*trainer);
+  CAPTURE(trainer->log());
+  CHECK(outcome.exit_code == 0);
+  CHECK(outcome.network_digest == expected.network_digest);
+  for (const char* label : {"marital_status", "income"}) {
+    const std::string name = label;
+    CHECK_THAT(trainer->log(), Catch::Contains("label '" + name + "': auc 0."));
+    CHECK_THAT(trainer->output(), Catch::Contains("label=" + name + " test_auc=0."));
+  }
+}
+
 TEST_CASE("Two feeders with processed features reach the AUC of the built-in reader") {
   TestCluster cluster({.config = "config/adult-features.yaml", .loaders = 2});
   const auto trainer = cluster.StartTrainer();

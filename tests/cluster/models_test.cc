@@ -37,5 +37,25 @@ TEST_CASE("Focal loss learns, too, and a heavier positive class changes the resu
   CHECK_FALSE(TrainStandalone(model, 1, overrides) == plain);
 }
 
+TEST_CASE("Two labels are learned at once, each by its own tower") {
+  const std::string model = "config/adult-tasks.yaml";
+  const Outcome both = TrainStandalone(model, 2, {});
+  REQUIRE(both.task_aucs.size() == 2);
+  CHECK(both.auc == both.task_aucs[0]);
+  CHECK(both.task_aucs[0] > 0.85);
+  CHECK(both.task_aucs[1] > 0.87);
+  // A label without weight is not learned.
+  const Outcome one = TrainStandalone(
+      model, 2, {"model.tasks=[{label: income}, {label: marital_status, weight: 0}]"});
+  CHECK(one.task_aucs[0] < 0.8);
+  CHECK(one.task_aucs[1] > 0.87);
+}
+
+TEST_CASE("Several labels train to the same last byte with 1 and 2 servers") {
+  const std::string model = "config/adult-tasks.yaml";
+  CHECK(TrainStandalone(model, 1, Reproducible("4")) ==
+        TrainStandalone(model, 2, Reproducible("4")));
+}
+
 }  // namespace
 }  // namespace simurgh::testing

@@ -38,7 +38,11 @@ Outcome TrainStandalone(const std::string& path, int servers, std::vector<std::s
   Outcome outcome{.network = (*job)->NetworkDigest(),
                   .tables = std::vector<uint64_t>(config->tables.size()),
                   .steps = result->steps,
-                  .auc = result->evaluation->auc};
+                  .auc = result->evaluation->auc,
+                  .task_aucs = {}};
+  for (const EvaluationResult& task : result->evaluation->tasks) {
+    outcome.task_aucs.push_back(task.auc);
+  }
   for (const ParameterServer* server : (*cluster)->servers()) {
     for (uint32_t p = 0; p < server->partition_count(); ++p) {
       for (size_t t = 0; t < outcome.tables.size(); ++t) {

@@ -14,6 +14,7 @@ struct Outcome {
   std::vector<uint64_t> tables;  // Digest of all rows, by table.
   uint64_t steps = 0;
   double auc = 0;
+  std::vector<double> task_aucs;  // Of each label, where there are several.
 
   bool operator==(const Outcome&) const = default;
 };

@@ -16,6 +16,7 @@ namespace simurgh::fuzz {
 namespace {
 
 constexpr size_t kDenseWidth = 2;
+constexpr size_t kTasks = 2;
 constexpr uint32_t kBatchSize = 64;
 
 const ClusterConfig& Config() {
@@ -48,7 +49,8 @@ std::shared_ptr<api::FedBatch> Land(Input input) {
   const auto dense = reader.Value<uint8_t>();
   const auto plain_ids = reader.Value<uint8_t>();
   auto batch = std::make_shared<api::FedBatch>();
-  batch->dense.batch_size = labels;
+  batch->dense.batch_size = labels / kTasks;
+  batch->dense.tasks = kTasks;
   batch->dense.width = kDenseWidth;
   Fill(batch->dense.labels, labels, reader);
   Fill(batch->dense.values, dense, reader);
@@ -61,7 +63,7 @@ void RunFeedBatch(Input input) {
   const auto batch = Land(input);
   const auto places = api::PlaceFeed({batch->sparse.plain_ids.size(), batch->sparse.codes.size(),
                                       batch->dense.values.size(), batch->dense.labels.size()},
-                                     kDenseWidth);
+                                     kDenseWidth, kTasks);
   if (IsRefusal(places.status())) return;
   rpc::IncomingMessage message;
   message.segments.resize(4);
@@ -74,6 +76,7 @@ void RunFeedBatch(Input input) {
   SIMURGH_CHECK_EQ(decoded->sparse->batch_size, decoded->dense.batch_size);
   SIMURGH_CHECK_LE(decoded->dense.batch_size, size_t{kBatchSize});
   SIMURGH_CHECK_EQ(decoded->dense.values.size(), decoded->dense.batch_size * kDenseWidth);
+  SIMURGH_CHECK_EQ(decoded->dense.labels.size(), decoded->dense.batch_size * kTasks);
   for (const float label : decoded->dense.labels) SIMURGH_CHECK(label == 0.0F || label == 1.0F);
 }
 
@@ -88,10 +91,10 @@ std::vector<Bytes> FeedBatchSeeds() {
     const auto encoded = EncodeBatch(*builder.Build()->sparse);
     SIMURGH_CHECK(encoded.ok());
     SeedWriter seed;
-    seed.Value(static_cast<uint8_t>(samples));
+    seed.Value(static_cast<uint8_t>(samples * kTasks));
     seed.Value(static_cast<uint8_t>(samples * kDenseWidth));
     seed.Value(static_cast<uint8_t>(encoded->plain_ids.size()));
-    for (size_t b = 0; b < samples; ++b) seed.Value(static_cast<float>(b % 2));
+    for (size_t i = 0; i < samples * kTasks; ++i) seed.Value(static_cast<float>(i % 3 / 2));
     for (size_t i = 0; i < samples * kDenseWidth; ++i) seed.Value(0.5F * static_cast<float>(i));
     for (const uint64_t id : encoded->plain_ids) seed.Value(id);
     seeds.push_back(seed.Rest(encoded->codes).bytes());

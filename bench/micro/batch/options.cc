@@ -4,9 +4,9 @@
 #include <ostream>
 
 #include "bench/micro/batch/samples.h"
-#include "bench/support/command_line.h"
 #include <boost/program_options/value_semantic.hpp>
 
+#include "services/runtime/command_line.h"
 #include "simurgh/data/compact_batch.h"
 
 namespace simurgh::bench {

@@ -3,9 +3,9 @@
 #include <ostream>
 #include <thread>
 
-#include "bench/support/command_line.h"
 #include <boost/program_options/value_semantic.hpp>
 
+#include "services/runtime/command_line.h"
 #include "simurgh/base/version.h"
 
 namespace simurgh::bench {

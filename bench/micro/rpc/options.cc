@@ -8,9 +8,10 @@
 #include "absl/strings/str_split.h"
 #include "bench/micro/rpc/sweep.h"
 #include "bench/micro/rpc/workload.h"
-#include "bench/support/command_line.h"
 #include <boost/program_options/options_description.hpp>
 #include <boost/program_options/value_semantic.hpp>
+
+#include "services/runtime/command_line.h"
 
 namespace simurgh::bench {
 namespace {

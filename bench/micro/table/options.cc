@@ -5,9 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "bench/support/command_line.h"
 #include <boost/program_options/value_semantic.hpp>
 
+#include "services/runtime/command_line.h"
 #include "simurgh/table/table.h"
 
 namespace simurgh::bench {

@@ -4,37 +4,11 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/read.hpp>
-#include <boost/asio/write.hpp>
+#include "bench/support/http_get.h"
 
 namespace simurgh::bench {
-namespace {
-
-namespace asio = boost::asio;
-
-std::string Get(const std::string& address, const std::string& path) {
-  const size_t colon = address.rfind(':');
-  asio::io_context context;
-  asio::ip::tcp::socket socket(context);
-  boost::system::error_code error;
-  socket.connect({asio::ip::make_address(address.substr(0, colon)),
-                  static_cast<uint16_t>(std::stoi(address.substr(colon + 1)))},
-                 error);
-  if (error) return "";
-  const std::string request =
-      absl::StrCat("GET ", path, " HTTP/1.1\r\nHost: ", address, "\r\nConnection: close\r\n\r\n");
-  asio::write(socket, asio::buffer(request), error);
-  std::string answer;
-  asio::read(socket, asio::dynamic_buffer(answer), error);
-  return answer;
-}
-
-}  // namespace
-
 StatusOr<Series> Scrape(const std::string& address) {
-  const std::string answer = Get(address, "/metrics");
+  const std::string answer = HttpGet(address, "/metrics");
   Series series;
   std::istringstream lines(answer);
   for (std::string line; std::getline(lines, line);) {

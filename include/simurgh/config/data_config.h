@@ -9,6 +9,9 @@
 
 namespace simurgh {
 
+// Labels of a sample, at most: one task each.
+inline constexpr uint32_t kMaxTasks = 16;
+
 // One column of a CSV file.
 struct ColumnConfig {
   enum class Kind { kLabel, kDense, kId, kSkip };
@@ -36,7 +39,8 @@ struct CsvConfig {
 
 // The Criteo layout has its columns by itself.
 struct CriteoConfig {
-  bool fit = false;  // I1..I13, after the log: scaled by the training files' mean and deviation.
+  uint32_t labels = 1;  // Label columns that a line begins with, 1 to kMaxTasks.
+  bool fit = false;     // I1..I13, after the log: scaled by the training files' mean and deviation.
   // (13) each, or none: 0 and 1.
   std::vector<float> mean;
   std::vector<float> stddev;
@@ -52,7 +56,7 @@ struct DerivedConfig {
 
 // What is read. YAML section `data`. Paths are absolute or relative to the YAML file.
 struct DataConfig {
-  // csv: as `csv` says. criteo: tab separated: label, 13 integers I1..I13 (log transform), 26
+  // csv: as `csv` says. criteo: tab separated: labels, 13 integers I1..I13 (log transform), 26
   // hexadecimal ids C1..C26, any of them empty.
   enum class Format { kCsv, kCriteo };
   enum class BadRows { kFail, kSkip };

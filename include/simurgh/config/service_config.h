@@ -54,12 +54,11 @@ enum class ComputeDevice {
   kAuto,  // The same without the warning.
 };
 
-// What matrix products on a CUDA device work with. Weights, gradients of weights and sums are f32
-// in any case.
+// What matrix products work with. Weights, gradients of weights and sums are f32 in any case.
 enum class ComputePrecision {
   kF32,
-  kTf32,  // f32 values of which the products read 10 bits of mantissa.
-  kBf16,  // Activations and their gradients, too.
+  kTf32,  // CUDA: f32 values of which the products read 10 bits of mantissa.
+  kBf16,  // CUDA: activations and their gradients, too.
 };
 
 // YAML section `nn_worker`: one instance a rank.

@@ -13,7 +13,8 @@ struct DenseBatch {
   size_t batch_size = 0;
   size_t width = 0;
   std::vector<float> values;  // (B, width)
-  std::vector<float> labels;  // (B) each 0 or 1
+  std::vector<float> labels;  // (B, tasks) each 0 or 1
+  size_t tasks = 1;           // Labels of a sample.
 
   MatrixView<const float> matrix() const { return {values.data(), batch_size, width}; }
 };

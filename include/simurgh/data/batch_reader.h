@@ -70,6 +70,9 @@ StatusOr<std::unique_ptr<BatchReader>> OpenBatchReader(const DataConfig& config,
 // Cost: a pass; 4 bytes for each number of a feature with quantiles.
 Status FitStatistics(DataConfig& config, std::vector<FeatureConfig>& features);
 
+// The names of the label columns in the order of the file: one task each.
+std::vector<std::string> LabelColumns(const DataConfig& config);
+
 // The names of the dense columns in the order of the file, then the derived ones.
 std::vector<std::string> DenseColumns(const DataConfig& config);
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "simurgh/base/status.h"
 
@@ -17,18 +18,22 @@ struct GeneratorConfig {
   double zipf_exponent = 1.05;     // Of each feature's ids.
   double missing = 0.03;           // Probability that a cell but the label is empty.
   int id_digits = 16;              // Hexadecimal digits of an id: 8 or 16.
+  uint32_t labels = 1;             // Of a sample, 1 to kMaxTasks.
 };
 
 struct GeneratedSample {
-  float label = 0.0F;  // 0 or 1.
+  float label = 0.0F;              // 0 or 1.
+  std::vector<float> more_labels;  // (labels - 1)
   std::array<std::optional<int32_t>, 13> dense;
   std::array<std::optional<uint64_t>, 26> ids;
 
   // Log-odds of a positive: what an all-knowing model would answer, the same without the terms that
   // join two features, and the dense columns' part alone (up to a constant, which no ranking sees).
+  // All of the first label.
   double teacher_logit = 0.0;
   double additive_logit = 0.0;
   double dense_logit = 0.0;
+  std::vector<double> more_teacher_logits;  // (labels - 1) of the others
 };
 
 // Makes click-like data of Criteo's layout whose best reachable quality is known.
@@ -45,6 +50,10 @@ struct GeneratedSample {
 // each sum scaled to a fixed standard deviation, the bias set for 25 % positives. Ids, latents and
 // weights are hashes of (seed, feature, rank): no tables, any size. Sample n is a function of
 // (config, n) alone: ranges of numbers make training and test data of one teacher.
+//
+// Further labels have teachers of their own over the same ids, whose log-odds are halves of theirs
+// and of the first one's: tasks that share something. The first label, ids and numbers do not
+// depend on how many there are.
 //
 // What a model can reach: the teacher's AUC is that of the true log-odds, so the noise of the
 // labels is in it already. Below it a model stays for two reasons only. Samples are finite: a

@@ -22,7 +22,7 @@ struct DenseNetworkOptions {
   uint64_t seed = 1;               // Of the initial weights.
   DenseOptimizerConfig optimizer;  // The steps' learning rates come with them.
   ComputeDevice device = ComputeDevice::kCpu;
-  ComputePrecision precision = ComputePrecision::kF32;  // Of a CUDA device; the CPU's is f32.
+  ComputePrecision precision = ComputePrecision::kF32;  // A CPU knows no tf32.
   uint32_t cuda_device = 0;                             // Which of the machine's.
   // Room that a CUDA device makes for a batch at once; a larger one makes it anew. 0: the first's.
   size_t batch_rows = 0;
@@ -60,13 +60,12 @@ class DenseNetwork {
  public:
   virtual ~DenseNetwork() = default;
 
-  // dense: (B, dense_width), embeddings: (B, embedding_width), labels: (B), each 0
-  // or 1. embedding_gradient: (B, embedding_width), overwritten with the gradient of the mean loss
-  // (over the global batch). A rank whose share has ended takes part with B = 0: its gradients are
-  // zeros.
-  // probabilities: (B), overwritten with the predictions made before the step.
-  // Errors: INTERNAL when the compute library fails, RESOURCE_EXHAUSTED when memory for the batch
-  // is missing; of step.sum.
+  // dense: (B, dense_width), embeddings: (B, embedding_width), labels: (B, tasks) of the model,
+  // each 0 or 1. embedding_gradient: (B, embedding_width), overwritten with the gradient of the
+  // mean loss (over the global batch). A rank whose share has ended takes part with B = 0: its
+  // gradients are zeros. probabilities: (B, tasks), overwritten with the predictions made before
+  // the step. Errors: INTERNAL when the compute library fails, RESOURCE_EXHAUSTED when memory for
+  // the batch is missing; of step.sum.
   virtual StatusOr<BatchResult> ForwardBackward(MatrixView<const float> dense,
                                                 MatrixView<const float> embeddings,
                                                 std::span<const float> labels,
@@ -80,7 +79,7 @@ class DenseNetwork {
   virtual Status ApplyGradients(float learning_rate) = 0;
 
   // Predictions with running statistics and, where the optimizer has an average_decay, the averaged
-  // weights; changes nothing. Errors: as ForwardBackward.
+  // weights; changes nothing. probabilities: (B, tasks). Errors: as ForwardBackward.
   virtual Status Predict(MatrixView<const float> dense, MatrixView<const float> embeddings,
                          std::span<float> probabilities) = 0;
 
@@ -121,13 +120,14 @@ class DenseNetwork {
 };
 
 // Builds the network on options.device. Where a CUDA device is asked for and there is none, or this
-// program was built without CUDA, it is built on the CPU, and the log says why.
-// Errors: as CreateCpuNetwork; RESOURCE_EXHAUSTED when the device has no memory for the weights,
-// INTERNAL when it fails.
+// program was built without CUDA, it is built on the CPU, and the log says why. bf16 on a CPU
+// without instructions for it becomes f32, and the log says so. Errors: as CreateCpuNetwork;
+// RESOURCE_EXHAUSTED when the device has no memory for the weights, INTERNAL when it fails.
 StatusOr<std::unique_ptr<DenseNetwork>> CreateNetwork(const ModelConfig& model,
                                                       const DenseNetworkOptions& options);
 
-// Builds the network on the CPU, whatever options.device says.
+// Builds the network on the CPU, whatever options.device says, with products in bf16 where options
+// ask for them, however slow.
 // Errors: INVALID_ARGUMENT for a model that does not fit together (LoadClusterConfig finds these
 // first).
 StatusOr<std::unique_ptr<DenseNetwork>> CreateCpuNetwork(const ModelConfig& model,

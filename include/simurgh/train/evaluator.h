@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <stop_token>
+#include <vector>
 
 #include "simurgh/base/status.h"
 #include "simurgh/collective/collective.h"
@@ -22,10 +23,13 @@ struct EvaluationResult {
   double calibration = 0;  // Mean prediction over the share of positives.
   double normalized_entropy = 0;
   double group_auc = 0;  // NaN when no feature groups the samples; else as GroupAuc.
+  // With several labels, the result of each; those above are then the first label's.
+  std::vector<EvaluationResult> tasks;
 };
 
 struct EvaluationOptions {
   size_t embedding_width = 0;
+  size_t tasks = 1;  // Labels of a sample.
   // The share that training kept; predictions are corrected for it, as the set has all of them.
   double kept_negatives = 1;
   // A sample's group is the first id of this feature; samples without one are in no group.

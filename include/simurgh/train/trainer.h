@@ -49,6 +49,8 @@ class TrainObserver {
     double seconds = 0;    // So far, evaluations left out.
     double loss = 0;       // Mean since the last report.
     double auc = 0;  // Of the latest predictions (auc_window_samples), each made before its step.
+    // With several labels, that of each; the one above is then the first label's.
+    std::vector<double> task_aucs;
     double samples_per_second = 0;  // Since the last report.
     double staleness = 0;           // Mean since the last report.
     double ranks_staleness = 0;     // The same.
@@ -82,6 +84,7 @@ struct TrainerData {
   size_t features = 0;
   size_t dense_width = 0;
   size_t embedding_width = 0;
+  size_t tasks = 1;                     // Labels of a sample.
   std::optional<size_t> group_feature;  // Of EvaluationOptions.
   uint32_t async_staleness = 1;  // Mode async: batches between pull and acknowledged push, at most.
 };

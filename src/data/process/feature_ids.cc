@@ -30,11 +30,23 @@ Status CheckHashStack(const FeatureConfig& config) {
       config.name, stack.rounds, stack.buckets, kMaxHashStackRounds));
 }
 
+// Whether the ids of a cell of numbers are these numbers, and nothing else happens to them.
+bool TakesNumbersAsTheyAre(const FeatureConfig& config, size_t columns) {
+  const ProcessingConfig& processing = config.processing;
+  const bool as_they_are =
+      processing.hash == Hash::kNone || (processing.hash == Hash::kAuto && processing.seed == 0);
+  return as_they_are && columns == 1 && processing.plugin.path.empty() &&
+         processing.boundaries.empty() && processing.vocabulary.empty() &&
+         processing.missing == Missing::kSkip && processing.max_length == 0 &&
+         processing.modulo == 0 && config.hash_stack.rounds == 0 && config.weight_separator == '\0';
+}
+
 }  // namespace
 
 FeatureIds::FeatureIds(const FeatureConfig& config, std::vector<size_t> columns,
                        std::optional<Plugin> plugin)
     : config_(config), columns_(std::move(columns)), plugin_(std::move(plugin)) {
+  takes_numbers_ = TakesNumbersAsTheyAre(config_, columns_.size());
   const ProcessingConfig& processing = config_.processing;
   if (processing.vocabulary.empty()) return;
   vocabulary_ = std::make_shared<const Vocabulary>(processing.vocabulary, processing.oov_ids,
@@ -174,10 +186,22 @@ Status FeatureIds::MakeIds(const RowCells& cells) {
   return columns_.size() == 1 ? OfCell(cells.cell(columns_[0]), ids_) : Cross(cells);
 }
 
+bool FeatureIds::TakeNumbers(std::span<const Part> parts) {
+  for (const Part& part : parts) {
+    if (!part.is_number) {
+      ids_.clear();
+      return false;
+    }
+    ids_.push_back(part.number);
+  }
+  return true;
+}
+
 StatusOr<const std::vector<uint64_t>*> FeatureIds::Of(const RowCells& cells) {
   const bool weighted = plugin_.has_value() || config_.weight_separator != '\0';
   ids_.clear();
   weights_.clear();
+  if (takes_numbers_ && TakeNumbers(cells.cell(columns_[0]))) return &ids_;
   SIMURGH_RETURN_IF_ERROR(MakeIds(cells));
   if (ids_.empty() && config_.processing.missing != Missing::kSkip) {
     if (config_.processing.missing == Missing::kFail) {

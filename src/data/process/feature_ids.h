@@ -52,11 +52,14 @@ class FeatureIds {
   StatusOr<uint64_t> IntegerOf(const Part& part) const;
   Status BadPart(const Part& part, std::string_view problem) const;
   Status MakeIds(const RowCells& cells);
+  // The common case, at once; false leaves no ids.
+  bool TakeNumbers(std::span<const Part> parts);
   void Fold();
   void FoldWeights();
 
   FeatureConfig config_;
   std::vector<size_t> columns_;
+  bool takes_numbers_ = false;  // A number's id is the number, and nothing follows.
   std::shared_ptr<const Vocabulary> vocabulary_;  // Null: none.
   std::optional<Plugin> plugin_;
   std::vector<uint64_t> ids_;

@@ -77,10 +77,11 @@ Status Observe(const DataConfig& config, std::vector<Observed>& observed) {
     SIMURGH_RETURN_IF_ERROR(FindPlaces(columns, observed));
     return std::make_unique<ObservingSink>(observed);
   };
-  SIMURGH_ASSIGN_OR_RETURN(
-      const auto reader,
-      FileBatchReader::Open(config, sink, config.train,
-                            BatchBuilder(0, DenseColumns(config).size()), kRowsAtOnce, {}));
+  SIMURGH_ASSIGN_OR_RETURN(const auto reader,
+                           FileBatchReader::Open(config, sink, config.train,
+                                                 BatchBuilder(0, DenseColumns(config).size(),
+                                                              LabelColumns(config).size()),
+                                                 kRowsAtOnce, {}));
   while (true) {
     SIMURGH_ASSIGN_OR_RETURN(const std::optional<Batch> batch, reader->Next());
     if (!batch.has_value()) return absl::OkStatus();

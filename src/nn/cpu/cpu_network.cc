@@ -12,6 +12,7 @@
 #include "nn/cpu/finite.h"
 #include "nn/cpu/interaction.h"
 #include "nn/cpu/loss.h"
+#include "nn/cpu/matmul.h"
 #include "nn/cpu/optimizer.h"
 #include "nn/cpu/weight_average.h"
 #include "nn/initialize.h"
@@ -63,9 +64,10 @@ Status OutOfMemory(size_t rows) {
 
 }  // namespace
 
-CpuNetwork::CpuNetwork(ModelPlan plan, const LossConfig& loss, const DenseNetworkOptions& options)
+CpuNetwork::CpuNetwork(ModelPlan plan, std::vector<TaskConfig> tasks,
+                       const DenseNetworkOptions& options)
     : plan_(std::move(plan)),
-      loss_(loss),
+      tasks_(std::move(tasks)),
       options_(options),
       parameters_(ZeroedFloats(plan_.parameter_count)),
       gradients_(ZeroedFloats(plan_.parameter_count)),
@@ -88,14 +90,15 @@ StatusOr<BatchResult> CpuNetwork::ForwardBackward(MatrixView<const float> dense,
                                                   std::span<float> probabilities,
                                                   const RankStep& step) {
   const Inputs inputs{dense, embeddings};
-  const size_t rows = labels.size();
+  const size_t rows = labels.size() / tasks_.size();
   CheckInputs(inputs, rows);
-  SIMURGH_CHECK_EQ(probabilities.size(), rows);
+  SIMURGH_CHECK_EQ(labels.size(), rows * tasks_.size());
+  SIMURGH_CHECK_EQ(probabilities.size(), labels.size());
   if (plan_.embedding_width > 0) SIMURGH_CHECK_EQ(embedding_gradient.rows(), rows);
   SIMURGH_CHECK_EQ(embedding_gradient.columns(), plan_.embedding_width);
 
   step_ = Step::kNone;
-  SetComputeThreads(options_.threads);
+  SetUpThread();
   if (rows == 0) {
     SIMURGH_RETURN_IF_ERROR(TakePart(step));
     step_rows_ = step.sum ? step.global_samples : 0;
@@ -111,7 +114,7 @@ StatusOr<BatchResult> CpuNetwork::ForwardBackward(MatrixView<const float> dense,
   const LayerPlan& logit = plan_.top().last();
   BatchResult result;
   const uint64_t divisor = step.global_samples > 0 ? step.global_samples : rows;
-  result.loss = Loss(loss_, workspace_.Output(logit).flat(), labels, probabilities, divisor,
+  result.loss = Loss(tasks_, workspace_.Output(logit).flat(), labels, probabilities, divisor,
                      workspace_.OutputGradient(logit).flat());
   SIMURGH_RETURN_IF_ERROR(Backward(embedding_gradient, step));
 
@@ -148,10 +151,11 @@ Status CpuNetwork::ApplyGradients(float learning_rate) {
 Status CpuNetwork::Predict(MatrixView<const float> dense, MatrixView<const float> embeddings,
                            std::span<float> probabilities) {
   const Inputs inputs{dense, embeddings};
-  const size_t rows = probabilities.size();
+  const size_t rows = probabilities.size() / tasks_.size();
   CheckInputs(inputs, rows);
+  SIMURGH_CHECK_EQ(probabilities.size(), rows * tasks_.size());
   if (rows == 0) return absl::OkStatus();
-  SetComputeThreads(options_.threads);
+  SetUpThread();
   try {
     workspace_.PreparePrediction(rows);
   } catch (const std::bad_alloc&) {
@@ -160,6 +164,12 @@ Status CpuNetwork::Predict(MatrixView<const float> dense, MatrixView<const float
   SIMURGH_RETURN_IF_ERROR(Forward(inputs, Mode::kPredict, nullptr));
   Probabilities(workspace_.Output(plan_.top().last()).flat(), probabilities);
   return absl::OkStatus();
+}
+
+void CpuNetwork::SetUpThread() const {
+  SetComputeThreads(options_.threads);
+  SetProductPrecision(options_.precision == ComputePrecision::kBf16 ? ProductPrecision::kBf16
+                                                                    : ProductPrecision::kF32);
 }
 
 void CpuNetwork::CheckInputs(const Inputs& inputs, size_t rows) const {
@@ -284,7 +294,7 @@ StatusOr<std::unique_ptr<DenseNetwork>> CreateCpuNetwork(const ModelConfig& mode
   SIMURGH_CHECK_LT(0U, options.threads);
   SIMURGH_ASSIGN_OR_RETURN(ModelPlan plan, PlanModel(model, options.inputs));
   try {
-    return std::make_unique<cpu::CpuNetwork>(std::move(plan), model.loss, options);
+    return std::make_unique<cpu::CpuNetwork>(std::move(plan), TasksOf(model), options);
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError(
         "dense network: no memory for the weights; choose narrower layers");

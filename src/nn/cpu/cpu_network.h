@@ -1,6 +1,7 @@
 #pragma once
 
 #include <span>
+#include <vector>
 
 #include "nn/cpu/workspace.h"
 #include "nn/model_plan.h"
@@ -13,7 +14,7 @@ namespace simurgh::cpu {
 // on the caller's addresses nor on his strides.
 class CpuNetwork final : public DenseNetwork {
  public:
-  CpuNetwork(ModelPlan plan, const LossConfig& loss, const DenseNetworkOptions& options);
+  CpuNetwork(ModelPlan plan, std::vector<TaskConfig> tasks, const DenseNetworkOptions& options);
 
   StatusOr<BatchResult> ForwardBackward(MatrixView<const float> dense,
                                         MatrixView<const float> embeddings,
@@ -33,6 +34,9 @@ class CpuNetwork final : public DenseNetwork {
   }
 
  private:
+  // What this thread computes with from now on.
+  void SetUpThread() const;
+
   enum class Mode { kTrain, kPredict };
 
   // What is known of gradients_ and batch_statistics_.
@@ -90,7 +94,7 @@ class CpuNetwork final : public DenseNetwork {
   }
 
   const ModelPlan plan_;
-  const LossConfig loss_;
+  const std::vector<TaskConfig> tasks_;
   const DenseNetworkOptions options_;
   AlignedBuffer parameters_;
   AlignedBuffer gradients_;

@@ -164,15 +164,22 @@ void FmBackward(MatrixView<const float> input, size_t dim, MatrixView<const floa
 
 void SumForward(MatrixView<const float> input, MatrixView<float> output) {
   for (size_t row = 0; row < input.rows(); ++row) {
-    float sum = 0.0F;
-    for (const float value : input.row(row)) sum += value;
-    output(row, 0) = sum;
+    const size_t terms = input.columns() / output.columns();
+    for (size_t column = 0; column < output.columns(); ++column) {
+      float sum = 0.0F;
+      for (const float value : input.row(row).subspan(column * terms, terms)) sum += value;
+      output(row, column) = sum;
+    }
   }
 }
 
 void SumBackward(MatrixView<const float> output_gradient, MatrixView<float> input_gradient) {
   for (size_t row = 0; row < input_gradient.rows(); ++row) {
-    std::ranges::fill(input_gradient.row(row), output_gradient(row, 0));
+    const size_t terms = input_gradient.columns() / output_gradient.columns();
+    for (size_t column = 0; column < output_gradient.columns(); ++column) {
+      std::ranges::fill(input_gradient.row(row).subspan(column * terms, terms),
+                        output_gradient(row, column));
+    }
   }
 }
 

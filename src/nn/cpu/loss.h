@@ -5,16 +5,17 @@
 
 #include "simurgh/config/model_config.h"
 
-// All spans of one call have one length, B.
+// T tasks; logits, labels, probabilities and gradient are (B, T), sample after sample.
 namespace simurgh::cpu {
 
-// The mean loss of the logits, see LossConfig. Everything follows from log(1 + exp(-|z|)): no logit
-// overflows.
+// The mean over the samples of the weighted sum over the tasks of their losses, see LossConfig.
+// Everything follows from log(1 + exp(-|z|)): no logit overflows.
 //
-// labels: each 0 or 1. probabilities: the sigmoid of the logits. gradient: of the sum
-// over gradient_divisor, by logit. Both overwritten.
-double Loss(const LossConfig& config, std::span<const float> logits, std::span<const float> labels,
-            std::span<float> probabilities, uint64_t gradient_divisor, std::span<float> gradient);
+// labels: each 0 or 1. probabilities: the sigmoid of the logits. gradient: of the sum over the
+// samples, divided by gradient_divisor, by logit. Both overwritten.
+double Loss(std::span<const TaskConfig> tasks, std::span<const float> logits,
+            std::span<const float> labels, std::span<float> probabilities,
+            uint64_t gradient_divisor, std::span<float> gradient);
 
 // The sigmoid of the logits, with the same bits as above.
 void Probabilities(std::span<const float> logits, std::span<float> probabilities);

@@ -12,7 +12,15 @@ struct Operand {
   bool transposed = false;
 };
 
-// c = a b + beta c, by oneDNN's sgemm. depth: columns of a (as transposed).
+enum class ProductPrecision {
+  kF32,
+  kBf16,  // Operands are rounded to bf16; sums are f32.
+};
+
+// What Multiply works with when the calling thread calls it; kF32 at first.
+void SetProductPrecision(ProductPrecision precision);
+
+// c = a b + beta c, by oneDNN. depth: columns of a (as transposed).
 // Errors: INTERNAL when oneDNN fails.
 Status Multiply(Operand a, Operand b, size_t depth, float beta, MatrixView<float> c);
 

@@ -7,9 +7,9 @@
 namespace simurgh::cuda {
 
 StatusOr<std::unique_ptr<DenseNetwork>> CreateBfloat16Network(
-    ModelPlan plan, const LossConfig& loss, const DenseNetworkOptions& options,
+    ModelPlan plan, std::span<const TaskConfig> tasks, const DenseNetworkOptions& options,
     std::unique_ptr<CudaExecutor> executor) {
-  return DeviceNetwork<CudaExecutor, Bfloat16>::Create(std::move(plan), loss, options,
+  return DeviceNetwork<CudaExecutor, Bfloat16>::Create(std::move(plan), tasks, options,
                                                        std::move(executor));
 }
 

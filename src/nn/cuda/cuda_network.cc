@@ -23,7 +23,7 @@ StatusOr<CudaNetwork> CreateCudaNetwork(const ModelConfig& model,
   const auto create =
       options.precision == ComputePrecision::kBf16 ? &CreateBfloat16Network : &CreateFloatNetwork;
   SIMURGH_ASSIGN_OR_RETURN(result.network,
-                           create(std::move(plan), model.loss, options, std::move(executor)));
+                           create(std::move(plan), TasksOf(model), options, std::move(executor)));
   return result;
 }
 

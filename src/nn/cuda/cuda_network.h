@@ -39,11 +39,12 @@ StatusOr<CudaNetwork> CreateCudaNetwork(const ModelConfig& model,
                                         const CudaTuning& tuning = {});
 
 // Of one element type each, since nvcc takes long for one.
-StatusOr<std::unique_ptr<DenseNetwork>> CreateFloatNetwork(ModelPlan plan, const LossConfig& loss,
+StatusOr<std::unique_ptr<DenseNetwork>> CreateFloatNetwork(ModelPlan plan,
+                                                           std::span<const TaskConfig> tasks,
                                                            const DenseNetworkOptions& options,
                                                            std::unique_ptr<CudaExecutor> executor);
 StatusOr<std::unique_ptr<DenseNetwork>> CreateBfloat16Network(
-    ModelPlan plan, const LossConfig& loss, const DenseNetworkOptions& options,
+    ModelPlan plan, std::span<const TaskConfig> tasks, const DenseNetworkOptions& options,
     std::unique_ptr<CudaExecutor> executor);
 
 }  // namespace simurgh::cuda

@@ -31,11 +31,12 @@ template <typename Executor, typename T>
 class DeviceNetwork final : public DenseNetwork {
  public:
   // Errors: RESOURCE_EXHAUSTED when the device has no memory for the weights.
-  static StatusOr<std::unique_ptr<DenseNetwork>> Create(ModelPlan plan, const LossConfig& loss,
+  static StatusOr<std::unique_ptr<DenseNetwork>> Create(ModelPlan plan,
+                                                        std::span<const TaskConfig> tasks,
                                                         const DenseNetworkOptions& options,
                                                         std::unique_ptr<Executor> executor) {
     std::unique_ptr<DeviceNetwork> network(
-        new DeviceNetwork(std::move(plan), loss, options, std::move(executor)));
+        new DeviceNetwork(std::move(plan), tasks, options, std::move(executor)));
     SIMURGH_RETURN_IF_ERROR(network->Initialize());
     return network;
   }
@@ -46,9 +47,10 @@ class DeviceNetwork final : public DenseNetwork {
                                         MatrixView<float> embedding_gradient,
                                         std::span<float> probabilities,
                                         const RankStep& step) override {
-    const size_t rows = labels.size();
+    const size_t rows = labels.size() / tasks();
     CheckInputs(dense, embeddings, rows);
-    SIMURGH_CHECK_EQ(probabilities.size(), rows);
+    SIMURGH_CHECK_EQ(labels.size(), rows * tasks());
+    SIMURGH_CHECK_EQ(probabilities.size(), labels.size());
     if (plan_.embedding_width > 0) SIMURGH_CHECK_EQ(embedding_gradient.rows(), rows);
     SIMURGH_CHECK_EQ(embedding_gradient.columns(), plan_.embedding_width);
 
@@ -99,7 +101,8 @@ class DeviceNetwork final : public DenseNetwork {
 
   Status Predict(MatrixView<const float> dense, MatrixView<const float> embeddings,
                  std::span<float> probabilities) override {
-    const size_t rows = probabilities.size();
+    const size_t rows = probabilities.size() / tasks();
+    SIMURGH_CHECK_EQ(probabilities.size(), rows * tasks());
     CheckInputs(dense, embeddings, rows);
     if (rows == 0) return absl::OkStatus();
     SIMURGH_RETURN_IF_ERROR(Prepare(rows));
@@ -142,13 +145,13 @@ class DeviceNetwork final : public DenseNetwork {
   // What is known of the gradients.
   enum class Step { kNone, kReady, kNotFinite };
 
-  DeviceNetwork(ModelPlan plan, const LossConfig& loss, const DenseNetworkOptions& options,
-                std::unique_ptr<Executor> executor)
+  DeviceNetwork(ModelPlan plan, std::span<const TaskConfig> tasks,
+                const DenseNetworkOptions& options, std::unique_ptr<Executor> executor)
       : plan_(std::move(plan)),
         options_(options),
         executor_(std::move(executor)),
         tensors_(plan_, options_.optimizer),
-        pass_(plan_, loss, *executor_, tensors_),
+        pass_(plan_, tasks, *executor_, tensors_),
         stepper_(plan_, options_.optimizer, *executor_, tensors_) {}
 
   Status Initialize() {
@@ -262,6 +265,8 @@ class DeviceNetwork final : public DenseNetwork {
     if (plan_.dense_width > 0) SIMURGH_CHECK_EQ(dense.rows(), rows);
     if (plan_.embedding_width > 0) SIMURGH_CHECK_EQ(embeddings.rows(), rows);
   }
+
+  size_t tasks() const { return plan_.top().output_width(); }
 
   // Makes room for batches of so many rows.
   Status Reserve(size_t rows) {

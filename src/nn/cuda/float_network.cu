@@ -6,10 +6,11 @@
 
 namespace simurgh::cuda {
 
-StatusOr<std::unique_ptr<DenseNetwork>> CreateFloatNetwork(ModelPlan plan, const LossConfig& loss,
+StatusOr<std::unique_ptr<DenseNetwork>> CreateFloatNetwork(ModelPlan plan,
+                                                           std::span<const TaskConfig> tasks,
                                                            const DenseNetworkOptions& options,
                                                            std::unique_ptr<CudaExecutor> executor) {
-  return DeviceNetwork<CudaExecutor, float>::Create(std::move(plan), loss, options,
+  return DeviceNetwork<CudaExecutor, float>::Create(std::move(plan), tasks, options,
                                                     std::move(executor));
 }
 

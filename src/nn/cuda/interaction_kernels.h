@@ -115,16 +115,19 @@ struct FmBackwardCell {
   }
 };
 
-// The sum of a sample's columns. Called for each row.
+// The sums of a sample's columns, parted evenly. Called for each row.
 template <typename T, typename Out>
 struct SumRow {
   Matrix<const T> input;
   Matrix<Out> output;
 
   SIMURGH_HOST_DEVICE void operator()(size_t row) const {
-    float sum = 0.0F;
-    for (size_t column = 0; column < input.columns; ++column) sum += ToFloat(input(row, column));
-    Assign(output(row, 0), sum);
+    const size_t terms = input.columns / output.columns;
+    for (size_t column = 0; column < output.columns; ++column) {
+      float sum = 0.0F;
+      for (size_t term = 0; term < terms; ++term) sum += ToFloat(input(row, column * terms + term));
+      Assign(output(row, column), sum);
+    }
   }
 };
 
@@ -135,7 +138,8 @@ struct SumBackwardCell {
   Matrix<T> input_gradient;
 
   SIMURGH_HOST_DEVICE void operator()(size_t row, size_t column) const {
-    Assign(input_gradient(row, column), ToFloat(output_gradient(row, 0)));
+    const size_t terms = input_gradient.columns / output_gradient.columns;
+    Assign(input_gradient(row, column), ToFloat(output_gradient(row, column / terms)));
   }
 };
 

@@ -6,6 +6,7 @@
 
 #include "nn/cuda/bfloat16.h"
 #include "nn/cuda/matrix.h"
+#include "simurgh/config/data_config.h"
 
 // The loss and its gradient in one pass, with the formulas of the CPU backend (nn/cpu/loss.cc), in
 // f64 as there.
@@ -36,37 +37,49 @@ SIMURGH_HOST_DEVICE inline LossPoint Focal(double z, double y, double p, double 
   return {factor * entropy, y == 1.0 ? slope : -slope};
 }
 
+// Of one task.
 struct LossFormula {
   bool focal;
+  double task_weight;
   double positive_weight;
   double gamma;
 
   SIMURGH_HOST_DEVICE LossPoint operator()(double z, double y, double p, double decay) const {
     const LossPoint point = focal ? Focal(z, y, p, decay, gamma) : CrossEntropy(z, y, p, decay);
-    const double weight = y == 1.0 ? positive_weight : 1.0;
+    const double weight = task_weight * (y == 1.0 ? positive_weight : 1.0);
     return {weight * point.loss, weight * point.slope};
   }
+};
+
+// By task. A kernel gets it by value.
+struct LossFormulas {
+  LossFormula of[kMaxTasks];
 };
 
 // Called for each row.
 template <typename T>
 struct LossRow {
-  LossFormula formula;
-  Matrix<const float> logits;  // (B, 1)
-  const float* labels;
-  double* losses;  // Not yet divided by B.
-  float* probabilities;
-  double samples;      // That the mean is over.
-  Matrix<T> gradient;  // (B, 1), of the mean.
+  LossFormulas formulas;
+  Matrix<const float> logits;  // (B, tasks)
+  const float* labels;         // (B, tasks)
+  double* losses;              // (B): sums over the tasks, not yet divided by B.
+  float* probabilities;        // (B, tasks)
+  double samples;              // That the mean is over.
+  Matrix<T> gradient;          // (B, tasks), of the mean.
 
   SIMURGH_HOST_DEVICE void operator()(size_t row) const {
-    const double z = logits(row, 0);
-    const double decay = std::exp(-std::abs(z));
-    const double p = Probability(z, decay);
-    const LossPoint point = formula(z, labels[row], p, decay);
-    losses[row] = point.loss;
-    probabilities[row] = static_cast<float>(p);
-    Assign(gradient(row, 0), static_cast<float>(point.slope / samples));
+    double sum = 0.0;
+    for (size_t task = 0; task < logits.columns; ++task) {
+      const size_t place = row * logits.columns + task;
+      const double z = logits(row, task);
+      const double decay = std::exp(-std::abs(z));
+      const double p = Probability(z, decay);
+      const LossPoint point = formulas.of[task](z, labels[place], p, decay);
+      sum += point.loss;
+      probabilities[place] = static_cast<float>(p);
+      Assign(gradient(row, task), static_cast<float>(point.slope / samples));
+    }
+    losses[row] = sum;
   }
 };
 
@@ -76,8 +89,11 @@ struct ProbabilityRow {
   float* probabilities;
 
   SIMURGH_HOST_DEVICE void operator()(size_t row) const {
-    const double z = logits(row, 0);
-    probabilities[row] = static_cast<float>(Probability(z, std::exp(-std::abs(z))));
+    for (size_t task = 0; task < logits.columns; ++task) {
+      const double z = logits(row, task);
+      probabilities[row * logits.columns + task] =
+          static_cast<float>(Probability(z, std::exp(-std::abs(z))));
+    }
   }
 };
 

@@ -130,11 +130,11 @@ BatchTransfer PlanTransfer(const ModelPlan& plan, size_t rows) {
   RegionPlanner input;
   transfer.dense = input.Add(rows * plan.dense_width * sizeof(float));
   transfer.embeddings = input.Add(rows * plan.embedding_width * sizeof(float));
-  transfer.labels = input.Add(rows * sizeof(float));
+  transfer.labels = input.Add(rows * plan.top().output_width() * sizeof(float));
   transfer.input_bytes = input.bytes();
   RegionPlanner output;
   transfer.report = output.Add(sizeof(StepReport));
-  transfer.probabilities = output.Add(rows * sizeof(float));
+  transfer.probabilities = output.Add(rows * plan.top().output_width() * sizeof(float));
   transfer.embedding_gradient = output.Add(rows * plan.embedding_width * sizeof(float));
   transfer.output_bytes = output.bytes();
   return transfer;

@@ -8,6 +8,8 @@
 #include "nn/cuda/rank_pass.h"
 #include "nn/cuda/reductions.h"
 #include "nn/cuda/tensors.h"
+#include "simurgh/base/check.h"
+#include "simurgh/config/model_config.h"
 
 namespace simurgh::cuda {
 
@@ -18,11 +20,10 @@ namespace simurgh::cuda {
 template <typename Executor, typename T>
 class Pass {
  public:
-  Pass(const ModelPlan& plan, const LossConfig& loss, Executor& executor, Tensors<T>& tensors)
+  Pass(const ModelPlan& plan, std::span<const TaskConfig> tasks, Executor& executor,
+       Tensors<T>& tensors)
       : plan_(plan),
-        loss_{.focal = loss.kind == LossConfig::Kind::kFocal,
-              .positive_weight = loss.positive_weight,
-              .gamma = loss.gamma},
+        loss_(FormulasOf(tasks)),
         executor_(executor),
         tensors_(tensors),
         layers_(plan, executor, tensors) {}
@@ -66,6 +67,19 @@ class Pass {
   }
 
  private:
+  static LossFormulas FormulasOf(std::span<const TaskConfig> tasks) {
+    SIMURGH_CHECK_LE(tasks.size(), size_t{kMaxTasks});
+    LossFormulas formulas{};
+    for (size_t task = 0; task < tasks.size(); ++task) {
+      const LossConfig& loss = tasks[task].loss;
+      formulas.of[task] = {.focal = loss.kind == LossConfig::Kind::kFocal,
+                           .task_weight = tasks[task].weight,
+                           .positive_weight = loss.positive_weight,
+                           .gamma = loss.gamma};
+    }
+    return formulas;
+  }
+
   using Source = TowerInput::Source;
 
   Matrix<float> Logits() const {
@@ -168,7 +182,7 @@ class Pass {
   }
 
   const ModelPlan& plan_;
-  const LossFormula loss_;
+  const LossFormulas loss_;
   Executor& executor_;
   Tensors<T>& tensors_;
   Layers<Executor, T> layers_;

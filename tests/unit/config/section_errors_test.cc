@@ -90,8 +90,6 @@ TEST_CASE("Features, tables and columns that do not meet", "[config]") {
        "remove the table, or name it in a feature"},
       {"kind: label, positive: [\"yes\", 1]", "kind: skip",
        "columns:", "data.csv.columns: no label; give one column kind: label"},
-      {"{name: note, kind: skip}", "{name: note, kind: label}", "{name: sold",
-       "data.csv.columns.5.kind: a second label, beside columns.4; keep one label"},
       {"format: csv", "format: criteo",
        "  csv:", "data.csv: says nothing here; remove it; it belongs to format: csv"},
   });
@@ -138,11 +136,11 @@ TEST_CASE("Models that do not hold together", "[config]") {
       {"batch_norm, relu", "batchnorm, relu", "batchnorm",
        "model.towers.1.layers.1: 'batchnorm' is no layer; expected: {linear: width}, batch_norm, "
        "{batch_norm: {momentum, epsilon}}, relu, sigmoid, {dot: width}, {fm: width}, cross, "
-       "{cross: {rank}} or sum"},
+       "{cross: {rank}}, sum or {sum: width}"},
       {"{linear: 32}", "{}", "layers: [{}",
        "model.towers.1.layers.0: not one layer; expected: {linear: width}, batch_norm, "
        "{batch_norm: {momentum, epsilon}}, relu, sigmoid, {dot: width}, {fm: width}, cross, "
-       "{cross: {rank}} or sum"},
+       "{cross: {rank}}, sum or {sum: width}"},
       {"kind: dense, transform: log1p, mean: 2, stddev: 0.25, missing: -1", "kind: skip",
        "input: dense",
        "model.towers.0.input: 'dense' is neither dense, embeddings nor an earlier tower; "

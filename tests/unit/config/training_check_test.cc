@@ -100,6 +100,61 @@ TEST_CASE("Rows may only be used again where that fits the staleness", "[config]
   CHECK(With({bytes, age, "tables.0.eviction.idle_steps=4"}).ok());
 }
 
+TEST_CASE("Every label column is a task", "[config]") {
+  const std::string second = "data.csv.columns.4={name: liked, kind: label}";
+  const std::string logits = "model.towers.1.layers.3={linear: 2}";
+  REQUIRE(With({}).ok());
+  CHECK(With({})->model.tasks.size() == 1);
+
+  const auto config = With({second, logits, "model.loss={positive_weight: 2}",
+                            "model.tasks=[{label: sold, weight: 0.5, loss: {kind: focal}}]"});
+  INFO(config.status().ToString());
+  REQUIRE(config.ok());
+  const std::vector<TaskConfig>& tasks = config->model.tasks;
+  REQUIRE(tasks.size() == 2);  // In the order of the columns.
+  CHECK(tasks[0].label == "liked");
+  CHECK(tasks[0].weight == 1.0F);
+  CHECK(tasks[0].loss.kind == LossConfig::Kind::kBce);
+  CHECK(tasks[0].loss.positive_weight == 2.0F);
+  CHECK(tasks[1].label == "sold");
+  CHECK(tasks[1].weight == 0.5F);
+  CHECK(tasks[1].loss.kind == LossConfig::Kind::kFocal);
+  CHECK(tasks[1].loss.positive_weight == 2.0F);
+
+  CHECK(With({second, "model.towers.1.layers.3={sum: 2}"}).ok());  // Of the 32 columns before it.
+  CHECK(ErrorOf({second}) ==
+        "model.towers.1.layers.3: the last tower must give 2 logits, one a label; end its layers "
+        "with {linear: 2}, or {sum: 2} of as many towers; the loss applies the sigmoid");
+  CHECK_THAT(ErrorOf({second, "model.towers.1.layers.3={sum: 4}"}),
+             Catch::Contains("model.towers.1.layers.3: the last tower must give 2 logits"));
+  CHECK_THAT(ErrorOf({second, logits, "model.tasks=[{label: solt}]"}),
+             Catch::Contains("model.tasks.0.label: no label column is named 'solt'; the nearest "
+                             "label column is 'sold'"));
+  CHECK_THAT(ErrorOf({second, logits, "model.tasks=[{label: sold}, {label: sold}]"}),
+             Catch::Contains("model.tasks.0.label: 'sold' stands more than once"));
+  CHECK_THAT(ErrorOf({second, logits, "model.tasks=[{label: sold, weight: -1}]"}),
+             Catch::Contains("model.tasks.0.weight: -1 is out of range"));
+  CHECK_THAT(ErrorOf({second, logits, "training.keep_negatives=0.5"}),
+             Catch::Contains("training.keep_negatives: with several labels"));
+}
+
+TEST_CASE("Models of one label say so", "[config]") {
+  const auto with_two = [](const std::string& file) {
+    return LoadClusterConfig(file,
+                             {"data.csv.columns.2={name: fnlwgt, kind: label, positive: [\"1\"]}"});
+  };
+  for (const char* file : {"config/adult-dlrm.yaml", "config/adult-dcn-v2.yaml"}) {
+    const auto config = with_two(file);
+    INFO(file << ": " << config.status().ToString());
+    REQUIRE(config.ok());
+    CHECK(config->model.towers.back().layers.back().width == 2);
+  }
+  for (const char* file : {"config/adult-deepfm.yaml", "config/adult-wide-deep.yaml"}) {
+    CHECK_THAT(std::string(with_two(file).status().message()),
+               Catch::Contains("is a model of one label"));
+  }
+}
+
 TEST_CASE("Groups of an evaluation are a feature's ids", "[config]") {
   CHECK(With({"training.auc_group_feature=seen"})->training.auc_group_feature == "seen");
   CHECK(ErrorOf({"training.auc_group_feature=sean"}) ==

@@ -53,6 +53,30 @@ TEST_CASE("Criteo rows: log1p of signed integers, hexadecimal ids, empty cells")
   CHECK(second.ids == std::vector<Ids>{{}, {~uint64_t{0}}, {0}, {}, {}});
 }
 
+TEST_CASE("Criteo rows may begin with several labels") {
+  const TemporaryFolder folder;
+  const std::string file =
+      folder.Write("day_0", "0\t1\t" + Row("1", {{14, "a"}}) + "1\t0\t" + Row("0", {{14, "b"}}));
+  DataConfig config = Criteo();
+  config.criteo.labels = 3;
+  CHECK(LabelColumns(config) == std::vector<std::string>{"label", "label2", "label3"});
+  const auto reader = OpenBatchReader(config, {Feature("C1")}, {file}, 8);
+  REQUIRE(reader.ok());
+  const auto batch = (*reader)->Next();
+  REQUIRE((batch.ok() && batch->has_value()));
+  CHECK((*batch)->dense.tasks == 3);
+  CHECK((*batch)->dense.labels == std::vector<float>{0, 1, 1, 1, 0, 0});
+  CHECK((*batch)->sparse->ids == std::vector<uint64_t>{10, 11});
+
+  const auto bad =
+      ReadSamples(config, {Feature("C1")}, {folder.Write("bad", "0\t2\t" + Row("1", {}))});
+  CHECK_THAT(std::string(bad.status().message()),
+             Catch::Contains("column 'label2': '2' is not a label, 0 or 1"));
+  const auto short_row =
+      ReadSamples(config, {Feature("C1")}, {folder.Write("short", Row("1", {}))});
+  CHECK_FALSE(short_row.ok());
+}
+
 TEST_CASE("Bad Criteo rows are named") {
   struct Bad {
     std::string row;

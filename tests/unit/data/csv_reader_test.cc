@@ -92,6 +92,26 @@ TEST_CASE("A missing value is put in place before transform and scaling") {
   CHECK((*samples)[2].dense[0] == Approx(-0.5));
 }
 
+TEST_CASE("Several label columns are several labels of a sample, in their order") {
+  DataConfig config = Example();
+  config.csv.columns[4] = Column("bought", Kind::kLabel);
+  config.csv.columns[4].positive = {"yes"};
+  CHECK(LabelColumns(config) == std::vector<std::string>{"y", "bought"});
+  const TemporaryFolder folder;
+  const std::string file =
+      folder.Write("a.csv", "1,2,Oslo,a,no\n0,2,Oslo,a,yes\n0,2,Oslo,a,no\n1,2,Oslo,a,yes\n");
+  const auto reader = OpenBatchReader(config, Features(), {file}, 3);
+  REQUIRE(reader.ok());
+  const auto first = (*reader)->Next();
+  REQUIRE((first.ok() && first->has_value()));
+  CHECK((*first)->dense.tasks == 2);
+  CHECK((*first)->dense.batch_size == 3);
+  CHECK((*first)->dense.labels == std::vector<float>{1, 0, 0, 1, 0, 0});
+  const auto second = (*reader)->Next();
+  REQUIRE((second.ok() && second->has_value()));
+  CHECK((*second)->dense.labels == std::vector<float>{1, 1});
+}
+
 TEST_CASE("Texts that mean a positive label") {
   DataConfig config = Example();
   config.csv.columns[0].positive = {"yes", "si"};
@@ -212,7 +232,7 @@ TEST_CASE("Configurations that make no sense are refused") {
   }
   SECTION("a feature that reads the label") {
     features[0].column = "y";
-    message = "feature 'city' reads column 'y', which is the label";
+    message = "feature 'city' reads column 'y', which is a label";
   }
   SECTION("a feature that reads a skipped column") {
     features[0].column = "note";
@@ -224,7 +244,7 @@ TEST_CASE("Configurations that make no sense are refused") {
   }
   SECTION("no label") {
     config.csv.columns[0].kind = Kind::kSkip;
-    message = "0 label columns";
+    message = "no label column";
   }
   SECTION("no spread") {
     config.csv.columns[1].stddev = 0.0F;

@@ -197,6 +197,33 @@ TEST_CASE("Cardinalities add up to the distinct ids asked for") {
   CHECK(SumOfCardinalities(Make({.distinct_ids = ids})) == ids);
 }
 
+TEST_CASE("Further labels leave everything else as it is, and have something of the first") {
+  const auto one = Samples({}, 20'000);
+  const auto three = Samples({.labels = 3}, 20'000);
+  std::array<double, 2> together{};
+  std::array<double, 2> positives{};
+  double first_positives = 0;
+  for (size_t n = 0; n < one.size(); ++n) {
+    REQUIRE(three[n].label == one[n].label);
+    REQUIRE(three[n].ids == one[n].ids);
+    REQUIRE(three[n].dense == one[n].dense);
+    REQUIRE(one[n].more_labels.empty());
+    REQUIRE(three[n].more_labels.size() == 2);
+    first_positives += one[n].label;
+    for (size_t i = 0; i < 2; ++i) {
+      positives[i] += three[n].more_labels[i];
+      together[i] += three[n].more_labels[i] * one[n].label;
+    }
+  }
+  for (size_t i = 0; i < 2; ++i) {
+    // Independent labels would share positives * first_positives / samples.
+    CHECK(together[i] > 1.1 * positives[i] * first_positives / static_cast<double>(one.size()));
+    CHECK(positives[i] > 0.1 * static_cast<double>(one.size()));
+    CHECK(positives[i] < 0.5 * static_cast<double>(one.size()));
+  }
+  CHECK(three[0].more_teacher_logits[0] != three[0].more_teacher_logits[1]);
+}
+
 TEST_CASE("Generated lines read back through the Criteo reader") {
   const int digits = GENERATE(8, 16);
   const GeneratorConfig config{.missing = 0.2, .id_digits = digits};

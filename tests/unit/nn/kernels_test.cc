@@ -80,7 +80,8 @@ TEST_CASE("the loss stays finite for logits of any size and equals -log p otherw
   const std::vector<float> labels{1, 0, 1, 1, 0, 0};
   std::vector<float> probabilities(6);
   std::vector<float> gradient(6);
-  const double loss = cpu::Loss({}, logits, labels, probabilities, 6, gradient);
+  const double loss =
+      cpu::Loss(std::vector<TaskConfig>(1), logits, labels, probabilities, 6, gradient);
   const auto sigmoid = [](double z) { return 1 / (1 + std::exp(-z)); };
   const double expected =
       -(std::log(0.5) + std::log(1 - sigmoid(1.5)) + std::log(sigmoid(-2.0))) + 1000.0;
@@ -95,6 +96,21 @@ TEST_CASE("the loss stays finite for logits of any size and equals -log p otherw
   std::vector<float> predictions(6);
   cpu::Probabilities(logits, predictions);
   CHECK(predictions == probabilities);
+}
+
+TEST_CASE("tasks add up their weighted losses, each with its own gradient") {
+  std::vector<TaskConfig> tasks(2);
+  tasks[0].weight = 2.0F;
+  tasks[1].weight = 0.5F;
+  tasks[1].loss.positive_weight = 3.0F;
+  const std::vector<float> logits{0, 0, 0, 0};  // Of two samples.
+  const std::vector<float> labels{1, 1, 0, 0};
+  std::vector<float> probabilities(4);
+  std::vector<float> gradient(4);
+  const double loss = cpu::Loss(tasks, logits, labels, probabilities, 2, gradient);
+  CHECK(loss == Approx((2 + 0.5 * 3 + 2 + 0.5) * std::log(2.0) / 2));
+  CHECK(gradient == std::vector<float>{-0.5F, -0.375F, 0.5F, 0.125F});
+  CHECK(probabilities == std::vector<float>(4, 0.5F));
 }
 
 TEST_CASE("relu keeps NaN, so that a broken batch is seen") {

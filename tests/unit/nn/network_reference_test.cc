@@ -47,8 +47,8 @@ void CompareTraining(const ModelConfig& model, const DenseOptimizerConfig& optim
   ReferenceNetwork reference(model, optimizer, network.parameters());
 
   for (const size_t rows : {7, 5, 12, 1, 7}) {
-    const TestBatch batch(rows, kDense, kEmbeddings, random);
-    std::vector<float> probabilities(rows);
+    const TestBatch batch(rows, kDense, kEmbeddings, random, TaskCount(model));
+    std::vector<float> probabilities(batch.labels.size());
     std::vector<float> embedding_gradient(rows * kEmbeddings);
     const auto result =
         network.ForwardBackward(batch.dense(), batch.embeddings(), batch.labels,
@@ -69,8 +69,8 @@ void CompareTraining(const ModelConfig& model, const DenseOptimizerConfig& optim
     if (follow) reference.SetParameters(network.parameters());
   }
 
-  const TestBatch batch(9, kDense, kEmbeddings, random);
-  std::vector<float> probabilities(9);
+  const TestBatch batch(9, kDense, kEmbeddings, random, TaskCount(model));
+  std::vector<float> probabilities(batch.labels.size());
   REQUIRE(network.Predict(batch.dense(), batch.embeddings(), probabilities).ok());
   CheckClose("prediction", probabilities, reference.Predict(batch), 1e-4);
 }
@@ -111,6 +111,7 @@ TEST_CASE("interactions train as the reference does") {
       {Relu(), Cross(), BatchNorm(), Cross(4), Linear(1)},
       {Sum()},
       {Linear(4), Sum()},
+      {Linear(6), Sum(3), Sigmoid(), Linear(1)},
   };
   for (size_t i = 0; i < chains.size(); ++i) {
     CAPTURE(i);
@@ -159,6 +160,16 @@ TEST_CASE("each loss trains as the reference does") {
     model.loss = loss;
     CompareTraining(model, Sgd(), false, random);
   }
+}
+
+TEST_CASE("several tasks train as the reference does") {
+  Random random(8);
+  CompareTraining(TwoTasks(), Sgd(), false, random);
+  CompareTraining(TwoTasks(), Adam(), true, random);
+  ModelConfig side_by_side = Chain({Linear(4), Relu(), Linear(3)});
+  side_by_side.tasks = {
+      {.weight = 1.0F}, {.weight = 0.0F}, {.weight = 0.5F, .loss = {.positive_weight = 3.0F}}};
+  CompareTraining(side_by_side, Sgd(), false, random);
 }
 
 TEST_CASE("towers that share inputs train as the reference does") {

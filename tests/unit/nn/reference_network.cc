@@ -165,17 +165,20 @@ double ReferenceNetwork::Loss(const std::vector<double>& parameters, const Matri
                               const Matrix& embeddings, const std::vector<float>& labels) {
   AllStatistics ignored;
   const std::vector<double> logits = Logits(parameters, dense, embeddings, &ignored);
+  const std::vector<TaskConfig> tasks = TasksOf(model_);
   double sum = 0;
   for (size_t i = 0; i < logits.size(); ++i) {
+    const TaskConfig& task = tasks[i % tasks.size()];
     const double p = LogisticOf(logits[i]);
     const double own = labels[i] == 1.0F ? p : 1 - p;
     double loss = -std::log(own);
-    if (model_.loss.kind == LossConfig::Kind::kFocal) {
-      loss *= std::pow(1 - own, double{model_.loss.gamma});
+    if (task.loss.kind == LossConfig::Kind::kFocal) {
+      loss *= std::pow(1 - own, double{task.loss.gamma});
     }
-    sum += labels[i] == 1.0F ? double{model_.loss.positive_weight} * loss : loss;
+    if (labels[i] == 1.0F) loss *= double{task.loss.positive_weight};
+    sum += double{task.weight} * loss;
   }
-  return sum / static_cast<double>(logits.size());
+  return sum / static_cast<double>(dense.size());
 }
 
 std::vector<double> ReferenceNetwork::Logits(const std::vector<double>& parameters,
@@ -253,14 +256,20 @@ std::vector<double> ReferenceNetwork::Logits(const std::vector<double>& paramete
           for (auto& row : x) row = {SumOf(PairProducts(row, layer.width))};
           break;
         case LayerConfig::Kind::kSum:
-          for (auto& row : x) row = {SumOf(row)};
+          for (auto& row : x) {
+            std::vector<double> sums(std::max(layer.width, 1U), 0.0);
+            for (size_t c = 0; c < row.size(); ++c) sums[c * sums.size() / row.size()] += row[c];
+            row = sums;
+          }
           break;
       }
     }
     values[tower.name] = std::move(x);
   }
   std::vector<double> logits;
-  for (const auto& row : values.at(model_.towers.back().name)) logits.push_back(row.at(0));
+  for (const auto& row : values.at(model_.towers.back().name)) {
+    logits.insert(logits.end(), row.begin(), row.end());
+  }
   return logits;
 }
 

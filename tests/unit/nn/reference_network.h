@@ -47,7 +47,8 @@ class ReferenceNetwork {
   // Of each batch norm layer, in order.
   using AllStatistics = std::vector<Statistics>;
 
-  // The logits. batch_statistics: filled, biased; null to use the running ones.
+  // The logits, sample after sample. batch_statistics: filled, biased; null to use the running
+  // ones.
   std::vector<double> Logits(const std::vector<double>& parameters, const Matrix& dense,
                              const Matrix& embeddings, AllStatistics* batch_statistics);
   double Loss(const std::vector<double>& parameters, const Matrix& dense, const Matrix& embeddings,

@@ -20,7 +20,7 @@ LayerConfig Fm(uint32_t width) { return {.kind = LayerConfig::Kind::kFm, .width 
 
 LayerConfig Cross(uint32_t rank) { return {.kind = LayerConfig::Kind::kCross, .rank = rank}; }
 
-LayerConfig Sum() { return {.kind = LayerConfig::Kind::kSum}; }
+LayerConfig Sum(uint32_t width) { return {.kind = LayerConfig::Kind::kSum, .width = width}; }
 
 std::string TestFeatureName(size_t index) { return std::string(1, static_cast<char>('a' + index)); }
 
@@ -47,6 +47,20 @@ ModelConfig SharedInputs() {
                .inputs = {"cross", "dense", "embeddings", "ids"},
                .layers = {Linear(4), Sigmoid(), Linear(1)}},
           }};
+}
+
+ModelConfig TwoTasks() {
+  return {
+      .towers = {{.name = "shared",
+                  .inputs = {"dense", "embeddings"},
+                  .layers = {Linear(5), Sigmoid()}},
+                 {.name = "click", .inputs = {"shared"}, .layers = {Linear(3), Relu(), Linear(1)}},
+                 {.name = "buy", .inputs = {"shared", "dense"}, .layers = {Linear(1)}},
+                 {.name = "logits", .inputs = {"click", "buy"}, .layers = {Sum(2)}}},
+      .tasks = {{.label = "click", .weight = 0.3F},
+                {.label = "buy",
+                 .weight = 2.0F,
+                 .loss = {.kind = LossConfig::Kind::kFocal, .positive_weight = 1.5F}}}};
 }
 
 ModelConfig RandomModel(Random& random) {
@@ -82,13 +96,13 @@ ModelConfig RandomModel(Random& random) {
 }
 
 TestBatch::TestBatch(size_t row_count, size_t dense_columns, size_t embedding_columns,
-                     Random& random)
+                     Random& random, size_t tasks)
     : rows(row_count),
       dense_width(dense_columns),
       embedding_width(embedding_columns),
       dense_values(NormalValues(rows * dense_width, random)),
       embedding_values(NormalValues(rows * embedding_width, random)),
-      labels(rows) {
+      labels(rows * tasks) {
   for (float& label : labels) label = static_cast<float>(random.Below(2));
 }
 

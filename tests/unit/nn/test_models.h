@@ -18,7 +18,7 @@ LayerConfig Sigmoid();
 LayerConfig Dot(uint32_t width);
 LayerConfig Fm(uint32_t width);
 LayerConfig Cross(uint32_t rank = 0);
-LayerConfig Sum();
+LayerConfig Sum(uint32_t width = 1);
 
 // What most tests' embeddings are: features `a` and `b`, side by side.
 inline constexpr size_t kTestFeatures = 2;
@@ -33,12 +33,16 @@ ModelConfig Chain(std::vector<LayerConfig> layers);
 // the dense input.
 ModelConfig SharedInputs();
 
+// A shared tower and one for each of two tasks, whose losses differ.
+ModelConfig TwoTasks();
+
 // Up to four towers, each reading a random set of what is there.
 ModelConfig RandomModel(Random& random);
 
 // A batch of normally distributed inputs and random labels.
 struct TestBatch {
-  TestBatch(size_t rows, size_t dense_columns, size_t embedding_columns, Random& random);
+  TestBatch(size_t rows, size_t dense_columns, size_t embedding_columns, Random& random,
+            size_t tasks = 1);
 
   MatrixView<const float> dense() const { return {dense_values.data(), rows, dense_width}; }
   MatrixView<const float> embeddings() const {

@@ -12,10 +12,10 @@ StatusOr<std::unique_ptr<DenseNetwork>> CreateHostNetwork(const ModelConfig& mod
   SIMURGH_ASSIGN_OR_RETURN(ModelPlan plan, PlanModel(model, options.inputs));
   auto device = std::make_unique<HostExecutor>(executor);
   if (options.precision == ComputePrecision::kBf16) {
-    return cuda::DeviceNetwork<HostExecutor, cuda::Bfloat16>::Create(std::move(plan), model.loss,
-                                                                     options, std::move(device));
+    return cuda::DeviceNetwork<HostExecutor, cuda::Bfloat16>::Create(
+        std::move(plan), TasksOf(model), options, std::move(device));
   }
-  return cuda::DeviceNetwork<HostExecutor, float>::Create(std::move(plan), model.loss, options,
+  return cuda::DeviceNetwork<HostExecutor, float>::Create(std::move(plan), TasksOf(model), options,
                                                           std::move(device));
 }
 

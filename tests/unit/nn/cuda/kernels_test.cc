@@ -89,15 +89,15 @@ TEST_CASE("the loss and its gradient are the CPU backend's, bit for bit") {
         LossConfig{.kind = Kind::kFocal, .positive_weight = 0.5F, .gamma = 0.5F}}) {
     std::vector<float> expected_p(rows);
     std::vector<float> expected_g(rows);
-    cpu::Loss(config, logits, labels, expected_p, rows, expected_g);
+    const TaskConfig task{.label = {}, .weight = 0.75F, .loss = config};
+    cpu::Loss({&task, 1}, logits, labels, expected_p, rows, expected_g);
     std::vector<float> p(rows, -1.0F);
     std::vector<float> g(rows, -1.0F);
     std::vector<double> losses(rows, -1.0);
-    const cuda::LossFormula formula{config.kind == Kind::kFocal, config.positive_weight,
-                                    config.gamma};
-    const cuda::LossRow<float> kernel{
-        formula,  In(logits, rows, 1),       labels.data(),  losses.data(),
-        p.data(), static_cast<double>(rows), Out(g, rows, 1)};
+    const cuda::LossFormulas formula{
+        {{config.kind == Kind::kFocal, task.weight, config.positive_weight, config.gamma}}};
+    const cuda::LossRow<float> kernel{formula,  In(logits, rows, 1), labels.data(), losses.data(),
+                                      p.data(), static_cast<double>(rows), Out(g, rows, 1)};
     for (size_t r = 0; r < rows; ++r) {
       kernel(r);
       CAPTURE(r, logits[r], labels[r]);
@@ -115,7 +115,7 @@ TEST_CASE("a logit that is not a number gives a loss that is none") {
   std::vector<float> g(1);
   double loss = 0;
   cuda::LossRow<float>{
-      {false, 1.0, 0.0}, In(logits, 1, 1), &label, &loss, &p, 1.0, Out(g, 1, 1)}(0);
+      {{{false, 1.0, 1.0, 0.0}}}, In(logits, 1, 1), &label, &loss, &p, 1.0, Out(g, 1, 1)}(0);
   CHECK(std::isnan(loss));
   CHECK(std::isnan(g[0]));
 }

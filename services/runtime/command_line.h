@@ -9,8 +9,8 @@
 
 #include "simurgh/base/status.h"
 
-// What the command lines of benches have in common.
-namespace simurgh::bench {
+// What the command lines of programs that are no daemons have in common; those of daemons: flags.h.
+namespace simurgh {
 
 struct ProgramTexts {
   const char* name;
@@ -35,4 +35,4 @@ StatusOr<std::vector<uint32_t>> ParseNumbers(const std::string& option, const st
 StatusOr<std::vector<std::string>> ParseWords(const std::string& option, const std::string& list,
                                               const std::vector<std::string>& known);
 
-}  // namespace simurgh::bench
+}  // namespace simurgh

@@ -1,4 +1,4 @@
-#include "bench/support/command_line.h"
+#include "services/runtime/command_line.h"
 
 #include <algorithm>
 #include <ostream>
@@ -12,7 +12,7 @@
 
 #include "simurgh/base/version.h"
 
-namespace simurgh::bench {
+namespace simurgh {
 
 StatusOr<bool> ParseCommandLine(int argc, const char* const* argv, const ProgramTexts& texts,
                                 const boost::program_options::options_description& options,
@@ -72,4 +72,4 @@ StatusOr<std::vector<std::string>> ParseWords(const std::string& option, const s
   return words;
 }
 
-}  // namespace simurgh::bench
+}  // namespace simurgh

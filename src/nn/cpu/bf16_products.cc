@@ -1,0 +1,115 @@
+#include "nn/cpu/bf16_products.h"
+
+#include <atomic>
+#include <bit>
+#include <cstdint>
+#include <unordered_map>
+
+#include "absl/strings/str_cat.h"
+#include <dnnl.hpp>
+
+#include "nn/cpu/compute_threads.h"
+#include "nn/cpu/pieces.h"
+#include "simurgh/base/aligned_buffer.h"
+
+namespace simurgh::cpu {
+namespace {
+
+using dnnl::memory;
+
+struct Bf16Operand {
+  MatrixView<const uint16_t> matrix;
+  bool transposed = false;
+};
+
+// To the nearest, ties to even; NaN stays NaN.
+uint16_t Rounded(float value) {
+  const auto bits = std::bit_cast<uint32_t>(value);
+  const uint32_t nearest = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+  const uint32_t quiet = (bits >> 16) | 0x40;
+  return static_cast<uint16_t>((bits & 0x7fffffff) > 0x7f800000 ? quiet : nearest);
+}
+
+Bf16Operand Round(Operand operand, AlignedBuffer& buffer) {
+  const MatrixView<const float> from = operand.matrix;
+  const size_t count = from.rows() * from.columns();
+  if (buffer.size() < count * sizeof(uint16_t)) buffer = AlignedBuffer(count * sizeof(uint16_t));
+  const MatrixView<uint16_t> to(buffer.as<uint16_t>(count).data(), from.rows(), from.columns());
+  ForEachPart(from.rows(), LeastRows(from.columns()), [=](size_t first, size_t end) {
+    for (size_t row = first; row < end; ++row) {
+      const float* source = from.row(row).data();
+      uint16_t* target = to.row(row).data();
+      for (size_t column = 0; column < from.columns(); ++column) {
+        target[column] = Rounded(source[column]);
+      }
+    }
+  });
+  return {to, operand.transposed};
+}
+
+const dnnl::engine& Engine() {
+  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  return engine;
+}
+
+memory Describe(const void* data, memory::data_type type, size_t rows, size_t columns,
+                size_t stride, bool transposed) {
+  const auto dim = [](size_t n) { return static_cast<memory::dim>(n); };
+  const memory::dims strides =
+      transposed ? memory::dims{1, dim(stride)} : memory::dims{dim(stride), 1};
+  // oneDNN writes only where the primitive's destination is.
+  return {memory::desc({dim(rows), dim(columns)}, type, strides), Engine(),
+          const_cast<void*>(data)};
+}
+
+// On this thread. Throws what oneDNN throws.
+void MultiplyHere(Bf16Operand a, Bf16Operand b, size_t depth, float beta, MatrixView<float> c) {
+  using Type = memory::data_type;
+  const memory source =
+      Describe(a.matrix.data(), Type::bf16, c.rows(), depth, a.matrix.stride(), a.transposed);
+  const memory weights =
+      Describe(b.matrix.data(), Type::bf16, depth, c.columns(), b.matrix.stride(), b.transposed);
+  const memory result = Describe(c.data(), Type::f32, c.rows(), c.columns(), c.stride(), false);
+  dnnl::primitive_attr attributes;
+  if (beta != 0.0F) {
+    dnnl::post_ops after;
+    after.append_sum(beta);
+    attributes.set_post_ops(after);
+  }
+  // oneDNN keeps what it has compiled for these shapes.
+  const dnnl::matmul product(dnnl::matmul::primitive_desc(
+      {source.get_desc(), weights.get_desc(), result.get_desc()}, attributes, Engine()));
+  dnnl::stream stream(Engine());
+  product.execute(stream,
+                  {{DNNL_ARG_SRC, source}, {DNNL_ARG_WEIGHTS, weights}, {DNNL_ARG_DST, result}});
+  stream.wait();
+}
+
+}  // namespace
+
+bool HasBf16Products() {
+  const dnnl::cpu_isa isa = dnnl::get_effective_cpu_isa();
+  return isa == dnnl::cpu_isa::avx512_core_bf16 || isa == dnnl::cpu_isa::avx512_core_amx;
+}
+
+Status MultiplyBf16(Operand a, Operand b, size_t depth, float beta, MatrixView<float> c) {
+  thread_local AlignedBuffer a_buffer;
+  thread_local AlignedBuffer b_buffer;
+  const Bf16Operand a16 = Round(a, a_buffer);
+  const Bf16Operand b16 = Round(b, b_buffer);
+  std::atomic<int> failure = dnnl_success;
+  InPieces(a16, b16, depth, c,
+           [&](Bf16Operand a_piece, Bf16Operand b_piece, MatrixView<float> piece) {
+             try {
+               MultiplyHere(a_piece, b_piece, depth, beta, piece);
+             } catch (const dnnl::error& error) {
+               failure = error.status;
+             }
+           });
+  if (failure == dnnl_success) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat("oneDNN matmul of bf16 (", c.rows(), " x ", depth,
+                                          ") times (", depth, " x ", c.columns(),
+                                          ") failed with status ", failure.load()));
+}
+
+}  // namespace simurgh::cpu
