@@ -248,6 +248,10 @@ uint64_t TrainingJob::PlanDigest() {
   }
   absl::StrAppend(&text, training.mode, ",", training.allreduce.precision, ",", optimizer.kind, ",",
                   optimizer.schedule.kind, ",", stopping.metric);
+  for (const TaskConfig& task : TasksOf(config_.model)) {
+    absl::StrAppend(&text, ",", task.label, ",", task.weight, ",", task.loss.kind, ",",
+                    task.loss.positive_weight, ",", task.loss.gamma);
+  }
   return HashBytes(text, NetworkDigest());
 }
 
