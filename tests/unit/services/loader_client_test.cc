@@ -173,7 +173,11 @@ TEST_CASE_METHOD(Fixture, "what the trainer cannot use is refused by name, and s
   CHECK_THAT(refusal(*large.Build()), Catch::Contains("samples, must be 1 to 128"));
   BatchBuilder wide(kFeatures, kDense + 1);
   wide.EndSample();
-  CHECK_THAT(refusal(*wide.Build()), Catch::Contains("samples of 5 dense values are taken"));
+  CHECK_THAT(refusal(*wide.Build()),
+             Catch::Contains("samples of 5 dense values and 1 label are taken"));
+  BatchBuilder two_labels(kFeatures, kDense, 2);
+  two_labels.EndSample();
+  CHECK_THAT(refusal(*two_labels.Build()), Catch::Contains("2 labels; at most"));
   BatchBuilder shared(std::vector<uint32_t>{0, 0, 1, 2, 3, 4, 5, 6}, kDense);
   shared.EndSample();
   CHECK_THAT(refusal(*shared.Build()),

@@ -96,8 +96,9 @@ TEST_CASE("the loss and its gradient are the CPU backend's, bit for bit") {
     std::vector<double> losses(rows, -1.0);
     const cuda::LossFormulas formula{
         {{config.kind == Kind::kFocal, task.weight, config.positive_weight, config.gamma}}};
-    const cuda::LossRow<float> kernel{formula,  In(logits, rows, 1), labels.data(), losses.data(),
-                                      p.data(), static_cast<double>(rows), Out(g, rows, 1)};
+    const cuda::LossRow<float> kernel{
+        formula,  In(logits, rows, 1),       labels.data(),  losses.data(),
+        p.data(), static_cast<double>(rows), Out(g, rows, 1)};
     for (size_t r = 0; r < rows; ++r) {
       kernel(r);
       CAPTURE(r, logits[r], labels[r]);
