@@ -11,9 +11,9 @@ curve_of() {
       { print seconds - first, $4, $5 }'
 }
 
-# mean_staleness LOG: over the lines of progress.
-mean_staleness() {
-  sed -nE 's/.* samples\/s, staleness ([0-9.]+).*/\1/p' "$1" | awk '{ sum += $1 } END { printf "%.3f\n", NR ? sum / NR : 0 }'
+# mean_of_progress LOG NAME: of what stands after ", NAME " in the lines of progress; 0 where it stands in none.
+mean_of_progress() {
+  sed -nE "s/.* samples\/s,.* $2 ([0-9.]+).*/\1/p" "$1" | awk '{ sum += $1 } END { printf "%.3f\n", NR ? sum / NR : 0 }'
 }
 
 # time_to_auc CURVE AUC: seconds, or "never".
@@ -30,26 +30,50 @@ target_of() {
   done | sort -n | head -n 1
 }
 
-write_table() {
-  local model line curve target
+# write_tables COMMAND TEACHER: the runs, and their means over the seeds, each model by itself.
+write_tables() {
+  local model
   echo "# Modes of training"
   echo
   echo "\`$1\`"
+  echo
+  echo "The teacher, who knows what drew the labels, has AUC $(jq .teacher_auc "$2") on the test rows."
   for model in ${models//,/ }; do
-    target=$(target_of "$model")
     echo
     echo "## $model"
     echo
-    echo "| mode | ranks | seed | samples/s | test AUC | seconds to AUC $target | staleness | memory MB |"
-    echo "|---|---|---|---|---|---|---|---|"
-    jq --raw-output --arg model "$model" \
-      'select(.model == $model) | [.curve, .mode, .ranks, .seed, .samples_per_s, .auc, .staleness, .peak_rss_mb] | @tsv' \
-      "$out/results.jsonl" | sort --stable -k 3,3n -k 2,2 | while read -r curve line; do
-      awk -v OFS=' | ' -v time="$(time_to_auc "$out/$curve" "$target")" \
-        '{ print "| " $1, $2, $3, $4, $5, time, $6, $7 " |" }' <<<"$line"
-    done
+    write_means "$model"
+    echo
+    write_runs "$model"
     echo
     echo "![AUC over samples]($model-samples.svg) ![AUC over time]($model-time.svg)"
+  done
+}
+
+# write_means MODEL: throughput as the median, AUC as mean and range, over the seeds.
+write_means() {
+  echo "| ranks | mode | seeds | samples/s | test AUC | least | most | staleness | dense staleness |"
+  echo "|---|---|---|---|---|---|---|---|---|"
+  jq --slurp --raw-output --arg model "$1" '
+    def mean: add / length;
+    def median: sort | .[(length - 1) / 2 | floor];
+    def digits($n): . * pow(10; $n) | round / pow(10; $n);
+    map(select(.model == $model)) | group_by([.ranks, .mode])[]
+    | [.[0].ranks, .[0].mode, length, (map(.samples_per_s) | median), (map(.auc) | mean | digits(5)), (map(.auc) | min),
+       (map(.auc) | max), (map(.staleness) | mean | digits(1)), (map(.dense_staleness) | mean | digits(1))]
+    | "| " + (map(tostring) | join(" | ")) + " |"' "$out/results.jsonl"
+}
+
+write_runs() {
+  local line curve target
+  target=$(target_of "$1")
+  echo "| mode | ranks | seed | samples/s | test AUC | seconds to AUC $target | staleness | memory MB |"
+  echo "|---|---|---|---|---|---|---|---|"
+  jq --raw-output --arg model "$1" \
+    'select(.model == $model) | [.curve, .mode, .ranks, .seed, .samples_per_s, .auc, .staleness, .peak_rss_mb] | @tsv' \
+    "$out/results.jsonl" | sort --stable -k 3,3n -k 2,2 | while read -r curve line; do
+    awk -v OFS=' | ' -v time="$(time_to_auc "$out/$curve" "$target")" \
+      '{ print "| " $1, $2, $3, $4, $5, time, $6, $7 " |" }' <<<"$line"
   done
 }
 

@@ -2,8 +2,9 @@
 
 #include <ostream>
 
-#include "bench/support/command_line.h"
 #include <boost/program_options/value_semantic.hpp>
+
+#include "services/runtime/command_line.h"
 
 namespace simurgh::bench {
 namespace {
