@@ -81,16 +81,17 @@ write_runs() {
 draw_curves() {
   local model
   for model in ${models//,/ }; do
-    draw_curve "$model" samples 2 samples
-    draw_curve "$model" time 1 seconds
+    draw_curve "$model" samples "column(2) * RANKS" samples
+    draw_curve "$model" time "column(1)" seconds
   done
 }
 
+# draw_curve MODEL NAME X LABEL: X is gnuplot's; a curve counts the samples of one of its RANKS.
 draw_curve() {
-  local model=$1 name=$2 column=$3 label=$4 lines terminal
-  lines=$(jq --raw-output --arg model "$model" --argjson seed "${seeds%%,*}" --arg out "$out" --arg column "$column" \
-    'select(.model == $model and .seed == $seed)
-     | "\"\($out)/\(.curve)\" using \($column):3 with lines title \"\(.mode | gsub("_"; " ")), \(.ranks) ranks\""' \
+  local model=$1 name=$2 x=$3 label=$4 lines terminal
+  lines=$(jq --raw-output --arg model "$model" --argjson seed "${seeds%%,*}" --arg out "$out" --arg x "$x" \
+    'select(.model == $model and .seed == $seed) | (.ranks | tostring) as $ranks
+     | "\"\($out)/\(.curve)\" using (\($x | sub("RANKS"; $ranks))):3 with lines title \"\(.mode | gsub("_"; " ")), \(.ranks) ranks\""' \
     "$out/results.jsonl" | paste -sd ,)
   for terminal in svg png; do
     gnuplot <<PLOT
@@ -98,6 +99,7 @@ set terminal $terminal size 800,500
 set output "$out/$model-$name.$terminal"
 set xlabel "$label"
 set ylabel "AUC of the latest predictions"
+set format x "%.1s%c"
 set key right bottom
 set grid
 plot $lines
