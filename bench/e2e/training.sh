@@ -56,7 +56,7 @@ record_peak_memory() {
       done 2>/dev/null <"/proc/$pid/status" || true
       ((total += ${peaks[$pid]:-0})) || true
     done
-    if $ended; then break; fi
+    if $ended || [[ ! -e /proc/$$ ]]; then break; fi  # $$: who started this.
     read -r -t 0.5 -u "$never" rest || true
   done
   echo $((total * 1024 / 1000000)) >"$file"
