@@ -96,13 +96,18 @@ void CheckRowAge(const ClusterConfig& config, Diagnostics* diagnostics) {
                         "lower it, or raise the other");
   }
   for (size_t i = 0; i < config.tables.size(); ++i) {
-    const uint64_t idle_steps = config.tables[i].eviction.idle_steps;
-    if (idle_steps == 0 || idle_steps > training.row_age_steps) continue;
-    diagnostics->Report(absl::StrCat("tables.", i, ".eviction.idle_steps"),
-                        absl::StrCat("is ", idle_steps,
-                                     ", and servers do not hear of rows in use "
-                                     "for training.row_age_steps"),
-                        "raise it above that");
+    const EvictionConfig& eviction = config.tables[i].eviction;
+    const auto check = [&](const char* rule, bool is_on, uint32_t idle_steps) {
+      if (!is_on || idle_steps > training.row_age_steps) return;
+      diagnostics->Report(absl::StrCat("tables.", i, ".eviction.", rule),
+                          absl::StrCat("is ", idle_steps,
+                                       ", and servers do not hear of rows in use "
+                                       "for training.row_age_steps"),
+                          "raise it above that");
+    };
+    check("idle_steps", eviction.idle_steps > 0, eviction.idle_steps);
+    check("low_use.idle_steps", eviction.low_use.below > 0, eviction.low_use.idle_steps);
+    check("small_norm.idle_steps", eviction.small_norm.below > 0, eviction.small_norm.idle_steps);
   }
 }
 

@@ -375,14 +375,19 @@ void BatchPipeline::Impl::OnAnswer(PendingBatch& pending, const char* what, cons
 
 void BatchPipeline::Impl::OnFailure(PendingBatch& pending, const char* what, const Status& status) {
   const bool must_resubmit = absl::IsUnavailable(status) || absl::IsNotFound(status);
-  pending.state =
-      must_resubmit || pending.state == State::kSubmitting ? State::kUnsubmitted : State::kWaiting;
+  const bool was_submitting = pending.state == State::kSubmitting;
+  pending.state = must_resubmit || was_submitting ? State::kUnsubmitted : State::kWaiting;
   const Status annotated = Annotate(status, absl::StrCat("step ", pending.step, ": ", what));
   if (!IsWorthARetry(status)) {
     if (status_.ok()) status_ = annotated;
     return;
   }
-  const auto left = pending.retry.OnFailure(Clock::now(), options_.retry_deadline);
+  auto left = pending.retry.OnFailure(Clock::now(), options_.retry_deadline);
+  // A worker that is full is well: it will have room, at the latest when batches expire there.
+  if (left.count() <= 0 && was_submitting && absl::IsResourceExhausted(status)) {
+    pending.retry.Reset();
+    left = pending.retry.OnFailure(Clock::now(), options_.retry_deadline);
+  }
   if (left.count() <= 0) {
     if (status_.ok()) {
       status_ =

@@ -98,6 +98,14 @@ TEST_CASE("Rows may only be used again where that fits the staleness", "[config]
         "tables.0.eviction.idle_steps: is 3, and servers do not hear of rows in use for "
         "training.row_age_steps; raise it above that");
   CHECK(With({bytes, age, "tables.0.eviction.idle_steps=4"}).ok());
+  for (const std::string rule : {"low_use", "small_norm"}) {
+    const std::string key = "tables.0.eviction." + rule;
+    CHECK(ErrorOf({bytes, age, key + ".below=1", key + ".idle_steps=3"}) ==
+          key +
+              ".idle_steps: is 3, and servers do not hear of rows in use for "
+              "training.row_age_steps; raise it above that");
+    CHECK(With({bytes, age, key + ".below=1", key + ".idle_steps=4"}).ok());
+  }
 }
 
 TEST_CASE("Every label column is a task", "[config]") {

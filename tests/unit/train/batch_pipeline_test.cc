@@ -167,6 +167,16 @@ TEST_CASE("A failure that lasts ends the run after the retry deadline") {
   CHECK_THAT(std::string(done.status().message()), Catch::Contains("training.retry_deadline"));
 }
 
+TEST_CASE("Waiting for room is no failure, however long it takes") {
+  RandomPort port({.refused_submissions = 5});
+  BatchPipeline pipeline(
+      port, {.embedding_width = kWidth, .retry_deadline = std::chrono::milliseconds(1)});
+  const Feeder feeder(pipeline, 3);
+  const StatusOr<uint64_t> done = Train(pipeline);
+  REQUIRE(done.ok());
+  CHECK(*done == 3);
+}
+
 TEST_CASE("An input error reaches the trainer") {
   RandomPort port({});
   BatchPipeline pipeline(port, {.embedding_width = kWidth});

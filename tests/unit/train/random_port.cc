@@ -66,6 +66,9 @@ void RandomPort::Submit(std::shared_ptr<const CompactBatch> batch,
   Enqueue([this, batch, done] {
     const Status status = Draw();
     if (!status.ok()) return done(status);
+    if (submissions_++ < options_.refused_submissions) {
+      return done(absl::ResourceExhaustedError("no room"));
+    }
     BatchReference reference;
     {
       MutexLock inner(mutex_);

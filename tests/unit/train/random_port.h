@@ -27,6 +27,7 @@ class RandomPort : public EmbeddingPort {
     uint32_t row_age_steps = 0;  // What pulls must allow; they answer ages up to it.
     double failure_rate = 0;
     std::vector<absl::StatusCode> failures;  // What a failure may be.
+    int refused_submissions = 0;             // The first ones: for them there is no room.
   };
 
   explicit RandomPort(Options options);
@@ -72,6 +73,7 @@ class RandomPort : public EmbeddingPort {
   std::vector<std::string> violations_;
   uint32_t max_outstanding_ = 0;
   uint64_t failures_ = 0;
+  int submissions_ = 0;  // The thread's.
   std::thread thread_;
 };
 
