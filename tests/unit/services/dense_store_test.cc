@@ -68,6 +68,9 @@ class LossyServer : public DenseServer {
 // One store, called from a thread of the test.
 class StoreCalls {
  public:
+  // The store's thread answers on this one's: it ends first.
+  ~StoreCalls() { store_.reset(); }
+
   StatusOr<DenseAnswer> Start(uint64_t run, std::vector<float> parameters,
                               DenseOptimizerConfig optimizer = {}) {
     return Wait(store_->Start(
