@@ -72,16 +72,8 @@ class CodedServer : public RowServer {
 // A worker between two servers of these.
 class CodedFixture {
  public:
-  CodedFixture(RowPrecision rows, RowPrecision gradients) : config(Config(rows, gradients)) {
-    BatchBuilder builder(3, 0);
-    Random random(42);
-    for (size_t s = 0; s < kSamples; ++s) {
-      for (size_t f = 0; f < 3; ++f) {
-        for (uint64_t ids = random.Below(3); ids > 0; --ids) builder.AddId(f, random.Below(9));
-      }
-      builder.EndSample();
-    }
-    batch = builder.Build()->sparse;
+  CodedFixture(RowPrecision rows, RowPrecision gradients)
+      : config(Config(rows, gradients)), batch(SmallBatch()) {
     std::vector<std::unique_ptr<RowServer>> servers;
     for (int i = 0; i < 2; ++i) {
       auto server = std::make_unique<CodedServer>(pushed);

@@ -89,18 +89,23 @@ inline ClusterConfig SmallCluster() {
 inline constexpr size_t kWidth = 11;
 inline constexpr size_t kSamples = 20;
 
+// kSamples samples of three features, with up to two of nine ids each.
+inline std::shared_ptr<const CompactBatch> SmallBatch() {
+  BatchBuilder builder(3, 0);
+  Random random(42);
+  for (size_t s = 0; s < kSamples; ++s) {
+    for (size_t f = 0; f < 3; ++f) {
+      for (uint64_t ids = random.Below(3); ids > 0; --ids) builder.AddId(f, random.Below(9));
+    }
+    builder.EndSample();
+  }
+  return builder.Build()->sparse;
+}
+
 class WorkerFixture {
  public:
-  explicit WorkerFixture(ClusterConfig cluster = SmallCluster()) : config(std::move(cluster)) {
-    BatchBuilder builder(3, 0);
-    Random random(42);
-    for (size_t s = 0; s < kSamples; ++s) {
-      for (size_t f = 0; f < 3; ++f) {
-        for (uint64_t ids = random.Below(3); ids > 0; --ids) builder.AddId(f, random.Below(9));
-      }
-      builder.EndSample();
-    }
-    batch = builder.Build()->sparse;
+  explicit WorkerFixture(ClusterConfig cluster = SmallCluster())
+      : config(std::move(cluster)), batch(SmallBatch()) {
     std::vector<std::unique_ptr<RowServer>> servers;
     for (int i = 0; i < 2; ++i) {
       auto server = std::make_unique<RecordingServer>(pushed);
