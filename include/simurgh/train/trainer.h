@@ -22,6 +22,7 @@ namespace simurgh {
 
 class DenseExchange;
 class GradientReducer;
+class ProgressMeter;
 class RankRollCall;
 
 enum class EvaluationSet { kValidation, kTest };
@@ -119,7 +120,6 @@ class Trainer {
   ~Trainer();
 
  private:
-  class ProgressMeter;
   // What the ranks tell one another of a step.
   struct StepFacts {
     uint32_t finite = 1;     // Of all: whether everybody's loss and gradients are.

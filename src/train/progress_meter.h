@@ -1,0 +1,57 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "simurgh/nn/sliding_auc.h"
+#include "simurgh/train/trainer.h"
+
+namespace simurgh {
+
+// Sums up what happened since the last report, and since the beginning.
+//
+// Threads: one owner.
+class ProgressMeter {
+ public:
+  // interval: between reports. auc_window: latest predictions that the AUCs are of, one for each of
+  // `tasks`.
+  ProgressMeter(std::chrono::milliseconds interval, size_t auc_window, size_t tasks);
+
+  // labels and probabilities: (batch, tasks), row by row.
+  void Add(const TrainObserver::Step& step, std::span<const float> labels,
+           std::span<const float> probabilities);
+  void AddDensePush(uint64_t gap);
+  // Time spent on evaluation does not count.
+  void LeaveOut(std::chrono::steady_clock::duration duration);
+
+  bool due() const;
+  // Begins anew what is counted since the last report.
+  TrainObserver::Progress Report();
+  TrainResult Finish();
+
+  TrainResult result;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  std::optional<double> DenseStaleness() const;
+  void AddPredictions(std::span<const float> labels, std::span<const float> probabilities);
+
+  const std::chrono::milliseconds interval_;
+  Clock::time_point start_ = Clock::now();
+  Clock::time_point last_report_ = start_;
+  uint64_t steps_ = 0;
+  uint64_t samples_ = 0;
+  uint64_t applied_samples_ = 0;
+  double loss_ = 0;
+  double staleness_ = 0;
+  double ranks_staleness_ = 0;
+  uint64_t dense_pushes_ = 0;
+  double dense_gaps_ = 0;
+  std::vector<SlidingAuc> aucs_;  // By task.
+};
+
+}  // namespace simurgh
