@@ -1,12 +1,12 @@
 #include <cstring>
 #include <string>
 
-#include <dlfcn.h>
 #include <nccl.h>
 
 #include "absl/strings/str_cat.h"
 
 #include "simurgh/base/check.h"
+#include "simurgh/base/system_library.h"
 #include "simurgh/collective/nccl_library.h"
 
 namespace simurgh {
@@ -38,28 +38,23 @@ struct Functions {
   decltype(&ncclCommUserRank) user_rank;
 };
 
-template <typename Function>
-bool Find(void* library, const char* name, Function* function) {
-  *function = reinterpret_cast<Function>(dlsym(library, name));
-  return *function != nullptr;
-}
-
 bool FindAll(void* library, Functions* nccl) {
-  return Find(library, "ncclGetUniqueId", &nccl->get_unique_id) &&
-         Find(library, "ncclCommInitRankConfig", &nccl->init) &&
-         Find(library, "ncclCommGetAsyncError", &nccl->async_error) &&
-         Find(library, "ncclCommAbort", &nccl->abort) &&
-         Find(library, "ncclCommFinalize", &nccl->finalize) &&
-         Find(library, "ncclCommDestroy", &nccl->destroy) &&
-         Find(library, "ncclGetErrorString", &nccl->error_string) &&
-         Find(library, "ncclGetLastError", &nccl->last_error) &&
-         Find(library, "ncclAllReduce", &nccl->all_reduce) &&
-         Find(library, "ncclAllGather", &nccl->all_gather) &&
-         Find(library, "ncclSend", &nccl->send) && Find(library, "ncclRecv", &nccl->receive) &&
-         Find(library, "ncclGroupStart", &nccl->group_start) &&
-         Find(library, "ncclGroupEnd", &nccl->group_end) &&
-         Find(library, "ncclCommCount", &nccl->count) &&
-         Find(library, "ncclCommUserRank", &nccl->user_rank);
+  return FindFunction(library, "ncclGetUniqueId", &nccl->get_unique_id) &&
+         FindFunction(library, "ncclCommInitRankConfig", &nccl->init) &&
+         FindFunction(library, "ncclCommGetAsyncError", &nccl->async_error) &&
+         FindFunction(library, "ncclCommAbort", &nccl->abort) &&
+         FindFunction(library, "ncclCommFinalize", &nccl->finalize) &&
+         FindFunction(library, "ncclCommDestroy", &nccl->destroy) &&
+         FindFunction(library, "ncclGetErrorString", &nccl->error_string) &&
+         FindFunction(library, "ncclGetLastError", &nccl->last_error) &&
+         FindFunction(library, "ncclAllReduce", &nccl->all_reduce) &&
+         FindFunction(library, "ncclAllGather", &nccl->all_gather) &&
+         FindFunction(library, "ncclSend", &nccl->send) &&
+         FindFunction(library, "ncclRecv", &nccl->receive) &&
+         FindFunction(library, "ncclGroupStart", &nccl->group_start) &&
+         FindFunction(library, "ncclGroupEnd", &nccl->group_end) &&
+         FindFunction(library, "ncclCommCount", &nccl->count) &&
+         FindFunction(library, "ncclCommUserRank", &nccl->user_rank);
 }
 
 ncclComm_t CommOf(NcclLibrary::Handle handle) { return static_cast<ncclComm_t>(handle); }
@@ -170,23 +165,11 @@ class LoadedNccl final : public NcclLibrary {
 };
 
 StatusOr<NcclLibrary*> LoadOnce() {
-  std::string reason;
-  for (const char* name : kNames) {
-    void* library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    Functions functions{};
-    if (library == nullptr) {
-      const char* error = dlerror();
-      absl::StrAppend(&reason, reason.empty() ? "" : "; ", error == nullptr ? name : error);
-    } else if (FindAll(library, &functions)) {
-      static LoadedNccl loaded(functions);
-      return &loaded;
-    } else {
-      absl::StrAppend(&reason, reason.empty() ? "" : "; ", name, " lacks a function");
-      dlclose(library);
-    }
-  }
-  return absl::NotFoundError(
-      absl::StrCat("NCCL cannot be loaded (", reason, "); add its folder to LD_LIBRARY_PATH"));
+  Functions functions{};
+  SIMURGH_RETURN_IF_ERROR(
+      LoadLibrary("NCCL", kNames, [&](void* library) { return FindAll(library, &functions); }));
+  static LoadedNccl loaded(functions);
+  return &loaded;
 }
 
 }  // namespace
