@@ -73,6 +73,8 @@ class Feeder : public Daemon {
         progress_(config_.training.progress_interval) {}
 
   Status FeedShare(const std::stop_token& stop);
+  // The share cannot be read: the trainer is told why before this process ends. Returns `reason`.
+  static Status GiveUp(LoaderClient& client, Status reason);
   // False when the trainer wants no more.
   StatusOr<bool> FeedPass(uint32_t pass, LoaderClient& client, const std::stop_token& stop);
 
@@ -106,20 +108,29 @@ Status Feeder::FeedShare(const std::stop_token& stop) {
   return absl::OkStatus();
 }
 
+Status Feeder::GiveUp(LoaderClient& client, Status reason) {
+  const Status told = client.Abandon(reason);
+  if (!told.ok()) spdlog::warn("the trainer has not been told: {}", std::string(told.message()));
+  return reason;
+}
+
 StatusOr<bool> Feeder::FeedPass(uint32_t pass, LoaderClient& client, const std::stop_token& stop) {
   const TrainingConfig& training = config_.training;
   const auto shares = static_cast<uint32_t>(config_.loaders.instances.size());
-  SIMURGH_ASSIGN_OR_RETURN(
-      const auto reader,
+  const auto reader =
       OpenBatchReader(config_.data, config_.features, config_.data.train, training.batch_size,
                       {.keep_negatives = training.keep_negatives,
                        .seed = config_.seed,
                        .share = index_,
-                       .shares = shares}));
+                       .shares = shares});
+  if (!reader.ok()) return GiveUp(client, reader.status());
   uint64_t skipped = 0;
   while (!stop.stop_requested()) {
-    SIMURGH_ASSIGN_OR_RETURN(std::optional<Batch> batch, reader->Next());
-    skipped_rows_.Add(reader->skipped_rows() - std::exchange(skipped, reader->skipped_rows()));
+    StatusOr<std::optional<Batch>> read = (*reader)->Next();
+    skipped_rows_.Add((*reader)->skipped_rows() -
+                      std::exchange(skipped, (*reader)->skipped_rows()));
+    if (!read.ok()) return GiveUp(client, read.status());
+    std::optional<Batch> batch = *std::move(read);
     if (!batch || (training.drop_last && batch->size() < training.batch_size)) return true;
     if (number_++ < client.taken()) continue;
     const size_t samples = batch->size();

@@ -22,6 +22,7 @@ namespace simurgh {
 namespace {
 
 constexpr size_t kBatchesUnderWay = 4;
+constexpr size_t kLongestReason = 4'096;  // Bytes of a message.
 constexpr std::chrono::milliseconds kShortestPause{20};
 constexpr std::chrono::milliseconds kLongestPause{1'000};
 
@@ -104,6 +105,19 @@ class RemoteLoaderClient final : public LoaderClient {
     const auto response = Wait(Persist(api::kEndFeed, [=, this] {
       flatbuffers::FlatBufferBuilder builder;
       const auto root = api::wire::CreateEndFeedRequest(builder, loader_, next_, skipped_rows);
+      return rpc::Outgoing<api::EndFeed::Request>(builder, root);
+    }));
+    return response.status();
+  }
+
+  // Waits for no batch under way: there may be no room for it.
+  Status Abandon(const Status& reason) override {
+    const std::string error(reason.message().substr(0, kLongestReason));
+    const auto response = Wait(Persist(api::kEndFeed, [&, this] {
+      flatbuffers::FlatBufferBuilder builder;
+      const auto text = builder.CreateString(error);
+      const auto root =
+          api::wire::CreateEndFeedRequest(builder, loader_, next_, /*skipped_rows=*/0, text);
       return rpc::Outgoing<api::EndFeed::Request>(builder, root);
     }));
     return response.status();

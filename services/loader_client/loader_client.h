@@ -24,7 +24,7 @@ struct LoaderClientOptions {
 //     SIMURGH_ASSIGN_OR_RETURN(const bool wanted, client->Feed(std::move(batch)));
 //     if (!wanted) break;
 //   }
-//   SIMURGH_RETURN_IF_ERROR(client->End(skipped_rows));
+//   SIMURGH_RETURN_IF_ERROR(client->End(skipped_rows));  // Or Abandon, if a batch cannot be made.
 //
 // A BatchBuilder makes batches: features in the order of the configuration, dense columns as
 // DenseColumns names them, at most training.batch_size samples. Every batch is trained on exactly
@@ -61,6 +61,12 @@ class LoaderClient {
   // Waits until the trainer has all batches, and tells it that there are no more.
   // Errors: as Feed.
   virtual Status End(uint64_t skipped_rows) = 0;
+
+  // Tells the trainer, at once, that the rest of the share cannot be fed: it ends with this reason,
+  // and tells the other loaders. Without it the trainer would wait for loaders.timeout. Nothing can
+  // be fed behind it.
+  // Errors: as Feed.
+  virtual Status Abandon(const Status& reason) = 0;
 };
 
 }  // namespace simurgh

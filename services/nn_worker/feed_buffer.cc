@@ -92,14 +92,30 @@ Status FeedBuffer::End(uint32_t loader, uint64_t batches, uint64_t skipped_rows)
   return absl::OkStatus();
 }
 
+std::string FeedBuffer::NameOf(size_t loader) const {
+  return absl::StrCat("loader ", loader, " of ", loaders_.size(), " (from 0)");
+}
+
+Status FeedBuffer::Abandon(uint32_t loader, std::string_view reason) {
+  {
+    MutexLock lock(mutex_);
+    SIMURGH_RETURN_IF_ERROR(Check(loader));
+    if (finished_) return absl::OkStatus();
+    if (abandoned_.empty()) {
+      abandoned_ = absl::StrCat(NameOf(loader), ": ", std::string(reason));
+    }
+  }
+  changed_.NotifyAll();
+  return absl::OkStatus();
+}
+
 Status FeedBuffer::Silence(size_t loader) const {
   const Loader& from = loaders_[loader];
   const std::string so_far = from.open ? absl::StrCat("after its batch ", from.taken)
                                        : std::string("since the trainer waits for its first one");
-  return absl::DeadlineExceededError(
-      absl::StrCat("loader ", loader, " of ", loaders_.size(), " (from 0) has fed nothing for ",
-                   timeout_.count(), " ms (loaders.timeout) ", so_far,
-                   "; look at its log; started again in time, it goes on where it stopped"));
+  return absl::DeadlineExceededError(absl::StrCat(
+      NameOf(loader), " has fed nothing for ", timeout_.count(), " ms (loaders.timeout) ", so_far,
+      "; look at its log; started again in time, it goes on where it stopped"));
 }
 
 StatusOr<std::optional<Batch>> FeedBuffer::Take() {
@@ -108,16 +124,17 @@ StatusOr<std::optional<Batch>> FeedBuffer::Take() {
     MutexLock lock(mutex_);
     const auto deadline = std::chrono::steady_clock::now() + timeout_;
     const auto ended = [](const Loader& loader) { return loader.ended && loader.waiting.empty(); };
-    while (loaders_[turn_].waiting.empty()) {
+    while (loaders_[turn_].waiting.empty() && abandoned_.empty()) {
       if (failed_) return absl::CancelledError("training has been stopped");
       if (std::all_of(loaders_.begin(), loaders_.end(), ended)) return std::nullopt;
       if (loaders_[turn_].ended) {
         turn_ = (turn_ + 1) % loaders_.size();
       } else if (!changed_.WaitUntil(mutex_, deadline) && loaders_[turn_].waiting.empty() &&
-                 !loaders_[turn_].ended && !failed_) {
+                 !loaders_[turn_].ended && !failed_ && abandoned_.empty()) {
         return Silence(turn_);
       }
     }
+    if (!abandoned_.empty()) return absl::InvalidArgumentError(abandoned_);
     batch = std::move(loaders_[turn_].waiting.front());
     loaders_[turn_].waiting.pop_front();
     turn_ = (turn_ + 1) % loaders_.size();

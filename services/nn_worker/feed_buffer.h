@@ -6,6 +6,8 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -52,9 +54,14 @@ class FeedBuffer {
   // Errors: as Offer; FAILED_PRECONDITION when another number of batches has been taken.
   Status End(uint32_t loader, uint64_t batches, uint64_t skipped_rows);
 
+  // The loader cannot feed its share: the trainer's next Take fails with this reason, whatever else
+  // there is. Repeating it is harmless.
+  // Errors: as Open.
+  Status Abandon(uint32_t loader, std::string_view reason);
+
   // The trainer's next batch; nothing when all loaders have ended.
-  // Errors: DEADLINE_EXCEEDED naming the loader that has fed nothing for the timeout; CANCELLED
-  // after Fail.
+  // Errors: INVALID_ARGUMENT with the reason of a loader that cannot go on; DEADLINE_EXCEEDED
+  // naming the loader that has fed nothing for the timeout; CANCELLED after Fail.
   StatusOr<std::optional<Batch>> Take();
 
   // The trainer wants no more.
@@ -75,6 +82,7 @@ class FeedBuffer {
   };
 
   Status Check(uint32_t loader) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::string NameOf(size_t loader) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status Silence(size_t loader) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Close(bool failed);
 
@@ -84,7 +92,8 @@ class FeedBuffer {
   mutable Mutex mutex_;
   CondVar changed_;
   std::vector<Loader> loaders_ ABSL_GUARDED_BY(mutex_);
-  size_t turn_ ABSL_GUARDED_BY(mutex_) = 0;  // The loader whose batch is taken next.
+  size_t turn_ ABSL_GUARDED_BY(mutex_) = 0;        // The loader whose batch is taken next.
+  std::string abandoned_ ABSL_GUARDED_BY(mutex_);  // By whom and why; empty: by nobody.
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
   bool failed_ ABSL_GUARDED_BY(mutex_) = false;
 };

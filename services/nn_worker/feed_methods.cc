@@ -75,6 +75,11 @@ struct FeedService::Methods {
   static Reply<api::EndFeed> End(rpc::RequestOf<api::EndFeed::Request> request,
                                  FeedService& service) {
     const auto& asked = request.table();
+    if (asked.error() != nullptr) {
+      SIMURGH_CO_RETURN_IF_ERROR(
+          service.buffer_.Abandon(asked.loader(), asked.error()->string_view()));
+      co_return rpc::Outgoing<api::EndFeed::Response>();
+    }
     SIMURGH_CO_RETURN_IF_ERROR(
         service.buffer_.End(asked.loader(), asked.batches(), asked.skipped_rows()));
     co_return rpc::Outgoing<api::EndFeed::Response>();

@@ -8,8 +8,6 @@
 
 #include <spdlog/spdlog.h>
 
-#include "absl/strings/str_cat.h"
-
 #include "simurgh/base/hash.h"
 #include "simurgh/collective/nccl_library.h"
 #include "simurgh/data/batch_reader.h"
@@ -18,17 +16,22 @@
 namespace simurgh {
 namespace {
 
-// Counts the bad rows that a reader leaves out and, where told, how ids collide.
-class CountingReader final : public BatchReader {
+// What every batch passes, wherever it comes from: appends the masks of raw features, counts the
+// bad rows that the reader leaves out and, where told, how ids collide.
+class JobReader final : public BatchReader {
  public:
-  CountingReader(std::unique_ptr<BatchReader> reader, Counter& skipped_rows,
-                 CollisionReport* collisions = nullptr)
-      : reader_(std::move(reader)), skipped_rows_(skipped_rows), collisions_(collisions) {}
+  JobReader(std::unique_ptr<BatchReader> reader, const RawMasks& masks, Counter& skipped_rows,
+            CollisionReport* collisions = nullptr)
+      : reader_(std::move(reader)),
+        masks_(masks),
+        skipped_rows_(skipped_rows),
+        collisions_(collisions) {}
 
   StatusOr<std::optional<Batch>> Next() override {
     StatusOr<std::optional<Batch>> batch = reader_->Next();
     skipped_rows_.Add(reader_->skipped_rows() - counted_);
     counted_ = reader_->skipped_rows();
+    if (batch.ok() && *batch) masks_.AppendTo(**batch);
     if (collisions_ != nullptr && batch.ok() && *batch) collisions_->Add(*(*batch)->sparse);
     return batch;
   }
@@ -38,6 +41,7 @@ class CountingReader final : public BatchReader {
 
  private:
   std::unique_ptr<BatchReader> reader_;
+  const RawMasks& masks_;
   Counter& skipped_rows_;
   CollisionReport* const collisions_;
   uint64_t counted_ = 0;
@@ -49,8 +53,12 @@ Counter& SkippedRows(MetricRegistry& registry, const char* data) {
                              {{"data", data}});
 }
 
+size_t DenseWidth(const ClusterConfig& config) {
+  return DenseColumns(config.data).size() + RawMasks(config.features).width();
+}
+
 ModelInputs InputsOf(const ClusterConfig& config) {
-  ModelInputs inputs{.dense_width = DenseColumns(config.data).size(),
+  ModelInputs inputs{.dense_width = DenseWidth(config),
                      .embedding_width = config.embedding_width()};
   for (const FeatureConfig& feature : config.features) {
     inputs.features.push_back(
@@ -137,6 +145,7 @@ uint64_t HashFloats(std::span<const float> values, uint64_t seed) {
 TrainingJob::TrainingJob(const ClusterConfig& config, MetricRegistry& registry, uint32_t rank)
     : config_(config),
       rank_(rank),
+      masks_(config.features),
       report_(registry, LabelColumns(config.data)),
       collisions_(registry, config.features),
       skipped_train_rows_(SkippedRows(registry, "train")),
@@ -151,7 +160,7 @@ OpenReader TrainingJob::ReaderOf(const std::vector<std::string>& files, ReadOpti
           collisions]() -> StatusOr<std::unique_ptr<BatchReader>> {
     SIMURGH_ASSIGN_OR_RETURN(auto reader, OpenBatchReader(config_.data, config_.features, files,
                                                           config_.training.batch_size, options));
-    return std::make_unique<CountingReader>(std::move(reader), skipped_rows, collisions);
+    return std::make_unique<JobReader>(std::move(reader), masks_, skipped_rows, collisions);
   };
 }
 
@@ -186,8 +195,8 @@ OpenReader TrainingJob::TrainReader() {
                     skipped_train_rows_, &collisions_);
   }
   return [this]() -> StatusOr<std::unique_ptr<BatchReader>> {
-    return std::make_unique<CountingReader>(NewFeedReader(*buffer_), skipped_train_rows_,
-                                            &collisions_);
+    return std::make_unique<JobReader>(NewFeedReader(*buffer_), masks_, skipped_train_rows_,
+                                       &collisions_);
   };
 }
 
@@ -195,8 +204,7 @@ StatusOr<TrainResult> TrainingJob::Run(EmbeddingPort& port, DensePort* dense, ui
                                        Collective& collective, std::stop_token stop) {
   TrainerData data{.train = TrainReader(),
                    .features = config_.features.size(),
-                   .dense_width = DenseColumns(config_.data).size(),
-                   .embedding_width = config_.embedding_width(),
+                   .dense_width = DenseWidth(config_),
                    .tasks = LabelColumns(config_.data).size(),
                    .group_feature = GroupFeature(config_),
                    .async_staleness = AsyncStaleness(config_)};
@@ -218,42 +226,7 @@ StatusOr<TrainResult> TrainingJob::Run(EmbeddingPort& port, DensePort* dense, ui
   return trainer.Run(std::move(stop));
 }
 
-uint64_t TrainingJob::PlanDigest() {
-  const TrainingConfig& training = config_.training;
-  const DenseOptimizerConfig& optimizer = training.dense_optimizer;
-  const EarlyStoppingConfig& stopping = training.early_stopping;
-  std::string text;
-  for (const double number : {double(training.batch_size),
-                              double(training.passes),
-                              double(training.drop_last),
-                              double(training.keep_negatives),
-                              double(training.staleness),
-                              double(training.row_age_steps),
-                              double(training.reproducible),
-                              double(training.allreduce.bucket_bytes),
-                              double(training.sync_batch_norm),
-                              double(training.evaluate_every_steps),
-                              double(training.evaluate_every_passes),
-                              double(stopping.patience),
-                              double(stopping.min_improvement),
-                              double(training.max_steps),
-                              double(optimizer.learning_rate),
-                              double(optimizer.momentum),
-                              double(optimizer.schedule.warmup_steps),
-                              double(optimizer.schedule.decay_steps),
-                              double(optimizer.weight_decay),
-                              double(optimizer.decoupled_weight_decay),
-                              double(optimizer.max_gradient_norm)}) {
-    absl::StrAppend(&text, number, ",");
-  }
-  absl::StrAppend(&text, training.mode, ",", training.allreduce.precision, ",", optimizer.kind, ",",
-                  optimizer.schedule.kind, ",", stopping.metric);
-  for (const TaskConfig& task : TasksOf(config_.model)) {
-    absl::StrAppend(&text, ",", task.label, ",", task.weight, ",", task.loss.kind, ",",
-                    task.loss.positive_weight, ",", task.loss.gamma);
-  }
-  return HashBytes(text, NetworkDigest());
-}
+uint64_t TrainingJob::PlanDigest() { return NetworkDigest() ^ TrainingPlanHash(config_); }
 
 uint64_t TrainingJob::NetworkDigest() {
   return HashFloats(network_->state(), HashFloats(network_->parameters(), 0));

@@ -9,6 +9,7 @@
 #include "services/nn_worker/train_report.h"
 #include "simurgh/base/status.h"
 #include "simurgh/config/cluster_config.h"
+#include "simurgh/feature/raw_masks.h"
 #include "simurgh/nn/dense_network.h"
 #include "simurgh/train/trainer.h"
 
@@ -65,6 +66,7 @@ class TrainingJob {
 
   ClusterConfig config_;  // Statistics fitted.
   const uint32_t rank_;
+  const RawMasks masks_;
   FeedBuffer* buffer_ = nullptr;  // Null: files are read.
   Timeline* timeline_ = nullptr;  // Null: nobody wants one.
   TrainReport report_;

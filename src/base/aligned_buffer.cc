@@ -14,19 +14,23 @@ namespace simurgh {
 AlignedBuffer::AlignedBuffer(size_t size) : size_(size) {
   if (size == 0) return;
   data_ = static_cast<std::byte*>(::operator new(size, std::align_val_t(kBufferAlignment)));
+  release_ = [](std::byte* data) { ::operator delete(data, std::align_val_t(kBufferAlignment)); };
 }
 
 AlignedBuffer::AlignedBuffer(AlignedBuffer&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+    : data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)),
+      release_(std::exchange(other.release_, nullptr)) {}
 
 AlignedBuffer& AlignedBuffer::operator=(AlignedBuffer&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
+  std::swap(release_, other.release_);
   return *this;
 }
 
 AlignedBuffer::~AlignedBuffer() {
-  if (data_ != nullptr) ::operator delete(data_, std::align_val_t(kBufferAlignment));
+  if (release_ != nullptr) release_(data_);
 }
 
 struct BufferPool::State {
@@ -36,9 +40,12 @@ struct BufferPool::State {
     uint64_t last_lease = 0;  // In the order of leases.
   };
 
-  explicit State(size_t capacity) : capacity_bytes(capacity) {}
+  State(size_t capacity, Make how)
+      : capacity_bytes(capacity),
+        make(how ? std::move(how) : [](size_t size) { return AlignedBuffer(size); }) {}
 
   const size_t capacity_bytes;
+  const Make make;
   mutable Mutex mutex;
   std::array<Shelf, 64> shelves ABSL_GUARDED_BY(mutex);  // By the binary logarithm of their size.
   size_t idle_bytes ABSL_GUARDED_BY(mutex) = 0;
@@ -60,7 +67,7 @@ struct BufferPool::State {
         return buffer;
       }
     }
-    return AlignedBuffer(rounded);
+    return make(rounded);
   }
 
   void PutBack(AlignedBuffer buffer) {
@@ -91,7 +98,8 @@ struct BufferPool::State {
   }
 };
 
-BufferPool::BufferPool(size_t capacity_bytes) : state_(std::make_shared<State>(capacity_bytes)) {}
+BufferPool::BufferPool(size_t capacity_bytes, Make make)
+    : state_(std::make_shared<State>(capacity_bytes, std::move(make))) {}
 
 BufferPool::~BufferPool() = default;
 

@@ -85,6 +85,7 @@ StatusOr<ClusterConfig> ParseClusterConfig(const std::string& text, const std::s
       ReadSections(document, folder, &context, &config, &shorthand);
   // What does not hold together is only worth saying of sections that are right in themselves.
   if (context.diagnostics.ok()) {
+    ApplyMode(&config);
     CheckServices(config, &context.diagnostics);
     LinkFeatures(table_paths, &config, &context.diagnostics);
     CheckColumns(config, &context.diagnostics);

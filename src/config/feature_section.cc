@@ -30,6 +30,9 @@ void ReadPooling(MapReader& in, FeatureConfig* feature) {
                       {"max", Pooling::kMax},
                       {"weighted_sum", Pooling::kWeightedSum},
                       {"raw", Pooling::kRaw}});
+  in.Bool("mask", &feature->mask);
+  in.OnlyWith(feature->pooling == Pooling::kRaw && !feature->processing.pad,
+              "pooling: raw without pad", {"mask"});
   in.Character("weight_separator", &feature->weight_separator);
   in.OnlyWith(feature->pooling == Pooling::kWeightedSum, "pooling: weighted_sum",
               {"weight_separator"});

@@ -13,11 +13,12 @@ using Kind = LayerConfig::Kind;
 
 constexpr size_t kMaxLayers = 256;
 constexpr char kLayerType[] =
-    "{linear: width}, batch_norm, {batch_norm: {momentum, epsilon}}, relu, sigmoid, {dot: width}, "
-    "{fm: width}, cross, {cross: {rank}}, sum or {sum: width}";
+    "{linear: width}, batch_norm, {batch_norm: {momentum, epsilon}}, relu, gelu, sigmoid, {dot: "
+    "width}, {fm: width}, cross, {cross: {rank}}, sum or {sum: width}";
 
-constexpr std::array<std::pair<const char*, Kind>, 5> kWords = {{{"batch_norm", Kind::kBatchNorm},
+constexpr std::array<std::pair<const char*, Kind>, 6> kWords = {{{"batch_norm", Kind::kBatchNorm},
                                                                  {"relu", Kind::kRelu},
+                                                                 {"gelu", Kind::kGelu},
                                                                  {"sigmoid", Kind::kSigmoid},
                                                                  {"cross", Kind::kCross},
                                                                  {"sum", Kind::kSum}}};

@@ -144,7 +144,7 @@ void LinkTasks(ClusterConfig* config, Diagnostics* diagnostics) {
 void CheckModel(const ClusterConfig& config, Diagnostics* diagnostics) {
   const std::vector<TowerConfig>& towers = config.model.towers;
   std::vector<std::string> known = {kEmbeddings};
-  if (DenseWidth(config.data) > 0) known.emplace_back(kDense);
+  if (DenseWidth(config) > 0) known.emplace_back(kDense);
   for (const FeatureConfig& feature : config.features) {
     known.push_back(kFeatureInput + feature.name);
   }

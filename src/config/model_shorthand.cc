@@ -25,7 +25,7 @@ class Expansion {
       : model_(shorthand),
         config_(*config),
         towers_(config->model.towers),
-        has_dense_(DenseWidth(config->data) > 0),
+        has_dense_(DenseWidth(*config) > 0),
         diagnostics_(*diagnostics) {}
 
   void Run() {

@@ -41,6 +41,7 @@ size_t WidthAfter(const LayerConfig& layer, size_t width, size_t tower_width,
     }
     case Kind::kBatchNorm:
     case Kind::kRelu:
+    case Kind::kGelu:
     case Kind::kSigmoid:
       break;
   }
@@ -49,16 +50,17 @@ size_t WidthAfter(const LayerConfig& layer, size_t width, size_t tower_width,
 
 }  // namespace
 
-size_t DenseWidth(const DataConfig& data) {
-  const std::vector<ColumnConfig> columns = ColumnsOf(data);
+size_t DenseWidth(const ClusterConfig& config) {
+  const std::vector<ColumnConfig> columns = ColumnsOf(config.data);
   auto width = static_cast<size_t>(
       std::ranges::count(columns, ColumnConfig::Kind::kDense, &ColumnConfig::kind));
-  for (const DerivedConfig& derived : data.derived) width += derived.width;
+  for (const DerivedConfig& derived : config.data.derived) width += derived.width;
+  for (const FeatureConfig& feature : config.features) width += feature.mask_width();
   return width;
 }
 
 void CheckWidths(const ClusterConfig& config, Diagnostics* diagnostics) {
-  std::map<std::string, size_t> widths = {{"dense", DenseWidth(config.data)},
+  std::map<std::string, size_t> widths = {{"dense", DenseWidth(config)},
                                           {"embeddings", config.embedding_width()}};
   for (const FeatureConfig& feature : config.features) {
     widths[kFeatureInput + feature.name] = feature.width(config.tables[feature.table_index].dim);

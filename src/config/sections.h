@@ -31,6 +31,8 @@ void CheckColumns(const ClusterConfig& config, Diagnostics* diagnostics);
 void LinkTasks(ClusterConfig* config, Diagnostics* diagnostics);
 // Of a model given as towers.
 void CheckModel(const ClusterConfig& config, Diagnostics* diagnostics);
+// What `mode: sync` rules out is off then, whatever its own keys say: one key switches modes.
+void ApplyMode(ClusterConfig* config);
 void CheckTraining(const ClusterConfig& config, Diagnostics* diagnostics);
 void CheckWidths(const ClusterConfig& config, Diagnostics* diagnostics);
 // Also sets every feature's table_index.
@@ -40,7 +42,7 @@ void LinkFeatures(const std::vector<std::string>& table_paths, ClusterConfig* co
 // The columns of a file: those of `csv`, or those that the criteo format implies.
 std::vector<ColumnConfig> ColumnsOf(const DataConfig& data);
 
-// Columns of the network's dense input.
-size_t DenseWidth(const DataConfig& data);
+// Columns of the network's dense input: of the data, and masks of raw features.
+size_t DenseWidth(const ClusterConfig& config);
 
 }  // namespace simurgh

@@ -61,7 +61,8 @@ void ReadNnWorker(MapReader& section, NnWorkerConfig* config) {
   section.Choice<ComputePrecision>("precision", &config->precision,
                                    {{"f32", ComputePrecision::kF32},
                                     {"tf32", ComputePrecision::kTf32},
-                                    {"bf16", ComputePrecision::kBf16}});
+                                    {"bf16", ComputePrecision::kBf16},
+                                    {"f16", ComputePrecision::kF16}});
   section.Duration("rank_timeout", &config->rank_timeout, kShortest, kLongest);
   section.Maps("instances", {1, kMaxRanks}, [&](MapReader& in) {
     InstanceConfig instance;

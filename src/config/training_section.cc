@@ -81,10 +81,10 @@ void CheckRowAge(const ClusterConfig& config, Diagnostics* diagnostics) {
     return;
   }
   if (!kept) return;
-  if (training.mode == TrainingConfig::Mode::kSync || training.reproducible) {
+  if (training.reproducible) {
     diagnostics->Report("training.row_age_steps",
                         "what pulls read would depend on what an embedding worker has kept, which "
-                        "mode: sync and reproducible: true rule out",
+                        "reproducible: true rules out",
                         "remove it and embedding_worker.hot_row_bytes");
     return;
   }
@@ -182,6 +182,13 @@ void ReadTraining(MapReader& root, TrainingConfig* training) {
   });
 }
 
+void ApplyMode(ClusterConfig* config) {
+  if (config->training.mode != TrainingConfig::Mode::kSync) return;
+  config->training.staleness = 1;
+  config->training.row_age_steps = 0;
+  config->embedding_worker.hot_row_bytes = 0;
+}
+
 void CheckTraining(const ClusterConfig& config, Diagnostics* diagnostics) {
   const TrainingConfig& training = config.training;
   if (training.mode == TrainingConfig::Mode::kAsync) CheckAsync(config, diagnostics);
@@ -191,11 +198,6 @@ void CheckTraining(const ClusterConfig& config, Diagnostics* diagnostics) {
   if (!group.empty() && std::ranges::find(features, group) == features.end()) {
     diagnostics->Report("training.auc_group_feature", absl::StrCat("'", group, "' is no feature"),
                         absl::StrCat("the nearest feature is '", Nearest(group, features), "'"));
-  }
-  if (training.mode == TrainingConfig::Mode::kSync && training.staleness > 1) {
-    diagnostics->Report("training.staleness",
-                        absl::StrCat("is ", training.staleness, ", and mode: sync has none"),
-                        "remove it, or choose mode: hybrid");
   }
   if (training.mode == TrainingConfig::Mode::kNaiveHybrid && training.reproducible) {
     diagnostics->Report("training.reproducible", "is not for mode: naive_hybrid",

@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 
 #include "data/id_index.h"
+#include "data/number_ids.h"
 #include "simurgh/base/check.h"
 
 namespace simurgh {
@@ -15,12 +16,47 @@ namespace {
 
 // One feature of the batch in the making. Ids are collected as they come and numbered by Build,
 // feature after feature: so one index serves all, and stays in cache.
-struct FeatureState {
-  std::vector<uint64_t> ids;   // One an occurrence.
-  std::vector<float> weights;  // Of the first occurrences; those behind them have 1.
-  std::vector<uint32_t> ends;  // Per finished sample, where it ends in ids.
+//
+// AddId is called for every occurrence: it touches this and the place it writes to, no more.
+class alignas(64) FeatureState {
+ public:
+  FeatureState() = default;
+  FeatureState(const FeatureState&) = delete;
+  FeatureState& operator=(const FeatureState&) = delete;
 
-  size_t finished_occurrences() const { return ends.empty() ? 0 : ends.back(); }
+  void Add(uint64_t id) {
+    if (next_ == ids_.data() + ids_.size()) [[unlikely]]
+      Grow();
+    *next_++ = id;
+  }
+  [[gnu::noinline]] void AddWeighted(uint64_t id, float weight) {
+    weights_.resize(count(), 1.0F);
+    weights_.push_back(weight);
+    Add(id);
+  }
+  // Forgets all behind the first `count`.
+  void Shorten(size_t count) {
+    next_ = ids_.data() + count;
+    weights_.resize(std::min(weights_.size(), count));
+  }
+
+  size_t count() const { return next_ - ids_.data(); }
+  std::span<const uint64_t> ids() const {
+    return std::span(ids_).first(count());
+  }  // Of each occurrence.
+  // Of the first occurrences; those behind them have 1.
+  const std::vector<float>& weights() const { return weights_; }
+
+ private:
+  [[gnu::noinline]] void Grow() {
+    const size_t used = count();
+    ids_.resize(std::max<size_t>(64, 2 * used));
+    next_ = ids_.data() + used;
+  }
+
+  uint64_t* next_ = nullptr;   // Behind the last id; room ends with the vector.
+  std::vector<uint64_t> ids_;  // As many as there is room for.
+  std::vector<float> weights_;
 };
 
 std::vector<uint32_t> OwnLists(size_t feature_count) {
@@ -29,15 +65,19 @@ std::vector<uint32_t> OwnLists(size_t feature_count) {
   return lists;
 }
 
-// The features of each list.
-std::vector<std::vector<size_t>> FeaturesOfLists(const std::vector<uint32_t>& lists) {
-  std::vector<std::vector<size_t>> features;
-  for (size_t f = 0; f < lists.size(); ++f) {
-    SIMURGH_CHECK_LE(lists[f], features.size());
-    if (lists[f] == features.size()) features.emplace_back();
-    features[lists[f]].push_back(f);
+// How many there are of lists numbered by first use.
+size_t CountLists(const std::vector<uint32_t>& lists) {
+  size_t count = 0;
+  for (const uint32_t list : lists) {
+    SIMURGH_CHECK_LE(list, count);
+    if (list == count) ++count;
   }
-  return features;
+  return count;
+}
+
+// Out of the way of AddId, which would save registers and make room for a message at every call.
+[[gnu::noinline, gnu::cold]] void RequireFeature(size_t feature, size_t features) {
+  SIMURGH_CHECK_LT(feature, features);
 }
 
 }  // namespace
@@ -47,18 +87,20 @@ std::vector<std::vector<size_t>> FeaturesOfLists(const std::vector<uint32_t>& li
 struct BatchBuilder::State {
   State(std::vector<uint32_t> lists_of_features, size_t dense_width, size_t tasks)
       : list_of(std::move(lists_of_features)),
-        features_of_list(FeaturesOfLists(list_of)),
+        lists(CountLists(list_of)),
         features(list_of.size()),
         dense_row(dense_width),
         labels(tasks) {}
 
   std::vector<uint32_t> list_of;  // By feature.
-  std::vector<std::vector<size_t>> features_of_list;
+  size_t lists = 0;
   std::vector<FeatureState> features;
   IdIndex index;
   std::vector<float> dense_row;  // The open sample's.
   std::vector<float> labels;
-  DenseBatch dense;  // Finished samples.
+  DenseBatch dense;            // Finished samples.
+  std::vector<uint32_t> ends;  // (F, room_samples) where samples end among their feature's ids.
+  size_t room_samples = 0;
   size_t samples = 0;
   size_t occurrences = 0;  // Of finished and open samples, kept or not.
   size_t finished_occurrences = 0;
@@ -68,10 +110,15 @@ struct BatchBuilder::State {
     std::fill(labels.begin(), labels.end(), 0.0F);
   }
 
+  size_t finished_ids(size_t feature) const {
+    const size_t kept = std::min(samples, kMaxBatchSamples);
+    return kept == 0 ? 0 : ends[feature * room_samples + kept - 1];
+  }
+
+  void MakeRoom();
   Status CheckLimits() const;
   std::shared_ptr<const CompactBatch> TakeSparse();
   void AppendOffsets(CompactBatch& batch) const;
-  void NumberIds(CompactBatch& batch);
   void AppendWeights(CompactBatch& batch) const;
   DenseBatch TakeDense();
   void Clear();
@@ -98,34 +145,51 @@ void BatchBuilder::SetDense(size_t column, float value) {
 }
 
 void BatchBuilder::AddId(size_t feature, uint64_t id, float weight) {
-  SIMURGH_CHECK_LT(feature, state_->features.size());
-  if (++state_->occurrences > kMaxBatchOccurrences) return;
-  FeatureState& target = state_->features[feature];
-  if (weight != 1.0F) {
-    target.weights.resize(target.ids.size(), 1.0F);
-    target.weights.push_back(weight);
+  State& state = *state_;
+  if (feature >= state.features.size()) [[unlikely]] {
+    RequireFeature(feature, state.features.size());
   }
-  target.ids.push_back(id);
+  if (++state.occurrences > kMaxBatchOccurrences) return;
+  if (weight == 1.0F) [[likely]] {
+    state.features[feature].Add(id);
+  } else {
+    state.features[feature].AddWeighted(id, weight);
+  }
+}
+
+// Room for twice the samples; the odd number keeps features out of each other's cache sets.
+void BatchBuilder::State::MakeRoom() {
+  const size_t room = std::min(2 * room_samples + 65, kMaxBatchSamples);
+  std::vector<uint32_t> larger(room * features.size());
+  for (size_t f = 0; f < features.size(); ++f) {
+    std::copy_n(ends.begin() + static_cast<ptrdiff_t>(f * room_samples), room_samples,
+                larger.begin() + static_cast<ptrdiff_t>(f * room));
+  }
+  ends = std::move(larger);
+  room_samples = room;
 }
 
 void BatchBuilder::EndSample() {
   State& state = *state_;
-  if (++state.samples <= kMaxBatchSamples) {
-    for (FeatureState& feature : state.features) {
-      feature.ends.push_back(static_cast<uint32_t>(feature.ids.size()));
+  if (state.samples < kMaxBatchSamples) {
+    if (state.samples == state.room_samples) state.MakeRoom();
+    size_t end = state.samples;
+    for (const FeatureState& feature : state.features) {
+      state.ends[end] = static_cast<uint32_t>(feature.count());
+      end += state.room_samples;
     }
     state.dense.values.insert(state.dense.values.end(), state.dense_row.begin(),
                               state.dense_row.end());
     state.dense.labels.insert(state.dense.labels.end(), state.labels.begin(), state.labels.end());
   }
+  ++state.samples;
   state.finished_occurrences = state.occurrences;
   state.OpenSample();
 }
 
 void BatchBuilder::AbandonSample() {
-  for (FeatureState& feature : state_->features) {
-    feature.ids.resize(feature.finished_occurrences());
-    feature.weights.resize(std::min(feature.weights.size(), feature.ids.size()));
+  for (size_t f = 0; f < state_->features.size(); ++f) {
+    state_->features[f].Shorten(state_->finished_ids(f));
   }
   state_->occurrences = state_->finished_occurrences;
   state_->OpenSample();
@@ -161,46 +225,35 @@ Status BatchBuilder::State::CheckLimits() const {
 std::shared_ptr<const CompactBatch> BatchBuilder::State::TakeSparse() {
   auto batch = std::make_shared<CompactBatch>();
   batch->batch_size = static_cast<uint32_t>(samples);
-  if (features_of_list.size() < features.size()) batch->lists = list_of;
+  if (lists < features.size()) batch->lists = list_of;
+  batch->unique_ends.resize(lists);
   AppendOffsets(*batch);
-  NumberIds(*batch);
+  std::vector<std::span<const uint64_t>> ids;
+  for (const FeatureState& feature : features) ids.push_back(feature.ids());
+  NumberIds(ids, index, *batch);
   AppendWeights(*batch);
   return batch;
 }
 
 void BatchBuilder::State::AppendOffsets(CompactBatch& batch) const {
-  batch.offsets.reserve(features.size() * samples + 1);
-  batch.offsets.push_back(0);
-  for (const FeatureState& feature : features) {
-    const uint32_t base = batch.offsets.back();
-    for (const uint32_t end : feature.ends) batch.offsets.push_back(base + end);
-  }
-}
-
-void BatchBuilder::State::NumberIds(CompactBatch& batch) {
-  batch.occurrences.resize(batch.offsets.back());
-  batch.unique_ends.reserve(features_of_list.size());
-  for (const std::vector<size_t>& list : features_of_list) {
-    index.Clear();
-    for (const size_t f : list) {
-      const std::span<const uint64_t> ids = features[f].ids;
-      index.Number(ids,
-                   std::span(batch.occurrences).subspan(batch.offsets[f * samples], ids.size()));
-    }
-    const std::span<const uint64_t> distinct = index.ids();
-    batch.ids.insert(batch.ids.end(), distinct.begin(), distinct.end());
-    batch.unique_ends.push_back(static_cast<uint32_t>(batch.ids.size()));
+  batch.offsets.resize(features.size() * samples + 1);
+  uint32_t base = 0;
+  for (size_t f = 0; f < features.size(); ++f) {
+    const uint32_t* const of_feature = ends.data() + f * room_samples;
+    uint32_t* const offsets = batch.offsets.data() + f * samples + 1;
+    for (size_t b = 0; b < samples; ++b) offsets[b] = base + of_feature[b];
+    base += static_cast<uint32_t>(features[f].count());
   }
 }
 
 void BatchBuilder::State::AppendWeights(CompactBatch& batch) const {
   if (std::all_of(features.begin(), features.end(),
-                  [](const auto& feature) { return feature.weights.empty(); })) {
+                  [](const auto& feature) { return feature.weights().empty(); })) {
     return;
   }
   batch.weights.resize(batch.occurrences.size(), 1.0F);
   for (size_t f = 0; f < features.size(); ++f) {
-    std::copy(features[f].weights.begin(), features[f].weights.end(),
+    std::copy(features[f].weights().begin(), features[f].weights().end(),
               batch.weights.begin() + batch.offsets[f * samples]);
   }
 }
@@ -216,11 +269,7 @@ DenseBatch BatchBuilder::State::TakeDense() {
 }
 
 void BatchBuilder::State::Clear() {
-  for (FeatureState& feature : features) {
-    feature.ids.clear();
-    feature.weights.clear();
-    feature.ends.clear();
-  }
+  for (FeatureState& feature : features) feature.Shorten(0);
   dense.values.clear();
   dense.labels.clear();
   samples = 0;

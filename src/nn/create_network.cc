@@ -20,6 +20,8 @@ const char* NameOf(ComputePrecision precision) {
       return "tf32";
     case ComputePrecision::kBf16:
       return "bf16";
+    case ComputePrecision::kF16:
+      return "f16";
   }
   return "";
 }

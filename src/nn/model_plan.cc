@@ -177,6 +177,7 @@ class Planner {
         plan_.statistics_count += 2 * layer.output_width;
         break;
       case LayerConfig::Kind::kRelu:
+      case LayerConfig::Kind::kGelu:
       case LayerConfig::Kind::kSigmoid:
         break;
       case LayerConfig::Kind::kDot:

@@ -121,12 +121,14 @@ void DenseExchange::WaitUntil(const std::function<bool()>& ready) {
     {
       const MutexLock lock(mutex_);
       if (!status_.ok() || ready()) return;
-      if (operations_.empty() || operations_.front().retry.due(Clock::now())) {
-        changed_.Wait(mutex_);
-      } else {
-        changed_.WaitUntil(mutex_, operations_.front().retry.next_attempt());
-      }
       call = Startable();
+      if (!call) {
+        if (operations_.empty() || operations_.front().under_way) {
+          changed_.Wait(mutex_);
+        } else {
+          changed_.WaitUntil(mutex_, operations_.front().retry.next_attempt());
+        }
+      }
     }
     if (call) call();
   }

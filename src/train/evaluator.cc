@@ -111,7 +111,7 @@ StatusOr<EvaluationResult> Evaluate(EmbeddingPort& port, DenseNetwork& network,
                                 .rank = position.rank,
                                 .staleness = kBatchesAhead,
                                 .trained_steps = position.step,
-                                .embedding_width = options.embedding_width,
+                                .blocks = &network.blocks(),
                                 .queue_batches = kBatchesAhead,
                                 .retry_deadline = options.retry_deadline});
   const std::stop_callback stopper(std::move(stop), [&pipeline] { pipeline.Stop(); });
@@ -124,7 +124,7 @@ StatusOr<EvaluationResult> Evaluate(EmbeddingPort& port, DenseNetwork& network,
     if (pulled == nullptr) break;
     const DenseBatch& dense = pulled->batch->dense;
     probabilities.resize(dense.batch_size * options.tasks);
-    SIMURGH_RETURN_IF_ERROR(network.Predict(dense.matrix(), pulled->embeddings, probabilities));
+    SIMURGH_RETURN_IF_ERROR(network.PredictOn(*pulled->block, dense.matrix(), probabilities));
     CorrectForSampling(probabilities, options.kept_negatives);
     const size_t first = predictions.size();
     for (size_t i = 0; i < probabilities.size(); ++i) {

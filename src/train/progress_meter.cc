@@ -27,7 +27,7 @@ void ProgressMeter::Add(const TrainObserver::Step& step, std::span<const float> 
     applied_samples_ += step.samples;
   }
   staleness_ += step.staleness;
-  ranks_staleness_ += step.ranks_staleness;
+  if (step.ranks_staleness) ranks_staleness_ = ranks_staleness_.value_or(0) + *step.ranks_staleness;
   if (step.applied) AddPredictions(labels, probabilities);
 }
 
@@ -56,14 +56,16 @@ TrainObserver::Progress ProgressMeter::Report() {
       .task_aucs = {},
       .samples_per_second = static_cast<double>(samples_) / Seconds(now - last_report_),
       .staleness = staleness_ / static_cast<double>(std::max<uint64_t>(steps_, 1)),
-      .ranks_staleness = ranks_staleness_ / static_cast<double>(std::max<uint64_t>(steps_, 1)),
+      .ranks_staleness = ranks_staleness_,
       .dense_staleness = DenseStaleness(),
       .skipped_steps = result.skipped_steps};
+  if (progress.ranks_staleness) *progress.ranks_staleness /= std::max<double>(1, steps_);
   if (aucs.size() > 1) progress.task_aucs = std::move(aucs);
   last_report_ = now;
   steps_ = samples_ = applied_samples_ = 0;
   dense_pushes_ = 0;
-  loss_ = staleness_ = ranks_staleness_ = dense_gaps_ = 0;
+  loss_ = staleness_ = dense_gaps_ = 0;
+  ranks_staleness_.reset();
   return progress;
 }
 

@@ -48,7 +48,7 @@ class ProgressMeter {
   uint64_t applied_samples_ = 0;
   double loss_ = 0;
   double staleness_ = 0;
-  double ranks_staleness_ = 0;
+  std::optional<double> ranks_staleness_;
   uint64_t dense_pushes_ = 0;
   double dense_gaps_ = 0;
   std::vector<SlidingAuc> aucs_;  // By task.

@@ -4,7 +4,10 @@
 #include <array>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 #include "simurgh/base/check.h"
+#include "simurgh/base/hash.h"
 #include "simurgh/train/learning_rates.h"
 #include "train/dense_exchange.h"
 #include "train/early_stopping.h"
@@ -15,6 +18,10 @@
 
 namespace simurgh {
 namespace {
+
+// Of mode async: pushes of dense gradients follow one another, and while one is under way a step is
+// computed. Were more of them let to wait, they would only grow old.
+constexpr uint32_t kMostDenseStaleness = 2;
 
 using Clock = std::chrono::steady_clock;
 
@@ -47,12 +54,13 @@ Trainer::Trainer(const TrainingConfig& config, uint64_t run, EmbeddingPort& port
   if (config.mode == Mode::kAsync) {
     SIMURGH_CHECK(dense_port != nullptr);
     exchange_ = std::make_unique<DenseExchange>(
-        *dense_port, DenseExchangeOptions{.run = run,
-                                          .rank = collective.rank(),
-                                          .optimizer = config.dense_optimizer,
-                                          .staleness = config.staleness,
-                                          .retry_deadline = config.retry_deadline,
-                                          .timeline = timeline});
+        *dense_port,
+        DenseExchangeOptions{.run = run,
+                             .rank = collective.rank(),
+                             .optimizer = config.dense_optimizer,
+                             .staleness = std::min(config.staleness, kMostDenseStaleness),
+                             .retry_deadline = config.retry_deadline,
+                             .timeline = timeline});
     return;
   }
   if (collective.ranks() == 1 || network.sums_on_device()) return;
@@ -62,7 +70,7 @@ Trainer::Trainer(const TrainingConfig& config, uint64_t run, EmbeddingPort& port
 
 Trainer::~Trainer() = default;
 
-StatusOr<BatchResult> Trainer::ComputeStep(const PulledBatch& pulled) {
+StatusOr<BatchResult> Trainer::ComputeStep(BatchPipeline& pipeline, const PulledBatch& pulled) {
   const DenseBatch& dense = pulled.batch->dense;
   RankStep ranks{.global_samples = pulled.batch->global_samples};
   if (exchange_ != nullptr) ranks.global_samples = dense.batch_size * collective_.ranks();
@@ -78,8 +86,48 @@ StatusOr<BatchResult> Trainer::ComputeStep(const PulledBatch& pulled) {
       return collective_.Sum(Channel::kStep, values);
     };
   }
-  return network_.ForwardBackward(dense.matrix(), pulled.embeddings, dense.labels, pulled.gradients,
-                                  probabilities_, ranks);
+  // The next batch goes to the device while it computes, and the last one's gradients leave it.
+  Status meanwhile = absl::OkStatus();
+  StatusOr<BatchResult> result = network_.ForwardBackwardOn(
+      *pulled.block, dense.matrix(), dense.labels, probabilities_, ranks, [&] {
+        TakeAhead(pipeline);
+        meanwhile = LetLastGo(pipeline);
+      });
+  SIMURGH_RETURN_IF_ERROR(meanwhile);
+  return result;
+}
+
+void Trainer::TakeAhead(BatchPipeline& pipeline) {
+  if (!network_.overlaps() || ahead_ != nullptr) return;
+  ahead_ = pipeline.TakeNext();
+  if (ahead_ == nullptr) return;
+  const TimelineSpan span(timeline_, "copy", "copy in", ahead_->step);
+  const DenseBatch& dense = ahead_->batch->dense;
+  network_.Load(*ahead_->block, dense.matrix(), dense.labels);
+}
+
+Status Trainer::LetGo(BatchPipeline& pipeline, const PulledBatch& pulled, bool finite) {
+  SIMURGH_RETURN_IF_ERROR(LetLastGo(pipeline));
+  TakeAhead(pipeline);
+  last_ = &pulled;
+  // The next batch is here: the device computes it while these gradients leave.
+  if (finite && ahead_ != nullptr) return absl::OkStatus();
+  if (finite) return LetLastGo(pipeline);
+  SIMURGH_RETURN_IF_ERROR(network_.AwaitGradients(*pulled.block));
+  // A step that is left out leaves the rows alone, too.
+  std::ranges::fill(pulled.block->gradients.flat(), 0.0F);
+  return LetLastGo(pipeline);
+}
+
+Status Trainer::LetLastGo(BatchPipeline& pipeline) {
+  if (last_ == nullptr) return absl::OkStatus();
+  const PulledBatch& last = *std::exchange(last_, nullptr);
+  if (network_.overlaps()) {
+    const TimelineSpan span(timeline_, "copy", "copy out", last.step);
+    SIMURGH_RETURN_IF_ERROR(network_.AwaitGradients(*last.block));
+  }
+  pipeline.Finish();
+  return absl::OkStatus();
 }
 
 StatusOr<Trainer::StepFacts> Trainer::OfAllRanks(const StepFacts& own) {
@@ -99,6 +147,20 @@ Status Trainer::AwaitRanks() {
   if (collective_.ranks() == 1) return absl::OkStatus();
   std::vector<std::byte> all(collective_.ranks());
   return collective_.Gather(Channel::kStep, std::array{std::byte()}, all);
+}
+
+Status Trainer::CheckSameWeights() {
+  if (collective_.ranks() == 1) return absl::OkStatus();
+  const std::span<const std::byte> weights = std::as_bytes(network_.parameters());
+  const uint64_t own = HashBytes({reinterpret_cast<const char*>(weights.data()), weights.size()});
+  std::vector<uint64_t> each(collective_.ranks());
+  SIMURGH_RETURN_IF_ERROR(collective_.Gather(Channel::kStep, std::as_bytes(std::span(&own, 1)),
+                                             std::as_writable_bytes(std::span(each))));
+  const auto other = std::ranges::find_if(each, [own](uint64_t one) { return one != own; });
+  if (other == each.end()) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat(
+      "training: rank ", other - each.begin(), " has ended with other dense weights than rank ",
+      collective_.rank(), "; see that all ranks run the same build on the same kind of processor"));
 }
 
 Status Trainer::SettleWeights(RankRollCall* roll_call) {
@@ -128,23 +190,23 @@ Status Trainer::TrainStep(BatchPipeline& pipeline, const PulledBatch& pulled,
     SIMURGH_RETURN_IF_ERROR(exchange_->TakeWeights(network_.parameters()));
     ReportDensePushes(meter);
   }
-  SIMURGH_ASSIGN_OR_RETURN(const BatchResult result, ComputeStep(pulled));
+  SIMURGH_ASSIGN_OR_RETURN(const BatchResult result, ComputeStep(pipeline, pulled));
   SIMURGH_ASSIGN_OR_RETURN(const StepFacts all, OfAllRanks({.finite = result.finite ? 1U : 0U,
                                                             .staleness = pulled.staleness}));
   const bool finite = all.finite != 0;
-  // A step that is left out leaves the rows alone, too.
-  if (!finite) std::ranges::fill(pulled.gradients.flat(), 0.0F);
   TrainObserver::Step step{.step = pulled.step,
                            .samples = dense.batch_size,
                            .loss = result.loss,
                            .applied = finite,
                            .staleness = pulled.staleness,
-                           .ranks_staleness = all.staleness,
                            .waited = waited};
+  if (exchange_ == nullptr || collective_.ranks() == 1) step.ranks_staleness = all.staleness;
   meter.Add(step, dense.labels, probabilities_);
-  // The gradients leave before the dense step: their way is the longer one.
-  pipeline.Finish();
+  // The gradients leave before the dense step: their way is the longer one. A device does both.
+  const bool dense_first = network_.overlaps() || config_.mode == Mode::kNaiveHybrid;
+  if (!dense_first) SIMURGH_RETURN_IF_ERROR(LetGo(pipeline, pulled, finite));
   SIMURGH_RETURN_IF_ERROR(ApplyStep(step.step, finite));
+  if (dense_first) SIMURGH_RETURN_IF_ERROR(LetGo(pipeline, pulled, finite));
   step.computed = Clock::now() - begin;
   observer_.OnStep(step);
   return absl::OkStatus();
@@ -183,8 +245,7 @@ bool Trainer::IsEvaluationDue(uint64_t steps, bool pass_ended) {
 
 StatusOr<EvaluationResult> Trainer::EvaluateNow(uint64_t step, EvaluationSet set,
                                                 const std::stop_token& stop) {
-  const EvaluationOptions options{.embedding_width = data_.embedding_width,
-                                  .tasks = data_.tasks,
+  const EvaluationOptions options{.tasks = data_.tasks,
                                   .kept_negatives = config_.keep_negatives,
                                   .group_feature = data_.group_feature,
                                   .retry_deadline = config_.retry_deadline};
@@ -207,16 +268,21 @@ Status Trainer::TrainAll(BatchPipeline& pipeline, ProgressMeter& meter,
   const EvaluationSet set = data_.validation ? EvaluationSet::kValidation : EvaluationSet::kTest;
   EarlyStopping stopping(config_.early_stopping);
   passes_ = 0;
+  ahead_ = last_ = nullptr;
   if (exchange_ != nullptr) SIMURGH_RETURN_IF_ERROR(exchange_->Start(network_.parameters()));
   while (true) {
     const auto begin = Clock::now();
-    SIMURGH_ASSIGN_OR_RETURN(const PulledBatch* pulled, pipeline.Next());
+    const PulledBatch* pulled = std::exchange(ahead_, nullptr);
+    if (pulled == nullptr) {
+      SIMURGH_ASSIGN_OR_RETURN(pulled, pipeline.Next());
+    }
     if (pulled == nullptr) return pipeline.WaitForPushes();
     const bool pass_ended = pulled->batch->ends_pass;  // The step lets the batch go.
     SIMURGH_RETURN_IF_ERROR(TrainStep(pipeline, *pulled, Clock::now() - begin, meter));
     if (meter.due()) observer_.OnProgress(meter.Report());
     if (!IsEvaluationDue(meter.result.steps, pass_ended)) continue;
     const auto evaluation_begin = Clock::now();
+    SIMURGH_RETURN_IF_ERROR(LetLastGo(pipeline));
     SIMURGH_RETURN_IF_ERROR(pipeline.WaitForPushes());
     if (exchange_ != nullptr) SIMURGH_RETURN_IF_ERROR(SettleWeights(nullptr));
     SIMURGH_ASSIGN_OR_RETURN(const EvaluationResult result,
@@ -241,7 +307,7 @@ Status Trainer::TrainPasses(ProgressMeter& meter, const std::stop_token& stop) {
               .row_age_steps = config_.row_age_steps,
               .reproducible = config_.reproducible || config_.mode == Mode::kSync,
               .one_by_one = config_.mode == Mode::kNaiveHybrid,
-              .embedding_width = data_.embedding_width,
+              .blocks = &network_.blocks(),
               .queue_batches = config_.loader_queue_batches,
               .retry_deadline = config_.retry_deadline,
               .timeline = timeline_});
@@ -295,7 +361,7 @@ StatusOr<TrainResult> Trainer::TrainAndTest(const std::stop_token& stop) {
                              EvaluateNow(result.steps, EvaluationSet::kTest, stop));
   }
   SIMURGH_RETURN_IF_ERROR(AverageStatistics());
-  SIMURGH_RETURN_IF_ERROR(AwaitRanks());
+  SIMURGH_RETURN_IF_ERROR(CheckSameWeights());
   return result;
 }
 

@@ -15,9 +15,9 @@ expect() {  # expect WHAT ACTUAL EXPECTED
 }
 small=(--models light --samples 16384 --ids 2000)
 
-bench/e2e/bench_training "${small[@]}" --batch 512,1024 --json >"$out/training.jsonl"
-expect "points" "$(jq --slurp --compact-output 'map([.peer, .model, .batch_size])' "$out/training.jsonl")" \
-  '[["simurgh","light",512],["simurgh","light",1024]]'
+bench/e2e/bench_training "${small[@]}" --batch 512 --json >"$out/training.jsonl"
+expect "points" "$(jq --slurp --compact-output 'map([.peer, .model, .batch_size, .precision])' "$out/training.jsonl")" \
+  '[["simurgh","light",512,"f32"],["simurgh","light",512,"bf16"]]'
 expect "numbers" "$(jq 'select((.samples_per_s > 0 and .auc > 0.3 and .auc <= 1 and .peak_rss_mb > 1) | not)' "$out/training.jsonl")" ""
 expect "an unknown model's exit code" "$(bench/e2e/bench_training --models huge 2>/dev/null; echo $?)" 2
 
@@ -26,7 +26,14 @@ compare --modes sync,hybrid --ranks 1,2
 expect "runs" "$(jq --slurp --compact-output 'map([.mode, .ranks, .seed])' "$out/modes/results.jsonl")" \
   '[["sync",1,1],["hybrid",1,1],["sync",2,1],["hybrid",2,1]]'
 expect "sync is not stale" "$(jq --slurp 'map(select(.mode == "sync").staleness) | max' "$out/modes/results.jsonl")" 0
+expect "samples of all ranks" "$(tail -qn 1 "$out"/modes/curves/light-sync-[12]-1.tsv | awk '{ sum += $2 * NR } END { print sum }')" 32768
 expect "rows of the table" "$(grep -cE "^\| (sync|hybrid) \| [12] " "$out/modes/report.md")" 4
+compare --modes async,naive_hybrid --ranks 2 --seeds 1,2
+expect "runs of two seeds" "$(jq --slurp --compact-output 'map([.mode, .seed])' "$out/modes/results.jsonl")" \
+  '[["async",1],["naive_hybrid",1],["async",2],["naive_hybrid",2]]'
+expect "dense weights are late in async alone" \
+  "$(jq 'select((.dense_staleness > 0) != (.mode == "async"))' "$out/modes/results.jsonl")" ""
+expect "means over two seeds" "$(grep -cE "^\| 2 \| (async|naive_hybrid) \| 2 " "$out/modes/report.md")" 2
 for plot in light-samples light-time; do
   [[ -s $out/modes/$plot.svg && -s $out/modes/$plot.png ]] || expect "$plot" missing drawn
 done

@@ -1,9 +1,12 @@
 // Real daemons, killed.
 
 #include <chrono>
+#include <regex>
+#include <string>
 
 #include <signal.h>
 
+#include "bench/support/http_get.h"
 #include <catch2/catch.hpp>
 
 #include "tests/support/test_cluster.h"
@@ -121,12 +124,51 @@ TEST_CASE("A server that comes back without its rows is noticed") {
   CHECK_THAT(trainer->log(), Catch::Contains("lost"));
 }
 
-TEST_CASE("What a dead trainer leaves in the forward buffer expires") {
-  TestCluster cluster({.overrides = {"embedding_worker.batch_expiry=200ms"}});
+// Of a series without labels.
+double ValueOf(const std::string& metrics, const std::string& series) {
+  const size_t at = metrics.find("\n" + series + " ");
+  REQUIRE(at != std::string::npos);
+  return std::stod(metrics.substr(at + series.size() + 2));
+}
+
+// What the log says of batches that expired, all lines together.
+double DroppedBatches(const std::string& log) {
+  const std::regex line("dropped ([0-9]+) batches that no nn-worker asked about");
+  double sum = 0;
+  for (std::sregex_iterator match(log.begin(), log.end(), line), end; match != end; ++match) {
+    sum += std::stod((*match)[1]);
+  }
+  return sum;
+}
+
+TEST_CASE("What a dead trainer leaves in the forward buffer expires, all of it, and is counted") {
+  TestCluster cluster({.overrides = {"embedding_worker.batch_expiry=10s"}});
+  DaemonProcess& worker = cluster.worker(0);
+  REQUIRE(worker.WaitForLog("serves /metrics", 60s));
+  const auto scrape = [&](const std::string& series) {
+    return ValueOf(bench::HttpGet(worker.metrics_address(), "/metrics"), series);
+  };
+  const std::string buffered = "simurgh_worker_forward_buffer_batches";
+  const std::string expired = "simurgh_worker_expired_batches_total";
+
   const auto trainer = cluster.StartTrainer(kEndless);
   REQUIRE(trainer->WaitForLog("samples/s", 60s));
+  // Stopped, it leaves its batches where they are until they expire; killed, it cannot come back.
+  trainer->Signal(SIGSTOP);
+  const double left = scrape(buffered);
+  const double before = scrape(expired);
   trainer->Signal(SIGKILL);
-  CHECK(cluster.worker(0).WaitForLog("dropped", 30s));
+  CHECK(left > 0);
+  CHECK(before == 0);
+
+  REQUIRE(worker.WaitForLog("dropped", 60s));
+  const auto deadline = std::chrono::steady_clock::now() + 60s;
+  while (scrape(buffered) > 0 && std::chrono::steady_clock::now() < deadline) {
+  }
+  CHECK(scrape(buffered) == 0);
+  const double dropped = scrape(expired);
+  CHECK(dropped > 0);
+  CHECK(dropped == DroppedBatches(worker.log()));
 }
 
 }  // namespace

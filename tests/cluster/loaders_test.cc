@@ -1,6 +1,7 @@
 // Training on what loaders feed: simurgh-feed and programs of one's own, with real daemons.
 
 #include <chrono>
+#include <fstream>
 #include <thread>
 
 #include <signal.h>
@@ -115,6 +116,48 @@ TEST_CASE("A feeder that stays away ends the run by name, and the other one") {
   CAPTURE(one->log());
   CHECK_THAT(one->log(), Catch::Contains("training has ended before its data") ||
                              Catch::Contains("the nn-worker was lost"));
+}
+
+// 400 rows in pieces of 100; row 151, in the piece of the second loader, has no number.
+std::string ConfigWithBadRow(const std::string& folder) {
+  std::ofstream rows(folder + "/rows.csv");
+  for (int r = 1; r <= 400; ++r) {
+    rows << r % 2 << "," << (r == 151 ? "forty" : "40") << ",id" << r % 9 << "\n";
+  }
+  std::ofstream config(folder + "/bad.yaml");
+  config << R"(
+
+cluster: {name: bad, seed: 1}
+embedding_ps: {instances: [{address: "127.0.0.1:1"}]}
+embedding_worker: {instances: [{address: "127.0.0.1:2"}]}
+nn_worker: {instances: [{address: "127.0.0.1:3"}]}
+tables: [{name: shop, dim: 4, capacity_rows: 100, optimizer: {kind: sgd, learning_rate: 0.1}}]
+features: [{name: shop}]
+data:
+  train: [rows.csv]
+  csv: {columns: [{name: label, kind: label}, {name: age, kind: dense}, {name: shop, kind: id}]}
+model: {towers: [{name: top, input: [dense, embeddings], layers: [{linear: 1}]}]}
+training: {batch_size: 100}
+)";
+  return folder + "/bad.yaml";
+}
+
+TEST_CASE("A bad row that a feeder meets ends the trainer at once, with its place and value") {
+  const TemporaryFolder folder;
+  TestCluster cluster({.config = ConfigWithBadRow(folder.path()),
+                       .loaders = 2,
+                       // Whoever waited for these would be killed first.
+                       .overrides = {"loaders.timeout=30m", "training.retry_deadline=30m"}});
+  const auto trainer = cluster.StartTrainer();
+  const auto one = cluster.StartLoader(0);
+  const auto other = cluster.StartLoader(1);
+  CHECK(other->Wait(60s) == 3);
+  CHECK(trainer->Wait(60s) == 3);
+  CAPTURE(trainer->log(), one->log(), other->log());
+  CHECK_THAT(trainer->log(), Catch::Contains("loader 1 of 2 (from 0): ") &&
+                                 Catch::Contains("rows.csv") && Catch::Contains("151") &&
+                                 Catch::Contains("age") && Catch::Contains("forty"));
+  CHECK_THAT(other->log(), Catch::Contains("151") && Catch::Contains("forty"));
 }
 
 TEST_CASE("SIGTERM stops a feeder in order while the trainer is slower than it") {

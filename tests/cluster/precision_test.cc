@@ -50,7 +50,8 @@ TEST_CASE("Adult stays in its band where rows and their gradients travel in 16 b
 
 TEST_CASE("Adult stays in its band with rows that are used again, and that is seen") {
   const double exact = TrainStandalone(kAdult, 2, {"training.staleness=4"}).auc;
-  for (const std::string age : {"1", "3"}) {
+  // Powers of two: a histogram's bound is exact there.
+  for (const std::string age : {"1", "2"}) {
     CAPTURE(age);
     MetricRegistry registry;
     const Outcome outcome =
@@ -63,13 +64,16 @@ TEST_CASE("Adult stays in its band with rows that are used again, and that is se
     const double hits = ValueOf(metrics, "simurgh_worker_hot_row_hits_total");
     const double misses = ValueOf(metrics, "simurgh_worker_hot_row_misses_total");
     CHECK(hits > 0.2 * (hits + misses));
-    // None was older than allowed, and no batch staler.
-    const auto in_bounds = [&](const std::string& name, const std::string& bound) {
-      return ValueOf(metrics, name + "_bucket{le=\"" + bound + "\"}") ==
-             ValueOf(metrics, name + "_count");
+    const auto beyond = [&](const std::string& name, const std::string& bound) {
+      return ValueOf(metrics, name + "_count") -
+             ValueOf(metrics, name + "_bucket{le=\"" + bound + "\"}");
     };
-    CHECK(in_bounds("simurgh_worker_hot_row_age_steps", age == "1" ? "1" : "4"));
-    CHECK(in_bounds("simurgh_nn_staleness_steps", "4"));
+    // No row was older than allowed, but some were as old; and no batch was staler.
+    CHECK(beyond("simurgh_worker_hot_row_age_steps", age) == 0);
+    CHECK(beyond("simurgh_nn_staleness_steps", "4") == 0);
+    if (age == "1") continue;
+    CHECK(beyond("simurgh_worker_hot_row_age_steps", "1") > 0);
+    CHECK(beyond("simurgh_nn_staleness_steps", "1") > 0);
   }
 }
 

@@ -129,9 +129,13 @@ rpc::Outgoing<api::OpenFeed::Response> Taken(uint64_t taken) {
   return {builder, root};
 }
 
-rpc::Outgoing<api::EndFeed::Request> End(uint32_t loader, uint64_t batches, uint64_t skipped) {
+// error: empty for none.
+rpc::Outgoing<api::EndFeed::Request> End(uint32_t loader, uint64_t batches, uint64_t skipped,
+                                         std::string_view error) {
   flatbuffers::FlatBufferBuilder builder;
-  const auto root = api::wire::CreateEndFeedRequest(builder, loader, batches, skipped);
+  flatbuffers::Offset<flatbuffers::String> text;
+  if (!error.empty()) text = builder.CreateString(error.data(), error.size());
+  const auto root = api::wire::CreateEndFeedRequest(builder, loader, batches, skipped, text);
   return {builder, root};
 }
 
@@ -197,16 +201,21 @@ void RunFeed(Input input) {
     const Received<api::wire::EndFeedRequest> message(reader.rest());
     if (message.table == nullptr) return;
     const auto& table = *message.table;
+    const std::string error = table.error() == nullptr ? "" : table.error()->str();
     const Received<api::wire::EndFeedRequest> again(
-        End(table.loader(), table.batches(), table.skipped_rows()));
+        End(table.loader(), table.batches(), table.skipped_rows(), error));
     SIMURGH_CHECK_EQ(again.table->skipped_rows(), table.skipped_rows());
+    SIMURGH_CHECK_EQ(again.table->error() == nullptr ? "" : again.table->error()->str(), error);
   }
 }
 
 std::vector<Bytes> FeedSeeds() {
-  return {Seed(0, Open(1, 2, 77)), Seed(1, Taken(5)),
+  return {Seed(0, Open(1, 2, 77)),
+          Seed(1, Taken(5)),
           Seed(2, api::EncodeFeed(1, 3, std::make_shared<const api::FedBatch>())),
-          Seed(3, Wanted(true)), Seed(4, End(1, 9, 2))};
+          Seed(3, Wanted(true)),
+          Seed(4, End(1, 9, 2, "")),
+          Seed(4, End(0, 3, 1, "rows.csv:7: 'forty'"))};
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -14,6 +15,9 @@ class AlignedBuffer {
  public:
   AlignedBuffer() = default;
   explicit AlignedBuffer(size_t size);
+  // Memory of another kind, on a cache line, which `release` takes back. Threads: any calls it.
+  AlignedBuffer(std::byte* data, size_t size, void (*release)(std::byte*))
+      : data_(data), size_(size), release_(release) {}
   AlignedBuffer(AlignedBuffer&& other) noexcept;
   AlignedBuffer& operator=(AlignedBuffer&& other) noexcept;
   ~AlignedBuffer();
@@ -31,6 +35,7 @@ class AlignedBuffer {
  private:
   std::byte* data_ = nullptr;
   size_t size_ = 0;
+  void (*release_)(std::byte*) = nullptr;  // Null where there is nothing to release.
 };
 
 // Recycles buffers, so that steady state asks the system for nothing. A lease is at least as large
@@ -40,8 +45,12 @@ class AlignedBuffer {
 // Threads: all members may be called from any thread.
 class BufferPool {
  public:
-  // Keeps at most `capacity_bytes` of idle buffers, and of those sizes that were leased last.
-  explicit BufferPool(size_t capacity_bytes);
+  // Makes a buffer of so many bytes.
+  using Make = std::function<AlignedBuffer(size_t size)>;
+
+  // Keeps at most `capacity_bytes` of idle buffers, and of those sizes that were leased last. make:
+  // called by any thread that leases; none: ordinary memory.
+  explicit BufferPool(size_t capacity_bytes, Make make = {});
   ~BufferPool();
 
   std::shared_ptr<AlignedBuffer> Lease(size_t size);

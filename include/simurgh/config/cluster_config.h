@@ -47,4 +47,8 @@ StatusOr<ClusterConfig> LoadClusterConfig(const std::string& path,
 // partitions. Peers compare it when they meet.
 uint64_t AgreementHash(const ClusterConfig& config);
 
+// A hash of what the nn-workers of a run must agree on beside that: model, training, learning
+// rates, and data, whose files may lie in other folders. Ranks compare it when they meet.
+uint64_t TrainingPlanHash(const ClusterConfig& config);
+
 }  // namespace simurgh

@@ -51,6 +51,7 @@ struct FeatureConfig {
   ProcessingConfig processing;
   HashStackConfig hash_stack;
   Pooling pooling = Pooling::kSum;
+  bool mask = false;             // raw: whether the dense network is told which places are filled.
   char weight_separator = '\0';  // Between a value and its weight; 0: no weights.
   uint32_t table_index = 0;      // Into ClusterConfig::tables; filled by the parser.
 
@@ -64,6 +65,8 @@ struct FeatureConfig {
   uint64_t width(uint32_t dim) const {
     return pooling == Pooling::kRaw ? uint64_t{processing.max_length} * dim : dim;
   }
+  // Columns of its mask in the network's dense input.
+  uint32_t mask_width() const { return mask ? processing.max_length : 0; }
 };
 
 }  // namespace simurgh

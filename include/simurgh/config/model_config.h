@@ -7,7 +7,7 @@
 namespace simurgh {
 
 struct LayerConfig {
-  enum class Kind { kLinear, kBatchNorm, kRelu, kSigmoid, kDot, kCross, kFm, kSum };
+  enum class Kind { kLinear, kBatchNorm, kRelu, kGelu, kSigmoid, kDot, kCross, kFm, kSum };
 
   Kind kind = Kind::kLinear;
   uint32_t width = 0;     // linear, sum: outputs. dot, fm: width of a vector. 1 to 65,536;

@@ -59,6 +59,7 @@ enum class ComputePrecision {
   kF32,
   kTf32,  // CUDA: f32 values of which the products read 10 bits of mantissa.
   kBf16,  // CUDA: activations and their gradients, too.
+  kF16,   // CUDA alone: likewise, with gradients scaled so that they fit.
 };
 
 // YAML section `nn_worker`: one instance a rank.

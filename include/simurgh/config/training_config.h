@@ -56,8 +56,8 @@ struct TrainingConfig {
   uint32_t passes = 1;          // Times the training data is read.
   bool drop_last = true;        // Leave out a last batch that is not full.
   float keep_negatives = 1.0F;  // Share of the negative rows that are trained on; above 0, to 1.
-  // Batches pulled and not yet acknowledged, at most; 1 to 64. kAsync: dense gradients that the
-  // weights of a step may lack of this rank, plus one.
+  // Batches pulled and not yet acknowledged, at most; 1 to 64; kSync: 1. kAsync: above 1, the dense
+  // weights of a step may lack this rank's last gradients.
   uint32_t staleness = 1;
   // Of these, how many the age of rows that embedding workers keep may take; below staleness.
   uint32_t row_age_steps = 0;

@@ -14,10 +14,11 @@ namespace simurgh {
 inline constexpr size_t kMaxBatchCodeBytes = size_t{400} << 20;
 
 // A CompactBatch in the bytes that travel: unique ids plain or as differences, whichever is fewer
-// bytes, list by list; per occurrence a prefix code of its id's number. src/data/COMPACT_BATCH.md
-// has the layout and what it costs.
+// bytes, list by list; per occurrence a prefix code of its id's number. Or, where that is fewer
+// bytes, as of a few samples, the ids of all occurrences as they are. src/data/COMPACT_BATCH.md has
+// the layout and what it costs.
 struct EncodedBatch {
-  std::vector<uint64_t> plain_ids;  // Of the lists that are smallest plain, list after list.
+  std::vector<uint64_t> plain_ids;  // Of the lists that are smallest plain, or of all occurrences.
   std::vector<std::byte> codes;     // Everything else.
 
   size_t byte_size() const { return plain_ids.size() * sizeof(uint64_t) + codes.size(); }
@@ -25,6 +26,7 @@ struct EncodedBatch {
 
 // Encodes a batch as BatchBuilder makes them.
 //
+// A list that has an id twice may come back with it once.
 // Cost: two passes over occurrences and ids; about 10 ns an occurrence.
 // Errors: INVALID_ARGUMENT for a batch that Validate refuses, or whose ids do not lie in the order
 // of their first appearance.

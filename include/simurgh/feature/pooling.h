@@ -62,7 +62,8 @@ void Unpool(const PoolingInput& input, MatrixView<const float> gradient,
             std::span<const uint32_t> maxima, std::span<float> row_gradients);
 
 // The places of a raw feature that a sample fills: its true length. A place is masked, and zeros,
-// from there on. Whoever has the batch can tell; nothing of it travels.
+// from there on; Unpool leaves its gradient aside. Whoever has the batch can tell, so nothing of it
+// travels: RawMasks tells the dense network.
 size_t TrueLength(const PoolingRule& rule, const FeatureView& feature, size_t sample);
 
 // True when no element is NaN or infinite.

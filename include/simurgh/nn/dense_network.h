@@ -10,6 +10,7 @@
 #include "simurgh/config/model_config.h"
 #include "simurgh/config/service_config.h"
 #include "simurgh/config/training_config.h"
+#include "simurgh/nn/batch_block.h"
 #include "simurgh/nn/device_sums.h"
 #include "simurgh/nn/model.h"
 #include "simurgh/tensor/matrix_view.h"
@@ -22,7 +23,7 @@ struct DenseNetworkOptions {
   uint64_t seed = 1;               // Of the initial weights.
   DenseOptimizerConfig optimizer;  // The steps' learning rates come with them.
   ComputeDevice device = ComputeDevice::kCpu;
-  ComputePrecision precision = ComputePrecision::kF32;  // A CPU knows no tf32.
+  ComputePrecision precision = ComputePrecision::kF32;  // A CPU knows no tf32 and no f16.
   uint32_t cuda_device = 0;                             // Which of the machine's.
   // Room that a CUDA device makes for a batch at once; a larger one makes it anew. 0: the first's.
   size_t batch_rows = 0;
@@ -32,6 +33,9 @@ struct BatchResult {
   double loss = 0;  // Mean of the model's loss.
   // False: loss or a gradient is NaN or infinite, and ApplyGradients must not follow.
   bool finite = true;
+  // What gradients in f16 were multiplied by while they passed through the layers; all that leaves
+  // the network is divided by it. The next step's is less after one that was not finite.
+  float loss_scale = 1.0F;
 };
 
 // What a training step has to do with the other ranks of its run, if there are any. A network that
@@ -83,6 +87,38 @@ class DenseNetwork {
   virtual Status Predict(MatrixView<const float> dense, MatrixView<const float> embeddings,
                          std::span<float> probabilities) = 0;
 
+  // Memory for its batches, where its device has its own way with it. Lifetime: of the network.
+  virtual BlockPool& blocks() = 0;
+
+  // As ForwardBackward and Predict, with embeddings and their gradient in a block that blocks() has
+  // leased for so many samples.
+  //
+  // Where the network overlaps(), that is, works beside its caller: `meanwhile` is called while
+  // it computes, and the block's gradients come later, with AwaitGradients; until then, or until
+  // this has failed, the block stays. So batches come and leave while others are computed.
+  virtual StatusOr<BatchResult> ForwardBackwardOn(BatchBlock& block, MatrixView<const float> dense,
+                                                  std::span<const float> labels,
+                                                  std::span<float> probabilities,
+                                                  const RankStep& step = {},
+                                                  const std::function<void()>& /*meanwhile*/ = {}) {
+    return ForwardBackward(dense, block.embeddings, labels, block.gradients, probabilities, step);
+  }
+  virtual Status PredictOn(BatchBlock& block, MatrixView<const float> dense,
+                           std::span<float> probabilities) {
+    return Predict(dense, block.embeddings, probabilities);
+  }
+
+  virtual bool overlaps() const { return false; }
+
+  // The batch that ForwardBackwardOn is called with next begins to come to the device. Only a hint:
+  // not every batch needs it, and not every one that had it has to be computed. What is given here
+  // stays as it is until that call.
+  virtual void Load(BatchBlock& /*block*/, MatrixView<const float> /*dense*/,
+                    std::span<const float> /*labels*/) {}
+
+  // Waits for the gradients of a block, one of the last two that were computed. Errors: INTERNAL.
+  virtual Status AwaitGradients(BatchBlock& /*block*/) { return absl::OkStatus(); }
+
   // All weights, flat, tower by tower and layer by layer: of a linear layer the weight (inputs,
   // outputs), row-major, then the bias; of cross the weight (or down, (width, rank), and up, (rank,
   // width)), then the bias; of batch norm scale, then shift. And, in the same order, their last
@@ -128,8 +164,8 @@ StatusOr<std::unique_ptr<DenseNetwork>> CreateNetwork(const ModelConfig& model,
 
 // Builds the network on the CPU, whatever options.device says, with products in bf16 where options
 // ask for them, however slow.
-// Errors: INVALID_ARGUMENT for a model that does not fit together (LoadClusterConfig finds these
-// first).
+// Errors: INVALID_ARGUMENT for f16, and for a model that does not fit together (LoadClusterConfig
+// finds these first).
 StatusOr<std::unique_ptr<DenseNetwork>> CreateCpuNetwork(const ModelConfig& model,
                                                          const DenseNetworkOptions& options);
 

@@ -10,6 +10,7 @@
 
 #include "simurgh/base/mutex.h"
 #include "simurgh/base/status.h"
+#include "simurgh/telemetry/profile_range.h"
 
 namespace simurgh {
 
@@ -53,14 +54,19 @@ class Timeline {
   uint64_t left_out_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-// Adds a span from its making to its end; does nothing without a timeline.
+// Adds a span from its making to its end, if there is a timeline, and shows it in a profile.
 class TimelineSpan {
  public:
   TimelineSpan(Timeline* timeline, const char* track, const char* name, uint64_t step)
-      : timeline_(timeline), track_(track), name_(name), step_(step) {}
+      : timeline_(timeline),
+        track_(track),
+        name_(name),
+        step_(step),
+        range_(BeginProfileRange(name, step)) {}
   TimelineSpan(const TimelineSpan&) = delete;
   TimelineSpan& operator=(const TimelineSpan&) = delete;
   ~TimelineSpan() {
+    EndProfileRange(range_);
     if (timeline_ != nullptr) timeline_->Add(track_, name_, step_, begin_, Timeline::Clock::now());
   }
 
@@ -69,6 +75,7 @@ class TimelineSpan {
   const char* const track_;
   const char* const name_;
   const uint64_t step_;
+  const uint64_t range_;
   const Timeline::Clock::time_point begin_ = Timeline::Clock::now();
 };
 

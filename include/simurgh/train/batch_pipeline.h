@@ -6,8 +6,8 @@
 
 #include "simurgh/base/status.h"
 #include "simurgh/data/batch.h"
+#include "simurgh/nn/batch_block.h"
 #include "simurgh/telemetry/timeline.h"
-#include "simurgh/tensor/matrix_view.h"
 #include "simurgh/train/ports.h"
 
 namespace simurgh {
@@ -23,7 +23,7 @@ struct PipelineOptions {
   bool reproducible = false;           // See BatchPipeline.
   bool one_by_one = false;             // A pull waits until all earlier pushes have been sent.
   uint64_t trained_steps = 0;          // Of the run, all acknowledged; for evaluation.
-  size_t embedding_width = 0;          // Columns of the embedding matrix.
+  BlockPool* blocks = nullptr;         // Of the batches' memory. Outlives the pipeline.
   size_t queue_batches = 16;           // Batches handed over but not yet pulled, at most.
   std::chrono::milliseconds retry_deadline{60'000};  // How long one batch may keep failing.
   Timeline* timeline = nullptr;                      // Told of calls. Outlives the pipeline.
@@ -33,8 +33,8 @@ struct PipelineOptions {
 struct PulledBatch {
   const Batch* batch = nullptr;
   uint64_t step = 0;
-  MatrixView<const float> embeddings;  // (B, embedding width)
-  MatrixView<float> gradients;         // (B, embedding width) to be filled before Finish.
+  BatchBlock* block =
+      nullptr;  // With its embeddings; its gradients are to be filled before Finish.
   // Of this rank's earlier steps, how many its rows may lack: those not acknowledged at its pull,
   // or at the pull that its oldest rows come from. Below staleness + row_age_steps.
   uint32_t staleness = 0;
@@ -43,9 +43,10 @@ struct PulledBatch {
 // Takes batches through submit, pull and push, so that the network never waits for what could have
 // been on its way. Steps are numbered from 0 in the order of Feed.
 //
-// Every batch is kept, with its gradients, until its push is acknowledged. A failed call is retried
-// with growing pauses until `retry_deadline` has passed since the batch's first failure; a batch
-// whose embedding worker is gone or has forgotten it is submitted anew, possibly elsewhere.
+// Every batch is kept, with its gradients, until its push is acknowledged. Memory for them is
+// leased when a batch is pulled: for as many as `staleness` allows. A failed call is retried with
+// growing pauses until `retry_deadline` has passed since the batch's first failure; a batch whose
+// embedding worker is gone or has forgotten it is submitted anew, possibly elsewhere.
 //
 // Where rows may be some steps old, a batch's staleness counts that: a row that came with the pull
 // of step s lacks, at step t, what was not acknowledged at s, and the steps from s to t.
@@ -78,7 +79,11 @@ class BatchPipeline {
   // after Stop.
   StatusOr<const PulledBatch*> Next();
 
-  // The trainer is done with the batch that Next gave last.
+  // As Next, where that need not wait; else null. So a trainer can have the next batch before he is
+  // done with this one.
+  const PulledBatch* TakeNext();
+
+  // The trainer is done with the first batch that he still has.
   void Finish();
 
   // Waits until the push of every finished batch is acknowledged. Batches pulled ahead stay as they

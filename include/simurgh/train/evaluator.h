@@ -28,7 +28,6 @@ struct EvaluationResult {
 };
 
 struct EvaluationOptions {
-  size_t embedding_width = 0;
   size_t tasks = 1;  // Labels of a sample.
   // The share that training kept; predictions are corrected for it, as the set has all of them.
   double kept_negatives = 1;

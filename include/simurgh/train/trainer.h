@@ -38,8 +38,8 @@ class TrainObserver {
     double loss = 0;
     bool applied = true;     // False: skipped, because loss or a gradient was not finite.
     uint32_t staleness = 0;  // Of the batch at its pull.
-    // Of all ranks' batches of the step, each at its pull; mode async: of this rank's alone.
-    uint32_t ranks_staleness = 0;
+    // The sum over the ranks, each at its own pull of the step; none in mode async with several.
+    std::optional<uint32_t> ranks_staleness;
     std::chrono::nanoseconds waited{};    // For the batch's embeddings.
     std::chrono::nanoseconds computed{};  // Forward, backward, step.
   };
@@ -52,9 +52,9 @@ class TrainObserver {
     double auc = 0;  // Of the latest predictions (auc_window_samples), each made before its step.
     // With several labels, that of each; the one above is then the first label's.
     std::vector<double> task_aucs;
-    double samples_per_second = 0;  // Since the last report.
-    double staleness = 0;           // Mean since the last report.
-    double ranks_staleness = 0;     // The same.
+    double samples_per_second = 0;          // Since the last report.
+    double staleness = 0;                   // Mean since the last report.
+    std::optional<double> ranks_staleness;  // The same.
     // Mode async: the mean of OnDensePush since the last report, if there was any.
     std::optional<double> dense_staleness;
     uint64_t skipped_steps = 0;  // So far.
@@ -84,7 +84,6 @@ struct TrainerData {
   OpenReader test;        // May be empty: no evaluation at the end.
   size_t features = 0;
   size_t dense_width = 0;
-  size_t embedding_width = 0;
   size_t tasks = 1;                     // Labels of a sample.
   std::optional<size_t> group_feature;  // Of EvaluationOptions.
   uint32_t async_staleness = 1;  // Mode async: batches between pull and acknowledged push, at most.
@@ -129,10 +128,19 @@ class Trainer {
   // Whether several ranks take every step together: not in mode async.
   bool in_step() const { return collective_.ranks() > 1 && exchange_ == nullptr; }
   StatusOr<StepFacts> OfAllRanks(const StepFacts& own);
-  // Forward and backward; sums of gradients are on their way then.
-  StatusOr<BatchResult> ComputeStep(const PulledBatch& pulled);
+  // Forward and backward; sums of gradients are on their way then, and on a network that overlaps
+  // this the next batch, if it is here.
+  StatusOr<BatchResult> ComputeStep(BatchPipeline& pipeline, const PulledBatch& pulled);
+  // Where the network overlaps: takes the next batch, if it is here, and sends it to the device.
+  void TakeAhead(BatchPipeline& pipeline);
+  // Gradients leave: of the batch at hand, zeros if the step is left out; or of the last one, if it
+  // still has them. Errors: of the network.
+  Status LetGo(BatchPipeline& pipeline, const PulledBatch& pulled, bool finite);
+  Status LetLastGo(BatchPipeline& pipeline);
   // Nobody goes on before all have come.
   Status AwaitRanks();
+  // The same, when all have ended. Errors: INTERNAL naming a rank whose dense weights differ.
+  Status CheckSameWeights();
   // Mode async: waits for this rank's pushes and, with a roll call, for all ranks; then takes the
   // servers' weights.
   Status SettleWeights(RankRollCall* roll_call);
@@ -162,7 +170,9 @@ class Trainer {
   std::unique_ptr<DenseExchange> exchange_;  // Null but in mode async.
   const TrainerData data_;
   TrainObserver& observer_;
-  Timeline* const timeline_;  // Null: nobody wants one.
+  Timeline* const timeline_;            // Null: nobody wants one.
+  const PulledBatch* ahead_ = nullptr;  // The next one, if the trainer has it already.
+  const PulledBatch* last_ = nullptr;   // The last one, while its gradients are on the device.
   std::vector<float> probabilities_;
   uint32_t passes_ = 0;  // Ended so far.
 };

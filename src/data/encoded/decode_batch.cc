@@ -1,21 +1,23 @@
 #include <algorithm>
-#include <cmath>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_format.h"
 
+#include "data/encoded/bare_batch.h"
 #include "data/encoded/format.h"
 #include "data/encoded/id_list_code.h"
 #include "data/encoded/occurrence_code.h"
 #include "data/encoded/packed_numbers.h"
 #include "data/encoded/sample_lengths.h"
+#include "data/encoded/weights.h"
 #include "simurgh/data/encoded_batch.h"
 
 namespace simurgh {
 namespace {
 
-// A feature takes this many bytes at least: so a short message cannot ask for a long table.
+// A feature of the coded form takes this many bytes at least: so a short message cannot ask for a
+// long table.
 constexpr size_t kLeastFeatureBytes = 2;
 
 class BatchDecoder {
@@ -43,6 +45,11 @@ class BatchDecoder {
 
   Status Parts() {
     SIMURGH_RETURN_IF_ERROR(Head());
+    if ((flags_ & kBare) != 0) {
+      SIMURGH_RETURN_IF_ERROR(
+          DecodeBare(encoded_.plain_ids, (flags_ & kBareWeighted) != 0, in_, batch_));
+      return End();
+    }
     SIMURGH_RETURN_IF_ERROR(Lists());
     batch_.offsets.resize(features_ * batch_.batch_size + 1);
     seen_.resize(batch_.list_count());
@@ -50,16 +57,18 @@ class BatchDecoder {
       const Status decoded = Feature(f);
       if (!decoded.ok()) return Annotate(decoded, absl::StrFormat("batch: feature %d", f));
     }
-    return End();
+    SIMURGH_RETURN_IF_ERROR(End());
+    return AllIdsOccur();
   }
 
   Status Head();
+  Status CheckSize(uint64_t samples) const;
   Status SharedLists();
   Status Lists();
   Status PlaceIds(const std::vector<IdListHead>& heads);
   Status Feature(size_t feature);
-  Status Weights(std::span<float> weights);
   Status End();
+  Status AllIdsOccur() const;
 
   Status Early(std::string_view what) const {
     return absl::InvalidArgumentError(
@@ -70,6 +79,7 @@ class BatchDecoder {
   ByteReader in_;
   CompactBatch& batch_;
   size_t features_ = 0;
+  uint8_t flags_ = 0;
   std::vector<uint32_t> seen_;  // Ids of each list that have appeared.
 };
 
@@ -77,27 +87,36 @@ Status BatchDecoder::Head() {
   const uint8_t version = in_.Byte();
   const uint64_t samples = in_.Number();
   features_ = in_.Number();
-  const uint8_t flags = in_.Byte();
+  flags_ = in_.Byte();
   if (!in_.ok()) return Early("the head");
   if (version != kBatchVersion) {
     return absl::InvalidArgumentError(
         absl::StrFormat("batch: version %d, known is %d", version, kBatchVersion));
   }
+  if (flags_ > (kSharedLists | kBare | kBareWeighted) ||
+      (flags_ & ~kSharedLists) == kBareWeighted) {
+    return absl::InvalidArgumentError(absl::StrFormat("batch: unknown flags %d", flags_));
+  }
+  SIMURGH_RETURN_IF_ERROR(CheckSize(samples));
+  batch_.batch_size = static_cast<uint32_t>(samples);
+  batch_.unique_ends.resize(features_);
+  return (flags_ & kSharedLists) != 0 ? SharedLists() : absl::OkStatus();
+}
+
+Status BatchDecoder::CheckSize(uint64_t samples) const {
   if (samples > kMaxBatchSamples) {
     return absl::InvalidArgumentError(
         absl::StrFormat("batch: %d samples exceed the limit of %d", samples, kMaxBatchSamples));
   }
-  if (features_ > in_.Rest().size() / kLeastFeatureBytes || features_ * samples > kMaxBatchCells) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("batch: %d features of %d samples exceed %d bytes or the limit of %d cells",
-                        features_, samples, encoded_.codes.size(), kMaxBatchCells));
+  const bool is_bare = (flags_ & kBare) != 0;
+  const bool fits = is_bare ? MayBeBare(features_, samples, encoded_.plain_ids.size())
+                            : features_ <= in_.Rest().size() / kLeastFeatureBytes;
+  if (!fits || features_ > kMaxBatchCells || features_ * samples > kMaxBatchCells) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "batch: %d features of %d samples exceed %d bytes and %d ids or the limit of %d cells",
+        features_, samples, encoded_.codes.size(), encoded_.plain_ids.size(), kMaxBatchCells));
   }
-  if (flags > kSharedLists) {
-    return absl::InvalidArgumentError(absl::StrFormat("batch: unknown flags %d", flags));
-  }
-  batch_.batch_size = static_cast<uint32_t>(samples);
-  batch_.unique_ends.resize(features_);
-  return flags == kSharedLists ? SharedLists() : absl::OkStatus();
+  return absl::OkStatus();
 }
 
 Status BatchDecoder::SharedLists() {
@@ -182,22 +201,8 @@ Status BatchDecoder::Feature(size_t feature) {
   uint32_t& seen = seen_[batch_.list_of(feature)];
   SIMURGH_RETURN_IF_ERROR(
       DecodeOccurrences(in_, seen, std::span(batch_.occurrences).subspan(offsets.front())));
-  if (flags == kWeighted) {
-    batch_.weights.resize(offsets.front(), 1.0F);
-    batch_.weights.resize(offsets.back());
-    return Weights(std::span(batch_.weights).subspan(offsets.front()));
-  }
-  return absl::OkStatus();
-}
-
-Status BatchDecoder::Weights(std::span<float> weights) {
-  const auto bytes = in_.Raw(weights.size_bytes());
-  if (!in_.ok()) return absl::InvalidArgumentError("its weights end early");
-  std::copy(bytes.begin(), bytes.end(), std::as_writable_bytes(weights).begin());
-  for (const float weight : weights) {
-    if (!std::isfinite(weight)) return absl::InvalidArgumentError("a weight that is not finite");
-  }
-  return absl::OkStatus();
+  if (flags != kWeighted) return absl::OkStatus();
+  return ReadWeights(in_, offsets.front(), offsets.back(), batch_.weights);
 }
 
 Status BatchDecoder::End() {
@@ -206,6 +211,11 @@ Status BatchDecoder::End() {
     return absl::InvalidArgumentError(
         absl::StrFormat("batch: %d bytes behind its end", in_.Rest().size()));
   }
+  if (!batch_.weights.empty()) batch_.weights.resize(batch_.occurrences.size(), 1.0F);
+  return absl::OkStatus();
+}
+
+Status BatchDecoder::AllIdsOccur() const {
   for (size_t l = 0; l < seen_.size(); ++l) {
     const size_t size = batch_.list(l).size();
     if (seen_[l] != size) {
@@ -213,7 +223,6 @@ Status BatchDecoder::End() {
           absl::StrFormat("batch: list %d: %d of %d ids occur; all must", l, seen_[l], size));
     }
   }
-  if (!batch_.weights.empty()) batch_.weights.resize(batch_.occurrences.size(), 1.0F);
   return absl::OkStatus();
 }
 

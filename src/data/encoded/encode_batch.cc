@@ -1,30 +1,29 @@
-#include <algorithm>
-
 #include "absl/strings/str_format.h"
 
+#include "data/encoded/bare_batch.h"
 #include "data/encoded/format.h"
 #include "data/encoded/id_list_code.h"
 #include "data/encoded/occurrence_code.h"
 #include "data/encoded/sample_lengths.h"
+#include "data/encoded/weights.h"
 #include "simurgh/data/encoded_batch.h"
 
 namespace simurgh {
 namespace {
 
-void EncodeHead(const CompactBatch& batch, ByteWriter& out) {
+void EncodeHead(const CompactBatch& batch, uint8_t form, ByteWriter& out) {
   out.Byte(kBatchVersion);
   out.Number(batch.batch_size);
   out.Number(batch.feature_count());
   const bool shared = batch.list_count() < batch.feature_count();
-  out.Byte(shared ? kSharedLists : 0);
+  out.Byte(form | (shared ? kSharedLists : 0));
   if (!shared) return;
   out.Number(batch.list_count());
   for (const uint32_t list : batch.lists) out.Number(list);
 }
 
 Status EncodeFeature(const FeatureView& feature, uint32_t& seen, ByteWriter& out) {
-  const bool weighted = std::any_of(feature.weights.begin(), feature.weights.end(),
-                                    [](float weight) { return weight != 1.0F; });
+  const bool weighted = IsWeighted(feature.weights);
   out.Byte(weighted ? kWeighted : 0);
   EncodeSampleLengths(feature.offsets, out);
   if (feature.occurrences.empty()) return absl::OkStatus();
@@ -33,13 +32,10 @@ Status EncodeFeature(const FeatureView& feature, uint32_t& seen, ByteWriter& out
   return absl::OkStatus();
 }
 
-}  // namespace
-
-StatusOr<EncodedBatch> EncodeBatch(const CompactBatch& batch) {
-  SIMURGH_RETURN_IF_ERROR(batch.Validate());
+StatusOr<EncodedBatch> EncodeCoded(const CompactBatch& batch) {
   ByteWriter codes;
   codes.Reserve(2 * batch.occurrences.size());  // Next to always enough.
-  EncodeHead(batch, codes);
+  EncodeHead(batch, 0, codes);
 
   IdListWriter lists;
   lists.plain.reserve(batch.ids.size());
@@ -59,6 +55,29 @@ StatusOr<EncodedBatch> EncodeBatch(const CompactBatch& batch) {
     }
   }
   return EncodedBatch{.plain_ids = std::move(lists.plain), .codes = codes.Take()};
+}
+
+// Whether the bare form may be the better one. A hundredth is not worth that the receiver numbers
+// the ids again.
+bool IsWorthBare(const CompactBatch& batch, size_t coded_bytes) {
+  const size_t occurrences = batch.occurrences.size();
+  return 100 * coded_bytes > 101 * sizeof(uint64_t) * occurrences &&
+         MayBeBare(batch.feature_count(), batch.batch_size, occurrences);
+}
+
+}  // namespace
+
+StatusOr<EncodedBatch> EncodeBatch(const CompactBatch& batch) {
+  SIMURGH_RETURN_IF_ERROR(batch.Validate());
+  SIMURGH_ASSIGN_OR_RETURN(EncodedBatch coded, EncodeCoded(batch));
+  if (!IsWorthBare(batch, coded.byte_size())) return coded;
+  ByteWriter codes;
+  const uint8_t weighted = IsWeighted(batch.weights) ? kBareWeighted : 0;
+  EncodeHead(batch, kBare | weighted, codes);
+  EncodedBatch bare;
+  EncodeBare(batch, bare.plain_ids, codes);
+  bare.codes = codes.Take();
+  return bare.byte_size() < coded.byte_size() ? bare : coded;
 }
 
 }  // namespace simurgh

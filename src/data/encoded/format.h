@@ -1,12 +1,26 @@
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 namespace simurgh {
 
 // src/data/COMPACT_BATCH.md describes the layout.
-inline constexpr uint8_t kBatchVersion = 1;
-inline constexpr uint8_t kSharedLists = 1;  // Of a batch.
-inline constexpr uint8_t kWeighted = 1;     // Of a feature.
+inline constexpr uint8_t kBatchVersion = 2;
+
+// Flags of a batch.
+inline constexpr uint8_t kSharedLists = 1;
+inline constexpr uint8_t kBare = 2;          // The bare form; else the coded one.
+inline constexpr uint8_t kBareWeighted = 4;  // Only with kBare.
+
+inline constexpr uint8_t kWeighted = 1;  // Of a feature of the coded form.
+
+// Whether so many features of so many samples may have a bare form of so many ids: a few bytes must
+// not ask for a long table. The coded form, which takes bytes for each feature, is for the others.
+constexpr bool MayBeBare(uint64_t features, uint64_t samples, uint64_t ids) {
+  const uint64_t most = std::max(uint64_t{1} << 16, 16 * ids);
+  return features <= most && features * samples <= most;
+}
 
 }  // namespace simurgh

@@ -1,6 +1,7 @@
 #include "data/encoded/id_list_code.h"
 
 #include <algorithm>
+#include <array>
 
 #include "absl/strings/str_format.h"
 
@@ -15,19 +16,45 @@ constexpr uint64_t ZigZag(uint64_t difference) {
 }
 constexpr uint64_t UnZigZag(uint64_t number) { return (number >> 1) ^ (0 - (number & 1)); }
 
-void ToOffsets(std::span<const uint64_t> ids, uint64_t base, std::vector<uint64_t>& numbers) {
-  numbers.clear();
-  for (const uint64_t id : ids) numbers.push_back(id - base);
-}
+// What is packed of ids, block by block: so that what a coding takes is known without its numbers
+// lying anywhere.
+class ListNumbers {
+ public:
+  ListNumbers(std::span<const uint64_t> ids, IdListCoding coding)
+      : ids_(ids),
+        coding_(coding),
+        base_(coding == IdListCoding::kOffsets ? *std::min_element(ids.begin(), ids.end())
+                                               : ids.front()) {}
 
-void ToDifferences(std::span<const uint64_t> ids, std::vector<uint64_t>& numbers) {
-  numbers.clear();
-  uint64_t previous = ids.front();
-  for (const uint64_t id : ids) {
-    numbers.push_back(ZigZag(id - previous));
-    previous = id;
+  uint64_t base() const { return base_; }
+
+  // work: called with the numbers of each block.
+  template <typename Work>
+  void ForBlocks(const Work& work) const {
+    std::array<uint64_t, kPackedBlock> block;
+    for (size_t first = 0; first < ids_.size(); first += kPackedBlock) {
+      const auto ids = ids_.subspan(first, std::min(kPackedBlock, ids_.size() - first));
+      if (coding_ == IdListCoding::kOffsets) {
+        for (size_t i = 0; i < ids.size(); ++i) block[i] = ids[i] - base_;
+      } else {
+        block[0] = ZigZag(first == 0 ? 0 : ids[0] - ids_[first - 1]);
+        for (size_t i = 1; i < ids.size(); ++i) block[i] = ZigZag(ids[i] - ids[i - 1]);
+      }
+      work(std::span<const uint64_t>(block).first(ids.size()));
+    }
   }
-}
+
+  size_t bytes() const {
+    size_t sum = sizeof(base_);
+    ForBlocks([&sum](std::span<const uint64_t> block) { sum += PackedBytes(block); });
+    return sum;
+  }
+
+ private:
+  std::span<const uint64_t> ids_;
+  IdListCoding coding_;
+  uint64_t base_;
+};
 
 uint64_t ReadWord(ByteReader& in) {
   uint64_t word = 0;
@@ -41,26 +68,22 @@ uint64_t ReadWord(ByteReader& in) {
 void EncodeIdList(std::span<const uint64_t> ids, IdListWriter& out) {
   out.heads.Number(ids.size());
   if (ids.empty()) return;
-  const uint64_t smallest = *std::min_element(ids.begin(), ids.end());
-  std::vector<uint64_t> offsets;
-  std::vector<uint64_t> differences;
-  offsets.reserve(ids.size());
-  differences.reserve(ids.size());
-  ToOffsets(ids, smallest, offsets);
-  ToDifferences(ids, differences);
-  const size_t offset_bytes = sizeof(smallest) + PackedBytes(offsets);
-  const size_t difference_bytes = sizeof(smallest) + PackedBytes(differences);
+  const ListNumbers offsets(ids, IdListCoding::kOffsets);
+  const ListNumbers differences(ids, IdListCoding::kDifferences);
+  const size_t offset_bytes = offsets.bytes();
+  const size_t difference_bytes = differences.bytes();
   if (ids.size_bytes() <= std::min(offset_bytes, difference_bytes)) {
     out.heads.Byte(static_cast<uint8_t>(IdListCoding::kPlain));
     out.plain.insert(out.plain.end(), ids.begin(), ids.end());
     return;
   }
   const bool by_offset = offset_bytes <= difference_bytes;
-  const uint64_t base = by_offset ? smallest : ids.front();
   out.heads.Byte(
       static_cast<uint8_t>(by_offset ? IdListCoding::kOffsets : IdListCoding::kDifferences));
+  const ListNumbers& numbers = by_offset ? offsets : differences;
+  const uint64_t base = numbers.base();
   out.packed.Raw(std::as_bytes(std::span(&base, 1)));
-  AppendPacked(by_offset ? offsets : differences, out.packed);
+  numbers.ForBlocks([&](std::span<const uint64_t> block) { AppendPacked(block, out.packed); });
 }
 
 StatusOr<IdListHead> ReadIdListHead(ByteReader& heads, uint64_t most) {

@@ -1,8 +1,8 @@
 #include "data/encoded/occurrence_code.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
-#include <optional>
 #include <vector>
 
 #include "absl/strings/str_format.h"
@@ -39,32 +39,42 @@ constexpr auto kRanges = [] {
   return ranges;
 }();
 
-// Without branches: which way it goes is noise. Requires index < 2^kLargestBits.
-uint32_t SymbolOf(uint32_t index, bool is_next) {
-  const int width = std::bit_width(index | kSmallIndexes);
-  const uint32_t range = kFirstRange + 2 * (width - kSmallBits - 1) + ((index >> (width - 2)) & 1);
-  const uint32_t symbol = index < kSmallIndexes ? 1 + index : range;
-  return is_next ? kNextId : symbol;
+// The symbol of an index that is not the next id's. A float's exponent and the first bit behind it
+// number the ranges; so it takes no branch and no shift that depends on the index, and vectors of
+// indexes can be done at once.
+// Requires index < 2^kLargestBits.
+uint32_t SymbolOf(uint32_t index) {
+  static_assert(kLargestBits <= 24, "wider ones would be rounded");
+  constexpr uint32_t kFirst = std::bit_cast<uint32_t>(static_cast<float>(kSmallIndexes)) >> 22;
+  const auto as_float = static_cast<float>(static_cast<int32_t>(index));
+  const uint32_t range = kFirstRange + (std::bit_cast<uint32_t>(as_float) >> 22) - kFirst;
+  return index < kSmallIndexes ? 1 + index : range;
 }
 
-// What a writer and a reader know of a symbol.
+// What a writer knows of a symbol.
 struct Word {
-  uint32_t base = 0;
+  uint32_t place = 0;  // The bits of an index that follow the code word.
   uint16_t code = 0;
-  uint8_t length = 0;
-  uint8_t bits = 0;
+  uint8_t length = 0;  // Of the code word.
+  uint8_t bits = 0;    // Of both.
 };
 using Words = std::array<Word, kSymbols>;
+using Codes = std::array<uint16_t, kSymbols>;
 using Lengths = std::array<uint8_t, kSymbols>;
+using Counts = std::array<uint32_t, kSymbols>;
 
 constexpr uint64_t LowBits(int count) { return (uint64_t{1} << count) - 1; }
 
-std::optional<Words> WordsOf(const Lengths& lengths) {
-  std::array<uint16_t, kSymbols> codes{};
-  if (!AssignCodes(lengths, codes)) return std::nullopt;
+// Places need no base taken off: a range of 2^bits indexes begins at a multiple of them.
+Words WordsOf(const Lengths& lengths) {
+  Codes codes{};  // Stay so if no symbol has a length: one is alone.
+  AssignCodes(lengths, codes);
   Words words;
   for (size_t s = 0; s < kSymbols; ++s) {
-    words[s] = {kRanges[s].base, codes[s], lengths[s], kRanges[s].bits};
+    words[s] = {.place = static_cast<uint32_t>(LowBits(kRanges[s].bits)),
+                .code = codes[s],
+                .length = lengths[s],
+                .bits = static_cast<uint8_t>(lengths[s] + kRanges[s].bits)};
   }
   return words;
 }
@@ -81,32 +91,93 @@ void AppendLengths(const Lengths& lengths, uint32_t alone, ByteWriter& out) {
   }
 }
 
-StatusOr<Words> ReadWords(ByteReader& in, uint32_t& alone) {
+struct Code {
+  Lengths lengths{};
+  Codes codes{};
+  uint32_t alone = kSymbols;  // The only symbol, if there is one.
+};
+
+StatusOr<Code> ReadCode(ByteReader& in) {
+  Code code;
   const uint8_t count = in.Byte();
   if (count > kSymbols) {
     return absl::InvalidArgumentError(
         absl::StrFormat("%d code lengths, must be at most %d", count, kSymbols));
   }
   if (count == 0) {
-    alone = in.Byte();
-    if (alone >= kSymbols) {
+    code.alone = in.Byte();
+    if (code.alone >= kSymbols) {
       return absl::InvalidArgumentError(
-          absl::StrFormat("symbol %d, must be below %d", alone, kSymbols));
+          absl::StrFormat("symbol %d, must be below %d", code.alone, kSymbols));
     }
-    return Words{};
+    return code;
   }
-  Lengths lengths{};
   for (size_t s = 0; s < count; s += 2) {
     const uint8_t pair = in.Byte();
-    lengths[s] = pair & 15;
-    if (s + 1 < count) lengths[s + 1] = pair >> 4;
+    code.lengths[s] = pair & 15;
+    if (s + 1 < count) code.lengths[s + 1] = pair >> 4;
   }
-  const std::optional<Words> words = WordsOf(lengths);
-  if (!words.has_value()) {
+  if (!AssignCodes(code.lengths, code.codes)) {
     return absl::InvalidArgumentError("the code lengths make no complete code");
   }
-  alone = kSymbols;
-  return *words;
+  return code;
+}
+
+// One an occurrence, for as long as a feature is encoded: the thread keeps the memory.
+std::vector<uint8_t>& SymbolsOfThread() {
+  thread_local std::vector<uint8_t> symbols;
+  return symbols;
+}
+
+constexpr uint32_t kNotInOrder = ~uint32_t{0};
+
+// Symbols and how often each occurs. Returns how many ids have appeared then, or kNotInOrder.
+uint32_t FindSymbols(std::span<const uint32_t> occurrences, uint32_t next,
+                     std::span<uint8_t> symbols, Counts& counts) {
+  for (size_t i = 0; i < occurrences.size(); ++i) {
+    symbols[i] = static_cast<uint8_t>(SymbolOf(occurrences[i]));
+  }
+  // Neighbours are counted apart: a counter that was written just now cannot be read yet.
+  std::array<Counts, 4> counters{};
+  bool in_order = true;
+  const auto count = [&](size_t i, Counts& counter) {
+    const uint32_t index = occurrences[i];
+    const bool is_next = index == next;
+    const uint8_t symbol = is_next ? kNextId : symbols[i];
+    symbols[i] = symbol;
+    ++counter[symbol];
+    next += is_next ? 1 : 0;
+    in_order &= index < next;
+  };
+  size_t i = 0;
+  for (; i + counters.size() <= occurrences.size(); i += counters.size()) {
+    for (size_t c = 0; c < counters.size(); ++c) count(i + c, counters[c]);
+  }
+  for (; i < occurrences.size(); ++i) count(i, counters[0]);
+  for (const Counts& counter : counters) {
+    for (size_t s = 0; s < kSymbols; ++s) counts[s] += counter[s];
+  }
+  return in_order ? next : kNotInOrder;
+}
+
+// Several at a time, as many as fit a Put: its words wait for one another.
+template <size_t kAtOnce>
+void WriteWords(std::span<const uint32_t> occurrences, std::span<const uint8_t> symbols,
+                const Words& words, BitWriter& writer) {
+  size_t i = 0;
+  const auto write = [&](size_t count) {
+    uint64_t value = 0;
+    int bits = 0;
+    for (const size_t end = i + count; i < end; ++i) {
+      const Word& word = words[symbols[i]];
+      const uint64_t place = occurrences[i] & word.place;
+      value |= (word.code | place << word.length) << bits;
+      bits += word.bits;
+    }
+    writer.Put(value, bits);
+  };
+  while (i + kAtOnce <= occurrences.size()) write(kAtOnce);
+  while (i < occurrences.size()) write(1);
 }
 
 // What to do on the next kLongestCode bits.
@@ -118,64 +189,55 @@ struct Step {
 };
 using Steps = std::array<Step, size_t{1} << kLongestCode>;
 
-void FillSteps(const Words& words, uint32_t alone, Steps& steps) {
+void FillSteps(const Code& code, Steps& steps) {
   for (uint32_t s = 0; s < kSymbols; ++s) {
-    const Word& word = words[s];
-    if (word.length == 0 && s != alone) continue;
-    const Step step = {s == alone ? kRanges[s].base : word.base, word.length, kRanges[s].bits,
+    const uint8_t length = code.lengths[s];
+    if (length == 0 && s != code.alone) continue;
+    const Step step = {kRanges[s].base, length, kRanges[s].bits,
                        static_cast<uint8_t>(s == kNextId ? 1 : 0)};
-    for (size_t at = word.code; at < steps.size(); at += size_t{1} << word.length) steps[at] = step;
+    for (size_t at = code.codes[s]; at < steps.size(); at += size_t{1} << length) steps[at] = step;
   }
 }
 
 }  // namespace
 
 Status EncodeOccurrences(std::span<const uint32_t> occurrences, uint32_t& seen, ByteWriter& out) {
-  std::array<uint32_t, kSymbols> counts{};
-  uint32_t next = seen;
-  bool in_order = true;
-  for (const uint32_t index : occurrences) {
-    const bool is_next = index == next;
-    ++counts[SymbolOf(index & LowBits(kLargestBits), is_next)];
-    next += is_next ? 1 : 0;
-    in_order &= index < next;
-  }
-  if (!in_order) {
+  std::vector<uint8_t>& symbols = SymbolsOfThread();
+  symbols.resize(occurrences.size());
+  Counts counts{};
+  const uint32_t next = FindSymbols(occurrences, seen, symbols, counts);
+  if (next == kNotInOrder) {
     return absl::InvalidArgumentError("its ids are not in the order of their first appearance");
   }
+  seen = next;
 
   Lengths lengths{};
   ChooseCodeLengths(counts, lengths);
   uint32_t alone = 0;
   uint64_t bits = 0;
+  int longest = 0;  // Code word and place of one occurrence.
   for (uint32_t s = 0; s < kSymbols; ++s) {
-    if (counts[s] > 0) alone = s;
+    if (counts[s] == 0) continue;
+    alone = s;
     bits += uint64_t{counts[s]} * (lengths[s] + kRanges[s].bits);
+    longest = std::max(longest, lengths[s] + kRanges[s].bits);
   }
   AppendLengths(lengths, alone, out);
-  Words words = WordsOf(lengths).value_or(Words{});
-  words[alone].base = kRanges[alone].base;
-  words[alone].bits = kRanges[alone].bits;
-
+  const Words words = WordsOf(lengths);
   BitWriter writer(out.Extend(BytesOfBits(bits) + kBitSlackBytes));
-  next = seen;
-  for (const uint32_t index : occurrences) {
-    const bool is_next = index == next;
-    const Word& word = words[SymbolOf(index, is_next)];
-    const uint64_t place = (index - word.base) & LowBits(word.bits);
-    writer.Put(word.code | place << word.length, word.length + word.bits);
-    next += is_next ? 1 : 0;
+  if (2 * longest <= kMostBits) {
+    WriteWords<2>(occurrences, symbols, words, writer);
+  } else {
+    WriteWords<1>(occurrences, symbols, words, writer);
   }
   out.Shorten(kBitSlackBytes);
-  seen = next;
   return absl::OkStatus();
 }
 
 Status DecodeOccurrences(ByteReader& in, uint32_t& seen, std::span<uint32_t> occurrences) {
-  uint32_t alone = 0;
-  SIMURGH_ASSIGN_OR_RETURN(const Words words, ReadWords(in, alone));
+  SIMURGH_ASSIGN_OR_RETURN(const Code code, ReadCode(in));
   Steps steps;
-  FillSteps(words, alone, steps);
+  FillSteps(code, steps);
 
   const std::span<const std::byte> rest = in.Rest();
   BitReader reader(rest);

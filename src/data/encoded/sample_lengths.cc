@@ -16,6 +16,9 @@ enum class Coding : uint8_t { kExceptions, kAll };
 // The length that most samples have, if more than half do, or else any.
 // Source: Boyer and Moore, "MJRTY", 1981.
 uint64_t CommonLength(std::span<const uint64_t> lengths) {
+  size_t ones = 0;
+  for (const uint64_t length : lengths) ones += length == 1 ? 1 : 0;
+  if (2 * ones > lengths.size()) return 1;  // As is usual, and soon seen.
   uint64_t candidate = 1;
   size_t votes = 0;
   for (const uint64_t length : lengths) {
@@ -50,12 +53,22 @@ void FindExceptions(std::span<const uint64_t> lengths, uint64_t common, Exceptio
   exceptions.gaps.clear();
   exceptions.lengths.clear();
   size_t next = 0;
-  for (size_t sample = 0; sample < lengths.size(); ++sample) {
-    if (lengths[sample] == common) continue;
-    exceptions.gaps.push_back(sample - next);
-    exceptions.lengths.push_back(lengths[sample]);
-    next = sample + 1;
+  const auto look = [&](size_t first, size_t end) {
+    for (size_t sample = first; sample < end; ++sample) {
+      if (lengths[sample] == common) continue;
+      exceptions.gaps.push_back(sample - next);
+      exceptions.lengths.push_back(lengths[sample]);
+      next = sample + 1;
+    }
+  };
+  constexpr size_t kGroup = 8;  // Looked at at once: mostly all are common.
+  size_t first = 0;
+  for (; first + kGroup <= lengths.size(); first += kGroup) {
+    uint64_t other = 0;
+    for (size_t i = 0; i < kGroup; ++i) other |= lengths[first + i] ^ common;
+    if (other != 0) look(first, first + kGroup);
   }
+  look(first, lengths.size());
 }
 
 Status Early() { return absl::InvalidArgumentError("lengths of samples end early"); }

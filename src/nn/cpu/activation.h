@@ -10,6 +10,12 @@ void ReluForward(std::span<const float> input, std::span<float> output);
 void ReluBackward(std::span<const float> output, std::span<const float> output_gradient,
                   std::span<float> input_gradient);
 
+// x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))); its way back reads what went in.
+// Source: Hendrycks and Gimpel, "Gaussian Error Linear Units", arXiv:1606.08415.
+void GeluForward(std::span<const float> input, std::span<float> output);
+void GeluBackward(std::span<const float> input, std::span<const float> output_gradient,
+                  std::span<float> input_gradient);
+
 // 1 / (1 + exp(-x))
 void SigmoidForward(std::span<const float> input, std::span<float> output);
 void SigmoidBackward(std::span<const float> output, std::span<const float> output_gradient,

@@ -69,6 +69,7 @@ CpuNetwork::CpuNetwork(ModelPlan plan, std::vector<TaskConfig> tasks,
     : plan_(std::move(plan)),
       tasks_(std::move(tasks)),
       options_(options),
+      blocks_(NewBlockPool(plan_.embedding_width)),
       parameters_(ZeroedFloats(plan_.parameter_count)),
       gradients_(ZeroedFloats(plan_.parameter_count)),
       state_(ZeroedFloats(
@@ -292,6 +293,10 @@ namespace simurgh {
 StatusOr<std::unique_ptr<DenseNetwork>> CreateCpuNetwork(const ModelConfig& model,
                                                          const DenseNetworkOptions& options) {
   SIMURGH_CHECK_LT(0U, options.threads);
+  if (options.precision == ComputePrecision::kF16) {
+    return absl::InvalidArgumentError(
+        "nn_worker.precision: f16 is computed on CUDA devices alone; set f32 or bf16");
+  }
   SIMURGH_ASSIGN_OR_RETURN(ModelPlan plan, PlanModel(model, options.inputs));
   try {
     return std::make_unique<cpu::CpuNetwork>(std::move(plan), TasksOf(model), options);

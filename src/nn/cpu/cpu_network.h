@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -25,6 +26,8 @@ class CpuNetwork final : public DenseNetwork {
   Status ApplyGradients(float learning_rate) override;
   Status Predict(MatrixView<const float> dense, MatrixView<const float> embeddings,
                  std::span<float> probabilities) override;
+
+  BlockPool& blocks() override { return *blocks_; }
 
   std::span<float> parameters() override { return parameters_.as<float>(plan_.parameter_count); }
   std::span<float> gradients() override { return gradients_.as<float>(plan_.parameter_count); }
@@ -96,6 +99,7 @@ class CpuNetwork final : public DenseNetwork {
   const ModelPlan plan_;
   const std::vector<TaskConfig> tasks_;
   const DenseNetworkOptions options_;
+  const std::unique_ptr<BlockPool> blocks_;
   AlignedBuffer parameters_;
   AlignedBuffer gradients_;
   AlignedBuffer state_;

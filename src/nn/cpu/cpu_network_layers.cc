@@ -46,6 +46,9 @@ Status CpuNetwork::LayerForward(const TowerPlan& tower, const LayerPlan& layer, 
     case LayerConfig::Kind::kRelu:
       ReluForward(input.flat(), output.flat());
       break;
+    case LayerConfig::Kind::kGelu:
+      GeluForward(input.flat(), output.flat());
+      break;
     case LayerConfig::Kind::kSigmoid:
       SigmoidForward(input.flat(), output.flat());
       break;
@@ -103,6 +106,9 @@ Status CpuNetwork::LayerBackward(const TowerPlan& tower, const LayerPlan& layer,
       return BatchNormLayerBackward(layer, input, input_gradient, rank_step);
     case LayerConfig::Kind::kRelu:
       ReluBackward(workspace_.Output(layer).flat(), output_gradient.flat(), input_gradient.flat());
+      break;
+    case LayerConfig::Kind::kGelu:
+      GeluBackward(input.flat(), output_gradient.flat(), input_gradient.flat());
       break;
     case LayerConfig::Kind::kSigmoid:
       SigmoidBackward(workspace_.Output(layer).flat(), output_gradient.flat(),

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include <nvtx3/nvToolsExt.h>
 
@@ -52,35 +53,43 @@ ProfileRange::~ProfileRange() { nvtxRangePop(); }
 StatusOr<std::unique_ptr<CudaExecutor>> CudaExecutor::Create(const Options& options) {
   std::unique_ptr<CudaExecutor> executor(new CudaExecutor(options));
   SIMURGH_ASSIGN_OR_RETURN(executor->device_name_, FindDevice(options.device));
-  SIMURGH_RETURN_IF_ERROR(
-      CudaStatus(cudaStreamCreateWithFlags(&executor->stream_, cudaStreamNonBlocking), "stream"));
-  SIMURGH_RETURN_IF_ERROR(
-      CudaStatus(cudaStreamCreateWithFlags(&executor->side_, cudaStreamNonBlocking), "stream"));
-  for (cudaEvent_t* event : {&executor->forked_, &executor->joined_}) {
-    SIMURGH_RETURN_IF_ERROR(
-        CudaStatus(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "event"));
-  }
-  for (cudaEvent_t& moment : executor->moments_) {
-    SIMURGH_RETURN_IF_ERROR(CudaStatus(cudaEventCreate(&moment), "event"));
-  }
+  SIMURGH_RETURN_IF_ERROR(executor->CreateLanes());
   executor->current_ = executor->stream_;
   SIMURGH_ASSIGN_OR_RETURN(executor->library_, GemmLibrary::Create(options.precision));
   return executor;
 }
 
+Status CudaExecutor::CreateLanes() {
+  for (cudaStream_t* stream : {&stream_, &side_, &copy_in_, &copy_out_}) {
+    SIMURGH_RETURN_IF_ERROR(
+        CudaStatus(cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking), "stream"));
+  }
+  std::vector<cudaEvent_t*> events = {&forked_, &joined_};
+  for (cudaEvent_t& event : events_) events.push_back(&event);
+  for (cudaEvent_t* event : events) {
+    SIMURGH_RETURN_IF_ERROR(
+        CudaStatus(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "event"));
+  }
+  for (cudaEvent_t& moment : moments_) {
+    SIMURGH_RETURN_IF_ERROR(CudaStatus(cudaEventCreate(&moment), "event"));
+  }
+  return absl::OkStatus();
+}
+
 CudaExecutor::~CudaExecutor() {
   if (stream_ == nullptr) return;
-  cudaStreamSynchronize(stream_);
+  Drain();
   ForgetRuns();
   library_.reset();
-  for (cudaEvent_t event : {forked_, joined_}) {
+  std::vector<cudaEvent_t> events = {forked_, joined_};
+  events.insert(events.end(), events_.begin(), events_.end());
+  events.insert(events.end(), moments_.begin(), moments_.end());
+  for (cudaEvent_t event : events) {
     if (event != nullptr) cudaEventDestroy(event);
   }
-  for (cudaEvent_t moment : moments_) {
-    if (moment != nullptr) cudaEventDestroy(moment);
+  for (cudaStream_t stream : {copy_out_, copy_in_, side_, stream_}) {
+    if (stream != nullptr) cudaStreamDestroy(stream);
   }
-  if (side_ != nullptr) cudaStreamDestroy(side_);
-  cudaStreamDestroy(stream_);
 }
 
 DeviceMemory CudaExecutor::AllocateDevice(size_t bytes) {
@@ -94,9 +103,11 @@ DeviceMemory CudaExecutor::AllocateDevice(size_t bytes) {
   return {static_cast<std::byte*>(block), [](std::byte* memory) { cudaFree(memory); }};
 }
 
-DeviceMemory CudaExecutor::AllocatePinned(size_t bytes) {
+DeviceMemory CudaExecutor::AllocatePinned(size_t bytes) const {
   void* block = nullptr;
-  if (cudaMallocHost(&block, std::max<size_t>(bytes, 1)) != cudaSuccess) {
+  // Else the calling thread would begin to use the first device.
+  if (cudaSetDevice(options_.device) != cudaSuccess ||
+      cudaHostAlloc(&block, std::max<size_t>(bytes, 1), cudaHostAllocPortable) != cudaSuccess) {
     cudaGetLastError();
     return NoMemory();
   }
@@ -115,18 +126,30 @@ void CudaExecutor::Zero(void* device, size_t bytes) {
   Note(cudaMemsetAsync(device, 0, bytes, current_), "memset");
 }
 
-Status CudaExecutor::Synchronize(const std::function<Status()>& check) {
+Status CudaExecutor::Synchronize() {
+  Note(cudaStreamSynchronize(stream_), "a kernel or copy");
+  return std::exchange(error_, absl::OkStatus());
+}
+
+void CudaExecutor::Drain() {
+  for (cudaStream_t stream : {copy_in_, stream_, copy_out_}) {
+    if (stream != nullptr) Note(cudaStreamSynchronize(stream), "a kernel or copy");
+  }
+}
+
+Status CudaExecutor::WaitFor(const Event& event, const std::function<Status()>& check) {
+  cudaEvent_t const awaited = EventOf(event);
   Status given_up = absl::OkStatus();
-  while (check && given_up.ok() && cudaStreamQuery(stream_) == cudaErrorNotReady) {
+  while (check && given_up.ok() && cudaEventQuery(awaited) == cudaErrorNotReady) {
     given_up = check();
     std::this_thread::sleep_for(kCheckInterval);
   }
   if (!given_up.ok()) {
-    cudaStreamSynchronize(stream_);
+    cudaEventSynchronize(awaited);
     error_ = absl::OkStatus();
     return given_up;
   }
-  Note(cudaStreamSynchronize(stream_), "a kernel or copy");
+  Note(cudaEventSynchronize(awaited), "a kernel or copy");
   return std::exchange(error_, absl::OkStatus());
 }
 
@@ -186,7 +209,7 @@ StatusOr<double> CudaExecutor::ComputeMs() {
 }
 
 void CudaExecutor::ForgetRuns() {
-  Note(cudaStreamSynchronize(stream_), "a kernel or copy");  // None is to be running.
+  Drain();  // None is to be running.
   for (const auto& [work, graph] : graphs_) {
     if (graph != nullptr) cudaGraphExecDestroy(graph);
   }

@@ -30,7 +30,7 @@ class ProfileRange {
   ProfileRange& operator=(const ProfileRange&) = delete;
 };
 
-// A CUDA device: a stream, on which everything is enqueued in order, and another one beside it. See
+// A CUDA device: a stream for each lane, and another one beside that of computation. See
 // DeviceNetwork.
 //
 // Threads: one owner.
@@ -61,16 +61,35 @@ class CudaExecutor {
 
   // Null when there is no memory left.
   DeviceMemory AllocateDevice(size_t bytes);
-  DeviceMemory AllocatePinned(size_t bytes);
+  // For any thread; gives memory back after this has ended, too.
+  DeviceMemory AllocatePinned(size_t bytes) const;
 
-  // Enqueue. The host's memory stays as it is until Synchronize.
+  // Enqueue. The host's memory stays as it is until they are done.
   void ToDevice(void* device, const void* host, size_t bytes);
   void ToHost(void* host, const void* device, size_t bytes);
   void Zero(void* device, size_t bytes);
 
-  // Waits for everything. check: asked meanwhile, until it has something to say: what is under way
-  // ends soon then. Errors: the first since the last call; of check.
-  Status Synchronize(const std::function<Status()>& check = {});
+  // Waits for all computation. Errors: the first since the last call or WaitFor.
+  Status Synchronize();
+  // Waits for all lanes.
+  void Drain();
+
+  // Enqueues in a lane what `enqueue` does; else things go into that of computation. Not within
+  // Run.
+  template <typename Enqueue>
+  void On(Lane lane, const Enqueue& enqueue) {
+    Note(cudaSetDevice(options_.device), "cudaSetDevice");
+    cudaStream_t const before = std::exchange(current_, StreamOf(lane));
+    enqueue();
+    current_ = before;
+  }
+  // The event happens when the present lane has come here. Not within Run, as Await.
+  void Signal(const Event& event) { Note(cudaEventRecord(EventOf(event), current_), "event"); }
+  // What is enqueued in the present lane from now on waits for the last Signal, if there was any.
+  void Await(const Event& event) { Note(cudaStreamWaitEvent(current_, EventOf(event)), "event"); }
+  // The host waits for it. check: asked meanwhile, until it has something to say: what is under way
+  // ends soon then. Errors: as Synchronize; of check.
+  Status WaitFor(const Event& event, const std::function<Status()>& check = {});
 
   // What `enqueue` enqueues begins when all that was enqueued before is done, and runs beside what
   // comes after, up to JoinSide: that waits on the device, and nothing else.
@@ -140,6 +159,15 @@ class CudaExecutor {
 
   explicit CudaExecutor(const Options& options) : options_(options) {}
 
+  // Streams and events.
+  Status CreateLanes();
+  cudaStream_t StreamOf(Lane lane) const {
+    return lane == Lane::kCompute ? stream_ : lane == Lane::kCopyIn ? copy_in_ : copy_out_;
+  }
+  cudaEvent_t EventOf(const Event& event) const {
+    return events_[static_cast<size_t>(event.kind) * kSlots + event.slot];
+  }
+
   RunMode BeginRun(const Work& work);
   void EndCapture(const Work& work);
   // Keeps the first.
@@ -154,9 +182,12 @@ class CudaExecutor {
   std::string device_name_;
   cudaStream_t stream_ = nullptr;
   cudaStream_t side_ = nullptr;
-  cudaStream_t current_ = nullptr;  // One of the two.
+  cudaStream_t copy_in_ = nullptr;
+  cudaStream_t copy_out_ = nullptr;
+  cudaStream_t current_ = nullptr;  // One of them.
   cudaEvent_t forked_ = nullptr;
   cudaEvent_t joined_ = nullptr;
+  std::array<cudaEvent_t, kEventKinds * kSlots> events_{};
   std::array<cudaEvent_t, kMoments> moments_{};
   std::unique_ptr<GemmLibrary> library_;
   std::map<Work, cudaGraphExec_t> graphs_;  // Null: came once.

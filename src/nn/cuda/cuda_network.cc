@@ -20,8 +20,9 @@ StatusOr<CudaNetwork> CreateCudaNetwork(const ModelConfig& model,
                                                  .time_compute = tuning.time_compute}));
   CudaNetwork result{.device = executor->device_name(),
                      .compute_ms = [executor = executor.get()] { return executor->ComputeMs(); }};
-  const auto create =
-      options.precision == ComputePrecision::kBf16 ? &CreateBfloat16Network : &CreateFloatNetwork;
+  const auto create = options.precision == ComputePrecision::kBf16  ? &CreateBfloat16Network
+                      : options.precision == ComputePrecision::kF16 ? &CreateFloat16Network
+                                                                    : &CreateFloatNetwork;
   SIMURGH_ASSIGN_OR_RETURN(result.network,
                            create(std::move(plan), TasksOf(model), options, std::move(executor)));
   return result;

@@ -46,5 +46,8 @@ StatusOr<std::unique_ptr<DenseNetwork>> CreateFloatNetwork(ModelPlan plan,
 StatusOr<std::unique_ptr<DenseNetwork>> CreateBfloat16Network(
     ModelPlan plan, std::span<const TaskConfig> tasks, const DenseNetworkOptions& options,
     std::unique_ptr<CudaExecutor> executor);
+StatusOr<std::unique_ptr<DenseNetwork>> CreateFloat16Network(
+    ModelPlan plan, std::span<const TaskConfig> tasks, const DenseNetworkOptions& options,
+    std::unique_ptr<CudaExecutor> executor);
 
 }  // namespace simurgh::cuda

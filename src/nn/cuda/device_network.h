@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -11,9 +12,11 @@
 
 #include "nn/cuda/host_mirror.h"
 #include "nn/cuda/pass.h"
+#include "nn/cuda/pinned_blocks.h"
 #include "nn/cuda/rank_reducer.h"
 #include "nn/cuda/stepper.h"
 #include "nn/cuda/tensors.h"
+#include "nn/cuda/transfers.h"
 #include "nn/cuda/work.h"
 #include "nn/initialize.h"
 #include "simurgh/base/check.h"
@@ -21,7 +24,8 @@
 
 namespace simurgh::cuda {
 
-// The network on a device. T: element of activations and of products' operands, float or Bfloat16;
+// The network on a device. T: element of activations and of products' operands, float, Bfloat16
+// or Float16, whose gradients are scaled (loss_scale.h);
 // weights, their gradients and all sums are f32 or f64.
 //
 // Executor is the device: it gives memory, copies, and runs kernels and products in the order in
@@ -41,6 +45,8 @@ class DeviceNetwork final : public DenseNetwork {
     return network;
   }
 
+  ~DeviceNetwork() override { executor_->Drain(); }
+
   StatusOr<BatchResult> ForwardBackward(MatrixView<const float> dense,
                                         MatrixView<const float> embeddings,
                                         std::span<const float> labels,
@@ -48,30 +54,52 @@ class DeviceNetwork final : public DenseNetwork {
                                         std::span<float> probabilities,
                                         const RankStep& step) override {
     const size_t rows = labels.size() / tasks();
-    CheckInputs(dense, embeddings, rows);
+    CheckEmbeddings(embeddings, rows);
+    CheckEmbeddings(embedding_gradient, rows);
+    const std::shared_ptr<PinnedBlock> block = blocks_.LeasePinned(rows, true);
+    PinnedBlock::CopyRows(embeddings, block->embeddings);
+    SIMURGH_ASSIGN_OR_RETURN(const BatchResult result,
+                             ForwardBackwardOn(*block, dense, labels, probabilities, step, {}));
+    SIMURGH_RETURN_IF_ERROR(AwaitGradients(*block));
+    PinnedBlock::CopyRows(block->gradients, embedding_gradient);
+    return result;
+  }
+
+  StatusOr<BatchResult> ForwardBackwardOn(BatchBlock& batch_block, MatrixView<const float> dense,
+                                          std::span<const float> labels,
+                                          std::span<float> probabilities, const RankStep& step,
+                                          const std::function<void()>& meanwhile) override {
+    PinnedBlock& block = PinnedOf(batch_block);
+    const size_t rows = block.rows;
+    CheckDense(dense, rows);
     SIMURGH_CHECK_EQ(labels.size(), rows * tasks());
     SIMURGH_CHECK_EQ(probabilities.size(), labels.size());
-    if (plan_.embedding_width > 0) SIMURGH_CHECK_EQ(embedding_gradient.rows(), rows);
-    SIMURGH_CHECK_EQ(embedding_gradient.columns(), plan_.embedding_width);
+    SIMURGH_CHECK_EQ(block.gradients.columns(), plan_.embedding_width);
 
     step_ = Step::kNone;
     SIMURGH_RETURN_IF_ERROR(Prepare(rows));
-    Stage(dense, embeddings);
-    std::ranges::copy(labels, Staged(tensors_.transfer().labels));
-    SIMURGH_RETURN_IF_ERROR(RunPass(step, rows));
+    transfers_.Begin(block, dense, labels);
+    SIMURGH_RETURN_IF_ERROR(RunPass(step, block, meanwhile));
 
-    const StepReport report =
-        *reinterpret_cast<const StepReport*>(output_.get() + tensors_.transfer().report.offset);
-    CopyOut(tensors_.transfer().probabilities, probabilities);
-    for (size_t row = 0; row < embedding_gradient.rows(); ++row) {
-      CopyOut(tensors_.transfer().embedding_gradient, embedding_gradient.row(row),
-              row * plan_.embedding_width);
-    }
+    const StepReport report = *block.Out<StepReport>(block.transfer.report);
+    TakeProbabilities(block, probabilities);
     const BatchResult result{.loss = report.loss,
-                             .finite = std::isfinite(report.loss) && report.not_finite == 0};
+                             .finite = std::isfinite(report.loss) && report.not_finite == 0,
+                             .loss_scale = report.loss_scale};
     step_rows_ = step.sum ? SamplesOf(step, rows) : rows;
     step_ = result.finite ? Step::kReady : Step::kNotFinite;
     return result;
+  }
+
+  bool overlaps() const override { return true; }
+  void Load(BatchBlock& batch_block, MatrixView<const float> dense,
+            std::span<const float> labels) override {
+    PinnedBlock& block = PinnedOf(batch_block);
+    // More room is made when nothing is under way.
+    if (block.rows <= capacity_rows_) transfers_.Load(block, dense, labels);
+  }
+  Status AwaitGradients(BatchBlock& block) override {
+    return transfers_.AwaitGradients(PinnedOf(block));
   }
 
   Status ApplyGradients(float learning_rate) override {
@@ -87,7 +115,7 @@ class DeviceNetwork final : public DenseNetwork {
     // The last step's copy of these has ended: ForwardBackward waited since.
     *reinterpret_cast<StepScalars*>(scalars_.get()) = stepper_.Next(learning_rate, step_rows_);
     const bool has_statistics = step_rows_ > 0;
-    executor_->Run({Work::kApply, has_statistics ? 1U : 0U}, [&] {
+    executor_->Run({.kind = Work::kApply, .rows = has_statistics ? 1U : 0U}, [&] {
       executor_->ToDevice(reinterpret_cast<std::byte*>(tensors_.scalars()), scalars_.get(),
                           sizeof(StepScalars));
       executor_->Mark(Moment::kApplyBegin);
@@ -102,22 +130,32 @@ class DeviceNetwork final : public DenseNetwork {
   Status Predict(MatrixView<const float> dense, MatrixView<const float> embeddings,
                  std::span<float> probabilities) override {
     const size_t rows = probabilities.size() / tasks();
+    CheckEmbeddings(embeddings, rows);
+    const std::shared_ptr<PinnedBlock> block = blocks_.LeasePinned(rows, false);
+    PinnedBlock::CopyRows(embeddings, block->embeddings);
+    return PredictOn(*block, dense, probabilities);
+  }
+
+  Status PredictOn(BatchBlock& batch_block, MatrixView<const float> dense,
+                   std::span<float> probabilities) override {
+    PinnedBlock& block = PinnedOf(batch_block);
+    const size_t rows = block.rows;
     SIMURGH_CHECK_EQ(probabilities.size(), rows * tasks());
-    CheckInputs(dense, embeddings, rows);
+    CheckDense(dense, rows);
     if (rows == 0) return absl::OkStatus();
     SIMURGH_RETURN_IF_ERROR(Prepare(rows));
-    Stage(dense, embeddings);
-    executor_->Run({Work::kPredict, rows}, [this] {
-      CopyInput();
+    transfers_.Begin(block, dense, {});
+    executor_->Run({.kind = Work::kPredict, .slot = block.slot, .rows = rows}, [this] {
       const std::span<const float> average = stepper_.Average();
       pass_.Predict(average.empty() ? tensors_.parameters() : average.subspan(1));
-      executor_->ToHost(output_.get(), tensors_.output(),
-                        tensors_.transfer().embedding_gradient.offset);
     });
-    SIMURGH_RETURN_IF_ERROR(executor_->Synchronize());
-    CopyOut(tensors_.transfer().probabilities, probabilities);
+    transfers_.End(block);
+    SIMURGH_RETURN_IF_ERROR(transfers_.AwaitReport(block));
+    TakeProbabilities(block, probabilities);
     return absl::OkStatus();
   }
+
+  BlockPool& blocks() override { return blocks_; }
 
   std::span<float> parameters() override { return Look(*parameters_, true); }
   std::span<float> gradients() override { return Look(*gradients_, true); }
@@ -150,7 +188,9 @@ class DeviceNetwork final : public DenseNetwork {
       : plan_(std::move(plan)),
         options_(options),
         executor_(std::move(executor)),
+        blocks_(plan_, *executor_),
         tensors_(plan_, options_.optimizer),
+        transfers_(*executor_, tensors_),
         pass_(plan_, tasks, *executor_, tensors_),
         stepper_(plan_, options_.optimizer, *executor_, tensors_) {}
 
@@ -179,6 +219,8 @@ class DeviceNetwork final : public DenseNetwork {
                                   state.subspan(plan_.statistics_count, values));
     cpu::InitializeWeightAverage(parameters, state.last(stepper_.Average().size()));
     SendMirrors();
+    const LossScale first_scale;
+    executor_->ToDevice(tensors_.loss_scale(), &first_scale, sizeof(first_scale));
     SIMURGH_RETURN_IF_ERROR(std::exchange(error_, absl::OkStatus()));
     if (options_.batch_rows > 0) SIMURGH_RETURN_IF_ERROR(Reserve(options_.batch_rows));
     return executor_->Synchronize();
@@ -189,17 +231,19 @@ class DeviceNetwork final : public DenseNetwork {
   }
 
   // Forward and backward of what is staged; the report comes with it.
-  Status RunPass(const RankStep& step, size_t rows) {
+  Status RunPass(const RankStep& step, const PinnedBlock& block,
+                 const std::function<void()>& meanwhile) {
+    const size_t rows = block.rows;
     const auto enqueue = [&](const RankPass& ranks) {
-      if (rows > 0) CopyInput();
       executor_->Mark(Moment::kBegin);
       rows > 0 ? pass_.Train(ranks) : pass_.TakePart(ranks);
       if (reducer_ != nullptr) reducer_->Finish();
       pass_.CheckFinite();
       executor_->Mark(Moment::kEnd);
-      executor_->ToHost(output_.get(), tensors_.output(), tensors_.transfer().output_bytes);
     };
-    if (reducer_ == nullptr && (step.sum || step.on_gradients)) return RunHostSums(step, enqueue);
+    if (reducer_ == nullptr && (step.sum || step.on_gradients)) {
+      return RunHostSums(step, block, enqueue, meanwhile);
+    }
     RankPass ranks{.samples = SamplesOf(step, rows)};
     if (reducer_ != nullptr) {
       ranks.on_gradients = [this](size_t first, size_t) { reducer_->OnGradients(first); };
@@ -209,16 +253,22 @@ class DeviceNetwork final : public DenseNetwork {
         };
       }
     }
-    executor_->Run({Work::kTrain, rows, ranks.samples, bool{ranks.sum_statistics}},
+    executor_->Run({.kind = Work::kTrain,
+                    .slot = block.slot,
+                    .rows = rows,
+                    .samples = ranks.samples,
+                    .shares_statistics = bool{ranks.sum_statistics}},
                    [&] { enqueue(ranks); });
+    transfers_.End(block);
     gradients_->DeviceChanged();
-    return reducer_ == nullptr ? executor_->Synchronize() : AwaitRanks();
+    if (reducer_ != nullptr) reducer_->sums().StepEnqueued();
+    if (meanwhile) meanwhile();
+    return reducer_ == nullptr ? transfers_.AwaitReport(block) : AwaitRanks(block);
   }
 
-  Status AwaitRanks() {
+  Status AwaitRanks(const PinnedBlock& block) {
     DeviceSums& sums = reducer_->sums();
-    sums.StepEnqueued();
-    Status waited = executor_->Synchronize([&sums] { return sums.Check(); });
+    Status waited = transfers_.AwaitReport(block, [&sums] { return sums.Check(); });
     sums.StepEnded();
     Status enqueued = reducer_->TakeError();
     // What could not be enqueued has a reason, which Check knows better.
@@ -230,11 +280,12 @@ class DeviceNetwork final : public DenseNetwork {
   // As the CPU's: sums are the caller's, on the host. Not the same work each time, since the pass
   // waits for them.
   template <typename Enqueue>
-  Status RunHostSums(const RankStep& step, const Enqueue& enqueue) {
+  Status RunHostSums(const RankStep& step, const PinnedBlock& block, const Enqueue& enqueue,
+                     const std::function<void()>& meanwhile) {
     Status failed = absl::OkStatus();
     std::vector<double> sums;
     std::vector<ColumnRange> done;
-    RankPass ranks{.samples = SamplesOf(step, tensors_.rows())};
+    RankPass ranks{.samples = SamplesOf(step, block.rows)};
     ranks.on_gradients = [&](size_t first, size_t count) { done.push_back({first, count}); };
     if (step.sum) {
       ranks.sum_statistics = [&](double* values, size_t count) {
@@ -247,8 +298,10 @@ class DeviceNetwork final : public DenseNetwork {
       };
     }
     enqueue(ranks);
+    transfers_.End(block);
     gradients_->DeviceChanged();
-    failed.Update(executor_->Synchronize());
+    if (meanwhile) meanwhile();
+    failed.Update(transfers_.AwaitReport(block));
     SIMURGH_RETURN_IF_ERROR(failed);
     if (!step.on_gradients) return absl::OkStatus();
     // What the caller makes of them goes back before they are used.
@@ -258,12 +311,20 @@ class DeviceNetwork final : public DenseNetwork {
     return absl::OkStatus();
   }
 
-  void CheckInputs(const MatrixView<const float>& dense, const MatrixView<const float>& embeddings,
-                   size_t rows) const {
+  void CheckDense(const MatrixView<const float>& dense, size_t rows) const {
     SIMURGH_CHECK_EQ(dense.columns(), plan_.dense_width);
-    SIMURGH_CHECK_EQ(embeddings.columns(), plan_.embedding_width);
     if (plan_.dense_width > 0) SIMURGH_CHECK_EQ(dense.rows(), rows);
-    if (plan_.embedding_width > 0) SIMURGH_CHECK_EQ(embeddings.rows(), rows);
+  }
+  void CheckEmbeddings(const MatrixView<const float>& matrix, size_t rows) const {
+    SIMURGH_CHECK_EQ(matrix.columns(), plan_.embedding_width);
+    if (plan_.embedding_width > 0) SIMURGH_CHECK_EQ(matrix.rows(), rows);
+  }
+
+  // Requires a block of blocks().
+  static PinnedBlock& PinnedOf(BatchBlock& block) {
+    auto* pinned = dynamic_cast<PinnedBlock*>(&block);
+    SIMURGH_CHECK(pinned != nullptr);
+    return *pinned;
   }
 
   size_t tasks() const { return plan_.top().output_width(); }
@@ -273,16 +334,13 @@ class DeviceNetwork final : public DenseNetwork {
     if (rows <= capacity_rows_) return absl::OkStatus();
     capacity_rows_ = 0;
     executor_->ForgetRuns();
-    // Before the larger ones are asked for.
+    transfers_.Forget();
+    // Before the larger one is asked for.
     batch_ = NoMemory();
-    input_ = NoMemory();
-    output_ = NoMemory();
     tensors_.LayOut(rows);
     const BatchMemory& memory = tensors_.batch_plan();
     batch_ = executor_->AllocateDevice(memory.planner.bytes());
-    if (batch_ != nullptr) input_ = executor_->AllocatePinned(memory.input.bytes);
-    if (input_ != nullptr) output_ = executor_->AllocatePinned(memory.output.bytes);
-    if (output_ == nullptr) {
+    if (batch_ == nullptr) {
       return absl::ResourceExhaustedError(absl::StrCat(
           "dense network: no memory for a batch of ", rows, " samples (", memory.planner.bytes(),
           " bytes on the device); choose a smaller batch or narrower layers"));
@@ -295,37 +353,13 @@ class DeviceNetwork final : public DenseNetwork {
   Status Prepare(size_t rows) {
     SIMURGH_RETURN_IF_ERROR(std::exchange(error_, absl::OkStatus()));
     SIMURGH_RETURN_IF_ERROR(Reserve(std::max<size_t>(rows, 1)));
-    tensors_.SetRows(rows);
     SendMirrors();
     return absl::OkStatus();
   }
 
-  float* Staged(const Region& region) const {
-    return reinterpret_cast<float*>(input_.get() + region.offset);
-  }
-
-  // Copies what may lie with gaps to where one copy takes it from. Nobody reads there: the last
-  // pass was waited for.
-  void Stage(const MatrixView<const float>& dense, const MatrixView<const float>& embeddings) {
-    [[maybe_unused]] const auto range = executor_->Range("stage");
-    StageRows(dense, Staged(tensors_.transfer().dense));
-    StageRows(embeddings, Staged(tensors_.transfer().embeddings));
-  }
-
-  static void StageRows(const MatrixView<const float>& from, float* to) {
-    for (size_t row = 0; row < from.rows(); ++row) {
-      std::ranges::copy(from.row(row), to + row * from.columns());
-    }
-  }
-
-  void CopyInput() {
-    executor_->ToDevice(tensors_.input(), input_.get(), tensors_.transfer().input_bytes);
-  }
-
-  // first: of the region's floats.
-  void CopyOut(const Region& region, std::span<float> to, size_t first = 0) const {
-    const float* from = reinterpret_cast<const float*>(output_.get() + region.offset) + first;
-    std::copy_n(from, to.size(), to.begin());
+  static void TakeProbabilities(const PinnedBlock& block, std::span<float> probabilities) {
+    std::copy_n(block.Out<float>(block.transfer.probabilities), probabilities.size(),
+                probabilities.begin());
   }
 
   void SendMirrors() {
@@ -343,14 +377,14 @@ class DeviceNetwork final : public DenseNetwork {
   const ModelPlan plan_;
   const DenseNetworkOptions options_;
   const std::unique_ptr<Executor> executor_;
+  PinnedBlocks<Executor> blocks_;
   Tensors<T> tensors_;
+  Transfers<Executor, T> transfers_;
   Pass<Executor, T> pass_;
   Stepper<Executor, T> stepper_;
   DeviceMemory weights_ = NoMemory();
   DeviceMemory scalars_ = NoMemory();  // Pinned; StepScalars.
   DeviceMemory batch_ = NoMemory();
-  DeviceMemory input_ = NoMemory();  // Pinned; of BatchTransfer.
-  DeviceMemory output_ = NoMemory();
   size_t capacity_rows_ = 0;
   std::unique_ptr<RankReducer<Executor>> reducer_;  // Null: sums are the caller's.
   std::unique_ptr<HostMirror> parameters_;

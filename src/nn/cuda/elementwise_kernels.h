@@ -81,6 +81,57 @@ struct ReluBackwardCell {
   }
 };
 
+// As the CPU backend's (nn/cpu/activation.cc).
+inline constexpr float kGeluRate = 1.5957691216F;  // 2 sqrt(2 / pi)
+inline constexpr float kGeluCubic = 0.044715F;
+
+SIMURGH_HOST_DEVICE inline float GeluGate(float x) {
+  return 1.0F / (1.0F + std::exp(-kGeluRate * (x + kGeluCubic * x * x * x)));
+}
+SIMURGH_HOST_DEVICE inline float Gelu(float x) { return x * GeluGate(x); }
+SIMURGH_HOST_DEVICE inline float GeluSlope(float x) {
+  const float gate = GeluGate(x);
+  const float rate = kGeluRate * (1.0F + 3.0F * kGeluCubic * x * x);
+  return gate + x * gate * (1.0F - gate) * rate;
+}
+
+template <typename T>
+struct GeluCell {
+  Matrix<const T> input;
+  Matrix<T> output;
+
+  SIMURGH_HOST_DEVICE void operator()(size_t row, size_t column) const {
+    Assign(output(row, column), Gelu(ToFloat(input(row, column))));
+  }
+};
+
+// values = gelu(values + bias), with what went into it kept.
+template <typename T>
+struct AddBiasGeluCell {
+  Matrix<T> values;
+  const float* bias;
+  Matrix<T> gelu_input;
+
+  SIMURGH_HOST_DEVICE void operator()(size_t row, size_t column) const {
+    const float sum = ToFloat(values(row, column)) + bias[column];
+    Assign(gelu_input(row, column), sum);
+    Assign(values(row, column), Gelu(sum));
+  }
+};
+
+// input_gradient may be output_gradient.
+template <typename T>
+struct GeluBackwardCell {
+  Matrix<const T> input;
+  Matrix<const T> output_gradient;
+  Matrix<T> input_gradient;
+
+  SIMURGH_HOST_DEVICE void operator()(size_t row, size_t column) const {
+    Assign(input_gradient(row, column),
+           ToFloat(output_gradient(row, column)) * GeluSlope(ToFloat(input(row, column))));
+  }
+};
+
 template <typename T>
 struct SigmoidCell {
   Matrix<const T> input;

@@ -22,6 +22,8 @@ enum class Epilogue {
   kBiasRelu,      // d = max(0, d + bias)
   kBiasReluMask,  // The same, and writes the mask.
   kReluBackward,  // d = 0 where the mask says so.
+  kBiasGelu,      // gelu_input = d + bias, d = gelu of it.
+  kGeluBackward,  // d *= gelu'(gelu_input). Biases' gradients, in f32, come by kBiasGradient.
   kBiasGradient,  // bias_gradient = the sum over b's rows.
 };
 
@@ -40,6 +42,7 @@ struct Gemm {
   const Out* bias = nullptr;
   float* bias_gradient = nullptr;
   ReluMask* mask = nullptr;
+  Matrix<Out> gelu_input;  // As large as d; rows of a multiple of kGeluRowElements.
 };
 
 // The product alone, for shapes that no library takes, and where there is no library. Called for

@@ -7,6 +7,7 @@
 
 #include "nn/cuda/bfloat16.h"
 #include "nn/cuda/cuda_error.h"
+#include "nn/cuda/float16.h"
 #include "simurgh/base/status.h"
 
 namespace simurgh::cuda {
@@ -45,6 +46,10 @@ cublasLtEpilogue_t LtEpilogue(Epilogue epilogue) {
       return CUBLASLT_EPILOGUE_RELU_AUX_BIAS;
     case Epilogue::kReluBackward:
       return CUBLASLT_EPILOGUE_DRELU;
+    case Epilogue::kBiasGelu:
+      return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+    case Epilogue::kGeluBackward:
+      return CUBLASLT_EPILOGUE_DGELU;
     case Epilogue::kBiasGradient:
       return CUBLASLT_EPILOGUE_BGRADA;
   }
@@ -53,6 +58,16 @@ cublasLtEpilogue_t LtEpilogue(Epilogue epilogue) {
 
 bool HasMask(Epilogue epilogue) {
   return epilogue == Epilogue::kBiasReluMask || epilogue == Epilogue::kReluBackward;
+}
+
+bool HasAux(Epilogue epilogue) {
+  return HasMask(epilogue) || epilogue == Epilogue::kBiasGelu ||
+         epilogue == Epilogue::kGeluBackward;
+}
+
+bool HasVector(Epilogue epilogue) {
+  return epilogue != Epilogue::kNone && epilogue != Epilogue::kReluBackward &&
+         epilogue != Epilogue::kGeluBackward;
 }
 
 }  // namespace
@@ -107,7 +122,9 @@ StatusOr<GemmLibrary::Outcome> GemmLibrary::Multiply(const Gemm<T, Out>& gemm,
                    .stride = matrix.stride};
   };
   const auto element = []<typename U>(U) {
-    return std::is_same_v<U, float> ? Element::kFloat : Element::kBfloat16;
+    return std::is_same_v<U, float>      ? Element::kFloat
+           : std::is_same_v<U, Bfloat16> ? Element::kBfloat16
+                                         : Element::kFloat16;
   };
   Call call{.a = operand(gemm.a),
             .b = operand(gemm.b),
@@ -123,6 +140,13 @@ StatusOr<GemmLibrary::Outcome> GemmLibrary::Multiply(const Gemm<T, Out>& gemm,
             .mask = gemm.mask};
   call.c = gemm.beta == 0.0F ? call.d : operand(gemm.c);
   if (gemm.epilogue == Epilogue::kBiasGradient) call.vector = gemm.bias_gradient;
+  if (HasMask(gemm.epilogue)) {
+    call.aux = gemm.mask->bits;
+    call.aux_stride = gemm.mask->row_bits;
+  } else if (HasAux(gemm.epilogue)) {
+    call.aux = gemm.gelu_input.data;
+    call.aux_stride = gemm.gelu_input.stride;
+  }
   return Multiply(call, stream);
 }
 
@@ -131,6 +155,10 @@ template StatusOr<GemmLibrary::Outcome> GemmLibrary::Multiply(const Gemm<float, 
 template StatusOr<GemmLibrary::Outcome> GemmLibrary::Multiply(const Gemm<Bfloat16, Bfloat16>&,
                                                               cudaStream_t);
 template StatusOr<GemmLibrary::Outcome> GemmLibrary::Multiply(const Gemm<Bfloat16, float>&,
+                                                              cudaStream_t);
+template StatusOr<GemmLibrary::Outcome> GemmLibrary::Multiply(const Gemm<Float16, Float16>&,
+                                                              cudaStream_t);
+template StatusOr<GemmLibrary::Outcome> GemmLibrary::Multiply(const Gemm<Float16, float>&,
                                                               cudaStream_t);
 
 StatusOr<GemmLibrary::Outcome> GemmLibrary::Multiply(Call call, cudaStream_t stream) {
@@ -159,7 +187,7 @@ GemmLibrary::Shape GemmLibrary::ShapeOf(const Call& call) {
           .b_stride = call.b.stride,
           .c_stride = call.c.stride,
           .d_stride = call.d.stride,
-          .mask_row_bits = HasMask(call.epilogue) ? call.mask->row_bits : 0,
+          .aux_stride = HasAux(call.epilogue) ? call.aux_stride : 0,
           .a_alignment = AlignmentOf(call.a.data),
           .b_alignment = AlignmentOf(call.b.data),
           .c_alignment = AlignmentOf(call.c.data),
@@ -183,7 +211,9 @@ StatusOr<GemmLibrary::Plan*> GemmLibrary::PlanOf(const Call& call) {
 StatusOr<std::unique_ptr<GemmLibrary::Plan>> GemmLibrary::MakePlan(const Shape& shape,
                                                                    const Call& call) const {
   const auto type = [](Element element) {
-    return element == Element::kFloat ? CUDA_R_32F : CUDA_R_16BF;
+    return element == Element::kFloat      ? CUDA_R_32F
+           : element == Element::kBfloat16 ? CUDA_R_16BF
+                                           : CUDA_R_16F;
   };
   auto plan = std::make_unique<Plan>(*lt_);
   const cublasComputeType_t compute =
@@ -194,14 +224,14 @@ StatusOr<std::unique_ptr<GemmLibrary::Plan>> GemmLibrary::MakePlan(const Shape& 
   SIMURGH_RETURN_IF_ERROR(plan->Set(CUBLASLT_MATMUL_DESC_TRANSA, operation(shape.b_transposed)));
   SIMURGH_RETURN_IF_ERROR(plan->Set(CUBLASLT_MATMUL_DESC_TRANSB, operation(shape.a_transposed)));
   SIMURGH_RETURN_IF_ERROR(plan->Set(CUBLASLT_MATMUL_DESC_EPILOGUE, LtEpilogue(shape.epilogue)));
-  if (call.epilogue != Epilogue::kNone && call.epilogue != Epilogue::kReluBackward) {
+  if (HasVector(call.epilogue)) {
     SIMURGH_RETURN_IF_ERROR(plan->Set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type(shape.out)));
     SIMURGH_RETURN_IF_ERROR(plan->Set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, call.vector));
   }
-  if (HasMask(shape.epilogue)) {
-    SIMURGH_RETURN_IF_ERROR(plan->Set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, call.mask->bits));
+  if (HasAux(shape.epilogue)) {
+    SIMURGH_RETURN_IF_ERROR(plan->Set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, call.aux));
     SIMURGH_RETURN_IF_ERROR(
-        plan->Set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, static_cast<int64_t>(shape.mask_row_bits)));
+        plan->Set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, static_cast<int64_t>(shape.aux_stride)));
   }
   // Column-major, a matrix has our columns as rows.
   const auto layout = [&](cublasLtMatrixLayout_t* result, Element element, size_t columns,
@@ -242,11 +272,11 @@ StatusOr<std::unique_ptr<GemmLibrary::Plan>> GemmLibrary::MakePlan(const Shape& 
 }
 
 Status GemmLibrary::Enqueue(const Call& call, Plan& plan, cudaStream_t stream) const {
-  if (call.epilogue != Epilogue::kNone && call.epilogue != Epilogue::kReluBackward) {
+  if (HasVector(call.epilogue)) {
     SIMURGH_RETURN_IF_ERROR(plan.Set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, call.vector));
   }
-  if (HasMask(call.epilogue)) {
-    SIMURGH_RETURN_IF_ERROR(plan.Set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, call.mask->bits));
+  if (HasAux(call.epilogue)) {
+    SIMURGH_RETURN_IF_ERROR(plan.Set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, call.aux));
   }
   const float alpha = 1.0F;
   return LtStatus(lt_->matmul(handle_, plan.desc, &alpha, call.b.data, plan.a, call.a.data, plan.b,

@@ -42,7 +42,7 @@ class GemmLibrary {
   StatusOr<Outcome> Multiply(const Gemm<T, Out>& gemm, cudaStream_t stream);
 
  private:
-  enum class Element { kFloat, kBfloat16 };
+  enum class Element { kFloat, kBfloat16, kFloat16 };
 
   struct Operand {
     void* data = nullptr;
@@ -66,12 +66,14 @@ class GemmLibrary {
     Epilogue epilogue = Epilogue::kNone;
     const void* vector = nullptr;  // The bias, or its gradient.
     ReluMask* mask = nullptr;
+    void* aux = nullptr;    // What the epilogue writes or reads besides: the mask, gelu's input.
+    size_t aux_stride = 0;  // In bits, or elements.
   };
 
   // All that a choice of algorithm depends on.
   struct Shape {
     size_t columns, rows, depth;
-    size_t a_stride, b_stride, c_stride, d_stride, mask_row_bits;
+    size_t a_stride, b_stride, c_stride, d_stride, aux_stride;
     uint32_t a_alignment, b_alignment, c_alignment, d_alignment;
     bool a_transposed, b_transposed, adds;
     Element in, out;

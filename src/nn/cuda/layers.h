@@ -5,6 +5,7 @@
 #include "nn/cuda/batch_norm_kernels.h"
 #include "nn/cuda/elementwise_kernels.h"
 #include "nn/cuda/interaction_kernels.h"
+#include "nn/cuda/loss_scale.h"
 #include "nn/cuda/products.h"
 #include "nn/cuda/rank_pass.h"
 #include "nn/cuda/reductions.h"
@@ -45,6 +46,9 @@ class Layers {
             input);
       case LayerConfig::Kind::kRelu:
         if (!memory.is_fused) Cells(ReluCell<T>{input, tensors_.View(memory.output)}, input);
+        return;
+      case LayerConfig::Kind::kGelu:
+        if (!memory.is_fused_gelu) Cells(GeluCell<T>{input, tensors_.View(memory.output)}, input);
         return;
       case LayerConfig::Kind::kSigmoid:
         return Cells(SigmoidCell<T>{input, tensors_.View(memory.output)}, input);
@@ -117,12 +121,11 @@ class Layers {
                                      StatisticsSamples(input, ranks), dx},
             dx);
       case LayerConfig::Kind::kRelu:
-        // A linear layer behind has let the mask through already.
-        if (memory.is_fused && i + 1 < tower.layers.size() &&
-            tower.layers[i + 1].config.kind == LayerConfig::Kind::kLinear) {
-          return;
-        }
+        if (memory.is_fused && IsLinear(t, i + 1)) return;
         return Cells(ReluBackwardCell<T>{tensors_.View(memory.output), dy, dx}, dx);
+      case LayerConfig::Kind::kGelu:
+        if (memory.is_fused_gelu && IsLinear(t, i + 1)) return;
+        return Cells(GeluBackwardCell<T>{input, dy, dx}, dx);
       case LayerConfig::Kind::kSigmoid:
         return Cells(SigmoidBackwardCell<T>{tensors_.View(memory.output), dy, dx}, dx);
       case LayerConfig::Kind::kDot:
@@ -134,6 +137,12 @@ class Layers {
       case LayerConfig::Kind::kSum:
         return Cells(SumBackwardCell<T>{dy, dx}, dx);
     }
+  }
+
+  // Whose way back does an activation's before it, too.
+  bool IsLinear(size_t t, size_t i) const {
+    return i < plan_.towers[t].layers.size() &&
+           plan_.towers[t].layers[i].config.kind == LayerConfig::Kind::kLinear;
   }
 
   bool IsLogit(size_t t, size_t i) const {
@@ -164,9 +173,14 @@ class Layers {
             .epsilon = layer.config.epsilon};
   }
 
-  static void ReportGradients(const LayerPlan& layer, const RankPass& ranks) {
-    if (layer.parameter_count == 0 || !ranks.on_gradients) return;
-    ranks.on_gradients(layer.parameter_offset, layer.parameter_count);
+  // A layer's gradients are complete, but for the scale.
+  void ReportGradients(const LayerPlan& layer, const RankPass& ranks) {
+    if (layer.parameter_count == 0) return;
+    if constexpr (kIsScaled<T>) {
+      float* gradients = tensors_.gradients().data() + layer.parameter_offset;
+      executor_.ForEach(layer.parameter_count, Unscale{tensors_.loss_scale(), gradients});
+    }
+    if (ranks.on_gradients) ranks.on_gradients(layer.parameter_offset, layer.parameter_count);
   }
 
   static Matrix<const T> NoRows(const LayerPlan& layer) {
@@ -180,6 +194,14 @@ class Layers {
 
   void SumOverRanks(size_t count, const RankPass& ranks) {
     if (ranks.sum_statistics) ranks.sum_statistics(tensors_.column_sums(), count);
+  }
+
+  // column_sums() times a factor of the loss scale.
+  void Rescale(size_t count, float LossScale::* factor) {
+    if constexpr (kIsScaled<T>) {
+      executor_.ForEach(count,
+                        RescaleSum{&(tensors_.loss_scale()->*factor), tensors_.column_sums()});
+    }
   }
 
   void BatchStatistics(const LayerPlan& layer, const Matrix<const T>& input,
@@ -212,7 +234,10 @@ class Layers {
     executor_.ForEach(columns, DivideSum{sums, 1.0, layer.Shift(tensors_.gradients()).data()});
     executor_.ForEach(columns,
                       DivideSum{sums + columns, 1.0, layer.Scale(tensors_.gradients()).data()});
+    if (!ranks.sum_statistics) return;
+    Rescale(2 * columns, &LossScale::inverse);
     SumOverRanks(2 * columns, ranks);
+    Rescale(2 * columns, &LossScale::scale);
   }
 
   const ModelPlan& plan_;

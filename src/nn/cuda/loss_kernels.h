@@ -65,9 +65,11 @@ struct LossRow {
   double* losses;              // (B): sums over the tasks, not yet divided by B.
   float* probabilities;        // (B, tasks)
   double samples;              // That the mean is over.
+  const float* scale;          // Of the gradient; null: 1.
   Matrix<T> gradient;          // (B, tasks), of the mean.
 
   SIMURGH_HOST_DEVICE void operator()(size_t row) const {
+    const double factor = scale == nullptr ? 1.0 : static_cast<double>(*scale);
     double sum = 0.0;
     for (size_t task = 0; task < logits.columns; ++task) {
       const size_t place = row * logits.columns + task;
@@ -77,7 +79,7 @@ struct LossRow {
       const LossPoint point = formulas.of[task](z, labels[place], p, decay);
       sum += point.loss;
       probabilities[place] = static_cast<float>(p);
-      Assign(gradient(row, task), static_cast<float>(point.slope / samples));
+      Assign(gradient(row, task), static_cast<float>(point.slope / samples * factor));
     }
     losses[row] = sum;
   }
@@ -101,7 +103,7 @@ struct ProbabilityRow {
 struct StepReport {
   double loss;
   uint32_t not_finite;  // 1 where a gradient is NaN or infinite.
-  uint32_t unused;
+  float loss_scale;     // That the gradients were found with.
 };
 
 // Called once, before anything looks for values that are not finite.
@@ -111,6 +113,7 @@ struct BeginReport {
   SIMURGH_HOST_DEVICE void operator()(size_t) const {
     report->loss = 0;
     report->not_finite = 0;
+    report->loss_scale = 1.0F;
   }
 };
 

@@ -7,7 +7,7 @@
 
 namespace simurgh::cuda {
 
-// A row-major matrix in device memory, as kernels take it. T: float or Bfloat16, or const.
+// A row-major matrix in device memory, as kernels take it. T: float, Bfloat16 or Float16, or const.
 template <typename T>
 struct Matrix {
   T* data = nullptr;

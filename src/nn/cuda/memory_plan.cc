@@ -5,6 +5,7 @@
 #include "nn/cpu/optimizer.h"
 #include "nn/cpu/weight_average.h"
 #include "nn/cuda/loss_kernels.h"
+#include "nn/cuda/loss_scale.h"
 #include "nn/cuda/optimizer_kernels.h"
 #include "nn/cuda/reduction_kernels.h"
 
@@ -51,11 +52,20 @@ void PlanLayer(const TowerPlan& tower, size_t index, bool is_logit, size_t rows,
     memory.layers.push_back(result);
     return;
   }
-  result.output = planner.AddMatrix(rows, layer.output_width, is_logit ? 4 : element_bytes);
-  result.output_gradient = planner.AddMatrix(rows, layer.output_width, element_bytes);
-  if (kind == Kind::kLinear && index + 1 < tower.layers.size() &&
-      tower.layers[index + 1].config.kind == Kind::kRelu) {
-    result.has_relu = true;
+  const auto is_before = [&](Kind activation) {
+    return kind == Kind::kLinear && index + 1 < tower.layers.size() &&
+           tower.layers[index + 1].config.kind == activation;
+  };
+  result.has_relu = is_before(Kind::kRelu);
+  result.has_gelu = is_before(Kind::kGelu);
+  result.is_fused_gelu = kind == Kind::kGelu && index > 0 && memory.layers.back().has_gelu;
+  result.output =
+      planner.AddMatrix(rows, layer.output_width, is_logit ? 4 : element_bytes,
+                        result.has_gelu ? kGeluRowElements * element_bytes : kRowAlignment);
+  result.output_gradient = result.is_fused_gelu
+                               ? memory.layers.back().output_gradient
+                               : planner.AddMatrix(rows, layer.output_width, element_bytes);
+  if (result.has_relu) {
     result.relu_mask = planner.AddMask(rows, layer.output_width);
   } else if (kind == Kind::kCross) {
     result.outer = planner.AddMatrix(rows, layer.output_width, element_bytes);
@@ -87,8 +97,9 @@ Region RegionPlanner::Add(size_t bytes) {
   return region;
 }
 
-MatrixRegion RegionPlanner::AddMatrix(size_t rows, size_t columns, size_t element_bytes) {
-  const size_t stride = RoundUp(columns, kRowAlignment / element_bytes);
+MatrixRegion RegionPlanner::AddMatrix(size_t rows, size_t columns, size_t element_bytes,
+                                      size_t row_bytes) {
+  const size_t stride = RoundUp(columns, row_bytes / element_bytes);
   return {.region = Add(rows * stride * element_bytes), .columns = columns, .stride = stride};
 }
 
@@ -111,6 +122,7 @@ WeightMemory PlanWeights(const ModelPlan& plan, const DenseOptimizerConfig& opti
   const bool lamb = optimizer.kind == DenseOptimizerConfig::Kind::kLamb;
   memory.directions = floats(lamb ? plan.parameter_count : 0);
   memory.scalars = planner.Add(sizeof(StepScalars));
+  memory.loss_scale = planner.Add(sizeof(LossScale));
   // Twice: the sums of a block's weights and of its directions are needed side by side.
   memory.sums = planner.Add(2 * kSquareParts * sizeof(double));
   memory.sums_next = planner.Add(2 * kSquareParts * sizeof(double));
@@ -145,8 +157,10 @@ BatchMemory PlanBatch(const ModelPlan& plan, size_t capacity_rows, size_t elemen
   memory.capacity_rows = capacity_rows;
   RegionPlanner& planner = memory.planner;
   const BatchTransfer transfer = PlanTransfer(plan, capacity_rows);
-  memory.input = planner.Add(transfer.input_bytes);
-  memory.output = planner.Add(transfer.output_bytes);
+  for (size_t slot = 0; slot < kSlots; ++slot) {
+    memory.input[slot] = planner.Add(transfer.input_bytes);
+    memory.output[slot] = planner.Add(transfer.output_bytes);
+  }
   memory.losses = planner.Add(capacity_rows * sizeof(double));
   memory.losses_next = planner.Add(capacity_rows * sizeof(double));
   memory.partial = planner.Add(SumBlocks(capacity_rows) * WidestLayer(plan) * sizeof(float));

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include "nn/cuda/work.h"
 #include "nn/model_plan.h"
 #include "simurgh/config/training_config.h"
 
@@ -16,6 +18,9 @@ inline constexpr size_t kRegionAlignment = 256;
 
 // Rows of matrices that cuBLASLt reads begin on 16 bytes.
 inline constexpr size_t kRowAlignment = 16;
+
+// What a product writes for gelu's way back has rows of a multiple of so many elements.
+inline constexpr size_t kGeluRowElements = 8;
 
 // A mask of relu has one bit an element, and cuBLASLt wants its rows this many bits apart.
 inline constexpr size_t kMaskRowBits = 128;
@@ -41,8 +46,9 @@ struct MaskRegion {
 class RegionPlanner {
  public:
   Region Add(size_t bytes);
-  // columns: of elements of so many bytes; rows begin on kRowAlignment.
-  MatrixRegion AddMatrix(size_t rows, size_t columns, size_t element_bytes);
+  // columns: of elements of so many bytes; rows begin on multiples of row_bytes.
+  MatrixRegion AddMatrix(size_t rows, size_t columns, size_t element_bytes,
+                         size_t row_bytes = kRowAlignment);
   MaskRegion AddMask(size_t rows, size_t columns);
 
   size_t bytes() const { return bytes_; }
@@ -72,6 +78,7 @@ struct WeightMemory {
   Region batch_statistics;
   Region directions;                              // lamb
   Region scalars;                                 // StepScalars
+  Region loss_scale;                              // LossScale
   Region sums;                                    // f64: parts of sums of squares
   Region sums_next;                               // f64: and what they are added up to
   Region column_sums;                             // f64: (2, widest layer)
@@ -96,6 +103,10 @@ struct LayerMemory {
   MaskRegion relu_mask;
   // That relu itself: there is nothing left for it to do.
   bool is_fused = false;
+  // A linear layer with gelu behind it: the product writes its own output, which the way back
+  // reads, and gelu's. They share their gradients' place.
+  bool has_gelu = false;
+  bool is_fused_gelu = false;  // That gelu itself.
 };
 
 struct TowerMemory {
@@ -122,8 +133,8 @@ BatchTransfer PlanTransfer(const ModelPlan& plan, size_t rows);
 
 struct BatchMemory {
   size_t capacity_rows = 0;
-  Region input;  // Of BatchTransfer.
-  Region output;
+  std::array<Region, kSlots> input;  // Of BatchTransfer.
+  std::array<Region, kSlots> output;
   Region losses;       // f64
   Region losses_next;  // f64: what they are added up to.
   Region partial;      // f32: of sums over rows; (blocks, widest layer)

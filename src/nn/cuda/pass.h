@@ -5,6 +5,7 @@
 
 #include "nn/cuda/layers.h"
 #include "nn/cuda/loss_kernels.h"
+#include "nn/cuda/loss_scale.h"
 #include "nn/cuda/rank_pass.h"
 #include "nn/cuda/reductions.h"
 #include "nn/cuda/tensors.h"
@@ -51,13 +52,21 @@ class Pass {
   }
 
   // Leaves in the report whether all gradients are finite: sums over the ranks, where they are
-  // summed on devices.
+  // summed on devices. What left the layers scaled is not from now on, and the scale is the next
+  // step's.
   void CheckFinite() {
     uint32_t* flag = &tensors_.report()->not_finite;
     const std::span<float> gradients = tensors_.gradients();
     executor_.ForEach(gradients.size(), FindNonFinite{gradients.data(), flag});
     const Matrix<float> embeddings = tensors_.embedding_gradient();
-    executor_.ForEach(embeddings.rows * embeddings.columns, FindNonFinite{embeddings.data, flag});
+    const size_t count = embeddings.rows * embeddings.columns;
+    if constexpr (kIsScaled<T>) {
+      executor_.ForEach(count, Unscale{tensors_.loss_scale(), embeddings.data});
+    }
+    executor_.ForEach(count, FindNonFinite{embeddings.data, flag});
+    if constexpr (kIsScaled<T>) {
+      executor_.ForEach(1, UpdateLossScale{tensors_.report(), tensors_.loss_scale()});
+    }
   }
 
   // Leaves probabilities. weights: laid out as parameters().
@@ -134,6 +143,7 @@ class Pass {
     executor_.ForEach(1, BeginReport{tensors_.report()});
     executor_.ForEach(rows, LossRow<T>{loss_, Logits(), tensors_.labels(), tensors_.losses(),
                                        tensors_.probabilities(), static_cast<double>(ranks.samples),
+                                       kIsScaled<T> ? &tensors_.loss_scale()->scale : nullptr,
                                        tensors_.View(LastGradient(plan_.towers.size() - 1))});
     const double* sum = SumValues(executor_, tensors_.losses(), rows, tensors_.losses_next());
     executor_.ForEach(1, ReportLoss{sum, static_cast<double>(rows), tensors_.report()});

@@ -46,6 +46,17 @@ class Products {
                     .d = tensors_.View(memory.output),
                     .epilogue = Epilogue::kBias,
                     .bias = tensors_.BiasCopy(copies)};
+    if (memory.has_gelu) {
+      gemm.epilogue = Epilogue::kBiasGelu;
+      gemm.gelu_input = gemm.d;
+      gemm.d = tensors_.View(tensors_.Memory(t, i + 1).output);
+      if (!executor_.Multiply(gemm)) {
+        executor_.ForEachCell(
+            gemm.d.rows, gemm.d.columns,
+            AddBiasGeluCell<T>{gemm.d, layer.Bias(weights_).data(), gemm.gelu_input});
+      }
+      return;
+    }
     if (memory.has_relu) {
       gemm.epilogue = training ? Epilogue::kBiasReluMask : Epilogue::kBiasRelu;
       gemm.mask = &tensors_.Mask(t, i);
@@ -69,9 +80,18 @@ class Products {
       gemm.epilogue = Epilogue::kReluBackward;
       gemm.mask = &tensors_.Mask(t, i - 2);
     }
-    if (!executor_.Multiply(gemm) && behind_relu) {
+    const bool behind_gelu = i > 0 && tensors_.Memory(t, i - 1).is_fused_gelu;
+    if (behind_gelu) {
+      gemm.epilogue = Epilogue::kGeluBackward;
+      gemm.gelu_input = tensors_.View(tensors_.Memory(t, i - 2).output);
+    }
+    if (executor_.Multiply(gemm)) return;
+    if (behind_relu) {
       executor_.ForEachCell(gemm.d.rows, gemm.d.columns,
                             ReluBackwardCell<T>{input, gemm.d, gemm.d});
+    } else if (behind_gelu) {
+      executor_.ForEachCell(gemm.d.rows, gemm.d.columns,
+                            GeluBackwardCell<T>{gemm.gelu_input, gemm.d, gemm.d});
     }
   }
 

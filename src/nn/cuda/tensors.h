@@ -7,6 +7,7 @@
 #include "nn/cuda/device_memory.h"
 #include "nn/cuda/gemm.h"
 #include "nn/cuda/loss_kernels.h"
+#include "nn/cuda/loss_scale.h"
 #include "nn/cuda/matrix.h"
 #include "nn/cuda/memory_plan.h"
 #include "nn/cuda/optimizer_kernels.h"
@@ -35,12 +36,13 @@ class Tensors {
   }
   const BatchMemory& batch_plan() const { return batch_plan_; }
   void SetBatch(std::byte* block) { batch_ = block; }
-  void SetRows(size_t rows) {
+  // The batch at hand, and the slot in which it is.
+  void SetRows(size_t rows, size_t slot) {
     rows_ = rows;
+    slot_ = slot;
     transfer_ = PlanTransfer(plan_, rows);
   }
   size_t rows() const { return rows_; }
-  const BatchTransfer& transfer() const { return transfer_; }
 
   // Of the weights' block. Flat ones as DenseNetwork says.
   std::span<float> parameters() const { return Floats(weights_plan_.parameters); }
@@ -51,6 +53,9 @@ class Tensors {
   std::span<float> running_statistics() const { return state().first(plan_.statistics_count); }
   StepScalars* scalars() const {
     return reinterpret_cast<StepScalars*>(weights_ + weights_plan_.scalars.offset);
+  }
+  LossScale* loss_scale() const {
+    return reinterpret_cast<LossScale*>(weights_ + weights_plan_.loss_scale.offset);
   }
   double* sums() const { return Doubles(weights_, weights_plan_.sums); }
   double* sums_next() const { return Doubles(weights_, weights_plan_.sums_next); }
@@ -92,12 +97,12 @@ class Tensors {
   }
   double* losses() const { return Doubles(batch_, batch_plan_.losses); }
   double* losses_next() const { return Doubles(batch_, batch_plan_.losses_next); }
-  std::byte* input() const { return batch_ + batch_plan_.input.offset; }
-  std::byte* output() const { return batch_ + batch_plan_.output.offset; }
+  std::byte* input(size_t slot) const { return batch_ + batch_plan_.input[slot].offset; }
+  std::byte* output() const { return batch_ + batch_plan_.output[slot_].offset; }
   Matrix<const float> dense() const { return In(transfer_.dense, plan_.dense_width); }
   Matrix<const float> embeddings() const { return In(transfer_.embeddings, plan_.embedding_width); }
   const float* labels() const {
-    return reinterpret_cast<const float*>(input() + transfer_.labels.offset);
+    return reinterpret_cast<const float*>(input(slot_) + transfer_.labels.offset);
   }
   StepReport* report() const {
     return reinterpret_cast<StepReport*>(output() + transfer_.report.offset);
@@ -118,7 +123,7 @@ class Tensors {
     return reinterpret_cast<double*>(block + region.offset);
   }
   Matrix<const float> In(const Region& region, size_t columns) const {
-    return {reinterpret_cast<const float*>(input() + region.offset), rows_, columns, columns};
+    return {reinterpret_cast<const float*>(input(slot_) + region.offset), rows_, columns, columns};
   }
 
   const ModelPlan& plan_;
@@ -128,6 +133,7 @@ class Tensors {
   std::byte* weights_ = nullptr;
   std::byte* batch_ = nullptr;
   size_t rows_ = 0;
+  size_t slot_ = 0;
   std::vector<std::vector<ReluMask>> masks_;  // Of each tower's layers.
 };
 

@@ -1,6 +1,7 @@
 #include "simurgh/base/aligned_buffer.h"
 
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <thread>
 #include <vector>
@@ -96,6 +97,30 @@ TEST_CASE("a lease outlives its pool") {
     lease = pool.Lease(4096);
   }
   std::memset(lease->data(), 1, lease->size());
+}
+
+TEST_CASE(
+    "a pool of memory of another kind asks for it once, and gives it back where it came from") {
+  static int released = 0;
+  released = 0;
+  int made = 0;
+  {
+    BufferPool pool(1 << 20, [&made](size_t size) {
+      ++made;
+      auto* data = static_cast<std::byte*>(std::aligned_alloc(kBufferAlignment, size));
+      return AlignedBuffer(data, size, [](std::byte* memory) {
+        ++released;
+        std::free(memory);
+      });
+    });
+    for (int i = 0; i < 3; ++i) {
+      const auto lease = pool.Lease(5000);
+      std::memset(lease->data(), 1, lease->size());
+    }
+    CHECK(made == 1);
+    CHECK(released == 0);
+  }
+  CHECK(released == 1);
 }
 
 TEST_CASE("no buffer is leased to two threads at once") {

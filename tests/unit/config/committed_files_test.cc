@@ -51,6 +51,9 @@ std::string Describe(const TowerConfig& tower) {
       case LayerKind::kRelu:
         absl::StrAppend(&text, "> relu ");
         break;
+      case LayerKind::kGelu:
+        absl::StrAppend(&text, "> gelu ");
+        break;
       case LayerKind::kSigmoid:
         absl::StrAppend(&text, "> sigmoid ");
         break;

@@ -152,6 +152,10 @@ TEST_CASE("Processing: what does not fit together", "[config]") {
        "weighted_sum, raw"},
       {shop, "- {name: shop, pooling: raw}", "pooling",
        "features.3.pooling: raw without max_length, the number of its places; give max_length"},
+      {shop, "- {name: shop, pooling: mean, mask: true}", "mask",
+       "features.3.mask: says nothing here; remove it; it belongs to pooling: raw without pad"},
+      {shop, "- {name: shop, pooling: raw, max_length: 3, pad: true, mask: true}", "mask",
+       "features.3.mask: says nothing here; remove it; it belongs to pooling: raw without pad"},
       {shop, "- {name: shop, pooling: max, hash_stack: {rounds: 2, buckets: 9}}", "pooling",
        "features.3.pooling: max of ids that are several rows each (hash_stack.rounds); choose "
        "another pooling, or leave the hash stack out"},

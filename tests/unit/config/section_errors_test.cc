@@ -135,11 +135,11 @@ TEST_CASE("Models that do not hold together", "[config]") {
        "end its layers with {linear: 1} or sum; the loss applies the sigmoid"},
       {"batch_norm, relu", "batchnorm, relu", "batchnorm",
        "model.towers.1.layers.1: 'batchnorm' is no layer; expected: {linear: width}, batch_norm, "
-       "{batch_norm: {momentum, epsilon}}, relu, sigmoid, {dot: width}, {fm: width}, cross, "
+       "{batch_norm: {momentum, epsilon}}, relu, gelu, sigmoid, {dot: width}, {fm: width}, cross, "
        "{cross: {rank}}, sum or {sum: width}"},
       {"{linear: 32}", "{}", "layers: [{}",
        "model.towers.1.layers.0: not one layer; expected: {linear: width}, batch_norm, "
-       "{batch_norm: {momentum, epsilon}}, relu, sigmoid, {dot: width}, {fm: width}, cross, "
+       "{batch_norm: {momentum, epsilon}}, relu, gelu, sigmoid, {dot: width}, {fm: width}, cross, "
        "{cross: {rank}}, sum or {sum: width}"},
       {"kind: dense, transform: log1p, mean: 2, stddev: 0.25, missing: -1", "kind: skip",
        "input: dense",

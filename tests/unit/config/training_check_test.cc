@@ -41,8 +41,6 @@ TEST_CASE("Stopping early needs something to judge by", "[config]") {
 TEST_CASE("Modes refuse what they do not keep", "[config]") {
   CHECK(With({"training.mode=sync", "training.staleness=1", "training.reproducible=true"}).ok());
   CHECK(With({"training.mode=naive_hybrid", "training.staleness=4"}).ok());
-  CHECK(ErrorOf({"training.mode=sync", "training.staleness=4"}) ==
-        "training.staleness: is 4, and mode: sync has none; remove it, or choose mode: hybrid");
   CHECK(ErrorOf({"training.mode=naive_hybrid", "training.reproducible=true"}) ==
         "training.reproducible: is not for mode: naive_hybrid; choose mode: hybrid, or set it to "
         "false");
@@ -72,6 +70,15 @@ TEST_CASE("Mode async refuses what needs all weights or all ranks at once", "[co
   }
 }
 
+TEST_CASE("One key switches to sync, whatever is said of staleness", "[config]") {
+  const auto config = With({"training.mode=sync", "training.staleness=4",
+                            "embedding_worker.hot_row_bytes=1000000", "training.row_age_steps=3"});
+  REQUIRE(config.ok());
+  CHECK(config->training.staleness == 1);
+  CHECK(config->training.row_age_steps == 0);
+  CHECK(config->embedding_worker.hot_row_bytes == 0);
+}
+
 TEST_CASE("Rows may only be used again where that fits the staleness", "[config]") {
   const std::string bytes = "embedding_worker.hot_row_bytes=1000000";
   const std::string age = "training.row_age_steps=3";
@@ -87,9 +94,8 @@ TEST_CASE("Rows may only be used again where that fits the staleness", "[config]
         "and training.row_age_steps, or neither");
   const std::string ruled_out =
       "training.row_age_steps: what pulls read would depend on what an embedding worker has kept, "
-      "which mode: sync and reproducible: true rule out; remove it and "
+      "which reproducible: true rules out; remove it and "
       "embedding_worker.hot_row_bytes";
-  CHECK(ErrorOf({bytes, age, "training.mode=sync", "training.staleness=1"}) == ruled_out);
   CHECK(ErrorOf({bytes, age, "training.reproducible=true"}) == ruled_out);
   CHECK(ErrorOf({bytes, "training.row_age_steps=4"}) ==
         "training.row_age_steps: is 4, which leaves nothing of training.staleness, 4, to batches; "

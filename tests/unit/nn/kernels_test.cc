@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -131,6 +133,27 @@ TEST_CASE("sigmoid saturates without NaN") {
   CHECK(y == std::vector<float>{0.0F, 0.5F, 1.0F});
   cpu::SigmoidBackward(y, std::vector<float>{1, 1, 1}, dx);
   CHECK(dx == std::vector<float>{0.0F, 0.25F, 0.0F});
+}
+
+TEST_CASE("gelu and its gradient are the tanh form's in f64, at the ends too") {
+  const auto gelu = [](double x) {
+    return x / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+  };
+  std::vector<float> x{-1000.0F, -30.0F, 0.0F, 30.0F, 1000.0F};
+  for (float value = -6.0F; value < 6.0F; value += 0.0625F) x.push_back(value);
+  std::vector<float> y(x.size(), kNan);
+  std::vector<float> dx(x.size(), kNan);
+  cpu::GeluForward(x, y);
+  cpu::GeluBackward(x, std::vector<float>(x.size(), 2.0F), dx);
+  constexpr double kStep = 1e-6;
+  for (size_t i = 0; i < x.size(); ++i) {
+    CAPTURE(x[i]);
+    const double slope = (gelu(x[i] + kStep) - gelu(x[i] - kStep)) / (2 * kStep);
+    CHECK(std::abs(y[i] - gelu(x[i])) <= 1e-6 * std::max(1.0, std::abs(double{x[i]})));
+    CHECK(dx[i] == Approx(2 * slope).margin(1e-6).epsilon(1e-5));
+  }
+  cpu::GeluForward(std::vector<float>{kNan}, std::span(y).first(1));
+  CHECK(std::isnan(y[0]));
 }
 
 TEST_CASE("a value that is not finite is found wherever it stands") {

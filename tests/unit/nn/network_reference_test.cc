@@ -90,6 +90,7 @@ TEST_CASE("each layer kind trains as the reference does") {
       {Relu(), Linear(4), Relu(), Linear(1)},
       {Sigmoid(), Linear(4), Sigmoid(), Linear(1)},
       {Linear(5), Relu(), Sigmoid(), Linear(1)},
+      {Gelu(), Linear(4), Gelu(), Linear(3), Gelu(), Sigmoid(), Linear(1)},
   };
   for (size_t i = 0; i < chains.size(); ++i) {
     CAPTURE(i);

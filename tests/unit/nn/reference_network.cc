@@ -1,6 +1,7 @@
 #include "tests/unit/nn/reference_network.h"
 
 #include <cmath>
+#include <numbers>
 #include <numeric>
 #include <utility>
 
@@ -55,6 +56,10 @@ std::vector<double> PairProducts(const std::vector<double>& x, size_t dim) {
     }
   }
   return products;
+}
+
+double GeluOf(double x) {
+  return x / 2 * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
 }
 
 }  // namespace
@@ -238,6 +243,11 @@ std::vector<double> ReferenceNetwork::Logits(const std::vector<double>& paramete
         case LayerConfig::Kind::kRelu:
           for (auto& row : x) {
             for (double& value : row) value = value > 0 ? value : 0;
+          }
+          break;
+        case LayerConfig::Kind::kGelu:
+          for (auto& row : x) {
+            for (double& value : row) value = GeluOf(value);
           }
           break;
         case LayerConfig::Kind::kSigmoid:

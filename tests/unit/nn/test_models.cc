@@ -12,6 +12,7 @@ LayerConfig BatchNorm(float momentum, float epsilon) {
 
 LayerConfig Relu() { return {.kind = LayerConfig::Kind::kRelu}; }
 
+LayerConfig Gelu() { return {.kind = LayerConfig::Kind::kGelu}; }
 LayerConfig Sigmoid() { return {.kind = LayerConfig::Kind::kSigmoid}; }
 
 LayerConfig Dot(uint32_t width) { return {.kind = LayerConfig::Kind::kDot, .width = width}; }
@@ -81,8 +82,8 @@ ModelConfig RandomModel(Random& random) {
     const size_t layers = 1 + random.Below(4);
     for (size_t i = 0; i < layers; ++i) {
       const LayerConfig kinds[] = {Linear(static_cast<uint32_t>(1 + random.Below(6))),
-                                   BatchNorm(0.2F, 1e-3F), Relu(), Sigmoid()};
-      LayerConfig layer = kinds[random.Below(4)];
+                                   BatchNorm(0.2F, 1e-3F), Relu(), Sigmoid(), Gelu()};
+      LayerConfig layer = kinds[random.Below(5)];
       // Batch norm twice in a row amplifies rounding on columns that are constant.
       const bool repeated = layer.kind == LayerConfig::Kind::kBatchNorm && !tower.layers.empty() &&
                             tower.layers.back().kind == layer.kind;

@@ -14,6 +14,7 @@ namespace simurgh::testing {
 LayerConfig Linear(uint32_t width);
 LayerConfig BatchNorm(float momentum = 0.1F, float epsilon = 1e-5F);
 LayerConfig Relu();
+LayerConfig Gelu();
 LayerConfig Sigmoid();
 LayerConfig Dot(uint32_t width);
 LayerConfig Fm(uint32_t width);

@@ -126,6 +126,33 @@ TEST_CASE("when the trainer has enough, loaders are told; when it failed, they a
   CHECK(buffer.Open(0).status().code() == absl::StatusCode::kAborted);
 }
 
+TEST_CASE("a loader that cannot go on fails the trainer, batches or none, and then the others") {
+  const bool has_batches = GENERATE(false, true);
+  FeedBuffer buffer(2, 1, 60s);
+  for (const uint32_t loader : {0, 1}) REQUIRE(buffer.Open(loader).ok());
+  if (has_batches) REQUIRE(Offer(buffer, 0, 0, 0.0F) == Answer::kTaken);
+  const auto reader = NewFeedReader(buffer);
+  CHECK(buffer.Abandon(2, "?").code() == absl::StatusCode::kInvalidArgument);
+  std::jthread loader([&buffer] {
+    static_cast<void>(buffer.Abandon(1, "rows.csv:7: column 'age': 'forty' is no number"));
+    static_cast<void>(buffer.Abandon(1, "another reason"));
+  });
+  if (has_batches) loader.join();
+  const auto next = reader->Next();
+  CHECK(next.status().code() == absl::StatusCode::kInvalidArgument);
+  CHECK(std::string(next.status().message()) ==
+        "loader 1 of 2 (from 0): rows.csv:7: column 'age': 'forty' is no number");
+  Batch batch = Numbered(0.0F);
+  CHECK(buffer.Offer(0, 1, batch).status().code() == absl::StatusCode::kAborted);
+}
+
+TEST_CASE("a trainer that has enough does not mind a loader that cannot go on") {
+  FeedBuffer buffer(1, 1, 60s);
+  REQUIRE(buffer.Open(0).ok());
+  buffer.Finish();
+  CHECK(buffer.Abandon(0, "too late").ok());
+}
+
 TEST_CASE("a stop ends a reader's waiting") {
   FeedBuffer buffer(1, 1, 60s);
   const auto reader = NewFeedReader(buffer);

@@ -1,6 +1,7 @@
 #include "simurgh/train/batch_pipeline.h"
 
 #include <algorithm>
+#include <atomic>
 #include <thread>
 
 #include <catch2/catch.hpp>
@@ -11,6 +12,11 @@ namespace simurgh {
 namespace {
 
 constexpr size_t kWidth = 3;
+
+BlockPool& TestBlocks() {
+  static const std::unique_ptr<BlockPool> blocks = NewBlockPool(kWidth);
+  return *blocks;
+}
 
 Batch BatchOf(size_t samples) {
   auto sparse = std::make_shared<CompactBatch>();
@@ -44,9 +50,10 @@ StatusOr<uint64_t> Train(BatchPipeline& pipeline) {
     SIMURGH_ASSIGN_OR_RETURN(const PulledBatch* pulled, pipeline.Next());
     if (pulled == nullptr) break;
     CHECK(pulled->step == steps);
-    CHECK(std::ranges::all_of(pulled->embeddings.flat(),
+    CHECK(std::ranges::all_of(pulled->block->embeddings.flat(),
                               [&](float e) { return e == static_cast<float>(steps); }));
-    std::ranges::transform(pulled->embeddings.flat(), pulled->gradients.flat().begin(),
+    std::ranges::transform(pulled->block->embeddings.flat(),
+                           pulled->block->gradients.flat().begin(),
                            [](float e) { return e + 0.5F; });
     pipeline.Finish();
     ++steps;
@@ -59,7 +66,7 @@ PipelineOptions OptionsFor(const RandomPort::Options& port) {
   return {.run = 7,
           .staleness = port.staleness,
           .reproducible = port.reproducible,
-          .embedding_width = kWidth,
+          .blocks = &TestBlocks(),
           .queue_batches = 4};
 }
 
@@ -121,7 +128,7 @@ TEST_CASE(
   {
     BatchPipeline pipeline(port, {.staleness = staleness,
                                   .row_age_steps = row_age,
-                                  .embedding_width = kWidth,
+                                  .blocks = &TestBlocks(),
                                   .queue_batches = 4});
     const Feeder feeder(pipeline, 100);
     while (true) {
@@ -130,7 +137,7 @@ TEST_CASE(
       if (*pulled == nullptr) break;
       reported.push_back((*pulled)->staleness);
       const auto step = static_cast<float>((*pulled)->step);
-      std::ranges::fill((*pulled)->gradients.flat(), step + 0.5F);
+      std::ranges::fill((*pulled)->block->gradients.flat(), step + 0.5F);
       pipeline.Finish();
     }
     REQUIRE(pipeline.WaitForPushes().ok());
@@ -147,9 +154,68 @@ TEST_CASE(
   CHECK(most >= row_age);
 }
 
+// Counts the blocks that are leased at once.
+class CountingBlocks : public BlockPool {
+ public:
+  std::shared_ptr<BatchBlock> Lease(size_t rows, bool with_gradients) override {
+    const auto block = TestBlocks().Lease(rows, with_gradients);
+    most_ = std::max(most_, ++leased_);
+    return {block.get(), [this, block](BatchBlock*) { --leased_; }};
+  }
+  int most() const { return most_; }
+
+ private:
+  std::atomic<int> leased_ = 0;
+  int most_ = 0;  // Leases are made under the pipeline's lock.
+};
+
+TEST_CASE("A trainer may have the next batch before he is done with the one at hand") {
+  const bool reproducible = GENERATE(false, true);
+  constexpr uint32_t kStaleness = 3;
+  constexpr uint64_t kSteps = 100;
+  CAPTURE(reproducible);
+  CountingBlocks blocks;
+  RandomPort port({.staleness = kStaleness, .reproducible = reproducible});
+  {
+    BatchPipeline pipeline(port, {.run = 7,
+                                  .staleness = kStaleness,
+                                  .reproducible = reproducible,
+                                  .blocks = &blocks,
+                                  .queue_batches = 8});
+    const Feeder feeder(pipeline, kSteps);
+    const PulledBatch* ahead = nullptr;
+    for (uint64_t step = 0;; ++step) {
+      const PulledBatch* pulled = ahead;
+      if (pulled == nullptr) {
+        const auto next = pipeline.Next();
+        REQUIRE(next.ok());
+        pulled = *next;
+      }
+      if (pulled == nullptr) break;
+      CHECK(pulled->step == step);
+      // It comes for sure: no more than `staleness` are under way.
+      while ((ahead = pipeline.TakeNext()) == nullptr && step + 1 < kSteps) {
+        std::this_thread::yield();
+      }
+      if (ahead != nullptr) {
+        CHECK(ahead->step == step + 1);
+        CHECK(std::ranges::all_of(ahead->block->embeddings.flat(),
+                                  [&](float e) { return e == static_cast<float>(step + 1); }));
+      }
+      std::ranges::fill(pulled->block->gradients.flat(), static_cast<float>(step) + 0.5F);
+      pipeline.Finish();
+    }
+    REQUIRE(pipeline.WaitForPushes().ok());
+  }
+  CHECK(port.violations() == std::vector<std::string>{});
+  CHECK(port.acknowledged().size() == kSteps);
+  // A block whose push was acknowledged may be let go a little later.
+  CHECK(blocks.most() <= 2 * static_cast<int>(kStaleness));
+}
+
 TEST_CASE("A failure that cannot pass ends the run with its message") {
   RandomPort port({.staleness = 2, .failure_rate = 0.3, .failures = {absl::StatusCode::kDataLoss}});
-  BatchPipeline pipeline(port, {.staleness = 2, .embedding_width = kWidth});
+  BatchPipeline pipeline(port, {.staleness = 2, .blocks = &TestBlocks()});
   const Feeder feeder(pipeline, 1000);
   const StatusOr<uint64_t> done = Train(pipeline);
   REQUIRE(done.status().code() == absl::StatusCode::kDataLoss);
@@ -160,7 +226,7 @@ TEST_CASE("A failure that cannot pass ends the run with its message") {
 TEST_CASE("A failure that lasts ends the run after the retry deadline") {
   RandomPort port({.failure_rate = 1, .failures = {absl::StatusCode::kUnavailable}});
   BatchPipeline pipeline(
-      port, {.embedding_width = kWidth, .retry_deadline = std::chrono::milliseconds(100)});
+      port, {.blocks = &TestBlocks(), .retry_deadline = std::chrono::milliseconds(100)});
   const Feeder feeder(pipeline, 3);
   const StatusOr<uint64_t> done = Train(pipeline);
   REQUIRE(done.status().code() == absl::StatusCode::kUnavailable);
@@ -169,8 +235,8 @@ TEST_CASE("A failure that lasts ends the run after the retry deadline") {
 
 TEST_CASE("Waiting for room is no failure, however long it takes") {
   RandomPort port({.refused_submissions = 5});
-  BatchPipeline pipeline(
-      port, {.embedding_width = kWidth, .retry_deadline = std::chrono::milliseconds(1)});
+  BatchPipeline pipeline(port,
+                         {.blocks = &TestBlocks(), .retry_deadline = std::chrono::milliseconds(1)});
   const Feeder feeder(pipeline, 3);
   const StatusOr<uint64_t> done = Train(pipeline);
   REQUIRE(done.ok());
@@ -179,14 +245,14 @@ TEST_CASE("Waiting for room is no failure, however long it takes") {
 
 TEST_CASE("An input error reaches the trainer") {
   RandomPort port({});
-  BatchPipeline pipeline(port, {.embedding_width = kWidth});
+  BatchPipeline pipeline(port, {.blocks = &TestBlocks()});
   const Feeder feeder(pipeline, 0, absl::InvalidArgumentError("bad row"));
   CHECK(Train(pipeline).status() == absl::InvalidArgumentError("bad row"));
 }
 
 TEST_CASE("Stop ends a trainer and a loader that wait") {
   RandomPort port({});
-  BatchPipeline pipeline(port, {.embedding_width = kWidth, .queue_batches = 1});
+  BatchPipeline pipeline(port, {.blocks = &TestBlocks(), .queue_batches = 1});
   std::thread loader([&] {
     while (pipeline.Feed(BatchOf(1))) {
     }
@@ -202,14 +268,14 @@ TEST_CASE("Evaluation pulls everything and pushes nothing") {
   RandomPort port({.staleness = 1000});
   {
     BatchPipeline pipeline(
-        port, {.purpose = PullPurpose::kEvaluate, .staleness = 3, .embedding_width = kWidth});
+        port, {.purpose = PullPurpose::kEvaluate, .staleness = 3, .blocks = &TestBlocks()});
     const Feeder feeder(pipeline, 50);
     uint64_t steps = 0;
     while (true) {
       const StatusOr<const PulledBatch*> pulled = pipeline.Next();
       REQUIRE(pulled.ok());
       if (*pulled == nullptr) break;
-      CHECK((*pulled)->embeddings(0, 0) == static_cast<float>(steps));
+      CHECK((*pulled)->block->embeddings(0, 0) == static_cast<float>(steps));
       pipeline.Finish();
       ++steps;
     }

@@ -31,6 +31,7 @@ class PlacedNetwork final : public DenseNetwork {
   Status Predict(MatrixView<const float>, MatrixView<const float>, std::span<float>) override {
     return absl::UnimplementedError("");
   }
+  BlockPool& blocks() override { return *blocks_; }
   std::span<float> parameters() override { return {}; }
   std::span<float> gradients() override { return {}; }
   std::span<float> statistics() override { return {}; }
@@ -39,6 +40,7 @@ class PlacedNetwork final : public DenseNetwork {
 
  private:
   const std::optional<int> device_;
+  const std::unique_ptr<BlockPool> blocks_ = NewBlockPool(0);
 };
 
 struct Group {

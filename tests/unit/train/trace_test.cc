@@ -126,8 +126,7 @@ std::map<std::string, Spans> TraceOf(TrainingConfig::Mode mode, uint32_t stalene
                    .validation = {},
                    .test = {},
                    .features = 1,
-                   .dense_width = 1,
-                   .embedding_width = kWidth},
+                   .dense_width = 1},
                   nullptr, &timeline);
   const auto result = trainer.Run({});
   CAPTURE(result.status().ToString());
@@ -167,6 +166,16 @@ TEST_CASE("sync: no batch is pulled before the one before it is pushed") {
   for (size_t i = 0; i + 1 < in_order.size(); ++i) {
     CAPTURE(i);
     CHECK(in_order[i].end <= in_order[i + 1].begin);
+  }
+}
+
+TEST_CASE("naive_hybrid: a push follows the dense step, and the next pull the push's beginning") {
+  auto spans = TraceOf(TrainingConfig::Mode::kNaiveHybrid, 4, false);
+  for (uint64_t step = 0; step < kSteps; ++step) {
+    CAPTURE(step);
+    const Span& push = spans["push"][step].at(0);
+    CHECK(spans["dense step"][step].at(0).end <= push.begin);
+    if (step + 1 < kSteps) CHECK(push.begin <= spans["pull"][step + 1].at(0).begin);
   }
 }
 

@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "nn/cuda/cuda_network.h"
+#include "tests/unit/nn/cuda/overlapped_run.h"
 #include "tests/unit/nn/cuda/training_run.h"
 
 // The network on a device against the CPU backend's, with what only a device has.
@@ -28,8 +29,8 @@ TEST_CASE("training on a device with every optimizer goes the CPU backend's way"
 }
 
 TEST_CASE("a replayed graph gives the bits of what it was captured from") {
-  for (const ComputePrecision precision :
-       {ComputePrecision::kF32, ComputePrecision::kTf32, ComputePrecision::kBf16}) {
+  for (const ComputePrecision precision : {ComputePrecision::kF32, ComputePrecision::kTf32,
+                                           ComputePrecision::kBf16, ComputePrecision::kF16}) {
     CAPTURE(static_cast<int>(precision));
     DenseNetworkOptions options = AdamOptions();
     options.precision = precision;
@@ -43,8 +44,26 @@ TEST_CASE("a replayed graph gives the bits of what it was captured from") {
   }
 }
 
-// tf32 rounds operands of products to 11 bits, bf16 everything to 8; see precision_test.cc.
-TEST_CASE("a step in tf32 and one in bf16 differ from one in f32 by their rounding") {
+TEST_CASE("batches that overlap on a device give the bits of batches that do not") {
+  for (const ComputePrecision precision : {ComputePrecision::kF32, ComputePrecision::kBf16}) {
+    for (const bool graphs : {false, true}) {
+      CAPTURE(static_cast<int>(precision), graphs);
+      DenseNetworkOptions options = AdamOptions();
+      options.precision = precision;
+      const auto train = [&](bool overlapped) {
+        auto created =
+            cuda::CreateCudaNetwork(EveryLayer(), options, {.graphs = graphs, .poison = true});
+        REQUIRE(created.ok());
+        return TrainInBlocks(*created->network, overlapped);
+      };
+      CheckSameRuns(train(true), train(false));
+    }
+  }
+}
+
+// tf32 rounds operands of products to 11 bits, bf16 everything to 8, f16 to 11; see
+// precision_test.cc.
+TEST_CASE("a step in tf32, in bf16 and in f16 differs from one in f32 by its rounding") {
   DenseNetworkOptions options = RunOptions({});
   const ModelConfig model = EveryLayer(Sigmoid());
   const TrainingRun expected = TrainOnCpu(options, 1, model);
@@ -57,17 +76,21 @@ TEST_CASE("a step in tf32 and one in bf16 differ from one in f32 by their roundi
   CHECK(error_in(ComputePrecision::kF32) < 1e-5);
   CHECK(error_in(ComputePrecision::kTf32) < 4e-3);
   CHECK(error_in(ComputePrecision::kBf16) < 0.02);
+  CHECK(error_in(ComputePrecision::kF16) < 4e-3);
 }
 
-TEST_CASE("training in bf16 on a device learns as training in f32 does") {
+TEST_CASE("training in 16 bits on a device learns as training in f32 does") {
   DenseNetworkOptions options = AdamOptions();
   const TrainingRun expected = TrainOnCpu(options, 40);
-  options.precision = ComputePrecision::kBf16;
-  const TrainingRun actual = TrainOnDevice(options, {.poison = true}, 40);
-  for (size_t i = 0; i < expected.losses.size(); ++i) {
-    CHECK(actual.losses[i] == Approx(expected.losses[i]).margin(0.05));
+  for (const ComputePrecision precision : {ComputePrecision::kBf16, ComputePrecision::kF16}) {
+    CAPTURE(static_cast<int>(precision));
+    options.precision = precision;
+    const TrainingRun actual = TrainOnDevice(options, {.poison = true}, 40);
+    for (size_t i = 0; i < expected.losses.size(); ++i) {
+      CHECK(actual.losses[i] == Approx(expected.losses[i]).margin(0.05));
+    }
+    CHECK(actual.losses.back() < 0.8 * actual.losses.front());
   }
-  CHECK(actual.losses.back() < 0.8 * actual.losses.front());
 }
 
 TEST_CASE("batches of many sizes, more than graphs are kept of, train as on the CPU") {

@@ -1,6 +1,7 @@
 #include "tests/unit/nn/cuda/host_backend.h"
 
 #include "nn/cuda/device_network.h"
+#include "nn/cuda/float16.h"
 #include "nn/model_plan.h"
 #include "tests/unit/nn/test_backend.h"
 
@@ -14,6 +15,10 @@ StatusOr<std::unique_ptr<DenseNetwork>> CreateHostNetwork(const ModelConfig& mod
   if (options.precision == ComputePrecision::kBf16) {
     return cuda::DeviceNetwork<HostExecutor, cuda::Bfloat16>::Create(
         std::move(plan), TasksOf(model), options, std::move(device));
+  }
+  if (options.precision == ComputePrecision::kF16) {
+    return cuda::DeviceNetwork<HostExecutor, cuda::Float16>::Create(std::move(plan), TasksOf(model),
+                                                                    options, std::move(device));
   }
   return cuda::DeviceNetwork<HostExecutor, float>::Create(std::move(plan), TasksOf(model), options,
                                                           std::move(device));

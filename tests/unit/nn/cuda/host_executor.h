@@ -4,16 +4,21 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <optional>
+#include <utility>
 
 #include "nn/cuda/device_memory.h"
+#include "nn/cuda/elementwise_kernels.h"
+#include "nn/cuda/float16.h"
 #include "nn/cuda/gemm.h"
 #include "nn/cuda/work.h"
 #include "simurgh/base/status.h"
+#include "tests/unit/nn/cuda/simulated_lanes.h"
 
 namespace simurgh::testing {
 
 // Stands in for a device: runs kernels as loops and products by their definition, on memory of the
-// host that is full of NaN when it is given out.
+// host that is full of NaN when it is given out. At once, or, with lanes, as late as they like.
 //
 // Threads: one owner.
 class HostExecutor {
@@ -21,17 +26,47 @@ class HostExecutor {
   struct Options {
     bool fuse = true;      // Epilogues are done with the product; else they are left to kernels.
     bool reverse = false;  // Kernels' calls come in the other order.
+    std::optional<uint64_t> lanes;  // The seed of SimulatedLanes.
   };
 
-  explicit HostExecutor(const Options& options) : options_(options) {}
+  explicit HostExecutor(const Options& options) : options_(options) {
+    if (options.lanes) lanes_.emplace(*options.lanes);
+  }
 
   cuda::DeviceMemory AllocateDevice(size_t bytes) { return Allocate(bytes); }
   cuda::DeviceMemory AllocatePinned(size_t bytes) { return Allocate(bytes); }
 
-  void ToDevice(void* device, const void* host, size_t bytes) { std::memcpy(device, host, bytes); }
-  void ToHost(void* host, const void* device, size_t bytes) { std::memcpy(host, device, bytes); }
-  void Zero(void* device, size_t bytes) { std::memset(device, 0, bytes); }
-  Status Synchronize(const std::function<Status()>& check = {}) {
+  void ToDevice(void* device, const void* host, size_t bytes) {
+    Do([=] { std::memcpy(device, host, bytes); });
+  }
+  void ToHost(void* host, const void* device, size_t bytes) {
+    Do([=] { std::memcpy(host, device, bytes); });
+  }
+  void Zero(void* device, size_t bytes) {
+    Do([=] { std::memset(device, 0, bytes); });
+  }
+  Status Synchronize() {
+    if (lanes_) lanes_->RunTo(cuda::Lane::kCompute);
+    return absl::OkStatus();
+  }
+  void Drain() {
+    if (lanes_) lanes_->RunAll();
+  }
+
+  template <typename Enqueue>
+  void On(cuda::Lane lane, const Enqueue& enqueue) {
+    const cuda::Lane before = std::exchange(lane_, lane);
+    enqueue();
+    lane_ = before;
+  }
+  void Signal(const cuda::Event& event) {
+    if (lanes_) lanes_->Signal(lane_, event);
+  }
+  void Await(const cuda::Event& event) {
+    if (lanes_) lanes_->Await(lane_, event);
+  }
+  Status WaitFor(const cuda::Event& event, const std::function<Status()>& check = {}) {
+    if (lanes_) lanes_->RunTo(event);
     return check ? check() : absl::OkStatus();
   }
 
@@ -39,7 +74,7 @@ class HostExecutor {
   void Run(const cuda::Work&, const Enqueue& enqueue) {
     enqueue();
   }
-  void ForgetRuns() {}
+  void ForgetRuns() { Drain(); }
 
   int device() const { return 0; }
   void* stream() const { return nullptr; }
@@ -54,12 +89,14 @@ class HostExecutor {
 
   template <typename Kernel>
   void ForEach(size_t count, const Kernel& kernel) {
-    for (size_t i = 0; i < count; ++i) kernel(options_.reverse ? count - 1 - i : i);
+    Do([kernel, count, reverse = options_.reverse] {
+      for (size_t i = 0; i < count; ++i) kernel(reverse ? count - 1 - i : i);
+    });
   }
 
   template <typename Kernel>
   void ForEachCell(size_t rows, size_t columns, const Kernel& kernel) {
-    ForEach(rows * columns, [&](size_t i) { kernel(i / columns, i % columns); });
+    ForEach(rows * columns, [=](size_t i) { kernel(i / columns, i % columns); });
   }
 
   // As CudaExecutor's.
@@ -68,24 +105,43 @@ class HostExecutor {
     ForEachCell(gemm.d.rows, gemm.d.columns, cuda::GemmCell<T, Out>(gemm));
     if (gemm.epilogue == cuda::Epilogue::kNone) return true;
     if (!options_.fuse) return false;
+    // The mask as it is now: it is of another batch by the time that a lane comes to it.
+    const cuda::ReluMask mask = gemm.mask == nullptr ? cuda::ReluMask() : *gemm.mask;
     switch (gemm.epilogue) {
       case cuda::Epilogue::kNone:
         return true;
       case cuda::Epilogue::kBias:
       case cuda::Epilogue::kBiasRelu:
       case cuda::Epilogue::kBiasReluMask:
-        AddBias(gemm);
+        if (gemm.epilogue == cuda::Epilogue::kBiasReluMask) gemm.mask->written = true;
+        Do([gemm, mask] { AddBias(gemm, mask); });
         return true;
       case cuda::Epilogue::kReluBackward:
-        return ApplyMask(gemm);
+        if (!mask.written) return false;
+        Do([gemm, mask] { ApplyMask(gemm, mask); });
+        return true;
+      case cuda::Epilogue::kBiasGelu:
+        Do([gemm] { AddBiasGelu(gemm); });
+        return true;
+      case cuda::Epilogue::kGeluBackward:
+        ForEachCell(gemm.d.rows, gemm.d.columns,
+                    cuda::GeluBackwardCell<Out>{gemm.gelu_input, gemm.d, gemm.d});
+        return true;
       case cuda::Epilogue::kBiasGradient:
-        SumRows(gemm);
+        Do([gemm] { SumRows(gemm); });
         return true;
     }
     return true;
   }
 
  private:
+  // Now, or in the present lane.
+  template <typename Function>
+  void Do(Function function) {
+    if (lanes_) return lanes_->Enqueue(lane_, std::move(function));
+    function();
+  }
+
   static cuda::DeviceMemory Allocate(size_t bytes) {
     const size_t whole = (bytes + 255) / 256 * 256;
     auto* block = static_cast<std::byte*>(std::aligned_alloc(256, whole == 0 ? 256 : whole));
@@ -98,7 +154,7 @@ class HostExecutor {
   }
 
   template <typename T, typename Out>
-  static void AddBias(const cuda::Gemm<T, Out>& gemm) {
+  static void AddBias(const cuda::Gemm<T, Out>& gemm, const cuda::ReluMask& mask) {
     const bool relu = gemm.epilogue != cuda::Epilogue::kBias;
     const bool masks = gemm.epilogue == cuda::Epilogue::kBiasReluMask;
     for (size_t row = 0; row < gemm.d.rows; ++row) {
@@ -109,24 +165,33 @@ class HostExecutor {
         if (!passes) sum = 0.0F;
         cuda::Assign(value, sum);
         if (!masks) continue;
-        uint8_t& byte = MaskByte(*gemm.mask, row, column);
+        uint8_t& byte = MaskByte(mask, row, column);
         const auto bit = static_cast<uint8_t>(1U << (column % 8));
         byte = static_cast<uint8_t>(sum > 0.0F ? byte | bit : byte & ~bit);
       }
     }
-    if (masks) gemm.mask->written = true;
   }
 
   template <typename T, typename Out>
-  static bool ApplyMask(const cuda::Gemm<T, Out>& gemm) {
-    if (!gemm.mask->written) return false;
+  static void AddBiasGelu(const cuda::Gemm<T, Out>& gemm) {
     for (size_t row = 0; row < gemm.d.rows; ++row) {
       for (size_t column = 0; column < gemm.d.columns; ++column) {
-        const bool passes = (MaskByte(*gemm.mask, row, column) >> (column % 8) & 1U) != 0;
+        Out& value = gemm.d(row, column);
+        const float sum = cuda::ToFloat(value) + cuda::ToFloat(gemm.bias[column]);
+        cuda::Assign(gemm.gelu_input(row, column), sum);
+        cuda::Assign(value, cuda::Gelu(sum));
+      }
+    }
+  }
+
+  template <typename T, typename Out>
+  static void ApplyMask(const cuda::Gemm<T, Out>& gemm, const cuda::ReluMask& mask) {
+    for (size_t row = 0; row < gemm.d.rows; ++row) {
+      for (size_t column = 0; column < gemm.d.columns; ++column) {
+        const bool passes = (MaskByte(mask, row, column) >> (column % 8) & 1U) != 0;
         if (!passes) cuda::Assign(gemm.d(row, column), 0.0F);
       }
     }
-    return true;
   }
 
   template <typename T, typename Out>
@@ -140,6 +205,8 @@ class HostExecutor {
   }
 
   Options options_;
+  std::optional<SimulatedLanes> lanes_;
+  cuda::Lane lane_ = cuda::Lane::kCompute;
 };
 
 }  // namespace simurgh::testing

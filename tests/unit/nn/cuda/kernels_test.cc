@@ -97,8 +97,8 @@ TEST_CASE("the loss and its gradient are the CPU backend's, bit for bit") {
     const cuda::LossFormulas formula{
         {{config.kind == Kind::kFocal, task.weight, config.positive_weight, config.gamma}}};
     const cuda::LossRow<float> kernel{
-        formula,  In(logits, rows, 1),       labels.data(),  losses.data(),
-        p.data(), static_cast<double>(rows), Out(g, rows, 1)};
+        formula,  In(logits, rows, 1),       labels.data(), losses.data(),
+        p.data(), static_cast<double>(rows), nullptr,       Out(g, rows, 1)};
     for (size_t r = 0; r < rows; ++r) {
       kernel(r);
       CAPTURE(r, logits[r], labels[r]);
@@ -116,7 +116,8 @@ TEST_CASE("a logit that is not a number gives a loss that is none") {
   std::vector<float> g(1);
   double loss = 0;
   cuda::LossRow<float>{
-      {{{false, 1.0, 1.0, 0.0}}}, In(logits, 1, 1), &label, &loss, &p, 1.0, Out(g, 1, 1)}(0);
+      {{{false, 1.0, 1.0, 0.0}}}, In(logits, 1, 1), &label, &loss, &p, 1.0, nullptr, Out(g, 1, 1)}(
+      0);
   CHECK(std::isnan(loss));
   CHECK(std::isnan(g[0]));
 }

@@ -67,6 +67,18 @@ TEST_CASE("regions of both blocks are apart and aligned, for any model and batch
   }
 }
 
+TEST_CASE("a linear layer and the gelu behind it share their gradient, and nothing else") {
+  const ModelPlan plan = PlanOf(Chain({Linear(130), Gelu(), Gelu(), Linear(1)}));
+  const BatchMemory memory = cuda::PlanBatch(plan, 33, 2);
+  const std::vector<cuda::LayerMemory>& layers = memory.towers[0].layers;
+  CHECK(layers[0].has_gelu);
+  CHECK(layers[1].is_fused_gelu);
+  CHECK(layers[0].output.region.offset != layers[1].output.region.offset);
+  CHECK(layers[0].output_gradient.region.offset == layers[1].output_gradient.region.offset);
+  CHECK_FALSE(layers[2].is_fused_gelu);
+  CHECK(layers[2].output_gradient.region.offset != layers[1].output_gradient.region.offset);
+}
+
 TEST_CASE("a linear layer and the relu behind it share their output and have a mask") {
   const ModelPlan plan =
       PlanOf(Chain({Linear(130), Relu(), Linear(5), BatchNorm(), Relu(), Linear(1)}));

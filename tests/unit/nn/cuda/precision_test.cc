@@ -36,34 +36,41 @@ TEST_CASE("neither fused epilogues nor the order of a kernel's calls change a tr
   CheckSameTraining(TrainOnHost(AdamOptions(), {.fuse = true}, 8), plain);
 }
 
-// Each value is rounded to 8 bits, a relative error of at most 2^-8, and on the way through some
-// ten layers and back such errors add up like random ones.
-TEST_CASE("a step in bf16 differs from one in f32 by its rounding") {
+// In bf16 each value is rounded to 8 bits, a relative error of at most 2^-8 (in f16 to 11, an
+// eighth of that), and on the way through some ten layers and back such errors add up like random
+// ones.
+TEST_CASE("a step in 16 bits differs from one in f32 by its rounding") {
   DenseNetworkOptions options = RunOptions({});
   const ModelConfig model = EveryLayer(Sigmoid());
   const TrainingRun expected = TrainOnCpu(options, 1, model);
-  options.precision = ComputePrecision::kBf16;
-  for (const bool fuse : {true, false}) {
-    CAPTURE(fuse);
-    const TrainingRun actual = TrainOnHost(options, {.fuse = fuse}, 1, model);
-    CHECK(actual.losses[0] == Approx(expected.losses[0]).epsilon(0.01));
-    const double error = RelativeError(actual.embedding_gradient, expected.embedding_gradient);
-    CAPTURE(error);
-    CHECK(error < 0.02);
-    CHECK(error > 1e-4);
+  for (const bool is_f16 : {false, true}) {
+    options.precision = is_f16 ? ComputePrecision::kF16 : ComputePrecision::kBf16;
+    const double unit = is_f16 ? 0.125 : 1.0;
+    for (const bool fuse : {true, false}) {
+      CAPTURE(is_f16, fuse);
+      const TrainingRun actual = TrainOnHost(options, {.fuse = fuse}, 1, model);
+      CHECK(actual.losses[0] == Approx(expected.losses[0]).epsilon(0.01 * unit));
+      const double error = RelativeError(actual.embedding_gradient, expected.embedding_gradient);
+      CAPTURE(error);
+      CHECK(error < 0.02 * unit);
+      CHECK(error > 1e-4 * unit);
+    }
   }
 }
 
-TEST_CASE("training in bf16 learns as training in f32 does") {
+TEST_CASE("training in 16 bits learns as training in f32 does") {
   DenseNetworkOptions options = AdamOptions();
   const TrainingRun expected = TrainOnCpu(options, 40);
-  options.precision = ComputePrecision::kBf16;
-  const TrainingRun actual = TrainOnHost(options, {}, 40);
-  for (size_t i = 0; i < expected.losses.size(); ++i) {
-    CHECK(actual.losses[i] == Approx(expected.losses[i]).margin(0.05));
+  for (const ComputePrecision precision : {ComputePrecision::kBf16, ComputePrecision::kF16}) {
+    CAPTURE(static_cast<int>(precision));
+    options.precision = precision;
+    const TrainingRun actual = TrainOnHost(options, {}, 40);
+    for (size_t i = 0; i < expected.losses.size(); ++i) {
+      CHECK(actual.losses[i] == Approx(expected.losses[i]).margin(0.05));
+    }
+    CHECK(actual.losses.back() < 0.8 * actual.losses.front());
+    CHECK(RelativeError(actual.predictions, expected.predictions) < 0.1);
   }
-  CHECK(actual.losses.back() < 0.8 * actual.losses.front());
-  CHECK(RelativeError(actual.predictions, expected.predictions) < 0.1);
 }
 
 }  // namespace

@@ -199,6 +199,8 @@ TEST_CASE("sums on devices have the bits of sums on hosts, in every precision") 
     }
   }
   cases.push_back({2, {Precision::kBf16, 3'000}, true, true, ComputePrecision::kBf16});
+  // Where gradients are scaled, statistics are not.
+  cases.push_back({2, {Precision::kF32, 3'000}, true, true, ComputePrecision::kF16});
   for (const Case& c : cases) {
     CAPTURE(c.ranks, static_cast<int>(c.allreduce.precision), c.allreduce.bucket_bytes);
     const std::vector<RankResult> actual = TrainOnDevices(c);

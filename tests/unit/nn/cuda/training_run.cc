@@ -19,14 +19,14 @@ constexpr size_t kEmbeddings = 24;
 ModelConfig EveryLayer(const LayerConfig& relu) {
   return {.towers = {
               {"numbers", {"dense"}, {BatchNorm(), Linear(16)}},
-              {"ids", {"embeddings"}, {Linear(33), relu, Linear(20), relu, Sigmoid()}},
+              {"ids", {"embeddings"}, {Linear(33), relu, Linear(20), Gelu(), Sigmoid()}},
               {"pairs", {"embeddings", "numbers"}, {Dot(8)}},
               {"machine", {"embeddings"}, {Fm(6)}},
               {"cross", {"embeddings", "dense"}, {Cross(), Cross(5)}},
               {"plain", {"ids", "machine"}, {Linear(7), relu}},
               {"top",
                {"numbers", "embeddings", "ids", "pairs", "cross", "plain"},
-               {Linear(40), relu, Linear(24), relu, Linear(1)}},
+               {Linear(40), relu, Linear(24), Gelu(), Linear(12), Gelu(), Linear(1)}},
           }};
 }
 

@@ -1,0 +1,81 @@
+#include "data/encoded/bare_batch.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+
+#include "data/encoded/packed_numbers.h"
+#include "data/encoded/sample_lengths.h"
+#include "data/encoded/weights.h"
+#include "data/number_ids.h"
+
+namespace simurgh {
+namespace {
+
+// Behind all that a thread decodes: the memory of the deduplication is kept.
+IdIndex& IndexOfThread() {
+  thread_local IdIndex index;
+  return index;
+}
+
+void EncodeWeights(const CompactBatch& batch, ByteWriter& out) {
+  std::vector<uint64_t> weighted(batch.feature_count());
+  for (size_t f = 0; f < weighted.size(); ++f) {
+    weighted[f] = IsWeighted(batch.feature(f).weights) ? 1 : 0;
+  }
+  AppendPacked(weighted, out);
+  for (size_t f = 0; f < weighted.size(); ++f) {
+    if (weighted[f] != 0) out.Raw(std::as_bytes(batch.feature(f).weights));
+  }
+}
+
+Status DecodeWeights(ByteReader& in, CompactBatch& batch) {
+  std::vector<uint64_t> weighted(batch.feature_count());
+  if (!ReadPacked(in, weighted)) {
+    return absl::InvalidArgumentError("batch: which features have weights ends early");
+  }
+  for (size_t f = 0; f < weighted.size(); ++f) {
+    if (weighted[f] == 0) continue;
+    const size_t first = batch.offsets[f * batch.batch_size];
+    const size_t end = batch.offsets[(f + 1) * batch.batch_size];
+    const Status read = ReadWeights(in, first, end, batch.weights);
+    if (!read.ok()) return Annotate(read, absl::StrFormat("batch: feature %d", f));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void EncodeBare(const CompactBatch& batch, std::vector<uint64_t>& ids, ByteWriter& out) {
+  ids.clear();
+  ids.reserve(batch.occurrences.size());
+  for (size_t f = 0; f < batch.feature_count(); ++f) {
+    const FeatureView feature = batch.feature(f);
+    for (const uint32_t occurrence : feature.occurrences) ids.push_back(feature.ids[occurrence]);
+  }
+  EncodeSampleLengths(batch.offsets, out);
+  if (IsWeighted(batch.weights)) EncodeWeights(batch, out);
+}
+
+Status DecodeBare(std::span<const uint64_t> ids, bool weighted, ByteReader& in,
+                  CompactBatch& batch) {
+  const size_t cells = batch.feature_count() * batch.batch_size;
+  batch.offsets.resize(cells + 1);
+  const Status lengths = DecodeSampleLengths(in, batch.offsets);
+  if (!lengths.ok()) return Annotate(lengths, "batch: all features, one behind the other");
+  if (batch.offsets.back() != ids.size()) {
+    return absl::InvalidArgumentError(absl::StrFormat("batch: %d plain ids, its lengths say %d",
+                                                      ids.size(), batch.offsets.back()));
+  }
+  std::vector<std::span<const uint64_t>> of_features;
+  for (size_t f = 0; f < batch.feature_count(); ++f) {
+    const size_t first = batch.offsets[f * batch.batch_size];
+    const size_t end = batch.offsets[(f + 1) * batch.batch_size];
+    of_features.push_back(ids.subspan(first, end - first));
+  }
+  NumberIds(of_features, IndexOfThread(), batch);
+  return weighted ? DecodeWeights(in, batch) : absl::OkStatus();
+}
+
+}  // namespace simurgh

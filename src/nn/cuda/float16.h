@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "nn/cuda/host_device.h"
+
+namespace simurgh::cuda {
+
+// An IEEE 754 half: 5 bits of exponent, 10 of mantissa; 65,504 is the largest, 2^-24 the least.
+struct Float16 {
+  uint16_t bits;
+};
+
+SIMURGH_HOST_DEVICE inline float ToFloat(Float16 value) {
+  const uint32_t sign = uint32_t{value.bits} << 16 & 0x80000000U;
+  const uint32_t magnitude = value.bits & 0x7fffU;
+  uint32_t bits = (magnitude << 13) + (112U << 23);
+  if (magnitude >= 0x7c00U) bits += 112U << 23;  // NaN and infinity.
+  float result;
+  if (magnitude < 0x400U) {  // Below 2^-14 the step stays 2^-24.
+    result = static_cast<float>(magnitude) * 0x1p-24F;
+    std::memcpy(&bits, &result, sizeof(bits));
+  }
+  bits |= sign;
+  std::memcpy(&result, &bits, sizeof(result));
+  return result;
+}
+
+// To the nearest, ties to even; what is too large becomes infinite, which the loss scale waits for;
+// NaN stays NaN.
+SIMURGH_HOST_DEVICE inline void Assign(Float16& target, float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  const uint32_t sign = bits >> 16 & 0x8000U;
+  bits &= 0x7fffffffU;
+  uint32_t half;
+  if (bits > 0x7f800000U) {
+    half = 0x7e00U;
+  } else if (bits >= 0x477ff000U) {  // 65,520: nearer to 2^16 than to the largest.
+    half = 0x7c00U;
+  } else if (bits < 0x38800000U) {  // 2^-14
+    // In that sum the last bit is worth 2^-24: the addition rounds.
+    float sum;
+    std::memcpy(&sum, &bits, sizeof(sum));
+    sum += 0.5F;
+    std::memcpy(&half, &sum, sizeof(half));
+    half -= 0x3f000000U;
+  } else {
+    half = (bits + 0xfffU + (bits >> 13 & 1U) - (112U << 23)) >> 13;
+  }
+  target.bits = static_cast<uint16_t>(sign | half);
+}
+
+}  // namespace simurgh::cuda

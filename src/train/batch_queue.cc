@@ -1,0 +1,157 @@
+#include "train/batch_queue.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "simurgh/base/check.h"
+
+namespace simurgh {
+
+using State = PendingBatch::State;
+
+BatchQueue::BatchQueue(const PipelineOptions& options)
+    : options_(options), row_staleness_(options.staleness, options.row_age_steps) {
+  SIMURGH_CHECK(options_.staleness > 0 && options_.queue_batches > 0);
+}
+
+void BatchQueue::Add(Batch batch) {
+  auto pending = std::make_unique<PendingBatch>();
+  pending->batch = std::move(batch);
+  pending->step = next_step_++;
+  pending_.push_back(std::move(pending));
+}
+
+std::vector<StartedCall> BatchQueue::StartCalls(Clock::time_point now) {
+  std::vector<StartedCall> calls;
+  // Submits and pulls start in the order of the steps, so that neither a place in a full forward
+  // buffer nor a permit ever waits for a batch behind it.
+  bool earlier_are_submitted = true;
+  bool earlier_have_permits = true;
+  bool earlier_are_pulled = true;
+  bool earlier_are_pushed = true;
+  const auto start = [&](PendingBatch& pending, BatchCall call, State state) {
+    pending.state = state;
+    calls.push_back({.batch = &pending, .call = call});
+  };
+  for (const auto& owned : pending_) {
+    PendingBatch& pending = *owned;
+    if (pending.retry.due(now)) {
+      const bool has_turn =
+          pending.permit || (earlier_have_permits && outstanding_ < options_.staleness);
+      if (pending.state == State::kUnsubmitted) {
+        if (earlier_are_submitted) start(pending, BatchCall::kSubmit, State::kSubmitting);
+      } else if (pending.state == State::kWaiting && pending.computed) {
+        if (MayPush(pending)) start(pending, BatchCall::kPush, State::kPushing);
+      } else if (pending.state == State::kWaiting && has_turn &&
+                 (earlier_are_pulled || !options_.reproducible) &&
+                 (earlier_are_pushed || !options_.one_by_one)) {
+        calls.push_back(StartPull(pending));
+      }
+    }
+    earlier_are_submitted = earlier_are_submitted && pending.state != State::kUnsubmitted &&
+                            pending.state != State::kSubmitting;
+    earlier_have_permits = earlier_have_permits && (pending.permit || pending.computed);
+    earlier_are_pulled = earlier_are_pulled && pending.is_pulled();
+    earlier_are_pushed =
+        earlier_are_pushed && (pending.state == State::kPushing || pending.state == State::kDone);
+  }
+  for (const StartedCall& call : calls) call.batch->call_began = now;
+  return calls;
+}
+
+bool BatchQueue::MayPush(const PendingBatch& pending) const {
+  if (!options_.reproducible) return true;
+  const uint64_t last_pull_before = pending.step + options_.staleness - 1;
+  if (last_pull_before >= next_step_ && !input_ended_) return false;
+  return std::ranges::all_of(pending_, [&](const auto& other) {
+    if (other->step < pending.step) return other->state == State::kDone;
+    return other->step > last_pull_before || other->is_pulled();
+  });
+}
+
+StartedCall BatchQueue::StartPull(PendingBatch& pending) {
+  if (!pending.permit) {
+    pending.permit = true;
+    row_staleness_.Note(pending.step, outstanding_++);
+    pending.block =
+        options_.blocks->Lease(pending.batch.size(), options_.purpose == PullPurpose::kTrain);
+  }
+  pending.state = State::kPulling;
+  // In training the oldest pending step is the first that is not acknowledged.
+  return {.batch = &pending,
+          .call = BatchCall::kPull,
+          .acknowledged_steps = options_.purpose == PullPurpose::kEvaluate
+                                    ? options_.trained_steps
+                                    : pending_.front()->step};
+}
+
+void BatchQueue::OnSubmitted(PendingBatch& pending, const BatchReference& reference) {
+  pending.reference = reference;
+  pending.state = State::kWaiting;
+  // A submission repeated for the sake of a failed pull or push is no success yet.
+  if (!pending.permit) pending.retry.Reset();
+}
+
+void BatchQueue::OnPulled(PendingBatch& pending, uint32_t oldest_row) {
+  pending.state = State::kPulled;
+  pending.staleness = row_staleness_.Of(pending.step, oldest_row);
+  pending.retry.Reset();
+}
+
+void BatchQueue::LetGo(PendingBatch& pending) {
+  pending.state = State::kDone;
+  --outstanding_;
+  while (!pending_.empty() && pending_.front()->state == State::kDone) pending_.pop_front();
+}
+
+bool BatchQueue::OnFailed(PendingBatch& pending, bool must_resubmit) {
+  const bool was_submitting = pending.state == State::kSubmitting;
+  pending.state = must_resubmit || was_submitting ? State::kUnsubmitted : State::kWaiting;
+  return was_submitting;
+}
+
+PendingBatch* BatchQueue::NextForTrainer() {
+  const auto found =
+      std::ranges::find_if(pending_, [](const auto& pending) { return !pending->handed_out; });
+  return found == pending_.end() ? nullptr : found->get();
+}
+
+const PulledBatch* BatchQueue::Take(PendingBatch& pending) {
+  SIMURGH_CHECK(pending.state == State::kPulled);
+  pending.handed_out = true;
+  pending.pulled = {.batch = &pending.batch,
+                    .step = pending.step,
+                    .block = pending.block.get(),
+                    .staleness = pending.staleness};
+  return &pending.pulled;
+}
+
+void BatchQueue::Finish() {
+  const auto found = std::ranges::find_if(
+      pending_, [](const auto& pending) { return pending->handed_out && !pending->computed; });
+  SIMURGH_CHECK(found != pending_.end());
+  (*found)->computed = true;
+  (*found)->state = State::kWaiting;
+  if (options_.purpose == PullPurpose::kEvaluate) LetGo(**found);
+}
+
+size_t BatchQueue::waiting() const {
+  return static_cast<size_t>(std::ranges::count_if(pending_, [](const auto& pending) {
+    return !pending->permit && pending->state != State::kDone;
+  }));
+}
+
+bool BatchQueue::all_acknowledged() const {
+  return std::ranges::none_of(pending_,
+                              [](const auto& pending) { return pending->is_unacknowledged(); });
+}
+
+BatchQueue::Clock::time_point BatchQueue::next_retry(Clock::time_point now) const {
+  Clock::time_point wake = Clock::time_point::max();
+  for (const auto& pending : pending_) {
+    if (!pending->retry.due(now)) wake = std::min(wake, pending->retry.next_attempt());
+  }
+  return wake;
+}
+
+}  // namespace simurgh

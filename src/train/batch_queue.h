@@ -1,0 +1,105 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "simurgh/train/batch_pipeline.h"
+#include "train/retry.h"
+#include "train/row_staleness.h"
+
+namespace simurgh {
+
+// What a port is asked to do with a batch.
+enum class BatchCall { kSubmit, kPull, kPush };
+
+// A batch that is under way.
+struct PendingBatch {
+  enum class State {
+    kUnsubmitted,  // No embedding worker knows it.
+    kSubmitting,
+    kWaiting,  // Submitted; waits for its turn to be pulled or, when computed, pushed.
+    kPulling,
+    kPulled,  // The trainer has it, or will.
+    kPushing,
+    kDone,
+  };
+
+  Batch batch;
+  uint64_t step = 0;
+  State state = State::kUnsubmitted;
+  bool permit = false;  // Counts into the staleness: from its first pull to its acknowledgement.
+  bool handed_out = false;  // The trainer has it, or has had it.
+  bool computed = false;    // Gradients are there.
+  BatchReference reference;
+  std::shared_ptr<BatchBlock> block;  // From its first pull on.
+  RetryClock retry;
+  uint32_t staleness = 0;
+  std::chrono::steady_clock::time_point call_began;
+  uint64_t profile_range = 0;  // Of the call.
+  PulledBatch pulled;          // What the trainer sees of it.
+
+  bool is_pulled() const { return computed || state == State::kPulled; }
+  bool is_unacknowledged() const { return computed && state != State::kDone; }
+};
+
+// A call that has become possible; the batch is marked as being in it.
+struct StartedCall {
+  PendingBatch* batch = nullptr;
+  BatchCall call = BatchCall::kSubmit;
+  uint64_t acknowledged_steps = 0;  // Of a pull: as PullTerms.
+};
+
+// The batches of a pipeline in the order of their steps, and which calls may be made for them: all
+// of its rules, without ports and waiting.
+//
+// Threads: one at a time.
+class BatchQueue {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  explicit BatchQueue(const PipelineOptions& options);
+
+  void Add(Batch batch);
+  void EndInput() { input_ended_ = true; }
+
+  // All calls that can start now. A batch's first pull gives it a block.
+  std::vector<StartedCall> StartCalls(Clock::time_point now);
+
+  // Answers to calls. OnPushed lets the batch go.
+  void OnSubmitted(PendingBatch& pending, const BatchReference& reference);
+  void OnPulled(PendingBatch& pending, uint32_t oldest_row);
+  void OnPushed(PendingBatch& pending) { LetGo(pending); }
+  // must_resubmit: the worker does not know it any more. True when the batch was being submitted.
+  bool OnFailed(PendingBatch& pending, bool must_resubmit);
+
+  // The next batch for the trainer, pulled or not; null when there is none. Take makes it his.
+  PendingBatch* NextForTrainer();
+  const PulledBatch* Take(PendingBatch& pending);
+  // The trainer is done with the first batch that he has.
+  void Finish();
+
+  // Batches that are not pulled and have no permit yet.
+  size_t waiting() const;
+  bool input_ended() const { return input_ended_; }
+  bool all_acknowledged() const;
+  // When the next failed call may be made again; Clock::time_point::max() when none waits for that.
+  Clock::time_point next_retry(Clock::time_point now) const;
+
+ private:
+  bool MayPush(const PendingBatch& pending) const;
+  StartedCall StartPull(PendingBatch& pending);
+  void LetGo(PendingBatch& pending);
+
+  const PipelineOptions options_;
+  // Batches leave at the front once done.
+  std::deque<std::unique_ptr<PendingBatch>> pending_;
+  uint64_t next_step_ = 0;
+  uint32_t outstanding_ = 0;  // Batches that hold a permit.
+  RowStaleness row_staleness_;
+  bool input_ended_ = false;
+};
+
+}  // namespace simurgh

@@ -1,0 +1,103 @@
+// The network's own memory for batches, of whatever backend the program tests.
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+
+#include <catch2/catch.hpp>
+
+#include "simurgh/nn/dense_network.h"
+#include "tests/unit/nn/test_backend.h"
+#include "tests/unit/nn/test_models.h"
+
+namespace simurgh::testing {
+namespace {
+
+constexpr size_t kDense = 3;
+constexpr size_t kEmbeddings = 6;
+
+std::unique_ptr<DenseNetwork> MakeNetwork() {
+  DenseNetworkOptions options;
+  options.inputs = TestInputs(kDense);
+  options.optimizer = {.kind = DenseOptimizerConfig::Kind::kAdam};
+  auto network = CreateTestNetwork(SharedInputs(), options);
+  REQUIRE(network.ok());
+  return std::move(*network);
+}
+
+bool SameBits(std::span<const float> a, std::span<const float> b) {
+  const auto bits = [](float value) { return std::bit_cast<uint32_t>(value); };
+  return std::ranges::equal(a, b, {}, bits, bits);
+}
+
+TEST_CASE("a batch in a block gives the bits of one in the caller's memory") {
+  const auto network = MakeNetwork();
+  const auto expected = MakeNetwork();
+  Random random(5);
+  std::shared_ptr<BatchBlock> kept;  // So that blocks of more than one batch are under way.
+  for (const size_t rows : {7, 64, 1, 0, 33, 64}) {
+    CAPTURE(rows);
+    const TestBatch batch(rows, kDense, kEmbeddings, random);
+    const auto block = network->blocks().Lease(rows, true);
+    REQUIRE(block->embeddings.rows() == rows);
+    REQUIRE(block->embeddings.columns() == kEmbeddings);
+    std::ranges::copy(batch.embedding_values, block->embeddings.flat().begin());
+    std::vector<float> gradient(rows * kEmbeddings);
+    std::vector<float> probabilities[2] = {std::vector<float>(rows), std::vector<float>(rows)};
+    const auto result =
+        network->ForwardBackwardOn(*block, batch.dense(), batch.labels, probabilities[0]);
+    const auto wanted =
+        expected->ForwardBackward(batch.dense(), batch.embeddings(), batch.labels,
+                                  {gradient.data(), rows, kEmbeddings}, probabilities[1]);
+    REQUIRE(result.ok());
+    REQUIRE(wanted.ok());
+    CHECK(std::memcmp(&result->loss, &wanted->loss, sizeof(double)) == 0);
+    CHECK(SameBits(block->gradients.flat(), gradient));
+    CHECK(SameBits(probabilities[0], probabilities[1]));
+    CHECK(network->ApplyGradients(0.1F).ok());
+    CHECK(expected->ApplyGradients(0.1F).ok());
+    kept = block;
+  }
+  CHECK(SameBits(network->parameters(), expected->parameters()));
+}
+
+TEST_CASE("predictions on a block without gradients are those of the caller's memory") {
+  const auto network = MakeNetwork();
+  Random random(6);
+  for (const size_t rows : {1, 50, 9}) {
+    CAPTURE(rows);
+    const TestBatch batch(rows, kDense, kEmbeddings, random);
+    const auto block = network->blocks().Lease(rows, false);
+    CHECK(block->gradients.rows() == 0);
+    std::ranges::copy(batch.embedding_values, block->embeddings.flat().begin());
+    std::vector<float> actual(rows);
+    std::vector<float> expected(rows);
+    REQUIRE(network->PredictOn(*block, batch.dense(), actual).ok());
+    REQUIRE(network->Predict(batch.dense(), batch.embeddings(), expected).ok());
+    CHECK(SameBits(actual, expected));
+  }
+}
+
+TEST_CASE("blocks that were let go are given again, also those that outlive their network") {
+  std::shared_ptr<BatchBlock> left;
+  {
+    const auto network = MakeNetwork();
+    const float* place = nullptr;
+    {
+      const auto first = network->blocks().Lease(40, true);
+      const auto second = network->blocks().Lease(40, true);
+      place = first->embeddings.data();
+      CHECK(second->embeddings.data() != place);
+      CHECK(second->gradients.data() != first->gradients.data());
+    }
+    const auto again = network->blocks().Lease(40, true);
+    left = network->blocks().Lease(40, true);
+    CHECK((again->embeddings.data() == place || left->embeddings.data() == place));
+  }
+  std::ranges::fill(left->embeddings.flat(), 1.0F);
+  std::ranges::fill(left->gradients.flat(), 1.0F);
+}
+
+}  // namespace
+}  // namespace simurgh::testing

@@ -1,0 +1,337 @@
+#pragma once
+
+#include <cmath>
+#include <cstring>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "nn/cuda/bfloat16.h"
+#include "nn/cuda/device_memory.h"
+#include "nn/cuda/elementwise_kernels.h"
+#include "nn/cuda/float16.h"
+#include "nn/cuda/gemm.h"
+#include "nn/cuda/interaction_kernels.h"
+#include "nn/cuda/loss_scale.h"
+#include "nn/cuda/memory_plan.h"
+#include "nn/cuda/reductions.h"
+#include "simurgh/base/check.h"
+#include "tests/unit/nn/cuda/kernel_runs.h"
+
+namespace simurgh::testing {
+
+// RunKernel on an executor, with matrices of T. Fresh memory is full of NaN, between rows too.
+template <typename Executor, typename T>
+class KernelRunner {
+ public:
+  KernelRunner(Executor& executor, const KernelRun& run) : executor_(executor), run_(run) {}
+
+  KernelResult Run() {
+    if (run_.name >= KernelName::kProduct) {
+      RunProduct();
+    } else if (run_.name >= KernelName::kDot) {
+      RunRowKernel();
+    } else {
+      RunCellKernel();
+    }
+    return std::move(result_);
+  }
+
+ private:
+  template <typename U>
+  using Matrix = cuda::Matrix<U>;
+  using Name = KernelName;
+
+  // A gap, and rows as products read them.
+  template <typename U>
+  static size_t StrideOf(size_t columns) {
+    constexpr size_t kWhole = 2 * cuda::kRowAlignment / sizeof(U);
+    return (columns + kWhole) / kWhole * kWhole;
+  }
+
+  void* Poisoned(size_t bytes) {
+    blocks_.push_back(executor_.AllocateDevice(bytes));
+    SIMURGH_CHECK(blocks_.back() != nullptr);
+    const std::vector<std::byte> poison(bytes, std::byte{0xff});
+    Send(blocks_.back().get(), poison.data(), bytes);
+    return blocks_.back().get();
+  }
+  void Send(void* device, const void* host, size_t bytes) {
+    executor_.ToDevice(device, host, bytes);
+    SIMURGH_CHECK(executor_.Synchronize().ok());
+  }
+
+  template <typename U>
+  Matrix<U> NewMatrix(size_t rows, size_t columns) {
+    const size_t stride = StrideOf<U>(columns);
+    return {static_cast<U*>(Poisoned(rows * stride * sizeof(U))), rows, columns, stride};
+  }
+  template <typename U = T>
+  Matrix<U> In(size_t index, size_t rows, size_t columns) {
+    const std::vector<float>& values = run_.in.at(index);
+    SIMURGH_CHECK_EQ(values.size(), rows * columns);
+    const Matrix<U> device = NewMatrix<U>(rows, columns);
+    std::vector<U> whole(rows * device.stride);
+    std::memset(whole.data(), 0xff, whole.size() * sizeof(U));
+    for (size_t i = 0; i < values.size(); ++i) {
+      cuda::Assign(whole[i / columns * device.stride + i % columns], values[i]);
+    }
+    Send(device.data, whole.data(), whole.size() * sizeof(U));
+    return device;
+  }
+  Matrix<T> In(size_t index) { return In(index, run_.rows, run_.columns); }
+  template <typename U = float>
+  U* InVector(size_t index) {
+    return In<U>(index, 1, run_.in.at(index).size()).data;
+  }
+
+  template <typename U>
+  void Out(const Matrix<U>& device) {
+    std::vector<U> whole(device.rows * device.stride);
+    executor_.ToHost(whole.data(), device.data, whole.size() * sizeof(U));
+    const Status status = executor_.Synchronize();
+    SIMURGH_CHECK(status.ok()) << status.ToString();
+    std::vector<float>& values = result_.out.emplace_back();
+    for (size_t i = 0; i < whole.size(); ++i) {
+      const float value = cuda::ToFloat(whole[i]);
+      if (i % device.stride < device.columns) {
+        values.push_back(value);
+      } else if (!std::isnan(value)) {
+        result_.kept_gaps = false;
+      }
+    }
+  }
+
+  template <typename Kernel>
+  void Cells(const Kernel& kernel, const Matrix<T>& out) {
+    executor_.ForEachCell(run_.rows, run_.columns, kernel);
+    Out(out);
+  }
+
+  void RunCellKernel() {
+    const Matrix<T> a = In(0);
+    const Matrix<T> out = NewMatrix<T>(run_.rows, run_.columns);
+    const Matrix<T> second = NewMatrix<T>(run_.rows, run_.columns);
+    switch (run_.name) {
+      case Name::kCopy:
+        return Cells(cuda::CopyCell<T, T>{a, out}, out);
+      case Name::kAdd: {
+        const Matrix<T> b = In(1);
+        return Cells(cuda::AddCell<T, T>{a, b}, b);
+      }
+      case Name::kAddBiasRelu:
+        return Cells(cuda::AddBiasCell<T>{a, InVector(1), true}, a);
+      case Name::kAddBiasGelu:
+        Cells(cuda::AddBiasGeluCell<T>{a, InVector(1), second}, a);
+        return Out(second);
+      case Name::kReluBackward:
+        return Cells(cuda::ReluBackwardCell<T>{a, In(1), out}, out);
+      case Name::kGelu:
+        return Cells(cuda::GeluCell<T>{a, out}, out);
+      case Name::kGeluBackward:
+        return Cells(cuda::GeluBackwardCell<T>{a, In(1), out}, out);
+      case Name::kSigmoid:
+        return Cells(cuda::SigmoidCell<T>{a, out}, out);
+      case Name::kSigmoidBackward:
+        return Cells(cuda::SigmoidBackwardCell<T>{a, In(1), out}, out);
+      case Name::kCross:
+        return Cells(cuda::CrossCombineCell<T>{a, In(1), In(2), out}, out);
+      case Name::kCrossBackward:
+        Cells(cuda::CrossCombineBackwardCell<T>{a, In(1), In(2), out, second, false}, out);
+        return Out(second);
+      default:
+        return;  // Of another family: there is no result, and the test fails.
+    }
+  }
+
+  size_t Pairs() const {
+    const size_t vectors = run_.columns / run_.depth;
+    return vectors * (vectors - 1) / 2;
+  }
+
+  void RunRowKernel() {
+    const size_t rows = run_.rows;
+    const Matrix<T> whole = NewMatrix<T>(rows, run_.columns);
+    const Matrix<T> single = NewMatrix<T>(rows, 1);
+    const Matrix<float> sums = NewMatrix<float>(rows, run_.depth);
+    switch (run_.name) {
+      case Name::kDot: {
+        const Matrix<T> out = NewMatrix<T>(rows, Pairs());
+        executor_.ForEachCell(rows, Pairs(), cuda::DotCell<T>{In(0), run_.depth, out});
+        return Out(out);
+      }
+      case Name::kDotBackward:
+        return Cells(cuda::DotBackwardCell<T>{In(0), run_.depth, In(1, rows, Pairs()), whole},
+                     whole);
+      case Name::kFm:
+      case Name::kFmBackward: {
+        const Matrix<T> a = In(0);
+        executor_.ForEachCell(rows, run_.depth, cuda::VectorSumCell<T>{a, run_.depth, sums});
+        if (run_.name == Name::kFmBackward) {
+          return Cells(cuda::FmBackwardCell<T>{a, sums, In(1, rows, 1), whole}, whole);
+        }
+        executor_.ForEach(rows, cuda::FmRow<T>{a, sums, single});
+        return Out(single);
+      }
+      case Name::kSum:
+        executor_.ForEach(rows, cuda::SumRow<T, T>{In(0), single});
+        return Out(single);
+      case Name::kSumBackward:
+        return Cells(cuda::SumBackwardCell<T>{In(0, rows, 1), whole}, whole);
+      case Name::kColumnSums:
+        return SumColumns();
+      case Name::kUnscale:
+        return Unscale();
+      default:
+        return;  // Of another family: there is no result, and the test fails.
+    }
+  }
+
+  void SumColumns() {
+    const size_t columns = run_.columns;
+    auto* partial =
+        static_cast<float*>(Poisoned(cuda::SumBlocks(run_.rows) * columns * sizeof(float)));
+    auto* sums = static_cast<double*>(Poisoned(columns * sizeof(double)));
+    const Matrix<float> out = NewMatrix<float>(1, columns);
+    cuda::SumColumns(executor_, cuda::ValueTerm<T>{In(0)}, run_.rows,
+                     {partial, cuda::SumBlocks(run_.rows), columns, columns}, sums);
+    executor_.ForEach(columns, cuda::DivideSum{sums, 1.0, out.data});
+    Out(out);
+  }
+
+  void Unscale() {
+    const float scale = run_.in.at(1).at(0);
+    const cuda::LossScale state{.scale = scale, .inverse = 1.0F / scale};
+    auto* device = static_cast<cuda::LossScale*>(Poisoned(sizeof(state)));
+    Send(device, &state, sizeof(state));
+    const Matrix<float> values = In<float>(0, 1, run_.in[0].size());
+    executor_.ForEach(values.columns, cuda::Unscale{device, values.data});
+    Out(values);
+  }
+
+  // With what Products does where the epilogue is not fused.
+  void RunProduct() {
+    const auto operand = [&](size_t index, size_t rows, size_t columns, bool transposed) {
+      return transposed ? In(index, columns, rows) : In(index, rows, columns);
+    };
+    const Matrix<T> a = operand(0, run_.rows, run_.depth, run_.a_transposed);
+    const Matrix<T> b = operand(1, run_.depth, run_.columns, run_.b_transposed);
+    const Matrix<T> out = NewMatrix<T>(run_.rows, run_.columns);
+    cuda::Gemm<T, T> gemm{.a = a,
+                          .a_transposed = run_.a_transposed,
+                          .b = b,
+                          .b_transposed = run_.b_transposed,
+                          .depth = run_.depth,
+                          .d = out};
+    switch (run_.name) {
+      case Name::kProduct:
+        executor_.Multiply(gemm);
+        return Out(out);
+      case Name::kProductAdded:
+        gemm.c = In(2);
+        gemm.beta = 1.0F;
+        executor_.Multiply(gemm);
+        return Out(out);
+      case Name::kProductBias:
+      case Name::kProductRelu:
+      case Name::kProductReluBackward:
+        return RunBiasRelu(gemm);
+      case Name::kProductGelu:
+      case Name::kProductGeluBackward:
+        return RunGelu(gemm);
+      default:
+        return RunBiasGradient(gemm);
+    }
+  }
+
+  void RunBiasRelu(cuda::Gemm<T, T> gemm) {
+    const bool relu = run_.name != Name::kProductBias;
+    cuda::ReluMask mask;
+    const size_t bits = cuda::kMaskRowBits;
+    mask.row_bits = (run_.columns + bits - 1) / bits * bits;
+    mask.bits = Poisoned(run_.rows * mask.row_bits / 8);
+    gemm.epilogue = relu ? cuda::Epilogue::kBiasReluMask : cuda::Epilogue::kBias;
+    gemm.bias = InVector<T>(2);
+    gemm.mask = &mask;
+    if (!executor_.Multiply(gemm)) {
+      executor_.ForEachCell(run_.rows, run_.columns,
+                            cuda::AddBiasCell<T>{gemm.d, InVector(2), relu});
+    }
+    if (run_.name != Name::kProductReluBackward) return Out(gemm.d);
+    const Matrix<const T> output = gemm.d;
+    gemm.a = In(3, run_.rows, run_.depth);
+    gemm.a_transposed = false;
+    gemm.d = NewMatrix<T>(run_.rows, run_.columns);
+    gemm.epilogue = cuda::Epilogue::kReluBackward;
+    gemm.bias = nullptr;
+    if (!executor_.Multiply(gemm)) {
+      executor_.ForEachCell(run_.rows, run_.columns,
+                            cuda::ReluBackwardCell<T>{output, gemm.d, gemm.d});
+    }
+    Out(gemm.d);
+  }
+
+  void RunGelu(cuda::Gemm<T, T> gemm) {
+    if (run_.name == Name::kProductGelu) {
+      gemm.epilogue = cuda::Epilogue::kBiasGelu;
+      gemm.bias = InVector<T>(2);
+      gemm.gelu_input = NewMatrix<T>(run_.rows, run_.columns);
+      if (!executor_.Multiply(gemm)) {
+        executor_.ForEachCell(run_.rows, run_.columns,
+                              cuda::AddBiasGeluCell<T>{gemm.d, InVector(2), gemm.gelu_input});
+      }
+      Out(gemm.d);
+      return Out(gemm.gelu_input);
+    }
+    gemm.epilogue = cuda::Epilogue::kGeluBackward;
+    gemm.gelu_input = In(2);
+    if (!executor_.Multiply(gemm)) {
+      executor_.ForEachCell(run_.rows, run_.columns,
+                            cuda::GeluBackwardCell<T>{gemm.gelu_input, gemm.d, gemm.d});
+    }
+    Out(gemm.d);
+  }
+
+  void RunBiasGradient(const cuda::Gemm<T, T>& plain) {
+    const Matrix<float> out = NewMatrix<float>(run_.rows, run_.columns);
+    const Matrix<float> bias = NewMatrix<float>(1, run_.columns);
+    const cuda::Gemm<T, float> gemm{.a = plain.a,
+                                    .a_transposed = plain.a_transposed,
+                                    .b = plain.b,
+                                    .depth = plain.depth,
+                                    .d = out,
+                                    .epilogue = cuda::Epilogue::kBiasGradient,
+                                    .bias_gradient = bias.data};
+    const bool fused = executor_.Multiply(gemm);
+    Out(out);
+    if (fused) return Out(bias);
+    auto* partial =
+        static_cast<float*>(Poisoned(cuda::SumBlocks(run_.depth) * run_.columns * sizeof(float)));
+    auto* sums = static_cast<double*>(Poisoned(run_.columns * sizeof(double)));
+    cuda::SumColumns(executor_, cuda::ValueTerm<T>{plain.b}, run_.depth,
+                     {partial, cuda::SumBlocks(run_.depth), run_.columns, run_.columns}, sums);
+    executor_.ForEach(run_.columns, cuda::DivideSum{sums, 1.0, bias.data});
+    Out(bias);
+  }
+
+  Executor& executor_;
+  const KernelRun& run_;
+  std::vector<cuda::DeviceMemory> blocks_;
+  KernelResult result_;
+};
+
+template <typename Executor>
+KernelResult RunKernelOn(Executor& executor, const KernelRun& run) {
+  switch (run.precision) {
+    case ComputePrecision::kBf16:
+      return KernelRunner<Executor, cuda::Bfloat16>(executor, run).Run();
+    case ComputePrecision::kF16:
+      return KernelRunner<Executor, cuda::Float16>(executor, run).Run();
+    case ComputePrecision::kF32:
+    case ComputePrecision::kTf32:
+      break;
+  }
+  return KernelRunner<Executor, float>(executor, run).Run();
+}
+
+}  // namespace simurgh::testing

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "simurgh/config/service_config.h"
+
+// Single kernels and products, run on a device or by the host in place of it: every program that
+// compiles the tests of them links one or the other.
+namespace simurgh::testing {
+
+// Matrices of (rows, columns) unless said otherwise; vectors are f32.
+enum class KernelName {
+  kCopy,             // a
+  kAdd,              // a, b
+  kAddBiasRelu,      // a, bias (columns)
+  kAddBiasGelu,      // a, bias: gelu, and what went into it
+  kReluBackward,     // output, dy
+  kGelu,             // a
+  kGeluBackward,     // input, dy
+  kSigmoid,          // a
+  kSigmoidBackward,  // output, dy
+  kCross,            // origin, outer, input
+  kCrossBackward,    // origin, outer, dy: of outer, of origin
+  kDot,              // a: (rows, pairs)
+  kDotBackward,      // a, dy (rows, pairs)
+  kFm,               // a: (rows, 1)
+  kFmBackward,       // a, dy (rows, 1)
+  kSum,              // a: (rows, 1)
+  kSumBackward,      // dy (rows, 1)
+  kColumnSums,       // a: (1, columns)
+  kUnscale,          // a (f32), scale (1): a / scale
+  // a (rows, depth) or transposed, b (depth, columns) or transposed.
+  kProduct,              // a, b
+  kProductAdded,         // a, b, c
+  kProductBias,          // a, b, bias
+  kProductRelu,          // a, b, bias
+  kProductReluBackward,  // a, b, bias, dy: of what went into relu, d = (dy b) where a b + bias > 0
+  kProductGelu,          // a, b, bias: gelu, and what went into it
+  kProductGeluBackward,  // a, b, gelu's input
+  kProductBiasGradient,  // a, b: the product in f32, and the sum of b's rows; not b transposed
+};
+
+struct KernelRun {
+  KernelName name;
+  ComputePrecision precision = ComputePrecision::kF32;  // Of matrices: f32, bf16 or f16.
+  size_t rows = 1;
+  size_t columns = 1;
+  size_t depth = 1;  // dot, fm: width of a vector.
+  bool a_transposed = false;
+  bool b_transposed = false;
+  bool fuse = true;                    // The host's; a device fuses what its library has.
+  std::vector<std::vector<float>> in;  // Without gaps; rounded to `precision` on the way.
+};
+
+struct KernelResult {
+  std::vector<std::vector<float>> out;
+  // Matrices lie with gaps behind their rows, which held NaN and do so still.
+  bool kept_gaps = true;
+};
+
+KernelResult RunKernel(const KernelRun& run);
+
+}  // namespace simurgh::testing

@@ -1,0 +1,35 @@
+#include <optional>
+
+#include <catch2/catch.hpp>
+
+#include "tests/unit/nn/cuda/host_backend.h"
+#include "tests/unit/nn/cuda/overlapped_run.h"
+#include "tests/unit/nn/cuda/training_run.h"
+
+// Batches that come, are computed and leave beside one another, in lanes that run in any order
+// which events allow, against one batch after the other.
+namespace simurgh::testing {
+namespace {
+
+BlockRun TrainInLanes(ComputePrecision precision, std::optional<uint64_t> seed, bool overlapped) {
+  DenseNetworkOptions options =
+      RunOptions({.kind = DenseOptimizerConfig::Kind::kAdam, .epsilon = 1e-3F});
+  options.precision = precision;
+  auto network = CreateHostNetwork(EveryLayer(), options, {.lanes = seed});
+  REQUIRE(network.ok());
+  return TrainInBlocks(**network, overlapped);
+}
+
+TEST_CASE("batches that overlap give the bits of batches that do not, in any order of the lanes") {
+  for (const ComputePrecision precision : {ComputePrecision::kF32, ComputePrecision::kBf16}) {
+    const BlockRun expected = TrainInLanes(precision, std::nullopt, false);
+    for (uint64_t seed = 1; seed <= 12; ++seed) {
+      CAPTURE(static_cast<int>(precision), seed);
+      CheckSameRuns(TrainInLanes(precision, seed, true), expected);
+    }
+    CheckSameRuns(TrainInLanes(precision, 1, false), expected);
+  }
+}
+
+}  // namespace
+}  // namespace simurgh::testing
