@@ -1,12 +1,12 @@
 # From the logs of runs to a table and to plots of the AUC. For compare_modes to source; reads $out/results.jsonl, whose lines name
 # their curves.
 
-# curve_of LOG: seconds since the first line of progress, samples and AUC of the latest predictions, tab separated.
+# curve_of LOG: seconds since the first step began, samples and AUC of the latest predictions, tab separated.
 curve_of() {
-  sed -nE 's/^[^T]*T([0-9]+):([0-9]+):([0-9.]+)Z .* step [0-9]+: ([0-9]+) samples, loss [^,]*, auc ([0-9.]+),.*/\1 \2 \3 \4 \5/p' "$1" |
+  sed -nE 's/^[^T]*T([0-9]+):([0-9]+):([0-9.]+)Z .* step [0-9]+: ([0-9]+) samples, loss [^,]*, auc ([0-9.]+), ([0-9]+) samples.*/\1 \2 \3 \4 \5 \6/p' "$1" |
     awk -v OFS='\t' '
       { seconds = $1 * 3600 + $2 * 60 + $3 }
-      NR == 1 { first = seconds }
+      NR == 1 { first = seconds - $4 / $6 }
       seconds < first { seconds += 86400 }
       { print seconds - first, $4, $5 }'
 }
@@ -21,13 +21,11 @@ time_to_auc() {
   awk -v target="$2" '$3 >= target { print $1; found = 1; exit } END { if (!found) print "never" }' "$1"
 }
 
-# target_of MODEL: what all its runs have come to.
+# target_of MODEL: 0.99 of the best test AUC.
 target_of() {
   [[ -z $target_auc ]] || { echo "$target_auc"; return; }
-  local curve
-  jq --raw-output --arg model "$1" 'select(.model == $model) | .curve' "$out/results.jsonl" | while read -r curve; do
-    awk '$3 > best { best = $3 } END { print best }' "$out/$curve"
-  done | sort -n | head -n 1
+  jq --slurp --raw-output --arg model "$1" 'map(select(.model == $model).auc) | max * 9900 | round / 10000' \
+    "$out/results.jsonl"
 }
 
 # write_tables COMMAND TEACHER: the runs, and their means over the seeds, each model by itself.

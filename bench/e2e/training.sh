@@ -9,7 +9,7 @@
 bin=${SIMURGH_BIN_DIR:-build/release/bin}
 cores=$(nproc)
 ranks=1
-python=build/peers/pytorch/bin/python
+peers=build/peers  # A folder of Python for each.
 
 # hidden_layers MODEL: outputs of the linear layers before the last.
 hidden_layers() {
@@ -101,13 +101,15 @@ train_ours() {
   stop_cluster
   ((status == 0)) || return "$status"
   sed -nE 's/^test_auc=([0-9.]+) .*samples_per_sec=([0-9]+)$/{"auc": \1, "samples_per_s": \2}/p' "$logs/result" |
-    jq --compact-output --argjson memory "$(cat "$logs/peak_mb")" '. + {peak_rss_mb: $memory}'
+    jq --compact-output --argjson memory "$(cat "$logs/peak_mb")" --argjson ranks "$ranks" \
+      '.samples_per_s *= $ranks | . + {peak_rss_mb: $memory}'  # A rank counts its own share.
 }
 
-# train_pytorch DATA MODEL BATCH SEED [OPTIONS...]: the same with PyTorch.
-train_pytorch() {
-  local data=$1 model=$2 batch=$3 seed=$4
-  shift 4
-  "$python" bench/peers/pytorch_training.py --train "$data/train.tsv" --test "$data/test.tsv" \
-    --hidden "$(hidden_layers "$model")" --batch-size "$batch" --seed "$seed" "$@"
+# train_peer PEER DATA MODEL BATCH SEED [OPTIONS...]: the same with PyTorch (pytorch), or PyTorch with rows of TorchRec (torchrec).
+train_peer() {
+  local peer=$1 data=$2 model=$3 batch=$4 seed=$5 embeddings=torch
+  shift 5
+  [[ $peer != torchrec ]] || embeddings=torchrec
+  "$peers/$peer/bin/python" bench/peers/pytorch_training.py --train "$data/train.tsv" --test "$data/test.tsv" \
+    --embeddings "$embeddings" --hidden "$(hidden_layers "$model")" --batch-size "$batch" --seed "$seed" "$@"
 }

@@ -1,14 +1,34 @@
 #!/usr/bin/env bash
-# Installs PyTorch from PyPI for bench_training --peers, in a folder of its own: build/peers/pytorch, some 5 GB.
+# Installs PyTorch or TorchRec from PyPI, as peers of bench_training.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-case "${1:-}" in
-  --help | -h) sed -n 2p "$0" | cut -c3-; exit 0 ;;
-  "") ;;
-  *) echo "${0##*/}: unknown option '$1'; there is none but --help" >&2; exit 2 ;;
-esac
+
+usage() {
+  cat <<'TEXT'
+Usage: bench/peers/install_pytorch.sh [--torchrec]
+
+Installs the newest PyTorch from PyPI for bench_training --peers, in a folder of its own, build/peers/pytorch, some 5 GB.
+
+  --torchrec  instead TorchRec, with FBGEMM's kernels for CPUs and the PyTorch that they are built for, in
+              build/peers/torchrec; 5 GB more. A release of each goes with one of the others: the three are named here.
+  --help      prints this
+TEXT
+}
+
 folder=build/peers/pytorch
+packages=(torch numpy)
+case "${1:-}" in
+  --help | -h) usage; exit 0 ;;
+  --torchrec) folder=build/peers/torchrec packages=('torch==2.14.*' numpy tqdm tensordict pyre-extensions torchmetrics==1.0.3) ;;
+  "") ;;
+  *) usage >&2; exit 2 ;;
+esac
 command -v python3 >/dev/null || { echo "${0##*/}: python3 is missing: apt-get install python3-venv" >&2; exit 1; }
 [[ -x $folder/bin/pip ]] || python3 -m venv "$folder"
-"$folder/bin/pip" install --upgrade torch numpy
+"$folder/bin/pip" install --upgrade "${packages[@]}"
+if [[ $folder == */torchrec ]]; then
+  # Without what it asks for: FBGEMM for GPUs, which does not load where there is no driver.
+  "$folder/bin/pip" install --no-deps 'torchrec==1.9.*' 'fbgemm-gpu-cpu==1.9.*'
+  "$folder/bin/python" -c 'import torchrec; print("TorchRec", torchrec.__version__)'
+fi
 "$folder/bin/python" -c 'import torch; print("PyTorch", torch.__version__)'

@@ -3,7 +3,7 @@
 
 The same networks on random data: forward, backward down to the gradient of the embeddings, Adam (fused). In each of four
 ways: eager, compiled (torch.compile), graphs (a CUDA graph of the whole step), and graphs of compiled. f32, tf32 (matrix
-products allowed to use it) and bf16 (autocast; weights are f32). compute_ms: with the batch on the device; ms: with copies
+products allowed to use it), bf16 (autocast; weights are f32) and f16 (likewise, with GradScaler). compute_ms: with the batch on the device; ms: with copies
 of a batch from pinned memory and of the embeddings' gradient back.
 
 Prints one JSON object a line. With --beside FILE, of lines that bench_nn_cuda --json printed on this device, a table
@@ -80,7 +80,8 @@ class Step:
         self.model = module.cuda()
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=1e-4, fused=True, capturable=True)
         self.run_model = torch.compile(self.model) if "compiled" in way else self.model
-        self.autocast = precision == "bf16"
+        self.autocast = {"bf16": torch.bfloat16, "f16": torch.float16}.get(precision)
+        self.scaler = torch.amp.GradScaler("cuda") if precision == "f16" else None
         self.host = [torch.rand(batch, DENSE) * 2 - 1, torch.rand(batch, width) * 2 - 1, torch.rand(batch).round()]
         self.host = [tensor.pin_memory() for tensor in self.host]
         self.device = [tensor.cuda() for tensor in self.host]
@@ -95,10 +96,16 @@ class Step:
         dense, embeddings, labels = self.device
         self.optimizer.zero_grad(set_to_none=True)
         embeddings.grad = None
-        with torch.autocast("cuda", dtype=torch.bfloat16) if self.autocast else contextlib.nullcontext():
+        with torch.autocast("cuda", dtype=self.autocast) if self.autocast else contextlib.nullcontext():
             logits = self.run_model(dense, embeddings)
-        torch.nn.functional.binary_cross_entropy_with_logits(logits.float(), labels).backward()
-        self.optimizer.step()
+        loss = torch.nn.functional.binary_cross_entropy_with_logits(logits.float(), labels)
+        if self.scaler is None:
+            loss.backward()
+            self.optimizer.step()
+            return
+        self.scaler.scale(loss).backward()
+        self.scaler.step(self.optimizer)  # Fused Adam unscales, and leaves out what is not finite.
+        self.scaler.update()
 
     def capture(self):
         torch = self.torch

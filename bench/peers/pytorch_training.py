@@ -4,7 +4,8 @@
 Reads the same files in the Criteo layout and trains the same model: one sum-pooled embedding a feature beside the dense
 columns, linear layers with ReLU, mean binary cross entropy, Adagrad for rows and Adam for the network. It is measured as
 generously as it can be: files are read, ids numbered without gaps and rows allocated before the clock starts; all features share one
-EmbeddingBag with sparse gradients, so that a batch costs one lookup; Python runs once a batch.
+EmbeddingBag with sparse gradients, so that a batch costs one lookup; Python runs once a batch. With --embeddings torchrec rows
+are TorchRec's, one table a feature, in FBGEMM's fused kernels, whose backward pass is their Adagrad too.
 
 Prints one JSON object with samples_per_s, auc (of the test files), train_seconds and peak_rss_mb.
 """
@@ -29,6 +30,7 @@ def options():
     parser.add_argument("--train", required=True, help="file in the Criteo layout, not compressed")
     parser.add_argument("--test", required=True, help="the same")
     parser.add_argument("--hidden", default="256,128,64", help="outputs of the linear layers before the last")
+    parser.add_argument("--embeddings", choices=("torch", "torchrec"), default="torch")
     parser.add_argument("--dim", type=int, default=16)
     parser.add_argument("--batch-size", type=int, default=2048)
     parser.add_argument("--precision", choices=("f32", "bf16"), default="f32", help="bf16: autocast")
@@ -68,34 +70,100 @@ def parse(path):
 
 
 def number_rows(train_ids, test_ids):
-    """Row numbers without gaps over all features, and how many rows there are."""
-    rows = 0
+    """Row numbers without gaps within each feature, and how many rows each has."""
+    rows = []
     train, test = np.empty(train_ids.shape, np.int64), np.empty(test_ids.shape, np.int64)
     for feature in range(FEATURES):
         both = np.concatenate([train_ids[:, feature], test_ids[:, feature]])
         unique, inverse = np.unique(both, return_inverse=True)
-        train[:, feature] = inverse[: len(train_ids)] + rows
-        test[:, feature] = inverse[len(train_ids) :] + rows
-        rows += len(unique)
+        train[:, feature] = inverse[: len(train_ids)]
+        test[:, feature] = inverse[len(train_ids) :]
+        rows.append(len(unique))
     return train, test, rows
 
 
-class Model(torch.nn.Module):
-    def __init__(self, rows, dim, hidden):
-        super().__init__()
-        self.dim = dim
-        self.embeddings = torch.nn.EmbeddingBag(rows, dim, mode="sum", sparse=True)
-        torch.nn.init.uniform_(self.embeddings.weight, -0.01, 0.01)
-        layers, width = [], DENSE + FEATURES * dim
-        for outputs in hidden:
-            layers += [torch.nn.Linear(width, outputs), torch.nn.ReLU()]
-            width = outputs
-        self.dense = torch.nn.Sequential(*layers, torch.nn.Linear(width, 1))
-        self.network = self.dense
+class TorchEmbeddings(torch.nn.Module):
+    """All features' rows in one EmbeddingBag; Adagrad of torch.optim on sparse gradients."""
 
-    def forward(self, dense, ids, offsets):
-        pooled = self.embeddings(ids.view(-1), offsets[: ids.numel()]).view(-1, FEATURES * self.dim)
-        return self.network(torch.cat([dense, pooled], dim=1)).squeeze(1)
+    def __init__(self, rows, flags):
+        super().__init__()
+        self.first = np.cumsum([0] + rows[:-1])
+        self.width = FEATURES * flags.dim
+        self.bags = torch.nn.EmbeddingBag(sum(rows), flags.dim, mode="sum", sparse=True)
+        torch.nn.init.uniform_(self.bags.weight, -0.01, 0.01)
+        self.offsets = torch.arange(flags.batch_size * FEATURES)
+        self.optimizer = torch.optim.Adagrad(
+            self.parameters(), lr=flags.row_learning_rate, initial_accumulator_value=flags.row_accumulator
+        )
+
+    def prepared(self, rows):
+        return torch.from_numpy(rows + self.first)
+
+    def forward(self, rows, batch):
+        ids = rows[batch]
+        return self.bags(ids.view(-1), self.offsets[: ids.numel()]).view(-1, self.width)
+
+    def begin(self):
+        self.optimizer.zero_grad(set_to_none=True)
+
+    def step(self):
+        self.optimizer.step()
+
+
+class TorchRecEmbeddings(torch.nn.Module):
+    """A table a feature, all in one fused kernel that pools, and one that un-pools and takes the optimizer's step."""
+
+    def __init__(self, rows, flags):
+        super().__init__()
+        from fbgemm_gpu.split_table_batched_embeddings_ops_common import EmbeddingLocation
+        from torchrec import EmbeddingBagConfig, KeyedJaggedTensor
+        from torchrec.modules.fused_embedding_modules import FusedEmbeddingBagCollection
+
+        self.jagged = KeyedJaggedTensor
+        self.names = [f"C{feature + 1}" for feature in range(FEATURES)]
+        self.bags = FusedEmbeddingBagCollection(
+            [
+                EmbeddingBagConfig(
+                    name=name,
+                    embedding_dim=flags.dim,
+                    num_embeddings=count,
+                    feature_names=[name],
+                    weight_init_min=-0.01,
+                    weight_init_max=0.01,
+                )
+                for name, count in zip(self.names, rows)
+            ],
+            optimizer_type=torch.optim.Adagrad,
+            optimizer_kwargs={"lr": flags.row_learning_rate},
+            device=torch.device("cpu"),
+            location=EmbeddingLocation.HOST,
+        )
+        for states in self.bags.fused_optimizer().state.values():
+            for name, state in states.items():
+                if name.endswith("momentum_1"):
+                    state.fill_(flags.row_accumulator)
+        self.lengths = torch.ones(FEATURES * flags.batch_size, dtype=torch.int64)
+
+    def prepared(self, rows):
+        return torch.from_numpy(np.ascontiguousarray(rows.T))
+
+    def forward(self, rows, batch):
+        ids = rows[:, batch].reshape(-1)
+        return self.bags(self.jagged(keys=self.names, values=ids, lengths=self.lengths[: len(ids)])).values()
+
+    def begin(self):
+        pass
+
+    def step(self):  # The backward pass has done it.
+        pass
+
+
+def make_network(flags):
+    layers, width = [], DENSE + FEATURES * flags.dim
+    for outputs in [int(width) for width in flags.hidden.split(",")]:
+        layers += [torch.nn.Linear(width, outputs), torch.nn.ReLU()]
+        width = outputs
+    return torch.nn.Sequential(*layers, torch.nn.Linear(width, 1))
 
 
 def exact_auc(labels, scores):
@@ -118,29 +186,29 @@ def main():
     train_rows, test_rows, rows = number_rows(train_ids, test_ids)
     del train_ids, test_ids
 
-    labels, dense, ids = map(torch.from_numpy, (train_labels, train_dense, train_rows))
-    model = Model(rows, flags.dim, [int(width) for width in flags.hidden.split(",")])
-    if flags.compile:
-        model.network = torch.compile(model.dense)
-    row_optimizer = torch.optim.Adagrad(
-        model.embeddings.parameters(), lr=flags.row_learning_rate, initial_accumulator_value=flags.row_accumulator
-    )
-    dense_optimizer = torch.optim.Adam(model.dense.parameters(), lr=flags.dense_learning_rate, fused=True)
+    labels, dense = map(torch.from_numpy, (train_labels, train_dense))
+    embeddings = {"torch": TorchEmbeddings, "torchrec": TorchRecEmbeddings}[flags.embeddings](rows, flags)
+    ids = embeddings.prepared(train_rows)
+    layers = make_network(flags)
+    network = torch.compile(layers) if flags.compile else layers
+    optimizer = torch.optim.Adam(layers.parameters(), lr=flags.dense_learning_rate, fused=True)
     loss_of = torch.nn.BCEWithLogitsLoss()
-    offsets = torch.arange(flags.batch_size * FEATURES)
     precision = (
         torch.autocast("cpu", dtype=torch.bfloat16) if flags.precision == "bf16" else contextlib.nullcontext()
     )
 
+    def logits_of(dense, ids, batch):
+        return network(torch.cat([dense[batch], embeddings(ids, batch)], dim=1)).squeeze(1).float()
+
     def step(first):
         batch = slice(first, first + flags.batch_size)
-        row_optimizer.zero_grad(set_to_none=True)
-        dense_optimizer.zero_grad(set_to_none=True)
+        embeddings.begin()
+        optimizer.zero_grad(set_to_none=True)
         with precision:
-            logits = model(dense[batch], ids[batch], offsets)
-        loss_of(logits.float(), labels[batch]).backward()
-        row_optimizer.step()
-        dense_optimizer.step()
+            logits = logits_of(dense, ids, batch)
+        loss_of(logits, labels[batch]).backward()
+        embeddings.step()
+        optimizer.step()
 
     batches = range(0, len(labels) - flags.batch_size + 1, flags.batch_size)
     if flags.compile:  # Outside the clock; the first batches are then trained on twice.
@@ -152,11 +220,10 @@ def main():
     seconds = time.perf_counter() - start
 
     scores = []
+    test_dense, test_ids = torch.from_numpy(test_dense), embeddings.prepared(test_rows)
     with torch.no_grad(), precision:
         for first in range(0, len(test_labels), flags.batch_size):
-            batch = slice(first, first + flags.batch_size)
-            logits = model(torch.from_numpy(test_dense[batch]), torch.from_numpy(test_rows[batch]), offsets)
-            scores.append(logits.float().numpy())
+            scores.append(logits_of(test_dense, test_ids, slice(first, first + flags.batch_size)).numpy())
     print(
         json.dumps(
             {

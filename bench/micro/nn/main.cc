@@ -36,24 +36,35 @@ double Median(std::vector<double> values) {
   return *middle;
 }
 
+// What is measured together.
+struct Point {
+  std::string model;
+  size_t batch;
+  std::string precision;
+
+  bool is_bf16() const { return precision == "bf16"; }
+};
+
 class Report {
  public:
   explicit Report(bool json) : json_(json) {
     if (json_) return;
-    std::printf("%-6s %6s %-20s %10s %10s %10s %7s\n", "model", "batch", "part", "ms", "gflops",
-                "oneDNN", "ratio");
+    std::printf("%-6s %6s %-5s %-20s %10s %10s %10s %7s\n", "model", "batch", "prec", "part", "ms",
+                "gflops", "oneDNN", "ratio");
   }
 
   // onednn: seconds; 0 where it has no such thing.
-  void Add(const std::string& model, size_t batch, const std::string& part, double seconds,
-           double flop, double onednn) const {
+  void Add(const Point& point, const std::string& part, double seconds, double flop,
+           double onednn) const {
     const double gflops = flop / seconds / 1e9;
     const double limit = onednn > 0 ? flop / onednn / 1e9 : 0;
     const double ratio = onednn > 0 ? onednn / seconds : 0;
-    std::printf(json_ ? "{\"model\":\"%s\",\"batch\":%zu,\"part\":\"%s\",\"ms\":%.4f,"
-                        "\"gflops\":%.2f,\"onednn_gflops\":%.2f,\"ratio\":%.3f}\n"
-                      : "%-6s %6zu %-20s %10.3f %10.1f %10.1f %7.3f\n",
-                model.c_str(), batch, part.c_str(), seconds * 1e3, gflops, limit, ratio);
+    std::printf(
+        json_ ? "{\"model\":\"%s\",\"batch\":%zu,\"precision\":\"%s\",\"part\":\"%s\",\"ms\":%.4f,"
+                "\"gflops\":%.2f,\"onednn_gflops\":%.2f,\"ratio\":%.3f}\n"
+              : "%-6s %6zu %-5s %-20s %10.3f %10.1f %10.1f %7.3f\n",
+        point.model.c_str(), point.batch, point.precision.c_str(), part.c_str(), seconds * 1e3,
+        gflops, limit, ratio);
     std::fflush(stdout);
   }
 
@@ -68,12 +79,13 @@ struct Sums {
   double flop = 0;
 };
 
-Sums MeasureProducts(const std::string& model, size_t batch, const NnBenchOptions& options,
-                     const Report& report) {
+Sums MeasureProducts(const Point& point, const NnBenchOptions& options, const Report& report) {
+  const auto precision =
+      point.is_bf16() ? cpu::ProductPrecision::kBf16 : cpu::ProductPrecision::kF32;
   Sums sums;
-  for (const Product& product : ProductsOf(LayerWidths(model), batch)) {
-    const auto ours = OurProduct(product);
-    const auto onednn = OneDnnProduct(product, options.threads);
+  for (const Product& product : ProductsOf(LayerWidths(point.model), point.batch)) {
+    const auto ours = OurProduct(product, precision);
+    const auto onednn = OneDnnProduct(product, precision, options.threads);
     std::vector<double> our_times;
     std::vector<double> onednn_times;
     for (uint32_t turn = 0; turn < options.turns; ++turn) {
@@ -82,21 +94,27 @@ Sums MeasureProducts(const std::string& model, size_t batch, const NnBenchOption
     }
     const double our_time = Median(our_times);
     const double onednn_time = Median(onednn_times);
-    report.Add(model, batch, product.name(), our_time, product.flop(), onednn_time);
+    report.Add(point, product.name(), our_time, product.flop(), onednn_time);
     sums.ours += our_time;
     sums.onednn += onednn_time;
     sums.flop += product.flop();
   }
-  report.Add(model, batch, "all products", sums.ours, sums.flop, sums.onednn);
+  report.Add(point, "all products", sums.ours, sums.flop, sums.onednn);
   return sums;
 }
 
-void MeasureStep(const std::string& model, size_t batch, const Sums& products,
-                 const NnBenchOptions& options, const Report& report) {
-  NetworkStep step(LayerWidths(model), batch, options.threads);
+void MeasureStep(const Point& point, const Sums& products, const NnBenchOptions& options,
+                 const Report& report) {
+  const std::vector<size_t> widths = LayerWidths(point.model);
+  const auto activations = Activations(widths, point.batch);
+  NetworkStep step(widths, point.batch,
+                   point.is_bf16() ? ComputePrecision::kBf16 : ComputePrecision::kF32,
+                   options.threads);
+  std::vector<double> activation_times;
   std::vector<double> network_times;
   std::vector<double> step_times;
   for (uint32_t turn = 0; turn < options.turns; ++turn) {
+    activation_times.push_back(Time(activations, options.seconds));
     network_times.push_back(Time([&] { step.ForwardBackward(); }, options.seconds));
     step_times.push_back(Time(
         [&] {
@@ -107,9 +125,10 @@ void MeasureStep(const std::string& model, size_t batch, const Sums& products,
   }
   const double network = Median(network_times);
   const double whole = Median(step_times);
-  report.Add(model, batch, "other", std::max(network - products.ours, 1e-9), 0, 0);
-  report.Add(model, batch, "optimizer", std::max(whole - network, 1e-9), 0, 0);
-  report.Add(model, batch, "step", whole, products.flop, products.onednn);
+  report.Add(point, "activations", Median(activation_times), 0, 0);
+  report.Add(point, "other", std::max(network - products.ours, 1e-9), 0, 0);
+  report.Add(point, "optimizer", std::max(whole - network, 1e-9), 0, 0);
+  report.Add(point, "step", whole, products.flop, products.onednn);
 }
 
 void Run(const NnBenchOptions& options) {
@@ -117,7 +136,10 @@ void Run(const NnBenchOptions& options) {
   cpu::SetComputeThreads(options.threads);
   for (const std::string& model : options.models) {
     for (const uint32_t batch : options.batches) {
-      MeasureStep(model, batch, MeasureProducts(model, batch, options, report), options, report);
+      for (const std::string& precision : options.precisions) {
+        const Point point{model, batch, precision};
+        MeasureStep(point, MeasureProducts(point, options, report), options, report);
+      }
     }
   }
 }

@@ -5,6 +5,7 @@
 
 #include <boost/program_options/value_semantic.hpp>
 
+#include "nn/cpu/bf16_products.h"
 #include "services/runtime/command_line.h"
 #include "simurgh/base/version.h"
 
@@ -22,9 +23,11 @@ constexpr char kNotes[] =
     "and\n"
     "input (that of the inputs), beside oneDNN's own inner product of the same shape, whose "
     "operands\n"
-    "lie as it likes best before the clock starts. Then lines for whole steps: forward and "
-    "backward,\n"
-    "the optimizer (Adam), and what forward and backward spend beside their products (other).\n"
+    "lie as it likes best, and in bf16 are bf16, before the clock starts; `all products` adds them "
+    "up. Then\n"
+    "the relus forward and back (activations), and from whole steps: what forward and backward "
+    "spend\n"
+    "beside their products (other: activations, loss, copies), and the optimizer (Adam).\n"
     "gflops counts 2 operations for each multiplication and addition of the products.\n\n"
     "Exit codes: 0 done, 1 failed, 2 bad options.\n";
 
@@ -43,6 +46,7 @@ StatusOr<std::optional<NnBenchOptions>> ParseNnBenchOptions(int argc, char** arg
   NnBenchOptions options;
   std::string models;
   std::string batches;
+  std::string precisions;
   po::options_description description("Options");
   const auto number = [](auto& value, auto standard) {
     return po::value(&value)->value_name("N")->default_value(standard);
@@ -51,9 +55,14 @@ StatusOr<std::optional<NnBenchOptions>> ParseNnBenchOptions(int argc, char** arg
       "model", po::value(&models)->value_name("LIST")->default_value("light,paper"),
       "light: 256-128-64, paper: 4096-2048-1024-512-256, both over 429 inputs")(
       "batch", po::value(&batches)->value_name("LIST")->default_value("512,4096"),
-      "samples of a batch")("threads", number(options.threads, std::thread::hardware_concurrency()),
-                            "that compute")("seconds", number(options.seconds, 1.0),
-                                            "of a measurement, at least")(
+      "samples of a batch")(
+      "precision",
+      po::value(&precisions)
+          ->value_name("LIST")
+          ->default_value(cpu::HasBf16Products() ? "f32,bf16" : "f32"),
+      "of the products: f32, bf16; the latter is slow where the CPU has no instructions for it")(
+      "threads", number(options.threads, std::thread::hardware_concurrency()), "that compute")(
+      "seconds", number(options.seconds, 1.0), "of a measurement, at least")(
       "turns", number(options.turns, 5U), "times that everything is measured")(
       "json", po::bool_switch(&options.json), "one object a line instead of a table")(
       "help", "prints this and exits")("version", "prints the version and exits");
@@ -63,6 +72,8 @@ StatusOr<std::optional<NnBenchOptions>> ParseNnBenchOptions(int argc, char** arg
   if (!go_on) return std::nullopt;
   SIMURGH_ASSIGN_OR_RETURN(options.models, ParseWords("--model", models, {"light", "paper"}));
   SIMURGH_ASSIGN_OR_RETURN(options.batches, ParseNumbers("--batch", batches, kMostSamples));
+  SIMURGH_ASSIGN_OR_RETURN(options.precisions,
+                           ParseWords("--precision", precisions, {"f32", "bf16"}));
   if (options.threads == 0 || options.turns == 0 || !(options.seconds > 0)) {
     return OptionProblem("--threads, --turns and --seconds take more than 0");
   }

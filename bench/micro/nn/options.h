@@ -13,6 +13,7 @@ namespace simurgh::bench {
 struct NnBenchOptions {
   std::vector<std::string> models;  // light, paper
   std::vector<uint32_t> batches;
+  std::vector<std::string> precisions;  // f32, bf16
   uint32_t threads = 1;
   double seconds = 1;  // Of a measurement, at least.
   uint32_t turns = 5;  // Times that everything is measured.

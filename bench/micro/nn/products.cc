@@ -1,5 +1,6 @@
 #include "bench/micro/nn/products.h"
 
+#include <bit>
 #include <memory>
 #include <unordered_map>
 
@@ -32,10 +33,8 @@ struct Operands {
   RandomMatrix output;
 };
 
-memory::desc Any(size_t rows, size_t columns) {
-  return {{static_cast<memory::dim>(rows), static_cast<memory::dim>(columns)},
-          memory::data_type::f32,
-          Tag::any};
+memory::desc Any(size_t rows, size_t columns, memory::data_type type) {
+  return {{static_cast<memory::dim>(rows), static_cast<memory::dim>(columns)}, type, Tag::any};
 }
 
 // What oneDNN needs for one call.
@@ -47,9 +46,18 @@ struct Call {
 
   void Give(int name, const memory::desc& description) {
     memory operand(description, engine);
-    auto* values = static_cast<float*>(operand.get_data_handle());
-    const size_t count = description.get_size() / sizeof(float);
-    for (size_t i = 0; i < count; ++i) values[i] = static_cast<float>(i % 17) * 0.125F - 1.0F;
+    const auto value = [](size_t i) { return static_cast<float>(i % 17) * 0.125F - 1.0F; };
+    if (description.data_type() == memory::data_type::bf16) {
+      auto* values = static_cast<uint16_t*>(operand.get_data_handle());
+      const size_t count = description.get_size() / sizeof(uint16_t);
+      for (size_t i = 0; i < count; ++i) {
+        values[i] = static_cast<uint16_t>(std::bit_cast<uint32_t>(value(i)) >> 16);
+      }
+    } else {
+      auto* values = static_cast<float*>(operand.get_data_handle());
+      const size_t count = description.get_size() / sizeof(float);
+      for (size_t i = 0; i < count; ++i) values[i] = value(i);
+    }
     arguments.emplace(name, operand);
   }
 };
@@ -78,9 +86,10 @@ std::vector<Product> ProductsOf(const std::vector<size_t>& widths, size_t sample
   return products;
 }
 
-std::function<void()> OurProduct(const Product& product) {
+std::function<void()> OurProduct(const Product& product, cpu::ProductPrecision precision) {
   const auto operands = std::make_shared<Operands>(product);
-  return [operands, kind = product.kind] {
+  return [operands, precision, kind = product.kind] {
+    cpu::SetProductPrecision(precision);
     Operands& o = *operands;
     const Status status =
         kind == Product::Kind::kForward ? cpu::LinearForward(o.input.view(), o.weight.view(),
@@ -93,21 +102,30 @@ std::function<void()> OurProduct(const Product& product) {
   };
 }
 
-std::function<void()> OneDnnProduct(const Product& product, uint32_t threads) {
+std::function<void()> OneDnnProduct(const Product& product, cpu::ProductPrecision precision,
+                                    uint32_t threads) {
+  using Type = memory::data_type;
+  using Kind = Product::Kind;
+  const Type type = precision == cpu::ProductPrecision::kBf16 ? Type::bf16 : Type::f32;
+  const auto type_of = [&](Kind result) { return product.kind == result ? Type::f32 : type; };
   const auto call = std::make_shared<Call>();
-  const memory::desc input = Any(product.samples, product.inputs);
-  const memory::desc weight = Any(product.outputs, product.inputs);
-  const memory::desc output = Any(product.samples, product.outputs);
-  const Forward::primitive_desc forward({dnnl::prop_kind::forward_training, input, weight, output},
-                                        call->engine);
+  const memory::desc input = Any(product.samples, product.inputs, type_of(Kind::kInput));
+  const memory::desc weight = Any(product.outputs, product.inputs, type_of(Kind::kWeight));
+  const memory::desc output = Any(product.samples, product.outputs, type_of(Kind::kForward));
+  // The ways back need one as a hint; all its operands are of one type.
+  const Forward::primitive_desc forward(
+      {dnnl::prop_kind::forward_training, Any(product.samples, product.inputs, type),
+       Any(product.outputs, product.inputs, type),
+       product.kind == Kind::kForward ? output : Any(product.samples, product.outputs, type)},
+      call->engine);
   switch (product.kind) {
-    case Product::Kind::kForward:
+    case Kind::kForward:
       call->Give(DNNL_ARG_SRC, forward.src_desc());
       call->Give(DNNL_ARG_WEIGHTS, forward.weights_desc());
       call->Give(DNNL_ARG_DST, forward.dst_desc());
       call->primitive = Forward(forward);
       break;
-    case Product::Kind::kWeight: {
+    case Kind::kWeight: {
       const dnnl::inner_product_backward_weights::primitive_desc backward({input, weight, output},
                                                                           call->engine, forward);
       call->Give(DNNL_ARG_SRC, backward.src_desc());
@@ -116,7 +134,7 @@ std::function<void()> OneDnnProduct(const Product& product, uint32_t threads) {
       call->primitive = dnnl::inner_product_backward_weights(backward);
       break;
     }
-    case Product::Kind::kInput: {
+    case Kind::kInput: {
       const dnnl::inner_product_backward_data::primitive_desc backward({input, weight, output},
                                                                        call->engine, forward);
       call->Give(DNNL_ARG_DIFF_DST, backward.diff_dst_desc());

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "nn/cpu/matmul.h"
+
 namespace simurgh::bench {
 
 // One of the three matrix products of a linear layer.
@@ -25,10 +27,12 @@ struct Product {
 // embeddings, whose columns are most of them, so that all are counted.
 std::vector<Product> ProductsOf(const std::vector<size_t>& widths, size_t samples);
 
-// Does the product once, over operands of its own.
-std::function<void()> OurProduct(const Product& product);
+// Does the product once, over operands of its own, which are f32 in any case.
+std::function<void()> OurProduct(const Product& product, cpu::ProductPrecision precision);
 
-// The same by oneDNN's inner product on so many threads, with operands laid out as it chooses.
-std::function<void()> OneDnnProduct(const Product& product, uint32_t threads);
+// The same by oneDNN's inner product on so many threads, with operands of that precision laid out
+// as it chooses, and results in f32.
+std::function<void()> OneDnnProduct(const Product& product, cpu::ProductPrecision precision,
+                                    uint32_t threads);
 
 }  // namespace simurgh::bench

@@ -31,10 +31,14 @@ class RandomMatrix {
   AlignedBuffer buffer_;
 };
 
+// Does the relus of a step, forward and back, over values of their own.
+std::function<void()> Activations(const std::vector<size_t>& widths, size_t samples);
+
 // A network with a batch for it.
 class NetworkStep {
  public:
-  NetworkStep(const std::vector<size_t>& widths, size_t samples, uint32_t threads);
+  NetworkStep(const std::vector<size_t>& widths, size_t samples, ComputePrecision precision,
+              uint32_t threads);
 
   void ForwardBackward();
   // Follows a ForwardBackward.

@@ -88,9 +88,9 @@ class LayerProducts {
 };
 
 template <typename T, typename Out>
-StatusOr<ProductTime> TimeProduct(Stopwatch& watch, GemmLibrary& library, size_t repeats,
-                                  const Gemm<T, Out>& gemm, const char* part) {
-  ProductTime result{.part = part, .fused = true};
+StatusOr<PartTime> TimeProduct(Stopwatch& watch, GemmLibrary& library, size_t repeats,
+                               const Gemm<T, Out>& gemm, const char* part) {
+  PartTime result{.layer = {}, .part = part};
   const auto enqueue = [&]() -> Status {
     SIMURGH_ASSIGN_OR_RETURN(const GemmLibrary::Outcome outcome,
                              library.Multiply(gemm, watch.stream()));
@@ -100,24 +100,22 @@ StatusOr<ProductTime> TimeProduct(Stopwatch& watch, GemmLibrary& library, size_t
                : absl::OkStatus();
   };
   SIMURGH_ASSIGN_OR_RETURN(result.ms, watch.Time(repeats, enqueue));
-  const double flop = 2.0 * static_cast<double>(gemm.d.rows) * static_cast<double>(gemm.d.columns) *
-                      static_cast<double>(gemm.depth);
-  result.tflops = flop / result.ms / 1e9;
-  const double bytes = static_cast<double>(
-      (gemm.a.rows * gemm.a.columns + gemm.b.rows * gemm.b.columns) * sizeof(T) +
-      gemm.d.rows * gemm.d.columns * sizeof(Out));
-  result.gb_per_s = bytes / result.ms / 1e6;
+  result.flop = 2.0 * static_cast<double>(gemm.d.rows) * static_cast<double>(gemm.d.columns) *
+                static_cast<double>(gemm.depth);
+  result.bytes = static_cast<double>((gemm.a.rows * gemm.a.columns + gemm.b.rows * gemm.b.columns) *
+                                         sizeof(T) +
+                                     gemm.d.rows * gemm.d.columns * sizeof(Out));
   return result;
 }
 
 template <typename T>
-StatusOr<std::vector<ProductTime>> ProductsOf(const Subject& subject, size_t batch,
-                                              ComputePrecision precision, size_t repeats) {
+StatusOr<std::vector<PartTime>> ProductsOf(const Subject& subject, size_t batch,
+                                           ComputePrecision precision, size_t repeats) {
   Stopwatch watch;
   SIMURGH_RETURN_IF_ERROR(watch.Start());
   SIMURGH_ASSIGN_OR_RETURN(const auto library, GemmLibrary::Create(precision));
   SIMURGH_ASSIGN_OR_RETURN(const ModelPlan plan, PlanModel(subject.model, subject.inputs));
-  std::vector<ProductTime> times;
+  std::vector<PartTime> times;
   for (const TowerPlan& tower : plan.towers) {
     for (const LayerPlan& layer : tower.layers) {
       if (layer.config.kind != LayerConfig::Kind::kLinear || layer.output_width == 1) continue;
@@ -125,8 +123,7 @@ StatusOr<std::vector<ProductTime>> ProductsOf(const Subject& subject, size_t bat
       SIMURGH_RETURN_IF_ERROR(products.Allocate());
       const size_t first = times.size();
       const auto add = [&](const auto& gemm, const char* part) -> Status {
-        SIMURGH_ASSIGN_OR_RETURN(ProductTime time,
-                                 TimeProduct(watch, *library, repeats, gemm, part));
+        SIMURGH_ASSIGN_OR_RETURN(PartTime time, TimeProduct(watch, *library, repeats, gemm, part));
         times.push_back(std::move(time));
         return absl::OkStatus();
       };
@@ -149,23 +146,31 @@ StatusOr<double> MatrixPeak(ComputePrecision precision) {
   SIMURGH_ASSIGN_OR_RETURN(const auto library, GemmLibrary::Create(precision));
   LayerProducts<T> products(kSide, kSide, kSide);
   SIMURGH_RETURN_IF_ERROR(products.Allocate());
-  SIMURGH_ASSIGN_OR_RETURN(const ProductTime time,
+  SIMURGH_ASSIGN_OR_RETURN(const PartTime time,
                            TimeProduct(watch, *library, 20, products.Input(), "peak"));
-  return time.tflops;
+  return time.flop / time.ms / 1e9;
 }
 
 }  // namespace
 
-StatusOr<std::vector<ProductTime>> MeasureProducts(const Subject& subject, size_t batch,
-                                                   ComputePrecision precision, size_t repeats) {
-  return precision == ComputePrecision::kBf16
-             ? ProductsOf<cuda::Bfloat16>(subject, batch, precision, repeats)
-             : ProductsOf<float>(subject, batch, precision, repeats);
+StatusOr<std::vector<PartTime>> MeasureProducts(const Subject& subject, size_t batch,
+                                                ComputePrecision precision, size_t repeats) {
+  switch (precision) {
+    case ComputePrecision::kBf16:
+      return ProductsOf<cuda::Bfloat16>(subject, batch, precision, repeats);
+    case ComputePrecision::kF16:
+      return ProductsOf<cuda::Float16>(subject, batch, precision, repeats);
+    case ComputePrecision::kF32:
+    case ComputePrecision::kTf32:
+      break;
+  }
+  return ProductsOf<float>(subject, batch, precision, repeats);
 }
 
 StatusOr<double> MeasureMatrixPeak(ComputePrecision precision) {
-  return precision == ComputePrecision::kBf16 ? MatrixPeak<cuda::Bfloat16>(precision)
-                                              : MatrixPeak<float>(precision);
+  return precision == ComputePrecision::kBf16  ? MatrixPeak<cuda::Bfloat16>(precision)
+         : precision == ComputePrecision::kF16 ? MatrixPeak<cuda::Float16>(precision)
+                                               : MatrixPeak<float>(precision);
 }
 
 }  // namespace simurgh::bench

@@ -6,8 +6,10 @@
 #include <iostream>
 
 #include "bench/micro/nn_cuda/copies.h"
+#include "bench/micro/nn_cuda/layer_kernels.h"
 #include "bench/micro/nn_cuda/layer_products.h"
 #include "bench/micro/nn_cuda/options.h"
+#include "bench/micro/nn_cuda/peer.h"
 #include "bench/micro/nn_cuda/report.h"
 #include "bench/micro/nn_cuda/steps.h"
 
@@ -19,12 +21,14 @@ namespace {
 constexpr int kSkipped = 77;
 
 Status MeasureSubject(const NnCudaOptions& options, const Subject& subject,
-                      ComputePrecision precision, const NnCudaReport& report) {
+                      ComputePrecision precision, NnCudaReport& report) {
   for (const uint32_t batch : options.batches) {
     if (options.layers) {
-      SIMURGH_ASSIGN_OR_RETURN(const std::vector<ProductTime> times,
-                               MeasureProducts(subject, batch, precision, options.repeats));
-      for (const ProductTime& time : times) report.Add(subject, batch, time);
+      for (const auto measure : {&MeasureProducts, &MeasureKernels}) {
+        SIMURGH_ASSIGN_OR_RETURN(const std::vector<PartTime> times,
+                                 measure(subject, batch, precision, options.repeats));
+        for (const PartTime& time : times) report.Add(subject, batch, time);
+      }
     }
     SIMURGH_ASSIGN_OR_RETURN(const StepTime step, MeasureSteps({.subject = &subject,
                                                                 .batch = batch,
@@ -48,7 +52,7 @@ Status MeasureAll(const NnCudaOptions& options, const std::string& device) {
       SIMURGH_RETURN_IF_ERROR(MeasureSubject(options, subject, precision, report));
     }
   }
-  return absl::OkStatus();
+  return options.peer ? RunPeer(options, report.steps()) : absl::OkStatus();
 }
 
 int Fail(const Status& status, int code) {

@@ -19,6 +19,7 @@ struct NnCudaOptions {
   bool eager = false;                   // No graphs.
   bool layers = true;                   // Also each layer's products.
   bool json = false;
+  bool peer = false;  // The same steps in PyTorch, too.
 };
 
 ComputePrecision PrecisionOf(const std::string& name);

@@ -3,14 +3,20 @@
 #include <cstdio>
 #include <utility>
 
+#include "absl/strings/str_format.h"
+
 namespace simurgh::bench {
 
 struct NnCudaReport::Line {
   std::string part;
   double ms = 0;          // As a caller sees it.
   double compute_ms = 0;  // On the device, copies from and to the host left out.
-  double tflops = 0;
-  double gb_per_s = 0;  // 0: not counted.
+  double flop = 0;
+  double bytes = 0;
+  double bytes_ms = 0;  // In which they are moved; 0: compute_ms.
+
+  double Tflops() const { return flop / compute_ms / 1e9; }
+  double GbPerS() const { return bytes / (bytes_ms > 0 ? bytes_ms : compute_ms) / 1e6; }
 };
 
 NnCudaReport::NnCudaReport(bool json, std::string device, const CopyRates& copies)
@@ -35,44 +41,54 @@ void NnCudaReport::Begin(const std::string& precision, double peak) {
     return;
   }
   std::printf("\n%s: %.1f TFLOP/s at best\n", precision.c_str(), peak);
-  std::printf("%-6s %6s %-5s %-20s %9s %10s %8s %6s %8s %6s\n", "model", "batch", "prec", "part",
-              "ms", "compute_ms", "TFLOP/s", "%peak", "GB/s", "%copy");
+  std::printf("%-6s %6s %-5s %-20s %9s %10s %8s %6s %9s %8s %6s\n", "model", "batch", "prec",
+              "part", "ms", "compute_ms", "TFLOP/s", "%peak", "MB", "GB/s", "%copy");
+}
+
+std::string NnCudaReport::JsonOf(const Subject& subject, size_t batch, const Line& line) const {
+  return absl::StrFormat(
+      "{\"model\":\"%s\",\"batch\":%u,\"precision\":\"%s\",\"part\":\"%s\",\"ms\":%.4f,"
+      "\"compute_ms\":%.4f,\"tflops\":%.2f,\"peak_percent\":%.1f,\"mb\":%.3f,\"gb_per_s\":%.1f,"
+      "\"copy_percent\":%.1f}",
+      subject.name, batch, precision_, line.part, line.ms, line.compute_ms, line.Tflops(),
+      100 * line.Tflops() / peak_, line.bytes / 1e6, line.GbPerS(),
+      100 * line.GbPerS() / copies_.on_device);
 }
 
 void NnCudaReport::Print(const Subject& subject, size_t batch, const Line& line) const {
-  const double peak_share = 100 * line.tflops / peak_;
-  const double copy_share = 100 * line.gb_per_s / copies_.on_device;
-  std::printf(
-      json_ ? "{\"model\":\"%s\",\"batch\":%zu,\"precision\":\"%s\",\"part\":\"%s\",\"ms\":%.4f,"
-              "\"compute_ms\":%.4f,\"tflops\":%.2f,\"peak_percent\":%.1f,\"gb_per_s\":%.1f,"
-              "\"copy_percent\":%.1f}\n"
-            : "%-6s %6zu %-5s %-20s %9.3f %10.3f %8.1f %6.1f %8.1f %6.1f\n",
-      subject.name.c_str(), batch, precision_.c_str(), line.part.c_str(), line.ms, line.compute_ms,
-      line.tflops, peak_share, line.gb_per_s, copy_share);
+  if (json_) {
+    std::printf("%s\n", JsonOf(subject, batch, line).c_str());
+  } else {
+    std::printf("%-6s %6zu %-5s %-20s %9.3f %10.3f %8.1f %6.1f %9.1f %8.1f %6.1f\n",
+                subject.name.c_str(), batch, precision_.c_str(), line.part.c_str(), line.ms,
+                line.compute_ms, line.Tflops(), 100 * line.Tflops() / peak_, line.bytes / 1e6,
+                line.GbPerS(), 100 * line.GbPerS() / copies_.on_device);
+  }
   std::fflush(stdout);
 }
 
-void NnCudaReport::Add(const Subject& subject, size_t batch, const ProductTime& time) const {
+void NnCudaReport::Add(const Subject& subject, size_t batch, const PartTime& time) {
   Print(subject, batch,
         {.part = time.layer + " " + time.part + (time.fused ? "" : "*"),
          .ms = time.ms,
          .compute_ms = time.ms,
-         .tflops = time.tflops,
-         .gb_per_s = time.gb_per_s});
+         .flop = time.flop,
+         .bytes = time.bytes});
 }
 
-void NnCudaReport::Add(const Subject& subject, size_t batch, const StepTime& time) const {
-  const double flop = FlopPerSample(subject) * static_cast<double>(batch);
+void NnCudaReport::Add(const Subject& subject, size_t batch, const StepTime& time) {
   // What the caller's time is more than the computation's goes with these bytes.
-  const double bytes =
+  const double copied =
       4.0 * static_cast<double>(batch) *
       static_cast<double>(subject.inputs.dense_width + 2 + 2 * subject.inputs.embedding_width);
-  Print(subject, batch,
-        {.part = "step",
-         .ms = time.ms,
-         .compute_ms = time.compute_ms,
-         .tflops = flop / time.compute_ms / 1e9,
-         .gb_per_s = bytes / time.ms / 1e6});
+  const Line line{.part = "step",
+                  .ms = time.ms,
+                  .compute_ms = time.compute_ms,
+                  .flop = FlopPerSample(subject) * static_cast<double>(batch),
+                  .bytes = copied,
+                  .bytes_ms = time.ms};
+  Print(subject, batch, line);
+  steps_.push_back(JsonOf(subject, batch, line));
 }
 
 }  // namespace simurgh::bench

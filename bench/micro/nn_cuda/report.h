@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "bench/micro/nn_cuda/copies.h"
 #include "bench/micro/nn_cuda/layer_products.h"
@@ -15,11 +16,15 @@ class NnCudaReport {
 
   // What comes next is of this precision. peak: TFLOP/s.
   void Begin(const std::string& precision, double peak);
-  void Add(const Subject& subject, size_t batch, const ProductTime& time) const;
-  void Add(const Subject& subject, size_t batch, const StepTime& time) const;
+  void Add(const Subject& subject, size_t batch, const PartTime& time);
+  void Add(const Subject& subject, size_t batch, const StepTime& time);
+
+  // The lines of steps so far, as JSON.
+  const std::vector<std::string>& steps() const { return steps_; }
 
  private:
   struct Line;
+  std::string JsonOf(const Subject& subject, size_t batch, const Line& line) const;
   void Print(const Subject& subject, size_t batch, const Line& line) const;
 
   const bool json_;
@@ -27,6 +32,7 @@ class NnCudaReport {
   const CopyRates copies_;
   std::string precision_;
   double peak_ = 0;
+  std::vector<std::string> steps_;
 };
 
 }  // namespace simurgh::bench

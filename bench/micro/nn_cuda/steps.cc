@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
+#include <memory>
+#include <span>
+#include <utility>
 
 #include "nn/cuda/cuda_network.h"
 #include "simurgh/base/random.h"
@@ -18,6 +22,84 @@ std::vector<float> RandomValues(size_t count, uint64_t seed) {
   return values;
 }
 
+// What a reader gives and what has been pulled, for as many batches as are under way at once.
+class Batches {
+ public:
+  static constexpr size_t kBlocks = 3;
+
+  Batches(const ModelInputs& inputs, size_t rows, DenseNetwork& network)
+      : rows_(rows),
+        dense_width_(inputs.dense_width),
+        dense_(RandomValues(rows * inputs.dense_width, 1)),
+        labels_(RandomValues(rows, 2)) {
+    for (float& label : labels_) label = label > 0 ? 1.0F : 0.0F;
+    for (size_t i = 0; i < kBlocks; ++i) {
+      blocks_.push_back(network.blocks().Lease(rows, true));
+      std::ranges::copy(RandomValues(rows * inputs.embedding_width, 3 + i),
+                        blocks_.back()->embeddings.flat().begin());
+    }
+  }
+
+  size_t rows() const { return rows_; }
+  MatrixView<const float> dense() const { return {dense_.data(), rows_, dense_width_}; }
+  std::span<const float> labels() const { return labels_; }
+  BatchBlock& block(size_t step) const { return *blocks_[step % kBlocks]; }
+
+ private:
+  const size_t rows_;
+  const size_t dense_width_;
+  const std::vector<float> dense_;
+  std::vector<float> labels_;
+  std::vector<std::shared_ptr<BatchBlock>> blocks_;
+};
+
+Status TakeStep(DenseNetwork& network, const Batches& batches, size_t step,
+                std::span<float> probabilities, const std::function<void()>& meanwhile) {
+  SIMURGH_ASSIGN_OR_RETURN(
+      const BatchResult result,
+      network.ForwardBackwardOn(batches.block(step), batches.dense(), batches.labels(),
+                                probabilities, {}, meanwhile));
+  if (!result.finite) return absl::InternalError("a step's gradients are not finite");
+  return network.ApplyGradients(1e-4F);
+}
+
+// Milliseconds of the device, of steps one by one.
+StatusOr<double> MeasureCompute(const cuda::CudaNetwork& created, const Batches& batches,
+                                size_t ahead, size_t repeats) {
+  std::vector<float> probabilities(batches.rows());
+  std::vector<double> compute_ms;
+  for (size_t i = 0; i < ahead + repeats; ++i) {
+    SIMURGH_RETURN_IF_ERROR(TakeStep(*created.network, batches, i, probabilities, {}));
+    // Waits for the optimizer, too.
+    SIMURGH_ASSIGN_OR_RETURN(const double compute, created.compute_ms());
+    if (i >= ahead) compute_ms.push_back(compute);
+  }
+  return Median(compute_ms);
+}
+
+// Milliseconds from one step to the next, where each batch comes and leaves while others are
+// computed.
+StatusOr<double> MeasureOverlapped(DenseNetwork& network, const Batches& batches, size_t ahead,
+                                   size_t repeats) {
+  std::vector<float> probabilities(batches.rows());
+  std::vector<double> step_ms;
+  auto begin = Clock::now();
+  for (size_t i = 0; i < ahead + repeats; ++i) {
+    Status taken = absl::OkStatus();
+    const auto meanwhile = [&] {
+      network.Load(batches.block(i + 1), batches.dense(), batches.labels());
+      if (i > 0) taken = network.AwaitGradients(batches.block(i - 1));
+    };
+    SIMURGH_RETURN_IF_ERROR(TakeStep(network, batches, i, probabilities, meanwhile));
+    SIMURGH_RETURN_IF_ERROR(taken);
+    const auto end = Clock::now();
+    const std::chrono::duration<double, std::milli> passed = end - std::exchange(begin, end);
+    if (i >= ahead) step_ms.push_back(passed.count());
+  }
+  SIMURGH_RETURN_IF_ERROR(network.AwaitGradients(batches.block(ahead + repeats - 1)));
+  return Median(step_ms);
+}
+
 }  // namespace
 
 double Median(std::vector<double> values) {
@@ -29,41 +111,22 @@ double Median(std::vector<double> values) {
 
 StatusOr<StepTime> MeasureSteps(const StepPoint& point) {
   const ModelInputs& inputs = point.subject->inputs;
-  const size_t batch = point.batch;
   SIMURGH_ASSIGN_OR_RETURN(
       const cuda::CudaNetwork created,
       cuda::CreateCudaNetwork(point.subject->model,
                               {.inputs = inputs,
                                .optimizer = {.kind = DenseOptimizerConfig::Kind::kAdam},
                                .precision = point.precision,
-                               .batch_rows = batch},
+                               .batch_rows = point.batch},
                               {.graphs = point.graphs, .time_compute = true}));
-  const std::vector<float> dense = RandomValues(batch * inputs.dense_width, 1);
-  const std::vector<float> embeddings = RandomValues(batch * inputs.embedding_width, 2);
-  std::vector<float> labels = RandomValues(batch, 3);
-  for (float& label : labels) label = label > 0 ? 1.0F : 0.0F;
-  std::vector<float> gradient(embeddings.size());
-  std::vector<float> probabilities(batch);
-  std::vector<double> step_ms;
-  std::vector<double> compute_ms;
-  const size_t ahead = point.repeats / 4 + 3;  // At least until the step is a graph.
-  for (size_t i = 0; i < ahead + point.repeats; ++i) {
-    const auto begin = Clock::now();
-    SIMURGH_ASSIGN_OR_RETURN(const BatchResult result,
-                             created.network->ForwardBackward(
-                                 {dense.data(), batch, inputs.dense_width},
-                                 {embeddings.data(), batch, inputs.embedding_width}, labels,
-                                 {gradient.data(), batch, inputs.embedding_width}, probabilities));
-    if (!result.finite) return absl::InternalError("a step's gradients are not finite");
-    SIMURGH_RETURN_IF_ERROR(created.network->ApplyGradients(1e-4F));
-    // Waits for the optimizer, too.
-    SIMURGH_ASSIGN_OR_RETURN(const double compute, created.compute_ms());
-    const std::chrono::duration<double, std::milli> taken = Clock::now() - begin;
-    if (i < ahead) continue;
-    step_ms.push_back(taken.count());
-    compute_ms.push_back(compute);
-  }
-  return StepTime{.ms = Median(step_ms), .compute_ms = Median(compute_ms)};
+  const Batches batches(inputs, point.batch, *created.network);
+  // At least until the step is a graph in every slot, with every block.
+  const size_t ahead = point.repeats / 4 + 4 * Batches::kBlocks;
+  SIMURGH_ASSIGN_OR_RETURN(const double compute_ms,
+                           MeasureCompute(created, batches, ahead, point.repeats));
+  SIMURGH_ASSIGN_OR_RETURN(const double ms,
+                           MeasureOverlapped(*created.network, batches, ahead, point.repeats));
+  return StepTime{.ms = ms, .compute_ms = compute_ms};
 }
 
 }  // namespace simurgh::bench

@@ -19,7 +19,9 @@ struct StepPoint {
 
 // Medians.
 struct StepTime {
-  double ms = 0;          // As a caller sees it: staging and copies both ways, too.
+  // From one step to the next, as a trainer takes them: every batch comes to the device, and its
+  // gradients leave, while others are computed. Where that hides the copies, it is compute_ms.
+  double ms = 0;
   double compute_ms = 0;  // Between the copies: forward, backward, optimizer.
 };
 
