@@ -106,12 +106,10 @@ rpc::Outgoing<FeedBatch::Request> EncodeFeed(uint32_t loader, uint64_t number,
 
 StatusOr<rpc::Places<FeedBatch::Request>> PlaceFeed(const FeedBatch::Request::Counts& counts,
                                                     size_t dense_width, size_t tasks) {
-  // No code of an occurrence or an id is longer than an id.
-  constexpr uint64_t kMaxCodeBytes = 2 * sizeof(uint64_t) * kMaxBatchOccurrences;
   const auto [plain_ids, codes, dense, labels] = counts;
   const uint64_t samples = labels / tasks;
-  if (plain_ids > kMaxBatchOccurrences || codes > kMaxCodeBytes || samples > kMaxBatchSamples ||
-      labels != samples * tasks || dense != samples * dense_width) {
+  if (plain_ids > kMaxBatchOccurrences || codes > kMaxBatchCodeBytes ||
+      samples > kMaxBatchSamples || labels != samples * tasks || dense != samples * dense_width) {
     return Bad(absl::StrCat(
         "segments of ", plain_ids, " ids, ", codes, " bytes, ", dense, " dense values and ", labels,
         " labels; at most ", kMaxBatchOccurrences, " ids and ", kMaxBatchSamples, " samples of ",

@@ -42,16 +42,18 @@ class RemoteLoaderClient final : public LoaderClient {
                      const RpcOptions& rpc_options, const std::stop_token& stop)
       : loader_(options.loader),
         call_timeout_(config.rpc.call_timeout),
-        retry_deadline_(config.training.retry_deadline),
-        client_(std::make_unique<rpc::Client>(
-            thread_.executor(), config.nn_worker.instances[0].address,
-            HelloOf(config, options.loader), rpc_options.client, nullptr)),
-        stopper_(std::in_place, stop, [this] {
-          rpc::asio::post(thread_.executor(), [this] {
-            stopped_ = true;
-            client_->Stop();
-          });
-        }) {}
+        retry_deadline_(config.training.retry_deadline) {
+    // Here, as it wants the thread, which is declared behind it.
+    client_ =
+        std::make_unique<rpc::Client>(thread_.executor(), config.nn_worker.instances[0].address,
+                                      HelloOf(config, options.loader), rpc_options.client, nullptr);
+    stopper_.emplace(stop, [this] {
+      rpc::asio::post(thread_.executor(), [this] {
+        stopped_ = true;
+        client_->Stop();
+      });
+    });
+  }
 
   ~RemoteLoaderClient() override {
     stopper_.reset();  // Its post, if there was one, comes before what follows.

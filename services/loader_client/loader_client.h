@@ -27,9 +27,9 @@ struct LoaderClientOptions {
 //   SIMURGH_RETURN_IF_ERROR(client->End(skipped_rows));  // Or Abandon, if a batch cannot be made.
 //
 // A BatchBuilder makes batches: features in the order of the configuration, dense columns as
-// DenseColumns names them, at most training.batch_size samples. Every batch is trained on exactly
-// once: the client numbers them and repeats one until it is acknowledged; the trainer leaves out
-// what it has.
+// DenseColumns names them (masks of raw features are the trainer's matter), at most
+// training.batch_size samples. Every batch is trained on exactly once: the client numbers them and
+// repeats one until it is acknowledged; the trainer leaves out what it has.
 //
 // Threads: one owner.
 class LoaderClient {

@@ -8,6 +8,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "services/nn_worker/job_reader.h"
 #include "simurgh/base/hash.h"
 #include "simurgh/collective/nccl_library.h"
 #include "simurgh/data/batch_reader.h"
@@ -15,37 +16,6 @@
 
 namespace simurgh {
 namespace {
-
-// What every batch passes, wherever it comes from: appends the masks of raw features, counts the
-// bad rows that the reader leaves out and, where told, how ids collide.
-class JobReader final : public BatchReader {
- public:
-  JobReader(std::unique_ptr<BatchReader> reader, const RawMasks& masks, Counter& skipped_rows,
-            CollisionReport* collisions = nullptr)
-      : reader_(std::move(reader)),
-        masks_(masks),
-        skipped_rows_(skipped_rows),
-        collisions_(collisions) {}
-
-  StatusOr<std::optional<Batch>> Next() override {
-    StatusOr<std::optional<Batch>> batch = reader_->Next();
-    skipped_rows_.Add(reader_->skipped_rows() - counted_);
-    counted_ = reader_->skipped_rows();
-    if (batch.ok() && *batch) masks_.AppendTo(**batch);
-    if (collisions_ != nullptr && batch.ok() && *batch) collisions_->Add(*(*batch)->sparse);
-    return batch;
-  }
-
-  uint64_t skipped_rows() const override { return reader_->skipped_rows(); }
-  void Stop() override { reader_->Stop(); }
-
- private:
-  std::unique_ptr<BatchReader> reader_;
-  const RawMasks& masks_;
-  Counter& skipped_rows_;
-  CollisionReport* const collisions_;
-  uint64_t counted_ = 0;
-};
 
 Counter& SkippedRows(MetricRegistry& registry, const char* data) {
   return registry.GetCounter("simurgh_nn_skipped_rows_total",
@@ -160,7 +130,7 @@ OpenReader TrainingJob::ReaderOf(const std::vector<std::string>& files, ReadOpti
           collisions]() -> StatusOr<std::unique_ptr<BatchReader>> {
     SIMURGH_ASSIGN_OR_RETURN(auto reader, OpenBatchReader(config_.data, config_.features, files,
                                                           config_.training.batch_size, options));
-    return std::make_unique<JobReader>(std::move(reader), masks_, skipped_rows, collisions);
+    return NewJobReader(std::move(reader), masks_, skipped_rows, collisions);
   };
 }
 
@@ -195,8 +165,7 @@ OpenReader TrainingJob::TrainReader() {
                     skipped_train_rows_, &collisions_);
   }
   return [this]() -> StatusOr<std::unique_ptr<BatchReader>> {
-    return std::make_unique<JobReader>(NewFeedReader(*buffer_), masks_, skipped_train_rows_,
-                                       &collisions_);
+    return NewJobReader(NewFeedReader(*buffer_), masks_, skipped_train_rows_, &collisions_);
   };
 }
 

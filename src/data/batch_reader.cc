@@ -1,5 +1,7 @@
 #include "simurgh/data/batch_reader.h"
 
+#include <map>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
@@ -17,6 +19,17 @@ std::vector<std::string> DenseColumnsOfFile(const DataConfig& config) {
     if (column.kind == ColumnConfig::Kind::kDense) names.push_back(column.name);
   }
   return names;
+}
+
+// Features of one table share a list.
+std::vector<uint32_t> ListsOf(const std::vector<FeatureConfig>& features) {
+  std::vector<uint32_t> lists;
+  std::map<uint32_t, uint32_t> list_of_table;
+  for (const FeatureConfig& feature : features) {
+    const auto next = static_cast<uint32_t>(list_of_table.size());
+    lists.push_back(list_of_table.try_emplace(feature.table_index, next).first->second);
+  }
+  return lists;
 }
 
 }  // namespace
@@ -59,7 +72,7 @@ StatusOr<std::unique_ptr<BatchReader>> OpenBatchReader(const DataConfig& config,
   const size_t tasks = LabelColumns(config).size();
   if (tasks == 0) return absl::InvalidArgumentError("csv: no label column; name at least one");
   return FileBatchReader::Open(config, sink, files,
-                               BatchBuilder(features.size(), DenseColumns(config).size(), tasks),
+                               BatchBuilder(ListsOf(features), DenseColumns(config).size(), tasks),
                                batch_size, options);
 }
 

@@ -77,6 +77,64 @@ TEST_CASE("Two feeders with processed features reach the AUC of the built-in rea
   CHECK(std::stod(outcome.test_auc) < 0.925);
 }
 
+// Lists of 0 to 7 ids; the label is whether there are 3 or more, which next to nothing but their
+// masks tells: rows begin as zeros and hardly change.
+std::string ConfigWithMasks(const std::string& folder) {
+  for (const char* const name : {"/train.csv", "/test.csv"}) {
+    std::ofstream rows(folder + name);
+    for (int r = 0; r < 4'000; ++r) {
+      const int ids = r * 7 / 3 % 8;
+      rows << (ids >= 3 ? 1 : 0) << ",";
+      for (int i = 0; i < ids; ++i) rows << (i > 0 ? " " : "") << r * (i + 11) % 50;
+      rows << "\n";
+    }
+  }
+  std::ofstream config(folder + "/masks.yaml");
+  config << R"(
+
+cluster: {name: masks, seed: 1}
+embedding_ps: {instances: [{address: "127.0.0.1:1"}]}
+embedding_worker: {instances: [{address: "127.0.0.1:2"}]}
+nn_worker: {instances: [{address: "127.0.0.1:3"}]}
+tables:
+  - name: words
+    dim: 2
+    capacity_rows: 1000
+    initializer: {kind: zero}
+    optimizer: {kind: sgd, learning_rate: 1e-9}
+features: [{name: words, pooling: raw, max_length: 5, mask: true}]
+data:
+  train: [train.csv]
+  test: [test.csv]
+  csv: {columns: [{name: label, kind: label}, {name: words, kind: id, separator: " "}]}
+model: {towers: [{name: top, input: [dense, embeddings], layers: [{linear: 1}]}]}
+training: {batch_size: 100, passes: 5}
+)";
+  return folder + "/masks.yaml";
+}
+
+TEST_CASE("Masks of raw features are the same of batches that are fed") {
+  const TemporaryFolder folder;
+  const std::string config = ConfigWithMasks(folder.path());
+  TestCluster alone({.config = config, .overrides = kReproducible});
+  const auto reader = alone.StartTrainer();
+  const TrainerOutcome expected = Finish(*reader);
+  REQUIRE(expected.exit_code == 0);
+  CHECK(std::stod(expected.test_auc) == 1.0);
+
+  TestCluster cluster({.config = config, .loaders = 2, .overrides = kReproducible});
+  const auto trainer = cluster.StartTrainer();
+  const auto one = cluster.StartLoader(0);
+  const auto other = cluster.StartLoader(1);
+  const TrainerOutcome outcome = Finish(*trainer);
+  CAPTURE(trainer->log(), one->log(), other->log());
+  CHECK(outcome.exit_code == 0);
+  CHECK(one->Wait(30s) == 0);
+  CHECK(other->Wait(30s) == 0);
+  CHECK(outcome.network_digest == expected.network_digest);
+  CHECK(outcome.test_auc == expected.test_auc);
+}
+
 TEST_CASE("A feeder that is killed and started again costs nothing but time") {
   const std::vector<std::string> overrides = Reproducible({"training.passes=6"});
   TestCluster alone({.overrides = overrides});

@@ -15,7 +15,7 @@ struct HashStackConfig {
 };
 
 // How the parts of a cell become ids, in this order: id (by plug-in, boundaries, vocabulary or
-// hash; several columns are crossed), what is missing, length, modulo, hash stack.
+// hash; several columns are crossed), modulo, what is missing, length, hash stack.
 struct ProcessingConfig {
   // auto: text of CSV cells; Criteo's ids are numbers, and stay what they are without a seed.
   enum class Hash { kAuto, kText, kInteger, kNone };

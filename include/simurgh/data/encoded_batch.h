@@ -9,7 +9,7 @@
 
 namespace simurgh {
 
-// The most bytes of codes that a batch within the limits can need: of an occurrence 28 bits and a
+// The most bytes of codes that a batch within the limits can need: of an occurrence 31 bits and a
 // weight, of a cell a length of 24 bits, ids as differences.
 inline constexpr size_t kMaxBatchCodeBytes = size_t{400} << 20;
 

@@ -121,9 +121,9 @@ Status BatchDecoder::CheckSize(uint64_t samples) const {
 
 Status BatchDecoder::SharedLists() {
   const uint64_t lists = in_.Number();
-  if (lists > features_) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("batch: %d lists of %d features", lists, features_));
+  if (lists >= features_) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "batch: %d lists that %d features share, must be fewer than these", lists, features_));
   }
   batch_.unique_ends.resize(lists);
   uint64_t used = 0;

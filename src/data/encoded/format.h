@@ -7,7 +7,7 @@
 namespace simurgh {
 
 // src/data/COMPACT_BATCH.md describes the layout.
-inline constexpr uint8_t kBatchVersion = 2;
+inline constexpr uint8_t kBatchVersion = 3;
 
 // Flags of a batch.
 inline constexpr uint8_t kSharedLists = 1;

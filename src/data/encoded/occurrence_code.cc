@@ -14,11 +14,14 @@
 namespace simurgh {
 namespace {
 
-constexpr uint32_t kNextId = 0;  // The symbol; those of small indexes follow.
+// Symbols; those of small indexes follow.
+constexpr uint32_t kNextId = 0;
+constexpr uint32_t kEarlierId = 1;
+constexpr uint32_t kFirstIndex = 2;
 constexpr uint32_t kSmallIndexes = 64;
 constexpr int kSmallBits = 6;
 constexpr int kLargestBits = 24;  // Of an index.
-constexpr uint32_t kFirstRange = 1 + kSmallIndexes;
+constexpr uint32_t kFirstRange = kFirstIndex + kSmallIndexes;
 constexpr size_t kSymbols = kFirstRange + 2 * (kLargestBits - kSmallBits);
 static_assert(std::bit_width(kMaxBatchOccurrences) <= kLargestBits);
 
@@ -30,7 +33,7 @@ struct Range {
 
 constexpr auto kRanges = [] {
   std::array<Range, kSymbols> ranges{};
-  for (uint32_t i = 0; i < kSmallIndexes; ++i) ranges[1 + i] = {.base = i};
+  for (uint32_t i = 0; i < kSmallIndexes; ++i) ranges[kFirstIndex + i] = {.base = i};
   for (size_t s = kFirstRange; s < kSymbols; ++s) {
     const size_t power = kSmallBits + (s - kFirstRange) / 2;
     const uint32_t half = (s - kFirstRange) % 2;
@@ -39,7 +42,12 @@ constexpr auto kRanges = [] {
   return ranges;
 }();
 
-// The symbol of an index that is not the next id's. A float's exponent and the first bit behind it
+// Bits behind a symbol. earlier: how many ids features before have.
+int BitsBehind(uint32_t symbol, uint32_t earlier) {
+  return symbol == kEarlierId && earlier > 0 ? std::bit_width(earlier - 1) : kRanges[symbol].bits;
+}
+
+// The symbol of an index. A float's exponent and the first bit behind it
 // number the ranges; so it takes no branch and no shift that depends on the index, and vectors of
 // indexes can be done at once.
 // Requires index < 2^kLargestBits.
@@ -48,12 +56,12 @@ uint32_t SymbolOf(uint32_t index) {
   constexpr uint32_t kFirst = std::bit_cast<uint32_t>(static_cast<float>(kSmallIndexes)) >> 22;
   const auto as_float = static_cast<float>(static_cast<int32_t>(index));
   const uint32_t range = kFirstRange + (std::bit_cast<uint32_t>(as_float) >> 22) - kFirst;
-  return index < kSmallIndexes ? 1 + index : range;
+  return index < kSmallIndexes ? kFirstIndex + index : range;
 }
 
 // What a writer knows of a symbol.
 struct Word {
-  uint32_t place = 0;  // The bits of an index that follow the code word.
+  uint32_t place = 0;  // The bits of a number that follow the code word.
   uint16_t code = 0;
   uint8_t length = 0;  // Of the code word.
   uint8_t bits = 0;    // Of both.
@@ -66,15 +74,16 @@ using Counts = std::array<uint32_t, kSymbols>;
 constexpr uint64_t LowBits(int count) { return (uint64_t{1} << count) - 1; }
 
 // Places need no base taken off: a range of 2^bits indexes begins at a multiple of them.
-Words WordsOf(const Lengths& lengths) {
+Words WordsOf(const Lengths& lengths, uint32_t earlier) {
   Codes codes{};  // Stay so if no symbol has a length: one is alone.
   AssignCodes(lengths, codes);
   Words words;
-  for (size_t s = 0; s < kSymbols; ++s) {
-    words[s] = {.place = static_cast<uint32_t>(LowBits(kRanges[s].bits)),
+  for (uint32_t s = 0; s < kSymbols; ++s) {
+    const int behind = BitsBehind(s, earlier);
+    words[s] = {.place = static_cast<uint32_t>(LowBits(behind)),
                 .code = codes[s],
                 .length = lengths[s],
-                .bits = static_cast<uint8_t>(lengths[s] + kRanges[s].bits)};
+                .bits = static_cast<uint8_t>(lengths[s] + behind)};
   }
   return words;
 }
@@ -123,17 +132,25 @@ StatusOr<Code> ReadCode(ByteReader& in) {
   return code;
 }
 
-// One an occurrence, for as long as a feature is encoded: the thread keeps the memory.
-std::vector<uint8_t>& SymbolsOfThread() {
-  thread_local std::vector<uint8_t> symbols;
-  return symbols;
+// What a feature needs for as long as it is coded: the thread keeps the memory.
+struct Scratch {
+  std::vector<uint8_t> symbols;    // Of each occurrence.
+  std::vector<uint32_t> numbers;   // Of each occurrence: what stands behind its symbol.
+  std::vector<uint32_t> index_of;  // Of each id of the list, and 1; 0: has not appeared here.
+  std::vector<uint32_t> ids;       // The other way: numbers of ids in the list.
+};
+Scratch& ScratchOfThread() {
+  thread_local Scratch scratch;
+  return scratch;
 }
 
 constexpr uint32_t kNotInOrder = ~uint32_t{0};
 
-// Symbols and how often each occurs. Returns how many ids have appeared then, or kNotInOrder.
-uint32_t FindSymbols(std::span<const uint32_t> occurrences, uint32_t next,
-                     std::span<uint8_t> symbols, Counts& counts) {
+// Symbols and how often each occurs, of a feature that has its list for itself so far: an id's
+// index is its number. Returns how many ids have appeared then, or kNotInOrder.
+uint32_t FindSymbols(std::span<const uint32_t> occurrences, std::span<uint8_t> symbols,
+                     Counts& counts) {
+  uint32_t next = 0;
   for (size_t i = 0; i < occurrences.size(); ++i) {
     symbols[i] = static_cast<uint8_t>(SymbolOf(occurrences[i]));
   }
@@ -160,9 +177,35 @@ uint32_t FindSymbols(std::span<const uint32_t> occurrences, uint32_t next,
   return in_order ? next : kNotInOrder;
 }
 
+// The same of a feature whose list others had before, and the numbers that go with the symbols.
+uint32_t FindSharedSymbols(std::span<const uint32_t> occurrences, uint32_t next, Scratch& scratch,
+                           Counts& counts) {
+  scratch.index_of.assign(next + occurrences.size(), 0);
+  scratch.numbers.resize(occurrences.size());
+  uint32_t indexes = 0;
+  for (size_t i = 0; i < occurrences.size(); ++i) {
+    const uint32_t id = occurrences[i];
+    if (id > next) return kNotInOrder;
+    uint32_t& index = scratch.index_of[id];
+    uint32_t number = id;
+    uint32_t symbol = id == next ? kNextId : kEarlierId;
+    if (index > 0) {
+      number = index - 1;
+      symbol = SymbolOf(number);
+    } else {
+      index = ++indexes;
+      next += symbol == kNextId ? 1 : 0;
+    }
+    scratch.numbers[i] = number;
+    scratch.symbols[i] = static_cast<uint8_t>(symbol);
+    ++counts[symbol];
+  }
+  return next;
+}
+
 // Several at a time, as many as fit a Put: its words wait for one another.
 template <size_t kAtOnce>
-void WriteWords(std::span<const uint32_t> occurrences, std::span<const uint8_t> symbols,
+void WriteWords(std::span<const uint32_t> numbers, std::span<const uint8_t> symbols,
                 const Words& words, BitWriter& writer) {
   size_t i = 0;
   const auto write = [&](size_t count) {
@@ -170,14 +213,14 @@ void WriteWords(std::span<const uint32_t> occurrences, std::span<const uint8_t> 
     int bits = 0;
     for (const size_t end = i + count; i < end; ++i) {
       const Word& word = words[symbols[i]];
-      const uint64_t place = occurrences[i] & word.place;
+      const uint64_t place = numbers[i] & word.place;
       value |= (word.code | place << word.length) << bits;
       bits += word.bits;
     }
     writer.Put(value, bits);
   };
-  while (i + kAtOnce <= occurrences.size()) write(kAtOnce);
-  while (i < occurrences.size()) write(1);
+  while (i + kAtOnce <= numbers.size()) write(kAtOnce);
+  while (i < numbers.size()) write(1);
 }
 
 // What to do on the next kLongestCode bits.
@@ -186,26 +229,77 @@ struct Step {
   uint8_t length = 0;
   uint8_t bits = 0;
   uint8_t is_next = 0;
+  uint8_t is_earlier = 0;
 };
 using Steps = std::array<Step, size_t{1} << kLongestCode>;
 
-void FillSteps(const Code& code, Steps& steps) {
+void FillSteps(const Code& code, uint32_t earlier, Steps& steps) {
   for (uint32_t s = 0; s < kSymbols; ++s) {
     const uint8_t length = code.lengths[s];
     if (length == 0 && s != code.alone) continue;
-    const Step step = {kRanges[s].base, length, kRanges[s].bits,
-                       static_cast<uint8_t>(s == kNextId ? 1 : 0)};
+    const Step step = {.base = kRanges[s].base,
+                       .length = length,
+                       .bits = static_cast<uint8_t>(BitsBehind(s, earlier)),
+                       .is_next = static_cast<uint8_t>(s == kNextId ? 1 : 0),
+                       .is_earlier = static_cast<uint8_t>(s == kEarlierId ? 1 : 0)};
     for (size_t at = code.codes[s]; at < steps.size(); at += size_t{1} << length) steps[at] = step;
   }
+}
+
+// Takes a symbol and the number behind it, which is 0 for the next id.
+Step TakeStep(const Steps& steps, BitReader& reader, uint32_t& number) {
+  const uint64_t bits = reader.Peek();
+  const Step step = steps[bits & LowBits(kLongestCode)];
+  number = step.base + static_cast<uint32_t>((bits >> step.length) & LowBits(step.bits));
+  reader.Skip(step.length + step.bits);
+  return step;
+}
+
+// Of a feature that has its list for itself so far. Returns how many ids have appeared then, or
+// kNotInOrder.
+uint32_t ReadOwn(const Steps& steps, BitReader& reader, std::span<uint32_t> occurrences) {
+  uint32_t next = 0;
+  bool in_order = true;
+  for (uint32_t& occurrence : occurrences) {
+    uint32_t number = 0;
+    const Step step = TakeStep(steps, reader, number);
+    const uint32_t index = step.is_next != 0 ? next : number;
+    next += step.is_next;
+    in_order &= index < next && step.is_earlier == 0;
+    occurrence = index;
+  }
+  return in_order ? next : kNotInOrder;
+}
+
+// Of one whose list others had before.
+uint32_t ReadShared(const Steps& steps, uint32_t earlier, BitReader& reader,
+                    std::span<uint32_t> occurrences) {
+  std::vector<uint32_t>& ids = ScratchOfThread().ids;
+  ids.clear();
+  uint32_t next = earlier;
+  for (uint32_t& occurrence : occurrences) {
+    uint32_t number = 0;
+    const Step step = TakeStep(steps, reader, number);
+    if (step.is_next != 0 || step.is_earlier != 0) {
+      if (number >= earlier) return kNotInOrder;
+      ids.push_back(step.is_next != 0 ? next++ : number);
+      number = static_cast<uint32_t>(ids.size() - 1);
+    }
+    if (number >= ids.size()) return kNotInOrder;
+    occurrence = ids[number];
+  }
+  return next;
 }
 
 }  // namespace
 
 Status EncodeOccurrences(std::span<const uint32_t> occurrences, uint32_t& seen, ByteWriter& out) {
-  std::vector<uint8_t>& symbols = SymbolsOfThread();
-  symbols.resize(occurrences.size());
+  Scratch& scratch = ScratchOfThread();
+  scratch.symbols.resize(occurrences.size());
+  const uint32_t earlier = seen;
   Counts counts{};
-  const uint32_t next = FindSymbols(occurrences, seen, symbols, counts);
+  const uint32_t next = earlier == 0 ? FindSymbols(occurrences, scratch.symbols, counts)
+                                     : FindSharedSymbols(occurrences, earlier, scratch, counts);
   if (next == kNotInOrder) {
     return absl::InvalidArgumentError("its ids are not in the order of their first appearance");
   }
@@ -215,20 +309,22 @@ Status EncodeOccurrences(std::span<const uint32_t> occurrences, uint32_t& seen, 
   ChooseCodeLengths(counts, lengths);
   uint32_t alone = 0;
   uint64_t bits = 0;
-  int longest = 0;  // Code word and place of one occurrence.
+  int longest = 0;  // Code word and what is behind it.
   for (uint32_t s = 0; s < kSymbols; ++s) {
     if (counts[s] == 0) continue;
     alone = s;
-    bits += uint64_t{counts[s]} * (lengths[s] + kRanges[s].bits);
-    longest = std::max(longest, lengths[s] + kRanges[s].bits);
+    const int length = lengths[s] + BitsBehind(s, earlier);
+    bits += uint64_t{counts[s]} * length;
+    longest = std::max(longest, length);
   }
   AppendLengths(lengths, alone, out);
-  const Words words = WordsOf(lengths);
+  const Words words = WordsOf(lengths, earlier);
+  const std::span<const uint32_t> numbers = earlier == 0 ? occurrences : scratch.numbers;
   BitWriter writer(out.Extend(BytesOfBits(bits) + kBitSlackBytes));
   if (2 * longest <= kMostBits) {
-    WriteWords<2>(occurrences, symbols, words, writer);
+    WriteWords<2>(numbers, scratch.symbols, words, writer);
   } else {
-    WriteWords<1>(occurrences, symbols, words, writer);
+    WriteWords<1>(numbers, scratch.symbols, words, writer);
   }
   out.Shorten(kBitSlackBytes);
   return absl::OkStatus();
@@ -237,28 +333,18 @@ Status EncodeOccurrences(std::span<const uint32_t> occurrences, uint32_t& seen, 
 Status DecodeOccurrences(ByteReader& in, uint32_t& seen, std::span<uint32_t> occurrences) {
   SIMURGH_ASSIGN_OR_RETURN(const Code code, ReadCode(in));
   Steps steps;
-  FillSteps(code, steps);
+  FillSteps(code, seen, steps);
 
   const std::span<const std::byte> rest = in.Rest();
   BitReader reader(rest);
-  uint32_t next = seen;
-  bool in_order = true;
-  for (uint32_t& occurrence : occurrences) {
-    const uint64_t bits = reader.Peek();
-    const Step step = steps[bits & LowBits(kLongestCode)];
-    const auto place = static_cast<uint32_t>((bits >> step.length) & LowBits(step.bits));
-    reader.Skip(step.length + step.bits);
-    const uint32_t index = step.is_next != 0 ? next : step.base + place;
-    next += step.is_next;
-    in_order &= index < next;
-    occurrence = index;
-  }
+  const uint32_t next = seen == 0 ? ReadOwn(steps, reader, occurrences)
+                                  : ReadShared(steps, seen, reader, occurrences);
   const uint64_t bytes = BytesOfBits(reader.position());
   if (bytes > rest.size()) {
     return absl::InvalidArgumentError(absl::StrFormat("%d occurrences take %d bytes, %d are left",
                                                       occurrences.size(), bytes, rest.size()));
   }
-  if (!in_order) {
+  if (next == kNotInOrder) {
     return absl::InvalidArgumentError("an occurrence of an id before its first appearance");
   }
   in.Raw(bytes);

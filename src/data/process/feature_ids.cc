@@ -155,13 +155,21 @@ Status FeatureIds::Cross(const RowCells& cells) {
   return absl::OkStatus();
 }
 
-// Modulo and hash stack.
-void FeatureIds::Fold() {
-  if (config_.processing.modulo > 0) {
-    for (uint64_t& id : ids_) {
-      if (id < kMissingId) id %= config_.processing.modulo;
-    }
+Status FeatureIds::CheckReserved() const {
+  const ProcessingConfig& processing = config_.processing;
+  if (!processing.pad && processing.missing != Missing::kId) return absl::OkStatus();
+  for (const uint64_t id : ids_) {
+    if (id < kMissingId) continue;
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "feature '%s': a value has the id %d (%d), which stands for padding or a missing value; "
+        "correct it, or hash it as `integer`",
+        config_.name, id, static_cast<int64_t>(id)));
   }
+  return absl::OkStatus();
+}
+
+// Hash stack.
+void FeatureIds::Fold() {
   const HashStackConfig& stack = config_.hash_stack;
   if (stack.rounds == 0) return;
   scratch_.resize(ids_.size() * stack.rounds);
@@ -203,6 +211,10 @@ StatusOr<const std::vector<uint64_t>*> FeatureIds::Of(const RowCells& cells) {
   weights_.clear();
   if (takes_numbers_ && TakeNumbers(cells.cell(columns_[0]))) return &ids_;
   SIMURGH_RETURN_IF_ERROR(MakeIds(cells));
+  if (config_.processing.modulo > 0) {
+    for (uint64_t& id : ids_) id %= config_.processing.modulo;
+  }
+  SIMURGH_RETURN_IF_ERROR(CheckReserved());
   if (ids_.empty() && config_.processing.missing != Missing::kSkip) {
     if (config_.processing.missing == Missing::kFail) {
       return absl::InvalidArgumentError(absl::StrFormat(

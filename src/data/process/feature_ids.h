@@ -14,7 +14,8 @@
 
 namespace simurgh {
 
-// Ids that stand for what is not there. No modulo changes them; a hash stack folds them like any.
+// Ids that stand for what is not there, and for nothing else where they do: a value that has one is
+// refused. No modulo changes them; a hash stack folds them like any.
 inline constexpr uint64_t kPaddingId = ~uint64_t{0};
 inline constexpr uint64_t kMissingId = ~uint64_t{0} - 1;
 
@@ -54,6 +55,8 @@ class FeatureIds {
   Status MakeIds(const RowCells& cells);
   // The common case, at once; false leaves no ids.
   bool TakeNumbers(std::span<const Part> parts);
+  // Whether no id is one of those that stand for what is not there, where these are in use.
+  Status CheckReserved() const;
   void Fold();
   void FoldWeights();
 

@@ -19,6 +19,7 @@ constexpr size_t kRowsAtOnce = 4'096;
 
 // A column whose numbers are looked at.
 struct Observed {
+  std::string who;  // For messages: the column that is scaled, or the feature with quantiles.
   std::string column;
   size_t place = 0;  // Among the cells.
   ColumnConfig::Transform transform = ColumnConfig::Transform::kNone;
@@ -37,16 +38,20 @@ class ObservingSink final : public CellSink {
                        [column](const Observed& one) { return one.place == column; });
   }
 
-  std::string ReaderOf(size_t /*column*/) const override { return "a statistic"; }
+  std::string ReaderOf(size_t column) const override {
+    const auto reader =
+        std::ranges::find_if(observed_, [=](const Observed& one) { return one.place == column; });
+    return reader == observed_.end() ? std::string() : reader->who;
+  }
 
   Status Take(const RowCells& cells, BatchBuilder& /*builder*/) override {
     for (Observed& one : observed_) {
       for (const Part& part : cells.cell(one.place)) {
         const std::optional<float> value = ParseFloatCell(part.text);
         if (!value) {
-          return absl::InvalidArgumentError(absl::StrFormat(
-              "column '%s': %s is not a finite number; correct it, or mark it as missing",
-              one.column, Quoted(part.text)));
+          return absl::InvalidArgumentError(
+              absl::StrFormat("%s: %s is not a finite number; correct it, or mark it as missing",
+                              one.who, Quoted(part.text)));
         }
         one.moments.Add(Transformed(one.transform, *value));
         if (one.keep_values) one.values.push_back(*value);
@@ -63,8 +68,8 @@ Status FindPlaces(const std::vector<std::string>& columns, std::vector<Observed>
   for (Observed& one : observed) {
     const auto found = std::find(columns.begin(), columns.end(), one.column);
     if (found == columns.end()) {
-      return absl::InvalidArgumentError(
-          absl::StrFormat("there is no column '%s' to take statistics of", one.column));
+      return absl::InvalidArgumentError(absl::StrFormat(
+          "%s: there is no column '%s' to take statistics of", one.who, one.column));
     }
     one.place = found - columns.begin();
   }
@@ -90,9 +95,9 @@ Status Observe(const DataConfig& config, std::vector<Observed>& observed) {
 
 Status TooFew(const Observed& one) {
   return absl::InvalidArgumentError(absl::StrFormat(
-      "column '%s': its %.0f numbers in the training files are all the same; give its statistics, "
+      "%s: its %.0f numbers in the training files are all the same; give its statistics, "
       "or leave it out",
-      one.column, one.moments.count()));
+      one.who, one.moments.count()));
 }
 
 // Statistics of all columns that are scaled by them, in their order.
@@ -112,7 +117,9 @@ std::vector<Observed> ScaledColumns(const DataConfig& config) {
   if (is_criteo && !config.criteo.fit) return observed;
   for (const ColumnConfig& column : is_criteo ? CriteoDense({}) : config.csv.columns) {
     if (!is_criteo && !column.fit) continue;
-    observed.push_back({.column = column.name, .transform = column.transform});
+    observed.push_back({.who = absl::StrFormat("column '%s'", column.name),
+                        .column = column.name,
+                        .transform = column.transform});
   }
   return observed;
 }
@@ -142,7 +149,9 @@ Status FitStatistics(DataConfig& config, std::vector<FeatureConfig>& features) {
   std::vector<FeatureConfig*> bucketised;
   for (FeatureConfig& feature : features) {
     if (feature.processing.quantiles == 0) continue;
-    observed.push_back({.column = feature.sources().front(), .keep_values = true});
+    observed.push_back({.who = absl::StrFormat("feature '%s'", feature.name),
+                        .column = feature.sources().front(),
+                        .keep_values = true});
     bucketised.push_back(&feature);
   }
   if (observed.empty()) return absl::OkStatus();

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstring>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -95,16 +96,60 @@ TEST_CASE("The bytes of a batch are what the description says") {
   const EncodedBatch encoded = RequireRoundTrip(*builder.Build()->sparse);
   CHECK(encoded.plain_ids == std::vector<uint64_t>(wild.begin(), wild.end()));
   CHECK(Hex(encoded.codes) ==
-        "02 04 03 01 02 00 00 01 "        // Version 2, 4 samples, 3 features that share 2 lists.
+        "03 04 03 01 02 00 00 01 "        // Version 3, 4 samples, 3 features that share 2 lists.
         "03 01 03 00 "                    // 3 ids as offsets, 3 plain.
         "07 00 00 00 00 00 00 00 02 18 "  // From 7 on, in 2 bits each: 0, 2, 1.
         "00 01 01 0b "                    // Lengths in a bit each: 1, 1, 0, 1.
-        "02 11 02 "                       // 2 symbols of a bit each: next, index 0, next.
+        "03 01 01 02 "                    // Symbols 0 and 2 of a bit each: next, index 0, next.
         "01 01 02 12 "                    // Weighted; lengths in 2 bits each: 2, 0, 1, 0.
-        "03 22 01 0e "                    // Symbols of 2, 2 and 1 bits: index 1, index 0, next.
+        "02 11 07 "                       // Symbols 0 and 1: earlier 1, earlier 0, next.
         "00 00 00 3f 00 00 00 40 00 00 80 3f "
-        "00 00 01 00 "  // Length 1, but for 0 samples.
-        "02 11 08 ");   // Next, next, next, index 0.
+        "00 00 01 00 "    // Length 1, but for 0 samples.
+        "03 01 01 08 ");  // Next, next, next, index 0.
+}
+
+// Of one feature whose list another one has had before, which has the ids 5, 6 and 7.
+std::string Refusal(const std::vector<int>& code_of_second) {
+  BatchBuilder builder({0, 0}, 0);
+  for (const uint64_t id : {5, 6, 7}) {
+    builder.AddId(0, id);
+    builder.AddId(1, id);
+    builder.EndSample();
+  }
+  EncodedBatch encoded = *EncodeBatch(*builder.Build()->sparse);
+  // Ends in what the second feature has: one symbol, which is alone, and 2 bits for each of 3 ids.
+  REQUIRE_THAT(Hex(encoded.codes), Catch::EndsWith("00 01 24 "));
+  encoded.codes.resize(encoded.codes.size() - 3);
+  for (const int byte : code_of_second) encoded.codes.push_back(std::byte(byte));
+  return std::string(DecodeBatch(encoded).status().message());
+}
+
+TEST_CASE("A shared list is read only where it has been written") {
+  const auto refused = Catch::Contains("feature 1: an occurrence of an id before its first");
+  CHECK(Refusal({0, 1, 0x24}).empty());              // Ids 0, 1 and 2 of those before.
+  CHECK_THAT(Refusal({0, 1, 0x34}), refused);        // 0, 1 and 3, which there is not.
+  CHECK(Refusal({3, 0x10, 1, 0x18}).empty());        // 0 of those before, index 0, index 0.
+  CHECK_THAT(Refusal({3, 0x10, 1, 0x01}), refused);  // Index 0, before this feature has any.
+}
+
+TEST_CASE("Lists are shared where there are fewer than features") {
+  const EncodedBatch own = *EncodeBatch(OneFeature({5, 5, 5}));
+  REQUIRE_THAT(Hex(own.codes), Catch::StartsWith("03 03 01 00 "));
+  EncodedBatch shared = own;
+  shared.codes[3] = std::byte{1};
+  for (const int byte : {0, 1}) shared.codes.insert(shared.codes.begin() + 4, std::byte(byte));
+  CHECK_THAT(std::string(DecodeBatch(shared).status().message()),
+             Catch::StartsWith("batch: 1 lists that 1 features share, must be fewer"));
+}
+
+TEST_CASE("A symbol for ids of features before is refused where there are none") {
+  EncodedBatch encoded = *EncodeBatch(OneFeature({5, 5}));
+  REQUIRE_THAT(Hex(encoded.codes), Catch::EndsWith("03 01 01 02 "));  // Next, index 0.
+  encoded.codes[encoded.codes.size() - 3] = std::byte{0x11};          // Next, or an earlier one.
+  encoded.codes[encoded.codes.size() - 4] = std::byte{2};
+  encoded.codes.erase(encoded.codes.end() - 2);
+  CHECK_THAT(std::string(DecodeBatch(encoded).status().message()),
+             Catch::Contains("feature 0: an occurrence of an id before its first"));
 }
 
 TEST_CASE("Only what BatchBuilder makes is encoded") {
@@ -188,19 +233,21 @@ TEST_CASE("Noise is refused or valid") {
     for (std::byte& byte : noise.codes) {
       byte = std::byte(random.Below(2) == 0 ? random.Below(4) : random.Below(256));
     }
-    if (!noise.codes.empty()) noise.codes[0] = std::byte{2};
+    if (!noise.codes.empty()) noise.codes[0] = std::byte{3};
     RequireSafe(noise);
   }
 }
 
 // Samples of Criteo's layout, its default ids.
-CompactBatch CriteoLike(size_t samples, double zipf, double missing) {
+CompactBatch CriteoLike(size_t samples, double zipf, double missing, bool one_list) {
   GeneratorConfig config;
   config.zipf_exponent = zipf;
   config.missing = missing;
   const auto generator = Generator::Create(config);
   REQUIRE(generator.ok());
-  BatchBuilder builder(Generator::kFeatures, 0);
+  std::vector<uint32_t> lists(Generator::kFeatures);
+  if (!one_list) std::iota(lists.begin(), lists.end(), 0U);
+  BatchBuilder builder(lists, 0);
   for (size_t b = 0; b < samples; ++b) {
     const GeneratedSample sample = generator->Sample(b);
     for (size_t f = 0; f < Generator::kFeatures; ++f) {
@@ -218,14 +265,38 @@ TEST_CASE("Batches are as small as promised") {
     double of_plain;  // 12 bytes an occurrence.
   };
   const auto promise = GENERATE(values<Promise>({{4'096, 0.33, 0.25}, {16'384, 0.275, 0.20}}));
+  const bool one_list = GENERATE(false, true);  // All features read one table.
   for (const double missing : {0.0, 0.03}) {
-    const CompactBatch batch = CriteoLike(promise.samples, 1.05, missing);
+    const CompactBatch batch = CriteoLike(promise.samples, 1.05, missing, one_list);
     const auto occurrences = static_cast<double>(batch.occurrences.size());
     const auto bytes = static_cast<double>(RequireRoundTrip(batch).byte_size());
-    CAPTURE(promise.samples, missing, bytes / occurrences / 8);
+    CAPTURE(promise.samples, missing, one_list, bytes / occurrences / 8);
     CHECK(bytes <= promise.of_bare * 8 * occurrences);
     CHECK(bytes <= promise.of_plain * 12 * occurrences);
   }
+}
+
+// Two features, whose samples have these ids of these tables.
+size_t BytesOfTwo(bool one_list, uint64_t first_seed, uint64_t second_seed) {
+  constexpr size_t kSamples = 2'000;
+  BatchBuilder builder(one_list ? std::vector<uint32_t>{0, 0} : std::vector<uint32_t>{0, 1}, 0);
+  Random random(1);
+  const auto draw = [&random] {
+    const double u = random.Uniform();
+    return static_cast<uint64_t>(u * u * u * 1'000);
+  };
+  for (size_t b = 0; b < kSamples; ++b) {
+    builder.AddId(0, Mix64(first_seed << 32 | draw()));
+    builder.AddId(1, Mix64(second_seed << 32 | draw()));
+    builder.EndSample();
+  }
+  return RequireRoundTrip(*builder.Build()->sparse).byte_size();
+}
+
+TEST_CASE("A list that features share is worth it where they have ids in common, and free else") {
+  // Of the second feature's ids only those are new that the first one has not.
+  CHECK(BytesOfTwo(true, 1, 1) < BytesOfTwo(false, 1, 1) * 4 / 5);
+  CHECK(BytesOfTwo(true, 1, 2) < BytesOfTwo(false, 1, 2) + 8);
 }
 
 }  // namespace

@@ -142,9 +142,10 @@ TEST_CASE("What cannot be fitted is refused by name") {
   config.criteo.fit = false;
   features = {Quantiles("C1", 3)};
   config.train = {folder.Write("b.tsv", line + "\n")};
-  CHECK_THAT(std::string(FitStatistics(config, features).message()),
-             Catch::EndsWith("b.tsv:1: column 'C1': 'ff' is not a finite number; correct it, or "
-                             "mark it as missing"));
+  CHECK_THAT(
+      std::string(FitStatistics(config, features).message()),
+      Catch::EndsWith("b.tsv:1: feature 'C1_group': 'ff' is not a finite number; correct it, or "
+                      "mark it as missing"));
 }
 
 }  // namespace

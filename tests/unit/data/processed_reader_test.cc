@@ -55,6 +55,27 @@ TEST_CASE("Crosses, buckets and lists come out of a file") {
   CHECK((*samples)[2].ids == std::vector<Ids>{{}, {kMissingId}, {kPaddingId, kPaddingId}});
 }
 
+TEST_CASE("Features of one table share a list of ids, others have their own") {
+  const TemporaryFolder folder;
+  const std::string file = folder.Write("a.csv", "1,1,Oslo,Rome|Oslo\n0,1,Rome,Bonn\n1,1,Bonn,\n");
+  std::vector<FeatureConfig> features = {Feature("city"), Feature("x"), Feature("tags")};
+  features[0].table_index = 3;
+  features[1].table_index = 0;
+  features[2].table_index = 3;
+  const auto reader = OpenBatchReader(Example(), features, {file}, 3);
+  REQUIRE(reader.ok());
+  const auto batch = (*reader)->Next();
+  REQUIRE((batch.ok() && batch->has_value()));
+  const CompactBatch& sparse = *(*batch)->sparse;
+  CHECK(sparse.lists == std::vector<uint32_t>{0, 1, 0});
+  const auto h = [](const char* text) { return HashText(text, 0); };
+  CHECK(sparse.ids == Ids{h("Oslo"), h("Rome"), h("Bonn"), h("1")});
+  CHECK(sparse.occurrences == std::vector<uint32_t>{0, 1, 2, 0, 0, 0, 1, 0, 2});
+  for (size_t f = 0; f < 3; ++f) features[f].table_index = static_cast<uint32_t>(f);
+  const auto apart = OpenBatchReader(Example(), features, {file}, 3);
+  CHECK((*(*apart)->Next())->sparse->lists.empty());
+}
+
 TEST_CASE("Criteo's ids stay what they are without a seed") {
   const TemporaryFolder folder;
   std::string line = "1";

@@ -15,6 +15,7 @@
 #include "data/process/hashing.h"
 #include "data/process/negative_sampling.h"
 #include "simurgh/base/random.h"
+#include "simurgh/data/hash_stack.h"
 
 namespace simurgh {
 namespace {
@@ -205,6 +206,44 @@ TEST_CASE("Missing values and lengths: no list is empty where there is an id for
     for (size_t i = 0; i < ids.size(); ++i) {
       const uint64_t beyond = i == 0 ? kMissingId : kPaddingId;
       REQUIRE(ids[i] == (i < plain.size() ? plain[i] : beyond));
+    }
+  }
+}
+
+TEST_CASE("Lists: the first or the last, and weights go with their ids") {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    INFO("seed " << seed);
+    Random random(seed);
+    FeatureConfig config = Named("f");
+    config.weight_separator = ':';
+    config.processing.hash = ProcessingConfig::Hash::kNone;
+    config.processing.max_length = static_cast<uint32_t>(1 + random.Below(5));
+    const bool keep_last = random.Below(2) == 1;
+    if (keep_last) config.processing.keep = ProcessingConfig::Keep::kLast;
+    config.processing.pad = random.Below(2) == 1;
+    config.hash_stack = {.rounds = static_cast<uint32_t>(1 + random.Below(3)), .buckets = 1'000};
+    const size_t values = random.Below(8);
+    RowCells row;
+    Texts texts;
+    for (size_t i = 0; i < values; ++i) {
+      texts.push_back(std::to_string(i) + ":" + std::to_string(i + 100));
+    }
+    for (const std::string& text : texts) row.Add({.text = text});
+    row.EndCell();
+    auto feature = FeatureIds::Create(config, {0});
+    const Ids ids = **feature->Of(row);
+    const std::vector<float> weights = feature->weights();
+    const size_t length = config.processing.max_length;
+    const size_t kept = std::min(values, length);
+    REQUIRE(ids.size() == config.hash_stack.rounds * (config.processing.pad ? length : kept));
+    REQUIRE(weights.size() == ids.size());
+    for (size_t i = 0; i < ids.size(); ++i) {
+      const size_t place = i / config.hash_stack.rounds;
+      const size_t value = place + (keep_last ? values - kept : 0);
+      REQUIRE(weights[i] == (place < kept ? static_cast<float>(value + 100) : 1.0F));
+      std::vector<uint64_t> rows(config.hash_stack.rounds);
+      HashStackRows(config.hash_stack, place < kept ? value : kPaddingId, rows);
+      REQUIRE(ids[i] == rows[i % config.hash_stack.rounds]);
     }
   }
 }

@@ -228,6 +228,25 @@ TEST_CASE("Modulo and hash stack fold ids, padding keeps its own") {
   CHECK(*Process(config, {{"12", "23"}}) == Ids{2, 18, 5, 10});  // PERSIA's own test vector.
 }
 
+TEST_CASE("No value has the id of padding or of what is missing") {
+  FeatureConfig config = Named("f");
+  config.processing.hash = ProcessingConfig::Hash::kNone;
+  CHECK(*Process(config, {{"-1", "-2"}}) == Ids{kPaddingId, kMissingId});  // Neither is in use.
+  config.processing.missing = ProcessingConfig::Missing::kId;
+  CHECK(*Process(config, {{"-3"}}) == Ids{kMissingId - 1});
+  CHECK(Process(config, {{"3", "-2"}}).status().message() ==
+        "feature 'f': a value has the id 18446744073709551614 (-2), which stands for padding or a "
+        "missing value; correct it, or hash it as `integer`");
+  config.processing.missing = ProcessingConfig::Missing::kSkip;
+  config.processing.max_length = 2;
+  CHECK(Process(config, {{"-1"}}).ok());
+  config.processing.pad = true;
+  CHECK_THAT(std::string(Process(config, {{"-1"}}).status().message()),
+             Catch::Contains("18446744073709551615 (-1)"));
+  config.processing.modulo = 10;  // Of 2^64 - 1.
+  CHECK(*Process(config, {{"-1"}}) == Ids{5, kPaddingId});
+}
+
 TEST_CASE("A cross is every combination, in order, and nothing where a column is empty") {
   FeatureConfig config = Named("cross");
   config.processing.seed = 4;

@@ -122,7 +122,7 @@ TEST_CASE("The bytes of a bare batch are what the description says") {
   const EncodedBatch encoded = RequireRoundTrip(*builder.Build()->sparse);
   CHECK(encoded.plain_ids == std::vector<uint64_t>{a, b, a, d, c, e});
   CHECK(Hex(encoded.codes) ==
-        "02 02 03 07 02 00 00 01 "  // Version 2, 2 samples, 3 features, bare, weighted, 2 lists.
+        "03 02 03 07 02 00 00 01 "  // Version 3, 2 samples, 3 features, bare, weighted, 2 lists.
         "01 02 61 05 "              // Lengths in 2 bits each: 1, 0, 2, 1, 1, 1.
         "01 02 "                    // Weighted: 0, 1, 0.
         "00 00 00 3f 00 00 00 40 00 00 80 3f ");
@@ -146,7 +146,7 @@ std::string Refusal(const EncodedBatch& encoded) {
 TEST_CASE("A bare batch that does not add up is refused") {
   const EncodedBatch good = TwoIds();
   REQUIRE(DecodeBatch(good).ok());
-  REQUIRE(Hex(good.codes) == "02 01 02 02 00 01 00 ");
+  REQUIRE(Hex(good.codes) == "03 01 02 02 00 01 00 ");
 
   EncodedBatch more = good;
   more.plain_ids.push_back(7);
@@ -174,7 +174,7 @@ TEST_CASE("A bare batch that does not add up is refused") {
 TEST_CASE("A few bytes of a bare batch ask for few cells") {
   // 127 features of 16,383 samples, none of which have an id.
   EncodedBatch encoded;
-  for (const int byte : {2, 0xff, 0x7f, 127, 2, 0, 0, 0}) encoded.codes.push_back(std::byte(byte));
+  for (const int byte : {3, 0xff, 0x7f, 127, 2, 0, 0, 0}) encoded.codes.push_back(std::byte(byte));
   CHECK_THAT(Refusal(encoded), Catch::Contains("127 features of 16383 samples exceed"));
   encoded.codes[3] = std::byte{4};  // 4 features: 65,532 cells.
   CHECK(DecodeBatch(encoded).ok());
