@@ -12,6 +12,9 @@ Installs the newest PyTorch from PyPI for bench_training --peers, in a folder of
   --torchrec  instead TorchRec, with FBGEMM's kernels for CPUs and the PyTorch that they are built for, in
               build/peers/torchrec; 5 GB more. A release of each goes with one of the others: the three are named here.
   --help      prints this
+
+Compiled networks are measured, too, where there are a C++ compiler (apt-get install g++) and the headers of Python
+(python3-dev).
 TEXT
 }
 
