@@ -139,10 +139,12 @@ std::unique_ptr<DaemonProcess> TestCluster::StartLoader(size_t index,
 }
 
 std::unique_ptr<DaemonProcess> TestCluster::StartTrainer(const std::vector<std::string>& overrides,
-                                                         size_t rank) {
+                                                         size_t rank,
+                                                         const std::vector<std::string>& more) {
   std::vector<std::string> arguments = Arguments(overrides);
   arguments.emplace_back("--index");
   arguments.push_back(std::to_string(rank));
+  arguments.insert(arguments.end(), more.begin(), more.end());
   return std::make_unique<DaemonProcess>(
       "nn-worker", arguments, folder_.path() + "/nn-worker-" + std::to_string(starts_++) + ".log");
 }

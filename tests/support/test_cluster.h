@@ -61,9 +61,10 @@ class TestCluster {
   std::unique_ptr<DaemonProcess> StartLoader(size_t index,
                                              const std::vector<std::string>& overrides = {});
 
-  // Starts a trainer with overrides of its own.
+  // Starts a trainer with overrides, and other arguments, of its own.
   std::unique_ptr<DaemonProcess> StartTrainer(const std::vector<std::string>& overrides = {},
-                                              size_t rank = 0);
+                                              size_t rank = 0,
+                                              const std::vector<std::string>& more = {});
 
  private:
   std::vector<std::string> Arguments(const std::vector<std::string>& overrides) const;

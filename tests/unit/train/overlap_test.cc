@@ -159,7 +159,8 @@ size_t Count(const std::string& text, const std::string& part) {
   return count;
 }
 
-Outcome Train(std::optional<uint64_t> lanes, bool overlaps) {
+Outcome Train(std::optional<uint64_t> lanes, bool overlaps,
+              TrainingConfig::Mode mode = TrainingConfig::Mode::kHybrid) {
   const ModelConfig model{
       .towers = {{.name = "top",
                   .inputs = {"dense", "embeddings"},
@@ -172,9 +173,10 @@ Outcome Train(std::optional<uint64_t> lanes, bool overlaps) {
   REQUIRE(network.ok());
   StepByStep step_by_step(**network);
   DenseNetwork& used = overlaps ? **network : step_by_step;
-  TrainingConfig config{.batch_size = kSamples,
+  TrainingConfig config{.mode = mode,
+                        .batch_size = kSamples,
                         .staleness = kStaleness,
-                        .reproducible = true,
+                        .reproducible = mode == TrainingConfig::Mode::kHybrid,
                         .evaluate_every_steps = 7};
   config.loader_queue_batches = kSteps;
   config.progress_interval = std::chrono::hours(1);
@@ -217,6 +219,12 @@ TEST_CASE("training that overlaps ends with the bits of training that does not")
     CHECK(SameBits(actual.rows, expected.rows));
     CHECK(actual.log_loss == expected.log_loss);
   }
+}
+
+TEST_CASE("naive_hybrid does one thing after the other on such a network, too") {
+  const Outcome naive = Train(1, true, TrainingConfig::Mode::kNaiveHybrid);
+  CHECK(naive.copies_in == 0);
+  CHECK(naive.skipped == 1);
 }
 
 }  // namespace

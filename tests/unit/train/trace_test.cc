@@ -2,51 +2,28 @@
 // wait for calls, never by time.
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <sstream>
 #include <string>
 #include <vector>
 
-#include <boost/property_tree/json_parser.hpp>
 #include <catch2/catch.hpp>
 
 #include "simurgh/nn/dense_network.h"
 #include "simurgh/train/trainer.h"
+#include "tests/support/trace_spans.h"
 #include "train/gradient_reducer.h"
 
-namespace simurgh {
+namespace simurgh::testing {
 namespace {
 
 constexpr uint64_t kSteps = 6;
 constexpr size_t kSamples = 4;
 constexpr size_t kWidth = 3;
 
-struct Span {
-  int64_t begin = 0;  // Nanoseconds.
-  int64_t end = 0;
-
-  bool Overlaps(const Span& other) const { return begin < other.end && other.begin < end; }
-  bool Contains(const Span& other) const { return begin <= other.begin && other.end <= end; }
-};
-
-// Spans of one kind by step.
-using Spans = std::map<uint64_t, std::vector<Span>>;
-
-// By the names of the spans, without the steps' numbers.
-std::map<std::string, Spans> SpansOf(const Timeline& timeline) {
+std::map<std::string, TraceSpans> SpansOf(const Timeline& timeline) {
   std::istringstream json(timeline.ToJson(0, "trainer"));
-  boost::property_tree::ptree root;
-  boost::property_tree::read_json(json, root);
-  std::map<std::string, Spans> spans;
-  for (const auto& [key, event] : root.get_child("traceEvents")) {
-    if (event.get<std::string>("ph") != "X") continue;
-    const std::string name = event.get<std::string>("name");
-    const int64_t begin = std::llround(event.get<double>("ts") * 1000);
-    spans[name.substr(0, name.rfind(' '))][event.get<uint64_t>("args.step")].push_back(
-        {begin, begin + std::llround(event.get<double>("dur") * 1000)});
-  }
-  return spans;
+  return ReadTrace(json);
 }
 
 // Answers a pull when the next one has been called for, or at once.
@@ -108,8 +85,8 @@ TrainingConfig ConfigOf(TrainingConfig::Mode mode, uint32_t staleness) {
   return config;
 }
 
-std::map<std::string, Spans> TraceOf(TrainingConfig::Mode mode, uint32_t staleness,
-                                     bool pulls_wait) {
+std::map<std::string, TraceSpans> TraceOf(TrainingConfig::Mode mode, uint32_t staleness,
+                                          bool pulls_wait) {
   const ModelConfig model{
       .towers = {{.name = "top",
                   .inputs = {"dense", "embeddings"},
@@ -149,7 +126,7 @@ TEST_CASE("hybrid: a pull is under way while the batch before it is computed and
   auto spans = TraceOf(TrainingConfig::Mode::kHybrid, 2, true);
   for (uint64_t step = 0; step + 2 < kSteps; ++step) {
     CAPTURE(step);
-    const Span& next_pull = spans["pull"][step + 1].at(0);
+    const TraceSpan& next_pull = spans["pull"][step + 1].at(0);
     CHECK(next_pull.Contains(spans[kCompute][step].at(0)));
     CHECK(next_pull.Overlaps(spans["pull"][step].at(0)));
   }
@@ -157,7 +134,7 @@ TEST_CASE("hybrid: a pull is under way while the batch before it is computed and
 
 TEST_CASE("sync: no batch is pulled before the one before it is pushed") {
   auto spans = TraceOf(TrainingConfig::Mode::kSync, 1, false);
-  std::vector<Span> in_order;
+  std::vector<TraceSpan> in_order;
   for (uint64_t step = 0; step < kSteps; ++step) {
     for (const char* stage : {"pull", kCompute, "push"}) {
       in_order.push_back(spans[stage][step].at(0));
@@ -173,7 +150,7 @@ TEST_CASE("naive_hybrid: a push follows the dense step, and the next pull the pu
   auto spans = TraceOf(TrainingConfig::Mode::kNaiveHybrid, 4, false);
   for (uint64_t step = 0; step < kSteps; ++step) {
     CAPTURE(step);
-    const Span& push = spans["push"][step].at(0);
+    const TraceSpan& push = spans["push"][step].at(0);
     CHECK(spans["dense step"][step].at(0).end <= push.begin);
     if (step + 1 < kSteps) CHECK(push.begin <= spans["pull"][step + 1].at(0).begin);
   }
@@ -236,11 +213,11 @@ TEST_CASE("Dense gradients are summed bucket by bucket while the backward pass g
   }
   CHECK(gradients == std::vector<float>(12, 2.0F));
   auto spans = SpansOf(timeline);
-  const Span backward = spans["backward"][5].at(0);
-  const std::vector<Span>& sums = spans["sum"][5];
+  const TraceSpan backward = spans["backward"][5].at(0);
+  const std::vector<TraceSpan>& sums = spans["sum"][5];
   REQUIRE(sums.size() == 3);
-  for (const Span& sum : sums) CHECK(sum.Overlaps(backward) == overlap);
+  for (const TraceSpan& sum : sums) CHECK(sum.Overlaps(backward) == overlap);
 }
 
 }  // namespace
-}  // namespace simurgh
+}  // namespace simurgh::testing

@@ -1,0 +1,157 @@
+// What nn-workers tell of a run: the trace, staleness and the collisions of ids; real daemons.
+
+#include <chrono>
+#include <fstream>
+#include <map>
+#include <regex>
+
+#include "absl/strings/str_cat.h"
+#include "bench/support/http_get.h"
+#include <catch2/catch.hpp>
+
+#include "tests/support/test_cluster.h"
+#include "tests/support/trace_spans.h"
+
+namespace simurgh::testing {
+namespace {
+
+using std::chrono_literals::operator""s;
+
+constexpr size_t kRanks = 2;
+
+// So the pull of step t > 2 sees all pushes but those of the three steps before it.
+const std::vector<std::string> kOrdered{"training.reproducible=true", "training.staleness=4"};
+
+TEST_CASE("The traces of two ranks hold every stage of every step, one after the other") {
+  constexpr uint64_t kSteps = 40;
+  const TemporaryFolder folder;
+  const auto file_of = [&](size_t rank) { return absl::StrCat(folder.path(), "/", rank, ".json"); };
+  TestCluster cluster({.ranks = kRanks, .overrides = kOrdered});
+  std::vector<std::unique_ptr<DaemonProcess>> trainers;
+  for (size_t rank = 0; rank < kRanks; ++rank) {
+    trainers.push_back(cluster.StartTrainer(
+        {absl::StrCat("training.max_steps=", kSteps), "training.allreduce.bucket_bytes=65536"},
+        rank, {"--trace", file_of(rank)}));
+  }
+  std::vector<std::map<std::string, TraceSpans>> traces;
+  for (size_t rank = 0; rank < kRanks; ++rank) {
+    const TrainerOutcome outcome = Finish(*trainers[rank]);
+    CAPTURE(trainers[rank]->log());
+    REQUIRE(outcome.exit_code == 0);
+    std::ifstream file(file_of(rank));
+    traces.push_back(ReadTrace(file));
+  }
+
+  for (size_t rank = 0; rank < kRanks; ++rank) {
+    auto& trace = traces[rank];
+    for (uint64_t step = 0; step < kSteps; ++step) {
+      CAPTURE(rank, step);
+      // A call that fails, since a daemon is not there yet, is made again.
+      const std::vector<const char*> stages{"read", "submit", "pull", "forward and backward",
+                                            "push"};
+      for (size_t i = 0; i < stages.size(); ++i) {
+        CAPTURE(stages[i]);
+        REQUIRE_FALSE(trace[stages[i]][step].empty());
+        if (i == 0) continue;
+        CHECK(trace[stages[i - 1]][step].back().end <= trace[stages[i]][step].back().begin);
+      }
+      CHECK(trace["wait for sums"][step].size() == 1);
+      CHECK(trace["dense step"][step].size() == 1);
+    }
+  }
+
+  // Ranks wait for one another in each sum, and all times are of one clock.
+  for (uint64_t step = 0; step < kSteps; ++step) {
+    const auto& sums = traces[0]["sum"][step];
+    CAPTURE(step);
+    REQUIRE(sums.size() > 1);
+    REQUIRE(sums.size() == traces[1]["sum"][step].size());
+    for (size_t bucket = 0; bucket < sums.size(); ++bucket) {
+      CHECK(sums[bucket].Overlaps(traces[1]["sum"][step][bucket]));
+    }
+  }
+}
+
+// Of the Adult data: by feature, how many of the 32,561 samples hold the value that most hold.
+const std::map<std::string, double> kGreatestShares{
+    {"workclass", 22696}, {"education", 10501},     {"marital_status", 14976},
+    {"occupation", 4140}, {"relationship", 13193},  {"race", 27816},
+    {"gender", 21790},    {"native_country", 29170}};
+
+// Of 64 samples of each batch, from the 128th batch on, so that 8,192 samples and more tell.
+auto IsShareOf(const std::string& feature) {
+  return Approx(kGreatestShares.at(feature) / 32'561).margin(0.03);
+}
+
+// 0 where there is none (yet).
+double ValueOf(const std::string& metrics, const std::string& series) {
+  const size_t at = metrics.find("\n" + series + " ");
+  return at == std::string::npos ? 0 : std::stod(metrics.substr(at + series.size() + 2));
+}
+
+TEST_CASE("Staleness and collisions of ids are in the metrics of a run, and in its log") {
+  TestCluster cluster({.ranks = kRanks, .overrides = kOrdered});
+  std::vector<std::unique_ptr<DaemonProcess>> trainers;
+  for (size_t rank = 0; rank < kRanks; ++rank) {
+    trainers.push_back(
+        cluster.StartTrainer({"training.passes=100000", "training.progress_interval=50ms"}, rank));
+  }
+  for (const auto& trainer : trainers) {
+    CAPTURE(trainer->log());
+    REQUIRE(trainer->WaitForLog("staleness 3.0, of all ranks 6.0", 60s));
+    const std::string address = trainer->metrics_address();
+    const auto deadline = std::chrono::steady_clock::now() + 60s;
+    std::string metrics;
+    do {
+      metrics = bench::HttpGet(address, "/metrics");
+    } while (ValueOf(metrics, R"(simurgh_nn_id_collision_probability{feature="gender"})") == 0 &&
+             std::chrono::steady_clock::now() < deadline);
+
+    CAPTURE(metrics);
+    const auto up_to = [&](const std::string& histogram, const std::string& bound) {
+      return ValueOf(metrics,
+                     absl::StrCat("simurgh_nn_", histogram, "_bucket{le=\"", bound, "\"}"));
+    };
+    // 0, 1, 2 at the first three steps, then 3; and twice that.
+    CHECK(up_to("staleness_steps", "1") == 2);
+    CHECK(up_to("staleness_steps", "2") == 3);
+    CHECK(up_to("staleness_steps", "4") > 3);
+    CHECK(up_to("staleness_steps", "4") == up_to("staleness_steps", "+Inf"));
+    CHECK(up_to("ranks_staleness_steps", "1") == 1);
+    CHECK(up_to("ranks_staleness_steps", "2") == 2);
+    CHECK(up_to("ranks_staleness_steps", "4") == 3);
+    CHECK(up_to("ranks_staleness_steps", "8") > 3);
+    CHECK(up_to("ranks_staleness_steps", "8") == up_to("ranks_staleness_steps", "+Inf"));
+    for (const auto& [feature, count] : kGreatestShares) {
+      CAPTURE(feature);
+      CHECK(ValueOf(metrics, absl::StrCat("simurgh_nn_id_collision_probability{feature=\"", feature,
+                                          "\"}")) == IsShareOf(feature));
+    }
+  }
+}
+
+TEST_CASE("The collisions of every feature's ids are told when a run ends, the greatest first") {
+  const std::string log = [] {
+    TestCluster cluster({});
+    const auto trainer = cluster.StartTrainer();
+    REQUIRE(Finish(*trainer).exit_code == 0);
+    return trainer->log();
+  }();
+  std::smatch line;
+  REQUIRE(std::regex_search(log, line, std::regex("collision probability of ids:(.*)")));
+  const std::string told = line[1];
+  const std::regex entry(" ([a-z_]+) ([01]\\.[0-9]{4})(,|$)");
+  std::vector<double> in_order;
+  for (std::sregex_iterator match(told.begin(), told.end(), entry), end; match != end; ++match) {
+    const std::string feature = (*match)[1];
+    CAPTURE(feature);
+    REQUIRE(kGreatestShares.contains(feature));
+    in_order.push_back(std::stod((*match)[2]));
+    CHECK(in_order.back() == IsShareOf(feature));
+  }
+  CHECK(in_order.size() == kGreatestShares.size());
+  CHECK(std::ranges::is_sorted(in_order, std::greater()));
+}
+
+}  // namespace
+}  // namespace simurgh::testing

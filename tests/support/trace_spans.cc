@@ -1,0 +1,23 @@
+#include "tests/support/trace_spans.h"
+
+#include <cmath>
+
+#include <boost/property_tree/json_parser.hpp>
+
+namespace simurgh::testing {
+
+std::map<std::string, TraceSpans> ReadTrace(std::istream& json) {
+  boost::property_tree::ptree root;
+  boost::property_tree::read_json(json, root);
+  std::map<std::string, TraceSpans> spans;
+  for (const auto& [key, event] : root.get_child("traceEvents")) {
+    if (event.get<std::string>("ph") != "X") continue;
+    const auto name = event.get<std::string>("name");
+    const int64_t begin = std::llround(event.get<double>("ts") * 1000);
+    spans[name.substr(0, name.rfind(' '))][event.get<uint64_t>("args.step")].push_back(
+        {begin, begin + std::llround(event.get<double>("dur") * 1000)});
+  }
+  return spans;
+}
+
+}  // namespace simurgh::testing

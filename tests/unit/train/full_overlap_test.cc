@@ -1,0 +1,238 @@
+// Hybrid training has every stage under way at once: each waits in its middle until all have come.
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <sstream>
+#include <utility>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "simurgh/base/mutex.h"
+#include "simurgh/nn/dense_network.h"
+#include "simurgh/train/trainer.h"
+#include "tests/support/trace_spans.h"
+
+namespace simurgh::testing {
+namespace {
+
+constexpr uint64_t kSteps = 8;
+constexpr size_t kSamples = 4;
+constexpr size_t kWidth = 3;
+constexpr size_t kBuckets = 2;  // One for each linear layer.
+constexpr uint32_t kStaleness = 4;
+
+// Who waits for the others, by step.
+constexpr uint64_t kPushed = 0;
+constexpr uint64_t kComputed = 1;  // And summed.
+constexpr uint64_t kPulled = 2;
+constexpr uint64_t kSubmitted = 3;
+constexpr uint64_t kRead = 4;
+constexpr size_t kStages = 6;
+
+// Where all stages meet.
+//
+// Threads: any.
+class Meeting {
+ public:
+  // Has `go_on` called once all have come.
+  void Arrive(std::function<void()> go_on) {
+    std::vector<std::function<void()>> all;
+    {
+      const MutexLock lock(mutex_);
+      arrived_.push_back(std::move(go_on));
+      if (arrived_.size() == kStages) all.swap(arrived_);
+    }
+    for (const auto& one : all) one();
+  }
+
+  void ArriveAndWait() {
+    bool over = false;  // Guarded by mutex_.
+    Arrive([&] {
+      const MutexLock lock(mutex_);
+      over = true;
+      changed_.NotifyAll();
+    });
+    const MutexLock lock(mutex_);
+    while (!over) changed_.Wait(mutex_);
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  std::vector<std::function<void()>> arrived_ ABSL_GUARDED_BY(mutex_);
+};
+
+class MeetingReader final : public BatchReader {
+ public:
+  explicit MeetingReader(Meeting& meeting) : meeting_(meeting) {}
+
+  StatusOr<std::optional<Batch>> Next() override {
+    if (given_ == kRead) meeting_.ArriveAndWait();
+    if (given_++ == kSteps) return std::nullopt;
+    auto sparse = std::make_shared<CompactBatch>();
+    sparse->batch_size = kSamples;
+    return Batch{
+        .sparse = sparse,
+        .dense = {
+            .batch_size = kSamples, .width = 1, .values = {1, 2, 3, 4}, .labels = {0, 1, 0, 1}}};
+  }
+  uint64_t skipped_rows() const override { return 0; }
+
+ private:
+  Meeting& meeting_;
+  uint64_t given_ = 0;
+};
+
+class MeetingPort final : public EmbeddingPort {
+ public:
+  explicit MeetingPort(Meeting& meeting) : meeting_(meeting) {}
+
+  void Submit(std::shared_ptr<const CompactBatch> /*batch*/,
+              std::function<void(StatusOr<BatchReference>)> done) override {
+    // Submitted in the order of the steps, each when the one before it has been.
+    AnswerAt(submitted_++ == kSubmitted, [done = std::move(done)] { done(BatchReference()); });
+  }
+
+  void Pull(BatchReference /*batch*/, const PullTerms& terms, MatrixView<float> embeddings,
+            std::shared_ptr<void> /*owner*/,
+            std::function<void(StatusOr<uint32_t>)> done) override {
+    std::ranges::fill(embeddings.flat(), 0.5F);
+    AnswerAt(terms.position.step == kPulled, [done = std::move(done)] { done(0); });
+  }
+
+  void Push(BatchReference /*batch*/, TrainerPosition position,
+            MatrixView<const float> /*gradients*/, std::shared_ptr<const void> /*owner*/,
+            std::function<void(Status)> done) override {
+    AnswerAt(position.step == kPushed, [done = std::move(done)] { done(absl::OkStatus()); });
+  }
+
+ private:
+  void AnswerAt(bool meeting, std::function<void()> answer) {
+    if (meeting) {
+      meeting_.Arrive(std::move(answer));
+    } else {
+      answer();
+    }
+  }
+
+  Meeting& meeting_;
+  uint64_t submitted_ = 0;
+};
+
+// The first of two ranks, of which the other one does the same.
+class MeetingCollective final : public Collective {
+ public:
+  explicit MeetingCollective(Meeting& meeting) : meeting_(meeting) {}
+
+  uint32_t rank() const override { return 0; }
+  uint32_t ranks() const override { return 2; }
+  Status Sum(Channel /*channel*/, std::span<float> values, ReducePrecision /*precision*/,
+             std::span<float> /*residual*/) override {
+    if (sums_++ == kComputed * kBuckets) meeting_.ArriveAndWait();
+    for (float& value : values) value *= 2;
+    return absl::OkStatus();
+  }
+  Status Sum(Channel /*channel*/, std::span<double> values) override {
+    for (double& value : values) value *= 2;
+    return absl::OkStatus();
+  }
+  Status Gather(Channel /*channel*/, std::span<const std::byte> own,
+                std::span<std::byte> all) override {
+    std::ranges::copy(own, all.begin());
+    std::ranges::copy(own, all.begin() + static_cast<ptrdiff_t>(own.size()));
+    return absl::OkStatus();
+  }
+  void Close(Channel /*channel*/) override {}
+  void Abort(const Status& /*reason*/) override {}
+
+ private:
+  Meeting& meeting_;
+  uint64_t sums_ = 0;
+};
+
+// A network that stops in a backward pass, when the gradients of its last layer are there.
+class MeetingNetwork final : public DenseNetwork {
+ public:
+  MeetingNetwork(DenseNetwork& network, Meeting& meeting) : network_(network), meeting_(meeting) {}
+
+  StatusOr<BatchResult> ForwardBackward(MatrixView<const float> dense,
+                                        MatrixView<const float> embeddings,
+                                        std::span<const float> labels,
+                                        MatrixView<float> embedding_gradient,
+                                        std::span<float> probabilities,
+                                        const RankStep& step) override {
+    bool meets = steps_++ == kComputed;
+    RankStep stopping = step;
+    stopping.on_gradients = [&](size_t first, size_t count) {
+      step.on_gradients(first, count);
+      if (std::exchange(meets, false)) meeting_.ArriveAndWait();
+    };
+    return network_.ForwardBackward(dense, embeddings, labels, embedding_gradient, probabilities,
+                                    stopping);
+  }
+  Status ApplyGradients(float rate) override { return network_.ApplyGradients(rate); }
+  Status Predict(MatrixView<const float> dense, MatrixView<const float> embeddings,
+                 std::span<float> probabilities) override {
+    return network_.Predict(dense, embeddings, probabilities);
+  }
+  BlockPool& blocks() override { return network_.blocks(); }
+  std::span<float> parameters() override { return network_.parameters(); }
+  std::span<float> gradients() override { return network_.gradients(); }
+  std::span<float> statistics() override { return network_.statistics(); }
+  std::span<const float> state() const override { return network_.state(); }
+
+ private:
+  DenseNetwork& network_;
+  Meeting& meeting_;
+  uint64_t steps_ = 0;
+};
+
+void TrainOn(DenseNetwork& network, Meeting& meeting, Timeline& timeline) {
+  TrainingConfig config{.batch_size = kSamples, .staleness = kStaleness};
+  config.allreduce.bucket_bytes = sizeof(float);
+  config.progress_interval = std::chrono::hours(1);
+  MeetingPort port(meeting);
+  MeetingCollective collective(meeting);
+  Trainer trainer(config, /*run=*/1, port, network, collective,
+                  {.train = [&] { return std::make_unique<MeetingReader>(meeting); },
+                   .validation = {},
+                   .test = {},
+                   .features = 1,
+                   .dense_width = 1},
+                  nullptr, &timeline);
+  const auto result = trainer.Run({});
+  CAPTURE(result.status().ToString());
+  REQUIRE(result.ok());
+  CHECK(result->steps == kSteps);
+}
+
+TEST_CASE("hybrid: reading, submission, pull, compute, sum and push go on at the same time") {
+  const ModelConfig model{
+      .towers = {{.name = "top",
+                  .inputs = {"dense", "embeddings"},
+                  .layers = {{.kind = LayerConfig::Kind::kLinear, .width = 2},
+                             {.kind = LayerConfig::Kind::kLinear, .width = 1}}}}};
+  auto network = CreateCpuNetwork(
+      model,
+      {.inputs = {.dense_width = 1, .embedding_width = kWidth, .features = {{"a", kWidth}}}});
+  REQUIRE(network.ok());
+  Meeting meeting;
+  MeetingNetwork meeting_network(**network, meeting);
+  Timeline timeline;
+  TrainOn(meeting_network, meeting, timeline);
+
+  std::istringstream json(timeline.ToJson(0, "trainer"));
+  auto spans = ReadTrace(json);
+  const std::vector<TraceSpan> at_once{
+      spans["read"][kRead].at(0),    spans["submit"][kSubmitted].at(0),
+      spans["pull"][kPulled].at(0),  spans["forward and backward"][kComputed].at(0),
+      spans["sum"][kComputed].at(0), spans["push"][kPushed].at(0)};
+  const TraceSpan last_begun = std::ranges::max(at_once, {}, &TraceSpan::begin);
+  const TraceSpan first_ended = std::ranges::min(at_once, {}, &TraceSpan::end);
+  CHECK(last_begun.begin < first_ended.end);
+}
+
+}  // namespace
+}  // namespace simurgh::testing
