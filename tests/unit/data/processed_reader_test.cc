@@ -123,6 +123,22 @@ TEST_CASE("Bad rows end the reading, or are left out up to a limit") {
       Catch::StartsWith("more than 2 bad rows: " + file + ":5: column 'y': '7' is not a label"));
 }
 
+TEST_CASE("A bad row leaves nothing to the row behind it") {
+  const TemporaryFolder folder;
+  // The bad one has a number and tags by the time that its city turns out to be missing.
+  const std::string file = folder.Write("a.csv", "0,1,Oslo,a\n1,5,,b|c\n0,,Rome,\n");
+  DataConfig config = Example();
+  config.bad_rows = DataConfig::BadRows::kSkip;
+  FeatureConfig city = Feature("city");
+  city.processing.missing = ProcessingConfig::Missing::kFail;
+  const auto samples = ReadSamples(config, {Feature("tags"), city}, {file});
+  REQUIRE(samples.ok());
+  REQUIRE(samples->size() == 2);
+  CHECK((*samples)[1].label == 0.0F);
+  CHECK((*samples)[1].dense == std::vector<float>{0.0F});
+  CHECK((*samples)[1].ids == std::vector<Ids>{{}, {HashText("Rome", 0)}});
+}
+
 TEST_CASE("Down-sampling leaves out negatives only, and row by row the same ones") {
   const TemporaryFolder folder;
   std::string text;
