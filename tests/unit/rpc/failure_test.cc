@@ -98,7 +98,7 @@ TEST_CASE("a deadline ends the call at the client and the handler at the server"
   Ends ends([&](Request request) { return (*hang)(std::move(request)); });
   hang = std::make_unique<Hang>(ends.loop.executor());
   REQUIRE(ends.EchoWorks());
-  const Status error = ends.Call(kWork, In(std::chrono::milliseconds(30))).status();
+  const Status error = ends.Call(kWork, In(std::chrono::milliseconds(500))).status();
   CHECK(absl::IsDeadlineExceeded(error));
   CHECK(ExecutionOf(error) == Execution::kMaybeExecuted);
   const auto handler_ended = [&]() -> awaitable<bool> {
@@ -216,7 +216,7 @@ TEST_CASE("after a deadline nothing is written to the places, and the connection
     const auto connected = co_await raw.client.Call(kEcho, Message({}), NoSegments(), Soon());
     CHECK(connected.ok());
     const auto late =
-        co_await raw.client.Call(kEcho, Message({}), there, In(std::chrono::milliseconds(50)));
+        co_await raw.client.Call(kEcho, Message({}), there, In(std::chrono::milliseconds(500)));
     CHECK(absl::IsDeadlineExceeded(late.status()));
     const Bytes then = place;
     const auto next = co_await raw.client.Call(kEcho, Message({}), IntoVectors(), Soon());

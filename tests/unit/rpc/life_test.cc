@@ -357,7 +357,7 @@ TEST_CASE("connections and requests beyond the limits are refused or wait") {
     co_await second_came->Wait(Soon());
     const auto other = ends.NewClient();
     const auto refused =
-        co_await other->Call(kEcho, {}, NoSegments(), In(std::chrono::milliseconds(100)));
+        co_await other->Call(kEcho, {}, NoSegments(), In(std::chrono::milliseconds(500)));
     CHECK(absl::IsUnavailable(refused.status()));
     CHECK_THAT(std::string(refused.status().message()), Catch::Contains("max_connections of 1"));
     CHECK(came == 2);

@@ -49,7 +49,7 @@ TEST_CASE("ends that do not trust each other, or speak no TLS, part with a reaso
   constexpr std::chrono::seconds kPatience(20);
   if (!server_has_tls) {
     // Tried again, as the server may only be restarting.
-    const Status error = call(authority.Context("client"), std::chrono::milliseconds(100));
+    const Status error = call(authority.Context("client"), std::chrono::milliseconds(500));
     CHECK(absl::IsUnavailable(error));
     CHECK_THAT(std::string(error.message()), Catch::Contains("may not speak it"));
     REQUIRE_FALSE(ends.observer.cuts.empty());
