@@ -28,8 +28,9 @@ struct TrainingRun {
   std::vector<float> predictions;
 };
 
-// On batches of 96 and, now and then, 33, whose labels follow a rule, so that losses fall.
-TrainingRun Train(DenseNetwork& network, int steps);
+// On batches of 96 and, now and then, 33, whose labels follow a rule, so that losses fall. off: by
+// what part of themselves weights are off in every pass.
+TrainingRun Train(DenseNetwork& network, int steps, float off = 0);
 TrainingRun TrainOnCpu(const DenseNetworkOptions& options, int steps,
                        const ModelConfig& model = EveryLayer());
 
@@ -38,8 +39,25 @@ double RelativeError(std::span<const float> actual, std::span<const float> expec
 
 // Every value within `tolerance` of what is expected, measured against the larger of 1 and it.
 void CheckNear(std::span<const float> actual, std::span<const float> expected, double tolerance);
-// Losses, weights, state, gradients and predictions of runs in f32.
-void CheckSameTraining(const TrainingRun& actual, const TrainingRun& expected);
+
+// A run of the CPU backend in f32, and how far one of another backend may be from it.
+//
+// A sum of n products that is rounded n times, in whatever order, is the exact sum of products that
+// are each off by some sqrt(n) u of themselves, u = 2^-24, where roundings go up as often as down
+// (Higham, "Accuracy and Stability of Numerical Algorithms", sections 2.8 and 3.1). So a backend's
+// pass is the exact one with weights that are off by that, three times: a weight goes through the
+// sums of its layer's outputs, of the gradient of its inputs and of its own. Two backends differ by
+// twice as much, 6 sqrt(n) u. What that becomes in a run is found by one of which every pass has
+// its weights off by as much, up or down at random, while the optimizer has them as they are: a run
+// that is computed right differs by no more, or twice that, since roundings are drawn, too.
+struct ExpectedRun {
+  TrainingRun run;
+  TrainingRun off;
+};
+ExpectedRun ExpectAsOnCpu(const DenseNetworkOptions& options, int steps);
+
+// Losses, weights, state, gradients and predictions, each as a vector, are as near as that.
+void CheckSameTraining(const TrainingRun& actual, const ExpectedRun& expected);
 
 bool SameBits(std::span<const float> a, std::span<const float> b);
 
