@@ -11,6 +11,7 @@ Usage: scripts/gpu_check.sh [PART...] [--from DIR] [--out DIR] [--quick]
 Parts, all of them unless some are named; each prints SKIPPED with the reason where it cannot run:
   tests      every test case that needs a device, by itself
   sanitizer  the same under compute-sanitizer, memcheck and then racecheck
+  adult      trains on the Adult data with ten seeds, in f32 and in bf16: test AUCs within the CPU's band
   bench      bench_nn_cuda: steps and products of the dense network beside what the device does at best
   peer       the same steps in PyTorch, and the ratio of ours to its best (python3 -m pip install torch, or PYTHON=...)
 
@@ -19,7 +20,7 @@ Parts, all of them unless some are named; each prints SKIPPED with the reason wh
   --quick      few points
   --pack DIR   copies this script, the programs and the libraries that they need, but for the system's own, to DIR: for a
                machine with a device and without our packages; there: DIR/scripts/gpu_check.sh --from .
-               Build first: scripts/build.sh cuda nn_cuda_test bench_nn_cuda
+               Build first: scripts/build.sh cuda nn_cuda_test adult_cuda_test bench_nn_cuda
 
 The exit code is 1 where something failed, 77 where nothing could run.
 TEXT
@@ -31,20 +32,23 @@ fail() {
 }
 
 tests=tests/nn_cuda_test
+adult=tests/adult_cuda_test
 bench=bin/bench_nn_cuda
+programs=("$tests" "$adult" "$bench")
 peer=bench/peers/pytorch_nn.py
+data=(config/adult-persia.yaml config/data/adult)
 
 pack() {
   local target=$1 program file
-  mkdir -p "$target/lib" "$target/scripts" "$target/$(dirname "$peer")"
-  for program in "$tests" "$bench"; do
+  mkdir -p "$target/lib"
+  for program in "${programs[@]}"; do
     mkdir -p "$target/$(dirname "$program")"
     cp "build/cuda/$program" "$target/$program"
     # The C library belongs to the machine.
     ldd "build/cuda/$program" | awk '$3 ~ /^\// { print $3 }' |
       { grep -vE '/(libc|libm|libdl|librt|libpthread)\.so' || true; } | xargs -I{} cp -L {} "$target/lib"
   done
-  for file in scripts/gpu_check.sh "$peer"; do cp "$file" "$target/$file"; done
+  cp -r --parents scripts/gpu_check.sh "$peer" "${data[@]}" "$target"
   echo "packed to $target"
 }
 
@@ -57,14 +61,14 @@ while (($# > 0)); do
     --out) out=${2:?--out needs a folder}; shift ;;
     --quick) quick=true ;;
     --help | -h) usage; exit ;;
-    tests | sanitizer | bench | peer) parts+=("$1") ;;
+    tests | sanitizer | adult | bench | peer) parts+=("$1") ;;
     *) usage >&2; exit 2 ;;
   esac
   shift
 done
-((${#parts[@]} > 0)) || parts=(tests sanitizer bench peer)
-for program in "$tests" "$bench"; do
-  [[ -x $folder/$program ]] || fail "$folder/$program is missing: scripts/build.sh cuda ${tests##*/} ${bench##*/}"
+((${#parts[@]} > 0)) || parts=(tests sanitizer adult bench peer)
+for program in "${programs[@]}"; do
+  [[ -x $folder/$program ]] || fail "$folder/$program is missing: scripts/build.sh cuda ${programs[*]##*/}"
 done
 if [[ -d $folder/lib ]]; then export LD_LIBRARY_PATH=$PWD/$folder/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}; fi
 mkdir -p "$out"
@@ -72,18 +76,18 @@ failures=$(mktemp)
 trap 'rm -f "$failures"' EXIT
 failed=0 ran=0
 
-# run_cases LABEL COMMAND...: every test case by itself.
+# run_cases LABEL PROGRAM COMMAND...: every test case by itself.
 run_cases() {
-  local label=$1 cases name begin outcome output verdict
-  shift
+  local label=$1 program=$folder/$2 cases name begin outcome output verdict
+  shift 2
   # The exit code of a list is the number of tests.
-  mapfile -t cases < <("$folder/$tests" --list-test-names-only || true)
-  ((${#cases[@]} > 0)) || fail "$folder/$tests does not start"
+  mapfile -t cases < <("$program" --list-test-names-only || true)
+  ((${#cases[@]} > 0)) || fail "$program does not start"
   for name in "${cases[@]}"; do
     begin=$EPOCHREALTIME
     outcome=0
     # A comma separates names, unless a backslash says otherwise.
-    output=$("$@" "$folder/$tests" "${name//,/\\,}" 2>&1) || outcome=$?
+    output=$("$@" "$program" "${name//,/\\,}" 2>&1) || outcome=$?
     if grep -q '^SKIPPED:' <<<"$output" && ((outcome != 0)); then
       echo "$label: $(grep -m1 '^SKIPPED:' <<<"$output")"
       return
@@ -99,6 +103,8 @@ run_cases() {
     fi
     awk -v a="$begin" -v b="$EPOCHREALTIME" -v v="$verdict" -v l="$label" -v n="$name" \
       'BEGIN { printf "%-4s %8.2f s  %-10s %s\n", v, b - a, l, n }'
+    # What it measured.
+    sed -n 's/^\([^:]*: mean .*\)/                 \1/p' <<<"$output"
   done
 }
 
@@ -113,7 +119,7 @@ table() {
         at = index(cells[i], ":")
         name = substr(cells[i], 1, at - 1); value = substr(cells[i], at + 1)
         gsub(/"/, "", name); gsub(/^ |"/, "", value)
-        width = name == "part" || name == "device" ? 20 : length(name) < 8 ? 8 : length(name)
+        width = name == "part" || name == "device" ? 24 : length(name) < 8 ? 8 : length(name)
         names = names sprintf("%-" width "s ", name); row = row sprintf("%-" width "s ", value)
       }
       if (names != last) { print names; last = names }
@@ -142,14 +148,15 @@ run_bench() {
 
 for part in "${parts[@]}"; do
   case "$part" in
-    tests) run_cases tests env ;;
+    tests) run_cases tests "$tests" env ;;
+    adult) run_cases adult "$adult" env ;;
     sanitizer)
       if ! command -v compute-sanitizer >/dev/null; then
         echo "sanitizer: SKIPPED: compute-sanitizer is not on the PATH"
         continue
       fi
       for tool in memcheck racecheck; do
-        run_cases "$tool" compute-sanitizer --tool "$tool" --error-exitcode 1 --launch-timeout 0
+        run_cases "$tool" "$tests" compute-sanitizer --tool "$tool" --error-exitcode 1 --launch-timeout 0
       done ;;
     bench)
       points=()

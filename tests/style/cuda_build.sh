@@ -14,7 +14,9 @@ if ! nvcc --version | grep -q 'release 13\.'; then
 fi
 
 # Only what CUDA adds: the backend and the programs made for it.
-scripts/build.sh cuda nn_cuda_test bench_nn_cuda nn-worker
-outcome=0
-build/cuda/tests/nn_cuda_test || outcome=$?
-((outcome == 77)) || exit "$outcome"
+scripts/build.sh cuda nn_cuda_test adult_cuda_test bench_nn_cuda nn-worker
+for test in nn_cuda_test adult_cuda_test; do
+  outcome=0
+  "build/cuda/tests/$test" || outcome=$?
+  ((outcome == 77 || outcome == 0)) || exit "$outcome"
+done
