@@ -44,5 +44,5 @@ if(SIMURGH_CUDA)
   set(CMAKE_CUDA_FLAGS_RELEASE "-O3 -DNDEBUG")
   set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)  # CMake 3.25 does not know that nvcc has it.
   # 554: a conversion that its `requires` leaves out.
-  add_compile_options("$<$<COMPILE_LANGUAGE:CUDA>:--diag-suppress=554;-fmad=false;-Xcompiler=-ffp-contract=off>")
+  add_compile_options("$<$<COMPILE_LANGUAGE:CUDA>:--diag-suppress=554;--expt-relaxed-constexpr;-fmad=false;-Xcompiler=-ffp-contract=off>")
 endif()

@@ -1,6 +1,5 @@
 #include "services/api/batch_client.h"
 
-#include <optional>
 #include <random>
 #include <utility>
 
@@ -72,12 +71,11 @@ rpc::awaitable<StatusOr<BatchReference>> BatchClient::SubmitToNext(
 }
 
 rpc::awaitable<StatusOr<uint32_t>> BatchClient::SendPull(api::PullBatchMessage message,
-                                                         MatrixView<float> embeddings,
-                                                         std::shared_ptr<void> owner,
+                                                         EmbeddingTarget wanted,
                                                          rpc::Clock::time_point deadline) {
   const uint32_t worker = message.reference.worker;
   const uint64_t trace = message.reference.trace;
-  const EmbeddingTarget target = wire_.TargetFor(embeddings, owner);
+  const EmbeddingTarget target = wire_.TargetFor(wanted);
   message.precision = target.precision;
   rpc::Client& client = ClientOf(worker);
   auto request = api::Encode(message);
@@ -85,34 +83,26 @@ rpc::awaitable<StatusOr<uint32_t>> BatchClient::SendPull(api::PullBatchMessage m
       co_await rpc::Call(client, api::kPullBatch, std::move(request),
                          {{target.bytes, target.owner}}, api::Patient({deadline, NextSpan(trace)}));
   if (!response.ok()) co_return Judge(worker, trace, response.status());
-  if (wire_.decodes()) {
-    co_await rpc::RunOn(encoder_, [this, target, embeddings, owner = std::move(owner)] {
-      wire_.Decode(target, embeddings);
-    });
+  if (wire_.decodes(wanted)) {
+    co_await rpc::RunOn(encoder_, [this, target, wanted] { wire_.Decode(target, wanted); });
   }
   co_return response->table().row_age_steps();
 }
 
-rpc::awaitable<Status> BatchClient::SendPush(api::PushBatchMessage message,
-                                             MatrixView<const float> gradients,
-                                             std::shared_ptr<const void> owner,
+rpc::awaitable<Status> BatchClient::SendPush(api::PushBatchMessage message, GradientSource given,
                                              rpc::Clock::time_point deadline) {
-  const auto encode = [this, gradients, owner = std::move(owner), position = message.position] {
-    return wire_.Encode(gradients, owner, position);
-  };
   // Where there is nothing to do, not by way of another thread.
-  std::optional<GradientSource> source;
-  if (wire_.encodes()) {
-    source = co_await rpc::RunOn(encoder_, encode);
-  } else {
-    source = encode();
+  if (wire_.encodes(given)) {
+    given = co_await rpc::RunOn(encoder_, [this, given, position = message.position] {
+      return wire_.Encode(given, position);
+    });
   }
-  message.precision = source->precision;
-  message.scale = source->scale;
+  message.precision = given.precision;
+  message.scale = given.scale;
   const uint32_t worker = message.reference.worker;
   const uint64_t trace = message.reference.trace;
   rpc::Client& client = ClientOf(worker);
-  auto request = api::Encode(message, {source->bytes, std::move(source->owner)});
+  auto request = api::Encode(message, {given.bytes, std::move(given.owner)});
   const auto response = co_await rpc::Call(client, api::kPushBatch, std::move(request),
                                            api::Patient({deadline, NextSpan(trace)}));
   co_return Judge(worker, trace, response.status());
@@ -124,20 +114,18 @@ void BatchClient::Submit(std::shared_ptr<const CompactBatch> batch,
                       Answer(std::move(done)));
 }
 
-void BatchClient::Pull(BatchReference batch, const PullTerms& terms, MatrixView<float> embeddings,
-                       std::shared_ptr<void> owner, std::function<void(StatusOr<uint32_t>)> done) {
+void BatchClient::Pull(BatchReference batch, const PullTerms& terms, EmbeddingTarget embeddings,
+                       std::function<void(StatusOr<uint32_t>)> done) {
   const api::PullBatchMessage message{.reference = batch, .terms = terms};
-  rpc::asio::co_spawn(executor_, SendPull(message, embeddings, std::move(owner), Deadline()),
+  rpc::asio::co_spawn(executor_, SendPull(message, std::move(embeddings), Deadline()),
                       Answer(std::move(done)));
 }
 
-void BatchClient::Push(BatchReference batch, TrainerPosition position,
-                       MatrixView<const float> gradients, std::shared_ptr<const void> owner,
+void BatchClient::Push(BatchReference batch, TrainerPosition position, GradientSource gradients,
                        std::function<void(Status)> done) {
   api::PushBatchMessage message{
       .reference = batch, .position = position, .learning_rates = rates_.At(position.step)};
-  rpc::asio::co_spawn(executor_,
-                      SendPush(std::move(message), gradients, std::move(owner), Deadline()),
+  rpc::asio::co_spawn(executor_, SendPush(std::move(message), std::move(gradients), Deadline()),
                       Answer(std::move(done)));
 }
 

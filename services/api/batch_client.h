@@ -27,10 +27,10 @@ class BatchClient : public EmbeddingPort {
 
   void Submit(std::shared_ptr<const CompactBatch> batch,
               std::function<void(StatusOr<BatchReference>)> done) override;
-  void Pull(BatchReference batch, const PullTerms& terms, MatrixView<float> embeddings,
-            std::shared_ptr<void> owner, std::function<void(StatusOr<uint32_t>)> done) override;
-  void Push(BatchReference batch, TrainerPosition position, MatrixView<const float> gradients,
-            std::shared_ptr<const void> owner, std::function<void(Status)> done) override;
+  void Pull(BatchReference batch, const PullTerms& terms, EmbeddingTarget embeddings,
+            std::function<void(StatusOr<uint32_t>)> done) override;
+  void Push(BatchReference batch, TrainerPosition position, GradientSource gradients,
+            std::function<void(Status)> done) override;
 
   // After the pause, fails every call, present and future, with CANCELLED. From any thread.
   void StopAfter(std::chrono::milliseconds pause);
@@ -48,12 +48,9 @@ class BatchClient : public EmbeddingPort {
       std::shared_ptr<const CompactBatch> batch, rpc::Clock::time_point deadline);
   // To the worker of the message's reference.
   [[nodiscard]] rpc::awaitable<StatusOr<uint32_t>> SendPull(api::PullBatchMessage message,
-                                                            MatrixView<float> embeddings,
-                                                            std::shared_ptr<void> owner,
+                                                            EmbeddingTarget wanted,
                                                             rpc::Clock::time_point deadline);
-  [[nodiscard]] rpc::awaitable<Status> SendPush(api::PushBatchMessage message,
-                                                MatrixView<const float> gradients,
-                                                std::shared_ptr<const void> owner,
+  [[nodiscard]] rpc::awaitable<Status> SendPush(api::PushBatchMessage message, GradientSource given,
                                                 rpc::Clock::time_point deadline);
 
   const rpc::asio::any_io_executor executor_;

@@ -33,7 +33,7 @@ using SubmitBatch = rpc::MethodOf<rpc::MessageOf<rpc::NoTable, rpc::Segment<"pla
                                   rpc::MessageOf<wire::BatchReference>>;
 inline constexpr SubmitBatch kSubmitBatch{.number = 0x0201, .name = "submit_batch"};
 
-// embeddings: a row for each sample, as simurgh/feature/vector_code.h has it in the precision that
+// embeddings: a row for each sample, as simurgh/data/vector_code.h has it in the precision that
 // the request names.
 using PullBatch =
     rpc::MethodOf<rpc::MessageOf<wire::PullBatchRequest>,

@@ -1,8 +1,7 @@
 #include "services/api/vector_wire.h"
 
-#include <utility>
-
 #include "services/api/layout.h"
+#include "simurgh/base/check.h"
 
 namespace simurgh {
 namespace {
@@ -12,37 +11,51 @@ constexpr size_t kIdleBufferBytes = size_t{256} << 20;
 
 }  // namespace
 
+EmbeddingWire WireOf(const ClusterConfig& config) {
+  const TrainingConfig& training = config.training;
+  const bool is_f16 = training.gradient_precision == VectorPrecision::kF16;
+  return {.dims = LayoutOf(config).vector_dims(),
+          .embeddings = training.embedding_precision,
+          .gradients = training.gradient_precision,
+          .gradient_factor = is_f16 ? training.gradient_scale : 1.0F,
+          .seed = config.seed};
+}
+
 VectorWire::VectorWire(const ClusterConfig& config)
-    : embeddings_(config.training.embedding_precision, LayoutOf(config).vector_dims()),
-      gradients_(config.training.gradient_precision, LayoutOf(config).vector_dims()),
-      scale_(gradients_.precision() == VectorPrecision::kF16 ? config.training.gradient_scale
-                                                             : 1.0F),
-      seed_(config.seed),
+    : wire_(WireOf(config)),
+      embeddings_(wire_.embeddings, wire_.dims),
+      gradients_(wire_.gradients, wire_.dims),
       buffers_(kIdleBufferBytes) {}
 
-EmbeddingTarget VectorWire::TargetFor(MatrixView<float> embeddings, std::shared_ptr<void> owner) {
-  if (!decodes()) return {embeddings, std::move(owner)};
-  const size_t bytes = embeddings.rows() * embeddings_.row_bytes();
+EmbeddingTarget VectorWire::TargetFor(const EmbeddingTarget& wanted) {
+  if (!decodes(wanted)) return wanted;
+  const size_t rows = wanted.floats().size() / embeddings_.columns();
+  const size_t bytes = rows * embeddings_.row_bytes();
   auto buffer = buffers_.Lease(bytes);
   const std::span<std::byte> room = buffer->bytes().first(bytes);
   return {embeddings_.precision(), room, std::move(buffer)};
 }
 
-void VectorWire::Decode(const EmbeddingTarget& target, MatrixView<float> embeddings) const {
-  if (decodes()) embeddings_.Decode(target.bytes, /*factor=*/1, embeddings);
+void VectorWire::Decode(const EmbeddingTarget& target, const EmbeddingTarget& wanted) const {
+  if (!decodes(wanted)) return;
+  const std::span<float> floats = wanted.floats();
+  const size_t columns = embeddings_.columns();
+  embeddings_.Decode(target.bytes, /*factor=*/1, {floats.data(), floats.size() / columns, columns});
 }
 
-GradientSource VectorWire::Encode(MatrixView<const float> gradients,
-                                  std::shared_ptr<const void> owner,
-                                  const TrainerPosition& position) {
-  if (!encodes()) return {gradients, std::move(owner)};
-  const size_t bytes = gradients.rows() * gradients_.row_bytes();
+GradientSource VectorWire::Encode(const GradientSource& given, const TrainerPosition& position) {
+  if (!encodes(given)) return given;
+  SIMURGH_CHECK_EQ(given.scale, 1.0F);
+  const std::span<const float> floats = given.floats();
+  const size_t columns = gradients_.columns();
+  const size_t rows = floats.size() / columns;
+  const size_t bytes = rows * gradients_.row_bytes();
   auto buffer = buffers_.Lease(bytes);
   const std::span<std::byte> room = buffer->bytes().first(bytes);
   const RoundingKey key{
-      .seed = seed_, .step = position.step, .first_row = uint64_t{position.rank} << 32};
-  gradients_.Encode(gradients, scale_, key, room);
-  return {gradients_.precision(), scale_, room, std::move(buffer)};
+      .seed = wire_.seed, .step = position.step, .first_row = FirstRowOf(position.rank)};
+  gradients_.Encode({floats.data(), rows, columns}, wire_.gradient_factor, key, room);
+  return {gradients_.precision(), wire_.gradient_factor, room, std::move(buffer)};
 }
 
 }  // namespace simurgh

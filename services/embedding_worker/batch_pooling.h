@@ -7,8 +7,8 @@
 
 #include "services/api/vector_wire.h"
 #include "services/embedding_worker/batch_pool.h"
+#include "simurgh/data/vector_code.h"
 #include "simurgh/feature/batch_plan.h"
-#include "simurgh/feature/vector_code.h"
 
 namespace simurgh {
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "simurgh/config/table_config.h"
+#include "simurgh/data/vector_code.h"
 #include "simurgh/feature/batch_plan.h"
-#include "simurgh/feature/vector_code.h"
 
 namespace simurgh {
 

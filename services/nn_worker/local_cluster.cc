@@ -55,38 +55,34 @@ void LocalCluster::Submit(std::shared_ptr<const CompactBatch> batch,
 }
 
 rpc::awaitable<StatusOr<uint32_t>> LocalCluster::PullDecoded(BatchReference batch, PullTerms terms,
-                                                             MatrixView<float> embeddings,
-                                                             std::shared_ptr<void> owner) {
-  const EmbeddingTarget target = wire_.TargetFor(embeddings, owner);
+                                                             EmbeddingTarget wanted) {
+  const EmbeddingTarget target = wire_.TargetFor(wanted);
   SIMURGH_CO_ASSIGN_OR_RETURN(const uint32_t row_age_steps,
                               co_await worker_->Pull(batch, terms, target, Deadline()));
-  if (wire_.decodes()) {
+  if (wire_.decodes(wanted)) {
     co_await rpc::RunOn(compute_.get_executor(),
-                        [this, target, embeddings, owner] { wire_.Decode(target, embeddings); });
+                        [this, target, wanted] { wire_.Decode(target, wanted); });
   }
   co_return row_age_steps;
 }
 
 rpc::awaitable<Status> LocalCluster::PushEncoded(BatchReference batch, TrainerPosition position,
-                                                 MatrixView<const float> gradients,
-                                                 std::shared_ptr<const void> owner) {
+                                                 GradientSource given) {
   GradientSource source = co_await rpc::RunOn(
-      compute_.get_executor(),
-      [this, position, gradients, owner] { return wire_.Encode(gradients, owner, position); });
+      compute_.get_executor(), [this, position, given] { return wire_.Encode(given, position); });
   co_return co_await worker_->Push(batch, position, rates_.At(position.step), std::move(source),
                                    Deadline());
 }
 
-void LocalCluster::Pull(BatchReference batch, const PullTerms& terms, MatrixView<float> embeddings,
-                        std::shared_ptr<void> owner, std::function<void(StatusOr<uint32_t>)> done) {
-  rpc::asio::co_spawn(io_.executor(), PullDecoded(batch, terms, embeddings, std::move(owner)),
+void LocalCluster::Pull(BatchReference batch, const PullTerms& terms, EmbeddingTarget embeddings,
+                        std::function<void(StatusOr<uint32_t>)> done) {
+  rpc::asio::co_spawn(io_.executor(), PullDecoded(batch, terms, std::move(embeddings)),
                       Answer(std::move(done)));
 }
 
-void LocalCluster::Push(BatchReference batch, TrainerPosition position,
-                        MatrixView<const float> gradients, std::shared_ptr<const void> owner,
+void LocalCluster::Push(BatchReference batch, TrainerPosition position, GradientSource gradients,
                         std::function<void(Status)> done) {
-  rpc::asio::co_spawn(io_.executor(), PushEncoded(batch, position, gradients, std::move(owner)),
+  rpc::asio::co_spawn(io_.executor(), PushEncoded(batch, position, std::move(gradients)),
                       Answer(std::move(done)));
 }
 

@@ -33,10 +33,10 @@ class LocalCluster : public EmbeddingPort {
 
   void Submit(std::shared_ptr<const CompactBatch> batch,
               std::function<void(StatusOr<BatchReference>)> done) override;
-  void Pull(BatchReference batch, const PullTerms& terms, MatrixView<float> embeddings,
-            std::shared_ptr<void> owner, std::function<void(StatusOr<uint32_t>)> done) override;
-  void Push(BatchReference batch, TrainerPosition position, MatrixView<const float> gradients,
-            std::shared_ptr<const void> owner, std::function<void(Status)> done) override;
+  void Pull(BatchReference batch, const PullTerms& terms, EmbeddingTarget embeddings,
+            std::function<void(StatusOr<uint32_t>)> done) override;
+  void Push(BatchReference batch, TrainerPosition position, GradientSource gradients,
+            std::function<void(Status)> done) override;
 
   // Dense weights of mode async.
   DensePort& dense() { return *dense_; }
@@ -50,11 +50,9 @@ class LocalCluster : public EmbeddingPort {
   // Vectors are rounded as they are between daemons.
   [[nodiscard]] rpc::awaitable<StatusOr<uint32_t>> PullDecoded(BatchReference batch,
                                                                PullTerms terms,
-                                                               MatrixView<float> embeddings,
-                                                               std::shared_ptr<void> owner);
+                                                               EmbeddingTarget wanted);
   [[nodiscard]] rpc::awaitable<Status> PushEncoded(BatchReference batch, TrainerPosition position,
-                                                   MatrixView<const float> gradients,
-                                                   std::shared_ptr<const void> owner);
+                                                   GradientSource given);
 
   rpc::Clock::time_point Deadline() const { return rpc::Clock::now() + call_timeout_; }
 

@@ -8,6 +8,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "services/api/vector_wire.h"
 #include "services/nn_worker/job_reader.h"
 #include "simurgh/base/hash.h"
 #include "simurgh/collective/nccl_library.h"
@@ -152,7 +153,8 @@ StatusOr<std::unique_ptr<TrainingJob>> TrainingJob::Create(const ClusterConfig& 
                                                   .device = config.nn_worker.device,
                                                   .precision = config.nn_worker.precision,
                                                   .cuda_device = DeviceOf(config.nn_worker, rank),
-                                                  .batch_rows = config.training.batch_size}));
+                                                  .batch_rows = config.training.batch_size,
+                                                  .wire = WireOf(config)}));
   return job;
 }
 

@@ -25,7 +25,11 @@ class OrdinaryPool final : public BlockPool {
     block->memory = buffers_.Lease((gradients + (with_gradients ? count : 0)) * sizeof(float));
     float* const values = block->memory->as<float>(0).data();
     block->embeddings = {values, rows, width_};
-    if (with_gradients) block->gradients = {values + gradients, rows, width_};
+    block->coded_embeddings.bytes = std::as_writable_bytes(block->embeddings.flat());
+    if (with_gradients) {
+      block->gradients = {values + gradients, rows, width_};
+      block->coded_gradients.bytes = std::as_writable_bytes(block->gradients.flat());
+    }
     return block;
   }
 

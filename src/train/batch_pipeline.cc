@@ -211,20 +211,24 @@ void BatchPipeline::Impl::Submit(PendingBatch& pending) {
 }
 
 void BatchPipeline::Impl::Pull(PendingBatch& pending, uint64_t acknowledged_steps) {
-  port_.Pull(
-      pending.reference,
-      {.purpose = options_.purpose,
-       .position = position(pending),
-       .acknowledged_steps = acknowledged_steps,
-       .row_age_steps = options_.row_age_steps},
-      pending.block->embeddings, pending.block, [this, &pending](StatusOr<uint32_t> row_age) {
-        OnAnswer(pending, BatchCall::kPull, row_age.status(),
-                 [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { queue_.OnPulled(pending, *row_age); });
-      });
+  const BatchBlock::Coded& embeddings = pending.block->coded_embeddings;
+  port_.Pull(pending.reference,
+             {.purpose = options_.purpose,
+              .position = position(pending),
+              .acknowledged_steps = acknowledged_steps,
+              .row_age_steps = options_.row_age_steps},
+             {embeddings.precision, embeddings.bytes, pending.block},
+             [this, &pending](StatusOr<uint32_t> row_age) {
+               OnAnswer(pending, BatchCall::kPull, row_age.status(),
+                        [&]()
+                            ABSL_NO_THREAD_SAFETY_ANALYSIS { queue_.OnPulled(pending, *row_age); });
+             });
 }
 
 void BatchPipeline::Impl::Push(PendingBatch& pending) {
-  port_.Push(pending.reference, position(pending), pending.block->gradients, pending.block,
+  const BatchBlock::Coded& gradients = pending.block->coded_gradients;
+  port_.Push(pending.reference, position(pending),
+             {gradients.precision, pending.block->gradient_factor, gradients.bytes, pending.block},
              [this, &pending](const Status& status) {
                OnAnswer(pending, BatchCall::kPush, status,
                         [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { queue_.OnPushed(pending); });

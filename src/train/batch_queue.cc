@@ -75,6 +75,8 @@ StartedCall BatchQueue::StartPull(PendingBatch& pending) {
     row_staleness_.Note(pending.step, outstanding_++);
     pending.block =
         options_.blocks->Lease(pending.batch.size(), options_.purpose == PullPurpose::kTrain);
+    pending.block->rounding.step = pending.step;
+    pending.block->rounding.first_row = FirstRowOf(options_.rank);
   }
   pending.state = State::kPulling;
   // In training the oldest pending step is the first that is not acknowledged.

@@ -115,7 +115,7 @@ Status Trainer::LetGo(BatchPipeline& pipeline, const PulledBatch& pulled, bool f
   if (finite) return LetLastGo(pipeline);
   SIMURGH_RETURN_IF_ERROR(network_.AwaitGradients(*pulled.block));
   // A step that is left out leaves the rows alone, too.
-  std::ranges::fill(pulled.block->gradients.flat(), 0.0F);
+  std::ranges::fill(pulled.block->coded_gradients.bytes, std::byte{0});
   return LetLastGo(pipeline);
 }
 

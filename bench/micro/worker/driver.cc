@@ -76,18 +76,20 @@ class WorkerDriver::Run {
 
   void Pull(Slot& slot) {
     const PullTerms terms{.position = slot.position, .row_age_steps = driver_.row_age_steps_};
-    driver_.client_->Pull(slot.reference, terms,
-                          {slot.embeddings.data(), samples(slot), driver_.width_}, nullptr,
-                          [this, &slot](const StatusOr<uint32_t>& row_age) {
-                            if (!row_age.ok()) return Next(slot, row_age.status());
-                            Push(slot);
-                          });
+    driver_.client_->Pull(
+        slot.reference, terms,
+        {MatrixView(slot.embeddings.data(), samples(slot), driver_.width_), nullptr},
+        [this, &slot](const StatusOr<uint32_t>& row_age) {
+          if (!row_age.ok()) return Next(slot, row_age.status());
+          Push(slot);
+        });
   }
 
   void Push(Slot& slot) {
-    driver_.client_->Push(slot.reference, slot.position,
-                          {slot.gradients.data(), samples(slot), driver_.width_}, nullptr,
-                          [this, &slot](const Status& status) { Next(slot, status); });
+    driver_.client_->Push(
+        slot.reference, slot.position,
+        {MatrixView(slot.gradients.data(), samples(slot), driver_.width_), nullptr},
+        [this, &slot](const Status& status) { Next(slot, status); });
   }
 
   WorkerDriver& driver_;

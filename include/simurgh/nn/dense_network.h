@@ -10,6 +10,7 @@
 #include "simurgh/config/model_config.h"
 #include "simurgh/config/service_config.h"
 #include "simurgh/config/training_config.h"
+#include "simurgh/data/vector_code.h"
 #include "simurgh/nn/batch_block.h"
 #include "simurgh/nn/device_sums.h"
 #include "simurgh/nn/model.h"
@@ -27,6 +28,9 @@ struct DenseNetworkOptions {
   uint32_t cuda_device = 0;                             // Which of the machine's.
   // Room that a CUDA device makes for a batch at once; a larger one makes it anew. 0: the first's.
   size_t batch_rows = 0;
+  // Its blocks are in these precisions on a CUDA device, which converts; on a CPU they are f32. No
+  // dims: all f32.
+  EmbeddingWire wire;
 };
 
 struct BatchResult {
@@ -87,7 +91,9 @@ class DenseNetwork {
   virtual Status Predict(MatrixView<const float> dense, MatrixView<const float> embeddings,
                          std::span<float> probabilities) = 0;
 
-  // Memory for its batches, where its device has its own way with it. Lifetime: of the network.
+  // Memory for its batches, where its device has its own way with it. A network whose blocks are
+  // not f32 rounds what it is given outside of them, and the gradients of that, as a block of step
+  // 0 would be. Lifetime: of the network.
   virtual BlockPool& blocks() = 0;
 
   // As ForwardBackward and Predict, with embeddings and their gradient in a block that blocks() has

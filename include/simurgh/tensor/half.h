@@ -13,11 +13,11 @@ namespace simurgh {
 enum class Half { kBf16, kF16 };
 
 // Conversions of single numbers, for finite ones. The definition of those on vectors, in
-// half-inl.h.
+// half-inl.h. constexpr, so that kernels of devices may call them.
 
-inline float FromBf16(uint16_t half) { return std::bit_cast<float>(uint32_t{half} << 16); }
+constexpr float FromBf16(uint16_t half) { return std::bit_cast<float>(uint32_t{half} << 16); }
 
-inline float FromF16(uint16_t half) {
+constexpr float FromF16(uint16_t half) {
   const uint32_t magnitude = half & 0x7fffU;
   const uint32_t sign = (half & 0x8000U) << 16;
   float value;
@@ -34,13 +34,13 @@ inline constexpr uint32_t kMaxF16Bits = 0x7bff;
 
 // Adds `noise` below the last bit that is kept, and cuts the rest off: with 16 random bits that is
 // rounding by chance. 0x8000 rounds to the nearest, away from zero in the middle.
-inline uint16_t ToBf16(float value, uint32_t noise) {
+constexpr uint16_t ToBf16(float value, uint32_t noise) {
   const auto bits = std::bit_cast<uint32_t>(value);
   const uint32_t magnitude = ((bits & 0x7fffffffU) + (noise & 0xffffU)) >> 16;
   return static_cast<uint16_t>(std::min(magnitude, kMaxBf16Bits) | (bits >> 31) << 15);
 }
 
-inline uint16_t ToF16(float value, uint32_t noise) {
+constexpr uint16_t ToF16(float value, uint32_t noise) {
   const auto bits = std::bit_cast<uint32_t>(value);
   const float size = std::bit_cast<float>(bits & 0x7fffffffU);
   uint32_t magnitude;
@@ -54,11 +54,11 @@ inline uint16_t ToF16(float value, uint32_t noise) {
   return static_cast<uint16_t>(std::min(magnitude, kMaxF16Bits) | (bits >> 31) << 15);
 }
 
-inline float FromHalf(Half format, uint16_t half) {
+constexpr float FromHalf(Half format, uint16_t half) {
   return format == Half::kBf16 ? FromBf16(half) : FromF16(half);
 }
 
-inline uint16_t ToHalf(Half format, float value, uint32_t noise) {
+constexpr uint16_t ToHalf(Half format, float value, uint32_t noise) {
   return format == Half::kBf16 ? ToBf16(value, noise) : ToF16(value, noise);
 }
 
@@ -73,7 +73,7 @@ constexpr uint64_t RoundingNoise(uint64_t seed, uint64_t id, uint64_t step) {
 
 // 32 bits for element i of a row. Source: the mixing function is "lowbias32" of C. Wellons' search
 // for integer hashes, with the second half of the seed between its rounds.
-inline uint32_t ElementNoise(uint64_t noise, uint32_t i) {
+constexpr uint32_t ElementNoise(uint64_t noise, uint32_t i) {
   uint32_t x = i * 0x9e3779b9U + static_cast<uint32_t>(noise);
   x ^= x >> 16;
   x *= 0x7feb352dU;

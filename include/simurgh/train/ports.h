@@ -1,13 +1,17 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
+#include "simurgh/base/check.h"
 #include "simurgh/base/status.h"
 #include "simurgh/config/training_config.h"
+#include "simurgh/config/vector_precision.h"
 #include "simurgh/data/compact_batch.h"
 #include "simurgh/table/partition.h"
 #include "simurgh/tensor/matrix_view.h"
@@ -31,11 +35,52 @@ struct PullTerms {
   uint32_t row_age_steps = 0;
 };
 
+// Where the embeddings of a batch are put: its samples' rows as VectorCode has them. At a multiple
+// of 4 bytes.
+struct EmbeddingTarget {
+  EmbeddingTarget(VectorPrecision as, std::span<std::byte> to, std::shared_ptr<void> keeper)
+      : precision(as), bytes(to), owner(std::move(keeper)) {}
+  // f32 into a matrix without gaps.
+  EmbeddingTarget(MatrixView<float> matrix, std::shared_ptr<void> keeper)
+      : bytes(std::as_writable_bytes(matrix.flat())), owner(std::move(keeper)) {}
+
+  // The numbers. Requires f32.
+  std::span<float> floats() const {
+    SIMURGH_CHECK(precision == VectorPrecision::kF32);
+    return {reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)};
+  }
+
+  VectorPrecision precision = VectorPrecision::kF32;
+  std::span<std::byte> bytes;
+  std::shared_ptr<void> owner;
+};
+
+// Gradients of the embeddings, likewise.
+struct GradientSource {
+  GradientSource(VectorPrecision as, float times, std::span<const std::byte> from,
+                 std::shared_ptr<const void> keeper)
+      : precision(as), scale(times), bytes(from), owner(std::move(keeper)) {}
+  // f32 from a matrix without gaps.
+  GradientSource(MatrixView<const float> matrix, std::shared_ptr<const void> keeper)
+      : bytes(std::as_bytes(matrix.flat())), owner(std::move(keeper)) {}
+
+  // The numbers. Requires f32.
+  std::span<const float> floats() const {
+    SIMURGH_CHECK(precision == VectorPrecision::kF32);
+    return {reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float)};
+  }
+
+  VectorPrecision precision = VectorPrecision::kF32;
+  float scale = 1;  // What they have been multiplied by; above 0.
+  std::span<const std::byte> bytes;
+  std::shared_ptr<const void> owner;
+};
+
 // What training needs of the cluster: embeddings for a batch, and a way back for their gradients.
 //
 // Every call answers exactly once through `done`, on a thread of the port's choosing. `done` must
-// not block. A matrix stays with its `owner`, which the port keeps until it can no longer touch the
-// matrix: this may be a little after `done`. No call retries by itself.
+// not block. Memory stays with its `owner`, which the port keeps until it can no longer touch it:
+// this may be a little after `done`. No call retries by itself.
 //
 // Errors that a later attempt may not see: UNAVAILABLE (the worker is gone: submit again, perhaps
 // elsewhere), NOT_FOUND (the reference expired, or its worker restarted: submit again), ABORTED (a
@@ -50,17 +95,17 @@ class EmbeddingPort {
   virtual void Submit(std::shared_ptr<const CompactBatch> batch,
                       std::function<void(StatusOr<BatchReference>)> done) = 0;
 
-  // Pooled embeddings, features side by side in their configured order, into `embeddings` (B,
-  // embedding width). An evaluation pull consumes the reference; a training pull leaves it for
-  // Push. Answers the age in steps of the oldest row: 0 when all are of now, terms.row_age_steps
-  // at most.
-  virtual void Pull(BatchReference batch, const PullTerms& terms, MatrixView<float> embeddings,
-                    std::shared_ptr<void> owner, std::function<void(StatusOr<uint32_t>)> done) = 0;
+  // Pooled embeddings, features side by side in their configured order, (B, embedding width). An
+  // evaluation pull consumes the reference; a training pull leaves it for Push. Answers the age in
+  // steps of the oldest row: 0 when all are of now, terms.row_age_steps at most.
+  // Requires the target to be f32, or as they travel.
+  virtual void Pull(BatchReference batch, const PullTerms& terms, EmbeddingTarget embeddings,
+                    std::function<void(StatusOr<uint32_t>)> done) = 0;
 
   // Sends gradients (B, embedding width) back; ok once every server has applied them. Repeating a
   // push is harmless: it is applied once. Consumes the reference when ok.
-  virtual void Push(BatchReference batch, TrainerPosition position,
-                    MatrixView<const float> gradients, std::shared_ptr<const void> owner,
+  // Requires the source to be f32 and multiplied by nothing, or as they travel.
+  virtual void Push(BatchReference batch, TrainerPosition position, GradientSource gradients,
                     std::function<void(Status)> done) = 0;
 };
 

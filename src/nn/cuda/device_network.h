@@ -54,14 +54,12 @@ class DeviceNetwork final : public DenseNetwork {
                                         std::span<float> probabilities,
                                         const RankStep& step) override {
     const size_t rows = labels.size() / tasks();
-    CheckEmbeddings(embeddings, rows);
-    CheckEmbeddings(embedding_gradient, rows);
-    const std::shared_ptr<PinnedBlock> block = blocks_.LeasePinned(rows, true);
-    PinnedBlock::CopyRows(embeddings, block->embeddings);
+    const std::shared_ptr<PinnedBlock> block = blocks_.LeaseFor(embeddings, rows, true);
     SIMURGH_ASSIGN_OR_RETURN(const BatchResult result,
                              ForwardBackwardOn(*block, dense, labels, probabilities, step, {}));
     SIMURGH_RETURN_IF_ERROR(AwaitGradients(*block));
-    PinnedBlock::CopyRows(block->gradients, embedding_gradient);
+    codes_.gradients.Decode(block->coded_gradients.bytes, 1.0F / block->gradient_factor,
+                            embedding_gradient);
     return result;
   }
 
@@ -74,7 +72,7 @@ class DeviceNetwork final : public DenseNetwork {
     CheckDense(dense, rows);
     SIMURGH_CHECK_EQ(labels.size(), rows * tasks());
     SIMURGH_CHECK_EQ(probabilities.size(), labels.size());
-    SIMURGH_CHECK_EQ(block.gradients.columns(), plan_.embedding_width);
+    SIMURGH_CHECK_EQ(block.coded_gradients.bytes.size(), block.transfer.embedding_gradient.bytes);
 
     step_ = Step::kNone;
     SIMURGH_RETURN_IF_ERROR(Prepare(rows));
@@ -130,10 +128,7 @@ class DeviceNetwork final : public DenseNetwork {
   Status Predict(MatrixView<const float> dense, MatrixView<const float> embeddings,
                  std::span<float> probabilities) override {
     const size_t rows = probabilities.size() / tasks();
-    CheckEmbeddings(embeddings, rows);
-    const std::shared_ptr<PinnedBlock> block = blocks_.LeasePinned(rows, false);
-    PinnedBlock::CopyRows(embeddings, block->embeddings);
-    return PredictOn(*block, dense, probabilities);
+    return PredictOn(*blocks_.LeaseFor(embeddings, rows, false), dense, probabilities);
   }
 
   Status PredictOn(BatchBlock& batch_block, MatrixView<const float> dense,
@@ -188,8 +183,9 @@ class DeviceNetwork final : public DenseNetwork {
       : plan_(std::move(plan)),
         options_(options),
         executor_(std::move(executor)),
-        blocks_(plan_, *executor_),
-        tensors_(plan_, options_.optimizer),
+        codes_(plan_, options_.wire),
+        blocks_(plan_, codes_, *executor_),
+        tensors_(plan_, codes_, options_.optimizer),
         transfers_(*executor_, tensors_),
         pass_(plan_, tasks, *executor_, tensors_),
         stepper_(plan_, options_.optimizer, *executor_, tensors_) {}
@@ -219,6 +215,8 @@ class DeviceNetwork final : public DenseNetwork {
                                   state.subspan(plan_.statistics_count, values));
     cpu::InitializeWeightAverage(parameters, state.last(stepper_.Average().size()));
     SendMirrors();
+    executor_->ToDevice(tensors_.code_table(), codes_.table.data(),
+                        codes_.table.size() * sizeof(uint32_t));
     const LossScale first_scale;
     executor_->ToDevice(tensors_.loss_scale(), &first_scale, sizeof(first_scale));
     SIMURGH_RETURN_IF_ERROR(std::exchange(error_, absl::OkStatus()));
@@ -239,6 +237,7 @@ class DeviceNetwork final : public DenseNetwork {
       rows > 0 ? pass_.Train(ranks) : pass_.TakePart(ranks);
       if (reducer_ != nullptr) reducer_->Finish();
       pass_.CheckFinite();
+      pass_.EncodeGradients();
       executor_->Mark(Moment::kEnd);
     };
     if (reducer_ == nullptr && (step.sum || step.on_gradients)) {
@@ -315,10 +314,6 @@ class DeviceNetwork final : public DenseNetwork {
     SIMURGH_CHECK_EQ(dense.columns(), plan_.dense_width);
     if (plan_.dense_width > 0) SIMURGH_CHECK_EQ(dense.rows(), rows);
   }
-  void CheckEmbeddings(const MatrixView<const float>& matrix, size_t rows) const {
-    SIMURGH_CHECK_EQ(matrix.columns(), plan_.embedding_width);
-    if (plan_.embedding_width > 0) SIMURGH_CHECK_EQ(matrix.rows(), rows);
-  }
 
   // Requires a block of blocks().
   static PinnedBlock& PinnedOf(BatchBlock& block) {
@@ -377,6 +372,7 @@ class DeviceNetwork final : public DenseNetwork {
   const ModelPlan plan_;
   const DenseNetworkOptions options_;
   const std::unique_ptr<Executor> executor_;
+  const WireCodes codes_;
   PinnedBlocks<Executor> blocks_;
   Tensors<T> tensors_;
   Transfers<Executor, T> transfers_;

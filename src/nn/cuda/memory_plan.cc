@@ -108,8 +108,8 @@ MaskRegion RegionPlanner::AddMask(size_t rows, size_t columns) {
   return {.region = Add(rows * row_bits / 8), .row_bits = row_bits};
 }
 
-WeightMemory PlanWeights(const ModelPlan& plan, const DenseOptimizerConfig& optimizer,
-                         size_t element_bytes) {
+WeightMemory PlanWeights(const ModelPlan& plan, const WireCodes& codes,
+                         const DenseOptimizerConfig& optimizer, size_t element_bytes) {
   WeightMemory memory;
   RegionPlanner& planner = memory.planner;
   const auto floats = [&](size_t count) { return planner.Add(count * sizeof(float)); };
@@ -128,6 +128,7 @@ WeightMemory PlanWeights(const ModelPlan& plan, const DenseOptimizerConfig& opti
   memory.sums_next = planner.Add(2 * kSquareParts * sizeof(double));
   // Twice: batch norm needs two kinds side by side.
   memory.column_sums = planner.Add(2 * WidestLayer(plan) * sizeof(double));
+  memory.code_table = planner.Add(codes.table.size() * sizeof(uint32_t));
   for (const TowerPlan& tower : plan.towers) {
     memory.copies.emplace_back();
     for (size_t i = 0; i < tower.layers.size(); ++i) {
@@ -137,29 +138,36 @@ WeightMemory PlanWeights(const ModelPlan& plan, const DenseOptimizerConfig& opti
   return memory;
 }
 
-BatchTransfer PlanTransfer(const ModelPlan& plan, size_t rows) {
+BatchTransfer PlanTransfer(const ModelPlan& plan, const WireCodes& codes, size_t rows) {
   BatchTransfer transfer;
   RegionPlanner input;
   transfer.dense = input.Add(rows * plan.dense_width * sizeof(float));
-  transfer.embeddings = input.Add(rows * plan.embedding_width * sizeof(float));
+  transfer.embeddings = input.Add(rows * codes.embeddings.row_bytes());
   transfer.labels = input.Add(rows * plan.top().output_width() * sizeof(float));
+  if (codes.gradients.precision() == VectorPrecision::kInt8) {
+    transfer.rounding = input.Add(sizeof(RoundingKey));
+  }
   transfer.input_bytes = input.bytes();
   RegionPlanner output;
   transfer.report = output.Add(sizeof(StepReport));
   transfer.probabilities = output.Add(rows * plan.top().output_width() * sizeof(float));
-  transfer.embedding_gradient = output.Add(rows * plan.embedding_width * sizeof(float));
+  transfer.embedding_gradient = output.Add(rows * codes.gradients.row_bytes());
   transfer.output_bytes = output.bytes();
   return transfer;
 }
 
-BatchMemory PlanBatch(const ModelPlan& plan, size_t capacity_rows, size_t element_bytes) {
+BatchMemory PlanBatch(const ModelPlan& plan, const WireCodes& codes, size_t capacity_rows,
+                      size_t element_bytes) {
   BatchMemory memory;
   memory.capacity_rows = capacity_rows;
   RegionPlanner& planner = memory.planner;
-  const BatchTransfer transfer = PlanTransfer(plan, capacity_rows);
+  const BatchTransfer transfer = PlanTransfer(plan, codes, capacity_rows);
   for (size_t slot = 0; slot < kSlots; ++slot) {
     memory.input[slot] = planner.Add(transfer.input_bytes);
     memory.output[slot] = planner.Add(transfer.output_bytes);
+  }
+  if (codes.encodes()) {
+    memory.embedding_gradient = planner.Add(capacity_rows * plan.embedding_width * sizeof(float));
   }
   memory.losses = planner.Add(capacity_rows * sizeof(double));
   memory.losses_next = planner.Add(capacity_rows * sizeof(double));

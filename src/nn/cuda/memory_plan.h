@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "nn/cuda/wire_codes.h"
 #include "nn/cuda/work.h"
 #include "nn/model_plan.h"
 #include "simurgh/config/training_config.h"
@@ -82,12 +83,13 @@ struct WeightMemory {
   Region sums;                                    // f64: parts of sums of squares
   Region sums_next;                               // f64: and what they are added up to
   Region column_sums;                             // f64: (2, widest layer)
+  Region code_table;                              // u32: of WireCodes
   std::vector<std::vector<WeightCopies>> copies;  // Of each tower's layers.
   RegionPlanner planner;
 };
 
-WeightMemory PlanWeights(const ModelPlan& plan, const DenseOptimizerConfig& optimizer,
-                         size_t element_bytes);
+WeightMemory PlanWeights(const ModelPlan& plan, const WireCodes& codes,
+                         const DenseOptimizerConfig& optimizer, size_t element_bytes);
 
 struct LayerMemory {
   MatrixRegion output;
@@ -116,12 +118,14 @@ struct TowerMemory {
   std::vector<LayerMemory> layers;
 };
 
-// What goes to the device with a batch and comes back from it, f32, each way in one piece. Offsets
-// are from the beginning of the piece, and follow the batch's own size.
+// What goes to the device with a batch and comes back from it, each way in one piece, f32 but for
+// embeddings and their gradients. Offsets are from the beginning of the piece, and follow the
+// batch's own size.
 struct BatchTransfer {
   Region dense;
   Region embeddings;
   Region labels;
+  Region rounding;  // RoundingKey
   size_t input_bytes = 0;
   Region report;  // StepReport
   Region probabilities;
@@ -129,21 +133,23 @@ struct BatchTransfer {
   size_t output_bytes = 0;
 };
 
-BatchTransfer PlanTransfer(const ModelPlan& plan, size_t rows);
+BatchTransfer PlanTransfer(const ModelPlan& plan, const WireCodes& codes, size_t rows);
 
 struct BatchMemory {
   size_t capacity_rows = 0;
   std::array<Region, kSlots> input;  // Of BatchTransfer.
   std::array<Region, kSlots> output;
-  Region losses;       // f64
-  Region losses_next;  // f64: what they are added up to.
-  Region partial;      // f32: of sums over rows; (blocks, widest layer)
+  Region embedding_gradient;  // f32, before it is coded; where it leaves so.
+  Region losses;              // f64
+  Region losses_next;         // f64: what they are added up to.
+  Region partial;             // f32: of sums over rows; (blocks, widest layer)
   std::vector<TowerMemory> towers;
   RegionPlanner planner;
 };
 
 // element_bytes: 4 or 2, of activations and their gradients. The last layer's output, the logits,
 // is f32 in any case.
-BatchMemory PlanBatch(const ModelPlan& plan, size_t capacity_rows, size_t element_bytes);
+BatchMemory PlanBatch(const ModelPlan& plan, const WireCodes& codes, size_t capacity_rows,
+                      size_t element_bytes);
 
 }  // namespace simurgh::cuda

@@ -69,6 +69,23 @@ class Pass {
     }
   }
 
+  // Leaves the gradients of embeddings as they travel.
+  void EncodeGradients() {
+    const WireCodes& codes = tensors_.codes();
+    if (!codes.encodes()) return;
+    const Matrix<const float> gradient = tensors_.embedding_gradient();
+    const CodeLayout layout = tensors_.gradient_layout();
+    std::byte* const to = tensors_.coded_gradient();
+    if (layout.precision == VectorPrecision::kInt8) {
+      executor_.ForEachCell(
+          gradient.rows, codes.vectors(),
+          EncodeByteVector{gradient, layout, codes.gradient_factor, tensors_.rounding(), to});
+    } else {
+      executor_.ForEachCell(gradient.rows, gradient.columns,
+                            EncodeHalfCell{gradient, layout, codes.gradient_factor, to});
+    }
+  }
+
   // Leaves probabilities. weights: laid out as parameters().
   void Predict(std::span<const float> weights) {
     Forward(weights, nullptr);
@@ -117,7 +134,7 @@ class Pass {
           Gather(t, input, tensors_.dense());
           break;
         case Source::kEmbeddings:
-          Gather(t, input, tensors_.embeddings().Columns(input.source_column, input.width));
+          GatherEmbeddings(t, input);
           break;
         case Source::kTower:
           Gather(t, input,
@@ -128,13 +145,24 @@ class Pass {
   }
 
   // The last block goes on to the end of the rows, with zeros.
-  template <typename From>
-  void Gather(size_t t, const TowerInput& input, const Matrix<const From>& from) {
+  Matrix<T> InputBlock(size_t t, const TowerInput& input) const {
     const Matrix<T> whole = tensors_.View(tensors_.Memory(t).input);
     const bool is_last = input.column + input.width == whole.columns;
-    const Matrix<T> block =
-        whole.Columns(input.column, is_last ? whole.stride - input.column : input.width);
+    return whole.Columns(input.column, is_last ? whole.stride - input.column : input.width);
+  }
+
+  template <typename From>
+  void Gather(size_t t, const TowerInput& input, const Matrix<const From>& from) {
+    const Matrix<T> block = InputBlock(t, input);
     executor_.ForEachCell(block.rows, block.columns, CopyCell<From, T>{from, block});
+  }
+
+  // From the bytes in which they have come.
+  void GatherEmbeddings(size_t t, const TowerInput& input) {
+    const Matrix<T> block = InputBlock(t, input);
+    executor_.ForEachCell(
+        block.rows, block.columns,
+        DecodeCell<T>{tensors_.embeddings(), input.source_column, input.width, block});
   }
 
   void FindLoss(const RankPass& ranks) {

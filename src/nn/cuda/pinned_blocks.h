@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "nn/cuda/memory_plan.h"
@@ -37,6 +38,7 @@ struct PinnedBlock final : BatchBlock {
   void Stage(MatrixView<const float> dense, std::span<const float> labels) const {
     CopyRows(dense, {In<float>(transfer.dense), dense.rows(), dense.columns()});
     std::ranges::copy(labels, In<float>(transfer.labels));
+    if (transfer.rounding.bytes > 0) *In<RoundingKey>(transfer.rounding) = rounding;
   }
 
   static void CopyRows(MatrixView<const float> from, MatrixView<float> to) {
@@ -51,9 +53,11 @@ struct PinnedBlock final : BatchBlock {
 template <typename Executor>
 class PinnedBlocks final : public BlockPool {
  public:
-  // Lifetime: of both.
-  PinnedBlocks(const ModelPlan& plan, Executor& executor)
-      : plan_(plan), buffers_(std::numeric_limits<size_t>::max(), [&executor](size_t size) {
+  // Lifetime: of all.
+  PinnedBlocks(const ModelPlan& plan, const WireCodes& codes, Executor& executor)
+      : plan_(plan),
+        codes_(codes),
+        buffers_(std::numeric_limits<size_t>::max(), [&executor](size_t size) {
           DeviceMemory memory = executor.AllocatePinned(size);
           if (memory == nullptr) return AlignedBuffer(size);
           auto* const release = memory.get_deleter();
@@ -64,24 +68,44 @@ class PinnedBlocks final : public BlockPool {
     return LeasePinned(rows, with_gradients);
   }
 
+  // With embeddings of so many rows that do not come in a block.
+  std::shared_ptr<PinnedBlock> LeaseFor(MatrixView<const float> embeddings, size_t rows,
+                                        bool with_gradients) {
+    auto block = LeasePinned(rows, with_gradients);
+    codes_.embeddings.Encode(embeddings, 1.0F, std::nullopt, block->coded_embeddings.bytes);
+    return block;
+  }
+
   std::shared_ptr<PinnedBlock> LeasePinned(size_t rows, bool with_gradients) {
     auto block = std::make_shared<PinnedBlock>();
     block->rows = rows;
-    block->transfer = PlanTransfer(plan_, rows);
+    block->transfer = PlanTransfer(plan_, codes_, rows);
     const BatchTransfer& transfer = block->transfer;
     block->input = buffers_.Lease(transfer.input_bytes);
     block->output =
         buffers_.Lease(with_gradients ? transfer.output_bytes : transfer.embedding_gradient.offset);
-    const size_t width = plan_.embedding_width;
-    block->embeddings = {block->In<float>(transfer.embeddings), rows, width};
-    if (with_gradients) {
-      block->gradients = {block->Out<float>(transfer.embedding_gradient), rows, width};
-    }
+    block->coded_embeddings = {
+        codes_.embeddings.precision(),
+        block->input->bytes().subspan(transfer.embeddings.offset, transfer.embeddings.bytes)};
+    block->embeddings = FloatsOf(block->coded_embeddings, rows);
+    block->gradient_factor = codes_.gradient_factor;
+    block->rounding.seed = codes_.seed;
+    if (!with_gradients) return block;
+    block->coded_gradients = {codes_.gradients.precision(),
+                              block->output->bytes().subspan(transfer.embedding_gradient.offset,
+                                                             transfer.embedding_gradient.bytes)};
+    block->gradients = FloatsOf(block->coded_gradients, rows);
     return block;
   }
 
  private:
+  MatrixView<float> FloatsOf(const BatchBlock::Coded& coded, size_t rows) const {
+    if (coded.precision != VectorPrecision::kF32) return {};
+    return {reinterpret_cast<float*>(coded.bytes.data()), rows, plan_.embedding_width};
+  }
+
   const ModelPlan& plan_;
+  const WireCodes& codes_;
   BufferPool buffers_;  // Idle ones are kept for good: pinning memory is dear.
 };
 

@@ -11,6 +11,7 @@
 #include "nn/cuda/matrix.h"
 #include "nn/cuda/memory_plan.h"
 #include "nn/cuda/optimizer_kernels.h"
+#include "nn/cuda/vector_kernels.h"
 #include "nn/model_plan.h"
 
 namespace simurgh::cuda {
@@ -22,15 +23,16 @@ namespace simurgh::cuda {
 template <typename T>
 class Tensors {
  public:
-  Tensors(const ModelPlan& plan, const DenseOptimizerConfig& optimizer)
-      : plan_(plan), weights_plan_(PlanWeights(plan, optimizer, sizeof(T))) {}
+  // Lifetime: of plan and codes.
+  Tensors(const ModelPlan& plan, const WireCodes& codes, const DenseOptimizerConfig& optimizer)
+      : plan_(plan), codes_(codes), weights_plan_(PlanWeights(plan, codes, optimizer, sizeof(T))) {}
 
   size_t weight_bytes() const { return weights_plan_.planner.bytes(); }
   void SetWeights(std::byte* block) { weights_ = block; }
 
   // Lays out a block for batches of up to so many rows; SetBatch gives it.
   void LayOut(size_t capacity_rows) {
-    batch_plan_ = PlanBatch(plan_, capacity_rows, sizeof(T));
+    batch_plan_ = PlanBatch(plan_, codes_, capacity_rows, sizeof(T));
     masks_.clear();
     for (const TowerMemory& tower : batch_plan_.towers) masks_.emplace_back(tower.layers.size());
   }
@@ -40,7 +42,7 @@ class Tensors {
   void SetRows(size_t rows, size_t slot) {
     rows_ = rows;
     slot_ = slot;
-    transfer_ = PlanTransfer(plan_, rows);
+    transfer_ = PlanTransfer(plan_, codes_, rows);
   }
   size_t rows() const { return rows_; }
 
@@ -60,6 +62,9 @@ class Tensors {
   double* sums() const { return Doubles(weights_, weights_plan_.sums); }
   double* sums_next() const { return Doubles(weights_, weights_plan_.sums_next); }
   double* column_sums() const { return Doubles(weights_, weights_plan_.column_sums); }
+  uint32_t* code_table() const {
+    return reinterpret_cast<uint32_t*>(weights_ + weights_plan_.code_table.offset);
+  }
 
   const WeightCopies& Copies(size_t tower, size_t layer) const {
     return weights_plan_.copies[tower][layer];
@@ -100,7 +105,9 @@ class Tensors {
   std::byte* input(size_t slot) const { return batch_ + batch_plan_.input[slot].offset; }
   std::byte* output() const { return batch_ + batch_plan_.output[slot_].offset; }
   Matrix<const float> dense() const { return In(transfer_.dense, plan_.dense_width); }
-  Matrix<const float> embeddings() const { return In(transfer_.embeddings, plan_.embedding_width); }
+  CodedMatrix embeddings() const {
+    return {LayoutOf(codes_.embeddings), input(slot_) + transfer_.embeddings.offset};
+  }
   const float* labels() const {
     return reinterpret_cast<const float*>(input(slot_) + transfer_.labels.offset);
   }
@@ -110,14 +117,27 @@ class Tensors {
   float* probabilities() const {
     return reinterpret_cast<float*>(output() + transfer_.probabilities.offset);
   }
+  // In f32, and where its coded form goes; the same place where that is f32.
   Matrix<float> embedding_gradient() const {
-    return {reinterpret_cast<float*>(output() + transfer_.embedding_gradient.offset), rows_,
-            plan_.embedding_width, plan_.embedding_width};
+    std::byte* const place =
+        codes_.encodes() ? batch_ + batch_plan_.embedding_gradient.offset : coded_gradient();
+    return {reinterpret_cast<float*>(place), rows_, plan_.embedding_width, plan_.embedding_width};
+  }
+  std::byte* coded_gradient() const { return output() + transfer_.embedding_gradient.offset; }
+  const WireCodes& codes() const { return codes_; }
+  CodeLayout gradient_layout() const { return LayoutOf(codes_.gradients); }
+  const RoundingKey* rounding() const {
+    return reinterpret_cast<const RoundingKey*>(input(slot_) + transfer_.rounding.offset);
   }
 
  private:
   std::span<float> Floats(const Region& region) const {
     return {reinterpret_cast<float*>(weights_ + region.offset), region.bytes / sizeof(float)};
+  }
+  CodeLayout LayoutOf(const VectorCode& code) const {
+    const uint32_t* const first_columns = code_table();
+    return {code.precision(), code.row_bytes(), code.scales_offset(), first_columns,
+            first_columns + codes_.vectors() + 1};
   }
   static double* Doubles(std::byte* block, const Region& region) {
     return reinterpret_cast<double*>(block + region.offset);
@@ -127,6 +147,7 @@ class Tensors {
   }
 
   const ModelPlan& plan_;
+  const WireCodes& codes_;
   const WeightMemory weights_plan_;
   BatchMemory batch_plan_;
   BatchTransfer transfer_;

@@ -93,13 +93,14 @@ class Chain {
   }
   Status Pull(const BatchReference& reference) {
     return Wait<StatusOr<uint32_t>>([&](auto done) {
-             client_->Pull(reference, {}, {values_.data(), 1, 4}, nullptr, std::move(done));
+             client_->Pull(reference, {}, {MatrixView(values_.data(), 1, 4), nullptr},
+                           std::move(done));
            })
         .status();
   }
   Status Push(const BatchReference& reference) {
     return Wait<Status>([&](auto done) {
-      client_->Push(reference, {}, {values_.data(), 1, 4}, nullptr, std::move(done));
+      client_->Push(reference, {}, {MatrixView(values_.data(), 1, 4), nullptr}, std::move(done));
     });
   }
 

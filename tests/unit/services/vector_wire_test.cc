@@ -60,23 +60,46 @@ class Remote : public WorkerFixture {
 
   // What a training pull gives, and what a push of these gradients leaves at the servers.
   std::vector<float> Exchange(const std::vector<float>& gradients, TrainerPosition position = {}) {
-    const auto reference =
-        Wait<StatusOr<BatchReference>>([&](auto done) { client_->Submit(batch, std::move(done)); });
-    REQUIRE(reference.ok());
     std::vector<float> matrix(kSamples * kWidth);
-    REQUIRE(Wait<StatusOr<uint32_t>>([&](auto done) {
-              client_->Pull(*reference, {.position = position}, {matrix.data(), kSamples, kWidth},
-                            nullptr, std::move(done));
-            }).status() == absl::OkStatus());
-    pushed.clear();
-    REQUIRE(Wait<Status>([&](auto done) {
-              client_->Push(*reference, position, {gradients.data(), kSamples, kWidth}, nullptr,
-                            std::move(done));
-            }) == absl::OkStatus());
+    Exchange({MatrixView(matrix.data(), kSamples, kWidth), nullptr},
+             {MatrixView(gradients.data(), kSamples, kWidth), nullptr}, position);
+    return matrix;
+  }
+
+  // The same, where both are coded and decoded here.
+  std::vector<float> ExchangeCoded(const std::vector<float>& gradients, TrainerPosition position) {
+    const EmbeddingWire wire = WireOf(config);
+    const VectorCode embedding_code(wire.embeddings, wire.dims);
+    const VectorCode gradient_code(wire.gradients, wire.dims);
+    std::vector<std::byte> pulled(kSamples * embedding_code.row_bytes());
+    std::vector<std::byte> coded(kSamples * gradient_code.row_bytes());
+    gradient_code.Encode(
+        {gradients.data(), kSamples, kWidth}, wire.gradient_factor,
+        RoundingKey{
+            .seed = wire.seed, .step = position.step, .first_row = FirstRowOf(position.rank)},
+        coded);
+    Exchange({wire.embeddings, pulled, nullptr},
+             {wire.gradients, wire.gradient_factor, coded, nullptr}, position);
+    std::vector<float> matrix(kSamples * kWidth);
+    embedding_code.Decode(pulled, 1.0F, {matrix.data(), kSamples, kWidth});
     return matrix;
   }
 
  private:
+  void Exchange(const EmbeddingTarget& embeddings, const GradientSource& gradients,
+                TrainerPosition position) {
+    const auto reference =
+        Wait<StatusOr<BatchReference>>([&](auto done) { client_->Submit(batch, std::move(done)); });
+    REQUIRE(reference.ok());
+    REQUIRE(Wait<StatusOr<uint32_t>>([&](auto done) {
+              client_->Pull(*reference, {.position = position}, embeddings, std::move(done));
+            }).status() == absl::OkStatus());
+    pushed.clear();
+    REQUIRE(Wait<Status>([&](auto done) {
+              client_->Push(*reference, position, gradients, std::move(done));
+            }) == absl::OkStatus());
+  }
+
   const LearningRates rates_{config.tables};
   VectorWire wire_{config};
   std::unique_ptr<rpc::Server> listener_;
@@ -132,6 +155,21 @@ TEST_CASE("Each direction travels in its precision, and what arrives is within i
       REQUIRE(std::abs(remote.pushed.at(key)[d] - gradient[d]) <= 40 * 5e-6F * ErrorOf(gradients));
     }
   }
+}
+
+TEST_CASE("memory that holds what travels takes it as it comes, and gives it as it is") {
+  const auto precision = GENERATE(Precision::kBf16, Precision::kF16, Precision::kInt8);
+  CAPTURE(static_cast<int>(precision));
+  ClusterConfig config = ClusterWith(precision, precision);
+  config.tables[0].optimizer.learning_rate = 0.5F;
+  config.tables[1].optimizer.learning_rate = 0.25F;
+  Remote remote(config);
+  const std::vector<float> sent = SmallGradients(11);
+  const TrainerPosition position{.run = 1, .rank = 2, .step = 5};
+  const std::vector<float> matrix = remote.Exchange(sent, position);
+  const auto pushed = remote.pushed;
+  CHECK(remote.ExchangeCoded(sent, position) == matrix);
+  CHECK(remote.pushed == pushed);
 }
 
 TEST_CASE("int8 gradients are the same for the same step of the same rank, and for no other") {

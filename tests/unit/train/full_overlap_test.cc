@@ -95,15 +95,13 @@ class MeetingPort final : public EmbeddingPort {
     AnswerAt(submitted_++ == kSubmitted, [done = std::move(done)] { done(BatchReference()); });
   }
 
-  void Pull(BatchReference /*batch*/, const PullTerms& terms, MatrixView<float> embeddings,
-            std::shared_ptr<void> /*owner*/,
+  void Pull(BatchReference /*batch*/, const PullTerms& terms, EmbeddingTarget embeddings,
             std::function<void(StatusOr<uint32_t>)> done) override {
-    std::ranges::fill(embeddings.flat(), 0.5F);
+    std::ranges::fill(embeddings.floats(), 0.5F);
     AnswerAt(terms.position.step == kPulled, [done = std::move(done)] { done(0); });
   }
 
-  void Push(BatchReference /*batch*/, TrainerPosition position,
-            MatrixView<const float> /*gradients*/, std::shared_ptr<const void> /*owner*/,
+  void Push(BatchReference /*batch*/, TrainerPosition position, GradientSource /*gradients*/,
             std::function<void(Status)> done) override {
     AnswerAt(position.step == kPushed, [done = std::move(done)] { done(absl::OkStatus()); });
   }

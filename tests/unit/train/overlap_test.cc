@@ -27,7 +27,12 @@ constexpr uint64_t kBadStep = 13;
 // steps have been submitted, so that from then on batches are there before they are asked for.
 class TablePort : public EmbeddingPort {
  public:
-  TablePort() : rows_(kRows * kWidth) {
+  // What it gives and takes is as the wire says, or is converted from and to f32.
+  explicit TablePort(const EmbeddingWire& wire)
+      : wire_(wire),
+        embedding_code_(wire.embeddings, wire.dims),
+        gradient_code_(wire.gradients, wire.dims),
+        rows_(kRows * kWidth) {
     Random random(3);
     for (float& value : rows_) value = static_cast<float>(random.Uniform() - 0.5);
   }
@@ -43,10 +48,11 @@ class TablePort : public EmbeddingPort {
     if (first) first();
   }
 
-  void Pull(BatchReference /*batch*/, const PullTerms& terms, MatrixView<float> embeddings,
-            std::shared_ptr<void> /*owner*/,
+  void Pull(BatchReference /*batch*/, const PullTerms& terms, EmbeddingTarget target,
             std::function<void(StatusOr<uint32_t>)> done) override {
     const uint64_t step = terms.position.step;
+    std::vector<float> values(kSamples * kWidth);
+    const MatrixView<float> embeddings(values.data(), kSamples, kWidth);
     {
       const MutexLock lock(mutex_);
       for (size_t sample = 0; sample < embeddings.rows(); ++sample) {
@@ -56,6 +62,7 @@ class TablePort : public EmbeddingPort {
       if (trains && step == kBadStep) {
         embeddings(0, 0) = std::numeric_limits<float>::quiet_NaN();
       }
+      Give(embeddings, target);
       if (trains && step == 0 && submitted_ < kSteps) {
         first_pull_ = [done = std::move(done)] { done(0); };
         return;
@@ -64,8 +71,10 @@ class TablePort : public EmbeddingPort {
     done(0);
   }
 
-  void Push(BatchReference /*batch*/, TrainerPosition position, MatrixView<const float> gradients,
-            std::shared_ptr<const void> /*owner*/, std::function<void(Status)> done) override {
+  void Push(BatchReference /*batch*/, TrainerPosition position, GradientSource source,
+            std::function<void(Status)> done) override {
+    const std::vector<float> values = Take(source, position);
+    const MatrixView<const float> gradients(values.data(), kSamples, kWidth);
     {
       const MutexLock lock(mutex_);
       for (size_t sample = 0; sample < gradients.rows(); ++sample) {
@@ -82,10 +91,37 @@ class TablePort : public EmbeddingPort {
   }
 
  private:
+  void Give(MatrixView<const float> embeddings, const EmbeddingTarget& target) const {
+    std::vector<std::byte> bytes(kSamples * embedding_code_.row_bytes());
+    embedding_code_.Encode(embeddings, 1.0F, std::nullopt, bytes);
+    if (target.precision == wire_.embeddings) {
+      std::ranges::copy(bytes, target.bytes.begin());
+    } else {
+      embedding_code_.Decode(bytes, 1.0F, {target.floats().data(), kSamples, kWidth});
+    }
+  }
+  std::vector<float> Take(const GradientSource& source, const TrainerPosition& position) const {
+    std::vector<std::byte> bytes(kSamples * gradient_code_.row_bytes());
+    if (source.precision == wire_.gradients) {
+      std::ranges::copy(source.bytes, bytes.begin());
+    } else {
+      const RoundingKey key{
+          .seed = wire_.seed, .step = position.step, .first_row = FirstRowOf(position.rank)};
+      gradient_code_.Encode({source.floats().data(), kSamples, kWidth}, wire_.gradient_factor, key,
+                            bytes);
+    }
+    std::vector<float> values(kSamples * kWidth);
+    gradient_code_.Decode(bytes, 1.0F / wire_.gradient_factor, {values.data(), kSamples, kWidth});
+    return values;
+  }
+
   std::span<float> RowOf(uint64_t step, size_t sample) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return std::span(rows_).subspan((step * 5 + sample) % kRows * kWidth, kWidth);
   }
 
+  const EmbeddingWire wire_;
+  const VectorCode embedding_code_;
+  const VectorCode gradient_code_;
   Mutex mutex_;
   std::vector<float> rows_ ABSL_GUARDED_BY(mutex_);
   uint64_t submitted_ ABSL_GUARDED_BY(mutex_) = 0;
@@ -159,7 +195,8 @@ size_t Count(const std::string& text, const std::string& part) {
   return count;
 }
 
-Outcome Train(std::optional<uint64_t> lanes, bool overlaps,
+// A network that overlaps has blocks of what travels; the other one's are f32.
+Outcome Train(const EmbeddingWire& wire, std::optional<uint64_t> lanes, bool overlaps,
               TrainingConfig::Mode mode = TrainingConfig::Mode::kHybrid) {
   const ModelConfig model{
       .towers = {{.name = "top",
@@ -169,6 +206,7 @@ Outcome Train(std::optional<uint64_t> lanes, bool overlaps,
                              {.kind = LayerConfig::Kind::kLinear, .width = 1}}}}};
   DenseNetworkOptions options;
   options.inputs = {.dense_width = 1, .embedding_width = kWidth, .features = {{"a", kWidth}}};
+  if (overlaps) options.wire = wire;
   auto network = CreateHostNetwork(model, options, {.lanes = lanes});
   REQUIRE(network.ok());
   StepByStep step_by_step(**network);
@@ -180,7 +218,7 @@ Outcome Train(std::optional<uint64_t> lanes, bool overlaps,
                         .evaluate_every_steps = 7};
   config.loader_queue_batches = kSteps;
   config.progress_interval = std::chrono::hours(1);
-  TablePort port;
+  TablePort port(wire);
   Timeline timeline;
   const auto collective = NewLocalCollective();
   Trainer trainer(config, /*run=*/1, port, used, *collective,
@@ -207,12 +245,23 @@ bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
 }
 
 TEST_CASE("training that overlaps ends with the bits of training that does not") {
-  const Outcome expected = Train(std::nullopt, false);
+  using Precision = VectorPrecision;
+  const auto [embeddings, gradients] =
+      GENERATE(table<Precision, Precision>({{Precision::kF32, Precision::kF32},
+                                            {Precision::kInt8, Precision::kInt8},
+                                            {Precision::kBf16, Precision::kF16}}));
+  CAPTURE(static_cast<int>(embeddings), static_cast<int>(gradients));
+  const EmbeddingWire wire{.dims = {2, 1},
+                           .embeddings = embeddings,
+                           .gradients = gradients,
+                           .gradient_factor = gradients == Precision::kF16 ? 1024.0F : 1.0F,
+                           .seed = 5};
+  const Outcome expected = Train(wire, std::nullopt, false);
   CHECK(expected.skipped == 1);
   CHECK(expected.copies_in == 0);
   for (uint64_t seed = 1; seed <= 10; ++seed) {
     CAPTURE(seed);
-    const Outcome actual = Train(seed, true);
+    const Outcome actual = Train(wire, seed, true);
     CHECK(actual.copies_in > 0);
     CHECK(actual.skipped == 1);
     CHECK(SameBits(actual.parameters, expected.parameters));
@@ -222,7 +271,7 @@ TEST_CASE("training that overlaps ends with the bits of training that does not")
 }
 
 TEST_CASE("naive_hybrid does one thing after the other on such a network, too") {
-  const Outcome naive = Train(1, true, TrainingConfig::Mode::kNaiveHybrid);
+  const Outcome naive = Train({.dims = {kWidth}}, 1, true, TrainingConfig::Mode::kNaiveHybrid);
   CHECK(naive.copies_in == 0);
   CHECK(naive.skipped == 1);
 }

@@ -88,8 +88,8 @@ uint32_t RandomPort::DrawAge(uint64_t step) {
   return static_cast<uint32_t>(age);
 }
 
-void RandomPort::Pull(BatchReference batch, const PullTerms& terms, MatrixView<float> embeddings,
-                      std::shared_ptr<void> owner, std::function<void(StatusOr<uint32_t>)> done) {
+void RandomPort::Pull(BatchReference batch, const PullTerms& terms, EmbeddingTarget embeddings,
+                      std::function<void(StatusOr<uint32_t>)> done) {
   MutexLock lock(mutex_);
   const uint64_t step = terms.position.step;
   const std::string name = "pull " + std::to_string(step);
@@ -106,10 +106,10 @@ void RandomPort::Pull(BatchReference batch, const PullTerms& terms, MatrixView<f
            name + ": sees other pushes than the first " + std::to_string(pushes));
     Expect(HoldsAll(pull_answered_, step), name + ": overtakes an earlier pull");
   }
-  Enqueue([this, step, embeddings, owner, done] {
+  Enqueue([this, step, embeddings = std::move(embeddings), done] {
     const Status status = Draw();
     if (!status.ok()) return done(status);
-    std::ranges::fill(embeddings.flat(), static_cast<float>(step));
+    std::ranges::fill(embeddings.floats(), static_cast<float>(step));
     uint32_t age = 0;
     {
       MutexLock inner(mutex_);
@@ -120,8 +120,7 @@ void RandomPort::Pull(BatchReference batch, const PullTerms& terms, MatrixView<f
   });
 }
 
-void RandomPort::Push(BatchReference batch, TrainerPosition position,
-                      MatrixView<const float> gradients, std::shared_ptr<const void> owner,
+void RandomPort::Push(BatchReference batch, TrainerPosition position, GradientSource gradients,
                       std::function<void(Status)> done) {
   MutexLock lock(mutex_);
   const uint64_t step = position.step;
@@ -133,9 +132,9 @@ void RandomPort::Push(BatchReference batch, TrainerPosition position,
     Expect(HoldsAll(pull_answered_, std::min(step + options_.staleness, last_pull + 1)),
            name + ": overtakes a pull that must not see it");
   }
-  Enqueue([this, step, name, gradients, owner, done] {
+  Enqueue([this, step, name, gradients = std::move(gradients), done] {
     const bool right = std::ranges::all_of(
-        gradients.flat(), [&](float g) { return g == static_cast<float>(step) + 0.5F; });
+        gradients.floats(), [&](float g) { return g == static_cast<float>(step) + 0.5F; });
     const Status status = Draw();
     {
       MutexLock inner(mutex_);

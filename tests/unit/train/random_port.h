@@ -35,10 +35,10 @@ class RandomPort : public EmbeddingPort {
 
   void Submit(std::shared_ptr<const CompactBatch> batch,
               std::function<void(StatusOr<BatchReference>)> done) override;
-  void Pull(BatchReference batch, const PullTerms& terms, MatrixView<float> embeddings,
-            std::shared_ptr<void> owner, std::function<void(StatusOr<uint32_t>)> done) override;
-  void Push(BatchReference batch, TrainerPosition position, MatrixView<const float> gradients,
-            std::shared_ptr<const void> owner, std::function<void(Status)> done) override;
+  void Pull(BatchReference batch, const PullTerms& terms, EmbeddingTarget embeddings,
+            std::function<void(StatusOr<uint32_t>)> done) override;
+  void Push(BatchReference batch, TrainerPosition position, GradientSource gradients,
+            std::function<void(Status)> done) override;
 
   // Steps whose push was acknowledged.
   const std::set<uint64_t>& acknowledged() const { return acknowledged_; }

@@ -36,10 +36,9 @@ class ChainPort : public EmbeddingPort {
     done(BatchReference());
   }
 
-  void Pull(BatchReference /*batch*/, const PullTerms& terms, MatrixView<float> embeddings,
-            std::shared_ptr<void> /*owner*/,
+  void Pull(BatchReference /*batch*/, const PullTerms& terms, EmbeddingTarget embeddings,
             std::function<void(StatusOr<uint32_t>)> done) override {
-    std::ranges::fill(embeddings.flat(), 0.5F);
+    std::ranges::fill(embeddings.floats(), 0.5F);
     const bool waits = pulls_wait_ && terms.position.step + 1 < kSteps;
     std::function<void(StatusOr<uint32_t>)> earlier;
     {
@@ -50,8 +49,7 @@ class ChainPort : public EmbeddingPort {
     if (!waits) done(0);
   }
 
-  void Push(BatchReference /*batch*/, TrainerPosition /*position*/,
-            MatrixView<const float> /*gradients*/, std::shared_ptr<const void> /*owner*/,
+  void Push(BatchReference /*batch*/, TrainerPosition /*position*/, GradientSource /*gradients*/,
             std::function<void(Status)> done) override {
     done(absl::OkStatus());
   }

@@ -1,13 +1,29 @@
 #include "nn/cuda/launch.cuh"
 #include "simurgh/base/check.h"
+#include "tests/unit/nn/cuda/coding_runner.h"
 #include "tests/unit/nn/cuda/kernel_runner.h"
 
 namespace simurgh::testing {
+namespace {
 
-KernelResult RunKernel(const KernelRun& run) {
+cuda::CudaExecutor& TestExecutor() {
   static const auto executor = cuda::CudaExecutor::Create({});
   SIMURGH_CHECK(executor.ok()) << executor.status().ToString();
-  return RunKernelOn(**executor, run);
+  return **executor;
+}
+
+}  // namespace
+
+KernelResult RunKernel(const KernelRun& run) { return RunKernelOn(TestExecutor(), run); }
+
+std::vector<std::byte> RunEncode(const VectorCode& code, float factor, const RoundingKey& key,
+                                 const std::vector<float>& values) {
+  return CodingRunner(TestExecutor(), code).Encode(factor, key, values);
+}
+
+std::vector<float> RunDecode(const VectorCode& code, const std::vector<std::byte>& coded,
+                             size_t first_column, size_t width, size_t columns) {
+  return CodingRunner(TestExecutor(), code).Decode(coded, first_column, width, columns);
 }
 
 }  // namespace simurgh::testing

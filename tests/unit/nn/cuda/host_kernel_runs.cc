@@ -1,3 +1,4 @@
+#include "tests/unit/nn/cuda/coding_runner.h"
 #include "tests/unit/nn/cuda/host_executor.h"
 #include "tests/unit/nn/cuda/kernel_runner.h"
 
@@ -6,6 +7,18 @@ namespace simurgh::testing {
 KernelResult RunKernel(const KernelRun& run) {
   HostExecutor executor({.fuse = run.fuse});
   return RunKernelOn(executor, run);
+}
+
+std::vector<std::byte> RunEncode(const VectorCode& code, float factor, const RoundingKey& key,
+                                 const std::vector<float>& values) {
+  HostExecutor executor({});
+  return CodingRunner(executor, code).Encode(factor, key, values);
+}
+
+std::vector<float> RunDecode(const VectorCode& code, const std::vector<std::byte>& coded,
+                             size_t first_column, size_t width, size_t columns) {
+  HostExecutor executor({});
+  return CodingRunner(executor, code).Decode(coded, first_column, width, columns);
 }
 
 }  // namespace simurgh::testing

@@ -21,6 +21,10 @@ ModelPlan PlanOf(const ModelConfig& model) {
   return *plan;
 }
 
+cuda::WireCodes CodesOf(const ModelPlan& plan, VectorPrecision precision = VectorPrecision::kF32) {
+  return {plan, {.dims = {5, 1}, .embeddings = precision, .gradients = precision}};
+}
+
 void CheckRegions(const RegionPlanner& planner) {
   std::vector<Region> regions = planner.regions();
   std::ranges::sort(regions, {}, &Region::offset);
@@ -47,7 +51,7 @@ TEST_CASE("regions of both blocks are apart and aligned, for any model and batch
     const ModelPlan plan = PlanOf(RandomModel(random));
     for (const size_t element_bytes : {2, 4}) {
       const size_t rows = 1 + random.Below(300);
-      const BatchMemory memory = cuda::PlanBatch(plan, rows, element_bytes);
+      const BatchMemory memory = cuda::PlanBatch(plan, CodesOf(plan), rows, element_bytes);
       CheckRegions(memory.planner);
       REQUIRE(memory.towers.size() == plan.towers.size());
       for (size_t t = 0; t < plan.towers.size(); ++t) {
@@ -62,14 +66,14 @@ TEST_CASE("regions of both blocks are apart and aligned, for any model and batch
           CheckMatrix(layer.output_gradient, rows, tower.layers[i].output_width, element_bytes);
         }
       }
-      CheckRegions(cuda::PlanWeights(plan, {}, element_bytes).planner);
+      CheckRegions(cuda::PlanWeights(plan, CodesOf(plan), {}, element_bytes).planner);
     }
   }
 }
 
 TEST_CASE("a linear layer and the gelu behind it share their gradient, and nothing else") {
   const ModelPlan plan = PlanOf(Chain({Linear(130), Gelu(), Gelu(), Linear(1)}));
-  const BatchMemory memory = cuda::PlanBatch(plan, 33, 2);
+  const BatchMemory memory = cuda::PlanBatch(plan, CodesOf(plan), 33, 2);
   const std::vector<cuda::LayerMemory>& layers = memory.towers[0].layers;
   CHECK(layers[0].has_gelu);
   CHECK(layers[1].is_fused_gelu);
@@ -82,7 +86,7 @@ TEST_CASE("a linear layer and the gelu behind it share their gradient, and nothi
 TEST_CASE("a linear layer and the relu behind it share their output and have a mask") {
   const ModelPlan plan =
       PlanOf(Chain({Linear(130), Relu(), Linear(5), BatchNorm(), Relu(), Linear(1)}));
-  const BatchMemory memory = cuda::PlanBatch(plan, 33, 2);
+  const BatchMemory memory = cuda::PlanBatch(plan, CodesOf(plan), 33, 2);
   const std::vector<cuda::LayerMemory>& layers = memory.towers[0].layers;
   CHECK(layers[0].has_relu);
   CHECK(layers[1].is_fused);
@@ -98,7 +102,7 @@ TEST_CASE("a linear layer and the relu behind it share their output and have a m
 TEST_CASE("a batch's transfer holds its inputs and results one behind the other") {
   const ModelPlan plan = PlanOf(Chain({Linear(1)}));
   for (const size_t rows : {1, 7, 64, 1000}) {
-    const cuda::BatchTransfer transfer = cuda::PlanTransfer(plan, rows);
+    const cuda::BatchTransfer transfer = cuda::PlanTransfer(plan, CodesOf(plan), rows);
     CHECK(transfer.dense.bytes == rows * 3 * 4);
     CHECK(transfer.embeddings.bytes == rows * 6 * 4);
     CHECK(transfer.labels.offset >= transfer.embeddings.offset + transfer.embeddings.bytes);
@@ -107,15 +111,35 @@ TEST_CASE("a batch's transfer holds its inputs and results one behind the other"
     CHECK(transfer.embedding_gradient.bytes == rows * 6 * 4);
     CHECK(transfer.output_bytes >=
           transfer.embedding_gradient.offset + transfer.embedding_gradient.bytes);
-    const cuda::BatchTransfer larger = cuda::PlanTransfer(plan, rows + 1);
+    const cuda::BatchTransfer larger = cuda::PlanTransfer(plan, CodesOf(plan), rows + 1);
     CHECK(larger.input_bytes >= transfer.input_bytes);
     CHECK(larger.output_bytes >= transfer.output_bytes);
   }
 }
 
+TEST_CASE(
+    "a batch's transfer has what travels of embeddings, and rounding's key where it is used") {
+  const ModelPlan plan = PlanOf(Chain({Linear(1)}));
+  for (const auto& [precision, row_bytes] : {std::pair{VectorPrecision::kBf16, 12},
+                                             {VectorPrecision::kF16, 12},
+                                             {VectorPrecision::kInt8, 16}}) {
+    const cuda::WireCodes codes = CodesOf(plan, precision);
+    const cuda::BatchTransfer transfer = cuda::PlanTransfer(plan, codes, 7);
+    CHECK(transfer.embeddings.bytes == 7 * static_cast<size_t>(row_bytes));
+    CHECK(transfer.embedding_gradient.bytes == 7 * static_cast<size_t>(row_bytes));
+    const bool is_int8 = precision == VectorPrecision::kInt8;
+    CHECK(transfer.rounding.bytes == (is_int8 ? sizeof(RoundingKey) : 0));
+    CHECK(transfer.input_bytes >= transfer.rounding.offset + transfer.rounding.bytes);
+    const BatchMemory memory = cuda::PlanBatch(plan, codes, 7, 4);
+    CheckRegions(memory.planner);
+    CHECK(memory.embedding_gradient.bytes == 7 * 6 * 4);
+  }
+  CHECK(cuda::PlanBatch(plan, CodesOf(plan), 7, 4).embedding_gradient.bytes == 0);
+}
+
 TEST_CASE("copies of a tower's first weight are padded to the rows of its input") {
   const ModelPlan plan = PlanOf(Chain({Linear(4), Linear(1)}));  // 9 inputs.
-  const cuda::WeightMemory memory = cuda::PlanWeights(plan, {}, 2);
+  const cuda::WeightMemory memory = cuda::PlanWeights(plan, CodesOf(plan), {}, 2);
   CHECK(memory.copies[0][0].padded_rows == 16);
   CHECK(memory.copies[0][1].padded_rows == 4);
   CheckMatrix(memory.copies[0][0].weight, 16, 4, 2);

@@ -18,6 +18,18 @@ struct RoundingKey {
   uint64_t first_row = 0;  // Of the matrix; one number for each row of a step, over all ranks.
 };
 
+// The number of a rank's first row in each step.
+constexpr uint64_t FirstRowOf(uint32_t rank) { return uint64_t{rank} << 32; }
+
+// How a trainer's embeddings and their gradients travel.
+struct EmbeddingWire {
+  std::vector<uint32_t> dims;  // Of a sample's vectors, in order.
+  VectorPrecision embeddings = VectorPrecision::kF32;
+  VectorPrecision gradients = VectorPrecision::kF32;
+  float gradient_factor = 1;  // What gradients are multiplied by; above 0.
+  uint64_t seed = 0;          // Of the gradients' RoundingKey.
+};
+
 // Embeddings or their gradients as bytes, as they travel between nn-worker and embedding worker.
 //
 // A row of the matrix is a sample's vectors one behind the other. Coded, it is as many numbers:
@@ -38,8 +50,11 @@ class VectorCode {
   VectorCode(VectorPrecision precision, std::vector<uint32_t> dims);
 
   VectorPrecision precision() const { return precision_; }
+  const std::vector<uint32_t>& dims() const { return dims_; }
   size_t columns() const { return columns_; }
   size_t row_bytes() const { return row_bytes_; }
+  // Of int8: where a coded row's scales begin.
+  size_t scales_offset() const { return (columns_ + 3) / 4 * 4; }
 
   // rows: (B, columns). coded: (B * row_bytes), at a multiple of 4 bytes; overwritten. key: int8
   // are rounded up or down by chance, with a probability that makes the mean right; none: to the
@@ -52,8 +67,6 @@ class VectorCode {
   void Decode(std::span<const std::byte> coded, float factor, MatrixView<float> rows) const;
 
  private:
-  size_t scales_offset() const { return (columns_ + 3) / 4 * 4; }
-
   VectorPrecision precision_;
   std::vector<uint32_t> dims_;
   size_t columns_ = 0;

@@ -1,14 +1,14 @@
 // Compiled once for each vector extension that Highway finds worth it; the best one that the
 // processor has is chosen at run time.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "feature/simd/vector_rows.cc"
+#define HWY_TARGET_INCLUDE "data/simd/vector_rows.cc"
 #include <hwy/foreach_target.h>
 // After foreach_target.h.
 #include <limits>
 
 #include <hwy/highway.h>
 
-#include "feature/simd/vector_rows.h"
+#include "data/simd/vector_rows.h"
 #include "simurgh/tensor/half-inl.h"
 
 HWY_BEFORE_NAMESPACE();

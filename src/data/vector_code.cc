@@ -1,11 +1,11 @@
-#include "simurgh/feature/vector_code.h"
+#include "simurgh/data/vector_code.h"
 
 #include <algorithm>
 #include <cstring>
 #include <numeric>
 #include <utility>
 
-#include "feature/simd/vector_rows.h"
+#include "data/simd/vector_rows.h"
 #include "simurgh/base/check.h"
 
 namespace simurgh {
@@ -45,6 +45,7 @@ void VectorCode::Encode(MatrixView<const float> rows, float factor,
                         const std::optional<RoundingKey>& key, std::span<std::byte> coded) const {
   SIMURGH_CHECK_EQ(rows.columns(), columns_);
   SIMURGH_CHECK_EQ(coded.size(), rows.rows() * row_bytes_);
+  if (columns_ == 0) return;
   std::byte* to = coded.data();
   for (size_t r = 0; r < rows.rows(); ++r, to += row_bytes_) {
     const std::span<const float> row = rows.row(r);
@@ -67,6 +68,7 @@ void VectorCode::Decode(std::span<const std::byte> coded, float factor,
                         MatrixView<float> rows) const {
   SIMURGH_CHECK_EQ(rows.columns(), columns_);
   SIMURGH_CHECK_EQ(coded.size(), rows.rows() * row_bytes_);
+  if (columns_ == 0) return;
   const std::byte* from = coded.data();
   for (size_t r = 0; r < rows.rows(); ++r, from += row_bytes_) {
     const std::span<float> row = rows.row(r);

@@ -1,4 +1,4 @@
-#include "simurgh/feature/vector_code.h"
+#include "simurgh/data/vector_code.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,7 +8,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "feature/simd/vector_rows.h"
+#include "data/simd/vector_rows.h"
 #include "simurgh/base/random.h"
 #include "tests/unit/table/targets.h"
 

@@ -1,0 +1,117 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "nn/cuda/bfloat16.h"
+#include "nn/cuda/host_device.h"
+#include "nn/cuda/matrix.h"
+#include "simurgh/config/vector_precision.h"
+#include "simurgh/data/vector_code.h"
+#include "simurgh/data/vector_number.h"
+
+// Embeddings as they come, and gradients as they leave: a VectorCode in kernels, to the bit.
+namespace simurgh::cuda {
+
+// Where the vectors of a coded matrix's rows are; the tables lie in device memory. Only int8 has
+// tables, for its scales.
+struct CodeLayout {
+  VectorPrecision precision = VectorPrecision::kF32;
+  size_t row_bytes = 0;
+  size_t scales_offset = 0;
+  const uint32_t* first_columns = nullptr;  // By vector; behind them the number of columns.
+  const uint32_t* vector_of = nullptr;      // By column.
+};
+
+// Element i of what begins there, which is aligned for it.
+template <typename T>
+SIMURGH_HOST_DEVICE const T& ElementOf(const std::byte* begin, size_t i) {
+  return reinterpret_cast<const T*>(begin)[i];
+}
+template <typename T>
+SIMURGH_HOST_DEVICE T& ElementOf(std::byte* begin, size_t i) {
+  return reinterpret_cast<T*>(begin)[i];
+}
+
+// A coded matrix whose numbers are read one by one.
+struct CodedMatrix {
+  CodeLayout layout;
+  const std::byte* rows;
+
+  SIMURGH_HOST_DEVICE float operator()(size_t row, size_t column) const {
+    const std::byte* from = rows + row * layout.row_bytes;
+    switch (layout.precision) {
+      case VectorPrecision::kF32:
+        return ElementOf<float>(from, column);
+      case VectorPrecision::kBf16:
+        return WidenNumber(Half::kBf16, 1.0F, ElementOf<uint16_t>(from, column));
+      case VectorPrecision::kF16:
+        return WidenNumber(Half::kF16, 1.0F, ElementOf<uint16_t>(from, column));
+      case VectorPrecision::kInt8:
+        break;
+    }
+    const uint32_t vector = layout.vector_of[column];
+    const float scale = ElementOf<float>(from + layout.scales_offset, vector);
+    return scale * static_cast<float>(ElementOf<int8_t>(from, column));
+  }
+};
+
+// to(r, c) = number first_column + c of row r, which is 0 from `width` on.
+template <typename To>
+struct DecodeCell {
+  CodedMatrix from;
+  size_t first_column;
+  size_t width;
+  Matrix<To> to;
+
+  SIMURGH_HOST_DEVICE void operator()(size_t row, size_t column) const {
+    Assign(to(row, column), column < width ? from(row, first_column + column) : 0.0F);
+  }
+};
+
+// Codes factor * from(r, c) in 16 bits.
+struct EncodeHalfCell {
+  Matrix<const float> from;
+  CodeLayout layout;
+  float factor;
+  std::byte* to;
+
+  SIMURGH_HOST_DEVICE void operator()(size_t row, size_t column) const {
+    const Half format = layout.precision == VectorPrecision::kBf16 ? Half::kBf16 : Half::kF16;
+    ElementOf<uint16_t>(to + row * layout.row_bytes, column) =
+        NarrowNumber(format, factor * from(row, column));
+  }
+};
+
+// Codes factor * from's vector v of row r in int8, and its scale. Called for each (row, vector);
+// the last vector's call fills up the row.
+struct EncodeByteVector {
+  Matrix<const float> from;
+  CodeLayout layout;
+  float factor;
+  const RoundingKey* key;
+  std::byte* to;
+
+  SIMURGH_HOST_DEVICE void operator()(size_t row, size_t vector) const {
+    const uint32_t first = layout.first_columns[vector];
+    const uint32_t end = layout.first_columns[vector + 1];
+    uint32_t largest = 0;
+    for (uint32_t i = first; i < end; ++i) {
+      const uint32_t size = SizeBits(factor * from(row, i));
+      largest = size > largest ? size : largest;
+    }
+    const ByteScale scale = ScaleOf(largest);
+    std::byte* out = to + row * layout.row_bytes;
+    ElementOf<float>(out + layout.scales_offset, vector) = scale.scale;
+    const ByteRounding rounding{true, RoundingNoise(key->seed, key->first_row + row, key->step)};
+    for (uint32_t i = first; i < end; ++i) {
+      const float value = factor * from(row, i) * scale.to_bytes;
+      ElementOf<int8_t>(out, i) =
+          scale.to_bytes == 0 ? int8_t{0} : NarrowToByte(value, ChanceOf(rounding, i));
+    }
+    if (end != from.columns) return;
+    for (size_t i = end; i < layout.scales_offset; ++i) out[i] = std::byte{0};
+  }
+};
+
+}  // namespace simurgh::cuda

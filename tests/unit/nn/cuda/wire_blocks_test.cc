@@ -1,0 +1,189 @@
+// Blocks that hold what travels, converted by the device, against the processor's codec beside a
+// network whose blocks are f32.
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+#include <catch2/catch.hpp>
+
+#include "simurgh/nn/dense_network.h"
+#include "tests/unit/nn/cuda/training_run.h"
+#include "tests/unit/nn/test_backend.h"
+
+namespace simurgh::testing {
+namespace {
+
+constexpr size_t kDense = 5;
+constexpr size_t kEmbeddings = 24;
+constexpr size_t kBatches = 9;
+
+using Precision = VectorPrecision;
+
+struct Case {
+  Precision embeddings;
+  Precision gradients;
+  ComputePrecision compute = ComputePrecision::kF32;
+};
+
+EmbeddingWire WireOf(const Case& tested) {
+  const float factor = tested.gradients == Precision::kF16 ? 1024.0F : 1.0F;
+  return {.dims = {8, 1, 7, 5, 3},
+          .embeddings = tested.embeddings,
+          .gradients = tested.gradients,
+          .gradient_factor = factor,
+          .seed = 77};
+}
+
+std::unique_ptr<DenseNetwork> NetworkOf(ComputePrecision compute, const EmbeddingWire& wire) {
+  DenseNetworkOptions options =
+      RunOptions({.kind = DenseOptimizerConfig::Kind::kAdam, .epsilon = 1e-3F});
+  options.precision = compute;
+  options.wire = wire;
+  auto network = CreateTestNetwork(EveryLayer(), options);
+  REQUIRE(network.ok());
+  return std::move(*network);
+}
+
+TestBatch BatchOf(size_t step) {
+  constexpr size_t kRows[] = {33, 1, 0, 96, 7};
+  Random random(step + 1);
+  return {kRows[step % std::size(kRows)], kDense, kEmbeddings, random};
+}
+
+struct Coded {
+  std::vector<std::byte> bytes;
+  std::vector<float> numbers;
+};
+
+Coded CodedBy(const VectorCode& code, MatrixView<const float> rows, float factor,
+              const std::optional<RoundingKey>& key) {
+  Coded coded{.bytes = std::vector<std::byte>(rows.rows() * code.row_bytes()),
+              .numbers = std::vector<float>(rows.rows() * code.columns())};
+  code.Encode(rows, factor, key, coded.bytes);
+  code.Decode(coded.bytes, 1.0F / factor, {coded.numbers.data(), rows.rows(), code.columns()});
+  return coded;
+}
+
+void CheckBytes(std::span<const std::byte> actual, std::span<const std::byte> expected) {
+  CHECK(std::ranges::equal(actual, expected));
+}
+
+// The same step on both: one with the embeddings as they came, one with what they stand for.
+void CheckStep(DenseNetwork& coded, DenseNetwork& plain, const EmbeddingWire& wire, size_t step) {
+  const TestBatch batch = BatchOf(step);
+  const size_t rows = batch.rows;
+  const Coded in = CodedBy({wire.embeddings, wire.dims}, batch.embeddings(), 1.0F, std::nullopt);
+
+  const auto block = coded.blocks().Lease(rows, true);
+  REQUIRE(block->coded_embeddings.precision == wire.embeddings);
+  REQUIRE(block->coded_embeddings.bytes.size() == in.bytes.size());
+  REQUIRE(block->coded_gradients.precision == wire.gradients);
+  REQUIRE(block->gradient_factor == wire.gradient_factor);
+  CHECK((block->embeddings.data() != nullptr) == (wire.embeddings == Precision::kF32));
+  std::ranges::copy(in.bytes, block->coded_embeddings.bytes.begin());
+  std::ranges::fill(block->coded_gradients.bytes, std::byte{0xff});
+  block->rounding.step = step;
+  block->rounding.first_row = FirstRowOf(3);
+  std::vector<float> probabilities[2] = {std::vector<float>(rows), std::vector<float>(rows)};
+  const auto result =
+      coded.ForwardBackwardOn(*block, batch.dense(), batch.labels, probabilities[0]);
+  REQUIRE(result.ok());
+  REQUIRE(coded.AwaitGradients(*block).ok());
+
+  std::vector<float> gradient(rows * kEmbeddings);
+  const auto expected =
+      plain.ForwardBackward(batch.dense(), {in.numbers.data(), rows, kEmbeddings}, batch.labels,
+                            {gradient.data(), rows, kEmbeddings}, probabilities[1]);
+  REQUIRE(expected.ok());
+  CHECK(result->loss == expected->loss);
+  CHECK(SameBits(probabilities[0], probabilities[1]));
+  const RoundingKey key{.seed = wire.seed, .step = step, .first_row = FirstRowOf(3)};
+  CheckBytes(block->coded_gradients.bytes,
+             CodedBy({wire.gradients, wire.dims}, {gradient.data(), rows, kEmbeddings},
+                     wire.gradient_factor, key)
+                 .bytes);
+  REQUIRE(coded.ApplyGradients(0.01F).ok());
+  REQUIRE(plain.ApplyGradients(0.01F).ok());
+}
+
+TEST_CASE("embeddings and gradients that the device converts are the codec's, to the bit") {
+  const Case tested =
+      GENERATE(Case{Precision::kBf16, Precision::kBf16}, Case{Precision::kF16, Precision::kF16},
+               Case{Precision::kInt8, Precision::kInt8}, Case{Precision::kInt8, Precision::kF32},
+               Case{Precision::kF32, Precision::kInt8},
+               Case{Precision::kBf16, Precision::kInt8, ComputePrecision::kBf16},
+               Case{Precision::kInt8, Precision::kF16, ComputePrecision::kF16});
+  CAPTURE(static_cast<int>(tested.embeddings), static_cast<int>(tested.gradients));
+  const EmbeddingWire wire = WireOf(tested);
+  const auto coded = NetworkOf(tested.compute, wire);
+  const auto plain = NetworkOf(tested.compute, {});
+  for (size_t step = 0; step < kBatches; ++step) {
+    CAPTURE(step);
+    CheckStep(*coded, *plain, wire, step);
+  }
+  CHECK(SameBits(coded->parameters(), plain->parameters()));
+
+  const TestBatch batch = BatchOf(3);
+  const Coded in = CodedBy({wire.embeddings, wire.dims}, batch.embeddings(), 1.0F, std::nullopt);
+  const auto block = coded->blocks().Lease(batch.rows, false);
+  CHECK(block->coded_gradients.bytes.empty());
+  std::ranges::copy(in.bytes, block->coded_embeddings.bytes.begin());
+  std::vector<float> actual(batch.rows);
+  std::vector<float> expected(batch.rows);
+  REQUIRE(coded->PredictOn(*block, batch.dense(), actual).ok());
+  REQUIRE(
+      plain->Predict(batch.dense(), {in.numbers.data(), batch.rows, kEmbeddings}, expected).ok());
+  CHECK(SameBits(actual, expected));
+}
+
+TEST_CASE("a network whose blocks are coded rounds what it is given outside of them") {
+  const EmbeddingWire wire = WireOf({Precision::kInt8, Precision::kInt8});
+  const auto coded = NetworkOf(ComputePrecision::kF32, wire);
+  const auto plain = NetworkOf(ComputePrecision::kF32, {});
+  const TestBatch batch = BatchOf(0);
+  const size_t rows = batch.rows;
+  const Coded in = CodedBy({wire.embeddings, wire.dims}, batch.embeddings(), 1.0F, std::nullopt);
+  std::vector<float> gradients[2] = {std::vector<float>(rows * kEmbeddings),
+                                     std::vector<float>(rows * kEmbeddings)};
+  std::vector<float> probabilities[2] = {std::vector<float>(rows), std::vector<float>(rows)};
+  REQUIRE(coded
+              ->ForwardBackward(batch.dense(), batch.embeddings(), batch.labels,
+                                {gradients[0].data(), rows, kEmbeddings}, probabilities[0])
+              .ok());
+  REQUIRE(plain
+              ->ForwardBackward(batch.dense(), {in.numbers.data(), rows, kEmbeddings}, batch.labels,
+                                {gradients[1].data(), rows, kEmbeddings}, probabilities[1])
+              .ok());
+  CHECK(SameBits(probabilities[0], probabilities[1]));
+  const RoundingKey key{.seed = wire.seed};
+  CHECK(SameBits(gradients[0], CodedBy({wire.gradients, wire.dims},
+                                       {gradients[1].data(), rows, kEmbeddings}, 1.0F, key)
+                                   .numbers));
+  REQUIRE(coded->Predict(batch.dense(), batch.embeddings(), probabilities[0]).ok());
+  REQUIRE(
+      plain->Predict(batch.dense(), {in.numbers.data(), rows, kEmbeddings}, probabilities[1]).ok());
+  CHECK(SameBits(probabilities[0], probabilities[1]));
+}
+
+TEST_CASE("an embedding that is not finite leaves the step out in every precision") {
+  for (const Precision precision : {Precision::kBf16, Precision::kF16, Precision::kInt8}) {
+    CAPTURE(static_cast<int>(precision));
+    const EmbeddingWire wire = WireOf({precision, precision});
+    const auto network = NetworkOf(ComputePrecision::kF32, wire);
+    TestBatch batch = BatchOf(0);
+    batch.embedding_values[30] = std::numeric_limits<float>::infinity();
+    const Coded in = CodedBy({wire.embeddings, wire.dims}, batch.embeddings(), 1.0F, std::nullopt);
+    const auto block = network->blocks().Lease(batch.rows, true);
+    std::ranges::copy(in.bytes, block->coded_embeddings.bytes.begin());
+    std::vector<float> probabilities(batch.rows);
+    const auto result =
+        network->ForwardBackwardOn(*block, batch.dense(), batch.labels, probabilities);
+    REQUIRE(result.ok());
+    CHECK_FALSE(result->finite);
+    CHECK(absl::IsFailedPrecondition(network->ApplyGradients(0.1F)));
+  }
+}
+
+}  // namespace
+}  // namespace simurgh::testing
