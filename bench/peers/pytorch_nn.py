@@ -22,7 +22,7 @@ DENSE, FEATURES = 13, 26
 
 def options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--network", default="paper,dlrm")
+    parser.add_argument("--network", default="paper,dlrm,dcn")
     parser.add_argument("--batch", default="512,2048,8192,16384,65536")
     parser.add_argument("--precision", default="f32,tf32,bf16")
     parser.add_argument("--repeats", type=int, default=50)
@@ -66,7 +66,27 @@ def network_of(torch, name):
             pairs = torch.bmm(vectors, vectors.transpose(1, 2))[:, self.rows, self.columns]
             return self.top(torch.cat([bottom, pairs], 1)).squeeze(1)
 
-    return (Paper(), FEATURES * 16) if name == "paper" else (Dlrm(), FEATURES * 128)
+    class Dcn(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            width = DENSE + FEATURES * 16
+            self.cross = torch.nn.ModuleList(torch.nn.Linear(width, width) for _ in range(3))
+            deep = []
+            for inputs, outputs in ((width, 1024), (1024, 512)):
+                deep += [torch.nn.Linear(inputs, outputs), torch.nn.BatchNorm1d(outputs), torch.nn.ReLU()]
+            self.deep = torch.nn.Sequential(*deep)
+            self.top = torch.nn.Linear(width + 512, 1)
+
+        def forward(self, dense, embeddings):
+            origin = torch.cat([dense, embeddings], 1)
+            crossed = origin
+            for layer in self.cross:
+                crossed = origin * layer(crossed) + crossed
+            return self.top(torch.cat([crossed, self.deep(origin)], 1)).squeeze(1)
+
+    modules = {"paper": (Paper, 16), "dlrm": (Dlrm, 128), "dcn": (Dcn, 16)}
+    module, dim = modules[name]
+    return module(), FEATURES * dim
 
 
 class Step:

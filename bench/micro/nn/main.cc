@@ -6,6 +6,7 @@
 #include <functional>
 #include <iostream>
 
+#include "bench/micro/nn/layers.h"
 #include "bench/micro/nn/options.h"
 #include "bench/micro/nn/products.h"
 #include "bench/micro/nn/step.h"
@@ -49,7 +50,7 @@ class Report {
  public:
   explicit Report(bool json) : json_(json) {
     if (json_) return;
-    std::printf("%-6s %6s %-5s %-20s %10s %10s %10s %7s\n", "model", "batch", "prec", "part", "ms",
+    std::printf("%-6s %6s %-5s %-24s %10s %10s %10s %7s\n", "model", "batch", "prec", "part", "ms",
                 "gflops", "oneDNN", "ratio");
   }
 
@@ -62,7 +63,7 @@ class Report {
     std::printf(
         json_ ? "{\"model\":\"%s\",\"batch\":%zu,\"precision\":\"%s\",\"part\":\"%s\",\"ms\":%.4f,"
                 "\"gflops\":%.2f,\"onednn_gflops\":%.2f,\"ratio\":%.3f}\n"
-              : "%-6s %6zu %-5s %-20s %10.3f %10.1f %10.1f %7.3f\n",
+              : "%-6s %6zu %-5s %-24s %10.3f %10.1f %10.1f %7.3f\n",
         point.model.c_str(), point.batch, point.precision.c_str(), part.c_str(), seconds * 1e3,
         gflops, limit, ratio);
     std::fflush(stdout);
@@ -83,7 +84,7 @@ Sums MeasureProducts(const Point& point, const NnBenchOptions& options, const Re
   const auto precision =
       point.is_bf16() ? cpu::ProductPrecision::kBf16 : cpu::ProductPrecision::kF32;
   Sums sums;
-  for (const Product& product : ProductsOf(LayerWidths(point.model), point.batch)) {
+  for (const Product& product : ProductsOf(SubjectOf(point.model), point.batch)) {
     const auto ours = OurProduct(product, precision);
     const auto onednn = OneDnnProduct(product, precision, options.threads);
     std::vector<double> our_times;
@@ -103,11 +104,23 @@ Sums MeasureProducts(const Point& point, const NnBenchOptions& options, const Re
   return sums;
 }
 
+void MeasureLayers(const Point& point, const NnBenchOptions& options, const Report& report) {
+  cpu::SetProductPrecision(point.is_bf16() ? cpu::ProductPrecision::kBf16
+                                           : cpu::ProductPrecision::kF32);
+  for (const LayerWork& layer : LayersOf(SubjectOf(point.model), point.batch)) {
+    std::vector<double> times;
+    for (uint32_t turn = 0; turn < options.turns; ++turn) {
+      times.push_back(Time(layer.work, options.seconds));
+    }
+    report.Add(point, layer.name, Median(times), layer.flop, 0);
+  }
+}
+
 void MeasureStep(const Point& point, const Sums& products, const NnBenchOptions& options,
                  const Report& report) {
-  const std::vector<size_t> widths = LayerWidths(point.model);
-  const auto activations = Activations(widths, point.batch);
-  NetworkStep step(widths, point.batch,
+  const Subject& subject = SubjectOf(point.model);
+  const auto activations = Activations(subject, point.batch);
+  NetworkStep step(subject, point.batch,
                    point.is_bf16() ? ComputePrecision::kBf16 : ComputePrecision::kF32,
                    options.threads);
   std::vector<double> activation_times;
@@ -138,7 +151,9 @@ void Run(const NnBenchOptions& options) {
     for (const uint32_t batch : options.batches) {
       for (const std::string& precision : options.precisions) {
         const Point point{model, batch, precision};
-        MeasureStep(point, MeasureProducts(point, options, report), options, report);
+        const Sums products = MeasureProducts(point, options, report);
+        MeasureLayers(point, options, report);
+        MeasureStep(point, products, options, report);
       }
     }
   }

@@ -19,27 +19,18 @@ constexpr char kUsage[] =
     "Usage: bench_nn [options]\n\n";
 
 constexpr char kNotes[] =
-    "A line for each product of each linear layer: forward, weight (the gradient of the weights) "
-    "and\n"
-    "input (that of the inputs), beside oneDNN's own inner product of the same shape, whose "
-    "operands\n"
-    "lie as it likes best, and in bf16 are bf16, before the clock starts; `all products` adds them "
-    "up. Then\n"
-    "the relus forward and back (activations), and from whole steps: what forward and backward "
-    "spend\n"
-    "beside their products (other: activations, loss, copies), and the optimizer (Adam).\n"
-    "gflops counts 2 operations for each multiplication and addition of the products.\n\n"
+    "A line for each product of each linear layer: forward, weight (the gradient of the weights)\n"
+    "and input (that of the inputs), beside oneDNN's own inner product of the same shape, whose\n"
+    "operands lie as it likes best, and in bf16 are bf16, before the clock starts; `all products`\n"
+    "adds them up. Then interactions, cross layers (with their products) and batch norms, the\n"
+    "relus forward and back (activations), and from whole steps: what forward and backward spend\n"
+    "beside the linear layers' products (other: all of these, loss, copies), and the optimizer\n"
+    "(Adam). gflops counts 2 operations for each multiplication and addition of the products.\n\n"
     "Exit codes: 0 done, 1 failed, 2 bad options.\n";
 
 constexpr uint32_t kMostSamples = 65'536;
 
 }  // namespace
-
-std::vector<size_t> LayerWidths(const std::string& model) {
-  if (model == "light") return {256, 128, 64, 1};
-  if (model == "paper") return {4'096, 2'048, 1'024, 512, 256, 1};
-  return {};
-}
 
 StatusOr<std::optional<NnBenchOptions>> ParseNnBenchOptions(int argc, char** argv,
                                                             std::ostream& out) {
@@ -52,10 +43,11 @@ StatusOr<std::optional<NnBenchOptions>> ParseNnBenchOptions(int argc, char** arg
     return po::value(&value)->value_name("N")->default_value(standard);
   };
   description.add_options()(
-      "model", po::value(&models)->value_name("LIST")->default_value("light,paper"),
-      "light: 256-128-64, paper: 4096-2048-1024-512-256, both over 429 inputs")(
-      "batch", po::value(&batches)->value_name("LIST")->default_value("512,4096"),
-      "samples of a batch")(
+      "model", po::value(&models)->value_name("LIST")->default_value("light,paper,dlrm"),
+      "light: 256-128-64, paper: 4096-2048-1024-512-256, both over 429 inputs; dlrm: 26 embeddings "
+      "of 128, MLPerf's towers; dcn: 429 inputs, three cross layers beside 1024-512 with batch "
+      "norm")("batch", po::value(&batches)->value_name("LIST")->default_value("512,4096"),
+              "samples of a batch")(
       "precision",
       po::value(&precisions)
           ->value_name("LIST")
@@ -70,7 +62,8 @@ StatusOr<std::optional<NnBenchOptions>> ParseNnBenchOptions(int argc, char** arg
       const bool go_on,
       ParseCommandLine(argc, argv, {"bench_nn", kUsage, kNotes}, description, out));
   if (!go_on) return std::nullopt;
-  SIMURGH_ASSIGN_OR_RETURN(options.models, ParseWords("--model", models, {"light", "paper"}));
+  SIMURGH_ASSIGN_OR_RETURN(options.models,
+                           ParseWords("--model", models, {"light", "paper", "dlrm", "dcn"}));
   SIMURGH_ASSIGN_OR_RETURN(options.batches, ParseNumbers("--batch", batches, kMostSamples));
   SIMURGH_ASSIGN_OR_RETURN(options.precisions,
                            ParseWords("--precision", precisions, {"f32", "bf16"}));

@@ -11,7 +11,7 @@
 namespace simurgh::bench {
 
 struct NnBenchOptions {
-  std::vector<std::string> models;  // light, paper
+  std::vector<std::string> models;  // light, paper, dlrm, dcn
   std::vector<uint32_t> batches;
   std::vector<std::string> precisions;  // f32, bf16
   uint32_t threads = 1;
@@ -19,9 +19,6 @@ struct NnBenchOptions {
   uint32_t turns = 5;  // Times that everything is measured.
   bool json = false;
 };
-
-// Outputs of a model's linear layers, the logit's last.
-std::vector<size_t> LayerWidths(const std::string& model);
 
 // Nothing after --help and --version, which write to `out`. Errors: INVALID_ARGUMENT.
 StatusOr<std::optional<NnBenchOptions>> ParseNnBenchOptions(int argc, char** argv,

@@ -5,7 +5,7 @@
 #include <unordered_map>
 
 #include "absl/strings/str_cat.h"
-#include "bench/micro/nn/step.h"
+#include "bench/micro/nn/random_matrix.h"
 #include <dnnl.hpp>
 
 #include "nn/cpu/linear.h"
@@ -70,18 +70,24 @@ std::string Product::name() const {
   const char* what = kind == Kind::kForward  ? "forward"
                      : kind == Kind::kWeight ? "weight"
                                              : "input";
-  return absl::StrCat(what, " ", inputs, "x", outputs);
+  return absl::StrCat(tower, tower.empty() ? "" : " ", what, " ", inputs, "x", outputs);
 }
 
-std::vector<Product> ProductsOf(const std::vector<size_t>& widths, size_t samples) {
+std::vector<Product> ProductsOf(const Subject& subject, size_t samples) {
   std::vector<Product> products;
-  size_t inputs = kInputs;
-  for (const size_t outputs : widths) {
-    for (const auto kind :
-         {Product::Kind::kForward, Product::Kind::kWeight, Product::Kind::kInput}) {
-      products.push_back({kind, samples, inputs, outputs});
+  const ModelPlan plan = PlanOf(subject);
+  for (const TowerPlan& tower : plan.towers) {
+    for (size_t i = 0; i < tower.layers.size(); ++i) {
+      const LayerPlan& layer = tower.layers[i];
+      if (layer.config.kind != LayerConfig::Kind::kLinear) continue;
+      const auto add = [&](Product::Kind kind) {
+        products.push_back({kind, samples, layer.input_width, layer.output_width,
+                            plan.towers.size() > 1 ? tower.name : std::string()});
+      };
+      add(Product::Kind::kForward);
+      add(Product::Kind::kWeight);
+      if (i > 0 || tower.needs_input_gradient) add(Product::Kind::kInput);
     }
-    inputs = outputs;
   }
   return products;
 }

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "bench/micro/nn/networks.h"
+
 #include "nn/cpu/matmul.h"
 
 namespace simurgh::bench {
@@ -18,14 +20,15 @@ struct Product {
   size_t samples = 0;
   size_t inputs = 0;
   size_t outputs = 0;
+  std::string tower;  // Of a network that has several.
 
   double flop() const { return 2.0 * static_cast<double>(samples * inputs * outputs); }
   std::string name() const;
 };
 
-// The products of a training step; nobody needs the gradient of the first layer's inputs but the
-// embeddings, whose columns are most of them, so that all are counted.
-std::vector<Product> ProductsOf(const std::vector<size_t>& widths, size_t samples);
+// The products of a training step's linear layers. Of a tower's inputs nobody needs the gradient of
+// the dense columns, but where there are others these are most, so that all are counted.
+std::vector<Product> ProductsOf(const Subject& subject, size_t samples);
 
 // Does the product once, over operands of its own, which are f32 in any case.
 std::function<void()> OurProduct(const Product& product, cpu::ProductPrecision precision);

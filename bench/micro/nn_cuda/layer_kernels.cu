@@ -1,11 +1,14 @@
+#include <functional>
+#include <optional>
+
 #include "absl/strings/str_cat.h"
 #include "bench/micro/nn_cuda/layer_kernels.h"
 #include "bench/micro/nn_cuda/random_memory.h"
 #include "bench/micro/nn_cuda/stopwatch.h"
 
 #include "nn/cuda/float16.h"
-#include "nn/cuda/interaction_kernels.h"
 #include "nn/cuda/launch.cuh"
+#include "nn/cuda/layers.h"
 #include "nn/cuda/optimizer_kernels.h"
 #include "nn/model_plan.h"
 
@@ -13,7 +16,6 @@ namespace simurgh::bench {
 namespace {
 
 using cuda::DeviceMemory;
-using cuda::Matrix;
 
 template <typename U>
 U* As(const DeviceMemory& memory) {
@@ -29,29 +31,6 @@ class KernelTimes {
     SIMURGH_ASSIGN_OR_RETURN(
         executor_, cuda::CudaExecutor::Create({.precision = precision, .time_compute = true}));
     return absl::OkStatus();
-  }
-
-  Status AddDot(const LayerPlan& layer, size_t batch) {
-    const size_t width = layer.input_width;
-    const size_t pairs = layer.output_width;
-    const size_t dim = layer.config.width;
-    SIMURGH_ASSIGN_OR_RETURN(const DeviceMemory input, RandomMemory<T>(batch * width));
-    SIMURGH_ASSIGN_OR_RETURN(const DeviceMemory output, RandomMemory<T>(batch * pairs));
-    SIMURGH_ASSIGN_OR_RETURN(const DeviceMemory gradient, RandomMemory<T>(batch * width));
-    const Matrix<T> x{As<T>(input), batch, width, width};
-    const Matrix<T> y{As<T>(output), batch, pairs, pairs};
-    const Matrix<T> dx{As<T>(gradient), batch, width, width};
-    const double flop = 2.0 * static_cast<double>(batch * pairs * dim);
-    const double bytes = static_cast<double>(batch * (width + pairs) * sizeof(T));
-    const std::string name = absl::StrCat("dot of ", width / dim);
-    SIMURGH_RETURN_IF_ERROR(
-        Add(PartTime{.layer = name, .part = "forward", .flop = flop, .bytes = bytes}, batch, pairs,
-            cuda::DotCell<T>{x, dim, y}));
-    return Add(PartTime{.layer = name,
-                        .part = "back",
-                        .flop = 2 * flop,
-                        .bytes = bytes + static_cast<double>(batch * width * sizeof(T))},
-               batch, width, cuda::DotBackwardCell<T>{x, dim, y, dx});
   }
 
   Status AddAdam(size_t count) {
@@ -74,23 +53,86 @@ class KernelTimes {
     // Reads four values of each weight and writes three.
     return Add(
         PartTime{.layer = "adam", .part = "step", .bytes = 28.0 * static_cast<double>(count)},
-        count, step);
+        [&] { executor_->ForEach(count, step); });
+  }
+
+  // Every layer but the linear ones and activations, as the network computes it.
+  Status AddLayers(const ModelPlan& plan, size_t batch) {
+    const cuda::WireCodes codes(plan, {});
+    cuda::Tensors<T> tensors(plan, codes, {});
+    SIMURGH_ASSIGN_OR_RETURN(const DeviceMemory weights,
+                             RandomMemory<float>(tensors.weight_bytes() / sizeof(float)));
+    tensors.SetWeights(weights.get());
+    tensors.LayOut(batch);
+    SIMURGH_ASSIGN_OR_RETURN(const DeviceMemory block,
+                             RandomMemory<T>(tensors.batch_plan().planner.bytes() / sizeof(T)));
+    tensors.SetBatch(block.get());
+    tensors.SetRows(batch, 0);
+    cuda::Layers<cuda::CudaExecutor, T> layers(plan, *executor_, tensors);
+    layers.TakeWeights(tensors.parameters());
+    const cuda::RankPass ranks{.samples = batch};
+    for (size_t t = 0; t < plan.towers.size(); ++t) {
+      for (size_t i = 0; i < plan.towers[t].layers.size(); ++i) {
+        const std::optional<LayerCost> cost = CostOf(plan.towers[t].layers[i]);
+        if (!cost) continue;
+        const auto rows = static_cast<double>(batch);
+        SIMURGH_RETURN_IF_ERROR(Add(PartTime{.layer = cost->name,
+                                             .part = "forward",
+                                             .flop = rows * cost->flop,
+                                             .bytes = rows * cost->values * sizeof(T)},
+                                    [&] { layers.Forward(t, i, &ranks); }));
+        SIMURGH_RETURN_IF_ERROR(Add(PartTime{.layer = cost->name,
+                                             .part = "back",
+                                             .flop = rows * 2 * cost->flop,
+                                             .bytes = rows * cost->values_back * sizeof(T)},
+                                    [&] { layers.Backward(t, i, ranks); }));
+      }
+    }
+    return absl::OkStatus();
   }
 
   std::vector<PartTime> Take() { return std::move(times_); }
 
  private:
-  // of: a count, or rows and columns; then the kernel.
-  template <typename... Arguments>
-  Status Add(PartTime time, const Arguments&... arguments) {
+  // Of one sample: operations forward, and values of operands and results, each once.
+  struct LayerCost {
+    std::string name;
+    double flop = 0;
+    double values = 0;
+    double values_back = 0;
+  };
+
+  static std::optional<LayerCost> CostOf(const LayerPlan& layer) {
+    using Kind = LayerConfig::Kind;
+    const auto inputs = static_cast<double>(layer.input_width);
+    const auto outputs = static_cast<double>(layer.output_width);
+    const size_t dim = layer.config.width;
+    switch (layer.config.kind) {
+      case Kind::kDot:
+        return LayerCost{absl::StrCat("dot of ", layer.input_width / dim),
+                         2 * outputs * static_cast<double>(dim), inputs + outputs,
+                         2 * inputs + outputs};
+      case Kind::kFm:
+        return LayerCost{absl::StrCat("fm of ", layer.input_width / dim), 0, inputs, 2 * inputs};
+      case Kind::kCross: {
+        const uint32_t rank = layer.config.rank;
+        const double product = 2 * (rank == 0 ? inputs * inputs : 2 * inputs * rank);
+        // The tower's input, too, and its gradient, which is read and written.
+        return LayerCost{absl::StrCat("cross ", layer.input_width), product, 3 * inputs,
+                         6 * inputs};
+      }
+      case Kind::kBatchNorm:
+        return LayerCost{absl::StrCat("batch norm ", layer.input_width), 0, 2 * inputs, 3 * inputs};
+      default:
+        return std::nullopt;
+    }
+  }
+
+  Status Add(PartTime time, const std::function<void()>& enqueue) {
     std::vector<double> taken;
     for (size_t i = 0; i < repeats_ + kUncounted; ++i) {
       executor_->Mark(cuda::Moment::kBegin);
-      if constexpr (sizeof...(Arguments) == 2) {
-        executor_->ForEach(arguments...);
-      } else {
-        executor_->ForEachCell(arguments...);
-      }
+      enqueue();
       executor_->Mark(cuda::Moment::kEnd);
       executor_->Mark(cuda::Moment::kApplyBegin);
       executor_->Mark(cuda::Moment::kApplyEnd);
@@ -113,15 +155,10 @@ class KernelTimes {
 template <typename T>
 StatusOr<std::vector<PartTime>> KernelsOf(const Subject& subject, size_t batch,
                                           ComputePrecision precision, size_t repeats) {
-  SIMURGH_ASSIGN_OR_RETURN(const ModelPlan plan, PlanModel(subject.model, subject.inputs));
+  const ModelPlan plan = PlanOf(subject);
   KernelTimes<T> times(repeats);
   SIMURGH_RETURN_IF_ERROR(times.Start(precision));
-  for (const TowerPlan& tower : plan.towers) {
-    for (const LayerPlan& layer : tower.layers) {
-      if (layer.config.kind != LayerConfig::Kind::kDot) continue;
-      SIMURGH_RETURN_IF_ERROR(times.AddDot(layer, batch));
-    }
-  }
+  SIMURGH_RETURN_IF_ERROR(times.AddLayers(plan, batch));
   SIMURGH_RETURN_IF_ERROR(times.AddAdam(plan.parameter_count));
   return times.Take();
 }

@@ -50,8 +50,9 @@ StatusOr<std::optional<NnCudaOptions>> ParseNnCudaOptions(int argc, char** argv,
     return po::value(&value)->value_name("LIST")->default_value(standard);
   };
   description.add_options()(
-      "network", list(networks, "paper,dlrm"),
-      "paper: 429 inputs, 4096-2048-1024-512-256-1; dlrm: 26 embeddings of 128, MLPerf's towers")(
+      "network", list(networks, "paper,dlrm,dcn"),
+      "paper: 429 inputs, 4096-2048-1024-512-256-1; dlrm: 26 embeddings of 128, MLPerf's towers; "
+      "dcn: 429 inputs, three cross layers beside 1024-512 with batch norm")(
       "batch", list(batches, "512,2048,8192,16384,65536"), "samples of a batch")(
       "precision", list(precisions, "f32,tf32,bf16"), "of products, and of activations; f16, too")(
       "repeats", po::value(&options.repeats)->value_name("N")->default_value(50),
@@ -66,7 +67,8 @@ StatusOr<std::optional<NnCudaOptions>> ParseNnCudaOptions(int argc, char** argv,
       const bool go_on,
       ParseCommandLine(argc, argv, {"bench_nn_cuda", kUsage, kNotes}, description, out));
   if (!go_on) return std::nullopt;
-  SIMURGH_ASSIGN_OR_RETURN(options.networks, ParseWords("--network", networks, {"paper", "dlrm"}));
+  SIMURGH_ASSIGN_OR_RETURN(options.networks,
+                           ParseWords("--network", networks, {"paper", "dlrm", "dcn"}));
   SIMURGH_ASSIGN_OR_RETURN(options.batches, ParseNumbers("--batch", batches, kMostSamples));
   SIMURGH_ASSIGN_OR_RETURN(options.precisions,
                            ParseWords("--precision", precisions, {"f32", "tf32", "bf16", "f16"}));

@@ -12,7 +12,7 @@
 namespace simurgh::bench {
 
 struct NnCudaOptions {
-  std::vector<std::string> networks;  // paper, dlrm
+  std::vector<std::string> networks;  // paper, dlrm, dcn
   std::vector<uint32_t> batches;
   std::vector<std::string> precisions;  // f32, tf32, bf16
   uint32_t repeats = 50;                // Of a measurement, of which the median counts.

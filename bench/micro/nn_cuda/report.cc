@@ -41,7 +41,7 @@ void NnCudaReport::Begin(const std::string& precision, double peak) {
     return;
   }
   std::printf("\n%s: %.1f TFLOP/s at best\n", precision.c_str(), peak);
-  std::printf("%-6s %6s %-5s %-20s %9s %10s %8s %6s %9s %8s %6s\n", "model", "batch", "prec",
+  std::printf("%-6s %6s %-5s %-24s %9s %10s %8s %6s %9s %8s %6s\n", "model", "batch", "prec",
               "part", "ms", "compute_ms", "TFLOP/s", "%peak", "MB", "GB/s", "%copy");
 }
 
@@ -59,7 +59,7 @@ void NnCudaReport::Print(const Subject& subject, size_t batch, const Line& line)
   if (json_) {
     std::printf("%s\n", JsonOf(subject, batch, line).c_str());
   } else {
-    std::printf("%-6s %6zu %-5s %-20s %9.3f %10.3f %8.1f %6.1f %9.1f %8.1f %6.1f\n",
+    std::printf("%-6s %6zu %-5s %-24s %9.3f %10.3f %8.1f %6.1f %9.1f %8.1f %6.1f\n",
                 subject.name.c_str(), batch, precision_.c_str(), line.part.c_str(), line.ms,
                 line.compute_ms, line.Tflops(), 100 * line.Tflops() / peak_, line.bytes / 1e6,
                 line.GbPerS(), 100 * line.GbPerS() / copies_.on_device);

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "bench/micro/nn_cuda/networks.h"
+#include "bench/micro/nn/networks.h"
 
 #include "simurgh/base/status.h"
 

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "nn/model_plan.h"
 #include "simurgh/nn/dense_network.h"
 
 namespace simurgh::bench {
@@ -14,9 +15,16 @@ struct Subject {
   ModelInputs inputs;
 };
 
-// `paper`: 13 dense values and 26 embeddings of 16 through 4096-2048-1024-512-256-1, of PERSIA's
-// paper. `dlrm`: 26 embeddings of 128, with MLPerf's towers.
+// `light`: 13 dense values and 26 embeddings of 16 through 256-128-64-1. `paper`: 13 dense values
+// and 26 embeddings of 16 through 4096-2048-1024-512-256-1, of PERSIA's paper. `dlrm`: 26
+// embeddings of 128, with MLPerf's towers. `dcn`: the first one's inputs through three cross layers
+// and, beside them, 1024-512 with batch norm.
 const std::vector<Subject>& Subjects();
+
+// Requires one of their names.
+const Subject& SubjectOf(const std::string& name);
+
+ModelPlan PlanOf(const Subject& subject);
 
 // Of one sample's products, forward and back: 2 operations a weight forward, 4 back, less what a
 // tower that reads only dense values need not compute.
