@@ -9,11 +9,25 @@
 #include "services/runtime/exit_code.h"
 
 namespace simurgh {
+namespace {
+
+constexpr int kAnswered[] = {SIGTERM, SIGINT, SIGHUP};
+
+// how: SIG_BLOCK or SIG_UNBLOCK, in the calling thread, and in those that it starts from now on.
+void Mask(int how) {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : kAnswered) sigaddset(&set, signal);
+  pthread_sigmask(how, &set, nullptr);
+}
+
+}  // namespace
 
 StopSignals::StopSignals(std::stop_source stop, std::function<void()> on_hangup)
-    : stop_(std::move(stop)),
-      on_hangup_(std::move(on_hangup)),
-      signals_(thread_.executor(), SIGTERM, SIGINT, SIGHUP) {
+    : stop_(std::move(stop)), on_hangup_(std::move(on_hangup)), signals_(thread_.executor()) {
+  for (const int signal : kAnswered) signals_.add(signal);
+  thread_.RunAndWait([] { Mask(SIG_UNBLOCK); });
+  Mask(SIG_BLOCK);
   std::signal(SIGPIPE, SIG_IGN);
   Wait();
 }

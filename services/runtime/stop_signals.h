@@ -13,7 +13,13 @@ namespace simurgh {
 // with ExitCode::kInterrupted. SIGHUP calls `on_hangup`. SIGPIPE is ignored: a peer that went away
 // is an error of its write.
 //
-// Threads: what the stop source calls, and on_hangup, run on the thread "signals".
+// The first three reach no thread but one of its own: the constructor blocks them in the thread
+// that calls it, and so in all that this one starts later. A handler must not run on a thread that
+// computes, as oneDNN's kernels use the stack pointer for other memory: the kernel would lay the
+// handler's frame over it.
+//
+// Threads: constructed before those that it is to spare. What the stop source calls, and on_hangup,
+// run on the thread "signals".
 class StopSignals {
  public:
   StopSignals(std::stop_source stop, std::function<void()> on_hangup);

@@ -164,6 +164,30 @@ TEST_CASE("a signal stops a daemon that waits, in order") {
   CHECK(drained);
 }
 
+TEST_CASE("signals come to no thread that works for a daemon") {
+  const auto blocked = [] {
+    sigset_t set;
+    pthread_sigmask(SIG_SETMASK, nullptr, &set);
+    return sigismember(&set, SIGTERM) == 1 && sigismember(&set, SIGINT) == 1 &&
+           sigismember(&set, SIGHUP) == 1;
+  };
+  Script script;
+  bool here = false;
+  bool in_its_threads = false;
+  script.start = [&](DaemonContext&) {
+    here = blocked();
+    std::thread([&] { in_its_threads = blocked(); }).join();
+    kill(getpid(), SIGTERM);
+    return absl::OkStatus();
+  };
+  // Twice, as the second finds the calling thread without signals.
+  for (int run = 0; run < 2; ++run) {
+    CHECK(RunWith(script, Good()).code == 0);
+    CHECK(here);
+    CHECK(in_its_threads);
+  }
+}
+
 TEST_CASE("errors of each stage have their exit code") {
   const auto failing = [](const Status& status) {
     return [status](DaemonContext&) { return status; };
