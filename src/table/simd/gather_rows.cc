@@ -17,8 +17,11 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// How many rows are on their way.
-constexpr size_t kAhead = 12;
+// How many cache lines are on their way, and how many rows at the least. A processor that bears
+// many misses at once (Zen 5) is a fifth faster at dim 16 than with twelve rows; long rows gain
+// nothing.
+constexpr size_t kLinesAhead = 80;
+constexpr size_t kLeastRowsAhead = 12;
 
 // Short rows are copied in place: a call would cost as much again.
 HWY_INLINE void CopyBytes(const std::byte* from, uint32_t count, std::byte* to) {
@@ -40,14 +43,15 @@ size_t GatherRowsHere(const RowGather& given, std::span<const uint64_t> ids,
   const RowGather gather = given;  // Nothing that is written here can change it.
   const auto bytes = static_cast<uint32_t>(out.row_bytes());
   const uint64_t fetched = sizeof(RowHeader) + bytes;
+  const size_t ahead = std::max(kLeastRowsAhead, kLinesAhead / (fetched / 64 + 1));
   const size_t size = ids.size();
   size_t left = 0;
   const auto fetch = [&](size_t i) HWY_ATTR {
     if (candidates[i] != kNoRow) gather.rows.Prefetch(candidates[i], fetched);
   };
-  for (size_t i = 0; i < std::min(kAhead, size); ++i) fetch(i);
+  for (size_t i = 0; i < std::min(ahead, size); ++i) fetch(i);
   for (size_t i = 0; i < size; ++i) {
-    if (i + kAhead < size) fetch(i + kAhead);
+    if (i + ahead < size) fetch(i + ahead);
     const uint32_t row = candidates[i];
     if (row != kNoRow) [[likely]] {
       std::byte* record = gather.rows.record(row);
