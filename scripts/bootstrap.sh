@@ -8,7 +8,7 @@ Usage: scripts/bootstrap.sh [--bench] [--check]
 
 Installs the Debian 12 packages that building and testing needs; asks apt only for those that are missing.
 
-  --bench  also what bench/run needs, and gRPC, which bench_rpc is compared with
+  --bench  also gRPC, which bench_rpc is compared with
   --check  installs nothing; lists what is missing, exit code 1 if anything is
   --help   prints this
 TEXT
@@ -35,13 +35,11 @@ PACKAGES=(
   libgloo-dev
   # Memory.
   libjemalloc-dev
-  # Tests.
-  catch2
+  # Tests, and those of the benches' reports.
+  catch2 jq gnuplot-nox
 )
 
 BENCH_PACKAGES=(
-  # Reports.
-  jq gnuplot-nox
   # A peer of bench_rpc.
   libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
 )

@@ -99,6 +99,7 @@ StatusOr<BatchResult> CpuNetwork::ForwardBackward(MatrixView<const float> dense,
   SIMURGH_CHECK_EQ(embedding_gradient.columns(), plan_.embedding_width);
 
   step_ = Step::kNone;
+  gradients_finite_ = true;
   SetUpThread();
   if (rows == 0) {
     SIMURGH_RETURN_IF_ERROR(TakePart(step));
@@ -120,7 +121,7 @@ StatusOr<BatchResult> CpuNetwork::ForwardBackward(MatrixView<const float> dense,
   SIMURGH_RETURN_IF_ERROR(Backward(embedding_gradient, step));
 
   result.finite =
-      std::isfinite(result.loss) && AllFinite(gradients()) && AllRowsFinite(embedding_gradient);
+      std::isfinite(result.loss) && gradients_finite_ && AllRowsFinite(embedding_gradient);
   step_rows_ = step.sum ? divisor : rows;
   step_ = result.finite ? Step::kReady : Step::kNotFinite;
   return result;
@@ -165,6 +166,13 @@ Status CpuNetwork::Predict(MatrixView<const float> dense, MatrixView<const float
   SIMURGH_RETURN_IF_ERROR(Forward(inputs, Mode::kPredict, nullptr));
   Probabilities(workspace_.Output(plan_.top().last()).flat(), probabilities);
   return absl::OkStatus();
+}
+
+void CpuNetwork::ReportGradients(const LayerPlan& layer, const RankStep& rank_step) {
+  if (layer.parameter_count == 0) return;
+  const size_t offset = layer.parameter_offset;
+  if (!AllFinite(gradients().subspan(offset, layer.parameter_count))) gradients_finite_ = false;
+  if (rank_step.on_gradients) rank_step.on_gradients(offset, layer.parameter_count);
 }
 
 void CpuNetwork::SetUpThread() const {

@@ -58,11 +58,9 @@ class CpuNetwork final : public DenseNetwork {
   // A step without samples.
   Status TakePart(const RankStep& rank_step);
 
-  // That the layer's gradients are done.
-  static void ReportGradients(const LayerPlan& layer, const RankStep& rank_step) {
-    if (layer.parameter_count == 0 || !rank_step.on_gradients) return;
-    rank_step.on_gradients(layer.parameter_offset, layer.parameter_count);
-  }
+  // That the layer's gradients are done. Looks at them before, as they may be other ranks' sums,
+  // and another thread's, from then on.
+  void ReportGradients(const LayerPlan& layer, const RankStep& rank_step);
 
   void GatherInput(const Inputs& inputs, const TowerPlan& tower);
   void ScatterInputGradient(const TowerPlan& tower, MatrixView<float> embedding_gradient);
@@ -108,6 +106,7 @@ class CpuNetwork final : public DenseNetwork {
   Workspace workspace_;
   size_t step_rows_ = 0;  // Of the batch that batch_statistics_ are of.
   Step step_ = Step::kNone;
+  bool gradients_finite_ = true;  // Those that the latest pass has reported.
 };
 
 }  // namespace simurgh::cpu

@@ -1,8 +1,9 @@
 #include "tests/unit/nn/cuda/training_run.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
-#include <cstring>
+#include <cstdint>
 
 #include <catch2/catch.hpp>
 
@@ -165,7 +166,9 @@ void CheckSameTraining(const TrainingRun& actual, const ExpectedRun& expected) {
 }
 
 bool SameBits(std::span<const float> a, std::span<const float> b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
+  return std::ranges::equal(a, b, [](float x, float y) {
+    return std::bit_cast<uint32_t>(x) == std::bit_cast<uint32_t>(y);
+  });
 }
 
 }  // namespace simurgh::testing
