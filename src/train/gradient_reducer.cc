@@ -1,5 +1,6 @@
 #include "train/gradient_reducer.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -78,6 +79,8 @@ Status GradientReducer::Finish() {
   while (!buckets_.empty() && status_.ok()) changed_.Wait(mutex_);
   return std::exchange(status_, absl::OkStatus());
 }
+
+void GradientReducer::DropResiduals() { std::ranges::fill(residuals_, 0.0F); }
 
 void GradientReducer::Reduce() {
   while (true) {

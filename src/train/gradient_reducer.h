@@ -40,6 +40,9 @@ class GradientReducer {
   // Errors: of the collective.
   Status Finish();
 
+  // After Finish: its sums are not applied, and what rounding took off them is no longer owed.
+  void DropResiduals();
+
  private:
   struct Bucket {
     size_t first = 0;

@@ -216,6 +216,7 @@ Status Trainer::ApplyStep(uint64_t step, bool finite) {
   if (reducer_ != nullptr) {
     const TimelineSpan span(timeline_, "compute", "wait for sums", step);
     SIMURGH_RETURN_IF_ERROR(reducer_->Finish());
+    if (!finite) reducer_->DropResiduals();
   }
   if (!finite) return absl::OkStatus();
   const TimelineSpan span(timeline_, "compute", "dense step", step);

@@ -1,0 +1,223 @@
+// When a trainer sums dense gradients with another rank, and what rounding leaves of them.
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <memory>
+#include <sstream>
+#include <utility>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "simurgh/base/mutex.h"
+#include "simurgh/nn/dense_network.h"
+#include "simurgh/train/trainer.h"
+#include "tests/support/trace_spans.h"
+
+namespace simurgh::testing {
+namespace {
+
+constexpr uint64_t kSteps = 6;
+constexpr uint64_t kBadStep = 2;
+constexpr size_t kSamples = 4;
+constexpr size_t kWidth = 3;
+constexpr size_t kBuckets = 2;  // One for each linear layer.
+constexpr char kBackward[] = "forward and backward";
+
+class Batches final : public BatchReader {
+ public:
+  StatusOr<std::optional<Batch>> Next() override {
+    if (given_++ == kSteps) return std::nullopt;
+    auto sparse = std::make_shared<CompactBatch>();
+    sparse->batch_size = kSamples;
+    return Batch{
+        .sparse = sparse,
+        .dense = {
+            .batch_size = kSamples, .width = 1, .values = {1, 2, 3, 4}, .labels = {0, 1, 0, 1}}};
+  }
+  uint64_t skipped_rows() const override { return 0; }
+
+ private:
+  uint64_t given_ = 0;
+};
+
+// Answers at once; the rows of kBadStep are not numbers.
+class Port final : public EmbeddingPort {
+ public:
+  void Submit(std::shared_ptr<const CompactBatch> /*batch*/,
+              std::function<void(StatusOr<BatchReference>)> done) override {
+    done(BatchReference());
+  }
+  void Pull(BatchReference /*batch*/, const PullTerms& terms, EmbeddingTarget embeddings,
+            std::function<void(StatusOr<uint32_t>)> done) override {
+    const bool bad = terms.position.step == kBadStep;
+    std::ranges::fill(embeddings.floats(), bad ? std::numeric_limits<float>::quiet_NaN() : 0.5F);
+    done(0);
+  }
+  void Push(BatchReference /*batch*/, TrainerPosition /*position*/, GradientSource /*gradients*/,
+            std::function<void(Status)> done) override {
+    done(absl::OkStatus());
+  }
+};
+
+// The first of two ranks, of which the other one does the same. Rounding takes 1 off every value.
+class TwoRanks final : public Collective {
+ public:
+  uint32_t rank() const override { return 0; }
+  uint32_t ranks() const override { return 2; }
+  Status Sum(Channel /*channel*/, std::span<float> values, ReducePrecision /*precision*/,
+             std::span<float> residual) override {
+    const MutexLock lock(mutex_);
+    for (float& value : values) value *= 2;
+    if (!residual.empty()) owed_.emplace_back(residual.begin(), residual.end());
+    std::ranges::fill(residual, 1.0F);
+    ++sums_;
+    changed_.NotifyAll();
+    return absl::OkStatus();
+  }
+  Status Sum(Channel /*channel*/, std::span<double> values) override {
+    for (double& value : values) value *= 2;
+    return absl::OkStatus();
+  }
+  Status Gather(Channel /*channel*/, std::span<const std::byte> own,
+                std::span<std::byte> all) override {
+    std::ranges::copy(own, all.begin());
+    std::ranges::copy(own, all.begin() + static_cast<ptrdiff_t>(own.size()));
+    return absl::OkStatus();
+  }
+  void Close(Channel /*channel*/) override {}
+  void Abort(const Status& /*reason*/) override {}
+
+  // Until so many sums have begun, or for so long.
+  void AwaitSums(size_t count, std::chrono::milliseconds most) {
+    const auto deadline = std::chrono::steady_clock::now() + most;
+    const MutexLock lock(mutex_);
+    while (sums_ < count && changed_.WaitUntil(mutex_, deadline)) {
+    }
+  }
+  // The residuals that came with each sum.
+  std::vector<std::vector<float>> owed() {
+    const MutexLock lock(mutex_);
+    return owed_;
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  size_t sums_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<std::vector<float>> owed_ ABSL_GUARDED_BY(mutex_);
+};
+
+// A network that stops in every backward pass, when the gradients of its last layer are there, for
+// their sum to begin.
+class PatientNetwork final : public DenseNetwork {
+ public:
+  PatientNetwork(DenseNetwork& network, TwoRanks& ranks, std::chrono::milliseconds patience)
+      : network_(network), ranks_(ranks), patience_(patience) {}
+
+  StatusOr<BatchResult> ForwardBackward(MatrixView<const float> dense,
+                                        MatrixView<const float> embeddings,
+                                        std::span<const float> labels,
+                                        MatrixView<float> embedding_gradient,
+                                        std::span<float> probabilities,
+                                        const RankStep& step) override {
+    const size_t sums = kBuckets * steps_++ + 1;
+    RankStep stopping = step;
+    stopping.on_gradients = [&, stops = true](size_t first, size_t count) mutable {
+      step.on_gradients(first, count);
+      if (std::exchange(stops, false)) ranks_.AwaitSums(sums, patience_);
+    };
+    return network_.ForwardBackward(dense, embeddings, labels, embedding_gradient, probabilities,
+                                    stopping);
+  }
+  Status ApplyGradients(float rate) override { return network_.ApplyGradients(rate); }
+  Status Predict(MatrixView<const float> dense, MatrixView<const float> embeddings,
+                 std::span<float> probabilities) override {
+    return network_.Predict(dense, embeddings, probabilities);
+  }
+  BlockPool& blocks() override { return network_.blocks(); }
+  std::span<float> parameters() override { return network_.parameters(); }
+  std::span<float> gradients() override { return network_.gradients(); }
+  std::span<float> statistics() override { return network_.statistics(); }
+  std::span<const float> state() const override { return network_.state(); }
+
+ private:
+  DenseNetwork& network_;
+  TwoRanks& ranks_;
+  const std::chrono::milliseconds patience_;
+  size_t steps_ = 0;
+};
+
+void TrainOn(TwoRanks& ranks, const TrainingConfig& config, std::chrono::milliseconds patience,
+             Timeline* timeline) {
+  const ModelConfig model{
+      .towers = {{.name = "top",
+                  .inputs = {"dense", "embeddings"},
+                  .layers = {{.kind = LayerConfig::Kind::kLinear, .width = 2},
+                             {.kind = LayerConfig::Kind::kLinear, .width = 1}}}}};
+  auto network = CreateCpuNetwork(
+      model,
+      {.inputs = {.dense_width = 1, .embedding_width = kWidth, .features = {{"a", kWidth}}}});
+  REQUIRE(network.ok());
+  PatientNetwork patient(**network, ranks, patience);
+  Port port;
+  Trainer trainer(config, /*run=*/1, port, patient, ranks,
+                  {.train = [] { return std::make_unique<Batches>(); },
+                   .validation = {},
+                   .test = {},
+                   .features = 1,
+                   .dense_width = 1},
+                  nullptr, timeline);
+  const auto result = trainer.Run({});
+  CAPTURE(result.status().ToString());
+  REQUIRE(result.ok());
+  CHECK(result->steps == kSteps);
+  CHECK(result->skipped_steps == 1);
+}
+
+TrainingConfig ConfigOf(TrainingConfig::Mode mode) {
+  TrainingConfig config{.mode = mode, .batch_size = kSamples};
+  config.allreduce.bucket_bytes = sizeof(float);
+  config.progress_interval = std::chrono::hours(1);
+  return config;
+}
+
+TEST_CASE("Sums over the ranks go on during the backward pass, but after it in naive_hybrid") {
+  const bool naive = GENERATE(false, true);
+  CAPTURE(naive);
+  using Mode = TrainingConfig::Mode;
+  TwoRanks ranks;
+  Timeline timeline;
+  // A sum that must not begin yet is given the time to begin all the same.
+  const std::chrono::milliseconds patience(naive ? 20 : 60'000);
+  TrainOn(ranks, ConfigOf(naive ? Mode::kNaiveHybrid : Mode::kHybrid), patience, &timeline);
+  std::istringstream json(timeline.ToJson(0, "trainer"));
+  auto spans = ReadTrace(json);
+  for (uint64_t step = 0; step < kSteps; ++step) {
+    CAPTURE(step);
+    const TraceSpan& backward = spans[kBackward][step].at(0);
+    REQUIRE(spans["sum"][step].size() == kBuckets);
+    CHECK(std::ranges::any_of(spans["sum"][step], [&](const TraceSpan& sum) {
+            return sum.Overlaps(backward);
+          }) == !naive);
+  }
+}
+
+TEST_CASE("A step that is left out leaves nothing of its gradients to the next ones") {
+  TrainingConfig config = ConfigOf(TrainingConfig::Mode::kHybrid);
+  config.allreduce.precision = AllReduceConfig::Precision::kInt8;
+  TwoRanks ranks;
+  TrainOn(ranks, config, std::chrono::milliseconds(0), nullptr);
+  const std::vector<std::vector<float>> owed = ranks.owed();
+  REQUIRE(owed.size() == kSteps * kBuckets);
+  for (size_t sum = 0; sum < owed.size(); ++sum) {
+    const size_t step = sum / kBuckets;
+    CAPTURE(step);
+    const float expected = step == 0 || step == kBadStep + 1 ? 0.0F : 1.0F;
+    CHECK(owed[sum] == std::vector<float>(owed[sum].size(), expected));
+  }
+}
+
+}  // namespace
+}  // namespace simurgh::testing
