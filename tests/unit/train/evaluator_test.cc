@@ -1,0 +1,207 @@
+// The AUC within groups through a whole evaluation: several ranks with uneven shares, several
+// labels, against one that is counted pair by pair.
+
+#include "simurgh/train/evaluator.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "simurgh/base/random.h"
+#include "tests/unit/collective/rank_threads.h"
+
+namespace simurgh::testing {
+namespace {
+
+constexpr size_t kTasks = 2;
+constexpr size_t kSamples = 16;  // Of a batch.
+constexpr size_t kWidth = 3;
+constexpr size_t kGroupFeature = 1;
+constexpr uint64_t kGroups = 5;
+
+// A sample's dense values are what the network predicts for its tasks.
+struct Sample {
+  std::vector<float> predictions;
+  std::vector<float> labels;
+  std::optional<uint64_t> group;
+};
+
+// Few different predictions, so that some are tied; a fifth is in no group.
+std::vector<Sample> DrawSamples(size_t count, uint64_t seed) {
+  Random random(seed);
+  const auto below = [&](uint64_t limit) {
+    return static_cast<uint64_t>(random.Uniform() * static_cast<double>(limit));
+  };
+  std::vector<Sample> samples(count);
+  for (Sample& sample : samples) {
+    for (size_t task = 0; task < kTasks; ++task) {
+      sample.predictions.push_back(static_cast<float>(1 + below(20)) / 32.0F);
+      sample.labels.push_back(below(3) == 0 ? 1.0F : 0.0F);
+    }
+    if (below(5) > 0) sample.group = 100 + below(kGroups);
+  }
+  return samples;
+}
+
+// Feature 0 says nothing of groups; a sample of feature kGroupFeature has its group's id, then
+// another one.
+std::shared_ptr<const CompactBatch> SparseOf(std::span<const Sample> samples) {
+  auto batch = std::make_shared<CompactBatch>();
+  batch->batch_size = static_cast<uint32_t>(samples.size());
+  batch->ids = {7};
+  batch->unique_ends = {1};
+  batch->offsets = {0};
+  for (size_t i = 0; i < samples.size(); ++i) {
+    batch->occurrences.push_back(0);
+    batch->offsets.push_back(static_cast<uint32_t>(batch->occurrences.size()));
+  }
+  for (const uint64_t id : {104, 103, 102, 101, 100, 9}) batch->ids.push_back(id);
+  batch->unique_ends.push_back(static_cast<uint32_t>(batch->ids.size()));
+  for (const Sample& sample : samples) {
+    if (sample.group) {
+      batch->occurrences.push_back(static_cast<uint32_t>(104 - *sample.group));
+      batch->occurrences.push_back(5);
+    }
+    batch->offsets.push_back(static_cast<uint32_t>(batch->occurrences.size()));
+  }
+  return batch;
+}
+
+class Samples final : public BatchReader {
+ public:
+  explicit Samples(std::span<const Sample> samples) : left_(samples) {}
+
+  StatusOr<std::optional<Batch>> Next() override {
+    if (left_.empty()) return std::nullopt;
+    const auto own = left_.first(std::min(kSamples, left_.size()));
+    left_ = left_.subspan(own.size());
+    Batch batch{.sparse = SparseOf(own),
+                .dense = {.batch_size = own.size(), .width = kTasks, .tasks = kTasks}};
+    SIMURGH_RETURN_IF_ERROR(batch.sparse->Validate());
+    for (const Sample& sample : own) {
+      DenseBatch& dense = batch.dense;
+      dense.values.insert(dense.values.end(), sample.predictions.begin(), sample.predictions.end());
+      dense.labels.insert(dense.labels.end(), sample.labels.begin(), sample.labels.end());
+    }
+    return batch;
+  }
+  uint64_t skipped_rows() const override { return 0; }
+
+ private:
+  std::span<const Sample> left_;
+};
+
+class Port final : public EmbeddingPort {
+ public:
+  void Submit(std::shared_ptr<const CompactBatch> /*batch*/,
+              std::function<void(StatusOr<BatchReference>)> done) override {
+    done(BatchReference());
+  }
+  void Pull(BatchReference /*batch*/, const PullTerms& /*terms*/, EmbeddingTarget /*embeddings*/,
+            std::function<void(StatusOr<uint32_t>)> done) override {
+    done(0);
+  }
+  void Push(BatchReference /*batch*/, TrainerPosition /*position*/, GradientSource /*gradients*/,
+            std::function<void(Status)> done) override {
+    done(absl::InternalError("an evaluation pushes nothing"));
+  }
+};
+
+// Predicts its dense input.
+class Oracle final : public DenseNetwork {
+ public:
+  StatusOr<BatchResult> ForwardBackward(MatrixView<const float> /*dense*/,
+                                        MatrixView<const float> /*embeddings*/,
+                                        std::span<const float> /*labels*/,
+                                        MatrixView<float> /*embedding_gradient*/,
+                                        std::span<float> /*probabilities*/,
+                                        const RankStep& /*step*/) override {
+    return absl::InternalError("an evaluation trains nothing");
+  }
+  Status ApplyGradients(float /*rate*/) override {
+    return absl::InternalError("an evaluation trains nothing");
+  }
+  Status Predict(MatrixView<const float> dense, MatrixView<const float> /*embeddings*/,
+                 std::span<float> probabilities) override {
+    for (size_t i = 0; i < probabilities.size(); ++i) {
+      probabilities[i] = dense(i / kTasks, i % kTasks);
+    }
+    return absl::OkStatus();
+  }
+  BlockPool& blocks() override { return *blocks_; }
+  std::span<float> parameters() override { return {}; }
+  std::span<float> gradients() override { return {}; }
+  std::span<float> statistics() override { return {}; }
+  std::span<const float> state() const override { return {}; }
+
+ private:
+  const std::unique_ptr<BlockPool> blocks_ = NewBlockPool(kWidth);
+};
+
+// Each group's share of pairs in the right order, ties counting half, weighed by its samples.
+double GroupAucByPairs(const std::vector<Sample>& samples, size_t task) {
+  double sum = 0;
+  double weight = 0;
+  for (uint64_t group = 100; group < 100 + kGroups; ++group) {
+    double right = 0;
+    double pairs = 0;
+    size_t members = 0;
+    for (const Sample& a : samples) {
+      if (a.group != group) continue;
+      ++members;
+      for (const Sample& b : samples) {
+        if (b.group != group || a.labels[task] <= b.labels[task]) continue;
+        const float better = a.predictions[task] - b.predictions[task];
+        right += better > 0 ? 1.0 : better == 0 ? 0.5 : 0.0;
+        ++pairs;
+      }
+    }
+    if (pairs == 0) continue;
+    sum += static_cast<double>(members) * right / pairs;
+    weight += static_cast<double>(members);
+  }
+  return sum / weight;
+}
+
+TEST_CASE("An evaluation's group AUC is that of all ranks' samples, label by label") {
+  const std::vector<std::vector<Sample>> shares{DrawSamples(70, 1), DrawSamples(33, 2),
+                                                DrawSamples(5, 3)};
+  std::vector<Sample> all;
+  for (const auto& share : shares) all.insert(all.end(), share.begin(), share.end());
+  std::vector<EvaluationResult> results(shares.size());
+  const auto statuses = RunRanks(
+      static_cast<uint32_t>(shares.size()), [&](std::unique_ptr<Collective>& collective) -> Status {
+        const uint32_t rank = collective->rank();
+        Port port;
+        Oracle oracle;
+        SIMURGH_ASSIGN_OR_RETURN(
+            results[rank],
+            Evaluate(
+                port, oracle, *collective, {.run = 1, .rank = rank},
+                [&] { return std::make_unique<Samples>(shares[rank]); },
+                {.tasks = kTasks, .group_feature = kGroupFeature}, std::stop_token()));
+        return absl::OkStatus();
+      });
+  for (const Status& status : statuses) {
+    CAPTURE(status.ToString());
+    REQUIRE(status.ok());
+  }
+  CHECK(std::abs(GroupAucByPairs(all, 0) - GroupAucByPairs(all, 1)) > 0.01);
+  for (const EvaluationResult& result : results) {
+    REQUIRE(result.tasks.size() == kTasks);
+    for (size_t task = 0; task < kTasks; ++task) {
+      CAPTURE(task);
+      CHECK(result.tasks[task].samples == all.size());
+      CHECK(result.tasks[task].group_auc == Approx(GroupAucByPairs(all, task)).epsilon(1e-9));
+    }
+    CHECK(result.group_auc == result.tasks[0].group_auc);
+  }
+}
+
+}  // namespace
+}  // namespace simurgh::testing
