@@ -2,6 +2,7 @@
 #include <string>
 
 #include <nccl.h>
+#include <spdlog/spdlog.h>
 
 #include "absl/strings/str_cat.h"
 
@@ -24,7 +25,6 @@ struct Functions {
   decltype(&ncclCommInitRankConfig) init;
   decltype(&ncclCommGetAsyncError) async_error;
   decltype(&ncclCommAbort) abort;
-  decltype(&ncclCommFinalize) finalize;
   decltype(&ncclCommDestroy) destroy;
   decltype(&ncclGetErrorString) error_string;
   decltype(&ncclGetLastError) last_error;
@@ -43,7 +43,6 @@ bool FindAll(void* library, Functions* nccl) {
          FindFunction(library, "ncclCommInitRankConfig", &nccl->init) &&
          FindFunction(library, "ncclCommGetAsyncError", &nccl->async_error) &&
          FindFunction(library, "ncclCommAbort", &nccl->abort) &&
-         FindFunction(library, "ncclCommFinalize", &nccl->finalize) &&
          FindFunction(library, "ncclCommDestroy", &nccl->destroy) &&
          FindFunction(library, "ncclGetErrorString", &nccl->error_string) &&
          FindFunction(library, "ncclGetLastError", &nccl->last_error) &&
@@ -101,8 +100,10 @@ class LoadedNccl final : public NcclLibrary {
   void Abort(Handle handle) override { nccl_.abort(CommOf(handle)); }
 
   void Free(Handle handle) override {
-    nccl_.finalize(CommOf(handle));
-    nccl_.destroy(CommOf(handle));
+    // It finalizes as well, and waits for that.
+    const Status freed = StatusOf(nccl_.destroy(CommOf(handle)), nullptr);
+    if (!freed.ok())
+      spdlog::warn("a communicator is left behind: {}", std::string(freed.message()));
   }
 
   Status Sum(Handle handle, std::span<float> values, void* stream) override {
