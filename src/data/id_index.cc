@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <random>
 #include <utility>
 
 #include "simurgh/base/check.h"
@@ -13,9 +14,20 @@ namespace {
 constexpr size_t kInitialSlots = 64;
 constexpr size_t kGroup = 32;  // Ids whose slots are on their way at once.
 
+// Another one in every process, so that nobody can choose ids that crowd around one slot.
+uint64_t SeedOfProcess() {
+  static const uint64_t seed = [] {
+    std::random_device device;
+    return uint64_t{device()} << 32 | device();
+  }();
+  return seed;
+}
+
 }  // namespace
 
-IdIndex::IdIndex() : slots_(kInitialSlots) {}
+IdIndex::IdIndex() : seed_(SeedOfProcess()), slots_(kInitialSlots) {}
+
+size_t IdIndex::Position(uint64_t id) const { return Mix64(id ^ seed_) & (slots_.size() - 1); }
 
 void IdIndex::Number(std::span<const uint64_t> ids, std::span<uint32_t> numbers) {
   SIMURGH_CHECK_EQ(ids.size(), numbers.size());
@@ -31,7 +43,7 @@ void IdIndex::NumberGroup(std::span<const uint64_t> ids, uint32_t* numbers) {
   Slot* const slots = slots_.data();
   std::array<size_t, kGroup> positions;
   for (size_t i = 0; i < ids.size(); ++i) {
-    positions[i] = Mix64(ids[i]) & mask;
+    positions[i] = Position(ids[i]);
     __builtin_prefetch(&slots[positions[i]], 1);
   }
   auto next = static_cast<uint32_t>(size_);
@@ -68,7 +80,7 @@ void IdIndex::Reserve(size_t count) {
   slots_.assign(slots, Slot{});
   const size_t mask = slots - 1;
   for (size_t number = 0; number < size_; ++number) {
-    size_t position = Mix64(ids_[number]) & mask;
+    size_t position = Position(ids_[number]);
     while (slots_[position].round == round_) position = (position + 1) & mask;
     slots_[position] = {
         .id = ids_[number], .number = static_cast<uint32_t>(number), .round = round_};

@@ -12,7 +12,8 @@ namespace simurgh {
 //
 // Open addressing with linear probing, at most half full. A slot counts only while it carries the
 // current round, so Clear costs nothing; memory never shrinks, so steady state allocates nothing.
-// Threads: one owner.
+// Where an id's slot is depends on a seed of the process, since ids come from peers; its number
+// does not. Threads: one owner.
 class IdIndex {
  public:
   IdIndex();
@@ -33,10 +34,12 @@ class IdIndex {
     uint32_t round = 0;  // 0: never used.
   };
 
+  size_t Position(uint64_t id) const;  // Where the search for it begins.
   // Makes room for so many more ids.
   void Reserve(size_t count);
   void NumberGroup(std::span<const uint64_t> ids, uint32_t* numbers);
 
+  const uint64_t seed_;
   std::vector<Slot> slots_;    // A power of two.
   std::vector<uint64_t> ids_;  // The first size_ are in use.
   size_t size_ = 0;

@@ -1,11 +1,13 @@
 #include "data/id_index.h"
 
 #include <algorithm>
+#include <numeric>
 #include <unordered_map>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
+#include "simurgh/base/hash.h"
 #include "simurgh/base/random.h"
 
 namespace simurgh {
@@ -37,6 +39,29 @@ TEST_CASE("Ids are numbered as a map would, through growth and clearing") {
     REQUIRE(actual == expected);
     REQUIRE(std::ranges::equal(index.ids(), order));
   }
+}
+
+// The word that Mix64 makes this one of.
+uint64_t UnMix64(uint64_t mixed) {
+  uint64_t x = mixed ^ (mixed >> 31) ^ (mixed >> 62);
+  x *= 0x319642b2d24d8ec3ULL;
+  x ^= (x >> 27) ^ (x >> 54);
+  x *= 0x96de1b173f119089ULL;
+  return x ^ (x >> 30) ^ (x >> 60);
+}
+
+TEST_CASE("Ids that were chosen to crowd around one slot do not") {
+  constexpr size_t kIds = 1'000'000;  // 5e11 steps from slot to slot if they did: no end is seen.
+  std::vector<uint64_t> ids(kIds);
+  for (size_t i = 0; i < kIds; ++i) ids[i] = UnMix64(uint64_t{i} << 40);
+  REQUIRE(Mix64(ids.back()) == uint64_t{kIds - 1} << 40);
+  IdIndex index;
+  std::vector<uint32_t> numbers(kIds);
+  index.Number(ids, numbers);
+  std::vector<uint32_t> expected(kIds);
+  std::iota(expected.begin(), expected.end(), 0U);
+  CHECK(numbers == expected);
+  CHECK(std::ranges::equal(index.ids(), ids));
 }
 
 }  // namespace
