@@ -51,7 +51,7 @@ class BatchDecoder {
       return End();
     }
     SIMURGH_RETURN_IF_ERROR(Lists());
-    batch_.offsets.resize(features_ * batch_.batch_size + 1);
+    batch_.offsets.push_back(0);
     seen_.resize(batch_.list_count());
     for (size_t f = 0; f < features_; ++f) {
       const Status decoded = Feature(f);
@@ -193,8 +193,9 @@ Status BatchDecoder::Feature(size_t feature) {
   if (flags > kWeighted) {
     return absl::InvalidArgumentError(absl::StrFormat("unknown flags %d", flags));
   }
-  const auto offsets =
-      std::span(batch_.offsets).subspan(feature * batch_.batch_size, size_t{batch_.batch_size} + 1);
+  // Feature by feature: a head alone must not ask for memory.
+  batch_.offsets.resize((feature + 1) * batch_.batch_size + 1);
+  const auto offsets = std::span(batch_.offsets).last(size_t{batch_.batch_size} + 1);
   SIMURGH_RETURN_IF_ERROR(DecodeSampleLengths(in_, offsets));
   if (offsets.back() == offsets.front()) return absl::OkStatus();
   batch_.occurrences.resize(offsets.back());

@@ -224,6 +224,18 @@ TEST_CASE("Damaged batches are refused or valid") {
   CHECK(refused < 2'000);
 }
 
+TEST_CASE("A head asks for no memory before its features have come") {
+  // 1,024 features of 65,535 samples, whose lists are empty; the first has unknown flags.
+  EncodedBatch encoded;
+  for (const int byte : {3, 0xff, 0xff, 3, 0x80, 8, 0}) encoded.codes.push_back(std::byte(byte));
+  encoded.codes.resize(encoded.codes.size() + 1'024);
+  encoded.codes.resize(encoded.codes.size() + 1'024, std::byte{2});
+  CompactBatch batch;
+  const Status decoded = DecodeBatch(encoded, batch);
+  CHECK_THAT(std::string(decoded.message()), Catch::Contains("feature 0: unknown flags 2"));
+  CHECK(batch.offsets.capacity() <= 2 * 65'536);
+}
+
 TEST_CASE("Noise is refused or valid") {
   for (uint64_t seed = 1; seed <= 20'000; ++seed) {
     INFO("seed " << seed);
