@@ -13,10 +13,13 @@
 namespace simurgh {
 namespace {
 
-// Behind all that a thread decodes: the memory of the deduplication is kept.
-IdIndex& IndexOfThread() {
+constexpr size_t kKeptIds = size_t{1} << 18;  // Of a batch: some 12 MiB.
+
+// Behind all that a thread decodes: the memory of the deduplication is kept. Few batches of more
+// than kKeptIds are bare; `large` is for these.
+IdIndex& IndexFor(std::span<const uint64_t> ids, IdIndex& large) {
   thread_local IdIndex index;
-  return index;
+  return ids.size() <= kKeptIds ? index : large;
 }
 
 void EncodeWeights(const CompactBatch& batch, ByteWriter& out) {
@@ -74,7 +77,8 @@ Status DecodeBare(std::span<const uint64_t> ids, bool weighted, ByteReader& in,
     const size_t end = batch.offsets[(f + 1) * batch.batch_size];
     of_features.push_back(ids.subspan(first, end - first));
   }
-  NumberIds(of_features, IndexOfThread(), batch);
+  IdIndex large;
+  NumberIds(of_features, IndexFor(ids, large), batch);
   return weighted ? DecodeWeights(in, batch) : absl::OkStatus();
 }
 

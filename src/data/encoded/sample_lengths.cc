@@ -37,16 +37,17 @@ struct Exceptions {
   std::vector<uint64_t> lengths;  // Its own.
 };
 
-// Numbers that every feature of every batch needs for a moment, of at most kMaxBatchSamples: the
-// thread keeps their memory.
 struct Scratch {
   std::vector<uint64_t> lengths;
   Exceptions exceptions;
 };
 
-Scratch& ScratchOfThread() {
+// The thread keeps the memory of what every feature of every batch needs for a moment. A bare batch
+// has its cells in the place of samples, up to kMaxBatchCells: where they are more than a feature
+// can have, `large` is for them.
+Scratch& ScratchFor(std::span<const uint32_t> offsets, Scratch& large) {
   thread_local Scratch scratch;
-  return scratch;
+  return offsets.size() - 1 <= kMaxBatchSamples ? scratch : large;
 }
 
 void FindExceptions(std::span<const uint64_t> lengths, uint64_t common, Exceptions& exceptions) {
@@ -73,14 +74,13 @@ void FindExceptions(std::span<const uint64_t> lengths, uint64_t common, Exceptio
 
 Status Early() { return absl::InvalidArgumentError("lengths of samples end early"); }
 
-Status ReadExceptions(ByteReader& in, std::span<uint64_t> lengths) {
+Status ReadExceptions(ByteReader& in, std::span<uint64_t> lengths, Exceptions& exceptions) {
   const uint64_t common = in.Number();
   const uint64_t count = in.Number();
   if (count > lengths.size()) {
     return absl::InvalidArgumentError(
         absl::StrFormat("%d of %d samples have a length of their own", count, lengths.size()));
   }
-  Exceptions& exceptions = ScratchOfThread().exceptions;
   exceptions.gaps.resize(count);
   exceptions.lengths.resize(count);
   if (!ReadPacked(in, exceptions.gaps) || !ReadPacked(in, exceptions.lengths)) return Early();
@@ -100,7 +100,8 @@ Status ReadExceptions(ByteReader& in, std::span<uint64_t> lengths) {
 }  // namespace
 
 void EncodeSampleLengths(std::span<const uint32_t> offsets, ByteWriter& out) {
-  auto& [lengths, exceptions] = ScratchOfThread();
+  Scratch large;
+  auto& [lengths, exceptions] = ScratchFor(offsets, large);
   lengths.resize(offsets.size() - 1);
   for (size_t b = 0; b < lengths.size(); ++b) lengths[b] = offsets[b + 1] - offsets[b];
   const uint64_t common = CommonLength(lengths);
@@ -118,11 +119,12 @@ void EncodeSampleLengths(std::span<const uint32_t> offsets, ByteWriter& out) {
 }
 
 Status DecodeSampleLengths(ByteReader& in, std::span<uint32_t> offsets) {
-  std::vector<uint64_t>& lengths = ScratchOfThread().lengths;
+  Scratch large;
+  auto& [lengths, exceptions] = ScratchFor(offsets, large);
   lengths.resize(offsets.size() - 1);
   const uint8_t coding = in.Byte();
   if (coding == static_cast<uint8_t>(Coding::kExceptions)) {
-    SIMURGH_RETURN_IF_ERROR(ReadExceptions(in, lengths));
+    SIMURGH_RETURN_IF_ERROR(ReadExceptions(in, lengths, exceptions));
   } else if (coding == static_cast<uint8_t>(Coding::kAll)) {
     if (!ReadPacked(in, lengths)) return Early();
   } else {

@@ -68,6 +68,14 @@ TEST_CASE("A large batch of one id a cell is its ids and a hundredth at most") {
   }
 }
 
+TEST_CASE("A batch of one sample and more features than a feature may have samples is its ids") {
+  Random random(1);
+  const CompactBatch batch = SingleValued(300'000, 1, ~uint64_t{0}, random);
+  const EncodedBatch encoded = RequireRoundTrip(batch);
+  CHECK(encoded.plain_ids.size() == batch.occurrences.size());
+  CHECK(encoded.codes.size() <= kFewBytes);
+}
+
 // What lengths take at most: for each 64 of them a byte, and the bits of the longest for all.
 size_t MostBytesOfLengths(const CompactBatch& batch) {
   uint32_t longest = 0;
