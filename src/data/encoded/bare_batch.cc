@@ -39,6 +39,10 @@ Status DecodeWeights(ByteReader& in, CompactBatch& batch) {
     return absl::InvalidArgumentError("batch: which features have weights ends early");
   }
   for (size_t f = 0; f < weighted.size(); ++f) {
+    if (weighted[f] > 1) {
+      return absl::InvalidArgumentError(
+          absl::StrFormat("batch: feature %d: has weights: %d, must be 0 or 1", f, weighted[f]));
+    }
     if (weighted[f] == 0) continue;
     const size_t first = batch.offsets[f * batch.batch_size];
     const size_t end = batch.offsets[(f + 1) * batch.batch_size];

@@ -177,6 +177,10 @@ TEST_CASE("A bare batch that does not add up is refused") {
   nan.codes[3] = std::byte{6};
   for (const int byte : {1, 2, 0, 0, 0xc0, 0x7f}) nan.codes.push_back(std::byte(byte));
   CHECK_THAT(Refusal(nan), Catch::Contains("feature 1: a weight that is not finite"));
+  EncodedBatch two = good;
+  two.codes[3] = std::byte{6};
+  for (const int byte : {2, 8, 0, 0, 0, 0x3f}) two.codes.push_back(std::byte(byte));
+  CHECK_THAT(Refusal(two), Catch::Contains("feature 1: has weights: 2, must be 0 or 1"));
 }
 
 TEST_CASE("A few bytes of a bare batch ask for few cells") {
