@@ -134,10 +134,13 @@ StatusOr<Code> ReadCode(ByteReader& in) {
 
 // What a feature needs for as long as it is coded: the thread keeps the memory.
 struct Scratch {
-  std::vector<uint8_t> symbols;    // Of each occurrence.
-  std::vector<uint32_t> numbers;   // Of each occurrence: what stands behind its symbol.
-  std::vector<uint32_t> index_of;  // Of each id of the list, and 1; 0: has not appeared here.
-  std::vector<uint32_t> ids;       // The other way: numbers of ids in the list.
+  std::vector<uint8_t> symbols;   // Of each occurrence.
+  std::vector<uint32_t> numbers;  // Of each occurrence: what stands behind its symbol.
+  // Of each id of the list, when it first appeared in a feature: counted over all features of all
+  // lists, so that what others left here is known by its age and need not be cleared.
+  std::vector<uint64_t> appeared;
+  uint64_t appearances = 0;
+  std::vector<uint32_t> ids;  // By index: numbers of ids in the list.
 };
 Scratch& ScratchOfThread() {
   thread_local Scratch scratch;
@@ -180,20 +183,21 @@ uint32_t FindSymbols(std::span<const uint32_t> occurrences, std::span<uint8_t> s
 // The same of a feature whose list others had before, and the numbers that go with the symbols.
 uint32_t FindSharedSymbols(std::span<const uint32_t> occurrences, uint32_t next, Scratch& scratch,
                            Counts& counts) {
-  scratch.index_of.assign(next + occurrences.size(), 0);
+  const size_t most_ids = next + occurrences.size();
+  if (scratch.appeared.size() < most_ids) scratch.appeared.resize(most_ids);
   scratch.numbers.resize(occurrences.size());
-  uint32_t indexes = 0;
+  const uint64_t before = scratch.appearances;
   for (size_t i = 0; i < occurrences.size(); ++i) {
     const uint32_t id = occurrences[i];
     if (id > next) return kNotInOrder;
-    uint32_t& index = scratch.index_of[id];
+    uint64_t& appeared = scratch.appeared[id];
     uint32_t number = id;
     uint32_t symbol = id == next ? kNextId : kEarlierId;
-    if (index > 0) {
-      number = index - 1;
+    if (appeared > before) {
+      number = static_cast<uint32_t>(appeared - before - 1);
       symbol = SymbolOf(number);
     } else {
-      index = ++indexes;
+      appeared = ++scratch.appearances;
       next += symbol == kNextId ? 1 : 0;
     }
     scratch.numbers[i] = number;
