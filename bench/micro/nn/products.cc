@@ -108,10 +108,21 @@ std::function<void()> OurProduct(const Product& product, cpu::ProductPrecision p
   };
 }
 
+// oneDNN's threads while it lives, also those for which it plans a primitive; afterwards one, as
+// our own products want it.
+class OneDnnThreads {
+ public:
+  explicit OneDnnThreads(uint32_t threads) { omp_set_num_threads(static_cast<int>(threads)); }
+  OneDnnThreads(const OneDnnThreads&) = delete;
+  OneDnnThreads& operator=(const OneDnnThreads&) = delete;
+  ~OneDnnThreads() { omp_set_num_threads(1); }
+};
+
 std::function<void()> OneDnnProduct(const Product& product, cpu::ProductPrecision precision,
                                     uint32_t threads) {
   using Type = memory::data_type;
   using Kind = Product::Kind;
+  const OneDnnThreads planned(threads);
   const Type type = precision == cpu::ProductPrecision::kBf16 ? Type::bf16 : Type::f32;
   const auto type_of = [&](Kind result) { return product.kind == result ? Type::f32 : type; };
   const auto call = std::make_shared<Call>();
@@ -151,10 +162,9 @@ std::function<void()> OneDnnProduct(const Product& product, cpu::ProductPrecisio
     }
   }
   return [call, threads] {
-    omp_set_num_threads(static_cast<int>(threads));
+    const OneDnnThreads used(threads);
     call->primitive.execute(call->stream, call->arguments);
     call->stream.wait();
-    omp_set_num_threads(1);  // As our own product wants it.
   };
 }
 
