@@ -48,17 +48,30 @@ write_tables() {
   done
 }
 
-# write_means MODEL: throughput as the median, AUC as mean and range, over the seeds.
+# time_of_runs MODEL AUC: of each run the ranks, the mode and its time to the AUC, tab separated.
+time_of_runs() {
+  local curve line
+  jq --raw-output --arg model "$1" 'select(.model == $model) | [.curve, .ranks, .mode] | @tsv' "$out/results.jsonl" |
+    while read -r curve line; do printf '%s\t%s\n' "$line" "$(time_to_auc "$out/$curve" "$2")"; done
+}
+
+# write_means MODEL: over the seeds, throughput and time to the AUC as the median (never is later than any time), test AUC as mean
+# and range.
 write_means() {
-  echo "| ranks | mode | seeds | samples/s | test AUC | least | most | staleness | dense staleness |"
-  echo "|---|---|---|---|---|---|---|---|---|"
-  jq --slurp --raw-output --arg model "$1" '
+  local target
+  target=$(target_of "$1")
+  echo "| ranks | mode | seeds | samples/s | test AUC | least | most | seconds to AUC $target | staleness | dense staleness |"
+  echo "|---|---|---|---|---|---|---|---|---|---|"
+  jq --slurp --raw-output --arg model "$1" --rawfile times <(time_of_runs "$1" "$target") '
     def mean: add / length;
     def median: sort | .[(length - 1) / 2 | floor];
     def digits($n): . * pow(10; $n) | round / pow(10; $n);
-    map(select(.model == $model)) | group_by([.ranks, .mode])[]
+    ($times | split("\n") | map(select(. != "") | split("\t"))) as $times
+    | map(select(.model == $model)) | group_by([.ranks, .mode])[]
+    | [(.[0].ranks | tostring), .[0].mode] as $group
     | [.[0].ranks, .[0].mode, length, (map(.samples_per_s) | median), (map(.auc) | mean | digits(5)), (map(.auc) | min),
-       (map(.auc) | max), (map(.staleness) | mean | digits(1)), (map(.dense_staleness) | mean | digits(1))]
+       (map(.auc) | max), ($times | map(select(.[:2] == $group)[2] | tonumber? // .) | median),
+       (map(.staleness) | mean | digits(1)), (map(.dense_staleness) | mean | digits(1))]
     | "| " + (map(tostring) | join(" | ")) + " |"' "$out/results.jsonl"
 }
 

@@ -33,6 +33,8 @@ expect "runs of two seeds" "$(jq --slurp --compact-output 'map([.mode, .seed])' 
   '[["async",1],["naive_hybrid",1],["async",2],["naive_hybrid",2]]'
 expect "dense weights are late in async alone" \
   "$(jq 'select((.dense_staleness > 0) != (.mode == "async"))' "$out/modes/results.jsonl")" ""
+expect "times to an AUC, of the seeds and of each run" "$(grep -c "| seconds to AUC 0" "$out/modes/report.md")" 2
+expect "columns of the means" "$(sed -nE '/^\| 2 \| (async|naive_hybrid) \| 2 /s/[^|]//gp' "$out/modes/report.md" | sort -u)" "|||||||||||"
 expect "means over two seeds" "$(grep -cE "^\| 2 \| (async|naive_hybrid) \| 2 " "$out/modes/report.md")" 2
 for plot in light-samples light-time; do
   [[ -s $out/modes/$plot.svg && -s $out/modes/$plot.png ]] || expect "$plot" missing drawn
