@@ -55,12 +55,14 @@ class NcclSums final : public DeviceSums {
   Status Check() override {
     const Status verdict = watch_.status();
     if (!verdict.ok()) {
-      communicator_->Abort(verdict);
+      communicator_->Fail(verdict);
       return verdict;
     }
     const Status state = communicator_->State();
     return state.ok() ? state : Blame(state);
   }
+
+  void GiveUp() override { communicator_->GiveUp(); }
 
  private:
   // NCCL says what it has seen, which is not who is at fault.

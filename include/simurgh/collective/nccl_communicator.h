@@ -13,8 +13,7 @@ namespace simurgh {
 // This rank's end of a group of NCCL: sums and exchanges in device memory, enqueued on streams.
 //
 // No call blocks on another rank for longer than `check` and the deadline let it. After the first
-// error, or Abort, the group is given up: every call fails with that error, and what is on the
-// streams ends.
+// error, or Fail, every call fails with that error; what is on the streams ends with GiveUp.
 //
 // Threads: one owner.
 class NcclCommunicator {
@@ -26,13 +25,13 @@ class NcclCommunicator {
     std::chrono::milliseconds timeout{120'000};  // Of each call.
   };
 
-  // Connects with the others. check: asked while a call is in progress; not OK gives it up.
+  // Connects with the others. check: asked while a call is in progress; not OK fails it.
   // Errors: of the library and of check; DEADLINE_EXCEEDED.
   // Lifetime: the library and what `check` refers to outlive this.
   static StatusOr<std::unique_ptr<NcclCommunicator>> Create(NcclLibrary& library, const NcclId& id,
                                                             const Options& options,
                                                             std::function<Status()> check);
-  // Aborts, unless everything has come to its end: wait for the streams first.
+  // Gives up, unless everything has come to its end: wait for the streams first.
   ~NcclCommunicator();
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
@@ -45,9 +44,12 @@ class NcclCommunicator {
   Status Exchange(const std::byte* outgoing, std::byte* incoming, size_t part_bytes, void* stream);
   Status Gather(std::span<const std::byte> own, std::byte* all, void* stream);
 
-  // What has gone wrong on the streams; gives up then.
+  // What has gone wrong, on the streams too.
   Status State();
-  void Abort(const Status& reason);
+  // Keeps the first reason.
+  void Fail(const Status& reason);
+  // Aborts what is on the streams, after a failure. As DeviceSums has it.
+  void GiveUp();
 
  private:
   NcclCommunicator(NcclLibrary& library, const Options& options, std::function<Status()> check);
@@ -60,7 +62,7 @@ class NcclCommunicator {
   NcclLibrary& library_;
   const Options options_;
   const std::function<Status()> check_;
-  NcclLibrary::Handle handle_ = nullptr;  // Null: given up.
+  NcclLibrary::Handle handle_ = nullptr;  // Null: not connected, or given up.
   Status failure_ = absl::OkStatus();
 };
 

@@ -37,9 +37,12 @@ class DeviceSums {
   virtual void StepEnqueued() = 0;
   virtual void StepEnded() = 0;
 
-  // Asked again and again while the device is waited for. Not OK: what is enqueued has been given
-  // up, and ends soon; the status names the rank at fault. From then on all calls fail with it.
+  // Asked again and again while the device is waited for. Not OK: what is enqueued may never end
+  // but by GiveUp; the status names the rank at fault. From then on all calls fail with it.
   virtual Status Check() = 0;
+  // After Check has failed: what is enqueued ends soon. No graph that was captured may be left that
+  // has sums in it, but one that runs and is freed with its end: NCCL would wait for it for ever.
+  virtual void GiveUp() = 0;
 };
 
 // What a network on a device needs to sum its gradients there.

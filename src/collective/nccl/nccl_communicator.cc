@@ -32,41 +32,41 @@ StatusOr<std::unique_ptr<NcclCommunicator>> NcclCommunicator::Create(
 
 NcclCommunicator::~NcclCommunicator() {
   if (handle_ == nullptr) return;
-  const bool idle = library_.StateOf(handle_).state == NcclLibrary::State::kDone;
-  idle ? library_.Free(handle_) : library_.Abort(handle_);
+  const bool idle = failure_.ok() && library_.StateOf(handle_).state == NcclLibrary::State::kDone;
+  idle ? library_.Free(handle_) : GiveUp();
 }
 
-void NcclCommunicator::Abort(const Status& reason) {
-  if (handle_ == nullptr) return;
-  failure_ = reason;
-  library_.Abort(std::exchange(handle_, nullptr));
+void NcclCommunicator::Fail(const Status& reason) { failure_.Update(reason); }
+
+void NcclCommunicator::GiveUp() {
+  if (handle_ != nullptr) library_.Abort(std::exchange(handle_, nullptr));
 }
 
 Status NcclCommunicator::State() {
-  if (handle_ == nullptr) return failure_;
+  if (!failure_.ok()) return failure_;
   const NcclLibrary::Progress progress = library_.StateOf(handle_);
   if (progress.state == NcclLibrary::State::kFailed) {
-    Abort(absl::UnavailableError(absl::StrCat("NCCL: ", progress.error)));
+    Fail(absl::UnavailableError(absl::StrCat("NCCL: ", progress.error)));
   }
   return failure_;
 }
 
 Status NcclCommunicator::Await(const char* what) {
   const auto deadline = std::chrono::steady_clock::now() + options_.timeout;
-  while (handle_ != nullptr) {
+  while (failure_.ok()) {
     const NcclLibrary::Progress progress = library_.StateOf(handle_);
     if (progress.state == NcclLibrary::State::kDone) return absl::OkStatus();
     if (progress.state == NcclLibrary::State::kFailed) {
-      Abort(absl::UnavailableError(absl::StrCat("NCCL: ", what, ": ", progress.error)));
+      Fail(absl::UnavailableError(absl::StrCat("NCCL: ", what, ": ", progress.error)));
       break;
     }
     const Status checked = check_();
     if (!checked.ok()) {
-      Abort(checked);
+      Fail(checked);
     } else if (std::chrono::steady_clock::now() >= deadline) {
-      Abort(absl::DeadlineExceededError(absl::StrCat("NCCL: ", what, " has taken ",
-                                                     options_.timeout.count(),
-                                                     " ms (nn_worker.rank_timeout)")));
+      Fail(absl::DeadlineExceededError(absl::StrCat("NCCL: ", what, " has taken ",
+                                                    options_.timeout.count(),
+                                                    " ms (nn_worker.rank_timeout)")));
     } else {
       std::this_thread::sleep_for(kPollInterval);
     }
@@ -76,12 +76,8 @@ Status NcclCommunicator::Await(const char* what) {
 
 template <typename Function>
 Status NcclCommunicator::Call(const char* what, const Function& call) {
-  if (handle_ == nullptr) return failure_;
-  const Status called = call();
-  if (!called.ok()) {
-    Abort(called);
-    return failure_;
-  }
+  if (!failure_.ok()) return failure_;
+  Fail(call());
   return Await(what);
 }
 

@@ -209,7 +209,11 @@ StatusOr<double> CudaExecutor::ComputeMs() {
 }
 
 void CudaExecutor::ForgetRuns() {
-  Drain();  // None is to be running.
+  Drain();
+  AbandonRuns();
+}
+
+void CudaExecutor::AbandonRuns() {
   for (const auto& [work, graph] : graphs_) {
     if (graph != nullptr) cudaGraphExecDestroy(graph);
   }

@@ -127,8 +127,10 @@ class CudaExecutor {
   // Of the last step: between the moments. Waits for it.
   StatusOr<double> ComputeMs();
 
-  // Forgets captured graphs: memory has moved.
+  // Forgets captured graphs: what they refer to goes. Waits for all lanes first.
   void ForgetRuns();
+  // The same without waiting. A graph that runs goes when it ends.
+  void AbandonRuns();
 
   ProfileRange Range(const char* name) { return ProfileRange(name); }
 

@@ -267,11 +267,11 @@ class DeviceNetwork final : public DenseNetwork {
 
   Status AwaitRanks(const PinnedBlock& block) {
     DeviceSums& sums = reducer_->sums();
-    Status waited = transfers_.AwaitReport(block, [&sums] { return sums.Check(); });
+    Status waited = transfers_.AwaitReport(block, [this] { return reducer_->Check(); });
     sums.StepEnded();
     Status enqueued = reducer_->TakeError();
     // What could not be enqueued has a reason, which Check knows better.
-    if (!enqueued.ok()) waited.Update(sums.Check());
+    if (!enqueued.ok()) waited.Update(reducer_->Check());
     waited.Update(std::move(enqueued));
     return waited;
   }

@@ -61,6 +61,16 @@ class RankReducer {
     Note(sums_.Sum(std::span(values, count), executor_.stream()));
   }
 
+  // As DeviceSums has it; gives up sums that cannot end. Not within Run.
+  Status Check() {
+    Status checked = sums_.Check();
+    if (!checked.ok()) {
+      executor_.AbandonRuns();
+      sums_.GiveUp();
+    }
+    return checked;
+  }
+
   // The first error since the last call.
   Status TakeError() { return std::exchange(error_, absl::OkStatus()); }
 

@@ -6,6 +6,8 @@
 #include <catch2/catch.hpp>
 
 #include "tests/unit/collective/rank_threads.h"
+#include "tests/unit/nn/cuda/host_backend.h"
+#include "tests/unit/nn/test_models.h"
 #include "tests/unit/train/fake_nccl.h"
 
 // The way of sums between devices, with threads as ranks, Gloo between them, and a board in place
@@ -67,7 +69,10 @@ Status WaitForFailure(DeviceSums& sums) {
   sums.StepEnqueued();
   while (true) {
     Status checked = sums.Check();
-    if (!checked.ok()) return checked;
+    if (!checked.ok()) {
+      sums.GiveUp();
+      return checked;
+    }
     std::this_thread::yield();
   }
 }
@@ -155,6 +160,55 @@ TEST_CASE("a rank that dies in the middle of a sum is named, and the group is ab
     CHECK(group.nccl[rank]->aborts_ == 1);
     CHECK(group.nccl[rank]->frees_ == 0);
   }
+}
+
+Status TrainStep(DenseNetwork& network) {
+  constexpr size_t kRows = 8;
+  Random random(1);
+  const TestBatch batch(kRows, 2, kTestFeatures * kTestDim, random);
+  std::vector<float> gradient(batch.embedding_values.size());
+  std::vector<float> probabilities(kRows);
+  SIMURGH_RETURN_IF_ERROR(network
+                              .ForwardBackward(batch.dense(), batch.embeddings(), batch.labels,
+                                               {gradient.data(), kRows, batch.embedding_width},
+                                               probabilities, {.global_samples = 2 * kRows})
+                              .status());
+  return network.ApplyGradients(0.1F);
+}
+
+TEST_CASE("a network forgets its captured sums before they are aborted") {
+  Group group(2);
+  std::vector<size_t> captured(2);
+  std::vector<size_t> captured_by_first_step(2);
+  const auto results = RunRanks(2, [&](std::unique_ptr<Collective>& collective) -> Status {
+    const uint32_t rank = collective->rank();
+    group.nccl[rank]->captured_ = &captured[rank];
+    DenseNetworkOptions options;
+    options.inputs = TestInputs(2);
+    SIMURGH_ASSIGN_OR_RETURN(
+        const auto network,
+        CreateHostNetwork(Chain({Linear(4), Linear(1)}), options, {.kept_runs = &captured[rank]}));
+    SIMURGH_ASSIGN_OR_RETURN(auto sums, Connect(group, *collective, kLong));
+    SIMURGH_RETURN_IF_ERROR(network->JoinRanks({.sums = sums.get(), .allreduce = {}}));
+    SIMURGH_RETURN_IF_ERROR(TrainStep(*network));
+    captured_by_first_step[rank] = captured[rank];
+    if (rank == 0) {
+      const Status failed = TrainStep(*network);
+      network->LeaveRanks();
+      return failed;
+    }
+    network->LeaveRanks();
+    sums.reset();
+    collective.reset();
+    group.board.GiveUp();  // The sum that the other is in fails.
+    return absl::OkStatus();
+  });
+  CAPTURE(results[0].message(), results[1].message());
+  CHECK(std::string(results[0].message()).find("rank 1 of 2") != std::string::npos);
+  CHECK(results[1].ok());
+  CHECK(captured_by_first_step[0] > 0);
+  CHECK(group.nccl[0]->aborts_ == 1);
+  CHECK(group.nccl[0]->hanging_aborts_ == 0);
 }
 
 TEST_CASE("a rank that does not come to a step is named within the deadline") {

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <functional>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "nn/cuda/device_memory.h"
@@ -27,6 +28,7 @@ class HostExecutor {
     bool fuse = true;      // Epilogues are done with the product; else they are left to kernels.
     bool reverse = false;  // Kernels' calls come in the other order.
     std::optional<uint64_t> lanes;  // The seed of SimulatedLanes.
+    size_t* kept_runs = nullptr;    // Gets how many pieces of work would have been captured.
   };
 
   explicit HostExecutor(const Options& options) : options_(options) {
@@ -71,10 +73,19 @@ class HostExecutor {
   }
 
   template <typename Enqueue>
-  void Run(const cuda::Work&, const Enqueue& enqueue) {
+  void Run(const cuda::Work& work, const Enqueue& enqueue) {
+    runs_.insert(work);
+    CountRuns();
     enqueue();
   }
-  void ForgetRuns() { Drain(); }
+  void ForgetRuns() {
+    Drain();
+    AbandonRuns();
+  }
+  void AbandonRuns() {
+    runs_.clear();
+    CountRuns();
+  }
 
   int device() const { return 0; }
   void* stream() const { return nullptr; }
@@ -142,6 +153,10 @@ class HostExecutor {
     function();
   }
 
+  void CountRuns() {
+    if (options_.kept_runs != nullptr) *options_.kept_runs = runs_.size();
+  }
+
   static cuda::DeviceMemory Allocate(size_t bytes) {
     const size_t whole = (bytes + 255) / 256 * 256;
     auto* block = static_cast<std::byte*>(std::aligned_alloc(256, whole == 0 ? 256 : whole));
@@ -206,6 +221,7 @@ class HostExecutor {
 
   Options options_;
   std::optional<SimulatedLanes> lanes_;
+  std::set<cuda::Work> runs_;
   cuda::Lane lane_ = cuda::Lane::kCompute;
 };
 

@@ -45,9 +45,11 @@ class BoardSums final : public DeviceSums {
   void StepEnqueued() override { ++enqueued_; }
   void StepEnded() override { ++ended_; }
   Status Check() override { return Of(!failed_); }
+  void GiveUp() override { given_up_ = true; }
 
   uint64_t enqueued_ = 0;
   uint64_t ended_ = 0;
+  bool given_up_ = false;
 
  private:
   Status Of(bool done) {
@@ -231,6 +233,7 @@ TEST_CASE("a sum that fails ends the step with the status that names the rank") 
   CHECK(result.status.message() == "rank 1 is gone");
   CHECK(sums.enqueued_ == 1);
   CHECK(sums.ended_ == 1);
+  CHECK(sums.given_up_);
   // And it alone can go on by itself.
   (*network)->LeaveRanks();
   CHECK(TrainRank(**network, 0, c, nothing, {}).status.ok());
