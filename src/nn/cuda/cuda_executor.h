@@ -112,6 +112,7 @@ class CudaExecutor {
   // one.)
   template <typename Enqueue>
   void Run(const Work& work, const Enqueue& enqueue) {
+    const ProfileRange range(work.name());  // A graph that is launched has no other.
     switch (BeginRun(work)) {
       case RunMode::kEnqueue:
         return enqueue();

@@ -44,6 +44,11 @@ struct Work {
   bool shares_statistics = false;  // Batch norm's are of all ranks.
 
   auto operator<=>(const Work&) const = default;
+
+  // As a profile shows it.
+  const char* name() const {
+    return kind == kTrain ? "pass" : kind == kPredict ? "predict" : "apply";
+  }
 };
 
 }  // namespace simurgh::cuda
