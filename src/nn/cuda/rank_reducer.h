@@ -48,6 +48,7 @@ class RankReducer {
   // All gradients are enqueued; what is enqueued from now on finds their sums.
   void Finish() {
     SIMURGH_CHECK_EQ(std::exchange(next_, 0), buckets_.size());
+    if (buckets_.empty()) return;  // Nothing is beside.
     if (!overlap_) {
       executor_.Beside([this] {
         for (const ColumnRange& bucket : buckets_) Reduce(bucket);
