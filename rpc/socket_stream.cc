@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -54,39 +52,16 @@ Stream::ErrorCode LastError() {
   return {errno, boost::system::system_category()};
 }
 
-// From now on reads tell how much there is behind them, counting the end of the stream as a byte.
-// That they have not filled their buffers would not tell whether the end is there.
-bool TellRest(Socket& socket) {
-  const int on = 1;
-  return IsTcp(socket) &&
-         ::setsockopt(socket.native_handle(), IPPROTO_TCP, TCP_INQ, &on, sizeof(on)) == 0;
-}
-
-int RestOf(msghdr& message) {
-  const cmsghdr* const control = CMSG_FIRSTHDR(&message);
-  int bytes = 1;
-  if (control == nullptr || control->cmsg_type != TCP_CM_INQ) return bytes;
-  std::memcpy(&bytes, CMSG_DATA(control), sizeof(bytes));
-  return bytes;
-}
-
-int Release(Socket& socket) {
-  Stream::ErrorCode none;  // As nothing waits.
-  return socket.release(none);
-}
-
 }  // namespace
 
 SocketStream::SocketStream(Socket socket, std::shared_ptr<FilePassing> files, bool zero_copy)
-    : executor_(socket.get_executor()),
-      peer_(PeerName(socket)),
-      local_(IsLocal(socket)),
-      may_wake_late_(local_ && IsTcp(socket)),
-      tells_rest_(TellRest(socket)),
-      files_(std::move(files)),
-      zero_copy_(zero_copy && IsTcp(socket) ? std::make_unique<ZeroCopy>(socket.native_handle())
-                                            : nullptr),
-      watch_(executor_, Release(socket), [this] { return AttemptRead(); }) {}
+    : socket_(std::move(socket)),
+      may_wake_late_(IsTcp(socket_) && IsLocal(socket_)),
+      files_(std::move(files)) {
+  if (zero_copy && IsTcp(socket_)) {
+    zero_copy_ = std::make_unique<ZeroCopy>(socket_.native_handle());
+  }
+}
 
 // TryRead and TryWrite go past Asio, whose own reads and writes take at most 64 buffers and report
 // what they have done through the event loop.
@@ -94,66 +69,52 @@ Stream::Progress SocketStream::TryRead(std::span<const asio::mutable_buffer> buf
   if (drained_) return {asio::error::would_block, 0};
   std::array<iovec, kMaxGather> gathered;
   msghdr message{};
-  (void)Gather(buffers, gathered, message);
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control;
-  if (files_ != nullptr) {
-    files_->PrepareToReceive(message);
-  } else if (tells_rest_) {
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
-  }
+  const size_t room = Gather(buffers, gathered, message);
+  if (files_ != nullptr) files_->PrepareToReceive(message);
   constexpr int kFlags = MSG_DONTWAIT | MSG_CMSG_CLOEXEC;
-  const ssize_t count = Repeat([&] { return ::recvmsg(watch_.socket(), &message, kFlags); });
+  const ssize_t count =
+      Repeat([&] { return ::recvmsg(socket_.native_handle(), &message, kFlags); });
   if (count == 0) return {asio::error::eof, 0};
   if (count < 0) {
     drained_ = true;
     return {LastError(), 0};
   }
   if (files_ != nullptr) files_->Received(message);
-  drained_ = tells_rest_ && RestOf(message) == 0;
+  drained_ = static_cast<size_t>(count) < room;
   NoteTraffic(static_cast<size_t>(count));
   return {ErrorCode(), static_cast<size_t>(count)};
 }
 
+// The end of a read, which resumes the coroutine that waits for it.
+template <typename Handler>
+struct SocketStream::ReadEnd {
+  using executor_type = asio::any_io_executor;
+  using cancellation_slot_type = asio::cancellation_slot;
+
+  executor_type get_executor() const { return resume.get_executor(); }
+  cancellation_slot_type get_cancellation_slot() const { return stop; }
+
+  void operator()(const ErrorCode& error, size_t bytes) {
+    stream->drained_ = false;
+    NoteTraffic(bytes);
+    resume(Progress{error, bytes});
+  }
+
+  SocketStream* stream;
+  cancellation_slot_type stop;
+  Handler resume;
+};
+
 // No coroutine of its own, as every wait for the peer comes this way.
 awaitable<Stream::Progress> SocketStream::Read(std::span<const asio::mutable_buffer> buffers,
                                                asio::cancellation_slot stop) {
+  if (files_ != nullptr && files_->receives()) return ReadWithFiles(buffers, stop);
+  SetWakeBytes(asio::buffer_size(buffers) > 2 * kLargeWakeBytes ? kLargeWakeBytes : 1);
   return asio::async_initiate<const asio::use_awaitable_t<>, void(Progress)>(
       [this, buffers, stop](auto resume) {
-        watch_.Wait(Way::kRead, [this, resume = std::move(resume)](bool /*closed*/) mutable {
-          std::move(resume)(EndRead());
-        });
-        BeginRead(buffers, stop);
+        socket_.async_read_some(buffers, ReadEnd<decltype(resume)>{this, stop, std::move(resume)});
       },
       asio::use_awaitable);
-}
-
-void SocketStream::BeginRead(std::span<const asio::mutable_buffer> buffers,
-                             asio::cancellation_slot stop) {
-  SetWakeBytes(asio::buffer_size(buffers) > 2 * kLargeWakeBytes ? kLargeWakeBytes : 1);
-  wanted_ = buffers;
-  read_ = {asio::error::operation_aborted, 0};
-  stop_ = stop;
-  if (stop_.is_connected()) {
-    stop_.assign([this](asio::cancellation_type /*type*/) { watch_.End(Way::kRead); });
-  }
-  // What is here already makes no event.
-  if (!drained_ && AttemptRead()) watch_.End(Way::kRead);
-}
-
-// When bytes may be here that were not: into the buffers that wait for them.
-bool SocketStream::AttemptRead() {
-  drained_ = false;
-  if (!watch_.waits(Way::kRead)) return false;
-  const Progress progress = TryRead(wanted_);
-  if (progress.error == asio::error::would_block) return false;
-  read_ = progress;
-  return true;
-}
-
-Stream::Progress SocketStream::EndRead() {
-  stop_.clear();
-  return read_;
 }
 
 // Between machines the kernel would take this for the size of buffer that is wanted; Unix sockets
@@ -161,7 +122,21 @@ Stream::Progress SocketStream::EndRead() {
 void SocketStream::SetWakeBytes(int bytes) {
   if (!may_wake_late_ || bytes == wake_bytes_) return;
   wake_bytes_ = bytes;
-  (void)::setsockopt(watch_.socket(), SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof(bytes));
+  (void)::setsockopt(socket_.native_handle(), SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof(bytes));
+}
+
+awaitable<Stream::Progress> SocketStream::ReadWithFiles(
+    std::span<const asio::mutable_buffer> buffers, asio::cancellation_slot stop) {
+  while (files_->receives()) {
+    // Asio's own read would lose them.
+    auto [failed] = co_await socket_.async_wait(Socket::wait_read,
+                                                asio::bind_cancellation_slot(stop, kNoThrow));
+    if (failed) co_return Progress{failed, 0};
+    drained_ = false;
+    const Progress progress = TryRead(buffers);
+    if (progress.error != asio::error::would_block) co_return progress;
+  }
+  co_return co_await Read(buffers, stop);
 }
 
 Stream::Progress SocketStream::TryWrite(std::span<const asio::const_buffer> buffers) {
@@ -196,8 +171,7 @@ Stream::Progress SocketStream::Send(std::span<const asio::const_buffer> buffers,
   const size_t bytes = Gather(buffers, gathered, message);
   if (files_ != nullptr) files_->PrepareToSend(message);
   flags |= MSG_DONTWAIT | MSG_NOSIGNAL;
-  const ssize_t count = Repeat([&] { return ::sendmsg(watch_.socket(), &message, flags); });
-  if (count < static_cast<ssize_t>(bytes)) watch_.Full();
+  const ssize_t count = Repeat([&] { return ::sendmsg(socket_.native_handle(), &message, flags); });
   if (count < 0) return {LastError(), 0};
   if (files_ != nullptr) files_->Sent();
   NoteTraffic(static_cast<size_t>(count));
@@ -215,22 +189,21 @@ Stream::Free SocketStream::Freed() {
 
 void SocketStream::WhenFreed(std::function<void()> freed) {
   // Reports come as an error condition of the socket, each of them anew.
-  watch_.Wait(Way::kError, [freed = std::move(freed)](bool /*closed*/) { freed(); });
+  socket_.async_wait(Socket::wait_error,
+                     [freed = std::move(freed)](const ErrorCode& /*closed*/) { freed(); });
 }
 
 void SocketStream::WhenWritable(std::function<void(const ErrorCode&)> ready) {
-  watch_.Wait(Way::kWrite, [ready = std::move(ready)](bool closed) {
-    ready(closed ? asio::error::operation_aborted : ErrorCode());
-  });
+  socket_.async_wait(Socket::wait_write, std::move(ready));
 }
 
 void SocketStream::Close() {
+  ErrorCode ignored;
   if (zero_copy_ != nullptr && zero_copy_->waiting()) {
     // The kernel must not go on sending from memory that is about to be used for something else.
-    const linger at_once = {.l_onoff = 1, .l_linger = 0};
-    (void)::setsockopt(watch_.socket(), SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+    socket_.set_option(asio::socket_base::linger(true, 0), ignored);
   }
-  watch_.Close();
+  socket_.close(ignored);
 }
 
 }  // namespace simurgh::rpc

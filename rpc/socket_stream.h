@@ -1,10 +1,8 @@
 #pragma once
 
 #include <memory>
-#include <string>
 
 #include "rpc/file_passing.h"
-#include "rpc/reactor_watch.h"
 #include "rpc/stream.h"
 #include "rpc/transport.h"
 #include "rpc/zero_copy.h"
@@ -27,41 +25,32 @@ class SocketStream : public Stream {
   void WhenFreed(std::function<void()> freed) override;
   void WhenWritable(std::function<void(const ErrorCode&)> ready) override;
   void Close() override;
-  bool local() const override { return local_; }
-  std::string peer() const override { return peer_; }
-  asio::any_io_executor executor() override { return executor_; }
+  bool local() const override { return IsLocal(socket_); }
+  std::string peer() const override { return PeerName(socket_); }
+  asio::any_io_executor executor() override { return socket_.get_executor(); }
 
   // Whether large kept buffers are still sent from where they lie.
   bool zero_copy() const { return zero_copy_ != nullptr && zero_copy_->on(); }
 
  private:
-  using Way = ReactorWatch::Way;
+  template <typename Handler>
+  struct ReadEnd;
 
-  void BeginRead(std::span<const asio::mutable_buffer> buffers, asio::cancellation_slot stop);
-  bool AttemptRead();
-  Progress EndRead();
+  // Of a socket over which files may come.
+  [[nodiscard]] awaitable<Progress> ReadWithFiles(std::span<const asio::mutable_buffer> buffers,
+                                                  asio::cancellation_slot stop);
   Progress Send(std::span<const asio::const_buffer> buffers, int flags);
   // A wait is over only when so many bytes are there.
   void SetWakeBytes(int bytes);
 
-  const asio::any_io_executor executor_;
-  const std::string peer_;
-  const bool local_;
+  Socket socket_;
   const bool may_wake_late_;
-  const bool tells_rest_;
   int wake_bytes_ = 1;
-  bool drained_ = false;                 // The last read is known to have taken all there was.
+  bool drained_ = false;                 // The last read took all there was.
   bool full_ = false;                    // The last write took all the room there was.
   std::shared_ptr<FilePassing> files_;   // Null when none are passed.
   std::unique_ptr<ZeroCopy> zero_copy_;  // Null without.
   uint64_t bytes_written_ = 0;
-
-  // The read that waits.
-  std::span<const asio::mutable_buffer> wanted_;
-  asio::cancellation_slot stop_;
-  Progress read_;
-
-  ReactorWatch watch_;  // Of the socket.
 };
 
 }  // namespace simurgh::rpc
