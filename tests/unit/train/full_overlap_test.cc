@@ -13,12 +13,13 @@
 #include "simurgh/nn/dense_network.h"
 #include "simurgh/train/trainer.h"
 #include "tests/support/trace_spans.h"
+#include "tests/unit/train/few_batches.h"
+#include "tests/unit/train/forwarding_network.h"
 
 namespace simurgh::testing {
 namespace {
 
 constexpr uint64_t kSteps = 8;
-constexpr size_t kSamples = 4;
 constexpr size_t kWidth = 3;
 constexpr size_t kBuckets = 2;  // One for each linear layer.
 constexpr uint32_t kStaleness = 4;
@@ -69,19 +70,14 @@ class MeetingReader final : public BatchReader {
   explicit MeetingReader(Meeting& meeting) : meeting_(meeting) {}
 
   StatusOr<std::optional<Batch>> Next() override {
-    if (given_ == kRead) meeting_.ArriveAndWait();
-    if (given_++ == kSteps) return std::nullopt;
-    auto sparse = std::make_shared<CompactBatch>();
-    sparse->batch_size = kSamples;
-    return Batch{
-        .sparse = sparse,
-        .dense = {
-            .batch_size = kSamples, .width = 1, .values = {1, 2, 3, 4}, .labels = {0, 1, 0, 1}}};
+    if (given_++ == kRead) meeting_.ArriveAndWait();
+    return batches_.Next();
   }
   uint64_t skipped_rows() const override { return 0; }
 
  private:
   Meeting& meeting_;
+  FewBatches batches_{kSteps};
   uint64_t given_ = 0;
 };
 
@@ -151,9 +147,10 @@ class MeetingCollective final : public Collective {
 };
 
 // A network that stops in a backward pass, when the gradients of its last layer are there.
-class MeetingNetwork final : public DenseNetwork {
+class MeetingNetwork final : public ForwardingNetwork {
  public:
-  MeetingNetwork(DenseNetwork& network, Meeting& meeting) : network_(network), meeting_(meeting) {}
+  MeetingNetwork(DenseNetwork& network, Meeting& meeting)
+      : ForwardingNetwork(network), meeting_(meeting) {}
 
   StatusOr<BatchResult> ForwardBackward(MatrixView<const float> dense,
                                         MatrixView<const float> embeddings,
@@ -167,28 +164,17 @@ class MeetingNetwork final : public DenseNetwork {
       step.on_gradients(first, count);
       if (std::exchange(meets, false)) meeting_.ArriveAndWait();
     };
-    return network_.ForwardBackward(dense, embeddings, labels, embedding_gradient, probabilities,
-                                    stopping);
+    return ForwardingNetwork::ForwardBackward(dense, embeddings, labels, embedding_gradient,
+                                              probabilities, stopping);
   }
-  Status ApplyGradients(float rate) override { return network_.ApplyGradients(rate); }
-  Status Predict(MatrixView<const float> dense, MatrixView<const float> embeddings,
-                 std::span<float> probabilities) override {
-    return network_.Predict(dense, embeddings, probabilities);
-  }
-  BlockPool& blocks() override { return network_.blocks(); }
-  std::span<float> parameters() override { return network_.parameters(); }
-  std::span<float> gradients() override { return network_.gradients(); }
-  std::span<float> statistics() override { return network_.statistics(); }
-  std::span<const float> state() const override { return network_.state(); }
 
  private:
-  DenseNetwork& network_;
   Meeting& meeting_;
   uint64_t steps_ = 0;
 };
 
 void TrainOn(DenseNetwork& network, Meeting& meeting, Timeline& timeline) {
-  TrainingConfig config{.batch_size = kSamples, .staleness = kStaleness};
+  TrainingConfig config{.batch_size = FewBatches::kSamples, .staleness = kStaleness};
   config.allreduce.bucket_bytes = sizeof(float);
   config.progress_interval = std::chrono::hours(1);
   MeetingPort port(meeting);

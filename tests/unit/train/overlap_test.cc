@@ -12,6 +12,7 @@
 #include "simurgh/base/mutex.h"
 #include "simurgh/train/trainer.h"
 #include "tests/unit/nn/cuda/host_backend.h"
+#include "tests/unit/train/forwarding_network.h"
 
 namespace simurgh::testing {
 namespace {
@@ -152,32 +153,13 @@ class Batches : public BatchReader {
 };
 
 // The network, as one that nothing overlaps with.
-class StepByStep final : public DenseNetwork {
+class StepByStep final : public ForwardingNetwork {
  public:
-  explicit StepByStep(DenseNetwork& network) : network_(network) {}
+  using ForwardingNetwork::ForwardingNetwork;
 
-  StatusOr<BatchResult> ForwardBackward(MatrixView<const float> dense,
-                                        MatrixView<const float> embeddings,
-                                        std::span<const float> labels,
-                                        MatrixView<float> embedding_gradient,
-                                        std::span<float> probabilities,
-                                        const RankStep& step) override {
-    return network_.ForwardBackward(dense, embeddings, labels, embedding_gradient, probabilities,
-                                    step);
-  }
-  Status ApplyGradients(float rate) override { return network_.ApplyGradients(rate); }
-  Status Predict(MatrixView<const float> dense, MatrixView<const float> embeddings,
-                 std::span<float> probabilities) override {
-    return network_.Predict(dense, embeddings, probabilities);
-  }
   BlockPool& blocks() override { return *blocks_; }
-  std::span<float> parameters() override { return network_.parameters(); }
-  std::span<float> gradients() override { return network_.gradients(); }
-  std::span<float> statistics() override { return network_.statistics(); }
-  std::span<const float> state() const override { return network_.state(); }
 
  private:
-  DenseNetwork& network_;
   const std::unique_ptr<BlockPool> blocks_ = NewBlockPool(kWidth);
 };
 

@@ -14,33 +14,17 @@
 #include "simurgh/nn/dense_network.h"
 #include "simurgh/train/trainer.h"
 #include "tests/support/trace_spans.h"
+#include "tests/unit/train/few_batches.h"
+#include "tests/unit/train/forwarding_network.h"
 
 namespace simurgh::testing {
 namespace {
 
 constexpr uint64_t kSteps = 6;
 constexpr uint64_t kBadStep = 2;
-constexpr size_t kSamples = 4;
 constexpr size_t kWidth = 3;
 constexpr size_t kBuckets = 2;  // One for each linear layer.
 constexpr char kBackward[] = "forward and backward";
-
-class Batches final : public BatchReader {
- public:
-  StatusOr<std::optional<Batch>> Next() override {
-    if (given_++ == kSteps) return std::nullopt;
-    auto sparse = std::make_shared<CompactBatch>();
-    sparse->batch_size = kSamples;
-    return Batch{
-        .sparse = sparse,
-        .dense = {
-            .batch_size = kSamples, .width = 1, .values = {1, 2, 3, 4}, .labels = {0, 1, 0, 1}}};
-  }
-  uint64_t skipped_rows() const override { return 0; }
-
- private:
-  uint64_t given_ = 0;
-};
 
 // Answers at once; the rows of kBadStep are not numbers.
 class Port final : public EmbeddingPort {
@@ -111,10 +95,10 @@ class TwoRanks final : public Collective {
 
 // A network that stops in every backward pass, when the gradients of its last layer are there, for
 // their sum to begin.
-class PatientNetwork final : public DenseNetwork {
+class PatientNetwork final : public ForwardingNetwork {
  public:
   PatientNetwork(DenseNetwork& network, TwoRanks& ranks, std::chrono::milliseconds patience)
-      : network_(network), ranks_(ranks), patience_(patience) {}
+      : ForwardingNetwork(network), ranks_(ranks), patience_(patience) {}
 
   StatusOr<BatchResult> ForwardBackward(MatrixView<const float> dense,
                                         MatrixView<const float> embeddings,
@@ -128,22 +112,11 @@ class PatientNetwork final : public DenseNetwork {
       step.on_gradients(first, count);
       if (std::exchange(stops, false)) ranks_.AwaitSums(sums, patience_);
     };
-    return network_.ForwardBackward(dense, embeddings, labels, embedding_gradient, probabilities,
-                                    stopping);
+    return ForwardingNetwork::ForwardBackward(dense, embeddings, labels, embedding_gradient,
+                                              probabilities, stopping);
   }
-  Status ApplyGradients(float rate) override { return network_.ApplyGradients(rate); }
-  Status Predict(MatrixView<const float> dense, MatrixView<const float> embeddings,
-                 std::span<float> probabilities) override {
-    return network_.Predict(dense, embeddings, probabilities);
-  }
-  BlockPool& blocks() override { return network_.blocks(); }
-  std::span<float> parameters() override { return network_.parameters(); }
-  std::span<float> gradients() override { return network_.gradients(); }
-  std::span<float> statistics() override { return network_.statistics(); }
-  std::span<const float> state() const override { return network_.state(); }
 
  private:
-  DenseNetwork& network_;
   TwoRanks& ranks_;
   const std::chrono::milliseconds patience_;
   size_t steps_ = 0;
@@ -163,7 +136,7 @@ void TrainOn(TwoRanks& ranks, const TrainingConfig& config, std::chrono::millise
   PatientNetwork patient(**network, ranks, patience);
   Port port;
   Trainer trainer(config, /*run=*/1, port, patient, ranks,
-                  {.train = [] { return std::make_unique<Batches>(); },
+                  {.train = [] { return std::make_unique<FewBatches>(kSteps); },
                    .validation = {},
                    .test = {},
                    .features = 1,
@@ -177,7 +150,7 @@ void TrainOn(TwoRanks& ranks, const TrainingConfig& config, std::chrono::millise
 }
 
 TrainingConfig ConfigOf(TrainingConfig::Mode mode) {
-  TrainingConfig config{.mode = mode, .batch_size = kSamples};
+  TrainingConfig config{.mode = mode, .batch_size = FewBatches::kSamples};
   config.allreduce.bucket_bytes = sizeof(float);
   config.progress_interval = std::chrono::hours(1);
   return config;

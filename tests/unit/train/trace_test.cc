@@ -12,13 +12,13 @@
 #include "simurgh/nn/dense_network.h"
 #include "simurgh/train/trainer.h"
 #include "tests/support/trace_spans.h"
+#include "tests/unit/train/few_batches.h"
 #include "train/gradient_reducer.h"
 
 namespace simurgh::testing {
 namespace {
 
 constexpr uint64_t kSteps = 6;
-constexpr size_t kSamples = 4;
 constexpr size_t kWidth = 3;
 
 std::map<std::string, TraceSpans> SpansOf(const Timeline& timeline) {
@@ -60,25 +60,8 @@ class ChainPort : public EmbeddingPort {
   std::function<void(StatusOr<uint32_t>)> waiting_ ABSL_GUARDED_BY(mutex_);
 };
 
-class FewBatches : public BatchReader {
- public:
-  StatusOr<std::optional<Batch>> Next() override {
-    if (given_++ == kSteps) return std::nullopt;
-    auto sparse = std::make_shared<CompactBatch>();
-    sparse->batch_size = kSamples;
-    return Batch{
-        .sparse = sparse,
-        .dense = {
-            .batch_size = kSamples, .width = 1, .values = {1, 2, 3, 4}, .labels = {0, 1, 0, 1}}};
-  }
-  uint64_t skipped_rows() const override { return 0; }
-
- private:
-  uint64_t given_ = 0;
-};
-
 TrainingConfig ConfigOf(TrainingConfig::Mode mode, uint32_t staleness) {
-  TrainingConfig config{.mode = mode, .batch_size = kSamples, .staleness = staleness};
+  TrainingConfig config{.mode = mode, .batch_size = FewBatches::kSamples, .staleness = staleness};
   config.progress_interval = std::chrono::hours(1);
   return config;
 }
@@ -97,7 +80,7 @@ std::map<std::string, TraceSpans> TraceOf(TrainingConfig::Mode mode, uint32_t st
   Timeline timeline;
   const auto collective = NewLocalCollective();
   Trainer trainer(ConfigOf(mode, staleness), /*run=*/1, port, **network, *collective,
-                  {.train = [] { return std::make_unique<FewBatches>(); },
+                  {.train = [] { return std::make_unique<FewBatches>(kSteps); },
                    .validation = {},
                    .test = {},
                    .features = 1,

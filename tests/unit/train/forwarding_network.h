@@ -1,0 +1,39 @@
+#pragma once
+
+#include <span>
+
+#include "simurgh/nn/dense_network.h"
+
+namespace simurgh::testing {
+
+// Another network, for tests that watch or hold what it does.
+// Lifetime: `network` outlives it.
+class ForwardingNetwork : public DenseNetwork {
+ public:
+  explicit ForwardingNetwork(DenseNetwork& network) : network_(network) {}
+
+  StatusOr<BatchResult> ForwardBackward(MatrixView<const float> dense,
+                                        MatrixView<const float> embeddings,
+                                        std::span<const float> labels,
+                                        MatrixView<float> embedding_gradient,
+                                        std::span<float> probabilities,
+                                        const RankStep& step) override {
+    return network_.ForwardBackward(dense, embeddings, labels, embedding_gradient, probabilities,
+                                    step);
+  }
+  Status ApplyGradients(float rate) override { return network_.ApplyGradients(rate); }
+  Status Predict(MatrixView<const float> dense, MatrixView<const float> embeddings,
+                 std::span<float> probabilities) override {
+    return network_.Predict(dense, embeddings, probabilities);
+  }
+  BlockPool& blocks() override { return network_.blocks(); }
+  std::span<float> parameters() override { return network_.parameters(); }
+  std::span<float> gradients() override { return network_.gradients(); }
+  std::span<float> statistics() override { return network_.statistics(); }
+  std::span<const float> state() const override { return network_.state(); }
+
+ private:
+  DenseNetwork& network_;
+};
+
+}  // namespace simurgh::testing
