@@ -74,7 +74,9 @@ class DeviceNetwork final : public DenseNetwork {
     SIMURGH_CHECK_EQ(probabilities.size(), labels.size());
     SIMURGH_CHECK_EQ(block.coded_gradients.bytes.size(), block.transfer.embedding_gradient.bytes);
 
-    step_ = Step::kNone;
+    // Sums that nobody applied are owed nothing.
+    const bool left_out = std::exchange(step_, Step::kNone) != Step::kNone;
+    if (left_out && reducer_ != nullptr) reducer_->DropResiduals();
     SIMURGH_RETURN_IF_ERROR(Prepare(rows));
     transfers_.Begin(block, dense, labels);
     SIMURGH_RETURN_IF_ERROR(RunPass(step, block, meanwhile));

@@ -57,6 +57,11 @@ class RankReducer {
     executor_.JoinSide();
   }
 
+  // What rounding took off the sums before is no longer owed: they are not applied.
+  void DropResiduals() {
+    if (residuals_ != nullptr) executor_.Zero(residuals_, gradients_.size_bytes());
+  }
+
   // Batch norm's sums, in the middle of the pass.
   void SumStatistics(double* values, size_t count) {
     Note(sums_.Sum(std::span(values, count), executor_.stream()));
@@ -162,7 +167,7 @@ class RankReducer {
   std::byte* outgoing_ = nullptr;  // A part for each rank.
   std::byte* incoming_ = nullptr;
   float* part_sums_ = nullptr;
-  float* residuals_ = nullptr;  // As many as gradients.
+  float* residuals_ = nullptr;  // As many as gradients, where rounding leaves any.
   Status error_ = absl::OkStatus();
 };
 

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <functional>
 #include <thread>
 #include <vector>
 
@@ -16,6 +18,7 @@ namespace {
 
 using Precision = AllReduceConfig::Precision;
 
+constexpr uint64_t kSteps = 3;
 constexpr size_t kDense = 3;
 constexpr size_t kEmbeddings = kTestFeatures * kTestDim;
 
@@ -80,6 +83,7 @@ struct Case {
   bool overlap;
   bool sync_statistics;
   ComputePrecision compute = ComputePrecision::kF32;
+  uint64_t left_out = kSteps;  // A step that is not applied.
 };
 
 struct RankResult {
@@ -100,13 +104,14 @@ DenseNetworkOptions RankOptions(const Case& c) {
   return options;
 }
 
-// Trains three steps; in the last one, the last rank has no samples.
+// Trains kSteps; in the last one, the last rank has no samples. finish: sums the gradients, unless
+// that has been done, of a step that is applied or not.
 RankResult TrainRank(DenseNetwork& network, uint32_t rank, const Case& c,
-                     const std::function<Status(const RankStep&, DenseNetwork&)>& finish,
+                     const std::function<Status(DenseNetwork&, bool applied)>& finish,
                      RankStep ranks) {
   RankResult result;
-  for (uint64_t step = 0; step < 3; ++step) {
-    const bool none = step == 2 && rank + 1 == c.ranks;
+  for (uint64_t step = 0; step < kSteps; ++step) {
+    const bool none = step == kSteps - 1 && rank + 1 == c.ranks;
     const size_t rows = none ? 0 : 20 + 3 * rank;
     Random random(100 * step + rank);
     const TestBatch batch(rows, kDense, kEmbeddings, random);
@@ -117,10 +122,11 @@ RankResult TrainRank(DenseNetwork& network, uint32_t rank, const Case& c,
                                               {embedding_gradient.data(), rows, kEmbeddings},
                                               probabilities, ranks);
     result.status = done.status();
-    if (result.status.ok()) result.status = finish(ranks, network);
+    if (result.status.ok()) result.status = finish(network, step != c.left_out);
     if (!result.status.ok()) return result;
     const auto gradients = network.gradients();
     result.gradients.insert(result.gradients.end(), gradients.begin(), gradients.end());
+    if (step == c.left_out) continue;
     result.status = network.ApplyGradients(0.05F);
     if (!result.status.ok()) return result;
   }
@@ -144,7 +150,7 @@ std::vector<RankResult> TrainOnDevices(const Case& c) {
       if (c.sync_statistics) {
         step.sum = [](std::span<double>) { return absl::InternalError("the host was asked"); };
       }
-      const auto nothing = [](const RankStep&, DenseNetwork&) { return absl::OkStatus(); };
+      const auto nothing = [](DenseNetwork&, bool) { return absl::OkStatus(); };
       results[rank] = TrainRank(**network, rank, c, nothing, step);
       (*network)->LeaveRanks();
     });
@@ -168,13 +174,14 @@ std::vector<RankResult> TrainOnHosts(const Case& c) {
             return collective->Sum(Channel::kStep, values);
           };
         }
-        const auto finish = [&](const RankStep&, DenseNetwork& own) -> Status {
+        const auto finish = [&](DenseNetwork& own, bool applied) -> Status {
           for (const ColumnRange& bucket : cuda::PlanBuckets(plan, c.allreduce.bucket_bytes / 4)) {
             SIMURGH_RETURN_IF_ERROR(collective->Sum(
                 Channel::kGradients, own.gradients().subspan(bucket.first, bucket.count),
                 CollectivePrecision(c.allreduce.precision),
                 std::span(residuals).subspan(bucket.first, bucket.count)));
           }
+          if (!applied) std::ranges::fill(residuals, 0.0F);
           return absl::OkStatus();
         };
         RankResult& result = results[collective->rank()];
@@ -203,8 +210,15 @@ TEST_CASE("sums on devices have the bits of sums on hosts, in every precision") 
   cases.push_back({2, {Precision::kBf16, 3'000}, true, true, ComputePrecision::kBf16});
   // Where gradients are scaled, statistics are not.
   cases.push_back({2, {Precision::kF32, 3'000}, true, true, ComputePrecision::kF16});
+  for (const Precision precision : {Precision::kF32, Precision::kInt8}) {
+    cases.push_back({.ranks = 2,
+                     .allreduce = {precision, 3'000},
+                     .overlap = true,
+                     .sync_statistics = false,
+                     .left_out = 1});
+  }
   for (const Case& c : cases) {
-    CAPTURE(c.ranks, static_cast<int>(c.allreduce.precision), c.allreduce.bucket_bytes);
+    CAPTURE(c.left_out, c.ranks, static_cast<int>(c.allreduce.precision), c.allreduce.bucket_bytes);
     const std::vector<RankResult> actual = TrainOnDevices(c);
     const std::vector<RankResult> expected = c.ranks > 1 ? TrainOnHosts(c) : actual;
     for (uint32_t rank = 0; rank < c.ranks; ++rank) {
@@ -227,7 +241,7 @@ TEST_CASE("a sum that fails ends the step with the status that names the rank") 
   auto network = CreateHostNetwork(RankModel(), RankOptions(c), {});
   REQUIRE(network.ok());
   REQUIRE((*network)->JoinRanks({&sums, {}, true}).ok());
-  const auto nothing = [](const RankStep&, DenseNetwork&) { return absl::OkStatus(); };
+  const auto nothing = [](DenseNetwork&, bool) { return absl::OkStatus(); };
   const RankResult result = TrainRank(**network, 0, c, nothing, {});
   CHECK(result.status.code() == absl::StatusCode::kUnavailable);
   CHECK(result.status.message() == "rank 1 is gone");
