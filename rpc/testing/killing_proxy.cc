@@ -2,16 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include <boost/asio/write.hpp>
+
+#include "simurgh/base/random.h"
 
 namespace simurgh::rpc::testing {
 namespace {
 
 constexpr size_t kChunkBytes = 65'536;
 constexpr uint64_t kHandshakeBytes = 600;  // Of both HELLOs, about.
-constexpr std::chrono::seconds kConnectTimeout{10};
 
 }  // namespace
 
@@ -25,7 +27,6 @@ struct KillingProxy::Core {
 
   Random random;
   const double mean_bytes;
-  Address target;
   bool killing = true;
   uint64_t kills = 0;
 };
@@ -60,20 +61,7 @@ class KillingProxy::Link : public std::enable_shared_from_this<Link> {
       if (cut) co_return self->Cut(from, to);
       if (failed) break;
     }
-    self->CloseBoth();
-  }
-
-  // Whoever has stopped sending may still listen.
-  static void EndDirection(Socket& from, Socket& to) {
-    boost::system::error_code ignored;
-    to.shutdown(Socket::shutdown_send, ignored);
-    from.shutdown(Socket::shutdown_receive, ignored);
-  }
-
-  void CloseBoth() {
-    boost::system::error_code ignored;
-    client_.close(ignored);
-    server_.close(ignored);
+    CloseBoth(from, to);
   }
 
   void Cut(Socket& from, Socket& to) {
@@ -87,7 +75,7 @@ class KillingProxy::Link : public std::enable_shared_from_this<Link> {
       from.set_option(asio::socket_base::linger(true, 0), ignored);
       to.set_option(asio::socket_base::linger(true, 0), ignored);
     }
-    CloseBoth();
+    CloseBoth(from, to);
   }
 
   const std::shared_ptr<Core> core_;
@@ -98,42 +86,17 @@ class KillingProxy::Link : public std::enable_shared_from_this<Link> {
 };
 
 KillingProxy::KillingProxy(asio::any_io_executor executor, uint64_t seed, double mean_bytes)
-    : executor_(std::move(executor)), core_(std::make_shared<Core>(seed, mean_bytes)) {}
+    : KillingProxy(std::move(executor), std::make_shared<Core>(seed, mean_bytes)) {}
 
-KillingProxy::~KillingProxy() {
-  if (listener_ != nullptr) listener_->Close();
-}
-
-Status KillingProxy::Listen(const std::string& address) {
-  SIMURGH_ASSIGN_OR_RETURN(const Address parsed, ParseAddress(address));
-  SIMURGH_ASSIGN_OR_RETURN(listener_, Listener::Open(executor_, parsed));
-  asio::co_spawn(executor_, AcceptLoop(core_, listener_), asio::detached);
-  return absl::OkStatus();
-}
-
-void KillingProxy::SetTarget(const std::string& address) {
-  core_->target = ParseAddress(address).value();
-}
+KillingProxy::KillingProxy(asio::any_io_executor executor, const std::shared_ptr<Core>& core)
+    : Proxy(std::move(executor),
+            [core](Socket client, Socket server) {
+              std::make_shared<Link>(core, std::move(client), std::move(server))->Start();
+            }),
+      core_(core) {}
 
 void KillingProxy::StopKilling() { core_->killing = false; }
 
 uint64_t KillingProxy::kills() const { return core_->kills; }
-
-awaitable<void> KillingProxy::AcceptLoop(std::shared_ptr<Core> core,
-                                         std::shared_ptr<Listener> listener) {
-  for (;;) {
-    StatusOr<Socket> client = co_await listener->Accept();
-    if (!client.ok()) co_return;
-    const auto executor = client->get_executor();
-    asio::co_spawn(executor, Serve(core, *std::move(client)), asio::detached);
-  }
-}
-
-awaitable<void> KillingProxy::Serve(std::shared_ptr<Core> core, Socket client) {
-  const Address target = core->target;
-  StatusOr<Socket> server = co_await Connect(target, Clock::now() + kConnectTimeout);
-  if (!server.ok()) co_return;  // Closes the client's end.
-  std::make_shared<Link>(core, std::move(client), *std::move(server))->Start();
-}
 
 }  // namespace simurgh::rpc::testing

@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-namespace simurgh::bench {
+namespace simurgh::rpc::testing {
 
 // One direction of a wire: what enters leaves in the same order, after it has been sent at the
 // wire's rate, one thing after the other, and has been under way for its delay.
@@ -22,9 +22,11 @@ class DelayLine {
   DelayLine(Clock::duration delay, double bytes_per_second, size_t most_bytes)
       : delay_(delay), bytes_per_second_(bytes_per_second), most_bytes_(most_bytes) {}
 
+  bool HasRoom(size_t bytes) const { return bytes_ + bytes <= most_bytes_; }
+
   // False: lost. now: not before that of an earlier call.
   bool Push(Clock::time_point now, size_t bytes, Packet packet) {
-    if (bytes_ + bytes > most_bytes_) return false;
+    if (!HasRoom(bytes)) return false;
     const std::chrono::duration<double> sending(static_cast<double>(bytes) / bytes_per_second_);
     free_ = std::max(free_, now) + std::chrono::duration_cast<Clock::duration>(sending);
     bytes_ += bytes;
@@ -61,4 +63,4 @@ class DelayLine {
   std::deque<Inside> inside_;
 };
 
-}  // namespace simurgh::bench
+}  // namespace simurgh::rpc::testing

@@ -1,4 +1,4 @@
-#include "bench/e2e/delay_line.h"
+#include "rpc/testing/delay_line.h"
 
 #include <vector>
 
@@ -6,7 +6,7 @@
 
 #include "simurgh/base/random.h"
 
-namespace simurgh::bench {
+namespace simurgh::rpc::testing {
 namespace {
 
 using Line = DelayLine<int>;
@@ -60,4 +60,4 @@ TEST_CASE("Order, rate and delay hold for any arrivals") {
 }
 
 }  // namespace
-}  // namespace simurgh::bench
+}  // namespace simurgh::rpc::testing
