@@ -65,8 +65,8 @@ TrainReport::TrainReport(MetricRegistry& registry, std::vector<std::string> task
                                        "Earlier steps not yet acknowledged at a batch's pull.",
                                        PowersOfTwo(kMaxStaleness))),
       ranks_staleness_(registry.GetHistogram("simurgh_nn_ranks_staleness_steps",
-                                             "Sum over the ranks, but in async: earlier steps of "
-                                             "each not yet acknowledged at its pull.",
+                                             "Sum over the ranks: earlier steps of each not yet "
+                                             "acknowledged at its pull.",
                                              PowersOfTwo(kMaxRanksStaleness))),
       dense_staleness_(registry.GetHistogram(
           "simurgh_nn_dense_staleness_pushes",
@@ -94,7 +94,7 @@ void TrainReport::OnStep(const Step& step) {
     spdlog::warn("step {}: loss or a gradient is not finite; the step is left out", step.step);
   }
   staleness_.Observe(static_cast<double>(step.staleness));
-  if (step.ranks_staleness) ranks_staleness_.Observe(static_cast<double>(*step.ranks_staleness));
+  ranks_staleness_.Observe(static_cast<double>(step.ranks_staleness));
   wait_seconds_.Observe(step.waited);
   compute_seconds_.Observe(step.computed);
 }
@@ -105,10 +105,10 @@ void TrainReport::OnProgress(const Progress& progress) {
   loss_.Set(progress.loss);
   auc_.Set(progress.auc);
   spdlog::info(
-      "step {}: {} samples, loss {:.4f}, auc {:.4f}, {:.0f} samples/s, staleness {:.1f}{}{}{}",
+      "step {}: {} samples, loss {:.4f}, auc {:.4f}, {:.0f} samples/s, staleness {:.1f}, of all "
+      "ranks {:.1f}{}{}",
       progress.steps, progress.samples, progress.loss, progress.auc, progress.samples_per_second,
-      progress.staleness, IfKnown(", of all ranks", progress.ranks_staleness),
-      IfKnown(", dense", progress.dense_staleness),
+      progress.staleness, progress.ranks_staleness, IfKnown(", dense", progress.dense_staleness),
       progress.skipped_steps == 0 ? std::string()
                                   : fmt::format(", {} steps skipped", progress.skipped_steps));
   for (size_t task = 0; task < progress.task_aucs.size(); ++task) {

@@ -27,7 +27,7 @@ void ProgressMeter::Add(const TrainObserver::Step& step, std::span<const float> 
     applied_samples_ += step.samples;
   }
   staleness_ += step.staleness;
-  if (step.ranks_staleness) ranks_staleness_ = ranks_staleness_.value_or(0) + *step.ranks_staleness;
+  ranks_staleness_ += step.ranks_staleness;
   if (step.applied) AddPredictions(labels, probabilities);
 }
 
@@ -41,10 +41,11 @@ void ProgressMeter::LeaveOut(Clock::duration duration) {
   last_report_ += duration;
 }
 
-bool ProgressMeter::due() const { return Clock::now() - last_report_ >= interval_ && steps_ > 0; }
+bool ProgressMeter::due() const { return Clock::now() - last_report_ >= interval_ && has_steps(); }
 
 TrainObserver::Progress ProgressMeter::Report() {
   const auto now = Clock::now();
+  const auto steps = static_cast<double>(std::max<uint64_t>(steps_, 1));
   std::vector<double> aucs;
   for (const SlidingAuc& auc : aucs_) aucs.push_back(auc.Value());
   TrainObserver::Progress progress{
@@ -55,17 +56,15 @@ TrainObserver::Progress ProgressMeter::Report() {
       .auc = aucs.front(),
       .task_aucs = {},
       .samples_per_second = static_cast<double>(samples_) / Seconds(now - last_report_),
-      .staleness = staleness_ / static_cast<double>(std::max<uint64_t>(steps_, 1)),
-      .ranks_staleness = ranks_staleness_,
+      .staleness = staleness_ / steps,
+      .ranks_staleness = ranks_staleness_ / steps,
       .dense_staleness = DenseStaleness(),
       .skipped_steps = result.skipped_steps};
-  if (progress.ranks_staleness) *progress.ranks_staleness /= std::max<double>(1, steps_);
   if (aucs.size() > 1) progress.task_aucs = std::move(aucs);
   last_report_ = now;
   steps_ = samples_ = applied_samples_ = 0;
   dense_pushes_ = 0;
-  loss_ = staleness_ = dense_gaps_ = 0;
-  ranks_staleness_.reset();
+  loss_ = staleness_ = ranks_staleness_ = dense_gaps_ = 0;
   return progress;
 }
 

@@ -27,6 +27,8 @@ class ProgressMeter {
   // Time spent on evaluation does not count.
   void LeaveOut(std::chrono::steady_clock::duration duration);
 
+  // Whether there were steps since the last report.
+  bool has_steps() const { return steps_ > 0; }
   bool due() const;
   // Begins anew what is counted since the last report.
   TrainObserver::Progress Report();
@@ -48,7 +50,7 @@ class ProgressMeter {
   uint64_t applied_samples_ = 0;
   double loss_ = 0;
   double staleness_ = 0;
-  std::optional<double> ranks_staleness_;
+  double ranks_staleness_ = 0;
   uint64_t dense_pushes_ = 0;
   double dense_gaps_ = 0;
   std::vector<SlidingAuc> aucs_;  // By task.

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <span>
 #include <utility>
-#include <vector>
 
 #include "simurgh/base/thread.h"
 
@@ -23,29 +22,35 @@ RankRollCall::RankRollCall(Collective& collective, std::function<void()> on_fail
 
 RankRollCall::~RankRollCall() { thread_.join(); }
 
-StatusOr<bool> RankRollCall::Tell(bool done) {
-  const std::byte own{done};
-  std::vector<std::byte> all(collective_.ranks());
-  SIMURGH_RETURN_IF_ERROR(collective_.Gather(Channel::kGradients, std::span(&own, 1), all));
-  return std::ranges::find(all, std::byte{0}) == all.end();
+StatusOr<std::vector<RankRollCall::Word>> RankRollCall::Tell(Word own) {
+  std::vector<Word> all(collective_.ranks());
+  SIMURGH_RETURN_IF_ERROR(collective_.Gather(Channel::kGradients, std::as_bytes(std::span(&own, 1)),
+                                             std::as_writable_bytes(std::span(all))));
+  return all;
 }
 
 void RankRollCall::Watch() {
-  bool done = false;
+  Word told;
   while (true) {
-    StatusOr<bool> all_done = Tell(done);
-    const bool failed = !all_done.ok();
-    const bool ended = failed || *all_done;
+    StatusOr<std::vector<Word>> all = Tell(told);
+    const bool failed = !all.ok();
+    const bool ended = failed || std::ranges::find(*all, 0U, &Word::done) == all->end();
     {
       const MutexLock lock(mutex_);
-      if (failed) failure_ = std::move(all_done).status();
+      if (failed) {
+        failure_ = std::move(all).status();
+      } else {
+        others_staleness_ = 0;
+        for (const Word& word : *all) others_staleness_ += word.staleness;
+        others_staleness_ -= told.staleness;
+      }
       ended_ = ended;
       changed_.NotifyAll();
       const auto next = std::chrono::steady_clock::now() + kPeriod;
-      while (!ended && !(done_ && !done)) {
+      while (!ended && own_.done == told.done) {
         if (!changed_.WaitUntil(mutex_, next)) break;
       }
-      done = done_;
+      told = own_;
     }
     if (failed) on_failure_();
     if (ended) return;
@@ -54,10 +59,16 @@ void RankRollCall::Watch() {
 
 Status RankRollCall::AwaitAll() {
   const MutexLock lock(mutex_);
-  done_ = true;
+  own_ = {.done = 1};
   changed_.NotifyAll();
   while (!ended_) changed_.Wait(mutex_);
   return std::exchange(failure_, absl::OkStatus());
+}
+
+uint32_t RankRollCall::SumStaleness(uint32_t own) {
+  const MutexLock lock(mutex_);
+  own_.staleness = own;
+  return own + others_staleness_;
 }
 
 Status RankRollCall::TakeFailure() {

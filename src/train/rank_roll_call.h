@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <thread>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 
@@ -12,7 +14,7 @@
 namespace simurgh {
 
 // Notices that another rank has gone where the work itself waits for nobody, and brings all ranks
-// together when each is done: they tell one another some times a second on Channel::kGradients, on
+// together when each is done: they tell one another 20 times a second on Channel::kGradients, on
 // which nothing else may be said meanwhile.
 //
 // Threads: one owner.
@@ -27,19 +29,29 @@ class RankRollCall {
   // This rank is done; waits, however long it takes, until all are. Errors: of the collective.
   Status AwaitAll();
 
+  // The staleness of this rank's latest batch and those of the others', as they told last. The
+  // others are told of this one the next time.
+  uint32_t SumStaleness(uint32_t own);
+
   // The collective's failure, if there was one; once.
   Status TakeFailure();
 
  private:
+  struct Word {
+    uint32_t done = 0;
+    uint32_t staleness = 0;
+  };
+
   void Watch();  // The thread's.
-  // Tells the others, and whether all are done.
-  StatusOr<bool> Tell(bool done);
+  // Tells the others; what all have told.
+  StatusOr<std::vector<Word>> Tell(Word own);
 
   Collective& collective_;
   const std::function<void()> on_failure_;
   Mutex mutex_;
   CondVar changed_;
-  bool done_ ABSL_GUARDED_BY(mutex_) = false;
+  Word own_ ABSL_GUARDED_BY(mutex_);
+  uint32_t others_staleness_ ABSL_GUARDED_BY(mutex_) = 0;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
   Status failure_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;

@@ -163,9 +163,9 @@ Status Trainer::CheckSameWeights() {
       collective_.rank(), "; see that all ranks run the same build on the same kind of processor"));
 }
 
-Status Trainer::SettleWeights(RankRollCall* roll_call) {
+Status Trainer::SettleWeights() {
   SIMURGH_RETURN_IF_ERROR(exchange_->WaitForPushes());
-  if (roll_call != nullptr) SIMURGH_RETURN_IF_ERROR(roll_call->AwaitAll());
+  if (roll_call_ != nullptr) SIMURGH_RETURN_IF_ERROR(roll_call_->AwaitAll());
   return exchange_->Pull(network_.parameters());
 }
 
@@ -199,8 +199,10 @@ Status Trainer::TrainStep(BatchPipeline& pipeline, const PulledBatch& pulled,
                            .loss = result.loss,
                            .applied = finite,
                            .staleness = pulled.staleness,
+                           .ranks_staleness = roll_call_ == nullptr
+                                                  ? all.staleness
+                                                  : roll_call_->SumStaleness(pulled.staleness),
                            .waited = waited};
-  if (exchange_ == nullptr || collective_.ranks() == 1) step.ranks_staleness = all.staleness;
   meter.Add(step, dense.labels, probabilities_);
   // The gradients leave before the dense step: their way is the longer one. A device does both.
   const bool dense_first = network_.overlaps() || config_.mode == Mode::kNaiveHybrid;
@@ -285,7 +287,7 @@ Status Trainer::TrainAll(BatchPipeline& pipeline, ProgressMeter& meter,
     const auto evaluation_begin = Clock::now();
     SIMURGH_RETURN_IF_ERROR(LetLastGo(pipeline));
     SIMURGH_RETURN_IF_ERROR(pipeline.WaitForPushes());
-    if (exchange_ != nullptr) SIMURGH_RETURN_IF_ERROR(SettleWeights(nullptr));
+    if (exchange_ != nullptr) SIMURGH_RETURN_IF_ERROR(SettleWeights());
     SIMURGH_ASSIGN_OR_RETURN(const EvaluationResult result,
                              EvaluateNow(meter.result.steps, set, stop));
     meter.LeaveOut(Clock::now() - evaluation_begin);
@@ -328,21 +330,20 @@ Status Trainer::TrainPasses(ProgressMeter& meter, const std::stop_token& stop) {
                        .tasks = data_.tasks,
                        .timeline = timeline_},
                       pipeline);
-  std::optional<RankRollCall> roll_call;
   if (exchange_ != nullptr && collective_.ranks() > 1) {
-    roll_call.emplace(collective_, [this, &pipeline] {
+    roll_call_ = std::make_unique<RankRollCall>(collective_, [this, &pipeline] {
       pipeline.Stop();
       exchange_->Stop();
     });
   }
   Status status = TrainAll(pipeline, meter, stop);
-  if (status.ok() && exchange_ != nullptr)
-    status = SettleWeights(roll_call ? &*roll_call : nullptr);
+  if (status.ok() && exchange_ != nullptr) status = SettleWeights();
   ReportDensePushes(meter);
-  if (roll_call && absl::IsCancelled(status) && !stop.stop_requested()) {
-    if (Status failure = roll_call->TakeFailure(); !failure.ok()) status = std::move(failure);
+  if (roll_call_ != nullptr && absl::IsCancelled(status) && !stop.stop_requested()) {
+    if (Status failure = roll_call_->TakeFailure(); !failure.ok()) status = std::move(failure);
   }
   if (!status.ok()) collective_.Abort(status);
+  roll_call_.reset();
   collective_.Close(Channel::kLoading);
   return status;
 }
@@ -356,7 +357,7 @@ StatusOr<TrainResult> Trainer::TrainAndTest(const std::stop_token& stop) {
         "training: the data has no full batch; lower training.batch_size, set "
         "training.drop_last: false, or check data.train");
   }
-  observer_.OnProgress(meter.Report());
+  if (meter.has_steps()) observer_.OnProgress(meter.Report());
   if (data_.test) {
     SIMURGH_ASSIGN_OR_RETURN(result.evaluation,
                              EvaluateNow(result.steps, EvaluationSet::kTest, stop));

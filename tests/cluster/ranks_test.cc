@@ -90,9 +90,16 @@ const std::vector<std::string> kEndless{"training.passes=100000", "training.prog
                                         "nn_worker.rank_timeout=20s"};
 
 TEST_CASE("A rank that is killed ends the others, which name it") {
-  const size_t killed = GENERATE(0, 1, 2);
-  CAPTURE(killed);
-  TestCluster cluster({.ranks = 3});
+  const auto [mode, killed] = GENERATE(table<std::string, size_t>({{"hybrid", 0},
+                                                                   {"hybrid", 1},
+                                                                   {"hybrid", 2},
+                                                                   {"sync", 0},
+                                                                   {"sync", 2},
+                                                                   {"naive_hybrid", 1},
+                                                                   {"async", 0},
+                                                                   {"async", 2}}));
+  CAPTURE(mode, killed);
+  TestCluster cluster({.ranks = 3, .overrides = {"training.mode=" + mode}});
   const Trainers trainers = StartTrainers(cluster, 3, kEndless);
   for (const auto& trainer : trainers) REQUIRE(trainer->WaitForLog("samples/s", 60s));
   trainers[killed]->Signal(SIGKILL);

@@ -38,8 +38,9 @@ class TrainObserver {
     double loss = 0;
     bool applied = true;     // False: skipped, because loss or a gradient was not finite.
     uint32_t staleness = 0;  // Of the batch at its pull.
-    // The sum over the ranks, each at its own pull of the step; none in mode async with several.
-    std::optional<uint32_t> ranks_staleness;
+    // The sum over the ranks, each at its own pull of the step; in mode async of the others as they
+    // told last, 20 times a second, of their latest batches.
+    uint32_t ranks_staleness = 0;
     std::chrono::nanoseconds waited{};    // For the batch's embeddings.
     std::chrono::nanoseconds computed{};  // Forward, backward, step.
   };
@@ -52,9 +53,9 @@ class TrainObserver {
     double auc = 0;  // Of the latest predictions (auc_window_samples), each made before its step.
     // With several labels, that of each; the one above is then the first label's.
     std::vector<double> task_aucs;
-    double samples_per_second = 0;          // Since the last report.
-    double staleness = 0;                   // Mean since the last report.
-    std::optional<double> ranks_staleness;  // The same.
+    double samples_per_second = 0;  // Since the last report.
+    double staleness = 0;           // Mean since the last report.
+    double ranks_staleness = 0;     // The same.
     // Mode async: the mean of OnDensePush since the last report, if there was any.
     std::optional<double> dense_staleness;
     uint64_t skipped_steps = 0;  // So far.
@@ -141,9 +142,8 @@ class Trainer {
   Status AwaitRanks();
   // The same, when all have ended. Errors: INTERNAL naming a rank whose dense weights differ.
   Status CheckSameWeights();
-  // Mode async: waits for this rank's pushes and, with a roll call, for all ranks; then takes the
-  // servers' weights.
-  Status SettleWeights(RankRollCall* roll_call);
+  // Mode async: waits for this rank's pushes and for all ranks; then takes the servers' weights.
+  Status SettleWeights();
   // After Finish of the pipeline: what becomes of the dense gradients.
   Status ApplyStep(uint64_t step, bool finite);
   void ReportDensePushes(ProgressMeter& meter);
@@ -168,6 +168,7 @@ class Trainer {
   // Null for a rank alone, where devices sum, and in mode async.
   std::unique_ptr<GradientReducer> reducer_;
   std::unique_ptr<DenseExchange> exchange_;  // Null but in mode async.
+  std::unique_ptr<RankRollCall> roll_call_;  // Mode async with several ranks, while they train.
   const TrainerData data_;
   TrainObserver& observer_;
   Timeline* const timeline_;            // Null: nobody wants one.
