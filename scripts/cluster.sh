@@ -13,8 +13,9 @@ count_of() {
     sed -nE "s/.*[^0-9]([0-9]+) $1.*/\1/p"
 }
 
-# on_host NAME: sets the array `launcher` to what starts a daemon of this name where it shall run; a script may define its own.
-on_host() { launcher=(); }
+# on_host NAME: sets the array `launcher` to what starts a daemon of this name where it shall run, and `own` to overrides of its
+# own; a script may define another.
+on_host() { launcher=() own=(); }
 
 # start_daemon NAME PROGRAM ARGUMENTS...: in the background, and in a session of its own: Ctrl-C reaches the script, which
 # drains the daemons.
@@ -22,9 +23,10 @@ start_daemon() {
   local name=$1 program=$2
   shift 2
   : >"$logs/$name.log"
-  local launcher
+  local launcher own
   on_host "$name"
-  setsid ${launcher[@]+"${launcher[@]}"} "$bin/$program" --config "$config" ${overrides[@]+"${overrides[@]}"} "$@" 2>>"$logs/$name.log" &
+  setsid ${launcher[@]+"${launcher[@]}"} "$bin/$program" --config "$config" \
+    ${overrides[@]+"${overrides[@]}"} ${own[@]+"${own[@]}"} "$@" 2>>"$logs/$name.log" &
   pids+=($!)
   names_of+=("$name")
 }

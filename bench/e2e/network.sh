@@ -1,33 +1,73 @@
-# A slow network between daemons on this machine: each has a host of its own, a network namespace. For scripts to source after
-# scripts/cluster.sh, under `set -euo pipefail`; takes the rights of root.
+# A slow network between daemons on this machine. For scripts to source after scripts/cluster.sh, under `set -euo pipefail`.
+#
+# Each daemon has a host of its own, a network namespace, where there are the rights of root; else a proxy in front of it, by which
+# the others reach it. What ranks sum among themselves (Gloo) passes beside proxies.
 
-hosts=()
+hosts=()    # Names of namespaces.
+proxied=()  # Daemons behind proxies.
 network=
 
-# make_network DELAY_MS GBIT NAME...: a host for each daemon, with this one-way delay between any two.
-make_network() {
-  local delay=$1 gbit=$2 name i
-  shift 2
-  [[ $(id -u) == 0 && -c /dev/net/tun ]] || { echo "${0##*/}: a slow network takes root and /dev/net/tun" >&2; return 2; }
-  for name in "$@"; do
-    ip netns add "simurgh-$$-$name"
-    hosts+=("simurgh-$$-$name")
+# port_of NAME: where this daemon listens.
+port_of() {
+  case $1 in
+    embedding-ps-*) echo $((7431 + ${1##*-})) ;;
+    embedding-worker-*) echo $((7441 + ${1##*-})) ;;
+    nn-worker-*) echo $((7451 + ${1##*-})) ;;
+  esac
+}
+
+# own_address NAME: of this daemon behind its proxy.
+own_address() { echo "tcp://127.0.0.1:$(port_of "$1")"; }
+
+# address_of NAME: where the others reach this daemon. On one host without a network between they find out how to meet.
+address_of() {
+  local i port
+  port=$(port_of "$1")
+  if ((${#proxied[@]} > 0)); then
+    echo "tcp://127.0.0.1:$((port + 100))"
+  elif ((${#hosts[@]} == 0)); then
+    echo "auto://127.0.0.1:$port"
+  fi
+  for i in "${!hosts[@]}"; do
+    if [[ ${hosts[$i]} == simurgh-$$-$1 ]]; then echo "tcp://10.77.0.$((i + 1)):$port"; fi
   done
-  coproc NETWORK { exec "$bin/slow_network" --delay-ms "$delay" --gbit "$gbit" "${hosts[@]}"; }
+}
+
+may_make_hosts() {
+  [[ $(id -u) == 0 && -c /dev/net/tun ]] && ip netns add "simurgh-$$" 2>/dev/null && ip netns del "simurgh-$$"
+}
+
+# start_network ARGUMENT...: of slow_network.
+start_network() {
+  coproc NETWORK { exec "$bin/slow_network" "$@"; }
   network=$NETWORK_PID
   read -r -t 10 _ <&"${NETWORK[0]}" || { echo "${0##*/}: the slow network does not come up" >&2; return 1; }
 }
 
-address_of() {
-  local i
-  for i in "${!hosts[@]}"; do
-    if [[ ${hosts[$i]} == simurgh-$$-$1 ]]; then echo "10.77.0.$((i + 1))"; fi
+# make_network KIND DELAY_MS GBIT NAME...: between these daemons, with this one-way delay; KIND: hosts or proxies.
+make_network() {
+  local kind=$1 name pairs=() shape=(--delay-ms "$2" --gbit "$3")
+  shift 3
+  if [[ $kind == proxies ]]; then
+    proxied=("$@")
+    for name in "$@"; do pairs+=("$(address_of "$name")=$(own_address "$name")"); done
+    start_network "${shape[@]}" --proxies "${pairs[@]}"
+    return
+  fi
+  for name in "$@"; do
+    ip netns add "simurgh-$$-$name"
+    hosts+=("simurgh-$$-$name")
   done
+  start_network "${shape[@]}" "${hosts[@]}"
 }
 
 on_host() {
-  launcher=()
-  ((${#hosts[@]} == 0)) || launcher=(ip netns exec "simurgh-$$-$1")
+  launcher=() own=()
+  if ((${#hosts[@]} > 0)); then launcher=(ip netns exec "simurgh-$$-$1"); fi
+  if ((${#proxied[@]} > 0)); then
+    local program=${1%-*}
+    own=(--set "${program//-/_}.instances.${1##*-}.address=$(own_address "$1")")
+  fi
 }
 
 remove_network() {
@@ -37,5 +77,5 @@ remove_network() {
     wait "$network" 2>/dev/null || true
   fi
   for host in ${hosts[@]+"${hosts[@]}"}; do ip netns del "$host" || true; done
-  hosts=() network=
+  hosts=() proxied=() network=
 }

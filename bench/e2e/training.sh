@@ -62,17 +62,10 @@ record_peak_memory() {
   echo $((total * 1024 / 1000000)) >"$file"
 }
 
-# instances PROGRAM COUNT PORT: addresses for as many daemons, as a value of the configuration. On one host they find out how to
-# meet; on the slow network each is a host of its own.
+# instances PROGRAM COUNT: addresses for as many daemons, as a value of the configuration.
 instances() {
-  local program=$1 count=$2 port=$3 i list=
-  for ((i = 0; i < count; ++i)); do
-    if ((${#hosts[@]} > 0)); then
-      list+="{address: 'tcp://$(address_of "$program-$i"):$port'}, "
-    else
-      list+="{address: 'auto://127.0.0.1:$((port + i))'}, "
-    fi
-  done
+  local program=$1 count=$2 i list=
+  for ((i = 0; i < count; ++i)); do list+="{address: '$(address_of "$program-$i")'}, "; done
   echo "[$list]"
 }
 
@@ -86,9 +79,9 @@ train_ours() {
   overrides=(
     --set "data.train=[$PWD/$data/train.tsv]" --set "data.test=[$PWD/$data/test.tsv]"
     --set "model=$(towers_of "$model")" --set "training.batch_size=$batch" --set "cluster.seed=$seed"
-    --set "embedding_ps={partitions: 1, instances: $(instances embedding-ps 1 7431)}"
-    --set "embedding_worker={instances: $(instances embedding-worker 1 7441)}"
-    --set "nn_worker={threads: $(((cores + ranks - 1) / ranks)), instances: $(instances nn-worker "$ranks" 7451)}")
+    --set "embedding_ps={partitions: 1, instances: $(instances embedding-ps 1)}"
+    --set "embedding_worker={instances: $(instances embedding-worker 1)}"
+    --set "nn_worker={threads: $(((cores + ranks - 1) / ranks)), instances: $(instances nn-worker "$ranks")}")
   if ((${#hosts[@]} > 0)); then overrides+=(--set rpc.security=insecure); fi
   for override in "$@"; do overrides+=(--set "$override"); done
   start_embedding_daemons
