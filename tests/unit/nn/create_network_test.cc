@@ -1,0 +1,61 @@
+#include <algorithm>
+#include <memory>
+#include <sstream>
+#include <string>
+
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
+
+#include <catch2/catch.hpp>
+
+#include "simurgh/nn/dense_network.h"
+#include "tests/unit/nn/test_models.h"
+
+namespace simurgh::testing {
+namespace {
+
+// What is logged from its making to its end.
+class LogLines {
+ public:
+  LogLines() {
+    spdlog::set_default_logger(std::make_shared<spdlog::logger>(
+        "", std::make_shared<spdlog::sinks::ostream_sink_mt>(stream_)));
+    spdlog::set_pattern("%l: %v");
+  }
+  ~LogLines() { spdlog::set_default_logger(before_); }
+
+  std::string text() const { return stream_.str(); }
+
+ private:
+  const std::shared_ptr<spdlog::logger> before_ = spdlog::default_logger();
+  std::ostringstream stream_;
+};
+
+TEST_CASE("Where a device is asked for and there is none, the CPU is used, and one line says why") {
+  const ModelConfig model = Chain({Linear(3), Relu(), Linear(1)});
+  DenseNetworkOptions options;
+  options.inputs = TestInputs(2);
+  const auto expected = CreateNetwork(model, options);
+  REQUIRE(expected.ok());
+
+  const auto [device, beginning] = GENERATE(table<ComputeDevice, std::string>(
+      {{ComputeDevice::kCuda, "warning: dense network: no CUDA device, using the CPU: "},
+       {ComputeDevice::kAuto, "info: dense network: on the CPU: "},
+       {ComputeDevice::kCpu, ""}}));
+  options.device = device;
+  const LogLines log;
+  const auto network = CreateNetwork(model, options);
+  REQUIRE(network.ok());
+  if ((*network)->cuda_device().has_value()) {
+    WARN("there is a device: nothing to fall back from");
+    return;
+  }
+  const std::string text = log.text();
+  CAPTURE(text);
+  CHECK(text.starts_with(beginning));
+  CHECK(std::ranges::count(text, '\n') == (beginning.empty() ? 0 : 1));
+  CHECK(std::ranges::equal((*network)->parameters(), (*expected)->parameters()));
+}
+
+}  // namespace
+}  // namespace simurgh::testing
