@@ -25,14 +25,6 @@ Part PartOf(size_t count, uint32_t ranks, uint32_t owner) {
   return {first, std::min(each, count - first)};
 }
 
-// Bytes to and from every rank in one exchange.
-struct Parts {
-  explicit Parts(uint32_t ranks) : outgoing(ranks), incoming(ranks) {}
-
-  std::vector<std::span<const std::byte>> outgoing;
-  std::vector<std::span<std::byte>> incoming;
-};
-
 class GlooCollective final : public Collective {
  public:
   explicit GlooCollective(std::unique_ptr<GlooMesh> mesh) : mesh_(std::move(mesh)) {}
@@ -51,18 +43,16 @@ class GlooCollective final : public Collective {
   // Of a channel: memory that its sums use again.
   struct Scratch {
     std::vector<std::byte> outgoing;
-    std::vector<std::byte> incoming;
-    std::vector<float> decoded;
     std::vector<float> sums;
   };
-
-  // Messages of a channel; see GlooMesh::Exchange.
-  enum Message : uint32_t { kParts, kSums, kGather };
 
   std::span<float> ResidualOf(std::span<float> residual, const Part& part) const {
     return residual.empty() ? residual : residual.subspan(part.first, part.count);
   }
 
+  // Everybody's values go to everybody, who sums them.
+  Status SumEverywhere(Channel channel, std::span<float> values, ReducePrecision precision,
+                       std::span<float> residual, Scratch& scratch);
   // Everybody's values of this rank's part, summed in the order of the ranks.
   Status ReducePart(Channel channel, std::span<const float> values, ReducePrecision precision,
                     std::span<float> residual, Scratch& scratch);
@@ -79,8 +69,26 @@ Status GlooCollective::Sum(Channel channel, std::span<float> values, ReducePreci
   if (!residual.empty()) SIMURGH_CHECK_EQ(residual.size(), values.size());
   if (precision == ReducePrecision::kF32) residual = {};
   Scratch& scratch = scratch_[static_cast<size_t>(channel)];
+  // Of two, each sends as much either way: so in one message rather than in two, one after the
+  // other.
+  if (ranks() == 2) return SumEverywhere(channel, values, precision, residual, scratch);
   SIMURGH_RETURN_IF_ERROR(ReducePart(channel, values, precision, residual, scratch));
   return SpreadSums(channel, values, precision, residual, scratch);
+}
+
+Status GlooCollective::SumEverywhere(Channel channel, std::span<float> values,
+                                     ReducePrecision precision, std::span<float> residual,
+                                     Scratch& scratch) {
+  scratch.outgoing.resize(EncodedSize(values.size(), precision));
+  EncodeValues(values, precision, residual, scratch.outgoing);
+  GlooMesh::Parts parts(ranks());
+  parts.outgoing.assign(ranks(), scratch.outgoing);
+  parts.expected.assign(ranks(), scratch.outgoing.size());
+  SIMURGH_RETURN_IF_ERROR(mesh_->Exchange(channel, parts));
+  parts.incoming[rank()] = scratch.outgoing;
+  std::ranges::fill(values, 0.0F);
+  for (const std::span<const std::byte> part : parts.incoming) AddValues(part, precision, values);
+  return absl::OkStatus();
 }
 
 Status GlooCollective::ReducePart(Channel channel, std::span<const float> values,
@@ -90,8 +98,8 @@ Status GlooCollective::ReducePart(Channel channel, std::span<const float> values
   const size_t largest = EncodedSize(PartOf(values.size(), ranks(), 0).count, precision);
   const size_t own_size = EncodedSize(own.count, precision);
   scratch.outgoing.resize(largest * ranks());
-  scratch.incoming.resize(own_size * ranks());
-  Parts parts(ranks());
+  GlooMesh::Parts parts(ranks());
+  parts.expected.assign(ranks(), own_size);
   for (uint32_t peer = 0; peer < ranks(); ++peer) {
     if (peer == rank()) continue;
     const Part part = PartOf(values.size(), ranks(), peer);
@@ -100,19 +108,17 @@ Status GlooCollective::ReducePart(Channel channel, std::span<const float> values
     EncodeValues(values.subspan(part.first, part.count), precision, ResidualOf(residual, part),
                  out);
     parts.outgoing[peer] = out;
-    parts.incoming[peer] = std::span(scratch.incoming).subspan(own_size * peer, own_size);
   }
-  SIMURGH_RETURN_IF_ERROR(mesh_->Exchange(channel, kParts, parts.outgoing, parts.incoming));
+  SIMURGH_RETURN_IF_ERROR(mesh_->Exchange(channel, parts));
 
   scratch.sums.assign(own.count, 0.0F);
-  scratch.decoded.resize(own.count);
   for (uint32_t peer = 0; peer < ranks(); ++peer) {
-    std::span<const float> theirs = values.subspan(own.first, own.count);
-    if (peer != rank()) {
-      DecodeValues(parts.incoming[peer], precision, scratch.decoded);
-      theirs = scratch.decoded;
+    if (peer == rank()) {
+      AddValues(std::as_bytes(values.subspan(own.first, own.count)), ReducePrecision::kF32,
+                scratch.sums);
+    } else {
+      AddValues(parts.incoming[peer], precision, scratch.sums);
     }
-    for (size_t i = 0; i < own.count; ++i) scratch.sums[i] += theirs[i];
   }
   return absl::OkStatus();
 }
@@ -121,23 +127,18 @@ Status GlooCollective::SpreadSums(Channel channel, std::span<float> values,
                                   ReducePrecision precision, std::span<float> residual,
                                   Scratch& scratch) {
   const Part own = PartOf(values.size(), ranks(), rank());
-  const size_t largest = EncodedSize(PartOf(values.size(), ranks(), 0).count, precision);
   const auto out = std::span(scratch.outgoing).first(EncodedSize(own.count, precision));
   EncodeValues(scratch.sums, precision, ResidualOf(residual, own), out);
-  scratch.incoming.resize(largest * ranks());
-  Parts parts(ranks());
+  GlooMesh::Parts parts(ranks());
+  parts.outgoing.assign(ranks(), out);
   for (uint32_t peer = 0; peer < ranks(); ++peer) {
-    if (peer == rank()) continue;
-    const Part part = PartOf(values.size(), ranks(), peer);
-    parts.outgoing[peer] = out;
-    parts.incoming[peer] =
-        std::span(scratch.incoming).subspan(largest * peer, EncodedSize(part.count, precision));
+    parts.expected[peer] = EncodedSize(PartOf(values.size(), ranks(), peer).count, precision);
   }
-  SIMURGH_RETURN_IF_ERROR(mesh_->Exchange(channel, kSums, parts.outgoing, parts.incoming));
+  SIMURGH_RETURN_IF_ERROR(mesh_->Exchange(channel, parts));
+  parts.incoming[rank()] = out;
   for (uint32_t peer = 0; peer < ranks(); ++peer) {
     const Part part = PartOf(values.size(), ranks(), peer);
-    DecodeValues(peer == rank() ? std::span<const std::byte>(out) : parts.incoming[peer], precision,
-                 values.subspan(part.first, part.count));
+    DecodeValues(parts.incoming[peer], precision, values.subspan(part.first, part.count));
   }
   return absl::OkStatus();
 }
@@ -154,17 +155,15 @@ Status GlooCollective::Sum(Channel channel, std::span<double> values) {
 Status GlooCollective::Gather(Channel channel, std::span<const std::byte> own,
                               std::span<std::byte> all) {
   SIMURGH_CHECK_EQ(all.size(), own.size() * ranks());
-  Parts parts(ranks());
+  GlooMesh::Parts parts(ranks());
+  parts.outgoing.assign(ranks(), own);
+  parts.expected.assign(ranks(), own.size());
+  SIMURGH_RETURN_IF_ERROR(mesh_->Exchange(channel, parts));
+  parts.incoming[rank()] = own;
   for (uint32_t peer = 0; peer < ranks(); ++peer) {
-    const std::span<std::byte> place = all.subspan(own.size() * peer, own.size());
-    if (peer == rank()) {
-      std::ranges::copy(own, place.begin());
-    } else {
-      parts.outgoing[peer] = own;
-      parts.incoming[peer] = place;
-    }
+    std::ranges::copy(parts.incoming[peer], all.subspan(own.size() * peer).begin());
   }
-  return mesh_->Exchange(channel, kGather, parts.outgoing, parts.incoming);
+  return absl::OkStatus();
 }
 
 }  // namespace

@@ -23,13 +23,7 @@ namespace {
 constexpr std::chrono::hours kForever{24 * 365};
 // How long a farewell may take: it says more than a closed connection, but is not worth a delay.
 constexpr std::chrono::seconds kFarewellPatience{1};
-constexpr uint64_t kFarewellSlot = 0;
-constexpr uint32_t kMessages = 16;  // Of a channel.
-
-uint64_t SlotOf(Channel channel, uint32_t message) {
-  SIMURGH_CHECK_LT(message, kMessages);
-  return 1 + static_cast<uint64_t>(channel) * kMessages + message;
-}
+constexpr uint64_t kFarewellSlot = 0;  // Those of the channels follow.
 
 bool IsLoopback(const sockaddr& address) {
   if (address.sa_family == AF_INET) {
@@ -97,7 +91,10 @@ StatusOr<std::unique_ptr<GlooMesh>> GlooMesh::Connect(const GlooOptions& options
   SIMURGH_CHECK(options.ranks > 1 && options.rank < options.ranks);
   std::unique_ptr<GlooMesh> mesh(new GlooMesh(options));
   SIMURGH_RETURN_IF_ERROR(mesh->Open(exchange));
-  const Status expecting = Guard([&] { mesh->ExpectFarewells(); });
+  const Status expecting = Guard([&] {
+    mesh->ExpectFarewells();
+    mesh->OpenLines();
+  });
   if (!expecting.ok()) return Annotate(expecting, "ranks: a connection was lost at once");
   mesh->watch_ = std::thread([mesh = mesh.get()] { mesh->Watch(); });
   SIMURGH_RETURN_IF_ERROR(mesh->Meet());
@@ -191,53 +188,60 @@ void GlooMesh::ExpectFarewells() {
   }
 }
 
+void GlooMesh::OpenLines() {
+  for (uint32_t i = 1; i < ranks(); ++i) peers_.push_back((rank() + i) % ranks());
+  for (size_t channel = 0; channel < kChannels; ++channel) {
+    lines_[channel].resize(ranks());
+    for (const uint32_t peer : peers_) {
+      lines_[channel][peer] =
+          std::make_unique<GlooLine>(*context_, peer, kFarewellSlot + 1 + channel);
+    }
+  }
+}
+
 // Nobody leaves while another is still on its way.
 Status GlooMesh::Meet() {
   const std::byte here{1};
-  std::vector<std::byte> arrivals(ranks());
-  std::vector<std::span<const std::byte>> outgoing(ranks(), std::span(&here, 1));
-  std::vector<std::span<std::byte>> incoming;
-  for (std::byte& arrival : arrivals) incoming.emplace_back(&arrival, 1);
-  return Exchange(Channel::kLoading, 0, outgoing, incoming);
+  Parts parts(ranks());
+  parts.outgoing.assign(ranks(), std::span(&here, 1));
+  parts.expected.assign(ranks(), 1);
+  return Exchange(Channel::kLoading, parts);
 }
 
-Status GlooMesh::Exchange(Channel channel, uint32_t message,
-                          std::span<const std::span<const std::byte>> outgoing,
-                          std::span<const std::span<std::byte>> incoming) {
-  const uint64_t slot = SlotOf(channel, message);
+Status GlooMesh::Try(uint32_t peer, absl::FunctionRef<void()> call) {
+  const Status status = Guard(call);
+  return status.ok() ? status : Fail(BlameFor(peer, std::string(status.message())));
+}
+
+Status GlooMesh::Exchange(Channel channel, Parts& parts) {
   {
     const MutexLock lock(mutex_);
     SIMURGH_RETURN_IF_ERROR(StatusOf(channel));
   }
-  // In a turn of its own for every rank, so that no one is everybody's first.
-  std::vector<uint32_t> peers;
-  for (uint32_t i = 1; i < ranks(); ++i) peers.push_back((rank() + i) % ranks());
-  std::vector<std::unique_ptr<Buffer>> receiving(ranks());
-  std::vector<std::unique_ptr<Buffer>> sending(ranks());
-  for (const uint32_t peer : peers) {
-    const Status started = Guard([&] {
-      if (!incoming[peer].empty()) {
-        receiving[peer] =
-            context_->createUnboundBuffer(incoming[peer].data(), incoming[peer].size());
-        receiving[peer]->recv(static_cast<int>(peer), slot);
-      }
-      if (!outgoing[peer].empty()) {
-        sending[peer] = context_->createUnboundBuffer(const_cast<std::byte*>(outgoing[peer].data()),
-                                                      outgoing[peer].size());
-        sending[peer]->send(static_cast<int>(peer), slot);
-      }
-    });
-    if (!started.ok()) return Fail(BlameFor(peer, std::string(started.message())));
+  const auto& lines = lines_[static_cast<size_t>(channel)];
+  std::vector<std::pair<uint32_t, GlooLine::Sending>> sent;
+  for (const uint32_t peer : peers_) {
+    SIMURGH_RETURN_IF_ERROR(Try(peer, [&] {
+      sent.emplace_back(peer, lines[peer]->Announce(parts.outgoing[peer].size()));
+    }));
   }
-  for (const uint32_t peer : peers) {
-    if (receiving[peer] != nullptr) {
-      SIMURGH_RETURN_IF_ERROR(WaitFor(channel, *receiving[peer], /*is_send=*/false, peer));
+  for (const uint32_t peer : peers_) {
+    GlooLine& line = *lines[peer];
+    const size_t expected = parts.expected[peer];
+    if (Buffer* room = line.TooSmall(expected)) {
+      SIMURGH_RETURN_IF_ERROR(WaitFor(channel, room, /*is_send=*/false, peer));
+      SIMURGH_RETURN_IF_ERROR(Try(peer, [&] { line.Grow(expected); }));
     }
+    SIMURGH_RETURN_IF_ERROR(
+        Try(peer, [&] { sent.emplace_back(peer, line.Start(parts.outgoing[peer], expected)); }));
   }
-  for (const uint32_t peer : peers) {
-    if (sending[peer] != nullptr) {
-      SIMURGH_RETURN_IF_ERROR(WaitFor(channel, *sending[peer], /*is_send=*/true, peer));
-    }
+  for (const uint32_t peer : peers_) {
+    GlooLine& line = *lines[peer];
+    SIMURGH_RETURN_IF_ERROR(WaitFor(channel, line.receiving(), /*is_send=*/false, peer));
+    parts.incoming[peer] = line.Finish();
+  }
+  for (const auto& [peer, sending] : sent) {
+    SIMURGH_RETURN_IF_ERROR(WaitFor(channel, sending.get(), /*is_send=*/true, peer));
   }
   return absl::OkStatus();
 }
@@ -253,19 +257,20 @@ void GlooMesh::Interrupt(const Waiting& waiting) {
   waiting.is_send ? waiting.buffer->abortWaitSend() : waiting.buffer->abortWaitRecv();
 }
 
-Status GlooMesh::WaitFor(Channel channel, Buffer& buffer, bool is_send, uint32_t peer) {
+Status GlooMesh::WaitFor(Channel channel, Buffer* buffer, bool is_send, uint32_t peer) {
+  if (buffer == nullptr) return absl::OkStatus();
   const auto place = static_cast<size_t>(channel);
   {
     const MutexLock lock(mutex_);
     SIMURGH_RETURN_IF_ERROR(StatusOf(channel));
     Waiting& waiting = waiting_[place];
-    waiting = {.buffer = &buffer, .is_send = is_send, .peer = peer};
+    waiting = {.buffer = buffer, .is_send = is_send, .peer = peer};
     // A loader reads ahead: while ranks evaluate, or are being fed, it waits as long as they do.
     if (channel != Channel::kLoading) waiting.deadline = Clock::now() + options_.timeout;
   }
   bool completed = false;
   const Status waited =
-      Guard([&] { completed = is_send ? buffer.waitSend(kForever) : buffer.waitRecv(kForever); });
+      Guard([&] { completed = is_send ? buffer->waitSend(kForever) : buffer->waitRecv(kForever); });
   {
     const MutexLock lock(mutex_);
     waiting_[place] = Waiting();

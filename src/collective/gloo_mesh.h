@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
+#include "collective/gloo_line.h"
 
 #include "simurgh/base/mutex.h"
 #include "simurgh/base/status.h"
@@ -39,12 +41,19 @@ class GlooMesh {
   uint32_t rank() const { return options_.rank; }
   uint32_t ranks() const { return options_.ranks; }
 
-  // Sends outgoing[r] to every other rank r, and receives incoming[r] from it; all ranks at once. A
-  // span is as long as its counterpart at the other end; own ones are left alone.
-  // message: of the channel's messages that may be on their way at the same time, which one.
-  Status Exchange(Channel channel, uint32_t message,
-                  std::span<const std::span<const std::byte>> outgoing,
-                  std::span<const std::span<std::byte>> incoming);
+  // What all ranks tell one another at once, by rank; this one's own are left alone.
+  struct Parts {
+    explicit Parts(uint32_t ranks) : outgoing(ranks), expected(ranks), incoming(ranks) {}
+
+    std::vector<std::span<const std::byte>> outgoing;
+    std::vector<size_t>
+        expected;  // Bytes that come: as long as their counterpart at the other end.
+    std::vector<std::span<const std::byte>> incoming;
+  };
+
+  // Sends the outgoing parts, and sets the incoming ones, which stay until the channel's next
+  // exchange.
+  Status Exchange(Channel channel, Parts& parts);
 
   // See Collective.
   void Close(Channel channel);
@@ -77,13 +86,17 @@ class GlooMesh {
   StatusOr<std::shared_ptr<gloo::transport::Device>> Listen() const;
   Status Open(const ExchangeAddresses& exchange);
   void ExpectFarewells();
+  void OpenLines();
   Status Meet();
 
   // Of a channel: what a call on it ends with before it has begun to wait.
   Status StatusOf(Channel channel) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Ends a wait.
   static void Interrupt(const Waiting& waiting);
-  Status WaitFor(Channel channel, Buffer& buffer, bool is_send, uint32_t peer);
+  // Null: there is nothing to wait for.
+  Status WaitFor(Channel channel, Buffer* buffer, bool is_send, uint32_t peer);
+  // A call of Gloo's that fails ends all.
+  Status Try(uint32_t peer, absl::FunctionRef<void()> call);
   // The first reason stays; it is told to the other ranks.
   Status Fail(Failure failure);
   Failure BlameFor(uint32_t peer, const std::string& what);
@@ -96,6 +109,10 @@ class GlooMesh {
   const GlooOptions options_;
   std::shared_ptr<gloo::transport::Context> context_;
   std::vector<std::unique_ptr<Farewell>> farewells_;  // By rank; null for this one.
+  // By channel and rank; null for this one.
+  std::array<std::vector<std::unique_ptr<GlooLine>>, kChannels> lines_;
+  // The other ranks, in a turn of its own for every rank, so that no one is everybody's first.
+  std::vector<uint32_t> peers_;
 
   Mutex mutex_;
   CondVar changed_;

@@ -135,4 +135,19 @@ void DecodeValues(std::span<const std::byte> encoded, ReducePrecision precision,
   }
 }
 
+void AddValues(std::span<const std::byte> encoded, ReducePrecision precision,
+               std::span<float> sums) {
+  SIMURGH_CHECK_EQ(encoded.size(), EncodedSize(sums.size(), precision));
+  const size_t chunk_bytes = EncodedSize(kChunk, precision);
+  float values[kChunk];
+  while (!sums.empty()) {
+    const size_t count = std::min(kChunk, sums.size());
+    const size_t bytes = std::min(chunk_bytes, encoded.size());
+    DecodeValues(encoded.first(bytes), precision, std::span(values, count));
+    for (size_t i = 0; i < count; ++i) sums[i] += values[i];
+    sums = sums.subspan(count);
+    encoded = encoded.subspan(bytes);
+  }
+}
+
 }  // namespace simurgh

@@ -21,4 +21,8 @@ void EncodeValues(std::span<const float> values, ReducePrecision precision,
 void DecodeValues(std::span<const std::byte> encoded, ReducePrecision precision,
                   std::span<float> values);
 
+// As DecodeValues, but adds to what is there.
+void AddValues(std::span<const std::byte> encoded, ReducePrecision precision,
+               std::span<float> sums);
+
 }  // namespace simurgh

@@ -43,7 +43,8 @@ class Collective {
   // them first and then replaced. As long as `values`, zeros at the beginning; or empty: what
   // rounding takes off is lost.
   // Values need not be finite; nor are then the sums of those that travel with them.
-  // Cost: with R ranks each sends and receives 2 (R - 1) / R of the values, in two messages a peer.
+  // Cost: with R ranks each sends and receives 2 (R - 1) / R of the values, in two messages a peer,
+  // one after the other; in a single one where there are two ranks.
   virtual Status Sum(Channel channel, std::span<float> values, ReducePrecision precision,
                      std::span<float> residual) = 0;
 

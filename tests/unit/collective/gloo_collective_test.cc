@@ -162,6 +162,23 @@ TEST_CASE("Channels do not wait for one another") {
   }));
 }
 
+TEST_CASE("Sums of any lengths follow one another") {
+  const uint32_t ranks = GENERATE(2U, 3U);
+  // Growing, shrinking, and of fewer values than there are ranks.
+  const std::vector<size_t> counts{1, 100'000, 7, 0, 300'000, 300'000, 0, 2, 100'000, 400'000};
+  CheckAllOk(RunRanks(ranks, [&](auto& collective) -> Status {
+    for (size_t round = 0; round < counts.size(); ++round) {
+      std::vector<float> values = ValuesOf(collective->rank(), counts[round], round);
+      SIMURGH_RETURN_IF_ERROR(
+          collective->Sum(Channel::kGradients, values, ReducePrecision::kF32, {}));
+      if (values != SumInOrder(ranks, counts[round], round)) {
+        return absl::InternalError("a wrong sum");
+      }
+    }
+    return absl::OkStatus();
+  }));
+}
+
 TEST_CASE("A rank alone keeps its values") {
   const auto collective = NewLocalCollective();
   std::vector<float> values{1, 2};

@@ -62,5 +62,18 @@ TEST_CASE("A residual is what is missing, and comes along the next time") {
   }
 }
 
+TEST_CASE("Values are added to sums as they are decoded") {
+  const auto precision =
+      GENERATE(ReducePrecision::kF32, ReducePrecision::kBf16, ReducePrecision::kInt8);
+  std::vector<float> values(1'300);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = std::sin(static_cast<float>(i));
+  std::vector<std::byte> encoded(EncodedSize(values.size(), precision));
+  EncodeValues(values, precision, {}, encoded);
+  std::vector<float> sums(values.size(), 2.0F);
+  AddValues(encoded, precision, sums);
+  const std::vector<float> decoded = RoundTrip(values, precision);
+  for (size_t i = 0; i < values.size(); ++i) REQUIRE(sums[i] == 2.0F + decoded[i]);
+}
+
 }  // namespace
 }  // namespace simurgh
