@@ -14,13 +14,6 @@ namespace {
 using Kind = ColumnConfig::Kind;
 using Ids = std::vector<uint64_t>;
 
-ColumnConfig Column(const std::string& name, Kind kind) {
-  ColumnConfig column;
-  column.name = name;
-  column.kind = kind;
-  return column;
-}
-
 // y,x,city,tags,note: label, dense, id, ids separated by |, skipped.
 DataConfig Example() {
   DataConfig config;

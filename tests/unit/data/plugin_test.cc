@@ -21,13 +21,6 @@ using Ids = std::vector<uint64_t>;
 
 const std::string kFolder = PLUGIN_FOLDER;
 
-ColumnConfig Column(const std::string& name, Kind kind) {
-  ColumnConfig column;
-  column.name = name;
-  column.kind = kind;
-  return column;
-}
-
 // y,x,word.
 DataConfig Example() {
   DataConfig config;

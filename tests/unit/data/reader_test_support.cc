@@ -34,6 +34,13 @@ StatusOr<std::vector<ReadSample>> ReadSamples(const DataConfig& config,
   }
 }
 
+ColumnConfig Column(const std::string& name, ColumnConfig::Kind kind) {
+  ColumnConfig column;
+  column.name = name;
+  column.kind = kind;
+  return column;
+}
+
 FeatureConfig Feature(const std::string& name) {
   FeatureConfig feature;
   feature.name = name;

@@ -20,6 +20,9 @@ StatusOr<std::vector<ReadSample>> ReadSamples(const DataConfig& config,
                                               const std::vector<std::string>& files,
                                               size_t batch_size = 3);
 
+// A column of the file.
+ColumnConfig Column(const std::string& name, ColumnConfig::Kind kind);
+
 // A feature that reads the column of its name.
 FeatureConfig Feature(const std::string& name);
 

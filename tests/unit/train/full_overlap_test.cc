@@ -13,6 +13,7 @@
 #include "simurgh/nn/dense_network.h"
 #include "simurgh/train/trainer.h"
 #include "tests/support/trace_spans.h"
+#include "tests/unit/train/equal_ranks.h"
 #include "tests/unit/train/few_batches.h"
 #include "tests/unit/train/forwarding_network.h"
 
@@ -115,31 +116,17 @@ class MeetingPort final : public EmbeddingPort {
   uint64_t submitted_ = 0;
 };
 
-// The first of two ranks, of which the other one does the same.
-class MeetingCollective final : public Collective {
+class MeetingRanks final : public EqualRanks {
  public:
-  explicit MeetingCollective(Meeting& meeting) : meeting_(meeting) {}
+  using EqualRanks::Sum;
 
-  uint32_t rank() const override { return 0; }
-  uint32_t ranks() const override { return 2; }
-  Status Sum(Channel /*channel*/, std::span<float> values, ReducePrecision /*precision*/,
-             std::span<float> /*residual*/) override {
+  explicit MeetingRanks(Meeting& meeting) : meeting_(meeting) {}
+
+  Status Sum(Channel channel, std::span<float> values, ReducePrecision precision,
+             std::span<float> residual) override {
     if (sums_++ == kComputed * kBuckets) meeting_.ArriveAndWait();
-    for (float& value : values) value *= 2;
-    return absl::OkStatus();
+    return EqualRanks::Sum(channel, values, precision, residual);
   }
-  Status Sum(Channel /*channel*/, std::span<double> values) override {
-    for (double& value : values) value *= 2;
-    return absl::OkStatus();
-  }
-  Status Gather(Channel /*channel*/, std::span<const std::byte> own,
-                std::span<std::byte> all) override {
-    std::ranges::copy(own, all.begin());
-    std::ranges::copy(own, all.begin() + static_cast<ptrdiff_t>(own.size()));
-    return absl::OkStatus();
-  }
-  void Close(Channel /*channel*/) override {}
-  void Abort(const Status& /*reason*/) override {}
 
  private:
   Meeting& meeting_;
@@ -178,8 +165,8 @@ void TrainOn(DenseNetwork& network, Meeting& meeting, Timeline& timeline) {
   config.allreduce.bucket_bytes = sizeof(float);
   config.progress_interval = std::chrono::hours(1);
   MeetingPort port(meeting);
-  MeetingCollective collective(meeting);
-  Trainer trainer(config, /*run=*/1, port, network, collective,
+  MeetingRanks ranks(meeting);
+  Trainer trainer(config, /*run=*/1, port, network, ranks,
                   {.train = [&] { return std::make_unique<MeetingReader>(meeting); },
                    .validation = {},
                    .test = {},

@@ -14,6 +14,7 @@
 #include "simurgh/nn/dense_network.h"
 #include "simurgh/train/trainer.h"
 #include "tests/support/trace_spans.h"
+#include "tests/unit/train/equal_ranks.h"
 #include "tests/unit/train/few_batches.h"
 #include "tests/unit/train/forwarding_network.h"
 
@@ -45,33 +46,20 @@ class Port final : public EmbeddingPort {
   }
 };
 
-// The first of two ranks, of which the other one does the same. Rounding takes 1 off every value.
-class TwoRanks final : public Collective {
+// Rounding takes 1 off every value.
+class RoundingRanks final : public EqualRanks {
  public:
-  uint32_t rank() const override { return 0; }
-  uint32_t ranks() const override { return 2; }
-  Status Sum(Channel /*channel*/, std::span<float> values, ReducePrecision /*precision*/,
+  using EqualRanks::Sum;
+
+  Status Sum(Channel channel, std::span<float> values, ReducePrecision precision,
              std::span<float> residual) override {
     const MutexLock lock(mutex_);
-    for (float& value : values) value *= 2;
     if (!residual.empty()) owed_.emplace_back(residual.begin(), residual.end());
     std::ranges::fill(residual, 1.0F);
     ++sums_;
     changed_.NotifyAll();
-    return absl::OkStatus();
+    return EqualRanks::Sum(channel, values, precision, residual);
   }
-  Status Sum(Channel /*channel*/, std::span<double> values) override {
-    for (double& value : values) value *= 2;
-    return absl::OkStatus();
-  }
-  Status Gather(Channel /*channel*/, std::span<const std::byte> own,
-                std::span<std::byte> all) override {
-    std::ranges::copy(own, all.begin());
-    std::ranges::copy(own, all.begin() + static_cast<ptrdiff_t>(own.size()));
-    return absl::OkStatus();
-  }
-  void Close(Channel /*channel*/) override {}
-  void Abort(const Status& /*reason*/) override {}
 
   // Until so many sums have begun, or for so long.
   void AwaitSums(size_t count, std::chrono::milliseconds most) {
@@ -97,7 +85,7 @@ class TwoRanks final : public Collective {
 // their sum to begin.
 class PatientNetwork final : public ForwardingNetwork {
  public:
-  PatientNetwork(DenseNetwork& network, TwoRanks& ranks, std::chrono::milliseconds patience)
+  PatientNetwork(DenseNetwork& network, RoundingRanks& ranks, std::chrono::milliseconds patience)
       : ForwardingNetwork(network), ranks_(ranks), patience_(patience) {}
 
   StatusOr<BatchResult> ForwardBackward(MatrixView<const float> dense,
@@ -117,12 +105,12 @@ class PatientNetwork final : public ForwardingNetwork {
   }
 
  private:
-  TwoRanks& ranks_;
+  RoundingRanks& ranks_;
   const std::chrono::milliseconds patience_;
   size_t steps_ = 0;
 };
 
-void TrainOn(TwoRanks& ranks, const TrainingConfig& config, std::chrono::milliseconds patience,
+void TrainOn(RoundingRanks& ranks, const TrainingConfig& config, std::chrono::milliseconds patience,
              Timeline* timeline) {
   const ModelConfig model{
       .towers = {{.name = "top",
@@ -160,7 +148,7 @@ TEST_CASE("Sums over the ranks go on during the backward pass, but after it in n
   const bool naive = GENERATE(false, true);
   CAPTURE(naive);
   using Mode = TrainingConfig::Mode;
-  TwoRanks ranks;
+  RoundingRanks ranks;
   Timeline timeline;
   // A sum that must not begin yet is given the time to begin all the same.
   const std::chrono::milliseconds patience(naive ? 20 : 60'000);
@@ -180,7 +168,7 @@ TEST_CASE("Sums over the ranks go on during the backward pass, but after it in n
 TEST_CASE("A step that is left out leaves nothing of its gradients to the next ones") {
   TrainingConfig config = ConfigOf(TrainingConfig::Mode::kHybrid);
   config.allreduce.precision = AllReduceConfig::Precision::kInt8;
-  TwoRanks ranks;
+  RoundingRanks ranks;
   TrainOn(ranks, config, std::chrono::milliseconds(0), nullptr);
   const std::vector<std::vector<float>> owed = ranks.owed();
   REQUIRE(owed.size() == kSteps * kBuckets);

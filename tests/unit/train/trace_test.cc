@@ -12,6 +12,7 @@
 #include "simurgh/nn/dense_network.h"
 #include "simurgh/train/trainer.h"
 #include "tests/support/trace_spans.h"
+#include "tests/unit/train/equal_ranks.h"
 #include "tests/unit/train/few_batches.h"
 #include "train/gradient_reducer.h"
 
@@ -137,28 +138,18 @@ TEST_CASE("naive_hybrid: a push follows the dense step, and the next pull the pu
   }
 }
 
-// One rank's share of a sum with others: says when it has begun.
-class WatchedCollective : public Collective {
+// Says when a sum has begun.
+class WatchedRanks final : public EqualRanks {
  public:
-  uint32_t rank() const override { return 0; }
-  uint32_t ranks() const override { return 2; }
-  Status Sum(Channel /*channel*/, std::span<float> values, ReducePrecision /*precision*/,
-             std::span<float> /*residual*/) override {
-    for (float& value : values) value *= 2;
+  using EqualRanks::Sum;
+
+  Status Sum(Channel channel, std::span<float> values, ReducePrecision precision,
+             std::span<float> residual) override {
     const MutexLock lock(mutex_);
     ++sums_;
     changed_.NotifyAll();
-    return absl::OkStatus();
+    return EqualRanks::Sum(channel, values, precision, residual);
   }
-  Status Sum(Channel /*channel*/, std::span<double> /*values*/) override {
-    return absl::OkStatus();
-  }
-  Status Gather(Channel /*channel*/, std::span<const std::byte> /*own*/,
-                std::span<std::byte> /*all*/) override {
-    return absl::OkStatus();
-  }
-  void Close(Channel /*channel*/) override {}
-  void Abort(const Status& /*reason*/) override {}
 
   void AwaitSums(size_t count) {
     const MutexLock lock(mutex_);
@@ -178,17 +169,17 @@ class WatchedCollective : public Collective {
 TEST_CASE("Dense gradients are summed bucket by bucket while the backward pass goes on") {
   const bool overlap = GENERATE(true, false);
   std::vector<float> gradients(12, 1.0F);
-  WatchedCollective collective;
+  WatchedRanks ranks;
   Timeline timeline;
   {
-    GradientReducer reducer(collective, gradients, {.bucket_bytes = 16}, overlap, &timeline);
+    GradientReducer reducer(ranks, gradients, {.bucket_bytes = 16}, overlap, &timeline);
     reducer.BeginStep(5);
     const auto begin = Timeline::Clock::now();
     for (size_t bucket = 0; bucket < 3; ++bucket) {
       reducer.OnGradients(8 - 4 * bucket, 4);
-      if (overlap) collective.AwaitSums(bucket + 1);  // Before the next gradients are there.
+      if (overlap) ranks.AwaitSums(bucket + 1);  // Before the next gradients are there.
     }
-    if (!overlap) CHECK(collective.sums() == 0);
+    if (!overlap) CHECK(ranks.sums() == 0);
     timeline.Add("compute", "backward", 5, begin, Timeline::Clock::now());
     REQUIRE(reducer.Finish().ok());
   }
