@@ -38,6 +38,24 @@ TEST_CASE("A trainer's death leaves the servers serving; the next trainer trains
   CHECK(std::stod(outcome.test_auc) > 0.88);
 }
 
+TEST_CASE("A job that is started again goes on with the rows that the servers hold") {
+  const std::vector<std::string> short_run{"training.mode=sync", "training.max_steps=40"};
+  const auto log_loss_of_next = [&](TestCluster& cluster) {
+    const auto trainer = cluster.StartTrainer(short_run);
+    const TrainerOutcome outcome = Finish(*trainer);
+    INFO(trainer->log());
+    REQUIRE(outcome.exit_code == 0);
+    return std::stod(outcome.test_log_loss);
+  };
+  TestCluster cluster({});
+  const double first = log_loss_of_next(cluster);
+  const double second = log_loss_of_next(cluster);
+  CAPTURE(first, second);
+  CHECK(second != first);
+  TestCluster fresh({});
+  CHECK(log_loss_of_next(fresh) == first);
+}
+
 TEST_CASE("A worker that stays away ends the trainer after clear retries") {
   TestCluster cluster({});
   const auto trainer = cluster.StartTrainer(kEndless);

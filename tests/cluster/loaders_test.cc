@@ -8,6 +8,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/support/list_lengths.h"
 #include "tests/support/test_cluster.h"
 
 namespace simurgh::testing {
@@ -22,126 +23,85 @@ std::vector<std::string> Reproducible(std::vector<std::string> more) {
   return more;
 }
 
-TEST_CASE("Two feeders train what the trainer alone would have, to the last bit") {
-  TestCluster alone({.overrides = kReproducible});
-  const auto reader = alone.StartTrainer();
-  const TrainerOutcome expected = Finish(*reader);
-  REQUIRE(expected.exit_code == 0);
+TrainerOutcome Read(const TestClusterOptions& options) {
+  TestCluster cluster(options);
+  const auto trainer = cluster.StartTrainer();
+  const TrainerOutcome outcome = Finish(*trainer);
+  INFO(trainer->log());
+  REQUIRE(outcome.exit_code == 0);
+  return outcome;
+}
 
-  TestCluster cluster({.loaders = 2, .overrides = kReproducible});
+// A run that two feeders fed.
+struct FedRun {
+  TrainerOutcome outcome;
+  std::string log, output;  // The trainer's.
+  std::vector<std::string> feeder_logs;
+};
+
+FedRun Feed(TestClusterOptions options) {
+  options.loaders = 2;
+  TestCluster cluster(options);
   const auto trainer = cluster.StartTrainer();
   const auto one = cluster.StartLoader(0);
   const auto other = cluster.StartLoader(1);
-  const TrainerOutcome outcome = Finish(*trainer);
-  CAPTURE(trainer->log(), one->log(), other->log());
-  CHECK(outcome.exit_code == 0);
-  CHECK(one->Wait(30s) == 0);
-  CHECK(other->Wait(30s) == 0);
-  CHECK(outcome.network_digest == expected.network_digest);
-  CHECK(outcome.test_auc == expected.test_auc);
-  CHECK(std::stod(outcome.test_auc) > 0.89);
-  CHECK_THAT(one->log(), Catch::Contains("fed 127 batches, 16256 samples; 0 bad rows left out"));
-  CHECK_THAT(other->log(), Catch::Contains("fed 127 batches, 16256 samples; 0 bad rows left out"));
+  FedRun run{.outcome = Finish(*trainer),
+             .log = trainer->log(),
+             .output = trainer->output(),
+             .feeder_logs = {}};
+  CAPTURE(run.log, one->log(), other->log());
+  CHECK(run.outcome.exit_code == 0);
+  for (DaemonProcess* feeder : {one.get(), other.get()}) {
+    CHECK(feeder->Wait(30s) == 0);
+    run.feeder_logs.push_back(feeder->log());
+  }
+  return run;
+}
+
+// Trains with and without feeders, to the last bit the same.
+FedRun CheckFedAsRead(const TestClusterOptions& options) {
+  const TrainerOutcome expected = Read(options);
+  FedRun run = Feed(options);
+  CHECK(run.outcome.network_digest == expected.network_digest);
+  CHECK(run.outcome.test_auc == expected.test_auc);
+  return run;
+}
+
+TEST_CASE("Two feeders train what the trainer alone would have, to the last bit") {
+  const FedRun run = CheckFedAsRead({.overrides = kReproducible});
+  CHECK(std::stod(run.outcome.test_auc) > 0.89);
+  for (const std::string& log : run.feeder_logs) {
+    CHECK_THAT(log, Catch::Contains("fed 127 batches, 16256 samples; 0 bad rows left out"));
+  }
 }
 
 TEST_CASE("Feeders send all labels, and the log tells of each") {
-  const std::string config = "config/adult-tasks.yaml";
-  TestCluster alone({.config = config, .overrides = kReproducible});
-  const auto reader = alone.StartTrainer();
-  const TrainerOutcome expected = Finish(*reader);
-  REQUIRE(expected.exit_code == 0);
-  TestCluster cluster({.config = config, .loaders = 2, .overrides = kReproducible});
-  const auto trainer = cluster.StartTrainer();
-  const auto one = cluster.StartLoader(0);
-  const auto other = cluster.StartLoader(1);
-  const TrainerOutcome outcome = Finish(*trainer);
-  CAPTURE(trainer->log());
-  CHECK(outcome.exit_code == 0);
-  CHECK(outcome.network_digest == expected.network_digest);
+  const FedRun run =
+      CheckFedAsRead({.config = "config/adult-tasks.yaml", .overrides = kReproducible});
   for (const char* label : {"marital_status", "income"}) {
     const std::string name = label;
-    CHECK_THAT(trainer->log(), Catch::Contains("label '" + name + "': auc 0."));
-    CHECK_THAT(trainer->output(), Catch::Contains("label=" + name + " test_auc=0."));
+    CHECK_THAT(run.log, Catch::Contains("label '" + name + "': auc 0."));
+    CHECK_THAT(run.output, Catch::Contains("label=" + name + " test_auc=0."));
   }
 }
 
 TEST_CASE("Two feeders with processed features reach the AUC of the built-in reader") {
-  TestCluster cluster({.config = "config/adult-features.yaml", .loaders = 2});
-  const auto trainer = cluster.StartTrainer();
-  const auto one = cluster.StartLoader(0);
-  const auto other = cluster.StartLoader(1);
-  const TrainerOutcome outcome = Finish(*trainer);
-  CAPTURE(trainer->log(), one->log());
-  CHECK(outcome.exit_code == 0);
+  const TrainerOutcome outcome = Feed({.config = "config/adult-features.yaml"}).outcome;
   CHECK(std::stod(outcome.test_auc) > 0.905);
   CHECK(std::stod(outcome.test_auc) < 0.925);
 }
 
-// Lists of 0 to 7 ids; the label is whether there are 3 or more, which next to nothing but their
-// masks tells: rows begin as zeros and hardly change.
-std::string ConfigWithMasks(const std::string& folder) {
-  for (const char* const name : {"/train.csv", "/test.csv"}) {
-    std::ofstream rows(folder + name);
-    for (int r = 0; r < 4'000; ++r) {
-      const int ids = r * 7 / 3 % 8;
-      rows << (ids >= 3 ? 1 : 0) << ",";
-      for (int i = 0; i < ids; ++i) rows << (i > 0 ? " " : "") << r * (i + 11) % 50;
-      rows << "\n";
-    }
-  }
-  std::ofstream config(folder + "/masks.yaml");
-  config << R"(
-
-cluster: {name: masks, seed: 1}
-embedding_ps: {instances: [{address: "127.0.0.1:1"}]}
-embedding_worker: {instances: [{address: "127.0.0.1:2"}]}
-nn_worker: {instances: [{address: "127.0.0.1:3"}]}
-tables:
-  - name: words
-    dim: 2
-    capacity_rows: 1000
-    initializer: {kind: zero}
-    optimizer: {kind: sgd, learning_rate: 1e-9}
-features: [{name: words, pooling: raw, max_length: 5, mask: true}]
-data:
-  train: [train.csv]
-  test: [test.csv]
-  csv: {columns: [{name: label, kind: label}, {name: words, kind: id, separator: " "}]}
-model: {towers: [{name: top, input: [dense, embeddings], layers: [{linear: 1}]}]}
-training: {batch_size: 100, passes: 5}
-)";
-  return folder + "/masks.yaml";
-}
-
 TEST_CASE("Masks of raw features are the same of batches that are fed") {
   const TemporaryFolder folder;
-  const std::string config = ConfigWithMasks(folder.path());
-  TestCluster alone({.config = config, .overrides = kReproducible});
-  const auto reader = alone.StartTrainer();
-  const TrainerOutcome expected = Finish(*reader);
-  REQUIRE(expected.exit_code == 0);
-  CHECK(std::stod(expected.test_auc) == 1.0);
-
-  TestCluster cluster({.config = config, .loaders = 2, .overrides = kReproducible});
-  const auto trainer = cluster.StartTrainer();
-  const auto one = cluster.StartLoader(0);
-  const auto other = cluster.StartLoader(1);
-  const TrainerOutcome outcome = Finish(*trainer);
-  CAPTURE(trainer->log(), one->log(), other->log());
-  CHECK(outcome.exit_code == 0);
-  CHECK(one->Wait(30s) == 0);
-  CHECK(other->Wait(30s) == 0);
-  CHECK(outcome.network_digest == expected.network_digest);
-  CHECK(outcome.test_auc == expected.test_auc);
+  const std::string config = WriteListLengths(folder, "dense, embeddings");
+  const TrainerOutcome outcome =
+      CheckFedAsRead({.config = config, .overrides = kReproducible}).outcome;
+  CHECK(std::stod(outcome.test_auc) == 1.0);
 }
 
 TEST_CASE("A feeder that is killed and started again costs nothing but time") {
   const std::vector<std::string> overrides = Reproducible({"training.passes=6"});
-  TestCluster alone({.overrides = overrides});
-  const auto reader = alone.StartTrainer();
-  const TrainerOutcome expected = Finish(*reader);
-  REQUIRE(expected.exit_code == 0);
-
+  const TrainerOutcome expected = Read({.overrides = overrides});
   TestCluster cluster({.loaders = 2, .overrides = overrides});
   const auto trainer = cluster.StartTrainer({"training.progress_interval=20ms"});
   const auto one = cluster.StartLoader(0);

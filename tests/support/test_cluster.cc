@@ -76,17 +76,6 @@ std::vector<std::string> WithInstances(const TestClusterOptions& options,
 
 }  // namespace
 
-TemporaryFolder::TemporaryFolder() {
-  std::string pattern = (std::filesystem::temp_directory_path() / "simurgh-test-XXXXXX").string();
-  SIMURGH_CHECK(mkdtemp(pattern.data()) != nullptr) << "cannot create " << pattern;
-  path_ = pattern;
-}
-
-TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
-}
-
 TestCluster::TestCluster(const TestClusterOptions& options) : options_(options) {
   for (size_t i = 0; i < options_.servers; ++i) servers_.push_back(Start("embedding-ps", i));
   for (size_t i = 0; i < options_.workers; ++i) workers_.push_back(Start("embedding-worker", i));

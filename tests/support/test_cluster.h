@@ -8,22 +8,9 @@
 #include <vector>
 
 #include "tests/support/daemon_process.h"
+#include "tests/support/temporary_folder.h"
 
 namespace simurgh::testing {
-
-// A folder that is removed, with all in it, when it goes out of scope.
-class TemporaryFolder {
- public:
-  TemporaryFolder();
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  ~TemporaryFolder();
-
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 struct TestClusterOptions {
   std::string config = "config/adult-persia.yaml";

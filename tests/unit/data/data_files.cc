@@ -1,7 +1,5 @@
 #include "tests/unit/data/data_files.h"
 
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -11,24 +9,6 @@
 #include <catch2/catch.hpp>
 
 namespace simurgh {
-
-TemporaryFolder::TemporaryFolder() {
-  std::string name = (std::filesystem::temp_directory_path() / "simurgh_data_XXXXXX").string();
-  REQUIRE(mkdtemp(name.data()) != nullptr);
-  folder_ = name;
-}
-
-TemporaryFolder::~TemporaryFolder() { std::filesystem::remove_all(folder_); }
-
-std::string TemporaryFolder::Path(std::string_view name) const {
-  return folder_ + "/" + std::string(name);
-}
-
-std::string TemporaryFolder::Write(std::string_view name, std::string_view content) const {
-  const std::string path = Path(name);
-  std::ofstream(path, std::ios::binary) << content;
-  return path;
-}
 
 std::string ReadWholeFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);

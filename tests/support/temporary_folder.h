@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace simurgh {
+
+// A folder for a test's files that is removed, with all in it, when it goes out of scope.
+class TemporaryFolder {
+ public:
+  TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  ~TemporaryFolder();
+
+  const std::string& path() const { return path_; }
+  std::string Path(std::string_view name) const;
+
+  // Writes a file and answers its path.
+  std::string Write(std::string_view name, std::string_view content) const;
+
+ private:
+  std::string path_;
+};
+
+}  // namespace simurgh
