@@ -13,9 +13,8 @@ namespace simurgh {
 namespace {
 
 // Where the other ranks reach the host of an address. Paths are of this machine.
-StatusOr<std::string> HostOf(const std::string& address) {
-  SIMURGH_ASSIGN_OR_RETURN(const rpc::Address parsed, rpc::ParseAddress(address));
-  return parsed.has_path() ? "127.0.0.1" : parsed.host;
+std::string HostOf(const rpc::Address& address) {
+  return address.has_path() ? "127.0.0.1" : address.host;
 }
 
 }  // namespace
@@ -69,7 +68,8 @@ StatusOr<MeetingResult> Ranks::Meet(std::string own, const std::stop_token& stop
 }
 
 StatusOr<JointRun> Ranks::Join(const std::stop_token& stop) {
-  SIMURGH_ASSIGN_OR_RETURN(std::string host, HostOf(context_.instance().address));
+  SIMURGH_ASSIGN_OR_RETURN(const rpc::Address address,
+                           rpc::ParseAddress(context_.instance().address));
   const ClusterConfig& config = context_.config();
   JointRun joint;
   const auto exchange = [&](std::string own) -> StatusOr<std::vector<std::string>> {
@@ -81,8 +81,9 @@ StatusOr<JointRun> Ranks::Join(const std::stop_token& stop) {
       joint.collective,
       CreateGlooCollective({.rank = rank_,
                             .ranks = ranks_,
-                            .host = std::move(host),
+                            .host = HostOf(address),
                             .is_trusted = config.rpc.security == Security::kInsecure,
+                            .shares_memory = address.may_share(),
                             .timeout = config.nn_worker.rank_timeout},
                            exchange));
   spdlog::info("rank {} of {}: all are connected", rank_, ranks_);

@@ -7,6 +7,7 @@
 
 #include "collective/gloo_mesh.h"
 #include "collective/reduce_codec.h"
+#include "collective/shared_parts.h"
 
 #include "simurgh/base/check.h"
 
@@ -27,7 +28,11 @@ Part PartOf(size_t count, uint32_t ranks, uint32_t owner) {
 
 class GlooCollective final : public Collective {
  public:
-  explicit GlooCollective(std::unique_ptr<GlooMesh> mesh) : mesh_(std::move(mesh)) {}
+  GlooCollective(std::unique_ptr<GlooMesh> mesh, bool shares_memory)
+      : mesh_(std::move(mesh)), parts_(*mesh_, shares_memory) {}
+
+  // All ranks together, first of all.
+  Status Meet() { return parts_.Meet(); }
 
   uint32_t rank() const override { return mesh_->rank(); }
   uint32_t ranks() const override { return mesh_->ranks(); }
@@ -40,52 +45,46 @@ class GlooCollective final : public Collective {
   void Abort(const Status& reason) override { mesh_->Abort(reason); }
 
  private:
-  // Of a channel: memory that its sums use again.
-  struct Scratch {
-    std::vector<std::byte> outgoing;
-    std::vector<float> sums;
-  };
-
   std::span<float> ResidualOf(std::span<float> residual, const Part& part) const {
     return residual.empty() ? residual : residual.subspan(part.first, part.count);
   }
 
   // Everybody's values go to everybody, who sums them.
   Status SumEverywhere(Channel channel, std::span<float> values, ReducePrecision precision,
-                       std::span<float> residual, Scratch& scratch);
+                       std::span<float> residual);
   // Everybody's values of this rank's part, summed in the order of the ranks.
   Status ReducePart(Channel channel, std::span<const float> values, ReducePrecision precision,
-                    std::span<float> residual, Scratch& scratch);
+                    std::span<float> residual, std::vector<float>& sums);
   // The sums of all parts, as their owners have encoded them.
   Status SpreadSums(Channel channel, std::span<float> values, ReducePrecision precision,
-                    std::span<float> residual, Scratch& scratch);
+                    std::span<float> residual, std::span<const float> sums);
 
   const std::unique_ptr<GlooMesh> mesh_;
-  std::array<Scratch, kChannels> scratch_;
+  SharedParts parts_;
+  std::array<std::vector<float>, kChannels> sums_;  // Of a channel: memory that is used again.
 };
 
 Status GlooCollective::Sum(Channel channel, std::span<float> values, ReducePrecision precision,
                            std::span<float> residual) {
   if (!residual.empty()) SIMURGH_CHECK_EQ(residual.size(), values.size());
   if (precision == ReducePrecision::kF32) residual = {};
-  Scratch& scratch = scratch_[static_cast<size_t>(channel)];
   // Of two, each sends as much either way: so in one message rather than in two, one after the
   // other.
-  if (ranks() == 2) return SumEverywhere(channel, values, precision, residual, scratch);
-  SIMURGH_RETURN_IF_ERROR(ReducePart(channel, values, precision, residual, scratch));
-  return SpreadSums(channel, values, precision, residual, scratch);
+  if (ranks() == 2) return SumEverywhere(channel, values, precision, residual);
+  std::vector<float>& sums = sums_[static_cast<size_t>(channel)];
+  SIMURGH_RETURN_IF_ERROR(ReducePart(channel, values, precision, residual, sums));
+  return SpreadSums(channel, values, precision, residual, sums);
 }
 
 Status GlooCollective::SumEverywhere(Channel channel, std::span<float> values,
-                                     ReducePrecision precision, std::span<float> residual,
-                                     Scratch& scratch) {
-  scratch.outgoing.resize(EncodedSize(values.size(), precision));
-  EncodeValues(values, precision, residual, scratch.outgoing);
-  GlooMesh::Parts parts(ranks());
-  parts.outgoing.assign(ranks(), scratch.outgoing);
-  parts.expected.assign(ranks(), scratch.outgoing.size());
-  SIMURGH_RETURN_IF_ERROR(mesh_->Exchange(channel, parts));
-  parts.incoming[rank()] = scratch.outgoing;
+                                     ReducePrecision precision, std::span<float> residual) {
+  const std::span<std::byte> own = parts_.Outgoing(channel, EncodedSize(values.size(), precision));
+  EncodeValues(values, precision, residual, own);
+  SharedParts::Parts parts(ranks());
+  parts.outgoing.assign(ranks(), own);
+  parts.expected.assign(ranks(), own.size());
+  SIMURGH_RETURN_IF_ERROR(parts_.Exchange(channel, parts));
+  parts.incoming[rank()] = own;
   std::ranges::fill(values, 0.0F);
   for (const std::span<const std::byte> part : parts.incoming) AddValues(part, precision, values);
   return absl::OkStatus();
@@ -93,31 +92,28 @@ Status GlooCollective::SumEverywhere(Channel channel, std::span<float> values,
 
 Status GlooCollective::ReducePart(Channel channel, std::span<const float> values,
                                   ReducePrecision precision, std::span<float> residual,
-                                  Scratch& scratch) {
+                                  std::vector<float>& sums) {
   const Part own = PartOf(values.size(), ranks(), rank());
   const size_t largest = EncodedSize(PartOf(values.size(), ranks(), 0).count, precision);
-  const size_t own_size = EncodedSize(own.count, precision);
-  scratch.outgoing.resize(largest * ranks());
-  GlooMesh::Parts parts(ranks());
-  parts.expected.assign(ranks(), own_size);
+  const std::span<std::byte> outgoing = parts_.Outgoing(channel, largest * ranks());
+  SharedParts::Parts parts(ranks());
+  parts.expected.assign(ranks(), EncodedSize(own.count, precision));
   for (uint32_t peer = 0; peer < ranks(); ++peer) {
     if (peer == rank()) continue;
     const Part part = PartOf(values.size(), ranks(), peer);
-    const auto out =
-        std::span(scratch.outgoing).subspan(largest * peer, EncodedSize(part.count, precision));
+    const auto out = outgoing.subspan(largest * peer, EncodedSize(part.count, precision));
     EncodeValues(values.subspan(part.first, part.count), precision, ResidualOf(residual, part),
                  out);
     parts.outgoing[peer] = out;
   }
-  SIMURGH_RETURN_IF_ERROR(mesh_->Exchange(channel, parts));
+  SIMURGH_RETURN_IF_ERROR(parts_.Exchange(channel, parts));
 
-  scratch.sums.assign(own.count, 0.0F);
+  sums.assign(own.count, 0.0F);
   for (uint32_t peer = 0; peer < ranks(); ++peer) {
     if (peer == rank()) {
-      AddValues(std::as_bytes(values.subspan(own.first, own.count)), ReducePrecision::kF32,
-                scratch.sums);
+      AddValues(std::as_bytes(values.subspan(own.first, own.count)), ReducePrecision::kF32, sums);
     } else {
-      AddValues(parts.incoming[peer], precision, scratch.sums);
+      AddValues(parts.incoming[peer], precision, sums);
     }
   }
   return absl::OkStatus();
@@ -125,16 +121,16 @@ Status GlooCollective::ReducePart(Channel channel, std::span<const float> values
 
 Status GlooCollective::SpreadSums(Channel channel, std::span<float> values,
                                   ReducePrecision precision, std::span<float> residual,
-                                  Scratch& scratch) {
+                                  std::span<const float> sums) {
   const Part own = PartOf(values.size(), ranks(), rank());
-  const auto out = std::span(scratch.outgoing).first(EncodedSize(own.count, precision));
-  EncodeValues(scratch.sums, precision, ResidualOf(residual, own), out);
-  GlooMesh::Parts parts(ranks());
+  const std::span<std::byte> out = parts_.Outgoing(channel, EncodedSize(own.count, precision));
+  EncodeValues(sums, precision, ResidualOf(residual, own), out);
+  SharedParts::Parts parts(ranks());
   parts.outgoing.assign(ranks(), out);
   for (uint32_t peer = 0; peer < ranks(); ++peer) {
     parts.expected[peer] = EncodedSize(PartOf(values.size(), ranks(), peer).count, precision);
   }
-  SIMURGH_RETURN_IF_ERROR(mesh_->Exchange(channel, parts));
+  SIMURGH_RETURN_IF_ERROR(parts_.Exchange(channel, parts));
   parts.incoming[rank()] = out;
   for (uint32_t peer = 0; peer < ranks(); ++peer) {
     const Part part = PartOf(values.size(), ranks(), peer);
@@ -155,10 +151,12 @@ Status GlooCollective::Sum(Channel channel, std::span<double> values) {
 Status GlooCollective::Gather(Channel channel, std::span<const std::byte> own,
                               std::span<std::byte> all) {
   SIMURGH_CHECK_EQ(all.size(), own.size() * ranks());
-  GlooMesh::Parts parts(ranks());
-  parts.outgoing.assign(ranks(), own);
+  const std::span<std::byte> outgoing = parts_.Outgoing(channel, own.size());
+  std::ranges::copy(own, outgoing.begin());
+  SharedParts::Parts parts(ranks());
+  parts.outgoing.assign(ranks(), outgoing);
   parts.expected.assign(ranks(), own.size());
-  SIMURGH_RETURN_IF_ERROR(mesh_->Exchange(channel, parts));
+  SIMURGH_RETURN_IF_ERROR(parts_.Exchange(channel, parts));
   parts.incoming[rank()] = own;
   for (uint32_t peer = 0; peer < ranks(); ++peer) {
     std::ranges::copy(parts.incoming[peer], all.subspan(own.size() * peer).begin());
@@ -171,7 +169,9 @@ Status GlooCollective::Gather(Channel channel, std::span<const std::byte> own,
 StatusOr<std::unique_ptr<Collective>> CreateGlooCollective(const GlooOptions& options,
                                                            const ExchangeAddresses& exchange) {
   SIMURGH_ASSIGN_OR_RETURN(auto mesh, GlooMesh::Connect(options, exchange));
-  return std::make_unique<GlooCollective>(std::move(mesh));
+  auto collective = std::make_unique<GlooCollective>(std::move(mesh), options.shares_memory);
+  SIMURGH_RETURN_IF_ERROR(collective->Meet());
+  return collective;
 }
 
 }  // namespace simurgh

@@ -16,6 +16,8 @@ struct GlooOptions {
   uint32_t ranks = 1;       // 2 to 1,024.
   std::string host;         // Of this rank, as the others reach it.
   bool is_trusted = false;  // Whether the host may be any; else it must be of this machine alone.
+  // Whether other ranks of this user on this machine may read this one's gradients in its memory.
+  bool shares_memory = false;
   // How long another rank may keep this one waiting, on any channel but kLoading.
   std::chrono::milliseconds timeout{120'000};
 };
@@ -24,7 +26,9 @@ struct GlooOptions {
 // bytes for CreateGlooCollective alone.
 using ExchangeAddresses = std::function<StatusOr<std::vector<std::string>>(std::string own)>;
 
-// A mesh of TCP connections between the ranks.
+// A mesh of TCP connections between the ranks. What is summed on the channel of gradients does not
+// travel on them between two ranks on one machine, of which the giver shares its memory: the other
+// reads it there.
 //
 // Requires that the process ignores SIGPIPE, as daemons do: Gloo writes to a rank that has gone.
 // There is no secret on them: see GlooOptions::is_trusted. A rank that dies closes them, which the

@@ -37,14 +37,16 @@ void CheckAllOk(const std::vector<Status>& statuses) {
 TEST_CASE("Sums in f32 are added up in the order of the ranks, everywhere the same") {
   const uint32_t ranks = GENERATE(2U, 3U, 4U);
   const size_t count = GENERATE(size_t{0}, size_t{1}, size_t{3}, size_t{5}, size_t{100'003});
-  CAPTURE(ranks, count);
+  const uint32_t sharers = GENERATE_COPY(0U, 2U, ranks);
+  CAPTURE(ranks, count, sharers);
   std::vector<std::vector<float>> sums(ranks);
-  CheckAllOk(RunRanks(ranks, [&](auto& collective) {
+  const auto sum = [&](auto& collective) {
     std::vector<float>& own = sums[collective->rank()];
     own = ValuesOf(collective->rank(), count);
     return collective->Sum(Channel::kGradients, own, ReducePrecision::kF32, {});
-  }));
-  for (const auto& sum : sums) CHECK(sum == SumInOrder(ranks, count));
+  };
+  CheckAllOk(RunRanks(ranks, sum, {.sharers = sharers}));
+  for (const auto& own : sums) CHECK(own == SumInOrder(ranks, count));
 }
 
 TEST_CASE("Sums in fewer bits are near, and everywhere the same") {
@@ -164,9 +166,11 @@ TEST_CASE("Channels do not wait for one another") {
 
 TEST_CASE("Sums of any lengths follow one another") {
   const uint32_t ranks = GENERATE(2U, 3U);
+  const uint32_t sharers = GENERATE_COPY(0U, 2U, ranks);
+  CAPTURE(ranks, sharers);
   // Growing, shrinking, and of fewer values than there are ranks.
   const std::vector<size_t> counts{1, 100'000, 7, 0, 300'000, 300'000, 0, 2, 100'000, 400'000};
-  CheckAllOk(RunRanks(ranks, [&](auto& collective) -> Status {
+  const auto sum_all = [&](auto& collective) -> Status {
     for (size_t round = 0; round < counts.size(); ++round) {
       std::vector<float> values = ValuesOf(collective->rank(), counts[round], round);
       SIMURGH_RETURN_IF_ERROR(
@@ -176,7 +180,8 @@ TEST_CASE("Sums of any lengths follow one another") {
       }
     }
     return absl::OkStatus();
-  }));
+  };
+  CheckAllOk(RunRanks(ranks, sum_all, {.sharers = sharers}));
 }
 
 TEST_CASE("A rank alone keeps its values") {

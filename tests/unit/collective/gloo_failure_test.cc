@@ -28,13 +28,17 @@ Status SumOften(Collective& collective, int times) {
 
 TEST_CASE("A rank that is gone ends the others' sums, and all of them name it") {
   const int before = GENERATE(0, 1, 20);
-  CAPTURE(before);
-  const std::vector<Status> results = RunRanks(4, [&](auto& collective) {
-    if (collective->rank() != 2) return SumUntilItFails(*collective);
-    Status status = SumOften(*collective, before);
-    collective.reset();
-    return status;
-  });
+  const uint32_t sharers = GENERATE(0U, 4U);
+  CAPTURE(before, sharers);
+  const std::vector<Status> results = RunRanks(4,
+                                               [&](auto& collective) {
+                                                 if (collective->rank() != 2)
+                                                   return SumUntilItFails(*collective);
+                                                 Status status = SumOften(*collective, before);
+                                                 collective.reset();
+                                                 return status;
+                                               },
+                                               {.sharers = sharers});
   CHECK(results[2].ok());
   for (const size_t rank : {0, 1, 3}) {
     CAPTURE(rank, results[rank].ToString());
@@ -98,7 +102,7 @@ TEST_CASE("A silent rank is named after the timeout") {
         return collective->Gather(channel, std::as_bytes(std::span(&own, 1)),
                                   std::as_writable_bytes(std::span(all)));
       },
-      1000ms);
+      {.timeout = 1000ms});
   CAPTURE(results[0].ToString(), results[1].ToString());
   CHECK(absl::IsDeadlineExceeded(results[0]));
   CHECK_THAT(std::string(results[0].message()),

@@ -17,16 +17,19 @@ ExchangeAddresses MeetingPlace::Of(uint32_t rank) {
   };
 }
 
-std::vector<Status> RunRanks(uint32_t ranks, const RankBody& body,
-                             std::chrono::milliseconds timeout) {
+std::vector<Status> RunRanks(uint32_t ranks, const RankBody& body, const RankOptions& options) {
   std::signal(SIGPIPE, SIG_IGN);
   MeetingPlace place(ranks);
   std::vector<Status> results(ranks);
   std::vector<std::thread> threads;
   for (uint32_t rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
-      auto collective = CreateGlooCollective(
-          {.rank = rank, .ranks = ranks, .host = "127.0.0.1", .timeout = timeout}, place.Of(rank));
+      auto collective = CreateGlooCollective({.rank = rank,
+                                              .ranks = ranks,
+                                              .host = "127.0.0.1",
+                                              .shares_memory = rank < options.sharers,
+                                              .timeout = options.timeout},
+                                             place.Of(rank));
       results[rank] = collective.ok() ? body(*collective) : collective.status();
     });
   }

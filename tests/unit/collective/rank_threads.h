@@ -29,10 +29,13 @@ class MeetingPlace {
 // What a rank does. It may let go of the collective before it ends.
 using RankBody = std::function<Status(std::unique_ptr<Collective>& collective)>;
 
+struct RankOptions {
+  uint32_t sharers = 0;  // The first so many ranks share their memory.
+  std::chrono::milliseconds timeout{120'000};
+};
+
 // Runs `body` as every rank, a thread each, and answers what each one returned. It checks nothing
 // there: Catch2's assertions belong to one thread.
-std::vector<Status> RunRanks(
-    uint32_t ranks, const RankBody& body,
-    std::chrono::milliseconds timeout = std::chrono::milliseconds(120'000));
+std::vector<Status> RunRanks(uint32_t ranks, const RankBody& body, const RankOptions& options = {});
 
 }  // namespace simurgh::testing

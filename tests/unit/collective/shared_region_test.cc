@@ -1,0 +1,54 @@
+#include "collective/shared_region.h"
+
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+
+namespace simurgh::testing {
+namespace {
+
+constexpr size_t kSize = 1'000'000;
+
+TEST_CASE("What is written to a region is read where it was opened") {
+  const auto own = SharedRegion::Create(kSize);
+  REQUIRE(own != nullptr);
+  const auto opened = SharedRegion::Open(own->key(), kSize);
+  REQUIRE(opened != nullptr);
+  REQUIRE(opened->bytes().size() == kSize);
+  CHECK(opened->bytes().data() != own->bytes().data());
+  CHECK(opened->bytes()[kSize - 1] == std::byte{0});
+  own->bytes()[kSize - 1] = std::byte{7};
+  CHECK(opened->bytes()[kSize - 1] == std::byte{7});
+}
+
+TEST_CASE("A region stays while somebody has it open") {
+  auto own = SharedRegion::Create(kSize);
+  REQUIRE(own != nullptr);
+  own->bytes()[3] = std::byte{9};
+  const auto opened = SharedRegion::Open(own->key(), kSize);
+  const SharedRegion::Key key = own->key();
+  own.reset();
+  REQUIRE(opened != nullptr);
+  CHECK(opened->bytes()[3] == std::byte{9});
+  CHECK(SharedRegion::Open(key, kSize) == nullptr);
+}
+
+TEST_CASE("What a key does not mean is not opened") {
+  const auto own = SharedRegion::Create(kSize);
+  REQUIRE(own != nullptr);
+  SharedRegion::Key other = own->key();
+  other.secret += 1;  // Another region with the same numbers, as in another container.
+  CHECK(SharedRegion::Open(other, kSize) == nullptr);
+  CHECK(SharedRegion::Open(own->key(), kSize + 1) == nullptr);
+  CHECK(SharedRegion::Open({}, kSize) == nullptr);
+  int pipe[2] = {};
+  REQUIRE(::pipe(pipe) == 0);
+  other = own->key();
+  other.file = pipe[0];
+  CHECK(SharedRegion::Open(other, kSize) == nullptr);
+  ::close(pipe[0]);
+  ::close(pipe[1]);
+}
+
+}  // namespace
+}  // namespace simurgh::testing
