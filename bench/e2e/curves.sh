@@ -28,14 +28,14 @@ target_of() {
     "$out/results.jsonl"
 }
 
-# write_tables COMMAND TEACHER: the runs, and their means over the seeds, each model by itself.
+# write_tables COMMAND TEACHER NETWORK: the runs, and their means over the seeds, each model by itself. NETWORK: a sentence, if any.
 write_tables() {
   local model
   echo "# Modes of training"
   echo
   echo "\`$1\`"
   echo
-  echo "The teacher, who knows what drew the labels, has AUC $(jq .teacher_auc "$2") on the test rows."
+  echo "The teacher, who knows what drew the labels, has AUC $(jq .teacher_auc "$2") on the test rows.${3:+ $3}"
   for model in ${models//,/ }; do
     echo
     echo "## $model"

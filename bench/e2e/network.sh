@@ -61,6 +61,14 @@ make_network() {
   start_network "${shape[@]}" "${hosts[@]}"
 }
 
+# describe_network KIND DELAY_MS GBIT: a sentence.
+describe_network() {
+  case $1 in
+    hosts) echo "Each daemon is a host of its own, $2 ms one way from the others; each sends at most $3 Gbit/s." ;;
+    proxies) echo "Each daemon is behind a proxy, $2 ms one way, at most $3 Gbit/s a connection; sums of ranks pass beside it." ;;
+  esac
+}
+
 on_host() {
   launcher=() own=()
   if ((${#hosts[@]} > 0)); then launcher=(ip netns exec "simurgh-$$-$1"); fi

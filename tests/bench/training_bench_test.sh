@@ -48,6 +48,7 @@ slow_run() {  # slow_run KIND OPTION...
   compare --modes sync --ranks 1 --delay-ms 20 "$@"
   expect "a step through $kind takes its delays" \
     "$(jq '.samples_per_s > 0 and .samples_per_s <= 512 / (8 * 0.020)' "$out/modes/results.jsonl")" true
+  expect "the report tells of the network" "$(grep -c "20 ms one way" "$out/modes/report.md")" 1
 }
 slow_run proxies --proxies
 if [[ $(id -u) == 0 && -c /dev/net/tun ]] && ip netns add "simurgh-test-$$" 2>/dev/null; then
