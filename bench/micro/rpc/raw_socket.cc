@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 #include <arpa/inet.h>
@@ -54,7 +55,13 @@ StatusOr<Endpoint> EndpointOf(const std::string& transport, const std::string& a
 StatusOr<RawSocket> NewSocket(const std::string& transport) {
   const int handle = ::socket(transport == "unix" ? AF_UNIX : AF_INET, SOCK_STREAM, 0);
   if (handle < 0) return SystemError("socket");
-  return RawSocket(handle);
+  RawSocket socket(handle);
+  constexpr std::string_view kUnpaced = "reno";
+  if (transport == "tcp" &&
+      ::setsockopt(handle, IPPROTO_TCP, TCP_CONGESTION, kUnpaced.data(), kUnpaced.size()) != 0) {
+    return SystemError("TCP_CONGESTION");
+  }
+  return socket;
 }
 
 Status Tune(const RawSocket& socket, const std::string& transport) {

@@ -1,5 +1,6 @@
 #include "rpc/transport.h"
 
+#include <array>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -120,6 +121,18 @@ TEST_CASE("both ends of a TCP connection notice that the other's machine has van
   };
   const auto accept = [&]() -> awaitable<Status> { co_return check(co_await listener->Accept()); };
   CHECK(loop.Run(Both(connect(), accept())) == absl::OkStatus());
+}
+
+TEST_CASE("neither end of a loopback connection sends at a pace meant for networks") {
+  Loop loop;
+  Pair pair(loop);
+  for (Socket* socket : {&pair.client, &pair.server}) {
+    std::array<char, 16> name{};
+    socklen_t size = name.size();
+    const int handle = socket->native_handle();
+    CHECK(::getsockopt(handle, IPPROTO_TCP, TCP_CONGESTION, name.data(), &size) == 0);
+    CHECK(std::string(name.data()) == "reno");
+  }
 }
 
 TEST_CASE("nobody is woken for room to write who does not wait for it") {
