@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 
 #include "rpc/connection.h"
-#include "rpc/event_loop.h"
 
 namespace simurgh::rpc {
 namespace {
@@ -199,7 +198,6 @@ std::optional<Status> Connection::TryReadPayload(Landing& landing) {
     if (Status status = AfterRead(progress); !status.ok()) return status;
     Land(landing, progress.bytes);
   }
-  NoteTraffic(landing.left_);  // In chunks, as good as here: their sender is at them.
   return absl::OkStatus();
 }
 
@@ -208,7 +206,6 @@ awaitable<Status> Connection::ReadPayload(Landing& landing) {
     std::optional<Status> end = TryReadPayload(landing);
     if (end) co_return *std::move(end);
     reading_ = &landing;
-    NoteTraffic(payload_left_);  // As good as here: its sender is at it.
     BeginWait(true);
     const Stream::Progress progress =
         co_await stream_->Read(RoomFor(landing), stop_reading_.slot());

@@ -1,7 +1,6 @@
 #include <utility>
 
 #include "rpc/connection.h"
-#include "rpc/event_loop.h"
 
 namespace simurgh::rpc {
 namespace {
@@ -64,7 +63,6 @@ void Connection::Flush() {
   if (outbox_.empty()) ++times_drained_;
   if (error == asio::error::would_block) {
     flush_pending_ = true;
-    NoteTraffic(outbox_.bytes());  // As good as gone: the peer is at it.
     stream_->WhenWritable([self = shared_from_this()](const Stream::ErrorCode&) { self->Flush(); });
   } else if (error) {
     Close(StreamError("write", error));

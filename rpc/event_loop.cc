@@ -2,53 +2,45 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <utility>
-
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
+#include <thread>
 
 namespace simurgh::rpc {
 namespace {
 
-// One wait in so many is watched awake even when waits are long, to find out when they get short.
-constexpr uint32_t kProbeInterval = 64;
+// At most so many waits in a row are not watched.
+constexpr uint32_t kMaxSkipped = 63;
 
-// More than this between two waits is much: a request and an answer of 64 KiB.
-constexpr size_t kSmallTrafficBytes = 98'304;
-
-thread_local size_t traffic_bytes = 0;
-
-void Pause() {
-#if defined(__x86_64__)
-  _mm_pause();
-#endif
-}
-
-// Whether the next wait is likely to be short, from those before it.
+// Whether to stay awake for the next wait, from those that were watched. Not from the others: how
+// long the thread would have had to wait for an event is not known where it slept, as to be woken
+// can take longer than that. Two ends of a connection that both sleep would never find out.
 class WaitForecast {
  public:
-  explicit WaitForecast(Clock::duration limit) : limit_(limit) {}
-
-  bool Short() {
-    if (average_ <= limit_) return true;
-    return ++skipped_ % kProbeInterval == 0;
+  bool Watch() {
+    if (skip_ == 0) return true;
+    --skip_;
+    return false;
   }
 
-  // Long waits count as a little longer than the limit, so that one of them is soon forgotten.
-  void Note(Clock::duration wait) { average_ += (std::min(wait, 4 * limit_) - average_) / 8; }
+  // Each wait that was too long for it doubles how many are skipped.
+  void Watched(bool ended) {
+    if (ended) {
+      skipped_ /= 2;
+      return;
+    }
+    skipped_ = std::min(2 * skipped_ + 1, kMaxSkipped);
+    skip_ = skipped_;
+  }
 
  private:
-  const Clock::duration limit_;
-  Clock::duration average_{0};
-  uint32_t skipped_ = 0;
+  uint32_t skip_ = 0;     // Of the waits to come.
+  uint32_t skipped_ = 0;  // After the last that was too long.
 };
 
 // False when nothing was there to do within the time.
 bool Spin(asio::io_context& context, Clock::time_point until) {
   do {
     if (context.poll() != 0) return true;
-    Pause();
+    std::this_thread::yield();  // The peer may have been put on this core.
   } while (!context.stopped() && Clock::now() < until);
   return false;
 }
@@ -60,21 +52,15 @@ void RunEventLoop(asio::io_context& context, std::chrono::microseconds max_spin)
     context.run();
     return;
   }
-  WaitForecast forecast(max_spin);
+  WaitForecast forecast;
   while (!context.stopped()) {
-    // After much traffic the thread sleeps at once: to look first would be one more system call.
-    if (std::exchange(traffic_bytes, 0) > kSmallTrafficBytes) {
-      context.run_one();
-      continue;
+    if (forecast.Watch()) {
+      const bool ended = Spin(context, Clock::now() + max_spin);
+      forecast.Watched(ended);
+      if (ended) continue;
     }
-    if (context.poll() != 0) continue;
-    const Clock::time_point idle_since = Clock::now();
-    const bool done = forecast.Short() && Spin(context, idle_since + max_spin);
-    if (!done && !context.stopped()) context.run_one();
-    forecast.Note(Clock::now() - idle_since);
+    context.run_one();
   }
 }
-
-void NoteTraffic(size_t bytes) { traffic_bytes += bytes; }
 
 }  // namespace simurgh::rpc

@@ -8,8 +8,6 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-#include "rpc/event_loop.h"
-
 namespace simurgh::rpc {
 namespace {
 
@@ -81,7 +79,6 @@ Stream::Progress SocketStream::TryRead(std::span<const asio::mutable_buffer> buf
   }
   if (files_ != nullptr) files_->Received(message);
   drained_ = static_cast<size_t>(count) < room;
-  NoteTraffic(static_cast<size_t>(count));
   return {ErrorCode(), static_cast<size_t>(count)};
 }
 
@@ -96,7 +93,6 @@ struct SocketStream::ReadEnd {
 
   void operator()(const ErrorCode& error, size_t bytes) {
     stream->drained_ = false;
-    NoteTraffic(bytes);
     resume(Progress{error, bytes});
   }
 
@@ -174,7 +170,6 @@ Stream::Progress SocketStream::Send(std::span<const asio::const_buffer> buffers,
   const ssize_t count = Repeat([&] { return ::sendmsg(socket_.native_handle(), &message, flags); });
   if (count < 0) return {LastError(), 0};
   if (files_ != nullptr) files_->Sent();
-  NoteTraffic(static_cast<size_t>(count));
   full_ = static_cast<size_t>(count) < bytes;
   bytes_written_ += static_cast<uint64_t>(count);
   return {ErrorCode(), static_cast<size_t>(count)};

@@ -39,7 +39,7 @@ struct Given {
   std::string bytes, in_flight, peers;
   uint32_t repeat = 0;
   double seconds = 0;
-  uint32_t max_spin_us = 50;
+  uint32_t max_spin_us = 100;
   bool quick = false;
   bool json = false;
 };
