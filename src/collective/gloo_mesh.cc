@@ -4,14 +4,12 @@
 #include <cstring>
 #include <utility>
 
-#include <arpa/inet.h>
 #include <gloo/transport/context.h>
 #include <gloo/transport/tcp/device.h>
 #include <gloo/transport/unbound_buffer.h>
-#include <netdb.h>
-#include <netinet/in.h>
 
 #include "absl/strings/str_cat.h"
+#include "collective/host_address.h"
 
 #include "simurgh/base/check.h"
 #include "simurgh/base/thread.h"
@@ -24,36 +22,6 @@ constexpr std::chrono::hours kForever{24 * 365};
 // How long a farewell may take: it says more than a closed connection, but is not worth a delay.
 constexpr std::chrono::seconds kFarewellPatience{1};
 constexpr uint64_t kFarewellSlot = 0;  // Those of the channels follow.
-
-bool IsLoopback(const sockaddr& address) {
-  if (address.sa_family == AF_INET) {
-    const auto& v4 = reinterpret_cast<const sockaddr_in&>(address);
-    return ntohl(v4.sin_addr.s_addr) >> 24 == 127;
-  }
-  if (address.sa_family != AF_INET6) return false;
-  const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address);
-  return IN6_IS_ADDR_LOOPBACK(&v6.sin6_addr);
-}
-
-struct HostAddress {
-  std::string number;  // As text.
-  bool is_loopback = false;
-};
-
-// Gloo does this, too, but reads memory at random when a name is unknown.
-StatusOr<HostAddress> Resolve(const std::string& host) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  const int error = getaddrinfo(host.c_str(), nullptr, &hints, &found);
-  if (error != 0) return absl::InvalidArgumentError(gai_strerror(error));
-  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, &freeaddrinfo);
-  char number[NI_MAXHOST];
-  const int unnamed = getnameinfo(found->ai_addr, found->ai_addrlen, number, sizeof(number),
-                                  nullptr, 0, NI_NUMERICHOST);
-  if (unnamed != 0) return absl::InvalidArgumentError(gai_strerror(unnamed));
-  return HostAddress{number, IsLoopback(*found->ai_addr)};
-}
 
 // Calls Gloo, whose exceptions end here.
 template <typename Function>
@@ -210,14 +178,11 @@ Status GlooMesh::Meet() {
 
 Status GlooMesh::Try(uint32_t peer, absl::FunctionRef<void()> call) {
   const Status status = Guard(call);
-  return status.ok() ? status : Fail(BlameFor(peer, std::string(status.message())));
+  return status.ok() ? status : FailAsGone(peer, std::string(status.message()));
 }
 
 Status GlooMesh::Exchange(Channel channel, Parts& parts) {
-  {
-    const MutexLock lock(mutex_);
-    SIMURGH_RETURN_IF_ERROR(StatusOf(channel));
-  }
+  SIMURGH_RETURN_IF_ERROR(Check(channel));
   const auto& lines = lines_[static_cast<size_t>(channel)];
   std::vector<std::pair<uint32_t, GlooLine::Sending>> sent;
   for (const uint32_t peer : peers_) {
@@ -252,6 +217,16 @@ Status GlooMesh::StatusOf(Channel channel) const {
   return absl::CancelledError("the ranks have no more use for this channel");
 }
 
+Status GlooMesh::Check(Channel channel) {
+  const MutexLock lock(mutex_);
+  return StatusOf(channel);
+}
+
+GlooMesh::Clock::time_point GlooMesh::DeadlineOf(Channel channel) const {
+  // A loader reads ahead: while ranks evaluate, or are being fed, it waits as long as they do.
+  return channel == Channel::kLoading ? Clock::time_point::max() : Clock::now() + options_.timeout;
+}
+
 void GlooMesh::Interrupt(const Waiting& waiting) {
   if (waiting.buffer == nullptr) return;
   waiting.is_send ? waiting.buffer->abortWaitSend() : waiting.buffer->abortWaitRecv();
@@ -263,10 +238,8 @@ Status GlooMesh::WaitFor(Channel channel, Buffer* buffer, bool is_send, uint32_t
   {
     const MutexLock lock(mutex_);
     SIMURGH_RETURN_IF_ERROR(StatusOf(channel));
-    Waiting& waiting = waiting_[place];
-    waiting = {.buffer = buffer, .is_send = is_send, .peer = peer};
-    // A loader reads ahead: while ranks evaluate, or are being fed, it waits as long as they do.
-    if (channel != Channel::kLoading) waiting.deadline = Clock::now() + options_.timeout;
+    waiting_[place] = {
+        .buffer = buffer, .is_send = is_send, .peer = peer, .deadline = DeadlineOf(channel)};
   }
   bool completed = false;
   const Status waited =
@@ -277,7 +250,7 @@ Status GlooMesh::WaitFor(Channel channel, Buffer* buffer, bool is_send, uint32_t
     if (waited.ok() && completed) return absl::OkStatus();
     SIMURGH_RETURN_IF_ERROR(StatusOf(channel));
   }
-  return Fail(BlameFor(peer, std::string(waited.message())));
+  return FailAsGone(peer, std::string(waited.message()));
 }
 
 bool GlooMesh::HearFarewell(uint32_t peer, Clock::time_point deadline) {
@@ -307,12 +280,34 @@ GlooMesh::Failure GlooMesh::BlameFor(uint32_t peer, const std::string& what) {
                                   ") is gone: ", what, "; start all ranks again")};
 }
 
+Status GlooMesh::FailAsGone(uint32_t peer, const std::string& what) {
+  return Fail(BlameFor(peer, what));
+}
+
+Status GlooMesh::FailAsSilent(uint32_t peer) {
+  return Fail({.code = absl::StatusCode::kDeadlineExceeded,
+               .message = absl::StrCat(
+                   "rank ", peer, " of ", ranks(), " (nn_worker.instances.", peer,
+                   ") has been silent for ", options_.timeout.count(),
+                   " ms (nn_worker.rank_timeout); see its log, and start all ranks again")});
+}
+
+void GlooMesh::OnFailure(std::function<void()> tell) {
+  const MutexLock lock(mutex_);
+  on_failure_ = std::move(tell);
+}
+
+void GlooMesh::EndWith(const Failure& failure) {
+  failure_ = failure;
+  for (const Waiting& waiting : waiting_) Interrupt(waiting);
+  if (on_failure_) on_failure_();
+}
+
 Status GlooMesh::Fail(Failure failure) {
   {
     const MutexLock lock(mutex_);
     if (failure_) return failure_->status();
-    failure_ = failure;
-    for (const Waiting& waiting : waiting_) Interrupt(waiting);
+    EndWith(failure);
   }
   SendFarewells(failure);
   return failure.status();
@@ -329,8 +324,7 @@ void GlooMesh::Abort(const Status& reason) {
   {
     const MutexLock lock(mutex_);
     if (failure_) return;
-    failure_ = Failure{reason.code(), message};
-    for (const Waiting& waiting : waiting_) Interrupt(waiting);
+    EndWith({reason.code(), message});
   }
   SendFarewells({.code = reason.code(),
                  .message = absl::StrCat("rank ", rank(), " of ", ranks(), " (nn_worker.instances.",
@@ -381,11 +375,7 @@ void GlooMesh::Watch() {
       }
     }
     if (!late) continue;
-    (void)Fail({.code = absl::StatusCode::kDeadlineExceeded,
-                .message = absl::StrCat(
-                    "rank ", *late, " of ", ranks(), " (nn_worker.instances.", *late,
-                    ") has been silent for ", options_.timeout.count(),
-                    " ms (nn_worker.rank_timeout); see its log, and start all ranks again")});
+    (void)FailAsSilent(*late);
     return;
   }
 }

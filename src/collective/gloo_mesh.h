@@ -2,6 +2,7 @@
 
 #include <array>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -55,6 +56,15 @@ class GlooMesh {
   // exchange.
   Status Exchange(Channel channel, Parts& parts);
 
+  // For who waits for another rank by other means: OK while the channel may be used, until when one
+  // may be silent from now on, and what everything ends with when one has been, or is gone.
+  Status Check(Channel channel);
+  std::chrono::steady_clock::time_point DeadlineOf(Channel channel) const;
+  Status FailAsSilent(uint32_t peer);
+  Status FailAsGone(uint32_t peer, const std::string& what);
+  // tell: called when everything ends, by whoever ends it, once; calls nothing of this. Or null.
+  void OnFailure(std::function<void()> tell);
+
   // See Collective.
   void Close(Channel channel);
   void Abort(const Status& reason);
@@ -97,6 +107,7 @@ class GlooMesh {
   Status WaitFor(Channel channel, Buffer* buffer, bool is_send, uint32_t peer);
   // A call of Gloo's that fails ends all.
   Status Try(uint32_t peer, absl::FunctionRef<void()> call);
+  void EndWith(const Failure& failure) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The first reason stays; it is told to the other ranks.
   Status Fail(Failure failure);
   Failure BlameFor(uint32_t peer, const std::string& what);
@@ -119,6 +130,7 @@ class GlooMesh {
   std::array<Waiting, kChannels> waiting_ ABSL_GUARDED_BY(mutex_);
   std::array<bool, kChannels> closed_ ABSL_GUARDED_BY(mutex_){};
   std::optional<Failure> failure_ ABSL_GUARDED_BY(mutex_);
+  std::function<void()> on_failure_ ABSL_GUARDED_BY(mutex_);
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread watch_;
 };

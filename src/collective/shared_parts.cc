@@ -1,5 +1,6 @@
 #include "collective/shared_parts.h"
 
+#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -12,6 +13,8 @@ namespace {
 
 // More than a bucket of gradients ever has.
 constexpr size_t kHalf = size_t{1} << 34;
+// How often who waits for a neighbour looks for what a pipe does not tell.
+constexpr std::chrono::milliseconds kGlance{50};
 
 using Place = uint64_t;  // Bytes from the beginning of a region.
 
@@ -20,36 +23,83 @@ std::span<const std::byte> BytesOf(const T& value) {
   return std::as_bytes(std::span(&value, 1));
 }
 
+size_t PipeOf(Channel channel) { return static_cast<size_t>(channel); }
+
 }  // namespace
 
 SharedParts::SharedParts(GlooMesh& mesh, bool shares)
     : mesh_(mesh),
       own_(shares ? SharedRegion::Create(2 * kHalf) : nullptr),
-      theirs_(mesh.ranks()),
-      is_reader_(mesh.ranks()) {}
+      neighbours_(mesh.ranks()) {}
+
+SharedParts::~SharedParts() { mesh_.OnFailure(nullptr); }
 
 Status SharedParts::Meet() {
-  const SharedRegion::Key key = own_ == nullptr ? SharedRegion::Key() : own_->key();
-  Parts keys(mesh_.ranks());
-  keys.outgoing.assign(mesh_.ranks(), BytesOf(key));
-  keys.expected.assign(mesh_.ranks(), sizeof(key));
-  SIMURGH_RETURN_IF_ERROR(mesh_.Exchange(Channel::kLoading, keys));
-  std::vector<std::byte> reads(mesh_.ranks());
-  Parts readers(mesh_.ranks());
+  SIMURGH_ASSIGN_OR_RETURN(const std::vector<Offer> offers, ExchangeOffers());
+  SIMURGH_RETURN_IF_ERROR(KeepNeighbours(offers));
+  mesh_.OnFailure([this] {
+    for (const auto& neighbour : neighbours_) {
+      if (neighbour == nullptr) continue;
+      for (const PipeWriter& pipe : neighbour->to) pipe.HangUp();
+    }
+  });
+  return absl::OkStatus();
+}
+
+StatusOr<std::vector<SharedParts::Offer>> SharedParts::ExchangeOffers() {
+  std::vector<Offer> offers(mesh_.ranks());
+  Parts parts(mesh_.ranks());
   for (uint32_t peer = 0; peer < mesh_.ranks(); ++peer) {
     if (peer == mesh_.rank()) continue;
-    SharedRegion::Key theirs;
-    std::memcpy(&theirs, keys.incoming[peer].data(), sizeof(theirs));
-    theirs_[peer] = SharedRegion::Open(theirs, 2 * kHalf);
-    reads[peer] = std::byte{theirs_[peer] != nullptr};
-    readers.outgoing[peer] = BytesOf(reads[peer]);
-    readers.expected[peer] = 1;
+    if (own_ != nullptr) {
+      neighbours_[peer] = std::make_unique<Neighbour>();
+      offers[peer].memory = own_->key();
+      for (size_t i = 0; i < kChannels; ++i) {
+        offers[peer].pipes[i] = neighbours_[peer]->from[i].file_for_writer();
+      }
+    }
+    parts.outgoing[peer] = BytesOf(offers[peer]);
+    parts.expected[peer] = sizeof(Offer);
   }
-  SIMURGH_RETURN_IF_ERROR(mesh_.Exchange(Channel::kLoading, readers));
+  SIMURGH_RETURN_IF_ERROR(mesh_.Exchange(Channel::kLoading, parts));
+  std::vector<Offer> theirs(mesh_.ranks());
   for (uint32_t peer = 0; peer < mesh_.ranks(); ++peer) {
-    if (peer != mesh_.rank()) is_reader_[peer] = readers.incoming[peer][0];
+    if (peer != mesh_.rank())
+      std::memcpy(&theirs[peer], parts.incoming[peer].data(), sizeof(Offer));
+  }
+  return theirs;
+}
+
+Status SharedParts::KeepNeighbours(const std::vector<Offer>& offers) {
+  std::vector<std::byte> opened(mesh_.ranks());
+  Parts parts(mesh_.ranks());
+  for (uint32_t peer = 0; peer < mesh_.ranks(); ++peer) {
+    if (peer == mesh_.rank()) continue;
+    const auto& neighbour = neighbours_[peer];
+    opened[peer] = std::byte{neighbour != nullptr && neighbour->Open(offers[peer])};
+    parts.outgoing[peer] = BytesOf(opened[peer]);
+    parts.expected[peer] = 1;
+  }
+  SIMURGH_RETURN_IF_ERROR(mesh_.Exchange(Channel::kLoading, parts));
+  for (uint32_t peer = 0; peer < mesh_.ranks(); ++peer) {
+    if (neighbours_[peer] == nullptr) continue;
+    const bool both = opened[peer] != std::byte{} && parts.incoming[peer][0] != std::byte{};
+    if (!both) {
+      neighbours_[peer].reset();
+    } else {
+      for (PipeReader& pipe : neighbours_[peer]->from) pipe.Opened();
+    }
   }
   return absl::OkStatus();
+}
+
+bool SharedParts::Neighbour::Open(const Offer& offer) {
+  memory = SharedRegion::Open(offer.memory, 2 * kHalf);
+  if (memory == nullptr) return false;
+  for (size_t i = 0; i < kChannels; ++i) {
+    if (!to[i].Open(offer.memory.process, offer.pipes[i])) return false;
+  }
+  return true;
 }
 
 std::span<std::byte> SharedParts::Outgoing(Channel channel, size_t bytes) {
@@ -64,25 +114,55 @@ std::span<std::byte> SharedParts::Outgoing(Channel channel, size_t bytes) {
   return own_->bytes().subspan(half * kHalf, bytes);
 }
 
+bool SharedParts::UsesPipe(uint32_t peer, Channel channel, size_t bytes) const {
+  if (neighbours_[peer] == nullptr || bytes == 0) return false;
+  return channel == Channel::kGradients || bytes <= PipeReader::kMaxBytes;
+}
+
 Status SharedParts::Exchange(Channel channel, Parts& parts) {
-  Parts sent = parts;
-  std::vector<Place> places(mesh_.ranks());
+  Parts others = parts;  // What the mesh carries.
   for (uint32_t peer = 0; peer < mesh_.ranks(); ++peer) {
-    const std::span<const std::byte> part = parts.outgoing[peer];
-    if (!part.empty() && IsReadBy(peer, channel)) {
-      places[peer] = static_cast<Place>(part.data() - own_->bytes().data());
-      sent.outgoing[peer] = BytesOf(places[peer]);
+    if (UsesPipe(peer, channel, parts.outgoing[peer].size())) {
+      SIMURGH_RETURN_IF_ERROR(Tell(peer, channel, parts.outgoing[peer]));
+      others.outgoing[peer] = {};
     }
-    if (parts.expected[peer] > 0 && Reads(peer, channel)) sent.expected[peer] = sizeof(Place);
+    if (UsesPipe(peer, channel, parts.expected[peer])) others.expected[peer] = 0;
   }
-  SIMURGH_RETURN_IF_ERROR(mesh_.Exchange(channel, sent));
+  SIMURGH_RETURN_IF_ERROR(mesh_.Exchange(channel, others));
   for (uint32_t peer = 0; peer < mesh_.ranks(); ++peer) {
-    parts.incoming[peer] = sent.incoming[peer];
-    if (sent.incoming[peer].empty() || !Reads(peer, channel)) continue;
-    SIMURGH_ASSIGN_OR_RETURN(parts.incoming[peer],
-                             PartAt(peer, sent.incoming[peer], parts.expected[peer]));
+    parts.incoming[peer] = others.incoming[peer];
+    if (!UsesPipe(peer, channel, parts.expected[peer])) continue;
+    SIMURGH_ASSIGN_OR_RETURN(parts.incoming[peer], Hear(peer, channel, parts.expected[peer]));
   }
   return absl::OkStatus();
+}
+
+Status SharedParts::Tell(uint32_t peer, Channel channel, std::span<const std::byte> part) {
+  const PipeWriter& pipe = neighbours_[peer]->to[PipeOf(channel)];
+  const Place place =
+      channel == Channel::kGradients ? static_cast<Place>(part.data() - own_->bytes().data()) : 0;
+  if (pipe.Write(channel == Channel::kGradients ? BytesOf(place) : part)) return absl::OkStatus();
+  return mesh_.FailAsGone(peer, "it does not read");
+}
+
+StatusOr<std::span<const std::byte>> SharedParts::Hear(uint32_t peer, Channel channel,
+                                                       size_t bytes) {
+  PipeReader& pipe = neighbours_[peer]->from[PipeOf(channel)];
+  std::vector<std::byte>& received = neighbours_[peer]->received[PipeOf(channel)];
+  received.resize(channel == Channel::kGradients ? sizeof(Place) : bytes);
+  const auto deadline = mesh_.DeadlineOf(channel);
+  while (true) {
+    switch (pipe.Read(received, kGlance)) {
+      case PipeReader::Wait::kMessage:
+        if (channel == Channel::kGradients) return PartAt(peer, received, bytes);
+        return std::span<const std::byte>(received);
+      case PipeReader::Wait::kGone:
+        return mesh_.FailAsGone(peer, "it has hung up");
+      case PipeReader::Wait::kNothing:
+        SIMURGH_RETURN_IF_ERROR(mesh_.Check(channel));
+        if (std::chrono::steady_clock::now() >= deadline) return mesh_.FailAsSilent(peer);
+    }
+  }
 }
 
 StatusOr<std::span<const std::byte>> SharedParts::PartAt(uint32_t peer,
@@ -90,14 +170,9 @@ StatusOr<std::span<const std::byte>> SharedParts::PartAt(uint32_t peer,
                                                          size_t bytes) const {
   Place first = 0;
   std::memcpy(&first, place.data(), sizeof(first));
-  const std::span<const std::byte> memory = theirs_[peer]->bytes();
+  const std::span<const std::byte> memory = neighbours_[peer]->memory->bytes();
   if (first <= memory.size() && bytes <= memory.size() - first) return memory.subspan(first, bytes);
-  Status status =
-      absl::InternalError(absl::StrCat("ranks: rank ", peer,
-                                       " has given a place outside of its memory; start the same "
-                                       "program everywhere"));
-  mesh_.Abort(status);
-  return status;
+  return mesh_.FailAsGone(peer, "it has named a place outside of its memory");
 }
 
 }  // namespace simurgh

@@ -49,12 +49,17 @@ TEST_CASE("A rank that is gone ends the others' sums, and all of them name it") 
 }
 
 TEST_CASE("A rank that gives up tells the others why") {
-  const std::vector<Status> results = RunRanks(3, [&](auto& collective) {
-    if (collective->rank() != 1) return SumUntilItFails(*collective);
-    Status status = SumOften(*collective, 5);
-    collective->Abort(absl::InternalError("the disk is full"));
-    return status;
-  });
+  const uint32_t sharers = GENERATE(0U, 2U, 3U);
+  CAPTURE(sharers);
+  const std::vector<Status> results =
+      RunRanks(3,
+               [&](auto& collective) {
+                 if (collective->rank() != 1) return SumUntilItFails(*collective);
+                 Status status = SumOften(*collective, 5);
+                 collective->Abort(absl::InternalError("the disk is full"));
+                 return status;
+               },
+               {.sharers = sharers});
   CHECK(results[1].ok());
   for (const size_t rank : {0, 2}) {
     CAPTURE(rank, results[rank].ToString());
@@ -64,16 +69,20 @@ TEST_CASE("A rank that gives up tells the others why") {
 }
 
 TEST_CASE("A stop is told as one") {
-  const std::vector<Status> results = RunRanks(2, [&](auto& collective) {
-    if (collective->rank() == 0) return SumUntilItFails(*collective);
-    collective->Abort(absl::CancelledError("training was stopped"));
-    return absl::OkStatus();
-  });
+  const uint32_t sharers = GENERATE(0U, 2U);
+  const std::vector<Status> results =
+      RunRanks(2,
+               [&](auto& collective) {
+                 if (collective->rank() == 0) return SumUntilItFails(*collective);
+                 collective->Abort(absl::CancelledError("training was stopped"));
+                 return absl::OkStatus();
+               },
+               {.sharers = sharers});
   CHECK(absl::IsCancelled(results[0]));
 }
 
 TEST_CASE("Abort ends what waits here, on every channel") {
-  const std::vector<Status> results = RunRanks(2, [&](auto& collective) -> Status {
+  const auto body = [&](auto& collective) -> Status {
     uint64_t all[2] = {};
     const uint64_t own = collective->rank();
     const auto gather = [&](Channel channel) {
@@ -86,12 +95,15 @@ TEST_CASE("Abort ends what waits here, on every channel") {
     collective->Abort(absl::CancelledError("stopped here"));
     loader.join();
     return loading;
-  });
+  };
+  const uint32_t sharers = GENERATE(0U, 2U);
+  const std::vector<Status> results = RunRanks(2, body, {.sharers = sharers});
   CHECK(results[0].message() == "stopped here");
   CHECK_THAT(std::string(results[1].message()), Catch::Contains("stopped here"));
 }
 
 TEST_CASE("A silent rank is named after the timeout") {
+  const uint32_t sharers = GENERATE(0U, 2U);
   // The silent one listens to its loading channel until the other has given up.
   const std::vector<Status> results = RunRanks(
       2,
@@ -102,7 +114,7 @@ TEST_CASE("A silent rank is named after the timeout") {
         return collective->Gather(channel, std::as_bytes(std::span(&own, 1)),
                                   std::as_writable_bytes(std::span(all)));
       },
-      {.timeout = 1000ms});
+      {.sharers = sharers, .timeout = 1000ms});
   CAPTURE(results[0].ToString(), results[1].ToString());
   CHECK(absl::IsDeadlineExceeded(results[0]));
   CHECK_THAT(std::string(results[0].message()),

@@ -1,0 +1,80 @@
+#include "collective/rank_pipes.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <string>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "absl/strings/str_cat.h"
+
+#include "simurgh/base/check.h"
+
+namespace simurgh {
+namespace {
+
+// What a message begins with.
+constexpr std::byte kHangUp{0};
+constexpr std::byte kMessage{1};
+
+using Frame = std::array<std::byte, 1 + PipeReader::kMaxBytes>;
+
+}  // namespace
+
+PipeEnd& PipeEnd::operator=(PipeEnd&& other) noexcept {
+  std::swap(file_, other.file_);
+  return *this;
+}
+
+PipeEnd::~PipeEnd() {
+  if (file_ >= 0) ::close(file_);
+}
+
+PipeReader::PipeReader() {
+  int ends[2] = {};
+  if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return;
+  read_ = PipeEnd(ends[0]);
+  write_ = PipeEnd(ends[1]);
+}
+
+PipeReader::Wait PipeReader::Read(std::span<std::byte> message,
+                                  std::chrono::milliseconds patience) {
+  SIMURGH_CHECK_LE(message.size(), kMaxBytes);
+  pollfd ready{.fd = read_.file(), .events = POLLIN, .revents = 0};
+  if (::poll(&ready, 1, static_cast<int>(patience.count())) <= 0) return Wait::kNothing;
+  Frame frame;
+  // What is written at once is read at once.
+  const ssize_t bytes = ::read(read_.file(), frame.data(), 1 + message.size());
+  if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return Wait::kNothing;
+  if (bytes != static_cast<ssize_t>(1 + message.size()) || frame[0] != kMessage) return Wait::kGone;
+  std::copy_n(frame.begin() + 1, message.size(), message.begin());
+  return Wait::kMessage;
+}
+
+bool PipeWriter::Open(uint64_t process, int64_t file) {
+  const std::string path = absl::StrCat("/proc/", process, "/fd/", file);
+  PipeEnd end(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat info{};
+  if (!end.valid() || ::fstat(end.file(), &info) != 0 || !S_ISFIFO(info.st_mode)) return false;
+  write_ = std::move(end);
+  return true;
+}
+
+bool PipeWriter::Write(std::span<const std::byte> message) const {
+  SIMURGH_CHECK_LE(message.size(), PipeReader::kMaxBytes);
+  Frame frame;
+  frame[0] = kMessage;
+  std::ranges::copy(message, frame.begin() + 1);
+  const auto bytes = static_cast<ssize_t>(1 + message.size());
+  return ::write(write_.file(), frame.data(), static_cast<size_t>(bytes)) == bytes;
+}
+
+void PipeWriter::HangUp() const {
+  if (write_.valid()) (void)::write(write_.file(), &kHangUp, 1);
+}
+
+}  // namespace simurgh
