@@ -15,6 +15,21 @@ namespace {
 // How long a worker that could not be reached gets no new batches, if others do.
 constexpr std::chrono::seconds kAvoidance{5};
 
+// Where a pull's answer goes: embeddings into the target, maxima into memory of this side.
+auto PlacesOf(const EmbeddingTarget& target, VectorWire& wire) {
+  using Answer = api::PullBatch::Response;
+  return [target, &wire](const Answer::Table&,
+                         const Answer::Counts& counts) -> StatusOr<rpc::Places<Answer>> {
+    const auto [embeddings, maxima] = counts;
+    if (embeddings != target.bytes.size()) {
+      return absl::InternalError(
+          absl::StrCat("pull: ", embeddings, " bytes of embeddings, not ", target.bytes.size()));
+    }
+    SIMURGH_ASSIGN_OR_RETURN(const auto room, wire.RoomForMaxima(target, maxima));
+    return rpc::Places<Answer>{{target.bytes, target.owner}, {room->bytes().first(maxima), room}};
+  };
+}
+
 }  // namespace
 
 BatchClient::BatchClient(rpc::asio::any_io_executor executor, rpc::asio::any_io_executor encoder,
@@ -70,9 +85,9 @@ rpc::awaitable<StatusOr<BatchReference>> BatchClient::SubmitToNext(
   co_return reference;
 }
 
-rpc::awaitable<StatusOr<uint32_t>> BatchClient::SendPull(api::PullBatchMessage message,
-                                                         EmbeddingTarget wanted,
-                                                         rpc::Clock::time_point deadline) {
+rpc::awaitable<StatusOr<PullAnswer>> BatchClient::SendPull(api::PullBatchMessage message,
+                                                           EmbeddingTarget wanted,
+                                                           rpc::Clock::time_point deadline) {
   const uint32_t worker = message.reference.worker;
   const uint64_t trace = message.reference.trace;
   const EmbeddingTarget target = wire_.TargetFor(wanted);
@@ -80,13 +95,14 @@ rpc::awaitable<StatusOr<uint32_t>> BatchClient::SendPull(api::PullBatchMessage m
   rpc::Client& client = ClientOf(worker);
   auto request = api::Encode(message);
   const auto response =
-      co_await rpc::Call(client, api::kPullBatch, std::move(request),
-                         {{target.bytes, target.owner}}, api::Patient({deadline, NextSpan(trace)}));
+      co_await rpc::Call(client, api::kPullBatch, std::move(request), PlacesOf(target, wire_),
+                         api::Patient({deadline, NextSpan(trace)}));
   if (!response.ok()) co_return Judge(worker, trace, response.status());
   if (wire_.decodes(wanted)) {
     co_await rpc::RunOn(encoder_, [this, target, wanted] { wire_.Decode(target, wanted); });
   }
-  co_return response->table().row_age_steps();
+  co_return PullAnswer{.row_age_steps = response->table().row_age_steps(),
+                       .maxima = {response->segment<"maxima">(), response->owner<"maxima">()}};
 }
 
 rpc::awaitable<Status> BatchClient::SendPush(api::PushBatchMessage message, GradientSource given,
@@ -102,7 +118,7 @@ rpc::awaitable<Status> BatchClient::SendPush(api::PushBatchMessage message, Grad
   const uint32_t worker = message.reference.worker;
   const uint64_t trace = message.reference.trace;
   rpc::Client& client = ClientOf(worker);
-  auto request = api::Encode(message, {given.bytes, std::move(given.owner)});
+  auto request = api::Encode(message, {given.bytes, std::move(given.owner)}, given.maxima);
   const auto response = co_await rpc::Call(client, api::kPushBatch, std::move(request),
                                            api::Patient({deadline, NextSpan(trace)}));
   co_return Judge(worker, trace, response.status());
@@ -115,7 +131,7 @@ void BatchClient::Submit(std::shared_ptr<const CompactBatch> batch,
 }
 
 void BatchClient::Pull(BatchReference batch, const PullTerms& terms, EmbeddingTarget embeddings,
-                       std::function<void(StatusOr<uint32_t>)> done) {
+                       std::function<void(StatusOr<PullAnswer>)> done) {
   const api::PullBatchMessage message{.reference = batch, .terms = terms};
   rpc::asio::co_spawn(executor_, SendPull(message, std::move(embeddings), Deadline()),
                       Answer(std::move(done)));

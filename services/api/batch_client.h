@@ -28,7 +28,7 @@ class BatchClient : public EmbeddingPort {
   void Submit(std::shared_ptr<const CompactBatch> batch,
               std::function<void(StatusOr<BatchReference>)> done) override;
   void Pull(BatchReference batch, const PullTerms& terms, EmbeddingTarget embeddings,
-            std::function<void(StatusOr<uint32_t>)> done) override;
+            std::function<void(StatusOr<PullAnswer>)> done) override;
   void Push(BatchReference batch, TrainerPosition position, GradientSource gradients,
             std::function<void(Status)> done) override;
 
@@ -47,9 +47,9 @@ class BatchClient : public EmbeddingPort {
   [[nodiscard]] rpc::awaitable<StatusOr<BatchReference>> SubmitToNext(
       std::shared_ptr<const CompactBatch> batch, rpc::Clock::time_point deadline);
   // To the worker of the message's reference.
-  [[nodiscard]] rpc::awaitable<StatusOr<uint32_t>> SendPull(api::PullBatchMessage message,
-                                                            EmbeddingTarget wanted,
-                                                            rpc::Clock::time_point deadline);
+  [[nodiscard]] rpc::awaitable<StatusOr<PullAnswer>> SendPull(api::PullBatchMessage message,
+                                                              EmbeddingTarget wanted,
+                                                              rpc::Clock::time_point deadline);
   [[nodiscard]] rpc::awaitable<Status> SendPush(api::PushBatchMessage message, GradientSource given,
                                                 rpc::Clock::time_point deadline);
 

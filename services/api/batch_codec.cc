@@ -75,11 +75,11 @@ rpc::Outgoing<PullBatch::Request> Encode(const PullBatchMessage& message) {
   return {builder, root};
 }
 
-rpc::Outgoing<PullBatch::Response> EncodePulled(uint32_t row_age_steps,
-                                                rpc::SegmentSource<std::byte> embeddings) {
+rpc::Outgoing<PullBatch::Response> Encode(const PullAnswer& answer,
+                                          rpc::SegmentSource<std::byte> embeddings) {
   flatbuffers::FlatBufferBuilder builder;
-  const auto root = wire::CreatePullBatchResponse(builder, row_age_steps);
-  return {builder, root, std::move(embeddings)};
+  const auto root = wire::CreatePullBatchResponse(builder, answer.row_age_steps);
+  return {builder, root, std::move(embeddings), {answer.maxima.bytes, answer.maxima.owner}};
 }
 
 StatusOr<PullBatchMessage> Decode(const wire::PullBatchRequest& request) {
@@ -98,14 +98,15 @@ StatusOr<PullBatchMessage> Decode(const wire::PullBatchRequest& request) {
 }
 
 rpc::Outgoing<PushBatch::Request> Encode(const PushBatchMessage& message,
-                                         rpc::SegmentSource<std::byte> gradients) {
+                                         rpc::SegmentSource<std::byte> gradients,
+                                         const PooledMaxima& maxima) {
   flatbuffers::FlatBufferBuilder builder;
   const auto reference = Encode(builder, message.reference);
   const auto position = Encode(builder, message.position);
   const auto rates = builder.CreateVector(message.learning_rates);
   const auto root = wire::CreatePushBatchRequest(
       builder, reference, position, rates, static_cast<uint8_t>(message.precision), message.scale);
-  return {builder, root, std::move(gradients)};
+  return {builder, root, std::move(gradients), {maxima.bytes, maxima.owner}};
 }
 
 StatusOr<PushBatchMessage> Decode(const wire::PushBatchRequest& request) {

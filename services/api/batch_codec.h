@@ -42,12 +42,12 @@ rpc::Outgoing<PullBatch::Request> Encode(const PullBatchMessage& message);
 // Errors: INVALID_ARGUMENT for an unknown purpose or precision.
 StatusOr<PullBatchMessage> Decode(const wire::PullBatchRequest& request);
 
-// row_age_steps: of the oldest row.
-rpc::Outgoing<PullBatch::Response> EncodePulled(uint32_t row_age_steps,
-                                                rpc::SegmentSource<std::byte> embeddings);
+rpc::Outgoing<PullBatch::Response> Encode(const PullAnswer& answer,
+                                          rpc::SegmentSource<std::byte> embeddings);
 
 rpc::Outgoing<PushBatch::Request> Encode(const PushBatchMessage& message,
-                                         rpc::SegmentSource<std::byte> gradients);
+                                         rpc::SegmentSource<std::byte> gradients,
+                                         const PooledMaxima& maxima);
 // Errors: INVALID_ARGUMENT for an unknown precision, or a scale that is not a number above 0.
 StatusOr<PushBatchMessage> Decode(const wire::PushBatchRequest& request);
 

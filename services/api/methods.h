@@ -34,15 +34,18 @@ using SubmitBatch = rpc::MethodOf<rpc::MessageOf<rpc::NoTable, rpc::Segment<"pla
 inline constexpr SubmitBatch kSubmitBatch{.number = 0x0201, .name = "submit_batch"};
 
 // embeddings: a row for each sample, as simurgh/data/vector_code.h has it in the precision that
-// the request names.
+// the request names. maxima: of each feature that is pooled by max, in their order, as
+// simurgh/data/maxima_code.h has them; none for an evaluation.
 using PullBatch =
     rpc::MethodOf<rpc::MessageOf<wire::PullBatchRequest>,
-                  rpc::MessageOf<wire::PullBatchResponse, rpc::Segment<"embeddings", std::byte>>>;
+                  rpc::MessageOf<wire::PullBatchResponse, rpc::Segment<"embeddings", std::byte>,
+                                 rpc::Segment<"maxima", std::byte>>>;
 inline constexpr PullBatch kPullBatch{.number = 0x0202, .name = "pull_batch"};
 
-// gradients: likewise.
+// gradients: likewise. maxima: those that came with the embeddings.
 using PushBatch =
-    rpc::MethodOf<rpc::MessageOf<wire::PushBatchRequest, rpc::Segment<"gradients", std::byte>>,
+    rpc::MethodOf<rpc::MessageOf<wire::PushBatchRequest, rpc::Segment<"gradients", std::byte>,
+                                 rpc::Segment<"maxima", std::byte>>,
                   rpc::MessageOf<rpc::NoTable>>;
 inline constexpr PushBatch kPushBatch{.number = 0x0203, .name = "push_batch"};
 

@@ -1,7 +1,10 @@
 #include "services/api/vector_wire.h"
 
+#include "absl/strings/str_cat.h"
+
 #include "services/api/layout.h"
 #include "simurgh/base/check.h"
+#include "simurgh/data/maxima_code.h"
 
 namespace simurgh {
 namespace {
@@ -25,6 +28,7 @@ VectorWire::VectorWire(const ClusterConfig& config)
     : wire_(WireOf(config)),
       embeddings_(wire_.embeddings, wire_.dims),
       gradients_(wire_.gradients, wire_.dims),
+      max_columns_(LayoutOf(config).max_columns()),
       buffers_(kIdleBufferBytes) {}
 
 EmbeddingTarget VectorWire::TargetFor(const EmbeddingTarget& wanted) {
@@ -43,6 +47,19 @@ void VectorWire::Decode(const EmbeddingTarget& target, const EmbeddingTarget& wa
   embeddings_.Decode(target.bytes, /*factor=*/1, {floats.data(), floats.size() / columns, columns});
 }
 
+StatusOr<std::shared_ptr<AlignedBuffer>> VectorWire::RoomForMaxima(const EmbeddingTarget& target,
+                                                                   size_t bytes) {
+  size_t most = 0;
+  if (max_columns_ > 0) {
+    most = MostMaximaBytes(target.bytes.size() / embeddings_.row_bytes(), max_columns_);
+  }
+  if (bytes > most) {
+    return absl::InternalError(
+        absl::StrCat("pull: ", bytes, " bytes of maxima, the batch has at most ", most));
+  }
+  return buffers_.Lease(bytes);
+}
+
 GradientSource VectorWire::Encode(const GradientSource& given, const TrainerPosition& position) {
   if (!encodes(given)) return given;
   SIMURGH_CHECK_EQ(given.scale, 1.0F);
@@ -55,7 +72,9 @@ GradientSource VectorWire::Encode(const GradientSource& given, const TrainerPosi
   const RoundingKey key{
       .seed = wire_.seed, .step = position.step, .first_row = FirstRowOf(position.rank)};
   gradients_.Encode({floats.data(), rows, columns}, wire_.gradient_factor, key, room);
-  return {gradients_.precision(), wire_.gradient_factor, room, std::move(buffer)};
+  GradientSource encoded(gradients_.precision(), wire_.gradient_factor, room, std::move(buffer));
+  encoded.maxima = given.maxima;
+  return encoded;
 }
 
 }  // namespace simurgh

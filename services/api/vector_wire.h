@@ -27,6 +27,11 @@ class VectorWire {
   }
   void Decode(const EmbeddingTarget& target, const EmbeddingTarget& wanted) const;
 
+  // Memory for the maxima that come with a pull into `target`, of TargetFor.
+  // Errors: INTERNAL for more bytes than the batch's samples can have.
+  StatusOr<std::shared_ptr<AlignedBuffer>> RoomForMaxima(const EmbeddingTarget& target,
+                                                         size_t bytes);
+
   // Whether Encode has anything to do but to pass on what is given.
   bool encodes(const GradientSource& given) const {
     return given.precision != gradients_.precision();
@@ -40,6 +45,7 @@ class VectorWire {
   const EmbeddingWire wire_;
   const VectorCode embeddings_;
   const VectorCode gradients_;
+  const size_t max_columns_;  // Of the features that are pooled by max.
   BufferPool buffers_;
 };
 

@@ -41,9 +41,9 @@ Reply<api::PullBatch> HandlePull(rpc::RequestOf<api::PullBatch::Request> request
   const rpc::SegmentBuffer room = request.Allocate(bytes);
   const EmbeddingTarget target(message.precision, room.bytes, room.owner);
   SIMURGH_CO_ASSIGN_OR_RETURN(
-      const uint32_t row_age_steps,
+      const PullAnswer answer,
       co_await worker.Pull(message.reference, message.terms, target, OptionsWithin(request)));
-  co_return api::EncodePulled(row_age_steps, {target.bytes, target.owner});
+  co_return api::Encode(answer, {target.bytes, target.owner});
 }
 
 Reply<api::PushBatch> HandlePush(rpc::RequestOf<api::PushBatch::Request> request,
@@ -51,22 +51,27 @@ Reply<api::PushBatch> HandlePush(rpc::RequestOf<api::PushBatch::Request> request
   SIMURGH_CO_ASSIGN_OR_RETURN(api::PushBatchMessage message, api::Decode(request.table()));
   GradientSource gradients(message.precision, message.scale, request.segment<"gradients">(),
                            request.owner<"gradients">());
+  gradients.maxima = {request.segment<"maxima">(), request.owner<"maxima">()};
   SIMURGH_CO_RETURN_IF_ERROR(co_await worker.Push(message.reference, message.position,
                                                   std::move(message.learning_rates),
                                                   std::move(gradients), OptionsWithin(request)));
   co_return rpc::Outgoing<api::PushBatch::Response>();
 }
 
-// At most a batch's gradients; over shared memory they stay where the trainer has them.
+// At most a batch's gradients and maxima; over shared memory they stay where the trainer has them.
 auto PlaceGradients(const EmbeddingWorker& worker) {
   using Places = rpc::Places<api::PushBatch::Request>;
   return [&worker](const api::wire::PushBatchRequest& request,
                    const api::PushBatch::Request::Counts& counts) -> StatusOr<Places> {
     SIMURGH_ASSIGN_OR_RETURN(const auto message, api::Decode(request));
-    if (counts[0] > kMaxBatchSamples * worker.row_bytes(message.precision)) {
-      return absl::InvalidArgumentError("push: more gradients than the largest batch has");
+    const auto [gradients, maxima] = counts;
+    if (gradients > kMaxBatchSamples * worker.row_bytes(message.precision) ||
+        maxima > worker.most_maxima_bytes()) {
+      return absl::InvalidArgumentError(
+          "push: more gradients or maxima than the largest batch has");
     }
-    return Places{rpc::SegmentPlace<std::byte>::Anywhere()};
+    const auto anywhere = rpc::SegmentPlace<std::byte>::Anywhere();
+    return Places{anywhere, anywhere};
   };
 }
 

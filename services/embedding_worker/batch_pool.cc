@@ -43,7 +43,6 @@ struct BatchPool::State {
 
   void PutBack(std::unique_ptr<BufferedBatch> batch) {
     batch->lent.reset();
-    batch->maxima.reset();
     const size_t bytes = batch->reserved_bytes();
     MutexLock lock(mutex);
     if (idle_bytes + bytes > capacity_bytes) return;

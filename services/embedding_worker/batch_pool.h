@@ -4,7 +4,6 @@
 #include <memory>
 #include <vector>
 
-#include "simurgh/base/aligned_buffer.h"
 #include "simurgh/base/mutex.h"
 #include "simurgh/data/compact_batch.h"
 #include "simurgh/data/encoded_batch.h"
@@ -18,9 +17,6 @@ struct BufferedBatch {
   EncodedBatch encoded;                      // Else: as it came; of no use once decoded,
   CompactBatch decoded;                      // and as it is.
   BatchPlan plan;
-  // Of the last pull, where features are pooled by max: Pool's of each such feature, one behind the
-  // other. The worker's executor sets it.
-  std::shared_ptr<AlignedBuffer> maxima;
 
   const CompactBatch& batch() const { return lent != nullptr ? *lent : decoded; }
 

@@ -38,9 +38,10 @@ void ForSamples(size_t samples, const Visit& visit) {
 }  // namespace
 
 BatchPooling::BatchPooling(const BatchLayout& layout) : layout_(layout), codes_(CodesOf(layout)) {
+  size_t columns = 0;
   for (size_t f = 0; f < layout_.features.size(); ++f) {
-    maxima_columns_.push_back(maxima_width_);
-    if (layout_.features[f].pooling.kind == Pooling::kMax) maxima_width_ += layout_.dim(f);
+    maxima_columns_.push_back(columns);
+    if (layout_.features[f].pooling.kind == Pooling::kMax) columns += layout_.dim(f);
   }
 }
 

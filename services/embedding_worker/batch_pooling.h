@@ -22,10 +22,8 @@ class BatchPooling {
 
   // Bytes of a sample in this precision.
   size_t row_bytes(VectorPrecision precision) const { return CodeOf(precision).row_bytes(); }
-  // Elements of a sample that are pooled by max: so many maxima it has.
-  size_t maxima_width() const { return maxima_width_; }
 
-  // rows: of the batch's plan. maxima: (B * maxima_width), of feature after feature.
+  // rows: of the batch's plan. maxima: (B * D) of each feature pooled by max, in their order.
   // Requires target.bytes of the batch's size.
   void Pool(const BufferedBatch& batch, std::span<const float> rows, const EmbeddingTarget& target,
             std::span<uint32_t> maxima) const;
@@ -56,7 +54,6 @@ class BatchPooling {
   const BatchLayout layout_;
   const std::vector<VectorCode> codes_;  // By precision.
   std::vector<size_t> maxima_columns_;   // By feature: of those before it.
-  size_t maxima_width_ = 0;
 };
 
 }  // namespace simurgh

@@ -10,6 +10,7 @@
 
 #include "services/api/layout.h"
 #include "services/embedding_worker/stage_timer.h"
+#include "simurgh/data/maxima_code.h"
 
 namespace simurgh {
 namespace {
@@ -43,6 +44,7 @@ EmbeddingWorker::EmbeddingWorker(const ClusterConfig& config, uint64_t epoch,
     : layout_(LayoutOf(config)),
       map_(MapOf(config)),
       pooling_(layout_),
+      maxima_wire_(layout_),
       epoch_(epoch),
       compute_(std::move(compute)),
       metrics_(metrics),
@@ -139,17 +141,6 @@ StatusOr<size_t> EmbeddingWorker::BatchSize(const BatchReference& reference) {
   return size_t{batch->batch().batch_size};
 }
 
-std::shared_ptr<AlignedBuffer> EmbeddingWorker::LeaseMaxima(const BufferedBatch& batch) {
-  if (pooling_.maxima_width() == 0) return nullptr;
-  return rows_.Lease(batch.batch().batch_size * pooling_.maxima_width() * sizeof(uint32_t));
-}
-
-std::span<uint32_t> EmbeddingWorker::Maxima(const BufferedBatch& batch,
-                                            const AlignedBuffer* buffer) const {
-  if (buffer == nullptr) return {};
-  return buffer->as<uint32_t>(batch.batch().batch_size * pooling_.maxima_width());
-}
-
 Status EmbeddingWorker::CheckSize(const BufferedBatch& batch, VectorPrecision precision,
                                   size_t bytes) const {
   const size_t expected = batch.batch().batch_size * pooling_.row_bytes(precision);
@@ -172,42 +163,47 @@ void EmbeddingWorker::NoteDropped(const std::vector<size_t>& features,
   }
 }
 
-rpc::awaitable<StatusOr<uint32_t>> EmbeddingWorker::Pull(BatchReference reference, PullTerms terms,
-                                                         EmbeddingTarget target,
-                                                         rpc::CallOptions options) {
+rpc::awaitable<StatusOr<PullAnswer>> EmbeddingWorker::Pull(BatchReference reference,
+                                                           PullTerms terms, EmbeddingTarget target,
+                                                           rpc::CallOptions options) {
   SIMURGH_CO_ASSIGN_OR_RETURN(const auto batch, Find(reference));
   SIMURGH_CO_RETURN_IF_ERROR(CheckSize(*batch, target.precision, target.bytes.size()));
   SIMURGH_CO_ASSIGN_OR_RETURN(const RowExchange::Rows rows,
                               co_await rows_.Pull(batch, terms, options));
   StageTimer timer(metrics_.pool_seconds);
-  co_await PoolRows(batch, rows.floats, std::move(target));
-  timer.Stop();
-  if (terms.purpose == PullPurpose::kEvaluate) Remove(reference);
-  co_return rows.age_steps;
-}
-
-rpc::awaitable<void> EmbeddingWorker::PoolRows(std::shared_ptr<BufferedBatch> batch,
-                                               std::shared_ptr<AlignedBuffer> rows,
-                                               EmbeddingTarget target) {
-  const auto maxima = LeaseMaxima(*batch);
-  co_await rpc::RunOn(compute_, [this, batch, rows, maxima, target = std::move(target)] {
-    pooling_.Pool(*batch, rows->as<float>(batch->plan.row_floats), target,
-                  Maxima(*batch, maxima.get()));
+  PullAnswer answer{.row_age_steps = rows.age_steps};
+  answer.maxima = co_await rpc::RunOn(compute_, [this, batch, rows, target = std::move(target)] {
+    return PoolRows(*batch, *rows.floats, target);
   });
-  batch->maxima = maxima;
+  timer.Stop();
+  if (terms.purpose == PullPurpose::kEvaluate) {
+    answer.maxima = {};
+    Remove(reference);
+  }
+  co_return answer;
 }
 
-rpc::awaitable<Status> EmbeddingWorker::FindMaxima(std::shared_ptr<BufferedBatch> batch,
-                                                   TrainerPosition position,
-                                                   rpc::CallOptions options) {
-  const PullTerms terms{.purpose = PullPurpose::kEvaluate, .position = position};
-  SIMURGH_CO_ASSIGN_OR_RETURN(const RowExchange::Rows rows,
-                              co_await rows_.Pull(batch, terms, options));
-  const size_t bytes = batch->batch().batch_size * pooling_.row_bytes(VectorPrecision::kF32);
-  const auto pooled = rows_.Lease(bytes);
-  EmbeddingTarget nobody(VectorPrecision::kF32, pooled->bytes().first(bytes), pooled);
-  co_await PoolRows(batch, rows.floats, std::move(nobody));
-  co_return absl::OkStatus();
+PooledMaxima EmbeddingWorker::PoolRows(const BufferedBatch& batch, const AlignedBuffer& rows,
+                                       const EmbeddingTarget& target) {
+  const size_t count = maxima_wire_.count(batch.batch());
+  const auto maxima = rows_.Lease(count * sizeof(uint32_t));
+  pooling_.Pool(batch, rows.as<float>(batch.plan.row_floats), target, maxima->as<uint32_t>(count));
+  const size_t bytes = maxima_wire_.bytes(batch.batch());
+  auto encoded = rows_.Lease(bytes + kMaximaSlackBytes);
+  maxima_wire_.Encode(batch.batch(), maxima->as<uint32_t>(count),
+                      encoded->bytes().first(bytes + kMaximaSlackBytes));
+  return {encoded->bytes().first(bytes), std::move(encoded)};
+}
+
+StatusOr<std::vector<size_t>> EmbeddingWorker::UnpoolRows(const BufferedBatch& batch,
+                                                          const GradientSource& gradients,
+                                                          const AlignedBuffer& row_gradients) {
+  const size_t count = maxima_wire_.count(batch.batch());
+  const auto maxima = rows_.Lease(count * sizeof(uint32_t));
+  SIMURGH_RETURN_IF_ERROR(
+      maxima_wire_.Decode(batch.batch(), gradients.maxima.bytes, maxima->as<uint32_t>(count)));
+  return pooling_.Unpool(batch, gradients, maxima->as<uint32_t>(count),
+                         row_gradients.as<float>(batch.plan.row_floats));
 }
 
 rpc::awaitable<Status> EmbeddingWorker::Push(BatchReference reference, TrainerPosition position,
@@ -216,19 +212,13 @@ rpc::awaitable<Status> EmbeddingWorker::Push(BatchReference reference, TrainerPo
   SIMURGH_CO_RETURN_IF_ERROR(CheckRates(learning_rates, layout_.table_dims.size()));
   SIMURGH_CO_ASSIGN_OR_RETURN(const std::shared_ptr<BufferedBatch> batch, Find(reference));
   SIMURGH_CO_RETURN_IF_ERROR(CheckSize(*batch, gradients.precision, gradients.bytes.size()));
-  if (pooling_.maxima_width() > 0 && batch->maxima == nullptr) {
-    SIMURGH_CO_RETURN_IF_ERROR(co_await FindMaxima(batch, position, options));
-  }
-  const size_t row_floats = batch->plan.row_floats;
-  const auto row_gradients = rows_.Lease(row_floats * sizeof(float));
+  const auto row_gradients = rows_.Lease(batch->plan.row_floats * sizeof(float));
   StageTimer timer(metrics_.unpool_seconds);
-  const auto maxima = batch->maxima;
-  const auto unpool = [this, batch, gradients = std::move(gradients), row_gradients, maxima,
-                       row_floats] {
-    return pooling_.Unpool(*batch, gradients, Maxima(*batch, maxima.get()),
-                           row_gradients->as<float>(row_floats));
+  const auto unpool = [this, batch, gradients = std::move(gradients), row_gradients] {
+    return UnpoolRows(*batch, gradients, *row_gradients);
   };
-  NoteDropped(co_await rpc::RunOn(compute_, unpool), position);
+  SIMURGH_CO_ASSIGN_OR_RETURN(const auto dropped, co_await rpc::RunOn(compute_, unpool));
+  NoteDropped(dropped, position);
   timer.Stop();
   SIMURGH_CO_RETURN_IF_ERROR(
       co_await rows_.Push(batch, position, std::move(learning_rates), row_gradients, options));

@@ -15,6 +15,7 @@
 #include "services/api/vector_wire.h"
 #include "services/embedding_worker/batch_pooling.h"
 #include "services/embedding_worker/forward_buffer.h"
+#include "services/embedding_worker/maxima_wire.h"
 #include "services/embedding_worker/row_exchange.h"
 #include "services/embedding_worker/worker_metrics.h"
 #include "services/runtime/log_limiter.h"
@@ -54,16 +55,16 @@ class EmbeddingWorker {
   // Errors: NOT_FOUND for a reference that is not good any more.
   StatusOr<size_t> BatchSize(const BatchReference& reference);
 
-  // Pooled embeddings of the whole batch into the target; the age in steps of the oldest row.
+  // Pooled embeddings of the whole batch into the target.
   // Errors: NOT_FOUND as above; INVALID_ARGUMENT for a target of another size; ABORTED when a
   // server cannot be reached; of Partition.
-  [[nodiscard]] rpc::awaitable<StatusOr<uint32_t>> Pull(BatchReference reference, PullTerms terms,
-                                                        EmbeddingTarget target,
-                                                        rpc::CallOptions options);
+  [[nodiscard]] rpc::awaitable<StatusOr<PullAnswer>> Pull(BatchReference reference, PullTerms terms,
+                                                          EmbeddingTarget target,
+                                                          rpc::CallOptions options);
 
   // A feature whose gradient holds NaN or infinity is counted, and leaves its rows a gradient of
   // zero. learning_rates: by table. Errors: as Pull; INVALID_ARGUMENT for rates that are not one a
-  // table, finite and at least 0.
+  // table, finite and at least 0, or maxima that are not of this batch.
   [[nodiscard]] rpc::awaitable<Status> Push(BatchReference reference, TrainerPosition position,
                                             std::vector<float> learning_rates,
                                             GradientSource gradients, rpc::CallOptions options);
@@ -73,6 +74,8 @@ class EmbeddingWorker {
 
   // Bytes of a sample's embeddings or gradients in this precision.
   size_t row_bytes(VectorPrecision precision) const { return pooling_.row_bytes(precision); }
+  // What the maxima of no batch exceed.
+  size_t most_maxima_bytes() const { return maxima_wire_.most_bytes(); }
 
  private:
   // Decodes if need be, checks and plans; on a compute thread.
@@ -87,19 +90,15 @@ class EmbeddingWorker {
   StatusOr<std::shared_ptr<BufferedBatch>> Find(const BatchReference& reference);
   void Remove(const BatchReference& reference);
 
-  // Pools a pull's rows into the target, and sets the batch's maxima.
-  [[nodiscard]] rpc::awaitable<void> PoolRows(std::shared_ptr<BufferedBatch> batch,
-                                              std::shared_ptr<AlignedBuffer> rows,
-                                              EmbeddingTarget target);
-  // Sets the batch's maxima for a push that no pull here came before: the batch's worker was
-  // another one, which is gone. The rows are those of now, read without a trace.
-  [[nodiscard]] rpc::awaitable<Status> FindMaxima(std::shared_ptr<BufferedBatch> batch,
-                                                  TrainerPosition position,
-                                                  rpc::CallOptions options);
+  // Pools a pull's rows into the target; the maxima. On a compute thread.
+  PooledMaxima PoolRows(const BufferedBatch& batch, const AlignedBuffer& rows,
+                        const EmbeddingTarget& target);
+  // Un-pools gradients; as BatchPooling::Unpool. On a compute thread.
+  // Errors: INVALID_ARGUMENT for maxima that are not of this batch.
+  StatusOr<std::vector<size_t>> UnpoolRows(const BufferedBatch& batch,
+                                           const GradientSource& gradients,
+                                           const AlignedBuffer& row_gradients);
 
-  // Memory for the maxima of the batch; null where no feature is pooled by max.
-  std::shared_ptr<AlignedBuffer> LeaseMaxima(const BufferedBatch& batch);
-  std::span<uint32_t> Maxima(const BufferedBatch& batch, const AlignedBuffer* buffer) const;
   Status CheckSize(const BufferedBatch& batch, VectorPrecision precision, size_t bytes) const;
   // Counts and logs features whose gradients were left out.
   void NoteDropped(const std::vector<size_t>& features, const TrainerPosition& position);
@@ -107,6 +106,7 @@ class EmbeddingWorker {
   const BatchLayout layout_;
   const BucketMap map_;
   const BatchPooling pooling_;
+  const MaximaWire maxima_wire_;
   const uint64_t epoch_;
   const rpc::asio::any_io_executor compute_;
   WorkerMetrics& metrics_;

@@ -54,16 +54,17 @@ void LocalCluster::Submit(std::shared_ptr<const CompactBatch> batch,
                       Answer(std::move(done)));
 }
 
-rpc::awaitable<StatusOr<uint32_t>> LocalCluster::PullDecoded(BatchReference batch, PullTerms terms,
-                                                             EmbeddingTarget wanted) {
+rpc::awaitable<StatusOr<PullAnswer>> LocalCluster::PullDecoded(BatchReference batch,
+                                                               PullTerms terms,
+                                                               EmbeddingTarget wanted) {
   const EmbeddingTarget target = wire_.TargetFor(wanted);
-  SIMURGH_CO_ASSIGN_OR_RETURN(const uint32_t row_age_steps,
+  SIMURGH_CO_ASSIGN_OR_RETURN(PullAnswer answer,
                               co_await worker_->Pull(batch, terms, target, Deadline()));
   if (wire_.decodes(wanted)) {
     co_await rpc::RunOn(compute_.get_executor(),
                         [this, target, wanted] { wire_.Decode(target, wanted); });
   }
-  co_return row_age_steps;
+  co_return answer;
 }
 
 rpc::awaitable<Status> LocalCluster::PushEncoded(BatchReference batch, TrainerPosition position,
@@ -75,7 +76,7 @@ rpc::awaitable<Status> LocalCluster::PushEncoded(BatchReference batch, TrainerPo
 }
 
 void LocalCluster::Pull(BatchReference batch, const PullTerms& terms, EmbeddingTarget embeddings,
-                        std::function<void(StatusOr<uint32_t>)> done) {
+                        std::function<void(StatusOr<PullAnswer>)> done) {
   rpc::asio::co_spawn(io_.executor(), PullDecoded(batch, terms, std::move(embeddings)),
                       Answer(std::move(done)));
 }

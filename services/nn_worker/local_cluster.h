@@ -34,7 +34,7 @@ class LocalCluster : public EmbeddingPort {
   void Submit(std::shared_ptr<const CompactBatch> batch,
               std::function<void(StatusOr<BatchReference>)> done) override;
   void Pull(BatchReference batch, const PullTerms& terms, EmbeddingTarget embeddings,
-            std::function<void(StatusOr<uint32_t>)> done) override;
+            std::function<void(StatusOr<PullAnswer>)> done) override;
   void Push(BatchReference batch, TrainerPosition position, GradientSource gradients,
             std::function<void(Status)> done) override;
 
@@ -48,9 +48,9 @@ class LocalCluster : public EmbeddingPort {
   LocalCluster(const ClusterConfig& config, MetricRegistry& registry, const LearningRates& rates);
 
   // Vectors are rounded as they are between daemons.
-  [[nodiscard]] rpc::awaitable<StatusOr<uint32_t>> PullDecoded(BatchReference batch,
-                                                               PullTerms terms,
-                                                               EmbeddingTarget wanted);
+  [[nodiscard]] rpc::awaitable<StatusOr<PullAnswer>> PullDecoded(BatchReference batch,
+                                                                 PullTerms terms,
+                                                                 EmbeddingTarget wanted);
   [[nodiscard]] rpc::awaitable<Status> PushEncoded(BatchReference batch, TrainerPosition position,
                                                    GradientSource given);
 

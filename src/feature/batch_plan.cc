@@ -111,6 +111,14 @@ size_t BatchLayout::embedding_width() const {
   return sum;
 }
 
+size_t BatchLayout::max_columns() const {
+  size_t sum = 0;
+  for (size_t f = 0; f < features.size(); ++f) {
+    if (features[f].pooling.kind == Pooling::kMax) sum += dim(f);
+  }
+  return sum;
+}
+
 std::vector<uint32_t> BatchLayout::vector_dims() const {
   std::vector<uint32_t> dims;
   for (size_t f = 0; f < features.size(); ++f) {

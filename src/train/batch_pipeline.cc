@@ -218,17 +218,20 @@ void BatchPipeline::Impl::Pull(PendingBatch& pending, uint64_t acknowledged_step
               .acknowledged_steps = acknowledged_steps,
               .row_age_steps = options_.row_age_steps},
              {embeddings.precision, embeddings.bytes, pending.block},
-             [this, &pending](StatusOr<uint32_t> row_age) {
-               OnAnswer(pending, BatchCall::kPull, row_age.status(),
-                        [&]()
-                            ABSL_NO_THREAD_SAFETY_ANALYSIS { queue_.OnPulled(pending, *row_age); });
+             [this, &pending](StatusOr<PullAnswer> answer) {
+               OnAnswer(pending, BatchCall::kPull, answer.status(),
+                        [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+                          queue_.OnPulled(pending, *std::move(answer));
+                        });
              });
 }
 
 void BatchPipeline::Impl::Push(PendingBatch& pending) {
-  const BatchBlock::Coded& gradients = pending.block->coded_gradients;
-  port_.Push(pending.reference, position(pending),
-             {gradients.precision, pending.block->gradient_factor, gradients.bytes, pending.block},
+  const BatchBlock::Coded& coded = pending.block->coded_gradients;
+  GradientSource gradients(coded.precision, pending.block->gradient_factor, coded.bytes,
+                           pending.block);
+  gradients.maxima = pending.maxima;
+  port_.Push(pending.reference, position(pending), std::move(gradients),
              [this, &pending](const Status& status) {
                OnAnswer(pending, BatchCall::kPush, status,
                         [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { queue_.OnPushed(pending); });

@@ -94,9 +94,10 @@ void BatchQueue::OnSubmitted(PendingBatch& pending, const BatchReference& refere
   if (!pending.permit) pending.retry.Reset();
 }
 
-void BatchQueue::OnPulled(PendingBatch& pending, uint32_t oldest_row) {
+void BatchQueue::OnPulled(PendingBatch& pending, PullAnswer answer) {
   pending.state = State::kPulled;
-  pending.staleness = row_staleness_.Of(pending.step, oldest_row);
+  pending.staleness = row_staleness_.Of(pending.step, answer.row_age_steps);
+  pending.maxima = std::move(answer.maxima);
   pending.retry.Reset();
 }
 

@@ -35,6 +35,7 @@ struct PendingBatch {
   bool computed = false;    // Gradients are there.
   BatchReference reference;
   std::shared_ptr<BatchBlock> block;  // From its first pull on.
+  PooledMaxima maxima;                // Of the pull that was answered.
   RetryClock retry;
   uint32_t staleness = 0;
   std::chrono::steady_clock::time_point call_began;
@@ -70,7 +71,7 @@ class BatchQueue {
 
   // Answers to calls. OnPushed lets the batch go.
   void OnSubmitted(PendingBatch& pending, const BatchReference& reference);
-  void OnPulled(PendingBatch& pending, uint32_t oldest_row);
+  void OnPulled(PendingBatch& pending, PullAnswer answer);
   void OnPushed(PendingBatch& pending) { LetGo(pending); }
   // must_resubmit: the worker does not know it any more. True when the batch was being submitted.
   bool OnFailed(PendingBatch& pending, bool must_resubmit);

@@ -8,6 +8,7 @@
 #include "simurgh/base/hash.h"
 #include "simurgh/data/batch_builder.h"
 #include "simurgh/data/encoded_batch.h"
+#include "simurgh/data/maxima_code.h"
 #include "tests/fuzz/schema.h"
 #include "tests/fuzz/targets.h"
 
@@ -121,6 +122,40 @@ std::vector<Bytes> SubmitSeeds() {
   return seeds;
 }
 
+// --- maxima: the dim, how many samples, their numbers of occurrences, then what is decoded.
+
+void RunMaxima(Input input) {
+  SeedReader reader(input);
+  const size_t dim = reader.Value<uint8_t>();
+  std::vector<uint32_t> offsets{0};
+  for (size_t samples = reader.Value<uint8_t>(); samples > 0; --samples) {
+    offsets.push_back(offsets.back() + reader.Value<uint16_t>());
+  }
+  const FeatureView feature{.offsets = offsets};
+  Bytes bytes = ToBytes(reader.rest());
+  bytes.resize(MaximaBytes(feature, dim));
+  std::vector<uint32_t> maxima((offsets.size() - 1) * dim);
+  if (IsRefusal(DecodeMaxima(feature, dim, bytes, maxima))) return;
+  for (size_t i = 0; i < maxima.size(); ++i) {
+    const uint32_t count = offsets[i / dim + 1] - offsets[i / dim];
+    SIMURGH_CHECK(count == 0 ? maxima[i] == 0 : maxima[i] < count);
+  }
+  Bytes again(bytes.size() + kMaximaSlackBytes);
+  EncodeMaxima(feature, dim, maxima, again);
+  again.resize(bytes.size());
+  std::vector<uint32_t> second(maxima.size());
+  SIMURGH_CHECK(DecodeMaxima(feature, dim, again, second).ok());
+  SIMURGH_CHECK(second == maxima);
+}
+
+std::vector<Bytes> MaximaSeeds() {
+  SeedWriter some;
+  some.Value(uint8_t{2}).Value(uint8_t{4});
+  for (const uint16_t count : {0, 1, 3, 300}) some.Value(count);
+  some.Value(uint32_t{0x12341234});
+  return {SeedWriter().bytes(), some.bytes()};
+}
+
 // --- The others are metadata alone.
 
 bool Same(const BatchReference& one, const BatchReference& other) {
@@ -155,7 +190,8 @@ void RunPulledBatch(Input input) {
   const Received<api::wire::PullBatchResponse> response(input);
   if (response.table == nullptr) return;
   const uint32_t age = response.table->row_age_steps();
-  const Received<api::wire::PullBatchResponse> again(api::EncodePulled(age, {}));
+  const Received<api::wire::PullBatchResponse> again(
+      api::Encode(PullAnswer{.row_age_steps = age}, {}));
   SIMURGH_CHECK_EQ(again.table->row_age_steps(), age);
 }
 
@@ -164,7 +200,7 @@ void RunPushBatch(Input input) {
   if (request.table == nullptr) return;
   const auto message = api::Decode(*request.table);
   if (IsRefusal(message.status())) return;
-  const Received<api::wire::PushBatchRequest> again(api::Encode(*message, {}));
+  const Received<api::wire::PushBatchRequest> again(api::Encode(*message, {}, {}));
   const auto second = api::Decode(*again.table);
   SIMURGH_CHECK(second.ok());
   SIMURGH_CHECK(Same(second->reference, message->reference));
@@ -191,22 +227,24 @@ std::vector<Bytes> PullBatchSeeds() {
 }
 
 std::vector<Bytes> PulledBatchSeeds() {
-  return {MetadataOf(api::EncodePulled(0, {})), MetadataOf(api::EncodePulled(63, {}))};
+  return {MetadataOf(api::Encode(PullAnswer(), {})),
+          MetadataOf(api::Encode(PullAnswer{.row_age_steps = 63}, {}))};
 }
 
 std::vector<Bytes> PushBatchSeeds() {
-  return {MetadataOf(api::Encode(api::PushBatchMessage(), {})),
+  return {MetadataOf(api::Encode(api::PushBatchMessage(), {}, {})),
           MetadataOf(api::Encode({.reference = kSomeReference,
                                   .position = kSomePosition,
                                   .precision = VectorPrecision::kF16,
                                   .scale = 1024.0F},
-                                 {}))};
+                                 {}, {}))};
 }
 
 }  // namespace
 
 std::vector<Target> BatchTargets() {
   return {{"submit_batch", RunSubmit, SubmitSeeds},
+          {"maxima", RunMaxima, MaximaSeeds},
           {"batch_reference", RunReference, ReferenceSeeds},
           {"pull_batch", RunPullBatch, PullBatchSeeds},
           {"pulled_batch", RunPulledBatch, PulledBatchSeeds},

@@ -50,6 +50,7 @@ class WorkerDriver::Run {
     BatchReference reference;
     std::vector<float> embeddings;
     std::vector<float> gradients;
+    PooledMaxima maxima;
   };
 
   size_t samples(const Slot& slot) const { return slot.batch->batch_size; }
@@ -79,17 +80,19 @@ class WorkerDriver::Run {
     driver_.client_->Pull(
         slot.reference, terms,
         {MatrixView(slot.embeddings.data(), samples(slot), driver_.width_), nullptr},
-        [this, &slot](const StatusOr<uint32_t>& row_age) {
-          if (!row_age.ok()) return Next(slot, row_age.status());
+        [this, &slot](StatusOr<PullAnswer> answer) {
+          if (!answer.ok()) return Next(slot, answer.status());
+          slot.maxima = std::move(answer->maxima);
           Push(slot);
         });
   }
 
   void Push(Slot& slot) {
-    driver_.client_->Push(
-        slot.reference, slot.position,
-        {MatrixView(slot.gradients.data(), samples(slot), driver_.width_), nullptr},
-        [this, &slot](const Status& status) { Next(slot, status); });
+    GradientSource gradients(MatrixView(slot.gradients.data(), samples(slot), driver_.width_),
+                             nullptr);
+    gradients.maxima = slot.maxima;
+    driver_.client_->Push(slot.reference, slot.position, std::move(gradients),
+                          [this, &slot](const Status& status) { Next(slot, status); });
   }
 
   WorkerDriver& driver_;

@@ -29,6 +29,8 @@ struct BatchLayout {
   // Of the feature's block.
   size_t width(size_t feature) const { return features[feature].pooling.width(dim(feature)); }
   size_t embedding_width() const;
+  // Of the blocks of features that are pooled by max.
+  size_t max_columns() const;
   // Of the vectors that a sample's row of the embedding matrix consists of: one a feature, a raw
   // one has several.
   std::vector<uint32_t> vector_dims() const;

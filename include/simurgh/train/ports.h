@@ -55,6 +55,21 @@ struct EmbeddingTarget {
   std::shared_ptr<void> owner;
 };
 
+// Which occurrences the elements of features pooled by max are of, feature after feature, as
+// simurgh/data/maxima_code.h has them; no bytes where there are no such features. Rows change
+// between a pull and its push, and whoever is asked to push need not be who was asked to pull: so
+// the trainer keeps what the pull has told, and nobody looks for the largest again.
+struct PooledMaxima {
+  std::span<const std::byte> bytes;
+  std::shared_ptr<const void> owner;
+};
+
+// What a pull tells beside the embeddings.
+struct PullAnswer {
+  uint32_t row_age_steps = 0;  // Of the oldest row: 0 when all are of now.
+  PooledMaxima maxima;         // Of a training pull.
+};
+
 // Gradients of the embeddings, likewise.
 struct GradientSource {
   GradientSource(VectorPrecision as, float times, std::span<const std::byte> from,
@@ -74,6 +89,7 @@ struct GradientSource {
   float scale = 1;  // What they have been multiplied by; above 0.
   std::span<const std::byte> bytes;
   std::shared_ptr<const void> owner;
+  PooledMaxima maxima;  // As the pull of the embeddings told them.
 };
 
 // What training needs of the cluster: embeddings for a batch, and a way back for their gradients.
@@ -96,11 +112,11 @@ class EmbeddingPort {
                       std::function<void(StatusOr<BatchReference>)> done) = 0;
 
   // Pooled embeddings, features side by side in their configured order, (B, embedding width). An
-  // evaluation pull consumes the reference; a training pull leaves it for Push. Answers the age in
-  // steps of the oldest row: 0 when all are of now, terms.row_age_steps at most.
+  // evaluation pull consumes the reference; a training pull leaves it for Push. Rows are at most
+  // terms.row_age_steps old.
   // Requires the target to be f32, or as they travel.
   virtual void Pull(BatchReference batch, const PullTerms& terms, EmbeddingTarget embeddings,
-                    std::function<void(StatusOr<uint32_t>)> done) = 0;
+                    std::function<void(StatusOr<PullAnswer>)> done) = 0;
 
   // Sends gradients (B, embedding width) back; ok once every server has applied them. Repeating a
   // push is harmless: it is applied once. Consumes the reference when ok.

@@ -138,7 +138,7 @@ TEST_CASE("Batch requests survive the wire, with the precision and scale of thei
   CHECK(pull->precision == VectorPrecision::kInt8);
   PushBatchMessage message{
       .learning_rates = {0.5F, 0.25F}, .precision = VectorPrecision::kF16, .scale = 1024.0F};
-  const auto push = ReadPushBatch(Metadata(Encode(message, {})));
+  const auto push = ReadPushBatch(Metadata(Encode(message, {}, {})));
   REQUIRE(push.ok());
   CHECK(push->learning_rates == message.learning_rates);
   CHECK(push->precision == VectorPrecision::kF16);
@@ -147,11 +147,11 @@ TEST_CASE("Batch requests survive the wire, with the precision and scale of thei
   for (const float bad : {0.0F, -1.0F, std::numeric_limits<float>::infinity(),
                           std::numeric_limits<float>::quiet_NaN(), 1e-40F}) {
     message.scale = bad;
-    CHECK_THAT(std::string(ReadPushBatch(Metadata(Encode(message, {}))).status().message()),
+    CHECK_THAT(std::string(ReadPushBatch(Metadata(Encode(message, {}, {}))).status().message()),
                Catch::Contains("scale"));
   }
   message = {.precision = static_cast<VectorPrecision>(4)};
-  CHECK_THAT(std::string(ReadPushBatch(Metadata(Encode(message, {}))).status().message()),
+  CHECK_THAT(std::string(ReadPushBatch(Metadata(Encode(message, {}, {}))).status().message()),
              Catch::Contains("unknown precision 4"));
   CHECK_THAT(std::string(ReadPullBatch(Metadata(Encode(PullBatchMessage{
                                            .precision = static_cast<VectorPrecision>(4)})))

@@ -69,10 +69,10 @@ class HotFixture {
     const auto reference = Run(worker_->Submit(builder.Build()->sparse, never));
     REQUIRE(reference.ok());
     Outcome outcome{.values = std::vector<float>(ids.size())};
-    const auto age = Run(worker_->Pull(
+    const auto answer = Run(worker_->Pull(
         *reference, terms, {MatrixView(outcome.values.data(), ids.size(), 1), nullptr}, never));
-    REQUIRE(age.ok());
-    outcome.age = *age;
+    REQUIRE(answer.ok());
+    outcome.age = answer->row_age_steps;
     return outcome;
   }
 

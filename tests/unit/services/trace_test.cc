@@ -92,7 +92,7 @@ class Chain {
         [&](auto done) { client_->Submit(batch, std::move(done)); });
   }
   Status Pull(const BatchReference& reference) {
-    return Wait<StatusOr<uint32_t>>([&](auto done) {
+    return Wait<StatusOr<PullAnswer>>([&](auto done) {
              client_->Pull(reference, {}, {MatrixView(values_.data(), 1, 4), nullptr},
                            std::move(done));
            })

@@ -91,7 +91,7 @@ class Remote : public WorkerFixture {
     const auto reference =
         Wait<StatusOr<BatchReference>>([&](auto done) { client_->Submit(batch, std::move(done)); });
     REQUIRE(reference.ok());
-    REQUIRE(Wait<StatusOr<uint32_t>>([&](auto done) {
+    REQUIRE(Wait<StatusOr<PullAnswer>>([&](auto done) {
               client_->Pull(*reference, {.position = position}, embeddings, std::move(done));
             }).status() == absl::OkStatus());
     pushed.clear();
@@ -104,6 +104,42 @@ class Remote : public WorkerFixture {
   VectorWire wire_{config};
   std::unique_ptr<rpc::Server> listener_;
   std::unique_ptr<BatchClient> client_;
+};
+
+// Answers every pull with so many bytes.
+class LyingWorker {
+ public:
+  LyingWorker(size_t embeddings, size_t maxima) : embeddings_(embeddings), maxima_(maxima) {
+    io.RunAndWait([this] {
+      listener_ = std::make_unique<rpc::Server>(io.executor(), HelloOf("embedding-worker"),
+                                                rpc::ServerOptions(), nullptr);
+      rpc::Register(*listener_, api::kPullBatch, [this](auto request) { return Lie(request); });
+      REQUIRE(listener_->Listen("127.0.0.1:0") == absl::OkStatus());
+    });
+  }
+  ~LyingWorker() {
+    io.RunAndWait([this] { listener_.reset(); });
+  }
+
+  std::unique_ptr<BatchClient> ClientOf(const LearningRates& rates, VectorWire& wire) {
+    std::vector<std::unique_ptr<rpc::Client>> clients;
+    clients.push_back(std::make_unique<rpc::Client>(
+        io.executor(), listener_->address(), HelloOf("nn-worker"), rpc::ClientOptions(), nullptr));
+    return std::make_unique<BatchClient>(io.executor(), io.executor(), std::move(clients),
+                                         std::chrono::seconds(60), rates, wire);
+  }
+
+  IoThread io{"test"};
+
+ private:
+  rpc::awaitable<StatusOr<rpc::Outgoing<api::PullBatch::Response>>> Lie(
+      rpc::RequestOf<api::PullBatch::Request> /*request*/) {
+    co_return api::Encode(PullAnswer{.maxima = {maxima_, nullptr}}, {embeddings_, nullptr});
+  }
+
+  const std::vector<std::byte> embeddings_;
+  const std::vector<std::byte> maxima_;
+  std::unique_ptr<rpc::Server> listener_;
 };
 
 std::vector<float> SmallGradients(uint64_t seed) {
@@ -221,6 +257,37 @@ TEST_CASE("Gradients are divided by what they were multiplied by") {
                                         rpc::Clock::time_point::max()))
               .ok());
   CHECK(fixture.pushed == expected);
+}
+
+TEST_CASE("A pull's answer of other sizes than its batch can have is refused by the trainer") {
+  struct Case {
+    size_t embeddings;
+    size_t maxima;
+    std::string error;
+  };
+  constexpr size_t kRight = kSamples * kWidth * sizeof(float);
+  constexpr size_t kMost = kSamples * 4 * 3;  // Positions of three bytes for each element.
+  const auto [embeddings, maxima, error] =
+      GENERATE(Case{kRight - 4, 0, "876 bytes of embeddings, not 880"},
+               Case{kRight, kMost + 1, "241 bytes of maxima, the batch has at most 240"},
+               Case{kRight, kMost, ""});
+  CAPTURE(embeddings, maxima);
+  ClusterConfig config = SmallCluster();
+  config.features[0].pooling = Pooling::kMax;
+  LyingWorker lying(embeddings, maxima);
+  IoThread& io = lying.io;
+  const LearningRates rates(config.tables);
+  VectorWire wire(config);
+  std::unique_ptr<BatchClient> client;
+  io.RunAndWait([&] { client = lying.ClientOf(rates, wire); });
+  std::vector<float> matrix(kSamples * kWidth);
+  std::promise<StatusOr<PullAnswer>> answer;
+  client->Pull({}, {}, {MatrixView(matrix.data(), kSamples, kWidth), nullptr},
+               [&](StatusOr<PullAnswer> value) { answer.set_value(std::move(value)); });
+  const Status status = answer.get_future().get().status();
+  CHECK(status.ok() == error.empty());
+  CHECK_THAT(std::string(status.message()), Catch::Contains(error));
+  io.RunAndWait([&] { client.reset(); });
 }
 
 TEST_CASE("Vectors of another size than the batch's are refused") {

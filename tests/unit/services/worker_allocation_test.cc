@@ -112,6 +112,9 @@ class Chain {
         .get();
   }
 
+  // Of the last batch.
+  size_t maxima_bytes() const { return maxima_bytes_; }
+
  private:
   rpc::awaitable<Status> PassOn(std::shared_ptr<const EncodedBatch> batch) {
     const auto deadline = rpc::Clock::now() + std::chrono::seconds(60);
@@ -125,12 +128,15 @@ class Chain {
                           .row_age_steps = config_.training.row_age_steps};
     auto pull = api::Encode(
         api::PullBatchMessage{.reference = reference, .terms = terms, .precision = precision_});
-    const auto pulled = co_await rpc::Call(*client_, api::kPullBatch, std::move(pull),
-                                           {{vectors, nullptr}}, deadline);
+    const auto pulled = co_await rpc::Call(
+        *client_, api::kPullBatch, std::move(pull),
+        {{vectors, nullptr}, rpc::SegmentPlace<std::byte>::Anywhere()}, deadline);
     SIMURGH_CO_RETURN_IF_ERROR(pulled.status());
+    const PooledMaxima maxima{pulled->segment<"maxima">(), pulled->owner<"maxima">()};
+    maxima_bytes_ = maxima.bytes.size();
     const api::PushBatchMessage message{
         .reference = reference, .learning_rates = rates_, .precision = precision_};
-    auto push = api::Encode(message, {vectors, nullptr});
+    auto push = api::Encode(message, {vectors, nullptr}, maxima);
     const auto pushed = co_await rpc::Call(*client_, api::kPushBatch, std::move(push), deadline);
     co_return pushed.status();
   }
@@ -138,6 +144,7 @@ class Chain {
   const VectorPrecision precision_;
   const ClusterConfig config_;
   uint64_t step_ = 0;
+  size_t maxima_bytes_ = 0;
   const std::vector<float> rates_ = std::vector<float>(kFeatures, 0.1F);
   std::vector<std::byte> vectors_ = std::vector<std::byte>(kNumbers * sizeof(float));
   MetricRegistry registry_;
@@ -184,13 +191,18 @@ TEST_CASE("a worker un-pools gradients from where they arrive and pools into wha
   const auto batch = RandomBatch(1);
   const std::string path = "/tmp/simurgh_copies_test_" + std::to_string(::getpid());
   CopyCounter counter;
+  uint64_t maxima = 0;
   {
     Chain chain(precision, Cluster(), shared ? "shm://" + path : "127.0.0.1:0", &counter);
     for (int i = 0; i < 3; ++i) REQUIRE(chain.Pass(batch, 1) == absl::OkStatus());
+    maxima = chain.maxima_bytes();
   }
-  // Ids come into memory of the worker's own: it must be able to rely on them.
+  CHECK(maxima > 0);
+  CHECK(maxima <= kSamples * kDim / 8);  // A bit an element of feature 0.
+  // Ids come into memory of the worker's own: it must be able to rely on them. Maxima are written
+  // where they are sent from, but for shared memory.
   const uint64_t ids = batch->plain_ids.size() * sizeof(uint64_t) + batch->codes.size();
-  CHECK(counter.copied == (shared ? 3 * ids : 0));
+  CHECK(counter.copied == (shared ? 3 * (ids + maxima) : 0));
 }
 
 }  // namespace

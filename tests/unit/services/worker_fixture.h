@@ -33,7 +33,7 @@ class RecordingServer : public RowServer {
     if (!status.ok()) co_return status;
     auto* const rows = reinterpret_cast<float*>(call.rows.data());
     ForEachRow(call.groups, call.ids, [&](RowKey key, size_t offset, size_t dim) {
-      for (size_t d = 0; d < dim; ++d) rows[offset + d] = Weight(key, d);
+      for (size_t d = 0; d < dim; ++d) rows[offset + d] = sign * Weight(key, d);
     });
     co_return PullReport{};
   }
@@ -55,6 +55,7 @@ class RecordingServer : public RowServer {
   }
 
   Status status;
+  float sign = 1;  // Of all numbers.
 
  private:
   template <typename Visitor>
@@ -128,15 +129,18 @@ class WorkerFixture {
     return *reference;
   }
   Status Pull(BatchReference reference, PullPurpose purpose = PullPurpose::kTrain) {
-    return Run(worker->Pull(reference, {.purpose = purpose},
-                            {MatrixView(out.data(), kSamples, kWidth), nullptr},
-                            rpc::Clock::time_point::max()))
-        .status();
+    auto answer = Run(worker->Pull(reference, {.purpose = purpose},
+                                   {MatrixView(out.data(), kSamples, kWidth), nullptr},
+                                   rpc::Clock::time_point::max()));
+    if (answer.ok()) maxima = std::move(answer->maxima);
+    return answer.status();
   }
+  // With the maxima of the last pull.
   Status Push(BatchReference reference, const std::vector<float>& gradients) {
-    return Run(worker->Push(reference, {}, rates,
-                            {MatrixView(gradients.data(), kSamples, kWidth), nullptr},
-                            rpc::Clock::time_point::max()));
+    GradientSource source(MatrixView(gradients.data(), kSamples, kWidth), nullptr);
+    source.maxima = maxima;
+    return Run(
+        worker->Push(reference, {}, rates, std::move(source), rpc::Clock::time_point::max()));
   }
 
   const ClusterConfig config;
@@ -147,6 +151,7 @@ class WorkerFixture {
   std::vector<RecordingServer*> recorders;
   std::shared_ptr<const CompactBatch> batch;
   std::vector<float> out = std::vector<float>(kSamples * kWidth);
+  PooledMaxima maxima;
   rpc::asio::thread_pool compute{1};
   std::unique_ptr<EmbeddingWorker> worker;
   IoThread io{"test"};

@@ -103,8 +103,8 @@ class Port final : public EmbeddingPort {
     done(BatchReference());
   }
   void Pull(BatchReference /*batch*/, const PullTerms& /*terms*/, EmbeddingTarget /*embeddings*/,
-            std::function<void(StatusOr<uint32_t>)> done) override {
-    done(0);
+            std::function<void(StatusOr<PullAnswer>)> done) override {
+    done(PullAnswer());
   }
   void Push(BatchReference /*batch*/, TrainerPosition /*position*/, GradientSource /*gradients*/,
             std::function<void(Status)> done) override {

@@ -93,9 +93,9 @@ class MeetingPort final : public EmbeddingPort {
   }
 
   void Pull(BatchReference /*batch*/, const PullTerms& terms, EmbeddingTarget embeddings,
-            std::function<void(StatusOr<uint32_t>)> done) override {
+            std::function<void(StatusOr<PullAnswer>)> done) override {
     std::ranges::fill(embeddings.floats(), 0.5F);
-    AnswerAt(terms.position.step == kPulled, [done = std::move(done)] { done(0); });
+    AnswerAt(terms.position.step == kPulled, [done = std::move(done)] { done(PullAnswer()); });
   }
 
   void Push(BatchReference /*batch*/, TrainerPosition position, GradientSource /*gradients*/,

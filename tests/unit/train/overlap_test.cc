@@ -50,7 +50,7 @@ class TablePort : public EmbeddingPort {
   }
 
   void Pull(BatchReference /*batch*/, const PullTerms& terms, EmbeddingTarget target,
-            std::function<void(StatusOr<uint32_t>)> done) override {
+            std::function<void(StatusOr<PullAnswer>)> done) override {
     const uint64_t step = terms.position.step;
     std::vector<float> values(kSamples * kWidth);
     const MatrixView<float> embeddings(values.data(), kSamples, kWidth);
@@ -65,11 +65,11 @@ class TablePort : public EmbeddingPort {
       }
       Give(embeddings, target);
       if (trains && step == 0 && submitted_ < kSteps) {
-        first_pull_ = [done = std::move(done)] { done(0); };
+        first_pull_ = [done = std::move(done)] { done(PullAnswer()); };
         return;
       }
     }
-    done(0);
+    done(PullAnswer());
   }
 
   void Push(BatchReference /*batch*/, TrainerPosition position, GradientSource source,

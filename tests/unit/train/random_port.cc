@@ -1,6 +1,7 @@
 #include "tests/unit/train/random_port.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 namespace simurgh {
@@ -89,7 +90,7 @@ uint32_t RandomPort::DrawAge(uint64_t step) {
 }
 
 void RandomPort::Pull(BatchReference batch, const PullTerms& terms, EmbeddingTarget embeddings,
-                      std::function<void(StatusOr<uint32_t>)> done) {
+                      std::function<void(StatusOr<PullAnswer>)> done) {
   MutexLock lock(mutex_);
   const uint64_t step = terms.position.step;
   const std::string name = "pull " + std::to_string(step);
@@ -110,13 +111,16 @@ void RandomPort::Pull(BatchReference batch, const PullTerms& terms, EmbeddingTar
     const Status status = Draw();
     if (!status.ok()) return done(status);
     std::ranges::fill(embeddings.floats(), static_cast<float>(step));
-    uint32_t age = 0;
+    const auto told = std::make_shared<uint64_t>();
+    PullAnswer answer{.maxima = {std::as_bytes(std::span(told.get(), 1)), told}};
     {
       MutexLock inner(mutex_);
       pull_answered_.insert(step);
-      age = DrawAge(step);
+      answer.row_age_steps = DrawAge(step);
+      *told = ++pulls_;
+      maxima_[step] = *told;
     }
-    done(age);
+    done(std::move(answer));
   });
 }
 
@@ -135,10 +139,14 @@ void RandomPort::Push(BatchReference batch, TrainerPosition position, GradientSo
   Enqueue([this, step, name, gradients = std::move(gradients), done] {
     const bool right = std::ranges::all_of(
         gradients.floats(), [&](float g) { return g == static_cast<float>(step) + 0.5F; });
+    uint64_t maxima = 0;
+    const bool has_maxima = gradients.maxima.bytes.size() == sizeof(maxima);
+    if (has_maxima) std::memcpy(&maxima, gradients.maxima.bytes.data(), sizeof(maxima));
     const Status status = Draw();
     {
       MutexLock inner(mutex_);
       Expect(right, name + ": gradients of another step");
+      Expect(has_maxima && maxima == maxima_.at(step), name + ": maxima of another pull");
       if (status.ok()) acknowledged_.insert(step);
     }
     done(status);

@@ -15,7 +15,7 @@ namespace simurgh {
 
 // A cluster that answers its calls one at a time in a random order, fails as often as told, and
 // checks the order in which a pipeline works. It fills embeddings with the step's number and
-// expects gradients of the step's number + 0.5.
+// expects gradients of the step's number + 0.5, with the maxima that the pull told.
 //
 // Threads: as EmbeddingPort; the reports after the pipeline is gone.
 class RandomPort : public EmbeddingPort {
@@ -36,7 +36,7 @@ class RandomPort : public EmbeddingPort {
   void Submit(std::shared_ptr<const CompactBatch> batch,
               std::function<void(StatusOr<BatchReference>)> done) override;
   void Pull(BatchReference batch, const PullTerms& terms, EmbeddingTarget embeddings,
-            std::function<void(StatusOr<uint32_t>)> done) override;
+            std::function<void(StatusOr<PullAnswer>)> done) override;
   void Push(BatchReference batch, TrainerPosition position, GradientSource gradients,
             std::function<void(Status)> done) override;
 
@@ -70,6 +70,8 @@ class RandomPort : public EmbeddingPort {
   std::set<uint64_t> acknowledged_;
   std::map<uint64_t, uint64_t> acknowledged_at_pull_;  // By step: how many were at its last pull.
   std::map<uint64_t, uint32_t> lacking_;
+  uint64_t pulls_ = 0;                   // Answered.
+  std::map<uint64_t, uint64_t> maxima_;  // By step: what its last answered pull told.
   std::vector<std::string> violations_;
   uint32_t max_outstanding_ = 0;
   uint64_t failures_ = 0;

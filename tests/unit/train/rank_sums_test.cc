@@ -35,10 +35,10 @@ class Port final : public EmbeddingPort {
     done(BatchReference());
   }
   void Pull(BatchReference /*batch*/, const PullTerms& terms, EmbeddingTarget embeddings,
-            std::function<void(StatusOr<uint32_t>)> done) override {
+            std::function<void(StatusOr<PullAnswer>)> done) override {
     const bool bad = terms.position.step == kBadStep;
     std::ranges::fill(embeddings.floats(), bad ? std::numeric_limits<float>::quiet_NaN() : 0.5F);
-    done(0);
+    done(PullAnswer());
   }
   void Push(BatchReference /*batch*/, TrainerPosition /*position*/, GradientSource /*gradients*/,
             std::function<void(Status)> done) override {

@@ -38,16 +38,16 @@ class ChainPort : public EmbeddingPort {
   }
 
   void Pull(BatchReference /*batch*/, const PullTerms& terms, EmbeddingTarget embeddings,
-            std::function<void(StatusOr<uint32_t>)> done) override {
+            std::function<void(StatusOr<PullAnswer>)> done) override {
     std::ranges::fill(embeddings.floats(), 0.5F);
     const bool waits = pulls_wait_ && terms.position.step + 1 < kSteps;
-    std::function<void(StatusOr<uint32_t>)> earlier;
+    std::function<void(StatusOr<PullAnswer>)> earlier;
     {
       const MutexLock lock(mutex_);
       earlier = std::exchange(waiting_, waits ? done : nullptr);
     }
-    if (earlier) earlier(0);
-    if (!waits) done(0);
+    if (earlier) earlier(PullAnswer());
+    if (!waits) done(PullAnswer());
   }
 
   void Push(BatchReference /*batch*/, TrainerPosition /*position*/, GradientSource /*gradients*/,
@@ -58,7 +58,7 @@ class ChainPort : public EmbeddingPort {
  private:
   const bool pulls_wait_;
   Mutex mutex_;
-  std::function<void(StatusOr<uint32_t>)> waiting_ ABSL_GUARDED_BY(mutex_);
+  std::function<void(StatusOr<PullAnswer>)> waiting_ ABSL_GUARDED_BY(mutex_);
 };
 
 TrainingConfig ConfigOf(TrainingConfig::Mode mode, uint32_t staleness) {

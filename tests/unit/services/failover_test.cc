@@ -1,0 +1,126 @@
+// A batch whose worker goes between its pull and its push.
+
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "services/api/batch_client.h"
+#include "services/embedding_worker/batch_methods.h"
+#include "simurgh/train/batch_pipeline.h"
+#include "tests/unit/services/worker_fixture.h"
+
+namespace simurgh {
+namespace {
+
+rpc::Hello HelloOf(std::string role) { return {.cluster = "test", .role = std::move(role)}; }
+
+ClusterConfig MaxCluster(VectorPrecision precision) {
+  ClusterConfig config = SmallCluster();
+  config.features[0].pooling = Pooling::kMax;
+  config.features[1].pooling = Pooling::kMax;
+  config.tables[0].optimizer.learning_rate = 0.5F;
+  config.tables[1].optimizer.learning_rate = 0.25F;
+  config.training.embedding_precision = precision;
+  config.training.gradient_precision = precision;
+  return config;
+}
+
+// Two workers of the same servers, both listening, and a trainer's client of them.
+class TwoWorkers : public WorkerFixture {
+ public:
+  explicit TwoWorkers(ClusterConfig cluster) : WorkerFixture(std::move(cluster)) {
+    std::vector<std::unique_ptr<RowServer>> servers;
+    for (int i = 0; i < 2; ++i) {
+      auto server = std::make_unique<RecordingServer>(pushed);
+      recorders.push_back(server.get());
+      servers.push_back(std::move(server));
+    }
+    second_ = std::make_unique<EmbeddingWorker>(config, /*epoch=*/8, compute.get_executor(),
+                                                std::move(servers), metrics);
+    io.RunAndWait([&] {
+      std::vector<std::unique_ptr<rpc::Client>> clients;
+      for (EmbeddingWorker* const listening : {worker.get(), second_.get()}) {
+        listeners_.push_back(std::make_unique<rpc::Server>(
+            io.executor(), HelloOf("embedding-worker"), rpc::ServerOptions(), nullptr));
+        RegisterBatchMethods(*listeners_.back(), *listening);
+        REQUIRE(listeners_.back()->Listen("127.0.0.1:0") == absl::OkStatus());
+        clients.push_back(std::make_unique<rpc::Client>(io.executor(), listeners_.back()->address(),
+                                                        HelloOf("nn-worker"), rpc::ClientOptions(),
+                                                        nullptr));
+      }
+      client_ =
+          std::make_unique<BatchClient>(io.executor(), compute.get_executor(), std::move(clients),
+                                        std::chrono::seconds(60), rates_, wire_);
+    });
+  }
+  ~TwoWorkers() {
+    io.RunAndWait([&] {
+      client_.reset();
+      listeners_.clear();
+    });
+  }
+
+  BatchClient& client() { return *client_; }
+  // The first one, at which the first batch is.
+  void Kill() {
+    io.RunAndWait([&] { listeners_[0].reset(); });
+  }
+
+ private:
+  const LearningRates rates_{config.tables};
+  VectorWire wire_{config};
+  std::unique_ptr<EmbeddingWorker> second_;
+  std::vector<std::unique_ptr<rpc::Server>> listeners_;
+  std::unique_ptr<BatchClient> client_;
+};
+
+// Of rows whose numbers grow with their id; gradients of sample s are s + 1.
+std::map<RowKey, std::vector<float>> ExpectedGradients(const CompactBatch& batch) {
+  constexpr uint32_t kTables[] = {0, 1, 0};
+  constexpr size_t kDims[] = {4, 3, 4};
+  std::map<RowKey, std::vector<float>> expected;
+  for (size_t f = 0; f < 3; ++f) {
+    const FeatureView feature = batch.feature(f);
+    for (size_t s = 0; s < kSamples; ++s) {
+      uint64_t largest = 0;
+      for (const uint32_t o : feature.sample(s)) largest = std::max(largest, feature.ids[o]);
+      bool taken = false;
+      for (const uint32_t o : feature.sample(s)) {
+        const uint64_t id = feature.ids[o];
+        auto& row = expected.try_emplace({kTables[f], id}, kDims[f]).first->second;
+        if (f < 2 && (id != largest || std::exchange(taken, true))) continue;
+        for (float& element : row) element += static_cast<float>(s + 1);
+      }
+    }
+  }
+  return expected;
+}
+
+TEST_CASE("Whoever takes a batch over gives gradients to the maxima that the trainer has seen") {
+  const auto precision = GENERATE(VectorPrecision::kF32, VectorPrecision::kBf16);
+  CAPTURE(static_cast<int>(precision));
+  TwoWorkers workers(MaxCluster(precision));
+  const auto blocks = NewBlockPool(kWidth);
+  BatchPipeline pipeline(workers.client(), {.run = 1, .blocks = blocks.get()});
+  REQUIRE(pipeline.Feed({.sparse = workers.batch, .dense = {.batch_size = kSamples}}));
+  pipeline.EndInput(absl::OkStatus());
+  const auto pulled = pipeline.Next();
+  REQUIRE(pulled.ok());
+
+  // Now the smallest ids have the largest numbers.
+  for (RecordingServer* const server : workers.recorders) server->sign = -1;
+  workers.Kill();
+  const MatrixView<float> gradients = (*pulled)->block->gradients;
+  for (size_t s = 0; s < kSamples; ++s) {
+    std::ranges::fill(gradients.row(s), static_cast<float>(s + 1));
+  }
+  pipeline.Finish();
+  REQUIRE(pipeline.WaitForPushes() == absl::OkStatus());
+  CHECK(workers.pushed == ExpectedGradients(*workers.batch));
+}
+
+}  // namespace
+}  // namespace simurgh
