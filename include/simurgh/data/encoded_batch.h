@@ -29,14 +29,15 @@ struct EncodedBatch {
 // A list that has an id twice may come back with it once.
 // Cost: two passes over occurrences and ids; about 10 ns an occurrence.
 // Errors: INVALID_ARGUMENT for a batch that Validate refuses, or whose ids do not lie in the order
-// of their first appearance.
+// of their first appearance, or of more than kMaxBatchOccurrences cells with next to no ids.
 StatusOr<EncodedBatch> EncodeBatch(const CompactBatch& batch);
 
 // The batch that was encoded, valid whatever the bytes were. Weights that are all 1 come back as
 // none at all.
 //
 // Cost: some 5 ns an occurrence; a batch whose lists are all plain keeps `plain_ids` as its ids.
-// Memory: at most what the limits of a batch allow, however short the bytes.
+// Memory: within the limits of a batch, and of n bytes at most 64 * n occurrences, 64 * n ids, and
+// 64 * n or kMaxBatchOccurrences cells, whichever is more.
 // Errors: INVALID_ARGUMENT naming the list or feature, the byte, what is wrong and the limit.
 StatusOr<CompactBatch> DecodeBatch(EncodedBatch encoded);
 

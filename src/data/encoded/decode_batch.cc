@@ -16,14 +16,10 @@
 namespace simurgh {
 namespace {
 
-// A feature of the coded form takes this many bytes at least: so a short message cannot ask for a
-// long table.
-constexpr size_t kLeastFeatureBytes = 2;
-
 class BatchDecoder {
  public:
   BatchDecoder(EncodedBatch& encoded, CompactBatch& batch)
-      : encoded_(encoded), in_(encoded.codes), batch_(batch) {}
+      : encoded_(encoded), bytes_(encoded.byte_size()), in_(encoded.codes), batch_(batch) {}
 
   Status Decode() {
     Forget();
@@ -76,6 +72,7 @@ class BatchDecoder {
   }
 
   EncodedBatch& encoded_;
+  const size_t bytes_;
   ByteReader in_;
   CompactBatch& batch_;
   size_t features_ = 0;
@@ -109,9 +106,10 @@ Status BatchDecoder::CheckSize(uint64_t samples) const {
         absl::StrFormat("batch: %d samples exceed the limit of %d", samples, kMaxBatchSamples));
   }
   const bool is_bare = (flags_ & kBare) != 0;
-  const bool fits = is_bare ? MayBeBare(features_, samples, encoded_.plain_ids.size())
-                            : features_ <= in_.Rest().size() / kLeastFeatureBytes;
-  if (!fits || features_ > kMaxBatchCells || features_ * samples > kMaxBatchCells) {
+  const bool fits = features_ <= kMaxBatchCells &&
+                    (is_bare ? MayBeBare(features_, samples, encoded_.plain_ids.size())
+                             : MayBeCoded(features_, samples, bytes_));
+  if (!fits || features_ * samples > kMaxBatchCells) {
     return absl::InvalidArgumentError(absl::StrFormat(
         "batch: %d features of %d samples exceed %d bytes and %d ids or the limit of %d cells",
         features_, samples, encoded_.codes.size(), encoded_.plain_ids.size(), kMaxBatchCells));
@@ -198,6 +196,13 @@ Status BatchDecoder::Feature(size_t feature) {
   const auto offsets = std::span(batch_.offsets).last(size_t{batch_.batch_size} + 1);
   SIMURGH_RETURN_IF_ERROR(DecodeSampleLengths(in_, offsets));
   if (offsets.back() == offsets.front()) return absl::OkStatus();
+  // An occurrence takes a bit at least, or is of an id of its own, of which a block may take a
+  // byte.
+  if (offsets.back() > kPackedBlock * bytes_) {
+    return absl::InvalidArgumentError(absl::StrFormat("%d ids exceed the %d that %d bytes can hold",
+                                                      offsets.back(), kPackedBlock * bytes_,
+                                                      bytes_));
+  }
   batch_.occurrences.resize(offsets.back());
   uint32_t& seen = seen_[batch_.list_of(feature)];
   SIMURGH_RETURN_IF_ERROR(

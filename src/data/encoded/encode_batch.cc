@@ -70,6 +70,12 @@ bool IsWorthBare(const CompactBatch& batch, size_t coded_bytes) {
 StatusOr<EncodedBatch> EncodeBatch(const CompactBatch& batch) {
   SIMURGH_RETURN_IF_ERROR(batch.Validate());
   SIMURGH_ASSIGN_OR_RETURN(EncodedBatch coded, EncodeCoded(batch));
+  if (!MayBeCoded(batch.feature_count(), batch.batch_size, coded.byte_size())) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "batch: %d features of %d samples exceed what %d bytes, of next to no ids, may ask for; "
+        "choose a smaller batch size",
+        batch.feature_count(), batch.batch_size, coded.byte_size()));
+  }
   if (!IsWorthBare(batch, coded.byte_size())) return coded;
   ByteWriter codes;
   const uint8_t weighted = IsWeighted(batch.weights) ? kBareWeighted : 0;

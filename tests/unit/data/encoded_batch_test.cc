@@ -225,15 +225,63 @@ TEST_CASE("Damaged batches are refused or valid") {
 }
 
 TEST_CASE("A head asks for no memory before its features have come") {
-  // 1,024 features of 65,535 samples, whose lists are empty; the first has unknown flags.
+  // 150 features of 65,535 samples, whose lists are empty; the first has unknown flags.
   EncodedBatch encoded;
-  for (const int byte : {3, 0xff, 0xff, 3, 0x80, 8, 0}) encoded.codes.push_back(std::byte(byte));
-  encoded.codes.resize(encoded.codes.size() + 1'024);
-  encoded.codes.resize(encoded.codes.size() + 1'024, std::byte{2});
+  for (const int byte : {3, 0xff, 0xff, 3, 0x96, 1, 0}) encoded.codes.push_back(std::byte(byte));
+  encoded.codes.resize(encoded.codes.size() + 150);
+  encoded.codes.resize(encoded.codes.size() + 150, std::byte{2});
   CompactBatch batch;
   const Status decoded = DecodeBatch(encoded, batch);
   CHECK_THAT(std::string(decoded.message()), Catch::Contains("feature 0: unknown flags 2"));
   CHECK(batch.offsets.capacity() <= 2 * 65'536);
+}
+
+// The most samples, none with any id but the first ones, of the first feature, with one each.
+CompactBatch NearlyEmpty(size_t features, size_t ids) {
+  std::vector<uint32_t> lists(features);
+  std::iota(lists.begin(), lists.end(), 0U);
+  BatchBuilder builder(lists, 0);
+  for (size_t b = 0; b < kMaxBatchSamples; ++b) {
+    if (b < ids) builder.AddId(0, Mix64(b));
+    builder.EndSample();
+  }
+  return *builder.Build()->sparse;
+}
+
+TEST_CASE("A few bytes ask for no more cells than a batch of one id each has") {
+  const size_t most = kMaxBatchOccurrences / kMaxBatchSamples;
+  CHECK(RequireRoundTrip(NearlyEmpty(most, 20)).byte_size() < 1'500);
+
+  // 1,024 features without ids, of the same samples: 5 KB, which were 2^26 cells.
+  EncodedBatch greedy;
+  for (const int byte : {3, 0xff, 0xff, 3, 0x80, 8, 0}) greedy.codes.push_back(std::byte(byte));
+  greedy.codes.resize(greedy.codes.size() + 1'024 * 5);
+  CompactBatch batch;
+  const Status decoded = DecodeBatch(greedy, batch);
+  CHECK(absl::IsInvalidArgument(decoded));
+  CHECK_THAT(std::string(decoded.message()),
+             Catch::Contains("1024 features of 65535 samples exceed 5127 bytes"));
+  CHECK(batch.offsets.capacity() == 0);
+
+  const Status refused = EncodeBatch(NearlyEmpty(most + 1, 20)).status();
+  CHECK(absl::IsInvalidArgument(refused));
+  CHECK_THAT(std::string(refused.message()), Catch::Contains("choose a smaller batch size"));
+  // Who sends more may ask for more.
+  RequireRoundTrip(NearlyEmpty(most + 1, 30'000));
+}
+
+TEST_CASE("A few bytes ask for no more occurrences than they can hold") {
+  // One plain id; 65,535 samples of 152 ids each, all of one symbol.
+  EncodedBatch greedy{.plain_ids = {11}, .codes = {}};
+  for (const int byte : {3, 0xff, 0xff, 3, 1, 0, 1, 0, 0, 0, 0x98, 1, 0, 0, 0}) {
+    greedy.codes.push_back(std::byte(byte));
+  }
+  CompactBatch batch;
+  const Status decoded = DecodeBatch(greedy, batch);
+  CHECK(absl::IsInvalidArgument(decoded));
+  CHECK_THAT(std::string(decoded.message()),
+             Catch::Contains("feature 0: 9961320 ids exceed the 1472 that 23 bytes can hold"));
+  CHECK(batch.occurrences.capacity() == 0);
 }
 
 TEST_CASE("Noise is refused or valid") {
