@@ -50,8 +50,7 @@ class GlooCollective final : public Collective {
   }
 
   // Everybody's values go to everybody, who sums them.
-  Status SumEverywhere(Channel channel, std::span<float> values, ReducePrecision precision,
-                       std::span<float> residual);
+  Status SumEverywhere(Channel channel, std::span<float> values);
   // Everybody's values of this rank's part, summed in the order of the ranks.
   Status ReducePart(Channel channel, std::span<const float> values, ReducePrecision precision,
                     std::span<float> residual, std::vector<float>& sums);
@@ -69,24 +68,25 @@ Status GlooCollective::Sum(Channel channel, std::span<float> values, ReducePreci
   if (!residual.empty()) SIMURGH_CHECK_EQ(residual.size(), values.size());
   if (precision == ReducePrecision::kF32) residual = {};
   // Of two, each sends as much either way: so in one message rather than in two, one after the
-  // other.
-  if (ranks() == 2) return SumEverywhere(channel, values, precision, residual);
+  // other. Where values are rounded that would be other sums than those of ranks on devices.
+  if (ranks() == 2 && precision == ReducePrecision::kF32) return SumEverywhere(channel, values);
   std::vector<float>& sums = sums_[static_cast<size_t>(channel)];
   SIMURGH_RETURN_IF_ERROR(ReducePart(channel, values, precision, residual, sums));
   return SpreadSums(channel, values, precision, residual, sums);
 }
 
-Status GlooCollective::SumEverywhere(Channel channel, std::span<float> values,
-                                     ReducePrecision precision, std::span<float> residual) {
-  const std::span<std::byte> own = parts_.Outgoing(channel, EncodedSize(values.size(), precision));
-  EncodeValues(values, precision, residual, own);
+Status GlooCollective::SumEverywhere(Channel channel, std::span<float> values) {
+  const std::span<std::byte> own = parts_.Outgoing(channel, values.size_bytes());
+  std::ranges::copy(std::as_bytes(values), own.begin());
   SharedParts::Parts parts(ranks());
   parts.outgoing.assign(ranks(), own);
   parts.expected.assign(ranks(), own.size());
   SIMURGH_RETURN_IF_ERROR(parts_.Exchange(channel, parts));
   parts.incoming[rank()] = own;
   std::ranges::fill(values, 0.0F);
-  for (const std::span<const std::byte> part : parts.incoming) AddValues(part, precision, values);
+  for (const std::span<const std::byte> part : parts.incoming) {
+    AddValues(part, ReducePrecision::kF32, values);
+  }
   return absl::OkStatus();
 }
 

@@ -44,7 +44,7 @@ class Collective {
   // rounding takes off is lost.
   // Values need not be finite; nor are then the sums of those that travel with them.
   // Cost: with R ranks each sends and receives 2 (R - 1) / R of the values, in two messages a peer,
-  // one after the other; in a single one where there are two ranks.
+  // one after the other; in f32 between two ranks in a single one.
   virtual Status Sum(Channel channel, std::span<float> values, ReducePrecision precision,
                      std::span<float> residual) = 0;
 
