@@ -1,14 +1,19 @@
 # From the logs of runs to a table and to plots of the AUC. For compare_modes to source; reads $out/results.jsonl, whose lines name
 # their curves.
 
-# curve_of LOG: seconds since the first step began, samples and AUC of the latest predictions, tab separated.
+# The AUC of fewer predictions is chance.
+fewest_predictions=5000
+
+# curve_of LOG: seconds since the first step began, samples and AUC of the latest predictions, tab separated; at least one point.
 curve_of() {
   sed -nE 's/^[^T]*T([0-9]+):([0-9]+):([0-9.]+)Z .* step [0-9]+: ([0-9]+) samples, loss [^,]*, auc ([0-9.]+), ([0-9]+) samples.*/\1 \2 \3 \4 \5 \6/p' "$1" |
-    awk -v OFS='\t' '
+    awk -v OFS='\t' -v fewest="$fewest_predictions" '
       { seconds = $1 * 3600 + $2 * 60 + $3 }
       NR == 1 { first = seconds - $4 / $6 }
       seconds < first { seconds += 86400 }
-      { print seconds - first, $4, $5 }'
+      { point = seconds - first OFS $4 OFS $5 }
+      $4 >= fewest { print point; ++points }
+      END { if (!points) print point }'
 }
 
 # mean_of_progress LOG NAME: of what stands after ", NAME " in the lines of progress; 0 where it stands in none.
@@ -18,14 +23,16 @@ mean_of_progress() {
 
 # time_to_auc CURVE AUC: seconds, or "never".
 time_to_auc() {
-  awk -v target="$2" '$3 >= target { print $1; found = 1; exit } END { if (!found) print "never" }' "$1"
+  awk -v target="$2" '$3 >= target { printf "%.2f\n", $1; found = 1; exit } END { if (!found) print "never" }' "$1"
 }
 
-# target_of MODEL: 0.99 of the best test AUC.
+# target_of MODEL: 0.99 of the best AUC that a curve ends with.
 target_of() {
   [[ -z $target_auc ]] || { echo "$target_auc"; return; }
-  jq --slurp --raw-output --arg model "$1" 'map(select(.model == $model).auc) | max * 9900 | round / 10000' \
-    "$out/results.jsonl"
+  local curve
+  jq --raw-output --arg model "$1" 'select(.model == $model).curve' "$out/results.jsonl" |
+    while read -r curve; do tail -n 1 "$out/$curve"; done |
+    awk '$3 > best { best = $3 } END { printf "%.4f\n", 0.99 * best }'
 }
 
 # write_tables COMMAND TEACHER NETWORK: the runs, and their means over the seeds, each model by itself. NETWORK: a sentence, if any.

@@ -58,7 +58,7 @@ class DelayLine {
   const Clock::duration delay_;
   const double bytes_per_second_;
   const size_t most_bytes_;
-  Clock::time_point free_{};  // When all that has entered has been sent.
+  Clock::time_point free_;  // When all that has entered has been sent.
   size_t bytes_ = 0;
   std::deque<Inside> inside_;
 };

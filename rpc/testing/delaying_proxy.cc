@@ -1,6 +1,7 @@
 #include "rpc/testing/delaying_proxy.h"
 
 #include <cstddef>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -72,10 +73,12 @@ class DelayingProxy::Link : public std::enable_shared_from_this<Link> {
   [[nodiscard]] static awaitable<void> Deliver(std::shared_ptr<Link> self, Direction& direction) {
     asio::steady_timer timer(direction.to.get_executor());
     for (;;) {
-      while (!direction.line.due()) {
+      const std::optional<Clock::time_point> due = direction.line.due();
+      if (!due) {
         if (!co_await direction.entered.Wait(Clock::time_point::max()) || self->closed_) co_return;
+        continue;
       }
-      timer.expires_at(*direction.line.due());
+      timer.expires_at(*due);
       co_await timer.async_wait(kNoThrow);
       const Bytes bytes = direction.line.Pop();
       direction.left.NotifyAll();
