@@ -26,18 +26,11 @@ class BatchLookup {
   // index.
   template <typename Visit>
   void ForEach(std::span<const uint64_t> ids, uint64_t bytes, const Visit& visit) const {
-    ForEachBlock(ids,
-                 [&](size_t begin, std::span<const uint64_t> block, const uint32_t* candidates) {
-                   const Rows rows = rows_;  // Nothing that `visit` writes can change it.
-                   const auto fetch = [&](size_t i) {
-                     if (candidates[i] != kNoRow) rows.Prefetch(candidates[i], bytes);
-                   };
-                   for (size_t i = 0; i < std::min(kRowsAhead, block.size()); ++i) fetch(i);
-                   for (size_t i = 0; i < block.size(); ++i) {
-                     if (i + kRowsAhead < block.size()) fetch(i + kRowsAhead);
-                     visit(begin + i, Confirmed(candidates[i], block[i]));
-                   }
-                 });
+    ForEachBlock(
+        ids, [&](size_t begin, std::span<const uint64_t> block, const uint32_t* candidates) {
+          ForEachFetched({candidates, block.size()}, bytes,
+                         [&](size_t i) { visit(begin + i, Confirmed(candidates[i], block[i])); });
+        });
   }
 
   // Ids of an index pass: what it finds stays in the first-level cache.
@@ -64,8 +57,23 @@ class BatchLookup {
   }
 
  private:
-  // How far rows are fetched ahead of their use.
-  static constexpr size_t kRowsAhead = 12;
+  // Calls visit(i) for the position of every candidate in order, after its row has been fetched.
+  template <typename Visit>
+  void ForEachFetched(std::span<const uint32_t> candidates, uint64_t bytes,
+                      const Visit& visit) const {
+    const Rows rows = rows_;  // Nothing that `visit` writes can change it.
+    const size_t together = Rows::Together(bytes);
+    const auto fetch = [&](size_t begin) {
+      const size_t count = std::min(together, candidates.size() - begin);
+      rows.Prefetch(candidates.subspan(begin, count), bytes);
+    };
+    fetch(0);
+    for (size_t begin = 0; begin < candidates.size(); begin += together) {
+      const size_t end = std::min(begin + together, candidates.size());
+      fetch(end);
+      for (size_t i = begin; i < end; ++i) visit(i);
+    }
+  }
 
   // Finds for each id a row that may be its own, or kNoRow where none can. At most kBlock ids.
   void FindCandidates(std::span<const uint64_t> ids, uint32_t* candidates) const;

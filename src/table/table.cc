@@ -16,7 +16,7 @@ namespace {
 
 // How many ids are looked for before those of them that have no row get one: their buckets, with
 // the pages that these lie in, are still near by then.
-constexpr size_t kTogether = 512;
+constexpr size_t kTogether = 1024;
 static_assert(kTogether <= BatchLookup::kBlock && kTogether % kAgeEvery == 0);
 
 }  // namespace
