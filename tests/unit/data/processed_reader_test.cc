@@ -116,6 +116,33 @@ TEST_CASE("Bad rows end the reading, or are left out up to a limit") {
       Catch::StartsWith("more than 2 bad rows: " + file + ":5: column 'y': '7' is not a label"));
 }
 
+TEST_CASE("A row that a feature cannot use is refused by file, row, feature and value") {
+  const TemporaryFolder folder;
+  const std::string file = folder.Write("a.csv", "1,1,7,3\n0,2,8,4\n1,3,much,\n");
+  FeatureConfig city = Feature("city");
+  FeatureConfig tags = Feature("tags");
+  std::string error;
+  SECTION("an integer") {
+    city.processing.hash = ProcessingConfig::Hash::kInteger;
+    error = "feature 'city': 'much' is not an integer of 64 bits";
+  }
+  SECTION("a number") {
+    city.processing.boundaries = {0.0F, 2.0F};
+    error = "feature 'city': 'much' is not a finite number";
+  }
+  SECTION("nothing") {
+    tags.processing.missing = ProcessingConfig::Missing::kFail;
+    error = "feature 'tags': its value is missing";
+  }
+  DataConfig config = Example();
+  CHECK_THAT(std::string(ReadSamples(config, {city, tags}, {file}).status().message()),
+             Catch::StartsWith(file + ":3: " + error));
+  config.bad_rows = DataConfig::BadRows::kSkip;
+  const auto samples = ReadSamples(config, {city, tags}, {file});
+  REQUIRE(samples.ok());
+  CHECK(samples->size() == 2);
+}
+
 TEST_CASE("A bad row leaves nothing to the row behind it") {
   const TemporaryFolder folder;
   // The bad one has a number and tags by the time that its city turns out to be missing.
