@@ -17,10 +17,6 @@ constexpr size_t kMaxGather = 256;  // Of IOV_MAX, which is 1,024.
 // some 16 KiB.
 constexpr size_t kMinZeroCopyBytes = 32'768;
 
-// With room for twice as much the thread is woken for pieces of this size, not for each that
-// arrives. The kernel's own buffer holds as much where this is used.
-constexpr int kLargeWakeBytes = 131'072;
-
 // Returns how many bytes the buffers hold that fit.
 template <typename Buffer>
 size_t Gather(std::span<const Buffer> buffers, std::array<iovec, kMaxGather>& gathered,
@@ -53,9 +49,7 @@ Stream::ErrorCode LastError() {
 }  // namespace
 
 SocketStream::SocketStream(Socket socket, std::shared_ptr<FilePassing> files, bool zero_copy)
-    : socket_(std::move(socket)),
-      may_wake_late_(IsTcp(socket_) && IsLocal(socket_)),
-      files_(std::move(files)) {
+    : socket_(std::move(socket)), files_(std::move(files)) {
   if (zero_copy && IsTcp(socket_)) {
     zero_copy_ = std::make_unique<ZeroCopy>(socket_.native_handle());
   }
@@ -105,20 +99,11 @@ struct SocketStream::ReadEnd {
 awaitable<Stream::Progress> SocketStream::Read(std::span<const asio::mutable_buffer> buffers,
                                                asio::cancellation_slot stop) {
   if (files_ != nullptr && files_->receives()) return ReadWithFiles(buffers, stop);
-  SetWakeBytes(asio::buffer_size(buffers) > 2 * kLargeWakeBytes ? kLargeWakeBytes : 1);
   return asio::async_initiate<const asio::use_awaitable_t<>, void(Progress)>(
       [this, buffers, stop](auto resume) {
         socket_.async_read_some(buffers, ReadEnd<decltype(resume)>{this, stop, std::move(resume)});
       },
       asio::use_awaitable);
-}
-
-// Between machines the kernel would take this for the size of buffer that is wanted; Unix sockets
-// do not know it.
-void SocketStream::SetWakeBytes(int bytes) {
-  if (!may_wake_late_ || bytes == wake_bytes_) return;
-  wake_bytes_ = bytes;
-  (void)::setsockopt(socket_.native_handle(), SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof(bytes));
 }
 
 awaitable<Stream::Progress> SocketStream::ReadWithFiles(

@@ -40,12 +40,8 @@ class SocketStream : public Stream {
   [[nodiscard]] awaitable<Progress> ReadWithFiles(std::span<const asio::mutable_buffer> buffers,
                                                   asio::cancellation_slot stop);
   Progress Send(std::span<const asio::const_buffer> buffers, int flags);
-  // A wait is over only when so many bytes are there.
-  void SetWakeBytes(int bytes);
 
   Socket socket_;
-  const bool may_wake_late_;
-  int wake_bytes_ = 1;
   bool drained_ = false;                 // The last read took all there was.
   bool full_ = false;                    // The last write took all the room there was.
   std::shared_ptr<FilePassing> files_;   // Null when none are passed.
