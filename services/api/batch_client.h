@@ -32,6 +32,8 @@ class BatchClient : public EmbeddingPort {
   void Push(BatchReference batch, TrainerPosition position, GradientSource gradients,
             std::function<void(Status)> done) override;
 
+  void Stop() override { StopAfter(std::chrono::milliseconds(0)); }
+
   // After the pause, fails every call, present and future, with CANCELLED. From any thread.
   void StopAfter(std::chrono::milliseconds pause);
 

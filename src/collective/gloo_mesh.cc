@@ -300,7 +300,6 @@ void GlooMesh::OnFailure(std::function<void()> tell) {
 void GlooMesh::EndWith(const Failure& failure) {
   failure_ = failure;
   for (const Waiting& waiting : waiting_) Interrupt(waiting);
-  if (on_failure_) on_failure_();
 }
 
 Status GlooMesh::Fail(Failure failure) {
@@ -309,7 +308,7 @@ Status GlooMesh::Fail(Failure failure) {
     if (failure_) return failure_->status();
     EndWith(failure);
   }
-  SendFarewells(failure);
+  SayFarewell(failure);
   return failure.status();
 }
 
@@ -326,12 +325,27 @@ void GlooMesh::Abort(const Status& reason) {
     if (failure_) return;
     EndWith({reason.code(), message});
   }
-  SendFarewells({.code = reason.code(),
-                 .message = absl::StrCat("rank ", rank(), " of ", ranks(), " (nn_worker.instances.",
-                                         rank(), ") gave up: ", message)});
+  SayFarewell({.code = reason.code(),
+               .message = absl::StrCat("rank ", rank(), " of ", ranks(), " (nn_worker.instances.",
+                                       rank(), ") gave up: ", message)});
 }
 
-void GlooMesh::SendFarewells(const Failure& failure) {
+void GlooMesh::SayFarewell(const Failure& failure) {
+  const auto deadline = Clock::now() + kFarewellPatience;
+  SendFarewells(failure, deadline);
+  {
+    // Not before: whoever is told so looks for the farewell.
+    const MutexLock lock(mutex_);
+    if (on_failure_) on_failure_();
+  }
+  // Connections that close too soon take with them what has not been read. Who has read it says
+  // farewell, too.
+  for (uint32_t peer = 0; peer < ranks(); ++peer) {
+    if (peer != rank()) HearFarewell(peer, deadline);
+  }
+}
+
+void GlooMesh::SendFarewells(const Failure& failure, Clock::time_point deadline) {
   Farewell::Text text{.code = static_cast<int32_t>(failure.code)};
   text.length = static_cast<uint32_t>(std::min(failure.message.size(), Farewell::kMaxText));
   std::memcpy(text.characters, failure.message.data(), text.length);
@@ -344,17 +358,11 @@ void GlooMesh::SendFarewells(const Failure& failure) {
       sending[peer]->send(static_cast<int>(peer), kFarewellSlot);
     });
   }
-  const auto deadline = Clock::now() + kFarewellPatience;
   for (const auto& buffer : sending) {
     if (buffer == nullptr) continue;
     const auto left =
         std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
     (void)Guard([&] { buffer->waitSend(std::max(left, std::chrono::milliseconds(1))); });
-  }
-  // Connections that close too soon take with them what has not been read. Who has read it says
-  // farewell, too.
-  for (uint32_t peer = 0; peer < ranks(); ++peer) {
-    if (peer != rank()) HearFarewell(peer, deadline);
   }
 }
 

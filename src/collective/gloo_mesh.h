@@ -62,7 +62,8 @@ class GlooMesh {
   std::chrono::steady_clock::time_point DeadlineOf(Channel channel) const;
   Status FailAsSilent(uint32_t peer);
   Status FailAsGone(uint32_t peer, const std::string& what);
-  // tell: called when everything ends, by whoever ends it, once; calls nothing of this. Or null.
+  // tell: called when everything has ended and the other ranks have been told why, by whoever ends
+  // it, once; calls nothing of this. Or null.
   void OnFailure(std::function<void()> tell);
 
   // See Collective.
@@ -113,7 +114,9 @@ class GlooMesh {
   Failure BlameFor(uint32_t peer, const std::string& what);
   // Whether the rank has said farewell, until the deadline.
   bool HearFarewell(uint32_t peer, Clock::time_point deadline);
-  void SendFarewells(const Failure& failure);
+  // Tells the other ranks why everything ends here.
+  void SayFarewell(const Failure& failure);
+  void SendFarewells(const Failure& failure, Clock::time_point deadline);
   // A thread's: fails what waits for too long.
   void Watch();
 

@@ -15,6 +15,15 @@ namespace {
 
 constexpr size_t kHead = 4'096;  // Before bytes(): a page, so that these begin with one.
 
+// Where the file got shorter, whoever touches what is mapped beyond its end would be killed.
+bool Seal(int file) {
+  return ::fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0;
+}
+bool IsSealed(int file) {
+  const int seals = ::fcntl(file, F_GET_SEALS);
+  return seals >= 0 && (seals & F_SEAL_SHRINK) != 0;
+}
+
 uint64_t NewSecret() {
   std::random_device device;
   return uint64_t{device()} << 32 | device();
@@ -31,11 +40,11 @@ std::unique_ptr<SharedRegion> SharedRegion::Map(const Key& key, int file, size_t
 }
 
 std::unique_ptr<SharedRegion> SharedRegion::Create(size_t size) {
-  const int file = ::memfd_create("simurgh sums", MFD_CLOEXEC);
+  const int file = ::memfd_create("simurgh sums", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (file < 0) return nullptr;
   const Key key{.process = static_cast<uint64_t>(::getpid()), .file = file, .secret = NewSecret()};
   std::unique_ptr<SharedRegion> region;
-  if (::ftruncate(file, static_cast<off_t>(kHead + size)) == 0) {
+  if (::ftruncate(file, static_cast<off_t>(kHead + size)) == 0 && Seal(file)) {
     region = Map(key, file, size, PROT_READ | PROT_WRITE);
   }
   if (region == nullptr) {
@@ -55,7 +64,7 @@ std::unique_ptr<SharedRegion> SharedRegion::Open(const Key& key, size_t size) {
   struct stat info{};
   std::unique_ptr<SharedRegion> region;
   if (::fstat(file, &info) == 0 && S_ISREG(info.st_mode) &&
-      info.st_size == static_cast<off_t>(kHead + size)) {
+      info.st_size == static_cast<off_t>(kHead + size) && IsSealed(file)) {
     region = Map({}, file, size, PROT_READ);
   }
   ::close(file);

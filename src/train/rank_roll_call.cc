@@ -14,8 +14,12 @@ constexpr std::chrono::milliseconds kPeriod{50};
 
 }  // namespace
 
-RankRollCall::RankRollCall(Collective& collective, std::function<void()> on_failure)
-    : collective_(collective), on_failure_(std::move(on_failure)), thread_([this] {
+RankRollCall::RankRollCall(Collective& collective, Channel channel,
+                           std::function<void()> on_failure)
+    : collective_(collective),
+      channel_(channel),
+      on_failure_(std::move(on_failure)),
+      thread_([this] {
         SetThreadName("roll-call");
         Watch();
       }) {}
@@ -24,7 +28,7 @@ RankRollCall::~RankRollCall() { thread_.join(); }
 
 StatusOr<std::vector<RankRollCall::Word>> RankRollCall::Tell(Word own) {
   std::vector<Word> all(collective_.ranks());
-  SIMURGH_RETURN_IF_ERROR(collective_.Gather(Channel::kGradients, std::as_bytes(std::span(&own, 1)),
+  SIMURGH_RETURN_IF_ERROR(collective_.Gather(channel_, std::as_bytes(std::span(&own, 1)),
                                              std::as_writable_bytes(std::span(all))));
   return all;
 }

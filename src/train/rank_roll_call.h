@@ -13,16 +13,17 @@
 
 namespace simurgh {
 
-// Notices that another rank has gone where the work itself waits for nobody, and brings all ranks
-// together when each is done: they tell one another 20 times a second on Channel::kGradients, on
-// which nothing else may be said meanwhile.
+// Notices that another rank has gone where the work itself waits for nobody, or for servers that
+// wait for that rank; and brings all ranks together when each is done: they tell one another 20
+// times a second.
 //
 // Threads: one owner.
 class RankRollCall {
  public:
-  // on_failure: called once, on a thread of the watch, when the collective fails; ends what the
-  // owner waits for. Lifetime: the collective outlives this.
-  RankRollCall(Collective& collective, std::function<void()> on_failure);
+  // channel: on which nothing else is said meanwhile. on_failure: called once, on a thread of the
+  // watch, when the collective fails; ends what the owner waits for. Lifetime: the collective
+  // outlives this.
+  RankRollCall(Collective& collective, Channel channel, std::function<void()> on_failure);
   // After AwaitAll, or after the collective's Abort.
   ~RankRollCall();
 
@@ -47,6 +48,7 @@ class RankRollCall {
   StatusOr<std::vector<Word>> Tell(Word own);
 
   Collective& collective_;
+  const Channel channel_;
   const std::function<void()> on_failure_;
   Mutex mutex_;
   CondVar changed_;

@@ -199,7 +199,7 @@ Status Trainer::TrainStep(BatchPipeline& pipeline, const PulledBatch& pulled,
                            .loss = result.loss,
                            .applied = finite,
                            .staleness = pulled.staleness,
-                           .ranks_staleness = roll_call_ == nullptr
+                           .ranks_staleness = roll_call_ == nullptr || in_step()
                                                   ? all.staleness
                                                   : roll_call_->SumStaleness(pulled.staleness),
                            .waited = waited};
@@ -330,19 +330,26 @@ Status Trainer::TrainPasses(ProgressMeter& meter, const std::stop_token& stop) {
                        .tasks = data_.tasks,
                        .timeline = timeline_},
                       pipeline);
-  if (exchange_ != nullptr && collective_.ranks() > 1) {
-    roll_call_ = std::make_unique<RankRollCall>(collective_, [this, &pipeline] {
+  // Ranks in step that sum on devices are watched over on the same channel already.
+  if (collective_.ranks() > 1 && !(in_step() && network_.sums_on_device())) {
+    const Channel channel = in_step() ? Channel::kWatch : Channel::kGradients;
+    roll_call_ = std::make_unique<RankRollCall>(collective_, channel, [this, &pipeline] {
       pipeline.Stop();
-      exchange_->Stop();
+      if (exchange_ != nullptr) exchange_->Stop();
     });
   }
   Status status = TrainAll(pipeline, meter, stop);
   if (status.ok() && exchange_ != nullptr) status = SettleWeights();
+  if (status.ok() && in_step() && roll_call_ != nullptr) status = roll_call_->AwaitAll();
   ReportDensePushes(meter);
   if (roll_call_ != nullptr && absl::IsCancelled(status) && !stop.stop_requested()) {
     if (Status failure = roll_call_->TakeFailure(); !failure.ok()) status = std::move(failure);
   }
-  if (!status.ok()) collective_.Abort(status);
+  if (!status.ok()) {
+    collective_.Abort(status);
+    // What servers hold back until the rank comes that is gone.
+    if (!stop.stop_requested()) port_.Stop();
+  }
   roll_call_.reset();
   collective_.Close(Channel::kLoading);
   return status;

@@ -83,8 +83,11 @@ TEST_CASE("200 steps end in the same bits, for any number of servers and embeddi
   for (const size_t workers : {1, 2}) {
     for (const size_t servers : {1, 2, 3}) {
       CAPTURE(workers, servers);
-      const Remains again = RemainsOf(
-          {.servers = servers, .workers = workers, .ranks = ranks, .overrides = overrides});
+      const Remains again = RemainsOf({.servers = servers,
+                                       .workers = workers,
+                                       .ranks = ranks,
+                                       .overrides = overrides,
+                                       .ranks_share = workers == 2});
       CheckSame(first.outcome, again.outcome);
       CHECK(first.rows == again.rows);
     }

@@ -42,7 +42,7 @@ TEST_CASE("Two ranks reach what one reaches, and agree to the last bit about the
   const std::string precision = GENERATE("f32", "bf16", "int8");
   const std::string synced = GENERATE("false", "true");
   CAPTURE(precision, synced);
-  TestCluster cluster({.ranks = 2, .overrides = kHalfBatches});
+  TestCluster cluster({.ranks = 2, .overrides = kHalfBatches, .ranks_share = synced == "true"});
   const auto outcomes = FinishAll(StartTrainers(
       cluster, 2,
       {"training.allreduce.precision=" + precision, "training.allreduce.bucket_bytes=4096",
@@ -90,16 +90,18 @@ const std::vector<std::string> kEndless{"training.passes=100000", "training.prog
                                         "nn_worker.rank_timeout=20s"};
 
 TEST_CASE("A rank that is killed ends the others, which name it") {
-  const auto [mode, killed] = GENERATE(table<std::string, size_t>({{"hybrid", 0},
-                                                                   {"hybrid", 1},
-                                                                   {"hybrid", 2},
-                                                                   {"sync", 0},
-                                                                   {"sync", 2},
-                                                                   {"naive_hybrid", 1},
-                                                                   {"async", 0},
-                                                                   {"async", 2}}));
-  CAPTURE(mode, killed);
-  TestCluster cluster({.ranks = 3, .overrides = {"training.mode=" + mode}});
+  const auto [mode, killed, share] =
+      GENERATE(table<std::string, size_t, bool>({{"hybrid", 0, true},
+                                                 {"hybrid", 1, false},
+                                                 {"hybrid", 2, true},
+                                                 {"sync", 0, false},
+                                                 {"sync", 1, true},
+                                                 {"sync", 2, false},
+                                                 {"naive_hybrid", 1, true},
+                                                 {"async", 0, false},
+                                                 {"async", 2, true}}));
+  CAPTURE(mode, killed, share);
+  TestCluster cluster({.ranks = 3, .overrides = {"training.mode=" + mode}, .ranks_share = share});
   const Trainers trainers = StartTrainers(cluster, 3, kEndless);
   for (const auto& trainer : trainers) REQUIRE(trainer->WaitForLog("samples/s", 60s));
   trainers[killed]->Signal(SIGKILL);
@@ -127,7 +129,7 @@ TEST_CASE("A rank that loses its embedding worker tells the others why it gives 
 }
 
 TEST_CASE("A stop of all ranks is no error") {
-  TestCluster cluster({.ranks = 2});
+  TestCluster cluster({.ranks = 2, .ranks_share = GENERATE(false, true)});
   const Trainers trainers = StartTrainers(cluster, 2, kEndless);
   for (const auto& trainer : trainers) REQUIRE(trainer->WaitForLog("samples/s", 60s));
   for (const auto& trainer : trainers) trainer->Signal(SIGTERM);

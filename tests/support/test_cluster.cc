@@ -18,12 +18,13 @@ constexpr int kTrainerPort = 7421;
 // "[{address: "unix://<folder>/<name>-0.sock", metrics: "127.0.0.1:0"}, ...]", or with TCP ports
 // from `first_port`.
 std::string InstanceList(const TestClusterOptions& options, const std::string& folder,
-                         const std::string& name, int first_port, size_t count) {
+                         const std::string& name, int first_port, size_t count,
+                         const std::string& scheme = "unix") {
   std::string list;
   for (size_t i = 0; i < count; ++i) {
     const std::string address =
         options.tcp_host.empty()
-            ? "unix://" + folder + "/" + name + "-" + std::to_string(i) + ".sock"
+            ? scheme + "://" + folder + "/" + name + "-" + std::to_string(i) + ".sock"
             : options.tcp_host + ":" + std::to_string(first_port + static_cast<int>(i));
     list += (i == 0 ? "" : ", ");
     list += "{address: \"" + address + "\", metrics: \"127.0.0.1:0\"}";
@@ -69,7 +70,8 @@ std::vector<std::string> WithInstances(const TestClusterOptions& options,
     overrides.push_back("nn_worker.instances=[{" + trainer + "}]");
   } else {
     overrides.push_back("nn_worker.instances=" +
-                        InstanceList(options, folder, "nn", kTrainerPort, options.ranks));
+                        InstanceList(options, folder, "nn", kTrainerPort, options.ranks,
+                                     options.ranks_share ? "shm" : "unix"));
   }
   return overrides;
 }

@@ -22,6 +22,7 @@ struct TestClusterOptions {
   bool digests = false;                // Of rows, when servers stop.
   // A loopback address of this test alone, for TCP in place of Unix sockets.
   std::string tcp_host = {};
+  bool ranks_share = false;  // Trainers sum gradients in shared memory.
 };
 
 // Real daemons, by default on Unix sockets in a folder of their own, so that clusters do not

@@ -123,6 +123,10 @@ class EmbeddingPort {
   // Requires the source to be f32 and multiplied by nothing, or as they travel.
   virtual void Push(BatchReference batch, TrainerPosition position, GradientSource gradients,
                     std::function<void(Status)> done) = 0;
+
+  // The run has failed: calls that are under way need not be waited for, and may fail with
+  // CANCELLED, as may all others from now on.
+  virtual void Stop() {}
 };
 
 // A rank's dense gradients on their way to the servers.

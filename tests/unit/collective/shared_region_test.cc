@@ -1,7 +1,10 @@
 #include "collective/shared_region.h"
 
+#include <string>
+
 #include <unistd.h>
 
+#include "absl/strings/str_cat.h"
 #include <catch2/catch.hpp>
 
 namespace simurgh::testing {
@@ -31,6 +34,14 @@ TEST_CASE("A region stays while somebody has it open") {
   REQUIRE(opened != nullptr);
   CHECK(opened->bytes()[3] == std::byte{9});
   CHECK(SharedRegion::Open(key, kSize) == nullptr);
+}
+
+TEST_CASE("Nobody makes a region shorter") {
+  const auto own = SharedRegion::Create(kSize);
+  REQUIRE(own != nullptr);
+  const std::string path = absl::StrCat("/proc/self/fd/", own->key().file);
+  CHECK(::truncate(path.c_str(), 0) != 0);
+  CHECK(own->bytes()[kSize - 1] == std::byte{0});
 }
 
 TEST_CASE("What a key does not mean is not opened") {

@@ -14,7 +14,7 @@ TEST_CASE("Ranks that tell one another know of the staleness of all") {
   constexpr uint32_t kSum = 1 + 2 + 4;
   std::vector<uint32_t> afterwards(kRanks);
   const auto statuses = RunRanks(kRanks, [&](std::unique_ptr<Collective>& collective) -> Status {
-    RankRollCall roll_call(*collective, [] {});
+    RankRollCall roll_call(*collective, Channel::kWatch, [] {});
     const uint32_t own = 1U << collective->rank();
     while (roll_call.SumStaleness(own) != kSum) std::this_thread::yield();
     // Who is done has nothing under way: not before all have seen the sum.

@@ -1,0 +1,102 @@
+// A rank that is gone while servers wait for its push, and nobody for the rank itself.
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include <catch2/catch.hpp>
+
+#include "simurgh/base/mutex.h"
+#include "simurgh/nn/dense_network.h"
+#include "simurgh/train/trainer.h"
+#include "tests/unit/train/equal_ranks.h"
+#include "tests/unit/train/few_batches.h"
+
+namespace simurgh::testing {
+namespace {
+
+constexpr size_t kWidth = 3;
+
+// Holds the first push back until it is stopped.
+class HoldingPort final : public EmbeddingPort {
+ public:
+  void Submit(std::shared_ptr<const CompactBatch> /*batch*/,
+              std::function<void(StatusOr<BatchReference>)> done) override {
+    done(BatchReference());
+  }
+  void Pull(BatchReference /*batch*/, const PullTerms& /*terms*/, EmbeddingTarget embeddings,
+            std::function<void(StatusOr<PullAnswer>)> done) override {
+    std::ranges::fill(embeddings.floats(), 0.5F);
+    done(PullAnswer());
+  }
+  void Push(BatchReference /*batch*/, TrainerPosition /*position*/, GradientSource /*gradients*/,
+            std::function<void(Status)> done) override {
+    const MutexLock lock(mutex_);
+    held_ = std::move(done);
+    changed_.NotifyAll();
+  }
+  void Stop() override {
+    std::function<void(Status)> held;
+    {
+      const MutexLock lock(mutex_);
+      held = std::exchange(held_, nullptr);
+    }
+    if (held) held(absl::CancelledError("stopped"));
+  }
+
+  void AwaitPush() {
+    const MutexLock lock(mutex_);
+    while (!held_) changed_.Wait(mutex_);
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  std::function<void(Status)> held_ ABSL_GUARDED_BY(mutex_);
+};
+
+// The other rank is gone as soon as the port holds a push; who loads has nothing more to ask it.
+class LosingRanks final : public EqualRanks {
+ public:
+  explicit LosingRanks(HoldingPort& port) : port_(port) {}
+
+  Status Gather(Channel channel, std::span<const std::byte> own,
+                std::span<std::byte> all) override {
+    if (channel != Channel::kWatch) return EqualRanks::Gather(channel, own, all);
+    port_.AwaitPush();
+    return absl::UnavailableError("rank 1 is gone");
+  }
+
+ private:
+  HoldingPort& port_;
+};
+
+TEST_CASE("A rank that is gone is named though only servers wait for it") {
+  const ModelConfig model{
+      .towers = {{.name = "top",
+                  .inputs = {"dense", "embeddings"},
+                  .layers = {{.kind = LayerConfig::Kind::kLinear, .width = 1}}}}};
+  auto network = CreateCpuNetwork(
+      model,
+      {.inputs = {.dense_width = 1, .embedding_width = kWidth, .features = {{"a", kWidth}}}});
+  REQUIRE(network.ok());
+  HoldingPort port;
+  LosingRanks ranks(port);
+  TrainingConfig config{.mode = TrainingConfig::Mode::kSync, .batch_size = FewBatches::kSamples};
+  config.loader_queue_batches = 1;
+  config.progress_interval = std::chrono::hours(1);
+  Trainer trainer(config, /*run=*/1, port, **network, ranks,
+                  {.train = [] { return std::make_unique<FewBatches>(100); },
+                   .validation = {},
+                   .test = {},
+                   .features = 1,
+                   .dense_width = 1},
+                  nullptr);
+  const auto result = trainer.Run({});
+  CHECK(result.status() == absl::UnavailableError("rank 1 is gone"));
+}
+
+}  // namespace
+}  // namespace simurgh::testing
