@@ -29,7 +29,8 @@ class BatchPooling {
             std::span<uint32_t> maxima) const;
 
   // The adjoint, divided by the gradients' scale: row_gradients, of the batch's plan, are
-  // overwritten. Gradients of a row are added by sample, then by feature.
+  // overwritten. Gradients of a row are added in an order that the batch
+  // alone decides: 16 samples at a time, of these by feature, and then by sample.
   // Returns the features whose gradient held NaN or infinity: they leave their rows nothing.
   // Requires gradients.bytes of the batch's size.
   std::vector<size_t> Unpool(const BufferedBatch& batch, const GradientSource& gradients,

@@ -17,7 +17,7 @@ constexpr size_t kNextAhead = 8;
 }  // namespace
 
 void Table::State::PullAbsent(std::span<const uint64_t> ids, CodedRows to, uint32_t now,
-                              PullCounts& counts) {
+                              PullCounts& pulled) {
   RowStore::Reader reader(store, to.precision());
   for (size_t i = 0; i < absent.size(); ++i) {
     if (const size_t next = i + kBucketsAhead; next < absent.size()) {
@@ -32,14 +32,14 @@ void Table::State::PullAbsent(std::span<const uint64_t> ids, CodedRows to, uint3
     }
     if (row != kNoRow) {
       Touch(row, now);
-      ++counts.found;
+      ++pulled.found;
     } else {
       distinct.Add(ids[at]);
       const bool admitted = admission.Admit(ids[at]);
       if (admitted) row = Create(ids[at], now);
       if (row == kNoRow) {
         std::memset(to.row(at), 0, to.row_bytes());
-        ++(admitted ? this->counts.turned_away : counts.refused);
+        ++(admitted ? counts.turned_away : pulled.refused);
         continue;
       }
     }
@@ -50,7 +50,7 @@ void Table::State::PullAbsent(std::span<const uint64_t> ids, CodedRows to, uint3
 
 // Index first and then rows: each pass waits for its own memory alone.
 void Table::State::PullNew(std::span<const uint64_t> ids, CodedRows to, uint32_t now,
-                           PullCounts& counts) {
+                           PullCounts& pulled) {
   std::array<RowStore::NewRow, BatchLookup::kBlock> made;
   std::array<uint16_t, BatchLookup::kBlock> places;
   std::array<uint64_t, BatchLookup::kBlock> hashes;
@@ -79,8 +79,8 @@ void Table::State::PullNew(std::span<const uint64_t> ids, CodedRows to, uint32_t
     made[slot] = {id, given_before ? other : row};
     places[slot] = static_cast<uint16_t>(at);
   }
-  this->counts.created += filled;
-  counts.found += made.size() - again;
+  counts.created += filled;
+  pulled.found += made.size() - again;
   for (const RowStore::NewRow& row : std::span(made).first(filled)) {
     const bool queued = rows.header(row.row).use_count != 0;  // Fresh memory is zero.
     if (!queued) queue.Add(row.row, now);

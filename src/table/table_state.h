@@ -31,7 +31,7 @@ struct Table::State {
   // Pulls the rows that are there; `absent` are the positions of the others.
   void PullPresent(std::span<const uint64_t> ids, CodedRows to, uint32_t now);
   // Pulls the rows that PullPresent() has left over, one after the other, making them or not.
-  void PullAbsent(std::span<const uint64_t> ids, CodedRows to, uint32_t now, PullCounts& counts);
+  void PullAbsent(std::span<const uint64_t> ids, CodedRows to, uint32_t now, PullCounts& pulled);
   // Whether a pull that makes so many rows takes none away and refuses none.
   bool MakesAll(size_t rows_more) const {
     return index.size() + rows_more <= row_limit && !file_full && !expiry.active() &&
@@ -39,7 +39,7 @@ struct Table::State {
   }
   // The same as PullAbsent(), many at a time. Requires MakesAll(ids.size()) and at most
   // BatchLookup::kBlock ids.
-  void PullNew(std::span<const uint64_t> ids, CodedRows to, uint32_t now, PullCounts& counts);
+  void PullNew(std::span<const uint64_t> ids, CodedRows to, uint32_t now, PullCounts& pulled);
   // What a pull reads of a record.
   uint64_t PulledBytes() const { return sizeof(RowHeader) + store.format().weight_bytes(); }
   uint32_t Lookup(uint64_t id) const { return index.Find(id, RowIndex::Hash(id)); }
