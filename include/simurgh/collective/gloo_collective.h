@@ -36,8 +36,8 @@ using ExchangeAddresses = std::function<StatusOr<std::vector<std::string>>(std::
 // Errors: INVALID_ARGUMENT for a host that cannot be listened at or must not be; of the exchange;
 // UNAVAILABLE when a rank cannot be reached in time.
 // Source: Gloo, https://github.com/facebookincubator/gloo, for the connections; the sum of
-// Collective is a direct reduce-scatter and all-gather, or of two ranks an all-gather, which keeps
-// the order of the ranks.
+// Collective is a direct reduce-scatter and all-gather, or in f32 between two ranks an all-gather,
+// which keeps the order of the ranks.
 StatusOr<std::unique_ptr<Collective>> CreateGlooCollective(const GlooOptions& options,
                                                            const ExchangeAddresses& exchange);
 

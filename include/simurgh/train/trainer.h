@@ -168,7 +168,8 @@ class Trainer {
   // Null for a rank alone, where devices sum, and in mode async.
   std::unique_ptr<GradientReducer> reducer_;
   std::unique_ptr<DenseExchange> exchange_;  // Null but in mode async.
-  std::unique_ptr<RankRollCall> roll_call_;  // Mode async with several ranks, while they train.
+  // While several ranks train; null where those in step sum on devices.
+  std::unique_ptr<RankRollCall> roll_call_;
   const TrainerData data_;
   TrainObserver& observer_;
   Timeline* const timeline_;            // Null: nobody wants one.
