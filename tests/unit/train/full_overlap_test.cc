@@ -16,12 +16,12 @@
 #include "tests/unit/train/equal_ranks.h"
 #include "tests/unit/train/few_batches.h"
 #include "tests/unit/train/forwarding_network.h"
+#include "tests/unit/train/linear_network.h"
 
 namespace simurgh::testing {
 namespace {
 
 constexpr uint64_t kSteps = 8;
-constexpr size_t kWidth = 3;
 constexpr size_t kBuckets = 2;  // One for each linear layer.
 constexpr uint32_t kStaleness = 4;
 
@@ -180,17 +180,9 @@ void TrainOn(DenseNetwork& network, Meeting& meeting, Timeline& timeline) {
 }
 
 TEST_CASE("hybrid: reading, submission, pull, compute, sum and push go on at the same time") {
-  const ModelConfig model{
-      .towers = {{.name = "top",
-                  .inputs = {"dense", "embeddings"},
-                  .layers = {{.kind = LayerConfig::Kind::kLinear, .width = 2},
-                             {.kind = LayerConfig::Kind::kLinear, .width = 1}}}}};
-  auto network = CreateCpuNetwork(
-      model,
-      {.inputs = {.dense_width = 1, .embedding_width = kWidth, .features = {{"a", kWidth}}}});
-  REQUIRE(network.ok());
+  const auto network = LinearNetwork({2, 1});
   Meeting meeting;
-  MeetingNetwork meeting_network(**network, meeting);
+  MeetingNetwork meeting_network(*network, meeting);
   Timeline timeline;
   TrainOn(meeting_network, meeting, timeline);
 

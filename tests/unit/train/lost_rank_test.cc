@@ -13,24 +13,15 @@
 #include "simurgh/train/trainer.h"
 #include "tests/unit/train/equal_ranks.h"
 #include "tests/unit/train/few_batches.h"
+#include "tests/unit/train/linear_network.h"
+#include "tests/unit/train/ready_port.h"
 
 namespace simurgh::testing {
 namespace {
 
-constexpr size_t kWidth = 3;
-
 // Holds the first push back until it is stopped.
-class HoldingPort final : public EmbeddingPort {
+class HoldingPort final : public ReadyPort {
  public:
-  void Submit(std::shared_ptr<const CompactBatch> /*batch*/,
-              std::function<void(StatusOr<BatchReference>)> done) override {
-    done(BatchReference());
-  }
-  void Pull(BatchReference /*batch*/, const PullTerms& /*terms*/, EmbeddingTarget embeddings,
-            std::function<void(StatusOr<PullAnswer>)> done) override {
-    std::ranges::fill(embeddings.floats(), 0.5F);
-    done(PullAnswer());
-  }
   void Push(BatchReference /*batch*/, TrainerPosition /*position*/, GradientSource /*gradients*/,
             std::function<void(Status)> done) override {
     const MutexLock lock(mutex_);
@@ -74,20 +65,13 @@ class LosingRanks final : public EqualRanks {
 };
 
 TEST_CASE("A rank that is gone is named though only servers wait for it") {
-  const ModelConfig model{
-      .towers = {{.name = "top",
-                  .inputs = {"dense", "embeddings"},
-                  .layers = {{.kind = LayerConfig::Kind::kLinear, .width = 1}}}}};
-  auto network = CreateCpuNetwork(
-      model,
-      {.inputs = {.dense_width = 1, .embedding_width = kWidth, .features = {{"a", kWidth}}}});
-  REQUIRE(network.ok());
+  const auto network = LinearNetwork({1});
   HoldingPort port;
   LosingRanks ranks(port);
   TrainingConfig config{.mode = TrainingConfig::Mode::kSync, .batch_size = FewBatches::kSamples};
   config.loader_queue_batches = 1;
   config.progress_interval = std::chrono::hours(1);
-  Trainer trainer(config, /*run=*/1, port, **network, ranks,
+  Trainer trainer(config, /*run=*/1, port, *network, ranks,
                   {.train = [] { return std::make_unique<FewBatches>(100); },
                    .validation = {},
                    .test = {},

@@ -17,32 +17,25 @@
 #include "tests/unit/train/equal_ranks.h"
 #include "tests/unit/train/few_batches.h"
 #include "tests/unit/train/forwarding_network.h"
+#include "tests/unit/train/linear_network.h"
+#include "tests/unit/train/ready_port.h"
 
 namespace simurgh::testing {
 namespace {
 
 constexpr uint64_t kSteps = 6;
 constexpr uint64_t kBadStep = 2;
-constexpr size_t kWidth = 3;
 constexpr size_t kBuckets = 2;  // One for each linear layer.
 constexpr char kBackward[] = "forward and backward";
 
-// Answers at once; the rows of kBadStep are not numbers.
-class Port final : public EmbeddingPort {
+// The rows of kBadStep are not numbers.
+class Port final : public ReadyPort {
  public:
-  void Submit(std::shared_ptr<const CompactBatch> /*batch*/,
-              std::function<void(StatusOr<BatchReference>)> done) override {
-    done(BatchReference());
-  }
   void Pull(BatchReference /*batch*/, const PullTerms& terms, EmbeddingTarget embeddings,
             std::function<void(StatusOr<PullAnswer>)> done) override {
     const bool bad = terms.position.step == kBadStep;
     std::ranges::fill(embeddings.floats(), bad ? std::numeric_limits<float>::quiet_NaN() : 0.5F);
     done(PullAnswer());
-  }
-  void Push(BatchReference /*batch*/, TrainerPosition /*position*/, GradientSource /*gradients*/,
-            std::function<void(Status)> done) override {
-    done(absl::OkStatus());
   }
 };
 
@@ -112,16 +105,8 @@ class PatientNetwork final : public ForwardingNetwork {
 
 void TrainOn(RoundingRanks& ranks, const TrainingConfig& config, std::chrono::milliseconds patience,
              Timeline* timeline) {
-  const ModelConfig model{
-      .towers = {{.name = "top",
-                  .inputs = {"dense", "embeddings"},
-                  .layers = {{.kind = LayerConfig::Kind::kLinear, .width = 2},
-                             {.kind = LayerConfig::Kind::kLinear, .width = 1}}}}};
-  auto network = CreateCpuNetwork(
-      model,
-      {.inputs = {.dense_width = 1, .embedding_width = kWidth, .features = {{"a", kWidth}}}});
-  REQUIRE(network.ok());
-  PatientNetwork patient(**network, ranks, patience);
+  const auto network = LinearNetwork({2, 1});
+  PatientNetwork patient(*network, ranks, patience);
   Port port;
   Trainer trainer(config, /*run=*/1, port, patient, ranks,
                   {.train = [] { return std::make_unique<FewBatches>(kSteps); },

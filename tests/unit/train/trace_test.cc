@@ -14,13 +14,14 @@
 #include "tests/support/trace_spans.h"
 #include "tests/unit/train/equal_ranks.h"
 #include "tests/unit/train/few_batches.h"
+#include "tests/unit/train/linear_network.h"
+#include "tests/unit/train/ready_port.h"
 #include "train/gradient_reducer.h"
 
 namespace simurgh::testing {
 namespace {
 
 constexpr uint64_t kSteps = 6;
-constexpr size_t kWidth = 3;
 
 std::map<std::string, TraceSpans> SpansOf(const Timeline& timeline) {
   std::istringstream json(timeline.ToJson(0, "trainer"));
@@ -28,14 +29,9 @@ std::map<std::string, TraceSpans> SpansOf(const Timeline& timeline) {
 }
 
 // Answers a pull when the next one has been called for, or at once.
-class ChainPort : public EmbeddingPort {
+class ChainPort : public ReadyPort {
  public:
   explicit ChainPort(bool pulls_wait) : pulls_wait_(pulls_wait) {}
-
-  void Submit(std::shared_ptr<const CompactBatch> /*batch*/,
-              std::function<void(StatusOr<BatchReference>)> done) override {
-    done(BatchReference());
-  }
 
   void Pull(BatchReference /*batch*/, const PullTerms& terms, EmbeddingTarget embeddings,
             std::function<void(StatusOr<PullAnswer>)> done) override {
@@ -48,11 +44,6 @@ class ChainPort : public EmbeddingPort {
     }
     if (earlier) earlier(PullAnswer());
     if (!waits) done(PullAnswer());
-  }
-
-  void Push(BatchReference /*batch*/, TrainerPosition /*position*/, GradientSource /*gradients*/,
-            std::function<void(Status)> done) override {
-    done(absl::OkStatus());
   }
 
  private:
@@ -69,18 +60,11 @@ TrainingConfig ConfigOf(TrainingConfig::Mode mode, uint32_t staleness) {
 
 std::map<std::string, TraceSpans> TraceOf(TrainingConfig::Mode mode, uint32_t staleness,
                                           bool pulls_wait) {
-  const ModelConfig model{
-      .towers = {{.name = "top",
-                  .inputs = {"dense", "embeddings"},
-                  .layers = {{.kind = LayerConfig::Kind::kLinear, .width = 1}}}}};
-  const ModelInputs inputs{
-      .dense_width = 1, .embedding_width = kWidth, .features = {{"a", kWidth}}};
-  auto network = CreateCpuNetwork(model, {.inputs = inputs});
-  REQUIRE(network.ok());
+  const auto network = LinearNetwork({1});
   ChainPort port(pulls_wait);
   Timeline timeline;
   const auto collective = NewLocalCollective();
-  Trainer trainer(ConfigOf(mode, staleness), /*run=*/1, port, **network, *collective,
+  Trainer trainer(ConfigOf(mode, staleness), /*run=*/1, port, *network, *collective,
                   {.train = [] { return std::make_unique<FewBatches>(kSteps); },
                    .validation = {},
                    .test = {},

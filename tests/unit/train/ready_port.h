@@ -1,0 +1,29 @@
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+
+#include "simurgh/train/ports.h"
+
+namespace simurgh::testing {
+
+// Answers every call at once; all embeddings are 0.5.
+class ReadyPort : public EmbeddingPort {
+ public:
+  void Submit(std::shared_ptr<const CompactBatch> /*batch*/,
+              std::function<void(StatusOr<BatchReference>)> done) override {
+    done(BatchReference());
+  }
+  void Pull(BatchReference /*batch*/, const PullTerms& /*terms*/, EmbeddingTarget embeddings,
+            std::function<void(StatusOr<PullAnswer>)> done) override {
+    std::ranges::fill(embeddings.floats(), 0.5F);
+    done(PullAnswer());
+  }
+  void Push(BatchReference /*batch*/, TrainerPosition /*position*/, GradientSource /*gradients*/,
+            std::function<void(Status)> done) override {
+    done(absl::OkStatus());
+  }
+};
+
+}  // namespace simurgh::testing
