@@ -173,7 +173,7 @@ Status GlooMesh::Meet() {
   Parts parts(ranks());
   parts.outgoing.assign(ranks(), std::span(&here, 1));
   parts.expected.assign(ranks(), 1);
-  return Exchange(Channel::kLoading, parts);
+  return Exchange(Channel::kStep, parts);
 }
 
 Status GlooMesh::Try(uint32_t peer, absl::FunctionRef<void()> call) {

@@ -61,7 +61,7 @@ StatusOr<std::vector<SharedParts::Offer>> SharedParts::ExchangeOffers() {
     parts.outgoing[peer] = BytesOf(offers[peer]);
     parts.expected[peer] = sizeof(Offer);
   }
-  SIMURGH_RETURN_IF_ERROR(mesh_.Exchange(Channel::kLoading, parts));
+  SIMURGH_RETURN_IF_ERROR(mesh_.Exchange(Channel::kStep, parts));
   std::vector<Offer> theirs(mesh_.ranks());
   for (uint32_t peer = 0; peer < mesh_.ranks(); ++peer) {
     if (peer != mesh_.rank())
@@ -80,7 +80,7 @@ Status SharedParts::KeepNeighbours(const std::vector<Offer>& offers) {
     parts.outgoing[peer] = BytesOf(opened[peer]);
     parts.expected[peer] = 1;
   }
-  SIMURGH_RETURN_IF_ERROR(mesh_.Exchange(Channel::kLoading, parts));
+  SIMURGH_RETURN_IF_ERROR(mesh_.Exchange(Channel::kStep, parts));
   for (uint32_t peer = 0; peer < mesh_.ranks(); ++peer) {
     if (neighbours_[peer] == nullptr) continue;
     const bool both = opened[peer] != std::byte{} && parts.incoming[peer][0] != std::byte{};

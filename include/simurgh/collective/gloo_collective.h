@@ -34,7 +34,7 @@ using ExchangeAddresses = std::function<StatusOr<std::vector<std::string>>(std::
 // There is no secret on them: see GlooOptions::is_trusted. A rank that dies closes them, which the
 // others notice in their next call, or in the present one.
 // Errors: INVALID_ARGUMENT for a host that cannot be listened at or must not be; of the exchange;
-// UNAVAILABLE when a rank cannot be reached in time.
+// UNAVAILABLE when a rank cannot be reached in time, DEADLINE_EXCEEDED when it then says nothing.
 // Source: Gloo, https://github.com/facebookincubator/gloo, for the connections; the sum of
 // Collective is a direct reduce-scatter and all-gather, or in f32 between two ranks an all-gather,
 // which keeps the order of the ranks.

@@ -1,5 +1,7 @@
 // Ranks that die, give up, or say nothing.
 
+#include <csignal>
+#include <future>
 #include <thread>
 
 #include <catch2/catch.hpp>
@@ -120,6 +122,37 @@ TEST_CASE("A silent rank is named after the timeout") {
   CHECK_THAT(std::string(results[0].message()),
              Catch::Contains("rank 1 of 2") && Catch::Contains("silent for 1000 ms"));
   CHECK_THAT(std::string(results[1].message()), Catch::Contains("rank 1 of 2"));
+}
+
+// What this rank's Create answers when the other one has told its addresses and then does nothing.
+Status CreateWithoutTheOther(uint32_t rank) {
+  std::signal(SIGPIPE, SIG_IGN);
+  MeetingPlace place(2);
+  std::promise<void> given_up;
+  const auto create = [](uint32_t of, const ExchangeAddresses& exchange) {
+    const GlooOptions options{
+        .rank = of, .ranks = 2, .host = "127.0.0.1", .shares_memory = true, .timeout = 500ms};
+    return CreateGlooCollective(options, exchange).status();
+  };
+  std::thread silent([&] {
+    (void)create(1 - rank, [&](std::string own) {
+      auto addresses = place.Of(1 - rank)(std::move(own));
+      given_up.get_future().wait();
+      return addresses;
+    });
+  });
+  Status status = create(rank, place.Of(rank));
+  given_up.set_value();
+  silent.join();
+  return status;
+}
+
+TEST_CASE("A rank that is silent when connections are made is named after the timeout") {
+  const uint32_t rank = GENERATE(0U, 1U);
+  const Status status = CreateWithoutTheOther(rank);
+  CAPTURE(rank, status.ToString());
+  CHECK_FALSE(status.ok());
+  CHECK_THAT(std::string(status.message()), Catch::Contains("rank " + std::to_string(1 - rank)));
 }
 
 Status Create(const GlooOptions& options, std::vector<std::string> answer) {

@@ -57,5 +57,27 @@ TEST_CASE("Gradients in shared memory are read where they lie, all else is sent"
   CHECK(WhatRank1Reads(false, Channel::kGradients) == std::byte{1});
 }
 
+TEST_CASE("A rank that is silent when ranks offer their memory is named after the timeout") {
+  std::signal(SIGPIPE, SIG_IGN);
+  const bool shares = GENERATE(false, true);
+  MeetingPlace place(2);
+  const auto connect = [&](uint32_t rank) {
+    return GlooMesh::Connect(
+        {.rank = rank, .ranks = 2, .host = "127.0.0.1", .timeout = std::chrono::milliseconds(500)},
+        place.Of(rank));
+  };
+  StatusOr<std::unique_ptr<GlooMesh>> silent;
+  std::thread other([&] { silent = connect(1); });
+  const auto mesh = connect(0);
+  other.join();
+  REQUIRE(mesh.ok());
+  REQUIRE(silent.ok());
+  const Status met = SharedParts(**mesh, shares).Meet();
+  CAPTURE(shares, met.ToString());
+  CHECK(absl::IsDeadlineExceeded(met));
+  CHECK_THAT(std::string(met.message()),
+             Catch::Contains("rank 1 of 2") && Catch::Contains("silent for 500 ms"));
+}
+
 }  // namespace
 }  // namespace simurgh::testing
