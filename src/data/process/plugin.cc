@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <utility>
@@ -15,6 +14,7 @@
 
 #include "data/row_parser.h"
 #include "simurgh/data/plugin.h"
+#include "simurgh/tensor/finite.h"
 
 namespace simurgh {
 namespace {
@@ -104,10 +104,6 @@ auto Guarded(const Function& function, decltype(function()) if_it_throws) {
   } catch (...) {
     return if_it_throws;
   }
-}
-
-bool AllFinite(std::span<const float> values) {
-  return std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); });
 }
 
 }  // namespace

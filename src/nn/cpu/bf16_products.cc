@@ -1,7 +1,6 @@
 #include "nn/cpu/bf16_products.h"
 
 #include <atomic>
-#include <bit>
 #include <cstdint>
 #include <unordered_map>
 
@@ -10,6 +9,7 @@
 
 #include "nn/cpu/compute_threads.h"
 #include "nn/cpu/pieces.h"
+#include "nn/cpu/round_to_bf16.h"
 #include "simurgh/base/aligned_buffer.h"
 
 namespace simurgh::cpu {
@@ -22,27 +22,13 @@ struct Bf16Operand {
   bool transposed = false;
 };
 
-// To the nearest, ties to even; NaN stays NaN.
-uint16_t Rounded(float value) {
-  const auto bits = std::bit_cast<uint32_t>(value);
-  const uint32_t nearest = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
-  const uint32_t quiet = (bits >> 16) | 0x40;
-  return static_cast<uint16_t>((bits & 0x7fffffff) > 0x7f800000 ? quiet : nearest);
-}
-
 Bf16Operand Round(Operand operand, AlignedBuffer& buffer) {
   const MatrixView<const float> from = operand.matrix;
   const size_t count = from.rows() * from.columns();
   if (buffer.size() < count * sizeof(uint16_t)) buffer = AlignedBuffer(count * sizeof(uint16_t));
   const MatrixView<uint16_t> to(buffer.as<uint16_t>(count).data(), from.rows(), from.columns());
   ForEachPart(from.rows(), LeastRows(from.columns()), [=](size_t first, size_t end) {
-    for (size_t row = first; row < end; ++row) {
-      const float* source = from.row(row).data();
-      uint16_t* target = to.row(row).data();
-      for (size_t column = 0; column < from.columns(); ++column) {
-        target[column] = Rounded(source[column]);
-      }
-    }
+    for (size_t row = first; row < end; ++row) RoundToBf16(from.row(row), to.row(row).data());
   });
   return {to, operand.transposed};
 }

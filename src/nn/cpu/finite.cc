@@ -1,31 +1,15 @@
 #include "nn/cpu/finite.h"
 
 #include <atomic>
-#include <bit>
-#include <cstdint>
 
 #include "nn/cpu/compute_threads.h"
+#include "simurgh/tensor/finite.h"
 
 namespace simurgh::cpu {
-namespace {
-
-constexpr uint32_t kExponent = 0x7f800000;  // All ones in NaN and infinity, in nothing else.
-
-// No branch in the loop.
-bool AllFiniteOf(std::span<const float> values) {
-  uint32_t found = 0;
-  for (const float value : values) {
-    found |= (std::bit_cast<uint32_t>(value) & kExponent) == kExponent ? 1U : 0U;
-  }
-  return found == 0;
-}
-
-}  // namespace
-
 bool AllFinite(std::span<const float> values) {
   std::atomic<bool> finite = true;
   ForEachPart(values.size(), kPartElements, [&](size_t first, size_t end) {
-    if (!AllFiniteOf(values.subspan(first, end - first))) finite = false;
+    if (!simurgh::AllFinite(values.subspan(first, end - first))) finite = false;
   });
   return finite;
 }
@@ -35,7 +19,7 @@ bool AllRowsFinite(MatrixView<const float> values) {
   std::atomic<bool> finite = true;
   ForEachPart(values.rows(), LeastRows(values.columns()), [&](size_t first, size_t end) {
     for (size_t row = first; row < end; ++row) {
-      if (!AllFiniteOf(values.row(row))) finite = false;
+      if (!simurgh::AllFinite(values.row(row))) finite = false;
     }
   });
   return finite;
