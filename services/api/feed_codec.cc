@@ -9,16 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "simurgh/base/hash.h"
-#include "simurgh/data/batch_reader.h"
-
 namespace simurgh::api {
 namespace {
-
-template <typename T>
-void AppendBytes(const T& value, std::string& bytes) {
-  bytes.append(reinterpret_cast<const char*>(&value), sizeof(value));
-}
 
 Status Bad(const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat("feed batch: ", what));
@@ -72,24 +64,25 @@ rpc::SegmentPlace<T> Room(std::vector<T>& values, uint64_t count,
 
 }  // namespace
 
-uint64_t InputDigest(const ClusterConfig& config) {
-  std::string bytes;
-  for (const std::string& name : DenseColumns(config.data)) absl::StrAppend(&bytes, name, "\n");
-  for (const std::string& name : LabelColumns(config.data)) absl::StrAppend(&bytes, name, "\n");
-  for (const ColumnConfig& column : config.data.csv.columns) {
-    AppendBytes(column.transform, bytes);
-    for (const float value : {column.mean, column.stddev, column.missing}) {
-      AppendBytes(value, bytes);
-    }
+rpc::Outgoing<OpenFeed::Request> EncodeOpen(uint32_t loader, uint32_t loaders,
+                                            const std::vector<InputKey>& input) {
+  flatbuffers::FlatBufferBuilder builder;
+  std::vector<flatbuffers::Offset<wire::InputKey>> keys;
+  for (const InputKey& key : input) {
+    keys.push_back(wire::CreateInputKey(builder, builder.CreateString(key.key), key.digest));
   }
-  for (const auto* values : {&config.data.criteo.mean, &config.data.criteo.stddev}) {
-    for (const float value : *values) AppendBytes(value, bytes);
+  const auto list = builder.CreateVector(keys);
+  const auto root = wire::CreateOpenFeedRequest(builder, loader, loaders, list);
+  return {builder, root};
+}
+
+std::vector<InputKey> DecodeInput(const wire::OpenFeedRequest& request) {
+  std::vector<InputKey> input;
+  if (request.input() == nullptr) return input;
+  for (const wire::InputKey* key : *request.input()) {
+    input.push_back({key->key()->str(), key->digest()});
   }
-  for (const FeatureConfig& feature : config.features) {
-    AppendBytes(feature.processing.boundaries.size(), bytes);
-    for (const float boundary : feature.processing.boundaries) AppendBytes(boundary, bytes);
-  }
-  return HashBytes(bytes) | 1;
+  return input;
 }
 
 rpc::Outgoing<FeedBatch::Request> EncodeFeed(uint32_t loader, uint64_t number,

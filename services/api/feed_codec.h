@@ -2,19 +2,22 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "services/api/feed_methods.h"
 #include "simurgh/base/status.h"
 #include "simurgh/config/cluster_config.h"
+#include "simurgh/config/input_keys.h"
 #include "simurgh/data/batch.h"
 #include "simurgh/data/encoded_batch.h"
 
 namespace simurgh::api {
 
-// What of the configuration shows in a batch and is found by a first pass, or may differ without
-// notice: names and statistics of dense columns, boundaries of features. Never 0.
-// Requires fitted statistics.
-uint64_t InputDigest(const ClusterConfig& config);
+// input: of the fitted configuration; none: batches are made in another way than it says.
+rpc::Outgoing<OpenFeed::Request> EncodeOpen(uint32_t loader, uint32_t loaders,
+                                            const std::vector<InputKey>& input);
+
+std::vector<InputKey> DecodeInput(const wire::OpenFeedRequest& request);
 
 // A batch as it travels.
 struct FedBatch {

@@ -7,9 +7,9 @@
 
 #include <spdlog/spdlog.h>
 
-#include "services/api/feed_codec.h"
 #include "services/loader_client/loader_client.h"
 #include "services/runtime/daemon.h"
+#include "simurgh/config/input_keys.h"
 #include "simurgh/data/batch_reader.h"
 
 namespace simurgh {
@@ -91,8 +91,7 @@ class Feeder : public Daemon {
 Status Feeder::FeedShare(const std::stop_token& stop) {
   SIMURGH_ASSIGN_OR_RETURN(
       const auto client,
-      LoaderClient::Open(parsed_, {.loader = index_, .input_digest = api::InputDigest(config_)},
-                         stop));
+      LoaderClient::Open(parsed_, {.loader = index_, .input = InputKeys(config_)}, stop));
   if (client->taken() > 0) {
     spdlog::info("the trainer has {} batches of this share already; going on behind them",
                  client->taken());

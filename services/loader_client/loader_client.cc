@@ -69,12 +69,9 @@ class RemoteLoaderClient final : public LoaderClient {
   }
 
   // The first call; the others are only good after it.
-  Status Introduce(uint32_t loaders, uint64_t input_digest) {
-    const auto response = Wait(Persist(api::kOpenFeed, [=, this] {
-      flatbuffers::FlatBufferBuilder builder;
-      const auto root = api::wire::CreateOpenFeedRequest(builder, loader_, loaders, input_digest);
-      return rpc::Outgoing<api::OpenFeed::Request>(builder, root);
-    }));
+  Status Introduce(uint32_t loaders, const std::vector<InputKey>& input) {
+    const auto response = Wait(
+        Persist(api::kOpenFeed, [&, this] { return api::EncodeOpen(loader_, loaders, input); }));
     if (!response.ok()) return response.status();
     taken_ = next_ = response->table().taken();
     return absl::OkStatus();
@@ -209,7 +206,7 @@ StatusOr<std::unique_ptr<LoaderClient>> LoaderClient::Open(const ClusterConfig& 
   }
   SIMURGH_ASSIGN_OR_RETURN(const RpcOptions rpc_options, MakeRpcOptions(config.rpc));
   auto client = std::make_unique<RemoteLoaderClient>(config, options, rpc_options, stop);
-  SIMURGH_RETURN_IF_ERROR(client->Introduce(loaders, options.input_digest));
+  SIMURGH_RETURN_IF_ERROR(client->Introduce(loaders, options.input));
   return client;
 }
 

@@ -4,16 +4,21 @@
 #include <cstdint>
 #include <memory>
 #include <stop_token>
+#include <vector>
 
 #include "simurgh/base/status.h"
 #include "simurgh/config/cluster_config.h"
+#include "simurgh/config/input_keys.h"
 #include "simurgh/data/batch.h"
 
 namespace simurgh {
 
 struct LoaderClientOptions {
-  uint32_t loader = 0;        // Which of config.loaders.instances this is.
-  uint64_t input_digest = 0;  // api::InputDigest, where batches are made by the configuration.
+  uint32_t loader = 0;  // Which of config.loaders.instances this is.
+  // InputKeys of the fitted configuration, where batches are made of its training files as it says:
+  // the trainer refuses a loader that would make others than itself. None: batches are made in
+  // another way, and nothing beyond AgreementHash is compared.
+  std::vector<InputKey> input = {};
 };
 
 // Feeds batches into a training run from outside of the nn-worker:
@@ -36,10 +41,9 @@ class LoaderClient {
  public:
   // Waits for the trainer, for training.retry_deadline at most.
   // Errors: INVALID_ARGUMENT for a loader that the configuration does not have, or that fits the
-  // trainer's configuration or inputs badly; UNAVAILABLE when the trainer cannot be reached;
-  // CANCELLED after a stop.
-  // config: as LoadClusterConfig gives it; what FitStatistics adds is no matter of agreement.
-  // Lifetime: `config` is not kept.
+  // trainer's configuration badly (of options.input by key); UNAVAILABLE when the trainer cannot be
+  // reached; CANCELLED after a stop. config: as LoadClusterConfig gives it; what FitStatistics adds
+  // is no matter of agreement. Lifetime: `config` is not kept.
   static StatusOr<std::unique_ptr<LoaderClient>> Open(const ClusterConfig& config,
                                                       const LoaderClientOptions& options,
                                                       std::stop_token stop);

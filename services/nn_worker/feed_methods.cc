@@ -1,8 +1,12 @@
 #include "services/nn_worker/feed_methods.h"
 
+#include <algorithm>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 #include "services/api/feed_codec.h"
 #include "simurgh/data/batch_reader.h"
@@ -19,6 +23,21 @@ rpc::Clock::time_point Patience(const rpc::RequestOf<Message>& request) {
   if (request.deadline() == rpc::Clock::time_point::max()) return request.deadline();
   const auto now = rpc::Clock::now();
   return now + (request.deadline() - now) * 4 / 5;
+}
+
+// A loader that has told nothing makes its batches in another way.
+Status CheckInput(const std::vector<InputKey>& ours, const std::vector<InputKey>& theirs) {
+  constexpr size_t kNamed = 8;
+  if (theirs.empty()) return absl::OkStatus();
+  const std::vector<std::string> keys = DifferingKeys(ours, theirs);
+  if (keys.empty()) return absl::OkStatus();
+  const size_t named = std::min(keys.size(), kNamed);
+  const std::string more =
+      keys.size() > named ? absl::StrCat("; and ", keys.size() - named, " more") : "";
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the loader would make other batches than the trainer's configuration says: they differ in ",
+      absl::StrJoin(keys.begin(), keys.begin() + static_cast<ptrdiff_t>(named), "; "), more,
+      ". Start both with the same file, overrides, training files and plug-ins"));
 }
 
 rpc::Outgoing<api::FeedBatch::Response> Encode(FeedBuffer::Answer answer) {
@@ -40,11 +59,7 @@ struct FeedService::Methods {
           absl::StrCat("this is one of ", asked.loaders(), " loaders, the trainer waits for ",
                        loaders, "; give all processes the same loaders.instances"));
     }
-    if (asked.input_digest() != 0 && asked.input_digest() != api::InputDigest(service.config_)) {
-      co_return absl::InvalidArgumentError(
-          "loader and trainer make different inputs of the same rows (dense columns, their "
-          "statistics, or quantiles); give both the same configuration and training files");
-    }
+    SIMURGH_CO_RETURN_IF_ERROR(CheckInput(service.input_, api::DecodeInput(asked)));
     SIMURGH_CO_ASSIGN_OR_RETURN(const uint64_t taken, service.buffer_.Open(asked.loader()));
     flatbuffers::FlatBufferBuilder builder;
     const auto root = api::wire::CreateOpenFeedResponse(builder, taken);
@@ -89,6 +104,7 @@ struct FeedService::Methods {
 FeedService::FeedService(const ClusterConfig& config, FeedBuffer& buffer, MetricRegistry& registry,
                          rpc::asio::any_io_executor executor)
     : config_(config),
+      input_(InputKeys(config)),
       buffer_(buffer),
       batches_(registry.GetCounter("simurgh_nn_fed_batches_total",
                                    "Batches taken from loaders, repeated ones too.")),

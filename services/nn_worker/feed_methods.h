@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include <boost/asio/thread_pool.hpp>
 
@@ -8,6 +9,7 @@
 #include "services/nn_worker/feed_buffer.h"
 #include "services/nn_worker/waiters.h"
 #include "simurgh/config/cluster_config.h"
+#include "simurgh/config/input_keys.h"
 #include "simurgh/telemetry/metrics.h"
 
 namespace simurgh {
@@ -33,6 +35,7 @@ class FeedService {
   struct Methods;
 
   const ClusterConfig& config_;
+  const std::vector<InputKey> input_;
   FeedBuffer& buffer_;
   Counter& batches_;
   Counter& waits_;

@@ -3,6 +3,7 @@
 #include "config/byte_writer.h"
 #include "simurgh/base/hash.h"
 #include "simurgh/config/cluster_config.h"
+#include "simurgh/config/input_keys.h"
 
 namespace simurgh {
 namespace {
@@ -40,13 +41,13 @@ void AddDenseOptimizer(const DenseOptimizerConfig& optimizer, ByteWriter* out) {
   AddSchedule(optimizer.schedule, out);
 }
 
-// Without what a rank may have for itself: how far it reads ahead, how long it tries, what it says.
+// Beside InputKeys, and without what a rank may have for itself: how far it reads ahead, how long
+// it tries, what it says.
 void AddTraining(const TrainingConfig& training, ByteWriter* out) {
-  out->Add(training.mode, training.batch_size, training.passes, training.drop_last,
-           training.keep_negatives, training.staleness, training.row_age_steps,
-           training.reproducible, training.embedding_precision, training.gradient_precision,
-           training.gradient_scale, training.allreduce.precision, training.allreduce.bucket_bytes,
-           training.sync_batch_norm, training.evaluate_every_steps, training.evaluate_every_passes,
+  out->Add(training.mode, training.staleness, training.row_age_steps, training.reproducible,
+           training.embedding_precision, training.gradient_precision, training.gradient_scale,
+           training.allreduce.precision, training.allreduce.bucket_bytes, training.sync_batch_norm,
+           training.evaluate_every_steps, training.evaluate_every_passes,
            training.early_stopping.patience, training.early_stopping.metric,
            training.early_stopping.min_improvement, training.auc_group_feature, training.max_steps);
   AddDenseOptimizer(training.dense_optimizer, out);
@@ -58,33 +59,18 @@ void AddFiles(const std::vector<std::string>& paths, ByteWriter* out) {
   for (const std::string& path : paths) out->Add(std::filesystem::path(path).filename().string());
 }
 
-void AddColumns(const CsvConfig& csv, ByteWriter* out) {
-  out->Add(csv.separator, csv.header, csv.missing_values, csv.columns.size());
-  for (const ColumnConfig& column : csv.columns) {
-    out->Add(column.name, column.kind, column.positive, column.missing, column.transform,
-             column.mean, column.stddev, column.fit, column.separator);
-  }
-}
-
+// Beside InputKeys.
 void AddData(const DataConfig& data, ByteWriter* out) {
-  out->Add(data.format);
-  AddColumns(data.csv, out);
-  out->Add(data.criteo.labels, data.criteo.fit, data.criteo.mean, data.criteo.stddev);
-  out->Add(data.derived.size());
-  for (const DerivedConfig& derived : data.derived) {
-    out->Add(derived.name, derived.columns, derived.width, derived.plugin.parameters);
-    AddFiles({derived.plugin.path}, out);
-  }
-  AddFiles(data.train, out);
   AddFiles(data.validation, out);
   AddFiles(data.test, out);
-  out->Add(data.bad_rows, data.max_bad_rows);
+  out->Add(data.max_bad_rows);
 }
 
 }  // namespace
 
 uint64_t TrainingPlanHash(const ClusterConfig& config) {
   ByteWriter out;
+  for (const InputKey& key : InputKeys(config)) out.Add(key.key, key.digest);
   AddModel(config.model, &out);
   AddTraining(config.training, &out);
   AddData(config.data, &out);

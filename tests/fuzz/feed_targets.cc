@@ -111,12 +111,6 @@ Bytes Seed(uint8_t which, const Message& message) {
   return seed.Rest(MetadataOf(message)).bytes();
 }
 
-rpc::Outgoing<api::OpenFeed::Request> Open(uint32_t loader, uint32_t loaders, uint64_t digest) {
-  flatbuffers::FlatBufferBuilder builder;
-  const auto root = api::wire::CreateOpenFeedRequest(builder, loader, loaders, digest);
-  return {builder, root};
-}
-
 rpc::Outgoing<api::FeedBatch::Response> Wanted(bool wanted) {
   flatbuffers::FlatBufferBuilder builder;
   const auto root = api::wire::CreateFeedBatchResponse(builder, wanted);
@@ -178,8 +172,8 @@ void RunFeed(Input input) {
     if (message.table == nullptr) return;
     const auto& table = *message.table;
     const Received<api::wire::OpenFeedRequest> again(
-        Open(table.loader(), table.loaders(), table.input_digest()));
-    SIMURGH_CHECK_EQ(again.table->input_digest(), table.input_digest());
+        api::EncodeOpen(table.loader(), table.loaders(), api::DecodeInput(table)));
+    SIMURGH_CHECK(api::DecodeInput(*again.table) == api::DecodeInput(table));
   } else if (which == 1) {
     const Received<api::wire::OpenFeedResponse> message(reader.rest());
     if (message.table == nullptr) return;
@@ -210,7 +204,8 @@ void RunFeed(Input input) {
 }
 
 std::vector<Bytes> FeedSeeds() {
-  return {Seed(0, Open(1, 2, 77)),
+  return {Seed(0, api::EncodeOpen(1, 2, {})),
+          Seed(0, api::EncodeOpen(1, 2, {{"data.format", 7}, {"training.passes", 9}})),
           Seed(1, Taken(5)),
           Seed(2, api::EncodeFeed(1, 3, std::make_shared<const api::FedBatch>())),
           Seed(3, Wanted(true)),

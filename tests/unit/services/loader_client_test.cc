@@ -11,7 +11,6 @@
 #include <boost/asio/use_future.hpp>
 #include <catch2/catch.hpp>
 
-#include "services/api/feed_codec.h"
 #include "services/nn_worker/feed_methods.h"
 #include "services/runtime/io_thread.h"
 #include "services/runtime/rpc_options.h"
@@ -188,11 +187,6 @@ TEST_CASE_METHOD(Fixture, "a loader learns that it does not fit, or is not wante
   TrainerEnd trainer(config_);
   CHECK_THAT(std::string(LoaderClient::Open(config_, {.loader = 2}, {}).status().message()),
              Catch::StartsWith("loader 2: the configuration has 2 entries in loaders.instances"));
-  CHECK_THAT(
-      std::string(
-          LoaderClient::Open(config_, {.loader = 0, .input_digest = 1}, {}).status().message()),
-      Catch::Contains("make different inputs of the same rows"));
-  CHECK(LoaderClient::Open(config_, {.input_digest = api::InputDigest(config_)}, {}).ok());
   ClusterConfig one = config_;
   one.loaders.instances.resize(1);
   CHECK_THAT(std::string(LoaderClient::Open(one, {}, {}).status().message()),
@@ -203,6 +197,27 @@ TEST_CASE_METHOD(Fixture, "a loader learns that it does not fit, or is not wante
   }
   CHECK(client->Feed(Numbered(0.0F)).ok());
   CHECK(client->End(0).ok());
+}
+
+TEST_CASE_METHOD(Fixture, "a loader that would make other batches is refused by key") {
+  const TrainerEnd trainer(config_);
+  const auto refusal = [&](const ClusterConfig& own) {
+    const auto client = LoaderClient::Open(own, {.input = InputKeys(own)}, {});
+    return std::string(client.status().message());
+  };
+  CHECK(refusal(config_).empty());
+  ClusterConfig other = config_;
+  other.training.keep_negatives = 0.5F;
+  other.data.csv.columns[0].mean = 40;
+  CHECK_THAT(refusal(other),
+             Catch::Contains("they differ in training.keep_negatives; data.csv.columns.0 (age), "
+                             "mean or stddev. Start both with"));
+  CHECK(LoaderClient::Open(other, {}, {}).ok());  // Its batches are made in another way.
+  other.data.csv.columns.clear();
+  CHECK_THAT(refusal(other), Catch::Contains("data.csv.columns.3 (education); and 23 more. Start"));
+  other = config_;
+  other.features[0].processing.vocabulary = {"State-gov"};  // What all daemons agree on.
+  CHECK_THAT(refusal(other), Catch::Contains("start both with the same file and overrides"));
 }
 
 TEST_CASE_METHOD(Fixture, "without a trainer a loader gives up; a stop ends its waiting") {
