@@ -1,6 +1,7 @@
 // simurgh-feed: reads its share of the training data and submits it to the nn-worker.
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -40,7 +41,13 @@ class Feeder : public Daemon {
  public:
   static StatusOr<std::unique_ptr<Daemon>> Start(DaemonContext& context) {
     std::unique_ptr<Feeder> feeder(new Feeder(context));
-    SIMURGH_RETURN_IF_ERROR(FitStatistics(feeder->config_.data, feeder->config_.features));
+    const Status fitted = FitStatistics(feeder->config_.data, feeder->config_.features);
+    if (!fitted.ok()) {
+      return GiveUp(fitted, [&] {
+        return LoaderClient::AbandonUnopened(context.config(), context.index(), fitted,
+                                             context.stop_source().get_token());
+      });
+    }
     context.SetReady();
     return std::move(feeder);
   }
@@ -73,8 +80,11 @@ class Feeder : public Daemon {
         progress_(config_.training.progress_interval) {}
 
   Status FeedShare(const std::stop_token& stop);
-  // The share cannot be read: the trainer is told why before this process ends. Returns `reason`.
-  static Status GiveUp(LoaderClient& client, Status reason);
+  // The share cannot be fed: the trainer is told why before this process ends. Returns `reason`.
+  static Status GiveUp(const Status& reason, const std::function<Status()>& tell);
+  static Status GiveUp(const Status& reason, LoaderClient& client) {
+    return GiveUp(reason, [&] { return client.Abandon(reason); });
+  }
   // False when the trainer wants no more.
   StatusOr<bool> FeedPass(uint32_t pass, LoaderClient& client, const std::stop_token& stop);
 
@@ -100,15 +110,18 @@ Status Feeder::FeedShare(const std::stop_token& stop) {
   for (uint32_t pass = 1; wanted && pass <= config_.training.passes; ++pass) {
     SIMURGH_ASSIGN_OR_RETURN(wanted, FeedPass(pass, *client, stop));
   }
-  SIMURGH_RETURN_IF_ERROR(client->End(skipped_rows_.value()));
+  const Status ended = client->End(skipped_rows_.value());
+  if (absl::IsInvalidArgument(ended)) return GiveUp(ended, *client);  // A batch was refused.
+  SIMURGH_RETURN_IF_ERROR(ended);
   spdlog::info("fed {} batches, {} samples; {} bad rows left out{}", batches_.value(),
                samples_.value(), skipped_rows_.value(),
                wanted ? "" : "; the trainer wants no more");
   return absl::OkStatus();
 }
 
-Status Feeder::GiveUp(LoaderClient& client, Status reason) {
-  const Status told = client.Abandon(reason);
+Status Feeder::GiveUp(const Status& reason, const std::function<Status()>& tell) {
+  spdlog::warn("cannot go on, and tells the trainer why: {}", std::string(reason.message()));
+  const Status told = tell();
   if (!told.ok()) spdlog::warn("the trainer has not been told: {}", std::string(told.message()));
   return reason;
 }
@@ -122,19 +135,20 @@ StatusOr<bool> Feeder::FeedPass(uint32_t pass, LoaderClient& client, const std::
                        .seed = config_.seed,
                        .share = index_,
                        .shares = shares});
-  if (!reader.ok()) return GiveUp(client, reader.status());
+  if (!reader.ok()) return GiveUp(reader.status(), client);
   uint64_t skipped = 0;
   while (!stop.stop_requested()) {
     StatusOr<std::optional<Batch>> read = (*reader)->Next();
     skipped_rows_.Add((*reader)->skipped_rows() -
                       std::exchange(skipped, (*reader)->skipped_rows()));
-    if (!read.ok()) return GiveUp(client, read.status());
+    if (!read.ok()) return GiveUp(read.status(), client);
     std::optional<Batch> batch = *std::move(read);
     if (!batch || (training.drop_last && batch->size() < training.batch_size)) return true;
     if (number_++ < client.taken()) continue;
     const size_t samples = batch->size();
-    SIMURGH_ASSIGN_OR_RETURN(const bool wanted, client.Feed(*std::move(batch)));
-    if (!wanted) return false;
+    const StatusOr<bool> wanted = client.Feed(*std::move(batch));
+    if (absl::IsInvalidArgument(wanted.status())) return GiveUp(wanted.status(), client);
+    if (!wanted.ok() || !*wanted) return wanted;
     batches_.Add();
     samples_.Add(samples);
     progress_.Show(pass, training.passes, batches_.value(), samples_.value());

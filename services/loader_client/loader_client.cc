@@ -38,15 +38,15 @@ rpc::Hello HelloOf(const ClusterConfig& config, uint32_t loader) {
 
 class RemoteLoaderClient final : public LoaderClient {
  public:
-  RemoteLoaderClient(const ClusterConfig& config, const LoaderClientOptions& options,
-                     const RpcOptions& rpc_options, const std::stop_token& stop)
-      : loader_(options.loader),
+  RemoteLoaderClient(const ClusterConfig& config, uint32_t loader, const RpcOptions& rpc_options,
+                     const std::stop_token& stop)
+      : loader_(loader),
         call_timeout_(config.rpc.call_timeout),
         retry_deadline_(config.training.retry_deadline) {
     // Here, as it wants the thread, which is declared behind it.
     client_ =
         std::make_unique<rpc::Client>(thread_.executor(), config.nn_worker.instances[0].address,
-                                      HelloOf(config, options.loader), rpc_options.client, nullptr);
+                                      HelloOf(config, loader), rpc_options.client, nullptr);
     stopper_.emplace(stop, [this] {
       rpc::asio::post(thread_.executor(), [this] {
         stopped_ = true;
@@ -68,7 +68,7 @@ class RemoteLoaderClient final : public LoaderClient {
     thread_.RunAndWait([this] { client_.reset(); });
   }
 
-  // The first call; the others are only good after it.
+  // The first call; all others but Abandon are only good after it.
   Status Introduce(uint32_t loaders, const std::vector<InputKey>& input) {
     const auto response = Wait(
         Persist(api::kOpenFeed, [&, this] { return api::EncodeOpen(loader_, loaders, input); }));
@@ -193,21 +193,35 @@ class RemoteLoaderClient final : public LoaderClient {
   std::optional<std::stop_callback<std::function<void()>>> stopper_;
 };
 
+uint32_t LoadersOf(const ClusterConfig& config) {
+  return static_cast<uint32_t>(config.loaders.instances.size());
+}
+
+StatusOr<std::unique_ptr<RemoteLoaderClient>> Connect(const ClusterConfig& config, uint32_t loader,
+                                                      const std::stop_token& stop) {
+  if (loader >= LoadersOf(config)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("loader ", loader, ": the configuration has ", LoadersOf(config),
+                     " entries in loaders.instances; add one or choose a smaller number, from 0"));
+  }
+  SIMURGH_ASSIGN_OR_RETURN(const RpcOptions rpc_options, MakeRpcOptions(config.rpc));
+  return std::make_unique<RemoteLoaderClient>(config, loader, rpc_options, stop);
+}
+
 }  // namespace
 
 StatusOr<std::unique_ptr<LoaderClient>> LoaderClient::Open(const ClusterConfig& config,
                                                            const LoaderClientOptions& options,
                                                            std::stop_token stop) {
-  const auto loaders = static_cast<uint32_t>(config.loaders.instances.size());
-  if (options.loader >= loaders) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("loader ", options.loader, ": the configuration has ", loaders,
-                     " entries in loaders.instances; add one or choose a smaller number, from 0"));
-  }
-  SIMURGH_ASSIGN_OR_RETURN(const RpcOptions rpc_options, MakeRpcOptions(config.rpc));
-  auto client = std::make_unique<RemoteLoaderClient>(config, options, rpc_options, stop);
-  SIMURGH_RETURN_IF_ERROR(client->Introduce(loaders, options.input));
+  SIMURGH_ASSIGN_OR_RETURN(auto client, Connect(config, options.loader, stop));
+  SIMURGH_RETURN_IF_ERROR(client->Introduce(LoadersOf(config), options.input));
   return client;
+}
+
+Status LoaderClient::AbandonUnopened(const ClusterConfig& config, uint32_t loader,
+                                     const Status& reason, std::stop_token stop) {
+  SIMURGH_ASSIGN_OR_RETURN(const auto client, Connect(config, loader, stop));
+  return client->Abandon(reason);
 }
 
 }  // namespace simurgh

@@ -48,6 +48,11 @@ class LoaderClient {
                                                       const LoaderClientOptions& options,
                                                       std::stop_token stop);
 
+  // As Abandon, for a loader that cannot even be opened: that has no statistics, say.
+  // Errors: INVALID_ARGUMENT for a loader that the configuration does not have; else as Feed.
+  static Status AbandonUnopened(const ClusterConfig& config, uint32_t loader, const Status& reason,
+                                std::stop_token stop);
+
   virtual ~LoaderClient() = default;
 
   // Batches of this loader that the trainer had when this was opened: they must not be fed again,

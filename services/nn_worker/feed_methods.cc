@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include <spdlog/spdlog.h>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
@@ -59,8 +61,13 @@ struct FeedService::Methods {
           absl::StrCat("this is one of ", asked.loaders(), " loaders, the trainer waits for ",
                        loaders, "; give all processes the same loaders.instances"));
     }
-    SIMURGH_CO_RETURN_IF_ERROR(CheckInput(service.input_, api::DecodeInput(asked)));
+    if (Status status = CheckInput(service.input_, api::DecodeInput(asked)); !status.ok()) {
+      spdlog::warn("loader {} is refused: {}", asked.loader(), std::string(status.message()));
+      co_return status;
+    }
     SIMURGH_CO_ASSIGN_OR_RETURN(const uint64_t taken, service.buffer_.Open(asked.loader()));
+    spdlog::info("loader {} of {} (from 0) is here; the trainer has {} batches of it",
+                 asked.loader(), loaders, taken);
     flatbuffers::FlatBufferBuilder builder;
     const auto root = api::wire::CreateOpenFeedResponse(builder, taken);
     co_return rpc::Outgoing<api::OpenFeed::Response>(builder, root);

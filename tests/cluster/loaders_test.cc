@@ -136,16 +136,21 @@ TEST_CASE("A feeder that stays away ends the run by name, and the other one") {
                              Catch::Contains("the nn-worker was lost"));
 }
 
-// 400 rows in pieces of 100; row 151, in the piece of the second loader, has no number.
-std::string ConfigWithBadRow(const std::string& folder) {
-  std::ofstream rows(folder + "/rows.csv");
+// 400 rows in pieces of 100: label, age, shop. The ages of rows from 101 to 200, which are the
+// second loader's, are `age`.
+void WriteRows(const std::string& path, const std::string& age) {
+  std::ofstream rows(path);
   for (int r = 1; r <= 400; ++r) {
-    rows << r % 2 << "," << (r == 151 ? "forty" : "40") << ",id" << r % 9 << "\n";
+    const bool second = r > 100 && r <= 200;
+    rows << r % 2 << "," << (second ? age : std::to_string(20 + r % 50)) << ",id" << r % 9 << "\n";
   }
-  std::ofstream config(folder + "/bad.yaml");
-  config << R"(
+}
 
-cluster: {name: bad, seed: 1}
+// In `folder`, of rows.csv. more: lines of the section `data`.
+std::string WriteConfig(const TemporaryFolder& folder, const std::string& age_kind,
+                        const std::string& more = "") {
+  return folder.Write("rows.yaml", R"(
+cluster: {name: rows, seed: 1}
 embedding_ps: {instances: [{address: "127.0.0.1:1"}]}
 embedding_worker: {instances: [{address: "127.0.0.1:2"}]}
 nn_worker: {instances: [{address: "127.0.0.1:3"}]}
@@ -153,19 +158,23 @@ tables: [{name: shop, dim: 4, capacity_rows: 100, optimizer: {kind: sgd, learnin
 features: [{name: shop}]
 data:
   train: [rows.csv]
-  csv: {columns: [{name: label, kind: label}, {name: age, kind: dense}, {name: shop, kind: id}]}
+  csv: {columns: [{name: label, kind: label}, {name: age, )" +
+                                       age_kind +
+                                       R"(}, {name: shop, kind: id}]}
+)" + more + R"(
 model: {towers: [{name: top, input: [dense, embeddings], layers: [{linear: 1}]}]}
 training: {batch_size: 100}
-)";
-  return folder + "/bad.yaml";
+)");
 }
+
+// Whoever waited for these would be killed first.
+const std::vector<std::string> kNoPatience{"loaders.timeout=30m", "training.retry_deadline=30m"};
 
 TEST_CASE("A bad row that a feeder meets ends the trainer at once, with its place and value") {
   const TemporaryFolder folder;
-  TestCluster cluster({.config = ConfigWithBadRow(folder.path()),
-                       .loaders = 2,
-                       // Whoever waited for these would be killed first.
-                       .overrides = {"loaders.timeout=30m", "training.retry_deadline=30m"}});
+  WriteRows(folder.Path("rows.csv"), "forty");
+  TestCluster cluster(
+      {.config = WriteConfig(folder, "kind: dense"), .loaders = 2, .overrides = kNoPatience});
   const auto trainer = cluster.StartTrainer();
   const auto one = cluster.StartLoader(0);
   const auto other = cluster.StartLoader(1);
@@ -173,9 +182,46 @@ TEST_CASE("A bad row that a feeder meets ends the trainer at once, with its plac
   CHECK(trainer->Wait(60s) == 3);
   CAPTURE(trainer->log(), one->log(), other->log());
   CHECK_THAT(trainer->log(), Catch::Contains("loader 1 of 2 (from 0): ") &&
-                                 Catch::Contains("rows.csv") && Catch::Contains("151") &&
-                                 Catch::Contains("age") && Catch::Contains("forty"));
-  CHECK_THAT(other->log(), Catch::Contains("151") && Catch::Contains("forty"));
+                                 Catch::Contains("rows.csv:101") && Catch::Contains("age") &&
+                                 Catch::Contains("forty"));
+  CHECK_THAT(other->log(), Catch::Contains("rows.csv:101") && Catch::Contains("forty"));
+}
+
+TEST_CASE("A feeder that cannot fit statistics ends the trainer, with file, column and reason") {
+  const TemporaryFolder folder, other_folder;
+  WriteRows(folder.Path("rows.csv"), "40");
+  WriteRows(other_folder.Path("rows.csv"), "forty");
+  TestCluster cluster({.config = WriteConfig(folder, "kind: dense, fit: true"),
+                       .loaders = 2,
+                       .overrides = kNoPatience});
+  const auto trainer = cluster.StartTrainer();
+  const auto one = cluster.StartLoader(0);
+  const auto other = cluster.StartLoader(1, {"data.train=[" + other_folder.Path("rows.csv") + "]"});
+  CHECK(other->Wait(60s) == 2);
+  CHECK(trainer->Wait(60s) == 3);
+  CAPTURE(trainer->log(), one->log(), other->log());
+  CHECK_THAT(trainer->log(), Catch::Contains("loader 1 of 2 (from 0): ") &&
+                                 Catch::Contains(other_folder.Path("rows.csv") + ":101") &&
+                                 Catch::Contains("'age'") && Catch::Contains("forty"));
+}
+
+TEST_CASE("A feeder whose plug-in refuses ends the trainer, with the plug-in's reason") {
+  const TemporaryFolder folder;
+  WriteRows(folder.Path("rows.csv"), "40");
+  const std::string derived =
+      "  derived: [{name: soft, columns: [age], width: 2, plugin: {path: " SOFT_BINS_PLUGIN
+      ", parameters: [50, 20]}}]";
+  TestCluster cluster({.config = WriteConfig(folder, "kind: dense", derived),
+                       .loaders = 1,
+                       .overrides = kNoPatience});
+  const auto trainer = cluster.StartTrainer();
+  const auto feeder = cluster.StartLoader(0);
+  CHECK(feeder->Wait(60s) == 3);
+  CHECK(trainer->Wait(60s) == 3);
+  CAPTURE(trainer->log(), feeder->log());
+  CHECK_THAT(trainer->log(), Catch::Contains("loader 0 of 1 (from 0): ") &&
+                                 Catch::Contains("soft_bins.so") &&
+                                 Catch::Contains("anchor 20 is not above its predecessor"));
 }
 
 TEST_CASE("SIGTERM stops a feeder in order while the trainer is slower than it") {
@@ -220,6 +266,7 @@ TEST_CASE("A feeder without a trainer, or with another idea of the inputs, says 
   CHECK(different->Wait(30s) == 3);
   CHECK_THAT(different->log(),
              Catch::Contains("differ in data.csv.columns.0 (age), mean or stddev"));
+  CHECK_THAT(trainer->log(), Catch::Contains("loader 0 is refused: "));
   const auto right = cluster.StartLoader(0);
   CHECK(Finish(*trainer).exit_code == 0);
   CHECK(right->Wait(30s) == 0);
