@@ -85,10 +85,20 @@ std::vector<InputKey> DecodeInput(const wire::OpenFeedRequest& request) {
   return input;
 }
 
-rpc::Outgoing<FeedBatch::Request> EncodeFeed(uint32_t loader, uint64_t number,
+wire::SkippedRows EncodeSkipped(SkippedRows skipped) {
+  return {skipped.in_all, skipped.in_reading};
+}
+
+SkippedRows DecodeSkipped(const wire::SkippedRows* skipped) {
+  if (skipped == nullptr) return {};
+  return {.in_all = skipped->in_all(), .in_reading = skipped->in_reading()};
+}
+
+rpc::Outgoing<FeedBatch::Request> EncodeFeed(uint32_t loader, uint64_t number, SkippedRows skipped,
                                              std::shared_ptr<const FedBatch> batch) {
   flatbuffers::FlatBufferBuilder builder;
-  const auto root = wire::CreateFeedBatchRequest(builder, loader, number);
+  const wire::SkippedRows rows = EncodeSkipped(skipped);
+  const auto root = wire::CreateFeedBatchRequest(builder, loader, number, &rows);
   return {builder,
           root,
           {batch->sparse.plain_ids, batch},

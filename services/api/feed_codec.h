@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "services/api/feed_methods.h"
+#include "services/api/skipped_rows.h"
 #include "simurgh/base/status.h"
 #include "simurgh/config/cluster_config.h"
 #include "simurgh/config/input_keys.h"
@@ -26,8 +27,11 @@ struct FedBatch {
 };
 
 // The batch's arrays are sent where they lie.
-rpc::Outgoing<FeedBatch::Request> EncodeFeed(uint32_t loader, uint64_t number,
+rpc::Outgoing<FeedBatch::Request> EncodeFeed(uint32_t loader, uint64_t number, SkippedRows skipped,
                                              std::shared_ptr<const FedBatch> batch);
+
+wire::SkippedRows EncodeSkipped(SkippedRows skipped);
+SkippedRows DecodeSkipped(const wire::SkippedRows* skipped);
 
 // Places the segments of a feed request into a new FedBatch, which becomes their owner.
 // Errors: INVALID_ARGUMENT for lengths beyond a batch's limits, or that do not fit dense_width and

@@ -1,5 +1,6 @@
 // simurgh-feed: reads its share of the training data and submits it to the nn-worker.
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -85,6 +86,9 @@ class Feeder : public Daemon {
   static Status GiveUp(const Status& reason, LoaderClient& client) {
     return GiveUp(reason, [&] { return client.Abandon(reason); });
   }
+  SkippedRows skipped() const {
+    return {.in_all = skipped_rows_.value(), .in_reading = skipped_in_reading_};
+  }
   // False when the trainer wants no more.
   StatusOr<bool> FeedPass(uint32_t pass, LoaderClient& client, const std::stop_token& stop);
 
@@ -95,7 +99,8 @@ class Feeder : public Daemon {
   Counter& samples_;
   Counter& skipped_rows_;
   Progress progress_;
-  uint64_t number_ = 0;  // Of the next batch of the share.
+  uint64_t number_ = 0;              // Of the next batch of the share.
+  uint64_t skipped_in_reading_ = 0;  // At most.
 };
 
 Status Feeder::FeedShare(const std::stop_token& stop) {
@@ -110,7 +115,13 @@ Status Feeder::FeedShare(const std::stop_token& stop) {
   for (uint32_t pass = 1; wanted && pass <= config_.training.passes; ++pass) {
     SIMURGH_ASSIGN_OR_RETURN(wanted, FeedPass(pass, *client, stop));
   }
-  const Status ended = client->End(skipped_rows_.value());
+  if (number_ == 0) {
+    spdlog::warn(
+        "there is no batch in this share: too few rows for loaders.instances and "
+        "training.batch_size (training.drop_last leaves out what does not fill a batch), or none "
+        "that data.bad_rows and training.keep_negatives let pass; check data.train");
+  }
+  const Status ended = client->End(skipped());
   if (absl::IsInvalidArgument(ended)) return GiveUp(ended, *client);  // A batch was refused.
   SIMURGH_RETURN_IF_ERROR(ended);
   spdlog::info("fed {} batches, {} samples; {} bad rows left out{}", batches_.value(),
@@ -136,17 +147,18 @@ StatusOr<bool> Feeder::FeedPass(uint32_t pass, LoaderClient& client, const std::
                        .share = index_,
                        .shares = shares});
   if (!reader.ok()) return GiveUp(reader.status(), client);
-  uint64_t skipped = 0;
+  uint64_t skipped_here = 0;
   while (!stop.stop_requested()) {
     StatusOr<std::optional<Batch>> read = (*reader)->Next();
     skipped_rows_.Add((*reader)->skipped_rows() -
-                      std::exchange(skipped, (*reader)->skipped_rows()));
+                      std::exchange(skipped_here, (*reader)->skipped_rows()));
+    skipped_in_reading_ = std::max(skipped_in_reading_, skipped_here);
     if (!read.ok()) return GiveUp(read.status(), client);
     std::optional<Batch> batch = *std::move(read);
     if (!batch || (training.drop_last && batch->size() < training.batch_size)) return true;
     if (number_++ < client.taken()) continue;
     const size_t samples = batch->size();
-    const StatusOr<bool> wanted = client.Feed(*std::move(batch));
+    const StatusOr<bool> wanted = client.Feed(*std::move(batch), skipped());
     if (absl::IsInvalidArgument(wanted.status())) return GiveUp(wanted.status(), client);
     if (!wanted.ok() || !*wanted) return wanted;
     batches_.Add();

@@ -79,7 +79,7 @@ class RemoteLoaderClient final : public LoaderClient {
 
   uint64_t taken() const override { return taken_; }
 
-  StatusOr<bool> Feed(Batch batch) override {
+  StatusOr<bool> Feed(Batch batch, SkippedRows skipped) override {
     SIMURGH_ASSIGN_OR_RETURN(EncodedBatch encoded, EncodeBatch(*batch.sparse));
     auto fed = std::make_shared<const api::FedBatch>(
         api::FedBatch{std::move(encoded), std::move(batch.dense)});
@@ -90,11 +90,12 @@ class RemoteLoaderClient final : public LoaderClient {
       if (!wanted_) return false;
       ++under_way_;
     }
-    rpc::asio::co_spawn(thread_.executor(), Deliver(next_++, std::move(fed)), rpc::asio::detached);
+    rpc::asio::co_spawn(thread_.executor(), Deliver(next_++, skipped, std::move(fed)),
+                        rpc::asio::detached);
     return true;
   }
 
-  Status End(uint64_t skipped_rows) override {
+  Status End(SkippedRows skipped) override {
     {
       MutexLock lock(mutex_);
       while (under_way_ > 0) changed_.Wait(mutex_);
@@ -103,7 +104,8 @@ class RemoteLoaderClient final : public LoaderClient {
     }
     const auto response = Wait(Persist(api::kEndFeed, [=, this] {
       flatbuffers::FlatBufferBuilder builder;
-      const auto root = api::wire::CreateEndFeedRequest(builder, loader_, next_, skipped_rows);
+      const api::wire::SkippedRows rows = api::EncodeSkipped(skipped);
+      const auto root = api::wire::CreateEndFeedRequest(builder, loader_, next_, &rows);
       return rpc::Outgoing<api::EndFeed::Request>(builder, root);
     }));
     return response.status();
@@ -116,7 +118,7 @@ class RemoteLoaderClient final : public LoaderClient {
       flatbuffers::FlatBufferBuilder builder;
       const auto text = builder.CreateString(error);
       const auto root =
-          api::wire::CreateEndFeedRequest(builder, loader_, next_, /*skipped_rows=*/0, text);
+          api::wire::CreateEndFeedRequest(builder, loader_, next_, /*skipped=*/nullptr, text);
       return rpc::Outgoing<api::EndFeed::Request>(builder, root);
     }));
     return response.status();
@@ -163,10 +165,10 @@ class RemoteLoaderClient final : public LoaderClient {
     }
   }
 
-  [[nodiscard]] rpc::awaitable<void> Deliver(uint64_t number,
+  [[nodiscard]] rpc::awaitable<void> Deliver(uint64_t number, SkippedRows skipped,
                                              std::shared_ptr<const api::FedBatch> batch) {
-    const auto response =
-        co_await Persist(api::kFeedBatch, [&] { return api::EncodeFeed(loader_, number, batch); });
+    const auto response = co_await Persist(
+        api::kFeedBatch, [&] { return api::EncodeFeed(loader_, number, skipped, batch); });
     MutexLock lock(mutex_);
     --under_way_;
     if (!response.ok()) {

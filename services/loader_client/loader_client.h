@@ -6,6 +6,7 @@
 #include <stop_token>
 #include <vector>
 
+#include "services/api/skipped_rows.h"
 #include "simurgh/base/status.h"
 #include "simurgh/config/cluster_config.h"
 #include "simurgh/config/input_keys.h"
@@ -26,10 +27,10 @@ struct LoaderClientOptions {
 //   SIMURGH_ASSIGN_OR_RETURN(auto client, LoaderClient::Open(config, {.loader = 1}, stop));
 //   for (uint64_t number = 0; ...; ++number) {
 //     if (number < client->taken()) continue;  // The trainer has it from an earlier life.
-//     SIMURGH_ASSIGN_OR_RETURN(const bool wanted, client->Feed(std::move(batch)));
+//     SIMURGH_ASSIGN_OR_RETURN(const bool wanted, client->Feed(std::move(batch), skipped));
 //     if (!wanted) break;
 //   }
-//   SIMURGH_RETURN_IF_ERROR(client->End(skipped_rows));  // Or Abandon, if a batch cannot be made.
+//   SIMURGH_RETURN_IF_ERROR(client->End(skipped));  // Or Abandon, if a batch cannot be made.
 //
 // A BatchBuilder makes batches: features in the order of the configuration, dense columns as
 // DenseColumns names them (masks of raw features are the trainer's matter), at most
@@ -65,11 +66,13 @@ class LoaderClient {
   // UNAVAILABLE or DEADLINE_EXCEEDED when the trainer was lost for training.retry_deadline;
   // FAILED_PRECONDITION when another trainer took its place; ABORTED when training has ended before
   // its data; CANCELLED after a stop. Cost: encodes the batch, some 10 ns an id.
-  virtual StatusOr<bool> Feed(Batch batch) = 0;
+  // skipped: bad rows left out up to and with this batch: the trainer ends when those of all
+  // loaders are more than data.max_bad_rows.
+  virtual StatusOr<bool> Feed(Batch batch, SkippedRows skipped) = 0;
 
   // Waits until the trainer has all batches, and tells it that there are no more.
   // Errors: as Feed.
-  virtual Status End(uint64_t skipped_rows) = 0;
+  virtual Status End(SkippedRows skipped) = 0;
 
   // Tells the trainer, at once, that the rest of the share cannot be fed: it ends with this reason,
   // and tells the other loaders. Without it the trainer would wait for loaders.timeout. Nothing can

@@ -27,8 +27,12 @@ class FeedReader final : public BatchReader {
 
 }  // namespace
 
-FeedBuffer::FeedBuffer(size_t loaders, size_t capacity_batches, std::chrono::milliseconds timeout)
-    : capacity_batches_(capacity_batches), timeout_(timeout), loaders_(loaders) {}
+FeedBuffer::FeedBuffer(size_t loaders, size_t capacity_batches, std::chrono::milliseconds timeout,
+                       uint64_t max_bad_rows)
+    : capacity_batches_(capacity_batches),
+      timeout_(timeout),
+      max_bad_rows_(max_bad_rows),
+      loaders_(loaders) {}
 
 Status FeedBuffer::Check(uint32_t loader) const {
   if (loader >= loaders_.size()) {
@@ -49,7 +53,21 @@ StatusOr<uint64_t> FeedBuffer::Open(uint32_t loader) {
   return loaders_[loader].taken;
 }
 
-StatusOr<FeedBuffer::Answer> FeedBuffer::Offer(uint32_t loader, uint64_t number, Batch& batch) {
+// A loader that has begun anew tells of the same rows once more, with the same batches.
+void FeedBuffer::Count(Loader& from, SkippedRows skipped) {
+  from.skipped = skipped;
+  uint64_t rows = 0;
+  for (const Loader& loader : loaders_) rows += loader.skipped.in_reading;
+  if (rows <= max_bad_rows_ || !abandoned_.empty()) return;
+  abandoned_ =
+      absl::StrCat("the loaders have left out ", rows,
+                   " bad rows in one reading of the training files, and "
+                   "data.max_bad_rows allows ",
+                   max_bad_rows_, "; their logs tell the first ones; mend the files or allow more");
+}
+
+StatusOr<FeedBuffer::Answer> FeedBuffer::Offer(uint32_t loader, uint64_t number, Batch& batch,
+                                               SkippedRows skipped) {
   {
     MutexLock lock(mutex_);
     SIMURGH_RETURN_IF_ERROR(Check(loader));
@@ -68,13 +86,14 @@ StatusOr<FeedBuffer::Answer> FeedBuffer::Offer(uint32_t loader, uint64_t number,
     if (number > from.taken || from.waiting.size() >= capacity_batches_) return Answer::kWait;
     from.waiting.push_back(std::move(batch));
     ++from.taken;
+    Count(from, skipped);
   }
   changed_.NotifyAll();
   if (on_change_) on_change_();
   return Answer::kTaken;
 }
 
-Status FeedBuffer::End(uint32_t loader, uint64_t batches, uint64_t skipped_rows) {
+Status FeedBuffer::End(uint32_t loader, uint64_t batches, SkippedRows skipped) {
   {
     MutexLock lock(mutex_);
     SIMURGH_RETURN_IF_ERROR(Check(loader));
@@ -86,7 +105,7 @@ Status FeedBuffer::End(uint32_t loader, uint64_t batches, uint64_t skipped_rows)
                                                         "; start it again"));
     }
     from.ended = true;
-    from.skipped_rows = skipped_rows;
+    Count(from, skipped);
   }
   changed_.NotifyAll();
   return absl::OkStatus();
@@ -161,8 +180,14 @@ void FeedBuffer::Fail() { Close(/*failed=*/true); }
 uint64_t FeedBuffer::skipped_rows() const {
   MutexLock lock(mutex_);
   uint64_t rows = 0;
-  for (const Loader& loader : loaders_) rows += loader.skipped_rows;
+  for (const Loader& loader : loaders_) rows += loader.skipped.in_all;
   return rows;
+}
+
+bool FeedBuffer::ended_empty() const {
+  MutexLock lock(mutex_);
+  return std::ranges::all_of(
+      loaders_, [](const Loader& loader) { return loader.ended && loader.taken == 0; });
 }
 
 std::unique_ptr<BatchReader> NewFeedReader(FeedBuffer& buffer) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +13,7 @@
 
 #include "absl/base/thread_annotations.h"
 
+#include "services/api/skipped_rows.h"
 #include "simurgh/base/mutex.h"
 #include "simurgh/base/status.h"
 #include "simurgh/data/batch_reader.h"
@@ -34,8 +36,10 @@ class FeedBuffer {
     kEnough  // The trainer wants no more.
   };
 
-  // capacity_batches: kept of each loader. timeout: see Take.
-  FeedBuffer(size_t loaders, size_t capacity_batches, std::chrono::milliseconds timeout);
+  // capacity_batches: kept of each loader. timeout: see Take. max_bad_rows: that all loaders
+  // together may leave out in one reading; one more fails the next Take.
+  FeedBuffer(size_t loaders, size_t capacity_batches, std::chrono::milliseconds timeout,
+             uint64_t max_bad_rows = std::numeric_limits<uint64_t>::max());
 
   // Called, from any thread, whenever an answer of kWait may have changed. Before the first Offer.
   void SetOnChange(std::function<void()> on_change) { on_change_ = std::move(on_change); }
@@ -45,14 +49,14 @@ class FeedBuffer {
   // data.
   StatusOr<uint64_t> Open(uint32_t loader);
 
-  // `batch` is moved from only where the answer is kTaken.
-  // Errors: as Open; FAILED_PRECONDITION for a loader that has not been opened (the trainer is
-  // another one than it began with), or that has ended.
-  StatusOr<Answer> Offer(uint32_t loader, uint64_t number, Batch& batch);
+  // `batch` is moved from only where the answer is kTaken. skipped: by the loader, up to this
+  // batch. Errors: as Open; FAILED_PRECONDITION for a loader that has not been opened (the trainer
+  // is another one than it began with), or that has ended.
+  StatusOr<Answer> Offer(uint32_t loader, uint64_t number, Batch& batch, SkippedRows skipped = {});
 
   // The loader has fed all its batches. Repeating it is harmless.
   // Errors: as Offer; FAILED_PRECONDITION when another number of batches has been taken.
-  Status End(uint32_t loader, uint64_t batches, uint64_t skipped_rows);
+  Status End(uint32_t loader, uint64_t batches, SkippedRows skipped = {});
 
   // The loader cannot feed its share: the trainer's next Take fails with this reason, whatever else
   // there is. Repeating it is harmless.
@@ -69,8 +73,11 @@ class FeedBuffer {
   // The same for an error: waiting ends, and loaders are told.
   void Fail();
 
-  // Bad rows that the loaders have told of.
+  // Bad rows that the loaders have told of, in all readings.
   uint64_t skipped_rows() const;
+
+  // Whether all loaders have ended, and none has fed anything.
+  bool ended_empty() const;
 
  private:
   struct Loader {
@@ -78,22 +85,24 @@ class FeedBuffer {
     bool ended = false;
     uint64_t taken = 0;  // Batches so far; the first of those waiting is taken - waiting.size().
     std::deque<Batch> waiting;
-    uint64_t skipped_rows = 0;
+    SkippedRows skipped;
   };
 
   Status Check(uint32_t loader) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string NameOf(size_t loader) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Count(Loader& from, SkippedRows skipped) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status Silence(size_t loader) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Close(bool failed);
 
   const size_t capacity_batches_;
   const std::chrono::milliseconds timeout_;
+  const uint64_t max_bad_rows_;
   std::function<void()> on_change_;
   mutable Mutex mutex_;
   CondVar changed_;
   std::vector<Loader> loaders_ ABSL_GUARDED_BY(mutex_);
   size_t turn_ ABSL_GUARDED_BY(mutex_) = 0;        // The loader whose batch is taken next.
-  std::string abandoned_ ABSL_GUARDED_BY(mutex_);  // By whom and why; empty: by nobody.
+  std::string abandoned_ ABSL_GUARDED_BY(mutex_);  // Why training must end; empty: it need not.
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
   bool failed_ ABSL_GUARDED_BY(mutex_) = false;
 };

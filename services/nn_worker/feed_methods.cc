@@ -82,7 +82,8 @@ struct FeedService::Methods {
     const auto& table = request.table();
     while (true) {
       SIMURGH_CO_ASSIGN_OR_RETURN(const FeedBuffer::Answer answer,
-                                  service.buffer_.Offer(table.loader(), table.number(), batch));
+                                  service.buffer_.Offer(table.loader(), table.number(), batch,
+                                                        api::DecodeSkipped(table.skipped())));
       if (answer != FeedBuffer::Answer::kWait) {
         if (answer == FeedBuffer::Answer::kTaken) service.batches_.Add();
         co_return Encode(answer);
@@ -102,8 +103,10 @@ struct FeedService::Methods {
           service.buffer_.Abandon(asked.loader(), asked.error()->string_view()));
       co_return rpc::Outgoing<api::EndFeed::Response>();
     }
-    SIMURGH_CO_RETURN_IF_ERROR(
-        service.buffer_.End(asked.loader(), asked.batches(), asked.skipped_rows()));
+    const SkippedRows skipped = api::DecodeSkipped(asked.skipped());
+    SIMURGH_CO_RETURN_IF_ERROR(service.buffer_.End(asked.loader(), asked.batches(), skipped));
+    spdlog::info("loader {} has ended after {} batches; {} bad rows left out", asked.loader(),
+                 asked.batches(), skipped.in_all);
     co_return rpc::Outgoing<api::EndFeed::Response>();
   }
 };

@@ -18,7 +18,8 @@ size_t CapacityEach(const ClusterConfig& config) {
 }  // namespace
 
 LoaderEndpoint::LoaderEndpoint(DaemonContext& context, const ClusterConfig& config)
-    : buffer_(config.loaders.instances.size(), CapacityEach(config), config.loaders.timeout),
+    : buffer_(config.loaders.instances.size(), CapacityEach(config), config.loaders.timeout,
+              config.data.max_bad_rows),
       listener_(context.metrics()),
       service_(config, buffer_, context.metrics(), listener_.executor()) {}
 

@@ -18,7 +18,7 @@
 namespace simurgh {
 namespace {
 
-Counter& SkippedRows(MetricRegistry& registry, const char* data) {
+Counter& SkippedRowsOf(MetricRegistry& registry, const char* data) {
   return registry.GetCounter("simurgh_nn_skipped_rows_total",
                              "Rows that could not be read and were left out, in all readings.",
                              {{"data", data}});
@@ -119,9 +119,9 @@ TrainingJob::TrainingJob(const ClusterConfig& config, MetricRegistry& registry, 
       masks_(config.features),
       report_(registry, LabelColumns(config.data)),
       collisions_(registry, config.features),
-      skipped_train_rows_(SkippedRows(registry, "train")),
-      skipped_validation_rows_(SkippedRows(registry, "validation")),
-      skipped_test_rows_(SkippedRows(registry, "test")) {}
+      skipped_train_rows_(SkippedRowsOf(registry, "train")),
+      skipped_validation_rows_(SkippedRowsOf(registry, "validation")),
+      skipped_test_rows_(SkippedRowsOf(registry, "test")) {}
 
 OpenReader TrainingJob::ReaderOf(const std::vector<std::string>& files, ReadOptions options,
                                  Counter& skipped_rows, CollisionReport* collisions) const {
@@ -194,7 +194,9 @@ StatusOr<TrainResult> TrainingJob::Run(EmbeddingPort& port, DensePort* dense, ui
   }
   Trainer trainer(training, run, port, *network_, collective, std::move(data), &report_, timeline_,
                   dense);
-  return trainer.Run(std::move(stop));
+  StatusOr<TrainResult> result = trainer.Run(std::move(stop));
+  if (result.ok() || buffer_ == nullptr || !buffer_->ended_empty()) return result;
+  return Annotate(result.status(), "all loaders have ended without a batch");
 }
 
 uint64_t TrainingJob::PlanDigest() { return NetworkDigest() ^ TrainingPlanHash(config_); }

@@ -37,8 +37,10 @@ struct FedRun {
   TrainerOutcome outcome;
   std::string log, output;  // The trainer's.
   std::vector<std::string> feeder_logs;
+  std::vector<int> feeder_exits;
 };
 
+// Whatever comes of it.
 FedRun Feed(TestClusterOptions options) {
   options.loaders = 2;
   TestCluster cluster(options);
@@ -48,20 +50,27 @@ FedRun Feed(TestClusterOptions options) {
   FedRun run{.outcome = Finish(*trainer),
              .log = trainer->log(),
              .output = trainer->output(),
-             .feeder_logs = {}};
-  CAPTURE(run.log, one->log(), other->log());
-  CHECK(run.outcome.exit_code == 0);
+             .feeder_logs = {},
+             .feeder_exits = {}};
   for (DaemonProcess* feeder : {one.get(), other.get()}) {
-    CHECK(feeder->Wait(30s) == 0);
+    run.feeder_exits.push_back(feeder->Wait(30s).value_or(-1));
     run.feeder_logs.push_back(feeder->log());
   }
+  return run;
+}
+
+FedRun FeedWell(const TestClusterOptions& options) {
+  FedRun run = Feed(options);
+  CAPTURE(run.log, run.feeder_logs);
+  CHECK(run.outcome.exit_code == 0);
+  CHECK(run.feeder_exits == std::vector<int>{0, 0});
   return run;
 }
 
 // Trains with and without feeders, to the last bit the same.
 FedRun CheckFedAsRead(const TestClusterOptions& options) {
   const TrainerOutcome expected = Read(options);
-  FedRun run = Feed(options);
+  FedRun run = FeedWell(options);
   CHECK(run.outcome.network_digest == expected.network_digest);
   CHECK(run.outcome.test_auc == expected.test_auc);
   return run;
@@ -86,7 +95,7 @@ TEST_CASE("Feeders send all labels, and the log tells of each") {
 }
 
 TEST_CASE("Two feeders with processed features reach the AUC of the built-in reader") {
-  const TrainerOutcome outcome = Feed({.config = "config/adult-features.yaml"}).outcome;
+  const TrainerOutcome outcome = FeedWell({.config = "config/adult-features.yaml"}).outcome;
   CHECK(std::stod(outcome.test_auc) > 0.905);
   CHECK(std::stod(outcome.test_auc) < 0.925);
 }
@@ -222,6 +231,63 @@ TEST_CASE("A feeder whose plug-in refuses ends the trainer, with the plug-in's r
   CHECK_THAT(trainer->log(), Catch::Contains("loader 0 of 1 (from 0): ") &&
                                  Catch::Contains("soft_bins.so") &&
                                  Catch::Contains("anchor 20 is not above its predecessor"));
+}
+
+// Five bad rows: three of the first loader, two of the second.
+std::string ConfigWithBadRows(const TemporaryFolder& folder) {
+  std::ofstream rows(folder.Path("rows.csv"));
+  for (int r = 1; r <= 400; ++r) {
+    rows << r % 2 << "," << (r % 100 == 7 || r == 20 ? "forty" : "40") << ",id" << r % 9 << "\n";
+  }
+  return WriteConfig(folder, "kind: dense", "  bad_rows: skip");
+}
+
+FedRun FeedBadRows(const std::string& max_bad_rows) {
+  const TemporaryFolder folder;
+  return Feed({.config = ConfigWithBadRows(folder),
+               .overrides = {"data.max_bad_rows=" + max_bad_rows, "training.passes=2",
+                             "loaders.timeout=30m", "training.retry_deadline=5s"}});
+}
+
+TEST_CASE("The trainer tells how many bad rows the loaders have left out") {
+  const FedRun run = FeedBadRows("5");
+  CHECK(run.outcome.exit_code == 0);
+  CHECK_THAT(run.log, Catch::Contains("; 10 bad rows left out; network digest"));
+}
+
+TEST_CASE("Bad rows of all loaders together end the run when they are too many") {
+  const FedRun run = FeedBadRows("4");
+  CHECK(run.outcome.exit_code == 3);
+  CHECK_THAT(run.log,
+             Catch::Contains("the loaders have left out 5 bad rows in one reading of the training "
+                             "files, and data.max_bad_rows allows 4"));
+}
+
+TEST_CASE("Loaders without a batch end the run with what to do") {
+  const TemporaryFolder folder;
+  WriteRows(folder.Path("rows.csv"), "40");
+  const FedRun run =
+      Feed({.config = WriteConfig(folder, "kind: dense"),
+            .overrides = {"training.batch_size=1000", "training.retry_deadline=5s"}});
+  CHECK(run.outcome.exit_code == 3);
+  CHECK_THAT(run.log, Catch::Contains("all loaders have ended without a batch: ") &&
+                          Catch::Contains("lower training.batch_size"));
+  for (const std::string& log : run.feeder_logs) {
+    CHECK_THAT(log, Catch::Contains("there is no batch in this share: too few rows"));
+  }
+}
+
+TEST_CASE("A second feeder of the same share changes nothing") {
+  const TrainerOutcome expected = Read({.overrides = kReproducible});
+  TestCluster cluster({.loaders = 2, .overrides = Reproducible({"training.retry_deadline=5s"})});
+  const auto trainer = cluster.StartTrainer();
+  const auto one = cluster.StartLoader(0);
+  const auto again = cluster.StartLoader(0);
+  const auto other = cluster.StartLoader(1);
+  const TrainerOutcome outcome = Finish(*trainer);
+  CAPTURE(trainer->log(), one->log(), again->log());
+  CHECK(outcome.exit_code == 0);
+  CHECK(outcome.network_digest == expected.network_digest);
 }
 
 TEST_CASE("SIGTERM stops a feeder in order while the trainer is slower than it") {

@@ -124,12 +124,13 @@ rpc::Outgoing<api::OpenFeed::Response> Taken(uint64_t taken) {
 }
 
 // error: empty for none.
-rpc::Outgoing<api::EndFeed::Request> End(uint32_t loader, uint64_t batches, uint64_t skipped,
+rpc::Outgoing<api::EndFeed::Request> End(uint32_t loader, uint64_t batches, SkippedRows skipped,
                                          std::string_view error) {
   flatbuffers::FlatBufferBuilder builder;
   flatbuffers::Offset<flatbuffers::String> text;
   if (!error.empty()) text = builder.CreateString(error.data(), error.size());
-  const auto root = api::wire::CreateEndFeedRequest(builder, loader, batches, skipped, text);
+  const api::wire::SkippedRows rows = api::EncodeSkipped(skipped);
+  const auto root = api::wire::CreateEndFeedRequest(builder, loader, batches, &rows, text);
   return {builder, root};
 }
 
@@ -184,8 +185,11 @@ void RunFeed(Input input) {
     if (message.table == nullptr) return;
     const auto& table = *message.table;
     const Received<api::wire::FeedBatchRequest> again(
-        api::EncodeFeed(table.loader(), table.number(), std::make_shared<const api::FedBatch>()));
+        api::EncodeFeed(table.loader(), table.number(), api::DecodeSkipped(table.skipped()),
+                        std::make_shared<const api::FedBatch>()));
     SIMURGH_CHECK_EQ(again.table->number(), table.number());
+    SIMURGH_CHECK_EQ(api::DecodeSkipped(again.table->skipped()).in_reading,
+                     api::DecodeSkipped(table.skipped()).in_reading);
   } else if (which == 3) {
     const Received<api::wire::FeedBatchResponse> message(reader.rest());
     if (message.table == nullptr) return;
@@ -197,8 +201,9 @@ void RunFeed(Input input) {
     const auto& table = *message.table;
     const std::string error = table.error() == nullptr ? "" : table.error()->str();
     const Received<api::wire::EndFeedRequest> again(
-        End(table.loader(), table.batches(), table.skipped_rows(), error));
-    SIMURGH_CHECK_EQ(again.table->skipped_rows(), table.skipped_rows());
+        End(table.loader(), table.batches(), api::DecodeSkipped(table.skipped()), error));
+    SIMURGH_CHECK_EQ(api::DecodeSkipped(again.table->skipped()).in_all,
+                     api::DecodeSkipped(table.skipped()).in_all);
     SIMURGH_CHECK_EQ(again.table->error() == nullptr ? "" : again.table->error()->str(), error);
   }
 }
@@ -207,10 +212,10 @@ std::vector<Bytes> FeedSeeds() {
   return {Seed(0, api::EncodeOpen(1, 2, {})),
           Seed(0, api::EncodeOpen(1, 2, {{"data.format", 7}, {"training.passes", 9}})),
           Seed(1, Taken(5)),
-          Seed(2, api::EncodeFeed(1, 3, std::make_shared<const api::FedBatch>())),
+          Seed(2, api::EncodeFeed(1, 3, {.in_all = 2}, std::make_shared<const api::FedBatch>())),
           Seed(3, Wanted(true)),
-          Seed(4, End(1, 9, 2, "")),
-          Seed(4, End(0, 3, 1, "rows.csv:7: 'forty'"))};
+          Seed(4, End(1, 9, {.in_all = 2, .in_reading = 1}, "")),
+          Seed(4, End(0, 3, {}, "rows.csv:7: 'forty'"))};
 }
 
 }  // namespace

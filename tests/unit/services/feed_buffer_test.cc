@@ -53,10 +53,10 @@ TEST_CASE("batches are taken in turn, one of each loader that has not ended") {
   }
   CHECK(Offer(buffer, 0, 0, 0.0F) == Answer::kTaken);
   CHECK(Offer(buffer, 0, 1, 1.0F) == Answer::kTaken);
-  CHECK(buffer.End(1, 0, 5).ok());
-  CHECK(buffer.End(0, 2, 0).ok());
-  CHECK(buffer.End(2, 3, 7).ok());
-  CHECK(buffer.End(2, 3, 7).ok());
+  CHECK(buffer.End(1, 0, {.in_all = 5}).ok());
+  CHECK(buffer.End(0, 2).ok());
+  CHECK(buffer.End(2, 3, {.in_all = 7}).ok());
+  CHECK(buffer.End(2, 3, {.in_all = 7}).ok());
   CHECK(TakeAll(buffer) == std::vector<float>{0, 20, 1, 21, 22});
   CHECK(buffer.skipped_rows() == 12);
 }
@@ -76,8 +76,8 @@ TEST_CASE("a batch is taken once, however often it comes; one that comes early w
   CHECK(changes == 3);
   CHECK(*buffer.Open(0) == 2);  // Starts anew, and goes on.
   CHECK(Offer(buffer, 0, 2, 2.0F) == Answer::kTaken);
-  CHECK(buffer.End(0, 4, 0).code() == absl::StatusCode::kFailedPrecondition);
-  CHECK(buffer.End(0, 3, 0).ok());
+  CHECK(buffer.End(0, 4).code() == absl::StatusCode::kFailedPrecondition);
+  CHECK(buffer.End(0, 3).ok());
   CHECK(TakeAll(buffer) == std::vector<float>{1, 2});
 }
 
@@ -89,7 +89,7 @@ TEST_CASE("loaders that do not belong are refused by name") {
   CHECK(unknown.code() == absl::StatusCode::kFailedPrecondition);
   CHECK_THAT(std::string(unknown.message()), Catch::Contains("does not know loader 1"));
   REQUIRE(buffer.Open(1).ok());
-  REQUIRE(buffer.End(1, 0, 0).ok());
+  REQUIRE(buffer.End(1, 0).ok());
   CHECK_THAT(std::string(buffer.Offer(1, 0, batch).status().message()),
              Catch::Contains("has ended after 0 batches"));
 }
@@ -107,7 +107,7 @@ TEST_CASE("a loader that is silent ends the waiting by name") {
   REQUIRE(buffer.Open(1).ok());
   REQUIRE(Offer(buffer, 1, 0, 0.0F) == Answer::kTaken);
   REQUIRE(buffer.Take().ok());
-  REQUIRE(buffer.End(1, 1, 0).ok());
+  REQUIRE(buffer.End(1, 1).ok());
   CHECK_THAT(std::string(buffer.Take().status().message()),
              Catch::StartsWith("loader 0 of 2 (from 0) has fed nothing for 30 ms "
                                "(loaders.timeout) after its batch 1"));
@@ -119,7 +119,7 @@ TEST_CASE("when the trainer has enough, loaders are told; when it failed, they a
   REQUIRE(Offer(buffer, 0, 0, 0.0F) == Answer::kTaken);
   NewFeedReader(buffer).reset();
   CHECK(Offer(buffer, 0, 1, 1.0F) == Answer::kEnough);
-  CHECK(buffer.End(0, 99, 0).ok());
+  CHECK(buffer.End(0, 99).ok());
   buffer.Fail();
   Batch batch = Numbered(0.0F);
   CHECK(buffer.Offer(0, 1, batch).status().code() == absl::StatusCode::kAborted);
@@ -144,6 +144,45 @@ TEST_CASE("a loader that cannot go on fails the trainer, batches or none, and th
         "loader 1 of 2 (from 0): rows.csv:7: column 'age': 'forty' is no number");
   Batch batch = Numbered(0.0F);
   CHECK(buffer.Offer(0, 1, batch).status().code() == absl::StatusCode::kAborted);
+}
+
+TEST_CASE("bad rows of all loaders together, in one reading, are bounded") {
+  FeedBuffer buffer(2, 4, 10s, 5);
+  for (const uint32_t loader : {0, 1}) REQUIRE(buffer.Open(loader).ok());
+  const auto offer = [&buffer](uint32_t loader, uint64_t number, SkippedRows skipped) {
+    Batch batch = Numbered(0.0F);
+    REQUIRE(*buffer.Offer(loader, number, batch, skipped) == Answer::kTaken);
+  };
+  offer(0, 0, {.in_all = 3, .in_reading = 3});
+  offer(0, 1, {.in_all = 6, .in_reading = 3});
+  offer(0, 0, {.in_all = 9, .in_reading = 9});  // Repeated: not counted.
+  offer(1, 0, {.in_all = 2, .in_reading = 2});
+  CHECK(buffer.skipped_rows() == 8);
+  CHECK(buffer.Take()->has_value());
+  const bool at_the_end = GENERATE(false, true);
+  const SkippedRows one_more{.in_all = 3, .in_reading = 3};
+  if (at_the_end) {
+    REQUIRE(buffer.End(1, 1, one_more).ok());
+  } else {
+    offer(1, 1, one_more);
+  }
+  const Status refused = buffer.Take().status();
+  CHECK(refused.code() == absl::StatusCode::kInvalidArgument);
+  CHECK_THAT(
+      std::string(refused.message()),
+      Catch::StartsWith("the loaders have left out 6 bad rows in one reading of the training "
+                        "files, and data.max_bad_rows allows 5"));
+}
+
+TEST_CASE("loaders that all end without a batch are told from others") {
+  FeedBuffer buffer(2, 4, 10s);
+  for (const uint32_t loader : {0, 1}) REQUIRE(buffer.Open(loader).ok());
+  const bool has_one = GENERATE(false, true);
+  if (has_one) REQUIRE(Offer(buffer, 1, 0, 0.0F) == Answer::kTaken);
+  REQUIRE(buffer.End(0, 0).ok());
+  CHECK_FALSE(buffer.ended_empty());
+  REQUIRE(buffer.End(1, has_one ? 1 : 0).ok());
+  CHECK(buffer.ended_empty() == !has_one);
 }
 
 TEST_CASE("a trainer that has enough does not mind a loader that cannot go on") {
@@ -186,7 +225,7 @@ TEST_CASE("loaders on threads of their own: every batch once, in turn") {
           if (*answer == Answer::kWait) changes.wait(before);
           if (*answer == Answer::kTaken && offered == number) ++number;
         }
-        static_cast<void>(buffer.End(loader, kBatches, 0));
+        static_cast<void>(buffer.End(loader, kBatches));
       });
     }
     std::vector<float> expected(kLoaders * kBatches);

@@ -161,7 +161,7 @@ TEST_CASE_METHOD(Parity, "What loaders feed becomes what the trainer would have 
           std::make_shared<const CompactBatch>(*DecodeBatch(*EncodeBatch(*batch->sparse)));
       REQUIRE(*buffer.Offer(loader, number++, *batch) == FeedBuffer::Answer::kTaken);
     }
-    REQUIRE(buffer.End(loader, number, /*skipped_rows=*/0).ok());
+    REQUIRE(buffer.End(loader, number).ok());
   }
   RequireSame(All(Open(config_.data.train, {})), All(NewFeedReader(buffer)));
 }

@@ -111,9 +111,9 @@ TEST_CASE_METHOD(Fixture, "a batch arrives as it was, and the end with it") {
   TrainerEnd trainer(config_);
   const auto client = Open(0);
   CHECK(client->taken() == 0);
-  REQUIRE(*client->Feed(Numbered(5.0F)));
-  REQUIRE(client->End(3).ok());
-  REQUIRE(Open(1)->End(4).ok());
+  REQUIRE(*client->Feed(Numbered(5.0F), {}));
+  REQUIRE(client->End({.in_all = 3}).ok());
+  REQUIRE(Open(1)->End({.in_all = 4}).ok());
   const auto batch = trainer.buffer().Take();
   REQUIRE((batch.ok() && batch->has_value()));
   const Batch sent = Numbered(5.0F);
@@ -133,11 +133,11 @@ TEST_CASE_METHOD(Fixture, "a loader waits for a busy trainer, longer than a call
   const auto client = Open(0);
   std::jthread loader([&client] {
     for (int i = 0; i < kBatches; ++i) {
-      if (!client->Feed(Numbered(static_cast<float>(i))).value_or(false)) return;
+      if (!client->Feed(Numbered(static_cast<float>(i)), {}).value_or(false)) return;
     }
-    static_cast<void>(client->End(0));
+    static_cast<void>(client->End({}));
   });
-  REQUIRE(Open(1)->End(0).ok());
+  REQUIRE(Open(1)->End({}).ok());
   // Each wait ends before the call does, and the batch comes again.
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (trainer.waits() < 12 && std::chrono::steady_clock::now() < deadline) {
@@ -156,10 +156,10 @@ TEST_CASE_METHOD(Fixture, "what the trainer cannot use is refused by name, and s
   TrainerEnd trainer(config_);
   const auto refusal = [&](Batch batch) {
     const auto client = Open(0);
-    CHECK(client->Feed(std::move(batch)).ok());  // On its way.
-    const Status status = client->End(0);
+    CHECK(client->Feed(std::move(batch), {}).ok());  // On its way.
+    const Status status = client->End({});
     CHECK(status.code() == absl::StatusCode::kInvalidArgument);
-    CHECK(client->Feed(Numbered(0.0F)).status() == status);
+    CHECK(client->Feed(Numbered(0.0F), {}).status() == status);
     return std::string(status.message());
   };
   CHECK_THAT(refusal(Numbered(0.0F, 7)),
@@ -193,10 +193,10 @@ TEST_CASE_METHOD(Fixture, "a loader learns that it does not fit, or is not wante
              Catch::Contains("this is one of 1 loaders, the trainer waits for 2"));
   const auto client = Open(0);
   trainer.buffer().Finish();
-  while (client->Feed(Numbered(0.0F)).value_or(false)) {
+  while (client->Feed(Numbered(0.0F), {}).value_or(false)) {
   }
-  CHECK(client->Feed(Numbered(0.0F)).ok());
-  CHECK(client->End(0).ok());
+  CHECK(client->Feed(Numbered(0.0F), {}).ok());
+  CHECK(client->End({}).ok());
 }
 
 TEST_CASE_METHOD(Fixture, "a loader that would make other batches is refused by key") {
@@ -231,7 +231,7 @@ TEST_CASE_METHOD(Fixture, "without a trainer a loader gives up; a stop ends its 
     while (trainer.waits() == 0) std::this_thread::yield();
     stop_.request_stop();
   });
-  while (fed.ok()) fed = client->Feed(Numbered(0.0F));
+  while (fed.ok()) fed = client->Feed(Numbered(0.0F), {});
   CHECK(fed.status().code() == absl::StatusCode::kCancelled);
 }
 
