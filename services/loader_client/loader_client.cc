@@ -152,8 +152,7 @@ class RemoteLoaderClient final : public LoaderClient {
       if (!failing_since) failing_since = now;
       const bool lost = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
       if (stopped_ || !lost || now + pause > *failing_since + retry_deadline_) {
-        co_return Annotate(
-            status, lost ? "the nn-worker was lost for training.retry_deadline" : "the nn-worker");
+        co_return lost && !stopped_ ? Lost(status) : Annotate(status, "the nn-worker");
       }
       if (*failing_since == now) {
         spdlog::warn("nn-worker: {}; retrying for {} ms", std::string(status.message()),
@@ -163,6 +162,12 @@ class RemoteLoaderClient final : public LoaderClient {
       co_await timer.async_wait(rpc::kNoThrow);
       pause = std::min(pause * 2, kLongestPause);
     }
+  }
+
+  static Status Lost(const Status& status) {
+    return {status.code(),
+            absl::StrCat("the nn-worker was lost for training.retry_deadline: ", status.message(),
+                         "; see whether it runs, what its log says, and nn_worker.instances")};
   }
 
   [[nodiscard]] rpc::awaitable<void> Deliver(uint64_t number, SkippedRows skipped,

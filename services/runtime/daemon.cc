@@ -35,6 +35,11 @@ StatusOr<InstanceConfig> PickInstance(const DaemonDescription& description,
                                       const ClusterConfig& config, const DaemonFlags& flags) {
   const std::vector<InstanceConfig>& instances = description.instances(config);
   if (flags.index < instances.size()) return instances[flags.index];
+  if (instances.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(flags.config_path, " has nothing in ", description.section,
+                     ".instances; add an entry for this process, there or with --set"));
+  }
   return absl::InvalidArgumentError(absl::StrCat(
       "--index ", flags.index, ": ", flags.config_path, " has ", instances.size(), " entries in ",
       description.section, ".instances; add one or choose a smaller index, from 0"));
@@ -103,7 +108,8 @@ ExitCode RunToCode(const DaemonDescription& description, int argc, const char* c
     std::cout << "ok: " << given.config_path << " describes cluster '" << config->name
               << "': " << config->embedding_ps.instances.size() << " embedding-ps, "
               << config->embedding_worker.instances.size() << " embedding-worker, "
-              << config->nn_worker.instances.size() << " nn-worker\n";
+              << config->nn_worker.instances.size() << " nn-worker, "
+              << config->loaders.instances.size() << " loaders\n";
     return ExitCode::kOk;
   }
   spdlog::info("{} {} version {}, cluster '{}' from {}", description.role, given.index, Version(),
