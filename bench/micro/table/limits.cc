@@ -1,5 +1,6 @@
 #include "bench/micro/table/limits.h"
 
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
@@ -10,6 +11,31 @@ namespace simurgh::bench {
 namespace {
 
 constexpr size_t kTogether = 32;
+
+// Calls use(i) for every position, after `bytes` from at(i) on have been fetched.
+template <typename At, typename Use>
+void ForFetched(const Fetching& fetching, size_t size, size_t bytes, const At& at, const Use& use) {
+  const size_t rows = fetching.rows;
+  if (!fetching.in_lots) {
+    for (size_t i = 0; i < std::min(rows, size); ++i) PrefetchBytes(at(i), bytes);
+    for (size_t i = 0; i < size; ++i) {
+      if (i + rows < size) PrefetchBytes(at(i + rows), bytes);
+      use(i);
+    }
+    return;
+  }
+  const auto fetch_lot = [&](size_t begin) {
+    const size_t end = std::min(begin + rows, size);
+    for (size_t i = begin; i < end; ++i) __builtin_prefetch(at(i), 1);
+    for (size_t i = begin; i < end; ++i) PrefetchBytes(at(i), bytes);
+  };
+  fetch_lot(0);
+  for (size_t begin = 0; begin < size; begin += rows) {
+    const size_t end = std::min(begin + rows, size);
+    fetch_lot(end);
+    for (size_t i = begin; i < end; ++i) use(i);
+  }
+}
 
 }  // namespace
 
@@ -28,20 +54,17 @@ void BareRows::Gather(const Batch& batch, float* out) const {
   const bool plain = kind_.format.plain();
   RowConversion reads[kTogether];
   size_t filled = 0;
-  for (size_t i = 0; i < size; ++i) {
-    if (const size_t next = i + gather_distance_; next < size) {
-      PrefetchBytes(packed(batch.rows[next]), bytes);
-    }
+  const auto at = [&](size_t i) { return packed(batch.rows[i]); };
+  ForFetched(gather_fetching_, size, bytes, at, [&](size_t i) {
     if (plain) {
-      std::memcpy(out + i * dim, packed(batch.rows[i]), bytes);
-      continue;
+      std::memcpy(out + i * dim, at(i), bytes);
+      return;
     }
-    reads[filled++] = {packed(batch.rows[i]), reinterpret_cast<std::byte*>(out + i * dim)};
-    if (filled == kTogether || i + 1 == size) {
-      ConvertRows(kind_.format.weights, RowPrecision::kF32, kind_.format.dim, {reads, filled});
-      filled = 0;
-    }
-  }
+    reads[filled++] = {at(i), reinterpret_cast<std::byte*>(out + i * dim)};
+    if (filled < kTogether && i + 1 < size) return;
+    ConvertRows(kind_.format.weights, RowPrecision::kF32, kind_.format.dim, {reads, filled});
+    filled = 0;
+  });
 }
 
 void BareRows::Update(const Batch& batch, const float* gradients) const {
@@ -50,24 +73,22 @@ void BareRows::Update(const Batch& batch, const float* gradients) const {
   RowGradient updates[kTogether];
   CodedRow coded[kTogether];
   size_t filled = 0;
-  for (size_t i = 0; i < size; ++i) {
-    if (const size_t next = i + update_distance_; next < size) {
-      PrefetchBytes(row(batch.rows[next]), kind_.format.bytes());
-    }
+  const auto at = [&](size_t i) { return row(batch.rows[i]); };
+  ForFetched(update_fetching_, size, kind_.format.bytes(), at, [&](size_t i) {
     const float* gradient = gradients + i * kind_.dim();
     if (plain) {
       updates[filled++] = {floats(batch.rows[i]), gradient};
     } else {
-      coded[filled++] = {row(batch.rows[i]), gradient, RoundingNoise(1, batch.ids[i], 1)};
+      coded[filled++] = {at(i), gradient, RoundingNoise(1, batch.ids[i], 1)};
     }
-    if (filled < kTogether && i + 1 < size) continue;
+    if (filled < kTogether && i + 1 < size) return;
     if (plain) {
       UpdateRows(kind_.update, {updates, filled});
     } else {
       UpdateCodedRows(kind_.update, kind_.format, {coded, filled});
     }
     filled = 0;
-  }
+  });
 }
 
 }  // namespace simurgh::bench

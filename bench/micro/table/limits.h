@@ -8,6 +8,14 @@
 
 namespace simurgh::bench {
 
+// How rows come near before they are used.
+struct Fetching {
+  size_t rows = 16;
+  // Whether, while so many rows are used, the next so many are fetched at once, the first lines of
+  // all before their other ones; else each row is fetched so many rows ahead of its use.
+  bool in_lots = false;
+};
+
 // What the machine itself can do: the copies and updates of a batch with the row numbers known, the
 // rows side by side without header or index, memory touched before, in huge pages.
 //
@@ -29,11 +37,9 @@ class BareRows {
   // Weights and state, gradients read one after the other.
   void Update(const Batch& batch, const float* gradients) const;
 
-  // How far ahead rows are fetched; found by trying.
-  void set_gather_distance(size_t rows_ahead) { gather_distance_ = rows_ahead; }
-  void set_update_distance(size_t rows_ahead) { update_distance_ = rows_ahead; }
-  size_t gather_distance() const { return gather_distance_; }
-  size_t update_distance() const { return update_distance_; }
+  // The best way is found by trying.
+  void set_gather_fetching(Fetching fetching) { gather_fetching_ = fetching; }
+  void set_update_fetching(Fetching fetching) { update_fetching_ = fetching; }
 
  private:
   const std::byte* packed(uint32_t number) const {
@@ -43,8 +49,8 @@ class BareRows {
   RowKind kind_;
   uint64_t rows_;
   HugeMemory memory_;
-  size_t gather_distance_ = 16;
-  size_t update_distance_ = 16;
+  Fetching gather_fetching_;
+  Fetching update_fetching_;
 };
 
 // Brings `bytes` from `begin` on near.

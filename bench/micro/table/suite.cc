@@ -10,6 +10,7 @@ namespace {
 // A turn of one measurement handles about so many rows a thread.
 constexpr size_t kRowsPerTurn = 1 << 20;
 constexpr size_t kInsertTurns = 3;
+constexpr size_t kTurnsOfTries = 5;
 // One id in so many is new in `mixed`.
 constexpr size_t kOneNewIn = 64;
 // Growth is looked at from here on: before it a table of few rows is mostly its first pages.
@@ -44,6 +45,15 @@ double Suite::RowsPerSecond(size_t threads, const Work& work) const {
   return static_cast<double>(threads * batches * options_.batch) / seconds;
 }
 
+// The same, after an eighth of it that is not timed: what was measured before has left lines that
+// must be written back.
+double Suite::SteadyRowsPerSecond(size_t threads, const Work& work) const {
+  SecondsOf(threads, [&](size_t thread) {
+    for (size_t batch = 0; batch < batches_[0].size(); batch += 8) work(thread, batch);
+  });
+  return RowsPerSecond(threads, work);
+}
+
 void Suite::Draw(Distribution distribution) {
   batches_.clear();
   for (size_t thread = 0; thread < options_.threads; ++thread) {
@@ -52,31 +62,40 @@ void Suite::Draw(Distribution distribution) {
   }
 }
 
-// The limits at the best of several distances.
-void Suite::FindDistances() {
-  double gather = 0;
-  double update = 0;
-  size_t best_gather = 0;
-  size_t best_update = 0;
-  for (const size_t distance : {4, 8, 12, 16, 24, 32, 48}) {
-    bare_.set_gather_distance(distance);
-    bare_.set_update_distance(distance);
-    std::vector<Measurement> limits = LimitsAt(1);
-    RunTurns(limits, 3);
-    if (const double rate = Median(limits[0].rates); rate > gather) {
-      gather = rate;
-      best_gather = distance;
-    }
-    if (const double rate = Median(limits[1].rates); rate > update) {
-      update = rate;
-      best_update = distance;
+// The limits at the best of several ways.
+void Suite::FindFetching() {
+  std::vector<Fetching> ways;
+  for (const size_t rows : {4, 8, 12, 16, 24, 32, 48, 64, 96, 128}) ways.push_back({rows, false});
+  for (const size_t rows : {8, 16, 32, 48, 64, 96, 128}) ways.push_back({rows, true});
+  std::vector<Measurement> tries;
+  for (const Fetching& way : ways) {
+    for (Measurement& limit : LimitsAt(1)) {
+      tries.push_back({.name = std::move(limit.name), .run = [this, way, run = limit.run] {
+                         bare_.set_gather_fetching(way);
+                         bare_.set_update_fetching(way);
+                         return run();
+                       }});
     }
   }
-  bare_.set_gather_distance(best_gather);
-  bare_.set_update_distance(best_update);
-  const double row_gb = kind_.format.weight_bytes() * 1e-9;
-  report_.Note(absl::StrCat("gather limit ", gather * row_gb, " GB/s, fetching ", best_gather,
-                            " rows ahead; update limit ", best_update, " ahead"));
+  RunTurns(tries, kTurnsOfTries);
+  const auto best = [&](size_t limit) {
+    size_t best_way = 0;
+    for (size_t way = 1; way < ways.size(); ++way) {
+      if (MedianRatio(tries[2 * way + limit], tries[2 * best_way + limit]) > 1) best_way = way;
+    }
+    return best_way;
+  };
+  const size_t gather = best(0);
+  const size_t update = best(1);
+  bare_.set_gather_fetching(ways[gather]);
+  bare_.set_update_fetching(ways[update]);
+  const auto text = [&](size_t way) {
+    return absl::StrCat("fetching ", ways[way].in_lots ? "lots of " : "", ways[way].rows,
+                        ways[way].in_lots ? " rows" : " rows ahead");
+  };
+  const double gigabytes = kind_.format.weight_bytes() * Median(tries[2 * gather].rates) * 1e-9;
+  report_.Note(absl::StrCat("gather limit ", gigabytes, " GB/s, ", text(gather), "; update limit ",
+                            text(update)));
 }
 
 std::vector<Measurement> Suite::LimitsAt(size_t threads) {
@@ -85,7 +104,7 @@ std::vector<Measurement> Suite::LimitsAt(size_t threads) {
        .threads = threads,
        .run =
            [this, threads] {
-             return RowsPerSecond(threads, [this](size_t thread, size_t batch) {
+             return SteadyRowsPerSecond(threads, [this](size_t thread, size_t batch) {
                bare_.Gather(batches_[thread][batch], out_[thread].data());
              });
            }},
@@ -93,7 +112,7 @@ std::vector<Measurement> Suite::LimitsAt(size_t threads) {
        .threads = threads,
        .run =
            [this, threads] {
-             return RowsPerSecond(threads, [this](size_t thread, size_t batch) {
+             return SteadyRowsPerSecond(threads, [this](size_t thread, size_t batch) {
                bare_.Update(batches_[thread][batch], gradients_.data());
              });
            }},
@@ -151,12 +170,12 @@ void Suite::MeasureRivalInsert() {
 
 void Suite::AddTables(size_t threads, int limit, std::vector<Measurement>& all) {
   all.push_back({.name = "pull", .threads = threads, .limit = limit, .run = [this, threads] {
-                   return RowsPerSecond(threads, [this](size_t thread, size_t batch) {
+                   return SteadyRowsPerSecond(threads, [this](size_t thread, size_t batch) {
                      tables_[thread]->Pull(batches_[thread][batch], out_[thread].data());
                    });
                  }});
   all.push_back({.name = "push", .threads = threads, .limit = limit + 1, .run = [this, threads] {
-                   return RowsPerSecond(threads, [this](size_t thread, size_t batch) {
+                   return SteadyRowsPerSecond(threads, [this](size_t thread, size_t batch) {
                      tables_[thread]->Push(batches_[thread][batch], gradients_.data());
                    });
                  }});
@@ -164,12 +183,12 @@ void Suite::AddTables(size_t threads, int limit, std::vector<Measurement>& all) 
 
 void Suite::AddSubject(const std::string& prefix, Subject& subject, std::vector<Measurement>& all) {
   all.push_back({.name = prefix + "_pull", .limit = 0, .run = [&] {
-                   return RowsPerSecond(1, [&](size_t, size_t batch) {
+                   return SteadyRowsPerSecond(1, [&](size_t, size_t batch) {
                      subject.Pull(batches_[0][batch], out_[0].data());
                    });
                  }});
   all.push_back({.name = prefix + "_push", .limit = 1, .run = [&] {
-                   return RowsPerSecond(1, [&](size_t, size_t batch) {
+                   return SteadyRowsPerSecond(1, [&](size_t, size_t batch) {
                      subject.Push(batches_[0][batch], gradients_.data());
                    });
                  }});
@@ -250,7 +269,7 @@ void Suite::MeasureNewIds() {
 
 void Suite::Run() {
   Draw(Distribution::kUniform);
-  FindDistances();
+  FindFetching();
   if (options_.insert) MeasureInsert();
   for (auto& table : tables_) {
     if (table != nullptr) continue;

@@ -28,7 +28,8 @@ class Suite {
 
   // A run of `threads` threads over all batches of a turn; rows a second.
   double RowsPerSecond(size_t threads, const Work& work) const;
-  void FindDistances();
+  double SteadyRowsPerSecond(size_t threads, const Work& work) const;
+  void FindFetching();
   double Fill(Subject& subject);
   void MeasureInsert();
   void MeasureRivalInsert();
