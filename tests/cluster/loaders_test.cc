@@ -338,12 +338,16 @@ TEST_CASE("A feeder without a trainer, or with another idea of the inputs, says 
   CHECK(right->Wait(30s) == 0);
 }
 
-TEST_CASE("The tool tells how it is used, and its version") {
+TEST_CASE("The tool tells how it is used, its version, and what it lacks") {
   const TemporaryFolder folder;
   DaemonProcess help("simurgh-feed", {"--help"}, folder.path() + "/help");
   CHECK(help.Wait(30s) == 0);
   CHECK_THAT(help.output(), Catch::Contains("Usage: simurgh-feed --config FILE") &&
                                 Catch::Contains("loaders.instances"));
+  DaemonProcess none("simurgh-feed", {"--config", "config/adult.yaml"}, folder.path() + "/none");
+  CHECK(none.Wait(30s) == 2);
+  CHECK_THAT(none.log(),
+             Catch::Contains("config/adult.yaml has nothing in loaders.instances; add"));
   DaemonProcess version("simurgh-feed", {"--version"}, folder.path() + "/version");
   CHECK(version.Wait(30s) == 0);
   CHECK_THAT(version.output(), Catch::StartsWith("simurgh-feed "));
