@@ -20,6 +20,7 @@ class ByteWriter {
     for (int shift = 0; shift < 64; shift += 8) bytes_ += static_cast<char>(word >> shift);
   }
   void Add(float value) { Add(std::bit_cast<uint32_t>(value)); }
+  void Add(double value) { Add(std::bit_cast<uint64_t>(value)); }
   void Add(const std::string& text) {
     Add(text.size());
     bytes_ += text;

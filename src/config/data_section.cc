@@ -1,5 +1,6 @@
 #include <map>
 #include <set>
+#include <string_view>
 
 #include "absl/strings/str_cat.h"
 
@@ -104,22 +105,65 @@ void ReadDerived(MapReader& in, const std::string& folder, std::vector<DerivedCo
   });
 }
 
+bool IsUsable(const ColumnConfig& column) {
+  return column.kind == Kind::kId || column.kind == Kind::kDense;
+}
+
 // A column that a feature reads, named at `path`.
 void CheckSource(const std::string& path, const std::string& column,
-                 const std::map<std::string, Kind>& kind_of, const std::vector<std::string>& usable,
-                 Diagnostics* diagnostics) {
-  const auto found = kind_of.find(column);
-  if (found != kind_of.end() && (found->second == Kind::kId || found->second == Kind::kDense)) {
-    return;
-  }
+                 const std::map<std::string, const ColumnConfig*>& column_of,
+                 const std::vector<std::string>& usable, Diagnostics* diagnostics) {
+  const auto found = column_of.find(column);
+  if (found != column_of.end() && IsUsable(*found->second)) return;
   const std::string what =
-      found == kind_of.end()
+      found == column_of.end()
           ? absl::StrCat("no column is named '", column, "'")
           : absl::StrCat("column '", column, "' is a ",
-                         found->second == Kind::kLabel ? "label" : "skip", " column");
+                         found->second->kind == Kind::kLabel ? "label" : "skip", " column");
   diagnostics->Report(
       path, what,
       absl::StrCat("the nearest id or dense column is '", Nearest(column, usable), "'"));
+}
+
+constexpr std::string_view kInNumbers = "+-.";
+
+// What keeps values and weights of the column from being told apart, or nothing.
+std::string WeightProblem(char separator, const ColumnConfig& column, const DataConfig& data) {
+  if (data.format == Format::kCriteo) return "the criteo format has no weights";
+  if (column.kind == Kind::kDense) {
+    return absl::StrCat("column '", column.name, "' is dense: its cells are numbers alone");
+  }
+  if (separator == data.csv.separator) return "the same as between columns";
+  if (separator == column.separator) {
+    return absl::StrCat("the same as between the values of column '", column.name, "'");
+  }
+  if (kInNumbers.find(separator) != kInNumbers.npos) {
+    return absl::StrCat("'", std::string(1, separator), "' stands in numbers, as weights are");
+  }
+  if (column.separator != '\0' && kInNumbers.find(column.separator) != kInNumbers.npos) {
+    return absl::StrCat("the separator of column '", column.name, "', '",
+                        std::string(1, column.separator), "', stands in numbers, as weights are");
+  }
+  return "";
+}
+
+// What a feature asks of its column beyond being there.
+void CheckCells(const std::string& path, const FeatureConfig& feature, const ColumnConfig& column,
+                const DataConfig& data, Diagnostics* diagnostics) {
+  if (feature.weight_separator != '\0') {
+    const std::string problem = WeightProblem(feature.weight_separator, column, data);
+    if (!problem.empty()) {
+      diagnostics->Report(absl::StrCat(path, ".weight_separator"), problem,
+                          "separate values and weights by a character of their own, or leave "
+                          "weights out");
+    }
+  }
+  if (data.format != Format::kCriteo || column.kind != Kind::kId) return;
+  const ProcessingConfig& processing = feature.processing;
+  if (processing.boundaries.empty() && processing.quantiles == 0) return;
+  diagnostics->Report(absl::StrCat(path, processing.quantiles == 0 ? ".boundaries" : ".quantiles"),
+                      absl::StrCat("column '", column.name, "' holds ids, no numbers"),
+                      "choose one of I1 to I13, or leave it out");
 }
 
 }  // namespace
@@ -166,10 +210,10 @@ std::vector<ColumnConfig> ColumnsOf(const DataConfig& data) {
 void CheckColumns(const ClusterConfig& config, Diagnostics* diagnostics) {
   const std::vector<ColumnConfig> columns = ColumnsOf(config.data);
   std::vector<std::string> usable;
-  std::map<std::string, Kind> kind_of;
+  std::map<std::string, const ColumnConfig*> column_of;
   for (const ColumnConfig& column : columns) {
-    kind_of.emplace(column.name, column.kind);
-    if (column.kind == Kind::kId || column.kind == Kind::kDense) usable.push_back(column.name);
+    column_of.emplace(column.name, &column);
+    if (IsUsable(column)) usable.push_back(column.name);
   }
   std::set<std::string> used;
   for (size_t i = 0; i < config.features.size(); ++i) {
@@ -179,14 +223,18 @@ void CheckColumns(const ClusterConfig& config, Diagnostics* diagnostics) {
       used.insert(sources[c]);
       const std::string key =
           feature.columns.empty() ? std::string(".column") : absl::StrCat(".columns.", c);
-      CheckSource(absl::StrCat("features.", i, key), sources[c], kind_of, usable, diagnostics);
+      CheckSource(absl::StrCat("features.", i, key), sources[c], column_of, usable, diagnostics);
+    }
+    const auto column = column_of.find(sources.front());
+    if (column != column_of.end() && IsUsable(*column->second)) {
+      CheckCells(absl::StrCat("features.", i), feature, *column->second, config.data, diagnostics);
     }
   }
   for (size_t i = 0; i < config.data.derived.size(); ++i) {
     const std::vector<std::string>& sources = config.data.derived[i].columns;
     for (size_t c = 0; c < sources.size(); ++c) {
       used.insert(sources[c]);
-      CheckSource(absl::StrCat("data.derived.", i, ".columns.", c), sources[c], kind_of, usable,
+      CheckSource(absl::StrCat("data.derived.", i, ".columns.", c), sources[c], column_of, usable,
                   diagnostics);
     }
   }

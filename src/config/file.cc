@@ -10,10 +10,15 @@
 namespace simurgh {
 namespace {
 
-// What keeps a file from being read, or nothing.
+// What keeps a file from being read, or nothing. Looks before it opens: a pipe would wait for its
+// writer, and what it gave here would be gone.
 std::string FileProblem(const std::string& path) {
   std::error_code error;
-  if (std::filesystem::is_directory(path, error)) return "it is a folder";
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  if (std::filesystem::is_directory(status)) return "it is a folder";
+  if (std::filesystem::is_other(status)) {
+    return "it is a pipe, a socket or a device, and no regular file";
+  }
   errno = 0;
   const std::ifstream file(path, std::ios::binary);
   return file ? "" : std::strerror(errno);

@@ -7,7 +7,7 @@
 namespace simurgh {
 
 // Makes the path that `key` gave absolute or relative to the working directory, by way of `folder`,
-// and reports it when the file cannot be read: then it answers false.
+// and reports it when the file cannot be read, or is no regular file: then it answers false.
 bool ResolveFile(MapReader& in, const std::string& key, const std::string& folder,
                  std::string* file);
 

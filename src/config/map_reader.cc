@@ -168,10 +168,11 @@ void MapReader::WideInteger(const std::string& key, uint64_t* out, uint64_t low,
          });
 }
 
-void MapReader::Number(const std::string& key, float* out, const NumberRange& range) {
-  Scalar(key, range.text, FormatFloat(*out), Need::kOptional, [&](const YamlNode& value) {
-    float number = 0.0F;
-    NumberFault fault = ParseFloat(value.text, &number);
+template <std::floating_point T>
+void MapReader::Number(const std::string& key, T* out, const NumberRange& range) {
+  Scalar(key, range.text, FormatNumber(*out), Need::kOptional, [&](const YamlNode& value) {
+    T number = 0;
+    NumberFault fault = ParseNumber(value.text, &number);
     if (fault == NumberFault::kNone && (number < range.low || number > range.high)) {
       fault = NumberFault::kOutOfRange;
     }
@@ -180,6 +181,9 @@ void MapReader::Number(const std::string& key, float* out, const NumberRange& ra
     return problem;
   });
 }
+
+template void MapReader::Number(const std::string&, float*, const NumberRange&);
+template void MapReader::Number(const std::string&, double*, const NumberRange&);
 
 void MapReader::Duration(const std::string& key, std::chrono::milliseconds* out,
                          std::chrono::milliseconds low, std::chrono::milliseconds high) {

@@ -19,16 +19,17 @@ enum class Need { kOptional, kRequired };
 
 // The numbers a key takes; `text` says so to the user.
 struct NumberRange {
-  float low;
-  float high;
+  double low;
+  double high;
   const char* text;
 };
 
-inline constexpr float kMaxFloat = std::numeric_limits<float>::max();
+// What the field's type cannot hold is out of range in any case.
+inline constexpr double kMaxNumber = std::numeric_limits<double>::max();
 inline constexpr float kMinFloat = std::numeric_limits<float>::min();
-inline constexpr NumberRange kAnyNumber{-kMaxFloat, kMaxFloat, "number"};
-inline constexpr NumberRange kPositive{kMinFloat, kMaxFloat, "number above 0"};
-inline constexpr NumberRange kNonNegative{0.0F, kMaxFloat, "number of at least 0"};
+inline constexpr NumberRange kAnyNumber{-kMaxNumber, kMaxNumber, "number"};
+inline constexpr NumberRange kPositive{kMinFloat, kMaxNumber, "number above 0"};
+inline constexpr NumberRange kNonNegative{0.0, kMaxNumber, "number of at least 0"};
 inline constexpr NumberRange kShare{0.0F, 1.0F, "number from 0 to 1"};
 inline constexpr NumberRange kPositiveShare{kMinFloat, 1.0F, "number above 0, at most 1"};
 // The float before 1 is the largest allowed.
@@ -83,7 +84,9 @@ class MapReader {
   void Name(const std::string& key, std::string* out, Need need = Need::kOptional,
             const std::string& fallback = "none");
   void Bool(const std::string& key, bool* out);
-  void Number(const std::string& key, float* out, const NumberRange& range);
+  // T: float or double.
+  template <std::floating_point T>
+  void Number(const std::string& key, T* out, const NumberRange& range);
   void Duration(const std::string& key, std::chrono::milliseconds* out,
                 std::chrono::milliseconds low, std::chrono::milliseconds high);
   void Character(const std::string& key, char* out);

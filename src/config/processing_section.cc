@@ -22,17 +22,17 @@ using Hash = ProcessingConfig::Hash;
 using Missing = ProcessingConfig::Missing;
 using Keep = ProcessingConfig::Keep;
 
-void ReadBoundaries(MapReader& in, std::vector<float>* boundaries) {
+void ReadBoundaries(MapReader& in, std::vector<double>* boundaries) {
   std::vector<std::string> texts;
   in.Texts("boundaries", &texts, {0, kMaxBoundaries}, Need::kOptional, "ascending numbers",
            [](const std::string& text) -> std::string {
-             float value = 0.0F;
-             if (ParseFloat(text, &value) == NumberFault::kNone) return "";
+             double value = 0.0;
+             if (ParseNumber(text, &value) == NumberFault::kNone) return "";
              return absl::StrCat("'", text, "' is not a finite number");
            });
   for (const std::string& text : texts) {
-    float value = 0.0F;
-    ParseFloat(text, &value);
+    double value = 0.0;
+    ParseNumber(text, &value);
     if (!boundaries->empty() && value <= boundaries->back()) {
       in.Error(absl::StrCat("boundaries.", boundaries->size()),
                absl::StrCat(text, " is not above its predecessor"),
@@ -87,6 +87,9 @@ void ReadProcessing(MapReader& in, const std::string& folder, bool is_crossed,
   in.OnlyWith(processing->quantiles == 0, "a feature without quantiles",
               {"vocabulary", "vocabulary_file", "hash"});
   in.OnlyWith(processing->vocabulary.empty(), "a feature without vocabulary", {"hash"});
+  in.OnlyWith(processing->boundaries.empty() && processing->quantiles == 0 &&
+                  (is_crossed || processing->hash != Hash::kNone),
+              "a feature whose values are hashed", {"seed"});
   in.OnlyWith(processing->max_length > 0, "max_length", {"keep", "pad"});
   if (processing->quantiles == 1) {
     in.Error("quantiles", "1 part is no parts", "give 2 or more, or 0");

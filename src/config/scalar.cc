@@ -26,7 +26,8 @@ NumberFault ParseUnsigned(const std::string& text, uint64_t* value) {
   return negative || error != std::errc() ? NumberFault::kOutOfRange : NumberFault::kNone;
 }
 
-NumberFault ParseFloat(const std::string& text, float* value) {
+template <std::floating_point T>
+NumberFault ParseNumber(const std::string& text, T* value) {
   const char* end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data(), end, *value);
   if (error == std::errc::invalid_argument || rest != end) return NumberFault::kNotANumber;
@@ -34,11 +35,18 @@ NumberFault ParseFloat(const std::string& text, float* value) {
   return std::isfinite(*value) ? NumberFault::kNone : NumberFault::kNotANumber;
 }
 
-std::string FormatFloat(float value) {
+template NumberFault ParseNumber(const std::string& text, float* value);
+template NumberFault ParseNumber(const std::string& text, double* value);
+
+template <std::floating_point T>
+std::string FormatNumber(T value) {
   std::array<char, 32> text{};
   const auto [end, error] = std::to_chars(text.data(), text.data() + text.size(), value);
   return {text.data(), end};
 }
+
+template std::string FormatNumber(float value);
+template std::string FormatNumber(double value);
 
 std::optional<std::chrono::milliseconds> ParseDuration(const std::string& text) {
   constexpr uint64_t kMaxCount = 1'000'000'000'000;  // Far beyond any range, far from overflow.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -14,9 +15,13 @@ enum class NumberFault { kNone, kNotANumber, kOutOfRange };
 // Decimal digits; a minus sign is a number, but out of range.
 NumberFault ParseUnsigned(const std::string& text, uint64_t* value);
 
-// Decimal or scientific notation. What a float cannot hold, infinities included, is out of range.
-NumberFault ParseFloat(const std::string& text, float* value);
-std::string FormatFloat(float value);  // The shortest text that reads back as the same value.
+// Decimal or scientific notation, as float or double. What T cannot hold, infinities included, is
+// out of range.
+template <std::floating_point T>
+NumberFault ParseNumber(const std::string& text, T* value);
+// The shortest text that reads back as the same value.
+template <std::floating_point T>
+std::string FormatNumber(T value);
 
 // A whole number and a unit: 500ms, 10s, 2m.
 std::optional<std::chrono::milliseconds> ParseDuration(const std::string& text);

@@ -41,8 +41,8 @@ void ReadInitializer(MapReader& in, InitializerConfig* init) {
   in.OnlyWith(init->kind == Kind::kConstant, "kind: constant", {"value"});
   if (init->low >= init->high) {
     in.Error(in.Has("high") ? "high" : "low",
-             absl::StrCat("the interval from ", FormatFloat(init->low), " to ",
-                          FormatFloat(init->high), " is empty"),
+             absl::StrCat("the interval from ", FormatNumber(init->low), " to ",
+                          FormatNumber(init->high), " is empty"),
              "make low smaller than high");
   }
 }
@@ -143,7 +143,7 @@ void ReadPrecision(MapReader& in, TableConfig* table) {
                           {{"f32", RowPrecision::kF32}, {"bf16", RowPrecision::kBf16}});
   constexpr float kMaxF16 = 65'504.0F;
   if (table->precision == RowPrecision::kF16 && table->weight_bound > kMaxF16) {
-    in.Error("weight_bound", absl::StrCat(FormatFloat(table->weight_bound), " is no f16"),
+    in.Error("weight_bound", absl::StrCat(FormatNumber(table->weight_bound), " is no f16"),
              "lower it to 65504, or take precision: bf16");
   }
 }

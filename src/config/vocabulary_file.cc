@@ -15,11 +15,13 @@ namespace {
 constexpr size_t kMaxWords = 4'194'304;
 constexpr size_t kMaxWordBytes = 1'024;
 constexpr size_t kShownBytes = 64;
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // Of UTF-8; it is no text.
 
 // What is wrong with the lines, or nothing.
 std::string LinesProblem(std::istream& file, std::vector<std::string>* words) {
   std::unordered_map<std::string, size_t> line_of;
   for (std::string line; std::getline(file, line);) {
+    if (words->empty() && line.starts_with(kByteOrderMark)) line.erase(0, kByteOrderMark.size());
     if (!line.empty() && line.back() == '\r') line.pop_back();
     const size_t number = words->size() + 1;
     const std::string place = absl::StrCat("line ", number, ": ");

@@ -17,7 +17,8 @@ class ChunkedFile {
   static constexpr size_t kChunkBytes = size_t{128} * 1024;
 
   // Opens the file and reads its first chunk.
-  // Errors: NOT_FOUND, PERMISSION_DENIED and others, naming the path.
+  // Errors: NOT_FOUND, PERMISSION_DENIED and others, naming the path; FAILED_PRECONDITION for what
+  // is no regular file, a pipe or a folder: it never waits for a writer.
   static StatusOr<ChunkedFile> Open(const std::string& path);
 
   ~ChunkedFile();

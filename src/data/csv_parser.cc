@@ -144,7 +144,7 @@ Status CheckColumns(const std::vector<ColumnConfig>& columns) {
       return absl::InvalidArgumentError(
           absl::StrFormat("csv: two columns are named '%s'; give each its own name", column.name));
     }
-    if (column.kind == ColumnConfig::Kind::kDense && !(column.stddev > 0.0F)) {
+    if (column.kind == ColumnConfig::Kind::kDense && !(column.stddev > 0.0)) {
       return absl::InvalidArgumentError(absl::StrFormat(
           "csv: column '%s': stddev is %g, must be above 0", column.name, column.stddev));
     }

@@ -10,7 +10,10 @@ namespace simurgh {
 namespace {
 
 constexpr size_t kReadBytes = size_t{128} * 1024;
-constexpr size_t kBufferBytes = kMaxLineBytes + 2;  // The longest line and its \r\n.
+// Some programs begin a file with it; it is no text. Source: Unicode 15.0, 23.8.
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+// The longest line, its \r\n, and the mark of the first one.
+constexpr size_t kBufferBytes = kMaxLineBytes + 2 + kByteOrderMark.size();
 
 }  // namespace
 
@@ -26,6 +29,9 @@ StatusOr<std::optional<std::string_view>> LineReader::TakeLine(size_t length, si
   std::string_view line(buffer_.get() + begin_, length);
   begin_ += length + end_bytes;
   if (line.ends_with('\r')) line.remove_suffix(1);
+  if (line_number_ == 1 && line.starts_with(kByteOrderMark)) {
+    line.remove_prefix(kByteOrderMark.size());
+  }
   if (line.size() > kMaxLineBytes) return TooLong();
   return line;
 }

@@ -13,7 +13,8 @@ namespace simurgh {
 // The longest line, its end not counted.
 inline constexpr size_t kMaxLineBytes = size_t{1024} * 1024;
 
-// The lines of a stream: ended by \n or \r\n, the last one also by the end of the stream.
+// The lines of a stream: ended by \n or \r\n, the last one also by the end of the stream. A UTF-8
+// byte order mark at the stream's beginning is left out.
 //
 // Threads: one owner.
 class LineReader {

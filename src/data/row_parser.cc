@@ -12,4 +12,17 @@ std::string Quoted(std::string_view cell) {
                       shown.size() < cell.size() ? "..." : "", "'");
 }
 
+std::string QuotedValues(const RowCells& cells, std::span<const size_t> columns) {
+  constexpr size_t kShownValues = 8;
+  std::string text;
+  size_t count = 0;
+  for (const size_t column : columns) {
+    for (const Part& part : cells.cell(column)) {
+      if (++count > kShownValues) return absl::StrCat(text, ", ...");
+      absl::StrAppend(&text, count == 1 ? "" : ", ", Quoted(part.text));
+    }
+  }
+  return count == 0 ? "missing cells" : text;
+}
+
 }  // namespace simurgh

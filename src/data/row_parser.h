@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -49,5 +50,8 @@ std::vector<std::string> CriteoLabelColumns(const CriteoConfig& config);
 
 // `cell` for a message: quoted, escaped, cut where it is long.
 std::string Quoted(std::string_view cell);
+
+// The values of these columns of a row for a message, each as Quoted, the first few of many.
+std::string QuotedValues(const RowCells& cells, std::span<const size_t> columns);
 
 }  // namespace simurgh

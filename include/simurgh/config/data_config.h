@@ -21,11 +21,11 @@ struct ColumnConfig {
   Kind kind = Kind::kSkip;
   // label: texts that mean 1, all others 0. Empty: a number, 0 or 1.
   std::vector<std::string> positive;
-  float missing = 0.0F;  // dense: what a missing value reads as.
+  double missing = 0.0;  // dense: what a missing value reads as.
   // dense: x becomes (transform(x) - mean) / stddev. log1p is sign(x) * log(1 + |x|).
   Transform transform = Transform::kNone;
-  float mean = 0.0F;
-  float stddev = 1.0F;    // > 0
+  double mean = 0.0;
+  double stddev = 1.0;    // > 0
   bool fit = false;       // dense: mean and stddev are taken from the training files.
   char separator = '\0';  // id: splits a cell into several ids; 0: one id.
 };
@@ -42,8 +42,8 @@ struct CriteoConfig {
   uint32_t labels = 1;  // Label columns that a line begins with, 1 to kMaxTasks.
   bool fit = false;     // I1..I13, after the log: scaled by the training files' mean and deviation.
   // (13) each, or none: 0 and 1.
-  std::vector<float> mean;
-  std::vector<float> stddev;
+  std::vector<double> mean;
+  std::vector<double> stddev;
 };
 
 // Dense values that a plug-in makes of other columns. They follow those of the file.

@@ -25,8 +25,8 @@ struct ProcessingConfig {
   PluginConfig plugin;
   Hash hash = Hash::kAuto;
   uint64_t seed = 0;
-  std::vector<float> boundaries;  // Ascending: a number's id is how many are at most it.
-  uint32_t quantiles = 0;         // Boundaries from a first pass; 0: none.
+  std::vector<double> boundaries;  // Ascending: a number's id is how many are at most it.
+  uint32_t quantiles = 0;          // Boundaries from a first pass; 0: none.
   // A text's id is its place; from the YAML, or from a file that it names.
   std::vector<std::string> vocabulary;
   uint64_t oov_ids = 1;              // For texts that are not in it; 0: they are dropped.

@@ -66,8 +66,9 @@ StatusOr<std::unique_ptr<BatchReader>> OpenBatchReader(const DataConfig& config,
 // stddev of dense columns with `fit`, boundaries of features with `quantiles`. Does nothing, and
 // reads nothing, where there are none. The same files give the same statistics.
 //
-// Errors: of reading; INVALID_ARGUMENT for a column without two different numbers.
-// Cost: a pass; 4 bytes for each number of a feature with quantiles.
+// Errors: of reading; INVALID_ARGUMENT for a column without two different numbers, or whose
+// quantiles part nothing.
+// Cost: a pass; 8 bytes for each number of a feature with quantiles.
 Status FitStatistics(DataConfig& config, std::vector<FeatureConfig>& features);
 
 // The names of the label columns in the order of the file: one task each.

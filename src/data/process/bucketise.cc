@@ -6,18 +6,18 @@
 
 namespace simurgh {
 
-uint64_t BucketOf(std::span<const float> boundaries, float value) {
+uint64_t BucketOf(std::span<const double> boundaries, double value) {
   return std::upper_bound(boundaries.begin(), boundaries.end(), value) - boundaries.begin();
 }
 
-std::vector<float> QuantileBoundaries(std::vector<float> values, uint32_t buckets) {
+std::vector<double> QuantileBoundaries(std::vector<double> values, uint32_t buckets) {
   SIMURGH_CHECK_LT(0U, buckets);
   std::sort(values.begin(), values.end());
-  std::vector<float> boundaries;
+  std::vector<double> boundaries;
   for (uint64_t bucket = 1; bucket < buckets && !values.empty(); ++bucket) {
-    const float boundary = values[bucket * values.size() / buckets];
+    const double boundary = values[bucket * values.size() / buckets];
     // At the smallest value it would part nothing.
-    const float last = boundaries.empty() ? values.front() : boundaries.back();
+    const double last = boundaries.empty() ? values.front() : boundaries.back();
     if (boundary > last) boundaries.push_back(boundary);
   }
   return boundaries;

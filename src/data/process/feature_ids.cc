@@ -1,16 +1,18 @@
 #include "data/process/feature_ids.h"
 
-#include <array>
-#include <charconv>
+#include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
+#include "data/csv_cells.h"
 #include "data/process/bucketise.h"
 #include "data/process/hashing.h"
 #include "data/process/list_length.h"
 #include "data/process/numbers.h"
 #include "data/row_parser.h"
+#include "simurgh/base/check.h"
 #include "simurgh/data/hash_stack.h"
 
 namespace simurgh {
@@ -44,8 +46,11 @@ bool TakesNumbersAsTheyAre(const FeatureConfig& config, size_t columns) {
 }  // namespace
 
 FeatureIds::FeatureIds(const FeatureConfig& config, std::vector<size_t> columns,
-                       std::optional<Plugin> plugin)
-    : config_(config), columns_(std::move(columns)), plugin_(std::move(plugin)) {
+                       std::optional<Plugin> plugin, const std::vector<std::string>& missing_values)
+    : config_(config),
+      columns_(std::move(columns)),
+      plugin_(std::move(plugin)),
+      missing_values_(missing_values) {
   takes_numbers_ = TakesNumbersAsTheyAre(config_, columns_.size());
   const ProcessingConfig& processing = config_.processing;
   if (processing.vocabulary.empty()) return;
@@ -53,7 +58,9 @@ FeatureIds::FeatureIds(const FeatureConfig& config, std::vector<size_t> columns,
                                                    processing.seed);
 }
 
-StatusOr<FeatureIds> FeatureIds::Create(const FeatureConfig& config, std::vector<size_t> columns) {
+StatusOr<FeatureIds> FeatureIds::Create(const FeatureConfig& config, std::vector<size_t> columns,
+                                        const std::vector<std::string>& missing_values) {
+  SIMURGH_CHECK_EQ(columns.size(), config.sources().size());
   SIMURGH_RETURN_IF_ERROR(CheckHashStack(config));
   if (config.processing.quantiles > 0 && config.processing.boundaries.empty()) {
     return absl::InvalidArgumentError(
@@ -64,7 +71,7 @@ StatusOr<FeatureIds> FeatureIds::Create(const FeatureConfig& config, std::vector
     const PluginPurpose purpose{.name = config.name, .columns = config.sources()};
     SIMURGH_ASSIGN_OR_RETURN(plugin, Plugin::Create(config.processing.plugin, purpose));
   }
-  return FeatureIds(config, std::move(columns), std::move(plugin));
+  return FeatureIds(config, std::move(columns), std::move(plugin), missing_values);
 }
 
 Status FeatureIds::BadPart(const Part& part, std::string_view problem) const {
@@ -74,19 +81,16 @@ Status FeatureIds::BadPart(const Part& part, std::string_view problem) const {
 
 StatusOr<uint64_t> FeatureIds::IntegerOf(const Part& part) const {
   if (part.is_number) return part.number;
-  int64_t value = 0;
-  const char* end = part.text.data() + part.text.size();
-  const auto [stop, error] = std::from_chars(part.text.data(), end, value);
-  if (error != std::errc() || stop != end) {
-    return BadPart(part, "is not an integer of 64 bits; correct it, or hash it as text");
-  }
-  return static_cast<uint64_t>(value);
+  const std::optional<uint64_t> value = ParseIntegerCell(part.text);
+  if (value) return *value;
+  return BadPart(part, "is not an integer of 64 bits; correct it, or hash it as text");
 }
 
 StatusOr<std::optional<uint64_t>> FeatureIds::IdOf(const Part& part) const {
   const ProcessingConfig& processing = config_.processing;
   if (!processing.boundaries.empty()) {
-    const std::optional<float> value = ParseFloatCell(part.text);
+    // The digits of a hexadecimal id are no number.
+    const auto value = part.is_number ? std::nullopt : ParseNumberCell(part.text);
     if (!value) return BadPart(part, "is not a finite number; correct it, or mark it as missing");
     return BucketOf(processing.boundaries, *value);
   }
@@ -100,50 +104,67 @@ StatusOr<std::optional<uint64_t>> FeatureIds::IdOf(const Part& part) const {
   return as_it_is ? value : HashInteger(value, processing.seed);
 }
 
-Status FeatureIds::OfCell(std::span<const Part> parts, std::vector<uint64_t>& ids) const {
+Status FeatureIds::OfCell(std::span<const Part> parts, std::vector<uint64_t>& ids) {
   for (const Part& part : parts) {
     SIMURGH_ASSIGN_OR_RETURN(const std::optional<uint64_t> id, IdOf(part));
-    if (id.has_value()) ids.push_back(*id);
+    if (id.has_value()) {
+      ids.push_back(*id);
+    } else {
+      unknown_ = part.text;
+    }
   }
   return absl::OkStatus();
 }
 
 Status FeatureIds::OfWeightedCell(std::span<const Part> parts) {
   for (const Part& part : parts) {
-    Part value = part;
-    float weight = 1.0F;
     const size_t separator = part.text.rfind(config_.weight_separator);
-    if (!part.is_number && separator != std::string_view::npos) {
-      const std::optional<float> number = ParseFloatCell(part.text.substr(separator + 1));
-      if (!number) {
-        return BadPart(part,
-                       "has a weight that is not a finite number; correct it, or leave it out");
-      }
-      weight = *number;
-      value.text = part.text.substr(0, separator);
+    Part value = part;
+    value.text = TrimBlanks(part.text.substr(0, separator), '\0');
+    if (std::ranges::find(missing_values_, value.text) != missing_values_.end()) continue;
+    std::optional<float> weight = 1.0F;
+    if (separator != std::string_view::npos) {
+      weight = ParseFloatCell(TrimBlanks(part.text.substr(separator + 1), '\0'));
     }
-    SIMURGH_ASSIGN_OR_RETURN(const std::optional<uint64_t> id, IdOf(value));
-    if (!id.has_value()) continue;
-    ids_.push_back(*id);
-    weights_.push_back(weight);
+    if (!weight) {
+      return BadPart(part, "has a weight that is not a finite number; correct it, or leave it out");
+    }
+    const size_t before = ids_.size();
+    SIMURGH_RETURN_IF_ERROR(OfCell({&value, 1}, ids_));
+    if (ids_.size() > before) weights_.push_back(*weight);
   }
   return absl::OkStatus();
+}
+
+Status FeatureIds::CheckCrossed(const RowCells& cells,
+                                std::span<const std::vector<uint64_t>> lists) const {
+  size_t combinations = 1;
+  for (const std::vector<uint64_t>& list : lists) {
+    combinations = std::min(combinations * list.size(), kMaxCrossedIds + 1);
+  }
+  if (combinations <= kMaxCrossedIds) return absl::OkStatus();
+  std::string counts;
+  for (size_t c = 0; c < lists.size(); ++c) {
+    absl::StrAppend(&counts, c == 0 ? "" : ", ", lists[c].size(), " of '", config_.columns[c],
+                    "' from ", Quoted(cells.cell(columns_[c]).front().text), " on");
+  }
+  return absl::InvalidArgumentError(
+      absl::StrFormat("feature '%s': its columns cross to more than %d ids (%s); shorten the lists",
+                      config_.name, kMaxCrossedIds, counts));
 }
 
 // Every combination, the last column's parts changing fastest; none where a column has none.
 Status FeatureIds::Cross(const RowCells& cells) {
   std::vector<std::vector<uint64_t>> lists(columns_.size());
-  size_t combinations = 1;
   for (size_t c = 0; c < columns_.size(); ++c) {
     SIMURGH_RETURN_IF_ERROR(OfCell(cells.cell(columns_[c]), lists[c]));
-    combinations *= lists[c].size();
-    if (combinations > kMaxCrossedIds) {
-      return absl::InvalidArgumentError(
-          absl::StrFormat("feature '%s': its columns cross to %d ids and more, at most %d are "
-                          "taken; shorten the lists",
-                          config_.name, combinations, kMaxCrossedIds));
-    }
   }
+  if (std::ranges::any_of(lists, [](const auto& list) { return list.empty(); })) {
+    return absl::OkStatus();
+  }
+  SIMURGH_RETURN_IF_ERROR(CheckCrossed(cells, lists));
+  size_t combinations = 1;
+  for (const std::vector<uint64_t>& list : lists) combinations *= list.size();
   scratch_.resize(columns_.size());
   for (size_t number = 0; number < combinations; ++number) {
     size_t rest = number;
@@ -155,15 +176,34 @@ Status FeatureIds::Cross(const RowCells& cells) {
   return absl::OkStatus();
 }
 
-Status FeatureIds::CheckReserved() const {
+Status FeatureIds::NoIds(const RowCells& cells) const {
+  constexpr char kRemedy[] = "correct the row, or choose another rule for `missing`";
+  if (unknown_.has_value()) {
+    return BadPart({.text = *unknown_},
+                   absl::StrCat("is not in its vocabulary; add it, give `oov_ids`, ", kRemedy));
+  }
+  std::string what = "its value is missing";
+  if (columns_.size() > 1 || plugin_.has_value()) {
+    const auto empty = std::ranges::find_if(
+        columns_, [&cells](size_t column) { return cells.cell(column).empty(); });
+    what = empty == columns_.end() ? "the plug-in makes no ids"
+                                   : absl::StrFormat("its value of column '%s' is missing",
+                                                     config_.sources()[empty - columns_.begin()]);
+    absl::StrAppend(&what, " (of ", QuotedValues(cells, columns_), ")");
+  }
+  return absl::InvalidArgumentError(
+      absl::StrFormat("feature '%s': %s; %s", config_.name, what, kRemedy));
+}
+
+Status FeatureIds::CheckReserved(const RowCells& cells) const {
   const ProcessingConfig& processing = config_.processing;
   if (!processing.pad && processing.missing != Missing::kId) return absl::OkStatus();
   for (const uint64_t id : ids_) {
     if (id < kMissingId) continue;
     return absl::InvalidArgumentError(absl::StrFormat(
-        "feature '%s': a value has the id %d (%d), which stands for padding or a missing value; "
-        "correct it, or hash it as `integer`",
-        config_.name, id, static_cast<int64_t>(id)));
+        "feature '%s': a value of %s has the id %d (%d), which stands for padding or a missing "
+        "value; correct it, or hash it as `integer`",
+        config_.name, QuotedValues(cells, columns_), id, static_cast<int64_t>(id)));
   }
   return absl::OkStatus();
 }
@@ -209,19 +249,15 @@ StatusOr<const std::vector<uint64_t>*> FeatureIds::Of(const RowCells& cells) {
   const bool weighted = plugin_.has_value() || config_.weight_separator != '\0';
   ids_.clear();
   weights_.clear();
+  unknown_.reset();
   if (takes_numbers_ && TakeNumbers(cells.cell(columns_[0]))) return &ids_;
   SIMURGH_RETURN_IF_ERROR(MakeIds(cells));
   if (config_.processing.modulo > 0) {
     for (uint64_t& id : ids_) id %= config_.processing.modulo;
   }
-  SIMURGH_RETURN_IF_ERROR(CheckReserved());
+  SIMURGH_RETURN_IF_ERROR(CheckReserved(cells));
   if (ids_.empty() && config_.processing.missing != Missing::kSkip) {
-    if (config_.processing.missing == Missing::kFail) {
-      return absl::InvalidArgumentError(absl::StrFormat(
-          "feature '%s': its value is missing; correct the row, or choose another rule for "
-          "`missing`",
-          config_.name));
-    }
+    if (config_.processing.missing == Missing::kFail) return NoIds(cells);
     ids_.push_back(kMissingId);
     if (weighted) weights_.push_back(1.0F);
   }

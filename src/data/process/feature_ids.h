@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "data/process/plugin.h"
@@ -27,9 +28,11 @@ inline constexpr size_t kMaxCrossedIds = 65'536;
 // Threads: one owner.
 class FeatureIds {
  public:
-  // columns: places of its sources among the cells.
+  // columns: places of its sources among the cells. missing_values: what reads as missing before a
+  // weight; where there are none, cells come without it.
   // Errors: INVALID_ARGUMENT naming the feature and what does not fit together.
-  static StatusOr<FeatureIds> Create(const FeatureConfig& config, std::vector<size_t> columns);
+  static StatusOr<FeatureIds> Create(const FeatureConfig& config, std::vector<size_t> columns,
+                                     const std::vector<std::string>& missing_values = {});
 
   const std::string& name() const { return config_.name; }
   const std::vector<size_t>& columns() const { return columns_; }
@@ -42,21 +45,24 @@ class FeatureIds {
   const std::vector<float>& weights() const { return weights_; }
 
  private:
-  FeatureIds(const FeatureConfig& config, std::vector<size_t> columns,
-             std::optional<Plugin> plugin);
+  FeatureIds(const FeatureConfig& config, std::vector<size_t> columns, std::optional<Plugin> plugin,
+             const std::vector<std::string>& missing_values);
 
-  Status OfCell(std::span<const Part> parts, std::vector<uint64_t>& ids) const;
+  Status OfCell(std::span<const Part> parts, std::vector<uint64_t>& ids);
   // As OfCell, where parts have weights.
   Status OfWeightedCell(std::span<const Part> parts);
   Status Cross(const RowCells& cells);
+  Status CheckCrossed(const RowCells& cells, std::span<const std::vector<uint64_t>> lists) const;
   StatusOr<std::optional<uint64_t>> IdOf(const Part& part) const;
   StatusOr<uint64_t> IntegerOf(const Part& part) const;
   Status BadPart(const Part& part, std::string_view problem) const;
+  // Why there are no ids, where that is an error.
+  Status NoIds(const RowCells& cells) const;
   Status MakeIds(const RowCells& cells);
   // The common case, at once; false leaves no ids.
   bool TakeNumbers(std::span<const Part> parts);
   // Whether no id is one of those that stand for what is not there, where these are in use.
-  Status CheckReserved() const;
+  Status CheckReserved(const RowCells& cells) const;
   void Fold();
   void FoldWeights();
 
@@ -65,6 +71,8 @@ class FeatureIds {
   bool takes_numbers_ = false;  // A number's id is the number, and nothing follows.
   std::shared_ptr<const Vocabulary> vocabulary_;  // Null: none.
   std::optional<Plugin> plugin_;
+  std::vector<std::string> missing_values_;
+  std::optional<std::string_view> unknown_;  // A value of the row that the vocabulary leaves out.
   std::vector<uint64_t> ids_;
   std::vector<float> weights_;
   std::vector<uint64_t> scratch_;

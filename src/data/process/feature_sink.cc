@@ -85,13 +85,15 @@ StatusOr<std::vector<size_t>> PlacesOf(const std::vector<std::string>& sources,
 
 StatusOr<std::unique_ptr<CellSink>> NewFeatureSink(const std::vector<std::string>& columns,
                                                    const std::vector<FeatureConfig>& features,
+                                                   const std::vector<std::string>& missing_values,
                                                    const std::vector<DerivedConfig>& derived,
                                                    size_t first_derived) {
   auto sink = std::make_unique<FeatureSink>(columns.size(), first_derived);
   for (const FeatureConfig& feature : features) {
     SIMURGH_ASSIGN_OR_RETURN(auto places, PlacesOf(feature.sources(), columns,
                                                    absl::StrFormat("feature '%s'", feature.name)));
-    SIMURGH_ASSIGN_OR_RETURN(FeatureIds ids, FeatureIds::Create(feature, std::move(places)));
+    SIMURGH_ASSIGN_OR_RETURN(FeatureIds ids,
+                             FeatureIds::Create(feature, std::move(places), missing_values));
     sink->Add(std::move(ids));
   }
   for (const DerivedConfig& one : derived) {

@@ -21,11 +21,11 @@ constexpr size_t kRowsAtOnce = 4'096;
 struct Observed {
   std::string who;  // For messages: the column that is scaled, or the feature with quantiles.
   std::string column;
-  size_t place = 0;  // Among the cells.
+  size_t place = 0;        // Among the cells.
+  uint32_t quantiles = 0;  // 0: it is scaled.
   ColumnConfig::Transform transform = ColumnConfig::Transform::kNone;
-  bool keep_values = false;
-  Moments moments;            // After the transform.
-  std::vector<float> values;  // As they stand, if kept.
+  Moments moments;             // Of what is scaled, after the transform.
+  std::vector<double> values;  // Of what is parted, as they stand.
 };
 
 // Sees the cells of all training rows in place of features.
@@ -44,17 +44,28 @@ class ObservingSink final : public CellSink {
     return reader == observed_.end() ? std::string() : reader->who;
   }
 
+  // All of a row, or nothing: a bad one counts nowhere.
   Status Take(const RowCells& cells, BatchBuilder& /*builder*/) override {
-    for (Observed& one : observed_) {
+    numbers_.clear();
+    for (const Observed& one : observed_) {
       for (const Part& part : cells.cell(one.place)) {
-        const std::optional<float> value = ParseFloatCell(part.text);
+        const auto value = part.is_number ? std::nullopt : ParseNumberCell(part.text);
         if (!value) {
           return absl::InvalidArgumentError(
               absl::StrFormat("%s: %s is not a finite number; correct it, or mark it as missing",
                               one.who, Quoted(part.text)));
         }
-        one.moments.Add(Transformed(one.transform, *value));
-        if (one.keep_values) one.values.push_back(*value);
+        numbers_.push_back(*value);
+      }
+    }
+    auto next = numbers_.begin();
+    for (Observed& one : observed_) {
+      for (size_t n = cells.cell(one.place).size(); n > 0; --n, ++next) {
+        if (one.quantiles > 0) {
+          one.values.push_back(*next);
+        } else {
+          one.moments.Add(Transformed(one.transform, *next));
+        }
       }
     }
     return absl::OkStatus();
@@ -62,6 +73,7 @@ class ObservingSink final : public CellSink {
 
  private:
   std::vector<Observed>& observed_;
+  std::vector<double> numbers_;  // Of the present row.
 };
 
 Status FindPlaces(const std::vector<std::string>& columns, std::vector<Observed>& observed) {
@@ -93,18 +105,29 @@ Status Observe(const DataConfig& config, std::vector<Observed>& observed) {
   }
 }
 
-Status TooFew(const Observed& one) {
+Status NoSpread(const Observed& one) {
   return absl::InvalidArgumentError(absl::StrFormat(
       "%s: its %.0f numbers in the training files are all the same; give its statistics, "
       "or leave it out",
       one.who, one.moments.count()));
 }
 
+// Of a feature with quantiles, whose values it takes.
+StatusOr<std::vector<double>> FittedBoundaries(Observed& one) {
+  const size_t count = one.values.size();
+  std::vector<double> boundaries = QuantileBoundaries(std::move(one.values), one.quantiles);
+  if (!boundaries.empty()) return boundaries;
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "%s: of its %d numbers in the training files so many are the smallest that %d quantiles part "
+      "nothing; give more of them, or `boundaries`",
+      one.who, count, one.quantiles));
+}
+
 // Statistics of all columns that are scaled by them, in their order.
 StatusOr<std::vector<Moments>> FittedMoments(std::span<const Observed> observed) {
   std::vector<Moments> moments;
   for (const Observed& one : observed) {
-    if (!(static_cast<float>(one.moments.stddev()) > 0.0F)) return TooFew(one);
+    if (!(one.moments.stddev() > 0.0)) return NoSpread(one);
     moments.push_back(one.moments);
   }
   return moments;
@@ -129,13 +152,13 @@ void SetStatistics(const std::vector<Moments>& moments, DataConfig& config) {
   auto next = moments.begin();
   for (ColumnConfig& column : config.csv.columns) {
     if (!column.fit) continue;
-    column.mean = static_cast<float>(next->mean());
-    column.stddev = static_cast<float>(next->stddev());
+    column.mean = next->mean();
+    column.stddev = next->stddev();
     ++next;
   }
   for (; criteo.fit && next != moments.end(); ++next) {
-    criteo.mean.push_back(static_cast<float>(next->mean()));
-    criteo.stddev.push_back(static_cast<float>(next->stddev()));
+    criteo.mean.push_back(next->mean());
+    criteo.stddev.push_back(next->stddev());
   }
 }
 
@@ -151,7 +174,7 @@ Status FitStatistics(DataConfig& config, std::vector<FeatureConfig>& features) {
     if (feature.processing.quantiles == 0) continue;
     observed.push_back({.who = absl::StrFormat("feature '%s'", feature.name),
                         .column = feature.sources().front(),
-                        .keep_values = true});
+                        .quantiles = feature.processing.quantiles});
     bucketised.push_back(&feature);
   }
   if (observed.empty()) return absl::OkStatus();
@@ -160,10 +183,8 @@ Status FitStatistics(DataConfig& config, std::vector<FeatureConfig>& features) {
                            FittedMoments(std::span(observed).first(scaled)));
   SetStatistics(moments, config);
   for (size_t i = 0; i < bucketised.size(); ++i) {
-    Observed& one = observed[scaled + i];
-    ProcessingConfig& processing = bucketised[i]->processing;
-    processing.boundaries = QuantileBoundaries(std::move(one.values), processing.quantiles);
-    if (processing.boundaries.empty()) return TooFew(one);
+    SIMURGH_ASSIGN_OR_RETURN(bucketised[i]->processing.boundaries,
+                             FittedBoundaries(observed[scaled + i]));
   }
   return absl::OkStatus();
 }

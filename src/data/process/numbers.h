@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <cstdint>
 #include <optional>
 #include <string_view>
 
@@ -16,7 +17,19 @@ inline std::optional<double> ParseNumberCell(std::string_view text) {
   return value;
 }
 
-// The same, where a float can hold it.
+// The whole text as an integer of 64 bits, negative ones in two's complement, or nothing: from
+// -2^63 to 2^64 - 1.
+inline std::optional<uint64_t> ParseIntegerCell(std::string_view text) {
+  const char* end = text.data() + text.size();
+  const auto whole = [&](auto value) -> std::optional<uint64_t> {
+    const auto [stop, error] = std::from_chars(text.data(), end, value);
+    if (error != std::errc() || stop != end) return std::nullopt;
+    return static_cast<uint64_t>(value);
+  };
+  return text.starts_with('-') ? whole(int64_t{0}) : whole(uint64_t{0});
+}
+
+// The same as ParseNumberCell, rounded to a float, where one can hold it.
 inline std::optional<float> ParseFloatCell(std::string_view text) {
   const std::optional<double> value = ParseNumberCell(text);
   if (!value || !std::isfinite(static_cast<float>(*value))) return std::nullopt;

@@ -20,7 +20,6 @@ namespace simurgh {
 namespace {
 
 constexpr size_t kMessageBytes = 512;
-constexpr size_t kShownValues = 8;
 
 simurgh_text TextOf(std::string_view text) { return {text.data(), text.size()}; }
 
@@ -116,8 +115,7 @@ struct Plugin::State {
     Guarded([this] { return plugin->destroy(instance), 0; }, 0);
   }
 
-  Status Problem(std::string_view what) const;
-  std::string ShownValues() const;
+  Status Problem(std::string_view what, const RowCells& row, std::span<const size_t> columns) const;
   // Hands the row's cells over and judges what comes back.
   Status Process(const RowCells& cells, std::span<const size_t> columns, simurgh_output& output);
 
@@ -130,17 +128,10 @@ struct Plugin::State {
   std::vector<simurgh_cell> cells;
 };
 
-Status Plugin::State::Problem(std::string_view what) const {
-  return absl::InvalidArgumentError(absl::StrFormat("%s: %s (of %s)", prefix, what, ShownValues()));
-}
-
-std::string Plugin::State::ShownValues() const {
-  if (values.empty()) return "missing cells";
-  std::string text;
-  for (size_t i = 0; i < std::min(values.size(), kShownValues); ++i) {
-    absl::StrAppend(&text, i == 0 ? "" : ", ", Quoted({values[i].data, values[i].size}));
-  }
-  return values.size() > kShownValues ? absl::StrCat(text, ", ...") : text;
+Status Plugin::State::Problem(std::string_view what, const RowCells& row,
+                              std::span<const size_t> columns) const {
+  return absl::InvalidArgumentError(
+      absl::StrFormat("%s: %s (of %s)", prefix, what, QuotedValues(row, columns)));
 }
 
 Status Plugin::State::Process(const RowCells& row, std::span<const size_t> columns,
@@ -161,9 +152,9 @@ Status Plugin::State::Process(const RowCells& row, std::span<const size_t> colum
       Guarded([&] { return plugin->process(instance, cells.data(), &output, message.room()); },
               SIMURGH_FAILED);
   if (verdict == SIMURGH_OK) return absl::OkStatus();
-  if (verdict == SIMURGH_BAD_ROW) return Problem(message.text());
-  return absl::FailedPreconditionError(
-      absl::StrFormat("%s: cannot go on: %s (at %s)", prefix, message.text(), ShownValues()));
+  if (verdict == SIMURGH_BAD_ROW) return Problem(message.text(), row, columns);
+  return absl::FailedPreconditionError(absl::StrFormat("%s: cannot go on: %s (at %s)", prefix,
+                                                       message.text(), QuotedValues(row, columns)));
 }
 
 Plugin::Plugin(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -208,11 +199,13 @@ Status Plugin::MakeIds(const RowCells& cells, std::span<const size_t> columns,
   SIMURGH_RETURN_IF_ERROR(state_->Process(cells, columns, output));
   if (output.count > ids.size()) {
     return state_->Problem(
-        absl::StrFormat("makes %d ids, plugin.max_ids is %d; raise it", output.count, ids.size()));
+        absl::StrFormat("makes %d ids, plugin.max_ids is %d; raise it", output.count, ids.size()),
+        cells, columns);
   }
   ids.resize(output.count);
   weights.resize(output.count);
-  return AllFinite(weights) ? absl::OkStatus() : state_->Problem("a weight is not finite");
+  if (AllFinite(weights)) return absl::OkStatus();
+  return state_->Problem("a weight is not finite", cells, columns);
 }
 
 Status Plugin::MakeDense(const RowCells& cells, std::span<const size_t> columns,
@@ -220,7 +213,8 @@ Status Plugin::MakeDense(const RowCells& cells, std::span<const size_t> columns,
   std::fill(values.begin(), values.end(), 0.0F);
   simurgh_output output{.dense = values.data()};
   SIMURGH_RETURN_IF_ERROR(state_->Process(cells, columns, output));
-  return AllFinite(values) ? absl::OkStatus() : state_->Problem("a dense value is not finite");
+  if (AllFinite(values)) return absl::OkStatus();
+  return state_->Problem("a dense value is not finite", cells, columns);
 }
 
 }  // namespace simurgh

@@ -55,6 +55,8 @@ TEST_CASE("Everything that daemons must agree on changes the hash", "[config]") 
       {"features.0.hash_stack.rounds=1"},
       {"features.0.hash_stack.buckets=499"},
       {"features.4={name: more, column: age, table: city}"},
+      {"features.4={name: more, column: age, table: city, boundaries: [16777216]}"},
+      {"features.4={name: more, column: age, table: city, boundaries: [16777217]}"},
       {"tables.0.name=town", "features.0.table=town"},
   };
   std::set<uint64_t> hashes;

@@ -104,8 +104,8 @@ TEST_CASE("adult-persia.yaml is PERSIA's model of the Adult data", "[config]") {
   CHECK(config.data.csv.columns.size() == 15);
   for (const ColumnConfig& column : config.data.csv.columns) {
     CHECK(column.transform == ColumnConfig::Transform::kNone);
-    CHECK(column.mean == 0.0F);
-    CHECK(column.stddev == 1.0F);
+    CHECK(column.mean == 0.0);
+    CHECK(column.stddev == 1.0);
   }
   CHECK(config.data.csv.missing_values == std::vector<std::string>{""});
 
@@ -134,7 +134,7 @@ TEST_CASE("adult.yaml uses every number twice, scaled and as an ID", "[config]")
   for (const ColumnConfig& column : config.data.csv.columns) {
     const bool is_capital = column.name.starts_with("capital_");
     CHECK((column.transform == ColumnConfig::Transform::kLog1p) == is_capital);
-    if (column.kind == ColumnConfig::Kind::kDense) CHECK(column.stddev != 1.0F);
+    if (column.kind == ColumnConfig::Kind::kDense) CHECK(column.stddev != 1.0);
   }
 }
 
@@ -154,6 +154,27 @@ TEST_CASE("criteo-synthetic.yaml uses all columns of the format", "[config]") {
   CHECK(status.message() ==
         "--set features.0.column=C27: features.0.column: no column is named 'C27'; "
         "the nearest id or dense column is 'C2'");
+}
+
+TEST_CASE("Criteo's ids have no weights, and are no numbers", "[config]") {
+  const auto error = [](const std::string& column, const std::string& key,
+                        const std::string& value) {
+    std::vector<std::string> overrides = kExistingData;
+    overrides.insert(overrides.end(), {"features.0.column=" + column, "features.0." + key + value,
+                                       "features.0.pooling=weighted_sum"});
+    const Status status = LoadClusterConfig("config/criteo-synthetic.yaml", overrides).status();
+    return std::string(status.message());
+  };
+  CHECK_THAT(error("C1", "weight_separator=", "\":\""),
+             Catch::EndsWith("features.0.weight_separator: the criteo format has no weights; "
+                             "separate values and weights by a character of their own, or leave "
+                             "weights out"));
+  CHECK_THAT(error("C1", "quantiles=", "4"),
+             Catch::EndsWith("features.0.quantiles: column 'C1' holds ids, no numbers; choose one "
+                             "of I1 to I13, or leave it out"));
+  CHECK_THAT(error("C1", "boundaries=", "[1]"), Catch::Contains("features.0.boundaries: column"));
+  CHECK(error("I1", "boundaries=", "[1]").empty());
+  CHECK(error("I1", "quantiles=", "4").empty());
 }
 
 std::vector<std::string> Towers(const std::string& path) {

@@ -64,8 +64,8 @@ TEST_CASE("Values: wrong type, out of range", "[config]") {
        "data.csv.columns.0.mean: '.nan' is not a finite number; expected: number"},
       {"mean: 2", "mean: inf", "{name: age",
        "data.csv.columns.0.mean: 'inf' is not a finite number; expected: number"},
-      {"mean: 2", "mean: 1e39", "{name: age",
-       "data.csv.columns.0.mean: 1e39 is out of range; expected: number"},
+      {"mean: 2", "mean: 1e309", "{name: age",
+       "data.csv.columns.0.mean: 1e309 is out of range; expected: number"},
       {"momentum: 0.2", "momentum: 1.5", "momentum",
        "model.towers.0.layers.1.batch_norm.momentum: 1.5 is out of range; "
        "expected: number above 0, at most 1"},

@@ -125,6 +125,15 @@ TEST_CASE_METHOD(Fixture, "Other files, plug-ins or statistics are told by name"
   CHECK(differing([](ClusterConfig& c) { c.data.csv.columns[0].stddev = 4; }) == fitted);
   CHECK(differing([](ClusterConfig& c) { c.features[4].processing.boundaries = {1, 2}; }) ==
         Keys{"features.4 (old).quantiles, those of the training files"});
+  // What no float tells apart differs as well.
+  const auto with = [&config](double number) {
+    ClusterConfig changed = config;
+    changed.data.csv.columns[0].mean = number;
+    changed.features[4].processing.boundaries = {number};
+    return InputKeys(changed);
+  };
+  CHECK(DifferingKeys(with(1.6e9), with(1.6e9 + 1)) ==
+        Keys{fitted[0], "features.4 (old).quantiles, those of the training files"});
   CHECK(differing([](ClusterConfig& c) { c.data.derived[0].width = 2; }) ==
         Keys{"data.derived.0 (soft)"});
   CHECK(differing([](ClusterConfig& c) { c.data.derived[0].columns = {"sold"}; }) ==

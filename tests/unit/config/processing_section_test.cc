@@ -2,6 +2,8 @@
 #include <string>
 #include <vector>
 
+#include <sys/stat.h>
+
 #include "absl/strings/str_cat.h"
 #include <catch2/catch.hpp>
 
@@ -67,7 +69,7 @@ TEST_CASE("Steps of processing are read", "[config]") {
   CHECK(cross.keep == ProcessingConfig::Keep::kLast);
   CHECK(cross.pad);
   CHECK(cross.modulo == 900);
-  CHECK(config->features[4].processing.boundaries == std::vector<float>{-1.0F, 0.5F, 1e3F});
+  CHECK(config->features[4].processing.boundaries == std::vector<double>{-1.0, 0.5, 1e3});
   CHECK(config->features[5].processing.quantiles == 10);
   CHECK(config->features[6].processing.vocabulary == std::vector<std::string>{"a", "b c"});
   CHECK(config->features[6].processing.oov_ids == 4);
@@ -117,6 +119,12 @@ TEST_CASE("Processing: what does not fit together", "[config]") {
        "features.3.boundaries.1: 'many' is not a finite number; expected: ascending numbers"},
       {shop, "- {name: shop, boundaries: [1], hash: text}", "hash: text",
        "features.3.hash: says nothing here; remove it; it belongs to a feature without boundaries"},
+      {shop, "- {name: shop, boundaries: [1], seed: 2}", "seed: 2",
+       "features.3.seed: says nothing here; remove it; it belongs to a feature whose values are "
+       "hashed"},
+      {shop, "- {name: shop, hash: none, seed: 2}", "seed: 2",
+       "features.3.seed: says nothing here; remove it; it belongs to a feature whose values are "
+       "hashed"},
       {shop, "- {name: shop, quantiles: 1}", "quantiles",
        "features.3.quantiles: 1 part is no parts; give 2 or more, or 0"},
       {shop, "- {name: shop, vocabulary: [a, b, a]}", "a]}",
@@ -175,6 +183,51 @@ TEST_CASE("Processing: what does not fit together", "[config]") {
   });
 }
 
+TEST_CASE("Weights and what stands around them are told apart", "[config]") {
+  const std::string shop = "- {name: shop}";
+  const auto with = [](const std::string& separator, const std::string& column = "items") {
+    return "- {name: shop, pooling: weighted_sum, column: " + column + ", weight_separator: \"" +
+           separator + "\"}\n  - {name: used, column: shop, table: shop}";
+  };
+  const std::string remedy =
+      "; separate values and weights by a character of their own, or leave weights out";
+  const std::string key = "features.3.weight_separator: ";
+  CheckCases({
+      {shop, with(";"), "weight_separator", key + "the same as between columns" + remedy},
+      {shop, with("|"), "weight_separator",
+       key + "the same as between the values of column 'items'" + remedy},
+      {shop, with("."), "weight_separator", key + "'.' stands in numbers, as weights are" + remedy},
+      {shop, with("-"), "weight_separator", key + "'-' stands in numbers, as weights are" + remedy},
+      {shop, with("+"), "weight_separator", key + "'+' stands in numbers, as weights are" + remedy},
+      {shop, with(":", "age"), "weight_separator",
+       key + "column 'age' is dense: its cells are numbers alone" + remedy},
+  });
+  for (const char separator : {'.', '-', '+'}) {
+    const auto config = ParseClusterConfig(
+        Replaced(shop, with(":")), kSamplePath,
+        {absl::StrCat("data.csv.columns.2.separator=\"", std::string(1, separator), "\"")});
+    CHECK_THAT(std::string(config.status().message()),
+               Catch::Contains(key + "the separator of column 'items', '" + separator +
+                               "', stands in numbers, as weights are" + remedy));
+  }
+  for (const char* separator : {":", " ", "\t", "=", "/", "@", "#", "_"}) {
+    INFO("'" << separator << "'");
+    CHECK(ParseClusterConfig(Replaced(shop, with(separator)), kSamplePath, {}).ok());
+  }
+}
+
+TEST_CASE("Files are regular ones, and none waits for its writer", "[config]") {
+  const TemporaryFolder folder;
+  REQUIRE(::mkfifo(folder.Path("pipe").c_str(), 0600) == 0);
+  for (const std::string& path : {folder.Path("pipe"), std::string("/dev/null")}) {
+    const auto config = ParseClusterConfig(kSample, kSamplePath, {"data.train=[" + path + "]"});
+    CHECK(config.status().message() ==
+          absl::StrCat("--set data.train=[", path, "]: data.train.0: cannot read '", path,
+                       "': it is a pipe, a socket or a device, and no regular file; give a path "
+                       "that is absolute or relative to the folder of the YAML file"));
+  }
+}
+
 TEST_CASE("A vocabulary's file is checked line by line", "[config]") {
   const TemporaryFolder folder;
   const auto problem = [&](const std::string& content) {
@@ -197,6 +250,8 @@ TEST_CASE("A vocabulary's file is checked line by line", "[config]") {
   CHECK(problem("a\n" + std::string(1'025, 'x')) ==
         "line 2: '" + std::string(64, 'x') + "...' has 1025 bytes, more than 1024; shorten it");
   CHECK(problem("") == "no values; give one a line");
+  CHECK(problem("\xef\xbb\xbf"
+                "a\na\n") == "line 2: 'a' stands in line 1 already; give every value once");
 }
 
 TEST_CASE("Daemons agree on how features are processed", "[config]") {

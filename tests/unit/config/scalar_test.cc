@@ -28,16 +28,23 @@ TEST_CASE("Unsigned integers", "[config]") {
 TEST_CASE("Floats read back as they are written", "[config]") {
   for (const float number : {0.0F, 1.0F, -0.01F, 1e-10F, 1.0F / 3.0F, 3.4e38F, 1.2e-38F}) {
     float value = -1.0F;
-    REQUIRE(ParseFloat(FormatFloat(number), &value) == NumberFault::kNone);
+    REQUIRE(ParseNumber(FormatNumber(number), &value) == NumberFault::kNone);
     CHECK(value == number);
   }
+  for (const double number :
+       {0.0, -0.01, 1.0 / 3.0, 16'777'217.0, 1'600'000'000.5, 1e39, 1.7e308}) {
+    double value = -1.0;
+    REQUIRE(ParseNumber(FormatNumber(number), &value) == NumberFault::kNone);
+    CHECK(value == number);
+    CHECK(ParseNumber("1e309", &value) == NumberFault::kOutOfRange);
+  }
   float value = 0.0F;
-  CHECK(FormatFloat(0.01F) == "0.01");
-  CHECK(ParseFloat("1e39", &value) == NumberFault::kOutOfRange);
-  CHECK(ParseFloat("1e-60", &value) == NumberFault::kOutOfRange);
+  CHECK(FormatNumber(0.01F) == "0.01");
+  CHECK(ParseNumber("1e39", &value) == NumberFault::kOutOfRange);
+  CHECK(ParseNumber("1e-60", &value) == NumberFault::kOutOfRange);
   for (const char* text : {"", "nan", "inf", "-inf", "1,5", "0x1p3", "1e", "+1", "1f", "."}) {
     INFO(text);
-    CHECK(ParseFloat(text, &value) == NumberFault::kNotANumber);
+    CHECK(ParseNumber(text, &value) == NumberFault::kNotANumber);
   }
 }
 

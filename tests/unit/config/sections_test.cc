@@ -110,9 +110,9 @@ TEST_CASE("Columns, model and training are read", "[config]") {
   CHECK(config.data.test.empty());
   REQUIRE(columns.size() == 6);
   CHECK(columns[0].transform == ColumnConfig::Transform::kLog1p);
-  CHECK(columns[0].mean == 2.0F);
-  CHECK(columns[0].stddev == 0.25F);
-  CHECK(columns[0].missing == -1.0F);
+  CHECK(columns[0].mean == 2.0);
+  CHECK(columns[0].stddev == 0.25);
+  CHECK(columns[0].missing == -1.0);
   CHECK(columns[1].separator == '\0');
   CHECK(columns[2].separator == '|');
   CHECK(columns[4].kind == ColumnConfig::Kind::kSkip);

@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include <sys/stat.h>
+
 #include <catch2/catch.hpp>
 
 #include "simurgh/base/random.h"
@@ -98,6 +100,17 @@ TEST_CASE("Files that cannot be read are errors that name them") {
   const auto directory = OpenByteStream(folder.Path("."));
   CHECK_FALSE(directory.ok());
   CHECK_THAT(std::string(directory.status().message()), Catch::Contains(folder.Path(".")));
+}
+
+TEST_CASE("A pipe that nobody writes to is refused at once") {
+  const TemporaryFolder folder;
+  REQUIRE(::mkfifo(folder.Path("pipe").c_str(), 0600) == 0);
+  for (const std::string& path : {folder.Path("pipe"), std::string("/dev/null")}) {
+    const auto stream = OpenByteStream(path);
+    CHECK(stream.status().code() == absl::StatusCode::kFailedPrecondition);
+    CHECK(stream.status().message() ==
+          path + " is no regular file; data is read more than once, write it to one");
+  }
 }
 
 }  // namespace

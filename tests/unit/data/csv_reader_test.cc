@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -74,10 +75,10 @@ TEST_CASE("Parts of a cell are trimmed, and missing parts are no ids") {
 TEST_CASE("A missing value is put in place before transform and scaling") {
   DataConfig config = Example();
   ColumnConfig& x = config.csv.columns[1];
-  x.missing = -3.0F;
+  x.missing = -3.0;
   x.transform = ColumnConfig::Transform::kLog1p;
-  x.mean = 1.0F;
-  x.stddev = 2.0F;
+  x.mean = 1.0;
+  x.stddev = 2.0;
   const auto samples = ReadText(config, "1,,c,t,\n1,7,c,t,\n1,0,c,t,\n", Features());
   REQUIRE(samples.ok());
   CHECK((*samples)[0].dense[0] == Approx((-std::log(4.0) - 1.0) / 2.0));
@@ -165,6 +166,25 @@ TEST_CASE("Batches are full over file boundaries, headers skipped, whatever the 
   for (size_t n = 0; n < samples->size(); ++n) CHECK((*samples)[n].dense[0] == float(n));
 }
 
+TEST_CASE("A file may begin with a byte order mark, with a header or without, packed or not") {
+  const TemporaryFolder folder;
+  DataConfig config = Example();
+  config.csv.header = GENERATE(false, true);
+  config.csv.separator = GENERATE(',', '\t');
+  std::string text = "\xef\xbb\xbf";
+  if (config.csv.header) text += "y,x,city,tags,note\n";
+  text += "1,2,c,t,\n0,3,c,t,\n";
+  std::ranges::replace(text, ',', config.csv.separator);
+  const auto samples =
+      ReadSamples(config, Features(), {folder.Write("a", text), folder.Write("b", Gzip(text))});
+  REQUIRE(samples.status() == absl::OkStatus());
+  REQUIRE(samples->size() == 4);
+  for (size_t n = 0; n < 4; ++n) {
+    CHECK((*samples)[n].label == (n % 2 == 0 ? 1.0F : 0.0F));
+    CHECK((*samples)[n].dense[0] == (n % 2 == 0 ? 2.0F : 3.0F));
+  }
+}
+
 TEST_CASE("A bad row is named with file, line, column, value and remedy") {
   struct Bad {
     std::string row;
@@ -242,7 +262,7 @@ TEST_CASE("Configurations that make no sense are refused") {
     message = "no label column";
   }
   SECTION("no spread") {
-    config.csv.columns[1].stddev = 0.0F;
+    config.csv.columns[1].stddev = 0.0;
     message = "column 'x': stddev is 0";
   }
   SECTION("a hash stack too high") {

@@ -82,8 +82,8 @@ TEST_CASE("Statistics do not depend on how files are compressed or parted") {
       {folder.Write("a.zst", Zstd(text))},
       {folder.Write("b.gz", Gzip(text.substr(0, middle))),
        folder.Write("b.zst", Zstd(text.substr(middle)))}};
-  std::vector<float> mean;
-  std::vector<float> boundaries;
+  std::vector<double> mean;
+  std::vector<double> boundaries;
   for (const auto& files : layouts) {
     DataConfig config = Criteo(files);
     std::vector<FeatureConfig> features = {Quantiles("I3", 5)};
@@ -111,7 +111,7 @@ TEST_CASE("CSV columns, fitted, have mean 0 and deviation 1, and fitting again c
     config.train = {folder.Write("a.zst", Zstd(text))};
     std::vector<FeatureConfig> features;
     REQUIRE(FitStatistics(config, features) == absl::OkStatus());
-    const float mean = config.csv.columns[1].mean;
+    const double mean = config.csv.columns[1].mean;
     REQUIRE(FitStatistics(config, features) == absl::OkStatus());
     REQUIRE(config.csv.columns[1].mean == mean);
     const auto samples = ReadSamples(config, {}, config.train, 300);

@@ -54,6 +54,18 @@ TEST_CASE("Lines end in LF, CRLF or the end of the stream") {
   CHECK(*Lines("a\rb\r") == Expected{"a\rb"});
 }
 
+TEST_CASE("A byte order mark is left out at the beginning, and nowhere else") {
+  using Expected = std::vector<std::string>;
+  const std::string mark = "\xef\xbb\xbf";
+  const size_t piece = GENERATE(1, 1 << 20);
+  CHECK(*Lines(mark + "a\nb", 1, piece) == Expected{"a", "b"});
+  CHECK(*Lines(mark + "\r\nb", 1, piece) == Expected{"", "b"});
+  CHECK(*Lines(mark, 1, piece) == Expected{""});
+  CHECK(*Lines("a\n" + mark + "b", 1, piece) == Expected{"a", mark + "b"});
+  CHECK(*Lines(mark + mark + "a", 1, piece) == Expected{mark + "a"});
+  CHECK(*Lines("\xef\xbb", 1, piece) == Expected{"\xef\xbb"});
+}
+
 TEST_CASE("Lines do not depend on how the stream is cut") {
   const uint64_t seed = GENERATE(range(1, 31));
   INFO("seed " << seed);
@@ -75,6 +87,7 @@ TEST_CASE("The longest line passes, one byte more does not") {
   const auto longest = Lines(std::string(kMaxLineBytes, 'x') + end, 1, piece);
   REQUIRE(longest.ok());
   CHECK(longest->front().size() == kMaxLineBytes);
+  CHECK(Lines("\xef\xbb\xbf" + std::string(kMaxLineBytes, 'x') + end, 1, piece).ok());
   const auto beyond = Lines(std::string(kMaxLineBytes + 1, 'x') + end, 1, piece);
   CHECK(beyond.status().code() == absl::StatusCode::kInvalidArgument);
   CHECK_THAT(std::string(beyond.status().message()), Catch::Contains("longer than 1048576 bytes"));

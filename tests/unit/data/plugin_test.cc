@@ -174,6 +174,12 @@ TEST_CASE("What a plug-in says of a row follows the policy for bad rows") {
             .status()
             .message() ==
         folder.Path("c.csv") + ":1: " + prefix + "a weight is not finite (of 'nan')");
+  FeatureConfig needed = Bad("bad_misbehaves");
+  needed.processing.missing = ProcessingConfig::Missing::kFail;
+  CHECK(ReadSamples(config, {needed}, {file}).status().message() ==
+        file +
+            ":1: feature 'f': the plug-in makes no ids (of 'ok'); correct the row, or choose "
+            "another rule for `missing`");
   config.bad_rows = DataConfig::BadRows::kSkip;
   const auto samples = ReadSamples(config, {Bad("bad_misbehaves")}, {file});
   REQUIRE(samples.status() == absl::OkStatus());

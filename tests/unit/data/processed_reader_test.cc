@@ -32,7 +32,7 @@ TEST_CASE("Crosses, buckets and lists come out of a file") {
   cross.columns = {"city", "tags"};
   FeatureConfig bucket = Feature("bucket");
   bucket.column = "x";
-  bucket.processing.boundaries = {0.0F, 2.0F};
+  bucket.processing.boundaries = {0.0, 2.0};
   bucket.processing.missing = ProcessingConfig::Missing::kId;
   FeatureConfig two = Feature("tags");
   two.processing.max_length = 2;
@@ -127,7 +127,7 @@ TEST_CASE("A row that a feature cannot use is refused by file, row, feature and 
     error = "feature 'city': 'much' is not an integer of 64 bits";
   }
   SECTION("a number") {
-    city.processing.boundaries = {0.0F, 2.0F};
+    city.processing.boundaries = {0.0, 2.0};
     error = "feature 'city': 'much' is not a finite number";
   }
   SECTION("nothing") {
@@ -188,16 +188,16 @@ TEST_CASE("Statistics come from the training files, and hold for the test files"
   DataConfig config = Example();
   config.train = {folder.Write("a.csv", "1,1,,\n0,2,,\n1,,,\n"), folder.Write("b.csv", "1,3,,\n")};
   config.csv.columns[1].fit = true;
-  config.csv.columns[1].missing = 2.0F;
+  config.csv.columns[1].missing = 2.0;
   std::vector<FeatureConfig> features = {Feature("city"), Feature("tags"), Feature("bucket")};
   features[2].column = "x";
   features[2].processing.quantiles = 3;
   CHECK(OpenBatchReader(config, features, config.train, 1).status().message() ==
         "feature 'bucket': its quantiles have not been fitted");
   REQUIRE(FitStatistics(config, features).ok());
-  CHECK(config.csv.columns[1].mean == 2.0F);
+  CHECK(config.csv.columns[1].mean == 2.0);
   CHECK(config.csv.columns[1].stddev == Approx(std::sqrt(2.0 / 3.0)));
-  CHECK(features[2].processing.boundaries == std::vector<float>{2, 3});
+  CHECK(features[2].processing.boundaries == std::vector<double>{2, 3});
   const auto samples = ReadSamples(config, features, {folder.Write("t.csv", "0,2.5,,\n1,,,\n")});
   REQUIRE(samples.ok());
   CHECK((*samples)[0].dense[0] == Approx(0.5 / std::sqrt(2.0 / 3.0)));

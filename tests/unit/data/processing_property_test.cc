@@ -30,10 +30,11 @@ FeatureConfig Named(const std::string& name) {
   return config;
 }
 
-Ids Process(const FeatureConfig& config, const std::vector<Texts>& cells) {
+Ids Process(FeatureConfig config, const std::vector<Texts>& cells) {
   std::vector<size_t> columns;
   RowCells row;
   for (const Texts& cell : cells) {
+    if (cells.size() > 1) config.columns.push_back(std::to_string(columns.size()));
     columns.push_back(columns.size());
     for (const std::string& text : cell) row.Add({.text = text});
     row.EndCell();
@@ -119,18 +120,18 @@ TEST_CASE("Buckets: the order of values is the order of buckets, and a linear sc
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     INFO("seed " << seed);
     Random random(seed);
-    std::set<float> sorted;
+    std::set<double> sorted;
     for (uint64_t i = 0; i < 1 + random.Below(30); ++i) {
-      sorted.insert(static_cast<float>(random.Normal()));
+      sorted.insert(random.Normal());
     }
-    const std::vector<float> boundaries(sorted.begin(), sorted.end());
-    std::vector<float> values(boundaries);  // The boundaries themselves, too.
-    for (int i = 0; i < 50; ++i) values.push_back(static_cast<float>(random.Normal()));
+    const std::vector<double> boundaries(sorted.begin(), sorted.end());
+    std::vector<double> values(boundaries);  // The boundaries themselves, too.
+    for (int i = 0; i < 50; ++i) values.push_back(random.Normal());
     std::sort(values.begin(), values.end());
     uint64_t last = 0;
-    for (const float value : values) {
+    for (const double value : values) {
       const auto at_most = std::count_if(boundaries.begin(), boundaries.end(),
-                                         [&](float boundary) { return boundary <= value; });
+                                         [&](double boundary) { return boundary <= value; });
       const uint64_t bucket = BucketOf(boundaries, value);
       REQUIRE(bucket == static_cast<uint64_t>(at_most));
       REQUIRE(bucket >= last);
@@ -144,8 +145,8 @@ TEST_CASE("Dense columns: the order stays, the logarithm is odd, and all can be 
     INFO("seed " << seed);
     Random random(seed);
     ColumnConfig column;
-    column.mean = static_cast<float>(random.Normal());
-    column.stddev = static_cast<float>(0.1 + random.Uniform());
+    column.mean = random.Normal();
+    column.stddev = 0.1 + random.Uniform();
     const bool is_log = random.Below(2) == 1;
     if (is_log) column.transform = ColumnConfig::Transform::kLog1p;
     std::vector<double> values(50);

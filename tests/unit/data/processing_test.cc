@@ -31,11 +31,12 @@ FeatureConfig Named(const std::string& name) {
   return config;
 }
 
-// What the feature makes of cells, each a list of texts.
-StatusOr<Ids> Process(const FeatureConfig& config, const std::vector<Texts>& cells) {
+// What the feature makes of cells, each a list of texts; of several columns, named a, b and so on.
+StatusOr<Ids> Process(FeatureConfig config, const std::vector<Texts>& cells) {
   std::vector<size_t> columns;
   RowCells row;
   for (const Texts& cell : cells) {
+    if (cells.size() > 1) config.columns.emplace_back(1, static_cast<char>('a' + columns.size()));
     columns.push_back(columns.size());
     for (const std::string& text : cell) row.Add({.text = text});
     row.EndCell();
@@ -46,11 +47,12 @@ StatusOr<Ids> Process(const FeatureConfig& config, const std::vector<Texts>& cel
 }
 
 // The weights, where every value has one.
-StatusOr<std::vector<float>> Weigh(const FeatureConfig& config, const Texts& cell) {
+StatusOr<std::vector<float>> Weigh(const FeatureConfig& config, const Texts& cell,
+                                   const Texts& missing_values = {}) {
   RowCells row;
   for (const std::string& text : cell) row.Add({.text = text});
   row.EndCell();
-  SIMURGH_ASSIGN_OR_RETURN(FeatureIds feature, FeatureIds::Create(config, {0}));
+  SIMURGH_ASSIGN_OR_RETURN(FeatureIds feature, FeatureIds::Create(config, {0}, missing_values));
   SIMURGH_ASSIGN_OR_RETURN(const Ids* ids, feature.Of(row));
   if (ids->size() != feature.weights().size()) return absl::InternalError("other lengths");
   return feature.weights();
@@ -119,17 +121,20 @@ TEST_CASE("A value becomes an id as the configuration says") {
   config.processing.hash = ProcessingConfig::Hash::kInteger;
   CHECK(*Process(config, {{"-5"}}) == Ids{HashInteger(~uint64_t{4}, 9)});
   config.processing.hash = ProcessingConfig::Hash::kNone;
-  CHECK(*Process(config, {{"17"}}) == Ids{17});
+  CHECK(*Process(config, {{"17", "-9223372036854775808", "18446744073709551615"}}) ==
+        Ids{17, uint64_t{1} << 63, ~uint64_t{0}});
+  CHECK_FALSE(Process(config, {{"18446744073709551616"}}).ok());
+  CHECK_FALSE(Process(config, {{"-9223372036854775809"}}).ok());
   CHECK(Process(config, {{"1.5"}}).status().message() ==
         "feature 'f': '1.5' is not an integer of 64 bits; correct it, or hash it as text");
 }
 
 TEST_CASE("Buckets are counted by the boundaries at or below") {
-  const std::vector<float> boundaries = {-1.0F, 0.0F, 2.5F};
-  CHECK(BucketOf(boundaries, -2.0F) == 0);
-  CHECK(BucketOf(boundaries, -1.0F) == 1);
-  CHECK(BucketOf(boundaries, 2.49F) == 2);
-  CHECK(BucketOf(boundaries, 1e30F) == 3);
+  const std::vector<double> boundaries = {-1.0, 0.0, 2.5};
+  CHECK(BucketOf(boundaries, -2.0) == 0);
+  CHECK(BucketOf(boundaries, -1.0) == 1);
+  CHECK(BucketOf(boundaries, 2.49) == 2);
+  CHECK(BucketOf(boundaries, 1e300) == 3);
   FeatureConfig config = Named("price");
   config.processing.boundaries = boundaries;
   CHECK(*Process(config, {{"2.5", "-3"}}) == Ids{3, 0});
@@ -138,20 +143,20 @@ TEST_CASE("Buckets are counted by the boundaries at or below") {
 }
 
 TEST_CASE("Quantiles part the values evenly, and equal ones not at all") {
-  CHECK(QuantileBoundaries({4, 1, 3, 2}, 2) == std::vector<float>{3});
-  CHECK(QuantileBoundaries({1, 1, 1, 1, 5}, 4) == std::vector<float>{});
-  CHECK(QuantileBoundaries({1, 1, 5, 5}, 4) == std::vector<float>{5});
+  CHECK(QuantileBoundaries({4, 1, 3, 2}, 2) == std::vector<double>{3});
+  CHECK(QuantileBoundaries({1, 1, 1, 1, 5}, 4) == std::vector<double>{});
+  CHECK(QuantileBoundaries({1, 1, 5, 5}, 4) == std::vector<double>{5});
   CHECK(QuantileBoundaries({}, 4).empty());
   for (uint64_t seed = 1; seed <= 100; ++seed) {
     INFO("seed " << seed);
     Random random(seed);
-    std::vector<float> values(500 + random.Below(500));
-    for (float& value : values) value = static_cast<float>(random.Normal());
+    std::vector<double> values(500 + random.Below(500));
+    for (double& value : values) value = random.Normal();
     const auto buckets = static_cast<uint32_t>(2 + random.Below(20));
-    const std::vector<float> boundaries = QuantileBoundaries(values, buckets);
+    const std::vector<double> boundaries = QuantileBoundaries(values, buckets);
     REQUIRE(boundaries.size() == buckets - 1);
     std::vector<double> sizes(buckets);
-    for (const float value : values) ++sizes[BucketOf(boundaries, value)];
+    for (const double value : values) ++sizes[BucketOf(boundaries, value)];
     for (const double size : sizes) {
       REQUIRE(std::abs(size - static_cast<double>(values.size()) / buckets) <= 1.0);
     }
@@ -188,6 +193,24 @@ TEST_CASE("What is missing follows its rule") {
         "feature 'city': its value is missing; correct the row, or choose another rule for "
         "`missing`");
   CHECK(Process(config, {{"x"}}).ok());
+  CHECK(Process(config, {{"x"}, {}, {"y"}}).status().message() ==
+        "feature 'city': its value of column 'b' is missing (of 'x', 'y'); correct the row, or "
+        "choose another rule for `missing`");
+  CHECK_THAT(std::string(Process(config, {{}, {}}).status().message()),
+             Catch::Contains("its value of column 'a' is missing (of missing cells)"));
+}
+
+TEST_CASE("A value beside the vocabulary is not called missing") {
+  FeatureConfig config = Named("city");
+  config.processing.missing = ProcessingConfig::Missing::kFail;
+  config.processing.vocabulary = {"Oslo"};
+  config.processing.oov_ids = 0;
+  CHECK(*Process(config, {{"Rome", "Oslo"}}) == Ids{0});
+  CHECK(Process(config, {{"Bonn", "Rome"}}).status().message() ==
+        "feature 'city': 'Rome' is not in its vocabulary; add it, give `oov_ids`, correct the row, "
+        "or choose another rule for `missing`");
+  CHECK_THAT(std::string(Process(config, {{}}).status().message()),
+             Catch::StartsWith("feature 'city': its value is missing"));
 }
 
 TEST_CASE("Lists are cut at either end and filled up") {
@@ -235,8 +258,8 @@ TEST_CASE("No value has the id of padding or of what is missing") {
   config.processing.missing = ProcessingConfig::Missing::kId;
   CHECK(*Process(config, {{"-3"}}) == Ids{kMissingId - 1});
   CHECK(Process(config, {{"3", "-2"}}).status().message() ==
-        "feature 'f': a value has the id 18446744073709551614 (-2), which stands for padding or a "
-        "missing value; correct it, or hash it as `integer`");
+        "feature 'f': a value of '3', '-2' has the id 18446744073709551614 (-2), which stands for "
+        "padding or a missing value; correct it, or hash it as `integer`");
   config.processing.missing = ProcessingConfig::Missing::kSkip;
   config.processing.max_length = 2;
   CHECK(Process(config, {{"-1"}}).ok());
@@ -257,14 +280,18 @@ TEST_CASE("A cross is every combination, in order, and nothing where a column is
   CHECK(Process(config, {{"a", "b"}, {}})->empty());
   CHECK(*Process(config, {{"a"}, {"x"}, {"p"}}) == Ids{CrossIds(Ids{h("a"), h("x"), h("p")}, 4)});
   const Texts many(300, "m");
-  CHECK_THAT(std::string(Process(config, {many, many}).status().message()),
-             Catch::StartsWith("feature 'cross': its columns cross to 90000 ids"));
+  CHECK(Process(config, {many, {"x", "y"}, many}).status().message() ==
+        "feature 'cross': its columns cross to more than 65536 ids (300 of 'a' from 'm' on, 2 of "
+        "'b' from 'x' on, 300 of 'c' from 'm' on); shorten the lists");
+  CHECK(Process(config, {many, many, {}})->empty());
+  CHECK(Process(config, std::vector<Texts>(8, many)).status().code() ==
+        absl::StatusCode::kInvalidArgument);  // More combinations than 64 bits count.
 }
 
 TEST_CASE("Dense values are transformed and scaled") {
   ColumnConfig column;
-  column.mean = 2.0F;
-  column.stddev = 4.0F;
+  column.mean = 2.0;
+  column.stddev = 4.0;
   CHECK(Scaled(column, 10.0) == 2.0F);
   column.transform = ColumnConfig::Transform::kLog1p;
   CHECK(Scaled(column, -1.0) == Approx((-std::log(2.0) - 2.0) / 4.0));

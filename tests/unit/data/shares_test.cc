@@ -95,6 +95,29 @@ TEST_CASE("Every row is in one share, bad rows and negatives that are left out t
   }
 }
 
+TEST_CASE("What is left of a file with bad rows is what the file without them holds") {
+  for (uint64_t seed = 1; seed <= 50; ++seed) {
+    INFO("seed " << seed);
+    Random random(seed);
+    std::string good;
+    std::string text;
+    uint64_t bad = 0;
+    for (uint64_t row = 0; row < random.Below(200); ++row) {
+      for (; random.Below(4) == 0; ++bad) {
+        text += std::vector<std::string>{"1,much\n", "2,1\n", "1\n", "1,1,1\n", "1,\"1\n"}[bad % 5];
+      }
+      const std::string line = "0," + std::to_string(row) + "\n";
+      good += line;
+      text += line;
+    }
+    const TemporaryFolder folder;
+    const size_t batch_size = 1 + random.Below(20);
+    const Share whole = Read({folder.Write("a.csv", text)}, batch_size, {});
+    REQUIRE(whole.batches == Read({folder.Write("b.csv", good)}, batch_size, {}).batches);
+    REQUIRE(whole.skipped_rows == bad);
+  }
+}
+
 TEST_CASE("A share that is none is refused") {
   CHECK(OpenBatchReader(Example(), {}, {}, 1, {.share = 2, .shares = 2}).status().message() ==
         "share 2 of 2; shares are numbered from 0");

@@ -25,7 +25,7 @@ namespace {
 constexpr size_t kRows = 500;
 constexpr size_t kBatch = 64;
 
-// Label, a number that may be missing, lists of 0 to 7 words.
+// Label, a number that may be missing, lists of 0 to 7 words, seconds, lists of weighed words.
 std::string Rows() {
   Random random(1);
   std::string rows;
@@ -36,6 +36,11 @@ std::string Rows() {
     const uint64_t words = random.Below(8);
     for (uint64_t i = 0; i < words; ++i) {
       absl::StrAppend(&rows, i > 0 ? " " : "", "w", random.Below(40));
+    }
+    absl::StrAppend(&rows, ",", 1'600'000'000 + random.Below(90), ",");
+    const uint64_t scores = random.Below(4);
+    for (uint64_t i = 0; i < scores; ++i) {
+      absl::StrAppend(&rows, i > 0 ? "|" : "", "w", random.Below(40), " = 0.", random.Below(9));
     }
     absl::StrAppend(&rows, "\n");
   }
@@ -65,6 +70,10 @@ features:
     keep: last
     mask: true
     hash_stack: {rounds: 2, buckets: 100}
+  - {name: weighed, column: scores, table: words, pooling: weighted_sum, weight_separator: "="}
+  - {name: stamp, table: ages, boundaries: [1600000000.5, 1600000040, 1600000041]}
+  - {name: both, columns: [words, stamp], table: words, modulo: 1000}
+  - {name: known, column: words, table: words, vocabulary: [w1, w2, w3], oov_ids: 2, missing: id}
 data:
   train: [train.csv]
   test: [test.csv]
@@ -73,6 +82,8 @@ data:
       - {name: label, kind: label}
       - {name: age, kind: dense, fit: true, transform: log1p}
       - {name: words, kind: id, separator: " "}
+      - {name: stamp, kind: id}
+      - {name: scores, kind: id, separator: "|"}
 model: {towers: [{name: top, input: [dense, embeddings], layers: [{linear: 1}]}]}
 )"),
                                           {});
@@ -118,6 +129,7 @@ void RequireSame(const std::vector<Batch>& ones, const std::vector<Batch>& other
     REQUIRE(ones[i].sparse->lists == others[i].sparse->lists);
     REQUIRE(ones[i].sparse->occurrences == others[i].sparse->occurrences);
     REQUIRE(ones[i].sparse->offsets == others[i].sparse->offsets);
+    REQUIRE(ones[i].sparse->weights == others[i].sparse->weights);
   }
 }
 

@@ -203,5 +203,27 @@ TEST_CASE("An evaluation's group AUC is that of all ranks' samples, label by lab
   }
 }
 
+TEST_CASE("An evaluation corrects predictions for the negatives that training left out") {
+  const std::vector<Sample> samples = DrawSamples(70, 1);
+  constexpr double kKept = 0.125;
+  Port port;
+  Oracle oracle;
+  const std::unique_ptr<Collective> alone = NewLocalCollective();
+  const auto result = Evaluate(
+      port, oracle, *alone, {.run = 1}, [&] { return std::make_unique<Samples>(samples); },
+      {.tasks = kTasks, .kept_negatives = kKept}, std::stop_token());
+  REQUIRE(result.ok());
+  for (size_t task = 0; task < kTasks; ++task) {
+    double predicted = 0;
+    double actual = 0;
+    for (const Sample& sample : samples) {
+      const double odds = sample.predictions[task] / (1.0 - sample.predictions[task]);
+      predicted += odds * kKept / (1.0 + odds * kKept);
+      actual += sample.labels[task];
+    }
+    CHECK(result->tasks[task].calibration == Approx(predicted / actual).epsilon(1e-6));
+  }
+}
+
 }  // namespace
 }  // namespace simurgh::testing
