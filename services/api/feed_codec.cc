@@ -64,15 +64,15 @@ rpc::SegmentPlace<T> Room(std::vector<T>& values, uint64_t count,
 
 }  // namespace
 
-rpc::Outgoing<OpenFeed::Request> EncodeOpen(uint32_t loader, uint32_t loaders,
-                                            const std::vector<InputKey>& input) {
+rpc::Outgoing<OpenFeed::Request> EncodeOpen(uint32_t loader, uint32_t loaders, uint32_t rank,
+                                            uint32_t ranks, const std::vector<InputKey>& input) {
   flatbuffers::FlatBufferBuilder builder;
   std::vector<flatbuffers::Offset<wire::InputKey>> keys;
   for (const InputKey& key : input) {
     keys.push_back(wire::CreateInputKey(builder, builder.CreateString(key.key), key.digest));
   }
   const auto list = builder.CreateVector(keys);
-  const auto root = wire::CreateOpenFeedRequest(builder, loader, loaders, list);
+  const auto root = wire::CreateOpenFeedRequest(builder, loader, loaders, list, rank, ranks);
   return {builder, root};
 }
 

@@ -15,8 +15,8 @@
 namespace simurgh::api {
 
 // input: of the fitted configuration; none: batches are made in another way than it says.
-rpc::Outgoing<OpenFeed::Request> EncodeOpen(uint32_t loader, uint32_t loaders,
-                                            const std::vector<InputKey>& input);
+rpc::Outgoing<OpenFeed::Request> EncodeOpen(uint32_t loader, uint32_t loaders, uint32_t rank,
+                                            uint32_t ranks, const std::vector<InputKey>& input);
 
 std::vector<InputKey> DecodeInput(const wire::OpenFeedRequest& request);
 

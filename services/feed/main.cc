@@ -1,4 +1,4 @@
-// simurgh-feed: reads its share of the training data and submits it to the nn-worker.
+// simurgh-feed: reads its share of the training data and submits it to the nn-workers.
 
 #include <algorithm>
 #include <chrono>
@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include <spdlog/spdlog.h>
 
@@ -89,6 +90,8 @@ class Feeder : public Daemon {
   SkippedRows skipped() const {
     return {.in_all = skipped_rows_.value(), .in_reading = skipped_in_reading_};
   }
+  // A batch for each rank; fewer at the end, or none with drop_last.
+  StatusOr<std::vector<Batch>> ReadStep(BatchReader& reader);
   // False when the trainer wants no more.
   StatusOr<bool> FeedPass(uint32_t pass, LoaderClient& client, const std::stop_token& stop);
 
@@ -137,32 +140,46 @@ Status Feeder::GiveUp(const Status& reason, const std::function<Status()>& tell)
   return reason;
 }
 
+StatusOr<std::vector<Batch>> Feeder::ReadStep(BatchReader& reader) {
+  const TrainingConfig& training = config_.training;
+  std::vector<Batch> step;
+  while (step.size() < config_.nn_worker.instances.size()) {
+    const uint64_t skipped_before = reader.skipped_rows();
+    StatusOr<std::optional<Batch>> read = reader.Next();
+    skipped_rows_.Add(reader.skipped_rows() - skipped_before);
+    skipped_in_reading_ = std::max(skipped_in_reading_, reader.skipped_rows());
+    SIMURGH_ASSIGN_OR_RETURN(std::optional<Batch> batch, std::move(read));
+    const bool is_full = batch && batch->size() == training.batch_size;
+    if (training.drop_last && !is_full) return std::vector<Batch>();
+    if (!batch) break;
+    step.push_back(*std::move(batch));
+  }
+  return step;
+}
+
 StatusOr<bool> Feeder::FeedPass(uint32_t pass, LoaderClient& client, const std::stop_token& stop) {
   const TrainingConfig& training = config_.training;
-  const auto shares = static_cast<uint32_t>(config_.loaders.instances.size());
   const auto reader =
       OpenBatchReader(config_.data, config_.features, config_.data.train, training.batch_size,
                       {.keep_negatives = training.keep_negatives,
                        .seed = config_.seed,
                        .share = index_,
-                       .shares = shares});
+                       .shares = static_cast<uint32_t>(config_.loaders.instances.size()),
+                       .piece_batches = static_cast<uint32_t>(config_.nn_worker.instances.size())});
   if (!reader.ok()) return GiveUp(reader.status(), client);
-  uint64_t skipped_here = 0;
   while (!stop.stop_requested()) {
-    StatusOr<std::optional<Batch>> read = (*reader)->Next();
-    skipped_rows_.Add((*reader)->skipped_rows() -
-                      std::exchange(skipped_here, (*reader)->skipped_rows()));
-    skipped_in_reading_ = std::max(skipped_in_reading_, skipped_here);
-    if (!read.ok()) return GiveUp(read.status(), client);
-    std::optional<Batch> batch = *std::move(read);
-    if (!batch || (training.drop_last && batch->size() < training.batch_size)) return true;
-    if (number_++ < client.taken()) continue;
-    const size_t samples = batch->size();
-    const StatusOr<bool> wanted = client.Feed(*std::move(batch), skipped());
-    if (absl::IsInvalidArgument(wanted.status())) return GiveUp(wanted.status(), client);
-    if (!wanted.ok() || !*wanted) return wanted;
-    batches_.Add();
-    samples_.Add(samples);
+    StatusOr<std::vector<Batch>> step = ReadStep(**reader);
+    if (!step.ok()) return GiveUp(step.status(), client);
+    if (step->empty()) return true;
+    for (Batch& batch : *step) {
+      if (client.HasTaken(number_++)) continue;
+      const size_t samples = batch.size();
+      const StatusOr<bool> wanted = client.Feed(std::move(batch), skipped());
+      if (absl::IsInvalidArgument(wanted.status())) return GiveUp(wanted.status(), client);
+      if (!wanted.ok() || !*wanted) return wanted;
+      batches_.Add();
+      samples_.Add(samples);
+    }
     progress_.Show(pass, training.passes, batches_.value(), samples_.value());
   }
   return absl::CancelledError("stopped");
@@ -176,9 +193,10 @@ int main(int argc, char** argv) {
       .role = "loader",
       .usage = {.program = "simurgh-feed",
                 .summary =
-                    "Loader of a Simurgh cluster: reads one share of the training data, as the "
-                    "nn-worker would, and submits its batches. Start one for each entry of "
-                    "loaders.instances; together they feed every row of a pass once."},
+                    "Loader of a Simurgh cluster: reads one share of the training data in place "
+                    "of the nn-workers and submits its batches to them, dealt in turn. Start one "
+                    "for each entry of loaders.instances; together they feed every row of a pass "
+                    "once."},
       .section = "loaders",
       .instances = [](const simurgh::ClusterConfig& config) -> const auto& {
         return config.loaders.instances;

@@ -4,7 +4,9 @@
 #include <future>
 #include <optional>
 #include <random>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <spdlog/spdlog.h>
 
@@ -21,7 +23,7 @@
 namespace simurgh {
 namespace {
 
-constexpr size_t kBatchesUnderWay = 4;
+constexpr size_t kBatchesUnderWay = 4;    // To each nn-worker.
 constexpr size_t kLongestReason = 4'096;  // Bytes of a message.
 constexpr std::chrono::milliseconds kShortestPause{20};
 constexpr std::chrono::milliseconds kLongestPause{1'000};
@@ -36,61 +38,88 @@ rpc::Hello HelloOf(const ClusterConfig& config, uint32_t loader) {
   return hello;
 }
 
+// One nn-worker, and what it is fed.
+struct Rank {
+  uint32_t number = 0;
+  std::string name;
+  std::unique_ptr<rpc::Client> client;  // The thread's.
+  uint64_t taken = 0;                   // Batches that it had at first.
+  // Guarded by the loader's mutex.
+  size_t under_way = 0;
+  bool wanted = true;
+};
+
 class RemoteLoaderClient final : public LoaderClient {
  public:
   RemoteLoaderClient(const ClusterConfig& config, uint32_t loader, const RpcOptions& rpc_options,
                      const std::stop_token& stop)
       : loader_(loader),
         call_timeout_(config.rpc.call_timeout),
-        retry_deadline_(config.training.retry_deadline) {
-    // Here, as it wants the thread, which is declared behind it.
-    client_ =
-        std::make_unique<rpc::Client>(thread_.executor(), config.nn_worker.instances[0].address,
-                                      HelloOf(config, loader), rpc_options.client, nullptr);
-    stopper_.emplace(stop, [this] {
-      rpc::asio::post(thread_.executor(), [this] {
-        stopped_ = true;
-        client_->Stop();
-      });
-    });
+        retry_deadline_(config.training.retry_deadline),
+        ranks_(config.nn_worker.instances.size()) {
+    // Here, as clients want the thread, which is declared behind them.
+    for (uint32_t r = 0; r < ranks_.size(); ++r) {
+      ranks_[r].number = r;
+      ranks_[r].name = ranks_.size() == 1 ? "the nn-worker" : absl::StrCat("nn-worker ", r);
+      ranks_[r].client =
+          std::make_unique<rpc::Client>(thread_.executor(), config.nn_worker.instances[r].address,
+                                        HelloOf(config, loader_), rpc_options.client, nullptr);
+    }
+    stopper_.emplace(stop, [this] { rpc::asio::post(thread_.executor(), [this] { Stop(); }); });
   }
 
   ~RemoteLoaderClient() override {
     stopper_.reset();  // Its post, if there was one, comes before what follows.
-    thread_.RunAndWait([this] {
-      stopped_ = true;
-      client_->Stop();
-    });
+    thread_.RunAndWait([this] { Stop(); });
     {
       MutexLock lock(mutex_);
-      while (under_way_ > 0) changed_.Wait(mutex_);
+      while (SomeUnderWay()) changed_.Wait(mutex_);
     }
-    thread_.RunAndWait([this] { client_.reset(); });
+    thread_.RunAndWait([this] {
+      for (Rank& rank : ranks_) rank.client.reset();
+    });
   }
 
   // The first call; all others but Abandon are only good after it.
   Status Introduce(uint32_t loaders, const std::vector<InputKey>& input) {
-    const auto response = Wait(
-        Persist(api::kOpenFeed, [&, this] { return api::EncodeOpen(loader_, loaders, input); }));
-    if (!response.ok()) return response.status();
-    taken_ = next_ = response->table().taken();
-    return absl::OkStatus();
+    const auto ranks = static_cast<uint32_t>(ranks_.size());
+    return AskAll([&, this](Rank& rank) -> rpc::awaitable<Status> {
+      const auto response = co_await Persist(rank, api::kOpenFeed, [&] {
+        return api::EncodeOpen(loader_, loaders, rank.number, ranks, input);
+      });
+      if (response.ok()) rank.taken = response->table().taken();
+      co_return response.status();
+    });
   }
 
-  uint64_t taken() const override { return taken_; }
+  uint64_t taken() const override {
+    uint64_t all = 0;
+    for (const Rank& rank : ranks_) all += rank.taken;
+    return all;
+  }
+
+  bool HasTaken(uint64_t number) const override {
+    return number / ranks_.size() < ranks_[number % ranks_.size()].taken;
+  }
 
   StatusOr<bool> Feed(Batch batch, SkippedRows skipped) override {
     SIMURGH_ASSIGN_OR_RETURN(EncodedBatch encoded, EncodeBatch(*batch.sparse));
     auto fed = std::make_shared<const api::FedBatch>(
         api::FedBatch{std::move(encoded), std::move(batch.dense)});
+    const uint64_t number = NextNumber();
+    Rank& rank = ranks_[number % ranks_.size()];
     {
       MutexLock lock(mutex_);
-      while (failure_.ok() && wanted_ && under_way_ >= kBatchesUnderWay) changed_.Wait(mutex_);
+      while (failure_.ok() && rank.wanted && rank.under_way >= kBatchesUnderWay) {
+        changed_.Wait(mutex_);
+      }
       if (!failure_.ok()) return failure_;
-      if (!wanted_) return false;
-      ++under_way_;
+      if (!SomeoneWants()) return false;
+      ++next_;
+      if (!rank.wanted) return true;
+      ++rank.under_way;
     }
-    rpc::asio::co_spawn(thread_.executor(), Deliver(next_++, skipped, std::move(fed)),
+    rpc::asio::co_spawn(thread_.executor(), Deliver(rank, number, skipped, std::move(fed)),
                         rpc::asio::detached);
     return true;
   }
@@ -98,49 +127,85 @@ class RemoteLoaderClient final : public LoaderClient {
   Status End(SkippedRows skipped) override {
     {
       MutexLock lock(mutex_);
-      while (under_way_ > 0) changed_.Wait(mutex_);
+      while (failure_.ok() && SomeUnderWay()) changed_.Wait(mutex_);
       if (!failure_.ok()) return failure_;
-      if (!wanted_) return absl::OkStatus();  // And counts no more.
     }
-    const auto response = Wait(Persist(api::kEndFeed, [=, this] {
-      flatbuffers::FlatBufferBuilder builder;
-      const api::wire::SkippedRows rows = api::EncodeSkipped(skipped);
-      const auto root = api::wire::CreateEndFeedRequest(builder, loader_, next_, &rows);
-      return rpc::Outgoing<api::EndFeed::Request>(builder, root);
-    }));
-    return response.status();
+    const uint64_t batches = NextNumber();
+    return AskAll([=, this](Rank& rank) -> rpc::awaitable<Status> {
+      // Whoever wants no more counts no more.
+      if (!IsWantedBy(rank)) co_return absl::OkStatus();
+      const uint64_t others = ranks_.size() - 1 - rank.number;
+      co_return co_await TellEnd(rank, (batches + others) / ranks_.size(), skipped, {});
+    });
   }
 
   // Waits for no batch under way: there may be no room for it.
   Status Abandon(const Status& reason) override {
     const std::string error(reason.message().substr(0, kLongestReason));
-    const auto response = Wait(Persist(api::kEndFeed, [&, this] {
-      flatbuffers::FlatBufferBuilder builder;
-      const auto text = builder.CreateString(error);
-      const auto root =
-          api::wire::CreateEndFeedRequest(builder, loader_, next_, /*skipped=*/nullptr, text);
-      return rpc::Outgoing<api::EndFeed::Request>(builder, root);
-    }));
-    return response.status();
+    return AskAll([&, this](Rank& rank) { return TellEnd(rank, 0, {}, error); });
   }
 
  private:
-  template <typename Result>
-  Result Wait(rpc::awaitable<Result> task) {
-    return rpc::asio::co_spawn(thread_.executor(), std::move(task), rpc::asio::use_future).get();
+  bool SomeUnderWay() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return std::ranges::any_of(ranks_, [](const Rank& rank) { return rank.under_way > 0; });
+  }
+  bool SomeoneWants() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return std::ranges::any_of(ranks_, &Rank::wanted);
+  }
+  bool IsWantedBy(const Rank& rank) {
+    MutexLock lock(mutex_);
+    return rank.wanted;
+  }
+
+  // On the thread.
+  void Stop() {
+    stopped_ = true;
+    for (Rank& rank : ranks_) rank.client->Stop();
+  }
+
+  // Of the batch that comes next.
+  uint64_t NextNumber() {
+    while (HasTaken(next_)) ++next_;
+    return next_;
+  }
+
+  // Asks all nn-workers at once, and waits for every one's answer. The first error, by rank.
+  template <typename Ask>
+  Status AskAll(const Ask& ask) {
+    std::vector<std::future<Status>> answers;
+    for (Rank& rank : ranks_) {
+      answers.push_back(rpc::asio::co_spawn(thread_.executor(), ask(rank), rpc::asio::use_future));
+    }
+    Status first;
+    for (std::future<Status>& answer : answers) first.Update(answer.get());
+    return first;
+  }
+
+  // error: empty for none.
+  [[nodiscard]] rpc::awaitable<Status> TellEnd(Rank& rank, uint64_t batches, SkippedRows skipped,
+                                               std::string error) {
+    const auto response = co_await Persist(rank, api::kEndFeed, [&] {
+      flatbuffers::FlatBufferBuilder builder;
+      flatbuffers::Offset<flatbuffers::String> text;
+      if (!error.empty()) text = builder.CreateString(error);
+      const api::wire::SkippedRows rows = api::EncodeSkipped(ToldTo(rank, skipped));
+      const auto root = api::wire::CreateEndFeedRequest(builder, loader_, batches, &rows, text);
+      return rpc::Outgoing<api::EndFeed::Request>(builder, root);
+    });
+    co_return response.status();
   }
 
   // Calls until there is an answer: a busy trainer is asked again at once, and without end; one
   // that cannot be reached with growing pauses, until the retry deadline.
   template <typename Request, typename Response, typename MakeRequest>
   [[nodiscard]] rpc::awaitable<StatusOr<rpc::Received<Response>>> Persist(
-      rpc::MethodOf<Request, Response> method, MakeRequest make_request) {
+      Rank& rank, rpc::MethodOf<Request, Response> method, MakeRequest make_request) {
     std::optional<rpc::Clock::time_point> failing_since;
     std::chrono::milliseconds pause = kShortestPause;
     rpc::asio::steady_timer timer(co_await rpc::asio::this_coro::executor);
     while (true) {
       const auto options = api::Patient({rpc::Clock::now() + call_timeout_});
-      auto response = co_await rpc::Call(*client_, method, make_request(), options);
+      auto response = co_await rpc::Call(*rank.client, method, make_request(), options);
       if (response.ok()) co_return std::move(response);
       const Status& status = response.status();
       if (absl::IsResourceExhausted(status)) {
@@ -152,10 +217,10 @@ class RemoteLoaderClient final : public LoaderClient {
       if (!failing_since) failing_since = now;
       const bool lost = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
       if (stopped_ || !lost || now + pause > *failing_since + retry_deadline_) {
-        co_return lost && !stopped_ ? Lost(status) : Annotate(status, "the nn-worker");
+        co_return lost && !stopped_ ? Lost(rank, status) : Annotate(status, rank.name);
       }
       if (*failing_since == now) {
-        spdlog::warn("nn-worker: {}; retrying for {} ms", std::string(status.message()),
+        spdlog::warn("{}: {}; retrying for {} ms", rank.name, std::string(status.message()),
                      retry_deadline_.count());
       }
       timer.expires_after(pause);
@@ -164,22 +229,29 @@ class RemoteLoaderClient final : public LoaderClient {
     }
   }
 
-  static Status Lost(const Status& status) {
+  static Status Lost(const Rank& rank, const Status& status) {
     return {status.code(),
-            absl::StrCat("the nn-worker was lost for training.retry_deadline: ", status.message(),
+            absl::StrCat(rank.name, " was lost for training.retry_deadline: ", status.message(),
                          "; see whether it runs, what its log says, and nn_worker.instances")};
   }
 
-  [[nodiscard]] rpc::awaitable<void> Deliver(uint64_t number, SkippedRows skipped,
+  // Bad rows are counted once.
+  static SkippedRows ToldTo(const Rank& rank, SkippedRows skipped) {
+    return rank.number == 0 ? skipped : SkippedRows{};
+  }
+
+  [[nodiscard]] rpc::awaitable<void> Deliver(Rank& rank, uint64_t number, SkippedRows skipped,
                                              std::shared_ptr<const api::FedBatch> batch) {
-    const auto response = co_await Persist(
-        api::kFeedBatch, [&] { return api::EncodeFeed(loader_, number, skipped, batch); });
+    const uint64_t of_rank = number / ranks_.size();
+    const auto response = co_await Persist(rank, api::kFeedBatch, [&] {
+      return api::EncodeFeed(loader_, of_rank, ToldTo(rank, skipped), batch);
+    });
     MutexLock lock(mutex_);
-    --under_way_;
+    --rank.under_way;
     if (!response.ok()) {
       if (failure_.ok()) failure_ = Annotate(response.status(), absl::StrCat("batch ", number));
     } else if (!response->table().wanted()) {
-      wanted_ = false;
+      rank.wanted = false;
     }
     changed_.NotifyAll();
   }
@@ -187,14 +259,11 @@ class RemoteLoaderClient final : public LoaderClient {
   const uint32_t loader_;
   const std::chrono::milliseconds call_timeout_;
   const std::chrono::milliseconds retry_deadline_;
-  uint64_t taken_ = 0;
-  uint64_t next_ = 0;  // Number of the next batch.
+  uint64_t next_ = 0;  // Number of the next batch, if no rank has it.
   Mutex mutex_;
   CondVar changed_;
-  size_t under_way_ ABSL_GUARDED_BY(mutex_) = 0;
-  bool wanted_ ABSL_GUARDED_BY(mutex_) = true;
   Status failure_ ABSL_GUARDED_BY(mutex_);
-  std::unique_ptr<rpc::Client> client_;
+  std::vector<Rank> ranks_;
   bool stopped_ = false;  // The thread's.
   IoThread thread_{"loader-rpc"};
   std::optional<std::stop_callback<std::function<void()>>> stopper_;

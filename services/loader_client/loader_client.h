@@ -26,7 +26,7 @@ struct LoaderClientOptions {
 //
 //   SIMURGH_ASSIGN_OR_RETURN(auto client, LoaderClient::Open(config, {.loader = 1}, stop));
 //   for (uint64_t number = 0; ...; ++number) {
-//     if (number < client->taken()) continue;  // The trainer has it from an earlier life.
+//     if (client->HasTaken(number)) continue;  // The trainer has it from an earlier life.
 //     SIMURGH_ASSIGN_OR_RETURN(const bool wanted, client->Feed(std::move(batch), skipped));
 //     if (!wanted) break;
 //   }
@@ -37,10 +37,13 @@ struct LoaderClientOptions {
 // training.batch_size samples. Every batch is trained on exactly once: the client numbers them and
 // repeats one until it is acknowledged; the trainer leaves out what it has.
 //
+// Of several nn-workers, batch n of a loader is for rank n modulo their number: so each of them
+// takes a step's batches, one for each rank, from one loader, and the next step's from the next.
+//
 // Threads: one owner.
 class LoaderClient {
  public:
-  // Waits for the trainer, for training.retry_deadline at most.
+  // Waits for all nn-workers, for training.retry_deadline at most.
   // Errors: INVALID_ARGUMENT for a loader that the configuration does not have, or that fits the
   // trainer's configuration badly (of options.input by key); UNAVAILABLE when the trainer cannot be
   // reached; CANCELLED after a stop. config: as LoadClusterConfig gives it; what FitStatistics adds
@@ -56,26 +59,30 @@ class LoaderClient {
 
   virtual ~LoaderClient() = default;
 
-  // Batches of this loader that the trainer had when this was opened: they must not be fed again,
-  // and Feed continues their numbers.
+  // Batches of this loader that the trainer had when this was opened.
   virtual uint64_t taken() const = 0;
 
-  // Hands a batch over; a few may be on their way at once. Waits while the trainer is full, as long
-  // as it takes. False: the trainer wants no more.
+  // Whether that of this number, from 0, is one of them: it must not be fed again. One rank may
+  // have come further than another.
+  virtual bool HasTaken(uint64_t number) const = 0;
+
+  // Hands over the first batch that has neither been taken nor fed; a few may be on their way at
+  // once. Waits while the rank that it is for is full, as long as it takes. False: no rank wants
+  // more.
   // Errors: of this or an earlier batch: INVALID_ARGUMENT for one that the trainer refuses;
-  // UNAVAILABLE or DEADLINE_EXCEEDED when the trainer was lost for training.retry_deadline;
+  // UNAVAILABLE or DEADLINE_EXCEEDED when an nn-worker was lost for training.retry_deadline;
   // FAILED_PRECONDITION when another trainer took its place; ABORTED when training has ended before
-  // its data; CANCELLED after a stop. Cost: encodes the batch, some 10 ns an id.
+  // its data, with the reason; CANCELLED after a stop. Cost: encodes the batch, some 10 ns an id.
   // skipped: bad rows left out up to and with this batch: the trainer ends when those of all
-  // loaders are more than data.max_bad_rows.
+  // loaders are more than data.max_bad_rows. Rank 0 counts them.
   virtual StatusOr<bool> Feed(Batch batch, SkippedRows skipped) = 0;
 
   // Waits until the trainer has all batches, and tells it that there are no more.
   // Errors: as Feed.
   virtual Status End(SkippedRows skipped) = 0;
 
-  // Tells the trainer, at once, that the rest of the share cannot be fed: it ends with this reason,
-  // and tells the other loaders. Without it the trainer would wait for loaders.timeout. Nothing can
+  // Tells all nn-workers, at once, that the rest of the share cannot be fed: they end with this
+  // reason, and tell the other loaders. Without it they would wait for loaders.timeout. Nothing can
   // be fed behind it.
   // Errors: as Feed.
   virtual Status Abandon(const Status& reason) = 0;

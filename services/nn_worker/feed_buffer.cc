@@ -11,15 +11,16 @@ namespace {
 class FeedReader final : public BatchReader {
  public:
   explicit FeedReader(FeedBuffer& buffer) : buffer_(buffer) {}
-  ~FeedReader() override { buffer_.Finish(); }
 
   StatusOr<std::optional<Batch>> Next() override {
     auto batch = buffer_.Take();
-    if (!batch.ok()) buffer_.Fail();
+    if (!batch.ok() && !absl::IsCancelled(batch.status())) {
+      buffer_.Fail(std::string(batch.status().message()));
+    }
     return batch;
   }
   uint64_t skipped_rows() const override { return buffer_.skipped_rows(); }
-  void Stop() override { buffer_.Fail(); }
+  void Stop() override { buffer_.Interrupt(); }
 
  private:
   FeedBuffer& buffer_;
@@ -34,16 +35,25 @@ FeedBuffer::FeedBuffer(size_t loaders, size_t capacity_batches, std::chrono::mil
       max_bad_rows_(max_bad_rows),
       loaders_(loaders) {}
 
-Status FeedBuffer::Check(uint32_t loader) const {
+Status FeedBuffer::Check(uint32_t loader) {
   if (loader >= loaders_.size()) {
     return absl::InvalidArgumentError(absl::StrCat("loader ", loader, " of ", loaders_.size(),
                                                    ": loaders are numbered from 0; give all "
                                                    "processes the same loaders.instances"));
   }
-  if (failed_)
-    return absl::AbortedError(
-        "training has ended before its data; the log of the nn-worker says why");
+  if (failure_) {
+    loaders_[loader].told = true;
+    changed_.NotifyAll();
+    return absl::AbortedError(absl::StrCat("training has ended before its data: ", *failure_));
+  }
   return absl::OkStatus();
+}
+
+bool FeedBuffer::TellIfFinished(uint32_t loader) {
+  if (!finished_) return false;
+  loaders_[loader].told = true;
+  changed_.NotifyAll();
+  return true;
 }
 
 StatusOr<uint64_t> FeedBuffer::Open(uint32_t loader) {
@@ -71,7 +81,7 @@ StatusOr<FeedBuffer::Answer> FeedBuffer::Offer(uint32_t loader, uint64_t number,
   {
     MutexLock lock(mutex_);
     SIMURGH_RETURN_IF_ERROR(Check(loader));
-    if (finished_) return Answer::kEnough;
+    if (TellIfFinished(loader)) return Answer::kEnough;
     Loader& from = loaders_[loader];
     if (!from.open) {
       return absl::FailedPreconditionError(
@@ -97,7 +107,7 @@ Status FeedBuffer::End(uint32_t loader, uint64_t batches, SkippedRows skipped) {
   {
     MutexLock lock(mutex_);
     SIMURGH_RETURN_IF_ERROR(Check(loader));
-    if (finished_) return absl::OkStatus();
+    if (TellIfFinished(loader)) return absl::OkStatus();
     Loader& from = loaders_[loader];
     if (!from.open || from.taken != batches) {
       return absl::FailedPreconditionError(absl::StrCat("loader ", loader, " ends after ", batches,
@@ -119,10 +129,11 @@ Status FeedBuffer::Abandon(uint32_t loader, std::string_view reason) {
   {
     MutexLock lock(mutex_);
     SIMURGH_RETURN_IF_ERROR(Check(loader));
-    if (finished_) return absl::OkStatus();
+    if (TellIfFinished(loader)) return absl::OkStatus();
     if (abandoned_.empty()) {
       abandoned_ = absl::StrCat(NameOf(loader), ": ", std::string(reason));
     }
+    loaders_[loader].told = true;
   }
   changed_.NotifyAll();
   return absl::OkStatus();
@@ -143,17 +154,17 @@ StatusOr<std::optional<Batch>> FeedBuffer::Take() {
     MutexLock lock(mutex_);
     const auto deadline = std::chrono::steady_clock::now() + timeout_;
     const auto ended = [](const Loader& loader) { return loader.ended && loader.waiting.empty(); };
-    while (loaders_[turn_].waiting.empty() && abandoned_.empty()) {
-      if (failed_) return absl::CancelledError("training has been stopped");
+    while (loaders_[turn_].waiting.empty() && abandoned_.empty() && !interrupted_) {
       if (std::all_of(loaders_.begin(), loaders_.end(), ended)) return std::nullopt;
       if (loaders_[turn_].ended) {
         turn_ = (turn_ + 1) % loaders_.size();
       } else if (!changed_.WaitUntil(mutex_, deadline) && loaders_[turn_].waiting.empty() &&
-                 !loaders_[turn_].ended && !failed_ && abandoned_.empty()) {
+                 !loaders_[turn_].ended && !interrupted_ && abandoned_.empty()) {
         return Silence(turn_);
       }
     }
     if (!abandoned_.empty()) return absl::InvalidArgumentError(abandoned_);
+    if (interrupted_) return absl::CancelledError("training has been stopped");
     batch = std::move(loaders_[turn_].waiting.front());
     loaders_[turn_].waiting.pop_front();
     turn_ = (turn_ + 1) % loaders_.size();
@@ -162,20 +173,42 @@ StatusOr<std::optional<Batch>> FeedBuffer::Take() {
   return batch;
 }
 
-void FeedBuffer::Close(bool failed) {
+void FeedBuffer::Interrupt() {
+  {
+    MutexLock lock(mutex_);
+    interrupted_ = true;
+  }
+  changed_.NotifyAll();
+}
+
+void FeedBuffer::Finish() {
   {
     MutexLock lock(mutex_);
     finished_ = true;
-    failed_ = failed_ || failed;
+    for (Loader& loader : loaders_) loader.waiting.clear();
+  }
+  if (on_change_) on_change_();
+}
+
+void FeedBuffer::Fail(std::string reason) {
+  {
+    MutexLock lock(mutex_);
+    if (!failure_) failure_ = std::move(reason);
+    interrupted_ = true;
     for (Loader& loader : loaders_) loader.waiting.clear();
   }
   changed_.NotifyAll();
   if (on_change_) on_change_();
 }
 
-void FeedBuffer::Finish() { Close(/*failed=*/false); }
-
-void FeedBuffer::Fail() { Close(/*failed=*/true); }
+void FeedBuffer::AwaitToldAll(std::chrono::steady_clock::time_point deadline) {
+  MutexLock lock(mutex_);
+  const auto feeds = [](const Loader& loader) {
+    return loader.open && !loader.ended && !loader.told;
+  };
+  while (std::ranges::any_of(loaders_, feeds) && changed_.WaitUntil(mutex_, deadline)) {
+  }
+}
 
 uint64_t FeedBuffer::skipped_rows() const {
   MutexLock lock(mutex_);

@@ -45,8 +45,7 @@ class FeedBuffer {
   void SetOnChange(std::function<void()> on_change) { on_change_ = std::move(on_change); }
 
   // A loader begins, or begins anew. How many of its batches have been taken.
-  // Errors: INVALID_ARGUMENT for a loader that is none; ABORTED when training has ended before its
-  // data.
+  // Errors: INVALID_ARGUMENT for a loader that is none; ABORTED after Fail, with its reason.
   StatusOr<uint64_t> Open(uint32_t loader);
 
   // `batch` is moved from only where the answer is kTaken. skipped: by the loader, up to this
@@ -65,13 +64,19 @@ class FeedBuffer {
 
   // The trainer's next batch; nothing when all loaders have ended.
   // Errors: INVALID_ARGUMENT with the reason of a loader that cannot go on; DEADLINE_EXCEEDED
-  // naming the loader that has fed nothing for the timeout; CANCELLED after Fail.
+  // naming the loader that has fed nothing for the timeout; CANCELLED after Interrupt or Fail.
   StatusOr<std::optional<Batch>> Take();
 
-  // The trainer wants no more.
+  // Take ends, now or later. Loaders hear how the run ends by one of the next two.
+  void Interrupt();
+  // The run has ended well: no more is wanted. Nothing after Fail.
   void Finish();
-  // The same for an error: waiting ends, and loaders are told.
-  void Fail();
+  // The run has ended before its data. A first reason stays.
+  void Fail(std::string reason);
+
+  // After one of those: waits until all loaders that still feed have heard of it, until `deadline`
+  // at most.
+  void AwaitToldAll(std::chrono::steady_clock::time_point deadline);
 
   // Bad rows that the loaders have told of, in all readings.
   uint64_t skipped_rows() const;
@@ -83,17 +88,18 @@ class FeedBuffer {
   struct Loader {
     bool open = false;
     bool ended = false;
+    bool told = false;   // That the run is over.
     uint64_t taken = 0;  // Batches so far; the first of those waiting is taken - waiting.size().
     std::deque<Batch> waiting;
     SkippedRows skipped;
   };
 
-  Status Check(uint32_t loader) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Status Check(uint32_t loader) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether the run has ended well, which this loader knows then.
+  bool TellIfFinished(uint32_t loader) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string NameOf(size_t loader) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Count(Loader& from, SkippedRows skipped) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status Silence(size_t loader) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Close(bool failed);
-
   const size_t capacity_batches_;
   const std::chrono::milliseconds timeout_;
   const uint64_t max_bad_rows_;
@@ -103,11 +109,12 @@ class FeedBuffer {
   std::vector<Loader> loaders_ ABSL_GUARDED_BY(mutex_);
   size_t turn_ ABSL_GUARDED_BY(mutex_) = 0;        // The loader whose batch is taken next.
   std::string abandoned_ ABSL_GUARDED_BY(mutex_);  // Why training must end; empty: it need not.
+  bool interrupted_ ABSL_GUARDED_BY(mutex_) = false;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
-  bool failed_ ABSL_GUARDED_BY(mutex_) = false;
+  std::optional<std::string> failure_ ABSL_GUARDED_BY(mutex_);  // Why training has failed.
 };
 
-// The trainer's end of a buffer, which must outlive it. Its end is the buffer's Finish.
+// The trainer's end of a buffer, which must outlive it. An error of Take fails the buffer.
 std::unique_ptr<BatchReader> NewFeedReader(FeedBuffer& buffer);
 
 }  // namespace simurgh

@@ -55,6 +55,13 @@ struct FeedService::Methods {
   static Reply<api::OpenFeed> Open(rpc::RequestOf<api::OpenFeed::Request> request,
                                    FeedService& service) {
     const auto& asked = request.table();
+    const size_t ranks = service.config_.nn_worker.instances.size();
+    if (asked.ranks() != ranks || asked.rank() != service.rank_) {
+      co_return absl::InvalidArgumentError(
+          absl::StrCat("the loader takes this for nn-worker ", asked.rank(), " of ", asked.ranks(),
+                       ", and it is ", service.rank_, " of ", ranks,
+                       " (from 0); give all processes the same nn_worker.instances"));
+    }
     const size_t loaders = service.config_.loaders.instances.size();
     if (asked.loaders() != loaders) {
       co_return absl::InvalidArgumentError(
@@ -111,9 +118,10 @@ struct FeedService::Methods {
   }
 };
 
-FeedService::FeedService(const ClusterConfig& config, FeedBuffer& buffer, MetricRegistry& registry,
-                         rpc::asio::any_io_executor executor)
+FeedService::FeedService(const ClusterConfig& config, uint32_t rank, FeedBuffer& buffer,
+                         MetricRegistry& registry, rpc::asio::any_io_executor executor)
     : config_(config),
+      rank_(rank),
       input_(InputKeys(config)),
       buffer_(buffer),
       batches_(registry.GetCounter("simurgh_nn_fed_batches_total",

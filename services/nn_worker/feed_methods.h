@@ -23,8 +23,9 @@ namespace simurgh {
 // Lifetime: config, with its statistics fitted, and buffer outlive this, and this the server.
 class FeedService {
  public:
-  FeedService(const ClusterConfig& config, FeedBuffer& buffer, MetricRegistry& registry,
-              rpc::asio::any_io_executor executor);
+  // rank: of config.nn_worker.instances, which of them this is.
+  FeedService(const ClusterConfig& config, uint32_t rank, FeedBuffer& buffer,
+              MetricRegistry& registry, rpc::asio::any_io_executor executor);
   // After the server has gone.
   ~FeedService();
 
@@ -35,6 +36,7 @@ class FeedService {
   struct Methods;
 
   const ClusterConfig& config_;
+  const uint32_t rank_;
   const std::vector<InputKey> input_;
   FeedBuffer& buffer_;
   Counter& batches_;

@@ -1,11 +1,15 @@
 #include "services/nn_worker/loader_endpoint.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <spdlog/spdlog.h>
 
 namespace simurgh {
 namespace {
+
+// For loaders to come with their next batch, if they are not waiting with it already.
+constexpr std::chrono::seconds kTellingTime{2};
 
 // All loaders together fill the queue that a reader of files has to itself; two of each keep one
 // coming while one is taken.
@@ -17,24 +21,21 @@ size_t CapacityEach(const ClusterConfig& config) {
 
 }  // namespace
 
-LoaderEndpoint::LoaderEndpoint(DaemonContext& context, const ClusterConfig& config)
+LoaderEndpoint::LoaderEndpoint(const ClusterConfig& config, uint32_t rank, MetricRegistry& registry,
+                               rpc::asio::any_io_executor executor)
     : buffer_(config.loaders.instances.size(), CapacityEach(config), config.loaders.timeout,
               config.data.max_bad_rows),
-      listener_(context.metrics()),
-      service_(config, buffer_, context.metrics(), listener_.executor()) {}
-
-LoaderEndpoint::~LoaderEndpoint() { listener_.Close(); }
-
-Status LoaderEndpoint::Listen(const DaemonContext& context) {
-  SIMURGH_RETURN_IF_ERROR(
-      listener_.Listen(context, [this](rpc::Server& server) { service_.Register(server); }));
-  spdlog::info("waiting for {} loaders", context.config().loaders.instances.size());
-  return absl::OkStatus();
+      service_(config, rank, buffer_, registry, std::move(executor)) {
+  spdlog::info("waiting for {} loaders", config.loaders.instances.size());
 }
 
-Status LoaderEndpoint::Drain(std::chrono::steady_clock::time_point deadline) {
-  buffer_.Finish();
-  return listener_.Drain(deadline);
+void LoaderEndpoint::Finish(const Status& status) {
+  if (status.ok()) {
+    buffer_.Finish();
+  } else {
+    buffer_.Fail(std::string(status.message()));
+  }
+  buffer_.AwaitToldAll(std::chrono::steady_clock::now() + kTellingTime);
 }
 
 }  // namespace simurgh

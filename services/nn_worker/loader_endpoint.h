@@ -1,34 +1,29 @@
 #pragma once
 
+#include "rpc/server.h"
 #include "services/nn_worker/feed_buffer.h"
 #include "services/nn_worker/feed_methods.h"
-#include "services/runtime/daemon.h"
-#include "services/runtime/listener.h"
 
 namespace simurgh {
 
-// Where an nn-worker takes batches from loaders: buffer, methods and listener, in the order of
-// their lives.
+// Where an nn-worker takes batches from loaders: a buffer and the methods that fill it.
 //
 // Threads: the daemon's main thread.
 class LoaderEndpoint {
  public:
-  // config: of the context, with statistics fitted; outlives this.
-  LoaderEndpoint(DaemonContext& context, const ClusterConfig& config);
-  // After Drain.
-  ~LoaderEndpoint();
+  // config: with statistics fitted; outlives this. rank: whose end this is. executor: the server's.
+  LoaderEndpoint(const ClusterConfig& config, uint32_t rank, MetricRegistry& registry,
+                 rpc::asio::any_io_executor executor);
 
-  // Errors: of Listener::Listen.
-  Status Listen(const DaemonContext& context);
+  void Register(rpc::Server& server) { service_.Register(server); }
 
   FeedBuffer& buffer() { return buffer_; }
 
-  // Loaders that still feed are told that nothing more is wanted.
-  Status Drain(std::chrono::steady_clock::time_point deadline);
+  // The run has ended so. Loaders that still feed are told, if they ask soon.
+  void Finish(const Status& status);
 
  private:
   FeedBuffer buffer_;
-  Listener listener_;
   FeedService service_;
 };
 

@@ -19,6 +19,7 @@
 #include "services/nn_worker/training_job.h"
 #include "services/runtime/daemon.h"
 #include "services/runtime/io_thread.h"
+#include "services/runtime/listener.h"
 #include "services/runtime/rpc_metrics.h"
 #include "simurgh/train/learning_rates.h"
 
@@ -97,19 +98,14 @@ class NnWorker : public Daemon {
             "one");
       }
       daemon->ranks_ = std::make_unique<Ranks>(context, daemon->job_->PlanDigest());
-      SIMURGH_RETURN_IF_ERROR(daemon->ranks_->Listen());
     }
+    SIMURGH_RETURN_IF_ERROR(daemon->Listen(context));
     if (standalone) {
       SIMURGH_ASSIGN_OR_RETURN(
           daemon->local_,
           LocalCluster::Create(context.config(), context.metrics(), daemon->learning_rates_));
     } else {
       daemon->remote_ = std::make_unique<RemoteCluster>(context, daemon->learning_rates_);
-    }
-    if (!context.config().loaders.instances.empty()) {
-      daemon->loaders_ = std::make_unique<LoaderEndpoint>(context, daemon->job_->config());
-      daemon->job_->TakeFrom(daemon->loaders_->buffer());
-      SIMURGH_RETURN_IF_ERROR(daemon->loaders_->Listen(context));
     }
     daemon->trace_file_ = trace_file;
     daemon->rank_ = context.index();
@@ -130,6 +126,7 @@ class NnWorker : public Daemon {
         local_ != nullptr ? static_cast<EmbeddingPort&>(*local_) : remote_->port();
     DensePort* const dense = local_ != nullptr ? &local_->dense() : remote_->dense();
     const StatusOr<TrainResult> result = Train(port, dense, stop);
+    if (loaders_ != nullptr) loaders_->Finish(result.status());
     const Status traced = WriteTrace();  // Of a failed run, too.
     if (absl::IsCancelled(result.status()) && stop.stop_requested()) {
       spdlog::info("stopped before the end of training");
@@ -141,13 +138,33 @@ class NnWorker : public Daemon {
   }
 
   Status Drain(std::chrono::steady_clock::time_point deadline) override {
-    if (ranks_ != nullptr) SIMURGH_RETURN_IF_ERROR(ranks_->Drain(deadline));
-    return loaders_ == nullptr ? absl::OkStatus() : loaders_->Drain(deadline);
+    return listener_ == nullptr ? absl::OkStatus() : listener_->Drain(deadline);
+  }
+
+  ~NnWorker() override {
+    if (listener_ != nullptr) listener_->Close();
   }
 
  private:
   explicit NnWorker(const DaemonContext& context)
       : run_(context.hello().instance_epoch), learning_rates_(context.config().tables) {}
+
+  // Rank 0 listens for the other ranks, and each for loaders.
+  Status Listen(DaemonContext& context) {
+    const bool meets = ranks_ != nullptr && context.index() == 0;
+    const bool is_fed = !context.config().loaders.instances.empty();
+    if (!meets && !is_fed) return absl::OkStatus();
+    listener_ = std::make_unique<Listener>(context.metrics());
+    if (is_fed) {
+      loaders_ = std::make_unique<LoaderEndpoint>(job_->config(), context.index(),
+                                                  context.metrics(), listener_->executor());
+      job_->TakeFrom(loaders_->buffer());
+    }
+    return listener_->Listen(context, [&](rpc::Server& server) {
+      if (meets) ranks_->MeetAt(server, listener_->executor());
+      if (is_fed) loaders_->Register(server);
+    });
+  }
 
   StatusOr<TrainResult> Train(EmbeddingPort& port, DensePort* dense, const std::stop_token& stop) {
     JointRun joint{.collective = nullptr, .run = run_};
@@ -172,6 +189,7 @@ class NnWorker : public Daemon {
   Timeline timeline_;
   LearningRates learning_rates_;
   std::unique_ptr<TrainingJob> job_;
+  std::unique_ptr<Listener> listener_;       // Null: nobody comes here.
   std::unique_ptr<Ranks> ranks_;             // Null: this one is alone.
   std::unique_ptr<LoaderEndpoint> loaders_;  // Null: files are read.
   std::unique_ptr<LocalCluster> local_;      // One of the two.

@@ -7,6 +7,7 @@
 #include <boost/asio/use_future.hpp>
 
 #include "rpc/address.h"
+#include "services/runtime/rpc_metrics.h"
 #include "simurgh/collective/gloo_collective.h"
 
 namespace simurgh {
@@ -26,16 +27,10 @@ Ranks::Ranks(DaemonContext& context, uint64_t plan)
       plan_(plan),
       meeting_(ranks_, plan) {}
 
-Ranks::~Ranks() {
-  if (listener_ != nullptr) listener_->Close();
-}
-
-Status Ranks::Listen() {
-  if (rank_ != 0) return absl::OkStatus();
-  listener_ = std::make_unique<Listener>(context_.metrics());
-  service_ = std::make_unique<RankService>(meeting_, context_.hello().instance_epoch,
-                                           listener_->executor());
-  return listener_->Listen(context_, [this](rpc::Server& server) { service_->Register(server); });
+void Ranks::MeetAt(rpc::Server& server, rpc::asio::any_io_executor executor) {
+  service_ =
+      std::make_unique<RankService>(meeting_, context_.hello().instance_epoch, std::move(executor));
+  service_->Register(server);
 }
 
 StatusOr<MeetingResult> Ranks::MeetAtRank0(std::string own, const std::stop_token& stop) {
@@ -89,9 +84,4 @@ StatusOr<JointRun> Ranks::Join(const std::stop_token& stop) {
   spdlog::info("rank {} of {}: all are connected", rank_, ranks_);
   return joint;
 }
-
-Status Ranks::Drain(std::chrono::steady_clock::time_point deadline) {
-  return listener_ == nullptr ? absl::OkStatus() : listener_->Drain(deadline);
-}
-
 }  // namespace simurgh

@@ -6,7 +6,6 @@
 #include "services/nn_worker/rank_methods.h"
 #include "services/runtime/daemon.h"
 #include "services/runtime/io_thread.h"
-#include "services/runtime/listener.h"
 #include "simurgh/collective/collective.h"
 
 namespace simurgh {
@@ -25,16 +24,13 @@ class Ranks {
  public:
   // plan: a hash of what all ranks must agree on.
   Ranks(DaemonContext& context, uint64_t plan);
-  ~Ranks();
 
-  // Rank 0 listens. Errors: of Listener::Listen.
-  Status Listen();
+  // Rank 0: `server`, which must end before this, is where the others come. executor: the server's.
+  void MeetAt(rpc::Server& server, rpc::asio::any_io_executor executor);
 
   // Waits until all ranks have come and are connected.
   // Errors: of RankMeeting, MeetRanks and CreateGlooCollective; CANCELLED after a stop.
   StatusOr<JointRun> Join(const std::stop_token& stop);
-
-  Status Drain(std::chrono::steady_clock::time_point deadline);
 
  private:
   StatusOr<MeetingResult> Meet(std::string own, const std::stop_token& stop);
@@ -45,8 +41,7 @@ class Ranks {
   const uint32_t ranks_;
   const uint64_t plan_;
   RankMeeting meeting_;
-  std::unique_ptr<Listener> listener_;  // Of rank 0.
-  std::unique_ptr<RankService> service_;
+  std::unique_ptr<RankService> service_;  // Of rank 0.
 };
 
 }  // namespace simurgh

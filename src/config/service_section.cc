@@ -136,11 +136,6 @@ void CheckRanks(const ClusterConfig& config, Diagnostics* diagnostics) {
                         "has no address for the other ranks to reach it at",
                         "with several ranks give each one an address");
   }
-  if (!config.loaders.instances.empty()) {
-    diagnostics->Report("loaders.instances",
-                        "loaders feed a single nn-worker, and there are several",
-                        "remove them: each rank reads its share of the files");
-  }
   if (config.rpc.security == Security::kTls) {
     diagnostics->Report("rpc.security",
                         "is tls, and what ranks say to one another is not encrypted yet",
@@ -230,7 +225,8 @@ void CheckServices(const ClusterConfig& config, Diagnostics* diagnostics) {
   check_all(config.embedding_worker.instances, "embedding_worker");
   check_all(config.nn_worker.instances, "nn_worker");
   check_all(config.loaders.instances, "loaders");
-  if (!config.loaders.instances.empty() && config.nn_worker.instances[0].address.empty()) {
+  const std::vector<InstanceConfig>& ranks = config.nn_worker.instances;
+  if (!config.loaders.instances.empty() && ranks.size() == 1 && ranks[0].address.empty()) {
     diagnostics->Report("nn_worker.instances.0", "has no address for the loaders to submit to",
                         "give it an address, or remove loaders.instances");
   }

@@ -74,6 +74,7 @@ uint64_t TrainingPlanHash(const ClusterConfig& config) {
   AddModel(config.model, &out);
   AddTraining(config.training, &out);
   AddData(config.data, &out);
+  out.Add(config.loaders.instances.size());
   for (const FeatureConfig& feature : config.features) out.Add(feature.mask);
   for (const TableConfig& table : config.tables) {
     out.Add(table.optimizer.learning_rate);

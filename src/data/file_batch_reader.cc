@@ -79,7 +79,8 @@ Status FileBatchReader::Skip(const Status& problem) {
 
 Status FileBatchReader::Take(std::string_view line) {
   const uint64_t row = rows_++;
-  if (row / batch_size_ % options_.shares != options_.share) return absl::OkStatus();
+  const uint64_t piece = row / batch_size_ / options_.piece_batches;
+  if (piece % options_.shares != options_.share) return absl::OkStatus();
   const Status parsed = parser_->Parse(line, builder_);
   if (!parsed.ok()) {
     builder_.AbandonSample();

@@ -172,9 +172,10 @@ void RunFeed(Input input) {
     const Received<api::wire::OpenFeedRequest> message(reader.rest());
     if (message.table == nullptr) return;
     const auto& table = *message.table;
-    const Received<api::wire::OpenFeedRequest> again(
-        api::EncodeOpen(table.loader(), table.loaders(), api::DecodeInput(table)));
+    const Received<api::wire::OpenFeedRequest> again(api::EncodeOpen(
+        table.loader(), table.loaders(), table.rank(), table.ranks(), api::DecodeInput(table)));
     SIMURGH_CHECK(api::DecodeInput(*again.table) == api::DecodeInput(table));
+    SIMURGH_CHECK_EQ(again.table->ranks(), table.ranks());
   } else if (which == 1) {
     const Received<api::wire::OpenFeedResponse> message(reader.rest());
     if (message.table == nullptr) return;
@@ -209,8 +210,8 @@ void RunFeed(Input input) {
 }
 
 std::vector<Bytes> FeedSeeds() {
-  return {Seed(0, api::EncodeOpen(1, 2, {})),
-          Seed(0, api::EncodeOpen(1, 2, {{"data.format", 7}, {"training.passes", 9}})),
+  return {Seed(0, api::EncodeOpen(1, 2, 0, 1, {})),
+          Seed(0, api::EncodeOpen(1, 2, 2, 3, {{"data.format", 7}, {"training.passes", 9}})),
           Seed(1, Taken(5)),
           Seed(2, api::EncodeFeed(1, 3, {.in_all = 2}, std::make_shared<const api::FedBatch>())),
           Seed(3, Wanted(true)),

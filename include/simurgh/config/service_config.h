@@ -74,8 +74,8 @@ struct NnWorkerConfig {
   ComputePrecision precision = ComputePrecision::kF32;
 };
 
-// YAML section `loaders`: processes that read the training data and submit it to the nn-worker,
-// which then reads none itself.
+// YAML section `loaders`: processes that read the training data and submit it to the nn-workers,
+// which then read none themselves.
 struct LoadersConfig {
   std::vector<InstanceConfig> instances;       // Only `metrics` is used. None: the nn-worker reads.
   std::chrono::milliseconds timeout{120'000};  // How long the trainer waits for one's next batch.

@@ -41,10 +41,11 @@ struct ReadOptions {
   double keep_negatives = 1.0;
   uint64_t seed = 0;  // Which ones.
 
-  // Of the rows, counted over all files and parted into pieces of a batch each, those of the pieces
-  // share, share + shares, ... So `shares` readers read every row once.
+  // Of the rows, counted over all files and parted into pieces of so many batches each, those of
+  // the pieces share, share + shares, ... So `shares` readers read every row once.
   uint32_t share = 0;
   uint32_t shares = 1;
+  uint32_t piece_batches = 1;
 };
 
 // Opens `files` (plain, gzip or zstd, told apart by their first bytes) in the format that `config`

@@ -206,8 +206,7 @@ TEST_CASE("Ranks that cannot train together", "[config]") {
   CHECK(error(ranks, "cluster.seed=1").empty());
   CHECK_THAT(error("nn_worker.instances=[{address: \"a:1\"}, {}]", "cluster.seed=1"),
              Catch::Contains("nn_worker.instances.1: has no address for the other ranks"));
-  CHECK_THAT(error(ranks, "loaders.instances=[{}]"),
-             Catch::Contains("loaders.instances: loaders feed"));
+  CHECK(error(ranks, "loaders.instances=[{}]").empty());
   CHECK_THAT(error(ranks, "training.retry_deadline=2m"),
              Catch::Contains("nn_worker.rank_timeout: is not above"));
   CHECK_THAT(error(ranks,

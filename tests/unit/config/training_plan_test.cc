@@ -69,6 +69,8 @@ TEST_CASE("Everything that ranks must agree on changes the plan", "[config]") {
       {"tables.0.optimizer.learning_rate=0.25"},
       {"tables.0.optimizer.schedule={kind: cosine}"},
       {"data.train=[CMakePresets.json]"},
+      {"nn_worker.instances=[{address: \"a:1\"}]", "loaders.instances=[{}]"},
+      {"nn_worker.instances=[{address: \"a:1\"}]", "loaders.instances=[{}, {}]"},
       {"data.test=[CMakePresets.json]"},
       {"data.bad_rows=skip"},
       {"data.csv.separator='^'"},

@@ -50,13 +50,15 @@ TEST_CASE("Without bad rows, the shares' batches in turn are the batches of the 
                                           folder.Write("b.csv", text.substr(200))};
   const Share whole = Read(files, 10, {});
   const uint32_t shares = GENERATE(1U, 2U, 3U, 7U, 20U);
+  const uint32_t piece = GENERATE(1U, 2U, 4U);  // Batches.
   std::vector<Share> parts;
   for (uint32_t share = 0; share < shares; ++share) {
-    parts.push_back(Read(files, 10, {.share = share, .shares = shares}));
+    parts.push_back(Read(files, 10, {.share = share, .shares = shares, .piece_batches = piece}));
   }
   std::vector<std::vector<float>> in_turn;
   for (size_t b = 0; b < whole.batches.size(); ++b) {
-    in_turn.push_back(parts[b % shares].batches.at(b / shares));
+    const size_t of_share = b / piece / shares * piece + b % piece;
+    in_turn.push_back(parts[b / piece % shares].batches.at(of_share));
   }
   CHECK(in_turn == whole.batches);
 }
@@ -76,6 +78,7 @@ TEST_CASE("Every row is in one share, bad rows and negatives that are left out t
     const size_t batch_size = 1 + random.Below(9);
     const auto shares = static_cast<uint32_t>(1 + random.Below(6));
     ReadOptions options{.keep_negatives = 0.6, .seed = seed};
+    options.piece_batches = static_cast<uint32_t>(1 + random.Below(3));
     const Share whole = Read(files, batch_size, options);
     std::vector<float> rows;
     uint64_t skipped = 0;

@@ -14,6 +14,7 @@ namespace {
 
 using std::chrono_literals::operator""ms;
 using std::chrono_literals::operator""s;
+using std::chrono_literals::operator""h;
 using Answer = FeedBuffer::Answer;
 
 // One sample, told from others by its dense value.
@@ -117,13 +118,43 @@ TEST_CASE("when the trainer has enough, loaders are told; when it failed, they a
   FeedBuffer buffer(1, 1, 10s);
   REQUIRE(buffer.Open(0).ok());
   REQUIRE(Offer(buffer, 0, 0, 0.0F) == Answer::kTaken);
-  NewFeedReader(buffer).reset();
+  const auto reader = NewFeedReader(buffer);
+  reader->Stop();  // Which does not say how the run ends.
+  CHECK(reader->Next().status().code() == absl::StatusCode::kCancelled);
+  CHECK(Offer(buffer, 0, 1, 1.0F) == Answer::kWait);
+  buffer.Finish();
   CHECK(Offer(buffer, 0, 1, 1.0F) == Answer::kEnough);
   CHECK(buffer.End(0, 99).ok());
-  buffer.Fail();
+  buffer.Fail("rank 1 is gone");
+  buffer.Fail("and another reason");
   Batch batch = Numbered(0.0F);
-  CHECK(buffer.Offer(0, 1, batch).status().code() == absl::StatusCode::kAborted);
-  CHECK(buffer.Open(0).status().code() == absl::StatusCode::kAborted);
+  const Status failed = buffer.Offer(0, 1, batch).status();
+  CHECK(failed.code() == absl::StatusCode::kAborted);
+  CHECK(failed.message() == "training has ended before its data: rank 1 is gone");
+  CHECK(buffer.Open(0).status() == failed);
+  CHECK(buffer.End(0, 1) == failed);
+}
+
+TEST_CASE("the end of a run waits until those that still feed have heard of it") {
+  const bool fails = GENERATE(false, true);
+  FeedBuffer buffer(4, 1, 10s);
+  for (const uint32_t loader : {0, 1, 2}) REQUIRE(buffer.Open(loader).ok());
+  REQUIRE(buffer.End(1, 0).ok());
+  if (fails) {
+    buffer.Fail("rank 1 is gone");
+  } else {
+    buffer.Finish();
+  }
+  buffer.AwaitToldAll(std::chrono::steady_clock::now());  // Waits no longer than that.
+  std::atomic<bool> one_told = false;
+  std::jthread loaders([&] {
+    Batch batch = Numbered(0.0F);
+    static_cast<void>(buffer.Offer(0, 0, batch));
+    one_told = true;
+    static_cast<void>(buffer.Offer(2, 0, batch));
+  });
+  buffer.AwaitToldAll(std::chrono::steady_clock::now() + 1h);
+  CHECK(one_told);
 }
 
 TEST_CASE("a loader that cannot go on fails the trainer, batches or none, and then the others") {

@@ -40,9 +40,9 @@ Batch Numbered(float number, size_t features = kFeatures, float label = 1.0F) {
 // An nn-worker as loaders see it.
 class TrainerEnd {
  public:
-  explicit TrainerEnd(const ClusterConfig& config, size_t capacity = 1)
-      : buffer_(config.loaders.instances.size(), capacity, std::chrono::seconds(60)) {
-    service_.emplace(config, buffer_, registry_, thread_.executor());
+  explicit TrainerEnd(const ClusterConfig& config, uint32_t rank = 0)
+      : buffer_(config.loaders.instances.size(), /*capacity_batches=*/1, std::chrono::seconds(60)) {
+    service_.emplace(config, rank, buffer_, registry_, thread_.executor());
     thread_.RunAndWait([&] {
       rpc::Hello hello;
       hello.cluster = config.name;
@@ -52,12 +52,12 @@ class TrainerEnd {
       server_ = std::make_unique<rpc::Server>(thread_.executor(), hello,
                                               MakeRpcOptions(config.rpc)->server, nullptr);
       service_->Register(*server_);
-      REQUIRE(server_->Listen(config.nn_worker.instances[0].address).ok());
+      REQUIRE(server_->Listen(config.nn_worker.instances[rank].address).ok());
     });
   }
 
   ~TrainerEnd() {
-    buffer_.Fail();
+    buffer_.Fail("the test is over");
     const auto drain = [this]() -> rpc::awaitable<void> {
       co_await server_->Drain(rpc::Clock::now() + std::chrono::seconds(10));
     };
@@ -93,6 +93,12 @@ class Fixture {
     INFO(config.status().ToString());
     REQUIRE(config.ok());
     config_ = *std::move(config);
+  }
+
+  void AddSecondRank() {
+    InstanceConfig second;
+    second.address = "unix://" + folder_.Path("nn1.sock");
+    config_.nn_worker.instances.push_back(second);
   }
 
   std::unique_ptr<LoaderClient> Open(uint32_t loader) {
@@ -233,6 +239,120 @@ TEST_CASE_METHOD(Fixture, "without a trainer a loader gives up; a stop ends its 
   });
   while (fed.ok()) fed = client->Feed(Numbered(0.0F), {});
   CHECK(fed.status().code() == absl::StatusCode::kCancelled);
+}
+
+// The numbers of all batches that this end gets; behind an error, -1.
+std::vector<float> TakeAll(TrainerEnd& trainer) {
+  std::vector<float> numbers;
+  while (true) {
+    const auto batch = trainer.buffer().Take();
+    if (batch.ok() && !batch->has_value()) return numbers;
+    numbers.push_back(batch.ok() ? (*batch)->dense.values[2] : -1.0F);
+    if (!batch.ok()) return numbers;
+  }
+}
+
+TEST_CASE_METHOD(Fixture, "batches are dealt to the ranks in turn, and skipped rows counted once") {
+  AddSecondRank();
+  TrainerEnd first(config_, 0), second(config_, 1);
+  std::jthread loader([this] {
+    const auto client = LoaderClient::Open(config_, {.loader = 0}, {});
+    for (int i = 0; i < 9; ++i) {
+      if (!client.ok() || !(*client)->Feed(Numbered(static_cast<float>(i)), {}).value_or(false))
+        return;
+    }
+    static_cast<void>((*client)->End({.in_all = 3}));
+  });
+  REQUIRE(Open(1)->End({.in_all = 4}).ok());
+  std::vector<float> of_second;
+  std::jthread other([&] { of_second = TakeAll(second); });
+  CHECK(TakeAll(first) == std::vector<float>{0, 2, 4, 6, 8});
+  other.join();
+  CHECK(of_second == std::vector<float>{1, 3, 5, 7});
+  CHECK(first.buffer().skipped_rows() == 7);
+  CHECK(second.buffer().skipped_rows() == 0);
+}
+
+TEST_CASE_METHOD(Fixture, "a loader that begins anew leaves out what each rank has") {
+  AddSecondRank();
+  TrainerEnd first(config_, 0), second(config_, 1);
+  REQUIRE(Open(1)->End({}).ok());
+  {
+    const auto client = Open(0);
+    for (int i = 0; i < 4; ++i) REQUIRE(*client->Feed(Numbered(static_cast<float>(i)), {}));
+    // One batch finds room at the first rank, and two at the second.
+    while (*first.buffer().Open(0) == 0) std::this_thread::yield();
+    CHECK((*second.buffer().Take())->dense.values[2] == 1.0F);
+    CHECK((*second.buffer().Take())->dense.values[2] == 3.0F);
+  }
+  const auto client = Open(0);
+  CHECK(client->taken() == 3);
+  std::vector<uint64_t> left;
+  for (uint64_t i = 0; i < 7; ++i) {
+    if (!client->HasTaken(i)) left.push_back(i);
+  }
+  CHECK(left == std::vector<uint64_t>{2, 4, 5, 6});
+  std::jthread loader([&] {
+    for (const uint64_t i : left) {
+      if (!client->Feed(Numbered(static_cast<float>(i)), {}).value_or(false)) return;
+    }
+    static_cast<void>(client->End({}));
+  });
+  CHECK(TakeAll(first) == std::vector<float>{0, 2, 4, 6});
+  CHECK(TakeAll(second) == std::vector<float>{5});
+}
+
+TEST_CASE_METHOD(Fixture, "a rank that has enough does not keep batches from the others") {
+  AddSecondRank();
+  TrainerEnd first(config_, 0), second(config_, 1);
+  REQUIRE(Open(1)->End({}).ok());
+  first.buffer().Finish();
+  std::jthread loader([this] {
+    const auto client = LoaderClient::Open(config_, {.loader = 0}, {});
+    for (int i = 0; i < 40; ++i) {
+      if (!client.ok() || !(*client)->Feed(Numbered(static_cast<float>(i)), {}).value_or(false))
+        return;
+    }
+    static_cast<void>((*client)->End({}));
+  });
+  CHECK(TakeAll(second).size() == 20);
+  loader.join();
+  second.buffer().Finish();
+  const auto client = Open(1);
+  while (client->Feed(Numbered(0.0F), {}).value_or(false)) {
+  }
+  CHECK(client->Feed(Numbered(0.0F), {}).ok());
+}
+
+TEST_CASE_METHOD(Fixture, "an error of a loader reaches all ranks; one of a rank the loader") {
+  AddSecondRank();
+  TrainerEnd first(config_, 0), second(config_, 1);
+  const auto one = Open(0), other = Open(1);
+  SECTION("the loader's") {
+    REQUIRE(one->Abandon(absl::InvalidArgumentError("rows.csv:7: 'forty'")).ok());
+    for (TrainerEnd* rank : {&first, &second}) {
+      CHECK(rank->buffer().Take().status().message() ==
+            "loader 0 of 2 (from 0): rows.csv:7: 'forty'");
+    }
+  }
+  SECTION("the rank's") {
+    second.buffer().Fail("rank 0 is gone");
+    StatusOr<bool> fed = true;
+    while (fed.ok()) fed = other->Feed(Numbered(0.0F), {});
+    CHECK_THAT(std::string(fed.status().message()),
+               Catch::Contains("nn-worker 1: training has ended before its data: rank 0 is gone"));
+    CHECK(other->End({}) == fed.status());
+  }
+}
+
+TEST_CASE_METHOD(Fixture, "a loader and a trainer of other numbers of ranks refuse one another") {
+  const ClusterConfig one_rank = config_;
+  TrainerEnd alone(one_rank);
+  AddSecondRank();
+  TrainerEnd second(config_, 1);
+  CHECK_THAT(std::string(LoaderClient::Open(config_, {}, {}).status().message()),
+             Catch::StartsWith("nn-worker 0: the loader takes this for nn-worker 0 of 2, and it is "
+                               "0 of 1 (from 0); give all processes the same"));
 }
 
 }  // namespace
