@@ -18,7 +18,7 @@ struct Flow {
 // costs nothing.
 class FlowWatch {
  public:
-  // A peer that trickles stands still, too. No less than what a stream may wait for at once.
+  // A peer that trickles stands still, too.
   static constexpr uint64_t kMinBytes = 131'072;
 
   // Whether, as far as one has looked, the flow has been expected to go on for `timeout` and has

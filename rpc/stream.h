@@ -33,8 +33,6 @@ class Stream {
 
   // Waits for bytes and reads as many as are there and fit. `stop` ends the wait with
   // operation_aborted. Once this has returned, no buffer is touched any more.
-  // Where there is room for more than 256 KiB, the wait may go on until half of that is there: the
-  // peer must be about to send as much without hearing from us.
   // Errors: asio::error::eof when the peer has closed; operation_aborted after Close().
   [[nodiscard]] virtual awaitable<Progress> Read(std::span<const asio::mutable_buffer> buffers,
                                                  asio::cancellation_slot stop) = 0;

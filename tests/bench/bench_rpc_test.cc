@@ -69,6 +69,21 @@ TEST_CASE("bench_rpc measures every point asked for, each with all fields") {
   CHECK(seen == expected);
 }
 
+TEST_CASE("both ends hold the tensors in flight and at most 8 MB beside them") {
+  const BenchOutcome run = RunBench(
+      "bench_rpc", {"--json", "--work", "echo,produce", "--transport", "tcp,unix,shm", "--bytes",
+                    "64,8Mi", "--in-flight", "8", "--repeat", "1", "--seconds", "0.02"});
+  CAPTURE(run.log);
+  REQUIRE(run.exit_code == 0);
+  int points = 0;
+  std::istringstream lines(run.output);
+  for (std::string line; std::getline(lines, line); ++points) {
+    CAPTURE(line);
+    CHECK(YAML::Load(line)["extra_rss_mb"].as<double>() <= 8);
+  }
+  CHECK(points == 12);
+}
+
 TEST_CASE("bench_rpc leaves out points above 512 MiB in flight") {
   const BenchOutcome run =
       RunBench("bench_rpc", {"--json", "--transport", "unix", "--bytes", "64,512Mi", "--in-flight",

@@ -107,6 +107,21 @@ TEST_CASE("segments land where the placement says, and large payloads are not co
   CHECK(ends.server_observer.copied <= 100);
 }
 
+TEST_CASE("over TCP and Unix sockets, segments of 4 KiB and more are copied nowhere") {
+  Ends ends(GENERATE(std::string("127.0.0.1:0"), "unix://" + Path()));
+  Random random(6);
+  for (const size_t size : {4'096, 4'097, 65'536, 262'145, 1'000'003, 8'388'608}) {
+    INFO(size << " bytes");
+    const std::vector<Bytes> segments{RandomBytes(random, size)};
+    const StatusOr<IncomingMessage> echoed = ends.Echo(segments);
+    REQUIRE(echoed.status() == absl::OkStatus());
+    CHECK(Segments(*echoed) == segments);
+    CHECK(ends.client_observer.copied == 0);
+    CHECK(ends.server_observer.copied == 0);
+  }
+  CHECK(ends.client_observer.received >= 8'388'608);
+}
+
 TEST_CASE("owners are held while their bytes are needed and let go afterwards") {
   Ends ends("127.0.0.1:0");
   const auto sent = std::make_shared<const Bytes>(3'000'000, std::byte{1});
