@@ -196,7 +196,8 @@ int main(int argc, char** argv) {
                     "Loader of a Simurgh cluster: reads one share of the training data in place "
                     "of the nn-workers and submits its batches to them, dealt in turn. Start one "
                     "for each entry of loaders.instances; together they feed every row of a pass "
-                    "once."},
+                    "once. They may come before the nn-workers, which they await for "
+                    "training.retry_deadline; one that is started again goes on where it was."},
       .section = "loaders",
       .instances = [](const simurgh::ClusterConfig& config) -> const auto& {
         return config.loaders.instances;
