@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "simurgh/base/check.h"
-#include "simurgh/feature/pooling.h"
+#include "simurgh/tensor/finite.h"
 
 namespace simurgh {
 namespace {
@@ -37,27 +37,34 @@ void ForSamples(size_t samples, const Visit& visit) {
 
 }  // namespace
 
-BatchPooling::BatchPooling(const BatchLayout& layout) : layout_(layout), codes_(CodesOf(layout)) {
+BatchPooling::BatchPooling(const BatchLayout& layout)
+    : layout_(layout), codes_(CodesOf(layout)), features_of_tables_(layout.table_dims.size()) {
   size_t columns = 0;
   for (size_t f = 0; f < layout_.features.size(); ++f) {
+    features_of_tables_[layout_.features[f].table].push_back(f);
     maxima_columns_.push_back(columns);
     if (layout_.features[f].pooling.kind == Pooling::kMax) columns += layout_.dim(f);
   }
 }
 
-PoolingInput BatchPooling::InputOf(const BufferedBatch& batch, size_t feature) const {
-  const FeatureView view = batch.batch().feature(feature);
-  return {
-      .rule = layout_.features[feature].pooling,
-      .feature = view,
-      .dim = layout_.dim(feature),
-      .row_positions = std::span(batch.plan.row_positions).subspan(view.first_id, view.ids.size())};
+std::vector<PoolingInput> BatchPooling::InputsOf(const BufferedBatch& batch) const {
+  std::vector<PoolingInput> inputs;
+  for (size_t f = 0; f < layout_.features.size(); ++f) {
+    const FeatureView view = batch.batch().feature(f);
+    inputs.push_back(
+        {.rule = layout_.features[f].pooling,
+         .feature = view,
+         .dim = layout_.dim(f),
+         .row_positions =
+             std::span(batch.plan.row_positions).subspan(view.first_id, view.ids.size())});
+  }
+  return inputs;
 }
 
 template <typename T>
 std::span<T> BatchPooling::MaximaOf(std::span<T> maxima, size_t feature, size_t batch_size,
                                     size_t first_sample, size_t samples) const {
-  if (layout_.features[feature].pooling.kind != Pooling::kMax) return {};
+  if (maxima.empty() || layout_.features[feature].pooling.kind != Pooling::kMax) return {};
   const size_t dim = layout_.dim(feature);
   return maxima.subspan(batch_size * maxima_columns_[feature] + first_sample * dim, samples * dim);
 }
@@ -67,8 +74,7 @@ void BatchPooling::Pool(const BufferedBatch& batch, std::span<const float> rows,
   const VectorCode& code = CodeOf(target.precision);
   const size_t batch_size = batch.batch().batch_size;
   SIMURGH_CHECK_EQ(target.bytes.size(), batch_size * code.row_bytes());
-  std::vector<PoolingInput> inputs;
-  for (size_t f = 0; f < layout_.features.size(); ++f) inputs.push_back(InputOf(batch, f));
+  std::vector<PoolingInput> inputs = InputsOf(batch);
   const bool in_place = target.precision == VectorPrecision::kF32;
   const MatrixView<float> scratch = Scratch(code.columns());
   ForSamples(batch_size, [&](size_t first, size_t count) {
@@ -78,12 +84,54 @@ void BatchPooling::Pool(const BufferedBatch& batch, std::span<const float> rows,
                  : scratch.Rows(0, count);
     for (size_t f = 0; f < inputs.size(); ++f) {
       inputs[f].first_sample = first;
-      simurgh::Pool(inputs[f], rows,
-                    numbers.Columns(layout_.features[f].first_column, layout_.width(f)),
+      simurgh::Pool(inputs[f], rows, BlockOf(numbers, f),
                     MaximaOf(maxima, f, batch_size, first, count));
     }
     if (!in_place) code.Encode(numbers, /*factor=*/1, /*key=*/std::nullopt, bytes);
   });
+}
+
+bool BatchPooling::DropNotFinite(MatrixView<const float> numbers,
+                                 std::vector<bool>& dropped) const {
+  bool clean = true;
+  for (size_t f = 0; f < dropped.size(); ++f) {
+    if (dropped[f] || AllFinite(BlockOf(numbers, f))) continue;
+    dropped[f] = true;
+    clean = false;
+  }
+  return clean;
+}
+
+BatchPooling::Tables BatchPooling::TablesOf(const BufferedBatch& batch,
+                                            const std::vector<bool>& dropped) const {
+  const std::vector<PoolingInput> inputs = InputsOf(batch);
+  Tables tables;
+  for (const std::vector<size_t>& features : features_of_tables_) {
+    for (const size_t f : features) {
+      if (dropped[f]) continue;
+      tables.features.push_back(f);
+      tables.inputs.push_back({.pooling = inputs[f], .gradient = {}, .maxima = {}});
+    }
+    tables.ends.push_back(tables.inputs.size());
+  }
+  return tables;
+}
+
+void BatchPooling::AddSamples(Tables& tables, size_t batch_size, size_t first_sample,
+                              MatrixView<const float> numbers, std::span<const uint32_t> maxima,
+                              std::span<float> row_gradients) const {
+  for (size_t i = 0; i < tables.inputs.size(); ++i) {
+    UnpoolingInput& input = tables.inputs[i];
+    const size_t f = tables.features[i];
+    input.pooling.first_sample = first_sample;
+    input.gradient = BlockOf(numbers, f);
+    input.maxima = MaximaOf(maxima, f, batch_size, first_sample, numbers.rows());
+  }
+  size_t first = 0;
+  for (const size_t end : tables.ends) {
+    simurgh::Unpool(std::span(tables.inputs).subspan(first, end - first), row_gradients);
+    first = end;
+  }
 }
 
 bool BatchPooling::AddAll(const BufferedBatch& batch, const GradientSource& gradients,
@@ -91,8 +139,7 @@ bool BatchPooling::AddAll(const BufferedBatch& batch, const GradientSource& grad
                           std::span<float> row_gradients) const {
   const VectorCode& code = CodeOf(gradients.precision);
   const size_t batch_size = batch.batch().batch_size;
-  std::vector<PoolingInput> inputs;
-  for (size_t f = 0; f < layout_.features.size(); ++f) inputs.push_back(InputOf(batch, f));
+  Tables tables = TablesOf(batch, dropped);
   const bool in_place = gradients.precision == VectorPrecision::kF32 && gradients.scale == 1;
   const MatrixView<float> scratch = Scratch(code.columns());
   bool clean = true;
@@ -103,21 +150,24 @@ bool BatchPooling::AddAll(const BufferedBatch& batch, const GradientSource& grad
         in_place ? MatrixView<const float>(reinterpret_cast<const float*>(bytes.data()), count,
                                            code.columns())
                  : MatrixView<const float>(scratch.Rows(0, count));
-    for (size_t f = 0; f < inputs.size(); ++f) {
-      if (dropped[f]) continue;
-      const auto block = numbers.Columns(layout_.features[f].first_column, layout_.width(f));
-      if (!AllFinite(block)) {
-        dropped[f] = true;
-        clean = false;
-      }
-      // Once one has turned out not to be finite, all is done again without it.
-      if (!clean) continue;
-      inputs[f].first_sample = first;
-      simurgh::Unpool(inputs[f], block, MaximaOf(maxima, f, batch_size, first, count),
-                      row_gradients);
-    }
+    clean &= DropNotFinite(numbers, dropped);
+    // Once one has turned out not to be finite, all is done again without it.
+    if (clean) AddSamples(tables, batch_size, first, numbers, maxima, row_gradients);
   });
   return clean;
+}
+
+bool BatchPooling::DropOverflows(const BufferedBatch& batch, std::span<const float> row_gradients,
+                                 std::vector<bool>& dropped) const {
+  if (AllFinite(row_gradients)) return true;
+  const std::vector<PoolingInput> inputs = InputsOf(batch);
+  for (size_t f = 0; f < inputs.size(); ++f) {
+    for (const uint32_t occurrence : inputs[f].feature.occurrences) {
+      const size_t first = inputs[f].row_positions[occurrence];
+      if (!AllFinite(row_gradients.subspan(first, inputs[f].dim))) dropped[f] = true;
+    }
+  }
+  return false;
 }
 
 std::vector<size_t> BatchPooling::Unpool(const BufferedBatch& batch,
@@ -129,7 +179,8 @@ std::vector<size_t> BatchPooling::Unpool(const BufferedBatch& batch,
   std::vector<bool> dropped(layout_.features.size());
   do {
     std::ranges::fill(row_gradients, 0.0F);
-  } while (!AddAll(batch, gradients, maxima, dropped, row_gradients));
+  } while (!AddAll(batch, gradients, maxima, dropped, row_gradients) ||
+           !DropOverflows(batch, row_gradients, dropped));
   std::vector<size_t> features;
   for (size_t f = 0; f < dropped.size(); ++f) {
     if (dropped[f]) features.push_back(f);

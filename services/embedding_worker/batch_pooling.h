@@ -9,6 +9,8 @@
 #include "services/embedding_worker/batch_pool.h"
 #include "simurgh/data/vector_code.h"
 #include "simurgh/feature/batch_plan.h"
+#include "simurgh/feature/pooling.h"
+#include "simurgh/tensor/matrix_view.h"
 
 namespace simurgh {
 
@@ -23,16 +25,16 @@ class BatchPooling {
   // Bytes of a sample in this precision.
   size_t row_bytes(VectorPrecision precision) const { return CodeOf(precision).row_bytes(); }
 
-  // rows: of the batch's plan. maxima: (B * D) of each feature pooled by max, in their order.
-  // Requires target.bytes of the batch's size.
+  // rows: of the batch's plan. maxima: (B * D) of each feature pooled by max, in their order; or
+  // empty, where nobody will un-pool. Requires target.bytes of the batch's size.
   void Pool(const BufferedBatch& batch, std::span<const float> rows, const EmbeddingTarget& target,
             std::span<uint32_t> maxima) const;
 
   // The adjoint, divided by the gradients' scale: row_gradients, of the batch's plan, are
-  // overwritten. Gradients of a row are added in an order that the batch
-  // alone decides: 16 samples at a time, of these by feature, and then by sample.
-  // Returns the features whose gradient held NaN or infinity: they leave their rows nothing.
-  // Requires gradients.bytes of the batch's size.
+  // overwritten. What is given to a row is added up one by one, from zero on: by sample, in a
+  // sample by feature, in a feature by occurrence. Returns the features that leave their rows
+  // nothing: those whose gradient held NaN or infinity, and those that have a row whose sum is
+  // beyond all finite numbers. Requires gradients.bytes of the batch's size.
   std::vector<size_t> Unpool(const BufferedBatch& batch, const GradientSource& gradients,
                              std::span<const uint32_t> maxima,
                              std::span<float> row_gradients) const;
@@ -41,20 +43,45 @@ class BatchPooling {
   const VectorCode& CodeOf(VectorPrecision precision) const {
     return codes_[static_cast<size_t>(precision)];
   }
-  PoolingInput InputOf(const BufferedBatch& batch, size_t feature) const;
+  // By feature.
+  std::vector<PoolingInput> InputsOf(const BufferedBatch& batch) const;
   // A feature's part of the maxima of `samples` samples.
   template <typename T>
   std::span<T> MaximaOf(std::span<T> maxima, size_t feature, size_t batch_size, size_t first_sample,
                         size_t samples) const;
+  // What is un-pooled, table after table: only features of one table have rows in common.
+  struct Tables {
+    std::vector<UnpoolingInput> inputs;
+    std::vector<size_t> features;  // Of the inputs.
+    std::vector<size_t> ends;      // Of each table in the above.
+  };
+  Tables TablesOf(const BufferedBatch& batch, const std::vector<bool>& dropped) const;
+
   // Adds what all features give that are not `dropped`, where those are dropped that turn out not
   // to be finite. Returns whether that was none.
   bool AddAll(const BufferedBatch& batch, const GradientSource& gradients,
               std::span<const uint32_t> maxima, std::vector<bool>& dropped,
               std::span<float> row_gradients) const;
+  // Of a few samples, whose gradients are `numbers`: drops what is not finite, and returns whether
+  // that was none; adds what all tables give.
+  bool DropNotFinite(MatrixView<const float> numbers, std::vector<bool>& dropped) const;
+  void AddSamples(Tables& tables, size_t batch_size, size_t first_sample,
+                  MatrixView<const float> numbers, std::span<const uint32_t> maxima,
+                  std::span<float> row_gradients) const;
+  // Drops the features that have a row whose gradients add up to more than any finite number.
+  // Returns whether that was none.
+  bool DropOverflows(const BufferedBatch& batch, std::span<const float> row_gradients,
+                     std::vector<bool>& dropped) const;
+  // A feature's columns of `numbers`.
+  template <typename T>
+  MatrixView<T> BlockOf(MatrixView<T> numbers, size_t feature) const {
+    return numbers.Columns(layout_.features[feature].first_column, layout_.width(feature));
+  }
 
   const BatchLayout layout_;
   const std::vector<VectorCode> codes_;  // By precision.
   std::vector<size_t> maxima_columns_;   // By feature: of those before it.
+  std::vector<std::vector<size_t>> features_of_tables_;
 };
 
 }  // namespace simurgh

@@ -157,7 +157,8 @@ void EmbeddingWorker::NoteDropped(const std::vector<size_t>& features,
     const auto left_out = dropped_log_.Admit(LogLimiter::Clock::now());
     if (!left_out) continue;
     spdlog::warn(
-        "step {} of rank {}: the gradient of feature '{}' holds NaN or infinity and is left out{}",
+        "step {} of rank {}: the gradient of feature '{}' holds NaN or infinity, or adds up to it "
+        "in a row, and is left out{}",
         position.step, position.rank, feature_names_[feature],
         *left_out == 0 ? std::string() : fmt::format(" ({} such lines before)", *left_out));
   }
@@ -172,22 +173,22 @@ rpc::awaitable<StatusOr<PullAnswer>> EmbeddingWorker::Pull(BatchReference refere
                               co_await rows_.Pull(batch, terms, options));
   StageTimer timer(metrics_.pool_seconds);
   PullAnswer answer{.row_age_steps = rows.age_steps};
-  answer.maxima = co_await rpc::RunOn(compute_, [this, batch, rows, target = std::move(target)] {
-    return PoolRows(*batch, *rows.floats, target);
-  });
+  const bool training = terms.purpose == PullPurpose::kTrain;
+  const auto pool = [this, batch, rows, target = std::move(target), training] {
+    return PoolRows(*batch, *rows.floats, target, /*tell_maxima=*/training);
+  };
+  answer.maxima = co_await rpc::RunOn(compute_, pool);
   timer.Stop();
-  if (terms.purpose == PullPurpose::kEvaluate) {
-    answer.maxima = {};
-    Remove(reference);
-  }
+  if (!training) Remove(reference);
   co_return answer;
 }
 
 PooledMaxima EmbeddingWorker::PoolRows(const BufferedBatch& batch, const AlignedBuffer& rows,
-                                       const EmbeddingTarget& target) {
-  const size_t count = maxima_wire_.count(batch.batch());
+                                       const EmbeddingTarget& target, bool tell_maxima) {
+  const size_t count = tell_maxima ? maxima_wire_.count(batch.batch()) : 0;
   const auto maxima = rows_.Lease(count * sizeof(uint32_t));
   pooling_.Pool(batch, rows.as<float>(batch.plan.row_floats), target, maxima->as<uint32_t>(count));
+  if (count == 0) return {};
   const size_t bytes = maxima_wire_.bytes(batch.batch());
   auto encoded = rows_.Lease(bytes + kMaximaSlackBytes);
   maxima_wire_.Encode(batch.batch(), maxima->as<uint32_t>(count),
@@ -218,10 +219,10 @@ rpc::awaitable<Status> EmbeddingWorker::Push(BatchReference reference, TrainerPo
     return UnpoolRows(*batch, gradients, *row_gradients);
   };
   SIMURGH_CO_ASSIGN_OR_RETURN(const auto dropped, co_await rpc::RunOn(compute_, unpool));
-  NoteDropped(dropped, position);
   timer.Stop();
   SIMURGH_CO_RETURN_IF_ERROR(
       co_await rows_.Push(batch, position, std::move(learning_rates), row_gradients, options));
+  NoteDropped(dropped, position);  // Once a batch, however often it has been tried.
   Remove(reference);
   co_return absl::OkStatus();
 }

@@ -62,9 +62,10 @@ class EmbeddingWorker {
                                                           EmbeddingTarget target,
                                                           rpc::CallOptions options);
 
-  // A feature whose gradient holds NaN or infinity is counted, and leaves its rows a gradient of
-  // zero. learning_rates: by table. Errors: as Pull; INVALID_ARGUMENT for rates that are not one a
-  // table, finite and at least 0, or maxima that are not of this batch.
+  // A feature whose gradient holds NaN or infinity, or adds up to more than any finite number in
+  // one of its rows, is counted, and leaves its rows a gradient of zero. learning_rates: by table.
+  // Errors: as Pull; INVALID_ARGUMENT for rates that are not one a table, finite and at least 0, or
+  // maxima that are not of this batch.
   [[nodiscard]] rpc::awaitable<Status> Push(BatchReference reference, TrainerPosition position,
                                             std::vector<float> learning_rates,
                                             GradientSource gradients, rpc::CallOptions options);
@@ -90,9 +91,9 @@ class EmbeddingWorker {
   StatusOr<std::shared_ptr<BufferedBatch>> Find(const BatchReference& reference);
   void Remove(const BatchReference& reference);
 
-  // Pools a pull's rows into the target; the maxima. On a compute thread.
+  // Pools a pull's rows into the target; the maxima, if they are to be told. On a compute thread.
   PooledMaxima PoolRows(const BufferedBatch& batch, const AlignedBuffer& rows,
-                        const EmbeddingTarget& target);
+                        const EmbeddingTarget& target, bool tell_maxima);
   // Un-pools gradients; as BatchPooling::Unpool. On a compute thread.
   // Errors: INVALID_ARGUMENT for maxima that are not of this batch.
   StatusOr<std::vector<size_t>> UnpoolRows(const BufferedBatch& batch,

@@ -42,7 +42,8 @@ WorkerMetrics::WorkerMetrics(MetricRegistry& registry, const ClusterConfig& conf
   for (const FeatureConfig& feature : config.features) {
     non_finite_gradients.push_back(&registry.GetCounter(
         "simurgh_worker_non_finite_gradients_total",
-        "Batches whose gradient of a feature held NaN or infinity and was dropped.",
+        "Batches whose gradient of a feature held NaN or infinity, or added up to that in a row, and "
+        "was dropped.",
         {{"feature", feature.name}}));
   }
 }

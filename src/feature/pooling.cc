@@ -65,9 +65,11 @@ struct Forward {
     }
   }
 
+  // maxima: null where nobody asks whose they are.
   void Max(Occurrences occurrences, float* largest, uint32_t* maxima) const {
     const float* first = row(occurrences[0]);
     std::copy(first, first + input.dim, largest);
+    if (maxima == nullptr) return MaxAlone(occurrences.subspan(1), largest);
     std::fill(maxima, maxima + input.dim, 0U);
     for (uint32_t i = 1; i < occurrences.size(); ++i) {
       const float* candidate = row(occurrences[i]);
@@ -75,6 +77,15 @@ struct Forward {
         if (candidate[d] <= largest[d]) continue;
         largest[d] = candidate[d];
         maxima[d] = i;
+      }
+    }
+  }
+
+  void MaxAlone(Occurrences occurrences, float* largest) const {
+    for (const uint32_t occurrence : occurrences) {
+      const float* candidate = row(occurrence);
+      for (size_t d = 0; d < input.dim; ++d) {
+        largest[d] = candidate[d] <= largest[d] ? largest[d] : candidate[d];
       }
     }
   }
@@ -131,16 +142,38 @@ struct Backward {
   }
 };
 
-void CheckShapes(const PoolingInput& input, size_t samples, size_t columns, size_t maxima) {
-  SIMURGH_CHECK_EQ(columns, input.rule.width(input.dim));
-  SIMURGH_CHECK_EQ(maxima, input.rule.kind == Pooling::kMax ? samples * input.dim : 0);
+size_t MaximaOf(const PoolingInput& input, size_t samples) {
+  return input.rule.kind == Pooling::kMax ? samples * input.dim : 0;
+}
+
+void UnpoolSample(const UnpoolingInput& input, size_t sample, std::span<float> row_gradients) {
+  const PoolingInput& pooling = input.pooling;
+  const Backward backward{pooling, row_gradients};
+  const std::span<const float> block = input.gradient.row(sample);
+  const Occurrences occurrences = pooling.feature.sample(pooling.first_sample + sample);
+  if (occurrences.empty()) return;
+  switch (pooling.rule.kind) {
+    case Pooling::kSum:
+      return backward.Sum(occurrences, block.data());
+    case Pooling::kMean:
+    case Pooling::kSqrtN:
+      return backward.ScaledSum(occurrences, block.data());
+    case Pooling::kWeightedSum:
+      return backward.WeightedSum(
+          occurrences, WeightsOf(pooling.feature, pooling.first_sample + sample), block.data());
+    case Pooling::kMax:
+      return backward.Max(occurrences, block.data(), input.maxima.data() + sample * pooling.dim);
+    case Pooling::kRaw:
+      return backward.Raw(occurrences, block);
+  }
 }
 
 }  // namespace
 
 void Pool(const PoolingInput& input, std::span<const float> rows, MatrixView<float> pooled,
           std::span<uint32_t> maxima) {
-  CheckShapes(input, pooled.rows(), pooled.columns(), maxima.size());
+  SIMURGH_CHECK_EQ(pooled.columns(), input.rule.width(input.dim));
+  if (!maxima.empty()) SIMURGH_CHECK_EQ(maxima.size(), MaximaOf(input, pooled.rows()));
   const Forward forward{input, rows};
   const size_t first = input.first_sample;
   for (size_t sample = 0; sample < pooled.rows(); ++sample) {
@@ -162,7 +195,8 @@ void Pool(const PoolingInput& input, std::span<const float> rows, MatrixView<flo
         forward.WeightedSum(occurrences, WeightsOf(input.feature, first + sample), block.data());
         break;
       case Pooling::kMax:
-        forward.Max(occurrences, block.data(), maxima.data() + sample * input.dim);
+        forward.Max(occurrences, block.data(),
+                    maxima.empty() ? nullptr : maxima.data() + sample * input.dim);
         break;
       case Pooling::kRaw:
         forward.Raw(occurrences, block);
@@ -171,33 +205,15 @@ void Pool(const PoolingInput& input, std::span<const float> rows, MatrixView<flo
   }
 }
 
-void Unpool(const PoolingInput& input, MatrixView<const float> gradient,
-            std::span<const uint32_t> maxima, std::span<float> row_gradients) {
-  CheckShapes(input, gradient.rows(), gradient.columns(), maxima.size());
-  const Backward backward{input, row_gradients};
-  const size_t first = input.first_sample;
-  for (size_t sample = 0; sample < gradient.rows(); ++sample) {
-    const std::span<const float> block = gradient.row(sample);
-    const Occurrences occurrences = input.feature.sample(first + sample);
-    if (occurrences.empty()) continue;
-    switch (input.rule.kind) {
-      case Pooling::kSum:
-        backward.Sum(occurrences, block.data());
-        break;
-      case Pooling::kMean:
-      case Pooling::kSqrtN:
-        backward.ScaledSum(occurrences, block.data());
-        break;
-      case Pooling::kWeightedSum:
-        backward.WeightedSum(occurrences, WeightsOf(input.feature, first + sample), block.data());
-        break;
-      case Pooling::kMax:
-        backward.Max(occurrences, block.data(), maxima.data() + sample * input.dim);
-        break;
-      case Pooling::kRaw:
-        backward.Raw(occurrences, block);
-        break;
-    }
+void Unpool(std::span<const UnpoolingInput> inputs, std::span<float> row_gradients) {
+  const size_t samples = inputs.empty() ? 0 : inputs[0].gradient.rows();
+  for (const UnpoolingInput& input : inputs) {
+    SIMURGH_CHECK_EQ(input.gradient.rows(), samples);
+    SIMURGH_CHECK_EQ(input.gradient.columns(), input.pooling.rule.width(input.pooling.dim));
+    SIMURGH_CHECK_EQ(input.maxima.size(), MaximaOf(input.pooling, samples));
+  }
+  for (size_t sample = 0; sample < samples; ++sample) {
+    for (const UnpoolingInput& input : inputs) UnpoolSample(input, sample, row_gradients);
   }
 }
 

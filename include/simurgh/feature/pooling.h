@@ -45,21 +45,29 @@ struct PoolingInput {
 
 // Pools a feature's samples from first_sample on.
 //
-// rows: of row_positions. pooled: (B, width) overwritten. maxima: (B * D) for max only, else empty:
-// which of its sample's occurrences each element is of; not set where a sample has none.
+// rows: of row_positions. pooled: (B, width) overwritten. maxima: (B * D) for max only: which of
+// its sample's occurrences each element is of; not set where a sample has none. Empty for all other
+// poolings, and where nobody will un-pool.
 // Order of addition is by occurrence.
 // Threads: any; touches only its arguments.
 void Pool(const PoolingInput& input, std::span<const float> rows, MatrixView<float> pooled,
           std::span<uint32_t> maxima);
 
-// The adjoint: adds to each row what the gradient of the pooled block says of it.
+// A feature's share of an un-pooling.
+struct UnpoolingInput {
+  PoolingInput pooling;
+  MatrixView<const float> gradient;  // (B, width)
+  std::span<const uint32_t> maxima;  // As Pool set them.
+};
+
+// The adjoint: adds to each row what the gradients of the pooled blocks say of it.
 //
-// gradient: (B, width). maxima: as Pool set them. row_gradients: laid out like `rows`; added to, so
-// zero it before the first feature. Order of addition is by sample and occurrence, so that results
-// do not depend on threads.
+// inputs: of the same samples. row_gradients: laid out like `rows`; added to, so zero it before the
+// first samples. Order of addition is by sample, in a sample by input, in an input by occurrence,
+// so that results do not depend on threads; only inputs that have rows in common need to come
+// together.
 // Threads: any; touches only its arguments.
-void Unpool(const PoolingInput& input, MatrixView<const float> gradient,
-            std::span<const uint32_t> maxima, std::span<float> row_gradients);
+void Unpool(std::span<const UnpoolingInput> inputs, std::span<float> row_gradients);
 
 // The places of a raw feature that a sample fills: its true length. A place is masked, and zeros,
 // from there on; Unpool leaves its gradient aside. Whoever has the batch can tell, so nothing of it

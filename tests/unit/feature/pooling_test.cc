@@ -119,7 +119,9 @@ TEST_CASE("Un-pooling is what finite differences of the definition say, for ever
   std::vector<float> gradient(kSamples * width);
   for (float& value : gradient) value = static_cast<float>(fixture.random.Normal());
   std::vector<float> row_gradients(fixture.rows.size());
-  Unpool(fixture.input(), {gradient.data(), kSamples, width}, fixture.maxima, row_gradients);
+  const UnpoolingInput unpooling{
+      fixture.input(), {gradient.data(), kSamples, width}, fixture.maxima};
+  Unpool({&unpooling, 1}, row_gradients);
 
   std::vector<double> rows(fixture.rows.begin(), fixture.rows.end());
   const auto loss = [&] {
@@ -158,8 +160,26 @@ TEST_CASE("A tie of max is the first one's; a sample without ids gives no gradie
   CHECK(out == std::vector<float>{3, 0, 0, 0});
   std::vector<float> row_gradients(4);
   const std::vector<float> gradient{5, 6, 7, 8};
-  Unpool(input, {gradient.data(), 2, 2}, maxima, row_gradients);
+  const UnpoolingInput unpooling{input, {gradient.data(), 2, 2}, maxima};
+  Unpool({&unpooling, 1}, row_gradients);
   CHECK(row_gradients == std::vector<float>{5, 0, 0, 6});
+}
+
+TEST_CASE("Max is the same bits where nobody asks whose they are") {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    CAPTURE(seed);
+    Fixture fixture({Pooling::kMax}, seed);
+    // Zeros of both signs, and NaN, which is larger than whatever comes before it.
+    for (size_t i = 0; i < fixture.rows.size(); i += 3) {
+      constexpr float kSpecial[] = {0.0F, -0.0F, std::numeric_limits<float>::quiet_NaN()};
+      fixture.rows[i] = kSpecial[fixture.random.Below(3)];
+    }
+    std::vector<float> told(kSamples * kDim);
+    std::vector<float> untold(kSamples * kDim, 7.0F);
+    Pool(fixture.input(), fixture.rows, {told.data(), kSamples, kDim}, fixture.maxima);
+    Pool(fixture.input(), fixture.rows, {untold.data(), kSamples, kDim}, {});
+    CHECK(std::ranges::equal(std::as_bytes(std::span(told)), std::as_bytes(std::span(untold))));
+  }
 }
 
 TEST_CASE("A raw feature tells its true lengths, cut to its places") {

@@ -101,8 +101,10 @@ TEST_CASE("What is masked is zero, and its gradient reaches no row") {
     }
     std::vector<float> all(rows.size());
     std::vector<float> masked(rows.size());
-    Unpool(input, {gradient.data(), lengths.size(), width}, {}, all);
-    Unpool(input, {of_places.data(), lengths.size(), width}, {}, masked);
+    const UnpoolingInput of_all{input, {gradient.data(), lengths.size(), width}, {}};
+    const UnpoolingInput of_some{input, {of_places.data(), lengths.size(), width}, {}};
+    Unpool({&of_all, 1}, all);
+    Unpool({&of_some, 1}, masked);
     CHECK(all == masked);
   }
 }

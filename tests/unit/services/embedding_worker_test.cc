@@ -161,6 +161,26 @@ TEST_CASE("A feature with a NaN gradient is left out and counted; the others go 
   }
 }
 
+TEST_CASE("Finite gradients whose sum is not are left out and counted, once a batch") {
+  WorkerFixture fixture;
+  std::vector<float> gradients(kSamples * kWidth, 1.0F);
+  for (size_t s = 0; s < kSamples; ++s) {
+    gradients[s * kWidth + 4] = 0.5F * std::numeric_limits<float>::max();  // Feature b.
+  }
+  const BatchReference reference = fixture.Submit();
+  fixture.recorders[1]->status = absl::UnavailableError("gone");
+  CHECK(absl::IsAborted(fixture.Push(reference, gradients)));
+  fixture.recorders[1]->status = absl::OkStatus();
+  fixture.pushed.clear();
+  REQUIRE(fixture.Push(reference, gradients).ok());
+  CHECK(fixture.metrics.non_finite_gradients[0]->value() == 0);
+  CHECK(fixture.metrics.non_finite_gradients[1]->value() == 1);
+  REQUIRE_FALSE(fixture.pushed.empty());
+  for (const auto& [key, gradient] : fixture.pushed) {
+    for (const float g : gradient) CHECK((key.first == 1 ? g == 0.0F : g >= 1.0F));
+  }
+}
+
 TEST_CASE("A push consumes its batch, an evaluation pull too, a training pull does not") {
   WorkerFixture fixture;
   const std::vector<float> gradients(kSamples * kWidth);
