@@ -1,9 +1,13 @@
 #include "services/embedding_worker/batch_pool.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace simurgh {
 namespace {
+
+// Of what is used, memory of that many times the bytes is kept.
+constexpr size_t kMostSlack = 4;
 
 template <typename... Vectors>
 size_t SizeOf(const Vectors&... vectors) {
@@ -15,18 +19,44 @@ size_t CapacityOf(const Vectors&... vectors) {
   return ((vectors.capacity() * sizeof(vectors[0])) + ...);
 }
 
+size_t SizeOf(const CompactBatch& b) {
+  return SizeOf(b.ids, b.occurrences, b.offsets, b.unique_ends, b.lists, b.weights);
+}
+
+size_t CapacityOf(const CompactBatch& b) {
+  return CapacityOf(b.ids, b.occurrences, b.offsets, b.unique_ends, b.lists, b.weights);
+}
+
+// Of a vector that gets so many elements.
+template <typename T>
+size_t MostOf(const std::vector<T>& elements, size_t size) {
+  return std::max(elements.capacity(), size) * sizeof(T);
+}
+
+size_t MostOf(const CompactBatch& b, const BatchSizes& sizes) {
+  return MostOf(b.ids, sizes.ids) + MostOf(b.occurrences, sizes.occurrences) +
+         MostOf(b.offsets, sizes.offsets) + MostOf(b.unique_ends, sizes.unique_ends) +
+         MostOf(b.lists, sizes.lists) + MostOf(b.weights, sizes.weights);
+}
+
+size_t MostOf(const BatchPlan& plan, size_t ids) {
+  return MostOf(plan.ids, ids) + MostOf(plan.row_positions, ids);
+}
+
 }  // namespace
 
 size_t BufferedBatch::bytes() const {
-  const CompactBatch& b = batch();
-  return SizeOf(b.ids, b.occurrences, b.offsets, b.unique_ends, b.lists, b.weights, plan.ids,
-                plan.row_positions);
+  return (lent == nullptr ? 0 : SizeOf(*lent)) + CapacityOf(encoded.plain_ids, encoded.codes) +
+         CapacityOf(decoded) + CapacityOf(plan.ids, plan.row_positions);
 }
 
-size_t BufferedBatch::reserved_bytes() const {
-  const CompactBatch& b = decoded;
-  return CapacityOf(encoded.plain_ids, encoded.codes, b.ids, b.occurrences, b.offsets,
-                    b.unique_ends, b.lists, b.weights, plan.ids, plan.row_positions);
+StatusOr<size_t> BufferedBatch::MostBytes() const {
+  const size_t before = CapacityOf(encoded.plain_ids, encoded.codes);
+  if (lent != nullptr) {
+    return before + SizeOf(*lent) + CapacityOf(decoded) + MostOf(plan, lent->ids.size());
+  }
+  SIMURGH_ASSIGN_OR_RETURN(const BatchSizes sizes, DecodedSizes(encoded));
+  return before + MostOf(decoded, sizes) + MostOf(plan, sizes.ids);
 }
 
 struct BatchPool::State {
@@ -37,13 +67,15 @@ struct BatchPool::State {
     if (idle.empty()) return std::make_unique<BufferedBatch>();
     auto batch = std::move(idle.back());
     idle.pop_back();
-    idle_bytes -= batch->reserved_bytes();
+    idle_bytes -= batch->bytes();
     return batch;
   }
 
   void PutBack(std::unique_ptr<BufferedBatch> batch) {
+    const size_t used = SizeOf(batch->batch()) + SizeOf(batch->plan.ids, batch->plan.row_positions);
     batch->lent.reset();
-    const size_t bytes = batch->reserved_bytes();
+    const size_t bytes = batch->bytes();
+    if (bytes > kMostSlack * used) return;
     MutexLock lock(mutex);
     if (idle_bytes + bytes > capacity_bytes) return;
     idle_bytes += bytes;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "simurgh/base/mutex.h"
+#include "simurgh/base/status.h"
 #include "simurgh/data/compact_batch.h"
 #include "simurgh/data/encoded_batch.h"
 #include "simurgh/feature/batch_plan.h"
@@ -20,10 +21,11 @@ struct BufferedBatch {
 
   const CompactBatch& batch() const { return lent != nullptr ? *lent : decoded; }
 
-  // Of the batch and its plan.
+  // Of all memory behind it, what an earlier batch has left included.
   size_t bytes() const;
-  // Of all that lies behind it.
-  size_t reserved_bytes() const;
+  // What bytes() becomes at most once the batch is decoded and planned.
+  // Errors: of DecodedSizes.
+  StatusOr<size_t> MostBytes() const;
 };
 
 // Buffered batches whose memory is used again and again.
@@ -31,7 +33,8 @@ struct BufferedBatch {
 // Threads: any. Lifetime: batches may outlive the pool.
 class BatchPool {
  public:
-  // Keeps at most so many bytes of batches that nobody uses.
+  // Keeps at most so many bytes of batches that nobody uses, and none of which the last batch has
+  // used next to nothing: it would count as so much with the next small one, too.
   explicit BatchPool(size_t capacity_bytes);
   ~BatchPool();
 

@@ -49,15 +49,42 @@ EmbeddingWorker::EmbeddingWorker(const ClusterConfig& config, uint64_t epoch,
       compute_(std::move(compute)),
       metrics_(metrics),
       buffer_(config.embedding_worker.forward_buffer_batches,
-              config.embedding_worker.forward_buffer_bytes, config.embedding_worker.batch_expiry),
+              config.embedding_worker.forward_buffer_bytes, config.embedding_worker.batch_expiry,
+              [this] { NoteBuffer(); }),
       batches_(kIdleBatchBytes),
       rows_(config, compute_, std::move(servers), metrics),
       dropped_log_(kDroppedLines, kDroppedInterval) {
   for (const FeatureConfig& feature : config.features) feature_names_.push_back(feature.name);
 }
 
-Status EmbeddingWorker::Prepare(BufferedBatch& batch, bool is_encoded) const {
-  if (is_encoded) {
+// A submission's place in the line of those that wait. However it leaves, the next one looks: it
+// may be smaller.
+class EmbeddingWorker::Turn {
+ public:
+  explicit Turn(EmbeddingWorker& worker)
+      : worker_(worker), place_(worker.waiting_.emplace(worker.waiting_.end())) {}
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+  ~Turn() {
+    worker_.waiting_.erase(place_);
+    worker_.NoteBuffer();
+  }
+
+  bool has_come() const { return place_ == worker_.waiting_.begin(); }
+
+  // For a change. False when the deadline passed or the caller was cancelled first.
+  [[nodiscard]] rpc::awaitable<bool> Wait(rpc::Clock::time_point deadline) {
+    place_->emplace(co_await rpc::asio::this_coro::executor, deadline);
+    co_return co_await (*place_)->Wait();
+  }
+
+ private:
+  EmbeddingWorker& worker_;
+  const std::list<std::optional<rpc::Waiter>>::iterator place_;
+};
+
+Status EmbeddingWorker::Prepare(BufferedBatch& batch) const {
+  if (batch.lent == nullptr) {
     SIMURGH_RETURN_IF_ERROR(DecodeBatch(batch.encoded, batch.decoded));
   }
   if (batch.batch().feature_count() != layout_.features.size()) {
@@ -72,21 +99,17 @@ Status EmbeddingWorker::Prepare(BufferedBatch& batch, bool is_encoded) const {
   return absl::OkStatus();
 }
 
-rpc::awaitable<Status> EmbeddingWorker::AwaitRoom(size_t bytes, rpc::Clock::time_point deadline) {
-  const auto turn = waiting_.emplace(waiting_.end());
-  Status status;
-  while (turn != waiting_.begin() || !buffer_.HasRoom(bytes)) {
-    turn->emplace(co_await rpc::asio::this_coro::executor, deadline);
-    const bool woken = co_await (*turn)->Wait();
-    if (woken) continue;
-    status = absl::ResourceExhaustedError(
+rpc::awaitable<StatusOr<ForwardBuffer::Place>> EmbeddingWorker::AwaitRoom(
+    size_t bytes, rpc::Clock::time_point deadline) {
+  Turn turn(*this);
+  while (!turn.has_come() || !buffer_.HasRoom(bytes)) {
+    const bool changed = co_await turn.Wait(deadline);
+    if (changed) continue;
+    co_return absl::ResourceExhaustedError(
         absl::StrCat("submit: ", buffer_.Describe(),
                      "; no room in time: submit again later, or raise what is full"));
-    break;
   }
-  waiting_.erase(turn);
-  if (!status.ok()) NoteBuffer();  // The next one may be smaller.
-  co_return status;
+  co_return buffer_.Reserve(bytes);
 }
 
 void EmbeddingWorker::NoteBuffer() {
@@ -95,32 +118,26 @@ void EmbeddingWorker::NoteBuffer() {
   if (!waiting_.empty() && waiting_.front().has_value()) waiting_.front()->Wake();
 }
 
-rpc::awaitable<StatusOr<BatchReference>> EmbeddingWorker::Keep(std::shared_ptr<BufferedBatch> batch,
-                                                               bool is_encoded,
-                                                               rpc::Clock::time_point deadline) {
-  StageTimer timer(metrics_.plan_seconds);
-  const Status prepared = co_await rpc::RunOn(
-      compute_, [this, batch, is_encoded] { return Prepare(*batch, is_encoded); });
-  if (!prepared.ok()) co_return Annotate(prepared, "submit");
-  timer.Stop();
-  metrics_.occurrences.Add(batch->batch().occurrences.size());
-  metrics_.unique_rows.Add(batch->plan.ids.size());
-  SIMURGH_CO_RETURN_IF_ERROR(co_await AwaitRoom(batch->bytes(), deadline));
-  const uint64_t number = buffer_.Add(std::move(batch), ForwardBuffer::Clock::now());
-  NoteBuffer();
-  co_return BatchReference{.worker_epoch = epoch_, .number = number};
-}
-
 rpc::awaitable<StatusOr<BatchReference>> EmbeddingWorker::Submit(
     std::shared_ptr<const CompactBatch> batch, rpc::Clock::time_point deadline) {
   auto buffered = batches_.Lease();
   buffered->lent = std::move(batch);
-  return Keep(std::move(buffered), /*is_encoded=*/false, deadline);
+  return SubmitEncoded(std::move(buffered), deadline);
 }
 
 rpc::awaitable<StatusOr<BatchReference>> EmbeddingWorker::SubmitEncoded(
     std::shared_ptr<BufferedBatch> batch, rpc::Clock::time_point deadline) {
-  return Keep(std::move(batch), /*is_encoded=*/true, deadline);
+  const StatusOr<size_t> bytes = batch->MostBytes();
+  if (!bytes.ok()) co_return Annotate(bytes.status(), "submit");
+  SIMURGH_CO_ASSIGN_OR_RETURN(ForwardBuffer::Place place, co_await AwaitRoom(*bytes, deadline));
+  StageTimer timer(metrics_.plan_seconds);
+  const Status prepared = co_await rpc::RunOn(compute_, [this, batch] { return Prepare(*batch); });
+  if (!prepared.ok()) co_return Annotate(prepared, "submit");
+  timer.Stop();
+  metrics_.occurrences.Add(batch->batch().occurrences.size());
+  metrics_.unique_rows.Add(batch->plan.ids.size());
+  const uint64_t number = place.Fill(std::move(batch), ForwardBuffer::Clock::now());
+  co_return BatchReference{.worker_epoch = epoch_, .number = number};
 }
 
 StatusOr<std::shared_ptr<BufferedBatch>> EmbeddingWorker::Find(const BatchReference& reference) {
@@ -129,11 +146,6 @@ StatusOr<std::shared_ptr<BufferedBatch>> EmbeddingWorker::Find(const BatchRefere
         "the reference is from before this embedding worker's start; submit the batch again");
   }
   return buffer_.Find(reference.number, ForwardBuffer::Clock::now());
-}
-
-void EmbeddingWorker::Remove(const BatchReference& reference) {
-  buffer_.Remove(reference.number);
-  NoteBuffer();
 }
 
 StatusOr<size_t> EmbeddingWorker::BatchSize(const BatchReference& reference) {
@@ -179,7 +191,7 @@ rpc::awaitable<StatusOr<PullAnswer>> EmbeddingWorker::Pull(BatchReference refere
   };
   answer.maxima = co_await rpc::RunOn(compute_, pool);
   timer.Stop();
-  if (!training) Remove(reference);
+  if (!training) buffer_.Remove(reference.number);
   co_return answer;
 }
 
@@ -223,7 +235,7 @@ rpc::awaitable<Status> EmbeddingWorker::Push(BatchReference reference, TrainerPo
   SIMURGH_CO_RETURN_IF_ERROR(
       co_await rows_.Push(batch, position, std::move(learning_rates), row_gradients, options));
   NoteDropped(dropped, position);  // Once a batch, however often it has been tried.
-  Remove(reference);
+  buffer_.Remove(reference.number);
   co_return absl::OkStatus();
 }
 
@@ -231,7 +243,6 @@ void EmbeddingWorker::ExpireBatches() {
   const size_t expired = buffer_.Expire(ForwardBuffer::Clock::now());
   if (expired == 0) return;
   metrics_.expired_batches.Add(expired);
-  NoteBuffer();
   spdlog::warn("dropped {} batches that no nn-worker asked about for embedding_worker.batch_expiry",
                expired);
 }

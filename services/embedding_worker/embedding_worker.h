@@ -41,7 +41,8 @@ class EmbeddingWorker {
   // Memory for a batch that is about to arrive.
   std::shared_ptr<BufferedBatch> LeaseBatch() { return batches_.Lease(); }
 
-  // Keeps a batch. While the forward buffer is full this waits, in the order of the calls.
+  // Keeps a batch. While the forward buffer is full this waits, in the order of the calls, and the
+  // batch is neither decoded nor planned.
   // Errors: INVALID_ARGUMENT for a batch of another number of features, or whose features share
   // lists of ids across tables; RESOURCE_EXHAUSTED when there was no room until the deadline.
   [[nodiscard]] rpc::awaitable<StatusOr<BatchReference>> Submit(
@@ -79,17 +80,16 @@ class EmbeddingWorker {
   size_t most_maxima_bytes() const { return maxima_wire_.most_bytes(); }
 
  private:
+  class Turn;
+
   // Decodes if need be, checks and plans; on a compute thread.
-  Status Prepare(BufferedBatch& batch, bool is_encoded) const;
-  [[nodiscard]] rpc::awaitable<StatusOr<BatchReference>> Keep(std::shared_ptr<BufferedBatch> batch,
-                                                              bool is_encoded,
-                                                              rpc::Clock::time_point deadline);
-  [[nodiscard]] rpc::awaitable<Status> AwaitRoom(size_t bytes, rpc::Clock::time_point deadline);
+  Status Prepare(BufferedBatch& batch) const;
+  [[nodiscard]] rpc::awaitable<StatusOr<ForwardBuffer::Place>> AwaitRoom(
+      size_t bytes, rpc::Clock::time_point deadline);
   // Tells who waits longest, and the metrics, that the forward buffer holds something else now.
   void NoteBuffer();
 
   StatusOr<std::shared_ptr<BufferedBatch>> Find(const BatchReference& reference);
-  void Remove(const BatchReference& reference);
 
   // Pools a pull's rows into the target; the maxima, if they are to be told. On a compute thread.
   PooledMaxima PoolRows(const BufferedBatch& batch, const AlignedBuffer& rows,
@@ -112,7 +112,7 @@ class EmbeddingWorker {
   const rpc::asio::any_io_executor compute_;
   WorkerMetrics& metrics_;
   ForwardBuffer buffer_;
-  // Submissions that wait for room, the first to come at the front. One is set while it sleeps.
+  // Submissions that wait for room, the first to come at the front. One is set once it sleeps.
   std::list<std::optional<rpc::Waiter>> waiting_;
   BatchPool batches_;
   RowExchange rows_;

@@ -40,11 +40,12 @@ WorkerMetrics::WorkerMetrics(MetricRegistry& registry, const ClusterConfig& conf
       unpool_seconds(StageSeconds(registry, "unpool")),
       push_seconds(StageSeconds(registry, "push")) {
   for (const FeatureConfig& feature : config.features) {
-    non_finite_gradients.push_back(&registry.GetCounter(
-        "simurgh_worker_non_finite_gradients_total",
-        "Batches whose gradient of a feature held NaN or infinity, or added up to that in a row, and "
-        "was dropped.",
-        {{"feature", feature.name}}));
+    non_finite_gradients.push_back(
+        &registry.GetCounter("simurgh_worker_non_finite_gradients_total",
+                             "Batches whose gradient of a feature held NaN or infinity, or added "
+                             "up to that in a row, and "
+                             "was dropped.",
+                             {{"feature", feature.name}}));
   }
 }
 

@@ -153,6 +153,7 @@ void PlanBatch(const CompactBatch& batch, const BatchLayout& layout, const Bucke
   CountRows(layout, map, rows);
   PlaceShares(layout, map, rows, plan);
 
+  plan.ids.reserve(rows.ids.size());  // No more than that: whoever keeps plans counts it.
   plan.ids.resize(rows.ids.size());
   rows.positions.resize(rows.ids.size());
   for (size_t row = 0; row < rows.ids.size(); ++row) {

@@ -55,6 +55,16 @@ void RequireSame(const CompactBatch& one, const CompactBatch& other) {
                     : one.weights == other.weights);
 }
 
+// What a worker has counted on.
+void RequireWithin(const CompactBatch& batch, const BatchSizes& sizes) {
+  SIMURGH_CHECK_LE(batch.ids.size(), sizes.ids);
+  SIMURGH_CHECK_EQ(batch.occurrences.size(), sizes.occurrences);
+  SIMURGH_CHECK_EQ(batch.offsets.size(), sizes.offsets);
+  SIMURGH_CHECK_EQ(batch.unique_ends.size(), sizes.unique_ends);
+  SIMURGH_CHECK_EQ(batch.lists.size(), sizes.lists);
+  SIMURGH_CHECK_LE(batch.weights.size(), sizes.weights);
+}
+
 void RunSubmit(Input input) {
   SeedReader reader(input);
   // As the transport lets them land, in memory that held another batch before.
@@ -63,8 +73,11 @@ void RunSubmit(Input input) {
   for (uint64_t& id : encoded.plain_ids) id = reader.Value<uint64_t>();
   encoded.codes = ToBytes(reader.rest());
   static CompactBatch batch;
+  const StatusOr<BatchSizes> sizes = DecodedSizes(encoded);
   const Status decoded = DecodeBatch(encoded, batch);
   if (IsRefusal(decoded)) return;
+  SIMURGH_CHECK(sizes.ok()) << sizes.status().ToString();
+  RequireWithin(batch, *sizes);
   const Status valid = batch.Validate();
   SIMURGH_CHECK(valid.ok()) << valid.ToString();
   // A few bytes may say that millions of samples have no ids: looking at each is slow.

@@ -34,6 +34,7 @@ void EncodeWeights(const CompactBatch& batch, ByteWriter& out) {
 }
 
 Status DecodeWeights(ByteReader& in, CompactBatch& batch) {
+  batch.weights.reserve(batch.occurrences.size());
   std::vector<uint64_t> weighted(batch.feature_count());
   if (!ReadPacked(in, weighted)) {
     return absl::InvalidArgumentError("batch: which features have weights ends early");
@@ -75,6 +76,7 @@ Status DecodeBare(std::span<const uint64_t> ids, bool weighted, ByteReader& in,
     return absl::InvalidArgumentError(absl::StrFormat("batch: %d plain ids, its lengths say %d",
                                                       ids.size(), batch.offsets.back()));
   }
+  batch.ids.reserve(ids.size());
   std::vector<std::span<const uint64_t>> of_features;
   for (size_t f = 0; f < batch.feature_count(); ++f) {
     const size_t first = batch.offsets[f * batch.batch_size];

@@ -16,7 +16,8 @@ void EncodeHead(const CompactBatch& batch, uint8_t form, ByteWriter& out) {
   out.Number(batch.batch_size);
   out.Number(batch.feature_count());
   const bool shared = batch.list_count() < batch.feature_count();
-  out.Byte(form | (shared ? kSharedLists : 0));
+  const bool weighted = IsWeighted(batch.weights);
+  out.Byte(form | (shared ? kSharedLists : 0) | (weighted ? kSomeWeighted : 0));
   if (!shared) return;
   out.Number(batch.list_count());
   for (const uint32_t list : batch.lists) out.Number(list);
@@ -36,6 +37,7 @@ StatusOr<EncodedBatch> EncodeCoded(const CompactBatch& batch) {
   ByteWriter codes;
   codes.Reserve(2 * batch.occurrences.size());  // Next to always enough.
   EncodeHead(batch, 0, codes);
+  codes.Number(batch.occurrences.size());
 
   IdListWriter lists;
   lists.plain.reserve(batch.ids.size());
@@ -78,8 +80,7 @@ StatusOr<EncodedBatch> EncodeBatch(const CompactBatch& batch) {
   }
   if (!IsWorthBare(batch, coded.byte_size())) return coded;
   ByteWriter codes;
-  const uint8_t weighted = IsWeighted(batch.weights) ? kBareWeighted : 0;
-  EncodeHead(batch, kBare | weighted, codes);
+  EncodeHead(batch, kBare, codes);
   EncodedBatch bare;
   EncodeBare(batch, bare.plain_ids, codes);
   bare.codes = codes.Take();

@@ -9,12 +9,12 @@
 namespace simurgh {
 
 // src/data/COMPACT_BATCH.md describes the layout.
-inline constexpr uint8_t kBatchVersion = 3;
+inline constexpr uint8_t kBatchVersion = 4;
 
 // Flags of a batch.
 inline constexpr uint8_t kSharedLists = 1;
-inline constexpr uint8_t kBare = 2;          // The bare form; else the coded one.
-inline constexpr uint8_t kBareWeighted = 4;  // Only with kBare.
+inline constexpr uint8_t kBare = 2;  // The bare form; else the coded one.
+inline constexpr uint8_t kSomeWeighted = 4;
 
 inline constexpr uint8_t kWeighted = 1;  // Of a feature of the coded form.
 

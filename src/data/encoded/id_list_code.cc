@@ -89,8 +89,8 @@ void EncodeIdList(std::span<const uint64_t> ids, IdListWriter& out) {
 StatusOr<IdListHead> ReadIdListHead(ByteReader& heads, uint64_t most) {
   IdListHead head{.count = heads.Number()};
   if (head.count > most) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "%d ids exceed the limit of a batch, of which %d are left", head.count, most));
+    return absl::InvalidArgumentError(
+        absl::StrFormat("%d ids exceed the occurrences, of which %d are left", head.count, most));
   }
   if (head.count == 0) return head;
   const uint8_t coding = heads.Byte();

@@ -30,7 +30,8 @@ struct IdListHead {
   IdListCoding coding = IdListCoding::kPlain;
 };
 
-// Errors: INVALID_ARGUMENT for more than `most` ids or an unknown coding.
+// Errors: INVALID_ARGUMENT for more than `most` ids, the occurrences that are left, or an unknown
+// coding.
 StatusOr<IdListHead> ReadIdListHead(ByteReader& heads, uint64_t most);
 
 // Requires a coding other than kPlain and ids.size() == head.count.

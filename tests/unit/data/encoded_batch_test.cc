@@ -96,7 +96,8 @@ TEST_CASE("The bytes of a batch are what the description says") {
   const EncodedBatch encoded = RequireRoundTrip(*builder.Build()->sparse);
   CHECK(encoded.plain_ids == std::vector<uint64_t>(wild.begin(), wild.end()));
   CHECK(Hex(encoded.codes) ==
-        "03 04 03 01 02 00 00 01 "        // Version 3, 4 samples, 3 features that share 2 lists.
+        "04 04 03 05 02 00 00 01 "        // Version 4, 4 samples, 3 features that share 2 lists
+        "0a "                             // and have 10 ids, some with weights.
         "03 01 03 00 "                    // 3 ids as offsets, 3 plain.
         "07 00 00 00 00 00 00 00 02 18 "  // From 7 on, in 2 bits each: 0, 2, 1.
         "00 01 01 0b "                    // Lengths in a bit each: 1, 1, 0, 1.
@@ -134,7 +135,7 @@ TEST_CASE("A shared list is read only where it has been written") {
 
 TEST_CASE("Lists are shared where there are fewer than features") {
   const EncodedBatch own = *EncodeBatch(OneFeature({5, 5, 5}));
-  REQUIRE_THAT(Hex(own.codes), Catch::StartsWith("03 03 01 00 "));
+  REQUIRE_THAT(Hex(own.codes), Catch::StartsWith("04 03 01 00 03 "));
   EncodedBatch shared = own;
   shared.codes[3] = std::byte{1};
   for (const int byte : {0, 1}) shared.codes.insert(shared.codes.begin() + 4, std::byte(byte));
@@ -170,6 +171,56 @@ TEST_CASE("Weights that are all 1 are none") {
   const auto decoded = DecodeBatch(*EncodeBatch(batch));
   REQUIRE(decoded.ok());
   CHECK(decoded->weights.empty());
+}
+
+TEST_CASE("A head that does not tell of all ids, or of weights, is belied") {
+  CompactBatch batch = OneFeature({5, 6, 5});
+  batch.weights = {1, 2, 1};
+  const EncodedBatch good = *EncodeBatch(batch);
+  REQUIRE_THAT(Hex(good.codes), Catch::StartsWith("04 03 01 04 03 02 "));
+  const auto refusal = [&good](size_t place, int byte) {
+    EncodedBatch bad = good;
+    bad.codes[place] = std::byte(byte);
+    return std::string(DecodeBatch(bad).status().message());
+  };
+  CHECK_THAT(refusal(3, 0), Catch::Contains("feature 0: it has weights, of which the head"));
+  CHECK_THAT(refusal(4, 4), Catch::Contains("3 ids, its head says 4"));
+  CHECK_THAT(refusal(4, 2), Catch::Contains("feature 0: 3 ids so far, the head says 2"));
+  CHECK_THAT(refusal(4, 1), Catch::Contains("2 ids exceed the occurrences, of which 1 are left"));
+}
+
+template <typename T>
+bool IsWithin(const std::vector<T>& elements, size_t size) {
+  return elements.size() <= size && elements.capacity() <= size;
+}
+
+TEST_CASE("A head tells how much memory its batch takes") {
+  size_t bare = 0;
+  for (uint64_t seed = 1; seed <= 1'000; ++seed) {
+    CAPTURE(seed);
+    Random random(seed);
+    EncodedBatch encoded = *EncodeBatch(testing::RandomBatch(random));
+    encoded.plain_ids.shrink_to_fit();
+    const auto sizes = DecodedSizes(encoded);
+    REQUIRE(sizes.ok());
+    CompactBatch batch;
+    REQUIRE(DecodeBatch(encoded, batch).ok());
+    CHECK(IsWithin(batch.ids, sizes->ids));
+    CHECK(IsWithin(batch.occurrences, sizes->occurrences));
+    CHECK(IsWithin(batch.offsets, sizes->offsets));
+    CHECK(IsWithin(batch.unique_ends, sizes->unique_ends));
+    CHECK(IsWithin(batch.lists, sizes->lists));
+    CHECK(IsWithin(batch.weights, sizes->weights));
+    const bool is_bare = sizes->ids > batch.ids.size();
+    bare += is_bare ? 1 : 0;
+    CHECK((is_bare || batch.ids.size() == sizes->ids));
+    CHECK(batch.occurrences.size() == sizes->occurrences);
+    CHECK(batch.offsets.size() == sizes->offsets);
+    CHECK((batch.weights.empty() || batch.weights.size() == sizes->weights));
+  }
+  CHECK(bare > 10);
+  CHECK_THAT(std::string(DecodedSizes(EncodedBatch()).status().message()),
+             Catch::Contains("0 bytes end in the head"));
 }
 
 // What bytes of a peer may do: be refused, or be a valid batch.
@@ -227,7 +278,7 @@ TEST_CASE("Damaged batches are refused or valid") {
 TEST_CASE("A head asks for no memory before its features have come") {
   // 150 features of 65,535 samples, whose lists are empty; the first has unknown flags.
   EncodedBatch encoded;
-  for (const int byte : {3, 0xff, 0xff, 3, 0x96, 1, 0}) encoded.codes.push_back(std::byte(byte));
+  for (const int byte : {4, 0xff, 0xff, 3, 0x96, 1, 0, 0}) encoded.codes.push_back(std::byte(byte));
   encoded.codes.resize(encoded.codes.size() + 150);
   encoded.codes.resize(encoded.codes.size() + 150, std::byte{2});
   CompactBatch batch;
@@ -254,7 +305,7 @@ TEST_CASE("A few bytes ask for no more cells than a batch of one id each has") {
 
   // 1,024 features without ids, of the same samples: 5 KB, which were 2^26 cells.
   EncodedBatch greedy;
-  for (const int byte : {3, 0xff, 0xff, 3, 0x80, 8, 0}) greedy.codes.push_back(std::byte(byte));
+  for (const int byte : {4, 0xff, 0xff, 3, 0x80, 8, 0}) greedy.codes.push_back(std::byte(byte));
   greedy.codes.resize(greedy.codes.size() + 1'024 * 5);
   CompactBatch batch;
   const Status decoded = DecodeBatch(greedy, batch);
@@ -271,17 +322,23 @@ TEST_CASE("A few bytes ask for no more cells than a batch of one id each has") {
 }
 
 TEST_CASE("A few bytes ask for no more occurrences than they can hold") {
-  // One plain id; 65,535 samples of 152 ids each, all of one symbol.
-  EncodedBatch greedy{.plain_ids = {11}, .codes = {}};
-  for (const int byte : {3, 0xff, 0xff, 3, 1, 0, 1, 0, 0, 0, 0x98, 1, 0, 0, 0}) {
-    greedy.codes.push_back(std::byte(byte));
-  }
-  CompactBatch batch;
-  const Status decoded = DecodeBatch(greedy, batch);
-  CHECK(absl::IsInvalidArgument(decoded));
-  CHECK_THAT(std::string(decoded.message()),
-             Catch::Contains("feature 0: 9961320 ids exceed the 1472 that 23 bytes can hold"));
-  CHECK(batch.occurrences.capacity() == 0);
+  // One plain id; 65,535 samples of 152 ids each, all of one symbol. The head may say so or not.
+  const auto refusal = [](const std::vector<int>& occurrences) {
+    EncodedBatch greedy{.plain_ids = {11}, .codes = {}};
+    std::vector<int> bytes{4, 0xff, 0xff, 3, 1, 0};
+    bytes.insert(bytes.end(), occurrences.begin(), occurrences.end());
+    for (const int byte : {1, 0, 0, 0, 0x98, 1, 0, 0, 0}) bytes.push_back(byte);
+    for (const int byte : bytes) greedy.codes.push_back(std::byte(byte));
+    CompactBatch batch;
+    const Status decoded = DecodeBatch(greedy, batch);
+    CHECK(absl::IsInvalidArgument(decoded));
+    CHECK(batch.occurrences.capacity() == 0);
+    return std::string(decoded.message());
+  };
+  CHECK_THAT(refusal({0xe8, 0xfe, 0xdf, 4}),  // 9,961,320.
+             Catch::Contains("9961320 occurrences exceed the limit of 10000000, or the 1728 that "
+                             "27 bytes can hold"));
+  CHECK_THAT(refusal({2}), Catch::Contains("feature 0: 9961320 ids so far, the head says 2"));
 }
 
 TEST_CASE("Noise is refused or valid") {
@@ -293,7 +350,7 @@ TEST_CASE("Noise is refused or valid") {
     for (std::byte& byte : noise.codes) {
       byte = std::byte(random.Below(2) == 0 ? random.Below(4) : random.Below(256));
     }
-    if (!noise.codes.empty()) noise.codes[0] = std::byte{3};
+    if (!noise.codes.empty()) noise.codes[0] = std::byte{4};
     RequireSafe(noise);
   }
 }

@@ -130,7 +130,7 @@ TEST_CASE("The bytes of a bare batch are what the description says") {
   const EncodedBatch encoded = RequireRoundTrip(*builder.Build()->sparse);
   CHECK(encoded.plain_ids == std::vector<uint64_t>{a, b, a, d, c, e});
   CHECK(Hex(encoded.codes) ==
-        "03 02 03 07 02 00 00 01 "  // Version 3, 2 samples, 3 features, bare, weighted, 2 lists.
+        "04 02 03 07 02 00 00 01 "  // Version 4, 2 samples, 3 features, bare, weighted, 2 lists.
         "01 02 61 05 "              // Lengths in 2 bits each: 1, 0, 2, 1, 1, 1.
         "01 02 "                    // Weighted: 0, 1, 0.
         "00 00 00 3f 00 00 00 40 00 00 80 3f ");
@@ -154,7 +154,7 @@ std::string Refusal(const EncodedBatch& encoded) {
 TEST_CASE("A bare batch that does not add up is refused") {
   const EncodedBatch good = TwoIds();
   REQUIRE(DecodeBatch(good).ok());
-  REQUIRE(Hex(good.codes) == "03 01 02 02 00 01 00 ");
+  REQUIRE(Hex(good.codes) == "04 01 02 02 00 01 00 ");
 
   EncodedBatch more = good;
   more.plain_ids.push_back(7);
@@ -171,8 +171,8 @@ TEST_CASE("A bare batch that does not add up is refused") {
     CHECK_THAT(Refusal(cut), Catch::Contains("end"));
   }
   EncodedBatch flags = good;
-  flags.codes[3] = std::byte{4};  // Weights of a bare batch that is not bare.
-  CHECK_THAT(Refusal(flags), Catch::Contains("unknown flags 4"));
+  flags.codes[3] = std::byte{8};
+  CHECK_THAT(Refusal(flags), Catch::Contains("unknown flags 8"));
   EncodedBatch nan = good;
   nan.codes[3] = std::byte{6};
   for (const int byte : {1, 2, 0, 0, 0xc0, 0x7f}) nan.codes.push_back(std::byte(byte));
@@ -186,7 +186,7 @@ TEST_CASE("A bare batch that does not add up is refused") {
 TEST_CASE("A few bytes of a bare batch ask for few cells") {
   // 127 features of 16,383 samples, none of which have an id.
   EncodedBatch encoded;
-  for (const int byte : {3, 0xff, 0x7f, 127, 2, 0, 0, 0}) encoded.codes.push_back(std::byte(byte));
+  for (const int byte : {4, 0xff, 0x7f, 127, 2, 0, 0, 0}) encoded.codes.push_back(std::byte(byte));
   CHECK_THAT(Refusal(encoded), Catch::Contains("127 features of 16383 samples exceed"));
   encoded.codes[3] = std::byte{4};  // 4 features: 65,532 cells.
   CHECK(DecodeBatch(encoded).ok());

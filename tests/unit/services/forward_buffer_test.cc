@@ -1,5 +1,7 @@
 #include "services/embedding_worker/forward_buffer.h"
 
+#include <optional>
+
 #include <catch2/catch.hpp>
 
 namespace simurgh {
@@ -18,10 +20,16 @@ std::shared_ptr<BufferedBatch> BatchOf(size_t ids) {
   return batch;
 }
 
+uint64_t Add(ForwardBuffer& buffer, size_t ids) {
+  auto batch = BatchOf(ids);
+  const size_t bytes = batch->bytes();
+  return buffer.Reserve(bytes).Fill(std::move(batch), kStart);
+}
+
 TEST_CASE("A forward buffer gives batches back by number until they are removed") {
-  ForwardBuffer buffer(10, kPlenty, 1000ms);
+  ForwardBuffer buffer(10, kPlenty, 1000ms, [] {});
   const auto batch = BatchOf(1);
-  const uint64_t number = buffer.Add(batch, kStart);
+  const uint64_t number = buffer.Reserve(8).Fill(batch, kStart);
   CHECK(*buffer.Find(number, kStart) == batch);
   CHECK(*buffer.Find(number, kStart) == batch);
   buffer.Remove(number);
@@ -32,14 +40,14 @@ TEST_CASE("A forward buffer gives batches back by number until they are removed"
 }
 
 TEST_CASE("A forward buffer is full by batches, or by bytes, where one batch may always come") {
-  ForwardBuffer buffer(3, 1000, 1000ms);
+  ForwardBuffer buffer(3, 1000, 1000ms, [] {});
   CHECK(buffer.HasRoom(kPlenty));
-  const uint64_t first = buffer.Add(BatchOf(100), kStart);
+  const uint64_t first = Add(buffer, 100);
   CHECK(buffer.bytes() == 800);
   CHECK(buffer.HasRoom(200));
   CHECK_FALSE(buffer.HasRoom(201));
-  buffer.Add(BatchOf(10), kStart);
-  buffer.Add(BatchOf(0), kStart);
+  Add(buffer, 10);
+  Add(buffer, 0);
   CHECK_FALSE(buffer.HasRoom(0));
   CHECK_THAT(buffer.Describe(), Catch::Contains("3 batches of 3") &&
                                     Catch::Contains("880 bytes of 1000") &&
@@ -52,15 +60,66 @@ TEST_CASE("A forward buffer is full by batches, or by bytes, where one batch may
   CHECK(buffer.HasRoom(kPlenty));
 }
 
+TEST_CASE("A place counts as what was reserved until its batch comes, and nothing if none does") {
+  int changes = 0;
+  ForwardBuffer buffer(2, 1000, 100ms, [&changes] { ++changes; });
+  std::optional<ForwardBuffer::Place> place(buffer.Reserve(900));
+  CHECK(changes == 1);
+  CHECK(buffer.size() == 1);
+  CHECK_FALSE(buffer.HasRoom(101));
+  CHECK(absl::IsNotFound(buffer.Find(1, kStart).status()));
+  CHECK(buffer.Expire(kStart + 1000ms) == 0);  // It may take its time.
+  const uint64_t number = place->Fill(BatchOf(100), kStart);
+  place.reset();
+  CHECK(changes == 2);
+  CHECK(buffer.bytes() == 800);
+  CHECK(buffer.Find(number, kStart).ok());
+  {
+    const ForwardBuffer::Place never_filled = buffer.Reserve(200);
+    CHECK(buffer.size() == 2);
+    CHECK_FALSE(buffer.HasRoom(0));
+  }
+  CHECK(changes == 4);
+  CHECK(buffer.size() == 1);
+  CHECK(buffer.bytes() == 800);
+  buffer.Remove(number);
+  CHECK(changes == 5);
+}
+
 TEST_CASE("What nobody asks about expires; a question starts the time anew") {
-  ForwardBuffer buffer(10, kPlenty, 100ms);
-  const uint64_t asked = buffer.Add(BatchOf(1), kStart);
-  const uint64_t forgotten = buffer.Add(BatchOf(1), kStart);
+  ForwardBuffer buffer(10, kPlenty, 100ms, [] {});
+  const uint64_t asked = Add(buffer, 1);
+  const uint64_t forgotten = Add(buffer, 1);
   REQUIRE(buffer.Find(asked, kStart + 60ms).ok());
   CHECK(buffer.Expire(kStart + 99ms) == 0);
   CHECK(buffer.Expire(kStart + 100ms) == 1);
   CHECK(absl::IsNotFound(buffer.Find(forgotten, kStart + 100ms).status()));
   CHECK(buffer.Find(asked, kStart + 100ms).ok());
+}
+
+TEST_CASE("What is at work does not expire; its time begins when that has ended") {
+  ForwardBuffer buffer(10, kPlenty, 100ms, [] {});
+  const uint64_t number = Add(buffer, 1);
+  {
+    const auto at_work = buffer.Find(number, kStart);
+    CHECK(buffer.Expire(kStart + 500ms) == 0);
+  }
+  CHECK(buffer.Expire(kStart + 599ms) == 0);
+  CHECK(buffer.Expire(kStart + 600ms) == 1);
+}
+
+TEST_CASE("A pool keeps memory, but not what its last batch has hardly used") {
+  BatchPool pool(kPlenty);
+  const auto use = [&pool](size_t ids) {
+    const auto batch = pool.Lease();
+    batch->decoded.ids.resize(ids);
+  };
+  use(1000);
+  CHECK(pool.Lease()->bytes() == 8000);
+  use(250);
+  CHECK(pool.Lease()->bytes() == 8000);
+  use(249);
+  CHECK(pool.Lease()->bytes() == 0);
 }
 
 }  // namespace

@@ -112,6 +112,11 @@ class Chain {
         .get();
   }
 
+  // Forward alone.
+  Status Evaluate(const std::shared_ptr<const EncodedBatch>& batch) {
+    return rpc::asio::co_spawn(io_.executor(), EvaluateOn(batch), rpc::asio::use_future).get();
+  }
+
   // Of the last batch.
   size_t maxima_bytes() const { return maxima_bytes_; }
 
@@ -139,6 +144,22 @@ class Chain {
     auto push = api::Encode(message, {vectors, nullptr}, maxima);
     const auto pushed = co_await rpc::Call(*client_, api::kPushBatch, std::move(push), deadline);
     co_return pushed.status();
+  }
+
+  rpc::awaitable<Status> EvaluateOn(std::shared_ptr<const EncodedBatch> batch) {
+    const auto deadline = rpc::Clock::now() + std::chrono::seconds(60);
+    auto submit = api::Encode(std::move(batch));
+    const auto submitted =
+        co_await rpc::Call(*client_, api::kSubmitBatch, std::move(submit), deadline);
+    SIMURGH_CO_RETURN_IF_ERROR(submitted.status());
+    auto pull = api::Encode(api::PullBatchMessage{.reference = api::Decode(submitted->table()),
+                                                  .terms = {.purpose = PullPurpose::kEvaluate},
+                                                  .precision = precision_});
+    const auto vectors = std::span(vectors_).first(kSamples * worker_.row_bytes(precision_));
+    const auto pulled = co_await rpc::Call(
+        *client_, api::kPullBatch, std::move(pull),
+        {{vectors, nullptr}, rpc::SegmentPlace<std::byte>::Anywhere()}, deadline);
+    co_return pulled.status();
   }
 
   const VectorPrecision precision_;
@@ -182,6 +203,23 @@ TEST_CASE("a worker in steady state allocates nothing in proportion to its batch
   // Of a batch: 3.3 MB of embeddings, as many gradients, 78,000 occurrences.
   CHECK(bytes <= 65'536);
   CHECK(allocated.largest <= 16'384);
+}
+
+TEST_CASE("an evaluation makes no maxima") {
+  const auto batch = RandomBatch(1);
+  const auto bytes_of_first = [&batch](Pooling pooling) {
+    ClusterConfig config = Cluster();
+    config.features[0].pooling = pooling;
+    Chain chain(VectorPrecision::kF32, config);
+    static_cast<void>(testing::TakeAllocations());
+    REQUIRE(chain.Evaluate(batch) == absl::OkStatus());
+    return testing::TakeAllocations().bytes;
+  };
+  const uint64_t sum = bytes_of_first(Pooling::kSum);
+  const uint64_t max = bytes_of_first(Pooling::kMax);
+  CAPTURE(sum, max);
+  // They would be 4 bytes an element.
+  CHECK(max < sum + kSamples * kDim);
 }
 
 TEST_CASE("a worker un-pools gradients from where they arrive and pools into what is sent") {

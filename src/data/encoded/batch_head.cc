@@ -1,0 +1,126 @@
+#include "data/encoded/batch_head.h"
+
+#include <string_view>
+
+#include "absl/strings/str_format.h"
+
+#include "data/encoded/format.h"
+#include "data/encoded/packed_numbers.h"
+
+namespace simurgh {
+namespace {
+
+Status Early(const EncodedBatch& encoded, std::string_view what) {
+  return absl::InvalidArgumentError(
+      absl::StrFormat("batch: its %d bytes end in %s", encoded.codes.size(), what));
+}
+
+Status CheckCells(const EncodedBatch& encoded, const BatchHead& head) {
+  if (head.samples > kMaxBatchSamples) {
+    return absl::InvalidArgumentError(absl::StrFormat("batch: %d samples exceed the limit of %d",
+                                                      head.samples, kMaxBatchSamples));
+  }
+  const bool fits = head.features <= kMaxBatchCells &&
+                    (head.is_bare ? MayBeBare(head.features, head.samples, encoded.plain_ids.size())
+                                  : MayBeCoded(head.features, head.samples, encoded.byte_size()));
+  if (!fits || head.features * head.samples > kMaxBatchCells) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "batch: %d features of %d samples exceed %d bytes and %d ids or the limit of %d cells",
+        head.features, head.samples, encoded.codes.size(), encoded.plain_ids.size(),
+        kMaxBatchCells));
+  }
+  return absl::OkStatus();
+}
+
+Status ReadSharedLists(const EncodedBatch& encoded, ByteReader& in, BatchHead& head) {
+  head.list_count = in.Number();
+  if (head.list_count >= head.features) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("batch: %d lists that %d features share, must be fewer than these",
+                        head.list_count, head.features));
+  }
+  uint64_t used = 0;
+  for (size_t f = 0; f < head.features; ++f) {
+    const uint64_t list = in.Number();
+    if (list > used || list >= head.list_count) {
+      return absl::InvalidArgumentError(
+          absl::StrFormat("batch: feature %d: list %d of %d, where %d are in use before it", f,
+                          list, head.list_count, used));
+    }
+    if (list == used) ++used;
+    head.lists.push_back(static_cast<uint32_t>(list));
+  }
+  if (!in.ok()) return Early(encoded, "the lists of features");
+  if (used != head.list_count) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("batch: %d lists, of which %d have a feature", head.list_count, used));
+  }
+  return absl::OkStatus();
+}
+
+// Of the coded form; of the bare one the plain ids tell.
+Status ReadCounts(const EncodedBatch& encoded, ByteReader& in, BatchHead& head) {
+  head.occurrences = in.Number();
+  // An occurrence takes a bit at least, or is of an id of its own, of which a block may take a
+  // byte.
+  const uint64_t most = kPackedBlock * encoded.byte_size();
+  if (head.occurrences > kMaxBatchOccurrences || head.occurrences > most) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "batch: %d occurrences exceed the limit of %d, or the %d that %d bytes can hold",
+        head.occurrences, kMaxBatchOccurrences, most, encoded.byte_size()));
+  }
+  size_t left = head.occurrences;  // Each id occurs.
+  for (size_t l = 0; l < head.list_count; ++l) {
+    const auto list = ReadIdListHead(in, left);
+    if (!list.ok()) return Annotate(list.status(), absl::StrFormat("batch: list %d", l));
+    head.id_lists.push_back(*list);
+    left -= list->count;
+  }
+  return in.ok() ? absl::OkStatus() : Early(encoded, "the heads of lists");
+}
+
+}  // namespace
+
+StatusOr<BatchHead> ReadBatchHead(const EncodedBatch& encoded, ByteReader& in) {
+  BatchHead head;
+  const uint8_t version = in.Byte();
+  head.samples = in.Number();
+  head.features = in.Number();
+  const uint8_t flags = in.Byte();
+  if (!in.ok()) return Early(encoded, "the head");
+  if (version != kBatchVersion) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("batch: version %d, known is %d", version, kBatchVersion));
+  }
+  if (flags > (kSharedLists | kBare | kSomeWeighted)) {
+    return absl::InvalidArgumentError(absl::StrFormat("batch: unknown flags %d", flags));
+  }
+  head.is_bare = (flags & kBare) != 0;
+  head.is_weighted = (flags & kSomeWeighted) != 0;
+  SIMURGH_RETURN_IF_ERROR(CheckCells(encoded, head));
+  head.list_count = head.features;
+  if ((flags & kSharedLists) != 0) SIMURGH_RETURN_IF_ERROR(ReadSharedLists(encoded, in, head));
+  head.occurrences = encoded.plain_ids.size();
+  if (!head.is_bare) {
+    SIMURGH_RETURN_IF_ERROR(ReadCounts(encoded, in, head));
+  } else if (head.occurrences > kMaxBatchOccurrences) {
+    return absl::InvalidArgumentError(absl::StrFormat("batch: %d plain ids exceed the limit of %d",
+                                                      head.occurrences, kMaxBatchOccurrences));
+  }
+  return head;
+}
+
+StatusOr<BatchSizes> DecodedSizes(const EncodedBatch& encoded) {
+  ByteReader in(encoded.codes);
+  SIMURGH_ASSIGN_OR_RETURN(const BatchHead head, ReadBatchHead(encoded, in));
+  size_t ids = head.is_bare ? head.occurrences : 0;
+  for (const IdListHead& list : head.id_lists) ids += list.count;
+  return BatchSizes{.ids = ids,
+                    .occurrences = head.occurrences,
+                    .offsets = head.features * head.samples + 1,
+                    .unique_ends = head.list_count,
+                    .lists = head.lists.size(),
+                    .weights = head.is_weighted ? head.occurrences : 0};
+}
+
+}  // namespace simurgh

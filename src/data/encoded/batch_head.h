@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "data/encoded/bytes.h"
+#include "data/encoded/id_list_code.h"
+#include "simurgh/base/status.h"
+#include "simurgh/data/encoded_batch.h"
+
+namespace simurgh {
+
+// What stands in front of ids and occurrences: how many there are of everything.
+struct BatchHead {
+  size_t samples = 0;
+  size_t features = 0;
+  bool is_bare = false;
+  bool is_weighted = false;  // Some feature has weights.
+  size_t list_count = 0;
+  std::vector<uint32_t> lists;  // (F) the list of each feature; none: one each.
+  size_t occurrences = 0;
+  std::vector<IdListHead> id_lists;  // (list_count), of the coded form.
+};
+
+// Reads it from `in`, which begins with the codes of `encoded`.
+// Errors: INVALID_ARGUMENT, also for more than the limits of a batch or than so many bytes may ask
+// for.
+StatusOr<BatchHead> ReadBatchHead(const EncodedBatch& encoded, ByteReader& in);
+
+}  // namespace simurgh

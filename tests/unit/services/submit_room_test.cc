@@ -1,0 +1,197 @@
+// Submissions that wait for room: what they hold meanwhile, their order, and how they leave.
+
+#include <algorithm>
+#include <functional>
+#include <future>
+#include <list>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <boost/asio/cancellation_signal.hpp>
+#include <catch2/catch.hpp>
+
+#include "simurgh/data/encoded_batch.h"
+#include "tests/unit/services/worker_fixture.h"
+
+namespace simurgh {
+namespace {
+
+using Submitted = StatusOr<BatchReference>;
+
+ClusterConfig ClusterWithRoomFor(uint32_t batches, uint64_t bytes = uint64_t{1} << 30) {
+  ClusterConfig config = SmallCluster();
+  config.embedding_worker.forward_buffer_batches = batches;
+  config.embedding_worker.forward_buffer_bytes = bytes;
+  return config;
+}
+
+class RoomFixture : public WorkerFixture {
+ public:
+  using WorkerFixture::WorkerFixture;
+
+  // Begins a submission of these bytes, which the fixture goes on to see.
+  std::future<Submitted> Begin(const EncodedBatch& encoded) {
+    auto arrived = std::make_shared<BufferedBatch>();
+    arrived->encoded = encoded;
+    submitted.push_back(arrived);
+    auto result = rpc::asio::co_spawn(
+        io.executor(), worker->SubmitEncoded(std::move(arrived), rpc::Clock::time_point::max()),
+        rpc::asio::bind_cancellation_slot(cancel.emplace_back().slot(), rpc::asio::use_future));
+    Settle();
+    return result;
+  }
+
+  // Until all that can go on has.
+  void Settle() {
+    for (int round = 0; round < 4; ++round) {
+      io.RunAndWait([] {});
+      rpc::asio::post(compute, std::packaged_task<void()>([] {})).get();
+    }
+    io.RunAndWait([] {});
+  }
+
+  // Cancels the last submission, after something else has happened in the same moment.
+  void CancelLast(const std::function<void()>& before) {
+    io.RunAndWait([&] {
+      before();
+      cancel.back().emit(rpc::asio::cancellation_type::terminal);
+    });
+    Settle();
+  }
+
+  size_t decoded() const {
+    return static_cast<size_t>(std::ranges::count_if(
+        submitted, [](const auto& batch) { return !batch->decoded.offsets.empty(); }));
+  }
+  double buffered_batches() const { return metrics.buffered_batches.value(); }
+  double buffered_bytes() const { return metrics.buffered_bytes.value(); }
+
+  EncodedBatch good = *EncodeBatch(*batch);
+  std::vector<std::shared_ptr<BufferedBatch>> submitted;
+  std::list<rpc::asio::cancellation_signal> cancel;  // By submission.
+  const std::vector<float> gradients = std::vector<float>(kSamples * kWidth);
+};
+
+bool IsReady(std::future<Submitted>& result) {
+  return result.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+}
+
+// What is reserved for one such batch.
+uint64_t BytesOfOne() {
+  BufferedBatch arrived;
+  arrived.encoded = *EncodeBatch(*SmallBatch());
+  return *arrived.MostBytes();
+}
+
+TEST_CASE("However many submit, what is decoded is within the bounds, by batches and by bytes") {
+  constexpr size_t kRoom = 3;
+  const bool by_bytes = GENERATE(false, true);
+  CAPTURE(by_bytes);
+  const uint64_t bytes = by_bytes ? kRoom * BytesOfOne() : uint64_t{1} << 30;
+  RoomFixture fixture(ClusterWithRoomFor(by_bytes ? 100 : kRoom, bytes));
+  std::vector<std::future<Submitted>> results;
+  for (int i = 0; i < 12; ++i) results.push_back(fixture.Begin(fixture.good));
+  for (size_t gone = 0; gone < results.size(); ++gone) {
+    CAPTURE(gone);
+    const size_t expected = std::min(gone + kRoom, results.size());
+    CHECK(fixture.decoded() == expected);
+    CHECK(fixture.buffered_batches() == static_cast<double>(expected - gone));
+    CHECK(fixture.buffered_bytes() <= static_cast<double>(bytes));
+    // Those that came first, in their order.
+    for (size_t i = gone; i < results.size(); ++i) CHECK(IsReady(results[i]) == (i < expected));
+    REQUIRE(IsReady(results[gone]));
+    const Submitted first = results[gone].get();
+    REQUIRE(first.ok());
+    CHECK(first->number == gone + 1);
+    fixture.pushed.clear();
+    REQUIRE(fixture.Push(*first, fixture.gradients).ok());
+    fixture.Settle();
+  }
+  CHECK(fixture.buffered_batches() == 0);
+  CHECK(fixture.buffered_bytes() == 0);
+}
+
+TEST_CASE("A batch is counted as all memory behind it, which is what was reserved for it") {
+  RoomFixture fixture(ClusterWithRoomFor(1));
+  BufferedBatch arrived;
+  arrived.encoded = fixture.good;
+  const auto most = arrived.MostBytes();
+  REQUIRE(most.ok());
+  CHECK(arrived.bytes() < *most);
+  REQUIRE(fixture.Begin(fixture.good).get().ok());
+  const size_t bytes = fixture.submitted.front()->bytes();
+  CHECK(fixture.buffered_bytes() == static_cast<double>(bytes));
+  CHECK(bytes <= *most);
+  CHECK(bytes >= *most - 8 * fixture.batch->ids.size());  // Features may have rows in common.
+}
+
+TEST_CASE("A batch that cannot be decoded gives its room back, and the next one comes") {
+  RoomFixture fixture(ClusterWithRoomFor(1));
+  const BatchReference held = *fixture.Begin(fixture.good).get();
+  EncodedBatch cut = fixture.good;
+  cut.codes.pop_back();
+  auto bad = fixture.Begin(cut);
+  auto worse = fixture.Begin({});  // Which even its head tells.
+  auto next = fixture.Begin(fixture.good);
+  CHECK_FALSE(IsReady(bad));
+  CHECK(absl::IsInvalidArgument(worse.get().status()));
+  CHECK_FALSE(IsReady(next));
+  REQUIRE(fixture.Push(held, fixture.gradients).ok());
+  CHECK(absl::IsInvalidArgument(bad.get().status()));
+  REQUIRE(next.get().ok());
+  CHECK(fixture.buffered_batches() == 1);
+}
+
+TEST_CASE("A submission that is cancelled while it waits leaves the line to those behind it") {
+  RoomFixture fixture(ClusterWithRoomFor(1));
+  const BatchReference held = *fixture.Begin(fixture.good).get();
+  auto given_up = fixture.Begin(fixture.good);
+  fixture.CancelLast([] {});
+  CHECK_FALSE(given_up.get().ok());
+  CHECK(fixture.decoded() == 1);
+  auto next = fixture.Begin(fixture.good);
+  CHECK_FALSE(IsReady(next));
+  REQUIRE(fixture.Push(held, fixture.gradients).ok());
+  REQUIRE(next.get().ok());
+}
+
+TEST_CASE("So does one that is cancelled when it has been told to look and there is no room") {
+  ClusterConfig config = ClusterWithRoomFor(100, 2 * BytesOfOne());
+  config.embedding_worker.batch_expiry = std::chrono::milliseconds(0);
+  RoomFixture fixture(config);
+  REQUIRE(fixture.Begin(fixture.good).get().ok());
+  REQUIRE(fixture.Begin(fixture.good).get().ok());
+  BatchBuilder builder(3, 0);
+  for (uint64_t id = 0; id < 1'000; ++id) {
+    builder.AddId(0, id);
+    builder.EndSample();
+  }
+  auto large = fixture.Begin(*EncodeBatch(*builder.Build()->sparse));
+  CHECK_FALSE(IsReady(large));
+  // Only the first one expires: the others are in use, as far as the worker sees.
+  fixture.submitted.front().reset();
+  fixture.CancelLast([&fixture] { fixture.worker->ExpireBatches(); });
+  CHECK_THROWS(large.get());
+  CHECK(fixture.buffered_batches() == 1);
+  CHECK(fixture.Begin(fixture.good).get().ok());
+}
+
+TEST_CASE("Batches that are lent wait unplanned, too") {
+  RoomFixture fixture(ClusterWithRoomFor(1));
+  const BatchReference held = fixture.Submit();
+  const double bytes = fixture.buffered_bytes();
+  CHECK(bytes > 0);
+  auto next = rpc::asio::co_spawn(
+      fixture.io.executor(), fixture.worker->Submit(fixture.batch, rpc::Clock::time_point::max()),
+      rpc::asio::use_future);
+  fixture.Settle();
+  CHECK_FALSE(IsReady(next));
+  CHECK(fixture.metrics.plan_seconds.snapshot().total() == 1);
+  REQUIRE(fixture.Push(held, fixture.gradients).ok());
+  REQUIRE(next.get().ok());
+  CHECK(fixture.buffered_bytes() == bytes);
+}
+
+}  // namespace
+}  // namespace simurgh
