@@ -16,7 +16,7 @@ namespace simurgh {
 // first goes through the index, bucket after bucket, and then through the rows. Two passes, because
 // the misses of either overlap better alone.
 //
-// Threads: one owner. Memory: 16 KiB of stack.
+// Threads: one owner. Memory: 32 KiB of stack.
 class BatchLookup {
  public:
   BatchLookup(const RowIndex& index, const Rows& rows) : index_(index), rows_(rows) {}
@@ -33,8 +33,9 @@ class BatchLookup {
         });
   }
 
-  // Ids of an index pass: what it finds stays in the first-level cache.
-  static constexpr size_t kBlock = 1024;
+  // Ids of an index pass: what it finds stays near, and a pass is long beside its beginning, which
+  // waits.
+  static constexpr size_t kBlock = 2048;
 
   // Calls visit(begin, block, candidates) for every kBlock ids or fewer, the first of them number
   // `begin`: the candidate of each is a row that may be its own, or kNoRow where none can.

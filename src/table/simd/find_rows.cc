@@ -15,7 +15,7 @@ namespace simurgh {
 namespace HWY_NAMESPACE {
 
 // How many buckets are on their way: a power of two.
-constexpr size_t kAhead = 64;
+constexpr size_t kAhead = 128;
 
 // RowIndex::Hash of each id.
 HWY_INLINE void HashAll(std::span<const uint64_t> ids, uint64_t* hashes) {
