@@ -91,6 +91,8 @@ rpc::awaitable<StatusOr<PullAnswer>> BatchClient::SendPull(api::PullBatchMessage
   const uint32_t worker = message.reference.worker;
   const uint64_t trace = message.reference.trace;
   const EmbeddingTarget target = wire_.TargetFor(wanted);
+  message.form = target.form;
+  message.here = target.here;
   message.precision = target.precision;
   rpc::Client& client = ClientOf(worker);
   auto request = api::Encode(message);

@@ -69,9 +69,11 @@ rpc::Outgoing<PullBatch::Request> Encode(const PullBatchMessage& message) {
   const auto reference = Encode(builder, message.reference);
   const PullTerms& terms = message.terms;
   const auto position = Encode(builder, terms.position);
+  const auto here = builder.CreateVector(message.here);
   const auto root = wire::CreatePullBatchRequest(
       builder, reference, static_cast<uint8_t>(terms.purpose), position, terms.acknowledged_steps,
-      static_cast<uint8_t>(message.precision), terms.row_age_steps);
+      static_cast<uint8_t>(message.precision), terms.row_age_steps,
+      static_cast<uint8_t>(message.form), here);
   return {builder, root};
 }
 
@@ -87,14 +89,21 @@ StatusOr<PullBatchMessage> Decode(const wire::PullBatchRequest& request) {
     return absl::InvalidArgumentError(
         absl::StrCat("pull batch: unknown purpose ", request.purpose()));
   }
+  if (request.form() > static_cast<uint8_t>(EmbeddingForm::kRows)) {
+    return absl::InvalidArgumentError(absl::StrCat("pull batch: unknown form ", request.form()));
+  }
   SIMURGH_ASSIGN_OR_RETURN(const VectorPrecision precision,
                            DecodePrecision("pull batch", request.precision()));
+  std::vector<uint64_t> here;
+  if (request.here() != nullptr) here.assign(request.here()->begin(), request.here()->end());
   return PullBatchMessage{.reference = Decode(*request.reference()),
                           .terms = {.purpose = static_cast<PullPurpose>(request.purpose()),
                                     .position = Decode(*request.position()),
                                     .acknowledged_steps = request.acknowledged_steps(),
                                     .row_age_steps = request.row_age_steps()},
-                          .precision = precision};
+                          .precision = precision,
+                          .form = static_cast<EmbeddingForm>(request.form()),
+                          .here = std::move(here)};
 }
 
 rpc::Outgoing<PushBatch::Request> Encode(const PushBatchMessage& message,

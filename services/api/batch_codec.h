@@ -16,6 +16,8 @@ struct PullBatchMessage {
   BatchReference reference;
   PullTerms terms;
   VectorPrecision precision = VectorPrecision::kF32;
+  EmbeddingForm form = EmbeddingForm::kPooled;
+  std::vector<uint64_t> here;  // As EmbeddingTarget.
 };
 
 struct PushBatchMessage {
@@ -39,7 +41,7 @@ rpc::Outgoing<SubmitBatch::Response> Encode(const BatchReference& reference);
 BatchReference Decode(const wire::BatchReference& reference);
 
 rpc::Outgoing<PullBatch::Request> Encode(const PullBatchMessage& message);
-// Errors: INVALID_ARGUMENT for an unknown purpose or precision.
+// Errors: INVALID_ARGUMENT for an unknown purpose, precision or form.
 StatusOr<PullBatchMessage> Decode(const wire::PullBatchRequest& request);
 
 rpc::Outgoing<PullBatch::Response> Encode(const PullAnswer& answer,

@@ -34,8 +34,9 @@ using SubmitBatch = rpc::MethodOf<rpc::MessageOf<rpc::NoTable, rpc::Segment<"pla
 inline constexpr SubmitBatch kSubmitBatch{.number = 0x0201, .name = "submit_batch"};
 
 // embeddings: a row for each sample, as simurgh/data/vector_code.h has it in the precision that
-// the request names. maxima: of each feature that is pooled by max, in their order, as
-// simurgh/data/maxima_code.h has them; none for an evaluation.
+// the request names; or, where it asks for rows, as simurgh/data/row_code.h has them. maxima: of
+// each feature that is pooled by max, in their order, as simurgh/data/maxima_code.h has them; none
+// for an evaluation.
 using PullBatch =
     rpc::MethodOf<rpc::MessageOf<wire::PullBatchRequest>,
                   rpc::MessageOf<wire::PullBatchResponse, rpc::Segment<"embeddings", std::byte>,

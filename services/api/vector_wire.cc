@@ -5,6 +5,7 @@
 #include "services/api/layout.h"
 #include "simurgh/base/check.h"
 #include "simurgh/data/maxima_code.h"
+#include "simurgh/data/row_code.h"
 
 namespace simurgh {
 namespace {
@@ -17,11 +18,16 @@ constexpr size_t kIdleBufferBytes = size_t{256} << 20;
 EmbeddingWire WireOf(const ClusterConfig& config) {
   const TrainingConfig& training = config.training;
   const bool is_f16 = training.gradient_precision == VectorPrecision::kF16;
-  return {.dims = LayoutOf(config).vector_dims(),
+  const BatchLayout layout = LayoutOf(config);
+  const bool as_rows = training.embeddings == EmbeddingForm::kRows;
+  return {.dims = layout.vector_dims(),
           .embeddings = training.embedding_precision,
           .gradients = training.gradient_precision,
           .gradient_factor = is_f16 ? training.gradient_scale : 1.0F,
-          .seed = config.seed};
+          .seed = config.seed,
+          .rows = as_rows ? layout.rows() : std::vector<FeatureRows>(),
+          .row_slots = config.nn_worker.hot_row_bytes /
+                       RowCode(training.embedding_precision, layout.rows()).slot_bytes()};
 }
 
 VectorWire::VectorWire(const ClusterConfig& config)
@@ -33,6 +39,7 @@ VectorWire::VectorWire(const ClusterConfig& config)
 
 EmbeddingTarget VectorWire::TargetFor(const EmbeddingTarget& wanted) {
   if (!decodes(wanted)) return wanted;
+  SIMURGH_CHECK(wire_.rows.empty());
   const size_t rows = wanted.floats().size() / embeddings_.columns();
   const size_t bytes = rows * embeddings_.row_bytes();
   auto buffer = buffers_.Lease(bytes);

@@ -2,6 +2,7 @@
 
 #include "simurgh/base/aligned_buffer.h"
 #include "simurgh/config/cluster_config.h"
+#include "simurgh/data/embedding_wire.h"
 #include "simurgh/data/vector_code.h"
 #include "simurgh/table/partition.h"
 #include "simurgh/train/ports.h"
@@ -20,7 +21,7 @@ class VectorWire {
   explicit VectorWire(const ClusterConfig& config);
 
   // For a pull into `wanted`, which then takes Decode, if it decodes.
-  // Requires wanted to be f32, or as embeddings travel.
+  // Requires wanted to be as EmbeddingPort::Pull does.
   EmbeddingTarget TargetFor(const EmbeddingTarget& wanted);
   bool decodes(const EmbeddingTarget& wanted) const {
     return wanted.precision != embeddings_.precision();

@@ -7,9 +7,9 @@
 
 #include "services/api/vector_wire.h"
 #include "services/embedding_worker/batch_pool.h"
+#include "simurgh/data/pooling.h"
 #include "simurgh/data/vector_code.h"
 #include "simurgh/feature/batch_plan.h"
-#include "simurgh/feature/pooling.h"
 #include "simurgh/tensor/matrix_view.h"
 
 namespace simurgh {

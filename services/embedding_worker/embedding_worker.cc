@@ -55,6 +55,10 @@ EmbeddingWorker::EmbeddingWorker(const ClusterConfig& config, uint64_t epoch,
       rows_(config, compute_, std::move(servers), metrics),
       dropped_log_(kDroppedLines, kDroppedInterval) {
   for (const FeatureConfig& feature : config.features) feature_names_.push_back(feature.name);
+  for (const auto precision : {VectorPrecision::kF32, VectorPrecision::kBf16, VectorPrecision::kF16,
+                               VectorPrecision::kInt8}) {
+    row_codes_.emplace_back(precision, layout_.rows());
+  }
 }
 
 // A submission's place in the line of those that wait. However it leaves, the next one looks: it
@@ -148,17 +152,30 @@ StatusOr<std::shared_ptr<BufferedBatch>> EmbeddingWorker::Find(const BatchRefere
   return buffer_.Find(reference.number, ForwardBuffer::Clock::now());
 }
 
-StatusOr<size_t> EmbeddingWorker::BatchSize(const BatchReference& reference) {
+StatusOr<size_t> EmbeddingWorker::AnswerBytes(const BatchReference& reference, EmbeddingForm form,
+                                              VectorPrecision precision,
+                                              std::span<const uint64_t> here) {
   SIMURGH_ASSIGN_OR_RETURN(const auto batch, Find(reference));
-  return size_t{batch->batch().batch_size};
+  return AnswerBytes(*batch, form, precision, here);
 }
 
-Status EmbeddingWorker::CheckSize(const BufferedBatch& batch, VectorPrecision precision,
-                                  size_t bytes) const {
-  const size_t expected = batch.batch().batch_size * pooling_.row_bytes(precision);
+StatusOr<size_t> EmbeddingWorker::AnswerBytes(const BufferedBatch& batch, EmbeddingForm form,
+                                              VectorPrecision precision,
+                                              std::span<const uint64_t> here) const {
+  const size_t words = (batch.batch().ids.size() + 63) / 64;
+  if (!here.empty() && (here.size() != words || form != EmbeddingForm::kRows)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("pull: ", here.size(), " words of rows that need not come, the batch has ",
+                     form == EmbeddingForm::kRows ? words : 0));
+  }
+  if (form == EmbeddingForm::kRows) return RowCodeOf(precision).bytes(batch.batch(), here);
+  return batch.batch().batch_size * pooling_.row_bytes(precision);
+}
+
+Status EmbeddingWorker::CheckSize(size_t bytes, size_t expected) const {
   if (bytes == expected) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("batch: ", bytes,
-                                                 " bytes of vectors, its samples have ", expected,
+  return absl::InvalidArgumentError(absl::StrCat("batch: ", bytes, " bytes of vectors, it has ",
+                                                 expected,
                                                  "; give all daemons the same configuration"));
 }
 
@@ -180,9 +197,11 @@ rpc::awaitable<StatusOr<PullAnswer>> EmbeddingWorker::Pull(BatchReference refere
                                                            PullTerms terms, EmbeddingTarget target,
                                                            rpc::CallOptions options) {
   SIMURGH_CO_ASSIGN_OR_RETURN(const auto batch, Find(reference));
-  SIMURGH_CO_RETURN_IF_ERROR(CheckSize(*batch, target.precision, target.bytes.size()));
+  SIMURGH_CO_ASSIGN_OR_RETURN(const size_t expected,
+                              AnswerBytes(*batch, target.form, target.precision, target.here));
+  SIMURGH_CO_RETURN_IF_ERROR(CheckSize(target.bytes.size(), expected));
   SIMURGH_CO_ASSIGN_OR_RETURN(const RowExchange::Rows rows,
-                              co_await rows_.Pull(batch, terms, options));
+                              co_await rows_.Pull(batch, terms, target.here, options));
   StageTimer timer(metrics_.pool_seconds);
   PullAnswer answer{.row_age_steps = rows.age_steps};
   const bool training = terms.purpose == PullPurpose::kTrain;
@@ -197,6 +216,12 @@ rpc::awaitable<StatusOr<PullAnswer>> EmbeddingWorker::Pull(BatchReference refere
 
 PooledMaxima EmbeddingWorker::PoolRows(const BufferedBatch& batch, const AlignedBuffer& rows,
                                        const EmbeddingTarget& target, bool tell_maxima) {
+  if (target.form == EmbeddingForm::kRows) {
+    RowCodeOf(target.precision)
+        .Encode(batch.batch(), rows.as<float>(batch.plan.row_floats), batch.plan.row_positions,
+                target.here, target.bytes);
+    return {};
+  }
   const size_t count = tell_maxima ? maxima_wire_.count(batch.batch()) : 0;
   const auto maxima = rows_.Lease(count * sizeof(uint32_t));
   pooling_.Pool(batch, rows.as<float>(batch.plan.row_floats), target, maxima->as<uint32_t>(count));
@@ -224,7 +249,8 @@ rpc::awaitable<Status> EmbeddingWorker::Push(BatchReference reference, TrainerPo
                                              GradientSource gradients, rpc::CallOptions options) {
   SIMURGH_CO_RETURN_IF_ERROR(CheckRates(learning_rates, layout_.table_dims.size()));
   SIMURGH_CO_ASSIGN_OR_RETURN(const std::shared_ptr<BufferedBatch> batch, Find(reference));
-  SIMURGH_CO_RETURN_IF_ERROR(CheckSize(*batch, gradients.precision, gradients.bytes.size()));
+  SIMURGH_CO_RETURN_IF_ERROR(CheckSize(
+      gradients.bytes.size(), batch->batch().batch_size * pooling_.row_bytes(gradients.precision)));
   const auto row_gradients = rows_.Lease(batch->plan.row_floats * sizeof(float));
   StageTimer timer(metrics_.unpool_seconds);
   const auto unpool = [this, batch, gradients = std::move(gradients), row_gradients] {

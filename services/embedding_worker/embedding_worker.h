@@ -21,6 +21,7 @@
 #include "services/runtime/log_limiter.h"
 #include "simurgh/base/aligned_buffer.h"
 #include "simurgh/config/cluster_config.h"
+#include "simurgh/data/row_code.h"
 #include "simurgh/feature/batch_plan.h"
 #include "simurgh/feature/bucket_map.h"
 #include "simurgh/train/ports.h"
@@ -52,11 +53,13 @@ class EmbeddingWorker {
   [[nodiscard]] rpc::awaitable<StatusOr<BatchReference>> SubmitEncoded(
       std::shared_ptr<BufferedBatch> batch, rpc::Clock::time_point deadline);
 
-  // How many samples a buffered batch has.
-  // Errors: NOT_FOUND for a reference that is not good any more.
-  StatusOr<size_t> BatchSize(const BatchReference& reference);
+  // What a pull of a buffered batch answers in this form and precision. here: as EmbeddingTarget.
+  // Errors: NOT_FOUND for a reference that is not good any more, INVALID_ARGUMENT for another
+  // number of ids.
+  StatusOr<size_t> AnswerBytes(const BatchReference& reference, EmbeddingForm form,
+                               VectorPrecision precision, std::span<const uint64_t> here = {});
 
-  // Pooled embeddings of the whole batch into the target.
+  // Pooled embeddings of the whole batch, or its rows, into the target.
   // Errors: NOT_FOUND as above; INVALID_ARGUMENT for a target of another size; ABORTED when a
   // server cannot be reached; of Partition.
   [[nodiscard]] rpc::awaitable<StatusOr<PullAnswer>> Pull(BatchReference reference, PullTerms terms,
@@ -91,7 +94,8 @@ class EmbeddingWorker {
 
   StatusOr<std::shared_ptr<BufferedBatch>> Find(const BatchReference& reference);
 
-  // Pools a pull's rows into the target; the maxima, if they are to be told. On a compute thread.
+  // Pools a pull's rows into the target, or copies them; the maxima, if they are to be told. On a
+  // compute thread.
   PooledMaxima PoolRows(const BufferedBatch& batch, const AlignedBuffer& rows,
                         const EmbeddingTarget& target, bool tell_maxima);
   // Un-pools gradients; as BatchPooling::Unpool. On a compute thread.
@@ -100,13 +104,19 @@ class EmbeddingWorker {
                                            const GradientSource& gradients,
                                            const AlignedBuffer& row_gradients);
 
-  Status CheckSize(const BufferedBatch& batch, VectorPrecision precision, size_t bytes) const;
+  const RowCode& RowCodeOf(VectorPrecision precision) const {
+    return row_codes_[static_cast<size_t>(precision)];
+  }
+  StatusOr<size_t> AnswerBytes(const BufferedBatch& batch, EmbeddingForm form,
+                               VectorPrecision precision, std::span<const uint64_t> here) const;
+  Status CheckSize(size_t bytes, size_t expected) const;
   // Counts and logs features whose gradients were left out.
   void NoteDropped(const std::vector<size_t>& features, const TrainerPosition& position);
 
   const BatchLayout layout_;
   const BucketMap map_;
   const BatchPooling pooling_;
+  std::vector<RowCode> row_codes_;  // By precision.
   const MaximaWire maxima_wire_;
   const uint64_t epoch_;
   const rpc::asio::any_io_executor compute_;

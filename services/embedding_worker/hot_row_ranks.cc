@@ -8,6 +8,7 @@
 #include <boost/asio/strand.hpp>
 
 #include "services/api/row_payload.h"
+#include "services/embedding_worker/missing_rows.h"
 
 namespace simurgh {
 namespace {
@@ -32,30 +33,17 @@ RankHotRows::Missing RankHotRows::Split(const BatchPlan& plan, uint64_t step,
                                         std::span<uint64_t> ids, std::span<uint64_t> places) {
   Missing missing;
   std::array<uint64_t, kMaxAge + 1> hits{};  // By age.
-  size_t misses = 0;
-  size_t place = 0;
-  for (const ServerShare& share : plan.servers) {
-    std::vector<RowGroup> groups = share.groups;
-    const auto all = std::span(plan.ids).subspan(share.first_id, share.id_count);
-    api::ForEachRun(share.groups, [&](size_t p, size_t g, size_t first, size_t count, size_t) {
-      RowGroup& group = groups[g];
-      const size_t before = misses;
-      for (size_t i = first; i < first + count; ++i, place += group.dim) {
-        if (i + kRowsAhead < first + count) rows_.Prefetch(group.table, all[i + kRowsAhead]);
-        const auto age = rows_.Find(group.table, all[i], step, floats.subspan(place, group.dim));
-        if (age) {
-          ++hits[std::min<size_t>(*age, kMaxAge)];
-          missing.age_steps = std::max(missing.age_steps, *age);
-          continue;
-        }
-        ids[misses] = all[i];
-        places[misses++] = place;
-      }
-      group.counts[p] = static_cast<uint32_t>(misses - before);
-    });
-    for (RowGroup& group : groups) group.precision = precision;
-    missing.request.Add(std::move(groups));
-  }
+  const auto find = [&](const RowGroup& group, std::span<const uint64_t> run, size_t i,
+                        size_t place) {
+    if (i + kRowsAhead < run.size()) rows_.Prefetch(group.table, run[i + kRowsAhead]);
+    const auto age = rows_.Find(group.table, run[i], step, floats.subspan(place, group.dim));
+    if (!age) return false;
+    ++hits[std::min<size_t>(*age, kMaxAge)];
+    missing.age_steps = std::max(missing.age_steps, *age);
+    return true;
+  };
+  missing.request = RequestMissing(plan, precision, ids, places, find);
+  const size_t misses = missing.request.id_count;
   metrics_.hot_row_misses.Add(misses);
   metrics_.hot_row_hits.Add(plan.ids.size() - misses);
   for (size_t age = 0; age < hits.size(); ++age) {

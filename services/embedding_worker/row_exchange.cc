@@ -3,6 +3,7 @@
 #include <span>
 #include <utility>
 
+#include "services/embedding_worker/missing_rows.h"
 #include "services/embedding_worker/stage_timer.h"
 
 namespace simurgh {
@@ -23,15 +24,17 @@ std::vector<uint32_t> DimsOf(const ClusterConfig& config) {
 struct RowExchange::PullState {
   std::shared_ptr<const BufferedBatch> batch;
   PullTerms terms;
+  std::vector<uint64_t> here;  // Of the batch's ids, whose rows need not come; none: all come.
   RowRequest request;
   Rows rows;
   std::shared_ptr<AlignedBuffer> bytes;  // As they travel; null: the floats themselves.
   std::shared_ptr<RankHotRows> hot;      // Null: every row is asked for.
-  // With `hot`: of the rows that are asked for.
+  // Of the rows that are asked for; null: of all.
   std::shared_ptr<AlignedBuffer> ids;
   std::shared_ptr<AlignedBuffer> places;
 
   const BatchPlan& plan() const { return batch->plan; }
+  bool is_partial() const { return ids != nullptr; }
   std::span<float> floats() const { return rows.floats->as<float>(plan().row_floats); }
   std::span<std::byte> bytes_of(const ServerRows& server) const {
     const AlignedBuffer& all = bytes == nullptr ? *rows.floats : *bytes;
@@ -39,8 +42,11 @@ struct RowExchange::PullState {
   }
   std::span<const uint64_t> ids_of(const ServerRows& server) const {
     const std::span<const uint64_t> all =
-        hot == nullptr ? std::span(plan().ids) : ids->as<const uint64_t>(request.id_count);
+        is_partial() ? ids->as<const uint64_t>(request.id_count) : std::span(plan().ids);
     return all.subspan(server.first_id, server.id_count);
+  }
+  std::span<const uint64_t> places_of(const ServerRows& server) const {
+    return places->as<const uint64_t>(request.id_count).subspan(server.first_id, server.id_count);
   }
 };
 
@@ -80,11 +86,15 @@ rpc::awaitable<void> RowExchange::Prepare(std::shared_ptr<PullState> state) {
   if (state->terms.purpose == PullPurpose::kTrain) {
     state->hot = hot_rows_.Of(state->terms.position, state->terms.row_age_steps);
   }
-  if (state->hot == nullptr) {
-    state->request = row_wire_.RequestFor(plan);
-  } else {
+  if (state->hot != nullptr || !state->here.empty()) {
     state->ids = Lease(plan.ids.size() * sizeof(uint64_t));
     state->places = Lease(plan.ids.size() * sizeof(uint64_t));
+  }
+  if (!state->is_partial()) {
+    state->request = row_wire_.RequestFor(plan);
+  } else if (state->hot == nullptr) {
+    state->request = co_await rpc::RunOn(compute_, [this, state] { return RequestFor(*state); });
+  } else {
     const auto split = [this, state] {
       const BatchPlan& all = state->plan();
       return state->hot->Split(all, state->terms.position.step, row_wire_.precision(),
@@ -95,9 +105,24 @@ rpc::awaitable<void> RowExchange::Prepare(std::shared_ptr<PullState> state) {
     state->request = std::move(missing.request);
     state->rows.age_steps = missing.age_steps;
   }
-  if (state->hot != nullptr || !row_wire_.is_plain()) {
+  if (state->is_partial() || !row_wire_.is_plain()) {
     state->bytes = Lease(state->request.byte_count);
   }
+}
+
+RowRequest RowExchange::RequestFor(const PullState& state) const {
+  const BatchPlan& plan = state.plan();
+  // By place among the floats: ids of several lists may have one row.
+  std::vector<bool> wanted(plan.row_floats);
+  for (size_t id = 0; id < plan.row_positions.size(); ++id) {
+    const bool is_here = (state.here[id / 64] >> (id % 64) & 1U) != 0;
+    if (!is_here) wanted[plan.row_positions[id]] = true;
+  }
+  return RequestMissing(plan, row_wire_.precision(), state.ids->as<uint64_t>(plan.ids.size()),
+                        state.places->as<uint64_t>(plan.ids.size()),
+                        [&](const RowGroup&, std::span<const uint64_t>, size_t, size_t place) {
+                          return !wanted[place];
+                        });
 }
 
 rpc::awaitable<Status> RowExchange::PullFrom(size_t server, std::shared_ptr<PullState> state,
@@ -117,10 +142,13 @@ rpc::awaitable<Status> RowExchange::PullFrom(size_t server, std::shared_ptr<Pull
   if (state->hot != nullptr) {
     co_await rpc::RunOn(state->hot->thread(), [this, state, server] {
       const ServerRows& rows = state->request.servers[server];
-      const auto places = state->places->as<const uint64_t>(state->request.id_count)
-                              .subspan(rows.first_id, rows.id_count);
       state->hot->Take(rows, state->terms.position.step, row_wire_, state->bytes_of(rows),
-                       state->ids_of(rows), places, state->floats());
+                       state->ids_of(rows), state->places_of(rows), state->floats());
+    });
+  } else if (state->is_partial()) {
+    co_await rpc::RunOn(compute_, [this, state, server] {
+      const ServerRows& rows = state->request.servers[server];
+      row_wire_.DecodeTo(rows, state->bytes_of(rows), state->places_of(rows), state->floats());
     });
   } else if (!row_wire_.is_plain()) {
     co_await rpc::RunOn(compute_, [this, state, server] {
@@ -134,10 +162,12 @@ rpc::awaitable<Status> RowExchange::PullFrom(size_t server, std::shared_ptr<Pull
 }
 
 rpc::awaitable<StatusOr<RowExchange::Rows>> RowExchange::Pull(
-    std::shared_ptr<const BufferedBatch> batch, PullTerms terms, rpc::CallOptions options) {
+    std::shared_ptr<const BufferedBatch> batch, PullTerms terms, std::vector<uint64_t> here,
+    rpc::CallOptions options) {
   const auto state = std::make_shared<PullState>();
   state->batch = std::move(batch);
   state->terms = terms;
+  state->here = std::move(here);
   co_await Prepare(state);
   const auto pull = [&](size_t server) { return PullFrom(server, state, options); };
   SIMURGH_CO_RETURN_IF_ERROR(co_await OnServers(metrics_.pull_seconds, pull));

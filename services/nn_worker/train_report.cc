@@ -68,6 +68,15 @@ TrainReport::TrainReport(MetricRegistry& registry, std::vector<std::string> task
                                              "Sum over the ranks: earlier steps of each not yet "
                                              "acknowledged at its pull.",
                                              PowersOfTwo(kMaxRanksStaleness))),
+      hot_row_hits_(registry.GetCounter(
+          "simurgh_nn_hot_row_hits_total",
+          "Ids of batches whose rows were among those that the network keeps.")),
+      hot_row_misses_(registry.GetCounter("simurgh_nn_hot_row_misses_total",
+                                          "Ids of batches whose rows came, while rows are kept.")),
+      hot_rows_(registry.GetGauge("simurgh_nn_hot_rows", "Rows that the network keeps.")),
+      hot_row_age_(registry.GetHistogram("simurgh_nn_hot_row_age_steps",
+                                         "Age of a batch's oldest row that was kept.",
+                                         PowersOfTwo(kMaxStaleness))),
       dense_staleness_(registry.GetHistogram(
           "simurgh_nn_dense_staleness_pushes",
           "Mode async: dense pushes of all ranks between the weights of a push and itself.",
@@ -95,6 +104,12 @@ void TrainReport::OnStep(const Step& step) {
   }
   staleness_.Observe(static_cast<double>(step.staleness));
   ranks_staleness_.Observe(static_cast<double>(step.ranks_staleness));
+  if (step.kept) {
+    hot_row_hits_.Add(step.kept->hits);
+    hot_row_misses_.Add(step.kept->misses);
+    hot_rows_.Set(static_cast<double>(step.kept->rows));
+    hot_row_age_.Observe(static_cast<double>(step.kept->age_steps));
+  }
   wait_seconds_.Observe(step.waited);
   compute_seconds_.Observe(step.computed);
 }

@@ -52,6 +52,10 @@ class TrainReport : public TrainObserver {
   std::vector<TaskGauges> task_gauges_;
   Histogram& staleness_;
   Histogram& ranks_staleness_;
+  Counter& hot_row_hits_;
+  Counter& hot_row_misses_;
+  Gauge& hot_rows_;
+  Histogram& hot_row_age_;
   Histogram& dense_staleness_;
   Histogram& wait_seconds_;
   Histogram& compute_seconds_;

@@ -178,7 +178,11 @@ StatusOr<TrainResult> TrainingJob::Run(EmbeddingPort& port, DensePort* dense, ui
                    .dense_width = DenseWidth(config_),
                    .tasks = LabelColumns(config_.data).size(),
                    .group_feature = GroupFeature(config_),
+                   .kept_rows = {.slots = WireOf(config_).row_slots, .tables = {}},
                    .async_staleness = AsyncStaleness(config_)};
+  for (const FeatureConfig& feature : config_.features) {
+    data.kept_rows.tables.push_back(feature.table_index);
+  }
   if (!config_.data.validation.empty()) {
     data.validation = ReaderOf(config_.data.validation, {}, skipped_validation_rows_);
   }

@@ -46,6 +46,9 @@ void ReadVectors(MapReader& in, TrainingConfig* training) {
                                                                      {"bf16", Precision::kBf16},
                                                                      {"f16", Precision::kF16},
                                                                      {"int8", Precision::kInt8}};
+  using Form = EmbeddingForm;
+  in.Choice<Form>("embeddings", &training->embeddings,
+                  {{"pooled", Form::kPooled}, {"rows", Form::kRows}});
   in.Choice<Precision>("embedding_precision", &training->embedding_precision, precisions);
   in.Choice<Precision>("gradient_precision", &training->gradient_precision, precisions);
   in.Number("gradient_scale", &training->gradient_scale, kPositive);
@@ -70,24 +73,48 @@ void ReadEarlyStopping(MapReader& in, EarlyStoppingConfig* stopping) {
   in.OnlyWith(stopping->patience > 0, "patience above 0", {"metric", "min_improvement"});
 }
 
+// What a trainer has of rows is decided before they come.
+void CheckKeptRows(const ClusterConfig& config, Diagnostics* diagnostics) {
+  const char* const key = "nn_worker.hot_row_bytes";
+  if (config.training.embeddings != EmbeddingForm::kRows) {
+    diagnostics->Report(key, "is for rows, and pooled embeddings come to the nn-worker",
+                        "set training.embeddings: rows");
+  }
+  if (config.embedding_worker.hot_row_bytes > 0) {
+    diagnostics->Report(key, "rows that embedding workers keep would be kept twice as long",
+                        "remove it, or embedding_worker.hot_row_bytes");
+  }
+  for (size_t i = 0; i < config.tables.size(); ++i) {
+    if (config.tables[i].admission.kind == AdmissionConfig::Kind::kAlways) continue;
+    diagnostics->Report(absl::StrCat("tables.", i, ".admission"),
+                        "a row that is refused must be asked for each time to be counted, and "
+                        "nn-workers keep rows whatever they are",
+                        "remove it, or nn_worker.hot_row_bytes");
+  }
+}
+
 // Rows that are used again are older than what modes promise, and may be gone at their server.
 void CheckRowAge(const ClusterConfig& config, Diagnostics* diagnostics) {
   const TrainingConfig& training = config.training;
-  const bool kept = config.embedding_worker.hot_row_bytes > 0;
+  const bool by_trainers = config.nn_worker.hot_row_bytes > 0;
+  const char* const bytes =
+      by_trainers ? "nn_worker.hot_row_bytes" : "embedding_worker.hot_row_bytes";
+  const bool kept = by_trainers || config.embedding_worker.hot_row_bytes > 0;
   if (kept != (training.row_age_steps > 0)) {
-    diagnostics->Report(
-        kept ? "embedding_worker.hot_row_bytes" : "training.row_age_steps", "is of no use alone",
-        "set embedding_worker.hot_row_bytes and training.row_age_steps, or neither");
+    diagnostics->Report(kept ? bytes : "training.row_age_steps", "is of no use alone",
+                        absl::StrCat("set ", bytes, " and training.row_age_steps, or neither"));
     return;
   }
   if (!kept) return;
   if (training.reproducible) {
     diagnostics->Report("training.row_age_steps",
-                        "what pulls read would depend on what an embedding worker has kept, which "
-                        "reproducible: true rules out",
-                        "remove it and embedding_worker.hot_row_bytes");
+                        absl::StrCat("what pulls read would depend on what an ",
+                                     by_trainers ? "nn-worker" : "embedding worker",
+                                     " has kept, which reproducible: true rules out"),
+                        absl::StrCat("remove it and ", bytes));
     return;
   }
+  if (by_trainers) CheckKeptRows(config, diagnostics);
   if (training.row_age_steps >= training.staleness) {
     diagnostics->Report("training.row_age_steps",
                         absl::StrCat("is ", training.row_age_steps,
@@ -108,6 +135,18 @@ void CheckRowAge(const ClusterConfig& config, Diagnostics* diagnostics) {
     check("idle_steps", eviction.idle_steps > 0, eviction.idle_steps);
     check("low_use.idle_steps", eviction.low_use.below > 0, eviction.low_use.idle_steps);
     check("small_norm.idle_steps", eviction.small_norm.below > 0, eviction.small_norm.idle_steps);
+  }
+}
+
+// The way back of the other poolings follows from the batch.
+void CheckEmbeddings(const ClusterConfig& config, Diagnostics* diagnostics) {
+  if (config.training.embeddings != EmbeddingForm::kRows) return;
+  for (size_t i = 0; i < config.features.size(); ++i) {
+    if (config.features[i].pooling != Pooling::kMax) continue;
+    diagnostics->Report(absl::StrCat("features.", i, ".pooling"),
+                        "is max, whose gradients need the maxima of an embedding worker, which "
+                        "does not pool with training.embeddings: rows",
+                        "choose another pooling, or training.embeddings: pooled");
   }
 }
 
@@ -187,6 +226,7 @@ void ApplyMode(ClusterConfig* config) {
   config->training.staleness = 1;
   config->training.row_age_steps = 0;
   config->embedding_worker.hot_row_bytes = 0;
+  config->nn_worker.hot_row_bytes = 0;
 }
 
 void CheckTraining(const ClusterConfig& config, Diagnostics* diagnostics) {
@@ -204,6 +244,7 @@ void CheckTraining(const ClusterConfig& config, Diagnostics* diagnostics) {
                         "choose mode: hybrid, or set it to false");
   }
   CheckRowAge(config, diagnostics);
+  CheckEmbeddings(config, diagnostics);
   if (!config.loaders.instances.empty() && training.evaluate_every_passes > 0) {
     diagnostics->Report("training.evaluate_every_passes",
                         "loaders read the data, and the nn-worker does not see their passes end",

@@ -127,6 +127,14 @@ std::vector<uint32_t> BatchLayout::vector_dims() const {
   return dims;
 }
 
+std::vector<FeatureRows> BatchLayout::rows() const {
+  std::vector<FeatureRows> rows;
+  for (size_t f = 0; f < features.size(); ++f) {
+    rows.push_back({.dim = dim(f), .rule = features[f].pooling});
+  }
+  return rows;
+}
+
 Status CheckLists(const CompactBatch& batch, const BatchLayout& layout) {
   const std::vector<uint32_t> tables = TablesOfLists(batch, layout);
   for (size_t f = 0; f < layout.features.size(); ++f) {

@@ -1,6 +1,9 @@
 #include "simurgh/nn/batch_block.h"
 
+#include <utility>
+
 #include "simurgh/base/aligned_buffer.h"
+#include "simurgh/data/row_code.h"
 
 namespace simurgh {
 namespace {
@@ -10,38 +13,66 @@ constexpr size_t kIdleBytes = size_t{1} << 30;
 
 struct OrdinaryBlock final : BatchBlock {
   std::shared_ptr<AlignedBuffer> memory;
+  size_t matrix_bytes = 0;  // Of it: embeddings and gradients.
 };
+
+size_t WholeLines(size_t bytes) {
+  return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
+}
 
 class OrdinaryPool final : public BlockPool {
  public:
-  explicit OrdinaryPool(size_t embedding_width) : width_(embedding_width), buffers_(kIdleBytes) {}
+  OrdinaryPool(size_t embedding_width, const EmbeddingWire& wire)
+      : width_(embedding_width), rows_(wire.embeddings, wire.rows), buffers_(kIdleBytes) {}
 
   std::shared_ptr<BatchBlock> Lease(size_t rows, bool with_gradients) override {
-    const size_t count = rows * width_;
+    return LeaseWithRows(rows, with_gradients, 0);
+  }
+
+  std::shared_ptr<BatchBlock> LeaseFor(std::shared_ptr<const CompactBatch> ids,
+                                       std::shared_ptr<const KeptRows> kept,
+                                       bool with_gradients) override {
+    if (rows_.features().empty()) return Lease(ids->batch_size, with_gradients);
+    const size_t bytes =
+        rows_.bytes(*ids, kept == nullptr ? std::span<const uint64_t>() : kept->here);
+    auto block = LeaseWithRows(ids->batch_size, with_gradients, bytes);
+    block->coded_embeddings = {.precision = rows_.precision(),
+                               .bytes = block->memory->bytes().subspan(block->matrix_bytes, bytes),
+                               .form = EmbeddingForm::kRows};
+    block->ids = std::move(ids);
+    block->kept = std::move(kept);
+    return block;
+  }
+
+ private:
+  // One buffer for all, each on a cache line; bytes of rows behind the matrices.
+  std::shared_ptr<OrdinaryBlock> LeaseWithRows(size_t rows, bool with_gradients, size_t row_bytes) {
     auto block = std::make_shared<OrdinaryBlock>();
-    // One buffer for both, the gradients on a cache line.
-    const size_t gradients = (count * sizeof(float) + kBufferAlignment - 1) / kBufferAlignment *
-                             kBufferAlignment / sizeof(float);
-    block->memory = buffers_.Lease((gradients + (with_gradients ? count : 0)) * sizeof(float));
-    float* const values = block->memory->as<float>(0).data();
-    block->embeddings = {values, rows, width_};
+    const size_t matrix = WholeLines(rows * width_ * sizeof(float));
+    block->matrix_bytes = matrix * (with_gradients ? 2 : 1);
+    block->memory = buffers_.Lease(block->matrix_bytes + row_bytes);
+    const auto matrix_at = [&](size_t byte) {
+      return MatrixView<float>(reinterpret_cast<float*>(block->memory->data() + byte), rows,
+                               width_);
+    };
+    block->embeddings = matrix_at(0);
     block->coded_embeddings.bytes = std::as_writable_bytes(block->embeddings.flat());
     if (with_gradients) {
-      block->gradients = {values + gradients, rows, width_};
+      block->gradients = matrix_at(matrix);
       block->coded_gradients.bytes = std::as_writable_bytes(block->gradients.flat());
     }
     return block;
   }
 
- private:
   const size_t width_;
+  const RowCode rows_;  // Of no features where pooled embeddings travel.
   BufferPool buffers_;
 };
 
 }  // namespace
 
-std::unique_ptr<BlockPool> NewBlockPool(size_t embedding_width) {
-  return std::make_unique<OrdinaryPool>(embedding_width);
+std::unique_ptr<BlockPool> NewBlockPool(size_t embedding_width, const EmbeddingWire& wire) {
+  return std::make_unique<OrdinaryPool>(embedding_width, wire);
 }
 
 }  // namespace simurgh

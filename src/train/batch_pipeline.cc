@@ -1,6 +1,7 @@
 #include "simurgh/train/batch_pipeline.h"
 
 #include <functional>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -10,6 +11,7 @@
 
 #include "simurgh/base/mutex.h"
 #include "train/batch_queue.h"
+#include "train/kept_row_plan.h"
 #include "train/retry.h"
 
 namespace simurgh {
@@ -35,7 +37,11 @@ const char* NameOf(BatchCall call) {
 class BatchPipeline::Impl {
  public:
   Impl(EmbeddingPort& port, const PipelineOptions& options)
-      : port_(port), options_(options), queue_(options) {}
+      : port_(port), options_(options), queue_(options) {
+    if (options.kept_rows.slots > 0) {
+      kept_rows_.emplace(options.kept_rows.slots, options.row_age_steps, options.kept_rows.tables);
+    }
+  }
 
   ~Impl() {
     Stop();
@@ -81,6 +87,8 @@ class BatchPipeline::Impl {
   EmbeddingPort& port_;
   const PipelineOptions options_;
 
+  std::optional<KeptRowPlan> kept_rows_;  // Of who feeds.
+
   Mutex mutex_;
   CondVar changed_;
   BatchQueue queue_ ABSL_GUARDED_BY(mutex_);
@@ -92,11 +100,13 @@ bool BatchPipeline::Impl::Feed(Batch batch) {
   WaitUntil([this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     return queue_.waiting() < options_.queue_batches;
   });
+  std::shared_ptr<const KeptRows> kept;
+  if (kept_rows_) kept = std::make_shared<const KeptRows>(kept_rows_->Next(*batch.sparse));
   Calls calls;
   {
     MutexLock lock(mutex_);
     if (!status_.ok()) return false;
-    queue_.Add(std::move(batch));
+    queue_.Add(std::move(batch), std::move(kept));
     calls = StartCalls(Clock::now());
   }
   MakeCalls(calls);
@@ -212,13 +222,15 @@ void BatchPipeline::Impl::Submit(PendingBatch& pending) {
 
 void BatchPipeline::Impl::Pull(PendingBatch& pending, uint64_t acknowledged_steps) {
   const BatchBlock::Coded& embeddings = pending.block->coded_embeddings;
+  EmbeddingTarget target(embeddings.precision, embeddings.bytes, pending.block);
+  target.form = embeddings.form;
+  target.here.assign(pending.block->here().begin(), pending.block->here().end());
   port_.Pull(pending.reference,
              {.purpose = options_.purpose,
               .position = position(pending),
               .acknowledged_steps = acknowledged_steps,
               .row_age_steps = options_.row_age_steps},
-             {embeddings.precision, embeddings.bytes, pending.block},
-             [this, &pending](StatusOr<PullAnswer> answer) {
+             std::move(target), [this, &pending](StatusOr<PullAnswer> answer) {
                OnAnswer(pending, BatchCall::kPull, answer.status(),
                         [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
                           queue_.OnPulled(pending, *std::move(answer));

@@ -14,9 +14,10 @@ BatchQueue::BatchQueue(const PipelineOptions& options)
   SIMURGH_CHECK(options_.staleness > 0 && options_.queue_batches > 0);
 }
 
-void BatchQueue::Add(Batch batch) {
+void BatchQueue::Add(Batch batch, std::shared_ptr<const KeptRows> kept) {
   auto pending = std::make_unique<PendingBatch>();
   pending->batch = std::move(batch);
+  pending->kept = std::move(kept);
   pending->step = next_step_++;
   pending_.push_back(std::move(pending));
 }
@@ -73,8 +74,8 @@ StartedCall BatchQueue::StartPull(PendingBatch& pending) {
   if (!pending.permit) {
     pending.permit = true;
     row_staleness_.Note(pending.step, outstanding_++);
-    pending.block =
-        options_.blocks->Lease(pending.batch.size(), options_.purpose == PullPurpose::kTrain);
+    pending.block = options_.blocks->LeaseFor(pending.batch.sparse, pending.kept,
+                                              options_.purpose == PullPurpose::kTrain);
     pending.block->rounding.step = pending.step;
     pending.block->rounding.first_row = FirstRowOf(options_.rank);
   }
@@ -96,7 +97,8 @@ void BatchQueue::OnSubmitted(PendingBatch& pending, const BatchReference& refere
 
 void BatchQueue::OnPulled(PendingBatch& pending, PullAnswer answer) {
   pending.state = State::kPulled;
-  pending.staleness = row_staleness_.Of(pending.step, answer.row_age_steps);
+  const uint32_t kept_age = pending.kept == nullptr ? 0 : pending.kept->age_steps;
+  pending.staleness = row_staleness_.Of(pending.step, std::max(answer.row_age_steps, kept_age));
   pending.maxima = std::move(answer.maxima);
   pending.retry.Reset();
 }
@@ -125,7 +127,8 @@ const PulledBatch* BatchQueue::Take(PendingBatch& pending) {
   pending.pulled = {.batch = &pending.batch,
                     .step = pending.step,
                     .block = pending.block.get(),
-                    .staleness = pending.staleness};
+                    .staleness = pending.staleness,
+                    .kept = pending.kept.get()};
   return &pending.pulled;
 }
 

@@ -203,6 +203,13 @@ Status Trainer::TrainStep(BatchPipeline& pipeline, const PulledBatch& pulled,
                                                   ? all.staleness
                                                   : roll_call_->SumStaleness(pulled.staleness),
                            .waited = waited};
+  if (pulled.kept != nullptr) {
+    step.kept =
+        TrainObserver::Step::Kept{.hits = pulled.kept->hits,
+                                  .misses = pulled.batch->sparse->ids.size() - pulled.kept->hits,
+                                  .age_steps = pulled.kept->age_steps,
+                                  .rows = pulled.kept->rows};
+  }
   meter.Add(step, dense.labels, probabilities_);
   // The gradients leave before the dense step: their way is the longer one. A device does both.
   const bool dense_first = network_.overlaps() || config_.mode == Mode::kNaiveHybrid;
@@ -308,6 +315,7 @@ Status Trainer::TrainPasses(ProgressMeter& meter, const std::stop_token& stop) {
               .staleness = exchange_ == nullptr ? config_.staleness - config_.row_age_steps
                                                 : data_.async_staleness,
               .row_age_steps = config_.row_age_steps,
+              .kept_rows = data_.kept_rows,
               .reproducible = config_.reproducible || config_.mode == Mode::kSync,
               .one_by_one = config_.mode == Mode::kNaiveHybrid,
               .blocks = &network_.blocks(),

@@ -56,6 +56,9 @@ TEST_CASE("PERSIA's model on Adult, on a device: the CPU's band of test AUC") {
   CheckBand("bf16, embeddings in bf16 and gradients in int8",
             TestAucs({"nn_worker.precision=bf16", "training.embedding_precision=bf16",
                       "training.gradient_precision=int8"}));
+  CheckBand("rows that the device pools, some of them kept",
+            TestAucs({"training.embeddings=rows", "nn_worker.hot_row_bytes=10000000",
+                      "training.staleness=4", "training.row_age_steps=2"}));
 }
 
 }  // namespace

@@ -66,6 +66,21 @@ TEST_CASE(
   CheckSame(daemons, RunStandalone(options));
 }
 
+TEST_CASE("Rows that the trainer pools train what the embedding worker's embeddings do") {
+  TestClusterOptions options = Reproducible(2, "4");
+  const TrainerOutcome pooled = RunOn(options);
+  REQUIRE(pooled.exit_code == 0);
+  options.overrides.emplace_back("training.embeddings=rows");
+  CheckSame(pooled, RunOn(options));
+  CheckSame(pooled, RunStandalone(options));
+  // Rows that are rounded are not embeddings that are.
+  options.overrides.emplace_back("training.embedding_precision=bf16");
+  const TrainerOutcome rounded = RunOn(options);
+  REQUIRE(rounded.exit_code == 0);
+  CHECK(rounded.network_digest != pooled.network_digest);
+  CheckSame(rounded, RunStandalone(options));
+}
+
 TEST_CASE("The last line of a trainer tells its result") {
   const TrainerOutcome outcome = RunStandalone(Reproducible(1, "1"));
   CHECK_THAT(
@@ -131,6 +146,18 @@ TEST_CASE("Every daemon serves its health and what it counts") {
       CheckEndpoint(cluster.server(server), absl::StrCat("simurgh_ps_table_", of_table, "{"));
     }
   }
+}
+
+TEST_CASE("A trainer that keeps rows finds some of them again, and asks for the others alone") {
+  TestCluster cluster(
+      {.overrides = {"training.passes=1000", "training.staleness=4", "training.row_age_steps=2",
+                     "training.embeddings=rows", "nn_worker.hot_row_bytes=4000000"}});
+  const auto trainer = cluster.StartTrainer({"training.progress_interval=50ms"});
+  REQUIRE(trainer->WaitForLog("samples/s", 60s));
+  for (const char* of_rows : {"hits_total", "misses_total"}) {
+    CheckEndpoint(*trainer, absl::StrCat("simurgh_nn_hot_row_", of_rows));
+  }
+  CheckEndpoint(*trainer, "simurgh_nn_hot_rows");
 }
 
 TEST_CASE("An address in use ends a daemon with 2, naming file, line, key and remedy") {

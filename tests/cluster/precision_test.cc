@@ -34,6 +34,16 @@ TEST_CASE("Adult stays in its band of AUC in every precision of the wire") {
   }
 }
 
+TEST_CASE("Adult stays in its band with rows that are rounded before they are pooled") {
+  const double exact = TrainStandalone(kAdult, 2, {}).auc;
+  for (const std::string precision : {"bf16", "int8"}) {
+    CAPTURE(precision);
+    std::vector<std::string> overrides = Precisions(precision, precision);
+    overrides.emplace_back("training.embeddings=rows");
+    CHECK(TrainStandalone(kAdult, 2, overrides).auc == Approx(exact).margin(0.003));
+  }
+}
+
 TEST_CASE("Adult stays in its band where rows and their gradients travel in 16 bits") {
   const double exact = TrainStandalone(kAdult, 2, {}).auc;
   for (const auto& [rows, gradients] :
@@ -59,13 +69,14 @@ struct HotRowRun {
   }
 };
 
-HotRowRun TrainWithHotRows(uint32_t age, uint32_t staleness) {
+// kept_by: the overrides that say who keeps them.
+HotRowRun TrainWithHotRows(uint32_t age, uint32_t staleness,
+                           std::vector<std::string> kept_by = {
+                               "embedding_worker.hot_row_bytes=4000000"}) {
   MetricRegistry registry;
-  const Outcome outcome = TrainStandalone(
-      kAdult, 2,
-      {"training.staleness=" + std::to_string(staleness),
-       "training.row_age_steps=" + std::to_string(age), "embedding_worker.hot_row_bytes=4000000"},
-      &registry);
+  kept_by.push_back("training.staleness=" + std::to_string(staleness));
+  kept_by.push_back("training.row_age_steps=" + std::to_string(age));
+  const Outcome outcome = TrainStandalone(kAdult, 2, kept_by, &registry);
   return {.auc = outcome.auc, .metrics = registry.Serialize()};
 }
 
@@ -97,6 +108,21 @@ TEST_CASE("Rows are used again up to the age that is allowed, which counts as st
     if (age == 1) continue;
     CHECK(run.Beyond(kRowAges, "1") > 0);
     CHECK(run.Beyond(kStaleness, "1") > 0);
+  }
+}
+
+TEST_CASE("Adult stays in its band with rows that the network keeps, none of them too old") {
+  const double exact = TrainStandalone(kAdult, 2, {"training.staleness=4"}).auc;
+  for (const uint32_t age : {1, 2}) {
+    CAPTURE(age);
+    const HotRowRun run =
+        TrainWithHotRows(age, 4, {"training.embeddings=rows", "nn_worker.hot_row_bytes=4000000"});
+    CHECK(run.auc == Approx(exact).margin(0.003));
+    const double hits = ValueOf(run.metrics, "simurgh_nn_hot_row_hits_total");
+    const double misses = ValueOf(run.metrics, "simurgh_nn_hot_row_misses_total");
+    CHECK(hits > 0.3 * (hits + misses));
+    CHECK(run.Beyond("simurgh_nn_hot_row_age_steps", std::to_string(age)) == 0);
+    CHECK(run.Beyond(kStaleness, "4") == 0);
   }
 }
 

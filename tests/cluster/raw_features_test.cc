@@ -35,6 +35,8 @@ TEST_CASE("Masks and rows train together, with 1 and 2 servers to the same last 
   const Outcome one = TrainStandalone(config, 1, overrides);
   CHECK(one == TrainStandalone(config, 2, overrides));
   CHECK(one.auc > 0.99);
+  overrides.emplace_back("training.embeddings=rows");
+  CHECK(one == TrainStandalone(config, 2, overrides));
 }
 
 }  // namespace

@@ -197,6 +197,8 @@ void RunPullBatch(Input input) {
   SIMURGH_CHECK_EQ(second->terms.acknowledged_steps, message->terms.acknowledged_steps);
   SIMURGH_CHECK_EQ(second->terms.row_age_steps, message->terms.row_age_steps);
   SIMURGH_CHECK(second->precision == message->precision);
+  SIMURGH_CHECK(second->form == message->form);
+  SIMURGH_CHECK(second->here == message->here);
 }
 
 void RunPulledBatch(Input input) {
@@ -236,7 +238,9 @@ std::vector<Bytes> PullBatchSeeds() {
                                                                  .position = kSomePosition,
                                                                  .acknowledged_steps = 70,
                                                                  .row_age_steps = 3},
-                                                       .precision = VectorPrecision::kInt8}))};
+                                                       .precision = VectorPrecision::kInt8,
+                                                       .form = EmbeddingForm::kRows,
+                                                       .here = {5, 6}}))};
 }
 
 std::vector<Bytes> PulledBatchSeeds() {

@@ -67,7 +67,7 @@ class KernelTimes {
     SIMURGH_ASSIGN_OR_RETURN(const DeviceMemory block,
                              RandomMemory<T>(tensors.batch_plan().planner.bytes() / sizeof(T)));
     tensors.SetBatch(block.get());
-    tensors.SetRows(batch, 0);
+    tensors.SetRows(batch, cuda::PlanTransfer(plan, codes, batch), 0);
     cuda::Layers<cuda::CudaExecutor, T> layers(plan, *executor_, tensors);
     layers.TakeWeights(tensors.parameters());
     const cuda::RankPass ranks{.samples = batch};

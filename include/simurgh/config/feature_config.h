@@ -37,7 +37,7 @@ struct ProcessingConfig {
   uint64_t modulo = 0;               // 0: off.
 };
 
-// How the rows of a sample's ids become the feature's columns; simurgh/feature/pooling.h computes.
+// How the rows of a sample's ids become the feature's columns; simurgh/data/pooling.h computes.
 enum class Pooling { kSum, kMean, kSqrtN, kMax, kWeightedSum, kRaw };
 
 // An ID feature: what the network sees of a column. YAML section `features`; their order is the

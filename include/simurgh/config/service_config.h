@@ -72,6 +72,9 @@ struct NnWorkerConfig {
   std::chrono::milliseconds rank_timeout{120'000};
   ComputeDevice device = ComputeDevice::kCpu;
   ComputePrecision precision = ComputePrecision::kF32;
+  // Memory of the network's device for rows that batches use once more (training.row_age_steps);
+  // 0: none are kept. TrainingConfig::embeddings must be rows.
+  uint64_t hot_row_bytes = 0;
 };
 
 // YAML section `loaders`: processes that read the training data and submit it to the nn-workers,

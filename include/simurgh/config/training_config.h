@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "simurgh/config/embedding_form.h"
 #include "simurgh/config/learning_rate.h"
 #include "simurgh/config/vector_precision.h"
 
@@ -63,6 +64,7 @@ struct TrainingConfig {
   uint32_t row_age_steps = 0;
   // The pull of step t sees exactly the pushes up to step t - staleness.
   bool reproducible = false;
+  EmbeddingForm embeddings = EmbeddingForm::kPooled;            // What pulls answer.
   VectorPrecision embedding_precision = VectorPrecision::kF32;  // On their way to the nn-worker.
   VectorPrecision gradient_precision = VectorPrecision::kF32;   // Of embeddings, on the way back.
   float gradient_scale = 1024.0F;  // kF16: what gradients are multiplied by on that way.

@@ -15,7 +15,7 @@ namespace simurgh {
 // occurrences of its sample need for 0 to n - 1: none where n is 0 or 1. Least significant bit
 // first, filled up to a byte. Several features lie one behind the other.
 //
-// maxima: (B * dim) as simurgh/feature/pooling.h has it.
+// maxima: (B * dim) as simurgh/data/pooling.h has it.
 
 // Writers store whole words, so that this much must be writable behind the last byte.
 inline constexpr size_t kMaximaSlackBytes = 8;

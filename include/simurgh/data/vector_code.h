@@ -21,15 +21,6 @@ struct RoundingKey {
 // The number of a rank's first row in each step.
 constexpr uint64_t FirstRowOf(uint32_t rank) { return uint64_t{rank} << 32; }
 
-// How a trainer's embeddings and their gradients travel.
-struct EmbeddingWire {
-  std::vector<uint32_t> dims;  // Of a sample's vectors, in order.
-  VectorPrecision embeddings = VectorPrecision::kF32;
-  VectorPrecision gradients = VectorPrecision::kF32;
-  float gradient_factor = 1;  // What gradients are multiplied by; above 0.
-  uint64_t seed = 0;          // Of the gradients' RoundingKey.
-};
-
 // Embeddings or their gradients as bytes, as they travel between nn-worker and embedding worker.
 //
 // A row of the matrix is a sample's vectors one behind the other. Coded, it is as many numbers:

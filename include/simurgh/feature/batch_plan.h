@@ -9,8 +9,8 @@
 #include "simurgh/base/status.h"
 #include "simurgh/config/table_config.h"
 #include "simurgh/data/compact_batch.h"
+#include "simurgh/data/pooling.h"
 #include "simurgh/feature/bucket_map.h"
-#include "simurgh/feature/pooling.h"
 
 namespace simurgh {
 
@@ -34,6 +34,8 @@ struct BatchLayout {
   // Of the vectors that a sample's row of the embedding matrix consists of: one a feature, a raw
   // one has several.
   std::vector<uint32_t> vector_dims() const;
+  // By feature.
+  std::vector<FeatureRows> rows() const;
 };
 
 // The rows of one table that a batch needs from one server.

@@ -7,7 +7,7 @@
 
 #include "simurgh/config/feature_config.h"
 #include "simurgh/data/batch.h"
-#include "simurgh/feature/pooling.h"
+#include "simurgh/data/pooling.h"
 
 namespace simurgh {
 

@@ -4,7 +4,11 @@
 #include <memory>
 #include <span>
 
+#include "simurgh/config/embedding_form.h"
 #include "simurgh/config/vector_precision.h"
+#include "simurgh/data/compact_batch.h"
+#include "simurgh/data/embedding_wire.h"
+#include "simurgh/data/kept_rows.h"
 #include "simurgh/data/vector_code.h"
 #include "simurgh/tensor/matrix_view.h"
 
@@ -18,10 +22,12 @@ class BatchBlock {
  public:
   virtual ~BatchBlock() = default;
 
-  // Rows of all samples, as VectorCode has them in the precision.
+  // Rows of all samples, as VectorCode has them in the precision. Of embeddings also the rows of
+  // the batch's ids, as RowCode has them, which the network pools.
   struct Coded {
     VectorPrecision precision = VectorPrecision::kF32;
     std::span<std::byte> bytes;
+    EmbeddingForm form = EmbeddingForm::kPooled;
   };
 
   // To be filled before the network sees the block.
@@ -33,7 +39,14 @@ class BatchBlock {
   // sees the block.
   RoundingKey rounding;
 
-  // The same memory where the precision is f32, (B, embedding width) without gaps; else empty.
+  // Of a block of rows: the batch, and which rows do not come.
+  std::shared_ptr<const CompactBatch> ids;
+  std::shared_ptr<const KeptRows> kept;  // Null: all come.
+  std::span<const uint64_t> here() const {
+    return kept == nullptr ? std::span<const uint64_t>() : kept->here;
+  }
+
+  // The same memory where it is of samples in f32, (B, embedding width) without gaps; else empty.
   MatrixView<float> embeddings;
   MatrixView<float> gradients;
 };
@@ -46,11 +59,19 @@ class BlockPool {
  public:
   virtual ~BlockPool() = default;
 
-  // For a batch of so many samples.
+  // For pooled embeddings of so many samples.
   virtual std::shared_ptr<BatchBlock> Lease(size_t rows, bool with_gradients) = 0;
+
+  // For what comes of these ids: rows, where rows travel, of which the network keeps some; else as
+  // above. kept: null where all come.
+  virtual std::shared_ptr<BatchBlock> LeaseFor(std::shared_ptr<const CompactBatch> ids,
+                                               std::shared_ptr<const KeptRows> kept,
+                                               bool with_gradients) {
+    return Lease(ids->batch_size, with_gradients);
+  }
 };
 
-// Blocks in ordinary memory.
-std::unique_ptr<BlockPool> NewBlockPool(size_t embedding_width);
+// Blocks in ordinary memory. Those of rows, where the wire has any, have f32 embeddings beside.
+std::unique_ptr<BlockPool> NewBlockPool(size_t embedding_width, const EmbeddingWire& wire = {});
 
 }  // namespace simurgh

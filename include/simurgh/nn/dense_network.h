@@ -10,7 +10,7 @@
 #include "simurgh/config/model_config.h"
 #include "simurgh/config/service_config.h"
 #include "simurgh/config/training_config.h"
-#include "simurgh/data/vector_code.h"
+#include "simurgh/data/embedding_wire.h"
 #include "simurgh/nn/batch_block.h"
 #include "simurgh/nn/device_sums.h"
 #include "simurgh/nn/model.h"
@@ -28,8 +28,8 @@ struct DenseNetworkOptions {
   uint32_t cuda_device = 0;                             // Which of the machine's.
   // Room that a CUDA device makes for a batch at once; a larger one makes it anew. 0: the first's.
   size_t batch_rows = 0;
-  // Its blocks are in these precisions on a CUDA device, which converts; on a CPU they are f32. No
-  // dims: all f32.
+  // Its blocks are as this says: rows, where they travel, on any device; embeddings and gradients
+  // on a CUDA device, which converts, while on a CPU they are f32. No dims: all f32.
   EmbeddingWire wire;
 };
 

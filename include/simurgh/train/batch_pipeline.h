@@ -3,9 +3,11 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "simurgh/base/status.h"
 #include "simurgh/data/batch.h"
+#include "simurgh/data/kept_rows.h"
 #include "simurgh/nn/batch_block.h"
 #include "simurgh/telemetry/timeline.h"
 #include "simurgh/train/ports.h"
@@ -20,11 +22,18 @@ struct PipelineOptions {
   RankOrder order = RankOrder::kFree;  // Of the ranks' pushes.
   uint32_t staleness = 1;              // Batches between pull and acknowledged push, at most; >= 1.
   uint32_t row_age_steps = 0;          // As PullTerms; a training pull's.
-  bool reproducible = false;           // See BatchPipeline.
-  bool one_by_one = false;             // A pull waits until all earlier pushes have been sent.
-  uint64_t trained_steps = 0;          // Of the run, all acknowledged; for evaluation.
-  BlockPool* blocks = nullptr;         // Of the batches' memory. Outlives the pipeline.
-  size_t queue_batches = 16;           // Batches handed over but not yet pulled, at most.
+  // Of the rows that the blocks' network keeps: how many, and each feature's table. A row that is
+  // kept is used for row_age_steps.
+  struct KeptRowOptions {
+    size_t slots = 0;
+    std::vector<uint32_t> tables;
+  };
+  KeptRowOptions kept_rows = {};
+  bool reproducible = false;    // See BatchPipeline.
+  bool one_by_one = false;      // A pull waits until all earlier pushes have been sent.
+  uint64_t trained_steps = 0;   // Of the run, all acknowledged; for evaluation.
+  BlockPool* blocks = nullptr;  // Of the batches' memory. Outlives the pipeline.
+  size_t queue_batches = 16;    // Batches handed over but not yet pulled, at most.
   std::chrono::milliseconds retry_deadline{60'000};  // How long one batch may keep failing.
   Timeline* timeline = nullptr;                      // Told of calls. Outlives the pipeline.
 };
@@ -38,6 +47,8 @@ struct PulledBatch {
   // Of this rank's earlier steps, how many its rows may lack: those not acknowledged at its pull,
   // or at the pull that its oldest rows come from. Below staleness + row_age_steps.
   uint32_t staleness = 0;
+  // Null: the network keeps no rows.
+  const KeptRows* kept = nullptr;
 };
 
 // Takes batches through submit, pull and push, so that the network never waits for what could have

@@ -10,6 +10,7 @@
 
 #include "simurgh/base/check.h"
 #include "simurgh/base/status.h"
+#include "simurgh/config/embedding_form.h"
 #include "simurgh/config/training_config.h"
 #include "simurgh/config/vector_precision.h"
 #include "simurgh/data/compact_batch.h"
@@ -35,8 +36,8 @@ struct PullTerms {
   uint32_t row_age_steps = 0;
 };
 
-// Where the embeddings of a batch are put: its samples' rows as VectorCode has them. At a multiple
-// of 4 bytes.
+// Where the embeddings of a batch are put: its samples' rows as VectorCode has them, or the rows of
+// its ids as RowCode has them. At a multiple of 4 bytes.
 struct EmbeddingTarget {
   EmbeddingTarget(VectorPrecision as, std::span<std::byte> to, std::shared_ptr<void> keeper)
       : precision(as), bytes(to), owner(std::move(keeper)) {}
@@ -51,8 +52,11 @@ struct EmbeddingTarget {
   }
 
   VectorPrecision precision = VectorPrecision::kF32;
+  EmbeddingForm form = EmbeddingForm::kPooled;
   std::span<std::byte> bytes;
   std::shared_ptr<void> owner;
+  // Of rows: those that need not come, as KeptRows has it; none: all come.
+  std::vector<uint64_t> here;
 };
 
 // Which occurrences the elements of features pooled by max are of, feature after feature, as
@@ -114,7 +118,7 @@ class EmbeddingPort {
   // Pooled embeddings, features side by side in their configured order, (B, embedding width). An
   // evaluation pull consumes the reference; a training pull leaves it for Push. Rows are at most
   // terms.row_age_steps old.
-  // Requires the target to be f32, or as they travel.
+  // Requires the target to be as they travel, or pooled f32 where pooled embeddings travel.
   virtual void Pull(BatchReference batch, const PullTerms& terms, EmbeddingTarget embeddings,
                     std::function<void(StatusOr<PullAnswer>)> done) = 0;
 

@@ -69,7 +69,8 @@ CpuNetwork::CpuNetwork(ModelPlan plan, std::vector<TaskConfig> tasks,
     : plan_(std::move(plan)),
       tasks_(std::move(tasks)),
       options_(options),
-      blocks_(NewBlockPool(plan_.embedding_width)),
+      blocks_(NewBlockPool(plan_.embedding_width, options.wire)),
+      row_pool_(options.wire),
       parameters_(ZeroedFloats(plan_.parameter_count)),
       gradients_(ZeroedFloats(plan_.parameter_count)),
       state_(ZeroedFloats(
@@ -82,6 +83,22 @@ CpuNetwork::CpuNetwork(ModelPlan plan, std::vector<TaskConfig> tasks,
   InitializeStatistics(plan_, running_statistics());
   InitializeOptimizerState(options_.optimizer, optimizer_state());
   InitializeWeightAverage(parameters(), weight_average());
+}
+
+StatusOr<BatchResult> CpuNetwork::ForwardBackwardOn(BatchBlock& block,
+                                                    MatrixView<const float> dense,
+                                                    std::span<const float> labels,
+                                                    std::span<float> probabilities,
+                                                    const RankStep& step,
+                                                    const std::function<void()>& /*meanwhile*/) {
+  if (block.ids != nullptr) row_pool_.Pool(block);
+  return ForwardBackward(dense, block.embeddings, labels, block.gradients, probabilities, step);
+}
+
+Status CpuNetwork::PredictOn(BatchBlock& block, MatrixView<const float> dense,
+                             std::span<float> probabilities) {
+  if (block.ids != nullptr) row_pool_.Pool(block);
+  return Predict(dense, block.embeddings, probabilities);
 }
 
 StatusOr<BatchResult> CpuNetwork::ForwardBackward(MatrixView<const float> dense,

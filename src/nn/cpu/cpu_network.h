@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "nn/cpu/row_pool.h"
 #include "nn/cpu/workspace.h"
 #include "nn/model_plan.h"
 #include "simurgh/base/aligned_buffer.h"
@@ -23,6 +24,12 @@ class CpuNetwork final : public DenseNetwork {
                                         MatrixView<float> embedding_gradient,
                                         std::span<float> probabilities,
                                         const RankStep& step) override;
+  StatusOr<BatchResult> ForwardBackwardOn(BatchBlock& block, MatrixView<const float> dense,
+                                          std::span<const float> labels,
+                                          std::span<float> probabilities, const RankStep& step,
+                                          const std::function<void()>& meanwhile) override;
+  Status PredictOn(BatchBlock& block, MatrixView<const float> dense,
+                   std::span<float> probabilities) override;
   Status ApplyGradients(float learning_rate) override;
   Status Predict(MatrixView<const float> dense, MatrixView<const float> embeddings,
                  std::span<float> probabilities) override;
@@ -98,6 +105,7 @@ class CpuNetwork final : public DenseNetwork {
   const std::vector<TaskConfig> tasks_;
   const DenseNetworkOptions options_;
   const std::unique_ptr<BlockPool> blocks_;
+  RowPool row_pool_;
   AlignedBuffer parameters_;
   AlignedBuffer gradients_;
   AlignedBuffer state_;

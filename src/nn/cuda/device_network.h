@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "nn/cuda/batch_room.h"
 #include "nn/cuda/host_mirror.h"
 #include "nn/cuda/pass.h"
 #include "nn/cuda/pinned_blocks.h"
@@ -54,7 +55,7 @@ class DeviceNetwork final : public DenseNetwork {
                                         std::span<float> probabilities,
                                         const RankStep& step) override {
     const size_t rows = labels.size() / tasks();
-    const std::shared_ptr<PinnedBlock> block = blocks_.LeaseFor(embeddings, rows, true);
+    const std::shared_ptr<PinnedBlock> block = blocks_.LeaseWith(embeddings, rows, true);
     SIMURGH_ASSIGN_OR_RETURN(const BatchResult result,
                              ForwardBackwardOn(*block, dense, labels, probabilities, step, {}));
     SIMURGH_RETURN_IF_ERROR(AwaitGradients(*block));
@@ -77,7 +78,7 @@ class DeviceNetwork final : public DenseNetwork {
     // Sums that nobody applied are owed nothing.
     const bool left_out = std::exchange(step_, Step::kNone) != Step::kNone;
     if (left_out && reducer_ != nullptr) reducer_->DropResiduals();
-    SIMURGH_RETURN_IF_ERROR(Prepare(rows));
+    SIMURGH_RETURN_IF_ERROR(Prepare(block));
     transfers_.Begin(block, dense, labels);
     SIMURGH_RETURN_IF_ERROR(RunPass(step, block, meanwhile));
 
@@ -96,7 +97,7 @@ class DeviceNetwork final : public DenseNetwork {
             std::span<const float> labels) override {
     PinnedBlock& block = PinnedOf(batch_block);
     // More room is made when nothing is under way.
-    if (block.rows <= capacity_rows_) transfers_.Load(block, dense, labels);
+    if (room_.Fits(block)) transfers_.Load(block, dense, labels);
   }
   Status AwaitGradients(BatchBlock& block) override {
     return transfers_.AwaitGradients(PinnedOf(block));
@@ -130,7 +131,7 @@ class DeviceNetwork final : public DenseNetwork {
   Status Predict(MatrixView<const float> dense, MatrixView<const float> embeddings,
                  std::span<float> probabilities) override {
     const size_t rows = probabilities.size() / tasks();
-    return PredictOn(*blocks_.LeaseFor(embeddings, rows, false), dense, probabilities);
+    return PredictOn(*blocks_.LeaseWith(embeddings, rows, false), dense, probabilities);
   }
 
   Status PredictOn(BatchBlock& batch_block, MatrixView<const float> dense,
@@ -140,9 +141,11 @@ class DeviceNetwork final : public DenseNetwork {
     SIMURGH_CHECK_EQ(probabilities.size(), rows * tasks());
     CheckDense(dense, rows);
     if (rows == 0) return absl::OkStatus();
-    SIMURGH_RETURN_IF_ERROR(Prepare(rows));
+    SIMURGH_RETURN_IF_ERROR(Prepare(block));
     transfers_.Begin(block, dense, {});
-    executor_->Run({.kind = Work::kPredict, .slot = block.slot, .rows = rows}, [this] {
+    const Work work{
+        .kind = Work::kPredict, .slot = block.slot, .rows = rows, .pools = tensors_.pools()};
+    executor_->Run(work, [this] {
       const std::span<const float> average = stepper_.Average();
       pass_.Predict(average.empty() ? tensors_.parameters() : average.subspan(1));
     });
@@ -189,6 +192,7 @@ class DeviceNetwork final : public DenseNetwork {
         blocks_(plan_, codes_, *executor_),
         tensors_(plan_, codes_, options_.optimizer),
         transfers_(*executor_, tensors_),
+        room_(*executor_, tensors_, transfers_),
         pass_(plan_, tasks, *executor_, tensors_),
         stepper_(plan_, options_.optimizer, *executor_, tensors_) {}
 
@@ -199,6 +203,13 @@ class DeviceNetwork final : public DenseNetwork {
       return absl::ResourceExhaustedError(
           "dense network: the device has no memory for the weights; choose narrower layers");
     }
+    row_slots_ = executor_->AllocateDevice(tensors_.slots_bytes());
+    if (row_slots_ == nullptr) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("dense network: the device has no memory for ", tensors_.slots_bytes(),
+                       " bytes of rows; lower nn_worker.hot_row_bytes"));
+    }
+    tensors_.SetSlots(row_slots_.get());
     tensors_.SetWeights(weights_.get());
     // What products read beyond the weights is zero from now on.
     executor_->Zero(weights_.get(), tensors_.weight_bytes());
@@ -219,10 +230,16 @@ class DeviceNetwork final : public DenseNetwork {
     SendMirrors();
     executor_->ToDevice(tensors_.code_table(), codes_.table.data(),
                         codes_.table.size() * sizeof(uint32_t));
+    if (codes_.pools()) {
+      executor_->ToDevice(tensors_.pooled_features(), codes_.features.data(),
+                          codes_.features.size() * sizeof(PooledFeature));
+      executor_->ToDevice(tensors_.feature_of(), codes_.feature_of.data(),
+                          codes_.feature_of.size() * sizeof(uint32_t));
+    }
     const LossScale first_scale;
     executor_->ToDevice(tensors_.loss_scale(), &first_scale, sizeof(first_scale));
     SIMURGH_RETURN_IF_ERROR(std::exchange(error_, absl::OkStatus()));
-    if (options_.batch_rows > 0) SIMURGH_RETURN_IF_ERROR(Reserve(options_.batch_rows));
+    if (options_.batch_rows > 0) SIMURGH_RETURN_IF_ERROR(room_.Reserve(options_.batch_rows));
     return executor_->Synchronize();
   }
 
@@ -258,8 +275,10 @@ class DeviceNetwork final : public DenseNetwork {
                     .slot = block.slot,
                     .rows = rows,
                     .samples = ranks.samples,
-                    .shares_statistics = bool{ranks.sum_statistics}},
+                    .shares_statistics = bool{ranks.sum_statistics},
+                    .pools = tensors_.pools()},
                    [&] { enqueue(ranks); });
+    pass_.KeepRows();
     transfers_.End(block);
     gradients_->DeviceChanged();
     if (reducer_ != nullptr) reducer_->sums().StepEnqueued();
@@ -299,6 +318,7 @@ class DeviceNetwork final : public DenseNetwork {
       };
     }
     enqueue(ranks);
+    pass_.KeepRows();
     transfers_.End(block);
     gradients_->DeviceChanged();
     if (meanwhile) meanwhile();
@@ -326,30 +346,9 @@ class DeviceNetwork final : public DenseNetwork {
 
   size_t tasks() const { return plan_.top().output_width(); }
 
-  // Makes room for batches of so many rows.
-  Status Reserve(size_t rows) {
-    if (rows <= capacity_rows_) return absl::OkStatus();
-    capacity_rows_ = 0;
-    executor_->ForgetRuns();
-    transfers_.Forget();
-    // Before the larger one is asked for.
-    batch_ = NoMemory();
-    tensors_.LayOut(rows);
-    const BatchMemory& memory = tensors_.batch_plan();
-    batch_ = executor_->AllocateDevice(memory.planner.bytes());
-    if (batch_ == nullptr) {
-      return absl::ResourceExhaustedError(absl::StrCat(
-          "dense network: no memory for a batch of ", rows, " samples (", memory.planner.bytes(),
-          " bytes on the device); choose a smaller batch or narrower layers"));
-    }
-    tensors_.SetBatch(batch_.get());
-    capacity_rows_ = rows;
-    return absl::OkStatus();
-  }
-
-  Status Prepare(size_t rows) {
+  Status Prepare(const PinnedBlock& block) {
     SIMURGH_RETURN_IF_ERROR(std::exchange(error_, absl::OkStatus()));
-    SIMURGH_RETURN_IF_ERROR(Reserve(std::max<size_t>(rows, 1)));
+    SIMURGH_RETURN_IF_ERROR(room_.Reserve(block));
     SendMirrors();
     return absl::OkStatus();
   }
@@ -378,12 +377,12 @@ class DeviceNetwork final : public DenseNetwork {
   PinnedBlocks<Executor> blocks_;
   Tensors<T> tensors_;
   Transfers<Executor, T> transfers_;
+  BatchRoom<Executor, T> room_;
   Pass<Executor, T> pass_;
   Stepper<Executor, T> stepper_;
   DeviceMemory weights_ = NoMemory();
   DeviceMemory scalars_ = NoMemory();  // Pinned; StepScalars.
-  DeviceMemory batch_ = NoMemory();
-  size_t capacity_rows_ = 0;
+  DeviceMemory row_slots_ = NoMemory();
   std::unique_ptr<RankReducer<Executor>> reducer_;  // Null: sums are the caller's.
   std::unique_ptr<HostMirror> parameters_;
   std::unique_ptr<HostMirror> gradients_;

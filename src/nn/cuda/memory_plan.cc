@@ -1,6 +1,7 @@
 #include "nn/cuda/memory_plan.h"
 
 #include <algorithm>
+#include <span>
 
 #include "nn/cpu/optimizer.h"
 #include "nn/cpu/weight_average.h"
@@ -80,6 +81,16 @@ void PlanLayer(const TowerPlan& tower, size_t index, bool is_logit, size_t rows,
   memory.layers.push_back(result);
 }
 
+// How many rows of a batch go to slots.
+size_t MovesOf(const KeptRows* kept) {
+  if (kept == nullptr) return 0;
+  size_t moves = 0;
+  for (size_t id = 0; id < kept->slots.size(); ++id) {
+    moves += !kept->is_here(id) && kept->slots[id] != KeptRows::kNoSlot ? 1 : 0;
+  }
+  return moves;
+}
+
 size_t WidestLayer(const ModelPlan& plan) {
   size_t widest = 1;
   for (const TowerPlan& tower : plan.towers) {
@@ -129,6 +140,10 @@ WeightMemory PlanWeights(const ModelPlan& plan, const WireCodes& codes,
   // Twice: batch norm needs two kinds side by side.
   memory.column_sums = planner.Add(2 * WidestLayer(plan) * sizeof(double));
   memory.code_table = planner.Add(codes.table.size() * sizeof(uint32_t));
+  if (codes.pools()) {
+    memory.pooled_features = planner.Add(codes.features.size() * sizeof(PooledFeature));
+    memory.feature_of = planner.Add(codes.feature_of.size() * sizeof(uint32_t));
+  }
   for (const TowerPlan& tower : plan.towers) {
     memory.copies.emplace_back();
     for (size_t i = 0; i < tower.layers.size(); ++i) {
@@ -138,14 +153,26 @@ WeightMemory PlanWeights(const ModelPlan& plan, const WireCodes& codes,
   return memory;
 }
 
-BatchTransfer PlanTransfer(const ModelPlan& plan, const WireCodes& codes, size_t rows) {
+BatchTransfer PlanTransfer(const ModelPlan& plan, const WireCodes& codes, size_t rows,
+                           const CompactBatch* ids, const KeptRows* kept) {
   BatchTransfer transfer;
   RegionPlanner input;
   transfer.dense = input.Add(rows * plan.dense_width * sizeof(float));
-  transfer.embeddings = input.Add(rows * codes.embeddings.row_bytes());
+  if (ids == nullptr) transfer.embeddings = input.Add(rows * codes.embeddings.row_bytes());
   transfer.labels = input.Add(rows * plan.top().output_width() * sizeof(float));
   if (codes.gradients.precision() == VectorPrecision::kInt8) {
     transfer.rounding = input.Add(sizeof(RoundingKey));
+  }
+  if (ids != nullptr) {
+    transfer.first_bytes =
+        input.Add((RowIndex::kPlaces + codes.features.size()) * sizeof(uint64_t));
+    transfer.offsets = input.Add(ids->offsets.size() * sizeof(uint32_t));
+    transfer.occurrences = input.Add(ids->occurrences.size() * sizeof(uint32_t));
+    transfer.weights = input.Add(ids->weights.size() * sizeof(float));
+    transfer.places = input.Add(ids->ids.size() * sizeof(uint64_t));
+    transfer.moves = input.Add(MovesOf(kept) * sizeof(RowMove));
+    transfer.rows = input.Add(
+        codes.rows.bytes(*ids, kept == nullptr ? std::span<const uint64_t>() : kept->here));
   }
   transfer.input_bytes = input.bytes();
   RegionPlanner output;
@@ -157,14 +184,17 @@ BatchTransfer PlanTransfer(const ModelPlan& plan, const WireCodes& codes, size_t
 }
 
 BatchMemory PlanBatch(const ModelPlan& plan, const WireCodes& codes, size_t capacity_rows,
-                      size_t element_bytes) {
+                      size_t element_bytes, size_t row_input_bytes) {
   BatchMemory memory;
   memory.capacity_rows = capacity_rows;
   RegionPlanner& planner = memory.planner;
   const BatchTransfer transfer = PlanTransfer(plan, codes, capacity_rows);
   for (size_t slot = 0; slot < kSlots; ++slot) {
-    memory.input[slot] = planner.Add(transfer.input_bytes);
+    memory.input[slot] = planner.Add(std::max(transfer.input_bytes, row_input_bytes));
     memory.output[slot] = planner.Add(transfer.output_bytes);
+  }
+  if (codes.pools()) {
+    memory.pooled = planner.Add(capacity_rows * plan.embedding_width * sizeof(float));
   }
   if (codes.encodes()) {
     memory.embedding_gradient = planner.Add(capacity_rows * plan.embedding_width * sizeof(float));

@@ -9,6 +9,8 @@
 #include "nn/cuda/work.h"
 #include "nn/model_plan.h"
 #include "simurgh/config/training_config.h"
+#include "simurgh/data/compact_batch.h"
+#include "simurgh/data/kept_rows.h"
 
 // Where everything lies in device memory: two blocks, one for the weights and what belongs to them,
 // one for a batch. Plain arithmetic, so that it is tested without a device.
@@ -84,6 +86,8 @@ struct WeightMemory {
   Region sums_next;                               // f64: and what they are added up to
   Region column_sums;                             // f64: (2, widest layer)
   Region code_table;                              // u32: of WireCodes
+  Region pooled_features;                         // PooledFeature: of WireCodes
+  Region feature_of;                              // u32: of WireCodes
   std::vector<std::vector<WeightCopies>> copies;  // Of each tower's layers.
   RegionPlanner planner;
 };
@@ -121,11 +125,22 @@ struct TowerMemory {
 // What goes to the device with a batch and comes back from it, each way in one piece, f32 but for
 // embeddings and their gradients. Offsets are from the beginning of the piece, and follow the
 // batch's own size.
+//
+// What is pooled on the device differs from batch to batch, also among batches of as many samples:
+// so it comes last, and the device is told where. All else is where a captured step has seen it.
 struct BatchTransfer {
   Region dense;
-  Region embeddings;
+  Region embeddings;  // Of a batch that comes pooled.
   Region labels;
   Region rounding;  // RoundingKey
+  // Of a batch of rows.
+  Region first_bytes;  // u64: of RowIndex
+  Region offsets;      // u32
+  Region occurrences;  // u32
+  Region weights;
+  Region places;  // u64: of the ids' rows
+  Region moves;   // RowMove: of rows that are kept
+  Region rows;    // That come.
   size_t input_bytes = 0;
   Region report;  // StepReport
   Region probabilities;
@@ -133,12 +148,15 @@ struct BatchTransfer {
   size_t output_bytes = 0;
 };
 
-BatchTransfer PlanTransfer(const ModelPlan& plan, const WireCodes& codes, size_t rows);
+// ids: of a batch of rows, of which those of `kept` do not come, or all do.
+BatchTransfer PlanTransfer(const ModelPlan& plan, const WireCodes& codes, size_t rows,
+                           const CompactBatch* ids = nullptr, const KeptRows* kept = nullptr);
 
 struct BatchMemory {
   size_t capacity_rows = 0;
   std::array<Region, kSlots> input;  // Of BatchTransfer.
   std::array<Region, kSlots> output;
+  Region pooled;              // f32, of a batch of rows.
   Region embedding_gradient;  // f32, before it is coded; where it leaves so.
   Region losses;              // f64
   Region losses_next;         // f64: what they are added up to.
@@ -148,8 +166,8 @@ struct BatchMemory {
 };
 
 // element_bytes: 4 or 2, of activations and their gradients. The last layer's output, the logits,
-// is f32 in any case.
+// is f32 in any case. row_input_bytes: of inputs of batches of rows, at most.
 BatchMemory PlanBatch(const ModelPlan& plan, const WireCodes& codes, size_t capacity_rows,
-                      size_t element_bytes);
+                      size_t element_bytes, size_t row_input_bytes = 0);
 
 }  // namespace simurgh::cuda

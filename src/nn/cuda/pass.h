@@ -69,6 +69,13 @@ class Pass {
     }
   }
 
+  // Once the batch has been pooled, copies the rows that are kept. How many they are differs from
+  // step to step: not for a graph.
+  void KeepRows() {
+    executor_.ForEachCell(tensors_.kept_rows(),
+                          tensors_.codes().rows.slot_bytes() / KeepRow::kBytes, tensors_.keeping());
+  }
+
   // Leaves the gradients of embeddings as they travel.
   void EncodeGradients() {
     const WireCodes& codes = tensors_.codes();
@@ -118,6 +125,9 @@ class Pass {
 
   void Forward(std::span<const float> weights, const RankPass* ranks) {
     layers_.TakeWeights(weights);
+    if (tensors_.pools()) {
+      executor_.ForEachCell(tensors_.rows(), plan_.embedding_width, tensors_.pooling());
+    }
     for (size_t t = 0; t < plan_.towers.size(); ++t) {
       [[maybe_unused]] const auto range = executor_.Range(plan_.towers[t].name.c_str());
       GatherInput(t);
@@ -157,8 +167,12 @@ class Pass {
     executor_.ForEachCell(block.rows, block.columns, CopyCell<From, T>{from, block});
   }
 
-  // From the bytes in which they have come.
+  // From the bytes in which they have come, if they have not been pooled here.
   void GatherEmbeddings(size_t t, const TowerInput& input) {
+    if (tensors_.pools()) {
+      const Matrix<const float> pooled = tensors_.pooled();
+      return Gather(t, input, pooled.Columns(input.source_column, input.width));
+    }
     const Matrix<T> block = InputBlock(t, input);
     executor_.ForEachCell(
         block.rows, block.columns,

@@ -18,6 +18,7 @@ namespace simurgh::cuda {
 // what comes back in another, each laid out as BatchTransfer says.
 struct PinnedBlock final : BatchBlock {
   size_t rows = 0;
+  const WireCodes* codes = nullptr;
   BatchTransfer transfer;
   std::shared_ptr<AlignedBuffer> input;
   std::shared_ptr<AlignedBuffer> output;
@@ -39,6 +40,39 @@ struct PinnedBlock final : BatchBlock {
     CopyRows(dense, {In<float>(transfer.dense), dense.rows(), dense.columns()});
     std::ranges::copy(labels, In<float>(transfer.labels));
     if (transfer.rounding.bytes > 0) *In<RoundingKey>(transfer.rounding) = rounding;
+    if (ids != nullptr) StageIds();
+  }
+
+  // What the device pools by, and which rows it keeps.
+  void StageIds() const {
+    auto* const first_bytes = In<uint64_t>(transfer.first_bytes);
+    first_bytes[RowIndex::kOccurrences] = transfer.occurrences.offset;
+    first_bytes[RowIndex::kWeights] = ids->weights.empty() ? 0 : transfer.weights.offset;
+    for (size_t f = 0; f < ids->feature_count(); ++f) {
+      const size_t list = ids->list_of(f);
+      const size_t first_id = list == 0 ? 0 : ids->unique_ends[list - 1];
+      first_bytes[RowIndex::kPlaces + f] = transfer.places.offset + first_id * sizeof(uint64_t);
+    }
+    std::ranges::copy(ids->offsets, In<uint32_t>(transfer.offsets));
+    std::ranges::copy(ids->occurrences, In<uint32_t>(transfer.occurrences));
+    std::ranges::copy(ids->weights, In<float>(transfer.weights));
+    StagePlaces();
+  }
+  void StagePlaces() const {
+    const size_t slot_bytes = codes->rows.slot_bytes();
+    auto* const places = In<uint64_t>(transfer.places);
+    auto* move = In<RowMove>(transfer.moves);
+    codes->rows.ForEachId(
+        *ids, [&, next = transfer.rows.offset](size_t id, const VectorCode& row) mutable {
+          const uint32_t to = kept == nullptr ? KeptRows::kNoSlot : kept->slots[id];
+          if (kept != nullptr && kept->is_here(id)) {
+            places[id] = kInSlots | to * slot_bytes;
+            return;
+          }
+          places[id] = next;
+          if (to != KeptRows::kNoSlot) *move++ = {next, to * slot_bytes, row.row_bytes()};
+          next += row.row_bytes();
+        });
   }
 
   static void CopyRows(MatrixView<const float> from, MatrixView<float> to) {
@@ -67,27 +101,44 @@ class PinnedBlocks final : public BlockPool {
   std::shared_ptr<BatchBlock> Lease(size_t rows, bool with_gradients) override {
     return LeasePinned(rows, with_gradients);
   }
+  std::shared_ptr<BatchBlock> LeaseFor(std::shared_ptr<const CompactBatch> ids,
+                                       std::shared_ptr<const KeptRows> kept,
+                                       bool with_gradients) override {
+    const size_t rows = ids->batch_size;
+    if (!codes_.pools()) return LeasePinned(rows, with_gradients);
+    return LeasePinned(rows, with_gradients, std::move(ids), std::move(kept));
+  }
 
   // With embeddings of so many rows that do not come in a block.
-  std::shared_ptr<PinnedBlock> LeaseFor(MatrixView<const float> embeddings, size_t rows,
-                                        bool with_gradients) {
+  std::shared_ptr<PinnedBlock> LeaseWith(MatrixView<const float> embeddings, size_t rows,
+                                         bool with_gradients) {
     auto block = LeasePinned(rows, with_gradients);
     codes_.embeddings.Encode(embeddings, 1.0F, std::nullopt, block->coded_embeddings.bytes);
     return block;
   }
 
-  std::shared_ptr<PinnedBlock> LeasePinned(size_t rows, bool with_gradients) {
+  // ids: for their rows.
+  std::shared_ptr<PinnedBlock> LeasePinned(size_t rows, bool with_gradients,
+                                           std::shared_ptr<const CompactBatch> ids = nullptr,
+                                           std::shared_ptr<const KeptRows> kept = nullptr) {
     auto block = std::make_shared<PinnedBlock>();
     block->rows = rows;
-    block->transfer = PlanTransfer(plan_, codes_, rows);
+    block->codes = &codes_;
+    block->transfer = PlanTransfer(plan_, codes_, rows, ids.get(), kept.get());
+    block->ids = std::move(ids);
+    block->kept = std::move(kept);
     const BatchTransfer& transfer = block->transfer;
     block->input = buffers_.Lease(transfer.input_bytes);
     block->output =
         buffers_.Lease(with_gradients ? transfer.output_bytes : transfer.embedding_gradient.offset);
-    block->coded_embeddings = {
-        codes_.embeddings.precision(),
-        block->input->bytes().subspan(transfer.embeddings.offset, transfer.embeddings.bytes)};
-    block->embeddings = FloatsOf(block->coded_embeddings, rows);
+    const Region& embeddings = block->ids == nullptr ? transfer.embeddings : transfer.rows;
+    block->coded_embeddings = {codes_.embeddings.precision(),
+                               block->input->bytes().subspan(embeddings.offset, embeddings.bytes)};
+    if (block->ids == nullptr) {
+      block->embeddings = FloatsOf(block->coded_embeddings, rows);
+    } else {
+      block->coded_embeddings.form = EmbeddingForm::kRows;
+    }
     block->gradient_factor = codes_.gradient_factor;
     block->rounding.seed = codes_.seed;
     if (!with_gradients) return block;

@@ -31,18 +31,18 @@ class Tensors {
   void SetWeights(std::byte* block) { weights_ = block; }
 
   // Lays out a block for batches of up to so many rows; SetBatch gives it.
-  void LayOut(size_t capacity_rows) {
-    batch_plan_ = PlanBatch(plan_, codes_, capacity_rows, sizeof(T));
+  void LayOut(size_t capacity_rows, size_t row_input_bytes = 0) {
+    batch_plan_ = PlanBatch(plan_, codes_, capacity_rows, sizeof(T), row_input_bytes);
     masks_.clear();
     for (const TowerMemory& tower : batch_plan_.towers) masks_.emplace_back(tower.layers.size());
   }
   const BatchMemory& batch_plan() const { return batch_plan_; }
   void SetBatch(std::byte* block) { batch_ = block; }
-  // The batch at hand, and the slot in which it is.
-  void SetRows(size_t rows, size_t slot) {
+  // The batch at hand, how it comes, and the slot in which it is.
+  void SetRows(size_t rows, const BatchTransfer& transfer, size_t slot) {
     rows_ = rows;
     slot_ = slot;
-    transfer_ = PlanTransfer(plan_, codes_, rows);
+    transfer_ = transfer;
   }
   size_t rows() const { return rows_; }
 
@@ -64,6 +64,12 @@ class Tensors {
   double* column_sums() const { return Doubles(weights_, weights_plan_.column_sums); }
   uint32_t* code_table() const {
     return reinterpret_cast<uint32_t*>(weights_ + weights_plan_.code_table.offset);
+  }
+  PooledFeature* pooled_features() const {
+    return reinterpret_cast<PooledFeature*>(weights_ + weights_plan_.pooled_features.offset);
+  }
+  uint32_t* feature_of() const {
+    return reinterpret_cast<uint32_t*>(weights_ + weights_plan_.feature_of.offset);
   }
 
   const WeightCopies& Copies(size_t tower, size_t layer) const {
@@ -107,6 +113,32 @@ class Tensors {
   Matrix<const float> dense() const { return In(transfer_.dense, plan_.dense_width); }
   CodedMatrix embeddings() const {
     return {LayoutOf(codes_.embeddings), input(slot_) + transfer_.embeddings.offset};
+  }
+  // Whether the batch at hand comes as rows; what pools them.
+  bool pools() const { return transfer_.first_bytes.bytes > 0; }
+  PoolCell pooling() const {
+    const std::byte* const begin = input(slot_);
+    return {.features = pooled_features(),
+            .feature_of = feature_of(),
+            .precision = codes_.rows.precision(),
+            .input = begin,
+            .slots = slots_,
+            .index = {reinterpret_cast<const uint64_t*>(begin + transfer_.first_bytes.offset),
+                      reinterpret_cast<const uint32_t*>(begin + transfer_.offsets.offset)},
+            .to = pooled()};
+  }
+  // How many rows of the batch at hand are kept, once it has been pooled; what copies them.
+  size_t kept_rows() const { return transfer_.moves.bytes / sizeof(RowMove); }
+  KeepRow keeping() const {
+    const std::byte* const begin = input(slot_);
+    return {reinterpret_cast<const RowMove*>(begin + transfer_.moves.offset), begin, slots_};
+  }
+  // Of rows that are kept.
+  size_t slots_bytes() const { return codes_.row_slots * codes_.rows.slot_bytes(); }
+  void SetSlots(std::byte* slots) { slots_ = slots; }
+  Matrix<float> pooled() const {
+    return {reinterpret_cast<float*>(batch_ + batch_plan_.pooled.offset), rows_,
+            plan_.embedding_width, plan_.embedding_width};
   }
   const float* labels() const {
     return reinterpret_cast<const float*>(input(slot_) + transfer_.labels.offset);
@@ -153,6 +185,7 @@ class Tensors {
   BatchTransfer transfer_;
   std::byte* weights_ = nullptr;
   std::byte* batch_ = nullptr;
+  std::byte* slots_ = nullptr;
   size_t rows_ = 0;
   size_t slot_ = 0;
   std::vector<std::vector<ReluMask>> masks_;  // Of each tower's layers.

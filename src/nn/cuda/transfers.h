@@ -45,7 +45,7 @@ class Transfers {
     // Another one may have taken its slot.
     if (block.load == 0 || loaded_[block.slot] != block.load) Load(block, dense, labels);
     computing_ = block.slot;
-    tensors_.SetRows(block.rows, block.slot);
+    tensors_.SetRows(block.rows, block.transfer, block.slot);
     executor_.Await({Event::kCopiedIn, block.slot});
     executor_.Await({Event::kCopiedOut, block.slot});  // What it overwrites has left.
   }

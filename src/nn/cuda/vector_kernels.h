@@ -33,6 +33,19 @@ SIMURGH_HOST_DEVICE T& ElementOf(std::byte* begin, size_t i) {
   return reinterpret_cast<T*>(begin)[i];
 }
 
+// Number i of a vector in f32 or 16 bits.
+SIMURGH_HOST_DEVICE inline float WidenElement(VectorPrecision precision, const std::byte* vector,
+                                              size_t i) {
+  if (precision == VectorPrecision::kF32) return ElementOf<float>(vector, i);
+  const Half format = precision == VectorPrecision::kBf16 ? Half::kBf16 : Half::kF16;
+  return WidenNumber(format, 1.0F, ElementOf<uint16_t>(vector, i));
+}
+
+// Of one in int8.
+SIMURGH_HOST_DEVICE inline float WidenByte(const std::byte* vector, size_t i, float scale) {
+  return scale * static_cast<float>(ElementOf<int8_t>(vector, i));
+}
+
 // A coded matrix whose numbers are read one by one.
 struct CodedMatrix {
   CodeLayout layout;
@@ -40,19 +53,11 @@ struct CodedMatrix {
 
   SIMURGH_HOST_DEVICE float operator()(size_t row, size_t column) const {
     const std::byte* from = rows + row * layout.row_bytes;
-    switch (layout.precision) {
-      case VectorPrecision::kF32:
-        return ElementOf<float>(from, column);
-      case VectorPrecision::kBf16:
-        return WidenNumber(Half::kBf16, 1.0F, ElementOf<uint16_t>(from, column));
-      case VectorPrecision::kF16:
-        return WidenNumber(Half::kF16, 1.0F, ElementOf<uint16_t>(from, column));
-      case VectorPrecision::kInt8:
-        break;
+    if (layout.precision != VectorPrecision::kInt8) {
+      return WidenElement(layout.precision, from, column);
     }
     const uint32_t vector = layout.vector_of[column];
-    const float scale = ElementOf<float>(from + layout.scales_offset, vector);
-    return scale * static_cast<float>(ElementOf<int8_t>(from, column));
+    return WidenByte(from, column, ElementOf<float>(from + layout.scales_offset, vector));
   }
 };
 

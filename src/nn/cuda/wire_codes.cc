@@ -16,6 +16,8 @@ std::vector<uint32_t> DimsOf(const ModelPlan& plan, const EmbeddingWire& wire) {
 
 WireCodes::WireCodes(const ModelPlan& plan, const EmbeddingWire& wire)
     : embeddings(wire.embeddings, DimsOf(plan, wire)),
+      rows(wire.embeddings, wire.rows),
+      row_slots(wire.row_slots),
       gradients(wire.gradients, DimsOf(plan, wire)),
       gradient_factor(wire.gradient_factor),
       seed(wire.seed),
@@ -25,6 +27,16 @@ WireCodes::WireCodes(const ModelPlan& plan, const EmbeddingWire& wire)
   for (size_t v = 0; v < vectors(); ++v) {
     table.insert(table.end(), embeddings.dims()[v], static_cast<uint32_t>(v));
   }
+  for (size_t f = 0; f < wire.rows.size(); ++f) {
+    const auto& [dim, rule] = wire.rows[f];
+    features.push_back({.rule = rule,
+                        .dim = dim,
+                        .first_column = static_cast<uint32_t>(feature_of.size()),
+                        .row_bytes = static_cast<uint32_t>(rows.code(f).row_bytes()),
+                        .scale_offset = static_cast<uint32_t>(rows.code(f).scales_offset())});
+    feature_of.insert(feature_of.end(), rule.width(dim), static_cast<uint32_t>(f));
+  }
+  if (pools()) SIMURGH_CHECK_EQ(feature_of.size(), plan.embedding_width);
 }
 
 }  // namespace simurgh::cuda

@@ -3,7 +3,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "nn/cuda/pooling_kernels.h"
 #include "nn/model_plan.h"
+#include "simurgh/data/embedding_wire.h"
+#include "simurgh/data/row_code.h"
 #include "simurgh/data/vector_code.h"
 
 namespace simurgh::cuda {
@@ -19,12 +22,19 @@ struct WireCodes {
   bool encodes() const { return gradients.precision() != VectorPrecision::kF32; }
   size_t vectors() const { return embeddings.dims().size(); }
 
+  // Whether there are blocks of rows, which the device pools.
+  bool pools() const { return !features.empty(); }
+
   VectorCode embeddings;
+  RowCode rows;
+  size_t row_slots;
   VectorCode gradients;
   float gradient_factor;
   uint64_t seed;
   // For the device: where each vector begins and the last one ends, then each column's vector.
   std::vector<uint32_t> table;
+  std::vector<PooledFeature> features;  // For the device; none: no rows come.
+  std::vector<uint32_t> feature_of;     // By column of embeddings, likewise.
 };
 
 }  // namespace simurgh::cuda

@@ -33,7 +33,7 @@ struct Event {
 inline constexpr size_t kEventKinds = 4;
 
 // Names a sequence of kernels, products and copies that is the same each time: for one kind of work
-// in one slot, and one number of rows, of this rank and of all.
+// in one slot, and one number of samples, of this rank and of all.
 struct Work {
   enum Kind { kTrain, kPredict, kApply };
 
@@ -42,6 +42,7 @@ struct Work {
   size_t rows = 0;
   uint64_t samples = 0;
   bool shares_statistics = false;  // Batch norm's are of all ranks.
+  bool pools = false;              // The batch comes as rows.
 
   auto operator<=>(const Work&) const = default;
 

@@ -114,6 +114,39 @@ TEST_CASE("Rows may only be used again where that fits the staleness", "[config]
   }
 }
 
+TEST_CASE("A trainer pools rows in every way but by max", "[config]") {
+  const std::string rows = "training.embeddings=rows";
+  REQUIRE(With({rows}).ok());
+  CHECK(With({rows})->training.embeddings == EmbeddingForm::kRows);
+  CHECK(ErrorOf({rows, "features.1.pooling=max"}) ==
+        "features.1.pooling: is max, whose gradients need the maxima of an embedding worker, which "
+        "does not pool with training.embeddings: rows; choose another pooling, or "
+        "training.embeddings: pooled");
+}
+
+TEST_CASE("A trainer keeps rows where rows come to it", "[config]") {
+  const std::string rows = "training.embeddings=rows";
+  const std::string bytes = "nn_worker.hot_row_bytes=1000000";
+  const std::string age = "training.row_age_steps=3";
+  REQUIRE(With({rows, bytes, age}).ok());
+  CHECK(With({rows, bytes, age})->nn_worker.hot_row_bytes == 1'000'000);
+  CHECK(With({rows, bytes, age, "training.mode=sync"})->nn_worker.hot_row_bytes == 0);
+  CHECK(ErrorOf({rows, bytes}) ==
+        "nn_worker.hot_row_bytes: is of no use alone; set nn_worker.hot_row_bytes and "
+        "training.row_age_steps, or neither");
+  CHECK(ErrorOf({bytes, age}) ==
+        "nn_worker.hot_row_bytes: is for rows, and pooled embeddings come to the nn-worker; set "
+        "training.embeddings: rows");
+  CHECK(ErrorOf({rows, bytes, age, "embedding_worker.hot_row_bytes=1000000"}) ==
+        "nn_worker.hot_row_bytes: rows that embedding workers keep would be kept twice as long; "
+        "remove it, or embedding_worker.hot_row_bytes");
+  CHECK_THAT(ErrorOf({rows, bytes, age, "training.reproducible=true"}),
+             Catch::Contains("what an nn-worker has kept"));
+  CHECK_THAT(
+      ErrorOf({rows, bytes, age, "tables.0.admission={kind: probability, probability: 0.5}"}),
+      Catch::Contains("tables.0.admission: a row that is refused must be asked for"));
+}
+
 TEST_CASE("Every label column is a task", "[config]") {
   const std::string second = "data.csv.columns.4={name: liked, kind: label}";
   const std::string logits = "model.towers.1.layers.3={linear: 2}";

@@ -40,6 +40,7 @@ TEST_CASE("Everything that ranks must agree on changes the plan", "[config]") {
       {"training.staleness=5"},
       {"training.row_age_steps=1", "embedding_worker.hot_row_bytes=1048576"},
       {"training.reproducible=true"},
+      {"training.embeddings=rows"},
       {"training.embedding_precision=bf16"},
       {"training.gradient_precision=bf16"},
       {"training.allreduce.precision=int8"},

@@ -158,6 +158,12 @@ TEST_CASE("Batch requests survive the wire, with the precision and scale of thei
                              .status()
                              .message()),
              Catch::Contains("unknown precision 4"));
+  CHECK_THAT(
+      std::string(
+          ReadPullBatch(Metadata(Encode(PullBatchMessage{.form = static_cast<EmbeddingForm>(2)})))
+              .status()
+              .message()),
+      Catch::Contains("unknown form 2"));
 }
 
 TEST_CASE("Damaged metadata is refused or read, never followed out of bounds") {

@@ -134,7 +134,9 @@ TEST_CASE("The largest batch arrives") {
   const auto reference = submission.SubmitRemotely(batch);
   CAPTURE(reference.status().ToString());
   REQUIRE(reference.ok());
-  CHECK(*submission.worker->BatchSize(*reference) == kMaxBatchSamples);
+  CHECK(
+      *submission.worker->AnswerBytes(*reference, EmbeddingForm::kPooled, VectorPrecision::kF32) ==
+      kMaxBatchSamples * kWidth * sizeof(float));
 }
 
 TEST_CASE("A batch that is wrong is refused with feature and place; the connection goes on") {

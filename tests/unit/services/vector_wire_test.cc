@@ -10,6 +10,7 @@
 
 #include "services/api/batch_client.h"
 #include "services/embedding_worker/batch_methods.h"
+#include "simurgh/data/row_code.h"
 #include "tests/unit/services/worker_fixture.h"
 
 namespace simurgh {
@@ -65,6 +66,30 @@ class Remote : public WorkerFixture {
              {MatrixView(gradients.data(), kSamples, kWidth), nullptr}, position);
     return matrix;
   }
+
+  // The same, with rows that are pooled here, but for those that are said to be here.
+  std::vector<float> ExchangeRows(const std::vector<float>& gradients,
+                                  const std::vector<std::byte>& known = {},
+                                  const std::vector<uint64_t>& here = {}) {
+    const EmbeddingWire wire = WireOf(config);
+    const RowCode code(wire.embeddings, wire.rows);
+    coded_rows.resize(code.bytes(*batch, here));
+    EmbeddingTarget target(wire.embeddings, coded_rows, nullptr);
+    target.form = EmbeddingForm::kRows;
+    target.here = here;
+    Exchange(target, {MatrixView(gradients.data(), kSamples, kWidth), nullptr}, {});
+    const std::vector<uint64_t> all = code.Places(*batch);
+    const std::vector<uint64_t> come = code.Places(*batch, here);
+    std::vector<const std::byte*> rows;
+    for (size_t id = 0; id < all.size(); ++id) {
+      const bool is_here = !here.empty() && (here[id / 64] >> (id % 64) & 1U) != 0;
+      rows.push_back(is_here ? known.data() + all[id] : coded_rows.data() + come[id]);
+    }
+    std::vector<float> matrix(kSamples * kWidth);
+    code.Pool(*batch, rows, {matrix.data(), kSamples, kWidth});
+    return matrix;
+  }
+  std::vector<std::byte> coded_rows;  // Of the last.
 
   // The same, where both are coded and decoded here.
   std::vector<float> ExchangeCoded(const std::vector<float>& gradients, TrainerPosition position) {
@@ -160,6 +185,27 @@ float ErrorOf(Precision precision) {
       return 1.001F / 127;
     default:
       return 0;
+  }
+}
+
+TEST_CASE("Rows that travel pool to the same bytes, in f32, also without those that are known") {
+  ClusterConfig config = ClusterWith(Precision::kF32, Precision::kF32);
+  config.tables[0].optimizer.learning_rate = 0.5F;
+  config.tables[1].optimizer.learning_rate = 0.25F;
+  config.features[1].pooling = Pooling::kMean;
+  const std::vector<float> sent = SmallGradients(9);
+  Remote pooled(config);
+  config.training.embeddings = EmbeddingForm::kRows;
+  Remote rows(config);
+  const std::vector<float> expected = pooled.Exchange(sent);
+  CHECK(rows.ExchangeRows(sent) == expected);
+  CHECK(rows.pushed == pooled.pushed);
+  const std::vector<std::byte> known = rows.coded_rows;
+  for (const uint64_t here : {0x5555ULL, 0xfff0ULL, ~0ULL}) {
+    CAPTURE(here);
+    CHECK(rows.ExchangeRows(sent, known, {here}) == expected);
+    CHECK(rows.pushed == pooled.pushed);
+    CHECK(rows.coded_rows.size() < known.size());
   }
 }
 
@@ -299,7 +345,7 @@ TEST_CASE("Vectors of another size than the batch's are refused") {
       fixture.Run(fixture.worker->Pull(reference, {}, {Precision::kF32, bytes, nullptr}, deadline))
           .status();
   CHECK(absl::IsInvalidArgument(pulled));
-  CHECK_THAT(std::string(pulled.message()), Catch::Contains("its samples have 880"));
+  CHECK_THAT(std::string(pulled.message()), Catch::Contains("it has 880"));
   const Status pushed = fixture.Run(fixture.worker->Push(
       reference, {}, fixture.rates, {Precision::kBf16, 1.0F, bytes, nullptr}, deadline));
   CHECK(absl::IsInvalidArgument(pushed));

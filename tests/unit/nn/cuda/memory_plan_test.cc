@@ -137,6 +137,46 @@ TEST_CASE(
   CHECK(cuda::PlanBatch(plan, CodesOf(plan), 7, 4).embedding_gradient.bytes == 0);
 }
 
+TEST_CASE("a batch of rows has what differs among batches of as many samples behind all else") {
+  const ModelPlan plan = PlanOf(Chain({Linear(1)}));
+  const cuda::WireCodes codes(
+      plan, {.dims = {2, 2, 2},
+             .embeddings = VectorPrecision::kBf16,
+             .rows = {{.dim = 2, .rule = {.kind = Pooling::kRaw, .length = 2}}, {.dim = 2}}});
+  REQUIRE(codes.pools());
+  CompactBatch few{.batch_size = 2,
+                   .ids = {7, 8},
+                   .occurrences = {0, 0},
+                   .offsets = {0, 1, 1, 1, 2},
+                   .unique_ends = {1, 2}};
+  CompactBatch many{.batch_size = 2,
+                    .ids = {7, 8, 9},
+                    .occurrences = {0, 1, 0},
+                    .offsets = {0, 2, 2, 2, 3},
+                    .unique_ends = {2, 3},
+                    .weights = {1, 2, 3}};
+  const cuda::BatchTransfer less = cuda::PlanTransfer(plan, codes, 2, &few);
+  const cuda::BatchTransfer more = cuda::PlanTransfer(plan, codes, 2, &many);
+  for (const auto region : {&cuda::BatchTransfer::dense, &cuda::BatchTransfer::labels,
+                            &cuda::BatchTransfer::first_bytes, &cuda::BatchTransfer::offsets}) {
+    CHECK((less.*region).offset == (more.*region).offset);
+    CHECK((less.*region).bytes == (more.*region).bytes);
+    CHECK((less.*region).offset < less.occurrences.offset);
+  }
+  CHECK(less.embeddings.bytes == 0);
+  CHECK(less.first_bytes.bytes == 4 * sizeof(uint64_t));
+  CHECK(less.offsets.bytes == 5 * sizeof(uint32_t));
+  CHECK(less.rows.bytes == 2 * 4);
+  CHECK(more.occurrences.bytes == 3 * sizeof(uint32_t));
+  CHECK(more.weights.bytes == 3 * sizeof(float));
+  CHECK(more.rows.bytes == 3 * 4);
+  CHECK(more.input_bytes >= more.rows.offset + more.rows.bytes);
+  const BatchMemory memory = cuda::PlanBatch(plan, codes, 2, 4, 100'000);
+  CheckRegions(memory.planner);
+  CHECK(memory.input[0].bytes == 100'000);
+  CHECK(memory.pooled.bytes == 2 * 6 * 4);
+}
+
 TEST_CASE("copies of a tower's first weight are padded to the rows of its input") {
   const ModelPlan plan = PlanOf(Chain({Linear(4), Linear(1)}));  // 9 inputs.
   const cuda::WeightMemory memory = cuda::PlanWeights(plan, CodesOf(plan), {}, 2);

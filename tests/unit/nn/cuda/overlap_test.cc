@@ -11,13 +11,16 @@
 namespace simurgh::testing {
 namespace {
 
-BlockRun TrainInLanes(ComputePrecision precision, std::optional<uint64_t> seed, bool overlapped) {
+BlockRun TrainInLanes(ComputePrecision precision, std::optional<uint64_t> seed, bool overlapped,
+                      const EmbeddingWire& wire = {}) {
   DenseNetworkOptions options =
       RunOptions({.kind = DenseOptimizerConfig::Kind::kAdam, .epsilon = 1e-3F});
   options.precision = precision;
+  options.wire = wire;
   auto network = CreateHostNetwork(EveryLayer(), options, {.lanes = seed});
   REQUIRE(network.ok());
-  return TrainInBlocks(**network, overlapped);
+  const RowCode rows(wire.embeddings, wire.rows);
+  return TrainInBlocks(**network, overlapped, wire.rows.empty() ? nullptr : &rows, wire.row_slots);
 }
 
 TEST_CASE("batches that overlap give the bits of batches that do not, in any order of the lanes") {
@@ -28,6 +31,16 @@ TEST_CASE("batches that overlap give the bits of batches that do not, in any ord
       CheckSameRuns(TrainInLanes(precision, seed, true), expected);
     }
     CheckSameRuns(TrainInLanes(precision, 1, false), expected);
+  }
+}
+
+TEST_CASE("batches of rows that overlap give the bits of batches that do not") {
+  EmbeddingWire wire{.rows = EveryPooling()};
+  wire.row_slots = GENERATE(0, 50);
+  const BlockRun expected = TrainInLanes(ComputePrecision::kF32, std::nullopt, false, wire);
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
+    CAPTURE(seed);
+    CheckSameRuns(TrainInLanes(ComputePrecision::kF32, seed, true, wire), expected);
   }
 }
 

@@ -33,6 +33,12 @@ struct PoolingRule {
   size_t ids_of(size_t occurrences) const { return (occurrences + rows_per_id - 1) / rows_per_id; }
 };
 
+// A feature's rows, in all batches.
+struct FeatureRows {
+  uint32_t dim = 0;
+  PoolingRule rule = {};
+};
+
 // A feature of a batch with the way to its rows.
 struct PoolingInput {
   PoolingRule rule;

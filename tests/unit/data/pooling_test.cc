@@ -1,4 +1,4 @@
-#include "simurgh/feature/pooling.h"
+#include "simurgh/data/pooling.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,0 +1,34 @@
+#include "nn/cpu/row_pool.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace simurgh::cpu {
+
+RowPool::RowPool(const EmbeddingWire& wire)
+    : rows_(wire.embeddings, wire.rows),
+      slot_bytes_(rows_.slot_bytes()),
+      slots_(wire.row_slots * slot_bytes_) {}
+
+void RowPool::Pool(BatchBlock& block) {
+  const KeptRows* const kept = block.kept.get();
+  const std::vector<uint64_t> places = rows_.Places(*block.ids, block.here());
+  places_.clear();
+  for (size_t id = 0; id < places.size(); ++id) {
+    const bool is_here = kept != nullptr && kept->is_here(id);
+    places_.push_back(is_here ? slot(kept->slots[id])
+                              : block.coded_embeddings.bytes.data() + places[id]);
+  }
+  rows_.Pool(*block.ids, places_, block.embeddings);
+  if (kept == nullptr) return;
+  const std::byte* const end =
+      block.coded_embeddings.bytes.data() + block.coded_embeddings.bytes.size();
+  for (size_t id = 0; id < places.size(); ++id) {
+    if (kept->is_here(id) || kept->slots[id] == KeptRows::kNoSlot) continue;
+    // Short rows take what follows them along.
+    std::memcpy(slot(kept->slots[id]), places_[id],
+                std::min<size_t>(slot_bytes_, static_cast<size_t>(end - places_[id])));
+  }
+}
+
+}  // namespace simurgh::cpu

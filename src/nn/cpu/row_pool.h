@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "simurgh/base/aligned_buffer.h"
+#include "simurgh/data/embedding_wire.h"
+#include "simurgh/data/row_code.h"
+#include "simurgh/nn/batch_block.h"
+
+namespace simurgh::cpu {
+
+// Pools what comes as rows, and keeps some of the rows in slots.
+//
+// Threads: one owner.
+class RowPool {
+ public:
+  explicit RowPool(const EmbeddingWire& wire);
+
+  // A block of rows: fills its embeddings from what has come and from slots, then the slots that
+  // its batch is to fill.
+  void Pool(BatchBlock& block);
+
+ private:
+  std::byte* slot(uint32_t number) { return slots_.data() + number * slot_bytes_; }
+
+  const RowCode rows_;
+  const size_t slot_bytes_;
+  AlignedBuffer slots_;
+  std::vector<const std::byte*> places_;  // Of a batch's rows.
+};
+
+}  // namespace simurgh::cpu

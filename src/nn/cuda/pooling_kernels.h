@@ -1,0 +1,124 @@
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+#include "nn/cuda/host_device.h"
+#include "nn/cuda/matrix.h"
+#include "nn/cuda/vector_kernels.h"
+#include "simurgh/data/pooling.h"
+
+// A batch's rows, as they come, to embeddings: simurgh::Pool in kernels, to the bit.
+namespace simurgh::cuda {
+
+// A feature whose rows are pooled, in device memory.
+struct PooledFeature {
+  PoolingRule rule;
+  uint32_t dim = 0;
+  uint32_t first_column = 0;  // Of its block.
+  uint32_t row_bytes = 0;     // Of a coded row,
+  uint32_t scale_offset = 0;  // and where its scale is, of int8.
+};
+
+// Of a place: it is in the slots, else in the batch's input, so many bytes from the beginning.
+inline constexpr uint64_t kInSlots = uint64_t{1} << 63;
+
+// What comes with the rows of a batch of B samples and F features.
+struct RowIndex {
+  // Where the rest begins, in bytes from the beginning of the batch's input: the occurrences, the
+  // weights (0: there are none), then, of each feature, the places of its ids' rows. (2 + F)
+  static constexpr size_t kOccurrences = 0;
+  static constexpr size_t kWeights = 1;
+  static constexpr size_t kPlaces = 2;
+
+  const uint64_t* first_bytes = nullptr;
+  const uint32_t* offsets = nullptr;  // (F * B + 1) of CompactBatch.
+};
+
+// to(b, c) = what the occurrences of sample b become in column c. Order of addition is by
+// occurrence.
+struct PoolCell {
+  const PooledFeature* features;
+  const uint32_t* feature_of;  // By column.
+  VectorPrecision precision;
+  const std::byte* input;
+  const std::byte* slots;
+  RowIndex index;
+  Matrix<float> to;
+
+  SIMURGH_HOST_DEVICE void operator()(size_t sample, size_t column) const {
+    const uint32_t f = feature_of[column];
+    const PooledFeature& feature = features[f];
+    const uint32_t* const bounds = index.offsets + f * to.rows + sample;
+    uint32_t first = bounds[0];
+    uint32_t count = bounds[1] - first;
+    auto element = static_cast<uint32_t>(column) - feature.first_column;
+    if (feature.rule.kind == Pooling::kRaw) {
+      // The occurrences of the id that has the column's place; none: zeros.
+      const uint32_t before = element / feature.dim * feature.rule.rows_per_id;
+      element %= feature.dim;
+      first += before;
+      count = count > before ? count - before : 0;
+      count = count < feature.rule.rows_per_id ? count : feature.rule.rows_per_id;
+    }
+    to(sample, column) = count == 0 ? 0.0F : Pooled(f, first, count, element);
+  }
+
+ private:
+  SIMURGH_HOST_DEVICE float Pooled(uint32_t f, uint32_t first, uint32_t count,
+                                   uint32_t element) const {
+    const PoolingRule& rule = features[f].rule;
+    const std::byte* const all = input + index.first_bytes[RowIndex::kOccurrences];
+    const uint32_t* const occurrences = &ElementOf<uint32_t>(all, first);
+    const uint64_t all_weights = index.first_bytes[RowIndex::kWeights];
+    if (rule.kind == Pooling::kWeightedSum && all_weights > 0) {
+      const float* const weights = &ElementOf<float>(input + all_weights, first);
+      float sum = 0.0F;
+      for (uint32_t i = 0; i < count; ++i) {
+        sum += weights[i] * Number(f, occurrences[i], element);
+      }
+      return sum;
+    }
+    float sum = Number(f, occurrences[0], element);
+    for (uint32_t i = 1; i < count; ++i) sum += Number(f, occurrences[i], element);
+    const auto ids = static_cast<float>((count + rule.rows_per_id - 1) / rule.rows_per_id);
+    if (rule.kind == Pooling::kMean) return sum * (1.0F / ids);
+    if (rule.kind == Pooling::kSqrtN) return sum * (1.0F / std::sqrt(ids));
+    return sum;
+  }
+
+  SIMURGH_HOST_DEVICE float Number(uint32_t f, uint32_t id, uint32_t element) const {
+    const PooledFeature& feature = features[f];
+    const uint64_t place =
+        ElementOf<uint64_t>(input + index.first_bytes[RowIndex::kPlaces + f], id);
+    const std::byte* const row =
+        (place & kInSlots) != 0 ? slots + (place & ~kInSlots) : input + place;
+    if (precision != VectorPrecision::kInt8) return WidenElement(precision, row, element);
+    return WidenByte(row, element, ElementOf<float>(row + feature.scale_offset, 0));
+  }
+};
+
+// A row that is kept.
+struct RowMove {
+  uint64_t from = 0;  // In the batch's input,
+  uint64_t to = 0;    // and in the slots.
+  uint64_t bytes = 0;
+};
+
+// Copies 16 bits of a move; rows have a multiple of that. Called for all of the longest row.
+struct KeepRow {
+  static constexpr size_t kBytes = 2;
+
+  const RowMove* moves;
+  const std::byte* input;
+  std::byte* slots;
+
+  SIMURGH_HOST_DEVICE void operator()(size_t i, size_t part) const {
+    const RowMove& move = moves[i];
+    if (part * kBytes >= move.bytes) return;
+    ElementOf<uint16_t>(slots + move.to, part) = ElementOf<uint16_t>(input + move.from, part);
+  }
+};
+
+}  // namespace simurgh::cuda

@@ -1,0 +1,76 @@
+// Batches that come as rows, pooled by the device, against the processor's pooling beside a network
+// whose blocks are pooled.
+
+#include <catch2/catch.hpp>
+
+#include "tests/unit/nn/cuda/overlapped_run.h"
+#include "tests/unit/nn/cuda/training_run.h"
+#include "tests/unit/nn/test_backend.h"
+
+namespace simurgh::testing {
+namespace {
+
+std::unique_ptr<DenseNetwork> NetworkOf(ComputePrecision compute, const EmbeddingWire& wire) {
+  DenseNetworkOptions options =
+      RunOptions({.kind = DenseOptimizerConfig::Kind::kAdam, .epsilon = 1e-3F});
+  options.precision = compute;
+  options.wire = wire;
+  auto network = CreateTestNetwork(EveryLayer(), options);
+  REQUIRE(network.ok());
+  return std::move(*network);
+}
+
+EmbeddingWire WireOf(VectorPrecision precision) {
+  return {.dims = {4, 3, 4, 4, 5, 2, 1, 1}, .embeddings = precision, .rows = EveryPooling()};
+}
+
+TEST_CASE("rows that the device pools train what the processor's embeddings do, to the bit") {
+  const auto precision = GENERATE(VectorPrecision::kF32, VectorPrecision::kBf16,
+                                  VectorPrecision::kF16, VectorPrecision::kInt8);
+  const auto compute = GENERATE(ComputePrecision::kF32, ComputePrecision::kBf16);
+  CAPTURE(static_cast<int>(precision), static_cast<int>(compute));
+  const RowCode rows(precision, EveryPooling());
+  const auto pooling = NetworkOf(compute, WireOf(precision));
+  const auto plain = NetworkOf(compute, {});
+  CheckSameRuns(TrainInBlocks(*pooling, /*overlapped=*/false, &rows),
+                TrainInBlocks(*plain, /*overlapped=*/false, &rows));
+}
+
+TEST_CASE("rows that the device keeps are those of the steps that brought them") {
+  const auto precision =
+      GENERATE(VectorPrecision::kF32, VectorPrecision::kBf16, VectorPrecision::kInt8);
+  // Room for all, and for some of a batch's.
+  const size_t slots = GENERATE(10'000, 30);
+  CAPTURE(static_cast<int>(precision), slots);
+  const RowCode rows(precision, EveryPooling());
+  EmbeddingWire wire = WireOf(precision);
+  wire.row_slots = slots;
+  const auto keeping = NetworkOf(ComputePrecision::kF32, wire);
+  const auto plain = NetworkOf(ComputePrecision::kF32, {});
+  CheckSameRuns(TrainInBlocks(*keeping, /*overlapped=*/false, &rows, slots),
+                TrainInBlocks(*plain, /*overlapped=*/false, &rows, slots));
+}
+
+TEST_CASE("a rank without samples takes part with a block of rows, too") {
+  const auto network = NetworkOf(ComputePrecision::kF32, WireOf(VectorPrecision::kF32));
+  auto ids = std::make_shared<CompactBatch>();
+  ids->offsets = {0};
+  ids->unique_ends.resize(EveryPooling().size());
+  const auto block = network->blocks().LeaseFor(ids, nullptr, true);
+  CHECK(block->coded_embeddings.form == EmbeddingForm::kRows);
+  CHECK(block->coded_embeddings.bytes.empty());
+  const auto result =
+      network->ForwardBackwardOn(*block, {nullptr, 0, 5}, {}, {}, RankStep{.global_samples = 10});
+  REQUIRE(result.ok());
+  CHECK(network->AwaitGradients(*block).ok());
+}
+
+TEST_CASE("a network that pools takes embeddings beside rows") {
+  const auto pooling = NetworkOf(ComputePrecision::kF32, WireOf(VectorPrecision::kF32));
+  const auto plain = NetworkOf(ComputePrecision::kF32, {});
+  CheckSameRuns(TrainInBlocks(*pooling, /*overlapped=*/false),
+                TrainInBlocks(*plain, /*overlapped=*/false));
+}
+
+}  // namespace
+}  // namespace simurgh::testing
