@@ -8,8 +8,10 @@
 namespace simurgh {
 namespace {
 
-constexpr uint64_t kMaxStaleness = 64;
-constexpr uint64_t kMaxRanksStaleness = 1'024;
+// As many batches as forward buffers may hold in `async`, and those of many ranks.
+constexpr uint64_t kMaxStaleness = 1'024;
+constexpr uint64_t kMaxRanksStaleness = 65'536;
+constexpr uint64_t kMaxRowAge = 64;
 
 Histogram& StageSeconds(MetricRegistry& registry, const char* stage) {
   return registry.GetHistogram("simurgh_nn_stage_seconds",
@@ -76,7 +78,7 @@ TrainReport::TrainReport(MetricRegistry& registry, std::vector<std::string> task
       hot_rows_(registry.GetGauge("simurgh_nn_hot_rows", "Rows that the network keeps.")),
       hot_row_age_(registry.GetHistogram("simurgh_nn_hot_row_age_steps",
                                          "Age of a batch's oldest row that was kept.",
-                                         PowersOfTwo(kMaxStaleness))),
+                                         PowersOfTwo(kMaxRowAge))),
       dense_staleness_(registry.GetHistogram(
           "simurgh_nn_dense_staleness_pushes",
           "Mode async: dense pushes of all ranks between the weights of a push and itself.",
