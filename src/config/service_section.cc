@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <map>
 
 #include "absl/strings/ascii.h"
@@ -150,6 +151,23 @@ void CheckRanks(const ClusterConfig& config, Diagnostics* diagnostics) {
   }
 }
 
+// What trainers read ahead must find room, and an evaluation beside it; else those who have none
+// keep the others waiting, who have it all.
+void CheckForwardBuffers(const ClusterConfig& config, Diagnostics* diagnostics) {
+  const uint64_t of_a_rank =
+      uint64_t{config.training.loader_queue_batches} + config.training.staleness + 1;
+  const size_t ranks = config.nn_worker.instances.size();
+  const size_t workers = config.embedding_worker.instances.size();
+  const uint64_t needed = std::max(of_a_rank, (ranks * of_a_rank + workers - 1) / workers);
+  if (config.embedding_worker.forward_buffer_batches >= needed) return;
+  diagnostics->Report(
+      "embedding_worker.forward_buffer_batches",
+      absl::StrCat("is ", config.embedding_worker.forward_buffer_batches, ", must be at least ",
+                   needed, ": ", ranks, " nn-workers have training.loader_queue_batches + ",
+                   "training.staleness + 1 batches each, with ", workers, " embedding workers"),
+      "raise it or lower those");
+}
+
 }  // namespace
 
 void ReadCluster(MapReader& root, ClusterConfig* config) {
@@ -234,16 +252,7 @@ void CheckServices(const ClusterConfig& config, Diagnostics* diagnostics) {
 
   CheckRanks(config, diagnostics);
 
-  // What the trainer reads ahead must find room, and an evaluation beside it.
-  const uint64_t needed =
-      uint64_t{config.training.loader_queue_batches} + config.training.staleness + 1;
-  if (config.embedding_worker.forward_buffer_batches < needed) {
-    diagnostics->Report(
-        "embedding_worker.forward_buffer_batches",
-        absl::StrCat("is ", config.embedding_worker.forward_buffer_batches, ", must be at least ",
-                     needed, " for training.loader_queue_batches + training.staleness + 1"),
-        "raise it or lower those");
-  }
+  CheckForwardBuffers(config, diagnostics);
 }
 
 }  // namespace simurgh

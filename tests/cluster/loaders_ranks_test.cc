@@ -127,7 +127,7 @@ TEST_CASE("In mode async loaders feed every row once") {
        .loaders = 2,
        .overrides = {"training.mode=async", "training.staleness=2", "training.batch_size=1000",
                      "training.drop_last=false", "training.loader_queue_batches=4",
-                     "embedding_worker.forward_buffer_batches=12"}});
+                     "embedding_worker.forward_buffer_batches=14"}});
   CHECK_THAT(fed.logs[0], Catch::Contains("trained 17 steps, 16561 samples"));
   CHECK_THAT(fed.logs[1], Catch::Contains("trained 16 steps, 16000 samples"));
   CHECK_THAT(fed.logs[1], Catch::Contains("evaluated 16281 samples"));
