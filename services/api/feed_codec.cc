@@ -33,15 +33,12 @@ Status CheckDense(const DenseBatch& dense, uint32_t most_samples) {
   return absl::OkStatus();
 }
 
+// sparse: of as many features.
 Status CheckSparse(const CompactBatch& sparse, const DenseBatch& dense,
                    const std::vector<FeatureConfig>& features) {
   if (sparse.batch_size != dense.batch_size) {
     return Bad(
         absl::StrCat("ids of ", sparse.batch_size, " samples and labels of ", dense.batch_size));
-  }
-  if (sparse.feature_count() != features.size()) {
-    return Bad(absl::StrCat(sparse.feature_count(), " features, the cluster has ", features.size(),
-                            "; make batches by its configuration"));
   }
   std::vector<std::optional<uint32_t>> table_of(sparse.list_count());
   for (size_t f = 0; f < features.size(); ++f) {
@@ -133,7 +130,8 @@ StatusOr<Batch> DecodeFeed(const rpc::Received<FeedBatch::Request>& request,
   const auto fed = std::const_pointer_cast<FedBatch>(
       std::static_pointer_cast<const FedBatch>(request.owner<"labels">()));
   SIMURGH_RETURN_IF_ERROR(CheckDense(fed->dense, config.training.batch_size));
-  SIMURGH_ASSIGN_OR_RETURN(CompactBatch sparse, DecodeBatch(std::move(fed->sparse)));
+  SIMURGH_ASSIGN_OR_RETURN(CompactBatch sparse,
+                           DecodeBatch(std::move(fed->sparse), config.features.size()));
   SIMURGH_RETURN_IF_ERROR(CheckSparse(sparse, fed->dense, config.features));
   return Batch{.sparse = std::make_shared<const CompactBatch>(std::move(sparse)),
                .dense = std::move(fed->dense)};

@@ -50,12 +50,12 @@ size_t BufferedBatch::bytes() const {
          CapacityOf(decoded) + CapacityOf(plan.ids, plan.row_positions);
 }
 
-StatusOr<size_t> BufferedBatch::MostBytes() const {
+StatusOr<size_t> BufferedBatch::MostBytes(size_t cluster_features) const {
   const size_t before = CapacityOf(encoded.plain_ids, encoded.codes);
   if (lent != nullptr) {
     return before + SizeOf(*lent) + CapacityOf(decoded) + MostOf(plan, lent->ids.size());
   }
-  SIMURGH_ASSIGN_OR_RETURN(const BatchSizes sizes, DecodedSizes(encoded));
+  SIMURGH_ASSIGN_OR_RETURN(const BatchSizes sizes, DecodedSizes(encoded, cluster_features));
   return before + MostOf(decoded, sizes) + MostOf(plan, sizes.ids);
 }
 

@@ -24,8 +24,8 @@ struct BufferedBatch {
   // Of all memory behind it, what an earlier batch has left included.
   size_t bytes() const;
   // What bytes() becomes at most once the batch is decoded and planned.
-  // Errors: of DecodedSizes.
-  StatusOr<size_t> MostBytes() const;
+  // Errors: of DecodedSizes, for one that has not these features.
+  StatusOr<size_t> MostBytes(size_t cluster_features) const;
 };
 
 // Buffered batches whose memory is used again and again.

@@ -88,13 +88,13 @@ class EmbeddingWorker::Turn {
 };
 
 Status EmbeddingWorker::Prepare(BufferedBatch& batch) const {
+  const size_t features = layout_.features.size();
   if (batch.lent == nullptr) {
-    SIMURGH_RETURN_IF_ERROR(DecodeBatch(batch.encoded, batch.decoded));
-  }
-  if (batch.batch().feature_count() != layout_.features.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the batch has ", batch.batch().feature_count(), " features, the cluster ",
-                     layout_.features.size(), "; give all daemons the same configuration"));
+    SIMURGH_RETURN_IF_ERROR(DecodeBatch(batch.encoded, batch.decoded, features));
+  } else if (batch.lent->feature_count() != features) {
+    return absl::InvalidArgumentError(absl::StrCat("the batch has ", batch.lent->feature_count(),
+                                                   " features, the cluster has ", features,
+                                                   "; make batches by its configuration"));
   }
   SIMURGH_RETURN_IF_ERROR(CheckLists(batch.batch(), layout_));
   // Large memory that every batch needs for a moment: one for each compute thread.
@@ -131,7 +131,7 @@ rpc::awaitable<StatusOr<BatchReference>> EmbeddingWorker::Submit(
 
 rpc::awaitable<StatusOr<BatchReference>> EmbeddingWorker::SubmitEncoded(
     std::shared_ptr<BufferedBatch> batch, rpc::Clock::time_point deadline) {
-  const StatusOr<size_t> bytes = batch->MostBytes();
+  const StatusOr<size_t> bytes = batch->MostBytes(layout_.features.size());
   if (!bytes.ok()) co_return Annotate(bytes.status(), "submit");
   SIMURGH_CO_ASSIGN_OR_RETURN(ForwardBuffer::Place place, co_await AwaitRoom(*bytes, deadline));
   StageTimer timer(metrics_.plan_seconds);

@@ -81,7 +81,8 @@ Status ReadCounts(const EncodedBatch& encoded, ByteReader& in, BatchHead& head) 
 
 }  // namespace
 
-StatusOr<BatchHead> ReadBatchHead(const EncodedBatch& encoded, ByteReader& in) {
+StatusOr<BatchHead> ReadBatchHead(const EncodedBatch& encoded,
+                                  std::optional<size_t> cluster_features, ByteReader& in) {
   BatchHead head;
   const uint8_t version = in.Byte();
   head.samples = in.Number();
@@ -94,6 +95,12 @@ StatusOr<BatchHead> ReadBatchHead(const EncodedBatch& encoded, ByteReader& in) {
   }
   if (flags > (kSharedLists | kBare | kSomeWeighted)) {
     return absl::InvalidArgumentError(absl::StrFormat("batch: unknown flags %d", flags));
+  }
+  // Before anything that takes time or memory for each feature.
+  if (cluster_features.has_value() && head.features != *cluster_features) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "the batch has %d features, the cluster has %d; give all daemons the same configuration",
+        head.features, *cluster_features));
   }
   head.is_bare = (flags & kBare) != 0;
   head.is_weighted = (flags & kSomeWeighted) != 0;
@@ -110,9 +117,10 @@ StatusOr<BatchHead> ReadBatchHead(const EncodedBatch& encoded, ByteReader& in) {
   return head;
 }
 
-StatusOr<BatchSizes> DecodedSizes(const EncodedBatch& encoded) {
+StatusOr<BatchSizes> DecodedSizes(const EncodedBatch& encoded,
+                                  std::optional<size_t> cluster_features) {
   ByteReader in(encoded.codes);
-  SIMURGH_ASSIGN_OR_RETURN(const BatchHead head, ReadBatchHead(encoded, in));
+  SIMURGH_ASSIGN_OR_RETURN(const BatchHead head, ReadBatchHead(encoded, cluster_features, in));
   size_t ids = head.is_bare ? head.occurrences : 0;
   for (const IdListHead& list : head.id_lists) ids += list.count;
   return BatchSizes{.ids = ids,

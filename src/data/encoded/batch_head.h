@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "data/encoded/bytes.h"
@@ -23,9 +24,10 @@ struct BatchHead {
   std::vector<IdListHead> id_lists;  // (list_count), of the coded form.
 };
 
-// Reads it from `in`, which begins with the codes of `encoded`.
+// Reads it from `in`, which begins with the codes of `encoded`. cluster_features: as DecodedSizes.
 // Errors: INVALID_ARGUMENT, also for more than the limits of a batch or than so many bytes may ask
 // for.
-StatusOr<BatchHead> ReadBatchHead(const EncodedBatch& encoded, ByteReader& in);
+StatusOr<BatchHead> ReadBatchHead(const EncodedBatch& encoded,
+                                  std::optional<size_t> cluster_features, ByteReader& in);
 
 }  // namespace simurgh

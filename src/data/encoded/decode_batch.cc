@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -28,8 +29,8 @@ void Grow(std::vector<T>& elements, size_t size, size_t most) {
 
 class BatchDecoder {
  public:
-  BatchDecoder(EncodedBatch& encoded, CompactBatch& batch)
-      : encoded_(encoded), in_(encoded.codes), batch_(batch) {}
+  BatchDecoder(EncodedBatch& encoded, CompactBatch& batch, std::optional<size_t> cluster_features)
+      : encoded_(encoded), cluster_features_(cluster_features), in_(encoded.codes), batch_(batch) {}
 
   Status Decode() {
     Forget();
@@ -50,7 +51,7 @@ class BatchDecoder {
   }
 
   Status Parts() {
-    SIMURGH_ASSIGN_OR_RETURN(head_, ReadBatchHead(encoded_, in_));
+    SIMURGH_ASSIGN_OR_RETURN(head_, ReadBatchHead(encoded_, cluster_features_, in_));
     batch_.batch_size = static_cast<uint32_t>(head_.samples);
     batch_.lists.assign(head_.lists.begin(), head_.lists.end());
     Grow(batch_.unique_ends, head_.list_count, head_.list_count);
@@ -80,6 +81,7 @@ class BatchDecoder {
   }
 
   EncodedBatch& encoded_;
+  const std::optional<size_t> cluster_features_;
   ByteReader in_;
   CompactBatch& batch_;
   BatchHead head_;
@@ -172,14 +174,15 @@ Status BatchDecoder::AllIdsOccur() const {
 
 }  // namespace
 
-StatusOr<CompactBatch> DecodeBatch(EncodedBatch encoded) {
+StatusOr<CompactBatch> DecodeBatch(EncodedBatch encoded, std::optional<size_t> cluster_features) {
   CompactBatch batch;
-  SIMURGH_RETURN_IF_ERROR(DecodeBatch(encoded, batch));
+  SIMURGH_RETURN_IF_ERROR(DecodeBatch(encoded, batch, cluster_features));
   return batch;
 }
 
-Status DecodeBatch(EncodedBatch& encoded, CompactBatch& batch) {
-  return BatchDecoder(encoded, batch).Decode();
+Status DecodeBatch(EncodedBatch& encoded, CompactBatch& batch,
+                   std::optional<size_t> cluster_features) {
+  return BatchDecoder(encoded, batch, cluster_features).Decode();
 }
 
 }  // namespace simurgh

@@ -287,6 +287,24 @@ TEST_CASE("A head asks for no memory before its features have come") {
   CHECK(batch.offsets.capacity() <= 2 * 65'536);
 }
 
+TEST_CASE("Features are counted before anything is read of each") {
+  CompactBatch batch = OneFeature({5, 6});
+  const EncodedBatch one = *EncodeBatch(batch);
+  CHECK(DecodedSizes(one, 1).ok());
+  CHECK(DecodeBatch(one, 1).ok());
+  // 10,000 features that share a list each but one, of which nothing has come.
+  EncodedBatch greedy;
+  for (const int byte : {4, 1, 0x90, 0x4e, 1, 0x8f, 0x4e}) greedy.codes.push_back(std::byte(byte));
+  greedy.codes.resize(20'000, std::byte{0x7f});
+  CHECK_THAT(std::string(DecodedSizes(greedy).status().message()),
+             Catch::StartsWith("batch: feature 0: list "));
+  const std::string expected =
+      "the batch has 10000 features, the cluster has 1; give all daemons the same configuration";
+  CHECK(DecodedSizes(greedy, 1).status().message() == expected);
+  CHECK_THAT(std::string(DecodeBatch(greedy, 1).status().message()), Catch::StartsWith(expected));
+  CHECK_THAT(std::string(DecodeBatch(greedy, batch, 1).message()), Catch::StartsWith(expected));
+}
+
 // The most samples, none with any id but the first ones, of the first feature, with one each.
 CompactBatch NearlyEmpty(size_t features, size_t ids) {
   std::vector<uint32_t> lists(features);

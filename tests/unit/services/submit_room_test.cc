@@ -5,6 +5,7 @@
 #include <future>
 #include <list>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -80,8 +81,9 @@ bool IsReady(std::future<Submitted>& result) {
 // What is reserved for one such batch.
 uint64_t BytesOfOne() {
   BufferedBatch arrived;
-  arrived.encoded = *EncodeBatch(*SmallBatch());
-  return *arrived.MostBytes();
+  const auto batch = SmallBatch();
+  arrived.encoded = *EncodeBatch(*batch);
+  return *arrived.MostBytes(batch->feature_count());
 }
 
 TEST_CASE("However many submit, what is decoded is within the bounds, by batches and by bytes") {
@@ -116,7 +118,7 @@ TEST_CASE("A batch is counted as all memory behind it, which is what was reserve
   RoomFixture fixture(ClusterWithRoomFor(1));
   BufferedBatch arrived;
   arrived.encoded = fixture.good;
-  const auto most = arrived.MostBytes();
+  const auto most = arrived.MostBytes(fixture.batch->feature_count());
   REQUIRE(most.ok());
   CHECK(arrived.bytes() < *most);
   REQUIRE(fixture.Begin(fixture.good).get().ok());
@@ -141,6 +143,21 @@ TEST_CASE("A batch that cannot be decoded gives its room back, and the next one 
   CHECK(absl::IsInvalidArgument(bad.get().status()));
   REQUIRE(next.get().ok());
   CHECK(fixture.buffered_batches() == 1);
+}
+
+TEST_CASE("A batch of other features neither waits nor costs more than a look at its head") {
+  RoomFixture fixture(ClusterWithRoomFor(1));
+  REQUIRE(fixture.Begin(fixture.good).get().ok());  // There is no room.
+  const size_t features = fixture.batch->feature_count();
+  BatchBuilder builder(features + 1, 0);
+  builder.EndSample();
+  auto refused = fixture.Begin(*EncodeBatch(*builder.Build()->sparse));
+  REQUIRE(IsReady(refused));
+  const Status status = refused.get().status();
+  CHECK(absl::IsInvalidArgument(status));
+  CHECK_THAT(std::string(status.message()),
+             Catch::Contains("the batch has " + std::to_string(features + 1) +
+                             " features, the cluster has " + std::to_string(features)));
 }
 
 TEST_CASE("A submission that is cancelled while it waits leaves the line to those behind it") {
