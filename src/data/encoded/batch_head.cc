@@ -91,7 +91,8 @@ StatusOr<BatchHead> ReadBatchHead(const EncodedBatch& encoded,
   if (!in.ok()) return Early(encoded, "the head");
   if (version != kBatchVersion) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("batch: version %d, known is %d", version, kBatchVersion));
+        absl::StrFormat("batch: version %d, known is %d; run the same version of all daemons",
+                        version, kBatchVersion));
   }
   if (flags > (kSharedLists | kBare | kSomeWeighted)) {
     return absl::InvalidArgumentError(absl::StrFormat("batch: unknown flags %d", flags));

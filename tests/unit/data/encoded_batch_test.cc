@@ -287,6 +287,19 @@ TEST_CASE("A head asks for no memory before its features have come") {
   CHECK(batch.offsets.capacity() <= 2 * 65'536);
 }
 
+TEST_CASE("A batch of another version of the format is refused, older or newer") {
+  const EncodedBatch good = *EncodeBatch(OneFeature({5, 6}));
+  REQUIRE(good.codes[0] == std::byte{4});
+  for (const int version : {0, 3, 5, 255}) {
+    EncodedBatch other = good;
+    other.codes[0] = std::byte(version);
+    const std::string expected = "batch: version " + std::to_string(version) +
+                                 ", known is 4; run the same version of all daemons";
+    CHECK(DecodedSizes(other).status().message() == expected);
+    CHECK_THAT(std::string(DecodeBatch(other).status().message()), Catch::StartsWith(expected));
+  }
+}
+
 TEST_CASE("Features are counted before anything is read of each") {
   CompactBatch batch = OneFeature({5, 6});
   const EncodedBatch one = *EncodeBatch(batch);
