@@ -18,10 +18,10 @@ using std::chrono_literals::operator""s;
 // Of the forward buffer, as much as leaves one batch between pull and acknowledged push.
 const std::vector<std::string> kOneBatch{"training.loader_queue_batches=1",
                                          "embedding_worker.forward_buffer_batches=3"};
-// With two workers as much as leaves each of two ranks four.
+// As much as leaves each of two ranks four with one worker, and more with two.
 const std::vector<std::string> kFourBatches{
     "training.mode=async", "training.staleness=2", "training.loader_queue_batches=4",
-    "embedding_worker.forward_buffer_batches=9", "training.batch_size=64"};
+    "embedding_worker.forward_buffer_batches=18", "training.batch_size=64"};
 
 std::vector<std::string> With(std::vector<std::string> overrides,
                               const std::vector<std::string>& more) {
