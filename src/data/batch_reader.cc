@@ -21,11 +21,6 @@ std::vector<std::string> DenseColumnsOfFile(const DataConfig& config) {
   return names;
 }
 
-std::vector<std::string> MissingValues(const DataConfig& config) {
-  if (config.format == DataConfig::Format::kCriteo) return {""};
-  return config.csv.missing_values;
-}
-
 // Features of one table share a list.
 std::vector<uint32_t> ListsOf(const std::vector<FeatureConfig>& features) {
   std::vector<uint32_t> lists;
@@ -72,8 +67,7 @@ StatusOr<std::unique_ptr<BatchReader>> OpenBatchReader(const DataConfig& config,
                                                       options.share, options.shares));
   }
   const auto sink = [&](const std::vector<std::string>& columns) {
-    return NewFeatureSink(columns, features, MissingValues(config), config.derived,
-                          DenseColumnsOfFile(config).size());
+    return NewFeatureSink(columns, config, features);
   };
   const size_t tasks = LabelColumns(config).size();
   if (tasks == 0) return absl::InvalidArgumentError("csv: no label column; name at least one");

@@ -65,11 +65,12 @@ StatusOr<std::unique_ptr<BatchReader>> OpenBatchReader(const DataConfig& config,
 
 // Reads the training files once and fills in what the configuration leaves to them: mean and
 // stddev of dense columns with `fit`, boundaries of features with `quantiles`. Does nothing, and
-// reads nothing, where there are none. The same files give the same statistics.
+// reads nothing, where there are none. The same files give the same statistics; a row that is bad,
+// for whatever column or feature, counts in none.
 //
-// Errors: of reading; INVALID_ARGUMENT for a column without two different numbers, or whose
-// quantiles part nothing.
-// Cost: a pass; 8 bytes for each number of a feature with quantiles.
+// Errors: of reading, processing included; INVALID_ARGUMENT for a column without two different
+// numbers, or whose quantiles part nothing. Cost: a pass, processing included; 8 bytes for each
+// number of a feature with quantiles.
 Status FitStatistics(DataConfig& config, std::vector<FeatureConfig>& features);
 
 // The names of the label columns in the order of the file: one task each.

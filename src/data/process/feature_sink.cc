@@ -8,6 +8,7 @@
 
 #include "data/process/feature_ids.h"
 #include "data/process/plugin.h"
+#include "simurgh/data/batch_reader.h"
 
 namespace simurgh {
 namespace {
@@ -81,14 +82,26 @@ StatusOr<std::vector<size_t>> PlacesOf(const std::vector<std::string>& sources,
   return places;
 }
 
+// Texts that read as missing before a weight.
+std::vector<std::string> MissingValues(const DataConfig& config) {
+  if (config.format == DataConfig::Format::kCriteo) return {""};
+  return config.csv.missing_values;
+}
+
+// The dense column of the first derived value, behind those of the file.
+size_t FirstDerived(const DataConfig& config) {
+  size_t column = DenseColumns(config).size();
+  for (const DerivedConfig& derived : config.derived) column -= derived.width;
+  return column;
+}
+
 }  // namespace
 
 StatusOr<std::unique_ptr<CellSink>> NewFeatureSink(const std::vector<std::string>& columns,
-                                                   const std::vector<FeatureConfig>& features,
-                                                   const std::vector<std::string>& missing_values,
-                                                   const std::vector<DerivedConfig>& derived,
-                                                   size_t first_derived) {
-  auto sink = std::make_unique<FeatureSink>(columns.size(), first_derived);
+                                                   const DataConfig& config,
+                                                   const std::vector<FeatureConfig>& features) {
+  const std::vector<std::string> missing_values = MissingValues(config);
+  auto sink = std::make_unique<FeatureSink>(columns.size(), FirstDerived(config));
   for (const FeatureConfig& feature : features) {
     SIMURGH_ASSIGN_OR_RETURN(auto places, PlacesOf(feature.sources(), columns,
                                                    absl::StrFormat("feature '%s'", feature.name)));
@@ -96,7 +109,7 @@ StatusOr<std::unique_ptr<CellSink>> NewFeatureSink(const std::vector<std::string
                              FeatureIds::Create(feature, std::move(places), missing_values));
     sink->Add(std::move(ids));
   }
-  for (const DerivedConfig& one : derived) {
+  for (const DerivedConfig& one : config.derived) {
     SIMURGH_ASSIGN_OR_RETURN(
         auto places,
         PlacesOf(one.columns, columns, absl::StrFormat("derived column '%s'", one.name)));

@@ -11,15 +11,12 @@
 
 namespace simurgh {
 
-// Adds every feature's ids, and the derived dense values, to the open sample.
+// Adds every feature's ids, and the derived dense values of `config`, to the open sample.
 //
-// columns: names, in the order of the cells. missing_values: texts that read as missing before a
-// weight, as FeatureIds has it. first_derived: the dense column of the first derived value.
+// columns: names, in the order of the cells.
 // Errors: INVALID_ARGUMENT when a column is named that is not there; of plug-ins.
 StatusOr<std::unique_ptr<CellSink>> NewFeatureSink(const std::vector<std::string>& columns,
-                                                   const std::vector<FeatureConfig>& features,
-                                                   const std::vector<std::string>& missing_values,
-                                                   const std::vector<DerivedConfig>& derived,
-                                                   size_t first_derived);
+                                                   const DataConfig& config,
+                                                   const std::vector<FeatureConfig>& features);
 
 }  // namespace simurgh

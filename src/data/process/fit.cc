@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <optional>
 #include <span>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "data/file_batch_reader.h"
 #include "data/process/bucketise.h"
 #include "data/process/dense_scaling.h"
+#include "data/process/feature_sink.h"
 #include "data/process/numbers.h"
 #include "data/row_parser.h"
 
@@ -28,23 +30,27 @@ struct Observed {
   std::vector<double> values;  // Of what is parted, as they stand.
 };
 
-// Sees the cells of all training rows in place of features.
+// Sees the cells of all training rows that the features take.
 class ObservingSink final : public CellSink {
  public:
-  explicit ObservingSink(std::vector<Observed>& observed) : observed_(observed) {}
+  // scratch: for a sample of the features.
+  ObservingSink(std::vector<Observed>& observed, std::unique_ptr<CellSink> features,
+                BatchBuilder scratch)
+      : observed_(observed), features_(std::move(features)), scratch_(std::move(scratch)) {}
 
   bool Reads(size_t column) const override {
-    return std::any_of(observed_.begin(), observed_.end(),
+    return features_->Reads(column) ||
+           std::any_of(observed_.begin(), observed_.end(),
                        [column](const Observed& one) { return one.place == column; });
   }
 
   std::string ReaderOf(size_t column) const override {
     const auto reader =
         std::ranges::find_if(observed_, [=](const Observed& one) { return one.place == column; });
-    return reader == observed_.end() ? std::string() : reader->who;
+    return reader == observed_.end() ? features_->ReaderOf(column) : reader->who;
   }
 
-  // All of a row, or nothing: a bad one counts nowhere.
+  // All of a row, or nothing: one that is left out of training counts nowhere.
   Status Take(const RowCells& cells, BatchBuilder& /*builder*/) override {
     numbers_.clear();
     for (const Observed& one : observed_) {
@@ -58,6 +64,9 @@ class ObservingSink final : public CellSink {
         numbers_.push_back(*value);
       }
     }
+    const Status taken = features_->Take(cells, scratch_);
+    scratch_.AbandonSample();
+    SIMURGH_RETURN_IF_ERROR(taken);
     auto next = numbers_.begin();
     for (Observed& one : observed_) {
       for (size_t n = cells.cell(one.place).size(); n > 0; --n, ++next) {
@@ -73,6 +82,8 @@ class ObservingSink final : public CellSink {
 
  private:
   std::vector<Observed>& observed_;
+  std::unique_ptr<CellSink> features_;
+  BatchBuilder scratch_;
   std::vector<double> numbers_;  // Of the present row.
 };
 
@@ -88,17 +99,30 @@ Status FindPlaces(const std::vector<std::string>& columns, std::vector<Observed>
   return absl::OkStatus();
 }
 
-Status Observe(const DataConfig& config, std::vector<Observed>& observed) {
+// Any boundaries let a feature take the rows that those to be fitted will.
+std::vector<FeatureConfig> WithAnyBoundaries(std::vector<FeatureConfig> features) {
+  for (FeatureConfig& feature : features) {
+    if (feature.processing.quantiles > 0) feature.processing.boundaries = {0.0};
+  }
+  return features;
+}
+
+Status Observe(const DataConfig& config, const std::vector<FeatureConfig>& features,
+               std::vector<Observed>& observed) {
+  const size_t dense_width = DenseColumns(config).size();
   const auto sink =
-      [&observed](const std::vector<std::string>& columns) -> StatusOr<std::unique_ptr<CellSink>> {
+      [&](const std::vector<std::string>& columns) -> StatusOr<std::unique_ptr<CellSink>> {
     SIMURGH_RETURN_IF_ERROR(FindPlaces(columns, observed));
-    return std::make_unique<ObservingSink>(observed);
+    SIMURGH_ASSIGN_OR_RETURN(auto taking,
+                             NewFeatureSink(columns, config, WithAnyBoundaries(features)));
+    return std::make_unique<ObservingSink>(observed, std::move(taking),
+                                           BatchBuilder(features.size(), dense_width));
   };
-  SIMURGH_ASSIGN_OR_RETURN(const auto reader,
-                           FileBatchReader::Open(config, sink, config.train,
-                                                 BatchBuilder(0, DenseColumns(config).size(),
-                                                              LabelColumns(config).size()),
-                                                 kRowsAtOnce, {}));
+  SIMURGH_ASSIGN_OR_RETURN(
+      const auto reader,
+      FileBatchReader::Open(config, sink, config.train,
+                            BatchBuilder(0, dense_width, LabelColumns(config).size()), kRowsAtOnce,
+                            {}));
   while (true) {
     SIMURGH_ASSIGN_OR_RETURN(const std::optional<Batch> batch, reader->Next());
     if (!batch.has_value()) return absl::OkStatus();
@@ -178,7 +202,7 @@ Status FitStatistics(DataConfig& config, std::vector<FeatureConfig>& features) {
     bucketised.push_back(&feature);
   }
   if (observed.empty()) return absl::OkStatus();
-  SIMURGH_RETURN_IF_ERROR(Observe(config, observed));
+  SIMURGH_RETURN_IF_ERROR(Observe(config, features, observed));
   SIMURGH_ASSIGN_OR_RETURN(const std::vector<Moments> moments,
                            FittedMoments(std::span(observed).first(scaled)));
   SetStatistics(moments, config);

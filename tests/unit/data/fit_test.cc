@@ -127,6 +127,48 @@ TEST_CASE("CSV columns, fitted, have mean 0 and deviation 1, and fitting again c
   }
 }
 
+TEST_CASE("Rows that a feature refuses count in no statistics, as if they were not there") {
+  const auto fitted = [](const std::string& text) {
+    const TemporaryFolder folder;
+    using Kind = ColumnConfig::Kind;
+    DataConfig config;
+    config.csv.columns = {Column("y", Kind::kLabel),     Column("x", Kind::kDense),
+                          Column("age", Kind::kId),      Column("colour", Kind::kId),
+                          Column("weighted", Kind::kId), Column("a", Kind::kId),
+                          Column("b", Kind::kId)};
+    config.csv.columns[1].fit = true;
+    for (const size_t list : {5, 6}) config.csv.columns[list].separator = '|';
+    config.bad_rows = DataConfig::BadRows::kSkip;
+    config.train = {folder.Write("a.csv", text)};
+    std::vector<FeatureConfig> features = {Quantiles("age", 2), Feature("colour"),
+                                           Feature("weighted"), Feature("crossed")};
+    features[0].processing.missing = ProcessingConfig::Missing::kFail;
+    features[1].processing.vocabulary = {"red", "blue"};
+    features[1].processing.oov_ids = 0;
+    features[1].processing.missing = ProcessingConfig::Missing::kFail;
+    features[2].weight_separator = ':';
+    features[3].columns = {"a", "b"};
+    REQUIRE(FitStatistics(config, features) == absl::OkStatus());
+    const auto samples = ReadSamples(config, features, config.train, 100);
+    REQUIRE(samples.ok());
+    CHECK(samples->size() == 3);
+    std::vector<double> statistics = features[0].processing.boundaries;
+    statistics.push_back(config.csv.columns[1].mean);
+    statistics.push_back(config.csv.columns[1].stddev);
+    return statistics;
+  };
+  std::string many = "0";
+  for (int i = 1; i < 300; ++i) many += "|" + std::to_string(i);
+  const std::string first = "1,1,20,red,v:2,1,2\n0,3,30,blue,w,1,2\n";
+  const std::string last = "1,8,40,red,v:0.5,1|2,2\n";
+  const auto good = fitted(first + last);
+  CHECK(good == std::vector<double>{30, 4, std::sqrt(26.0 / 3)});
+  CHECK(fitted(first + "0,900,900,green,v,1,2\n" + last) == good);
+  CHECK(fitted(first + "0,900,,red,v,1,2\n" + last) == good);
+  CHECK(fitted(first + "0,900,900,red,v:heavy,1,2\n" + last) == good);
+  CHECK(fitted(first + "0,900,900,red,v," + many + "," + many + "\n" + last) == good);
+}
+
 TEST_CASE("What cannot be fitted is refused by name") {
   const TemporaryFolder folder;
   std::string line = "1";
