@@ -69,8 +69,9 @@ StatusOr<std::unique_ptr<BatchReader>> OpenBatchReader(const DataConfig& config,
 // for whatever column or feature, counts in none.
 //
 // Errors: of reading, processing included; INVALID_ARGUMENT for a column without two different
-// numbers, or whose quantiles part nothing. Cost: a pass, processing included; 8 bytes for each
-// number of a feature with quantiles.
+// numbers, or whose numbers are too far apart for a deviation, or whose quantiles part nothing.
+//
+// Cost: a pass, processing included; 8 bytes for each number of a feature with quantiles.
 Status FitStatistics(DataConfig& config, std::vector<FeatureConfig>& features);
 
 // The names of the label columns in the order of the file: one task each.

@@ -107,6 +107,14 @@ std::vector<FeatureConfig> WithAnyBoundaries(std::vector<FeatureConfig> features
   return features;
 }
 
+// Reads dense columns to be fitted as texts: nothing scales them yet, so none is too large.
+DataConfig WithUnscaled(DataConfig config) {
+  for (ColumnConfig& column : config.csv.columns) {
+    if (column.fit) column.kind = ColumnConfig::Kind::kId;
+  }
+  return config;
+}
+
 Status Observe(const DataConfig& config, const std::vector<FeatureConfig>& features,
                std::vector<Observed>& observed) {
   const size_t dense_width = DenseColumns(config).size();
@@ -136,6 +144,13 @@ Status NoSpread(const Observed& one) {
       one.who, one.moments.count()));
 }
 
+Status TooFarApart(const Observed& one) {
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "%s: its %.0f numbers in the training files are too far apart for a deviation; correct them, "
+      "or transform them by log1p",
+      one.who, one.moments.count()));
+}
+
 // Of a feature with quantiles, whose values it takes.
 StatusOr<std::vector<double>> FittedBoundaries(Observed& one) {
   const size_t count = one.values.size();
@@ -151,7 +166,8 @@ StatusOr<std::vector<double>> FittedBoundaries(Observed& one) {
 StatusOr<std::vector<Moments>> FittedMoments(std::span<const Observed> observed) {
   std::vector<Moments> moments;
   for (const Observed& one : observed) {
-    if (!(one.moments.stddev() > 0.0)) return NoSpread(one);
+    if (!std::isfinite(one.moments.stddev())) return TooFarApart(one);
+    if (one.moments.stddev() == 0.0) return NoSpread(one);
     moments.push_back(one.moments);
   }
   return moments;
@@ -202,7 +218,7 @@ Status FitStatistics(DataConfig& config, std::vector<FeatureConfig>& features) {
     bucketised.push_back(&feature);
   }
   if (observed.empty()) return absl::OkStatus();
-  SIMURGH_RETURN_IF_ERROR(Observe(config, features, observed));
+  SIMURGH_RETURN_IF_ERROR(Observe(WithUnscaled(config), features, observed));
   SIMURGH_ASSIGN_OR_RETURN(const std::vector<Moments> moments,
                            FittedMoments(std::span(observed).first(scaled)));
   SetStatistics(moments, config);

@@ -149,6 +149,27 @@ TEST_CASE("What is no number that a double holds is refused by feature, row and 
   CHECK(FitStatistics(config, features).message() == error);
 }
 
+TEST_CASE("Numbers beyond floats are fitted, and scaled by what was fitted") {
+  const TemporaryFolder folder;
+  DataConfig config = Example();
+  config.csv.columns[1].fit = true;
+  config.train = {folder.Write("a.csv", "1,1e39\n0,3e39\n1,\n")};
+  std::vector<FeatureConfig> features;
+  REQUIRE(FitStatistics(config, features) == absl::OkStatus());
+  CHECK(config.csv.columns[1].mean == Approx(2e39));
+  CHECK(config.csv.columns[1].stddev == Approx(1e39));
+  config.csv.columns[1].missing = 2e39;
+  const auto samples = ReadSamples(config, features, config.train);
+  REQUIRE(samples.status() == absl::OkStatus());
+  CHECK((*samples)[0].dense[0] == Approx(-1));
+  CHECK((*samples)[1].dense[0] == Approx(1));
+  CHECK((*samples)[2].dense[0] == Approx(0).margin(1e-6));
+  config.train = {folder.Write("b.csv", "1,1e308\n0,-1e308\n")};
+  CHECK_THAT(
+      std::string(FitStatistics(config, features).message()),
+      Catch::StartsWith("column 'x': its 2 numbers in the training files are too far apart"));
+}
+
 TEST_CASE("A row that is bad in one column counts in no other's statistics") {
   const TemporaryFolder folder;
   DataConfig config = Example();
