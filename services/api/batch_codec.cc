@@ -1,6 +1,7 @@
 #include "services/api/batch_codec.h"
 
 #include <cmath>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -95,7 +96,11 @@ StatusOr<PullBatchMessage> Decode(const wire::PullBatchRequest& request) {
   SIMURGH_ASSIGN_OR_RETURN(const VectorPrecision precision,
                            DecodePrecision("pull batch", request.precision()));
   std::vector<uint64_t> here;
-  if (request.here() != nullptr) here.assign(request.here()->begin(), request.here()->end());
+  if (request.here() != nullptr && request.here()->size() > 0) {
+    // By bytes: nobody has checked that the words lie at multiples of 8.
+    here.resize(request.here()->size());
+    std::memcpy(here.data(), request.here()->Data(), here.size() * sizeof(uint64_t));
+  }
   return PullBatchMessage{.reference = Decode(*request.reference()),
                           .terms = {.purpose = static_cast<PullPurpose>(request.purpose()),
                                     .position = Decode(*request.position()),
