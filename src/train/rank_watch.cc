@@ -106,7 +106,14 @@ void RankWatch::Watch() {
     }
     const Status told = collective_.Gather(Channel::kWatch, std::as_bytes(std::span(&own, 1)),
                                            std::as_writable_bytes(std::span(all)));
-    if (!told.ok()) return Fail({told.code(), std::string(told.message())});
+    if (!told.ok()) {
+      {
+        // Its own end of the channel is no failure to tell the others of.
+        const MutexLock lock(mutex_);
+        if (ending_) return;
+      }
+      return Fail({told.code(), std::string(told.message())});
+    }
     if (std::optional<Failure> failure = Judge(all)) return Fail(*std::move(failure));
     const auto next = Clock::now() + interval_;
     const MutexLock lock(mutex_);

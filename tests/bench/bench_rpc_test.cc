@@ -31,8 +31,9 @@ Key CheckSample(const std::string& line) {
   CHECK(object["other_cores"].as<double>() >= 0);
   CHECK(object["p50_us"].as<double>() <= object["p99_us"].as<double>());
   const double bytes = object["bytes"].as<double>();
+  // Printed with six digits behind the point.
   CHECK(object["gbps"].as<double>() ==
-        Approx(object["rps"].as<double>() * 2 * bytes / 1e9).epsilon(0.02));
+        Approx(object["rps"].as<double>() * 2 * bytes / 1e9).epsilon(0.02).margin(1e-6));
   CHECK(object["repeat"].as<int>() == 2);
   return {object["work"].as<std::string>(), object["peer"].as<std::string>(),
           object["transport"].as<std::string>(), object["bytes"].as<int>(),
