@@ -283,7 +283,8 @@ void BatchPipeline::Impl::OnFailure(PendingBatch& pending, const char* what, con
     return;
   }
   auto left = pending.retry.OnFailure(Clock::now(), options_.retry_deadline);
-  // A worker that is full is well: it will have room, at the latest when batches expire there.
+  // A worker that is full is well: it will have room, in a daemon at the latest when batches expire
+  // there.
   if (left.count() <= 0 && was_submitting && absl::IsResourceExhausted(status)) {
     pending.retry.Reset();
     left = pending.retry.OnFailure(Clock::now(), options_.retry_deadline);

@@ -22,15 +22,6 @@ using Daemons = std::vector<std::unique_ptr<DaemonProcess>>;
 
 constexpr size_t kRanks = 2;
 
-Daemons StartTrainers(TestCluster& cluster, size_t ranks,
-                      const std::vector<std::string>& overrides = {}) {
-  Daemons trainers;
-  for (size_t rank = 0; rank < ranks; ++rank) {
-    trainers.push_back(cluster.StartTrainer(overrides, rank));
-  }
-  return trainers;
-}
-
 Daemons StartLoaders(TestCluster& cluster, size_t loaders) {
   Daemons all;
   for (size_t i = 0; i < loaders; ++i) all.push_back(cluster.StartLoader(i));
@@ -72,7 +63,7 @@ Made FinishAll(TestCluster& cluster, const Daemons& trainers, const Daemons& loa
 Made Train(TestClusterOptions options) {
   options.digests = true;
   TestCluster cluster(options);
-  const Daemons trainers = StartTrainers(cluster, options.ranks);
+  const Daemons trainers = cluster.StartTrainers(options.ranks);
   return FinishAll(cluster, trainers, StartLoaders(cluster, options.loaders));
 }
 
@@ -111,7 +102,7 @@ TEST_CASE("A loader of several ranks that is killed and started again costs noth
                                            "training.batch_size=64"};
   const Made expected = Train({.ranks = kRanks, .loaders = 2, .overrides = overrides});
   TestCluster cluster({.ranks = kRanks, .loaders = 2, .overrides = overrides, .digests = true});
-  const Daemons trainers = StartTrainers(cluster, kRanks, {"training.progress_interval=20ms"});
+  const Daemons trainers = cluster.StartTrainers(kRanks, {"training.progress_interval=20ms"});
   Daemons loaders = StartLoaders(cluster, 2);
   REQUIRE(trainers[1]->WaitForLog("samples/s", 60s));
   loaders[1]->Signal(SIGKILL);
@@ -143,7 +134,7 @@ TEST_CASE("A rank that is killed ends the other one and the loaders, and all nam
   std::vector<std::string> overrides = kEndless;
   overrides.push_back("training.mode=" + mode);
   TestCluster cluster({.ranks = kRanks, .loaders = 2, .overrides = overrides});
-  const Daemons trainers = StartTrainers(cluster, kRanks);
+  const Daemons trainers = cluster.StartTrainers(kRanks);
   const Daemons loaders = StartLoaders(cluster, 2);
   for (const auto& trainer : trainers) REQUIRE(trainer->WaitForLog("samples/s", 60s));
   trainers[killed]->Signal(SIGKILL);
@@ -163,7 +154,7 @@ TEST_CASE("A loader that stays away ends all ranks by its name") {
   TestCluster cluster({.ranks = kRanks,
                        .loaders = 2,
                        .overrides = {"loaders.timeout=2s", "training.retry_deadline=3s"}});
-  const Daemons trainers = StartTrainers(cluster, kRanks);
+  const Daemons trainers = cluster.StartTrainers(kRanks);
   const auto loader = cluster.StartLoader(1);
   for (const auto* daemon : {&trainers[0], &trainers[1], &loader}) {
     CHECK((*daemon)->Wait(60s) == 3);
@@ -173,11 +164,10 @@ TEST_CASE("A loader that stays away ends all ranks by its name") {
 
 TEST_CASE("When training stops early, loaders end well") {
   TestCluster cluster({.ranks = kRanks, .loaders = 2, .overrides = {"training.passes=100000"}});
-  const Daemons trainers =
-      StartTrainers(cluster, kRanks,
-                    {"training.evaluate_every_steps=20", "training.early_stopping.patience=2",
-                     "training.early_stopping.min_improvement=0.5",
-                     "data.validation=[data/adult/adult.test.csv.zst]"});
+  const Daemons trainers = cluster.StartTrainers(
+      kRanks, {"training.evaluate_every_steps=20", "training.early_stopping.patience=2",
+               "training.early_stopping.min_improvement=0.5",
+               "data.validation=[data/adult/adult.test.csv.zst]"});
   const Daemons loaders = StartLoaders(cluster, 2);
   for (const auto& trainer : trainers) {
     CAPTURE(trainer->log());

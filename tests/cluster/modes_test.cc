@@ -19,14 +19,6 @@ using std::chrono_literals::operator""s;
 using Trainers = std::vector<std::unique_ptr<DaemonProcess>>;
 using Overrides = std::vector<std::string>;
 
-Trainers StartTrainers(TestCluster& cluster, size_t ranks, const Overrides& overrides = {}) {
-  Trainers trainers;
-  for (size_t rank = 0; rank < ranks; ++rank) {
-    trainers.push_back(cluster.StartTrainer(overrides, rank));
-  }
-  return trainers;
-}
-
 // Rank 0's; all agree.
 TrainerOutcome FinishAll(const Trainers& trainers) {
   std::vector<TrainerOutcome> outcomes;
@@ -46,7 +38,7 @@ TrainerOutcome FinishAll(const Trainers& trainers) {
 
 TrainerOutcome RunOn(const TestClusterOptions& options) {
   TestCluster cluster(options);
-  return FinishAll(StartTrainers(cluster, options.ranks));
+  return FinishAll(cluster.StartTrainers(options.ranks));
 }
 
 // What a run leaves: evaluation, network and all rows with their optimizer state.
@@ -58,7 +50,7 @@ struct Remains {
 Remains RemainsOf(TestClusterOptions options, size_t tables = 8) {
   options.digests = true;
   TestCluster cluster(options);
-  Remains remains{.outcome = FinishAll(StartTrainers(cluster, options.ranks)), .rows = {}};
+  Remains remains{.outcome = FinishAll(cluster.StartTrainers(options.ranks)), .rows = {}};
   remains.rows = cluster.StopServersForDigests();
   CHECK(remains.rows.size() == tables);
   return remains;
@@ -175,10 +167,10 @@ TEST_CASE("A worker that comes back costs several ranks nothing but time") {
                         "training.progress_interval=20ms", "rpc.call_timeout=2s"};
   const Overrides& overrides = GENERATE(kSync, kOrderedHybrid);
   TestCluster undisturbed({.ranks = 2, .overrides = overrides});
-  const TrainerOutcome expected = FinishAll(StartTrainers(undisturbed, 2, quick));
+  const TrainerOutcome expected = FinishAll(undisturbed.StartTrainers(2, quick));
 
   TestCluster cluster({.ranks = 2, .overrides = overrides});
-  const Trainers trainers = StartTrainers(cluster, 2, quick);
+  const Trainers trainers = cluster.StartTrainers(2, quick);
   for (const auto& trainer : trainers) REQUIRE(trainer->WaitForLog("samples/s", 60s));
   cluster.worker(0).Signal(SIGKILL);
   cluster.worker(0).Wait(10s);
@@ -190,7 +182,7 @@ TEST_CASE("A server whose ranks are gone stops, though pushes wait") {
   TestCluster cluster({.ranks = 2,
                        .overrides = {"training.mode=sync", "training.passes=100000",
                                      "training.progress_interval=20ms"}});
-  const Trainers trainers = StartTrainers(cluster, 2);
+  const Trainers trainers = cluster.StartTrainers(2);
   for (const auto& trainer : trainers) REQUIRE(trainer->WaitForLog("samples/s", 60s));
   for (const auto& trainer : trainers) trainer->Signal(SIGKILL);
   for (const size_t server : {0, 1}) cluster.server(server).Signal(SIGTERM);

@@ -16,15 +16,6 @@ using std::chrono_literals::operator""s;
 
 using Trainers = std::vector<std::unique_ptr<DaemonProcess>>;
 
-Trainers StartTrainers(TestCluster& cluster, size_t ranks,
-                       const std::vector<std::string>& overrides = {}) {
-  Trainers trainers;
-  for (size_t rank = 0; rank < ranks; ++rank) {
-    trainers.push_back(cluster.StartTrainer(overrides, rank));
-  }
-  return trainers;
-}
-
 std::vector<TrainerOutcome> FinishAll(const Trainers& trainers) {
   std::vector<TrainerOutcome> outcomes;
   for (const auto& trainer : trainers) {
@@ -43,10 +34,9 @@ TEST_CASE("Two ranks reach what one reaches, and agree to the last bit about the
   const std::string synced = GENERATE("false", "true");
   CAPTURE(precision, synced);
   TestCluster cluster({.ranks = 2, .overrides = kHalfBatches, .ranks_share = synced == "true"});
-  const auto outcomes = FinishAll(StartTrainers(
-      cluster, 2,
-      {"training.allreduce.precision=" + precision, "training.allreduce.bucket_bytes=4096",
-       "training.sync_batch_norm=" + synced, "training.staleness=4"}));
+  const auto outcomes = FinishAll(cluster.StartTrainers(
+      2, {"training.allreduce.precision=" + precision, "training.allreduce.bucket_bytes=4096",
+          "training.sync_batch_norm=" + synced, "training.staleness=4"}));
   CAPTURE(outcomes[0].test_auc);
   CHECK(std::stod(outcomes[0].test_auc) > 0.89);
   CHECK(outcomes[0].test_auc == outcomes[1].test_auc);
@@ -57,7 +47,7 @@ TEST_CASE("Two ranks reach what one reaches, and agree to the last bit about the
 TEST_CASE("Every row is trained on once, whatever the last batches are") {
   // 32,561 rows: 3 ranks of 1,000 take 32 pieces and 561 rows.
   TestCluster cluster({.ranks = 3, .overrides = {"training.batch_size=1000"}});
-  const Trainers whole = StartTrainers(cluster, 3, {"training.drop_last=false"});
+  const Trainers whole = cluster.StartTrainers(3, {"training.drop_last=false"});
   FinishAll(whole);
   CHECK_THAT(whole[0]->log(), Catch::Contains("trained 11 steps, 11000 samples"));
   CHECK_THAT(whole[1]->log(), Catch::Contains("trained 11 steps, 11000 samples"));
@@ -65,7 +55,7 @@ TEST_CASE("Every row is trained on once, whatever the last batches are") {
   CHECK_THAT(whole[2]->log(), Catch::Contains("evaluated 16281 samples"));
 
   TestCluster again({.ranks = 3, .overrides = {"training.batch_size=1000", "training.passes=2"}});
-  const Trainers full = StartTrainers(again, 3);
+  const Trainers full = again.StartTrainers(3);
   FinishAll(full);
   for (const auto& trainer : full) {
     CHECK_THAT(trainer->log(), Catch::Contains("trained 20 steps, 20000 samples"));
@@ -75,10 +65,9 @@ TEST_CASE("Every row is trained on once, whatever the last batches are") {
 TEST_CASE("A rank whose share has ended takes part with empty batches") {
   // The last of 3 steps has rows for one rank alone.
   TestCluster cluster({.ranks = 2, .overrides = {"training.batch_size=8000"}});
-  const Trainers trainers =
-      StartTrainers(cluster, 2,
-                    {"training.drop_last=false", "training.passes=2",
-                     "training.sync_batch_norm=true", "training.evaluate_every_passes=1"});
+  const Trainers trainers = cluster.StartTrainers(
+      2, {"training.drop_last=false", "training.passes=2", "training.sync_batch_norm=true",
+          "training.evaluate_every_passes=1"});
   const auto outcomes = FinishAll(trainers);
   CHECK_THAT(trainers[0]->log(), Catch::Contains("trained 6 steps, 33122 samples"));
   CHECK_THAT(trainers[1]->log(), Catch::Contains("trained 6 steps, 32000 samples"));
@@ -102,7 +91,7 @@ TEST_CASE("A rank that is killed ends the others, which name it") {
                                                  {"async", 2, true}}));
   CAPTURE(mode, killed, share);
   TestCluster cluster({.ranks = 3, .overrides = {"training.mode=" + mode}, .ranks_share = share});
-  const Trainers trainers = StartTrainers(cluster, 3, kEndless);
+  const Trainers trainers = cluster.StartTrainers(3, kEndless);
   for (const auto& trainer : trainers) REQUIRE(trainer->WaitForLog("samples/s", 60s));
   trainers[killed]->Signal(SIGKILL);
   for (size_t rank = 0; rank < 3; ++rank) {
@@ -114,12 +103,12 @@ TEST_CASE("A rank that is killed ends the others, which name it") {
                                             ") is gone")));
   }
   // The cluster serves the next run.
-  CHECK(FinishAll(StartTrainers(cluster, 3)).size() == 3);
+  CHECK(FinishAll(cluster.StartTrainers(3)).size() == 3);
 }
 
 TEST_CASE("A rank that loses its embedding worker tells the others why it gives up") {
   TestCluster cluster({.ranks = 2});
-  const Trainers trainers = StartTrainers(cluster, 2, kEndless);
+  const Trainers trainers = cluster.StartTrainers(2, kEndless);
   for (const auto& trainer : trainers) REQUIRE(trainer->WaitForLog("samples/s", 60s));
   cluster.server(1).Signal(SIGKILL);
   for (const auto& trainer : trainers) {
@@ -130,7 +119,7 @@ TEST_CASE("A rank that loses its embedding worker tells the others why it gives 
 
 TEST_CASE("A stop of all ranks is no error") {
   TestCluster cluster({.ranks = 2, .ranks_share = GENERATE(false, true)});
-  const Trainers trainers = StartTrainers(cluster, 2, kEndless);
+  const Trainers trainers = cluster.StartTrainers(2, kEndless);
   for (const auto& trainer : trainers) REQUIRE(trainer->WaitForLog("samples/s", 60s));
   for (const auto& trainer : trainers) trainer->Signal(SIGTERM);
   for (const auto& trainer : trainers) {
@@ -157,11 +146,10 @@ TEST_CASE("A rank that does not come is named") {
 
 TEST_CASE("Early stopping stops all ranks at the same step") {
   TestCluster cluster({.ranks = 2});
-  const Trainers trainers = StartTrainers(
-      cluster, 2,
-      {"training.passes=1000", "training.evaluate_every_steps=20",
-       "training.early_stopping.patience=2", "training.early_stopping.min_improvement=0.5",
-       "data.validation=[data/adult/adult.test.csv.zst]"});
+  const Trainers trainers = cluster.StartTrainers(
+      2, {"training.passes=1000", "training.evaluate_every_steps=20",
+          "training.early_stopping.patience=2", "training.early_stopping.min_improvement=0.5",
+          "data.validation=[data/adult/adult.test.csv.zst]"});
   const auto outcomes = FinishAll(trainers);
   for (const auto& trainer : trainers)
     CHECK_THAT(trainer->log(), Catch::Contains("trained 60 steps"));

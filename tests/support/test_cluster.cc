@@ -140,6 +140,13 @@ std::unique_ptr<DaemonProcess> TestCluster::StartTrainer(const std::vector<std::
       "nn-worker", arguments, folder_.path() + "/nn-worker-" + std::to_string(starts_++) + ".log");
 }
 
+std::vector<std::unique_ptr<DaemonProcess>> TestCluster::StartTrainers(
+    size_t ranks, const std::vector<std::string>& overrides) {
+  std::vector<std::unique_ptr<DaemonProcess>> trainers;
+  for (size_t rank = 0; rank < ranks; ++rank) trainers.push_back(StartTrainer(overrides, rank));
+  return trainers;
+}
+
 TrainerOutcome Finish(DaemonProcess& trainer, std::chrono::seconds deadline) {
   TrainerOutcome outcome;
   outcome.exit_code = trainer.Wait(deadline).value_or(-1);

@@ -53,6 +53,9 @@ class TestCluster {
   std::unique_ptr<DaemonProcess> StartTrainer(const std::vector<std::string>& overrides = {},
                                               size_t rank = 0,
                                               const std::vector<std::string>& more = {});
+  // One of each of the first ranks.
+  std::vector<std::unique_ptr<DaemonProcess>> StartTrainers(
+      size_t ranks, const std::vector<std::string>& overrides = {});
 
  private:
   std::vector<std::string> Arguments(const std::vector<std::string>& overrides) const;

@@ -10,16 +10,6 @@
 namespace simurgh::testing {
 namespace {
 
-std::unique_ptr<DenseNetwork> NetworkOf(ComputePrecision compute, const EmbeddingWire& wire) {
-  DenseNetworkOptions options =
-      RunOptions({.kind = DenseOptimizerConfig::Kind::kAdam, .epsilon = 1e-3F});
-  options.precision = compute;
-  options.wire = wire;
-  auto network = CreateTestNetwork(EveryLayer(), options);
-  REQUIRE(network.ok());
-  return std::move(*network);
-}
-
 EmbeddingWire WireOf(VectorPrecision precision) {
   return {.dims = {4, 3, 4, 4, 5, 2, 1, 1}, .embeddings = precision, .rows = EveryPooling()};
 }
@@ -30,8 +20,8 @@ TEST_CASE("rows that the device pools train what the processor's embeddings do, 
   const auto compute = GENERATE(ComputePrecision::kF32, ComputePrecision::kBf16);
   CAPTURE(static_cast<int>(precision), static_cast<int>(compute));
   const RowCode rows(precision, EveryPooling());
-  const auto pooling = NetworkOf(compute, WireOf(precision));
-  const auto plain = NetworkOf(compute, {});
+  const auto pooling = WiredNetwork(compute, WireOf(precision));
+  const auto plain = WiredNetwork(compute, {});
   CheckSameRuns(TrainInBlocks(*pooling, /*overlapped=*/false, &rows),
                 TrainInBlocks(*plain, /*overlapped=*/false, &rows));
 }
@@ -45,14 +35,14 @@ TEST_CASE("rows that the device keeps are those of the steps that brought them")
   const RowCode rows(precision, EveryPooling());
   EmbeddingWire wire = WireOf(precision);
   wire.row_slots = slots;
-  const auto keeping = NetworkOf(ComputePrecision::kF32, wire);
-  const auto plain = NetworkOf(ComputePrecision::kF32, {});
+  const auto keeping = WiredNetwork(ComputePrecision::kF32, wire);
+  const auto plain = WiredNetwork(ComputePrecision::kF32, {});
   CheckSameRuns(TrainInBlocks(*keeping, /*overlapped=*/false, &rows, slots),
                 TrainInBlocks(*plain, /*overlapped=*/false, &rows, slots));
 }
 
 TEST_CASE("a rank without samples takes part with a block of rows, too") {
-  const auto network = NetworkOf(ComputePrecision::kF32, WireOf(VectorPrecision::kF32));
+  const auto network = WiredNetwork(ComputePrecision::kF32, WireOf(VectorPrecision::kF32));
   auto ids = std::make_shared<CompactBatch>();
   ids->offsets = {0};
   ids->unique_ends.resize(EveryPooling().size());
@@ -66,8 +56,8 @@ TEST_CASE("a rank without samples takes part with a block of rows, too") {
 }
 
 TEST_CASE("a network that pools takes embeddings beside rows") {
-  const auto pooling = NetworkOf(ComputePrecision::kF32, WireOf(VectorPrecision::kF32));
-  const auto plain = NetworkOf(ComputePrecision::kF32, {});
+  const auto pooling = WiredNetwork(ComputePrecision::kF32, WireOf(VectorPrecision::kF32));
+  const auto plain = WiredNetwork(ComputePrecision::kF32, {});
   CheckSameRuns(TrainInBlocks(*pooling, /*overlapped=*/false),
                 TrainInBlocks(*plain, /*overlapped=*/false));
 }

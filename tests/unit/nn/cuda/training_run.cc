@@ -7,6 +7,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/unit/nn/test_backend.h"
+
 namespace simurgh::testing {
 namespace {
 
@@ -61,6 +63,16 @@ DenseNetworkOptions RunOptions(const DenseOptimizerConfig& optimizer) {
   options.inputs = {.dense_width = kDense, .embedding_width = kEmbeddings};
   options.optimizer = optimizer;
   return options;
+}
+
+std::unique_ptr<DenseNetwork> WiredNetwork(ComputePrecision compute, const EmbeddingWire& wire) {
+  DenseNetworkOptions options =
+      RunOptions({.kind = DenseOptimizerConfig::Kind::kAdam, .epsilon = 1e-3F});
+  options.precision = compute;
+  options.wire = wire;
+  auto network = CreateTestNetwork(EveryLayer(), options);
+  REQUIRE(network.ok());
+  return std::move(*network);
 }
 
 std::vector<DenseOptimizerConfig> RunOptimizers() {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -16,6 +17,8 @@ namespace simurgh::testing {
 // gradient, which would hide other errors of bf16.
 ModelConfig EveryLayer(const LayerConfig& relu = Relu());
 DenseNetworkOptions RunOptions(const DenseOptimizerConfig& optimizer);
+// EveryLayer on the backend under test, with Adam, whose batches come and go as `wire` says.
+std::unique_ptr<DenseNetwork> WiredNetwork(ComputePrecision compute, const EmbeddingWire& wire);
 
 // One of each, with weight decays, clipping and averages here and there.
 std::vector<DenseOptimizerConfig> RunOptimizers();

@@ -35,16 +35,6 @@ EmbeddingWire WireOf(const Case& tested) {
           .seed = 77};
 }
 
-std::unique_ptr<DenseNetwork> NetworkOf(ComputePrecision compute, const EmbeddingWire& wire) {
-  DenseNetworkOptions options =
-      RunOptions({.kind = DenseOptimizerConfig::Kind::kAdam, .epsilon = 1e-3F});
-  options.precision = compute;
-  options.wire = wire;
-  auto network = CreateTestNetwork(EveryLayer(), options);
-  REQUIRE(network.ok());
-  return std::move(*network);
-}
-
 TestBatch BatchOf(size_t step) {
   constexpr size_t kRows[] = {33, 1, 0, 96, 7};
   Random random(step + 1);
@@ -116,8 +106,8 @@ TEST_CASE("embeddings and gradients that the device converts are the codec's, to
                Case{Precision::kInt8, Precision::kF16, ComputePrecision::kF16});
   CAPTURE(static_cast<int>(tested.embeddings), static_cast<int>(tested.gradients));
   const EmbeddingWire wire = WireOf(tested);
-  const auto coded = NetworkOf(tested.compute, wire);
-  const auto plain = NetworkOf(tested.compute, {});
+  const auto coded = WiredNetwork(tested.compute, wire);
+  const auto plain = WiredNetwork(tested.compute, {});
   for (size_t step = 0; step < kBatches; ++step) {
     CAPTURE(step);
     CheckStep(*coded, *plain, wire, step);
@@ -139,8 +129,8 @@ TEST_CASE("embeddings and gradients that the device converts are the codec's, to
 
 TEST_CASE("a network whose blocks are coded rounds what it is given outside of them") {
   const EmbeddingWire wire = WireOf({Precision::kInt8, Precision::kInt8});
-  const auto coded = NetworkOf(ComputePrecision::kF32, wire);
-  const auto plain = NetworkOf(ComputePrecision::kF32, {});
+  const auto coded = WiredNetwork(ComputePrecision::kF32, wire);
+  const auto plain = WiredNetwork(ComputePrecision::kF32, {});
   const TestBatch batch = BatchOf(0);
   const size_t rows = batch.rows;
   const Coded in = CodedBy({wire.embeddings, wire.dims}, batch.embeddings(), 1.0F, std::nullopt);
@@ -170,7 +160,7 @@ TEST_CASE("an embedding that is not finite leaves the step out in every precisio
   for (const Precision precision : {Precision::kBf16, Precision::kF16, Precision::kInt8}) {
     CAPTURE(static_cast<int>(precision));
     const EmbeddingWire wire = WireOf({precision, precision});
-    const auto network = NetworkOf(ComputePrecision::kF32, wire);
+    const auto network = WiredNetwork(ComputePrecision::kF32, wire);
     TestBatch batch = BatchOf(0);
     batch.embedding_values[30] = std::numeric_limits<float>::infinity();
     const Coded in = CodedBy({wire.embeddings, wire.dims}, batch.embeddings(), 1.0F, std::nullopt);
