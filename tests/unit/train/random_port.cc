@@ -81,9 +81,8 @@ void RandomPort::Submit(std::shared_ptr<const CompactBatch> batch,
 }
 
 // Rows are as the pull of an earlier step got them, drawn at random among those that may be.
-uint32_t RandomPort::DrawAge(uint64_t step) {
-  const uint64_t oldest = std::min<uint64_t>(step, options_.row_age_steps);
-  const uint64_t age = random_.Below(oldest + 1);
+uint32_t RandomPort::DrawAge(uint64_t step, uint32_t oldest) {
+  const uint64_t age = random_.Below(std::min<uint64_t>(step, oldest) + 1);
   const uint64_t seen = age == 0 ? acknowledged_.size() : acknowledged_at_pull_.at(step - age);
   lacking_[step] = static_cast<uint32_t>(step - std::min(step, seen));
   return static_cast<uint32_t>(age);
@@ -116,7 +115,8 @@ void RandomPort::Pull(BatchReference batch, const PullTerms& terms, EmbeddingTar
     {
       MutexLock inner(mutex_);
       pull_answered_.insert(step);
-      answer.row_age_steps = DrawAge(step);
+      const bool rows = embeddings.form == EmbeddingForm::kRows;
+      answer.row_age_steps = DrawAge(step, rows ? 0 : options_.row_age_steps);
       *told = ++pulls_;
       maxima_[step] = *told;
     }

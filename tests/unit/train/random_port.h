@@ -15,7 +15,8 @@ namespace simurgh {
 
 // A cluster that answers its calls one at a time in a random order, fails as often as told, and
 // checks the order in which a pipeline works. It fills embeddings with the step's number and
-// expects gradients of the step's number + 0.5, with the maxima that the pull told.
+// expects gradients of the step's number + 0.5, with the maxima that the pull told. Who gets rows
+// gets those of now.
 //
 // Threads: as EmbeddingPort; the reports after the pipeline is gone.
 class RandomPort : public EmbeddingPort {
@@ -52,7 +53,7 @@ class RandomPort : public EmbeddingPort {
  private:
   void Enqueue(std::function<void()> answer);
   void Run();
-  uint32_t DrawAge(uint64_t step) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  uint32_t DrawAge(uint64_t step, uint32_t oldest) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Ok, or a failure drawn at random.
   Status Draw();
   void Expect(bool condition, const std::string& what);
