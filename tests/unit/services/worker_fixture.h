@@ -18,7 +18,8 @@ namespace simurgh {
 
 using RowKey = std::pair<uint32_t, uint64_t>;  // Table, id.
 
-// A server that answers every row with values made from its key, and remembers what is pushed.
+// A server that answers every row with values made from its key, and remembers what it is asked for
+// and what is pushed.
 class RecordingServer : public RowServer {
  public:
   explicit RecordingServer(std::map<RowKey, std::vector<float>>& pushed) : pushed_(pushed) {}
@@ -31,8 +32,10 @@ class RecordingServer : public RowServer {
   [[nodiscard]] rpc::awaitable<StatusOr<PullReport>> Pull(PullRowsCall call,
                                                           rpc::CallOptions) override {
     if (!status.ok()) co_return status;
+    asked.clear();
     auto* const rows = reinterpret_cast<float*>(call.rows.data());
     ForEachRow(call.groups, call.ids, [&](RowKey key, size_t offset, size_t dim) {
+      asked.push_back(key);
       for (size_t d = 0; d < dim; ++d) rows[offset + d] = sign * Weight(key, d);
     });
     co_return PullReport{};
@@ -55,7 +58,8 @@ class RecordingServer : public RowServer {
   }
 
   Status status;
-  float sign = 1;  // Of all numbers.
+  float sign = 1;             // Of all numbers.
+  std::vector<RowKey> asked;  // By the last pull.
 
  private:
   template <typename Visitor>
@@ -101,6 +105,44 @@ inline std::shared_ptr<const CompactBatch> SmallBatch() {
     builder.EndSample();
   }
   return builder.Build()->sparse;
+}
+
+// Some hundred ids, so that a bit for each takes several words; features a and c have many in
+// common.
+inline std::shared_ptr<const CompactBatch> ManyIds() {
+  BatchBuilder builder(3, 0);
+  Random random(43);
+  for (size_t s = 0; s < kSamples; ++s) {
+    for (size_t f = 0; f < 3; ++f) {
+      for (uint64_t ids = random.Below(9); ids > 0; --ids) builder.AddId(f, random.Below(90));
+    }
+    builder.EndSample();
+  }
+  return builder.Build()->sparse;
+}
+
+// The rows of a batch of these features, in the order of its ids.
+inline std::vector<RowKey> RowsOf(const CompactBatch& batch) {
+  std::vector<RowKey> rows;
+  for (size_t list = 0; list < batch.list_count(); ++list) {
+    const uint32_t table = list == 1 ? 1 : 0;
+    for (const uint64_t id : batch.list(list)) rows.emplace_back(table, id);
+  }
+  return rows;
+}
+
+// A bit for each of so many ids: none, every third, one, all but one, or all; or at random.
+inline std::vector<std::vector<uint64_t>> SomeOf(size_t ids) {
+  const size_t words = (ids + 63) / 64;
+  std::vector<std::vector<uint64_t>> masks(6, std::vector<uint64_t>(words));
+  for (size_t id = 0; id < ids; id += 3) masks[1][id / 64] |= uint64_t{1} << (id % 64);
+  masks[2].back() = uint64_t{1} << ((ids - 1) % 64);
+  masks[4].assign(words, ~uint64_t{0});
+  masks[3] = masks[4];
+  masks[3].front() = ~uint64_t{2};
+  Random random(44);
+  for (uint64_t& word : masks[5]) word = random();
+  return masks;
 }
 
 class WorkerFixture {
