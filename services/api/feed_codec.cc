@@ -16,11 +16,18 @@ Status Bad(const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat("feed batch: ", what));
 }
 
-Status CheckDense(const DenseBatch& dense, uint32_t most_samples) {
-  if (dense.batch_size == 0 || dense.batch_size > most_samples) {
-    return Bad(absl::StrCat(dense.batch_size, " samples, must be 1 to ", most_samples,
-                            " (training.batch_size)"));
-  }
+// The request owns it.
+std::shared_ptr<FedBatch> FedBatchOf(const rpc::Received<FeedBatch::Request>& request) {
+  return std::const_pointer_cast<FedBatch>(
+      std::static_pointer_cast<const FedBatch>(request.owner<"labels">()));
+}
+
+Status CheckSamples(size_t samples, uint32_t most) {
+  if (samples > 0 && samples <= most) return absl::OkStatus();
+  return Bad(absl::StrCat(samples, " samples, must be 1 to ", most, " (training.batch_size)"));
+}
+
+Status CheckDense(const DenseBatch& dense) {
   for (const float label : dense.labels) {
     if (label != 0.0F && label != 1.0F) {
       return Bad(absl::StrCat("a label is ", label, ", must be 0 or 1"));
@@ -124,12 +131,24 @@ StatusOr<rpc::Places<FeedBatch::Request>> PlaceFeed(const FeedBatch::Request::Co
       Room(batch->dense.values, dense, batch), Room(batch->dense.labels, labels, batch)};
 }
 
+StatusOr<size_t> FeedBytes(const rpc::Received<FeedBatch::Request>& request,
+                           const ClusterConfig& config) {
+  const auto fed = FedBatchOf(request);
+  SIMURGH_RETURN_IF_ERROR(CheckSamples(fed->dense.batch_size, config.training.batch_size));
+  const size_t features = config.features.size();
+  SIMURGH_ASSIGN_OR_RETURN(const BatchSizes sizes, DecodedSizes(fed->sparse, features));
+  if (sizes.offsets != features * fed->dense.batch_size + 1) {
+    return Bad(absl::StrCat("ids of ", (sizes.offsets - 1) / features, " samples and labels of ",
+                            fed->dense.batch_size));
+  }
+  return sizes.bytes() + (fed->dense.values.size() + fed->dense.labels.size()) * sizeof(float);
+}
+
 StatusOr<Batch> DecodeFeed(const rpc::Received<FeedBatch::Request>& request,
                            const ClusterConfig& config) {
-  // The request owns it, and is used up here.
-  const auto fed = std::const_pointer_cast<FedBatch>(
-      std::static_pointer_cast<const FedBatch>(request.owner<"labels">()));
-  SIMURGH_RETURN_IF_ERROR(CheckDense(fed->dense, config.training.batch_size));
+  const auto fed = FedBatchOf(request);  // Used up here.
+  SIMURGH_RETURN_IF_ERROR(CheckSamples(fed->dense.batch_size, config.training.batch_size));
+  SIMURGH_RETURN_IF_ERROR(CheckDense(fed->dense));
   SIMURGH_ASSIGN_OR_RETURN(CompactBatch sparse,
                            DecodeBatch(std::move(fed->sparse), config.features.size()));
   SIMURGH_RETURN_IF_ERROR(CheckSparse(sparse, fed->dense, config.features));

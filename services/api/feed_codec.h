@@ -39,7 +39,13 @@ SkippedRows DecodeSkipped(const wire::SkippedRows* skipped);
 StatusOr<rpc::Places<FeedBatch::Request>> PlaceFeed(const FeedBatch::Request::Counts& counts,
                                                     size_t dense_width, size_t tasks);
 
-// The batch that PlaceFeed made, as the network takes it.
+// What the batch that PlaceFeed made takes in memory once it is decoded, at most.
+// Cost: of DecodedSizes.
+// Errors: of DecodeFeed, as far as the batch's head and its number of samples tell.
+StatusOr<size_t> FeedBytes(const rpc::Received<FeedBatch::Request>& request,
+                           const ClusterConfig& config);
+
+// The batch that PlaceFeed made, as the network takes it. Call once.
 // Cost: of DecodeBatch.
 // Errors: INVALID_ARGUMENT for a batch that is malformed, has other features than the cluster or
 // lists that join tables, more samples than training.batch_size, labels other than 0 and 1, or

@@ -28,9 +28,10 @@ class FeedReader final : public BatchReader {
 
 }  // namespace
 
-FeedBuffer::FeedBuffer(size_t loaders, size_t capacity_batches, std::chrono::milliseconds timeout,
-                       uint64_t max_bad_rows)
+FeedBuffer::FeedBuffer(size_t loaders, size_t capacity_batches, size_t capacity_bytes,
+                       std::chrono::milliseconds timeout, uint64_t max_bad_rows)
     : capacity_batches_(capacity_batches),
+      capacity_bytes_(capacity_bytes),
       timeout_(timeout),
       max_bad_rows_(max_bad_rows),
       loaders_(loaders) {}
@@ -76,31 +77,78 @@ void FeedBuffer::Count(Loader& from, SkippedRows skipped) {
                    max_bad_rows_, "; their logs tell the first ones; mend the files or allow more");
 }
 
-StatusOr<FeedBuffer::Answer> FeedBuffer::Offer(uint32_t loader, uint64_t number, Batch& batch,
-                                               SkippedRows skipped) {
+bool FeedBuffer::HasRoom(uint32_t loader, size_t bytes) const {
+  const Loader& from = loaders_[loader];
+  if (loader == turn_ && from.waiting.empty()) return true;
+  return from.waiting.size() < capacity_batches_ && bytes_ + bytes <= capacity_bytes_;
+}
+
+StatusOr<FeedBuffer::Reservation> FeedBuffer::Reserve(uint32_t loader, uint64_t number,
+                                                      size_t bytes) {
+  MutexLock lock(mutex_);
+  SIMURGH_RETURN_IF_ERROR(Check(loader));
+  if (TellIfFinished(loader)) return Reservation{Answer::kEnough};
+  Loader& from = loaders_[loader];
+  if (!from.open) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("this trainer does not know loader ", loader,
+                     ": it has started after it; start all loaders of the run again"));
+  }
+  if (number < from.taken) return Reservation{Answer::kTaken};
+  if (from.ended) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("loader ", loader, " has ended after ", from.taken, " batches"));
+  }
+  if (number > from.taken || from.reserved || !HasRoom(loader, bytes)) {
+    return Reservation{Answer::kWait};
+  }
+  from.reserved = true;
+  bytes_ += bytes;
+  return Reservation{Answer::kRoom, Place(*this, loader, bytes)};
+}
+
+void FeedBuffer::Fill(uint32_t loader, size_t bytes, Batch batch, SkippedRows skipped) {
   {
     MutexLock lock(mutex_);
-    SIMURGH_RETURN_IF_ERROR(Check(loader));
-    if (TellIfFinished(loader)) return Answer::kEnough;
     Loader& from = loaders_[loader];
-    if (!from.open) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("this trainer does not know loader ", loader,
-                       ": it has started after it; start all loaders of the run again"));
+    from.reserved = false;
+    if (finished_ || failure_ || from.ended) {
+      bytes_ -= bytes;
+    } else {
+      from.waiting.push_back({std::move(batch), bytes});
+      ++from.taken;
+      Count(from, skipped);
     }
-    if (number < from.taken) return Answer::kTaken;
-    if (from.ended) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("loader ", loader, " has ended after ", from.taken, " batches"));
-    }
-    if (number > from.taken || from.waiting.size() >= capacity_batches_) return Answer::kWait;
-    from.waiting.push_back(std::move(batch));
-    ++from.taken;
-    Count(from, skipped);
   }
+  TellChange();
+}
+
+void FeedBuffer::Release(uint32_t loader, size_t bytes) {
+  {
+    MutexLock lock(mutex_);
+    loaders_[loader].reserved = false;
+    bytes_ -= bytes;
+  }
+  TellChange();
+}
+
+void FeedBuffer::TellChange() {
   changed_.NotifyAll();
   if (on_change_) on_change_();
-  return Answer::kTaken;
+}
+
+void FeedBuffer::PassEnded() {
+  for (size_t passed = 0; passed < loaders_.size(); ++passed) {
+    if (!loaders_[turn_].ended || !loaders_[turn_].waiting.empty()) return;
+    turn_ = (turn_ + 1) % loaders_.size();
+  }
+}
+
+void FeedBuffer::DropAll() {
+  for (Loader& loader : loaders_) {
+    for (const Waiting& one : loader.waiting) bytes_ -= one.bytes;
+    loader.waiting.clear();
+  }
 }
 
 Status FeedBuffer::End(uint32_t loader, uint64_t batches, SkippedRows skipped) {
@@ -116,8 +164,9 @@ Status FeedBuffer::End(uint32_t loader, uint64_t batches, SkippedRows skipped) {
     }
     from.ended = true;
     Count(from, skipped);
+    PassEnded();
   }
-  changed_.NotifyAll();
+  TellChange();
   return absl::OkStatus();
 }
 
@@ -153,21 +202,21 @@ StatusOr<std::optional<Batch>> FeedBuffer::Take() {
   {
     MutexLock lock(mutex_);
     const auto deadline = std::chrono::steady_clock::now() + timeout_;
-    const auto ended = [](const Loader& loader) { return loader.ended && loader.waiting.empty(); };
     while (loaders_[turn_].waiting.empty() && abandoned_.empty() && !interrupted_) {
-      if (std::all_of(loaders_.begin(), loaders_.end(), ended)) return std::nullopt;
-      if (loaders_[turn_].ended) {
-        turn_ = (turn_ + 1) % loaders_.size();
-      } else if (!changed_.WaitUntil(mutex_, deadline) && loaders_[turn_].waiting.empty() &&
-                 !loaders_[turn_].ended && !interrupted_ && abandoned_.empty()) {
+      if (loaders_[turn_].ended) return std::nullopt;
+      if (!changed_.WaitUntil(mutex_, deadline) && loaders_[turn_].waiting.empty() &&
+          !loaders_[turn_].ended && !interrupted_ && abandoned_.empty()) {
         return Silence(turn_);
       }
     }
     if (!abandoned_.empty()) return absl::InvalidArgumentError(abandoned_);
     if (interrupted_) return absl::CancelledError("training has been stopped");
-    batch = std::move(loaders_[turn_].waiting.front());
+    Waiting& next = loaders_[turn_].waiting.front();
+    batch = std::move(next.batch);
+    bytes_ -= next.bytes;
     loaders_[turn_].waiting.pop_front();
     turn_ = (turn_ + 1) % loaders_.size();
+    PassEnded();
   }
   if (on_change_) on_change_();
   return batch;
@@ -185,7 +234,7 @@ void FeedBuffer::Finish() {
   {
     MutexLock lock(mutex_);
     finished_ = true;
-    for (Loader& loader : loaders_) loader.waiting.clear();
+    DropAll();
   }
   if (on_change_) on_change_();
 }
@@ -195,10 +244,9 @@ void FeedBuffer::Fail(std::string reason) {
     MutexLock lock(mutex_);
     if (!failure_) failure_ = std::move(reason);
     interrupted_ = true;
-    for (Loader& loader : loaders_) loader.waiting.clear();
+    DropAll();
   }
-  changed_.NotifyAll();
-  if (on_change_) on_change_();
+  TellChange();
 }
 
 void FeedBuffer::AwaitToldAll(std::chrono::steady_clock::time_point deadline) {
@@ -221,6 +269,11 @@ bool FeedBuffer::ended_empty() const {
   MutexLock lock(mutex_);
   return std::ranges::all_of(
       loaders_, [](const Loader& loader) { return loader.ended && loader.taken == 0; });
+}
+
+size_t FeedBuffer::bytes() const {
+  MutexLock lock(mutex_);
+  return bytes_;
 }
 
 std::unique_ptr<BatchReader> NewFeedReader(FeedBuffer& buffer) {

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -24,6 +25,10 @@ namespace simurgh {
 // each loader in turn, leaving out those that have ended: so the order depends on nothing but the
 // batches.
 //
+// Bounded in batches of each loader, and in bytes of all together. A batch has its place before it
+// takes the memory: who submits it decodes it then. What the trainer takes next always has one,
+// whatever else is here: others cannot go before it has come.
+//
 // Each loader numbers its batches from 0. One that it repeats is answered as taken, and not kept
 // again: so a loader may repeat what it has no answer to, and start anew behind `Open`'s answer.
 //
@@ -31,30 +36,69 @@ namespace simurgh {
 class FeedBuffer {
  public:
   enum class Answer {
+    kRoom,
     kTaken,
     kWait,   // Until there is room, or for an earlier batch; on_change tells when to ask again.
     kEnough  // The trainer wants no more.
   };
 
-  // capacity_batches: kept of each loader. timeout: see Take. max_bad_rows: that all loaders
-  // together may leave out in one reading; one more fails the next Take.
-  FeedBuffer(size_t loaders, size_t capacity_batches, std::chrono::milliseconds timeout,
+  // Held for a batch that is about to be decoded; free again if it goes before that.
+  // Lifetime: not beyond the buffer.
+  class Place {
+   public:
+    Place(Place&& other) noexcept
+        : buffer_(std::exchange(other.buffer_, nullptr)),
+          loader_(other.loader_),
+          bytes_(other.bytes_) {}
+    Place& operator=(Place&&) = delete;
+    ~Place() {
+      if (buffer_ != nullptr) buffer_->Release(loader_, bytes_);
+    }
+
+    // Takes the batch, unless the run or its loader has ended meanwhile. skipped: by the loader, up
+    // to this batch. Call once.
+    void Fill(Batch batch, SkippedRows skipped = {}) {
+      std::exchange(buffer_, nullptr)->Fill(loader_, bytes_, std::move(batch), skipped);
+    }
+
+   private:
+    friend class FeedBuffer;
+    Place(FeedBuffer& buffer, uint32_t loader, size_t bytes)
+        : buffer_(&buffer), loader_(loader), bytes_(bytes) {}
+
+    FeedBuffer* buffer_;
+    uint32_t loader_;
+    size_t bytes_;
+  };
+
+  struct Reservation {
+    Answer answer;
+    std::optional<Place> place = {};  // With kRoom.
+  };
+
+  // capacity_batches: kept of each loader. capacity_bytes: of all, beside a batch that is taken
+  // next. timeout: see Take. max_bad_rows: that all loaders together may leave out in one reading;
+  // one more fails the next Take.
+  FeedBuffer(size_t loaders, size_t capacity_batches, size_t capacity_bytes,
+             std::chrono::milliseconds timeout,
              uint64_t max_bad_rows = std::numeric_limits<uint64_t>::max());
 
-  // Called, from any thread, whenever an answer of kWait may have changed. Before the first Offer.
+  // Called, from any thread, whenever an answer of kWait may have changed. Before the first
+  // Reserve.
   void SetOnChange(std::function<void()> on_change) { on_change_ = std::move(on_change); }
 
   // A loader begins, or begins anew. How many of its batches have been taken.
   // Errors: INVALID_ARGUMENT for a loader that is none; ABORTED after Fail, with its reason.
   StatusOr<uint64_t> Open(uint32_t loader);
 
-  // `batch` is moved from only where the answer is kTaken. skipped: by the loader, up to this
-  // batch. Errors: as Open; FAILED_PRECONDITION for a loader that has not been opened (the trainer
-  // is another one than it began with), or that has ended.
-  StatusOr<Answer> Offer(uint32_t loader, uint64_t number, Batch& batch, SkippedRows skipped = {});
+  // A place for a batch that will take so many bytes at most. One of a loader's batches has a place
+  // that is not filled.
+  // Errors: as Open; FAILED_PRECONDITION for a loader that has not been opened (the trainer is
+  // another one than it began with), or that has ended.
+  StatusOr<Reservation> Reserve(uint32_t loader, uint64_t number, size_t bytes);
 
   // The loader has fed all its batches. Repeating it is harmless.
-  // Errors: as Offer; FAILED_PRECONDITION when another number of batches has been taken.
+  // Errors: as Reserve; FAILED_PRECONDITION when another number of batches has been taken.
   Status End(uint32_t loader, uint64_t batches, SkippedRows skipped = {});
 
   // The loader cannot feed its share: the trainer's next Take fails with this reason, whatever else
@@ -84,13 +128,21 @@ class FeedBuffer {
   // Whether all loaders have ended, and none has fed anything.
   bool ended_empty() const;
 
+  // Of all batches, as reserved, and of places that are held.
+  size_t bytes() const;
+
  private:
+  struct Waiting {
+    Batch batch;
+    size_t bytes = 0;
+  };
   struct Loader {
     bool open = false;
     bool ended = false;
-    bool told = false;   // That the run is over.
-    uint64_t taken = 0;  // Batches so far; the first of those waiting is taken - waiting.size().
-    std::deque<Batch> waiting;
+    bool told = false;      // That the run is over.
+    bool reserved = false;  // Its next batch has a place, and has not come.
+    uint64_t taken = 0;     // Batches so far; the first of those waiting is taken - waiting.size().
+    std::deque<Waiting> waiting;
     SkippedRows skipped;
   };
 
@@ -98,16 +150,28 @@ class FeedBuffer {
   // Whether the run has ended well, which this loader knows then.
   bool TellIfFinished(uint32_t loader) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string NameOf(size_t loader) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool HasRoom(uint32_t loader, size_t bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Fill(uint32_t loader, size_t bytes, Batch batch, SkippedRows skipped);
+  void Release(uint32_t loader, size_t bytes);
   void Count(Loader& from, SkippedRows skipped) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // On to the next loader that the trainer may get a batch of, if any.
+  void PassEnded() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void DropAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Without the lock.
+  void TellChange();
   Status Silence(size_t loader) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   const size_t capacity_batches_;
+  const size_t capacity_bytes_;
   const std::chrono::milliseconds timeout_;
   const uint64_t max_bad_rows_;
   std::function<void()> on_change_;
   mutable Mutex mutex_;
   CondVar changed_;
   std::vector<Loader> loaders_ ABSL_GUARDED_BY(mutex_);
-  size_t turn_ ABSL_GUARDED_BY(mutex_) = 0;        // The loader whose batch is taken next.
+  size_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  // The loader whose batch is taken next; one that has ended with nothing left: all have.
+  size_t turn_ ABSL_GUARDED_BY(mutex_) = 0;
   std::string abandoned_ ABSL_GUARDED_BY(mutex_);  // Why training must end; empty: it need not.
   bool interrupted_ ABSL_GUARDED_BY(mutex_) = false;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;

@@ -80,24 +80,29 @@ struct FeedService::Methods {
     co_return rpc::Outgoing<api::OpenFeed::Response>(builder, root);
   }
 
+  // What waits has its encoded bytes only, which the connection's window of requests bounds.
   static Reply<api::FeedBatch> Feed(rpc::RequestOf<api::FeedBatch::Request> request,
                                     FeedService& service) {
     const rpc::Clock::time_point deadline = Patience(request);
-    auto decoded = co_await rpc::RunOn(service.decoding_.get_executor(),
-                                       [&] { return api::DecodeFeed(request, service.config_); });
-    SIMURGH_CO_ASSIGN_OR_RETURN(Batch batch, std::move(decoded));
     const auto& table = request.table();
+    SIMURGH_CO_ASSIGN_OR_RETURN(const size_t bytes, api::FeedBytes(request, service.config_));
     while (true) {
-      SIMURGH_CO_ASSIGN_OR_RETURN(const FeedBuffer::Answer answer,
-                                  service.buffer_.Offer(table.loader(), table.number(), batch,
-                                                        api::DecodeSkipped(table.skipped())));
-      if (answer != FeedBuffer::Answer::kWait) {
-        if (answer == FeedBuffer::Answer::kTaken) service.batches_.Add();
-        co_return Encode(answer);
-      }
-      service.waits_.Add();
-      if (!co_await service.waiters_->Wait(deadline)) {
-        co_return absl::ResourceExhaustedError("the trainer is busy; feed the batch again");
+      SIMURGH_CO_ASSIGN_OR_RETURN(FeedBuffer::Reservation reserved,
+                                  service.buffer_.Reserve(table.loader(), table.number(), bytes));
+      if (reserved.answer == FeedBuffer::Answer::kRoom) {
+        auto decoded = co_await rpc::RunOn(service.decoding_.get_executor(), [&] {
+          return api::DecodeFeed(request, service.config_);
+        });
+        SIMURGH_CO_ASSIGN_OR_RETURN(Batch batch, std::move(decoded));
+        reserved.place->Fill(std::move(batch), api::DecodeSkipped(table.skipped()));
+      } else if (reserved.answer != FeedBuffer::Answer::kWait) {
+        if (reserved.answer == FeedBuffer::Answer::kTaken) service.batches_.Add();
+        co_return Encode(reserved.answer);
+      } else {
+        service.waits_.Add();
+        if (!co_await service.waiters_->Wait(deadline)) {
+          co_return absl::ResourceExhaustedError("the trainer is busy; feed the batch again");
+        }
       }
     }
   }

@@ -23,8 +23,8 @@ size_t CapacityEach(const ClusterConfig& config) {
 
 LoaderEndpoint::LoaderEndpoint(const ClusterConfig& config, uint32_t rank, MetricRegistry& registry,
                                rpc::asio::any_io_executor executor)
-    : buffer_(config.loaders.instances.size(), CapacityEach(config), config.loaders.timeout,
-              config.data.max_bad_rows),
+    : buffer_(config.loaders.instances.size(), CapacityEach(config),
+              config.loaders.feed_buffer_bytes, config.loaders.timeout, config.data.max_bad_rows),
       service_(config, rank, buffer_, registry, std::move(executor)) {
   spdlog::info("waiting for {} loaders", config.loaders.instances.size());
 }

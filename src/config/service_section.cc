@@ -79,6 +79,7 @@ void ReadNnWorker(MapReader& section, NnWorkerConfig* config) {
 
 void ReadLoaders(MapReader& section, LoadersConfig* config) {
   section.Duration("timeout", &config->timeout, kShortest, kLongest);
+  section.Integer("feed_buffer_bytes", &config->feed_buffer_bytes, 1 << 20, uint64_t{1} << 50);
   section.Maps("instances", {0, kMaxLoaders}, [&](MapReader& in) {
     InstanceConfig instance;
     ReadMetrics(in, &instance);

@@ -82,6 +82,9 @@ struct NnWorkerConfig {
 struct LoadersConfig {
   std::vector<InstanceConfig> instances;       // Only `metrics` is used. None: the nn-worker reads.
   std::chrono::milliseconds timeout{120'000};  // How long the trainer waits for one's next batch.
+  // Memory of an nn-worker for batches of all loaders that it has not taken; the next one to take
+  // may always come.
+  uint64_t feed_buffer_bytes = uint64_t{4} << 30;
 };
 
 // YAML section `rpc.tls`: files in PEM form, the same for all daemons of one machine.

@@ -41,6 +41,8 @@ struct BatchSizes {
   size_t unique_ends = 0;
   size_t lists = 0;
   size_t weights = 0;
+
+  size_t bytes() const;  // Of memory.
 };
 
 // What DecodeBatch makes of it at most, and takes memory for, as its head says: all but the number

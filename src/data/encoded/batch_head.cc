@@ -118,6 +118,11 @@ StatusOr<BatchHead> ReadBatchHead(const EncodedBatch& encoded,
   return head;
 }
 
+size_t BatchSizes::bytes() const {
+  return ids * sizeof(uint64_t) + (occurrences + offsets + unique_ends + lists) * sizeof(uint32_t) +
+         weights * sizeof(float);
+}
+
 StatusOr<BatchSizes> DecodedSizes(const EncodedBatch& encoded,
                                   std::optional<size_t> cluster_features) {
   ByteReader in(encoded.codes);

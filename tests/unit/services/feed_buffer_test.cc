@@ -27,9 +27,21 @@ Batch Numbered(float number) {
 
 float NumberOf(const Batch& batch) { return batch.dense.values.at(0); }
 
+// Of any batch here.
+constexpr size_t kBytes = 100;
+constexpr size_t kPlenty = 1'000'000;
+
+// Whatever has room comes at once.
+StatusOr<Answer> Feed(FeedBuffer& buffer, uint32_t loader, uint64_t number, float value,
+                      SkippedRows skipped = {}) {
+  SIMURGH_ASSIGN_OR_RETURN(auto reserved, buffer.Reserve(loader, number, kBytes));
+  if (reserved.answer != Answer::kRoom) return reserved.answer;
+  reserved.place->Fill(Numbered(value), skipped);
+  return Answer::kTaken;
+}
+
 Answer Offer(FeedBuffer& buffer, uint32_t loader, uint64_t number, float value) {
-  Batch batch = Numbered(value);
-  const auto answer = buffer.Offer(loader, number, batch);
+  const auto answer = Feed(buffer, loader, number, value);
   INFO(answer.status().ToString());
   REQUIRE(answer.ok());
   return *answer;
@@ -47,7 +59,7 @@ std::vector<float> TakeAll(FeedBuffer& buffer) {
 }
 
 TEST_CASE("batches are taken in turn, one of each loader that has not ended") {
-  FeedBuffer buffer(3, 4, 10s);
+  FeedBuffer buffer(3, 4, kPlenty, 10s);
   for (uint32_t loader = 0; loader < 3; ++loader) REQUIRE(*buffer.Open(loader) == 0);
   for (uint64_t number = 0; number < 3; ++number) {
     CHECK(Offer(buffer, 2, number, 20.0F + static_cast<float>(number)) == Answer::kTaken);
@@ -63,7 +75,7 @@ TEST_CASE("batches are taken in turn, one of each loader that has not ended") {
 }
 
 TEST_CASE("a batch is taken once, however often it comes; one that comes early waits") {
-  FeedBuffer buffer(1, 2, 10s);
+  FeedBuffer buffer(1, 2, kPlenty, 10s);
   int changes = 0;
   buffer.SetOnChange([&changes] { ++changes; });
   REQUIRE(buffer.Open(0).ok());
@@ -82,21 +94,99 @@ TEST_CASE("a batch is taken once, however often it comes; one that comes early w
   CHECK(TakeAll(buffer) == std::vector<float>{1, 2});
 }
 
+TEST_CASE("what is held and what waits is within the bound in bytes") {
+  FeedBuffer buffer(2, 10, 2 * kBytes, 10s);
+  for (const uint32_t loader : {0, 1}) REQUIRE(buffer.Open(loader).ok());
+  auto held = buffer.Reserve(1, 0, kBytes);
+  REQUIRE(held->answer == Answer::kRoom);
+  CHECK(buffer.bytes() == kBytes);
+  CHECK(Offer(buffer, 0, 0, 0.0F) == Answer::kTaken);
+  CHECK(buffer.bytes() == 2 * kBytes);
+  CHECK(Offer(buffer, 0, 1, 1.0F) == Answer::kWait);
+  held->place->Fill(Numbered(10.0F));
+  CHECK(buffer.bytes() == 2 * kBytes);
+  CHECK(Offer(buffer, 1, 1, 11.0F) == Answer::kWait);
+  CHECK(NumberOf(**buffer.Take()) == 0.0F);
+  CHECK(buffer.bytes() == kBytes);
+  CHECK(Offer(buffer, 1, 1, 11.0F) == Answer::kTaken);
+  buffer.Fail("the end");
+  CHECK(buffer.bytes() == 0);
+}
+
+TEST_CASE("a place that is not filled is free again, and the next one is told") {
+  FeedBuffer buffer(1, 10, kBytes, 10s);
+  int changes = 0;
+  buffer.SetOnChange([&changes] { ++changes; });
+  REQUIRE(buffer.Open(0).ok());
+  {
+    const auto held = buffer.Reserve(0, 0, kPlenty);
+    REQUIRE(held->answer == Answer::kRoom);
+    CHECK(buffer.bytes() == kPlenty);
+    // Sent again meanwhile: it may still fail to be decoded.
+    CHECK(Offer(buffer, 0, 0, 0.0F) == Answer::kWait);
+    CHECK(changes == 0);
+  }
+  CHECK(changes == 1);
+  CHECK(buffer.bytes() == 0);
+  CHECK(Offer(buffer, 0, 0, 5.0F) == Answer::kTaken);
+  CHECK(NumberOf(**buffer.Take()) == 5.0F);
+}
+
+TEST_CASE("a batch of any size comes when its turn does, and only then") {
+  FeedBuffer buffer(3, 2, 1, 10s);  // A byte.
+  int changes = 0;
+  buffer.SetOnChange([&changes] { ++changes; });
+  for (const uint32_t loader : {0, 1, 2}) REQUIRE(buffer.Open(loader).ok());
+  CHECK(Offer(buffer, 1, 0, 10.0F) == Answer::kWait);
+  CHECK(Offer(buffer, 2, 0, 20.0F) == Answer::kWait);
+  CHECK(Offer(buffer, 0, 0, 0.0F) == Answer::kTaken);
+  CHECK(Offer(buffer, 0, 1, 1.0F) == Answer::kWait);
+  CHECK(Offer(buffer, 1, 0, 10.0F) == Answer::kWait);
+  CHECK(NumberOf(**buffer.Take()) == 0.0F);
+  CHECK(Offer(buffer, 2, 0, 20.0F) == Answer::kWait);
+  const int before = changes;
+  CHECK(buffer.End(1, 0).ok());  // The turn goes on, and those that wait are told.
+  CHECK(changes == before + 1);
+  CHECK(Offer(buffer, 0, 1, 1.0F) == Answer::kWait);
+  CHECK(Offer(buffer, 2, 0, 20.0F) == Answer::kTaken);
+  CHECK(NumberOf(**buffer.Take()) == 20.0F);
+  CHECK(Offer(buffer, 0, 1, 1.0F) == Answer::kTaken);
+}
+
+TEST_CASE("a batch that is decoded when the run ends is not kept") {
+  FeedBuffer buffer(1, 2, kPlenty, 10s);
+  REQUIRE(buffer.Open(0).ok());
+  auto held = buffer.Reserve(0, 0, kBytes);
+  REQUIRE(held->answer == Answer::kRoom);
+  const bool fails = GENERATE(false, true);
+  if (fails) {
+    buffer.Fail("rank 1 is gone");
+  } else {
+    buffer.Finish();
+  }
+  held->place->Fill(Numbered(0.0F));
+  CHECK(buffer.bytes() == 0);
+  if (fails) {
+    CHECK(buffer.Reserve(0, 0, kBytes).status().code() == absl::StatusCode::kAborted);
+  } else {
+    CHECK(Offer(buffer, 0, 0, 0.0F) == Answer::kEnough);
+  }
+}
+
 TEST_CASE("loaders that do not belong are refused by name") {
-  FeedBuffer buffer(2, 2, 10s);
+  FeedBuffer buffer(2, 2, kPlenty, 10s);
   CHECK(buffer.Open(2).status().code() == absl::StatusCode::kInvalidArgument);
-  Batch batch = Numbered(0.0F);
-  const Status unknown = buffer.Offer(1, 17, batch).status();
+  const Status unknown = buffer.Reserve(1, 17, kBytes).status();
   CHECK(unknown.code() == absl::StatusCode::kFailedPrecondition);
   CHECK_THAT(std::string(unknown.message()), Catch::Contains("does not know loader 1"));
   REQUIRE(buffer.Open(1).ok());
   REQUIRE(buffer.End(1, 0).ok());
-  CHECK_THAT(std::string(buffer.Offer(1, 0, batch).status().message()),
+  CHECK_THAT(std::string(buffer.Reserve(1, 0, kBytes).status().message()),
              Catch::Contains("has ended after 0 batches"));
 }
 
 TEST_CASE("a loader that is silent ends the waiting by name") {
-  FeedBuffer buffer(2, 2, 30ms);
+  FeedBuffer buffer(2, 2, kPlenty, 30ms);
   REQUIRE(buffer.Open(0).ok());
   REQUIRE(Offer(buffer, 0, 0, 0.0F) == Answer::kTaken);
   REQUIRE(buffer.Take().ok());
@@ -115,7 +205,7 @@ TEST_CASE("a loader that is silent ends the waiting by name") {
 }
 
 TEST_CASE("when the trainer has enough, loaders are told; when it failed, they are told that") {
-  FeedBuffer buffer(1, 1, 10s);
+  FeedBuffer buffer(1, 1, kPlenty, 10s);
   REQUIRE(buffer.Open(0).ok());
   REQUIRE(Offer(buffer, 0, 0, 0.0F) == Answer::kTaken);
   const auto reader = NewFeedReader(buffer);
@@ -127,8 +217,7 @@ TEST_CASE("when the trainer has enough, loaders are told; when it failed, they a
   CHECK(buffer.End(0, 99).ok());
   buffer.Fail("rank 1 is gone");
   buffer.Fail("and another reason");
-  Batch batch = Numbered(0.0F);
-  const Status failed = buffer.Offer(0, 1, batch).status();
+  const Status failed = buffer.Reserve(0, 1, kBytes).status();
   CHECK(failed.code() == absl::StatusCode::kAborted);
   CHECK(failed.message() == "training has ended before its data: rank 1 is gone");
   CHECK(buffer.Open(0).status() == failed);
@@ -137,7 +226,7 @@ TEST_CASE("when the trainer has enough, loaders are told; when it failed, they a
 
 TEST_CASE("the end of a run waits until those that still feed have heard of it") {
   const bool fails = GENERATE(false, true);
-  FeedBuffer buffer(4, 1, 10s);
+  FeedBuffer buffer(4, 1, kPlenty, 10s);
   for (const uint32_t loader : {0, 1, 2}) REQUIRE(buffer.Open(loader).ok());
   REQUIRE(buffer.End(1, 0).ok());
   if (fails) {
@@ -148,10 +237,9 @@ TEST_CASE("the end of a run waits until those that still feed have heard of it")
   buffer.AwaitToldAll(std::chrono::steady_clock::now());  // Waits no longer than that.
   std::atomic<bool> one_told = false;
   std::jthread loaders([&] {
-    Batch batch = Numbered(0.0F);
-    static_cast<void>(buffer.Offer(0, 0, batch));
+    static_cast<void>(buffer.Reserve(0, 0, kBytes));
     one_told = true;
-    static_cast<void>(buffer.Offer(2, 0, batch));
+    static_cast<void>(buffer.Reserve(2, 0, kBytes));
   });
   buffer.AwaitToldAll(std::chrono::steady_clock::now() + 1h);
   CHECK(one_told);
@@ -159,7 +247,7 @@ TEST_CASE("the end of a run waits until those that still feed have heard of it")
 
 TEST_CASE("a loader that cannot go on fails the trainer, batches or none, and then the others") {
   const bool has_batches = GENERATE(false, true);
-  FeedBuffer buffer(2, 1, 60s);
+  FeedBuffer buffer(2, 1, kPlenty, 60s);
   for (const uint32_t loader : {0, 1}) REQUIRE(buffer.Open(loader).ok());
   if (has_batches) REQUIRE(Offer(buffer, 0, 0, 0.0F) == Answer::kTaken);
   const auto reader = NewFeedReader(buffer);
@@ -173,16 +261,14 @@ TEST_CASE("a loader that cannot go on fails the trainer, batches or none, and th
   CHECK(next.status().code() == absl::StatusCode::kInvalidArgument);
   CHECK(std::string(next.status().message()) ==
         "loader 1 of 2 (from 0): rows.csv:7: column 'age': 'forty' is no number");
-  Batch batch = Numbered(0.0F);
-  CHECK(buffer.Offer(0, 1, batch).status().code() == absl::StatusCode::kAborted);
+  CHECK(buffer.Reserve(0, 1, kBytes).status().code() == absl::StatusCode::kAborted);
 }
 
 TEST_CASE("bad rows of all loaders together, in one reading, are bounded") {
-  FeedBuffer buffer(2, 4, 10s, 5);
+  FeedBuffer buffer(2, 4, kPlenty, 10s, 5);
   for (const uint32_t loader : {0, 1}) REQUIRE(buffer.Open(loader).ok());
   const auto offer = [&buffer](uint32_t loader, uint64_t number, SkippedRows skipped) {
-    Batch batch = Numbered(0.0F);
-    REQUIRE(*buffer.Offer(loader, number, batch, skipped) == Answer::kTaken);
+    REQUIRE(*Feed(buffer, loader, number, 0.0F, skipped) == Answer::kTaken);
   };
   offer(0, 0, {.in_all = 3, .in_reading = 3});
   offer(0, 1, {.in_all = 6, .in_reading = 3});
@@ -206,7 +292,7 @@ TEST_CASE("bad rows of all loaders together, in one reading, are bounded") {
 }
 
 TEST_CASE("loaders that all end without a batch are told from others") {
-  FeedBuffer buffer(2, 4, 10s);
+  FeedBuffer buffer(2, 4, kPlenty, 10s);
   for (const uint32_t loader : {0, 1}) REQUIRE(buffer.Open(loader).ok());
   const bool has_one = GENERATE(false, true);
   if (has_one) REQUIRE(Offer(buffer, 1, 0, 0.0F) == Answer::kTaken);
@@ -217,14 +303,14 @@ TEST_CASE("loaders that all end without a batch are told from others") {
 }
 
 TEST_CASE("a trainer that has enough does not mind a loader that cannot go on") {
-  FeedBuffer buffer(1, 1, 60s);
+  FeedBuffer buffer(1, 1, kPlenty, 60s);
   REQUIRE(buffer.Open(0).ok());
   buffer.Finish();
   CHECK(buffer.Abandon(0, "too late").ok());
 }
 
 TEST_CASE("a stop ends a reader's waiting") {
-  FeedBuffer buffer(1, 1, 60s);
+  FeedBuffer buffer(1, 1, kPlenty, 60s);
   const auto reader = NewFeedReader(buffer);
   std::jthread stopper([&reader] { reader->Stop(); });
   CHECK(reader->Next().status().code() == absl::StatusCode::kCancelled);
@@ -235,7 +321,8 @@ TEST_CASE("loaders on threads of their own: every batch once, in turn") {
   constexpr uint64_t kBatches = 200;
   for (uint64_t seed = 1; seed <= 5; ++seed) {
     INFO("seed " << seed);
-    FeedBuffer buffer(kLoaders, 2, 60s);
+    // Room for fewer than one of each: whose turn it is finds it.
+    FeedBuffer buffer(kLoaders, 2, 2 * kBytes, 60s);
     std::atomic<uint64_t> changes = 0;
     buffer.SetOnChange([&changes] {
       ++changes;
@@ -250,8 +337,8 @@ TEST_CASE("loaders on threads of their own: every batch once, in turn") {
           const uint64_t before = changes;
           // At times an earlier one again.
           const uint64_t offered = number - random.Below(std::min<uint64_t>(number, 3) + 1);
-          Batch batch = Numbered(static_cast<float>(offered * kLoaders + loader));
-          const auto answer = buffer.Offer(loader, offered, batch);
+          const auto answer =
+              Feed(buffer, loader, offered, static_cast<float>(offered * kLoaders + loader));
           if (!answer.ok()) return;
           if (*answer == Answer::kWait) changes.wait(before);
           if (*answer == Answer::kTaken && offered == number) ++number;

@@ -160,7 +160,7 @@ TEST_CASE_METHOD(Parity, "Training and evaluation see the same rows as the same 
 
 TEST_CASE_METHOD(Parity, "What loaders feed becomes what the trainer would have read") {
   constexpr uint32_t kLoaders = 2;
-  FeedBuffer buffer(kLoaders, kRows, std::chrono::minutes(1));
+  FeedBuffer buffer(kLoaders, kRows, /*capacity_bytes=*/1 << 20, std::chrono::minutes(1));
   for (uint32_t loader = 0; loader < kLoaders; ++loader) {
     REQUIRE(*buffer.Open(loader) == 0);
     const auto share = Open(config_.data.train, {.share = loader, .shares = kLoaders});
@@ -171,7 +171,9 @@ TEST_CASE_METHOD(Parity, "What loaders feed becomes what the trainer would have 
       // As it travels.
       batch->sparse =
           std::make_shared<const CompactBatch>(*DecodeBatch(*EncodeBatch(*batch->sparse)));
-      REQUIRE(*buffer.Offer(loader, number++, *batch) == FeedBuffer::Answer::kTaken);
+      auto reserved = *buffer.Reserve(loader, number++, /*bytes=*/1);
+      REQUIRE(reserved.answer == FeedBuffer::Answer::kRoom);
+      reserved.place->Fill(*std::move(batch));
     }
     REQUIRE(buffer.End(loader, number).ok());
   }

@@ -3,19 +3,16 @@
 #include "services/loader_client/loader_client.h"
 
 #include <limits>
-#include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
-#include <boost/asio/use_future.hpp>
 #include <catch2/catch.hpp>
 
-#include "services/nn_worker/feed_methods.h"
-#include "services/runtime/io_thread.h"
-#include "services/runtime/rpc_options.h"
 #include "simurgh/data/batch_builder.h"
 #include "tests/unit/data/data_files.h"
+#include "tests/unit/services/trainer_end.h"
 
 namespace simurgh {
 namespace {
@@ -36,52 +33,6 @@ Batch Numbered(float number, size_t features = kFeatures, float label = 1.0F) {
   }
   return *builder.Build();
 }
-
-// An nn-worker as loaders see it.
-class TrainerEnd {
- public:
-  explicit TrainerEnd(const ClusterConfig& config, uint32_t rank = 0)
-      : buffer_(config.loaders.instances.size(), /*capacity_batches=*/1, std::chrono::seconds(60)) {
-    service_.emplace(config, rank, buffer_, registry_, thread_.executor());
-    thread_.RunAndWait([&] {
-      rpc::Hello hello;
-      hello.cluster = config.name;
-      hello.role = "nn-worker";
-      hello.instance_epoch = 1;
-      hello.configuration_hash = AgreementHash(config);
-      server_ = std::make_unique<rpc::Server>(thread_.executor(), hello,
-                                              MakeRpcOptions(config.rpc)->server, nullptr);
-      service_->Register(*server_);
-      REQUIRE(server_->Listen(config.nn_worker.instances[rank].address).ok());
-    });
-  }
-
-  ~TrainerEnd() {
-    buffer_.Fail("the test is over");
-    const auto drain = [this]() -> rpc::awaitable<void> {
-      co_await server_->Drain(rpc::Clock::now() + std::chrono::seconds(10));
-    };
-    rpc::asio::co_spawn(thread_.executor(), drain, rpc::asio::use_future).get();
-    thread_.RunAndWait([this] { server_.reset(); });
-  }
-
-  FeedBuffer& buffer() { return buffer_; }
-
-  // Times that a batch had to wait.
-  uint64_t waits() {
-    return registry_
-        .GetCounter("simurgh_nn_feed_waits_total",
-                    "Times that a loader's batch had to wait for its turn or room.")
-        .value();
-  }
-
- private:
-  MetricRegistry registry_;
-  FeedBuffer buffer_;
-  std::unique_ptr<rpc::Server> server_;
-  IoThread thread_{"trainer"};
-  std::optional<FeedService> service_;
-};
 
 class Fixture {
  protected:
