@@ -1,12 +1,15 @@
-// A batch whose worker goes between its pull and its push.
+// Batches whose worker goes between pull and push, or before.
 
 #include <map>
 #include <memory>
+#include <set>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
+#include "nn/cpu/row_pool.h"
 #include "services/api/batch_client.h"
 #include "services/embedding_worker/batch_methods.h"
 #include "simurgh/train/batch_pipeline.h"
@@ -120,6 +123,93 @@ TEST_CASE("Whoever takes a batch over gives gradients to the maxima that the tra
   pipeline.Finish();
   REQUIRE(pipeline.WaitForPushes() == absl::OkStatus());
   CHECK(workers.pushed == ExpectedGradients(*workers.batch));
+}
+
+constexpr uint64_t kBatches = 3;
+
+std::shared_ptr<const CompactBatch> BatchOf(uint64_t step) {
+  BatchBuilder builder(3, 0);
+  Random random(step + 50);
+  for (size_t s = 0; s < kSamples; ++s) {
+    for (size_t f = 0; f < 3; ++f) builder.AddId(f, random.Below(40));
+    builder.EndSample();
+  }
+  return builder.Build()->sparse;
+}
+
+// What the network is to make of rows that it has since step 0, and of others, whose numbers have
+// another sign since; and what the servers get of gradients that are all 1.
+struct Expected {
+  Expected(const CompactBatch& batch, const std::set<RowKey>& of_step_0) {
+    constexpr uint32_t kTables[] = {0, 1, 0};
+    constexpr size_t kDims[] = {4, 3, 4};
+    for (size_t s = 0; s < kSamples; ++s) {
+      for (size_t f = 0; f < 3; ++f) {
+        const FeatureView feature = batch.feature(f);
+        const RowKey row{kTables[f], feature.ids[feature.sample(s)[0]]};
+        const float sign = of_step_0.contains(row) ? 1.0F : -1.0F;
+        std::vector<float>& gradient = gradients.try_emplace(row, kDims[f]).first->second;
+        for (size_t d = 0; d < kDims[f]; ++d) {
+          embeddings.push_back(sign * RecordingServer::Weight(row, d));
+          ++gradient[d];
+        }
+      }
+    }
+  }
+
+  std::vector<float> embeddings;
+  std::map<RowKey, std::vector<float>> gradients;
+};
+
+TEST_CASE("Whoever takes a batch over leaves out the rows that the network has kept") {
+  ClusterConfig config = SmallCluster();
+  config.tables[0].optimizer.learning_rate = 0.5F;
+  config.tables[1].optimizer.learning_rate = 0.25F;
+  config.training.embeddings = EmbeddingForm::kRows;
+  TwoWorkers workers(config);
+  EmbeddingWire wire = WireOf(config);
+  wire.row_slots = 200;
+  const auto blocks = NewBlockPool(kWidth, wire);
+  cpu::RowPool network(wire);
+  BatchPipeline pipeline(workers.client(),
+                         {.run = 1,
+                          .row_age_steps = 2,
+                          .kept_rows = {.slots = wire.row_slots, .tables = {0, 1, 0}},
+                          .blocks = blocks.get(),
+                          .queue_batches = kBatches});
+  size_t submitted = 0;  // Distinct rows.
+  for (uint64_t step = 0; step < kBatches; ++step) {
+    submitted += Expected(*BatchOf(step), {}).gradients.size();
+    REQUIRE(pipeline.Feed({.sparse = BatchOf(step), .dense = {.batch_size = kSamples}}));
+  }
+  pipeline.EndInput(absl::OkStatus());
+  auto pulled = pipeline.Next();
+  REQUIRE(pulled.ok());
+  const std::vector<RowKey> first = RowsOf(*BatchOf(0));
+  const std::set<RowKey> of_step_0(first.begin(), first.end());
+  // The first batch and the third are where they will be lost.
+  while (workers.metrics.unique_rows.value() < static_cast<double>(submitted)) {
+    std::this_thread::yield();
+  }
+  for (RecordingServer* const server : workers.recorders) server->sign = -1;
+  workers.Kill();
+
+  for (uint64_t step = 0; step < kBatches; ++step) {
+    CAPTURE(step);
+    BatchBlock& block = *(*pulled)->block;
+    CHECK(((*pulled)->kept->hits > 0) == (step > 0));
+    network.Pool(block);
+    const Expected expected(*BatchOf(step), of_step_0);
+    CHECK(std::ranges::equal(block.embeddings.flat(), expected.embeddings));
+    std::ranges::fill(block.gradients.flat(), 1.0F);
+    workers.pushed.clear();
+    pipeline.Finish();
+    REQUIRE(pipeline.WaitForPushes() == absl::OkStatus());
+    CHECK(workers.pushed == expected.gradients);
+    pulled = pipeline.Next();
+    REQUIRE(pulled.ok());
+  }
+  CHECK(*pulled == nullptr);
 }
 
 }  // namespace
