@@ -1,10 +1,13 @@
 // Real daemons, killed.
 
 #include <chrono>
+#include <cmath>
 #include <iterator>
+#include <memory>
 #include <regex>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <signal.h>
 
@@ -162,6 +165,68 @@ double ValueOf(const std::string& metrics, const std::string& series) {
   const size_t at = metrics.find("\n" + series + " ");
   REQUIRE(at != std::string::npos);
   return std::stod(metrics.substr(at + series.size() + 2));
+}
+
+struct FinishedRun {
+  // These are the same in all runs of a configuration, in whatever order pushes come.
+  std::vector<std::string> trained;  // "trained N steps, M samples", by rank.
+  double rows_updated = 0;           // By the pushes that counted: the distinct rows of each batch.
+  double gradients_missing = 0;
+  double test_auc = 0;
+  std::string logs;
+};
+
+FinishedRun FinishAndCount(TestCluster& cluster,
+                           const std::vector<std::unique_ptr<DaemonProcess>>& trainers) {
+  FinishedRun run;
+  for (const auto& trainer : trainers) {
+    const TrainerOutcome outcome = Finish(*trainer);
+    INFO(trainer->log());
+    REQUIRE(outcome.exit_code == 0);
+    run.test_auc = std::stod(outcome.test_auc);
+    run.logs += trainer->log();
+    std::smatch trained;
+    const std::string log = trainer->log();
+    REQUIRE(std::regex_search(log, trained, std::regex("trained [0-9]+ steps, [0-9]+ samples")));
+    run.trained.push_back(trained.str());
+  }
+  for (const size_t server : {0, 1}) {
+    const std::string metrics =
+        bench::HttpGet(cluster.server(server).metrics_address(), "/metrics");
+    run.rows_updated += ValueOf(metrics, "simurgh_ps_rows_updated_total");
+    run.gradients_missing += ValueOf(metrics, "simurgh_ps_gradients_missing_total");
+  }
+  return run;
+}
+
+// In hybrid pushes count in the order in which they come, so no two runs are the same; but each
+// batch is pushed once, and its push updates its distinct rows.
+TEST_CASE(
+    "In hybrid, a worker that dies for good loses no batch and no gradient, and none counts "
+    "twice") {
+  const size_t ranks = GENERATE(1, 2);
+  CAPTURE(ranks);
+  const TestClusterOptions two{
+      .workers = 2,
+      .ranks = ranks,
+      .overrides = {"training.staleness=4", "training.passes=2", "training.loader_queue_batches=4",
+                    "training.progress_interval=20ms"}};
+  TestCluster cluster(two);
+  const FinishedRun expected = FinishAndCount(cluster, cluster.StartTrainers(ranks));
+
+  TestCluster again(two);
+  const auto trainers = again.StartTrainers(ranks);
+  for (const auto& trainer : trainers) REQUIRE(HasPushed(*trainer));
+  again.worker(1).Signal(SIGKILL);
+  const FinishedRun disturbed = FinishAndCount(again, trainers);
+  CAPTURE(disturbed.logs);
+  CHECK_THAT(disturbed.logs, Catch::Contains("retrying"));
+  CHECK(disturbed.trained == expected.trained);
+  CHECK(disturbed.rows_updated == expected.rows_updated);
+  CHECK(disturbed.gradients_missing == 0);
+  CAPTURE(expected.test_auc, disturbed.test_auc);
+  CHECK(expected.test_auc > 0.885);
+  CHECK(std::abs(disturbed.test_auc - expected.test_auc) < 0.005);
 }
 
 // What the log says of batches that expired, all lines together.
