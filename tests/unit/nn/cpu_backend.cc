@@ -3,7 +3,8 @@
 namespace simurgh::testing {
 
 StatusOr<std::unique_ptr<DenseNetwork>> CreateTestNetwork(const ModelConfig& model,
-                                                          const DenseNetworkOptions& options) {
+                                                          const DenseNetworkOptions& options,
+                                                          bool /*replays*/) {
   return CreateCpuNetwork(model, options);
 }
 

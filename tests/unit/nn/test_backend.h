@@ -7,7 +7,10 @@
 namespace simurgh::testing {
 
 // The backend under test: every program that compiles the tests of DenseNetwork has its own.
+// replays: work that comes again is captured, and replayed from then on, where there is such a
+// thing.
 StatusOr<std::unique_ptr<DenseNetwork>> CreateTestNetwork(const ModelConfig& model,
-                                                          const DenseNetworkOptions& options);
+                                                          const DenseNetworkOptions& options,
+                                                          bool replays = true);
 
 }  // namespace simurgh::testing

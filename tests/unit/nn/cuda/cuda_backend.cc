@@ -4,9 +4,11 @@
 namespace simurgh::testing {
 
 StatusOr<std::unique_ptr<DenseNetwork>> CreateTestNetwork(const ModelConfig& model,
-                                                          const DenseNetworkOptions& options) {
-  SIMURGH_ASSIGN_OR_RETURN(cuda::CudaNetwork created,
-                           cuda::CreateCudaNetwork(model, options, {.poison = true}));
+                                                          const DenseNetworkOptions& options,
+                                                          bool replays) {
+  SIMURGH_ASSIGN_OR_RETURN(
+      cuda::CudaNetwork created,
+      cuda::CreateCudaNetwork(model, options, {.graphs = replays, .poison = true}));
   return std::move(created.network);
 }
 

@@ -1,7 +1,6 @@
 #include <catch2/catch.hpp>
 
 #include "nn/cuda/cuda_network.h"
-#include "tests/unit/nn/cuda/overlapped_run.h"
 #include "tests/unit/nn/cuda/training_run.h"
 
 // The network on a device against the CPU backend's, with what only a device has.
@@ -25,39 +24,6 @@ TEST_CASE("training on a device with every optimizer goes the CPU backend's way"
     CAPTURE(static_cast<int>(config.kind), config.momentum, config.max_gradient_norm);
     CheckSameTraining(TrainOnDevice(RunOptions(config), {.poison = true}, 12),
                       ExpectAsOnCpu(RunOptions(config), 12));
-  }
-}
-
-TEST_CASE("a replayed graph gives the bits of what it was captured from") {
-  for (const ComputePrecision precision : {ComputePrecision::kF32, ComputePrecision::kTf32,
-                                           ComputePrecision::kBf16, ComputePrecision::kF16}) {
-    CAPTURE(static_cast<int>(precision));
-    DenseNetworkOptions options = AdamOptions();
-    options.precision = precision;
-    const TrainingRun eager = TrainOnDevice(options, {.graphs = false}, 15);
-    const TrainingRun replayed = TrainOnDevice(options, {.graphs = true}, 15);
-    CHECK(SameBits(replayed.parameters, eager.parameters));
-    CHECK(SameBits(replayed.state, eager.state));
-    CHECK(SameBits(replayed.embedding_gradient, eager.embedding_gradient));
-    CHECK(SameBits(replayed.predictions, eager.predictions));
-    CHECK(replayed.losses == eager.losses);
-  }
-}
-
-TEST_CASE("batches that overlap on a device give the bits of batches that do not") {
-  for (const ComputePrecision precision : {ComputePrecision::kF32, ComputePrecision::kBf16}) {
-    for (const bool graphs : {false, true}) {
-      CAPTURE(static_cast<int>(precision), graphs);
-      DenseNetworkOptions options = AdamOptions();
-      options.precision = precision;
-      const auto train = [&](bool overlapped) {
-        auto created =
-            cuda::CreateCudaNetwork(EveryLayer(), options, {.graphs = graphs, .poison = true});
-        REQUIRE(created.ok());
-        return TrainInBlocks(*created->network, overlapped);
-      };
-      CheckSameRuns(train(true), train(false));
-    }
   }
 }
 

@@ -25,8 +25,9 @@ StatusOr<std::unique_ptr<DenseNetwork>> CreateHostNetwork(const ModelConfig& mod
 }
 
 StatusOr<std::unique_ptr<DenseNetwork>> CreateTestNetwork(const ModelConfig& model,
-                                                          const DenseNetworkOptions& options) {
-  return CreateHostNetwork(model, options, {});
+                                                          const DenseNetworkOptions& options,
+                                                          bool replays) {
+  return CreateHostNetwork(model, options, {.replays = replays});
 }
 
 }  // namespace simurgh::testing

@@ -4,9 +4,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <optional>
-#include <set>
 #include <utility>
+#include <vector>
 
 #include "nn/cuda/device_memory.h"
 #include "nn/cuda/elementwise_kernels.h"
@@ -27,8 +28,12 @@ class HostExecutor {
   struct Options {
     bool fuse = true;      // Epilogues are done with the product; else they are left to kernels.
     bool reverse = false;  // Kernels' calls come in the other order.
+    // Work that comes again is done as its second call had it, as by a graph. Not for sums over
+    // ranks, which are not the executor's.
+    bool replays = false;
     std::optional<uint64_t> lanes;  // The seed of SimulatedLanes.
     size_t* kept_runs = nullptr;    // Gets how many pieces of work would have been captured.
+    size_t* replayed = nullptr;     // Counts the passes of training that were replayed.
   };
 
   explicit HostExecutor(const Options& options) : options_(options) {
@@ -74,9 +79,18 @@ class HostExecutor {
 
   template <typename Enqueue>
   void Run(const cuda::Work& work, const Enqueue& enqueue) {
-    runs_.insert(work);
+    const auto [run, is_new] = runs_.try_emplace(work);
     CountRuns();
-    enqueue();
+    if (is_new || !options_.replays) return enqueue();
+    std::vector<std::function<void()>>& captured = run->second;
+    if (captured.empty()) {
+      capturing_ = &captured;
+      enqueue();
+      capturing_ = nullptr;
+    } else if (options_.replayed != nullptr && work.kind == cuda::Work::kTrain) {
+      ++*options_.replayed;
+    }
+    for (const std::function<void()>& function : captured) Do(function);
   }
   void ForgetRuns() {
     Drain();
@@ -146,9 +160,10 @@ class HostExecutor {
   }
 
  private:
-  // Now, or in the present lane.
+  // Now, or in the present lane; or when what is captured is replayed.
   template <typename Function>
   void Do(Function function) {
+    if (capturing_ != nullptr) return capturing_->push_back(std::move(function));
     if (lanes_) return lanes_->Enqueue(lane_, std::move(function));
     function();
   }
@@ -221,7 +236,8 @@ class HostExecutor {
 
   Options options_;
   std::optional<SimulatedLanes> lanes_;
-  std::set<cuda::Work> runs_;
+  std::map<cuda::Work, std::vector<std::function<void()>>> runs_;  // Empty: came once.
+  std::vector<std::function<void()>>* capturing_ = nullptr;
   cuda::Lane lane_ = cuda::Lane::kCompute;
 };
 

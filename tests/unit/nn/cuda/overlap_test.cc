@@ -17,10 +17,15 @@ BlockRun TrainInLanes(ComputePrecision precision, std::optional<uint64_t> seed, 
       RunOptions({.kind = DenseOptimizerConfig::Kind::kAdam, .epsilon = 1e-3F});
   options.precision = precision;
   options.wire = wire;
-  auto network = CreateHostNetwork(EveryLayer(), options, {.lanes = seed});
+  size_t replayed = 0;
+  auto network = CreateHostNetwork(
+      EveryLayer(), options, {.replays = seed.has_value(), .lanes = seed, .replayed = &replayed});
   REQUIRE(network.ok());
   const RowCode rows(wire.embeddings, wire.rows);
-  return TrainInBlocks(**network, overlapped, wire.rows.empty() ? nullptr : &rows, wire.row_slots);
+  const BlockRun run =
+      TrainInBlocks(**network, overlapped, wire.rows.empty() ? nullptr : &rows, wire.row_slots);
+  CHECK((replayed > 0) == seed.has_value());
+  return run;
 }
 
 TEST_CASE("batches that overlap give the bits of batches that do not, in any order of the lanes") {

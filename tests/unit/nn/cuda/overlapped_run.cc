@@ -20,9 +20,10 @@ namespace {
 
 constexpr size_t kDense = 5;
 constexpr size_t kEmbeddings = 24;
-constexpr uint64_t kBatches = 14;
+constexpr uint64_t kBatches = 28;
 
-// The first ones grow, so that memory moves while batches are under way.
+// The first ones grow, so that memory moves while batches are under way; then sizes come again, so
+// that graphs are replayed.
 TestBatch BatchOf(uint64_t step) {
   constexpr size_t kRows[] = {3, 17, 40, 40, 8, 40, 1};
   Random random(step + 1);

@@ -65,12 +65,13 @@ DenseNetworkOptions RunOptions(const DenseOptimizerConfig& optimizer) {
   return options;
 }
 
-std::unique_ptr<DenseNetwork> WiredNetwork(ComputePrecision compute, const EmbeddingWire& wire) {
+std::unique_ptr<DenseNetwork> WiredNetwork(ComputePrecision compute, const EmbeddingWire& wire,
+                                           bool replays) {
   DenseNetworkOptions options =
       RunOptions({.kind = DenseOptimizerConfig::Kind::kAdam, .epsilon = 1e-3F});
   options.precision = compute;
   options.wire = wire;
-  auto network = CreateTestNetwork(EveryLayer(), options);
+  auto network = CreateTestNetwork(EveryLayer(), options, replays);
   REQUIRE(network.ok());
   return std::move(*network);
 }

@@ -18,7 +18,9 @@ namespace simurgh::testing {
 ModelConfig EveryLayer(const LayerConfig& relu = Relu());
 DenseNetworkOptions RunOptions(const DenseOptimizerConfig& optimizer);
 // EveryLayer on the backend under test, with Adam, whose batches come and go as `wire` says.
-std::unique_ptr<DenseNetwork> WiredNetwork(ComputePrecision compute, const EmbeddingWire& wire);
+// replays: as CreateTestNetwork.
+std::unique_ptr<DenseNetwork> WiredNetwork(ComputePrecision compute, const EmbeddingWire& wire,
+                                           bool replays = true);
 
 // One of each, with weight decays, clipping and averages here and there.
 std::vector<DenseOptimizerConfig> RunOptimizers();

@@ -1,0 +1,71 @@
+#include <catch2/catch.hpp>
+
+#include "tests/unit/nn/cuda/overlapped_run.h"
+#include "tests/unit/nn/cuda/training_run.h"
+#include "tests/unit/nn/test_backend.h"
+
+// Steps that are captured and replayed, beside batches that come and leave, against steps that are
+// enqueued one after the other.
+namespace simurgh::testing {
+namespace {
+
+TEST_CASE("a replayed graph gives the bits of what it was captured from") {
+  for (const ComputePrecision precision : {ComputePrecision::kF32, ComputePrecision::kTf32,
+                                           ComputePrecision::kBf16, ComputePrecision::kF16}) {
+    CAPTURE(static_cast<int>(precision));
+    DenseNetworkOptions options =
+        RunOptions({.kind = DenseOptimizerConfig::Kind::kAdam, .epsilon = 1e-3F});
+    options.precision = precision;
+    const auto train = [&](bool replays) {
+      auto created = CreateTestNetwork(EveryLayer(), options, replays);
+      REQUIRE(created.ok());
+      return Train(**created, 15);
+    };
+    const TrainingRun eager = train(false);
+    const TrainingRun replayed = train(true);
+    CHECK(SameBits(replayed.parameters, eager.parameters));
+    CHECK(SameBits(replayed.state, eager.state));
+    CHECK(SameBits(replayed.embedding_gradient, eager.embedding_gradient));
+    CHECK(SameBits(replayed.predictions, eager.predictions));
+    CHECK(replayed.losses == eager.losses);
+  }
+}
+
+TEST_CASE("batches that overlap give the bits of batches that do not, in graphs or without") {
+  for (const ComputePrecision precision : {ComputePrecision::kF32, ComputePrecision::kBf16}) {
+    const auto train = [&](bool overlapped, bool replays) {
+      return TrainInBlocks(*WiredNetwork(precision, {}, replays), overlapped);
+    };
+    const BlockRun expected = train(false, false);
+    for (const auto& [overlapped, replays] :
+         {std::pair(true, false), {false, true}, {true, true}}) {
+      CAPTURE(static_cast<int>(precision), overlapped, replays);
+      CheckSameRuns(train(overlapped, replays), expected);
+    }
+  }
+}
+
+TEST_CASE("so do batches of rows that the device pools, and keeps") {
+  const auto precision =
+      GENERATE(VectorPrecision::kF32, VectorPrecision::kBf16, VectorPrecision::kInt8);
+  // None, for some of a batch's rows, and for all.
+  const size_t slots = GENERATE(0, 30, 10'000);
+  CAPTURE(static_cast<int>(precision), slots);
+  const EmbeddingWire wire{.dims = {4, 3, 4, 4, 5, 2, 1, 1},
+                           .embeddings = precision,
+                           .rows = EveryPooling(),
+                           .row_slots = slots};
+  const RowCode rows(precision, wire.rows);
+  const auto train = [&](bool overlapped, bool replays) {
+    const auto network = WiredNetwork(ComputePrecision::kF32, wire, replays);
+    return TrainInBlocks(*network, overlapped, &rows, slots);
+  };
+  const BlockRun expected = train(false, false);
+  for (const auto& [overlapped, replays] : {std::pair(true, false), {false, true}, {true, true}}) {
+    CAPTURE(overlapped, replays);
+    CheckSameRuns(train(overlapped, replays), expected);
+  }
+}
+
+}  // namespace
+}  // namespace simurgh::testing
