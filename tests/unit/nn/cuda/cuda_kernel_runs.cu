@@ -2,6 +2,7 @@
 #include "simurgh/base/check.h"
 #include "tests/unit/nn/cuda/coding_runner.h"
 #include "tests/unit/nn/cuda/kernel_runner.h"
+#include "tests/unit/nn/cuda/pooling_runner.h"
 
 namespace simurgh::testing {
 namespace {
@@ -24,6 +25,10 @@ std::vector<std::byte> RunEncode(const VectorCode& code, float factor, const Rou
 std::vector<float> RunDecode(const VectorCode& code, const std::vector<std::byte>& coded,
                              size_t first_column, size_t width, size_t columns) {
   return CodingRunner(TestExecutor(), code).Decode(coded, first_column, width, columns);
+}
+
+std::unique_ptr<RowPooler> NewTestPooler(const EmbeddingWire& wire) {
+  return std::make_unique<PoolingRunner<cuda::CudaExecutor>>(TestExecutor(), wire);
 }
 
 }  // namespace simurgh::testing

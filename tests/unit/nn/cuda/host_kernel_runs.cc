@@ -1,6 +1,7 @@
 #include "tests/unit/nn/cuda/coding_runner.h"
 #include "tests/unit/nn/cuda/host_executor.h"
 #include "tests/unit/nn/cuda/kernel_runner.h"
+#include "tests/unit/nn/cuda/pooling_runner.h"
 
 namespace simurgh::testing {
 
@@ -19,6 +20,11 @@ std::vector<float> RunDecode(const VectorCode& code, const std::vector<std::byte
                              size_t first_column, size_t width, size_t columns) {
   HostExecutor executor({});
   return CodingRunner(executor, code).Decode(coded, first_column, width, columns);
+}
+
+std::unique_ptr<RowPooler> NewTestPooler(const EmbeddingWire& wire) {
+  static HostExecutor executor({});
+  return std::make_unique<PoolingRunner<HostExecutor>>(executor, wire);
 }
 
 }  // namespace simurgh::testing

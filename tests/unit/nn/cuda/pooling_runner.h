@@ -1,0 +1,151 @@
+#pragma once
+
+#include <cmath>
+#include <cstring>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "nn/cuda/device_memory.h"
+#include "nn/cuda/pooling_kernels.h"
+#include "nn/cuda/wire_codes.h"
+#include "simurgh/base/check.h"
+#include "tests/unit/nn/cuda/pooling_runs.h"
+
+namespace simurgh::testing {
+
+// By kernels on an executor. Rows come in the other order, with ones between them.
+template <typename Executor>
+class PoolingRunner final : public RowPooler {
+ public:
+  // Lifetime: of executor.
+  PoolingRunner(Executor& executor, const EmbeddingWire& wire)
+      : executor_(executor), codes_(PlanOf(wire), wire) {
+    features_ = Sent(codes_.features);
+    feature_of_ = Sent(codes_.feature_of);
+    slots_ = Sent(std::vector<std::byte>(codes_.row_slots * slot_bytes(), std::byte{0xff}));
+  }
+
+  std::vector<float> Pool(std::shared_ptr<const CompactBatch> ids,
+                          std::shared_ptr<const KeptRows> kept,
+                          const std::vector<std::byte>& coming) override {
+    const Input staged = Stage(*ids, *kept, coming);
+    const Memory input = Sent(staged.bytes);
+    const Memory first_bytes = Sent(staged.first_bytes);
+    const Memory offsets = Sent(ids->offsets);
+    const Memory moves = Sent(staged.moves);
+    const size_t rows = ids->batch_size;
+    const size_t columns = codes_.feature_of.size();
+    const size_t stride = columns + 3;
+    const Memory pooled =
+        Sent(std::vector<std::byte>(rows * stride * sizeof(float), std::byte{0xff}));
+    executor_.ForEachCell(
+        rows, columns,
+        cuda::PoolCell{.features = At<cuda::PooledFeature>(features_),
+                       .feature_of = At<uint32_t>(feature_of_),
+                       .precision = codes_.rows.precision(),
+                       .input = input.get(),
+                       .slots = slots_.get(),
+                       .index = {At<uint64_t>(first_bytes), At<uint32_t>(offsets)},
+                       .to = {At<float>(pooled), rows, columns, stride}});
+    executor_.ForEachCell(staged.moves.size(), slot_bytes() / cuda::KeepRow::kBytes,
+                          cuda::KeepRow{At<cuda::RowMove>(moves), input.get(), slots_.get()});
+    return Received(pooled, rows, columns, stride);
+  }
+
+ private:
+  using Memory = cuda::DeviceMemory;
+
+  struct Input {
+    std::vector<std::byte> bytes;
+    std::vector<uint64_t> first_bytes;  // Of RowIndex.
+    std::vector<cuda::RowMove> moves;
+
+    // Behind ones. Returns where it begins.
+    template <typename T>
+    size_t Add(std::span<const T> values) {
+      constexpr size_t kAlignment = 8;
+      bytes.resize((bytes.size() / kAlignment + 2) * kAlignment, std::byte{0xff});
+      const size_t begin = bytes.size();
+      const auto added = std::as_bytes(values);
+      bytes.insert(bytes.end(), added.begin(), added.end());
+      return begin;
+    }
+  };
+
+  static ModelPlan PlanOf(const EmbeddingWire& wire) {
+    ModelPlan plan;
+    for (const uint32_t dim : wire.dims) plan.embedding_width += dim;
+    return plan;
+  }
+  size_t slot_bytes() const { return codes_.rows.slot_bytes(); }
+
+  Input Stage(const CompactBatch& ids, const KeptRows& kept,
+              const std::vector<std::byte>& coming) const {
+    std::vector<size_t> row_bytes;
+    codes_.rows.ForEachId(
+        ids, [&](size_t, const VectorCode& code) { row_bytes.push_back(code.row_bytes()); });
+    Input input;
+    std::vector<uint64_t> places(row_bytes.size());
+    size_t end = coming.size();
+    for (size_t id = places.size(); id-- > 0;) {
+      const uint64_t slot = kept.slots[id] * slot_bytes();
+      if (kept.is_here(id)) {
+        places[id] = cuda::kInSlots | slot;
+        continue;
+      }
+      end -= row_bytes[id];
+      places[id] = input.Add(std::span(coming).subspan(end, row_bytes[id]));
+      if (kept.slots[id] == KeptRows::kNoSlot) continue;
+      input.moves.push_back({places[id], slot, row_bytes[id]});
+    }
+    SIMURGH_CHECK_EQ(end, size_t{0});
+    input.first_bytes.push_back(input.Add(std::span(ids.occurrences)));
+    input.first_bytes.push_back(ids.weights.empty() ? 0 : input.Add(std::span(ids.weights)));
+    const size_t all_places = input.Add(std::span(std::as_const(places)));
+    for (size_t f = 0; f < ids.feature_count(); ++f) {
+      input.first_bytes.push_back(all_places + ids.feature(f).first_id * sizeof(uint64_t));
+    }
+    return input;
+  }
+
+  template <typename T>
+  static T* At(const Memory& memory) {
+    return reinterpret_cast<T*>(memory.get());
+  }
+  template <typename T>
+  Memory Sent(const std::vector<T>& values) {
+    Memory memory = executor_.AllocateDevice(values.size() * sizeof(T));
+    SIMURGH_CHECK(memory != nullptr);
+    executor_.ToDevice(memory.get(), values.data(), values.size() * sizeof(T));
+    SIMURGH_CHECK(executor_.Synchronize().ok());
+    return memory;
+  }
+
+  // Behind each row there must be ones still.
+  std::vector<float> Received(const Memory& memory, size_t rows, size_t columns, size_t stride) {
+    std::vector<float> all(rows * stride);
+    executor_.ToHost(all.data(), memory.get(), all.size() * sizeof(float));
+    const Status status = executor_.Synchronize();
+    SIMURGH_CHECK(status.ok()) << status.ToString();
+    std::vector<float> values;
+    for (size_t i = 0; i < all.size(); ++i) {
+      uint32_t bits = 0;
+      std::memcpy(&bits, &all[i], sizeof(bits));
+      if (i % stride < columns) {
+        values.push_back(all[i]);
+      } else {
+        SIMURGH_CHECK_EQ(bits, UINT32_MAX);
+      }
+    }
+    return values;
+  }
+
+  Executor& executor_;
+  const cuda::WireCodes codes_;
+  Memory features_ = cuda::NoMemory();
+  Memory feature_of_ = cuda::NoMemory();
+  Memory slots_ = cuda::NoMemory();
+};
+
+}  // namespace simurgh::testing
