@@ -65,6 +65,33 @@ void RequireWithin(const CompactBatch& batch, const BatchSizes& sizes) {
   SIMURGH_CHECK_LE(batch.weights.size(), sizes.weights);
 }
 
+// What these bytes may ask for, whatever their head says: src/data/COMPACT_BATCH.md.
+void RequireModest(const BatchSizes& sizes, const EncodedBatch& encoded) {
+  constexpr size_t kOfOneByte = 64;
+  constexpr size_t kCellsWithoutIds = size_t{1} << 16;  // Of a bare batch.
+  const size_t bytes = encoded.byte_size();
+  const size_t most = kOfOneByte * bytes;
+  SIMURGH_CHECK_LE(sizes.occurrences, std::min(most, kMaxBatchOccurrences));
+  SIMURGH_CHECK_LE(sizes.ids, sizes.occurrences);
+  SIMURGH_CHECK_LE(sizes.weights, sizes.occurrences);
+  SIMURGH_CHECK_LE(sizes.offsets, std::max(most, kMaxBatchOccurrences) + 1);
+  SIMURGH_CHECK_LE(sizes.unique_ends, std::max(2 * bytes, kCellsWithoutIds));
+  SIMURGH_CHECK_LE(sizes.lists, bytes);
+}
+
+// A head is believed only so far: what is not refused at a glance takes no more than it announced,
+// right or wrong, and what is takes nothing.
+void RequireMemoryWithin(const BatchSizes& sizes, EncodedBatch encoded) {
+  CompactBatch batch;
+  DecodeBatch(encoded, batch).IgnoreError();
+  SIMURGH_CHECK_LE(batch.ids.capacity(), sizes.ids);
+  SIMURGH_CHECK_LE(batch.occurrences.capacity(), sizes.occurrences);
+  SIMURGH_CHECK_LE(batch.offsets.capacity(), sizes.offsets);
+  SIMURGH_CHECK_LE(batch.unique_ends.capacity(), sizes.unique_ends);
+  SIMURGH_CHECK_LE(batch.lists.capacity(), sizes.lists);
+  SIMURGH_CHECK_LE(batch.weights.capacity(), sizes.weights);
+}
+
 void RunSubmit(Input input) {
   SeedReader reader(input);
   // As the transport lets them land, in memory that held another batch before.
@@ -74,6 +101,8 @@ void RunSubmit(Input input) {
   encoded.codes = ToBytes(reader.rest());
   static CompactBatch batch;
   const StatusOr<BatchSizes> sizes = DecodedSizes(encoded);
+  if (sizes.ok()) RequireModest(*sizes, encoded);
+  RequireMemoryWithin(sizes.value_or(BatchSizes()), encoded);
   const Status decoded = DecodeBatch(encoded, batch);
   if (IsRefusal(decoded)) return;
   SIMURGH_CHECK(sizes.ok()) << sizes.status().ToString();

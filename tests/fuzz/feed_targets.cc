@@ -59,6 +59,17 @@ std::shared_ptr<api::FedBatch> Land(Input input) {
   return batch;
 }
 
+// Of memory.
+size_t BytesOf(const Batch& batch) {
+  const CompactBatch& ids = *batch.sparse;
+  return ids.ids.capacity() * sizeof(uint64_t) +
+         (ids.occurrences.capacity() + ids.offsets.capacity() + ids.unique_ends.capacity() +
+          ids.lists.capacity()) *
+             sizeof(uint32_t) +
+         (ids.weights.capacity() + batch.dense.values.capacity() + batch.dense.labels.capacity()) *
+             sizeof(float);
+}
+
 void RunFeedBatch(Input input) {
   const auto batch = Land(input);
   const auto places = api::PlaceFeed({batch->sparse.plain_ids.size(), batch->sparse.codes.size(),
@@ -68,9 +79,12 @@ void RunFeedBatch(Input input) {
   rpc::IncomingMessage message;
   message.segments.resize(4);
   for (rpc::ReceivedSegment& segment : message.segments) segment.owner = batch;
-  const auto decoded =
-      api::DecodeFeed(rpc::Received<api::FeedBatch::Request>(std::move(message)), Config());
+  const rpc::Received<api::FeedBatch::Request> request(std::move(message));
+  const auto bytes = api::FeedBytes(request, Config());
+  const auto decoded = api::DecodeFeed(request, Config());
   if (IsRefusal(decoded.status())) return;
+  SIMURGH_CHECK(bytes.ok()) << bytes.status().ToString();
+  SIMURGH_CHECK_LE(BytesOf(*decoded), *bytes);
   SIMURGH_CHECK(decoded->sparse->Validate().ok());
   SIMURGH_CHECK_EQ(decoded->sparse->feature_count(), Config().features.size());
   SIMURGH_CHECK_EQ(decoded->sparse->batch_size, decoded->dense.batch_size);
