@@ -197,6 +197,56 @@ TEST_CASE("What a plug-in says of a row follows the policy for bad rows") {
       Catch::Contains("derived column 'd'") && Catch::Contains("a dense value is not finite"));
 }
 
+// Whether it makes ids of the row, or dense values.
+TEST_CASE("Rows that a plug-in refuses count in no statistics, as if they were not there") {
+  const bool makes_ids = GENERATE(true, false);
+  CAPTURE(makes_ids);
+  const auto fitted = [makes_ids](const std::string& text) {
+    const TemporaryFolder folder;
+    DataConfig config = Example();
+    config.csv.columns[1].fit = true;
+    config.bad_rows = DataConfig::BadRows::kSkip;
+    config.train = {folder.Write("a.csv", text)};
+    FeatureConfig binned = Feature("binned");
+    binned.column = "x";
+    binned.processing.quantiles = 2;
+    std::vector<FeatureConfig> features = {binned,
+                                           makes_ids ? Bad("bad_misbehaves") : Feature("word")};
+    if (!makes_ids) {
+      config.derived = {{.name = "d",
+                         .columns = {"word"},
+                         .width = 2,
+                         .plugin = {.path = kFolder + "bad_misbehaves.so"}}};
+    }
+    REQUIRE(FitStatistics(config, features) == absl::OkStatus());
+    std::vector<double> statistics = features[0].processing.boundaries;
+    statistics.push_back(config.csv.columns[1].mean);
+    statistics.push_back(config.csv.columns[1].stddev);
+    return statistics;
+  };
+  const std::string first = "1,1,ok\n0,3,ok\n";
+  const std::string last = "1,8,ok\n";
+  const auto good = fitted(first + last);
+  CHECK(good == std::vector<double>{3, 4, std::sqrt(26.0 / 3)});
+  CHECK(fitted(first + "0,900,bad\n0,-7,nan\n" + last) == good);
+  if (makes_ids) CHECK(fitted("0,900,many\n" + first + last) == good);
+  CHECK(fitted(first + "0,900,ok\n" + last) != good);
+}
+
+TEST_CASE("A plug-in that cannot go on ends the first pass for statistics, too") {
+  const TemporaryFolder folder;
+  DataConfig config = Example();
+  config.csv.columns[1].fit = true;
+  config.bad_rows = DataConfig::BadRows::kSkip;
+  config.train = {folder.Write("a.csv", "1,1,ok\n1,2,fail\n")};
+  std::vector<FeatureConfig> features = {Bad("bad_misbehaves")};
+  const Status status = FitStatistics(config, features);
+  CHECK(status.code() == absl::StatusCode::kFailedPrecondition);
+  CHECK_THAT(std::string(status.message()),
+             Catch::StartsWith(folder.Path("a.csv") + ":2: ") &&
+                 Catch::EndsWith("cannot go on: its disk is gone (at 'fail')"));
+}
+
 TEST_CASE("A plug-in that cannot go on ends the reading, whatever the policy") {
   const TemporaryFolder folder;
   DataConfig config = Example();
