@@ -103,7 +103,8 @@ Status CsvParser::ParseDense(const Column& column, std::string_view cell,
                              BatchBuilder& builder) const {
   const ColumnConfig& config = column.config;
   double value = config.missing;
-  if (!IsMissing(cell)) {
+  const bool is_missing = IsMissing(cell);
+  if (!is_missing) {
     const std::optional<double> number = ParseNumberCell(cell);
     if (!number) {
       return BadCell(config, cell,
@@ -112,6 +113,12 @@ Status CsvParser::ParseDense(const Column& column, std::string_view cell,
     value = *number;
   }
   const float scaled = Scaled(config, value);
+  if (!std::isfinite(scaled) && is_missing) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("column '%s': `missing`, %g, is too large after (x - mean) / stddev; "
+                        "correct it, or `mean` and `stddev`",
+                        config.name, config.missing));
+  }
   if (!std::isfinite(scaled)) {
     return BadCell(config, cell,
                    "is too large after (x - mean) / stddev; correct it, or `mean` and `stddev`");

@@ -209,6 +209,18 @@ TEST_CASE("A bad row is named with file, line, column, value and remedy") {
   CHECK(samples.status().message().size() < 400);
 }
 
+TEST_CASE(
+    "A `missing` that is too large once it is scaled is named with the row that lacks a value") {
+  DataConfig config = Example();
+  config.csv.columns[1].missing = 3e38F;
+  config.csv.columns[1].stddev = 0.001;
+  const auto samples = ReadText(config, "1,1,c,t,\n1,,c,t,\n", Features());
+  CHECK(samples.status().code() == absl::StatusCode::kInvalidArgument);
+  CHECK_THAT(std::string(samples.status().message()),
+             Catch::EndsWith("a.csv:2: column 'x': `missing`, 3e+38, is too large after (x - mean) "
+                             "/ stddev; correct it, or `mean` and `stddev`"));
+}
+
 TEST_CASE("The rows before a bad one are kept, and reading goes on behind it") {
   const TemporaryFolder folder;
   const std::string file = folder.Write("a.csv", "1,1,c,t,\n1,1,c2,t2,,\n1,3,c,t,\n");
