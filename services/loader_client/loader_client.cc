@@ -246,14 +246,30 @@ class RemoteLoaderClient final : public LoaderClient {
     const auto response = co_await Persist(rank, api::kFeedBatch, [&] {
       return api::EncodeFeed(loader_, of_rank, ToldTo(rank, skipped), batch);
     });
+    if (!response.ok()) {
+      co_await Fail(rank, Annotate(response.status(), absl::StrCat("batch ", number)));
+    }
     MutexLock lock(mutex_);
     --rank.under_way;
-    if (!response.ok()) {
-      if (failure_.ok()) failure_ = Annotate(response.status(), absl::StrCat("batch ", number));
-    } else if (!response->table().wanted()) {
-      rank.wanted = false;
-    }
+    if (response.ok() && !response->table().wanted()) rank.wanted = false;
     changed_.NotifyAll();
+  }
+
+  // The first failure counts. Nobody feeds the others when one is lost: they are told first, for
+  // they may be waiting for batches, and would take this loader for the one that is gone.
+  [[nodiscard]] rpc::awaitable<void> Fail(const Rank& failed, Status status) {
+    if (std::exchange(failing_, true)) co_return;
+    const bool lost = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
+    if (lost && !stopped_) {
+      const std::string error(status.message().substr(0, kLongestReason));
+      std::vector<rpc::awaitable<Status>> tells;
+      for (Rank& rank : ranks_) {
+        if (&rank != &failed) tells.push_back(TellEnd(rank, 0, {}, error));
+      }
+      static_cast<void>(co_await rpc::WhenAll(std::move(tells)));
+    }
+    MutexLock lock(mutex_);
+    failure_ = std::move(status);
   }
 
   const uint32_t loader_;
@@ -264,7 +280,8 @@ class RemoteLoaderClient final : public LoaderClient {
   CondVar changed_;
   Status failure_ ABSL_GUARDED_BY(mutex_);
   std::vector<Rank> ranks_;
-  bool stopped_ = false;  // The thread's.
+  bool stopped_ = false;  // The thread's, and the next one.
+  bool failing_ = false;
   IoThread thread_{"loader-rpc"};
   std::optional<std::stop_callback<std::function<void()>>> stopper_;
 };

@@ -70,7 +70,8 @@ class LoaderClient {
   // once. Waits while the rank that it is for is full, as long as it takes. False: no rank wants
   // more.
   // Errors: of this or an earlier batch: INVALID_ARGUMENT for one that the trainer refuses;
-  // UNAVAILABLE or DEADLINE_EXCEEDED when an nn-worker was lost for training.retry_deadline;
+  // UNAVAILABLE or DEADLINE_EXCEEDED when an nn-worker was lost for training.retry_deadline, which
+  // the others have been told;
   // FAILED_PRECONDITION when another trainer took its place; ABORTED when training has ended before
   // its data, with the reason; CANCELLED after a stop. Cost: encodes the batch, some 10 ns an id.
   // skipped: bad rows left out up to and with this batch: the trainer ends when those of all

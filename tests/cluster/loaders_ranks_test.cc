@@ -150,6 +150,21 @@ TEST_CASE("A rank that is killed ends the other one and the loaders, and all nam
   }
 }
 
+// Nobody in mode async waits for it but the loaders, and the other rank for these.
+TEST_CASE("A rank that hangs is named by the loaders, to the other one, too") {
+  std::vector<std::string> overrides = kEndless;
+  overrides.emplace_back("training.mode=async");
+  TestCluster cluster({.ranks = kRanks, .loaders = 1, .overrides = overrides});
+  const Daemons trainers = cluster.StartTrainers(kRanks);
+  const auto loader = cluster.StartLoader(0);
+  for (const auto& trainer : trainers) REQUIRE(trainer->WaitForLog("samples/s", 60s));
+  trainers[1]->Signal(SIGSTOP);
+  for (const auto* daemon : {&trainers[0], &loader}) {
+    CHECK((*daemon)->Wait(30s) == 3);
+    CHECK_THAT((*daemon)->log(), Catch::Contains("nn-worker 1 was lost"));
+  }
+}
+
 TEST_CASE("A loader that stays away ends all ranks by its name") {
   TestCluster cluster({.ranks = kRanks,
                        .loaders = 2,

@@ -3,6 +3,7 @@
 #include "services/loader_client/loader_client.h"
 
 #include <limits>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -294,6 +295,22 @@ TEST_CASE_METHOD(Fixture, "an error of a loader reaches all ranks; one of a rank
                Catch::Contains("nn-worker 1: training has ended before its data: rank 0 is gone"));
     CHECK(other->End({}) == fed.status());
   }
+}
+
+TEST_CASE_METHOD(Fixture, "a loader that has lost a rank tells the others which") {
+  AddSecondRank();
+  TrainerEnd first(config_, 0);
+  std::optional<TrainerEnd> second(std::in_place, config_, 1);
+  const auto client = Open(0);
+  REQUIRE(*client->Feed(Numbered(0.0F), {}));
+  second.reset();
+  StatusOr<bool> fed = true;
+  while (fed.ok()) fed = client->Feed(Numbered(0.0F), {});
+  const std::string lost = "nn-worker 1 was lost for training.retry_deadline";
+  CHECK_THAT(std::string(fed.status().message()), Catch::Contains(lost));
+  const Status told = first.buffer().Take().status();
+  CHECK_THAT(std::string(told.message()),
+             Catch::StartsWith("loader 0 of 2 (from 0): batch ") && Catch::Contains(lost));
 }
 
 TEST_CASE_METHOD(Fixture, "a loader and a trainer of other numbers of ranks refuse one another") {
