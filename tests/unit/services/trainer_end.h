@@ -48,15 +48,13 @@ class TrainerEnd {
   FeedBuffer& buffer() { return buffer_; }
 
   // Times that a batch had to wait.
-  uint64_t waits() {
-    return registry_
-        .GetCounter("simurgh_nn_feed_waits_total",
-                    "Times that a loader's batch had to wait for its turn or room.")
-        .value();
-  }
+  uint64_t waits() const { return waits_.value(); }
 
  private:
   MetricRegistry registry_;
+  const Counter& waits_ =
+      registry_.GetCounter("simurgh_nn_feed_waits_total",
+                           "Times that a loader's batch had to wait for its turn or room.");
   FeedBuffer buffer_;
   std::unique_ptr<rpc::Server> server_;
   IoThread thread_{"trainer"};
