@@ -12,11 +12,13 @@ Parts, all of them unless some are named; each prints SKIPPED with the reason wh
   tests      every test case that needs a device, by itself
   sanitizer  the same under compute-sanitizer, memcheck and then racecheck
   adult      trains on the Adult data with ten seeds, in f32 and in bf16: test AUCs within the CPU's band
+  trace      a short run with rows that the device keeps, under nsys (its trace stays in the folder of --out): how long copies,
+             pooling and keeping of rows, and all other kernels take, and how much of that lies beside copies or kernels
   bench      bench_nn_cuda: steps and products of the dense network beside what the device does at best
   peer       the same steps in PyTorch, and the ratio of ours to its best (python3 -m pip install torch, or PYTHON=...)
 
   --from DIR   the programs (default: build/cuda)
-  --out DIR    where the benches' lines of JSON go (default: build/gpu_check)
+  --out DIR    where the benches' lines of JSON and the trace go (default: build/gpu_check)
   --quick      few points
   --pack DIR   copies this script, the programs and the libraries that they need, but for the system's own, to DIR: for a
                machine with a device and without our packages; there: DIR/scripts/gpu_check.sh --from .
@@ -61,12 +63,12 @@ while (($# > 0)); do
     --out) out=${2:?--out needs a folder}; shift ;;
     --quick) quick=true ;;
     --help | -h) usage; exit ;;
-    tests | sanitizer | adult | bench | peer) parts+=("$1") ;;
+    tests | sanitizer | adult | trace | bench | peer) parts+=("$1") ;;
     *) usage >&2; exit 2 ;;
   esac
   shift
 done
-((${#parts[@]} > 0)) || parts=(tests sanitizer adult bench peer)
+((${#parts[@]} > 0)) || parts=(tests sanitizer adult trace bench peer)
 for program in "${programs[@]}"; do
   [[ -x $folder/$program ]] || fail "$folder/$program is missing: scripts/build.sh cuda ${programs[*]##*/}"
 done
@@ -146,6 +148,62 @@ run_bench() {
   rm -f "$failures.bench"
 }
 
+# spans: of nsys's CSV of what the device did, a line "begin +1 KIND" and one "end -1 KIND" each, in nanoseconds.
+spans() {
+  awk -F, '
+    /^Start/ { found = 1; next }
+    !found || $1 !~ /^[0-9]+$/ { next }
+    {
+      kind = /CUDA memcpy/ ? "copies" : /CUDA memset/ ? "" : /PoolCell/ ? "pool_rows" : /KeepRow/ ? "keep_rows" : "kernels"
+      if (kind != "") printf "%.0f -1 %s\n%.0f +1 %s\n", $1 + $2, kind, $1, kind
+    }'
+}
+
+# overlaps: of spans in order, how long there is something of each kind, and how much of that beside the other lane:
+# copies beside kernels, kernels of every kind beside copies.
+overlaps() {
+  awk '
+    BEGIN { count = split("copies pool_rows keep_rows kernels", kinds, " ") }
+    {
+      passed = $1 - last; last = $1
+      computes = under["pool_rows"] + under["keep_rows"] + under["kernels"] > 0
+      for (i = 1; i <= count; ++i) {
+        kind = kinds[i]
+        if (under[kind] == 0) continue
+        total[kind] += passed
+        if (kind == "copies" ? computes : under["copies"] > 0) beside[kind] += passed
+      }
+      under[$3] += $2
+    }
+    END {
+      for (i = 1; i <= count; ++i) {
+        kind = kinds[i]
+        if (total[kind] > 0) {
+          printf "{\"part\": \"%s\", \"ms\": %.3f, \"%%beside\": %.1f}\n", kind, total[kind] / 1e6, 100 * beside[kind] / total[kind]
+        }
+      }
+    }'
+}
+
+# trace_rows FILE: the trace; prints overlaps. Rows must have been pooled and kept in it, and batches copied.
+trace_rows() {
+  local report=$1.nsys-rep outcome=0 output lines part
+  output=$(nsys profile --trace=cuda,nvtx --cuda-graph-trace=node --sample=none --cpuctxsw=none --force-overwrite=true \
+    --output="$1" "$folder/$adult" "a short run uses rows that the device has kept" 2>&1) || outcome=$?
+  if ((outcome != 0)); then
+    grep '^SKIPPED:' <<<"$output" || echo "$output" >&2
+    return "$outcome"
+  fi
+  lines=$(nsys stats --force-export=true --report cuda_gpu_trace --format csv "$report" | spans | sort -n -k1,1 -k2,2 | overlaps)
+  printf '%s\n' "$lines"
+  for part in copies pool_rows keep_rows; do
+    if ! grep -q "\"$part\"" <<<"$lines"; then
+      echo "no $part in $report" >&2
+      return 1
+    fi
+  done
+}
+
 for part in "${parts[@]}"; do
   case "$part" in
     tests) run_cases tests "$tests" env ;;
@@ -161,6 +219,12 @@ for part in "${parts[@]}"; do
         if [[ $tool == memcheck ]]; then options=(--report-api-errors no); fi
         run_cases "$tool" "$tests" compute-sanitizer --tool "$tool" "${options[@]}" --error-exitcode 1 --launch-timeout 0
       done ;;
+    trace)
+      if ! command -v nsys >/dev/null; then
+        echo "trace: SKIPPED: nsys is not on the PATH"
+        continue
+      fi
+      run_bench trace "$out/trace.jsonl" trace_rows "$out/rows" ;;
     bench)
       points=()
       if $quick; then points=(--batch 16384 --repeats 20); fi

@@ -1,9 +1,10 @@
-// The accuracy that training on a CUDA device must reach on real data, over ten seeds: the CPU's
-// (adult_acceptance_test.cc).
+// Training on a CUDA device on real data: the accuracy that it must reach over ten seeds, the CPU's
+// (adult_acceptance_test.cc), and that it uses rows which the device keeps.
 
 #include <algorithm>
 #include <cstdio>
 #include <numeric>
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -59,6 +60,19 @@ TEST_CASE("PERSIA's model on Adult, on a device: the CPU's band of test AUC") {
   CheckBand("rows that the device pools, some of them kept",
             TestAucs({"training.embeddings=rows", "nn_worker.hot_row_bytes=10000000",
                       "training.staleness=4", "training.row_age_steps=2"}));
+}
+
+TEST_CASE("a short run uses rows that the device has kept") {
+  RequireDevice();
+  MetricRegistry registry;
+  const Outcome outcome = TrainStandalone(
+      "config/adult-persia.yaml", 2,
+      {"nn_worker.device=cuda", "training.embeddings=rows", "nn_worker.hot_row_bytes=10000000",
+       "training.staleness=4", "training.row_age_steps=2", "training.max_steps=200"},
+      &registry);
+  CHECK(outcome.steps == 200);
+  const std::regex hits("\nsimurgh_nn_hot_row_hits_total(\\{[^}]*\\})? [1-9]");
+  CHECK(std::regex_search(registry.Serialize(), hits));
 }
 
 }  // namespace

@@ -72,6 +72,7 @@ class Pass {
   // Once the batch has been pooled, copies the rows that are kept. How many they are differs from
   // step to step: not for a graph.
   void KeepRows() {
+    [[maybe_unused]] const auto range = executor_.Range("keep rows");
     executor_.ForEachCell(tensors_.kept_rows(),
                           tensors_.codes().rows.slot_bytes() / KeepRow::kBytes, tensors_.keeping());
   }
@@ -126,6 +127,7 @@ class Pass {
   void Forward(std::span<const float> weights, const RankPass* ranks) {
     layers_.TakeWeights(weights);
     if (tensors_.pools()) {
+      [[maybe_unused]] const auto range = executor_.Range("pool rows");
       executor_.ForEachCell(tensors_.rows(), plan_.embedding_width, tensors_.pooling());
     }
     for (size_t t = 0; t < plan_.towers.size(); ++t) {
