@@ -68,14 +68,14 @@ Status BatchClient::Judge(uint32_t worker, uint64_t trace, const Status& status)
 rpc::Client& BatchClient::ClientOf(uint32_t worker) { return *clients_->at(worker); }
 
 rpc::awaitable<StatusOr<BatchReference>> BatchClient::SubmitToNext(
-    std::shared_ptr<const CompactBatch> batch, rpc::Clock::time_point deadline) {
+    std::shared_ptr<const CompactBatch> batch, SubmitTerms terms, rpc::Clock::time_point deadline) {
   auto encoded =
       co_await rpc::RunOn(encoder_, [batch = std::move(batch)] { return EncodeBatch(*batch); });
   if (!encoded.ok()) co_return Annotate(encoded.status(), "submit");
   const uint32_t worker = NextWorker();
   const uint64_t trace = traces_() | 1;  // Never 0.
   rpc::Client& client = ClientOf(worker);
-  auto request = api::Encode(std::make_shared<const EncodedBatch>(*std::move(encoded)));
+  auto request = api::Encode(terms, std::make_shared<const EncodedBatch>(*std::move(encoded)));
   const auto response = co_await rpc::Call(client, api::kSubmitBatch, std::move(request),
                                            api::Patient({deadline, NextSpan(trace)}));
   if (!response.ok()) co_return Judge(worker, trace, response.status());
@@ -126,9 +126,9 @@ rpc::awaitable<Status> BatchClient::SendPush(api::PushBatchMessage message, Grad
   co_return Judge(worker, trace, response.status());
 }
 
-void BatchClient::Submit(std::shared_ptr<const CompactBatch> batch,
+void BatchClient::Submit(std::shared_ptr<const CompactBatch> batch, const SubmitTerms& terms,
                          std::function<void(StatusOr<BatchReference>)> done) {
-  rpc::asio::co_spawn(executor_, SubmitToNext(std::move(batch), Deadline()),
+  rpc::asio::co_spawn(executor_, SubmitToNext(std::move(batch), terms, Deadline()),
                       Answer(std::move(done)));
 }
 

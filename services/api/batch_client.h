@@ -25,7 +25,7 @@ class BatchClient : public EmbeddingPort {
               std::vector<std::unique_ptr<rpc::Client>> clients,
               std::chrono::milliseconds call_timeout, const LearningRates& rates, VectorWire& wire);
 
-  void Submit(std::shared_ptr<const CompactBatch> batch,
+  void Submit(std::shared_ptr<const CompactBatch> batch, const SubmitTerms& terms,
               std::function<void(StatusOr<BatchReference>)> done) override;
   void Pull(BatchReference batch, const PullTerms& terms, EmbeddingTarget embeddings,
             std::function<void(StatusOr<PullAnswer>)> done) override;
@@ -47,7 +47,8 @@ class BatchClient : public EmbeddingPort {
   // For one more call in a batch's trace.
   rpc::Trace NextSpan(uint64_t trace) { return rpc::Trace{.trace_id = trace}.Child(++spans_); }
   [[nodiscard]] rpc::awaitable<StatusOr<BatchReference>> SubmitToNext(
-      std::shared_ptr<const CompactBatch> batch, rpc::Clock::time_point deadline);
+      std::shared_ptr<const CompactBatch> batch, SubmitTerms terms,
+      rpc::Clock::time_point deadline);
   // To the worker of the message's reference.
   [[nodiscard]] rpc::awaitable<StatusOr<PullAnswer>> SendPull(api::PullBatchMessage message,
                                                               EmbeddingTarget wanted,

@@ -28,6 +28,13 @@ TrainerPosition Decode(const wire::Position& position) {
           .order = static_cast<RankOrder>(position.order())};
 }
 
+StatusOr<PullPurpose> DecodePurpose(const char* what, uint8_t purpose) {
+  if (purpose > static_cast<uint8_t>(PullPurpose::kEvaluate)) {
+    return absl::InvalidArgumentError(absl::StrCat(what, ": unknown purpose ", purpose));
+  }
+  return static_cast<PullPurpose>(purpose);
+}
+
 StatusOr<VectorPrecision> DecodePrecision(const char* what, uint8_t precision) {
   if (precision > static_cast<uint8_t>(VectorPrecision::kInt8)) {
     return absl::InvalidArgumentError(absl::StrCat(what, ": unknown precision ", precision));
@@ -37,8 +44,27 @@ StatusOr<VectorPrecision> DecodePrecision(const char* what, uint8_t precision) {
 
 }  // namespace
 
-rpc::Outgoing<SubmitBatch::Request> Encode(std::shared_ptr<const EncodedBatch> batch) {
-  return rpc::Outgoing<SubmitBatch::Request>({batch->plain_ids, batch}, {batch->codes, batch});
+rpc::Outgoing<SubmitBatch::Request> Encode(const SubmitTerms& terms,
+                                           std::shared_ptr<const EncodedBatch> batch) {
+  flatbuffers::FlatBufferBuilder builder;
+  const auto root =
+      wire::CreateSubmitBatchRequest(builder, static_cast<uint8_t>(terms.purpose), terms.run,
+                                     terms.rank, terms.step, terms.together);
+  return {builder, root, {batch->plain_ids, batch}, {batch->codes, batch}};
+}
+
+StatusOr<SubmitTerms> Decode(const wire::SubmitBatchRequest& request) {
+  SIMURGH_ASSIGN_OR_RETURN(const PullPurpose purpose, DecodePurpose("submit", request.purpose()));
+  if (request.together() < 1 || request.together() > SubmitTerms::kMostTogether) {
+    return absl::InvalidArgumentError(absl::StrCat("submit: ", request.together(),
+                                                   " steps together, allowed are 1 to ",
+                                                   SubmitTerms::kMostTogether));
+  }
+  return SubmitTerms{.purpose = purpose,
+                     .run = request.run(),
+                     .rank = request.rank(),
+                     .step = request.step(),
+                     .together = request.together()};
 }
 
 StatusOr<rpc::Places<SubmitBatch::Request>> PlaceSubmit(const SubmitBatch::Request::Counts& counts,
@@ -86,10 +112,8 @@ rpc::Outgoing<PullBatch::Response> Encode(const PullAnswer& answer,
 }
 
 StatusOr<PullBatchMessage> Decode(const wire::PullBatchRequest& request) {
-  if (request.purpose() > static_cast<uint8_t>(PullPurpose::kEvaluate)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("pull batch: unknown purpose ", request.purpose()));
-  }
+  SIMURGH_ASSIGN_OR_RETURN(const PullPurpose purpose,
+                           DecodePurpose("pull batch", request.purpose()));
   if (request.form() > static_cast<uint8_t>(EmbeddingForm::kRows)) {
     return absl::InvalidArgumentError(absl::StrCat("pull batch: unknown form ", request.form()));
   }
@@ -102,7 +126,7 @@ StatusOr<PullBatchMessage> Decode(const wire::PullBatchRequest& request) {
     std::memcpy(here.data(), request.here()->Data(), here.size() * sizeof(uint64_t));
   }
   return PullBatchMessage{.reference = Decode(*request.reference()),
-                          .terms = {.purpose = static_cast<PullPurpose>(request.purpose()),
+                          .terms = {.purpose = purpose,
                                     .position = Decode(*request.position()),
                                     .acknowledged_steps = request.acknowledged_steps(),
                                     .row_age_steps = request.row_age_steps()},

@@ -29,7 +29,10 @@ struct PushBatchMessage {
 };
 
 // The batch's parts are sent where they lie.
-rpc::Outgoing<SubmitBatch::Request> Encode(std::shared_ptr<const EncodedBatch> batch);
+rpc::Outgoing<SubmitBatch::Request> Encode(const SubmitTerms& terms,
+                                           std::shared_ptr<const EncodedBatch> batch);
+// Errors: INVALID_ARGUMENT for an unknown purpose, or steps together beyond what SubmitTerms says.
+StatusOr<SubmitTerms> Decode(const wire::SubmitBatchRequest& request);
 
 // Makes room for the parts of a submit request in `batch`, which `owner` keeps.
 // Errors: INVALID_ARGUMENT for parts beyond what the largest batch has.

@@ -28,9 +28,10 @@ inline constexpr PushRows kPushRows{.number = 0x0102, .name = "push_rows"};
 // --- Of an embedding worker.
 
 // The parts of an EncodedBatch: src/data/COMPACT_BATCH.md.
-using SubmitBatch = rpc::MethodOf<rpc::MessageOf<rpc::NoTable, rpc::Segment<"plain_ids", uint64_t>,
-                                                 rpc::Segment<"codes", std::byte>>,
-                                  rpc::MessageOf<wire::BatchReference>>;
+using SubmitBatch =
+    rpc::MethodOf<rpc::MessageOf<wire::SubmitBatchRequest, rpc::Segment<"plain_ids", uint64_t>,
+                                 rpc::Segment<"codes", std::byte>>,
+                  rpc::MessageOf<wire::BatchReference>>;
 inline constexpr SubmitBatch kSubmitBatch{.number = 0x0201, .name = "submit_batch"};
 
 // embeddings: a row for each sample, as simurgh/data/vector_code.h has it in the precision that

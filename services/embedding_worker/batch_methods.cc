@@ -22,12 +22,13 @@ rpc::CallOptions OptionsWithin(const rpc::RequestOf<Message>& request) {
 
 Reply<api::SubmitBatch> HandleSubmit(rpc::RequestOf<api::SubmitBatch::Request> request,
                                      EmbeddingWorker& worker) {
+  SIMURGH_CO_ASSIGN_OR_RETURN(const SubmitTerms terms, api::Decode(request.table()));
   // What place_batch leased below, where the segments have landed.
   auto batch = std::static_pointer_cast<BufferedBatch>(
       std::const_pointer_cast<void>(request.owner<"codes">()));
   SIMURGH_CO_ASSIGN_OR_RETURN(
       const BatchReference reference,
-      co_await worker.SubmitEncoded(std::move(batch), OptionsWithin(request).deadline));
+      co_await worker.SubmitEncoded(std::move(batch), terms, OptionsWithin(request).deadline));
   co_return api::Encode(reference);
 }
 
@@ -81,7 +82,8 @@ auto PlaceGradients(const EmbeddingWorker& worker) {
 }  // namespace
 
 void RegisterBatchMethods(rpc::Server& server, EmbeddingWorker& worker) {
-  const auto place_batch = [&worker](const api::SubmitBatch::Request::Counts& counts) {
+  const auto place_batch = [&worker](const api::wire::SubmitBatchRequest&,
+                                     const api::SubmitBatch::Request::Counts& counts) {
     auto batch = worker.LeaseBatch();
     return api::PlaceSubmit(counts, batch->encoded, batch);
   };

@@ -46,6 +46,7 @@ EmbeddingWorker::EmbeddingWorker(const ClusterConfig& config, uint64_t epoch,
       pooling_(layout_),
       maxima_wire_(layout_),
       epoch_(epoch),
+      ranks_(std::max<size_t>(config.nn_worker.instances.size(), 1)),
       compute_(std::move(compute)),
       metrics_(metrics),
       buffer_(config.embedding_worker.forward_buffer_batches,
@@ -61,12 +62,13 @@ EmbeddingWorker::EmbeddingWorker(const ClusterConfig& config, uint64_t epoch,
   }
 }
 
-// A submission's place in the line of those that wait. However it leaves, the next one looks: it
-// may be smaller.
+// A submission's place in the line of those that wait. However it leaves, the others look: they may
+// be smaller.
 class EmbeddingWorker::Turn {
  public:
-  explicit Turn(EmbeddingWorker& worker)
-      : worker_(worker), place_(worker.waiting_.emplace(worker.waiting_.end())) {}
+  Turn(EmbeddingWorker& worker, const SubmitTerms& terms, size_t bytes)
+      : worker_(worker),
+        place_(worker.waiting_.insert(worker.waiting_.end(), {.terms = terms, .bytes = bytes})) {}
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
   ~Turn() {
@@ -74,17 +76,17 @@ class EmbeddingWorker::Turn {
     worker_.NoteBuffer();
   }
 
-  bool has_come() const { return place_ == worker_.waiting_.begin(); }
+  bool has_come() const { return worker_.MayCome(*place_); }
 
   // For a change. False when the deadline passed or the caller was cancelled first.
   [[nodiscard]] rpc::awaitable<bool> Wait(rpc::Clock::time_point deadline) {
-    place_->emplace(co_await rpc::asio::this_coro::executor, deadline);
-    co_return co_await (*place_)->Wait();
+    place_->waiter.emplace(co_await rpc::asio::this_coro::executor, deadline);
+    co_return co_await place_->waiter->Wait();
   }
 
  private:
   EmbeddingWorker& worker_;
-  const std::list<std::optional<rpc::Waiter>>::iterator place_;
+  const std::list<Waiting>::iterator place_;
 };
 
 Status EmbeddingWorker::Prepare(BufferedBatch& batch) const {
@@ -104,36 +106,49 @@ Status EmbeddingWorker::Prepare(BufferedBatch& batch) const {
 }
 
 rpc::awaitable<StatusOr<ForwardBuffer::Place>> EmbeddingWorker::AwaitRoom(
-    size_t bytes, rpc::Clock::time_point deadline) {
-  Turn turn(*this);
-  while (!turn.has_come() || !buffer_.HasRoom(bytes)) {
+    SubmitTerms terms, size_t bytes, rpc::Clock::time_point deadline) {
+  Turn turn(*this, terms, bytes);
+  while (!turn.has_come()) {
     const bool changed = co_await turn.Wait(deadline);
     if (changed) continue;
     co_return absl::ResourceExhaustedError(
         absl::StrCat("submit: ", buffer_.Describe(),
                      "; no room in time: submit again later, or raise what is full"));
   }
-  co_return buffer_.Reserve(bytes);
+  co_return buffer_.Reserve(terms, bytes);
+}
+
+bool EmbeddingWorker::MayCome(const Waiting& waiting) const {
+  const bool is_first = &waiting == &waiting_.front();
+  return (is_first && buffer_.HasRoom(waiting.bytes)) || buffer_.IsNeeded(waiting.terms);
 }
 
 void EmbeddingWorker::NoteBuffer() {
   metrics_.buffered_batches.Set(static_cast<double>(buffer_.size()));
   metrics_.buffered_bytes.Set(static_cast<double>(buffer_.bytes()));
-  if (!waiting_.empty() && waiting_.front().has_value()) waiting_.front()->Wake();
+  for (Waiting& waiting : waiting_) {
+    if (waiting.waiter.has_value() && MayCome(waiting)) waiting.waiter->Wake();
+  }
 }
 
 rpc::awaitable<StatusOr<BatchReference>> EmbeddingWorker::Submit(
-    std::shared_ptr<const CompactBatch> batch, rpc::Clock::time_point deadline) {
+    std::shared_ptr<const CompactBatch> batch, SubmitTerms terms, rpc::Clock::time_point deadline) {
   auto buffered = batches_.Lease();
   buffered->lent = std::move(batch);
-  return SubmitEncoded(std::move(buffered), deadline);
+  return SubmitEncoded(std::move(buffered), terms, deadline);
 }
 
 rpc::awaitable<StatusOr<BatchReference>> EmbeddingWorker::SubmitEncoded(
-    std::shared_ptr<BufferedBatch> batch, rpc::Clock::time_point deadline) {
+    std::shared_ptr<BufferedBatch> batch, SubmitTerms terms, rpc::Clock::time_point deadline) {
+  if (terms.rank >= ranks_) {
+    co_return absl::InvalidArgumentError(absl::StrCat("submit: of rank ", terms.rank,
+                                                      ", the cluster has ", ranks_,
+                                                      "; give all daemons the same configuration"));
+  }
   const StatusOr<size_t> bytes = batch->MostBytes(layout_.features.size());
   if (!bytes.ok()) co_return Annotate(bytes.status(), "submit");
-  SIMURGH_CO_ASSIGN_OR_RETURN(ForwardBuffer::Place place, co_await AwaitRoom(*bytes, deadline));
+  SIMURGH_CO_ASSIGN_OR_RETURN(ForwardBuffer::Place place,
+                              co_await AwaitRoom(terms, *bytes, deadline));
   StageTimer timer(metrics_.plan_seconds);
   const Status prepared = co_await rpc::RunOn(compute_, [this, batch] { return Prepare(*batch); });
   if (!prepared.ok()) co_return Annotate(prepared, "submit");

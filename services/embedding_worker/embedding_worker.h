@@ -43,15 +43,17 @@ class EmbeddingWorker {
   std::shared_ptr<BufferedBatch> LeaseBatch() { return batches_.Lease(); }
 
   // Keeps a batch. While the forward buffer is full this waits, in the order of the calls, and the
-  // batch is neither decoded nor planned.
-  // Errors: INVALID_ARGUMENT for a batch of another number of features, or whose features share
-  // lists of ids across tables; RESOURCE_EXHAUSTED when there was no room until the deadline.
+  // batch is neither decoded nor planned. One that is needed (ForwardBuffer) waits for nothing.
+  // Errors: INVALID_ARGUMENT for a batch of another number of features, whose features share lists
+  // of ids across tables, or of a rank that the cluster does not have; RESOURCE_EXHAUSTED when
+  // there was no room until the deadline.
   [[nodiscard]] rpc::awaitable<StatusOr<BatchReference>> Submit(
-      std::shared_ptr<const CompactBatch> batch, rpc::Clock::time_point deadline);
+      std::shared_ptr<const CompactBatch> batch, SubmitTerms terms,
+      rpc::Clock::time_point deadline);
 
   // The same for a batch that has arrived in `batch->encoded`. Errors also: of DecodeBatch.
   [[nodiscard]] rpc::awaitable<StatusOr<BatchReference>> SubmitEncoded(
-      std::shared_ptr<BufferedBatch> batch, rpc::Clock::time_point deadline);
+      std::shared_ptr<BufferedBatch> batch, SubmitTerms terms, rpc::Clock::time_point deadline);
 
   // What a pull of a buffered batch answers in this form and precision. here: as EmbeddingTarget.
   // Errors: NOT_FOUND for a reference that is not good any more, INVALID_ARGUMENT for another
@@ -85,11 +87,20 @@ class EmbeddingWorker {
  private:
   class Turn;
 
+  // A submission that waits for room.
+  struct Waiting {
+    SubmitTerms terms;
+    size_t bytes = 0;
+    std::optional<rpc::Waiter> waiter;  // Set once it sleeps.
+  };
+
   // Decodes if need be, checks and plans; on a compute thread.
   Status Prepare(BufferedBatch& batch) const;
   [[nodiscard]] rpc::awaitable<StatusOr<ForwardBuffer::Place>> AwaitRoom(
-      size_t bytes, rpc::Clock::time_point deadline);
-  // Tells who waits longest, and the metrics, that the forward buffer holds something else now.
+      SubmitTerms terms, size_t bytes, rpc::Clock::time_point deadline);
+  // Whether a submission need not wait any more.
+  bool MayCome(const Waiting& waiting) const;
+  // Tells those who may come now, and the metrics, that the forward buffer holds something else.
   void NoteBuffer();
 
   StatusOr<std::shared_ptr<BufferedBatch>> Find(const BatchReference& reference);
@@ -119,11 +130,11 @@ class EmbeddingWorker {
   std::vector<RowCode> row_codes_;  // By precision.
   const MaximaWire maxima_wire_;
   const uint64_t epoch_;
+  const size_t ranks_;
   const rpc::asio::any_io_executor compute_;
   WorkerMetrics& metrics_;
   ForwardBuffer buffer_;
-  // Submissions that wait for room, the first to come at the front. One is set once it sleeps.
-  std::list<std::optional<rpc::Waiter>> waiting_;
+  std::list<Waiting> waiting_;  // The first to come at the front.
   BatchPool batches_;
   RowExchange rows_;
   std::vector<std::string> feature_names_;

@@ -1,5 +1,7 @@
 #include "services/embedding_worker/forward_buffer.h"
 
+#include <iterator>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,10 +12,13 @@ namespace simurgh {
 
 uint64_t ForwardBuffer::Place::Fill(std::shared_ptr<BufferedBatch> batch, Clock::time_point now) {
   ForwardBuffer& buffer = *std::exchange(buffer_, nullptr);
-  Entry& entry = buffer.entries_.at(number_);
+  const auto found = buffer.entries_.find(number_);
+  if (found == buffer.entries_.end()) return number_;
+  Entry& entry = found->second;
   buffer.bytes_ -= entry.bytes;
-  entry = {.batch = std::move(batch), .last_use = now};
-  entry.bytes = entry.batch->bytes();
+  entry.bytes = batch->bytes();
+  entry.batch = std::move(batch);
+  entry.last_use = now;
   buffer.bytes_ += entry.bytes;
   buffer.on_change_();
   return number_;
@@ -27,17 +32,53 @@ ForwardBuffer::ForwardBuffer(size_t capacity_batches, size_t capacity_bytes,
       on_change_(std::move(on_change)) {}
 
 bool ForwardBuffer::HasRoom(size_t bytes) const {
-  return entries_.empty() ||
-         (entries_.size() < capacity_batches_ && bytes_ + bytes <= capacity_bytes_);
+  return entries_.size() < capacity_batches_ && bytes_ + bytes <= capacity_bytes_;
 }
 
-ForwardBuffer::Place ForwardBuffer::Reserve(size_t bytes) {
-  SIMURGH_CHECK(HasRoom(bytes));
-  const uint64_t number = next_number_++;
-  entries_.emplace(number, Entry{.bytes = bytes});
+ForwardBuffer::Order ForwardBuffer::Before(const SubmitTerms& terms) {
+  return {.rank = terms.rank, .purpose = terms.purpose, .run = terms.run, .step = terms.step};
+}
+
+bool ForwardBuffer::IsNeeded(const SubmitTerms& terms) const {
+  const Order own = Before(terms);
+  auto earlier = order_.lower_bound({.rank = own.rank, .purpose = own.purpose, .run = own.run});
+  for (uint32_t i = 0; i < terms.together; ++i, ++earlier) {
+    if (earlier == order_.end() || *earlier >= own) return true;
+  }
+  return false;
+}
+
+ForwardBuffer::Place ForwardBuffer::Reserve(const SubmitTerms& terms, size_t bytes) {
+  const bool has_room = HasRoom(bytes);
+  SIMURGH_CHECK(has_room || IsNeeded(terms));
+  if (!has_room) MakeWay(terms);
+  Order order = Before(terms);
+  order.number = next_number_++;
+  order_.insert(order);
+  if (!has_room) unbounded_.insert(order);
+  entries_.emplace(order.number, Entry{.order = order, .bytes = bytes});
   bytes_ += bytes;
   on_change_();
-  return {*this, number};
+  return {*this, order.number};
+}
+
+void ForwardBuffer::MakeWay(const SubmitTerms& terms) {
+  constexpr uint64_t kLast = std::numeric_limits<uint64_t>::max();
+  const auto first = unbounded_.lower_bound({.rank = terms.rank, .purpose = terms.purpose});
+  const auto end = unbounded_.upper_bound({terms.rank, terms.purpose, kLast, kLast, kLast});
+  if (std::distance(first, end) < terms.together) return;
+  // Of another run, if any is: nobody may ask about it any more. They are before or behind this
+  // run's.
+  auto last = std::prev(end);
+  if (last->run == terms.run && first->run != terms.run) last = first;
+  Erase(entries_.find(last->number));
+}
+
+void ForwardBuffer::Erase(Entries::iterator entry) {
+  bytes_ -= entry->second.bytes;
+  order_.erase(entry->second.order);
+  unbounded_.erase(entry->second.order);
+  entries_.erase(entry);
 }
 
 std::string ForwardBuffer::Describe() const {
@@ -50,8 +91,10 @@ StatusOr<std::shared_ptr<BufferedBatch>> ForwardBuffer::Find(uint64_t number,
                                                              Clock::time_point now) {
   const auto entry = entries_.find(number);
   if (entry == entries_.end() || entry->second.batch == nullptr) {
-    return absl::NotFoundError(absl::StrCat("forward buffer: batch ", number,
-                                            " is not here (expired or consumed); submit it again"));
+    return absl::NotFoundError(
+        absl::StrCat("forward buffer: batch ", number,
+                     " is not here (consumed, expired, or gone for an earlier one); "
+                     "submit it again"));
   }
   entry->second.last_use = now;
   return entry->second.batch;
@@ -60,8 +103,7 @@ StatusOr<std::shared_ptr<BufferedBatch>> ForwardBuffer::Find(uint64_t number,
 void ForwardBuffer::Remove(uint64_t number) {
   const auto entry = entries_.find(number);
   if (entry == entries_.end()) return;
-  bytes_ -= entry->second.bytes;
-  entries_.erase(entry);
+  Erase(entry);
   on_change_();
 }
 
@@ -76,8 +118,7 @@ size_t ForwardBuffer::Expire(Clock::time_point now) {
       continue;
     }
     if (now - entry.last_use < expiry_) continue;
-    bytes_ -= entry.bytes;
-    entries_.erase(numbered);
+    Erase(numbered);
     ++expired;
   }
   if (expired > 0) on_change_();

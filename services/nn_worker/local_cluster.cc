@@ -48,9 +48,9 @@ StatusOr<std::unique_ptr<LocalCluster>> LocalCluster::Create(const ClusterConfig
   return cluster;
 }
 
-void LocalCluster::Submit(std::shared_ptr<const CompactBatch> batch,
+void LocalCluster::Submit(std::shared_ptr<const CompactBatch> batch, const SubmitTerms& terms,
                           std::function<void(StatusOr<BatchReference>)> done) {
-  rpc::asio::co_spawn(io_.executor(), worker_->Submit(std::move(batch), Deadline()),
+  rpc::asio::co_spawn(io_.executor(), worker_->Submit(std::move(batch), terms, Deadline()),
                       Answer(std::move(done)));
 }
 

@@ -31,7 +31,7 @@ class LocalCluster : public EmbeddingPort {
                                                         const LearningRates& rates);
   ~LocalCluster() override;
 
-  void Submit(std::shared_ptr<const CompactBatch> batch,
+  void Submit(std::shared_ptr<const CompactBatch> batch, const SubmitTerms& terms,
               std::function<void(StatusOr<BatchReference>)> done) override;
   void Pull(BatchReference batch, const PullTerms& terms, EmbeddingTarget embeddings,
             std::function<void(StatusOr<PullAnswer>)> done) override;

@@ -152,8 +152,8 @@ void CheckRanks(const ClusterConfig& config, Diagnostics* diagnostics) {
   }
 }
 
-// What trainers read ahead must find room, and an evaluation beside it; else those who have none
-// keep the others waiting, who have it all.
+// What trainers read ahead is to find room, and an evaluation beside it; else reading ahead waits
+// for pushes.
 void CheckForwardBuffers(const ClusterConfig& config, Diagnostics* diagnostics) {
   const uint64_t of_a_rank =
       uint64_t{config.training.loader_queue_batches} + config.training.staleness + 1;

@@ -214,7 +214,13 @@ void BatchPipeline::Impl::MakeCalls(const Calls& calls) {
 }
 
 void BatchPipeline::Impl::Submit(PendingBatch& pending) {
-  port_.Submit(pending.batch.sparse, [this, &pending](StatusOr<BatchReference> reference) {
+  // A push of reproducible runs leaves after the pulls that must not see it.
+  const SubmitTerms terms{.purpose = options_.purpose,
+                          .run = options_.run,
+                          .rank = options_.rank,
+                          .step = pending.step,
+                          .together = options_.reproducible ? options_.staleness : 1};
+  port_.Submit(pending.batch.sparse, terms, [this, &pending](StatusOr<BatchReference> reference) {
     OnAnswer(pending, BatchCall::kSubmit, reference.status(),
              [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { queue_.OnSubmitted(pending, *reference); });
   });
@@ -283,8 +289,8 @@ void BatchPipeline::Impl::OnFailure(PendingBatch& pending, const char* what, con
     return;
   }
   auto left = pending.retry.OnFailure(Clock::now(), options_.retry_deadline);
-  // A worker that is full is well: it will have room, in a daemon at the latest when batches expire
-  // there.
+  // A worker that is full is well: it will have room, at the latest when the run waits for this
+  // batch.
   if (left.count() <= 0 && was_submitting && absl::IsResourceExhausted(status)) {
     pending.retry.Reset();
     left = pending.retry.OnFailure(Clock::now(), options_.retry_deadline);

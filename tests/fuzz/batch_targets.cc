@@ -204,6 +204,23 @@ bool Same(const BatchReference& one, const BatchReference& other) {
   return one.worker_epoch == other.worker_epoch && one.number == other.number;
 }
 
+void RunSubmitTerms(Input input) {
+  const Received<api::wire::SubmitBatchRequest> request(input);
+  if (request.table == nullptr) return;
+  const auto terms = api::Decode(*request.table);
+  if (IsRefusal(terms.status())) return;
+  SIMURGH_CHECK(terms->together >= 1 && terms->together <= SubmitTerms::kMostTogether);
+  const Received<api::wire::SubmitBatchRequest> again(
+      api::Encode(*terms, std::make_shared<const EncodedBatch>()));
+  const auto second = api::Decode(*again.table);
+  SIMURGH_CHECK(second.ok());
+  SIMURGH_CHECK(second->purpose == terms->purpose);
+  SIMURGH_CHECK_EQ(second->run, terms->run);
+  SIMURGH_CHECK_EQ(second->rank, terms->rank);
+  SIMURGH_CHECK_EQ(second->step, terms->step);
+  SIMURGH_CHECK_EQ(second->together, terms->together);
+}
+
 void RunReference(Input input) {
   const Received<api::wire::BatchReference> response(input);
   if (response.table == nullptr) return;
@@ -256,6 +273,17 @@ void RunPushBatch(Input input) {
 constexpr BatchReference kSomeReference{.worker_epoch = 7, .number = 8};
 constexpr TrainerPosition kSomePosition{.run = 5, .rank = 1, .step = 77};
 
+std::vector<Bytes> SubmitTermsSeeds() {
+  const auto batch = std::make_shared<const EncodedBatch>();
+  return {MetadataOf(api::Encode(SubmitTerms(), batch)),
+          MetadataOf(api::Encode({.purpose = PullPurpose::kEvaluate,
+                                  .run = 5,
+                                  .rank = 1,
+                                  .step = 77,
+                                  .together = SubmitTerms::kMostTogether},
+                                 batch))};
+}
+
 std::vector<Bytes> ReferenceSeeds() {
   return {MetadataOf(api::Encode(BatchReference())), MetadataOf(api::Encode(kSomeReference))};
 }
@@ -290,6 +318,7 @@ std::vector<Bytes> PushBatchSeeds() {
 
 std::vector<Target> BatchTargets() {
   return {{"submit_batch", RunSubmit, SubmitSeeds},
+          {"submit_terms", RunSubmitTerms, SubmitTermsSeeds},
           {"maxima", RunMaxima, MaximaSeeds},
           {"batch_reference", RunReference, ReferenceSeeds},
           {"pull_batch", RunPullBatch, PullBatchSeeds},

@@ -68,7 +68,8 @@ class WorkerDriver::Run {
       slot.batch = batches_[begun_++ % batches_.size()];
       slot.position = {.run = 1, .rank = 0, .step = driver_.step_++};
     }
-    driver_.client_->Submit(slot.batch, [this, &slot](StatusOr<BatchReference> reference) {
+    const SubmitTerms terms{.run = slot.position.run, .step = slot.position.step};
+    driver_.client_->Submit(slot.batch, terms, [this, &slot](StatusOr<BatchReference> reference) {
       if (!reference.ok()) return Next(slot, reference.status());
       slot.reference = *reference;
       Pull(slot);

@@ -38,7 +38,7 @@ struct EmbeddingWorkerConfig {
   std::vector<InstanceConfig> instances;
   uint32_t threads = 1;                               // Compute: grouping, pooling, un-pooling.
   uint32_t forward_buffer_batches = 1024;             // Beyond it a submit waits.
-  uint64_t forward_buffer_bytes = uint64_t{4} << 30;  // Likewise; one batch may always come.
+  uint64_t forward_buffer_bytes = uint64_t{4} << 30;  // Likewise.
   RowPrecision row_precision = RowPrecision::kF32;    // Of rows on their way from servers.
   RowPrecision row_gradient_precision = RowPrecision::kF32;  // Of their gradients on the way there.
   // Memory for rows that pulls may get once more (training.row_age_steps); 0: none are kept.

@@ -27,6 +27,19 @@ struct BatchReference {
   uint64_t trace = 0;  // Under which the logs and errors of all processes know the batch; 0 none.
 };
 
+// Whose batch it is that is submitted, and when that rank needs it.
+struct SubmitTerms {
+  static constexpr uint32_t kMostTogether = 64;
+
+  PullPurpose purpose = PullPurpose::kTrain;
+  uint64_t run = 0;
+  uint32_t rank = 0;
+  uint64_t step = 0;  // Of the rank's batches of this purpose; earlier ones are needed first.
+  // Of the rank's first steps under way, how many must have been pulled before the first one can
+  // end: 1 to kMostTogether.
+  uint32_t together = 1;
+};
+
 // How a batch is pulled.
 struct PullTerms {
   PullPurpose purpose = PullPurpose::kTrain;
@@ -111,8 +124,9 @@ class EmbeddingPort {
  public:
   virtual ~EmbeddingPort() = default;
 
-  // Hands a batch's ids over.
-  virtual void Submit(std::shared_ptr<const CompactBatch> batch,
+  // Hands a batch's ids over. Those that the run waits for, a rank's first `together` steps under
+  // way of each purpose, find room in a full forward buffer, too.
+  virtual void Submit(std::shared_ptr<const CompactBatch> batch, const SubmitTerms& terms,
                       std::function<void(StatusOr<BatchReference>)> done) = 0;
 
   // Pooled embeddings, features side by side in their configured order, (B, embedding width). An

@@ -304,16 +304,18 @@ TEST_CASE("A submission waits for room, and says what is full when there was non
   WorkerFixture fixture;
   std::vector<BatchReference> kept;
   for (int i = 0; i < 4; ++i) kept.push_back(fixture.Submit());
-  const auto late = fixture.Run(fixture.worker->Submit(fixture.batch, rpc::Clock::now()));
+  const auto late =
+      fixture.Run(fixture.worker->Submit(fixture.batch, fixture.NextTerms(), rpc::Clock::now()));
   CHECK(absl::IsResourceExhausted(late.status()));
   CHECK_THAT(std::string(late.status().message()),
              Catch::Contains("4 batches of 4") && Catch::Contains("forward_buffer_batches"));
 
   // Two wait; each push lets one in, in the order in which they came.
   const auto submit = [&] {
-    return rpc::asio::co_spawn(fixture.io.executor(),
-                               fixture.worker->Submit(fixture.batch, rpc::Clock::time_point::max()),
-                               rpc::asio::use_future);
+    return rpc::asio::co_spawn(
+        fixture.io.executor(),
+        fixture.worker->Submit(fixture.batch, fixture.NextTerms(), rpc::Clock::time_point::max()),
+        rpc::asio::use_future);
   };
   const std::vector<float> gradients(kSamples * kWidth);
   auto first = submit();
@@ -334,8 +336,8 @@ TEST_CASE("A batch of other features is refused") {
   WorkerFixture fixture;
   BatchBuilder builder(2, 0);
   builder.EndSample();
-  const auto refused =
-      fixture.Run(fixture.worker->Submit(builder.Build()->sparse, rpc::Clock::time_point::max()));
+  const auto refused = fixture.Run(
+      fixture.worker->Submit(builder.Build()->sparse, {}, rpc::Clock::time_point::max()));
   CHECK(absl::IsInvalidArgument(refused.status()));
 }
 

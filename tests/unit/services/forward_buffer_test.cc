@@ -20,16 +20,18 @@ std::shared_ptr<BufferedBatch> BatchOf(size_t ids) {
   return batch;
 }
 
-uint64_t Add(ForwardBuffer& buffer, size_t ids) {
+uint64_t Add(ForwardBuffer& buffer, size_t ids, const SubmitTerms& terms = {}) {
   auto batch = BatchOf(ids);
   const size_t bytes = batch->bytes();
-  return buffer.Reserve(bytes).Fill(std::move(batch), kStart);
+  return buffer.Reserve(terms, bytes).Fill(std::move(batch), kStart);
 }
+
+bool Has(ForwardBuffer& buffer, uint64_t number) { return buffer.Find(number, kStart).ok(); }
 
 TEST_CASE("A forward buffer gives batches back by number until they are removed") {
   ForwardBuffer buffer(10, kPlenty, 1000ms, [] {});
   const auto batch = BatchOf(1);
-  const uint64_t number = buffer.Reserve(8).Fill(batch, kStart);
+  const uint64_t number = buffer.Reserve({}, 8).Fill(batch, kStart);
   CHECK(*buffer.Find(number, kStart) == batch);
   CHECK(*buffer.Find(number, kStart) == batch);
   buffer.Remove(number);
@@ -39,9 +41,9 @@ TEST_CASE("A forward buffer gives batches back by number until they are removed"
   CHECK(buffer.bytes() == 0);
 }
 
-TEST_CASE("A forward buffer is full by batches, or by bytes, where one batch may always come") {
+TEST_CASE("A forward buffer is full by batches, or by bytes") {
   ForwardBuffer buffer(3, 1000, 1000ms, [] {});
-  CHECK(buffer.HasRoom(kPlenty));
+  CHECK_FALSE(buffer.HasRoom(1001));
   const uint64_t first = Add(buffer, 100);
   CHECK(buffer.bytes() == 800);
   CHECK(buffer.HasRoom(200));
@@ -57,13 +59,13 @@ TEST_CASE("A forward buffer is full by batches, or by bytes, where one batch may
   CHECK_FALSE(buffer.HasRoom(921));
   buffer.Expire(kStart + 1000ms);
   CHECK(buffer.bytes() == 0);
-  CHECK(buffer.HasRoom(kPlenty));
+  CHECK(buffer.HasRoom(1000));
 }
 
 TEST_CASE("A place counts as what was reserved until its batch comes, and nothing if none does") {
   int changes = 0;
   ForwardBuffer buffer(2, 1000, 100ms, [&changes] { ++changes; });
-  std::optional<ForwardBuffer::Place> place(buffer.Reserve(900));
+  std::optional<ForwardBuffer::Place> place(buffer.Reserve({}, 900));
   CHECK(changes == 1);
   CHECK(buffer.size() == 1);
   CHECK_FALSE(buffer.HasRoom(101));
@@ -75,7 +77,7 @@ TEST_CASE("A place counts as what was reserved until its batch comes, and nothin
   CHECK(buffer.bytes() == 800);
   CHECK(buffer.Find(number, kStart).ok());
   {
-    const ForwardBuffer::Place never_filled = buffer.Reserve(200);
+    const ForwardBuffer::Place never_filled = buffer.Reserve({}, 200);
     CHECK(buffer.size() == 2);
     CHECK_FALSE(buffer.HasRoom(0));
   }
@@ -84,6 +86,61 @@ TEST_CASE("A place counts as what was reserved until its batch comes, and nothin
   CHECK(buffer.bytes() == 800);
   buffer.Remove(number);
   CHECK(changes == 5);
+}
+
+TEST_CASE("Needed are the first batches of each run, rank and purpose, whatever is here") {
+  ForwardBuffer buffer(1, 1000, 1000ms, [] {});
+  CHECK(buffer.IsNeeded({.step = 5}));
+  const uint64_t fifth = Add(buffer, 1000, {.step = 5});  // More than the bound allows.
+  CHECK_FALSE(buffer.HasRoom(0));
+  CHECK_FALSE(buffer.IsNeeded({.step = 6}));
+  CHECK(buffer.IsNeeded({.step = 6, .together = 2}));
+  CHECK(buffer.IsNeeded({.step = 5}));  // It has lost the reference.
+  CHECK(buffer.IsNeeded({.step = 4}));
+  CHECK(buffer.IsNeeded({.rank = 1, .step = 6}));
+  CHECK(buffer.IsNeeded({.purpose = PullPurpose::kEvaluate, .step = 6}));
+  CHECK(buffer.IsNeeded({.run = 1, .step = 6}));
+  Add(buffer, 1, {.step = 6, .together = 3});
+  CHECK(buffer.IsNeeded({.step = 7, .together = 3}));
+  CHECK_FALSE(buffer.IsNeeded({.step = 7, .together = 2}));
+  buffer.Remove(fifth);
+  CHECK(buffer.IsNeeded({.step = 7, .together = 2}));
+  CHECK_FALSE(buffer.IsNeeded({.step = 7}));
+}
+
+TEST_CASE(
+    "Without room, an earlier batch of the rank and purpose takes the place of the last one") {
+  ForwardBuffer buffer(1, kPlenty, 1000ms, [] {});
+  const uint64_t other = Add(buffer, 1, {.rank = 1, .step = 9});  // There was room for it.
+  const uint64_t seventh = Add(buffer, 1, {.step = 7, .together = 2});
+  const uint64_t sixth = Add(buffer, 1, {.step = 6, .together = 2});
+  const uint64_t evaluated = Add(buffer, 1, {.purpose = PullPurpose::kEvaluate, .step = 8});
+  CHECK(buffer.size() == 4);
+  const uint64_t fifth = Add(buffer, 1, {.step = 5, .together = 2});
+  CHECK(buffer.size() == 4);
+  CHECK(buffer.bytes() == 32);
+  CHECK_FALSE(Has(buffer, seventh));
+  for (const uint64_t number : {other, sixth, evaluated, fifth}) CHECK(Has(buffer, number));
+  // There was room for rank 1's: it stays.
+  const uint64_t earlier = Add(buffer, 1, {.rank = 1, .step = 8});
+  CHECK(Has(buffer, other));
+  // Batches of another run go first, be that an earlier or a later one.
+  const uint64_t of_run_5 = Add(buffer, 1, {.run = 5, .rank = 1, .step = 10});
+  CHECK_FALSE(Has(buffer, earlier));
+  Add(buffer, 1, {.run = 3, .rank = 1, .step = 10});
+  CHECK_FALSE(Has(buffer, of_run_5));
+  CHECK(buffer.size() == 5);
+}
+
+TEST_CASE("A batch whose place has gone before it came is not there") {
+  ForwardBuffer buffer(0, kPlenty, 1000ms, [] {});
+  ForwardBuffer::Place place = buffer.Reserve({.step = 7}, 80);
+  const uint64_t sixth = Add(buffer, 1, {.step = 6});
+  CHECK(buffer.bytes() == 8);
+  const uint64_t seventh = place.Fill(BatchOf(10), kStart);
+  CHECK_FALSE(Has(buffer, seventh));
+  CHECK(Has(buffer, sixth));
+  CHECK(buffer.bytes() == 8);
 }
 
 TEST_CASE("What nobody asks about expires; a question starts the time anew") {

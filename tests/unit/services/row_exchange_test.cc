@@ -68,7 +68,7 @@ class HotFixture {
       builder.EndSample();
     }
     const auto never = rpc::Clock::time_point::max();
-    const auto reference = Run(worker_->Submit(builder.Build()->sparse, never));
+    const auto reference = Run(worker_->Submit(builder.Build()->sparse, {}, never));
     REQUIRE(reference.ok());
     Outcome outcome{.values = std::vector<float>(ids.size())};
     const auto answer = Run(worker_->Pull(
@@ -163,7 +163,7 @@ TEST_CASE("All servers are asked, and told, at once") {
   builder.AddId(0, 1);
   builder.EndSample();
   const auto never = rpc::Clock::time_point::max();
-  const auto reference = run(worker.Submit(builder.Build()->sparse, never));
+  const auto reference = run(worker.Submit(builder.Build()->sparse, {}, never));
   REQUIRE(reference.ok());
   std::vector<float> values(1);
   CHECK(run(worker.Pull(*reference, {}, {MatrixView(values.data(), 1, 1), nullptr}, never))

@@ -88,7 +88,7 @@ class CodedFixture {
 
   void Exchange(const std::vector<float>& gradients) {
     const auto never = rpc::Clock::time_point::max();
-    const auto reference = Run(worker_->Submit(batch, never));
+    const auto reference = Run(worker_->Submit(batch, {}, never));
     REQUIRE(reference.ok());
     REQUIRE(Run(worker_->Pull(*reference, {}, {MatrixView(out.data(), kSamples, kWidth), nullptr},
                               never))

@@ -31,13 +31,15 @@ class RoomFixture : public WorkerFixture {
  public:
   using WorkerFixture::WorkerFixture;
 
-  // Begins a submission of these bytes, which the fixture goes on to see.
-  std::future<Submitted> Begin(const EncodedBatch& encoded) {
+  // Begins a submission of these bytes, which the fixture goes on to see; of rank 0's next step.
+  std::future<Submitted> Begin(const EncodedBatch& encoded) { return Begin(encoded, NextTerms()); }
+  std::future<Submitted> Begin(const EncodedBatch& encoded, const SubmitTerms& terms) {
     auto arrived = std::make_shared<BufferedBatch>();
     arrived->encoded = encoded;
     submitted.push_back(arrived);
     auto result = rpc::asio::co_spawn(
-        io.executor(), worker->SubmitEncoded(std::move(arrived), rpc::Clock::time_point::max()),
+        io.executor(),
+        worker->SubmitEncoded(std::move(arrived), terms, rpc::Clock::time_point::max()),
         rpc::asio::bind_cancellation_slot(cancel.emplace_back().slot(), rpc::asio::use_future));
     Settle();
     return result;
@@ -173,25 +175,95 @@ TEST_CASE("A submission that is cancelled while it waits leaves the line to thos
   REQUIRE(next.get().ok());
 }
 
-TEST_CASE("So does one that is cancelled when it has been told to look and there is no room") {
-  ClusterConfig config = ClusterWithRoomFor(100, 2 * BytesOfOne());
+TEST_CASE("So does one that is cancelled when it has been told to look and the room has gone") {
+  ClusterConfig config = ClusterWithRoomFor(2);
+  config.nn_worker.instances = {{}, {}};
   config.embedding_worker.batch_expiry = std::chrono::milliseconds(0);
   RoomFixture fixture(config);
   REQUIRE(fixture.Begin(fixture.good).get().ok());
   REQUIRE(fixture.Begin(fixture.good).get().ok());
+  auto given_up = fixture.Begin(fixture.good);
+  CHECK_FALSE(IsReady(given_up));
+  // Only the first one expires: the others are in use, as far as the worker sees. Another rank's
+  // takes the room.
+  fixture.submitted.front().reset();
+  std::future<Submitted> other;
+  fixture.CancelLast([&] {
+    fixture.worker->ExpireBatches();
+    other = rpc::asio::co_spawn(
+        fixture.io.executor(),
+        fixture.worker->Submit(fixture.batch, {.rank = 1}, rpc::Clock::time_point::max()),
+        rpc::asio::use_future);
+  });
+  CHECK_THROWS(given_up.get());
+  CHECK(other.get().ok());
+  CHECK(fixture.metrics.plan_seconds.snapshot().total() == 3);
+  fixture.io.RunAndWait([&] { fixture.worker->ExpireBatches(); });
+  CHECK(fixture.buffered_batches() == 1);
+  CHECK(fixture.Begin(fixture.good).get().ok());
+}
+
+// Of more bytes, as its head says, than there will ever be room for; which is not true.
+EncodedBatch ClaimsMuch() {
   BatchBuilder builder(3, 0);
-  for (uint64_t id = 0; id < 1'000; ++id) {
+  for (uint64_t id = 0; id < 10'000; ++id) {
     builder.AddId(0, id);
     builder.EndSample();
   }
-  auto large = fixture.Begin(*EncodeBatch(*builder.Build()->sparse));
-  CHECK_FALSE(IsReady(large));
-  // Only the first one expires: the others are in use, as far as the worker sees.
-  fixture.submitted.front().reset();
-  fixture.CancelLast([&fixture] { fixture.worker->ExpireBatches(); });
-  CHECK_THROWS(large.get());
-  CHECK(fixture.buffered_batches() == 1);
-  CHECK(fixture.Begin(fixture.good).get().ok());
+  EncodedBatch batch = *EncodeBatch(*builder.Build()->sparse);
+  batch.codes.pop_back();
+  return batch;
+}
+
+TEST_CASE("What a run waits for comes at once, past the line and the bounds") {
+  ClusterConfig config = ClusterWithRoomFor(100, 3 * BytesOfOne());
+  config.nn_worker.instances = {{}, {}};
+  RoomFixture fixture(config);
+  std::vector<BatchReference> held;
+  for (int step = 0; step < 3; ++step) held.push_back(*fixture.Begin(fixture.good).get());
+  auto claims_much = fixture.Begin(ClaimsMuch());
+  auto other = fixture.Begin(fixture.good, {.rank = 1, .step = 7});
+  auto after_other = fixture.Begin(fixture.good, {.rank = 1, .step = 8});
+  auto evaluated = fixture.Begin(fixture.good, {.purpose = PullPurpose::kEvaluate});
+  auto after_evaluated =
+      fixture.Begin(fixture.good, {.purpose = PullPurpose::kEvaluate, .step = 1});
+  REQUIRE(IsReady(other));
+  REQUIRE(IsReady(evaluated));
+  CHECK(fixture.buffered_batches() == 5);
+  CHECK(fixture.buffered_bytes() <= static_cast<double>(5 * BytesOfOne()));
+  for (auto* later : {&claims_much, &after_other, &after_evaluated}) CHECK_FALSE(IsReady(*later));
+
+  REQUIRE(fixture.Push(*other.get(), fixture.gradients).ok());
+  fixture.Settle();
+  CHECK(after_other.get().ok());
+  REQUIRE(fixture.Pull(*evaluated.get(), PullPurpose::kEvaluate).ok());
+  fixture.Settle();
+  CHECK(after_evaluated.get().ok());
+  CHECK_FALSE(IsReady(claims_much));
+  for (const BatchReference& reference : held) {
+    fixture.pushed.clear();
+    REQUIRE(fixture.Push(reference, fixture.gradients).ok());
+  }
+  CHECK(absl::IsInvalidArgument(claims_much.get().status()));
+  CHECK(fixture.buffered_batches() == 2);
+}
+
+TEST_CASE("Steps that end only together come together") {
+  RoomFixture fixture(ClusterWithRoomFor(1));
+  for (uint64_t step = 4; step < 7; ++step) {
+    CHECK(fixture.Begin(fixture.good, {.step = step, .together = 3}).get().ok());
+  }
+  auto fourth = fixture.Begin(fixture.good, {.step = 7, .together = 3});
+  CHECK_FALSE(IsReady(fourth));
+}
+
+TEST_CASE("A batch of a rank that the cluster does not have is refused") {
+  RoomFixture fixture(ClusterWithRoomFor(1));
+  auto refused = fixture.Begin(fixture.good, {.rank = 1});
+  REQUIRE(IsReady(refused));
+  const Status status = refused.get().status();
+  CHECK(absl::IsInvalidArgument(status));
+  CHECK_THAT(std::string(status.message()), Catch::Contains("rank 1, the cluster has 1"));
 }
 
 TEST_CASE("Batches that are lent wait unplanned, too") {
@@ -200,7 +272,8 @@ TEST_CASE("Batches that are lent wait unplanned, too") {
   const double bytes = fixture.buffered_bytes();
   CHECK(bytes > 0);
   auto next = rpc::asio::co_spawn(
-      fixture.io.executor(), fixture.worker->Submit(fixture.batch, rpc::Clock::time_point::max()),
+      fixture.io.executor(),
+      fixture.worker->Submit(fixture.batch, fixture.NextTerms(), rpc::Clock::time_point::max()),
       rpc::asio::use_future);
   fixture.Settle();
   CHECK_FALSE(IsReady(next));

@@ -43,13 +43,15 @@ class Submission : public WorkerFixture {
 
   StatusOr<BatchReference> SubmitRemotely(std::shared_ptr<const CompactBatch> what) {
     std::promise<StatusOr<BatchReference>> result;
-    client_->Submit(std::move(what), [&](auto reference) { result.set_value(reference); });
+    client_->Submit(std::move(what), NextTerms(),
+                    [&](auto reference) { result.set_value(reference); });
     return result.get_future().get();
   }
 
   // Whatever bytes.
   Status SubmitBytes(EncodedBatch encoded) {
-    auto request = api::Encode(std::make_shared<const EncodedBatch>(std::move(encoded)));
+    auto request =
+        api::Encode(NextTerms(), std::make_shared<const EncodedBatch>(std::move(encoded)));
     const auto call = [](rpc::Client& client, auto message) -> rpc::awaitable<Status> {
       const auto deadline = rpc::Clock::now() + std::chrono::seconds(60);
       const auto response =
@@ -108,8 +110,8 @@ TEST_CASE("A batch with lists and weights is the same at the worker, in memory u
     CAPTURE(seed);
     const size_t samples = 1 + seed * 13 % 90;
     const auto batch = SharedListBatch(seed, samples);
-    const auto local =
-        submission.Run(submission.worker->Submit(batch, rpc::Clock::time_point::max()));
+    const auto local = submission.Run(
+        submission.worker->Submit(batch, submission.NextTerms(), rpc::Clock::time_point::max()));
     const auto remote = submission.SubmitRemotely(batch);
     REQUIRE(local.ok());
     REQUIRE(remote.ok());

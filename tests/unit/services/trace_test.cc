@@ -89,7 +89,7 @@ class Chain {
     builder.EndSample();
     const auto batch = builder.Build()->sparse;
     return Wait<StatusOr<BatchReference>>(
-        [&](auto done) { client_->Submit(batch, std::move(done)); });
+        [&](auto done) { client_->Submit(batch, {}, std::move(done)); });
   }
   Status Pull(const BatchReference& reference) {
     return Wait<StatusOr<PullAnswer>>([&](auto done) {

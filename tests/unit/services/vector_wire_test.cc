@@ -113,8 +113,8 @@ class Remote : public WorkerFixture {
  private:
   void Exchange(const EmbeddingTarget& embeddings, const GradientSource& gradients,
                 TrainerPosition position) {
-    const auto reference =
-        Wait<StatusOr<BatchReference>>([&](auto done) { client_->Submit(batch, std::move(done)); });
+    const auto reference = Wait<StatusOr<BatchReference>>(
+        [&](auto done) { client_->Submit(batch, {}, std::move(done)); });
     REQUIRE(reference.ok());
     REQUIRE(Wait<StatusOr<PullAnswer>>([&](auto done) {
               client_->Pull(*reference, {.position = position}, embeddings, std::move(done));

@@ -123,7 +123,7 @@ class Chain {
  private:
   rpc::awaitable<Status> PassOn(std::shared_ptr<const EncodedBatch> batch) {
     const auto deadline = rpc::Clock::now() + std::chrono::seconds(60);
-    auto submit = api::Encode(std::move(batch));
+    auto submit = api::Encode(SubmitTerms(), std::move(batch));
     const auto submitted =
         co_await rpc::Call(*client_, api::kSubmitBatch, std::move(submit), deadline);
     SIMURGH_CO_RETURN_IF_ERROR(submitted.status());
@@ -148,7 +148,7 @@ class Chain {
 
   rpc::awaitable<Status> EvaluateOn(std::shared_ptr<const EncodedBatch> batch) {
     const auto deadline = rpc::Clock::now() + std::chrono::seconds(60);
-    auto submit = api::Encode(std::move(batch));
+    auto submit = api::Encode(SubmitTerms(), std::move(batch));
     const auto submitted =
         co_await rpc::Call(*client_, api::kSubmitBatch, std::move(submit), deadline);
     SIMURGH_CO_RETURN_IF_ERROR(submitted.status());

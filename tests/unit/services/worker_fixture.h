@@ -165,8 +165,10 @@ class WorkerFixture {
   Result Run(rpc::awaitable<Result> task) {
     return rpc::asio::co_spawn(io.executor(), std::move(task), rpc::asio::use_future).get();
   }
+  // Of the next step of rank 0.
+  SubmitTerms NextTerms() { return {.step = steps++}; }
   BatchReference Submit() {
-    const auto reference = Run(worker->Submit(batch, rpc::Clock::time_point::max()));
+    const auto reference = Run(worker->Submit(batch, NextTerms(), rpc::Clock::time_point::max()));
     REQUIRE(reference.ok());
     return *reference;
   }
@@ -194,6 +196,7 @@ class WorkerFixture {
   std::shared_ptr<const CompactBatch> batch;
   std::vector<float> out = std::vector<float>(kSamples * kWidth);
   PooledMaxima maxima;
+  uint64_t steps = 0;  // Submitted.
   rpc::asio::thread_pool compute{1};
   std::unique_ptr<EmbeddingWorker> worker;
   IoThread io{"test"};

@@ -98,7 +98,7 @@ class Samples final : public BatchReader {
 
 class Port final : public EmbeddingPort {
  public:
-  void Submit(std::shared_ptr<const CompactBatch> /*batch*/,
+  void Submit(std::shared_ptr<const CompactBatch> /*batch*/, const SubmitTerms& /*terms*/,
               std::function<void(StatusOr<BatchReference>)> done) override {
     done(BatchReference());
   }

@@ -61,10 +61,17 @@ void RandomPort::Expect(bool condition, const std::string& what) {
   if (!condition) violations_.push_back(what);
 }
 
-void RandomPort::Submit(std::shared_ptr<const CompactBatch> batch,
+bool RandomPort::IsOf(BatchReference batch, uint64_t step) const {
+  const auto found = references_.find(batch.number);
+  return found != references_.end() && found->second == step;
+}
+
+void RandomPort::Submit(std::shared_ptr<const CompactBatch> batch, const SubmitTerms& terms,
                         std::function<void(StatusOr<BatchReference>)> done) {
   MutexLock lock(mutex_);
-  Enqueue([this, batch, done] {
+  Expect(terms.together == (options_.reproducible ? options_.staleness : 1),
+         "submit " + std::to_string(terms.step) + ": other steps together");
+  Enqueue([this, step = terms.step, batch, done] {
     const Status status = Draw();
     if (!status.ok()) return done(status);
     if (submissions_++ < options_.refused_submissions) {
@@ -74,7 +81,7 @@ void RandomPort::Submit(std::shared_ptr<const CompactBatch> batch,
     {
       MutexLock inner(mutex_);
       reference.number = next_number_++;
-      references_.insert(reference.number);
+      references_.emplace(reference.number, step);
     }
     done(reference);
   });
@@ -93,7 +100,7 @@ void RandomPort::Pull(BatchReference batch, const PullTerms& terms, EmbeddingTar
   MutexLock lock(mutex_);
   const uint64_t step = terms.position.step;
   const std::string name = "pull " + std::to_string(step);
-  Expect(references_.contains(batch.number), name + ": unknown reference");
+  Expect(IsOf(batch, step), name + ": unknown reference");
   Expect(HoldsAll(acknowledged_, terms.acknowledged_steps), name + ": claims unacknowledged steps");
   Expect(terms.row_age_steps == options_.row_age_steps, name + ": allows another age of rows");
   pull_started_.insert(step);
@@ -129,7 +136,7 @@ void RandomPort::Push(BatchReference batch, TrainerPosition position, GradientSo
   MutexLock lock(mutex_);
   const uint64_t step = position.step;
   const std::string name = "push " + std::to_string(step);
-  Expect(references_.contains(batch.number), name + ": unknown reference");
+  Expect(IsOf(batch, step), name + ": unknown reference");
   if (options_.reproducible) {
     Expect(HoldsAll(acknowledged_, step), name + ": overtakes an earlier push");
     const uint64_t last_pull = *pull_started_.rbegin();

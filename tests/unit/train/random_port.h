@@ -34,7 +34,7 @@ class RandomPort : public EmbeddingPort {
   explicit RandomPort(Options options);
   ~RandomPort() override;
 
-  void Submit(std::shared_ptr<const CompactBatch> batch,
+  void Submit(std::shared_ptr<const CompactBatch> batch, const SubmitTerms& terms,
               std::function<void(StatusOr<BatchReference>)> done) override;
   void Pull(BatchReference batch, const PullTerms& terms, EmbeddingTarget embeddings,
             std::function<void(StatusOr<PullAnswer>)> done) override;
@@ -56,6 +56,8 @@ class RandomPort : public EmbeddingPort {
   uint32_t DrawAge(uint64_t step, uint32_t oldest) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Ok, or a failure drawn at random.
   Status Draw();
+  // Whether the reference is one of this step.
+  bool IsOf(BatchReference batch, uint64_t step) const;
   void Expect(bool condition, const std::string& what);
 
   const Options options_;
@@ -65,7 +67,7 @@ class RandomPort : public EmbeddingPort {
   std::vector<std::function<void()>> calls_;
   bool stopped_ = false;
   uint64_t next_number_ = 1;
-  std::set<uint64_t> references_;
+  std::map<uint64_t, uint64_t> references_;  // The step of each.
   std::set<uint64_t> pull_started_;
   std::set<uint64_t> pull_answered_;
   std::set<uint64_t> acknowledged_;

@@ -13,17 +13,18 @@ namespace simurgh::testing {
 RowPort::RowPort(const RowCode& code, Options options)
     : code_(code), options_(std::move(options)), deaths_(options_.deaths), calls_(options_.calls) {}
 
-void RowPort::Submit(std::shared_ptr<const CompactBatch> batch,
+void RowPort::Submit(std::shared_ptr<const CompactBatch> batch, const SubmitTerms& terms,
                      std::function<void(StatusOr<BatchReference>)> done) {
-  calls_.Submit(batch, [this, batch, done = std::move(done)](StatusOr<BatchReference> reference) {
-    if (reference.ok()) {
-      const MutexLock lock(mutex_);
-      batches_[reference->number] = batch;
-      reference->worker = reference->number % epochs_.size();
-      reference->worker_epoch = epochs_[reference->worker];
-    }
-    done(reference);
-  });
+  calls_.Submit(batch, terms,
+                [this, batch, done = std::move(done)](StatusOr<BatchReference> reference) {
+                  if (reference.ok()) {
+                    const MutexLock lock(mutex_);
+                    batches_[reference->number] = batch;
+                    reference->worker = reference->number % epochs_.size();
+                    reference->worker_epoch = epochs_[reference->worker];
+                  }
+                  done(reference);
+                });
 }
 
 Status RowPort::Ask(const BatchReference& reference) {

@@ -30,7 +30,7 @@ class RowPort : public EmbeddingPort {
   // Lifetime: of code.
   RowPort(const RowCode& code, Options options);
 
-  void Submit(std::shared_ptr<const CompactBatch> batch,
+  void Submit(std::shared_ptr<const CompactBatch> batch, const SubmitTerms& terms,
               std::function<void(StatusOr<BatchReference>)> done) override;
   void Pull(BatchReference reference, const PullTerms& terms, EmbeddingTarget target,
             std::function<void(StatusOr<PullAnswer>)> done) override;
