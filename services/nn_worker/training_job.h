@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <stop_token>
 #include <string>
 
@@ -51,6 +52,9 @@ class TrainingJob {
 
   // How the ids of the training data collide; see CollisionReport. Threads: any.
   std::string DescribeCollisions() { return collisions_.Describe(); }
+
+  // The dense network's. Between runs. Lifetime: see DenseNetwork::parameters.
+  std::span<const float> weights() { return network_->parameters(); }
 
   // A hash of weights, running statistics and optimizer state: equal for equal bytes.
   uint64_t NetworkDigest();
