@@ -38,7 +38,7 @@ class GlooCollective final : public Collective {
   uint32_t ranks() const override { return mesh_->ranks(); }
 
   Status Sum(Channel channel, std::span<float> values, ReducePrecision precision,
-             std::span<float> residual) override;
+             std::span<float> residual, absl::FunctionRef<void()> meanwhile) override;
   Status Sum(Channel channel, std::span<double> values) override;
   Status Gather(Channel channel, std::span<const std::byte> own, std::span<std::byte> all) override;
   void Close(Channel channel) override { mesh_->Close(channel); }
@@ -49,11 +49,12 @@ class GlooCollective final : public Collective {
     return residual.empty() ? residual : residual.subspan(part.first, part.count);
   }
 
-  // Everybody's values go to everybody, who sums them.
-  Status SumEverywhere(Channel channel, std::span<float> values);
+  // Of two ranks: each one's values go to the other one, and both sum them.
+  Status SumTwice(Channel channel, std::span<float> values, absl::FunctionRef<void()> meanwhile);
   // Everybody's values of this rank's part, summed in the order of the ranks.
   Status ReducePart(Channel channel, std::span<const float> values, ReducePrecision precision,
-                    std::span<float> residual, std::vector<float>& sums);
+                    std::span<float> residual, std::vector<float>& sums,
+                    absl::FunctionRef<void()> meanwhile);
   // The sums of all parts, as their owners have encoded them.
   Status SpreadSums(Channel channel, std::span<float> values, ReducePrecision precision,
                     std::span<float> residual, std::span<const float> sums);
@@ -64,35 +65,35 @@ class GlooCollective final : public Collective {
 };
 
 Status GlooCollective::Sum(Channel channel, std::span<float> values, ReducePrecision precision,
-                           std::span<float> residual) {
+                           std::span<float> residual, absl::FunctionRef<void()> meanwhile) {
   if (!residual.empty()) SIMURGH_CHECK_EQ(residual.size(), values.size());
   if (precision == ReducePrecision::kF32) residual = {};
   // Of two, each sends as much either way: so in one message rather than in two, one after the
   // other. Where values are rounded that would be other sums than those of ranks on devices.
-  if (ranks() == 2 && precision == ReducePrecision::kF32) return SumEverywhere(channel, values);
+  if (ranks() == 2 && precision == ReducePrecision::kF32) {
+    return SumTwice(channel, values, meanwhile);
+  }
   std::vector<float>& sums = sums_[static_cast<size_t>(channel)];
-  SIMURGH_RETURN_IF_ERROR(ReducePart(channel, values, precision, residual, sums));
+  SIMURGH_RETURN_IF_ERROR(ReducePart(channel, values, precision, residual, sums, meanwhile));
   return SpreadSums(channel, values, precision, residual, sums);
 }
 
-Status GlooCollective::SumEverywhere(Channel channel, std::span<float> values) {
+Status GlooCollective::SumTwice(Channel channel, std::span<float> values,
+                                absl::FunctionRef<void()> meanwhile) {
   const std::span<std::byte> own = parts_.Outgoing(channel, values.size_bytes());
   std::ranges::copy(std::as_bytes(values), own.begin());
   SharedParts::Parts parts(ranks());
   parts.outgoing.assign(ranks(), own);
   parts.expected.assign(ranks(), own.size());
-  SIMURGH_RETURN_IF_ERROR(parts_.Exchange(channel, parts));
-  parts.incoming[rank()] = own;
-  std::ranges::fill(values, 0.0F);
-  for (const std::span<const std::byte> part : parts.incoming) {
-    AddValues(part, ReducePrecision::kF32, values);
-  }
+  SIMURGH_RETURN_IF_ERROR(parts_.Exchange(channel, parts, meanwhile));
+  // The same bits at both ends: of two, either may come first.
+  AddValues(parts.incoming[1 - rank()], ReducePrecision::kF32, values);
   return absl::OkStatus();
 }
 
 Status GlooCollective::ReducePart(Channel channel, std::span<const float> values,
                                   ReducePrecision precision, std::span<float> residual,
-                                  std::vector<float>& sums) {
+                                  std::vector<float>& sums, absl::FunctionRef<void()> meanwhile) {
   const Part own = PartOf(values.size(), ranks(), rank());
   const size_t largest = EncodedSize(PartOf(values.size(), ranks(), 0).count, precision);
   const std::span<std::byte> outgoing = parts_.Outgoing(channel, largest * ranks());
@@ -106,7 +107,7 @@ Status GlooCollective::ReducePart(Channel channel, std::span<const float> values
                  out);
     parts.outgoing[peer] = out;
   }
-  SIMURGH_RETURN_IF_ERROR(parts_.Exchange(channel, parts));
+  SIMURGH_RETURN_IF_ERROR(parts_.Exchange(channel, parts, meanwhile));
 
   sums.assign(own.count, 0.0F);
   for (uint32_t peer = 0; peer < ranks(); ++peer) {

@@ -181,7 +181,7 @@ Status GlooMesh::Try(uint32_t peer, absl::FunctionRef<void()> call) {
   return status.ok() ? status : FailAsGone(peer, std::string(status.message()));
 }
 
-Status GlooMesh::Exchange(Channel channel, Parts& parts) {
+Status GlooMesh::Exchange(Channel channel, Parts& parts, absl::FunctionRef<void()> meanwhile) {
   SIMURGH_RETURN_IF_ERROR(Check(channel));
   const auto& lines = lines_[static_cast<size_t>(channel)];
   std::vector<std::pair<uint32_t, GlooLine::Sending>> sent;
@@ -190,15 +190,26 @@ Status GlooMesh::Exchange(Channel channel, Parts& parts) {
       sent.emplace_back(peer, lines[peer]->Announce(parts.outgoing[peer].size()));
     }));
   }
+  const auto start = [&](uint32_t peer) {
+    return Try(peer, [&] {
+      sent.emplace_back(peer, lines[peer]->Start(parts.outgoing[peer], parts.expected[peer]));
+    });
+  };
+  std::vector<uint32_t> growing;
   for (const uint32_t peer : peers_) {
+    if (lines[peer]->TooSmall(parts.expected[peer]) != nullptr) {
+      growing.push_back(peer);
+    } else {
+      SIMURGH_RETURN_IF_ERROR(start(peer));
+    }
+  }
+  meanwhile();
+  for (const uint32_t peer : growing) {
     GlooLine& line = *lines[peer];
     const size_t expected = parts.expected[peer];
-    if (Buffer* room = line.TooSmall(expected)) {
-      SIMURGH_RETURN_IF_ERROR(WaitFor(channel, room, /*is_send=*/false, peer));
-      SIMURGH_RETURN_IF_ERROR(Try(peer, [&] { line.Grow(expected); }));
-    }
-    SIMURGH_RETURN_IF_ERROR(
-        Try(peer, [&] { sent.emplace_back(peer, line.Start(parts.outgoing[peer], expected)); }));
+    SIMURGH_RETURN_IF_ERROR(WaitFor(channel, line.TooSmall(expected), /*is_send=*/false, peer));
+    SIMURGH_RETURN_IF_ERROR(Try(peer, [&] { line.Grow(expected); }));
+    SIMURGH_RETURN_IF_ERROR(start(peer));
   }
   for (const uint32_t peer : peers_) {
     GlooLine& line = *lines[peer];

@@ -52,9 +52,9 @@ class GlooMesh {
     std::vector<std::span<const std::byte>> incoming;
   };
 
-  // Sends the outgoing parts, and sets the incoming ones, which stay until the channel's next
-  // exchange.
-  Status Exchange(Channel channel, Parts& parts);
+  // Sends the outgoing parts, calls `meanwhile`, waits for the incoming ones and sets them; they
+  // stay until the channel's next exchange.
+  Status Exchange(Channel channel, Parts& parts, absl::FunctionRef<void()> meanwhile = [] {});
 
   // For who waits for another rank by other means: OK while the channel may be used, until when one
   // may be silent from now on, and what everything ends with when one has been, or is gone.

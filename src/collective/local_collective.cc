@@ -16,7 +16,8 @@ class LocalCollective final : public Collective {
   uint32_t ranks() const override { return 1; }
 
   Status Sum(Channel channel, std::span<float> /*values*/, ReducePrecision /*precision*/,
-             std::span<float> /*residual*/) override {
+             std::span<float> /*residual*/, absl::FunctionRef<void()> meanwhile) override {
+    meanwhile();
     return StatusOf(channel);
   }
   Status Sum(Channel channel, std::span<double> /*values*/) override { return StatusOf(channel); }

@@ -119,7 +119,7 @@ bool SharedParts::UsesPipe(uint32_t peer, Channel channel, size_t bytes) const {
   return channel == Channel::kGradients || bytes <= PipeReader::kMaxBytes;
 }
 
-Status SharedParts::Exchange(Channel channel, Parts& parts) {
+Status SharedParts::Exchange(Channel channel, Parts& parts, absl::FunctionRef<void()> meanwhile) {
   Parts others = parts;  // What the mesh carries.
   for (uint32_t peer = 0; peer < mesh_.ranks(); ++peer) {
     if (UsesPipe(peer, channel, parts.outgoing[peer].size())) {
@@ -128,7 +128,7 @@ Status SharedParts::Exchange(Channel channel, Parts& parts) {
     }
     if (UsesPipe(peer, channel, parts.expected[peer])) others.expected[peer] = 0;
   }
-  SIMURGH_RETURN_IF_ERROR(mesh_.Exchange(channel, others));
+  SIMURGH_RETURN_IF_ERROR(mesh_.Exchange(channel, others, meanwhile));
   for (uint32_t peer = 0; peer < mesh_.ranks(); ++peer) {
     parts.incoming[peer] = others.incoming[peer];
     if (!UsesPipe(peer, channel, parts.expected[peer])) continue;

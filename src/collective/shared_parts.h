@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "collective/gloo_mesh.h"
 #include "collective/rank_pipes.h"
 #include "collective/shared_region.h"
@@ -40,7 +41,7 @@ class SharedParts {
   std::span<std::byte> Outgoing(Channel channel, size_t bytes);
 
   // As GlooMesh::Exchange. Outgoing parts lie in Outgoing.
-  Status Exchange(Channel channel, Parts& parts);
+  Status Exchange(Channel channel, Parts& parts, absl::FunctionRef<void()> meanwhile = [] {});
 
  private:
   // What a rank tells another one first.

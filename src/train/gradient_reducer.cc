@@ -1,7 +1,6 @@
 #include "train/gradient_reducer.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "simurgh/base/check.h"
@@ -52,13 +51,13 @@ void GradientReducer::OnGradients(size_t first, size_t count) {
   SIMURGH_CHECK_EQ(first + count, open_.first);
   open_.first = first;
   open_.count += count;
-  if (open_.count >= bucket_floats_ || first == 0) StartBucket();
+  if (open_.count >= bucket_floats_ || first == 0) CloseBucket();
 }
 
-void GradientReducer::StartBucket() {
+void GradientReducer::CloseBucket() {
   Bucket bucket = std::exchange(open_, Bucket{.first = open_.first});
   bucket.step = step_;
-  if (!overlap_) {
+  if (!overlap_ || bucket.first == 0) {
     held_.push_back(bucket);
     return;
   }
@@ -67,17 +66,39 @@ void GradientReducer::StartBucket() {
   changed_.NotifyAll();
 }
 
-Status GradientReducer::Finish() {
+Status GradientReducer::Finish(absl::FunctionRef<void()> meanwhile) {
   SIMURGH_CHECK_EQ(open_.first, 0U);
   open_ = {.first = gradients_.size()};
-  const MutexLock lock(mutex_);
-  if (!held_.empty()) {
-    buckets_.insert(buckets_.end(), held_.begin(), held_.end());
-    held_.clear();
-    changed_.NotifyAll();
+  bool told = false;
+  const auto tell = [&] {
+    if (!std::exchange(told, true)) meanwhile();
+  };
+  if (!overlap_ || IsThreadBusy()) tell();
+  SIMURGH_RETURN_IF_ERROR(AwaitThread());
+  for (const Bucket& bucket : std::exchange(held_, {})) {
+    SIMURGH_RETURN_IF_ERROR(SumBucket(bucket, tell));
   }
+  tell();
+  return absl::OkStatus();
+}
+
+bool GradientReducer::IsThreadBusy() {
+  const MutexLock lock(mutex_);
+  return !buckets_.empty();
+}
+
+Status GradientReducer::AwaitThread() {
+  const MutexLock lock(mutex_);
   while (!buckets_.empty() && status_.ok()) changed_.Wait(mutex_);
   return std::exchange(status_, absl::OkStatus());
+}
+
+Status GradientReducer::SumBucket(const Bucket& bucket, absl::FunctionRef<void()> meanwhile) {
+  const TimelineSpan span(timeline_, "allreduce", "sum", bucket.step);
+  const std::span<float> residual(residuals_);
+  return collective_.Sum(
+      Channel::kGradients, gradients_.subspan(bucket.first, bucket.count), precision_,
+      residual.empty() ? residual : residual.subspan(bucket.first, bucket.count), meanwhile);
 }
 
 void GradientReducer::DropResiduals() { std::ranges::fill(residuals_, 0.0F); }
@@ -91,12 +112,7 @@ void GradientReducer::Reduce() {
       if (buckets_.empty()) return;
       bucket = buckets_.front();
     }
-    std::optional<TimelineSpan> span(std::in_place, timeline_, "allreduce", "sum", bucket.step);
-    Status status = collective_.Sum(
-        Channel::kGradients, gradients_.subspan(bucket.first, bucket.count), precision_,
-        residuals_.empty() ? std::span<float>()
-                           : std::span(residuals_).subspan(bucket.first, bucket.count));
-    span.reset();
+    Status status = SumBucket(bucket, [] {});
     const MutexLock lock(mutex_);
     buckets_.pop_front();
     if (!status.ok()) status_ = std::move(status);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 
 #include "simurgh/base/mutex.h"
 #include "simurgh/base/status.h"
@@ -17,7 +18,9 @@
 namespace simurgh {
 
 // Sums dense gradients over the ranks, on a thread of its own: bucket after bucket, as soon as the
-// backward pass has made one, while it makes the others.
+// backward pass has made one, while it makes the others. The last one has nothing to be hidden
+// behind: it is summed by the owner, who would else wait for two threads, its own and the other
+// ranks', to be run.
 //
 // Threads: one owner.
 class GradientReducer {
@@ -36,9 +39,10 @@ class GradientReducer {
   // The gradients from `first` on are there. In the order of RankStep::on_gradients.
   void OnGradients(size_t first, size_t count);
 
-  // Waits until all gradients of the step are sums.
+  // Waits until all gradients of the step are sums. meanwhile: called once, unless all has failed
+  // before, where possible while this rank's last gradients are on their way.
   // Errors: of the collective.
-  Status Finish();
+  Status Finish(absl::FunctionRef<void()> meanwhile);
 
   // After Finish: its sums are not applied, and what rounding took off them is no longer owed.
   void DropResiduals();
@@ -50,7 +54,11 @@ class GradientReducer {
     uint64_t step = 0;
   };
 
-  void StartBucket();
+  void CloseBucket();
+  bool IsThreadBusy();
+  // Waits for the thread, and returns what it has come to.
+  Status AwaitThread();
+  Status SumBucket(const Bucket& bucket, absl::FunctionRef<void()> meanwhile);
   void Reduce();  // The thread's.
 
   Collective& collective_;
@@ -62,7 +70,7 @@ class GradientReducer {
   uint64_t step_ = 0;
   std::vector<float> residuals_;  // Of all gradients, where precision leaves any.
   Bucket open_;                   // Grows towards the front.
-  std::vector<Bucket> held_;      // Without overlap: until Finish.
+  std::vector<Bucket> held_;      // Until Finish: the last one; without overlap all.
 
   Mutex mutex_;
   CondVar changed_;

@@ -33,6 +33,14 @@ RankOrder OrderOf(const TrainingConfig& config) {
   return config.reproducible ? RankOrder::kInTurn : RankOrder::kFree;
 }
 
+std::optional<TrainObserver::Step::Kept> KeptOf(const PulledBatch& pulled) {
+  if (pulled.kept == nullptr) return std::nullopt;
+  return TrainObserver::Step::Kept{.hits = pulled.kept->hits,
+                                   .misses = pulled.batch->sparse->ids.size() - pulled.kept->hits,
+                                   .age_steps = pulled.kept->age_steps,
+                                   .rows = pulled.kept->rows};
+}
+
 TrainObserver& SilentObserver() {
   static TrainObserver observer;
   return observer;
@@ -191,43 +199,44 @@ Status Trainer::TrainStep(BatchPipeline& pipeline, const PulledBatch& pulled,
     ReportDensePushes(meter);
   }
   SIMURGH_ASSIGN_OR_RETURN(const BatchResult result, ComputeStep(pipeline, pulled));
-  SIMURGH_ASSIGN_OR_RETURN(const StepFacts all, OfAllRanks({.finite = result.finite ? 1U : 0U,
-                                                            .staleness = pulled.staleness}));
-  const bool finite = all.finite != 0;
   TrainObserver::Step step{.step = pulled.step,
                            .samples = dense.batch_size,
                            .loss = result.loss,
-                           .applied = finite,
                            .staleness = pulled.staleness,
-                           .ranks_staleness = roll_call_ == nullptr || in_step()
-                                                  ? all.staleness
-                                                  : roll_call_->SumStaleness(pulled.staleness),
+                           .kept = KeptOf(pulled),
                            .waited = waited};
-  if (pulled.kept != nullptr) {
-    step.kept =
-        TrainObserver::Step::Kept{.hits = pulled.kept->hits,
-                                  .misses = pulled.batch->sparse->ids.size() - pulled.kept->hits,
-                                  .age_steps = pulled.kept->age_steps,
-                                  .rows = pulled.kept->rows};
-  }
-  meter.Add(step, dense.labels, probabilities_);
+  const StepFacts own{.finite = result.finite ? 1U : 0U, .staleness = pulled.staleness};
   // The gradients leave before the dense step: their way is the longer one. A device does both.
   const bool dense_first = network_.overlaps() || config_.mode == Mode::kNaiveHybrid;
-  if (!dense_first) SIMURGH_RETURN_IF_ERROR(LetGo(pipeline, pulled, finite));
-  SIMURGH_RETURN_IF_ERROR(ApplyStep(step.step, finite));
-  if (dense_first) SIMURGH_RETURN_IF_ERROR(LetGo(pipeline, pulled, finite));
+  SIMURGH_RETURN_IF_ERROR(FinishSums(step.step, [&]() -> Status {
+    SIMURGH_ASSIGN_OR_RETURN(const StepFacts all, OfAllRanks(own));
+    step.applied = all.finite != 0;
+    step.ranks_staleness = roll_call_ == nullptr || in_step()
+                               ? all.staleness
+                               : roll_call_->SumStaleness(pulled.staleness);
+    meter.Add(step, dense.labels, probabilities_);
+    return dense_first ? absl::OkStatus() : LetGo(pipeline, pulled, step.applied);
+  }));
+  SIMURGH_RETURN_IF_ERROR(ApplyStep(step.step, step.applied));
+  if (dense_first) SIMURGH_RETURN_IF_ERROR(LetGo(pipeline, pulled, step.applied));
   step.computed = Clock::now() - begin;
   observer_.OnStep(step);
   return absl::OkStatus();
 }
 
+Status Trainer::FinishSums(uint64_t step, absl::FunctionRef<Status()> meanwhile) {
+  if (reducer_ == nullptr) return meanwhile();
+  const TimelineSpan span(timeline_, "compute", "wait for sums", step);
+  Status status = absl::OkStatus();
+  SIMURGH_RETURN_IF_ERROR(reducer_->Finish([&] { status = meanwhile(); }));
+  return status;
+}
+
 Status Trainer::ApplyStep(uint64_t step, bool finite) {
-  if (reducer_ != nullptr) {
-    const TimelineSpan span(timeline_, "compute", "wait for sums", step);
-    SIMURGH_RETURN_IF_ERROR(reducer_->Finish());
-    if (!finite) reducer_->DropResiduals();
+  if (!finite) {
+    if (reducer_ != nullptr) reducer_->DropResiduals();
+    return absl::OkStatus();
   }
-  if (!finite) return absl::OkStatus();
   const TimelineSpan span(timeline_, "compute", "dense step", step);
   const DenseOptimizerConfig& optimizer = config_.dense_optimizer;
   const float rate = LearningRateAt(optimizer.learning_rate, optimizer.schedule, step);

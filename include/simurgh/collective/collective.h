@@ -5,6 +5,8 @@
 #include <memory>
 #include <span>
 
+#include "absl/functional/function_ref.h"
+
 #include "simurgh/base/status.h"
 
 namespace simurgh {
@@ -43,10 +45,17 @@ class Collective {
   // them first and then replaced. As long as `values`, zeros at the beginning; or empty: what
   // rounding takes off is lost.
   // Values need not be finite; nor are then the sums of those that travel with them.
+  // meanwhile: called once, unless all has failed before, when this rank's values are on their way
+  // and before the others' are waited for; may use other channels. Where connections have to be
+  // told first of longer messages than all before, it is called before the values leave.
   // Cost: with R ranks each sends and receives 2 (R - 1) / R of the values, in two messages a peer,
   // one after the other; in f32 between two ranks in a single one.
   virtual Status Sum(Channel channel, std::span<float> values, ReducePrecision precision,
-                     std::span<float> residual) = 0;
+                     std::span<float> residual, absl::FunctionRef<void()> meanwhile) = 0;
+  Status Sum(Channel channel, std::span<float> values, ReducePrecision precision,
+             std::span<float> residual) {
+    return Sum(channel, values, precision, residual, [] {});
+  }
 
   // The same for doubles, as they are.
   virtual Status Sum(Channel channel, std::span<double> values) = 0;

@@ -9,6 +9,8 @@
 #include <stop_token>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
+
 #include "simurgh/base/status.h"
 #include "simurgh/collective/collective.h"
 #include "simurgh/config/training_config.h"
@@ -153,7 +155,10 @@ class Trainer {
   Status CheckSameWeights();
   // Mode async: waits for this rank's pushes and for all ranks; then takes the servers' weights.
   Status SettleWeights();
-  // After Finish of the pipeline: what becomes of the dense gradients.
+  // Waits for the sums of the dense gradients; `meanwhile`, whose errors are its own, goes on while
+  // this rank's are on their way.
+  Status FinishSums(uint64_t step, absl::FunctionRef<Status()> meanwhile);
+  // What becomes of them.
   Status ApplyStep(uint64_t step, bool finite);
   void ReportDensePushes(ProgressMeter& meter);
   // Replaces batch norm's running statistics by their mean over the ranks.

@@ -5,6 +5,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "simurgh/base/mutex.h"
 #include "simurgh/base/random.h"
 #include "tests/unit/collective/rank_threads.h"
 
@@ -182,6 +183,66 @@ TEST_CASE("Sums of any lengths follow one another") {
     return absl::OkStatus();
   };
   CheckAllOk(RunRanks(ranks, sum_all, {.sharers = sharers}));
+}
+
+// What one thread tells others, once.
+class Signal {
+ public:
+  void Give() {
+    const MutexLock lock(mutex_);
+    given_ = true;
+    changed_.NotifyAll();
+  }
+  void Await() {
+    const MutexLock lock(mutex_);
+    while (!given_) changed_.Wait(mutex_);
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  bool given_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+TEST_CASE("What is done meanwhile is done before the others' values are waited for") {
+  const uint32_t ranks = GENERATE(2U, 3U);
+  const uint32_t sharers = GENERATE_COPY(0U, 2U, ranks);
+  const auto precision = GENERATE(ReducePrecision::kF32, ReducePrecision::kBf16);
+  CAPTURE(ranks, sharers, precision);
+  // Rank 0 waits for others who begin when it has told them to.
+  Signal begin;
+  std::vector<int> calls(ranks);
+  const auto sum = [&](auto& collective) {
+    const uint32_t rank = collective->rank();
+    if (rank != 0) begin.Await();
+    std::vector<float> values(1'000, 1.0F);
+    return collective->Sum(Channel::kGradients, values, precision, {}, [&] {
+      ++calls[rank];
+      begin.Give();
+    });
+  };
+  CheckAllOk(RunRanks(ranks, sum, {.sharers = sharers}));
+  CHECK(calls == std::vector<int>(ranks, 1));
+}
+
+TEST_CASE("And after one's own are on their way") {
+  const uint32_t sharers = GENERATE(0U, 2U);
+  CAPTURE(sharers);
+  // In f32 the other one of two needs nothing else, once there is room for as much.
+  Signal ended;
+  const auto sum = [&](auto& collective) -> Status {
+    std::vector<float> values(1'000, 1.0F);
+    SIMURGH_RETURN_IF_ERROR(
+        collective->Sum(Channel::kGradients, values, ReducePrecision::kF32, {}));
+    const bool waits = collective->rank() == 0;
+    const Status status =
+        collective->Sum(Channel::kGradients, values, ReducePrecision::kF32, {}, [&] {
+          if (waits) ended.Await();
+        });
+    if (!waits) ended.Give();
+    return status;
+  };
+  CheckAllOk(RunRanks(2, sum, {.sharers = sharers}));
 }
 
 TEST_CASE("A rank alone keeps its values") {

@@ -123,9 +123,9 @@ class MeetingRanks final : public EqualRanks {
   explicit MeetingRanks(Meeting& meeting) : meeting_(meeting) {}
 
   Status Sum(Channel channel, std::span<float> values, ReducePrecision precision,
-             std::span<float> residual) override {
+             std::span<float> residual, absl::FunctionRef<void()> meanwhile) override {
     if (sums_++ == kComputed * kBuckets) meeting_.ArriveAndWait();
-    return EqualRanks::Sum(channel, values, precision, residual);
+    return EqualRanks::Sum(channel, values, precision, residual, meanwhile);
   }
 
  private:

@@ -45,13 +45,13 @@ class RoundingRanks final : public EqualRanks {
   using EqualRanks::Sum;
 
   Status Sum(Channel channel, std::span<float> values, ReducePrecision precision,
-             std::span<float> residual) override {
+             std::span<float> residual, absl::FunctionRef<void()> meanwhile) override {
     const MutexLock lock(mutex_);
     if (!residual.empty()) owed_.emplace_back(residual.begin(), residual.end());
     std::ranges::fill(residual, 1.0F);
     ++sums_;
     changed_.NotifyAll();
-    return EqualRanks::Sum(channel, values, precision, residual);
+    return EqualRanks::Sum(channel, values, precision, residual, meanwhile);
   }
 
   // Until so many sums have begun, or for so long.
