@@ -13,6 +13,7 @@ namespace simurgh {
 Loader::Loader(OpenReader open, LoaderOptions options, BatchPipeline& pipeline)
     : open_(std::move(open)), options_(options), pipeline_(pipeline), thread_([this] {
         SetThreadName("loader");
+        GiveWay();  // It is batches ahead, and ranks wait for the last of them that computes.
         const Status status = Load();
         CloseReader();
         pipeline_.EndInput(status);
