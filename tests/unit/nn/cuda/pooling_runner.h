@@ -117,6 +117,7 @@ class PoolingRunner final : public RowPooler {
   Memory Sent(const std::vector<T>& values) {
     Memory memory = executor_.AllocateDevice(values.size() * sizeof(T));
     SIMURGH_CHECK(memory != nullptr);
+    if (values.empty()) return memory;
     executor_.ToDevice(memory.get(), values.data(), values.size() * sizeof(T));
     SIMURGH_CHECK(executor_.Synchronize().ok());
     return memory;
@@ -125,6 +126,7 @@ class PoolingRunner final : public RowPooler {
   // Behind each row there must be ones still.
   std::vector<float> Received(const Memory& memory, size_t rows, size_t columns, size_t stride) {
     std::vector<float> all(rows * stride);
+    if (all.empty()) return all;
     executor_.ToHost(all.data(), memory.get(), all.size() * sizeof(float));
     const Status status = executor_.Synchronize();
     SIMURGH_CHECK(status.ok()) << status.ToString();
