@@ -1,5 +1,6 @@
 #include "simurgh/config/cluster_config.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -68,6 +69,16 @@ size_t ClusterConfig::embedding_width() const {
     width += feature.width(tables[feature.table_index].dim);
   }
   return width;
+}
+
+uint64_t ClusterConfig::longest_row_bytes() const {
+  uint64_t longest = 0;
+  for (const FeatureConfig& feature : features) {
+    longest = std::max(longest,
+                       VectorBytes(training.embedding_precision, tables[feature.table_index].dim));
+  }
+  constexpr uint64_t kMultiple = 4;
+  return (longest + kMultiple - 1) / kMultiple * kMultiple;
 }
 
 StatusOr<ClusterConfig> ParseClusterConfig(const std::string& text, const std::string& path,

@@ -73,6 +73,12 @@ void ReadEarlyStopping(MapReader& in, EarlyStoppingConfig* stopping) {
   in.OnlyWith(stopping->patience > 0, "patience above 0", {"metric", "min_improvement"});
 }
 
+// The key by which rows are kept; that of embedding workers where none is set.
+const char* HotRowKey(const ClusterConfig& config) {
+  return config.nn_worker.hot_row_bytes > 0 ? "nn_worker.hot_row_bytes"
+                                            : "embedding_worker.hot_row_bytes";
+}
+
 // What a trainer has of rows is decided before they come.
 void CheckKeptRows(const ClusterConfig& config, Diagnostics* diagnostics) {
   const char* const key = "nn_worker.hot_row_bytes";
@@ -83,6 +89,16 @@ void CheckKeptRows(const ClusterConfig& config, Diagnostics* diagnostics) {
   if (config.embedding_worker.hot_row_bytes > 0) {
     diagnostics->Report(key, "rows that embedding workers keep would be kept twice as long",
                         "remove it, or embedding_worker.hot_row_bytes");
+  }
+  const uint64_t row = config.longest_row_bytes();
+  const uint64_t most = row * NnWorkerConfig::kMaxHotRows;
+  const uint64_t bytes = config.nn_worker.hot_row_bytes;
+  if (bytes < row || bytes > most) {
+    diagnostics->Report(key,
+                        absl::StrCat("is ", bytes, ", room for ", bytes / row, " rows of ", row,
+                                     " bytes; one row is the least, ", NnWorkerConfig::kMaxHotRows,
+                                     " are the most"),
+                        absl::StrCat("set it to a number from ", row, " to ", most));
   }
   for (size_t i = 0; i < config.tables.size(); ++i) {
     if (config.tables[i].admission.kind == AdmissionConfig::Kind::kAlways) continue;
@@ -97,8 +113,7 @@ void CheckKeptRows(const ClusterConfig& config, Diagnostics* diagnostics) {
 void CheckRowAge(const ClusterConfig& config, Diagnostics* diagnostics) {
   const TrainingConfig& training = config.training;
   const bool by_trainers = config.nn_worker.hot_row_bytes > 0;
-  const char* const bytes =
-      by_trainers ? "nn_worker.hot_row_bytes" : "embedding_worker.hot_row_bytes";
+  const char* const bytes = HotRowKey(config);
   const bool kept = by_trainers || config.embedding_worker.hot_row_bytes > 0;
   if (kept != (training.row_age_steps > 0)) {
     diagnostics->Report(kept ? bytes : "training.row_age_steps", "is of no use alone",
@@ -154,8 +169,8 @@ void CheckEmbeddings(const ClusterConfig& config, Diagnostics* diagnostics) {
 void CheckAsync(const ClusterConfig& config, Diagnostics* diagnostics) {
   const TrainingConfig& training = config.training;
   const DenseOptimizerConfig& optimizer = training.dense_optimizer;
-  const auto refuse = [diagnostics](const char* key, const char* reason, const char* remedy) {
-    diagnostics->Report(key, absl::StrCat("is not for mode: async: ", reason), remedy);
+  const auto refuse = [diagnostics](const char* key, const char* reason, std::string remedy) {
+    diagnostics->Report(key, absl::StrCat("is not for mode: async: ", reason), std::move(remedy));
   };
   const char* apart = "servers step ranges of the dense weights, each for itself";
   if (optimizer.kind == DenseOptimizerConfig::Kind::kLamb) {
@@ -170,7 +185,7 @@ void CheckAsync(const ClusterConfig& config, Diagnostics* diagnostics) {
   const char* alone = "no rank waits for another";
   if (training.row_age_steps > 0) {
     refuse("training.row_age_steps", "its rows are bounded by the forward buffer alone",
-           "remove it and embedding_worker.hot_row_bytes");
+           absl::StrCat("remove it and ", HotRowKey(config)));
   }
   if (training.reproducible) refuse("training.reproducible", alone, "set it to false");
   if (training.sync_batch_norm) refuse("training.sync_batch_norm", alone, "set it to false");

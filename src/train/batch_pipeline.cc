@@ -1,6 +1,7 @@
 #include "simurgh/train/batch_pipeline.h"
 
 #include <functional>
+#include <new>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -38,9 +39,7 @@ class BatchPipeline::Impl {
  public:
   Impl(EmbeddingPort& port, const PipelineOptions& options)
       : port_(port), options_(options), queue_(options) {
-    if (options.kept_rows.slots > 0) {
-      kept_rows_.emplace(options.kept_rows.slots, options.row_age_steps, options.kept_rows.tables);
-    }
+    if (options.kept_rows.slots > 0) status_ = PlanKeptRows();
   }
 
   ~Impl() {
@@ -59,6 +58,9 @@ class BatchPipeline::Impl {
 
  private:
   using Calls = std::vector<StartedCall>;
+
+  // Errors: RESOURCE_EXHAUSTED.
+  Status PlanKeptRows();
 
   // The calls that can start now, for MakeCalls after unlocking.
   Calls StartCalls(Clock::time_point now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -95,6 +97,18 @@ class BatchPipeline::Impl {
   Status status_ ABSL_GUARDED_BY(mutex_);
   uint64_t calls_in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
 };
+
+Status BatchPipeline::Impl::PlanKeptRows() {
+  const PipelineOptions::KeptRowOptions& rows = options_.kept_rows;
+  try {
+    kept_rows_.emplace(rows.slots, options_.row_age_steps, rows.tables);
+    return absl::OkStatus();
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("training: no memory for the plan of ", rows.slots,
+                     " rows that are kept; lower nn_worker.hot_row_bytes"));
+  }
+}
 
 bool BatchPipeline::Impl::Feed(Batch batch) {
   WaitUntil([this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {

@@ -75,6 +75,8 @@ struct NnWorkerConfig {
   // Memory of the network's device for rows that batches use once more (training.row_age_steps);
   // 0: none are kept. TrainingConfig::embeddings must be rows.
   uint64_t hot_row_bytes = 0;
+  // No more rows than that are kept: 64 of the largest batches have fewer.
+  static constexpr uint64_t kMaxHotRows = uint64_t{1} << 30;
 };
 
 // YAML section `loaders`: processes that read the training data and submit it to the nn-workers,

@@ -86,8 +86,8 @@ class BatchPipeline {
   void EndInput(Status status);
 
   // Waits for the next step's embeddings. Null after the last one.
-  // Errors: of the input; of a call, once past its retry deadline or not worth a retry; CANCELLED
-  // after Stop.
+  // Errors: of the input; of a call, once past its retry deadline or not worth a retry;
+  // RESOURCE_EXHAUSTED without memory for the plan of kept_rows; CANCELLED after Stop.
   StatusOr<const PulledBatch*> Next();
 
   // As Next, where that need not wait; else null. So a trainer can have the next batch before he is

@@ -65,12 +65,12 @@ Status OutOfMemory(size_t rows) {
 }  // namespace
 
 CpuNetwork::CpuNetwork(ModelPlan plan, std::vector<TaskConfig> tasks,
-                       const DenseNetworkOptions& options)
+                       const DenseNetworkOptions& options, std::unique_ptr<RowPool> row_pool)
     : plan_(std::move(plan)),
       tasks_(std::move(tasks)),
       options_(options),
       blocks_(NewBlockPool(plan_.embedding_width, options.wire)),
-      row_pool_(options.wire),
+      row_pool_(std::move(row_pool)),
       parameters_(ZeroedFloats(plan_.parameter_count)),
       gradients_(ZeroedFloats(plan_.parameter_count)),
       state_(ZeroedFloats(
@@ -91,13 +91,13 @@ StatusOr<BatchResult> CpuNetwork::ForwardBackwardOn(BatchBlock& block,
                                                     std::span<float> probabilities,
                                                     const RankStep& step,
                                                     const std::function<void()>& /*meanwhile*/) {
-  if (block.ids != nullptr) row_pool_.Pool(block);
+  if (block.ids != nullptr) row_pool_->Pool(block);
   return ForwardBackward(dense, block.embeddings, labels, block.gradients, probabilities, step);
 }
 
 Status CpuNetwork::PredictOn(BatchBlock& block, MatrixView<const float> dense,
                              std::span<float> probabilities) {
-  if (block.ids != nullptr) row_pool_.Pool(block);
+  if (block.ids != nullptr) row_pool_->Pool(block);
   return Predict(dense, block.embeddings, probabilities);
 }
 
@@ -323,8 +323,17 @@ StatusOr<std::unique_ptr<DenseNetwork>> CreateCpuNetwork(const ModelConfig& mode
         "nn_worker.precision: f16 is computed on CUDA devices alone; set f32 or bf16");
   }
   SIMURGH_ASSIGN_OR_RETURN(ModelPlan plan, PlanModel(model, options.inputs));
+  std::unique_ptr<cpu::RowPool> row_pool;
   try {
-    return std::make_unique<cpu::CpuNetwork>(std::move(plan), TasksOf(model), options);
+    row_pool = std::make_unique<cpu::RowPool>(options.wire);
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("dense network: no memory for ", cpu::RowPool::BytesFor(options.wire),
+                     " bytes of rows; lower nn_worker.hot_row_bytes"));
+  }
+  try {
+    return std::make_unique<cpu::CpuNetwork>(std::move(plan), TasksOf(model), options,
+                                             std::move(row_pool));
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError(
         "dense network: no memory for the weights; choose narrower layers");

@@ -16,7 +16,8 @@ namespace simurgh::cpu {
 // on the caller's addresses nor on his strides.
 class CpuNetwork final : public DenseNetwork {
  public:
-  CpuNetwork(ModelPlan plan, std::vector<TaskConfig> tasks, const DenseNetworkOptions& options);
+  CpuNetwork(ModelPlan plan, std::vector<TaskConfig> tasks, const DenseNetworkOptions& options,
+             std::unique_ptr<RowPool> row_pool);
 
   StatusOr<BatchResult> ForwardBackward(MatrixView<const float> dense,
                                         MatrixView<const float> embeddings,
@@ -105,7 +106,7 @@ class CpuNetwork final : public DenseNetwork {
   const std::vector<TaskConfig> tasks_;
   const DenseNetworkOptions options_;
   const std::unique_ptr<BlockPool> blocks_;
-  RowPool row_pool_;
+  const std::unique_ptr<RowPool> row_pool_;
   AlignedBuffer parameters_;
   AlignedBuffer gradients_;
   AlignedBuffer state_;

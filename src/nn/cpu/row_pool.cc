@@ -5,10 +5,12 @@
 
 namespace simurgh::cpu {
 
+size_t RowPool::BytesFor(const EmbeddingWire& wire) {
+  return wire.row_slots * RowCode(wire.embeddings, wire.rows).slot_bytes();
+}
+
 RowPool::RowPool(const EmbeddingWire& wire)
-    : rows_(wire.embeddings, wire.rows),
-      slot_bytes_(rows_.slot_bytes()),
-      slots_(wire.row_slots * slot_bytes_) {}
+    : rows_(wire.embeddings, wire.rows), slot_bytes_(rows_.slot_bytes()), slots_(BytesFor(wire)) {}
 
 void RowPool::Pool(BatchBlock& block) {
   const KeptRows* const kept = block.kept.get();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "simurgh/base/aligned_buffer.h"
@@ -15,7 +16,11 @@ namespace simurgh::cpu {
 // Threads: one owner.
 class RowPool {
  public:
+  // Throws std::bad_alloc when there is no memory for the slots.
   explicit RowPool(const EmbeddingWire& wire);
+
+  // Of the slots.
+  static size_t BytesFor(const EmbeddingWire& wire);
 
   // A block of rows: fills its embeddings from what has come and from slots, then the slots that
   // its batch is to fill.
@@ -26,7 +31,7 @@ class RowPool {
 
   const RowCode rows_;
   const size_t slot_bytes_;
-  AlignedBuffer slots_;
+  const AlignedBuffer slots_;
   std::vector<const std::byte*> places_;  // Of a batch's rows.
 };
 

@@ -60,6 +60,12 @@ TEST_CASE("Mode async refuses what needs all weights or all ranks at once", "[co
                             "weights, each for itself"));
   }
   const std::string ranks = "nn_worker.instances=[{address: 'a:1'}, {address: 'a:2'}]";
+  for (const std::string rows : {"embedding_worker.hot_row_bytes", "nn_worker.hot_row_bytes"}) {
+    CHECK(ErrorOf({async, "training.embeddings=rows", "training.row_age_steps=1", rows + "=1000"})
+              .starts_with("training.row_age_steps: is not for mode: async: its rows are bounded "
+                           "by the forward buffer alone; remove it and " +
+                           rows));
+  }
   for (const std::string setting :
        {"reproducible=true", "sync_batch_norm=true", "allreduce.precision=bf16",
         "evaluate_every_steps=10", "evaluate_every_passes=1"}) {
@@ -145,6 +151,26 @@ TEST_CASE("A trainer keeps rows where rows come to it", "[config]") {
   CHECK_THAT(
       ErrorOf({rows, bytes, age, "tables.0.admission={kind: probability, probability: 0.5}"}),
       Catch::Contains("tables.0.admission: a row that is refused must be asked for"));
+}
+
+TEST_CASE("A trainer keeps one row at least, and no more than can be told apart", "[config]") {
+  const auto error_of = [](const std::string& bytes, const std::string& precision) {
+    const auto config =
+        With({"training.embeddings=rows", "training.row_age_steps=3",
+              "training.embedding_precision=" + precision, "nn_worker.hot_row_bytes=" + bytes});
+    return config.ok() ? "" : std::string(config.status().message());
+  };
+  // The widest table has a dim of 16: 64 bytes, or 16 and a scale.
+  CHECK(error_of("64", "f32").empty());
+  CHECK_THAT(error_of("63", "f32"),
+             Catch::Contains("nn_worker.hot_row_bytes: is 63, room for 0 rows of 64 bytes; one row "
+                             "is the least, 1073741824 are the most; set it to a number from 64 to "
+                             "68719476736"));
+  CHECK(error_of("68719476736", "f32").empty());
+  CHECK_THAT(error_of("68719476737", "f32"), Catch::Contains("from 64 to 68719476736"));
+  CHECK(error_of("20", "int8").empty());
+  CHECK_THAT(error_of("19", "int8"), Catch::Contains("from 20 to 21474836480"));
+  CHECK_THAT(error_of("31", "bf16"), Catch::Contains("from 32 to 34359738368"));
 }
 
 TEST_CASE("Every label column is a task", "[config]") {

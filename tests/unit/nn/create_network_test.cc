@@ -57,5 +57,22 @@ TEST_CASE("Where a device is asked for and there is none, the CPU is used, and o
   CHECK(std::ranges::equal((*network)->parameters(), (*expected)->parameters()));
 }
 
+TEST_CASE("Rows that no memory can keep are refused as such") {
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+  WARN("skipped: the sanitizer ends the process when an allocation fails");
+  return;
+#endif
+#endif
+  DenseNetworkOptions options;
+  options.inputs = TestInputs(2);
+  options.wire = {.dims = {2}, .rows = {{.dim = 2}}};
+  options.wire.row_slots = size_t{1} << 50;  // Of 8 bytes: more than can be addressed.
+  const auto network = CreateNetwork(Chain({Linear(1)}), options);
+  CHECK(network.status() ==
+        absl::ResourceExhaustedError("dense network: no memory for 9007199254740992 bytes of rows; "
+                                     "lower nn_worker.hot_row_bytes"));
+}
+
 }  // namespace
 }  // namespace simurgh::testing

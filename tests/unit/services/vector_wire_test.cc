@@ -9,6 +9,7 @@
 #include <catch2/catch.hpp>
 
 #include "services/api/batch_client.h"
+#include "services/api/layout.h"
 #include "services/embedding_worker/batch_methods.h"
 #include "simurgh/data/row_code.h"
 #include "tests/unit/services/worker_fixture.h"
@@ -350,6 +351,17 @@ TEST_CASE("Vectors of another size than the batch's are refused") {
       reference, {}, fixture.rates, {Precision::kBf16, 1.0F, bytes, nullptr}, deadline));
   CHECK(absl::IsInvalidArgument(pushed));
   CHECK(fixture.Pull(reference).ok());
+}
+
+TEST_CASE("A configuration bounds kept rows by what they take") {
+  for (const Precision precision :
+       {Precision::kF32, Precision::kBf16, Precision::kF16, Precision::kInt8}) {
+    ClusterConfig config = ClusterWith(precision, Precision::kF32);
+    config.nn_worker.hot_row_bytes = 1'000 * config.longest_row_bytes();
+    const EmbeddingWire wire = WireOf(config);
+    CHECK(wire.row_slots == 1'000);
+    CHECK(RowCode(precision, LayoutOf(config).rows()).slot_bytes() == config.longest_row_bytes());
+  }
 }
 
 }  // namespace

@@ -284,5 +284,22 @@ TEST_CASE("Evaluation pulls everything and pushes nothing") {
   CHECK(port.acknowledged().empty());
 }
 
+TEST_CASE("A plan of kept rows that no memory holds ends training by name") {
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+  WARN("skipped: the sanitizer ends the process when an allocation fails");
+  return;
+#endif
+#endif
+  RandomPort port({});
+  PipelineOptions options = OptionsFor({});
+  options.kept_rows.slots = size_t{1} << 50;
+  BatchPipeline pipeline(port, options);
+  CHECK_FALSE(pipeline.Feed(BatchOf(1)));
+  CHECK(pipeline.Next().status() ==
+        absl::ResourceExhaustedError("training: no memory for the plan of 1125899906842624 rows "
+                                     "that are kept; lower nn_worker.hot_row_bytes"));
+}
+
 }  // namespace
 }  // namespace simurgh
