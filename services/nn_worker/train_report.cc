@@ -52,7 +52,8 @@ void TrainReport::EvaluationGauges::Set(const EvaluationResult& result) const {
   group_auc.Set(result.group_auc);
 }
 
-TrainReport::TrainReport(MetricRegistry& registry, std::vector<std::string> tasks)
+TrainReport::TrainReport(MetricRegistry& registry, std::vector<std::string> tasks,
+                         const std::vector<std::string>& tables)
     : tasks_(std::move(tasks)),
       steps_(registry.GetCounter("simurgh_nn_steps_total", "Training steps.")),
       skipped_(registry.GetCounter("simurgh_nn_skipped_steps_total",
@@ -70,11 +71,6 @@ TrainReport::TrainReport(MetricRegistry& registry, std::vector<std::string> task
                                              "Sum over the ranks: earlier steps of each not yet "
                                              "acknowledged at its pull.",
                                              PowersOfTwo(kMaxRanksStaleness))),
-      hot_row_hits_(registry.GetCounter(
-          "simurgh_nn_hot_row_hits_total",
-          "Ids of batches whose rows were among those that the network keeps.")),
-      hot_row_misses_(registry.GetCounter("simurgh_nn_hot_row_misses_total",
-                                          "Ids of batches whose rows came, while rows are kept.")),
       hot_rows_(registry.GetGauge("simurgh_nn_hot_rows", "Rows that the network keeps.")),
       hot_row_age_(registry.GetHistogram("simurgh_nn_hot_row_age_steps",
                                          "Age of a batch's oldest row that was kept.",
@@ -85,6 +81,15 @@ TrainReport::TrainReport(MetricRegistry& registry, std::vector<std::string> task
           PowersOfTwo(kMaxRanksStaleness))),
       wait_seconds_(StageSeconds(registry, "wait")),
       compute_seconds_(StageSeconds(registry, "compute")) {
+  for (const std::string& table : tables) {
+    const MetricLabels labels = {{"table", table}};
+    hot_row_counters_.push_back(
+        {registry.GetCounter("simurgh_nn_hot_row_hits_total",
+                             "Ids of batches whose rows were among those that the network keeps.",
+                             labels),
+         registry.GetCounter("simurgh_nn_hot_row_misses_total",
+                             "Ids of batches whose rows came, while rows are kept.", labels)});
+  }
   if (tasks_.size() == 1) return;
   for (const std::string& task : tasks_) {
     const MetricLabels labels = {{"task", task}};
@@ -107,8 +112,10 @@ void TrainReport::OnStep(const Step& step) {
   staleness_.Observe(static_cast<double>(step.staleness));
   ranks_staleness_.Observe(static_cast<double>(step.ranks_staleness));
   if (step.kept) {
-    hot_row_hits_.Add(step.kept->hits);
-    hot_row_misses_.Add(step.kept->misses);
+    for (size_t table = 0; table < step.kept->tables.size(); ++table) {
+      hot_row_counters_[table].hits.Add(step.kept->tables[table].hits);
+      hot_row_counters_[table].misses.Add(step.kept->tables[table].misses);
+    }
     hot_rows_.Set(static_cast<double>(step.kept->rows));
     hot_row_age_.Observe(static_cast<double>(step.kept->age_steps));
   }

@@ -11,8 +11,9 @@ namespace simurgh {
 // Tells of training in the log and in the metrics.
 class TrainReport : public TrainObserver {
  public:
-  // tasks: names of the labels.
-  TrainReport(MetricRegistry& registry, std::vector<std::string> tasks);
+  // tasks: names of the labels. tables: of the tables.
+  TrainReport(MetricRegistry& registry, std::vector<std::string> tasks,
+              const std::vector<std::string>& tables);
 
   void OnStep(const Step& step) override;
   void OnDensePush(uint64_t gap) override;
@@ -41,6 +42,12 @@ class TrainReport : public TrainObserver {
     EvaluationGauges test;
   };
 
+  // Of a table's rows that the network keeps.
+  struct HotRowCounters {
+    Counter& hits;
+    Counter& misses;
+  };
+
   const std::vector<std::string> tasks_;
   Counter& steps_;
   Counter& skipped_;
@@ -52,8 +59,7 @@ class TrainReport : public TrainObserver {
   std::vector<TaskGauges> task_gauges_;
   Histogram& staleness_;
   Histogram& ranks_staleness_;
-  Counter& hot_row_hits_;
-  Counter& hot_row_misses_;
+  std::vector<HotRowCounters> hot_row_counters_;  // By table.
   Gauge& hot_rows_;
   Histogram& hot_row_age_;
   Histogram& dense_staleness_;

@@ -107,6 +107,12 @@ std::optional<size_t> GroupFeature(const ClusterConfig& config) {
   return std::nullopt;
 }
 
+std::vector<std::string> TableNames(const ClusterConfig& config) {
+  std::vector<std::string> names;
+  for (const TableConfig& table : config.tables) names.push_back(table.name);
+  return names;
+}
+
 uint64_t HashFloats(std::span<const float> values, uint64_t seed) {
   return HashBytes({reinterpret_cast<const char*>(values.data()), values.size_bytes()}, seed);
 }
@@ -117,7 +123,7 @@ TrainingJob::TrainingJob(const ClusterConfig& config, MetricRegistry& registry, 
     : config_(config),
       rank_(rank),
       masks_(config.features),
-      report_(registry, LabelColumns(config.data)),
+      report_(registry, LabelColumns(config.data), TableNames(config)),
       collisions_(registry, config.features),
       skipped_train_rows_(SkippedRowsOf(registry, "train")),
       skipped_validation_rows_(SkippedRowsOf(registry, "validation")),

@@ -102,6 +102,8 @@ Status BatchPipeline::Impl::PlanKeptRows() {
   const PipelineOptions::KeptRowOptions& rows = options_.kept_rows;
   try {
     kept_rows_.emplace(rows.slots, options_.row_age_steps, rows.tables);
+    spdlog::info("{} rows at most are kept, by a plan of {} MiB", rows.slots,
+                 KeptRowPlan::BytesFor(rows.slots) >> 20);
     return absl::OkStatus();
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError(

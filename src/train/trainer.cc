@@ -35,8 +35,7 @@ RankOrder OrderOf(const TrainingConfig& config) {
 
 std::optional<TrainObserver::Step::Kept> KeptOf(const PulledBatch& pulled) {
   if (pulled.kept == nullptr) return std::nullopt;
-  return TrainObserver::Step::Kept{.hits = pulled.kept->hits,
-                                   .misses = pulled.batch->sparse->ids.size() - pulled.kept->hits,
+  return TrainObserver::Step::Kept{.tables = pulled.kept->tables,
                                    .age_steps = pulled.kept->age_steps,
                                    .rows = pulled.kept->rows};
 }

@@ -155,7 +155,7 @@ TEST_CASE("A trainer that keeps rows finds some of them again, and asks for the 
   const auto trainer = cluster.StartTrainer({"training.progress_interval=50ms"});
   REQUIRE(trainer->WaitForLog("samples/s", 60s));
   for (const char* of_rows : {"hits_total", "misses_total"}) {
-    CheckEndpoint(*trainer, absl::StrCat("simurgh_nn_hot_row_", of_rows));
+    CheckEndpoint(*trainer, absl::StrCat("simurgh_nn_hot_row_", of_rows, "{table=\"race\"}"));
   }
   CheckEndpoint(*trainer, "simurgh_nn_hot_rows");
 }

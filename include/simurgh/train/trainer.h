@@ -45,8 +45,7 @@ class TrainObserver {
     uint32_t ranks_staleness = 0;
     // Of the batch's ids, where the network keeps rows.
     struct Kept {
-      size_t hits = 0;         // Whose rows were there.
-      size_t misses = 0;       // Whose rows came.
+      std::vector<KeptRows::TableUse> tables;
       uint32_t age_steps = 0;  // Of the oldest that was there.
       size_t rows = 0;         // That the network keeps.
     };
