@@ -152,15 +152,17 @@ StatusOr<std::unique_ptr<TrainingJob>> TrainingJob::Create(const ClusterConfig& 
   std::unique_ptr<TrainingJob> job(new TrainingJob(config, registry, rank));
   SIMURGH_RETURN_IF_ERROR(FitStatistics(job->config_.data, job->config_.features));
   SIMURGH_ASSIGN_OR_RETURN(
-      job->network_, CreateNetwork(config.model, {.inputs = InputsOf(config),
-                                                  .threads = config.nn_worker.threads,
-                                                  .seed = config.seed,
-                                                  .optimizer = OptimizerOf(config.training),
-                                                  .device = config.nn_worker.device,
-                                                  .precision = config.nn_worker.precision,
-                                                  .cuda_device = DeviceOf(config.nn_worker, rank),
-                                                  .batch_rows = config.training.batch_size,
-                                                  .wire = WireOf(config)}));
+      job->network_,
+      CreateNetwork(config.model, {.inputs = InputsOf(config),
+                                   .threads = config.nn_worker.threads,
+                                   .seed = config.seed,
+                                   .optimizer = OptimizerOf(config.training),
+                                   .device = config.nn_worker.device,
+                                   .precision = config.nn_worker.precision,
+                                   .cuda_device = DeviceOf(config.nn_worker, rank),
+                                   .batch_rows = config.training.batch_size,
+                                   .batch_row_bytes = config.nn_worker.batch_row_bytes,
+                                   .wire = WireOf(config)}));
   return job;
 }
 

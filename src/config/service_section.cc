@@ -65,6 +65,7 @@ void ReadNnWorker(MapReader& section, NnWorkerConfig* config) {
                                     {"bf16", ComputePrecision::kBf16},
                                     {"f16", ComputePrecision::kF16}});
   section.Integer("hot_row_bytes", &config->hot_row_bytes, 0, uint64_t{1} << 40);
+  section.Integer("batch_row_bytes", &config->batch_row_bytes, 0, uint64_t{1} << 40);
   section.Duration("rank_timeout", &config->rank_timeout, kShortest, kLongest);
   section.Maps("instances", {1, kMaxRanks}, [&](MapReader& in) {
     InstanceConfig instance;

@@ -155,7 +155,13 @@ void CheckRowAge(const ClusterConfig& config, Diagnostics* diagnostics) {
 
 // The way back of the other poolings follows from the batch.
 void CheckEmbeddings(const ClusterConfig& config, Diagnostics* diagnostics) {
-  if (config.training.embeddings != EmbeddingForm::kRows) return;
+  if (config.training.embeddings != EmbeddingForm::kRows) {
+    if (config.nn_worker.batch_row_bytes == 0) return;
+    diagnostics->Report("nn_worker.batch_row_bytes",
+                        "is for rows, and pooled embeddings come to the nn-worker",
+                        "remove it, or set training.embeddings: rows");
+    return;
+  }
   for (size_t i = 0; i < config.features.size(); ++i) {
     if (config.features[i].pooling != Pooling::kMax) continue;
     diagnostics->Report(absl::StrCat("features.", i, ".pooling"),

@@ -75,6 +75,9 @@ struct NnWorkerConfig {
   // Memory of the network's device for rows that batches use once more (training.row_age_steps);
   // 0: none are kept. TrainingConfig::embeddings must be rows.
   uint64_t hot_row_bytes = 0;
+  // Memory of the network's CUDA device that is made for each batch of rows at the start; 0: what
+  // samples with one id of each feature need.
+  uint64_t batch_row_bytes = 0;
   // No more rows than that are kept: 64 of the largest batches have fewer.
   static constexpr uint64_t kMaxHotRows = uint64_t{1} << 30;
 };

@@ -28,6 +28,9 @@ struct DenseNetworkOptions {
   uint32_t cuda_device = 0;                             // Which of the machine's.
   // Room that a CUDA device makes for a batch at once; a larger one makes it anew. 0: the first's.
   size_t batch_rows = 0;
+  // Likewise for what comes of a batch in rows, with their index. 0: what so many samples with one
+  // id of each feature need; a raw feature's with as many as it has places for.
+  size_t batch_row_bytes = 0;
   // Its blocks are as this says: rows, where they travel, on any device; embeddings and gradients
   // on a CUDA device, which converts, while on a CPU they are f32. No dims: all f32.
   EmbeddingWire wire;

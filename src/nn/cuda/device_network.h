@@ -189,7 +189,7 @@ class DeviceNetwork final : public DenseNetwork {
         options_(options),
         executor_(std::move(executor)),
         codes_(plan_, options_.wire),
-        blocks_(plan_, codes_, *executor_),
+        blocks_(plan_, codes_, options_, *executor_),
         tensors_(plan_, codes_, options_.optimizer),
         transfers_(*executor_, tensors_),
         room_(*executor_, tensors_, transfers_),
@@ -239,7 +239,9 @@ class DeviceNetwork final : public DenseNetwork {
     const LossScale first_scale;
     executor_->ToDevice(tensors_.loss_scale(), &first_scale, sizeof(first_scale));
     SIMURGH_RETURN_IF_ERROR(std::exchange(error_, absl::OkStatus()));
-    if (options_.batch_rows > 0) SIMURGH_RETURN_IF_ERROR(room_.Reserve(options_.batch_rows));
+    if (options_.batch_rows > 0) {
+      SIMURGH_RETURN_IF_ERROR(room_.Reserve(options_.batch_rows, blocks_.row_input_bytes()));
+    }
     return executor_->Synchronize();
   }
 
@@ -348,7 +350,7 @@ class DeviceNetwork final : public DenseNetwork {
 
   Status Prepare(const PinnedBlock& block) {
     SIMURGH_RETURN_IF_ERROR(std::exchange(error_, absl::OkStatus()));
-    SIMURGH_RETURN_IF_ERROR(room_.Reserve(block));
+    SIMURGH_RETURN_IF_ERROR(room_.ReserveFor(block));
     SendMirrors();
     return absl::OkStatus();
   }

@@ -81,14 +81,46 @@ void PlanLayer(const TowerPlan& tower, size_t index, bool is_logit, size_t rows,
   memory.layers.push_back(result);
 }
 
-// How many rows of a batch go to slots.
-size_t MovesOf(const KeptRows* kept) {
-  if (kept == nullptr) return 0;
-  size_t moves = 0;
-  for (size_t id = 0; id < kept->slots.size(); ++id) {
-    moves += !kept->is_here(id) && kept->slots[id] != KeptRows::kNoSlot ? 1 : 0;
+// How much comes with a batch of rows.
+struct RowCounts {
+  size_t offsets = 0;
+  size_t occurrences = 0;
+  size_t weights = 0;
+  size_t ids = 0;
+  size_t moves = 0;  // Rows that go to slots.
+  size_t row_bytes = 0;
+};
+
+RowCounts CountRows(const WireCodes& codes, const CompactBatch& ids, const KeptRows* kept) {
+  return {.offsets = ids.offsets.size(),
+          .occurrences = ids.occurrences.size(),
+          .weights = ids.weights.size(),
+          .ids = ids.ids.size(),
+          .moves = kept == nullptr ? 0 : kept->moves,
+          .row_bytes = codes.rows.bytes(
+              ids, kept == nullptr ? std::span<const uint64_t>() : std::span(kept->here))};
+}
+
+void PlanRows(const WireCodes& codes, const RowCounts& counts, RegionPlanner& input,
+              BatchTransfer& transfer) {
+  transfer.first_bytes = input.Add((RowIndex::kPlaces + codes.features.size()) * sizeof(uint64_t));
+  transfer.offsets = input.Add(counts.offsets * sizeof(uint32_t));
+  transfer.occurrences = input.Add(counts.occurrences * sizeof(uint32_t));
+  transfer.weights = input.Add(counts.weights * sizeof(float));
+  transfer.places = input.Add(counts.ids * sizeof(uint64_t));
+  transfer.moves = input.Add(counts.moves * sizeof(RowMove));
+  transfer.rows = input.Add(counts.row_bytes);
+}
+
+// What every batch has, however its embeddings come.
+void PlanSamples(const ModelPlan& plan, const WireCodes& codes, size_t rows, bool pooled,
+                 RegionPlanner& input, BatchTransfer& transfer) {
+  transfer.dense = input.Add(rows * plan.dense_width * sizeof(float));
+  if (pooled) transfer.embeddings = input.Add(rows * codes.embeddings.row_bytes());
+  transfer.labels = input.Add(rows * plan.top().output_width() * sizeof(float));
+  if (codes.gradients.precision() == VectorPrecision::kInt8) {
+    transfer.rounding = input.Add(sizeof(RoundingKey));
   }
-  return moves;
 }
 
 size_t WidestLayer(const ModelPlan& plan) {
@@ -157,23 +189,8 @@ BatchTransfer PlanTransfer(const ModelPlan& plan, const WireCodes& codes, size_t
                            const CompactBatch* ids, const KeptRows* kept) {
   BatchTransfer transfer;
   RegionPlanner input;
-  transfer.dense = input.Add(rows * plan.dense_width * sizeof(float));
-  if (ids == nullptr) transfer.embeddings = input.Add(rows * codes.embeddings.row_bytes());
-  transfer.labels = input.Add(rows * plan.top().output_width() * sizeof(float));
-  if (codes.gradients.precision() == VectorPrecision::kInt8) {
-    transfer.rounding = input.Add(sizeof(RoundingKey));
-  }
-  if (ids != nullptr) {
-    transfer.first_bytes =
-        input.Add((RowIndex::kPlaces + codes.features.size()) * sizeof(uint64_t));
-    transfer.offsets = input.Add(ids->offsets.size() * sizeof(uint32_t));
-    transfer.occurrences = input.Add(ids->occurrences.size() * sizeof(uint32_t));
-    transfer.weights = input.Add(ids->weights.size() * sizeof(float));
-    transfer.places = input.Add(ids->ids.size() * sizeof(uint64_t));
-    transfer.moves = input.Add(MovesOf(kept) * sizeof(RowMove));
-    transfer.rows = input.Add(
-        codes.rows.bytes(*ids, kept == nullptr ? std::span<const uint64_t>() : kept->here));
-  }
+  PlanSamples(plan, codes, rows, ids == nullptr, input, transfer);
+  if (ids != nullptr) PlanRows(codes, CountRows(codes, *ids, kept), input, transfer);
   transfer.input_bytes = input.bytes();
   RegionPlanner output;
   transfer.report = output.Add(sizeof(StepReport));
@@ -181,6 +198,25 @@ BatchTransfer PlanTransfer(const ModelPlan& plan, const WireCodes& codes, size_t
   transfer.embedding_gradient = output.Add(rows * codes.gradients.row_bytes());
   transfer.output_bytes = output.bytes();
   return transfer;
+}
+
+size_t RowInputBytes(const ModelPlan& plan, const WireCodes& codes, size_t samples) {
+  if (!codes.pools()) return 0;
+  RowCounts counts{.offsets = codes.features.size() * samples + 1};
+  for (const PooledFeature& feature : codes.features) {
+    const PoolingRule& rule = feature.rule;
+    const size_t ids =
+        samples * rule.rows_per_id * (rule.kind == Pooling::kRaw ? rule.length : size_t{1});
+    counts.ids += ids;
+    counts.row_bytes += ids * feature.row_bytes;
+  }
+  counts.occurrences = counts.weights = counts.ids;
+  if (codes.row_slots > 0) counts.moves = counts.ids;
+  BatchTransfer transfer;
+  RegionPlanner input;
+  PlanSamples(plan, codes, samples, /*pooled=*/false, input, transfer);
+  PlanRows(codes, counts, input, transfer);
+  return input.bytes();
 }
 
 BatchMemory PlanBatch(const ModelPlan& plan, const WireCodes& codes, size_t capacity_rows,

@@ -152,6 +152,11 @@ struct BatchTransfer {
 BatchTransfer PlanTransfer(const ModelPlan& plan, const WireCodes& codes, size_t rows,
                            const CompactBatch* ids = nullptr, const KeptRows* kept = nullptr);
 
+// What comes with a batch of rows, in bytes, where each sample has one id of every feature, and of
+// a raw one as many as it has places for: no two of them the same, and all with weights. 0 where
+// none comes.
+size_t RowInputBytes(const ModelPlan& plan, const WireCodes& codes, size_t samples);
+
 struct BatchMemory {
   size_t capacity_rows = 0;
   std::array<Region, kSlots> input;  // Of BatchTransfer.

@@ -11,6 +11,7 @@
 #include "nn/model_plan.h"
 #include "simurgh/base/aligned_buffer.h"
 #include "simurgh/nn/batch_block.h"
+#include "simurgh/nn/dense_network.h"
 
 namespace simurgh::cuda {
 
@@ -87,16 +88,24 @@ struct PinnedBlock final : BatchBlock {
 template <typename Executor>
 class PinnedBlocks final : public BlockPool {
  public:
-  // Lifetime: of all.
-  PinnedBlocks(const ModelPlan& plan, const WireCodes& codes, Executor& executor)
+  // Lifetime: of all but options.
+  PinnedBlocks(const ModelPlan& plan, const WireCodes& codes, const DenseNetworkOptions& options,
+               Executor& executor)
       : plan_(plan),
         codes_(codes),
+        row_input_bytes_(options.batch_row_bytes > 0
+                             ? options.batch_row_bytes
+                             : RowInputBytes(plan, codes, options.batch_rows)),
         buffers_(std::numeric_limits<size_t>::max(), [&executor](size_t size) {
           DeviceMemory memory = executor.AllocatePinned(size);
           if (memory == nullptr) return AlignedBuffer(size);
           auto* const release = memory.get_deleter();
           return AlignedBuffer(memory.release(), size, release);
         }) {}
+
+  // What the input of a block of rows has room for, at least, so that any takes the place of
+  // another.
+  size_t row_input_bytes() const { return row_input_bytes_; }
 
   std::shared_ptr<BatchBlock> Lease(size_t rows, bool with_gradients) override {
     return LeasePinned(rows, with_gradients);
@@ -128,7 +137,9 @@ class PinnedBlocks final : public BlockPool {
     block->ids = std::move(ids);
     block->kept = std::move(kept);
     const BatchTransfer& transfer = block->transfer;
-    block->input = buffers_.Lease(transfer.input_bytes);
+    block->input =
+        buffers_.Lease(block->ids == nullptr ? transfer.input_bytes
+                                             : std::max(transfer.input_bytes, row_input_bytes_));
     block->output =
         buffers_.Lease(with_gradients ? transfer.output_bytes : transfer.embedding_gradient.offset);
     const Region& embeddings = block->ids == nullptr ? transfer.embeddings : transfer.rows;
@@ -157,6 +168,7 @@ class PinnedBlocks final : public BlockPool {
 
   const ModelPlan& plan_;
   const WireCodes& codes_;
+  const size_t row_input_bytes_;
   BufferPool buffers_;  // Idle ones are kept for good: pinning memory is dear.
 };
 

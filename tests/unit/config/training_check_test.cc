@@ -130,6 +130,14 @@ TEST_CASE("A trainer pools rows in every way but by max", "[config]") {
         "training.embeddings: pooled");
 }
 
+TEST_CASE("Room for a batch of rows is for rows", "[config]") {
+  const std::string room = "nn_worker.batch_row_bytes=1000000";
+  CHECK(With({room, "training.embeddings=rows"})->nn_worker.batch_row_bytes == 1'000'000);
+  CHECK(ErrorOf({room}) ==
+        "nn_worker.batch_row_bytes: is for rows, and pooled embeddings come to the nn-worker; "
+        "remove it, or set training.embeddings: rows");
+}
+
 TEST_CASE("A trainer keeps rows where rows come to it", "[config]") {
   const std::string rows = "training.embeddings=rows";
   const std::string bytes = "nn_worker.hot_row_bytes=1000000";

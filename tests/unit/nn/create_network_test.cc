@@ -1,35 +1,14 @@
 #include <algorithm>
-#include <memory>
-#include <sstream>
 #include <string>
-
-#include <spdlog/sinks/ostream_sink.h>
-#include <spdlog/spdlog.h>
 
 #include <catch2/catch.hpp>
 
 #include "simurgh/nn/dense_network.h"
+#include "tests/unit/nn/log_lines.h"
 #include "tests/unit/nn/test_models.h"
 
 namespace simurgh::testing {
 namespace {
-
-// What is logged from its making to its end.
-class LogLines {
- public:
-  LogLines() {
-    spdlog::set_default_logger(std::make_shared<spdlog::logger>(
-        "", std::make_shared<spdlog::sinks::ostream_sink_mt>(stream_)));
-    spdlog::set_pattern("%l: %v");
-  }
-  ~LogLines() { spdlog::set_default_logger(before_); }
-
-  std::string text() const { return stream_.str(); }
-
- private:
-  const std::shared_ptr<spdlog::logger> before_ = spdlog::default_logger();
-  std::ostringstream stream_;
-};
 
 TEST_CASE("Where a device is asked for and there is none, the CPU is used, and one line says why") {
   const ModelConfig model = Chain({Linear(3), Relu(), Linear(1)});

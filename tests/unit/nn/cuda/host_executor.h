@@ -34,13 +34,17 @@ class HostExecutor {
     std::optional<uint64_t> lanes;  // The seed of SimulatedLanes.
     size_t* kept_runs = nullptr;    // Gets how many pieces of work would have been captured.
     size_t* replayed = nullptr;     // Counts the passes of training that were replayed.
+    size_t* allocations = nullptr;  // Gets how often memory of the device was asked for.
   };
 
   explicit HostExecutor(const Options& options) : options_(options) {
     if (options.lanes) lanes_.emplace(*options.lanes);
   }
 
-  cuda::DeviceMemory AllocateDevice(size_t bytes) { return Allocate(bytes); }
+  cuda::DeviceMemory AllocateDevice(size_t bytes) {
+    if (options_.allocations != nullptr) ++*options_.allocations;
+    return Allocate(bytes);
+  }
   cuda::DeviceMemory AllocatePinned(size_t bytes) { return Allocate(bytes); }
 
   void ToDevice(void* device, const void* host, size_t bytes) {
