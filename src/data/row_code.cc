@@ -1,6 +1,7 @@
 #include "simurgh/data/row_code.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "simurgh/base/check.h"
 
@@ -13,6 +14,20 @@ constexpr size_t kSlotAlignment = 4;
 
 bool IsHere(std::span<const uint64_t> here, size_t id) {
   return !here.empty() && (here[id / 64] >> (id % 64) & 1U) != 0;
+}
+
+// How many of the ids in [first, end) are said to be here.
+size_t CountHere(std::span<const uint64_t> here, size_t first, size_t end) {
+  if (here.empty() || first == end) return 0;
+  const size_t last = end - 1;
+  size_t count = 0;
+  for (size_t word = first / 64; word <= last / 64; ++word) {
+    uint64_t bits = here[word];
+    if (word == first / 64) bits &= ~uint64_t{0} << (first % 64);
+    if (word == last / 64) bits &= ~uint64_t{0} >> (63 - last % 64);
+    count += static_cast<size_t>(std::popcount(bits));
+  }
+  return count;
 }
 
 }  // namespace
@@ -38,10 +53,14 @@ std::vector<size_t> RowCode::FeaturesOfLists(const CompactBatch& batch) const {
 }
 
 size_t RowCode::bytes(const CompactBatch& batch, std::span<const uint64_t> here) const {
+  const std::vector<size_t> feature_of = FeaturesOfLists(batch);
   size_t bytes = 0;
-  ForEachId(batch, [&](size_t id, const VectorCode& row) {
-    if (!IsHere(here, id)) bytes += row.row_bytes();
-  });
+  size_t first = 0;
+  for (size_t list = 0; list < batch.list_count(); ++list) {
+    const size_t end = batch.unique_ends[list];
+    bytes += (end - first - CountHere(here, first, end)) * code(feature_of[list]).row_bytes();
+    first = end;
+  }
   return bytes;
 }
 

@@ -67,6 +67,8 @@ class BatchPipeline::Impl {
   void MakeCalls(const Calls& calls);
   void Submit(PendingBatch& pending);
   void Pull(PendingBatch& pending, uint64_t acknowledged_steps);
+  // Memory for what comes. Not under the lock: a pool may have to make it.
+  void LeaseBlock(PendingBatch& pending) const;
   void Push(PendingBatch& pending);
 
   // A call has been answered: `update` moves the batch on, then whatever became possible starts.
@@ -242,7 +244,15 @@ void BatchPipeline::Impl::Submit(PendingBatch& pending) {
   });
 }
 
+void BatchPipeline::Impl::LeaseBlock(PendingBatch& pending) const {
+  pending.block = options_.blocks->LeaseFor(pending.batch.sparse, pending.kept,
+                                            options_.purpose == PullPurpose::kTrain);
+  pending.block->rounding.step = pending.step;
+  pending.block->rounding.first_row = FirstRowOf(options_.rank);
+}
+
 void BatchPipeline::Impl::Pull(PendingBatch& pending, uint64_t acknowledged_steps) {
+  if (pending.block == nullptr) LeaseBlock(pending);
   const BatchBlock::Coded& embeddings = pending.block->coded_embeddings;
   EmbeddingTarget target(embeddings.precision, embeddings.bytes, pending.block);
   target.form = embeddings.form;

@@ -74,10 +74,6 @@ StartedCall BatchQueue::StartPull(PendingBatch& pending) {
   if (!pending.permit) {
     pending.permit = true;
     row_staleness_.Note(pending.step, outstanding_++);
-    pending.block = options_.blocks->LeaseFor(pending.batch.sparse, pending.kept,
-                                              options_.purpose == PullPurpose::kTrain);
-    pending.block->rounding.step = pending.step;
-    pending.block->rounding.first_row = FirstRowOf(options_.rank);
   }
   pending.state = State::kPulling;
   // In training the oldest pending step is the first that is not acknowledged.

@@ -35,7 +35,7 @@ struct PendingBatch {
   bool handed_out = false;  // The trainer has it, or has had it.
   bool computed = false;    // Gradients are there.
   BatchReference reference;
-  std::shared_ptr<BatchBlock> block;  // From its first pull on.
+  std::shared_ptr<BatchBlock> block;  // From its first pull on; of whoever makes that.
   PooledMaxima maxima;                // Of the pull that was answered.
   RetryClock retry;
   uint32_t staleness = 0;
@@ -67,7 +67,7 @@ class BatchQueue {
   void Add(Batch batch, std::shared_ptr<const KeptRows> kept = nullptr);
   void EndInput() { input_ended_ = true; }
 
-  // All calls that can start now. A batch's first pull gives it a block.
+  // All calls that can start now.
   std::vector<StartedCall> StartCalls(Clock::time_point now);
 
   // Answers to calls. OnPushed lets the batch go.

@@ -40,7 +40,7 @@ class RowCode {
     }
   }
 
-  // Of a batch's rows.
+  // Of a batch's rows. Cost: that of counting bits.
   size_t bytes(const CompactBatch& batch, std::span<const uint64_t> here = {}) const;
   // (ids) where the row of each begins that comes; of the others 0.
   std::vector<uint64_t> Places(const CompactBatch& batch,

@@ -301,5 +301,31 @@ TEST_CASE("A plan of kept rows that no memory holds ends training by name") {
                                      "that are kept; lower nn_worker.hot_row_bytes"));
 }
 
+// Gives memory, and asks the pipeline for a batch meanwhile.
+class AskingBlocks : public BlockPool {
+ public:
+  std::shared_ptr<BatchBlock> Lease(size_t rows, bool with_gradients) override {
+    if (pipeline != nullptr) pipeline->TakeNext();
+    ++leases;
+    return TestBlocks().Lease(rows, with_gradients);
+  }
+
+  BatchPipeline* pipeline = nullptr;
+  size_t leases = 0;
+};
+
+TEST_CASE("Memory for a batch is made while others may ask the pipeline") {
+  AskingBlocks blocks;
+  RandomPort port({});
+  PipelineOptions options = OptionsFor({});
+  options.blocks = &blocks;
+  BatchPipeline pipeline(port, options);
+  blocks.pipeline = &pipeline;
+  REQUIRE(pipeline.Feed(BatchOf(2)));
+  pipeline.EndInput(absl::OkStatus());
+  CHECK(Train(pipeline).value() == 1);
+  CHECK(blocks.leases == 1);
+}
+
 }  // namespace
 }  // namespace simurgh
