@@ -11,6 +11,9 @@ namespace {
 // Their numbers, of all features, fit the first caches.
 constexpr size_t kSamplesAtATime = 16;
 constexpr size_t kSlotAlignment = 4;
+// Worth a thread of their own: some ten microseconds.
+constexpr size_t kLeastRows = 1'024;
+constexpr size_t kLeastSamples = 64;
 
 bool IsHere(std::span<const uint64_t> here, size_t id) {
   return !here.empty() && (here[id / 64] >> (id % 64) & 1U) != 0;
@@ -28,6 +31,22 @@ size_t CountHere(std::span<const uint64_t> here, size_t first, size_t end) {
     count += static_cast<size_t>(std::popcount(bits));
   }
   return count;
+}
+
+// All features of the samples from `first` on.
+void PoolSamples(std::span<const PoolingInput> inputs, std::span<const float> numbers, size_t first,
+                 MatrixView<float> pooled) {
+  for (size_t row = 0; row < pooled.rows(); row += kSamplesAtATime) {
+    const MatrixView<float> samples =
+        pooled.Rows(row, std::min(kSamplesAtATime, pooled.rows() - row));
+    size_t column = 0;
+    for (PoolingInput input : inputs) {
+      input.first_sample = first + row;
+      const size_t width = input.rule.width(input.dim);
+      Pool(input, numbers, samples.Columns(column, width), {});
+      column += width;
+    }
+  }
 }
 
 }  // namespace
@@ -89,20 +108,40 @@ void RowCode::Encode(const CompactBatch& batch, std::span<const float> rows,
   });
 }
 
+void RowCode::Decode(const CompactBatch& batch, std::span<const std::byte* const> rows,
+                     std::span<const uint64_t> positions, size_t first, size_t end,
+                     std::span<float> numbers) const {
+  const std::vector<size_t> feature_of = FeaturesOfLists(batch);
+  size_t list_first = 0;
+  for (size_t list = 0; list < batch.list_count(); ++list) {
+    const VectorCode& row = code(feature_of[list]);
+    const size_t list_end = batch.unique_ends[list];
+    for (size_t id = std::max(first, list_first); id < std::min(end, list_end); ++id) {
+      row.Decode({rows[id], row.row_bytes()}, /*factor=*/1,
+                 {numbers.data() + positions[id], 1, row.columns()});
+    }
+    list_first = list_end;
+  }
+}
+
 void RowCode::Pool(const CompactBatch& batch, std::span<const std::byte* const> rows,
-                   MatrixView<float> pooled) const {
+                   MatrixView<float> pooled, ForEachPart for_each_part) const {
   SIMURGH_CHECK_EQ(rows.size(), batch.ids.size());
-  // Large memory that every batch needs for a moment: one for each thread.
-  thread_local std::vector<float> numbers;
-  thread_local std::vector<uint64_t> positions;
+  // Large memory that every batch needs for a moment: one for each thread that calls, and all that
+  // have a part work in that.
+  thread_local std::vector<float> numbers_of_thread;
+  thread_local std::vector<uint64_t> positions_of_thread;
+  std::vector<uint64_t>& positions = positions_of_thread;
   positions.clear();
   size_t count = 0;
-  ForEachId(batch, [&](size_t id, const VectorCode& row) {
+  ForEachId(batch, [&](size_t, const VectorCode& row) {
     positions.push_back(count);
-    numbers.resize(std::max(numbers.size(), count + row.columns()));
-    row.Decode({rows[id], row.row_bytes()}, /*factor=*/1,
-               {numbers.data() + count, 1, row.columns()});
     count += row.columns();
+  });
+  numbers_of_thread.resize(std::max(numbers_of_thread.size(), count));
+  const std::span<float> numbers = std::span(numbers_of_thread).first(count);
+  for_each_part(rows.size(), kLeastRows, [&](size_t first, size_t end) {
+    Decode(batch, rows, positions, first, end, numbers);
   });
   std::vector<PoolingInput> inputs;
   for (size_t f = 0; f < features_.size(); ++f) {
@@ -113,17 +152,15 @@ void RowCode::Pool(const CompactBatch& batch, std::span<const std::byte* const> 
          .dim = features_[f].dim,
          .row_positions = std::span(positions).subspan(view.first_id, view.ids.size())});
   }
-  for (size_t first = 0; first < pooled.rows(); first += kSamplesAtATime) {
-    const MatrixView<float> samples =
-        pooled.Rows(first, std::min(kSamplesAtATime, pooled.rows() - first));
-    size_t column = 0;
-    for (PoolingInput& input : inputs) {
-      input.first_sample = first;
-      const size_t width = input.rule.width(input.dim);
-      simurgh::Pool(input, {numbers.data(), count}, samples.Columns(column, width), {});
-      column += width;
-    }
-  }
+  for_each_part(pooled.rows(), kLeastSamples, [&](size_t first, size_t end) {
+    PoolSamples(inputs, numbers, first, pooled.Rows(first, end - first));
+  });
+}
+
+void RowCode::Pool(const CompactBatch& batch, std::span<const std::byte* const> rows,
+                   MatrixView<float> pooled) const {
+  Pool(batch, rows, pooled,
+       [](size_t count, size_t, absl::FunctionRef<void(size_t, size_t)> work) { work(0, count); });
 }
 
 }  // namespace simurgh

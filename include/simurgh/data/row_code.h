@@ -5,6 +5,8 @@
 #include <span>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
+
 #include "simurgh/data/compact_batch.h"
 #include "simurgh/data/pooling.h"
 #include "simurgh/data/vector_code.h"
@@ -52,12 +54,22 @@ class RowCode {
               std::span<std::byte> coded) const;
 
   // Pools coded rows: every feature's block side by side, as simurgh::Pool of the same numbers.
-  // rows: (ids) where each begins. pooled: (B, sum of widths), overwritten.
-  // Requires no feature pooled by max.
+  // rows: (ids) where each begins. pooled: (B, sum of widths), overwritten. for_each_part: calls
+  // work(first, end) for parts that make up [0, count), each about `least` long at least, several
+  // at a time if it likes: the result is the same. Requires no feature pooled by max.
+  using ForEachPart = absl::FunctionRef<void(size_t count, size_t least,
+                                             absl::FunctionRef<void(size_t, size_t)> work)>;
+  void Pool(const CompactBatch& batch, std::span<const std::byte* const> rows,
+            MatrixView<float> pooled, ForEachPart for_each_part) const;
+  // In one part.
   void Pool(const CompactBatch& batch, std::span<const std::byte* const> rows,
             MatrixView<float> pooled) const;
 
  private:
+  // Of the ids in [first, end).
+  void Decode(const CompactBatch& batch, std::span<const std::byte* const> rows,
+              std::span<const uint64_t> positions, size_t first, size_t end,
+              std::span<float> numbers) const;
   // One that has the list, for each.
   std::vector<size_t> FeaturesOfLists(const CompactBatch& batch) const;
 

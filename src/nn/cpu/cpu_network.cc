@@ -91,13 +91,19 @@ StatusOr<BatchResult> CpuNetwork::ForwardBackwardOn(BatchBlock& block,
                                                     std::span<float> probabilities,
                                                     const RankStep& step,
                                                     const std::function<void()>& /*meanwhile*/) {
-  if (block.ids != nullptr) row_pool_->Pool(block);
+  PoolRows(block);
   return ForwardBackward(dense, block.embeddings, labels, block.gradients, probabilities, step);
+}
+
+void CpuNetwork::PoolRows(BatchBlock& block) {
+  if (block.ids == nullptr) return;
+  SetUpThread();
+  row_pool_->Pool(block);
 }
 
 Status CpuNetwork::PredictOn(BatchBlock& block, MatrixView<const float> dense,
                              std::span<float> probabilities) {
-  if (block.ids != nullptr) row_pool_->Pool(block);
+  PoolRows(block);
   return Predict(dense, block.embeddings, probabilities);
 }
 

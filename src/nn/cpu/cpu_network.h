@@ -47,6 +47,8 @@ class CpuNetwork final : public DenseNetwork {
  private:
   // What this thread computes with from now on.
   void SetUpThread() const;
+  // Of a block of rows: its embeddings.
+  void PoolRows(BatchBlock& block);
 
   enum class Mode { kTrain, kPredict };
 

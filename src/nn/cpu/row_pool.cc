@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "nn/cpu/compute_threads.h"
+
 namespace simurgh::cpu {
 
 size_t RowPool::BytesFor(const EmbeddingWire& wire) {
@@ -21,16 +23,20 @@ void RowPool::Pool(BatchBlock& block) {
     places_.push_back(is_here ? slot(kept->slots[id])
                               : block.coded_embeddings.bytes.data() + places[id]);
   }
-  rows_.Pool(*block.ids, places_, block.embeddings);
+  rows_.Pool(*block.ids, places_, block.embeddings, ForEachPart);
   if (kept == nullptr) return;
   const std::byte* const end =
       block.coded_embeddings.bytes.data() + block.coded_embeddings.bytes.size();
-  for (size_t id = 0; id < places.size(); ++id) {
-    if (kept->is_here(id) || kept->slots[id] == KeptRows::kNoSlot) continue;
-    // Short rows take what follows them along.
-    std::memcpy(slot(kept->slots[id]), places_[id],
-                std::min<size_t>(slot_bytes_, static_cast<size_t>(end - places_[id])));
-  }
+  // No two of them fill a slot.
+  ForEachPart(
+      places.size(), kPartElements * sizeof(float) / slot_bytes_, [&](size_t first, size_t last) {
+        for (size_t id = first; id < last; ++id) {
+          if (kept->is_here(id) || kept->slots[id] == KeptRows::kNoSlot) continue;
+          // Short rows take what follows them along.
+          std::memcpy(slot(kept->slots[id]), places_[id],
+                      std::min<size_t>(slot_bytes_, static_cast<size_t>(end - places_[id])));
+        }
+      });
 }
 
 }  // namespace simurgh::cpu

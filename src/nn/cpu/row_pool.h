@@ -11,7 +11,8 @@
 
 namespace simurgh::cpu {
 
-// Pools what comes as rows, and keeps some of the rows in slots.
+// Pools what comes as rows, and keeps some of the rows in slots, on the threads of
+// compute_threads.h.
 //
 // Threads: one owner.
 class RowPool {

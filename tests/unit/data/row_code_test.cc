@@ -101,6 +101,31 @@ TEST_CASE("Rows that have travelled pool to the same bytes as where they were", 
   CHECK(PooledFromBytes(code, *batch, coded) == rows.Pooled(*batch));
 }
 
+TEST_CASE("Rows pool to the same bytes in parts, in any order", "[rows]") {
+  Random random(3);
+  const auto batch = RandomIds(random, 500);
+  const Rows rows(*batch, random);
+  const RowCode code(VectorPrecision::kBf16, kFeatures);
+  std::vector<std::byte> coded(code.bytes(*batch));
+  code.Encode(*batch, rows.numbers, rows.positions, {}, coded);
+  std::vector<const std::byte*> places;
+  for (const uint64_t place : code.Places(*batch)) places.push_back(coded.data() + place);
+  std::vector<float> pooled(batch->batch_size * kWidth, -1.0F);
+  size_t parts = 0;
+  const auto backwards = [&](size_t count, size_t least, auto work) {
+    CHECK(least > 0);
+    constexpr size_t kPart = 7;
+    for (size_t end = count; end > 0; ++parts) {
+      const size_t first = (end - 1) / kPart * kPart;
+      work(first, end);
+      end = first;
+    }
+  };
+  code.Pool(*batch, places, {pooled.data(), batch->batch_size, kWidth}, backwards);
+  CHECK(parts > 500 / 7);
+  CHECK(pooled == PooledFromBytes(code, *batch, coded));
+}
+
 TEST_CASE("Rows in other precisions pool as the numbers that they have become", "[rows]") {
   const auto precision =
       GENERATE(VectorPrecision::kBf16, VectorPrecision::kF16, VectorPrecision::kInt8);
