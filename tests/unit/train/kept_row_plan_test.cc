@@ -81,6 +81,22 @@ TEST_CASE("Slots hold the rows that a batch is to find there, none of them too o
   CHECK(hits > 1000);
 }
 
+TEST_CASE("A row that loses its slot keeps its uses", "[kept]") {
+  constexpr uint64_t kOften = 5;
+  constexpr uint64_t kOther = 6;
+  KeptRowPlan plan(/*slots=*/1, /*max_age_steps=*/100, {1});
+  const auto has_slot = [&plan](uint64_t id) {
+    const CompactBatch batch{
+        .batch_size = 1, .ids = {id}, .occurrences = {0}, .offsets = {0, 1}, .unique_ends = {1}};
+    return plan.Next(batch).slots[0] != KeptRows::kNoSlot;
+  };
+  for (int use = 1; use <= 3; ++use) CHECK(has_slot(kOften));
+  for (int use = 1; use <= 3; ++use) CHECK_FALSE(has_slot(kOther));
+  CHECK(has_slot(kOther));  // The fourth time.
+  CHECK_FALSE(has_slot(kOften));
+  CHECK(has_slot(kOften));  // The fifth.
+}
+
 TEST_CASE("Without slots every row comes, every time", "[kept]") {
   KeptRowPlan plan(0, 3, kTables);
   Random random(1);

@@ -1,13 +1,17 @@
 // Room of the device for batches of rows: made at the start, and anew where more comes than
 // planned.
 
+#include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include <catch2/catch.hpp>
 
 #include "nn/cuda/memory_plan.h"
 #include "nn/model_plan.h"
+#include "simurgh/base/random.h"
 #include "tests/unit/nn/cuda/host_backend.h"
 #include "tests/unit/nn/cuda/overlapped_run.h"
 #include "tests/unit/nn/cuda/training_run.h"
@@ -62,12 +66,9 @@ TEST_CASE("room that batches of rows need is made at the start, or the log says 
   CheckSameRuns(planned.results, grown.results);
 }
 
-TEST_CASE("a batch with one id of each feature fits into what is planned without being told") {
-  const DenseNetworkOptions options = OptionsOf(0);
-  const auto plan = PlanModel(EveryLayer(), options.inputs);
-  REQUIRE(plan.ok());
-  const cuda::WireCodes codes(*plan, options.wire);
-  // A sample of EveryPooling: no two ids the same, two of them in the raw features' places.
+// One id of each feature of EveryPooling in each sample: no two ids the same, two of them in the
+// raw features' places.
+CompactBatch OneIdEach() {
   const std::vector<size_t> ids = {1, 2, 2, 1, 1, 4};
   CompactBatch batch;
   batch.batch_size = kMostRows;
@@ -84,11 +85,87 @@ TEST_CASE("a batch with one id of each feature fits into what is planned without
     batch.unique_ends.push_back(static_cast<uint32_t>(batch.ids.size()));
   }
   REQUIRE(batch.Validate().ok());
+  return batch;
+}
+
+struct StepRun {
+  double loss = 0;
+  std::vector<float> probabilities;
+  std::vector<std::byte> gradients;
+
+  bool operator==(const StepRun&) const = default;
+};
+
+StepRun RunStep(DenseNetwork& network, BatchBlock& block, const TestBatch& batch) {
+  StepRun run{.probabilities = std::vector<float>(batch.rows)};
+  const auto result =
+      network.ForwardBackwardOn(block, batch.dense(), batch.labels, run.probabilities);
+  REQUIRE(result.ok());
+  REQUIRE(network.AwaitGradients(block).ok());
+  run.loss = result->loss;
+  run.gradients.assign(block.coded_gradients.bytes.begin(), block.coded_gradients.bytes.end());
+  return run;
+}
+
+TestBatch BatchOf(size_t rows) {
+  Random random(rows);
+  return {rows, 5, 24, random};
+}
+
+std::shared_ptr<BatchBlock> BlockOf(DenseNetwork& network, const TestBatch& batch) {
+  auto block = network.blocks().Lease(batch.rows, /*with_gradients=*/true);
+  std::ranges::copy(batch.embedding_values, block->embeddings.flat().begin());
+  return block;
+}
+
+TEST_CASE("a batch with one id of each feature fits into what is planned without being told") {
+  const DenseNetworkOptions options = OptionsOf(0);
+  const auto plan = PlanModel(EveryLayer(), options.inputs);
+  REQUIRE(plan.ok());
+  const cuda::WireCodes codes(*plan, options.wire);
+  const CompactBatch batch = OneIdEach();
   KeptRows kept;
   kept.here.resize((batch.ids.size() + 63) / 64);
   kept.moves = batch.ids.size();
   CHECK(cuda::PlanTransfer(*plan, codes, kMostRows, &batch, &kept).input_bytes ==
         cuda::RowInputBytes(*plan, codes, kMostRows));
+}
+
+TEST_CASE("room for batches with one id of each feature is there at the start without being told") {
+  size_t allocations = 0;
+  auto network = CreateHostNetwork(EveryLayer(), OptionsOf(0), {.allocations = &allocations});
+  REQUIRE(network.ok());
+  const size_t at_start = allocations;
+  auto block = (*network)->blocks().LeaseFor(std::make_shared<const CompactBatch>(OneIdEach()),
+                                             nullptr, /*with_gradients=*/true);
+  std::ranges::fill(block->coded_embeddings.bytes, std::byte{0});
+  RunStep(**network, *block, BatchOf(kMostRows));
+  CHECK(allocations == at_start);
+}
+
+TEST_CASE("a batch that was loaded comes anew once there was no room for a larger one") {
+  DenseNetworkOptions options = OptionsOf(0);
+  options.wire = {};
+  options.batch_rows = 8;
+  const TestBatch small = BatchOf(3);
+  const TestBatch large = BatchOf(kMostRows);
+  StepRun runs[2];
+  for (const bool is_loaded : {false, true}) {
+    bool is_full = false;
+    auto network = CreateHostNetwork(EveryLayer(), options, {.is_full = &is_full});
+    REQUIRE(network.ok());
+    const auto block = BlockOf(**network, small);
+    if (is_loaded) {
+      (*network)->Load(*block, small.dense(), small.labels);
+      std::vector<float> predictions(large.rows);
+      const auto larger = BlockOf(**network, large);
+      is_full = true;
+      CHECK(absl::IsResourceExhausted((*network)->PredictOn(*larger, large.dense(), predictions)));
+      is_full = false;
+    }
+    runs[is_loaded] = RunStep(**network, *block, small);
+  }
+  CHECK(runs[1] == runs[0]);
 }
 
 }  // namespace

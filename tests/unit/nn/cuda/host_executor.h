@@ -35,6 +35,7 @@ class HostExecutor {
     size_t* kept_runs = nullptr;    // Gets how many pieces of work would have been captured.
     size_t* replayed = nullptr;     // Counts the passes of training that were replayed.
     size_t* allocations = nullptr;  // Gets how often memory of the device was asked for.
+    const bool* is_full = nullptr;  // While it is true, the device gives no memory.
   };
 
   explicit HostExecutor(const Options& options) : options_(options) {
@@ -43,6 +44,7 @@ class HostExecutor {
 
   cuda::DeviceMemory AllocateDevice(size_t bytes) {
     if (options_.allocations != nullptr) ++*options_.allocations;
+    if (options_.is_full != nullptr && *options_.is_full) return cuda::NoMemory();
     return Allocate(bytes);
   }
   cuda::DeviceMemory AllocatePinned(size_t bytes) { return Allocate(bytes); }
