@@ -102,10 +102,11 @@ class BatchPipeline::Impl {
 
 Status BatchPipeline::Impl::PlanKeptRows() {
   const PipelineOptions::KeptRowOptions& rows = options_.kept_rows;
+  // Before it is taken: where memory is promised beyond what there is, taking it ends the process.
+  spdlog::info("{} rows at most are kept, by a plan of {} MiB", rows.slots,
+               KeptRowPlan::BytesFor(rows.slots) >> 20);
   try {
     kept_rows_.emplace(rows.slots, options_.row_age_steps, rows.tables);
-    spdlog::info("{} rows at most are kept, by a plan of {} MiB", rows.slots,
-                 KeptRowPlan::BytesFor(rows.slots) >> 20);
     return absl::OkStatus();
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError(

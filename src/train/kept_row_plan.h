@@ -17,8 +17,8 @@ namespace simurgh {
 //
 // Slots go to the rows that batches use most, of all tables: a row may be in the few slots of its
 // bucket, and takes that of the least used one if it has itself been used more, with slot or
-// without (or as often, where that one is too old to be of use). Uses count for less and less as
-// they pass. A row that is too old comes anew and is put where it was. Within a step, slots are
+// without (or however often, where that one is too old to be of use). Uses count for less and less
+// as they pass. A row that is too old comes anew and is put where it was. Within a step, slots are
 // read before they are filled.
 //
 // Threads: one owner.

@@ -330,10 +330,11 @@ Status Trainer::TrainPasses(ProgressMeter& meter, const std::stop_token& stop) {
               .queue_batches = config_.loader_queue_batches,
               .retry_deadline = config_.retry_deadline,
               .timeline = timeline_});
-  const std::stop_callback stopper(stop, [this, &pipeline] {
+  const auto stop_waits = [this, &pipeline] {
     pipeline.Stop();
     if (exchange_ != nullptr) exchange_->Stop();
-  });
+  };
+  const std::stop_callback stopper(stop, stop_waits);
   const Loader loader(data_.train,
                       {.passes = config_.passes,
                        .max_batches = config_.max_steps,
@@ -349,10 +350,7 @@ Status Trainer::TrainPasses(ProgressMeter& meter, const std::stop_token& stop) {
   // Ranks in step that sum on devices are watched over on the same channel already.
   if (collective_.ranks() > 1 && !(in_step() && network_.sums_on_device())) {
     const Channel channel = in_step() ? Channel::kWatch : Channel::kGradients;
-    roll_call_ = std::make_unique<RankRollCall>(collective_, channel, [this, &pipeline] {
-      pipeline.Stop();
-      if (exchange_ != nullptr) exchange_->Stop();
-    });
+    roll_call_ = std::make_unique<RankRollCall>(collective_, channel, stop_waits);
   }
   Status status = TrainAll(pipeline, meter, stop);
   if (status.ok() && exchange_ != nullptr) status = SettleWeights();
