@@ -10,6 +10,7 @@
 
 #include "services/api/row_payload.h"
 #include "services/embedding_ps/countdown.h"
+#include "services/embedding_ps/step_end.h"
 #include "services/embedding_ps/summed_push.h"
 #include "simurgh/base/numa.h"
 #include "simurgh/table/partition_work.h"
@@ -168,15 +169,17 @@ void ParameterServer::Shard::Begin(std::vector<HeldPush> together) {
   if (together.size() > 1 && together[0].position.order == RankOrder::kSummed) {
     sum = SumPushes(together);
   }
+  const auto step = std::make_shared<StepEnd>(together.size());
   for (size_t i = 0; i < together.size(); ++i) {
     HeldPush& push = together[i];
-    // The first rank's push brings the sum; nobody is answered before it is applied.
+    // The first rank's push brings the sum.
     const std::span<const PushGroup> summed =
         sum == nullptr || i > 0 ? std::span<const PushGroup>() : std::span(sum->groups);
     PushWork work(*partition, push.position, push.part, push.parts,
                   sum == nullptr ? push.groups : summed);
-    const auto end = [sum, told = std::move(push.end)](Status status, const PushReport& report) {
-      told(status, report);
+    const auto end = [sum, step, told = std::move(push.end)](Status status,
+                                                             const PushReport& report) {
+      step->Add(told, std::move(status), report);
     };
     turns.Add(client, MakeTask(std::move(work), end));
   }
