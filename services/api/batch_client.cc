@@ -48,14 +48,15 @@ BatchClient::BatchClient(rpc::asio::any_io_executor executor, rpc::asio::any_io_
   SIMURGH_CHECK(!clients_->empty());
 }
 
-uint32_t BatchClient::NextWorker() {
+uint32_t BatchClient::NextWorker(uint32_t rank) {
   const auto count = static_cast<uint32_t>(clients_->size());
   const auto now = rpc::Clock::now();
+  const auto next = [&] { return (rank + next_worker_++) % count; };
   for (uint32_t i = 0; i < count; ++i) {
-    const uint32_t worker = next_worker_++ % count;
+    const uint32_t worker = next();
     if (avoid_until_[worker] <= now) return worker;
   }
-  return next_worker_++ % count;
+  return next();
 }
 
 Status BatchClient::Judge(uint32_t worker, uint64_t trace, const Status& status) {
@@ -72,7 +73,7 @@ rpc::awaitable<StatusOr<BatchReference>> BatchClient::SubmitToNext(
   auto encoded =
       co_await rpc::RunOn(encoder_, [batch = std::move(batch)] { return EncodeBatch(*batch); });
   if (!encoded.ok()) co_return Annotate(encoded.status(), "submit");
-  const uint32_t worker = NextWorker();
+  const uint32_t worker = NextWorker(terms.rank);
   const uint64_t trace = traces_() | 1;  // Never 0.
   rpc::Client& client = ClientOf(worker);
   auto request = api::Encode(terms, std::make_shared<const EncodedBatch>(*std::move(encoded)));

@@ -39,7 +39,8 @@ class BatchClient : public EmbeddingPort {
 
  private:
   rpc::Clock::time_point Deadline() const { return rpc::Clock::now() + call_timeout_; }
-  uint32_t NextWorker();
+  // In turn; ranks begin each with another one, so that a step of all does not meet at one.
+  uint32_t NextWorker(uint32_t rank);
   rpc::Client& ClientOf(uint32_t worker);
   // The status with the names of worker and trace, after remembering whether the worker could be
   // reached.
