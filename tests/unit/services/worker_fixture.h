@@ -94,32 +94,26 @@ inline ClusterConfig SmallCluster() {
 inline constexpr size_t kWidth = 11;
 inline constexpr size_t kSamples = 20;
 
-// kSamples samples of three features, with up to two of nine ids each.
-inline std::shared_ptr<const CompactBatch> SmallBatch() {
+// kSamples samples of three features, with at most so many of `ids` ids each.
+inline std::shared_ptr<const CompactBatch> RandomBatch(uint64_t seed, uint64_t most, uint64_t ids) {
   BatchBuilder builder(3, 0);
-  Random random(42);
+  Random random(seed);
   for (size_t s = 0; s < kSamples; ++s) {
     for (size_t f = 0; f < 3; ++f) {
-      for (uint64_t ids = random.Below(3); ids > 0; --ids) builder.AddId(f, random.Below(9));
+      for (uint64_t left = random.Below(most + 1); left > 0; --left) {
+        builder.AddId(f, random.Below(ids));
+      }
     }
     builder.EndSample();
   }
   return builder.Build()->sparse;
 }
 
+inline std::shared_ptr<const CompactBatch> SmallBatch() { return RandomBatch(42, 2, 9); }
+
 // Some hundred ids, so that a bit for each takes several words; features a and c have many in
 // common.
-inline std::shared_ptr<const CompactBatch> ManyIds() {
-  BatchBuilder builder(3, 0);
-  Random random(43);
-  for (size_t s = 0; s < kSamples; ++s) {
-    for (size_t f = 0; f < 3; ++f) {
-      for (uint64_t ids = random.Below(9); ids > 0; --ids) builder.AddId(f, random.Below(90));
-    }
-    builder.EndSample();
-  }
-  return builder.Build()->sparse;
-}
+inline std::shared_ptr<const CompactBatch> ManyIds() { return RandomBatch(43, 8, 90); }
 
 // The rows of a batch of these features, in the order of its ids.
 inline std::vector<RowKey> RowsOf(const CompactBatch& batch) {
