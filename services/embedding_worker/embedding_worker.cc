@@ -153,8 +153,6 @@ rpc::awaitable<StatusOr<BatchReference>> EmbeddingWorker::SubmitEncoded(
   const Status prepared = co_await rpc::RunOn(compute_, [this, batch] { return Prepare(*batch); });
   if (!prepared.ok()) co_return Annotate(prepared, "submit");
   timer.Stop();
-  metrics_.occurrences.Add(batch->batch().occurrences.size());
-  metrics_.unique_rows.Add(batch->plan.ids.size());
   const uint64_t number = place.Fill(std::move(batch), ForwardBuffer::Clock::now());
   co_return BatchReference{.worker_epoch = epoch_, .number = number};
 }
@@ -194,6 +192,13 @@ Status EmbeddingWorker::CheckSize(size_t bytes, size_t expected) const {
                                                  "; give all daemons the same configuration"));
 }
 
+bool EmbeddingWorker::Finish(const BatchReference& reference, const BufferedBatch& batch) {
+  if (!buffer_.Remove(reference.number)) return false;
+  metrics_.occurrences.Add(batch.batch().occurrences.size());
+  metrics_.unique_rows.Add(batch.plan.ids.size());
+  return true;
+}
+
 void EmbeddingWorker::NoteDropped(const std::vector<size_t>& features,
                                   const TrainerPosition& position) {
   for (const size_t feature : features) {
@@ -225,7 +230,7 @@ rpc::awaitable<StatusOr<PullAnswer>> EmbeddingWorker::Pull(BatchReference refere
   };
   answer.maxima = co_await rpc::RunOn(compute_, pool);
   timer.Stop();
-  if (!training) buffer_.Remove(reference.number);
+  if (!training) Finish(reference, *batch);
   co_return answer;
 }
 
@@ -275,8 +280,7 @@ rpc::awaitable<Status> EmbeddingWorker::Push(BatchReference reference, TrainerPo
   timer.Stop();
   SIMURGH_CO_RETURN_IF_ERROR(
       co_await rows_.Push(batch, position, std::move(learning_rates), row_gradients, options));
-  NoteDropped(dropped, position);  // Once a batch, however often it has been tried.
-  buffer_.Remove(reference.number);
+  if (Finish(reference, *batch)) NoteDropped(dropped, position);
   co_return absl::OkStatus();
 }
 

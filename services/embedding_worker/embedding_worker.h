@@ -121,6 +121,8 @@ class EmbeddingWorker {
   StatusOr<size_t> AnswerBytes(const BufferedBatch& batch, EmbeddingForm form,
                                VectorPrecision precision, std::span<const uint64_t> here) const;
   Status CheckSize(size_t bytes, size_t expected) const;
+  // Lets a batch go that nobody needs any more, and counts it. False: another call has.
+  bool Finish(const BatchReference& reference, const BufferedBatch& batch);
   // Counts and logs features whose gradients were left out.
   void NoteDropped(const std::vector<size_t>& features, const TrainerPosition& position);
 

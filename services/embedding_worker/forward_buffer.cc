@@ -100,11 +100,12 @@ StatusOr<std::shared_ptr<BufferedBatch>> ForwardBuffer::Find(uint64_t number,
   return entry->second.batch;
 }
 
-void ForwardBuffer::Remove(uint64_t number) {
+bool ForwardBuffer::Remove(uint64_t number) {
   const auto entry = entries_.find(number);
-  if (entry == entries_.end()) return;
+  if (entry == entries_.end()) return false;
   Erase(entry);
   on_change_();
+  return true;
 }
 
 size_t ForwardBuffer::Expire(Clock::time_point now) {

@@ -93,8 +93,8 @@ class ForwardBuffer {
   // Errors: NOT_FOUND: consumed, expired, gone for one that was needed more, or never there.
   StatusOr<std::shared_ptr<BufferedBatch>> Find(uint64_t number, Clock::time_point now);
 
-  // Lets the batch go, if it is there.
-  void Remove(uint64_t number);
+  // Lets the batch go; false: it is not there.
+  bool Remove(uint64_t number);
 
   // Drops what has expired; how many batches that were. What somebody is at work on does not.
   size_t Expire(Clock::time_point now);

@@ -19,9 +19,11 @@ WorkerMetrics::WorkerMetrics(MetricRegistry& registry, const ClusterConfig& conf
           registry.GetGauge("simurgh_worker_forward_buffer_bytes", "Memory of these batches.")),
       expired_batches(registry.GetCounter("simurgh_worker_expired_batches_total",
                                           "Batches dropped because nobody asked about them.")),
-      occurrences(registry.GetCounter("simurgh_worker_occurrences_total", "Ids submitted.")),
-      unique_rows(
-          registry.GetCounter("simurgh_worker_unique_rows_total", "Ids left after deduplication.")),
+      occurrences(registry.GetCounter("simurgh_worker_occurrences_total",
+                                      "Ids of batches whose gradients servers have acknowledged, "
+                                      "or that an evaluation has pulled.")),
+      unique_rows(registry.GetCounter("simurgh_worker_unique_rows_total",
+                                      "Rows of these batches, each once a batch.")),
       hot_row_hits(registry.GetCounter("simurgh_worker_hot_row_hits_total",
                                        "Rows that pulls got from among the hot rows.")),
       hot_row_misses(registry.GetCounter("simurgh_worker_hot_row_misses_total",

@@ -282,6 +282,41 @@ TEST_CASE("A push consumes its batch, an evaluation pull too, a training pull do
   CHECK(absl::IsNotFound(fixture.Pull(other)));
 }
 
+TEST_CASE("A batch's ids are counted once, however often it is submitted, pulled or pushed") {
+  WorkerFixture fixture;
+  const std::vector<float> gradients(kSamples * kWidth);
+  const BatchReference lost = fixture.Submit();  // Its trainer has not heard of it.
+  const BatchReference reference = fixture.Submit();
+  REQUIRE(fixture.Pull(lost).ok());
+  REQUIRE(fixture.Pull(reference).ok());
+  fixture.recorders[1]->status = absl::UnavailableError("gone");
+  CHECK(absl::IsAborted(fixture.Push(reference, gradients)));
+  CHECK(fixture.metrics.occurrences.value() == 0);
+  fixture.recorders[1]->status = absl::OkStatus();
+  fixture.pushed.clear();
+  REQUIRE(fixture.Push(reference, gradients).ok());
+  CHECK(fixture.metrics.occurrences.value() == fixture.batch->occurrences.size());
+  CHECK(fixture.metrics.unique_rows.value() == fixture.pushed.size());
+}
+
+TEST_CASE("Of two pulls of one evaluation at once, one counts the batch's ids") {
+  WorkerFixture fixture;
+  const BatchReference reference = fixture.Submit();
+  const auto pull = [&](std::vector<float>& out) -> rpc::awaitable<Status> {
+    const auto answer = co_await fixture.worker->Pull(
+        reference, {.purpose = PullPurpose::kEvaluate},
+        {MatrixView(out.data(), kSamples, kWidth), nullptr}, rpc::Clock::time_point::max());
+    co_return answer.status();
+  };
+  std::vector<float> again(fixture.out.size());
+  std::vector<rpc::awaitable<Status>> pulls;
+  pulls.push_back(pull(fixture.out));
+  pulls.push_back(pull(again));
+  CHECK(fixture.Run(rpc::WhenAll(std::move(pulls))).ok());
+  CHECK(again == fixture.out);
+  CHECK(fixture.metrics.occurrences.value() == fixture.batch->occurrences.size());
+}
+
 TEST_CASE("A reference of an earlier life is not found") {
   WorkerFixture fixture;
   BatchReference reference = fixture.Submit();
