@@ -55,7 +55,7 @@ Status FileBatchReader::AtLine(const Status& status) const {
   return Annotate(status, absl::StrFormat("%s:%d", files_[opened_ - 1], lines_->line_number()));
 }
 
-StatusOr<std::optional<std::string_view>> FileBatchReader::NextLine() {
+StatusOr<std::optional<Line>> FileBatchReader::NextLine() {
   while (lines_ != nullptr) {
     auto line = lines_->Next();
     if (!line.ok()) return AtLine(line.status());
@@ -77,11 +77,18 @@ Status FileBatchReader::Skip(const Status& problem) {
   return absl::OkStatus();
 }
 
-Status FileBatchReader::Take(std::string_view line) {
+Status FileBatchReader::Parse(const Line& line) {
+  if (line.whole) return parser_->Parse(line.text, builder_);
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "the line is longer than %d bytes; shorten it, or see whether this is a text file",
+      kMaxLineBytes));
+}
+
+Status FileBatchReader::Take(const Line& line) {
   const uint64_t row = rows_++;
   const uint64_t piece = row / batch_size_ / options_.piece_batches;
   if (piece % options_.shares != options_.share) return absl::OkStatus();
-  const Status parsed = parser_->Parse(line, builder_);
+  const Status parsed = Parse(line);
   if (!parsed.ok()) {
     builder_.AbandonSample();
     return Skip(parsed);
@@ -98,8 +105,10 @@ StatusOr<std::optional<Batch>> FileBatchReader::Next() {
   while (builder_.size() < batch_size_) {
     SIMURGH_ASSIGN_OR_RETURN(const auto line, NextLine());
     if (!line.has_value()) break;
-    if (line->find_first_not_of(' ') == line->npos) continue;  // Files often end in an empty line.
-    SIMURGH_RETURN_IF_ERROR(Take(*line));
+    const Line& row = *line;
+    // Files often end in an empty line.
+    if (row.whole && row.text.find_first_not_of(' ') == row.text.npos) continue;
+    SIMURGH_RETURN_IF_ERROR(Take(row));
   }
   if (builder_.size() == 0) return std::nullopt;
   SIMURGH_ASSIGN_OR_RETURN(Batch batch, builder_.Build());

@@ -32,10 +32,11 @@ class FileBatchReader final : public BatchReader {
   // Opens the next file; without one, the end is reached.
   Status OpenNextFile();
   // The next line of the files in turn, headers left out; nothing at the end of the last.
-  StatusOr<std::optional<std::string_view>> NextLine();
+  StatusOr<std::optional<Line>> NextLine();
   Status AtLine(const Status& status) const;
   // Parses a row into the batch, unless it is a bad one or a negative to leave out.
-  Status Take(std::string_view line);
+  Status Take(const Line& line);
+  Status Parse(const Line& line);
   // Counts a bad row; its error, where bad rows end the run or too many of them.
   Status Skip(const Status& problem);
 

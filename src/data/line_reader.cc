@@ -4,8 +4,6 @@
 #include <cstring>
 #include <utility>
 
-#include "absl/strings/str_format.h"
-
 namespace simurgh {
 namespace {
 
@@ -20,23 +18,29 @@ constexpr size_t kBufferBytes = kMaxLineBytes + 2 + kByteOrderMark.size();
 LineReader::LineReader(std::unique_ptr<ByteStream> stream)
     : stream_(std::move(stream)), buffer_(std::make_unique_for_overwrite<char[]>(kBufferBytes)) {}
 
-Status LineReader::TooLong() const {
-  return absl::InvalidArgumentError(
-      absl::StrFormat("the line is longer than %d bytes; is this a text file?", kMaxLineBytes));
-}
-
-StatusOr<std::optional<std::string_view>> LineReader::TakeLine(size_t length, size_t end_bytes) {
+Line LineReader::TakeLine(size_t length, size_t end_bytes) {
   std::string_view line(buffer_.get() + begin_, length);
   begin_ += length + end_bytes;
   if (line.ends_with('\r')) line.remove_suffix(1);
   if (line_number_ == 1 && line.starts_with(kByteOrderMark)) {
     line.remove_prefix(kByteOrderMark.size());
   }
-  if (line.size() > kMaxLineBytes) return TooLong();
-  return line;
+  if (line.size() > kMaxLineBytes) return {.whole = false};
+  return {.text = line};
 }
 
-StatusOr<std::optional<std::string_view>> LineReader::Next() {
+StatusOr<std::optional<Line>> LineReader::PassLongLine() {
+  const void* found = nullptr;
+  do {
+    SIMURGH_ASSIGN_OR_RETURN(end_, stream_->Read(buffer_.get(), kReadBytes));
+    begin_ = end_;
+    found = std::memchr(buffer_.get(), '\n', end_);
+  } while (found == nullptr && end_ > 0);
+  if (found != nullptr) begin_ = static_cast<const char*>(found) - buffer_.get() + 1;
+  return Line{.whole = false};
+}
+
+StatusOr<std::optional<Line>> LineReader::Next() {
   ++line_number_;
   size_t searched = 0;  // Bytes from begin_ known to hold no line end.
   for (;;) {
@@ -44,7 +48,7 @@ StatusOr<std::optional<std::string_view>> LineReader::Next() {
     const size_t available = end_ - begin_;
     const void* found = std::memchr(start + searched, '\n', available - searched);
     if (found != nullptr) return TakeLine(static_cast<const char*>(found) - start, 1);
-    if (available == kBufferBytes) return TooLong();
+    if (available == kBufferBytes) return PassLongLine();
     std::memmove(buffer_.get(), start, available);
     begin_ = 0;
     end_ = available;

@@ -13,6 +13,11 @@ namespace simurgh {
 // The longest line, its end not counted.
 inline constexpr size_t kMaxLineBytes = size_t{1024} * 1024;
 
+struct Line {
+  std::string_view text;  // Without its end.
+  bool whole = true;      // False: it is longer than kMaxLineBytes, and nothing of it is here.
+};
+
 // The lines of a stream: ended by \n or \r\n, the last one also by the end of the stream. A UTF-8
 // byte order mark at the stream's beginning is left out.
 //
@@ -21,18 +26,18 @@ class LineReader {
  public:
   explicit LineReader(std::unique_ptr<ByteStream> stream);
 
-  // The next line without its end; nothing after the last.
+  // The next line; nothing after the last.
   // Lifetime: until the next call.
-  // Errors: as ByteStream::Read; INVALID_ARGUMENT for a line beyond kMaxLineBytes, after which the
-  // reader must not be used.
-  StatusOr<std::optional<std::string_view>> Next();
+  // Errors: as ByteStream::Read.
+  StatusOr<std::optional<Line>> Next();
 
   // Of the line that Next answered last or failed at; counts from 1.
   size_t line_number() const { return line_number_; }
 
  private:
-  StatusOr<std::optional<std::string_view>> TakeLine(size_t length, size_t end_bytes);
-  Status TooLong() const;
+  Line TakeLine(size_t length, size_t end_bytes);
+  // Goes on behind the end of the line whose beginning fills the buffer.
+  StatusOr<std::optional<Line>> PassLongLine();
 
   std::unique_ptr<ByteStream> stream_;
   std::unique_ptr<char[]> buffer_;

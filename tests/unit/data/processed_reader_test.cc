@@ -143,6 +143,30 @@ TEST_CASE("A row that a feature cannot use is refused by file, row, feature and 
   CHECK(samples->size() == 2);
 }
 
+TEST_CASE("A line that is too long is a bad row like any") {
+  const TemporaryFolder folder;
+  const std::string list(2 << 20, '|');
+  const std::string file =
+      folder.Write("a.csv", "1,1,Oslo,\n0,2,Rome," + list + "\n1,3,Bonn,\n" + list);
+  DataConfig config = Example();
+  config.csv.header = GENERATE(false, true);
+  CHECK(ReadSamples(config, {Feature("city"), Feature("tags")}, {file}).status().message() ==
+        file +
+            ":2: the line is longer than 1048576 bytes; shorten it, or see whether this is a text "
+            "file");
+  config.bad_rows = DataConfig::BadRows::kSkip;
+  const auto samples = ReadSamples(config, {Feature("city"), Feature("tags")}, {file});
+  REQUIRE(samples.ok());
+  REQUIRE(samples->size() == (config.csv.header ? 1 : 2));
+  CHECK(samples->back().dense == std::vector<float>{3.0F});
+  CHECK(samples->back().ids == std::vector<Ids>{{HashText("Bonn", 0)}, {}});
+  config.max_bad_rows = 1;
+  CHECK_THAT(
+      std::string(
+          ReadSamples(config, {Feature("city"), Feature("tags")}, {file}).status().message()),
+      Catch::StartsWith("more than 1 bad rows: " + file + ":4: the line is longer"));
+}
+
 TEST_CASE("A bad row leaves nothing to the row behind it") {
   const TemporaryFolder folder;
   // The bad one has a number and tags by the time that its city turns out to be missing.
