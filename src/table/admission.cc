@@ -36,10 +36,10 @@ bool Admission::Admit(uint64_t id) {
 }
 
 bool Admission::CountedEnough(uint64_t id) {
-  const uint64_t placed = Mix64(id);  // Its top bits are the bucket, as in the bucket map.
-  Sketch& sketch = sketches_[placed >> 48];
+  const uint64_t placed = Mix64(id);
+  Sketch& sketch = sketches_[BucketOf(id)];
   if (sketch.counters == nullptr) {
-    sketch.counters = std::make_unique<uint8_t[]>(uint64_t{kRows} * config_.sketch_width);
+    sketch.counters = std::make_unique<uint8_t[]>(sketch_bytes());
     ++sketches_in_use_;
   }
   uint8_t least = std::numeric_limits<uint8_t>::max();
@@ -62,11 +62,11 @@ bool Admission::CountedEnough(uint64_t id) {
 
 void Admission::Age(Sketch& sketch) const {
   sketch.counted = 0;
-  for (uint64_t i = 0; i < uint64_t{kRows} * config_.sketch_width; ++i) sketch.counters[i] /= 2;
+  for (uint64_t i = 0; i < sketch_bytes(); ++i) sketch.counters[i] /= 2;
 }
 
 uint64_t Admission::bytes_used() const {
-  return sketches_.size() * sizeof(Sketch) + sketches_in_use_ * kRows * config_.sketch_width;
+  return sketches_.size() * sizeof(Sketch) + sketches_in_use_ * sketch_bytes();
 }
 
 }  // namespace simurgh

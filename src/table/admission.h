@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "simurgh/base/hash.h"
 #include "simurgh/config/table_config.h"
 
 namespace simurgh {
@@ -30,6 +31,14 @@ class Admission {
   // Counts this request for the id, and answers. Allocates for the first id of a bucket only.
   bool Admit(uint64_t id);
 
+  // Whether Admit(id) would allocate.
+  bool NeedsSketch(uint64_t id) const {
+    return config_.kind == AdmissionConfig::Kind::kOccurrences &&
+           sketches_[BucketOf(id)].counters == nullptr;
+  }
+  // Memory of one bucket's.
+  uint64_t sketch_bytes() const { return uint64_t{kRows} * config_.sketch_width; }
+
   // Whether it admits every id, and counts nothing.
   bool always() const { return config_.kind == AdmissionConfig::Kind::kAlways; }
 
@@ -46,6 +55,8 @@ class Admission {
     std::unique_ptr<uint8_t[]> counters;  // kRows times the width.
   };
 
+  // The top bits, as in the bucket map.
+  static uint64_t BucketOf(uint64_t id) { return Mix64(id) >> 48; }
   bool CountedEnough(uint64_t id);
   void Age(Sketch& sketch) const;
 

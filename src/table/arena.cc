@@ -18,6 +18,7 @@ namespace simurgh {
 namespace {
 
 constexpr uint64_t kCacheLine = 64;
+constexpr uint64_t kPage = 4096;
 constexpr uint64_t AlignmentFor(uint64_t bytes) {
   return bytes >= kHugePage ? kHugePage : kCacheLine;
 }
@@ -121,12 +122,27 @@ Status ArenaRegion::Secure(uint64_t bytes) {
   return absl::OkStatus();
 }
 
+uint64_t ArenaRegion::MoreTaken(uint64_t bytes) const {
+  const uint64_t used = std::min(used_ + bytes, capacity_);
+  const uint64_t end = used > kHugePageThreshold ? AheadOf(used) : RoundUp(used, kPage);
+  const uint64_t taken =
+      std::max({RoundUp(used_, kPage), populated_, arena_.shared() ? secured_ : 0});
+  return end - std::min(end, taken);
+}
+
+uint64_t ArenaRegion::NextHugePage(uint64_t used) const {
+  return RoundUp(offset_ + used, kHugePage) - offset_;
+}
+
+uint64_t ArenaRegion::AheadOf(uint64_t used) const {
+  const uint64_t ahead = std::clamp(used / 16, kLeastAhead, kMostAhead);
+  return std::min(NextHugePage(used) + ahead / kHugePage * kHugePage, capacity_);
+}
+
 // Asks for whole huge pages, and once for each that is filled.
 void ArenaRegion::PopulateAhead() {
-  const uint64_t ahead = std::clamp(used_ / 16, kLeastAhead, kMostAhead);
-  const uint64_t next_page = RoundUp(offset_ + used_, kHugePage) - offset_;
-  const uint64_t first = std::max(populated_, next_page);
-  const uint64_t last = std::min(next_page + ahead / kHugePage * kHugePage, capacity_);
+  const uint64_t first = std::max(populated_, NextHugePage(used_));
+  const uint64_t last = AheadOf(used_);
   look_ahead_at_ = used_ + kHugePage;
   populated_ = std::max(first, last);
   if (first < last) arena_.Populate(offset_ + first, last - first);

@@ -59,6 +59,10 @@ class Arena {
 
   // Has [offset, offset + bytes) get its pages by and by, in another thread.
   void Populate(uint64_t offset, uint64_t bytes);
+  // Of that, what has not got its pages yet.
+  uint64_t waiting_bytes() const {
+    return prefaulter_ == nullptr ? 0 : prefaulter_->waiting_bytes();
+  }
 
   // Gives [offset, offset + bytes) of a shared arena its pages now: whoever writes to a file system
   // that has none left is ended by a signal. Private memory has no such end of its own.
@@ -108,6 +112,10 @@ class ArenaRegion {
   // Errors: RESOURCE_EXHAUSTED when the file system of a shared arena is full.
   Status Secure(uint64_t bytes);
 
+  // Memory that the next `bytes` bytes, or as many as fit, will have the region take beside what it
+  // has: whole pages, and those that are made ready ahead.
+  uint64_t MoreTaken(uint64_t bytes) const;
+
   std::byte* base() const { return base_; }
   uint64_t used_bytes() const { return used_; }
   uint64_t capacity_bytes() const { return capacity_; }
@@ -116,6 +124,9 @@ class ArenaRegion {
   // What Secure() asks for at once while the region lives in small pages.
   static constexpr uint64_t kSecuredTogether = uint64_t{64} << 10;
 
+  uint64_t NextHugePage(uint64_t used) const;
+  // How far huge pages are made ready when `used` bytes are filled.
+  uint64_t AheadOf(uint64_t used) const;
   void PopulateAhead();
 
   Arena& arena_;

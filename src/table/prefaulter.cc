@@ -18,6 +18,7 @@ void Prefaulter::Populate(std::byte* first, uint64_t bytes) {
   const uint32_t asked = asked_.load(std::memory_order_relaxed);
   if (asked - done_.load(std::memory_order_acquire) == kMostWanted) return;
   wanted_[asked % kMostWanted] = {first, bytes};
+  waiting_bytes_ += bytes;
   asked_.store(asked + 1, std::memory_order_release);
   asked_.notify_one();
   if (!thread_.joinable()) thread_ = std::thread([this] { Run(); });
@@ -31,6 +32,7 @@ void Prefaulter::Run() {
     const Range range = wanted_[done % kMostWanted];
     // Fails on systems before Linux 5.14, and where there is no memory: then it is as without.
     madvise(range.first, range.bytes, MADV_POPULATE_WRITE);
+    waiting_bytes_ -= range.bytes;
     done_.store(done + 1, std::memory_order_release);
   }
 }

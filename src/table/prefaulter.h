@@ -26,6 +26,9 @@ class Prefaulter {
   // Lifetime: the memory stays mapped until the prefaulter goes.
   void Populate(std::byte* first, uint64_t bytes);
 
+  // Of what was asked for, what has not got its pages yet.
+  uint64_t waiting_bytes() const { return waiting_bytes_.load(std::memory_order_acquire); }
+
  private:
   static constexpr uint32_t kMostWanted = 64;
 
@@ -39,6 +42,7 @@ class Prefaulter {
   std::array<Range, kMostWanted> wanted_;  // A ring.
   std::atomic<uint32_t> asked_ = 0;        // Ranges ever; one more at the end.
   std::atomic<uint32_t> done_ = 0;
+  std::atomic<uint64_t> waiting_bytes_ = 0;
   std::atomic<bool> stopping_ = false;
   std::thread thread_;
 };

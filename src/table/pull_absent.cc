@@ -35,11 +35,12 @@ void Table::State::PullAbsent(std::span<const uint64_t> ids, CodedRows to, uint3
       ++pulled.found;
     } else {
       distinct.Add(ids[at]);
-      const bool admitted = admission.Admit(ids[at]);
+      const bool counted = MayCount(ids[at]);
+      const bool admitted = counted && admission.Admit(ids[at]);
       if (admitted) row = Create(ids[at], now);
       if (row == kNoRow) {
         std::memset(to.row(at), 0, to.row_bytes());
-        ++(admitted ? counts.turned_away : pulled.refused);
+        ++(counted && !admitted ? pulled.refused : counts.turned_away);
         continue;
       }
     }

@@ -41,6 +41,11 @@ class RecencyQueue {
     return region_.Secure((rows_more / kRowsPerChunk + kBuckets + 2) * sizeof(Chunk));
   }
 
+  // See ArenaRegion::MoreTaken().
+  uint64_t MoreTaken(size_t rows_more) const {
+    return region_.MoreTaken((rows_more / kRowsPerChunk + 1) * sizeof(Chunk));
+  }
+
   // Files a row that has no entry, under the stamp it bears.
   void Add(uint32_t row) { File(row, stamps_(row)); }
   // The same for a row that is going to bear this stamp.

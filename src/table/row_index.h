@@ -201,6 +201,9 @@ class RowIndex {
   // others. Errors: see ArenaRegion::Secure().
   Status Secure(size_t rows_more);
 
+  // See ArenaRegion::MoreTaken(). 16 bytes a row, as in segments that have just split.
+  uint64_t MoreTaken(size_t rows_more) const { return region_.MoreTaken(rows_more * 16); }
+
   uint64_t size() const { return size_; }
   size_t segment_count() const { return segments_.size(); }
   uint64_t bytes_used() const;

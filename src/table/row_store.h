@@ -47,6 +47,10 @@ class RowStore {
   Status Secure(size_t rows_more) {
     return region_.Secure(rows_more * rows_.layout().stride_bytes);
   }
+  // See ArenaRegion::MoreTaken().
+  uint64_t MoreTaken(size_t rows_more) const {
+    return region_.MoreTaken(rows_more * rows_.layout().stride_bytes);
+  }
   // Brings near what Acquire() is going to take soon.
   void PrefetchAhead() const {
     constexpr uint32_t kRowsAhead = 8;

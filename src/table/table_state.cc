@@ -15,17 +15,19 @@ static_assert(EvictionConfig::kMaxIdleSteps < kRebasedStamp);  // What is older 
 // Memory is asked for in pieces of a fourth of what the table has, within these bounds.
 constexpr uint64_t kSmallestGrant = uint64_t{64} << 10;
 constexpr uint64_t kLargestGrant = uint64_t{2} << 20;
+constexpr uint64_t kSketchGrant = uint64_t{256} << 10;
 
 }  // namespace
 
-Table::State::State(const TableConfig& table_config, uint64_t seed, Arena& arena)
+Table::State::State(const TableConfig& table_config, uint64_t seed, Arena& table_arena)
     : config(table_config),
+      arena(table_arena),
       admission(config.admission, config.name, seed),
-      store(config, seed, arena),
+      store(config, seed, table_arena),
       rows(store.rows()),
-      index(arena, config.capacity_rows, IdsOf(rows)),
+      index(table_arena, config.capacity_rows, IdsOf(rows)),
       lookup(index, rows),
-      queue(arena, config.capacity_rows, RecencyOf(rows)),
+      queue(table_arena, config.capacity_rows, RecencyOf(rows)),
       expiry(config.eviction),
       row_limit(config.capacity_rows) {
   if (!store.format().plain()) scratch.resize(store.format().floats());
@@ -103,28 +105,43 @@ void Table::State::Sweep(size_t count) {
 
 bool Table::State::MakeRoom(uint32_t now) {
   const bool by_memory = index.size() < config.capacity_rows;
-  if (by_memory && !file_full && AskForMemory()) return true;
+  if (by_memory && !file_full && AskForRows()) return true;
   if (config.when_full != WhenFull::kEvict || index.size() == 0) return false;
   Evict(now, by_memory ? EvictionCause::kMemory : EvictionCause::kCapacity);
   return true;
 }
 
-bool Table::State::AskForMemory() {
-  if (denied) return false;
+bool Table::State::AskForRows() {
   // A row with its part of index and queue.
   const uint64_t row_bytes = (uint64_t{1} << 20) / RowsIn(config, uint64_t{1} << 20) + 1;
   const uint64_t wanted =
       std::clamp(index.size() * row_bytes / 4, kSmallestGrant, kLargestGrant) / row_bytes;
   const uint64_t more = std::clamp<uint64_t>(wanted, 1, config.capacity_rows - row_limit);
-  const uint64_t used_up = granted_bytes;
-  granted_bytes = more * row_bytes;
-  denied = !budget->Grant(granted_bytes, used_up);
-  if (denied) {
-    granted_bytes = 0;
-    return false;
-  }
+  const uint64_t taken = store.MoreTaken(more) + index.MoreTaken(more) + queue.MoreTaken(more);
+  if (!Ask(taken, granted_for_rows)) return false;
   row_limit += more;
   return true;
+}
+
+bool Table::State::MayCount(uint64_t id) {
+  if (budget == nullptr || !admission.NeedsSketch(id)) return true;
+  if (sketches_left == 0) {
+    const uint64_t more = std::max<uint64_t>(1, kSketchGrant / admission.sketch_bytes());
+    if (!Ask(more * admission.sketch_bytes(), granted_for_sketches)) return false;
+    sketches_left = more;
+  }
+  --sketches_left;
+  return true;
+}
+
+// granted: what was granted before, and has been touched but for pages that are still to come.
+bool Table::State::Ask(uint64_t bytes, uint64_t& granted) {
+  if (bytes == 0) return true;
+  if (denied) return false;
+  const uint64_t untouched = std::min(granted, arena.waiting_bytes());
+  denied = !budget->Grant(bytes, granted - untouched);
+  granted = untouched + (denied ? 0 : bytes);
+  return !denied;
 }
 
 // Brings near what the next evictions will touch: first their records, whose ids then tell the

@@ -26,7 +26,7 @@ namespace simurgh {
 // serves the next row of that number. use_count of a free row says whether there is one. Rows are
 // only evicted for room when none is free, so the queue never hands out a free one.
 struct Table::State {
-  State(const TableConfig& table_config, uint64_t seed, Arena& arena);
+  State(const TableConfig& table_config, uint64_t seed, Arena& table_arena);
 
   // Pulls the rows that are there; `absent` are the positions of the others.
   void PullPresent(std::span<const uint64_t> ids, CodedRows to, uint32_t now);
@@ -67,6 +67,9 @@ struct Table::State {
                   queue.Secure(rows_more).ok());
   }
 
+  // Whether there is memory for what admission counts of an id.
+  bool MayCount(uint64_t id);
+
   // kNoRow when there is no room and config.when_full makes none. Requires that the id has no row.
   uint32_t Create(uint64_t id, uint32_t stamp);
   // Takes an expired row away.
@@ -81,6 +84,7 @@ struct Table::State {
   }
 
   TableConfig config;
+  const Arena& arena;
   Admission admission;
   RowStore store;
   const Rows& rows;
@@ -106,13 +110,16 @@ struct Table::State {
   uint32_t StampOf(uint64_t stamp);
   void Rebase(uint64_t newest);
   bool MakeRoom(uint32_t now);
-  bool AskForMemory();
+  bool AskForRows();
+  bool Ask(uint64_t bytes, uint64_t& granted);
   void Evict(uint32_t now, EvictionCause cause);
   void Remove(uint32_t row, EvictionCause cause, bool queued);
   void PrefetchVictims() const;
 
   uint32_t sweep_at = 0;
-  uint64_t granted_bytes = 0;  // The last grant.
+  uint64_t granted_for_rows = 0;  // Bytes of the last grants, and what waits of earlier ones.
+  uint64_t granted_for_sketches = 0;
+  uint64_t sketches_left = 0;  // Of the last grant.
   bool denied = false;         // Within this pull.
   mutable std::vector<float> scratch;
 };

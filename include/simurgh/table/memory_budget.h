@@ -14,9 +14,9 @@ namespace simurgh {
 // Source: proc(5), /proc/pid/status: VmRSS and HugetlbPages. Cost: some system calls.
 uint64_t ResidentBytes();
 
-// How much memory a server may take, and who may take more of it. Tables ask for a piece of some
-// thousand rows before they grow; it is granted while the process, as measured, with all that was
-// granted and is not yet touched, stays within the limit.
+// How much memory a server may take, and who may take more of it. Tables ask for the pages of some
+// thousand rows, or of some sketches, before they grow; it is granted while the process, as
+// measured, with all that was granted and is not yet touched, stays within the limit.
 //
 // What tables have taken stays theirs: they use the memory of rows that go again.
 //

@@ -1,6 +1,7 @@
 #include "simurgh/table/memory_budget.h"
 
 #include <algorithm>
+#include <string>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -95,6 +96,60 @@ TEST_CASE("a table stays within the server's memory by refusing") {
   CHECK(stats.rows > 250'000);
   CHECK(stats.evicted == 0);
   CHECK(stats.turned_away == kIds - stats.rows);
+}
+
+// Each comes to where its rows begin to lie in huge pages when there is hardly room left.
+TEST_CASE("many tables that get their first huge pages at once stay within the server's memory") {
+  constexpr size_t kTables = 24;
+  constexpr size_t kBatch = 500;
+  std::vector<TableConfig> configs(kTables, Config(WhenFull::kEvict));
+  for (size_t i = 0; i < kTables; ++i) configs[i].name = "t" + std::to_string(i);
+  const uint64_t room = GENERATE(120, 150, 180) * kMiB;
+  INFO("room " << room);
+  MemoryBudget budget(ResidentBytes() + room, /*kept_free=*/8 * kMiB);
+  auto partition = Partition::Create(configs, 1, &budget).value();
+  std::vector<uint64_t> ids(kBatch);
+  std::vector<float> rows(kBatch * 16);
+  Random random(1);
+  uint64_t most_resident = 0;
+  for (uint64_t step = 0; step < 150; ++step) {
+    for (uint32_t table = 0; table < kTables; ++table) {
+      for (uint64_t& id : ids) id = random();
+      const PullGroup group{table, ids, {rows.data(), kBatch, 16}};
+      REQUIRE(partition->Pull(PullPurpose::kTrain, {1, 0, step}, 0, {&group, 1}).ok());
+    }
+    most_resident = std::max(most_resident, ResidentBytes());
+  }
+  CHECK(most_resident <= budget.limit_bytes());
+  CHECK(most_resident >= budget.limit_bytes() - room / 4);
+}
+
+TEST_CASE("what admission counts with stays within the server's memory") {
+  constexpr uint64_t kSketchBytes = uint64_t{4} * 1024;  // Of a bucket; 256 MiB of all.
+  TableConfig config = Config(WhenFull::kEvict);
+  config.admission = {
+      .kind = AdmissionConfig::Kind::kOccurrences, .occurrences = 2, .sketch_width = 1024};
+  MemoryBudget budget(ResidentBytes() + kRoom, /*kept_free=*/4 * kMiB);
+  auto partition = Partition::Create({config}, 1, &budget).value();
+  std::vector<uint64_t> ids(1000);
+  std::vector<float> rows(ids.size() * 16, -1.0F);
+  const PullGroup group{0, ids, {rows.data(), ids.size(), 16}};
+  Random random(1);
+  PullReport total;
+  for (uint64_t step = 0; step < 200; ++step) {
+    for (uint64_t& id : ids) id = random();
+    const auto report = partition->Pull(PullPurpose::kTrain, {1, 0, step}, 0, {&group, 1});
+    REQUIRE(report.ok());
+    total.refused += report->refused;
+    total.turned_away += report->turned_away;
+  }
+  CHECK(ResidentBytes() <= budget.limit_bytes());
+  const uint64_t sketches = partition->table(0).stats().bytes / kSketchBytes;
+  CHECK(sketches > 10'000);
+  CHECK(total.turned_away > 0);
+  CHECK(total.refused > sketches);  // Buckets that have a sketch go on counting.
+  CHECK(total.refused + total.turned_away == 200 * ids.size());
+  CHECK(rows == std::vector<float>(rows.size(), 0.0F));
 }
 
 TEST_CASE("a table that must not lose rows stops the pull, and says why") {
