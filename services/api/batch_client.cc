@@ -33,23 +33,23 @@ auto PlacesOf(const EmbeddingTarget& target, VectorWire& wire) {
 }  // namespace
 
 BatchClient::BatchClient(rpc::asio::any_io_executor executor, rpc::asio::any_io_executor encoder,
-                         std::vector<std::unique_ptr<rpc::Client>> clients,
+                         std::vector<std::unique_ptr<PeerClients>> workers,
                          std::chrono::milliseconds call_timeout, const LearningRates& rates,
                          VectorWire& wire)
     : executor_(std::move(executor)),
       encoder_(std::move(encoder)),
-      clients_(
-          std::make_shared<const std::vector<std::unique_ptr<rpc::Client>>>(std::move(clients))),
+      workers_(
+          std::make_shared<const std::vector<std::unique_ptr<PeerClients>>>(std::move(workers))),
       call_timeout_(call_timeout),
       rates_(rates),
       wire_(wire),
       traces_(std::random_device()()),
-      avoid_until_(clients_->size()) {
-  SIMURGH_CHECK(!clients_->empty());
+      avoid_until_(workers_->size()) {
+  SIMURGH_CHECK(!workers_->empty());
 }
 
 uint32_t BatchClient::NextWorker(uint32_t rank) {
-  const auto count = static_cast<uint32_t>(clients_->size());
+  const auto count = static_cast<uint32_t>(workers_->size());
   const auto now = rpc::Clock::now();
   const auto next = [&] { return (rank + next_worker_++) % count; };
   for (uint32_t i = 0; i < count; ++i) {
@@ -66,8 +66,6 @@ Status BatchClient::Judge(uint32_t worker, uint64_t trace, const Status& status)
                                        absl::Hex(trace, absl::kZeroPad16)));
 }
 
-rpc::Client& BatchClient::ClientOf(uint32_t worker) { return *clients_->at(worker); }
-
 rpc::awaitable<StatusOr<BatchReference>> BatchClient::SubmitToNext(
     std::shared_ptr<const CompactBatch> batch, SubmitTerms terms, rpc::Clock::time_point deadline) {
   auto encoded =
@@ -75,9 +73,9 @@ rpc::awaitable<StatusOr<BatchReference>> BatchClient::SubmitToNext(
   if (!encoded.ok()) co_return Annotate(encoded.status(), "submit");
   const uint32_t worker = NextWorker(terms.rank);
   const uint64_t trace = traces_() | 1;  // Never 0.
-  rpc::Client& client = ClientOf(worker);
+  const auto client = workers_->at(worker)->own();
   auto request = api::Encode(terms, std::make_shared<const EncodedBatch>(*std::move(encoded)));
-  const auto response = co_await rpc::Call(client, api::kSubmitBatch, std::move(request),
+  const auto response = co_await rpc::Call(*client, api::kSubmitBatch, std::move(request),
                                            api::Patient({deadline, NextSpan(trace)}));
   if (!response.ok()) co_return Judge(worker, trace, response.status());
   BatchReference reference = api::Decode(response->table());
@@ -95,10 +93,10 @@ rpc::awaitable<StatusOr<PullAnswer>> BatchClient::SendPull(api::PullBatchMessage
   message.form = target.form;
   message.here = target.here;
   message.precision = target.precision;
-  rpc::Client& client = ClientOf(worker);
+  const auto client = workers_->at(worker)->shared();
   auto request = api::Encode(message);
   const auto response =
-      co_await rpc::Call(client, api::kPullBatch, std::move(request), PlacesOf(target, wire_),
+      co_await rpc::Call(*client, api::kPullBatch, std::move(request), PlacesOf(target, wire_),
                          api::Patient({deadline, NextSpan(trace)}));
   if (!response.ok()) co_return Judge(worker, trace, response.status());
   if (wire_.decodes(wanted)) {
@@ -120,9 +118,9 @@ rpc::awaitable<Status> BatchClient::SendPush(api::PushBatchMessage message, Grad
   message.scale = given.scale;
   const uint32_t worker = message.reference.worker;
   const uint64_t trace = message.reference.trace;
-  rpc::Client& client = ClientOf(worker);
+  const auto client = workers_->at(worker)->shared();
   auto request = api::Encode(message, {given.bytes, std::move(given.owner)}, given.maxima);
-  const auto response = co_await rpc::Call(client, api::kPushBatch, std::move(request),
+  const auto response = co_await rpc::Call(*client, api::kPushBatch, std::move(request),
                                            api::Patient({deadline, NextSpan(trace)}));
   co_return Judge(worker, trace, response.status());
 }
@@ -149,10 +147,10 @@ void BatchClient::Push(BatchReference batch, TrainerPosition position, GradientS
 }
 
 void BatchClient::StopAfter(std::chrono::milliseconds pause) {
-  const auto stop = [executor = executor_, clients = clients_, pause]() -> rpc::awaitable<void> {
+  const auto stop = [executor = executor_, workers = workers_, pause]() -> rpc::awaitable<void> {
     rpc::asio::steady_timer timer(executor, pause);
     co_await timer.async_wait(rpc::asio::use_awaitable);
-    for (const auto& client : *clients) client->Stop();
+    for (const auto& worker : *workers) worker->Stop();
   };
   rpc::asio::co_spawn(executor_, stop, rpc::asio::detached);
 }

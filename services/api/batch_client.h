@@ -4,8 +4,8 @@
 #include <memory>
 #include <vector>
 
-#include "rpc/client.h"
 #include "services/api/batch_codec.h"
+#include "services/api/peer_clients.h"
 #include "services/api/vector_wire.h"
 #include "simurgh/base/random.h"
 #include "simurgh/train/learning_rates.h"
@@ -19,10 +19,10 @@ namespace simurgh {
 // Lifetime: outlive every call. The executor's thread must run until every call has been answered.
 class BatchClient : public EmbeddingPort {
  public:
-  // clients: by worker, all on `executor`. encoder: where batches and vectors are coded, whose
+  // workers: all on `executor`. encoder: where batches and vectors are coded, whose
   // threads end before the executor does. Lifetime: `rates` and `wire` outlive the client.
   BatchClient(rpc::asio::any_io_executor executor, rpc::asio::any_io_executor encoder,
-              std::vector<std::unique_ptr<rpc::Client>> clients,
+              std::vector<std::unique_ptr<PeerClients>> workers,
               std::chrono::milliseconds call_timeout, const LearningRates& rates, VectorWire& wire);
 
   void Submit(std::shared_ptr<const CompactBatch> batch, const SubmitTerms& terms,
@@ -41,7 +41,6 @@ class BatchClient : public EmbeddingPort {
   rpc::Clock::time_point Deadline() const { return rpc::Clock::now() + call_timeout_; }
   // In turn; ranks begin each with another one, so that a step of all does not meet at one.
   uint32_t NextWorker(uint32_t rank);
-  rpc::Client& ClientOf(uint32_t worker);
   // The status with the names of worker and trace, after remembering whether the worker could be
   // reached.
   Status Judge(uint32_t worker, uint64_t trace, const Status& status);
@@ -60,7 +59,7 @@ class BatchClient : public EmbeddingPort {
   const rpc::asio::any_io_executor executor_;
   const rpc::asio::any_io_executor encoder_;
   // Shared with coroutines that may outlive this.
-  const std::shared_ptr<const std::vector<std::unique_ptr<rpc::Client>>> clients_;
+  const std::shared_ptr<const std::vector<std::unique_ptr<PeerClients>>> workers_;
   const std::chrono::milliseconds call_timeout_;
   const LearningRates& rates_;
   VectorWire& wire_;

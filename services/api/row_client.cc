@@ -7,12 +7,13 @@
 
 namespace simurgh {
 
-RowClient::RowClient(std::string name, std::unique_ptr<rpc::Client> client, uint64_t map_version)
-    : name_(std::move(name)), client_(std::move(client)), map_version_(map_version) {}
+RowClient::RowClient(std::string name, PeerClients::Connect connect, uint64_t map_version)
+    : name_(std::move(name)), clients_(std::move(connect)), map_version_(map_version) {}
 
 rpc::awaitable<StatusOr<PullReport>> RowClient::Pull(PullRowsCall call, rpc::CallOptions options) {
   auto request = api::Encode(call, map_version_);
-  const auto response = co_await rpc::Call(*client_, api::kPullRows, std::move(request),
+  const auto client = clients_.shared();
+  const auto response = co_await rpc::Call(*client, api::kPullRows, std::move(request),
                                            {{call.rows, call.owner}}, api::Patient(options));
   if (!response.ok()) co_return Annotate(response.status(), name_);
   co_return api::Decode(response->table());
@@ -20,8 +21,9 @@ rpc::awaitable<StatusOr<PullReport>> RowClient::Pull(PullRowsCall call, rpc::Cal
 
 rpc::awaitable<StatusOr<PushReport>> RowClient::Push(PushRowsCall call, rpc::CallOptions options) {
   auto request = api::Encode(call, map_version_);
+  const auto client = call.position.waits_for_ranks() ? clients_.own() : clients_.shared();
   const auto response =
-      co_await rpc::Call(*client_, api::kPushRows, std::move(request), api::Patient(options));
+      co_await rpc::Call(*client, api::kPushRows, std::move(request), api::Patient(options));
   if (!response.ok()) co_return Annotate(response.status(), name_);
   co_return api::Decode(response->table());
 }

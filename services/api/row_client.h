@@ -1,10 +1,9 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 
-#include "rpc/client.h"
+#include "services/api/peer_clients.h"
 #include "services/api/row_server.h"
 
 namespace simurgh {
@@ -15,7 +14,7 @@ namespace simurgh {
 class RowClient : public RowServer {
  public:
   // name: for errors, "embedding-ps 1".
-  RowClient(std::string name, std::unique_ptr<rpc::Client> client, uint64_t map_version);
+  RowClient(std::string name, PeerClients::Connect connect, uint64_t map_version);
 
   [[nodiscard]] rpc::awaitable<StatusOr<PullReport>> Pull(PullRowsCall call,
                                                           rpc::CallOptions options) override;
@@ -24,7 +23,7 @@ class RowClient : public RowServer {
 
  private:
   const std::string name_;
-  const std::unique_ptr<rpc::Client> client_;
+  PeerClients clients_;
   const uint64_t map_version_;
 };
 

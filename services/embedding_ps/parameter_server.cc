@@ -298,7 +298,7 @@ rpc::awaitable<StatusOr<PushReport>> ParameterServer::Push(PushRowsCall call,
   const auto shares = SplitByPartition(call, shards_.size());
   std::vector<StatusOr<PushReport>> reports(shards_.size(), PushReport());
   const TrainerPosition& position = call.position;
-  const bool held = position.order != RankOrder::kFree && position.ranks > 1;
+  const bool held = position.waits_for_ranks();
   const auto start = [&](const std::shared_ptr<Countdown>& countdown) {
     for (size_t p = 0; p < shards_.size(); ++p) {
       const auto end = [this, p, &reports, countdown](Status status, const PushReport& report) {

@@ -35,9 +35,9 @@ namespace simurgh {
 // waits, and comes. A failed call is made again, and so is the submission of a batch that a dead
 // worker had, for which the same holds. An evaluation waits for its own batches alone: its first
 // one that is not pulled has no earlier one here, as they leave with their pull. What a lost
-// connection has left here counts as an earlier one until it expires, and no longer. All this is of
-// what has come to the worker: submissions that wait here and fill their connection's window
-// (rpc.peer_memory_bytes) keep what comes behind them away until they have timed out.
+// connection has left here counts as an earlier one until it expires, and no longer. And whatever
+// makes room comes to the worker: a submission that waits has a connection of its own
+// (PeerClients).
 //
 // Why the bounds hold, up to the needed. Batches that had room when they came are within them: they
 // were so, all together, when the last one of them came. Of those that had none, at most `together`

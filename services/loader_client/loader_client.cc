@@ -13,9 +13,9 @@
 #include "absl/strings/str_cat.h"
 #include <boost/asio/use_future.hpp>
 
-#include "rpc/client.h"
 #include "services/api/feed_codec.h"
 #include "services/api/patience.h"
+#include "services/api/peer_clients.h"
 #include "services/runtime/io_thread.h"
 #include "services/runtime/rpc_options.h"
 #include "simurgh/base/mutex.h"
@@ -42,8 +42,8 @@ rpc::Hello HelloOf(const ClusterConfig& config, uint32_t loader) {
 struct Rank {
   uint32_t number = 0;
   std::string name;
-  std::unique_ptr<rpc::Client> client;  // The thread's.
-  uint64_t taken = 0;                   // Batches that it had at first.
+  std::unique_ptr<PeerClients> clients;  // The thread's.
+  uint64_t taken = 0;                    // Batches that it had at first.
   // Guarded by the loader's mutex.
   size_t under_way = 0;
   bool wanted = true;
@@ -57,13 +57,17 @@ class RemoteLoaderClient final : public LoaderClient {
         call_timeout_(config.rpc.call_timeout),
         retry_deadline_(config.training.retry_deadline),
         ranks_(config.nn_worker.instances.size()) {
+    const rpc::Hello hello = HelloOf(config, loader_);
     // Here, as clients want the thread, which is declared behind them.
     for (uint32_t r = 0; r < ranks_.size(); ++r) {
       ranks_[r].number = r;
       ranks_[r].name = ranks_.size() == 1 ? "the nn-worker" : absl::StrCat("nn-worker ", r);
-      ranks_[r].client =
-          std::make_unique<rpc::Client>(thread_.executor(), config.nn_worker.instances[r].address,
-                                        HelloOf(config, loader_), rpc_options.client, nullptr);
+      ranks_[r].clients =
+          std::make_unique<PeerClients>([this, address = config.nn_worker.instances[r].address,
+                                         hello, options = rpc_options.client] {
+            return std::make_unique<rpc::Client>(thread_.executor(), address, hello, options,
+                                                 nullptr);
+          });
     }
     stopper_.emplace(stop, [this] { rpc::asio::post(thread_.executor(), [this] { Stop(); }); });
   }
@@ -76,7 +80,7 @@ class RemoteLoaderClient final : public LoaderClient {
       while (SomeUnderWay()) changed_.Wait(mutex_);
     }
     thread_.RunAndWait([this] {
-      for (Rank& rank : ranks_) rank.client.reset();
+      for (Rank& rank : ranks_) rank.clients.reset();
     });
   }
 
@@ -160,7 +164,7 @@ class RemoteLoaderClient final : public LoaderClient {
   // On the thread.
   void Stop() {
     stopped_ = true;
-    for (Rank& rank : ranks_) rank.client->Stop();
+    for (Rank& rank : ranks_) rank.clients->Stop();
   }
 
   // Of the batch that comes next.
@@ -195,17 +199,19 @@ class RemoteLoaderClient final : public LoaderClient {
     co_return response.status();
   }
 
-  // Calls until there is an answer: a busy trainer is asked again at once, and without end; one
-  // that cannot be reached with growing pauses, until the retry deadline.
+  // Calls until there is an answer, on a connection of its own, as batches wait for earlier ones
+  // and for room: a busy trainer is asked again at once, and without end; one that cannot be
+  // reached with growing pauses, until the retry deadline.
   template <typename Request, typename Response, typename MakeRequest>
   [[nodiscard]] rpc::awaitable<StatusOr<rpc::Received<Response>>> Persist(
       Rank& rank, rpc::MethodOf<Request, Response> method, MakeRequest make_request) {
     std::optional<rpc::Clock::time_point> failing_since;
     std::chrono::milliseconds pause = kShortestPause;
     rpc::asio::steady_timer timer(co_await rpc::asio::this_coro::executor);
+    const auto client = rank.clients->own();
     while (true) {
       const auto options = api::Patient({rpc::Clock::now() + call_timeout_});
-      auto response = co_await rpc::Call(*rank.client, method, make_request(), options);
+      auto response = co_await rpc::Call(*client, method, make_request(), options);
       if (response.ok()) co_return std::move(response);
       const Status& status = response.status();
       if (absl::IsResourceExhausted(status)) {

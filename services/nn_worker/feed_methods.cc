@@ -80,7 +80,7 @@ struct FeedService::Methods {
     co_return rpc::Outgoing<api::OpenFeed::Response>(builder, root);
   }
 
-  // What waits has its encoded bytes only, which the connection's window of requests bounds.
+  // What waits has its encoded bytes only, and of a loader are few batches under way.
   static Reply<api::FeedBatch> Feed(rpc::RequestOf<api::FeedBatch::Request> request,
                                     FeedService& service) {
     const rpc::Clock::time_point deadline = Patience(request);

@@ -37,15 +37,18 @@ class RemoteCluster {
     const ClusterConfig& config = context.config();
     rpc::Hello hello = context.hello();
     hello.run = hello.instance_epoch;
-    std::vector<std::unique_ptr<rpc::Client>> clients;
+    std::vector<std::unique_ptr<PeerClients>> workers;
     for (const InstanceConfig& instance : config.embedding_worker.instances) {
-      clients.push_back(std::make_unique<rpc::Client>(thread_.executor(), instance.address, hello,
-                                                      context.rpc_options().client, &observer_));
+      workers.push_back(std::make_unique<PeerClients>(
+          [this, address = instance.address, hello, options = context.rpc_options().client] {
+            return std::make_unique<rpc::Client>(thread_.executor(), address, hello, options,
+                                                 &observer_);
+          }));
     }
     if (config.training.mode == TrainingConfig::Mode::kAsync) dense_ = ConnectDense(context, hello);
     client_ =
         std::make_unique<BatchClient>(thread_.executor(), encoder_.get_executor(),
-                                      std::move(clients), config.rpc.call_timeout, rates, wire_);
+                                      std::move(workers), config.rpc.call_timeout, rates, wire_);
   }
 
   // The clients belong to their thread, so they go there.

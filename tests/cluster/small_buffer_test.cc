@@ -1,5 +1,5 @@
-// Forward buffers with room for a single batch: every run comes to the end that it comes to with
-// plenty of room.
+// Forward buffers with room for a single batch, and connections that hold a single message: every
+// run comes to the end that it comes to with plenty of room.
 
 #include <chrono>
 #include <map>
@@ -17,6 +17,8 @@ using Overrides = std::vector<std::string>;
 
 // A batch takes more than half of the smallest buffer: 8,192 samples of 8 features, 64 bytes each.
 const std::string kSmallBuffer = "embedding_worker.forward_buffer_bytes=1048576";
+// Two batches, or a batch and gradients, are more than the smallest window.
+const std::string kSmallWindow = "rpc.peer_memory_bytes=65536";
 
 Overrides With(const Overrides& more) {
   Overrides overrides{"training.batch_size=8192",       "training.passes=4",
@@ -60,7 +62,7 @@ TEST_CASE("Two ranks with room for one batch train and evaluate as with plenty, 
   CAPTURE(order);
   const Remains expected = Train(order, 1);
   Overrides small = order;
-  small.push_back(kSmallBuffer);
+  small.insert(small.end(), {kSmallBuffer, kSmallWindow});
   for (const size_t workers : {1, 2}) {
     CAPTURE(workers);
     CHECK(Train(small, workers) == expected);
@@ -70,7 +72,7 @@ TEST_CASE("Two ranks with room for one batch train and evaluate as with plenty, 
 TEST_CASE("Two ranks with room for one batch come to an end in every mode") {
   const std::string mode = GENERATE("hybrid", "naive_hybrid", "async");
   CAPTURE(mode);
-  Overrides overrides{"training.mode=" + mode, "training.staleness=4", kSmallBuffer};
+  Overrides overrides{"training.mode=" + mode, "training.staleness=4", kSmallBuffer, kSmallWindow};
   if (mode == "async") {  // Evaluates at the end alone.
     overrides.insert(overrides.end(), {"training.evaluate_every_steps=0",
                                        "embedding_worker.forward_buffer_batches=20"});

@@ -32,6 +32,9 @@ struct TrainerPosition {
   uint64_t step = 0;
   uint32_t ranks = 1;  // Of the run.
   RankOrder order = RankOrder::kFree;
+
+  // Whether a push waits for those of other ranks.
+  bool waits_for_ranks() const { return order != RankOrder::kFree && ranks > 1; }
 };
 
 // The rows of one table that a request wants from one partition.

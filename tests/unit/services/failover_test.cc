@@ -44,18 +44,20 @@ class TwoWorkers : public WorkerFixture {
     second_ = std::make_unique<EmbeddingWorker>(config, /*epoch=*/8, compute.get_executor(),
                                                 std::move(servers), metrics);
     io.RunAndWait([&] {
-      std::vector<std::unique_ptr<rpc::Client>> clients;
+      std::vector<std::unique_ptr<PeerClients>> workers;
       for (EmbeddingWorker* const listening : {worker.get(), second_.get()}) {
         listeners_.push_back(std::make_unique<rpc::Server>(
             io.executor(), HelloOf("embedding-worker"), rpc::ServerOptions(), nullptr));
         RegisterBatchMethods(*listeners_.back(), *listening);
         REQUIRE(listeners_.back()->Listen("127.0.0.1:0") == absl::OkStatus());
-        clients.push_back(std::make_unique<rpc::Client>(io.executor(), listeners_.back()->address(),
-                                                        HelloOf("nn-worker"), rpc::ClientOptions(),
-                                                        nullptr));
+        workers.push_back(
+            std::make_unique<PeerClients>([this, address = listeners_.back()->address()] {
+              return std::make_unique<rpc::Client>(io.executor(), address, HelloOf("nn-worker"),
+                                                   rpc::ClientOptions(), nullptr);
+            }));
       }
       client_ =
-          std::make_unique<BatchClient>(io.executor(), compute.get_executor(), std::move(clients),
+          std::make_unique<BatchClient>(io.executor(), compute.get_executor(), std::move(workers),
                                         std::chrono::seconds(60), rates_, wire_);
     });
   }

@@ -85,6 +85,22 @@ TEST_CASE_METHOD(Fixture, "a batch arrives as it was, and the end with it") {
   CHECK(trainer.buffer().skipped_rows() == 7);
 }
 
+TEST_CASE_METHOD(Fixture, "batches that wait keep nothing away, whatever a connection holds") {
+  config_.rpc.peer_memory_bytes = 1;  // One message.
+  config_.rpc.call_timeout = std::chrono::minutes(10);
+  TrainerEnd trainer(config_);
+  const auto client = Open(0);
+  // The trainer has room for the first.
+  for (int i = 0; i < 4; ++i) REQUIRE(*client->Feed(Numbered(static_cast<float>(i)), {}));
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (trainer.waits() < 3 && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::yield();
+  }
+  REQUIRE(trainer.waits() >= 3);
+  CHECK(client->Abandon(absl::InvalidArgumentError("a bad file")).ok());
+  CHECK(absl::IsInvalidArgument(trainer.buffer().Take().status()));
+}
+
 TEST_CASE_METHOD(Fixture, "a loader waits for a busy trainer, longer than a call may take") {
   TrainerEnd trainer(config_);
   constexpr int kBatches = 12;

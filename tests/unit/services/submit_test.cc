@@ -26,10 +26,10 @@ class Submission : public WorkerFixture {
       RegisterBatchMethods(*listener_, *worker);
       REQUIRE(listener_->Listen("127.0.0.1:0") == absl::OkStatus());
       raw_ = MakeClient();
-      std::vector<std::unique_ptr<rpc::Client>> clients;
-      clients.push_back(MakeClient());
+      std::vector<std::unique_ptr<PeerClients>> workers;
+      workers.push_back(std::make_unique<PeerClients>([this] { return MakeClient(); }));
       client_ =
-          std::make_unique<BatchClient>(io.executor(), compute.get_executor(), std::move(clients),
+          std::make_unique<BatchClient>(io.executor(), compute.get_executor(), std::move(workers),
                                         std::chrono::seconds(60), rates_, wire_);
     });
   }

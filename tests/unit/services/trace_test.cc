@@ -64,12 +64,13 @@ class Chain {
                                                 rpc::ServerOptions(), nullptr);
       RegisterBatchMethods(*listener_, *worker_);
       REQUIRE(listener_->Listen("127.0.0.1:0") == absl::OkStatus());
-      std::vector<std::unique_ptr<rpc::Client>> clients;
-      clients.push_back(std::make_unique<rpc::Client>(io.executor(), listener_->address(),
-                                                      HelloOf("nn-worker"), rpc::ClientOptions(),
-                                                      nullptr));
+      std::vector<std::unique_ptr<PeerClients>> workers;
+      workers.push_back(std::make_unique<PeerClients>([this] {
+        return std::make_unique<rpc::Client>(io.executor(), listener_->address(),
+                                             HelloOf("nn-worker"), rpc::ClientOptions(), nullptr);
+      }));
       client_ =
-          std::make_unique<BatchClient>(io.executor(), compute_.get_executor(), std::move(clients),
+          std::make_unique<BatchClient>(io.executor(), compute_.get_executor(), std::move(workers),
                                         std::chrono::seconds(20), rates_, wire_);
     });
   }

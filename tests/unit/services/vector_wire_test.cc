@@ -37,12 +37,13 @@ class Remote : public WorkerFixture {
                                                 rpc::ServerOptions(), nullptr);
       RegisterBatchMethods(*listener_, *worker);
       REQUIRE(listener_->Listen("127.0.0.1:0") == absl::OkStatus());
-      std::vector<std::unique_ptr<rpc::Client>> clients;
-      clients.push_back(std::make_unique<rpc::Client>(io.executor(), listener_->address(),
-                                                      HelloOf("nn-worker"), rpc::ClientOptions(),
-                                                      nullptr));
+      std::vector<std::unique_ptr<PeerClients>> workers;
+      workers.push_back(std::make_unique<PeerClients>([this] {
+        return std::make_unique<rpc::Client>(io.executor(), listener_->address(),
+                                             HelloOf("nn-worker"), rpc::ClientOptions(), nullptr);
+      }));
       client_ =
-          std::make_unique<BatchClient>(io.executor(), compute.get_executor(), std::move(clients),
+          std::make_unique<BatchClient>(io.executor(), compute.get_executor(), std::move(workers),
                                         std::chrono::seconds(60), rates_, wire_);
     });
   }
@@ -148,10 +149,12 @@ class LyingWorker {
   }
 
   std::unique_ptr<BatchClient> ClientOf(const LearningRates& rates, VectorWire& wire) {
-    std::vector<std::unique_ptr<rpc::Client>> clients;
-    clients.push_back(std::make_unique<rpc::Client>(
-        io.executor(), listener_->address(), HelloOf("nn-worker"), rpc::ClientOptions(), nullptr));
-    return std::make_unique<BatchClient>(io.executor(), io.executor(), std::move(clients),
+    std::vector<std::unique_ptr<PeerClients>> workers;
+    workers.push_back(std::make_unique<PeerClients>([this] {
+      return std::make_unique<rpc::Client>(io.executor(), listener_->address(),
+                                           HelloOf("nn-worker"), rpc::ClientOptions(), nullptr);
+    }));
+    return std::make_unique<BatchClient>(io.executor(), io.executor(), std::move(workers),
                                          std::chrono::seconds(60), rates, wire);
   }
 

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "rpc/client.h"
+
+namespace simurgh {
+
+// The connections to one peer.
+//
+// Some calls a peer answers only after another has come: a push after those of the other ranks, a
+// batch that finds no room after a push that makes some. The requests of a connection share a
+// window (rpc.peer_memory_bytes), in which the other call might wait for the first one's room. So a
+// call of that kind has a connection of its own, where one message may always come. It is used
+// again: there are as many as such calls have been under way at once.
+//
+// Threads: the clients'. Lifetime: outlive every call.
+class PeerClients {
+ public:
+  using Connect = std::function<std::unique_ptr<rpc::Client>()>;
+
+  // A client for one call.
+  class Use {
+   public:
+    Use(Use&& other) noexcept
+        : owner_(std::exchange(other.owner_, nullptr)), client_(other.client_) {}
+    Use& operator=(Use&&) = delete;
+    ~Use() {
+      if (owner_ != nullptr) owner_->free_.push_back(client_);
+    }
+
+    rpc::Client& operator*() const { return *client_; }
+
+   private:
+    friend class PeerClients;
+    Use(PeerClients* owner, rpc::Client* client) : owner_(owner), client_(client) {}
+
+    PeerClients* owner_;  // Null: others use the client, too.
+    rpc::Client* client_;
+  };
+
+  explicit PeerClients(Connect connect);
+
+  // For a call that is answered whatever else comes.
+  Use shared();
+  // For one that may wait for another.
+  Use own();
+
+  // Fails every call, present and future, with CANCELLED.
+  void Stop();
+
+ private:
+  rpc::Client& Add();
+
+  const Connect connect_;
+  bool stopped_ = false;
+  std::vector<std::unique_ptr<rpc::Client>> clients_;
+  rpc::Client* shared_ = nullptr;   // From its first use on.
+  std::vector<rpc::Client*> free_;  // Of one call, which has ended.
+};
+
+}  // namespace simurgh
