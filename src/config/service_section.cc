@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <map>
 
 #include "absl/strings/ascii.h"
@@ -153,23 +152,6 @@ void CheckRanks(const ClusterConfig& config, Diagnostics* diagnostics) {
   }
 }
 
-// What trainers read ahead is to find room, and an evaluation beside it; else reading ahead waits
-// for pushes.
-void CheckForwardBuffers(const ClusterConfig& config, Diagnostics* diagnostics) {
-  const uint64_t of_a_rank =
-      uint64_t{config.training.loader_queue_batches} + config.training.staleness + 1;
-  const size_t ranks = config.nn_worker.instances.size();
-  const size_t workers = config.embedding_worker.instances.size();
-  const uint64_t needed = std::max(of_a_rank, (ranks * of_a_rank + workers - 1) / workers);
-  if (config.embedding_worker.forward_buffer_batches >= needed) return;
-  diagnostics->Report(
-      "embedding_worker.forward_buffer_batches",
-      absl::StrCat("is ", config.embedding_worker.forward_buffer_batches, ", must be at least ",
-                   needed, ": ", ranks, " nn-workers have training.loader_queue_batches + ",
-                   "training.staleness + 1 batches each, with ", workers, " embedding workers"),
-      "raise it or lower those");
-}
-
 }  // namespace
 
 void ReadCluster(MapReader& root, ClusterConfig* config) {
@@ -253,8 +235,6 @@ void CheckServices(const ClusterConfig& config, Diagnostics* diagnostics) {
   }
 
   CheckRanks(config, diagnostics);
-
-  CheckForwardBuffers(config, diagnostics);
 }
 
 }  // namespace simurgh

@@ -85,7 +85,8 @@ TEST_CASE("So does one process") {
   const TrainerOutcome expected = RunStandalone({.overrides = With(order)});
   REQUIRE(expected.exit_code == 0);
   Overrides small = order;
-  small.push_back(kSmallBuffer);
+  small.push_back(
+      GENERATE(as<std::string>(), kSmallBuffer, "embedding_worker.forward_buffer_batches=1"));
   const TrainerOutcome outcome = RunStandalone({.overrides = With(small)});
   CHECK(outcome.exit_code == 0);
   CHECK(outcome.test_auc == expected.test_auc);

@@ -212,10 +212,6 @@ TEST_CASE("Ranks that cannot train together", "[config]") {
   CHECK(error(ranks, "loaders.instances=[{}]").empty());
   CHECK_THAT(error(ranks, "training.retry_deadline=2m"),
              Catch::Contains("nn_worker.rank_timeout: is not above"));
-  CHECK(error(ranks, "embedding_worker.forward_buffer_batches=42").empty());
-  CHECK_THAT(
-      error(ranks, "embedding_worker.forward_buffer_batches=41"),
-      Catch::Contains("embedding_worker.forward_buffer_batches: is 41, must be at least 42"));
   CHECK_THAT(error(ranks,
                    "rpc={security: tls, tls: {certificate: CMakeLists.txt, key: "
                    "CMakeLists.txt, authority: CMakeLists.txt}}"),
