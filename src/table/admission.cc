@@ -20,7 +20,7 @@ Admission::Admission(const AdmissionConfig& config, std::string_view table, uint
                      ? std::numeric_limits<uint64_t>::max()
                      : static_cast<uint64_t>(std::ldexp(double{config_.probability}, 64));
   }
-  if (config_.kind == Kind::kOccurrences) sketches_.resize(kBuckets);
+  if (config_.kind == Kind::kOccurrences) groups_.resize(kGroups);
 }
 
 bool Admission::Admit(uint64_t id) {
@@ -37,9 +37,13 @@ bool Admission::Admit(uint64_t id) {
 
 bool Admission::CountedEnough(uint64_t id) {
   const uint64_t placed = Mix64(id);
-  Sketch& sketch = sketches_[BucketOf(id)];
+  if (GroupOf(id) == nullptr) {
+    groups_[placed >> 56] = std::make_unique<Group>();
+    ++groups_in_use_;
+  }
+  Sketch& sketch = SketchOf(id);
   if (sketch.counters == nullptr) {
-    sketch.counters = std::make_unique<uint8_t[]>(sketch_bytes());
+    sketch.counters = std::make_unique<uint8_t[]>(counters());
     ++sketches_in_use_;
   }
   uint8_t least = std::numeric_limits<uint8_t>::max();
@@ -62,11 +66,12 @@ bool Admission::CountedEnough(uint64_t id) {
 
 void Admission::Age(Sketch& sketch) const {
   sketch.counted = 0;
-  for (uint64_t i = 0; i < sketch_bytes(); ++i) sketch.counters[i] /= 2;
+  for (uint64_t i = 0; i < counters(); ++i) sketch.counters[i] /= 2;
 }
 
 uint64_t Admission::bytes_used() const {
-  return sketches_.size() * sizeof(Sketch) + sketches_in_use_ * sketch_bytes();
+  return groups_.size() * sizeof(groups_[0]) + groups_in_use_ * sizeof(Group) +
+         sketches_in_use_ * counters();
 }
 
 }  // namespace simurgh

@@ -34,10 +34,10 @@ class Admission {
   // Whether Admit(id) would allocate.
   bool NeedsSketch(uint64_t id) const {
     return config_.kind == AdmissionConfig::Kind::kOccurrences &&
-           sketches_[BucketOf(id)].counters == nullptr;
+           (GroupOf(id) == nullptr || SketchOf(id).counters == nullptr);
   }
   // Memory of one bucket's.
-  uint64_t sketch_bytes() const { return uint64_t{kRows} * config_.sketch_width; }
+  uint64_t sketch_bytes() const { return counters() + sizeof(Sketch); }
 
   // Whether it admits every id, and counts nothing.
   bool always() const { return config_.kind == AdmissionConfig::Kind::kAlways; }
@@ -46,7 +46,8 @@ class Admission {
   uint64_t bytes_used() const;
 
  private:
-  static constexpr uint32_t kBuckets = 65'536;
+  static constexpr uint32_t kGroups = 256;
+  static constexpr uint32_t kBucketsPerGroup = 256;
   static constexpr uint32_t kRows = 4;  // Hash functions of a sketch.
   static constexpr uint32_t kAgeAfter = 8;
 
@@ -55,15 +56,23 @@ class Admission {
     std::unique_ptr<uint8_t[]> counters;  // kRows times the width.
   };
 
-  // The top bits, as in the bucket map.
-  static uint64_t BucketOf(uint64_t id) { return Mix64(id) >> 48; }
+  // Consecutive buckets, which mostly belong to one partition: the others' cost nothing.
+  using Group = std::array<Sketch, kBucketsPerGroup>;
+
+  // The top bits of Mix64(id) are its bucket, as in the bucket map.
+  const std::unique_ptr<Group>& GroupOf(uint64_t id) const { return groups_[Mix64(id) >> 56]; }
+  Sketch& SketchOf(uint64_t id) const {
+    return (*GroupOf(id))[(Mix64(id) >> 48) % kBucketsPerGroup];
+  }
+  uint64_t counters() const { return uint64_t{kRows} * config_.sketch_width; }  // Of a sketch.
   bool CountedEnough(uint64_t id);
   void Age(Sketch& sketch) const;
 
   AdmissionConfig config_;
   uint64_t seed_;
-  uint64_t threshold_ = 0;        // probability: hashes below it are admitted.
-  std::vector<Sketch> sketches_;  // occurrences: by bucket.
+  uint64_t threshold_ = 0;                      // probability: hashes below it are admitted.
+  std::vector<std::unique_ptr<Group>> groups_;  // occurrences.
+  uint64_t groups_in_use_ = 0;
   uint64_t sketches_in_use_ = 0;
 };
 
