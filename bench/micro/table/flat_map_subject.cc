@@ -8,8 +8,6 @@
 namespace simurgh::bench {
 namespace {
 
-constexpr size_t kIndexAhead = 16;
-constexpr size_t kRowsAhead = 12;
 constexpr size_t kUpdateBatch = 32;
 
 }  // namespace
@@ -29,9 +27,9 @@ uint32_t FlatMapSubject::Make(uint64_t id) {
 void FlatMapSubject::Find(const Batch& batch, bool make) {
   const size_t size = batch.ids.size();
   found_.clear();
-  for (size_t i = 0; i < std::min(kIndexAhead, size); ++i) map_.prefetch(batch.ids[i]);
+  for (size_t i = 0; i < std::min(index_ahead_, size); ++i) map_.prefetch(batch.ids[i]);
   for (size_t i = 0; i < size; ++i) {
-    if (i + kIndexAhead < size) map_.prefetch(batch.ids[i + kIndexAhead]);
+    if (i + index_ahead_ < size) map_.prefetch(batch.ids[i + index_ahead_]);
     const auto at = map_.find(batch.ids[i]);
     if (at != map_.end()) {
       found_.push_back(at->second);
@@ -44,28 +42,23 @@ void FlatMapSubject::Find(const Batch& batch, bool make) {
 void FlatMapSubject::Pull(const Batch& batch, float* out) {
   Find(batch, true);
   const size_t dim = kind_.dim();
-  for (size_t i = 0; i < found_.size(); ++i) {
-    if (i + kRowsAhead < found_.size()) {
-      PrefetchBytes(rows_.row(found_[i + kRowsAhead]), dim * sizeof(float));
-    }
-    std::memcpy(out + i * dim, rows_.row(found_[i]), dim * sizeof(float));
-  }
+  const size_t bytes = dim * sizeof(float);
+  const auto at = [&](size_t i) { return rows_.row(found_[i]); };
+  ForFetched(pull_fetching_, found_.size(), bytes, at,
+             [&](size_t i) { std::memcpy(out + i * dim, at(i), bytes); });
 }
 
 void FlatMapSubject::Push(const Batch& batch, const float* gradients) {
   Find(batch, false);
   RowGradient updates[kUpdateBatch];
   size_t filled = 0;
-  for (size_t i = 0; i < found_.size(); ++i) {
-    if (i + kRowsAhead < found_.size()) {
-      PrefetchBytes(rows_.row(found_[i + kRowsAhead]), kind_.format.bytes());
-    }
+  const auto at = [&](size_t i) { return rows_.row(found_[i]); };
+  ForFetched(push_fetching_, found_.size(), kind_.format.bytes(), at, [&](size_t i) {
     updates[filled++] = {rows_.floats(found_[i]), gradients + i * kind_.dim()};
-    if (filled == kUpdateBatch || i + 1 == found_.size()) {
-      UpdateRows(kind_.update, {updates, filled});
-      filled = 0;
-    }
-  }
+    if (filled < kUpdateBatch && i + 1 < found_.size()) return;
+    UpdateRows(kind_.update, {updates, filled});
+    filled = 0;
+  });
 }
 
 }  // namespace simurgh::bench

@@ -12,31 +12,6 @@ namespace {
 
 constexpr size_t kTogether = 32;
 
-// Calls use(i) for every position, after `bytes` from at(i) on have been fetched.
-template <typename At, typename Use>
-void ForFetched(const Fetching& fetching, size_t size, size_t bytes, const At& at, const Use& use) {
-  const size_t rows = fetching.rows;
-  if (!fetching.in_lots) {
-    for (size_t i = 0; i < std::min(rows, size); ++i) PrefetchBytes(at(i), bytes);
-    for (size_t i = 0; i < size; ++i) {
-      if (i + rows < size) PrefetchBytes(at(i + rows), bytes);
-      use(i);
-    }
-    return;
-  }
-  const auto fetch_lot = [&](size_t begin) {
-    const size_t end = std::min(begin + rows, size);
-    for (size_t i = begin; i < end; ++i) __builtin_prefetch(at(i), 1);
-    for (size_t i = begin; i < end; ++i) PrefetchBytes(at(i), bytes);
-  };
-  fetch_lot(0);
-  for (size_t begin = 0; begin < size; begin += rows) {
-    const size_t end = std::min(begin + rows, size);
-    fetch_lot(end);
-    for (size_t i = begin; i < end; ++i) use(i);
-  }
-}
-
 }  // namespace
 
 BareRows::BareRows(uint64_t rows, const RowKind& kind)

@@ -3,18 +3,11 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "bench/micro/table/fetching.h"
 #include "bench/micro/table/huge_memory.h"
 #include "bench/micro/table/subject.h"
 
 namespace simurgh::bench {
-
-// How rows come near before they are used.
-struct Fetching {
-  size_t rows = 16;
-  // Whether, while so many rows are used, the next so many are fetched at once, the first lines of
-  // all before their other ones; else each row is fetched so many rows ahead of its use.
-  bool in_lots = false;
-};
 
 // What the machine itself can do: the copies and updates of a batch with the row numbers known, the
 // rows side by side without header or index, memory touched before, in huge pages.
@@ -52,13 +45,5 @@ class BareRows {
   Fetching gather_fetching_;
   Fetching update_fetching_;
 };
-
-// Brings `bytes` from `begin` on near.
-inline void PrefetchBytes(const void* begin, size_t bytes) {
-  const auto* line = static_cast<const std::byte*>(begin);
-  const std::byte* end = line + bytes;
-  line -= reinterpret_cast<uintptr_t>(line) % 64;
-  for (; line < end; line += 64) __builtin_prefetch(line, 1);
-}
 
 }  // namespace simurgh::bench

@@ -3,6 +3,8 @@
 
 #include <iostream>
 
+#include "absl/strings/str_cat.h"
+#include "bench/micro/table/id_spaces.h"
 #include "bench/micro/table/options.h"
 #include "bench/micro/table/suite.h"
 
@@ -34,6 +36,11 @@ int main(int argc, char** argv) {
           report.AddGrowth(bench::MeasureGrowth(config, rows, (*options)->batch));
         }
         report.Begin({dim, std::string(bench::NameOf(precision)), optimizer, config.capacity_rows});
+        if ((*options)->id_spaces) {
+          const auto spaces = bench::MeasureIdSpaces(config, (*options)->batch, (*options)->turns);
+          report.Add(spaces.measurements, "zipf", spaces.bytes_per_row);
+          report.Note(absl::StrCat("of the spread ids ", spaces.evicted, " evict another's row"));
+        }
         bench::Suite(**options, config, report).Run();
       }
     }

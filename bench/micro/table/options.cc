@@ -29,7 +29,10 @@ constexpr char kNotes[] =
     "growth pulls new ids only, on memory that nobody has touched, and shows how long requests\n"
     "take: what lies above the median is mostly what they wait for splits and pages, or for a\n"
     "core, which the thread's own time (cpu) leaves out. shared_pull and shared_push are those of\n"
-    "a table in shared memory, with the journal that its pushes keep.\n\n"
+    "a table in shared memory, with the journal that its pushes keep. small_ids and spread_ids "
+    "are\n"
+    "pulls and pushes of the same draws (zipf, of 8 times as many ids as rows) in two tables; the\n"
+    "ratio is to small_ids.\n\n"
     "Memory: about (6 * dim + 60) * 4 bytes a row, for each thread's partition.\n\n"
     "Exit codes: 0 done, 2 bad options.\n";
 
@@ -79,6 +82,8 @@ po::options_description Describe(TableBenchOptions& options, Given& given) {
       "batch", count(given.batch), "ids of a request")("turns", count(given.turns),
                                                        "times that everything is measured")(
       "growth", count(given.growth), "rows that a table on untouched memory takes in; 0: none")(
+      "id-spaces", po::bool_switch(&options.id_spaces),
+      "also measures small ids beside ids spread over 2^63, while rows come and go")(
       "shared", po::value(&options.shared_file)->value_name("FILE"),
       "also measures a table in this file, of tmpfs or hugetlbfs, made anew")(
       "no-insert", po::bool_switch(&given.no_insert), "leaves out the filling of an empty table")(

@@ -28,6 +28,7 @@ struct TableBenchOptions {
   bool rivals = true;
   bool json = false;
   uint64_t growth_rows = 0;  // 0: growth is not measured.
+  bool id_spaces = false;    // Whether small ids are measured beside others.
   std::string shared_file;   // Empty: a table in shared memory is not measured.
 
   // 2.5 GB of weights, at most 20 million rows; a hundredth of that in a quick run.

@@ -11,6 +11,7 @@ namespace {
 constexpr size_t kRowsPerTurn = 1 << 20;
 constexpr size_t kInsertTurns = 3;
 constexpr size_t kTurnsOfTries = 5;
+constexpr size_t kTurnsOfRivalTries = 3;
 // One id in so many is new in `mixed`.
 constexpr size_t kOneNewIn = 64;
 // Growth is looked at from here on: before it a table of few rows is mostly its first pages.
@@ -62,40 +63,70 @@ void Suite::Draw(Distribution distribution) {
   }
 }
 
-// The limits at the best of several ways.
-void Suite::FindFetching() {
-  std::vector<Fetching> ways;
-  for (const size_t rows : {4, 8, 12, 16, 24, 32, 48, 64, 96, 128}) ways.push_back({rows, false});
-  for (const size_t rows : {8, 16, 32, 48, 64, 96, 128}) ways.push_back({rows, true});
+// Tries all ways for each, in turns, and leaves it at its best; answers the rates there.
+std::vector<double> Suite::Tune(const std::vector<Tunable>& tunables, size_t turns) const {
+  const std::vector<Fetching> ways = WaysOfFetching();
   std::vector<Measurement> tries;
   for (const Fetching& way : ways) {
-    for (Measurement& limit : LimitsAt(1)) {
-      tries.push_back({.name = std::move(limit.name), .run = [this, way, run = limit.run] {
-                         bare_.set_gather_fetching(way);
-                         bare_.set_update_fetching(way);
-                         return run();
+    for (const Tunable& tunable : tunables) {
+      tries.push_back({.name = tunable.name, .run = [way, &tunable] {
+                         tunable.set(way);
+                         return tunable.run();
                        }});
     }
   }
-  RunTurns(tries, kTurnsOfTries);
-  const auto best = [&](size_t limit) {
-    size_t best_way = 0;
+  RunTurns(tries, turns);
+  std::vector<double> rates;
+  std::string note;
+  for (size_t t = 0; t < tunables.size(); ++t) {
+    size_t best = 0;
     for (size_t way = 1; way < ways.size(); ++way) {
-      if (MedianRatio(tries[2 * way + limit], tries[2 * best_way + limit]) > 1) best_way = way;
+      const size_t count = tunables.size();
+      if (MedianRatio(tries[way * count + t], tries[best * count + t]) > 1) best = way;
     }
-    return best_way;
-  };
-  const size_t gather = best(0);
-  const size_t update = best(1);
-  bare_.set_gather_fetching(ways[gather]);
-  bare_.set_update_fetching(ways[update]);
-  const auto text = [&](size_t way) {
-    return absl::StrCat("fetching ", ways[way].in_lots ? "lots of " : "", ways[way].rows,
-                        ways[way].in_lots ? " rows" : " rows ahead");
-  };
-  const double gigabytes = kind_.format.weight_bytes() * Median(tries[2 * gather].rates) * 1e-9;
-  report_.Note(absl::StrCat("gather limit ", gigabytes, " GB/s, ", text(gather), "; update limit ",
-                            text(update)));
+    tunables[t].set(ways[best]);
+    rates.push_back(Median(tries[best * tunables.size() + t].rates));
+    absl::StrAppend(&note, t > 0 ? "; " : "", tunables[t].name, " fetching ", NameOf(ways[best]));
+  }
+  report_.Note(note);
+  return rates;
+}
+
+void Suite::TuneLimits() {
+  const auto limits = LimitsAt(1);
+  const std::vector<double> rates =
+      Tune({{"gather limit", [&](const Fetching& way) { bare_.set_gather_fetching(way); },
+             limits[0].run},
+            {"update limit", [&](const Fetching& way) { bare_.set_update_fetching(way); },
+             limits[1].run}},
+           kTurnsOfTries);
+  report_.Note(
+      absl::StrCat("gather limit ", kind_.format.weight_bytes() * rates[0] * 1e-9, " GB/s"));
+}
+
+void Suite::TuneRival() {
+  std::vector<Measurement> uses;
+  AddSubject("flat_hash_map", *flat_map_, uses);
+  std::vector<Measurement> tries;
+  constexpr size_t kIndexAhead[] = {8, 16, 24, 32, 48, 64};
+  for (const size_t ids : kIndexAhead) {
+    tries.push_back({.name = "index", .run = [this, ids, run = uses[0].run] {
+                       flat_map_->set_index_ahead(ids);
+                       return run();
+                     }});
+  }
+  RunTurns(tries, kTurnsOfRivalTries);
+  size_t best = 0;
+  for (size_t i = 1; i < tries.size(); ++i) {
+    if (MedianRatio(tries[i], tries[best]) > 1) best = i;
+  }
+  flat_map_->set_index_ahead(kIndexAhead[best]);
+  report_.Note(absl::StrCat("flat_hash_map fetching its index ", kIndexAhead[best], " ids ahead"));
+  Tune(
+      {{uses[0].name, [&](const Fetching& way) { flat_map_->set_pull_fetching(way); }, uses[0].run},
+       {uses[1].name, [&](const Fetching& way) { flat_map_->set_push_fetching(way); },
+        uses[1].run}},
+      kTurnsOfRivalTries);
 }
 
 std::vector<Measurement> Suite::LimitsAt(size_t threads) {
@@ -269,14 +300,17 @@ void Suite::MeasureNewIds() {
 
 void Suite::Run() {
   Draw(Distribution::kUniform);
-  FindFetching();
+  TuneLimits();
   if (options_.insert) MeasureInsert();
   for (auto& table : tables_) {
     if (table != nullptr) continue;
     table = std::make_unique<TableSubject>(config_);
     Fill(*table);
   }
-  if (rivals_) MeasureRivalInsert();
+  if (rivals_) {
+    MeasureRivalInsert();
+    TuneRival();
+  }
   if (!options_.shared_file.empty()) {
     shared_ = std::make_unique<TableSubject>(config_, options_.shared_file);
     Fill(*shared_);

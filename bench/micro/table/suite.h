@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "bench/micro/table/fetching.h"
 #include "bench/micro/table/flat_map_subject.h"
 #include "bench/micro/table/limits.h"
 #include "bench/micro/table/options.h"
@@ -29,7 +31,15 @@ class Suite {
   // A run of `threads` threads over all batches of a turn; rows a second.
   double RowsPerSecond(size_t threads, const Work& work) const;
   double SteadyRowsPerSecond(size_t threads, const Work& work) const;
-  void FindFetching();
+  // What can be fetched in several ways.
+  struct Tunable {
+    std::string name;
+    std::function<void(const Fetching&)> set;
+    std::function<double()> run;  // Answers rows a second.
+  };
+  std::vector<double> Tune(const std::vector<Tunable>& tunables, size_t turns) const;
+  void TuneLimits();
+  void TuneRival();
   double Fill(Subject& subject);
   void MeasureInsert();
   void MeasureRivalInsert();
