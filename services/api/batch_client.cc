@@ -1,5 +1,6 @@
 #include "services/api/batch_client.h"
 
+#include <algorithm>
 #include <random>
 #include <utility>
 
@@ -50,13 +51,21 @@ BatchClient::BatchClient(rpc::asio::any_io_executor executor, rpc::asio::any_io_
 
 uint32_t BatchClient::NextWorker(uint32_t rank) {
   const auto count = static_cast<uint32_t>(workers_->size());
-  const auto now = rpc::Clock::now();
   const auto next = [&] { return (rank + next_worker_++) % count; };
   for (uint32_t i = 0; i < count; ++i) {
     const uint32_t worker = next();
-    if (avoid_until_[worker] <= now) return worker;
+    if (IsReachable(worker)) return worker;
   }
   return next();
+}
+
+rpc::CallOptions BatchClient::OptionsFor(uint32_t worker, uint64_t trace,
+                                         rpc::Clock::time_point deadline) {
+  rpc::CallOptions options = api::Patient({deadline, NextSpan(trace)});
+  const auto now = rpc::Clock::now();
+  const bool others = std::ranges::any_of(avoid_until_, [now](auto until) { return until <= now; });
+  if (!IsReachable(worker) && others) options.patience = {};
+  return options;
 }
 
 Status BatchClient::Judge(uint32_t worker, uint64_t trace, const Status& status) {
@@ -76,7 +85,7 @@ rpc::awaitable<StatusOr<BatchReference>> BatchClient::SubmitToNext(
   const auto client = workers_->at(worker)->own();
   auto request = api::Encode(terms, std::make_shared<const EncodedBatch>(*std::move(encoded)));
   const auto response = co_await rpc::Call(*client, api::kSubmitBatch, std::move(request),
-                                           api::Patient({deadline, NextSpan(trace)}));
+                                           OptionsFor(worker, trace, deadline));
   if (!response.ok()) co_return Judge(worker, trace, response.status());
   BatchReference reference = api::Decode(response->table());
   reference.worker = worker;
@@ -97,7 +106,7 @@ rpc::awaitable<StatusOr<PullAnswer>> BatchClient::SendPull(api::PullBatchMessage
   auto request = api::Encode(message);
   const auto response =
       co_await rpc::Call(*client, api::kPullBatch, std::move(request), PlacesOf(target, wire_),
-                         api::Patient({deadline, NextSpan(trace)}));
+                         OptionsFor(worker, trace, deadline));
   if (!response.ok()) co_return Judge(worker, trace, response.status());
   if (wire_.decodes(wanted)) {
     co_await rpc::RunOn(encoder_, [this, target, wanted] { wire_.Decode(target, wanted); });
@@ -121,7 +130,7 @@ rpc::awaitable<Status> BatchClient::SendPush(api::PushBatchMessage message, Grad
   const auto client = workers_->at(worker)->shared();
   auto request = api::Encode(message, {given.bytes, std::move(given.owner)}, given.maxima);
   const auto response = co_await rpc::Call(*client, api::kPushBatch, std::move(request),
-                                           api::Patient({deadline, NextSpan(trace)}));
+                                           OptionsFor(worker, trace, deadline));
   co_return Judge(worker, trace, response.status());
 }
 

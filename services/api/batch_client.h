@@ -14,7 +14,8 @@
 namespace simurgh {
 
 // The embedding workers across the network. Batches go to the workers in turn; one that could not
-// be reached is left out for a while.
+// be reached is left out for a while, and calls for batches that it has do not wait for its return
+// while others can take them over.
 //
 // Lifetime: outlive every call. The executor's thread must run until every call has been answered.
 class BatchClient : public EmbeddingPort {
@@ -39,8 +40,12 @@ class BatchClient : public EmbeddingPort {
 
  private:
   rpc::Clock::time_point Deadline() const { return rpc::Clock::now() + call_timeout_; }
+  // Whether a worker could be reached, as far as is known.
+  bool IsReachable(uint32_t worker) const { return avoid_until_[worker] <= rpc::Clock::now(); }
   // In turn; ranks begin each with another one, so that a step of all does not meet at one.
   uint32_t NextWorker(uint32_t rank);
+  // Of a call to this worker.
+  rpc::CallOptions OptionsFor(uint32_t worker, uint64_t trace, rpc::Clock::time_point deadline);
   // The status with the names of worker and trace, after remembering whether the worker could be
   // reached.
   Status Judge(uint32_t worker, uint64_t trace, const Status& status);
