@@ -249,6 +249,63 @@ TEST_CASE("Lists: the first or the last, and weights go with their ids") {
   }
 }
 
+// With one of the steps that make ids, and nothing behind it.
+FeatureConfig RandomSource(Random& random, size_t columns) {
+  FeatureConfig config = Named("f");
+  ProcessingConfig& processing = config.processing;
+  switch (columns > 1 ? 0 : random.Below(4)) {
+    case 0:
+      processing.seed = random.Below(3);
+      break;
+    case 1:
+      processing.vocabulary = {"3", "1", "14", "15", "9", "26"};
+      processing.oov_ids = random.Below(3);
+      break;
+    case 2:
+      processing.boundaries = {2, 7, 18, 28};
+      break;
+    default:
+      processing.hash = ProcessingConfig::Hash::kInteger;
+  }
+  return config;
+}
+
+TEST_CASE("Whatever makes the ids, the other steps follow in their order") {
+  for (uint64_t seed = 1; seed <= 20 * kSeeds; ++seed) {
+    INFO("seed " << seed);
+    Random random(seed);
+    std::vector<Texts> cells(1 + random.Below(3));
+    for (Texts& cell : cells) cell = RandomTexts(random, 4);
+    FeatureConfig config = RandomSource(random, cells.size());
+    Ids expected = Process(config, cells);
+
+    ProcessingConfig& processing = config.processing;
+    processing.modulo = random.Below(2) * 5;
+    for (uint64_t& id : expected) id = processing.modulo > 0 ? id % 5 : id;
+    if (random.Below(2) == 0) processing.missing = ProcessingConfig::Missing::kId;
+    const bool names_missing = processing.missing == ProcessingConfig::Missing::kId;
+    if (names_missing && expected.empty()) expected = {kMissingId};
+    if (random.Below(2) == 0) {
+      processing.max_length = static_cast<uint32_t>(1 + random.Below(5));
+      processing.pad = random.Below(2) == 0;
+      if (processing.pad || expected.size() > processing.max_length) {
+        expected.resize(processing.max_length, kPaddingId);
+      }
+    }
+    config.hash_stack = {.rounds = static_cast<uint32_t>(random.Below(3)), .buckets = 9};
+    if (config.hash_stack.rounds > 0) {
+      Ids rows(expected.size() * config.hash_stack.rounds);
+      for (size_t i = 0; i < expected.size(); ++i) {
+        HashStackRows(
+            config.hash_stack, expected[i],
+            std::span(rows).subspan(i * config.hash_stack.rounds, config.hash_stack.rounds));
+      }
+      expected = rows;
+    }
+    REQUIRE(Process(config, cells) == expected);
+  }
+}
+
 TEST_CASE("The negatives that are kept are those that have always been") {
   Ids kept;
   for (uint64_t row = 0; row < 40; ++row) {
