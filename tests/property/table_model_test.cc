@@ -275,7 +275,11 @@ TEST_CASE("a partition agrees with plain maps over millions of operations") {
        With(Config("rules", 6, capacity, {.kind = Kind::kAdagrad}, RowPrecision::kBf16),
             {.idle_steps = 300,
              .low_use = {.below = 3, .idle_steps = 60},
-             .small_norm = {.below = 0.05F, .idle_steps = 15}})},
+             .small_norm = {.below = 0.05F, .idle_steps = 15}}),
+       Refusing(Gated(With(Config("all", 8, capacity / 2 + 1, {.kind = Kind::kFtrl}),
+                           {.idle_steps = 200,
+                            .low_use = {.below = 4, .idle_steps = 50},
+                            .small_norm = {.below = 0.02F, .idle_steps = 25}})))},
       seed + capacity);
   comparison.Run(1'000'000);
 }
