@@ -13,6 +13,8 @@ namespace {
 constexpr size_t kBucketsAhead = 16;
 // The same for those that are looked at when the first ones are full.
 constexpr size_t kNextAhead = 8;
+// Rows are acquired so many at a time.
+constexpr size_t kAcquiredTogether = 32;
 
 }  // namespace
 
@@ -55,6 +57,8 @@ void Table::State::PullNew(std::span<const uint64_t> ids, CodedRows to, uint32_t
   std::array<RowStore::NewRow, BatchLookup::kBlock> made;
   std::array<uint16_t, BatchLookup::kBlock> places;
   std::array<uint64_t, BatchLookup::kBlock> hashes;
+  std::array<uint32_t, BatchLookup::kBlock> taken;
+  size_t acquired = 0;
   size_t filled = 0;
   size_t again = BatchLookup::kBlock;  // From there on: ids given twice.
   const auto prefetch = [&](size_t i) {
@@ -65,33 +69,41 @@ void Table::State::PullNew(std::span<const uint64_t> ids, CodedRows to, uint32_t
   for (size_t i = 0; i < absent.size(); ++i) {
     if (i + kBucketsAhead < absent.size()) prefetch(i + kBucketsAhead);
     if (i + kNextAhead < absent.size()) index.PrefetchNext(hashes[i + kNextAhead]);
-    store.PrefetchAhead();
+    if (filled == acquired) {
+      const size_t more = std::min(kAcquiredTogether, absent.size() - i);
+      store.Acquire({taken.data() + acquired, more});
+      acquired += more;
+    }
     const size_t at = absent[i];
     const uint64_t id = ids[at];
-    const uint32_t row = store.Next();
+    const uint32_t row = taken[filled];
     const uint32_t other = index.InsertAbsent(id, hashes[i], row);
     const bool given_before = other != kNoRow;
     if (!given_before) {
-      store.Acquire();
-      rows.header(row).id = id;  // The index may ask for it.
+      RowHeader& header = rows.header(row);
+      header.id = id;  // The index may ask for it.
       distinct.Add(id);
+      const bool queued = header.use_count != 0;  // Fresh memory is zero.
+      if (!queued) queue.Add(row, now);
     }
     const size_t slot = given_before ? --again : filled++;
     made[slot] = {id, given_before ? other : row};
     places[slot] = static_cast<uint16_t>(at);
   }
+  while (acquired > filled) store.Release(taken[--acquired]);
   counts.created += filled;
   pulled.found += made.size() - again;
-  for (const RowStore::NewRow& row : std::span(made).first(filled)) {
-    const bool queued = rows.header(row.row).use_count != 0;  // Fresh memory is zero.
-    if (!queued) queue.Add(row.row, now);
-  }
-  store.Make(std::span(made).first(filled), now);
-  for (const RowStore::NewRow& row : std::span(made).subspan(again)) Touch(row.row, now);
   RowStore::Reader reader(store, to.precision());
   const auto read = [&](size_t i) { reader.Add(made[i].row, to.row(places[i])); };
-  for (size_t i = 0; i < filled; ++i) read(i);
-  for (size_t i = again; i < made.size(); ++i) read(i);
+  for (size_t begin = 0; begin < filled; begin += RowStore::kMadeTogether) {
+    const size_t end = std::min(begin + RowStore::kMadeTogether, filled);
+    store.Make(std::span(made).subspan(begin, end - begin), now);
+    for (size_t i = begin; i < end; ++i) read(i);
+  }
+  for (size_t i = again; i < made.size(); ++i) {
+    Touch(made[i].row, now);
+    read(i);
+  }
   reader.Flush();
 }
 

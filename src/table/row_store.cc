@@ -58,16 +58,26 @@ RowStore::RowStore(const TableConfig& config, uint64_t seed, Arena& arena)
   if (!format().plain()) new_rows_.resize(kMadeTogether * format().floats());
 }
 
-uint32_t RowStore::Acquire() {
-  if (record_.free_row == kNoRow) {
-    region_.Allocate(rows_.layout().stride_bytes);
-    rows_.header(record_.carved_rows).recency = kFreeRecency;
-    std::atomic_signal_fence(std::memory_order_seq_cst);
-    return record_.carved_rows++;
+void RowStore::Acquire(std::span<uint32_t> rows) {
+  for (; !rows.empty() && record_.free_row != kNoRow; rows = rows.subspan(1)) {
+    rows.front() = record_.free_row;
+    record_.free_row = static_cast<uint32_t>(rows_.header(record_.free_row).id);
   }
-  const uint32_t row = record_.free_row;
-  record_.free_row = static_cast<uint32_t>(rows_.header(row).id);
-  return row;
+  if (!rows.empty()) Carve(rows);
+}
+
+void RowStore::Carve(std::span<uint32_t> rows) {
+  constexpr uint32_t kRowsAhead = 32;
+  const uint64_t stride_bytes = rows_.layout().stride_bytes;
+  region_.Allocate(rows.size() * stride_bytes);
+  uint32_t next = record_.carved_rows;
+  for (uint32_t& row : rows) {
+    rows_.Prefetch(next + kRowsAhead, stride_bytes);
+    rows_.header(next).recency = kFreeRecency;
+    row = next++;
+  }
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  record_.carved_rows = next;
 }
 
 void RowStore::Release(uint32_t row) {

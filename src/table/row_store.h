@@ -36,12 +36,8 @@ class RowStore {
   const Rows& rows() const { return rows_; }
   const RowFormat& format() const { return rows_.layout().format; }
 
-  // What Acquire() answers.
-  uint32_t Next() const {
-    return record_.free_row == kNoRow ? record_.carved_rows : record_.free_row;
-  }
-  // A row that holds nothing. Requires that fewer than the capacity are held.
-  uint32_t Acquire();
+  // Rows that hold nothing, as many as `rows` has room for. Requires that they fit in the capacity.
+  void Acquire(std::span<uint32_t> rows);
   void Release(uint32_t row);
   // Sees to it that so many more rows have memory, if they fit. Errors: see ArenaRegion::Secure().
   Status Secure(size_t rows_more) {
@@ -50,11 +46,6 @@ class RowStore {
   // See ArenaRegion::MoreTaken().
   uint64_t MoreTaken(size_t rows_more) const {
     return region_.MoreTaken(rows_more * rows_.layout().stride_bytes);
-  }
-  // Brings near what Acquire() is going to take soon.
-  void PrefetchAhead() const {
-    constexpr uint32_t kRowsAhead = 8;
-    rows_.Prefetch(record_.carved_rows + kRowsAhead, rows_.layout().stride_bytes);
   }
   // Numbers below this have been held at some time.
   uint32_t carved_rows() const { return record_.carved_rows; }
@@ -66,6 +57,8 @@ class RowStore {
     uint64_t id;
     uint32_t row;
   };
+  // Rows that are best made by one call: they are near when it returns.
+  static constexpr size_t kMadeTogether = 16;
   // Makes rows, which hold nothing, the new ones of these ids. Until all of a row is written it
   // holds nothing, also for who finds it in a shared arena.
   void Make(std::span<const NewRow> rows, uint32_t stamp);
@@ -159,11 +152,10 @@ class RowStore {
   };
 
  private:
-  static constexpr size_t kMadeTogether = 16;
-
   static void CopyFloats(const float* from, uint32_t count, float* to);
 
   static TableRecord RecordOf(const TableConfig& config);
+  void Carve(std::span<uint32_t> rows);
   void Initialize(std::span<const NewRow> rows);
 
   uint64_t record_offset_;

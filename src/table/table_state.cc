@@ -83,7 +83,8 @@ std::optional<EvictionCause> Table::State::Expired(uint32_t row) const {
 
 uint32_t Table::State::Create(uint64_t id, uint32_t stamp) {
   if ((index.size() >= row_limit || file_full) && !MakeRoom(stamp)) return kNoRow;
-  const uint32_t row = store.Acquire();
+  uint32_t row = kNoRow;
+  store.Acquire({&row, 1});
   const bool queued = rows.header(row).use_count != 0;  // Fresh memory is zero.
   const RowStore::NewRow made = {id, row};
   store.Make({&made, 1}, stamp);

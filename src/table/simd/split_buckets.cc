@@ -18,8 +18,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
 
-// How many buckets are on their way.
-constexpr size_t kAhead = 8;
+// How many buckets of either half are on their way.
+constexpr size_t kAhead = 48;
 
 using Codes = hn::FixedTag<uint32_t, 8>;
 using Tags = hn::FixedTag<uint16_t, 8>;
