@@ -77,8 +77,8 @@ std::vector<std::vector<std::string>> Cells(const std::string& path) {
     const auto line = lines.Next();
     REQUIRE(line.ok());
     if (!line->has_value()) return rows;
-    if ((*line)->empty()) continue;
-    const auto cells = splitter.Split(**line);
+    if ((*line)->text.empty()) continue;
+    const auto cells = splitter.Split((*line)->text);
     REQUIRE(cells.ok());
     rows.emplace_back((*cells)->begin(), (*cells)->end());
   }
