@@ -18,7 +18,8 @@
 namespace simurgh::bench {
 namespace {
 
-constexpr int kBufferBytes = 262'144;
+constexpr int kSendBufferBytes = 524'288;
+constexpr int kReceiveBufferBytes = 262'144;
 
 struct Endpoint {
   union {
@@ -70,8 +71,9 @@ Status Tune(const RawSocket& socket, const std::string& transport) {
   if (transport == "tcp" && ::setsockopt(handle, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) != 0) {
     return SystemError("TCP_NODELAY");
   }
-  for (const int option : {SO_SNDBUF, SO_RCVBUF}) {
-    if (::setsockopt(handle, SOL_SOCKET, option, &kBufferBytes, sizeof(kBufferBytes)) != 0) {
+  for (const auto& [option, bytes] :
+       {std::pair(SO_SNDBUF, kSendBufferBytes), std::pair(SO_RCVBUF, kReceiveBufferBytes)}) {
+    if (::setsockopt(handle, SOL_SOCKET, option, &bytes, sizeof(bytes)) != 0) {
       return SystemError("socket buffers");
     }
   }
