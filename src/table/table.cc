@@ -36,7 +36,7 @@ Table::PullCounts Table::Pull(std::span<const uint64_t> ids, CodedRows rows, uin
   const uint64_t crowded_out_before = s.CrowdedOut();
   const uint32_t now = s.BeginPull(stamp);
   if (s.expiry.active()) s.Sweep(ids.size());
-  s.SecureRows(ids.size());
+  s.SecureRows(std::min<uint64_t>(ids.size(), s.row_limit - s.index.size()));
   PullCounts counts;
   // Where rows may have to go for room, all that are there are pulled before any is made.
   const bool all = s.MakesAll(ids.size());

@@ -82,7 +82,7 @@ std::optional<EvictionCause> Table::State::Expired(uint32_t row) const {
 }
 
 uint32_t Table::State::Create(uint64_t id, uint32_t stamp) {
-  if ((index.size() >= row_limit || file_full) && !MakeRoom(stamp)) return kNoRow;
+  if (!HasRoom() && !MakeRoom(stamp)) return kNoRow;
   uint32_t row = kNoRow;
   store.Acquire({&row, 1});
   const bool queued = rows.header(row).use_count != 0;  // Fresh memory is zero.
@@ -121,7 +121,8 @@ bool Table::State::AskForRows() {
   const uint64_t taken = store.MoreTaken(more) + index.MoreTaken(more) + queue.MoreTaken(more);
   if (!Ask(taken, granted_for_rows)) return false;
   row_limit += more;
-  return true;
+  SecureRows(more);
+  return !file_full;
 }
 
 bool Table::State::MayCount(uint64_t id) {

@@ -109,6 +109,10 @@ struct Table::State {
  private:
   uint32_t StampOf(uint64_t stamp);
   void Rebase(uint64_t newest);
+  // Rows that are free have their memory, whatever the file system has left.
+  bool HasRoom() const {
+    return index.size() < row_limit && (!file_full || index.size() < store.carved_rows());
+  }
   bool MakeRoom(uint32_t now);
   bool AskForRows();
   bool Ask(uint64_t bytes, uint64_t& granted);

@@ -32,12 +32,14 @@ bool MayMount() {
   return getuid() == 0;
 }
 
+bool MountSmall(const std::string& directory) {
+  return MayMount() && mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+         mount("none", directory.c_str(), "tmpfs", 0, "size=8m") == 0;
+}
+
 // Pulls fresh ids again and again, more than there is room for.
 Ending PullTooMuch(const std::string& directory, WhenFull when_full) {
-  if (!MayMount() || mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
-      mount("none", directory.c_str(), "tmpfs", 0, "size=8m") != 0) {
-    return kNoMounts;
-  }
+  if (!MountSmall(directory)) return kNoMounts;
   TableConfig config;
   config.name = "t";
   config.dim = kDim;
@@ -67,14 +69,54 @@ Ending PullTooMuch(const std::string& directory, WhenFull when_full) {
   return when_full != WhenFull::kStop && right ? kAsItShould : kWrongCounts;
 }
 
-TEST_CASE("an arena's file system that fills up is met as configured, not by a signal") {
-  const WhenFull when_full = GENERATE(WhenFull::kEvict, WhenFull::kRefuse, WhenFull::kStop);
+// Fills it, lets all rows but the last pull's expire, and then wants as many fresh ones again.
+Ending FillAgainWhatExpired(const std::string& directory, WhenFull when_full) {
+  if (!MountSmall(directory)) return kNoMounts;
+  TableConfig config;
+  config.name = "t";
+  config.dim = kDim;
+  config.capacity_rows = 1'000'000;
+  config.when_full = when_full;
+  config.eviction.idle_steps = 5;
+  auto partition = Partition::Create({config}, 1, nullptr, {.file = directory + "/arena"});
+  if (!partition.ok()) return kNoPartition;
+  const Table& table = (*partition)->table(0);
+  std::vector<uint64_t> ids(kIds);
+  std::vector<float> rows(kIds * kDim);
+  const PullGroup pull{0, ids, {rows.data(), kIds, kDim}};
+  uint64_t step = 0;
+  const auto pull_fresh = [&](bool fresh) {
+    for (size_t i = 0; fresh && i < kIds; ++i) ids[i] = step * kIds + i;
+    return (*partition)->Pull(PullPurpose::kTrain, {1, 0, step++}, 0, {&pull, 1}).ok();
+  };
+  // Sweeps follow the fresh rows, and meet no expired one before there is no room.
+  const auto crowded_out = [&] {
+    const TableStats stats = table.stats();
+    return stats.evicted_for[static_cast<size_t>(EvictionCause::kMemory)] + stats.turned_away;
+  };
+  while (table.stats().rows == step * kIds) {
+    if (!pull_fresh(true)) return kWrongPull;
+  }
+  const uint64_t full = table.stats().rows;
+  while (table.stats().rows > kIds) {
+    if (step > 1000 || !pull_fresh(false)) return kWrongPull;
+  }
+  const uint64_t lost = crowded_out();
+  for (uint64_t again = 0; again < 4; ++again) {
+    if (!pull_fresh(true)) return kWrongPull;
+  }
+  const bool right = full > 5 * kIds && crowded_out() == lost && table.stats().rows == 5 * kIds;
+  return right ? kAsItShould : kWrongCounts;
+}
+
+// What `run` ends with where it has a directory to mount a file system on, in a process of its own.
+void RequireEnding(Ending (*run)(const std::string& directory, WhenFull), WhenFull when_full) {
   INFO("policy " << static_cast<int>(when_full));
   char directory[] = "/tmp/simurgh-full-XXXXXX";
   REQUIRE(mkdtemp(directory) != nullptr);
   const pid_t child = fork();
   REQUIRE(child >= 0);
-  if (child == 0) _exit(PullTooMuch(directory, when_full));
+  if (child == 0) _exit(run(directory, when_full));
   int status = 0;
   REQUIRE(waitpid(child, &status, 0) == child);
   CHECK(rmdir(directory) == 0);
@@ -84,6 +126,14 @@ TEST_CASE("an arena's file system that fills up is met as configured, not by a s
     return;
   }
   CHECK(WEXITSTATUS(status) == kAsItShould);
+}
+
+TEST_CASE("an arena's file system that fills up is met as configured, not by a signal") {
+  RequireEnding(PullTooMuch, GENERATE(WhenFull::kEvict, WhenFull::kRefuse, WhenFull::kStop));
+}
+
+TEST_CASE("rows that expire are used again where an arena's file system is full") {
+  RequireEnding(FillAgainWhatExpired, GENERATE(WhenFull::kEvict, WhenFull::kRefuse));
 }
 
 }  // namespace

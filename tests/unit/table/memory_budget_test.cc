@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 
 #include "simurgh/base/random.h"
@@ -96,6 +98,28 @@ TEST_CASE("a table stays within the server's memory by refusing") {
   CHECK(stats.rows > 250'000);
   CHECK(stats.evicted == 0);
   CHECK(stats.turned_away == kIds - stats.rows);
+}
+
+// Requests are as long as a server's turns, and their rows more than is made ready ahead.
+TEST_CASE("a table in shared memory stays within the server's memory") {
+  constexpr size_t kBatch = 4096;
+  TableConfig config = Config(WhenFull::kRefuse);
+  config.dim = 1024;
+  MemoryBudget budget(ResidentBytes() + 2 * kRoom, /*kept_free=*/24 * kMiB);
+  const std::string file = "/dev/shm/simurgh-budget-" + std::to_string(getpid());
+  auto partition = Partition::Create({config}, 1, &budget, {.file = file}).value();
+  REQUIRE(unlink(file.c_str()) == 0);
+  std::vector<uint64_t> ids(kBatch);
+  std::vector<float> rows(kBatch * config.dim);
+  const PullGroup group{0, ids, {rows.data(), kBatch, config.dim}};
+  Random random(1);
+  for (uint64_t step = 0; step < 16; ++step) {
+    for (uint64_t& id : ids) id = random();
+    REQUIRE(partition->Pull(PullPurpose::kTrain, {1, 0, step}, 0, {&group, 1}).ok());
+    REQUIRE(ResidentBytes() <= budget.limit_bytes());
+  }
+  CHECK(partition->table(0).stats().turned_away > 0);
+  CHECK(partition->table(0).stats().rows > kBatch);
 }
 
 // Each comes to where its rows begin to lie in huge pages when there is hardly room left.
