@@ -23,6 +23,18 @@ constexpr uint32_t kMaxRanks = 256;
 // Of a memory budget, what tables leave to requests.
 constexpr uint64_t kLargestReserve = uint64_t{256} << 20;
 
+uint64_t KeptFree(uint64_t limit_bytes) { return std::min(limit_bytes / 8, kLargestReserve); }
+
+// Of all tables, before the first row.
+Status CheckBudget(uint64_t limit_bytes) {
+  const uint64_t bare = ResidentBytes();
+  if (limit_bytes == 0 || bare + KeptFree(limit_bytes) < limit_bytes) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "embedding_ps.memory_budget of ", limit_bytes, " bytes has no room for rows: a server takes ",
+      bare, " before it has any, and leaves ", KeptFree(limit_bytes),
+      " to requests; raise it, or give 0 for no limit"));
+}
+
 PartitionMemory MemoryOf(const ClusterConfig& config, size_t server, uint64_t partition) {
   const EmbeddingPsConfig& section = config.embedding_ps;
   PartitionMemory memory;
@@ -128,7 +140,7 @@ StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Create(const Cluster
     table.capacity_rows = (table.capacity_rows + shares - 1) / shares;
   }
   if (const uint64_t limit = config.embedding_ps.memory_budget; limit > 0) {
-    server->budget_ = std::make_unique<MemoryBudget>(limit, std::min(limit / 8, kLargestReserve));
+    server->budget_ = std::make_unique<MemoryBudget>(limit, KeptFree(limit));
   }
   for (uint64_t p = 0; p < partitions; ++p) {
     const PartitionMemory memory = MemoryOf(config, index, p);
@@ -145,6 +157,7 @@ StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Create(const Cluster
     server->shards_.back()->thread.RunAndWait([&] { pinned = PinThreadToNode(*memory.numa_node); });
     SIMURGH_RETURN_IF_ERROR(pinned);
   }
+  SIMURGH_RETURN_IF_ERROR(CheckBudget(config.embedding_ps.memory_budget));
   return server;
 }
 
