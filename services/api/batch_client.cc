@@ -127,6 +127,9 @@ rpc::awaitable<Status> BatchClient::SendPush(api::PushBatchMessage message, Grad
   message.scale = given.scale;
   const uint32_t worker = message.reference.worker;
   const uint64_t trace = message.reference.trace;
+  // Nothing that other ranks wait for comes behind it on this connection: where ranks wait for one
+  // another, a push leaves once those of earlier steps have ended and the pulls before it are here
+  // (BatchQueue).
   const auto client = workers_->at(worker)->shared();
   auto request = api::Encode(message, {given.bytes, std::move(given.owner)}, given.maxima);
   const auto response = co_await rpc::Call(*client, api::kPushBatch, std::move(request),

@@ -137,7 +137,8 @@ uint64_t RowIndex::LimitOf(const SegmentState& segment) {
   return buckets * kRowsPerBucketFrom + (spread * draw >> 32);
 }
 
-// While the index doubles, a segment's share of its insertions is twice its number of buckets.
+// While the index doubles, there are on average as many insertions between two splits as a segment
+// has buckets.
 bool RowIndex::MustGrow(const SegmentState& segment) const {
   if (segment.rows < segment.limit) [[likely]]
     return false;

@@ -76,6 +76,7 @@ IdSpaces MeasureIdSpaces(const TableConfig& config, size_t batch, size_t turns) 
   spaces.measurements.push_back(
       {.name = "spread_ids", .limit = 0, .run = [&] { return spread.Turn(); }});
   RunTurns(spaces.measurements, turns);
+  for (Measurement& measurement : spaces.measurements) measurement.run = nullptr;
   const TableStats after = spread.stats();
   const uint64_t pulled = after.hits + after.created - before.hits - before.created;
   spaces.bytes_per_row = static_cast<double>(after.bytes) / static_cast<double>(after.rows);
