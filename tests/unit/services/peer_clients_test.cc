@@ -16,6 +16,7 @@
 #include "services/api/row_client.h"
 #include "services/embedding_ps/row_methods.h"
 #include "services/embedding_worker/batch_methods.h"
+#include "tests/unit/services/one_table.h"
 #include "tests/unit/services/worker_fixture.h"
 
 namespace simurgh {
@@ -34,18 +35,6 @@ PeerClients::Connect ConnectorTo(const rpc::Server& server, IoThread& io) {
     return std::make_unique<rpc::Client>(io.executor(), address, HelloOf("client"),
                                          rpc::ClientOptions(), nullptr);
   };
-}
-
-ClusterConfig OneTable() {
-  ClusterConfig config;
-  config.embedding_ps = {.instances = {{}}, .partitions = 1};
-  TableConfig table;
-  table.name = "ids";
-  table.dim = 1;
-  table.capacity_rows = 100;
-  table.optimizer.kind = SparseOptimizerConfig::Kind::kSgd;
-  config.tables = {table};
-  return config;
 }
 
 // A parameter server that listens, and an embedding worker's client of it.
@@ -101,7 +90,7 @@ class Rows {
   static constexpr std::array<uint64_t, 1> kIds{7};
   inline static const std::vector<RowGroup> kGroups{{0, 1, {1}}};
 
-  const ClusterConfig config_ = OneTable();
+  const ClusterConfig config_ = OneTable(1, 100);
   MetricRegistry registry_;
   ServerMetrics metrics_{registry_, config_, 0};
   BufferPool buffers_{size_t{1} << 20};

@@ -9,24 +9,13 @@
 #include <catch2/catch.hpp>
 
 #include "services/embedding_ps/parameter_server.h"
+#include "tests/unit/services/one_table.h"
 
 namespace simurgh {
 namespace {
 
 constexpr uint32_t kDim = 4;
 constexpr size_t kManyIds = 64 * ParameterServer::kIdsPerTurn;
-
-ClusterConfig OneTable() {
-  ClusterConfig config;
-  config.embedding_ps = {.instances = {{}}, .partitions = 1};
-  TableConfig table;
-  table.name = "ids";
-  table.dim = kDim;
-  table.capacity_rows = 2 * kManyIds;
-  table.optimizer.kind = SparseOptimizerConfig::Kind::kSgd;
-  config.tables = {table};
-  return config;
-}
 
 class Server {
   template <typename Call>
@@ -73,7 +62,7 @@ class Server {
     return {{0, kDim, {static_cast<uint32_t>(ids.size())}}};
   }
 
-  const ClusterConfig config_ = OneTable();
+  const ClusterConfig config_ = OneTable(kDim, 2 * kManyIds);
   MetricRegistry registry_;
   ServerMetrics metrics_{registry_, config_, 0};
   std::unique_ptr<ParameterServer> server_ = ParameterServer::Create(config_, 0, metrics_).value();
