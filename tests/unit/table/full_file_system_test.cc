@@ -37,14 +37,20 @@ bool MountSmall(const std::string& directory) {
          mount("none", directory.c_str(), "tmpfs", 0, "size=8m") == 0;
 }
 
-// Pulls fresh ids again and again, more than there is room for.
-Ending PullTooMuch(const std::string& directory, WhenFull when_full) {
-  if (!MountSmall(directory)) return kNoMounts;
+// With more rows than the file system has room for.
+TableConfig Roomy(WhenFull when_full) {
   TableConfig config;
   config.name = "t";
   config.dim = kDim;
   config.capacity_rows = 1'000'000;
   config.when_full = when_full;
+  return config;
+}
+
+// Pulls fresh ids again and again, more than there is room for.
+Ending PullTooMuch(const std::string& directory, WhenFull when_full) {
+  if (!MountSmall(directory)) return kNoMounts;
+  const TableConfig config = Roomy(when_full);
   auto partition = Partition::Create({config}, 1, nullptr, {.file = directory + "/arena"});
   if (!partition.ok()) return kNoPartition;
   std::vector<uint64_t> ids(kIds);
@@ -72,11 +78,7 @@ Ending PullTooMuch(const std::string& directory, WhenFull when_full) {
 // Fills it, lets all rows but the last pull's expire, and then wants as many fresh ones again.
 Ending FillAgainWhatExpired(const std::string& directory, WhenFull when_full) {
   if (!MountSmall(directory)) return kNoMounts;
-  TableConfig config;
-  config.name = "t";
-  config.dim = kDim;
-  config.capacity_rows = 1'000'000;
-  config.when_full = when_full;
+  TableConfig config = Roomy(when_full);
   config.eviction.idle_steps = 5;
   auto partition = Partition::Create({config}, 1, nullptr, {.file = directory + "/arena"});
   if (!partition.ok()) return kNoPartition;
