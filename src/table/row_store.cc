@@ -89,21 +89,17 @@ void RowStore::Release(uint32_t row) {
 }
 
 void RowStore::Make(std::span<const NewRow> rows, uint32_t stamp) {
-  for (size_t begin = 0; begin < rows.size(); begin += kMadeTogether) {
-    const auto some = rows.subspan(begin, std::min(kMadeTogether, rows.size() - begin));
-    Initialize(some);
-    for (const NewRow& row : some) {
-      RowHeader& header = rows_.header(row.row);
-      header.id = row.id;
-      header.epoch = 0;
-      header.use_count = 1;
-    }
-    std::atomic_signal_fence(std::memory_order_seq_cst);
-    for (const NewRow& row : some) rows_.header(row.row).recency = stamp;
+  Initialize(rows);
+  for (const NewRow& row : rows) {
+    RowHeader& header = rows_.header(row.row);
+    header.id = row.id;
+    header.epoch = 0;
+    header.use_count = 1;
   }
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  for (const NewRow& row : rows) rows_.header(row.row).recency = stamp;
 }
 
-// At most kMadeTogether rows.
 void RowStore::Initialize(std::span<const NewRow> rows) {
   std::array<Initializer::NewWeights, kMadeTogether> weights;
   const bool plain = format().plain();

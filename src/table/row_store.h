@@ -57,7 +57,7 @@ class RowStore {
     uint64_t id;
     uint32_t row;
   };
-  // Rows that are best made by one call: they are near when it returns.
+  // Rows that are made by one call at most: they are near when it returns.
   static constexpr size_t kMadeTogether = 16;
   // Makes rows, which hold nothing, the new ones of these ids. Until all of a row is written it
   // holds nothing, also for who finds it in a shared arena.

@@ -136,7 +136,8 @@ bool Table::State::MayCount(uint64_t id) {
   return true;
 }
 
-// granted: what was granted before, and has been touched but for pages that are still to come.
+// granted: what was granted before, touched by now but for pages that are still to come; then what
+// is granted and not yet touched.
 bool Table::State::Ask(uint64_t bytes, uint64_t& granted) {
   if (bytes == 0) return true;
   if (denied) return false;
