@@ -76,9 +76,9 @@ void Arena::UseHugePages(uint64_t offset, uint64_t bytes) {
   if (first < last) madvise(base_ + first, last - first, MADV_HUGEPAGE);
 }
 
-void Arena::Populate(uint64_t offset, uint64_t bytes) {
+bool Arena::Populate(uint64_t offset, uint64_t bytes) {
   if (prefaulter_ == nullptr) prefaulter_ = std::make_unique<Prefaulter>();
-  prefaulter_->Populate(base_ + offset, bytes);
+  return prefaulter_->Populate(base_ + offset, bytes);
 }
 
 void Arena::WriteSuperblock(uint64_t identity) {
@@ -106,7 +106,8 @@ uint64_t ArenaRegion::Allocate(uint64_t bytes) {
     SIMURGH_CHECK(secured.ok()) << std::string(secured.message());
   }
   if (used_ > look_ahead_at_) [[unlikely]] {
-    if (populated_ == 0) arena_.UseHugePages(offset_ + offset, capacity_ - offset);
+    if (look_ahead_at_ == kHugePageThreshold)
+      arena_.UseHugePages(offset_ + offset, capacity_ - offset);
     PopulateAhead();
   }
   return offset;
@@ -139,13 +140,13 @@ uint64_t ArenaRegion::AheadOf(uint64_t used) const {
   return std::min(NextHugePage(used) + ahead / kHugePage * kHugePage, capacity_);
 }
 
-// Asks for whole huge pages, and once for each that is filled.
+// Asks for whole huge pages, and once for each that is filled: then also for those that there was
+// no place for before.
 void ArenaRegion::PopulateAhead() {
   const uint64_t first = std::max(populated_, NextHugePage(used_));
   const uint64_t last = AheadOf(used_);
   look_ahead_at_ = used_ + kHugePage;
-  populated_ = std::max(first, last);
-  if (first < last) arena_.Populate(offset_ + first, last - first);
+  if (first < last && arena_.Populate(offset_ + first, last - first)) populated_ = last;
 }
 
 }  // namespace simurgh

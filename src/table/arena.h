@@ -57,8 +57,9 @@ class Arena {
   // system without them goes on with small ones.
   void UseHugePages(uint64_t offset, uint64_t bytes);
 
-  // Has [offset, offset + bytes) get its pages by and by, in another thread.
-  void Populate(uint64_t offset, uint64_t bytes);
+  // Has [offset, offset + bytes) get its pages by and by, in another thread; false when too much
+  // waits there already.
+  [[nodiscard]] bool Populate(uint64_t offset, uint64_t bytes);
   // Of that, what has not got its pages yet.
   uint64_t waiting_bytes() const {
     return prefaulter_ == nullptr ? 0 : prefaulter_->waiting_bytes();

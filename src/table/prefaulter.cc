@@ -14,14 +14,15 @@ Prefaulter::~Prefaulter() {
   thread_.join();
 }
 
-void Prefaulter::Populate(std::byte* first, uint64_t bytes) {
+bool Prefaulter::Populate(std::byte* first, uint64_t bytes) {
   const uint32_t asked = asked_.load(std::memory_order_relaxed);
-  if (asked - done_.load(std::memory_order_acquire) == kMostWanted) return;
+  if (asked - done_.load(std::memory_order_acquire) == kMostWanted) return false;
   wanted_[asked % kMostWanted] = {first, bytes};
   waiting_bytes_ += bytes;
   asked_.store(asked + 1, std::memory_order_release);
   asked_.notify_one();
   if (!thread_.joinable()) thread_ = std::thread([this] { Run(); });
+  return true;
 }
 
 void Prefaulter::Run() {

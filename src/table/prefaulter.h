@@ -22,9 +22,10 @@ class Prefaulter {
   Prefaulter& operator=(const Prefaulter&) = delete;
   ~Prefaulter();
 
-  // Asks for the pages of mapped memory; does nothing while kMostWanted ranges wait for theirs.
+  // Asks for the pages of mapped memory; false, and nothing is asked for, while kMostWanted ranges
+  // wait for theirs.
   // Lifetime: the memory stays mapped until the prefaulter goes.
-  void Populate(std::byte* first, uint64_t bytes);
+  [[nodiscard]] bool Populate(std::byte* first, uint64_t bytes);
 
   // Of what was asked for, what has not got its pages yet.
   uint64_t waiting_bytes() const { return waiting_bytes_.load(std::memory_order_acquire); }
