@@ -2,7 +2,13 @@
 
 namespace simurgh {
 
-PeerClients::PeerClients(Connect connect) : connect_(std::move(connect)) {}
+PeerClients::PeerClients(rpc::asio::any_io_executor executor, std::string address, rpc::Hello hello,
+                         rpc::ClientOptions options, rpc::Observer* observer)
+    : executor_(std::move(executor)),
+      address_(std::move(address)),
+      hello_(std::move(hello)),
+      options_(std::move(options)),
+      observer_(observer) {}
 
 PeerClients::Use PeerClients::shared() {
   if (shared_ == nullptr) shared_ = &Add();
@@ -22,7 +28,8 @@ void PeerClients::Stop() {
 }
 
 rpc::Client& PeerClients::Add() {
-  clients_.push_back(connect_());
+  clients_.push_back(
+      std::make_unique<rpc::Client>(executor_, address_, hello_, options_, observer_));
   if (stopped_) clients_.back()->Stop();
   return *clients_.back();
 }

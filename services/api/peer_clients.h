@@ -1,7 +1,7 @@
 #pragma once
 
-#include <functional>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -20,8 +20,6 @@ namespace simurgh {
 // Threads: the clients'. Lifetime: outlive every call.
 class PeerClients {
  public:
-  using Connect = std::function<std::unique_ptr<rpc::Client>()>;
-
   // A client for one call.
   class Use {
    public:
@@ -42,7 +40,9 @@ class PeerClients {
     rpc::Client* client_;
   };
 
-  explicit PeerClients(Connect connect);
+  // Of each rpc::Client; see there.
+  PeerClients(rpc::asio::any_io_executor executor, std::string address, rpc::Hello hello,
+              rpc::ClientOptions options, rpc::Observer* observer);
 
   // For a call that is answered whatever else comes.
   Use shared();
@@ -55,7 +55,11 @@ class PeerClients {
  private:
   rpc::Client& Add();
 
-  const Connect connect_;
+  const rpc::asio::any_io_executor executor_;
+  const std::string address_;
+  const rpc::Hello hello_;
+  const rpc::ClientOptions options_;
+  rpc::Observer* const observer_;
   bool stopped_ = false;
   std::vector<std::unique_ptr<rpc::Client>> clients_;
   rpc::Client* shared_ = nullptr;   // From its first use on.

@@ -7,12 +7,12 @@
 
 namespace simurgh {
 
-RowClient::RowClient(std::string name, PeerClients::Connect connect, uint64_t map_version)
-    : name_(std::move(name)), clients_(std::move(connect)), map_version_(map_version) {}
+RowClient::RowClient(std::string name, std::unique_ptr<PeerClients> clients, uint64_t map_version)
+    : name_(std::move(name)), clients_(std::move(clients)), map_version_(map_version) {}
 
 rpc::awaitable<StatusOr<PullReport>> RowClient::Pull(PullRowsCall call, rpc::CallOptions options) {
   auto request = api::Encode(call, map_version_);
-  const auto client = clients_.shared();
+  const auto client = clients_->shared();
   const auto response = co_await rpc::Call(*client, api::kPullRows, std::move(request),
                                            {{call.rows, call.owner}}, api::Patient(options));
   if (!response.ok()) co_return Annotate(response.status(), name_);
@@ -21,7 +21,7 @@ rpc::awaitable<StatusOr<PullReport>> RowClient::Pull(PullRowsCall call, rpc::Cal
 
 rpc::awaitable<StatusOr<PushReport>> RowClient::Push(PushRowsCall call, rpc::CallOptions options) {
   auto request = api::Encode(call, map_version_);
-  const auto client = call.position.waits_for_ranks() ? clients_.own() : clients_.shared();
+  const auto client = call.position.waits_for_ranks() ? clients_->own() : clients_->shared();
   const auto response =
       co_await rpc::Call(*client, api::kPushRows, std::move(request), api::Patient(options));
   if (!response.ok()) co_return Annotate(response.status(), name_);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "services/api/peer_clients.h"
@@ -14,7 +15,7 @@ namespace simurgh {
 class RowClient : public RowServer {
  public:
   // name: for errors, "embedding-ps 1".
-  RowClient(std::string name, PeerClients::Connect connect, uint64_t map_version);
+  RowClient(std::string name, std::unique_ptr<PeerClients> clients, uint64_t map_version);
 
   [[nodiscard]] rpc::awaitable<StatusOr<PullReport>> Pull(PullRowsCall call,
                                                           rpc::CallOptions options) override;
@@ -23,7 +24,7 @@ class RowClient : public RowServer {
 
  private:
   const std::string name_;
-  PeerClients clients_;
+  const std::unique_ptr<PeerClients> clients_;
   const uint64_t map_version_;
 };
 

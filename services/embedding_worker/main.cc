@@ -60,13 +60,11 @@ class EmbeddingWorkerDaemon : public Daemon {
     const ClusterConfig& config = context.config();
     std::vector<std::unique_ptr<RowServer>> servers;
     for (size_t i = 0; i < config.embedding_ps.instances.size(); ++i) {
-      const auto connect = [this, address = config.embedding_ps.instances[i].address,
-                            hello = context.hello(), options = context.rpc_options().client] {
-        return std::make_unique<rpc::Client>(listener_.executor(), address, hello, options,
-                                             &observer_);
-      };
-      servers.push_back(std::make_unique<RowClient>(absl::StrCat("embedding-ps ", i), connect,
-                                                    MapOf(config).version()));
+      auto clients = std::make_unique<PeerClients>(
+          listener_.executor(), config.embedding_ps.instances[i].address, context.hello(),
+          context.rpc_options().client, &observer_);
+      servers.push_back(std::make_unique<RowClient>(absl::StrCat("embedding-ps ", i),
+                                                    std::move(clients), MapOf(config).version()));
     }
     return servers;
   }

@@ -63,11 +63,8 @@ class RemoteLoaderClient final : public LoaderClient {
       ranks_[r].number = r;
       ranks_[r].name = ranks_.size() == 1 ? "the nn-worker" : absl::StrCat("nn-worker ", r);
       ranks_[r].clients =
-          std::make_unique<PeerClients>([this, address = config.nn_worker.instances[r].address,
-                                         hello, options = rpc_options.client] {
-            return std::make_unique<rpc::Client>(thread_.executor(), address, hello, options,
-                                                 nullptr);
-          });
+          std::make_unique<PeerClients>(thread_.executor(), config.nn_worker.instances[r].address,
+                                        hello, rpc_options.client, nullptr);
     }
     stopper_.emplace(stop, [this] { rpc::asio::post(thread_.executor(), [this] { Stop(); }); });
   }

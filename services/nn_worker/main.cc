@@ -39,11 +39,8 @@ class RemoteCluster {
     hello.run = hello.instance_epoch;
     std::vector<std::unique_ptr<PeerClients>> workers;
     for (const InstanceConfig& instance : config.embedding_worker.instances) {
-      workers.push_back(std::make_unique<PeerClients>(
-          [this, address = instance.address, hello, options = context.rpc_options().client] {
-            return std::make_unique<rpc::Client>(thread_.executor(), address, hello, options,
-                                                 &observer_);
-          }));
+      workers.push_back(std::make_unique<PeerClients>(thread_.executor(), instance.address, hello,
+                                                      context.rpc_options().client, &observer_));
     }
     if (config.training.mode == TrainingConfig::Mode::kAsync) dense_ = ConnectDense(context, hello);
     client_ =

@@ -117,11 +117,9 @@ WorkerDriver::WorkerDriver(const ClusterConfig& config)
   hello.configuration_hash = AgreementHash(config);
   io_.RunAndWait([&] {
     std::vector<std::unique_ptr<PeerClients>> workers;
-    workers.push_back(std::make_unique<PeerClients>(
-        [this, address = config.embedding_worker.instances[0].address, hello] {
-          return std::make_unique<rpc::Client>(io_.executor(), address, hello, rpc::ClientOptions(),
-                                               nullptr);
-        }));
+    workers.push_back(std::make_unique<PeerClients>(io_.executor(),
+                                                    config.embedding_worker.instances[0].address,
+                                                    hello, rpc::ClientOptions(), nullptr));
     client_ = std::make_unique<BatchClient>(io_.executor(), encoder_.get_executor(),
                                             std::move(workers), kCallTimeout, rates_, wire_);
   });

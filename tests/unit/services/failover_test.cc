@@ -50,11 +50,9 @@ class TwoWorkers : public WorkerFixture {
             io.executor(), HelloOf("embedding-worker"), rpc::ServerOptions(), nullptr));
         RegisterBatchMethods(*listeners_.back(), *listening);
         REQUIRE(listeners_.back()->Listen("127.0.0.1:0") == absl::OkStatus());
-        workers.push_back(
-            std::make_unique<PeerClients>([this, address = listeners_.back()->address()] {
-              return std::make_unique<rpc::Client>(io.executor(), address, HelloOf("nn-worker"),
-                                                   rpc::ClientOptions(), nullptr);
-            }));
+        workers.push_back(std::make_unique<PeerClients>(io.executor(), listeners_.back()->address(),
+                                                        HelloOf("nn-worker"), rpc::ClientOptions(),
+                                                        nullptr));
       }
       client_ =
           std::make_unique<BatchClient>(io.executor(), compute.get_executor(), std::move(workers),

@@ -29,12 +29,9 @@ rpc::Hello HelloOf(std::string role) { return {.cluster = "test", .role = std::m
 // A connection holds one unanswered message, and no byte more.
 rpc::ServerOptions OneMessage() { return {.max_request_bytes_per_connection = 1}; }
 
-// Where `server` listens from now on.
-PeerClients::Connect ConnectorTo(const rpc::Server& server, IoThread& io) {
-  return [&io, address = server.address()] {
-    return std::make_unique<rpc::Client>(io.executor(), address, HelloOf("client"),
-                                         rpc::ClientOptions(), nullptr);
-  };
+std::unique_ptr<PeerClients> ClientsOf(const rpc::Server& server, IoThread& io) {
+  return std::make_unique<PeerClients>(io.executor(), server.address(), HelloOf("client"),
+                                       rpc::ClientOptions(), nullptr);
 }
 
 // A parameter server that listens, and an embedding worker's client of it.
@@ -51,7 +48,7 @@ class Rows {
                                                 OneMessage(), nullptr);
       RegisterRowMethods(*listener_, *rows_, buffers_, /*map_version=*/0);
       REQUIRE(listener_->Listen("127.0.0.1:0") == absl::OkStatus());
-      client_ = std::make_unique<RowClient>("embedding-ps", ConnectorTo(*listener_, io_),
+      client_ = std::make_unique<RowClient>("embedding-ps", ClientsOf(*listener_, io_),
                                             /*map_version=*/0);
     });
   }
@@ -147,7 +144,7 @@ class Batches : public WorkerFixture {
       RegisterBatchMethods(*listener_, *worker);
       REQUIRE(listener_->Listen("127.0.0.1:0") == absl::OkStatus());
       std::vector<std::unique_ptr<PeerClients>> workers;
-      workers.push_back(std::make_unique<PeerClients>(ConnectorTo(*listener_, io)));
+      workers.push_back(ClientsOf(*listener_, io));
       client_ =
           std::make_unique<BatchClient>(io.executor(), compute.get_executor(), std::move(workers),
                                         kPatience, learning_rates_, wire_);

@@ -25,9 +25,12 @@ class Submission : public WorkerFixture {
                                                 rpc::ServerOptions(), nullptr);
       RegisterBatchMethods(*listener_, *worker);
       REQUIRE(listener_->Listen("127.0.0.1:0") == absl::OkStatus());
-      raw_ = MakeClient();
+      raw_ = std::make_unique<rpc::Client>(io.executor(), listener_->address(),
+                                           HelloOf("nn-worker"), rpc::ClientOptions(), nullptr);
       std::vector<std::unique_ptr<PeerClients>> workers;
-      workers.push_back(std::make_unique<PeerClients>([this] { return MakeClient(); }));
+      workers.push_back(std::make_unique<PeerClients>(io.executor(), listener_->address(),
+                                                      HelloOf("nn-worker"), rpc::ClientOptions(),
+                                                      nullptr));
       client_ =
           std::make_unique<BatchClient>(io.executor(), compute.get_executor(), std::move(workers),
                                         std::chrono::seconds(60), rates_, wire_);
@@ -77,11 +80,6 @@ class Submission : public WorkerFixture {
   }
 
  private:
-  std::unique_ptr<rpc::Client> MakeClient() {
-    return std::make_unique<rpc::Client>(io.executor(), listener_->address(), HelloOf("nn-worker"),
-                                         rpc::ClientOptions(), nullptr);
-  }
-
   const LearningRates rates_{config.tables};
   VectorWire wire_{config};
   std::unique_ptr<rpc::Server> listener_;

@@ -65,10 +65,9 @@ class Chain {
       RegisterBatchMethods(*listener_, *worker_);
       REQUIRE(listener_->Listen("127.0.0.1:0") == absl::OkStatus());
       std::vector<std::unique_ptr<PeerClients>> workers;
-      workers.push_back(std::make_unique<PeerClients>([this] {
-        return std::make_unique<rpc::Client>(io.executor(), listener_->address(),
-                                             HelloOf("nn-worker"), rpc::ClientOptions(), nullptr);
-      }));
+      workers.push_back(std::make_unique<PeerClients>(io.executor(), listener_->address(),
+                                                      HelloOf("nn-worker"), rpc::ClientOptions(),
+                                                      nullptr));
       client_ =
           std::make_unique<BatchClient>(io.executor(), compute_.get_executor(), std::move(workers),
                                         std::chrono::seconds(20), rates_, wire_);

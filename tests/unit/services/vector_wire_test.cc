@@ -38,10 +38,9 @@ class Remote : public WorkerFixture {
       RegisterBatchMethods(*listener_, *worker);
       REQUIRE(listener_->Listen("127.0.0.1:0") == absl::OkStatus());
       std::vector<std::unique_ptr<PeerClients>> workers;
-      workers.push_back(std::make_unique<PeerClients>([this] {
-        return std::make_unique<rpc::Client>(io.executor(), listener_->address(),
-                                             HelloOf("nn-worker"), rpc::ClientOptions(), nullptr);
-      }));
+      workers.push_back(std::make_unique<PeerClients>(io.executor(), listener_->address(),
+                                                      HelloOf("nn-worker"), rpc::ClientOptions(),
+                                                      nullptr));
       client_ =
           std::make_unique<BatchClient>(io.executor(), compute.get_executor(), std::move(workers),
                                         std::chrono::seconds(60), rates_, wire_);
@@ -150,10 +149,8 @@ class LyingWorker {
 
   std::unique_ptr<BatchClient> ClientOf(const LearningRates& rates, VectorWire& wire) {
     std::vector<std::unique_ptr<PeerClients>> workers;
-    workers.push_back(std::make_unique<PeerClients>([this] {
-      return std::make_unique<rpc::Client>(io.executor(), listener_->address(),
-                                           HelloOf("nn-worker"), rpc::ClientOptions(), nullptr);
-    }));
+    workers.push_back(std::make_unique<PeerClients>(
+        io.executor(), listener_->address(), HelloOf("nn-worker"), rpc::ClientOptions(), nullptr));
     return std::make_unique<BatchClient>(io.executor(), io.executor(), std::move(workers),
                                          std::chrono::seconds(60), rates, wire);
   }
