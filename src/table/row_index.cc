@@ -14,8 +14,6 @@ constexpr double kRowsPerBucketAtCapacity = 6.5;
 // Where a segment is full, see LimitOf().
 constexpr uint64_t kRowsPerBucketFrom = 7;
 constexpr uint64_t kRowsPerBucketTo = 8;
-// Where it splits, however many others have just done so: twentieths of its slots.
-constexpr uint64_t kFullTwentieths = 19;
 // 128 KiB: a split moves some 8,000 entries, less than a millisecond.
 constexpr uint32_t kMaxSegmentBuckets = 2039;  // A prime.
 // Splits beyond the planned number that uneven hashes may cause.
@@ -145,7 +143,7 @@ bool RowIndex::MustGrow(const SegmentState& segment) const {
   const bool splits =
       segment.where.bucket_count == segment_buckets_ && segment.depth < depth_limit_;
   if (!splits || since_split_ >= segment_buckets_ / 2) return true;
-  return segment.rows >= segment_buckets_ * IndexBucket::kSlots * kFullTwentieths / 20;
+  return segment.rows >= most_split_at_once();
 }
 
 void RowIndex::Place(const SegmentState& segment, const Entry& entry) {

@@ -215,6 +215,11 @@ class RowIndex {
   // What growing has done so far: entries moved plus ids read. An insertion adds no more than a
   // split of one segment takes.
   uint64_t growth_steps() const { return growth_steps_; }
+  // Entries that a segment has at most when it splits, however many others have just done so:
+  // nineteen twentieths of its slots.
+  uint64_t most_split_at_once() const {
+    return uint64_t{segment_buckets_} * IndexBucket::kSlots * 19 / 20;
+  }
 
  private:
   static constexpr uint32_t kAllBuckets = std::numeric_limits<uint32_t>::max();
