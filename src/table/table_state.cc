@@ -119,7 +119,7 @@ bool Table::State::AskForRows() {
       std::clamp(index.size() * row_bytes / 4, kSmallestGrant, kLargestGrant) / row_bytes;
   const uint64_t more = std::clamp<uint64_t>(wanted, 1, config.capacity_rows - row_limit);
   const uint64_t taken = store.MoreTaken(more) + index.MoreTaken(more) + queue.MoreTaken(more);
-  if (!Ask(taken, granted_for_rows)) return false;
+  if (!Ask(taken, granted_for_rows, arena.waiting_bytes())) return false;
   row_limit += more;
   SecureRows(more);
   return !file_full;
@@ -129,19 +129,20 @@ bool Table::State::MayCount(uint64_t id) {
   if (budget == nullptr || !admission.NeedsSketch(id)) return true;
   if (sketches_left == 0) {
     const uint64_t more = std::max<uint64_t>(1, kSketchGrant / admission.sketch_bytes());
-    if (!Ask(more * admission.sketch_bytes(), granted_for_sketches)) return false;
+    // Those of the last grant are there, and written to.
+    if (!Ask(more * admission.sketch_bytes(), granted_for_sketches, /*waiting=*/0)) return false;
     sketches_left = more;
   }
   --sketches_left;
   return true;
 }
 
-// granted: what was granted before, touched by now but for pages that are still to come; then what
-// is granted and not yet touched.
-bool Table::State::Ask(uint64_t bytes, uint64_t& granted) {
+// granted: what was granted before, touched by now but for what still waits for its pages; then
+// what is granted and not yet touched.
+bool Table::State::Ask(uint64_t bytes, uint64_t& granted, uint64_t waiting) {
   if (bytes == 0) return true;
   if (denied) return false;
-  const uint64_t untouched = std::min(granted, arena.waiting_bytes());
+  const uint64_t untouched = std::min(granted, waiting);
   denied = !budget->Grant(bytes, granted - untouched);
   granted = untouched + (denied ? 0 : bytes);
   return !denied;

@@ -115,7 +115,7 @@ struct Table::State {
   }
   bool MakeRoom(uint32_t now);
   bool AskForRows();
-  bool Ask(uint64_t bytes, uint64_t& granted);
+  bool Ask(uint64_t bytes, uint64_t& granted, uint64_t waiting);
   void Evict(uint32_t now, EvictionCause cause);
   void Remove(uint32_t row, EvictionCause cause, bool queued);
   void PrefetchVictims() const;
