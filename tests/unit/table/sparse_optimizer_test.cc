@@ -151,29 +151,79 @@ TEST_CASE("optimizers stay with double precision over many random steps") {
   CHECK(largest < 2e-5);
 }
 
-// From the tests of TensorFlow's FtrlOptimizer, with its doubled l2.
+// kWeights after kGradients at a rate of 0.1: printed by PyTorch 2.15.0, torch.optim.SGD, Adam and
+// AdamW in float64 with the settings of each case (PyTorch calls l2 weight_decay, too).
+TEST_CASE("momentum, nesterov, adam and adamw give PyTorch's values") {
+  struct Published {
+    const char* name;
+    SparseOptimizerConfig config;
+    std::vector<double> weights;
+  };
+  const auto tested = GENERATE(values<Published>({
+      {"momentum",
+       {.kind = Kind::kSgd, .momentum = 0.9F},
+       {0.4588211, -0.313208, -0.2319273, 0.0734614, -0.331703, 0.448404, 0.1222599, 0.3372575,
+        0.1659924, -0.3122023, 0.6756056, 0.625641}},
+      {"nesterov",
+       {.kind = Kind::kSgd, .momentum = 0.9F, .nesterov = true},
+       {0.35778899, -0.4962572, -0.36695457, -0.08780474, -0.4890527, 0.3321636, 0.11024391,
+        0.20710175, -0.01917684, -0.44212207, 0.63350504, 0.5347869}},
+      {"nesterov, weight_decay",
+       {.kind = Kind::kSgd, .momentum = 0.9F, .nesterov = true, .weight_decay = 0.5F},
+       {0.12667765, -0.47898886, -0.36434668, -0.20290413, -0.45589979, 0.10421174, 0.057623811,
+        7.03828e-05, -0.18250424, -0.40349548, 0.36231407, 0.24571599}},
+      {"adam",
+       {.kind = Kind::kAdam, .epsilon = 1e-8F},
+       {0.44118164, -0.24843116, -0.15515218, 0.15234198, -0.26839785, 0.40367049, -0.1201433,
+        0.4232299, 0.26002841, -0.25011682, 0.50621579, 0.59525689}},
+      {"adam, weight_decay, betas (0.5, 0.75)",
+       {.kind = Kind::kAdam, .epsilon = 1e-2F, .beta1 = 0.5F, .beta2 = 0.75F, .weight_decay = 0.5F},
+       {0.44841442, -0.25893324, -0.13537906, 0.15416846, -0.25987856, 0.404029, -0.082696907,
+        0.43167734, 0.2598732, -0.22708543, 0.48218295, 0.59170073}},
+      {"adamw",
+       {.kind = Kind::kAdam, .epsilon = 1e-8F, .decoupled_weight_decay = 0.5F},
+       {0.35163735, -0.23909435, -0.15951515, 0.10444051, -0.25803795, 0.31884864, -0.127514,
+        0.337024, 0.19492527, -0.2398451, 0.41029737, 0.48537957}},
+  }));
+  INFO(tested.name);
+  const SparseOptimizer optimizer(tested.config, kDim, 10.0F);
+  std::vector<float> row = NewRow(optimizer, kWeights);
+  for (const std::vector<float>& gradient : kGradients) {
+    const RowGradient update{row.data(), gradient.data()};
+    optimizer.Update(0.1F, {&update, 1});
+  }
+  for (size_t i = 0; i < kDim; ++i) CHECK(std::abs(row[i] - tested.weights[i]) < 1e-6);
+}
+
+// From the tests of TensorFlow, tensorflow/python/keras/optimizer_v2/ftrl_test.py, with its doubled
+// l2: a rate of 3, and always the same gradient.
 TEST_CASE("ftrl gives TensorFlow's values") {
   struct Published {
+    float beta;
     float l1;
     float l2;
     std::vector<float> begin;
     int steps;
     std::vector<double> weights;
   };
-  const auto tested = GENERATE(values<Published>({
-      {0.0F, 0.0F, {0.0F, 0.0F}, 3, {-2.60260963, -4.29698515}},
-      {0.0F, 0.0F, {1.0F, 2.0F}, 3, {-2.55607247, -3.98729396}},
-      {0.001F, 0.0F, {1.0F, 2.0F}, 10, {-7.66718769, -10.91273689}},
-      {0.001F, 4.0F, {1.0F, 2.0F}, 10, {-0.24059935, -0.46829352}},
+  const std::vector<float> zeros(4);
+  const std::vector<float> some = {1.0F, 2.0F, 4.0F, 3.0F};
+  const auto tested = GENERATE_COPY(values<Published>({
+      {0.0F, 0.0F, 0.0F, zeros, 3, {-2.60260963, -4.29698515, -0.28432083, -0.56694895}},
+      {0.0F, 0.0F, 0.0F, some, 3, {-2.55607247, -3.98729396, -0.28232238, -0.56096673}},
+      {0.0F, 0.001F, 0.0F, some, 10, {-7.66718769, -10.91273689, -0.93460727, -1.86147261}},
+      {0.0F, 0.001F, 4.0F, some, 10, {-0.24059935, -0.46829352, -0.02406147, -0.04830509}},
+      {0.1F, 0.0F, 0.0F, some, 10, {-6.096838, -9.162214, -0.717741, -1.425132}},
+      {0.1F, 0.0F, 0.2F, some, 10, {-2.735487, -4.704625, -0.294335, -0.586556}},
   }));
   const SparseOptimizerConfig config{.kind = Kind::kFtrl,
                                      .initial_accumulator = 0.1F,
-                                     .beta = 0.0F,
+                                     .beta = tested.beta,
                                      .l1 = tested.l1,
                                      .l2 = tested.l2};
-  const SparseOptimizer optimizer(config, 2, 100.0F);
+  const SparseOptimizer optimizer(config, 4, 100.0F);
   std::vector<float> row = NewRow(optimizer, tested.begin);
-  const std::vector<float> gradient = {0.1F, 0.2F};
+  const std::vector<float> gradient = {0.1F, 0.2F, 0.01F, 0.02F};
   for (int step = 0; step < tested.steps; ++step) {
     const RowGradient update{row.data(), gradient.data()};
     optimizer.Update(3.0F, {&update, 1});
