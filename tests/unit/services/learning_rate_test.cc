@@ -1,0 +1,145 @@
+// Which learning rate a server's rows are moved by, when it follows a schedule or is changed.
+
+#include <chrono>
+#include <future>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <boost/asio/thread_pool.hpp>
+#include <catch2/catch.hpp>
+
+#include "services/api/batch_client.h"
+#include "services/embedding_ps/parameter_server.h"
+#include "services/embedding_worker/batch_methods.h"
+#include "services/runtime/io_thread.h"
+#include "simurgh/data/batch_builder.h"
+#include "tests/unit/services/one_table.h"
+
+namespace simurgh {
+namespace {
+
+constexpr uint32_t kDim = 4;
+
+// The rate begins at 1 and ends at a half, after four steps.
+ClusterConfig WithSchedule() {
+  ClusterConfig config = OneTable(kDim, 100);
+  config.features = {{.name = "id", .table_index = 0}};
+  config.tables[0].optimizer.learning_rate = 1.0F;
+  config.tables[0].optimizer.schedule = {
+      .kind = LearningRateSchedule::Kind::kLinear, .decay_steps = 4, .end_factor = 0.5F};
+  return config;
+}
+
+rpc::Hello HelloOf(std::string role) { return {.cluster = "test", .role = std::move(role)}; }
+
+// A server with its rows, an embedding worker that listens, and a trainer's client of it.
+class Chain {
+ public:
+  Chain() {
+    std::vector<std::unique_ptr<RowServer>> servers;
+    servers.push_back(ParameterServer::Create(config_, 0, server_metrics_).value());
+    io_.RunAndWait([&] {
+      worker_ = std::make_unique<EmbeddingWorker>(config_, /*epoch=*/1, compute_.get_executor(),
+                                                  std::move(servers), worker_metrics_);
+      listener_ = std::make_unique<rpc::Server>(io_.executor(), HelloOf("embedding-worker"),
+                                                rpc::ServerOptions(), nullptr);
+      RegisterBatchMethods(*listener_, *worker_);
+      REQUIRE(listener_->Listen("127.0.0.1:0") == absl::OkStatus());
+      std::vector<std::unique_ptr<PeerClients>> workers;
+      workers.push_back(std::make_unique<PeerClients>(io_.executor(), listener_->address(),
+                                                      HelloOf("nn-worker"), rpc::ClientOptions(),
+                                                      nullptr));
+      client_ =
+          std::make_unique<BatchClient>(io_.executor(), compute_.get_executor(), std::move(workers),
+                                        std::chrono::seconds(60), rates_, wire_);
+    });
+  }
+  ~Chain() {
+    io_.RunAndWait([&] {
+      client_.reset();
+      listener_.reset();
+    });
+    compute_.join();
+    io_.RunAndWait([&] { worker_.reset(); });
+  }
+
+  // The row, which is made when it is not there.
+  std::vector<float> Pull(uint64_t step) {
+    BatchBuilder builder(1, 0);
+    builder.AddId(0, 11);
+    builder.EndSample();
+    const auto batch = builder.Build()->sparse;
+    const auto submitted = Wait<StatusOr<BatchReference>>(
+        [&](auto done) { client_->Submit(batch, {.run = kRun, .step = step}, std::move(done)); });
+    REQUIRE(submitted.status() == absl::OkStatus());
+    batch_ = *submitted;
+    std::vector<float> row(kDim);
+    const auto pulled = Wait<StatusOr<PullAnswer>>([&](auto done) {
+      client_->Pull(batch_, {.position = {.run = kRun, .step = step}},
+                    {MatrixView(row.data(), 1, kDim), nullptr}, std::move(done));
+    });
+    REQUIRE(pulled.status() == absl::OkStatus());
+    return row;
+  }
+
+  // A gradient of 1 to every weight of the batch that was pulled last.
+  void Push(uint64_t step) {
+    const std::vector<float> gradient(kDim, 1.0F);
+    REQUIRE(Wait<Status>([&](auto done) {
+              client_->Push(batch_, {.run = kRun, .step = step},
+                            {MatrixView(gradient.data(), 1, kDim), nullptr}, std::move(done));
+            }) == absl::OkStatus());
+  }
+
+  // As when the trainer's configuration is read again.
+  void Change(const SparseOptimizerConfig& optimizer) {
+    std::vector<TableConfig> tables = config_.tables;
+    tables[0].optimizer = optimizer;
+    REQUIRE(rates_.Change(tables) == absl::OkStatus());
+  }
+
+ private:
+  static constexpr uint64_t kRun = 1;
+
+  template <typename Result, typename Call>
+  static Result Wait(const Call& call) {
+    std::promise<Result> result;
+    call([&](Result value) { result.set_value(std::move(value)); });
+    return result.get_future().get();
+  }
+
+  const ClusterConfig config_ = WithSchedule();
+  MetricRegistry registry_;
+  ServerMetrics server_metrics_{registry_, config_, 0};
+  WorkerMetrics worker_metrics_{registry_, config_};
+  LearningRates rates_{config_.tables};
+  VectorWire wire_{config_};
+  rpc::asio::thread_pool compute_{1};
+  std::unique_ptr<EmbeddingWorker> worker_;
+  std::unique_ptr<rpc::Server> listener_;
+  std::unique_ptr<BatchClient> client_;
+  BatchReference batch_;
+  IoThread io_{"test"};
+};
+
+TEST_CASE("a push moves rows by the rate of its step, and by a new one from the change on") {
+  Chain chain;
+  std::vector<float> expected = chain.Pull(0);
+  const auto push_and_pull = [&](uint64_t step, float rate) {
+    CAPTURE(step, rate);
+    chain.Push(step);
+    for (float& weight : expected) weight -= rate;
+    CHECK(chain.Pull(step + 1) == expected);
+  };
+  push_and_pull(0, 1.0F);
+  push_and_pull(1, 0.875F);
+  // A batch whose rows have been pulled before is pushed with the new rate, too.
+  chain.Change({.kind = SparseOptimizerConfig::Kind::kSgd, .learning_rate = 0.25F});
+  push_and_pull(2, 0.25F);
+  push_and_pull(3, 0.25F);
+}
+
+}  // namespace
+}  // namespace simurgh
