@@ -2,6 +2,8 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "services/api/position_codec.h"
+
 namespace simurgh::api {
 namespace {
 
@@ -9,12 +11,6 @@ constexpr uint32_t kMaxDim = 1'024;
 constexpr uint64_t kMaxIds = kMaxBatchOccurrences;
 
 using GroupVector = flatbuffers::Vector<flatbuffers::Offset<wire::RowGroup>>;
-
-flatbuffers::Offset<wire::Position> Encode(flatbuffers::FlatBufferBuilder& builder,
-                                           const TrainerPosition& position) {
-  return wire::CreatePosition(builder, position.run, position.rank, position.step, position.ranks,
-                              static_cast<uint8_t>(position.order));
-}
 
 // learning_rates: by group, or empty.
 flatbuffers::Offset<GroupVector> Encode(flatbuffers::FlatBufferBuilder& builder,
@@ -78,14 +74,6 @@ StatusOr<std::vector<RowGroup>> Decode(const GroupVector& groups, uint32_t parti
   return decoded;
 }
 
-TrainerPosition Decode(const wire::Position& position) {
-  return {.run = position.run(),
-          .rank = position.rank(),
-          .step = position.step(),
-          .ranks = position.ranks(),
-          .order = static_cast<RankOrder>(position.order())};
-}
-
 }  // namespace
 
 rpc::Outgoing<PullRows::Request> Encode(const PullRowsCall& call, uint64_t map_version) {
@@ -108,12 +96,10 @@ rpc::Outgoing<PushRows::Request> Encode(const PushRowsCall& call, uint64_t map_v
 }
 
 StatusOr<PullRowsMessage> Decode(const wire::PullRowsRequest& request, uint32_t partitions) {
-  if (request.purpose() > static_cast<uint8_t>(PullPurpose::kEvaluate)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("pull rows: unknown purpose ", request.purpose()));
-  }
+  SIMURGH_ASSIGN_OR_RETURN(const PullPurpose purpose,
+                           DecodePurpose("pull rows", request.purpose()));
   SIMURGH_ASSIGN_OR_RETURN(auto groups, Decode(*request.groups(), partitions));
-  return PullRowsMessage{.purpose = static_cast<PullPurpose>(request.purpose()),
+  return PullRowsMessage{.purpose = purpose,
                          .position = Decode(*request.position()),
                          .acknowledged_steps = request.acknowledged_steps(),
                          .map_version = request.map_version(),
