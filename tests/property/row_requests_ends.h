@@ -14,17 +14,13 @@
 #include <unistd.h>
 
 #include "absl/strings/str_cat.h"
-#include <boost/asio/use_future.hpp>
-#include <catch2/catch.hpp>
 
 #include "rpc/client.h"
-#include "services/embedding_ps/row_methods.h"
-#include "services/runtime/io_thread.h"
+#include "tests/unit/services/server_fixture.h"
 
 namespace simurgh {
 
 inline constexpr uint32_t kPartitions = 2;
-inline constexpr uint64_t kMapVersion = 9;
 inline constexpr uint64_t kIds = 150;  // Requests draw from so many.
 inline constexpr float kBound = 4.0F;
 
@@ -64,63 +60,43 @@ using Key = std::tuple<size_t, uint32_t, uint64_t>;  // Partition, table, id.
 using Rows = std::map<Key, Row>;
 
 // A server and a client of it, both on one thread.
-class Ends {
+class Ends : public ServerFixture {
  public:
   explicit Ends(const std::string& transport)
-      : address_(
-            absl::StrCat(transport, ":///tmp/simurgh-row-requests-", getpid(), "-", transport)) {
-    io_.RunAndWait([&] {
-      listener_ = std::make_unique<rpc::Server>(io_.executor(), Hello("embedding-ps"),
-                                                rpc::ServerOptions(), nullptr);
-      RegisterRowMethods(*listener_, *rows_, buffers_, kMapVersion);
-      REQUIRE(listener_->Listen(address_) == absl::OkStatus());
+      : ServerFixture(SmallCluster(), absl::StrCat(transport, ":///tmp/simurgh-row-requests-",
+                                                   getpid(), "-", transport)) {
+    io.RunAndWait([this] {
       client_ =
-          std::make_unique<rpc::Client>(io_.executor(), listener_->address(),
-                                        Hello("embedding-worker"), rpc::ClientOptions(), nullptr);
+          std::make_unique<rpc::Client>(io.executor(), listener->address(),
+                                        HelloOf("embedding-worker"), rpc::ClientOptions(), nullptr);
     });
   }
   ~Ends() {
-    io_.RunAndWait([this] {
-      client_.reset();
-      listener_.reset();
-    });
-    rows_.reset();
+    io.RunAndWait([this] { client_.reset(); });
   }
 
   StatusOr<rpc::IncomingMessage> Call(rpc::MethodId method, rpc::OutgoingMessage message) {
-    return rpc::asio::co_spawn(io_.executor(),
-                               client_->Call(method, std::move(message), rpc::Anywhere(1),
-                                             rpc::Clock::now() + std::chrono::seconds(60)),
-                               rpc::asio::use_future)
+    return Start(client_->Call(method, std::move(message), rpc::Anywhere(1),
+                               rpc::Clock::now() + std::chrono::seconds(60)))
         .get();
   }
 
   // All rows as they are.
   Rows Snapshot() const {
-    Rows rows;
+    Rows all;
     for (uint32_t p = 0; p < kPartitions; ++p) {
       for (uint32_t t = 0; t < 2; ++t) {
-        rows_->partition(p).table(t).ForEachRow([&](const RowContents& row) {
-          rows[{p, t, row.id}] = {
+        rows->partition(p).table(t).ForEachRow([&](const RowContents& row) {
+          all[{p, t, row.id}] = {
               {row.weights.begin(), row.weights.end()}, row.use_count, row.recency};
         });
       }
     }
-    return rows;
+    return all;
   }
 
  private:
-  static rpc::Hello Hello(std::string role) { return {.cluster = "test", .role = std::move(role)}; }
-
-  const std::string address_;
-  const ClusterConfig config_ = SmallCluster();
-  MetricRegistry registry_;
-  ServerMetrics metrics_{registry_, config_, 0};
-  BufferPool buffers_{size_t{1} << 20};
-  std::unique_ptr<ParameterServer> rows_ = ParameterServer::Create(config_, 0, metrics_).value();
-  std::unique_ptr<rpc::Server> listener_;
   std::unique_ptr<rpc::Client> client_;
-  IoThread io_{"ends"};
 };
 
 }  // namespace simurgh

@@ -15,6 +15,7 @@
 #include "services/embedding_worker/batch_methods.h"
 #include "services/runtime/io_thread.h"
 #include "simurgh/data/batch_builder.h"
+#include "tests/unit/services/hello.h"
 #include "tests/unit/services/one_table.h"
 
 namespace simurgh {
@@ -31,8 +32,6 @@ ClusterConfig WithSchedule() {
       .kind = LearningRateSchedule::Kind::kLinear, .decay_steps = 4, .end_factor = 0.5F};
   return config;
 }
-
-rpc::Hello HelloOf(std::string role) { return {.cluster = "test", .role = std::move(role)}; }
 
 // A server with its rows, an embedding worker that listens, and a trainer's client of it.
 class Chain {

@@ -4,59 +4,39 @@
 #include <atomic>
 #include <future>
 #include <memory>
-#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include <boost/asio/use_future.hpp>
 #include <catch2/catch.hpp>
 
-#include "services/api/batch_client.h"
 #include "services/api/row_client.h"
-#include "services/embedding_ps/row_methods.h"
-#include "services/embedding_worker/batch_methods.h"
 #include "tests/unit/services/one_table.h"
-#include "tests/unit/services/worker_fixture.h"
+#include "tests/unit/services/remote_worker.h"
+#include "tests/unit/services/server_fixture.h"
 
 namespace simurgh {
 namespace {
 
 constexpr std::chrono::minutes kPatience{1};
 
-rpc::Hello HelloOf(std::string role) { return {.cluster = "test", .role = std::move(role)}; }
-
 // A connection holds one unanswered message, and no byte more.
 rpc::ServerOptions OneMessage() { return {.max_request_bytes_per_connection = 1}; }
 
-std::unique_ptr<PeerClients> ClientsOf(const rpc::Server& server, IoThread& io) {
-  return std::make_unique<PeerClients>(io.executor(), server.address(), HelloOf("client"),
-                                       rpc::ClientOptions(), nullptr);
-}
-
 // A parameter server that listens, and an embedding worker's client of it.
-class Rows {
-  template <typename Call>
-  auto Start(Call call) {
-    return rpc::asio::co_spawn(io_.executor(), std::move(call), rpc::asio::use_future);
-  }
-
+class Rows : public ServerFixture {
  public:
-  Rows() {
-    io_.RunAndWait([this] {
-      listener_ = std::make_unique<rpc::Server>(io_.executor(), HelloOf("embedding-ps"),
-                                                OneMessage(), nullptr);
-      RegisterRowMethods(*listener_, *rows_, buffers_, /*map_version=*/0);
-      REQUIRE(listener_->Listen("127.0.0.1:0") == absl::OkStatus());
-      client_ = std::make_unique<RowClient>("embedding-ps", ClientsOf(*listener_, io_),
-                                            /*map_version=*/0);
+  Rows() : ServerFixture(OneTable(1, 100), "127.0.0.1:0", OneMessage()) {
+    io.RunAndWait([this] {
+      client_ = std::make_unique<RowClient>(
+          "embedding-ps",
+          std::make_unique<PeerClients>(io.executor(), listener->address(),
+                                        HelloOf("embedding-worker"), rpc::ClientOptions(), nullptr),
+          kMapVersion);
     });
   }
   ~Rows() {
-    io_.RunAndWait([this] {
-      client_.reset();
-      listener_.reset();
-    });
+    io.RunAndWait([this] { client_.reset(); });
   }
 
   std::future<StatusOr<PushReport>> StartPush(const TrainerPosition& position) {
@@ -87,14 +67,7 @@ class Rows {
   static constexpr std::array<uint64_t, 1> kIds{7};
   inline static const std::vector<RowGroup> kGroups{{0, 1, {1}}};
 
-  const ClusterConfig config_ = OneTable(1, 100);
-  MetricRegistry registry_;
-  ServerMetrics metrics_{registry_, config_, 0};
-  BufferPool buffers_{size_t{1} << 20};
-  std::unique_ptr<ParameterServer> rows_ = ParameterServer::Create(config_, 0, metrics_).value();
-  std::unique_ptr<rpc::Server> listener_;
   std::unique_ptr<RowClient> client_;
-  IoThread io_{"rows"};
 };
 
 TEST_CASE("Pushes of all ranks come through one worker, and pulls beside those that wait") {
@@ -135,31 +108,14 @@ ClusterConfig RoomForOneBatch() {
 }
 
 // An embedding worker that listens, and a trainer's client of it.
-class Batches : public WorkerFixture {
+class Batches : public RemoteWorker {
  public:
-  Batches() : WorkerFixture(RoomForOneBatch()) {
-    io.RunAndWait([this] {
-      listener_ = std::make_unique<rpc::Server>(io.executor(), HelloOf("embedding-worker"),
-                                                OneMessage(), &submissions);
-      RegisterBatchMethods(*listener_, *worker);
-      REQUIRE(listener_->Listen("127.0.0.1:0") == absl::OkStatus());
-      std::vector<std::unique_ptr<PeerClients>> workers;
-      workers.push_back(ClientsOf(*listener_, io));
-      client_ =
-          std::make_unique<BatchClient>(io.executor(), compute.get_executor(), std::move(workers),
-                                        kPatience, learning_rates_, wire_);
-    });
-  }
-  ~Batches() {
-    io.RunAndWait([this] {
-      client_.reset();
-      listener_.reset();
-    });
-  }
+  explicit Batches(SubmissionCount& count)
+      : RemoteWorker(RoomForOneBatch(), OneMessage(), &count) {}
 
   std::future<StatusOr<BatchReference>> StartSubmit(const SubmitTerms& terms) {
     const auto result = std::make_shared<std::promise<StatusOr<BatchReference>>>();
-    client_->Submit(batch, terms, [result](auto reference) { result->set_value(reference); });
+    client->Submit(batch, terms, [result](auto reference) { result->set_value(reference); });
     return result->get_future();
   }
 
@@ -167,31 +123,23 @@ class Batches : public WorkerFixture {
   void Use(const BatchReference& reference) {
     pushed.clear();
     const MatrixView<float> matrix(out.data(), kSamples, kWidth);
-    std::promise<Status> pulled;
-    client_->Pull(reference, {}, {matrix, nullptr},
-                  [&](const auto& answer) { pulled.set_value(answer.status()); });
-    REQUIRE(pulled.get_future().get() == absl::OkStatus());
-    std::promise<Status> done;
-    client_->Push(reference, {}, {MatrixView<const float>(matrix), nullptr},
-                  [&](const Status& status) { done.set_value(status); });
-    REQUIRE(done.get_future().get() == absl::OkStatus());
+    REQUIRE(Wait<StatusOr<PullAnswer>>([&](auto done) {
+              client->Pull(reference, {}, {matrix, nullptr}, std::move(done));
+            }).status() == absl::OkStatus());
+    REQUIRE(Wait<Status>([&](auto done) {
+              client->Push(reference, {}, {MatrixView<const float>(matrix), nullptr},
+                           std::move(done));
+            }) == absl::OkStatus());
   }
-
-  SubmissionCount submissions;
-
- private:
-  const LearningRates learning_rates_{config.tables};
-  VectorWire wire_{config};
-  std::unique_ptr<rpc::Server> listener_;
-  std::unique_ptr<BatchClient> client_;
 };
 
 TEST_CASE("A batch that waits for room lets all pass that makes some, and that is needed") {
-  Batches batches;
+  SubmissionCount submissions;
+  Batches batches(submissions);
   const auto first = batches.StartSubmit({.step = 1}).get();
   REQUIRE(first.ok());
   auto waits = batches.StartSubmit({.step = 2});
-  batches.submissions.Await(2);
+  submissions.Await(2);
   // As when the worker that had it has died.
   const auto earlier = batches.StartSubmit({.step = 0}).get();
   REQUIRE(earlier.ok());

@@ -1,54 +1,33 @@
 // Batches over a real connection.
 
-#include <future>
+#include <memory>
 #include <string>
 #include <utility>
 
 #include <catch2/catch.hpp>
 
-#include "services/api/batch_client.h"
-#include "services/embedding_worker/batch_methods.h"
 #include "simurgh/data/encoded_batch.h"
-#include "tests/unit/services/worker_fixture.h"
+#include "tests/unit/services/remote_worker.h"
 
 namespace simurgh {
 namespace {
 
-rpc::Hello HelloOf(std::string role) { return {.cluster = "test", .role = std::move(role)}; }
-
-// A worker that listens, and a trainer's client of it.
-class Submission : public WorkerFixture {
+// Batches that are sent to a worker, right and wrong ones.
+class Submission : public RemoteWorker {
  public:
   Submission() {
-    io.RunAndWait([&] {
-      listener_ = std::make_unique<rpc::Server>(io.executor(), HelloOf("embedding-worker"),
-                                                rpc::ServerOptions(), nullptr);
-      RegisterBatchMethods(*listener_, *worker);
-      REQUIRE(listener_->Listen("127.0.0.1:0") == absl::OkStatus());
-      raw_ = std::make_unique<rpc::Client>(io.executor(), listener_->address(),
-                                           HelloOf("nn-worker"), rpc::ClientOptions(), nullptr);
-      std::vector<std::unique_ptr<PeerClients>> workers;
-      workers.push_back(std::make_unique<PeerClients>(io.executor(), listener_->address(),
-                                                      HelloOf("nn-worker"), rpc::ClientOptions(),
-                                                      nullptr));
-      client_ =
-          std::make_unique<BatchClient>(io.executor(), compute.get_executor(), std::move(workers),
-                                        std::chrono::seconds(60), rates_, wire_);
+    io.RunAndWait([this] {
+      raw_ = std::make_unique<rpc::Client>(io.executor(), listener->address(), HelloOf("nn-worker"),
+                                           rpc::ClientOptions(), nullptr);
     });
   }
   ~Submission() {
-    io.RunAndWait([&] {
-      client_.reset();
-      raw_.reset();
-      listener_.reset();
-    });
+    io.RunAndWait([this] { raw_.reset(); });
   }
 
-  StatusOr<BatchReference> SubmitRemotely(std::shared_ptr<const CompactBatch> what) {
-    std::promise<StatusOr<BatchReference>> result;
-    client_->Submit(std::move(what), NextTerms(),
-                    [&](auto reference) { result.set_value(reference); });
-    return result.get_future().get();
+  StatusOr<BatchReference> SubmitRemotely(const std::shared_ptr<const CompactBatch>& what) {
+    return Wait<StatusOr<BatchReference>>(
+        [&](auto done) { client->Submit(what, NextTerms(), std::move(done)); });
   }
 
   // Whatever bytes.
@@ -80,11 +59,7 @@ class Submission : public WorkerFixture {
   }
 
  private:
-  const LearningRates rates_{config.tables};
-  VectorWire wire_{config};
-  std::unique_ptr<rpc::Server> listener_;
   std::unique_ptr<rpc::Client> raw_;
-  std::unique_ptr<BatchClient> client_;
 };
 
 // Feature a has weights, a and c share a list; samples have 0 to 3 ids.

@@ -12,6 +12,7 @@
 #include "services/embedding_worker/batch_methods.h"
 #include "services/runtime/io_thread.h"
 #include "simurgh/data/batch_builder.h"
+#include "tests/unit/services/hello.h"
 
 namespace simurgh {
 namespace {
@@ -43,8 +44,6 @@ ClusterConfig SmallCluster() {
   config.features = {{.name = "a", .table_index = 0}};
   return config;
 }
-
-rpc::Hello HelloOf(std::string role) { return {.cluster = "test", .role = std::move(role)}; }
 
 // An embedding worker with two servers, and a trainer's client of it. All of it but the client's
 // `done` runs on `io`.

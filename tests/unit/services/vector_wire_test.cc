@@ -8,11 +8,9 @@
 
 #include <catch2/catch.hpp>
 
-#include "services/api/batch_client.h"
 #include "services/api/layout.h"
-#include "services/embedding_worker/batch_methods.h"
 #include "simurgh/data/row_code.h"
-#include "tests/unit/services/worker_fixture.h"
+#include "tests/unit/services/remote_worker.h"
 
 namespace simurgh {
 namespace {
@@ -26,39 +24,10 @@ ClusterConfig ClusterWith(Precision embeddings, Precision gradients) {
   return config;
 }
 
-rpc::Hello HelloOf(std::string role) { return {.cluster = "test", .role = std::move(role)}; }
-
-// A worker that listens, and a trainer's client of it.
-class Remote : public WorkerFixture {
+// Both directions of a batch.
+class Remote : public RemoteWorker {
  public:
-  explicit Remote(ClusterConfig cluster) : WorkerFixture(std::move(cluster)) {
-    io.RunAndWait([&] {
-      listener_ = std::make_unique<rpc::Server>(io.executor(), HelloOf("embedding-worker"),
-                                                rpc::ServerOptions(), nullptr);
-      RegisterBatchMethods(*listener_, *worker);
-      REQUIRE(listener_->Listen("127.0.0.1:0") == absl::OkStatus());
-      std::vector<std::unique_ptr<PeerClients>> workers;
-      workers.push_back(std::make_unique<PeerClients>(io.executor(), listener_->address(),
-                                                      HelloOf("nn-worker"), rpc::ClientOptions(),
-                                                      nullptr));
-      client_ =
-          std::make_unique<BatchClient>(io.executor(), compute.get_executor(), std::move(workers),
-                                        std::chrono::seconds(60), rates_, wire_);
-    });
-  }
-  ~Remote() {
-    io.RunAndWait([&] {
-      client_.reset();
-      listener_.reset();
-    });
-  }
-
-  template <typename Result, typename Call>
-  Result Wait(const Call& call) {
-    std::promise<Result> result;
-    call([&](Result value) { result.set_value(std::move(value)); });
-    return result.get_future().get();
-  }
+  using RemoteWorker::RemoteWorker;
 
   // What a training pull gives, and what a push of these gradients leaves at the servers.
   std::vector<float> Exchange(const std::vector<float>& gradients, TrainerPosition position = {}) {
@@ -115,21 +84,16 @@ class Remote : public WorkerFixture {
   void Exchange(const EmbeddingTarget& embeddings, const GradientSource& gradients,
                 TrainerPosition position) {
     const auto reference = Wait<StatusOr<BatchReference>>(
-        [&](auto done) { client_->Submit(batch, {}, std::move(done)); });
+        [&](auto done) { client->Submit(batch, {}, std::move(done)); });
     REQUIRE(reference.ok());
     REQUIRE(Wait<StatusOr<PullAnswer>>([&](auto done) {
-              client_->Pull(*reference, {.position = position}, embeddings, std::move(done));
+              client->Pull(*reference, {.position = position}, embeddings, std::move(done));
             }).status() == absl::OkStatus());
     pushed.clear();
     REQUIRE(Wait<Status>([&](auto done) {
-              client_->Push(*reference, position, gradients, std::move(done));
+              client->Push(*reference, position, gradients, std::move(done));
             }) == absl::OkStatus());
   }
-
-  const LearningRates rates_{config.tables};
-  VectorWire wire_{config};
-  std::unique_ptr<rpc::Server> listener_;
-  std::unique_ptr<BatchClient> client_;
 };
 
 // Answers every pull with so many bytes.
