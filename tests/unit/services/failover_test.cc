@@ -1,24 +1,28 @@
 // Batches whose worker goes between pull and push, or before.
 
+#include <array>
+#include <future>
 #include <map>
 #include <memory>
 #include <set>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include <catch2/catch.hpp>
 
 #include "nn/cpu/row_pool.h"
 #include "services/api/batch_client.h"
 #include "services/embedding_worker/batch_methods.h"
 #include "simurgh/train/batch_pipeline.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/unit/services/hello.h"
 #include "tests/unit/services/worker_fixture.h"
 
 namespace simurgh {
 namespace {
-
-rpc::Hello HelloOf(std::string role) { return {.cluster = "test", .role = std::move(role)}; }
 
 ClusterConfig MaxCluster(VectorPrecision precision) {
   ClusterConfig config = SmallCluster();
@@ -45,14 +49,11 @@ class TwoWorkers : public WorkerFixture {
                                                 std::move(servers), metrics);
     io.RunAndWait([&] {
       std::vector<std::unique_ptr<PeerClients>> workers;
-      for (EmbeddingWorker* const listening : {worker.get(), second_.get()}) {
-        listeners_.push_back(std::make_unique<rpc::Server>(
-            io.executor(), HelloOf("embedding-worker"), rpc::ServerOptions(), nullptr));
-        RegisterBatchMethods(*listeners_.back(), *listening);
-        REQUIRE(listeners_.back()->Listen("127.0.0.1:0") == absl::OkStatus());
-        workers.push_back(std::make_unique<PeerClients>(io.executor(), listeners_.back()->address(),
-                                                        HelloOf("nn-worker"), rpc::ClientOptions(),
-                                                        nullptr));
+      for (const size_t w : {0, 1}) {
+        REQUIRE(Listen(w) == absl::OkStatus());
+        workers.push_back(std::make_unique<PeerClients>(
+            io.executor(), AddressOf(w), HelloOf("nn-worker"),
+            rpc::ClientOptions{.backoff_min = kBackoff, .backoff_max = kBackoff}, nullptr));
       }
       client_ =
           std::make_unique<BatchClient>(io.executor(), compute.get_executor(), std::move(workers),
@@ -62,7 +63,7 @@ class TwoWorkers : public WorkerFixture {
   ~TwoWorkers() {
     io.RunAndWait([&] {
       client_.reset();
-      listeners_.clear();
+      for (auto& listener : listeners_) listener.reset();
     });
   }
 
@@ -71,12 +72,28 @@ class TwoWorkers : public WorkerFixture {
   void Kill() {
     io.RunAndWait([&] { listeners_[0].reset(); });
   }
+  // On the thread of `io`: there it is again, with its batches.
+  Status Revive() { return Listen(0); }
 
  private:
+  // A client is there soon after its worker.
+  static constexpr std::chrono::milliseconds kBackoff{1};
+
+  std::string AddressOf(size_t w) const {
+    return absl::StrCat("unix://", folder_.Path(absl::StrCat("worker-", w)));
+  }
+  Status Listen(size_t w) {
+    listeners_[w] = std::make_unique<rpc::Server>(io.executor(), HelloOf("embedding-worker"),
+                                                  rpc::ServerOptions(), nullptr);
+    RegisterBatchMethods(*listeners_[w], w == 0 ? *worker : *second_);
+    return listeners_[w]->Listen(AddressOf(w));
+  }
+
+  const TemporaryFolder folder_;
   const LearningRates rates_{config.tables};
   VectorWire wire_{config};
   std::unique_ptr<EmbeddingWorker> second_;
-  std::vector<std::unique_ptr<rpc::Server>> listeners_;
+  std::array<std::unique_ptr<rpc::Server>, 2> listeners_;
   std::unique_ptr<BatchClient> client_;
 };
 
@@ -208,6 +225,35 @@ TEST_CASE("Whoever takes a batch over leaves out the rows that the network has k
     REQUIRE(pulled.ok());
   }
   CHECK(*pulled == nullptr);
+}
+
+TEST_CASE("Calls to a worker that is known to be gone do not wait for its return") {
+  TwoWorkers workers(SmallCluster());
+  BatchClient& client = workers.client();
+  std::promise<StatusOr<BatchReference>> submitted;
+  client.Submit(workers.batch, {}, [&](auto reference) { submitted.set_value(reference); });
+  const StatusOr<BatchReference> lost = submitted.get_future().get();
+  REQUIRE(lost.ok());
+  REQUIRE(lost->worker == 0);
+  workers.Kill();
+  const MatrixView<float> matrix(workers.out.data(), kSamples, kWidth);
+  std::promise<Status> waited;
+  std::promise<Status> revived;
+  std::promise<Status> pulled;
+  std::promise<Status> pushed;
+  // The worker is back before the other calls begin; they would reach it if they waited at all.
+  client.Pull(*lost, {}, {matrix, nullptr}, [&](const auto& first) {
+    waited.set_value(first.status());
+    revived.set_value(workers.Revive());
+    client.Pull(*lost, {}, {matrix, nullptr},
+                [&](const auto& answer) { pulled.set_value(answer.status()); });
+    client.Push(*lost, {}, {MatrixView<const float>(matrix), nullptr},
+                [&](const Status& status) { pushed.set_value(status); });
+  });
+  CHECK(absl::IsUnavailable(waited.get_future().get()));
+  CHECK(revived.get_future().get() == absl::OkStatus());
+  CHECK(absl::IsUnavailable(pulled.get_future().get()));
+  CHECK(absl::IsUnavailable(pushed.get_future().get()));
 }
 
 }  // namespace
