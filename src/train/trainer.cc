@@ -8,7 +8,6 @@
 
 #include "simurgh/base/check.h"
 #include "simurgh/base/hash.h"
-#include "simurgh/train/learning_rates.h"
 #include "train/dense_exchange.h"
 #include "train/early_stopping.h"
 #include "train/gradient_reducer.h"
@@ -24,20 +23,12 @@ namespace {
 constexpr uint32_t kMostDenseStaleness = 2;
 
 using Clock = std::chrono::steady_clock;
-
 using Mode = TrainingConfig::Mode;
 
 // What the servers have to do with the pushes of several ranks.
 RankOrder OrderOf(const TrainingConfig& config) {
   if (config.mode == Mode::kSync) return RankOrder::kSummed;
   return config.reproducible ? RankOrder::kInTurn : RankOrder::kFree;
-}
-
-std::optional<TrainObserver::Step::Kept> KeptOf(const PulledBatch& pulled) {
-  if (pulled.kept == nullptr) return std::nullopt;
-  return TrainObserver::Step::Kept{.tables = pulled.kept->tables,
-                                   .age_steps = pulled.kept->age_steps,
-                                   .rows = pulled.kept->rows};
 }
 
 TrainObserver& SilentObserver() {
@@ -77,79 +68,6 @@ Trainer::Trainer(const TrainingConfig& config, uint64_t run, EmbeddingPort& port
 
 Trainer::~Trainer() = default;
 
-StatusOr<BatchResult> Trainer::ComputeStep(BatchPipeline& pipeline, const PulledBatch& pulled) {
-  const DenseBatch& dense = pulled.batch->dense;
-  RankStep ranks{.global_samples = pulled.batch->global_samples};
-  if (exchange_ != nullptr) ranks.global_samples = dense.batch_size * collective_.ranks();
-  const TimelineSpan span(timeline_, "compute", "forward and backward", pulled.step);
-  if (reducer_ != nullptr) {
-    reducer_->BeginStep(pulled.step);
-    ranks.on_gradients = [this](size_t first, size_t count) {
-      reducer_->OnGradients(first, count);
-    };
-  }
-  if (in_step() && config_.sync_batch_norm) {
-    ranks.sum = [this](std::span<double> values) {
-      return collective_.Sum(Channel::kStep, values);
-    };
-  }
-  // The next batch goes to the device while it computes, and the last one's gradients leave it.
-  Status meanwhile = absl::OkStatus();
-  StatusOr<BatchResult> result = network_.ForwardBackwardOn(
-      *pulled.block, dense.matrix(), dense.labels, probabilities_, ranks, [&] {
-        TakeAhead(pipeline);
-        meanwhile = LetLastGo(pipeline);
-      });
-  SIMURGH_RETURN_IF_ERROR(meanwhile);
-  return result;
-}
-
-void Trainer::TakeAhead(BatchPipeline& pipeline) {
-  if (!network_.overlaps() || ahead_ != nullptr) return;
-  ahead_ = pipeline.TakeNext();
-  if (ahead_ == nullptr) return;
-  const TimelineSpan span(timeline_, "copy", "copy in", ahead_->step);
-  const DenseBatch& dense = ahead_->batch->dense;
-  network_.Load(*ahead_->block, dense.matrix(), dense.labels);
-}
-
-Status Trainer::LetGo(BatchPipeline& pipeline, const PulledBatch& pulled, bool finite) {
-  SIMURGH_RETURN_IF_ERROR(LetLastGo(pipeline));
-  TakeAhead(pipeline);
-  last_ = &pulled;
-  // The next batch is here: the device computes it while these gradients leave.
-  if (finite && ahead_ != nullptr) return absl::OkStatus();
-  if (finite) return LetLastGo(pipeline);
-  SIMURGH_RETURN_IF_ERROR(network_.AwaitGradients(*pulled.block));
-  // A step that is left out leaves the rows alone, too.
-  std::ranges::fill(pulled.block->coded_gradients.bytes, std::byte{0});
-  return LetLastGo(pipeline);
-}
-
-Status Trainer::LetLastGo(BatchPipeline& pipeline) {
-  if (last_ == nullptr) return absl::OkStatus();
-  const PulledBatch& last = *std::exchange(last_, nullptr);
-  if (network_.overlaps()) {
-    const TimelineSpan span(timeline_, "copy", "copy out", last.step);
-    SIMURGH_RETURN_IF_ERROR(network_.AwaitGradients(*last.block));
-  }
-  pipeline.Finish();
-  return absl::OkStatus();
-}
-
-StatusOr<Trainer::StepFacts> Trainer::OfAllRanks(const StepFacts& own) {
-  if (!in_step()) return own;
-  std::vector<StepFacts> each(collective_.ranks());
-  SIMURGH_RETURN_IF_ERROR(collective_.Gather(Channel::kStep, std::as_bytes(std::span(&own, 1)),
-                                             std::as_writable_bytes(std::span(each))));
-  StepFacts all;
-  for (const StepFacts& one : each) {
-    all.finite &= one.finite;
-    all.staleness += one.staleness;
-  }
-  return all;
-}
-
 Status Trainer::AwaitRanks() {
   if (collective_.ranks() == 1) return absl::OkStatus();
   std::vector<std::byte> all(collective_.ranks());
@@ -185,71 +103,6 @@ Status Trainer::AverageStatistics() {
     return static_cast<float>(sum / collective_.ranks());
   });
   return absl::OkStatus();
-}
-
-Status Trainer::TrainStep(BatchPipeline& pipeline, const PulledBatch& pulled,
-                          std::chrono::nanoseconds waited, ProgressMeter& meter) {
-  const DenseBatch& dense = pulled.batch->dense;
-  probabilities_.resize(dense.labels.size());
-  const auto begin = Clock::now();
-  if (exchange_ != nullptr) {
-    const TimelineSpan span(timeline_, "compute", "wait for weights", pulled.step);
-    SIMURGH_RETURN_IF_ERROR(exchange_->TakeWeights(network_.parameters()));
-    ReportDensePushes(meter);
-  }
-  SIMURGH_ASSIGN_OR_RETURN(const BatchResult result, ComputeStep(pipeline, pulled));
-  TrainObserver::Step step{.step = pulled.step,
-                           .samples = dense.batch_size,
-                           .loss = result.loss,
-                           .staleness = pulled.staleness,
-                           .kept = KeptOf(pulled),
-                           .waited = waited};
-  const StepFacts own{.finite = result.finite ? 1U : 0U, .staleness = pulled.staleness};
-  // The gradients leave before the dense step: their way is the longer one. A device does both.
-  const bool dense_first = network_.overlaps() || config_.mode == Mode::kNaiveHybrid;
-  SIMURGH_RETURN_IF_ERROR(FinishSums(step.step, [&]() -> Status {
-    SIMURGH_ASSIGN_OR_RETURN(const StepFacts all, OfAllRanks(own));
-    step.applied = all.finite != 0;
-    step.ranks_staleness = roll_call_ == nullptr || in_step()
-                               ? all.staleness
-                               : roll_call_->SumStaleness(pulled.staleness);
-    meter.Add(step, dense.labels, probabilities_);
-    return dense_first ? absl::OkStatus() : LetGo(pipeline, pulled, step.applied);
-  }));
-  SIMURGH_RETURN_IF_ERROR(ApplyStep(step.step, step.applied));
-  if (dense_first) SIMURGH_RETURN_IF_ERROR(LetGo(pipeline, pulled, step.applied));
-  step.computed = Clock::now() - begin;
-  observer_.OnStep(step);
-  return absl::OkStatus();
-}
-
-Status Trainer::FinishSums(uint64_t step, absl::FunctionRef<Status()> meanwhile) {
-  if (reducer_ == nullptr) return meanwhile();
-  const TimelineSpan span(timeline_, "compute", "wait for sums", step);
-  Status status = absl::OkStatus();
-  SIMURGH_RETURN_IF_ERROR(reducer_->Finish([&] { status = meanwhile(); }));
-  return status;
-}
-
-Status Trainer::ApplyStep(uint64_t step, bool finite) {
-  if (!finite) {
-    if (reducer_ != nullptr) reducer_->DropResiduals();
-    return absl::OkStatus();
-  }
-  const TimelineSpan span(timeline_, "compute", "dense step", step);
-  const DenseOptimizerConfig& optimizer = config_.dense_optimizer;
-  const float rate = LearningRateAt(optimizer.learning_rate, optimizer.schedule, step);
-  if (exchange_ == nullptr) return network_.ApplyGradients(rate);
-  exchange_->Push(step, rate, network_.gradients());
-  return network_.ApplyGradients(0);  // Moves batch norm's running statistics.
-}
-
-void Trainer::ReportDensePushes(ProgressMeter& meter) {
-  if (exchange_ == nullptr) return;
-  for (const uint64_t gap : exchange_->TakeGaps()) {
-    meter.AddDensePush(gap);
-    observer_.OnDensePush(gap);
-  }
 }
 
 bool Trainer::IsEvaluationDue(uint64_t steps, bool pass_ended) {

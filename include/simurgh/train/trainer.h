@@ -130,15 +130,37 @@ class Trainer {
   ~Trainer();
 
  private:
+  // Whether several ranks take every step together: not in mode async.
+  bool in_step() const { return collective_.ranks() > 1 && exchange_ == nullptr; }
+
+  // --- A run, in trainer.cc.
+
+  StatusOr<TrainResult> TrainAndTest(const std::stop_token& stop);
+  Status TrainPasses(ProgressMeter& meter, const std::stop_token& stop);
+  Status TrainAll(BatchPipeline& pipeline, ProgressMeter& meter, const std::stop_token& stop);
+  // After a step; pass_ended: it was the last one of a pass.
+  bool IsEvaluationDue(uint64_t steps, bool pass_ended);
+  StatusOr<EvaluationResult> EvaluateNow(uint64_t step, EvaluationSet set,
+                                         const std::stop_token& stop);
+  // Nobody goes on before all have come.
+  Status AwaitRanks();
+  // The same, when all have ended. Errors: INTERNAL naming a rank whose dense weights differ.
+  Status CheckSameWeights();
+  // Mode async: waits for this rank's pushes and for all ranks; then takes the servers' weights.
+  Status SettleWeights();
+  // Replaces batch norm's running statistics by their mean over the ranks.
+  Status AverageStatistics();
+
+  // --- A step, in trainer_step.cc.
+
   // What the ranks tell one another of a step.
   struct StepFacts {
     uint32_t finite = 1;     // Of all: whether everybody's loss and gradients are.
     uint32_t staleness = 0;  // Of all: the sum.
   };
 
-  // Whether several ranks take every step together: not in mode async.
-  bool in_step() const { return collective_.ranks() > 1 && exchange_ == nullptr; }
-  StatusOr<StepFacts> OfAllRanks(const StepFacts& own);
+  Status TrainStep(BatchPipeline& pipeline, const PulledBatch& pulled,
+                   std::chrono::nanoseconds waited, ProgressMeter& meter);
   // Forward and backward; sums of gradients are on their way then, and on a network that overlaps
   // this the next batch, if it is here.
   StatusOr<BatchResult> ComputeStep(BatchPipeline& pipeline, const PulledBatch& pulled);
@@ -148,30 +170,13 @@ class Trainer {
   // still has them. Errors: of the network.
   Status LetGo(BatchPipeline& pipeline, const PulledBatch& pulled, bool finite);
   Status LetLastGo(BatchPipeline& pipeline);
-  // Nobody goes on before all have come.
-  Status AwaitRanks();
-  // The same, when all have ended. Errors: INTERNAL naming a rank whose dense weights differ.
-  Status CheckSameWeights();
-  // Mode async: waits for this rank's pushes and for all ranks; then takes the servers' weights.
-  Status SettleWeights();
+  StatusOr<StepFacts> OfAllRanks(const StepFacts& own);
   // Waits for the sums of the dense gradients; `meanwhile`, whose errors are its own, goes on while
   // this rank's are on their way.
   Status FinishSums(uint64_t step, absl::FunctionRef<Status()> meanwhile);
   // What becomes of them.
   Status ApplyStep(uint64_t step, bool finite);
   void ReportDensePushes(ProgressMeter& meter);
-  // Replaces batch norm's running statistics by their mean over the ranks.
-  Status AverageStatistics();
-
-  StatusOr<TrainResult> TrainAndTest(const std::stop_token& stop);
-  Status TrainPasses(ProgressMeter& meter, const std::stop_token& stop);
-  Status TrainAll(BatchPipeline& pipeline, ProgressMeter& meter, const std::stop_token& stop);
-  Status TrainStep(BatchPipeline& pipeline, const PulledBatch& pulled,
-                   std::chrono::nanoseconds waited, ProgressMeter& meter);
-  // After a step; pass_ended: it was the last one of a pass.
-  bool IsEvaluationDue(uint64_t steps, bool pass_ended);
-  StatusOr<EvaluationResult> EvaluateNow(uint64_t step, EvaluationSet set,
-                                         const std::stop_token& stop);
 
   const TrainingConfig config_;
   const uint64_t run_;
