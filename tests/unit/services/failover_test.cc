@@ -14,11 +14,9 @@
 #include <catch2/catch.hpp>
 
 #include "nn/cpu/row_pool.h"
-#include "services/api/batch_client.h"
-#include "services/embedding_worker/batch_methods.h"
 #include "simurgh/train/batch_pipeline.h"
 #include "tests/support/temporary_folder.h"
-#include "tests/unit/services/hello.h"
+#include "tests/unit/services/worker_connection.h"
 #include "tests/unit/services/worker_fixture.h"
 
 namespace simurgh {
@@ -230,9 +228,8 @@ TEST_CASE("Whoever takes a batch over leaves out the rows that the network has k
 TEST_CASE("Calls to a worker that is known to be gone do not wait for its return") {
   TwoWorkers workers(SmallCluster());
   BatchClient& client = workers.client();
-  std::promise<StatusOr<BatchReference>> submitted;
-  client.Submit(workers.batch, {}, [&](auto reference) { submitted.set_value(reference); });
-  const StatusOr<BatchReference> lost = submitted.get_future().get();
+  const auto lost = Wait<StatusOr<BatchReference>>(
+      [&](auto done) { client.Submit(workers.batch, {}, std::move(done)); });
   REQUIRE(lost.ok());
   REQUIRE(lost->worker == 0);
   workers.Kill();

@@ -1,22 +1,17 @@
 // Which learning rate a server's rows are moved by, when it follows a schedule or is changed.
 
-#include <chrono>
-#include <future>
 #include <memory>
-#include <string>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include <boost/asio/thread_pool.hpp>
 #include <catch2/catch.hpp>
 
-#include "services/api/batch_client.h"
 #include "services/embedding_ps/parameter_server.h"
-#include "services/embedding_worker/batch_methods.h"
-#include "services/runtime/io_thread.h"
 #include "simurgh/data/batch_builder.h"
-#include "tests/unit/services/hello.h"
 #include "tests/unit/services/one_table.h"
+#include "tests/unit/services/worker_connection.h"
 
 namespace simurgh {
 namespace {
@@ -42,24 +37,11 @@ class Chain {
     io_.RunAndWait([&] {
       worker_ = std::make_unique<EmbeddingWorker>(config_, /*epoch=*/1, compute_.get_executor(),
                                                   std::move(servers), worker_metrics_);
-      listener_ = std::make_unique<rpc::Server>(io_.executor(), HelloOf("embedding-worker"),
-                                                rpc::ServerOptions(), nullptr);
-      RegisterBatchMethods(*listener_, *worker_);
-      REQUIRE(listener_->Listen("127.0.0.1:0") == absl::OkStatus());
-      std::vector<std::unique_ptr<PeerClients>> workers;
-      workers.push_back(std::make_unique<PeerClients>(io_.executor(), listener_->address(),
-                                                      HelloOf("nn-worker"), rpc::ClientOptions(),
-                                                      nullptr));
-      client_ =
-          std::make_unique<BatchClient>(io_.executor(), compute_.get_executor(), std::move(workers),
-                                        std::chrono::seconds(60), rates_, wire_);
     });
+    connection_.emplace(*worker_, config_, io_, compute_.get_executor());
   }
   ~Chain() {
-    io_.RunAndWait([&] {
-      client_.reset();
-      listener_.reset();
-    });
+    connection_.reset();
     compute_.join();
     io_.RunAndWait([&] { worker_.reset(); });
   }
@@ -70,14 +52,15 @@ class Chain {
     builder.AddId(0, 11);
     builder.EndSample();
     const auto batch = builder.Build()->sparse;
-    const auto submitted = Wait<StatusOr<BatchReference>>(
-        [&](auto done) { client_->Submit(batch, {.run = kRun, .step = step}, std::move(done)); });
+    const auto submitted = Wait<StatusOr<BatchReference>>([&](auto done) {
+      connection_->client->Submit(batch, {.run = kRun, .step = step}, std::move(done));
+    });
     REQUIRE(submitted.status() == absl::OkStatus());
     batch_ = *submitted;
     std::vector<float> row(kDim);
     const auto pulled = Wait<StatusOr<PullAnswer>>([&](auto done) {
-      client_->Pull(batch_, {.position = {.run = kRun, .step = step}},
-                    {MatrixView(row.data(), 1, kDim), nullptr}, std::move(done));
+      connection_->client->Pull(batch_, {.position = {.run = kRun, .step = step}},
+                                {MatrixView(row.data(), 1, kDim), nullptr}, std::move(done));
     });
     REQUIRE(pulled.status() == absl::OkStatus());
     return row;
@@ -87,8 +70,9 @@ class Chain {
   void Push(uint64_t step) {
     const std::vector<float> gradient(kDim, 1.0F);
     REQUIRE(Wait<Status>([&](auto done) {
-              client_->Push(batch_, {.run = kRun, .step = step},
-                            {MatrixView(gradient.data(), 1, kDim), nullptr}, std::move(done));
+              connection_->client->Push(batch_, {.run = kRun, .step = step},
+                                        {MatrixView(gradient.data(), 1, kDim), nullptr},
+                                        std::move(done));
             }) == absl::OkStatus());
   }
 
@@ -96,29 +80,19 @@ class Chain {
   void Change(const SparseOptimizerConfig& optimizer) {
     std::vector<TableConfig> tables = config_.tables;
     tables[0].optimizer = optimizer;
-    REQUIRE(rates_.Change(tables) == absl::OkStatus());
+    REQUIRE(connection_->learning_rates.Change(tables) == absl::OkStatus());
   }
 
  private:
   static constexpr uint64_t kRun = 1;
 
-  template <typename Result, typename Call>
-  static Result Wait(const Call& call) {
-    std::promise<Result> result;
-    call([&](Result value) { result.set_value(std::move(value)); });
-    return result.get_future().get();
-  }
-
   const ClusterConfig config_ = WithSchedule();
   MetricRegistry registry_;
   ServerMetrics server_metrics_{registry_, config_, 0};
   WorkerMetrics worker_metrics_{registry_, config_};
-  LearningRates rates_{config_.tables};
-  VectorWire wire_{config_};
   rpc::asio::thread_pool compute_{1};
   std::unique_ptr<EmbeddingWorker> worker_;
-  std::unique_ptr<rpc::Server> listener_;
-  std::unique_ptr<BatchClient> client_;
+  std::optional<WorkerConnection> connection_;
   BatchReference batch_;
   IoThread io_{"test"};
 };

@@ -115,7 +115,7 @@ class Batches : public RemoteWorker {
 
   std::future<StatusOr<BatchReference>> StartSubmit(const SubmitTerms& terms) {
     const auto result = std::make_shared<std::promise<StatusOr<BatchReference>>>();
-    client->Submit(batch, terms, [result](auto reference) { result->set_value(reference); });
+    client().Submit(batch, terms, [result](auto reference) { result->set_value(reference); });
     return result->get_future();
   }
 
@@ -124,11 +124,11 @@ class Batches : public RemoteWorker {
     pushed.clear();
     const MatrixView<float> matrix(out.data(), kSamples, kWidth);
     REQUIRE(Wait<StatusOr<PullAnswer>>([&](auto done) {
-              client->Pull(reference, {}, {matrix, nullptr}, std::move(done));
+              client().Pull(reference, {}, {matrix, nullptr}, std::move(done));
             }).status() == absl::OkStatus());
     REQUIRE(Wait<Status>([&](auto done) {
-              client->Push(reference, {}, {MatrixView<const float>(matrix), nullptr},
-                           std::move(done));
+              client().Push(reference, {}, {MatrixView<const float>(matrix), nullptr},
+                            std::move(done));
             }) == absl::OkStatus());
   }
 };

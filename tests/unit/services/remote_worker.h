@@ -1,14 +1,8 @@
 #pragma once
 
-#include <chrono>
-#include <future>
-#include <memory>
 #include <utility>
-#include <vector>
 
-#include "services/api/batch_client.h"
-#include "services/embedding_worker/batch_methods.h"
-#include "tests/unit/services/hello.h"
+#include "tests/unit/services/worker_connection.h"
 #include "tests/unit/services/worker_fixture.h"
 
 namespace simurgh {
@@ -19,40 +13,12 @@ class RemoteWorker : public WorkerFixture {
   // observer: of the worker's end; outlives this.
   explicit RemoteWorker(ClusterConfig cluster = SmallCluster(),
                         const rpc::ServerOptions& options = {}, rpc::Observer* observer = nullptr)
-      : WorkerFixture(std::move(cluster)) {
-    io.RunAndWait([&] {
-      listener = std::make_unique<rpc::Server>(io.executor(), HelloOf("embedding-worker"), options,
-                                               observer);
-      RegisterBatchMethods(*listener, *worker);
-      REQUIRE(listener->Listen("127.0.0.1:0") == absl::OkStatus());
-      std::vector<std::unique_ptr<PeerClients>> workers;
-      workers.push_back(std::make_unique<PeerClients>(
-          io.executor(), listener->address(), HelloOf("nn-worker"), rpc::ClientOptions(), nullptr));
-      client =
-          std::make_unique<BatchClient>(io.executor(), compute.get_executor(), std::move(workers),
-                                        std::chrono::seconds(60), learning_rates, wire);
-    });
-  }
+      : WorkerFixture(std::move(cluster)),
+        connection(*worker, config, io, compute.get_executor(), options, observer) {}
 
-  ~RemoteWorker() {
-    io.RunAndWait([this] {
-      client.reset();
-      listener.reset();
-    });
-  }
+  BatchClient& client() { return *connection.client; }
 
-  // What `call` hands to the function that it is given.
-  template <typename Result, typename Call>
-  static Result Wait(const Call& call) {
-    std::promise<Result> result;
-    call([&](Result value) { result.set_value(std::move(value)); });
-    return result.get_future().get();
-  }
-
-  const LearningRates learning_rates{config.tables};
-  VectorWire wire{config};
-  std::unique_ptr<rpc::Server> listener;
-  std::unique_ptr<BatchClient> client;
+  WorkerConnection connection;
 };
 
 }  // namespace simurgh

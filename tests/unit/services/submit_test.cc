@@ -17,8 +17,8 @@ class Submission : public RemoteWorker {
  public:
   Submission() {
     io.RunAndWait([this] {
-      raw_ = std::make_unique<rpc::Client>(io.executor(), listener->address(), HelloOf("nn-worker"),
-                                           rpc::ClientOptions(), nullptr);
+      raw_ = std::make_unique<rpc::Client>(io.executor(), connection.listener->address(),
+                                           HelloOf("nn-worker"), rpc::ClientOptions(), nullptr);
     });
   }
   ~Submission() {
@@ -27,7 +27,7 @@ class Submission : public RemoteWorker {
 
   StatusOr<BatchReference> SubmitRemotely(const std::shared_ptr<const CompactBatch>& what) {
     return Wait<StatusOr<BatchReference>>(
-        [&](auto done) { client->Submit(what, NextTerms(), std::move(done)); });
+        [&](auto done) { client().Submit(what, NextTerms(), std::move(done)); });
   }
 
   // Whatever bytes.

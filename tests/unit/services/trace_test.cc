@@ -1,18 +1,18 @@
 // A batch's trace, from the nn-worker's client through an embedding worker to the servers.
 
-#include <future>
+#include <memory>
+#include <optional>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include <boost/asio/thread_pool.hpp>
 #include <catch2/catch.hpp>
 
-#include "services/api/batch_client.h"
-#include "services/embedding_worker/batch_methods.h"
-#include "services/runtime/io_thread.h"
 #include "simurgh/data/batch_builder.h"
-#include "tests/unit/services/hello.h"
+#include "tests/unit/services/worker_connection.h"
 
 namespace simurgh {
 namespace {
@@ -59,25 +59,12 @@ class Chain {
     io.RunAndWait([&] {
       worker_ = std::make_unique<EmbeddingWorker>(config_, /*epoch=*/7, compute_.get_executor(),
                                                   std::move(rows), metrics_);
-      listener_ = std::make_unique<rpc::Server>(io.executor(), HelloOf("embedding-worker"),
-                                                rpc::ServerOptions(), nullptr);
-      RegisterBatchMethods(*listener_, *worker_);
-      REQUIRE(listener_->Listen("127.0.0.1:0") == absl::OkStatus());
-      std::vector<std::unique_ptr<PeerClients>> workers;
-      workers.push_back(std::make_unique<PeerClients>(io.executor(), listener_->address(),
-                                                      HelloOf("nn-worker"), rpc::ClientOptions(),
-                                                      nullptr));
-      client_ =
-          std::make_unique<BatchClient>(io.executor(), compute_.get_executor(), std::move(workers),
-                                        std::chrono::seconds(20), rates_, wire_);
     });
+    connection_.emplace(*worker_, config_, io, compute_.get_executor());
   }
 
   ~Chain() {
-    io.RunAndWait([&] {
-      client_.reset();
-      listener_.reset();
-    });
+    connection_.reset();
     compute_.join();
     io.RunAndWait([&] { worker_.reset(); });
   }
@@ -88,18 +75,19 @@ class Chain {
     builder.EndSample();
     const auto batch = builder.Build()->sparse;
     return Wait<StatusOr<BatchReference>>(
-        [&](auto done) { client_->Submit(batch, {}, std::move(done)); });
+        [&](auto done) { connection_->client->Submit(batch, {}, std::move(done)); });
   }
   Status Pull(const BatchReference& reference) {
     return Wait<StatusOr<PullAnswer>>([&](auto done) {
-             client_->Pull(reference, {}, {MatrixView(values_.data(), 1, 4), nullptr},
-                           std::move(done));
+             connection_->client->Pull(reference, {}, {MatrixView(values_.data(), 1, 4), nullptr},
+                                       std::move(done));
            })
         .status();
   }
   Status Push(const BatchReference& reference) {
     return Wait<Status>([&](auto done) {
-      client_->Push(reference, {}, {MatrixView(values_.data(), 1, 4), nullptr}, std::move(done));
+      connection_->client->Push(reference, {}, {MatrixView(values_.data(), 1, 4), nullptr},
+                                std::move(done));
     });
   }
 
@@ -107,23 +95,13 @@ class Chain {
   IoThread io{"test"};
 
  private:
-  template <typename Result, typename Call>
-  static Result Wait(const Call& call) {
-    std::promise<Result> result;
-    call([&](Result value) { result.set_value(std::move(value)); });
-    return result.get_future().get();
-  }
-
   const ClusterConfig config_ = SmallCluster();
   MetricRegistry registry_;
   WorkerMetrics metrics_{registry_, config_};
   std::vector<float> values_ = std::vector<float>(4);
   rpc::asio::thread_pool compute_{1};
   std::unique_ptr<EmbeddingWorker> worker_;
-  std::unique_ptr<rpc::Server> listener_;
-  const LearningRates rates_{config_.tables};
-  VectorWire wire_{config_};
-  std::unique_ptr<BatchClient> client_;
+  std::optional<WorkerConnection> connection_;
 };
 
 TEST_CASE("a batch's trace reaches every server, under spans of their own") {

@@ -84,14 +84,14 @@ class Remote : public RemoteWorker {
   void Exchange(const EmbeddingTarget& embeddings, const GradientSource& gradients,
                 TrainerPosition position) {
     const auto reference = Wait<StatusOr<BatchReference>>(
-        [&](auto done) { client->Submit(batch, {}, std::move(done)); });
+        [&](auto done) { client().Submit(batch, {}, std::move(done)); });
     REQUIRE(reference.ok());
     REQUIRE(Wait<StatusOr<PullAnswer>>([&](auto done) {
-              client->Pull(*reference, {.position = position}, embeddings, std::move(done));
+              client().Pull(*reference, {.position = position}, embeddings, std::move(done));
             }).status() == absl::OkStatus());
     pushed.clear();
     REQUIRE(Wait<Status>([&](auto done) {
-              client->Push(*reference, position, gradients, std::move(done));
+              client().Push(*reference, position, gradients, std::move(done));
             }) == absl::OkStatus());
   }
 };

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <chrono>
+#include <future>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "services/api/batch_client.h"
+#include "services/embedding_worker/batch_methods.h"
+#include "services/runtime/io_thread.h"
+#include "tests/unit/services/hello.h"
+
+namespace simurgh {
+
+// An embedding worker's listener, and a trainer's client of it, on the worker's thread.
+class WorkerConnection {
+ public:
+  // encoder: as of BatchClient. observer: of the listener. Lifetime: all outlive this.
+  WorkerConnection(EmbeddingWorker& worker, const ClusterConfig& config, IoThread& io,
+                   rpc::asio::any_io_executor encoder, const rpc::ServerOptions& options = {},
+                   rpc::Observer* observer = nullptr)
+      : learning_rates(config.tables), wire(config), io_(io) {
+    io_.RunAndWait([&] {
+      listener = std::make_unique<rpc::Server>(io_.executor(), HelloOf("embedding-worker"), options,
+                                               observer);
+      RegisterBatchMethods(*listener, worker);
+      REQUIRE(listener->Listen("127.0.0.1:0") == absl::OkStatus());
+      std::vector<std::unique_ptr<PeerClients>> workers;
+      workers.push_back(std::make_unique<PeerClients>(io_.executor(), listener->address(),
+                                                      HelloOf("nn-worker"), rpc::ClientOptions(),
+                                                      nullptr));
+      client = std::make_unique<BatchClient>(io_.executor(), std::move(encoder), std::move(workers),
+                                             std::chrono::seconds(60), learning_rates, wire);
+    });
+  }
+
+  ~WorkerConnection() {
+    io_.RunAndWait([this] {
+      client.reset();
+      listener.reset();
+    });
+  }
+
+  LearningRates learning_rates;
+  VectorWire wire;
+  std::unique_ptr<rpc::Server> listener;
+  std::unique_ptr<BatchClient> client;
+
+ private:
+  IoThread& io_;
+};
+
+// What `call` hands to the function that it is given.
+template <typename Result, typename Call>
+Result Wait(const Call& call) {
+  std::promise<Result> result;
+  call([&](Result value) { result.set_value(std::move(value)); });
+  return result.get_future().get();
+}
+
+}  // namespace simurgh
