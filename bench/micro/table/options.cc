@@ -26,6 +26,8 @@ constexpr char kNotes[] =
     "100 locks, taken for every id. A ratio is the median over the turns of rows a second over\n"
     "the limit's: limit_gather's for pull, insert and evict, limit_update's for push. mixed is a\n"
     "pull and a push of every batch, a 64th of its ids new, with eviction.\n\n"
+    "bare_pull and bare_push touch the same cache lines as pull and push, an index's and then\n"
+    "those of rows behind headers, but know their numbers: what a table comes to at best.\n\n"
     "growth pulls new ids only, on memory that nobody has touched, and shows how long requests\n"
     "take: what lies above the median is mostly what they wait for splits and pages, or for a\n"
     "core, which the thread's own time (cpu) leaves out. shared_pull and shared_push are those of\n"
@@ -82,6 +84,8 @@ po::options_description Describe(TableBenchOptions& options, Given& given) {
       "batch", count(given.batch), "ids of a request")("turns", count(given.turns),
                                                        "times that everything is measured")(
       "growth", count(given.growth), "rows that a table on untouched memory takes in; 0: none")(
+      "bare-table", po::bool_switch(&options.bare_table),
+      "also measures what a table comes to that knows its rows (f32)")(
       "id-spaces", po::bool_switch(&options.id_spaces),
       "also measures small ids beside ids spread over 2^63, while rows come and go")(
       "shared", po::value(&options.shared_file)->value_name("FILE"),

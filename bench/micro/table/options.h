@@ -28,6 +28,7 @@ struct TableBenchOptions {
   bool rivals = true;
   bool json = false;
   uint64_t growth_rows = 0;  // 0: growth is not measured.
+  bool bare_table = false;   // Whether a table that knows its rows is measured.
   bool id_spaces = false;    // Whether small ids are measured beside others.
   std::string shared_file;   // Empty: a table in shared memory is not measured.
 

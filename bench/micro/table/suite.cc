@@ -8,7 +8,7 @@ namespace simurgh::bench {
 namespace {
 
 // A turn of one measurement handles about so many rows a thread.
-constexpr size_t kRowsPerTurn = 1 << 20;
+constexpr size_t kRowsPerTurn = 1 << 22;
 constexpr size_t kInsertTurns = 3;
 constexpr size_t kTurnsOfTries = 5;
 constexpr size_t kTurnsOfRivalTries = 3;
@@ -129,6 +129,16 @@ void Suite::TuneRival() {
       kTurnsOfRivalTries);
 }
 
+void Suite::TuneBareTable() {
+  std::vector<Measurement> uses;
+  AddSubject("bare", *bare_table_, uses);
+  Tune({{uses[0].name, [&](const Fetching& way) { bare_table_->set_pull_fetching(way); },
+         uses[0].run},
+        {uses[1].name, [&](const Fetching& way) { bare_table_->set_push_fetching(way); },
+         uses[1].run}},
+       kTurnsOfRivalTries);
+}
+
 std::vector<Measurement> Suite::LimitsAt(size_t threads) {
   return {
       {.name = "limit_gather",
@@ -236,6 +246,8 @@ void Suite::MeasureUse(Distribution distribution) {
   }
   const size_t shared = all.size();
   if (shared_ != nullptr) AddSubject("shared", *shared_, all);
+  const size_t bare = all.size();
+  if (bare_table_ != nullptr) AddSubject("bare", *bare_table_, all);
   const auto together = static_cast<int>(all.size());
   if (options_.threads > 1) {
     for (Measurement& limit : LimitsAt(options_.threads)) all.push_back(std::move(limit));
@@ -252,6 +264,11 @@ void Suite::MeasureUse(Distribution distribution) {
   if (shared_ != nullptr) {
     report_.Note(absl::StrCat("shared over private: pull ", MedianRatio(all[shared], all[alone]),
                               ", push ", MedianRatio(all[shared + 1], all[alone + 1])));
+  }
+  if (bare_table_ != nullptr) {
+    report_.Note(absl::StrCat("of a table that knows its rows: pull ",
+                              MedianRatio(all[alone], all[bare]), ", push ",
+                              MedianRatio(all[alone + 1], all[bare + 1])));
   }
   if (options_.threads > 1) {
     report_.Note(absl::StrCat(options_.threads, " partitions over one: pull ",
@@ -314,6 +331,10 @@ void Suite::Run() {
   if (!options_.shared_file.empty()) {
     shared_ = std::make_unique<TableSubject>(config_, options_.shared_file);
     Fill(*shared_);
+  }
+  if (options_.bare_table && kind_.format.plain()) {
+    bare_table_ = std::make_unique<BareTable>(rows_, kind_);
+    TuneBareTable();
   }
   for (const Distribution distribution : options_.distributions) MeasureUse(distribution);
   MeasureNewIds();

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/micro/table/bare_table.h"
 #include "bench/micro/table/fetching.h"
 #include "bench/micro/table/flat_map_subject.h"
 #include "bench/micro/table/limits.h"
@@ -40,6 +41,7 @@ class Suite {
   std::vector<double> Tune(const std::vector<Tunable>& tunables, size_t turns) const;
   void TuneLimits();
   void TuneRival();
+  void TuneBareTable();
   double Fill(Subject& subject);
   void MeasureInsert();
   void MeasureRivalInsert();
@@ -63,6 +65,7 @@ class Suite {
   std::unique_ptr<FlatMapSubject> flat_map_;
   std::unique_ptr<PersiaSubject> persia_;
   std::unique_ptr<TableSubject> shared_;
+  std::unique_ptr<BareTable> bare_table_;
   std::vector<std::vector<Batch>> batches_;  // One list a thread.
 };
 
