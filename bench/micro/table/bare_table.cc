@@ -6,7 +6,6 @@
 #include <span>
 
 #include "table/batch_lookup.h"
-#include "table/row_layout.h"
 #include "table/simd/coded_rows.h"
 
 namespace simurgh::bench {
@@ -24,17 +23,15 @@ uint64_t LinesFor(uint64_t rows) { return rows * 100 / (IndexBucket::kSlots * 65
 BareTable::BareTable(uint64_t rows, const RowKind& kind)
     : kind_(kind),
       index_lines_(LinesFor(rows)),
-      records_(rows * stride_bytes()),
+      records_(rows * RowLayout(kind.format).stride_bytes),
+      rows_(records_.base(), RowLayout(kind.format)),
       index_(index_lines_ * kLine),
       found_(BatchLookup::kBlock) {
   const std::vector<float> values(kind.format.floats(), 0.1F);
   for (uint64_t row = 0; row < rows; ++row) {
-    EncodeNewRow(kind.format, values.data(),
-                 record(static_cast<uint32_t>(row)) + sizeof(RowHeader));
+    EncodeNewRow(kind.format, values.data(), rows_.values(static_cast<uint32_t>(row)));
   }
 }
-
-uint64_t BareTable::stride_bytes() const { return RowLayout(kind_.format).stride_bytes; }
 
 const uint32_t* BareTable::Find(const Batch& batch, size_t begin, size_t count) {
   // The ids are hashes.
@@ -54,28 +51,32 @@ const uint32_t* BareTable::Find(const Batch& batch, size_t begin, size_t count) 
 }
 
 void BareTable::Pull(const Batch& batch, float* out) {
+  const Rows rows = rows_;  // Nothing that is written here can change it.
+  const size_t dim = kind_.dim();
   const uint64_t bytes = kind_.format.weight_bytes();
   for (size_t begin = 0; begin < batch.rows.size(); begin += BatchLookup::kBlock) {
     const size_t count = std::min(BatchLookup::kBlock, batch.rows.size() - begin);
-    const uint32_t* rows = Find(batch, begin, count);
-    const auto at = [&](size_t i) { return record(rows[i]); };
+    const uint32_t* found = Find(batch, begin, count);
+    const auto at = [&](size_t i) { return rows.record(found[i]); };
     ForFetched(pull_fetching_, count, sizeof(RowHeader) + bytes, at, [&](size_t i) {
-      reinterpret_cast<RowHeader*>(at(i))->recency = 1;
-      std::memcpy(out + (begin + i) * kind_.dim(), at(i) + sizeof(RowHeader), bytes);
+      rows.header(found[i]).recency = 1;
+      std::memcpy(out + (begin + i) * dim, rows.values(found[i]), bytes);
     });
   }
 }
 
 void BareTable::Push(const Batch& batch, const float* gradients) {
+  const Rows rows = rows_;
+  const size_t dim = kind_.dim();
   std::array<RowGradient, kTogether> updates;
   for (size_t begin = 0; begin < batch.rows.size(); begin += BatchLookup::kBlock) {
     const size_t count = std::min(BatchLookup::kBlock, batch.rows.size() - begin);
-    const uint32_t* rows = Find(batch, begin, count);
+    const uint32_t* found = Find(batch, begin, count);
     size_t filled = 0;
-    const auto at = [&](size_t i) { return record(rows[i]); };
-    ForFetched(push_fetching_, count, stride_bytes(), at, [&](size_t i) {
-      updates[filled++] = {reinterpret_cast<float*>(at(i) + sizeof(RowHeader)),
-                           gradients + (begin + i) * kind_.dim()};
+    const auto at = [&](size_t i) { return rows.record(found[i]); };
+    ForFetched(push_fetching_, count, rows.layout().stride_bytes, at, [&](size_t i) {
+      updates[filled++] = {reinterpret_cast<float*>(rows.values(found[i])),
+                           gradients + (begin + i) * dim};
       if (filled < kTogether && i + 1 < count) return;
       UpdateRows(kind_.update, std::span(updates).first(filled));
       filled = 0;

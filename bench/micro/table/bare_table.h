@@ -8,11 +8,14 @@
 #include "bench/micro/table/huge_memory.h"
 #include "bench/micro/table/subject.h"
 
+#include "table/row_layout.h"
+
 namespace simurgh::bench {
 
-// What a table with an index and rows behind headers comes to at best: it reads the same cache
-// lines as the table, an index's first and then the records', and writes the same, but knows where
-// everything lies. It hashes and compares nothing, and nobody is absent.
+// What plain loops over an index and rows behind headers come to: they read the same cache lines as
+// the table, an index's first and then the records', and write the same, but know where everything
+// lies. They hash and compare nothing, and nobody is absent. No bound: the table's loops are made
+// for rows of one size.
 //
 // Threads: one at a time.
 class BareTable : public Subject {
@@ -28,14 +31,13 @@ class BareTable : public Subject {
   void set_push_fetching(Fetching fetching) { push_fetching_ = fetching; }
 
  private:
-  uint64_t stride_bytes() const;
-  std::byte* record(uint32_t row) const { return records_.base() + row * stride_bytes(); }
   // Reads the index's lines of some ids; answers their rows.
   const uint32_t* Find(const Batch& batch, size_t begin, size_t count);
 
   RowKind kind_;
   uint64_t index_lines_;
   HugeMemory records_;
+  Rows rows_;  // In `records_`.
   HugeMemory index_;
   std::vector<uint32_t> found_;
   Fetching pull_fetching_;
