@@ -29,7 +29,9 @@ void BareRows::Gather(const Batch& batch, float* out) const {
   const bool plain = kind_.format.plain();
   RowConversion reads[kTogether];
   size_t filled = 0;
-  const auto at = [&](size_t i) { return packed(batch.rows[i]); };
+  const std::byte* const first = memory_.base();
+  const uint32_t* const rows = batch.rows.data();
+  const auto at = [=](size_t i) { return first + rows[i] * bytes; };
   ForFetched(gather_fetching_, size, bytes, at, [&](size_t i) {
     if (plain) {
       std::memcpy(out + i * dim, at(i), bytes);
@@ -48,11 +50,14 @@ void BareRows::Update(const Batch& batch, const float* gradients) const {
   RowGradient updates[kTogether];
   CodedRow coded[kTogether];
   size_t filled = 0;
-  const auto at = [&](size_t i) { return row(batch.rows[i]); };
-  ForFetched(update_fetching_, size, kind_.format.bytes(), at, [&](size_t i) {
+  std::byte* const first = memory_.base();
+  const uint32_t* const rows = batch.rows.data();
+  const size_t bytes = kind_.format.bytes();
+  const auto at = [=](size_t i) { return first + rows[i] * bytes; };
+  ForFetched(update_fetching_, size, bytes, at, [&](size_t i) {
     const float* gradient = gradients + i * kind_.dim();
     if (plain) {
-      updates[filled++] = {floats(batch.rows[i]), gradient};
+      updates[filled++] = {reinterpret_cast<float*>(at(i)), gradient};
     } else {
       coded[filled++] = {at(i), gradient, RoundingNoise(1, batch.ids[i], 1)};
     }
