@@ -22,12 +22,14 @@ class ServerFixture {
   ServerFixture(ClusterConfig cluster, const std::string& address,
                 const rpc::ServerOptions& options = {})
       : config(std::move(cluster)) {
+    Status listening;
     io.RunAndWait([&] {
       listener =
           std::make_unique<rpc::Server>(io.executor(), HelloOf("embedding-ps"), options, nullptr);
       RegisterRowMethods(*listener, *rows, buffers, kMapVersion);
-      REQUIRE(listener->Listen(address) == absl::OkStatus());
+      listening = listener->Listen(address);
     });
+    REQUIRE(listening == absl::OkStatus());
   }
 
   ~ServerFixture() {

@@ -23,11 +23,12 @@ class WorkerConnection {
                    rpc::asio::any_io_executor encoder, const rpc::ServerOptions& options = {},
                    rpc::Observer* observer = nullptr)
       : learning_rates(config.tables), wire(config), io_(io) {
+    Status listening;
     io_.RunAndWait([&] {
       listener = std::make_unique<rpc::Server>(io_.executor(), HelloOf("embedding-worker"), options,
                                                observer);
       RegisterBatchMethods(*listener, worker);
-      REQUIRE(listener->Listen("127.0.0.1:0") == absl::OkStatus());
+      listening = listener->Listen("127.0.0.1:0");
       std::vector<std::unique_ptr<PeerClients>> workers;
       workers.push_back(std::make_unique<PeerClients>(io_.executor(), listener->address(),
                                                       HelloOf("nn-worker"), rpc::ClientOptions(),
@@ -35,6 +36,7 @@ class WorkerConnection {
       client = std::make_unique<BatchClient>(io_.executor(), std::move(encoder), std::move(workers),
                                              std::chrono::seconds(60), learning_rates, wire);
     });
+    REQUIRE(listening == absl::OkStatus());
   }
 
   ~WorkerConnection() {
