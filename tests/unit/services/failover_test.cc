@@ -45,10 +45,11 @@ class TwoWorkers : public WorkerFixture {
     }
     second_ = std::make_unique<EmbeddingWorker>(config, /*epoch=*/8, compute.get_executor(),
                                                 std::move(servers), metrics);
+    std::array<Status, 2> listening;
     io.RunAndWait([&] {
       std::vector<std::unique_ptr<PeerClients>> workers;
       for (const size_t w : {0, 1}) {
-        REQUIRE(Listen(w) == absl::OkStatus());
+        listening[w] = Listen(w);
         workers.push_back(std::make_unique<PeerClients>(
             io.executor(), AddressOf(w), HelloOf("nn-worker"),
             rpc::ClientOptions{.backoff_min = kBackoff, .backoff_max = kBackoff}, nullptr));
@@ -57,6 +58,7 @@ class TwoWorkers : public WorkerFixture {
           std::make_unique<BatchClient>(io.executor(), compute.get_executor(), std::move(workers),
                                         std::chrono::seconds(60), rates_, wire_);
     });
+    for (const Status& status : listening) REQUIRE(status == absl::OkStatus());
   }
   ~TwoWorkers() {
     io.RunAndWait([&] {
