@@ -14,7 +14,7 @@ constexpr size_t kUpdateBatch = 32;
 
 uint32_t FlatMapSubject::Make(uint64_t id) {
   const auto row = static_cast<uint32_t>(map_.size() % rows_.rows());
-  float* values = rows_.floats(row);
+  auto* const values = reinterpret_cast<float*>(rows_.places()(row));
   Random random(id);
   for (uint32_t i = 0; i < kind_.dim(); ++i) {
     values[i] = static_cast<float>(random() >> 40) * 0x1.0p-24F - 0.5F;
@@ -43,7 +43,7 @@ void FlatMapSubject::Pull(const Batch& batch, float* out) {
   Find(batch, true);
   const size_t dim = kind_.dim();
   const size_t bytes = dim * sizeof(float);
-  const auto at = [&](size_t i) { return rows_.row(found_[i]); };
+  const auto at = PlacesOfFound();
   ForFetched(pull_fetching_, found_.size(), bytes, at,
              [&](size_t i) { std::memcpy(out + i * dim, at(i), bytes); });
 }
@@ -52,9 +52,9 @@ void FlatMapSubject::Push(const Batch& batch, const float* gradients) {
   Find(batch, false);
   RowGradient updates[kUpdateBatch];
   size_t filled = 0;
-  const auto at = [&](size_t i) { return rows_.row(found_[i]); };
+  const auto at = PlacesOfFound();
   ForFetched(push_fetching_, found_.size(), kind_.format.bytes(), at, [&](size_t i) {
-    updates[filled++] = {rows_.floats(found_[i]), gradients + i * kind_.dim()};
+    updates[filled++] = {reinterpret_cast<float*>(at(i)), gradients + i * kind_.dim()};
     if (filled < kUpdateBatch && i + 1 < found_.size()) return;
     UpdateRows(kind_.update, {updates, filled});
     filled = 0;

@@ -30,6 +30,9 @@ class FlatMapSubject : public Subject {
  private:
   uint32_t Make(uint64_t id);
   void Find(const Batch& batch, bool make);
+  auto PlacesOfFound() const {
+    return [place = rows_.places(), found = found_.data()](size_t i) { return place(found[i]); };
+  }
 
   RowKind kind_;
   const BareRows& rows_;

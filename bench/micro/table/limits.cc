@@ -18,7 +18,7 @@ BareRows::BareRows(uint64_t rows, const RowKind& kind)
     : kind_(kind), rows_(rows), memory_(rows * kind.format.bytes()) {
   const std::vector<float> values(kind.format.floats(), 0.1F);
   for (uint64_t i = 0; i < rows; ++i) {
-    EncodeNewRow(kind.format, values.data(), row(static_cast<uint32_t>(i)));
+    EncodeNewRow(kind.format, values.data(), places()(static_cast<uint32_t>(i)));
   }
 }
 
@@ -29,9 +29,7 @@ void BareRows::Gather(const Batch& batch, float* out) const {
   const bool plain = kind_.format.plain();
   RowConversion reads[kTogether];
   size_t filled = 0;
-  const std::byte* const first = memory_.base();
-  const uint32_t* const rows = batch.rows.data();
-  const auto at = [=](size_t i) { return first + rows[i] * bytes; };
+  const auto at = [place = packed(), rows = batch.rows.data()](size_t i) { return place(rows[i]); };
   ForFetched(gather_fetching_, size, bytes, at, [&](size_t i) {
     if (plain) {
       std::memcpy(out + i * dim, at(i), bytes);
@@ -50,11 +48,8 @@ void BareRows::Update(const Batch& batch, const float* gradients) const {
   RowGradient updates[kTogether];
   CodedRow coded[kTogether];
   size_t filled = 0;
-  std::byte* const first = memory_.base();
-  const uint32_t* const rows = batch.rows.data();
-  const size_t bytes = kind_.format.bytes();
-  const auto at = [=](size_t i) { return first + rows[i] * bytes; };
-  ForFetched(update_fetching_, size, bytes, at, [&](size_t i) {
+  const auto at = [place = places(), rows = batch.rows.data()](size_t i) { return place(rows[i]); };
+  ForFetched(update_fetching_, size, kind_.format.bytes(), at, [&](size_t i) {
     const float* gradient = gradients + i * kind_.dim();
     if (plain) {
       updates[filled++] = {reinterpret_cast<float*>(at(i)), gradient};

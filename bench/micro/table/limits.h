@@ -17,13 +17,22 @@ class BareRows {
  public:
   BareRows(uint64_t rows, const RowKind& kind);
 
+  // Where rows lie, by number. By value: nothing that a loop writes can change it.
+  class Places {
+   public:
+    std::byte* operator()(uint32_t number) const { return first_ + number * stride_bytes_; }
+
+   private:
+    friend class BareRows;
+    Places(std::byte* first, uint64_t stride_bytes) : first_(first), stride_bytes_(stride_bytes) {}
+
+    std::byte* first_;
+    uint64_t stride_bytes_;
+  };
+
   uint64_t rows() const { return rows_; }
-  // Weights and state of a row.
-  std::byte* row(uint32_t number) const {
-    return memory_.base() + uint64_t{number} * kind_.format.bytes();
-  }
-  // The same where all are f32.
-  float* floats(uint32_t number) const { return reinterpret_cast<float*>(row(number)); }
+  // Weights and state of each row.
+  Places places() const { return {memory_.base(), kind_.format.bytes()}; }
 
   // Weights alone, packed.
   void Gather(const Batch& batch, float* out) const;
@@ -35,9 +44,8 @@ class BareRows {
   void set_update_fetching(Fetching fetching) { update_fetching_ = fetching; }
 
  private:
-  const std::byte* packed(uint32_t number) const {
-    return memory_.base() + uint64_t{number} * kind_.format.weight_bytes();
-  }
+  // Weights of each row, packed.
+  Places packed() const { return {memory_.base(), kind_.format.weight_bytes()}; }
 
   RowKind kind_;
   uint64_t rows_;

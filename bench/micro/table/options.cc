@@ -36,9 +36,8 @@ constexpr char kNotes[] =
     "are\n"
     "pulls and pushes of the same draws (zipf, of 8 times as many ids as rows) in two tables; the\n"
     "ratio is to small_ids.\n\n"
-    "Memory: about (6 * dim + 60) * 4 bytes a row, for each thread's partition; --bare-table "
-    "takes\n"
-    "(2 * dim + 7) * 4 more.\n\n"
+    "Memory: about (6 * dim + 60) * 4 bytes a row, for each thread's partition, and for\n"
+    "--bare-table (2 * dim + 7) * 4 more.\n\n"
     "Exit codes: 0 done, 2 bad options.\n";
 
 constexpr std::pair<std::string_view, RowPrecision> kPrecisions[] = {

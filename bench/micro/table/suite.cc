@@ -122,20 +122,16 @@ void Suite::TuneRival() {
   }
   flat_map_->set_index_ahead(kIndexAhead[best]);
   report_.Note(absl::StrCat("flat_hash_map fetching its index ", kIndexAhead[best], " ids ahead"));
-  Tune(
-      {{uses[0].name, [&](const Fetching& way) { flat_map_->set_pull_fetching(way); }, uses[0].run},
-       {uses[1].name, [&](const Fetching& way) { flat_map_->set_push_fetching(way); },
-        uses[1].run}},
-      kTurnsOfRivalTries);
+  TuneSubject("flat_hash_map", *flat_map_);
 }
 
-void Suite::TuneBareTable() {
+// How its pulls and pushes fetch their rows.
+template <typename Tuned>
+void Suite::TuneSubject(const std::string& prefix, Tuned& subject) {
   std::vector<Measurement> uses;
-  AddSubject("bare", *bare_table_, uses);
-  Tune({{uses[0].name, [&](const Fetching& way) { bare_table_->set_pull_fetching(way); },
-         uses[0].run},
-        {uses[1].name, [&](const Fetching& way) { bare_table_->set_push_fetching(way); },
-         uses[1].run}},
+  AddSubject(prefix, subject, uses);
+  Tune({{uses[0].name, [&](const Fetching& way) { subject.set_pull_fetching(way); }, uses[0].run},
+        {uses[1].name, [&](const Fetching& way) { subject.set_push_fetching(way); }, uses[1].run}},
        kTurnsOfRivalTries);
 }
 
@@ -334,7 +330,7 @@ void Suite::Run() {
   }
   if (options_.bare_table && kind_.format.plain()) {
     bare_table_ = std::make_unique<BareTable>(rows_, kind_);
-    TuneBareTable();
+    TuneSubject("bare", *bare_table_);
   }
   for (const Distribution distribution : options_.distributions) MeasureUse(distribution);
   MeasureNewIds();

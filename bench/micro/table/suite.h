@@ -41,7 +41,8 @@ class Suite {
   std::vector<double> Tune(const std::vector<Tunable>& tunables, size_t turns) const;
   void TuneLimits();
   void TuneRival();
-  void TuneBareTable();
+  template <typename Tuned>
+  void TuneSubject(const std::string& prefix, Tuned& subject);
   double Fill(Subject& subject);
   void MeasureInsert();
   void MeasureRivalInsert();
