@@ -84,6 +84,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Takes no more frames and closes when those queued have been written.
   void CloseAfterWrites(Status reason);
 
+  // What the coroutine that reads sends, it sends together: it is kept back until that coroutine
+  // waits, or until so many frames have been sent. All that it sends, unless told.
+  void CorkAtMost(size_t frames) { max_corked_frames_ = frames; }
   // The coroutine that reads is about to wait for something else: what has been sent leaves.
   void Uncork();
 
@@ -134,6 +137,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   // Writing.
   void PostFlush();
+  bool CorkIsFull() const;
   void Flush();
   // Lets go of what the stream needs no more; comes again for the rest.
   void ReleaseWritten();
@@ -163,7 +167,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   Outbox outbox_;
   WaitList written_;
-  bool corked_ = false;         // The coroutine that reads runs, and will flush.
+  bool corked_ = false;  // The coroutine that reads runs, and will flush.
+  size_t max_corked_frames_ = SIZE_MAX;
   bool flush_pending_ = false;  // Posted, or waiting for the stream.
   bool release_pending_ = false;
   uint64_t bytes_written_ = 0;

@@ -5,12 +5,11 @@
 namespace simurgh::rpc {
 namespace {
 
-// Then others on the thread have their turn.
+// Then others on the thread have their turn. As much is not kept back any longer.
 constexpr uint64_t kMaxTurnBytes = uint64_t{1} << 20;
 
-// So much is not kept back until all frames that have come together are dealt with: the peer has
-// something to do meanwhile.
-constexpr uint64_t kCorkBytes = 16'384;
+// So much lent payload is never kept back: its frame is small, and the peer has something to do.
+constexpr uint64_t kMinLentAtOnceBytes = 16'384;
 
 }  // namespace
 
@@ -24,7 +23,7 @@ Outbox::Ticket Connection::Send(OutgoingFrame&& frame) {
   const Outbox::Ticket ticket = outbox_.Add(std::move(frame));
   outbox_.ReleaseCopied();
   if (flush_pending_) return ticket;
-  if (outbox_.lent_bytes() >= kCorkBytes || (corked_ && outbox_.bytes() >= kCorkBytes)) {
+  if (outbox_.lent_bytes() >= kMinLentAtOnceBytes || (corked_ && CorkIsFull())) {
     Flush();
   } else if (!corked_) {
     PostFlush();
@@ -36,6 +35,10 @@ Outbox::Ticket Connection::Send(OutgoingFrame&& frame) {
 void Connection::PostFlush() {
   flush_pending_ = true;
   asio::post(executor(), [self = shared_from_this()] { self->Flush(); });
+}
+
+bool Connection::CorkIsFull() const {
+  return outbox_.bytes() >= kMaxTurnBytes || outbox_.waiting_frames() >= max_corked_frames_;
 }
 
 void Connection::Uncork() {

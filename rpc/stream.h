@@ -65,8 +65,8 @@ class Stream {
   // Whether bytes are copied on their way, in user space, between the kernel and where they lie.
   virtual bool copies() const { return false; }
 
-  // Whether both ends are known to be on one machine.
-  virtual bool local() const { return false; }
+  // Whether larger writes are worth that what is sent meanwhile leaves later.
+  virtual bool prefers_large_writes() const { return false; }
 
   // The other end, for logs.
   virtual std::string peer() const = 0;

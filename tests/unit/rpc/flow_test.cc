@@ -1,4 +1,5 @@
-// Large and small messages side by side, the request window, and peers of other versions.
+// Large and small messages side by side, what leaves together, the request window, and peers of
+// other versions.
 
 #include <catch2/catch.hpp>
 
@@ -91,6 +92,86 @@ TEST_CASE("a small call is not held up by a large one") {
   };
   CHECK(ends.loop.Run(Both(call("large", 64'000'000), call("small", 10))) == absl::OkStatus());
   CHECK(ended == std::vector<std::string>{"small", "large"});
+}
+
+// How many bytes left in each piece.
+struct PiecesObserver : Observer {
+  void OnBytesSent(uint64_t bytes) override {
+    if (bytes != 0) pieces.push_back(bytes);
+  }
+  std::vector<uint64_t> pieces;
+};
+
+Bytes Concatenated(const std::vector<RawFrame>& frames) {
+  Bytes all;
+  for (const RawFrame& frame : frames) {
+    const Bytes bytes = Encode(frame);
+    all.insert(all.end(), bytes.begin(), bytes.end());
+  }
+  return all;
+}
+
+TEST_CASE("calls that follow on answers leave in halves of those in flight") {
+  constexpr size_t kInFlight = 8;
+  Loop loop;
+  RawServer raw(loop);
+  PiecesObserver observer;
+  Client client(loop.executor(), raw.listener->address(), TestHello("client"), {}, &observer);
+  const size_t payload = GENERATE(100, 20'000);
+  const auto serve = [&]() -> awaitable<Status> {
+    RawPeer peer = co_await raw.Accept();
+    for (int round = 0; round < 2; ++round) {
+      std::vector<RawFrame> answers;
+      while (answers.size() < kInFlight) {
+        SIMURGH_CO_ASSIGN_OR_RETURN(const RawFrame request, co_await peer.Read());
+        answers.push_back(Response(request.header.request_id, {}));
+      }
+      if (round == 0) observer.pieces.clear();
+      // At once, so that the client reads all of them without a wait.
+      SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(Concatenated(answers)));
+    }
+    co_return absl::OkStatus();
+  };
+  const auto call_twice = [&]() -> awaitable<Status> {
+    for (int round = 0; round < 2; ++round) {
+      const auto answer =
+          co_await client.Call(kEcho, Message({}, {Bytes(payload)}), IntoVectors(), Soon());
+      SIMURGH_CO_RETURN_IF_ERROR(answer.status());
+    }
+    co_return absl::OkStatus();
+  };
+  std::vector<awaitable<Status>> tasks;
+  tasks.push_back(serve());
+  for (size_t i = 0; i < kInFlight; ++i) tasks.push_back(call_twice());
+  CHECK(loop.Run(WhenAll(std::move(tasks))) == absl::OkStatus());
+  const uint64_t half = kInFlight / 2 * Encode(EchoRequest(1, Bytes(payload))).size();
+  CHECK(observer.pieces == std::vector<uint64_t>{half, half});
+}
+
+TEST_CASE("answers to what has come together leave together") {
+  constexpr uint64_t kRequests = 10;
+  const Bytes payload(3'000);
+  Loop loop;
+  PiecesObserver observer;
+  Server server(loop.executor(), TestHello("server"), {}, &observer);
+  server.Register(EchoMethod());
+  REQUIRE(server.Listen("127.0.0.1:0") == absl::OkStatus());
+  const auto talk = [&]() -> awaitable<Status> {
+    SIMURGH_CO_ASSIGN_OR_RETURN(RawPeer peer, co_await RawPeer::Dial(server.address()));
+    SIMURGH_CO_RETURN_IF_ERROR(co_await peer.ShakeHands(TestHello("client")));
+    observer.pieces.clear();
+    std::vector<RawFrame> requests;
+    for (uint64_t id = 1; id <= kRequests; ++id) requests.push_back(EchoRequest(id, payload));
+    SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(Concatenated(requests)));
+    for (uint64_t id = 1; id <= kRequests; ++id) {
+      SIMURGH_CO_ASSIGN_OR_RETURN(const RawFrame answer, co_await peer.Read());
+      CHECK(answer.header.request_id == id);
+    }
+    co_return absl::OkStatus();
+  };
+  CHECK(loop.Run(talk()) == absl::OkStatus());
+  CHECK(observer.pieces ==
+        std::vector<uint64_t>{kRequests * Encode(EchoRequest(1, payload)).size()});
 }
 
 TEST_CASE("requests beyond the server's window wait for answers, and all come through") {

@@ -158,9 +158,9 @@ TEST_CASE("a hint never reaches into a large payload, and covers the small frame
 }
 
 TEST_CASE("a small frame passes a large message between two batches") {
-  const bool local = GENERATE(false, true);
-  const uint64_t batch = local ? Outbox::kLocalBatchBytes : Outbox::kBatchBytes;
-  Outbox outbox(local);
+  const bool large_batches = GENERATE(false, true);
+  const uint64_t batch = large_batches ? Outbox::kLargeBatchBytes : Outbox::kBatchBytes;
+  Outbox outbox(large_batches);
   outbox.AllowChunks();
   const Bytes large(8 * batch);
   outbox.Add(RequestOf(1, {large}));
