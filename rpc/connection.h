@@ -84,8 +84,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Takes no more frames and closes when those queued have been written.
   void CloseAfterWrites(Status reason);
 
-  // What the coroutine that reads sends, it sends together: it is kept back until that coroutine
-  // waits, or until so many frames have been sent. All that it sends, unless told.
+  // What the coroutine that reads sends is kept back until it waits or gives others their turn, so
+  // that it leaves together. Once that is 16 KiB, it leaves with the next frame that makes so many
+  // frames or 1 MiB of it, or that comes 100 us after this end has waited or written: the peer may
+  // have nothing else to do. Any number of frames, unless told.
   void CorkAtMost(size_t frames) { max_corked_frames_ = frames; }
   // The coroutine that reads is about to wait for something else: what has been sent leaves.
   void Uncork();
@@ -137,6 +139,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   // Writing.
   void PostFlush();
+  void Cork();
   bool CorkIsFull() const;
   void Flush();
   // Lets go of what the stream needs no more; comes again for the rest.
@@ -168,6 +171,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Outbox outbox_;
   WaitList written_;
   bool corked_ = false;  // The coroutine that reads runs, and will flush.
+  Clock::time_point cork_began_;
   size_t max_corked_frames_ = SIZE_MAX;
   bool flush_pending_ = false;  // Posted, or waiting for the stream.
   bool release_pending_ = false;

@@ -43,7 +43,7 @@ void Connection::BeginWait(bool in_frame) {
 void Connection::EndWait() {
   waiting_ = false;
   waiting_in_frame_ = false;
-  corked_ = true;
+  Cork();
   turn_frames_ = frames_read_;
   turn_bytes_ = bytes_read_;
 }
@@ -56,7 +56,7 @@ awaitable<void> Connection::Yield() {
   observer_->OnThrottle(peer_, ThrottleReason::kTurn);
   Uncork();
   co_await asio::post(asio::use_awaitable);
-  corked_ = true;
+  Cork();
   turn_frames_ = frames_read_;
   turn_bytes_ = bytes_read_;
 }

@@ -5,11 +5,17 @@
 namespace simurgh::rpc {
 namespace {
 
-// Then others on the thread have their turn. As much is not kept back any longer.
+// Then others on the thread have their turn.
 constexpr uint64_t kMaxTurnBytes = uint64_t{1} << 20;
 
-// So much lent payload is never kept back: its frame is small, and the peer has something to do.
-constexpr uint64_t kMinLentAtOnceBytes = 16'384;
+// Less is kept back as long as may be. The frames of more lent payload never are: they are small,
+// and the peer has something to do.
+constexpr uint64_t kMinCorkBytes = 16'384;
+// No more is, however fast it comes.
+constexpr uint64_t kMaxCorkBytes = uint64_t{1} << 20;
+// Longer than four messages of 64 KiB take to be read and answered: where handlers work for their
+// answers, a system call for each is nothing.
+constexpr auto kMaxCorkTime = std::chrono::microseconds(100);
 
 }  // namespace
 
@@ -23,7 +29,7 @@ Outbox::Ticket Connection::Send(OutgoingFrame&& frame) {
   const Outbox::Ticket ticket = outbox_.Add(std::move(frame));
   outbox_.ReleaseCopied();
   if (flush_pending_) return ticket;
-  if (outbox_.lent_bytes() >= kMinLentAtOnceBytes || (corked_ && CorkIsFull())) {
+  if (outbox_.lent_bytes() >= kMinCorkBytes || (corked_ && CorkIsFull())) {
     Flush();
   } else if (!corked_) {
     PostFlush();
@@ -37,8 +43,15 @@ void Connection::PostFlush() {
   asio::post(executor(), [self = shared_from_this()] { self->Flush(); });
 }
 
+void Connection::Cork() {
+  corked_ = true;
+  cork_began_ = Clock::now();
+}
+
 bool Connection::CorkIsFull() const {
-  return outbox_.bytes() >= kMaxTurnBytes || outbox_.waiting_frames() >= max_corked_frames_;
+  if (outbox_.bytes() < kMinCorkBytes) return false;
+  return outbox_.bytes() >= kMaxCorkBytes || outbox_.waiting_frames() >= max_corked_frames_ ||
+         Clock::now() - cork_began_ >= kMaxCorkTime;
 }
 
 void Connection::Uncork() {
@@ -63,6 +76,7 @@ void Connection::Flush() {
   observer_->OnBytesSent(sent + shared.sent);
   if (shared.copied != 0) observer_->OnPayloadCopied(shared.copied);
   bytes_written_ += sent;
+  if (corked_) cork_began_ = Clock::now();
   if (outbox_.empty()) ++times_drained_;
   if (error == asio::error::would_block) {
     flush_pending_ = true;

@@ -93,7 +93,9 @@ awaitable<Status> ServerSession::ShakeHands() {
   if (!admitted.ok()) {
     connection_->Send(ErrorFrame(0, admitted, kFlagNotExecuted));
     connection_->CloseAfterWrites(admitted);
-    (void)co_await connection_->ReadFrame();  // Ends when the connection does.
+    connection_->Uncork();
+    // Not for what the peer sends: that may be there already.
+    while (connection_->reason().ok() && co_await connection_->WaitForWrite()) continue;
     co_return admitted;
   }
   LeaveNewcomers();

@@ -1,6 +1,9 @@
 // Large and small messages side by side, what leaves together, the request window, and peers of
 // other versions.
 
+#include <algorithm>
+#include <numeric>
+
 #include <catch2/catch.hpp>
 
 #include "rpc/control.h"
@@ -111,13 +114,14 @@ Bytes Concatenated(const std::vector<RawFrame>& frames) {
   return all;
 }
 
-TEST_CASE("calls that follow on answers leave in halves of those in flight") {
+TEST_CASE("calls that follow on answers leave together, large ones in halves of those in flight") {
   constexpr size_t kInFlight = 8;
   Loop loop;
   RawServer raw(loop);
   PiecesObserver observer;
   Client client(loop.executor(), raw.listener->address(), TestHello("client"), {}, &observer);
-  const size_t payload = GENERATE(100, 20'000);
+  const bool large = GENERATE(false, true);
+  const size_t payload = large ? 20'000 : 100;
   const auto serve = [&]() -> awaitable<Status> {
     RawPeer peer = co_await raw.Accept();
     for (int round = 0; round < 2; ++round) {
@@ -144,8 +148,14 @@ TEST_CASE("calls that follow on answers leave in halves of those in flight") {
   tasks.push_back(serve());
   for (size_t i = 0; i < kInFlight; ++i) tasks.push_back(call_twice());
   CHECK(loop.Run(WhenAll(std::move(tasks))) == absl::OkStatus());
-  const uint64_t half = kInFlight / 2 * Encode(EchoRequest(1, Bytes(payload))).size();
-  CHECK(observer.pieces == std::vector<uint64_t>{half, half});
+  const uint64_t all = kInFlight * Encode(EchoRequest(1, Bytes(payload))).size();
+  CHECK(std::reduce(observer.pieces.begin(), observer.pieces.end()) == all);
+  if (large) {
+    // Smaller ones where this takes long.
+    CHECK(std::ranges::max(observer.pieces) <= all / 2);
+  } else {
+    CHECK(observer.pieces.size() == 1);
+  }
 }
 
 TEST_CASE("answers to what has come together leave together") {
@@ -170,8 +180,9 @@ TEST_CASE("answers to what has come together leave together") {
     co_return absl::OkStatus();
   };
   CHECK(loop.Run(talk()) == absl::OkStatus());
-  CHECK(observer.pieces ==
-        std::vector<uint64_t>{kRequests * Encode(EchoRequest(1, payload)).size()});
+  CHECK(observer.pieces.front() >= 16'384);
+  CHECK(std::reduce(observer.pieces.begin(), observer.pieces.end()) ==
+        kRequests * Encode(EchoRequest(1, payload)).size());
 }
 
 TEST_CASE("requests beyond the server's window wait for answers, and all come through") {

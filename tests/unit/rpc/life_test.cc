@@ -75,6 +75,27 @@ TEST_CASE("a HELLO that does not fit is refused by name at both ends") {
   CHECK(ends.observer.connects == 0);
 }
 
+TEST_CASE("who is refused is told so even if more than a HELLO has come") {
+  Ends ends;
+  Hello hello = TestHello("client");
+  hello.cluster = "another";
+  RawFrame request;
+  request.header.kind = FrameKind::kRequest;
+  request.header.request_id = 1;
+  request.header.method = kEcho.number;
+  const auto talk = [&]() -> awaitable<Status> {
+    SIMURGH_CO_ASSIGN_OR_RETURN(RawPeer peer, co_await RawPeer::Dial(ends.server->address()));
+    Bytes bytes = Encode(testing::HelloFrame(hello));
+    const Bytes more = Encode(request);
+    bytes.insert(bytes.end(), more.begin(), more.end());
+    SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(bytes));
+    SIMURGH_CO_ASSIGN_OR_RETURN(const RawFrame answer, co_await peer.Read());
+    CHECK(answer.header.kind == FrameKind::kError);
+    co_return absl::OkStatus();
+  };
+  CHECK(ends.loop.Run(talk()) == absl::OkStatus());
+}
+
 // What may come over a wire that is not a conversation in this protocol.
 std::vector<Bytes> Garbage(bool after_hello) {
   Random random(3);
