@@ -154,8 +154,8 @@ awaitable<StatusOr<IncomingMessage>> ClientSession::Exchange(uint32_t method,
   frame.header.trace_id = options.trace.trace_id;
   frame.header.span_id = options.trace.span_id;
   frame.message = std::move(request);
-  // Calls that are made while answers are read leave in halves of those in flight, if these are
-  // large: the peer works on one while this end works on the other.
+  // Calls that are made while answers are read leave in halves of those in flight, once they are 16
+  // KiB: the peer works on one half while this end works on the other.
   connection_->CorkAtMost((calls_.size() + 1) / 2);
   call.frame = connection_->Send(std::move(frame));
   const auto state = co_await asio::this_coro::cancellation_state;

@@ -87,7 +87,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // What the coroutine that reads sends is kept back until it waits or gives others their turn, so
   // that it leaves together. Once that is 16 KiB, it leaves with the next frame that makes so many
   // frames or 1 MiB of it, or that comes 100 us after this end has waited or written: the peer may
-  // have nothing else to do. Any number of frames, unless told.
+  // have nothing else to do. Any number of frames, unless told. Work between two sends that never
+  // waits keeps the first back for as long as it takes.
   void CorkAtMost(size_t frames) { max_corked_frames_ = frames; }
   // The coroutine that reads is about to wait for something else: what has been sent leaves.
   void Uncork();

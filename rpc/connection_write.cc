@@ -8,10 +8,10 @@ namespace {
 // Then others on the thread have their turn.
 constexpr uint64_t kMaxTurnBytes = uint64_t{1} << 20;
 
-// Less is kept back as long as may be. The frames of more lent payload never are: they are small,
-// and the peer has something to do.
+// So much is worth a write of its own. Less is kept back as long as the coroutine that reads goes
+// on; frames that lend so much never are.
 constexpr uint64_t kMinCorkBytes = 16'384;
-// No more is, however fast it comes.
+// More is not kept back.
 constexpr uint64_t kMaxCorkBytes = uint64_t{1} << 20;
 // Longer than four messages of 64 KiB take to be read and answered: where handlers work for their
 // answers, a system call for each is nothing.

@@ -65,7 +65,7 @@ class Stream {
   // Whether bytes are copied on their way, in user space, between the kernel and where they lie.
   virtual bool copies() const { return false; }
 
-  // Whether larger writes pay, though what comes between them must wait longer.
+  // Whether larger writes pay, though a small frame then waits longer for its turn.
   virtual bool prefers_large_writes() const { return false; }
 
   // The other end, for logs.
