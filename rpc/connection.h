@@ -131,6 +131,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // in_frame: the peer has begun a frame and owes the rest.
   void BeginWait(bool in_frame);
   void EndWait();
+  void BeginTurn();
   [[nodiscard]] awaitable<Status> Skip(uint64_t bytes);
   // Checks the frame's tables and borrows what is lent.
   Status AcceptTables(IncomingFrame& frame, std::span<const Loan> loans);
@@ -140,7 +141,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   // Writing.
   void PostFlush();
-  void Cork();
   bool CorkIsFull() const;
   void Flush();
   // Lets go of what the stream needs no more; comes again for the rest.
@@ -166,13 +166,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool waiting_in_frame_ = false;
   uint64_t frames_read_ = 0;
   uint64_t bytes_read_ = 0;
-  uint64_t turn_frames_ = 0;  // frames_read_ and bytes_read_ when the last wait ended.
+  uint64_t turn_frames_ = 0;  // frames_read_ and bytes_read_ when the turn began.
   uint64_t turn_bytes_ = 0;
 
   Outbox outbox_;
   WaitList written_;
-  bool corked_ = false;  // The coroutine that reads runs, and will flush.
-  Clock::time_point cork_began_;
+  bool corked_ = false;           // The coroutine that reads runs, and will flush.
+  Clock::time_point cork_began_;  // Or when something was written since.
   size_t max_corked_frames_ = SIZE_MAX;
   bool flush_pending_ = false;  // Posted, or waiting for the stream.
   bool release_pending_ = false;

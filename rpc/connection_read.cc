@@ -43,9 +43,14 @@ void Connection::BeginWait(bool in_frame) {
 void Connection::EndWait() {
   waiting_ = false;
   waiting_in_frame_ = false;
-  Cork();
+  BeginTurn();
+}
+
+void Connection::BeginTurn() {
   turn_frames_ = frames_read_;
   turn_bytes_ = bytes_read_;
+  corked_ = true;
+  cork_began_ = Clock::now();
 }
 
 bool Connection::TurnIsOver() const {
@@ -56,9 +61,7 @@ awaitable<void> Connection::Yield() {
   observer_->OnThrottle(peer_, ThrottleReason::kTurn);
   Uncork();
   co_await asio::post(asio::use_awaitable);
-  Cork();
-  turn_frames_ = frames_read_;
-  turn_bytes_ = bytes_read_;
+  BeginTurn();
 }
 
 Connection::Wanted Connection::WantedOfFrame() const {

@@ -43,11 +43,6 @@ void Connection::PostFlush() {
   asio::post(executor(), [self = shared_from_this()] { self->Flush(); });
 }
 
-void Connection::Cork() {
-  corked_ = true;
-  cork_began_ = Clock::now();
-}
-
 bool Connection::CorkIsFull() const {
   if (outbox_.bytes() < kMinCorkBytes) return false;
   return outbox_.bytes() >= kMaxCorkBytes || outbox_.waiting_frames() >= max_corked_frames_ ||
