@@ -104,12 +104,31 @@ struct RawServer {
   Client client;
 };
 
+inline testing::RawFrame EchoRequest(uint64_t id, std::vector<Bytes> segments) {
+  testing::RawFrame frame;
+  frame.header.kind = FrameKind::kRequest;
+  frame.header.request_id = id;
+  frame.header.method = kEcho.number;
+  frame.segments = std::move(segments);
+  return frame;
+}
+
 inline testing::RawFrame Response(uint64_t id, std::vector<Bytes> segments) {
   testing::RawFrame frame;
   frame.header.kind = FrameKind::kResponse;
   frame.header.request_id = id;
   frame.segments = std::move(segments);
   return frame;
+}
+
+// Frames that come at once.
+inline Bytes EncodeAll(const std::vector<testing::RawFrame>& frames) {
+  Bytes all;
+  for (const testing::RawFrame& frame : frames) {
+    const Bytes one = testing::Encode(frame);
+    all.insert(all.end(), one.begin(), one.end());
+  }
+  return all;
 }
 
 // A server with an echo.

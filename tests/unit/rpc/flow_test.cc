@@ -39,15 +39,6 @@ RawFrame HelloOf(uint16_t protocol_min, uint16_t protocol_max) {
   return frame;
 }
 
-RawFrame EchoRequest(uint64_t id, Bytes payload) {
-  RawFrame frame;
-  frame.header.kind = FrameKind::kRequest;
-  frame.header.request_id = id;
-  frame.header.method = kEcho.number;
-  frame.segments.push_back(std::move(payload));
-  return frame;
-}
-
 TEST_CASE("an end of the version before or after is understood") {
   Ends ends;
   const uint16_t own = kProtocolMax;
@@ -61,7 +52,7 @@ TEST_CASE("an end of the version before or after is understood") {
     CHECK(welcome.header.kind == FrameKind::kHello);
 
     const Bytes payload(1'000'000, std::byte{7});
-    SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(Encode(EchoRequest(1, payload))));
+    SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(Encode(EchoRequest(1, {payload}))));
     SIMURGH_CO_ASSIGN_OR_RETURN(RawFrame response, co_await peer.Read());
     CHECK(response.header.kind == FrameKind::kResponse);
     CHECK(response.header.payload_length == payload.size());
@@ -105,15 +96,6 @@ struct PiecesObserver : Observer {
   std::vector<uint64_t> pieces;
 };
 
-Bytes Concatenated(const std::vector<RawFrame>& frames) {
-  Bytes all;
-  for (const RawFrame& frame : frames) {
-    const Bytes bytes = Encode(frame);
-    all.insert(all.end(), bytes.begin(), bytes.end());
-  }
-  return all;
-}
-
 TEST_CASE("calls that follow on answers leave together, large ones in halves of those in flight") {
   constexpr size_t kInFlight = 8;
   Loop loop;
@@ -132,7 +114,7 @@ TEST_CASE("calls that follow on answers leave together, large ones in halves of 
       }
       if (round == 0) observer.pieces.clear();
       // At once, so that the client reads all of them without a wait.
-      SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(Concatenated(answers)));
+      SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(EncodeAll(answers)));
     }
     co_return absl::OkStatus();
   };
@@ -148,7 +130,7 @@ TEST_CASE("calls that follow on answers leave together, large ones in halves of 
   tasks.push_back(serve());
   for (size_t i = 0; i < kInFlight; ++i) tasks.push_back(call_twice());
   CHECK(loop.Run(WhenAll(std::move(tasks))) == absl::OkStatus());
-  const uint64_t all = kInFlight * Encode(EchoRequest(1, Bytes(payload))).size();
+  const uint64_t all = kInFlight * Encode(EchoRequest(1, {Bytes(payload)})).size();
   CHECK(std::reduce(observer.pieces.begin(), observer.pieces.end()) == all);
   if (large) {
     // Smaller ones where this takes long.
@@ -178,8 +160,8 @@ TEST_CASE("answers to what has come together leave together, large ones unless t
     SIMURGH_CO_RETURN_IF_ERROR(co_await peer.ShakeHands(TestHello("client")));
     observer.pieces.clear();
     std::vector<RawFrame> requests;
-    for (uint64_t id = 1; id <= kRequests; ++id) requests.push_back(EchoRequest(id, payload));
-    SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(Concatenated(requests)));
+    for (uint64_t id = 1; id <= kRequests; ++id) requests.push_back(EchoRequest(id, {payload}));
+    SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(EncodeAll(requests)));
     for (uint64_t id = 1; id <= kRequests; ++id) {
       SIMURGH_CO_ASSIGN_OR_RETURN(const RawFrame answer, co_await peer.Read());
       CHECK(answer.header.request_id == id);
@@ -193,7 +175,7 @@ TEST_CASE("answers to what has come together leave together, large ones unless t
     CHECK(observer.pieces.front() >= 16'384);
   }
   CHECK(std::reduce(observer.pieces.begin(), observer.pieces.end()) ==
-        kRequests * Encode(EchoRequest(1, payload)).size());
+        kRequests * Encode(EchoRequest(1, {payload})).size());
 }
 
 TEST_CASE("requests beyond the server's window wait for answers, and all come through") {
@@ -277,10 +259,8 @@ TEST_CASE("a call that gets the window as its connection ends is told at once, a
     SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(Encode(hello)));
     SIMURGH_CO_ASSIGN_OR_RETURN(const RawFrame request, co_await peer.Read());
     // At once, so that the client reads both before the second call goes on.
-    Bytes bytes = Encode(Response(request.header.request_id, {}));
-    const Bytes end = Encode(last);
-    bytes.insert(bytes.end(), end.begin(), end.end());
-    SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(bytes));
+    const RawFrame answer = Response(request.header.request_id, {});
+    SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(EncodeAll({answer, last})));
     CHECK(absl::IsUnavailable((co_await peer.Read()).status()));
     co_return absl::OkStatus();
   };
@@ -301,7 +281,7 @@ TEST_CASE("a client that ignores the window is cut off") {
     SIMURGH_CO_ASSIGN_OR_RETURN(RawPeer peer, co_await RawPeer::Dial(ends.server->address()));
     SIMURGH_CO_RETURN_IF_ERROR(co_await peer.ShakeHands(TestHello("greedy")));
     for (uint64_t id = 1; id <= 2; ++id) {
-      RawFrame request = EchoRequest(id, Bytes(80'000));
+      RawFrame request = EchoRequest(id, {Bytes(80'000)});
       request.header.method = kWork.number;
       SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(Encode(request)));
     }

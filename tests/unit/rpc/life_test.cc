@@ -79,15 +79,9 @@ TEST_CASE("who is refused is told so even if more than a HELLO has come") {
   Ends ends;
   Hello hello = TestHello("client");
   hello.cluster = "another";
-  RawFrame request;
-  request.header.kind = FrameKind::kRequest;
-  request.header.request_id = 1;
-  request.header.method = kEcho.number;
   const auto talk = [&]() -> awaitable<Status> {
     SIMURGH_CO_ASSIGN_OR_RETURN(RawPeer peer, co_await RawPeer::Dial(ends.server->address()));
-    Bytes bytes = Encode(testing::HelloFrame(hello));
-    const Bytes more = Encode(request);
-    bytes.insert(bytes.end(), more.begin(), more.end());
+    const Bytes bytes = EncodeAll({testing::HelloFrame(hello), EchoRequest(1, {})});
     SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(bytes));
     SIMURGH_CO_ASSIGN_OR_RETURN(const RawFrame answer, co_await peer.Read());
     CHECK(answer.header.kind == FrameKind::kError);
@@ -101,11 +95,7 @@ std::vector<Bytes> Garbage(bool after_hello) {
   Random random(3);
   std::vector<Bytes> all{RandomBytes(random, 1), RandomBytes(random, 10'000),
                          Text("GET / HTTP/1.1\r\nHost: here\r\n\r\n" + std::string(100, ' '))};
-  RawFrame request;
-  request.header.kind = FrameKind::kRequest;
-  request.header.request_id = 1;
-  request.header.method = kEcho.number;
-  request.segments = {Bytes(10), Bytes(20)};
+  const RawFrame request = EchoRequest(1, {Bytes(10), Bytes(20)});
   Bytes damaged = Encode(request);
   damaged[20] ^= std::byte{1};
   all.push_back(damaged);
@@ -152,12 +142,8 @@ TEST_CASE("garbage costs its connection and nothing else") {
 
 TEST_CASE("a peer that is cut off in the middle of a frame harms nobody") {
   Ends ends;
-  RawFrame request;
-  request.header.kind = FrameKind::kRequest;
-  request.header.request_id = 1;
-  request.header.method = kEcho.number;
+  RawFrame request = EchoRequest(1, {Bytes(10), Bytes(200'000)});
   request.metadata = Bytes(100);
-  request.segments = {Bytes(10), Bytes(200'000)};
   const Bytes whole = Encode(request);
   for (const size_t length : {1, 63, 64, 70, 80, 100, 180, 190, 250, 100'000, 200'000}) {
     const auto visit = [&]() -> awaitable<void> {
@@ -224,11 +210,7 @@ TEST_CASE("draining answers what runs, refuses what comes, and closes") {
     auto meanwhile = [&]() -> awaitable<Status> {
       const auto goaway = co_await rude->Read();
       CHECK(goaway->header.kind == FrameKind::kGoaway);
-      RawFrame request;
-      request.header.kind = FrameKind::kRequest;
-      request.header.request_id = 1;
-      request.header.method = kEcho.number;
-      SIMURGH_CO_RETURN_IF_ERROR(co_await rude->Send(Encode(request)));
+      SIMURGH_CO_RETURN_IF_ERROR(co_await rude->Send(Encode(EchoRequest(1, {}))));
       const auto refusal = co_await rude->Read();
       CHECK(refusal->header.kind == FrameKind::kError);
       CHECK(refusal->header.flags == kFlagNotExecuted);
