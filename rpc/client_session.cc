@@ -83,8 +83,9 @@ awaitable<StatusOr<std::shared_ptr<ClientSession>>> ClientSession::Introduce(
   });
   OutgoingFrame frame;
   frame.header.kind = FrameKind::kHello;
-  const uint64_t features = sharing.Offer(connection->executor(), options.shared_memory_bytes);
-  frame.message.metadata = EncodeHello(hello, FrameLimits::Of(options), 0, features);
+  const uint64_t shared_memory = sharing.Offer(connection->executor(), options.shared_memory_bytes);
+  frame.message.metadata =
+      EncodeHello(hello, FrameLimits::Of(options), 0, kFeatureGatheredChunks | shared_memory);
   connection->Send(std::move(frame));
   StatusOr<PeerHello> peer = co_await ReadHello(*connection, hello);
   StatusOr<std::shared_ptr<Sharing>> shared = nullptr;
@@ -96,7 +97,7 @@ awaitable<StatusOr<std::shared_ptr<ClientSession>>> ClientSession::Introduce(
   }
   if (*shared != nullptr) connection->Share(*std::move(shared));
   connection->SetLimits(FrameLimits::Of(options));
-  connection->Establish(address, peer->protocol());
+  connection->Establish(address, *peer);
   auto session =
       std::make_shared<ClientSession>(connection, *std::move(peer), options.stall_timeout);
   asio::co_spawn(connection->executor(), session->Run(), asio::detached);
@@ -111,7 +112,12 @@ ClientSession::ClientSession(std::shared_ptr<Connection> connection, PeerHello p
                  [this](Clock::time_point now) { return ExpireCalls(now); }),
       stall_timeout_(stall_timeout),
       looks_(connection_->executor(), [this](Clock::time_point now) { return CheckFlow(now); }),
-      window_(connection_->executor(), WindowOf(peer_)) {}
+      window_(connection_->executor(), WindowOf(peer_)) {
+  connection_->FindLandingsBy([this](uint64_t id) -> Landing* {
+    const auto found = landings_.find(id);
+    return found == landings_.end() ? nullptr : found->second.get();
+  });
+}
 
 ClientSession::Call::Call(ClientSession& of, Placement place, Clock::time_point until)
     : session(of), id(++of.last_id_), placement(std::move(place)), deadline(until) {

@@ -26,9 +26,10 @@ Status Connection::StreamError(const char* what, const Stream::ErrorCode& error)
   return absl::UnavailableError(absl::StrCat(what, ": ", error.message()));
 }
 
-void Connection::Establish(std::string peer, uint16_t protocol) {
-  peer_ = std::move(peer);
-  if (protocol >= kProtocolWithChunks) outbox_.AllowChunks();
+void Connection::Establish(std::string name, const PeerHello& peer) {
+  peer_ = std::move(name);
+  if (peer.protocol() >= kProtocolWithChunks) outbox_.AllowChunks();
+  if ((peer.features & kFeatureGatheredChunks) != 0) outbox_.AllowGatheredChunks();
   established_ = true;
   observer_->OnConnect(peer_);
 }

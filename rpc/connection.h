@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -12,6 +13,7 @@
 
 #include "rpc/async.h"
 #include "rpc/buffer.h"
+#include "rpc/control.h"
 #include "rpc/flow_watch.h"
 #include "rpc/frame.h"
 #include "rpc/landing.h"
@@ -39,6 +41,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   [[nodiscard]] awaitable<StatusOr<IncomingFrame>> ReadFrame();
   // The same without waiting: nothing when ReadFrame() must wait for it.
   std::optional<StatusOr<IncomingFrame>> TryReadFrame();
+
+  // How to find the landing of a message that arrives in chunks, by its id; null when there is
+  // none, or not any more. Those of a gathered chunk are filled together.
+  void FindLandingsBy(std::function<Landing*(uint64_t)> find) { find_landing_ = std::move(find); }
 
   // What is left of the payload that follows the last frame.
   uint64_t payload_left() const { return payload_left_; }
@@ -77,7 +83,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   const std::shared_ptr<Sharing>& sharing() const { return sharing_; }
 
   // The handshake is done: the observer hears of this connection from now on.
-  void Establish(std::string peer, uint16_t protocol);
+  void Establish(std::string name, const PeerHello& peer);
 
   // Ends reading and writing at once. The first reason stays.
   void Close(Status reason);
@@ -115,9 +121,18 @@ class Connection : public std::enable_shared_from_this<Connection> {
     uint64_t bytes = 0;
     uint64_t limit = 0;
   };
+  // What a gathered chunk has of one message.
+  struct Piece {
+    uint64_t id = 0;
+    uint64_t bytes = 0;
+    uint64_t left = 0;  // Of them, not read.
+  };
   Wanted WantedOfFrame() const;
   Status TakeHeader();
   StatusOr<IncomingFrame> TakeFrame();
+  // A gathered chunk is read as the chunks of one message each that it stands for.
+  Status TakePieces(const IncomingFrame& gathered);
+  IncomingFrame TakePiece();
   // Of a frame whose table and metadata are larger than the read-ahead buffer.
   [[nodiscard]] awaitable<StatusOr<IncomingFrame>> ReadLargeHead();
   // Reads so many elements; memory is taken only for what has come and as much again.
@@ -127,6 +142,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::span<const asio::mutable_buffer> RoomFor(const Landing& landing);
   // So many bytes have been read there.
   void Land(Landing& landing, uint64_t bytes);
+  // As many of them as belong to the landing; returns how many.
+  uint64_t LandIn(Landing& landing, uint64_t& left, uint64_t bytes);
   // Around every wait for something to read; what was sent while frames were read leaves before.
   // in_frame: the peer has begun a frame and owes the rest.
   void BeginWait(bool in_frame);
@@ -159,6 +176,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   uint64_t ahead_limit_ = kMinAheadBytes;  // Of what may be read beyond the frame being read.
   std::optional<FrameHeader> header_;      // Of the frame being read, once it is there.
   uint64_t payload_left_ = 0;
+  std::deque<Piece> pieces_;  // Of a gathered chunk, those behind the one being read.
+  std::function<Landing*(uint64_t)> find_landing_;
   std::array<asio::mutable_buffer, 64> room_;  // Asio passes no more to one system call.
   Landing* reading_ = nullptr;                 // What ReadPayload() fills.
   asio::cancellation_signal stop_reading_;

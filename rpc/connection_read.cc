@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -74,6 +75,7 @@ Connection::Wanted Connection::WantedOfFrame() const {
 }
 
 std::optional<StatusOr<IncomingFrame>> Connection::TryReadFrame() {
+  if (!pieces_.empty()) return TakePiece();
   for (;;) {
     const Wanted wanted = WantedOfFrame();
     if (wanted.bytes > ReadAhead::kCapacity) return std::nullopt;
@@ -125,6 +127,34 @@ StatusOr<IncomingFrame> Connection::TakeFrame() {
   (void)ahead_.Take(std::as_writable_bytes(std::span(loans)));
   (void)ahead_.Take(frame.metadata);
   SIMURGH_RETURN_IF_ERROR(AcceptTables(frame, loans));
+  if (!frame.header.gathered()) return frame;
+  SIMURGH_RETURN_IF_ERROR(TakePieces(frame));
+  return TakePiece();
+}
+
+Status Connection::TakePieces(const IncomingFrame& gathered) {
+  for (size_t i = 0; i < gathered.lengths.size(); ++i) {
+    Piece piece{.bytes = gathered.lengths[i], .left = gathered.lengths[i]};
+    std::memcpy(&piece.id, gathered.metadata.data() + i * sizeof(piece.id), sizeof(piece.id));
+    const bool again = std::ranges::count(pieces_, piece.id, &Piece::id) != 0;
+    if (piece.id == 0 || again) {
+      return absl::DataLossError("malformed frame: a gathered chunk names a message twice or none");
+    }
+    pieces_.push_back(piece);
+  }
+  return absl::OkStatus();
+}
+
+IncomingFrame Connection::TakePiece() {
+  const Piece piece = pieces_.front();
+  pieces_.pop_front();
+  payload_left_ = piece.left;
+  IncomingFrame frame;
+  frame.header.kind = FrameKind::kChunk;
+  frame.header.request_id = piece.id;
+  frame.header.payload_length = piece.bytes;
+  frame.header.segment_count = 1;
+  frame.lengths.push_back(piece.bytes);
   return frame;
 }
 
@@ -215,7 +245,7 @@ awaitable<Status> Connection::ReadPayload(Landing& landing) {
     EndWait();
     reading_ = nullptr;
     const bool stopped = progress.error == asio::error::operation_aborted && reason_.ok();
-    if (landing.abandoned_ && stopped) break;
+    if (stopped) continue;
     SIMURGH_CO_RETURN_IF_ERROR(AfterRead(progress));
     Land(landing, progress.bytes);
   }
@@ -226,17 +256,35 @@ awaitable<Status> Connection::ReadPayload(Landing& landing) {
 std::span<const asio::mutable_buffer> Connection::RoomFor(const Landing& landing) {
   const auto most = std::span(room_).first(room_.size() - 1);
   Places::Gathered room = landing.places_.Gather(most, payload_left_);
-  if (room.bytes == payload_left_) room_[room.buffers++] = BufferOf(ahead_.Prepare(ahead_limit_));
+  bool all = room.bytes == payload_left_;
+  for (auto piece = pieces_.begin(); all && piece != pieces_.end(); ++piece) {
+    const Landing* const next = find_landing_(piece->id);
+    all = next != nullptr && !next->abandoned_ && piece->left <= next->left_;
+    if (!all) break;
+    const Places::Gathered more = next->places_.Gather(most.subspan(room.buffers), piece->left);
+    room.buffers += more.buffers;
+    all = more.bytes == piece->left;
+  }
+  if (all) room_[room.buffers++] = BufferOf(ahead_.Prepare(ahead_limit_));
   return std::span(room_).first(room.buffers);
 }
 
 void Connection::Land(Landing& landing, uint64_t bytes) {
-  const uint64_t landed = std::min(bytes, payload_left_);
+  bytes -= LandIn(landing, payload_left_, bytes);
+  for (Piece& piece : pieces_) {
+    if (bytes == 0) return;
+    bytes -= LandIn(*find_landing_(piece.id), piece.left, bytes);
+  }
+  ahead_.Commit(bytes);
+}
+
+uint64_t Connection::LandIn(Landing& landing, uint64_t& left, uint64_t bytes) {
+  const uint64_t landed = std::min(bytes, left);
   landing.places_.Advance(landed);
   landing.left_ -= landed;
-  payload_left_ -= landed;
+  left -= landed;
   if (stream_->copies()) observer_->OnPayloadCopied(landed);
-  ahead_.Commit(bytes - landed);
+  return landed;
 }
 
 awaitable<Status> Connection::SkipPayload() {
@@ -266,7 +314,9 @@ awaitable<Status> Connection::Skip(uint64_t bytes) {
 
 void Connection::Abandon(Landing& landing) {
   landing.abandoned_ = true;
-  if (reading_ == &landing) stop_reading_.emit(asio::cancellation_type::terminal);
+  // What is read goes to those of the other pieces, too.
+  if (reading_ == &landing || !pieces_.empty())
+    stop_reading_.emit(asio::cancellation_type::terminal);
 }
 
 }  // namespace simurgh::rpc

@@ -19,6 +19,7 @@ inline constexpr uint16_t kProtocolWithChunks = 2;
 
 // Optional parts; those that both ends have are in force. Of HELLO's `features`.
 inline constexpr uint64_t kFeatureSharedMemory = 1;  // Two files come along with the HELLO.
+inline constexpr uint64_t kFeatureGatheredChunks = 2;
 
 // Limits of what may arrive before a peer has introduced itself.
 inline constexpr FrameLimits kHelloLimits{.max_frame_bytes = 8'192, .max_metadata_bytes = 4'096};

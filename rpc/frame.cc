@@ -36,6 +36,16 @@ uint16_t KnownFlags(FrameKind kind) {
   }
 }
 
+Status CheckGathered(const FrameHeader& h) {
+  if (h.segment_count == 0 || h.segment_count > kMaxGathered) {
+    return Malformed("segment_count", h.segment_count, "1 to 64 for a gathered chunk");
+  }
+  if (h.metadata_length != h.segment_count * sizeof(uint64_t)) {
+    return Malformed("metadata_length", h.metadata_length, "an id for each segment");
+  }
+  return absl::OkStatus();
+}
+
 Status CheckKind(const FrameHeader& h) {
   const bool has_id = h.request_id != 0;
   switch (h.kind) {
@@ -56,7 +66,7 @@ Status CheckKind(const FrameHeader& h) {
       if (has_id) return Malformed("request_id", h.request_id, "0 for this kind");
       break;
     case FrameKind::kChunk:
-      if (!has_id) return Malformed("request_id", 0, "a number from 1");
+      if (h.gathered()) return CheckGathered(h);
       if (h.segment_count != 1) return Malformed("segment_count", h.segment_count, "1 for a chunk");
       if (h.metadata_length != 0) {
         return Malformed("metadata_length", h.metadata_length, "0 for a chunk");

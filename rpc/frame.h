@@ -34,6 +34,9 @@ inline constexpr uint16_t kFlagChunked = 2;
 // On a REQUEST or RESPONSE: a table of loans follows the segment table.
 inline constexpr uint16_t kFlagLent = 4;
 
+// Messages whose payload one gathered CHUNK may carry.
+inline constexpr uint16_t kMaxGathered = 64;
+
 // A payload below this may be read together with what lies before it and copied into its places:
 // one system call less for one copy of little.
 inline constexpr uint64_t kSmallPayloadBytes = 4'096;
@@ -59,6 +62,8 @@ struct FrameHeader {
 
   bool chunked() const { return (flags & kFlagChunked) != 0; }
   bool lent() const { return (flags & kFlagLent) != 0; }
+  // A CHUNK that carries payload of several messages; its metadata is their ids.
+  bool gathered() const { return kind == FrameKind::kChunk && request_id == 0; }
   // Payload that lies right behind the head of this frame.
   uint64_t following_bytes() const { return chunked() ? 0 : payload_length; }
   bool payload_is_small() const {

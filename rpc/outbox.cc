@@ -1,6 +1,7 @@
 #include "rpc/outbox.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <utility>
 
@@ -14,6 +15,8 @@ constexpr uint64_t kMinChunkBytes = 65'536;
 // Then the next large message has its turn. Short turns would cost both ends their caches.
 constexpr uint64_t kTurnBytes = uint64_t{8} << 20;
 constexpr uint64_t kMaxHint = 0xffff;
+// Larger payloads are worth a system call of their own.
+constexpr uint64_t kMaxGatheredBytes = 16'384;
 
 uint64_t HeadBytes(const FrameHeader& header) {
   return kHeaderBytes + TableBytes(header) + header.metadata_length;
@@ -33,7 +36,7 @@ struct Outbox::Bulk {
 };
 
 uint64_t Outbox::BytesOf(const Item& item) {
-  const bool elsewhere = item.bulk != nullptr && item.header.kind != FrameKind::kChunk;
+  const bool elsewhere = (item.bulk != nullptr) != (item.header.kind == FrameKind::kChunk);
   return HeadBytes(item.header) + (elsewhere ? 0 : item.header.payload_length);
 }
 
@@ -143,16 +146,14 @@ std::span<const asio::const_buffer> Outbox::Gather() {
 void Outbox::Compose() {
   batch_bytes_ = 0;
   ComposeFrames();
+  if (may_gather_) GatherPayloads();
   ComposeChunks();
   if (may_chunk_) FillHints();
   gathered_.clear();
   buffers_done_ = 0;
   items_done_ = 0;
   kept_ = true;
-  for (Item& item : batch_) {
-    item.header = Seal(item.header);
-    AddBuffers(item);
-  }
+  for (size_t i = 0; i < batch_.size(); ++i) AddBuffers(i);
 }
 
 void Outbox::ComposeFrames() {
@@ -164,6 +165,43 @@ void Outbox::ComposeFrames() {
   if (end == queue_.end()) return std::swap(batch_, queue_);
   batch_.assign(std::make_move_iterator(queue_.begin()), std::make_move_iterator(end));
   queue_.erase(queue_.begin(), end);
+}
+
+// The payloads of messages that follow one another leave behind the heads of all, so that the
+// receiver, who knows the places of all by then, reads them with one system call.
+void Outbox::GatherPayloads() {
+  const auto fits = [](const Item& item) {
+    const uint64_t bytes = item.header.following_bytes();
+    return bytes >= kSmallPayloadBytes && bytes <= kMaxGatheredBytes;
+  };
+  for (size_t begin = 0; begin < batch_.size();) {
+    size_t count = 0;
+    const auto rest = std::span(batch_).subspan(begin);
+    while (count < std::min<size_t>(rest.size(), kMaxGathered) && fits(rest[count])) ++count;
+    const auto end = batch_.begin() + static_cast<ptrdiff_t>(begin + count);
+    if (count >= 2) batch_.insert(end, GatheredChunk(rest.first(count)));
+    begin += count + 1;
+  }
+}
+
+Outbox::Item Outbox::GatheredChunk(std::span<Item> messages) {
+  Item item;
+  item.header.kind = FrameKind::kChunk;
+  item.header.segment_count = static_cast<uint16_t>(messages.size());
+  const auto ids = std::make_shared<std::array<uint64_t, kMaxGathered>>();
+  for (size_t i = 0; i < messages.size(); ++i) {
+    FrameHeader& header = messages[i].header;
+    header.flags |= kFlagChunked;
+    item.header.payload_length += header.payload_length;
+    item.table.push_back(header.payload_length);
+    (*ids)[i] = header.request_id;
+  }
+  item.number = messages.back().number;
+  const auto bytes = std::as_bytes(std::span(*ids).first(messages.size()));
+  item.header.metadata_length = static_cast<uint32_t>(bytes.size());
+  item.message.metadata = {.bytes = bytes, .owner = ids};
+  bytes_ += HeadBytes(item.header);
+  return item;
 }
 
 void Outbox::ComposeChunks() {
@@ -205,27 +243,44 @@ void Outbox::FillHints() {
   for (auto item = batch_.rbegin(); item != batch_.rend(); ++item) {
     item->header.read_ahead = static_cast<uint16_t>(std::min(run, kMaxHint));
     const uint64_t head = HeadBytes(item->header);
-    run = item->header.payload_is_small() ? run + BytesOf(*item) : head;
+    const bool small = item->header.payload_is_small();
+    run = head + (small ? item->header.following_bytes() + run : 0);
   }
 }
 
-void Outbox::AddBuffers(Item& item) {
-  const auto add = [this](const void* data, size_t size) {
-    if (size != 0) gathered_.emplace_back(data, size);
-  };
-  add(&item.header, kHeaderBytes);
-  add(item.table.data(), item.table.size() * sizeof(uint64_t));
-  add(item.loans.data(), item.loans.size() * sizeof(Loan));
-  add(item.message.metadata.bytes.data(), item.message.metadata.bytes.size());
+void Outbox::AddBuffers(size_t index) {
+  Item& item = batch_[index];
+  item.header = Seal(item.header);
+  AddHead(item);
+  if (item.header.gathered()) {
+    for (size_t i = index - item.header.segment_count; i < index; ++i) AddPayload(batch_[i]);
+  } else if (item.header.kind == FrameKind::kChunk || !item.header.chunked()) {
+    AddPayload(item);
+  }
+  item.buffers_end = gathered_.size();
+}
+
+void Outbox::AddBuffer(const void* data, size_t size) {
+  if (size != 0) gathered_.emplace_back(data, size);
+}
+
+void Outbox::AddHead(const Item& item) {
+  AddBuffer(&item.header, kHeaderBytes);
+  AddBuffer(item.table.data(), item.table.size() * sizeof(uint64_t));
+  AddBuffer(item.loans.data(), item.loans.size() * sizeof(Loan));
+  AddBuffer(item.message.metadata.bytes.data(), item.message.metadata.bytes.size());
   kept_ &= item.message.metadata.owner != nullptr || item.message.metadata.bytes.empty();
+}
+
+void Outbox::AddPayload(Item& item) {
   const bool chunk = item.header.kind == FrameKind::kChunk;
   uint64_t skip = item.bulk_offset;
-  uint64_t left = chunk || !item.bulk ? item.header.payload_length : 0;
+  uint64_t left = item.header.payload_length;
   for (const OutgoingSegment& segment : chunk ? item.bulk->segments : item.message.segments) {
     if (left == 0) break;
     const uint64_t from = std::min<uint64_t>(skip, segment.bytes.size());
     const uint64_t length = std::min<uint64_t>(left, segment.bytes.size() - from);
-    add(segment.bytes.data() + from, length);
+    AddBuffer(segment.bytes.data() + from, length);
     kept_ &= segment.owner != nullptr || length == 0;
     skip -= from;
     left -= length;

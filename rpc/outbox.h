@@ -53,6 +53,8 @@ class Outbox {
 
   // From now on the peer is known to understand CHUNK frames and read-ahead hints.
   void AllowChunks() { may_chunk_ = true; }
+  // And gathered ones.
+  void AllowGatheredChunks() { may_gather_ = true; }
 
   // From now on large segments are lent to the peer where they can be.
   void Share(std::shared_ptr<Sharing> sharing) { sharing_ = std::move(sharing); }
@@ -139,15 +141,21 @@ class Outbox {
   void LendSegments(Item& item);
   void Compose();
   void ComposeFrames();
+  void GatherPayloads();
+  Item GatheredChunk(std::span<Item> messages);
   void ComposeChunks();
   Item NextChunk(uint64_t room);
   void FillHints();
-  void AddBuffers(Item& item);
+  void AddBuffers(size_t index);
+  void AddBuffer(const void* data, size_t size);
+  void AddHead(const Item& item);
+  void AddPayload(Item& item);
   void NoteWritten(const Item& item);
   bool Leaving(const Bulk& bulk) const;
 
   const uint64_t batch_limit_;
   bool may_chunk_ = false;
+  bool may_gather_ = false;
   std::shared_ptr<Sharing> sharing_;
   SharedBytes shared_bytes_;
   uint64_t lent_bytes_ = 0;

@@ -45,7 +45,12 @@ ServerSession::ServerSession(std::shared_ptr<ServerCore> core, std::unique_ptr<S
       newcomer_(core_->newcomers.insert(core_->newcomers.end(), this)),
       unanswered_(core_->executor),
       deadlines_(core_->executor, [this](Clock::time_point now) { return ExpireRequests(now); }),
-      looks_(core_->executor, [this](Clock::time_point now) { return CheckFlows(now); }) {}
+      looks_(core_->executor, [this](Clock::time_point now) { return CheckFlows(now); }) {
+  connection_->FindLandingsBy([this](uint64_t id) -> Landing* {
+    const auto found = tasks_.find(id);
+    return found == tasks_.end() || found->second->running ? nullptr : &*found->second->landing;
+  });
+}
 
 ServerSession::~ServerSession() {
   Leave();
@@ -104,8 +109,7 @@ awaitable<Status> ServerSession::ShakeHands() {
   ++core_->admitted_by_host[host_];
   connection_->SetLimits(FrameLimits::Of(core_->options));
   connection_->Establish(
-      absl::StrCat(peer_.hello.role, "/", peer_.hello.index, " at ", connection_->peer()),
-      peer_.protocol());
+      absl::StrCat(peer_.hello.role, "/", peer_.hello.index, " at ", connection_->peer()), peer_);
   OutgoingFrame hello;
   hello.header.kind = FrameKind::kHello;
   hello.message.metadata = EncodeHello(core_->hello, FrameLimits::Of(core_->options),
@@ -116,9 +120,9 @@ awaitable<Status> ServerSession::ShakeHands() {
 }
 
 StatusOr<uint64_t> ServerSession::Share(const PeerHello& peer) {
-  uint64_t features = 0;
+  uint64_t features = kFeatureGatheredChunks;
   if ((peer.features & kFeatureSharedMemory) != 0) {
-    features = sharing_.Offer(core_->executor, core_->options.shared_memory_bytes);
+    features |= sharing_.Offer(core_->executor, core_->options.shared_memory_bytes);
   }
   SIMURGH_ASSIGN_OR_RETURN(auto shared, sharing_.Agree(peer.features));
   if (shared != nullptr) connection_->Share(std::move(shared));

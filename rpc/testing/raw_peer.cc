@@ -40,8 +40,20 @@ std::vector<std::byte> Encode(const RawFrame& frame) {
   append(std::as_bytes(std::span(table)));
   append(std::as_bytes(std::span(loans)));
   append(frame.metadata);
+  if (header.chunked()) return bytes;
   for (const auto& segment : frame.segments) append(segment);
   return bytes;
+}
+
+RawFrame GatheredChunk(const std::vector<RawPiece>& pieces) {
+  RawFrame frame;
+  frame.header.kind = FrameKind::kChunk;
+  for (const RawPiece& piece : pieces) {
+    const auto id = std::as_bytes(std::span(&piece.id, 1));
+    frame.metadata.insert(frame.metadata.end(), id.begin(), id.end());
+    frame.segments.push_back(piece.bytes);
+  }
+  return frame;
 }
 
 RawFrame HelloFrame(const Hello& hello, uint64_t features) {

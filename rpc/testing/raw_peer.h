@@ -26,8 +26,16 @@ struct RawFrame {
   std::vector<Lent> lent;
 };
 
-// The frame as on the wire, with the lengths, count and checksum that belong to it.
+// The frame as on the wire, with the lengths, count and checksum that belong to it. Segments of a
+// chunked one are announced and left out.
 std::vector<std::byte> Encode(const RawFrame& frame);
+
+// A CHUNK with payload of several messages.
+struct RawPiece {
+  uint64_t id = 0;
+  std::vector<std::byte> bytes;
+};
+RawFrame GatheredChunk(const std::vector<RawPiece>& pieces);
 
 // The HELLO of an end that accepts frames of up to 1 GiB.
 RawFrame HelloFrame(const Hello& hello, uint64_t features = 0);

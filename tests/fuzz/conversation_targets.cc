@@ -48,14 +48,8 @@ Bytes HeadOfChunked(FrameKind kind, uint64_t id, const std::vector<size_t>& leng
   frame.header = {.kind = kind, .flags = rpc::kFlagChunked, .request_id = id};
   frame.header.method = kEchoMethod;
   frame.metadata = Bytes(8);
-  size_t payload = 0;
-  for (const size_t length : lengths) {
-    frame.segments.emplace_back(length);
-    payload += length;
-  }
-  Bytes bytes = Encode(frame);
-  bytes.resize(bytes.size() - payload);
-  return bytes;
+  for (const size_t length : lengths) frame.segments.emplace_back(length);
+  return Encode(frame);
 }
 
 Bytes Chunk(uint64_t id, size_t length) {
@@ -120,15 +114,20 @@ std::vector<Bytes> ServerSeeds() {
                                  Plain(FrameKind::kRequest, 2), Plain(FrameKind::kCancel, 1),
                                  Plain(FrameKind::kRequest, 3, {Bytes(5'000)})};
   const std::vector<Bytes> chunks{hello,
-                                  HeadOfChunked(FrameKind::kRequest, 1, {700, 300}),
-                                  Chunk(1, 600),
-                                  HeadOfChunked(FrameKind::kRequest, 2, {50}),
+                                  HeadOfChunked(FrameKind::kRequest, 1, {7'000, 3'000}),
+                                  Chunk(1, 6'000),
+                                  HeadOfChunked(FrameKind::kRequest, 2, {5'000}),
                                   Plain(FrameKind::kRequest, 3, {Bytes(5)}),
-                                  Chunk(1, 400),
+                                  Chunk(1, 4'000),
                                   Plain(FrameKind::kCancel, 2)};
+  const std::vector<Bytes> gathered{
+      hello, HeadOfChunked(FrameKind::kRequest, 1, {5'000}),
+      HeadOfChunked(FrameKind::kRequest, 2, {4'096, 4}),
+      Encode(rpc::testing::GatheredChunk({{1, Bytes(5'000)}, {7, Bytes(10)}, {2, Bytes(4'000)}})),
+      Chunk(2, 100)};
   std::vector<Bytes> seeds;
   for (const uint8_t kind : {kAsItIs, kSealed, kFitted}) {
-    for (const auto& frames : {every, calls, chunks}) {
+    for (const auto& frames : {every, calls, chunks, gathered}) {
       seeds.push_back(WithRecords({}, kind, frames));
     }
   }
@@ -224,19 +223,24 @@ std::vector<Bytes> ClientSeeds() {
                                    Plain(FrameKind::kError, 2), Plain(FrameKind::kGoaway, 0),
                                    Plain(FrameKind::kResponse, 3),
                                    Plain(FrameKind::kResponse, 4, {Bytes(5'000)})};
-  const std::vector<Bytes> chunks{HeadOfChunked(FrameKind::kResponse, 2, {700, 300}),
+  const std::vector<Bytes> chunks{HeadOfChunked(FrameKind::kResponse, 2, {7'000, 3'000}),
                                   HeadOfChunked(FrameKind::kResponse, 3, {70'000}),
-                                  Chunk(2, 600),
+                                  Chunk(2, 6'000),
                                   Plain(FrameKind::kError, 3),
                                   Chunk(3, 40),
                                   Plain(FrameKind::kResponse, 1, {Bytes(5)}),
-                                  Chunk(2, 400)};
+                                  Chunk(2, 4'000)};
+  const std::vector<Bytes> gathered{
+      HeadOfChunked(FrameKind::kResponse, 1, {5'000}),
+      HeadOfChunked(FrameKind::kResponse, 2, {70'000}),
+      HeadOfChunked(FrameKind::kResponse, 3, {4'096}),
+      Encode(rpc::testing::GatheredChunk({{3, Bytes(4'096)}, {2, Bytes(100)}, {1, Bytes(5'000)}}))};
   std::vector<Bytes> introduced = answers;
   introduced.insert(introduced.begin(), HelloOf(kProperly));
   const std::vector<Bytes> refused{Plain(FrameKind::kError, 0)};
   std::vector<Bytes> seeds;
   for (const uint8_t kind : {kAsItIs, kSealed, kFitted}) {
-    for (const auto& frames : {answers, chunks}) {
+    for (const auto& frames : {answers, chunks, gathered}) {
       for (const uint8_t introduction : {kProperly, kWithWindow}) {
         seeds.push_back(WithRecords(SeedWriter().Value(introduction), kind, frames));
       }

@@ -19,6 +19,7 @@ std::vector<rpc::testing::RawFrame> OneOfEachKind() {
     frame.metadata = Bytes(24, std::byte{1});
     frame.segments = {Bytes(5), Bytes(), Bytes(90)};
   }
+  frames.push_back(rpc::testing::GatheredChunk({{7, Bytes(5)}, {8, Bytes(90)}}));
   return frames;
 }
 

@@ -78,11 +78,9 @@ Bytes Claim(FrameHeader header, std::vector<uint64_t> table) {
 
 // Begins a request whose payload follows in chunks.
 Bytes ChunkedHead(uint64_t id, uint64_t payload_length) {
-  FrameHeader header = Request(id).header;
-  header.flags = kFlagChunked;
-  header.segment_count = 1;
-  header.payload_length = payload_length;
-  return Claim(header, {payload_length});
+  RawFrame frame = Request(id, {Bytes(payload_length)});
+  frame.header.flags = kFlagChunked;
+  return Encode(frame);
 }
 
 TEST_CASE("a peer that stops in the middle of a frame is cut off, however it does", "[abuse]") {

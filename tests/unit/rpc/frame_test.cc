@@ -34,6 +34,14 @@ FrameHeader RequestHeader() {
   return header;
 }
 
+// Makes it a chunk of so many messages.
+void Gather(FrameHeader& header, size_t messages) {
+  header.kind = FrameKind::kChunk;
+  header.request_id = 0;
+  header.segment_count = static_cast<uint16_t>(messages);
+  header.metadata_length = static_cast<uint32_t>(messages * sizeof(uint64_t));
+}
+
 std::span<const std::byte, kHeaderBytes> BytesOf(const FrameHeader& header) {
   return std::as_bytes(std::span<const FrameHeader, 1>(&header, 1));
 }
@@ -84,6 +92,10 @@ TEST_CASE("a malformed header is refused by the name of its field") {
       {"request_id", [](FrameHeader& h) { h.kind = FrameKind::kHello; }},
       {"request_id", [](FrameHeader& h) { h.kind = FrameKind::kGoaway; }},
       {"code", [](FrameHeader& h) { h.kind = FrameKind::kError; }},
+      {"segment_count", [](FrameHeader& h) { h.kind = FrameKind::kChunk; }},
+      {"segment_count", [](FrameHeader& h) { Gather(h, 0); }},
+      {"segment_count", [](FrameHeader& h) { Gather(h, kMaxGathered + 1); }},
+      {"metadata_length", [](FrameHeader& h) { Gather(h, 2), ++h.metadata_length; }},
       {"code", [](FrameHeader& h) { h.kind = FrameKind::kError, h.code = 17; }},
   };
   for (const Case& one : cases) {

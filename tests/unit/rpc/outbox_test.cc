@@ -29,6 +29,14 @@ struct Received {
     Bytes metadata;
     Bytes payload;
     size_t begin = 0;
+
+    // Of the messages that the payload belongs to.
+    std::vector<uint64_t> Ids() const {
+      if (!header.gathered()) return {header.request_id};
+      std::vector<uint64_t> ids(header.segment_count);
+      std::memcpy(ids.data(), metadata.data(), metadata.size());
+      return ids;
+    }
   };
 
   explicit Received(const Bytes& stream) {
@@ -59,8 +67,15 @@ struct Received {
   std::map<uint64_t, Bytes> Payloads() const {
     std::map<uint64_t, Bytes> payloads;
     for (const Frame& frame : frames) {
-      Bytes& payload = payloads[frame.header.request_id];
-      payload.insert(payload.end(), frame.payload.begin(), frame.payload.end());
+      auto begin = frame.payload.begin();
+      const std::vector<uint64_t> ids = frame.Ids();
+      for (size_t i = 0; i < ids.size(); ++i) {
+        const uint64_t bytes = frame.header.gathered() ? frame.table[i] : frame.payload.size();
+        const auto end = begin + static_cast<ptrdiff_t>(bytes);
+        Bytes& payload = payloads[ids[i]];
+        payload.insert(payload.end(), begin, end);
+        begin = end;
+      }
     }
     return payloads;
   }
@@ -97,8 +112,10 @@ Bytes Concatenated(const std::vector<Bytes>& segments) {
 TEST_CASE("an outbox sends every message whole, however its bytes leave") {
   Random random(GENERATE(1, 2, 3, 4));
   const bool chunks = GENERATE(false, true);
+  const bool gathered = chunks && GENERATE(false, true);
   Outbox outbox;
   if (chunks) outbox.AllowChunks();
+  if (gathered) outbox.AllowGatheredChunks();
   std::map<uint64_t, Bytes> sent;
   std::map<uint64_t, Bytes> metadata;
   Bytes stream;
@@ -118,21 +135,27 @@ TEST_CASE("an outbox sends every message whole, however its bytes leave") {
   CHECK(outbox.bytes() == 0);
   const Received received(stream);
   CHECK((received.Payloads() == sent));
+  size_t gatherings = 0;
   for (const auto& frame : received.frames) {
-    if (frame.header.kind == FrameKind::kChunk) {
+    const FrameHeader& header = frame.header;
+    gatherings += header.gathered();
+    if (header.kind == FrameKind::kChunk) {
       CHECK(chunks);
       continue;
     }
-    CHECK((frame.metadata == metadata[frame.header.request_id]));
-    CHECK(frame.header.chunked() ==
-          (chunks && frame.header.payload_length > Outbox::kMaxWholeBytes));
+    CHECK((frame.metadata == metadata[header.request_id]));
+    const bool large = header.payload_length > Outbox::kMaxWholeBytes;
+    const bool maybe = gathered && header.payload_length >= kSmallPayloadBytes;
+    CHECK((header.chunked() == (chunks && large) || maybe));
   }
+  CHECK((gatherings != 0) == gathered);
 }
 
 TEST_CASE("a hint never reaches into a large payload, and covers the small frames of a batch") {
   Random random(5);
   Outbox outbox;
   outbox.AllowChunks();
+  if (GENERATE(false, true)) outbox.AllowGatheredChunks();
   for (uint64_t id = 1; id <= 300; ++id) {
     const size_t size = random.Uniform() < 0.1 ? 5'000 + random() % 400'000 : random() % 4'096;
     outbox.Add(RequestOf(id, {RandomBytes(random, size)}));
@@ -155,6 +178,63 @@ TEST_CASE("a hint never reaches into a large payload, and covers the small frame
     }
   }
   CHECK(hinted > 200);
+}
+
+TEST_CASE("messages of some KiB that leave together leave all their heads first") {
+  Outbox outbox;
+  outbox.AllowChunks();
+  outbox.AllowGatheredChunks();
+  const std::vector<size_t> sizes{100, 5'000, 4'096, 16'384, 4'095, 6'000, 16'385, 7'000, 8'000};
+  std::vector<Outbox::Ticket> tickets;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    tickets.push_back(outbox.Add(RequestOf(i + 1, {Bytes(sizes[i])}, Bytes(24))));
+  }
+  uint64_t expected = outbox.bytes();
+  const Bytes stream = WriteAll(outbox);
+  std::vector<std::vector<uint64_t>> order;
+  for (const auto& frame : Received(stream).frames) {
+    if (frame.header.gathered()) expected += kHeaderBytes + frame.table.size() * 16;
+    order.push_back(frame.Ids());
+  }
+  // The sixth is alone between two that are too small and too large.
+  CHECK((order == std::vector<std::vector<uint64_t>>{
+                      {1}, {2}, {3}, {4}, {2, 3, 4}, {5}, {6}, {7}, {8}, {9}, {8, 9}}));
+  CHECK(stream.size() == expected);
+  CHECK(outbox.bytes() == 0);
+}
+
+TEST_CASE("of messages whose payload is gathered each is pending until its own has left") {
+  Outbox outbox;
+  outbox.AllowChunks();
+  outbox.AllowGatheredChunks();
+  const Outbox::Ticket first = outbox.Add(RequestOf(1, {Bytes(5'000)}));
+  const Outbox::Ticket second = outbox.Add(RequestOf(2, {Bytes(5'000)}));
+  const size_t heads = 3 * kHeaderBytes + 2 * 8 + 2 * 16;
+  Bytes stream;
+  WriteSome(outbox, heads + 4'999, stream);
+  CHECK(outbox.Pending(first));
+  WriteSome(outbox, 1, stream);
+  CHECK_FALSE(outbox.Pending(first));
+  WriteSome(outbox, 4'999, stream);
+  CHECK(outbox.Pending(second));
+  CHECK(outbox.Withdraw(second) == Outbox::Withdrawn::kNothing);
+  WriteSome(outbox, 1, stream);
+  CHECK_FALSE(outbox.Pending(second));
+  CHECK(outbox.empty());
+}
+
+TEST_CASE("no gathered chunk is of more messages than a receiver takes") {
+  Outbox outbox(true);
+  outbox.AllowChunks();
+  outbox.AllowGatheredChunks();
+  for (uint64_t id = 1; id <= 2 * kMaxGathered + 1; ++id) {
+    outbox.Add(RequestOf(id, {Bytes(kSmallPayloadBytes)}));
+  }
+  std::vector<size_t> messages;
+  for (const auto& frame : Received(WriteAll(outbox)).frames) {
+    if (frame.header.gathered()) messages.push_back(frame.table.size());
+  }
+  CHECK(messages == std::vector<size_t>{kMaxGathered, kMaxGathered});
 }
 
 TEST_CASE("a small frame passes a large message between two batches") {

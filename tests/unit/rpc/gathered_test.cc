@@ -1,0 +1,279 @@
+// Chunks that carry payload of several messages.
+
+#include <algorithm>
+
+#include <catch2/catch.hpp>
+
+#include "rpc/control.h"
+#include "tests/unit/rpc/ends.h"
+
+namespace simurgh::rpc {
+namespace {
+
+using testing::Encode;
+using testing::GatheredChunk;
+using testing::HelloFrame;
+using testing::Loop;
+using testing::RawFrame;
+using testing::RawPeer;
+using testing::RawPiece;
+
+RawFrame HeadOf(RawFrame frame) {
+  frame.header.flags = kFlagChunked;
+  return frame;
+}
+
+Bytes Filled(size_t count, uint64_t id) { return Bytes(count, static_cast<std::byte>(id)); }
+
+// The heads of echo requests from 1, and all their payload.
+std::vector<RawFrame> EchoRequests(const std::vector<size_t>& sizes) {
+  std::vector<RawFrame> frames;
+  std::vector<RawPiece> pieces;
+  for (uint64_t id = 1; id <= sizes.size(); ++id) {
+    const Bytes payload = Filled(sizes[id - 1], id);
+    frames.push_back(HeadOf(EchoRequest(id, {payload})));
+    pieces.push_back({id, payload});
+  }
+  frames.push_back(GatheredChunk(pieces));
+  return frames;
+}
+
+// A peer of the server that has said HELLO.
+[[nodiscard]] awaitable<StatusOr<RawPeer>> Enter(Ends& ends) {
+  SIMURGH_CO_ASSIGN_OR_RETURN(RawPeer peer, co_await RawPeer::Dial(ends.server->address()));
+  SIMURGH_CO_RETURN_IF_ERROR(co_await peer.ShakeHands(TestHello("peer")));
+  co_return std::move(peer);
+}
+
+// The next answer is the echo of so many bytes.
+[[nodiscard]] awaitable<Status> ExpectEcho(RawPeer& peer, uint64_t id, size_t count) {
+  SIMURGH_CO_ASSIGN_OR_RETURN(const RawFrame answer, co_await peer.Read());
+  CHECK(answer.header.kind == FrameKind::kResponse);
+  CHECK(answer.header.request_id == id);
+  CHECK((answer.segments == std::vector<Bytes>{Filled(count, id)}));
+  co_return absl::OkStatus();
+}
+
+TEST_CASE("calls in flight arrive whole, whatever leaves in one chunk", "[gathered]") {
+  const std::string address = GENERATE(as<std::string>(), "127.0.0.1:0", "unix:");
+  Loop loop;
+  CountingObserver observers[2];
+  const auto server = NewServer(
+      loop, address == "unix:" ? "unix://" + UnixPath("gathered") : address, &observers[0]);
+  Client client(loop.executor(), server->address(), TestHello("client"), {}, &observers[1]);
+  Random random(7);
+  const auto call = [&](std::vector<Bytes> segments) -> awaitable<Status> {
+    const Bytes metadata = RandomBytes(random, random() % 100);
+    const auto echo =
+        co_await client.Call(kEcho, Message(metadata, segments), IntoVectors(), Soon());
+    SIMURGH_CO_RETURN_IF_ERROR(echo.status());
+    CHECK(echo->metadata == metadata);
+    CHECK((Segments(*echo) == segments));
+    co_return absl::OkStatus();
+  };
+  for (int round = 0; round < 50; ++round) {
+    std::vector<awaitable<Status>> calls;
+    for (size_t i = 0; i < 1 + random() % 100; ++i) {
+      // Four KiB or more together, so that nothing may be copied.
+      std::vector<Bytes> segments(1 + random() % 4);
+      for (Bytes& segment : segments) segment = RandomBytes(random, random() % 8'000);
+      segments.push_back(RandomBytes(random, 4'096));
+      calls.push_back(call(std::move(segments)));
+    }
+    CHECK(loop.Run(WhenAll(std::move(calls))) == absl::OkStatus());
+  }
+  for (const CountingObserver& observer : observers) CHECK(observer.copied == 0);
+}
+
+TEST_CASE("only a peer that says so is sent gathered chunks", "[gathered]") {
+  Ends ends;
+  const bool says_so = GENERATE(false, true);
+  const auto talk = [&]() -> awaitable<Status> {
+    SIMURGH_CO_ASSIGN_OR_RETURN(RawPeer peer, co_await RawPeer::Dial(ends.server->address()));
+    const uint64_t features = says_so ? kFeatureGatheredChunks : 0;
+    SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(Encode(HelloFrame(TestHello("peer"), features))));
+    SIMURGH_CO_ASSIGN_OR_RETURN(const RawFrame hello, co_await peer.Read());
+    CHECK(DecodeHello(hello.metadata)->features == kFeatureGatheredChunks);
+    const std::vector<RawFrame> requests{EchoRequest(1, {Filled(5'000, 1)}),
+                                         EchoRequest(2, {Filled(5'000, 2)})};
+    SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(EncodeAll(requests)));
+    if (!says_so) {
+      SIMURGH_CO_RETURN_IF_ERROR(co_await ExpectEcho(peer, 1, 5'000));
+      co_return co_await ExpectEcho(peer, 2, 5'000);
+    }
+    for (uint64_t id = 1; id <= 2; ++id) {
+      SIMURGH_CO_ASSIGN_OR_RETURN(const RawFrame head, co_await peer.Read());
+      CHECK(head.header.request_id == id);
+      CHECK(head.header.chunked());
+    }
+    SIMURGH_CO_ASSIGN_OR_RETURN(const RawFrame chunk, co_await peer.Read());
+    CHECK(chunk.header.gathered());
+    CHECK((chunk.segments == std::vector<Bytes>{Filled(5'000, 1), Filled(5'000, 2)}));
+    co_return absl::OkStatus();
+  };
+  CHECK(ends.loop.Run(talk()) == absl::OkStatus());
+}
+
+TEST_CASE("a message of a gathered chunk does not wait for those behind it", "[gathered]") {
+  Ends ends;
+  const auto talk = [&]() -> awaitable<Status> {
+    SIMURGH_CO_ASSIGN_OR_RETURN(RawPeer peer, co_await Enter(ends));
+    const std::vector<size_t> sizes{4'096, 9'000, 300'000};
+    const Bytes bytes = EncodeAll(EchoRequests(sizes));
+    // In pieces that end with a payload, in its middle, and at a byte before its end.
+    const auto end = bytes.end();
+    std::vector<Bytes::const_iterator> cuts{bytes.begin(), end - 309'000, end - 305'000,
+                                            end - 300'001, end - 300'000, end};
+    for (size_t i = 1; i < cuts.size(); ++i) {
+      SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(Bytes(cuts[i - 1], cuts[i])));
+      if (i == 1) SIMURGH_CO_RETURN_IF_ERROR(co_await ExpectEcho(peer, 1, sizes[0]));
+      if (i == 4) SIMURGH_CO_RETURN_IF_ERROR(co_await ExpectEcho(peer, 2, sizes[1]));
+    }
+    SIMURGH_CO_ASSIGN_OR_RETURN(const RawFrame last, co_await peer.Read());
+    CHECK(last.header.request_id == 3);
+    co_return absl::OkStatus();
+  };
+  CHECK(ends.loop.Run(talk()) == absl::OkStatus());
+}
+
+TEST_CASE("what a gathered chunk has of refused, unknown and cancelled messages is read past",
+          "[gathered]") {
+  Ends ends;
+  const auto talk = [&]() -> awaitable<Status> {
+    SIMURGH_CO_ASSIGN_OR_RETURN(RawPeer peer, co_await Enter(ends));
+    std::vector<RawFrame> frames = EchoRequests({5'000, 6'000, 7'000, 8'000});
+    frames[1].header.method = 99;
+    RawFrame cancel;
+    cancel.header.kind = FrameKind::kCancel;
+    cancel.header.request_id = 3;
+    frames.insert(frames.begin() + 4, cancel);
+    frames.back() = GatheredChunk({{1, Filled(5'000, 1)},
+                                   {2, Filled(6'000, 2)},
+                                   {77, Filled(100, 77)},
+                                   {3, Filled(7'000, 3)},
+                                   {4, Filled(8'000, 4)}});
+    SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(EncodeAll(frames)));
+    for (const uint64_t id : {2, 3}) {
+      SIMURGH_CO_ASSIGN_OR_RETURN(const RawFrame refusal, co_await peer.Read());
+      CHECK(refusal.header.kind == FrameKind::kError);
+      CHECK(refusal.header.request_id == id);
+    }
+    SIMURGH_CO_RETURN_IF_ERROR(co_await ExpectEcho(peer, 1, 5'000));
+    co_return co_await ExpectEcho(peer, 4, 8'000);
+  };
+  CHECK(ends.loop.Run(talk()) == absl::OkStatus());
+}
+
+TEST_CASE("messages of one chunk wait for their turn as others do", "[gathered]") {
+  ServerOptions options;
+  options.max_requests_per_connection = 1;
+  Ends ends(
+      [](Request request) -> awaitable<StatusOr<OutgoingMessage>> {
+        co_await asio::post(asio::use_awaitable);
+        co_return co_await EchoMethod().handle(std::move(request));
+      },
+      options);
+  const auto talk = [&]() -> awaitable<Status> {
+    SIMURGH_CO_ASSIGN_OR_RETURN(RawPeer peer, co_await Enter(ends));
+    std::vector<RawFrame> frames = EchoRequests({5'000, 6'000, 7'000});
+    for (RawFrame& frame : frames) {
+      if (frame.header.kind == FrameKind::kRequest) frame.header.method = kWork.number;
+    }
+    SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(EncodeAll(frames)));
+    for (const uint64_t id : {1, 2, 3}) {
+      SIMURGH_CO_RETURN_IF_ERROR(co_await ExpectEcho(peer, id, 4'000 + 1'000 * id));
+    }
+    co_return absl::OkStatus();
+  };
+  CHECK(ends.loop.Run(talk()) == absl::OkStatus());
+  CHECK(ends.observer.throttled(ThrottleReason::kRequests) > 0);
+}
+
+TEST_CASE("a gathered chunk that lies costs the connection", "[gathered]") {
+  Ends ends;
+  const std::vector<std::vector<RawPiece>> lies{
+      {{1, Bytes(3'000)}, {1, Bytes(2'000)}},   // One message twice.
+      {{0, Bytes(3'000)}, {1, Bytes(2'000)}},   // None.
+      {{1, Bytes(5'000)}, {2, Bytes(5'001)}},   // More than was announced.
+      {{1, Bytes(50'000)}, {2, Bytes(5'000)}},  // The same of the first.
+  };
+  for (const std::vector<RawPiece>& lie : lies) {
+    ends.observer.cuts.clear();
+    const auto talk = [&]() -> awaitable<Status> {
+      SIMURGH_CO_ASSIGN_OR_RETURN(RawPeer peer, co_await Enter(ends));
+      std::vector<RawFrame> frames = EchoRequests({5'000, 5'000});
+      frames.back() = GatheredChunk(lie);
+      SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(EncodeAll(frames)));
+      co_await peer.ReadToEnd();
+      co_return absl::OkStatus();
+    };
+    CHECK(ends.loop.Run(talk()) == absl::OkStatus());
+    CHECK(ends.observer.cuts == std::vector{CutReason::kMalformed});
+  }
+  CHECK(ends.EchoWorks());
+}
+
+TEST_CASE("nothing of a gathered chunk is written to the place of a call given up", "[gathered]") {
+  constexpr size_t kBytes = 5'000;
+  Loop loop;
+  RawServer raw(loop);
+  const uint64_t given_up = GENERATE(1, 2, 3);
+  std::vector<Bytes> places(3, Bytes(kBytes));
+  asio::cancellation_signal cancel;
+  std::vector<Status> results(3, absl::UnknownError("has not ended"));
+  const auto call = [&](size_t i) -> awaitable<void> {
+    const Placement there = [&places, i](auto, auto) {
+      return StatusOr<std::vector<IncomingSegment>>({{.bytes = places[i]}});
+    };
+    const auto answer = co_await raw.client.Call(kEcho, Message({}), there, Soon());
+    results[i] = answer.status();
+  };
+  for (size_t i = 0; i < 3; ++i) {
+    asio::co_spawn(
+        loop.context(), call(i),
+        asio::bind_cancellation_slot(i + 1 == given_up ? cancel.slot() : asio::cancellation_slot(),
+                                     asio::detached));
+  }
+  const auto serve = [&]() -> awaitable<Status> {
+    RawPeer peer = co_await raw.Accept();
+    std::vector<RawFrame> frames;
+    std::vector<RawPiece> pieces;
+    for (uint64_t id = 1; id <= 3; ++id) {
+      SIMURGH_CO_ASSIGN_OR_RETURN(const RawFrame request, co_await peer.Read());
+      CHECK(request.header.request_id == id);
+      frames.push_back(HeadOf(Response(id, {Filled(kBytes, id)})));
+      pieces.push_back({id, Filled(kBytes, id)});
+    }
+    frames.push_back(GatheredChunk(pieces));
+    const Bytes bytes = EncodeAll(frames);
+    const auto middle = bytes.end() - 3 * kBytes + 1'000;
+    SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(Bytes(bytes.begin(), middle)));
+    while (places[0][999] == std::byte{0}) co_await asio::post(asio::use_awaitable);
+    cancel.emit(asio::cancellation_type::terminal);
+    SIMURGH_CO_ASSIGN_OR_RETURN(const RawFrame heard, co_await peer.Read());
+    CHECK(heard.header.kind == FrameKind::kCancel);
+    CHECK(heard.header.request_id == given_up);
+    SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(Bytes(middle, bytes.end())));
+    while (absl::IsUnknown(results[0]) || absl::IsUnknown(results[1]) ||
+           absl::IsUnknown(results[2])) {
+      co_await asio::post(asio::use_awaitable);
+    }
+    co_return absl::OkStatus();
+  };
+  CHECK(loop.Run(serve()) == absl::OkStatus());
+  for (uint64_t id = 1; id <= 3; ++id) {
+    const Bytes& place = places[id - 1];
+    const auto written = std::ranges::count(place, static_cast<std::byte>(id));
+    INFO("call " << id << " of which " << given_up << " was given up");
+    CHECK(absl::IsCancelled(results[id - 1]) == (id == given_up));
+    if (id != given_up) {
+      CHECK(results[id - 1] == absl::OkStatus());
+      CHECK(written == kBytes);
+    } else {
+      CHECK(written == (id == 1 ? 1'000 : 0));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace simurgh::rpc
