@@ -29,7 +29,7 @@ Status Connection::StreamError(const char* what, const Stream::ErrorCode& error)
 void Connection::Establish(std::string name, const PeerHello& peer) {
   peer_ = std::move(name);
   if (peer.protocol() >= kProtocolWithChunks) outbox_.AllowChunks();
-  if ((peer.features & kFeatureGatheredChunks) != 0) outbox_.AllowGatheredChunks();
+  if ((peer.features & kFeatureGatheredChunks) != 0) outbox_.AllowGatheredChunks(peer.limits);
   established_ = true;
   observer_->OnConnect(peer_);
 }

@@ -40,6 +40,12 @@ uint64_t Outbox::BytesOf(const Item& item) {
   return HeadBytes(item.header) + (elsewhere ? 0 : item.header.payload_length);
 }
 
+void Outbox::AllowGatheredChunks(const FrameLimits& limits) {
+  constexpr uint64_t kMaxBytes =
+      kHeaderBytes + kMaxGathered * (2 * sizeof(uint64_t) + kMaxGatheredBytes);
+  may_gather_ = limits.max_segments >= kMaxGathered && limits.max_frame_bytes >= kMaxBytes;
+}
+
 Outbox::Ticket Outbox::Add(OutgoingFrame&& frame) {
   Item& item = queue_.emplace_back();
   item.header = frame.header;

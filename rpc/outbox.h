@@ -53,8 +53,8 @@ class Outbox {
 
   // From now on the peer is known to understand CHUNK frames and read-ahead hints.
   void AllowChunks() { may_chunk_ = true; }
-  // And gathered ones.
-  void AllowGatheredChunks() { may_gather_ = true; }
+  // And gathered ones, of which it takes those within its limits.
+  void AllowGatheredChunks(const FrameLimits& limits);
 
   // From now on large segments are lent to the peer where they can be.
   void Share(std::shared_ptr<Sharing> sharing) { sharing_ = std::move(sharing); }

@@ -114,6 +114,26 @@ TEST_CASE("only a peer that says so is sent gathered chunks", "[gathered]") {
   CHECK(ends.loop.Run(talk()) == absl::OkStatus());
 }
 
+TEST_CASE("no gathered chunk is larger than its receiver accepts", "[gathered]") {
+  ServerOptions options;
+  SECTION("bytes") { options.max_frame_bytes = 32'768; }
+  SECTION("segments") { options.max_segments = 2; }
+  Ends ends(EchoMethod().handle, options);
+  std::vector<awaitable<Status>> calls;
+  for (uint64_t id = 1; id <= 10; ++id) {
+    calls.push_back([](Ends& to, uint64_t id) -> awaitable<Status> {
+      const std::vector<Bytes> segments{Filled(10'000, id)};
+      const auto echo =
+          co_await to.client->Call(kEcho, Message({}, segments), IntoVectors(), Soon());
+      SIMURGH_CO_RETURN_IF_ERROR(echo.status());
+      CHECK((Segments(*echo) == segments));
+      co_return absl::OkStatus();
+    }(ends, id));
+  }
+  CHECK(ends.loop.Run(WhenAll(std::move(calls))) == absl::OkStatus());
+  CHECK(ends.observer.cuts.empty());
+}
+
 TEST_CASE("a message of a gathered chunk does not wait for those behind it", "[gathered]") {
   Ends ends;
   const auto talk = [&]() -> awaitable<Status> {

@@ -39,7 +39,7 @@ struct Received {
     }
   };
 
-  explicit Received(const Bytes& stream) {
+  explicit Received(const Bytes& stream, const FrameLimits& limits = FrameLimits()) {
     size_t at = 0;
     const auto take = [&](size_t count) {
       REQUIRE(at + count <= stream.size());
@@ -50,7 +50,7 @@ struct Received {
     while (at < stream.size()) {
       Frame frame{.begin = at};
       const Bytes bytes = take(kHeaderBytes);
-      const auto header = DecodeHeader(std::span(bytes).first<kHeaderBytes>(), FrameLimits());
+      const auto header = DecodeHeader(std::span(bytes).first<kHeaderBytes>(), limits);
       REQUIRE(header.status() == absl::OkStatus());
       frame.header = *header;
       frame.table.resize(header->segment_count);
@@ -115,7 +115,7 @@ TEST_CASE("an outbox sends every message whole, however its bytes leave") {
   const bool gathered = chunks && GENERATE(false, true);
   Outbox outbox;
   if (chunks) outbox.AllowChunks();
-  if (gathered) outbox.AllowGatheredChunks();
+  if (gathered) outbox.AllowGatheredChunks(FrameLimits());
   std::map<uint64_t, Bytes> sent;
   std::map<uint64_t, Bytes> metadata;
   Bytes stream;
@@ -155,7 +155,7 @@ TEST_CASE("a hint never reaches into a large payload, and covers the small frame
   Random random(5);
   Outbox outbox;
   outbox.AllowChunks();
-  if (GENERATE(false, true)) outbox.AllowGatheredChunks();
+  if (GENERATE(false, true)) outbox.AllowGatheredChunks(FrameLimits());
   for (uint64_t id = 1; id <= 300; ++id) {
     const size_t size = random.Uniform() < 0.1 ? 5'000 + random() % 400'000 : random() % 4'096;
     outbox.Add(RequestOf(id, {RandomBytes(random, size)}));
@@ -183,7 +183,7 @@ TEST_CASE("a hint never reaches into a large payload, and covers the small frame
 TEST_CASE("messages of some KiB that leave together leave all their heads first") {
   Outbox outbox;
   outbox.AllowChunks();
-  outbox.AllowGatheredChunks();
+  outbox.AllowGatheredChunks(FrameLimits());
   const std::vector<size_t> sizes{100, 5'000, 4'096, 16'384, 4'095, 6'000, 16'385, 7'000, 8'000};
   std::vector<Outbox::Ticket> tickets;
   for (size_t i = 0; i < sizes.size(); ++i) {
@@ -206,7 +206,7 @@ TEST_CASE("messages of some KiB that leave together leave all their heads first"
 TEST_CASE("of messages whose payload is gathered each is pending until its own has left") {
   Outbox outbox;
   outbox.AllowChunks();
-  outbox.AllowGatheredChunks();
+  outbox.AllowGatheredChunks(FrameLimits());
   const Outbox::Ticket first = outbox.Add(RequestOf(1, {Bytes(5'000)}));
   const Outbox::Ticket second = outbox.Add(RequestOf(2, {Bytes(5'000)}));
   const size_t heads = 3 * kHeaderBytes + 2 * 8 + 2 * 16;
@@ -226,7 +226,7 @@ TEST_CASE("of messages whose payload is gathered each is pending until its own h
 TEST_CASE("no gathered chunk is of more messages than a receiver takes") {
   Outbox outbox(true);
   outbox.AllowChunks();
-  outbox.AllowGatheredChunks();
+  outbox.AllowGatheredChunks(FrameLimits());
   for (uint64_t id = 1; id <= 2 * kMaxGathered + 1; ++id) {
     outbox.Add(RequestOf(id, {Bytes(kSmallPayloadBytes)}));
   }
@@ -235,6 +235,28 @@ TEST_CASE("no gathered chunk is of more messages than a receiver takes") {
     if (frame.header.gathered()) messages.push_back(frame.table.size());
   }
   CHECK(messages == std::vector<size_t>{kMaxGathered, kMaxGathered});
+}
+
+TEST_CASE("payloads are gathered for a receiver that accepts the largest chunk of them") {
+  FrameLimits limits{.max_frame_bytes = kHeaderBytes + kMaxGathered * (16 + 16'384),
+                     .max_metadata_bytes = 4'096,
+                     .max_segments = kMaxGathered};
+  bool accepts = true;
+  SECTION("just so") {}
+  SECTION("fewer bytes") {
+    --limits.max_frame_bytes;
+    accepts = false;
+  }
+  SECTION("fewer segments") {
+    --limits.max_segments;
+    accepts = false;
+  }
+  Outbox outbox(true);
+  outbox.AllowChunks();
+  outbox.AllowGatheredChunks(limits);
+  for (uint64_t id = 1; id <= kMaxGathered; ++id) outbox.Add(RequestOf(id, {Bytes(16'384)}));
+  const Received received(WriteAll(outbox), limits);
+  CHECK(received.frames.back().header.gathered() == accepts);
 }
 
 TEST_CASE("a small frame passes a large message between two batches") {
