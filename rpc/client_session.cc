@@ -346,10 +346,13 @@ StatusOr<std::shared_ptr<Landing>> ClientSession::OnFrame(IncomingFrame&& frame)
   }
 }
 
-std::shared_ptr<Landing> ClientSession::OnResponse(IncomingFrame&& frame) {
+StatusOr<std::shared_ptr<Landing>> ClientSession::OnResponse(IncomingFrame&& frame) {
   const uint64_t id = frame.header.request_id;
   Call* const call = Answered(id);
   if (call == nullptr) return nullptr;
+  if (call->landing != nullptr) {
+    return absl::DataLossError(absl::StrCat("malformed frame: a second response to request ", id));
+  }
   StatusOr<std::vector<IncomingSegment>> places = Place(call->placement, frame);
   if (!places.ok()) {
     Complete(id, WithExecution(places.status(), Execution::kAnswered));

@@ -78,7 +78,7 @@ class ClientSession : public std::enable_shared_from_this<ClientSession> {
   // Where the payload of the frame goes; null for nowhere.
   // Errors: DATA_LOSS for a frame that may not come.
   StatusOr<std::shared_ptr<Landing>> OnFrame(IncomingFrame&& frame);
-  std::shared_ptr<Landing> OnResponse(IncomingFrame&& frame);
+  StatusOr<std::shared_ptr<Landing>> OnResponse(IncomingFrame&& frame);
   Status OnError(const IncomingFrame& frame);
   // Gives back what the request took of the window; the call if anybody waits for it.
   Call* Answered(uint64_t id);

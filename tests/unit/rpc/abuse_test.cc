@@ -305,5 +305,39 @@ TEST_CASE("a server that stops in the middle of an answer is given up", "[abuse]
   CHECK(observer.cuts == std::vector{CutReason::kStalled});
 }
 
+TEST_CASE("a server that answers a call twice is cut off before it can write any more", "[abuse]") {
+  testing::Loop loop;
+  RecordingObserver observer;
+  auto listener = *Listener::Open(loop.executor(), *ParseAddress("127.0.0.1:0"));
+  Client client(loop.executor(), listener->address(), TestHello("client"), {}, &observer);
+  Bytes place(5'000);
+  const auto serve = [&]() -> awaitable<Status> {
+    auto socket = co_await listener->Accept();
+    RawPeer peer(*std::move(socket));
+    SIMURGH_CO_RETURN_IF_ERROR(co_await peer.ShakeHands(TestHello("server")));
+    const auto request = co_await peer.Read();
+    RawFrame head = Response(1, {place});
+    head.header.flags = kFlagChunked;
+    RawFrame chunk = Response(1, {Bytes(place.size(), std::byte{2})});
+    chunk.header.kind = FrameKind::kChunk;
+    const Bytes whole = Encode(Response(1, {Bytes(place.size(), std::byte{1})}));
+    SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(EncodeAll({head})));
+    SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(whole));
+    (void)co_await peer.Send(Encode(chunk));
+    co_return absl::OkStatus();
+  };
+  const auto call = [&]() -> awaitable<Status> {
+    const Placement there = [&](auto, auto) {
+      return StatusOr<std::vector<IncomingSegment>>({{.bytes = place}});
+    };
+    const auto lost = co_await client.Call(kEcho, {}, there, Soon());
+    CHECK(absl::IsUnavailable(lost.status()));
+    co_return absl::OkStatus();
+  };
+  CHECK(loop.Run(Both(serve(), call())) == absl::OkStatus());
+  CHECK(observer.cuts == std::vector{CutReason::kMalformed});
+  CHECK((place == Bytes(place.size())));
+}
+
 }  // namespace
 }  // namespace simurgh::rpc
