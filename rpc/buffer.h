@@ -56,7 +56,8 @@ class Places {
  public:
   using Spans = absl::InlinedVector<std::span<std::byte>, 2>;
 
-  explicit Places(Spans places) : places_(std::move(places)) { Advance(0); }
+  // Requires that none is empty.
+  explicit Places(Spans places) : places_(std::move(places)) {}
 
   bool full() const { return next_ == places_.size(); }
 
@@ -85,10 +86,11 @@ class Places {
   };
   Gathered Gather(std::span<boost::asio::mutable_buffer> gathered, uint64_t limit) const {
     Gathered result;
-    for (size_t i = next_; i < places_.size() && result.buffers < gathered.size(); ++i) {
-      const size_t bytes = std::min<uint64_t>(places_[i].size(), limit - result.bytes);
-      if (bytes == 0) continue;
-      gathered[result.buffers++] = {places_[i].data(), bytes};
+    const size_t most = std::min(places_.size() - next_, gathered.size());
+    while (result.buffers < most && result.bytes < limit) {
+      const std::span<std::byte> place = places_[next_ + result.buffers];
+      const size_t bytes = std::min<uint64_t>(place.size(), limit - result.bytes);
+      gathered[result.buffers++] = {place.data(), bytes};
       result.bytes += bytes;
     }
     return result;

@@ -25,7 +25,7 @@ Landing::Landing(IncomingFrame&& frame, std::vector<IncomingSegment>&& places)
         SegmentBuffer buffer = PooledBuffer(frame_.lengths[i]);
         place = {.bytes = buffer.bytes, .owner = std::move(buffer.owner)};
       }
-      spans.push_back(place.bytes);
+      if (!place.bytes.empty()) spans.push_back(place.bytes);
     }
     segments_.push_back({.bytes = place.bytes, .owner = std::move(place.owner)});
   }
