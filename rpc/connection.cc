@@ -40,7 +40,9 @@ void Connection::Share(std::shared_ptr<Sharing> sharing) {
 }
 
 Flow Connection::incoming() const {
-  return {.expected = waiting_in_frame_, .rounds = frames_read_, .bytes = bytes_read_};
+  return {.expected = waiting_in_frame_,
+          .rounds = frames_read_,
+          .bytes = bytes_read_ + stream_->unread()};
 }
 
 Flow Connection::outgoing() const {

@@ -140,6 +140,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   [[nodiscard]] awaitable<Status> ReadVector(Vector& elements, size_t count);
   // Where the next bytes of the payload go, and what may be read ahead behind it.
   std::span<const asio::mutable_buffer> RoomFor(const Landing& landing);
+  // How many of the bytes to come are worth to sleep for; 0 when the next ones are wanted at once.
+  uint64_t WorthSleeping(const Landing& landing) const;
   // So many bytes have been read there.
   void Land(Landing& landing, uint64_t bytes);
   // As many of them as belong to the landing; returns how many.

@@ -19,6 +19,10 @@ constexpr size_t kFirstVectorBytes = 65'536;
 constexpr uint64_t kTurnFrames = 256;
 constexpr uint64_t kTurnBytes = uint64_t{1} << 20;
 
+// To fall asleep and be woken takes as long as to copy some 100 KiB. Less is waited for awake, as
+// long as the event loop does.
+constexpr uint64_t kMinSleepBytes = 524'288;
+
 size_t LoansOf(const FrameHeader& header) { return header.lent() ? header.segment_count : 0; }
 
 asio::mutable_buffer BufferOf(std::span<std::byte> bytes) { return {bytes.data(), bytes.size()}; }
@@ -240,8 +244,11 @@ awaitable<Status> Connection::ReadPayload(Landing& landing) {
     if (end) co_return *std::move(end);
     reading_ = &landing;
     BeginWait(true);
+    const uint64_t least = WorthSleeping(landing);
+    const auto room = RoomFor(landing);
     const Stream::Progress progress =
-        co_await stream_->Read(RoomFor(landing), stop_reading_.slot());
+        least == 0 ? co_await stream_->Read(room, stop_reading_.slot())
+                   : co_await stream_->ReadLate(room, least, stop_reading_.slot());
     EndWait();
     reading_ = nullptr;
     const bool stopped = progress.error == asio::error::operation_aborted && reason_.ok();
@@ -251,6 +258,13 @@ awaitable<Status> Connection::ReadPayload(Landing& landing) {
   }
   landing.left_ -= payload_left_;
   co_return co_await SkipPayload();
+}
+
+// All of a frame behind which the message goes on: its bytes surely come, and the peer writes on
+// meanwhile. Of the last one half, so that the end is read while it comes.
+uint64_t Connection::WorthSleeping(const Landing& landing) const {
+  const uint64_t least = landing.left_ > payload_left_ ? payload_left_ : payload_left_ / 2;
+  return least > kMinSleepBytes ? least : 0;
 }
 
 std::span<const asio::mutable_buffer> Connection::RoomFor(const Landing& landing) {

@@ -54,7 +54,7 @@ void RunEventLoop(asio::io_context& context, std::chrono::microseconds max_spin)
   }
   WaitForecast forecast;
   while (!context.stopped()) {
-    if (forecast.Watch()) {
+    if (!LongWait::any() && forecast.Watch()) {
       const bool ended = Spin(context, Clock::now() + max_spin);
       forecast.Watched(ended);
       if (ended) continue;

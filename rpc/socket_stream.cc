@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <tuple>
 #include <utility>
 
 #include <sys/socket.h>
 #include <sys/uio.h>
+
+#include "rpc/event_loop.h"
 
 namespace simurgh::rpc {
 namespace {
@@ -46,10 +49,20 @@ Stream::ErrorCode LastError() {
   return {errno, boost::system::system_category()};
 }
 
+// Of a Unix socket no wait can be for more than a byte.
+size_t ReceiveBufferOf(const Socket& socket) {
+  asio::socket_base::receive_buffer_size size;
+  Stream::ErrorCode error;
+  if (IsTcp(socket)) socket.get_option(size, error);
+  return static_cast<size_t>(size.value());
+}
+
 }  // namespace
 
 SocketStream::SocketStream(Socket socket, std::shared_ptr<FilePassing> files, bool zero_copy)
-    : socket_(std::move(socket)), files_(std::move(files)) {
+    : socket_(std::move(socket)),
+      receive_buffer_(ReceiveBufferOf(socket_)),
+      files_(std::move(files)) {
   if (zero_copy && IsTcp(socket_)) {
     zero_copy_ = std::make_unique<ZeroCopy>(socket_.native_handle());
   }
@@ -118,6 +131,34 @@ awaitable<Stream::Progress> SocketStream::ReadWithFiles(
     if (progress.error != asio::error::would_block) co_return progress;
   }
   co_return co_await Read(buffers, stop);
+}
+
+awaitable<Stream::Progress> SocketStream::ReadLate(std::span<const asio::mutable_buffer> buffers,
+                                                   size_t least, asio::cancellation_slot stop) {
+  if (least > receive_buffer_) co_return co_await Read(buffers, stop);
+  WakeAt(static_cast<int>(least));
+  ErrorCode error;
+  {
+    const LongWait wait;
+    std::tie(error) = co_await socket_.async_wait(Socket::wait_read,
+                                                  asio::bind_cancellation_slot(stop, kNoThrow));
+  }
+  WakeAt(1);
+  if (error) co_return Progress{error, 0};
+  drained_ = false;
+  const Progress progress = TryRead(buffers);
+  if (progress.error != asio::error::would_block) co_return progress;
+  co_return co_await Read(buffers, stop);
+}
+
+void SocketStream::WakeAt(int bytes) {
+  ErrorCode ignored;
+  socket_.set_option(asio::socket_base::receive_low_watermark(bytes), ignored);
+}
+
+size_t SocketStream::unread() const {
+  ErrorCode ignored;
+  return socket_.available(ignored);
 }
 
 Stream::Progress SocketStream::TryWrite(std::span<const asio::const_buffer> buffers) {

@@ -19,6 +19,10 @@ class SocketStream : public Stream {
   Progress TryRead(std::span<const asio::mutable_buffer> buffers) override;
   [[nodiscard]] awaitable<Progress> Read(std::span<const asio::mutable_buffer> buffers,
                                          asio::cancellation_slot stop) override;
+  // Over TCP.
+  [[nodiscard]] awaitable<Progress> ReadLate(std::span<const asio::mutable_buffer> buffers,
+                                             size_t least, asio::cancellation_slot stop) override;
+  size_t unread() const override;
   Progress TryWrite(std::span<const asio::const_buffer> buffers) override;
   Progress TryWriteKept(std::span<const asio::const_buffer> buffers) override;
   Free Freed() override;
@@ -42,7 +46,11 @@ class SocketStream : public Stream {
                                                   asio::cancellation_slot stop);
   Progress Send(std::span<const asio::const_buffer> buffers, int flags);
 
+  // The wait of ReadLate() ends when so many bytes are there.
+  void WakeAt(int bytes);
+
   Socket socket_;
+  const size_t receive_buffer_;          // Bytes that it surely holds; 0 when not over TCP.
   bool drained_ = false;                 // The last read took all there was.
   bool full_ = false;                    // The last write took all the room there was.
   std::shared_ptr<FilePassing> files_;   // Null when none are passed.

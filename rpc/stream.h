@@ -37,6 +37,17 @@ class Stream {
   [[nodiscard]] virtual awaitable<Progress> Read(std::span<const asio::mutable_buffer> buffers,
                                                  asio::cancellation_slot stop) = 0;
 
+  // The same where `least` bytes are sure to come: a stream that can, and whose buffer holds them,
+  // lets the thread sleep until they are there. May return with fewer.
+  [[nodiscard]] virtual awaitable<Progress> ReadLate(std::span<const asio::mutable_buffer> buffers,
+                                                     size_t /*least*/,
+                                                     asio::cancellation_slot stop) {
+    return Read(buffers, stop);
+  }
+
+  // Bytes that have come and have not been read, as far as the stream knows.
+  virtual size_t unread() const { return 0; }
+
   // Writes as many bytes as go without waiting; the buffers are free again when it returns.
   // Errors: would_block when none goes.
   virtual Progress TryWrite(std::span<const asio::const_buffer> buffers) = 0;
