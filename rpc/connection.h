@@ -124,13 +124,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // What a gathered chunk has of one message.
   struct Piece {
     uint64_t id = 0;
-    uint64_t bytes = 0;
-    uint64_t left = 0;  // Of them, not read.
+    uint64_t left = 0;  // Bytes not read.
   };
   Wanted WantedOfFrame() const;
   Status TakeHeader();
   StatusOr<IncomingFrame> TakeFrame();
-  // A gathered chunk is read as the chunks of one message each that it stands for.
+  // A gathered chunk is read as the chunks of one message each that it stands for, of which id and
+  // payload are known.
   Status TakePieces(const IncomingFrame& gathered);
   IncomingFrame TakePiece();
   // Of a frame whose table and metadata are larger than the read-ahead buffer.

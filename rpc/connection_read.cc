@@ -138,7 +138,7 @@ StatusOr<IncomingFrame> Connection::TakeFrame() {
 
 Status Connection::TakePieces(const IncomingFrame& gathered) {
   for (size_t i = 0; i < gathered.lengths.size(); ++i) {
-    Piece piece{.bytes = gathered.lengths[i], .left = gathered.lengths[i]};
+    Piece piece{.left = gathered.lengths[i]};
     std::memcpy(&piece.id, gathered.metadata.data() + i * sizeof(piece.id), sizeof(piece.id));
     const bool again = std::ranges::count(pieces_, piece.id, &Piece::id) != 0;
     if (piece.id == 0 || again) {
@@ -156,9 +156,6 @@ IncomingFrame Connection::TakePiece() {
   IncomingFrame frame;
   frame.header.kind = FrameKind::kChunk;
   frame.header.request_id = piece.id;
-  frame.header.payload_length = piece.bytes;
-  frame.header.segment_count = 1;
-  frame.lengths.push_back(piece.bytes);
   return frame;
 }
 
@@ -273,7 +270,7 @@ std::span<const asio::mutable_buffer> Connection::RoomFor(const Landing& landing
   bool all = room.bytes == payload_left_;
   for (auto piece = pieces_.begin(); all && piece != pieces_.end(); ++piece) {
     const Landing* const next = find_landing_(piece->id);
-    all = next != nullptr && !next->abandoned_ && piece->left <= next->left_;
+    all = next != nullptr && !next->abandoned_;
     if (!all) break;
     const Places::Gathered more = next->places_.Gather(most.subspan(room.buffers), piece->left);
     room.buffers += more.buffers;
