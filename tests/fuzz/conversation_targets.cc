@@ -150,7 +150,7 @@ Bytes HelloOf(uint8_t introduction) {
   return Encode(frame);
 }
 
-// One call; notes that it has ended.
+// One call, whose places are its own; notes that it has ended.
 awaitable<void> Call(std::shared_ptr<rpc::ClientSession> session, size_t& results) {
   co_await rpc::asio::this_coro::throw_if_cancelled(false);
   if (!session->usable()) {
@@ -160,16 +160,24 @@ awaitable<void> Call(std::shared_ptr<rpc::ClientSession> session, size_t& result
   rpc::OutgoingMessage request;
   const auto bytes = std::make_shared<const Bytes>(10);
   request.segments.push_back({*bytes, bytes});
-  rpc::Placement placement = IntoVectors;
+  // Without owners, so that what is written when the call is over is written to freed memory.
+  std::vector<rpc::IncomingSegment> places;
+  rpc::Placement placement =
+      [&](std::span<const std::byte> metadata,
+          std::span<const uint64_t> lengths) -> StatusOr<std::vector<rpc::IncomingSegment>> {
+    SIMURGH_ASSIGN_OR_RETURN(places, IntoVectors(metadata, lengths));
+    std::vector<rpc::IncomingSegment> borrowed;
+    for (const rpc::IncomingSegment& place : places) borrowed.push_back({.bytes = place.bytes});
+    return borrowed;
+  };
   const rpc::CallOptions options(rpc::Clock::time_point::max());
   const auto response = co_await session->Exchange(kEchoMethod, request, placement, options);
   ++results;
   if (!response.ok()) co_return;
-  for (const rpc::ReceivedSegment& segment : response->segments) {
-    SIMURGH_CHECK_LE(segment.bytes.size(), kMaxSegmentBytes);
-    const auto& place = *static_cast<const Bytes*>(segment.owner.get());
-    SIMURGH_CHECK(segment.bytes.data() == place.data());
-    SIMURGH_CHECK_EQ(segment.bytes.size(), place.size());
+  SIMURGH_CHECK_EQ(response->segments.size(), places.size());
+  for (size_t i = 0; i < places.size(); ++i) {
+    SIMURGH_CHECK(response->segments[i].bytes.data() == places[i].bytes.data());
+    SIMURGH_CHECK_EQ(response->segments[i].bytes.size(), places[i].bytes.size());
   }
 }
 
@@ -235,12 +243,14 @@ std::vector<Bytes> ClientSeeds() {
       HeadOfChunked(FrameKind::kResponse, 2, {70'000}),
       HeadOfChunked(FrameKind::kResponse, 3, {4'096}),
       Encode(rpc::testing::GatheredChunk({{3, Bytes(4'096)}, {2, Bytes(100)}, {1, Bytes(5'000)}}))};
+  const std::vector<Bytes> twice{HeadOfChunked(FrameKind::kResponse, 1, {5'000}),
+                                 Plain(FrameKind::kResponse, 1, {Bytes(5)}), Chunk(1, 5'000)};
   std::vector<Bytes> introduced = answers;
   introduced.insert(introduced.begin(), HelloOf(kProperly));
   const std::vector<Bytes> refused{Plain(FrameKind::kError, 0)};
   std::vector<Bytes> seeds;
   for (const uint8_t kind : {kAsItIs, kSealed, kFitted}) {
-    for (const auto& frames : {answers, chunks, gathered}) {
+    for (const auto& frames : {answers, chunks, gathered, twice}) {
       for (const uint8_t introduction : {kProperly, kWithWindow}) {
         seeds.push_back(WithRecords(SeedWriter().Value(introduction), kind, frames));
       }
