@@ -180,13 +180,21 @@ void Outbox::GatherPayloads() {
     const uint64_t bytes = item.header.following_bytes();
     return bytes >= kSmallPayloadBytes && bytes <= kMaxGatheredBytes;
   };
+  std::vector<std::pair<size_t, Item>> chunks;  // With where in batch_ they go.
   for (size_t begin = 0; begin < batch_.size();) {
     size_t count = 0;
     const auto rest = std::span(batch_).subspan(begin);
     while (count < std::min<size_t>(rest.size(), kMaxGathered) && fits(rest[count])) ++count;
-    const auto end = batch_.begin() + static_cast<ptrdiff_t>(begin + count);
-    if (count >= 2) batch_.insert(end, GatheredChunk(rest.first(count)));
-    begin += count + 1;
+    if (count >= 2) chunks.emplace_back(begin + count, GatheredChunk(rest.first(count)));
+    begin += std::max<size_t>(count, 1);
+  }
+  // From the back, so that no frame moves twice.
+  size_t from = batch_.size();
+  size_t to = from + chunks.size();
+  batch_.resize(to);
+  for (auto chunk = chunks.rbegin(); chunk != chunks.rend(); ++chunk) {
+    while (from != chunk->first) batch_[--to] = std::move(batch_[--from]);
+    batch_[--to] = std::move(chunk->second);
   }
 }
 

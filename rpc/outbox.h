@@ -27,7 +27,8 @@ struct OutgoingFrame {
 //
 // Frames leave in the order they came, in batches that are gathered and written whole. The payload
 // of a large message leaves in CHUNK frames behind the other frames of each batch, large messages
-// in turn: so nothing waits for a large message, only for a batch.
+// in turn: so nothing waits for a large message, only for a batch. Payloads of some KiB that follow
+// one another leave in one CHUNK, right behind the heads of their frames.
 //
 // Threads: one.
 class Outbox {
