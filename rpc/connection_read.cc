@@ -101,6 +101,10 @@ awaitable<StatusOr<IncomingFrame>> Connection::ReadFrame() {
   for (;;) {
     std::optional<StatusOr<IncomingFrame>> frame = TryReadFrame();
     if (frame) co_return *std::move(frame);
+    if (corked_ && !flush_pending_ && !outbox_.empty() && !TurnIsOver()) {
+      Flush();  // Which takes so long that more may have come meanwhile.
+      continue;
+    }
     const Wanted wanted = WantedOfFrame();
     if (wanted.bytes > ReadAhead::kCapacity) co_return co_await ReadLargeHead();
     const asio::mutable_buffer room = BufferOf(ahead_.Prepare(wanted.limit - ahead_.size()));

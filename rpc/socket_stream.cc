@@ -197,6 +197,7 @@ Stream::Progress SocketStream::Send(std::span<const asio::const_buffer> buffers,
   if (count < 0) return {LastError(), 0};
   if (files_ != nullptr) files_->Sent();
   full_ = static_cast<size_t>(count) < bytes;
+  drained_ = false;  // More may have come meanwhile.
   bytes_written_ += static_cast<uint64_t>(count);
   return {ErrorCode(), static_cast<size_t>(count)};
 }
