@@ -245,11 +245,14 @@ awaitable<Status> Connection::ReadPayload(Landing& landing) {
     if (end) co_return *std::move(end);
     reading_ = &landing;
     BeginWait(true);
-    const uint64_t least = WorthSleeping(landing);
-    const auto room = RoomFor(landing);
-    const Stream::Progress progress =
-        least == 0 ? co_await stream_->Read(room, stop_reading_.slot())
-                   : co_await stream_->ReadLate(room, least, stop_reading_.slot());
+    if (const uint64_t least = WorthSleeping(landing); least != 0) {
+      co_await stream_->SleepUntil(least, stop_reading_.slot());
+    }
+    // The places are looked up behind the sleep, as any may have been given up since it ended.
+    Stream::Progress progress{.error = asio::error::operation_aborted};
+    if (!landing.abandoned_) {
+      progress = co_await stream_->Read(RoomFor(landing), stop_reading_.slot());
+    }
     EndWait();
     reading_ = nullptr;
     const bool stopped = progress.error == asio::error::operation_aborted && reason_.ok();

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <tuple>
 #include <utility>
 
 #include <sys/socket.h>
@@ -133,22 +132,15 @@ awaitable<Stream::Progress> SocketStream::ReadWithFiles(
   co_return co_await Read(buffers, stop);
 }
 
-awaitable<Stream::Progress> SocketStream::ReadLate(std::span<const asio::mutable_buffer> buffers,
-                                                   size_t least, asio::cancellation_slot stop) {
-  if (least > receive_buffer_) co_return co_await Read(buffers, stop);
+awaitable<void> SocketStream::SleepUntil(size_t least, asio::cancellation_slot stop) {
+  if (least > receive_buffer_) co_return;
   WakeAt(static_cast<int>(least));
-  ErrorCode error;
   {
     const LongWait wait;
-    std::tie(error) = co_await socket_.async_wait(Socket::wait_read,
-                                                  asio::bind_cancellation_slot(stop, kNoThrow));
+    (void)co_await socket_.async_wait(Socket::wait_read,
+                                      asio::bind_cancellation_slot(stop, kNoThrow));
   }
   WakeAt(1);
-  if (error) co_return Progress{error, 0};
-  drained_ = false;
-  const Progress progress = TryRead(buffers);
-  if (progress.error != asio::error::would_block) co_return progress;
-  co_return co_await Read(buffers, stop);
 }
 
 void SocketStream::WakeAt(int bytes) {

@@ -20,8 +20,7 @@ class SocketStream : public Stream {
   [[nodiscard]] awaitable<Progress> Read(std::span<const asio::mutable_buffer> buffers,
                                          asio::cancellation_slot stop) override;
   // Over TCP.
-  [[nodiscard]] awaitable<Progress> ReadLate(std::span<const asio::mutable_buffer> buffers,
-                                             size_t least, asio::cancellation_slot stop) override;
+  [[nodiscard]] awaitable<void> SleepUntil(size_t least, asio::cancellation_slot stop) override;
   size_t unread() const override;
   Progress TryWrite(std::span<const asio::const_buffer> buffers) override;
   Progress TryWriteKept(std::span<const asio::const_buffer> buffers) override;
@@ -46,7 +45,7 @@ class SocketStream : public Stream {
                                                   asio::cancellation_slot stop);
   Progress Send(std::span<const asio::const_buffer> buffers, int flags);
 
-  // The wait of ReadLate() ends when so many bytes are there.
+  // SleepUntil() ends when so many bytes are there.
   void WakeAt(int bytes);
 
   Socket socket_;

@@ -37,12 +37,11 @@ class Stream {
   [[nodiscard]] virtual awaitable<Progress> Read(std::span<const asio::mutable_buffer> buffers,
                                                  asio::cancellation_slot stop) = 0;
 
-  // The same where `least` bytes are sure to come: a stream that can, and whose buffer holds them,
-  // lets the thread sleep until they are there. May return with fewer.
-  [[nodiscard]] virtual awaitable<Progress> ReadLate(std::span<const asio::mutable_buffer> buffers,
-                                                     size_t /*least*/,
-                                                     asio::cancellation_slot stop) {
-    return Read(buffers, stop);
+  // Before a Read() where `least` bytes are sure to come: a stream that can, and whose buffer holds
+  // them, lets the thread sleep until they are there or `stop` ends the wait. May return earlier.
+  [[nodiscard]] virtual awaitable<void> SleepUntil(size_t /*least*/,
+                                                   asio::cancellation_slot /*stop*/) {
+    co_return;
   }
 
   // Bytes that have come and have not been read, as far as the stream knows.
