@@ -11,6 +11,7 @@
 #include <catch2/catch.hpp>
 
 #include "rpc/connection.h"
+#include "rpc/event_loop.h"
 #include "tests/unit/rpc/ends.h"
 
 namespace simurgh::rpc {
@@ -95,8 +96,10 @@ TEST_CASE("who reads late is not woken before the bytes are there, and next time
   scene.StartReadLate(kLeast);
   scene.Send(kLeast - 1);
   REQUIRE(!scene.ended);
+  CHECK(LongWait::any());
   scene.Send(1);
   CHECK(scene.End().bytes == kLeast);
+  CHECK(!LongWait::any());
   scene.StartRead();
   scene.Send(1);
   CHECK(scene.End().bytes == 1);
@@ -130,6 +133,16 @@ TEST_CASE("more than the buffer holds is not waited for") {
   scene.StartReadLate(size_t{1} << 30);
   scene.Send(10);
   CHECK(scene.End().bytes == 10);
+}
+
+TEST_CASE("others on the thread wait for no more than one call for some 1 MiB") {
+  Scene scene;
+  Bytes bytes(4 << 20);
+  const asio::const_buffer large(bytes.data(), bytes.size());
+  CHECK(scene.stream->TryWrite({&large, 1}).bytes < 1'200'000);
+  scene.Send(1'500'000);
+  const asio::mutable_buffer room(bytes.data(), bytes.size());
+  CHECK(scene.stream->TryRead({&room, 1}).bytes < 1'200'000);
 }
 
 OutgoingFrame LargeFrame() {
