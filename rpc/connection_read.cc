@@ -245,18 +245,15 @@ awaitable<Status> Connection::ReadPayload(Landing& landing) {
     if (end) co_return *std::move(end);
     reading_ = &landing;
     BeginWait(true);
-    if (const uint64_t least = WorthSleeping(landing); least != 0) {
-      co_await stream_->SleepUntil(least, stop_reading_.slot());
-    }
-    // The places are looked up behind the sleep, as any may have been given up since it ended.
-    Stream::Progress progress{.error = asio::error::operation_aborted};
-    if (!landing.abandoned_) {
-      progress = co_await stream_->Read(RoomFor(landing), stop_reading_.slot());
-    }
+    const uint64_t least = WorthSleeping(landing);
+    const bool slept = least != 0 && co_await stream_->SleepUntil(least, stop_reading_.slot());
+    Stream::Progress progress;
+    if (!slept) progress = co_await stream_->Read(RoomFor(landing), stop_reading_.slot());
     EndWait();
     reading_ = nullptr;
     const bool stopped = progress.error == asio::error::operation_aborted && reason_.ok();
-    if (stopped) continue;
+    // Behind a sleep the places are looked up anew, as any may have been given up since it ended.
+    if (slept || stopped) continue;
     SIMURGH_CO_RETURN_IF_ERROR(AfterRead(progress));
     Land(landing, progress.bytes);
   }

@@ -137,8 +137,8 @@ awaitable<Stream::Progress> SocketStream::ReadWithFiles(
   co_return co_await Read(buffers, stop);
 }
 
-awaitable<void> SocketStream::SleepUntil(size_t least, asio::cancellation_slot stop) {
-  if (least > receive_buffer_) co_return;
+awaitable<bool> SocketStream::SleepUntil(size_t least, asio::cancellation_slot stop) {
+  if (least > receive_buffer_) co_return false;
   WakeAt(static_cast<int>(least));
   {
     const LongWait wait;
@@ -146,6 +146,8 @@ awaitable<void> SocketStream::SleepUntil(size_t least, asio::cancellation_slot s
                                       asio::bind_cancellation_slot(stop, kNoThrow));
   }
   WakeAt(1);
+  drained_ = false;
+  co_return true;
 }
 
 void SocketStream::WakeAt(int bytes) {

@@ -20,7 +20,7 @@ class SocketStream : public Stream {
   [[nodiscard]] awaitable<Progress> Read(std::span<const asio::mutable_buffer> buffers,
                                          asio::cancellation_slot stop) override;
   // Over TCP.
-  [[nodiscard]] awaitable<void> SleepUntil(size_t least, asio::cancellation_slot stop) override;
+  [[nodiscard]] awaitable<bool> SleepUntil(size_t least, asio::cancellation_slot stop) override;
   size_t unread() const override;
   Progress TryWrite(std::span<const asio::const_buffer> buffers) override;
   Progress TryWriteKept(std::span<const asio::const_buffer> buffers) override;

@@ -37,11 +37,12 @@ class Stream {
   [[nodiscard]] virtual awaitable<Progress> Read(std::span<const asio::mutable_buffer> buffers,
                                                  asio::cancellation_slot stop) = 0;
 
-  // Before a Read() where `least` bytes are sure to come: a stream that can, and whose buffer holds
-  // them, lets the thread sleep until they are there or `stop` ends the wait. May return earlier.
-  [[nodiscard]] virtual awaitable<void> SleepUntil(size_t /*least*/,
+  // Where `least` bytes are sure to come: a stream that can, and whose buffer holds them, lets the
+  // thread sleep until they are there, the connection has ended or `stop` ends the wait; now and
+  // then less. TryRead() tells. False, at once, when it cannot.
+  [[nodiscard]] virtual awaitable<bool> SleepUntil(size_t /*least*/,
                                                    asio::cancellation_slot /*stop*/) {
-    co_return;
+    co_return false;
   }
 
   // Bytes that have come and have not been read, as far as the stream knows.

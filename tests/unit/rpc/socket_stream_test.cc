@@ -40,7 +40,7 @@ class Scene {
 
   void StartReadLate(size_t least) {
     Start([this, least](auto room) -> awaitable<Stream::Progress> {
-      co_await stream->SleepUntil(least, stop.slot());
+      (void)co_await stream->SleepUntil(least, stop.slot());
       co_return co_await stream->Read(room, {});
     });
   }
@@ -162,52 +162,89 @@ Bytes ResponseInChunks(size_t first) {
   return EncodeAll({head, chunk});
 }
 
-// The wait for a large chunk ends together with one for room to write: that is dealt with first,
-// and so may be whatever was posted meanwhile.
-TEST_CASE("nothing is written to a place given up after the wait for its bytes") {
-  constexpr size_t kChunk = 600'000, kBefore = 1'000;
-  const int posts = GENERATE(range(0, 6));
-  Scene scene;
-  auto connection = std::make_shared<Connection>(std::move(scene.stream), "peer", FrameLimits(),
-                                                 ObserverLink(nullptr));
-  Bytes place(4 << 20);
-  std::shared_ptr<Landing> landing;
-  const auto read = [&]() -> awaitable<Status> {
+// A connection that reads one message in chunks, of which it sleeps for the first.
+struct Receiver {
+  static constexpr size_t kChunk = 600'000, kBegun = 1'000;
+
+  Receiver() {
+    asio::co_spawn(scene.context(), Read(),
+                   [this](const std::exception_ptr&, const Status& status) { end = status; });
+    scene.context().restart();
+  }
+  ~Receiver() {
+    connection->Close(absl::CancelledError("the test is over"));
+    scene.context().poll();
+  }
+
+  awaitable<Status> Read() {
     SIMURGH_CO_ASSIGN_OR_RETURN(IncomingFrame head, co_await connection->ReadFrame());
     std::vector<IncomingSegment> places{{.bytes = place}};
     landing = std::make_shared<Landing>(std::move(head), std::move(places));
     SIMURGH_CO_RETURN_IF_ERROR((co_await connection->ReadFrame()).status());
     co_return co_await connection->ReadPayload(*landing);
-  };
-  std::optional<Status> end;
-  asio::co_spawn(scene.context(), read(),
-                 [&](const std::exception_ptr&, const Status& status) { end = status; });
-  scene.context().restart();
-  connection->Send(LargeFrame());
-  scene.context().poll();
-  const Bytes bytes = ResponseInChunks(kChunk);
-  const size_t middle = bytes.size() - kChunk + kBefore;
-  asio::write(scene.peer, asio::buffer(bytes.data(), middle));
-  while (place[kBefore - 1] == std::byte{0}) scene.context().poll();
-  scene.context().poll();
+  }
 
-  asio::write(scene.peer, asio::buffer(bytes.data() + middle, bytes.size() - middle));
-  Bytes written(connection->outgoing().bytes);
+  // Some bytes of the chunk come, and are in their place.
+  void Begin() {
+    Send(bytes.size() - kChunk + kBegun);
+    while (place[kBegun - 1] == std::byte{0}) scene.context().poll();
+    scene.context().poll();
+  }
+
+  // The next ones.
+  void Send(size_t count) {
+    asio::write(scene.peer, asio::buffer(bytes.data() + sent, count));
+    sent += count;
+  }
+
+  Scene scene;
+  SocketStream* const stream = scene.stream.get();
+  std::shared_ptr<Connection> connection = std::make_shared<Connection>(
+      std::move(scene.stream), "peer", FrameLimits(), ObserverLink(nullptr));
+  const Bytes bytes = ResponseInChunks(kChunk);
+  size_t sent = 0;
+  Bytes place = Bytes(4 << 20);
+  std::shared_ptr<Landing> landing;
+  std::optional<Status> end;
+};
+
+// The wait for a large chunk ends together with one for room to write: that is dealt with first,
+// and so may be whatever was posted meanwhile.
+TEST_CASE("nothing is written to a place given up after the wait for its bytes") {
+  const int posts = GENERATE(range(0, 6));
+  Receiver receiver;
+  Scene& scene = receiver.scene;
+  receiver.connection->Send(LargeFrame());
+  scene.context().poll();
+  receiver.Begin();
+  receiver.Send(receiver.bytes.size() - receiver.sent);
+  Bytes written(receiver.connection->outgoing().bytes);
   REQUIRE(written.size() < 16 << 20);
   asio::read(scene.peer, asio::buffer(written));
   std::optional<Bytes> given_up;  // As it was then.
   const std::function<void(int)> abandon_after = [&](int more) {
     if (more != 0) return asio::post(scene.context(), [&, more] { abandon_after(more - 1); });
-    if (end) return;
-    connection->Abandon(*landing);
-    given_up = place;
+    if (receiver.end) return;
+    receiver.connection->Abandon(*receiver.landing);
+    given_up = receiver.place;
   };
   abandon_after(posts);
-  while (!end) scene.context().run_one();
-  CHECK(*end == absl::OkStatus());
-  CHECK((!given_up || place == *given_up));
-  connection->Close(absl::CancelledError("the test is over"));
-  scene.context().poll();
+  while (!receiver.end) scene.context().run_one();
+  CHECK(*receiver.end == absl::OkStatus());
+  CHECK((!given_up || receiver.place == *given_up));
+  scene.context().poll();  // What is still posted.
+}
+
+TEST_CASE("a peer whose bytes wait for the end of a sleep does not stand still") {
+  constexpr size_t kMore = 10'000;  // Within the window of a new connection: it ends the sleep.
+  Receiver receiver;
+  receiver.Begin();
+  const uint64_t before = receiver.connection->incoming().bytes;
+  receiver.Send(kMore);
+  while (receiver.stream->unread() < kMore) continue;
+  receiver.scene.context().poll();
+  CHECK(receiver.place[Receiver::kBegun] == std::byte{0});
+  CHECK(receiver.connection->incoming().bytes == before + kMore);
 }
 
 }  // namespace
