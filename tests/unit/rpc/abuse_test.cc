@@ -33,13 +33,6 @@ RawFrame Cancel(uint64_t id) {
   return frame;
 }
 
-// A peer that has introduced itself.
-[[nodiscard]] awaitable<StatusOr<RawPeer>> Enter(const Ends& ends) {
-  SIMURGH_CO_ASSIGN_OR_RETURN(RawPeer peer, co_await RawPeer::Dial(ends.server->address()));
-  SIMURGH_CO_RETURN_IF_ERROR(co_await peer.ShakeHands(TestHello("client")));
-  co_return std::move(peer);
-}
-
 // Sends what it can: the other end may not read it all, or hang up.
 void SendInBackground(testing::Loop& loop, const std::shared_ptr<RawPeer>& peer, Bytes bytes) {
   const auto send = [](std::shared_ptr<RawPeer> from, Bytes all) -> awaitable<void> {
@@ -78,9 +71,7 @@ Bytes Claim(FrameHeader header, std::vector<uint64_t> table) {
 
 // Begins a request whose payload follows in chunks.
 Bytes ChunkedHead(uint64_t id, uint64_t payload_length) {
-  RawFrame frame = Request(id, {Bytes(payload_length)});
-  frame.header.flags = kFlagChunked;
-  return Encode(frame);
+  return Encode(HeadOf(Request(id, {Bytes(payload_length)})));
 }
 
 TEST_CASE("a peer that stops in the middle of a frame is cut off, however it does", "[abuse]") {

@@ -67,6 +67,14 @@ struct Ends {
   std::unique_ptr<Client> client;
 };
 
+// A peer of the server that has said HELLO.
+[[nodiscard]] inline awaitable<StatusOr<testing::RawPeer>> Enter(const Ends& ends) {
+  SIMURGH_CO_ASSIGN_OR_RETURN(testing::RawPeer peer,
+                              co_await testing::RawPeer::Dial(ends.server->address()));
+  SIMURGH_CO_RETURN_IF_ERROR(co_await peer.ShakeHands(TestHello("peer")));
+  co_return std::move(peer);
+}
+
 // Waits until it is cancelled; notes that it was.
 struct Hang {
   [[nodiscard]] awaitable<StatusOr<OutgoingMessage>> operator()(Request /*request*/) {
@@ -82,6 +90,33 @@ struct Hang {
   asio::any_io_executor executor;
   WaitList started, ended;
   int cancelled = 0;
+};
+
+[[nodiscard]] inline awaitable<Status> Both(awaitable<Status> one, awaitable<Status> other) {
+  std::vector<awaitable<Status>> tasks;
+  tasks.push_back(std::move(one));
+  tasks.push_back(std::move(other));
+  co_return co_await WhenAll(std::move(tasks));
+}
+
+// Two ends of one TCP connection.
+struct Pair {
+  explicit Pair(testing::Loop& loop) : client(loop.executor()), server(loop.executor()) {
+    auto listener = *Listener::Open(loop.executor(), *ParseAddress("127.0.0.1:0"));
+    const auto connect = [&]() -> awaitable<Status> {
+      SIMURGH_CO_ASSIGN_OR_RETURN(client,
+                                  co_await Connect(*ParseAddress(listener->address()), Soon()));
+      co_return absl::OkStatus();
+    };
+    const auto accept = [&]() -> awaitable<Status> {
+      SIMURGH_CO_ASSIGN_OR_RETURN(server, co_await listener->Accept());
+      co_return absl::OkStatus();
+    };
+    REQUIRE(loop.Run(Both(connect(), accept())) == absl::OkStatus());
+  }
+
+  Socket client;
+  Socket server;
 };
 
 // A listener of the test's own behind which a raw peer plays the server.
@@ -121,6 +156,12 @@ inline testing::RawFrame Response(uint64_t id, std::vector<Bytes> segments) {
   return frame;
 }
 
+// The head of a message whose payload follows in chunks.
+inline testing::RawFrame HeadOf(testing::RawFrame frame) {
+  frame.header.flags = kFlagChunked;
+  return frame;
+}
+
 // Frames that come at once.
 inline Bytes EncodeAll(const std::vector<testing::RawFrame>& frames) {
   Bytes all;
@@ -147,13 +188,6 @@ inline std::string UnixPath(const char* name) {
   const auto path = std::filesystem::temp_directory_path() /
                     ("simurgh-rpc-" + std::string(name) + "-" + std::to_string(::getpid()));
   return path.string();
-}
-
-[[nodiscard]] inline awaitable<Status> Both(awaitable<Status> one, awaitable<Status> other) {
-  std::vector<awaitable<Status>> tasks;
-  tasks.push_back(std::move(one));
-  tasks.push_back(std::move(other));
-  co_return co_await WhenAll(std::move(tasks));
 }
 
 }  // namespace simurgh::rpc

@@ -18,11 +18,6 @@ using testing::RawFrame;
 using testing::RawPeer;
 using testing::RawPiece;
 
-RawFrame HeadOf(RawFrame frame) {
-  frame.header.flags = kFlagChunked;
-  return frame;
-}
-
 Bytes Filled(size_t count, uint64_t id) { return Bytes(count, static_cast<std::byte>(id)); }
 
 // The heads of echo requests from 1, and all their payload.
@@ -36,13 +31,6 @@ std::vector<RawFrame> EchoRequests(const std::vector<size_t>& sizes) {
   }
   frames.push_back(GatheredChunk(pieces));
   return frames;
-}
-
-// A peer of the server that has said HELLO.
-[[nodiscard]] awaitable<StatusOr<RawPeer>> Enter(Ends& ends) {
-  SIMURGH_CO_ASSIGN_OR_RETURN(RawPeer peer, co_await RawPeer::Dial(ends.server->address()));
-  SIMURGH_CO_RETURN_IF_ERROR(co_await peer.ShakeHands(TestHello("peer")));
-  co_return std::move(peer);
 }
 
 // The next answer is the echo of so many bytes.

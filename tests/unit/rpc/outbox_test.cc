@@ -186,9 +186,8 @@ TEST_CASE("messages of some KiB that leave together leave all their heads first"
   outbox.AllowChunks();
   outbox.AllowGatheredChunks(FrameLimits());
   const std::vector<size_t> sizes{100, 5'000, 4'096, 16'384, 4'095, 6'000, 16'385, 7'000, 8'000};
-  std::vector<Outbox::Ticket> tickets;
   for (size_t i = 0; i < sizes.size(); ++i) {
-    tickets.push_back(outbox.Add(RequestOf(i + 1, {Bytes(sizes[i])}, Bytes(24))));
+    outbox.Add(RequestOf(i + 1, {Bytes(sizes[i])}, Bytes(24)));
   }
   uint64_t expected = outbox.bytes();
   const Bytes stream = WriteAll(outbox);

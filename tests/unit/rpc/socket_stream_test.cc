@@ -22,23 +22,12 @@ using testing::Loop;
 // A stream whose peer is a plain socket, over TCP.
 class Scene {
  public:
-  Scene() : peer(loop_.executor()) {
-    auto listener = *Listener::Open(loop_.executor(), *ParseAddress("127.0.0.1:0"));
-    Socket socket(loop_.executor());
-    const auto connect = [&]() -> awaitable<Status> {
-      SIMURGH_CO_ASSIGN_OR_RETURN(peer,
-                                  co_await Connect(*ParseAddress(listener->address()), Soon()));
-      co_return absl::OkStatus();
-    };
-    const auto accept = [&]() -> awaitable<Status> {
-      SIMURGH_CO_ASSIGN_OR_RETURN(socket, co_await listener->Accept());
-      co_return absl::OkStatus();
-    };
-    REQUIRE(loop_.Run(Both(connect(), accept())) == absl::OkStatus());
-    stream = std::make_unique<SocketStream>(std::move(socket));
-  }
+  Scene()
+      : pair_(loop_),
+        peer(std::move(pair_.client)),
+        stream(std::make_unique<SocketStream>(std::move(pair_.server))) {}
 
-  void StartReadLate(size_t least) {
+  void SleepThenRead(size_t least) {
     Start([this, least](auto room) -> awaitable<Stream::Progress> {
       (void)co_await stream->SleepUntil(least, stop.slot());
       co_return co_await stream->Read(room, {});
@@ -80,6 +69,7 @@ class Scene {
   }
 
   Loop loop_;
+  Pair pair_;
   std::string place_ = std::string(1 << 20, '\0');
 
  public:
@@ -91,9 +81,9 @@ class Scene {
 
 constexpr size_t kLeast = 60'000;
 
-TEST_CASE("who reads late is not woken before the bytes are there, and next time for any") {
+TEST_CASE("who sleeps is not woken before the bytes are there, and next time for any") {
   Scene scene;
-  scene.StartReadLate(kLeast);
+  scene.SleepThenRead(kLeast);
   scene.Send(kLeast - 1);
   REQUIRE(!scene.ended);
   CHECK(LongWait::any());
@@ -105,9 +95,9 @@ TEST_CASE("who reads late is not woken before the bytes are there, and next time
   CHECK(scene.End().bytes == 1);
 }
 
-TEST_CASE("who reads late is woken by the end of the connection") {
+TEST_CASE("who sleeps is woken by the end of the connection") {
   Scene scene;
-  scene.StartReadLate(kLeast);
+  scene.SleepThenRead(kLeast);
   scene.Send(10);
   REQUIRE(!scene.ended);
   scene.peer.close();
@@ -116,9 +106,9 @@ TEST_CASE("who reads late is woken by the end of the connection") {
   CHECK(scene.End().error == asio::error::eof);
 }
 
-TEST_CASE("who is stopped reading late finds what has come, and later any byte") {
+TEST_CASE("who is stopped sleeping finds what has come, and later any byte") {
   Scene scene;
-  scene.StartReadLate(kLeast);
+  scene.SleepThenRead(kLeast);
   scene.Send(10);
   REQUIRE(!scene.ended);
   scene.stop.emit(asio::cancellation_type::terminal);
@@ -130,7 +120,7 @@ TEST_CASE("who is stopped reading late finds what has come, and later any byte")
 
 TEST_CASE("more than the buffer holds is not waited for") {
   Scene scene;
-  scene.StartReadLate(size_t{1} << 30);
+  scene.SleepThenRead(size_t{1} << 30);
   scene.Send(10);
   CHECK(scene.End().bytes == 10);
 }
@@ -155,8 +145,7 @@ OutgoingFrame LargeFrame() {
 
 // Of 4 MiB, and the first bytes of it.
 Bytes ResponseInChunks(size_t first) {
-  testing::RawFrame head = Response(2, {Bytes(4 << 20)});
-  head.header.flags = kFlagChunked;
+  const testing::RawFrame head = HeadOf(Response(2, {Bytes(4 << 20)}));
   testing::RawFrame chunk = Response(2, {Bytes(first, std::byte{7})});
   chunk.header.kind = FrameKind::kChunk;
   return EncodeAll({head, chunk});
@@ -236,7 +225,7 @@ TEST_CASE("nothing is written to a place given up after the wait for its bytes")
 }
 
 TEST_CASE("a peer whose bytes wait for the end of a sleep does not stand still") {
-  constexpr size_t kMore = 10'000;  // Within the window of a new connection: it ends the sleep.
+  constexpr size_t kMore = 10'000;  // More than a new connection's window would end the sleep.
   Receiver receiver;
   receiver.Begin();
   const uint64_t before = receiver.connection->incoming().bytes;

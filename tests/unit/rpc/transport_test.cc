@@ -20,26 +20,6 @@ namespace {
 
 using testing::Loop;
 
-// Two ends of one TCP connection.
-struct Pair {
-  explicit Pair(Loop& loop) : client(loop.executor()), server(loop.executor()) {
-    auto listener = *Listener::Open(loop.executor(), *ParseAddress("127.0.0.1:0"));
-    const auto connect = [&]() -> awaitable<Status> {
-      SIMURGH_CO_ASSIGN_OR_RETURN(client,
-                                  co_await Connect(*ParseAddress(listener->address()), Soon()));
-      co_return absl::OkStatus();
-    };
-    const auto accept = [&]() -> awaitable<Status> {
-      SIMURGH_CO_ASSIGN_OR_RETURN(server, co_await listener->Accept());
-      co_return absl::OkStatus();
-    };
-    REQUIRE(loop.Run(Both(connect(), accept())) == absl::OkStatus());
-  }
-
-  Socket client;
-  Socket server;
-};
-
 // What the event loop lets the kernel report of a file; 0 when it does not watch it.
 uint32_t WatchedEvents(int file) {
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fdinfo")) {
