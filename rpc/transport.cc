@@ -35,8 +35,8 @@ constexpr int kUserTimeoutMilliseconds = 120'000;
 // Within one machine a receiver that sleeps while a large chunk arrives needs room for all of it,
 // so that both ends sleep seldom. What is to be sent stays in the cache in a small buffer, but a
 // Unix socket's is too small at first, and over TCP 8 MiB at a time take 5 % more CPU time with the
-// same. The price: beside one of 8 MiB a small call takes about 1.5 times as long as with 256 KiB
-// to receive. Between machines the kernel finds the size that the distance needs (bench_rpc).
+// same. The price: a small call waits longer beside a large one. Between machines the kernel finds
+// the size that the distance needs (bench_rpc).
 constexpr int kLocalTcpSendBufferBytes = 786'432;
 constexpr int kLocalTcpReceiveBufferBytes = 2'097'152;
 constexpr int kUnixSendBufferBytes = 524'288;
