@@ -23,21 +23,28 @@ constexpr size_t kMaxCallBytes = 1'114'112;
 // some 16 KiB.
 constexpr size_t kMinZeroCopyBytes = 32'768;
 
-// Returns how many bytes the buffers hold that one call may move.
-template <typename Buffer>
-size_t Gather(std::span<const Buffer> buffers, std::array<iovec, kMaxGather>& gathered,
-              msghdr& message) {
-  size_t count = 0;
+// What one call may move.
+struct Gathered {
   size_t bytes = 0;
-  for (; count < std::min(buffers.size(), kMaxGather) && bytes < kMaxCallBytes; ++count) {
+  bool all = true;  // Of the buffers.
+};
+
+template <typename Buffer>
+Gathered Gather(std::span<const Buffer> buffers, std::array<iovec, kMaxGather>& pieces,
+                msghdr& message) {
+  Gathered gathered;
+  size_t count = 0;
+  for (; count < std::min(buffers.size(), kMaxGather) && gathered.bytes < kMaxCallBytes; ++count) {
     const Buffer& buffer = buffers[count];
-    const size_t size = std::min(buffer.size(), kMaxCallBytes - bytes);
-    gathered[count] = {const_cast<void*>(static_cast<const void*>(buffer.data())), size};
-    bytes += size;
+    const size_t size = std::min(buffer.size(), kMaxCallBytes - gathered.bytes);
+    pieces[count] = {const_cast<void*>(static_cast<const void*>(buffer.data())), size};
+    gathered.bytes += size;
+    gathered.all = size == buffer.size();
   }
-  message.msg_iov = gathered.data();
+  gathered.all &= count == buffers.size();
+  message.msg_iov = pieces.data();
   message.msg_iovlen = count;
-  return bytes;
+  return gathered;
 }
 
 template <typename Call>
@@ -76,9 +83,9 @@ SocketStream::SocketStream(Socket socket, std::shared_ptr<FilePassing> files, bo
 // what they have done through the event loop.
 Stream::Progress SocketStream::TryRead(std::span<const asio::mutable_buffer> buffers) {
   if (drained_) return {asio::error::would_block, 0};
-  std::array<iovec, kMaxGather> gathered;
+  std::array<iovec, kMaxGather> pieces;
   msghdr message{};
-  const size_t room = Gather(buffers, gathered, message);
+  const size_t room = Gather(buffers, pieces, message).bytes;
   if (files_ != nullptr) files_->PrepareToReceive(message);
   constexpr int kFlags = MSG_DONTWAIT | MSG_CMSG_CLOEXEC;
   const ssize_t count =
@@ -187,15 +194,17 @@ Stream::Progress SocketStream::TryWriteKept(std::span<const asio::const_buffer> 
 Stream::Progress SocketStream::Send(std::span<const asio::const_buffer> buffers, int flags) {
   // To try again before the peer has read would most often find no room, or a little.
   if (std::exchange(full_, false)) return {asio::error::would_block, 0};
-  std::array<iovec, kMaxGather> gathered;
+  std::array<iovec, kMaxGather> pieces;
   msghdr message{};
-  const size_t bytes = Gather(buffers, gathered, message);
+  const Gathered gathered = Gather(buffers, pieces, message);
   if (files_ != nullptr) files_->PrepareToSend(message);
   flags |= MSG_DONTWAIT | MSG_NOSIGNAL;
+  // The next call fills the segment that this one ends in.
+  if (!gathered.all) flags |= MSG_MORE;
   const ssize_t count = Repeat([&] { return ::sendmsg(socket_.native_handle(), &message, flags); });
   if (count < 0) return {LastError(), 0};
   if (files_ != nullptr) files_->Sent();
-  full_ = static_cast<size_t>(count) < bytes;
+  full_ = static_cast<size_t>(count) < gathered.bytes;
   drained_ = false;  // More may have come meanwhile.
   bytes_written_ += static_cast<uint64_t>(count);
   return {ErrorCode(), static_cast<size_t>(count)};

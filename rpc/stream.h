@@ -48,7 +48,8 @@ class Stream {
   // Bytes that have come and have not been read, as far as the stream knows.
   virtual size_t unread() const { return 0; }
 
-  // Writes as many bytes as go without waiting; the buffers are free again when it returns.
+  // Writes as many bytes as go without waiting; the buffers are free again when it returns. The
+  // rest must follow: the last of them may be held back for it.
   // Errors: would_block when none goes.
   virtual Progress TryWrite(std::span<const asio::const_buffer> buffers) = 0;
 

@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include <boost/asio/read.hpp>
 #include <boost/asio/write.hpp>
@@ -133,6 +134,22 @@ TEST_CASE("others on the thread wait for no more than one call for some 1 MiB") 
   scene.Send(1'500'000);
   const asio::mutable_buffer room(bytes.data(), bytes.size());
   CHECK(scene.stream->TryRead({&room, 1}).bytes < 1'200'000);
+}
+
+TEST_CASE("a call that leaves buffers to the next one leaves its last segment to it, too") {
+  Scene scene;
+  const Bytes bytes(100);
+  const std::vector<asio::const_buffer> buffers(257, {bytes.data(), bytes.size()});
+  bool held = false;
+  for (int i = 0; i < 10 && !held; ++i) {  // The system holds it back for some time only.
+    const size_t before = scene.peer.available();
+    REQUIRE(scene.stream->TryWrite(buffers).bytes == 256 * bytes.size());
+    held = scene.peer.available() == before;
+    REQUIRE(scene.stream->TryWrite(std::span(buffers).last(1)).bytes == bytes.size());
+    while (scene.peer.available() != before + 257 * bytes.size()) {
+    }
+  }
+  CHECK(held);
 }
 
 OutgoingFrame LargeFrame() {
