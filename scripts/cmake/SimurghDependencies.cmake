@@ -1,15 +1,10 @@
 # Every third-party package, all of them Debian's (scripts/bootstrap.sh installs them).
 
+# What rpc needs.
 find_package(Threads REQUIRED)
-find_package(Boost 1.81 REQUIRED COMPONENTS program_options)
+find_package(Boost 1.81 REQUIRED)
 find_package(absl REQUIRED)
-find_package(yaml-cpp REQUIRED)
-find_package(spdlog REQUIRED)
-find_package(prometheus-cpp REQUIRED COMPONENTS core)
-find_package(hwy REQUIRED)
-find_package(ZLIB REQUIRED)
 find_package(OpenSSL 3 REQUIRED)
-
 find_program(FLATC flatc REQUIRED)
 find_package(FlatBuffers REQUIRED)
 
@@ -23,6 +18,17 @@ function(simurgh_system_library name header library)
 endfunction()
 
 simurgh_system_library(simurgh_xxhash xxhash.h xxhash)
+if(NOT PROJECT_IS_TOP_LEVEL)
+  return()
+endif()
+
+find_package(Boost 1.81 REQUIRED COMPONENTS program_options)
+find_package(yaml-cpp REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(prometheus-cpp REQUIRED COMPONENTS core)
+find_package(hwy REQUIRED)
+find_package(ZLIB REQUIRED)
+
 simurgh_system_library(simurgh_zstd zstd.h zstd)
 simurgh_system_library(simurgh_farmhash farmhash.h farmhash)
 simurgh_system_library(simurgh_dnnl dnnl.hpp dnnl)

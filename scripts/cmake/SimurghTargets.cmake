@@ -5,6 +5,7 @@
 function(simurgh_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
   add_library(simurgh_${name} STATIC ${ARG_SOURCES})
+  target_compile_features(simurgh_${name} PUBLIC cxx_std_20)
   target_include_directories(simurgh_${name}
     PUBLIC "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}"
     PRIVATE "${PROJECT_SOURCE_DIR}/src")

@@ -52,11 +52,14 @@ expect refuse coroutines a.h <<'TEXT'
        int request) {
 TEXT
 
-printf '```cpp\nint nowhere;\n```\n' >page
-if "$root/tests/style/quoted_code.sh" "$PWD/page" >output 2>&1; then
-  echo "quoted_code should refuse code that no example has"
-  failures=$((failures + 1))
-fi
+for block in '```cpp\nint nowhere;' '```cmake\nadd_subdirectory(nowhere)'; do
+  printf "$block"'\n```\n' >page
+  if "$root/tests/style/quoted_code.sh" "$PWD/page" >output 2>&1; then
+    echo "quoted_code should refuse code that no example has:"
+    cat page
+    failures=$((failures + 1))
+  fi
+done
 
 echo 'rpc::MessageOf<wire::UnheardOf>' >methods.h
 if "$root/tests/style/fuzzed_schemas.sh" "$PWD/methods.h" >output 2>&1; then
