@@ -8,7 +8,7 @@ Usage: scripts/bootstrap.sh [--bench] [--check]
 
 Installs the Debian 12 packages that building and testing needs; asks apt only for those that are missing.
 
-  --bench  also gRPC, which bench_rpc is compared with
+  --bench  also gRPC and iperf3, which bench_rpc is compared with
   --check  installs nothing; lists what is missing, exit code 1 if anything is
   --help   prints this
 TEXT
@@ -42,6 +42,8 @@ PACKAGES=(
 BENCH_PACKAGES=(
   # A peer of bench_rpc.
   libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
+  # What the machine's TCP moves, beside which its raw peer is credible.
+  iperf3
 )
 
 fail() {
