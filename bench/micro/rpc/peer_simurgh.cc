@@ -62,6 +62,13 @@ rpc::Placement Into(std::span<std::byte> place) {
   };
 }
 
+// The workload's bytes outlive the connection and change only when the response has landed, when
+// nobody needs them any more: so they have an owner, without which they are not sent from where
+// they lie, and that owner has nothing to let go.
+rpc::OutgoingSegment OfWorkload(std::span<const std::byte> bytes) {
+  return {.bytes = bytes, .owner = {std::shared_ptr<const void>(), bytes.data()}};
+}
+
 // In shared memory payload is produced where the transport says and read where the sender has put
 // it. Over sockets both ends use buffers of their own.
 bool IsShared(const Point& point) { return point.transport == "shm"; }
@@ -181,7 +188,7 @@ class Driver {
     const Point& point = workload_.point();
     rpc::OutgoingMessage request;
     if (point.work == Work::kEcho) {
-      request.segments.push_back({.bytes = workload_.request(slot)});
+      request.segments.push_back(OfWorkload(workload_.request(slot)));
     } else {
       request.segments.push_back(producer_.Get(workload_.number(slot), [&] {
         return IsShared(point) ? client_.Allocate(point.bytes) : Lease(*pool_, point.bytes);
