@@ -1,19 +1,8 @@
 #!/usr/bin/env bash
 # The harness's medians, spreads, ratios, tables and report, from measurements made up here.
 set -euo pipefail
-for tool in jq gnuplot; do
-  command -v "$tool" >/dev/null || { echo "$tool is missing: skipped"; exit 77; }
-done
+. tests/bench/expect.sh
 for part in record rounds table plots report; do . "bench/harness/$part.sh"; done
-
-out=$(mktemp --directory)
-trap 'rm -r "$out"' EXIT
-failures=0
-expect() {  # expect WHAT ACTUAL EXPECTED
-  [[ $2 == "$3" ]] && return
-  echo "$1: '$2' and not '$3'"
-  failures=$((failures + 1))
-}
 
 sample() {  # sample PEER BYTES RPS CPU [TRANSPORT]
   echo "{\"work\":\"echo\",\"peer\":\"$1\",\"transport\":\"${5:-tcp}\",\"bytes\":$2,\"in_flight\":1,\"rps\":$3,\"gbps\":1,\"p50_us\":1,

@@ -1,18 +1,7 @@
 #!/usr/bin/env bash
 # That the benches of whole training run say what they should; never how fast.
 set -euo pipefail
-for tool in jq gnuplot; do
-  command -v "$tool" >/dev/null || { echo "$tool is missing: skipped"; exit 77; }
-done
-
-out=$(mktemp --directory)
-trap 'rm -r "$out"' EXIT
-failures=0
-expect() {  # expect WHAT ACTUAL EXPECTED
-  [[ $2 == "$3" ]] && return
-  echo "$1: '$2' and not '$3'"
-  failures=$((failures + 1))
-}
+. tests/bench/expect.sh
 small=(--models light --samples 16384 --ids 2000)
 
 bench/e2e/bench_training "${small[@]}" --batch 512 --json >"$out/training.jsonl"
