@@ -6,7 +6,7 @@ find_package(Boost 1.81 REQUIRED)
 find_package(absl REQUIRED)
 find_package(OpenSSL 3 REQUIRED)
 find_program(FLATC flatc REQUIRED)
-find_package(FlatBuffers REQUIRED)
+find_package(FlatBuffers REQUIRED GLOBAL)  # simurgh_flatbuffers is for whoever has this as a subfolder, too.
 
 # Packages without a CMake file of their own, or with one that asks for more than they need (oneDNN: OpenCL).
 function(simurgh_system_library name header library)
