@@ -38,10 +38,12 @@ class Observer {
   virtual void OnCallEnd(const CallReport& report) {}
   virtual void OnBytesSent(uint64_t bytes) {}
   virtual void OnBytesReceived(uint64_t bytes) {}
-  // Payload bytes that were copied on their way: through a read-ahead buffer instead of landing
-  // where they belong at once, never of a payload of 4 KiB or more; into shared memory when they
-  // were not produced there, and out of it into a named place; over TLS all, sent or received.
+  // Payload bytes that were copied on their way: into shared memory when they were not produced
+  // there, and out of it into a named place; over TLS all, sent or received.
   virtual void OnPayloadCopied(uint64_t bytes) {}
+  // Payload bytes that came through a read-ahead buffer instead of landing where they belong at
+  // once, not over TLS: never of a payload of 4 KiB or more.
+  virtual void OnSmallPayloadCopied(uint64_t bytes) {}
   // The kernel has copied what a connection sent from where it lies; from now on it is sent like
   // everything else.
   virtual void OnZeroCopyOff(std::string_view peer) {}

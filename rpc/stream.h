@@ -48,8 +48,9 @@ class Stream {
   // Bytes that have come and have not been read, as far as the stream knows.
   virtual size_t unread() const { return 0; }
 
-  // Writes as many bytes as go without waiting; the buffers are free again when it returns. The
-  // rest must follow: the last of them may be held back for it.
+  // Writes as many bytes as go without waiting; the buffers are free again when it returns. Those
+  // left must be written soon: until then, the last ones written may be held back. Requires that no
+  // buffer is empty.
   // Errors: would_block when none goes.
   virtual Progress TryWrite(std::span<const asio::const_buffer> buffers) = 0;
 

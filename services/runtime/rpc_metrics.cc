@@ -64,8 +64,13 @@ RpcMetrics::RpcMetrics(MetricRegistry& registry, RpcSide side)
       received_(registry.GetCounter("simurgh_rpc_received_bytes_total",
                                     "Bytes read from connections.", {{"side", side_}})),
       copied_(registry.GetCounter("simurgh_rpc_payload_copied_bytes_total",
-                                  "Payload bytes received that were copied once on their way.",
+                                  "Payload bytes copied on their way, as over TLS and into "
+                                  "shared memory.",
                                   {{"side", side_}})),
+      small_copied_(registry.GetCounter("simurgh_rpc_small_payload_copied_bytes_total",
+                                        "Payload bytes copied out of a read-ahead buffer, of "
+                                        "payloads below 4 KiB.",
+                                        {{"side", side_}})),
       zero_copy_off_(registry.GetCounter(
           "simurgh_rpc_zero_copy_off_total",
           "Connections that stopped sending with MSG_ZEROCOPY as the kernel copied all the same.",

@@ -32,6 +32,7 @@ class RpcMetrics : public rpc::Observer {
   void OnBytesSent(uint64_t bytes) override { sent_.Add(bytes); }
   void OnBytesReceived(uint64_t bytes) override { received_.Add(bytes); }
   void OnPayloadCopied(uint64_t bytes) override { copied_.Add(bytes); }
+  void OnSmallPayloadCopied(uint64_t bytes) override { small_copied_.Add(bytes); }
   void OnZeroCopyOff(std::string_view /*peer*/) override { zero_copy_off_.Add(); }
   void OnConnect(std::string_view peer) override;
   void OnDisconnect(std::string_view peer, const Status& reason) override;
@@ -57,6 +58,7 @@ class RpcMetrics : public rpc::Observer {
   Counter& sent_;
   Counter& received_;
   Counter& copied_;
+  Counter& small_copied_;
   Counter& zero_copy_off_;
   Counter& connects_;
   Counter& disconnects_;

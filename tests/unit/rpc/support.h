@@ -32,7 +32,8 @@ struct CountingObserver : Observer {
   void OnBytesSent(uint64_t bytes) override { sent += bytes; }
   void OnBytesReceived(uint64_t bytes) override { received += bytes; }
   void OnPayloadCopied(uint64_t bytes) override { copied += bytes; }
-  uint64_t calls = 0, sent = 0, received = 0, copied = 0;
+  void OnSmallPayloadCopied(uint64_t bytes) override { small_copied += bytes; }
+  uint64_t calls = 0, sent = 0, received = 0, copied = 0, small_copied = 0;
 };
 
 inline Clock::time_point In(std::chrono::milliseconds time) { return Clock::now() + time; }

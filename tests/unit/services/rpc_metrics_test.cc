@@ -33,6 +33,7 @@ TEST_CASE("what the RPC library reports is counted by side, method and code") {
   client.OnBytesSent(11);
   client.OnBytesReceived(7);
   client.OnPayloadCopied(5);
+  client.OnSmallPayloadCopied(6);
   server.OnConnect("127.0.0.1:5");
   server.OnCut("127.0.0.1:5", rpc::CutReason::kMalformed, absl::DataLossError("bad magic"));
   client.OnZeroCopyOff("127.0.0.1:5");
@@ -54,6 +55,7 @@ TEST_CASE("what the RPC library reports is counted by side, method and code") {
            "simurgh_rpc_sent_bytes_total{side=\"server\"} 0\n",
            "simurgh_rpc_received_bytes_total{side=\"client\"} 7\n",
            "simurgh_rpc_payload_copied_bytes_total{side=\"client\"} 5\n",
+           "simurgh_rpc_small_payload_copied_bytes_total{side=\"client\"} 6\n",
            "simurgh_rpc_connects_total{side=\"server\"} 1\n",
            "simurgh_rpc_disconnects_total{side=\"server\"} 1\n",
            "simurgh_rpc_zero_copy_off_total{side=\"client\"} 1\n",
