@@ -28,9 +28,12 @@ inline Status RunWithin(testing::Loop& loop, int most, awaitable<Status> task) {
   co_return answer.status();
 }
 
-// Waits until the observer has seen so many cuts.
+// Waits until the observer has seen so many cuts; gives up when they do not come.
 [[nodiscard]] inline awaitable<void> UntilCut(const RecordingObserver& observer, size_t count) {
-  while (observer.cuts.size() < count) co_await asio::post(asio::use_awaitable);
+  const Clock::time_point deadline = Soon();
+  while (observer.cuts.size() < count && Clock::now() < deadline) {
+    co_await asio::post(asio::use_awaitable);
+  }
 }
 
 }  // namespace simurgh::rpc

@@ -70,9 +70,41 @@ Bytes Claim(FrameHeader header, std::vector<uint64_t> table) {
 }
 
 // Begins a request whose payload follows in chunks.
-Bytes ChunkedHead(uint64_t id, uint64_t payload_length) {
-  return Encode(HeadOf(Request(id, {Bytes(payload_length)})));
+Bytes ChunkedHead(uint64_t id, uint64_t payload_length, uint32_t method = kEcho.number) {
+  return Encode(HeadOf(Request(id, {Bytes(payload_length)}, method)));
 }
+
+// Enters, sends the same again and again in the background, and reads what comes.
+std::shared_ptr<RawPeer> Flood(Ends& ends, const Bytes& bytes) {
+  const auto send = [](std::shared_ptr<RawPeer> from, Bytes again) -> awaitable<void> {
+    for (Status sent; sent.ok();) sent = co_await from->Send(again);
+  };
+  const auto read = [](std::shared_ptr<RawPeer> peer) -> awaitable<void> {
+    co_await peer->ReadToEnd();
+  };
+  const auto peer = Attack(ends, {});
+  asio::co_spawn(ends.loop.context(), send(peer, bytes), asio::detached);
+  asio::co_spawn(ends.loop.context(), read(peer), asio::detached);
+  return peer;
+}
+
+// Places for payload, and how much of it was ever asked for and is still there.
+struct Ledger {
+  Placement Entering() {
+    return [this](std::span<const std::byte> metadata, std::span<const uint64_t> lengths) {
+      auto places = IntoVectors()(metadata, lengths);
+      for (IncomingSegment& place : *places) {
+        const size_t size = place.bytes.size();
+        taken += size;
+        held += size;
+        place.owner = std::shared_ptr<void>(
+            place.bytes.data(), [this, size, owner = place.owner](void*) { held -= size; });
+      }
+      return places;
+    };
+  }
+  size_t taken = 0, held = 0;
+};
 
 TEST_CASE("a peer that stops in the middle of a frame is cut off, however it does", "[abuse]") {
   ServerOptions options;
@@ -146,6 +178,66 @@ TEST_CASE("a peer that lies about sizes gets no memory for what it does not send
   CHECK(ends.observer.cuts == std::vector(kPeers, CutReason::kStalled));
 }
 
+TEST_CASE("a peer that announces payload and does not send it costs its window at most",
+          "[abuse]") {
+  constexpr uint64_t kWindow = 1 << 20;
+  constexpr uint64_t kMaxFrame = 2 << 20;
+  constexpr uint64_t kHead = kHeaderBytes + sizeof(uint64_t);
+  constexpr uint64_t kQuarter = kWindow / 4 - kHead;
+  ServerOptions options;
+  options.max_frame_bytes = kMaxFrame;
+  options.max_request_bytes_per_connection = kWindow;
+  options.stall_timeout = std::chrono::milliseconds(40);
+  Ledger ledger;
+  Ends ends(EchoMethod().handle, options, ledger.Entering());
+  REQUIRE(ends.EchoWorks());
+  FrameHeader header = Request(1, {}, kWork.number).header;
+  header.segment_count = 1;
+  const auto whole = [&](uint64_t frame_bytes) {
+    header.payload_length = frame_bytes - kHead;
+    return Claim(header, {header.payload_length});
+  };
+  const auto chunked = [](uint64_t id) { return ChunkedHead(id, kQuarter, kWork.number); };
+  Bytes sent;
+  uint64_t taken = 0;
+  CutReason reason = CutReason::kStalled;
+  SECTION("all of it in one frame, of which nothing comes") {
+    sent = whole(kWindow);
+    taken = kWindow - kHead;
+  }
+  SECTION("all of it in chunks, of which little comes") {
+    sent = Repeated(4, chunked);
+    RawFrame chunk = Request(1, {Bytes(1'000)});
+    chunk.header.kind = FrameKind::kChunk;
+    chunk.header.method = 0;
+    const Bytes little = Encode(chunk);
+    sent.insert(sent.end(), little.begin(), little.end());
+    taken = 4 * kQuarter;
+  }
+  SECTION("more than it in chunks") {
+    sent = Repeated(5, chunked);
+    taken = 4 * kQuarter;
+    reason = CutReason::kWindow;
+  }
+  SECTION("more than it in one frame, as one request may: alone") {
+    sent = whole(kMaxFrame);
+    taken = kMaxFrame - kHead;
+  }
+  SECTION("more than a frame may hold") {
+    sent = whole(kMaxFrame + 1);
+    reason = CutReason::kMalformed;
+  }
+  constexpr size_t kPeers = 16;
+  std::vector<std::shared_ptr<RawPeer>> peers;
+  for (size_t i = 0; i < kPeers; ++i) peers.push_back(Attack(ends, sent));
+  CHECK(RunWithin(ends.loop, 300, Echo(*ends.client)) == absl::OkStatus());
+  ends.loop.Run(UntilCut(ends.observer, kPeers));
+  CHECK(ends.observer.cuts == std::vector(kPeers, reason));
+  CHECK(ends.EchoWorks());
+  CHECK(ledger.taken == kPeers * taken);
+  CHECK(ledger.held == 0);
+}
+
 TEST_CASE("garbage costs its connection while others go on", "[abuse]") {
   Ends ends;
   REQUIRE(ends.EchoWorks());
@@ -193,6 +285,45 @@ TEST_CASE("a flood of tiny frames waits its turn", "[abuse]") {
     CHECK(ends.observer.throttled(ThrottleReason::kTurn) - turns_before <= kTurns);
   }
   CHECK(ends.observer.throttled(ThrottleReason::kTurn) > 0);
+}
+
+TEST_CASE("large calls go on among floods of tiny frames", "[abuse]") {
+  int came = 0;
+  Ends ends([&](rpc::Request) -> awaitable<StatusOr<OutgoingMessage>> {
+    ++came;
+    co_return OutgoingMessage();
+  });
+  REQUIRE(ends.EchoWorks());
+  constexpr int kFloods = 6;
+  constexpr int kIds = 4'096;  // Those of before have been answered when they come again.
+  const Bytes requests =
+      Repeated(kIds, [](uint64_t id) { return Encode(Request(id, {}, kWork.number)); });
+  const Bytes cancellations = Repeated(kIds, [](uint64_t id) { return Encode(Cancel(id)); });
+  std::vector<std::shared_ptr<RawPeer>> peers;
+  for (int i = 0; i < kFloods; ++i) {
+    peers.push_back(Flood(ends, i % 2 == 0 ? requests : cancellations));
+  }
+  const Bytes payload(1 << 20, std::byte{5});
+  const auto echo = [&]() -> awaitable<Status> {
+    const auto answer =
+        co_await ends.client->Call(kEcho, Message({}, {payload}), IntoVectors(), Soon());
+    SIMURGH_CO_RETURN_IF_ERROR(answer.status());
+    CHECK((Segments(*answer) == std::vector<Bytes>{payload}));
+    co_return absl::OkStatus();
+  };
+  // A call takes some rounds of the loop, in each of which every flood has one turn.
+  constexpr int kTurns = 16 * kFloods;
+  constexpr int kFrames = kTurns * 256;
+  for (int i = 0; i < 20; ++i) {
+    const int came_before = came;
+    const int turns_before = ends.observer.throttled(ThrottleReason::kTurn);
+    CHECK(RunWithin(ends.loop, kFrames, echo()) == absl::OkStatus());
+    CHECK(came - came_before <= kFrames);
+    CHECK(ends.observer.throttled(ThrottleReason::kTurn) - turns_before <= kTurns);
+  }
+  CHECK(came > 0);
+  CHECK(ends.observer.throttled(ThrottleReason::kTurn) > 0);
+  CHECK(ends.observer.cuts.empty());
 }
 
 TEST_CASE("a peer that does not read its answers is held back, then cut off", "[abuse]") {

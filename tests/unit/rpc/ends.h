@@ -45,10 +45,11 @@ using Handler = std::function<awaitable<StatusOr<OutgoingMessage>>(Request)>;
 
 // A server with an echo and one method of the test's own, and a client of it.
 struct Ends {
-  explicit Ends(Handler work = EchoMethod().handle, ServerOptions options = {})
+  explicit Ends(Handler work = EchoMethod().handle, ServerOptions options = {},
+                Placement placement = IntoVectors())
       : server(std::make_unique<Server>(loop.executor(), TestHello("server"), options, &observer)) {
     server->Register(EchoMethod());
-    server->Register({.id = kWork, .placement = IntoVectors(), .handle = std::move(work)});
+    server->Register({.id = kWork, .placement = std::move(placement), .handle = std::move(work)});
     REQUIRE(server->Listen("127.0.0.1:0") == absl::OkStatus());
     client = NewClient();
   }
@@ -126,12 +127,16 @@ struct RawServer {
         client(loop.executor(), listener->address(), TestHello("client"), ClientOptions(),
                nullptr) {}
 
-  [[nodiscard]] awaitable<testing::RawPeer> Accept() {
+  [[nodiscard]] awaitable<testing::RawPeer> Accept(
+      testing::RawFrame hello = testing::HelloFrame(TestHello("server"))) {
     auto socket = co_await listener->Accept();
     REQUIRE(socket.ok());
     testing::RawPeer peer(*std::move(socket));
-    const Status hello = co_await peer.ShakeHands(TestHello("server"));
-    REQUIRE(hello == absl::OkStatus());
+    const Status said = co_await peer.Send(testing::Encode(hello));
+    REQUIRE(said == absl::OkStatus());
+    const auto answer = co_await peer.Read();
+    REQUIRE(answer.status() == absl::OkStatus());
+    REQUIRE(answer->header.kind == FrameKind::kHello);
     co_return std::move(peer);
   }
 

@@ -1,10 +1,13 @@
+#include <algorithm>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "absl/strings/cord.h"
 #include <catch2/catch.hpp>
 
 #include "rpc/waiter.h"
+#include "rpc/watchdog.h"
 #include "tests/unit/rpc/ends.h"
 
 namespace simurgh::rpc {
@@ -110,6 +113,38 @@ TEST_CASE("a deadline ends the call at the client and the handler at the server"
   const Status late = ends.Call(kEcho, Clock::now()).status();
   CHECK(absl::IsDeadlineExceeded(late));
   CHECK(ExecutionOf(late) == Execution::kNotExecuted);
+}
+
+TEST_CASE("a server ends what is past its deadline though the client says nothing more") {
+  std::unique_ptr<Hang> hang;
+  Ends ends([&](Request request) { return (*hang)(std::move(request)); });
+  hang = std::make_unique<Hang>(ends.loop.executor());
+  constexpr uint32_t kNone = 0, kHour = 3'600'000;
+  const auto talk = [&]() -> awaitable<Status> {
+    SIMURGH_CO_ASSIGN_OR_RETURN(RawPeer peer, co_await Enter(ends));
+    const Watchdog in_vain(ends.loop.executor(), Soon(), [&peer] { peer.Close(); });
+    std::vector<RawFrame> requests;
+    for (const uint32_t deadline_ms : {kNone, kHour, 100u, 50u}) {
+      RawFrame request = EchoRequest(requests.size() + 1, {});
+      request.header.method = kWork.number;
+      request.header.deadline_ms = deadline_ms;
+      requests.push_back(std::move(request));
+    }
+    SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(EncodeAll(requests)));
+    std::vector<uint64_t> ended;
+    while (ended.size() < 2) {
+      SIMURGH_CO_ASSIGN_OR_RETURN(const RawFrame answer, co_await peer.Read());
+      CHECK(answer.header.kind == FrameKind::kError);
+      CHECK(answer.header.code == static_cast<uint16_t>(absl::StatusCode::kDeadlineExceeded));
+      CHECK(answer.header.flags == 0);  // It was executed.
+      ended.push_back(answer.header.request_id);
+    }
+    std::ranges::sort(ended);
+    CHECK(ended == std::vector<uint64_t>{3, 4});
+    CHECK(hang->cancelled == 2);
+    co_return absl::OkStatus();
+  };
+  CHECK(ends.loop.Run(talk()) == absl::OkStatus());
 }
 
 TEST_CASE("a call without a deadline waits for a connection as long as its patience") {

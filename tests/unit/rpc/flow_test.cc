@@ -39,15 +39,35 @@ RawFrame HelloOf(uint16_t protocol_min, uint16_t protocol_max) {
   return frame;
 }
 
-TEST_CASE("an end of the version before or after is understood") {
+// That of a release before or after this one.
+RawFrame HelloOfOther(bool older) {
+  constexpr uint16_t kOwn = kProtocolMax;
+  return older ? HelloOf(kOwn - 1, kOwn - 1) : HelloOf(kOwn, kOwn + 1);
+}
+
+// The payload of a message whose first frame has been read: what that frame bears, or the chunks
+// behind it.
+awaitable<StatusOr<Bytes>> PayloadOf(RawPeer& peer, RawFrame frame) {
+  const FrameHeader first = frame.header;
+  Bytes payload;
+  for (;;) {
+    for (const Bytes& segment : frame.segments) {
+      payload.insert(payload.end(), segment.begin(), segment.end());
+    }
+    if (payload.size() >= first.payload_length) co_return payload;
+    SIMURGH_CO_ASSIGN_OR_RETURN(frame, co_await peer.Read());
+    if (frame.header.kind != FrameKind::kChunk || frame.header.request_id != first.request_id) {
+      co_return absl::FailedPreconditionError("not the next chunk of the message");
+    }
+  }
+}
+
+TEST_CASE("a client of the version before or after is understood") {
   Ends ends;
-  const uint16_t own = kProtocolMax;
   const bool older = GENERATE(true, false);
   const auto talk = [&]() -> awaitable<Status> {
     SIMURGH_CO_ASSIGN_OR_RETURN(RawPeer peer, co_await RawPeer::Dial(ends.server->address()));
-    const RawFrame hello =
-        older ? HelloOf(own - 1, own - 1) : HelloOf(own, static_cast<uint16_t>(own + 1));
-    SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(Encode(hello)));
+    SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(Encode(HelloOfOther(older))));
     SIMURGH_CO_ASSIGN_OR_RETURN(const RawFrame welcome, co_await peer.Read());
     CHECK(welcome.header.kind == FrameKind::kHello);
 
@@ -58,20 +78,53 @@ TEST_CASE("an end of the version before or after is understood") {
     CHECK(response.header.payload_length == payload.size());
     // Only an end that understands chunks gets any.
     CHECK(response.header.chunked() == !older);
-    Bytes arrived;
-    for (const Bytes& segment : response.segments) {
-      arrived.insert(arrived.end(), segment.begin(), segment.end());
-    }
-    while (arrived.size() < payload.size()) {
-      SIMURGH_CO_ASSIGN_OR_RETURN(const RawFrame chunk, co_await peer.Read());
-      CHECK(chunk.header.kind == FrameKind::kChunk);
-      CHECK(chunk.header.request_id == 1);
-      arrived.insert(arrived.end(), chunk.segments[0].begin(), chunk.segments[0].end());
-    }
-    CHECK(arrived == payload);
+    SIMURGH_CO_ASSIGN_OR_RETURN(const Bytes arrived, co_await PayloadOf(peer, std::move(response)));
+    CHECK((arrived == payload));
     co_return absl::OkStatus();
   };
   CHECK(ends.loop.Run(talk()) == absl::OkStatus());
+}
+
+TEST_CASE("a server of the version before or after is understood") {
+  Loop loop;
+  RawServer raw(loop);
+  const bool older = GENERATE(true, false);
+  constexpr size_t kSmall = 100, kLarge = 1'000'000;
+  const auto serve = [&]() -> awaitable<Status> {
+    RawPeer peer = co_await raw.Accept(HelloOfOther(older));
+    for (int i = 0; i < 3; ++i) {
+      SIMURGH_CO_ASSIGN_OR_RETURN(RawFrame request, co_await peer.Read());
+      const FrameHeader header = request.header;
+      CHECK(header.kind == FrameKind::kRequest);
+      // Only an end that understands chunks and hints gets any.
+      CHECK(header.chunked() == (!older && header.payload_length == kLarge));
+      if (older) CHECK(header.read_ahead == 0);
+      SIMURGH_CO_ASSIGN_OR_RETURN(Bytes payload, co_await PayloadOf(peer, std::move(request)));
+      RawFrame answer = Response(header.request_id, {std::move(payload)});
+      std::vector<RawFrame> frames;
+      if (header.chunked()) {
+        frames.push_back(HeadOf(answer));
+        answer.header.kind = FrameKind::kChunk;
+      }
+      frames.push_back(std::move(answer));
+      SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(EncodeAll(frames)));
+    }
+    co_return absl::OkStatus();
+  };
+  const auto call = [&](size_t bytes) -> awaitable<Status> {
+    const Bytes payload(bytes, std::byte{7});
+    const auto answer =
+        co_await raw.client.Call(kEcho, Message({}, {payload}), IntoVectors(), Soon());
+    SIMURGH_CO_RETURN_IF_ERROR(answer.status());
+    CHECK((Segments(*answer) == std::vector<Bytes>{payload}));
+    co_return absl::OkStatus();
+  };
+  const auto call_all = [&]() -> awaitable<Status> {
+    // At once: that is when there are hints.
+    SIMURGH_CO_RETURN_IF_ERROR(co_await Both(call(kSmall), call(kSmall)));
+    co_return co_await call(kLarge);
+  };
+  CHECK(loop.Run(Both(serve(), call_all())) == absl::OkStatus());
 }
 
 TEST_CASE("a small call is not held up by a large one") {
@@ -85,6 +138,38 @@ TEST_CASE("a small call is not held up by a large one") {
     co_return result.status();
   };
   CHECK(ends.loop.Run(Both(call("large", 64'000'000), call("small", 10))) == absl::OkStatus());
+  CHECK(ended == std::vector<std::string>{"small", "large"});
+}
+
+TEST_CASE("a small call is not held up by a large answer that is on its way") {
+  const auto block = std::make_shared<const Bytes>(64'000'000);
+  Ends ends([&](Request) -> awaitable<StatusOr<OutgoingMessage>> {
+    OutgoingMessage large;
+    large.segments.push_back({*block, block});
+    co_return large;
+  });
+  REQUIRE(ends.EchoWorks());
+  WaitList landing(ends.loop.executor());
+  const Placement place = [&](auto metadata, auto lengths) {
+    landing.NotifyAll();
+    return IntoVectors()(metadata, lengths);
+  };
+  std::vector<std::string> ended;
+  const auto large = [&]() -> awaitable<Status> {
+    const auto answer = co_await ends.client->Call(kWork, {}, place, Soon());
+    ended.emplace_back("large");
+    SIMURGH_CO_RETURN_IF_ERROR(answer.status());
+    CHECK(answer->segments.at(0).bytes.size() == block->size());
+    co_return absl::OkStatus();
+  };
+  const auto small = [&]() -> awaitable<Status> {
+    CHECK(co_await landing.Wait(Soon()));
+    const auto answer =
+        co_await ends.client->Call(kEcho, Message({}, {Bytes(10)}), IntoVectors(), Soon());
+    ended.emplace_back("small");
+    co_return answer.status();
+  };
+  CHECK(ends.loop.Run(Both(large(), small())) == absl::OkStatus());
   CHECK(ended == std::vector<std::string>{"small", "large"});
 }
 
@@ -249,14 +334,10 @@ TEST_CASE("a call that gets the window as its connection ends is told at once, a
     co_return absl::OkStatus();
   };
   const auto serve = [&]() -> awaitable<Status> {
-    auto socket = co_await raw.listener->Accept();
-    REQUIRE(socket.ok());
-    RawPeer peer(*std::move(socket));
-    SIMURGH_CO_RETURN_IF_ERROR((co_await peer.Read()).status());
     RawFrame hello;
     const OutgoingSegment metadata = EncodeHello(TestHello("server"), {}, 100'000);
     hello.metadata.assign(metadata.bytes.begin(), metadata.bytes.end());
-    SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(Encode(hello)));
+    RawPeer peer = co_await raw.Accept(std::move(hello));
     SIMURGH_CO_ASSIGN_OR_RETURN(const RawFrame request, co_await peer.Read());
     // At once, so that the client reads both before the second call goes on.
     const RawFrame answer = Response(request.header.request_id, {});
