@@ -28,12 +28,13 @@ inline Status RunWithin(testing::Loop& loop, int most, awaitable<Status> task) {
   co_return answer.status();
 }
 
-// Waits until the observer has seen so many cuts; gives up when they do not come.
+// Waits until the observer has seen so many cuts; fails the test when they do not come.
 [[nodiscard]] inline awaitable<void> UntilCut(const RecordingObserver& observer, size_t count) {
   const Clock::time_point deadline = Soon();
   while (observer.cuts.size() < count && Clock::now() < deadline) {
     co_await asio::post(asio::use_awaitable);
   }
+  CHECK(observer.cuts.size() >= count);
 }
 
 }  // namespace simurgh::rpc

@@ -122,7 +122,7 @@ TEST_CASE("a server ends what is past its deadline though the client says nothin
   constexpr uint32_t kNone = 0, kHour = 3'600'000;
   const auto talk = [&]() -> awaitable<Status> {
     SIMURGH_CO_ASSIGN_OR_RETURN(RawPeer peer, co_await Enter(ends));
-    const Watchdog in_vain(ends.loop.executor(), Soon(), [&peer] { peer.Close(); });
+    const Watchdog patience(ends.loop.executor(), Soon(), [&peer] { peer.Close(); });
     std::vector<RawFrame> requests;
     for (const uint32_t deadline_ms : {kNone, kHour, 100u, 50u}) {
       RawFrame request = EchoRequest(requests.size() + 1, {});

@@ -47,7 +47,7 @@ RawFrame HelloOfOther(bool older) {
 
 // The payload of a message whose first frame has been read: what that frame bears, or the chunks
 // behind it.
-awaitable<StatusOr<Bytes>> PayloadOf(RawPeer& peer, RawFrame frame) {
+[[nodiscard]] awaitable<StatusOr<Bytes>> PayloadOf(RawPeer& peer, RawFrame frame) {
   const FrameHeader first = frame.header;
   Bytes payload;
   for (;;) {
