@@ -1,32 +1,79 @@
 #include "rpc/testing/killing_proxy.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <span>
+#include <tuple>
 #include <utility>
 #include <vector>
 
+#include <sys/socket.h>
+#include <sys/uio.h>
+
 #include <boost/asio/write.hpp>
 
+#include "rpc/file_passing.h"
 #include "simurgh/base/random.h"
 
 namespace simurgh::rpc::testing {
 namespace {
 
 constexpr size_t kChunkBytes = 65'536;
-constexpr uint64_t kHandshakeBytes = 600;  // Of both HELLOs, about.
+
+using Passed = std::tuple<boost::system::error_code, size_t>;  // As Asio has it.
+
+boost::system::error_code LastError() { return {errno, boost::system::system_category()}; }
+
+// Files come along with the first bytes; Asio's own read would lose them.
+[[nodiscard]] awaitable<Passed> Read(Socket& from, std::span<std::byte> chunk, FilePassing& files) {
+  if (files.receives()) {
+    auto [failed] = co_await from.async_wait(Socket::wait_read, kNoThrow);
+    if (failed) co_return Passed(failed, 0);
+    iovec piece{.iov_base = chunk.data(), .iov_len = chunk.size()};
+    msghdr message{};
+    message.msg_iov = &piece;
+    message.msg_iovlen = 1;
+    files.PrepareToReceive(message);
+    constexpr int kFlags = MSG_DONTWAIT | MSG_CMSG_CLOEXEC;
+    const ssize_t count = ::recvmsg(from.native_handle(), &message, kFlags);
+    if (count < 0) co_return Passed(LastError(), 0);
+    if (count == 0) co_return Passed(asio::error::eof, 0);
+    files.Received(message);
+    files.Send(files.TakeAll());
+    co_return Passed(boost::system::error_code(), static_cast<size_t>(count));
+  }
+  co_return co_await from.async_read_some(asio::buffer(chunk.data(), chunk.size()), kNoThrow);
+}
+
+// And they go on with the first bytes, for which a new socket has room.
+[[nodiscard]] awaitable<Passed> Write(Socket& to, std::span<std::byte> chunk, FilePassing& files) {
+  iovec piece{.iov_base = chunk.data(), .iov_len = chunk.size()};
+  msghdr message{};
+  message.msg_iov = &piece;
+  message.msg_iovlen = 1;
+  files.PrepareToSend(message);
+  const ssize_t count = ::sendmsg(to.native_handle(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+  if (count < 0 && errno != EAGAIN) co_return Passed(LastError(), 0);
+  if (count > 0) files.Sent();
+  const std::span<std::byte> rest = chunk.subspan(static_cast<size_t>(std::max<ssize_t>(count, 0)));
+  co_return co_await asio::async_write(to, asio::buffer(rest.data(), rest.size()), kNoThrow);
+}
 
 }  // namespace
 
 struct KillingProxy::Core {
-  Core(uint64_t seed, double mean) : random(seed), mean_bytes(mean) {}
+  Core(uint64_t seed, double mean, uint64_t handshake)
+      : random(seed), mean_bytes(mean), handshake_bytes(handshake) {}
 
   uint64_t DrawBytes() {
-    if (random.Below(16) == 0) return random.Below(kHandshakeBytes);
+    if (random.Below(16) == 0) return random.Below(handshake_bytes);
     return static_cast<uint64_t>(-std::log1p(-random.Uniform()) * mean_bytes);
   }
 
   Random random;
   const double mean_bytes;
+  const uint64_t handshake_bytes;
   bool killing = true;
   uint64_t kills = 0;
 };
@@ -50,14 +97,15 @@ class KillingProxy::Link : public std::enable_shared_from_this<Link> {
   // Passes on what comes until the connection ends or is cut.
   [[nodiscard]] static awaitable<void> Pass(std::shared_ptr<Link> self, Socket& from, Socket& to) {
     std::vector<std::byte> chunk(kChunkBytes);
+    FilePassing files;
     for (;;) {
-      auto [ended, got] = co_await from.async_read_some(asio::buffer(chunk), kNoThrow);
+      auto [ended, got] = co_await Read(from, chunk, files);
       if (ended == asio::error::eof) co_return EndDirection(from, to);
       if (ended) break;
       const bool cut = self->core_->killing && !self->cut_ && got >= self->left_;
       const size_t passed = cut ? self->left_ : got;
       self->left_ -= std::min<uint64_t>(passed, self->left_);
-      auto [failed, count] = co_await asio::async_write(to, asio::buffer(chunk, passed), kNoThrow);
+      auto [failed, count] = co_await Write(to, std::span(chunk).first(passed), files);
       if (cut) co_return self->Cut(from, to);
       if (failed) break;
     }
@@ -85,8 +133,10 @@ class KillingProxy::Link : public std::enable_shared_from_this<Link> {
   bool cut_ = false;
 };
 
-KillingProxy::KillingProxy(asio::any_io_executor executor, uint64_t seed, double mean_bytes)
-    : KillingProxy(std::move(executor), std::make_shared<Core>(seed, mean_bytes)) {}
+KillingProxy::KillingProxy(asio::any_io_executor executor, uint64_t seed, double mean_bytes,
+                           uint64_t handshake_bytes)
+    : KillingProxy(std::move(executor), std::make_shared<Core>(seed, mean_bytes, handshake_bytes)) {
+}
 
 KillingProxy::KillingProxy(asio::any_io_executor executor, const std::shared_ptr<Core>& core)
     : Proxy(std::move(executor),

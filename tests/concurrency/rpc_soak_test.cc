@@ -1,6 +1,6 @@
-// Mixed calls over TCP and Unix sockets through proxies that cut connections at random, while
-// servers come and go: every call ends with exactly one result, which is its own, is executed at
-// most once, and not at all if its caller is told so.
+// Mixed calls over TCP, TLS, Unix sockets and shared memory through proxies that cut connections at
+// random, while servers come and go: every call ends with exactly one result, which is its own, is
+// executed at most once, and not at all if its caller is told so.
 //
 // SIMURGH_SOAK_CALLS=1000000 makes it longer; SIMURGH_TEST_SEED=<seed> repeats the calls and the
 // cuts of an earlier run (not the order in which threads get to them).
@@ -20,6 +20,7 @@
 #include <boost/asio/use_future.hpp>
 #include <catch2/catch.hpp>
 
+#include "rpc/testing/certificates.h"
 #include "rpc/testing/killing_proxy.h"
 #include "tests/concurrency/soak_caller.h"
 #include "tests/concurrency/soak_server.h"
@@ -28,14 +29,12 @@ namespace simurgh::rpc {
 namespace {
 
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-constexpr uint64_t kCalls = 20'000;  // Each takes six times as long.
+constexpr uint64_t kCalls = 15'000;  // Each takes six times as long.
 #else
-constexpr uint64_t kCalls = 100'000;
+constexpr uint64_t kCalls = 60'000;
 #endif
-constexpr size_t kCallersAClient = 16;
+constexpr size_t kCallersAClient = 8;
 constexpr uint64_t kRestarts = 4;
-// Of one connection: some dozens of calls, most of them small.
-constexpr double kMeanBytes = 4e6;
 constexpr std::chrono::milliseconds kDrainTime{100};
 constexpr std::chrono::seconds kPatience{120};  // Without a single call that ends.
 
@@ -77,25 +76,45 @@ class Thread {
   std::thread thread_;
 };
 
-std::string UnixAddress(const std::string& name) {
-  const auto path =
-      std::filesystem::temp_directory_path() / absl::StrCat("simurgh-soak-", ::getpid(), "-", name);
-  return "unix://" + path.string();
+// How the two ends of a connection reach each other.
+struct Kind {
+  const char* name;
+  const char* scheme;
+  // Of one connection before it is cut: some dozens of calls, most of them small.
+  double mean_bytes;
+  uint64_t handshake_bytes = testing::KillingProxy::kHelloBytes;
+  bool tls = false;
+};
+constexpr std::array<Kind, 4> kKinds{{
+    {.name = "tcp", .scheme = "tcp", .mean_bytes = 4e6},
+    {.name = "unix", .scheme = "unix", .mean_bytes = 4e6},
+    // Large segments do not go over the socket.
+    {.name = "shm", .scheme = "shm", .mean_bytes = 2e5},
+    {.name = "tls", .scheme = "tcp", .mean_bytes = 4e6, .handshake_bytes = 6'000, .tls = true},
+}};
+
+// For `who` to listen on.
+std::string AddressOf(const Kind& kind, const std::string& who) {
+  if (std::string_view(kind.scheme) == "tcp") return "tcp://127.0.0.1:0";
+  const auto path = std::filesystem::temp_directory_path() /
+                    absl::StrCat("simurgh-soak-", ::getpid(), "-", kind.name, "-", who);
+  return absl::StrCat(kind.scheme, "://", path.string());
 }
 
 // Servers on one thread, a proxy in front of each on another, clients on two more: one of each kind
-// of address on either.
+// on either.
 class Soak {
  public:
   Soak(uint64_t seed, uint64_t calls) : ledger_(calls), numbers_{.seed = seed, .end = calls} {
-    for (size_t i = 0; i < kKinds; ++i) {
-      proxies_.push_back(
-          std::make_unique<testing::KillingProxy>(wires_.executor(), seed + i, kMeanBytes));
+    for (const Kind& kind : kKinds) {
+      proxies_.push_back(std::make_unique<testing::KillingProxy>(
+          wires_.executor(), seed + proxies_.size(), kind.mean_bytes, kind.handshake_bytes));
     }
     StartServers();
     wires_.Run([this] {
-      REQUIRE(proxies_[0]->Listen("127.0.0.1:0") == absl::OkStatus());
-      REQUIRE(proxies_[1]->Listen(UnixAddress("proxy")) == absl::OkStatus());
+      for (size_t i = 0; i < kKinds.size(); ++i) {
+        REQUIRE(proxies_[i]->Listen(AddressOf(kKinds[i], "proxy")) == absl::OkStatus());
+      }
     });
   }
 
@@ -103,49 +122,52 @@ class Soak {
   void Run() {
     std::vector<std::future<Status>> runs;
     for (Thread& thread : callers_threads_) {
-      for (const auto& proxy : proxies_) {
-        callers_.push_back(
-            std::make_unique<SoakCallers>(thread.executor(), proxy->address(), numbers_, ledger_));
+      for (size_t i = 0; i < kKinds.size(); ++i) {
+        ClientOptions options;
+        if (kKinds[i].tls) options.tls = client_identity_;
+        callers_.push_back(std::make_unique<SoakCallers>(thread.executor(), proxies_[i]->address(),
+                                                         numbers_, ledger_, std::move(options)));
         runs.push_back(thread.Start(callers_.back()->Run(kCallersAClient)));
       }
     }
     for (const std::future<Status>& run : runs) WaitFor(run);
     for (size_t i = 0; i < callers_.size(); ++i) {
-      callers_threads_[i / kKinds].Run([this, i] { callers_[i].reset(); });
+      callers_threads_[i / kKinds.size()].Run([this, i] { callers_[i].reset(); });
     }
     for (Thread& thread : callers_threads_) thread.Join();
     StopServers(std::exchange(present_, {}));
     server_thread_.Join();
     wires_.Run([this] {
-      for (auto& proxy : proxies_) {
-        kills_ += proxy->kills();
-        proxy.reset();
-      }
+      for (size_t i = 0; i < kKinds.size(); ++i) kills_[i] = proxies_[i]->kills();
+      proxies_.clear();
     });
     wires_.Join();
     ledger_.Settle();
   }
 
   const Ledger& ledger() const { return ledger_; }
-  uint64_t kills() const { return kills_; }
+  // Connections of one kind that were cut.
+  uint64_t kills(size_t kind) const { return kills_[kind]; }
+  uint64_t sharing_requests() const { return sharing_requests_; }
 
  private:
-  static constexpr size_t kKinds = 2;  // TCP and Unix.
   using Servers = std::vector<std::unique_ptr<SoakServer>>;
 
   // New servers, to which the proxies lead from now on.
   void StartServers() {
-    const std::string path = UnixAddress(absl::StrCat("server-", generation_++));
+    const std::string who = absl::StrCat("server-", generation_++);
     Servers servers;
     server_thread_.Run([&] {
-      for (const std::string& address : {std::string("127.0.0.1:0"), path}) {
-        servers.push_back(
-            std::make_unique<SoakServer>(server_thread_.executor(), numbers_.seed, ledger_));
-        REQUIRE(servers.back()->Listen(address) == absl::OkStatus());
+      for (const Kind& kind : kKinds) {
+        ServerOptions options;
+        if (kind.tls) options.tls = server_identity_;
+        servers.push_back(std::make_unique<SoakServer>(server_thread_.executor(), numbers_.seed,
+                                                       ledger_, options));
+        REQUIRE(servers.back()->Listen(AddressOf(kind, who)) == absl::OkStatus());
       }
     });
     wires_.Run([&] {
-      for (size_t i = 0; i < kKinds; ++i) proxies_[i]->SetTarget(servers[i]->address());
+      for (size_t i = 0; i < kKinds.size(); ++i) proxies_[i]->SetTarget(servers[i]->address());
     });
     present_ = std::move(servers);
   }
@@ -157,7 +179,10 @@ class Soak {
       };
       server_thread_.Start(drain()).get();
     }
-    server_thread_.Run([&] { servers.clear(); });
+    server_thread_.Run([&] {
+      for (const auto& server : servers) sharing_requests_ += server->sharing_requests();
+      servers.clear();
+    });
   }
 
   void RestartServers() {
@@ -182,10 +207,14 @@ class Soak {
     }
   }
 
+  testing::TestAuthority authority_;
+  const std::shared_ptr<const TlsContext> server_identity_ = authority_.Context("server");
+  const std::shared_ptr<const TlsContext> client_identity_ = authority_.Context("client");
   Ledger ledger_;
   CallNumbers numbers_;
   uint64_t generation_ = 0;  // Of servers.
-  uint64_t kills_ = 0;
+  std::array<uint64_t, kKinds.size()> kills_{};
+  uint64_t sharing_requests_ = 0;
   Servers present_;
   std::vector<std::unique_ptr<testing::KillingProxy>> proxies_;
   std::vector<std::unique_ptr<SoakCallers>> callers_;
@@ -204,10 +233,14 @@ TEST_CASE("a million mixed calls over breaking wires: none is lost, doubled or m
 
   const auto sums = soak.ledger().Sums();
   const auto sum = [&](Ending ending) { return sums[static_cast<size_t>(ending)]; };
-  std::cout << "soak: " << soak.kills() << " connections cut; " << sum(Ending::kOk)
-            << " calls answered, " << sum(Ending::kAnsweredError) << " answered with an error, "
-            << sum(Ending::kNotExecuted) << " not executed, " << sum(Ending::kMaybeExecuted)
-            << " maybe executed" << std::endl;
+  std::cout << "soak: connections cut:";
+  for (size_t i = 0; i < kKinds.size(); ++i) {
+    std::cout << " " << soak.kills(i) << " " << kKinds[i].name;
+  }
+  std::cout << "; " << soak.sharing_requests() << " requests where memory was shared; "
+            << sum(Ending::kOk) << " calls answered, " << sum(Ending::kAnsweredError)
+            << " answered with an error, " << sum(Ending::kNotExecuted) << " not executed, "
+            << sum(Ending::kMaybeExecuted) << " maybe executed" << std::endl;
   INFO(absl::StrJoin(soak.ledger().faults(), "\n"));
   CHECK(soak.ledger().fault_count() == 0);
   // It was a soak: most calls came through, and every kind of failure was met.
@@ -216,7 +249,11 @@ TEST_CASE("a million mixed calls over breaking wires: none is lost, doubled or m
   CHECK(sum(Ending::kAnsweredError) > 0);
   CHECK(sum(Ending::kNotExecuted) > 0);
   CHECK(sum(Ending::kMaybeExecuted) > 0);
-  CHECK(soak.kills() > calls / 10'000);
+  for (size_t i = 0; i < kKinds.size(); ++i) {
+    INFO(kKinds[i].name);
+    CHECK(soak.kills(i) > calls / 20'000);
+  }
+  CHECK(soak.sharing_requests() > calls / 20);
 }
 
 }  // namespace

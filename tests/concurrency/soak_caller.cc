@@ -9,6 +9,7 @@
 #include "rpc/spawn.h"
 #include "rpc/waiter.h"
 #include "rpc/watchdog.h"
+#include "tests/concurrency/soak_keepsakes.h"
 #include "tests/concurrency/soak_server.h"
 
 namespace simurgh::rpc {
@@ -24,11 +25,21 @@ uint64_t SumOf(std::span<const uint64_t> lengths) {
   return sum;
 }
 
+// Comes back soon when it has lost its connection.
+ClientOptions Hasty(ClientOptions options) {
+  options.backoff_min = std::chrono::milliseconds(1);
+  options.backoff_max = std::chrono::milliseconds(20);
+  return options;
+}
+
 }  // namespace
 
 class SoakCallers::Caller {
  public:
-  explicit Caller(SoakCallers& callers) : callers_(callers), borrowed_(kKeptBytes) {
+  explicit Caller(SoakCallers& callers)
+      : callers_(callers),
+        borrowed_(kKeptBytes),
+        keepsakes_(callers.numbers_.seed, Direction::kResponse, callers.ledger_) {
     landings_.fill(Bytes(kKeptBytes, kGuard));
   }
 
@@ -65,6 +76,7 @@ class SoakCallers::Caller {
           if (!fault.empty()) ledger.Fault(id, fault);
           const Ending ending = EndingOf(result.status());
           if (ending != Ending::kOk) SetGuard();
+          if (result.ok() && plan.response.anywhere) keepsakes_.Keep(id, *std::move(result));
           std::fill_n(borrowed_.begin(), borrowed_bytes_, kGuard);
           ledger.OnEnd(id, ending);
           end.Wake();
@@ -89,6 +101,12 @@ class SoakCallers::Caller {
     borrowed_bytes_ = 0;
     for (size_t i = 0; i < planned.segments.size(); ++i) {
       std::span<const std::byte> content = ContentOf(planned, id, Direction::kRequest, i);
+      if (planned.in_place) {
+        const SegmentBuffer buffer = callers_.client_.Allocate(content.size());
+        std::ranges::copy(content, buffer.bytes.begin());
+        request.segments.push_back(buffer.segment());
+        continue;
+      }
       if (plan.borrowed && content.size() <= borrowed_.size() - borrowed_bytes_) {
         const auto copy = std::span(borrowed_).subspan(borrowed_bytes_, content.size());
         std::ranges::copy(content, copy.begin());
@@ -107,6 +125,7 @@ class SoakCallers::Caller {
         return absl::AbortedError(FailureText(id));
       };
     }
+    if (plan.response.anywhere) return Anywhere(plan.response.segments.size());
     return [this, turn = turn_](std::span<const std::byte>, std::span<const uint64_t> lengths) {
       std::span<std::byte> room = landings_[turn];
       std::shared_ptr<Bytes> owner;
@@ -146,17 +165,15 @@ class SoakCallers::Caller {
   std::array<Bytes, 2> landings_;
   std::array<bool, 2> guarded_{};
   size_t turn_ = 0;
+  Keepsakes keepsakes_;
 };
 
 SoakCallers::SoakCallers(asio::any_io_executor executor, const std::string& address,
-                         CallNumbers& numbers, Ledger& ledger)
+                         CallNumbers& numbers, Ledger& ledger, ClientOptions options)
     : executor_(std::move(executor)),
       numbers_(numbers),
       ledger_(ledger),
-      client_(executor_, address, SoakHello("client"),
-              {.backoff_min = std::chrono::milliseconds(1),
-               .backoff_max = std::chrono::milliseconds(20)},
-              nullptr) {}
+      client_(executor_, address, SoakHello("client"), Hasty(std::move(options)), nullptr) {}
 
 awaitable<Status> SoakCallers::Run(size_t callers) {
   std::vector<std::unique_ptr<Caller>> all;

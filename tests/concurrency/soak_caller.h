@@ -30,7 +30,7 @@ struct CallNumbers {
 class SoakCallers {
  public:
   SoakCallers(asio::any_io_executor executor, const std::string& address, CallNumbers& numbers,
-              Ledger& ledger);
+              Ledger& ledger, ClientOptions options = {});
 
   // Makes calls with that many callers at once until the numbers have run out.
   [[nodiscard]] awaitable<Status> Run(size_t callers);

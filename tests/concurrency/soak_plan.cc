@@ -42,6 +42,8 @@ PlannedMessage PlanMessage(Random& random) {
   message.metadata_bytes = static_cast<uint32_t>(random.Below(dice < 95 ? 100 : 10'000));
   const uint64_t segments = dice % 10 == 0 ? random.Below(6) : random.Below(3);
   for (uint64_t i = 0; i < segments; ++i) message.segments.push_back(SegmentBytes(random));
+  message.in_place = random.Below(2) == 0;
+  message.anywhere = random.Below(2) == 0;
   if (dice == 77) message.segments.assign(300, 17);  // More than one system call gathers.
   return message;
 }

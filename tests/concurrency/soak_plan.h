@@ -25,6 +25,8 @@ enum class Act : uint8_t {
 struct PlannedMessage {
   uint32_t metadata_bytes = 0;  // Behind the call's number.
   std::vector<uint32_t> segments;
+  bool in_place = false;  // Produced in memory that the library gives.
+  bool anywhere = false;  // Taken where the library has them, and kept for a while.
 };
 
 struct CallPlan {

@@ -1,5 +1,6 @@
 #include "tests/concurrency/soak_server.h"
 
+#include <algorithm>
 #include <stdexcept>
 #include <utility>
 
@@ -10,14 +11,23 @@ namespace {
 
 constexpr size_t kIdleBytes = size_t{64} << 20;
 
-// Owns its metadata; its segments lie in the pool of random bytes, which outlives all.
-OutgoingMessage ResponseOf(const CallPlan& plan, uint64_t id) {
+// Owns its metadata; its segments lie where the library gave memory, or in the pool of random
+// bytes, which outlives all.
+OutgoingMessage ResponseOf(const CallPlan& plan, uint64_t id, const Request& request) {
   OutgoingMessage response;
   const auto metadata = std::make_shared<const std::vector<std::byte>>(
       MetadataOf(plan.response, id, Direction::kResponse));
   response.metadata = {.bytes = *metadata, .owner = metadata};
   for (size_t i = 0; i < plan.response.segments.size(); ++i) {
-    response.segments.push_back({ContentOf(plan.response, id, Direction::kResponse, i)});
+    const std::span<const std::byte> content =
+        ContentOf(plan.response, id, Direction::kResponse, i);
+    if (plan.response.in_place) {
+      const SegmentBuffer buffer = request.Allocate(content.size());
+      std::ranges::copy(content, buffer.bytes.begin());
+      response.segments.push_back(buffer.segment());
+    } else {
+      response.segments.push_back({.bytes = content});
+    }
   }
   return response;
 }
@@ -26,12 +36,14 @@ OutgoingMessage ResponseOf(const CallPlan& plan, uint64_t id) {
 
 Hello SoakHello(std::string role) { return {.cluster = "soak", .role = std::move(role)}; }
 
-SoakServer::SoakServer(asio::any_io_executor executor, uint64_t seed, Ledger& ledger)
+SoakServer::SoakServer(asio::any_io_executor executor, uint64_t seed, Ledger& ledger,
+                       const ServerOptions& options)
     : executor_(std::move(executor)),
       seed_(seed),
       ledger_(ledger),
       buffers_(kIdleBytes),
-      server_(executor_, SoakHello("server"), {}, nullptr) {
+      keepsakes_(seed, Direction::kRequest, ledger),
+      server_(executor_, SoakHello("server"), options, nullptr) {
   server_.Register(
       {.id = kSoakMethod,
        .placement = [this](auto metadata, auto lengths) { return Place(metadata, lengths); },
@@ -42,9 +54,9 @@ StatusOr<std::vector<IncomingSegment>> SoakServer::Place(std::span<const std::by
                                                          std::span<const uint64_t> lengths) {
   const std::optional<uint64_t> id = IdOf(metadata);
   if (!id) return absl::DataLossError("a request without its number");
-  if (PlanOf(seed_, *id).act == Act::kRefuseRequest) {
-    return absl::OutOfRangeError(FailureText(*id));
-  }
+  const CallPlan plan = PlanOf(seed_, *id);
+  if (plan.act == Act::kRefuseRequest) return absl::OutOfRangeError(FailureText(*id));
+  if (plan.request.anywhere) return Anywhere(lengths.size())(metadata, lengths);
   std::vector<IncomingSegment> places;
   for (const uint64_t length : lengths) {
     auto buffer = buffers_.Lease(length);
@@ -57,6 +69,7 @@ StatusOr<std::vector<IncomingSegment>> SoakServer::Place(std::span<const std::by
 awaitable<StatusOr<OutgoingMessage>> SoakServer::Handle(Request request) {
   const uint64_t id = *IdOf(request.message.metadata);
   ledger_.OnExecuted(id);
+  if (request.sharing != nullptr) ++sharing_requests_;
   const CallPlan plan = PlanOf(seed_, id);
   const std::string difference = Compare(plan.request, id, Direction::kRequest, request.message);
   if (!difference.empty()) ledger_.Fault(id, "request: " + difference);
@@ -65,7 +78,7 @@ awaitable<StatusOr<OutgoingMessage>> SoakServer::Handle(Request request) {
   switch (plan.act) {
     case Act::kAnswer:
     case Act::kRefuseResponse:
-      co_return ResponseOf(plan, id);
+      co_return Answer(plan, id, std::move(request));
     case Act::kFail:
       co_return WithDetail(absl::FailedPreconditionError(FailureText(id)), FailureDetail(id));
     case Act::kThrow:
@@ -79,6 +92,12 @@ awaitable<StatusOr<OutgoingMessage>> SoakServer::Handle(Request request) {
       ledger_.Fault(id, "a handler got a call that had to be refused");
   }
   co_return absl::InternalError("hung and was not cancelled");
+}
+
+OutgoingMessage SoakServer::Answer(const CallPlan& plan, uint64_t id, Request request) {
+  OutgoingMessage response = ResponseOf(plan, id, request);
+  if (plan.request.anywhere) keepsakes_.Keep(id, std::move(request.message));
+  return response;
 }
 
 }  // namespace simurgh::rpc

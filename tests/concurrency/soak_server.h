@@ -7,6 +7,7 @@
 
 #include "rpc/server.h"
 #include "simurgh/base/aligned_buffer.h"
+#include "tests/concurrency/soak_keepsakes.h"
 #include "tests/concurrency/soak_ledger.h"
 
 namespace simurgh::rpc {
@@ -22,10 +23,13 @@ Hello SoakHello(std::string role);
 // Threads: one, that of its executor. Lifetime: drain it before it is destroyed.
 class SoakServer {
  public:
-  SoakServer(asio::any_io_executor executor, uint64_t seed, Ledger& ledger);
+  SoakServer(asio::any_io_executor executor, uint64_t seed, Ledger& ledger,
+             const ServerOptions& options = {});
 
   Status Listen(const std::string& address) { return server_.Listen(address); }
   std::string address() const { return server_.address(); }
+  // Requests over connections that share memory.
+  uint64_t sharing_requests() const { return sharing_requests_; }
   [[nodiscard]] awaitable<void> Drain(Clock::time_point deadline) {
     return server_.Drain(deadline);
   }
@@ -34,11 +38,14 @@ class SoakServer {
   StatusOr<std::vector<IncomingSegment>> Place(std::span<const std::byte> metadata,
                                                std::span<const uint64_t> lengths);
   [[nodiscard]] awaitable<StatusOr<OutgoingMessage>> Handle(Request request);
+  OutgoingMessage Answer(const CallPlan& plan, uint64_t id, Request request);
 
   const asio::any_io_executor executor_;
   const uint64_t seed_;
   Ledger& ledger_;
   BufferPool buffers_;
+  Keepsakes keepsakes_;
+  uint64_t sharing_requests_ = 0;
   Server server_;
 };
 

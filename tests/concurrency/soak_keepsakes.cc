@@ -1,0 +1,27 @@
+#include "tests/concurrency/soak_keepsakes.h"
+
+#include <string>
+#include <utility>
+
+namespace simurgh::rpc {
+
+Keepsakes::~Keepsakes() {
+  for (Kept& kept : kept_) LetGo(kept);
+}
+
+void Keepsakes::Keep(uint64_t id, IncomingMessage message) {
+  Kept& kept = kept_[next_++ % kept_.size()];
+  LetGo(kept);
+  kept = {.id = id, .present = true, .message = std::move(message)};
+}
+
+void Keepsakes::LetGo(Kept& kept) {
+  if (!kept.present) return;
+  const CallPlan plan = PlanOf(seed_, kept.id);
+  const PlannedMessage& planned = direction_ == Direction::kRequest ? plan.request : plan.response;
+  const std::string difference = Compare(planned, kept.id, direction_, kept.message);
+  if (!difference.empty()) ledger_.Fault(kept.id, "changed while it was kept: " + difference);
+  kept = {};
+}
+
+}  // namespace simurgh::rpc

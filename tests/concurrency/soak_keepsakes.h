@@ -1,0 +1,45 @@
+#pragma once
+
+// Messages that a receiver keeps for a while after their calls, and perhaps their connections, have
+// ended.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "rpc/message.h"
+#include "tests/concurrency/soak_ledger.h"
+
+namespace simurgh::rpc {
+
+// The last few messages of one direction, which must not change while they are kept.
+//
+// Threads: one.
+class Keepsakes {
+ public:
+  Keepsakes(uint64_t seed, Direction direction, Ledger& ledger)
+      : seed_(seed), direction_(direction), ledger_(ledger) {}
+  Keepsakes(const Keepsakes&) = delete;
+  Keepsakes& operator=(const Keepsakes&) = delete;
+  ~Keepsakes();
+
+  // Lets the oldest one go for it.
+  void Keep(uint64_t id, IncomingMessage message);
+
+ private:
+  struct Kept {
+    uint64_t id = 0;
+    bool present = false;
+    IncomingMessage message;
+  };
+
+  void LetGo(Kept& kept);
+
+  const uint64_t seed_;
+  const Direction direction_;
+  Ledger& ledger_;
+  std::array<Kept, 4> kept_;
+  size_t next_ = 0;
+};
+
+}  // namespace simurgh::rpc
