@@ -1,8 +1,12 @@
 #include "tests/support/allocation_count.h"
 
 #include <atomic>
-#include <cstdlib>
-#include <new>
+#include <cerrno>
+#include <cstddef>
+
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 namespace {
 
@@ -10,7 +14,7 @@ std::atomic<uint64_t> count = 0;
 std::atomic<uint64_t> bytes = 0;
 std::atomic<uint64_t> largest = 0;
 
-void* Note(void* memory, std::size_t size) {
+void* Note(void* memory, size_t size) {
   ++count;
   bytes += size;
   uint64_t before = largest;
@@ -19,36 +23,52 @@ void* Note(void* memory, std::size_t size) {
   return memory;
 }
 
-void* Checked(void* memory) {
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-
-void* Allocate(std::size_t size) { return Checked(Note(std::malloc(size), size)); }
-
-void* AllocateAligned(std::size_t size, std::align_val_t alignment) {
-  const auto multiple = static_cast<std::size_t>(alignment);
-  void* memory = std::aligned_alloc(multiple, (size + multiple - 1) / multiple * multiple);
-  return Checked(Note(memory, size));
+void* Map(void* at, size_t size, int protection, int flags, int file, off_t offset) {
+  const auto address = ::syscall(SYS_mmap, at, size, protection, flags, file, offset);
+  return Note(reinterpret_cast<void*>(address), size);
 }
 
 }  // namespace
 
-void* operator new(std::size_t size) { return Allocate(size); }
-void* operator new[](std::size_t size) { return Allocate(size); }
-void* operator new(std::size_t size, const std::nothrow_t& /*unused*/) noexcept {
-  return Note(std::malloc(size), size);
+// The C library's own, under the names by which its malloc and the rest call them. What it gives,
+// its free() takes back; `new` calls malloc().
+extern "C" {
+
+void* __libc_malloc(size_t size);                      // NOLINT(bugprone-reserved-identifier)
+void* __libc_calloc(size_t number, size_t size);       // NOLINT(bugprone-reserved-identifier)
+void* __libc_realloc(void* memory, size_t size);       // NOLINT(bugprone-reserved-identifier)
+void* __libc_memalign(size_t alignment, size_t size);  // NOLINT(bugprone-reserved-identifier)
+
+void* malloc(size_t size) noexcept { return Note(__libc_malloc(size), size); }
+
+void* calloc(size_t number, size_t size) noexcept {
+  return Note(__libc_calloc(number, size), number * size);
 }
-void* operator new(std::size_t size, std::align_val_t a) { return AllocateAligned(size, a); }
-void* operator new[](std::size_t size, std::align_val_t a) { return AllocateAligned(size, a); }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+
+void* realloc(void* memory, size_t size) noexcept {
+  return Note(__libc_realloc(memory, size), size);
+}
+
+void* memalign(size_t alignment, size_t size) noexcept {
+  return Note(__libc_memalign(alignment, size), size);
+}
+
+void* aligned_alloc(size_t alignment, size_t size) noexcept { return memalign(alignment, size); }
+
+int posix_memalign(void** memory, size_t alignment, size_t size) noexcept {
+  *memory = memalign(alignment, size);
+  return *memory != nullptr ? 0 : ENOMEM;
+}
+
+void* mmap(void* at, size_t size, int protection, int flags, int file, off_t offset) noexcept {
+  return Map(at, size, protection, flags, file, offset);
+}
+
+void* mmap64(void* at, size_t size, int protection, int flags, int file, off64_t offset) noexcept {
+  return Map(at, size, protection, flags, file, offset);
+}
+
+}  // extern "C"
 
 namespace simurgh::testing {
 
