@@ -119,12 +119,9 @@ void OutgoingRegion::Connect(Mapping board) {
 std::optional<SegmentBuffer> OutgoingRegion::Allocate(size_t bytes) {
   if (bytes == 0) return std::nullopt;
   Reclaim();
-  {
-    MutexLock lock(mutex_);
-    if (closed_) return std::nullopt;
-  }
   std::shared_ptr<Block> block = memory_->Allocate(bytes);
-  if (block == nullptr) return std::nullopt;
+  // Asked afterwards: Close() may have freed it, with the peer still reading there.
+  if (block == nullptr || closed()) return std::nullopt;
   std::byte* const data = memory_->data() + block->place.offset;
   return SegmentBuffer{.bytes = {data, bytes}, .owner = std::move(block)};
 }
@@ -189,7 +186,13 @@ void OutgoingRegion::Close() {
   free_slots_.clear();
 }
 
+bool OutgoingRegion::closed() {
+  MutexLock lock(mutex_);
+  return closed_;
+}
+
 bool OutgoingRegion::Trim(uint64_t keep) {
+  if (closed()) return false;  // The peer may still read what is free.
   Reclaim();
   return memory_->Trim(keep);
 }

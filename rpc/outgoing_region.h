@@ -47,7 +47,9 @@ class OutgoingRegion {
   // Ends a loan of which the peer has not been told.
   void TakeBack(const Loan& loan);
 
-  // The connection has ended: its loans end, and there are no more.
+  // The connection has ended: its loans end, and there are no more. What was lent stays as it is,
+  // as the peer may read it for as long as it likes: no block is given out any more, and no page
+  // back.
   void Close();
 
   // Gives pages back to the system that have not been needed since the last call, but for `keep`
@@ -69,6 +71,7 @@ class OutgoingRegion {
 
   // Ends the loans that the peer has given back.
   void Reclaim();
+  bool closed();
 
   const std::shared_ptr<Memory> memory_;  // Blocks keep it too.
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <csignal>
 #include <cstring>
 #include <list>
@@ -212,6 +213,41 @@ TEST_CASE("a closed region lends and gives no more, and what was borrowed stays 
   CHECK(AllAre(view, 3));
   Fill(*buffer, 4);  // Still somebody's memory.
   buffer.reset();
+}
+
+TEST_CASE("a closed region gives back no pages, as somebody may read them still") {
+  Ends ends;
+  std::optional<SegmentBuffer> buffer = ends.lender->Allocate(8 * kPageBytes);
+  Fill(*buffer, 3);
+  const ReceivedSegment view =
+      *ends.borrower->Borrow(*ends.lender->Lend(buffer->bytes), 8 * kPageBytes);
+  buffer.reset();
+  ends.lender->Close();
+  for (int i = 0; i < 3; ++i) CHECK_FALSE(ends.lender->Trim(0));
+  CHECK(AllAre(view, 3));
+}
+
+TEST_CASE("a producer that meets the end of the connection gets no memory that was lent") {
+  constexpr int kRounds = 100;
+  for (int round = 0; round < kRounds; ++round) {
+    Ends ends(16 * kPageBytes);
+    std::optional<SegmentBuffer> buffer = ends.lender->Allocate(kPageBytes);
+    Fill(*buffer, 3);
+    const ReceivedSegment view =
+        *ends.borrower->Borrow(*ends.lender->Lend(buffer->bytes), kPageBytes);
+    buffer.reset();
+    std::atomic<bool> producing = false;
+    std::thread producer([&] {
+      while (const auto other = ends.lender->Allocate(kPageBytes)) {
+        Fill(*other, 4);
+        producing = true;
+      }
+    });
+    while (!producing) std::this_thread::yield();
+    ends.lender->Close();
+    producer.join();
+    if (!AllAre(view, 3)) FAIL("changed in round " << round);
+  }
 }
 
 TEST_CASE("blocks and views are let go by any thread") {
