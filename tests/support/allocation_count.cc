@@ -25,7 +25,7 @@ void* Note(void* memory, size_t size) {
 
 void* Map(void* at, size_t size, int protection, int flags, int file, off_t offset) {
   const auto address = ::syscall(SYS_mmap, at, size, protection, flags, file, offset);
-  return Note(reinterpret_cast<void*>(address), size);
+  return Note(reinterpret_cast<void*>(address), size);  // NOLINT(performance-no-int-to-ptr)
 }
 
 }  // namespace

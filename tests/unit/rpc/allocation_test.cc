@@ -136,7 +136,7 @@ TEST_CASE("a call in steady state allocates nothing in proportion to its payload
     const Allocations made = ends.Measure(size, kCalls);
     CAPTURE(way.address, way.tensors == Tensors::kInPlace, size, made.count, made.bytes,
             made.largest);
-    CHECK(made.bytes / (kCalls * kInFlight) <= kCallBytes);
+    CHECK(made.bytes / (uint64_t{kCalls} * kInFlight) <= kCallBytes);
     CHECK(made.largest <= kLargestBytes);
   }
 }
