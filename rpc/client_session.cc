@@ -85,7 +85,7 @@ awaitable<StatusOr<std::shared_ptr<ClientSession>>> ClientSession::Introduce(
   frame.header.kind = FrameKind::kHello;
   const uint64_t shared_memory = sharing.Offer(connection->executor(), options.shared_memory_bytes);
   frame.message.metadata =
-      EncodeHello(hello, FrameLimits::Of(options), 0, kFeatureGatheredChunks | shared_memory);
+      EncodeHello(hello, FrameLimits::Of(options), 0, kOwnFeatures | shared_memory);
   connection->Send(std::move(frame));
   StatusOr<PeerHello> peer = co_await ReadHello(*connection, hello);
   StatusOr<std::shared_ptr<Sharing>> shared = nullptr;
@@ -340,6 +340,8 @@ StatusOr<std::shared_ptr<Landing>> ClientSession::OnFrame(IncomingFrame&& frame)
     case FrameKind::kGoaway:
       going_away_ = true;
       CloseIfDone();
+      return nullptr;
+    case FrameKind::kPadding:
       return nullptr;
     default:
       return absl::DataLossError("malformed frame: a kind that only clients send");

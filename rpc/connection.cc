@@ -30,6 +30,7 @@ void Connection::Establish(std::string name, const PeerHello& peer) {
   peer_ = std::move(name);
   if (peer.protocol() >= kProtocolWithChunks) outbox_.AllowChunks();
   if ((peer.features & kFeatureGatheredChunks) != 0) outbox_.AllowGatheredChunks(peer.limits);
+  if ((peer.features & kFeaturePadding) != 0) outbox_.AllowPadding();
   established_ = true;
   observer_->OnConnect(peer_);
 }

@@ -20,6 +20,9 @@ inline constexpr uint16_t kProtocolWithChunks = 2;
 // Optional parts; those that both ends have are in force. Of HELLO's `features`.
 inline constexpr uint64_t kFeatureSharedMemory = 1;  // Two files come along with the HELLO.
 inline constexpr uint64_t kFeatureGatheredChunks = 2;
+inline constexpr uint64_t kFeaturePadding = 4;
+// Those of every end of ours.
+inline constexpr uint64_t kOwnFeatures = kFeatureGatheredChunks | kFeaturePadding;
 
 // Limits of what may arrive before a peer has introduced itself.
 inline constexpr FrameLimits kHelloLimits{.max_frame_bytes = 8'192, .max_metadata_bytes = 4'096};

@@ -65,6 +65,12 @@ Status CheckKind(const FrameHeader& h) {
     case FrameKind::kGoaway:
       if (has_id) return Malformed("request_id", h.request_id, "0 for this kind");
       break;
+    case FrameKind::kPadding:
+      if (has_id) return Malformed("request_id", h.request_id, "0 for this kind");
+      if (h.metadata_length > kMaxPaddingBytes) {
+        return Malformed("metadata_length", h.metadata_length, "at most 1024 for padding");
+      }
+      break;
     case FrameKind::kChunk:
       if (h.gathered()) return CheckGathered(h);
       if (h.segment_count != 1) return Malformed("segment_count", h.segment_count, "1 for a chunk");
@@ -73,7 +79,7 @@ Status CheckKind(const FrameHeader& h) {
       }
       return absl::OkStatus();
     default:
-      return Malformed("kind", static_cast<uint8_t>(h.kind), "1 to 7");
+      return Malformed("kind", static_cast<uint8_t>(h.kind), "1 to 8");
   }
   if (h.segment_count != 0) {
     return Malformed("segment_count", h.segment_count, "0 for this kind");

@@ -22,6 +22,7 @@ enum class FrameKind : uint8_t {
   kCancel = 5,
   kGoaway = 6,
   kChunk = 7,
+  kPadding = 8,
 };
 
 inline constexpr uint32_t kFrameMagic = 0x4752'4d53;  // "SMRG" in the order of the bytes.
@@ -36,6 +37,9 @@ inline constexpr uint16_t kFlagLent = 4;
 
 // Messages whose payload one gathered CHUNK may carry.
 inline constexpr uint16_t kMaxGathered = 64;
+
+// Metadata of a PADDING frame.
+inline constexpr uint32_t kMaxPaddingBytes = 1'024;
 
 // A payload below this may be read together with what lies before it and copied into its places:
 // one system call less for one copy of little.

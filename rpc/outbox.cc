@@ -154,6 +154,7 @@ void Outbox::Compose() {
   ComposeFrames();
   if (may_gather_) GatherPayloads();
   ComposeChunks();
+  if (may_pad_ && !batch_.empty()) PadOpening();
   if (may_chunk_) FillHints();
   gathered_.clear();
   buffers_done_ = 0;
@@ -250,10 +251,38 @@ Outbox::Item Outbox::NextChunk(uint64_t room) {
   return item;
 }
 
+// Promises that the next batch begins with as much that is no large payload as this one, and keeps
+// the promise of the last: the receiver then reads all the heads of a batch with one system call,
+// though it knows none of them yet.
+void Outbox::PadOpening() {
+  uint64_t opening = 0;
+  for (const Item& item : batch_) {
+    opening += HeadBytes(item.header);
+    if (!item.header.payload_is_small() || opening >= kMaxPaddingBytes) break;
+    opening += item.header.following_bytes();
+  }
+  if (opening < promised_) batch_.insert(batch_.begin(), Padding(promised_ - opening));
+  promised_ = std::min<uint64_t>(opening, kMaxPaddingBytes);
+}
+
+// Of so many bytes, or of a header's.
+Outbox::Item Outbox::Padding(uint64_t bytes) {
+  static const auto zeros = std::make_shared<const std::array<std::byte, kMaxPaddingBytes>>();
+  Item item;
+  item.header.kind = FrameKind::kPadding;
+  item.header.metadata_length =
+      static_cast<uint32_t>(std::max<uint64_t>(bytes, kHeaderBytes) - kHeaderBytes);
+  item.number = written_;
+  item.message.metadata = {.bytes = std::span(*zeros).first(item.header.metadata_length),
+                           .owner = zeros};
+  bytes_ += HeadBytes(item.header);
+  return item;
+}
+
 // Tells the receiver of each frame how many bytes behind it are no large payload, so that it may
 // read them together.
 void Outbox::FillHints() {
-  uint64_t run = 0;
+  uint64_t run = promised_;
   for (auto item = batch_.rbegin(); item != batch_.rend(); ++item) {
     item->header.read_ahead = static_cast<uint16_t>(std::min(run, kMaxHint));
     const uint64_t head = HeadBytes(item->header);

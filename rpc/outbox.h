@@ -56,6 +56,8 @@ class Outbox {
   void AllowChunks() { may_chunk_ = true; }
   // And gathered ones, of which it takes those within its limits.
   void AllowGatheredChunks(const FrameLimits& limits);
+  // And PADDING, so that hints may promise what the next batch begins with.
+  void AllowPadding() { may_pad_ = true; }
 
   // From now on large segments are lent to the peer where they can be.
   void Share(std::shared_ptr<Sharing> sharing) { sharing_ = std::move(sharing); }
@@ -146,6 +148,8 @@ class Outbox {
   Item GatheredChunk(std::span<Item> messages);
   void ComposeChunks();
   Item NextChunk(uint64_t room);
+  void PadOpening();
+  Item Padding(uint64_t bytes);
   void FillHints();
   void AddBuffers(size_t index);
   void AddBuffer(const void* data, size_t size);
@@ -157,6 +161,7 @@ class Outbox {
   const uint64_t batch_limit_;
   bool may_chunk_ = false;
   bool may_gather_ = false;
+  bool may_pad_ = false;
   std::shared_ptr<Sharing> sharing_;
   SharedBytes shared_bytes_;
   uint64_t lent_bytes_ = 0;
@@ -165,7 +170,8 @@ class Outbox {
   std::vector<std::shared_ptr<Bulk>> open_;  // Those not written whole.
   std::vector<Item> batch_;
   uint64_t batch_bytes_ = 0;
-  std::vector<Item> done_;                           // Batches that have left.
+  uint64_t promised_ = 0;   // The next batch begins with so many bytes that are no large payload.
+  std::vector<Item> done_;  // Batches that have left.
   std::vector<std::shared_ptr<const void>> copied_;  // Owners of what was copied into loans.
   std::vector<asio::const_buffer> gathered_;         // Of batch_.
   size_t buffers_done_ = 0;                          // Of gathered_.

@@ -120,7 +120,7 @@ awaitable<Status> ServerSession::ShakeHands() {
 }
 
 StatusOr<uint64_t> ServerSession::Share(const PeerHello& peer) {
-  uint64_t features = kFeatureGatheredChunks;
+  uint64_t features = kOwnFeatures;
   if ((peer.features & kFeatureSharedMemory) != 0) {
     features |= sharing_.Offer(core_->executor, core_->options.shared_memory_bytes);
   }
@@ -171,6 +171,8 @@ StatusOr<std::shared_ptr<RequestTask>> ServerSession::OnFrame(IncomingFrame&& fr
     }
     case FrameKind::kCancel:
       OnCancel(frame.header.request_id);
+      return nullptr;
+    case FrameKind::kPadding:
       return nullptr;
     default:
       return absl::DataLossError("malformed frame: a kind that clients do not send");

@@ -8,10 +8,12 @@ std::vector<rpc::testing::RawFrame> OneOfEachKind() {
   std::vector<rpc::testing::RawFrame> frames{rpc::testing::HelloFrame({.cluster = "fuzz"})};
   for (const rpc::FrameKind kind :
        {rpc::FrameKind::kRequest, rpc::FrameKind::kResponse, rpc::FrameKind::kChunk,
-        rpc::FrameKind::kCancel, rpc::FrameKind::kError, rpc::FrameKind::kGoaway}) {
+        rpc::FrameKind::kCancel, rpc::FrameKind::kError, rpc::FrameKind::kGoaway,
+        rpc::FrameKind::kPadding}) {
     rpc::testing::RawFrame& frame = frames.emplace_back();
     frame.header.kind = kind;
-    if (kind != rpc::FrameKind::kGoaway) frame.header.request_id = 7;
+    const bool names_none = kind == rpc::FrameKind::kGoaway || kind == rpc::FrameKind::kPadding;
+    if (!names_none) frame.header.request_id = 7;
     if (kind == rpc::FrameKind::kError) frame.header.code = 3;
     if (kind != rpc::FrameKind::kRequest && kind != rpc::FrameKind::kResponse) continue;
     frame.header.method = kEchoMethod;

@@ -42,6 +42,15 @@ void Gather(FrameHeader& header, size_t messages) {
   header.metadata_length = static_cast<uint32_t>(messages * sizeof(uint64_t));
 }
 
+// Makes it padding of so many bytes.
+void Pad(FrameHeader& header, uint32_t bytes) {
+  header.kind = FrameKind::kPadding;
+  header.request_id = 0;
+  header.segment_count = 0;
+  header.payload_length = 0;
+  header.metadata_length = bytes;
+}
+
 std::span<const std::byte, kHeaderBytes> BytesOf(const FrameHeader& header) {
   return std::as_bytes(std::span<const FrameHeader, 1>(&header, 1));
 }
@@ -81,7 +90,7 @@ TEST_CASE("a malformed header is refused by the name of its field") {
       {"magic", [](FrameHeader& h) { h.magic = 1; }},
       {"version", [](FrameHeader& h) { h.version = 2; }},
       {"kind", [](FrameHeader& h) { h.kind = static_cast<FrameKind>(0); }},
-      {"kind", [](FrameHeader& h) { h.kind = static_cast<FrameKind>(8); }},
+      {"kind", [](FrameHeader& h) { h.kind = static_cast<FrameKind>(9); }},
       {"flags", [](FrameHeader& h) { h.flags = 1; }},
       {"request_id", [](FrameHeader& h) { h.request_id = 0; }},
       {"metadata_length", [](FrameHeader& h) { h.metadata_length = (16u << 20) + 1; }},
@@ -97,6 +106,9 @@ TEST_CASE("a malformed header is refused by the name of its field") {
       {"segment_count", [](FrameHeader& h) { Gather(h, kMaxGathered + 1); }},
       {"metadata_length", [](FrameHeader& h) { Gather(h, 2), ++h.metadata_length; }},
       {"code", [](FrameHeader& h) { h.kind = FrameKind::kError, h.code = 17; }},
+      {"request_id", [](FrameHeader& h) { h.kind = FrameKind::kPadding; }},
+      {"segment_count", [](FrameHeader& h) { Pad(h, 0), h.segment_count = 1; }},
+      {"metadata_length", [](FrameHeader& h) { Pad(h, kMaxPaddingBytes + 1); }},
   };
   for (const Case& one : cases) {
     FrameHeader header = RequestHeader();

@@ -86,7 +86,7 @@ TEST_CASE("only a peer that says so is sent gathered chunks", "[gathered]") {
     const uint64_t features = says_so ? kFeatureGatheredChunks : 0;
     SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(Encode(HelloFrame(TestHello("peer"), features))));
     SIMURGH_CO_ASSIGN_OR_RETURN(const RawFrame hello, co_await peer.Read());
-    CHECK(DecodeHello(hello.metadata)->features == kFeatureGatheredChunks);
+    CHECK(DecodeHello(hello.metadata)->features == kOwnFeatures);
     const std::vector<RawFrame> requests{EchoRequest(1, {Filled(5'000, 1)}),
                                          EchoRequest(2, {Filled(5'000, 2)})};
     SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(EncodeAll(requests)));
@@ -116,7 +116,7 @@ TEST_CASE("a client sends gathered chunks to a server that says so, and says so 
   const auto serve = [&]() -> awaitable<Status> {
     RawPeer peer(*co_await listener->Accept());
     SIMURGH_CO_ASSIGN_OR_RETURN(const RawFrame hello, co_await peer.Read());
-    CHECK(DecodeHello(hello.metadata)->features == kFeatureGatheredChunks);
+    CHECK(DecodeHello(hello.metadata)->features == kOwnFeatures);
     const uint64_t features = says_so ? kFeatureGatheredChunks : 0;
     SIMURGH_CO_RETURN_IF_ERROR(
         co_await peer.Send(Encode(HelloFrame(TestHello("server"), features))));

@@ -1,6 +1,7 @@
 #include "rpc/outbox.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -68,6 +69,7 @@ struct Received {
   std::map<uint64_t, Bytes> Payloads() const {
     std::map<uint64_t, Bytes> payloads;
     for (const Frame& frame : frames) {
+      if (frame.header.kind == FrameKind::kPadding) continue;
       auto begin = frame.payload.begin();
       const std::vector<uint64_t> ids = frame.Ids();
       for (size_t i = 0; i < ids.size(); ++i) {
@@ -152,18 +154,9 @@ TEST_CASE("an outbox sends every message whole, however its bytes leave") {
   CHECK((gatherings != 0) == gathered);
 }
 
-TEST_CASE("a hint never reaches into a large payload, and covers the small frames of a batch") {
-  Random random(5);
-  Outbox outbox;
-  outbox.AllowChunks();
-  if (GENERATE(false, true)) outbox.AllowGatheredChunks(FrameLimits());
-  for (uint64_t id = 1; id <= 300; ++id) {
-    const size_t size = random.Uniform() < 0.1 ? 5'000 + random() % 400'000 : random() % 4'096;
-    outbox.Add(RequestOf(id, {RandomBytes(random, size)}));
-  }
-  const Bytes stream = WriteAll(outbox);
-  const Received received(stream);
-  uint64_t covered = 0;
+// No hint may reach into a large payload. Returns how many reach up to one.
+size_t CheckHints(const Received& received) {
+  size_t covered = 0;
   for (size_t i = 0; i < received.frames.size(); ++i) {
     const FrameHeader& header = received.frames[i].header;
     uint64_t reach = received.frames[i].begin + FrameBytes(header) -
@@ -178,7 +171,67 @@ TEST_CASE("a hint never reaches into a large payload, and covers the small frame
     CHECK(reach <= payload);
     covered += reach == payload;
   }
-  CHECK(covered > 200);
+  return covered;
+}
+
+TEST_CASE("a hint never reaches into a large payload, and covers the small frames of a batch") {
+  Random random(5);
+  Outbox outbox;
+  outbox.AllowChunks();
+  if (GENERATE(false, true)) outbox.AllowGatheredChunks(FrameLimits());
+  for (uint64_t id = 1; id <= 300; ++id) {
+    const size_t size = random.Uniform() < 0.1 ? 5'000 + random() % 400'000 : random() % 4'096;
+    outbox.Add(RequestOf(id, {RandomBytes(random, size)}));
+  }
+  CHECK(CheckHints(Received(WriteAll(outbox))) > 200);
+}
+
+TEST_CASE("what a hint promises of the next batch is kept, if need be with padding") {
+  Random random(GENERATE(6, 7, 8));
+  Outbox outbox;
+  outbox.AllowChunks();
+  outbox.AllowGatheredChunks(FrameLimits());
+  const bool pads = GENERATE(false, true);
+  if (pads) outbox.AllowPadding();
+  std::map<uint64_t, Bytes> sent;
+  Bytes stream;
+  constexpr size_t kBatches = 300;
+  for (size_t i = 0; i < kBatches; ++i) {
+    const size_t size = std::array{0, 10, 5'000, 50'000, 700'000}[random() % 5];
+    for (size_t count = 1 + random() % 6; count > 0; --count) {
+      const uint64_t id = sent.size() + 1;
+      sent[id] = RandomBytes(random, size);
+      outbox.Add(RequestOf(id, {sent[id]}, Bytes(random() % 100)));
+    }
+    const Bytes batch = WriteAll(outbox);
+    CHECK(outbox.bytes() == 0);
+    stream.insert(stream.end(), batch.begin(), batch.end());
+  }
+  const Received received(stream);
+  CHECK((received.Payloads() == sent));
+  CheckHints(received);
+  size_t padding = 0;
+  for (const auto& frame : received.frames) padding += frame.header.kind == FrameKind::kPadding;
+  CHECK((padding != 0) == pads);
+  CHECK(padding < kBatches);
+}
+
+TEST_CASE("batches of one shape need no padding, and the hint of each reaches the next's payload") {
+  Outbox outbox;
+  outbox.AllowChunks();
+  outbox.AllowGatheredChunks(FrameLimits());
+  outbox.AllowPadding();
+  Bytes stream;
+  for (uint64_t id = 1; id <= 30; ++id) {
+    outbox.Add(RequestOf(id, {Bytes(5'000)}, Bytes(24)));
+    if (id % 3 != 0) continue;
+    const Bytes batch = WriteAll(outbox);
+    stream.insert(stream.end(), batch.begin(), batch.end());
+  }
+  const Received received(stream);
+  constexpr size_t kFramesOfBatch = 4;  // Three heads and a chunk.
+  CHECK(received.frames.size() == 10 * kFramesOfBatch);
+  CHECK(CheckHints(received) == 9 * kFramesOfBatch + kFramesOfBatch - 1);
 }
 
 TEST_CASE("messages of some KiB that leave together leave all their heads first") {
