@@ -28,9 +28,10 @@ Status Connection::StreamError(const char* what, const Stream::ErrorCode& error)
 
 void Connection::Establish(std::string name, const PeerHello& peer) {
   peer_ = std::move(name);
-  if (peer.protocol() >= kProtocolWithChunks) outbox_.AllowChunks();
+  const bool hints = peer.protocol() >= kProtocolWithChunks;
+  if (hints) outbox_.AllowChunks();
   if ((peer.features & kFeatureGatheredChunks) != 0) outbox_.AllowGatheredChunks(peer.limits);
-  if ((peer.features & kFeaturePadding) != 0) outbox_.AllowPadding();
+  if (hints && (peer.features & kFeaturePadding) != 0) outbox_.AllowPadding();
   established_ = true;
   observer_->OnConnect(peer_);
 }

@@ -119,6 +119,7 @@ TEST_CASE("an outbox sends every message whole, however its bytes leave") {
   Outbox outbox;
   if (chunks) outbox.AllowChunks();
   if (gathered) outbox.AllowGatheredChunks(FrameLimits());
+  if (chunks && GENERATE(false, true)) outbox.AllowPadding();
   std::map<uint64_t, Bytes> sent;
   std::map<uint64_t, Bytes> metadata;
   Bytes stream;
@@ -142,7 +143,7 @@ TEST_CASE("an outbox sends every message whole, however its bytes leave") {
   for (const auto& frame : received.frames) {
     const FrameHeader& header = frame.header;
     gatherings += header.gathered();
-    if (header.kind == FrameKind::kChunk) {
+    if (header.kind == FrameKind::kChunk || header.kind == FrameKind::kPadding) {
       CHECK(chunks);
       continue;
     }
@@ -214,6 +215,23 @@ TEST_CASE("what a hint promises of the next batch is kept, if need be with paddi
   for (const auto& frame : received.frames) padding += frame.header.kind == FrameKind::kPadding;
   CHECK((padding != 0) == pads);
   CHECK(padding < kBatches);
+}
+
+TEST_CASE("what has left stays so while padding leaves") {
+  Outbox outbox;
+  outbox.AllowChunks();
+  outbox.AllowPadding();
+  const Outbox::Ticket first = outbox.Add(RequestOf(1, {Bytes(500)}));
+  (void)WriteAll(outbox);
+  const Outbox::Ticket second = outbox.Add(RequestOf(2, {Bytes(5'000)}));
+  Bytes padding;
+  WriteSome(outbox, 500, padding);
+  const FrameHeader header = Received(padding).frames.at(0).header;
+  CHECK((header.kind == FrameKind::kPadding && FrameBytes(header) == 500));
+  CHECK_FALSE(outbox.Pending(first));
+  CHECK(outbox.Pending(second));
+  (void)WriteAll(outbox);
+  CHECK_FALSE(outbox.Pending(second));
 }
 
 TEST_CASE("batches of one shape need no padding, and the hint of each reaches the next's payload") {

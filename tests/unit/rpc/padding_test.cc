@@ -75,7 +75,7 @@ TEST_CASE("only a peer that says so is promised what comes next, and sent paddin
     SIMURGH_CO_ASSIGN_OR_RETURN(RawFrame answer, co_await peer.Read());
     CHECK(DecodeHello(answer.metadata)->features == kOwnFeatures);
 
-    constexpr size_t kSmall = 200;
+    constexpr size_t kSmall = 600;  // More than a HELLO.
     SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(Encode(EchoRequest(1, {Bytes(kSmall)}))));
     SIMURGH_CO_ASSIGN_OR_RETURN(answer, co_await peer.Read());
     CHECK(answer.header.request_id == 1);
