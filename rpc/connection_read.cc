@@ -225,8 +225,11 @@ std::optional<Status> Connection::TryReadPayload(Landing& landing) {
     observer_->OnPayloadCopied(copied);
   }
   if (const uint64_t copied = landing.places_.FillFrom(ahead_, payload_left_); copied != 0) {
-    stream_->copies() ? observer_->OnPayloadCopied(copied)
-                      : observer_->OnSmallPayloadCopied(copied);
+    if (stream_->copies()) {
+      observer_->OnPayloadCopied(copied);
+    } else {
+      observer_->OnSmallPayloadCopied(copied);
+    }
     payload_left_ -= copied;
     landing.left_ -= copied;
   }

@@ -38,7 +38,7 @@ inline constexpr uint16_t kFlagLent = 4;
 // Messages whose payload one gathered CHUNK may carry.
 inline constexpr uint16_t kMaxGathered = 64;
 
-// Metadata of a PADDING frame.
+// Metadata of a PADDING frame, at most.
 inline constexpr uint32_t kMaxPaddingBytes = 1'024;
 
 // A payload below this may be read together with what lies before it and copied into its places:

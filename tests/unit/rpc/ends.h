@@ -14,6 +14,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "rpc/control.h"
 #include "rpc/testing/raw_peer.h"
 #include "rpc/waiter.h"
 #include "tests/unit/rpc/support.h"
@@ -73,6 +74,18 @@ struct Ends {
   SIMURGH_CO_ASSIGN_OR_RETURN(testing::RawPeer peer,
                               co_await testing::RawPeer::Dial(ends.server->address()));
   SIMURGH_CO_RETURN_IF_ERROR(co_await peer.ShakeHands(TestHello("peer")));
+  co_return std::move(peer);
+}
+
+// The same of a peer with these features; the server has all of ours.
+[[nodiscard]] inline awaitable<StatusOr<testing::RawPeer>> EnterWith(const Ends& ends,
+                                                                     uint64_t features) {
+  SIMURGH_CO_ASSIGN_OR_RETURN(testing::RawPeer peer,
+                              co_await testing::RawPeer::Dial(ends.server->address()));
+  const testing::RawFrame hello = testing::HelloFrame(TestHello("peer"), features);
+  SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(testing::Encode(hello)));
+  SIMURGH_CO_ASSIGN_OR_RETURN(const testing::RawFrame answer, co_await peer.Read());
+  CHECK(DecodeHello(answer.metadata)->features == kOwnFeatures);
   co_return std::move(peer);
 }
 

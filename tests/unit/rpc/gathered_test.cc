@@ -82,11 +82,8 @@ TEST_CASE("only a peer that says so is sent gathered chunks", "[gathered]") {
   Ends ends;
   const bool says_so = GENERATE(false, true);
   const auto talk = [&]() -> awaitable<Status> {
-    SIMURGH_CO_ASSIGN_OR_RETURN(RawPeer peer, co_await RawPeer::Dial(ends.server->address()));
-    const uint64_t features = says_so ? kFeatureGatheredChunks : 0;
-    SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(Encode(HelloFrame(TestHello("peer"), features))));
-    SIMURGH_CO_ASSIGN_OR_RETURN(const RawFrame hello, co_await peer.Read());
-    CHECK(DecodeHello(hello.metadata)->features == kOwnFeatures);
+    SIMURGH_CO_ASSIGN_OR_RETURN(RawPeer peer,
+                                co_await EnterWith(ends, says_so ? kFeatureGatheredChunks : 0));
     const std::vector<RawFrame> requests{EchoRequest(1, {Filled(5'000, 1)}),
                                          EchoRequest(2, {Filled(5'000, 2)})};
     SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(EncodeAll(requests)));

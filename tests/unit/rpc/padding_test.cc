@@ -11,7 +11,6 @@ namespace simurgh::rpc {
 namespace {
 
 using testing::Encode;
-using testing::HelloFrame;
 using testing::Loop;
 using testing::RawFrame;
 using testing::RawPeer;
@@ -69,15 +68,11 @@ TEST_CASE("only a peer that says so is promised what comes next, and sent paddin
   Ends ends;
   const bool says_so = GENERATE(false, true);
   const auto talk = [&]() -> awaitable<Status> {
-    SIMURGH_CO_ASSIGN_OR_RETURN(RawPeer peer, co_await RawPeer::Dial(ends.server->address()));
-    const uint64_t features = says_so ? kFeaturePadding : 0;
-    SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(Encode(HelloFrame(TestHello("peer"), features))));
-    SIMURGH_CO_ASSIGN_OR_RETURN(RawFrame answer, co_await peer.Read());
-    CHECK(DecodeHello(answer.metadata)->features == kOwnFeatures);
-
+    SIMURGH_CO_ASSIGN_OR_RETURN(RawPeer peer,
+                                co_await EnterWith(ends, says_so ? kFeaturePadding : 0));
     constexpr size_t kSmall = 600;  // More than a HELLO.
     SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(Encode(EchoRequest(1, {Bytes(kSmall)}))));
-    SIMURGH_CO_ASSIGN_OR_RETURN(answer, co_await peer.Read());
+    SIMURGH_CO_ASSIGN_OR_RETURN(RawFrame answer, co_await peer.Read());
     CHECK(answer.header.request_id == 1);
     CHECK(answer.header.read_ahead == (says_so ? FrameBytes(answer.header) : 0));
 
