@@ -69,17 +69,9 @@ struct Ends {
   std::unique_ptr<Client> client;
 };
 
-// A peer of the server that has said HELLO.
-[[nodiscard]] inline awaitable<StatusOr<testing::RawPeer>> Enter(const Ends& ends) {
-  SIMURGH_CO_ASSIGN_OR_RETURN(testing::RawPeer peer,
-                              co_await testing::RawPeer::Dial(ends.server->address()));
-  SIMURGH_CO_RETURN_IF_ERROR(co_await peer.ShakeHands(TestHello("peer")));
-  co_return std::move(peer);
-}
-
-// The same of a peer with these features; the server has all of ours.
-[[nodiscard]] inline awaitable<StatusOr<testing::RawPeer>> EnterWith(const Ends& ends,
-                                                                     uint64_t features) {
+// A peer of the server that has said HELLO, with these features; the server has all of ours.
+[[nodiscard]] inline awaitable<StatusOr<testing::RawPeer>> Enter(const Ends& ends,
+                                                                 uint64_t features = 0) {
   SIMURGH_CO_ASSIGN_OR_RETURN(testing::RawPeer peer,
                               co_await testing::RawPeer::Dial(ends.server->address()));
   const testing::RawFrame hello = testing::HelloFrame(TestHello("peer"), features);

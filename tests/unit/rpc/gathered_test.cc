@@ -83,7 +83,7 @@ TEST_CASE("only a peer that says so is sent gathered chunks", "[gathered]") {
   const bool says_so = GENERATE(false, true);
   const auto talk = [&]() -> awaitable<Status> {
     SIMURGH_CO_ASSIGN_OR_RETURN(RawPeer peer,
-                                co_await EnterWith(ends, says_so ? kFeatureGatheredChunks : 0));
+                                co_await Enter(ends, says_so ? kFeatureGatheredChunks : 0));
     const std::vector<RawFrame> requests{EchoRequest(1, {Filled(5'000, 1)}),
                                          EchoRequest(2, {Filled(5'000, 2)})};
     SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(EncodeAll(requests)));

@@ -68,8 +68,7 @@ TEST_CASE("only a peer that says so is promised what comes next, and sent paddin
   Ends ends;
   const bool says_so = GENERATE(false, true);
   const auto talk = [&]() -> awaitable<Status> {
-    SIMURGH_CO_ASSIGN_OR_RETURN(RawPeer peer,
-                                co_await EnterWith(ends, says_so ? kFeaturePadding : 0));
+    SIMURGH_CO_ASSIGN_OR_RETURN(RawPeer peer, co_await Enter(ends, says_so ? kFeaturePadding : 0));
     constexpr size_t kSmall = 600;  // More than a HELLO.
     SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(Encode(EchoRequest(1, {Bytes(kSmall)}))));
     SIMURGH_CO_ASSIGN_OR_RETURN(RawFrame answer, co_await peer.Read());
