@@ -16,7 +16,7 @@ Connection::Connection(std::unique_ptr<Stream> stream, std::string peer, FrameLi
       peer_(std::move(peer)),
       limits_(limits),
       observer_(std::move(observer)),
-      outbox_(stream_->prefers_large_writes()),
+      outbox_(stream_->batch_bytes()),
       written_(stream_->executor()) {}
 
 Status Connection::StreamError(const char* what, const Stream::ErrorCode& error) {

@@ -14,6 +14,7 @@
 #include "rpc/gate.h"
 #include "rpc/message.h"
 #include "rpc/sharing.h"
+#include "rpc/stream.h"
 
 namespace simurgh::rpc {
 
@@ -33,13 +34,6 @@ struct OutgoingFrame {
 // Threads: one.
 class Outbox {
  public:
-  // A batch takes no more when it has reached this: 0.4 ms at 10 Gbit/s.
-  static constexpr uint64_t kBatchBytes = 524'288;
-  // The same where large writes pay: TCP within one machine, where as much time is worth more
-  // bytes. They are written and read in fewer pieces, for a tenth more requests of 1 MiB. Over a
-  // Unix socket they would be up to a tenth fewer (bench_rpc, 8 in flight).
-  static constexpr uint64_t kLargeBatchBytes = uint64_t{2} << 20;
-
   // A larger payload leaves in CHUNK frames.
   static constexpr uint64_t kMaxWholeBytes = 262'144;
 
@@ -49,8 +43,8 @@ class Outbox {
     bool chunked = false;
   };
 
-  explicit Outbox(bool large_batches = false)
-      : batch_limit_(large_batches ? kLargeBatchBytes : kBatchBytes) {}
+  // A batch takes no more when it has reached `batch_bytes`.
+  explicit Outbox(uint64_t batch_bytes = Stream::kBatchBytes) : batch_limit_(batch_bytes) {}
 
   // From now on the peer is known to understand CHUNK frames and read-ahead hints.
   void AllowChunks() { may_chunk_ = true; }

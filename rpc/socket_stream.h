@@ -28,8 +28,7 @@ class SocketStream : public Stream {
   void WhenFreed(std::function<void()> freed) override;
   void WhenWritable(std::function<void(const ErrorCode&)> ready) override;
   void Close() override;
-  // TCP within one machine. Over Unix sockets larger writes only cost caches.
-  bool prefers_large_writes() const override { return IsTcp(socket_) && IsLocal(socket_); }
+  uint64_t batch_bytes() const override;
   std::string peer() const override { return PeerName(socket_); }
   asio::any_io_executor executor() override { return socket_.get_executor(); }
 

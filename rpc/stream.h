@@ -25,6 +25,9 @@ class Stream {
     size_t bytes = 0;
   };
 
+  // 0.4 ms at 10 Gbit/s.
+  static constexpr uint64_t kBatchBytes = 524'288;
+
   virtual ~Stream() = default;
 
   // Reads as many bytes as are there and fit, without waiting.
@@ -78,8 +81,9 @@ class Stream {
   // Whether bytes are copied on their way, in user space, between the kernel and where they lie.
   virtual bool copies() const { return false; }
 
-  // Whether larger writes pay, though a small frame then waits longer for its turn.
-  virtual bool prefers_large_writes() const { return false; }
+  // As much as is best composed at a time: more takes fewer calls at both ends, but a small frame
+  // waits longer for its turn.
+  virtual uint64_t batch_bytes() const { return kBatchBytes; }
 
   // The other end, for logs.
   virtual std::string peer() const = 0;

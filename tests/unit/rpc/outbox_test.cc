@@ -15,6 +15,8 @@
 namespace simurgh::rpc {
 namespace {
 
+constexpr uint64_t kLargeBatchBytes = 4 * Stream::kBatchBytes;
+
 OutgoingFrame RequestOf(uint64_t id, std::vector<Bytes> segments, Bytes metadata = {}) {
   OutgoingFrame frame;
   frame.header.kind = FrameKind::kRequest;
@@ -295,7 +297,7 @@ TEST_CASE("of messages whose payload is gathered each is pending until its own h
 }
 
 TEST_CASE("no gathered chunk is of more messages than a receiver takes") {
-  Outbox outbox(true);
+  Outbox outbox(kLargeBatchBytes);
   outbox.AllowChunks();
   outbox.AllowGatheredChunks(FrameLimits());
   for (uint64_t id = 1; id <= 2 * kMaxGathered + 2; ++id) {
@@ -322,7 +324,7 @@ TEST_CASE("payloads are gathered for a receiver that accepts the largest chunk o
     --limits.max_segments;
     accepts = false;
   }
-  Outbox outbox(true);
+  Outbox outbox(kLargeBatchBytes);
   outbox.AllowChunks();
   outbox.AllowGatheredChunks(limits);
   for (uint64_t id = 1; id <= kMaxGathered; ++id) outbox.Add(RequestOf(id, {Bytes(16'384)}));
@@ -331,9 +333,8 @@ TEST_CASE("payloads are gathered for a receiver that accepts the largest chunk o
 }
 
 TEST_CASE("a small frame passes a large message between two batches") {
-  const bool large_batches = GENERATE(false, true);
-  const uint64_t batch = large_batches ? Outbox::kLargeBatchBytes : Outbox::kBatchBytes;
-  Outbox outbox(large_batches);
+  const uint64_t batch = GENERATE(Stream::kBatchBytes, kLargeBatchBytes);
+  Outbox outbox(batch);
   outbox.AllowChunks();
   const Bytes large(8 * batch);
   outbox.Add(RequestOf(1, {large}));
