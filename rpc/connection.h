@@ -99,6 +99,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // The coroutine that reads is about to wait for something else: what has been sent leaves.
   void Uncork();
 
+  // Whether the peer sends no more, as far as the stream knows: what it has sent may be unread.
+  bool hung_up() { return stream_->hung_up(); }
   // Whether the coroutine that reads waits for the peer.
   bool waiting() const { return waiting_; }
   // Where both directions stand.

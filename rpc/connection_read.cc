@@ -156,6 +156,7 @@ Status Connection::TakePieces(const IncomingFrame& gathered) {
 IncomingFrame Connection::TakePiece() {
   const Piece piece = pieces_.front();
   pieces_.pop_front();
+  ++frames_read_;  // As much work as a frame.
   payload_left_ = piece.left;
   IncomingFrame frame;
   frame.header.kind = FrameKind::kChunk;

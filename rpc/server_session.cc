@@ -27,6 +27,12 @@ Clock::time_point DeadlineOf(const FrameHeader& header, Clock::time_point arriva
   return arrival + std::chrono::milliseconds(header.deadline_ms);
 }
 
+// The task has no further request.
+void End(RequestTask& task) {
+  task.ended = true;
+  task.request.Abandon();
+}
+
 // Without the port.
 std::string HostOf(const std::string& peer) { return peer.substr(0, peer.rfind(':')); }
 
@@ -54,13 +60,9 @@ ServerSession::ServerSession(std::shared_ptr<ServerCore> core, std::unique_ptr<S
 
 ServerSession::~ServerSession() {
   Leave();
-  const auto end = [](RequestTask& task) {
-    task.ended = true;
-    task.request.Abandon();
-  };
-  for (const auto& task : idle_) end(*task);
+  for (const auto& task : idle_) End(*task);
   for (const auto& [id, task] : tasks_) {
-    if (!task->running) end(*task);
+    if (!task->running) End(*task);
   }
 }
 
@@ -76,6 +78,11 @@ awaitable<void> ServerSession::Run() {
     end = StatusOfException(std::current_exception());
   }
   Close(end);
+  // Nothing arrives any more, so nobody should wait for it.
+  const absl::flat_hash_map<uint64_t, std::shared_ptr<RequestTask>> tasks = tasks_;
+  for (const auto& [id, task] : tasks) {
+    if (!task->running) Discard(task);
+  }
 }
 
 awaitable<Status> ServerSession::ShakeHands() {
@@ -136,11 +143,12 @@ awaitable<Status> ServerSession::ReadFrames() {
     if (!frame) frame = co_await connection_->ReadFrame();
     SIMURGH_CO_RETURN_IF_ERROR(frame->status());
     const FrameHeader header = (*frame)->header;
+    const Clock::time_point arrival = Clock::now();  // A deadline counts from here.
     if (header.kind == FrameKind::kRequest && MustWait(header)) {
       SIMURGH_CO_RETURN_IF_ERROR(co_await WaitForAnswers(header));
     }
     SIMURGH_CO_ASSIGN_OR_RETURN(const std::shared_ptr<RequestTask> task,
-                                OnFrame(*std::move(*frame)));
+                                OnFrame(*std::move(*frame), arrival));
     if (task == nullptr) {
       if (connection_->payload_left() != 0) {
         SIMURGH_CO_RETURN_IF_ERROR(co_await connection_->SkipPayload());
@@ -158,10 +166,11 @@ awaitable<Status> ServerSession::ReadFrames() {
   }
 }
 
-StatusOr<std::shared_ptr<RequestTask>> ServerSession::OnFrame(IncomingFrame&& frame) {
+StatusOr<std::shared_ptr<RequestTask>> ServerSession::OnFrame(IncomingFrame&& frame,
+                                                              Clock::time_point arrival) {
   switch (frame.header.kind) {
     case FrameKind::kRequest:
-      return OnRequest(std::move(frame));
+      return OnRequest(std::move(frame), arrival);
     case FrameKind::kChunk: {
       const auto found = tasks_.find(frame.header.request_id);
       // None: of a request that was refused.
@@ -186,7 +195,8 @@ StatusOr<const Method*> ServerSession::MethodOf(const FrameHeader& header) const
   return absl::UnimplementedError(absl::StrCat("no method ", header.method, " here"));
 }
 
-StatusOr<std::shared_ptr<RequestTask>> ServerSession::OnRequest(IncomingFrame&& frame) {
+StatusOr<std::shared_ptr<RequestTask>> ServerSession::OnRequest(IncomingFrame&& frame,
+                                                                Clock::time_point arrival) {
   const FrameHeader header = frame.header;
   SIMURGH_RETURN_IF_ERROR(CheckRequest(frame));
   const auto refuse = [&](const Status& error) {
@@ -201,15 +211,19 @@ StatusOr<std::shared_ptr<RequestTask>> ServerSession::OnRequest(IncomingFrame&& 
   StatusOr<std::vector<IncomingSegment>> places = Place((*method)->placement, frame);
   if (!places.ok()) return refuse(places.status());
 
+  const uint64_t bytes = frame.message_bytes();
+  const uint64_t cost = Cost(frame.bytes());
+  // Which may find no memory: while the task is idle.
+  Landing landing(std::move(frame), *std::move(places));
   std::shared_ptr<RequestTask> task = IdleTask();
   task->method = *method;
   task->id = header.request_id;
   task->trace = TraceOf(header);
-  task->bytes = frame.message_bytes();
-  task->cost = Cost(frame.bytes());
-  task->start = Clock::now();
-  task->deadline = DeadlineOf(header, task->start);
-  task->landing.emplace(std::move(frame), *std::move(places));
+  task->bytes = bytes;
+  task->cost = cost;
+  task->start = arrival;
+  task->deadline = DeadlineOf(header, arrival);
+  task->landing.emplace(std::move(landing));
   task->unanswered = unanswered_.Enter();
   ++arriving_;
   unanswered_bytes_ += task->cost;
@@ -234,10 +248,24 @@ std::shared_ptr<RequestTask> ServerSession::IdleTask() {
   return task;
 }
 
+void ServerSession::Discard(const std::shared_ptr<RequestTask>& task) {
+  tasks_.erase(task->id);
+  NoteArrived();
+  unanswered_bytes_ -= task->cost;
+  task->unanswered = {};
+  task->landing.reset();
+  if (idle_.size() < kMaxIdleTasks) return idle_.push_back(task);
+  End(*task);
+}
+
+void ServerSession::NoteArrived() {
+  if (--arriving_ == 0) ++arrivals_;
+}
+
 void ServerSession::Start(const std::shared_ptr<RequestTask>& task) {
   task->in_handler = core_->requests.Enter();
   task->running = true;
-  --arriving_;
+  NoteArrived();
   task->session = shared_from_this();
   deadlines_.Note(task->deadline);
   core_->observer->OnCallStart(task->method->id);
@@ -319,16 +347,12 @@ void ServerSession::OnCancel(uint64_t request_id) {
   if (found == tasks_.end()) return;  // Answered meanwhile.
   const std::shared_ptr<RequestTask> task = found->second;
   if (task->running) return task->cancel.emit(asio::cancellation_type::terminal);
-  tasks_.erase(found);
-  --arriving_;
-  unanswered_bytes_ -= task->cost;
   const Status error = absl::CancelledError("cancelled while it was arriving");
   ReportUnstarted(task->landing->header(), task->bytes, error);
   OutgoingFrame frame = AnswerWith(request_id, error, kFlagNotExecuted);
   frame.pass = std::move(task->unanswered);
+  Discard(task);
   connection_->Send(std::move(frame));
-  task->landing.reset();
-  idle_.push_back(task);
 }
 
 Clock::time_point ServerSession::ExpireRequests(Clock::time_point now) {

@@ -81,8 +81,9 @@ class ServerSession : public std::enable_shared_from_this<ServerSession> {
   [[nodiscard]] awaitable<Status> ReadFrames();
   // The request to which the payload of the frame belongs; null when nobody wants it.
   // Errors: DATA_LOSS for a frame that may not come.
-  StatusOr<std::shared_ptr<RequestTask>> OnFrame(IncomingFrame&& frame);
-  StatusOr<std::shared_ptr<RequestTask>> OnRequest(IncomingFrame&& frame);
+  StatusOr<std::shared_ptr<RequestTask>> OnFrame(IncomingFrame&& frame, Clock::time_point arrival);
+  StatusOr<std::shared_ptr<RequestTask>> OnRequest(IncomingFrame&& frame,
+                                                   Clock::time_point arrival);
   // Errors: DATA_LOSS, when the request may not come now.
   Status CheckRequest(const IncomingFrame& frame) const;
   // What the request takes of the peer's window.
@@ -104,6 +105,9 @@ class ServerSession : public std::enable_shared_from_this<ServerSession> {
   std::optional<ThrottleReason> MustWait(const FrameHeader& header) const;
   [[nodiscard]] awaitable<Status> WaitForAnswers(const FrameHeader& header);
   std::shared_ptr<RequestTask> IdleTask();
+  // Forgets a request that has not arrived; the task may have another.
+  void Discard(const std::shared_ptr<RequestTask>& task);
+  void NoteArrived();
   // Lets the handler begin. Requires the whole request.
   void Start(const std::shared_ptr<RequestTask>& task);
   // The coroutine of a task.
@@ -121,10 +125,12 @@ class ServerSession : public std::enable_shared_from_this<ServerSession> {
   std::list<ServerSession*>::iterator newcomer_;  // The end when it is none.
   bool admitted_ = false;
   Gate unanswered_;          // Requests whose answers have not been written.
-  size_t arriving_ = 0;      // Those of them that are not complete.
+  size_t arriving_ = 0;      // Those of them that are not complete,
+  uint64_t arrivals_ = 0;    // and how often there have come to be none.
   DeadlineTimer deadlines_;  // Of tasks that run.
   DeadlineTimer looks_;      // At the flows.
-  FlowWatch incoming_;
+  FlowWatch incoming_;       // Frames.
+  FlowWatch chunks_;         // Messages in chunks.
   FlowWatch outgoing_;
   uint64_t unanswered_bytes_ = 0;
   // By request, from its head to its answer.

@@ -59,7 +59,7 @@ std::optional<ThrottleReason> ServerSession::MustWait(const FrameHeader& header)
     return ThrottleReason::kAnswers;
   }
   const uint64_t window = options.max_request_bytes_per_connection;
-  if (peer_.protocol() < kProtocolWithChunks &&
+  if (busy() != 0 && peer_.protocol() < kProtocolWithChunks &&
       Cost(FrameBytes(header)) > window - unanswered_bytes_) {
     return ThrottleReason::kWindow;
   }
@@ -85,9 +85,18 @@ awaitable<Status> ServerSession::WaitForAnswers(const FrameHeader& header) {
 
 Clock::time_point ServerSession::CheckFlows(Clock::time_point now) {
   const ServerOptions& options = core_->options;
-  Flow incoming = connection_->incoming();
-  incoming.expected |= arriving_ != 0 && connection_->waiting();
-  if (incoming_.StandsStill(incoming, now, options.stall_timeout)) {
+  // While a wait for answers keeps it from being read.
+  if (!connection_->waiting() && connection_->hung_up()) {
+    Close(absl::UnavailableError("the peer closed the connection"));
+    return Clock::time_point::max();
+  }
+  const Flow incoming = connection_->incoming();
+  // Frames that have nothing to do with a message in chunks do not make it go on.
+  const Flow chunks{.expected = arriving_ != 0 && connection_->waiting(),
+                    .rounds = arrivals_,
+                    .bytes = incoming.bytes};
+  const bool frame_stands = incoming_.StandsStill(incoming, now, options.stall_timeout);
+  if (chunks_.StandsStill(chunks, now, options.stall_timeout) || frame_stands) {
     Close(WithCutReason(absl::DeadlineExceededError("the peer stopped in the middle of a message"),
                         CutReason::kStalled));
     return Clock::time_point::max();

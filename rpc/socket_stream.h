@@ -22,6 +22,7 @@ class SocketStream : public Stream {
   // Over TCP.
   [[nodiscard]] awaitable<bool> SleepUntil(size_t least, asio::cancellation_slot stop) override;
   size_t unread() const override;
+  bool hung_up() override { return HasHungUp(socket_); }
   Progress TryWrite(std::span<const asio::const_buffer> buffers) override;
   Progress TryWriteKept(std::span<const asio::const_buffer> buffers) override;
   Free Freed() override;

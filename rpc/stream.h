@@ -51,6 +51,9 @@ class Stream {
   // Bytes that have come and have not been read, as far as the stream knows.
   virtual size_t unread() const { return 0; }
 
+  // Whether the other end has closed its side, as far as the stream knows; bytes may be unread.
+  virtual bool hung_up() { return false; }
+
   // Writes as many bytes as go without waiting; the buffers are free again when it returns. Those
   // left must be written soon: until then, the last ones written may be held back. Requires that no
   // buffer is empty.

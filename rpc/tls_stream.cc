@@ -49,6 +49,7 @@ class TlsSession : public std::enable_shared_from_this<TlsSession> {
   void WhenWritable(std::function<void(const ErrorCode&)> ready);
   void Close();
 
+  bool hung_up() { return HasHungUp(stream_.next_layer()); }
   const TlsContext& context() const { return *context_; }
   const std::string& peer() const { return peer_; }
   asio::any_io_executor executor() { return stream_.get_executor(); }
@@ -246,6 +247,7 @@ class TlsStream : public Stream {
     session_->WhenWritable(std::move(ready));
   }
   void Close() override { session_->Close(); }
+  bool hung_up() override { return session_->hung_up(); }
   bool copies() const override { return true; }
   std::string peer() const override { return session_->peer(); }
   asio::any_io_executor executor() override { return session_->executor(); }

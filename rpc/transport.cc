@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -222,6 +223,11 @@ std::string PeerName(const Socket& socket) {
   ErrorCode error;
   const Endpoint endpoint = socket.remote_endpoint(error);
   return error ? "unknown" : NameOf(endpoint);
+}
+
+bool HasHungUp(Socket& socket) {
+  pollfd ends{.fd = socket.native_handle(), .events = POLLRDHUP, .revents = 0};
+  return ::poll(&ends, 1, 0) > 0;
 }
 
 StatusOr<std::unique_ptr<Listener>> Listener::Open(asio::any_io_executor executor,

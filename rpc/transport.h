@@ -32,6 +32,9 @@ bool IsLocal(const Socket& socket);
 // The other end of an accepted connection, for logs.
 std::string PeerName(const Socket& socket);
 
+// Whether the other end has closed its side, or the connection has broken.
+bool HasHungUp(Socket& socket);
+
 // From where a listening socket may be reached.
 enum class Reach { kThisHost, kAll };
 

@@ -13,6 +13,12 @@
 namespace simurgh::rpc {
 namespace {
 
+// Bytes that malloc has given out.
+size_t UsedMemory() {
+  const struct mallinfo2 info = ::mallinfo2();
+  return info.uordblks + info.hblkhd;
+}
+
 using testing::Encode;
 using testing::RawFrame;
 using testing::RawPeer;
@@ -154,6 +160,51 @@ TEST_CASE("a peer that trickles is cut off, one that only waits is not", "[abuse
   CHECK(ends.loop.Run(ask()) == absl::OkStatus());
 }
 
+TEST_CASE("other frames do not make a message in chunks go on", "[abuse]") {
+  ServerOptions options;
+  options.stall_timeout = std::chrono::milliseconds(40);
+  Ends ends(EchoMethod().handle, options);
+  const auto peer = Attack(ends, ChunkedHead(1, 300'000));
+  const auto busy = [&]() -> awaitable<Status> {
+    const Clock::time_point deadline = Soon();
+    const Bytes frames = EncodeAll({Cancel(99), Request(2)});
+    while (ends.observer.cuts.empty() && Clock::now() < deadline) {
+      const Status sent = co_await peer->Send(frames);
+      if (!sent.ok()) break;
+      Waiter moment(ends.loop.executor(), In(std::chrono::milliseconds(5)));
+      co_await moment.Wait();
+    }
+    co_return absl::OkStatus();
+  };
+  CHECK(ends.loop.Run(busy()) == absl::OkStatus());
+  CHECK(ends.observer.cuts == std::vector{CutReason::kStalled});
+  CHECK(ends.EchoWorks());
+}
+
+TEST_CASE("a peer that hangs up while it is held back is noticed", "[abuse]") {
+  ServerOptions options;
+  options.max_requests_per_connection = 1;
+  options.stall_timeout = std::chrono::milliseconds(40);
+  std::unique_ptr<Hang> hang;
+  Ends ends([&](rpc::Request request) { return (*hang)(std::move(request)); }, options);
+  hang = std::make_unique<Hang>(ends.loop.executor());
+  const auto talk = [&]() -> awaitable<bool> {
+    StatusOr<RawPeer> peer = co_await Enter(ends);
+    CHECK(peer.ok());
+    const Bytes requests = EncodeAll({Request(1, {}, kWork.number), Request(2, {}, kWork.number)});
+    CHECK(co_await peer->Send(requests) == absl::OkStatus());
+    while (ends.observer.throttled(ThrottleReason::kRequests) == 0) {
+      co_await asio::post(asio::use_awaitable);
+    }
+    peer->Close();
+    co_return co_await hang->ended.Wait(Soon());
+  };
+  CHECK(ends.loop.Run(talk()));
+  CHECK(hang->cancelled == 1);
+  CHECK(ends.observer.disconnects == 1);
+  CHECK(ends.observer.cuts.empty());
+}
+
 TEST_CASE("a peer that lies about sizes gets no memory for what it does not send", "[abuse]") {
   ServerOptions options;
   options.stall_timeout = std::chrono::milliseconds(40);
@@ -165,15 +216,11 @@ TEST_CASE("a peer that lies about sizes gets no memory for what it does not send
   header.payload_length = 1;
   const Bytes claim = Claim(header, {});
   constexpr size_t kPeers = 32;
-  const auto used = [] {
-    const struct mallinfo2 info = ::mallinfo2();
-    return info.uordblks + info.hblkhd;
-  };
-  const size_t before = used();
+  const size_t before = UsedMemory();
   std::vector<std::shared_ptr<RawPeer>> peers;
   for (size_t i = 0; i < kPeers; ++i) peers.push_back(Attack(ends, claim));
   CHECK(RunWithin(ends.loop, 300, Echo(*ends.client)) == absl::OkStatus());
-  CHECK(used() < before + kPeers * 300'000);
+  CHECK(UsedMemory() < before + kPeers * 300'000);
   ends.loop.Run(UntilCut(ends.observer, kPeers));
   CHECK(ends.observer.cuts == std::vector(kPeers, CutReason::kStalled));
 }
@@ -236,6 +283,29 @@ TEST_CASE("a peer that announces payload and does not send it costs its window o
   CHECK(ends.EchoWorks());
   CHECK(ledger.taken == kPeers * taken);
   CHECK(ledger.held == 0);
+}
+
+TEST_CASE("requests that are cancelled while they arrive leave no memory behind", "[abuse]") {
+  Ends ends;
+  StatusOr<RawPeer> peer = ends.loop.Run(Enter(ends));
+  REQUIRE(peer.ok());
+  constexpr size_t kRequests = 10'000;
+  const Bytes heads = Repeated(kRequests, [](uint64_t id) { return ChunkedHead(id, 4'096); });
+  const Bytes cancels = Repeated(kRequests, [](uint64_t id) { return Encode(Cancel(id)); });
+  const auto talk = [&](const Bytes& bytes, size_t answers) -> awaitable<Status> {
+    const auto read = [&]() -> awaitable<Status> {
+      for (size_t i = 0; i < answers; ++i) {
+        SIMURGH_CO_RETURN_IF_ERROR((co_await peer->Read()).status());
+      }
+      co_return absl::OkStatus();
+    };
+    co_return co_await Both(peer->Send(bytes), read());
+  };
+  REQUIRE(ends.loop.Run(talk(Encode(Request(kRequests + 1)), 1)) == absl::OkStatus());
+  const size_t before = UsedMemory();
+  REQUIRE(ends.loop.Run(talk(heads, 0)) == absl::OkStatus());
+  REQUIRE(ends.loop.Run(talk(cancels, kRequests)) == absl::OkStatus());
+  CHECK(UsedMemory() < before + kRequests * 100);
 }
 
 TEST_CASE("garbage costs its connection while others go on", "[abuse]") {

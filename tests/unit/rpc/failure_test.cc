@@ -147,6 +147,41 @@ TEST_CASE("a server ends what is past its deadline though the client says nothin
   CHECK(ends.loop.Run(talk()) == absl::OkStatus());
 }
 
+TEST_CASE("a deadline goes on while its request is held back") {
+  ServerOptions options;
+  options.max_requests_per_connection = 1;
+  constexpr uint32_t kDeadlineMs = 20;
+  std::vector<bool> late;
+  std::unique_ptr<WaitList> release;
+  Ends ends(
+      [&](Request request) -> awaitable<StatusOr<OutgoingMessage>> {
+        late.push_back(request.deadline <= Clock::now());
+        if (late.size() == 1) co_await release->Wait(Soon());
+        co_return OutgoingMessage();
+      },
+      options);
+  release = std::make_unique<WaitList>(ends.loop.executor());
+  const auto talk = [&]() -> awaitable<Status> {
+    SIMURGH_CO_ASSIGN_OR_RETURN(RawPeer peer, co_await Enter(ends));
+    const Watchdog patience(ends.loop.executor(), Soon(), [&peer] { peer.Close(); });
+    RawFrame first = EchoRequest(1, {});
+    RawFrame second = EchoRequest(2, {});
+    first.header.method = second.header.method = kWork.number;
+    second.header.deadline_ms = kDeadlineMs;
+    SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(EncodeAll({first, second})));
+    while (ends.observer.throttled(ThrottleReason::kRequests) == 0) {
+      co_await asio::post(asio::use_awaitable);
+    }
+    Waiter past(ends.loop.executor(), In(std::chrono::milliseconds(2 * kDeadlineMs)));
+    co_await past.Wait();
+    release->NotifyAll();
+    SIMURGH_CO_RETURN_IF_ERROR((co_await peer.Read()).status());
+    co_return (co_await peer.Read()).status();
+  };
+  CHECK(ends.loop.Run(talk()) == absl::OkStatus());
+  CHECK(late == std::vector{false, true});
+}
+
 TEST_CASE("a call without a deadline waits for a connection as long as its patience") {
   Loop loop;
   // Nobody listens at the lowest port.

@@ -8,6 +8,7 @@
 
 #include "rpc/control.h"
 #include "rpc/frame_generated.h"
+#include "rpc/watchdog.h"
 #include "tests/unit/rpc/ends.h"
 
 namespace simurgh::rpc {
@@ -60,6 +61,25 @@ RawFrame HelloOfOther(bool older) {
       co_return absl::FailedPreconditionError("not the next chunk of the message");
     }
   }
+}
+
+TEST_CASE("a client of the version before that announces more than its window is cut off") {
+  ServerOptions options;
+  options.max_request_bytes_per_connection = 10'000;
+  Ends ends(EchoMethod().handle, options);
+  const auto talk = [&]() -> awaitable<Status> {
+    SIMURGH_CO_ASSIGN_OR_RETURN(RawPeer peer, co_await RawPeer::Dial(ends.server->address()));
+    const Watchdog patience(ends.loop.executor(), Soon(), [&peer] { peer.Close(); });
+    SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(Encode(HelloOfOther(true))));
+    SIMURGH_CO_RETURN_IF_ERROR((co_await peer.Read()).status());
+    // Nothing is under way that could make room.
+    SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(
+        EncodeAll({HeadOf(EchoRequest(1, {Bytes(8'000)})), EchoRequest(2, {Bytes(8'000)})})));
+    co_await peer.ReadToEnd();
+    co_return absl::OkStatus();
+  };
+  CHECK(ends.loop.Run(talk()) == absl::OkStatus());
+  CHECK(ends.observer.cuts == std::vector{CutReason::kWindow});
 }
 
 TEST_CASE("a client of the version before or after is understood") {

@@ -257,6 +257,26 @@ TEST_CASE("draining does not talk to a peer that has not introduced itself") {
   CHECK(ends.observer.errors.empty());
 }
 
+TEST_CASE("draining does not wait for a request that no longer arrives") {
+  ServerOptions options;
+  options.stall_timeout = std::chrono::milliseconds(40);
+  Ends ends(EchoMethod().handle, options);
+  const bool hangs_up = GENERATE(true, false);
+  const Clock::time_point deadline = Soon();
+  const auto talk = [&]() -> awaitable<Status> {
+    SIMURGH_CO_ASSIGN_OR_RETURN(RawPeer peer, co_await Enter(ends));
+    SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(
+        EncodeAll({HeadOf(EchoRequest(1, {Bytes(300'000)})), EchoRequest(2, {})})));
+    SIMURGH_CO_RETURN_IF_ERROR((co_await peer.Read()).status());  // So the head is there, too.
+    if (hangs_up) peer.Close();
+    co_await ends.server->Drain(deadline);
+    co_return absl::OkStatus();
+  };
+  CHECK(ends.loop.Run(talk()) == absl::OkStatus());
+  CHECK(Clock::now() < deadline);
+  CHECK(ends.observer.disconnects == 1);
+}
+
 TEST_CASE("draining cancels what has not ended by its deadline") {
   std::unique_ptr<Hang> hang;
   Ends ends([&](Request request) { return (*hang)(std::move(request)); });
