@@ -345,6 +345,7 @@ void Outbox::Written(size_t bytes) {
     NoteWritten(batch_[items_done_++]);
   }
   if (items_done_ < batch_.size()) return;
+  items_done_ = 0;
   if (done_.empty()) return done_.swap(batch_);
   std::move(batch_.begin(), batch_.end(), std::back_inserter(done_));
   batch_.clear();
@@ -357,10 +358,12 @@ void Outbox::NoteWritten(const Item& item) {
   shared_bytes_.sent += lent;
   if (item.bulk == nullptr) {
     written_ = item.number;
-  } else if (item.header.kind == FrameKind::kChunk && item.bulk->composed == item.bulk->total &&
-             item.bulk_offset + item.header.payload_length == item.bulk->total) {
-    std::erase(open_, item.bulk);
+    return;
   }
+  // A head is the last of a message that was withdrawn before any chunk.
+  const bool chunk = item.header.kind == FrameKind::kChunk;
+  const uint64_t end = item.bulk_offset + (chunk ? item.header.payload_length : 0);
+  if (end == item.bulk->total) std::erase(open_, item.bulk);
 }
 
 void Outbox::Release(uint64_t free_until) {

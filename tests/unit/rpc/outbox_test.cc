@@ -405,6 +405,48 @@ TEST_CASE("owners are let go once their bytes have left, and not before") {
   CHECK(bytes.use_count() == 1);
 }
 
+TEST_CASE("a large message that is withdrawn while only its head leaves is let go") {
+  Outbox outbox;
+  outbox.AllowChunks();
+  std::vector<std::weak_ptr<const Bytes>> owners;
+  std::vector<Outbox::Ticket> tickets;
+  for (uint64_t id = 1; id <= 2; ++id) {
+    OutgoingFrame frame = RequestOf(id, {});
+    const auto bytes = std::make_shared<const Bytes>(2 * Stream::kBatchBytes);
+    frame.message.segments.push_back({.bytes = *bytes, .owner = bytes});
+    owners.emplace_back(bytes);
+    tickets.push_back(outbox.Add(std::move(frame)));
+  }
+  Bytes stream;
+  WriteSome(outbox, 1, stream);  // Of a batch of both heads and a chunk of the first.
+  CHECK(outbox.Withdraw(tickets[1]) == Outbox::Withdrawn::kRest);
+  CHECK(outbox.Pending(tickets[1]));
+  while (!outbox.empty()) WriteSome(outbox, SIZE_MAX, stream);
+  CHECK_FALSE(outbox.Pending(tickets[0]));
+  CHECK_FALSE(outbox.Pending(tickets[1]));
+  CHECK(owners[0].expired());
+  CHECK(owners[1].expired());
+  CHECK(outbox.bytes() == 0);
+  CHECK(Received(stream).Payloads().at(2).empty());
+}
+
+TEST_CASE("a large message that is withdrawn between two batches is let go at once") {
+  Outbox outbox;
+  outbox.AllowChunks();
+  OutgoingFrame frame = RequestOf(1, {});
+  const auto bytes = std::make_shared<const Bytes>(4 * Stream::kBatchBytes);
+  frame.message.segments.push_back({.bytes = *bytes, .owner = bytes});
+  const Outbox::Ticket ticket = outbox.Add(std::move(frame));
+  Bytes stream;
+  WriteSome(outbox, SIZE_MAX, stream);
+  CHECK(outbox.Pending(ticket));
+  CHECK(outbox.Withdraw(ticket) == Outbox::Withdrawn::kRest);
+  CHECK_FALSE(outbox.Pending(ticket));
+  CHECK(bytes.use_count() == 1);
+  CHECK(outbox.empty());
+  CHECK(outbox.bytes() == 0);
+}
+
 TEST_CASE("after a drop the frames that had not left are still pending") {
   Outbox outbox;
   outbox.AllowChunks();
