@@ -88,7 +88,7 @@ static_assert(offsetof(FrameHeader, request_id) == 8 && offsetof(FrameHeader, me
 
 // What a receiver accepts.
 struct FrameLimits {
-  uint64_t max_frame_bytes = uint64_t{1} << 30;  // Header, table, metadata and payload.
+  uint64_t max_frame_bytes = uint64_t{1} << 30;  // Header, lengths, metadata and payload.
   uint32_t max_metadata_bytes = uint32_t{16} << 20;
   uint16_t max_segments = kMaxSegments;
 
@@ -121,9 +121,11 @@ constexpr uint64_t TableBytes(const FrameHeader& header) {
   return header.segment_count * entry;
 }
 
-// The whole frame. Meaningful for decoded headers, whose lengths have been checked.
+// The whole frame as limits and windows count it: the loans, which max_segments bounds, as nothing.
+// Meaningful for decoded headers, whose lengths have been checked.
 constexpr uint64_t FrameBytes(const FrameHeader& header) {
-  return kHeaderBytes + TableBytes(header) + header.metadata_length + header.payload_length;
+  return kHeaderBytes + header.segment_count * sizeof(uint64_t) + header.metadata_length +
+         header.payload_length;
 }
 
 }  // namespace simurgh::rpc

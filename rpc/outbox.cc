@@ -81,7 +81,7 @@ void Outbox::LendSegments(Item& item) {
     return segment.bytes.size() >= Sharing::kMinLentBytes;
   };
   const uint64_t large = static_cast<uint64_t>(std::ranges::count_if(segments, is_large));
-  // The table of loans must not make a frame larger that is as large as may be.
+  // The table of loans must not take more than they may save.
   if (large * Sharing::kMinLentBytes < segments.size() * sizeof(Loan)) return;
   for (size_t i = 0; i < segments.size(); ++i) {
     if (!is_large(segments[i])) continue;

@@ -152,6 +152,26 @@ TEST_CASE("lent and small segments mix, and what finds no room comes in the fram
   }
 }
 
+TEST_CASE("a message as large as may be is accepted, however little of it finds room to be lent") {
+  constexpr size_t kCount = 1'000;
+  constexpr size_t kEach = Sharing::kMinLentBytes;
+  Loop loop;
+  RecordingObserver observer;
+  ServerOptions options;
+  options.max_frame_bytes = kHeaderBytes + kCount * (sizeof(uint64_t) + kEach);
+  Server server(loop.executor(), TestHello("server"), options, &observer);
+  server.Register({.id = kWork, .placement = Anywhere(kCount), .handle = Nothing});
+  REQUIRE(server.Listen("shm://" + UnixPath("shared")) == absl::OkStatus());
+  const uint64_t region_bytes = GENERATE(kPageBytes, kSmallRegion, 2 * kCount * kEach);
+  CAPTURE(region_bytes);
+  Client client(loop.executor(), server.address(), TestHello("client"),
+                {.shared_memory_bytes = region_bytes}, nullptr);
+  const std::vector<Bytes> segments(kCount, Bytes(kEach));
+  const auto answer = loop.Run(client.Call(kWork, Message({}, segments), NoSegments(), Soon()));
+  CHECK(answer.status() == absl::OkStatus());
+  CHECK(observer.cuts.empty());
+}
+
 TEST_CASE("many small segments are not lent: their table would be larger than they are") {
   SharingEnds ends(AddOne, Anywhere(65'535));
   std::vector<Bytes> segments(10'000, Bytes(1));
