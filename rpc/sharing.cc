@@ -54,10 +54,11 @@ std::optional<Sharing::Lent> Sharing::Lend(std::span<const std::byte> bytes) {
   if (!loan) {
     const std::optional<SegmentBuffer> copy = outgoing_->Allocate(bytes.size());
     if (!copy) return std::nullopt;
-    CopyPayload(copy->bytes, bytes);
-    lent.copied = true;
     loan = outgoing_->Lend(copy->bytes);
     if (!loan) return std::nullopt;
+    // The peer has not heard of the loan yet.
+    CopyPayload(copy->bytes, bytes);
+    lent.copied = true;
   }
   lent.loan = *loan;
   TrimLater();

@@ -211,6 +211,19 @@ TEST_CASE(
   CHECK(again.bytes.data() == place);
 }
 
+TEST_CASE("what cannot be lent as there are too many loans is not copied either") {
+  Loop loop;
+  const auto lender = *Sharing::Offer(loop.executor(), kSmallRegion);
+  const auto borrower = *Sharing::Offer(loop.executor(), kSmallRegion);
+  REQUIRE(lender->Agree(borrower->TakeFiles()) == absl::OkStatus());
+  const SegmentBuffer buffer = *lender->Allocate(kPageBytes);
+  for (uint32_t i = 0; i < kMaxLoans; ++i) REQUIRE(lender->Lend(buffer.bytes).has_value());
+  const Bytes ordinary(kPageBytes, std::byte{1});
+  CHECK_FALSE(lender->Lend(ordinary).has_value());
+  const SegmentBuffer next = *lender->Allocate(kPageBytes);  // Where the copy would have been.
+  CHECK(std::ranges::count(next.bytes, std::byte{0}) == kPageBytes);
+}
+
 TEST_CASE("a refused or unwanted payload gives its loan back") {
   SharingEnds ends(AddOne, NoSegments());
   ends.Connect();
