@@ -15,7 +15,7 @@ constexpr std::string_view kNames[] = {"malformed", "tls",         "refused",   
                                        "stalled",   "not_reading"};
 static_assert(std::size(kNames) == kCutReasons);
 
-constexpr std::string_view kThrottleNames[] = {"requests", "answers", "window", "turn"};
+constexpr std::string_view kThrottleNames[] = {"requests", "answers", "window", "turn", "accept"};
 static_assert(std::size(kThrottleNames) == kThrottleReasons);
 
 }  // namespace

@@ -51,7 +51,8 @@ class Observer {
   virtual void OnDisconnect(std::string_view peer, const Status& reason) {}
   // We hang up on a peer; `status` tells more.
   virtual void OnCut(std::string_view peer, CutReason reason, const Status& status) {}
-  // A peer must wait. Happens to honest ones under load, too.
+  // A peer must wait. Happens to honest ones under load, too. With kAccept, `peer` is the address
+  // that we listen on.
   virtual void OnThrottle(std::string_view peer, ThrottleReason reason) {}
 };
 

@@ -48,6 +48,7 @@ awaitable<void> AcceptLoop(std::shared_ptr<ServerCore> core, std::shared_ptr<Lis
     StatusOr<Socket> socket = co_await listener->Accept();
     if (absl::IsCancelled(socket.status())) co_return;
     if (!socket.ok()) {
+      core->observer->OnThrottle(listener->address(), ThrottleReason::kAccept);
       asio::steady_timer pause(core->executor, kAcceptPause);
       co_await pause.async_wait(kNoThrow);
       continue;

@@ -6,14 +6,15 @@
 
 namespace simurgh::rpc {
 
-// Why an end reads on from a peer only later.
+// Why an end reads on from a peer, or lets peers in, only later.
 enum class ThrottleReason : uint8_t {
   kRequests,  // It has as many requests unanswered as it may.
   kAnswers,   // It leaves too many bytes of answers unread.
   kWindow,    // Its requests hold as many bytes as they may, and it knows no window.
   kTurn,      // It sends without a pause, and others have their turn.
+  kAccept,    // It wants to be let in while file descriptors or memory are short.
 };
-inline constexpr size_t kThrottleReasons = 4;
+inline constexpr size_t kThrottleReasons = 5;
 
 // For metrics: "requests".
 std::string_view NameOf(ThrottleReason reason);

@@ -38,6 +38,7 @@ TEST_CASE("what the RPC library reports is counted by side, method and code") {
   server.OnCut("127.0.0.1:5", rpc::CutReason::kMalformed, absl::DataLossError("bad magic"));
   client.OnZeroCopyOff("127.0.0.1:5");
   server.OnThrottle("127.0.0.1:5", rpc::ThrottleReason::kTurn);
+  server.OnThrottle("127.0.0.1:1", rpc::ThrottleReason::kAccept);
   server.OnDisconnect("127.0.0.1:5", absl::OkStatus());
   const std::string text = registry.Serialize();
   for (const char* line : {
@@ -61,6 +62,7 @@ TEST_CASE("what the RPC library reports is counted by side, method and code") {
            "simurgh_rpc_zero_copy_off_total{side=\"client\"} 1\n",
            "simurgh_rpc_cuts_total{reason=\"malformed\",side=\"server\"} 1\n",
            "simurgh_rpc_throttles_total{reason=\"turn\",side=\"server\"} 1\n",
+           "simurgh_rpc_throttles_total{reason=\"accept\",side=\"server\"} 1\n",
            "simurgh_rpc_cuts_total{reason=\"tls\",side=\"client\"} 0\n",
        }) {
     CHECK_THAT(text, Catch::Contains(line));
