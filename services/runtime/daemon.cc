@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "services/runtime/exit_code.h"
+#include "services/runtime/open_files.h"
 #include "services/runtime/process_metrics.h"
 #include "services/runtime/stop_signals.h"
 #include "simurgh/base/version.h"
@@ -45,6 +46,11 @@ StatusOr<InstanceConfig> PickInstance(const DaemonDescription& description,
       description.section, ".instances; add one or choose a smaller index, from 0"));
 }
 
+void AllowConnections(const DaemonContext& context) {
+  const Status status = RaiseOpenFiles(context.rpc_options().server.max_connections);
+  if (!status.ok()) spdlog::warn("{}", std::string(status.message()));
+}
+
 StatusOr<std::unique_ptr<HttpEndpoint>> StartEndpoint(DaemonContext& context) {
   const std::string& address = context.instance().metrics;
   if (address.empty()) return nullptr;
@@ -69,6 +75,7 @@ void Reload(DaemonContext& context, const DaemonFlags& flags) {
 ExitCode RunStarted(const DaemonDescription& description, const DaemonFlags& flags,
                     DaemonContext& context, const StartDaemon& start) {
   const StopSignals signals(context.stop_source(), [&] { Reload(context, flags); });
+  AllowConnections(context);
   AddProcessMetrics(context.metrics(), description.role);
   StatusOr<std::unique_ptr<HttpEndpoint>> endpoint = StartEndpoint(context);
   if (!endpoint.ok()) return ReportStart(endpoint.status());

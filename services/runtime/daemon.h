@@ -30,7 +30,7 @@ namespace simurgh {
 //
 //   1  flags                    --help, --version: exit 0. Wrong: exit 2.
 //   2  configuration, index     wrong: exit 2. --check-config: says so and exits 0.
-//   3  logging, signals, metrics, the HTTP endpoint (not ready: "starting")
+//   3  logging, signals, open files, metrics, the HTTP endpoint (not ready: "starting")
 //   4  start(context)           an error: exit 2 if INVALID_ARGUMENT or ALREADY_EXISTS (an address
 //   in
 //                               use), else 3.

@@ -11,12 +11,14 @@
 #include <thread>
 
 #include <spdlog/spdlog.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
 
 #include "services/runtime/exit_code.h"
+#include "services/runtime/open_files.h"
 
 namespace simurgh {
 namespace {
@@ -186,6 +188,37 @@ TEST_CASE("signals come to no thread that works for a daemon") {
     CHECK(here);
     CHECK(in_its_threads);
   }
+}
+
+TEST_CASE("a daemon may have as many files open as the system allows, whatever its soft limit") {
+  rlimit before{};
+  REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
+  rlimit low = before;
+  low.rlim_cur = 128;
+  REQUIRE(low.rlim_cur < before.rlim_max);
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &low) == 0);
+  Script script;
+  rlimit running{};
+  script.run = [&](DaemonContext&) {
+    getrlimit(RLIMIT_NOFILE, &running);
+    return absl::OkStatus();
+  };
+  CHECK(RunWith(script, Good()).code == 0);
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &before) == 0);
+  CHECK(running.rlim_cur == before.rlim_max);
+  CHECK(running.rlim_max == before.rlim_max);
+}
+
+TEST_CASE("more connections than there may be open files are named with the remedy") {
+  rlimit before{};
+  REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const Status few = RaiseOpenFiles(1);
+  const Status many = RaiseOpenFiles(UINT32_MAX);
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &before) == 0);
+  CHECK(few == absl::OkStatus());
+  CHECK(absl::IsResourceExhausted(many));
+  CHECK_THAT(std::string(many.message()),
+             Catch::StartsWith("rpc.max_connections: ") && Catch::Contains("ulimit -Hn"));
 }
 
 TEST_CASE("errors of each stage have their exit code") {
