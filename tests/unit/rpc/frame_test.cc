@@ -210,6 +210,17 @@ TEST_CASE("an ERROR keeps code, detail, message and payloads") {
   CHECK(DetailOf(received) == 0);
 }
 
+TEST_CASE("an ERROR carries as much of a long message as fits where only a HELLO is accepted") {
+  const std::string most(2'048, 'm');
+  for (const std::string& message : {most, most + "more"}) {
+    const OutgoingFrame frame = ErrorFrame(5, absl::InternalError(message), 0);
+    CHECK(CheckFits(frame.message, kHelloLimits).ok());
+    Status received;
+    REQUIRE(DecodeError(frame.header, frame.message.metadata.bytes, received).ok());
+    CHECK(received.message() == most);
+  }
+}
+
 TEST_CASE("a message that the receiver would not accept is refused before it is sent") {
   const OutgoingMessage message = Message(Bytes(10), {Bytes(100), Bytes(26)});
   const auto fits = [&](FrameLimits limits) { return CheckFits(message, limits); };
