@@ -95,7 +95,7 @@ TEST_CASE("bench_rpc leaves out points above 512 MiB in flight") {
   CHECK(run.output.find("\"bytes\":536870912,") == std::string::npos);
 }
 
-TEST_CASE("bench_rpc refuses what it does not know, in one line") {
+TEST_CASE("bench_rpc refuses what it does not know, in one line that names the option") {
   const std::vector<std::vector<std::string>> commands = {
       {"--transport", "carrier-pigeon"},
       {"--bytes", "7"},
@@ -106,12 +106,21 @@ TEST_CASE("bench_rpc refuses what it does not know, in one line") {
       {"--unknown"},
       {"--work", "sleep"},
       {"--repeat", "many"},
+      {"--repeat", "0"},
+      {"--repeat", "-1"},
+      {"--repeat", "1,2"},
+      {"--seconds", "0"},
+      {"--seconds", "nan"},
+      {"--seconds", "inf"},
+      {"--max-spin", "-1"},
   };
   for (const auto& arguments : commands) {
     const BenchOutcome run = RunBench("bench_rpc", arguments);
     CAPTURE(arguments, run.log);
     CHECK(run.exit_code == 2);
     CHECK(std::ranges::count(run.log, '\n') == 1);
+    const std::string option = arguments[0].substr(0, arguments[0].find('='));
+    CHECK_THAT(run.log, Catch::Contains(option));
   }
 }
 

@@ -29,6 +29,9 @@ constexpr char kAbout[] =
 
 constexpr uint64_t kMaxBytes = uint64_t{512} << 20;
 constexpr uint32_t kMaxInFlight = 1'024;
+constexpr uint32_t kMaxRepeat = 1'000;
+constexpr double kMaxSeconds = 3'600;
+constexpr uint32_t kMaxSpinUs = 1'000'000;
 
 constexpr char kAllBytes[] = "64,256,1Ki,4Ki,16Ki,64Ki,256Ki,1Mi,8Mi,64Mi";
 constexpr char kQuickBytes[] = "64,64Ki,1Mi";
@@ -36,10 +39,8 @@ constexpr char kQuickBytes[] = "64,64Ki,1Mi";
 struct Given {
   std::string works = "echo";
   std::string transports = "tcp,unix,shm";
-  std::string bytes, in_flight, peers;
-  uint32_t repeat = 0;
-  double seconds = 0;
-  uint32_t max_spin_us = 100;
+  std::string bytes, in_flight, peers, repeat, seconds;
+  std::string max_spin_us = "100";
   bool quick = false;
   bool json = false;
 };
@@ -96,6 +97,21 @@ Status TakeWords(const Given& given, Options& options) {
   return absl::OkStatus();
 }
 
+StatusOr<uint32_t> ParseNumber(const std::string& option, const std::string& text, uint32_t most,
+                               uint32_t least) {
+  SIMURGH_ASSIGN_OR_RETURN(const auto numbers, ParseNumbers(option, text, most, least));
+  if (numbers.size() == 1) return numbers[0];
+  return OptionProblem(absl::StrCat(option, ": '", text, "' is more than one number"));
+}
+
+StatusOr<double> ParseSeconds(const std::string& text) {
+  double seconds = 0;
+  // NaN is neither.
+  if (absl::SimpleAtod(text, &seconds) && seconds > 0 && seconds <= kMaxSeconds) return seconds;
+  return OptionProblem(
+      absl::StrCat("--seconds: '", text, "' is not a number above 0, up to ", kMaxSeconds));
+}
+
 Status TakeNumbers(const Given& given, Options& options) {
   const std::string sizes = given.quick ? kQuickBytes : kAllBytes;
   for (const absl::string_view text :
@@ -108,10 +124,16 @@ Status TakeNumbers(const Given& given, Options& options) {
       options.in_flight,
       ParseNumbers("--in-flight", given.in_flight.empty() ? depths : given.in_flight,
                    kMaxInFlight));
-  options.repeat = given.repeat != 0 ? given.repeat : given.quick ? 3 : 5;
-  options.seconds = given.seconds != 0 ? given.seconds : given.quick ? 0.2 : 0.5;
-  if (options.seconds <= 0) return OptionProblem("--seconds must be above 0");
-  options.max_spin_us = given.max_spin_us;
+  options.repeat = given.quick ? 3 : 5;
+  options.seconds = given.quick ? 0.2 : 0.5;
+  if (!given.repeat.empty()) {
+    SIMURGH_ASSIGN_OR_RETURN(options.repeat, ParseNumber("--repeat", given.repeat, kMaxRepeat, 1));
+  }
+  if (!given.seconds.empty()) {
+    SIMURGH_ASSIGN_OR_RETURN(options.seconds, ParseSeconds(given.seconds));
+  }
+  SIMURGH_ASSIGN_OR_RETURN(options.max_spin_us,
+                           ParseNumber("--max-spin", given.max_spin_us, kMaxSpinUs, 0));
   options.json = given.json;
   return absl::OkStatus();
 }
