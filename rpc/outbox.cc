@@ -386,6 +386,10 @@ void Outbox::Drop() {
   const std::deque<std::shared_ptr<Bulk>> bulk = std::exchange(bulk_, {});
   const std::vector<Item> done = std::exchange(done_, {});
   const auto copied = std::exchange(copied_, {});
+  std::vector<Bulk> open;  // What is pending needs a number only.
+  for (const auto& held : open_) {
+    open.push_back(std::exchange(*held, Bulk{.number = held->number}));
+  }
   gathered_.clear();
   buffers_done_ = 0;
   items_done_ = 0;

@@ -447,15 +447,18 @@ TEST_CASE("a large message that is withdrawn between two batches is let go at on
   CHECK(outbox.bytes() == 0);
 }
 
-TEST_CASE("after a drop the frames that had not left are still pending") {
+TEST_CASE("after a drop the frames that had not left are still pending, and nothing is held") {
   Outbox outbox;
   outbox.AllowChunks();
   const Outbox::Ticket first = outbox.Add(RequestOf(1, {Bytes(100)}));
   const Outbox::Ticket second = outbox.Add(RequestOf(2, {Bytes(100)}));
-  const Outbox::Ticket large = outbox.Add(RequestOf(3, {Bytes(1'000'000)}));
+  OutgoingFrame frame = RequestOf(3, {Bytes(1'000'000)});
+  const std::weak_ptr<const void> owner = frame.message.segments[0].owner;
+  const Outbox::Ticket large = outbox.Add(std::move(frame));
   Bytes stream;
   WriteSome(outbox, 250, stream);
   outbox.Drop();
+  CHECK(owner.expired());
   CHECK_FALSE(outbox.Pending(first));
   CHECK(outbox.Pending(second));
   CHECK(outbox.Pending(large));
