@@ -176,7 +176,8 @@ awaitable<StatusOr<IncomingMessage>> ClientSession::Exchange(uint32_t method,
 
 awaitable<void> ClientSession::Settle(const Call& call, bool borrowed) {
   if (connection_->outbox().Withdraw(call.frame) == Outbox::Withdrawn::kRest) SendCancel(call.id);
-  while (borrowed && connection_->open() && connection_->outbox().Pending(call.frame)) {
+  // A connection that closes once written still reads them.
+  while (borrowed && connection_->reason().ok() && connection_->outbox().Pending(call.frame)) {
     const bool written = co_await connection_->WaitForWrite();
     if (!written) connection_->Close(GivenUpHalfWritten());
   }

@@ -6,6 +6,7 @@
 #include "absl/strings/cord.h"
 #include <catch2/catch.hpp>
 
+#include "rpc/exchange.h"
 #include "rpc/waiter.h"
 #include "rpc/watchdog.h"
 #include "tests/unit/rpc/ends.h"
@@ -333,6 +334,60 @@ TEST_CASE("a request given up half written costs the connection only if its byte
     co_return frame.ok();
   };
   CHECK(loop.Run(serve()) == owned);
+}
+
+// Answers a request whose head has been read.
+RawFrame Refusal(uint64_t id) {
+  const OutgoingFrame error =
+      ErrorFrame(id, absl::UnimplementedError("no such method"), kFlagNotExecuted);
+  RawFrame frame;
+  frame.header = error.header;
+  const auto bytes = error.message.metadata.bytes;
+  frame.metadata.assign(bytes.begin(), bytes.end());
+  return frame;
+}
+
+TEST_CASE("a call answered half written returns when nobody reads its bytes, GOAWAY or not") {
+  Loop loop;
+  RawServer raw(loop);
+  const bool goes_away = GENERATE(false, true);
+  constexpr std::byte kSent{1}, kReused{2};
+  Bytes borrowed(64'000'000, kSent);
+  bool returned = false;
+  const auto call = [&]() -> awaitable<Status> {
+    OutgoingMessage request;
+    request.segments.push_back({.bytes = borrowed});
+    const auto refused = co_await raw.client.Call(kEcho, std::move(request), IntoVectors(), Soon());
+    returned = true;
+    CHECK(absl::IsUnimplemented(refused.status()));
+    std::ranges::fill(borrowed, kReused);
+    if (!goes_away) raw.client.Stop();
+    co_return absl::OkStatus();
+  };
+  const auto serve = [&]() -> awaitable<Status> {
+    RawPeer peer = co_await raw.Accept();
+    const Watchdog patience(loop.executor(), Soon(), [&peer] { peer.Close(); });
+    Bytes some(kHeaderBytes);
+    SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Fill(some));
+    std::vector<RawFrame> frames{Refusal(1)};
+    if (goes_away) frames.emplace_back().header.kind = FrameKind::kGoaway;
+    SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(EncodeAll(frames)));
+    while (goes_away && raw.client.peer() != nullptr && !patience.expired()) {
+      co_await asio::post(asio::use_awaitable);
+    }
+    CHECK_FALSE(returned);
+    some.resize(65'536);
+    int64_t sent = 0, reused = 0;
+    while ((co_await peer.Fill(some)).ok()) {
+      sent += std::ranges::count(some, kSent);
+      reused += std::ranges::count(some, kReused);
+    }
+    CHECK(returned);
+    CHECK(sent > 0);
+    CHECK(reused == 0);
+    co_return absl::OkStatus();
+  };
+  CHECK(loop.Run(Both(serve(), call())) == absl::OkStatus());
 }
 
 }  // namespace
