@@ -176,10 +176,13 @@ awaitable<StatusOr<IncomingMessage>> ClientSession::Exchange(uint32_t method,
 
 awaitable<void> ClientSession::Settle(const Call& call, bool borrowed) {
   if (connection_->outbox().Withdraw(call.frame) == Outbox::Withdrawn::kRest) SendCancel(call.id);
+  if (!borrowed) co_return;
+  const auto give_up = [this] { connection_->Close(GivenUpHalfWritten()); };
+  const Watchdog watchdog(connection_->executor(), call.deadline, give_up);
   // A connection that closes once written still reads them.
-  while (borrowed && connection_->reason().ok() && connection_->outbox().Pending(call.frame)) {
+  while (connection_->reason().ok() && connection_->outbox().Pending(call.frame)) {
     const bool written = co_await connection_->WaitForWrite();
-    if (!written) connection_->Close(GivenUpHalfWritten());
+    if (!written) give_up();
   }
 }
 

@@ -86,7 +86,7 @@ class ClientSession : public std::enable_shared_from_this<ClientSession> {
   // Closes the connection of a peer that is going away when no call needs it any more.
   void CloseIfDone();
   // Makes sure of a call that was answered before its request had been written whole that nobody
-  // reads its bytes any more.
+  // reads its bytes any more; closes the connection when that takes until the deadline.
   [[nodiscard]] awaitable<void> Settle(const Call& call, bool borrowed);
   void SendCancel(uint64_t id);
   // What a call is told that cannot go on because the connection has ended or is about to.

@@ -390,5 +390,33 @@ TEST_CASE("a call answered half written returns when nobody reads its bytes, GOA
   CHECK(loop.Run(Both(serve(), call())) == absl::OkStatus());
 }
 
+TEST_CASE("a call answered half written keeps its deadline though its bytes have no owner") {
+  Loop loop;
+  RawServer raw(loop);
+  const Bytes borrowed(64'000'000);
+  WaitList returned(loop.executor());
+  const auto call = [&]() -> awaitable<Status> {
+    OutgoingMessage request;
+    request.segments.push_back({.bytes = borrowed});
+    const auto refused = co_await raw.client.Call(kEcho, std::move(request), IntoVectors(),
+                                                  In(std::chrono::milliseconds(500)));
+    CHECK(absl::IsUnimplemented(refused.status()));
+    CHECK(raw.client.peer() == nullptr);
+    returned.NotifyAll();
+    co_return absl::OkStatus();
+  };
+  const auto serve = [&]() -> awaitable<Status> {
+    RawPeer peer = co_await raw.Accept();
+    const Watchdog patience(loop.executor(), Soon(), [&peer] { peer.Close(); });
+    Bytes header(kHeaderBytes);
+    SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Fill(header));
+    SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(Encode(Refusal(1))));
+    // Reads nothing meanwhile.
+    CHECK(co_await returned.Wait(In(std::chrono::seconds(10))));
+    co_return absl::OkStatus();
+  };
+  CHECK(loop.Run(Both(serve(), call())) == absl::OkStatus());
+}
+
 }  // namespace
 }  // namespace simurgh::rpc
