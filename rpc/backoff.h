@@ -22,7 +22,7 @@ class Backoff {
     return std::chrono::duration_cast<Clock::duration>(pause * share);
   }
 
-  // An attempt has succeeded.
+  // The next pause is the shortest again.
   void Reset() { next_ = min_; }
 
  private:

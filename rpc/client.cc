@@ -54,6 +54,8 @@ class Client::Impl : public std::enable_shared_from_this<Impl> {
   [[nodiscard]] static awaitable<void> ConnectLoop(std::shared_ptr<Impl> self);
   void StartConnecting();
   void Adopt(Session session);
+  void NoteLoss(const ClientSession& lost);
+  // The next attempt has to wait.
   void NoteFailure(Status error);
   Status Unreachable(Clock::time_point deadline) const;
 
@@ -64,16 +66,17 @@ class Client::Impl : public std::enable_shared_from_this<Impl> {
   ObserverLink observer_;
   bool stopped_ = false;
 
-  Session session_;                                     // The latest.
+  Session session_;                                     // The latest, until its loss is noted.
   std::vector<std::weak_ptr<ClientSession>> sessions_;  // Those whose calls may still be in flight.
 
   bool connecting_ = false;
   asio::cancellation_signal stop_connecting_;
-  WaitList ready_;           // Calls that wait for a session.
-  WaitList stopped_signal_;  // The connecting coroutine, between two attempts.
+  WaitList ready_;              // Calls that wait for a session.
+  WaitList stopped_signal_;     // The connecting coroutine, between two attempts.
+  Clock::time_point opened_{};  // The latest connection.
   Backoff backoff_;
   Clock::time_point not_before_{};  // Of the next attempt.
-  uint64_t attempts_ = 0;           // Since the last success.
+  uint64_t attempts_ = 0;           // Since the last connection that lasted.
   uint64_t refusals_ = 0;
   Status last_error_;
   Random random_;
@@ -131,6 +134,7 @@ Status Client::Impl::Unreachable(Clock::time_point deadline) const {
 
 void Client::Impl::StartConnecting() {
   if (std::exchange(connecting_, true)) return;
+  if (const Session lost = std::exchange(session_, nullptr)) NoteLoss(*lost);
   const auto self = shared_from_this();
   SpawnCancellable(executor_, ConnectLoop(self), stop_connecting_,
                    [self](const std::exception_ptr& /*none*/) {});
@@ -149,7 +153,7 @@ awaitable<void> Client::Impl::ConnectLoop(std::shared_ptr<Impl> self) {
       self->Adopt(*std::move(opened));
       break;
     }
-    self->NoteFailure(opened.status());
+    self->NoteFailure(Annotate(opened.status(), absl::StrCat("connection to ", self->address_)));
     if (IsRefusal(self->last_error_)) {
       ++self->refusals_;
       break;
@@ -164,15 +168,20 @@ void Client::Impl::Adopt(Session session) {
   std::erase_if(sessions_, [](const auto& old) { return old.expired(); });
   sessions_.push_back(session);
   session_ = std::move(session);
-  attempts_ = 0;
-  last_error_ = absl::OkStatus();
-  // A connection that is lost at once must not be opened again at once.
-  backoff_.Reset();
-  not_before_ = Clock::now() + options_.backoff_min;
+  opened_ = Clock::now();
+}
+
+void Client::Impl::NoteLoss(const ClientSession& lost) {
+  // A server that takes connections only to end them is no better than one that takes none.
+  if (Clock::now() - opened_ >= options_.backoff_max) {
+    backoff_.Reset();
+    attempts_ = 0;
+  }
+  NoteFailure(lost.Lost());
 }
 
 void Client::Impl::NoteFailure(Status error) {
-  last_error_ = Annotate(error, absl::StrCat("connection to ", address_));
+  last_error_ = std::move(error);
   not_before_ = Clock::now() + backoff_.Next(random_);
 }
 

@@ -47,6 +47,8 @@ class ClientSession : public std::enable_shared_from_this<ClientSession> {
 
   // Whether new calls may start here.
   bool usable() const { return connection_->open() && !going_away_; }
+  // What a call is told that cannot go on because the connection has ended or is about to.
+  Status Lost() const;
   const Hello& peer() const { return peer_.hello; }
   // Null when no memory is shared.
   Sharing* sharing() const { return connection_->sharing().get(); }
@@ -89,8 +91,6 @@ class ClientSession : public std::enable_shared_from_this<ClientSession> {
   // reads its bytes any more; closes the connection when that takes until the deadline.
   [[nodiscard]] awaitable<void> Settle(const Call& call, bool borrowed);
   void SendCancel(uint64_t id);
-  // What a call is told that cannot go on because the connection has ended or is about to.
-  Status Lost() const;
   // Why a wait has ended without a result.
   Status Expiry(Clock::time_point deadline) const;
   Status GiveUp(Call& call, bool borrowed, Status reason);

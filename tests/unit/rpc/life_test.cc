@@ -187,6 +187,68 @@ TEST_CASE("a client cuts off a server that sends garbage and tries again") {
   CHECK(loop.Run(Both(serve(), call())) == absl::OkStatus());
 }
 
+TEST_CASE("a server that ends every connection at once is tried again less and less often") {
+  Loop loop;
+  RawServer raw(loop);
+  const bool goes_away = GENERATE(false, true);
+  size_t connections = 0;
+  const auto serve = [&]() -> awaitable<Status> {
+    for (;;) {
+      auto socket = co_await raw.listener->Accept();
+      if (!socket.ok()) co_return absl::OkStatus();
+      ++connections;
+      // At once, so that the client reads both before a call goes on.
+      std::vector<RawFrame> frames{testing::HelloFrame(TestHello("server"))};
+      frames.emplace_back().header.kind = goes_away ? FrameKind::kGoaway : FrameKind::kHello;
+      RawPeer peer(*std::move(socket));
+      SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(EncodeAll(frames)));
+      co_await peer.ReadToEnd();
+    }
+  };
+  const auto call = [&]() -> awaitable<Status> {
+    const auto answer =
+        co_await raw.client.Call(kEcho, {}, NoSegments(), In(std::chrono::seconds(1)));
+    raw.listener->Close();
+    co_return answer.status();
+  };
+  const Status error = loop.Run(Both(serve(), call()));
+  CHECK(absl::IsUnavailable(error));
+  CHECK(ExecutionOf(error) == Execution::kNotExecuted);
+  CHECK_THAT(std::string(error.message()), Catch::Contains(goes_away ? "going away" : "malformed"));
+  // Of at least half of 20, 40, 80, ... ms, seven fill that second.
+  CHECK(connections >= 1);
+  CHECK(connections <= 10);
+}
+
+TEST_CASE("attempts to connect are counted since the last connection that lasted") {
+  Loop loop;
+  constexpr std::chrono::milliseconds kLongest(10);
+  const bool lasts = GENERATE(false, true);
+  const std::chrono::milliseconds backoff_max = lasts ? kLongest : std::chrono::hours(1);
+  auto server = NewServer(loop, "unix://" + UnixPath("lasting"));
+  Client client(loop.executor(), server->address(), TestHello("client"),
+                {.backoff_min = backoff_max, .backoff_max = backoff_max}, nullptr);
+  const auto talk = [&]() -> awaitable<Status> {
+    const auto answer = co_await client.Call(kEcho, {}, NoSegments(), Soon());
+    SIMURGH_CO_RETURN_IF_ERROR(answer.status());
+    Waiter pause(loop.executor(), In(kLongest));
+    CHECK_FALSE(co_await pause.Wait());
+    server.reset();
+    CallOptions options(Soon());
+    while (client.peer() != nullptr && Clock::now() < options.deadline) {
+      co_await asio::post(asio::use_awaitable);
+    }
+    options.patience = std::chrono::milliseconds(0);
+    co_return (co_await client.Call(kEcho, {}, NoSegments(), options)).status();
+  };
+  const Status error = loop.Run(talk());
+  INFO(error);
+  CHECK(absl::IsUnavailable(error));
+  CHECK_THAT(std::string(error.message()),
+             Catch::Contains(lasts ? " 0 attempts, last error: " : " 1 attempts, last error: "));
+  CHECK_THAT(std::string(error.message()), Catch::Contains("lost: "));
+}
+
 TEST_CASE("draining answers what runs, refuses what comes, and closes") {
   std::unique_ptr<WaitList> started, release;
   Ends ends([&](Request request) -> awaitable<StatusOr<OutgoingMessage>> {
