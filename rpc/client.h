@@ -65,7 +65,7 @@ class Client {
   const Hello* peer() const;
 
   // Fails calls in flight with CANCELLED and closes the connection. When those have returned,
-  // nothing of the client is left on the executor.
+  // nothing of the client is left on the executor, unless the address's name is being looked up.
   void Stop();
 
  private:

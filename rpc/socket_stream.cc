@@ -113,7 +113,9 @@ struct SocketStream::ReadEnd {
   using cancellation_slot_type = asio::cancellation_slot;
 
   executor_type get_executor() const { return resume.get_executor(); }
-  cancellation_slot_type get_cancellation_slot() const { return stop; }
+  cancellation_slot_type get_cancellation_slot() const {
+    return StopOr(stop, resume.get_cancellation_slot());
+  }
 
   void operator()(const ErrorCode& error, size_t bytes) {
     stream->drained_ = false;
@@ -138,10 +140,12 @@ awaitable<Stream::Progress> SocketStream::Read(std::span<const asio::mutable_buf
 
 awaitable<Stream::Progress> SocketStream::ReadWithFiles(
     std::span<const asio::mutable_buffer> buffers, asio::cancellation_slot stop) {
+  const auto state = co_await asio::this_coro::cancellation_state;
+  const asio::cancellation_slot end = StopOr(stop, state.slot());
   while (files_->receives()) {
     // Asio's own read would lose them.
-    auto [failed] = co_await socket_.async_wait(Socket::wait_read,
-                                                asio::bind_cancellation_slot(stop, kNoThrow));
+    auto [failed] =
+        co_await socket_.async_wait(Socket::wait_read, asio::bind_cancellation_slot(end, kNoThrow));
     if (failed) co_return Progress{failed, 0};
     drained_ = false;
     const Progress progress = TryRead(buffers);

@@ -13,6 +13,12 @@
 
 namespace simurgh::rpc {
 
+// What ends a wait: `stop` if that is one, else the caller's own.
+inline asio::cancellation_slot StopOr(const asio::cancellation_slot& stop,
+                                      const asio::cancellation_slot& own) {
+  return stop.is_connected() ? stop : own;
+}
+
 // A connected, ordered stream of bytes in both directions: a TCP or Unix socket, or TLS over TCP.
 // One read and one write at a time.
 //
@@ -35,7 +41,8 @@ class Stream {
   virtual Progress TryRead(std::span<const asio::mutable_buffer> buffers) = 0;
 
   // Waits for bytes and reads as many as are there and fit. `stop` ends the wait with
-  // operation_aborted. Once this has returned, no buffer is touched any more.
+  // operation_aborted; without one, the caller's cancellation does. Once this has returned, no
+  // buffer is touched any more.
   // Errors: asio::error::eof when the peer has closed; operation_aborted after Close().
   [[nodiscard]] virtual awaitable<Progress> Read(std::span<const asio::mutable_buffer> buffers,
                                                  asio::cancellation_slot stop) = 0;

@@ -151,8 +151,10 @@ awaitable<Stream::Progress> TlsSession::Read(std::span<const asio::mutable_buffe
     const ErrorCode error = co_await Establish();
     if (error) co_return Stream::Progress{error, 0};
   }
+  const auto state = co_await asio::this_coro::cancellation_state;
+  const asio::cancellation_slot end = StopOr(stop, state.slot());
   auto [error, bytes] =
-      co_await stream_.async_read_some(buffers, asio::bind_cancellation_slot(stop, kNoThrow));
+      co_await stream_.async_read_some(buffers, asio::bind_cancellation_slot(end, kNoThrow));
   if (closed_) co_return Stream::Progress{asio::error::operation_aborted, 0};
   // Frames carry their lengths, so an end without TLS's own goodbye deceives nobody.
   if (error == ssl::error::stream_truncated) error = asio::error::eof;

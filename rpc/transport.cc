@@ -177,6 +177,9 @@ awaitable<StatusOr<Socket>> Connect(const Address& address, Clock::time_point de
     socket.close(ignored);
   });
 
+  const auto state = co_await asio::this_coro::cancellation_state;
+  const auto cancelled = [&] { return state.cancelled() != asio::cancellation_type::none; };
+
   std::vector<Endpoint> endpoints;
   ErrorCode error;
   if (address.has_path()) {
@@ -188,20 +191,22 @@ awaitable<StatusOr<Socket>> Connect(const Address& address, Clock::time_point de
     if (!error) endpoints = EndpointsOf(found, address.kind);
   }
   for (const Endpoint& endpoint : endpoints) {
-    if (watchdog.expired()) break;
+    // Resolving goes on when cancelled, and what has succeeded already is not cancelled any more.
+    if (watchdog.expired() || cancelled()) break;
     socket.close(error);
     socket.open(endpoint.protocol(), error);
     if (error) continue;
     if (IsLoopback(endpoint)) SendUnpaced(socket.native_handle());
     auto [failure] = co_await socket.async_connect(endpoint, kNoThrow);
     error = failure;
-    if (error || (IsLocalName(endpoint) && !IsOwnUser(socket))) continue;
+    if (error || cancelled() || (IsLocalName(endpoint) && !IsOwnUser(socket))) continue;
     Tune(socket);
     Socket connected = Unwatched(std::move(socket), endpoint, error);
     if (error) break;
     co_return std::move(connected);
   }
   if (watchdog.expired()) co_return absl::DeadlineExceededError("connecting took too long");
+  if (cancelled()) co_return absl::CancelledError("the caller was cancelled");
   co_return absl::UnavailableError(absl::StrCat("connect: ", error.message()));
 }
 

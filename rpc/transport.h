@@ -19,7 +19,7 @@ using Socket = asio::generic::stream_protocol::socket;
 
 // Resolves and connects, trying every address of a name in turn. With kAuto, a server of this host
 // and user is reached over its local socket.
-// Errors: UNAVAILABLE with the last reason; DEADLINE_EXCEEDED.
+// Errors: UNAVAILABLE with the last reason; DEADLINE_EXCEEDED; CANCELLED.
 [[nodiscard]] awaitable<StatusOr<Socket>> Connect(const Address& address,
                                                   Clock::time_point deadline);
 

@@ -1,3 +1,4 @@
+#include <optional>
 
 #include <optional>
 
@@ -7,6 +8,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "rpc/testing/certificates.h"
 #include "tests/unit/rpc/ends.h"
 
 namespace simurgh::rpc {
@@ -307,6 +309,37 @@ TEST_CASE("ends that have been stopped and drained leave nothing in the event lo
   ends.loop.context().restart();
   ends.loop.context().run_for(std::chrono::seconds(10));
   CHECK(ends.loop.context().stopped());
+}
+
+TEST_CASE("a client stopped before the server has said HELLO leaves nothing in the event loop") {
+  testing::TestAuthority authority;
+  Loop loop;
+  ClientOptions options;
+  options.connect_timeout = std::chrono::hours(1);
+  std::string where = "127.0.0.1:0";
+  SECTION("over TCP") {}
+  SECTION("over shared memory") { where = "shm://" + UnixPath("silent"); }
+  SECTION("over TLS") { options.tls = authority.Context("client"); }
+  const auto listener = *Listener::Open(loop.executor(), *ParseAddress(where));
+  Client client(loop.executor(), listener->address(), TestHello("client"), options, nullptr);
+  std::optional<RawPeer> silent;
+  const auto call = [&]() -> awaitable<Status> {
+    const auto answer = co_await client.Call(kEcho, {}, NoSegments(), Soon());
+    CHECK(absl::IsCancelled(answer.status()));
+    co_return absl::OkStatus();
+  };
+  const auto stop = [&]() -> awaitable<Status> {
+    SIMURGH_CO_ASSIGN_OR_RETURN(Socket socket, co_await listener->Accept());
+    silent.emplace(std::move(socket));
+    Bytes begun(1);
+    SIMURGH_CO_RETURN_IF_ERROR(co_await silent->Fill(begun));
+    client.Stop();
+    co_return absl::OkStatus();
+  };
+  CHECK(loop.Run(Both(call(), stop())) == absl::OkStatus());
+  loop.context().restart();
+  loop.context().run_for(std::chrono::seconds(10));
+  CHECK(loop.context().stopped());
 }
 
 TEST_CASE("draining does not talk to a peer that has not introduced itself") {

@@ -7,6 +7,7 @@
 #include <boost/asio/write.hpp>
 #include <catch2/catch.hpp>
 
+#include "rpc/spawn.h"
 #include "rpc/testing/certificates.h"
 #include "rpc/waiter.h"
 #include "tests/unit/rpc/ends.h"
@@ -187,6 +188,27 @@ TEST_CASE("a read that is stopped or closed ends, and a stopped one loses nothin
   CHECK(place == sent);
   const auto close = [&] { wire.server->Close(); };
   CHECK(loop.Run(read({}, close)) == asio::error::operation_aborted);
+}
+
+TEST_CASE("a read that has no stop of its own ends when its caller is cancelled", "[tls]") {
+  Loop loop;
+  TestAuthority authority;
+  Wire wire(loop, authority.Context("client"), authority.Context("server"));
+  wire.Greet();
+  asio::cancellation_signal cancel;
+  std::optional<ErrorCode> end;
+  const auto read = [&]() -> awaitable<void> {
+    co_await asio::this_coro::throw_if_cancelled(false);
+    std::byte place{};
+    const asio::mutable_buffer buffer(&place, 1);
+    const auto result = co_await wire.client->Read({&buffer, 1}, {});
+    end = result.error;
+  };
+  SpawnCancellable(loop.executor(), read(), cancel, [](const std::exception_ptr& /*none*/) {});
+  asio::post(loop.context(), [&] { cancel.emit(asio::cancellation_type::terminal); });
+  loop.context().restart();
+  loop.context().run_for(std::chrono::seconds(10));
+  CHECK(end == asio::error::operation_aborted);
 }
 
 TEST_CASE("a server that is not who was asked for is refused by name", "[tls]") {

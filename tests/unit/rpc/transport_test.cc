@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <sstream>
 #include <string>
 
@@ -13,6 +14,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "rpc/spawn.h"
 #include "tests/unit/rpc/ends.h"
 
 namespace simurgh::rpc {
@@ -77,6 +79,25 @@ TEST_CASE("an address in use is ALREADY_EXISTS, a path left behind is taken over
   CHECK(absl::IsAlreadyExists(listen("unix://" + path)));
   CHECK(std::filesystem::exists(path));
   std::filesystem::remove(path);
+}
+
+TEST_CASE("who is cancelled while a name is looked up does not connect any more") {
+  Loop loop;
+  const auto listener = *Listener::Open(loop.executor(), *ParseAddress("127.0.0.1:0"));
+  asio::cancellation_signal cancel;
+  std::optional<Status> result;
+  const auto connect = [&]() -> awaitable<void> {
+    co_await asio::this_coro::throw_if_cancelled(false);
+    const auto socket = co_await Connect(*ParseAddress(listener->address()), Soon());
+    result = socket.status();
+  };
+  SpawnCancellable(loop.executor(), connect(), cancel, [](const std::exception_ptr& /*none*/) {});
+  // Comes before the resolver's answer, which is on its way to the event loop at best.
+  asio::post(loop.context(), [&] { cancel.emit(asio::cancellation_type::terminal); });
+  loop.context().restart();
+  loop.context().run();
+  REQUIRE(result.has_value());
+  CHECK(absl::IsCancelled(*result));
 }
 
 TEST_CASE("both ends of a TCP connection notice that the other's machine has vanished") {
