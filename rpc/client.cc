@@ -53,6 +53,8 @@ class Client::Impl : public std::enable_shared_from_this<Impl> {
   // Connects until it succeeds, is refused, or nobody waits for it any more.
   [[nodiscard]] static awaitable<void> ConnectLoop(std::shared_ptr<Impl> self);
   void StartConnecting();
+  // One attempt.
+  [[nodiscard]] awaitable<Status> Connect();
   void Adopt(Session session);
   void NoteLoss(const ClientSession& lost);
   // The next attempt has to wait.
@@ -146,14 +148,9 @@ awaitable<void> Client::Impl::ConnectLoop(std::shared_ptr<Impl> self) {
     if (Clock::now() < self->not_before_) co_await self->stopped_signal_.Wait(self->not_before_);
     if (self->stopped_) break;
     ++self->attempts_;
-    StatusOr<Session> opened =
-        co_await ClientSession::Open(self->address_, self->hello_, self->options_, self->observer_,
-                                     Clock::now() + self->options_.connect_timeout);
-    if (opened.ok()) {
-      self->Adopt(*std::move(opened));
-      break;
-    }
-    self->NoteFailure(Annotate(opened.status(), absl::StrCat("connection to ", self->address_)));
+    const Status connected = co_await self->Connect();
+    if (connected.ok()) break;
+    self->NoteFailure(Annotate(connected, absl::StrCat("connection to ", self->address_)));
     if (IsRefusal(self->last_error_)) {
       ++self->refusals_;
       break;
@@ -161,6 +158,18 @@ awaitable<void> Client::Impl::ConnectLoop(std::shared_ptr<Impl> self) {
   } while (!self->stopped_ && !self->ready_.empty());
   self->connecting_ = false;
   self->ready_.NotifyAll();
+}
+
+awaitable<Status> Client::Impl::Connect() {
+  try {
+    SIMURGH_CO_ASSIGN_OR_RETURN(
+        Session session, co_await ClientSession::Open(address_, hello_, options_, observer_,
+                                                      Clock::now() + options_.connect_timeout));
+    Adopt(std::move(session));
+    co_return absl::OkStatus();
+  } catch (...) {
+    co_return StatusOfException(std::current_exception());
+  }
 }
 
 void Client::Impl::Adopt(Session session) {

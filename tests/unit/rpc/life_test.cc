@@ -1,3 +1,4 @@
+#include <new>
 #include <optional>
 
 #include <optional>
@@ -220,6 +221,21 @@ TEST_CASE("a server that ends every connection at once is tried again less and l
   // Of at least half of 20, 40, 80, ... ms, seven fill that second.
   CHECK(connections >= 1);
   CHECK(connections <= 10);
+}
+
+TEST_CASE("a client whose attempt to connect threw tries again") {
+  struct ThrowingObserver : Observer {
+    void OnConnect(std::string_view) override {
+      if (++connects == 1) throw std::bad_alloc();
+    }
+    int connects = 0;
+  } observer;
+  Loop loop;
+  const auto server = NewServer(loop, "127.0.0.1:0");
+  Client client(loop.executor(), server->address(), TestHello("client"), {}, &observer);
+  const auto answer = loop.Run(client.Call(kEcho, {}, NoSegments(), Soon()));
+  CHECK(answer.status() == absl::OkStatus());
+  CHECK(observer.connects == 2);
 }
 
 TEST_CASE("attempts to connect are counted since the last connection that lasted") {
