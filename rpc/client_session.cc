@@ -260,11 +260,15 @@ Clock::time_point ClientSession::ExpireCalls(Clock::time_point now) {
 
 void ClientSession::CompleteLanding(Landing& landing) {
   const uint64_t id = landing.header().request_id;
-  if (landing.header().chunked()) landings_.erase(id);
+  if (landing.header().chunked()) EndLanding(id);
   Call* const call = Find(id);
   if (call == nullptr) return;
   call->landing = nullptr;
   Complete(id, landing.TakeMessage());
+}
+
+void ClientSession::EndLanding(uint64_t id) {
+  if (landings_.erase(id) != 0 && landings_.empty()) ++times_landed_;
 }
 
 ClientSession::Call* ClientSession::Find(uint64_t id) {
@@ -299,10 +303,13 @@ awaitable<void> ClientSession::Run() {
 }
 
 Clock::time_point ClientSession::CheckFlow(Clock::time_point now) {
-  Flow flow = connection_->incoming();
-  flow.expected |= !landings_.empty() && connection_->waiting();
-  if (!incoming_.StandsStill(flow, now, stall_timeout_))
-    return incoming_.NextLook(now, stall_timeout_);
+  const Flow frames = connection_->incoming();
+  const Flow chunks{.expected = !landings_.empty() && connection_->waiting(),
+                    .rounds = times_landed_,
+                    .bytes = frames.bytes};
+  const bool in_frame = frames_.StandsStill(frames, now, stall_timeout_);
+  const bool in_chunks = chunks_.StandsStill(chunks, now, stall_timeout_);
+  if (!in_frame && !in_chunks) return FlowWatch::NextLook(now, stall_timeout_);
   Close(WithCutReason(absl::DeadlineExceededError("the peer stopped in the middle of a message"),
                       CutReason::kStalled));
   return Clock::time_point::max();
@@ -376,7 +383,7 @@ Status ClientSession::OnError(const IncomingFrame& frame) {
   if (frame.header.request_id == 0) {
     return absl::UnavailableError(absl::StrCat("the peer ended it: ", error.ToString()));
   }
-  landings_.erase(frame.header.request_id);
+  EndLanding(frame.header.request_id);
   if (Call* const call = Answered(frame.header.request_id)) call->landing = nullptr;
   Complete(frame.header.request_id, error);
   return absl::OkStatus();

@@ -96,6 +96,7 @@ class ClientSession : public std::enable_shared_from_this<ClientSession> {
   Status GiveUp(Call& call, bool borrowed, Status reason);
   void Complete(uint64_t id, StatusOr<IncomingMessage> outcome);
   void CompleteLanding(Landing& landing);
+  void EndLanding(uint64_t id);
 
   std::shared_ptr<Connection> connection_;
   const PeerHello peer_;
@@ -109,10 +110,12 @@ class ClientSession : public std::enable_shared_from_this<ClientSession> {
   DeadlineTimer deadlines_;  // Of calls_.
   const Clock::duration stall_timeout_;
   DeadlineTimer looks_;  // At the flow.
-  FlowWatch incoming_;
+  FlowWatch frames_;
+  FlowWatch chunks_;                             // Other frames are no excuse.
   Window window_;                                // The peer's.
   std::unordered_map<uint64_t, uint64_t> owed_;  // Cost of calls given up, by id.
   std::unordered_map<uint64_t, std::shared_ptr<Landing>> landings_;  // Responses in chunks, by id.
+  uint64_t times_landed_ = 0;                                        // All of them.
   bool going_away_ = false;
 };
 

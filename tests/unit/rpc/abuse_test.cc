@@ -500,6 +500,42 @@ TEST_CASE("a server that stops in the middle of an answer is given up", "[abuse]
   CHECK(observer.cuts == std::vector{CutReason::kStalled});
 }
 
+TEST_CASE("a server that stops in the middle of an answer in chunks is given up", "[abuse]") {
+  testing::Loop loop;
+  RecordingObserver observer;
+  auto listener = *Listener::Open(loop.executor(), *ParseAddress("127.0.0.1:0"));
+  Client client(loop.executor(), listener->address(), TestHello("client"),
+                {.stall_timeout = std::chrono::milliseconds(40)}, &observer);
+  RawFrame beside;
+  beside.header.kind = FrameKind::kPadding;
+  SECTION("whatever padding it sends") {}
+  SECTION("whatever other answers it sends") { beside = Response(99, {}); }
+  const auto serve = [&]() -> awaitable<Status> {
+    auto socket = co_await listener->Accept();
+    RawPeer peer(*std::move(socket));
+    SIMURGH_CO_RETURN_IF_ERROR(co_await peer.ShakeHands(TestHello("server")));
+    const auto request = co_await peer.Read();
+    const RawFrame answer = Response(request->header.request_id, {Bytes(100'000)});
+    SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(Encode(HeadOf(answer))));
+    const Clock::time_point deadline = Soon();
+    Status sent;
+    while (sent.ok() && Clock::now() < deadline) {
+      Waiter pause(loop.executor(), In(std::chrono::milliseconds(2)));
+      CHECK_FALSE(co_await pause.Wait());
+      sent = co_await peer.Send(Encode(beside));
+    }
+    co_return absl::OkStatus();
+  };
+  const auto call = [&]() -> awaitable<Status> {
+    const auto lost = co_await client.Call(kEcho, {}, IntoVectors(), Soon());
+    CHECK(absl::IsUnavailable(lost.status()));
+    CHECK_THAT(std::string(lost.status().message()), Catch::Contains("in the middle"));
+    co_return absl::OkStatus();
+  };
+  CHECK(loop.Run(Both(serve(), call())) == absl::OkStatus());
+  CHECK(observer.cuts == std::vector{CutReason::kStalled});
+}
+
 TEST_CASE("a server that answers a call twice is cut off before it can write any more", "[abuse]") {
   testing::Loop loop;
   RecordingObserver observer;
