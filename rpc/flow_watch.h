@@ -10,7 +10,8 @@ namespace simurgh::rpc {
 // One direction of a connection, as it is at one moment.
 struct Flow {
   bool expected = false;  // It is the peer's turn: to send more of a frame, or to read what waits.
-  uint64_t rounds = 0;    // How often that has been over: frames read, or times all was written.
+  uint64_t rounds = 0;    // How often that has been over: frames read, times no message in chunks
+                          // was under way any more, or times all was written.
   uint64_t bytes = 0;     // Moved so far.
 };
 

@@ -129,8 +129,8 @@ class ServerSession : public std::enable_shared_from_this<ServerSession> {
   uint64_t arrivals_ = 0;    // and how often there have come to be none.
   DeadlineTimer deadlines_;  // Of tasks that run.
   DeadlineTimer looks_;      // At the flows.
-  FlowWatch incoming_;       // Frames.
-  FlowWatch chunks_;         // Messages in chunks.
+  FlowWatch frames_;
+  FlowWatch chunks_;  // Other frames are no excuse.
   FlowWatch outgoing_;
   uint64_t unanswered_bytes_ = 0;
   // By request, from its head to its answer.

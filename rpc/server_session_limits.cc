@@ -90,13 +90,13 @@ Clock::time_point ServerSession::CheckFlows(Clock::time_point now) {
     Close(absl::UnavailableError("the peer closed the connection"));
     return Clock::time_point::max();
   }
-  const Flow incoming = connection_->incoming();
-  // Frames that have nothing to do with a message in chunks do not make it go on.
+  const Flow frames = connection_->incoming();
   const Flow chunks{.expected = arriving_ != 0 && connection_->waiting(),
                     .rounds = arrivals_,
-                    .bytes = incoming.bytes};
-  const bool frame_stands = incoming_.StandsStill(incoming, now, options.stall_timeout);
-  if (chunks_.StandsStill(chunks, now, options.stall_timeout) || frame_stands) {
+                    .bytes = frames.bytes};
+  const bool in_frame = frames_.StandsStill(frames, now, options.stall_timeout);
+  const bool in_chunks = chunks_.StandsStill(chunks, now, options.stall_timeout);
+  if (in_frame || in_chunks) {
     Close(WithCutReason(absl::DeadlineExceededError("the peer stopped in the middle of a message"),
                         CutReason::kStalled));
     return Clock::time_point::max();

@@ -1,8 +1,6 @@
 #include <new>
 #include <optional>
 
-#include <optional>
-
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
