@@ -58,7 +58,7 @@ class Client::Impl : public std::enable_shared_from_this<Impl> {
   void Adopt(Session session);
   void NoteLoss(const ClientSession& lost);
   // The next attempt has to wait.
-  void NoteFailure(Status error);
+  void NoteFailure(Status error, Clock::time_point when);
   Status Unreachable(Clock::time_point deadline) const;
 
   const asio::any_io_executor executor_;
@@ -73,12 +73,11 @@ class Client::Impl : public std::enable_shared_from_this<Impl> {
 
   bool connecting_ = false;
   asio::cancellation_signal stop_connecting_;
-  WaitList ready_;              // Calls that wait for a session.
-  WaitList stopped_signal_;     // The connecting coroutine, between two attempts.
-  Clock::time_point opened_{};  // The latest connection.
+  WaitList ready_;           // Calls that wait for a session.
+  WaitList stopped_signal_;  // The connecting coroutine, between two attempts.
   Backoff backoff_;
   Clock::time_point not_before_{};  // Of the next attempt.
-  uint64_t attempts_ = 0;           // Since the last connection that lasted.
+  uint64_t attempts_ = 0;           // Since the last connection with an answer.
   uint64_t refusals_ = 0;
   Status last_error_;
   Random random_;
@@ -150,7 +149,8 @@ awaitable<void> Client::Impl::ConnectLoop(std::shared_ptr<Impl> self) {
     ++self->attempts_;
     const Status connected = co_await self->Connect();
     if (connected.ok()) break;
-    self->NoteFailure(Annotate(connected, absl::StrCat("connection to ", self->address_)));
+    self->NoteFailure(Annotate(connected, absl::StrCat("connection to ", self->address_)),
+                      Clock::now());
     if (IsRefusal(self->last_error_)) {
       ++self->refusals_;
       break;
@@ -177,21 +177,20 @@ void Client::Impl::Adopt(Session session) {
   std::erase_if(sessions_, [](const auto& old) { return old.expired(); });
   sessions_.push_back(session);
   session_ = std::move(session);
-  opened_ = Clock::now();
 }
 
 void Client::Impl::NoteLoss(const ClientSession& lost) {
   // A server that takes connections only to end them is no better than one that takes none.
-  if (Clock::now() - opened_ >= options_.backoff_max) {
+  if (lost.has_answered()) {
     backoff_.Reset();
     attempts_ = 0;
   }
-  NoteFailure(lost.Lost());
+  NoteFailure(lost.Lost(), lost.ended());
 }
 
-void Client::Impl::NoteFailure(Status error) {
+void Client::Impl::NoteFailure(Status error, Clock::time_point when) {
   last_error_ = std::move(error);
-  not_before_ = Clock::now() + backoff_.Next(random_);
+  not_before_ = when + backoff_.Next(random_);
 }
 
 SegmentBuffer Client::Impl::Allocate(size_t bytes) {

@@ -19,7 +19,7 @@ struct ClientOptions {
   // For servers over TCP; others are on this host.
   std::shared_ptr<const TlsContext> tls = nullptr;
   std::chrono::milliseconds connect_timeout{5'000};
-  // Doubles with jitter up to the maximum; anew after a connection that has lasted as long as that.
+  // Doubles with jitter up to the maximum; anew after a connection on which a call was answered.
   std::chrono::milliseconds backoff_min{20};
   std::chrono::milliseconds backoff_max{2'000};
   uint64_t max_frame_bytes = uint64_t{1} << 30;

@@ -225,7 +225,12 @@ Status ClientSession::GiveUp(Call& call, bool borrowed, Status reason) {
                        started ? Execution::kMaybeExecuted : Execution::kNotExecuted);
 }
 
+void ClientSession::NoteEnd() {
+  if (!ended_) ended_ = Clock::now();
+}
+
 void ClientSession::Close(const Status& reason) {
+  NoteEnd();
   connection_->Close(reason);
   window_.Close();
   const absl::flat_hash_map<uint64_t, Call*> lost = std::exchange(calls_, {});
@@ -277,6 +282,7 @@ ClientSession::Call* ClientSession::Find(uint64_t id) {
 }
 
 ClientSession::Call* ClientSession::Answered(uint64_t id) {
+  has_answered_ = true;
   Call* const call = Find(id);
   if (call != nullptr) {
     window_.Leave(std::exchange(call->cost, 0));
@@ -350,6 +356,7 @@ StatusOr<std::shared_ptr<Landing>> ClientSession::OnFrame(IncomingFrame&& frame)
       return nullptr;
     case FrameKind::kGoaway:
       going_away_ = true;
+      NoteEnd();
       CloseIfDone();
       return nullptr;
     case FrameKind::kPadding:

@@ -49,6 +49,10 @@ class ClientSession : public std::enable_shared_from_this<ClientSession> {
   bool usable() const { return connection_->open() && !going_away_; }
   // What a call is told that cannot go on because the connection has ended or is about to.
   Status Lost() const;
+  // Since when no call may start; now if that is still possible.
+  Clock::time_point ended() const { return ended_.value_or(Clock::now()); }
+  // Whether the peer has ever answered a call.
+  bool has_answered() const { return has_answered_; }
   const Hello& peer() const { return peer_.hello; }
   // Null when no memory is shared.
   Sharing* sharing() const { return connection_->sharing().get(); }
@@ -87,6 +91,7 @@ class ClientSession : public std::enable_shared_from_this<ClientSession> {
   Call* Find(uint64_t id);
   // Closes the connection of a peer that is going away when no call needs it any more.
   void CloseIfDone();
+  void NoteEnd();
   // Makes sure of a call that was answered before its request had been written whole that nobody
   // reads its bytes any more; closes the connection when that takes until the deadline.
   [[nodiscard]] awaitable<void> Settle(const Call& call, bool borrowed);
@@ -111,12 +116,14 @@ class ClientSession : public std::enable_shared_from_this<ClientSession> {
   const Clock::duration stall_timeout_;
   DeadlineTimer looks_;  // At the flow.
   FlowWatch frames_;
-  FlowWatch chunks_;                             // Other frames are no excuse.
+  FlowWatch chunks_;                             // Small frames are no excuse.
   Window window_;                                // The peer's.
   std::unordered_map<uint64_t, uint64_t> owed_;  // Cost of calls given up, by id.
   std::unordered_map<uint64_t, std::shared_ptr<Landing>> landings_;  // Responses in chunks, by id.
   uint64_t times_landed_ = 0;                                        // All of them.
   bool going_away_ = false;
+  bool has_answered_ = false;
+  std::optional<Clock::time_point> ended_;
 };
 
 }  // namespace simurgh::rpc

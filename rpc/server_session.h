@@ -130,7 +130,7 @@ class ServerSession : public std::enable_shared_from_this<ServerSession> {
   DeadlineTimer deadlines_;  // Of tasks that run.
   DeadlineTimer looks_;      // At the flows.
   FlowWatch frames_;
-  FlowWatch chunks_;  // Other frames are no excuse.
+  FlowWatch chunks_;  // Small frames are no excuse.
   FlowWatch outgoing_;
   uint64_t unanswered_bytes_ = 0;
   // By request, from its head to its answer.

@@ -232,7 +232,8 @@ std::string PeerName(const Socket& socket) {
 
 bool HasHungUp(Socket& socket) {
   pollfd ends{.fd = socket.native_handle(), .events = POLLRDHUP, .revents = 0};
-  return ::poll(&ends, 1, 0) > 0;
+  // A report of zero-copy sending is an error condition, too.
+  return ::poll(&ends, 1, 0) > 0 && (ends.revents & (POLLRDHUP | POLLHUP)) != 0;
 }
 
 StatusOr<std::unique_ptr<Listener>> Listener::Open(asio::any_io_executor executor,

@@ -98,6 +98,16 @@ struct Hang {
   int cancelled = 0;
 };
 
+// Waits until the observer has heard of it; fails the test when it does not.
+[[nodiscard]] inline awaitable<void> UntilThrottled(const RecordingObserver& observer,
+                                                    ThrottleReason reason) {
+  const Clock::time_point deadline = Soon();
+  while (observer.throttled(reason) == 0 && Clock::now() < deadline) {
+    co_await asio::post(asio::use_awaitable);
+  }
+  CHECK(observer.throttled(reason) > 0);
+}
+
 [[nodiscard]] inline awaitable<Status> Both(awaitable<Status> one, awaitable<Status> other) {
   std::vector<awaitable<Status>> tasks;
   tasks.push_back(std::move(one));

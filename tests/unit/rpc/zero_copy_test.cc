@@ -1,5 +1,6 @@
 #include "rpc/zero_copy.h"
 
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -124,6 +125,26 @@ bool KernelOffersZeroCopy() {
   const bool on = ZeroCopy(socket).on();
   ::close(socket);
   return on;
+}
+
+TEST_CASE("a report that waits is not the end of a connection") {
+  testing::Loop loop;
+  Pair ends(loop);
+  const int socket = ends.client.native_handle();
+  const ZeroCopy zero_copy(socket);
+  if (zero_copy.on()) {
+    const Bytes bytes(40'000);
+    REQUIRE(::send(socket, bytes.data(), bytes.size(), MSG_ZEROCOPY) > 0);
+    pollfd report{.fd = socket, .events = 0, .revents = 0};
+    REQUIRE(::poll(&report, 1, 20'000) == 1);
+    REQUIRE((report.revents & POLLERR) != 0);
+  }
+  CHECK_FALSE(HasHungUp(ends.client));
+  SECTION("when the peer closes") { ends.server.close(); }
+  SECTION("when it only sends no more") { ends.server.shutdown(Socket::shutdown_send); }
+  pollfd end{.fd = socket, .events = POLLRDHUP, .revents = 0};
+  while ((end.revents & POLLRDHUP) == 0) REQUIRE(::poll(&end, 1, 20'000) == 1);
+  CHECK(HasHungUp(ends.client));
 }
 
 TEST_CASE("within one machine both ends find that the kernel copies, and switch it off") {
