@@ -162,7 +162,8 @@ TEST_CASE("a message as large as may be is accepted, however little of it finds 
   Server server(loop.executor(), TestHello("server"), options, &observer);
   server.Register({.id = kWork, .placement = Anywhere(kCount), .handle = Nothing});
   REQUIRE(server.Listen("shm://" + UnixPath("shared")) == absl::OkStatus());
-  const uint64_t region_bytes = GENERATE(kPageBytes, kSmallRegion, 2 * kCount * kEach);
+  const uint64_t region_bytes =
+      GENERATE(as<uint64_t>(), kPageBytes, kSmallRegion, 2 * kCount * kEach);
   CAPTURE(region_bytes);
   Client client(loop.executor(), server.address(), TestHello("client"),
                 {.shared_memory_bytes = region_bytes}, nullptr);
