@@ -13,15 +13,15 @@
 namespace simurgh::rpc {
 namespace {
 
+using testing::Encode;
+using testing::RawFrame;
+using testing::RawPeer;
+
 // Bytes that malloc has given out.
 size_t UsedMemory() {
   const struct mallinfo2 info = ::mallinfo2();
   return info.uordblks + info.hblkhd;
 }
-
-using testing::Encode;
-using testing::RawFrame;
-using testing::RawPeer;
 
 RawFrame Request(uint64_t id, std::vector<Bytes> segments = {}, uint32_t method = kEcho.number) {
   RawFrame frame;
@@ -470,102 +470,6 @@ TEST_CASE("large requests in chunks do not wait for one another", "[abuse]") {
   };
   for (size_t i = 0; i < 12; ++i) calls.push_back(call(i % 3 == 0 ? 100 : 3'000'000));
   CHECK(ends.loop.Run(WhenAll(std::move(calls))) == absl::OkStatus());
-}
-
-TEST_CASE("a server that stops in the middle of an answer is given up", "[abuse]") {
-  testing::Loop loop;
-  RecordingObserver observer;
-  auto listener = *Listener::Open(loop.executor(), *ParseAddress("127.0.0.1:0"));
-  Client client(loop.executor(), listener->address(), TestHello("client"),
-                {.stall_timeout = std::chrono::milliseconds(40)}, &observer);
-  const auto serve = [&]() -> awaitable<Status> {
-    auto socket = co_await listener->Accept();
-    RawPeer peer(*std::move(socket));
-    SIMURGH_CO_RETURN_IF_ERROR(co_await peer.ShakeHands(TestHello("server")));
-    const auto request = co_await peer.Read();
-    const Bytes answer = Encode(Response(request->header.request_id, {Bytes(100'000)}));
-    SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(Bytes(answer.begin(), answer.end() - 1)));
-    co_await peer.ReadToEnd();
-    co_return absl::OkStatus();
-  };
-  const auto call = [&]() -> awaitable<Status> {
-    const auto lost = co_await client.Call(kEcho, {}, IntoVectors(), Soon());
-    CHECK(absl::IsUnavailable(lost.status()));
-    CHECK_THAT(std::string(lost.status().message()), Catch::Contains("in the middle"));
-    co_return absl::OkStatus();
-  };
-  CHECK(loop.Run(Both(serve(), call())) == absl::OkStatus());
-  CHECK(observer.cuts == std::vector{CutReason::kStalled});
-}
-
-TEST_CASE("a server that stops in the middle of an answer in chunks is given up", "[abuse]") {
-  testing::Loop loop;
-  RecordingObserver observer;
-  auto listener = *Listener::Open(loop.executor(), *ParseAddress("127.0.0.1:0"));
-  Client client(loop.executor(), listener->address(), TestHello("client"),
-                {.stall_timeout = std::chrono::milliseconds(40)}, &observer);
-  RawFrame beside;
-  beside.header.kind = FrameKind::kPadding;
-  SECTION("whatever padding it sends") {}
-  SECTION("whatever other answers it sends") { beside = Response(99, {}); }
-  const auto serve = [&]() -> awaitable<Status> {
-    auto socket = co_await listener->Accept();
-    RawPeer peer(*std::move(socket));
-    SIMURGH_CO_RETURN_IF_ERROR(co_await peer.ShakeHands(TestHello("server")));
-    const auto request = co_await peer.Read();
-    const RawFrame answer = Response(request->header.request_id, {Bytes(100'000)});
-    SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(Encode(HeadOf(answer))));
-    const Clock::time_point deadline = Soon();
-    Status sent;
-    while (sent.ok() && Clock::now() < deadline) {
-      Waiter pause(loop.executor(), In(std::chrono::milliseconds(2)));
-      CHECK_FALSE(co_await pause.Wait());
-      sent = co_await peer.Send(Encode(beside));
-    }
-    co_return absl::OkStatus();
-  };
-  const auto call = [&]() -> awaitable<Status> {
-    const auto lost = co_await client.Call(kEcho, {}, IntoVectors(), Soon());
-    CHECK(absl::IsUnavailable(lost.status()));
-    CHECK_THAT(std::string(lost.status().message()), Catch::Contains("in the middle"));
-    co_return absl::OkStatus();
-  };
-  CHECK(loop.Run(Both(serve(), call())) == absl::OkStatus());
-  CHECK(observer.cuts == std::vector{CutReason::kStalled});
-}
-
-TEST_CASE("a server that answers a call twice is cut off before it can write any more", "[abuse]") {
-  testing::Loop loop;
-  RecordingObserver observer;
-  auto listener = *Listener::Open(loop.executor(), *ParseAddress("127.0.0.1:0"));
-  Client client(loop.executor(), listener->address(), TestHello("client"), {}, &observer);
-  Bytes place(5'000);
-  const auto serve = [&]() -> awaitable<Status> {
-    auto socket = co_await listener->Accept();
-    RawPeer peer(*std::move(socket));
-    SIMURGH_CO_RETURN_IF_ERROR(co_await peer.ShakeHands(TestHello("server")));
-    const auto request = co_await peer.Read();
-    RawFrame head = Response(1, {place});
-    head.header.flags = kFlagChunked;
-    RawFrame chunk = Response(1, {Bytes(place.size(), std::byte{2})});
-    chunk.header.kind = FrameKind::kChunk;
-    const Bytes whole = Encode(Response(1, {Bytes(place.size(), std::byte{1})}));
-    SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(EncodeAll({head})));
-    SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(whole));
-    (void)co_await peer.Send(Encode(chunk));
-    co_return absl::OkStatus();
-  };
-  const auto call = [&]() -> awaitable<Status> {
-    const Placement there = [&](auto, auto) {
-      return StatusOr<std::vector<IncomingSegment>>({{.bytes = place}});
-    };
-    const auto lost = co_await client.Call(kEcho, {}, there, Soon());
-    CHECK(absl::IsUnavailable(lost.status()));
-    co_return absl::OkStatus();
-  };
-  CHECK(loop.Run(Both(serve(), call())) == absl::OkStatus());
-  CHECK(observer.cuts == std::vector{CutReason::kMalformed});
-  CHECK((place == Bytes(place.size())));
 }
 
 }  // namespace
