@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "rpc/loan.h"
+#include "rpc/borrowed_segment.h"
 #include "simurgh/base/check.h"
 
 namespace simurgh::rpc {

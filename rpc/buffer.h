@@ -51,13 +51,13 @@ class ReadAhead {
   size_t end_ = 0;
 };
 
-// Places that are filled one behind the other, in pieces of any size.
-class Places {
+// Destinations that are filled one behind the other, in pieces of any size.
+class Destinations {
  public:
   using Spans = absl::InlinedVector<std::span<std::byte>, 2>;
 
   // Requires that none is empty.
-  explicit Places(Spans places) : places_(std::move(places)) {}
+  explicit Destinations(Spans places) : places_(std::move(places)) {}
 
   bool full() const { return next_ == places_.size(); }
 

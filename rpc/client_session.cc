@@ -113,9 +113,9 @@ ClientSession::ClientSession(std::shared_ptr<Connection> connection, PeerHello p
       stall_timeout_(stall_timeout),
       looks_(connection_->executor(), [this](Clock::time_point now) { return CheckFlow(now); }),
       window_(connection_->executor(), WindowOf(peer_)) {
-  connection_->FindLandingsBy([this](uint64_t id) -> Landing* {
-    const auto found = landings_.find(id);
-    return found == landings_.end() ? nullptr : found->second.get();
+  connection_->FindIncomingPayloadsBy([this](uint64_t id) -> IncomingPayload* {
+    const auto found = incoming_payloads_.find(id);
+    return found == incoming_payloads_.end() ? nullptr : found->second.get();
   });
 }
 
@@ -263,17 +263,17 @@ Clock::time_point ClientSession::ExpireCalls(Clock::time_point now) {
   return next;
 }
 
-void ClientSession::CompleteLanding(Landing& landing) {
+void ClientSession::CompleteIncomingPayload(IncomingPayload& landing) {
   const uint64_t id = landing.header().request_id;
-  if (landing.header().chunked()) EndLanding(id);
+  if (landing.header().chunked()) EndIncomingPayload(id);
   Call* const call = Find(id);
   if (call == nullptr) return;
   call->landing = nullptr;
   Complete(id, landing.TakeMessage());
 }
 
-void ClientSession::EndLanding(uint64_t id) {
-  if (landings_.erase(id) != 0 && landings_.empty()) ++times_landed_;
+void ClientSession::EndIncomingPayload(uint64_t id) {
+  if (incoming_payloads_.erase(id) != 0 && incoming_payloads_.empty()) ++times_landed_;
 }
 
 ClientSession::Call* ClientSession::Find(uint64_t id) {
@@ -310,14 +310,14 @@ awaitable<void> ClientSession::Run() {
 
 Clock::time_point ClientSession::CheckFlow(Clock::time_point now) {
   const Flow frames = connection_->incoming();
-  const Flow chunks{.expected = !landings_.empty() && connection_->waiting(),
+  const Flow chunks{.expected = !incoming_payloads_.empty() && connection_->waiting(),
                     .rounds = times_landed_,
                     .bytes = frames.bytes};
   const bool in_frame = frames_.StandsStill(frames, now, stall_timeout_);
   const bool in_chunks = chunks_.StandsStill(chunks, now, stall_timeout_);
   if (!in_frame && !in_chunks) return FlowWatch::NextLook(now, stall_timeout_);
-  Close(WithCutReason(absl::DeadlineExceededError("the peer stopped in the middle of a message"),
-                      CutReason::kStalled));
+  Close(WithCloseReason(absl::DeadlineExceededError("the peer stopped in the middle of a message"),
+                        CloseReason::kStalled));
   return Clock::time_point::max();
 }
 
@@ -328,7 +328,7 @@ awaitable<Status> ClientSession::ReadFrames() {
     std::optional<StatusOr<IncomingFrame>> frame = connection_->TryReadFrame();
     if (!frame) frame = co_await connection_->ReadFrame();
     SIMURGH_CO_RETURN_IF_ERROR(frame->status());
-    SIMURGH_CO_ASSIGN_OR_RETURN(const std::shared_ptr<Landing> landing,
+    SIMURGH_CO_ASSIGN_OR_RETURN(const std::shared_ptr<IncomingPayload> landing,
                                 OnFrame(*std::move(*frame)));
     if (landing == nullptr) {
       if (connection_->payload_left() != 0) {
@@ -339,17 +339,17 @@ awaitable<Status> ClientSession::ReadFrames() {
     std::optional<Status> read = connection_->TryReadPayload(*landing);
     if (!read) read = co_await connection_->ReadPayload(*landing);
     SIMURGH_CO_RETURN_IF_ERROR(*read);
-    if (landing->left() == 0) CompleteLanding(*landing);
+    if (landing->left() == 0) CompleteIncomingPayload(*landing);
   }
 }
 
-StatusOr<std::shared_ptr<Landing>> ClientSession::OnFrame(IncomingFrame&& frame) {
+StatusOr<std::shared_ptr<IncomingPayload>> ClientSession::OnFrame(IncomingFrame&& frame) {
   switch (frame.header.kind) {
     case FrameKind::kResponse:
       return OnResponse(std::move(frame));
     case FrameKind::kChunk: {
-      const auto found = landings_.find(frame.header.request_id);
-      return found == landings_.end() ? nullptr : found->second;
+      const auto found = incoming_payloads_.find(frame.header.request_id);
+      return found == incoming_payloads_.end() ? nullptr : found->second;
     }
     case FrameKind::kError:
       SIMURGH_RETURN_IF_ERROR(OnError(frame));
@@ -366,7 +366,7 @@ StatusOr<std::shared_ptr<Landing>> ClientSession::OnFrame(IncomingFrame&& frame)
   }
 }
 
-StatusOr<std::shared_ptr<Landing>> ClientSession::OnResponse(IncomingFrame&& frame) {
+StatusOr<std::shared_ptr<IncomingPayload>> ClientSession::OnResponse(IncomingFrame&& frame) {
   const uint64_t id = frame.header.request_id;
   Call* const call = Answered(id);
   if (call == nullptr) return nullptr;
@@ -378,9 +378,9 @@ StatusOr<std::shared_ptr<Landing>> ClientSession::OnResponse(IncomingFrame&& fra
     Complete(id, WithExecution(places.status(), Execution::kAnswered));
     return nullptr;
   }
-  auto landing = std::make_shared<Landing>(std::move(frame), *std::move(places));
+  auto landing = std::make_shared<IncomingPayload>(std::move(frame), *std::move(places));
   call->landing = landing;
-  if (landing->header().chunked()) landings_.insert_or_assign(id, landing);
+  if (landing->header().chunked()) incoming_payloads_.insert_or_assign(id, landing);
   return landing;
 }
 
@@ -390,7 +390,7 @@ Status ClientSession::OnError(const IncomingFrame& frame) {
   if (frame.header.request_id == 0) {
     return absl::UnavailableError(absl::StrCat("the peer ended it: ", error.ToString()));
   }
-  EndLanding(frame.header.request_id);
+  EndIncomingPayload(frame.header.request_id);
   if (Call* const call = Answered(frame.header.request_id)) call->landing = nullptr;
   Complete(frame.header.request_id, error);
   return absl::OkStatus();

@@ -74,7 +74,7 @@ class ClientSession : public std::enable_shared_from_this<ClientSession> {
     const Clock::time_point deadline;
     Suspension answered;
     uint64_t cost = 0;  // What it takes of the peer's window; 0 once that is given back.
-    std::shared_ptr<Landing> landing;  // Its response, while that is arriving.
+    std::shared_ptr<IncomingPayload> landing;  // Its response, while that is arriving.
     Outbox::Ticket frame;
     std::optional<StatusOr<IncomingMessage>> outcome;
   };
@@ -83,8 +83,8 @@ class ClientSession : public std::enable_shared_from_this<ClientSession> {
   [[nodiscard]] awaitable<Status> ReadFrames();
   // Where the payload of the frame goes; null for nowhere.
   // Errors: DATA_LOSS for a frame that may not come.
-  StatusOr<std::shared_ptr<Landing>> OnFrame(IncomingFrame&& frame);
-  StatusOr<std::shared_ptr<Landing>> OnResponse(IncomingFrame&& frame);
+  StatusOr<std::shared_ptr<IncomingPayload>> OnFrame(IncomingFrame&& frame);
+  StatusOr<std::shared_ptr<IncomingPayload>> OnResponse(IncomingFrame&& frame);
   Status OnError(const IncomingFrame& frame);
   // Gives back what the request took of the window; the call if anybody waits for it.
   Call* Answered(uint64_t id);
@@ -100,8 +100,8 @@ class ClientSession : public std::enable_shared_from_this<ClientSession> {
   Status Expiry(Clock::time_point deadline) const;
   Status GiveUp(Call& call, bool borrowed, Status reason);
   void Complete(uint64_t id, StatusOr<IncomingMessage> outcome);
-  void CompleteLanding(Landing& landing);
-  void EndLanding(uint64_t id);
+  void CompleteIncomingPayload(IncomingPayload& landing);
+  void EndIncomingPayload(uint64_t id);
 
   std::shared_ptr<Connection> connection_;
   const PeerHello peer_;
@@ -119,8 +119,9 @@ class ClientSession : public std::enable_shared_from_this<ClientSession> {
   FlowWatch chunks_;                             // Small frames are no excuse.
   Window window_;                                // The peer's.
   std::unordered_map<uint64_t, uint64_t> owed_;  // Cost of calls given up, by id.
-  std::unordered_map<uint64_t, std::shared_ptr<Landing>> landings_;  // Responses in chunks, by id.
-  uint64_t times_landed_ = 0;                                        // All of them.
+  std::unordered_map<uint64_t, std::shared_ptr<IncomingPayload>>
+      incoming_payloads_;      // Responses in chunks, by id.
+  uint64_t times_landed_ = 0;  // All of them.
   bool going_away_ = false;
   bool has_answered_ = false;
   std::optional<Clock::time_point> ended_;

@@ -21,7 +21,7 @@ Connection::Connection(std::unique_ptr<Stream> stream, std::string peer, FrameLi
 
 Status Connection::StreamError(const char* what, const Stream::ErrorCode& error) {
   if (IsTlsRefusal(error)) {
-    return WithCutReason(absl::UnauthenticatedError(error.message()), CutReason::kTls);
+    return WithCloseReason(absl::UnauthenticatedError(error.message()), CloseReason::kTls);
   }
   return absl::UnavailableError(absl::StrCat(what, ": ", error.message()));
 }
@@ -57,7 +57,7 @@ void Connection::Close(Status reason) {
   reason_ = std::move(reason);
   stream_->Close();
   if (sharing_ != nullptr) sharing_->Close();
-  if (const auto cut = CutReasonOf(reason_)) observer_->OnCut(peer_, *cut, reason_);
+  if (const auto cut = CloseReasonOf(reason_)) observer_->OnCut(peer_, *cut, reason_);
   if (established_) observer_->OnDisconnect(peer_, reason_);
   outbox_.Drop();
   written_.NotifyAll();

@@ -16,7 +16,7 @@
 #include "rpc/control.h"
 #include "rpc/flow_watch.h"
 #include "rpc/frame.h"
-#include "rpc/landing.h"
+#include "rpc/incoming_payload.h"
 #include "rpc/observer_link.h"
 #include "rpc/outbox.h"
 #include "rpc/stream.h"
@@ -44,15 +44,17 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   // How to find the landing of a message that arrives in chunks, by its id; null when there is
   // none, or not any more. Those of a gathered chunk are filled together.
-  void FindLandingsBy(std::function<Landing*(uint64_t)> find) { find_landing_ = std::move(find); }
+  void FindIncomingPayloadsBy(std::function<IncomingPayload*(uint64_t)> find) {
+    find_incoming_payload_ = std::move(find);
+  }
 
   // What is left of the payload that follows the last frame.
   uint64_t payload_left() const { return payload_left_; }
   // Reads it into the landing, as far as that is not abandoned. Bytes go straight to their places,
   // but for payloads below 4 KiB, which may have come in with the metadata.
-  [[nodiscard]] awaitable<Status> ReadPayload(Landing& landing);
+  [[nodiscard]] awaitable<Status> ReadPayload(IncomingPayload& landing);
   // The same without waiting: nothing when ReadPayload() must wait for the rest.
-  std::optional<Status> TryReadPayload(Landing& landing);
+  std::optional<Status> TryReadPayload(IncomingPayload& landing);
   [[nodiscard]] awaitable<Status> SkipPayload();
 
   // Whether so much has been read without a wait that others on the thread should have their turn.
@@ -60,7 +62,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   [[nodiscard]] awaitable<void> Yield();
 
   // From now on nothing is written to the places of the landing; what still arrives is skipped.
-  void Abandon(Landing& landing);
+  void Abandon(IncomingPayload& landing);
 
   // --- Writing, in connection_write.cc.
 
@@ -141,13 +143,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
   template <typename Vector>
   [[nodiscard]] awaitable<Status> ReadVector(Vector& elements, size_t count);
   // Where the next bytes of the payload go, and what may be read ahead behind it.
-  std::span<const asio::mutable_buffer> RoomFor(const Landing& landing);
+  std::span<const asio::mutable_buffer> RoomFor(const IncomingPayload& landing);
   // How many of the bytes to come are worth to sleep for; 0 when the next ones are wanted at once.
-  uint64_t WorthSleeping(const Landing& landing) const;
+  uint64_t WorthSleeping(const IncomingPayload& landing) const;
   // So many bytes have been read there.
-  void Land(Landing& landing, uint64_t bytes);
+  void Land(IncomingPayload& landing, uint64_t bytes);
   // As many of them as belong to the landing; returns how many.
-  uint64_t LandIn(Landing& landing, uint64_t& left, uint64_t bytes);
+  uint64_t LandIn(IncomingPayload& landing, uint64_t& left, uint64_t bytes);
   // Around every wait for something to read; what was sent while frames were read leaves before.
   // in_frame: the peer has begun a frame and owes the rest.
   void BeginWait(bool in_frame);
@@ -155,7 +157,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void BeginTurn();
   [[nodiscard]] awaitable<Status> Skip(uint64_t bytes);
   // Checks the frame's tables and borrows what is lent.
-  Status AcceptTables(IncomingFrame& frame, std::span<const Loan> loans);
+  Status AcceptTables(IncomingFrame& frame, std::span<const BorrowedSegment> loans);
   // The status of a read or write that failed.
   static Status StreamError(const char* what, const Stream::ErrorCode& error);
   Status AfterRead(const Stream::Progress& progress);
@@ -181,9 +183,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::optional<FrameHeader> header_;      // Of the frame being read, once it is there.
   uint64_t payload_left_ = 0;
   std::deque<Piece> pieces_;  // Of a gathered chunk, those behind the one being read.
-  std::function<Landing*(uint64_t)> find_landing_;
+  std::function<IncomingPayload*(uint64_t)> find_incoming_payload_;
   std::array<asio::mutable_buffer, 64> room_;  // Asio passes no more to one system call.
-  Landing* reading_ = nullptr;                 // What ReadPayload() fills.
+  IncomingPayload* reading_ = nullptr;         // What ReadPayload() fills.
   asio::cancellation_signal stop_reading_;
   bool waiting_ = false;
   bool waiting_in_frame_ = false;

@@ -23,7 +23,9 @@ constexpr uint64_t kTurnBytes = uint64_t{1} << 20;
 // long as the event loop does.
 constexpr uint64_t kMinSleepBytes = 524'288;
 
-size_t LoansOf(const FrameHeader& header) { return header.lent() ? header.segment_count : 0; }
+size_t BorrowedSegmentsOf(const FrameHeader& header) {
+  return header.lent() ? header.segment_count : 0;
+}
 
 asio::mutable_buffer BufferOf(std::span<std::byte> bytes) { return {bytes.data(), bytes.size()}; }
 
@@ -130,7 +132,7 @@ StatusOr<IncomingFrame> Connection::TakeFrame() {
   ++frames_read_;
   frame.lengths.resize(frame.header.segment_count);
   frame.metadata.resize(frame.header.metadata_length);
-  std::vector<Loan> loans(LoansOf(frame.header));
+  std::vector<BorrowedSegment> loans(BorrowedSegmentsOf(frame.header));
   (void)ahead_.Take(std::as_writable_bytes(std::span(frame.lengths)));
   (void)ahead_.Take(std::as_writable_bytes(std::span(loans)));
   (void)ahead_.Take(frame.metadata);
@@ -166,9 +168,9 @@ IncomingFrame Connection::TakePiece() {
 
 awaitable<StatusOr<IncomingFrame>> Connection::ReadLargeHead() {
   IncomingFrame frame{.header = *std::exchange(header_, std::nullopt)};
-  std::vector<Loan> loans;
+  std::vector<BorrowedSegment> loans;
   SIMURGH_CO_RETURN_IF_ERROR(co_await ReadVector(frame.lengths, frame.header.segment_count));
-  SIMURGH_CO_RETURN_IF_ERROR(co_await ReadVector(loans, LoansOf(frame.header)));
+  SIMURGH_CO_RETURN_IF_ERROR(co_await ReadVector(loans, BorrowedSegmentsOf(frame.header)));
   SIMURGH_CO_RETURN_IF_ERROR(co_await ReadVector(frame.metadata, frame.header.metadata_length));
   ++frames_read_;
   SIMURGH_CO_RETURN_IF_ERROR(AcceptTables(frame, loans));
@@ -195,7 +197,7 @@ awaitable<Status> Connection::ReadVector(Vector& elements, size_t count) {
   co_return absl::OkStatus();
 }
 
-Status Connection::AcceptTables(IncomingFrame& frame, std::span<const Loan> loans) {
+Status Connection::AcceptTables(IncomingFrame& frame, std::span<const BorrowedSegment> loans) {
   SIMURGH_RETURN_IF_ERROR(CheckSegmentTable(frame.header, frame.lengths, loans));
   if (!frame.header.lent()) return absl::OkStatus();
   if (sharing_ == nullptr) {
@@ -217,7 +219,7 @@ Status Connection::AcceptTables(IncomingFrame& frame, std::span<const Loan> loan
   return absl::OkStatus();
 }
 
-std::optional<Status> Connection::TryReadPayload(Landing& landing) {
+std::optional<Status> Connection::TryReadPayload(IncomingPayload& landing) {
   if (payload_left_ > landing.left_) {
     return absl::DataLossError("malformed frame: a chunk goes beyond the payload announced");
   }
@@ -244,7 +246,7 @@ std::optional<Status> Connection::TryReadPayload(Landing& landing) {
   return absl::OkStatus();
 }
 
-awaitable<Status> Connection::ReadPayload(Landing& landing) {
+awaitable<Status> Connection::ReadPayload(IncomingPayload& landing) {
   while (!landing.abandoned_) {
     std::optional<Status> end = TryReadPayload(landing);
     if (end) co_return *std::move(end);
@@ -268,20 +270,21 @@ awaitable<Status> Connection::ReadPayload(Landing& landing) {
 
 // All of a frame behind which the message goes on: its bytes surely come, and the peer writes on
 // meanwhile. Of the last one half, so that the end is read while it comes.
-uint64_t Connection::WorthSleeping(const Landing& landing) const {
+uint64_t Connection::WorthSleeping(const IncomingPayload& landing) const {
   const uint64_t least = landing.left_ > payload_left_ ? payload_left_ : payload_left_ / 2;
   return least > kMinSleepBytes ? least : 0;
 }
 
-std::span<const asio::mutable_buffer> Connection::RoomFor(const Landing& landing) {
+std::span<const asio::mutable_buffer> Connection::RoomFor(const IncomingPayload& landing) {
   const auto most = std::span(room_).first(room_.size() - 1);
-  Places::Gathered room = landing.places_.Gather(most, payload_left_);
+  Destinations::Gathered room = landing.places_.Gather(most, payload_left_);
   bool all = room.bytes == payload_left_;
   for (auto piece = pieces_.begin(); all && piece != pieces_.end(); ++piece) {
-    const Landing* const next = find_landing_(piece->id);
+    const IncomingPayload* const next = find_incoming_payload_(piece->id);
     all = next != nullptr && !next->abandoned_;
     if (!all) break;
-    const Places::Gathered more = next->places_.Gather(most.subspan(room.buffers), piece->left);
+    const Destinations::Gathered more =
+        next->places_.Gather(most.subspan(room.buffers), piece->left);
     room.buffers += more.buffers;
     all = more.bytes == piece->left;
   }
@@ -289,16 +292,16 @@ std::span<const asio::mutable_buffer> Connection::RoomFor(const Landing& landing
   return std::span(room_).first(room.buffers);
 }
 
-void Connection::Land(Landing& landing, uint64_t bytes) {
+void Connection::Land(IncomingPayload& landing, uint64_t bytes) {
   bytes -= LandIn(landing, payload_left_, bytes);
   for (Piece& piece : pieces_) {
     if (bytes == 0) return;
-    bytes -= LandIn(*find_landing_(piece.id), piece.left, bytes);
+    bytes -= LandIn(*find_incoming_payload_(piece.id), piece.left, bytes);
   }
   ahead_.Commit(bytes);
 }
 
-uint64_t Connection::LandIn(Landing& landing, uint64_t& left, uint64_t bytes) {
+uint64_t Connection::LandIn(IncomingPayload& landing, uint64_t& left, uint64_t bytes) {
   const uint64_t landed = std::min(bytes, left);
   landing.places_.Advance(landed);
   landing.left_ -= landed;
@@ -332,7 +335,7 @@ awaitable<Status> Connection::Skip(uint64_t bytes) {
   co_return absl::OkStatus();
 }
 
-void Connection::Abandon(Landing& landing) {
+void Connection::Abandon(IncomingPayload& landing) {
   landing.abandoned_ = true;
   // What is read goes to those of the other pieces, too.
   if (reading_ == &landing || !pieces_.empty())

@@ -43,7 +43,7 @@ OutgoingSegment EncodeHello(const Hello& hello, const FrameLimits& limits,
   const auto role = builder.CreateString(hello.role);
   builder.Finish(wire::CreateHello(
       builder, kProtocolMin, kProtocolMax, features, cluster, role, hello.index, hello.run,
-      hello.instance_epoch, hello.configuration_hash, hello.map_version, limits.max_frame_bytes,
+      hello.incarnation, hello.configuration_hash, hello.map_version, limits.max_frame_bytes,
       request_window_bytes, limits.max_metadata_bytes, limits.max_segments));
   return TakeMetadata(builder);
 }
@@ -59,7 +59,7 @@ StatusOr<PeerHello> DecodeHello(std::span<const std::byte> metadata) {
                              .role = Text(table->role()),
                              .index = table->index(),
                              .run = table->run(),
-                             .instance_epoch = table->instance_epoch(),
+                             .incarnation = table->incarnation(),
                              .configuration_hash = table->configuration_hash(),
                              .map_version = table->map_version()},
                    .protocol_min = table->protocol_min(),

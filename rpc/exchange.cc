@@ -24,7 +24,7 @@ StatusOr<std::vector<IncomingSegment>> Place(const Placement& placement,
                                             frame.lengths.size(), " segments"));
   }
   for (size_t i = 0; i < places->size(); ++i) {
-    if ((*places)[i].anywhere) continue;
+    if ((*places)[i].allocate) continue;
     const size_t room = (*places)[i].bytes.size();
     if (room == frame.lengths[i]) continue;
     return absl::InternalError(absl::StrCat("the placement gave ", room, " bytes for segment ", i,

@@ -130,7 +130,7 @@ StatusOr<FrameHeader> DecodeHeader(std::span<const std::byte, kHeaderBytes> byte
 }
 
 Status CheckSegmentTable(const FrameHeader& header, std::span<const uint64_t> lengths,
-                         std::span<const Loan> loans) {
+                         std::span<const BorrowedSegment> loans) {
   uint64_t left = header.payload_length;
   for (size_t i = 0; i < lengths.size(); ++i) {
     if (!loans.empty() && loans[i].slot != kNotLent) continue;

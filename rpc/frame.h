@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <span>
 
-#include "rpc/loan.h"
+#include "rpc/borrowed_segment.h"
 #include "simurgh/base/status.h"
 
 namespace simurgh::rpc {
@@ -113,11 +113,11 @@ StatusOr<FrameHeader> DecodeHeader(std::span<const std::byte, kHeaderBytes> byte
 // loans: one for each length, or none.
 // Errors: DATA_LOSS.
 Status CheckSegmentTable(const FrameHeader& header, std::span<const uint64_t> lengths,
-                         std::span<const Loan> loans = {});
+                         std::span<const BorrowedSegment> loans = {});
 
 // Of the segment table and the loans.
 constexpr uint64_t TableBytes(const FrameHeader& header) {
-  const uint64_t entry = sizeof(uint64_t) + (header.lent() ? sizeof(Loan) : 0);
+  const uint64_t entry = sizeof(uint64_t) + (header.lent() ? sizeof(BorrowedSegment) : 0);
   return header.segment_count * entry;
 }
 

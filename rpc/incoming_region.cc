@@ -5,7 +5,7 @@
 namespace simurgh::rpc {
 namespace {
 
-Status Lie(const Loan& loan, uint64_t length, const std::string& why) {
+Status Lie(const BorrowedSegment& loan, uint64_t length, const std::string& why) {
   return absl::DataLossError(absl::StrCat("malformed frame: loan of ", length, " bytes at ",
                                           loan.offset, " in slot ", loan.slot, ": ", why));
 }
@@ -23,32 +23,33 @@ Status IncomingRegion::Connect(const FileDescriptor& file) {
   return absl::OkStatus();
 }
 
-StatusOr<ReceivedSegment> IncomingRegion::Borrow(const Loan& loan, uint64_t length) {
+StatusOr<ReceivedSegment> IncomingRegion::Borrow(const BorrowedSegment& loan, uint64_t length) {
   if (loan.offset > region_.size() || length > region_.size() - loan.offset) {
     return Lie(loan, length, absl::StrCat("the region has ", region_.size(), " bytes"));
   }
-  if (loan.offset % kLoanAlignment != 0) {
-    return Lie(loan, length, absl::StrCat("the offset is no multiple of ", kLoanAlignment));
+  if (loan.offset % kBorrowAlignment != 0) {
+    return Lie(loan, length, absl::StrCat("the offset is no multiple of ", kBorrowAlignment));
   }
-  if (loan.slot >= kMaxLoans) return Lie(loan, length, absl::StrCat("slots end at ", kMaxLoans));
+  if (loan.slot >= kMaxBorrowedSegments)
+    return Lie(loan, length, absl::StrCat("slots end at ", kMaxBorrowedSegments));
   if (held_[loan.slot].exchange(true, std::memory_order_relaxed)) {
     return Lie(loan, length, "the slot is still lent");
   }
   struct Borrowed {
-    Borrowed(std::shared_ptr<IncomingRegion> of, const Loan& what)
+    Borrowed(std::shared_ptr<IncomingRegion> of, const BorrowedSegment& what)
         : region(std::move(of)), loan(what) {}
     Borrowed(const Borrowed&) = delete;
     Borrowed& operator=(const Borrowed&) = delete;
     ~Borrowed() { region->GiveBack(loan); }
 
     const std::shared_ptr<IncomingRegion> region;
-    const Loan loan;
+    const BorrowedSegment loan;
   };
   return ReceivedSegment{.bytes = {region_.data() + loan.offset, length},
                          .owner = std::make_shared<const Borrowed>(shared_from_this(), loan)};
 }
 
-void IncomingRegion::GiveBack(const Loan& loan) {
+void IncomingRegion::GiveBack(const BorrowedSegment& loan) {
   // Before the board says so: from then on the peer may lend the slot anew.
   held_[loan.slot].store(false, std::memory_order_relaxed);
   auto* const words = reinterpret_cast<uint32_t*>(board_.mapping.data());

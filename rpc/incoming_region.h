@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "rpc/loan.h"
+#include "rpc/borrowed_segment.h"
 #include "rpc/memory_file.h"
 #include "rpc/message.h"
 #include "simurgh/base/status.h"
@@ -42,14 +42,14 @@ class IncomingRegion : public std::enable_shared_from_this<IncomingRegion> {
   // change them meanwhile, though it should not: who must be sure of what was checked copies first.
   // Errors: DATA_LOSS for a loan that is not in the region or not aligned, or whose slot we still
   // hold.
-  StatusOr<ReceivedSegment> Borrow(const Loan& loan, uint64_t length);
+  StatusOr<ReceivedSegment> Borrow(const BorrowedSegment& loan, uint64_t length);
 
  private:
-  void GiveBack(const Loan& loan);
+  void GiveBack(const BorrowedSegment& loan);
 
   SharedMemory board_;
   Mapping region_;
-  std::array<std::atomic<bool>, kMaxLoans> held_{};
+  std::array<std::atomic<bool>, kMaxBorrowedSegments> held_{};
 };
 
 }  // namespace simurgh::rpc

@@ -45,14 +45,15 @@ struct ReceivedSegment {
 struct IncomingSegment {
   std::span<std::byte> bytes;
   std::shared_ptr<void> owner = {};
-  bool anywhere = false;
+  bool allocate = false;
 
   // Leaves the place to the transport, which copies nothing then: in shared memory the bytes stay
   // where the sender has them, else they come into a recycled buffer; 64-byte aligned.
   // While they lie in shared memory a malicious sender can still change them: who
   // checks them and relies on it afterwards must name a place.
-  static IncomingSegment Anywhere() { return {.bytes = {}, .owner = {}, .anywhere = true}; }
+  static const IncomingSegment kAllocate;
 };
+inline const IncomingSegment IncomingSegment::kAllocate{.allocate = true};
 
 // A request or a response on its way out: FlatBuffers metadata, then payload segments.
 struct OutgoingMessage {
@@ -80,7 +81,7 @@ using Placement = std::function<StatusOr<std::vector<IncomingSegment>>(
 Placement NoSegments();
 
 // Up to `max_segments` of any length, anywhere.
-Placement Anywhere(size_t max_segments);
+Placement AllocateAll(size_t max_segments);
 
 // Takes the finished buffer out of the builder.
 OutgoingSegment TakeMetadata(flatbuffers::FlatBufferBuilder& builder);
@@ -92,7 +93,7 @@ struct Hello {
   std::string role;                 // "embedding-ps", ...
   uint32_t index = 0;               // Of its role.
   uint64_t run = 0;                 // Of a trainer; else 0.
-  uint64_t instance_epoch = 0;      // Minted at process start: tells one life from the next.
+  uint64_t incarnation = 0;         // Minted at process start: tells one life from the next.
   uint64_t configuration_hash = 0;  // Must be equal at both ends.
   uint64_t map_version = 0;         // Of the bucket map.
 };

@@ -68,14 +68,14 @@ typename Message::Counts CountsOf(std::span<const uint64_t> lengths) {
 }
 
 template <typename Message>
-std::vector<IncomingSegment> Untyped(Places<Message> places) {
+std::vector<IncomingSegment> Untyped(Destinations<Message> places) {
   return std::apply(
       [](auto&... place) {
         std::vector<IncomingSegment> untyped;
         untyped.reserve(sizeof...(place));
         (untyped.push_back({.bytes = std::as_writable_bytes(place.values),
                             .owner = std::move(place.owner),
-                            .anywhere = place.anywhere}),
+                            .allocate = place.allocate}),
          ...);
         return untyped;
       },
@@ -86,14 +86,14 @@ template <typename Message, typename Place>
 StatusOr<std::vector<IncomingSegment>> AskForPlaces(const Place& place,
                                                     std::span<const std::byte> metadata,
                                                     std::span<const uint64_t> lengths) {
-  const auto ask = [&](const typename Message::Counts& counts) -> StatusOr<Places<Message>> {
+  const auto ask = [&](const typename Message::Counts& counts) -> StatusOr<Destinations<Message>> {
     if constexpr (Message::kHasTable) {
       return place(*flatbuffers::GetRoot<typename Message::Table>(metadata.data()), counts);
     } else {
       return place(counts);
     }
   };
-  SIMURGH_ASSIGN_OR_RETURN(Places<Message> places, ask(CountsOf<Message>(lengths)));
+  SIMURGH_ASSIGN_OR_RETURN(Destinations<Message> places, ask(CountsOf<Message>(lengths)));
   return Untyped<Message>(std::move(places));
 }
 
@@ -102,11 +102,11 @@ Status MalformedResponse(const Status& error);
 Status UnexpectedCount(std::string_view method, std::string_view segment, uint64_t count,
                        uint64_t expected);
 
-// Places for a caller who knows what will come.
+// Destinations for a caller who knows what will come.
 template <typename Message>
 class ExactPlaces {
  public:
-  ExactPlaces(std::string_view method, Places<Message> places)
+  ExactPlaces(std::string_view method, Destinations<Message> places)
       : method_(method), places_(std::move(places)) {}
 
   StatusOr<std::vector<IncomingSegment>> operator()(std::span<const std::byte> metadata,
@@ -115,7 +115,7 @@ class ExactPlaces {
     if (!verified.ok()) return MalformedResponse(verified);
     std::vector<IncomingSegment> places = Untyped<Message>(places_);
     for (size_t i = 0; i < places.size(); ++i) {
-      if (places[i].anywhere || places[i].bytes.size() == lengths[i]) continue;
+      if (places[i].allocate || places[i].bytes.size() == lengths[i]) continue;
       const size_t element = Message::kElementBytes[i];
       return UnexpectedCount(method_, Message::kNames[i], lengths[i] / element,
                              places[i].bytes.size() / element);
@@ -125,7 +125,7 @@ class ExactPlaces {
 
  private:
   std::string_view method_;
-  Places<Message> places_;
+  Destinations<Message> places_;
 };
 
 // Takes the call and not its arguments, which would only be moved once more.
@@ -143,10 +143,10 @@ template <typename Response>
 
 // Registers a method.
 //
-// place: (const Request::Table&, const Request::Counts&) -> StatusOr<Places<Request>>, called when
-// the table has been verified and before the payload is read; only the counts where there is no
-// table. Its error refuses the request.
-// handle: (RequestOf<Request>) -> awaitable<StatusOr<Outgoing<Response>>>; see Server.
+// place: (const Request::Table&, const Request::Counts&) -> StatusOr<Destinations<Request>>, called
+// when the table has been verified and before the payload is read; only the counts where there is
+// no table. Its error refuses the request. handle: (RequestOf<Request>) ->
+// awaitable<StatusOr<Outgoing<Response>>>; see Server.
 template <typename Request, typename Response, typename Place, typename Handle>
 void Register(Server& server, const MethodOf<Request, Response>& method, Place place,
               Handle handle) {
@@ -173,8 +173,8 @@ void Register(Server& server, const MethodOf<Request, Response>& method, Place p
 template <typename Request, typename Response, typename Handle>
   requires(Request::kSegments == 0)
 void Register(Server& server, const MethodOf<Request, Response>& method, Handle handle) {
-  const auto nowhere = [](const auto&...) -> StatusOr<Places<Request>> {
-    return Places<Request>();
+  const auto nowhere = [](const auto&...) -> StatusOr<Destinations<Request>> {
+    return Destinations<Request>();
   };
   Register(server, method, nowhere, std::move(handle));
 }
@@ -182,7 +182,7 @@ void Register(Server& server, const MethodOf<Request, Response>& method, Handle 
 // Calls a method. place: as for Register, for the response.
 // Errors: of Client::Call; of `place`; INTERNAL when the response is malformed.
 template <typename Request, typename Response, typename Place>
-  requires(!std::is_same_v<Place, Places<Response>>)
+  requires(!std::is_same_v<Place, Destinations<Response>>)
 [[nodiscard]] awaitable<StatusOr<Received<Response>>> Call(
     Client& client, const MethodOf<Request, Response>& method, Outgoing<Request> request,
     Place place, CallOptions options) {
@@ -204,7 +204,7 @@ template <typename Request, typename Response, typename Place>
 template <typename Request, typename Response>
 [[nodiscard]] awaitable<StatusOr<Received<Response>>> Call(
     Client& client, const MethodOf<Request, Response>& method, Outgoing<Request> request,
-    Places<Response> places, CallOptions options) {
+    Destinations<Response> places, CallOptions options) {
   return internal::Typed<Response>(
       method.name,
       client.Call(method, std::move(request).TakeMessage(),
@@ -217,7 +217,7 @@ template <typename Request, typename Response>
 [[nodiscard]] awaitable<StatusOr<Received<Response>>> Call(
     Client& client, const MethodOf<Request, Response>& method, Outgoing<Request> request,
     CallOptions options) {
-  return Call(client, method, std::move(request), Places<Response>(), options);
+  return Call(client, method, std::move(request), Destinations<Response>(), options);
 }
 
 }  // namespace simurgh::rpc

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "rpc/call.h"
-#include "rpc/cut_reason.h"
+#include "rpc/close_reason.h"
 #include "rpc/throttle_reason.h"
 #include "simurgh/base/status.h"
 
@@ -50,7 +50,7 @@ class Observer {
   virtual void OnConnect(std::string_view peer) {}
   virtual void OnDisconnect(std::string_view peer, const Status& reason) {}
   // We hang up on a peer; `status` tells more.
-  virtual void OnCut(std::string_view peer, CutReason reason, const Status& status) {}
+  virtual void OnCut(std::string_view peer, CloseReason reason, const Status& status) {}
   // A peer must wait. Happens to honest ones under load, too. With kAccept, `peer` is the address
   // that we listen on.
   virtual void OnThrottle(std::string_view peer, ThrottleReason reason) {}

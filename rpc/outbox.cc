@@ -82,12 +82,12 @@ void Outbox::LendSegments(Item& item) {
   };
   const uint64_t large = static_cast<uint64_t>(std::ranges::count_if(segments, is_large));
   // The table of loans must not take more than they may save.
-  if (large * Sharing::kMinLentBytes < segments.size() * sizeof(Loan)) return;
+  if (large * Sharing::kMinLentBytes < segments.size() * sizeof(BorrowedSegment)) return;
   for (size_t i = 0; i < segments.size(); ++i) {
     if (!is_large(segments[i])) continue;
     const std::optional<Sharing::Lent> lent = sharing_->Lend(segments[i].bytes);
     if (!lent) continue;
-    if (item.loans.empty()) item.loans.resize(segments.size(), Loan{.slot = kNotLent});
+    if (item.loans.empty()) item.loans.resize(segments.size(), BorrowedSegment{.slot = kNotLent});
     item.loans[i] = lent->loan;
     item.header.payload_length -= segments[i].bytes.size();
     if (lent->copied) {
@@ -118,7 +118,7 @@ Outbox::Withdrawn Outbox::Withdraw(const Ticket& ticket) {
     bytes_ -= BytesOf(*queued) + (queued->bulk ? queued->bulk->total : 0);
     if (queued->bulk) std::erase(open_, queued->bulk);
     lent_bytes_ -= LentBytesOf(*queued);
-    for (const Loan& loan : queued->loans) sharing_->TakeBack(loan);
+    for (const BorrowedSegment& loan : queued->loans) sharing_->TakeBack(loan);
     const Item withdrawn = std::move(*queued);
     queue_.erase(queued);
     return Withdrawn::kWhole;
@@ -310,7 +310,7 @@ void Outbox::AddBuffer(const void* data, size_t size) {
 void Outbox::AddHead(const Item& item) {
   AddBuffer(&item.header, kHeaderBytes);
   AddBuffer(item.table.data(), item.table.size() * sizeof(uint64_t));
-  AddBuffer(item.loans.data(), item.loans.size() * sizeof(Loan));
+  AddBuffer(item.loans.data(), item.loans.size() * sizeof(BorrowedSegment));
   AddBuffer(item.message.metadata.bytes.data(), item.message.metadata.bytes.size());
   kept_ &= item.message.metadata.owner != nullptr || item.message.metadata.bytes.empty();
 }

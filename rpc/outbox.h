@@ -112,7 +112,7 @@ class Outbox {
   struct Item {
     FrameHeader header;
     absl::InlinedVector<uint64_t, 2> table;
-    std::vector<Loan> loans;  // One a segment, or none.
+    std::vector<BorrowedSegment> loans;  // One a segment, or none.
     OutgoingMessage message;
     Gate::Pass pass;
     uint64_t number = 0;

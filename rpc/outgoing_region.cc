@@ -111,8 +111,8 @@ void OutgoingRegion::Connect(Mapping board) {
   SIMURGH_CHECK_EQ(board.size(), kBoardBytes);
   MutexLock lock(mutex_);
   board_ = std::move(board);
-  generations_.resize(kMaxLoans);
-  free_slots_.resize(kMaxLoans);
+  generations_.resize(kMaxBorrowedSegments);
+  free_slots_.resize(kMaxBorrowedSegments);
   std::iota(free_slots_.rbegin(), free_slots_.rend(), 0U);  // Low slots first: few cache lines.
 }
 
@@ -133,11 +133,11 @@ bool OutgoingRegion::Holds(std::span<const std::byte> bytes) const {
   return offset < memory_->size() && bytes.size() <= memory_->size() - offset;
 }
 
-std::optional<Loan> OutgoingRegion::Lend(std::span<const std::byte> bytes) {
+std::optional<BorrowedSegment> OutgoingRegion::Lend(std::span<const std::byte> bytes) {
   if (!Holds(bytes)) return std::nullopt;
   Reclaim();
   const auto offset = static_cast<uint64_t>(bytes.data() - memory_->data());
-  if (offset % kLoanAlignment != 0) return std::nullopt;
+  if (offset % kBorrowAlignment != 0) return std::nullopt;
   std::shared_ptr<const Block> block = memory_->Find(offset, offset + bytes.size());
   if (block == nullptr) return std::nullopt;
   MutexLock lock(mutex_);
@@ -145,10 +145,10 @@ std::optional<Loan> OutgoingRegion::Lend(std::span<const std::byte> bytes) {
   const uint32_t slot = free_slots_.back();
   free_slots_.pop_back();
   lent_.push_back({.slot = slot, .block = std::move(block)});
-  return Loan{.offset = offset, .slot = slot, .generation = ++generations_[slot]};
+  return BorrowedSegment{.offset = offset, .slot = slot, .generation = ++generations_[slot]};
 }
 
-void OutgoingRegion::TakeBack(const Loan& loan) {
+void OutgoingRegion::TakeBack(const BorrowedSegment& loan) {
   Lent ended;  // Destroyed after the lock.
   MutexLock lock(mutex_);
   const auto found = std::find_if(lent_.begin(), lent_.end(),

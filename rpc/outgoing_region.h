@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "rpc/loan.h"
+#include "rpc/borrowed_segment.h"
 #include "rpc/memory_file.h"
 #include "rpc/message.h"
 #include "simurgh/base/mutex.h"
@@ -42,10 +42,10 @@ class OutgoingRegion {
 
   // Lends bytes of one block, which must not change any more. Nothing when nobody owns such a
   // block, when they are not aligned as loans are, or when there are too many loans.
-  std::optional<Loan> Lend(std::span<const std::byte> bytes);
+  std::optional<BorrowedSegment> Lend(std::span<const std::byte> bytes);
 
   // Ends a loan of which the peer has not been told.
-  void TakeBack(const Loan& loan);
+  void TakeBack(const BorrowedSegment& loan);
 
   // The connection has ended: its loans end, and there are no more. What was lent stays as it is,
   // as the peer may read it for as long as it likes: no block is given out any more, and no page

@@ -6,7 +6,7 @@
 
 #include "rpc/async.h"
 #include "rpc/gate.h"
-#include "rpc/landing.h"
+#include "rpc/incoming_payload.h"
 #include "rpc/server.h"
 #include "rpc/suspension.h"
 
@@ -27,7 +27,7 @@ struct RequestTask {
   uint64_t cost = 0;   // Of the peer's window.
   Clock::time_point start;
   Clock::time_point deadline;
-  std::optional<Landing> landing;          // Until the handler has begun.
+  std::optional<IncomingPayload> landing;  // Until the handler has begun.
   Gate::Pass unanswered;                   // Goes with the answer.
   Gate::Pass in_handler;                   // From the handler's beginning to its end.
   std::shared_ptr<ServerSession> session;  // Given to the coroutine when the handler is to begin.

@@ -56,8 +56,8 @@ awaitable<void> AcceptLoop(std::shared_ptr<ServerCore> core, std::shared_ptr<Lis
     if (!core->newcomers.empty() && core->newcomers.size() >= core->options.max_newcomers) {
       // A crowd of silent peers does not keep out one that speaks.
       core->newcomers.front()->Close(
-          WithCutReason(absl::ResourceExhaustedError("newer peers came before it sent a HELLO"),
-                        CutReason::kCrowd));
+          WithCloseReason(absl::ResourceExhaustedError("newer peers came before it sent a HELLO"),
+                          CloseReason::kCrowd));
     }
     SharingHandshake sharing(listener->may_share());
     std::unique_ptr<Stream> stream = StreamOver(*std::move(socket), core->options, sharing);

@@ -52,7 +52,7 @@ ServerSession::ServerSession(std::shared_ptr<ServerCore> core, std::unique_ptr<S
       unanswered_(core_->executor),
       deadlines_(core_->executor, [this](Clock::time_point now) { return ExpireRequests(now); }),
       looks_(core_->executor, [this](Clock::time_point now) { return CheckFlows(now); }) {
-  connection_->FindLandingsBy([this](uint64_t id) -> Landing* {
+  connection_->FindIncomingPayloadsBy([this](uint64_t id) -> IncomingPayload* {
     const auto found = tasks_.find(id);
     return found == tasks_.end() || found->second->running ? nullptr : &*found->second->landing;
   });
@@ -87,8 +87,8 @@ awaitable<void> ServerSession::Run() {
 
 awaitable<Status> ServerSession::ShakeHands() {
   const Watchdog watchdog(core_->executor, Clock::now() + core_->options.hello_timeout, [this] {
-    connection_->Close(WithCutReason(absl::DeadlineExceededError("the peer sent no HELLO in time"),
-                                     CutReason::kNoHello));
+    connection_->Close(WithCloseReason(
+        absl::DeadlineExceededError("the peer sent no HELLO in time"), CloseReason::kNoHello));
   });
   SIMURGH_CO_ASSIGN_OR_RETURN(const IncomingFrame frame, co_await connection_->ReadFrame());
   if (frame.header.kind != FrameKind::kHello) {
@@ -214,7 +214,7 @@ StatusOr<std::shared_ptr<RequestTask>> ServerSession::OnRequest(IncomingFrame&& 
   const uint64_t bytes = frame.message_bytes();
   const uint64_t cost = Cost(frame.bytes());
   // Which may find no memory: while the task is idle.
-  Landing landing(std::move(frame), *std::move(places));
+  IncomingPayload landing(std::move(frame), *std::move(places));
   std::shared_ptr<RequestTask> task = IdleTask();
   task->method = *method;
   task->id = header.request_id;

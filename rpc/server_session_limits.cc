@@ -10,22 +10,22 @@ namespace simurgh::rpc {
 
 Status ServerSession::Admit(const PeerHello& peer) const {
   const Status fits = CheckHello(core_->hello, peer);
-  if (!fits.ok()) return WithCutReason(fits, CutReason::kRefused);
+  if (!fits.ok()) return WithCloseReason(fits, CloseReason::kRefused);
   if (core_->draining) return absl::UnavailableError("the server is stopping");
   const ServerOptions& options = core_->options;
   if (core_->admitted >= options.max_connections) {
-    return WithCutReason(
+    return WithCloseReason(
         absl::ResourceExhaustedError(absl::StrCat("the server has its max_connections of ",
                                                   options.max_connections, " already")),
-        CutReason::kConnections);
+        CloseReason::kConnections);
   }
   const auto of_host = core_->admitted_by_host.find(host_);
   if (of_host != core_->admitted_by_host.end() &&
       of_host->second >= options.max_connections_per_host) {
-    return WithCutReason(absl::ResourceExhaustedError(absl::StrCat(
-                             "the server has its max_connections_per_host of ",
-                             options.max_connections_per_host, " from ", host_, " already")),
-                         CutReason::kHostConnections);
+    return WithCloseReason(absl::ResourceExhaustedError(absl::StrCat(
+                               "the server has its max_connections_per_host of ",
+                               options.max_connections_per_host, " from ", host_, " already")),
+                           CloseReason::kHostConnections);
   }
   return absl::OkStatus();
 }
@@ -38,11 +38,11 @@ Status ServerSession::CheckRequest(const IncomingFrame& frame) const {
   }
   const uint64_t window = core_->options.max_request_bytes_per_connection;
   if (Cost(frame.bytes()) <= window - unanswered_bytes_) return absl::OkStatus();
-  return WithCutReason(
+  return WithCloseReason(
       absl::DataLossError(absl::StrCat("the peer has ", unanswered_bytes_,
                                        " bytes of requests unanswered and sends ", frame.bytes(),
                                        " more; its window is ", window)),
-      CutReason::kWindow);
+      CloseReason::kWindow);
 }
 
 uint64_t ServerSession::Cost(uint64_t frame_bytes) const {
@@ -97,13 +97,14 @@ Clock::time_point ServerSession::CheckFlows(Clock::time_point now) {
   const bool in_frame = frames_.StandsStill(frames, now, options.stall_timeout);
   const bool in_chunks = chunks_.StandsStill(chunks, now, options.stall_timeout);
   if (in_frame || in_chunks) {
-    Close(WithCutReason(absl::DeadlineExceededError("the peer stopped in the middle of a message"),
-                        CutReason::kStalled));
+    Close(
+        WithCloseReason(absl::DeadlineExceededError("the peer stopped in the middle of a message"),
+                        CloseReason::kStalled));
     return Clock::time_point::max();
   }
   if (outgoing_.StandsStill(connection_->outgoing(), now, options.unread_timeout)) {
-    Close(WithCutReason(absl::DeadlineExceededError("the peer does not read its answers"),
-                        CutReason::kNotReading));
+    Close(WithCloseReason(absl::DeadlineExceededError("the peer does not read its answers"),
+                          CloseReason::kNotReading));
     return Clock::time_point::max();
   }
   return FlowWatch::NextLook(now, std::min(options.stall_timeout, options.unread_timeout));

@@ -50,7 +50,7 @@ Status Sharing::Agree(const std::vector<FileDescriptor>& files) {
 std::optional<Sharing::Lent> Sharing::Lend(std::span<const std::byte> bytes) {
   if (bytes.size() < kMinLentBytes) return std::nullopt;
   Lent lent;
-  std::optional<Loan> loan = outgoing_->Lend(bytes);
+  std::optional<BorrowedSegment> loan = outgoing_->Lend(bytes);
   if (!loan) {
     const std::optional<SegmentBuffer> copy = outgoing_->Allocate(bytes.size());
     if (!copy) return std::nullopt;

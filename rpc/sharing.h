@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "rpc/async.h"
+#include "rpc/borrowed_segment.h"
 #include "rpc/file_descriptor.h"
 #include "rpc/incoming_region.h"
-#include "rpc/loan.h"
 #include "rpc/message.h"
 #include "rpc/outgoing_region.h"
 #include "simurgh/base/status.h"
@@ -47,14 +47,14 @@ class Sharing : public std::enable_shared_from_this<Sharing> {
   // A loan of a segment to send. One that does not lie in our region is copied there. Nothing when
   // it is better sent in its frame.
   struct Lent {
-    Loan loan;
+    BorrowedSegment loan;
     bool copied = false;
   };
   std::optional<Lent> Lend(std::span<const std::byte> bytes);
-  void TakeBack(const Loan& loan) { outgoing_->TakeBack(loan); }
+  void TakeBack(const BorrowedSegment& loan) { outgoing_->TakeBack(loan); }
 
   // Errors: DATA_LOSS when the loan lies.
-  StatusOr<ReceivedSegment> Borrow(const Loan& loan, uint64_t length) {
+  StatusOr<ReceivedSegment> Borrow(const BorrowedSegment& loan, uint64_t length) {
     return incoming_->Borrow(loan, length);
   }
 

@@ -2,8 +2,8 @@
 
 #include <utility>
 
+#include "rpc/close_reason.h"
 #include "rpc/control.h"
-#include "rpc/cut_reason.h"
 
 namespace simurgh::rpc {
 
@@ -27,7 +27,7 @@ StatusOr<std::shared_ptr<Sharing>> SharingHandshake::Agree(uint64_t peer_feature
   const Status agreed = sharing_->Agree(received);
   if (agreed.ok()) return sharing_;
   files_->Send({});
-  return WithCutReason(agreed, CutReason::kRefused);
+  return WithCloseReason(agreed, CloseReason::kRefused);
 }
 
 }  // namespace simurgh::rpc

@@ -80,17 +80,19 @@ struct SegmentSource {
 
 // Where to put a tensor that arrives: see IncomingSegment.
 template <typename T>
-struct SegmentPlace {
+struct SegmentDestination {
   std::span<T> values;
   std::shared_ptr<void> owner = {};
-  bool anywhere = false;
+  bool allocate = false;
 
-  static SegmentPlace Anywhere() { return {.values = {}, .owner = {}, .anywhere = true}; }
+  static const SegmentDestination kAllocate;
 };
+template <typename T>
+inline const SegmentDestination<T> SegmentDestination<T>::kAllocate{.allocate = true};
 
 // Memory to produce a tensor in, of a Client or a Request: see their Allocate().
 template <typename T, typename Allocator>
-SegmentPlace<T> AllocateTensor(Allocator& allocator, size_t count) {
+SegmentDestination<T> AllocateTensor(Allocator& allocator, size_t count) {
   SegmentBuffer buffer = allocator.Allocate(count * sizeof(T));
   return {.values = {reinterpret_cast<T*>(buffer.bytes.data()), count},
           .owner = std::move(buffer.owner)};
@@ -99,10 +101,10 @@ SegmentPlace<T> AllocateTensor(Allocator& allocator, size_t count) {
 namespace internal {
 
 template <typename Message>
-struct PlacesFor;
+struct DestinationsFor;
 template <typename Table, typename... Segments>
-struct PlacesFor<MessageOf<Table, Segments...>> {
-  using Type = std::tuple<SegmentPlace<typename Segments::Element>...>;
+struct DestinationsFor<MessageOf<Table, Segments...>> {
+  using Type = std::tuple<SegmentDestination<typename Segments::Element>...>;
 };
 
 Status MalformedTable(std::string_view what);
@@ -120,7 +122,7 @@ Status CheckAlignment(std::string_view what, std::span<const std::string_view> n
 
 // A place for each segment of a message.
 template <typename Message>
-using Places = typename internal::PlacesFor<Message>::Type;
+using Destinations = typename internal::DestinationsFor<Message>::Type;
 
 // The table in the metadata of a message. what: for errors, the name of its method.
 // Errors: INVALID_ARGUMENT.

@@ -37,7 +37,7 @@ need_number() {
 while [ $# -gt 0 ]; do
   case "$1" in
     --config) need_value "$@"; config=$2; shift 2 ;;
-    --epochs) need_number "$@"; overrides+=(--set "training.passes=$2"); shift 2 ;;
+    --epochs) need_number "$@"; overrides+=(--set "training.epochs=$2"); shift 2 ;;
     --seed) need_number "$@"; overrides+=(--set "cluster.seed=$2"); shift 2 ;;
     --device)
       need_value "$@"

@@ -23,7 +23,7 @@ using Clock = std::chrono::steady_clock;
 using rpc::testing::DelayLine;
 
 constexpr uint32_t kNetwork = 0x0A4D0000;  // 10.77.0.0
-constexpr size_t kMostBytesUnderWay = size_t{1} << 28;
+constexpr size_t kMaxBytesInFlight = size_t{1} << 28;
 constexpr size_t kDestinationOffset = 16;  // In a header of IPv4.
 constexpr size_t kHeaderBytes = 20;
 
@@ -35,7 +35,7 @@ class Network {
   Network(std::vector<Tunnel> hosts, Clock::duration delay, double bytes_per_second)
       : hosts_(std::move(hosts)) {
     for (size_t i = 0; i < hosts_.size(); ++i) {
-      lines_.emplace_back(delay, bytes_per_second, kMostBytesUnderWay);
+      lines_.emplace_back(delay, bytes_per_second, kMaxBytesInFlight);
     }
   }
 

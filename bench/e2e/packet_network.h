@@ -9,7 +9,7 @@
 
 namespace simurgh::bench {
 
-inline constexpr size_t kMostHosts = 250;
+inline constexpr size_t kMaxHosts = 250;
 
 // Carries packets between network namespaces of this machine, late and at a limited rate, until
 // SIGTERM or SIGINT comes. Gives each namespace (ip netns add NAME) the device slow0; the first has

@@ -64,8 +64,8 @@ Status Check(const Options& options) {
   if (options.proxies && options.places.empty()) {
     return absl::InvalidArgumentError("name an ADDRESS=SERVER");
   }
-  if (!options.proxies && (options.places.size() < 2 || options.places.size() > kMostHosts)) {
-    return absl::InvalidArgumentError(absl::StrCat("name 2 to ", kMostHosts, " namespaces"));
+  if (!options.proxies && (options.places.size() < 2 || options.places.size() > kMaxHosts)) {
+    return absl::InvalidArgumentError(absl::StrCat("name 2 to ", kMaxHosts, " namespaces"));
   }
   if (!(options.delay_ms >= 0 && options.delay_ms <= 10'000)) {
     return absl::InvalidArgumentError("--delay-ms takes 0 to 10000");

@@ -18,10 +18,10 @@ using simurgh::Status;
 using simurgh::StatusOr;
 
 // Where the request's tensor goes. The table has been verified, the payload has not been read.
-StatusOr<rpc::Places<Echo::Request>> Place(const wire::EchoRequest& request,
-                                           const Echo::Request::Counts& counts) {
+StatusOr<rpc::Destinations<Echo::Request>> Place(const wire::EchoRequest& request,
+                                                 const Echo::Request::Counts& counts) {
   const auto tensor = std::make_shared<std::vector<float>>(counts[0]);
-  return rpc::Places<Echo::Request>{{*tensor, tensor}};
+  return rpc::Destinations<Echo::Request>{{*tensor, tensor}};
 }
 
 // The response's tensor is the request's, sent from where it landed.

@@ -18,11 +18,11 @@ class DelayLine {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // bytes_per_second: > 0. most_bytes: what may be inside; what comes then is lost.
-  DelayLine(Clock::duration delay, double bytes_per_second, size_t most_bytes)
-      : delay_(delay), bytes_per_second_(bytes_per_second), most_bytes_(most_bytes) {}
+  // bytes_per_second: > 0. max_bytes: what may be inside; what comes then is lost.
+  DelayLine(Clock::duration delay, double bytes_per_second, size_t max_bytes)
+      : delay_(delay), bytes_per_second_(bytes_per_second), max_bytes_(max_bytes) {}
 
-  bool HasRoom(size_t bytes) const { return bytes_ + bytes <= most_bytes_; }
+  bool HasRoom(size_t bytes) const { return bytes_ + bytes <= max_bytes_; }
 
   // False: lost. now: not before that of an earlier call.
   bool Push(Clock::time_point now, size_t bytes, Packet packet) {
@@ -57,7 +57,7 @@ class DelayLine {
 
   const Clock::duration delay_;
   const double bytes_per_second_;
-  const size_t most_bytes_;
+  const size_t max_bytes_;
   Clock::time_point free_;  // When all that has entered has been sent.
   size_t bytes_ = 0;
   std::deque<Inside> inside_;

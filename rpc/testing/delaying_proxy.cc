@@ -14,7 +14,7 @@ namespace simurgh::rpc::testing {
 namespace {
 
 constexpr size_t kChunkBytes = 65'536;
-constexpr size_t kMostUnsentBytes = size_t{1} << 20;
+constexpr size_t kMaxUnsentBytes = size_t{1} << 20;
 
 }  // namespace
 
@@ -42,7 +42,7 @@ class DelayingProxy::Link : public std::enable_shared_from_this<Link> {
     Direction(Socket& source, Socket& sink, Clock::duration delay, double bytes_per_second)
         : from(source),
           to(sink),
-          line(delay, bytes_per_second, kMostUnsentBytes + UnderWay(delay, bytes_per_second)),
+          line(delay, bytes_per_second, kMaxUnsentBytes + UnderWay(delay, bytes_per_second)),
           entered(source.get_executor()),
           left(source.get_executor()) {}
 

@@ -22,7 +22,8 @@ std::vector<std::byte> Encode(const RawFrame& frame) {
     table.push_back(segment.size());
     header.payload_length += segment.size();
   }
-  std::vector<Loan> loans(frame.lent.empty() ? 0 : table.size(), Loan{.slot = kNotLent});
+  std::vector<BorrowedSegment> loans(frame.lent.empty() ? 0 : table.size(),
+                                     BorrowedSegment{.slot = kNotLent});
   for (const RawFrame::Lent& lent : frame.lent) {
     table.push_back(lent.length);
     loans.push_back(lent.loan);

@@ -20,7 +20,7 @@ struct RawFrame {
   std::vector<std::vector<std::byte>> segments;
   // Lent segments behind those: their loans and lengths. If there are any, the frame is flagged.
   struct Lent {
-    Loan loan;
+    BorrowedSegment loan;
     uint64_t length = 0;
   };
   std::vector<Lent> lent;

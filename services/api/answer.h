@@ -11,7 +11,7 @@ namespace simurgh {
 // The completion of a co_spawn that hands the coroutine's result to `done`. Our coroutines do not
 // throw.
 template <typename Result>
-auto Answer(std::function<void(Result)> done) {
+auto CompleteWith(std::function<void(Result)> done) {
   return [done = std::move(done)](std::exception_ptr error, Result result) {
     SIMURGH_CHECK(error == nullptr);
     done(std::move(result));

@@ -16,18 +16,19 @@ namespace {
 // How long a worker that could not be reached gets no new batches, if others do.
 constexpr std::chrono::seconds kAvoidance{5};
 
-// Where a pull's answer goes: embeddings into the target, maxima into memory of this side.
-auto PlacesOf(const EmbeddingTarget& target, VectorWire& wire) {
+// Where a pull's answer goes: embeddings into the target, argmax into memory of this side.
+auto PlacesOf(const EmbeddingBuffer& target, VectorWire& wire) {
   using Answer = api::PullBatch::Response;
   return [target, &wire](const Answer::Table&,
-                         const Answer::Counts& counts) -> StatusOr<rpc::Places<Answer>> {
-    const auto [embeddings, maxima] = counts;
+                         const Answer::Counts& counts) -> StatusOr<rpc::Destinations<Answer>> {
+    const auto [embeddings, argmax] = counts;
     if (embeddings != target.bytes.size()) {
       return absl::InternalError(
           absl::StrCat("pull: ", embeddings, " bytes of embeddings, not ", target.bytes.size()));
     }
-    SIMURGH_ASSIGN_OR_RETURN(const auto room, wire.RoomForMaxima(target, maxima));
-    return rpc::Places<Answer>{{target.bytes, target.owner}, {room->bytes().first(maxima), room}};
+    SIMURGH_ASSIGN_OR_RETURN(const auto room, wire.RoomForArgmax(target, argmax));
+    return rpc::Destinations<Answer>{{target.bytes, target.owner},
+                                     {room->bytes().first(argmax), room}};
   };
 }
 
@@ -68,7 +69,7 @@ rpc::CallOptions BatchClient::OptionsFor(uint32_t worker, uint64_t trace,
   return options;
 }
 
-Status BatchClient::Judge(uint32_t worker, uint64_t trace, const Status& status) {
+Status BatchClient::AnnotateError(uint32_t worker, uint64_t trace, const Status& status) {
   if (absl::IsUnavailable(status)) avoid_until_[worker] = rpc::Clock::now() + kAvoidance;
   if (status.ok()) return status;
   return Annotate(status, absl::StrCat("embedding-worker ", worker, ", trace ",
@@ -76,7 +77,8 @@ Status BatchClient::Judge(uint32_t worker, uint64_t trace, const Status& status)
 }
 
 rpc::awaitable<StatusOr<BatchReference>> BatchClient::SubmitToNext(
-    std::shared_ptr<const CompactBatch> batch, SubmitTerms terms, rpc::Clock::time_point deadline) {
+    std::shared_ptr<const CompactBatch> batch, SubmitOptions terms,
+    rpc::Clock::time_point deadline) {
   auto encoded =
       co_await rpc::RunOn(encoder_, [batch = std::move(batch)] { return EncodeBatch(*batch); });
   if (!encoded.ok()) co_return Annotate(encoded.status(), "submit");
@@ -86,7 +88,7 @@ rpc::awaitable<StatusOr<BatchReference>> BatchClient::SubmitToNext(
   auto request = api::Encode(terms, std::make_shared<const EncodedBatch>(*std::move(encoded)));
   const auto response = co_await rpc::Call(*client, api::kSubmitBatch, std::move(request),
                                            OptionsFor(worker, trace, deadline));
-  if (!response.ok()) co_return Judge(worker, trace, response.status());
+  if (!response.ok()) co_return AnnotateError(worker, trace, response.status());
   BatchReference reference = api::Decode(response->table());
   reference.worker = worker;
   reference.trace = trace;
@@ -94,11 +96,11 @@ rpc::awaitable<StatusOr<BatchReference>> BatchClient::SubmitToNext(
 }
 
 rpc::awaitable<StatusOr<PullAnswer>> BatchClient::SendPull(api::PullBatchMessage message,
-                                                           EmbeddingTarget wanted,
+                                                           EmbeddingBuffer wanted,
                                                            rpc::Clock::time_point deadline) {
   const uint32_t worker = message.reference.worker;
   const uint64_t trace = message.reference.trace;
-  const EmbeddingTarget target = wire_.TargetFor(wanted);
+  const EmbeddingBuffer target = wire_.TargetFor(wanted);
   message.form = target.form;
   message.here = target.here;
   message.precision = target.precision;
@@ -107,15 +109,15 @@ rpc::awaitable<StatusOr<PullAnswer>> BatchClient::SendPull(api::PullBatchMessage
   const auto response =
       co_await rpc::Call(*client, api::kPullBatch, std::move(request), PlacesOf(target, wire_),
                          OptionsFor(worker, trace, deadline));
-  if (!response.ok()) co_return Judge(worker, trace, response.status());
+  if (!response.ok()) co_return AnnotateError(worker, trace, response.status());
   if (wire_.decodes(wanted)) {
     co_await rpc::RunOn(encoder_, [this, target, wanted] { wire_.Decode(target, wanted); });
   }
   co_return PullAnswer{.row_age_steps = response->table().row_age_steps(),
-                       .maxima = {response->segment<"maxima">(), response->owner<"maxima">()}};
+                       .argmax = {response->segment<"argmax">(), response->owner<"argmax">()}};
 }
 
-rpc::awaitable<Status> BatchClient::SendPush(api::PushBatchMessage message, GradientSource given,
+rpc::awaitable<Status> BatchClient::SendPush(api::PushBatchMessage message, GradientBuffer given,
                                              rpc::Clock::time_point deadline) {
   // Where there is nothing to do, not by way of another thread.
   if (wire_.encodes(given)) {
@@ -131,31 +133,31 @@ rpc::awaitable<Status> BatchClient::SendPush(api::PushBatchMessage message, Grad
   // another, a push leaves once those of earlier steps have ended and the pulls before it are here
   // (BatchQueue).
   const auto client = workers_->at(worker)->shared();
-  auto request = api::Encode(message, {given.bytes, std::move(given.owner)}, given.maxima);
+  auto request = api::Encode(message, {given.bytes, std::move(given.owner)}, given.argmax);
   const auto response = co_await rpc::Call(*client, api::kPushBatch, std::move(request),
                                            OptionsFor(worker, trace, deadline));
-  co_return Judge(worker, trace, response.status());
+  co_return AnnotateError(worker, trace, response.status());
 }
 
-void BatchClient::Submit(std::shared_ptr<const CompactBatch> batch, const SubmitTerms& terms,
+void BatchClient::Submit(std::shared_ptr<const CompactBatch> batch, const SubmitOptions& terms,
                          std::function<void(StatusOr<BatchReference>)> done) {
   rpc::asio::co_spawn(executor_, SubmitToNext(std::move(batch), terms, Deadline()),
-                      Answer(std::move(done)));
+                      CompleteWith(std::move(done)));
 }
 
-void BatchClient::Pull(BatchReference batch, const PullTerms& terms, EmbeddingTarget embeddings,
+void BatchClient::Pull(BatchReference batch, const PullOptions& terms, EmbeddingBuffer embeddings,
                        std::function<void(StatusOr<PullAnswer>)> done) {
   const api::PullBatchMessage message{.reference = batch, .terms = terms};
   rpc::asio::co_spawn(executor_, SendPull(message, std::move(embeddings), Deadline()),
-                      Answer(std::move(done)));
+                      CompleteWith(std::move(done)));
 }
 
-void BatchClient::Push(BatchReference batch, TrainerPosition position, GradientSource gradients,
+void BatchClient::Push(BatchReference batch, StepId position, GradientBuffer gradients,
                        std::function<void(Status)> done) {
   api::PushBatchMessage message{
       .reference = batch, .position = position, .learning_rates = rates_.At(position.step)};
   rpc::asio::co_spawn(executor_, SendPush(std::move(message), std::move(gradients), Deadline()),
-                      Answer(std::move(done)));
+                      CompleteWith(std::move(done)));
 }
 
 void BatchClient::StopAfter(std::chrono::milliseconds pause) {

@@ -26,11 +26,11 @@ class BatchClient : public EmbeddingPort {
               std::vector<std::unique_ptr<PeerClients>> workers,
               std::chrono::milliseconds call_timeout, const LearningRates& rates, VectorWire& wire);
 
-  void Submit(std::shared_ptr<const CompactBatch> batch, const SubmitTerms& terms,
+  void Submit(std::shared_ptr<const CompactBatch> batch, const SubmitOptions& terms,
               std::function<void(StatusOr<BatchReference>)> done) override;
-  void Pull(BatchReference batch, const PullTerms& terms, EmbeddingTarget embeddings,
+  void Pull(BatchReference batch, const PullOptions& terms, EmbeddingBuffer embeddings,
             std::function<void(StatusOr<PullAnswer>)> done) override;
-  void Push(BatchReference batch, TrainerPosition position, GradientSource gradients,
+  void Push(BatchReference batch, StepId position, GradientBuffer gradients,
             std::function<void(Status)> done) override;
 
   void Stop() override { StopAfter(std::chrono::milliseconds(0)); }
@@ -48,17 +48,17 @@ class BatchClient : public EmbeddingPort {
   rpc::CallOptions OptionsFor(uint32_t worker, uint64_t trace, rpc::Clock::time_point deadline);
   // The status with the names of worker and trace, after remembering whether the worker could be
   // reached.
-  Status Judge(uint32_t worker, uint64_t trace, const Status& status);
+  Status AnnotateError(uint32_t worker, uint64_t trace, const Status& status);
   // For one more call in a batch's trace.
   rpc::Trace NextSpan(uint64_t trace) { return rpc::Trace{.trace_id = trace}.Child(++spans_); }
   [[nodiscard]] rpc::awaitable<StatusOr<BatchReference>> SubmitToNext(
-      std::shared_ptr<const CompactBatch> batch, SubmitTerms terms,
+      std::shared_ptr<const CompactBatch> batch, SubmitOptions terms,
       rpc::Clock::time_point deadline);
   // To the worker of the message's reference.
   [[nodiscard]] rpc::awaitable<StatusOr<PullAnswer>> SendPull(api::PullBatchMessage message,
-                                                              EmbeddingTarget wanted,
+                                                              EmbeddingBuffer wanted,
                                                               rpc::Clock::time_point deadline);
-  [[nodiscard]] rpc::awaitable<Status> SendPush(api::PushBatchMessage message, GradientSource given,
+  [[nodiscard]] rpc::awaitable<Status> SendPush(api::PushBatchMessage message, GradientBuffer given,
                                                 rpc::Clock::time_point deadline);
 
   const rpc::asio::any_io_executor executor_;

@@ -13,7 +13,7 @@ namespace {
 
 flatbuffers::Offset<wire::BatchReference> Encode(flatbuffers::FlatBufferBuilder& builder,
                                                  const BatchReference& reference) {
-  return wire::CreateBatchReference(builder, reference.worker_epoch, reference.number);
+  return wire::CreateBatchReference(builder, reference.worker_incarnation, reference.number);
 }
 
 StatusOr<VectorPrecision> DecodePrecision(const char* what, uint8_t precision) {
@@ -25,32 +25,32 @@ StatusOr<VectorPrecision> DecodePrecision(const char* what, uint8_t precision) {
 
 }  // namespace
 
-rpc::Outgoing<SubmitBatch::Request> Encode(const SubmitTerms& terms,
+rpc::Outgoing<SubmitBatch::Request> Encode(const SubmitOptions& terms,
                                            std::shared_ptr<const EncodedBatch> batch) {
   flatbuffers::FlatBufferBuilder builder;
   const auto root =
       wire::CreateSubmitBatchRequest(builder, static_cast<uint8_t>(terms.purpose), terms.run,
-                                     terms.rank, terms.step, terms.together);
+                                     terms.rank, terms.step, terms.lookahead_steps);
   return {builder, root, {batch->plain_ids, batch}, {batch->codes, batch}};
 }
 
-StatusOr<SubmitTerms> Decode(const wire::SubmitBatchRequest& request) {
-  SIMURGH_ASSIGN_OR_RETURN(const PullPurpose purpose, DecodePurpose("submit", request.purpose()));
-  if (request.together() < 1 || request.together() > SubmitTerms::kMostTogether) {
-    return absl::InvalidArgumentError(absl::StrCat("submit: ", request.together(),
+StatusOr<SubmitOptions> Decode(const wire::SubmitBatchRequest& request) {
+  SIMURGH_ASSIGN_OR_RETURN(const LookupMode purpose, DecodePurpose("submit", request.purpose()));
+  if (request.lookahead_steps() < 1 || request.lookahead_steps() > SubmitOptions::kMaxLookahead) {
+    return absl::InvalidArgumentError(absl::StrCat("submit: ", request.lookahead_steps(),
                                                    " steps together, allowed are 1 to ",
-                                                   SubmitTerms::kMostTogether));
+                                                   SubmitOptions::kMaxLookahead));
   }
-  return SubmitTerms{.purpose = purpose,
-                     .run = request.run(),
-                     .rank = request.rank(),
-                     .step = request.step(),
-                     .together = request.together()};
+  return SubmitOptions{.purpose = purpose,
+                       .run = request.run(),
+                       .rank = request.rank(),
+                       .step = request.step(),
+                       .lookahead_steps = request.lookahead_steps()};
 }
 
-StatusOr<rpc::Places<SubmitBatch::Request>> PlaceSubmit(const SubmitBatch::Request::Counts& counts,
-                                                        EncodedBatch& batch,
-                                                        const std::shared_ptr<void>& owner) {
+StatusOr<rpc::Destinations<SubmitBatch::Request>> PlaceSubmit(
+    const SubmitBatch::Request::Counts& counts, EncodedBatch& batch,
+    const std::shared_ptr<void>& owner) {
   const auto [plain_ids, codes] = counts;
   if (plain_ids > kMaxBatchOccurrences || codes > kMaxBatchCodeBytes) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -59,7 +59,7 @@ StatusOr<rpc::Places<SubmitBatch::Request>> PlaceSubmit(const SubmitBatch::Reque
   }
   batch.plain_ids.resize(plain_ids);
   batch.codes.resize(codes);
-  return rpc::Places<SubmitBatch::Request>{{batch.plain_ids, owner}, {batch.codes, owner}};
+  return rpc::Destinations<SubmitBatch::Request>{{batch.plain_ids, owner}, {batch.codes, owner}};
 }
 
 rpc::Outgoing<SubmitBatch::Response> Encode(const BatchReference& reference) {
@@ -69,13 +69,13 @@ rpc::Outgoing<SubmitBatch::Response> Encode(const BatchReference& reference) {
 }
 
 BatchReference Decode(const wire::BatchReference& reference) {
-  return {.worker_epoch = reference.worker_epoch(), .number = reference.number()};
+  return {.worker_incarnation = reference.worker_incarnation(), .number = reference.number()};
 }
 
 rpc::Outgoing<PullBatch::Request> Encode(const PullBatchMessage& message) {
   flatbuffers::FlatBufferBuilder builder;
   const auto reference = Encode(builder, message.reference);
-  const PullTerms& terms = message.terms;
+  const PullOptions& terms = message.terms;
   const auto position = Encode(builder, terms.position);
   const auto here = builder.CreateVector(message.here);
   const auto root = wire::CreatePullBatchRequest(
@@ -89,11 +89,11 @@ rpc::Outgoing<PullBatch::Response> Encode(const PullAnswer& answer,
                                           rpc::SegmentSource<std::byte> embeddings) {
   flatbuffers::FlatBufferBuilder builder;
   const auto root = wire::CreatePullBatchResponse(builder, answer.row_age_steps);
-  return {builder, root, std::move(embeddings), {answer.maxima.bytes, answer.maxima.owner}};
+  return {builder, root, std::move(embeddings), {answer.argmax.bytes, answer.argmax.owner}};
 }
 
 StatusOr<PullBatchMessage> Decode(const wire::PullBatchRequest& request) {
-  SIMURGH_ASSIGN_OR_RETURN(const PullPurpose purpose,
+  SIMURGH_ASSIGN_OR_RETURN(const LookupMode purpose,
                            DecodePurpose("pull batch", request.purpose()));
   if (request.form() > static_cast<uint8_t>(EmbeddingForm::kRows)) {
     return absl::InvalidArgumentError(absl::StrCat("pull batch: unknown form ", request.form()));
@@ -118,14 +118,14 @@ StatusOr<PullBatchMessage> Decode(const wire::PullBatchRequest& request) {
 
 rpc::Outgoing<PushBatch::Request> Encode(const PushBatchMessage& message,
                                          rpc::SegmentSource<std::byte> gradients,
-                                         const PooledMaxima& maxima) {
+                                         const PooledArgmax& argmax) {
   flatbuffers::FlatBufferBuilder builder;
   const auto reference = Encode(builder, message.reference);
   const auto position = Encode(builder, message.position);
   const auto rates = builder.CreateVector(message.learning_rates);
   const auto root = wire::CreatePushBatchRequest(
       builder, reference, position, rates, static_cast<uint8_t>(message.precision), message.scale);
-  return {builder, root, std::move(gradients), {maxima.bytes, maxima.owner}};
+  return {builder, root, std::move(gradients), {argmax.bytes, argmax.owner}};
 }
 
 StatusOr<PushBatchMessage> Decode(const wire::PushBatchRequest& request) {

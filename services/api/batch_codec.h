@@ -14,31 +14,32 @@ namespace simurgh::api {
 
 struct PullBatchMessage {
   BatchReference reference;
-  PullTerms terms;
+  PullOptions terms;
   VectorPrecision precision = VectorPrecision::kF32;
   EmbeddingForm form = EmbeddingForm::kPooled;
-  std::vector<uint64_t> here;  // As EmbeddingTarget.
+  std::vector<uint64_t> here;  // As EmbeddingBuffer.
 };
 
 struct PushBatchMessage {
   BatchReference reference;
-  TrainerPosition position;
+  StepId position;
   std::vector<float> learning_rates;  // By table.
   VectorPrecision precision = VectorPrecision::kF32;
   float scale = 1;  // What the gradients have been multiplied by.
 };
 
 // The batch's parts are sent where they lie.
-rpc::Outgoing<SubmitBatch::Request> Encode(const SubmitTerms& terms,
+rpc::Outgoing<SubmitBatch::Request> Encode(const SubmitOptions& terms,
                                            std::shared_ptr<const EncodedBatch> batch);
-// Errors: INVALID_ARGUMENT for an unknown purpose, or steps together beyond what SubmitTerms says.
-StatusOr<SubmitTerms> Decode(const wire::SubmitBatchRequest& request);
+// Errors: INVALID_ARGUMENT for an unknown purpose, or steps together beyond what SubmitOptions
+// says.
+StatusOr<SubmitOptions> Decode(const wire::SubmitBatchRequest& request);
 
 // Makes room for the parts of a submit request in `batch`, which `owner` keeps.
 // Errors: INVALID_ARGUMENT for parts beyond what the largest batch has.
-StatusOr<rpc::Places<SubmitBatch::Request>> PlaceSubmit(const SubmitBatch::Request::Counts& counts,
-                                                        EncodedBatch& batch,
-                                                        const std::shared_ptr<void>& owner);
+StatusOr<rpc::Destinations<SubmitBatch::Request>> PlaceSubmit(
+    const SubmitBatch::Request::Counts& counts, EncodedBatch& batch,
+    const std::shared_ptr<void>& owner);
 
 rpc::Outgoing<SubmitBatch::Response> Encode(const BatchReference& reference);
 BatchReference Decode(const wire::BatchReference& reference);
@@ -52,7 +53,7 @@ rpc::Outgoing<PullBatch::Response> Encode(const PullAnswer& answer,
 
 rpc::Outgoing<PushBatch::Request> Encode(const PushBatchMessage& message,
                                          rpc::SegmentSource<std::byte> gradients,
-                                         const PooledMaxima& maxima);
+                                         const PooledArgmax& argmax);
 // Errors: INVALID_ARGUMENT for an unknown precision, or a scale that is not a number above 0.
 StatusOr<PushBatchMessage> Decode(const wire::PushBatchRequest& request);
 

@@ -120,20 +120,20 @@ void DenseClient::Start(uint64_t run, const DenseOptimizerConfig& optimizer,
                         std::span<const float> parameters, std::shared_ptr<const void> owner,
                         std::function<void(Status)> done) {
   rpc::asio::co_spawn(executor_, StartAll(run, optimizer, parameters, std::move(owner)),
-                      Answer(std::move(done)));
+                      CompleteWith(std::move(done)));
 }
 
 void DenseClient::Pull(uint64_t run, std::span<float> parameters, std::shared_ptr<void> owner,
                        std::function<void(StatusOr<DenseVersions>)> done) {
   rpc::asio::co_spawn(executor_, PullAll(run, parameters, std::move(owner)),
-                      Answer(std::move(done)));
+                      CompleteWith(std::move(done)));
 }
 
 void DenseClient::Push(const DensePush& push, std::span<const float> gradients,
                        std::span<float> parameters, std::shared_ptr<void> owner,
                        std::function<void(StatusOr<DenseVersions>)> done) {
   rpc::asio::co_spawn(executor_, PushAll(push, gradients, parameters, std::move(owner)),
-                      Answer(std::move(done)));
+                      CompleteWith(std::move(done)));
 }
 
 }  // namespace simurgh

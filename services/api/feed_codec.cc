@@ -60,8 +60,8 @@ Status CheckSparse(const CompactBatch& sparse, const DenseBatch& dense,
 }
 
 template <typename T>
-rpc::SegmentPlace<T> Room(std::vector<T>& values, uint64_t count,
-                          const std::shared_ptr<void>& owner) {
+rpc::SegmentDestination<T> Room(std::vector<T>& values, uint64_t count,
+                                const std::shared_ptr<void>& owner) {
   values.resize(count);
   return {values, owner};
 }
@@ -111,8 +111,8 @@ rpc::Outgoing<FeedBatch::Request> EncodeFeed(uint32_t loader, uint64_t number, S
           {batch->dense.labels, batch}};
 }
 
-StatusOr<rpc::Places<FeedBatch::Request>> PlaceFeed(const FeedBatch::Request::Counts& counts,
-                                                    size_t dense_width, size_t tasks) {
+StatusOr<rpc::Destinations<FeedBatch::Request>> PlaceFeed(const FeedBatch::Request::Counts& counts,
+                                                          size_t dense_width, size_t tasks) {
   const auto [plain_ids, codes, dense, labels] = counts;
   const uint64_t samples = labels / tasks;
   if (plain_ids > kMaxBatchOccurrences || codes > kMaxBatchCodeBytes ||
@@ -126,7 +126,7 @@ StatusOr<rpc::Places<FeedBatch::Request>> PlaceFeed(const FeedBatch::Request::Co
   batch->dense.batch_size = samples;
   batch->dense.tasks = tasks;
   batch->dense.width = dense_width;
-  return rpc::Places<FeedBatch::Request>{
+  return rpc::Destinations<FeedBatch::Request>{
       Room(batch->sparse.plain_ids, plain_ids, batch), Room(batch->sparse.codes, codes, batch),
       Room(batch->dense.values, dense, batch), Room(batch->dense.labels, labels, batch)};
 }

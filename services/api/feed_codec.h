@@ -33,11 +33,11 @@ rpc::Outgoing<FeedBatch::Request> EncodeFeed(uint32_t loader, uint64_t number, S
 wire::SkippedRows EncodeSkipped(SkippedRows skipped);
 SkippedRows DecodeSkipped(const wire::SkippedRows* skipped);
 
-// Places the segments of a feed request into a new FedBatch, which becomes their owner.
+// Destinations the segments of a feed request into a new FedBatch, which becomes their owner.
 // Errors: INVALID_ARGUMENT for lengths beyond a batch's limits, or that do not fit dense_width and
 // tasks, which are the labels of a sample.
-StatusOr<rpc::Places<FeedBatch::Request>> PlaceFeed(const FeedBatch::Request::Counts& counts,
-                                                    size_t dense_width, size_t tasks);
+StatusOr<rpc::Destinations<FeedBatch::Request>> PlaceFeed(const FeedBatch::Request::Counts& counts,
+                                                          size_t dense_width, size_t tasks);
 
 // What the batch that PlaceFeed made takes in memory once it is decoded, at most.
 // Cost: of DecodedSizes.

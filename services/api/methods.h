@@ -34,20 +34,20 @@ using SubmitBatch =
                   rpc::MessageOf<wire::BatchReference>>;
 inline constexpr SubmitBatch kSubmitBatch{.number = 0x0201, .name = "submit_batch"};
 
-// embeddings: a row for each sample, as simurgh/data/vector_code.h has it in the precision that
-// the request names; or, where it asks for rows, as simurgh/data/row_code.h has them. maxima: of
-// each feature that is pooled by max, in their order, as simurgh/data/maxima_code.h has them; none
+// embeddings: a row for each sample, as simurgh/data/vector_codec.h has it in the precision that
+// the request names; or, where it asks for rows, as simurgh/data/row_codec.h has them. argmax: of
+// each feature that is pooled by max, in their order, as simurgh/data/argmax_codec.h has them; none
 // for an evaluation.
 using PullBatch =
     rpc::MethodOf<rpc::MessageOf<wire::PullBatchRequest>,
                   rpc::MessageOf<wire::PullBatchResponse, rpc::Segment<"embeddings", std::byte>,
-                                 rpc::Segment<"maxima", std::byte>>>;
+                                 rpc::Segment<"argmax", std::byte>>>;
 inline constexpr PullBatch kPullBatch{.number = 0x0202, .name = "pull_batch"};
 
-// gradients: likewise. maxima: those that came with the embeddings.
+// gradients: likewise. argmax: those that came with the embeddings.
 using PushBatch =
     rpc::MethodOf<rpc::MessageOf<wire::PushBatchRequest, rpc::Segment<"gradients", std::byte>,
-                                 rpc::Segment<"maxima", std::byte>>,
+                                 rpc::Segment<"argmax", std::byte>>,
                   rpc::MessageOf<rpc::NoTable>>;
 inline constexpr PushBatch kPushBatch{.number = 0x0203, .name = "push_batch"};
 

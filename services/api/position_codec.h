@@ -12,10 +12,10 @@ namespace simurgh::api {
 // whose training they are, and for what.
 
 flatbuffers::Offset<wire::Position> Encode(flatbuffers::FlatBufferBuilder& builder,
-                                           const TrainerPosition& position);
-TrainerPosition Decode(const wire::Position& position);
+                                           const StepId& position);
+StepId Decode(const wire::Position& position);
 
 // what: for errors, "pull". Errors: INVALID_ARGUMENT for an unknown purpose.
-StatusOr<PullPurpose> DecodePurpose(const char* what, uint8_t purpose);
+StatusOr<LookupMode> DecodePurpose(const char* what, uint8_t purpose);
 
 }  // namespace simurgh::api

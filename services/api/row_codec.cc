@@ -96,8 +96,7 @@ rpc::Outgoing<PushRows::Request> Encode(const PushRowsCall& call, uint64_t map_v
 }
 
 StatusOr<PullRowsMessage> Decode(const wire::PullRowsRequest& request, uint32_t partitions) {
-  SIMURGH_ASSIGN_OR_RETURN(const PullPurpose purpose,
-                           DecodePurpose("pull rows", request.purpose()));
+  SIMURGH_ASSIGN_OR_RETURN(const LookupMode purpose, DecodePurpose("pull rows", request.purpose()));
   SIMURGH_ASSIGN_OR_RETURN(auto groups, Decode(*request.groups(), partitions));
   return PullRowsMessage{.purpose = purpose,
                          .position = Decode(*request.position()),
@@ -124,7 +123,7 @@ rpc::Outgoing<PullRows::Response> Encode(const PullReport& report,
   flatbuffers::FlatBufferBuilder builder;
   const auto root =
       wire::CreatePullRowsResponse(builder, report.found, report.created, report.unseen,
-                                   report.evicted, report.refused, report.turned_away);
+                                   report.evicted, report.refused, report.rejected_full);
   return {builder, root, std::move(rows)};
 }
 
@@ -141,7 +140,7 @@ PullReport Decode(const wire::PullRowsResponse& response) {
           .unseen = response.unseen(),
           .refused = response.refused(),
           .evicted = response.evicted(),
-          .turned_away = response.turned_away()};
+          .rejected_full = response.rejected_full()};
 }
 
 PushReport Decode(const wire::PushRowsResponse& response) {

@@ -14,15 +14,15 @@ namespace simurgh::api {
 // A request as a server has decoded it: the description is owned, the payload lies where the
 // placement put it.
 struct PullRowsMessage {
-  PullPurpose purpose = PullPurpose::kTrain;
-  TrainerPosition position;
+  LookupMode purpose = LookupMode::kTrain;
+  StepId position;
   uint64_t acknowledged_steps = 0;
   uint64_t map_version = 0;
   std::vector<RowGroup> groups;
 };
 
 struct PushRowsMessage {
-  TrainerPosition position;
+  StepId position;
   uint32_t part = 0;
   uint32_t parts = 1;
   uint64_t map_version = 0;

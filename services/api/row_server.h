@@ -16,8 +16,8 @@ namespace simurgh {
 
 // A read of rows from one server.
 struct PullRowsCall {
-  PullPurpose purpose = PullPurpose::kTrain;
-  TrainerPosition position;
+  LookupMode purpose = LookupMode::kTrain;
+  StepId position;
   uint64_t acknowledged_steps = 0;
   std::span<const RowGroup> groups;
   std::span<const uint64_t> ids;  // Group after group, partition after partition.
@@ -28,7 +28,7 @@ struct PullRowsCall {
 
 // Gradients for rows of one server.
 struct PushRowsCall {
-  TrainerPosition position;
+  StepId position;
   uint32_t part = 0;
   uint32_t parts = 1;
   std::span<const RowGroup> groups;

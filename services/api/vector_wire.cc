@@ -4,8 +4,8 @@
 
 #include "services/api/layout.h"
 #include "simurgh/base/check.h"
-#include "simurgh/data/maxima_code.h"
-#include "simurgh/data/row_code.h"
+#include "simurgh/data/argmax_codec.h"
+#include "simurgh/data/row_codec.h"
 
 namespace simurgh {
 namespace {
@@ -27,7 +27,7 @@ EmbeddingWire WireOf(const ClusterConfig& config) {
           .seed = config.seed,
           .rows = as_rows ? layout.rows() : std::vector<FeatureRows>(),
           .row_slots = config.nn_worker.hot_row_bytes /
-                       RowCode(training.embedding_precision, layout.rows()).slot_bytes()};
+                       RowCodec(training.embedding_precision, layout.rows()).slot_bytes()};
 }
 
 VectorWire::VectorWire(const ClusterConfig& config)
@@ -37,7 +37,7 @@ VectorWire::VectorWire(const ClusterConfig& config)
       max_columns_(LayoutOf(config).max_columns()),
       buffers_(kIdleBufferBytes) {}
 
-EmbeddingTarget VectorWire::TargetFor(const EmbeddingTarget& wanted) {
+EmbeddingBuffer VectorWire::TargetFor(const EmbeddingBuffer& wanted) {
   if (!decodes(wanted)) return wanted;
   SIMURGH_CHECK(wire_.rows.empty());
   const size_t rows = wanted.floats().size() / embeddings_.columns();
@@ -47,27 +47,27 @@ EmbeddingTarget VectorWire::TargetFor(const EmbeddingTarget& wanted) {
   return {embeddings_.precision(), room, std::move(buffer)};
 }
 
-void VectorWire::Decode(const EmbeddingTarget& target, const EmbeddingTarget& wanted) const {
+void VectorWire::Decode(const EmbeddingBuffer& target, const EmbeddingBuffer& wanted) const {
   if (!decodes(wanted)) return;
   const std::span<float> floats = wanted.floats();
   const size_t columns = embeddings_.columns();
   embeddings_.Decode(target.bytes, /*factor=*/1, {floats.data(), floats.size() / columns, columns});
 }
 
-StatusOr<std::shared_ptr<AlignedBuffer>> VectorWire::RoomForMaxima(const EmbeddingTarget& target,
+StatusOr<std::shared_ptr<AlignedBuffer>> VectorWire::RoomForArgmax(const EmbeddingBuffer& target,
                                                                    size_t bytes) {
   size_t most = 0;
   if (max_columns_ > 0) {
-    most = MostMaximaBytes(target.bytes.size() / embeddings_.row_bytes(), max_columns_);
+    most = MaxArgmaxBytes(target.bytes.size() / embeddings_.row_bytes(), max_columns_);
   }
   if (bytes > most) {
     return absl::InternalError(
-        absl::StrCat("pull: ", bytes, " bytes of maxima, the batch has at most ", most));
+        absl::StrCat("pull: ", bytes, " bytes of argmax, the batch has at most ", most));
   }
   return buffers_.Lease(bytes);
 }
 
-GradientSource VectorWire::Encode(const GradientSource& given, const TrainerPosition& position) {
+GradientBuffer VectorWire::Encode(const GradientBuffer& given, const StepId& position) {
   if (!encodes(given)) return given;
   SIMURGH_CHECK_EQ(given.scale, 1.0F);
   const std::span<const float> floats = given.floats();
@@ -79,8 +79,8 @@ GradientSource VectorWire::Encode(const GradientSource& given, const TrainerPosi
   const RoundingKey key{
       .seed = wire_.seed, .step = position.step, .first_row = FirstRowOf(position.rank)};
   gradients_.Encode({floats.data(), rows, columns}, wire_.gradient_factor, key, room);
-  GradientSource encoded(gradients_.precision(), wire_.gradient_factor, room, std::move(buffer));
-  encoded.maxima = given.maxima;
+  GradientBuffer encoded(gradients_.precision(), wire_.gradient_factor, room, std::move(buffer));
+  encoded.argmax = given.argmax;
   return encoded;
 }
 

@@ -75,7 +75,7 @@ po::options_description Describe(DatagenOptions& options, Counts& counts) {
 }
 
 Status TakeCounts(const Counts& counts, DatagenOptions& options) {
-  constexpr int64_t kMostThreads = 1024;
+  constexpr int64_t kMaxThreads = 1024;
   const auto negative = [](const char* name, int64_t value) {
     return OptionProblem(absl::StrCat("--", name, " is ", value, ", must not be negative"));
   };
@@ -88,9 +88,9 @@ Status TakeCounts(const Counts& counts, DatagenOptions& options) {
   if (counts.first < 0) return negative("first", counts.first);
   if (counts.distinct_ids < 0) return negative("distinct-ids", counts.distinct_ids);
   if (counts.report_samples < 0) return negative("report-samples", counts.report_samples);
-  if (counts.threads < 1 || counts.threads > kMostThreads) {
+  if (counts.threads < 1 || counts.threads > kMaxThreads) {
     return OptionProblem(
-        absl::StrCat("--threads is ", counts.threads, ", must be 1 to ", kMostThreads));
+        absl::StrCat("--threads is ", counts.threads, ", must be 1 to ", kMaxThreads));
   }
   if (counts.labels < 1 || counts.labels > kMaxTasks) {
     return OptionProblem(absl::StrCat("--labels is ", counts.labels, ", must be 1 to ", kMaxTasks));

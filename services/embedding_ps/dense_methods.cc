@@ -80,7 +80,7 @@ Status CheckCount(uint64_t count, uint64_t most) {
 }  // namespace
 
 void RegisterDenseMethods(rpc::Server& server, DenseStore& store, BufferPool& buffers) {
-  using StartPlaces = rpc::Places<api::StartDense::Request>;
+  using StartPlaces = rpc::Destinations<api::StartDense::Request>;
   const auto place_start =
       [&buffers](const api::wire::StartDenseRequest& /*request*/,
                  const api::StartDense::Request::Counts& counts) -> StatusOr<StartPlaces> {
@@ -95,12 +95,12 @@ void RegisterDenseMethods(rpc::Server& server, DenseStore& store, BufferPool& bu
   rpc::Register(server, api::kPullDense,
                 [&store](auto request) { return HandlePull(std::move(request), store); });
 
-  using PushPlaces = rpc::Places<api::PushDense::Request>;
+  using PushPlaces = rpc::Destinations<api::PushDense::Request>;
   const auto place_push =
       [](const api::wire::PushDenseRequest& /*request*/,
          const api::PushDense::Request::Counts& counts) -> StatusOr<PushPlaces> {
     SIMURGH_RETURN_IF_ERROR(CheckCount(counts[0], DenseStore::kMaxFloats));
-    return PushPlaces{rpc::SegmentPlace<float>::Anywhere()};
+    return PushPlaces{rpc::SegmentDestination<float>::kAllocate};
   };
   rpc::Register(server, api::kPushDense, place_push,
                 [&store](auto request) { return HandlePush(std::move(request), store); });

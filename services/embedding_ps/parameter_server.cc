@@ -9,9 +9,9 @@
 #include "absl/strings/str_cat.h"
 
 #include "services/api/row_payload.h"
-#include "services/embedding_ps/countdown.h"
-#include "services/embedding_ps/step_end.h"
-#include "services/embedding_ps/summed_push.h"
+#include "services/embedding_ps/latch.h"
+#include "services/embedding_ps/reduced_push.h"
+#include "services/embedding_ps/step_completion.h"
 #include "simurgh/base/numa.h"
 #include "simurgh/table/partition_work.h"
 
@@ -74,7 +74,7 @@ std::vector<std::vector<PushGroup>> SplitByPartition(const PushRowsCall& call, s
 // The share of a request that one partition does. End is told of it on the partition's thread, and
 // given the status to keep: once counted down, this thread holds nothing of the request.
 template <typename Work, typename End>
-class PartitionTask : public Turns::Task {
+class PartitionTask : public FairQueue::Task {
  public:
   PartitionTask(Work work, End end) : work_(std::move(work)), end_(std::move(end)) {}
 
@@ -99,7 +99,7 @@ class PartitionTask : public Turns::Task {
 };
 
 template <typename Work, typename End>
-std::unique_ptr<Turns::Task> MakeTask(Work work, End end) {
+std::unique_ptr<FairQueue::Task> MakeTask(Work work, End end) {
   return std::make_unique<PartitionTask<Work, End>>(std::move(work), std::move(end));
 }
 
@@ -161,7 +161,7 @@ StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Create(const Cluster
   return server;
 }
 
-void ParameterServer::Shard::Add(uint64_t client, std::unique_ptr<Turns::Task> task) {
+void ParameterServer::Shard::Add(uint64_t client, std::unique_ptr<FairQueue::Task> task) {
   rpc::asio::post(thread.executor(), [this, client, task = std::move(task)]() mutable {
     turns.Add(client, std::move(task));
     if (!running) Run();
@@ -178,11 +178,11 @@ void ParameterServer::Shard::Hold(HeldPush push) {
 // One client's requests are done in their order, so all of them are one's.
 void ParameterServer::Shard::Begin(std::vector<HeldPush> together) {
   const auto client = reinterpret_cast<uintptr_t>(&gate);
-  std::shared_ptr<const SummedPush> sum;
-  if (together.size() > 1 && together[0].position.order == RankOrder::kSummed) {
+  std::shared_ptr<const ReducedPush> sum;
+  if (together.size() > 1 && together[0].position.order == PushOrder::kSum) {
     sum = SumPushes(together);
   }
-  const auto step = std::make_shared<StepEnd>(together.size());
+  const auto step = std::make_shared<StepCompletion>(together.size());
   for (size_t i = 0; i < together.size(); ++i) {
     HeldPush& push = together[i];
     // The first rank's push brings the sum.
@@ -236,9 +236,9 @@ Status ParameterServer::Check(const PushRowsCall& call) const {
   const api::RowPayload payload = api::PayloadOf(call.groups);
   SIMURGH_RETURN_IF_ERROR(CheckSize("ids", call.ids.size(), payload.ids));
   SIMURGH_RETURN_IF_ERROR(CheckSize("bytes of gradients", call.gradients.size(), payload.bytes));
-  const TrainerPosition& position = call.position;
-  if (position.order > RankOrder::kSummed ||
-      (position.order != RankOrder::kFree &&
+  const StepId& position = call.position;
+  if (position.order > PushOrder::kSum ||
+      (position.order != PushOrder::kUnordered &&
        (position.ranks > kMaxRanks || position.rank >= position.ranks))) {
     return absl::InvalidArgumentError(absl::StrCat("rows: a push of rank ", position.rank, " of ",
                                                    position.ranks, ", order ",
@@ -258,7 +258,7 @@ Status ParameterServer::Check(const PushRowsCall& call) const {
 rpc::awaitable<StatusOr<PullReport>> ParameterServer::Pull(PullRowsCall call,
                                                            rpc::CallOptions options) {
   SIMURGH_CO_RETURN_IF_ERROR(Check(call));
-  const bool training = call.purpose == PullPurpose::kTrain;
+  const bool training = call.purpose == LookupMode::kTrain;
   const auto shares = SplitByPartition(call, shards_.size());
   std::vector<size_t> which;
   for (size_t p = 0; p < shards_.size(); ++p) {
@@ -266,12 +266,12 @@ rpc::awaitable<StatusOr<PullReport>> ParameterServer::Pull(PullRowsCall call,
   }
   if (which.empty()) co_return PullReport();
   std::vector<StatusOr<PullReport>> reports(shards_.size(), PullReport());
-  const auto start = [&](const std::shared_ptr<Countdown>& countdown) {
+  const auto start = [&](const std::shared_ptr<Latch>& latch) {
     for (const size_t p : which) {
       Partition& partition = *shards_[p]->partition;
       PullWork work(partition, call.purpose, call.position, call.acknowledged_steps, shares[p]);
-      const auto end = [this, p, training, &shares, &reports, countdown](Status status,
-                                                                         const PullReport& report) {
+      const auto end = [this, p, training, &shares, &reports, latch](Status status,
+                                                                     const PullReport& report) {
         OnPullEnd(p, status);
         if (status.ok()) {
           reports[p] = report;
@@ -280,7 +280,7 @@ rpc::awaitable<StatusOr<PullReport>> ParameterServer::Pull(PullRowsCall call,
         } else {
           reports[p] = std::move(status);
         }
-        countdown->Down();
+        latch->Down();
       };
       shards_[p]->Add(call.client, MakeTask(std::move(work), end));
     }
@@ -294,10 +294,10 @@ rpc::awaitable<StatusOr<PullReport>> ParameterServer::Pull(PullRowsCall call,
     total.unseen += report->unseen;
     total.refused += report->refused;
     total.evicted += report->evicted;
-    total.crowded_out += report->crowded_out;
-    total.turned_away += report->turned_away;
+    total.evicted_for_space += report->evicted_for_space;
+    total.rejected_full += report->rejected_full;
   }
-  if (total.crowded_out > 0) WarnOfEviction();
+  if (total.evicted_for_space > 0) WarnOfEviction();
   co_return total;
 }
 
@@ -310,18 +310,18 @@ rpc::awaitable<StatusOr<PushReport>> ParameterServer::Push(PushRowsCall call,
   SIMURGH_CO_RETURN_IF_ERROR(Check(call));
   const auto shares = SplitByPartition(call, shards_.size());
   std::vector<StatusOr<PushReport>> reports(shards_.size(), PushReport());
-  const TrainerPosition& position = call.position;
+  const StepId& position = call.position;
   const bool held = position.waits_for_ranks();
-  const auto start = [&](const std::shared_ptr<Countdown>& countdown) {
+  const auto start = [&](const std::shared_ptr<Latch>& latch) {
     for (size_t p = 0; p < shards_.size(); ++p) {
-      const auto end = [this, p, &reports, countdown](Status status, const PushReport& report) {
+      const auto end = [this, p, &reports, latch](Status status, const PushReport& report) {
         if (status.ok()) {
           reports[p] = report;
           metrics_.OnPush(report);
         } else {
           reports[p] = std::move(status);
         }
-        countdown->Down();
+        latch->Down();
       };
       if (held) {
         shards_[p]->Hold({position, call.part, call.parts, shares[p], end});
@@ -350,7 +350,7 @@ rpc::awaitable<StatusOr<PushReport>> ParameterServer::Push(PushRowsCall call,
   co_return total;
 }
 
-void ParameterServer::GiveUp(const TrainerPosition& position) {
+void ParameterServer::GiveUp(const StepId& position) {
   for (const auto& shard : shards_) {
     rpc::asio::post(shard->thread.executor(),
                     [shard = shard.get(), position] { shard->gate.GiveUp(position); });

@@ -10,9 +10,9 @@
 
 #include "rpc/async.h"
 #include "services/api/row_server.h"
-#include "services/embedding_ps/rank_gate.h"
+#include "services/embedding_ps/fair_queue.h"
 #include "services/embedding_ps/server_metrics.h"
-#include "services/embedding_ps/turns.h"
+#include "services/embedding_ps/step_barrier.h"
 #include "services/runtime/io_thread.h"
 #include "simurgh/config/cluster_config.h"
 #include "simurgh/table/partition.h"
@@ -71,7 +71,7 @@ class ParameterServer : public RowServer {
         : partition(std::move(rows)), thread(name) {}
 
     // Adds to the turns; from any thread.
-    void Add(uint64_t client, std::unique_ptr<Turns::Task> task);
+    void Add(uint64_t client, std::unique_ptr<FairQueue::Task> task);
     // A push that goes on with those of the other ranks; from any thread.
     void Hold(HeldPush push);
     // The pushes of a step, or one that is a repetition.
@@ -80,8 +80,8 @@ class ParameterServer : public RowServer {
     void Run();
 
     std::unique_ptr<Partition> partition;
-    Turns turns;
-    RankGate gate;
+    FairQueue turns;
+    StepBarrier gate;
     bool running = false;  // Run() is going to be called.
     IoThread thread;
   };
@@ -95,7 +95,7 @@ class ParameterServer : public RowServer {
   Status Check(const PullRowsCall& call) const;
   Status Check(const PushRowsCall& call) const;
   // Ends a push that waits for those of other ranks.
-  void GiveUp(const TrainerPosition& position);
+  void GiveUp(const StepId& position);
   // On the partition's thread.
   void OnPullEnd(size_t partition, const Status& status);
 

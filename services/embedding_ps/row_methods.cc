@@ -18,7 +18,7 @@ Status CheckMap(uint64_t theirs, uint64_t ours) {
 
 // A lease of the pool for `count` values.
 template <typename T>
-rpc::SegmentPlace<T> Room(BufferPool& buffers, uint64_t count) {
+rpc::SegmentDestination<T> Room(BufferPool& buffers, uint64_t count) {
   auto buffer = buffers.Lease(count * sizeof(T));
   const std::span<T> values = buffer->as<T>(count);
   return {values, std::move(buffer)};
@@ -102,7 +102,7 @@ StatusOr<api::RowPayload> Examine(const Request& request, const ParameterServer&
 // where the client has them.
 void RegisterRowMethods(rpc::Server& server, ParameterServer& rows, BufferPool& buffers,
                         uint64_t map_version) {
-  using PullPlaces = rpc::Places<api::PullRows::Request>;
+  using PullPlaces = rpc::Destinations<api::PullRows::Request>;
   const auto place_pull =
       [&rows, &buffers, map_version](
           const api::wire::PullRowsRequest& request,
@@ -114,7 +114,7 @@ void RegisterRowMethods(rpc::Server& server, ParameterServer& rows, BufferPool& 
   rpc::Register(server, api::kPullRows, place_pull,
                 [&rows](auto request) { return HandlePull(std::move(request), rows); });
 
-  using PushPlaces = rpc::Places<api::PushRows::Request>;
+  using PushPlaces = rpc::Destinations<api::PushRows::Request>;
   const auto place_push =
       [&rows, &buffers, map_version](
           const api::wire::PushRowsRequest& request,
@@ -123,7 +123,7 @@ void RegisterRowMethods(rpc::Server& server, ParameterServer& rows, BufferPool& 
     const auto [ids, gradients] = counts;
     SIMURGH_RETURN_IF_ERROR(CheckLength("ids", ids, payload.ids));
     SIMURGH_RETURN_IF_ERROR(CheckLength("bytes of gradients", gradients, payload.bytes));
-    return PushPlaces{Room<uint64_t>(buffers, ids), rpc::SegmentPlace<std::byte>::Anywhere()};
+    return PushPlaces{Room<uint64_t>(buffers, ids), rpc::SegmentDestination<std::byte>::kAllocate};
   };
   rpc::Register(server, api::kPushRows, place_push,
                 [&rows](auto request) { return HandlePush(std::move(request), rows); });

@@ -10,12 +10,12 @@ ServerMetrics::ServerMetrics(MetricRegistry& registry, const ClusterConfig& conf
                                    "Rows that a training pull created.")),
       unseen_(registry.GetCounter("simurgh_ps_rows_unseen_total",
                                   "Ids of evaluation pulls without a row, read as zeros.")),
-      refused_(registry.GetCounter("simurgh_ps_rows_refused_total",
+      refused_(registry.GetCounter("simurgh_ps_rows_rejected_admission_total",
                                    "Ids of training pulls that admission gave no row.")),
       evicted_(registry.GetCounter("simurgh_ps_rows_evicted_total",
                                    "Rows evicted, for whatever cause.")),
-      turned_away_(registry.GetCounter("simurgh_ps_rows_turned_away_total",
-                                       "Ids of training pulls for which there was no room.")),
+      rejected_full_(registry.GetCounter("simurgh_ps_rows_rejected_full_total",
+                                         "Ids of training pulls for which there was no room.")),
       updated_(registry.GetCounter("simurgh_ps_rows_updated_total", "Rows that a push updated.")),
       missing_(registry.GetCounter("simurgh_ps_gradients_missing_total",
                                    "Gradients dropped because their row had been evicted.")),
@@ -53,7 +53,7 @@ void ServerMetrics::OnPull(size_t partition, const Partition& rows,
   unseen_.Add(report.unseen);
   refused_.Add(report.refused);
   evicted_.Add(report.evicted);
-  turned_away_.Add(report.turned_away);
+  rejected_full_.Add(report.rejected_full);
   for (const PullGroup& group : groups) {
     tables_[group.table]->Report(partition, rows.table(group.table));
   }

@@ -34,7 +34,7 @@ class ServerMetrics {
   Counter& unseen_;
   Counter& refused_;
   Counter& evicted_;
-  Counter& turned_away_;
+  Counter& rejected_full_;
   Counter& updated_;
   Counter& missing_;
   Counter& repeated_;

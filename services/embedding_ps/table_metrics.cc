@@ -38,16 +38,16 @@ void TableMetrics::Report(size_t partition, const Table& table) {
     Count(now.hits - before.hits, "simurgh_ps_table_hits_total",
           "Ids of training pulls that had a row.", hits_);
     const auto missed = [](const TableStats& stats) {
-      return stats.created + stats.refused + stats.turned_away;
+      return stats.created + stats.refused + stats.rejected_full;
     };
     Count(missed(now) - missed(before), "simurgh_ps_table_misses_total",
           "Ids of training pulls that had no row.", misses_);
     Count(now.created - before.created, "simurgh_ps_table_admissions_total",
           "Ids of training pulls that were given a row.", admitted_);
-    Count(now.refused - before.refused, "simurgh_ps_table_refused_total",
+    Count(now.refused - before.refused, "simurgh_ps_table_rejected_admission_total",
           "Ids of training pulls that admission gave no row.", refused_);
-    Count(now.turned_away - before.turned_away, "simurgh_ps_table_turned_away_total",
-          "Ids of training pulls for which there was no room.", turned_away_);
+    Count(now.rejected_full - before.rejected_full, "simurgh_ps_table_rejected_full_total",
+          "Ids of training pulls for which there was no room.", rejected_full_);
     ReportEvictions(now, before);
     ReportAges(now, before);
     if (DistinctIsDue(++reported.reports)) ReportDistinct(table.distinct_ids());

@@ -49,7 +49,7 @@ class TableMetrics {
   Counter* misses_ ABSL_GUARDED_BY(mutex_) = nullptr;
   Counter* admitted_ ABSL_GUARDED_BY(mutex_) = nullptr;
   Counter* refused_ ABSL_GUARDED_BY(mutex_) = nullptr;
-  Counter* turned_away_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  Counter* rejected_full_ ABSL_GUARDED_BY(mutex_) = nullptr;
   std::array<Counter*, kEvictionCauses> evicted_ ABSL_GUARDED_BY(mutex_) = {};
   Histogram* ages_ ABSL_GUARDED_BY(mutex_) = nullptr;
   Gauge* distinct_gauge_ ABSL_GUARDED_BY(mutex_) = nullptr;

@@ -22,7 +22,7 @@ rpc::CallOptions OptionsWithin(const rpc::RequestOf<Message>& request) {
 
 Reply<api::SubmitBatch> HandleSubmit(rpc::RequestOf<api::SubmitBatch::Request> request,
                                      EmbeddingWorker& worker) {
-  SIMURGH_CO_ASSIGN_OR_RETURN(const SubmitTerms terms, api::Decode(request.table()));
+  SIMURGH_CO_ASSIGN_OR_RETURN(const SubmitOptions terms, api::Decode(request.table()));
   // What place_batch leased below, where the segments have landed.
   auto batch = std::static_pointer_cast<BufferedBatch>(
       std::const_pointer_cast<void>(request.owner<"codes">()));
@@ -41,7 +41,7 @@ Reply<api::PullBatch> HandlePull(rpc::RequestOf<api::PullBatch::Request> request
       const size_t bytes,
       worker.AnswerBytes(message.reference, message.form, message.precision, message.here));
   const rpc::SegmentBuffer room = request.Allocate(bytes);
-  EmbeddingTarget target(message.precision, room.bytes, room.owner);
+  EmbeddingBuffer target(message.precision, room.bytes, room.owner);
   target.form = message.form;
   target.here = std::move(message.here);
   SIMURGH_CO_ASSIGN_OR_RETURN(
@@ -53,29 +53,29 @@ Reply<api::PullBatch> HandlePull(rpc::RequestOf<api::PullBatch::Request> request
 Reply<api::PushBatch> HandlePush(rpc::RequestOf<api::PushBatch::Request> request,
                                  EmbeddingWorker& worker) {
   SIMURGH_CO_ASSIGN_OR_RETURN(api::PushBatchMessage message, api::Decode(request.table()));
-  GradientSource gradients(message.precision, message.scale, request.segment<"gradients">(),
+  GradientBuffer gradients(message.precision, message.scale, request.segment<"gradients">(),
                            request.owner<"gradients">());
-  gradients.maxima = {request.segment<"maxima">(), request.owner<"maxima">()};
+  gradients.argmax = {request.segment<"argmax">(), request.owner<"argmax">()};
   SIMURGH_CO_RETURN_IF_ERROR(co_await worker.Push(message.reference, message.position,
                                                   std::move(message.learning_rates),
                                                   std::move(gradients), OptionsWithin(request)));
   co_return rpc::Outgoing<api::PushBatch::Response>();
 }
 
-// At most a batch's gradients and maxima; over shared memory they stay where the trainer has them.
+// At most a batch's gradients and argmax; over shared memory they stay where the trainer has them.
 auto PlaceGradients(const EmbeddingWorker& worker) {
-  using Places = rpc::Places<api::PushBatch::Request>;
+  using Destinations = rpc::Destinations<api::PushBatch::Request>;
   return [&worker](const api::wire::PushBatchRequest& request,
-                   const api::PushBatch::Request::Counts& counts) -> StatusOr<Places> {
+                   const api::PushBatch::Request::Counts& counts) -> StatusOr<Destinations> {
     SIMURGH_ASSIGN_OR_RETURN(const auto message, api::Decode(request));
-    const auto [gradients, maxima] = counts;
+    const auto [gradients, argmax] = counts;
     if (gradients > kMaxBatchSamples * worker.row_bytes(message.precision) ||
-        maxima > worker.most_maxima_bytes()) {
+        argmax > worker.max_argmax_bytes()) {
       return absl::InvalidArgumentError(
-          "push: more gradients or maxima than the largest batch has");
+          "push: more gradients or argmax than the largest batch has");
     }
-    const auto anywhere = rpc::SegmentPlace<std::byte>::Anywhere();
-    return Places{anywhere, anywhere};
+    const auto anywhere = rpc::SegmentDestination<std::byte>::kAllocate;
+    return Destinations{anywhere, anywhere};
   };
 }
 

@@ -7,7 +7,7 @@ namespace simurgh {
 namespace {
 
 // Of what is used, memory of that many times the bytes is kept.
-constexpr size_t kMostSlack = 4;
+constexpr size_t kMaxSlack = 4;
 
 template <typename... Vectors>
 size_t SizeOf(const Vectors&... vectors) {
@@ -50,7 +50,7 @@ size_t BufferedBatch::bytes() const {
          CapacityOf(decoded) + CapacityOf(plan.ids, plan.row_positions);
 }
 
-StatusOr<size_t> BufferedBatch::MostBytes(size_t cluster_features) const {
+StatusOr<size_t> BufferedBatch::MaxBytes(size_t cluster_features) const {
   const size_t before = CapacityOf(encoded.plain_ids, encoded.codes);
   if (lent != nullptr) {
     return before + SizeOf(*lent) + CapacityOf(decoded) + MostOf(plan, lent->ids.size());
@@ -75,7 +75,7 @@ struct BatchPool::State {
     const size_t used = SizeOf(batch->batch()) + SizeOf(batch->plan.ids, batch->plan.row_positions);
     batch->lent.reset();
     const size_t bytes = batch->bytes();
-    if (bytes > kMostSlack * used) return;
+    if (bytes > kMaxSlack * used) return;
     MutexLock lock(mutex);
     if (idle_bytes + bytes > capacity_bytes) return;
     idle_bytes += bytes;

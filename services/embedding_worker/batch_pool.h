@@ -25,7 +25,7 @@ struct BufferedBatch {
   size_t bytes() const;
   // What bytes() becomes at most once the batch is decoded and planned.
   // Errors: of DecodedSizes, for one that has not these features.
-  StatusOr<size_t> MostBytes(size_t cluster_features) const;
+  StatusOr<size_t> MaxBytes(size_t cluster_features) const;
 };
 
 // Buffered batches whose memory is used again and again.

@@ -11,8 +11,8 @@ namespace {
 // Their numbers, of all features, fit the first caches.
 constexpr size_t kSamplesAtATime = 16;
 
-std::vector<VectorCode> CodesOf(const BatchLayout& layout) {
-  std::vector<VectorCode> codes;
+std::vector<VectorCodec> CodesOf(const BatchLayout& layout) {
+  std::vector<VectorCodec> codes;
   for (const auto precision : {VectorPrecision::kF32, VectorPrecision::kBf16, VectorPrecision::kF16,
                                VectorPrecision::kInt8}) {
     codes.emplace_back(precision, layout.vector_dims());
@@ -42,7 +42,7 @@ BatchPooling::BatchPooling(const BatchLayout& layout)
   size_t columns = 0;
   for (size_t f = 0; f < layout_.features.size(); ++f) {
     features_of_tables_[layout_.features[f].table].push_back(f);
-    maxima_columns_.push_back(columns);
+    argmax_columns_.push_back(columns);
     if (layout_.features[f].pooling.kind == Pooling::kMax) columns += layout_.dim(f);
   }
 }
@@ -62,16 +62,16 @@ std::vector<PoolingInput> BatchPooling::InputsOf(const BufferedBatch& batch) con
 }
 
 template <typename T>
-std::span<T> BatchPooling::MaximaOf(std::span<T> maxima, size_t feature, size_t batch_size,
+std::span<T> BatchPooling::ArgmaxOf(std::span<T> argmax, size_t feature, size_t batch_size,
                                     size_t first_sample, size_t samples) const {
-  if (maxima.empty() || layout_.features[feature].pooling.kind != Pooling::kMax) return {};
+  if (argmax.empty() || layout_.features[feature].pooling.kind != Pooling::kMax) return {};
   const size_t dim = layout_.dim(feature);
-  return maxima.subspan(batch_size * maxima_columns_[feature] + first_sample * dim, samples * dim);
+  return argmax.subspan(batch_size * argmax_columns_[feature] + first_sample * dim, samples * dim);
 }
 
 void BatchPooling::Pool(const BufferedBatch& batch, std::span<const float> rows,
-                        const EmbeddingTarget& target, std::span<uint32_t> maxima) const {
-  const VectorCode& code = CodeOf(target.precision);
+                        const EmbeddingBuffer& target, std::span<uint32_t> argmax) const {
+  const VectorCodec& code = CodeOf(target.precision);
   const size_t batch_size = batch.batch().batch_size;
   SIMURGH_CHECK_EQ(target.bytes.size(), batch_size * code.row_bytes());
   std::vector<PoolingInput> inputs = InputsOf(batch);
@@ -85,7 +85,7 @@ void BatchPooling::Pool(const BufferedBatch& batch, std::span<const float> rows,
     for (size_t f = 0; f < inputs.size(); ++f) {
       inputs[f].first_sample = first;
       simurgh::Pool(inputs[f], rows, BlockOf(numbers, f),
-                    MaximaOf(maxima, f, batch_size, first, count));
+                    ArgmaxOf(argmax, f, batch_size, first, count));
     }
     if (!in_place) code.Encode(numbers, /*factor=*/1, /*key=*/std::nullopt, bytes);
   });
@@ -110,7 +110,7 @@ BatchPooling::Tables BatchPooling::TablesOf(const BufferedBatch& batch,
     for (const size_t f : features) {
       if (dropped[f]) continue;
       tables.features.push_back(f);
-      tables.inputs.push_back({.pooling = inputs[f], .gradient = {}, .maxima = {}});
+      tables.inputs.push_back({.pooling = inputs[f], .gradient = {}, .argmax = {}});
     }
     tables.ends.push_back(tables.inputs.size());
   }
@@ -118,14 +118,14 @@ BatchPooling::Tables BatchPooling::TablesOf(const BufferedBatch& batch,
 }
 
 void BatchPooling::AddSamples(Tables& tables, size_t batch_size, size_t first_sample,
-                              MatrixView<const float> numbers, std::span<const uint32_t> maxima,
+                              MatrixView<const float> numbers, std::span<const uint32_t> argmax,
                               std::span<float> row_gradients) const {
   for (size_t i = 0; i < tables.inputs.size(); ++i) {
     UnpoolingInput& input = tables.inputs[i];
     const size_t f = tables.features[i];
     input.pooling.first_sample = first_sample;
     input.gradient = BlockOf(numbers, f);
-    input.maxima = MaximaOf(maxima, f, batch_size, first_sample, numbers.rows());
+    input.argmax = ArgmaxOf(argmax, f, batch_size, first_sample, numbers.rows());
   }
   size_t first = 0;
   for (const size_t end : tables.ends) {
@@ -134,10 +134,10 @@ void BatchPooling::AddSamples(Tables& tables, size_t batch_size, size_t first_sa
   }
 }
 
-bool BatchPooling::AddAll(const BufferedBatch& batch, const GradientSource& gradients,
-                          std::span<const uint32_t> maxima, std::vector<bool>& dropped,
+bool BatchPooling::AddAll(const BufferedBatch& batch, const GradientBuffer& gradients,
+                          std::span<const uint32_t> argmax, std::vector<bool>& dropped,
                           std::span<float> row_gradients) const {
-  const VectorCode& code = CodeOf(gradients.precision);
+  const VectorCodec& code = CodeOf(gradients.precision);
   const size_t batch_size = batch.batch().batch_size;
   Tables tables = TablesOf(batch, dropped);
   const bool in_place = gradients.precision == VectorPrecision::kF32 && gradients.scale == 1;
@@ -152,7 +152,7 @@ bool BatchPooling::AddAll(const BufferedBatch& batch, const GradientSource& grad
                  : MatrixView<const float>(scratch.Rows(0, count));
     clean &= DropNotFinite(numbers, dropped);
     // Once one has turned out not to be finite, all is done again without it.
-    if (clean) AddSamples(tables, batch_size, first, numbers, maxima, row_gradients);
+    if (clean) AddSamples(tables, batch_size, first, numbers, argmax, row_gradients);
   });
   return clean;
 }
@@ -171,15 +171,15 @@ bool BatchPooling::DropOverflows(const BufferedBatch& batch, std::span<const flo
 }
 
 std::vector<size_t> BatchPooling::Unpool(const BufferedBatch& batch,
-                                         const GradientSource& gradients,
-                                         std::span<const uint32_t> maxima,
+                                         const GradientBuffer& gradients,
+                                         std::span<const uint32_t> argmax,
                                          std::span<float> row_gradients) const {
   SIMURGH_CHECK_EQ(gradients.bytes.size(),
                    batch.batch().batch_size * row_bytes(gradients.precision));
   std::vector<bool> dropped(layout_.features.size());
   do {
     std::ranges::fill(row_gradients, 0.0F);
-  } while (!AddAll(batch, gradients, maxima, dropped, row_gradients) ||
+  } while (!AddAll(batch, gradients, argmax, dropped, row_gradients) ||
            !DropOverflows(batch, row_gradients, dropped));
   std::vector<size_t> features;
   for (size_t f = 0; f < dropped.size(); ++f) {

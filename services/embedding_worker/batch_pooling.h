@@ -8,7 +8,7 @@
 #include "services/api/vector_wire.h"
 #include "services/embedding_worker/batch_pool.h"
 #include "simurgh/data/pooling.h"
-#include "simurgh/data/vector_code.h"
+#include "simurgh/data/vector_codec.h"
 #include "simurgh/feature/batch_plan.h"
 #include "simurgh/tensor/matrix_view.h"
 
@@ -25,29 +25,29 @@ class BatchPooling {
   // Bytes of a sample in this precision.
   size_t row_bytes(VectorPrecision precision) const { return CodeOf(precision).row_bytes(); }
 
-  // rows: of the batch's plan. maxima: (B * D) of each feature pooled by max, in their order; or
+  // rows: of the batch's plan. argmax: (B * D) of each feature pooled by max, in their order; or
   // empty, where nobody will un-pool. Requires target.bytes of the batch's size.
-  void Pool(const BufferedBatch& batch, std::span<const float> rows, const EmbeddingTarget& target,
-            std::span<uint32_t> maxima) const;
+  void Pool(const BufferedBatch& batch, std::span<const float> rows, const EmbeddingBuffer& target,
+            std::span<uint32_t> argmax) const;
 
   // The adjoint, divided by the gradients' scale: row_gradients, of the batch's plan, are
   // overwritten. What is given to a row is added up one by one, from zero on: by sample, in a
   // sample by feature, in a feature by occurrence. Returns the features that leave their rows
   // nothing: those whose gradient held NaN or infinity, and those that have a row whose sum is
   // beyond all finite numbers. Requires gradients.bytes of the batch's size.
-  std::vector<size_t> Unpool(const BufferedBatch& batch, const GradientSource& gradients,
-                             std::span<const uint32_t> maxima,
+  std::vector<size_t> Unpool(const BufferedBatch& batch, const GradientBuffer& gradients,
+                             std::span<const uint32_t> argmax,
                              std::span<float> row_gradients) const;
 
  private:
-  const VectorCode& CodeOf(VectorPrecision precision) const {
+  const VectorCodec& CodeOf(VectorPrecision precision) const {
     return codes_[static_cast<size_t>(precision)];
   }
   // By feature.
   std::vector<PoolingInput> InputsOf(const BufferedBatch& batch) const;
-  // A feature's part of the maxima of `samples` samples.
+  // A feature's part of the argmax of `samples` samples.
   template <typename T>
-  std::span<T> MaximaOf(std::span<T> maxima, size_t feature, size_t batch_size, size_t first_sample,
+  std::span<T> ArgmaxOf(std::span<T> argmax, size_t feature, size_t batch_size, size_t first_sample,
                         size_t samples) const;
   // What is un-pooled, table after table: only features of one table have rows in common.
   struct Tables {
@@ -59,14 +59,14 @@ class BatchPooling {
 
   // Adds what all features give that are not `dropped`, where those are dropped that turn out not
   // to be finite. Returns whether that was none.
-  bool AddAll(const BufferedBatch& batch, const GradientSource& gradients,
-              std::span<const uint32_t> maxima, std::vector<bool>& dropped,
+  bool AddAll(const BufferedBatch& batch, const GradientBuffer& gradients,
+              std::span<const uint32_t> argmax, std::vector<bool>& dropped,
               std::span<float> row_gradients) const;
   // Of a few samples, whose gradients are `numbers`: drops what is not finite, and returns whether
   // that was none; adds what all tables give.
   bool DropNotFinite(MatrixView<const float> numbers, std::vector<bool>& dropped) const;
   void AddSamples(Tables& tables, size_t batch_size, size_t first_sample,
-                  MatrixView<const float> numbers, std::span<const uint32_t> maxima,
+                  MatrixView<const float> numbers, std::span<const uint32_t> argmax,
                   std::span<float> row_gradients) const;
   // Drops the features that have a row whose gradients add up to more than any finite number.
   // Returns whether that was none.
@@ -79,8 +79,8 @@ class BatchPooling {
   }
 
   const BatchLayout layout_;
-  const std::vector<VectorCode> codes_;  // By precision.
-  std::vector<size_t> maxima_columns_;   // By feature: of those before it.
+  const std::vector<VectorCodec> codes_;  // By precision.
+  std::vector<size_t> argmax_columns_;    // By feature: of those before it.
   std::vector<std::vector<size_t>> features_of_tables_;
 };
 

@@ -10,7 +10,7 @@
 
 #include "services/api/layout.h"
 #include "services/embedding_worker/stage_timer.h"
-#include "simurgh/data/maxima_code.h"
+#include "simurgh/data/argmax_codec.h"
 
 namespace simurgh {
 namespace {
@@ -44,7 +44,7 @@ EmbeddingWorker::EmbeddingWorker(const ClusterConfig& config, uint64_t epoch,
     : layout_(LayoutOf(config)),
       map_(MapOf(config)),
       pooling_(layout_),
-      maxima_wire_(layout_),
+      argmax_wire_(layout_),
       epoch_(epoch),
       ranks_(std::max<size_t>(config.nn_worker.instances.size(), 1)),
       compute_(std::move(compute)),
@@ -58,25 +58,25 @@ EmbeddingWorker::EmbeddingWorker(const ClusterConfig& config, uint64_t epoch,
   for (const FeatureConfig& feature : config.features) feature_names_.push_back(feature.name);
   for (const auto precision : {VectorPrecision::kF32, VectorPrecision::kBf16, VectorPrecision::kF16,
                                VectorPrecision::kInt8}) {
-    row_codes_.emplace_back(precision, layout_.rows());
+    row_codecs_.emplace_back(precision, layout_.rows());
   }
 }
 
 // A submission's place in the line of those that wait. However it leaves, the others look: they may
 // be smaller.
-class EmbeddingWorker::Turn {
+class EmbeddingWorker::WaitTicket {
  public:
-  Turn(EmbeddingWorker& worker, const SubmitTerms& terms, size_t bytes)
+  WaitTicket(EmbeddingWorker& worker, const SubmitOptions& terms, size_t bytes)
       : worker_(worker),
         place_(worker.waiting_.insert(worker.waiting_.end(), {.terms = terms, .bytes = bytes})) {}
-  Turn(const Turn&) = delete;
-  Turn& operator=(const Turn&) = delete;
-  ~Turn() {
+  WaitTicket(const WaitTicket&) = delete;
+  WaitTicket& operator=(const WaitTicket&) = delete;
+  ~WaitTicket() {
     worker_.waiting_.erase(place_);
     worker_.NoteBuffer();
   }
 
-  bool has_come() const { return worker_.MayCome(*place_); }
+  bool has_come() const { return worker_.CanAdmit(*place_); }
 
   // For a change. False when the deadline passed or the caller was cancelled first.
   [[nodiscard]] rpc::awaitable<bool> Wait(rpc::Clock::time_point deadline) {
@@ -89,7 +89,7 @@ class EmbeddingWorker::Turn {
   const std::list<Waiting>::iterator place_;
 };
 
-Status EmbeddingWorker::Prepare(BufferedBatch& batch) const {
+Status EmbeddingWorker::DecodeAndPlan(BufferedBatch& batch) const {
   const size_t features = layout_.features.size();
   if (batch.lent == nullptr) {
     SIMURGH_RETURN_IF_ERROR(DecodeBatch(batch.encoded, batch.decoded, features));
@@ -105,11 +105,11 @@ Status EmbeddingWorker::Prepare(BufferedBatch& batch) const {
   return absl::OkStatus();
 }
 
-rpc::awaitable<StatusOr<ForwardBuffer::Place>> EmbeddingWorker::AwaitRoom(
-    SubmitTerms terms, size_t bytes, rpc::Clock::time_point deadline) {
-  Turn turn(*this, terms, bytes);
-  while (!turn.has_come()) {
-    const bool changed = co_await turn.Wait(deadline);
+rpc::awaitable<StatusOr<ForwardBuffer::Place>> EmbeddingWorker::ReserveSpace(
+    SubmitOptions terms, size_t bytes, rpc::Clock::time_point deadline) {
+  WaitTicket ticket(*this, terms, bytes);
+  while (!ticket.has_come()) {
+    const bool changed = co_await ticket.Wait(deadline);
     if (changed) continue;
     co_return absl::ResourceExhaustedError(
         absl::StrCat("submit: ", buffer_.Describe(),
@@ -118,47 +118,49 @@ rpc::awaitable<StatusOr<ForwardBuffer::Place>> EmbeddingWorker::AwaitRoom(
   co_return buffer_.Reserve(terms, bytes);
 }
 
-bool EmbeddingWorker::MayCome(const Waiting& waiting) const {
+bool EmbeddingWorker::CanAdmit(const Waiting& waiting) const {
   const bool is_first = &waiting == &waiting_.front();
-  return (is_first && buffer_.HasRoom(waiting.bytes)) || buffer_.IsNeeded(waiting.terms);
+  return (is_first && buffer_.HasRoom(waiting.bytes)) || buffer_.IsExemptFromLimit(waiting.terms);
 }
 
 void EmbeddingWorker::NoteBuffer() {
   metrics_.buffered_batches.Set(static_cast<double>(buffer_.size()));
   metrics_.buffered_bytes.Set(static_cast<double>(buffer_.bytes()));
   for (Waiting& waiting : waiting_) {
-    if (waiting.waiter.has_value() && MayCome(waiting)) waiting.waiter->Wake();
+    if (waiting.waiter.has_value() && CanAdmit(waiting)) waiting.waiter->Wake();
   }
 }
 
 rpc::awaitable<StatusOr<BatchReference>> EmbeddingWorker::Submit(
-    std::shared_ptr<const CompactBatch> batch, SubmitTerms terms, rpc::Clock::time_point deadline) {
+    std::shared_ptr<const CompactBatch> batch, SubmitOptions terms,
+    rpc::Clock::time_point deadline) {
   auto buffered = batches_.Lease();
   buffered->lent = std::move(batch);
   return SubmitEncoded(std::move(buffered), terms, deadline);
 }
 
 rpc::awaitable<StatusOr<BatchReference>> EmbeddingWorker::SubmitEncoded(
-    std::shared_ptr<BufferedBatch> batch, SubmitTerms terms, rpc::Clock::time_point deadline) {
+    std::shared_ptr<BufferedBatch> batch, SubmitOptions terms, rpc::Clock::time_point deadline) {
   if (terms.rank >= ranks_) {
     co_return absl::InvalidArgumentError(absl::StrCat("submit: of rank ", terms.rank,
                                                       ", the cluster has ", ranks_,
                                                       "; give all daemons the same configuration"));
   }
-  const StatusOr<size_t> bytes = batch->MostBytes(layout_.features.size());
+  const StatusOr<size_t> bytes = batch->MaxBytes(layout_.features.size());
   if (!bytes.ok()) co_return Annotate(bytes.status(), "submit");
   SIMURGH_CO_ASSIGN_OR_RETURN(ForwardBuffer::Place place,
-                              co_await AwaitRoom(terms, *bytes, deadline));
+                              co_await ReserveSpace(terms, *bytes, deadline));
   StageTimer timer(metrics_.plan_seconds);
-  const Status prepared = co_await rpc::RunOn(compute_, [this, batch] { return Prepare(*batch); });
+  const Status prepared =
+      co_await rpc::RunOn(compute_, [this, batch] { return DecodeAndPlan(*batch); });
   if (!prepared.ok()) co_return Annotate(prepared, "submit");
   timer.Stop();
   const uint64_t number = place.Fill(std::move(batch), ForwardBuffer::Clock::now());
-  co_return BatchReference{.worker_epoch = epoch_, .number = number};
+  co_return BatchReference{.worker_incarnation = epoch_, .number = number};
 }
 
 StatusOr<std::shared_ptr<BufferedBatch>> EmbeddingWorker::Find(const BatchReference& reference) {
-  if (reference.worker_epoch != epoch_) {
+  if (reference.worker_incarnation != epoch_) {
     return absl::NotFoundError(
         "the reference is from before this embedding worker's start; submit the batch again");
   }
@@ -181,7 +183,7 @@ StatusOr<size_t> EmbeddingWorker::AnswerBytes(const BufferedBatch& batch, Embedd
         absl::StrCat("pull: ", here.size(), " words of rows that need not come, the batch has ",
                      form == EmbeddingForm::kRows ? words : 0));
   }
-  if (form == EmbeddingForm::kRows) return RowCodeOf(precision).bytes(batch.batch(), here);
+  if (form == EmbeddingForm::kRows) return RowCodecOf(precision).bytes(batch.batch(), here);
   return batch.batch().batch_size * pooling_.row_bytes(precision);
 }
 
@@ -199,8 +201,7 @@ bool EmbeddingWorker::Finish(const BatchReference& reference, const BufferedBatc
   return true;
 }
 
-void EmbeddingWorker::NoteDropped(const std::vector<size_t>& features,
-                                  const TrainerPosition& position) {
+void EmbeddingWorker::NoteDropped(const std::vector<size_t>& features, const StepId& position) {
   for (const size_t feature : features) {
     metrics_.non_finite_gradients[feature]->Add();
     const auto left_out = dropped_log_.Admit(LogLimiter::Clock::now());
@@ -214,7 +215,8 @@ void EmbeddingWorker::NoteDropped(const std::vector<size_t>& features,
 }
 
 rpc::awaitable<StatusOr<PullAnswer>> EmbeddingWorker::Pull(BatchReference reference,
-                                                           PullTerms terms, EmbeddingTarget target,
+                                                           PullOptions terms,
+                                                           EmbeddingBuffer target,
                                                            rpc::CallOptions options) {
   SIMURGH_CO_ASSIGN_OR_RETURN(const auto batch, Find(reference));
   SIMURGH_CO_ASSIGN_OR_RETURN(const size_t expected,
@@ -224,49 +226,49 @@ rpc::awaitable<StatusOr<PullAnswer>> EmbeddingWorker::Pull(BatchReference refere
                               co_await rows_.Pull(batch, terms, target.here, options));
   StageTimer timer(metrics_.pool_seconds);
   PullAnswer answer{.row_age_steps = rows.age_steps};
-  const bool training = terms.purpose == PullPurpose::kTrain;
+  const bool training = terms.purpose == LookupMode::kTrain;
   const auto pool = [this, batch, rows, target = std::move(target), training] {
-    return PoolRows(*batch, *rows.floats, target, /*tell_maxima=*/training);
+    return PoolRows(*batch, *rows.floats, target, /*tell_argmax=*/training);
   };
-  answer.maxima = co_await rpc::RunOn(compute_, pool);
+  answer.argmax = co_await rpc::RunOn(compute_, pool);
   timer.Stop();
   if (!training) Finish(reference, *batch);
   co_return answer;
 }
 
-PooledMaxima EmbeddingWorker::PoolRows(const BufferedBatch& batch, const AlignedBuffer& rows,
-                                       const EmbeddingTarget& target, bool tell_maxima) {
+PooledArgmax EmbeddingWorker::PoolRows(const BufferedBatch& batch, const AlignedBuffer& rows,
+                                       const EmbeddingBuffer& target, bool tell_argmax) {
   if (target.form == EmbeddingForm::kRows) {
-    RowCodeOf(target.precision)
+    RowCodecOf(target.precision)
         .Encode(batch.batch(), rows.as<float>(batch.plan.row_floats), batch.plan.row_positions,
                 target.here, target.bytes);
     return {};
   }
-  const size_t count = tell_maxima ? maxima_wire_.count(batch.batch()) : 0;
-  const auto maxima = rows_.Lease(count * sizeof(uint32_t));
-  pooling_.Pool(batch, rows.as<float>(batch.plan.row_floats), target, maxima->as<uint32_t>(count));
+  const size_t count = tell_argmax ? argmax_wire_.count(batch.batch()) : 0;
+  const auto argmax = rows_.Lease(count * sizeof(uint32_t));
+  pooling_.Pool(batch, rows.as<float>(batch.plan.row_floats), target, argmax->as<uint32_t>(count));
   if (count == 0) return {};
-  const size_t bytes = maxima_wire_.bytes(batch.batch());
-  auto encoded = rows_.Lease(bytes + kMaximaSlackBytes);
-  maxima_wire_.Encode(batch.batch(), maxima->as<uint32_t>(count),
-                      encoded->bytes().first(bytes + kMaximaSlackBytes));
+  const size_t bytes = argmax_wire_.bytes(batch.batch());
+  auto encoded = rows_.Lease(bytes + kArgmaxSlackBytes);
+  argmax_wire_.Encode(batch.batch(), argmax->as<uint32_t>(count),
+                      encoded->bytes().first(bytes + kArgmaxSlackBytes));
   return {encoded->bytes().first(bytes), std::move(encoded)};
 }
 
 StatusOr<std::vector<size_t>> EmbeddingWorker::UnpoolRows(const BufferedBatch& batch,
-                                                          const GradientSource& gradients,
+                                                          const GradientBuffer& gradients,
                                                           const AlignedBuffer& row_gradients) {
-  const size_t count = maxima_wire_.count(batch.batch());
-  const auto maxima = rows_.Lease(count * sizeof(uint32_t));
+  const size_t count = argmax_wire_.count(batch.batch());
+  const auto argmax = rows_.Lease(count * sizeof(uint32_t));
   SIMURGH_RETURN_IF_ERROR(
-      maxima_wire_.Decode(batch.batch(), gradients.maxima.bytes, maxima->as<uint32_t>(count)));
-  return pooling_.Unpool(batch, gradients, maxima->as<uint32_t>(count),
+      argmax_wire_.Decode(batch.batch(), gradients.argmax.bytes, argmax->as<uint32_t>(count)));
+  return pooling_.Unpool(batch, gradients, argmax->as<uint32_t>(count),
                          row_gradients.as<float>(batch.plan.row_floats));
 }
 
-rpc::awaitable<Status> EmbeddingWorker::Push(BatchReference reference, TrainerPosition position,
+rpc::awaitable<Status> EmbeddingWorker::Push(BatchReference reference, StepId position,
                                              std::vector<float> learning_rates,
-                                             GradientSource gradients, rpc::CallOptions options) {
+                                             GradientBuffer gradients, rpc::CallOptions options) {
   SIMURGH_CO_RETURN_IF_ERROR(CheckRates(learning_rates, layout_.table_dims.size()));
   SIMURGH_CO_ASSIGN_OR_RETURN(const std::shared_ptr<BufferedBatch> batch, Find(reference));
   SIMURGH_CO_RETURN_IF_ERROR(CheckSize(

@@ -13,15 +13,15 @@
 #include "rpc/waiter.h"
 #include "services/api/row_server.h"
 #include "services/api/vector_wire.h"
+#include "services/embedding_worker/argmax_wire.h"
 #include "services/embedding_worker/batch_pooling.h"
 #include "services/embedding_worker/forward_buffer.h"
-#include "services/embedding_worker/maxima_wire.h"
 #include "services/embedding_worker/row_exchange.h"
 #include "services/embedding_worker/worker_metrics.h"
 #include "services/runtime/log_limiter.h"
 #include "simurgh/base/aligned_buffer.h"
 #include "simurgh/config/cluster_config.h"
-#include "simurgh/data/row_code.h"
+#include "simurgh/data/row_codec.h"
 #include "simurgh/feature/batch_plan.h"
 #include "simurgh/feature/bucket_map.h"
 #include "simurgh/train/ports.h"
@@ -48,14 +48,14 @@ class EmbeddingWorker {
   // of ids across tables, or of a rank that the cluster does not have; RESOURCE_EXHAUSTED when
   // there was no room until the deadline.
   [[nodiscard]] rpc::awaitable<StatusOr<BatchReference>> Submit(
-      std::shared_ptr<const CompactBatch> batch, SubmitTerms terms,
+      std::shared_ptr<const CompactBatch> batch, SubmitOptions terms,
       rpc::Clock::time_point deadline);
 
   // The same for a batch that has arrived in `batch->encoded`. Errors also: of DecodeBatch.
   [[nodiscard]] rpc::awaitable<StatusOr<BatchReference>> SubmitEncoded(
-      std::shared_ptr<BufferedBatch> batch, SubmitTerms terms, rpc::Clock::time_point deadline);
+      std::shared_ptr<BufferedBatch> batch, SubmitOptions terms, rpc::Clock::time_point deadline);
 
-  // What a pull of a buffered batch answers in this form and precision. here: as EmbeddingTarget.
+  // What a pull of a buffered batch answers in this form and precision. here: as EmbeddingBuffer.
   // Errors: NOT_FOUND for a reference that is not good any more, INVALID_ARGUMENT for another
   // number of ids.
   StatusOr<size_t> AnswerBytes(const BatchReference& reference, EmbeddingForm form,
@@ -64,59 +64,59 @@ class EmbeddingWorker {
   // Pooled embeddings of the whole batch, or its rows, into the target.
   // Errors: NOT_FOUND as above; INVALID_ARGUMENT for a target of another size; ABORTED when a
   // server cannot be reached; of Partition.
-  [[nodiscard]] rpc::awaitable<StatusOr<PullAnswer>> Pull(BatchReference reference, PullTerms terms,
-                                                          EmbeddingTarget target,
+  [[nodiscard]] rpc::awaitable<StatusOr<PullAnswer>> Pull(BatchReference reference,
+                                                          PullOptions terms, EmbeddingBuffer target,
                                                           rpc::CallOptions options);
 
   // A feature whose gradient holds NaN or infinity, or adds up to more than any finite number in
   // one of its rows, is counted, and leaves its rows a gradient of zero. learning_rates: by table.
   // Errors: as Pull; INVALID_ARGUMENT for rates that are not one a table, finite and at least 0, or
-  // maxima that are not of this batch.
-  [[nodiscard]] rpc::awaitable<Status> Push(BatchReference reference, TrainerPosition position,
+  // argmax that are not of this batch.
+  [[nodiscard]] rpc::awaitable<Status> Push(BatchReference reference, StepId position,
                                             std::vector<float> learning_rates,
-                                            GradientSource gradients, rpc::CallOptions options);
+                                            GradientBuffer gradients, rpc::CallOptions options);
 
   // Drops expired batches; call now and then.
   void ExpireBatches();
 
   // Bytes of a sample's embeddings or gradients in this precision.
   size_t row_bytes(VectorPrecision precision) const { return pooling_.row_bytes(precision); }
-  // What the maxima of no batch exceed.
-  size_t most_maxima_bytes() const { return maxima_wire_.most_bytes(); }
+  // What the argmax of no batch exceed.
+  size_t max_argmax_bytes() const { return argmax_wire_.max_bytes(); }
 
  private:
-  class Turn;
+  class WaitTicket;
 
   // A submission that waits for room.
   struct Waiting {
-    SubmitTerms terms;
+    SubmitOptions terms;
     size_t bytes = 0;
     std::optional<rpc::Waiter> waiter;  // Set once it sleeps.
   };
 
   // Decodes if need be, checks and plans; on a compute thread.
-  Status Prepare(BufferedBatch& batch) const;
-  [[nodiscard]] rpc::awaitable<StatusOr<ForwardBuffer::Place>> AwaitRoom(
-      SubmitTerms terms, size_t bytes, rpc::Clock::time_point deadline);
+  Status DecodeAndPlan(BufferedBatch& batch) const;
+  [[nodiscard]] rpc::awaitable<StatusOr<ForwardBuffer::Place>> ReserveSpace(
+      SubmitOptions terms, size_t bytes, rpc::Clock::time_point deadline);
   // Whether a submission need not wait any more.
-  bool MayCome(const Waiting& waiting) const;
+  bool CanAdmit(const Waiting& waiting) const;
   // Tells those who may come now, and the metrics, that the forward buffer holds something else.
   void NoteBuffer();
 
   StatusOr<std::shared_ptr<BufferedBatch>> Find(const BatchReference& reference);
 
-  // Pools a pull's rows into the target, or copies them; the maxima, if they are to be told. On a
+  // Pools a pull's rows into the target, or copies them; the argmax, if they are to be told. On a
   // compute thread.
-  PooledMaxima PoolRows(const BufferedBatch& batch, const AlignedBuffer& rows,
-                        const EmbeddingTarget& target, bool tell_maxima);
+  PooledArgmax PoolRows(const BufferedBatch& batch, const AlignedBuffer& rows,
+                        const EmbeddingBuffer& target, bool tell_argmax);
   // Un-pools gradients; as BatchPooling::Unpool. On a compute thread.
-  // Errors: INVALID_ARGUMENT for maxima that are not of this batch.
+  // Errors: INVALID_ARGUMENT for argmax that are not of this batch.
   StatusOr<std::vector<size_t>> UnpoolRows(const BufferedBatch& batch,
-                                           const GradientSource& gradients,
+                                           const GradientBuffer& gradients,
                                            const AlignedBuffer& row_gradients);
 
-  const RowCode& RowCodeOf(VectorPrecision precision) const {
-    return row_codes_[static_cast<size_t>(precision)];
+  const RowCodec& RowCodecOf(VectorPrecision precision) const {
+    return row_codecs_[static_cast<size_t>(precision)];
   }
   StatusOr<size_t> AnswerBytes(const BufferedBatch& batch, EmbeddingForm form,
                                VectorPrecision precision, std::span<const uint64_t> here) const;
@@ -124,13 +124,13 @@ class EmbeddingWorker {
   // Lets a batch go that nobody needs any more, and counts it. False: another call has.
   bool Finish(const BatchReference& reference, const BufferedBatch& batch);
   // Counts and logs features whose gradients were left out.
-  void NoteDropped(const std::vector<size_t>& features, const TrainerPosition& position);
+  void NoteDropped(const std::vector<size_t>& features, const StepId& position);
 
   const BatchLayout layout_;
   const BucketMap map_;
   const BatchPooling pooling_;
-  std::vector<RowCode> row_codes_;  // By precision.
-  const MaximaWire maxima_wire_;
+  std::vector<RowCodec> row_codecs_;  // By precision.
+  const ArgmaxWire argmax_wire_;
   const uint64_t epoch_;
   const size_t ranks_;
   const rpc::asio::any_io_executor compute_;

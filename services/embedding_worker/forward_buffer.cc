@@ -35,22 +35,22 @@ bool ForwardBuffer::HasRoom(size_t bytes) const {
   return entries_.size() < capacity_batches_ && bytes_ + bytes <= capacity_bytes_;
 }
 
-ForwardBuffer::Order ForwardBuffer::Before(const SubmitTerms& terms) {
+ForwardBuffer::Order ForwardBuffer::Before(const SubmitOptions& terms) {
   return {.rank = terms.rank, .purpose = terms.purpose, .run = terms.run, .step = terms.step};
 }
 
-bool ForwardBuffer::IsNeeded(const SubmitTerms& terms) const {
+bool ForwardBuffer::IsExemptFromLimit(const SubmitOptions& terms) const {
   const Order own = Before(terms);
   auto earlier = order_.lower_bound({.rank = own.rank, .purpose = own.purpose, .run = own.run});
-  for (uint32_t i = 0; i < terms.together; ++i, ++earlier) {
+  for (uint32_t i = 0; i < terms.lookahead_steps; ++i, ++earlier) {
     if (earlier == order_.end() || *earlier >= own) return true;
   }
   return false;
 }
 
-ForwardBuffer::Place ForwardBuffer::Reserve(const SubmitTerms& terms, size_t bytes) {
+ForwardBuffer::Place ForwardBuffer::Reserve(const SubmitOptions& terms, size_t bytes) {
   const bool has_room = HasRoom(bytes);
-  SIMURGH_CHECK(has_room || IsNeeded(terms));
+  SIMURGH_CHECK(has_room || IsExemptFromLimit(terms));
   if (!has_room) MakeWay(terms);
   Order order = Before(terms);
   order.number = next_number_++;
@@ -62,11 +62,11 @@ ForwardBuffer::Place ForwardBuffer::Reserve(const SubmitTerms& terms, size_t byt
   return {*this, order.number};
 }
 
-void ForwardBuffer::MakeWay(const SubmitTerms& terms) {
+void ForwardBuffer::MakeWay(const SubmitOptions& terms) {
   constexpr uint64_t kLast = std::numeric_limits<uint64_t>::max();
   const auto first = unbounded_.lower_bound({.rank = terms.rank, .purpose = terms.purpose});
   const auto end = unbounded_.upper_bound({terms.rank, terms.purpose, kLast, kLast, kLast});
-  if (std::distance(first, end) < terms.together) return;
+  if (std::distance(first, end) < terms.lookahead_steps) return;
   // Of another run, if any is: nobody may ask about it any more. They are before or behind this
   // run's.
   auto last = std::prev(end);

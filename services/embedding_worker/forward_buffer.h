@@ -81,10 +81,10 @@ class ForwardBuffer {
   // Whether a batch of so many bytes is within the bounds.
   bool HasRoom(size_t bytes) const;
   // Whether a batch must come, room or not.
-  bool IsNeeded(const SubmitTerms& terms) const;
+  bool IsExemptFromLimit(const SubmitOptions& terms) const;
 
   // A place for a batch that will take so many bytes at most. Requires room or need.
-  Place Reserve(const SubmitTerms& terms, size_t bytes);
+  Place Reserve(const SubmitOptions& terms, size_t bytes);
 
   // What it holds and what it may hold.
   std::string Describe() const;
@@ -99,7 +99,7 @@ class ForwardBuffer {
   // Drops what has expired; how many batches that were. What somebody is at work on does not.
   size_t Expire(Clock::time_point now);
 
-  // Places that are held count as batches, and as what was reserved.
+  // Destinations that are held count as batches, and as what was reserved.
   size_t size() const { return entries_.size(); }
   size_t bytes() const { return bytes_; }
 
@@ -107,7 +107,7 @@ class ForwardBuffer {
   // Where a batch stands among those of its rank.
   struct Order {
     uint32_t rank = 0;
-    PullPurpose purpose = PullPurpose::kTrain;
+    LookupMode purpose = LookupMode::kTrain;
     uint64_t run = 0;
     uint64_t step = 0;
     uint64_t number = 0;  // From 1.
@@ -125,9 +125,9 @@ class ForwardBuffer {
   using Entries = std::unordered_map<uint64_t, Entry>;
 
   // Before all batches of these terms' run, rank, purpose and step.
-  static Order Before(const SubmitTerms& terms);
+  static Order Before(const SubmitOptions& terms);
   // Lets the last of those go that have come without room, if they are as many as may be.
-  void MakeWay(const SubmitTerms& terms);
+  void MakeWay(const SubmitOptions& terms);
   void Erase(Entries::iterator entry);
 
   const size_t capacity_batches_;

@@ -52,7 +52,7 @@ class EmbeddingWorkerDaemon : public Daemon {
         compute_(context.config().embedding_worker.threads),
         listener_(context.metrics()) {
     worker_ =
-        std::make_shared<EmbeddingWorker>(context.config(), context.hello().instance_epoch,
+        std::make_shared<EmbeddingWorker>(context.config(), context.hello().incarnation,
                                           compute_.get_executor(), MakeServers(context), metrics_);
   }
 

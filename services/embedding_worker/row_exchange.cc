@@ -3,7 +3,7 @@
 #include <span>
 #include <utility>
 
-#include "services/embedding_worker/missing_rows.h"
+#include "services/embedding_worker/cache_misses.h"
 #include "services/embedding_worker/stage_timer.h"
 
 namespace simurgh {
@@ -23,12 +23,12 @@ std::vector<uint32_t> DimsOf(const ClusterConfig& config) {
 // Everything that a pull refers to while it is under way.
 struct RowExchange::PullState {
   std::shared_ptr<const BufferedBatch> batch;
-  PullTerms terms;
+  PullOptions terms;
   std::vector<uint64_t> here;  // Of the batch's ids, whose rows need not come; none: all come.
   RowRequest request;
   Rows rows;
   std::shared_ptr<AlignedBuffer> bytes;  // As they travel; null: the floats themselves.
-  std::shared_ptr<RankHotRows> hot;      // Null: every row is asked for.
+  std::shared_ptr<RankRowCache> hot;     // Null: every row is asked for.
   // Of the rows that are asked for; null: of all.
   std::shared_ptr<AlignedBuffer> ids;
   std::shared_ptr<AlignedBuffer> places;
@@ -52,7 +52,7 @@ struct RowExchange::PullState {
 
 struct RowExchange::PushState {
   std::shared_ptr<const BufferedBatch> batch;
-  TrainerPosition position;
+  StepId position;
   RowRequest request;
   std::vector<std::vector<float>> learning_rates;  // By server and group.
   std::shared_ptr<AlignedBuffer> gradients;
@@ -66,7 +66,7 @@ RowExchange::RowExchange(const ClusterConfig& config, rpc::asio::any_io_executor
       row_wire_(config.embedding_worker.row_precision, DimsOf(config)),
       gradient_wire_(config.embedding_worker.row_gradient_precision, DimsOf(config)),
       metrics_(metrics),
-      hot_rows_(config.embedding_worker.hot_row_bytes, DimsOf(config), compute_, metrics),
+      row_cache_(config.embedding_worker.row_cache_bytes, DimsOf(config), compute_, metrics),
       memory_(kIdleBytes) {}
 
 template <typename Call>
@@ -83,8 +83,8 @@ rpc::awaitable<void> RowExchange::Prepare(std::shared_ptr<PullState> state) {
   const BatchPlan& plan = state->plan();
   state->rows.floats = Lease(plan.row_floats * sizeof(float));
   // An evaluation reads what is.
-  if (state->terms.purpose == PullPurpose::kTrain) {
-    state->hot = hot_rows_.Of(state->terms.position, state->terms.row_age_steps);
+  if (state->terms.purpose == LookupMode::kTrain) {
+    state->hot = row_cache_.Of(state->terms.position, state->terms.row_age_steps);
   }
   if (state->hot != nullptr || !state->here.empty()) {
     state->ids = Lease(plan.ids.size() * sizeof(uint64_t));
@@ -101,7 +101,7 @@ rpc::awaitable<void> RowExchange::Prepare(std::shared_ptr<PullState> state) {
                                state->floats(), state->ids->as<uint64_t>(all.ids.size()),
                                state->places->as<uint64_t>(all.ids.size()));
     };
-    RankHotRows::Missing missing = co_await rpc::RunOn(state->hot->thread(), split);
+    RankRowCache::Missing missing = co_await rpc::RunOn(state->hot->thread(), split);
     state->request = std::move(missing.request);
     state->rows.age_steps = missing.age_steps;
   }
@@ -118,11 +118,11 @@ RowRequest RowExchange::RequestFor(const PullState& state) const {
     const bool is_here = (state.here[id / 64] >> (id % 64) & 1U) != 0;
     if (!is_here) wanted[plan.row_positions[id]] = true;
   }
-  return RequestMissing(plan, row_wire_.precision(), state.ids->as<uint64_t>(plan.ids.size()),
-                        state.places->as<uint64_t>(plan.ids.size()),
-                        [&](const RowGroup&, std::span<const uint64_t>, size_t, size_t place) {
-                          return !wanted[place];
-                        });
+  return RequestCacheMisses(plan, row_wire_.precision(), state.ids->as<uint64_t>(plan.ids.size()),
+                            state.places->as<uint64_t>(plan.ids.size()),
+                            [&](const RowGroup&, std::span<const uint64_t>, size_t, size_t place) {
+                              return !wanted[place];
+                            });
 }
 
 rpc::awaitable<Status> RowExchange::PullFrom(size_t server, std::shared_ptr<PullState> state,
@@ -162,7 +162,7 @@ rpc::awaitable<Status> RowExchange::PullFrom(size_t server, std::shared_ptr<Pull
 }
 
 rpc::awaitable<StatusOr<RowExchange::Rows>> RowExchange::Pull(
-    std::shared_ptr<const BufferedBatch> batch, PullTerms terms, std::vector<uint64_t> here,
+    std::shared_ptr<const BufferedBatch> batch, PullOptions terms, std::vector<uint64_t> here,
     rpc::CallOptions options) {
   const auto state = std::make_shared<PullState>();
   state->batch = std::move(batch);
@@ -199,8 +199,7 @@ rpc::awaitable<Status> RowExchange::PushTo(size_t server, std::shared_ptr<PushSt
 }
 
 rpc::awaitable<Status> RowExchange::Push(std::shared_ptr<const BufferedBatch> batch,
-                                         TrainerPosition position,
-                                         std::vector<float> learning_rates,
+                                         StepId position, std::vector<float> learning_rates,
                                          std::shared_ptr<AlignedBuffer> gradients,
                                          rpc::CallOptions options) {
   const auto state = std::make_shared<PushState>();

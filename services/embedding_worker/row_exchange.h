@@ -9,7 +9,7 @@
 #include "rpc/call.h"
 #include "services/api/row_server.h"
 #include "services/embedding_worker/batch_pool.h"
-#include "services/embedding_worker/hot_row_ranks.h"
+#include "services/embedding_worker/rank_row_cache.h"
 #include "services/embedding_worker/row_wire.h"
 #include "services/embedding_worker/worker_metrics.h"
 #include "simurgh/base/aligned_buffer.h"
@@ -36,13 +36,12 @@ class RowExchange {
   };
   // here: a bit for each of the batch's ids, 1: nobody looks at its row; or none.
   [[nodiscard]] rpc::awaitable<StatusOr<Rows>> Pull(std::shared_ptr<const BufferedBatch> batch,
-                                                    PullTerms terms, std::vector<uint64_t> here,
+                                                    PullOptions terms, std::vector<uint64_t> here,
                                                     rpc::CallOptions options);
 
   // gradients: floats of the batch's plan. learning_rates: by table.
   [[nodiscard]] rpc::awaitable<Status> Push(std::shared_ptr<const BufferedBatch> batch,
-                                            TrainerPosition position,
-                                            std::vector<float> learning_rates,
+                                            StepId position, std::vector<float> learning_rates,
                                             std::shared_ptr<AlignedBuffer> gradients,
                                             rpc::CallOptions options);
 
@@ -72,7 +71,7 @@ class RowExchange {
   const RowWire row_wire_;
   const RowWire gradient_wire_;
   WorkerMetrics& metrics_;
-  HotRowRanks hot_rows_;
+  RowCacheRanks row_cache_;
   BufferPool memory_;
 };
 

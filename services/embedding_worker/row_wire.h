@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "simurgh/config/table_config.h"
-#include "simurgh/data/vector_code.h"
+#include "simurgh/data/vector_codec.h"
 #include "simurgh/feature/batch_plan.h"
 
 namespace simurgh {
@@ -63,7 +63,7 @@ class RowWire {
 
  private:
   RowPrecision precision_;
-  std::vector<VectorCode> codes_;  // By table.
+  std::vector<VectorCodec> codes_;  // By table.
 };
 
 }  // namespace simurgh

@@ -16,11 +16,11 @@ struct WorkerMetrics {
   Counter& expired_batches;
   Counter& occurrences;
   Counter& unique_rows;
-  Counter& hot_row_hits;
-  Counter& hot_row_misses;
-  Counter& hot_row_evictions;
-  Gauge& hot_rows;
-  Histogram& hot_row_age_steps;
+  Counter& row_cache_hits;
+  Counter& row_cache_misses;
+  Counter& row_cache_evictions;
+  Gauge& row_cache;
+  Histogram& row_cache_age_steps;
   Histogram& plan_seconds;
   Histogram& pull_seconds;  // Of all servers.
   Histogram& pool_seconds;

@@ -23,11 +23,11 @@ class Progress {
  public:
   explicit Progress(std::chrono::milliseconds interval) : interval_(interval) {}
 
-  void Show(uint32_t pass, uint32_t passes, uint64_t batches, uint64_t samples) {
+  void Show(uint32_t epoch, uint32_t epochs, uint64_t batches, uint64_t samples) {
     const auto now = std::chrono::steady_clock::now();
     if (now - shown_ < interval_) return;
     const double seconds = std::chrono::duration<double>(now - shown_).count();
-    spdlog::info("pass {} of {}: {} batches, {} samples, {:.0f} samples/s", pass, passes, batches,
+    spdlog::info("epoch {} of {}: {} batches, {} samples, {:.0f} samples/s", epoch, epochs, batches,
                  samples, static_cast<double>(samples - samples_) / seconds);
     shown_ = now;
     samples_ = samples;
@@ -93,7 +93,7 @@ class Feeder : public Daemon {
   // A batch for each rank; fewer at the end, or none with drop_last.
   StatusOr<std::vector<Batch>> ReadStep(BatchReader& reader);
   // False when the trainer wants no more.
-  StatusOr<bool> FeedPass(uint32_t pass, LoaderClient& client, const std::stop_token& stop);
+  StatusOr<bool> FeedEpoch(uint32_t epoch, LoaderClient& client, const std::stop_token& stop);
 
   const ClusterConfig& parsed_;  // What peers agree on.
   ClusterConfig config_;         // Statistics fitted.
@@ -115,8 +115,8 @@ Status Feeder::FeedShare(const std::stop_token& stop) {
                  client->taken());
   }
   bool wanted = true;
-  for (uint32_t pass = 1; wanted && pass <= config_.training.passes; ++pass) {
-    SIMURGH_ASSIGN_OR_RETURN(wanted, FeedPass(pass, *client, stop));
+  for (uint32_t epoch = 1; wanted && epoch <= config_.training.epochs; ++epoch) {
+    SIMURGH_ASSIGN_OR_RETURN(wanted, FeedEpoch(epoch, *client, stop));
   }
   if (number_ == 0) {
     spdlog::warn(
@@ -157,7 +157,8 @@ StatusOr<std::vector<Batch>> Feeder::ReadStep(BatchReader& reader) {
   return step;
 }
 
-StatusOr<bool> Feeder::FeedPass(uint32_t pass, LoaderClient& client, const std::stop_token& stop) {
+StatusOr<bool> Feeder::FeedEpoch(uint32_t epoch, LoaderClient& client,
+                                 const std::stop_token& stop) {
   const TrainingConfig& training = config_.training;
   const auto reader =
       OpenBatchReader(config_.data, config_.features, config_.data.train, training.batch_size,
@@ -180,7 +181,7 @@ StatusOr<bool> Feeder::FeedPass(uint32_t pass, LoaderClient& client, const std::
       batches_.Add();
       samples_.Add(samples);
     }
-    progress_.Show(pass, training.passes, batches_.value(), samples_.value());
+    progress_.Show(epoch, training.epochs, batches_.value(), samples_.value());
   }
   return absl::CancelledError("stopped");
 }
@@ -195,7 +196,7 @@ int main(int argc, char** argv) {
                 .summary =
                     "Loader of a Simurgh cluster: reads one share of the training data in place "
                     "of the nn-workers and submits its batches to them, dealt in turn. Start one "
-                    "for each entry of loaders.instances; together they feed every row of a pass "
+                    "for each entry of loaders.instances; together they feed every row of a epoch "
                     "once. They may come before the nn-workers, which they await for "
                     "training.retry_deadline; one that is started again goes on where it was."},
       .section = "loaders",

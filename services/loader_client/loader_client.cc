@@ -33,7 +33,7 @@ rpc::Hello HelloOf(const ClusterConfig& config, uint32_t loader) {
   hello.cluster = config.name;
   hello.role = "loader";
   hello.index = loader;
-  hello.instance_epoch = std::random_device()() | uint64_t{1};
+  hello.incarnation = std::random_device()() | uint64_t{1};
   hello.configuration_hash = AgreementHash(config);
   return hello;
 }

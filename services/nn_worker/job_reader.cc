@@ -8,7 +8,7 @@ namespace {
 class JobReader final : public BatchReader {
  public:
   JobReader(std::unique_ptr<BatchReader> reader, const RawMasks& masks, Counter& skipped_rows,
-            CollisionReport* collisions)
+            IdOverlapReport* collisions)
       : reader_(std::move(reader)),
         masks_(masks),
         skipped_rows_(skipped_rows),
@@ -31,7 +31,7 @@ class JobReader final : public BatchReader {
   std::unique_ptr<BatchReader> reader_;
   const RawMasks& masks_;
   Counter& skipped_rows_;
-  CollisionReport* const collisions_;
+  IdOverlapReport* const collisions_;
   uint64_t counted_ = 0;
 };
 
@@ -39,7 +39,7 @@ class JobReader final : public BatchReader {
 
 std::unique_ptr<BatchReader> NewJobReader(std::unique_ptr<BatchReader> reader,
                                           const RawMasks& masks, Counter& skipped_rows,
-                                          CollisionReport* collisions) {
+                                          IdOverlapReport* collisions) {
   return std::make_unique<JobReader>(std::move(reader), masks, skipped_rows, collisions);
 }
 

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "services/nn_worker/collision_report.h"
+#include "services/nn_worker/id_overlap_report.h"
 #include "simurgh/data/batch_reader.h"
 #include "simurgh/feature/raw_masks.h"
 #include "simurgh/telemetry/metrics.h"
@@ -16,6 +16,6 @@ namespace simurgh {
 // Lifetime: all but the reader outlive the result.
 std::unique_ptr<BatchReader> NewJobReader(std::unique_ptr<BatchReader> reader,
                                           const RawMasks& masks, Counter& skipped_rows,
-                                          CollisionReport* collisions);
+                                          IdOverlapReport* collisions);
 
 }  // namespace simurgh

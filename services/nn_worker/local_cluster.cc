@@ -48,16 +48,16 @@ StatusOr<std::unique_ptr<LocalCluster>> LocalCluster::Create(const ClusterConfig
   return cluster;
 }
 
-void LocalCluster::Submit(std::shared_ptr<const CompactBatch> batch, const SubmitTerms& terms,
+void LocalCluster::Submit(std::shared_ptr<const CompactBatch> batch, const SubmitOptions& terms,
                           std::function<void(StatusOr<BatchReference>)> done) {
   rpc::asio::co_spawn(io_.executor(), worker_->Submit(std::move(batch), terms, Deadline()),
-                      Answer(std::move(done)));
+                      CompleteWith(std::move(done)));
 }
 
 rpc::awaitable<StatusOr<PullAnswer>> LocalCluster::PullDecoded(BatchReference batch,
-                                                               PullTerms terms,
-                                                               EmbeddingTarget wanted) {
-  const EmbeddingTarget target = wire_.TargetFor(wanted);
+                                                               PullOptions terms,
+                                                               EmbeddingBuffer wanted) {
+  const EmbeddingBuffer target = wire_.TargetFor(wanted);
   SIMURGH_CO_ASSIGN_OR_RETURN(PullAnswer answer,
                               co_await worker_->Pull(batch, terms, target, Deadline()));
   if (wire_.decodes(wanted)) {
@@ -67,24 +67,24 @@ rpc::awaitable<StatusOr<PullAnswer>> LocalCluster::PullDecoded(BatchReference ba
   co_return answer;
 }
 
-rpc::awaitable<Status> LocalCluster::PushEncoded(BatchReference batch, TrainerPosition position,
-                                                 GradientSource given) {
-  GradientSource source = co_await rpc::RunOn(
+rpc::awaitable<Status> LocalCluster::PushEncoded(BatchReference batch, StepId position,
+                                                 GradientBuffer given) {
+  GradientBuffer source = co_await rpc::RunOn(
       compute_.get_executor(), [this, position, given] { return wire_.Encode(given, position); });
   co_return co_await worker_->Push(batch, position, rates_.At(position.step), std::move(source),
                                    Deadline());
 }
 
-void LocalCluster::Pull(BatchReference batch, const PullTerms& terms, EmbeddingTarget embeddings,
+void LocalCluster::Pull(BatchReference batch, const PullOptions& terms, EmbeddingBuffer embeddings,
                         std::function<void(StatusOr<PullAnswer>)> done) {
   rpc::asio::co_spawn(io_.executor(), PullDecoded(batch, terms, std::move(embeddings)),
-                      Answer(std::move(done)));
+                      CompleteWith(std::move(done)));
 }
 
-void LocalCluster::Push(BatchReference batch, TrainerPosition position, GradientSource gradients,
+void LocalCluster::Push(BatchReference batch, StepId position, GradientBuffer gradients,
                         std::function<void(Status)> done) {
   rpc::asio::co_spawn(io_.executor(), PushEncoded(batch, position, std::move(gradients)),
-                      Answer(std::move(done)));
+                      CompleteWith(std::move(done)));
 }
 
 }  // namespace simurgh

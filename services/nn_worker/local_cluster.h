@@ -31,11 +31,11 @@ class LocalCluster : public EmbeddingPort {
                                                         const LearningRates& rates);
   ~LocalCluster() override;
 
-  void Submit(std::shared_ptr<const CompactBatch> batch, const SubmitTerms& terms,
+  void Submit(std::shared_ptr<const CompactBatch> batch, const SubmitOptions& terms,
               std::function<void(StatusOr<BatchReference>)> done) override;
-  void Pull(BatchReference batch, const PullTerms& terms, EmbeddingTarget embeddings,
+  void Pull(BatchReference batch, const PullOptions& terms, EmbeddingBuffer embeddings,
             std::function<void(StatusOr<PullAnswer>)> done) override;
-  void Push(BatchReference batch, TrainerPosition position, GradientSource gradients,
+  void Push(BatchReference batch, StepId position, GradientBuffer gradients,
             std::function<void(Status)> done) override;
 
   // Dense weights of mode async.
@@ -49,10 +49,10 @@ class LocalCluster : public EmbeddingPort {
 
   // Vectors are rounded as they are between daemons.
   [[nodiscard]] rpc::awaitable<StatusOr<PullAnswer>> PullDecoded(BatchReference batch,
-                                                                 PullTerms terms,
-                                                                 EmbeddingTarget wanted);
-  [[nodiscard]] rpc::awaitable<Status> PushEncoded(BatchReference batch, TrainerPosition position,
-                                                   GradientSource given);
+                                                                 PullOptions terms,
+                                                                 EmbeddingBuffer wanted);
+  [[nodiscard]] rpc::awaitable<Status> PushEncoded(BatchReference batch, StepId position,
+                                                   GradientBuffer given);
 
   rpc::Clock::time_point Deadline() const { return rpc::Clock::now() + call_timeout_; }
 

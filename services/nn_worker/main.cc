@@ -36,7 +36,7 @@ class RemoteCluster {
       : observer_(context.metrics(), RpcSide::kClient), wire_(context.config()) {
     const ClusterConfig& config = context.config();
     rpc::Hello hello = context.hello();
-    hello.run = hello.instance_epoch;
+    hello.run = hello.incarnation;
     std::vector<std::unique_ptr<PeerClients>> workers;
     for (const InstanceConfig& instance : config.embedding_worker.instances) {
       workers.push_back(std::make_unique<PeerClients>(thread_.executor(), instance.address, hello,
@@ -147,7 +147,7 @@ class NnWorker : public Daemon {
 
  private:
   explicit NnWorker(const DaemonContext& context)
-      : run_(context.hello().instance_epoch), learning_rates_(context.config().tables) {}
+      : run_(context.hello().incarnation), learning_rates_(context.config().tables) {}
 
   // Rank 0 listens for the other ranks, and each for loaders.
   Status Listen(DaemonContext& context) {
@@ -200,7 +200,7 @@ void NnWorker::Report(const TrainResult& result) {
   spdlog::info(
       "trained {} steps, {} samples in {:.1f} s; {} bad rows left out; network digest {:016x}",
       result.steps, result.samples, result.seconds, job_->skipped_rows(), job_->NetworkDigest());
-  if (const std::string collisions = job_->DescribeCollisions(); !collisions.empty()) {
+  if (const std::string collisions = job_->DescribeIdOverlap(); !collisions.empty()) {
     spdlog::info("{}", collisions);
   }
   const double samples_per_second = static_cast<double>(result.samples) / result.seconds;

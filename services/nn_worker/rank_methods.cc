@@ -54,7 +54,7 @@ struct RankService::Methods {
   }
 };
 
-RankService::RankService(RankMeeting& meeting, uint64_t run, rpc::asio::any_io_executor executor)
+RankService::RankService(Rendezvous& meeting, uint64_t run, rpc::asio::any_io_executor executor)
     : meeting_(meeting), run_(run), waiters_(std::make_shared<Waiters>(std::move(executor))) {
   meeting_.SetOnComplete([waiters = waiters_] { waiters->WakeAll(); });
 }
@@ -62,15 +62,15 @@ RankService::RankService(RankMeeting& meeting, uint64_t run, rpc::asio::any_io_e
 RankService::~RankService() { meeting_.SetOnComplete(nullptr); }
 
 void RankService::Register(rpc::Server& server) {
-  using Places = rpc::Places<api::MeetRanks::Request>;
+  using Destinations = rpc::Destinations<api::MeetRanks::Request>;
   const auto place = [](const api::wire::MeetRanksRequest& /*request*/,
-                        const api::MeetRanks::Request::Counts& counts) -> StatusOr<Places> {
+                        const api::MeetRanks::Request::Counts& counts) -> StatusOr<Destinations> {
     if (counts[0] > kMaxAddressBytes) {
       return absl::InvalidArgumentError(
           absl::StrCat("meet ranks: ", counts[0], " bytes of addresses"));
     }
     auto bytes = std::make_shared<std::string>(counts[0], '\0');
-    return Places{{std::as_writable_bytes(std::span(*bytes)), bytes}};
+    return Destinations{{std::as_writable_bytes(std::span(*bytes)), bytes}};
   };
   rpc::Register(server, api::kMeetRanks, place,
                 [this](auto request) { return Methods::Meet(std::move(request), *this); });
@@ -87,7 +87,7 @@ rpc::awaitable<StatusOr<MeetingResult>> MeetRanks(rpc::Client& client, uint32_t 
     rpc::Outgoing<api::MeetRanks::Request> request(builder, root,
                                                    {std::as_bytes(std::span(*own)), own});
     const auto all = std::make_shared<std::string>(own->size() * ranks, '\0');
-    rpc::SegmentPlace<std::byte> place{std::as_writable_bytes(std::span(*all)), all};
+    rpc::SegmentDestination<std::byte> place{std::as_writable_bytes(std::span(*all)), all};
     const auto until = std::min(deadline, rpc::Clock::now() + kPatience);
     const auto response = co_await rpc::Call(client, api::kMeetRanks, std::move(request),
                                              {{std::move(place)}}, until);

@@ -4,7 +4,7 @@
 
 #include "rpc/client.h"
 #include "rpc/server.h"
-#include "services/nn_worker/rank_meeting.h"
+#include "services/nn_worker/rendezvous.h"
 #include "services/nn_worker/waiters.h"
 
 namespace simurgh {
@@ -15,7 +15,7 @@ namespace simurgh {
 // Lifetime: the meeting outlives this, and this the server.
 class RankService {
  public:
-  RankService(RankMeeting& meeting, uint64_t run, rpc::asio::any_io_executor executor);
+  RankService(Rendezvous& meeting, uint64_t run, rpc::asio::any_io_executor executor);
   // After the server has gone.
   ~RankService();
 
@@ -25,7 +25,7 @@ class RankService {
  private:
   struct Methods;
 
-  RankMeeting& meeting_;
+  Rendezvous& meeting_;
   const uint64_t run_;
   std::shared_ptr<Waiters> waiters_;
 };
@@ -37,7 +37,7 @@ struct MeetingResult {
 };
 
 // A rank's side: comes to the meeting at `client`, as often as needed until `deadline`.
-// Errors: of RankMeeting::Arrive; DEADLINE_EXCEEDED with what failed last.
+// Errors: of Rendezvous::Arrive; DEADLINE_EXCEEDED with what failed last.
 [[nodiscard]] rpc::awaitable<StatusOr<MeetingResult>> MeetRanks(rpc::Client& client, uint32_t rank,
                                                                 uint32_t ranks, uint64_t plan,
                                                                 std::string addresses,

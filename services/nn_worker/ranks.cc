@@ -29,7 +29,7 @@ Ranks::Ranks(DaemonContext& context, uint64_t plan)
 
 void Ranks::MeetAt(rpc::Server& server, rpc::asio::any_io_executor executor) {
   service_ =
-      std::make_unique<RankService>(meeting_, context_.hello().instance_epoch, std::move(executor));
+      std::make_unique<RankService>(meeting_, context_.hello().incarnation, std::move(executor));
   service_->Register(server);
 }
 
@@ -59,7 +59,7 @@ StatusOr<MeetingResult> Ranks::Meet(std::string own, const std::stop_token& stop
   spdlog::info("waiting for {}", meeting_.Missing());
   const auto deadline = std::chrono::steady_clock::now() + context_.config().nn_worker.rank_timeout;
   SIMURGH_ASSIGN_OR_RETURN(auto all, meeting_.Await(deadline, stop));
-  return MeetingResult{.run = context_.hello().instance_epoch, .addresses = std::move(all)};
+  return MeetingResult{.run = context_.hello().incarnation, .addresses = std::move(all)};
 }
 
 StatusOr<JointRun> Ranks::Join(const std::stop_token& stop) {

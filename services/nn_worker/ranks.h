@@ -29,7 +29,7 @@ class Ranks {
   void MeetAt(rpc::Server& server, rpc::asio::any_io_executor executor);
 
   // Waits until all ranks have come and are connected.
-  // Errors: of RankMeeting, MeetRanks and CreateGlooCollective; CANCELLED after a stop.
+  // Errors: of Rendezvous, MeetRanks and CreateGlooCollective; CANCELLED after a stop.
   StatusOr<JointRun> Join(const std::stop_token& stop);
 
  private:
@@ -40,7 +40,7 @@ class Ranks {
   const uint32_t rank_;
   const uint32_t ranks_;
   const uint64_t plan_;
-  RankMeeting meeting_;
+  Rendezvous meeting_;
   std::unique_ptr<RankService> service_;  // Of rank 0.
 };
 

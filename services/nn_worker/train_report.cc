@@ -71,7 +71,7 @@ TrainReport::TrainReport(MetricRegistry& registry, std::vector<std::string> task
                                              "Sum over the ranks: earlier steps of each not yet "
                                              "acknowledged at its pull.",
                                              PowersOfTwo(kMaxRanksStaleness))),
-      hot_rows_(registry.GetGauge("simurgh_nn_hot_rows", "Rows that the network keeps.")),
+      row_cache_(registry.GetGauge("simurgh_nn_hot_rows", "Rows that the network keeps.")),
       hot_row_age_(registry.GetHistogram("simurgh_nn_hot_row_age_steps",
                                          "Age of a batch's oldest row that was kept.",
                                          PowersOfTwo(kMaxRowAge))),
@@ -116,7 +116,7 @@ void TrainReport::OnStep(const Step& step) {
       hot_row_counters_[table].hits.Add(step.kept->tables[table].hits);
       hot_row_counters_[table].misses.Add(step.kept->tables[table].misses);
     }
-    hot_rows_.Set(static_cast<double>(step.kept->rows));
+    row_cache_.Set(static_cast<double>(step.kept->rows));
     hot_row_age_.Observe(static_cast<double>(step.kept->age_steps));
   }
   wait_seconds_.Observe(step.waited);

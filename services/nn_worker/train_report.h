@@ -60,7 +60,7 @@ class TrainReport : public TrainObserver {
   Histogram& staleness_;
   Histogram& ranks_staleness_;
   std::vector<HotRowCounters> hot_row_counters_;  // By table.
-  Gauge& hot_rows_;
+  Gauge& row_cache_;
   Histogram& hot_row_age_;
   Histogram& dense_staleness_;
   Histogram& wait_seconds_;

@@ -86,12 +86,12 @@ class JoinedDevices {
 // What the forward buffers have room for, of this rank's share, beside what is read ahead and an
 // evaluation; and no more than servers remember the pushes of.
 uint32_t AsyncStaleness(const ClusterConfig& config) {
-  constexpr uint64_t kMost = 1'024;
+  constexpr uint64_t kMax = 1'024;
   const uint64_t room = uint64_t{config.embedding_worker.forward_buffer_batches} *
                         config.embedding_worker.instances.size() /
                         config.nn_worker.instances.size();
   const uint64_t ahead = config.training.loader_queue_batches + uint64_t{1};
-  return static_cast<uint32_t>(std::clamp<uint64_t>(room, ahead + 1, ahead + kMost) - ahead);
+  return static_cast<uint32_t>(std::clamp<uint64_t>(room, ahead + 1, ahead + kMax) - ahead);
 }
 
 // In mode async servers have the optimizer.
@@ -130,7 +130,7 @@ TrainingJob::TrainingJob(const ClusterConfig& config, MetricRegistry& registry, 
       skipped_test_rows_(SkippedRowsOf(registry, "test")) {}
 
 OpenReader TrainingJob::ReaderOf(const std::vector<std::string>& files, ReadOptions options,
-                                 Counter& skipped_rows, CollisionReport* collisions) const {
+                                 Counter& skipped_rows, IdOverlapReport* collisions) const {
   options.share = rank_;
   options.shares = static_cast<uint32_t>(config_.nn_worker.instances.size());
   return [this, &files, options, &skipped_rows,
@@ -197,7 +197,7 @@ StatusOr<TrainResult> TrainingJob::Run(EmbeddingPort& port, DensePort* dense, ui
   if (!config_.data.test.empty()) data.test = ReaderOf(config_.data.test, {}, skipped_test_rows_);
   TrainingConfig training = config_.training;
   if (buffer_ != nullptr) {
-    training.passes = 1;
+    training.epochs = 1;
     training.drop_last = false;
   }
   JoinedDevices devices(*network_);

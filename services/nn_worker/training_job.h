@@ -5,8 +5,8 @@
 #include <stop_token>
 #include <string>
 
-#include "services/nn_worker/collision_report.h"
 #include "services/nn_worker/feed_buffer.h"
+#include "services/nn_worker/id_overlap_report.h"
 #include "services/nn_worker/train_report.h"
 #include "simurgh/base/status.h"
 #include "simurgh/config/cluster_config.h"
@@ -50,8 +50,8 @@ class TrainingJob {
   // Bad rows that were left out so far, in all readings. Threads: any.
   uint64_t skipped_rows() const;
 
-  // How the ids of the training data collide; see CollisionReport. Threads: any.
-  std::string DescribeCollisions() { return collisions_.Describe(); }
+  // How the ids of the training data collide; see IdOverlapReport. Threads: any.
+  std::string DescribeIdOverlap() { return collisions_.Describe(); }
 
   // The dense network's. Between runs. Lifetime: see DenseNetwork::parameters.
   std::span<const float> weights() { return network_->parameters(); }
@@ -64,7 +64,7 @@ class TrainingJob {
 
   // Of this rank's share.
   OpenReader ReaderOf(const std::vector<std::string>& files, ReadOptions options,
-                      Counter& skipped_rows, CollisionReport* collisions = nullptr) const;
+                      Counter& skipped_rows, IdOverlapReport* collisions = nullptr) const;
 
   OpenReader TrainReader();
 
@@ -74,7 +74,7 @@ class TrainingJob {
   FeedBuffer* buffer_ = nullptr;  // Null: files are read.
   Timeline* timeline_ = nullptr;  // Null: nobody wants one.
   TrainReport report_;
-  CollisionReport collisions_;
+  IdOverlapReport collisions_;
   Counter& skipped_train_rows_;
   Counter& skipped_validation_rows_;
   Counter& skipped_test_rows_;

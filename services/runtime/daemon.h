@@ -106,7 +106,7 @@ class DaemonContext {
   const RpcOptions rpc_options_;
   const InstanceConfig instance_;
   const uint32_t index_;
-  const uint64_t instance_epoch_;
+  const uint64_t incarnation_;
   MetricRegistry metrics_;
   std::stop_source stop_;
   mutable Mutex mutex_;

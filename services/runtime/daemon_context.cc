@@ -26,7 +26,7 @@ DaemonContext::DaemonContext(std::string role, ClusterConfig config, RpcOptions 
       rpc_options_(std::move(rpc_options)),
       instance_(std::move(instance)),
       index_(index),
-      instance_epoch_(MintEpoch()),
+      incarnation_(MintEpoch()),
       readiness_{false, "starting"} {}
 
 rpc::Hello DaemonContext::hello() const {
@@ -34,7 +34,7 @@ rpc::Hello DaemonContext::hello() const {
   hello.cluster = config_.name;
   hello.role = role_;
   hello.index = index_;
-  hello.instance_epoch = instance_epoch_;
+  hello.incarnation = incarnation_;
   hello.configuration_hash = AgreementHash(config_);
   return hello;
 }

@@ -81,7 +81,7 @@ RpcMetrics::RpcMetrics(MetricRegistry& registry, RpcSide side)
                                        "Connections that ended, for whatever reason.",
                                        {{"side", side_}})) {
   for (size_t i = 0; i < cuts_.size(); ++i) {
-    const std::string_view reason = rpc::NameOf(static_cast<rpc::CutReason>(i));
+    const std::string_view reason = rpc::NameOf(static_cast<rpc::CloseReason>(i));
     cuts_[i].counter =
         &registry.GetCounter("simurgh_rpc_cuts_total", "Peers hung up on, by the reason they gave.",
                              {{"side", side_}, {"reason", std::string(reason)}});
@@ -126,7 +126,7 @@ void RpcMetrics::OnDisconnect(std::string_view peer, const Status& reason) {
   spdlog::info("{}: disconnected: {}", peer, Text(reason));
 }
 
-void RpcMetrics::OnCut(std::string_view peer, rpc::CutReason reason, const Status& status) {
+void RpcMetrics::OnCut(std::string_view peer, rpc::CloseReason reason, const Status& status) {
   Cuts& cuts = cuts_[static_cast<size_t>(reason)];
   cuts.counter->Add();
   const std::optional<uint64_t> left_out = cuts.log.Admit(LogLimiter::Clock::now());

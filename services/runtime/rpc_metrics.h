@@ -39,7 +39,7 @@ class RpcMetrics : public rpc::Observer {
   void OnThrottle(std::string_view peer, rpc::ThrottleReason reason) override {
     throttles_[static_cast<size_t>(reason)]->Add();
   }
-  void OnCut(std::string_view peer, rpc::CutReason reason, const Status& status) override;
+  void OnCut(std::string_view peer, rpc::CloseReason reason, const Status& status) override;
 
  private:
   static constexpr uint32_t kLines = 10;  // In the log, of one reason at once.
@@ -62,7 +62,7 @@ class RpcMetrics : public rpc::Observer {
   Counter& zero_copy_off_;
   Counter& connects_;
   Counter& disconnects_;
-  std::array<Cuts, rpc::kCutReasons> cuts_;  // By reason.
+  std::array<Cuts, rpc::kCloseReasons> cuts_;  // By reason.
   std::array<Counter*, rpc::kThrottleReasons> throttles_;
   LogLimiter faults_{kLines, kLineInterval};
   absl::flat_hash_map<uint32_t, std::unique_ptr<MethodMetrics>> methods_;  // By number.

@@ -13,7 +13,7 @@ void SetThreadName(std::string_view name) {
   pthread_setname_np(pthread_self(), std::string(name.substr(0, 15)).c_str());
 }
 
-void GiveWay() {
+void LowerPriority() {
   constexpr int kNice = 10;  // A tenth of the time that another thread gets.
   // On Linux this is of the thread, not of the process.
   (void)::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kNice);

@@ -110,7 +110,7 @@ void AddFeatures(const std::vector<FeatureConfig>& features, KeyList& keys) {
 std::vector<InputKey> InputKeys(const ClusterConfig& config) {
   KeyList keys;
   keys.Add("training.batch_size", config.training.batch_size);
-  keys.Add("training.passes", config.training.passes);
+  keys.Add("training.epochs", config.training.epochs);
   keys.Add("training.drop_last", config.training.drop_last);
   keys.Add("training.keep_negatives", config.training.keep_negatives);
   keys.Add("data.format", config.data.format);

@@ -186,7 +186,7 @@ void ReadServices(MapReader& root, const std::string& folder, ClusterConfig* con
     in.Choice<RowPrecision>("row_precision", &worker.row_precision, kRowPrecisions);
     in.Choice<RowPrecision>("row_gradient_precision", &worker.row_gradient_precision,
                             kRowPrecisions);
-    in.Integer("hot_row_bytes", &worker.hot_row_bytes, 0, uint64_t{1} << 50);
+    in.Integer("hot_row_bytes", &worker.row_cache_bytes, 0, uint64_t{1} << 50);
     ReadInstances(in, kMaxWorkers, &worker.instances);
   });
   root.Map("nn_worker", [&](MapReader& in) { ReadNnWorker(in, &config->nn_worker); });

@@ -47,7 +47,7 @@ void AddTraining(const TrainingConfig& training, ByteWriter* out) {
   out->Add(training.mode, training.staleness, training.row_age_steps, training.reproducible,
            training.embeddings, training.embedding_precision, training.gradient_precision,
            training.gradient_scale, training.allreduce.precision, training.allreduce.bucket_bytes,
-           training.sync_batch_norm, training.evaluate_every_steps, training.evaluate_every_passes,
+           training.sync_batch_norm, training.evaluate_every_steps, training.evaluate_every_epochs,
            training.early_stopping.patience, training.early_stopping.metric,
            training.early_stopping.min_improvement, training.auc_group_feature, training.max_steps);
   AddDenseOptimizer(training.dense_optimizer, out);

@@ -74,9 +74,9 @@ void ReadEarlyStopping(MapReader& in, EarlyStoppingConfig* stopping) {
 }
 
 // The key by which rows are kept; that of embedding workers where none is set.
-const char* HotRowKey(const ClusterConfig& config) {
+const char* RowCacheKey(const ClusterConfig& config) {
   return config.nn_worker.hot_row_bytes > 0 ? "nn_worker.hot_row_bytes"
-                                            : "embedding_worker.hot_row_bytes";
+                                            : "embedding_worker.row_cache_bytes";
 }
 
 // What a trainer has of rows is decided before they come.
@@ -86,18 +86,18 @@ void CheckKeptRows(const ClusterConfig& config, Diagnostics* diagnostics) {
     diagnostics->Report(key, "is for rows, and pooled embeddings come to the nn-worker",
                         "set training.embeddings: rows");
   }
-  if (config.embedding_worker.hot_row_bytes > 0) {
+  if (config.embedding_worker.row_cache_bytes > 0) {
     diagnostics->Report(key, "rows that embedding workers keep would be kept twice as long",
-                        "remove it, or embedding_worker.hot_row_bytes");
+                        "remove it, or embedding_worker.row_cache_bytes");
   }
   const uint64_t row = config.longest_row_bytes();
-  const uint64_t most = row * NnWorkerConfig::kMaxHotRows;
+  const uint64_t most = row * NnWorkerConfig::kMaxCachedRows;
   const uint64_t bytes = config.nn_worker.hot_row_bytes;
   if (bytes < row || bytes > most) {
     diagnostics->Report(key,
                         absl::StrCat("is ", bytes, ", room for ", bytes / row, " rows of ", row,
-                                     " bytes; one row is the least, ", NnWorkerConfig::kMaxHotRows,
-                                     " are the most"),
+                                     " bytes; one row is the least, ",
+                                     NnWorkerConfig::kMaxCachedRows, " are the most"),
                         absl::StrCat("set it to a number from ", row, " to ", most));
   }
   for (size_t i = 0; i < config.tables.size(); ++i) {
@@ -113,8 +113,8 @@ void CheckKeptRows(const ClusterConfig& config, Diagnostics* diagnostics) {
 void CheckRowAge(const ClusterConfig& config, Diagnostics* diagnostics) {
   const TrainingConfig& training = config.training;
   const bool by_trainers = config.nn_worker.hot_row_bytes > 0;
-  const char* const bytes = HotRowKey(config);
-  const bool kept = by_trainers || config.embedding_worker.hot_row_bytes > 0;
+  const char* const bytes = RowCacheKey(config);
+  const bool kept = by_trainers || config.embedding_worker.row_cache_bytes > 0;
   if (kept != (training.row_age_steps > 0)) {
     diagnostics->Report(kept ? bytes : "training.row_age_steps", "is of no use alone",
                         absl::StrCat("set ", bytes, " and training.row_age_steps, or neither"));
@@ -165,7 +165,7 @@ void CheckEmbeddings(const ClusterConfig& config, Diagnostics* diagnostics) {
   for (size_t i = 0; i < config.features.size(); ++i) {
     if (config.features[i].pooling != Pooling::kMax) continue;
     diagnostics->Report(absl::StrCat("features.", i, ".pooling"),
-                        "is max, whose gradients need the maxima of an embedding worker, which "
+                        "is max, whose gradients need the argmax of an embedding worker, which "
                         "does not pool with training.embeddings: rows",
                         "choose another pooling, or training.embeddings: pooled");
   }
@@ -191,7 +191,7 @@ void CheckAsync(const ClusterConfig& config, Diagnostics* diagnostics) {
   const char* alone = "no rank waits for another";
   if (training.row_age_steps > 0) {
     refuse("training.row_age_steps", "its rows are bounded by the forward buffer alone",
-           absl::StrCat("remove it and ", HotRowKey(config)));
+           absl::StrCat("remove it and ", RowCacheKey(config)));
   }
   if (training.reproducible) refuse("training.reproducible", alone, "set it to false");
   if (training.sync_batch_norm) refuse("training.sync_batch_norm", alone, "set it to false");
@@ -202,8 +202,8 @@ void CheckAsync(const ClusterConfig& config, Diagnostics* diagnostics) {
   if (training.evaluate_every_steps > 0) {
     refuse("training.evaluate_every_steps", alone, "evaluate at the end, or train with one rank");
   }
-  if (training.evaluate_every_passes > 0) {
-    refuse("training.evaluate_every_passes", alone, "evaluate at the end, or train with one rank");
+  if (training.evaluate_every_epochs > 0) {
+    refuse("training.evaluate_every_epochs", alone, "evaluate at the end, or train with one rank");
   }
 }
 
@@ -218,7 +218,7 @@ void ReadTraining(MapReader& root, TrainingConfig* training) {
                      {"naive_hybrid", Mode::kNaiveHybrid},
                      {"async", Mode::kAsync}});
     in.Integer("batch_size", &training->batch_size, 1, 65'535);
-    in.Integer("passes", &training->passes, 1, 1'000'000);
+    in.Integer("epochs", &training->epochs, 1, 1'000'000);
     in.Bool("drop_last", &training->drop_last);
     in.Number("keep_negatives", &training->keep_negatives, kPositiveShare);
     in.Integer("staleness", &training->staleness, 1, 64);
@@ -230,7 +230,7 @@ void ReadTraining(MapReader& root, TrainingConfig* training) {
     in.Map("dense_optimizer",
            [&](MapReader& map) { ReadDenseOptimizer(map, &training->dense_optimizer); });
     in.Integer("evaluate_every_steps", &training->evaluate_every_steps, 0, uint64_t{1} << 40);
-    in.Integer("evaluate_every_passes", &training->evaluate_every_passes, 0, 1'000'000);
+    in.Integer("evaluate_every_epochs", &training->evaluate_every_epochs, 0, 1'000'000);
     in.Map("early_stopping",
            [&](MapReader& map) { ReadEarlyStopping(map, &training->early_stopping); });
     in.Name("auc_group_feature", &training->auc_group_feature);
@@ -246,7 +246,7 @@ void ApplyMode(ClusterConfig* config) {
   if (config->training.mode != TrainingConfig::Mode::kSync) return;
   config->training.staleness = 1;
   config->training.row_age_steps = 0;
-  config->embedding_worker.hot_row_bytes = 0;
+  config->embedding_worker.row_cache_bytes = 0;
   config->nn_worker.hot_row_bytes = 0;
 }
 
@@ -266,9 +266,9 @@ void CheckTraining(const ClusterConfig& config, Diagnostics* diagnostics) {
   }
   CheckRowAge(config, diagnostics);
   CheckEmbeddings(config, diagnostics);
-  if (!config.loaders.instances.empty() && training.evaluate_every_passes > 0) {
-    diagnostics->Report("training.evaluate_every_passes",
-                        "loaders read the data, and the nn-worker does not see their passes end",
+  if (!config.loaders.instances.empty() && training.evaluate_every_epochs > 0) {
+    diagnostics->Report("training.evaluate_every_epochs",
+                        "loaders read the data, and the nn-worker does not see their epochs end",
                         "set training.evaluate_every_steps instead");
   }
   if (training.early_stopping.patience == 0) return;
@@ -277,9 +277,9 @@ void CheckTraining(const ClusterConfig& config, Diagnostics* diagnostics) {
                         "name files under data.validation: test files that decide about training "
                         "no longer test it");
   }
-  if (training.evaluate_every_steps == 0 && training.evaluate_every_passes == 0) {
+  if (training.evaluate_every_steps == 0 && training.evaluate_every_epochs == 0) {
     diagnostics->Report("training.early_stopping", "nothing is evaluated on the way",
-                        "set training.evaluate_every_steps or evaluate_every_passes");
+                        "set training.evaluate_every_steps or evaluate_every_epochs");
   }
 }
 

@@ -55,7 +55,8 @@ class TabCells {
 
 class CriteoParser final : public RowParser {
  public:
-  CriteoParser(size_t tasks, const std::vector<ColumnConfig>& dense, std::unique_ptr<CellSink> sink)
+  CriteoParser(size_t tasks, const std::vector<ColumnConfig>& dense,
+               std::unique_ptr<RowConsumer> sink)
       : tasks_(tasks), dense_(dense), sink_(std::move(sink)) {}
 
   Status Parse(std::string_view line, BatchBuilder& builder) override;
@@ -66,7 +67,7 @@ class CriteoParser final : public RowParser {
 
   size_t tasks_;
   std::vector<ColumnConfig> dense_;
-  std::unique_ptr<CellSink> sink_;
+  std::unique_ptr<RowConsumer> sink_;
   RowCells parts_;  // Of the present row.
 };
 
@@ -107,7 +108,7 @@ Status CriteoParser::Parse(std::string_view line, BatchBuilder& builder) {
     parts_.EndCell();
   }
   if (cells.Next(cell)) return WrongCellCount(line);
-  return sink_->Take(parts_, builder);
+  return sink_->Consume(parts_, builder);
 }
 
 Status CriteoParser::ParseDense(size_t index, std::string_view cell, BatchBuilder& builder) {
@@ -153,10 +154,10 @@ std::vector<ColumnConfig> CriteoDense(const CriteoConfig& config) {
 }
 
 StatusOr<std::unique_ptr<RowParser>> NewCriteoParser(const CriteoConfig& config,
-                                                     const SinkFactory& new_sink) {
+                                                     const ConsumerFactory& new_sink) {
   std::vector<std::string> names = CriteoDenseColumns();
   for (size_t index = 0; index < kCriteoIdColumns; ++index) names.push_back(IdName(index));
-  SIMURGH_ASSIGN_OR_RETURN(std::unique_ptr<CellSink> sink, new_sink(names));
+  SIMURGH_ASSIGN_OR_RETURN(std::unique_ptr<RowConsumer> sink, new_sink(names));
   return std::make_unique<CriteoParser>(config.labels, CriteoDense(config), std::move(sink));
 }
 

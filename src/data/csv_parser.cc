@@ -29,7 +29,7 @@ Status BadCell(const ColumnConfig& column, std::string_view cell, std::string_vi
 
 class CsvParser final : public RowParser {
  public:
-  CsvParser(const CsvConfig& config, std::vector<Column> columns, std::unique_ptr<CellSink> sink)
+  CsvParser(const CsvConfig& config, std::vector<Column> columns, std::unique_ptr<RowConsumer> sink)
       : missing_values_(config.missing_values),
         columns_(std::move(columns)),
         sink_(std::move(sink)),
@@ -48,7 +48,7 @@ class CsvParser final : public RowParser {
 
   std::vector<std::string> missing_values_;
   std::vector<Column> columns_;
-  std::unique_ptr<CellSink> sink_;
+  std::unique_ptr<RowConsumer> sink_;
   CsvSplitter splitter_;
   RowCells parts_;  // Of the present row.
 };
@@ -79,7 +79,7 @@ Status CsvParser::Parse(std::string_view line, BatchBuilder& builder) {
     if (column.is_read) AddParts(column.config, cell);
     parts_.EndCell();
   }
-  return sink_->Take(parts_, builder);
+  return sink_->Consume(parts_, builder);
 }
 
 Status CsvParser::ParseLabel(const Column& column, std::string_view cell, BatchBuilder& builder) {
@@ -162,12 +162,12 @@ Status CheckColumns(const std::vector<ColumnConfig>& columns) {
 }  // namespace
 
 StatusOr<std::unique_ptr<RowParser>> NewCsvParser(const CsvConfig& config,
-                                                  const SinkFactory& new_sink) {
+                                                  const ConsumerFactory& new_sink) {
   SIMURGH_RETURN_IF_ERROR(CheckColumns(config.columns));
   std::vector<std::string> names;
   names.reserve(config.columns.size());
   for (const ColumnConfig& column : config.columns) names.push_back(column.name);
-  SIMURGH_ASSIGN_OR_RETURN(std::unique_ptr<CellSink> sink, new_sink(names));
+  SIMURGH_ASSIGN_OR_RETURN(std::unique_ptr<RowConsumer> sink, new_sink(names));
   std::vector<Column> columns;
   size_t dense_width = 0;
   size_t tasks = 0;

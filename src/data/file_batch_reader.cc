@@ -30,7 +30,7 @@ FileBatchReader::FileBatchReader(const DataConfig& config, std::vector<std::stri
       builder_(std::move(builder)) {}
 
 StatusOr<std::unique_ptr<FileBatchReader>> FileBatchReader::Open(
-    const DataConfig& config, const SinkFactory& sink, const std::vector<std::string>& files,
+    const DataConfig& config, const ConsumerFactory& sink, const std::vector<std::string>& files,
     BatchBuilder builder, size_t batch_size, const ReadOptions& options) {
   const bool is_csv = config.format == DataConfig::Format::kCsv;
   SIMURGH_ASSIGN_OR_RETURN(

@@ -16,7 +16,7 @@ class FileBatchReader final : public BatchReader {
  public:
   // Opens the first file.
   static StatusOr<std::unique_ptr<FileBatchReader>> Open(const DataConfig& config,
-                                                         const SinkFactory& sink,
+                                                         const ConsumerFactory& sink,
                                                          const std::vector<std::string>& files,
                                                          BatchBuilder builder, size_t batch_size,
                                                          const ReadOptions& options);

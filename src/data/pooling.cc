@@ -65,18 +65,18 @@ struct Forward {
     }
   }
 
-  // maxima: null where nobody asks whose they are.
-  void Max(Occurrences occurrences, float* largest, uint32_t* maxima) const {
+  // argmax: null where nobody asks whose they are.
+  void Max(Occurrences occurrences, float* largest, uint32_t* argmax) const {
     const float* first = row(occurrences[0]);
     std::copy(first, first + input.dim, largest);
-    if (maxima == nullptr) return MaxAlone(occurrences.subspan(1), largest);
-    std::fill(maxima, maxima + input.dim, 0U);
+    if (argmax == nullptr) return MaxAlone(occurrences.subspan(1), largest);
+    std::fill(argmax, argmax + input.dim, 0U);
     for (uint32_t i = 1; i < occurrences.size(); ++i) {
       const float* candidate = row(occurrences[i]);
       for (size_t d = 0; d < input.dim; ++d) {
         if (candidate[d] <= largest[d]) continue;
         largest[d] = candidate[d];
-        maxima[d] = i;
+        argmax[d] = i;
       }
     }
   }
@@ -128,8 +128,8 @@ struct Backward {
     }
   }
 
-  void Max(Occurrences occurrences, const float* gradient, const uint32_t* maxima) const {
-    for (size_t d = 0; d < input.dim; ++d) row(occurrences[maxima[d]])[d] += gradient[d];
+  void Max(Occurrences occurrences, const float* gradient, const uint32_t* argmax) const {
+    for (size_t d = 0; d < input.dim; ++d) row(occurrences[argmax[d]])[d] += gradient[d];
   }
 
   void Raw(Occurrences occurrences, std::span<const float> places) const {
@@ -142,7 +142,7 @@ struct Backward {
   }
 };
 
-size_t MaximaOf(const PoolingInput& input, size_t samples) {
+size_t ArgmaxOf(const PoolingInput& input, size_t samples) {
   return input.rule.kind == Pooling::kMax ? samples * input.dim : 0;
 }
 
@@ -162,7 +162,7 @@ void UnpoolSample(const UnpoolingInput& input, size_t sample, std::span<float> r
       return backward.WeightedSum(
           occurrences, WeightsOf(pooling.feature, pooling.first_sample + sample), block.data());
     case Pooling::kMax:
-      return backward.Max(occurrences, block.data(), input.maxima.data() + sample * pooling.dim);
+      return backward.Max(occurrences, block.data(), input.argmax.data() + sample * pooling.dim);
     case Pooling::kRaw:
       return backward.Raw(occurrences, block);
   }
@@ -171,9 +171,9 @@ void UnpoolSample(const UnpoolingInput& input, size_t sample, std::span<float> r
 }  // namespace
 
 void Pool(const PoolingInput& input, std::span<const float> rows, MatrixView<float> pooled,
-          std::span<uint32_t> maxima) {
+          std::span<uint32_t> argmax) {
   SIMURGH_CHECK_EQ(pooled.columns(), input.rule.width(input.dim));
-  if (!maxima.empty()) SIMURGH_CHECK_EQ(maxima.size(), MaximaOf(input, pooled.rows()));
+  if (!argmax.empty()) SIMURGH_CHECK_EQ(argmax.size(), ArgmaxOf(input, pooled.rows()));
   const Forward forward{input, rows};
   const size_t first = input.first_sample;
   for (size_t sample = 0; sample < pooled.rows(); ++sample) {
@@ -196,7 +196,7 @@ void Pool(const PoolingInput& input, std::span<const float> rows, MatrixView<flo
         break;
       case Pooling::kMax:
         forward.Max(occurrences, block.data(),
-                    maxima.empty() ? nullptr : maxima.data() + sample * input.dim);
+                    argmax.empty() ? nullptr : argmax.data() + sample * input.dim);
         break;
       case Pooling::kRaw:
         forward.Raw(occurrences, block);
@@ -210,7 +210,7 @@ void Unpool(std::span<const UnpoolingInput> inputs, std::span<float> row_gradien
   for (const UnpoolingInput& input : inputs) {
     SIMURGH_CHECK_EQ(input.gradient.rows(), samples);
     SIMURGH_CHECK_EQ(input.gradient.columns(), input.pooling.rule.width(input.pooling.dim));
-    SIMURGH_CHECK_EQ(input.maxima.size(), MaximaOf(input.pooling, samples));
+    SIMURGH_CHECK_EQ(input.argmax.size(), ArgmaxOf(input.pooling, samples));
   }
   for (size_t sample = 0; sample < samples; ++sample) {
     for (const UnpoolingInput& input : inputs) UnpoolSample(input, sample, row_gradients);

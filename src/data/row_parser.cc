@@ -17,7 +17,7 @@ std::string QuotedValues(const RowCells& cells, std::span<const size_t> columns)
   std::string text;
   size_t count = 0;
   for (const size_t column : columns) {
-    for (const Part& part : cells.cell(column)) {
+    for (const Token& part : cells.cell(column)) {
       if (++count > kShownValues) return absl::StrCat(text, ", ...");
       absl::StrAppend(&text, count == 1 ? "" : ", ", Quoted(part.text));
     }

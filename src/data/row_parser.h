@@ -14,7 +14,7 @@
 
 namespace simurgh {
 
-// Turns a line of one format into a sample.
+// FairQueue a line of one format into a sample.
 //
 // Threads: one owner.
 class RowParser {
@@ -28,18 +28,19 @@ class RowParser {
 };
 
 // Makes who takes the cells, given the names of the columns in their order.
-using SinkFactory =
-    std::function<StatusOr<std::unique_ptr<CellSink>>(const std::vector<std::string>& columns)>;
+using ConsumerFactory =
+    std::function<StatusOr<std::unique_ptr<RowConsumer>>(const std::vector<std::string>& columns)>;
 
 // Cells of CSV; a cell in quotes ("") may hold separators and, doubled, quotes, but no line end. A
 // cell that reads as missing has no parts, nor do parts that do.
 // Errors: INVALID_ARGUMENT when the columns do not make sense or the sink refuses them.
-StatusOr<std::unique_ptr<RowParser>> NewCsvParser(const CsvConfig& config, const SinkFactory& sink);
+StatusOr<std::unique_ptr<RowParser>> NewCsvParser(const CsvConfig& config,
+                                                  const ConsumerFactory& sink);
 
 // Cells of the Criteo layout. Parts of id columns are numbers, by their hexadecimal digits.
 // Errors: as NewCsvParser.
 StatusOr<std::unique_ptr<RowParser>> NewCriteoParser(const CriteoConfig& config,
-                                                     const SinkFactory& sink);
+                                                     const ConsumerFactory& sink);
 
 // The dense columns of the Criteo layout, I1 to I13, as they are scaled.
 std::vector<ColumnConfig> CriteoDense(const CriteoConfig& config);

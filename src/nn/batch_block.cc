@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "simurgh/base/aligned_buffer.h"
-#include "simurgh/data/row_code.h"
+#include "simurgh/data/row_codec.h"
 
 namespace simurgh {
 namespace {
@@ -65,7 +65,7 @@ class OrdinaryPool final : public BlockPool {
   }
 
   const size_t width_;
-  const RowCode rows_;  // Of no features where pooled embeddings travel.
+  const RowCodec rows_;  // Of no features where pooled embeddings travel.
   BufferPool buffers_;
 };
 

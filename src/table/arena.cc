@@ -76,9 +76,9 @@ void Arena::UseHugePages(uint64_t offset, uint64_t bytes) {
   if (first < last) madvise(base_ + first, last - first, MADV_HUGEPAGE);
 }
 
-bool Arena::Populate(uint64_t offset, uint64_t bytes) {
+bool Arena::Prefault(uint64_t offset, uint64_t bytes) {
   if (prefaulter_ == nullptr) prefaulter_ = std::make_unique<Prefaulter>();
-  return prefaulter_->Populate(base_ + offset, bytes);
+  return prefaulter_->Prefault(base_ + offset, bytes);
 }
 
 void Arena::WriteSuperblock(uint64_t identity) {
@@ -102,23 +102,23 @@ uint64_t ArenaRegion::Allocate(uint64_t bytes) {
   const uint64_t offset = used_;
   used_ += bytes;
   if (used_ > secured_) [[unlikely]] {
-    const Status secured = Secure(0);
+    const Status secured = Commit(0);
     SIMURGH_CHECK(secured.ok()) << std::string(secured.message());
   }
   if (used_ > look_ahead_at_) [[unlikely]] {
     if (look_ahead_at_ == kHugePageThreshold)
       arena_.UseHugePages(offset_ + offset, capacity_ - offset);
-    PopulateAhead();
+    PrefaultAhead();
   }
   return offset;
 }
 
-Status ArenaRegion::Secure(uint64_t bytes) {
+Status ArenaRegion::Commit(uint64_t bytes) {
   const uint64_t wanted = std::min(used_ + bytes, capacity_);
   if (wanted <= secured_) return absl::OkStatus();
   const uint64_t together = used_ < kHugePageThreshold ? kSecuredTogether : kHugePage;
   const uint64_t end = std::min(RoundUp(offset_ + wanted, together) - offset_, capacity_);
-  SIMURGH_RETURN_IF_ERROR(arena_.Secure(offset_ + secured_, end - secured_));
+  SIMURGH_RETURN_IF_ERROR(arena_.Commit(offset_ + secured_, end - secured_));
   secured_ = end;
   return absl::OkStatus();
 }
@@ -136,17 +136,17 @@ uint64_t ArenaRegion::NextHugePage(uint64_t used) const {
 }
 
 uint64_t ArenaRegion::AheadOf(uint64_t used) const {
-  const uint64_t ahead = std::clamp(used / 16, kLeastAhead, kMostAhead);
+  const uint64_t ahead = std::clamp(used / 16, kLeastAhead, kMaxAhead);
   return std::min(NextHugePage(used) + ahead / kHugePage * kHugePage, capacity_);
 }
 
 // Asks for whole huge pages, and once for each that is filled: then also for those that there was
 // no place for before.
-void ArenaRegion::PopulateAhead() {
+void ArenaRegion::PrefaultAhead() {
   const uint64_t first = std::max(populated_, NextHugePage(used_));
   const uint64_t last = AheadOf(used_);
   look_ahead_at_ = used_ + kHugePage;
-  if (first < last && arena_.Populate(offset_ + first, last - first)) populated_ = last;
+  if (first < last && arena_.Prefault(offset_ + first, last - first)) populated_ = last;
 }
 
 }  // namespace simurgh

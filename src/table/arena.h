@@ -59,7 +59,7 @@ class Arena {
 
   // Has [offset, offset + bytes) get its pages by and by, in another thread; false when too much
   // waits there already.
-  [[nodiscard]] bool Populate(uint64_t offset, uint64_t bytes);
+  [[nodiscard]] bool Prefault(uint64_t offset, uint64_t bytes);
   // Of that, what has not got its pages yet.
   uint64_t waiting_bytes() const {
     return prefaulter_ == nullptr ? 0 : prefaulter_->waiting_bytes();
@@ -68,7 +68,7 @@ class Arena {
   // Gives [offset, offset + bytes) of a shared arena its pages now: whoever writes to a file system
   // that has none left is ended by a signal. Private memory has no such end of its own.
   // Errors: RESOURCE_EXHAUSTED.
-  Status Secure(uint64_t offset, uint64_t bytes);
+  Status Commit(uint64_t offset, uint64_t bytes);
 
   // Why the arena will lie in pages of 4 KiB, and what to change; empty when the system gives huge
   // ones.
@@ -101,7 +101,7 @@ class ArenaRegion {
  public:
   static constexpr uint64_t kHugePageThreshold = uint64_t{4} << 20;
   static constexpr uint64_t kLeastAhead = uint64_t{2} << 20;
-  static constexpr uint64_t kMostAhead = uint64_t{32} << 20;
+  static constexpr uint64_t kMaxAhead = uint64_t{32} << 20;
 
   ArenaRegion(Arena& arena, uint64_t capacity_bytes);
 
@@ -111,7 +111,7 @@ class ArenaRegion {
 
   // Sees to it that the next `bytes` bytes, or as many as fit, can be written.
   // Errors: RESOURCE_EXHAUSTED when the file system of a shared arena is full.
-  Status Secure(uint64_t bytes);
+  Status Commit(uint64_t bytes);
 
   // Memory that the next `bytes` bytes, or as many as fit, will have the region take beside what it
   // has: whole pages, and those that are made ready ahead.
@@ -122,13 +122,13 @@ class ArenaRegion {
   uint64_t capacity_bytes() const { return capacity_; }
 
  private:
-  // What Secure() asks for at once while the region lives in small pages.
+  // What Commit() asks for at once while the region lives in small pages.
   static constexpr uint64_t kSecuredTogether = uint64_t{64} << 10;
 
   uint64_t NextHugePage(uint64_t used) const;
   // How far huge pages are made ready when `used` bytes are filled.
   uint64_t AheadOf(uint64_t used) const;
-  void PopulateAhead();
+  void PrefaultAhead();
 
   Arena& arena_;
   uint64_t offset_;

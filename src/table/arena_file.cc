@@ -71,7 +71,7 @@ StatusOr<Arena> Arena::CreateShared(const std::string& path, uint64_t reserved_b
   }
   SIMURGH_ASSIGN_OR_RETURN(Arena arena, MapFile(path, file, size));
   madvise(arena.base_, size, MADV_NOHUGEPAGE);
-  SIMURGH_RETURN_IF_ERROR(arena.Secure(0, sizeof(ArenaSuperblock)));
+  SIMURGH_RETURN_IF_ERROR(arena.Commit(0, sizeof(ArenaSuperblock)));
   arena.WriteSuperblock(identity);
   return arena;
 }
@@ -98,7 +98,7 @@ StatusOr<Arena> Arena::MapShared(const std::string& path, uint64_t identity) {
   return MapFile(path, file, block.size_bytes);
 }
 
-Status Arena::Secure(uint64_t offset, uint64_t bytes) {
+Status Arena::Commit(uint64_t offset, uint64_t bytes) {
   if (!shared()) return absl::OkStatus();
   constexpr uint64_t kPage = 4096;
   const uint64_t first = offset / kPage * kPage;
@@ -133,16 +133,16 @@ std::string Arena::HugePageProblem() const {
 }
 
 Status Arena::BindToNode(uint32_t node) {
-  constexpr uint32_t kMostNodes = 1024;
+  constexpr uint32_t kMaxNodes = 1024;
   constexpr uint32_t kBits = 8 * sizeof(unsigned long);
-  unsigned long nodes[kMostNodes / kBits] = {};
-  if (node < kMostNodes) nodes[node / kBits] |= 1UL << node % kBits;
+  unsigned long nodes[kMaxNodes / kBits] = {};
+  if (node < kMaxNodes) nodes[node / kBits] |= 1UL << node % kBits;
   // The kernel reads one bit less than it is told.
-  if (node >= kMostNodes ||
-      syscall(SYS_mbind, base_, size_, MPOL_BIND, nodes, kMostNodes + 1, 0) != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "table: memory of NUMA node ", node,
-        " cannot be had: ", node < kMostNodes ? std::strerror(errno) : "no such node"));
+  if (node >= kMaxNodes ||
+      syscall(SYS_mbind, base_, size_, MPOL_BIND, nodes, kMaxNodes + 1, 0) != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("table: memory of NUMA node ", node,
+                     " cannot be had: ", node < kMaxNodes ? std::strerror(errno) : "no such node"));
   }
   return absl::OkStatus();
 }

@@ -101,7 +101,7 @@ StatusOr<std::unique_ptr<Partition>> Partition::Create(const std::vector<TableCo
                        : Arena::CreateShared(memory.file, reserved, IdentityOf(tables, seed)));
   if (memory.numa_node) SIMURGH_RETURN_IF_ERROR(arena.BindToNode(*memory.numa_node));
   SIMURGH_RETURN_IF_ERROR(
-      arena.Secure(0, sizeof(ArenaSuperblock) + PushJournal::ReservationFor(WidestRow(tables))));
+      arena.Commit(0, sizeof(ArenaSuperblock) + PushJournal::ReservationFor(WidestRow(tables))));
   std::unique_ptr<Partition> partition(new Partition());
   partition->state_ = std::make_unique<State>(std::move(arena), tables, seed);
   if (budget != nullptr) {
@@ -113,7 +113,7 @@ StatusOr<std::unique_ptr<Partition>> Partition::Create(const std::vector<TableCo
 Partition::Partition() = default;
 Partition::~Partition() = default;
 
-StatusOr<PullReport> Partition::Pull(PullPurpose purpose, const TrainerPosition& position,
+StatusOr<PullReport> Partition::Pull(LookupMode purpose, const StepId& position,
                                      uint64_t acknowledged_steps,
                                      std::span<const PullGroup> groups) {
   PullWork work(*this, purpose, position, acknowledged_steps, groups);
@@ -121,7 +121,7 @@ StatusOr<PullReport> Partition::Pull(PullPurpose purpose, const TrainerPosition&
   return work.report();
 }
 
-StatusOr<PushReport> Partition::Push(const TrainerPosition& position, uint32_t part, uint32_t parts,
+StatusOr<PushReport> Partition::Push(const StepId& position, uint32_t part, uint32_t parts,
                                      std::span<const PushGroup> groups) {
   PushWork work(*this, position, part, parts, groups);
   SIMURGH_RETURN_IF_ERROR(work.Advance(kAllIds).status());

@@ -8,13 +8,13 @@
 namespace simurgh {
 namespace {
 
-OpenPush IdentityOf(const TrainerPosition& position, uint32_t part) {
+OpenPush IdentityOf(const StepId& position, uint32_t part) {
   return {.run = position.run, .rank = position.rank, .step = position.step, .part = part};
 }
 
 }  // namespace
 
-PullWork::PullWork(Partition& partition, PullPurpose purpose, const TrainerPosition& position,
+PullWork::PullWork(Partition& partition, LookupMode purpose, const StepId& position,
                    uint64_t acknowledged_steps, std::span<const PullGroup> groups)
     : partition_(*partition.state_),
       purpose_(purpose),
@@ -30,7 +30,7 @@ Status PullWork::Begin() {
   }
   SIMURGH_RETURN_IF_ERROR(
       partition_.window.CheckAcknowledged(position_.run, position_.rank, acknowledged_steps_));
-  if (purpose_ == PullPurpose::kTrain) {
+  if (purpose_ == LookupMode::kTrain) {
     stamp_ = partition_.clock.Advance(position_.run, position_.step);
   }
   return absl::OkStatus();
@@ -52,9 +52,9 @@ StatusOr<bool> PullWork::Advance(size_t max_ids) {
 
 Status PullWork::Read(const PullGroup& group, size_t count) {
   const auto ids = group.ids.subspan(at_, count);
-  const CodedRows rows = group.rows.Rows(at_, count);
+  const EncodedRows rows = group.rows.Rows(at_, count);
   Table& table = *partition_.tables[group.table];
-  if (purpose_ == PullPurpose::kEvaluate) {
+  if (purpose_ == LookupMode::kEvaluate) {
     const uint64_t found = table.Evaluate(ids, rows);
     report_.found += found;
     report_.unseen += count - found;
@@ -65,13 +65,13 @@ Status PullWork::Read(const PullGroup& group, size_t count) {
   report_.created += counts.created;
   report_.refused += counts.refused;
   report_.evicted += counts.evicted;
-  report_.crowded_out += counts.crowded_out;
-  report_.turned_away += counts.turned_away;
-  return counts.turned_away > 0 ? partition_.CheckRoom(group.table) : absl::OkStatus();
+  report_.evicted_for_space += counts.evicted_for_space;
+  report_.rejected_full += counts.rejected_full;
+  return counts.rejected_full > 0 ? partition_.CheckRoom(group.table) : absl::OkStatus();
 }
 
-PushWork::PushWork(Partition& partition, const TrainerPosition& position, uint32_t part,
-                   uint32_t parts, std::span<const PushGroup> groups)
+PushWork::PushWork(Partition& partition, const StepId& position, uint32_t part, uint32_t parts,
+                   std::span<const PushGroup> groups)
     : partition_(*partition.state_),
       position_(position),
       part_(part),

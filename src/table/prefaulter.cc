@@ -14,10 +14,10 @@ Prefaulter::~Prefaulter() {
   thread_.join();
 }
 
-bool Prefaulter::Populate(std::byte* first, uint64_t bytes) {
+bool Prefaulter::Prefault(std::byte* first, uint64_t bytes) {
   const uint32_t asked = asked_.load(std::memory_order_relaxed);
-  if (asked - done_.load(std::memory_order_acquire) == kMostWanted) return false;
-  wanted_[asked % kMostWanted] = {first, bytes};
+  if (asked - done_.load(std::memory_order_acquire) == kMaxWanted) return false;
+  wanted_[asked % kMaxWanted] = {first, bytes};
   waiting_bytes_ += bytes;
   asked_.store(asked + 1, std::memory_order_release);
   asked_.notify_one();
@@ -30,7 +30,7 @@ void Prefaulter::Run() {
   for (uint32_t done = 0;; ++done) {
     asked_.wait(done, std::memory_order_acquire);
     if (stopping_) return;
-    const Range range = wanted_[done % kMostWanted];
+    const Range range = wanted_[done % kMaxWanted];
     // Fails on systems before Linux 5.14, and where there is no memory: then it is as without.
     madvise(range.first, range.bytes, MADV_POPULATE_WRITE);
     waiting_bytes_ -= range.bytes;

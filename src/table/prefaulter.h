@@ -14,7 +14,7 @@ namespace simurgh {
 // What it has not reached yet, whoever touches it first gets as ever.
 //
 // Threads: one owner, which never waits for the other thread. That starts with the first
-// Populate().
+// Prefault().
 class Prefaulter {
  public:
   Prefaulter() = default;
@@ -22,16 +22,16 @@ class Prefaulter {
   Prefaulter& operator=(const Prefaulter&) = delete;
   ~Prefaulter();
 
-  // Asks for the pages of mapped memory; false, and nothing is asked for, while kMostWanted ranges
+  // Asks for the pages of mapped memory; false, and nothing is asked for, while kMaxWanted ranges
   // wait for theirs.
   // Lifetime: the memory stays mapped until the prefaulter goes.
-  [[nodiscard]] bool Populate(std::byte* first, uint64_t bytes);
+  [[nodiscard]] bool Prefault(std::byte* first, uint64_t bytes);
 
   // Of what was asked for, what has not got its pages yet.
   uint64_t waiting_bytes() const { return waiting_bytes_.load(std::memory_order_acquire); }
 
  private:
-  static constexpr uint32_t kMostWanted = 64;
+  static constexpr uint32_t kMaxWanted = 64;
 
   struct Range {
     std::byte* first;
@@ -40,8 +40,8 @@ class Prefaulter {
 
   void Run();
 
-  std::array<Range, kMostWanted> wanted_;  // A ring.
-  std::atomic<uint32_t> asked_ = 0;        // Ranges ever; one more at the end.
+  std::array<Range, kMaxWanted> wanted_;  // A ring.
+  std::atomic<uint32_t> asked_ = 0;       // Ranges ever; one more at the end.
   std::atomic<uint32_t> done_ = 0;
   std::atomic<uint64_t> waiting_bytes_ = 0;
   std::atomic<bool> stopping_ = false;

@@ -18,7 +18,7 @@ constexpr size_t kAcquiredTogether = 32;
 
 }  // namespace
 
-void Table::State::PullAbsent(std::span<const uint64_t> ids, CodedRows to, uint32_t now,
+void Table::State::PullAbsent(std::span<const uint64_t> ids, EncodedRows to, uint32_t now,
                               PullCounts& pulled) {
   RowStore::Reader reader(store, to.precision());
   for (size_t i = 0; i < absent.size(); ++i) {
@@ -42,7 +42,7 @@ void Table::State::PullAbsent(std::span<const uint64_t> ids, CodedRows to, uint3
       if (admitted) row = Create(ids[at], now);
       if (row == kNoRow) {
         std::memset(to.row(at), 0, to.row_bytes());
-        ++(counted && !admitted ? pulled.refused : counts.turned_away);
+        ++(counted && !admitted ? pulled.refused : counts.rejected_full);
         continue;
       }
     }
@@ -52,7 +52,7 @@ void Table::State::PullAbsent(std::span<const uint64_t> ids, CodedRows to, uint3
 }
 
 // Index first and then rows: each pass waits for its own memory alone.
-void Table::State::PullNew(std::span<const uint64_t> ids, CodedRows to, uint32_t now,
+void Table::State::PullNew(std::span<const uint64_t> ids, EncodedRows to, uint32_t now,
                            PullCounts& pulled) {
   std::array<RowStore::NewRow, BatchLookup::kBlock> made;
   std::array<uint16_t, BatchLookup::kBlock> places;

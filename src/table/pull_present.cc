@@ -7,7 +7,7 @@
 
 namespace simurgh {
 
-void Table::State::PullPresent(std::span<const uint64_t> ids, CodedRows to, uint32_t now) {
+void Table::State::PullPresent(std::span<const uint64_t> ids, EncodedRows to, uint32_t now) {
   absent.clear();
   RowStore::Reader reader(store, to.precision());
   const auto pull_one = [&](size_t at, uint32_t row) {

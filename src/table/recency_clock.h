@@ -5,9 +5,9 @@
 
 namespace simurgh {
 
-// Turns trainers' steps into stamps that never go back. Within a run stamps follow the steps; the
-// first step a new run shows is one stamp after all of its predecessor, wherever the run began to
-// count.
+// FairQueue trainers' steps into stamps that never go back. Within a run stamps follow the steps;
+// the first step a new run shows is one stamp after all of its predecessor, wherever the run began
+// to count.
 //
 // Threads: one owner.
 class RecencyClock {

@@ -36,9 +36,9 @@ class RecencyQueue {
 
   static uint64_t ReservationFor(uint64_t capacity_rows);
 
-  // Sees to it that so many more rows have memory. Errors: see ArenaRegion::Secure().
-  Status Secure(size_t rows_more) {
-    return region_.Secure((rows_more / kRowsPerChunk + kBuckets + 2) * sizeof(Chunk));
+  // Sees to it that so many more rows have memory. Errors: see ArenaRegion::Commit().
+  Status Commit(size_t rows_more) {
+    return region_.Commit((rows_more / kRowsPerChunk + kBuckets + 2) * sizeof(Chunk));
   }
 
   // See ArenaRegion::MoreTaken().

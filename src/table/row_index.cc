@@ -143,7 +143,7 @@ bool RowIndex::MustGrow(const SegmentState& segment) const {
   const bool splits =
       segment.where.bucket_count == segment_buckets_ && segment.depth < depth_limit_;
   if (!splits || since_split_ >= segment_buckets_ / 2) return true;
-  return segment.rows >= most_split_at_once();
+  return segment.rows >= max_split_at_once();
 }
 
 void RowIndex::Place(const SegmentState& segment, const Entry& entry) {

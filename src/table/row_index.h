@@ -203,8 +203,8 @@ class RowIndex {
   void Erase(uint64_t hash, uint32_t row);
 
   // Sees to it that so many more rows have memory, and the splits that come from rows that replace
-  // others. Errors: see ArenaRegion::Secure().
-  Status Secure(size_t rows_more);
+  // others. Errors: see ArenaRegion::Commit().
+  Status Commit(size_t rows_more);
 
   // See ArenaRegion::MoreTaken(). 17 bytes a row, as in segments that have just split.
   uint64_t MoreTaken(size_t rows_more) const { return region_.MoreTaken(rows_more * 17); }
@@ -217,7 +217,7 @@ class RowIndex {
   uint64_t growth_steps() const { return growth_steps_; }
   // Entries that a segment has at most when it splits, however many others have just done so:
   // nineteen twentieths of its slots.
-  uint64_t most_split_at_once() const {
+  uint64_t max_split_at_once() const {
     return uint64_t{segment_buckets_} * IndexBucket::kSlots * 19 / 20;
   }
 

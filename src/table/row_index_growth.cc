@@ -20,11 +20,11 @@ constexpr uint32_t kBucketsPerRenewal = 8;
 }  // namespace
 
 // At constant size a few segments in a hundred fill up by chance, and split.
-Status RowIndex::Secure(size_t rows_more) {
+Status RowIndex::Commit(size_t rows_more) {
   constexpr uint64_t kBytesPerRow = 40;
   constexpr uint64_t kBesides = uint64_t{1} << 20;
   const uint64_t most = std::min(segment_buckets_ * sizeof(IndexBucket) * 8, kBesides);
-  return region_.Secure(rows_more * kBytesPerRow + region_.used_bytes() / 16 + most);
+  return region_.Commit(rows_more * kBytesPerRow + region_.used_bytes() / 16 + most);
 }
 
 void RowIndex::MakeRoom(uint32_t number) {

@@ -31,9 +31,9 @@ static_assert(offsetof(RowHeader, epoch) == 12 && offsetof(RowHeader, use_count)
 
 // Notes a training pull.
 inline void CountUse(RowHeader& header, uint32_t stamp) {
-  constexpr uint16_t kMost = std::numeric_limits<uint16_t>::max();
+  constexpr uint16_t kMax = std::numeric_limits<uint16_t>::max();
   header.recency = stamp;
-  header.use_count = static_cast<uint16_t>(header.use_count + (header.use_count < kMost));
+  header.use_count = static_cast<uint16_t>(header.use_count + (header.use_count < kMax));
 }
 
 // A record: header | dim weights | vectors of state | single f32 of state. Every part begins at a
@@ -100,9 +100,9 @@ class RowFetch {
       : first_(rows.record(0)), stride_bytes_(rows.layout().stride_bytes), last_byte_(bytes - 1) {
     // A record begins at any multiple of this in a line.
     const uint64_t step = std::min<uint64_t>(stride_bytes_ & (~stride_bytes_ + 1), kLine);
-    const uint64_t most_lines = (kLine - step + bytes + kLine - 1) / kLine;
-    last_line_ = (most_lines - 1) * kLine;
-    ahead_ = std::clamp<uint64_t>(kLinesAhead / most_lines, 8, 64);
+    const uint64_t max_lines = (kLine - step + bytes + kLine - 1) / kLine;
+    last_line_ = (max_lines - 1) * kLine;
+    ahead_ = std::clamp<uint64_t>(kLinesAhead / max_lines, 8, 64);
   }
 
   // How far ahead of its use a record is best fetched.

@@ -1,6 +1,6 @@
 #include "simurgh/table/row_numbers.h"
 
-#include "table/simd/coded_rows.h"
+#include "table/simd/encoded_rows.h"
 
 namespace simurgh {
 

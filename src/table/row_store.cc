@@ -49,7 +49,7 @@ RowStore::RowStore(const TableConfig& config, uint64_t seed, Arena& arena)
       noise_seed_(NoiseSeed(config, seed)),
       region_(arena, config.capacity_rows * RowLayout(FormatOf(config)).stride_bytes),
       rows_(region_.base(), RowLayout(FormatOf(config))) {
-  const Status secured = arena.Secure(record_offset_, sizeof(TableRecord));
+  const Status secured = arena.Commit(record_offset_, sizeof(TableRecord));
   SIMURGH_CHECK(secured.ok()) << std::string(secured.message());
   record_ = RecordOf(config);
   record_.rows = arena.OffsetOf(region_.base());
@@ -141,7 +141,7 @@ void RowStore::Updater::Flush() {
   if (plain_) {
     UpdateRows(parameters_, {plain_rows_.data(), filled_});
   } else {
-    UpdateCodedRows(parameters_, store_.format(), {coded_rows_.data(), filled_});
+    UpdateEncodedRows(parameters_, store_.format(), {encoded_rows_.data(), filled_});
   }
   if (journal_ != nullptr) journal_->Settle(settled_);
   filled_ = 0;

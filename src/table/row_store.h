@@ -13,7 +13,7 @@
 #include "table/initializer.h"
 #include "table/push_journal.h"
 #include "table/row_layout.h"
-#include "table/simd/coded_rows.h"
+#include "table/simd/encoded_rows.h"
 #include "table/sparse_optimizer.h"
 
 namespace simurgh {
@@ -39,9 +39,9 @@ class RowStore {
   // Rows that hold nothing, as many as `rows` has room for. Requires that they fit in the capacity.
   void Acquire(std::span<uint32_t> rows);
   void Release(uint32_t row);
-  // Sees to it that so many more rows have memory, if they fit. Errors: see ArenaRegion::Secure().
-  Status Secure(size_t rows_more) {
-    return region_.Secure(rows_more * rows_.layout().stride_bytes);
+  // Sees to it that so many more rows have memory, if they fit. Errors: see ArenaRegion::Commit().
+  Status Commit(size_t rows_more) {
+    return region_.Commit(rows_more * rows_.layout().stride_bytes);
   }
   // See ArenaRegion::MoreTaken().
   uint64_t MoreTaken(size_t rows_more) const {
@@ -118,7 +118,7 @@ class RowStore {
         plain_rows_[filled_++] = {reinterpret_cast<float*>(values), gradient};
       } else {
         const uint64_t id = store_.rows_.header(row).id;
-        coded_rows_[filled_++] = {values, gradient, RoundingNoise(store_.noise_seed_, id, step_)};
+        encoded_rows_[filled_++] = {values, gradient, RoundingNoise(store_.noise_seed_, id, step_)};
       }
       if (journal_ != nullptr) [[unlikely]]
         rows_[filled_ - 1] = row;
@@ -147,7 +147,7 @@ class RowStore {
     size_t settled_ = 0;  // Positions of the request, when the rows at hand are done.
     std::array<uint32_t, kBatch> rows_;
     std::array<RowGradient, kBatch> plain_rows_;
-    std::array<CodedRow, kBatch> coded_rows_;
+    std::array<CodedRow, kBatch> encoded_rows_;
     std::array<RowConversion, kBatch> widened_;
   };
 

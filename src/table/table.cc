@@ -26,14 +26,14 @@ Table::Table(const TableConfig& config, uint64_t seed, Arena& arena)
 
 Table::~Table() = default;
 
-Table::PullCounts Table::Pull(std::span<const uint64_t> ids, CodedRows rows, uint64_t stamp) {
+Table::PullCounts Table::Pull(std::span<const uint64_t> ids, EncodedRows rows, uint64_t stamp) {
   State& s = *state_;
   SIMURGH_CHECK_EQ(rows.rows(), ids.size());
   SIMURGH_CHECK_EQ(rows.columns(), s.config.dim);
   const uint64_t created_before = s.counts.created;
   const uint64_t evicted_before = s.counts.evicted;
-  const uint64_t turned_away_before = s.counts.turned_away;
-  const uint64_t crowded_out_before = s.CrowdedOut();
+  const uint64_t rejected_full_before = s.counts.rejected_full;
+  const uint64_t evicted_for_space_before = s.EvictedForSpace();
   const uint32_t now = s.BeginPull(stamp);
   if (s.expiry.active()) s.Sweep(ids.size());
   s.SecureRows(std::min<uint64_t>(ids.size(), s.row_limit - s.index.size()));
@@ -44,7 +44,7 @@ Table::PullCounts Table::Pull(std::span<const uint64_t> ids, CodedRows rows, uin
   for (size_t begin = 0; begin < ids.size(); begin += together) {
     const size_t count = std::min(together, ids.size() - begin);
     const auto block = ids.subspan(begin, count);
-    const CodedRows to = rows.Rows(begin, count);
+    const EncodedRows to = rows.Rows(begin, count);
     s.PullPresent(block, to, now);
     counts.found += count - s.absent.size();
     all ? s.PullNew(block, to, now, counts) : s.PullAbsent(block, to, now, counts);
@@ -53,12 +53,12 @@ Table::PullCounts Table::Pull(std::span<const uint64_t> ids, CodedRows rows, uin
   counts.evicted = s.counts.evicted - evicted_before;
   s.counts.hits += counts.found;
   s.counts.refused += counts.refused;
-  counts.crowded_out = s.CrowdedOut() - crowded_out_before;
-  counts.turned_away = s.counts.turned_away - turned_away_before;
+  counts.evicted_for_space = s.EvictedForSpace() - evicted_for_space_before;
+  counts.rejected_full = s.counts.rejected_full - rejected_full_before;
   return counts;
 }
 
-uint64_t Table::Evaluate(std::span<const uint64_t> ids, CodedRows rows) {
+uint64_t Table::Evaluate(std::span<const uint64_t> ids, EncodedRows rows) {
   State& s = *state_;
   SIMURGH_CHECK_EQ(rows.rows(), ids.size());
   SIMURGH_CHECK_EQ(rows.columns(), s.config.dim);

@@ -29,9 +29,9 @@ struct Table::State {
   State(const TableConfig& table_config, uint64_t seed, Arena& table_arena);
 
   // Pulls the rows that are there; `absent` are the positions of the others.
-  void PullPresent(std::span<const uint64_t> ids, CodedRows to, uint32_t now);
+  void PullPresent(std::span<const uint64_t> ids, EncodedRows to, uint32_t now);
   // Pulls the rows that PullPresent() has left over, one after the other, making them or not.
-  void PullAbsent(std::span<const uint64_t> ids, CodedRows to, uint32_t now, PullCounts& pulled);
+  void PullAbsent(std::span<const uint64_t> ids, EncodedRows to, uint32_t now, PullCounts& pulled);
   // Whether a pull that makes so many rows takes none away and refuses none.
   bool MakesAll(size_t rows_more) const {
     return index.size() + rows_more <= row_limit && !file_full && !expiry.active() &&
@@ -39,7 +39,7 @@ struct Table::State {
   }
   // The same as PullAbsent(), many at a time. Requires MakesAll(ids.size()) and at most
   // BatchLookup::kBlock ids.
-  void PullNew(std::span<const uint64_t> ids, CodedRows to, uint32_t now, PullCounts& pulled);
+  void PullNew(std::span<const uint64_t> ids, EncodedRows to, uint32_t now, PullCounts& pulled);
   // What a pull reads of a record.
   uint64_t PulledBytes() const { return sizeof(RowHeader) + store.format().weight_bytes(); }
   uint32_t Lookup(uint64_t id) const { return index.Find(id, RowIndex::Hash(id)); }
@@ -63,8 +63,8 @@ struct Table::State {
   // Sees to it that so many more rows have memory, where that can be missing; else there is no room
   // but that of others.
   void SecureRows(size_t rows_more) {
-    file_full = !(store.Secure(rows_more).ok() && index.Secure(rows_more).ok() &&
-                  queue.Secure(rows_more).ok());
+    file_full = !(store.Commit(rows_more).ok() && index.Commit(rows_more).ok() &&
+                  queue.Commit(rows_more).ok());
   }
 
   // Whether there is memory for what admission counts of an id.
@@ -78,7 +78,7 @@ struct Table::State {
   void Sweep(size_t count);
 
   // Rows that went for want of room.
-  uint64_t CrowdedOut() const {
+  uint64_t EvictedForSpace() const {
     return counts.evicted_for[static_cast<size_t>(EvictionCause::kCapacity)] +
            counts.evicted_for[static_cast<size_t>(EvictionCause::kMemory)];
   }

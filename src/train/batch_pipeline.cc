@@ -80,7 +80,7 @@ class BatchPipeline::Impl {
   // Waits until `ready` holds or the pipeline has failed, starting retries as they fall due.
   void WaitUntil(const std::function<bool()>& ready);
 
-  TrainerPosition position(const PendingBatch& pending) const {
+  StepId position(const PendingBatch& pending) const {
     return {.run = options_.run,
             .rank = options_.rank,
             .step = pending.step,
@@ -234,11 +234,11 @@ void BatchPipeline::Impl::MakeCalls(const Calls& calls) {
 
 void BatchPipeline::Impl::Submit(PendingBatch& pending) {
   // A push of reproducible runs leaves after the pulls that must not see it.
-  const SubmitTerms terms{.purpose = options_.purpose,
-                          .run = options_.run,
-                          .rank = options_.rank,
-                          .step = pending.step,
-                          .together = options_.reproducible ? options_.staleness : 1};
+  const SubmitOptions terms{.purpose = options_.purpose,
+                            .run = options_.run,
+                            .rank = options_.rank,
+                            .step = pending.step,
+                            .lookahead_steps = options_.reproducible ? options_.staleness : 1};
   port_.Submit(pending.batch.sparse, terms, [this, &pending](StatusOr<BatchReference> reference) {
     OnAnswer(pending, BatchCall::kSubmit, reference.status(),
              [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { queue_.OnSubmitted(pending, *reference); });
@@ -247,7 +247,7 @@ void BatchPipeline::Impl::Submit(PendingBatch& pending) {
 
 void BatchPipeline::Impl::LeaseBlock(PendingBatch& pending) const {
   pending.block = options_.blocks->LeaseFor(pending.batch.sparse, pending.kept,
-                                            options_.purpose == PullPurpose::kTrain);
+                                            options_.purpose == LookupMode::kTrain);
   pending.block->rounding.step = pending.step;
   pending.block->rounding.first_row = FirstRowOf(options_.rank);
 }
@@ -255,7 +255,7 @@ void BatchPipeline::Impl::LeaseBlock(PendingBatch& pending) const {
 void BatchPipeline::Impl::Pull(PendingBatch& pending, uint64_t acknowledged_steps) {
   if (pending.block == nullptr) LeaseBlock(pending);
   const BatchBlock::Coded& embeddings = pending.block->coded_embeddings;
-  EmbeddingTarget target(embeddings.precision, embeddings.bytes, pending.block);
+  EmbeddingBuffer target(embeddings.precision, embeddings.bytes, pending.block);
   target.form = embeddings.form;
   target.here.assign(pending.block->here().begin(), pending.block->here().end());
   port_.Pull(pending.reference,
@@ -273,9 +273,9 @@ void BatchPipeline::Impl::Pull(PendingBatch& pending, uint64_t acknowledged_step
 
 void BatchPipeline::Impl::Push(PendingBatch& pending) {
   const BatchBlock::Coded& coded = pending.block->coded_gradients;
-  GradientSource gradients(coded.precision, pending.block->gradient_factor, coded.bytes,
+  GradientBuffer gradients(coded.precision, pending.block->gradient_factor, coded.bytes,
                            pending.block);
-  gradients.maxima = pending.maxima;
+  gradients.argmax = pending.argmax;
   port_.Push(pending.reference, position(pending), std::move(gradients),
              [this, &pending](const Status& status) {
                OnAnswer(pending, BatchCall::kPush, status,

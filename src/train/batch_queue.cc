@@ -79,9 +79,8 @@ StartedCall BatchQueue::StartPull(PendingBatch& pending) {
   // In training the oldest pending step is the first that is not acknowledged.
   return {.batch = &pending,
           .call = BatchCall::kPull,
-          .acknowledged_steps = options_.purpose == PullPurpose::kEvaluate
-                                    ? options_.trained_steps
-                                    : pending_.front()->step};
+          .acknowledged_steps = options_.purpose == LookupMode::kEvaluate ? options_.trained_steps
+                                                                          : pending_.front()->step};
 }
 
 void BatchQueue::OnSubmitted(PendingBatch& pending, const BatchReference& reference) {
@@ -95,11 +94,11 @@ void BatchQueue::OnPulled(PendingBatch& pending, PullAnswer answer) {
   pending.state = State::kPulled;
   const uint32_t kept_age = pending.kept == nullptr ? 0 : pending.kept->age_steps;
   pending.staleness = row_staleness_.Of(pending.step, std::max(answer.row_age_steps, kept_age));
-  pending.maxima = std::move(answer.maxima);
+  pending.argmax = std::move(answer.argmax);
   pending.retry.Reset();
 }
 
-void BatchQueue::LetGo(PendingBatch& pending) {
+void BatchQueue::ReleaseBatch(PendingBatch& pending) {
   pending.state = State::kDone;
   --outstanding_;
   while (!pending_.empty() && pending_.front()->state == State::kDone) pending_.pop_front();
@@ -134,7 +133,7 @@ void BatchQueue::Finish() {
   SIMURGH_CHECK(found != pending_.end());
   (*found)->computed = true;
   (*found)->state = State::kWaiting;
-  if (options_.purpose == PullPurpose::kEvaluate) LetGo(**found);
+  if (options_.purpose == LookupMode::kEvaluate) ReleaseBatch(**found);
 }
 
 size_t BatchQueue::waiting() const {

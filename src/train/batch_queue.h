@@ -36,7 +36,7 @@ struct PendingBatch {
   bool computed = false;    // Gradients are there.
   BatchReference reference;
   std::shared_ptr<BatchBlock> block;  // From its first pull on; of whoever makes that.
-  PooledMaxima maxima;                // Of the pull that was answered.
+  PooledArgmax argmax;                // Of the pull that was answered.
   RetryClock retry;
   uint32_t staleness = 0;
   std::chrono::steady_clock::time_point call_began;
@@ -51,7 +51,7 @@ struct PendingBatch {
 struct StartedCall {
   PendingBatch* batch = nullptr;
   BatchCall call = BatchCall::kSubmit;
-  uint64_t acknowledged_steps = 0;  // Of a pull: as PullTerms.
+  uint64_t acknowledged_steps = 0;  // Of a pull: as PullOptions.
 };
 
 // The batches of a pipeline in the order of their steps, and which calls may be made for them: all
@@ -73,7 +73,7 @@ class BatchQueue {
   // Answers to calls. OnPushed lets the batch go.
   void OnSubmitted(PendingBatch& pending, const BatchReference& reference);
   void OnPulled(PendingBatch& pending, PullAnswer answer);
-  void OnPushed(PendingBatch& pending) { LetGo(pending); }
+  void OnPushed(PendingBatch& pending) { ReleaseBatch(pending); }
   // must_resubmit: the worker does not know it any more. True when the batch was being submitted.
   bool OnFailed(PendingBatch& pending, bool must_resubmit);
 
@@ -93,7 +93,7 @@ class BatchQueue {
  private:
   bool MayPush(const PendingBatch& pending) const;
   StartedCall StartPull(PendingBatch& pending);
-  void LetGo(PendingBatch& pending);
+  void ReleaseBatch(PendingBatch& pending);
 
   const PipelineOptions options_;
   // Batches leave at the front once done.

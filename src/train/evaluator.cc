@@ -67,7 +67,7 @@ double GroupAucOf(const std::vector<Prediction>& predictions) {
   return GroupAuc(labels, probabilities, groups);
 }
 
-EvaluationResult JudgeTask(const std::vector<Prediction>& predictions) {
+EvaluationResult ComputeTaskMetrics(const std::vector<Prediction>& predictions) {
   std::vector<float> labels;
   std::vector<float> probabilities;
   for (const Prediction& prediction : predictions) {
@@ -83,17 +83,18 @@ EvaluationResult JudgeTask(const std::vector<Prediction>& predictions) {
                           .tasks = {}};
 }
 
-StatusOr<EvaluationResult> Judge(const std::vector<Prediction>& predictions, size_t tasks) {
+StatusOr<EvaluationResult> ComputeMetrics(const std::vector<Prediction>& predictions,
+                                          size_t tasks) {
   if (predictions.empty()) {
     return absl::InvalidArgumentError(
         "evaluation: the data set has no rows; check data.validation and data.test");
   }
-  if (tasks == 1) return JudgeTask(predictions);
+  if (tasks == 1) return ComputeTaskMetrics(predictions);
   std::vector<EvaluationResult> results;
   for (size_t task = 0; task < tasks; ++task) {
     std::vector<Prediction> own;
     for (size_t i = task; i < predictions.size(); i += tasks) own.push_back(predictions[i]);
-    results.push_back(JudgeTask(own));
+    results.push_back(ComputeTaskMetrics(own));
   }
   EvaluationResult result = results.front();
   result.tasks = std::move(results);
@@ -103,10 +104,10 @@ StatusOr<EvaluationResult> Judge(const std::vector<Prediction>& predictions, siz
 }  // namespace
 
 StatusOr<EvaluationResult> Evaluate(EmbeddingPort& port, DenseNetwork& network,
-                                    Collective& collective, const TrainerPosition& position,
+                                    Collective& collective, const StepId& position,
                                     const OpenReader& open, const EvaluationOptions& options,
                                     std::stop_token stop) {
-  BatchPipeline pipeline(port, {.purpose = PullPurpose::kEvaluate,
+  BatchPipeline pipeline(port, {.purpose = LookupMode::kEvaluate,
                                 .run = position.run,
                                 .rank = position.rank,
                                 .staleness = kBatchesAhead,
@@ -137,7 +138,7 @@ StatusOr<EvaluationResult> Evaluate(EmbeddingPort& port, DenseNetwork& network,
     pipeline.Finish();
   }
   SIMURGH_RETURN_IF_ERROR(GatherAll(collective, predictions));
-  return Judge(predictions, options.tasks);
+  return ComputeMetrics(predictions, options.tasks);
 }
 
 }  // namespace simurgh

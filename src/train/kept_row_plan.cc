@@ -102,7 +102,7 @@ KeptRowPlan::Slot* KeptRowPlan::Find(const Id& id) {
 }
 
 void KeptRowPlan::Use(const Id& id, Slot& slot, KeptRows& kept) {
-  if (slot.uses < UseSketch::kMost) ++slot.uses;
+  if (slot.uses < UseSketch::kMax) ++slot.uses;
   const uint64_t age = step_ - slot.step;
   if (age == 0)
     return;  // Another list of this batch brings it: slots are filled once all are read.

@@ -13,7 +13,7 @@ namespace simurgh {
 Loader::Loader(OpenReader open, LoaderOptions options, BatchPipeline& pipeline)
     : open_(std::move(open)), options_(options), pipeline_(pipeline), thread_([this] {
         SetThreadName("loader");
-        GiveWay();  // It is batches ahead, and ranks wait for the last of them that computes.
+        LowerPriority();  // It is batches ahead, and ranks wait for the last of them that computes.
         const Status status = Load();
         CloseReader();
         pipeline_.EndInput(status);
@@ -75,22 +75,22 @@ Batch Loader::EmptyBatch() const {
 
 Status Loader::Load() {
   uint64_t batches = 0;
-  for (uint32_t pass = 0; pass < options_.passes; ++pass) {
+  for (uint32_t epoch = 0; epoch < options_.epochs; ++epoch) {
     SIMURGH_ASSIGN_OR_RETURN(BatchReader * reader, OpenNext());
     if (reader == nullptr) return absl::OkStatus();
     SIMURGH_ASSIGN_OR_RETURN(std::optional<Batch> batch, NextOf(*reader));
     while (batch) {
       std::optional<Batch> following;
-      if (options_.mark_pass_ends) {
+      if (options_.mark_epoch_ends) {
         SIMURGH_ASSIGN_OR_RETURN(following, NextOf(*reader));
-        batch->ends_pass = !following;
+        batch->ends_epoch = !following;
       }
       if (!pipeline_.Feed(*std::move(batch))) {
         reader->Stop();  // Not the end that it would take it for.
         return absl::OkStatus();
       }
       if (++batches == options_.max_batches) return absl::OkStatus();
-      if (!options_.mark_pass_ends) {
+      if (!options_.mark_epoch_ends) {
         SIMURGH_ASSIGN_OR_RETURN(following, NextOf(*reader));
       }
       batch = std::move(following);

@@ -15,15 +15,15 @@
 namespace simurgh {
 
 struct LoaderOptions {
-  uint32_t passes = 1;
+  uint32_t epochs = 1;
   uint64_t max_batches = 0;  // 0: no limit.
   bool drop_last = false;    // Leave out a last batch of fewer samples than batch_size.
   size_t batch_size = 0;
-  // Set Batch::ends_pass: each batch waits until it is known whether another follows.
-  bool mark_pass_ends = false;
+  // Set Batch::ends_epoch: each batch waits until it is known whether another follows.
+  bool mark_epoch_ends = false;
 
   // Ranks that train together; null: this one is alone. A step has a batch of every rank, an empty
-  // one where its share has ended, and a pass ends when all shares have; with drop_last, when one
+  // one where its share has ended, and a epoch ends when all shares have; with drop_last, when one
   // of them has no full batch for the next step.
   Collective* ranks = nullptr;
   size_t features = 0;  // Of an empty batch.
@@ -47,7 +47,7 @@ class Loader {
   // Null at the end, and once stopped.
   StatusOr<BatchReader*> OpenNext();
   void CloseReader();
-  // Nothing at the end of the pass.
+  // Nothing at the end of the epoch.
   StatusOr<std::optional<Batch>> NextOf(BatchReader& reader);
   // What `own` becomes when all ranks know what the others have.
   StatusOr<std::optional<Batch>> Agree(std::optional<Batch> own) const;

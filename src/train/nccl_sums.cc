@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "simurgh/collective/nccl_communicator.h"
-#include "train/rank_watch.h"
+#include "train/rank_monitor.h"
 
 namespace simurgh {
 namespace {
@@ -75,7 +75,7 @@ class NcclSums final : public DeviceSums {
 
   Collective& collective_;
   const std::chrono::milliseconds timeout_;
-  RankWatch watch_;  // Outlives the communicator, which asks it.
+  RankMonitor watch_;  // Outlives the communicator, which asks it.
   std::unique_ptr<NcclCommunicator> communicator_;
 };
 

@@ -13,22 +13,22 @@
 #include "train/gradient_reducer.h"
 #include "train/loader.h"
 #include "train/progress_meter.h"
-#include "train/rank_roll_call.h"
+#include "train/rank_heartbeat.h"
 
 namespace simurgh {
 namespace {
 
 // Of mode async: pushes of dense gradients follow one another, and while one is under way a step is
 // computed. Were more of them let to wait, they would only grow old.
-constexpr uint32_t kMostDenseStaleness = 2;
+constexpr uint32_t kMaxDenseStaleness = 2;
 
 using Clock = std::chrono::steady_clock;
 using Mode = TrainingConfig::Mode;
 
 // What the servers have to do with the pushes of several ranks.
-RankOrder OrderOf(const TrainingConfig& config) {
-  if (config.mode == Mode::kSync) return RankOrder::kSummed;
-  return config.reproducible ? RankOrder::kInTurn : RankOrder::kFree;
+PushOrder OrderOf(const TrainingConfig& config) {
+  if (config.mode == Mode::kSync) return PushOrder::kSum;
+  return config.reproducible ? PushOrder::kByRank : PushOrder::kUnordered;
 }
 
 TrainObserver& SilentObserver() {
@@ -56,7 +56,7 @@ Trainer::Trainer(const TrainingConfig& config, uint64_t run, EmbeddingPort& port
         DenseExchangeOptions{.run = run,
                              .rank = collective.rank(),
                              .optimizer = config.dense_optimizer,
-                             .staleness = std::min(config.staleness, kMostDenseStaleness),
+                             .staleness = std::min(config.staleness, kMaxDenseStaleness),
                              .retry_deadline = config.retry_deadline,
                              .timeline = timeline});
     return;
@@ -90,7 +90,7 @@ Status Trainer::CheckSameWeights() {
 
 Status Trainer::SettleWeights() {
   SIMURGH_RETURN_IF_ERROR(exchange_->WaitForPushes());
-  if (roll_call_ != nullptr) SIMURGH_RETURN_IF_ERROR(roll_call_->AwaitAll());
+  if (heartbeat_ != nullptr) SIMURGH_RETURN_IF_ERROR(heartbeat_->AwaitAll());
   return exchange_->Pull(network_.parameters());
 }
 
@@ -105,13 +105,13 @@ Status Trainer::AverageStatistics() {
   return absl::OkStatus();
 }
 
-bool Trainer::IsEvaluationDue(uint64_t steps, bool pass_ended) {
-  passes_ += pass_ended ? 1 : 0;
+bool Trainer::IsEvaluationDue(uint64_t steps, bool epoch_ended) {
+  epochs_ += epoch_ended ? 1 : 0;
   if (!data_.validation && !data_.test) return false;
   const uint64_t every_steps = config_.evaluate_every_steps;
-  const uint32_t every_passes = config_.evaluate_every_passes;
+  const uint32_t every_epochs = config_.evaluate_every_epochs;
   return (every_steps > 0 && steps % every_steps == 0) ||
-         (pass_ended && every_passes > 0 && passes_ % every_passes == 0);
+         (epoch_ended && every_epochs > 0 && epochs_ % every_epochs == 0);
 }
 
 StatusOr<EvaluationResult> Trainer::EvaluateNow(uint64_t step, EvaluationSet set,
@@ -138,7 +138,7 @@ Status Trainer::TrainAll(BatchPipeline& pipeline, ProgressMeter& meter,
                          const std::stop_token& stop) {
   const EvaluationSet set = data_.validation ? EvaluationSet::kValidation : EvaluationSet::kTest;
   EarlyStopping stopping(config_.early_stopping);
-  passes_ = 0;
+  epochs_ = 0;
   ahead_ = last_ = nullptr;
   if (exchange_ != nullptr) SIMURGH_RETURN_IF_ERROR(exchange_->Start(network_.parameters()));
   while (true) {
@@ -148,12 +148,12 @@ Status Trainer::TrainAll(BatchPipeline& pipeline, ProgressMeter& meter,
       SIMURGH_ASSIGN_OR_RETURN(pulled, pipeline.Next());
     }
     if (pulled == nullptr) return pipeline.WaitForPushes();
-    const bool pass_ended = pulled->batch->ends_pass;  // The step lets the batch go.
+    const bool epoch_ended = pulled->batch->ends_epoch;  // The step lets the batch go.
     SIMURGH_RETURN_IF_ERROR(TrainStep(pipeline, *pulled, Clock::now() - begin, meter));
     if (meter.due()) observer_.OnProgress(meter.Report());
-    if (!IsEvaluationDue(meter.result.steps, pass_ended)) continue;
+    if (!IsEvaluationDue(meter.result.steps, epoch_ended)) continue;
     const auto evaluation_begin = Clock::now();
-    SIMURGH_RETURN_IF_ERROR(LetLastGo(pipeline));
+    SIMURGH_RETURN_IF_ERROR(FlushPrevious(pipeline));
     SIMURGH_RETURN_IF_ERROR(pipeline.WaitForPushes());
     if (exchange_ != nullptr) SIMURGH_RETURN_IF_ERROR(SettleWeights());
     SIMURGH_ASSIGN_OR_RETURN(const EvaluationResult result,
@@ -168,7 +168,7 @@ Status Trainer::TrainAll(BatchPipeline& pipeline, ProgressMeter& meter,
 
 Status Trainer::TrainPasses(ProgressMeter& meter, const std::stop_token& stop) {
   BatchPipeline pipeline(
-      port_, {.purpose = PullPurpose::kTrain,
+      port_, {.purpose = LookupMode::kTrain,
               .run = run_,
               .rank = collective_.rank(),
               .ranks = collective_.ranks(),
@@ -189,11 +189,11 @@ Status Trainer::TrainPasses(ProgressMeter& meter, const std::stop_token& stop) {
   };
   const std::stop_callback stopper(stop, stop_waits);
   const Loader loader(data_.train,
-                      {.passes = config_.passes,
+                      {.epochs = config_.epochs,
                        .max_batches = config_.max_steps,
                        .drop_last = config_.drop_last,
                        .batch_size = config_.batch_size,
-                       .mark_pass_ends = config_.evaluate_every_passes > 0,
+                       .mark_epoch_ends = config_.evaluate_every_epochs > 0,
                        .ranks = in_step() ? &collective_ : nullptr,
                        .features = data_.features,
                        .dense_width = data_.dense_width,
@@ -203,21 +203,21 @@ Status Trainer::TrainPasses(ProgressMeter& meter, const std::stop_token& stop) {
   // Ranks in step that sum on devices are watched over on the same channel already.
   if (collective_.ranks() > 1 && !(in_step() && network_.sums_on_device())) {
     const Channel channel = in_step() ? Channel::kWatch : Channel::kGradients;
-    roll_call_ = std::make_unique<RankRollCall>(collective_, channel, stop_waits);
+    heartbeat_ = std::make_unique<RankHeartbeat>(collective_, channel, stop_waits);
   }
   Status status = TrainAll(pipeline, meter, stop);
   if (status.ok() && exchange_ != nullptr) status = SettleWeights();
-  if (status.ok() && in_step() && roll_call_ != nullptr) status = roll_call_->AwaitAll();
+  if (status.ok() && in_step() && heartbeat_ != nullptr) status = heartbeat_->AwaitAll();
   ReportDensePushes(meter);
-  if (roll_call_ != nullptr && absl::IsCancelled(status) && !stop.stop_requested()) {
-    if (Status failure = roll_call_->TakeFailure(); !failure.ok()) status = std::move(failure);
+  if (heartbeat_ != nullptr && absl::IsCancelled(status) && !stop.stop_requested()) {
+    if (Status failure = heartbeat_->TakeFailure(); !failure.ok()) status = std::move(failure);
   }
   if (!status.ok()) {
     collective_.Abort(status);
     // What servers hold back until the rank comes that is gone.
     if (!stop.stop_requested()) port_.Stop();
   }
-  roll_call_.reset();
+  heartbeat_.reset();
   collective_.Close(Channel::kLoading);
   return status;
 }

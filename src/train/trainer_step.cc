@@ -8,7 +8,7 @@
 #include "train/dense_exchange.h"
 #include "train/gradient_reducer.h"
 #include "train/progress_meter.h"
-#include "train/rank_roll_call.h"
+#include "train/rank_heartbeat.h"
 
 namespace simurgh {
 namespace {
@@ -41,21 +41,21 @@ Status Trainer::TrainStep(BatchPipeline& pipeline, const PulledBatch& pulled,
                            .staleness = pulled.staleness,
                            .kept = KeptOf(pulled),
                            .waited = waited};
-  const StepFacts own{.finite = result.finite ? 1U : 0U, .staleness = pulled.staleness};
+  const StepStatus own{.finite = result.finite ? 1U : 0U, .staleness = pulled.staleness};
   // The gradients leave before the dense step: their way is the longer one. A device does both.
   const bool dense_first =
       network_.overlaps() || config_.mode == TrainingConfig::Mode::kNaiveHybrid;
-  SIMURGH_RETURN_IF_ERROR(FinishSums(step.step, [&]() -> Status {
-    SIMURGH_ASSIGN_OR_RETURN(const StepFacts all, OfAllRanks(own));
+  SIMURGH_RETURN_IF_ERROR(WaitForAllReduce(step.step, [&]() -> Status {
+    SIMURGH_ASSIGN_OR_RETURN(const StepStatus all, GatherStepStatus(own));
     step.applied = all.finite != 0;
-    step.ranks_staleness = roll_call_ == nullptr || in_step()
+    step.ranks_staleness = heartbeat_ == nullptr || in_step()
                                ? all.staleness
-                               : roll_call_->SumStaleness(pulled.staleness);
+                               : heartbeat_->SumStaleness(pulled.staleness);
     meter.Add(step, dense.labels, probabilities_);
-    return dense_first ? absl::OkStatus() : LetGo(pipeline, pulled, step.applied);
+    return dense_first ? absl::OkStatus() : ReleaseBatch(pipeline, pulled, step.applied);
   }));
   SIMURGH_RETURN_IF_ERROR(ApplyStep(step.step, step.applied));
-  if (dense_first) SIMURGH_RETURN_IF_ERROR(LetGo(pipeline, pulled, step.applied));
+  if (dense_first) SIMURGH_RETURN_IF_ERROR(ReleaseBatch(pipeline, pulled, step.applied));
   step.computed = Clock::now() - begin;
   observer_.OnStep(step);
   return absl::OkStatus();
@@ -81,14 +81,14 @@ StatusOr<BatchResult> Trainer::ComputeStep(BatchPipeline& pipeline, const Pulled
   Status meanwhile = absl::OkStatus();
   StatusOr<BatchResult> result = network_.ForwardBackwardOn(
       *pulled.block, dense.matrix(), dense.labels, probabilities_, ranks, [&] {
-        TakeAhead(pipeline);
-        meanwhile = LetLastGo(pipeline);
+        Prefetch(pipeline);
+        meanwhile = FlushPrevious(pipeline);
       });
   SIMURGH_RETURN_IF_ERROR(meanwhile);
   return result;
 }
 
-void Trainer::TakeAhead(BatchPipeline& pipeline) {
+void Trainer::Prefetch(BatchPipeline& pipeline) {
   if (!network_.overlaps() || ahead_ != nullptr) return;
   ahead_ = pipeline.TakeNext();
   if (ahead_ == nullptr) return;
@@ -97,20 +97,20 @@ void Trainer::TakeAhead(BatchPipeline& pipeline) {
   network_.Load(*ahead_->block, dense.matrix(), dense.labels);
 }
 
-Status Trainer::LetGo(BatchPipeline& pipeline, const PulledBatch& pulled, bool finite) {
-  SIMURGH_RETURN_IF_ERROR(LetLastGo(pipeline));
-  TakeAhead(pipeline);
+Status Trainer::ReleaseBatch(BatchPipeline& pipeline, const PulledBatch& pulled, bool finite) {
+  SIMURGH_RETURN_IF_ERROR(FlushPrevious(pipeline));
+  Prefetch(pipeline);
   last_ = &pulled;
   // The next batch is here: the device computes it while these gradients leave.
   if (finite && ahead_ != nullptr) return absl::OkStatus();
-  if (finite) return LetLastGo(pipeline);
+  if (finite) return FlushPrevious(pipeline);
   SIMURGH_RETURN_IF_ERROR(network_.AwaitGradients(*pulled.block));
   // A step that is left out leaves the rows alone, too.
   std::ranges::fill(pulled.block->coded_gradients.bytes, std::byte{0});
-  return LetLastGo(pipeline);
+  return FlushPrevious(pipeline);
 }
 
-Status Trainer::LetLastGo(BatchPipeline& pipeline) {
+Status Trainer::FlushPrevious(BatchPipeline& pipeline) {
   if (last_ == nullptr) return absl::OkStatus();
   const PulledBatch& last = *std::exchange(last_, nullptr);
   if (network_.overlaps()) {
@@ -121,20 +121,20 @@ Status Trainer::LetLastGo(BatchPipeline& pipeline) {
   return absl::OkStatus();
 }
 
-StatusOr<Trainer::StepFacts> Trainer::OfAllRanks(const StepFacts& own) {
+StatusOr<Trainer::StepStatus> Trainer::GatherStepStatus(const StepStatus& own) {
   if (!in_step()) return own;
-  std::vector<StepFacts> each(collective_.ranks());
+  std::vector<StepStatus> each(collective_.ranks());
   SIMURGH_RETURN_IF_ERROR(collective_.Gather(Channel::kStep, std::as_bytes(std::span(&own, 1)),
                                              std::as_writable_bytes(std::span(each))));
-  StepFacts all;
-  for (const StepFacts& one : each) {
+  StepStatus all;
+  for (const StepStatus& one : each) {
     all.finite &= one.finite;
     all.staleness += one.staleness;
   }
   return all;
 }
 
-Status Trainer::FinishSums(uint64_t step, absl::FunctionRef<Status()> meanwhile) {
+Status Trainer::WaitForAllReduce(uint64_t step, absl::FunctionRef<Status()> meanwhile) {
   if (reducer_ == nullptr) return meanwhile();
   const TimelineSpan span(timeline_, "compute", "wait for sums", step);
   Status status = absl::OkStatus();

@@ -8,7 +8,7 @@ UseSketch::UseSketch(size_t counters) : lines_(counters / sizeof(Line) + 1) {}
 
 uint8_t UseSketch::Of(uint64_t hash) const {
   const Line& line = lines_[LineOf(hash)];
-  uint8_t least = kMost;
+  uint8_t least = kMax;
   for (size_t row = 0; row < kRows; ++row) {
     least = std::min(least, line.counters[row][ColumnOf(hash, row)]);
   }
@@ -17,7 +17,7 @@ uint8_t UseSketch::Of(uint64_t hash) const {
 
 uint8_t UseSketch::Add(uint64_t hash) {
   const uint8_t before = Of(hash);
-  const auto now = static_cast<uint8_t>(before == kMost ? kMost : before + 1);
+  const auto now = static_cast<uint8_t>(before == kMax ? kMax : before + 1);
   Raise(hash, now);
   return now;
 }

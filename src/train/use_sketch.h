@@ -7,12 +7,12 @@
 namespace simurgh {
 
 // How often keys came, of many more keys than there is room for: a count-min sketch whose counters
-// of a key share a cache line. Counts are never too low, up to kMost, and seldom too high.
+// of a key share a cache line. Counts are never too low, up to kMax, and seldom too high.
 //
 // Threads: one owner.
 class UseSketch {
  public:
-  static constexpr uint8_t kMost = 127;
+  static constexpr uint8_t kMax = 127;
 
   // counters: rounded up to whole cache lines.
   explicit UseSketch(size_t counters);

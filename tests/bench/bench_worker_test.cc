@@ -71,8 +71,8 @@ TEST_CASE("bench_worker shows what precision of rows and using them again save o
   };
   for (const char* precision : {"f32", "f16"}) {
     CAPTURE(precision);
-    CHECK(number(precision, 0, "hot_rows") == 0);
-    CHECK(number(precision, 3, "hot_rows") > 0.1);
+    CHECK(number(precision, 0, "row_cache") == 0);
+    CHECK(number(precision, 3, "row_cache") > 0.1);
     CHECK(number(precision, 3, "bytes_rows") < 0.9 * number(precision, 0, "bytes_rows"));
   }
   CHECK(number("f16", 0, "bytes_rows") == Approx(number("f32", 0, "bytes_rows") / 2).epsilon(0.02));

@@ -45,9 +45,9 @@ TEST_CASE(
 }
 
 TEST_CASE("Four passes: hybrid with staleness 10 within 0.0010 of staleness 1") {
-  const double tight = Mean(TestAucs({.overrides = {"training.passes=4"}}));
+  const double tight = Mean(TestAucs({.overrides = {"training.epochs=4"}}));
   const double loose =
-      Mean(TestAucs({.overrides = {"training.passes=4", "training.staleness=10"}}));
+      Mean(TestAucs({.overrides = {"training.epochs=4", "training.staleness=10"}}));
   std::printf("four passes: staleness 1 mean %.5f, staleness 10 mean %.5f\n", tight, loose);
   CHECK(loose == Approx(tight).margin(0.0010));
 }

@@ -68,7 +68,7 @@ bool KnowsOfStalenessElsewhere(const std::string& log) {
 TEST_CASE("Two ranks of async train, whatever their shares, and end with the same weights") {
   TestCluster cluster({.workers = 2, .ranks = 2, .overrides = kFourBatches});
   // 32,561 rows: the shares differ by a batch, of which the last is not full.
-  const auto trainers = StartTwo(cluster, {"training.drop_last=false", "training.passes=2",
+  const auto trainers = StartTwo(cluster, {"training.drop_last=false", "training.epochs=2",
                                            "training.progress_interval=50ms"});
   std::vector<TrainerOutcome> outcomes;
   for (const auto& trainer : trainers) {
@@ -86,7 +86,7 @@ TEST_CASE("Two ranks of async train, whatever their shares, and end with the sam
   CHECK_THAT(trainers[1]->log(), Catch::Contains("trained 508 steps, 32512 samples"));
 }
 
-const std::vector<std::string> kEndless{"training.passes=100000", "training.progress_interval=50ms",
+const std::vector<std::string> kEndless{"training.epochs=100000", "training.progress_interval=50ms",
                                         "training.retry_deadline=5s", "rpc.call_timeout=2s",
                                         "nn_worker.rank_timeout=20s"};
 

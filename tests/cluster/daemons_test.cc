@@ -98,7 +98,7 @@ TEST_CASE("Several embedding workers share a run") {
 }
 
 TEST_CASE("SIGTERM drains every daemon and ends it with 0") {
-  TestCluster cluster({.overrides = {"training.passes=1000"}});
+  TestCluster cluster({.overrides = {"training.epochs=1000"}});
   const auto trainer = cluster.StartTrainer({"training.progress_interval=50ms"});
   REQUIRE(trainer->WaitForLog("samples/s", 60s));
   trainer->Signal(SIGTERM);
@@ -134,7 +134,7 @@ void CheckEndpoint(DaemonProcess& daemon, const std::string& metric) {
 }
 
 TEST_CASE("Every daemon serves its health and what it counts") {
-  TestCluster cluster({.overrides = {"training.passes=1000"}});
+  TestCluster cluster({.overrides = {"training.epochs=1000"}});
   const auto trainer = cluster.StartTrainer({"training.progress_interval=50ms"});
   REQUIRE(trainer->WaitForLog("samples/s", 60s));
   CheckEndpoint(*trainer, "simurgh_nn_steps_total");
@@ -150,7 +150,7 @@ TEST_CASE("Every daemon serves its health and what it counts") {
 
 TEST_CASE("A trainer that keeps rows finds some of them again, and asks for the others alone") {
   TestCluster cluster(
-      {.overrides = {"training.passes=1000", "training.staleness=4", "training.row_age_steps=2",
+      {.overrides = {"training.epochs=1000", "training.staleness=4", "training.row_age_steps=2",
                      "training.embeddings=rows", "nn_worker.hot_row_bytes=4000000"}});
   const auto trainer = cluster.StartTrainer({"training.progress_interval=50ms"});
   REQUIRE(trainer->WaitForLog("samples/s", 60s));

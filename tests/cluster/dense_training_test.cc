@@ -48,14 +48,14 @@ TEST_CASE("A schedule and a limit of the gradient change the result: the compari
 TEST_CASE("Training ends early, at the end of a pass, when validation gets no better") {
   const Outcome outcome =
       TrainStandalone(kPersia, 1,
-                      {kValidation, "training.passes=20", "training.evaluate_every_passes=1",
+                      {kValidation, "training.epochs=20", "training.evaluate_every_epochs=1",
                        "training.early_stopping={patience: 1, min_improvement: 0.05}"});
   CHECK(outcome.steps == 2 * kStepsAPass);
 }
 
 TEST_CASE("Evaluation after passes leaves no trace") {
-  const std::vector<std::string> plain = {"training.reproducible=true", "training.passes=2"};
-  std::vector<std::string> evaluated = With(plain, "training.evaluate_every_passes=1");
+  const std::vector<std::string> plain = {"training.reproducible=true", "training.epochs=2"};
+  std::vector<std::string> evaluated = With(plain, "training.evaluate_every_epochs=1");
   evaluated.emplace_back("training.auc_group_feature=occupation");
   CHECK(TrainStandalone(kPersia, 1, plain) == TrainStandalone(kPersia, 1, evaluated));
 }

@@ -21,7 +21,7 @@ namespace {
 
 using std::chrono_literals::operator""s;
 
-const std::vector<std::string> kEndless{"training.passes=100000", "training.progress_interval=50ms",
+const std::vector<std::string> kEndless{"training.epochs=100000", "training.progress_interval=50ms",
                                         "training.retry_deadline=3s", "rpc.call_timeout=1s"};
 
 TEST_CASE("A trainer's death leaves the servers serving; the next trainer trains") {
@@ -83,13 +83,13 @@ TEST_CASE("A server that stays away ends the trainer after clear retries") {
 
 TEST_CASE("A worker that comes back within the deadline costs nothing but time") {
   TestCluster cluster({.overrides = {"training.reproducible=true", "training.staleness=4"}});
-  const auto undisturbed = cluster.StartTrainer({"training.max_steps=1500", "training.passes=6"});
+  const auto undisturbed = cluster.StartTrainer({"training.max_steps=1500", "training.epochs=6"});
   const TrainerOutcome expected = Finish(*undisturbed);
   REQUIRE(expected.exit_code == 0);
 
   TestCluster again({.overrides = {"training.reproducible=true", "training.staleness=4"}});
   const auto trainer =
-      again.StartTrainer({"training.max_steps=1500", "training.passes=6",
+      again.StartTrainer({"training.max_steps=1500", "training.epochs=6",
                           "training.progress_interval=20ms", "rpc.call_timeout=1s"});
   REQUIRE(trainer->WaitForLog("samples/s", 60s));
   again.worker(0).Signal(SIGKILL);
@@ -107,12 +107,12 @@ TEST_CASE("With two workers, one that dies for good costs nothing but time") {
   const TestClusterOptions two{.workers = 2,
                                .overrides = {"training.reproducible=true", "training.staleness=4"}};
   TestCluster cluster(two);
-  const auto undisturbed = cluster.StartTrainer({"training.passes=6"});
+  const auto undisturbed = cluster.StartTrainer({"training.epochs=6"});
   const TrainerOutcome expected = Finish(*undisturbed);
   REQUIRE(expected.exit_code == 0);
 
   TestCluster again(two);
-  const auto trainer = again.StartTrainer({"training.passes=6", "training.progress_interval=20ms"});
+  const auto trainer = again.StartTrainer({"training.epochs=6", "training.progress_interval=20ms"});
   REQUIRE(trainer->WaitForLog("samples/s", 60s));
   again.worker(1).Signal(SIGKILL);
   const TrainerOutcome outcome = Finish(*trainer);
@@ -209,7 +209,7 @@ TEST_CASE(
   const TestClusterOptions two{
       .workers = 2,
       .ranks = ranks,
-      .overrides = {"training.staleness=4", "training.passes=2", "training.loader_queue_batches=4",
+      .overrides = {"training.staleness=4", "training.epochs=2", "training.loader_queue_batches=4",
                     "training.progress_interval=20ms"}};
   TestCluster cluster(two);
   const FinishedRun expected = FinishAndCount(cluster, cluster.StartTrainers(ranks));

@@ -93,7 +93,7 @@ TEST_CASE("With drop_last loaders leave out a step that is not full on all ranks
       table<size_t, int, std::string>({{1, 2, "6 steps, 18000"}, {2, 1, "3 steps, 9000"}}));
   CAPTURE(loaders);
   const std::vector<std::string> overrides{"training.mode=sync", "training.batch_size=3000",
-                                           absl::StrCat("training.passes=", passes)};
+                                           absl::StrCat("training.epochs=", passes)};
   const Made read = Train({.ranks = 3, .overrides = overrides});
   const Made fed = Train({.ranks = 3, .loaders = loaders, .overrides = overrides});
   CHECK(fed == read);
@@ -103,7 +103,7 @@ TEST_CASE("With drop_last loaders leave out a step that is not full on all ranks
 }
 
 TEST_CASE("A loader of several ranks that is killed and started again costs nothing but time") {
-  const std::vector<std::string> overrides{"training.mode=sync", "training.passes=4",
+  const std::vector<std::string> overrides{"training.mode=sync", "training.epochs=4",
                                            "training.batch_size=64"};
   const Made expected = Train({.ranks = kRanks, .loaders = 2, .overrides = overrides});
   TestCluster cluster({.ranks = kRanks, .loaders = 2, .overrides = overrides, .digests = true});
@@ -129,7 +129,7 @@ TEST_CASE("In mode async loaders feed every row once") {
   CHECK_THAT(fed.logs[1], Catch::Contains("evaluated 16281 samples"));
 }
 
-const std::vector<std::string> kEndless{"training.passes=100000", "training.progress_interval=50ms",
+const std::vector<std::string> kEndless{"training.epochs=100000", "training.progress_interval=50ms",
                                         "training.retry_deadline=3s", "rpc.call_timeout=1s",
                                         "nn_worker.rank_timeout=20s"};
 
@@ -183,7 +183,7 @@ TEST_CASE("A loader that stays away ends all ranks by its name") {
 }
 
 TEST_CASE("When training stops early, loaders end well") {
-  TestCluster cluster({.ranks = kRanks, .loaders = 2, .overrides = {"training.passes=100000"}});
+  TestCluster cluster({.ranks = kRanks, .loaders = 2, .overrides = {"training.epochs=100000"}});
   const Daemons trainers = cluster.StartTrainers(
       kRanks, {"training.evaluate_every_steps=20", "training.early_stopping.patience=2",
                "training.early_stopping.min_improvement=0.5",

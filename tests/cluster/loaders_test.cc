@@ -109,7 +109,7 @@ TEST_CASE("Masks of raw features are the same of batches that are fed") {
 }
 
 TEST_CASE("A feeder that is killed and started again costs nothing but time") {
-  const std::vector<std::string> overrides = Reproducible({"training.passes=6"});
+  const std::vector<std::string> overrides = Reproducible({"training.epochs=6"});
   const TrainerOutcome expected = Read({.overrides = overrides});
   TestCluster cluster({.loaders = 2, .overrides = overrides});
   const auto trainer = cluster.StartTrainer({"training.progress_interval=20ms"});
@@ -130,7 +130,7 @@ TEST_CASE("A feeder that is killed and started again costs nothing but time") {
 
 TEST_CASE("A feeder that stays away ends the run by name, and the other one") {
   TestCluster cluster({.loaders = 2,
-                       .overrides = {"training.passes=100000", "training.progress_interval=20ms",
+                       .overrides = {"training.epochs=100000", "training.progress_interval=20ms",
                                      "loaders.timeout=2s", "training.retry_deadline=2s"}});
   const auto trainer = cluster.StartTrainer();
   const auto one = cluster.StartLoader(0);
@@ -245,7 +245,7 @@ std::string ConfigWithBadRows(const TemporaryFolder& folder) {
 FedRun FeedBadRows(const std::string& max_bad_rows) {
   const TemporaryFolder folder;
   return Feed({.config = ConfigWithBadRows(folder),
-               .overrides = {"data.max_bad_rows=" + max_bad_rows, "training.passes=2",
+               .overrides = {"data.max_bad_rows=" + max_bad_rows, "training.epochs=2",
                              "loaders.timeout=30m", "training.retry_deadline=5s"}});
 }
 
@@ -291,7 +291,7 @@ TEST_CASE("A second feeder of the same share changes nothing") {
 }
 
 TEST_CASE("SIGTERM stops a feeder in order while the trainer is slower than it") {
-  TestCluster cluster({.loaders = 1, .overrides = {"training.passes=100000"}});
+  TestCluster cluster({.loaders = 1, .overrides = {"training.epochs=100000"}});
   const auto trainer = cluster.StartTrainer();
   const auto feeder = cluster.StartLoader(0);
   REQUIRE(feeder->WaitForLog("samples/s", 60s));
@@ -304,7 +304,7 @@ TEST_CASE("SIGTERM stops a feeder in order while the trainer is slower than it")
 
 TEST_CASE("When the trainer has had its steps, feeders end well") {
   TestCluster cluster(
-      {.loaders = 2, .overrides = {"training.passes=100000", "training.max_steps=300"}});
+      {.loaders = 2, .overrides = {"training.epochs=100000", "training.max_steps=300"}});
   const auto trainer = cluster.StartTrainer();
   const auto one = cluster.StartLoader(0);
   const auto other = cluster.StartLoader(1);

@@ -163,7 +163,7 @@ TEST_CASE("Naive hybrid trains, too") {
 }
 
 TEST_CASE("A worker that comes back costs several ranks nothing but time") {
-  const Overrides quick{"training.passes=4", "training.max_steps=1000",
+  const Overrides quick{"training.epochs=4", "training.max_steps=1000",
                         "training.progress_interval=20ms", "rpc.call_timeout=2s"};
   const Overrides& overrides = GENERATE(kSync, kOrderedHybrid);
   TestCluster undisturbed({.ranks = 2, .overrides = overrides});
@@ -180,7 +180,7 @@ TEST_CASE("A worker that comes back costs several ranks nothing but time") {
 
 TEST_CASE("A server whose ranks are gone stops, though pushes wait") {
   TestCluster cluster({.ranks = 2,
-                       .overrides = {"training.mode=sync", "training.passes=100000",
+                       .overrides = {"training.mode=sync", "training.epochs=100000",
                                      "training.progress_interval=20ms"}});
   const Trainers trainers = cluster.StartTrainers(2);
   for (const auto& trainer : trainers) REQUIRE(trainer->WaitForLog("samples/s", 60s));

@@ -82,9 +82,9 @@ struct HotRowRun {
 };
 
 // kept_by: the overrides that say who keeps them.
-HotRowRun TrainWithHotRows(uint32_t age, uint32_t staleness,
-                           std::vector<std::string> kept_by = {
-                               "embedding_worker.hot_row_bytes=4000000"}) {
+HotRowRun TrainWithRowCache(uint32_t age, uint32_t staleness,
+                            std::vector<std::string> kept_by = {
+                                "embedding_worker.row_cache_bytes=4000000"}) {
   MetricRegistry registry;
   kept_by.push_back("training.staleness=" + std::to_string(staleness));
   kept_by.push_back("training.row_age_steps=" + std::to_string(age));
@@ -92,7 +92,7 @@ HotRowRun TrainWithHotRows(uint32_t age, uint32_t staleness,
   return {.auc = outcome.auc, .metrics = registry.Serialize()};
 }
 
-constexpr char kRowAges[] = "simurgh_worker_hot_row_age_steps";
+constexpr char kRowAges[] = "simurgh_worker_row_cache_age_steps";
 constexpr char kStaleness[] = "simurgh_nn_staleness_steps";
 
 // Ages and staleness are powers of two: a histogram's bound is exact there.
@@ -100,7 +100,7 @@ TEST_CASE("Adult stays in its band with rows that are used again, none of them t
   const double exact = TrainStandalone(kAdult, 2, {"training.staleness=4"}).auc;
   for (const uint32_t age : {1, 2}) {
     CAPTURE(age);
-    const HotRowRun run = TrainWithHotRows(age, 4);
+    const HotRowRun run = TrainWithRowCache(age, 4);
     CHECK(run.auc == Approx(exact).margin(0.003));
     CHECK(run.Beyond(kRowAges, std::to_string(age)) == 0);
     CHECK(run.Beyond(kStaleness, "4") == 0);
@@ -111,9 +111,9 @@ TEST_CASE("Adult stays in its band with rows that are used again, none of them t
 TEST_CASE("Rows are used again up to the age that is allowed, which counts as staleness") {
   for (const uint32_t age : {1, 2}) {
     CAPTURE(age);
-    const HotRowRun run = TrainWithHotRows(age, age + 1);
-    const double hits = ValueOf(run.metrics, "simurgh_worker_hot_row_hits_total");
-    const double misses = ValueOf(run.metrics, "simurgh_worker_hot_row_misses_total");
+    const HotRowRun run = TrainWithRowCache(age, age + 1);
+    const double hits = ValueOf(run.metrics, "simurgh_worker_row_cache_hits_total");
+    const double misses = ValueOf(run.metrics, "simurgh_worker_row_cache_misses_total");
     CHECK(hits > 0.3 * (hits + misses));
     CHECK(run.Beyond(kRowAges, std::to_string(age)) == 0);
     CHECK(run.Beyond(kStaleness, std::to_string(age)) == 0);
@@ -128,7 +128,7 @@ TEST_CASE("Adult stays in its band with rows that the network keeps, none of the
   for (const uint32_t age : {1, 2}) {
     CAPTURE(age);
     const HotRowRun run =
-        TrainWithHotRows(age, 4, {"training.embeddings=rows", "nn_worker.hot_row_bytes=4000000"});
+        TrainWithRowCache(age, 4, {"training.embeddings=rows", "nn_worker.hot_row_bytes=4000000"});
     CHECK(run.auc == Approx(exact).margin(0.003));
     const double hits = SumOf(run.metrics, "simurgh_nn_hot_row_hits_total");
     const double misses = SumOf(run.metrics, "simurgh_nn_hot_row_misses_total");

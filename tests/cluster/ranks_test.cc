@@ -54,7 +54,7 @@ TEST_CASE("Every row is trained on once, whatever the last batches are") {
   CHECK_THAT(whole[2]->log(), Catch::Contains("trained 11 steps, 10561 samples"));
   CHECK_THAT(whole[2]->log(), Catch::Contains("evaluated 16281 samples"));
 
-  TestCluster again({.ranks = 3, .overrides = {"training.batch_size=1000", "training.passes=2"}});
+  TestCluster again({.ranks = 3, .overrides = {"training.batch_size=1000", "training.epochs=2"}});
   const Trainers full = again.StartTrainers(3);
   FinishAll(full);
   for (const auto& trainer : full) {
@@ -66,15 +66,15 @@ TEST_CASE("A rank whose share has ended takes part with empty batches") {
   // The last of 3 steps has rows for one rank alone.
   TestCluster cluster({.ranks = 2, .overrides = {"training.batch_size=8000"}});
   const Trainers trainers = cluster.StartTrainers(
-      2, {"training.drop_last=false", "training.passes=2", "training.sync_batch_norm=true",
-          "training.evaluate_every_passes=1"});
+      2, {"training.drop_last=false", "training.epochs=2", "training.sync_batch_norm=true",
+          "training.evaluate_every_epochs=1"});
   const auto outcomes = FinishAll(trainers);
   CHECK_THAT(trainers[0]->log(), Catch::Contains("trained 6 steps, 33122 samples"));
   CHECK_THAT(trainers[1]->log(), Catch::Contains("trained 6 steps, 32000 samples"));
   CHECK(outcomes[0].network_digest == outcomes[1].network_digest);
 }
 
-const std::vector<std::string> kEndless{"training.passes=100000", "training.progress_interval=50ms",
+const std::vector<std::string> kEndless{"training.epochs=100000", "training.progress_interval=50ms",
                                         "training.retry_deadline=3s", "rpc.call_timeout=1s",
                                         "nn_worker.rank_timeout=20s"};
 
@@ -147,7 +147,7 @@ TEST_CASE("A rank that does not come is named") {
 TEST_CASE("Early stopping stops all ranks at the same step") {
   TestCluster cluster({.ranks = 2});
   const Trainers trainers = cluster.StartTrainers(
-      2, {"training.passes=1000", "training.evaluate_every_steps=20",
+      2, {"training.epochs=1000", "training.evaluate_every_steps=20",
           "training.early_stopping.patience=2", "training.early_stopping.min_improvement=0.5",
           "data.validation=[data/adult/adult.test.csv.zst]"});
   const auto outcomes = FinishAll(trainers);

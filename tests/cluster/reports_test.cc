@@ -94,7 +94,7 @@ TEST_CASE("Staleness and collisions of ids are in the metrics of a run, and in i
   std::vector<std::unique_ptr<DaemonProcess>> trainers;
   for (size_t rank = 0; rank < kRanks; ++rank) {
     trainers.push_back(
-        cluster.StartTrainer({"training.passes=100000", "training.progress_interval=50ms"}, rank));
+        cluster.StartTrainer({"training.epochs=100000", "training.progress_interval=50ms"}, rank));
   }
   for (const auto& trainer : trainers) {
     CAPTURE(trainer->log());
@@ -104,7 +104,7 @@ TEST_CASE("Staleness and collisions of ids are in the metrics of a run, and in i
     std::string metrics;
     do {
       metrics = bench::HttpGet(address, "/metrics");
-    } while (ValueOf(metrics, R"(simurgh_nn_id_collision_probability{feature="gender"})") == 0 &&
+    } while (ValueOf(metrics, R"(simurgh_nn_id_overlap_probability{feature="gender"})") == 0 &&
              std::chrono::steady_clock::now() < deadline);
 
     CAPTURE(metrics);
@@ -124,7 +124,7 @@ TEST_CASE("Staleness and collisions of ids are in the metrics of a run, and in i
     CHECK(up_to("ranks_staleness_steps", "8") == up_to("ranks_staleness_steps", "+Inf"));
     for (const auto& [feature, count] : kGreatestShares) {
       CAPTURE(feature);
-      CHECK(ValueOf(metrics, absl::StrCat("simurgh_nn_id_collision_probability{feature=\"", feature,
+      CHECK(ValueOf(metrics, absl::StrCat("simurgh_nn_id_overlap_probability{feature=\"", feature,
                                           "\"}")) == IsShareOf(feature));
     }
   }

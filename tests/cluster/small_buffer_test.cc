@@ -21,7 +21,7 @@ const std::string kSmallBuffer = "embedding_worker.forward_buffer_bytes=1048576"
 const std::string kSmallWindow = "rpc.peer_memory_bytes=65536";
 
 Overrides With(const Overrides& more) {
-  Overrides overrides{"training.batch_size=8192",       "training.passes=4",
+  Overrides overrides{"training.batch_size=8192",       "training.epochs=4",
                       "training.drop_last=false",       "training.loader_queue_batches=4",
                       "training.retry_deadline=20s",    "nn_worker.rank_timeout=30s",
                       "training.evaluate_every_steps=3"};

@@ -40,7 +40,7 @@ class SoakCallers::Caller {
       : callers_(callers),
         borrowed_(kKeptBytes),
         keepsakes_(callers.numbers_.seed, Direction::kResponse, callers.ledger_) {
-    landings_.fill(Bytes(kKeptBytes, kGuard));
+    incoming_payloads_.fill(Bytes(kKeptBytes, kGuard));
   }
 
   [[nodiscard]] awaitable<Status> Run() {
@@ -76,7 +76,7 @@ class SoakCallers::Caller {
           if (!fault.empty()) ledger.Fault(id, fault);
           const Ending ending = EndingOf(result.status());
           if (ending != Ending::kOk) SetGuard();
-          if (result.ok() && plan.response.anywhere) keepsakes_.Keep(id, *std::move(result));
+          if (result.ok() && plan.response.allocate) keepsakes_.Keep(id, *std::move(result));
           std::fill_n(borrowed_.begin(), borrowed_bytes_, kGuard);
           ledger.OnEnd(id, ending);
           end.Wake();
@@ -125,9 +125,9 @@ class SoakCallers::Caller {
         return absl::AbortedError(FailureText(id));
       };
     }
-    if (plan.response.anywhere) return Anywhere(plan.response.segments.size());
+    if (plan.response.allocate) return AllocateAll(plan.response.segments.size());
     return [this, turn = turn_](std::span<const std::byte>, std::span<const uint64_t> lengths) {
-      std::span<std::byte> room = landings_[turn];
+      std::span<std::byte> room = incoming_payloads_[turn];
       std::shared_ptr<Bytes> owner;
       if (SumOf(lengths) > room.size()) {
         owner = std::make_shared<Bytes>(SumOf(lengths));
@@ -145,11 +145,11 @@ class SoakCallers::Caller {
   // The place of a call that has ended is the caller's again: what is written there later is
   // found when it is used the next time but one.
   void SetGuard() {
-    std::ranges::fill(landings_[turn_], kGuard);
+    std::ranges::fill(incoming_payloads_[turn_], kGuard);
     guarded_[turn_] = true;
   }
   void CheckGuard(uint64_t id) {
-    const Bytes& landing = landings_[turn_];
+    const Bytes& landing = incoming_payloads_[turn_];
     const bool untouched =
         landing[0] == kGuard && std::memcmp(&landing[0], &landing[1], landing.size() - 1) == 0;
     if (guarded_[turn_] && !untouched) {
@@ -162,7 +162,7 @@ class SoakCallers::Caller {
   std::shared_ptr<const Bytes> metadata_;
   Bytes borrowed_;
   size_t borrowed_bytes_ = 0;  // In use.
-  std::array<Bytes, 2> landings_;
+  std::array<Bytes, 2> incoming_payloads_;
   std::array<bool, 2> guarded_{};
   size_t turn_ = 0;
   Keepsakes keepsakes_;

@@ -43,7 +43,7 @@ PlannedMessage PlanMessage(Random& random) {
   const uint64_t segments = dice % 10 == 0 ? random.Below(6) : random.Below(3);
   for (uint64_t i = 0; i < segments; ++i) message.segments.push_back(SegmentBytes(random));
   message.in_place = random.Below(2) == 0;
-  message.anywhere = random.Below(2) == 0;
+  message.allocate = random.Below(2) == 0;
   if (dice == 77) message.segments.assign(300, 17);  // More than one system call gathers.
   return message;
 }

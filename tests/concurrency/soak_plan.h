@@ -26,7 +26,7 @@ struct PlannedMessage {
   uint32_t metadata_bytes = 0;  // Behind the call's number.
   std::vector<uint32_t> segments;
   bool in_place = false;  // Produced in memory that the library gives.
-  bool anywhere = false;  // Taken where the library has them, and kept for a while.
+  bool allocate = false;  // Taken where the library has them, and kept for a while.
 };
 
 struct CallPlan {

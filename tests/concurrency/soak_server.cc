@@ -56,7 +56,7 @@ StatusOr<std::vector<IncomingSegment>> SoakServer::Place(std::span<const std::by
   if (!id) return absl::DataLossError("a request without its number");
   const CallPlan plan = PlanOf(seed_, *id);
   if (plan.act == Act::kRefuseRequest) return absl::OutOfRangeError(FailureText(*id));
-  if (plan.request.anywhere) return Anywhere(lengths.size())(metadata, lengths);
+  if (plan.request.allocate) return AllocateAll(lengths.size())(metadata, lengths);
   std::vector<IncomingSegment> places;
   for (const uint64_t length : lengths) {
     auto buffer = buffers_.Lease(length);
@@ -96,7 +96,7 @@ awaitable<StatusOr<OutgoingMessage>> SoakServer::Handle(Request request) {
 
 OutgoingMessage SoakServer::Answer(const CallPlan& plan, uint64_t id, Request request) {
   OutgoingMessage response = ResponseOf(plan, id, request);
-  if (plan.request.anywhere) keepsakes_.Keep(id, std::move(request.message));
+  if (plan.request.allocate) keepsakes_.Keep(id, std::move(request.message));
   return response;
 }
 

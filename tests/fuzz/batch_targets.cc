@@ -6,9 +6,9 @@
 #include "services/api/batch_codec.h"
 #include "simurgh/base/check.h"
 #include "simurgh/base/hash.h"
+#include "simurgh/data/argmax_codec.h"
 #include "simurgh/data/batch_builder.h"
 #include "simurgh/data/encoded_batch.h"
-#include "simurgh/data/maxima_code.h"
 #include "tests/fuzz/schema.h"
 #include "tests/fuzz/targets.h"
 
@@ -110,8 +110,8 @@ void RunSubmit(Input input) {
   const Status valid = batch.Validate();
   SIMURGH_CHECK(valid.ok()) << valid.ToString();
   // A few bytes may say that millions of samples have no ids: looking at each is slow.
-  constexpr size_t kMostCells = size_t{1} << 18;
-  if (batch.offsets.size() > kMostCells) return;
+  constexpr size_t kMaxCells = size_t{1} << 18;
+  if (batch.offsets.size() > kMaxCells) return;
   Walk(batch);
   const auto again = EncodeBatch(batch);
   SIMURGH_CHECK(again.ok()) << again.status().ToString();
@@ -164,9 +164,9 @@ std::vector<Bytes> SubmitSeeds() {
   return seeds;
 }
 
-// --- maxima: the dim, how many samples, their numbers of occurrences, then what is decoded.
+// --- argmax: the dim, how many samples, their numbers of occurrences, then what is decoded.
 
-void RunMaxima(Input input) {
+void RunArgmax(Input input) {
   SeedReader reader(input);
   const size_t dim = reader.Value<uint8_t>();
   std::vector<uint32_t> offsets{0};
@@ -175,22 +175,22 @@ void RunMaxima(Input input) {
   }
   const FeatureView feature{.offsets = offsets};
   Bytes bytes = ToBytes(reader.rest());
-  bytes.resize(MaximaBytes(feature, dim));
-  std::vector<uint32_t> maxima((offsets.size() - 1) * dim);
-  if (IsRefusal(DecodeMaxima(feature, dim, bytes, maxima))) return;
-  for (size_t i = 0; i < maxima.size(); ++i) {
+  bytes.resize(ArgmaxBytes(feature, dim));
+  std::vector<uint32_t> argmax((offsets.size() - 1) * dim);
+  if (IsRefusal(DecodeArgmax(feature, dim, bytes, argmax))) return;
+  for (size_t i = 0; i < argmax.size(); ++i) {
     const uint32_t count = offsets[i / dim + 1] - offsets[i / dim];
-    SIMURGH_CHECK(count == 0 ? maxima[i] == 0 : maxima[i] < count);
+    SIMURGH_CHECK(count == 0 ? argmax[i] == 0 : argmax[i] < count);
   }
-  Bytes again(bytes.size() + kMaximaSlackBytes);
-  EncodeMaxima(feature, dim, maxima, again);
+  Bytes again(bytes.size() + kArgmaxSlackBytes);
+  EncodeArgmax(feature, dim, argmax, again);
   again.resize(bytes.size());
-  std::vector<uint32_t> second(maxima.size());
-  SIMURGH_CHECK(DecodeMaxima(feature, dim, again, second).ok());
-  SIMURGH_CHECK(second == maxima);
+  std::vector<uint32_t> second(argmax.size());
+  SIMURGH_CHECK(DecodeArgmax(feature, dim, again, second).ok());
+  SIMURGH_CHECK(second == argmax);
 }
 
-std::vector<Bytes> MaximaSeeds() {
+std::vector<Bytes> ArgmaxSeeds() {
   SeedWriter some;
   some.Value(uint8_t{2}).Value(uint8_t{4});
   for (const uint16_t count : {0, 1, 3, 300}) some.Value(count);
@@ -201,15 +201,15 @@ std::vector<Bytes> MaximaSeeds() {
 // --- The others are metadata alone.
 
 bool Same(const BatchReference& one, const BatchReference& other) {
-  return one.worker_epoch == other.worker_epoch && one.number == other.number;
+  return one.worker_incarnation == other.worker_incarnation && one.number == other.number;
 }
 
-void RunSubmitTerms(Input input) {
+void RunSubmitOptions(Input input) {
   const Received<api::wire::SubmitBatchRequest> request(input);
   if (request.table == nullptr) return;
   const auto terms = api::Decode(*request.table);
   if (IsRefusal(terms.status())) return;
-  SIMURGH_CHECK(terms->together >= 1 && terms->together <= SubmitTerms::kMostTogether);
+  SIMURGH_CHECK(terms->together >= 1 && terms->together <= SubmitOptions::kMaxLookahead);
   const Received<api::wire::SubmitBatchRequest> again(
       api::Encode(*terms, std::make_shared<const EncodedBatch>()));
   const auto second = api::Decode(*again.table);
@@ -270,17 +270,17 @@ void RunPushBatch(Input input) {
   SIMURGH_CHECK_EQ(second->scale, message->scale);
 }
 
-constexpr BatchReference kSomeReference{.worker_epoch = 7, .number = 8};
-constexpr TrainerPosition kSomePosition{.run = 5, .rank = 1, .step = 77};
+constexpr BatchReference kSomeReference{.worker_incarnation = 7, .number = 8};
+constexpr StepId kSomePosition{.run = 5, .rank = 1, .step = 77};
 
-std::vector<Bytes> SubmitTermsSeeds() {
+std::vector<Bytes> SubmitOptionsSeeds() {
   const auto batch = std::make_shared<const EncodedBatch>();
-  return {MetadataOf(api::Encode(SubmitTerms(), batch)),
-          MetadataOf(api::Encode({.purpose = PullPurpose::kEvaluate,
+  return {MetadataOf(api::Encode(SubmitOptions(), batch)),
+          MetadataOf(api::Encode({.purpose = LookupMode::kEvaluate,
                                   .run = 5,
                                   .rank = 1,
                                   .step = 77,
-                                  .together = SubmitTerms::kMostTogether},
+                                  .lookahead_steps = SubmitOptions::kMaxLookahead},
                                  batch))};
 }
 
@@ -291,7 +291,7 @@ std::vector<Bytes> ReferenceSeeds() {
 std::vector<Bytes> PullBatchSeeds() {
   return {MetadataOf(api::Encode(api::PullBatchMessage())),
           MetadataOf(api::Encode(api::PullBatchMessage{.reference = kSomeReference,
-                                                       .terms = {.purpose = PullPurpose::kEvaluate,
+                                                       .terms = {.purpose = LookupMode::kEvaluate,
                                                                  .position = kSomePosition,
                                                                  .acknowledged_steps = 70,
                                                                  .row_age_steps = 3},
@@ -318,8 +318,8 @@ std::vector<Bytes> PushBatchSeeds() {
 
 std::vector<Target> BatchTargets() {
   return {{"submit_batch", RunSubmit, SubmitSeeds},
-          {"submit_terms", RunSubmitTerms, SubmitTermsSeeds},
-          {"maxima", RunMaxima, MaximaSeeds},
+          {"submit_options", RunSubmitOptions, SubmitOptionsSeeds},
+          {"argmax", RunArgmax, ArgmaxSeeds},
           {"batch_reference", RunReference, ReferenceSeeds},
           {"pull_batch", RunPullBatch, PullBatchSeeds},
           {"pulled_batch", RunPulledBatch, PulledBatchSeeds},

@@ -225,7 +225,7 @@ void RunFeed(Input input) {
 
 std::vector<Bytes> FeedSeeds() {
   return {Seed(0, api::EncodeOpen(1, 2, 0, 1, {})),
-          Seed(0, api::EncodeOpen(1, 2, 2, 3, {{"data.format", 7}, {"training.passes", 9}})),
+          Seed(0, api::EncodeOpen(1, 2, 2, 3, {{"data.format", 7}, {"training.epochs", 9}})),
           Seed(1, Taken(5)),
           Seed(2, api::EncodeFeed(1, 3, {.in_all = 2}, std::make_shared<const api::FedBatch>())),
           Seed(3, Wanted(true)),

@@ -30,10 +30,10 @@ Bytes BytesOf(const OutgoingSegment& segment) { return ToBytes(segment.bytes); }
 void ReadTables(const FrameHeader& header, Input rest) {
   if (rest.size() < rpc::TableBytes(header)) return;
   std::vector<uint64_t> lengths(header.segment_count);
-  std::vector<rpc::Loan> loans(header.lent() ? header.segment_count : 0);
+  std::vector<rpc::BorrowedSegment> loans(header.lent() ? header.segment_count : 0);
   SeedReader reader(rest);
   for (uint64_t& length : lengths) length = reader.Value<uint64_t>();
-  for (rpc::Loan& loan : loans) loan = reader.Value<rpc::Loan>();
+  for (rpc::BorrowedSegment& loan : loans) loan = reader.Value<rpc::BorrowedSegment>();
   const Status status = rpc::CheckSegmentTable(header, lengths, loans);
   if (!status.ok()) {
     SIMURGH_CHECK(absl::IsDataLoss(status));
@@ -108,7 +108,7 @@ std::vector<Bytes> HelloSeeds() {
                                     .role = "embedding-ps",
                                     .index = 3,
                                     .run = 4,
-                                    .instance_epoch = 5,
+                                    .incarnation = 5,
                                     .configuration_hash = 6,
                                     .map_version = 7},
                                    {}, uint64_t{1} << 28, rpc::kFeatureSharedMemory))};
@@ -163,17 +163,17 @@ rpc::IncomingRegion& Region() {
   return *region;
 }
 
-void RunLoans(Input input) {
+void RunBorrowedSegments(Input input) {
   SeedReader reader(input);
   std::map<uint32_t, rpc::ReceivedSegment> held;  // By slot.
   while (!reader.rest().empty()) {
-    const auto loan = reader.Value<rpc::Loan>();
+    const auto loan = reader.Value<rpc::BorrowedSegment>();
     const auto length = reader.Value<uint64_t>();
     if (reader.Value<uint8_t>() % 2 != 0) held.erase(loan.slot);
     const auto segment = Region().Borrow(loan, length);
     const bool fits = loan.offset <= kRegionBytes && length <= kRegionBytes - loan.offset &&
-                      loan.offset % rpc::kLoanAlignment == 0;
-    const bool free = loan.slot < rpc::kMaxLoans && !held.contains(loan.slot);
+                      loan.offset % rpc::kBorrowAlignment == 0;
+    const bool free = loan.slot < rpc::kMaxBorrowedSegments && !held.contains(loan.slot);
     SIMURGH_CHECK_EQ(segment.ok(), fits && free) << segment.status().ToString();
     SIMURGH_CHECK(segment.ok() || absl::IsDataLoss(segment.status()));
     if (!segment.ok()) continue;
@@ -183,17 +183,17 @@ void RunLoans(Input input) {
   }
 }
 
-std::vector<Bytes> LoanSeeds() {
+std::vector<Bytes> BorrowedSegmentSeeds() {
   SeedWriter seed;
-  const auto add = [&](rpc::Loan loan, uint64_t length, bool let_go) {
+  const auto add = [&](rpc::BorrowedSegment loan, uint64_t length, bool let_go) {
     seed.Value(loan).Value(length).Value(let_go);
   };
   add({.offset = 0, .slot = 0, .generation = 1}, kRegionBytes, false);
   add({.offset = 64, .slot = 1, .generation = 1}, 100, false);
   add({.offset = 64, .slot = 1, .generation = 2}, 100, true);
-  add({.offset = kRegionBytes, .slot = rpc::kMaxLoans - 1, .generation = 1}, 0, false);
+  add({.offset = kRegionBytes, .slot = rpc::kMaxBorrowedSegments - 1, .generation = 1}, 0, false);
   add({.offset = kRegionBytes - 64, .slot = 2, .generation = 1}, 65, false);
-  add({.offset = 8, .slot = rpc::kMaxLoans, .generation = 1}, 2, false);
+  add({.offset = 8, .slot = rpc::kMaxBorrowedSegments, .generation = 1}, 2, false);
   return {seed.bytes()};
 }
 
@@ -203,7 +203,7 @@ std::vector<Target> FrameTargets() {
   return {{"frame", RunFrame, FrameSeeds},
           {"hello", RunHello, HelloSeeds},
           {"error", RunError, ErrorSeeds},
-          {"loans", RunLoans, LoanSeeds}};
+          {"loans", RunBorrowedSegments, BorrowedSegmentSeeds}};
 }
 
 }  // namespace simurgh::fuzz

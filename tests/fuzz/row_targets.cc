@@ -83,7 +83,7 @@ const std::vector<RowGroup>& SomeGroups() {
 }
 
 std::vector<Bytes> PullRowsSeeds() {
-  PullRowsCall call{.purpose = PullPurpose::kEvaluate,
+  PullRowsCall call{.purpose = LookupMode::kEvaluate,
                     .position = {.run = 5, .rank = 1, .step = 77},
                     .acknowledged_steps = 70,
                     .groups = SomeGroups()};
@@ -117,7 +117,7 @@ void RunPullReport(Input input) {
   SIMURGH_CHECK_EQ(second.unseen, report.unseen);
   SIMURGH_CHECK_EQ(second.refused, report.refused);
   SIMURGH_CHECK_EQ(second.evicted, report.evicted);
-  SIMURGH_CHECK_EQ(second.turned_away, report.turned_away);
+  SIMURGH_CHECK_EQ(second.rejected_full, report.rejected_full);
 }
 
 void RunPushReport(Input input) {

@@ -31,7 +31,7 @@ struct Received {
   const Table* table = nullptr;  // Null when the metadata is malformed.
 };
 
-inline bool Same(const TrainerPosition& one, const TrainerPosition& other) {
+inline bool Same(const StepId& one, const StepId& other) {
   return one.run == other.run && one.rank == other.rank && one.step == other.step;
 }
 

@@ -19,7 +19,7 @@ namespace {
 
 constexpr uint64_t kSteps = 14;
 constexpr uint64_t kEvaluatedBatches = 5;
-constexpr size_t kMostBytes = 1'000;
+constexpr size_t kMaxBytes = 1'000;
 
 struct Settings {
   uint64_t seed = 0;
@@ -33,7 +33,7 @@ struct Settings {
   size_t capacity_bytes = 0;
   int deaths = 0;
 
-  uint32_t together() const { return reproducible ? staleness : 1; }
+  uint32_t lookahead_steps() const { return reproducible ? staleness : 1; }
 };
 
 Settings DrawSettings(uint64_t seed) {
@@ -46,14 +46,14 @@ Settings DrawSettings(uint64_t seed) {
           .queue = 1 + random.Below(6),
           .evaluate_every = 3 + random.Below(kSteps),
           .capacity_batches = random.Below(12),
-          .capacity_bytes = random.Below(6) * kMostBytes,
+          .capacity_bytes = random.Below(6) * kMaxBytes,
           .deaths = static_cast<int>(random.Below(4))};
 }
 
 struct ModelBatch {
   enum class State { kUnsubmitted, kInLine, kBuffered, kPulled, kPushing, kDone };
 
-  SubmitTerms terms;
+  SubmitOptions terms;
   size_t bytes = 0;
   State state = State::kUnsubmitted;
   bool computed = false;
@@ -89,7 +89,7 @@ class Model {
     for (ModelWorker& worker : workers_) worker.buffer = NewBuffer();
     for (uint32_t rank = 0; rank < settings.ranks; ++rank) {
       ranks_.push_back(
-          {.training = DrawBatches(PullPurpose::kTrain, rank, kSteps), .evaluation = {}});
+          {.training = DrawBatches(LookupMode::kTrain, rank, kSteps), .evaluation = {}});
     }
   }
 
@@ -111,10 +111,10 @@ class Model {
   bool is_over() const { return computed_ == kSteps && !evaluating_ && AllDone(kSteps); }
 
   void CheckBounds() const {
-    const size_t needed = size_t{2} * settings_.ranks * settings_.together();
+    const size_t needed = size_t{2} * settings_.ranks * settings_.lookahead_steps();
     for (const ModelWorker& worker : workers_) {
       REQUIRE(worker.buffer->size() <= settings_.capacity_batches + needed);
-      REQUIRE(worker.buffer->bytes() <= settings_.capacity_bytes + needed * kMostBytes);
+      REQUIRE(worker.buffer->bytes() <= settings_.capacity_bytes + needed * kMaxBytes);
     }
   }
 
@@ -124,15 +124,16 @@ class Model {
                                            std::chrono::milliseconds(1), [] {});
   }
 
-  std::vector<ModelBatch> DrawBatches(PullPurpose purpose, uint32_t rank, uint64_t count) {
+  std::vector<ModelBatch> DrawBatches(LookupMode purpose, uint32_t rank, uint64_t count) {
     std::vector<ModelBatch> batches(count);
     for (uint64_t step = 0; step < count; ++step) {
-      batches[step].terms = {.purpose = purpose,
-                             .run = 5,
-                             .rank = rank,
-                             .step = step,
-                             .together = purpose == PullPurpose::kTrain ? settings_.together() : 1};
-      batches[step].bytes = 8 * random_.Below(kMostBytes / 8 + 1);
+      batches[step].terms = {
+          .purpose = purpose,
+          .run = 5,
+          .rank = rank,
+          .step = step,
+          .lookahead_steps = purpose == LookupMode::kTrain ? settings_.lookahead_steps() : 1};
+      batches[step].bytes = 8 * random_.Below(kMaxBytes / 8 + 1);
     }
     return batches;
   }
@@ -178,7 +179,7 @@ class Model {
   }
 
   bool IsOrdered(const ModelBatch& batch) const {
-    return settings_.reproducible && batch.terms.purpose == PullPurpose::kTrain;
+    return settings_.reproducible && batch.terms.purpose == LookupMode::kTrain;
   }
 
   bool MayPush(const std::vector<ModelBatch>& batches, uint64_t step) const {
@@ -199,7 +200,7 @@ class Model {
   void Pull(ModelBatch& batch) {
     if (!IsKnown(batch)) return;
     batch.state = State::kPulled;
-    if (batch.terms.purpose == PullPurpose::kEvaluate) Release(batch);
+    if (batch.terms.purpose == LookupMode::kEvaluate) Release(batch);
   }
 
   void Push(ModelBatch& batch) {
@@ -218,7 +219,7 @@ class Model {
     for (auto place = worker.line.begin(); place != worker.line.end(); ++place) {
       const ModelBatch& batch = **place;
       const bool has_room = place == worker.line.begin() && worker.buffer->HasRoom(batch.bytes);
-      if (!has_room && !worker.buffer->IsNeeded(batch.terms)) continue;
+      if (!has_room && !worker.buffer->IsExemptFromLimit(batch.terms)) continue;
       events_.emplace_back([this, &worker, place] { Admit(worker, place); });
     }
   }
@@ -286,7 +287,7 @@ class Model {
 
   void BeginEvaluation() {
     for (uint32_t rank = 0; rank < settings_.ranks; ++rank) {
-      ranks_[rank].evaluation = DrawBatches(PullPurpose::kEvaluate, rank, kEvaluatedBatches);
+      ranks_[rank].evaluation = DrawBatches(LookupMode::kEvaluate, rank, kEvaluatedBatches);
     }
   }
 

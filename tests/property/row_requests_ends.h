@@ -76,7 +76,7 @@ class Ends : public ServerFixture {
   }
 
   StatusOr<rpc::IncomingMessage> Call(rpc::MethodId method, rpc::OutgoingMessage message) {
-    return Start(client_->Call(method, std::move(message), rpc::Anywhere(1),
+    return Start(client_->Call(method, std::move(message), rpc::AllocateAll(1),
                                rpc::Clock::now() + std::chrono::seconds(60)))
         .get();
   }

@@ -24,8 +24,8 @@ namespace {
 // A request that can be sent, and what is wrong with it.
 struct Draft {
   bool pull = true;
-  PullPurpose purpose = PullPurpose::kTrain;
-  TrainerPosition position;
+  LookupMode purpose = LookupMode::kTrain;
+  StepId position;
   uint64_t acknowledged_steps = 0;
   uint32_t part = 0;
   uint32_t parts = 1;
@@ -113,7 +113,7 @@ class Requests {
 
   Draft Right() {
     Draft draft{.pull = random_.Below(2) == 0};
-    draft.purpose = random_.Below(4) == 0 ? PullPurpose::kEvaluate : PullPurpose::kTrain;
+    draft.purpose = random_.Below(4) == 0 ? LookupMode::kEvaluate : LookupMode::kTrain;
     draft.position = {.run = run_, .rank = 0, .step = next_step_};
     draft.acknowledged_steps = random_.Below(next_step_ + 1);
     constexpr uint32_t kDims[] = {3, 8};
@@ -171,8 +171,8 @@ class Requests {
       case 3:
         draft.damage = true;
         break;
-      case 4:                                 // Steps that the server has not seen.
-        draft.purpose = PullPurpose::kTrain;  // One to evaluate asks nobody when it names no row.
+      case 4:                                // Steps that the server has not seen.
+        draft.purpose = LookupMode::kTrain;  // One to evaluate asks nobody when it names no row.
         draft.acknowledged_steps = next_step_ + 1 + random_.Below(9);
         draft.position.step = next_step_ + 1'024 + random_.Below(9);
         break;
@@ -236,7 +236,7 @@ void CheckRight(const Draft& draft, const rpc::IncomingMessage& answer, const Ro
       const std::byte* numbers = payload + byte + i * group.dim * SizeOf(group.precision);
       const auto row = after.find(key);
       // Only a training pull makes rows, and it makes all that it names.
-      if (draft.pull && draft.purpose == PullPurpose::kTrain) {
+      if (draft.pull && draft.purpose == LookupMode::kTrain) {
         REQUIRE(row != after.end());
         Row& model = expected[key];
         if (model.weights.empty()) model.weights = row->second.weights;
@@ -259,7 +259,7 @@ void CheckRight(const Draft& draft, const rpc::IncomingMessage& answer, const Ro
     }
   });
   // A pull after a leap of 2^31 steps, which damage can bring, makes all older rows equally old.
-  if (draft.pull && draft.purpose == PullPurpose::kTrain) {
+  if (draft.pull && draft.purpose == LookupMode::kTrain) {
     for (auto& [key, row] : expected) {
       if (const auto found = after.find(key); found != after.end()) {
         row.recency = found->second.recency;

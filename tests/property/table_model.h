@@ -16,7 +16,7 @@
 #include "table/admission.h"
 #include "table/initializer.h"
 #include "table/row_store.h"
-#include "table/simd/coded_rows.h"
+#include "table/simd/encoded_rows.h"
 #include "table/simd/row_update.h"
 #include "table/sparse_optimizer.h"
 
@@ -67,8 +67,8 @@ class TableModel {
         ++report.refused;
         continue;
       } else if (!MakeRoom()) {
-        ++report.turned_away;
-        ++turned_away_;
+        ++report.rejected_full;
+        ++rejected_full_;
         continue;
       } else {
         Create(ids[i]);
@@ -137,12 +137,12 @@ class TableModel {
     const TableStats stats = table.stats();
     REQUIRE(stats.rows == rows_.size());
     REQUIRE(stats.created == created_);
-    REQUIRE(stats.turned_away == turned_away_);
+    REQUIRE(stats.rejected_full == rejected_full_);
     REQUIRE(stats.evicted_for == evicted_for_);
     // At most 24 bytes beside a row, and what a table of none needs.
     constexpr uint64_t kFixed = uint64_t{256} << 10;
     REQUIRE(stats.bytes <=
-            most_rows_ * (RowLayout(format_).stride_bytes + 24) + kFixed + admission_.bytes_used());
+            max_rows_ * (RowLayout(format_).stride_bytes + 24) + kFixed + admission_.bytes_used());
   }
 
  private:
@@ -180,7 +180,7 @@ class TableModel {
     rows_.emplace(id, std::move(row));
     ++with_stamp_[0];
     ++created_;
-    most_rows_ = std::max<uint64_t>(most_rows_, rows_.size());
+    max_rows_ = std::max<uint64_t>(max_rows_, rows_.size());
   }
 
   RowMap::const_iterator Living(uint64_t id) const {
@@ -210,7 +210,7 @@ class TableModel {
   }
 
   bool NextIsNow() const {
-    return replayed_ < evicted_.size() && evicted_[replayed_].decided == created_ + turned_away_;
+    return replayed_ < evicted_.size() && evicted_[replayed_].decided == created_ + rejected_full_;
   }
 
   // Those that were reported since the last row was made or denied, up to one for want of room.
@@ -287,8 +287,8 @@ class TableModel {
   RowMap rows_;
   uint64_t newest_ = 0;
   uint64_t created_ = 0;
-  uint64_t turned_away_ = 0;
-  uint64_t most_rows_ = 0;
+  uint64_t rejected_full_ = 0;
+  uint64_t max_rows_ = 0;
   std::array<uint64_t, kEvictionCauses> evicted_for_{};
   std::vector<Eviction> evicted_;  // Of the pull that is replayed.
   size_t replayed_ = 0;            // Of them.

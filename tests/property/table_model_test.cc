@@ -36,7 +36,7 @@ bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
 struct Evictions : EvictionListener {
   void RowEvicted(uint64_t id, EvictionCause cause) override {
     const TableStats stats = table->stats();
-    rows.push_back({id, cause, stats.created + stats.turned_away});
+    rows.push_back({id, cause, stats.created + stats.rejected_full});
   }
   const Table* table = nullptr;
   std::vector<Eviction> rows;
@@ -123,7 +123,7 @@ class Comparison {
   static void RequireEqual(const PullReport& actual, const PullReport& expected) {
     const auto counts = [](const PullReport& report) {
       return std::array{report.found,   report.created, report.unseen,
-                        report.refused, report.evicted, report.turned_away};
+                        report.refused, report.evicted, report.rejected_full};
     };
     REQUIRE(counts(actual) == counts(expected));
   }
@@ -143,7 +143,7 @@ class Comparison {
     if (random_.Below(5000) == 0) step_ += random_.Below(1 << 20);
     clock_ = std::max(clock_, clock_base_ + step_ - first_step_);
     const auto report =
-        partition_->Pull(PullPurpose::kTrain, {run_, 0, step_}, 0, PullGroups(request));
+        partition_->Pull(LookupMode::kTrain, {run_, 0, step_}, 0, PullGroups(request));
     REQUIRE(report.ok());
     PullReport expected;
     for (size_t i = 0; i < request.ids.size(); ++i) {
@@ -162,7 +162,7 @@ class Comparison {
     Request request = NewRequest(false);
     for (auto& values : request.values) std::fill(values.begin(), values.end(), -1.0F);
     const auto report =
-        partition_->Pull(PullPurpose::kEvaluate, {run_, 0, step_}, 0, PullGroups(request));
+        partition_->Pull(LookupMode::kEvaluate, {run_, 0, step_}, 0, PullGroups(request));
     REQUIRE(report.ok());
     PullReport expected;
     for (size_t i = 0; i < request.ids.size(); ++i) {
@@ -181,7 +181,7 @@ class Comparison {
       const float rate = random_.Below(2) == 0 ? 0.1F : 4.0F;  // The latter meets the bound.
       groups.push_back({request.tables[i], rate, request.ids[i], Values(request, i)});
     }
-    const TrainerPosition position{run_, 0, pushed_steps_++};
+    const StepId position{run_, 0, pushed_steps_++};
     const auto report = partition_->Push(position, 0, 1, groups);
     REQUIRE(report.ok());
     PushReport expected;
@@ -205,7 +205,7 @@ class Comparison {
     first_step_ = step_;
     clock_base_ = clock_ + 1;
     clock_ = clock_base_;
-    REQUIRE(partition_->Pull(PullPurpose::kTrain, {run_, 0, step_}, 0, {}).ok());
+    REQUIRE(partition_->Pull(LookupMode::kTrain, {run_, 0, step_}, 0, {}).ok());
     pushed_steps_ = 0;
   }
 

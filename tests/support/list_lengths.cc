@@ -43,7 +43,7 @@ data:
   csv: {columns: [{name: label, kind: label}, {name: words, kind: id, separator: " "}]}
 model: {towers: [{name: top, input: [)",
                                                  input, R"(], layers: [{linear: 1}]}]}
-training: {batch_size: 100, passes: 5}
+training: {batch_size: 100, epochs: 5}
 )"));
 }
 

@@ -28,7 +28,7 @@ constexpr char kNotes[] =
     "(Adam). gflops counts 2 operations for each multiplication and addition of the products.\n\n"
     "Exit codes: 0 done, 1 failed, 2 bad options.\n";
 
-constexpr uint32_t kMostSamples = 65'536;
+constexpr uint32_t kMaxSamples = 65'536;
 
 }  // namespace
 
@@ -64,7 +64,7 @@ StatusOr<std::optional<NnBenchOptions>> ParseNnBenchOptions(int argc, char** arg
   if (!go_on) return std::nullopt;
   SIMURGH_ASSIGN_OR_RETURN(options.models,
                            ParseWords("--model", models, {"light", "paper", "dlrm", "dcn"}));
-  SIMURGH_ASSIGN_OR_RETURN(options.batches, ParseNumbers("--batch", batches, kMostSamples));
+  SIMURGH_ASSIGN_OR_RETURN(options.batches, ParseNumbers("--batch", batches, kMaxSamples));
   SIMURGH_ASSIGN_OR_RETURN(options.precisions,
                            ParseWords("--precision", precisions, {"f32", "bf16"}));
   if (options.threads == 0 || options.turns == 0 || !(options.seconds > 0)) {

@@ -28,7 +28,7 @@ constexpr char kNotes[] =
     "cuBLASLt has the product, but not what should be fused to it.\n\n"
     "Exit codes: 0 done, 1 failed, 2 bad options, 77 no device (after a line with SKIPPED).\n";
 
-constexpr uint32_t kMostSamples = 65'536;
+constexpr uint32_t kMaxSamples = 65'536;
 
 }  // namespace
 
@@ -69,7 +69,7 @@ StatusOr<std::optional<NnCudaOptions>> ParseNnCudaOptions(int argc, char** argv,
   if (!go_on) return std::nullopt;
   SIMURGH_ASSIGN_OR_RETURN(options.networks,
                            ParseWords("--network", networks, {"paper", "dlrm", "dcn"}));
-  SIMURGH_ASSIGN_OR_RETURN(options.batches, ParseNumbers("--batch", batches, kMostSamples));
+  SIMURGH_ASSIGN_OR_RETURN(options.batches, ParseNumbers("--batch", batches, kMaxSamples));
   SIMURGH_ASSIGN_OR_RETURN(options.precisions,
                            ParseWords("--precision", precisions, {"f32", "tf32", "bf16", "f16"}));
   if (options.repeats == 0) return OptionProblem("--repeats takes more than 0");

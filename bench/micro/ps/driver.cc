@@ -39,7 +39,8 @@ rpc::awaitable<Status> Driver::Pull(const PsBatch& batch) {
   const PullRowsCall call{.position = {.run = 1, .rank = 0, .step = step_},
                           .groups = {&batch.group, 1},
                           .ids = batch.ids};
-  rpc::Places<api::PullRows::Response> anywhere{rpc::SegmentPlace<std::byte>::Anywhere()};
+  rpc::Destinations<api::PullRows::Response> anywhere{
+      rpc::SegmentDestination<std::byte>::kAllocate};
   const auto response =
       co_await rpc::Call(*client_, api::kPullRows, api::Encode(call, map_version_),
                          std::move(anywhere), rpc::Clock::now() + kCallTimeout);
@@ -47,7 +48,7 @@ rpc::awaitable<Status> Driver::Pull(const PsBatch& batch) {
 }
 
 rpc::awaitable<Status> Driver::Push(const PsBatch& batch,
-                                    const rpc::SegmentPlace<float>& gradients) {
+                                    const rpc::SegmentDestination<float>& gradients) {
   const PushRowsCall call{.position = {.run = 1, .rank = 0, .step = step_++},
                           .groups = {&batch.group, 1},
                           .learning_rates = {&kRate, 1},
@@ -60,7 +61,7 @@ rpc::awaitable<Status> Driver::Push(const PsBatch& batch,
 }
 
 rpc::awaitable<Status> Driver::Repeat(Run& run) {
-  rpc::SegmentPlace<float> gradients;
+  rpc::SegmentDestination<float> gradients;
   if (run.push) {
     const uint32_t dim = run.batches[0].group.dim;
     gradients = rpc::AllocateTensor<float>(*client_, kBatchIds * dim);

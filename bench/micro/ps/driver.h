@@ -34,7 +34,7 @@ class Driver {
 
   [[nodiscard]] rpc::awaitable<Status> Pull(const PsBatch& batch);
   [[nodiscard]] rpc::awaitable<Status> Push(const PsBatch& batch,
-                                            const rpc::SegmentPlace<float>& gradients);
+                                            const rpc::SegmentDestination<float>& gradients);
   [[nodiscard]] rpc::awaitable<Status> Repeat(Run& run);
   [[nodiscard]] rpc::awaitable<Status> RunAll(Run& run, size_t in_flight);
 

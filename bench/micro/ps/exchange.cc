@@ -32,15 +32,17 @@ Status Serve(IoThread& io, std::unique_ptr<rpc::Server>& server, const std::stri
   server = std::make_unique<rpc::Server>(io.executor(), hello, rpc::ServerOptions(), nullptr);
   rpc::Register(
       *server, api::kPullRows,
-      [](const auto&, const auto&) -> StatusOr<rpc::Places<api::PullRows::Request>> {
-        return rpc::Places<api::PullRows::Request>{rpc::SegmentPlace<uint64_t>::Anywhere()};
+      [](const auto&, const auto&) -> StatusOr<rpc::Destinations<api::PullRows::Request>> {
+        return rpc::Destinations<api::PullRows::Request>{
+            rpc::SegmentDestination<uint64_t>::kAllocate};
       },
       [partitions](auto request) { return AnswerPull(std::move(request), partitions); });
   rpc::Register(
       *server, api::kPushRows,
-      [](const auto&, const auto&) -> StatusOr<rpc::Places<api::PushRows::Request>> {
-        return rpc::Places<api::PushRows::Request>{rpc::SegmentPlace<uint64_t>::Anywhere(),
-                                                   rpc::SegmentPlace<std::byte>::Anywhere()};
+      [](const auto&, const auto&) -> StatusOr<rpc::Destinations<api::PushRows::Request>> {
+        return rpc::Destinations<api::PushRows::Request>{
+            rpc::SegmentDestination<uint64_t>::kAllocate,
+            rpc::SegmentDestination<std::byte>::kAllocate};
       },
       [](auto request) { return AnswerPush(std::move(request)); });
   return server->Listen(address);

@@ -25,9 +25,9 @@ constexpr char kNotes[] =
     "Memory: about (4 * dim * 2 + 60) bytes a row and dim, twice.\n\n"
     "Exit codes: 0 done, 1 failed, 2 bad options.\n";
 
-constexpr uint32_t kMostDim = 1'024;
-constexpr uint32_t kMostInFlight = 64;
-constexpr uint32_t kMostPartitions = 64;
+constexpr uint32_t kMaxDim = 1'024;
+constexpr uint32_t kMaxInFlight = 64;
+constexpr uint32_t kMaxPartitions = 64;
 
 struct Given {
   std::string transports = "tcp,unix,shm";
@@ -62,11 +62,11 @@ po::options_description Describe(PsBenchOptions& options, Given& given) {
 Status Take(const Given& given, PsBenchOptions& options) {
   SIMURGH_ASSIGN_OR_RETURN(options.transports,
                            ParseWords("--transport", given.transports, {"tcp", "unix", "shm"}));
-  SIMURGH_ASSIGN_OR_RETURN(options.dims, ParseNumbers("--dim", given.dims, kMostDim));
+  SIMURGH_ASSIGN_OR_RETURN(options.dims, ParseNumbers("--dim", given.dims, kMaxDim));
   SIMURGH_ASSIGN_OR_RETURN(options.in_flight,
-                           ParseNumbers("--in-flight", given.in_flight, kMostInFlight));
+                           ParseNumbers("--in-flight", given.in_flight, kMaxInFlight));
   SIMURGH_ASSIGN_OR_RETURN(options.partitions,
-                           ParseNumbers("--partitions", given.partitions, kMostPartitions));
+                           ParseNumbers("--partitions", given.partitions, kMaxPartitions));
   if (given.quick) {
     options.in_flight = {4};
     options.partitions = {1};

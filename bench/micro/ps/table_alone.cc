@@ -25,7 +25,7 @@ void TableAlone::Fill(const std::vector<PsBatch>& rows) {
     for (size_t p = 0; p < partitions_.size(); ++p) {
       const auto ids = batch.Of(p);
       const PullGroup group{0, ids, {values.data(), ids.size(), batch.group.dim}};
-      SIMURGH_CHECK(partitions_[p]->Pull(PullPurpose::kTrain, {1, 0, 0}, 0, {&group, 1}).ok());
+      SIMURGH_CHECK(partitions_[p]->Pull(LookupMode::kTrain, {1, 0, 0}, 0, {&group, 1}).ok());
     }
   }
 }
@@ -53,7 +53,7 @@ double TableAlone::Measure(const std::vector<PsBatch>& batches, bool push, size_
         ++steps_[p];
       } else {
         const PullGroup group{0, ids, {values, ids.size(), dim}};
-        SIMURGH_CHECK(partitions_[p]->Pull(PullPurpose::kTrain, {1, 0, step}, 0, {&group, 1}).ok());
+        SIMURGH_CHECK(partitions_[p]->Pull(LookupMode::kTrain, {1, 0, step}, 0, {&group, 1}).ok());
       }
       done += ids.size();
       elapsed = std::chrono::steady_clock::now() - start;

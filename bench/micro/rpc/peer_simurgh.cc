@@ -100,7 +100,7 @@ class Responder {
 
   rpc::Method method() {
     return {.id = kEcho,
-            .placement = IsShared(point_) ? rpc::Anywhere(1) : FromPool(pool_),
+            .placement = IsShared(point_) ? rpc::AllocateAll(1) : FromPool(pool_),
             .handle = Handler()};
   }
 
@@ -203,7 +203,7 @@ class Driver {
 
   rpc::Placement PlacementOf(uint32_t slot) {
     const Point& point = workload_.point();
-    if (IsShared(point)) return rpc::Anywhere(1);
+    if (IsShared(point)) return rpc::AllocateAll(1);
     return point.work == Work::kEcho ? Into(workload_.response(slot)) : FromPool(pool_);
   }
 

@@ -6,7 +6,7 @@
 #include <span>
 
 #include "table/batch_lookup.h"
-#include "table/simd/coded_rows.h"
+#include "table/simd/encoded_rows.h"
 
 namespace simurgh::bench {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "simurgh/tensor/half.h"
-#include "table/simd/coded_rows.h"
+#include "table/simd/encoded_rows.h"
 
 namespace simurgh::bench {
 namespace {
@@ -60,7 +60,7 @@ void BareRows::Update(const Batch& batch, const float* gradients) const {
     if (plain) {
       UpdateRows(kind_.update, {updates, filled});
     } else {
-      UpdateCodedRows(kind_.update, kind_.format, {coded, filled});
+      UpdateEncodedRows(kind_.update, kind_.format, {coded, filled});
     }
     filled = 0;
   });

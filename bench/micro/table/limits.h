@@ -18,13 +18,14 @@ class BareRows {
   BareRows(uint64_t rows, const RowKind& kind);
 
   // Where rows lie, by number. By value: nothing that a loop writes can change it.
-  class Places {
+  class Destinations {
    public:
     std::byte* operator()(uint32_t number) const { return first_ + number * stride_bytes_; }
 
    private:
     friend class BareRows;
-    Places(std::byte* first, uint64_t stride_bytes) : first_(first), stride_bytes_(stride_bytes) {}
+    Destinations(std::byte* first, uint64_t stride_bytes)
+        : first_(first), stride_bytes_(stride_bytes) {}
 
     std::byte* first_;
     uint64_t stride_bytes_;
@@ -32,7 +33,7 @@ class BareRows {
 
   uint64_t rows() const { return rows_; }
   // Weights and state of each row.
-  Places places() const { return {memory_.base(), kind_.format.bytes()}; }
+  Destinations places() const { return {memory_.base(), kind_.format.bytes()}; }
 
   // Weights alone, packed.
   void Gather(const Batch& batch, float* out) const;
@@ -45,7 +46,7 @@ class BareRows {
 
  private:
   // Weights of each row, packed.
-  Places packed() const { return {memory_.base(), kind_.format.weight_bytes()}; }
+  Destinations packed() const { return {memory_.base(), kind_.format.weight_bytes()}; }
 
   RowKind kind_;
   uint64_t rows_;

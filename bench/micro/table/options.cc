@@ -132,15 +132,15 @@ Status TakeLists(const Given& given, TableBenchOptions& options) {
 }
 
 Status TakeCounts(const Given& given, TableBenchOptions& options) {
-  constexpr int64_t kMostRows = int64_t{1} << 31;
+  constexpr int64_t kMaxRows = int64_t{1} << 31;
   if (given.batch < 1 || given.batch > 65'535) return OptionProblem("--batch must be 1 to 65535");
   if (given.turns < 1 || given.turns > 1000) return OptionProblem("--turns must be 1 to 1000");
   if (given.threads < 1 || given.threads > 256) return OptionProblem("--threads must be 1 to 256");
-  if (given.rows < 0 || given.rows > kMostRows) {
-    return OptionProblem(absl::StrCat("--rows must be 0 to ", kMostRows));
+  if (given.rows < 0 || given.rows > kMaxRows) {
+    return OptionProblem(absl::StrCat("--rows must be 0 to ", kMaxRows));
   }
-  if (given.growth < 0 || given.growth > kMostRows) {
-    return OptionProblem(absl::StrCat("--growth must be 0 to ", kMostRows));
+  if (given.growth < 0 || given.growth > kMaxRows) {
+    return OptionProblem(absl::StrCat("--growth must be 0 to ", kMaxRows));
   }
   options.rows = given.rows;
   options.growth_rows = given.growth;
@@ -173,9 +173,9 @@ SparseOptimizerConfig OptimizerNamed(std::string_view name) {
 
 uint64_t TableBenchOptions::RowsFor(uint32_t dim) const {
   constexpr uint64_t kWeightBytes = 2'560'000'000;
-  constexpr uint64_t kMostRows = 20'000'000;
+  constexpr uint64_t kMaxRows = 20'000'000;
   if (rows != 0) return rows;
-  const uint64_t by_dim = std::min(kMostRows, kWeightBytes / (dim * sizeof(float)));
+  const uint64_t by_dim = std::min(kMaxRows, kWeightBytes / (dim * sizeof(float)));
   return quick ? by_dim / 100 : by_dim;
 }
 

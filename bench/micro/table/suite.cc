@@ -167,7 +167,7 @@ double Suite::Fill(Subject& subject) {
 }
 
 void Suite::MeasureInsert() {
-  double most_bytes = 0;
+  double max_bytes = 0;
   std::vector<Measurement> all = LimitsAt(1);
   all.pop_back();
   all.push_back({.name = "insert", .limit = 0, .run = [&] {
@@ -184,10 +184,10 @@ void Suite::MeasureInsert() {
                      out_[0].data());
     const TableStats stats = tables_[0]->stats();
     if (stats.rows < kRowsWhereGrowthCounts) continue;
-    most_bytes =
-        std::max(most_bytes, static_cast<double>(stats.bytes) / static_cast<double>(stats.rows));
+    max_bytes =
+        std::max(max_bytes, static_cast<double>(stats.bytes) / static_cast<double>(stats.rows));
   }
-  report_.Add(all, "new", most_bytes);
+  report_.Add(all, "new", max_bytes);
 }
 
 void Suite::MeasureRivalInsert() {

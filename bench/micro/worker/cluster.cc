@@ -45,7 +45,7 @@ class FreePorts {
 };
 
 // More than any row can be used again from.
-constexpr uint64_t kHotRowBytes = uint64_t{256} << 20;
+constexpr uint64_t kRowCacheBytes = uint64_t{256} << 20;
 
 Status WriteConfig(const Folder& folder, const WorkerCluster::Setup& setup) {
   FreePorts ports;
@@ -66,7 +66,7 @@ Status WriteConfig(const Folder& folder, const WorkerCluster::Setup& setup) {
        << "\"}, {address: \"" << address("ps1") << "\"}]}\n"
        << "embedding_worker: {row_precision: " << setup.row_precision
        << ", row_gradient_precision: " << setup.row_precision
-       << ", hot_row_bytes: " << (setup.row_age == 0 ? 0 : kHotRowBytes)
+       << ", row_cache_bytes: " << (setup.row_age == 0 ? 0 : kRowCacheBytes)
        << ", instances: [{address: \"" << address("worker")
        << "\", metrics: \"127.0.0.1:" << ports.Take() << "\"}]}\n"
        << "nn_worker: {instances: [{}]}\n"

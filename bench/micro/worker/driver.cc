@@ -46,11 +46,11 @@ class WorkerDriver::Run {
  private:
   struct Slot {
     std::shared_ptr<const CompactBatch> batch;
-    TrainerPosition position;
+    StepId position;
     BatchReference reference;
     std::vector<float> embeddings;
     std::vector<float> gradients;
-    PooledMaxima maxima;
+    PooledArgmax argmax;
   };
 
   size_t samples(const Slot& slot) const { return slot.batch->batch_size; }
@@ -68,7 +68,7 @@ class WorkerDriver::Run {
       slot.batch = batches_[begun_++ % batches_.size()];
       slot.position = {.run = 1, .rank = 0, .step = driver_.step_++};
     }
-    const SubmitTerms terms{.run = slot.position.run, .step = slot.position.step};
+    const SubmitOptions terms{.run = slot.position.run, .step = slot.position.step};
     driver_.client_->Submit(slot.batch, terms, [this, &slot](StatusOr<BatchReference> reference) {
       if (!reference.ok()) return Next(slot, reference.status());
       slot.reference = *reference;
@@ -77,21 +77,21 @@ class WorkerDriver::Run {
   }
 
   void Pull(Slot& slot) {
-    const PullTerms terms{.position = slot.position, .row_age_steps = driver_.row_age_steps_};
+    const PullOptions terms{.position = slot.position, .row_age_steps = driver_.row_age_steps_};
     driver_.client_->Pull(
         slot.reference, terms,
         {MatrixView(slot.embeddings.data(), samples(slot), driver_.width_), nullptr},
         [this, &slot](StatusOr<PullAnswer> answer) {
           if (!answer.ok()) return Next(slot, answer.status());
-          slot.maxima = std::move(answer->maxima);
+          slot.argmax = std::move(answer->argmax);
           Push(slot);
         });
   }
 
   void Push(Slot& slot) {
-    GradientSource gradients(MatrixView(slot.gradients.data(), samples(slot), driver_.width_),
+    GradientBuffer gradients(MatrixView(slot.gradients.data(), samples(slot), driver_.width_),
                              nullptr);
-    gradients.maxima = slot.maxima;
+    gradients.argmax = slot.argmax;
     driver_.client_->Push(slot.reference, slot.position, std::move(gradients),
                           [this, &slot](const Status& status) { Next(slot, status); });
   }

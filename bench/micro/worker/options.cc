@@ -32,7 +32,7 @@ constexpr char kNotes[] =
     "Exit codes: 0 done, 1 failed, 2 bad options.\n";
 
 // Steps may lie open at a server for so many.
-constexpr uint32_t kMostInFlight = 32;
+constexpr uint32_t kMaxInFlight = 32;
 
 constexpr uint32_t kOldestRows = 63;
 
@@ -56,7 +56,7 @@ Status Take(const Given& given, WorkerBenchOptions& options) {
   SIMURGH_ASSIGN_OR_RETURN(options.row_ages,
                            ParseNumbers("--row-age", given.row_ages, kOldestRows, /*least=*/0));
   SIMURGH_ASSIGN_OR_RETURN(options.in_flight,
-                           ParseNumbers("--in-flight", given.in_flight, kMostInFlight));
+                           ParseNumbers("--in-flight", given.in_flight, kMaxInFlight));
   if (given.quick) {
     options.transports = {options.transports.front()};
     options.precisions = {options.precisions.front()};

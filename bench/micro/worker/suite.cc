@@ -109,9 +109,9 @@ StatusOr<Figures> Measure(const WorkerCluster& cluster, WorkerDriver& driver,
                   .trainer_share = cpu[0] / all,
                   .worker_share = cpu[1] / all,
                   .servers_share = cpu[2] / all};
-  const double hot = Growth(before, after, "simurgh_worker_hot_row_hits_total");
+  const double hot = Growth(before, after, "simurgh_worker_row_cache_hits_total");
   figures.hot_share =
-      hot / std::max(1.0, hot + Growth(before, after, "simurgh_worker_hot_row_misses_total"));
+      hot / std::max(1.0, hot + Growth(before, after, "simurgh_worker_row_cache_misses_total"));
   double total = 0;
   for (size_t i = 0; i < std::size(kStages); ++i) {
     figures.stages[i] =
@@ -190,7 +190,7 @@ void PrintJson(const WorkerBenchOptions& options, const Point& point, const Figu
   add("cpu_trainer", figures.trainer_share);
   add("cpu_worker", figures.worker_share);
   add("cpu_servers", figures.servers_share);
-  add("hot_rows", figures.hot_share);
+  add("row_cache", figures.hot_share);
   for (size_t i = 0; i < std::size(kStages); ++i) {
     add(absl::StrCat("time_", kStages[i]), figures.stages[i]);
   }

@@ -42,7 +42,7 @@ struct EmbeddingWorkerConfig {
   RowPrecision row_precision = RowPrecision::kF32;    // Of rows on their way from servers.
   RowPrecision row_gradient_precision = RowPrecision::kF32;  // Of their gradients on the way there.
   // Memory for rows that pulls may get once more (training.row_age_steps); 0: none are kept.
-  uint64_t hot_row_bytes = 0;
+  uint64_t row_cache_bytes = 0;
   // A batch that nobody asked about for so long is dropped.
   std::chrono::milliseconds batch_expiry{120'000};
 };
@@ -79,7 +79,7 @@ struct NnWorkerConfig {
   // samples with one id of each feature need.
   uint64_t batch_row_bytes = 0;
   // No more rows than that are kept: 64 of the largest batches have fewer.
-  static constexpr uint64_t kMaxHotRows = uint64_t{1} << 30;
+  static constexpr uint64_t kMaxCachedRows = uint64_t{1} << 30;
 };
 
 // YAML section `loaders`: processes that read the training data and submit it to the nn-workers,

@@ -54,7 +54,7 @@ struct TrainingConfig {
 
   Mode mode = Mode::kHybrid;
   uint32_t batch_size = 128;    // Of a rank; 1 to 65,535.
-  uint32_t passes = 1;          // Times the training data is read.
+  uint32_t epochs = 1;          // Times the training data is read.
   bool drop_last = true;        // Leave out a last batch that is not full.
   float keep_negatives = 1.0F;  // Share of the negative rows that are trained on; above 0, to 1.
   // Batches pulled and not yet acknowledged, at most; 1 to 64; kSync: 1. kAsync: above 1, the dense
@@ -72,11 +72,11 @@ struct TrainingConfig {
   bool sync_batch_norm = false;  // Batch norm over the batches of all ranks.
   DenseOptimizerConfig dense_optimizer;
   uint64_t evaluate_every_steps = 0;   // 0: not by steps.
-  uint32_t evaluate_every_passes = 0;  // 0: not by passes.
+  uint32_t evaluate_every_epochs = 0;  // 0: not by epochs.
   EarlyStoppingConfig early_stopping;
   std::string auc_group_feature;  // Whose ids group the samples of an evaluation; may be none.
   uint32_t auc_window_samples = 100'000;  // Of the AUC that is reported while training.
-  uint64_t max_steps = 0;                 // 0: no limit beyond passes.
+  uint64_t max_steps = 0;                 // 0: no limit beyond epochs.
   std::chrono::milliseconds progress_interval{1000};
   // How long a batch may fail before the run does.
   std::chrono::milliseconds retry_deadline{60'000};

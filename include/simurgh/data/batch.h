@@ -25,7 +25,7 @@ struct Batch {
   DenseBatch dense;
   // Of this batch and those of the other ranks at the same step; 0: there are no others.
   uint64_t global_samples = 0;
-  bool ends_pass = false;  // Nothing of the pass over the data follows; set while training.
+  bool ends_epoch = false;  // Nothing of the pass over the data follows; set while training.
 
   size_t size() const { return dense.batch_size; }
 };

@@ -17,9 +17,9 @@ struct EmbeddingWire {
   float gradient_factor = 1;  // What gradients are multiplied by; above 0.
   uint64_t seed = 0;          // Of the gradients' RoundingKey.
   // Of all features where a batch's rows travel in place of embeddings, in their precision: as
-  // RowCode has them. Else none.
+  // RowCodec has them. Else none.
   std::vector<FeatureRows> rows = {};
-  // Of these, how many the network keeps from batch to batch, each in RowCode::slot_bytes.
+  // Of these, how many the network keeps from batch to batch, each in RowCodec::slot_bytes.
   size_t row_slots = 0;
 };
 

@@ -51,19 +51,19 @@ struct PoolingInput {
 
 // Pools a feature's samples from first_sample on.
 //
-// rows: of row_positions. pooled: (B, width) overwritten. maxima: (B * D) for max only: which of
+// rows: of row_positions. pooled: (B, width) overwritten. argmax: (B * D) for max only: which of
 // its sample's occurrences each element is of; not set where a sample has none. Empty for all other
 // poolings, and where nobody will un-pool.
 // Order of addition is by occurrence.
 // Threads: any; touches only its arguments.
 void Pool(const PoolingInput& input, std::span<const float> rows, MatrixView<float> pooled,
-          std::span<uint32_t> maxima);
+          std::span<uint32_t> argmax);
 
 // A feature's share of an un-pooling.
 struct UnpoolingInput {
   PoolingInput pooling;
   MatrixView<const float> gradient;  // (B, width)
-  std::span<const uint32_t> maxima;  // As Pool set them.
+  std::span<const uint32_t> argmax;  // As Pool set them.
 };
 
 // The adjoint: adds to each row what the gradients of the pooled blocks say of it.

@@ -7,7 +7,7 @@
 
 #include "simurgh/tensor/half.h"
 
-// VectorCode number by number: the definition of its forms on vectors of the processor
+// VectorCodec number by number: the definition of its forms on vectors of the processor
 // (data/simd/vector_rows.h) and on devices, which give the bits of this. constexpr, so that kernels
 // of devices may call it.
 namespace simurgh {

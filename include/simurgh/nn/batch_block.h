@@ -9,7 +9,7 @@
 #include "simurgh/data/compact_batch.h"
 #include "simurgh/data/embedding_wire.h"
 #include "simurgh/data/kept_rows.h"
-#include "simurgh/data/vector_code.h"
+#include "simurgh/data/vector_codec.h"
 #include "simurgh/tensor/matrix_view.h"
 
 namespace simurgh {
@@ -22,8 +22,8 @@ class BatchBlock {
  public:
   virtual ~BatchBlock() = default;
 
-  // Rows of all samples, as VectorCode has them in the precision. Of embeddings also the rows of
-  // the batch's ids, as RowCode has them, which the network pools.
+  // Rows of all samples, as VectorCodec has them in the precision. Of embeddings also the rows of
+  // the batch's ids, as RowCodec has them, which the network pools.
   struct Coded {
     VectorPrecision precision = VectorPrecision::kF32;
     std::span<std::byte> bytes;

@@ -62,7 +62,7 @@ class CodedMatrix {
   size_t stride_bytes_ = 0;
 };
 
-using CodedRows = CodedMatrix<std::byte>;             // To be written.
+using EncodedRows = CodedMatrix<std::byte>;           // To be written.
 using CodedGradients = CodedMatrix<const std::byte>;  // To be read.
 
 }  // namespace simurgh

@@ -13,35 +13,35 @@
 
 namespace simurgh {
 
-enum class PullPurpose : uint8_t {
+enum class LookupMode : uint8_t {
   kTrain,     // Creates rows that are missing; touches recency and use counts.
   kEvaluate,  // Creates and touches nothing; a missing row reads as zeros.
 };
 
 // How the pushes of a step's ranks come together.
-enum class RankOrder : uint8_t {
-  kFree,    // Each as it comes.
-  kInTurn,  // When all have come, one after the other in the order of the ranks.
-  kSummed,  // When all have come, as one: added up in the order of the ranks.
+enum class PushOrder : uint8_t {
+  kUnordered,  // Each as it comes.
+  kByRank,     // When all have come, one after the other in the order of the ranks.
+  kSum,        // When all have come, as one: added up in the order of the ranks.
 };
 
 // Where a trainer stands: its run (minted at its start), its rank and its step, from 0.
-struct TrainerPosition {
+struct StepId {
   uint64_t run = 0;
   uint32_t rank = 0;
   uint64_t step = 0;
   uint32_t ranks = 1;  // Of the run.
-  RankOrder order = RankOrder::kFree;
+  PushOrder order = PushOrder::kUnordered;
 
   // Whether a push waits for those of other ranks.
-  bool waits_for_ranks() const { return order != RankOrder::kFree && ranks > 1; }
+  bool waits_for_ranks() const { return order != PushOrder::kUnordered && ranks > 1; }
 };
 
 // The rows of one table that a request wants from one partition.
 struct PullGroup {
   uint32_t table = 0;
   std::span<const uint64_t> ids;  // (U)
-  CodedRows rows;                 // (U, D) overwritten.
+  EncodedRows rows;               // (U, D) overwritten.
 };
 
 struct PullReport {
@@ -50,8 +50,8 @@ struct PullReport {
   uint64_t unseen = 0;   // Evaluation only: read as zeros.
   uint64_t refused = 0;  // Training only: no row made, read as zeros.
   uint64_t evicted = 0;
-  uint64_t crowded_out = 0;  // Of them, those that went for want of room.
-  uint64_t turned_away = 0;  // Training only: no room, read as zeros.
+  uint64_t evicted_for_space = 0;  // Of them, those that went for want of room.
+  uint64_t rejected_full = 0;      // Training only: no room, read as zeros.
 };
 
 // Gradients for rows of one table, at most one per id.
@@ -94,13 +94,13 @@ class Partition {
   // unknown table or a wrong dim; DATA_LOSS as above; FAILED_PRECONDITION for a training pull when
   // a table with when_full: stop has no room for a row, which is then and for ever the server's
   // end.
-  StatusOr<PullReport> Pull(PullPurpose purpose, const TrainerPosition& position,
-                            uint64_t acknowledged_steps, std::span<const PullGroup> groups);
+  StatusOr<PullReport> Pull(LookupMode purpose, const StepId& position, uint64_t acknowledged_steps,
+                            std::span<const PullGroup> groups);
 
   // Applies the optimizer, unless the push (run, rank, step, part) has been applied before.
   // Errors: INVALID_ARGUMENT for an unknown table, a wrong dim or part >= parts; DATA_LOSS when the
   // step is so far ahead of the remembered ones that pushes in between must have been lost.
-  StatusOr<PushReport> Push(const TrainerPosition& position, uint32_t part, uint32_t parts,
+  StatusOr<PushReport> Push(const StepId& position, uint32_t part, uint32_t parts,
                             std::span<const PushGroup> groups);
 
   // Why the rows will lie in pages of 4 KiB, and what to change; empty when the system gives huge

@@ -18,7 +18,7 @@ namespace simurgh {
 // evicts can be an id of a later one.
 class PullWork {
  public:
-  PullWork(Partition& partition, PullPurpose purpose, const TrainerPosition& position,
+  PullWork(Partition& partition, LookupMode purpose, const StepId& position,
            uint64_t acknowledged_steps, std::span<const PullGroup> groups);
 
   // Reads up to `max_ids` more rows, at least 1. Returns whether all have been read.
@@ -32,8 +32,8 @@ class PullWork {
   Status Read(const PullGroup& group, size_t count);
 
   Partition::State& partition_;
-  const PullPurpose purpose_;
-  const TrainerPosition position_;
+  const LookupMode purpose_;
+  const StepId position_;
   const uint64_t acknowledged_steps_;
   const std::span<const PullGroup> groups_;
   bool begun_ = false;
@@ -47,7 +47,7 @@ class PullWork {
 // to its end.
 class PushWork {
  public:
-  PushWork(Partition& partition, const TrainerPosition& position, uint32_t part, uint32_t parts,
+  PushWork(Partition& partition, const StepId& position, uint32_t part, uint32_t parts,
            std::span<const PushGroup> groups);
 
   // False while another push must end first: the same one, sent twice, for its answer says that it
@@ -68,7 +68,7 @@ class PushWork {
   void End();
 
   Partition::State& partition_;
-  const TrainerPosition position_;
+  const StepId position_;
   const uint32_t part_;
   const uint32_t parts_;
   const std::span<const PushGroup> groups_;

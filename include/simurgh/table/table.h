@@ -41,7 +41,7 @@ struct TableStats {
   uint64_t hits = 0;            // Ids of training pulls that had a row.
   uint64_t created = 0;         // Ids of training pulls that were given one.
   uint64_t refused = 0;         // Ids of training pulls that admission gave none.
-  uint64_t turned_away = 0;     // Ids of training pulls for which there was no room.
+  uint64_t rejected_full = 0;   // Ids of training pulls for which there was no room.
   uint64_t evicted = 0;
   std::array<uint64_t, kEvictionCauses> evicted_for{};  // By EvictionCause.
   uint64_t evaluated = 0;                               // Ids of evaluating pulls that had a row.
@@ -90,8 +90,8 @@ class Table {
     uint64_t created = 0;
     uint64_t refused = 0;
     uint64_t evicted = 0;
-    uint64_t turned_away = 0;
-    uint64_t crowded_out = 0;  // Of the evicted, those that went for want of room.
+    uint64_t rejected_full = 0;
+    uint64_t evicted_for_space = 0;  // Of the evicted, those that went for want of room.
   };
 
   // Reads the rows of `ids` in order, creating those that are missing, unless admission refuses:
@@ -101,13 +101,13 @@ class Table {
   // rows: (U, D) overwritten, rounded to the nearest number of their precision. `stamp`: recency of
   // this pull; pulls with an older one than the newest so far count as of the newest. Cost: about
   // three cache misses a row at dim 16, overlapped over the request.
-  PullCounts Pull(std::span<const uint64_t> ids, CodedRows rows, uint64_t stamp);
+  PullCounts Pull(std::span<const uint64_t> ids, EncodedRows rows, uint64_t stamp);
 
   // Reads the rows of `ids` and changes nothing but the counts; zeros where there is no row.
   // Returns how many had one.
   //
   // rows: as of Pull.
-  uint64_t Evaluate(std::span<const uint64_t> ids, CodedRows rows);
+  uint64_t Evaluate(std::span<const uint64_t> ids, EncodedRows rows);
 
   // Applies the optimizer to the rows of `ids` in order. The gradient of an id without a row is
   // dropped. Returns how many were applied.

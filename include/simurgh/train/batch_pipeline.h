@@ -15,13 +15,13 @@
 namespace simurgh {
 
 struct PipelineOptions {
-  PullPurpose purpose = PullPurpose::kTrain;
+  LookupMode purpose = LookupMode::kTrain;
   uint64_t run = 0;
   uint32_t rank = 0;
   uint32_t ranks = 1;
-  RankOrder order = RankOrder::kFree;  // Of the ranks' pushes.
-  uint32_t staleness = 1;              // Batches between pull and acknowledged push, at most; >= 1.
-  uint32_t row_age_steps = 0;          // As PullTerms; a training pull's.
+  PushOrder order = PushOrder::kUnordered;  // Of the ranks' pushes.
+  uint32_t staleness = 1;      // Batches between pull and acknowledged push, at most; >= 1.
+  uint32_t row_age_steps = 0;  // As PullOptions; a training pull's.
   // Of the rows that the blocks' network keeps: how many, and each feature's table. A row that is
   // kept is used for row_age_steps.
   struct KeptRowOptions {

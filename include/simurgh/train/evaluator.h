@@ -46,7 +46,7 @@ using OpenReader = std::function<StatusOr<std::unique_ptr<BatchReader>>()>;
 // Errors: of the reader, the port past `retry_deadline`, the network; INVALID_ARGUMENT for an empty
 // set; CANCELLED after a stop. Threads: the network's owner.
 StatusOr<EvaluationResult> Evaluate(EmbeddingPort& port, DenseNetwork& network,
-                                    Collective& collective, const TrainerPosition& position,
+                                    Collective& collective, const StepId& position,
                                     const OpenReader& open, const EvaluationOptions& options,
                                     std::stop_token stop);
 

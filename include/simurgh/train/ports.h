@@ -21,41 +21,41 @@ namespace simurgh {
 
 // A batch in the forward buffer of an embedding worker.
 struct BatchReference {
-  uint32_t worker = 0;        // Index of the worker.
-  uint64_t worker_epoch = 0;  // Which life of it minted the reference.
+  uint32_t worker = 0;              // Index of the worker.
+  uint64_t worker_incarnation = 0;  // Which life of it minted the reference.
   uint64_t number = 0;
   uint64_t trace = 0;  // Under which the logs and errors of all processes know the batch; 0 none.
 };
 
 // Whose batch it is that is submitted, and when that rank needs it.
-struct SubmitTerms {
-  static constexpr uint32_t kMostTogether = 64;
+struct SubmitOptions {
+  static constexpr uint32_t kMaxLookahead = 64;
 
-  PullPurpose purpose = PullPurpose::kTrain;
+  LookupMode purpose = LookupMode::kTrain;
   uint64_t run = 0;
   uint32_t rank = 0;
   uint64_t step = 0;  // Of the rank's batches of this purpose; earlier ones are needed first.
   // Of the rank's first steps under way, how many must have been pulled before the first one can
-  // end: 1 to kMostTogether.
-  uint32_t together = 1;
+  // end: 1 to kMaxLookahead.
+  uint32_t lookahead_steps = 1;
 };
 
 // How a batch is pulled.
-struct PullTerms {
-  PullPurpose purpose = PullPurpose::kTrain;
-  TrainerPosition position;
+struct PullOptions {
+  LookupMode purpose = LookupMode::kTrain;
+  StepId position;
   uint64_t acknowledged_steps = 0;  // How many of the rank's first steps are acknowledged.
   // A training pull may get rows as a pull of the same rank got them so many steps before.
   uint32_t row_age_steps = 0;
 };
 
-// Where the embeddings of a batch are put: its samples' rows as VectorCode has them, or the rows of
-// its ids as RowCode has them. At a multiple of 4 bytes.
-struct EmbeddingTarget {
-  EmbeddingTarget(VectorPrecision as, std::span<std::byte> to, std::shared_ptr<void> keeper)
+// Where the embeddings of a batch are put: its samples' rows as VectorCodec has them, or the rows
+// of its ids as RowCodec has them. At a multiple of 4 bytes.
+struct EmbeddingBuffer {
+  EmbeddingBuffer(VectorPrecision as, std::span<std::byte> to, std::shared_ptr<void> keeper)
       : precision(as), bytes(to), owner(std::move(keeper)) {}
   // f32 into a matrix without gaps.
-  EmbeddingTarget(MatrixView<float> matrix, std::shared_ptr<void> keeper)
+  EmbeddingBuffer(MatrixView<float> matrix, std::shared_ptr<void> keeper)
       : bytes(std::as_writable_bytes(matrix.flat())), owner(std::move(keeper)) {}
 
   // The numbers. Requires f32.
@@ -73,10 +73,10 @@ struct EmbeddingTarget {
 };
 
 // Which occurrences the elements of features pooled by max are of, feature after feature, as
-// simurgh/data/maxima_code.h has them; no bytes where there are no such features. Rows change
+// simurgh/data/argmax_codec.h has them; no bytes where there are no such features. Rows change
 // between a pull and its push, and whoever is asked to push need not be who was asked to pull: so
 // the trainer keeps what the pull has told, and nobody looks for the largest again.
-struct PooledMaxima {
+struct PooledArgmax {
   std::span<const std::byte> bytes;
   std::shared_ptr<const void> owner;
 };
@@ -84,16 +84,16 @@ struct PooledMaxima {
 // What a pull tells beside the embeddings.
 struct PullAnswer {
   uint32_t row_age_steps = 0;  // Of the oldest row: 0 when all are of now.
-  PooledMaxima maxima;         // Of a training pull.
+  PooledArgmax argmax;         // Of a training pull.
 };
 
 // Gradients of the embeddings, likewise.
-struct GradientSource {
-  GradientSource(VectorPrecision as, float times, std::span<const std::byte> from,
+struct GradientBuffer {
+  GradientBuffer(VectorPrecision as, float times, std::span<const std::byte> from,
                  std::shared_ptr<const void> keeper)
       : precision(as), scale(times), bytes(from), owner(std::move(keeper)) {}
   // f32 from a matrix without gaps.
-  GradientSource(MatrixView<const float> matrix, std::shared_ptr<const void> keeper)
+  GradientBuffer(MatrixView<const float> matrix, std::shared_ptr<const void> keeper)
       : bytes(std::as_bytes(matrix.flat())), owner(std::move(keeper)) {}
 
   // The numbers. Requires f32.
@@ -106,7 +106,7 @@ struct GradientSource {
   float scale = 1;  // What they have been multiplied by; above 0.
   std::span<const std::byte> bytes;
   std::shared_ptr<const void> owner;
-  PooledMaxima maxima;  // As the pull of the embeddings told them.
+  PooledArgmax argmax;  // As the pull of the embeddings told them.
 };
 
 // What training needs of the cluster: embeddings for a batch, and a way back for their gradients.
@@ -126,20 +126,20 @@ class EmbeddingPort {
 
   // Hands a batch's ids over. Those that the run waits for, a rank's first `together` steps under
   // way of each purpose, find room in a full forward buffer, too.
-  virtual void Submit(std::shared_ptr<const CompactBatch> batch, const SubmitTerms& terms,
+  virtual void Submit(std::shared_ptr<const CompactBatch> batch, const SubmitOptions& terms,
                       std::function<void(StatusOr<BatchReference>)> done) = 0;
 
   // Pooled embeddings, features side by side in their configured order, (B, embedding width). An
   // evaluation pull consumes the reference; a training pull leaves it for Push. Rows are at most
   // terms.row_age_steps old.
   // Requires the target to be as they travel, or pooled f32 where pooled embeddings travel.
-  virtual void Pull(BatchReference batch, const PullTerms& terms, EmbeddingTarget embeddings,
+  virtual void Pull(BatchReference batch, const PullOptions& terms, EmbeddingBuffer embeddings,
                     std::function<void(StatusOr<PullAnswer>)> done) = 0;
 
   // Sends gradients (B, embedding width) back; ok once every server has applied them. Repeating a
   // push is harmless: it is applied once. Consumes the reference when ok.
   // Requires the source to be f32 and multiplied by nothing, or as they travel.
-  virtual void Push(BatchReference batch, TrainerPosition position, GradientSource gradients,
+  virtual void Push(BatchReference batch, StepId position, GradientBuffer gradients,
                     std::function<void(Status)> done) = 0;
 
   // The run has failed: calls that are under way need not be waited for, and may fail with

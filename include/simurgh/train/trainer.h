@@ -25,7 +25,7 @@ namespace simurgh {
 class DenseExchange;
 class GradientReducer;
 class ProgressMeter;
-class RankRollCall;
+class RankHeartbeat;
 
 enum class EvaluationSet { kValidation, kTest };
 
@@ -138,8 +138,8 @@ class Trainer {
   StatusOr<TrainResult> TrainAndTest(const std::stop_token& stop);
   Status TrainPasses(ProgressMeter& meter, const std::stop_token& stop);
   Status TrainAll(BatchPipeline& pipeline, ProgressMeter& meter, const std::stop_token& stop);
-  // After a step; pass_ended: it was the last one of a pass.
-  bool IsEvaluationDue(uint64_t steps, bool pass_ended);
+  // After a step; epoch_ended: it was the last one of a epoch.
+  bool IsEvaluationDue(uint64_t steps, bool epoch_ended);
   StatusOr<EvaluationResult> EvaluateNow(uint64_t step, EvaluationSet set,
                                          const std::stop_token& stop);
   // Nobody goes on before all have come.
@@ -154,7 +154,7 @@ class Trainer {
   // --- A step, in trainer_step.cc.
 
   // What the ranks tell one another of a step.
-  struct StepFacts {
+  struct StepStatus {
     uint32_t finite = 1;     // Of all: whether everybody's loss and gradients are.
     uint32_t staleness = 0;  // Of all: the sum.
   };
@@ -165,15 +165,15 @@ class Trainer {
   // this the next batch, if it is here.
   StatusOr<BatchResult> ComputeStep(BatchPipeline& pipeline, const PulledBatch& pulled);
   // Where the network overlaps: takes the next batch, if it is here, and sends it to the device.
-  void TakeAhead(BatchPipeline& pipeline);
+  void Prefetch(BatchPipeline& pipeline);
   // Gradients leave: of the batch at hand, zeros if the step is left out; or of the last one, if it
   // still has them. Errors: of the network.
-  Status LetGo(BatchPipeline& pipeline, const PulledBatch& pulled, bool finite);
-  Status LetLastGo(BatchPipeline& pipeline);
-  StatusOr<StepFacts> OfAllRanks(const StepFacts& own);
+  Status ReleaseBatch(BatchPipeline& pipeline, const PulledBatch& pulled, bool finite);
+  Status FlushPrevious(BatchPipeline& pipeline);
+  StatusOr<StepStatus> GatherStepStatus(const StepStatus& own);
   // Waits for the sums of the dense gradients; `meanwhile`, whose errors are its own, goes on while
   // this rank's are on their way.
-  Status FinishSums(uint64_t step, absl::FunctionRef<Status()> meanwhile);
+  Status WaitForAllReduce(uint64_t step, absl::FunctionRef<Status()> meanwhile);
   // What becomes of them.
   Status ApplyStep(uint64_t step, bool finite);
   void ReportDensePushes(ProgressMeter& meter);
@@ -187,14 +187,14 @@ class Trainer {
   std::unique_ptr<GradientReducer> reducer_;
   std::unique_ptr<DenseExchange> exchange_;  // Null but in mode async.
   // While several ranks train; null where those in step sum on devices.
-  std::unique_ptr<RankRollCall> roll_call_;
+  std::unique_ptr<RankHeartbeat> heartbeat_;
   const TrainerData data_;
   TrainObserver& observer_;
   Timeline* const timeline_;            // Null: nobody wants one.
   const PulledBatch* ahead_ = nullptr;  // The next one, if the trainer has it already.
   const PulledBatch* last_ = nullptr;   // The last one, while its gradients are on the device.
   std::vector<float> probabilities_;
-  uint32_t passes_ = 0;  // Ended so far.
+  uint32_t epochs_ = 0;  // Ended so far.
 };
 
 }  // namespace simurgh

@@ -11,7 +11,7 @@ namespace simurgh {
 static_assert(std::endian::native == std::endian::little, "batches are little-endian as they lie");
 
 // Most bits of one Put or Peek: what a word holds beside the rest of a byte.
-inline constexpr int kMostBits = 56;
+inline constexpr int kMaxBits = 56;
 // A writer stores whole words, so that this much must be writable behind its last bit.
 inline constexpr size_t kBitSlackBytes = 8;
 
@@ -25,7 +25,7 @@ class BitWriter {
   // Requires room for all bits and kBitSlackBytes more.
   explicit BitWriter(std::byte* out) : out_(out) {}
 
-  // Requires count <= kMostBits and value < 2^count.
+  // Requires count <= kMaxBits and value < 2^count.
   void Put(uint64_t value, int count) {
     word_ |= value << held_;
     held_ += count;
@@ -48,7 +48,7 @@ class BitReader {
  public:
   explicit BitReader(std::span<const std::byte> bytes) : bytes_(bytes) {}
 
-  // The next bits, kMostBits of them good, without taking them.
+  // The next bits, kMaxBits of them good, without taking them.
   uint64_t Peek() const {
     const uint64_t byte = position_ >> 3;
     uint64_t word = 0;
@@ -62,7 +62,7 @@ class BitReader {
 
   void Skip(int count) { position_ += count; }
 
-  // Requires count <= kMostBits.
+  // Requires count <= kMaxBits.
   uint64_t Take(int count) {
     const uint64_t value = Peek() & ((uint64_t{1} << count) - 1);
     Skip(count);

@@ -73,7 +73,7 @@ using Counts = std::array<uint32_t, kSymbols>;
 
 constexpr uint64_t LowBits(int count) { return (uint64_t{1} << count) - 1; }
 
-// Places need no base taken off: a range of 2^bits indexes begins at a multiple of them.
+// Destinations need no base taken off: a range of 2^bits indexes begins at a multiple of them.
 Words WordsOf(const Lengths& lengths, uint32_t earlier) {
   Codes codes{};  // Stay so if no symbol has a length: one is alone.
   AssignCodes(lengths, codes);
@@ -183,8 +183,8 @@ uint32_t FindSymbols(std::span<const uint32_t> occurrences, std::span<uint8_t> s
 // The same of a feature whose list others had before, and the numbers that go with the symbols.
 uint32_t FindSharedSymbols(std::span<const uint32_t> occurrences, uint32_t next, Scratch& scratch,
                            Counts& counts) {
-  const size_t most_ids = next + occurrences.size();
-  if (scratch.appeared.size() < most_ids) scratch.appeared.resize(most_ids);
+  const size_t max_ids = next + occurrences.size();
+  if (scratch.appeared.size() < max_ids) scratch.appeared.resize(max_ids);
   scratch.numbers.resize(occurrences.size());
   const uint64_t before = scratch.appearances;
   for (size_t i = 0; i < occurrences.size(); ++i) {
@@ -325,7 +325,7 @@ Status EncodeOccurrences(std::span<const uint32_t> occurrences, uint32_t& seen, 
   const Words words = WordsOf(lengths, earlier);
   const std::span<const uint32_t> numbers = earlier == 0 ? occurrences : scratch.numbers;
   BitWriter writer(out.Extend(BytesOfBits(bits) + kBitSlackBytes));
-  if (2 * longest <= kMostBits) {
+  if (2 * longest <= kMaxBits) {
     WriteWords<2>(numbers, scratch.symbols, words, writer);
   } else {
     WriteWords<1>(numbers, scratch.symbols, words, writer);

@@ -8,7 +8,7 @@
 namespace simurgh {
 namespace {
 
-constexpr int kHalf = 32;  // Numbers wider than kMostBits go in two parts.
+constexpr int kHalf = 32;  // Numbers wider than kMaxBits go in two parts.
 
 int WidthOf(std::span<const uint64_t> block) {
   uint64_t all = 0;
@@ -37,7 +37,7 @@ void AppendPacked(std::span<const uint64_t> numbers, ByteWriter& out) {
     out.Byte(static_cast<uint8_t>(width));
     BitWriter bits(out.Extend(BytesOfBits(block.size() * width) + kBitSlackBytes));
     for (const uint64_t number : block) {
-      if (width <= kMostBits) {
+      if (width <= kMaxBits) {
         bits.Put(number, width);
       } else {
         bits.Put(number & 0xffffffff, kHalf);
@@ -55,7 +55,7 @@ bool ReadPacked(ByteReader& in, std::span<uint64_t> numbers) {
     if (width > 64) return false;
     BitReader bits(in.Raw(BytesOfBits(block.size() * width)));
     if (!in.ok()) return false;
-    if (width <= kMostBits) {
+    if (width <= kMaxBits) {
       for (uint64_t& number : block) number = bits.Take(width);
     } else {
       for (uint64_t& number : block) {

@@ -10,7 +10,7 @@ namespace simurgh {
 // Requires ascending boundaries.
 uint64_t BucketOf(std::span<const double> boundaries, double value);
 
-// The values, of those given, that part them into `buckets` of as equal a size as ties allow;
+// The values, of those given, that token them into `buckets` of as equal a size as ties allow;
 // ascending, without repetitions, at most buckets - 1. Requires buckets > 0 and no NaN.
 // Cost: sorts.
 std::vector<double> QuantileBoundaries(std::vector<double> values, uint32_t buckets);

@@ -74,60 +74,61 @@ StatusOr<FeatureIds> FeatureIds::Create(const FeatureConfig& config, std::vector
   return FeatureIds(config, std::move(columns), std::move(plugin), missing_values);
 }
 
-Status FeatureIds::BadPart(const Part& part, std::string_view problem) const {
+Status FeatureIds::BadToken(const Token& token, std::string_view problem) const {
   return absl::InvalidArgumentError(
-      absl::StrFormat("feature '%s': %s %s", config_.name, Quoted(part.text), problem));
+      absl::StrFormat("feature '%s': %s %s", config_.name, Quoted(token.text), problem));
 }
 
-StatusOr<uint64_t> FeatureIds::IntegerOf(const Part& part) const {
-  if (part.is_number) return part.number;
-  const std::optional<uint64_t> value = ParseIntegerCell(part.text);
+StatusOr<uint64_t> FeatureIds::IntegerOf(const Token& token) const {
+  if (token.is_number) return token.number;
+  const std::optional<uint64_t> value = ParseIntegerCell(token.text);
   if (value) return *value;
-  return BadPart(part, "is not an integer of 64 bits; correct it, or hash it as text");
+  return BadToken(token, "is not an integer of 64 bits; correct it, or hash it as text");
 }
 
-StatusOr<std::optional<uint64_t>> FeatureIds::IdOf(const Part& part) const {
+StatusOr<std::optional<uint64_t>> FeatureIds::IdOf(const Token& token) const {
   const ProcessingConfig& processing = config_.processing;
   if (!processing.boundaries.empty()) {
     // The digits of a hexadecimal id are no number.
-    const auto value = part.is_number ? std::nullopt : ParseNumberCell(part.text);
-    if (!value) return BadPart(part, "is not a finite number; correct it, or mark it as missing");
+    const auto value = token.is_number ? std::nullopt : ParseNumberCell(token.text);
+    if (!value) return BadToken(token, "is not a finite number; correct it, or mark it as missing");
     return BucketOf(processing.boundaries, *value);
   }
-  if (vocabulary_ != nullptr) return vocabulary_->IdOf(part.text);
-  if (processing.hash == Hash::kText || (processing.hash == Hash::kAuto && !part.is_number)) {
-    return HashText(part.text, processing.seed);
+  if (vocabulary_ != nullptr) return vocabulary_->IdOf(token.text);
+  if (processing.hash == Hash::kText || (processing.hash == Hash::kAuto && !token.is_number)) {
+    return HashText(token.text, processing.seed);
   }
-  SIMURGH_ASSIGN_OR_RETURN(const uint64_t value, IntegerOf(part));
+  SIMURGH_ASSIGN_OR_RETURN(const uint64_t value, IntegerOf(token));
   const bool as_it_is =
       processing.hash == Hash::kNone || (processing.hash == Hash::kAuto && processing.seed == 0);
   return as_it_is ? value : HashInteger(value, processing.seed);
 }
 
-Status FeatureIds::OfCell(std::span<const Part> parts, std::vector<uint64_t>& ids) {
-  for (const Part& part : parts) {
-    SIMURGH_ASSIGN_OR_RETURN(const std::optional<uint64_t> id, IdOf(part));
+Status FeatureIds::OfCell(std::span<const Token> tokens, std::vector<uint64_t>& ids) {
+  for (const Token& token : tokens) {
+    SIMURGH_ASSIGN_OR_RETURN(const std::optional<uint64_t> id, IdOf(token));
     if (id.has_value()) {
       ids.push_back(*id);
     } else {
-      unknown_ = part.text;
+      unknown_ = token.text;
     }
   }
   return absl::OkStatus();
 }
 
-Status FeatureIds::OfWeightedCell(std::span<const Part> parts) {
-  for (const Part& part : parts) {
-    const size_t separator = part.text.rfind(config_.weight_separator);
-    Part value = part;
-    value.text = TrimBlanks(part.text.substr(0, separator), '\0');
+Status FeatureIds::OfWeightedCell(std::span<const Token> tokens) {
+  for (const Token& token : tokens) {
+    const size_t separator = token.text.rfind(config_.weight_separator);
+    Token value = token;
+    value.text = TrimBlanks(token.text.substr(0, separator), '\0');
     if (std::ranges::find(missing_values_, value.text) != missing_values_.end()) continue;
     std::optional<float> weight = 1.0F;
     if (separator != std::string_view::npos) {
-      weight = ParseFloatCell(TrimBlanks(part.text.substr(separator + 1), '\0'));
+      weight = ParseFloatCell(TrimBlanks(token.text.substr(separator + 1), '\0'));
     }
     if (!weight) {
-      return BadPart(part, "has a weight that is not a finite number; correct it, or leave it out");
+      return BadToken(token,
+                      "has a weight that is not a finite number; correct it, or leave it out");
     }
     const size_t before = ids_.size();
     SIMURGH_RETURN_IF_ERROR(OfCell({&value, 1}, ids_));
@@ -153,7 +154,7 @@ Status FeatureIds::CheckCrossed(const RowCells& cells,
                       config_.name, kMaxCrossedIds, counts));
 }
 
-// Every combination, the last column's parts changing fastest; none where a column has none.
+// Every combination, the last column's tokens changing fastest; none where a column has none.
 Status FeatureIds::Cross(const RowCells& cells) {
   std::vector<std::vector<uint64_t>> lists(columns_.size());
   for (size_t c = 0; c < columns_.size(); ++c) {
@@ -179,8 +180,8 @@ Status FeatureIds::Cross(const RowCells& cells) {
 Status FeatureIds::NoIds(const RowCells& cells) const {
   constexpr char kRemedy[] = "correct the row, or choose another rule for `missing`";
   if (unknown_.has_value()) {
-    return BadPart({.text = *unknown_},
-                   absl::StrCat("is not in its vocabulary; add it, give `oov_ids`, ", kRemedy));
+    return BadToken({.text = *unknown_},
+                    absl::StrCat("is not in its vocabulary; add it, give `oov_ids`, ", kRemedy));
   }
   std::string what = "its value is missing";
   if (columns_.size() > 1 || plugin_.has_value()) {
@@ -234,13 +235,13 @@ Status FeatureIds::MakeIds(const RowCells& cells) {
   return columns_.size() == 1 ? OfCell(cells.cell(columns_[0]), ids_) : Cross(cells);
 }
 
-bool FeatureIds::TakeNumbers(std::span<const Part> parts) {
-  for (const Part& part : parts) {
-    if (!part.is_number) {
+bool FeatureIds::TakeNumbers(std::span<const Token> tokens) {
+  for (const Token& token : tokens) {
+    if (!token.is_number) {
       ids_.clear();
       return false;
     }
-    ids_.push_back(part.number);
+    ids_.push_back(token.number);
   }
   return true;
 }

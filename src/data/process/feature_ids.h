@@ -48,19 +48,19 @@ class FeatureIds {
   FeatureIds(const FeatureConfig& config, std::vector<size_t> columns, std::optional<Plugin> plugin,
              const std::vector<std::string>& missing_values);
 
-  Status OfCell(std::span<const Part> parts, std::vector<uint64_t>& ids);
-  // As OfCell, where parts have weights.
-  Status OfWeightedCell(std::span<const Part> parts);
+  Status OfCell(std::span<const Token> tokens, std::vector<uint64_t>& ids);
+  // As OfCell, where tokens have weights.
+  Status OfWeightedCell(std::span<const Token> tokens);
   Status Cross(const RowCells& cells);
   Status CheckCrossed(const RowCells& cells, std::span<const std::vector<uint64_t>> lists) const;
-  StatusOr<std::optional<uint64_t>> IdOf(const Part& part) const;
-  StatusOr<uint64_t> IntegerOf(const Part& part) const;
-  Status BadPart(const Part& part, std::string_view problem) const;
+  StatusOr<std::optional<uint64_t>> IdOf(const Token& token) const;
+  StatusOr<uint64_t> IntegerOf(const Token& token) const;
+  Status BadToken(const Token& token, std::string_view problem) const;
   // Why there are no ids, where that is an error.
   Status NoIds(const RowCells& cells) const;
   Status MakeIds(const RowCells& cells);
   // The common case, at once; false leaves no ids.
-  bool TakeNumbers(std::span<const Part> parts);
+  bool TakeNumbers(std::span<const Token> tokens);
   // Whether no id is one of those that stand for what is not there, where these are in use.
   Status CheckReserved(const RowCells& cells) const;
   void Fold();

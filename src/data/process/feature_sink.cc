@@ -20,7 +20,7 @@ struct Derived {
   std::vector<float> values;  // Of the present row.
 };
 
-class FeatureSink final : public CellSink {
+class FeatureSink final : public RowConsumer {
  public:
   FeatureSink(size_t columns, size_t first_derived)
       : reader_of_(columns), first_derived_(first_derived) {}
@@ -39,7 +39,7 @@ class FeatureSink final : public CellSink {
 
   std::string ReaderOf(size_t column) const override { return reader_of_[column]; }
 
-  Status Take(const RowCells& cells, BatchBuilder& builder) override {
+  Status Consume(const RowCells& cells, BatchBuilder& builder) override {
     for (size_t f = 0; f < features_.size(); ++f) {
       SIMURGH_ASSIGN_OR_RETURN(const std::vector<uint64_t>* ids, features_[f].Of(cells));
       const std::vector<float>& weights = features_[f].weights();
@@ -97,9 +97,9 @@ size_t FirstDerived(const DataConfig& config) {
 
 }  // namespace
 
-StatusOr<std::unique_ptr<CellSink>> NewFeatureSink(const std::vector<std::string>& columns,
-                                                   const DataConfig& config,
-                                                   const std::vector<FeatureConfig>& features) {
+StatusOr<std::unique_ptr<RowConsumer>> NewFeatureSink(const std::vector<std::string>& columns,
+                                                      const DataConfig& config,
+                                                      const std::vector<FeatureConfig>& features) {
   const std::vector<std::string> missing_values = MissingValues(config);
   auto sink = std::make_unique<FeatureSink>(columns.size(), FirstDerived(config));
   for (const FeatureConfig& feature : features) {

@@ -15,8 +15,8 @@ namespace simurgh {
 //
 // columns: names, in the order of the cells.
 // Errors: INVALID_ARGUMENT when a column is named that is not there; of plug-ins.
-StatusOr<std::unique_ptr<CellSink>> NewFeatureSink(const std::vector<std::string>& columns,
-                                                   const DataConfig& config,
-                                                   const std::vector<FeatureConfig>& features);
+StatusOr<std::unique_ptr<RowConsumer>> NewFeatureSink(const std::vector<std::string>& columns,
+                                                      const DataConfig& config,
+                                                      const std::vector<FeatureConfig>& features);
 
 }  // namespace simurgh

@@ -31,10 +31,10 @@ struct Observed {
 };
 
 // Sees the cells of all training rows that the features take.
-class ObservingSink final : public CellSink {
+class ObservingSink final : public RowConsumer {
  public:
   // scratch: for a sample of the features.
-  ObservingSink(std::vector<Observed>& observed, std::unique_ptr<CellSink> features,
+  ObservingSink(std::vector<Observed>& observed, std::unique_ptr<RowConsumer> features,
                 BatchBuilder scratch)
       : observed_(observed), features_(std::move(features)), scratch_(std::move(scratch)) {}
 
@@ -51,20 +51,20 @@ class ObservingSink final : public CellSink {
   }
 
   // All of a row, or nothing: one that is left out of training counts nowhere.
-  Status Take(const RowCells& cells, BatchBuilder& /*builder*/) override {
+  Status Consume(const RowCells& cells, BatchBuilder& /*builder*/) override {
     numbers_.clear();
     for (const Observed& one : observed_) {
-      for (const Part& part : cells.cell(one.place)) {
-        const auto value = part.is_number ? std::nullopt : ParseNumberCell(part.text);
+      for (const Token& token : cells.cell(one.place)) {
+        const auto value = token.is_number ? std::nullopt : ParseNumberCell(token.text);
         if (!value) {
           return absl::InvalidArgumentError(
               absl::StrFormat("%s: %s is not a finite number; correct it, or mark it as missing",
-                              one.who, Quoted(part.text)));
+                              one.who, Quoted(token.text)));
         }
         numbers_.push_back(*value);
       }
     }
-    const Status taken = features_->Take(cells, scratch_);
+    const Status taken = features_->Consume(cells, scratch_);
     scratch_.AbandonSample();
     SIMURGH_RETURN_IF_ERROR(taken);
     auto next = numbers_.begin();
@@ -82,7 +82,7 @@ class ObservingSink final : public CellSink {
 
  private:
   std::vector<Observed>& observed_;
-  std::unique_ptr<CellSink> features_;
+  std::unique_ptr<RowConsumer> features_;
   BatchBuilder scratch_;
   std::vector<double> numbers_;  // Of the present row.
 };
@@ -119,7 +119,7 @@ Status Observe(const DataConfig& config, const std::vector<FeatureConfig>& featu
                std::vector<Observed>& observed) {
   const size_t dense_width = DenseColumns(config).size();
   const auto sink =
-      [&](const std::vector<std::string>& columns) -> StatusOr<std::unique_ptr<CellSink>> {
+      [&](const std::vector<std::string>& columns) -> StatusOr<std::unique_ptr<RowConsumer>> {
     SIMURGH_RETURN_IF_ERROR(FindPlaces(columns, observed));
     SIMURGH_ASSIGN_OR_RETURN(auto taking,
                              NewFeatureSink(columns, config, WithAnyBoundaries(features)));
@@ -156,10 +156,11 @@ StatusOr<std::vector<double>> FittedBoundaries(Observed& one) {
   const size_t count = one.values.size();
   std::vector<double> boundaries = QuantileBoundaries(std::move(one.values), one.quantiles);
   if (!boundaries.empty()) return boundaries;
-  return absl::InvalidArgumentError(absl::StrFormat(
-      "%s: of its %d numbers in the training files so many are the smallest that %d quantiles part "
-      "nothing; give more of them, or `boundaries`",
-      one.who, count, one.quantiles));
+  return absl::InvalidArgumentError(
+      absl::StrFormat("%s: of its %d numbers in the training files so many are the smallest that "
+                      "%d quantiles token "
+                      "nothing; give more of them, or `boundaries`",
+                      one.who, count, one.quantiles));
 }
 
 // Statistics of all columns that are scaled by them, in their order.

@@ -8,7 +8,7 @@
 
 namespace simurgh {
 
-// Stable 64-bit hashes of what cells hold: part of the data format, the same on every machine.
+// Stable 64-bit hashes of what cells hold: token of the data format, the same on every machine.
 //
 // Seeds are mixed first: XXH3 only adds them to short inputs, so that small ones would let "1" and
 // "2" change places. Mixing leaves seed 0 what it is.

@@ -139,7 +139,7 @@ Status Plugin::State::Process(const RowCells& row, std::span<const size_t> colum
   values.clear();
   cells.clear();
   for (const size_t column : columns) {
-    for (const Part& part : row.cell(column)) values.push_back(TextOf(part.text));
+    for (const Token& token : row.cell(column)) values.push_back(TextOf(token.text));
   }
   size_t first = 0;  // Taken now that `values` does not move any more.
   for (const size_t column : columns) {

@@ -13,38 +13,38 @@
 namespace simurgh {
 
 // One value of a cell; its text lives as long as the line.
-struct Part {
+struct Token {
   std::string_view text;
   uint64_t number = 0;  // Where the format itself says that it is one.
   bool is_number = false;
 };
 
-// The cells of a row that somebody reads, each a list of parts, empty where it is missing.
+// The cells of a row that somebody reads, each a list of tokens, empty where it is missing.
 class RowCells {
  public:
   void Clear() {
-    parts_.clear();
+    tokens_.clear();
     ends_.clear();
   }
-  void Add(const Part& part) { parts_.push_back(part); }
-  void EndCell() { ends_.push_back(parts_.size()); }
+  void Add(const Token& token) { tokens_.push_back(token); }
+  void EndCell() { ends_.push_back(tokens_.size()); }
 
-  std::span<const Part> cell(size_t index) const {
+  std::span<const Token> cell(size_t index) const {
     const size_t first = index == 0 ? 0 : ends_[index - 1];
-    return std::span(parts_).subspan(first, ends_[index] - first);
+    return std::span(tokens_).subspan(first, ends_[index] - first);
   }
 
  private:
-  std::vector<Part> parts_;
+  std::vector<Token> tokens_;
   std::vector<size_t> ends_;
 };
 
 // Who takes the cells of each row.
 //
 // Threads: one owner.
-class CellSink {
+class RowConsumer {
  public:
-  virtual ~CellSink() = default;
+  virtual ~RowConsumer() = default;
 
   // Whether it reads the column; others come as empty cells.
   virtual bool Reads(size_t column) const = 0;
@@ -54,7 +54,7 @@ class CellSink {
 
   // One cell a column, in their order.
   // Errors: INVALID_ARGUMENT naming feature or column, value and remedy.
-  virtual Status Take(const RowCells& cells, BatchBuilder& builder) = 0;
+  virtual Status Consume(const RowCells& cells, BatchBuilder& builder) = 0;
 };
 
 }  // namespace simurgh

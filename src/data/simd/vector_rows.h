@@ -20,7 +20,7 @@ void NarrowRowReference(Half format, float factor, std::span<const float> from, 
 void WidenRow(Half format, float factor, const uint16_t* from, std::span<float> to);
 void WidenRowReference(Half format, float factor, const uint16_t* from, std::span<float> to);
 
-// Vectors of these dims, one behind the other, as int8 and a scale each; see VectorCode.
+// Vectors of these dims, one behind the other, as int8 and a scale each; see VectorCodec.
 void NarrowToBytes(std::span<const uint32_t> dims, float factor, const float* from,
                    const ByteRounding& rounding, int8_t* to, float* scales);
 void NarrowToBytesReference(std::span<const uint32_t> dims, float factor, const float* from,

@@ -8,7 +8,7 @@
 namespace simurgh::cpu {
 
 size_t RowPool::BytesFor(const EmbeddingWire& wire) {
-  return wire.row_slots * RowCode(wire.embeddings, wire.rows).slot_bytes();
+  return wire.row_slots * RowCodec(wire.embeddings, wire.rows).slot_bytes();
 }
 
 RowPool::RowPool(const EmbeddingWire& wire)
@@ -16,7 +16,7 @@ RowPool::RowPool(const EmbeddingWire& wire)
 
 void RowPool::Pool(BatchBlock& block) {
   const KeptRows* const kept = block.kept.get();
-  const std::vector<uint64_t> places = rows_.Places(*block.ids, block.here());
+  const std::vector<uint64_t> places = rows_.Destinations(*block.ids, block.here());
   places_.clear();
   for (size_t id = 0; id < places.size(); ++id) {
     const bool is_here = kept != nullptr && kept->is_here(id);

@@ -6,7 +6,7 @@
 
 #include "simurgh/base/aligned_buffer.h"
 #include "simurgh/data/embedding_wire.h"
-#include "simurgh/data/row_code.h"
+#include "simurgh/data/row_codec.h"
 #include "simurgh/nn/batch_block.h"
 
 namespace simurgh::cpu {
@@ -30,7 +30,7 @@ class RowPool {
  private:
   std::byte* slot(uint32_t number) { return slots_.data() + number * slot_bytes_; }
 
-  const RowCode rows_;
+  const RowCodec rows_;
   const size_t slot_bytes_;
   const AlignedBuffer slots_;
   std::vector<const std::byte*> places_;  // Of a batch's rows.

@@ -64,7 +64,7 @@ struct PinnedBlock final : BatchBlock {
     auto* const places = In<uint64_t>(transfer.places);
     auto* move = In<RowMove>(transfer.moves);
     codes->rows.ForEachId(
-        *ids, [&, next = transfer.rows.offset](size_t id, const VectorCode& row) mutable {
+        *ids, [&, next = transfer.rows.offset](size_t id, const VectorCodec& row) mutable {
           const uint32_t to = kept == nullptr ? KeptRows::kNoSlot : kept->slots[id];
           if (kept != nullptr && kept->is_here(id)) {
             places[id] = kInSlots | to * slot_bytes;

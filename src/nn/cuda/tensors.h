@@ -166,7 +166,7 @@ class Tensors {
   std::span<float> Floats(const Region& region) const {
     return {reinterpret_cast<float*>(weights_ + region.offset), region.bytes / sizeof(float)};
   }
-  CodeLayout LayoutOf(const VectorCode& code) const {
+  CodeLayout LayoutOf(const VectorCodec& code) const {
     const uint32_t* const first_columns = code_table();
     return {code.precision(), code.row_bytes(), code.scales_offset(), first_columns,
             first_columns + codes_.vectors() + 1};

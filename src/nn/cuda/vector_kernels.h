@@ -7,10 +7,10 @@
 #include "nn/cuda/host_device.h"
 #include "nn/cuda/matrix.h"
 #include "simurgh/config/vector_precision.h"
-#include "simurgh/data/vector_code.h"
+#include "simurgh/data/vector_codec.h"
 #include "simurgh/data/vector_number.h"
 
-// Embeddings as they come, and gradients as they leave: a VectorCode in kernels, to the bit.
+// Embeddings as they come, and gradients as they leave: a VectorCodec in kernels, to the bit.
 namespace simurgh::cuda {
 
 // Where the vectors of a coded matrix's rows are; the tables lie in device memory. Only int8 has

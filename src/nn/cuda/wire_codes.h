@@ -6,8 +6,8 @@
 #include "nn/cuda/pooling_kernels.h"
 #include "nn/model_plan.h"
 #include "simurgh/data/embedding_wire.h"
-#include "simurgh/data/row_code.h"
-#include "simurgh/data/vector_code.h"
+#include "simurgh/data/row_codec.h"
+#include "simurgh/data/vector_codec.h"
 
 namespace simurgh::cuda {
 
@@ -25,10 +25,10 @@ struct WireCodes {
   // Whether there are blocks of rows, which the device pools.
   bool pools() const { return !features.empty(); }
 
-  VectorCode embeddings;
-  RowCode rows;
+  VectorCodec embeddings;
+  RowCodec rows;
   size_t row_slots;
-  VectorCode gradients;
+  VectorCodec gradients;
   float gradient_factor;
   uint64_t seed;
   // For the device: where each vector begins and the last one ends, then each column's vector.

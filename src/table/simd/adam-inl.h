@@ -26,7 +26,7 @@ HWY_INLINE void UpdateAdam(const RowUpdateParameters& p, const RowGradient& row)
   float* first = row.weights + p.dim;
   float* second = first + p.dim;
   float& updates = second[p.dim];
-  updates = HWY_MIN(updates + 1.0F, kMostAdamUpdates);
+  updates = HWY_MIN(updates + 1.0F, kMaxAdamUpdates);
   const AdamScales scales = AdamScalesOf(p, updates);
   ForVectors(p.dim, [&](auto d, uint32_t i) HWY_ATTR {
     const auto gradient = hn::LoadU(d, row.gradient + i);
@@ -45,7 +45,7 @@ HWY_INLINE void UpdateRowWiseAdam(const RowUpdateParameters& p, const RowGradien
   float* first = row.weights + p.dim;
   float& second = first[p.dim];
   float& updates = first[p.dim + 1];
-  updates = HWY_MIN(updates + 1.0F, kMostAdamUpdates);
+  updates = HWY_MIN(updates + 1.0F, kMaxAdamUpdates);
   const AdamScales scales = AdamScalesOf(p, updates);
   second = p.beta2 * second +
            (1.0F - p.beta2) * (SumOfSquares(row.gradient, p.dim) / static_cast<float>(p.dim));

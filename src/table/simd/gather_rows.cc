@@ -54,7 +54,7 @@ HWY_INLINE bool GatherRow(const RowGather& gather, bool aged, uint64_t id, uint3
 
 template <uint32_t kBytes>
 HWY_INLINE size_t GatherRowsOf(const RowGather& given, std::span<const uint64_t> ids,
-                               const uint32_t* candidates, CodedRows out, uint16_t* rest) {
+                               const uint32_t* candidates, EncodedRows out, uint16_t* rest) {
   const RowGather gather = given;  // Nothing that is written here can change it.
   const auto bytes = static_cast<uint32_t>(out.row_bytes());
   const RowFetch fetch(gather.rows, sizeof(RowHeader) + bytes);
@@ -77,7 +77,7 @@ HWY_INLINE size_t GatherRowsOf(const RowGather& given, std::span<const uint64_t>
 
 // The shorter a row, the more a loop over its bytes costs beside the copy.
 size_t GatherRowsHere(const RowGather& gather, std::span<const uint64_t> ids,
-                      const uint32_t* candidates, CodedRows out, uint16_t* rest) {
+                      const uint32_t* candidates, EncodedRows out, uint16_t* rest) {
   switch (out.row_bytes()) {
     case 32:
       return GatherRowsOf<32>(gather, ids, candidates, out, rest);
@@ -102,7 +102,7 @@ namespace simurgh {
 HWY_EXPORT(GatherRowsHere);
 
 size_t GatherRows(const RowGather& gather, std::span<const uint64_t> ids,
-                  const uint32_t* candidates, CodedRows out, uint16_t* rest) {
+                  const uint32_t* candidates, EncodedRows out, uint16_t* rest) {
   return HWY_DYNAMIC_DISPATCH(GatherRowsHere)(gather, ids, candidates, out, rest);
 }
 

@@ -27,6 +27,6 @@ inline constexpr size_t kAgeEvery = 8;
 // Requires at most 65,536 ids, as many rows of `out`, as wide as the table's and in its precision,
 // as many candidates, each kNoRow or a row, and room for all in `rest`.
 size_t GatherRows(const RowGather& gather, std::span<const uint64_t> ids,
-                  const uint32_t* candidates, CodedRows out, uint16_t* rest);
+                  const uint32_t* candidates, EncodedRows out, uint16_t* rest);
 
 }  // namespace simurgh

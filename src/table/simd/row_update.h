@@ -104,6 +104,6 @@ struct AdamScales {
 AdamScales AdamScalesOf(const RowUpdateParameters& parameters, float updates);
 
 // Updates are counted in a float up to here; the correction has long been 1 by then.
-inline constexpr float kMostAdamUpdates = 16'777'216.0F;  // 2^24
+inline constexpr float kMaxAdamUpdates = 16'777'216.0F;  // 2^24
 
 }  // namespace simurgh

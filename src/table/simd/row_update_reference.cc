@@ -81,7 +81,7 @@ void ReferenceRow::RowWiseAdagrad() {
 void ReferenceRow::Adam() {
   float* second = state + p.dim;
   float& updates = second[p.dim];
-  updates = std::min(updates + 1.0F, kMostAdamUpdates);
+  updates = std::min(updates + 1.0F, kMaxAdamUpdates);
   const AdamScales scales = AdamScalesOf(p, updates);
   for (uint32_t i = 0; i < p.dim; ++i) {
     state[i] = p.beta1 * state[i] + (1.0F - p.beta1) * gradient[i];
@@ -94,7 +94,7 @@ void ReferenceRow::Adam() {
 void ReferenceRow::RowWiseAdam() {
   float& second = state[p.dim];
   float& updates = state[p.dim + 1];
-  updates = std::min(updates + 1.0F, kMostAdamUpdates);
+  updates = std::min(updates + 1.0F, kMaxAdamUpdates);
   const AdamScales scales = AdamScalesOf(p, updates);
   second = p.beta2 * second + (1.0F - p.beta2) * MeanSquare();
   const float root = std::sqrt(second * scales.square) + p.epsilon;

@@ -21,10 +21,10 @@ using simurgh::StatusOr;
 using Message = rpc::MessageOf<wire::Greeting, rpc::Segment<"tensor", float>>;
 constexpr rpc::MethodOf<Message, Message> kEcho{.number = 1, .name = "echo"};
 
-StatusOr<rpc::Places<Message>> Place(const wire::Greeting& /*greeting*/,
-                                     const Message::Counts& counts) {
+StatusOr<rpc::Destinations<Message>> Place(const wire::Greeting& /*greeting*/,
+                                           const Message::Counts& counts) {
   const auto tensor = std::make_shared<std::vector<float>>(counts[0]);
-  return rpc::Places<Message>{{*tensor, tensor}};
+  return rpc::Destinations<Message>{{*tensor, tensor}};
 }
 
 rpc::awaitable<StatusOr<rpc::Outgoing<Message>>> Answer(rpc::RequestOf<Message> request) {

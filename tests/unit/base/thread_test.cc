@@ -15,7 +15,7 @@ TEST_CASE("A thread that gives way does so alone") {
   const int before = Niceness();
   int within = 0;
   std::thread([&] {
-    GiveWay();
+    LowerPriority();
     within = Niceness();
   }).join();
   CHECK(within >= 10);

@@ -69,7 +69,7 @@ TEST_CASE("Everything that daemons must agree on changes the hash", "[config]") 
 TEST_CASE("What may differ between daemons does not", "[config]") {
   const uint64_t hash = HashWith({});
   for (const char* override_text :
-       {"training.passes=2", "training.dense_optimizer.learning_rate=1",
+       {"training.epochs=2", "training.dense_optimizer.learning_rate=1",
         "embedding_ps.instances.0.address=127.0.0.1:9000", "embedding_ps.instances.0.metrics=a:1",
         "embedding_ps.arena_directory=/tmp", "embedding_ps.numa_nodes=[1]",
         "embedding_worker.threads=3", "rpc.call_timeout=1s", "data.train=[CMakePresets.json]",

@@ -116,7 +116,7 @@ TEST_CASE("adult-persia.yaml is PERSIA's model of the Adult data", "[config]") {
   CHECK(config.model.towers[0].layers[1].momentum == 0.1F);
   CHECK(config.model.towers[0].layers[1].epsilon == 1e-5F);
   CHECK(config.training.batch_size == 128);
-  CHECK(config.training.passes == 1);
+  CHECK(config.training.epochs == 1);
   CHECK(config.training.drop_last);
   CHECK(config.training.staleness == 1);
   CHECK(config.training.dense_optimizer.kind == DenseOptimizerConfig::Kind::kSgd);

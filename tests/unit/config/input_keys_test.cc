@@ -52,7 +52,7 @@ TEST_CASE("Every key that decides on batches is told by its name", "[config]") {
   };
   const std::vector<Case> cases = {
       {"training.batch_size=65", {"training.batch_size"}},
-      {"training.passes=2", {"training.passes"}},
+      {"training.epochs=2", {"training.epochs"}},
       {"training.drop_last=true", {"training.drop_last"}},
       {"training.keep_negatives=0.5", {"training.keep_negatives"}},
       {"data.bad_rows=skip", {"data.bad_rows"}},

@@ -26,12 +26,12 @@ std::string ErrorOf(const std::string& override_text) {
 
 TEST_CASE("Overrides change, add and append, the last one last", "[config]") {
   const ClusterConfig config =
-      Parse({"training.batch_size=32", "training.passes=9", "training.passes=5",
+      Parse({"training.batch_size=32", "training.epochs=9", "training.epochs=5",
              "rpc.call_timeout=2m", "tables.1.dim=8", "tables.0.initializer={kind: constant}",
              "embedding_ps.instances.2.address=\"127.0.0.1:7403\"",
              "data.test=[CMakePresets.json, CMakeLists.txt]", "cluster.name=a-b"});
   CHECK(config.training.batch_size == 32);
-  CHECK(config.training.passes == 5);
+  CHECK(config.training.epochs == 5);
   CHECK(config.rpc.call_timeout == std::chrono::minutes(2));
   CHECK(config.tables[0].dim == 4);
   CHECK(config.tables[1].dim == 8);
@@ -53,11 +53,11 @@ TEST_CASE("Addresses need no quotes in an override", "[config]") {
 }
 
 TEST_CASE("What an override breaks is reported at the override", "[config]") {
-  CHECK(ErrorOf("training.passes=x") ==
-        "--set training.passes=x: training.passes: 'x' is not an integer; "
+  CHECK(ErrorOf("training.epochs=x") ==
+        "--set training.epochs=x: training.epochs: 'x' is not an integer; "
         "expected: integer from 1 to 1000000");
-  CHECK(ErrorOf("training.passes=") ==
-        "--set training.passes=: training.passes: no value; expected: integer from 1 to 1000000");
+  CHECK(ErrorOf("training.epochs=") ==
+        "--set training.epochs=: training.epochs: no value; expected: integer from 1 to 1000000");
   CHECK(ErrorOf("training.batchsize=1") ==
         "--set training.batchsize=1: training.batchsize: unknown key; "
         "the nearest known key is 'batch_size'");
@@ -77,10 +77,10 @@ TEST_CASE("What an override breaks is reported at the override", "[config]") {
 }
 
 TEST_CASE("Overrides that are none", "[config]") {
-  CHECK(ErrorOf("training.passes") ==
-        "--set training.passes: no '=' in the override; write section.key=value");
-  CHECK(ErrorOf("training..passes=1") ==
-        "--set training..passes=1: an empty component in the key; write section.key=value");
+  CHECK(ErrorOf("training.epochs") ==
+        "--set training.epochs: no '=' in the override; write section.key=value");
+  CHECK(ErrorOf("training..epochs=1") ==
+        "--set training..epochs=1: an empty component in the key; write section.key=value");
   CHECK(ErrorOf("=1") == "--set =1: an empty component in the key; write section.key=value");
   CHECK(ErrorOf("tables.4.dim=8") ==
         "--set tables.4.dim=8: tables: '4' is no index of this list; "

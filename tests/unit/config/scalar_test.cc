@@ -73,7 +73,7 @@ TEST_CASE("Names", "[config]") {
 }
 
 TEST_CASE("The nearest word by edits, the first of equals", "[config]") {
-  CHECK(Nearest("batchsize", {"passes", "batch_size", "staleness"}) == "batch_size");
+  CHECK(Nearest("batchsize", {"epochs", "batch_size", "staleness"}) == "batch_size");
   CHECK(Nearest("b", {"ab", "bc", "b"}) == "b");
   CHECK(Nearest("x", {"a", "b"}) == "a");
   CHECK(Nearest("kitten", {"sitting", "mitten"}) == "mitten");

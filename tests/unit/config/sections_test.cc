@@ -132,7 +132,7 @@ TEST_CASE("Columns, model and training are read", "[config]") {
   CHECK(config.model.towers[1].layers[2].kind == LayerConfig::Kind::kRelu);
 
   CHECK(config.training.batch_size == 64);
-  CHECK(config.training.passes == 1);
+  CHECK(config.training.epochs == 1);
   CHECK(config.training.staleness == 4);
   CHECK_FALSE(config.training.drop_last);
   CHECK(config.training.dense_optimizer.kind == DenseOptimizerConfig::Kind::kAdam);

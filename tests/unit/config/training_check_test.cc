@@ -25,14 +25,14 @@ std::string ErrorOf(const std::vector<std::string>& overrides) {
 TEST_CASE("Stopping early needs something to judge by", "[config]") {
   const std::string patience = "training.early_stopping.patience=2";
   const std::string files = "data.validation=[CMakeLists.txt]";
-  CHECK(With({patience, files, "training.evaluate_every_passes=1"}).ok());
+  CHECK(With({patience, files, "training.evaluate_every_epochs=1"}).ok());
   CHECK(With({patience, files, "training.evaluate_every_steps=1"}).ok());
-  CHECK(ErrorOf({patience, "training.evaluate_every_passes=1"}) ==
+  CHECK(ErrorOf({patience, "training.evaluate_every_epochs=1"}) ==
         "training.early_stopping: there is no data to judge by; name files under data.validation: "
         "test files that decide about training no longer test it");
   CHECK(ErrorOf({patience, files}) ==
         "training.early_stopping: nothing is evaluated on the way; set "
-        "training.evaluate_every_steps or evaluate_every_passes");
+        "training.evaluate_every_steps or evaluate_every_epochs");
   CHECK(ErrorOf({"training.early_stopping.metric=log_loss"}) ==
         "training.early_stopping.metric: says nothing here; remove it; it belongs to patience "
         "above 0");
@@ -60,7 +60,7 @@ TEST_CASE("Mode async refuses what needs all weights or all ranks at once", "[co
                             "weights, each for itself"));
   }
   const std::string ranks = "nn_worker.instances=[{address: 'a:1'}, {address: 'a:2'}]";
-  for (const std::string rows : {"embedding_worker.hot_row_bytes", "nn_worker.hot_row_bytes"}) {
+  for (const std::string rows : {"embedding_worker.row_cache_bytes", "nn_worker.hot_row_bytes"}) {
     CHECK(ErrorOf({async, "training.embeddings=rows", "training.row_age_steps=1", rows + "=1000"})
               .starts_with("training.row_age_steps: is not for mode: async: its rows are bounded "
                            "by the forward buffer alone; remove it and " +
@@ -68,7 +68,7 @@ TEST_CASE("Mode async refuses what needs all weights or all ranks at once", "[co
   }
   for (const std::string setting :
        {"reproducible=true", "sync_batch_norm=true", "allreduce.precision=bf16",
-        "evaluate_every_steps=10", "evaluate_every_passes=1"}) {
+        "evaluate_every_steps=10", "evaluate_every_epochs=1"}) {
     CAPTURE(setting);
     const std::string key = "training." + setting.substr(0, setting.find('='));
     CHECK_THAT(ErrorOf({async, ranks, "training." + setting}),
@@ -77,31 +77,33 @@ TEST_CASE("Mode async refuses what needs all weights or all ranks at once", "[co
 }
 
 TEST_CASE("One key switches to sync, whatever is said of staleness", "[config]") {
-  const auto config = With({"training.mode=sync", "training.staleness=4",
-                            "embedding_worker.hot_row_bytes=1000000", "training.row_age_steps=3"});
+  const auto config =
+      With({"training.mode=sync", "training.staleness=4",
+            "embedding_worker.row_cache_bytes=1000000", "training.row_age_steps=3"});
   REQUIRE(config.ok());
   CHECK(config->training.staleness == 1);
   CHECK(config->training.row_age_steps == 0);
-  CHECK(config->embedding_worker.hot_row_bytes == 0);
+  CHECK(config->embedding_worker.row_cache_bytes == 0);
 }
 
 TEST_CASE("Rows may only be used again where that fits the staleness", "[config]") {
-  const std::string bytes = "embedding_worker.hot_row_bytes=1000000";
+  const std::string bytes = "embedding_worker.row_cache_bytes=1000000";
   const std::string age = "training.row_age_steps=3";
   const auto config = With({bytes, age});
   REQUIRE(config.ok());
-  CHECK(config->embedding_worker.hot_row_bytes == 1'000'000);
+  CHECK(config->embedding_worker.row_cache_bytes == 1'000'000);
   CHECK(config->training.row_age_steps == 3);
   CHECK(ErrorOf({age}) ==
-        "training.row_age_steps: is of no use alone; set embedding_worker.hot_row_bytes and "
+        "training.row_age_steps: is of no use alone; set embedding_worker.row_cache_bytes and "
         "training.row_age_steps, or neither");
-  CHECK(ErrorOf({bytes}) ==
-        "embedding_worker.hot_row_bytes: is of no use alone; set embedding_worker.hot_row_bytes "
-        "and training.row_age_steps, or neither");
+  CHECK(
+      ErrorOf({bytes}) ==
+      "embedding_worker.row_cache_bytes: is of no use alone; set embedding_worker.row_cache_bytes "
+      "and training.row_age_steps, or neither");
   const std::string ruled_out =
       "training.row_age_steps: what pulls read would depend on what an embedding worker has kept, "
       "which reproducible: true rules out; remove it and "
-      "embedding_worker.hot_row_bytes";
+      "embedding_worker.row_cache_bytes";
   CHECK(ErrorOf({bytes, age, "training.reproducible=true"}) == ruled_out);
   CHECK(ErrorOf({bytes, "training.row_age_steps=4"}) ==
         "training.row_age_steps: is 4, which leaves nothing of training.staleness, 4, to batches; "
@@ -125,7 +127,7 @@ TEST_CASE("A trainer pools rows in every way but by max", "[config]") {
   REQUIRE(With({rows}).ok());
   CHECK(With({rows})->training.embeddings == EmbeddingForm::kRows);
   CHECK(ErrorOf({rows, "features.1.pooling=max"}) ==
-        "features.1.pooling: is max, whose gradients need the maxima of an embedding worker, which "
+        "features.1.pooling: is max, whose gradients need the argmax of an embedding worker, which "
         "does not pool with training.embeddings: rows; choose another pooling, or "
         "training.embeddings: pooled");
 }
@@ -151,9 +153,9 @@ TEST_CASE("A trainer keeps rows where rows come to it", "[config]") {
   CHECK(ErrorOf({bytes, age}) ==
         "nn_worker.hot_row_bytes: is for rows, and pooled embeddings come to the nn-worker; set "
         "training.embeddings: rows");
-  CHECK(ErrorOf({rows, bytes, age, "embedding_worker.hot_row_bytes=1000000"}) ==
+  CHECK(ErrorOf({rows, bytes, age, "embedding_worker.row_cache_bytes=1000000"}) ==
         "nn_worker.hot_row_bytes: rows that embedding workers keep would be kept twice as long; "
-        "remove it, or embedding_worker.hot_row_bytes");
+        "remove it, or embedding_worker.row_cache_bytes");
   CHECK_THAT(ErrorOf({rows, bytes, age, "training.reproducible=true"}),
              Catch::Contains("what an nn-worker has kept"));
   CHECK_THAT(

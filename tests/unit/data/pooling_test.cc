@@ -36,7 +36,7 @@ struct Fixture {
     for (size_t i = 0; i < ids; ++i) positions.push_back((ids - 1 - i) * kRowStride);
     rows.resize(ids * kRowStride);
     for (float& value : rows) value = static_cast<float>(random.Normal());
-    maxima.resize(rule.kind == Pooling::kMax ? kSamples * kDim : 0);
+    argmax.resize(rule.kind == Pooling::kMax ? kSamples * kDim : 0);
   }
 
   size_t width() const { return rule.width(kDim); }
@@ -76,7 +76,7 @@ struct Fixture {
   CompactBatch batch;
   std::vector<uint64_t> positions;
   std::vector<float> rows;
-  std::vector<uint32_t> maxima;
+  std::vector<uint32_t> argmax;
 };
 
 PoolingRule AnyRule() {
@@ -96,7 +96,7 @@ TEST_CASE("Every pooling is what its definition says, and stays within its block
   const size_t width = fixture.width();
   const size_t stride = width + 4;  // The block lies within a wider matrix.
   std::vector<float> out(kSamples * stride, 7.0F);
-  Pool(fixture.input(), fixture.rows, {out.data() + 2, kSamples, width, stride}, fixture.maxima);
+  Pool(fixture.input(), fixture.rows, {out.data() + 2, kSamples, width, stride}, fixture.argmax);
   const auto expected = fixture.Reference({fixture.rows.begin(), fixture.rows.end()});
   for (size_t s = 0; s < kSamples; ++s) {
     for (size_t c = 0; c < width; ++c) {
@@ -115,12 +115,12 @@ TEST_CASE("Un-pooling is what finite differences of the definition say, for ever
   Fixture fixture(rule, seed);
   const size_t width = fixture.width();
   std::vector<float> out(kSamples * width);
-  Pool(fixture.input(), fixture.rows, {out.data(), kSamples, width}, fixture.maxima);
+  Pool(fixture.input(), fixture.rows, {out.data(), kSamples, width}, fixture.argmax);
   std::vector<float> gradient(kSamples * width);
   for (float& value : gradient) value = static_cast<float>(fixture.random.Normal());
   std::vector<float> row_gradients(fixture.rows.size());
   const UnpoolingInput unpooling{
-      fixture.input(), {gradient.data(), kSamples, width}, fixture.maxima};
+      fixture.input(), {gradient.data(), kSamples, width}, fixture.argmax};
   Unpool({&unpooling, 1}, row_gradients);
 
   std::vector<double> rows(fixture.rows.begin(), fixture.rows.end());
@@ -155,12 +155,12 @@ TEST_CASE("A tie of max is the first one's; a sample without ids gives no gradie
   const PoolingInput input{
       .rule = {Pooling::kMax}, .feature = batch.feature(0), .dim = 2, .row_positions = positions};
   std::vector<float> out(4, 9.0F);
-  std::vector<uint32_t> maxima(4, 77);
-  Pool(input, rows, {out.data(), 2, 2}, maxima);
+  std::vector<uint32_t> argmax(4, 77);
+  Pool(input, rows, {out.data(), 2, 2}, argmax);
   CHECK(out == std::vector<float>{3, 0, 0, 0});
   std::vector<float> row_gradients(4);
   const std::vector<float> gradient{5, 6, 7, 8};
-  const UnpoolingInput unpooling{input, {gradient.data(), 2, 2}, maxima};
+  const UnpoolingInput unpooling{input, {gradient.data(), 2, 2}, argmax};
   Unpool({&unpooling, 1}, row_gradients);
   CHECK(row_gradients == std::vector<float>{5, 0, 0, 6});
 }
@@ -176,7 +176,7 @@ TEST_CASE("Max is the same bits where nobody asks whose they are") {
     }
     std::vector<float> told(kSamples * kDim);
     std::vector<float> untold(kSamples * kDim, 7.0F);
-    Pool(fixture.input(), fixture.rows, {told.data(), kSamples, kDim}, fixture.maxima);
+    Pool(fixture.input(), fixture.rows, {told.data(), kSamples, kDim}, fixture.argmax);
     Pool(fixture.input(), fixture.rows, {untold.data(), kSamples, kDim}, {});
     CHECK(std::ranges::equal(std::as_bytes(std::span(told)), std::as_bytes(std::span(untold))));
   }

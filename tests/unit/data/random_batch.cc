@@ -6,16 +6,16 @@ namespace simurgh::testing {
 namespace {
 
 struct FeatureKind {
-  uint64_t ids = 1;       // In use.
-  uint64_t most_ids = 1;  // Of a sample; 0: always one.
-  uint64_t pattern = 0;   // 0 wild, 1 small, 2 ascending.
+  uint64_t ids = 1;      // In use.
+  uint64_t max_ids = 1;  // Of a sample; 0: always one.
+  uint64_t pattern = 0;  // 0 wild, 1 small, 2 ascending.
   bool weighted = false;
 };
 
 FeatureKind RandomKind(Random& random) {
   const std::vector<uint64_t> counts = {1, 2, 3, 40, 70, 200, 5'000, 1'000'000};
   return {.ids = counts[random.Below(counts.size())],
-          .most_ids = random.Below(2) == 0 ? 0 : 1 + random.Below(6),
+          .max_ids = random.Below(2) == 0 ? 0 : 1 + random.Below(6),
           .pattern = random.Below(3),
           .weighted = random.Below(4) == 0};
 }
@@ -45,7 +45,7 @@ CompactBatch RandomBatch(Random& random) {
   const uint64_t samples = random.Below(4) == 0 ? random.Below(4) : random.Below(600);
   for (uint64_t b = 0; b < samples; ++b) {
     for (size_t f = 0; f < features; ++f) {
-      const uint64_t ids = kinds[f].most_ids == 0 ? 1 : random.Below(kinds[f].most_ids + 1);
+      const uint64_t ids = kinds[f].max_ids == 0 ? 1 : random.Below(kinds[f].max_ids + 1);
       for (uint64_t i = 0; i < ids; ++i) {
         const auto weight = kinds[f].weighted ? static_cast<float>(random.Below(9)) - 2.0F : 1.0F;
         builder.AddId(f, RandomId(random, kinds[f], b), weight);

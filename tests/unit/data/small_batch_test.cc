@@ -77,7 +77,7 @@ TEST_CASE("A batch of one sample and more features than a feature may have sampl
 }
 
 // What lengths take at most: for each 64 of them a byte, and the bits of the longest for all.
-size_t MostBytesOfLengths(const CompactBatch& batch) {
+size_t MaxBytesOfLengths(const CompactBatch& batch) {
   uint32_t longest = 0;
   bool one_each = true;
   for (size_t i = 1; i < batch.offsets.size(); ++i) {
@@ -106,7 +106,7 @@ TEST_CASE("Any small batch is its ids, weights and lengths, and a hundredth or a
     const size_t shared = batch.lists.empty() ? 0 : features + 2;
     const size_t weighted = weights == 0 ? 0 : 2 + features / 8;
     const size_t most = std::max(BytesOfIds(batch) * 101 / 100, BytesOfIds(batch) + kFewBytes) +
-                        weights + weighted + shared + MostBytesOfLengths(batch);
+                        weights + weighted + shared + MaxBytesOfLengths(batch);
     CHECK(RequireRoundTrip(batch).byte_size() <= most);
   }
 }

@@ -94,7 +94,7 @@ std::shared_ptr<RawPeer> Flood(Ends& ends, const Bytes& bytes) {
   return peer;
 }
 
-// Places for payload, and how much of it was ever asked for and is still there.
+// Destinations for payload, and how much of it was ever asked for and is still there.
 struct Ledger {
   Placement Entering() {
     return [this](std::span<const std::byte> metadata, std::span<const uint64_t> lengths) {
@@ -130,7 +130,7 @@ TEST_CASE("a peer that stops in the middle of a frame is cut off, however it doe
     const auto peer = Attack(ends, sent);
     CHECK(RunWithin(ends.loop, 300, Echo(*ends.client)) == absl::OkStatus());
     ends.loop.Run(UntilCut(ends.observer, 1));
-    CHECK(ends.observer.cuts == std::vector{CutReason::kStalled});
+    CHECK(ends.observer.cuts == std::vector{CloseReason::kStalled});
   }
   CHECK(ends.EchoWorks());
 }
@@ -151,7 +151,7 @@ TEST_CASE("a peer that trickles is cut off, one that only waits is not", "[abuse
     co_return absl::OkStatus();
   };
   CHECK(absl::IsUnavailable(ends.loop.Run(trickle())));
-  CHECK(ends.observer.cuts == std::vector{CutReason::kStalled});
+  CHECK(ends.observer.cuts == std::vector{CloseReason::kStalled});
   const auto ask = [&]() -> awaitable<Status> {
     SIMURGH_CO_RETURN_IF_ERROR(co_await silent->Send(Encode(Request(1))));
     const auto answer = co_await silent->Read();
@@ -177,7 +177,7 @@ TEST_CASE("small frames do not make a message in chunks go on", "[abuse]") {
     co_return absl::OkStatus();
   };
   CHECK(ends.loop.Run(busy()) == absl::OkStatus());
-  CHECK(ends.observer.cuts == std::vector{CutReason::kStalled});
+  CHECK(ends.observer.cuts == std::vector{CloseReason::kStalled});
   CHECK(ends.EchoWorks());
 }
 
@@ -220,7 +220,7 @@ TEST_CASE("a peer that lies about sizes gets no memory for what it does not send
   CHECK(RunWithin(ends.loop, 300, Echo(*ends.client)) == absl::OkStatus());
   CHECK(UsedMemory() < before + kPeers * 300'000);
   ends.loop.Run(UntilCut(ends.observer, kPeers));
-  CHECK(ends.observer.cuts == std::vector(kPeers, CutReason::kStalled));
+  CHECK(ends.observer.cuts == std::vector(kPeers, CloseReason::kStalled));
 }
 
 TEST_CASE("a peer that announces payload and does not send it costs its window or one frame",
@@ -245,7 +245,7 @@ TEST_CASE("a peer that announces payload and does not send it costs its window o
   const auto chunked = [](uint64_t id) { return ChunkedHead(id, kQuarter, kWork.number); };
   Bytes sent;
   uint64_t taken = 0;
-  CutReason reason = CutReason::kStalled;
+  CloseReason reason = CloseReason::kStalled;
   SECTION("all of it in one frame, of which nothing comes") {
     sent = whole(kWindow);
     taken = kWindow - kHead;
@@ -262,7 +262,7 @@ TEST_CASE("a peer that announces payload and does not send it costs its window o
   SECTION("more than it in chunks") {
     sent = Repeated(5, chunked);
     taken = 4 * kQuarter;
-    reason = CutReason::kWindow;
+    reason = CloseReason::kWindow;
   }
   SECTION("more than it in one frame, as one request may: alone") {
     sent = whole(kMaxFrame);
@@ -270,7 +270,7 @@ TEST_CASE("a peer that announces payload and does not send it costs its window o
   }
   SECTION("more than a frame may hold") {
     sent = whole(kMaxFrame + 1);
-    reason = CutReason::kMalformed;
+    reason = CloseReason::kMalformed;
   }
   constexpr size_t kPeers = 16;
   std::vector<std::shared_ptr<RawPeer>> peers;
@@ -315,7 +315,7 @@ TEST_CASE("garbage costs its connection while others go on", "[abuse]") {
     CHECK(RunWithin(ends.loop, 100, Echo(*ends.client)) == absl::OkStatus());
     ends.loop.Run(UntilCut(ends.observer, i));
   }
-  CHECK(ends.observer.cuts == std::vector(20, CutReason::kMalformed));
+  CHECK(ends.observer.cuts == std::vector(20, CloseReason::kMalformed));
 }
 
 TEST_CASE("a flood of tiny frames waits its turn", "[abuse]") {
@@ -437,7 +437,7 @@ TEST_CASE("a peer that does not read its answers is held back, then cut off", "[
     CHECK(RunWithin(ends.loop, 100, Echo(*ends.client)) == absl::OkStatus());
   }
   ends.loop.Run(UntilCut(ends.observer, 1));
-  CHECK(ends.observer.cuts == std::vector{CutReason::kNotReading});
+  CHECK(ends.observer.cuts == std::vector{CloseReason::kNotReading});
   CHECK(ends.observer.throttled(reason) > 0);
   CHECK(came <= most);
   CHECK(ends.EchoWorks());
@@ -455,7 +455,7 @@ TEST_CASE("requests beyond the window cut their sender off", "[abuse]") {
                            }));
   CHECK(RunWithin(ends.loop, 100, Echo(*ends.client)) == absl::OkStatus());
   ends.loop.Run(UntilCut(ends.observer, 1));
-  CHECK(ends.observer.cuts == std::vector{CutReason::kWindow});
+  CHECK(ends.observer.cuts == std::vector{CloseReason::kWindow});
 }
 
 TEST_CASE("large requests in chunks do not wait for one another", "[abuse]") {

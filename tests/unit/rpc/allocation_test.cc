@@ -84,7 +84,7 @@ class SteadyEnds {
   static constexpr std::byte kMark{7};
 
   Placement PlacementIn(std::span<std::byte> memory) const {
-    return tensors_ == Tensors::kOwn ? Into(memory) : Anywhere(1);
+    return tensors_ == Tensors::kOwn ? Into(memory) : AllocateAll(1);
   }
   OutgoingSegment Own(size_t size) {
     Mark(std::span(sent_).first(size), kMark);

@@ -5,7 +5,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "rpc/loan.h"
+#include "rpc/borrowed_segment.h"
 #include "simurgh/base/random.h"
 
 namespace simurgh::rpc {

@@ -26,7 +26,7 @@ TEST_CASE("a client finds a server that has come back at the same address") {
     return loop.Run(client.Call(kEcho, Message(Text("x")), IntoVectors(), deadline)).status();
   };
   REQUIRE(echo(Soon()) == absl::OkStatus());
-  CHECK(client.peer()->instance_epoch == first_life.instance_epoch);
+  CHECK(client.peer()->incarnation == first_life.incarnation);
 
   server.reset();
   const Status down = echo(In(std::chrono::milliseconds(100)));
@@ -35,11 +35,11 @@ TEST_CASE("a client finds a server that has come back at the same address") {
   CHECK_THAT(std::string(down.message()), Catch::Contains(address));
 
   Hello second_life = first_life;
-  second_life.instance_epoch = 10;
+  second_life.incarnation = 10;
   server = NewServer(loop, address, nullptr, second_life);
   Status back = echo(Soon());
   CHECK(back == absl::OkStatus());
-  CHECK(client.peer()->instance_epoch == 10);
+  CHECK(client.peer()->incarnation == 10);
 }
 
 TEST_CASE("an address that nobody answers is named with attempts and the last error") {

@@ -38,7 +38,7 @@ TEST_CASE("a crowd of silent peers keeps nobody out", "[abuse]") {
   CHECK(RunWithin(ends.loop, 3'000, Echo(*newcomer)) == absl::OkStatus());
   ends.loop.Run(UntilCut(ends.observer, kCrowd - options.max_newcomers));
   CHECK(std::ranges::all_of(ends.observer.cuts,
-                            [](CutReason reason) { return reason == CutReason::kCrowd; }));
+                            [](CloseReason reason) { return reason == CloseReason::kCrowd; }));
 }
 
 TEST_CASE("a peer that never introduces itself is cut off", "[abuse]") {
@@ -54,7 +54,7 @@ TEST_CASE("a peer that never introduces itself is cut off", "[abuse]") {
     co_return absl::OkStatus();
   };
   CHECK(ends.loop.Run(visit()) == absl::OkStatus());
-  CHECK(ends.observer.cuts == std::vector{CutReason::kNoHello});
+  CHECK(ends.observer.cuts == std::vector{CloseReason::kNoHello});
   CHECK(ends.EchoWorks());
 }
 
@@ -78,14 +78,14 @@ TEST_CASE("a thousand connections are refused beyond the limits, one host's befo
   constexpr size_t kAttempts = 1'000;
   constexpr size_t kLimit = 40;
   ServerOptions options;
-  CutReason reason{};
+  CloseReason reason{};
   SECTION("of one host") {
     options.max_connections_per_host = kLimit;
-    reason = CutReason::kHostConnections;
+    reason = CloseReason::kHostConnections;
   }
   SECTION("of all together") {
     options.max_connections = kLimit + 1;  // The honest client's is one of them.
-    reason = CutReason::kConnections;
+    reason = CloseReason::kConnections;
   }
   Ends ends(EchoMethod().handle, options);
   REQUIRE(ends.EchoWorks());
@@ -126,7 +126,7 @@ TEST_CASE("a thousand connections are refused beyond the limits, one host's befo
   CHECK(RunWithin(ends.loop, 60, Echo(*ends.client)) == absl::OkStatus());
   const auto newcomer = ends.NewClient();
   const Status answer = RunWithin(ends.loop, 3'000, Echo(*newcomer));
-  CHECK(answer.ok() == (reason == CutReason::kHostConnections));
+  CHECK(answer.ok() == (reason == CloseReason::kHostConnections));
   // Who leaves makes room.
   admitted.clear();
   while (ends.observer.disconnects < static_cast<int>(kLimit)) ends.loop.context().run_one();

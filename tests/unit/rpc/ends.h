@@ -24,7 +24,7 @@ namespace simurgh::rpc {
 inline constexpr MethodId kWork{.number = 2, .name = "work"};
 
 struct RecordingObserver : Observer {
-  void OnCut(std::string_view, CutReason reason, const Status& status) override {
+  void OnCut(std::string_view, CloseReason reason, const Status& status) override {
     cuts.push_back(reason);
     errors.emplace_back(status.ToString());
   }
@@ -36,7 +36,7 @@ struct RecordingObserver : Observer {
   }
   int throttled(ThrottleReason reason) const { return throttles[static_cast<size_t>(reason)]; }
 
-  std::vector<CutReason> cuts;
+  std::vector<CloseReason> cuts;
   std::vector<std::string> errors;  // Of the cuts.
   std::array<int, kThrottleReasons> throttles{};
   int connects = 0, disconnects = 0, zero_copy_off = 0;

@@ -79,7 +79,7 @@ TEST_CASE("a client of the version before that announces more than its window is
     co_return absl::OkStatus();
   };
   CHECK(ends.loop.Run(talk()) == absl::OkStatus());
-  CHECK(ends.observer.cuts == std::vector{CutReason::kWindow});
+  CHECK(ends.observer.cuts == std::vector{CloseReason::kWindow});
 }
 
 TEST_CASE("a client of the version before or after is understood") {

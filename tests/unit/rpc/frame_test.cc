@@ -153,7 +153,7 @@ TEST_CASE("HELLO keeps its fields and names what differs") {
   CHECK(peer->hello.role == "nn-worker");
   CHECK(peer->hello.index == own.index);
   CHECK(peer->hello.run == own.run);
-  CHECK(peer->hello.instance_epoch == own.instance_epoch);
+  CHECK(peer->hello.incarnation == own.incarnation);
   CHECK(peer->hello.map_version == own.map_version);
   CHECK(CheckHello(own, *peer).ok());
 

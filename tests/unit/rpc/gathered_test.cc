@@ -282,7 +282,7 @@ TEST_CASE("a gathered chunk that lies costs the connection", "[gathered]") {
       co_return absl::OkStatus();
     };
     CHECK(ends.loop.Run(talk()) == absl::OkStatus());
-    CHECK(ends.observer.cuts == std::vector{CutReason::kMalformed});
+    CHECK(ends.observer.cuts == std::vector{CloseReason::kMalformed});
   }
   CHECK(ends.EchoWorks());
 }
@@ -302,7 +302,7 @@ TEST_CASE("a gathered chunk of a request that is complete costs the connection",
     co_return absl::OkStatus();
   };
   CHECK(ends.loop.Run(talk()) == absl::OkStatus());
-  CHECK(ends.observer.cuts == std::vector{CutReason::kMalformed});
+  CHECK(ends.observer.cuts == std::vector{CloseReason::kMalformed});
 }
 
 TEST_CASE("nothing of a gathered chunk is written to the place of a call given up", "[gathered]") {

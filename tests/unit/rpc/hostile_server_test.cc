@@ -75,7 +75,7 @@ TEST_CASE("a server that stops in the middle of an answer is given up", "[abuse]
   const Status lost = server.Call(play);
   CHECK(absl::IsUnavailable(lost));
   CHECK_THAT(std::string(lost.message()), Catch::Contains("in the middle"));
-  CHECK(server.observer.cuts == std::vector{CutReason::kStalled});
+  CHECK(server.observer.cuts == std::vector{CloseReason::kStalled});
 }
 
 TEST_CASE("a server that answers a call twice is cut off before it can write any more", "[abuse]") {
@@ -96,7 +96,7 @@ TEST_CASE("a server that answers a call twice is cut off before it can write any
     return StatusOr<std::vector<IncomingSegment>>({{.bytes = place}});
   };
   CHECK(absl::IsUnavailable(server.Call(answer_twice, there)));
-  CHECK(server.observer.cuts == std::vector{CutReason::kMalformed});
+  CHECK(server.observer.cuts == std::vector{CloseReason::kMalformed});
   CHECK((place == Bytes(place.size())));
 }
 

@@ -308,7 +308,7 @@ TEST_CASE("frames over any of the limits cut off who sends them all the same") {
   // Who knows the limits, refuses to.
   CHECK(absl::IsInvalidArgument(send(Message(request.metadata, request.segments))));
   CHECK(ends.loop.Run(attack(request)) == absl::OkStatus());
-  CHECK(ends.observer.cuts == std::vector{CutReason::kMalformed});
+  CHECK(ends.observer.cuts == std::vector{CloseReason::kMalformed});
   REQUIRE(ends.observer.errors.size() == 1);
   CHECK_THAT(ends.observer.errors[0], Catch::Contains(field));
   CHECK(ends.EchoWorks());

@@ -38,13 +38,13 @@ class ScaleServer {
  public:
   explicit ScaleServer(testing::Loop& loop)
       : server(loop.executor(), TestHello("server"), {}, nullptr) {
-    const auto place = [this](
-                           const test::ScaleRequest& request,
-                           const ScaleRequest::Counts& counts) -> StatusOr<Places<ScaleRequest>> {
+    const auto place =
+        [this](const test::ScaleRequest& request,
+               const ScaleRequest::Counts& counts) -> StatusOr<Destinations<ScaleRequest>> {
       if (request.factor() == 0) return absl::OutOfRangeError("factor 0");
       values.resize(counts[ScaleRequest::IndexOf<"values">()]);
       ids.resize(counts[1]);
-      return Places<ScaleRequest>{{values}, {ids}};
+      return Destinations<ScaleRequest>{{values}, {ids}};
     };
     const auto handle =
         [this](RequestOf<ScaleRequest> request) -> awaitable<StatusOr<Outgoing<ScaleResponse>>> {
@@ -109,12 +109,13 @@ TEST_CASE("a caller may choose the places when the response's table is there") {
   const std::vector<float> values{1, 2, 3};
   const auto scaled = std::make_shared<std::vector<float>>();
   bool refuse = false;
-  const auto place = [&](const test::ScaleResponse& table,
-                         const ScaleResponse::Counts& counts) -> StatusOr<Places<ScaleResponse>> {
+  const auto place =
+      [&](const test::ScaleResponse& table,
+          const ScaleResponse::Counts& counts) -> StatusOr<Destinations<ScaleResponse>> {
     if (refuse) return absl::ResourceExhaustedError("no room");
     CHECK(table.count() == 0);
     scaled->resize(counts[0]);
-    return Places<ScaleResponse>{{*scaled, scaled}};
+    return Destinations<ScaleResponse>{{*scaled, scaled}};
   };
   const auto call = [&] {
     return ends.loop.Run(Call(ends.client, kScale, NewRequest(2, values, {}), place, Soon()));
@@ -209,7 +210,7 @@ TEST_CASE("a malformed response fails the call with INTERNAL") {
   CHECK_THAT(failure(table, {}), Catch::Contains("0 segments, expected 1"));
   CHECK_THAT(failure(table, {Bytes(12)}), Catch::Contains("'scaled' has 3 elements, expected 2"));
   CHECK_THAT(failure(table, {Bytes(6)}), Catch::Contains("elements of 4 do not fill"));
-  const auto anywhere = [](const auto&) -> StatusOr<Places<decltype(kHalves)::Response>> {
+  const auto anywhere = [](const auto&) -> StatusOr<Destinations<decltype(kHalves)::Response>> {
     return absl::AbortedError("must not be asked");
   };
   CHECK(absl::IsInternal(

@@ -61,7 +61,7 @@ TEST_CASE("what is written in a block is read through its loan") {
   const SegmentBuffer buffer = *ends.lender->Allocate(10'000);
   CHECK(reinterpret_cast<uintptr_t>(buffer.bytes.data()) % 64 == 0);
   Fill(buffer, 7);
-  const Loan loan = *ends.lender->Lend(buffer.bytes);
+  const BorrowedSegment loan = *ends.lender->Lend(buffer.bytes);
   const ReceivedSegment view = *ends.borrower->Borrow(loan, buffer.bytes.size());
   CHECK(view.bytes.size() == 10'000);
   CHECK(view.bytes.data() != buffer.bytes.data());
@@ -74,7 +74,7 @@ TEST_CASE("parts of blocks can be lent, also several times; other memory cannot"
   SegmentBuffer second = *ends.lender->Allocate(kPageBytes);
   Fill(second, 9);
   const auto part = second.bytes.subspan(128, 50);
-  const Loan once = *ends.lender->Lend(part), again = *ends.lender->Lend(part);
+  const BorrowedSegment once = *ends.lender->Lend(part), again = *ends.lender->Lend(part);
   CHECK(once.offset == kPageBytes + 128);
   CHECK(again.offset == once.offset);
   CHECK(again.slot != once.slot);
@@ -95,13 +95,14 @@ TEST_CASE("parts of blocks can be lent, also several times; other memory cannot"
 TEST_CASE("a block stays until its producer and every loan have let it go") {
   Ends ends;
   std::optional<SegmentBuffer> buffer = ends.lender->Allocate(kPageBytes);
-  const Loan one = *ends.lender->Lend(buffer->bytes), other = *ends.lender->Lend(buffer->bytes);
+  const BorrowedSegment one = *ends.lender->Lend(buffer->bytes),
+                        other = *ends.lender->Lend(buffer->bytes);
   std::optional<ReceivedSegment> view = *ends.borrower->Borrow(one, kPageBytes);
   std::optional<ReceivedSegment> another = *ends.borrower->Borrow(other, kPageBytes);
   view.reset();
   another.reset();
   CHECK(ends.lender->used_bytes() == kPageBytes);
-  const Loan last = *ends.lender->Lend(buffer->bytes);
+  const BorrowedSegment last = *ends.lender->Lend(buffer->bytes);
   buffer.reset();
   CHECK(ends.lender->used_bytes() == kPageBytes);
   REQUIRE(ends.borrower->Borrow(last, kPageBytes).ok());  // And let go at once.
@@ -129,7 +130,7 @@ TEST_CASE("loans under a random load neither overlap nor leak") {
         continue;
       }
       Fill(*buffer, value);
-      const Loan loan = *ends.lender->Lend(buffer->bytes);
+      const BorrowedSegment loan = *ends.lender->Lend(buffer->bytes);
       if (random.Below(10) == 0) {
         ends.lender->TakeBack(loan);
         continue;
@@ -168,18 +169,19 @@ TEST_CASE("a full region says so, and again has room once loans are given back")
 TEST_CASE("there are so many loans at once and no more") {
   Ends ends;
   const SegmentBuffer buffer = *ends.lender->Allocate(kPageBytes);
-  std::vector<Loan> loans;
-  for (uint32_t i = 0; i < kMaxLoans; ++i) loans.push_back(*ends.lender->Lend(buffer.bytes));
+  std::vector<BorrowedSegment> loans;
+  for (uint32_t i = 0; i < kMaxBorrowedSegments; ++i)
+    loans.push_back(*ends.lender->Lend(buffer.bytes));
   CHECK_FALSE(ends.lender->Lend(buffer.bytes).has_value());
   ends.lender->TakeBack(loans[17]);
-  const Loan next = *ends.lender->Lend(buffer.bytes);
+  const BorrowedSegment next = *ends.lender->Lend(buffer.bytes);
   CHECK(next.slot == loans[17].slot);
   CHECK(next.generation != loans[17].generation);
 }
 
 TEST_CASE("a loan that lies is refused") {
   Ends ends;
-  const auto refused = [&](const Loan& loan, uint64_t length) {
+  const auto refused = [&](const BorrowedSegment& loan, uint64_t length) {
     const Status status = ends.borrower->Borrow(loan, length).status();
     CHECK(absl::IsDataLoss(status));
     return std::string(status.message());
@@ -191,7 +193,7 @@ TEST_CASE("a loan that lies is refused") {
   CHECK_THAT(refused({.offset = 0, .slot = 0}, size + 1), Catch::Contains("the region has"));
   CHECK_THAT(refused({.offset = UINT64_MAX, .slot = 0}, 2), Catch::Contains("the region has"));
   CHECK_THAT(refused({.offset = 64, .slot = 0}, UINT64_MAX), Catch::Contains("the region has"));
-  CHECK_THAT(refused({.slot = kMaxLoans}, 1), Catch::Contains("slots end at 4096"));
+  CHECK_THAT(refused({.slot = kMaxBorrowedSegments}, 1), Catch::Contains("slots end at 4096"));
   CHECK_THAT(refused({.slot = UINT32_MAX}, 1), Catch::Contains("slots end at"));
   const ReceivedSegment view = *ends.borrower->Borrow({.offset = 0, .slot = 3}, size);
   CHECK_THAT(refused({.offset = 0, .slot = 3, .generation = 1}, 1),
@@ -202,7 +204,7 @@ TEST_CASE("a closed region lends and gives no more, and what was borrowed stays 
   Ends ends;
   std::optional<SegmentBuffer> buffer = ends.lender->Allocate(kPageBytes);
   Fill(*buffer, 3);
-  const Loan loan = *ends.lender->Lend(buffer->bytes);
+  const BorrowedSegment loan = *ends.lender->Lend(buffer->bytes);
   const ReceivedSegment view = *ends.borrower->Borrow(loan, kPageBytes);
   ends.lender->Close();
   CHECK_FALSE(ends.lender->Allocate(1).has_value());
@@ -261,7 +263,7 @@ TEST_CASE("blocks and views are let go by any thread") {
         const auto buffer = ends.lender->Allocate(2 * kPageBytes);
         if (!buffer) continue;
         Fill(*buffer, static_cast<uint8_t>(i));
-        const Loan loan = *ends.lender->Lend(buffer->bytes);
+        const BorrowedSegment loan = *ends.lender->Lend(buffer->bytes);
         StatusOr<ReceivedSegment> view;
         {
           MutexLock lock(mutex);

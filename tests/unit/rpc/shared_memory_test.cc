@@ -20,7 +20,7 @@ constexpr uint64_t kSmallRegion = 16 * kPageBytes;
 
 // A server at an address with one method of the test's own, and a client of it.
 struct SharingEnds {
-  explicit SharingEnds(Handler work, Placement placement = Anywhere(8),
+  explicit SharingEnds(Handler work, Placement placement = AllocateAll(8),
                        const std::string& address = "shm://" + UnixPath("shared"),
                        uint64_t region_bytes = kSmallRegion)
       : server(loop.executor(), TestHello("server"), {.shared_memory_bytes = region_bytes},
@@ -31,7 +31,7 @@ struct SharingEnds {
                    ClientOptions{.shared_memory_bytes = region_bytes}, &client_observer);
   }
 
-  StatusOr<IncomingMessage> Call(OutgoingMessage request, Placement placement = Anywhere(8)) {
+  StatusOr<IncomingMessage> Call(OutgoingMessage request, Placement placement = AllocateAll(8)) {
     return loop.Run(client->Call(kWork, std::move(request), std::move(placement), Soon()));
   }
 
@@ -80,7 +80,7 @@ OutgoingMessage Sending(const SegmentBuffer& buffer) {
 }
 
 TEST_CASE("over shared memory, a tensor produced in place and taken anywhere is copied nowhere") {
-  SharingEnds ends(AddOne, Anywhere(8), "shm://" + UnixPath("shared"), 4'194'304);
+  SharingEnds ends(AddOne, AllocateAll(8), "shm://" + UnixPath("shared"), 4'194'304);
   ends.Connect();
   for (const size_t bytes : {4'096, 4'097, 20'000, 1'000'003}) {
     const auto answer = ends.Call(Sending(ends.Filled(bytes, 7)));
@@ -160,7 +160,7 @@ TEST_CASE("a message as large as may be is accepted, however little of it finds 
   ServerOptions options;
   options.max_frame_bytes = kHeaderBytes + kCount * (sizeof(uint64_t) + kEach);
   Server server(loop.executor(), TestHello("server"), options, &observer);
-  server.Register({.id = kWork, .placement = Anywhere(kCount), .handle = Nothing});
+  server.Register({.id = kWork, .placement = AllocateAll(kCount), .handle = Nothing});
   REQUIRE(server.Listen("shm://" + UnixPath("shared")) == absl::OkStatus());
   const uint64_t region_bytes =
       GENERATE(as<uint64_t>(), kPageBytes, kSmallRegion, 2 * kCount * kEach);
@@ -174,10 +174,10 @@ TEST_CASE("a message as large as may be is accepted, however little of it finds 
 }
 
 TEST_CASE("many small segments are not lent: their table would be larger than they are") {
-  SharingEnds ends(AddOne, Anywhere(65'535));
+  SharingEnds ends(AddOne, AllocateAll(65'535));
   std::vector<Bytes> segments(10'000, Bytes(1));
   segments.front() = Bytes(4'096);
-  const auto answer = ends.Call(Message({}, segments), Anywhere(65'535));
+  const auto answer = ends.Call(Message({}, segments), AllocateAll(65'535));
   REQUIRE(answer.status() == absl::OkStatus());
   CHECK(answer->segments.size() == segments.size());
   CHECK(AllAre(answer->segments.front(), 1));
@@ -218,7 +218,8 @@ TEST_CASE("what cannot be lent as there are too many loans is not copied either"
   const auto borrower = *Sharing::Offer(loop.executor(), kSmallRegion);
   REQUIRE(lender->Agree(borrower->TakeFiles()) == absl::OkStatus());
   const SegmentBuffer buffer = *lender->Allocate(kPageBytes);
-  for (uint32_t i = 0; i < kMaxLoans; ++i) REQUIRE(lender->Lend(buffer.bytes).has_value());
+  for (uint32_t i = 0; i < kMaxBorrowedSegments; ++i)
+    REQUIRE(lender->Lend(buffer.bytes).has_value());
   const Bytes ordinary(kPageBytes, std::byte{1});
   CHECK_FALSE(lender->Lend(ordinary).has_value());
   const SegmentBuffer next = *lender->Allocate(kPageBytes);  // Where the copy would have been.
@@ -262,8 +263,8 @@ TEST_CASE("a call that is given up while its request waits leaves no loan behind
   for (int i = 0; i < 3; ++i) {
     // So little that it waits to be sent together with others.
     const SegmentBuffer buffer = ends.Filled(8'000, 1);
-    const auto late = ends.loop.Run(
-        ends.client->Call(kWork, Sending(buffer), Anywhere(1), In(std::chrono::milliseconds(0))));
+    const auto late = ends.loop.Run(ends.client->Call(kWork, Sending(buffer), AllocateAll(1),
+                                                      In(std::chrono::milliseconds(0))));
     CHECK(absl::IsDeadlineExceeded(late.status()));
   }
   ends.Connect();
@@ -284,7 +285,7 @@ TEST_CASE("memory is shared where the address says so and both ends can") {
     return answer.ok() && AllAre(answer->segments[0], 2);
   };
   const auto shares = [&](const std::string& listen, std::string dial, uint64_t region_bytes) {
-    SharingEnds ends(note, Anywhere(1), listen, region_bytes);
+    SharingEnds ends(note, AllocateAll(1), listen, region_bytes);
     if (dial.ends_with(":0")) {
       dial.pop_back();
       dial += std::to_string(ParseAddress(ends.server.address())->port);
@@ -322,7 +323,7 @@ TEST_CASE("a client takes answers in frames from a server that shares nothing") 
   };
   const auto call = [&]() -> awaitable<Status> {
     const auto answer = co_await client.Call(kEcho, Message({}, {Bytes(10'000, std::byte{6})}),
-                                             Anywhere(1), Soon());
+                                             AllocateAll(1), Soon());
     SIMURGH_CO_RETURN_IF_ERROR(answer.status());
     CHECK(AllAre(answer->segments[0], 7));
     co_return absl::OkStatus();

@@ -39,7 +39,7 @@ constexpr uint64_t kRegionBytes = 8 * kPageBytes;
 struct Scene {
   Scene() : server(loop.executor(), TestHello("server"), {.max_frame_bytes = 100'000}, &observer) {
     server.Register({.id = kWork,
-                     .placement = Anywhere(8),
+                     .placement = AllocateAll(8),
                      .handle = [this](Request request) -> awaitable<StatusOr<OutgoingMessage>> {
                        held.push_back(std::move(request.message));
                        co_return OutgoingMessage();
@@ -97,7 +97,7 @@ struct Scene {
     REQUIRE(loop.Run(peer.Send(Encode(frame))) == absl::OkStatus());
     loop.Run(peer.ReadToEnd());
     REQUIRE(observer.cuts.size() == before + 1);
-    CHECK(observer.cuts.back() == CutReason::kMalformed);
+    CHECK(observer.cuts.back() == CloseReason::kMalformed);
     return observer.errors.back();
   }
   std::string Cut(const std::vector<RawFrame::Lent>& lent) {
@@ -119,7 +119,8 @@ TEST_CASE("loans that lie cost the connection, with a reason, and nothing else")
   RawPeer other = scene.Agreed();
   CHECK_THAT(scene.Cut({{{.offset = kRegionBytes - 64, .slot = 0}, 65}}),
              Catch::Contains("the region has 32768 bytes"));
-  CHECK_THAT(scene.Cut({{{.offset = 0, .slot = kMaxLoans}, 1}}), Catch::Contains("slots end at"));
+  CHECK_THAT(scene.Cut({{{.offset = 0, .slot = kMaxBorrowedSegments}, 1}}),
+             Catch::Contains("slots end at"));
   CHECK_THAT(scene.Cut({{{.slot = 5}, 1}, {{.slot = 5}, 1}}), Catch::Contains("still lent"));
   // Together more than a frame may have, though each is in the region.
   CHECK_THAT(scene.Cut({{{.slot = 0}, kRegionBytes},
@@ -187,7 +188,7 @@ TEST_CASE("files that are not what they should be are refused before anything el
   CHECK_THAT(scene.Refusal({region, tiny.number()}), Catch::Contains("has 8 bytes"));
   CHECK_THAT(scene.Refusal({board, region}), Catch::Contains("expected 16384 to 16384"));
   CHECK_THAT(scene.Refusal({region}), Catch::Contains("1 of the peer's 2 files arrived"));
-  CHECK(scene.observer.cuts == std::vector<CutReason>(8, CutReason::kRefused));
+  CHECK(scene.observer.cuts == std::vector<CloseReason>(8, CloseReason::kRefused));
   scene.Agreed();  // It still serves others.
 }
 

@@ -185,7 +185,7 @@ struct Receiver {
   awaitable<Status> Read() {
     SIMURGH_CO_ASSIGN_OR_RETURN(IncomingFrame head, co_await connection->ReadFrame());
     std::vector<IncomingSegment> places{{.bytes = place}};
-    landing = std::make_shared<Landing>(std::move(head), std::move(places));
+    landing = std::make_shared<IncomingPayload>(std::move(head), std::move(places));
     SIMURGH_CO_RETURN_IF_ERROR((co_await connection->ReadFrame()).status());
     co_return co_await connection->ReadPayload(*landing);
   }
@@ -210,7 +210,7 @@ struct Receiver {
   const Bytes bytes = ResponseInChunks(kChunk);
   size_t sent = 0;
   Bytes place = Bytes(4 << 20);
-  std::shared_ptr<Landing> landing;
+  std::shared_ptr<IncomingPayload> landing;
   std::optional<Status> end;
 };
 

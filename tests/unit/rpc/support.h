@@ -22,7 +22,7 @@ inline Hello TestHello(std::string role) {
           .role = std::move(role),
           .index = 3,
           .run = 7,
-          .instance_epoch = 9,
+          .incarnation = 9,
           .configuration_hash = 11,
           .map_version = 13};
 }

@@ -53,7 +53,7 @@ TEST_CASE("ends that do not trust each other, or speak no TLS, part with a reaso
     CHECK(absl::IsUnavailable(error));
     CHECK_THAT(std::string(error.message()), Catch::Contains("may not speak it"));
     REQUIRE_FALSE(ends.observer.cuts.empty());
-    CHECK(ends.observer.cuts[0] == CutReason::kMalformed);
+    CHECK(ends.observer.cuts[0] == CloseReason::kMalformed);
     CHECK_THAT(ends.observer.errors[0], Catch::Contains("the peer speaks TLS"));
     return;
   }
@@ -75,7 +75,7 @@ TEST_CASE("ends that do not trust each other, or speak no TLS, part with a reaso
 
   ends.client = ends.NewClient({.tls = authority.Context("good")});
   CHECK(ends.EchoWorks());
-  CHECK(ends.observer.cuts == std::vector(3, CutReason::kTls));
+  CHECK(ends.observer.cuts == std::vector(3, CloseReason::kTls));
 }
 
 TEST_CASE("a TLS handshake that does not end costs its connection", "[tls]") {

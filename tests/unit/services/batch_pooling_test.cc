@@ -58,7 +58,7 @@ BatchLayout RandomLayout(Random& random) {
   return LayoutWith(rules);
 }
 
-// A planned batch, its rows, the maxima of its pull, and gradients for it.
+// A planned batch, its rows, the argmax of its pull, and gradients for it.
 struct Setup {
   Setup(BatchLayout of, std::shared_ptr<const CompactBatch> compact, Random& random)
       : layout(std::move(of)), pooling(layout) {
@@ -72,16 +72,16 @@ struct Setup {
     for (float& value : gradients) {
       value = std::ldexp(static_cast<float>(random.Normal()), static_cast<int>(random.Below(24)));
     }
-    maxima.resize(samples * layout.max_columns());
+    argmax.resize(samples * layout.max_columns());
     std::vector<float> pooled(gradients.size());
-    pooling.Pool(batch, rows, {MatrixView(pooled.data(), 1, pooled.size()), nullptr}, maxima);
+    pooling.Pool(batch, rows, {MatrixView(pooled.data(), 1, pooled.size()), nullptr}, argmax);
   }
 
   std::vector<size_t> Unpool(std::vector<float>& sums) const {
     sums.assign(rows.size(), 7.0F);
     return pooling.Unpool(batch,
                           {MatrixView<const float>(gradients.data(), 1, gradients.size()), nullptr},
-                          maxima, sums);
+                          argmax, sums);
   }
 
   float& gradient(size_t sample, size_t feature, size_t element) {
@@ -101,7 +101,7 @@ struct Setup {
   size_t samples = 0;
   std::vector<float> rows;
   std::vector<float> gradients;
-  std::vector<uint32_t> maxima;
+  std::vector<uint32_t> argmax;
 };
 
 std::shared_ptr<const CompactBatch> RandomBatch(const BatchLayout& layout, Random& random) {

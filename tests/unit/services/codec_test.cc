@@ -71,13 +71,13 @@ TEST_CASE("Row requests survive the wire") {
   CHECK(PayloadOf(push->groups).ids == 8);
   CHECK(PayloadOf(push->groups).bytes == 3 * 8 * 4 + 5 * 15 * 2 + 2);  // 2 to a multiple of 4.
 
-  const PullRowsCall call{.purpose = PullPurpose::kEvaluate,
+  const PullRowsCall call{.purpose = LookupMode::kEvaluate,
                           .position = {.run = 5, .rank = 1, .step = 77},
                           .acknowledged_steps = 70,
                           .groups = groups};
   const auto pull = ReadPull(Metadata(Encode(call, 9)));
   REQUIRE(pull.ok());
-  CHECK(pull->purpose == PullPurpose::kEvaluate);
+  CHECK(pull->purpose == LookupMode::kEvaluate);
   CHECK(pull->acknowledged_steps == 70);
   CHECK(pull->groups.size() == 2);
 }
@@ -85,7 +85,7 @@ TEST_CASE("Row requests survive the wire") {
 TEST_CASE("Reports of rows survive the wire") {
   const rpc::Outgoing<PullRows::Response> pulled = Encode(
       PullReport{
-          .found = 1, .created = 2, .unseen = 3, .refused = 4, .evicted = 5, .turned_away = 6},
+          .found = 1, .created = 2, .unseen = 3, .refused = 4, .evicted = 5, .rejected_full = 6},
       {});
   const auto pull = rpc::VerifiedTable<wire::PullRowsResponse>("pull", Metadata(pulled));
   REQUIRE(pull.ok());
@@ -94,7 +94,7 @@ TEST_CASE("Reports of rows survive the wire") {
   CHECK(pull_report.created == 2);
   CHECK(pull_report.unseen == 3);
   CHECK(pull_report.refused == 4);
-  CHECK(pull_report.turned_away == 6);
+  CHECK(pull_report.rejected_full == 6);
   CHECK(pull_report.evicted == 5);
 
   const rpc::Outgoing<PushRows::Response> pushed =
@@ -125,13 +125,13 @@ TEST_CASE("Row requests that cannot be right are refused with the reason") {
 
 TEST_CASE("Batch requests survive the wire, with the precision and scale of their vectors") {
   const auto pull =
-      ReadPullBatch(Metadata(Encode({.terms = {.purpose = PullPurpose::kEvaluate,
+      ReadPullBatch(Metadata(Encode({.terms = {.purpose = LookupMode::kEvaluate,
                                                .position = {.run = 5, .rank = 1, .step = 77},
                                                .acknowledged_steps = 70,
                                                .row_age_steps = 3},
                                      .precision = VectorPrecision::kInt8})));
   REQUIRE(pull.ok());
-  CHECK(pull->terms.purpose == PullPurpose::kEvaluate);
+  CHECK(pull->terms.purpose == LookupMode::kEvaluate);
   CHECK(pull->terms.position.step == 77);
   CHECK(pull->terms.acknowledged_steps == 70);
   CHECK(pull->terms.row_age_steps == 3);

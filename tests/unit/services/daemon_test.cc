@@ -362,7 +362,7 @@ TEST_CASE("what a process says to its peers names its life") {
   std::vector<rpc::Hello> hellos;
   script.run = [&](DaemonContext& context) {
     hellos.push_back(context.hello());
-    CHECK(context.hello().instance_epoch == hellos.back().instance_epoch);
+    CHECK(context.hello().incarnation == hellos.back().incarnation);
     CHECK_THAT(context.metrics().Serialize(),
                Catch::Contains("simurgh_build_info{service=\"embedding-ps\",version=\"") &&
                    Catch::Contains("simurgh_process_resident_bytes") &&
@@ -377,8 +377,8 @@ TEST_CASE("what a process says to its peers names its life") {
   CHECK(hellos[0].index == 0);
   CHECK(hellos[0].configuration_hash != 0);
   CHECK(hellos[0].configuration_hash == hellos[1].configuration_hash);
-  CHECK(hellos[0].instance_epoch != 0);
-  CHECK(hellos[0].instance_epoch != hellos[1].instance_epoch);
+  CHECK(hellos[0].incarnation != 0);
+  CHECK(hellos[0].incarnation != hellos[1].incarnation);
 }
 
 }  // namespace

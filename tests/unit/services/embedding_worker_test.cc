@@ -99,25 +99,25 @@ TEST_CASE("Features are pooled each in its way; max tells whose elements it took
   }
 }
 
-TEST_CASE("Maxima travel for training alone, and only where a feature is pooled by max") {
+TEST_CASE("Argmax travel for training alone, and only where a feature is pooled by max") {
   WorkerFixture plain;
   REQUIRE(plain.Pull(plain.Submit()).ok());
-  CHECK(plain.maxima.bytes.empty());
+  CHECK(plain.argmax.bytes.empty());
   ClusterConfig config = SmallCluster();
   config.features[2].pooling = Pooling::kMax;
   WorkerFixture fixture(config);
-  REQUIRE(fixture.Pull(fixture.Submit(), PullPurpose::kEvaluate).ok());
-  CHECK(fixture.maxima.bytes.empty());
+  REQUIRE(fixture.Pull(fixture.Submit(), LookupMode::kEvaluate).ok());
+  CHECK(fixture.argmax.bytes.empty());
   REQUIRE(fixture.Pull(fixture.Submit()).ok());
   // A bit an element of each sample with two ids.
   size_t bits = 0;
   for (size_t s = 0; s < kSamples; ++s) {
     bits += fixture.batch->feature(2).sample(s).size() == 2 ? 4 : 0;
   }
-  CHECK(fixture.maxima.bytes.size() == (bits + 7) / 8);
+  CHECK(fixture.argmax.bytes.size() == (bits + 7) / 8);
 }
 
-TEST_CASE("Maxima that are not of the batch are refused, and nothing is pushed") {
+TEST_CASE("Argmax that are not of the batch are refused, and nothing is pushed") {
   // Feature 1 with three ids in sample 0, so that two bits could say more.
   BatchBuilder builder(3, 0);
   for (const uint64_t id : {1, 2, 3}) builder.AddId(1, id);
@@ -128,22 +128,22 @@ TEST_CASE("Maxima that are not of the batch are refused, and nothing is pushed")
   fixture.batch = builder.Build()->sparse;
   const BatchReference reference = fixture.Submit();
   REQUIRE(fixture.Pull(reference).ok());
-  REQUIRE(fixture.maxima.bytes.size() == 1);
+  REQUIRE(fixture.argmax.bytes.size() == 1);
   const std::vector<float> gradients(kSamples * kWidth, 1.0F);
   const auto refusal = [&](const std::vector<std::byte>& bytes) {
-    fixture.maxima = {bytes, nullptr};
+    fixture.argmax = {bytes, nullptr};
     const Status status = fixture.Push(reference, gradients);
     CHECK(absl::IsInvalidArgument(status));
     return std::string(status.message());
   };
-  CHECK_THAT(refusal({}), Catch::Contains("0 bytes of maxima, the batch has 1"));
-  CHECK_THAT(refusal({std::byte{0}, std::byte{0}}), Catch::Contains("2 bytes of maxima"));
+  CHECK_THAT(refusal({}), Catch::Contains("0 bytes of argmax, the batch has 1"));
+  CHECK_THAT(refusal({std::byte{0}, std::byte{0}}), Catch::Contains("2 bytes of argmax"));
   CHECK_THAT(refusal({std::byte{0b110110}}),
              Catch::Contains("feature 1: sample 0: the largest of element 2 is occurrence 3 of 3"));
   CHECK(fixture.pushed.empty());
   // It is still there for a push that is right.
   const std::vector<std::byte> right{std::byte{0b100100}};  // Elements 0, 1, 2: of ids 1, 2, 3.
-  fixture.maxima = {right, nullptr};
+  fixture.argmax = {right, nullptr};
   REQUIRE(fixture.Push(reference, gradients).ok());
   CHECK(fixture.pushed == std::map<RowKey, std::vector<float>>{
                               {{1, 1}, {1, 0, 0}}, {{1, 2}, {0, 1, 0}}, {{1, 3}, {0, 0, 1}}});
@@ -182,13 +182,13 @@ TEST_CASE("Finite gradients whose sum is not are left out and counted, once a ba
 }
 
 // Each row by itself, but for those that are here.
-std::vector<std::byte> CodedRows(const CompactBatch& batch, VectorPrecision precision,
-                                 const std::vector<uint64_t>& here) {
+std::vector<std::byte> EncodedRows(const CompactBatch& batch, VectorPrecision precision,
+                                   const std::vector<uint64_t>& here) {
   std::vector<std::byte> coded;
   const std::vector<RowKey> rows = RowsOf(batch);
   for (size_t id = 0; id < rows.size(); ++id) {
     if ((here[id / 64] >> (id % 64) & 1U) != 0) continue;
-    const VectorCode code(precision, {rows[id].first == 0 ? 4U : 3U});
+    const VectorCodec code(precision, {rows[id].first == 0 ? 4U : 3U});
     std::vector<float> numbers(code.columns());
     for (size_t d = 0; d < numbers.size(); ++d) numbers[d] = RecordingServer::Weight(rows[id], d);
     std::vector<std::byte> row(code.row_bytes());
@@ -223,12 +223,12 @@ TEST_CASE("A pull of rows leaves out those that the nn-worker has; their gradien
   for (const std::vector<uint64_t>& here : SomeOf(ids)) {
     CAPTURE(here);
     const BatchReference reference = fixture.Submit();
-    std::vector<std::byte> expected = CodedRows(*fixture.batch, precision, here);
+    std::vector<std::byte> expected = EncodedRows(*fixture.batch, precision, here);
     CHECK(*fixture.worker->AnswerBytes(reference, EmbeddingForm::kRows, precision, here) ==
           expected.size());
     constexpr size_t kBehind = 64;  // Bytes that stay as they are.
     std::vector<std::byte> answer(expected.size() + kBehind, std::byte{0xff});
-    EmbeddingTarget target(precision, std::span(answer).first(expected.size()), nullptr);
+    EmbeddingBuffer target(precision, std::span(answer).first(expected.size()), nullptr);
     target.form = EmbeddingForm::kRows;
     target.here = here;
     REQUIRE(fixture.Run(fixture.worker->Pull(reference, {}, target, rpc::Clock::time_point::max()))
@@ -250,7 +250,7 @@ TEST_CASE("A pull that speaks of other ids than its batch has is refused") {
     const std::vector<uint64_t> here(count);
     const auto bytes =
         fixture.worker->AnswerBytes(reference, form, VectorPrecision::kF32, here).status();
-    EmbeddingTarget target(MatrixView(fixture.out.data(), kSamples, kWidth), nullptr);
+    EmbeddingBuffer target(MatrixView(fixture.out.data(), kSamples, kWidth), nullptr);
     target.form = form;
     target.here = here;
     const auto pulled =
@@ -278,7 +278,7 @@ TEST_CASE("A push consumes its batch, an evaluation pull too, a training pull do
   REQUIRE(fixture.Push(reference, gradients).ok());
   CHECK(absl::IsNotFound(fixture.Push(reference, gradients)));
   const BatchReference other = fixture.Submit();
-  REQUIRE(fixture.Pull(other, PullPurpose::kEvaluate).ok());
+  REQUIRE(fixture.Pull(other, LookupMode::kEvaluate).ok());
   CHECK(absl::IsNotFound(fixture.Pull(other)));
 }
 
@@ -304,7 +304,7 @@ TEST_CASE("Of two pulls of one evaluation at once, one counts the batch's ids") 
   const BatchReference reference = fixture.Submit();
   const auto pull = [&](std::vector<float>& out) -> rpc::awaitable<Status> {
     const auto answer = co_await fixture.worker->Pull(
-        reference, {.purpose = PullPurpose::kEvaluate},
+        reference, {.purpose = LookupMode::kEvaluate},
         {MatrixView(out.data(), kSamples, kWidth), nullptr}, rpc::Clock::time_point::max());
     co_return answer.status();
   };
@@ -320,7 +320,7 @@ TEST_CASE("Of two pulls of one evaluation at once, one counts the batch's ids") 
 TEST_CASE("A reference of an earlier life is not found") {
   WorkerFixture fixture;
   BatchReference reference = fixture.Submit();
-  reference.worker_epoch = 6;
+  reference.worker_incarnation = 6;
   CHECK(absl::IsNotFound(fixture.Pull(reference)));
 }
 

@@ -119,7 +119,7 @@ std::map<RowKey, std::vector<float>> ExpectedGradients(const CompactBatch& batch
   return expected;
 }
 
-TEST_CASE("Whoever takes a batch over gives gradients to the maxima that the trainer has seen") {
+TEST_CASE("Whoever takes a batch over gives gradients to the argmax that the trainer has seen") {
   const auto precision = GENERATE(VectorPrecision::kF32, VectorPrecision::kBf16);
   CAPTURE(static_cast<int>(precision));
   TwoWorkers workers(MaxCluster(precision));

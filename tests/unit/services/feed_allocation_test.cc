@@ -42,7 +42,7 @@ class Sender {
  public:
   explicit Sender(const ClusterConfig& config) {
     rpc::Hello hello{.cluster = config.name, .role = "loader"};
-    hello.instance_epoch = 1;
+    hello.incarnation = 1;
     hello.configuration_hash = AgreementHash(config);
     io_.RunAndWait([&] {
       client_ = std::make_unique<rpc::Client>(io_.executor(), config.nn_worker.instances[0].address,

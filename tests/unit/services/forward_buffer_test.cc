@@ -20,7 +20,7 @@ std::shared_ptr<BufferedBatch> BatchOf(size_t ids) {
   return batch;
 }
 
-uint64_t Add(ForwardBuffer& buffer, size_t ids, const SubmitTerms& terms = {}) {
+uint64_t Add(ForwardBuffer& buffer, size_t ids, const SubmitOptions& terms = {}) {
   auto batch = BatchOf(ids);
   const size_t bytes = batch->bytes();
   return buffer.Reserve(terms, bytes).Fill(std::move(batch), kStart);
@@ -90,33 +90,33 @@ TEST_CASE("A place counts as what was reserved until its batch comes, and nothin
 
 TEST_CASE("Needed are the first batches of each run, rank and purpose, whatever is here") {
   ForwardBuffer buffer(1, 1000, 1000ms, [] {});
-  CHECK(buffer.IsNeeded({.step = 5}));
+  CHECK(buffer.IsExemptFromLimit({.step = 5}));
   const uint64_t fifth = Add(buffer, 1000, {.step = 5});  // More than the bound allows.
   CHECK_FALSE(buffer.HasRoom(0));
-  CHECK_FALSE(buffer.IsNeeded({.step = 6}));
-  CHECK(buffer.IsNeeded({.step = 6, .together = 2}));
-  CHECK(buffer.IsNeeded({.step = 5}));  // It has lost the reference.
-  CHECK(buffer.IsNeeded({.step = 4}));
-  CHECK(buffer.IsNeeded({.rank = 1, .step = 6}));
-  CHECK(buffer.IsNeeded({.purpose = PullPurpose::kEvaluate, .step = 6}));
-  CHECK(buffer.IsNeeded({.run = 1, .step = 6}));
-  Add(buffer, 1, {.step = 6, .together = 3});
-  CHECK(buffer.IsNeeded({.step = 7, .together = 3}));
-  CHECK_FALSE(buffer.IsNeeded({.step = 7, .together = 2}));
+  CHECK_FALSE(buffer.IsExemptFromLimit({.step = 6}));
+  CHECK(buffer.IsExemptFromLimit({.step = 6, .lookahead_steps = 2}));
+  CHECK(buffer.IsExemptFromLimit({.step = 5}));  // It has lost the reference.
+  CHECK(buffer.IsExemptFromLimit({.step = 4}));
+  CHECK(buffer.IsExemptFromLimit({.rank = 1, .step = 6}));
+  CHECK(buffer.IsExemptFromLimit({.purpose = LookupMode::kEvaluate, .step = 6}));
+  CHECK(buffer.IsExemptFromLimit({.run = 1, .step = 6}));
+  Add(buffer, 1, {.step = 6, .lookahead_steps = 3});
+  CHECK(buffer.IsExemptFromLimit({.step = 7, .lookahead_steps = 3}));
+  CHECK_FALSE(buffer.IsExemptFromLimit({.step = 7, .lookahead_steps = 2}));
   buffer.Remove(fifth);
-  CHECK(buffer.IsNeeded({.step = 7, .together = 2}));
-  CHECK_FALSE(buffer.IsNeeded({.step = 7}));
+  CHECK(buffer.IsExemptFromLimit({.step = 7, .lookahead_steps = 2}));
+  CHECK_FALSE(buffer.IsExemptFromLimit({.step = 7}));
 }
 
 TEST_CASE(
     "Without room, an earlier batch of the rank and purpose takes the place of the last one") {
   ForwardBuffer buffer(1, kPlenty, 1000ms, [] {});
   const uint64_t other = Add(buffer, 1, {.rank = 1, .step = 9});  // There was room for it.
-  const uint64_t seventh = Add(buffer, 1, {.step = 7, .together = 2});
-  const uint64_t sixth = Add(buffer, 1, {.step = 6, .together = 2});
-  const uint64_t evaluated = Add(buffer, 1, {.purpose = PullPurpose::kEvaluate, .step = 8});
+  const uint64_t seventh = Add(buffer, 1, {.step = 7, .lookahead_steps = 2});
+  const uint64_t sixth = Add(buffer, 1, {.step = 6, .lookahead_steps = 2});
+  const uint64_t evaluated = Add(buffer, 1, {.purpose = LookupMode::kEvaluate, .step = 8});
   CHECK(buffer.size() == 4);
-  const uint64_t fifth = Add(buffer, 1, {.step = 5, .together = 2});
+  const uint64_t fifth = Add(buffer, 1, {.step = 5, .lookahead_steps = 2});
   CHECK(buffer.size() == 4);
   CHECK(buffer.bytes() == 32);
   CHECK_FALSE(Has(buffer, seventh));

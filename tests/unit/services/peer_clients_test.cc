@@ -39,7 +39,7 @@ class Rows : public ServerFixture {
     io.RunAndWait([this] { client_.reset(); });
   }
 
-  std::future<StatusOr<PushReport>> StartPush(const TrainerPosition& position) {
+  std::future<StatusOr<PushReport>> StartPush(const StepId& position) {
     return Start([=, this]() -> rpc::awaitable<StatusOr<PushReport>> {
       PushRowsCall call{.position = position,
                         .groups = kGroups,
@@ -53,7 +53,7 @@ class Rows : public ServerFixture {
   Status Pull() {
     std::array<float, 1> row{};
     auto pulled = Start([&, this]() -> rpc::awaitable<StatusOr<PullReport>> {
-      PullRowsCall call{.purpose = PullPurpose::kEvaluate,
+      PullRowsCall call{.purpose = LookupMode::kEvaluate,
                         .groups = kGroups,
                         .ids = kIds,
                         .rows = std::as_writable_bytes(std::span(row))};
@@ -71,7 +71,7 @@ class Rows : public ServerFixture {
 };
 
 TEST_CASE("Pushes of all ranks come through one worker, and pulls beside those that wait") {
-  const RankOrder order = GENERATE(RankOrder::kInTurn, RankOrder::kSummed);
+  const PushOrder order = GENERATE(PushOrder::kByRank, PushOrder::kSum);
   constexpr uint32_t kRanks = 3;
   Rows rows;
   for (uint64_t step = 0; step < 2; ++step) {
@@ -113,7 +113,7 @@ class Batches : public RemoteWorker {
   explicit Batches(SubmissionCount& count)
       : RemoteWorker(RoomForOneBatch(), OneMessage(), &count) {}
 
-  std::future<StatusOr<BatchReference>> StartSubmit(const SubmitTerms& terms) {
+  std::future<StatusOr<BatchReference>> StartSubmit(const SubmitOptions& terms) {
     const auto result = std::make_shared<std::promise<StatusOr<BatchReference>>>();
     client().Submit(batch, terms, [result](auto reference) { result->set_value(reference); });
     return result->get_future();
@@ -143,7 +143,7 @@ TEST_CASE("A batch that waits for room lets all pass that makes some, and that i
   // As when the worker that had it has died.
   const auto earlier = batches.StartSubmit({.step = 0}).get();
   REQUIRE(earlier.ok());
-  const auto evaluated = batches.StartSubmit({.purpose = PullPurpose::kEvaluate, .step = 0}).get();
+  const auto evaluated = batches.StartSubmit({.purpose = LookupMode::kEvaluate, .step = 0}).get();
   REQUIRE(evaluated.ok());
   batches.Use(*earlier);
   batches.Use(*evaluated);

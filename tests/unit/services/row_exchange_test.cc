@@ -61,7 +61,7 @@ class HotFixture {
     std::vector<float> values;
     uint32_t age = 0;
   };
-  Outcome Pull(const std::vector<uint64_t>& ids, const PullTerms& terms) {
+  Outcome Pull(const std::vector<uint64_t>& ids, const PullOptions& terms) {
     BatchBuilder builder(1, 0);
     for (const uint64_t id : ids) {
       builder.AddId(0, id);
@@ -86,7 +86,7 @@ class HotFixture {
   static ClusterConfig Config() {
     ClusterConfig config;
     config.embedding_ps = {.instances = {{}}, .partitions = 2};
-    config.embedding_worker.hot_row_bytes = 100'000;
+    config.embedding_worker.row_cache_bytes = 100'000;
     config.tables = {{.name = "t", .dim = 1}};
     config.features = {{.name = "f", .table_index = 0}};
     return config;
@@ -107,7 +107,7 @@ class HotFixture {
   IoThread io_{"test"};
 };
 
-PullTerms TermsOf(uint64_t step, uint32_t age, uint32_t rank = 0, uint64_t run = 1) {
+PullOptions TermsOf(uint64_t step, uint32_t age, uint32_t rank = 0, uint64_t run = 1) {
   return {.position = {.run = run, .rank = rank, .step = step, .ranks = 2}, .row_age_steps = age};
 }
 
@@ -196,7 +196,7 @@ TEST_CASE("Servers are asked for the rows that the nn-worker has not, in the ord
         fixture.worker->AnswerBytes(reference, EmbeddingForm::kRows, VectorPrecision::kF32, here);
     REQUIRE(bytes.ok());
     std::vector<std::byte> answer(*bytes);
-    EmbeddingTarget target(VectorPrecision::kF32, answer, nullptr);
+    EmbeddingBuffer target(VectorPrecision::kF32, answer, nullptr);
     target.form = EmbeddingForm::kRows;
     target.here = here;
     REQUIRE(fixture.Run(fixture.worker->Pull(reference, {}, target, rpc::Clock::time_point::max()))
@@ -226,11 +226,11 @@ TEST_CASE("Rows are used again while they are young enough, and their age is tol
   CHECK(renewed.values == std::vector<float>{2, 3});
   CHECK(renewed.age == 1);
   CHECK(fixture.server->asked == std::map<uint64_t, int>{{1, 2}, {2, 1}, {3, 1}});
-  CHECK(fixture.metrics.hot_row_hits.value() == 3);
-  CHECK(fixture.metrics.hot_row_misses.value() == 4);
-  CHECK(fixture.metrics.hot_rows.value() == 3);
-  CHECK(fixture.metrics.hot_row_evictions.value() == 0);
-  const auto ages = fixture.metrics.hot_row_age_steps.snapshot();
+  CHECK(fixture.metrics.row_cache_hits.value() == 3);
+  CHECK(fixture.metrics.row_cache_misses.value() == 4);
+  CHECK(fixture.metrics.row_cache.value() == 3);
+  CHECK(fixture.metrics.row_cache_evictions.value() == 0);
+  const auto ages = fixture.metrics.row_cache_age_steps.snapshot();
   CHECK(ages.total() == 3);
   CHECK(ages.sum == 2 + 2 + 1);
 }
@@ -246,8 +246,8 @@ TEST_CASE("Every pull reaches its servers, also when all rows are at hand") {
 TEST_CASE("Evaluations, pulls that allow no age, other ranks and other runs get rows of now") {
   HotFixture fixture;
   fixture.Pull({1}, TermsOf(0, 2));
-  PullTerms evaluation = TermsOf(1, 2);
-  evaluation.purpose = PullPurpose::kEvaluate;
+  PullOptions evaluation = TermsOf(1, 2);
+  evaluation.purpose = LookupMode::kEvaluate;
   CHECK(fixture.Pull({1}, evaluation).values == std::vector<float>{2});
   CHECK(fixture.Pull({1}, TermsOf(1, 0)).values == std::vector<float>{3});
   CHECK(fixture.Pull({1}, TermsOf(1, 2, /*rank=*/1)).values == std::vector<float>{4});
@@ -256,7 +256,7 @@ TEST_CASE("Evaluations, pulls that allow no age, other ranks and other runs get 
   CHECK(fixture.Pull({1}, TermsOf(1, 2, /*rank=*/2)).values == std::vector<float>{6});
   CHECK(fixture.Pull({1}, TermsOf(1, 2, 0, /*run=*/2)).values == std::vector<float>{7});
   CHECK(fixture.Pull({1}, TermsOf(1, 2)).values == std::vector<float>{8});
-  CHECK(fixture.metrics.hot_rows.value() == 1);
+  CHECK(fixture.metrics.row_cache.value() == 1);
 }
 
 TEST_CASE("A row of zeros is asked for every time: admission has to count it") {

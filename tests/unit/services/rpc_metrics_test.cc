@@ -35,7 +35,7 @@ TEST_CASE("what the RPC library reports is counted by side, method and code") {
   client.OnPayloadCopied(5);
   client.OnSmallPayloadCopied(6);
   server.OnConnect("127.0.0.1:5");
-  server.OnCut("127.0.0.1:5", rpc::CutReason::kMalformed, absl::DataLossError("bad magic"));
+  server.OnCut("127.0.0.1:5", rpc::CloseReason::kMalformed, absl::DataLossError("bad magic"));
   client.OnZeroCopyOff("127.0.0.1:5");
   server.OnThrottle("127.0.0.1:5", rpc::ThrottleReason::kTurn);
   server.OnThrottle("127.0.0.1:1", rpc::ThrottleReason::kAccept);

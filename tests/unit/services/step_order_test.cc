@@ -25,7 +25,7 @@ class Server {
   static rpc::CallOptions Patient() { return {rpc::Clock::now() + std::chrono::minutes(1)}; }
 
  public:
-  StatusOr<PullReport> Pull(PullPurpose purpose, std::span<const uint64_t> ids,
+  StatusOr<PullReport> Pull(LookupMode purpose, std::span<const uint64_t> ids,
                             std::span<float> rows) {
     auto report = Start([=, this]() -> rpc::awaitable<StatusOr<PullReport>> {
       const std::vector<RowGroup> groups = GroupsOf(ids);
@@ -40,8 +40,7 @@ class Server {
     return report.get();
   }
 
-  std::future<StatusOr<PushReport>> StartPush(const TrainerPosition& position,
-                                              std::span<const uint64_t> ids,
+  std::future<StatusOr<PushReport>> StartPush(const StepId& position, std::span<const uint64_t> ids,
                                               std::span<const float> gradients) {
     return Start([=, this]() -> rpc::awaitable<StatusOr<PushReport>> {
       const std::vector<RowGroup> groups = GroupsOf(ids);
@@ -72,12 +71,12 @@ class Server {
 // A rank that has its answer goes on to pull; in reproducible runs that must see the gradients of
 // all ranks, however long those behind its own take.
 TEST_CASE("A rank is answered once its step's pushes of all ranks are applied") {
-  const RankOrder order = GENERATE(RankOrder::kInTurn, RankOrder::kSummed);
+  const PushOrder order = GENERATE(PushOrder::kByRank, PushOrder::kSum);
   std::vector<uint64_t> ids(kManyIds);
   std::iota(ids.begin(), ids.end(), uint64_t{1});
   Server server;
   std::vector<float> rows(kManyIds * kDim);
-  REQUIRE(server.Pull(PullPurpose::kTrain, ids, rows).ok());
+  REQUIRE(server.Pull(LookupMode::kTrain, ids, rows).ok());
 
   const std::vector<float> gradients(kManyIds * kDim, 1.0F);
   const std::span<const uint64_t> first(ids.data(), 1);
@@ -88,7 +87,7 @@ TEST_CASE("A rank is answered once its step's pushes of all ranks are applied") 
                               std::span(gradients).first(kDim));
   REQUIRE(few.get().ok());
   std::vector<float> seen(kDim);
-  REQUIRE(server.Pull(PullPurpose::kEvaluate, last, seen).ok());
+  REQUIRE(server.Pull(LookupMode::kEvaluate, last, seen).ok());
   REQUIRE(many.get().ok());
 
   for (size_t d = 0; d < kDim; ++d) CHECK(seen[d] == rows[(kManyIds - 1) * kDim + d] - 0.5F);

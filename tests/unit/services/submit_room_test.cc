@@ -33,7 +33,7 @@ class RoomFixture : public WorkerFixture {
 
   // Begins a submission of these bytes, which the fixture goes on to see; of rank 0's next step.
   std::future<Submitted> Begin(const EncodedBatch& encoded) { return Begin(encoded, NextTerms()); }
-  std::future<Submitted> Begin(const EncodedBatch& encoded, const SubmitTerms& terms) {
+  std::future<Submitted> Begin(const EncodedBatch& encoded, const SubmitOptions& terms) {
     auto arrived = std::make_shared<BufferedBatch>();
     arrived->encoded = encoded;
     submitted.push_back(arrived);
@@ -85,7 +85,7 @@ uint64_t BytesOfOne() {
   BufferedBatch arrived;
   const auto batch = SmallBatch();
   arrived.encoded = *EncodeBatch(*batch);
-  return *arrived.MostBytes(batch->feature_count());
+  return *arrived.MaxBytes(batch->feature_count());
 }
 
 TEST_CASE("However many submit, what is decoded is within the bounds, by batches and by bytes") {
@@ -120,7 +120,7 @@ TEST_CASE("A batch is counted as all memory behind it, which is what was reserve
   RoomFixture fixture(ClusterWithRoomFor(1));
   BufferedBatch arrived;
   arrived.encoded = fixture.good;
-  const auto most = arrived.MostBytes(fixture.batch->feature_count());
+  const auto most = arrived.MaxBytes(fixture.batch->feature_count());
   REQUIRE(most.ok());
   CHECK(arrived.bytes() < *most);
   REQUIRE(fixture.Begin(fixture.good).get().ok());
@@ -224,9 +224,8 @@ TEST_CASE("What a run waits for comes at once, past the line and the bounds") {
   auto claims_much = fixture.Begin(ClaimsMuch());
   auto other = fixture.Begin(fixture.good, {.rank = 1, .step = 7});
   auto after_other = fixture.Begin(fixture.good, {.rank = 1, .step = 8});
-  auto evaluated = fixture.Begin(fixture.good, {.purpose = PullPurpose::kEvaluate});
-  auto after_evaluated =
-      fixture.Begin(fixture.good, {.purpose = PullPurpose::kEvaluate, .step = 1});
+  auto evaluated = fixture.Begin(fixture.good, {.purpose = LookupMode::kEvaluate});
+  auto after_evaluated = fixture.Begin(fixture.good, {.purpose = LookupMode::kEvaluate, .step = 1});
   REQUIRE(IsReady(other));
   REQUIRE(IsReady(evaluated));
   CHECK(fixture.buffered_batches() == 5);
@@ -236,7 +235,7 @@ TEST_CASE("What a run waits for comes at once, past the line and the bounds") {
   REQUIRE(fixture.Push(*other.get(), fixture.gradients).ok());
   fixture.Settle();
   CHECK(after_other.get().ok());
-  REQUIRE(fixture.Pull(*evaluated.get(), PullPurpose::kEvaluate).ok());
+  REQUIRE(fixture.Pull(*evaluated.get(), LookupMode::kEvaluate).ok());
   fixture.Settle();
   CHECK(after_evaluated.get().ok());
   CHECK_FALSE(IsReady(claims_much));
@@ -251,9 +250,9 @@ TEST_CASE("What a run waits for comes at once, past the line and the bounds") {
 TEST_CASE("Steps that end only together come together") {
   RoomFixture fixture(ClusterWithRoomFor(1));
   for (uint64_t step = 4; step < 7; ++step) {
-    CHECK(fixture.Begin(fixture.good, {.step = step, .together = 3}).get().ok());
+    CHECK(fixture.Begin(fixture.good, {.step = step, .lookahead_steps = 3}).get().ok());
   }
-  auto fourth = fixture.Begin(fixture.good, {.step = 7, .together = 3});
+  auto fourth = fixture.Begin(fixture.good, {.step = 7, .lookahead_steps = 3});
   CHECK_FALSE(IsReady(fourth));
 }
 

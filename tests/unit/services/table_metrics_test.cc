@@ -24,7 +24,7 @@ TEST_CASE("what a table counts is summed over a server's partitions") {
   const auto pull = [&](size_t p, uint64_t step, const std::vector<uint64_t>& ids) {
     std::vector<float> rows(ids.size() * 2);
     const PullGroup group{0, ids, {rows.data(), ids.size(), 2}};
-    REQUIRE(partitions[p]->Pull(PullPurpose::kTrain, {1, 0, step}, 0, {&group, 1}).ok());
+    REQUIRE(partitions[p]->Pull(LookupMode::kTrain, {1, 0, step}, 0, {&group, 1}).ok());
     metrics.Report(p, partitions[p]->table(0));
   };
   pull(0, 0, {10, 11, 12});      // Three misses.
@@ -44,7 +44,7 @@ TEST_CASE("what a table counts is summed over a server's partitions") {
   // 10, at the first position, had been pulled two steps before.
   says("simurgh_ps_table_row_age_steps_bucket{server=\"3\",table=\"city\",le=\"1\"} 0");
   says("simurgh_ps_table_row_age_steps_bucket{server=\"3\",table=\"city\",le=\"3\"} 1");
-  CHECK_THAT(text, !Catch::Contains("turned_away"));
+  CHECK_THAT(text, !Catch::Contains("rejected_full"));
   CHECK(registry
             .GetGauge("simurgh_ps_table_distinct_ids",
                       "Estimate of the different ids that training pulls asked for; its error is "

@@ -27,7 +27,7 @@ class TrainerEnd {
       rpc::Hello hello;
       hello.cluster = config.name;
       hello.role = "nn-worker";
-      hello.instance_epoch = 1;
+      hello.incarnation = 1;
       hello.configuration_hash = AgreementHash(config);
       server_ = std::make_unique<rpc::Server>(thread_.executor(), hello,
                                               MakeRpcOptions(config.rpc)->server, nullptr);

@@ -9,7 +9,7 @@
 #include <catch2/catch.hpp>
 
 #include "services/api/layout.h"
-#include "simurgh/data/row_code.h"
+#include "simurgh/data/row_codec.h"
 #include "tests/unit/services/remote_worker.h"
 
 namespace simurgh {
@@ -30,7 +30,7 @@ class Remote : public RemoteWorker {
   using RemoteWorker::RemoteWorker;
 
   // What a training pull gives, and what a push of these gradients leaves at the servers.
-  std::vector<float> Exchange(const std::vector<float>& gradients, TrainerPosition position = {}) {
+  std::vector<float> Exchange(const std::vector<float>& gradients, StepId position = {}) {
     std::vector<float> matrix(kSamples * kWidth);
     Exchange({MatrixView(matrix.data(), kSamples, kWidth), nullptr},
              {MatrixView(gradients.data(), kSamples, kWidth), nullptr}, position);
@@ -42,30 +42,30 @@ class Remote : public RemoteWorker {
                                   const std::vector<std::byte>& known = {},
                                   const std::vector<uint64_t>& here = {}) {
     const EmbeddingWire wire = WireOf(config);
-    const RowCode code(wire.embeddings, wire.rows);
-    coded_rows.resize(code.bytes(*batch, here));
-    EmbeddingTarget target(wire.embeddings, coded_rows, nullptr);
+    const RowCodec code(wire.embeddings, wire.rows);
+    encoded_rows.resize(code.bytes(*batch, here));
+    EmbeddingBuffer target(wire.embeddings, encoded_rows, nullptr);
     target.form = EmbeddingForm::kRows;
     target.here = here;
     Exchange(target, {MatrixView(gradients.data(), kSamples, kWidth), nullptr}, {});
-    const std::vector<uint64_t> all = code.Places(*batch);
-    const std::vector<uint64_t> come = code.Places(*batch, here);
+    const std::vector<uint64_t> all = code.Destinations(*batch);
+    const std::vector<uint64_t> come = code.Destinations(*batch, here);
     std::vector<const std::byte*> rows;
     for (size_t id = 0; id < all.size(); ++id) {
       const bool is_here = !here.empty() && (here[id / 64] >> (id % 64) & 1U) != 0;
-      rows.push_back(is_here ? known.data() + all[id] : coded_rows.data() + come[id]);
+      rows.push_back(is_here ? known.data() + all[id] : encoded_rows.data() + come[id]);
     }
     std::vector<float> matrix(kSamples * kWidth);
     code.Pool(*batch, rows, {matrix.data(), kSamples, kWidth});
     return matrix;
   }
-  std::vector<std::byte> coded_rows;  // Of the last.
+  std::vector<std::byte> encoded_rows;  // Of the last.
 
   // The same, where both are coded and decoded here.
-  std::vector<float> ExchangeCoded(const std::vector<float>& gradients, TrainerPosition position) {
+  std::vector<float> ExchangeCoded(const std::vector<float>& gradients, StepId position) {
     const EmbeddingWire wire = WireOf(config);
-    const VectorCode embedding_code(wire.embeddings, wire.dims);
-    const VectorCode gradient_code(wire.gradients, wire.dims);
+    const VectorCodec embedding_code(wire.embeddings, wire.dims);
+    const VectorCodec gradient_code(wire.gradients, wire.dims);
     std::vector<std::byte> pulled(kSamples * embedding_code.row_bytes());
     std::vector<std::byte> coded(kSamples * gradient_code.row_bytes());
     gradient_code.Encode(
@@ -81,8 +81,8 @@ class Remote : public RemoteWorker {
   }
 
  private:
-  void Exchange(const EmbeddingTarget& embeddings, const GradientSource& gradients,
-                TrainerPosition position) {
+  void Exchange(const EmbeddingBuffer& embeddings, const GradientBuffer& gradients,
+                StepId position) {
     const auto reference = Wait<StatusOr<BatchReference>>(
         [&](auto done) { client().Submit(batch, {}, std::move(done)); });
     REQUIRE(reference.ok());
@@ -99,7 +99,7 @@ class Remote : public RemoteWorker {
 // Answers every pull with so many bytes.
 class LyingWorker {
  public:
-  LyingWorker(size_t embeddings, size_t maxima) : embeddings_(embeddings), maxima_(maxima) {
+  LyingWorker(size_t embeddings, size_t argmax) : embeddings_(embeddings), argmax_(argmax) {
     io.RunAndWait([this] {
       listener_ = std::make_unique<rpc::Server>(io.executor(), HelloOf("embedding-worker"),
                                                 rpc::ServerOptions(), nullptr);
@@ -124,11 +124,11 @@ class LyingWorker {
  private:
   rpc::awaitable<StatusOr<rpc::Outgoing<api::PullBatch::Response>>> Lie(
       rpc::RequestOf<api::PullBatch::Request> /*request*/) {
-    co_return api::Encode(PullAnswer{.maxima = {maxima_, nullptr}}, {embeddings_, nullptr});
+    co_return api::Encode(PullAnswer{.argmax = {argmax_, nullptr}}, {embeddings_, nullptr});
   }
 
   const std::vector<std::byte> embeddings_;
-  const std::vector<std::byte> maxima_;
+  const std::vector<std::byte> argmax_;
   std::unique_ptr<rpc::Server> listener_;
 };
 
@@ -165,12 +165,12 @@ TEST_CASE("Rows that travel pool to the same bytes, in f32, also without those t
   const std::vector<float> expected = pooled.Exchange(sent);
   CHECK(rows.ExchangeRows(sent) == expected);
   CHECK(rows.pushed == pooled.pushed);
-  const std::vector<std::byte> known = rows.coded_rows;
+  const std::vector<std::byte> known = rows.encoded_rows;
   for (const uint64_t here : {0x5555ULL, 0xfff0ULL, ~0ULL}) {
     CAPTURE(here);
     CHECK(rows.ExchangeRows(sent, known, {here}) == expected);
     CHECK(rows.pushed == pooled.pushed);
-    CHECK(rows.coded_rows.size() < known.size());
+    CHECK(rows.encoded_rows.size() < known.size());
   }
 }
 
@@ -212,7 +212,7 @@ TEST_CASE("memory that holds what travels takes it as it comes, and gives it as 
   config.tables[1].optimizer.learning_rate = 0.25F;
   Remote remote(config);
   const std::vector<float> sent = SmallGradients(11);
-  const TrainerPosition position{.run = 1, .rank = 2, .step = 5};
+  const StepId position{.run = 1, .rank = 2, .step = 5};
   const std::vector<float> matrix = remote.Exchange(sent, position);
   const auto pushed = remote.pushed;
   CHECK(remote.ExchangeCoded(sent, position) == matrix);
@@ -225,7 +225,7 @@ TEST_CASE("int8 gradients are the same for the same step of the same rank, and f
   config.tables[1].optimizer.learning_rate = 0.25F;
   Remote remote(config);
   const std::vector<float> sent = SmallGradients(10);
-  const auto pushed_at = [&](TrainerPosition position) {
+  const auto pushed_at = [&](StepId position) {
     remote.Exchange(sent, position);
     return remote.pushed;
   };
@@ -261,7 +261,7 @@ TEST_CASE("Gradients are divided by what they were multiplied by") {
   REQUIRE(fixture.Push(fixture.Submit(), gradients).ok());
   const auto expected = std::exchange(fixture.pushed, {});
   for (float& g : gradients) g *= 4096;
-  const GradientSource source(Precision::kF32, 4096.0F, std::as_bytes(std::span(gradients)),
+  const GradientBuffer source(Precision::kF32, 4096.0F, std::as_bytes(std::span(gradients)),
                               nullptr);
   REQUIRE(fixture
               .Run(fixture.worker->Push(fixture.Submit(), {}, fixture.rates, source,
@@ -273,19 +273,19 @@ TEST_CASE("Gradients are divided by what they were multiplied by") {
 TEST_CASE("A pull's answer of other sizes than its batch can have is refused by the trainer") {
   struct Case {
     size_t embeddings;
-    size_t maxima;
+    size_t argmax;
     std::string error;
   };
   constexpr size_t kRight = kSamples * kWidth * sizeof(float);
-  constexpr size_t kMost = kSamples * 4 * 3;  // Positions of three bytes for each element.
-  const auto [embeddings, maxima, error] =
+  constexpr size_t kMax = kSamples * 4 * 3;  // Positions of three bytes for each element.
+  const auto [embeddings, argmax, error] =
       GENERATE(Case{kRight - 4, 0, "876 bytes of embeddings, not 880"},
-               Case{kRight, kMost + 1, "241 bytes of maxima, the batch has at most 240"},
-               Case{kRight, kMost, ""});
-  CAPTURE(embeddings, maxima);
+               Case{kRight, kMax + 1, "241 bytes of argmax, the batch has at most 240"},
+               Case{kRight, kMax, ""});
+  CAPTURE(embeddings, argmax);
   ClusterConfig config = SmallCluster();
   config.features[0].pooling = Pooling::kMax;
-  LyingWorker lying(embeddings, maxima);
+  LyingWorker lying(embeddings, argmax);
   IoThread& io = lying.io;
   const LearningRates rates(config.tables);
   VectorWire wire(config);
@@ -324,7 +324,7 @@ TEST_CASE("A configuration bounds kept rows by what they take") {
     config.nn_worker.hot_row_bytes = 1'000 * config.longest_row_bytes();
     const EmbeddingWire wire = WireOf(config);
     CHECK(wire.row_slots == 1'000);
-    CHECK(RowCode(precision, LayoutOf(config).rows()).slot_bytes() == config.longest_row_bytes());
+    CHECK(RowCodec(precision, LayoutOf(config).rows()).slot_bytes() == config.longest_row_bytes());
   }
 }
 

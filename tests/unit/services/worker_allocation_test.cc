@@ -119,54 +119,54 @@ class Chain {
   }
 
   // Of the last batch.
-  size_t maxima_bytes() const { return maxima_bytes_; }
+  size_t argmax_bytes() const { return argmax_bytes_; }
 
  private:
   rpc::awaitable<Status> PassOn(std::shared_ptr<const EncodedBatch> batch) {
     const auto deadline = rpc::Clock::now() + std::chrono::seconds(60);
-    auto submit = api::Encode(SubmitTerms(), std::move(batch));
+    auto submit = api::Encode(SubmitOptions(), std::move(batch));
     const auto submitted =
         co_await rpc::Call(*client_, api::kSubmitBatch, std::move(submit), deadline);
     SIMURGH_CO_RETURN_IF_ERROR(submitted.status());
     const BatchReference reference = api::Decode(submitted->table());
     const auto vectors = std::span(vectors_).first(kSamples * worker_.row_bytes(precision_));
-    const PullTerms terms{.position = {.run = 1, .step = step_++},
-                          .row_age_steps = config_.training.row_age_steps};
+    const PullOptions terms{.position = {.run = 1, .step = step_++},
+                            .row_age_steps = config_.training.row_age_steps};
     auto pull = api::Encode(
         api::PullBatchMessage{.reference = reference, .terms = terms, .precision = precision_});
     const auto pulled = co_await rpc::Call(
         *client_, api::kPullBatch, std::move(pull),
-        {{vectors, nullptr}, rpc::SegmentPlace<std::byte>::Anywhere()}, deadline);
+        {{vectors, nullptr}, rpc::SegmentDestination<std::byte>::kAllocate}, deadline);
     SIMURGH_CO_RETURN_IF_ERROR(pulled.status());
-    const PooledMaxima maxima{pulled->segment<"maxima">(), pulled->owner<"maxima">()};
-    maxima_bytes_ = maxima.bytes.size();
+    const PooledArgmax argmax{pulled->segment<"argmax">(), pulled->owner<"argmax">()};
+    argmax_bytes_ = argmax.bytes.size();
     const api::PushBatchMessage message{
         .reference = reference, .learning_rates = rates_, .precision = precision_};
-    auto push = api::Encode(message, {vectors, nullptr}, maxima);
+    auto push = api::Encode(message, {vectors, nullptr}, argmax);
     const auto pushed = co_await rpc::Call(*client_, api::kPushBatch, std::move(push), deadline);
     co_return pushed.status();
   }
 
   rpc::awaitable<Status> EvaluateOn(std::shared_ptr<const EncodedBatch> batch) {
     const auto deadline = rpc::Clock::now() + std::chrono::seconds(60);
-    auto submit = api::Encode(SubmitTerms(), std::move(batch));
+    auto submit = api::Encode(SubmitOptions(), std::move(batch));
     const auto submitted =
         co_await rpc::Call(*client_, api::kSubmitBatch, std::move(submit), deadline);
     SIMURGH_CO_RETURN_IF_ERROR(submitted.status());
     auto pull = api::Encode(api::PullBatchMessage{.reference = api::Decode(submitted->table()),
-                                                  .terms = {.purpose = PullPurpose::kEvaluate},
+                                                  .terms = {.purpose = LookupMode::kEvaluate},
                                                   .precision = precision_});
     const auto vectors = std::span(vectors_).first(kSamples * worker_.row_bytes(precision_));
     const auto pulled = co_await rpc::Call(
         *client_, api::kPullBatch, std::move(pull),
-        {{vectors, nullptr}, rpc::SegmentPlace<std::byte>::Anywhere()}, deadline);
+        {{vectors, nullptr}, rpc::SegmentDestination<std::byte>::kAllocate}, deadline);
     co_return pulled.status();
   }
 
   const VectorPrecision precision_;
   const ClusterConfig config_;
   uint64_t step_ = 0;
-  size_t maxima_bytes_ = 0;
+  size_t argmax_bytes_ = 0;
   const std::vector<float> rates_ = std::vector<float>(kFeatures, 0.1F);
   std::vector<std::byte> vectors_ = std::vector<std::byte>(kNumbers * sizeof(float));
   MetricRegistry registry_;
@@ -188,7 +188,7 @@ TEST_CASE("a worker in steady state allocates nothing in proportion to its batch
   if (!plain) {
     config.embedding_worker.row_precision = RowPrecision::kF16;
     config.embedding_worker.row_gradient_precision = RowPrecision::kBf16;
-    config.embedding_worker.hot_row_bytes = 4 << 20;
+    config.embedding_worker.row_cache_bytes = 4 << 20;
     config.training.row_age_steps = 3;
   }
   Chain chain(precision, config);
@@ -206,7 +206,7 @@ TEST_CASE("a worker in steady state allocates nothing in proportion to its batch
   CHECK(allocated.largest <= 16'384);
 }
 
-TEST_CASE("an evaluation makes no maxima") {
+TEST_CASE("an evaluation makes no argmax") {
   const auto batch = RandomBatch(1);
   const auto bytes_of_first = [&batch](Pooling pooling) {
     ClusterConfig config = Cluster();
@@ -230,19 +230,19 @@ TEST_CASE("a worker un-pools gradients from where they arrive and pools into wha
   const auto batch = RandomBatch(1);
   const std::string path = "/tmp/simurgh_copies_test_" + std::to_string(::getpid());
   CopyCounter counter;
-  uint64_t maxima = 0;
+  uint64_t argmax = 0;
   {
     Chain chain(precision, Cluster(), shared ? "shm://" + path : "127.0.0.1:0", &counter);
     for (int i = 0; i < 3; ++i) REQUIRE(chain.Pass(batch, 1) == absl::OkStatus());
-    maxima = chain.maxima_bytes();
+    argmax = chain.argmax_bytes();
   }
-  CHECK(maxima > 0);
-  CHECK(maxima <= kSamples * kDim / 8);  // A bit an element of feature 0.
-  // Ids come into memory of the worker's own: it must be able to rely on them. Maxima are too few
+  CHECK(argmax > 0);
+  CHECK(argmax <= kSamples * kDim / 8);  // A bit an element of feature 0.
+  // Ids come into memory of the worker's own: it must be able to rely on them. Argmax are too few
   // to be lent.
   const uint64_t ids = batch->plain_ids.size() * sizeof(uint64_t) + batch->codes.size();
   CHECK(counter.copied == (shared ? 3 * ids : 0));
-  CHECK(counter.small_copied == (shared ? 3 * maxima : 0));
+  CHECK(counter.small_copied == (shared ? 3 * argmax : 0));
 }
 
 }  // namespace

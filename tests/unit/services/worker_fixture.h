@@ -160,23 +160,23 @@ class WorkerFixture {
     return rpc::asio::co_spawn(io.executor(), std::move(task), rpc::asio::use_future).get();
   }
   // Of the next step of rank 0.
-  SubmitTerms NextTerms() { return {.step = steps++}; }
+  SubmitOptions NextTerms() { return {.step = steps++}; }
   BatchReference Submit() {
     const auto reference = Run(worker->Submit(batch, NextTerms(), rpc::Clock::time_point::max()));
     REQUIRE(reference.ok());
     return *reference;
   }
-  Status Pull(BatchReference reference, PullPurpose purpose = PullPurpose::kTrain) {
+  Status Pull(BatchReference reference, LookupMode purpose = LookupMode::kTrain) {
     auto answer = Run(worker->Pull(reference, {.purpose = purpose},
                                    {MatrixView(out.data(), kSamples, kWidth), nullptr},
                                    rpc::Clock::time_point::max()));
-    if (answer.ok()) maxima = std::move(answer->maxima);
+    if (answer.ok()) argmax = std::move(answer->argmax);
     return answer.status();
   }
-  // With the maxima of the last pull.
+  // With the argmax of the last pull.
   Status Push(BatchReference reference, const std::vector<float>& gradients) {
-    GradientSource source(MatrixView(gradients.data(), kSamples, kWidth), nullptr);
-    source.maxima = maxima;
+    GradientBuffer source(MatrixView(gradients.data(), kSamples, kWidth), nullptr);
+    source.argmax = argmax;
     return Run(
         worker->Push(reference, {}, rates, std::move(source), rpc::Clock::time_point::max()));
   }
@@ -189,7 +189,7 @@ class WorkerFixture {
   std::vector<RecordingServer*> recorders;
   std::shared_ptr<const CompactBatch> batch;
   std::vector<float> out = std::vector<float>(kSamples * kWidth);
-  PooledMaxima maxima;
+  PooledArgmax argmax;
   uint64_t steps = 0;  // Submitted.
   rpc::asio::thread_pool compute{1};
   std::unique_ptr<EmbeddingWorker> worker;

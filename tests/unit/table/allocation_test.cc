@@ -31,9 +31,9 @@ TEST_CASE("a full partition allocates nothing, pulling, evicting and pushing") {
       for (uint64_t& id : ids) {
         id = static_cast<uint64_t>(100'000 * random.Uniform() * random.Uniform());
       }
-      const TrainerPosition position{1, 0, step};
-      ok = ok && partition->Pull(PullPurpose::kTrain, position, step, {&pull, 1}).ok();
-      ok = ok && partition->Pull(PullPurpose::kEvaluate, position, step, {&pull, 1}).ok();
+      const StepId position{1, 0, step};
+      ok = ok && partition->Pull(LookupMode::kTrain, position, step, {&pull, 1}).ok();
+      ok = ok && partition->Pull(LookupMode::kEvaluate, position, step, {&pull, 1}).ok();
       ok = ok && partition->Push(position, 0, 1, {&push, 1}).ok();
     }
     return ok;

@@ -207,11 +207,11 @@ TEST_CASE("a full table refuses rows, and takes them once others have expired") 
   OwnedTable t(config);
   t.Pull({1, 2}, 0);
   CHECK(t.Pull({1, 3, 2}, 5) == std::vector<float>{1, 1, 0, 0, 1, 1});
-  CHECK(t.counts.turned_away == 1);
+  CHECK(t.counts.rejected_full == 1);
   CHECK(t.Push(3, 1.0F) == 0);
   CHECK(t.table.stats().evicted == 0);
   CHECK(t.Pull({1, 3, 2}, 16) == std::vector<float>{1, 1, 1, 1, 0, 0});
-  CHECK(t.table.stats().turned_away == 2);
+  CHECK(t.table.stats().rejected_full == 2);
   CHECK(t.EvictedFor(EvictionCause::kIdleSteps) == 2);
 }
 

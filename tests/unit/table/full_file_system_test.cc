@@ -58,7 +58,7 @@ Ending PullTooMuch(const std::string& directory, WhenFull when_full) {
   for (uint64_t step = 0; step < kPulls; ++step) {
     for (size_t i = 0; i < kIds; ++i) ids[i] = step * kIds + i;
     const PullGroup pull{0, ids, {rows.data(), kIds, kDim}};
-    const auto report = (*partition)->Pull(PullPurpose::kTrain, {1, 0, step}, step, {&pull, 1});
+    const auto report = (*partition)->Pull(LookupMode::kTrain, {1, 0, step}, step, {&pull, 1});
     if (!report.ok()) {
       const bool told = report.status().code() == absl::StatusCode::kFailedPrecondition &&
                         report.status().message().find("file system") != std::string::npos;
@@ -70,7 +70,7 @@ Ending PullTooMuch(const std::string& directory, WhenFull when_full) {
   const TableStats stats = (*partition)->table(0).stats();
   const uint64_t lost = when_full == WhenFull::kEvict
                             ? stats.evicted_for[static_cast<size_t>(EvictionCause::kMemory)]
-                            : stats.turned_away;
+                            : stats.rejected_full;
   const bool right = stats.rows >= 4000 && stats.rows + lost == kPulls * kIds;
   return when_full != WhenFull::kStop && right ? kAsItShould : kWrongCounts;
 }
@@ -89,12 +89,12 @@ Ending FillAgainWhatExpired(const std::string& directory, WhenFull when_full) {
   uint64_t step = 0;
   const auto pull_fresh = [&](bool fresh) {
     for (size_t i = 0; fresh && i < kIds; ++i) ids[i] = step * kIds + i;
-    return (*partition)->Pull(PullPurpose::kTrain, {1, 0, step++}, 0, {&pull, 1}).ok();
+    return (*partition)->Pull(LookupMode::kTrain, {1, 0, step++}, 0, {&pull, 1}).ok();
   };
   // Sweeps follow the fresh rows, and meet no expired one before there is no room.
-  const auto crowded_out = [&] {
+  const auto evicted_for_space = [&] {
     const TableStats stats = table.stats();
-    return stats.evicted_for[static_cast<size_t>(EvictionCause::kMemory)] + stats.turned_away;
+    return stats.evicted_for[static_cast<size_t>(EvictionCause::kMemory)] + stats.rejected_full;
   };
   while (table.stats().rows == step * kIds) {
     if (!pull_fresh(true)) return kWrongPull;
@@ -103,11 +103,12 @@ Ending FillAgainWhatExpired(const std::string& directory, WhenFull when_full) {
   while (table.stats().rows > kIds) {
     if (step > 1000 || !pull_fresh(false)) return kWrongPull;
   }
-  const uint64_t lost = crowded_out();
+  const uint64_t lost = evicted_for_space();
   for (uint64_t again = 0; again < 4; ++again) {
     if (!pull_fresh(true)) return kWrongPull;
   }
-  const bool right = full > 5 * kIds && crowded_out() == lost && table.stats().rows == 5 * kIds;
+  const bool right =
+      full > 5 * kIds && evicted_for_space() == lost && table.stats().rows == 5 * kIds;
   return right ? kAsItShould : kWrongCounts;
 }
 

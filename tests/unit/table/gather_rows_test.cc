@@ -38,7 +38,7 @@ struct RandomRows {
 
 // Position by position, as the header says.
 size_t GatherReference(const RowGather& gather, const std::vector<uint64_t>& ids,
-                       const std::vector<uint32_t>& candidates, CodedRows out, uint16_t* rest) {
+                       const std::vector<uint32_t>& candidates, EncodedRows out, uint16_t* rest) {
   size_t left = 0;
   for (size_t i = 0; i < ids.size(); ++i) {
     if (candidates[i] == kNoRow || gather.rows.header(candidates[i]).id != ids[i] ||
@@ -77,9 +77,9 @@ TEST_CASE("rows are gathered as one by one, on every target and at every length"
       // In 16 bits the wider matrix is not to be had.
       const auto out = [&](std::vector<float>& to) {
         if (precision != RowPrecision::kF32) {
-          return CodedRows(reinterpret_cast<std::byte*>(to.data()), precision, ids.size(), dim);
+          return EncodedRows(reinterpret_cast<std::byte*>(to.data()), precision, ids.size(), dim);
         }
-        return CodedRows(MatrixView<float>(to.data(), ids.size(), columns).Columns(2, dim));
+        return EncodedRows(MatrixView<float>(to.data(), ids.size(), columns).Columns(2, dim));
       };
       std::array<uint64_t, 33> actual_ages{};
       std::array<uint64_t, 33> expected_ages{};

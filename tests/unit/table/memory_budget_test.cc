@@ -48,7 +48,7 @@ TableConfig Config(WhenFull when_full) {
 struct Pulled {
   StatusOr<PullReport> last = PullReport();
   PullReport total;
-  uint64_t most_resident = 0;
+  uint64_t max_resident = 0;
 };
 
 // Pulls new ids until more have been asked for than the budget holds, several times over.
@@ -60,13 +60,13 @@ Pulled PullNewIds(Partition& partition, uint64_t ids, uint64_t batch) {
   for (uint64_t step = 0; step * batch < ids; ++step) {
     for (uint64_t& id : request) id = random();
     const PullGroup group{0, request, {rows.data(), batch, 16}};
-    pulled.last = partition.Pull(PullPurpose::kTrain, {1, 0, step}, 0, {&group, 1});
+    pulled.last = partition.Pull(LookupMode::kTrain, {1, 0, step}, 0, {&group, 1});
     if (!pulled.last.ok()) break;
     pulled.total.created += pulled.last->created;
     pulled.total.evicted += pulled.last->evicted;
-    pulled.total.turned_away += pulled.last->turned_away;
+    pulled.total.rejected_full += pulled.last->rejected_full;
     if (step % 16 == 0) {
-      pulled.most_resident = std::max(pulled.most_resident, ResidentBytes());
+      pulled.max_resident = std::max(pulled.max_resident, ResidentBytes());
     }
   }
   return pulled;
@@ -82,7 +82,7 @@ TEST_CASE("a table stays within the server's memory by evicting") {
   const Pulled pulled = PullNewIds(*partition, kIds, 1000);
   REQUIRE(pulled.last.ok());
   CHECK(pulled.total.created == kIds);
-  CHECK(pulled.most_resident <= budget.limit_bytes());
+  CHECK(pulled.max_resident <= budget.limit_bytes());
   const TableStats stats = partition->table(0).stats();
   CHECK(stats.rows > 250'000);  // The room was used.
   CHECK(stats.evicted_for[static_cast<size_t>(EvictionCause::kMemory)] == kIds - stats.rows);
@@ -93,11 +93,11 @@ TEST_CASE("a table stays within the server's memory by refusing") {
   auto partition = Partition::Create({Config(WhenFull::kRefuse)}, 1, &budget).value();
   const Pulled pulled = PullNewIds(*partition, kIds, 1000);
   REQUIRE(pulled.last.ok());
-  CHECK(pulled.most_resident <= budget.limit_bytes());
+  CHECK(pulled.max_resident <= budget.limit_bytes());
   const TableStats stats = partition->table(0).stats();
   CHECK(stats.rows > 250'000);
   CHECK(stats.evicted == 0);
-  CHECK(stats.turned_away == kIds - stats.rows);
+  CHECK(stats.rejected_full == kIds - stats.rows);
 }
 
 // Requests are as long as a server's turns, and their rows more than is made ready ahead.
@@ -115,10 +115,10 @@ TEST_CASE("a table in shared memory stays within the server's memory") {
   Random random(1);
   for (uint64_t step = 0; step < 16; ++step) {
     for (uint64_t& id : ids) id = random();
-    REQUIRE(partition->Pull(PullPurpose::kTrain, {1, 0, step}, 0, {&group, 1}).ok());
+    REQUIRE(partition->Pull(LookupMode::kTrain, {1, 0, step}, 0, {&group, 1}).ok());
     REQUIRE(ResidentBytes() <= budget.limit_bytes());
   }
-  CHECK(partition->table(0).stats().turned_away > 0);
+  CHECK(partition->table(0).stats().rejected_full > 0);
   CHECK(partition->table(0).stats().rows > kBatch);
 }
 
@@ -135,17 +135,17 @@ TEST_CASE("many tables that get their first huge pages at once stay within the s
   std::vector<uint64_t> ids(kBatch);
   std::vector<float> rows(kBatch * 16);
   Random random(1);
-  uint64_t most_resident = 0;
+  uint64_t max_resident = 0;
   for (uint64_t step = 0; step < 150; ++step) {
     for (uint32_t table = 0; table < kTables; ++table) {
       for (uint64_t& id : ids) id = random();
       const PullGroup group{table, ids, {rows.data(), kBatch, 16}};
-      REQUIRE(partition->Pull(PullPurpose::kTrain, {1, 0, step}, 0, {&group, 1}).ok());
+      REQUIRE(partition->Pull(LookupMode::kTrain, {1, 0, step}, 0, {&group, 1}).ok());
     }
-    most_resident = std::max(most_resident, ResidentBytes());
+    max_resident = std::max(max_resident, ResidentBytes());
   }
-  CHECK(most_resident <= budget.limit_bytes());
-  CHECK(most_resident >= budget.limit_bytes() - room / 4);
+  CHECK(max_resident <= budget.limit_bytes());
+  CHECK(max_resident >= budget.limit_bytes() - room / 4);
 }
 
 TEST_CASE("what admission counts with stays within the server's memory") {
@@ -162,17 +162,17 @@ TEST_CASE("what admission counts with stays within the server's memory") {
   PullReport total;
   for (uint64_t step = 0; step < 200; ++step) {
     for (uint64_t& id : ids) id = random();
-    const auto report = partition->Pull(PullPurpose::kTrain, {1, 0, step}, 0, {&group, 1});
+    const auto report = partition->Pull(LookupMode::kTrain, {1, 0, step}, 0, {&group, 1});
     REQUIRE(report.ok());
     total.refused += report->refused;
-    total.turned_away += report->turned_away;
+    total.rejected_full += report->rejected_full;
   }
   CHECK(ResidentBytes() <= budget.limit_bytes());
   const uint64_t sketches = partition->table(0).stats().bytes / kSketchBytes;
   CHECK(sketches > 10'000);
-  CHECK(total.turned_away > 0);
+  CHECK(total.rejected_full > 0);
   CHECK(total.refused > sketches);  // Buckets that have a sketch go on counting.
-  CHECK(total.refused + total.turned_away == 200 * ids.size());
+  CHECK(total.refused + total.rejected_full == 200 * ids.size());
   CHECK(rows == std::vector<float>(rows.size(), 0.0F));
 }
 
@@ -201,12 +201,12 @@ TEST_CASE("tables share a budget; one that comes too late gets no rows") {
   const uint64_t id = 5;
   std::vector<float> row(16, -1.0F);
   const PullGroup group{1, {&id, 1}, {row.data(), 1, 16}};
-  const auto report = partition->Pull(PullPurpose::kTrain, {1, 0, 1000}, 0, {&group, 1});
+  const auto report = partition->Pull(LookupMode::kTrain, {1, 0, 1000}, 0, {&group, 1});
   REQUIRE(report.ok());
-  CHECK(report->turned_away == 1);
+  CHECK(report->rejected_full == 1);
   CHECK(row == std::vector<float>(16, 0.0F));
   resident = 0;
-  CHECK(partition->Pull(PullPurpose::kTrain, {1, 0, 1001}, 0, {&group, 1})->created == 1);
+  CHECK(partition->Pull(LookupMode::kTrain, {1, 0, 1001}, 0, {&group, 1})->created == 1);
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ std::vector<float> PullTrain(Partition& partition, uint64_t step, uint32_t table
   const uint32_t dim = partition.table(table).config().dim;
   std::vector<float> rows(ids.size() * dim);
   const PullGroup group{table, ids, {rows.data(), ids.size(), dim}};
-  REQUIRE(partition.Pull(PullPurpose::kTrain, {1, 0, step}, 0, {&group, 1}).ok());
+  REQUIRE(partition.Pull(LookupMode::kTrain, {1, 0, step}, 0, {&group, 1}).ok());
   return rows;
 }
 
@@ -34,20 +34,20 @@ TEST_CASE("a pull for training creates rows, one for evaluation does not") {
   const std::vector<uint64_t> ids = {5, 6};
   std::vector<float> rows(8, -1.0F);
   const PullGroup group{0, ids, {rows.data(), 2, 4}};
-  auto report = partition->Pull(PullPurpose::kEvaluate, {1, 0, 0}, 0, {&group, 1});
+  auto report = partition->Pull(LookupMode::kEvaluate, {1, 0, 0}, 0, {&group, 1});
   REQUIRE(report.ok());
   CHECK(report->unseen == 2);
   CHECK(rows == std::vector<float>(8, 0.0F));
   CHECK(partition->table(0).stats().rows == 0);
 
-  report = partition->Pull(PullPurpose::kTrain, {1, 0, 0}, 0, {&group, 1});
+  report = partition->Pull(LookupMode::kTrain, {1, 0, 0}, 0, {&group, 1});
   REQUIRE(report.ok());
   CHECK(report->created == 2);
   CHECK(report->found == 0);
   const std::vector<float> created = rows;
   for (float weight : created) CHECK((weight >= -0.01F && weight < 0.01F && weight != 0));
 
-  report = partition->Pull(PullPurpose::kEvaluate, {1, 0, 0}, 0, {&group, 1});
+  report = partition->Pull(LookupMode::kEvaluate, {1, 0, 0}, 0, {&group, 1});
   CHECK(report->found == 2);
   CHECK(rows == created);
   CHECK(partition->table(1).stats().rows == 0);
@@ -59,7 +59,7 @@ TEST_CASE("rows may be scattered into a wider matrix") {
   std::vector<float> wide(3 * 10, 9.0F);
   const std::vector<uint64_t> ids = {1, 2, 3};
   const PullGroup group{0, ids, MatrixView<float>(wide.data(), 3, 10).Columns(5, 4)};
-  REQUIRE(partition->Pull(PullPurpose::kTrain, {1, 0, 1}, 0, {&group, 1}).ok());
+  REQUIRE(partition->Pull(LookupMode::kTrain, {1, 0, 1}, 0, {&group, 1}).ok());
   for (size_t row = 0; row < 3; ++row) {
     for (size_t column = 0; column < 10; ++column) {
       const bool inside = column >= 5 && column < 9;
@@ -82,7 +82,7 @@ TEST_CASE("a bad group fails the whole request before anything changes") {
       {2, ids, right}, {0, ids, wide}, {1, ids, right}, {0, ids, long_one}};
   for (const PullGroup& bad : bad_pulls) {
     const std::vector<PullGroup> groups = {{0, ids, right}, bad};
-    const auto report = partition->Pull(PullPurpose::kTrain, {1, 0, 1}, 0, groups);
+    const auto report = partition->Pull(LookupMode::kTrain, {1, 0, 1}, 0, groups);
     CHECK(report.status().code() == absl::StatusCode::kInvalidArgument);
   }
   const std::vector<PushGroup> bad_pushes = {
@@ -109,7 +109,7 @@ TEST_CASE("a message about a wrong dim names table and dims") {
   const std::vector<uint64_t> ids = {1};
   std::vector<float> values(32);
   const PullGroup group{1, ids, {values.data(), 1, 32}};
-  const auto report = partition->Pull(PullPurpose::kTrain, {1, 0, 0}, 0, {&group, 1});
+  const auto report = partition->Pull(LookupMode::kTrain, {1, 0, 0}, 0, {&group, 1});
   CHECK(report.status().message() == "pull: table 'item' has dim 8, request says 32");
 }
 
@@ -134,18 +134,18 @@ TEST_CASE("a push is applied once, whoever repeats it") {
 TEST_CASE("a partition that does not remember acknowledged steps has lost its rows") {
   auto partition = TwoTables();
   for (uint64_t step = 0; step < 3; ++step) REQUIRE(partition->Push({1, 0, step}, 0, 1, {}).ok());
-  CHECK(partition->Pull(PullPurpose::kTrain, {1, 0, 3}, 3, {}).ok());
-  const auto ahead = partition->Pull(PullPurpose::kTrain, {1, 0, 4}, 4, {});
+  CHECK(partition->Pull(LookupMode::kTrain, {1, 0, 3}, 3, {}).ok());
+  const auto ahead = partition->Pull(LookupMode::kTrain, {1, 0, 4}, 4, {});
   CHECK(ahead.status().code() == absl::StatusCode::kDataLoss);
   CHECK(ahead.status().message().find("3..3") != absl::string_view::npos);
 
   auto restarted = TwoTables();
-  CHECK(restarted->Pull(PullPurpose::kTrain, {1, 0, 3}, 3, {}).status().code() ==
+  CHECK(restarted->Pull(LookupMode::kTrain, {1, 0, 3}, 3, {}).status().code() ==
         absl::StatusCode::kDataLoss);
-  CHECK(restarted->Pull(PullPurpose::kEvaluate, {1, 0, 3}, 3, {}).status().code() ==
+  CHECK(restarted->Pull(LookupMode::kEvaluate, {1, 0, 3}, 3, {}).status().code() ==
         absl::StatusCode::kDataLoss);
   CHECK(restarted->Push({1, 0, 2000}, 0, 1, {}).status().code() == absl::StatusCode::kDataLoss);
-  CHECK(restarted->Pull(PullPurpose::kTrain, {2, 0, 0}, 0, {}).ok());
+  CHECK(restarted->Pull(LookupMode::kTrain, {2, 0, 0}, 0, {}).ok());
 }
 
 TEST_CASE("a restarted trainer's rows are not older than its predecessor's") {
@@ -153,7 +153,7 @@ TEST_CASE("a restarted trainer's rows are not older than its predecessor's") {
   std::vector<float> rows(4);
   const auto pull = [&](uint64_t run, uint64_t step, uint64_t id) {
     const PullGroup group{0, {&id, 1}, {rows.data(), 1, 4}};
-    REQUIRE(partition->Pull(PullPurpose::kTrain, {run, 0, step}, 0, {&group, 1}).ok());
+    REQUIRE(partition->Pull(LookupMode::kTrain, {run, 0, step}, 0, {&group, 1}).ok());
   };
   pull(1, 1000, 10);
   pull(1, 1001, 11);

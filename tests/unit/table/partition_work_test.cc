@@ -40,7 +40,7 @@ struct Request {
       for (uint64_t i = 0; i < random.Below(max_ids); ++i) ids[t].push_back(first + i);
       numbers[t].resize(ids[t].size() * tables[t].dim);
       for (float& number : numbers[t]) number = static_cast<float>(random.Normal());
-      const CodedRows rows(numbers[t].data(), ids[t].size(), tables[t].dim);
+      const EncodedRows rows(numbers[t].data(), ids[t].size(), tables[t].dim);
       pulls.push_back({t, ids[t], rows});
       const CodedGradients gradients(numbers[t].data(), ids[t].size(), tables[t].dim);
       pushes.push_back({t, 0.1F, ids[t], gradients});
@@ -60,7 +60,7 @@ TEST_CASE("requests done in pieces leave the rows that requests done at once lea
   const auto whole = Partition::Create(TwoTables(), 1).value();
   const auto pieces = Partition::Create(TwoTables(), 1).value();
   for (uint64_t step = 0; step < 60; ++step) {
-    const TrainerPosition position{.run = 1, .rank = 0, .step = step};
+    const StepId position{.run = 1, .rank = 0, .step = step};
     Request one(random, 200);
     Request other = one;
     for (uint32_t t = 0; t < 2; ++t) {
@@ -69,8 +69,8 @@ TEST_CASE("requests done in pieces leave the rows that requests done at once lea
       other.pushes[t].ids = other.ids[t];
       other.pushes[t].gradients = {other.numbers[t].data(), other.ids[t].size(), dim};
     }
-    const PullReport pulled = *whole->Pull(PullPurpose::kTrain, position, 0, one.pulls);
-    PullWork pull(*pieces, PullPurpose::kTrain, position, 0, other.pulls);
+    const PullReport pulled = *whole->Pull(LookupMode::kTrain, position, 0, one.pulls);
+    PullWork pull(*pieces, LookupMode::kTrain, position, 0, other.pulls);
     while (!*pull.Advance(1 + random.Below(50))) {
     }
     CHECK(pull.report().found == pulled.found);
@@ -102,7 +102,7 @@ TEST_CASE("pushes of different rows in between one another leave what one after 
     for (Partition* partition : {apart.get(), mixed.get()}) {
       std::vector<float> rows(numbers[c].size());
       const PullGroup pull{0, ids[c], {rows.data(), ids[c].size(), 3}};
-      REQUIRE(partition->Pull(PullPurpose::kTrain, {1, 0, 0}, 0, {&pull, 1}).ok());
+      REQUIRE(partition->Pull(LookupMode::kTrain, {1, 0, 0}, 0, {&pull, 1}).ok());
     }
     groups[c] = {{0, 0.1F, ids[c], {numbers[c].data(), ids[c].size(), 3}}};
   }
@@ -124,7 +124,7 @@ TEST_CASE("a push sent again while it is under way waits, and is then answered a
   Random random(3);
   Request request(random, 200);
   while (request.ids[0].size() < 20) request = Request(random, 200);
-  REQUIRE(partition->Pull(PullPurpose::kTrain, {1, 0, 0}, 0, {request.pulls.data(), 1}).ok());
+  REQUIRE(partition->Pull(LookupMode::kTrain, {1, 0, 0}, 0, {request.pulls.data(), 1}).ok());
   const std::span<const PushGroup> groups(request.pushes.data(), 1);
   PushWork push(*partition, {1, 0, 0}, 0, 1, groups);
   CHECK_FALSE(*push.Advance(10));

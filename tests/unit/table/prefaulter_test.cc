@@ -48,7 +48,7 @@ TEST_CASE("what is taken on becomes resident, and nothing else") {
   {
     Prefaulter prefaulter;
     for (uint64_t i = 0; i < kRanges; ++i) {
-      taken.push_back(prefaulter.Populate(memory + 2 * i * kRange, kRange));
+      taken.push_back(prefaulter.Prefault(memory + 2 * i * kRange, kRange));
     }
     while (prefaulter.waiting_bytes() > 0) std::this_thread::yield();
   }
@@ -74,7 +74,7 @@ TEST_CASE("a region's next huge pages are there before it needs them, within bou
   for (uint64_t i = 0; i < steps; ++i) {
     region.Allocate(1 << 16);
     REQUIRE(ResidentPages(region.base(), kCapacity) * page <=
-            region.used_bytes() + ArenaRegion::kMostAhead + (uint64_t{2} << 20));
+            region.used_bytes() + ArenaRegion::kMaxAhead + (uint64_t{2} << 20));
   }
   while (ResidentPages(region.base(), kCapacity) * page < region.used_bytes() / 2) {
     std::this_thread::yield();
@@ -90,7 +90,7 @@ TEST_CASE("pages that nobody makes ready still count as to come") {
   const uint64_t busy = arena.Reserve(kBusy);
   ArenaRegion region(arena, kCapacity);
   while (region.used_bytes() < kCapacity / 2) {
-    while (arena.Populate(busy, kBusy)) continue;
+    while (arena.Prefault(busy, kBusy)) continue;
     std::memset(region.base() + region.Allocate(2 * kHugePage), 1, 2 * kHugePage);
   }
   while (arena.waiting_bytes() > 0) std::this_thread::yield();
@@ -102,9 +102,9 @@ TEST_CASE("pages that nobody makes ready still count as to come") {
 TEST_CASE("an arena that goes, or is replaced, takes its prefaulter along") {
   for (int round = 0; round < 20; ++round) {
     Arena arena = Arena::Create(uint64_t{64} << 20).value();
-    CHECK(arena.Populate(0, uint64_t{32} << 20));
+    CHECK(arena.Prefault(0, uint64_t{32} << 20));
     Arena moved = std::move(arena);
-    CHECK(moved.Populate(uint64_t{32} << 20, uint64_t{32} << 20));
+    CHECK(moved.Prefault(uint64_t{32} << 20, uint64_t{32} << 20));
     moved = Arena::Create(1 << 20).value();
   }
 }

@@ -131,7 +131,7 @@ TEST_CASE("ids that share the top bits of their hashes make a segment grow, not 
 
 // Every entry is moved once; of displaced ones, less than an eighth, the ids are read and it is
 // done again.
-uint64_t MostStepsOfSplit(const RowIndex& index) { return index.most_split_at_once() * 5 / 4; }
+uint64_t MaxStepsOfSplit(const RowIndex& index) { return index.max_split_at_once() * 5 / 4; }
 
 TEST_CASE("growth costs an insertion no more than a split, and all of them little") {
   // A small row number leaves many split bits, a large one few; 2^31 leaves none.
@@ -154,7 +154,7 @@ TEST_CASE("growth costs an insertion no more than a split, and all of them littl
     most = std::max(most, steps);
     if (row >= kRows / 2) late += steps;
   }
-  CHECK(most <= MostStepsOfSplit(index));
+  CHECK(most <= MaxStepsOfSplit(index));
   // Half of the rows are moved once or twice, and some have their split bits renewed.
   CHECK(late < 2 * kRows);
   for (uint32_t row = 0; row < kRows; ++row) {
@@ -166,21 +166,21 @@ TEST_CASE("the insertions of a request meet few splits, those of any number in p
   constexpr uint64_t kCapacity = 2'000'000;
   constexpr uint32_t kRequest = 500;
   IndexedIds indexed(kCapacity);
-  uint64_t most_splits = 0;
-  uint64_t most_steps = 0;
+  uint64_t max_splits = 0;
+  uint64_t max_steps = 0;
   for (uint32_t row = 0; row < kCapacity;) {
     const size_t segments = indexed.index.segment_count();
     const uint64_t steps = indexed.index.growth_steps();
     const uint32_t end = std::min<uint32_t>(row + kRequest, kCapacity);
     for (; row < end; ++row) indexed.Insert(Mix64(row), row);
-    most_splits = std::max<uint64_t>(most_splits, indexed.index.segment_count() - segments);
-    most_steps = std::max(most_steps, indexed.index.growth_steps() - steps);
+    max_splits = std::max<uint64_t>(max_splits, indexed.index.segment_count() - segments);
+    max_steps = std::max(max_steps, indexed.index.growth_steps() - steps);
   }
   CHECK(indexed.index.segment_count() >= 128);
   // Splits have half as many insertions between them as a segment has buckets: from 510 to 1,020.
-  CHECK(most_splits == 1);
+  CHECK(max_splits == 1);
   // Insertions renew half as many buckets of ten slots, and by chance a few more.
-  CHECK(most_steps <= MostStepsOfSplit(indexed.index) + 6 * kRequest);
+  CHECK(max_steps <= MaxStepsOfSplit(indexed.index) + 6 * kRequest);
   for (uint32_t row = 0; row < kCapacity; ++row) REQUIRE(indexed.Find(indexed.ids[row]) == row);
 }
 

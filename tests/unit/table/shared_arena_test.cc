@@ -65,7 +65,7 @@ std::vector<TableConfig> CountingTable() {
   for (uint64_t step = 0;; ++step) {
     const PullGroup pull{0, ids, {rows.data(), kRows, kDim}};
     const PushGroup push{0, 1.0F, ids, {gradients.data(), kRows, kDim}};
-    if (!(*partition)->Pull(PullPurpose::kTrain, {1, 0, step}, step, {&pull, 1}).ok()) _exit(2);
+    if (!(*partition)->Pull(LookupMode::kTrain, {1, 0, step}, step, {&pull, 1}).ok()) _exit(2);
     if (step == 0 && write(ready, "r", 1) != 1) _exit(3);
     if (!(*partition)->Push({1, 0, step}, 0, 1, {&push, 1}).ok()) _exit(4);
   }
@@ -178,7 +178,7 @@ TEST_CASE("a server killed in a push leaves whole rows, torn ones with their cop
   std::vector<float> rows(kRows * kDim);
   const PullGroup pull{0, ids, {rows.data(), kRows, kDim}};
   const PushGroup push{0, 1.0F, ids, {gradients, kRows, kDim}};
-  if (!(*partition)->Pull(PullPurpose::kTrain, {1, 0, 0}, 0, {&pull, 1}).ok()) _exit(4);
+  if (!(*partition)->Pull(LookupMode::kTrain, {1, 0, 0}, 0, {&pull, 1}).ok()) _exit(4);
   if (!(*partition)->Push({1, 0, 0}, 0, 1, {&push, 1}).ok()) _exit(5);
   _exit(6);
 }

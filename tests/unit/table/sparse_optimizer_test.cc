@@ -246,12 +246,12 @@ TEST_CASE("adam's first step is the learning rate, whatever the gradient's size"
 
 TEST_CASE("a row's count of adam updates stops at the last float that counts") {
   const SparseOptimizer optimizer({.kind = Kind::kAdam}, 1, 10.0F);
-  std::vector<float> row = {0.0F, 0.0F, 0.0F, kMostAdamUpdates - 1};
+  std::vector<float> row = {0.0F, 0.0F, 0.0F, kMaxAdamUpdates - 1};
   const std::vector<float> gradient = {1.0F};
   for (int step = 0; step < 3; ++step) {
     const RowGradient update{row.data(), gradient.data()};
     optimizer.Update(0.1F, {&update, 1});
-    CHECK(row[3] == kMostAdamUpdates);
+    CHECK(row[3] == kMaxAdamUpdates);
     CHECK(std::isfinite(row[0]));
   }
 }

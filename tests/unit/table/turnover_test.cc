@@ -74,7 +74,7 @@ TEST_CASE("on a Zipf trace the hit rate is exact LRU's, within half a point") {
       id = static_cast<uint64_t>(at - cumulative.begin()) * 0x9e3779b97f4a7c15ULL;
     }
     const PullGroup group{0, ids, {rows.data(), ids.size(), 1}};
-    const auto report = partition->Pull(PullPurpose::kTrain, {1, 0, step}, 0, {&group, 1});
+    const auto report = partition->Pull(LookupMode::kTrain, {1, 0, step}, 0, {&group, 1});
     REQUIRE(report.ok());
     const bool warm = step >= 1000;
     for (const uint64_t id : ids) exact_hits += static_cast<uint64_t>(exact.Ask(id) && warm);
@@ -111,7 +111,7 @@ TEST_CASE("rows that come and go between pull and push leave every other gradien
         ids.push_back(id);
       std::vector<float> rows(ids.size() * 2);
       const PullGroup group{0, ids, {rows.data(), ids.size(), 2}};
-      const auto report = partition->Pull(PullPurpose::kTrain, {1, 0, step}, 0, {&group, 1});
+      const auto report = partition->Pull(LookupMode::kTrain, {1, 0, step}, 0, {&group, 1});
       REQUIRE(report.ok());
       refused += report->refused;
     }

@@ -98,15 +98,15 @@ class Samples final : public BatchReader {
 
 class Port final : public EmbeddingPort {
  public:
-  void Submit(std::shared_ptr<const CompactBatch> /*batch*/, const SubmitTerms& /*terms*/,
+  void Submit(std::shared_ptr<const CompactBatch> /*batch*/, const SubmitOptions& /*terms*/,
               std::function<void(StatusOr<BatchReference>)> done) override {
     done(BatchReference());
   }
-  void Pull(BatchReference /*batch*/, const PullTerms& /*terms*/, EmbeddingTarget /*embeddings*/,
+  void Pull(BatchReference /*batch*/, const PullOptions& /*terms*/, EmbeddingBuffer /*embeddings*/,
             std::function<void(StatusOr<PullAnswer>)> done) override {
     done(PullAnswer());
   }
-  void Push(BatchReference /*batch*/, TrainerPosition /*position*/, GradientSource /*gradients*/,
+  void Push(BatchReference /*batch*/, StepId /*position*/, GradientBuffer /*gradients*/,
             std::function<void(Status)> done) override {
     done(absl::InternalError("an evaluation pushes nothing"));
   }

@@ -86,19 +86,19 @@ class MeetingPort final : public EmbeddingPort {
  public:
   explicit MeetingPort(Meeting& meeting) : meeting_(meeting) {}
 
-  void Submit(std::shared_ptr<const CompactBatch> /*batch*/, const SubmitTerms& /*terms*/,
+  void Submit(std::shared_ptr<const CompactBatch> /*batch*/, const SubmitOptions& /*terms*/,
               std::function<void(StatusOr<BatchReference>)> done) override {
     // Submitted in the order of the steps, each when the one before it has been.
     AnswerAt(submitted_++ == kSubmitted, [done = std::move(done)] { done(BatchReference()); });
   }
 
-  void Pull(BatchReference /*batch*/, const PullTerms& terms, EmbeddingTarget embeddings,
+  void Pull(BatchReference /*batch*/, const PullOptions& terms, EmbeddingBuffer embeddings,
             std::function<void(StatusOr<PullAnswer>)> done) override {
     std::ranges::fill(embeddings.floats(), 0.5F);
     AnswerAt(terms.position.step == kPulled, [done = std::move(done)] { done(PullAnswer()); });
   }
 
-  void Push(BatchReference /*batch*/, TrainerPosition position, GradientSource /*gradients*/,
+  void Push(BatchReference /*batch*/, StepId position, GradientBuffer /*gradients*/,
             std::function<void(Status)> done) override {
     AnswerAt(position.step == kPushed, [done = std::move(done)] { done(absl::OkStatus()); });
   }

@@ -86,7 +86,7 @@ bool SameBits(std::span<const float> a, std::span<const float> b) {
 // The network that keeps rows, and every step of the other one.
 class Beside final : public ForwardingNetwork {
  public:
-  Beside(DenseNetwork& keeping, DenseNetwork& plain, const RowCode& code, const RowPort& port)
+  Beside(DenseNetwork& keeping, DenseNetwork& plain, const RowCodec& code, const RowPort& port)
       : ForwardingNetwork(keeping), keeping_(keeping), plain_(plain), code_(code), port_(port) {}
 
   StatusOr<BatchResult> ForwardBackwardOn(BatchBlock& block, MatrixView<const float> dense,
@@ -157,7 +157,7 @@ class Beside final : public ForwardingNetwork {
 
   DenseNetwork& keeping_;
   DenseNetwork& plain_;
-  const RowCode& code_;
+  const RowCodec& code_;
   const RowPort& port_;
   std::map<RowKey, Bytes> came_;
 };
@@ -175,7 +175,7 @@ TEST_CASE("No failure, and no step that is left out, lets a row be read that was
   const uint64_t seed = GENERATE(1, 2, 3);
   CAPTURE(slots, seed);
   const EmbeddingWire wire{.dims = {3, 2, 3}, .rows = kFeatures, .row_slots = slots};
-  const RowCode code(wire.embeddings, kFeatures);
+  const RowCodec code(wire.embeddings, kFeatures);
   RowPort port(code,
                {.calls = {.seed = seed,
                           .staleness = kWindow,

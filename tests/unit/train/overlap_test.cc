@@ -38,7 +38,7 @@ class TablePort : public EmbeddingPort {
     for (float& value : rows_) value = static_cast<float>(random.Uniform() - 0.5);
   }
 
-  void Submit(std::shared_ptr<const CompactBatch> /*batch*/, const SubmitTerms& /*terms*/,
+  void Submit(std::shared_ptr<const CompactBatch> /*batch*/, const SubmitOptions& /*terms*/,
               std::function<void(StatusOr<BatchReference>)> done) override {
     std::function<void()> first;
     {
@@ -49,7 +49,7 @@ class TablePort : public EmbeddingPort {
     if (first) first();
   }
 
-  void Pull(BatchReference /*batch*/, const PullTerms& terms, EmbeddingTarget target,
+  void Pull(BatchReference /*batch*/, const PullOptions& terms, EmbeddingBuffer target,
             std::function<void(StatusOr<PullAnswer>)> done) override {
     const uint64_t step = terms.position.step;
     std::vector<float> values(kSamples * kWidth);
@@ -59,7 +59,7 @@ class TablePort : public EmbeddingPort {
       for (size_t sample = 0; sample < embeddings.rows(); ++sample) {
         std::ranges::copy(RowOf(step, sample), embeddings.row(sample).begin());
       }
-      const bool trains = terms.purpose == PullPurpose::kTrain;
+      const bool trains = terms.purpose == LookupMode::kTrain;
       if (trains && step == kBadStep) {
         embeddings(0, 0) = std::numeric_limits<float>::quiet_NaN();
       }
@@ -72,7 +72,7 @@ class TablePort : public EmbeddingPort {
     done(PullAnswer());
   }
 
-  void Push(BatchReference /*batch*/, TrainerPosition position, GradientSource source,
+  void Push(BatchReference /*batch*/, StepId position, GradientBuffer source,
             std::function<void(Status)> done) override {
     const std::vector<float> values = Take(source, position);
     const MatrixView<const float> gradients(values.data(), kSamples, kWidth);
@@ -92,7 +92,7 @@ class TablePort : public EmbeddingPort {
   }
 
  private:
-  void Give(MatrixView<const float> embeddings, const EmbeddingTarget& target) const {
+  void Give(MatrixView<const float> embeddings, const EmbeddingBuffer& target) const {
     std::vector<std::byte> bytes(kSamples * embedding_code_.row_bytes());
     embedding_code_.Encode(embeddings, 1.0F, std::nullopt, bytes);
     if (target.precision == wire_.embeddings) {
@@ -101,7 +101,7 @@ class TablePort : public EmbeddingPort {
       embedding_code_.Decode(bytes, 1.0F, {target.floats().data(), kSamples, kWidth});
     }
   }
-  std::vector<float> Take(const GradientSource& source, const TrainerPosition& position) const {
+  std::vector<float> Take(const GradientBuffer& source, const StepId& position) const {
     std::vector<std::byte> bytes(kSamples * gradient_code_.row_bytes());
     if (source.precision == wire_.gradients) {
       std::ranges::copy(source.bytes, bytes.begin());
@@ -121,8 +121,8 @@ class TablePort : public EmbeddingPort {
   }
 
   const EmbeddingWire wire_;
-  const VectorCode embedding_code_;
-  const VectorCode gradient_code_;
+  const VectorCodec embedding_code_;
+  const VectorCodec gradient_code_;
   Mutex mutex_;
   std::vector<float> rows_ ABSL_GUARDED_BY(mutex_);
   uint64_t submitted_ ABSL_GUARDED_BY(mutex_) = 0;

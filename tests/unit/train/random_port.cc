@@ -66,10 +66,10 @@ bool RandomPort::IsOf(BatchReference batch, uint64_t step) const {
   return found != references_.end() && found->second == step;
 }
 
-void RandomPort::Submit(std::shared_ptr<const CompactBatch> batch, const SubmitTerms& terms,
+void RandomPort::Submit(std::shared_ptr<const CompactBatch> batch, const SubmitOptions& terms,
                         std::function<void(StatusOr<BatchReference>)> done) {
   MutexLock lock(mutex_);
-  Expect(terms.together == (options_.reproducible ? options_.staleness : 1),
+  Expect(terms.lookahead_steps == (options_.reproducible ? options_.staleness : 1),
          "submit " + std::to_string(terms.step) + ": other steps together");
   Enqueue([this, step = terms.step, batch, done] {
     const Status status = Draw();
@@ -95,7 +95,7 @@ uint32_t RandomPort::DrawAge(uint64_t step, uint32_t oldest) {
   return static_cast<uint32_t>(age);
 }
 
-void RandomPort::Pull(BatchReference batch, const PullTerms& terms, EmbeddingTarget embeddings,
+void RandomPort::Pull(BatchReference batch, const PullOptions& terms, EmbeddingBuffer embeddings,
                       std::function<void(StatusOr<PullAnswer>)> done) {
   MutexLock lock(mutex_);
   const uint64_t step = terms.position.step;
@@ -107,7 +107,7 @@ void RandomPort::Pull(BatchReference batch, const PullTerms& terms, EmbeddingTar
   acknowledged_at_pull_[step] = acknowledged_.size();
   const auto outstanding = static_cast<uint32_t>(pull_started_.size() - acknowledged_.size());
   max_outstanding_ = std::max(max_outstanding_, outstanding);
-  if (options_.reproducible && terms.purpose == PullPurpose::kTrain) {
+  if (options_.reproducible && terms.purpose == LookupMode::kTrain) {
     const uint64_t pushes = step + 1 < options_.staleness ? 0 : step + 1 - options_.staleness;
     Expect(acknowledged_.size() == pushes && HoldsAll(acknowledged_, pushes),
            name + ": sees other pushes than the first " + std::to_string(pushes));
@@ -118,20 +118,20 @@ void RandomPort::Pull(BatchReference batch, const PullTerms& terms, EmbeddingTar
     if (!status.ok()) return done(status);
     std::ranges::fill(embeddings.floats(), static_cast<float>(step));
     const auto told = std::make_shared<uint64_t>();
-    PullAnswer answer{.maxima = {std::as_bytes(std::span(told.get(), 1)), told}};
+    PullAnswer answer{.argmax = {std::as_bytes(std::span(told.get(), 1)), told}};
     {
       MutexLock inner(mutex_);
       pull_answered_.insert(step);
       const bool rows = embeddings.form == EmbeddingForm::kRows;
       answer.row_age_steps = DrawAge(step, rows ? 0 : options_.row_age_steps);
       *told = ++pulls_;
-      maxima_[step] = *told;
+      argmax_[step] = *told;
     }
     done(std::move(answer));
   });
 }
 
-void RandomPort::Push(BatchReference batch, TrainerPosition position, GradientSource gradients,
+void RandomPort::Push(BatchReference batch, StepId position, GradientBuffer gradients,
                       std::function<void(Status)> done) {
   MutexLock lock(mutex_);
   const uint64_t step = position.step;
@@ -146,14 +146,14 @@ void RandomPort::Push(BatchReference batch, TrainerPosition position, GradientSo
   Enqueue([this, step, name, gradients = std::move(gradients), done] {
     const bool right = std::ranges::all_of(
         gradients.floats(), [&](float g) { return g == static_cast<float>(step) + 0.5F; });
-    uint64_t maxima = 0;
-    const bool has_maxima = gradients.maxima.bytes.size() == sizeof(maxima);
-    if (has_maxima) std::memcpy(&maxima, gradients.maxima.bytes.data(), sizeof(maxima));
+    uint64_t argmax = 0;
+    const bool has_argmax = gradients.argmax.bytes.size() == sizeof(argmax);
+    if (has_argmax) std::memcpy(&argmax, gradients.argmax.bytes.data(), sizeof(argmax));
     const Status status = Draw();
     {
       MutexLock inner(mutex_);
       Expect(right, name + ": gradients of another step");
-      Expect(has_maxima && maxima == maxima_.at(step), name + ": maxima of another pull");
+      Expect(has_argmax && argmax == argmax_.at(step), name + ": argmax of another pull");
       if (status.ok()) acknowledged_.insert(step);
     }
     done(status);

@@ -15,7 +15,7 @@ namespace simurgh {
 
 // A cluster that answers its calls one at a time in a random order, fails as often as told, and
 // checks the order in which a pipeline works. It fills embeddings with the step's number and
-// expects gradients of the step's number + 0.5, with the maxima that the pull told. Who gets rows
+// expects gradients of the step's number + 0.5, with the argmax that the pull told. Who gets rows
 // gets those of now.
 //
 // Threads: as EmbeddingPort; the reports after the pipeline is gone.
@@ -34,11 +34,11 @@ class RandomPort : public EmbeddingPort {
   explicit RandomPort(Options options);
   ~RandomPort() override;
 
-  void Submit(std::shared_ptr<const CompactBatch> batch, const SubmitTerms& terms,
+  void Submit(std::shared_ptr<const CompactBatch> batch, const SubmitOptions& terms,
               std::function<void(StatusOr<BatchReference>)> done) override;
-  void Pull(BatchReference batch, const PullTerms& terms, EmbeddingTarget embeddings,
+  void Pull(BatchReference batch, const PullOptions& terms, EmbeddingBuffer embeddings,
             std::function<void(StatusOr<PullAnswer>)> done) override;
-  void Push(BatchReference batch, TrainerPosition position, GradientSource gradients,
+  void Push(BatchReference batch, StepId position, GradientBuffer gradients,
             std::function<void(Status)> done) override;
 
   // Steps whose push was acknowledged.
@@ -74,7 +74,7 @@ class RandomPort : public EmbeddingPort {
   std::map<uint64_t, uint64_t> acknowledged_at_pull_;  // By step: how many were at its last pull.
   std::map<uint64_t, uint32_t> lacking_;
   uint64_t pulls_ = 0;                   // Answered.
-  std::map<uint64_t, uint64_t> maxima_;  // By step: what its last answered pull told.
+  std::map<uint64_t, uint64_t> argmax_;  // By step: what its last answered pull told.
   std::vector<std::string> violations_;
   uint32_t max_outstanding_ = 0;
   uint64_t failures_ = 0;

@@ -10,10 +10,10 @@
 
 namespace simurgh::testing {
 
-RowPort::RowPort(const RowCode& code, Options options)
+RowPort::RowPort(const RowCodec& code, Options options)
     : code_(code), options_(std::move(options)), deaths_(options_.deaths), calls_(options_.calls) {}
 
-void RowPort::Submit(std::shared_ptr<const CompactBatch> batch, const SubmitTerms& terms,
+void RowPort::Submit(std::shared_ptr<const CompactBatch> batch, const SubmitOptions& terms,
                      std::function<void(StatusOr<BatchReference>)> done) {
   calls_.Submit(batch, terms,
                 [this, batch, done = std::move(done)](StatusOr<BatchReference> reference) {
@@ -21,7 +21,7 @@ void RowPort::Submit(std::shared_ptr<const CompactBatch> batch, const SubmitTerm
                     const MutexLock lock(mutex_);
                     batches_[reference->number] = batch;
                     reference->worker = reference->number % epochs_.size();
-                    reference->worker_epoch = epochs_[reference->worker];
+                    reference->worker_incarnation = epochs_[reference->worker];
                   }
                   done(reference);
                 });
@@ -34,7 +34,7 @@ Status RowPort::Ask(const BatchReference& reference) {
   return absl::UnavailableError("the worker is gone");
 }
 
-void RowPort::Pull(BatchReference reference, const PullTerms& terms, EmbeddingTarget target,
+void RowPort::Pull(BatchReference reference, const PullOptions& terms, EmbeddingBuffer target,
                    std::function<void(StatusOr<PullAnswer>)> done) {
   const uint64_t step = terms.position.step;
   std::shared_ptr<const CompactBatch> batch;
@@ -47,7 +47,7 @@ void RowPort::Pull(BatchReference reference, const PullTerms& terms, EmbeddingTa
   Status asked = Ask(reference);
   if (!asked.ok()) return done(std::move(asked));
   const auto unused = std::make_shared<std::array<float, 1>>();
-  EmbeddingTarget rows(VectorPrecision::kF32, std::as_writable_bytes(std::span(*unused)), unused);
+  EmbeddingBuffer rows(VectorPrecision::kF32, std::as_writable_bytes(std::span(*unused)), unused);
   rows.form = EmbeddingForm::kRows;
   calls_.Pull(reference, terms, std::move(rows),
               [this, reference, step, batch, target = std::move(target),
@@ -60,7 +60,7 @@ void RowPort::Pull(BatchReference reference, const PullTerms& terms, EmbeddingTa
               });
 }
 
-void RowPort::Answer(uint64_t step, const CompactBatch& batch, const EmbeddingTarget& target) {
+void RowPort::Answer(uint64_t step, const CompactBatch& batch, const EmbeddingBuffer& target) {
   {
     const MutexLock lock(mutex_);
     number_of_pull_[step] = answered_++;
@@ -83,7 +83,7 @@ std::vector<std::vector<std::byte>> RowPort::RowsOf(uint64_t step,
   }
   std::vector<std::vector<std::byte>> rows;
   size_t list = 0;
-  code_.ForEachId(batch, [&](size_t id, const VectorCode& code) {
+  code_.ForEachId(batch, [&](size_t id, const VectorCodec& code) {
     while (id >= batch.unique_ends[list]) ++list;
     // Of the row's key and the pull.
     Random random((number * 16 + options_.tables[list]) * 1'000 + batch.ids[id]);
@@ -98,7 +98,7 @@ std::vector<std::vector<std::byte>> RowPort::RowsOf(uint64_t step,
   return rows;
 }
 
-void RowPort::Push(BatchReference reference, TrainerPosition position, GradientSource gradients,
+void RowPort::Push(BatchReference reference, StepId position, GradientBuffer gradients,
                    std::function<void(Status)> done) {
   Status asked = Ask(reference);
   if (!asked.ok()) return done(std::move(asked));
@@ -109,9 +109,9 @@ void RowPort::Push(BatchReference reference, TrainerPosition position, GradientS
   }
   // As it expects them.
   const auto expected = std::make_shared<float>(static_cast<float>(position.step) + 0.5F);
-  GradientSource marks(VectorPrecision::kF32, 1, std::as_bytes(std::span(expected.get(), 1)),
+  GradientBuffer marks(VectorPrecision::kF32, 1, std::as_bytes(std::span(expected.get(), 1)),
                        expected);
-  marks.maxima = gradients.maxima;
+  marks.argmax = gradients.argmax;
   calls_.Push(reference, position, std::move(marks),
               [this, reference, done = std::move(done)](Status status) {
                 if (status.ok()) status = Ask(reference);

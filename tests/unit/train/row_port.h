@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "simurgh/base/mutex.h"
-#include "simurgh/data/row_code.h"
+#include "simurgh/data/row_codec.h"
 #include "tests/unit/train/random_port.h"
 
 namespace simurgh::testing {
@@ -28,13 +28,13 @@ class RowPort : public EmbeddingPort {
   };
 
   // Lifetime: of code.
-  RowPort(const RowCode& code, Options options);
+  RowPort(const RowCodec& code, Options options);
 
-  void Submit(std::shared_ptr<const CompactBatch> batch, const SubmitTerms& terms,
+  void Submit(std::shared_ptr<const CompactBatch> batch, const SubmitOptions& terms,
               std::function<void(StatusOr<BatchReference>)> done) override;
-  void Pull(BatchReference reference, const PullTerms& terms, EmbeddingTarget target,
+  void Pull(BatchReference reference, const PullOptions& terms, EmbeddingBuffer target,
             std::function<void(StatusOr<PullAnswer>)> done) override;
-  void Push(BatchReference reference, TrainerPosition position, GradientSource gradients,
+  void Push(BatchReference reference, StepId position, GradientBuffer gradients,
             std::function<void(Status)> done) override;
 
   // The rows of a batch's ids as the answered pull of the step gave them, or would have.
@@ -47,13 +47,13 @@ class RowPort : public EmbeddingPort {
 
  private:
   bool Lives(const BatchReference& reference) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return reference.worker_epoch == epochs_[reference.worker];
+    return reference.worker_incarnation == epochs_[reference.worker];
   }
   // Ok, or the worker is gone.
   Status Ask(const BatchReference& reference);
-  void Answer(uint64_t step, const CompactBatch& batch, const EmbeddingTarget& target);
+  void Answer(uint64_t step, const CompactBatch& batch, const EmbeddingBuffer& target);
 
-  const RowCode& code_;
+  const RowCodec& code_;
   const Options options_;
   mutable Mutex mutex_;
   std::vector<uint64_t> epochs_ ABSL_GUARDED_BY(mutex_) = {1, 1};

@@ -25,7 +25,7 @@ TEST_CASE("Counts of uses are never too low, and seldom too high", "[kept]") {
   size_t too_high = 0;
   for (size_t key = 0; key < kKeys; ++key) {
     const uint8_t told = sketch.Of(Mix64(key));
-    REQUIRE(told >= std::min(uses[key], UseSketch::kMost));
+    REQUIRE(told >= std::min(uses[key], UseSketch::kMax));
     if (told > uses[key]) ++too_high;
   }
   CHECK(too_high < kKeys / 20);
@@ -44,7 +44,7 @@ TEST_CASE("A count is halved, raised, and ends at the most", "[kept]") {
   sketch.Halve();
   CHECK(sketch.Of(key) == 4);
   for (int i = 0; i < 1'000; ++i) sketch.Add(key);
-  CHECK(sketch.Of(key) == UseSketch::kMost);
+  CHECK(sketch.Of(key) == UseSketch::kMax);
 }
 
 }  // namespace

@@ -20,14 +20,14 @@
 namespace simurgh::testing {
 namespace {
 
-constexpr size_t kMostRows = 40;  // Of a batch of TrainInBlocks.
+constexpr size_t kMaxRows = 40;  // Of a batch of TrainInBlocks.
 
 DenseNetworkOptions OptionsOf(size_t batch_row_bytes) {
   DenseNetworkOptions options =
       RunOptions({.kind = DenseOptimizerConfig::Kind::kAdam, .epsilon = 1e-3F});
   options.wire.rows = EveryPooling();
   options.wire.row_slots = 30;
-  options.batch_rows = kMostRows;
+  options.batch_rows = kMaxRows;
   options.batch_row_bytes = batch_row_bytes;
   return options;
 }
@@ -45,7 +45,7 @@ RoomRun RunWith(size_t batch_row_bytes) {
   auto network = CreateHostNetwork(EveryLayer(), options, {.allocations = &allocations});
   REQUIRE(network.ok());
   const size_t at_start = allocations;
-  const RowCode rows(options.wire.embeddings, options.wire.rows);
+  const RowCodec rows(options.wire.embeddings, options.wire.rows);
   RoomRun run;
   run.results = TrainInBlocks(**network, /*overlapped=*/true, &rows, options.wire.row_slots);
   run.allocations = allocations - at_start;
@@ -71,10 +71,10 @@ TEST_CASE("room that batches of rows need is made at the start, or the log says 
 CompactBatch OneIdEach() {
   const std::vector<size_t> ids = {1, 2, 2, 1, 1, 4};
   CompactBatch batch;
-  batch.batch_size = kMostRows;
+  batch.batch_size = kMaxRows;
   batch.offsets = {0};
   for (const size_t of_sample : ids) {
-    for (size_t s = 0; s < kMostRows; ++s) {
+    for (size_t s = 0; s < kMaxRows; ++s) {
       for (size_t i = 0; i < of_sample; ++i) {
         batch.occurrences.push_back(static_cast<uint32_t>(s * of_sample + i));
         batch.ids.push_back(batch.ids.size());
@@ -127,8 +127,8 @@ TEST_CASE("a batch with one id of each feature fits into what is planned without
   KeptRows kept;
   kept.here.resize((batch.ids.size() + 63) / 64);
   kept.moves = batch.ids.size();
-  CHECK(cuda::PlanTransfer(*plan, codes, kMostRows, &batch, &kept).input_bytes ==
-        cuda::RowInputBytes(*plan, codes, kMostRows));
+  CHECK(cuda::PlanTransfer(*plan, codes, kMaxRows, &batch, &kept).input_bytes ==
+        cuda::RowInputBytes(*plan, codes, kMaxRows));
 }
 
 TEST_CASE("room for batches with one id of each feature is there at the start without being told") {
@@ -139,7 +139,7 @@ TEST_CASE("room for batches with one id of each feature is there at the start wi
   auto block = (*network)->blocks().LeaseFor(std::make_shared<const CompactBatch>(OneIdEach()),
                                              nullptr, /*with_gradients=*/true);
   std::ranges::fill(block->coded_embeddings.bytes, std::byte{0});
-  RunStep(**network, *block, BatchOf(kMostRows));
+  RunStep(**network, *block, BatchOf(kMaxRows));
   CHECK(allocations == at_start);
 }
 
@@ -148,7 +148,7 @@ TEST_CASE("a batch that was loaded comes anew once there was no room for a large
   options.wire = {};
   options.batch_rows = 8;
   const TestBatch small = BatchOf(3);
-  const TestBatch large = BatchOf(kMostRows);
+  const TestBatch large = BatchOf(kMaxRows);
   StepRun runs[2];
   for (const bool is_loaded : {false, true}) {
     bool is_full = false;

@@ -15,7 +15,7 @@ namespace simurgh::testing {
 template <typename Executor>
 class CodingRunner {
  public:
-  CodingRunner(Executor& executor, const VectorCode& code) : executor_(executor), code_(code) {
+  CodingRunner(Executor& executor, const VectorCodec& code) : executor_(executor), code_(code) {
     ModelPlan plan;
     plan.embedding_width = code.columns();
     const cuda::WireCodes codes(plan, {.dims = code.dims()});
@@ -85,7 +85,7 @@ class CodingRunner {
   }
 
   Executor& executor_;
-  const VectorCode& code_;
+  const VectorCodec& code_;
   size_t vectors_ = 0;
   cuda::CodeLayout layout_;
   std::vector<cuda::DeviceMemory> blocks_;

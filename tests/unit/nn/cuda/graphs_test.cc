@@ -55,7 +55,7 @@ TEST_CASE("so do batches of rows that the device pools, and keeps") {
                            .embeddings = precision,
                            .rows = EveryPooling(),
                            .row_slots = slots};
-  const RowCode rows(precision, wire.rows);
+  const RowCodec rows(precision, wire.rows);
   const auto train = [&](bool overlapped, bool replays) {
     const auto network = WiredNetwork(ComputePrecision::kF32, wire, replays);
     return TrainInBlocks(*network, overlapped, &rows, slots);

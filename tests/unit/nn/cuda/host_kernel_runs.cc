@@ -10,13 +10,13 @@ KernelResult RunKernel(const KernelRun& run) {
   return RunKernelOn(executor, run);
 }
 
-std::vector<std::byte> RunEncode(const VectorCode& code, float factor, const RoundingKey& key,
+std::vector<std::byte> RunEncode(const VectorCodec& code, float factor, const RoundingKey& key,
                                  const std::vector<float>& values) {
   HostExecutor executor({});
   return CodingRunner(executor, code).Encode(factor, key, values);
 }
 
-std::vector<float> RunDecode(const VectorCode& code, const std::vector<std::byte>& coded,
+std::vector<float> RunDecode(const VectorCodec& code, const std::vector<std::byte>& coded,
                              size_t first_column, size_t width, size_t columns) {
   HostExecutor executor({});
   return CodingRunner(executor, code).Decode(coded, first_column, width, columns);

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "simurgh/config/service_config.h"
-#include "simurgh/data/vector_code.h"
+#include "simurgh/data/vector_codec.h"
 
 // Single kernels and products, run on a device or by the host in place of it: every program that
 // compiles the tests of them links one or the other.
@@ -63,10 +63,10 @@ struct KernelResult {
 KernelResult RunKernel(const KernelRun& run);
 
 // Rows of a code's columns, coded (in 16 bits or int8) as gradients are.
-std::vector<std::byte> RunEncode(const VectorCode& code, float factor, const RoundingKey& key,
+std::vector<std::byte> RunEncode(const VectorCodec& code, float factor, const RoundingKey& key,
                                  const std::vector<float>& values);
 // Rows of so many columns, without gaps: `width` coded ones from the first on, then zeros.
-std::vector<float> RunDecode(const VectorCode& code, const std::vector<std::byte>& coded,
+std::vector<float> RunDecode(const VectorCodec& code, const std::vector<std::byte>& coded,
                              size_t first_column, size_t width, size_t columns);
 
 }  // namespace simurgh::testing

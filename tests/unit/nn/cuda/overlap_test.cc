@@ -21,7 +21,7 @@ BlockRun TrainInLanes(ComputePrecision precision, std::optional<uint64_t> seed, 
   auto network = CreateHostNetwork(
       EveryLayer(), options, {.replays = seed.has_value(), .lanes = seed, .replayed = &replayed});
   REQUIRE(network.ok());
-  const RowCode rows(wire.embeddings, wire.rows);
+  const RowCodec rows(wire.embeddings, wire.rows);
   const BlockRun run =
       TrainInBlocks(**network, overlapped, wire.rows.empty() ? nullptr : &rows, wire.row_slots);
   CHECK((replayed > 0) == seed.has_value());

@@ -55,7 +55,7 @@ using RowKey = std::pair<size_t, uint64_t>;  // List, id.
 // of the step that brought them.
 class RowSource {
  public:
-  RowSource(const RowCode& code, size_t slots) : code_(code) {
+  RowSource(const RowCodec& code, size_t slots) : code_(code) {
     // Lists stand for tables.
     if (slots > 0) plan_.emplace(slots, 2, ListsOfEveryPooling());
   }
@@ -95,7 +95,7 @@ class RowSource {
       for (const uint64_t id : ids.list(list)) keys.emplace_back(list, id);
     }
     Random random(step + 177);
-    code_.ForEachId(ids, [&](size_t id, const VectorCode& row) {
+    code_.ForEachId(ids, [&](size_t id, const VectorCodec& row) {
       Bytes& bytes = rows.emplace_back(row.row_bytes());
       std::vector<float> numbers(row.columns());
       for (float& number : numbers) number = static_cast<float>(random.Normal());
@@ -111,7 +111,7 @@ class RowSource {
     return rows;
   }
 
-  const RowCode& code_;
+  const RowCodec& code_;
   std::optional<KeptRowPlan> plan_;
   std::map<RowKey, Bytes> in_slots_;
   size_t hits_ = 0;
@@ -159,7 +159,7 @@ std::vector<FeatureRows> EveryPooling() {
 
 std::vector<uint32_t> ListsOfEveryPooling() { return {0, 1, 0, 2, 3, 4}; }
 
-BlockRun TrainInBlocks(DenseNetwork& network, bool overlapped, const RowCode* row_code,
+BlockRun TrainInBlocks(DenseNetwork& network, bool overlapped, const RowCodec* row_code,
                        size_t row_slots) {
   std::optional<RowSource> source;
   if (row_code != nullptr) source.emplace(*row_code, row_slots);

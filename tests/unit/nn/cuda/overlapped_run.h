@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "simurgh/data/row_code.h"
+#include "simurgh/data/row_codec.h"
 #include "simurgh/nn/dense_network.h"
 
 // Training runs on a network's own blocks.
@@ -22,7 +22,7 @@ struct BlockRun {
 // one's gradients are taken, while one is computed; else one comes after the other. rows:
 // embeddings are those of a batch's rows in this code, pooled by whoever takes them. row_slots: so
 // many of the rows are kept, and used as they were up to two steps later.
-BlockRun TrainInBlocks(DenseNetwork& network, bool overlapped, const RowCode* rows = nullptr,
+BlockRun TrainInBlocks(DenseNetwork& network, bool overlapped, const RowCodec* rows = nullptr,
                        size_t row_slots = 0);
 
 // Whose blocks of embeddings are as wide as that network's: every pooling but max, lists that two

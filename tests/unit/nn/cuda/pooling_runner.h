@@ -84,7 +84,7 @@ class PoolingRunner final : public RowPooler {
               const std::vector<std::byte>& coming) const {
     std::vector<size_t> row_bytes;
     codes_.rows.ForEachId(
-        ids, [&](size_t, const VectorCode& code) { row_bytes.push_back(code.row_bytes()); });
+        ids, [&](size_t, const VectorCodec& code) { row_bytes.push_back(code.row_bytes()); });
     Input input;
     std::vector<uint64_t> places(row_bytes.size());
     size_t end = coming.size();

@@ -16,7 +16,7 @@ class RowPooler {
  public:
   virtual ~RowPooler() = default;
 
-  // A batch's embeddings, (B, sum of widths). coming: its rows as RowCode has them, but for those
+  // A batch's embeddings, (B, sum of widths). coming: its rows as RowCodec has them, but for those
   // that are kept.
   virtual std::vector<float> Pool(std::shared_ptr<const CompactBatch> ids,
                                   std::shared_ptr<const KeptRows> kept,

@@ -13,7 +13,7 @@
 
 #include "simurgh/base/random.h"
 #include "simurgh/data/batch_builder.h"
-#include "simurgh/data/row_code.h"
+#include "simurgh/data/row_codec.h"
 
 namespace simurgh::testing {
 namespace {
@@ -76,7 +76,7 @@ struct Coming {
 // Keeps rows in slots at random: whatever a plan may do.
 class RandomKeeper {
  public:
-  RandomKeeper(const RowCode& code, Random& random) : code_(code), random_(random) {}
+  RandomKeeper(const RowCodec& code, Random& random) : code_(code), random_(random) {}
 
   Coming Next(const CompactBatch& ids) {
     Coming batch;
@@ -84,7 +84,7 @@ class RandomKeeper {
     const auto before = slots_;
     std::set<uint32_t> filled;
     size_t list = 0;
-    code_.ForEachId(ids, [&](size_t id, const VectorCode& code) {
+    code_.ForEachId(ids, [&](size_t id, const VectorCodec& code) {
       while (id >= ids.unique_ends[list]) ++list;
       const Key key{list, ids.ids[id]};
       const std::optional<uint32_t> slot = SlotOf(before, key);
@@ -115,7 +115,7 @@ class RandomKeeper {
   }
 
   // Adds its bytes, and returns the numbers that they are.
-  std::vector<float> NewRow(const VectorCode& code, std::vector<std::byte>& coded) {
+  std::vector<float> NewRow(const VectorCodec& code, std::vector<std::byte>& coded) {
     std::vector<float> numbers(code.columns());
     const MatrixView<float> row(numbers.data(), 1, numbers.size());
     for (float& number : numbers) number = static_cast<float>(random_.Normal());
@@ -126,7 +126,7 @@ class RandomKeeper {
     return numbers;
   }
 
-  const RowCode& code_;
+  const RowCodec& code_;
   Random& random_;
   Slots slots_;
 };
@@ -196,7 +196,7 @@ TEST_CASE("rows that come and rows that are kept are pooled as defined, in f64")
   CAPTURE(static_cast<int>(precision), layout_index);
   const Layout layout = Layouts()[layout_index];
   const EmbeddingWire wire = layout.WireIn(precision);
-  const RowCode code(precision, wire.rows);
+  const RowCodec code(precision, wire.rows);
   const auto pooler = NewTestPooler(wire);
   Random random(layout_index + 31);
   RandomKeeper keeper(code, random);

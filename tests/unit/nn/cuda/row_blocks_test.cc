@@ -19,7 +19,7 @@ TEST_CASE("rows that the device pools train what the processor's embeddings do, 
                                   VectorPrecision::kF16, VectorPrecision::kInt8);
   const auto compute = GENERATE(ComputePrecision::kF32, ComputePrecision::kBf16);
   CAPTURE(static_cast<int>(precision), static_cast<int>(compute));
-  const RowCode rows(precision, EveryPooling());
+  const RowCodec rows(precision, EveryPooling());
   const auto pooling = WiredNetwork(compute, WireOf(precision));
   const auto plain = WiredNetwork(compute, {});
   CheckSameRuns(TrainInBlocks(*pooling, /*overlapped=*/false, &rows),
@@ -32,7 +32,7 @@ TEST_CASE("rows that the device keeps are those of the steps that brought them")
   // Room for all, and for some of a batch's.
   const size_t slots = GENERATE(10'000, 30);
   CAPTURE(static_cast<int>(precision), slots);
-  const RowCode rows(precision, EveryPooling());
+  const RowCodec rows(precision, EveryPooling());
   EmbeddingWire wire = WireOf(precision);
   wire.row_slots = slots;
   const auto keeping = WiredNetwork(ComputePrecision::kF32, wire);

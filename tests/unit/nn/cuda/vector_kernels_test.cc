@@ -5,7 +5,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/data/vector_code.h"
+#include "simurgh/data/vector_codec.h"
 #include "tests/unit/nn/cuda/kernel_runs.h"
 #include "tests/unit/nn/test_models.h"
 
@@ -50,7 +50,7 @@ TEST_CASE("kernels code gradients to the byte as the processor does") {
   for (const VectorPrecision precision : kPrecisions) {
     for (const Shape& shape : Shapes()) {
       for (const float factor : {1.0F, 1024.0F}) {
-        const VectorCode code(precision, shape.dims);
+        const VectorCodec code(precision, shape.dims);
         CAPTURE(static_cast<int>(precision), shape.rows, code.columns(), factor);
         const std::vector<float> values = Numbers(shape.rows * code.columns(), random);
         const RoundingKey key{.seed = random(), .step = random.Below(1000), .first_row = random()};
@@ -66,7 +66,7 @@ TEST_CASE("kernels read embeddings as the processor does") {
   Random random(22);
   for (const VectorPrecision precision : kPrecisions) {
     for (const Shape& shape : Shapes()) {
-      const VectorCode code(precision, shape.dims);
+      const VectorCodec code(precision, shape.dims);
       const size_t columns = code.columns();
       CAPTURE(static_cast<int>(precision), shape.rows, columns);
       const std::vector<float> values = Numbers(shape.rows * columns, random);
@@ -94,7 +94,7 @@ TEST_CASE("kernels read every code of 16 bits, and every int8, as the processor 
   for (const VectorPrecision precision : kPrecisions) {
     CAPTURE(static_cast<int>(precision));
     const bool is_int8 = precision == VectorPrecision::kInt8;
-    const VectorCode code(precision, {is_int8 ? 256U : 65'536U});
+    const VectorCodec code(precision, {is_int8 ? 256U : 65'536U});
     std::vector<std::byte> coded(code.row_bytes());
     for (size_t i = 0; i < code.columns(); ++i) {
       const auto number = static_cast<uint16_t>(i);

@@ -46,7 +46,7 @@ struct Coded {
   std::vector<float> numbers;
 };
 
-Coded CodedBy(const VectorCode& code, MatrixView<const float> rows, float factor,
+Coded CodedBy(const VectorCodec& code, MatrixView<const float> rows, float factor,
               const std::optional<RoundingKey>& key) {
   Coded coded{.bytes = std::vector<std::byte>(rows.rows() * code.row_bytes()),
               .numbers = std::vector<float>(rows.rows() * code.columns())};

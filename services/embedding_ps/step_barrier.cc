@@ -1,0 +1,87 @@
+#include "services/embedding_ps/step_barrier.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "simurgh/base/check.h"
+
+namespace simurgh {
+namespace {
+
+constexpr char kStops[] = "rows: the server stops";
+
+}  // namespace
+
+StepBarrier::Run& StepBarrier::FindOrAdd(uint64_t run) {
+  const auto found = std::ranges::find(runs_, run, &Run::run);
+  if (found != runs_.end()) {
+    runs_.splice(runs_.begin(), runs_, found);
+    return runs_.front();
+  }
+  if (runs_.size() == kMaxRuns) {
+    End(runs_.back(), "rows: other runs have begun since");
+    runs_.pop_back();
+  }
+  return runs_.emplace_front(Run{.run = run, .steps = {}});
+}
+
+void StepBarrier::End(Run& run, const char* reason) {
+  for (auto& [number, step] : run.steps) {
+    for (auto& push : step) {
+      if (push) push->end(absl::AbortedError(reason), {});
+    }
+  }
+  run.steps.clear();
+}
+
+std::vector<std::vector<HeldPush>> StepBarrier::Add(HeldPush push) {
+  const StepId& position = push.position;
+  SIMURGH_CHECK_LT(position.rank, position.ranks);
+  std::vector<std::vector<HeldPush>> ready;
+  if (closed_) {
+    push.end(absl::AbortedError(kStops), {});
+    return ready;
+  }
+  Run& run = FindOrAdd(position.run);
+  if (position.step < run.next_step) {
+    ready.emplace_back().push_back(std::move(push));
+    return ready;
+  }
+  Step& step = run.steps[position.step];
+  if (step.empty()) step.resize(position.ranks);
+  if (step.size() != position.ranks) {
+    push.end(absl::InvalidArgumentError("rows: ranks of one run differ in their number"), {});
+    return ready;
+  }
+  std::optional<HeldPush>& place = step[position.rank];
+  if (place) place->end(absl::AbortedError("rows: the push has been sent again"), {});
+  place = std::move(push);
+
+  for (auto next = run.steps.begin(); next != run.steps.end() && next->first == run.next_step;
+       next = run.steps.erase(next)) {
+    if (!std::ranges::all_of(next->second, [](const auto& one) { return one.has_value(); })) break;
+    ++run.next_step;
+    std::vector<HeldPush>& together = ready.emplace_back();
+    for (auto& one : next->second) together.push_back(*std::move(one));
+  }
+  return ready;
+}
+
+void StepBarrier::GiveUp(const StepId& position) {
+  const auto run = std::ranges::find(runs_, position.run, &Run::run);
+  if (run == runs_.end()) return;
+  const auto step = run->steps.find(position.step);
+  if (step == run->steps.end() || position.rank >= step->second.size()) return;
+  std::optional<HeldPush>& place = step->second[position.rank];
+  if (!place) return;
+  place->end(absl::DeadlineExceededError("rows: the other ranks' pushes of the step did not come"),
+             {});
+  place.reset();
+}
+
+void StepBarrier::Close() {
+  closed_ = true;
+  for (Run& run : runs_) End(run, kStops);
+}
+
+}  // namespace simurgh

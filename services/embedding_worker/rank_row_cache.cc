@@ -1,0 +1,103 @@
+#include "services/embedding_worker/rank_row_cache.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <utility>
+
+#include <boost/asio/strand.hpp>
+
+#include "services/api/row_payload.h"
+#include "services/embedding_worker/cache_misses.h"
+
+namespace simurgh {
+namespace {
+
+// How many rows ahead the index is fetched.
+constexpr size_t kRowsAhead = 8;
+constexpr size_t kMaxAge = 64;
+
+}  // namespace
+
+RankRowCache::RankRowCache(size_t capacity_bytes, uint32_t max_age_steps,
+                           const std::vector<uint32_t>& table_dims,
+                           const rpc::asio::any_io_executor& compute, WorkerMetrics& metrics)
+    : thread_(rpc::asio::make_strand(compute)),
+      metrics_(metrics),
+      rows_(capacity_bytes, max_age_steps, table_dims) {}
+
+RankRowCache::~RankRowCache() { metrics_.row_cache.Add(-static_cast<double>(reported_rows_)); }
+
+RankRowCache::Missing RankRowCache::Split(const BatchPlan& plan, uint64_t step,
+                                          RowPrecision precision, std::span<float> floats,
+                                          std::span<uint64_t> ids, std::span<uint64_t> places) {
+  Missing missing;
+  std::array<uint64_t, kMaxAge + 1> hits{};  // By age.
+  const auto find = [&](const RowGroup& group, std::span<const uint64_t> run, size_t i,
+                        size_t place) {
+    if (i + kRowsAhead < run.size()) rows_.Prefetch(group.table, run[i + kRowsAhead]);
+    const auto age = rows_.Find(group.table, run[i], step, floats.subspan(place, group.dim));
+    if (!age) return false;
+    ++hits[std::min<size_t>(*age, kMaxAge)];
+    missing.age_steps = std::max(missing.age_steps, *age);
+    return true;
+  };
+  missing.request = RequestCacheMisses(plan, precision, ids, places, find);
+  const size_t misses = missing.request.id_count;
+  metrics_.row_cache_misses.Add(misses);
+  metrics_.row_cache_hits.Add(plan.ids.size() - misses);
+  for (size_t age = 0; age < hits.size(); ++age) {
+    if (hits[age] > 0) metrics_.row_cache_age_steps.Observe(static_cast<double>(age), hits[age]);
+  }
+  return missing;
+}
+
+void RankRowCache::Take(const ServerRows& server, uint64_t step, const RowWire& wire,
+                        std::span<const std::byte> bytes, std::span<const uint64_t> ids,
+                        std::span<const uint64_t> places, std::span<float> floats) {
+  api::ForEachRun(server.groups, [&](size_t, size_t g, size_t first, size_t count, size_t byte) {
+    const RowGroup& group = server.groups[g];
+    const size_t row_bytes = wire.row_bytes(group.table);
+    for (size_t i = 0; i < count; ++i) {
+      if (i + kRowsAhead < count) rows_.Prefetch(group.table, ids[first + i + kRowsAhead]);
+      const std::span<float> row = floats.subspan(places[first + i], group.dim);
+      wire.DecodeRow(group.table, bytes.subspan(byte + i * row_bytes, row_bytes), row);
+      if (std::ranges::all_of(row, [](float x) { return x == 0; })) continue;
+      rows_.Insert(group.table, ids[first + i], step, row);
+    }
+  });
+  Report();
+}
+
+void RankRowCache::Report() {
+  metrics_.row_cache.Add(static_cast<double>(rows_.rows()) - static_cast<double>(reported_rows_));
+  metrics_.row_cache_evictions.Add(rows_.evicted_for_space() - reported_evicted_for_space_);
+  reported_rows_ = rows_.rows();
+  reported_evicted_for_space_ = rows_.evicted_for_space();
+}
+
+RowCacheRanks::RowCacheRanks(size_t capacity_bytes, std::vector<uint32_t> table_dims,
+                             rpc::asio::any_io_executor compute, WorkerMetrics& metrics)
+    : capacity_bytes_(capacity_bytes),
+      table_dims_(std::move(table_dims)),
+      compute_(std::move(compute)),
+      metrics_(metrics) {}
+
+std::shared_ptr<RankRowCache> RowCacheRanks::Of(const StepId& position, uint32_t max_age_steps) {
+  if (capacity_bytes_ == 0 || max_age_steps == 0 || position.rank >= position.ranks) return nullptr;
+  if (std::pair(position.run, position.ranks) != std::pair(run_, ranks_count_) ||
+      max_age_steps != max_age_steps_) {
+    ranks_.clear();
+    run_ = position.run;
+    ranks_count_ = position.ranks;
+    max_age_steps_ = max_age_steps;
+  }
+  std::shared_ptr<RankRowCache>& rank = ranks_[position.rank];
+  if (rank == nullptr) {
+    rank = std::make_shared<RankRowCache>(capacity_bytes_ / ranks_count_, max_age_steps_,
+                                          table_dims_, compute_, metrics_);
+  }
+  return rank;
+}
+
+}  // namespace simurgh

@@ -1,0 +1,137 @@
+#include "services/embedding_worker/row_cache.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "simurgh/base/check.h"
+#include "simurgh/base/hash.h"
+
+namespace simurgh {
+
+// In front of a row's numbers.
+struct RowCache::Header {
+  uint64_t id = 0;
+  uint64_t step = 0;  // For which it was fetched.
+  uint32_t table = 0;
+
+  float* row() { return reinterpret_cast<float*>(this + 1); }
+};
+
+namespace {
+
+// Records begin at multiples of it.
+constexpr size_t kAlignment = 8;
+constexpr uint32_t kNoTable =
+    UINT32_MAX;  // What lies behind it, to the end of the ring, is unused.
+
+// An entry is the record's position / kAlignment + 1, then 8 bits of the hash; 0: none.
+constexpr int kTagBits = 8;
+constexpr uint64_t kTagMask = (uint64_t{1} << kTagBits) - 1;
+// On average half of a bucket is in use, where all rows are of the smallest dim.
+constexpr size_t kEntriesPerRow = 2;
+
+uint64_t EntryFor(uint64_t position, uint64_t hash) {
+  return (position / kAlignment + 1) << kTagBits | (hash & kTagMask);
+}
+uint64_t PositionOf(uint64_t entry) { return ((entry >> kTagBits) - 1) * kAlignment; }
+
+}  // namespace
+
+RowCache::RowCache(size_t capacity_bytes, uint32_t max_age_steps, std::vector<uint32_t> table_dims)
+    : max_age_steps_(max_age_steps), table_dims_(std::move(table_dims)) {
+  SIMURGH_CHECK(!table_dims_.empty());
+  const auto smallest = std::ranges::min_element(table_dims_);
+  const size_t row_bytes = SizeOf(static_cast<uint32_t>(smallest - table_dims_.begin()));
+  const size_t rows = capacity_bytes / (row_bytes + kEntriesPerRow * sizeof(uint64_t));
+  ring_ = AlignedBuffer(rows * row_bytes);
+  index_.resize(rows * kEntriesPerRow / kWays * kWays);
+}
+
+uint64_t RowCache::HashOf(uint32_t table, uint64_t id) { return Mix64(id ^ Mix64(table)); }
+
+size_t RowCache::SizeOf(uint32_t table) const {
+  const size_t bytes = sizeof(Header) + table_dims_[table] * sizeof(float);
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+RowCache::Header& RowCache::At(uint64_t position) const {
+  return *reinterpret_cast<Header*>(ring_.data() + position % ring_.size());
+}
+
+bool RowCache::IsHere(uint64_t entry) const { return entry != 0 && PositionOf(entry) >= first_; }
+
+const uint64_t* RowCache::EntryOf(uint32_t table, uint64_t id) const {
+  if (index_.empty()) return nullptr;
+  const uint64_t hash = HashOf(table, id);
+  const uint64_t* const bucket = &index_[FirstOfBucket(hash)];
+  for (size_t i = 0; i < kWays; ++i) {
+    if ((bucket[i] & kTagMask) != (hash & kTagMask) || !IsHere(bucket[i])) continue;
+    const Header& header = At(PositionOf(bucket[i]));
+    if (header.id == id && header.table == table) return &bucket[i];
+  }
+  return nullptr;
+}
+
+std::optional<uint32_t> RowCache::Find(uint32_t table, uint64_t id, uint64_t step,
+                                       std::span<float> row) const {
+  const uint64_t* const entry = EntryOf(table, id);
+  if (entry == nullptr) return std::nullopt;
+  Header& header = At(PositionOf(*entry));
+  const uint64_t age = step - std::min(step, header.step);
+  if (age > max_age_steps_) return std::nullopt;
+  std::copy_n(header.row(), row.size(), row.data());
+  return static_cast<uint32_t>(age);
+}
+
+void RowCache::Insert(uint32_t table, uint64_t id, uint64_t step, std::span<const float> row) {
+  SIMURGH_CHECK_EQ(row.size(), size_t{table_dims_[table]});
+  newest_step_ = std::max(newest_step_, step);
+  if (const uint64_t* const entry = EntryOf(table, id); entry != nullptr) {
+    Header& header = At(PositionOf(*entry));
+    if (header.step > step) return;
+    header.step = step;
+    std::ranges::copy(row, header.row());
+    return;
+  }
+  const size_t bytes = SizeOf(table);
+  if (index_.empty() || bytes > ring_.size()) return;
+  const uint64_t position = MakeRoom(bytes);
+  Header& header = At(position);
+  header = {.id = id, .step = step, .table = table};
+  std::ranges::copy(row, header.row());
+  end_ = position + bytes;
+  ++rows_;
+
+  const uint64_t hash = HashOf(table, id);
+  const auto bucket = std::span(index_).subspan(FirstOfBucket(hash), kWays);
+  // One that is not here any more is smaller than all that are.
+  *std::ranges::min_element(bucket) = EntryFor(position, hash);
+}
+
+uint64_t RowCache::MakeRoom(size_t bytes) {
+  uint64_t position = end_;
+  const size_t to_the_end = ring_.size() - position % ring_.size();
+  if (to_the_end < bytes) position += to_the_end;
+  while (first_ + ring_.size() < position + bytes) LetFirstGo();
+  if (position != end_ && to_the_end >= sizeof(Header)) At(end_).table = kNoTable;
+  return position;
+}
+
+void RowCache::LetFirstGo() {
+  // Nothing is here any more, and the next one begins a round.
+  if (first_ == end_) {
+    first_ = end_ + (ring_.size() - end_ % ring_.size());
+    return;
+  }
+  const size_t to_the_end = ring_.size() - first_ % ring_.size();
+  if (to_the_end < sizeof(Header) || At(first_).table == kNoTable) {
+    first_ += to_the_end;
+    return;
+  }
+  const Header& header = At(first_);
+  if (header.step + max_age_steps_ >= newest_step_) ++evicted_for_space_;
+  --rows_;
+  first_ += SizeOf(header.table);
+}
+
+}  // namespace simurgh

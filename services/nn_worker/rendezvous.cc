@@ -1,0 +1,83 @@
+#include "services/nn_worker/rendezvous.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace simurgh {
+
+Rendezvous::Rendezvous(uint32_t ranks, uint64_t plan) : plan_(plan), addresses_(ranks) {}
+
+bool Rendezvous::IsComplete() const {
+  return std::ranges::all_of(addresses_, [](const auto& one) { return one.has_value(); });
+}
+
+Status Rendezvous::Arrive(uint32_t rank, uint32_t ranks, uint64_t plan, std::string addresses) {
+  bool complete = false;
+  {
+    const MutexLock lock(mutex_);
+    if (ranks != addresses_.size() || rank >= ranks) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "this is rank ", rank, " of ", ranks, ", rank 0 waits for ranks 0 to ",
+          addresses_.size() - 1, "; give all nn-workers the same nn_worker.instances"));
+    }
+    if (plan != plan_) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("rank ", rank,
+                       " and rank 0 train by different plans; give all nn-workers the same "
+                       "model, training and cluster.seed"));
+    }
+    std::optional<std::string>& place = addresses_[rank];
+    if (IsComplete() && *place != addresses) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("rank ", rank,
+                       " has come before, and training has begun; start all ranks "
+                       "again"));
+    }
+    place = std::move(addresses);
+    complete = IsComplete();
+  }
+  if (!complete) return absl::OkStatus();
+  changed_.NotifyAll();
+  if (on_complete_) on_complete_();
+  return absl::OkStatus();
+}
+
+std::optional<std::vector<std::string>> Rendezvous::Everyone() const {
+  const MutexLock lock(mutex_);
+  if (!IsComplete()) return std::nullopt;
+  std::vector<std::string> all;
+  for (const auto& one : addresses_) all.push_back(*one);
+  return all;
+}
+
+StatusOr<std::vector<std::string>> Rendezvous::Await(std::chrono::steady_clock::time_point deadline,
+                                                     std::stop_token stop) {
+  const std::stop_callback stopper(stop, [this] {
+    const MutexLock lock(mutex_);
+    changed_.NotifyAll();
+  });
+  {
+    const MutexLock lock(mutex_);
+    while (!IsComplete() && !stop.stop_requested()) {
+      if (!changed_.WaitUntil(mutex_, deadline)) break;
+    }
+  }
+  if (stop.stop_requested()) return absl::CancelledError("stopped while waiting for ranks");
+  if (auto all = Everyone()) return *std::move(all);
+  return absl::DeadlineExceededError(
+      absl::StrCat(Missing(), " did not come in time (nn_worker.rank_timeout); start them"));
+}
+
+std::string Rendezvous::Missing() const {
+  const MutexLock lock(mutex_);
+  std::string missing = "ranks ";
+  for (size_t rank = 0; rank < addresses_.size(); ++rank) {
+    if (addresses_[rank]) continue;
+    absl::StrAppend(&missing, missing.back() == ' ' ? "" : ", ", rank);
+  }
+  return missing;
+}
+
+}  // namespace simurgh

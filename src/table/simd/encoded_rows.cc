@@ -1,0 +1,114 @@
+// Compiled once for each vector extension, as row_update.cc is.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "table/simd/encoded_rows.cc"
+#include <hwy/foreach_target.h>
+// After foreach_target.h.
+#include <cstring>
+
+#include <hwy/highway.h>
+
+#include "simurgh/tensor/half-inl.h"
+#include "table/simd/encoded_rows.h"
+#include "table/simd/rules-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace simurgh {
+namespace HWY_NAMESPACE {
+
+// Requires a format of 16 bits.
+constexpr Half HalfOf(RowPrecision precision) {
+  return precision == RowPrecision::kBf16 ? Half::kBf16 : Half::kF16;
+}
+
+HWY_INLINE void WidenAll(RowPrecision precision, const std::byte* from, uint32_t count, float* to) {
+  if (precision == RowPrecision::kF32) {
+    std::memcpy(to, from, count * sizeof(float));
+    return;
+  }
+  const auto* halves = reinterpret_cast<const uint16_t*>(from);
+  ForVectors(count, [&](auto d, uint32_t i) HWY_ATTR {
+    hn::StoreU(Widen(d, HalfOf(precision), halves + i), d, to + i);
+  });
+}
+
+// `first` is the number of the first element in the row.
+HWY_INLINE void NarrowAll(RowPrecision precision, const float* from, uint32_t count, uint64_t noise,
+                          uint32_t first, std::byte* to) {
+  if (precision == RowPrecision::kF32) {
+    std::memcpy(to, from, count * sizeof(float));
+    return;
+  }
+  auto* halves = reinterpret_cast<uint16_t*>(to);
+  ForVectors(count, [&](auto d, uint32_t i) HWY_ATTR {
+    const hn::RebindToUnsigned<decltype(d)> d32;
+    Narrow(d, HalfOf(precision), hn::LoadU(d, from + i), Noise(d32, noise, first + i), halves + i);
+  });
+}
+
+void UpdateEncodedRowsHere(const RowUpdateParameters& parameters, const RowFormat& format,
+                           std::span<const CodedRow> rows) {
+  HWY_ALIGN float wide[kMaxRowFloats];
+  float* state = wide + format.dim;
+  float* scalars = state + format.vector_floats();
+  const size_t scalar_bytes = format.shape.scalars * sizeof(float);
+  for (const CodedRow& row : rows) {
+    WidenAll(format.weights, row.values, format.dim, wide);
+    WidenAll(format.state, row.values + format.state_offset(), format.vector_floats(), state);
+    std::memcpy(scalars, row.values + format.scalars_offset(), scalar_bytes);
+    const RowGradient update{wide, row.gradient};
+    ApplyRule(parameters, {&update, 1});
+    NarrowAll(format.weights, wide, format.dim, row.noise, 0, row.values);
+    NarrowAll(format.state, state, format.vector_floats(), row.noise, format.dim,
+              row.values + format.state_offset());
+    std::memcpy(row.values + format.scalars_offset(), scalars, scalar_bytes);
+  }
+}
+
+HWY_INLINE void NarrowToNearest(RowPrecision precision, const float* from, uint32_t count,
+                                std::byte* to) {
+  auto* halves = reinterpret_cast<uint16_t*>(to);
+  ForVectors(count, [&](auto d, uint32_t i) HWY_ATTR {
+    const hn::RebindToUnsigned<decltype(d)> d32;
+    Narrow(d, HalfOf(precision), hn::LoadU(d, from + i), hn::Set(d32, kToNearest), halves + i);
+  });
+}
+
+void ConvertRowsHere(RowPrecision from, RowPrecision to, uint32_t count,
+                     std::span<const RowConversion> rows) {
+  HWY_ALIGN float wide[kMaxRowDim];
+  for (const RowConversion& row : rows) {
+    if (from == to) {
+      std::memcpy(row.to, row.from, count * SizeOf(from));
+    } else if (to == RowPrecision::kF32) {
+      WidenAll(from, row.from, count, reinterpret_cast<float*>(row.to));
+    } else if (from == RowPrecision::kF32) {
+      NarrowToNearest(to, reinterpret_cast<const float*>(row.from), count, row.to);
+    } else {
+      WidenAll(from, row.from, count, wide);
+      NarrowToNearest(to, wide, count, row.to);
+    }
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace simurgh
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace simurgh {
+
+HWY_EXPORT(UpdateEncodedRowsHere);
+HWY_EXPORT(ConvertRowsHere);
+
+void UpdateEncodedRows(const RowUpdateParameters& parameters, const RowFormat& format,
+                       std::span<const CodedRow> rows) {
+  HWY_DYNAMIC_DISPATCH(UpdateEncodedRowsHere)(parameters, format, rows);
+}
+
+void ConvertRows(RowPrecision from, RowPrecision to, uint32_t count,
+                 std::span<const RowConversion> rows) {
+  HWY_DYNAMIC_DISPATCH(ConvertRowsHere)(from, to, count, rows);
+}
+
+}  // namespace simurgh
+#endif

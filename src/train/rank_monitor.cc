@@ -1,0 +1,124 @@
+#include "train/rank_monitor.h"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "simurgh/base/thread.h"
+
+namespace simurgh {
+namespace {
+
+using std::chrono::milliseconds;
+
+// Rounds in the time that a rank may take, and their distance at most: messages of a few bytes.
+constexpr int kRoundsOfTimeout = 20;
+constexpr milliseconds kLongestInterval{500};
+
+}  // namespace
+
+RankMonitor::RankMonitor(Collective& collective, milliseconds timeout)
+    : collective_(collective),
+      timeout_(timeout),
+      interval_(std::clamp(timeout / kRoundsOfTimeout, milliseconds(1), kLongestInterval)),
+      last_(collective.ranks()),
+      last_change_(Clock::now()),
+      thread_([this] {
+        SetThreadName("rank-watch");
+        Watch();
+      }) {}
+
+RankMonitor::~RankMonitor() {
+  {
+    const MutexLock lock(mutex_);
+    ending_ = true;
+    changed_.NotifyAll();
+  }
+  collective_.Close(Channel::kWatch);
+  thread_.join();
+}
+
+void RankMonitor::StepEnqueued() {
+  const MutexLock lock(mutex_);
+  ++own_.enqueued;
+}
+
+void RankMonitor::StepEnded() {
+  const MutexLock lock(mutex_);
+  ++own_.ended;
+}
+
+Status RankMonitor::status() {
+  const MutexLock lock(mutex_);
+  return failure_ ? failure_->status() : absl::OkStatus();
+}
+
+Status RankMonitor::Await(milliseconds patience) {
+  const auto deadline = Clock::now() + patience;
+  const MutexLock lock(mutex_);
+  while (!failure_ && Clock::now() < deadline) changed_.WaitUntil(mutex_, deadline);
+  return failure_ ? failure_->status() : absl::OkStatus();
+}
+
+void RankMonitor::Fail(Failure failure) {
+  collective_.Abort(failure.status());
+  const MutexLock lock(mutex_);
+  failure_ = std::move(failure);
+  changed_.NotifyAll();
+}
+
+std::optional<RankMonitor::Failure> RankMonitor::Judge(const std::vector<Steps>& all) {
+  const auto now = Clock::now();
+  if (all != last_) {
+    last_ = all;
+    last_change_ = now;
+    return std::nullopt;
+  }
+  const Steps& own = all[collective_.rank()];
+  if (own.enqueued == own.ended || now - last_change_ < timeout_) return std::nullopt;
+  const auto late = std::ranges::min_element(all, {}, &Steps::enqueued);
+  if (late->enqueued < own.enqueued) {
+    const auto rank = late - all.begin();
+    return Failure{
+        absl::StatusCode::kDeadlineExceeded,
+        absl::StrCat("rank ", rank, " of ", all.size(), " (nn_worker.instances.", rank,
+                     ") has not come to step ", own.enqueued, " of the run for ", timeout_.count(),
+                     " ms (nn_worker.rank_timeout); see its log, and start all ranks "
+                     "again")};
+  }
+  return Failure{absl::StatusCode::kDeadlineExceeded,
+                 absl::StrCat("sums between the devices of step ", own.enqueued,
+                              " of the run have not ended for ", timeout_.count(),
+                              " ms (nn_worker.rank_timeout), though all ranks have come to it; "
+                              "see the kernel's log for device errors, and start all ranks again")};
+}
+
+void RankMonitor::Watch() {
+  std::vector<Steps> all(collective_.ranks());
+  while (true) {
+    Steps own;
+    {
+      const MutexLock lock(mutex_);
+      if (ending_) return;
+      own = own_;
+    }
+    const Status told = collective_.Gather(Channel::kWatch, std::as_bytes(std::span(&own, 1)),
+                                           std::as_writable_bytes(std::span(all)));
+    if (!told.ok()) {
+      {
+        // Its own end of the channel is no failure to tell the others of.
+        const MutexLock lock(mutex_);
+        if (ending_) return;
+      }
+      return Fail({told.code(), std::string(told.message())});
+    }
+    if (std::optional<Failure> failure = Judge(all)) return Fail(*std::move(failure));
+    const auto next = Clock::now() + interval_;
+    const MutexLock lock(mutex_);
+    while (!ending_ && Clock::now() < next) changed_.WaitUntil(mutex_, next);
+  }
+}
+
+}  // namespace simurgh

@@ -1,0 +1,59 @@
+#include "services/nn_worker/rendezvous.h"
+
+#include <thread>
+
+#include <catch2/catch.hpp>
+
+namespace simurgh {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+TEST_CASE("A meeting is over when all ranks have come") {
+  Rendezvous meeting(3, 7);
+  int told = 0;
+  meeting.SetOnComplete([&] { ++told; });
+  CHECK(meeting.Arrive(1, 3, 7, "b").ok());
+  CHECK(meeting.Missing() == "ranks 0, 2");
+  CHECK_FALSE(meeting.Everyone().has_value());
+  CHECK(meeting.Arrive(0, 3, 7, "a").ok());
+  CHECK(meeting.Arrive(1, 3, 7, "B").ok());  // It has started anew.
+  CHECK(told == 0);
+  CHECK(meeting.Arrive(2, 3, 7, "c").ok());
+  CHECK(told == 1);
+  CHECK(*meeting.Everyone() == std::vector<std::string>{"a", "B", "c"});
+  CHECK(*meeting.Await(Clock::now(), {}) == *meeting.Everyone());
+  // The answer may have been lost; another process is another matter.
+  CHECK(meeting.Arrive(1, 3, 7, "B").ok());
+  CHECK(absl::IsFailedPrecondition(meeting.Arrive(1, 3, 7, "b")));
+}
+
+TEST_CASE("Ranks that do not belong together are told so") {
+  Rendezvous meeting(2, 7);
+  CHECK(absl::IsInvalidArgument(meeting.Arrive(1, 3, 7, "x")));
+  CHECK(absl::IsInvalidArgument(meeting.Arrive(2, 2, 7, "x")));
+  const Status other = meeting.Arrive(1, 2, 8, "x");
+  CHECK(absl::IsInvalidArgument(other));
+  CHECK_THAT(std::string(other.message()), Catch::Contains("different plans"));
+  CHECK(meeting.Missing() == "ranks 0, 1");
+}
+
+TEST_CASE("Who waits for ranks hears who is missing, or of a stop") {
+  Rendezvous meeting(2, 7);
+  const auto late = meeting.Await(Clock::now(), {});
+  CHECK(absl::IsDeadlineExceeded(late.status()));
+  CHECK_THAT(std::string(late.status().message()), Catch::Contains("ranks 0, 1"));
+  std::stop_source stop;
+  stop.request_stop();
+  CHECK(absl::IsCancelled(meeting.Await(Clock::time_point::max(), stop.get_token()).status()));
+
+  StatusOr<std::vector<std::string>> all;
+  CHECK(meeting.Arrive(0, 2, 7, "a").ok());
+  std::thread waiting([&] { all = meeting.Await(Clock::time_point::max(), {}); });
+  CHECK(meeting.Arrive(1, 2, 7, "b").ok());
+  waiting.join();
+  CHECK(all->size() == 2);
+}
+
+}  // namespace
+}  // namespace simurgh
