@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Configures a preset, if that has not been done, and builds it.
+# Configures a preset if necessary and builds it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -7,8 +7,11 @@ usage() {
   cat <<'TEXT'
 Usage: scripts/build.sh [PRESET] [TARGET...]
 
-Builds into build/PRESET: release (the default), cuda, debug, asan or tsan; everything, or the targets named.
-JOBS=N in the environment overrides the number of compilers at once.
+Builds the targets (default: all) of a preset into build/PRESET. Presets: release (the default), cuda, debug,
+asan, tsan. A terminal shows the progress in one line, a pipe in one line every ten per cent.
+
+Environment:
+  JOBS=N  run N compilers at a time (default: one per core, at most one per 1.5 GiB of free memory)
 TEXT
 }
 
@@ -19,7 +22,6 @@ esac
 preset=${1:-release}
 shift || true
 
-# As many compilers as there are cores, but each may need 1.5 GiB of memory.
 jobs() {
   local cores memory_kib
   cores=$(nproc)
@@ -29,9 +31,30 @@ jobs() {
   echo $((cores < by_memory ? cores : by_memory))
 }
 
+# Copies Ninja's output, with one progress line in place of its status lines ("@finished/total@ step").
+show_progress() {
+  local line finished total left percent next=0 before='' after=$'\n'
+  [[ -t 1 ]] && before=$'\r\e[K' after=''
+  while IFS= read -r line; do
+    if [[ ! $line =~ ^@([0-9]+)/([0-9]+)@ ]]; then
+      printf '%s%s\n' "$before" "$line"
+      continue
+    fi
+    finished=${BASH_REMATCH[1]} total=${BASH_REMATCH[2]}
+    percent=$((100 * finished / total))
+    [[ -t 1 ]] || ((percent >= next)) || continue
+    next=$((percent / 10 * 10 + 10))
+    left=$((finished > 0 ? SECONDS * (total - finished) / finished : 0))
+    printf '%sbuild: %d %% (%d of %d steps), %d:%02d min, about %d:%02d left%s' "$before" "$percent" \
+      "$finished" "$total" $((SECONDS / 60)) $((SECONDS % 60)) $((left / 60)) $((left % 60)) "$after"
+  done
+  if [[ -t 1 ]]; then echo; fi
+}
+
 if [[ ! -f build/$preset/build.ninja ]]; then
   cmake --preset "$preset"
 fi
 targets=()
 (($# > 0)) && targets=(--target "$@")
-cmake --build --preset "$preset" --parallel "${JOBS:-$(jobs)}" "${targets[@]}"
+NINJA_STATUS='@%f/%t@ ' cmake --build --preset "$preset" --parallel "${JOBS:-$(jobs)}" "${targets[@]}" 2>&1 |
+  show_progress

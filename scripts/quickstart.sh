@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Trains on real data with all three daemons, from a fresh checkout to a test AUC.
+# Builds the three daemons, trains on real data and prints the test AUC.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -7,21 +7,21 @@ usage() {
   cat <<'EOT'
 usage: scripts/quickstart.sh [options]
 
-Installs what is missing, builds the release preset, starts 2 embedding-ps, 1 embedding-worker and
-1 nn-worker on this machine, trains on the UCI Adult income data and prints, as its last line,
-test_auc=0.NNNN test_logloss=0.NNNN samples_per_sec=N. Stops what it started.
+Installs missing packages and builds the three daemons. Then starts 2 embedding-ps, 1 embedding-worker
+and 1 nn-worker on this machine and trains on the UCI Adult income data. The last line of the output is
+test_auc=0.NNNN test_logloss=0.NNNN samples_per_sec=N. Stops the daemons at the end.
 
-  --config FILE    cluster to run (default config/adult.yaml)
-  --epochs N       passes over the training data (default: as the configuration says)
-  --seed N         of rows and weights (default: as the configuration says)
-  --device D       cpu, cuda or auto: where the dense network is computed (default: as the
-                   configuration says, else cpu); cuda and auto build the preset cuda where nvcc
-                   is, and compute on the CPU where there is no device
+  --config FILE    use this cluster configuration (default: config/adult.yaml)
+  --epochs N       override training.epochs
+  --seed N         override cluster.seed, the seed for initial rows and dense weights
+  --device D       compute the dense network on D: cpu, cuda or auto (default: nn_worker.device of the
+                   configuration). With cuda or auto, builds the preset cuda if nvcc is installed. Without
+                   a CUDA device, the CPU computes it
   --set KEY=VALUE  override any key of the configuration; repeatable
-  --keep-running   leave the servers and the worker up and print their metrics addresses
-  -h, --help       this text
+  --keep-running   leave the embedding daemons running and print their metrics addresses
+  -h, --help       print this help
 
-Logs of the daemons: build/quickstart/*.log
+Logs: build/quickstart/*.log
 EOT
 }
 
@@ -32,7 +32,7 @@ overrides=()
 need_value() { [ $# -ge 2 ] || { echo "quickstart: $1 needs a value; see --help" >&2; exit 2; }; }
 need_number() {
   need_value "$@"
-  [[ $2 =~ ^[0-9]+$ ]] || { echo "quickstart: $1 takes a whole number, not '$2'" >&2; exit 2; }
+  [[ $2 =~ ^[0-9]+$ ]] || { echo "quickstart: $1: '$2' is not a whole number" >&2; exit 2; }
 }
 while [ $# -gt 0 ]; do
   case "$1" in
@@ -44,9 +44,8 @@ while [ $# -gt 0 ]; do
       case "$2" in
         cpu) ;;
         cuda | auto)
-          # Without, the nn-worker's log says why it computes on the CPU.
           if command -v nvcc >/dev/null; then preset=cuda; fi ;;
-        *) echo "quickstart: --device takes cpu, cuda or auto, not '$2'" >&2; exit 2 ;;
+        *) echo "quickstart: --device: '$2' is unknown; use cpu, cuda or auto" >&2; exit 2 ;;
       esac
       overrides+=(--set "nn_worker.device=$2"); shift 2 ;;
     --set) need_value "$@"; overrides+=(--set "$2"); shift 2 ;;
@@ -57,11 +56,7 @@ while [ $# -gt 0 ]; do
 done
 
 scripts/bootstrap.sh
-if [ "$preset" = release ]; then
-  scripts/build.sh release
-else
-  scripts/build.sh "$preset" embedding-ps embedding-worker nn-worker
-fi
+scripts/build.sh "$preset" embedding-ps embedding-worker nn-worker
 
 bin=build/$preset/bin
 logs=build/quickstart
@@ -74,7 +69,7 @@ mkdir -p "$logs"
 stop_cluster_at_exit
 start_embedding_daemons
 start_trainers "$logs/result"
-# What the first trainer logs is the user's progress.
+# Shows the first trainer's log as progress.
 tail --lines=+1 --follow --sleep-interval=0.1 --pid="${trainers[0]}" "$logs/nn-worker-0.log" >&2 &
 progress=$!
 wait_for_trainers
