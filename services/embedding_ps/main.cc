@@ -58,8 +58,7 @@ class EmbeddingPs : public Daemon {
 
  private:
   explicit EmbeddingPs(DaemonContext& context)
-      : metrics_(context.metrics(), context.config(), context.index()),
-        listener_(context.metrics()) {}
+      : metrics_(context.metrics(), context.config(), context.index()), listener_(context) {}
 
   void LogDigests() {
     const std::vector<uint64_t> digests = rows_->ContentDigests();

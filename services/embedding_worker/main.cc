@@ -50,7 +50,7 @@ class EmbeddingWorkerDaemon : public Daemon {
       : metrics_(context.metrics(), context.config()),
         observer_(context.metrics(), RpcSide::kClient),
         compute_(context.config().embedding_worker.threads),
-        listener_(context.metrics()) {
+        listener_(context) {
     worker_ =
         std::make_shared<EmbeddingWorker>(context.config(), context.hello().incarnation,
                                           compute_.get_executor(), MakeServers(context), metrics_);

@@ -56,7 +56,8 @@ class RemoteLoaderClient final : public LoaderClient {
       : loader_(loader),
         call_timeout_(config.rpc.call_timeout),
         retry_deadline_(config.training.retry_deadline),
-        ranks_(config.nn_worker.instances.size()) {
+        ranks_(config.nn_worker.instances.size()),
+        thread_("loader-rpc", config.rpc.spin) {
     const rpc::Hello hello = HelloOf(config, loader_);
     // Here, as clients want the thread, which is declared behind them.
     for (uint32_t r = 0; r < ranks_.size(); ++r) {
@@ -285,7 +286,7 @@ class RemoteLoaderClient final : public LoaderClient {
   std::vector<Rank> ranks_;
   bool stopped_ = false;  // The thread's, and the next one.
   bool failing_ = false;
-  IoThread thread_{"loader-rpc"};
+  IoThread thread_;
   std::optional<std::stop_callback<std::function<void()>>> stopper_;
 };
 

@@ -33,7 +33,9 @@ constexpr std::chrono::seconds kStopGrace{3};
 class RemoteCluster {
  public:
   RemoteCluster(DaemonContext& context, const LearningRates& rates)
-      : observer_(context.metrics(), RpcSide::kClient), wire_(context.config()) {
+      : observer_(context.metrics(), RpcSide::kClient),
+        wire_(context.config()),
+        thread_("rpc", context.config().rpc.spin) {
     const ClusterConfig& config = context.config();
     rpc::Hello hello = context.hello();
     hello.run = hello.incarnation;
@@ -79,7 +81,7 @@ class RemoteCluster {
   VectorWire wire_;
   std::unique_ptr<BatchClient> client_;
   std::unique_ptr<DenseClient> dense_;
-  IoThread thread_{"rpc"};
+  IoThread thread_;
   rpc::asio::thread_pool encoder_{1};  // Ends before the thread to which it answers.
 };
 
@@ -154,7 +156,7 @@ class NnWorker : public Daemon {
     const bool meets = ranks_ != nullptr && context.index() == 0;
     const bool is_fed = !context.config().loaders.instances.empty();
     if (!meets && !is_fed) return absl::OkStatus();
-    listener_ = std::make_unique<Listener>(context.metrics());
+    listener_ = std::make_unique<Listener>(context);
     if (is_fed) {
       loaders_ = std::make_unique<LoaderEndpoint>(job_->config(), context.index(),
                                                   context.metrics(), listener_->executor());

@@ -23,7 +23,8 @@ Status Explain(const Status& status, const InstanceConfig& instance) {
 
 }  // namespace
 
-Listener::Listener(MetricRegistry& registry) : observer_(registry, RpcSide::kServer) {}
+Listener::Listener(DaemonContext& context)
+    : observer_(context.metrics(), RpcSide::kServer), thread_("rpc", context.config().rpc.spin) {}
 
 Listener::~Listener() { Close(); }
 

@@ -18,7 +18,7 @@ namespace simurgh {
 // Lifetime: what the registered handlers use must outlive this.
 class Listener {
  public:
-  explicit Listener(MetricRegistry& registry);
+  explicit Listener(DaemonContext& context);
   ~Listener();
 
   // Registers methods and listens at the instance's address, as the context's configuration says.
@@ -41,7 +41,7 @@ class Listener {
  private:
   RpcMetrics observer_;
   std::unique_ptr<rpc::Server> server_;
-  IoThread thread_{"rpc"};
+  IoThread thread_;
 };
 
 }  // namespace simurgh

@@ -185,15 +185,17 @@ void MapReader::Number(const std::string& key, T* out, const NumberRange& range)
 template void MapReader::Number(const std::string&, float*, const NumberRange&);
 template void MapReader::Number(const std::string&, double*, const NumberRange&);
 
-void MapReader::Duration(const std::string& key, std::chrono::milliseconds* out,
-                         std::chrono::milliseconds low, std::chrono::milliseconds high) {
-  const std::string type = absl::StrCat("duration from ", FormatDuration(low), " to ",
-                                        FormatDuration(high), " (a number and ms, s or m)");
+void MapReader::Microseconds(const std::string& key, std::chrono::microseconds* out,
+                             std::chrono::microseconds unit, std::chrono::microseconds low,
+                             std::chrono::microseconds high) {
+  const std::string type = absl::StrCat(
+      "duration from ", FormatDuration(low), " to ", FormatDuration(high), " (a number and ",
+      FormatDuration(unit).substr(1), unit.count() == 1 ? ", ms" : "", ", s or m)");
   Scalar(key, type, FormatDuration(*out), Need::kOptional,
          [&](const YamlNode& value) -> std::string {
            const auto duration = ParseDuration(value.text);
            if (!duration) return absl::StrCat(Quoted(value), " is not a duration");
-           if (*duration < low || *duration > high) {
+           if (*duration < low || *duration > high || *duration % unit != unit.zero()) {
              return absl::StrCat(value.text, " is out of range");
            }
            *out = *duration;

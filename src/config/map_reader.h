@@ -87,8 +87,6 @@ class MapReader {
   // T: float or double.
   template <std::floating_point T>
   void Number(const std::string& key, T* out, const NumberRange& range);
-  void Duration(const std::string& key, std::chrono::milliseconds* out,
-                std::chrono::milliseconds low, std::chrono::milliseconds high);
   void Character(const std::string& key, char* out);
   void Texts(const std::string& key, std::vector<std::string>* out, CountRange count, Need need,
              const std::string& type = "texts", const TextCheck& check = nullptr);
@@ -103,6 +101,15 @@ class MapReader {
     uint64_t value = *out;
     WideInteger(key, &value, low, high, fallback);
     *out = static_cast<T>(value);
+  }
+
+  // D: milliseconds or microseconds; a duration that D cannot hold is an error.
+  template <class D>
+  void Duration(const std::string& key, D* out, std::type_identity_t<D> low,
+                std::type_identity_t<D> high) {
+    std::chrono::microseconds value = *out;
+    Microseconds(key, &value, D(1), low, high);
+    *out = std::chrono::duration_cast<D>(value);
   }
 
   // One of a few words.
@@ -149,6 +156,9 @@ class MapReader {
 
   void WideInteger(const std::string& key, uint64_t* out, uint64_t low, uint64_t high,
                    const std::string& fallback);
+  void Microseconds(const std::string& key, std::chrono::microseconds* out,
+                    std::chrono::microseconds unit, std::chrono::microseconds low,
+                    std::chrono::microseconds high);
   void Word(const std::string& key, const std::vector<std::string>& words, size_t* chosen);
   // Notes the key and finds its value; null if it is absent, which is reported when it is required.
   const YamlNode* Declare(const std::string& key, const std::string& type,

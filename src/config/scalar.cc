@@ -48,25 +48,28 @@ std::string FormatNumber(T value) {
 template std::string FormatNumber(float value);
 template std::string FormatNumber(double value);
 
-std::optional<std::chrono::milliseconds> ParseDuration(const std::string& text) {
-  constexpr uint64_t kMaxCount = 1'000'000'000'000;  // Far beyond any range, far from overflow.
+std::optional<std::chrono::microseconds> ParseDuration(const std::string& text) {
+  constexpr uint64_t kMaxCount = 10'000'000'000;  // Far beyond any range, far from overflow.
   const size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
   uint64_t count = 0;
   if (ParseUnsigned(text.substr(0, digits), &count) != NumberFault::kNone || count > kMaxCount) {
     return std::nullopt;
   }
   const std::string unit = text.substr(digits);
+  if (unit == "us") return std::chrono::microseconds(count);
   if (unit == "ms") return std::chrono::milliseconds(count);
   if (unit == "s") return std::chrono::seconds(count);
   if (unit == "m") return std::chrono::minutes(count);
   return std::nullopt;
 }
 
-std::string FormatDuration(std::chrono::milliseconds value) {
-  const int64_t ms = value.count();
-  if (ms % 60'000 == 0) return absl::StrCat(ms / 60'000, "m");
-  if (ms % 1'000 == 0) return absl::StrCat(ms / 1'000, "s");
-  return absl::StrCat(ms, "ms");
+std::string FormatDuration(std::chrono::microseconds value) {
+  const int64_t us = value.count();
+  if (us == 0) return "0s";
+  if (us % 60'000'000 == 0) return absl::StrCat(us / 60'000'000, "m");
+  if (us % 1'000'000 == 0) return absl::StrCat(us / 1'000'000, "s");
+  if (us % 1'000 == 0) return absl::StrCat(us / 1'000, "ms");
+  return absl::StrCat(us, "us");
 }
 
 bool IsName(const std::string& text) {

@@ -23,9 +23,9 @@ NumberFault ParseNumber(const std::string& text, T* value);
 template <std::floating_point T>
 std::string FormatNumber(T value);
 
-// A whole number and a unit: 500ms, 10s, 2m.
-std::optional<std::chrono::milliseconds> ParseDuration(const std::string& text);
-std::string FormatDuration(std::chrono::milliseconds value);
+// A whole number and a unit: 50us, 500ms, 10s, 2m.
+std::optional<std::chrono::microseconds> ParseDuration(const std::string& text);
+std::string FormatDuration(std::chrono::microseconds value);
 
 // 1 to 63 letters, digits, '_' or '-'.
 bool IsName(const std::string& text);

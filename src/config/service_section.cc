@@ -186,7 +186,7 @@ void ReadServices(MapReader& root, const std::string& folder, ClusterConfig* con
     in.Choice<RowPrecision>("row_precision", &worker.row_precision, kRowPrecisions);
     in.Choice<RowPrecision>("row_gradient_precision", &worker.row_gradient_precision,
                             kRowPrecisions);
-    in.Integer("hot_row_bytes", &worker.row_cache_bytes, 0, uint64_t{1} << 50);
+    in.Integer("row_cache_bytes", &worker.row_cache_bytes, 0, uint64_t{1} << 50);
     ReadInstances(in, kMaxWorkers, &worker.instances);
   });
   root.Map("nn_worker", [&](MapReader& in) { ReadNnWorker(in, &config->nn_worker); });
@@ -204,6 +204,7 @@ void ReadServices(MapReader& root, const std::string& folder, ClusterConfig* con
     in.Integer("peer_memory_bytes", &rpc.peer_memory_bytes, uint64_t{1} << 16, uint64_t{1} << 40);
     in.Bool("zero_copy_send", &rpc.zero_copy_send);
     in.Duration("stall_timeout", &rpc.stall_timeout, kShortest, kLongest);
+    in.Duration("spin", &rpc.spin, std::chrono::microseconds(0), std::chrono::milliseconds(10));
   });
 }
 

@@ -120,7 +120,9 @@ struct RpcConfig {
   uint32_t max_connections_per_host = 512;
   uint64_t peer_memory_bytes = uint64_t{256} << 20;  // Unanswered requests; as much unread answers.
   std::chrono::milliseconds stall_timeout{30'000};   // In the middle of a message.
-  bool zero_copy_send = false;                       // MSG_ZEROCOPY over TCP.
+  // How long a thread of RPC polls for events before it sleeps.
+  std::chrono::microseconds spin{0};
+  bool zero_copy_send = false;  // MSG_ZEROCOPY over TCP.
 };
 
 }  // namespace simurgh

@@ -49,6 +49,7 @@ TEST_CASE("Floats read back as they are written", "[config]") {
 }
 
 TEST_CASE("Durations", "[config]") {
+  CHECK(ParseDuration("50us") == std::chrono::microseconds(50));
   CHECK(ParseDuration("500ms") == milliseconds(500));
   CHECK(ParseDuration("10s") == milliseconds(10'000));
   CHECK(ParseDuration("2m") == milliseconds(120'000));
@@ -56,7 +57,7 @@ TEST_CASE("Durations", "[config]") {
     INFO(text);
     CHECK_FALSE(ParseDuration(text).has_value());
   }
-  for (const char* text : {"1ms", "1500ms", "90s", "2m", "61s"}) {
+  for (const char* text : {"50us", "1ms", "1500ms", "90s", "2m", "61s"}) {
     CHECK(FormatDuration(*ParseDuration(text)) == text);
   }
 }

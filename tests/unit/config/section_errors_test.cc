@@ -192,6 +192,12 @@ TEST_CASE("Loaders that have nowhere to go", "[config]") {
       {"rpc: {", "loaders: {timeout: 0s}\nrpc: {", "loaders: {timeout",
        "loaders.timeout: 0s is out of range; "
        "expected: duration from 1ms to 60m (a number and ms, s or m)"},
+      {"rpc: {", "rpc: {spin: 11ms, ", "rpc: {",
+       "rpc.spin: 11ms is out of range; "
+       "expected: duration from 0s to 10ms (a number and us, ms, s or m)"},
+      {"rpc: {", "rpc: {stall_timeout: 1500us, ", "rpc: {",
+       "rpc.stall_timeout: 1500us is out of range; "
+       "expected: duration from 1ms to 60m (a number and ms, s or m)"},
       {"rpc: {", "loaders: {feed_buffer_bytes: 1000}\nrpc: {", "loaders: {feed",
        "loaders.feed_buffer_bytes: 1000 is out of range; "
        "expected: integer from 1048576 to 1125899906842624"},
