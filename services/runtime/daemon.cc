@@ -13,6 +13,7 @@
 #include "services/runtime/open_files.h"
 #include "services/runtime/process_metrics.h"
 #include "services/runtime/stop_signals.h"
+#include "simurgh/base/cpu_isa.h"
 #include "simurgh/base/version.h"
 #include "simurgh/telemetry/logging.h"
 
@@ -137,6 +138,7 @@ Status Daemon::Run(std::stop_token stop) {
 
 int RunDaemon(const DaemonDescription& description, int argc, const char* const* argv,
               const StartDaemon& start) {
+  LimitSimdFromEnvironment();
   return static_cast<int>(RunToCode(description, argc, argv, start));
 }
 

@@ -1,5 +1,12 @@
-#define CATCH_CONFIG_MAIN
+#define CATCH_CONFIG_RUNNER
 #include <catch2/catch.hpp>
+
+#include "simurgh/base/cpu_isa.h"
+
+int main(int argc, char** argv) {
+  simurgh::LimitSimdFromEnvironment();
+  return Catch::Session().run(argc, argv);
+}
 
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)

@@ -1,3 +1,4 @@
+#include "nn/cpu/bf16_products.h"
 #include "tests/unit/nn/test_backend.h"
 
 namespace simurgh::testing {
@@ -6,6 +7,13 @@ StatusOr<std::unique_ptr<DenseNetwork>> CreateTestNetwork(const ModelConfig& mod
                                                           const DenseNetworkOptions& options,
                                                           bool /*replays*/) {
   return CreateCpuNetwork(model, options);
+}
+
+bool BackendHasBf16() {
+  // oneDNN emulates bf16 on AVX-512, but has no products of bf16 for AVX2.
+  const float one = 1.0F;
+  float c = 0;
+  return cpu::MultiplyBf16({{&one, 1, 1}}, {{&one, 1, 1}}, 1, 0.0F, {&c, 1, 1}).ok();
 }
 
 }  // namespace simurgh::testing

@@ -30,4 +30,6 @@ StatusOr<std::unique_ptr<DenseNetwork>> CreateTestNetwork(const ModelConfig& mod
   return CreateHostNetwork(model, options, {.replays = replays});
 }
 
+bool BackendHasBf16() { return true; }
+
 }  // namespace simurgh::testing
