@@ -42,26 +42,13 @@ passed=0
 failed=0
 skipped=0
 
-# Adds up one JUnit file of CTest. A test that did not run counts as skipped only if it asked for that: a program
-# that is not there is a failure.
+# count_results PRESET JUNIT: lists what was skipped and adds up the counts.
 count_results() {
-  local counts
-  counts=$(awk '
-    function close_case() {
-      if (status == "run") ++passed
-      else if (status == "disabled" || (status == "notrun" && asked_to_skip)) ++skipped
-      else if (status != "") ++failed
-      status = ""; asked_to_skip = 0
-    }
-    /<testcase / {
-      close_case()
-      if (match($0, /status="[a-z]*"/)) status = substr($0, RSTART + 8, RLENGTH - 9)
-    }
-    status == "notrun" && /<skipped message="SKIP_/ { asked_to_skip = 1 }
-    END { close_case(); print passed + 0, failed + 0, skipped + 0 }' "$1")
+  local report
+  report=$(tests/support/results.sh "build/$1/Testing/Temporary/LastTest.log" "$2")
+  sed "s/^/$1: /" <<<"$report"
   local p f s
-  read -r p f s <<<"$counts"
-  echo "$2: $p passed, $f failed, $s skipped"
+  read -r p f s < <(tail -n 1 <<<"$report" | tr -cd '0-9 ')
   ((passed += p, failed += f, skipped += s)) || true
 }
 
@@ -97,7 +84,7 @@ test_preset() {
     --output-junit "$PWD/$results" "${select[@]}" || outcome=$?
   [[ -f $results ]] || return 1
   local failed_before=$failed
-  count_results "$results" "$preset"
+  count_results "$preset" "$results"
   # CTest knows of a failure that its results do not show.
   ((outcome == 0 || failed > failed_before))
 }

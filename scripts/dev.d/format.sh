@@ -6,7 +6,7 @@ if [[ ${1-} == --help ]]; then
   echo "Runs clang-format-19 over the files, or over all. --check changes nothing and fails if something would change."
   exit 0
 fi
-command -v clang-format-19 >/dev/null || { echo "format: clang-format-19 is missing; scripts/bootstrap.sh installs it" >&2; exit 77; }
+command -v clang-format-19 >/dev/null || { echo "SKIPPED: clang-format-19 is missing; scripts/bootstrap.sh installs it"; exit 77; }
 options=(-i)
 if [[ ${1-} == --check ]]; then
   options=(--dry-run --Werror)

@@ -6,7 +6,7 @@ if [[ ${1-} == --help ]]; then
   echo "Runs clang-tidy-19 over the .cc files named, all, or those that differ from main; as build/release compiles them."
   exit 0
 fi
-command -v clang-tidy-19 >/dev/null || { echo "lint: clang-tidy-19 is missing; scripts/bootstrap.sh installs it" >&2; exit 77; }
+command -v clang-tidy-19 >/dev/null || { echo "SKIPPED: clang-tidy-19 is missing; scripts/bootstrap.sh installs it"; exit 77; }
 [[ -f build/release/compile_commands.json ]] || { echo "lint: build first: scripts/build.sh release" >&2; exit 2; }
 case "${1-}" in
   --all) mapfile -t files < <(sources '*.cc') ;;

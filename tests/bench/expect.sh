@@ -1,7 +1,7 @@
 # Sourced by the tests of benches that are scripts: ends them where a tool is missing; a folder, and what is expected.
 
 for tool in jq gnuplot; do
-  command -v "$tool" >/dev/null || { echo "$tool is missing: skipped"; exit 77; }
+  command -v "$tool" >/dev/null || { echo "SKIPPED: $tool is missing"; exit 77; }
 done
 
 out=$(mktemp --directory)

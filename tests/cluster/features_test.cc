@@ -10,6 +10,7 @@
 #include "services/nn_worker/training_job.h"
 #include "simurgh/config/cluster_config.h"
 #include "simurgh/data/batch_reader.h"
+#include "tests/support/skip.h"
 
 namespace simurgh {
 namespace {
@@ -59,8 +60,7 @@ TEST_CASE("adult-features.yaml reaches its AUC, predictions calibrated") {
 TEST_CASE("adult-features.yaml reaches its AUC on the official files, too") {
   const std::string folder = "../shared/data/adult/";
   if (!std::filesystem::exists(folder + "adult.data")) {
-    WARN("skipped: " << folder << " is not there");
-    return;
+    SIMURGH_SKIP("there is no folder " + folder);
   }
   const std::string absolute = std::filesystem::absolute(folder).string();
   RequireCalibrated(Load("config/adult-features.yaml", {"data.train=[" + absolute + "adult.data]",

@@ -76,5 +76,7 @@ if command -v clang-format-19 >/dev/null; then
   fi
   scripts/dev format a.cc
   scripts/dev format --check a.cc
+else
+  echo "SKIPPED: format --check: clang-format-19 is missing"
 fi
 ((failures == 0))

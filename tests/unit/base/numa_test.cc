@@ -7,13 +7,14 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/support/skip.h"
+
 namespace simurgh {
 namespace {
 
 TEST_CASE("a thread pinned to a node runs on processors that it might use before") {
   if (!std::ifstream("/sys/devices/system/node/node0/cpulist")) {
-    WARN("skipped: the system tells nothing of NUMA nodes");
-    return;
+    SIMURGH_SKIP("/sys lists no NUMA nodes");
   }
   cpu_set_t before;
   cpu_set_t after;

@@ -7,6 +7,7 @@
 #include <catch2/catch.hpp>
 
 #include "rpc/local_socket.h"
+#include "tests/support/skip.h"
 #include "tests/unit/rpc/ends.h"
 
 namespace simurgh::rpc {
@@ -97,10 +98,7 @@ TEST_CASE("an auto server whose local name is taken says so and listens nowhere"
 }
 
 TEST_CASE("a local socket of another user is left alone") {
-  if (::geteuid() != 0) {
-    WARN("skipped: only root can play another user");
-    return;
-  }
+  if (::geteuid() != 0) SIMURGH_SKIP("only root can change the user of a socket");
   constexpr uid_t kNobody = 65'534;
   Loop loop;
   auto listener = Listener::Open(loop.executor(), *ParseAddress("127.0.0.1:0"));
