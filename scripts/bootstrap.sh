@@ -15,7 +15,7 @@ TEXT
 }
 
 PACKAGES=(
-  # Compiler, linker, sanitizer run-times (GCC 12 miscompiles coroutines; see CONTRIBUTING.md).
+  # Compiler, linker, sanitizer run-times (GCC 12 miscompiles coroutines; see scripts/README.md).
   clang-19 lld-19 libclang-rt-19-dev
   # Build.
   cmake ninja-build ccache git

@@ -78,4 +78,4 @@ awk -v arrows="$ARROWS" '
     }
   }
   END { exit failed }
-' "${files[@]}" || { echo "layers: the arrows are drawn in CONTRIBUTING.md" >&2; exit 1; }
+' "${files[@]}" || { echo "layers: src/README.md lists what each module may include" >&2; exit 1; }
