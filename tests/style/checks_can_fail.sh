@@ -52,6 +52,13 @@ expect refuse coroutines a.h <<'TEXT'
        int request) {
 TEXT
 
+used='void Call(); inline bool ready() { Call(); return kLimit > 0; }'
+expect pass uncalled src/table/a.h <<<"$used inline constexpr int kLimit = 1; static_assert(ready());"
+expect refuse uncalled src/table/a.h <<<"$used inline constexpr int kLimit = 1;  // ready() in a comment"
+expect refuse uncalled src/table/a.h <<<'void Call();'
+expect refuse uncalled rpc/a.h <<<'class Unused {};'
+expect refuse uncalled include/simurgh/table/a.h <<<'inline constexpr int kUnused = 1;'
+
 for block in '```cpp\nint nowhere;' '```cmake\nadd_subdirectory(nowhere)'; do
   printf "$block"'\n```\n' >page
   if "$root/tests/style/quoted_code.sh" "$PWD/page" >output 2>&1; then
