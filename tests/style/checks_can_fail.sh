@@ -59,6 +59,20 @@ expect refuse uncalled src/table/a.h <<<'void Call();'
 expect refuse uncalled rpc/a.h <<<'class Unused {};'
 expect refuse uncalled include/simurgh/table/a.h <<<'inline constexpr int kUnused = 1;'
 
+long_sentence=$(printf 'word %.0s' {1..31})
+wide_row="| $(printf 'cell | %.0s' {1..20})"
+expect pass prose a.md <<<"The server evicts the oldest row. $(printf 'A word. %.0s' {1..5})"
+expect pass prose a.md <<<"$wide_row"
+expect pass prose a.md <<<$'```\nwhat comes\n```'
+expect pass prose src/table/a.cc <<<'Error("rows: 3 is out of range; use 0 to 2");  // What comes'
+expect refuse prose a.md <<<'This is what comes.'
+expect refuse prose a.md <<<$'Rows of their\nown.'
+expect refuse prose a.md <<<"$long_sentence."
+expect refuse prose a.md <<<"${wide_row//|/ }"
+expect refuse prose src/table/a.cc <<<'Error("a row that nobody needs");'
+expect refuse prose src/table/a.cc <<<$'Error("rows of their "\n      "own");'
+expect refuse prose a.sh <<<$'cat <<TEXT\n  --out DIR   where it goes\nTEXT'
+
 for block in '```cpp\nint nowhere;' '```cmake\nadd_subdirectory(nowhere)'; do
   printf "$block"'\n```\n' >page
   if "$root/tests/style/quoted_code.sh" "$PWD/page" >output 2>&1; then
