@@ -12,7 +12,6 @@
 #include <sys/signalfd.h>
 
 #include "bench/e2e/tunnel.h"
-
 #include "rpc/file_descriptor.h"
 #include "rpc/testing/delay_line.h"
 

@@ -10,11 +10,11 @@
 #include <sys/prctl.h>
 
 #include "absl/strings/str_cat.h"
-#include "bench/e2e/packet_network.h"
-#include "bench/e2e/proxy_network.h"
 #include <boost/program_options/parsers.hpp>
 #include <boost/program_options/variables_map.hpp>
 
+#include "bench/e2e/packet_network.h"
+#include "bench/e2e/proxy_network.h"
 #include "simurgh/base/version.h"
 
 namespace simurgh::bench {

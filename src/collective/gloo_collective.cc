@@ -8,7 +8,6 @@
 #include "collective/gloo_mesh.h"
 #include "collective/reduce_codec.h"
 #include "collective/shared_parts.h"
-
 #include "simurgh/base/check.h"
 
 namespace simurgh {

@@ -9,8 +9,8 @@
 #include <gloo/transport/unbound_buffer.h>
 
 #include "absl/strings/str_cat.h"
-#include "collective/host_address.h"
 
+#include "collective/host_address.h"
 #include "simurgh/base/check.h"
 #include "simurgh/base/thread.h"
 

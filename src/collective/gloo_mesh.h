@@ -12,8 +12,8 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
-#include "collective/gloo_line.h"
 
+#include "collective/gloo_line.h"
 #include "simurgh/base/mutex.h"
 #include "simurgh/base/status.h"
 #include "simurgh/collective/gloo_collective.h"

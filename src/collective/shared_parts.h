@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+
 #include "collective/gloo_mesh.h"
 #include "collective/rank_pipes.h"
 #include "collective/shared_region.h"
-
 #include "simurgh/base/status.h"
 
 namespace simurgh {

@@ -5,9 +5,9 @@
 #include <signal.h>
 
 #include "absl/strings/str_cat.h"
-#include "bench/support/http_get.h"
 #include <catch2/catch.hpp>
 
+#include "bench/support/http_get.h"
 #include "tests/support/test_cluster.h"
 
 namespace simurgh::testing {

@@ -11,9 +11,9 @@
 
 #include <signal.h>
 
-#include "bench/support/http_get.h"
 #include <catch2/catch.hpp>
 
+#include "bench/support/http_get.h"
 #include "tests/support/test_cluster.h"
 
 namespace simurgh::testing {

@@ -6,9 +6,9 @@
 #include <regex>
 
 #include "absl/strings/str_cat.h"
-#include "bench/support/http_get.h"
 #include <catch2/catch.hpp>
 
+#include "bench/support/http_get.h"
 #include "tests/support/test_cluster.h"
 #include "tests/support/trace_spans.h"
 

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "bench/micro/batch/samples.h"
-
 #include "simurgh/base/check.h"
 #include "simurgh/data/batch_builder.h"
 #include "simurgh/data/encoded_batch.h"

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <ostream>
 
-#include "bench/micro/batch/samples.h"
 #include <boost/program_options/value_semantic.hpp>
 
+#include "bench/micro/batch/samples.h"
 #include "services/runtime/command_line.h"
 #include "simurgh/data/compact_batch.h"
 

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "bench/micro/nn/random_matrix.h"
 
+#include "bench/micro/nn/random_matrix.h"
 #include "nn/cpu/activation.h"
 #include "nn/cpu/batch_norm.h"
 #include "nn/cpu/cross.h"

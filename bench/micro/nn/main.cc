@@ -10,7 +10,6 @@
 #include "bench/micro/nn/options.h"
 #include "bench/micro/nn/products.h"
 #include "bench/micro/nn/step.h"
-
 #include "nn/cpu/compute_threads.h"
 
 namespace simurgh::bench {

@@ -5,9 +5,9 @@
 #include <unordered_map>
 
 #include "absl/strings/str_cat.h"
-#include "bench/micro/nn/random_matrix.h"
 #include <dnnl.hpp>
 
+#include "bench/micro/nn/random_matrix.h"
 #include "nn/cpu/linear.h"
 #include "simurgh/base/check.h"
 

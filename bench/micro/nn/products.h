@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "bench/micro/nn/networks.h"
-
 #include "nn/cpu/matmul.h"
 
 namespace simurgh::bench {

@@ -2,10 +2,10 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+
 #include "bench/micro/nn_cuda/layer_kernels.h"
 #include "bench/micro/nn_cuda/random_memory.h"
 #include "bench/micro/nn_cuda/stopwatch.h"
-
 #include "nn/cuda/float16.h"
 #include "nn/cuda/launch.cuh"
 #include "nn/cuda/layers.h"

@@ -1,9 +1,9 @@
 #include "bench/micro/nn_cuda/layer_products.h"
 
 #include "absl/strings/str_cat.h"
+
 #include "bench/micro/nn_cuda/random_memory.h"
 #include "bench/micro/nn_cuda/stopwatch.h"
-
 #include "nn/cuda/gemm_library.h"
 #include "nn/cuda/memory_plan.h"
 #include "nn/model_plan.h"

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "bench/micro/nn/networks.h"
-
 #include "simurgh/base/status.h"
 #include "simurgh/config/service_config.h"
 

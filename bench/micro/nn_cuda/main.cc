@@ -12,7 +12,6 @@
 #include "bench/micro/nn_cuda/peer.h"
 #include "bench/micro/nn_cuda/report.h"
 #include "bench/micro/nn_cuda/steps.h"
-
 #include "nn/cuda/cuda_network.h"
 
 namespace simurgh::bench {

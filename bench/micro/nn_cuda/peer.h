@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "bench/micro/nn_cuda/options.h"
-
 #include "simurgh/base/status.h"
 
 namespace simurgh::bench {

@@ -6,7 +6,6 @@
 #include <cuda_runtime.h>
 
 #include "bench/micro/nn_cuda/steps.h"
-
 #include "nn/cuda/cuda_error.h"
 #include "nn/cuda/cuda_executor.h"
 

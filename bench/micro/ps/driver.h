@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "bench/micro/ps/batches.h"
-
 #include "rpc/client.h"
 #include "rpc/typed_message.h"
 #include "services/runtime/io_thread.h"

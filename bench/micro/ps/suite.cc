@@ -10,13 +10,13 @@
 #include <unistd.h>
 
 #include "absl/strings/str_cat.h"
+
 #include "bench/micro/ps/batches.h"
 #include "bench/micro/ps/driver.h"
 #include "bench/micro/ps/exchange.h"
 #include "bench/micro/ps/table_alone.h"
 #include "bench/support/folder.h"
 #include "bench/support/process.h"
-
 #include "services/api/layout.h"
 
 namespace simurgh::bench {

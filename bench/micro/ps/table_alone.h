@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "bench/micro/ps/batches.h"
-
 #include "simurgh/config/cluster_config.h"
 #include "simurgh/table/partition.h"
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "absl/strings/str_cat.h"
+
 #include "bench/micro/rpc/peer.h"
 
 namespace simurgh::bench {

@@ -6,11 +6,11 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "bench/micro/rpc/sweep.h"
-#include "bench/micro/rpc/workload.h"
 #include <boost/program_options/options_description.hpp>
 #include <boost/program_options/value_semantic.hpp>
 
+#include "bench/micro/rpc/sweep.h"
+#include "bench/micro/rpc/workload.h"
 #include "services/runtime/command_line.h"
 
 namespace simurgh::bench {

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "bench/micro/rpc/point.h"
-
 #include "simurgh/base/status.h"
 
 namespace simurgh::bench {

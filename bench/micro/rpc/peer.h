@@ -6,7 +6,6 @@
 
 #include "bench/micro/rpc/point.h"
 #include "bench/micro/rpc/workload.h"
-
 #include "simurgh/base/status.h"
 
 namespace simurgh::bench {

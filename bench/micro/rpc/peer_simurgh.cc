@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include "absl/strings/str_cat.h"
+
 #include "bench/micro/rpc/peer.h"
 #include "bench/micro/rpc/tensor.h"
-
 #include "rpc/client.h"
 #include "rpc/server.h"
 #include "services/runtime/io_thread.h"

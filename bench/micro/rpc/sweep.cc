@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+
 #include "bench/micro/rpc/peer.h"
 #include "bench/support/process.h"
 

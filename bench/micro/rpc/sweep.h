@@ -6,7 +6,6 @@
 
 #include "bench/micro/rpc/options.h"
 #include "bench/micro/rpc/point.h"
-
 #include "simurgh/base/status.h"
 
 namespace simurgh::bench {

@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "absl/strings/str_cat.h"
-#include "bench/micro/rpc/tensor.h"
 
+#include "bench/micro/rpc/tensor.h"
 #include "simurgh/base/random.h"
 
 namespace simurgh::bench {

@@ -11,7 +11,6 @@
 #include "bench/micro/rpc/point.h"
 #include "bench/support/latency.h"
 #include "bench/support/process_stats.h"
-
 #include "simurgh/base/aligned_buffer.h"
 #include "simurgh/base/status.h"
 

@@ -7,7 +7,6 @@
 #include "bench/micro/table/fetching.h"
 #include "bench/micro/table/huge_memory.h"
 #include "bench/micro/table/subject.h"
-
 #include "table/row_layout.h"
 
 namespace simurgh::bench {

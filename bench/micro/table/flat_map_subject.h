@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "absl/container/flat_hash_map.h"
+
 #include "bench/micro/table/fetching.h"
 #include "bench/micro/table/huge_memory.h"
 #include "bench/micro/table/limits.h"

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "bench/micro/table/batches.h"
-
 #include "simurgh/table/table.h"
 #include "table/arena.h"
 

@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "absl/strings/str_cat.h"
+
 #include "bench/micro/table/id_spaces.h"
 #include "bench/micro/table/options.h"
 #include "bench/micro/table/suite.h"

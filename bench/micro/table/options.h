@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "bench/micro/table/batches.h"
-
 #include "simurgh/base/status.h"
 #include "simurgh/config/table_config.h"
 

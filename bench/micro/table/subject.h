@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "bench/micro/table/batches.h"
-
 #include "table/row_format.h"
 
 namespace simurgh::bench {

@@ -3,7 +3,6 @@
 #include <cstdio>
 
 #include "bench/micro/table/huge_memory.h"
-
 #include "table/row_store.h"
 #include "table/sparse_optimizer.h"
 

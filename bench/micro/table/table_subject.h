@@ -6,7 +6,6 @@
 #include <string>
 
 #include "bench/micro/table/subject.h"
-
 #include "simurgh/config/table_config.h"
 #include "simurgh/table/table.h"
 #include "table/arena.h"

@@ -8,7 +8,6 @@
 
 #include "bench/support/folder.h"
 #include "bench/support/process.h"
-
 #include "simurgh/base/status.h"
 #include "simurgh/config/cluster_config.h"
 

@@ -4,6 +4,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+
 #include "bench/support/http_get.h"
 
 namespace simurgh::bench {

@@ -10,11 +10,11 @@
 #include <unistd.h>
 
 #include "absl/strings/str_cat.h"
+
 #include "bench/micro/worker/cluster.h"
 #include "bench/micro/worker/driver.h"
 #include "bench/micro/worker/scrape.h"
 #include "bench/support/process_stats.h"
-
 #include "data/zipf.h"
 #include "simurgh/base/hash.h"
 #include "simurgh/base/random.h"

@@ -3,7 +3,6 @@
 #include <string>
 
 #include "bench/micro/worker/options.h"
-
 #include "simurgh/base/status.h"
 
 namespace simurgh::bench {

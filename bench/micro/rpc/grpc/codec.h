@@ -13,7 +13,6 @@
 #include <grpcpp/support/byte_buffer.h>
 
 #include "bench/micro/rpc/grpc/echo.grpc.pb.h"
-
 #include "simurgh/base/aligned_buffer.h"
 
 namespace simurgh::bench {

@@ -10,6 +10,7 @@
 #include <grpcpp/server_builder.h>
 
 #include "absl/strings/str_cat.h"
+
 #include "bench/micro/rpc/grpc/codec.h"
 
 namespace simurgh::bench {
