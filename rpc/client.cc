@@ -101,7 +101,7 @@ awaitable<StatusOr<IncomingMessage>> Client::Impl::Call(std::shared_ptr<Impl> se
   if (session.ok()) {
     result = co_await (*session)->Exchange(method.number, request, placement, options);
   } else {
-    result = WithExecution(session.status(), Execution::kNotExecuted);
+    result = session.status();
   }
   co_await asio::this_coro::throw_if_cancelled(throws);
   self->observer_->OnCallEnd({.method = method,

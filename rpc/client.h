@@ -7,7 +7,6 @@
 
 #include "rpc/async.h"
 #include "rpc/call.h"
-#include "rpc/error.h"
 #include "rpc/message.h"
 #include "rpc/observer.h"
 
@@ -27,9 +26,6 @@ struct ClientOptions {
   uint16_t max_segments = 65'535;                    // Of one frame.
   // How long a server may stop in the middle of a frame or a message.
   std::chrono::milliseconds stall_timeout{30'000};
-  // Over TCP, large segments that have owners are sent from where they lie (MSG_ZEROCOPY), for as
-  // long as the kernel does so indeed: it does not within one machine.
-  bool zero_copy_send = false;
   // Where memory is shared: address space for what a connection sends. Pages are taken when they
   // are needed. 0 switches it off.
   uint64_t shared_memory_bytes = uint64_t{1} << 30;
@@ -50,7 +46,7 @@ class Client {
 
   // Sends a request and receives its response into the places that `placement` names.
   // Errors: the remote handler's, as it returned them; UNAVAILABLE when the peer cannot be reached
-  // or the connection is lost (ExecutionOf tells whether the request may have been executed);
+  // or the connection is lost, whether the request has been executed or not;
   // DEADLINE_EXCEEDED; INVALID_ARGUMENT when the peer's HELLO does not fit; UNAUTHENTICATED when
   // one end does not trust the other.
   [[nodiscard]] awaitable<StatusOr<IncomingMessage>> Call(MethodId method, OutgoingMessage request,

@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "rpc/error.h"
 #include "rpc/exchange.h"
 #include "rpc/socket_stream.h"
 #include "rpc/tls_stream.h"
@@ -65,8 +64,7 @@ awaitable<StatusOr<std::shared_ptr<ClientSession>>> ClientSession::Open(
   if (options.tls != nullptr && IsTcp(socket)) {
     stream = ConnectTls(std::move(socket), options.tls, parsed.host);
   } else {
-    stream =
-        std::make_unique<SocketStream>(std::move(socket), sharing.files(), options.zero_copy_send);
+    stream = std::make_unique<SocketStream>(std::move(socket), sharing.files());
   }
   co_return co_await Introduce(std::move(stream), std::move(sharing), address, hello, options,
                                observer, deadline);
@@ -84,8 +82,7 @@ awaitable<StatusOr<std::shared_ptr<ClientSession>>> ClientSession::Introduce(
   OutgoingFrame frame;
   frame.header.kind = FrameKind::kHello;
   const uint64_t shared_memory = sharing.Offer(connection->executor(), options.shared_memory_bytes);
-  frame.message.metadata =
-      EncodeHello(hello, FrameLimits::Of(options), 0, kOwnFeatures | shared_memory);
+  frame.message.metadata = EncodeHello(hello, FrameLimits::Of(options), 0, shared_memory);
   connection->Send(std::move(frame));
   StatusOr<PeerHello> peer = co_await ReadHello(*connection, hello);
   StatusOr<std::shared_ptr<Sharing>> shared = nullptr;
@@ -139,16 +136,16 @@ awaitable<StatusOr<IncomingMessage>> ClientSession::Exchange(uint32_t method,
   const Clock::time_point deadline = options.deadline;
   const std::shared_ptr<ClientSession> self = shared_from_this();
   const Status fits = CheckFits(request, peer_.limits);
-  if (!fits.ok()) co_return WithExecution(fits, Execution::kNotExecuted);
+  if (!fits.ok()) co_return fits;
   const bool borrowed = HasBytesWithoutOwner(request);
 
   const uint64_t cost = window_.Cost(FrameBytes(request));
   if (!window_.TryEnter(cost) && !co_await window_.Enter(cost, deadline)) {
-    co_return WithExecution(Expiry(deadline), Execution::kNotExecuted);
+    co_return Expiry(deadline);
   }
   if (!usable()) {  // Ended between the window's grant and now.
     window_.Leave(cost);
-    co_return WithExecution(Lost(), Execution::kNotExecuted);
+    co_return Lost();
   }
   Call call(*this, std::move(placement), deadline);
   call.cost = cost;
@@ -171,7 +168,9 @@ awaitable<StatusOr<IncomingMessage>> ClientSession::Exchange(uint32_t method,
     if (connection_->outbox().Pending(call.frame)) co_await Settle(call, borrowed);
     co_return *std::move(call.outcome);
   }
-  co_return GiveUp(call, borrowed, Expiry(deadline));
+  const Status reason = Expiry(deadline);
+  GiveUp(call, borrowed);
+  co_return reason;
 }
 
 awaitable<void> ClientSession::Settle(const Call& call, bool borrowed) {
@@ -208,21 +207,15 @@ Status ClientSession::Lost() const {
                        " lost: ", reason.ok() ? "the peer is going away" : reason.message())};
 }
 
-Status ClientSession::GiveUp(Call& call, bool borrowed, Status reason) {
-  const Outbox::Withdrawn withdrawn = connection_->outbox().Withdraw(call.frame);
-  if (withdrawn == Outbox::Withdrawn::kWhole) {
+void ClientSession::GiveUp(Call& call, bool borrowed) {
+  if (connection_->outbox().Withdraw(call.frame) == Outbox::Withdrawn::kWhole) {
     window_.Leave(std::exchange(call.cost, 0));
-    return WithExecution(std::move(reason), Execution::kNotExecuted);
-  }
-  const bool started = withdrawn == Outbox::Withdrawn::kNothing;
-  if (borrowed && connection_->outbox().Pending(call.frame)) {
+  } else if (borrowed && connection_->outbox().Pending(call.frame)) {
     // The bytes are the caller's only until we return, and what has begun cannot be taken back.
     connection_->Close(GivenUpHalfWritten());
   } else if (connection_->open()) {
     SendCancel(call.id);
   }
-  return WithExecution(std::move(reason),
-                       started ? Execution::kMaybeExecuted : Execution::kNotExecuted);
 }
 
 void ClientSession::NoteEnd() {
@@ -235,9 +228,7 @@ void ClientSession::Close(const Status& reason) {
   window_.Close();
   const absl::flat_hash_map<uint64_t, Call*> lost = std::exchange(calls_, {});
   for (const auto& [id, call] : lost) {
-    const bool sent = !connection_->outbox().Pending(call->frame);
-    call->outcome =
-        WithExecution(Lost(), sent ? Execution::kMaybeExecuted : Execution::kNotExecuted);
+    call->outcome = Lost();
     call->answered.ResumeLater();
   }
 }
@@ -375,7 +366,7 @@ StatusOr<std::shared_ptr<IncomingPayload>> ClientSession::OnResponse(IncomingFra
   }
   StatusOr<std::vector<IncomingSegment>> places = Place(call->placement, frame);
   if (!places.ok()) {
-    Complete(id, WithExecution(places.status(), Execution::kAnswered));
+    Complete(id, places.status());
     return nullptr;
   }
   auto landing = std::make_shared<IncomingPayload>(std::move(frame), *std::move(places));

@@ -98,7 +98,7 @@ class ClientSession : public std::enable_shared_from_this<ClientSession> {
   void SendCancel(uint64_t id);
   // Why a wait has ended without a result.
   Status Expiry(Clock::time_point deadline) const;
-  Status GiveUp(Call& call, bool borrowed, Status reason);
+  void GiveUp(Call& call, bool borrowed);
   void Complete(uint64_t id, StatusOr<IncomingMessage> outcome);
   void CompleteIncomingPayload(IncomingPayload& landing);
   void EndIncomingPayload(uint64_t id);

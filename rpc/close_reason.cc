@@ -1,10 +1,12 @@
 #include "rpc/close_reason.h"
 
 #include <iterator>
-#include <utility>
+#include <string>
 
-#include "rpc/control.h"
-#include "rpc/status_number.h"
+#include "absl/strings/cord.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
 #include "rpc/throttle_reason.h"
 
 namespace simurgh::rpc {
@@ -15,8 +17,10 @@ constexpr std::string_view kNames[] = {"malformed", "tls",         "refused",   
                                        "stalled",   "not_reading"};
 static_assert(std::size(kNames) == kCloseReasons);
 
-constexpr std::string_view kThrottleNames[] = {"requests", "answers", "window", "turn", "accept"};
+constexpr std::string_view kThrottleNames[] = {"requests", "answers", "turn", "accept"};
 static_assert(std::size(kThrottleNames) == kThrottleReasons);
+
+constexpr char kPayload[] = "simurgh/close_reason";
 
 }  // namespace
 
@@ -27,12 +31,17 @@ std::string_view NameOf(ThrottleReason reason) {
 std::string_view NameOf(CloseReason reason) { return kNames[static_cast<size_t>(reason)]; }
 
 Status WithCloseReason(Status status, CloseReason reason) {
-  return WithNumber(std::move(status), kCutPayload, static_cast<uint32_t>(reason));
+  const std::string number = absl::StrCat(static_cast<uint32_t>(reason));
+  status.SetPayload(kPayload, absl::Cord(absl::string_view(number)));
+  return status;
 }
 
 std::optional<CloseReason> CloseReasonOf(const Status& status) {
-  const uint32_t number = NumberOf(status, kCutPayload, kCloseReasons);
-  if (number < kCloseReasons) return static_cast<CloseReason>(number);
+  const absl::optional<absl::Cord> payload = status.GetPayload(kPayload);
+  uint32_t number = kCloseReasons;
+  if (payload && absl::SimpleAtoi(std::string(*payload), &number) && number < kCloseReasons) {
+    return static_cast<CloseReason>(number);
+  }
   if (absl::IsDataLoss(status)) return CloseReason::kMalformed;
   return std::nullopt;
 }

@@ -28,10 +28,7 @@ Status Connection::StreamError(const char* what, const Stream::ErrorCode& error)
 
 void Connection::Establish(std::string name, const PeerHello& peer) {
   peer_ = std::move(name);
-  const bool hints = peer.protocol() >= kProtocolWithChunks;
-  if (hints) outbox_.AllowChunks();
-  if ((peer.features & kFeatureGatheredChunks) != 0) outbox_.AllowGatheredChunks(peer.limits);
-  if (hints && (peer.features & kFeaturePadding) != 0) outbox_.AllowPadding();
+  outbox_.Establish(peer.limits);
   established_ = true;
   observer_->OnConnect(peer_);
 }

@@ -166,8 +166,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void PostFlush();
   bool CorkIsFull() const;
   void Flush();
-  // Lets go of what the stream needs no more; comes again for the rest.
-  void ReleaseWritten();
 
   const std::unique_ptr<Stream> stream_;
   std::string peer_;
@@ -200,7 +198,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Clock::time_point cork_began_;  // Or when something was written since.
   size_t max_corked_frames_ = SIZE_MAX;
   bool flush_pending_ = false;  // Posted, or waiting for the stream.
-  bool release_pending_ = false;
   uint64_t bytes_written_ = 0;
   uint64_t times_drained_ = 0;  // The outbox.
 };

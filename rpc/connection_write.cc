@@ -59,9 +59,7 @@ void Connection::Flush() {
   uint64_t sent = 0;
   Stream::ErrorCode error;
   while (reason_.ok() && !error && !outbox_.empty() && sent < kMaxTurnBytes) {
-    const std::span<const asio::const_buffer> buffers = outbox_.Gather();
-    const Stream::Progress progress =
-        outbox_.kept() ? stream_->TryWriteKept(buffers) : stream_->TryWrite(buffers);
+    const Stream::Progress progress = stream_->TryWrite(outbox_.Gather());
     error = progress.error;
     sent += progress.bytes;
     outbox_.Written(progress.bytes);
@@ -83,20 +81,8 @@ void Connection::Flush() {
   } else if (!closing_.ok()) {
     Close(closing_);
   }
-  ReleaseWritten();
+  outbox_.Release();
   written_.NotifyAll();
-}
-
-void Connection::ReleaseWritten() {
-  if (!reason_.ok()) return;
-  const Stream::Free free = stream_->Freed();
-  if (free.gave_up) observer_->OnZeroCopyOff(peer_);
-  outbox_.Release(free.until);
-  if (!outbox_.holds() || std::exchange(release_pending_, true)) return;
-  stream_->WhenFreed([self = shared_from_this()] {
-    self->release_pending_ = false;
-    self->ReleaseWritten();
-  });
 }
 
 }  // namespace simurgh::rpc

@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 
 #include "rpc/control.h"
-#include "rpc/error.h"
 
 namespace simurgh::rpc {
 
@@ -54,13 +53,11 @@ Status CheckFits(const OutgoingMessage& message, const FrameLimits& limits) {
                limits.max_frame_bytes);
 }
 
-OutgoingFrame ErrorFrame(uint64_t request_id, const Status& error, uint16_t flags) {
+OutgoingFrame ErrorFrame(uint64_t request_id, const Status& error) {
   OutgoingFrame frame;
   frame.header.kind = FrameKind::kError;
-  frame.header.flags = flags;
   frame.header.request_id = request_id;
   frame.header.code = static_cast<uint16_t>(error.code());
-  frame.header.detail = DetailOf(error);
   frame.message.metadata = EncodeError(error);
   return frame;
 }

@@ -24,6 +24,6 @@ uint64_t FrameBytes(const OutgoingMessage& message);
 Status CheckFits(const OutgoingMessage& message, const FrameLimits& limits);
 
 // An ERROR that answers a request.
-OutgoingFrame ErrorFrame(uint64_t request_id, const Status& error, uint16_t flags);
+OutgoingFrame ErrorFrame(uint64_t request_id, const Status& error);
 
 }  // namespace simurgh::rpc

@@ -29,8 +29,6 @@ uint16_t KnownFlags(FrameKind kind) {
     case FrameKind::kRequest:
     case FrameKind::kResponse:
       return kFlagChunked | kFlagLent;
-    case FrameKind::kError:
-      return kFlagNotExecuted;
     default:
       return 0;
   }

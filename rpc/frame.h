@@ -28,12 +28,10 @@ enum class FrameKind : uint8_t {
 inline constexpr uint32_t kFrameMagic = 0x4752'4d53;  // "SMRG" in the order of the bytes.
 inline constexpr uint8_t kFrameVersion = 1;
 
-// On an ERROR: the handler of the request has not been started.
-inline constexpr uint16_t kFlagNotExecuted = 1;
 // On a REQUEST or RESPONSE: the payload follows in CHUNK frames.
-inline constexpr uint16_t kFlagChunked = 2;
+inline constexpr uint16_t kFlagChunked = 1;
 // On a REQUEST or RESPONSE: a table of loans follows the segment table.
-inline constexpr uint16_t kFlagLent = 4;
+inline constexpr uint16_t kFlagLent = 2;
 
 // Messages whose payload one gathered CHUNK may carry.
 inline constexpr uint16_t kMaxGathered = 64;
@@ -54,7 +52,7 @@ struct FrameHeader {
   uint64_t request_id = 0;
   uint32_t method = 0;
   uint16_t code = 0;  // absl::StatusCode of an ERROR.
-  uint16_t detail = 0;
+  uint16_t reserved = 0;
   uint32_t deadline_ms = 0;  // What remains of it when the frame is sent.
   uint32_t metadata_length = 0;
   uint64_t payload_length = 0;

@@ -44,9 +44,6 @@ class Observer {
   // Payload bytes that came through a read-ahead buffer instead of landing where they belong at
   // once, not over TLS: never of a payload of 4 KiB or more.
   virtual void OnSmallPayloadCopied(uint64_t bytes) {}
-  // The kernel has copied what a connection sent from where it lies; from now on it is sent like
-  // everything else.
-  virtual void OnZeroCopyOff(std::string_view peer) {}
   virtual void OnConnect(std::string_view peer) {}
   virtual void OnDisconnect(std::string_view peer, const Status& reason) {}
   // We hang up on a peer; `status` tells more.

@@ -40,10 +40,11 @@ uint64_t Outbox::BytesOf(const Item& item) {
   return HeadBytes(item.header) + (elsewhere ? 0 : item.header.payload_length);
 }
 
-void Outbox::AllowGatheredChunks(const FrameLimits& limits) {
+void Outbox::Establish(const FrameLimits& peer) {
   constexpr uint64_t kMaxBytes =
       kHeaderBytes + kMaxGathered * (2 * sizeof(uint64_t) + kMaxGatheredBytes);
-  may_gather_ = limits.max_segments >= kMaxGathered && limits.max_frame_bytes >= kMaxBytes;
+  established_ = true;
+  may_gather_ = peer.max_segments >= kMaxGathered && peer.max_frame_bytes >= kMaxBytes;
 }
 
 Outbox::Ticket Outbox::Add(OutgoingFrame&& frame) {
@@ -63,7 +64,7 @@ Outbox::Ticket Outbox::Add(OutgoingFrame&& frame) {
   if (sharing_ != nullptr) LendSegments(item);
   item.pass = std::move(frame.pass);
   bytes_ += BytesOf(item);
-  if (!may_chunk_ || header.payload_length <= kMaxWholeBytes) return {item.number, false};
+  if (!established_ || header.payload_length <= kMaxWholeBytes) return {item.number, false};
 
   header.flags |= kFlagChunked;
   item.bulk = std::make_shared<Bulk>(Bulk{.number = item.number,
@@ -154,12 +155,13 @@ void Outbox::Compose() {
   ComposeFrames();
   if (may_gather_) GatherPayloads();
   ComposeChunks();
-  if (may_pad_ && !batch_.empty()) PadOpening();
-  if (may_chunk_) FillHints();
+  if (established_ && !batch_.empty()) {
+    PadOpening();
+    FillHints();
+  }
   gathered_.clear();
   buffers_done_ = 0;
   items_done_ = 0;
-  kept_ = true;
   for (size_t i = 0; i < batch_.size(); ++i) AddBuffers(i);
 }
 
@@ -312,7 +314,6 @@ void Outbox::AddHead(const Item& item) {
   AddBuffer(item.table.data(), item.table.size() * sizeof(uint64_t));
   AddBuffer(item.loans.data(), item.loans.size() * sizeof(BorrowedSegment));
   AddBuffer(item.message.metadata.bytes.data(), item.message.metadata.bytes.size());
-  kept_ &= item.message.metadata.owner != nullptr || item.message.metadata.bytes.empty();
 }
 
 void Outbox::AddPayload(Item& item) {
@@ -324,7 +325,6 @@ void Outbox::AddPayload(Item& item) {
     const uint64_t from = std::min<uint64_t>(skip, segment.bytes.size());
     const uint64_t length = std::min<uint64_t>(left, segment.bytes.size() - from);
     AddBuffer(segment.bytes.data() + from, length);
-    kept_ &= segment.owner != nullptr || length == 0;
     skip -= from;
     left -= length;
   }
@@ -332,7 +332,6 @@ void Outbox::AddPayload(Item& item) {
 }
 
 void Outbox::Written(size_t bytes) {
-  bytes_written_ += bytes;
   while (bytes != 0) {
     asio::const_buffer& buffer = gathered_[buffers_done_];
     const size_t part = std::min(bytes, buffer.size());
@@ -341,7 +340,6 @@ void Outbox::Written(size_t bytes) {
     if (buffer.size() == 0) ++buffers_done_;
   }
   while (items_done_ < batch_.size() && batch_[items_done_].buffers_end <= buffers_done_) {
-    batch_[items_done_].written_until = bytes_written_;
     NoteWritten(batch_[items_done_++]);
   }
   if (items_done_ < batch_.size()) return;
@@ -364,19 +362,6 @@ void Outbox::NoteWritten(const Item& item) {
   const bool chunk = item.header.kind == FrameKind::kChunk;
   const uint64_t end = item.bulk_offset + (chunk ? item.header.payload_length : 0);
   if (end == item.bulk->total) std::erase(open_, item.bulk);
-}
-
-void Outbox::Release(uint64_t free_until) {
-  if (done_.empty() || done_.back().written_until <= free_until) {
-    Empty(done_);
-  } else if (done_.front().written_until <= free_until) {
-    std::vector<Item> held;
-    for (Item& item : done_) {
-      if (item.written_until > free_until) held.push_back(std::move(item));
-    }
-    const std::vector<Item> free = std::exchange(done_, std::move(held));
-  }
-  ReleaseCopied();
 }
 
 void Outbox::Drop() {

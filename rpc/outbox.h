@@ -46,12 +46,9 @@ class Outbox {
   // A batch takes no more when it has reached `batch_bytes`.
   explicit Outbox(uint64_t batch_bytes = Stream::kBatchBytes) : batch_limit_(batch_bytes) {}
 
-  // From now on the peer is known to understand CHUNK frames and read-ahead hints.
-  void AllowChunks() { may_chunk_ = true; }
-  // And gathered ones, of which it takes those within its limits.
-  void AllowGatheredChunks(const FrameLimits& limits);
-  // And PADDING, so that hints may promise what the next batch begins with.
-  void AllowPadding() { may_pad_ = true; }
+  // The peer's HELLO has arrived. From now on large payloads leave in CHUNK frames, and frames have
+  // read-ahead hints; payloads are gathered if a peer with these limits accepts the largest chunk.
+  void Establish(const FrameLimits& peer);
 
   // From now on large segments are lent to the peer where they can be.
   void Share(std::shared_ptr<Sharing> sharing) { sharing_ = std::move(sharing); }
@@ -90,16 +87,14 @@ class Outbox {
 
   // What is to be written next, empty when there is nothing. Valid until the next Written().
   std::span<const asio::const_buffer> Gather();
-  // Whether large buffers of Gather() stay where and as they are until Release() has let them go:
-  // whether they have owners.
-  bool kept() const { return kept_; }
   // So many bytes of Gather() have been written.
   void Written(size_t bytes);
-  // Lets go of what was written before the byte `free_until` of all that were, and of what was
-  // copied. Owners may do anything, so call it when nothing else is under way.
-  void Release(uint64_t free_until);
-  // Whether Release() has left something.
-  bool holds() const { return !done_.empty(); }
+  // Destroys the owners of what was written and of what was copied. Destructors may call into the
+  // connection, so no other operation may be in progress.
+  void Release() {
+    Empty(done_);
+    ReleaseCopied();
+  }
   void ReleaseCopied() { Empty(copied_); }
 
   // Forgets what has not been written, for good, and lets go of everything; Pending() stays
@@ -119,7 +114,6 @@ class Outbox {
     std::shared_ptr<Bulk> bulk;  // Of a head and of a CHUNK.
     uint64_t bulk_offset = 0;    // Of a CHUNK: where its bytes begin;
     size_t buffers_end = 0;      // where its buffers in gathered_ end.
-    uint64_t written_until = 0;  // Of all bytes written, not before its own.
   };
 
   // Keeps its room, and what is added meanwhile.
@@ -153,9 +147,8 @@ class Outbox {
   bool Leaving(const Bulk& bulk) const;
 
   const uint64_t batch_limit_;
-  bool may_chunk_ = false;
+  bool established_ = false;
   bool may_gather_ = false;
-  bool may_pad_ = false;
   std::shared_ptr<Sharing> sharing_;
   SharedBytes shared_bytes_;
   uint64_t lent_bytes_ = 0;
@@ -170,8 +163,6 @@ class Outbox {
   std::vector<asio::const_buffer> gathered_;         // Of batch_.
   size_t buffers_done_ = 0;                          // Of gathered_.
   size_t items_done_ = 0;                            // Of batch_.
-  bool kept_ = true;                                 // All segments of batch_ have owners.
-  uint64_t bytes_written_ = 0;
   uint64_t bytes_ = 0;
   uint64_t last_number_ = 0;
   uint64_t written_ = 0;  // Of frames that are not chunked, the last one written.

@@ -24,8 +24,7 @@ constexpr std::chrono::milliseconds kAcceptPause{100};
 std::string PlainRefusal() {
   const OutgoingFrame frame = ErrorFrame(
       0,
-      absl::InvalidArgumentError("TLS: this server speaks nothing else; give the client TLS too"),
-      kFlagNotExecuted);
+      absl::InvalidArgumentError("TLS: this server speaks nothing else; give the client TLS too"));
   FrameHeader header = frame.header;
   const std::span<const std::byte> metadata = frame.message.metadata.bytes;
   header.metadata_length = static_cast<uint32_t>(metadata.size());
@@ -37,8 +36,7 @@ std::string PlainRefusal() {
 std::unique_ptr<Stream> StreamOver(Socket socket, const ServerOptions& options,
                                    const SharingHandshake& sharing) {
   if (options.tls == nullptr || !IsTcp(socket)) {
-    return std::make_unique<SocketStream>(std::move(socket), sharing.files(),
-                                          options.zero_copy_send);
+    return std::make_unique<SocketStream>(std::move(socket), sharing.files());
   }
   return AcceptTls(std::move(socket), options.tls, PlainRefusal());
 }

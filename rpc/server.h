@@ -38,8 +38,7 @@ struct ServerOptions {
   // How long a peer may stop in the middle of a frame or a message, and leave its answers unread.
   std::chrono::milliseconds stall_timeout{30'000};
   std::chrono::milliseconds unread_timeout{120'000};
-  // These two as of a client.
-  bool zero_copy_send = false;
+  // As of a client.
   uint64_t shared_memory_bytes = uint64_t{1} << 30;
 };
 

@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "rpc/error.h"
 #include "rpc/exchange.h"
 #include "rpc/spawn.h"
 
@@ -103,7 +102,7 @@ awaitable<Status> ServerSession::ShakeHands() {
     admitted = features.status();
   }
   if (!admitted.ok()) {
-    connection_->Send(ErrorFrame(0, admitted, kFlagNotExecuted));
+    connection_->Send(ErrorFrame(0, admitted));
     connection_->CloseAfterWrites(admitted);
     connection_->Uncork();
     // Not for what the peer sends: that may be there already.
@@ -127,9 +126,9 @@ awaitable<Status> ServerSession::ShakeHands() {
 }
 
 StatusOr<uint64_t> ServerSession::Share(const PeerHello& peer) {
-  uint64_t features = kOwnFeatures;
+  uint64_t features = 0;
   if ((peer.features & kFeatureSharedMemory) != 0) {
-    features |= sharing_.Offer(core_->executor, core_->options.shared_memory_bytes);
+    features = sharing_.Offer(core_->executor, core_->options.shared_memory_bytes);
   }
   SIMURGH_ASSIGN_OR_RETURN(auto shared, sharing_.Agree(peer.features));
   if (shared != nullptr) connection_->Share(std::move(shared));
@@ -144,8 +143,8 @@ awaitable<Status> ServerSession::ReadFrames() {
     SIMURGH_CO_RETURN_IF_ERROR(frame->status());
     const FrameHeader header = (*frame)->header;
     const Clock::time_point arrival = Clock::now();  // A deadline counts from here.
-    if (header.kind == FrameKind::kRequest && MustWait(header)) {
-      SIMURGH_CO_RETURN_IF_ERROR(co_await WaitForAnswers(header));
+    if (header.kind == FrameKind::kRequest && MustWait()) {
+      SIMURGH_CO_RETURN_IF_ERROR(co_await WaitForAnswers());
     }
     SIMURGH_CO_ASSIGN_OR_RETURN(const std::shared_ptr<RequestTask> task,
                                 OnFrame(*std::move(*frame), arrival));
@@ -159,8 +158,8 @@ awaitable<Status> ServerSession::ReadFrames() {
     if (!read) read = co_await connection_->ReadPayload(*task->landing);
     SIMURGH_CO_RETURN_IF_ERROR(*read);
     if (task->landing->left() != 0) continue;
-    if (header.kind == FrameKind::kChunk && MustWait(header)) {
-      SIMURGH_CO_RETURN_IF_ERROR(co_await WaitForAnswers(header));
+    if (header.kind == FrameKind::kChunk && MustWait()) {
+      SIMURGH_CO_RETURN_IF_ERROR(co_await WaitForAnswers());
     }
     Start(task);
   }
@@ -201,7 +200,7 @@ StatusOr<std::shared_ptr<RequestTask>> ServerSession::OnRequest(IncomingFrame&& 
   SIMURGH_RETURN_IF_ERROR(CheckRequest(frame));
   const auto refuse = [&](const Status& error) {
     ReportUnstarted(header, frame.message_bytes(), error);
-    OutgoingFrame refusal = AnswerWith(header.request_id, error, kFlagNotExecuted);
+    OutgoingFrame refusal = ErrorFrame(header.request_id, error);
     refusal.pass = unanswered_.Enter();
     connection_->Send(std::move(refusal));
     return nullptr;
@@ -325,21 +324,12 @@ void ServerSession::Answer(RequestTask& task, StatusOr<OutgoingMessage> response
     frame.header.request_id = task.id;
     frame.message = *std::move(response);
   } else {
-    frame = AnswerWith(task.id, response.status(), 0);
+    frame = ErrorFrame(task.id, response.status());
   }
   frame.pass = std::move(task.unanswered);
   connection_->Send(std::move(frame));
   unanswered_bytes_ -= task.cost;
   tasks_.erase(task.id);
-}
-
-OutgoingFrame ServerSession::AnswerWith(uint64_t request_id, const Status& error,
-                                        uint16_t flags) const {
-  OutgoingFrame frame = ErrorFrame(request_id, error, flags);
-  if (CheckFits(frame.message, peer_.limits).ok()) return frame;
-  // Without its payloads an error is smaller than what any peer must accept.
-  const Status bare = WithDetail(Status(error.code(), error.message()), DetailOf(error));
-  return ErrorFrame(request_id, bare, flags);
 }
 
 void ServerSession::OnCancel(uint64_t request_id) {
@@ -349,7 +339,7 @@ void ServerSession::OnCancel(uint64_t request_id) {
   if (task->running) return task->cancel.emit(asio::cancellation_type::terminal);
   const Status error = absl::CancelledError("cancelled while it was arriving");
   ReportUnstarted(task->landing->header(), task->bytes, error);
-  OutgoingFrame frame = AnswerWith(request_id, error, kFlagNotExecuted);
+  OutgoingFrame frame = ErrorFrame(request_id, error);
   frame.pass = std::move(task->unanswered);
   Discard(task);
   connection_->Send(std::move(frame));

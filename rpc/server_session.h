@@ -92,8 +92,6 @@ class ServerSession : public std::enable_shared_from_this<ServerSession> {
   StatusOr<const Method*> MethodOf(const FrameHeader& header) const;
   // Tells the observer of a request whose handler was not started.
   void ReportUnstarted(const FrameHeader& header, uint64_t bytes, const Status& error);
-  // The error as the peer accepts it.
-  OutgoingFrame AnswerWith(uint64_t request_id, const Status& error, uint16_t flags) const;
   void OnCancel(uint64_t request_id);
   // Cancels the requests whose deadline has passed; returns the earliest of the others.
   Clock::time_point ExpireRequests(Clock::time_point now);
@@ -102,8 +100,8 @@ class ServerSession : public std::enable_shared_from_this<ServerSession> {
   // Requests that are complete and whose answers have not been written.
   size_t busy() const { return unanswered_.running() - arriving_; }
   // Whether to read on only when answers have left: before a request is read, and started.
-  std::optional<ThrottleReason> MustWait(const FrameHeader& header) const;
-  [[nodiscard]] awaitable<Status> WaitForAnswers(const FrameHeader& header);
+  std::optional<ThrottleReason> MustWait() const;
+  [[nodiscard]] awaitable<Status> WaitForAnswers();
   std::shared_ptr<RequestTask> IdleTask();
   // Forgets a request that has not arrived; the task may have another.
   void Discard(const std::shared_ptr<RequestTask>& task);

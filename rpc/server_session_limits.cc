@@ -49,7 +49,7 @@ uint64_t ServerSession::Cost(uint64_t frame_bytes) const {
   return std::min(frame_bytes, core_->options.max_request_bytes_per_connection);
 }
 
-std::optional<ThrottleReason> ServerSession::MustWait(const FrameHeader& header) const {
+std::optional<ThrottleReason> ServerSession::MustWait() const {
   const ServerOptions& options = core_->options;
   // Those that arrive in chunks do not count: what they wait for lies behind this frame.
   if (busy() != 0 && busy() >= options.max_requests_per_connection) {
@@ -58,18 +58,13 @@ std::optional<ThrottleReason> ServerSession::MustWait(const FrameHeader& header)
   if (connection_->outbox().bytes() > options.max_answer_bytes_per_connection) {
     return ThrottleReason::kAnswers;
   }
-  const uint64_t window = options.max_request_bytes_per_connection;
-  if (busy() != 0 && peer_.protocol() < kProtocolWithChunks &&
-      Cost(FrameBytes(header)) > window - unanswered_bytes_) {
-    return ThrottleReason::kWindow;
-  }
   return std::nullopt;
 }
 
-awaitable<Status> ServerSession::WaitForAnswers(const FrameHeader& header) {
+awaitable<Status> ServerSession::WaitForAnswers() {
   // What has been answered leaves first, which may be enough.
   connection_->Uncork();
-  std::optional<ThrottleReason> reason = MustWait(header);
+  std::optional<ThrottleReason> reason = MustWait();
   if (reason) core_->observer->OnThrottle(connection_->peer(), *reason);
   while (reason && connection_->open()) {
     if (*reason == ThrottleReason::kAnswers) {
@@ -78,7 +73,7 @@ awaitable<Status> ServerSession::WaitForAnswers(const FrameHeader& header) {
       const size_t fewer = unanswered_.running() - 1;
       co_await unanswered_.WaitUntilAtMost(fewer, Clock::time_point::max());
     }
-    reason = MustWait(header);
+    reason = MustWait();
   }
   co_return connection_->reason();
 }

@@ -25,10 +25,6 @@ constexpr size_t kMaxCallBytes = 1'114'112;
 constexpr uint64_t kUnixBatchBytes = uint64_t{1} << 20;
 constexpr uint64_t kLocalTcpBatchBytes = uint64_t{2} << 20;
 
-// To pin pages costs about half of copying them, and the report some 3 us more; both are equal at
-// some 16 KiB.
-constexpr size_t kMinZeroCopyBytes = 32'768;
-
 // What one call may move.
 struct Gathered {
   size_t bytes = 0;
@@ -76,14 +72,10 @@ size_t ReceiveBufferOf(const Socket& socket) {
 
 }  // namespace
 
-SocketStream::SocketStream(Socket socket, std::shared_ptr<FilePassing> files, bool zero_copy)
+SocketStream::SocketStream(Socket socket, std::shared_ptr<FilePassing> files)
     : socket_(std::move(socket)),
       receive_buffer_(ReceiveBufferOf(socket_)),
-      files_(std::move(files)) {
-  if (zero_copy && IsTcp(socket_)) {
-    zero_copy_ = std::make_unique<ZeroCopy>(socket_.native_handle());
-  }
-}
+      files_(std::move(files)) {}
 
 // TryRead and TryWrite go past Asio, whose own reads and writes take at most 64 buffers and report
 // what they have done through the event loop.
@@ -183,37 +175,13 @@ size_t SocketStream::unread() const {
 }
 
 Stream::Progress SocketStream::TryWrite(std::span<const asio::const_buffer> buffers) {
-  return Send(buffers, 0);
-}
-
-Stream::Progress SocketStream::TryWriteKept(std::span<const asio::const_buffer> buffers) {
-  if (!zero_copy()) return Send(buffers, 0);
-  const auto large = [](const asio::const_buffer& buffer) {
-    return buffer.size() >= kMinZeroCopyBytes;
-  };
-  if (buffers.empty() || !large(buffers.front())) {
-    const auto next = std::ranges::find_if(buffers, large);
-    const auto before = static_cast<size_t>(next - buffers.begin());
-    return Send(buffers.first(before), next == buffers.end() ? 0 : MSG_MORE);
-  }
-  const auto end = std::ranges::find_if_not(buffers, large);
-  const auto run = buffers.first(static_cast<size_t>(end - buffers.begin()));
-  const uint64_t begin = bytes_written_;
-  const Progress progress = Send(run, MSG_ZEROCOPY);
-  // Too many reports are outstanding, or too many pages pinned.
-  if (progress.error == asio::error::no_buffer_space) return Send(run, 0);
-  if (!progress.error) zero_copy_->Wrote(begin);
-  return progress;
-}
-
-Stream::Progress SocketStream::Send(std::span<const asio::const_buffer> buffers, int flags) {
   // To try again before the peer has read would most often find no room, or a little.
   if (std::exchange(full_, false)) return {asio::error::would_block, 0};
   std::array<iovec, kMaxGather> pieces;
   msghdr message{};
   const Gathered gathered = Gather(buffers, pieces, message);
   if (files_ != nullptr) files_->PrepareToSend(message);
-  flags |= MSG_DONTWAIT | MSG_NOSIGNAL;
+  int flags = MSG_DONTWAIT | MSG_NOSIGNAL;
   // The next call fills the segment that this one ends in.
   if (!gathered.all) flags |= MSG_MORE;
   const ssize_t count = Repeat([&] { return ::sendmsg(socket_.native_handle(), &message, flags); });
@@ -221,21 +189,7 @@ Stream::Progress SocketStream::Send(std::span<const asio::const_buffer> buffers,
   if (files_ != nullptr) files_->Sent();
   full_ = static_cast<size_t>(count) < gathered.bytes;
   drained_ = false;  // More may have come meanwhile.
-  bytes_written_ += static_cast<uint64_t>(count);
   return {ErrorCode(), static_cast<size_t>(count)};
-}
-
-Stream::Free SocketStream::Freed() {
-  if (zero_copy_ == nullptr || !zero_copy_->waiting()) return {};
-  const bool on = zero_copy_->on();
-  zero_copy_->Collect();
-  return {.until = zero_copy_->free_until(bytes_written_), .gave_up = on && !zero_copy_->on()};
-}
-
-void SocketStream::WhenFreed(std::function<void()> freed) {
-  // Reports come as an error condition of the socket, each of them anew.
-  socket_.async_wait(Socket::wait_error,
-                     [freed = std::move(freed)](const ErrorCode& /*closed*/) { freed(); });
 }
 
 void SocketStream::WhenWritable(std::function<void(const ErrorCode&)> ready) {
@@ -244,10 +198,6 @@ void SocketStream::WhenWritable(std::function<void(const ErrorCode&)> ready) {
 
 void SocketStream::Close() {
   ErrorCode ignored;
-  if (zero_copy_ != nullptr && zero_copy_->waiting()) {
-    // The kernel must not go on sending from memory that is about to be used for something else.
-    socket_.set_option(asio::socket_base::linger(true, 0), ignored);
-  }
   socket_.close(ignored);
 }
 

@@ -5,16 +5,13 @@
 #include "rpc/file_passing.h"
 #include "rpc/stream.h"
 #include "rpc/transport.h"
-#include "rpc/zero_copy.h"
 
 namespace simurgh::rpc {
 
 // Bytes over a TCP or Unix socket, between the kernel and where they lie.
 class SocketStream : public Stream {
  public:
-  // zero_copy: large kept buffers are sent from where they lie. Only over TCP.
-  explicit SocketStream(Socket socket, std::shared_ptr<FilePassing> files = nullptr,
-                        bool zero_copy = false);
+  explicit SocketStream(Socket socket, std::shared_ptr<FilePassing> files = nullptr);
 
   Progress TryRead(std::span<const asio::mutable_buffer> buffers) override;
   [[nodiscard]] awaitable<Progress> Read(std::span<const asio::mutable_buffer> buffers,
@@ -24,17 +21,11 @@ class SocketStream : public Stream {
   size_t unread() const override;
   bool hung_up() override { return HasHungUp(socket_); }
   Progress TryWrite(std::span<const asio::const_buffer> buffers) override;
-  Progress TryWriteKept(std::span<const asio::const_buffer> buffers) override;
-  Free Freed() override;
-  void WhenFreed(std::function<void()> freed) override;
   void WhenWritable(std::function<void(const ErrorCode&)> ready) override;
   void Close() override;
   uint64_t batch_bytes() const override;
   std::string peer() const override { return PeerName(socket_); }
   asio::any_io_executor executor() override { return socket_.get_executor(); }
-
-  // Whether large kept buffers are still sent from where they lie.
-  bool zero_copy() const { return zero_copy_ != nullptr && zero_copy_->on(); }
 
  private:
   template <typename Handler>
@@ -43,18 +34,15 @@ class SocketStream : public Stream {
   // Of a socket over which files may come.
   [[nodiscard]] awaitable<Progress> ReadWithFiles(std::span<const asio::mutable_buffer> buffers,
                                                   asio::cancellation_slot stop);
-  Progress Send(std::span<const asio::const_buffer> buffers, int flags);
 
   // SleepUntil() ends when so many bytes are there.
   void WakeAt(int bytes);
 
   Socket socket_;
-  const size_t receive_buffer_;          // Bytes that it surely holds; 0 when not over TCP.
-  bool drained_ = false;                 // The last read took all there was.
-  bool full_ = false;                    // The last write took all the room there was.
-  std::shared_ptr<FilePassing> files_;   // Null when none are passed.
-  std::unique_ptr<ZeroCopy> zero_copy_;  // Null without.
-  uint64_t bytes_written_ = 0;
+  const size_t receive_buffer_;         // Bytes that it surely holds; 0 when not over TCP.
+  bool drained_ = false;                // The last read took all there was.
+  bool full_ = false;                   // The last write took all the room there was.
+  std::shared_ptr<FilePassing> files_;  // Null when none are passed.
 };
 
 }  // namespace simurgh::rpc

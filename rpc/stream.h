@@ -67,21 +67,6 @@ class Stream {
   // Errors: would_block when none goes.
   virtual Progress TryWrite(std::span<const asio::const_buffer> buffers) = 0;
 
-  // The same for buffers that stay where and as they are until Freed() has passed them: large ones
-  // may be sent from there.
-  virtual Progress TryWriteKept(std::span<const asio::const_buffer> buffers) {
-    return TryWrite(buffers);
-  }
-
-  struct Free {
-    uint64_t until = UINT64_MAX;  // Of all bytes ever written, those before lie in free buffers.
-    bool gave_up = false;         // Kept buffers are no use to the stream, as it has just learned.
-  };
-  virtual Free Freed() { return {}; }
-  // Calls `freed` later, once, when Freed() may have moved or the stream is closed. Requires that
-  // some bytes are not free.
-  virtual void WhenFreed(std::function<void()> /*freed*/) {}
-
   // Calls `ready` later, once, when TryWrite may get on, or with the reason why it never will.
   virtual void WhenWritable(std::function<void(const ErrorCode&)> ready) = 0;
 

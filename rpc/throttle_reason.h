@@ -10,11 +10,10 @@ namespace simurgh::rpc {
 enum class ThrottleReason : uint8_t {
   kRequests,  // It has as many requests unanswered as it may.
   kAnswers,   // It leaves too many bytes of answers unread.
-  kWindow,    // Its requests hold as many bytes as they may, and it knows no window.
   kTurn,      // It sends without a pause, and others have their turn.
   kAccept,    // It wants to be let in while file descriptors or memory are short.
 };
-inline constexpr size_t kThrottleReasons = 5;
+inline constexpr size_t kThrottleReasons = 4;
 
 // For metrics: "requests".
 std::string_view NameOf(ThrottleReason reason);

@@ -232,7 +232,6 @@ std::string PeerName(const Socket& socket) {
 
 bool HasHungUp(Socket& socket) {
   pollfd ends{.fd = socket.native_handle(), .events = POLLRDHUP, .revents = 0};
-  // A report of zero-copy sending is an error condition, too.
   return ::poll(&ends, 1, 0) > 0 && (ends.revents & (POLLRDHUP | POLLHUP)) != 0;
 }
 

@@ -111,6 +111,13 @@ awaitable<Status> RawPeer::Fill(std::span<std::byte> place) {
 }
 
 awaitable<StatusOr<RawFrame>> RawPeer::Read() {
+  for (;;) {
+    StatusOr<RawFrame> frame = co_await ReadAny();
+    if (!frame.ok() || frame->header.kind != FrameKind::kPadding) co_return std::move(frame);
+  }
+}
+
+awaitable<StatusOr<RawFrame>> RawPeer::ReadAny() {
   std::array<std::byte, kHeaderBytes> header;
   SIMURGH_CO_RETURN_IF_ERROR(co_await Fill(header));
   co_return co_await ReadAfter(header);

@@ -56,7 +56,9 @@ class RawPeer {
   // Errors: UNAVAILABLE when the other end has closed.
   [[nodiscard]] awaitable<Status> Send(std::vector<std::byte> bytes);
   [[nodiscard]] awaitable<Status> Fill(std::span<std::byte> place);
+  // The next frame that is not PADDING.
   [[nodiscard]] awaitable<StatusOr<RawFrame>> Read();
+  [[nodiscard]] awaitable<StatusOr<RawFrame>> ReadAny();
   // The rest of a frame whose header has been read.
   [[nodiscard]] awaitable<StatusOr<RawFrame>> ReadAfter(std::span<const std::byte> header);
 

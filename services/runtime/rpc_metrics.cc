@@ -71,10 +71,6 @@ RpcMetrics::RpcMetrics(MetricRegistry& registry, RpcSide side)
                                         "Payload bytes copied out of a read-ahead buffer, of "
                                         "payloads below 4 KiB.",
                                         {{"side", side_}})),
-      zero_copy_off_(registry.GetCounter(
-          "simurgh_rpc_zero_copy_off_total",
-          "Connections that stopped sending with MSG_ZEROCOPY as the kernel copied all the same.",
-          {{"side", side_}})),
       connects_(registry.GetCounter("simurgh_rpc_connects_total", "Connections opened.",
                                     {{"side", side_}})),
       disconnects_(registry.GetCounter("simurgh_rpc_disconnects_total",

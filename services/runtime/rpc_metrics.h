@@ -33,7 +33,6 @@ class RpcMetrics : public rpc::Observer {
   void OnBytesReceived(uint64_t bytes) override { received_.Add(bytes); }
   void OnPayloadCopied(uint64_t bytes) override { copied_.Add(bytes); }
   void OnSmallPayloadCopied(uint64_t bytes) override { small_copied_.Add(bytes); }
-  void OnZeroCopyOff(std::string_view /*peer*/) override { zero_copy_off_.Add(); }
   void OnConnect(std::string_view peer) override;
   void OnDisconnect(std::string_view peer, const Status& reason) override;
   void OnThrottle(std::string_view peer, rpc::ThrottleReason reason) override {
@@ -59,7 +58,6 @@ class RpcMetrics : public rpc::Observer {
   Counter& received_;
   Counter& copied_;
   Counter& small_copied_;
-  Counter& zero_copy_off_;
   Counter& connects_;
   Counter& disconnects_;
   std::array<Cuts, rpc::kCloseReasons> cuts_;  // By reason.

@@ -42,8 +42,6 @@ StatusOr<RpcOptions> MakeRpcOptions(const RpcConfig& config) {
   options.server.max_request_bytes_per_connection = config.peer_memory_bytes;
   options.server.max_answer_bytes_per_connection = config.peer_memory_bytes;
   options.server.stall_timeout = config.stall_timeout;
-  options.client.zero_copy_send = config.zero_copy_send;
-  options.server.zero_copy_send = config.zero_copy_send;
   return options;
 }
 

@@ -202,7 +202,6 @@ void ReadServices(MapReader& root, const std::string& folder, ClusterConfig* con
     in.Integer("max_connections", &rpc.max_connections, 1, 1'000'000);
     in.Integer("max_connections_per_host", &rpc.max_connections_per_host, 1, 1'000'000);
     in.Integer("peer_memory_bytes", &rpc.peer_memory_bytes, uint64_t{1} << 16, uint64_t{1} << 40);
-    in.Bool("zero_copy_send", &rpc.zero_copy_send);
     in.Duration("stall_timeout", &rpc.stall_timeout, kShortest, kLongest);
     in.Duration("spin", &rpc.spin, std::chrono::microseconds(0), std::chrono::milliseconds(10));
   });

@@ -5,7 +5,6 @@
 #include <optional>
 #include <utility>
 
-#include "rpc/error.h"
 #include "rpc/spawn.h"
 #include "rpc/waiter.h"
 #include "rpc/watchdog.h"
@@ -71,10 +70,10 @@ class SoakCallers::Caller {
         callers_.executor_, std::move(call), cancel,
         [&, id, open](const std::exception_ptr& thrown, StatusOr<IncomingMessage> result) {
           if (!std::exchange(*open, false)) return;
-          if (thrown) result = NeverBegun(thrown);
+          if (thrown) result = StatusOfException(thrown);  // Cancelled before it began.
           const std::string fault = Judge(plan, id, result);
           if (!fault.empty()) ledger.Fault(id, fault);
-          const Ending ending = EndingOf(result.status());
+          const Ending ending = EndingOf(plan, id, result.status());
           if (ending != Ending::kOk) SetGuard();
           if (result.ok() && plan.response.allocate) keepsakes_.Keep(id, *std::move(result));
           std::fill_n(borrowed_.begin(), borrowed_bytes_, kGuard);
@@ -85,11 +84,6 @@ class SoakCallers::Caller {
                            plan.cancel ? Clock::now() + *plan.cancel : Clock::time_point::max(),
                            [&cancel] { cancel.emit(asio::cancellation_type::terminal); });
     co_await end.WaitRegardless();
-  }
-
-  // A call that was cancelled before its coroutine had begun.
-  static Status NeverBegun(const std::exception_ptr& thrown) {
-    return WithExecution(StatusOfException(thrown), Execution::kNotExecuted);
   }
 
   OutgoingMessage RequestOf(const CallPlan& plan, uint64_t id) {

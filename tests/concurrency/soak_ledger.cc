@@ -4,8 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "rpc/error.h"
-
 namespace simurgh::rpc {
 namespace {
 
@@ -15,22 +13,20 @@ bool Holds(const Status& status, const std::string& text) {
   return std::string(status.message()).find(text) != std::string::npos;
 }
 
-// What the handler, or a placement, says of its own.
-bool IsPlannedError(const CallPlan& plan, uint64_t id, const Status& status, Execution execution) {
-  const bool not_executed = execution == Execution::kNotExecuted;
-  const bool answered = execution == Execution::kAnswered;
+// Whether the error is the one that the plan makes a handler or a placement return.
+bool IsPlannedError(const CallPlan& plan, uint64_t id, const Status& status) {
+  const bool has_text = Holds(status, FailureText(id));
   switch (plan.act) {
     case Act::kFail:
-      return absl::IsFailedPrecondition(status) && answered && Holds(status, FailureText(id)) &&
-             DetailOf(status) == FailureDetail(id);
+      return absl::IsFailedPrecondition(status) && has_text;
     case Act::kThrow:
-      return absl::IsInternal(status) && answered && Holds(status, FailureText(id));
+      return absl::IsInternal(status) && has_text;
     case Act::kRefuseRequest:
-      return absl::IsOutOfRange(status) && not_executed && Holds(status, FailureText(id));
+      return absl::IsOutOfRange(status) && has_text;
     case Act::kRefuseResponse:
-      return absl::IsAborted(status) && answered && Holds(status, FailureText(id));
+      return absl::IsAborted(status) && has_text;
     case Act::kUnknownMethod:
-      return absl::IsUnimplemented(status) && not_executed;
+      return absl::IsUnimplemented(status);
     default:
       return false;
   }
@@ -67,9 +63,7 @@ void Ledger::Settle() {
   for (uint64_t id = 0; id < entries_.size(); ++id) {
     const Ending ending = entries_[id].ending;
     const int executed = entries_[id].executed;
-    if (ending == Ending::kNotExecuted && executed != 0) {
-      Fault(id, "executed, and its caller was told that it was not");
-    }
+    if (ending == Ending::kRefused && executed != 0) Fault(id, "executed although refused");
     if ((ending == Ending::kOk || ending == Ending::kAnsweredError) && executed == 0) {
       Fault(id, "answered without having been executed");
     }
@@ -119,33 +113,20 @@ std::string Judge(const CallPlan& plan, uint64_t id, const StatusOr<IncomingMess
     return Compare(plan.response, id, Direction::kResponse, *result);
   }
   const Status& status = result.status();
-  const Execution execution = ExecutionOf(status);
-  if (IsPlannedError(plan, id, status, execution)) return "";
-  // What the wire, the caller or the clock may bring upon any call.
-  const bool lost = absl::IsUnavailable(status) && execution != Execution::kAnswered;
-  const bool late = absl::IsDeadlineExceeded(status) && plan.deadline.has_value();
-  // A stopping server cancels what has not ended in time.
-  const bool given_up = absl::IsCancelled(status) &&
-                        (plan.cancel || plan.deadline || execution == Execution::kAnswered);
-  if (lost || late || given_up) return "";
-  return absl::StrCat("unplanned: ", status.ToString(), ", execution ",
-                      static_cast<int>(execution));
+  if (IsPlannedError(plan, id, status)) return "";
+  // Any call can be lost, and a stopping server cancels what has not ended in time.
+  if (absl::IsUnavailable(status) || absl::IsCancelled(status)) return "";
+  if (absl::IsDeadlineExceeded(status) && plan.deadline) return "";
+  return absl::StrCat("unplanned: ", status.ToString());
 }
 
-Ending EndingOf(const Status& status) {
+Ending EndingOf(const CallPlan& plan, uint64_t id, const Status& status) {
   if (status.ok()) return Ending::kOk;
-  switch (ExecutionOf(status)) {
-    case Execution::kAnswered:
-      return Ending::kAnsweredError;
-    case Execution::kNotExecuted:
-      return Ending::kNotExecuted;
-    default:
-      return Ending::kMaybeExecuted;
-  }
+  if (!IsPlannedError(plan, id, status)) return Ending::kFailed;
+  const bool refused = plan.act == Act::kRefuseRequest || plan.act == Act::kUnknownMethod;
+  return refused ? Ending::kRefused : Ending::kAnsweredError;
 }
 
 std::string FailureText(uint64_t id) { return absl::StrCat("planned failure of call ", id, "."); }
-
-uint16_t FailureDetail(uint64_t id) { return static_cast<uint16_t>(1 + id % 0xffff); }
 
 }  // namespace simurgh::rpc

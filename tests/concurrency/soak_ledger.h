@@ -16,8 +16,9 @@
 
 namespace simurgh::rpc {
 
-// How a call ended, as far as its execution can be told.
-enum class Ending : uint8_t { kPending, kOk, kAnsweredError, kNotExecuted, kMaybeExecuted };
+// How a call ended. kRefused and kAnsweredError: with the error of its plan, without and with an
+// execution of its handler. kFailed: lost, late or cancelled; the handler may have run.
+enum class Ending : uint8_t { kPending, kOk, kAnsweredError, kRefused, kFailed };
 inline constexpr size_t kEndings = 5;
 
 // Threads: all members may be called from any thread; the sums once the calls have ended.
@@ -36,8 +37,8 @@ class Ledger {
   size_t ended() const { return ended_.load(); }
   std::vector<uint64_t> Pending() const;
 
-  // Holds the two sides' entries against each other: every call has ended once, was executed at
-  // most once, and not at all where its caller was told so.
+  // Compares the entries of both sides: every call has ended once and was executed at most once, an
+  // answered one exactly once, a refused one never.
   void Settle();
 
   std::array<size_t, kEndings> Sums() const;
@@ -66,10 +67,9 @@ std::string Compare(const PlannedMessage& planned, uint64_t id, Direction direct
 // Whether a call may end like this according to its plan; empty if so.
 std::string Judge(const CallPlan& plan, uint64_t id, const StatusOr<IncomingMessage>& result);
 
-Ending EndingOf(const Status& status);
+Ending EndingOf(const CallPlan& plan, uint64_t id, const Status& status);
 
 // What the handler of a call with Act::kFail or kThrow says.
 std::string FailureText(uint64_t id);
-uint16_t FailureDetail(uint64_t id);
 
 }  // namespace simurgh::rpc

@@ -4,8 +4,6 @@
 #include <stdexcept>
 #include <utility>
 
-#include "rpc/error.h"
-
 namespace simurgh::rpc {
 namespace {
 
@@ -80,7 +78,7 @@ awaitable<StatusOr<OutgoingMessage>> SoakServer::Handle(Request request) {
     case Act::kRefuseResponse:
       co_return Answer(plan, id, std::move(request));
     case Act::kFail:
-      co_return WithDetail(absl::FailedPreconditionError(FailureText(id)), FailureDetail(id));
+      co_return absl::FailedPreconditionError(FailureText(id));
     case Act::kThrow:
       throw std::runtime_error(FailureText(id));
     case Act::kHang: {

@@ -7,7 +7,6 @@
 
 #include "rpc/client_session.h"
 #include "rpc/control.h"
-#include "rpc/error.h"
 #include "rpc/server_session.h"
 #include "simurgh/base/check.h"
 #include "tests/fuzz/byte_stream.h"

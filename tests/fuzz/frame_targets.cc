@@ -4,7 +4,6 @@
 #include <map>
 
 #include "rpc/control.h"
-#include "rpc/error.h"
 #include "rpc/frame.h"
 #include "rpc/incoming_region.h"
 #include "rpc/outgoing_region.h"
@@ -114,13 +113,12 @@ std::vector<Bytes> HelloSeeds() {
                                    {}, uint64_t{1} << 28, rpc::kFeatureSharedMemory))};
 }
 
-// --- error: the header's code and detail, then the metadata.
+// --- error: the code of the header, then the metadata.
 
 void RunError(Input input) {
   SeedReader reader(input);
   FrameHeader header{.kind = FrameKind::kError};
   header.code = static_cast<uint16_t>(1 + reader.Value<uint16_t>() % 16);
-  header.detail = reader.Value<uint16_t>();
   const Bytes metadata = ToBytes(reader.rest());
   Status error;
   const Status read = rpc::DecodeError(header, metadata, error);
@@ -129,23 +127,14 @@ void RunError(Input input) {
     return;
   }
   SIMURGH_CHECK_EQ(static_cast<int>(error.code()), static_cast<int>(header.code));
-  SIMURGH_CHECK_EQ(rpc::DetailOf(error), header.detail);
-  SIMURGH_CHECK(rpc::ExecutionOf(error) == rpc::Execution::kAnswered);
   Status second;
   SIMURGH_CHECK(rpc::DecodeError(header, BytesOf(rpc::EncodeError(error)), second).ok());
   SIMURGH_CHECK(std::string(error.message()).starts_with(std::string(second.message())));
 }
 
 std::vector<Bytes> ErrorSeeds() {
-  Status error = absl::NotFoundError("no such row");
-  const Bytes plain = BytesOf(rpc::EncodeError(error));
-  error.SetPayload("simurgh/map", absl::Cord("bytes"));
-  error.SetPayload("simurgh/other", absl::Cord());
-  std::vector<Bytes> seeds;
-  for (const Bytes& metadata : {plain, BytesOf(rpc::EncodeError(error))}) {
-    seeds.push_back(SeedWriter().Value(uint16_t{4}).Value(uint16_t{9}).Rest(metadata).bytes());
-  }
-  return seeds;
+  const Bytes metadata = BytesOf(rpc::EncodeError(absl::NotFoundError("no such row")));
+  return {SeedWriter().Value(uint16_t{4}).Rest(metadata).bytes()};
 }
 
 // --- loans: what a peer lends, and which of it is let go of in between.

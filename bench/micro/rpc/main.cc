@@ -13,8 +13,7 @@ namespace {
 int Run(int argc, const char* const* argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   if (IsChild(arguments)) {
-    return RunChild(arguments,
-                    {SimurghPeer(), SimurghZeroCopyPeer(), RawPeer(), RawGatheringPeer()});
+    return RunChild(arguments, {SimurghPeer(), RawPeer(), RawGatheringPeer()});
   }
   const auto options = ParseOptions(argc, argv, std::cout);
   if (!options.ok()) {

@@ -60,8 +60,8 @@ po::options_description Describe(Given& given) {
       "requests at once (default: 1,8,64); points above 512 MiB in flight are skipped");
   options.add_options()(
       "peers", list(given.peers)->implicit_value("raw,grpc,grpc-bytebuffer"),
-      "echo with others, too, and ratios of medians. --peers=LIST of raw, raw-gather, zero-copy, "
-      "grpc, grpc-bytebuffer; --peers alone: raw and both of gRPC");
+      "echo with others, too, and ratios of medians. --peers=LIST of raw, raw-gather, grpc, "
+      "grpc-bytebuffer; --peers alone: raw and both of gRPC");
   options.add_options()("repeat", po::value(&given.repeat)->value_name("N"),
                         "measurements of each point (default: 5); transports and peers take turns");
   options.add_options()("seconds", po::value(&given.seconds)->value_name("S"),
@@ -83,8 +83,8 @@ Status TakeWords(const Given& given, Options& options) {
                            ParseWords("--transport", given.transports, {"tcp", "unix", "shm"}));
   if (!given.peers.empty()) {
     SIMURGH_ASSIGN_OR_RETURN(
-        options.peers, ParseWords("--peers", given.peers,
-                                  {"raw", "raw-gather", kOursZeroCopy, "grpc", "grpc-bytebuffer"}));
+        options.peers,
+        ParseWords("--peers", given.peers, {"raw", "raw-gather", "grpc", "grpc-bytebuffer"}));
   }
   std::vector<std::string> names;
   constexpr Work kWorks[] = {Work::kEcho, Work::kReady, Work::kProduce};

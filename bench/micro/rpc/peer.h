@@ -43,10 +43,6 @@ std::vector<std::string> ChildArguments(const ChildRole& role);
 
 Peer SimurghPeer();
 
-// The same, and both ends send large buffers from where they lie (MSG_ZEROCOPY) until the kernel
-// tells them that it copies anyway, as it does within one machine.
-Peer SimurghZeroCopyPeer();
-
 // One pipelined connection without any framing: the limit.
 Peer RawPeer();
 

@@ -130,7 +130,7 @@ class Responder {
   std::shared_ptr<BufferPool> pool_ = std::make_shared<BufferPool>(kPoolBytes);
 };
 
-Status Serve(const Point& point, const std::string& address, bool zero_copy,
+Status Serve(const Point& point, const std::string& address,
              const std::function<void(const std::string&)>& listening) {
   // A path begins with a slash: "unix:///path".
   const std::string uri = absl::StrCat(point.transport, "://", address);
@@ -139,8 +139,8 @@ Status Serve(const Point& point, const std::string& address, bool zero_copy,
   std::unique_ptr<rpc::Server> server;
   IoThread io("bench-server", std::chrono::microseconds(point.max_spin_us));
   io.RunAndWait([&] {
-    server = std::make_unique<rpc::Server>(
-        io.executor(), HelloOf("server"), rpc::ServerOptions{.zero_copy_send = zero_copy}, nullptr);
+    server = std::make_unique<rpc::Server>(io.executor(), HelloOf("server"), rpc::ServerOptions(),
+                                           nullptr);
     server->Register(responder.method());
     status = server->Listen(uri);
   });
@@ -221,14 +221,13 @@ class Driver {
   std::binary_semaphore done_{0};
 };
 
-Status Drive(const Point& point, const std::string& address, bool zero_copy, Workload& workload) {
+Status Drive(const Point& point, const std::string& address, Workload& workload) {
   std::unique_ptr<rpc::Client> client;
   std::unique_ptr<Driver> driver;
   IoThread io("bench-client", std::chrono::microseconds(point.max_spin_us));
   io.RunAndWait([&] {
-    client =
-        std::make_unique<rpc::Client>(io.executor(), address, HelloOf("client"),
-                                      rpc::ClientOptions{.zero_copy_send = zero_copy}, nullptr);
+    client = std::make_unique<rpc::Client>(io.executor(), address, HelloOf("client"),
+                                           rpc::ClientOptions(), nullptr);
     driver = std::make_unique<Driver>(*client, workload);
     rpc::asio::co_spawn(io.executor(), driver->Run(), rpc::asio::detached);
   });
@@ -238,22 +237,8 @@ Status Drive(const Point& point, const std::string& address, bool zero_copy, Wor
   return status;
 }
 
-Peer PeerThatSends(std::string name, bool zero_copy) {
-  return {.name = std::move(name),
-          .serve =
-              [zero_copy](const Point& point, const std::string& address,
-                          const std::function<void(const std::string&)>& listening) {
-                return Serve(point, address, zero_copy, listening);
-              },
-          .drive = [zero_copy](
-                       const Point& point, const std::string& address,
-                       Workload& workload) { return Drive(point, address, zero_copy, workload); }};
-}
-
 }  // namespace
 
-Peer SimurghPeer() { return PeerThatSends("simurgh", false); }
-
-Peer SimurghZeroCopyPeer() { return PeerThatSends("zero-copy", true); }
+Peer SimurghPeer() { return {.name = "simurgh", .serve = Serve, .drive = Drive}; }
 
 }  // namespace simurgh::bench

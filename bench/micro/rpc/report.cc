@@ -107,7 +107,7 @@ void PrintRatios(const std::vector<PointResult>& results, std::ostream& out) {
   out << "\n";
   for (const PointResult& result : results) {
     for (const Contestant& one : result.contestants) {
-      if (one.peer != kOurs && one.peer != kOursZeroCopy) continue;
+      if (one.peer != kOurs) continue;
       out << absl::StrFormat("%-7s %6s %4d %-5s %-9s", NameOf(result.work), BytesText(result.bytes),
                              result.in_flight, one.transport, one.peer)
           << RatioText(one, Best(result, one.transport, {"raw"}))

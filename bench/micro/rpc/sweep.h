@@ -26,7 +26,6 @@ struct PointResult {
 };
 
 inline constexpr char kOurs[] = "simurgh";
-inline constexpr char kOursZeroCopy[] = "zero-copy";
 
 // Measures every point that the options ask for; `done` gets each as it is finished. Progress and
 // what is left out go to standard error.

@@ -122,7 +122,6 @@ struct RpcConfig {
   std::chrono::milliseconds stall_timeout{30'000};   // In the middle of a message.
   // How long a thread of RPC polls for events before it sleeps.
   std::chrono::microseconds spin{0};
-  bool zero_copy_send = false;  // MSG_ZEROCOPY over TCP.
 };
 
 }  // namespace simurgh

@@ -30,7 +30,6 @@ struct RecordingObserver : Observer {
   }
   void OnConnect(std::string_view) override { ++connects; }
   void OnDisconnect(std::string_view, const Status&) override { ++disconnects; }
-  void OnZeroCopyOff(std::string_view) override { ++zero_copy_off; }
   void OnThrottle(std::string_view, ThrottleReason reason) override {
     ++throttles[static_cast<size_t>(reason)];
   }
@@ -39,7 +38,7 @@ struct RecordingObserver : Observer {
   std::vector<CloseReason> cuts;
   std::vector<std::string> errors;  // Of the cuts.
   std::array<int, kThrottleReasons> throttles{};
-  int connects = 0, disconnects = 0, zero_copy_off = 0;
+  int connects = 0, disconnects = 0;
 };
 
 using Handler = std::function<awaitable<StatusOr<OutgoingMessage>>(Request)>;
@@ -69,15 +68,11 @@ struct Ends {
   std::unique_ptr<Client> client;
 };
 
-// A peer of the server that has said HELLO, with these features; the server has all of ours.
-[[nodiscard]] inline awaitable<StatusOr<testing::RawPeer>> Enter(const Ends& ends,
-                                                                 uint64_t features = 0) {
+// A peer that has exchanged HELLOs with the server.
+[[nodiscard]] inline awaitable<StatusOr<testing::RawPeer>> Enter(const Ends& ends) {
   SIMURGH_CO_ASSIGN_OR_RETURN(testing::RawPeer peer,
                               co_await testing::RawPeer::Dial(ends.server->address()));
-  const testing::RawFrame hello = testing::HelloFrame(TestHello("peer"), features);
-  SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(testing::Encode(hello)));
-  SIMURGH_CO_ASSIGN_OR_RETURN(const testing::RawFrame answer, co_await peer.Read());
-  CHECK(DecodeHello(answer.metadata)->features == kOwnFeatures);
+  SIMURGH_CO_RETURN_IF_ERROR(co_await peer.ShakeHands(TestHello("peer")));
   co_return std::move(peer);
 }
 

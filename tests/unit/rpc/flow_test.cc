@@ -19,15 +19,14 @@ using testing::Loop;
 using testing::RawFrame;
 using testing::RawPeer;
 
-// A HELLO of a peer that speaks these versions.
-RawFrame HelloOf(uint16_t protocol_min, uint16_t protocol_max) {
-  const Hello hello = TestHello("other release");
+// The HELLO of a release with the protocol version after this one.
+RawFrame HelloOfNextVersion() {
+  const Hello hello = TestHello("next release");
   flatbuffers::FlatBufferBuilder builder;
   const auto cluster = builder.CreateString(hello.cluster);
   const auto role = builder.CreateString(hello.role);
   wire::HelloBuilder table(builder);
-  table.add_protocol_min(protocol_min);
-  table.add_protocol_max(protocol_max);
+  table.add_protocol(kProtocolVersion + 1);
   table.add_cluster(cluster);
   table.add_role(role);
   table.add_configuration_hash(hello.configuration_hash);
@@ -40,111 +39,40 @@ RawFrame HelloOf(uint16_t protocol_min, uint16_t protocol_max) {
   return frame;
 }
 
-// That of a release before or after this one.
-RawFrame HelloOfOther(bool older) {
-  constexpr uint16_t kOwn = kProtocolMax;
-  return older ? HelloOf(kOwn - 1, kOwn - 1) : HelloOf(kOwn, kOwn + 1);
-}
-
-// The payload of a message whose first frame has been read: what that frame bears, or the chunks
-// behind it.
-[[nodiscard]] awaitable<StatusOr<Bytes>> PayloadOf(RawPeer& peer, RawFrame frame) {
-  const FrameHeader first = frame.header;
-  Bytes payload;
-  for (;;) {
-    for (const Bytes& segment : frame.segments) {
-      payload.insert(payload.end(), segment.begin(), segment.end());
-    }
-    if (payload.size() >= first.payload_length) co_return payload;
-    SIMURGH_CO_ASSIGN_OR_RETURN(frame, co_await peer.Read());
-    if (frame.header.kind != FrameKind::kChunk || frame.header.request_id != first.request_id) {
-      co_return absl::FailedPreconditionError("not the next chunk of the message");
-    }
-  }
-}
-
-TEST_CASE("a client of the version before that announces more than its window is cut off") {
-  ServerOptions options;
-  options.max_request_bytes_per_connection = 10'000;
-  Ends ends(EchoMethod().handle, options);
+TEST_CASE("a server refuses a client of another protocol version and names both versions") {
+  Ends ends;
   const auto talk = [&]() -> awaitable<Status> {
     SIMURGH_CO_ASSIGN_OR_RETURN(RawPeer peer, co_await RawPeer::Dial(ends.server->address()));
-    const Watchdog patience(ends.loop.executor(), Soon(), [&peer] { peer.Close(); });
-    SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(Encode(HelloOfOther(true))));
-    SIMURGH_CO_RETURN_IF_ERROR((co_await peer.Read()).status());
-    // Nothing is under way that could make room.
-    SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(
-        EncodeAll({HeadOf(EchoRequest(1, {Bytes(8'000)})), EchoRequest(2, {Bytes(8'000)})})));
+    SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(Encode(HelloOfNextVersion())));
+    SIMURGH_CO_ASSIGN_OR_RETURN(const RawFrame answer, co_await peer.Read());
+    REQUIRE(answer.header.kind == FrameKind::kError);
+    Status refusal;
+    SIMURGH_CO_RETURN_IF_ERROR(DecodeError(answer.header, answer.metadata, refusal));
+    CHECK(absl::IsInvalidArgument(refusal));
+    CHECK_THAT(std::string(refusal.message()),
+               Catch::StartsWith("protocol: the peer has version 2, this end has version 1"));
     co_await peer.ReadToEnd();
     co_return absl::OkStatus();
   };
   CHECK(ends.loop.Run(talk()) == absl::OkStatus());
-  CHECK(ends.observer.cuts == std::vector{CloseReason::kWindow});
+  CHECK(ends.observer.cuts == std::vector{CloseReason::kRefused});
 }
 
-TEST_CASE("a client of the version before or after is understood") {
-  Ends ends;
-  const bool older = GENERATE(true, false);
-  const auto talk = [&]() -> awaitable<Status> {
-    SIMURGH_CO_ASSIGN_OR_RETURN(RawPeer peer, co_await RawPeer::Dial(ends.server->address()));
-    SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(Encode(HelloOfOther(older))));
-    SIMURGH_CO_ASSIGN_OR_RETURN(const RawFrame welcome, co_await peer.Read());
-    CHECK(welcome.header.kind == FrameKind::kHello);
-
-    const Bytes payload(1'000'000, std::byte{7});
-    SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(Encode(EchoRequest(1, {payload}))));
-    SIMURGH_CO_ASSIGN_OR_RETURN(RawFrame response, co_await peer.Read());
-    CHECK(response.header.kind == FrameKind::kResponse);
-    CHECK(response.header.payload_length == payload.size());
-    // Only an end that understands chunks gets any.
-    CHECK(response.header.chunked() == !older);
-    SIMURGH_CO_ASSIGN_OR_RETURN(const Bytes arrived, co_await PayloadOf(peer, std::move(response)));
-    CHECK((arrived == payload));
-    co_return absl::OkStatus();
-  };
-  CHECK(ends.loop.Run(talk()) == absl::OkStatus());
-}
-
-TEST_CASE("a server of the version before or after is understood") {
+TEST_CASE("a client refuses a server of another protocol version") {
   Loop loop;
   RawServer raw(loop);
-  const bool older = GENERATE(true, false);
-  constexpr size_t kSmall = 100, kLarge = 1'000'000;
   const auto serve = [&]() -> awaitable<Status> {
-    RawPeer peer = co_await raw.Accept(HelloOfOther(older));
-    for (int i = 0; i < 3; ++i) {
-      SIMURGH_CO_ASSIGN_OR_RETURN(RawFrame request, co_await peer.Read());
-      const FrameHeader header = request.header;
-      CHECK(header.kind == FrameKind::kRequest);
-      // Only an end that understands chunks and hints gets any.
-      CHECK(header.chunked() == (!older && header.payload_length == kLarge));
-      if (older) CHECK(header.read_ahead == 0);
-      SIMURGH_CO_ASSIGN_OR_RETURN(Bytes payload, co_await PayloadOf(peer, std::move(request)));
-      RawFrame answer = Response(header.request_id, {std::move(payload)});
-      std::vector<RawFrame> frames;
-      if (header.chunked()) {
-        frames.push_back(HeadOf(answer));
-        answer.header.kind = FrameKind::kChunk;
-      }
-      frames.push_back(std::move(answer));
-      SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(EncodeAll(frames)));
-    }
+    RawPeer peer = co_await raw.Accept(HelloOfNextVersion());
+    co_await peer.ReadToEnd();
     co_return absl::OkStatus();
   };
-  const auto call = [&](size_t bytes) -> awaitable<Status> {
-    const Bytes payload(bytes, std::byte{7});
-    const auto answer =
-        co_await raw.client.Call(kEcho, Message({}, {payload}), IntoVectors(), Soon());
-    SIMURGH_CO_RETURN_IF_ERROR(answer.status());
-    CHECK((Segments(*answer) == std::vector<Bytes>{payload}));
+  const auto call = [&]() -> awaitable<Status> {
+    const Status refused = (co_await raw.client.Call(kEcho, {}, IntoVectors(), Soon())).status();
+    CHECK(absl::IsInvalidArgument(refused));
+    CHECK_THAT(std::string(refused.message()), Catch::Contains("protocol"));
     co_return absl::OkStatus();
   };
-  const auto call_all = [&]() -> awaitable<Status> {
-    // At once: that is when there are hints.
-    SIMURGH_CO_RETURN_IF_ERROR(co_await Both(call(kSmall), call(kSmall)));
-    co_return co_await call(kLarge);
-  };
-  CHECK(loop.Run(Both(serve(), call_all())) == absl::OkStatus());
+  CHECK(loop.Run(Both(serve(), call())) == absl::OkStatus());
 }
 
 TEST_CASE("a small call is not held up by a large one") {
@@ -279,8 +207,10 @@ TEST_CASE("answers to what has come together leave together, large ones unless t
   } else {
     CHECK(observer.pieces.front() >= 16'384);
   }
-  CHECK(std::reduce(observer.pieces.begin(), observer.pieces.end()) ==
-        kRequests * Encode(EchoRequest(1, {payload})).size());
+  const uint64_t sent = std::reduce(observer.pieces.begin(), observer.pieces.end());
+  const uint64_t answers = kRequests * Encode(EchoRequest(1, {payload})).size();
+  CHECK(sent >= answers);
+  CHECK(sent <= answers + kHeaderBytes + kMaxPaddingBytes);  // The HELLO promised small data.
 }
 
 TEST_CASE("requests beyond the server's window wait for answers, and all come through") {
@@ -326,7 +256,6 @@ TEST_CASE("a call that waits for the window keeps its deadline") {
     const auto result = co_await ends.client->Call(kWork, Message({}, {Bytes(80'000)}),
                                                    NoSegments(), In(std::chrono::milliseconds(50)));
     CHECK(absl::IsDeadlineExceeded(result.status()));
-    CHECK(ExecutionOf(result.status()) == Execution::kNotExecuted);
     co_return absl::OkStatus();
   };
   REQUIRE(ends.EchoWorks());
@@ -350,7 +279,6 @@ TEST_CASE("a call that gets the window as its connection ends is told at once, a
   const auto second = [&]() -> awaitable<Status> {
     const Status status = (co_await call()).status();
     CHECK(absl::IsUnavailable(status));
-    CHECK(ExecutionOf(status) == Execution::kNotExecuted);
     co_return absl::OkStatus();
   };
   const auto serve = [&]() -> awaitable<Status> {

@@ -1,10 +1,11 @@
 // Chunks that carry payload of several messages.
 
 #include <algorithm>
+#include <cstring>
+#include <map>
 
 #include <catch2/catch.hpp>
 
-#include "rpc/control.h"
 #include "tests/unit/rpc/ends.h"
 
 namespace simurgh::rpc {
@@ -12,7 +13,6 @@ namespace {
 
 using testing::Encode;
 using testing::GatheredChunk;
-using testing::HelloFrame;
 using testing::Loop;
 using testing::RawFrame;
 using testing::RawPeer;
@@ -33,13 +33,28 @@ std::vector<RawFrame> EchoRequests(const std::vector<size_t>& sizes) {
   return frames;
 }
 
-// The next answer is the echo of so many bytes.
-[[nodiscard]] awaitable<Status> ExpectEcho(RawPeer& peer, uint64_t id, size_t count) {
-  SIMURGH_CO_ASSIGN_OR_RETURN(const RawFrame answer, co_await peer.Read());
-  CHECK(answer.header.kind == FrameKind::kResponse);
-  CHECK(answer.header.request_id == id);
-  CHECK((answer.segments == std::vector<Bytes>{Filled(count, id)}));
+// Reads the echoes of requests of these sizes, by id, however their payload leaves.
+[[nodiscard]] awaitable<Status> ExpectEchoes(RawPeer& peer, std::map<uint64_t, size_t> sizes) {
+  std::map<uint64_t, Bytes> payloads;
+  size_t left = 0;
+  for (const auto& [id, size] : sizes) left += size;
+  while (left != 0) {
+    SIMURGH_CO_ASSIGN_OR_RETURN(const RawFrame frame, co_await peer.Read());
+    CHECK((frame.header.kind == FrameKind::kResponse || frame.header.kind == FrameKind::kChunk));
+    for (size_t i = 0; i < frame.segments.size(); ++i) {
+      uint64_t id = frame.header.request_id;
+      if (frame.header.gathered()) std::memcpy(&id, &frame.metadata[8 * i], sizeof(id));
+      Bytes& payload = payloads[id];
+      payload.insert(payload.end(), frame.segments[i].begin(), frame.segments[i].end());
+      left -= std::min(left, frame.segments[i].size());
+    }
+  }
+  CHECK(payloads.size() == sizes.size());
+  for (const auto& [id, size] : sizes) CHECK((payloads[id] == Filled(size, id)));
   co_return absl::OkStatus();
+}
+[[nodiscard]] awaitable<Status> ExpectEcho(RawPeer& peer, uint64_t id, size_t size) {
+  return ExpectEchoes(peer, {{id, size}});
 }
 
 TEST_CASE("calls in flight arrive whole, whatever leaves in one chunk", "[gathered]") {
@@ -78,19 +93,13 @@ TEST_CASE("calls in flight arrive whole, whatever leaves in one chunk", "[gather
   }
 }
 
-TEST_CASE("only a peer that says so is sent gathered chunks", "[gathered]") {
+TEST_CASE("both ends gather payloads of some KiB that leave together", "[gathered]") {
   Ends ends;
-  const bool says_so = GENERATE(false, true);
-  const auto talk = [&]() -> awaitable<Status> {
-    SIMURGH_CO_ASSIGN_OR_RETURN(RawPeer peer,
-                                co_await Enter(ends, says_so ? kFeatureGatheredChunks : 0));
+  const auto from_server = [&]() -> awaitable<Status> {
+    SIMURGH_CO_ASSIGN_OR_RETURN(RawPeer peer, co_await Enter(ends));
     const std::vector<RawFrame> requests{EchoRequest(1, {Filled(5'000, 1)}),
                                          EchoRequest(2, {Filled(5'000, 2)})};
     SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(EncodeAll(requests)));
-    if (!says_so) {
-      SIMURGH_CO_RETURN_IF_ERROR(co_await ExpectEcho(peer, 1, 5'000));
-      co_return co_await ExpectEcho(peer, 2, 5'000);
-    }
     for (uint64_t id = 1; id <= 2; ++id) {
       SIMURGH_CO_ASSIGN_OR_RETURN(const RawFrame head, co_await peer.Read());
       CHECK(head.header.request_id == id);
@@ -101,39 +110,27 @@ TEST_CASE("only a peer that says so is sent gathered chunks", "[gathered]") {
     CHECK((chunk.segments == std::vector<Bytes>{Filled(5'000, 1), Filled(5'000, 2)}));
     co_return absl::OkStatus();
   };
-  CHECK(ends.loop.Run(talk()) == absl::OkStatus());
-}
+  CHECK(ends.loop.Run(from_server()) == absl::OkStatus());
 
-TEST_CASE("a client sends gathered chunks to a server that says so, and says so itself",
-          "[gathered]") {
   Loop loop;
-  const auto listener = *Listener::Open(loop.executor(), *ParseAddress("127.0.0.1:0"));
-  Client client(loop.executor(), listener->address(), TestHello("client"), {}, nullptr);
-  const bool says_so = GENERATE(false, true);
-  const auto serve = [&]() -> awaitable<Status> {
-    RawPeer peer(*co_await listener->Accept());
-    SIMURGH_CO_ASSIGN_OR_RETURN(const RawFrame hello, co_await peer.Read());
-    CHECK(DecodeHello(hello.metadata)->features == kOwnFeatures);
-    const uint64_t features = says_so ? kFeatureGatheredChunks : 0;
-    SIMURGH_CO_RETURN_IF_ERROR(
-        co_await peer.Send(Encode(HelloFrame(TestHello("server"), features))));
+  RawServer raw(loop);
+  const auto from_client = [&]() -> awaitable<Status> {
+    RawPeer peer = co_await raw.Accept();
     for (uint64_t id = 1; id <= 2; ++id) {
       SIMURGH_CO_ASSIGN_OR_RETURN(const RawFrame request, co_await peer.Read());
       CHECK(request.header.request_id == id);
-      CHECK(request.header.chunked() == says_so);
+      CHECK(request.header.chunked());
     }
-    if (says_so) {
-      SIMURGH_CO_ASSIGN_OR_RETURN(const RawFrame chunk, co_await peer.Read());
-      CHECK(chunk.header.gathered());
-    }
+    SIMURGH_CO_ASSIGN_OR_RETURN(const RawFrame chunk, co_await peer.Read());
+    CHECK(chunk.header.gathered());
     co_return co_await peer.Send(EncodeAll({Response(1, {}), Response(2, {})}));
   };
   const auto call = [&]() -> awaitable<Status> {
     const auto answer =
-        co_await client.Call(kEcho, Message({}, {Bytes(5'000)}), IntoVectors(), Soon());
+        co_await raw.client.Call(kEcho, Message({}, {Bytes(5'000)}), IntoVectors(), Soon());
     co_return answer.status();
   };
-  CHECK(loop.Run(Both(Both(call(), call()), serve())) == absl::OkStatus());
+  CHECK(loop.Run(Both(Both(call(), call()), from_client())) == absl::OkStatus());
 }
 
 TEST_CASE("payloads of a gathered chunk are read together", "[gathered]") {
@@ -159,10 +156,9 @@ TEST_CASE("payloads of a gathered chunk are read together", "[gathered]") {
     while (observer.received != until) co_await asio::post(asio::use_awaitable);
     observer.reads = 0;
     SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(chunk));
-    for (uint64_t id = 1; id <= sizes.size(); ++id) {
-      SIMURGH_CO_RETURN_IF_ERROR(co_await ExpectEcho(peer, id, sizes[id - 1]));
-    }
-    co_return absl::OkStatus();
+    std::map<uint64_t, size_t> echoes;
+    for (uint64_t id = 1; id <= sizes.size(); ++id) echoes[id] = sizes[id - 1];
+    co_return co_await ExpectEchoes(peer, echoes);
   };
   CHECK(loop.Run(talk()) == absl::OkStatus());
   CHECK(observer.reads < 8);
@@ -232,8 +228,7 @@ TEST_CASE("what a gathered chunk has of refused, unknown and cancelled messages 
       CHECK(refusal.header.kind == FrameKind::kError);
       CHECK(refusal.header.request_id == id);
     }
-    SIMURGH_CO_RETURN_IF_ERROR(co_await ExpectEcho(peer, 1, 5'000));
-    co_return co_await ExpectEcho(peer, 4, 8'000);
+    co_return co_await ExpectEchoes(peer, {{1, 5'000}, {4, 8'000}});
   };
   CHECK(ends.loop.Run(talk()) == absl::OkStatus());
 }

@@ -139,11 +139,9 @@ TEST_CASE("errors of placement and handler arrive as they are") {
   };
   const Status refused = call(0);
   CHECK(refused.code() == absl::StatusCode::kOutOfRange);
-  CHECK(ExecutionOf(refused) == Execution::kNotExecuted);
   CHECK(ends.scale.handled == 0);
   const Status failed = call(1);
   CHECK(absl::IsFailedPrecondition(failed));
-  CHECK(ExecutionOf(failed) == Execution::kAnswered);
   CHECK(ends.scale.handled == 1);
 }
 
@@ -155,7 +153,6 @@ TEST_CASE("a malformed request is refused in one place, and its handler does not
                                                     IntoVectors(), Soon()))
                               .status();
     CHECK(absl::IsInvalidArgument(status));
-    CHECK(ExecutionOf(status) == Execution::kNotExecuted);
     CHECK(ends.scale.handled == 0);
     return std::string(status.message());
   };
@@ -199,7 +196,6 @@ TEST_CASE("a malformed response fails the call with INTERNAL") {
     const Status status =
         loop.Run(Call(client, kScale, NewRequest(2, {}, {}), {{scaled}}, Soon())).status();
     CHECK(absl::IsInternal(status));
-    CHECK(ExecutionOf(status) == Execution::kAnswered);
     return std::string(status.message());
   };
   flatbuffers::FlatBufferBuilder builder;

@@ -99,7 +99,7 @@ void WriteSome(Outbox& outbox, size_t limit, Bytes& stream) {
     if (written == limit) break;
   }
   outbox.Written(written);
-  outbox.Release(UINT64_MAX);
+  outbox.Release();
 }
 
 Bytes WriteAll(Outbox& outbox) {
@@ -116,12 +116,9 @@ Bytes Concatenated(const std::vector<Bytes>& segments) {
 
 TEST_CASE("an outbox sends every message whole, however its bytes leave") {
   Random random(GENERATE(1, 2, 3, 4));
-  const bool chunks = GENERATE(false, true);
-  const bool gathered = chunks && GENERATE(false, true);
+  const bool established = GENERATE(false, true);
   Outbox outbox;
-  if (chunks) outbox.AllowChunks();
-  if (gathered) outbox.AllowGatheredChunks(FrameLimits());
-  if (chunks && GENERATE(false, true)) outbox.AllowPadding();
+  if (established) outbox.Establish(FrameLimits());
   std::map<uint64_t, Bytes> sent;
   std::map<uint64_t, Bytes> metadata;
   Bytes stream;
@@ -146,15 +143,15 @@ TEST_CASE("an outbox sends every message whole, however its bytes leave") {
     const FrameHeader& header = frame.header;
     gatherings += header.gathered();
     if (header.kind == FrameKind::kChunk || header.kind == FrameKind::kPadding) {
-      CHECK(chunks);
+      CHECK(established);
       continue;
     }
     CHECK((frame.metadata == metadata[header.request_id]));
     const bool large = header.payload_length > Outbox::kMaxWholeBytes;
-    const bool maybe = gathered && header.payload_length >= kSmallPayloadBytes;
-    CHECK((header.chunked() == (chunks && large) || maybe));
+    const bool maybe = established && header.payload_length >= kSmallPayloadBytes;
+    CHECK((header.chunked() == (established && large) || maybe));
   }
-  CHECK((gatherings != 0) == gathered);
+  CHECK((gatherings != 0) == established);
 }
 
 // No hint may reach into a large payload. Returns how many reach up to one.
@@ -180,8 +177,7 @@ size_t CheckHints(const Received& received) {
 TEST_CASE("a hint never reaches into a large payload, and covers the small frames of a batch") {
   Random random(5);
   Outbox outbox;
-  outbox.AllowChunks();
-  if (GENERATE(false, true)) outbox.AllowGatheredChunks(FrameLimits());
+  outbox.Establish(FrameLimits());
   for (uint64_t id = 1; id <= 300; ++id) {
     const size_t size = random.Uniform() < 0.1 ? 5'000 + random() % 400'000 : random() % 4'096;
     outbox.Add(RequestOf(id, {RandomBytes(random, size)}));
@@ -192,10 +188,7 @@ TEST_CASE("a hint never reaches into a large payload, and covers the small frame
 TEST_CASE("what a hint promises of the next batch is kept, if need be with padding") {
   Random random(GENERATE(6, 7, 8));
   Outbox outbox;
-  outbox.AllowChunks();
-  outbox.AllowGatheredChunks(FrameLimits());
-  const bool pads = GENERATE(false, true);
-  if (pads) outbox.AllowPadding();
+  outbox.Establish(FrameLimits());
   std::map<uint64_t, Bytes> sent;
   Bytes stream;
   constexpr size_t kBatches = 300;
@@ -215,14 +208,13 @@ TEST_CASE("what a hint promises of the next batch is kept, if need be with paddi
   CheckHints(received);
   size_t padding = 0;
   for (const auto& frame : received.frames) padding += frame.header.kind == FrameKind::kPadding;
-  CHECK((padding != 0) == pads);
+  CHECK(padding != 0);
   CHECK(padding < kBatches);
 }
 
 TEST_CASE("what has left stays so while padding leaves") {
   Outbox outbox;
-  outbox.AllowChunks();
-  outbox.AllowPadding();
+  outbox.Establish(FrameLimits());
   const Outbox::Ticket first = outbox.Add(RequestOf(1, {Bytes(500)}));
   (void)WriteAll(outbox);
   const Outbox::Ticket second = outbox.Add(RequestOf(2, {Bytes(5'000)}));
@@ -238,9 +230,7 @@ TEST_CASE("what has left stays so while padding leaves") {
 
 TEST_CASE("batches of one shape need no padding, and the hint of each reaches the next's payload") {
   Outbox outbox;
-  outbox.AllowChunks();
-  outbox.AllowGatheredChunks(FrameLimits());
-  outbox.AllowPadding();
+  outbox.Establish(FrameLimits());
   Bytes stream;
   for (uint64_t id = 1; id <= 30; ++id) {
     outbox.Add(RequestOf(id, {Bytes(5'000)}, Bytes(24)));
@@ -256,8 +246,7 @@ TEST_CASE("batches of one shape need no padding, and the hint of each reaches th
 
 TEST_CASE("messages of some KiB that leave together leave all their heads first") {
   Outbox outbox;
-  outbox.AllowChunks();
-  outbox.AllowGatheredChunks(FrameLimits());
+  outbox.Establish(FrameLimits());
   const std::vector<size_t> sizes{100, 5'000, 4'096, 16'384, 4'095, 6'000, 16'385, 7'000, 8'000};
   for (size_t i = 0; i < sizes.size(); ++i) {
     outbox.Add(RequestOf(i + 1, {Bytes(sizes[i])}, Bytes(24)));
@@ -278,8 +267,7 @@ TEST_CASE("messages of some KiB that leave together leave all their heads first"
 
 TEST_CASE("of messages whose payload is gathered each is pending until its own has left") {
   Outbox outbox;
-  outbox.AllowChunks();
-  outbox.AllowGatheredChunks(FrameLimits());
+  outbox.Establish(FrameLimits());
   const Outbox::Ticket first = outbox.Add(RequestOf(1, {Bytes(5'000)}));
   const Outbox::Ticket second = outbox.Add(RequestOf(2, {Bytes(5'000)}));
   const size_t heads = 3 * kHeaderBytes + 2 * 8 + 2 * 16;
@@ -298,8 +286,7 @@ TEST_CASE("of messages whose payload is gathered each is pending until its own h
 
 TEST_CASE("no gathered chunk is of more messages than a receiver takes") {
   Outbox outbox(kLargeBatchBytes);
-  outbox.AllowChunks();
-  outbox.AllowGatheredChunks(FrameLimits());
+  outbox.Establish(FrameLimits());
   for (uint64_t id = 1; id <= 2 * kMaxGathered + 2; ++id) {
     outbox.Add(RequestOf(id, {Bytes(kSmallPayloadBytes)}));
   }
@@ -325,8 +312,7 @@ TEST_CASE("payloads are gathered for a receiver that accepts the largest chunk o
     accepts = false;
   }
   Outbox outbox(kLargeBatchBytes);
-  outbox.AllowChunks();
-  outbox.AllowGatheredChunks(limits);
+  outbox.Establish(limits);
   for (uint64_t id = 1; id <= kMaxGathered; ++id) outbox.Add(RequestOf(id, {Bytes(16'384)}));
   const Received received(WriteAll(outbox), limits);
   CHECK(received.frames.back().header.gathered() == accepts);
@@ -335,7 +321,7 @@ TEST_CASE("payloads are gathered for a receiver that accepts the largest chunk o
 TEST_CASE("a small frame passes a large message between two batches") {
   const uint64_t batch = GENERATE(Stream::kBatchBytes, kLargeBatchBytes);
   Outbox outbox(batch);
-  outbox.AllowChunks();
+  outbox.Establish(FrameLimits());
   const Bytes large(8 * batch);
   outbox.Add(RequestOf(1, {large}));
   Bytes stream;
@@ -351,7 +337,7 @@ TEST_CASE("a small frame passes a large message between two batches") {
 
 TEST_CASE("large messages take turns") {
   Outbox outbox;
-  outbox.AllowChunks();
+  outbox.Establish(FrameLimits());
   const size_t size = 20'000'000;
   for (uint64_t id = 1; id <= 2; ++id) outbox.Add(RequestOf(id, {Bytes(size)}));
   const Received received(WriteAll(outbox));
@@ -366,7 +352,7 @@ TEST_CASE("large messages take turns") {
 
 TEST_CASE("what is withdrawn does not leave, and tells how far it has come") {
   Outbox outbox;
-  outbox.AllowChunks();
+  outbox.Establish(FrameLimits());
   const Outbox::Ticket first = outbox.Add(RequestOf(1, {Bytes(100)}));
   const Outbox::Ticket whole = outbox.Add(RequestOf(2, {Bytes(100)}));
   CHECK(outbox.Withdraw(whole) == Outbox::Withdrawn::kWhole);
@@ -389,7 +375,7 @@ TEST_CASE("what is withdrawn does not leave, and tells how far it has come") {
 
 TEST_CASE("owners are let go once their bytes have left, and not before") {
   Outbox outbox;
-  outbox.AllowChunks();
+  outbox.Establish(FrameLimits());
   const auto bytes = std::make_shared<const Bytes>(1'000'000);
   OutgoingFrame frame;
   frame.header.kind = FrameKind::kRequest;
@@ -407,7 +393,7 @@ TEST_CASE("owners are let go once their bytes have left, and not before") {
 
 TEST_CASE("a large message that is withdrawn while only its head leaves is let go") {
   Outbox outbox;
-  outbox.AllowChunks();
+  outbox.Establish(FrameLimits());
   std::vector<std::weak_ptr<const Bytes>> owners;
   std::vector<Outbox::Ticket> tickets;
   for (uint64_t id = 1; id <= 2; ++id) {
@@ -432,7 +418,7 @@ TEST_CASE("a large message that is withdrawn while only its head leaves is let g
 
 TEST_CASE("a large message that is withdrawn between two batches is let go at once") {
   Outbox outbox;
-  outbox.AllowChunks();
+  outbox.Establish(FrameLimits());
   OutgoingFrame frame = RequestOf(1, {});
   const auto bytes = std::make_shared<const Bytes>(4 * Stream::kBatchBytes);
   frame.message.segments.push_back({.bytes = *bytes, .owner = bytes});
@@ -449,7 +435,7 @@ TEST_CASE("a large message that is withdrawn between two batches is let go at on
 
 TEST_CASE("after a drop the frames that had not left are still pending, and nothing is held") {
   Outbox outbox;
-  outbox.AllowChunks();
+  outbox.Establish(FrameLimits());
   const Outbox::Ticket first = outbox.Add(RequestOf(1, {Bytes(100)}));
   const Outbox::Ticket second = outbox.Add(RequestOf(2, {Bytes(100)}));
   OutgoingFrame frame = RequestOf(3, {Bytes(1'000'000)});

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "rpc/client.h"
-#include "rpc/error.h"
 #include "rpc/server.h"
 #include "rpc/testing/loop.h"
 #include "simurgh/base/random.h"

@@ -46,7 +46,6 @@ TEST_CASE("keys of the section rpc become options of clients and servers", "[tls
   config.max_connections_per_host = 8;
   config.peer_memory_bytes = 99'999;
   config.stall_timeout = std::chrono::milliseconds(55);
-  config.zero_copy_send = true;
   const auto options = MakeRpcOptions(config);
   REQUIRE(options.status() == absl::OkStatus());
   CHECK(options->client.connect_timeout == config.connect_timeout);
@@ -62,8 +61,6 @@ TEST_CASE("keys of the section rpc become options of clients and servers", "[tls
   CHECK(options->server.max_answer_bytes_per_connection == 99'999);
   CHECK(options->server.stall_timeout == config.stall_timeout);
   CHECK(options->client.stall_timeout == config.stall_timeout);
-  CHECK(options->client.zero_copy_send);
-  CHECK(options->server.zero_copy_send);
   REQUIRE(options->client.tls != nullptr);
   CHECK(options->client.tls == options->server.tls);
   CHECK(options->client.tls->peer_name() == "ps");
