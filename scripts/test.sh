@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds, tests, and says in its last line how it went.
+# Installs missing packages, builds, runs the tests and prints the counts in the last line.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -7,28 +7,32 @@ usage() {
   cat <<'TEXT'
 Usage: scripts/test.sh [options]
 
-Builds and runs the tests. The last line is "N passed, N failed, N skipped", from CTest's results; the exit code
-is 0 only if nothing failed.
+Installs missing packages, builds the tests and runs them. Lists skipped cases with their reasons. The last line is
+"N passed, N failed, N skipped": test programs that passed or failed, and skipped cases. The exit code is 0 only if
+nothing failed.
 
-  --preset NAME    tests build/NAME (default: release). May be repeated.
-  --sanitizers     the same as --preset release --preset asan --preset tsan
-  -L, --label RE   only tests with a label that matches: unit, property, concurrency, fuzz, cluster,
+  --preset NAME    test build/NAME (default: release); repeatable
+  --avx2           run all numeric tests once more, as on a processor without AVX-512
+  --sanitizers     same as --preset release --preset asan --preset tsan --avx2
+  -L, --label RE   run only tests with a matching label: unit, property, concurrency, fuzz, bench, cluster,
                    acceptance, style, gpu
-  --no-bootstrap   does not install packages
-  --help           prints this
+  --no-bootstrap   install no packages
+  --help           print this text
 
-A test with the label no_asan or no_tsan is left out of that build, and so is its program. The tests of the sources
-themselves (label style) run in the first build only.
+The asan build omits tests with the label no_asan, the tsan build those with no_tsan. Style tests run in the first
+build only.
 TEXT
 }
 
 presets=()
 label=
+avx2=false
 bootstrap=true
 while (($# > 0)); do
   case "$1" in
     --preset) presets+=("${2:?--preset needs a name}"); shift ;;
-    --sanitizers) presets+=(release asan tsan) ;;
+    --sanitizers) presets+=(release asan tsan); avx2=true ;;
+    --avx2) avx2=true ;;
     -L | --label) label=${2:?--label needs an expression}; shift ;;
     --no-bootstrap) bootstrap=false ;;
     --help | -h) usage; exit 0 ;;
@@ -78,16 +82,25 @@ test_preset() {
   esac
   scripts/build.sh "$preset" "${targets[@]}" || return 1
 
-  local results="build/$preset/test-results.xml" outcome=0
+  run_tests "$preset" "${select[@]}"
+}
+
+# run_tests PRESET OPTION...: runs CTest with the options and adds up its results.
+run_tests() {
+  local preset=$1 results="build/$1/test-results.xml" outcome=0
+  shift
   rm -f "$results"
   ctest --test-dir "build/$preset" --no-tests=error --output-on-failure --parallel "$(nproc)" \
-    --output-junit "$PWD/$results" "${select[@]}" || outcome=$?
+    --output-junit "$PWD/$results" "$@" || outcome=$?
   [[ -f $results ]] || return 1
   local failed_before=$failed
   count_results "$preset" "$results"
-  # CTest knows of a failure that its results do not show.
+  # Some failures of CTest are not in its results.
   ((outcome == 0 || failed > failed_before))
 }
+
+# Programs with kernels of Highway or oneDNN.
+NUMERIC_TESTS='^(data_.*|table|feature|nn|nn_device|collective|train|device_sums)_test$'
 
 if $bootstrap; then scripts/bootstrap.sh; fi
 first=true
@@ -98,5 +111,12 @@ for preset in "${presets[@]}"; do
   fi
   first=false
 done
+if $avx2; then
+  echo "${presets[0]}: numeric tests with AVX2"
+  if ! ONEDNN_MAX_CPU_ISA=AVX2 run_tests "${presets[0]}" --tests-regex "$NUMERIC_TESTS"; then
+    echo "${presets[0]}: could not be tested with AVX2" >&2
+    ((failed += 1))
+  fi
+fi
 echo "$passed passed, $failed failed, $skipped skipped"
 ((failed == 0))
