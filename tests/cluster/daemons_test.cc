@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include <catch2/catch.hpp>
 
-#include "bench/support/http_get.h"
+#include "tests/support/http_get.h"
 #include "tests/support/test_cluster.h"
 
 namespace simurgh::testing {
@@ -122,12 +122,12 @@ void CheckEndpoint(DaemonProcess& daemon, const std::string& metric) {
   REQUIRE(daemon.WaitForLog("serves /metrics", 60s));
   const std::string address = daemon.metrics_address();
   CAPTURE(address, metric);
-  CHECK_THAT(bench::HttpGet(address, "/healthz"), Catch::StartsWith("HTTP/1.1 200"));
-  CHECK_THAT(bench::HttpGet(address, "/readyz"), Catch::StartsWith("HTTP/1.1 200"));
+  CHECK_THAT(HttpGet(address, "/healthz"), Catch::StartsWith("HTTP/1.1 200"));
+  CHECK_THAT(HttpGet(address, "/readyz"), Catch::StartsWith("HTTP/1.1 200"));
   const auto deadline = std::chrono::steady_clock::now() + 60s;
   std::string metrics;
   do {
-    metrics = bench::HttpGet(address, "/metrics");
+    metrics = HttpGet(address, "/metrics");
     REQUIRE_THAT(metrics, Catch::StartsWith("HTTP/1.1 200"));
   } while (!Counted(metrics, metric) && std::chrono::steady_clock::now() < deadline);
   CHECK(Counted(metrics, metric));

@@ -13,7 +13,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "bench/support/http_get.h"
+#include "tests/support/http_get.h"
 #include "tests/support/test_cluster.h"
 
 namespace simurgh::testing {
@@ -191,8 +191,7 @@ FinishedRun FinishAndCount(TestCluster& cluster,
     run.trained.push_back(trained.str());
   }
   for (const size_t server : {0, 1}) {
-    const std::string metrics =
-        bench::HttpGet(cluster.server(server).metrics_address(), "/metrics");
+    const std::string metrics = HttpGet(cluster.server(server).metrics_address(), "/metrics");
     run.rows_updated += ValueOf(metrics, "simurgh_ps_rows_updated_total");
     run.gradients_missing += ValueOf(metrics, "simurgh_ps_gradients_missing_total");
   }
@@ -244,7 +243,7 @@ TEST_CASE("What a dead trainer leaves in the forward buffer expires, all of it, 
   DaemonProcess& worker = cluster.worker(0);
   REQUIRE(worker.WaitForLog("serves /metrics", 60s));
   const auto scrape = [&](const std::string& series) {
-    return ValueOf(bench::HttpGet(worker.metrics_address(), "/metrics"), series);
+    return ValueOf(HttpGet(worker.metrics_address(), "/metrics"), series);
   };
   const std::string buffered = "simurgh_worker_forward_buffer_batches";
   const std::string expired = "simurgh_worker_expired_batches_total";

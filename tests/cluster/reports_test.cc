@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include <catch2/catch.hpp>
 
-#include "bench/support/http_get.h"
+#include "tests/support/http_get.h"
 #include "tests/support/test_cluster.h"
 #include "tests/support/trace_spans.h"
 
@@ -103,7 +103,7 @@ TEST_CASE("Staleness and collisions of ids are in the metrics of a run, and in i
     const auto deadline = std::chrono::steady_clock::now() + 60s;
     std::string metrics;
     do {
-      metrics = bench::HttpGet(address, "/metrics");
+      metrics = HttpGet(address, "/metrics");
     } while (ValueOf(metrics, R"(simurgh_nn_id_overlap_probability{feature="gender"})") == 0 &&
              std::chrono::steady_clock::now() < deadline);
 

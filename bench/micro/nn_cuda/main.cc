@@ -3,7 +3,8 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <iostream>
+#include <string>
+#include <vector>
 
 #include "bench/micro/nn_cuda/copies.h"
 #include "bench/micro/nn_cuda/layer_kernels.h"
@@ -12,17 +13,67 @@
 #include "bench/micro/nn_cuda/peer.h"
 #include "bench/micro/nn_cuda/report.h"
 #include "bench/micro/nn_cuda/steps.h"
+#include "bench/support/flags.h"
 #include "nn/cuda/cuda_network.h"
+#include "simurgh/config/service_config.h"
 
 namespace simurgh::bench {
 namespace {
 
 constexpr int kSkipped = 77;
 
+constexpr char kAbout[] =
+    R"(bench_nn_cuda: time of a training step of the dense network on a CUDA device
+
+Usage: bench_nn_cuda [options]
+
+The first lines are the device's peaks: a product of 8192 x 8192 random values in each precision,
+and copies of a gigabyte. Then each product of a linear layer has a line: forward (with bias and
+relu), input (gradient of the inputs) and weight (gradient of the weights, with the bias's).
+
+Whole steps use Adam and random data. ms is the time between steps while batches are copied in the
+background; compute_ms is the device's computation alone. Equal values mean hidden copies. tflops
+counts two operations per multiplication and addition of the products. MB is the bytes of operands
+and results, each once (for a step: of its copies). %peak and %copy are shares of the peaks. A star
+marks a product that cuBLASLt cannot fuse with its epilogue.
+
+Networks: paper is 429 inputs and 4096-2048-1024-512-256-1; dlrm is 26 embeddings of 128 with
+MLPerf's towers; dcn is 429 inputs, three cross layers and 1024-512 with batch norm.
+
+Exit codes: 0 done, 1 failed, 2 bad options, 77 no device (after a line with SKIPPED).
+)";
+
+NnCudaOptions ParseOptions(int argc, char** argv) {
+  NnCudaOptions options;
+  Flags flags("bench_nn_cuda", kAbout);
+  flags.Words("network", options.networks, {"paper", "dlrm", "dcn"}, {"paper,dlrm,dcn"},
+              "networks");
+  flags.Numbers("batch", options.batches, 1, 65'536, {"512,2048,8192,16384,65536"},
+                "samples per batch");
+  flags.Words("precision", options.precisions, {"f32", "tf32", "bf16", "f16"}, {"f32,tf32,bf16"},
+              "precisions of products and activations");
+  flags.Number("repeats", options.repeats, 1, 1'000'000, {"50"},
+               "repetitions of a measurement; the median counts");
+  flags.Switch("eager", options.eager, "use no CUDA graphs");
+  flags.Switch("steps-only", options.steps_only, "skip the products of each layer");
+  flags.Switch("peer", options.peer,
+               "also run the steps in PyTorch (eager, compiled, CUDA graphs, both) and print the "
+               "ratio to its best");
+  flags.Parse(argc, argv);
+  options.json = flags.json();
+  return options;
+}
+
+ComputePrecision PrecisionOf(const std::string& name) {
+  if (name == "tf32") return ComputePrecision::kTf32;
+  if (name == "f16") return ComputePrecision::kF16;
+  return name == "bf16" ? ComputePrecision::kBf16 : ComputePrecision::kF32;
+}
+
 Status MeasureSubject(const NnCudaOptions& options, const Subject& subject,
                       ComputePrecision precision, NnCudaReport& report) {
   for (const uint32_t batch : options.batches) {
-    if (options.layers) {
+    if (!options.steps_only) {
       for (const auto measure : {&MeasureProducts, &MeasureKernels}) {
         SIMURGH_ASSIGN_OR_RETURN(const std::vector<PartTime> times,
                                  measure(subject, batch, precision, options.repeats));
@@ -54,22 +105,17 @@ Status MeasureAll(const NnCudaOptions& options, const std::string& device) {
   return options.peer ? RunPeer(options, report.steps()) : absl::OkStatus();
 }
 
-int Fail(const Status& status, int code) {
-  std::fprintf(stderr, "bench_nn_cuda: %s\n", std::string(status.message()).c_str());
-  return code;
-}
-
 int Run(int argc, char** argv) {
-  const auto options = ParseNnCudaOptions(argc, argv, std::cout);
-  if (!options.ok()) return Fail(options.status(), 2);
-  if (!*options) return 0;
+  const NnCudaOptions options = ParseOptions(argc, argv);
   const StatusOr<std::string> device = cuda::FindCudaDevice();
   if (!device.ok()) {
     std::printf("SKIPPED: %s\n", std::string(device.status().message()).c_str());
     return kSkipped;
   }
-  const Status status = MeasureAll(**options, *device);
-  return status.ok() ? 0 : Fail(status, 1);
+  const Status status = MeasureAll(options, *device);
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "bench_nn_cuda: %s\n", std::string(status.message()).c_str());
+  return 1;
 }
 
 }  // namespace

@@ -5,11 +5,11 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
-#include "bench/support/http_get.h"
+#include "tests/support/http_get.h"
 
 namespace simurgh::bench {
 StatusOr<Series> Scrape(const std::string& address) {
-  const std::string answer = HttpGet(address, "/metrics");
+  const std::string answer = testing::HttpGet(address, "/metrics");
   Series series;
   std::istringstream lines(answer);
   for (std::string line; std::getline(lines, line);) {
@@ -18,7 +18,7 @@ StatusOr<Series> Scrape(const std::string& address) {
     if (line.starts_with('#') || blank == std::string::npos) continue;
     if (absl::SimpleAtod(line.substr(blank + 1), &value)) series[line.substr(0, blank)] = value;
   }
-  if (series.empty()) return absl::UnavailableError(absl::StrCat(address, " tells no metrics"));
+  if (series.empty()) return absl::UnavailableError(absl::StrCat(address, " returned no metrics"));
   return series;
 }
 

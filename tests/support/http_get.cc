@@ -1,10 +1,10 @@
-#include "bench/support/http_get.h"
+#include "tests/support/http_get.h"
 
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/read.hpp>
 #include <boost/asio/write.hpp>
 
-namespace simurgh::bench {
+namespace simurgh::testing {
 
 std::string HttpGet(const std::string& address, const std::string& path) {
   namespace asio = boost::asio;
@@ -24,4 +24,4 @@ std::string HttpGet(const std::string& address, const std::string& path) {
   return answer;
 }
 
-}  // namespace simurgh::bench
+}  // namespace simurgh::testing
