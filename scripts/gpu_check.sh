@@ -12,8 +12,8 @@ Parts, all of them unless some are named; each prints SKIPPED with the reason wh
   tests      every test case that needs a device, by itself
   sanitizer  the same under compute-sanitizer, memcheck and then racecheck
   adult      trains on the Adult data with ten seeds, in f32 and in bf16: test AUCs within the CPU's band
-  trace      a short run with rows that the device keeps, under nsys (its trace stays in the folder of --out): how long copies,
-             pooling and keeping of rows, and all other kernels take, and how much of that lies beside copies or kernels
+  trace      a short run with rows that the device pools, under nsys (its trace stays in the folder of --out): how long
+             copies, pooling and all other kernels take, and how much of that overlaps with copies or kernels
   bench      bench_nn_cuda: steps and products of the dense network beside what the device does at best
   peer       the same steps in PyTorch, and the ratio of ours to its best (python3 -m pip install torch, or PYTHON=...)
 
@@ -154,7 +154,7 @@ spans() {
     /^Start/ { found = 1; next }
     !found || $1 !~ /^[0-9]+$/ { next }
     {
-      kind = /CUDA memcpy/ ? "copies" : /CUDA memset/ ? "" : /PoolCell/ ? "pool_rows" : /KeepRow/ ? "keep_rows" : "kernels"
+      kind = /CUDA memcpy/ ? "copies" : /CUDA memset/ ? "" : /PoolCell/ ? "pool_rows" : "kernels"
       if (kind != "") printf "%.0f -1 %s\n%.0f +1 %s\n", $1 + $2, kind, $1, kind
     }'
 }
@@ -163,10 +163,10 @@ spans() {
 # copies beside kernels, kernels of every kind beside copies.
 overlaps() {
   awk '
-    BEGIN { count = split("copies pool_rows keep_rows kernels", kinds, " ") }
+    BEGIN { count = split("copies pool_rows kernels", kinds, " ") }
     {
       passed = $1 - last; last = $1
-      computes = under["pool_rows"] + under["keep_rows"] + under["kernels"] > 0
+      computes = under["pool_rows"] + under["kernels"] > 0
       for (i = 1; i <= count; ++i) {
         kind = kinds[i]
         if (under[kind] == 0) continue
@@ -185,18 +185,18 @@ overlaps() {
     }'
 }
 
-# trace_rows FILE: the trace; prints overlaps. Rows must have been pooled and kept in it, and batches copied.
+# trace_rows FILE: the trace; prints overlaps. It must have pooled rows and copied batches.
 trace_rows() {
   local report=$1.nsys-rep outcome=0 output lines part
   output=$(nsys profile --trace=cuda,nvtx --cuda-graph-trace=node --sample=none --cpuctxsw=none --force-overwrite=true \
-    --output="$1" "$folder/$adult" "a short run uses rows that the device has kept" 2>&1) || outcome=$?
+    --output="$1" "$folder/$adult" "a short run with rows that the device pools" 2>&1) || outcome=$?
   if ((outcome != 0)); then
     grep '^SKIPPED:' <<<"$output" || echo "$output" >&2
     return "$outcome"
   fi
   lines=$(nsys stats --force-export=true --report cuda_gpu_trace --format csv "$report" | spans | sort -n -k1,1 -k2,2 | overlaps)
   printf '%s\n' "$lines"
-  for part in copies pool_rows keep_rows; do
+  for part in copies pool_rows; do
     if ! grep -q "\"$part\"" <<<"$lines"; then
       echo "no $part in $report" >&2
       return 1

@@ -102,7 +102,6 @@ rpc::awaitable<StatusOr<PullAnswer>> BatchClient::SendPull(api::PullBatchMessage
   const uint64_t trace = message.reference.trace;
   const EmbeddingBuffer target = wire_.TargetFor(wanted);
   message.form = target.form;
-  message.here = target.here;
   message.precision = target.precision;
   const auto client = workers_->at(worker)->shared();
   auto request = api::Encode(message);

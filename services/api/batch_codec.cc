@@ -1,7 +1,6 @@
 #include "services/api/batch_codec.h"
 
 #include <cmath>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -77,11 +76,10 @@ rpc::Outgoing<PullBatch::Request> Encode(const PullBatchMessage& message) {
   const auto reference = Encode(builder, message.reference);
   const PullOptions& terms = message.terms;
   const auto position = Encode(builder, terms.position);
-  const auto here = builder.CreateVector(message.here);
   const auto root = wire::CreatePullBatchRequest(
       builder, reference, static_cast<uint8_t>(terms.purpose), position, terms.acknowledged_steps,
       static_cast<uint8_t>(message.precision), terms.row_age_steps,
-      static_cast<uint8_t>(message.form), here);
+      static_cast<uint8_t>(message.form));
   return {builder, root};
 }
 
@@ -100,20 +98,13 @@ StatusOr<PullBatchMessage> Decode(const wire::PullBatchRequest& request) {
   }
   SIMURGH_ASSIGN_OR_RETURN(const VectorPrecision precision,
                            DecodePrecision("pull batch", request.precision()));
-  std::vector<uint64_t> here;
-  if (request.here() != nullptr && request.here()->size() > 0) {
-    // By bytes: nobody has checked that the words lie at multiples of 8.
-    here.resize(request.here()->size());
-    std::memcpy(here.data(), request.here()->Data(), here.size() * sizeof(uint64_t));
-  }
   return PullBatchMessage{.reference = Decode(*request.reference()),
                           .terms = {.purpose = purpose,
                                     .position = Decode(*request.position()),
                                     .acknowledged_steps = request.acknowledged_steps(),
                                     .row_age_steps = request.row_age_steps()},
                           .precision = precision,
-                          .form = static_cast<EmbeddingForm>(request.form()),
-                          .here = std::move(here)};
+                          .form = static_cast<EmbeddingForm>(request.form())};
 }
 
 rpc::Outgoing<PushBatch::Request> Encode(const PushBatchMessage& message,

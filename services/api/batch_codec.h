@@ -17,7 +17,6 @@ struct PullBatchMessage {
   PullOptions terms;
   VectorPrecision precision = VectorPrecision::kF32;
   EmbeddingForm form = EmbeddingForm::kPooled;
-  std::vector<uint64_t> here;  // As EmbeddingBuffer.
 };
 
 struct PushBatchMessage {

@@ -5,7 +5,6 @@
 #include "services/api/layout.h"
 #include "simurgh/base/check.h"
 #include "simurgh/data/argmax_codec.h"
-#include "simurgh/data/row_codec.h"
 
 namespace simurgh {
 namespace {
@@ -25,9 +24,7 @@ EmbeddingWire WireOf(const ClusterConfig& config) {
           .gradients = training.gradient_precision,
           .gradient_factor = is_f16 ? training.gradient_scale : 1.0F,
           .seed = config.seed,
-          .rows = as_rows ? layout.rows() : std::vector<FeatureRows>(),
-          .row_slots = config.nn_worker.hot_row_bytes /
-                       RowCodec(training.embedding_precision, layout.rows()).slot_bytes()};
+          .rows = as_rows ? layout.rows() : std::vector<FeatureRows>()};
 }
 
 VectorWire::VectorWire(const ClusterConfig& config)

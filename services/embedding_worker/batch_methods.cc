@@ -36,14 +36,12 @@ Reply<api::SubmitBatch> HandleSubmit(rpc::RequestOf<api::SubmitBatch::Request> r
 // reads.
 Reply<api::PullBatch> HandlePull(rpc::RequestOf<api::PullBatch::Request> request,
                                  EmbeddingWorker& worker) {
-  SIMURGH_CO_ASSIGN_OR_RETURN(auto message, api::Decode(request.table()));
+  SIMURGH_CO_ASSIGN_OR_RETURN(const auto message, api::Decode(request.table()));
   SIMURGH_CO_ASSIGN_OR_RETURN(
-      const size_t bytes,
-      worker.AnswerBytes(message.reference, message.form, message.precision, message.here));
+      const size_t bytes, worker.AnswerBytes(message.reference, message.form, message.precision));
   const rpc::SegmentBuffer room = request.Allocate(bytes);
   EmbeddingBuffer target(message.precision, room.bytes, room.owner);
   target.form = message.form;
-  target.here = std::move(message.here);
   SIMURGH_CO_ASSIGN_OR_RETURN(
       const PullAnswer answer,
       co_await worker.Pull(message.reference, message.terms, target, OptionsWithin(request)));

@@ -168,22 +168,14 @@ StatusOr<std::shared_ptr<BufferedBatch>> EmbeddingWorker::Find(const BatchRefere
 }
 
 StatusOr<size_t> EmbeddingWorker::AnswerBytes(const BatchReference& reference, EmbeddingForm form,
-                                              VectorPrecision precision,
-                                              std::span<const uint64_t> here) {
+                                              VectorPrecision precision) {
   SIMURGH_ASSIGN_OR_RETURN(const auto batch, Find(reference));
-  return AnswerBytes(*batch, form, precision, here);
+  return AnswerBytes(*batch, form, precision);
 }
 
 StatusOr<size_t> EmbeddingWorker::AnswerBytes(const BufferedBatch& batch, EmbeddingForm form,
-                                              VectorPrecision precision,
-                                              std::span<const uint64_t> here) const {
-  const size_t words = (batch.batch().ids.size() + 63) / 64;
-  if (!here.empty() && (here.size() != words || form != EmbeddingForm::kRows)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("pull: ", here.size(), " words of rows that need not come, the batch has ",
-                     form == EmbeddingForm::kRows ? words : 0));
-  }
-  if (form == EmbeddingForm::kRows) return RowCodecOf(precision).bytes(batch.batch(), here);
+                                              VectorPrecision precision) const {
+  if (form == EmbeddingForm::kRows) return RowCodecOf(precision).bytes(batch.batch());
   return batch.batch().batch_size * pooling_.row_bytes(precision);
 }
 
@@ -220,10 +212,10 @@ rpc::awaitable<StatusOr<PullAnswer>> EmbeddingWorker::Pull(BatchReference refere
                                                            rpc::CallOptions options) {
   SIMURGH_CO_ASSIGN_OR_RETURN(const auto batch, Find(reference));
   SIMURGH_CO_ASSIGN_OR_RETURN(const size_t expected,
-                              AnswerBytes(*batch, target.form, target.precision, target.here));
+                              AnswerBytes(*batch, target.form, target.precision));
   SIMURGH_CO_RETURN_IF_ERROR(CheckSize(target.bytes.size(), expected));
   SIMURGH_CO_ASSIGN_OR_RETURN(const RowExchange::Rows rows,
-                              co_await rows_.Pull(batch, terms, target.here, options));
+                              co_await rows_.Pull(batch, terms, options));
   StageTimer timer(metrics_.pool_seconds);
   PullAnswer answer{.row_age_steps = rows.age_steps};
   const bool training = terms.purpose == LookupMode::kTrain;
@@ -241,7 +233,7 @@ PooledArgmax EmbeddingWorker::PoolRows(const BufferedBatch& batch, const Aligned
   if (target.form == EmbeddingForm::kRows) {
     RowCodecOf(target.precision)
         .Encode(batch.batch(), rows.as<float>(batch.plan.row_floats), batch.plan.row_positions,
-                target.here, target.bytes);
+                target.bytes);
     return {};
   }
   const size_t count = tell_argmax ? argmax_wire_.count(batch.batch()) : 0;

@@ -55,11 +55,11 @@ class EmbeddingWorker {
   [[nodiscard]] rpc::awaitable<StatusOr<BatchReference>> SubmitEncoded(
       std::shared_ptr<BufferedBatch> batch, SubmitOptions terms, rpc::Clock::time_point deadline);
 
-  // What a pull of a buffered batch answers in this form and precision. here: as EmbeddingBuffer.
+  // What a pull of a buffered batch answers in this form and precision.
   // Errors: NOT_FOUND for a reference that is not good any more, INVALID_ARGUMENT for another
   // number of ids.
   StatusOr<size_t> AnswerBytes(const BatchReference& reference, EmbeddingForm form,
-                               VectorPrecision precision, std::span<const uint64_t> here = {});
+                               VectorPrecision precision);
 
   // Pooled embeddings of the whole batch, or its rows, into the target.
   // Errors: NOT_FOUND as above; INVALID_ARGUMENT for a target of another size; ABORTED when a
@@ -119,7 +119,7 @@ class EmbeddingWorker {
     return row_codecs_[static_cast<size_t>(precision)];
   }
   StatusOr<size_t> AnswerBytes(const BufferedBatch& batch, EmbeddingForm form,
-                               VectorPrecision precision, std::span<const uint64_t> here) const;
+                               VectorPrecision precision) const;
   Status CheckSize(size_t bytes, size_t expected) const;
   // Lets a batch go that nobody needs any more, and counts it. False: another call has.
   bool Finish(const BatchReference& reference, const BufferedBatch& batch);

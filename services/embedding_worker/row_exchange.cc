@@ -3,7 +3,6 @@
 #include <span>
 #include <utility>
 
-#include "services/embedding_worker/cache_misses.h"
 #include "services/embedding_worker/stage_timer.h"
 
 namespace simurgh {
@@ -24,17 +23,15 @@ std::vector<uint32_t> DimsOf(const ClusterConfig& config) {
 struct RowExchange::PullState {
   std::shared_ptr<const BufferedBatch> batch;
   PullOptions terms;
-  std::vector<uint64_t> here;  // Of the batch's ids, whose rows need not come; none: all come.
   RowRequest request;
   Rows rows;
   std::shared_ptr<AlignedBuffer> bytes;  // As they travel; null: the floats themselves.
-  std::shared_ptr<RankRowCache> hot;     // Null: every row is asked for.
-  // Of the rows that are asked for; null: of all.
+  std::shared_ptr<RankRowCache> hot;     // Null: the request has every row.
+  // Of the rows that the cache misses; null without a cache.
   std::shared_ptr<AlignedBuffer> ids;
   std::shared_ptr<AlignedBuffer> places;
 
   const BatchPlan& plan() const { return batch->plan; }
-  bool is_partial() const { return ids != nullptr; }
   std::span<float> floats() const { return rows.floats->as<float>(plan().row_floats); }
   std::span<std::byte> bytes_of(const ServerRows& server) const {
     const AlignedBuffer& all = bytes == nullptr ? *rows.floats : *bytes;
@@ -42,7 +39,7 @@ struct RowExchange::PullState {
   }
   std::span<const uint64_t> ids_of(const ServerRows& server) const {
     const std::span<const uint64_t> all =
-        is_partial() ? ids->as<const uint64_t>(request.id_count) : std::span(plan().ids);
+        hot != nullptr ? ids->as<const uint64_t>(request.id_count) : std::span(plan().ids);
     return all.subspan(server.first_id, server.id_count);
   }
   std::span<const uint64_t> places_of(const ServerRows& server) const {
@@ -86,15 +83,11 @@ rpc::awaitable<void> RowExchange::Prepare(std::shared_ptr<PullState> state) {
   if (state->terms.purpose == LookupMode::kTrain) {
     state->hot = row_cache_.Of(state->terms.position, state->terms.row_age_steps);
   }
-  if (state->hot != nullptr || !state->here.empty()) {
+  if (state->hot == nullptr) {
+    state->request = row_wire_.RequestFor(plan);
+  } else {
     state->ids = Lease(plan.ids.size() * sizeof(uint64_t));
     state->places = Lease(plan.ids.size() * sizeof(uint64_t));
-  }
-  if (!state->is_partial()) {
-    state->request = row_wire_.RequestFor(plan);
-  } else if (state->hot == nullptr) {
-    state->request = co_await rpc::RunOn(compute_, [this, state] { return RequestFor(*state); });
-  } else {
     const auto split = [this, state] {
       const BatchPlan& all = state->plan();
       return state->hot->Split(all, state->terms.position.step, row_wire_.precision(),
@@ -105,24 +98,9 @@ rpc::awaitable<void> RowExchange::Prepare(std::shared_ptr<PullState> state) {
     state->request = std::move(missing.request);
     state->rows.age_steps = missing.age_steps;
   }
-  if (state->is_partial() || !row_wire_.is_plain()) {
+  if (state->hot != nullptr || !row_wire_.is_plain()) {
     state->bytes = Lease(state->request.byte_count);
   }
-}
-
-RowRequest RowExchange::RequestFor(const PullState& state) const {
-  const BatchPlan& plan = state.plan();
-  // By place among the floats: ids of several lists may have one row.
-  std::vector<bool> wanted(plan.row_floats);
-  for (size_t id = 0; id < plan.row_positions.size(); ++id) {
-    const bool is_here = (state.here[id / 64] >> (id % 64) & 1U) != 0;
-    if (!is_here) wanted[plan.row_positions[id]] = true;
-  }
-  return RequestCacheMisses(plan, row_wire_.precision(), state.ids->as<uint64_t>(plan.ids.size()),
-                            state.places->as<uint64_t>(plan.ids.size()),
-                            [&](const RowGroup&, std::span<const uint64_t>, size_t, size_t place) {
-                              return !wanted[place];
-                            });
 }
 
 rpc::awaitable<Status> RowExchange::PullFrom(size_t server, std::shared_ptr<PullState> state,
@@ -145,11 +123,6 @@ rpc::awaitable<Status> RowExchange::PullFrom(size_t server, std::shared_ptr<Pull
       state->hot->Take(rows, state->terms.position.step, row_wire_, state->bytes_of(rows),
                        state->ids_of(rows), state->places_of(rows), state->floats());
     });
-  } else if (state->is_partial()) {
-    co_await rpc::RunOn(compute_, [this, state, server] {
-      const ServerRows& rows = state->request.servers[server];
-      row_wire_.DecodeTo(rows, state->bytes_of(rows), state->places_of(rows), state->floats());
-    });
   } else if (!row_wire_.is_plain()) {
     co_await rpc::RunOn(compute_, [this, state, server] {
       const ServerRows& rows = state->request.servers[server];
@@ -162,12 +135,10 @@ rpc::awaitable<Status> RowExchange::PullFrom(size_t server, std::shared_ptr<Pull
 }
 
 rpc::awaitable<StatusOr<RowExchange::Rows>> RowExchange::Pull(
-    std::shared_ptr<const BufferedBatch> batch, PullOptions terms, std::vector<uint64_t> here,
-    rpc::CallOptions options) {
+    std::shared_ptr<const BufferedBatch> batch, PullOptions terms, rpc::CallOptions options) {
   const auto state = std::make_shared<PullState>();
   state->batch = std::move(batch);
   state->terms = terms;
-  state->here = std::move(here);
   co_await Prepare(state);
   const auto pull = [&](size_t server) { return PullFrom(server, state, options); };
   SIMURGH_CO_RETURN_IF_ERROR(co_await OnServers(metrics_.pull_seconds, pull));

@@ -34,10 +34,8 @@ class RowExchange {
     std::shared_ptr<AlignedBuffer> floats;  // Of the batch's plan.
     uint32_t age_steps = 0;                 // Of the oldest row; 0: all are of now.
   };
-  // here: a bit for each of the batch's ids, 1: nobody looks at its row; or none.
   [[nodiscard]] rpc::awaitable<StatusOr<Rows>> Pull(std::shared_ptr<const BufferedBatch> batch,
-                                                    PullOptions terms, std::vector<uint64_t> here,
-                                                    rpc::CallOptions options);
+                                                    PullOptions terms, rpc::CallOptions options);
 
   // gradients: floats of the batch's plan. learning_rates: by table.
   [[nodiscard]] rpc::awaitable<Status> Push(std::shared_ptr<const BufferedBatch> batch,
@@ -58,8 +56,6 @@ class RowExchange {
 
   // What the state's batch wants of the servers.
   [[nodiscard]] rpc::awaitable<void> Prepare(std::shared_ptr<PullState> state);
-  // Of a batch some of whose rows nobody looks at.
-  RowRequest RequestFor(const PullState& state) const;
   // One server's part.
   [[nodiscard]] rpc::awaitable<Status> PullFrom(size_t server, std::shared_ptr<PullState> state,
                                                 rpc::CallOptions options);

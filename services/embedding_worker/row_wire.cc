@@ -80,16 +80,4 @@ void RowWire::Decode(const ServerRows& server, std::span<const std::byte> bytes,
   });
 }
 
-void RowWire::DecodeTo(const ServerRows& server, std::span<const std::byte> bytes,
-                       std::span<const uint64_t> places, std::span<float> rows) const {
-  size_t next = 0;
-  ForEachGroup(server.groups, [&](const RowGroup& group, size_t ids, size_t byte, size_t) {
-    const size_t row_bytes = codes_[group.table].row_bytes();
-    for (size_t i = 0; i < ids; ++i) {
-      DecodeRow(group.table, bytes.subspan(byte + i * row_bytes, row_bytes),
-                rows.subspan(places[next++], group.dim));
-    }
-  });
-}
-
 }  // namespace simurgh

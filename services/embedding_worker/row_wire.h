@@ -52,10 +52,6 @@ class RowWire {
   void Decode(const ServerRows& server, std::span<const std::byte> bytes,
               std::span<float> rows) const;
 
-  // The same, each row to its place among the rows.
-  void DecodeTo(const ServerRows& server, std::span<const std::byte> bytes,
-                std::span<const uint64_t> places, std::span<float> rows) const;
-
   size_t row_bytes(uint32_t table) const { return codes_[table].row_bytes(); }
   void DecodeRow(uint32_t table, std::span<const std::byte> bytes, std::span<float> row) const {
     codes_[table].Decode(bytes, /*factor=*/1, MatrixView<float>(row.data(), 1, row.size()));

@@ -11,7 +11,6 @@ namespace {
 // As many batches as forward buffers may hold in `async`, and those of many ranks.
 constexpr uint64_t kMaxStaleness = 1'024;
 constexpr uint64_t kMaxRanksStaleness = 65'536;
-constexpr uint64_t kMaxRowAge = 64;
 
 Histogram& StageSeconds(MetricRegistry& registry, const char* stage) {
   return registry.GetHistogram("simurgh_nn_stage_seconds",
@@ -52,8 +51,7 @@ void TrainReport::EvaluationGauges::Set(const EvaluationResult& result) const {
   group_auc.Set(result.group_auc);
 }
 
-TrainReport::TrainReport(MetricRegistry& registry, std::vector<std::string> tasks,
-                         const std::vector<std::string>& tables)
+TrainReport::TrainReport(MetricRegistry& registry, std::vector<std::string> tasks)
     : tasks_(std::move(tasks)),
       steps_(registry.GetCounter("simurgh_nn_steps_total", "Training steps.")),
       skipped_(registry.GetCounter("simurgh_nn_skipped_steps_total",
@@ -71,25 +69,12 @@ TrainReport::TrainReport(MetricRegistry& registry, std::vector<std::string> task
                                              "Sum over the ranks: earlier steps of each not yet "
                                              "acknowledged at its pull.",
                                              PowersOfTwo(kMaxRanksStaleness))),
-      row_cache_(registry.GetGauge("simurgh_nn_hot_rows", "Rows that the network keeps.")),
-      hot_row_age_(registry.GetHistogram("simurgh_nn_hot_row_age_steps",
-                                         "Age of a batch's oldest row that was kept.",
-                                         PowersOfTwo(kMaxRowAge))),
       dense_staleness_(registry.GetHistogram(
           "simurgh_nn_dense_staleness_pushes",
           "Mode async: dense pushes of all ranks between the weights of a push and itself.",
           PowersOfTwo(kMaxRanksStaleness))),
       wait_seconds_(StageSeconds(registry, "wait")),
       compute_seconds_(StageSeconds(registry, "compute")) {
-  for (const std::string& table : tables) {
-    const MetricLabels labels = {{"table", table}};
-    hot_row_counters_.push_back(
-        {registry.GetCounter("simurgh_nn_hot_row_hits_total",
-                             "Ids of batches whose rows were among those that the network keeps.",
-                             labels),
-         registry.GetCounter("simurgh_nn_hot_row_misses_total",
-                             "Ids of batches whose rows came, while rows are kept.", labels)});
-  }
   if (tasks_.size() == 1) return;
   for (const std::string& task : tasks_) {
     const MetricLabels labels = {{"task", task}};
@@ -111,14 +96,6 @@ void TrainReport::OnStep(const Step& step) {
   }
   staleness_.Observe(static_cast<double>(step.staleness));
   ranks_staleness_.Observe(static_cast<double>(step.ranks_staleness));
-  if (step.kept) {
-    for (size_t table = 0; table < step.kept->tables.size(); ++table) {
-      hot_row_counters_[table].hits.Add(step.kept->tables[table].hits);
-      hot_row_counters_[table].misses.Add(step.kept->tables[table].misses);
-    }
-    row_cache_.Set(static_cast<double>(step.kept->rows));
-    hot_row_age_.Observe(static_cast<double>(step.kept->age_steps));
-  }
   wait_seconds_.Observe(step.waited);
   compute_seconds_.Observe(step.computed);
 }

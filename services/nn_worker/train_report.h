@@ -11,9 +11,8 @@ namespace simurgh {
 // Tells of training in the log and in the metrics.
 class TrainReport : public TrainObserver {
  public:
-  // tasks: names of the labels. tables: of the tables.
-  TrainReport(MetricRegistry& registry, std::vector<std::string> tasks,
-              const std::vector<std::string>& tables);
+  // tasks: names of the labels.
+  TrainReport(MetricRegistry& registry, std::vector<std::string> tasks);
 
   void OnStep(const Step& step) override;
   void OnDensePush(uint64_t gap) override;
@@ -42,12 +41,6 @@ class TrainReport : public TrainObserver {
     EvaluationGauges test;
   };
 
-  // Of a table's rows that the network keeps.
-  struct HotRowCounters {
-    Counter& hits;
-    Counter& misses;
-  };
-
   const std::vector<std::string> tasks_;
   Counter& steps_;
   Counter& skipped_;
@@ -59,9 +52,6 @@ class TrainReport : public TrainObserver {
   std::vector<TaskGauges> task_gauges_;
   Histogram& staleness_;
   Histogram& ranks_staleness_;
-  std::vector<HotRowCounters> hot_row_counters_;  // By table.
-  Gauge& row_cache_;
-  Histogram& hot_row_age_;
   Histogram& dense_staleness_;
   Histogram& wait_seconds_;
   Histogram& compute_seconds_;

@@ -107,12 +107,6 @@ std::optional<size_t> GroupFeature(const ClusterConfig& config) {
   return std::nullopt;
 }
 
-std::vector<std::string> TableNames(const ClusterConfig& config) {
-  std::vector<std::string> names;
-  for (const TableConfig& table : config.tables) names.push_back(table.name);
-  return names;
-}
-
 uint64_t HashFloats(std::span<const float> values, uint64_t seed) {
   return HashBytes({reinterpret_cast<const char*>(values.data()), values.size_bytes()}, seed);
 }
@@ -123,7 +117,7 @@ TrainingJob::TrainingJob(const ClusterConfig& config, MetricRegistry& registry, 
     : config_(config),
       rank_(rank),
       masks_(config.features),
-      report_(registry, LabelColumns(config.data), TableNames(config)),
+      report_(registry, LabelColumns(config.data)),
       collisions_(registry, config.features),
       skipped_train_rows_(SkippedRowsOf(registry, "train")),
       skipped_validation_rows_(SkippedRowsOf(registry, "validation")),
@@ -186,11 +180,7 @@ StatusOr<TrainResult> TrainingJob::Run(EmbeddingPort& port, DensePort* dense, ui
                    .dense_width = DenseWidth(config_),
                    .tasks = LabelColumns(config_.data).size(),
                    .group_feature = GroupFeature(config_),
-                   .kept_rows = {.slots = WireOf(config_).row_slots, .tables = {}},
                    .async_staleness = AsyncStaleness(config_)};
-  for (const FeatureConfig& feature : config_.features) {
-    data.kept_rows.tables.push_back(feature.table_index);
-  }
   if (!config_.data.validation.empty()) {
     data.validation = ReaderOf(config_.data.validation, {}, skipped_validation_rows_);
   }

@@ -71,16 +71,6 @@ size_t ClusterConfig::embedding_width() const {
   return width;
 }
 
-uint64_t ClusterConfig::longest_row_bytes() const {
-  uint64_t longest = 0;
-  for (const FeatureConfig& feature : features) {
-    longest = std::max(longest,
-                       VectorBytes(training.embedding_precision, tables[feature.table_index].dim));
-  }
-  constexpr uint64_t kMultiple = 4;
-  return (longest + kMultiple - 1) / kMultiple * kMultiple;
-}
-
 StatusOr<ClusterConfig> ParseClusterConfig(const std::string& text, const std::string& path,
                                            const std::vector<std::string>& overrides) {
   SIMURGH_ASSIGN_OR_RETURN(

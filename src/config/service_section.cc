@@ -63,7 +63,6 @@ void ReadNnWorker(MapReader& section, NnWorkerConfig* config) {
                                     {"tf32", ComputePrecision::kTf32},
                                     {"bf16", ComputePrecision::kBf16},
                                     {"f16", ComputePrecision::kF16}});
-  section.Integer("hot_row_bytes", &config->hot_row_bytes, 0, uint64_t{1} << 40);
   section.Integer("batch_row_bytes", &config->batch_row_bytes, 0, uint64_t{1} << 40);
   section.Duration("rank_timeout", &config->rank_timeout, kShortest, kLongest);
   section.Maps("instances", {1, kMaxRanks}, [&](MapReader& in) {

@@ -73,63 +73,24 @@ void ReadEarlyStopping(MapReader& in, EarlyStoppingConfig* stopping) {
   in.OnlyWith(stopping->patience > 0, "patience above 0", {"metric", "min_improvement"});
 }
 
-// The key by which rows are kept; that of embedding workers where none is set.
-const char* RowCacheKey(const ClusterConfig& config) {
-  return config.nn_worker.hot_row_bytes > 0 ? "nn_worker.hot_row_bytes"
-                                            : "embedding_worker.row_cache_bytes";
-}
-
-// What a trainer has of rows is decided before they come.
-void CheckKeptRows(const ClusterConfig& config, Diagnostics* diagnostics) {
-  const char* const key = "nn_worker.hot_row_bytes";
-  if (config.training.embeddings != EmbeddingForm::kRows) {
-    diagnostics->Report(key, "is for rows, and pooled embeddings come to the nn-worker",
-                        "set training.embeddings: rows");
-  }
-  if (config.embedding_worker.row_cache_bytes > 0) {
-    diagnostics->Report(key, "rows that embedding workers keep would be kept twice as long",
-                        "remove it, or embedding_worker.row_cache_bytes");
-  }
-  const uint64_t row = config.longest_row_bytes();
-  const uint64_t most = row * NnWorkerConfig::kMaxCachedRows;
-  const uint64_t bytes = config.nn_worker.hot_row_bytes;
-  if (bytes < row || bytes > most) {
-    diagnostics->Report(key,
-                        absl::StrCat("is ", bytes, ", room for ", bytes / row, " rows of ", row,
-                                     " bytes; one row is the least, ",
-                                     NnWorkerConfig::kMaxCachedRows, " are the most"),
-                        absl::StrCat("set it to a number from ", row, " to ", most));
-  }
-  for (size_t i = 0; i < config.tables.size(); ++i) {
-    if (config.tables[i].admission.kind == AdmissionConfig::Kind::kAlways) continue;
-    diagnostics->Report(absl::StrCat("tables.", i, ".admission"),
-                        "a row that is refused must be asked for each time to be counted, and "
-                        "nn-workers keep rows whatever they are",
-                        "remove it, or nn_worker.hot_row_bytes");
-  }
-}
-
-// Rows that are used again are older than what modes promise, and may be gone at their server.
+// A cached row is older than the mode promises, and its server may have evicted it.
 void CheckRowAge(const ClusterConfig& config, Diagnostics* diagnostics) {
   const TrainingConfig& training = config.training;
-  const bool by_trainers = config.nn_worker.hot_row_bytes > 0;
-  const char* const bytes = RowCacheKey(config);
-  const bool kept = by_trainers || config.embedding_worker.row_cache_bytes > 0;
-  if (kept != (training.row_age_steps > 0)) {
-    diagnostics->Report(kept ? bytes : "training.row_age_steps", "is of no use alone",
+  const char* const bytes = "embedding_worker.row_cache_bytes";
+  const bool has_cache = config.embedding_worker.row_cache_bytes > 0;
+  if (has_cache != (training.row_age_steps > 0)) {
+    diagnostics->Report(has_cache ? bytes : "training.row_age_steps", "is of no use alone",
                         absl::StrCat("set ", bytes, " and training.row_age_steps, or neither"));
     return;
   }
-  if (!kept) return;
+  if (!has_cache) return;
   if (training.reproducible) {
     diagnostics->Report("training.row_age_steps",
-                        absl::StrCat("what pulls read would depend on what an ",
-                                     by_trainers ? "nn-worker" : "embedding worker",
-                                     " has kept, which reproducible: true rules out"),
+                        "cached rows make pulls depend on timing, which reproducible: true rules "
+                        "out",
                         absl::StrCat("remove it and ", bytes));
     return;
   }
-  if (by_trainers) CheckKeptRows(config, diagnostics);
   if (training.row_age_steps >= training.staleness) {
     diagnostics->Report("training.row_age_steps",
                         absl::StrCat("is ", training.row_age_steps,
@@ -191,7 +152,7 @@ void CheckAsync(const ClusterConfig& config, Diagnostics* diagnostics) {
   const char* alone = "no rank waits for another";
   if (training.row_age_steps > 0) {
     refuse("training.row_age_steps", "its rows are bounded by the forward buffer alone",
-           absl::StrCat("remove it and ", RowCacheKey(config)));
+           "remove it and embedding_worker.row_cache_bytes");
   }
   if (training.reproducible) refuse("training.reproducible", alone, "set it to false");
   if (training.sync_batch_norm) refuse("training.sync_batch_norm", alone, "set it to false");
@@ -247,7 +208,6 @@ void ApplyMode(ClusterConfig* config) {
   config->training.staleness = 1;
   config->training.row_age_steps = 0;
   config->embedding_worker.row_cache_bytes = 0;
-  config->nn_worker.hot_row_bytes = 0;
 }
 
 void CheckTraining(const ClusterConfig& config, Diagnostics* diagnostics) {

@@ -30,17 +30,14 @@ class OrdinaryPool final : public BlockPool {
   }
 
   std::shared_ptr<BatchBlock> LeaseFor(std::shared_ptr<const CompactBatch> ids,
-                                       std::shared_ptr<const KeptRows> kept,
                                        bool with_gradients) override {
     if (rows_.features().empty()) return Lease(ids->batch_size, with_gradients);
-    const size_t bytes =
-        rows_.bytes(*ids, kept == nullptr ? std::span<const uint64_t>() : kept->here);
+    const size_t bytes = rows_.bytes(*ids);
     auto block = LeaseWithRows(ids->batch_size, with_gradients, bytes);
     block->coded_embeddings = {.precision = rows_.precision(),
                                .bytes = block->memory->bytes().subspan(block->matrix_bytes, bytes),
                                .form = EmbeddingForm::kRows};
     block->ids = std::move(ids);
-    block->kept = std::move(kept);
     return block;
   }
 

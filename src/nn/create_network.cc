@@ -3,7 +3,6 @@
 #include <spdlog/spdlog.h>
 
 #include "nn/cpu/bf16_products.h"
-#include "nn/cpu/row_pool.h"
 #include "simurgh/nn/dense_network.h"
 #if defined(SIMURGH_CUDA)
 #include "nn/cuda/cuda_network.h"
@@ -45,10 +44,6 @@ StatusOr<std::unique_ptr<DenseNetwork>> CreateOnDevice(const ModelConfig& model,
 
 StatusOr<std::unique_ptr<DenseNetwork>> CreateNetwork(const ModelConfig& model,
                                                       const DenseNetworkOptions& options) {
-  if (options.wire.row_slots > 0) {
-    spdlog::info("dense network: takes {} MiB for {} rows that are kept",
-                 cpu::RowPool::BytesFor(options.wire) >> 20, options.wire.row_slots);
-  }
   if (options.device != ComputeDevice::kCpu) {
     auto network = CreateOnDevice(model, options);
     if (!absl::IsNotFound(network.status())) return network;

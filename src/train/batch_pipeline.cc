@@ -1,8 +1,6 @@
 #include "simurgh/train/batch_pipeline.h"
 
 #include <functional>
-#include <new>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -12,7 +10,6 @@
 
 #include "simurgh/base/mutex.h"
 #include "train/batch_queue.h"
-#include "train/kept_row_plan.h"
 #include "train/retry.h"
 
 namespace simurgh {
@@ -38,9 +35,7 @@ const char* NameOf(BatchCall call) {
 class BatchPipeline::Impl {
  public:
   Impl(EmbeddingPort& port, const PipelineOptions& options)
-      : port_(port), options_(options), queue_(options) {
-    if (options.kept_rows.slots > 0) status_ = PlanKeptRows();
-  }
+      : port_(port), options_(options), queue_(options) {}
 
   ~Impl() {
     Stop();
@@ -58,9 +53,6 @@ class BatchPipeline::Impl {
 
  private:
   using Calls = std::vector<StartedCall>;
-
-  // Errors: RESOURCE_EXHAUSTED.
-  Status PlanKeptRows();
 
   // The calls that can start now, for MakeCalls after unlocking.
   Calls StartCalls(Clock::time_point now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -91,8 +83,6 @@ class BatchPipeline::Impl {
   EmbeddingPort& port_;
   const PipelineOptions options_;
 
-  std::optional<KeptRowPlan> kept_rows_;  // Of who feeds.
-
   Mutex mutex_;
   CondVar changed_;
   BatchQueue queue_ ABSL_GUARDED_BY(mutex_);
@@ -100,32 +90,15 @@ class BatchPipeline::Impl {
   uint64_t calls_in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-Status BatchPipeline::Impl::PlanKeptRows() {
-  const PipelineOptions::KeptRowOptions& rows = options_.kept_rows;
-  // Before it is taken: where memory is promised beyond what there is, taking it ends the process.
-  spdlog::info("{} rows at most are kept, by a plan of {} MiB", rows.slots,
-               KeptRowPlan::BytesFor(rows.slots) >> 20);
-  try {
-    kept_rows_.emplace(rows.slots, options_.row_age_steps, rows.tables);
-    return absl::OkStatus();
-  } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("training: no memory for the plan of ", rows.slots,
-                     " rows that are kept; lower nn_worker.hot_row_bytes"));
-  }
-}
-
 bool BatchPipeline::Impl::Feed(Batch batch) {
   WaitUntil([this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     return queue_.waiting() < options_.queue_batches;
   });
-  std::shared_ptr<const KeptRows> kept;
-  if (kept_rows_) kept = std::make_shared<const KeptRows>(kept_rows_->Next(*batch.sparse));
   Calls calls;
   {
     MutexLock lock(mutex_);
     if (!status_.ok()) return false;
-    queue_.Add(std::move(batch), std::move(kept));
+    queue_.Add(std::move(batch));
     calls = StartCalls(Clock::now());
   }
   MakeCalls(calls);
@@ -246,8 +219,8 @@ void BatchPipeline::Impl::Submit(PendingBatch& pending) {
 }
 
 void BatchPipeline::Impl::LeaseBlock(PendingBatch& pending) const {
-  pending.block = options_.blocks->LeaseFor(pending.batch.sparse, pending.kept,
-                                            options_.purpose == LookupMode::kTrain);
+  pending.block =
+      options_.blocks->LeaseFor(pending.batch.sparse, options_.purpose == LookupMode::kTrain);
   pending.block->rounding.step = pending.step;
   pending.block->rounding.first_row = FirstRowOf(options_.rank);
 }
@@ -257,7 +230,6 @@ void BatchPipeline::Impl::Pull(PendingBatch& pending, uint64_t acknowledged_step
   const BatchBlock::Coded& embeddings = pending.block->coded_embeddings;
   EmbeddingBuffer target(embeddings.precision, embeddings.bytes, pending.block);
   target.form = embeddings.form;
-  target.here.assign(pending.block->here().begin(), pending.block->here().end());
   port_.Pull(pending.reference,
              {.purpose = options_.purpose,
               .position = position(pending),

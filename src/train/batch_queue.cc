@@ -14,10 +14,9 @@ BatchQueue::BatchQueue(const PipelineOptions& options)
   SIMURGH_CHECK(options_.staleness > 0 && options_.queue_batches > 0);
 }
 
-void BatchQueue::Add(Batch batch, std::shared_ptr<const KeptRows> kept) {
+void BatchQueue::Add(Batch batch) {
   auto pending = std::make_unique<PendingBatch>();
   pending->batch = std::move(batch);
-  pending->kept = std::move(kept);
   pending->step = next_step_++;
   pending_.push_back(std::move(pending));
 }
@@ -92,8 +91,7 @@ void BatchQueue::OnSubmitted(PendingBatch& pending, const BatchReference& refere
 
 void BatchQueue::OnPulled(PendingBatch& pending, PullAnswer answer) {
   pending.state = State::kPulled;
-  const uint32_t kept_age = pending.kept == nullptr ? 0 : pending.kept->age_steps;
-  pending.staleness = row_staleness_.Of(pending.step, std::max(answer.row_age_steps, kept_age));
+  pending.staleness = row_staleness_.Of(pending.step, answer.row_age_steps);
   pending.argmax = std::move(answer.argmax);
   pending.retry.Reset();
 }
@@ -122,8 +120,7 @@ const PulledBatch* BatchQueue::Take(PendingBatch& pending) {
   pending.pulled = {.batch = &pending.batch,
                     .step = pending.step,
                     .block = pending.block.get(),
-                    .staleness = pending.staleness,
-                    .kept = pending.kept.get()};
+                    .staleness = pending.staleness};
   return &pending.pulled;
 }
 

@@ -28,7 +28,6 @@ struct PendingBatch {
   };
 
   Batch batch;
-  std::shared_ptr<const KeptRows> kept;  // Null: the network keeps no rows.
   uint64_t step = 0;
   State state = State::kUnsubmitted;
   bool permit = false;  // Counts into the staleness: from its first pull to its acknowledgement.
@@ -64,7 +63,7 @@ class BatchQueue {
 
   explicit BatchQueue(const PipelineOptions& options);
 
-  void Add(Batch batch, std::shared_ptr<const KeptRows> kept = nullptr);
+  void Add(Batch batch);
   void EndInput() { input_ended_ = true; }
 
   // All calls that can start now.

@@ -176,7 +176,6 @@ Status Trainer::TrainPasses(ProgressMeter& meter, const std::stop_token& stop) {
               .staleness = exchange_ == nullptr ? config_.staleness - config_.row_age_steps
                                                 : data_.async_staleness,
               .row_age_steps = config_.row_age_steps,
-              .kept_rows = data_.kept_rows,
               .reproducible = config_.reproducible || config_.mode == Mode::kSync,
               .one_by_one = config_.mode == Mode::kNaiveHybrid,
               .blocks = &network_.blocks(),

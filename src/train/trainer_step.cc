@@ -15,13 +15,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-std::optional<TrainObserver::Step::Kept> KeptOf(const PulledBatch& pulled) {
-  if (pulled.kept == nullptr) return std::nullopt;
-  return TrainObserver::Step::Kept{.tables = pulled.kept->tables,
-                                   .age_steps = pulled.kept->age_steps,
-                                   .rows = pulled.kept->rows};
-}
-
 }  // namespace
 
 Status Trainer::TrainStep(BatchPipeline& pipeline, const PulledBatch& pulled,
@@ -39,7 +32,6 @@ Status Trainer::TrainStep(BatchPipeline& pipeline, const PulledBatch& pulled,
                            .samples = dense.batch_size,
                            .loss = result.loss,
                            .staleness = pulled.staleness,
-                           .kept = KeptOf(pulled),
                            .waited = waited};
   const StepStatus own{.finite = result.finite ? 1U : 0U, .staleness = pulled.staleness};
   // The gradients leave before the dense step: their way is the longer one. A device does both.

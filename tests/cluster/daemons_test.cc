@@ -148,18 +148,6 @@ TEST_CASE("Every daemon serves its health and what it counts") {
   }
 }
 
-TEST_CASE("A trainer that keeps rows finds some of them again, and asks for the others alone") {
-  TestCluster cluster(
-      {.overrides = {"training.epochs=1000", "training.staleness=4", "training.row_age_steps=2",
-                     "training.embeddings=rows", "nn_worker.hot_row_bytes=4000000"}});
-  const auto trainer = cluster.StartTrainer({"training.progress_interval=50ms"});
-  REQUIRE(trainer->WaitForLog("samples/s", 60s));
-  for (const char* of_rows : {"hits_total", "misses_total"}) {
-    CheckEndpoint(*trainer, absl::StrCat("simurgh_nn_hot_row_", of_rows, "{table=\"race\"}"));
-  }
-  CheckEndpoint(*trainer, "simurgh_nn_hot_rows");
-}
-
 TEST_CASE("An address in use ends a daemon with 2, naming file, line, key and remedy") {
   const TemporaryFolder folder;
   const std::string socket = "unix://" + folder.path() + "/taken.sock";

@@ -19,18 +19,6 @@ double ValueOf(const std::string& metrics, const std::string& series) {
   return std::stod(metrics.substr(at + series.size() + 2));
 }
 
-// Of all series of that name that have labels.
-double SumOf(const std::string& metrics, const std::string& name) {
-  double sum = 0;
-  size_t series = 0;
-  for (size_t at = metrics.find("\n" + name + "{"); at != std::string::npos;
-       at = metrics.find("\n" + name + "{", at + 1), ++series) {
-    sum += std::stod(metrics.substr(metrics.find("} ", at) + 2));
-  }
-  REQUIRE(series > 0);
-  return sum;
-}
-
 std::vector<std::string> Precisions(const std::string& embeddings, const std::string& gradients) {
   return {"training.embedding_precision=" + embeddings, "training.gradient_precision=" + gradients};
 }
@@ -70,7 +58,7 @@ TEST_CASE("Adult stays in its band where rows and their gradients travel in 16 b
   }
 }
 
-struct HotRowRun {
+struct RowCacheRun {
   double auc = 0;
   std::string metrics;
 
@@ -81,14 +69,13 @@ struct HotRowRun {
   }
 };
 
-// kept_by: the overrides that say who keeps them.
-HotRowRun TrainWithRowCache(uint32_t age, uint32_t staleness,
-                            std::vector<std::string> kept_by = {
-                                "embedding_worker.row_cache_bytes=4000000"}) {
+RowCacheRun TrainWithRowCache(uint32_t age, uint32_t staleness) {
   MetricRegistry registry;
-  kept_by.push_back("training.staleness=" + std::to_string(staleness));
-  kept_by.push_back("training.row_age_steps=" + std::to_string(age));
-  const Outcome outcome = TrainStandalone(kAdult, 2, kept_by, &registry);
+  const Outcome outcome = TrainStandalone(kAdult, 2,
+                                          {"embedding_worker.row_cache_bytes=4000000",
+                                           "training.staleness=" + std::to_string(staleness),
+                                           "training.row_age_steps=" + std::to_string(age)},
+                                          &registry);
   return {.auc = outcome.auc, .metrics = registry.Serialize()};
 }
 
@@ -100,7 +87,7 @@ TEST_CASE("Adult stays in its band with rows that are used again, none of them t
   const double exact = TrainStandalone(kAdult, 2, {"training.staleness=4"}).auc;
   for (const uint32_t age : {1, 2}) {
     CAPTURE(age);
-    const HotRowRun run = TrainWithRowCache(age, 4);
+    const RowCacheRun run = TrainWithRowCache(age, 4);
     CHECK(run.auc == Approx(exact).margin(0.003));
     CHECK(run.Beyond(kRowAges, std::to_string(age)) == 0);
     CHECK(run.Beyond(kStaleness, "4") == 0);
@@ -111,7 +98,7 @@ TEST_CASE("Adult stays in its band with rows that are used again, none of them t
 TEST_CASE("Rows are used again up to the age that is allowed, which counts as staleness") {
   for (const uint32_t age : {1, 2}) {
     CAPTURE(age);
-    const HotRowRun run = TrainWithRowCache(age, age + 1);
+    const RowCacheRun run = TrainWithRowCache(age, age + 1);
     const double hits = ValueOf(run.metrics, "simurgh_worker_row_cache_hits_total");
     const double misses = ValueOf(run.metrics, "simurgh_worker_row_cache_misses_total");
     CHECK(hits > 0.3 * (hits + misses));
@@ -120,21 +107,6 @@ TEST_CASE("Rows are used again up to the age that is allowed, which counts as st
     if (age == 1) continue;
     CHECK(run.Beyond(kRowAges, "1") > 0);
     CHECK(run.Beyond(kStaleness, "1") > 0);
-  }
-}
-
-TEST_CASE("Adult stays in its band with rows that the network keeps, none of them too old") {
-  const double exact = TrainStandalone(kAdult, 2, {"training.staleness=4"}).auc;
-  for (const uint32_t age : {1, 2}) {
-    CAPTURE(age);
-    const HotRowRun run =
-        TrainWithRowCache(age, 4, {"training.embeddings=rows", "nn_worker.hot_row_bytes=4000000"});
-    CHECK(run.auc == Approx(exact).margin(0.003));
-    const double hits = SumOf(run.metrics, "simurgh_nn_hot_row_hits_total");
-    const double misses = SumOf(run.metrics, "simurgh_nn_hot_row_misses_total");
-    CHECK(hits > 0.3 * (hits + misses));
-    CHECK(run.Beyond("simurgh_nn_hot_row_age_steps", std::to_string(age)) == 0);
-    CHECK(run.Beyond(kStaleness, "4") == 0);
   }
 }
 

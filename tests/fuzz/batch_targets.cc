@@ -244,7 +244,6 @@ void RunPullBatch(Input input) {
   SIMURGH_CHECK_EQ(second->terms.row_age_steps, message->terms.row_age_steps);
   SIMURGH_CHECK(second->precision == message->precision);
   SIMURGH_CHECK(second->form == message->form);
-  SIMURGH_CHECK(second->here == message->here);
 }
 
 void RunPulledBatch(Input input) {
@@ -296,8 +295,7 @@ std::vector<Bytes> PullBatchSeeds() {
                                                                  .acknowledged_steps = 70,
                                                                  .row_age_steps = 3},
                                                        .precision = VectorPrecision::kInt8,
-                                                       .form = EmbeddingForm::kRows,
-                                                       .here = {5, 6}}))};
+                                                       .form = EmbeddingForm::kRows}))};
 }
 
 std::vector<Bytes> PulledBatchSeeds() {

@@ -32,9 +32,6 @@ struct ClusterConfig {
 
   // Sum over the features of their tables' dims: the width of the network's embedding input.
   size_t embedding_width() const;
-
-  // Of the longest row that comes with training.embeddings: rows; a multiple of 4.
-  uint64_t longest_row_bytes() const;
 };
 
 // Reads, overrides and validates. Each override is "section.key=value" (a list index is a number:

@@ -72,14 +72,9 @@ struct NnWorkerConfig {
   std::chrono::milliseconds rank_timeout{120'000};
   ComputeDevice device = ComputeDevice::kCpu;
   ComputePrecision precision = ComputePrecision::kF32;
-  // Memory of the network's device for rows that batches use once more (training.row_age_steps);
-  // 0: none are kept. TrainingConfig::embeddings must be rows.
-  uint64_t hot_row_bytes = 0;
   // Memory of the network's CUDA device that is made for each batch of rows at the start; 0: what
   // samples with one id of each feature need.
   uint64_t batch_row_bytes = 0;
-  // No more rows than that are kept: 64 of the largest batches have fewer.
-  static constexpr uint64_t kMaxCachedRows = uint64_t{1} << 30;
 };
 
 // YAML section `loaders`: processes that read the training data and submit it to the nn-workers,

@@ -19,8 +19,6 @@ struct EmbeddingWire {
   // Of all features where a batch's rows travel in place of embeddings, in their precision: as
   // RowCodec has them. Else none.
   std::vector<FeatureRows> rows = {};
-  // Of these, how many the network keeps from batch to batch, each in RowCodec::slot_bytes.
-  size_t row_slots = 0;
 };
 
 }  // namespace simurgh

@@ -13,11 +13,10 @@
 
 namespace simurgh {
 
-// A batch's rows as bytes, as they travel to a nn-worker that pools them: one for each of the
-// batch's ids, in their order, list after list, each a vector as VectorCodec has it. Without those
-// that the nn-worker says are there already: `here`, a bit an id, as KeptRows has it, or none.
+// Encodes a batch's rows for an nn-worker that pools them: one VectorCodec vector for each of the
+// batch's ids, list after list.
 //
-// All take a batch of so many features.
+// Requires: batches have the features of the constructor.
 // Threads: immutable.
 class RowCodec {
  public:
@@ -28,8 +27,6 @@ class RowCodec {
   const std::vector<FeatureRows>& features() const { return features_; }
   // Of one of the feature's rows.
   const VectorCodec& code(size_t feature) const { return codes_[feature]; }
-  // A slot has room for any row.
-  size_t slot_bytes() const;
 
   // Calls visit(id, its row's code) for all ids of a batch, in their order.
   template <typename Visit>
@@ -42,32 +39,26 @@ class RowCodec {
     }
   }
 
-  // Of a batch's rows. Cost: that of counting bits.
-  size_t bytes(const CompactBatch& batch, std::span<const uint64_t> here = {}) const;
-  // (ids) where the row of each begins that comes; of the others 0.
-  std::vector<uint64_t> Destinations(const CompactBatch& batch,
-                                     std::span<const uint64_t> here = {}) const;
+  // The size of a batch's encoded rows.
+  size_t bytes(const CompactBatch& batch) const;
 
-  // rows: row_positions tell where each id's begins. coded: bytes(batch, here), at a multiple of 4.
+  // row_positions: (ids) where each id's row begins in `rows`. coded: bytes(batch), at a multiple
+  // of 4.
   void Encode(const CompactBatch& batch, std::span<const float> rows,
-              std::span<const uint64_t> row_positions, std::span<const uint64_t> here,
-              std::span<std::byte> coded) const;
+              std::span<const uint64_t> row_positions, std::span<std::byte> coded) const;
 
-  // Pools coded rows: every feature's block side by side, as simurgh::Pool of the same numbers.
-  // rows: (ids) where each begins. pooled: (B, sum of widths), overwritten. for_each_part: calls
-  // work(first, end) for parts that make up [0, count), each about `least` long at least, several
-  // at a time if it likes: the result is the same. Requires no feature pooled by max.
+  // Pools encoded rows: every feature's block side by side, as simurgh::Pool of the same numbers.
+  // coded: of Encode. pooled: (B, sum of widths), overwritten. for_each_part: calls
+  // work(first, end) for parts that make up [0, count), of about `least` elements or more; parts
+  // may run at the same time. Requires no feature pooled by max.
   using ForEachPart = absl::FunctionRef<void(size_t count, size_t least,
                                              absl::FunctionRef<void(size_t, size_t)> work)>;
-  void Pool(const CompactBatch& batch, std::span<const std::byte* const> rows,
-            MatrixView<float> pooled, ForEachPart for_each_part) const;
-  // In one part.
-  void Pool(const CompactBatch& batch, std::span<const std::byte* const> rows,
-            MatrixView<float> pooled) const;
+  void Pool(const CompactBatch& batch, std::span<const std::byte> coded, MatrixView<float> pooled,
+            ForEachPart for_each_part) const;
 
  private:
   // Of the ids in [first, end).
-  void Decode(const CompactBatch& batch, std::span<const std::byte* const> rows,
+  void Decode(const CompactBatch& batch, std::span<const std::byte> coded,
               std::span<const uint64_t> positions, size_t first, size_t end,
               std::span<float> numbers) const;
   // One that has the list, for each.

@@ -8,7 +8,6 @@
 #include "simurgh/config/vector_precision.h"
 #include "simurgh/data/compact_batch.h"
 #include "simurgh/data/embedding_wire.h"
-#include "simurgh/data/kept_rows.h"
 #include "simurgh/data/vector_codec.h"
 #include "simurgh/tensor/matrix_view.h"
 
@@ -39,12 +38,7 @@ class BatchBlock {
   // sees the block.
   RoundingKey rounding;
 
-  // Of a block of rows: the batch, and which rows do not come.
-  std::shared_ptr<const CompactBatch> ids;
-  std::shared_ptr<const KeptRows> kept;  // Null: all come.
-  std::span<const uint64_t> here() const {
-    return kept == nullptr ? std::span<const uint64_t>() : kept->here;
-  }
+  std::shared_ptr<const CompactBatch> ids;  // Of a block of rows; else null.
 
   // The same memory where it is of samples in f32, (B, embedding width) without gaps; else empty.
   MatrixView<float> embeddings;
@@ -62,10 +56,8 @@ class BlockPool {
   // For pooled embeddings of so many samples.
   virtual std::shared_ptr<BatchBlock> Lease(size_t rows, bool with_gradients) = 0;
 
-  // For what comes of these ids: rows, where rows travel, of which the network keeps some; else as
-  // above. kept: null where all come.
+  // For the batch's rows where the wire carries rows, else for its pooled embeddings.
   virtual std::shared_ptr<BatchBlock> LeaseFor(std::shared_ptr<const CompactBatch> ids,
-                                               std::shared_ptr<const KeptRows> kept,
                                                bool with_gradients) {
     return Lease(ids->batch_size, with_gradients);
   }

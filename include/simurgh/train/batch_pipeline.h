@@ -7,7 +7,6 @@
 
 #include "simurgh/base/status.h"
 #include "simurgh/data/batch.h"
-#include "simurgh/data/kept_rows.h"
 #include "simurgh/nn/batch_block.h"
 #include "simurgh/telemetry/timeline.h"
 #include "simurgh/train/ports.h"
@@ -20,15 +19,8 @@ struct PipelineOptions {
   uint32_t rank = 0;
   uint32_t ranks = 1;
   PushOrder order = PushOrder::kUnordered;  // Of the ranks' pushes.
-  uint32_t staleness = 1;      // Batches between pull and acknowledged push, at most; >= 1.
-  uint32_t row_age_steps = 0;  // As PullOptions; a training pull's.
-  // Of the rows that the blocks' network keeps: how many, and each feature's table. A row that is
-  // kept is used for row_age_steps.
-  struct KeptRowOptions {
-    size_t slots = 0;
-    std::vector<uint32_t> tables;
-  };
-  KeptRowOptions kept_rows = {};
+  uint32_t staleness = 1;       // Batches between pull and acknowledged push, at most; >= 1.
+  uint32_t row_age_steps = 0;   // As PullOptions; a training pull's.
   bool reproducible = false;    // See BatchPipeline.
   bool one_by_one = false;      // A pull waits until all earlier pushes have been sent.
   uint64_t trained_steps = 0;   // Of the run, all acknowledged; for evaluation.
@@ -47,8 +39,6 @@ struct PulledBatch {
   // Of this rank's earlier steps, how many its rows may lack: those not acknowledged at its pull,
   // or at the pull that its oldest rows come from. Below staleness + row_age_steps.
   uint32_t staleness = 0;
-  // Null: the network keeps no rows.
-  const KeptRows* kept = nullptr;
 };
 
 // Takes batches through submit, pull and push, so that the network never waits for what could have
@@ -86,8 +76,8 @@ class BatchPipeline {
   void EndInput(Status status);
 
   // Waits for the next step's embeddings. Null after the last one.
-  // Errors: of the input; of a call, once past its retry deadline or not worth a retry;
-  // RESOURCE_EXHAUSTED without memory for the plan of kept_rows; CANCELLED after Stop.
+  // Errors: of the input; of a call, once past its retry deadline or not worth a retry; CANCELLED
+  // after Stop.
   StatusOr<const PulledBatch*> Next();
 
   // As Next, where that need not wait; else null. So a trainer can have the next batch before he is

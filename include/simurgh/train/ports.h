@@ -68,8 +68,6 @@ struct EmbeddingBuffer {
   EmbeddingForm form = EmbeddingForm::kPooled;
   std::span<std::byte> bytes;
   std::shared_ptr<void> owner;
-  // Of rows: those that need not come, as KeptRows has it; none: all come.
-  std::vector<uint64_t> here;
 };
 
 // Which occurrences the elements of features pooled by max are of, feature after feature, as

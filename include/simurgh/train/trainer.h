@@ -43,13 +43,6 @@ class TrainObserver {
     // The sum over the ranks, each at its own pull of the step; in mode async of the others as they
     // told last, 20 times a second, of their latest batches.
     uint32_t ranks_staleness = 0;
-    // Of the batch's ids, where the network keeps rows.
-    struct Kept {
-      std::vector<KeptRows::TableUse> tables;
-      uint32_t age_steps = 0;  // Of the oldest that was there.
-      size_t rows = 0;         // That the network keeps.
-    };
-    std::optional<Kept> kept;
     std::chrono::nanoseconds waited{};    // For the batch's embeddings.
     std::chrono::nanoseconds computed{};  // Forward, backward, step.
   };
@@ -94,9 +87,8 @@ struct TrainerData {
   OpenReader test;        // May be empty: no evaluation at the end.
   size_t features = 0;
   size_t dense_width = 0;
-  size_t tasks = 1;                                // Labels of a sample.
-  std::optional<size_t> group_feature;             // Of EvaluationOptions.
-  PipelineOptions::KeptRowOptions kept_rows = {};  // Of the training pipeline.
+  size_t tasks = 1;                     // Labels of a sample.
+  std::optional<size_t> group_feature;  // Of EvaluationOptions.
   uint32_t async_staleness = 1;  // Mode async: batches between pull and acknowledged push, at most.
 };
 

@@ -65,12 +65,12 @@ Status OutOfMemory(size_t rows) {
 }  // namespace
 
 CpuNetwork::CpuNetwork(ModelPlan plan, std::vector<TaskConfig> tasks,
-                       const DenseNetworkOptions& options, std::unique_ptr<RowPool> row_pool)
+                       const DenseNetworkOptions& options)
     : plan_(std::move(plan)),
       tasks_(std::move(tasks)),
       options_(options),
       blocks_(NewBlockPool(plan_.embedding_width, options.wire)),
-      row_pool_(std::move(row_pool)),
+      rows_(options.wire.embeddings, options.wire.rows),
       parameters_(ZeroedFloats(plan_.parameter_count)),
       gradients_(ZeroedFloats(plan_.parameter_count)),
       state_(ZeroedFloats(
@@ -98,7 +98,7 @@ StatusOr<BatchResult> CpuNetwork::ForwardBackwardOn(BatchBlock& block,
 void CpuNetwork::PoolRows(BatchBlock& block) {
   if (block.ids == nullptr) return;
   SetUpThread();
-  row_pool_->Pool(block);
+  rows_.Pool(*block.ids, block.coded_embeddings.bytes, block.embeddings, ForEachPart);
 }
 
 Status CpuNetwork::PredictOn(BatchBlock& block, MatrixView<const float> dense,
@@ -329,17 +329,8 @@ StatusOr<std::unique_ptr<DenseNetwork>> CreateCpuNetwork(const ModelConfig& mode
         "nn_worker.precision: f16 is computed on CUDA devices alone; set f32 or bf16");
   }
   SIMURGH_ASSIGN_OR_RETURN(ModelPlan plan, PlanModel(model, options.inputs));
-  std::unique_ptr<cpu::RowPool> row_pool;
   try {
-    row_pool = std::make_unique<cpu::RowPool>(options.wire);
-  } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("dense network: no memory for ", cpu::RowPool::BytesFor(options.wire),
-                     " bytes of rows; lower nn_worker.hot_row_bytes"));
-  }
-  try {
-    return std::make_unique<cpu::CpuNetwork>(std::move(plan), TasksOf(model), options,
-                                             std::move(row_pool));
+    return std::make_unique<cpu::CpuNetwork>(std::move(plan), TasksOf(model), options);
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError(
         "dense network: no memory for the weights; choose narrower layers");

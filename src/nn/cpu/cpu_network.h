@@ -4,10 +4,10 @@
 #include <span>
 #include <vector>
 
-#include "nn/cpu/row_pool.h"
 #include "nn/cpu/workspace.h"
 #include "nn/model_plan.h"
 #include "simurgh/base/aligned_buffer.h"
+#include "simurgh/data/row_codec.h"
 #include "simurgh/nn/dense_network.h"
 
 namespace simurgh::cpu {
@@ -16,8 +16,7 @@ namespace simurgh::cpu {
 // on the caller's addresses nor on his strides.
 class CpuNetwork final : public DenseNetwork {
  public:
-  CpuNetwork(ModelPlan plan, std::vector<TaskConfig> tasks, const DenseNetworkOptions& options,
-             std::unique_ptr<RowPool> row_pool);
+  CpuNetwork(ModelPlan plan, std::vector<TaskConfig> tasks, const DenseNetworkOptions& options);
 
   StatusOr<BatchResult> ForwardBackward(MatrixView<const float> dense,
                                         MatrixView<const float> embeddings,
@@ -108,7 +107,7 @@ class CpuNetwork final : public DenseNetwork {
   const std::vector<TaskConfig> tasks_;
   const DenseNetworkOptions options_;
   const std::unique_ptr<BlockPool> blocks_;
-  const std::unique_ptr<RowPool> row_pool_;
+  const RowCodec rows_;
   AlignedBuffer parameters_;
   AlignedBuffer gradients_;
   AlignedBuffer state_;

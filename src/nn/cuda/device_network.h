@@ -203,13 +203,6 @@ class DeviceNetwork final : public DenseNetwork {
       return absl::ResourceExhaustedError(
           "dense network: the device has no memory for the weights; choose narrower layers");
     }
-    row_slots_ = executor_->AllocateDevice(tensors_.slots_bytes());
-    if (row_slots_ == nullptr) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("dense network: the device has no memory for ", tensors_.slots_bytes(),
-                       " bytes of rows; lower nn_worker.hot_row_bytes"));
-    }
-    tensors_.SetSlots(row_slots_.get());
     tensors_.SetWeights(weights_.get());
     // What products read beyond the weights is zero from now on.
     executor_->Zero(weights_.get(), tensors_.weight_bytes());
@@ -280,7 +273,6 @@ class DeviceNetwork final : public DenseNetwork {
                     .shares_statistics = bool{ranks.sum_statistics},
                     .pools = tensors_.pools()},
                    [&] { enqueue(ranks); });
-    pass_.KeepRows();
     transfers_.End(block);
     gradients_->DeviceChanged();
     if (reducer_ != nullptr) reducer_->sums().StepEnqueued();
@@ -320,7 +312,6 @@ class DeviceNetwork final : public DenseNetwork {
       };
     }
     enqueue(ranks);
-    pass_.KeepRows();
     transfers_.End(block);
     gradients_->DeviceChanged();
     if (meanwhile) meanwhile();
@@ -383,8 +374,7 @@ class DeviceNetwork final : public DenseNetwork {
   Pass<Executor, T> pass_;
   Stepper<Executor, T> stepper_;
   DeviceMemory weights_ = NoMemory();
-  DeviceMemory scalars_ = NoMemory();  // Pinned; StepScalars.
-  DeviceMemory row_slots_ = NoMemory();
+  DeviceMemory scalars_ = NoMemory();               // Pinned; StepScalars.
   std::unique_ptr<RankReducer<Executor>> reducer_;  // Null: sums are the caller's.
   std::unique_ptr<HostMirror> parameters_;
   std::unique_ptr<HostMirror> gradients_;

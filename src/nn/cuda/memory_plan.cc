@@ -87,18 +87,15 @@ struct RowCounts {
   size_t occurrences = 0;
   size_t weights = 0;
   size_t ids = 0;
-  size_t moves = 0;  // Rows that go to slots.
   size_t row_bytes = 0;
 };
 
-RowCounts CountRows(const WireCodes& codes, const CompactBatch& ids, const KeptRows* kept) {
+RowCounts CountRows(const WireCodes& codes, const CompactBatch& ids) {
   return {.offsets = ids.offsets.size(),
           .occurrences = ids.occurrences.size(),
           .weights = ids.weights.size(),
           .ids = ids.ids.size(),
-          .moves = kept == nullptr ? 0 : kept->moves,
-          .row_bytes = codes.rows.bytes(
-              ids, kept == nullptr ? std::span<const uint64_t>() : std::span(kept->here))};
+          .row_bytes = codes.rows.bytes(ids)};
 }
 
 void PlanRows(const WireCodes& codes, const RowCounts& counts, RegionPlanner& input,
@@ -108,7 +105,6 @@ void PlanRows(const WireCodes& codes, const RowCounts& counts, RegionPlanner& in
   transfer.occurrences = input.Add(counts.occurrences * sizeof(uint32_t));
   transfer.weights = input.Add(counts.weights * sizeof(float));
   transfer.places = input.Add(counts.ids * sizeof(uint64_t));
-  transfer.moves = input.Add(counts.moves * sizeof(RowMove));
   transfer.rows = input.Add(counts.row_bytes);
 }
 
@@ -186,11 +182,11 @@ WeightMemory PlanWeights(const ModelPlan& plan, const WireCodes& codes,
 }
 
 BatchTransfer PlanTransfer(const ModelPlan& plan, const WireCodes& codes, size_t rows,
-                           const CompactBatch* ids, const KeptRows* kept) {
+                           const CompactBatch* ids) {
   BatchTransfer transfer;
   RegionPlanner input;
   PlanSamples(plan, codes, rows, ids == nullptr, input, transfer);
-  if (ids != nullptr) PlanRows(codes, CountRows(codes, *ids, kept), input, transfer);
+  if (ids != nullptr) PlanRows(codes, CountRows(codes, *ids), input, transfer);
   transfer.input_bytes = input.bytes();
   RegionPlanner output;
   transfer.report = output.Add(sizeof(StepReport));
@@ -211,7 +207,6 @@ size_t RowInputBytes(const ModelPlan& plan, const WireCodes& codes, size_t sampl
     counts.row_bytes += ids * feature.row_bytes;
   }
   counts.occurrences = counts.weights = counts.ids;
-  if (codes.row_slots > 0) counts.moves = counts.ids;
   BatchTransfer transfer;
   RegionPlanner input;
   PlanSamples(plan, codes, samples, /*pooled=*/false, input, transfer);

@@ -10,7 +10,6 @@
 #include "nn/model_plan.h"
 #include "simurgh/config/training_config.h"
 #include "simurgh/data/compact_batch.h"
-#include "simurgh/data/kept_rows.h"
 
 // Where everything lies in device memory: two blocks, one for the weights and what belongs to them,
 // one for a batch. Plain arithmetic, so that it is tested without a device.
@@ -139,8 +138,7 @@ struct BatchTransfer {
   Region occurrences;  // u32
   Region weights;
   Region places;  // u64: of the ids' rows
-  Region moves;   // RowMove: of rows that are kept
-  Region rows;    // That come.
+  Region rows;
   size_t input_bytes = 0;
   Region report;  // StepReport
   Region probabilities;
@@ -148,9 +146,9 @@ struct BatchTransfer {
   size_t output_bytes = 0;
 };
 
-// ids: of a batch of rows, of which those of `kept` do not come, or all do.
+// ids: of a batch of rows; null: embeddings are pooled.
 BatchTransfer PlanTransfer(const ModelPlan& plan, const WireCodes& codes, size_t rows,
-                           const CompactBatch* ids = nullptr, const KeptRows* kept = nullptr);
+                           const CompactBatch* ids = nullptr);
 
 // What comes with a batch of rows, in bytes, where each sample has one id of every feature, and of
 // a raw one as many as it has places for: no two of them the same, and all with weights. 0 where

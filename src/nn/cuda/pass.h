@@ -69,14 +69,6 @@ class Pass {
     }
   }
 
-  // Once the batch has been pooled, copies the rows that are kept. How many they are differs from
-  // step to step: not for a graph.
-  void KeepRows() {
-    [[maybe_unused]] const auto range = executor_.Range("keep rows");
-    executor_.ForEachCell(tensors_.kept_rows(),
-                          tensors_.codes().rows.slot_bytes() / KeepRow::kBytes, tensors_.keeping());
-  }
-
   // Leaves the gradients of embeddings as they travel.
   void EncodeGradients() {
     const WireCodes& codes = tensors_.codes();

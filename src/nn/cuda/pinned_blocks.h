@@ -44,7 +44,7 @@ struct PinnedBlock final : BatchBlock {
     if (ids != nullptr) StageIds();
   }
 
-  // What the device pools by, and which rows it keeps.
+  // What the device pools by.
   void StageIds() const {
     auto* const first_bytes = In<uint64_t>(transfer.first_bytes);
     first_bytes[RowIndex::kOccurrences] = transfer.occurrences.offset;
@@ -57,23 +57,12 @@ struct PinnedBlock final : BatchBlock {
     std::ranges::copy(ids->offsets, In<uint32_t>(transfer.offsets));
     std::ranges::copy(ids->occurrences, In<uint32_t>(transfer.occurrences));
     std::ranges::copy(ids->weights, In<float>(transfer.weights));
-    StagePlaces();
-  }
-  void StagePlaces() const {
-    const size_t slot_bytes = codes->rows.slot_bytes();
     auto* const places = In<uint64_t>(transfer.places);
-    auto* move = In<RowMove>(transfer.moves);
-    codes->rows.ForEachId(
-        *ids, [&, next = transfer.rows.offset](size_t id, const VectorCodec& row) mutable {
-          const uint32_t to = kept == nullptr ? KeptRows::kNoSlot : kept->slots[id];
-          if (kept != nullptr && kept->is_here(id)) {
-            places[id] = kInSlots | to * slot_bytes;
-            return;
-          }
-          places[id] = next;
-          if (to != KeptRows::kNoSlot) *move++ = {next, to * slot_bytes, row.row_bytes()};
-          next += row.row_bytes();
-        });
+    uint64_t next = transfer.rows.offset;
+    codes->rows.ForEachId(*ids, [&](size_t id, const VectorCodec& row) {
+      places[id] = next;
+      next += row.row_bytes();
+    });
   }
 
   static void CopyRows(MatrixView<const float> from, MatrixView<float> to) {
@@ -111,11 +100,10 @@ class PinnedBlocks final : public BlockPool {
     return LeasePinned(rows, with_gradients);
   }
   std::shared_ptr<BatchBlock> LeaseFor(std::shared_ptr<const CompactBatch> ids,
-                                       std::shared_ptr<const KeptRows> kept,
                                        bool with_gradients) override {
     const size_t rows = ids->batch_size;
     if (!codes_.pools()) return LeasePinned(rows, with_gradients);
-    return LeasePinned(rows, with_gradients, std::move(ids), std::move(kept));
+    return LeasePinned(rows, with_gradients, std::move(ids));
   }
 
   // With embeddings of so many rows that do not come in a block.
@@ -128,14 +116,12 @@ class PinnedBlocks final : public BlockPool {
 
   // ids: for their rows.
   std::shared_ptr<PinnedBlock> LeasePinned(size_t rows, bool with_gradients,
-                                           std::shared_ptr<const CompactBatch> ids = nullptr,
-                                           std::shared_ptr<const KeptRows> kept = nullptr) {
+                                           std::shared_ptr<const CompactBatch> ids = nullptr) {
     auto block = std::make_shared<PinnedBlock>();
     block->rows = rows;
     block->codes = &codes_;
-    block->transfer = PlanTransfer(plan_, codes_, rows, ids.get(), kept.get());
+    block->transfer = PlanTransfer(plan_, codes_, rows, ids.get());
     block->ids = std::move(ids);
-    block->kept = std::move(kept);
     const BatchTransfer& transfer = block->transfer;
     block->input =
         buffers_.Lease(block->ids == nullptr ? transfer.input_bytes

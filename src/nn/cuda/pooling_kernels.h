@@ -21,13 +21,11 @@ struct PooledFeature {
   uint32_t scale_offset = 0;  // and where its scale is, of int8.
 };
 
-// Of a place: it is in the slots, else in the batch's input, so many bytes from the beginning.
-inline constexpr uint64_t kInSlots = uint64_t{1} << 63;
-
 // What comes with the rows of a batch of B samples and F features.
 struct RowIndex {
   // Where the rest begins, in bytes from the beginning of the batch's input: the occurrences, the
-  // weights (0: there are none), then, of each feature, the places of its ids' rows. (2 + F)
+  // weights (0: there are none), then, of each feature, the places of its ids' rows. (2 + F) A
+  // place is an offset in bytes from the beginning of the input.
   static constexpr size_t kOccurrences = 0;
   static constexpr size_t kWeights = 1;
   static constexpr size_t kPlaces = 2;
@@ -43,7 +41,6 @@ struct PoolCell {
   const uint32_t* feature_of;  // By column.
   VectorPrecision precision;
   const std::byte* input;
-  const std::byte* slots;
   RowIndex index;
   Matrix<float> to;
 
@@ -92,32 +89,9 @@ struct PoolCell {
     const PooledFeature& feature = features[f];
     const uint64_t place =
         ElementOf<uint64_t>(input + index.first_bytes[RowIndex::kPlaces + f], id);
-    const std::byte* const row =
-        (place & kInSlots) != 0 ? slots + (place & ~kInSlots) : input + place;
+    const std::byte* const row = input + place;
     if (precision != VectorPrecision::kInt8) return WidenElement(precision, row, element);
     return WidenByte(row, element, ElementOf<float>(row + feature.scale_offset, 0));
-  }
-};
-
-// A row that is kept.
-struct RowMove {
-  uint64_t from = 0;  // In the batch's input,
-  uint64_t to = 0;    // and in the slots.
-  uint64_t bytes = 0;
-};
-
-// Copies 16 bits of a move; rows have a multiple of that. Called for all of the longest row.
-struct KeepRow {
-  static constexpr size_t kBytes = 2;
-
-  const RowMove* moves;
-  const std::byte* input;
-  std::byte* slots;
-
-  SIMURGH_HOST_DEVICE void operator()(size_t i, size_t part) const {
-    const RowMove& move = moves[i];
-    if (part * kBytes >= move.bytes) return;
-    ElementOf<uint16_t>(slots + move.to, part) = ElementOf<uint16_t>(input + move.from, part);
   }
 };
 

@@ -122,20 +122,10 @@ class Tensors {
             .feature_of = feature_of(),
             .precision = codes_.rows.precision(),
             .input = begin,
-            .slots = slots_,
             .index = {reinterpret_cast<const uint64_t*>(begin + transfer_.first_bytes.offset),
                       reinterpret_cast<const uint32_t*>(begin + transfer_.offsets.offset)},
             .to = pooled()};
   }
-  // How many rows of the batch at hand are kept, once it has been pooled; what copies them.
-  size_t kept_rows() const { return transfer_.moves.bytes / sizeof(RowMove); }
-  KeepRow keeping() const {
-    const std::byte* const begin = input(slot_);
-    return {reinterpret_cast<const RowMove*>(begin + transfer_.moves.offset), begin, slots_};
-  }
-  // Of rows that are kept.
-  size_t slots_bytes() const { return codes_.row_slots * codes_.rows.slot_bytes(); }
-  void SetSlots(std::byte* slots) { slots_ = slots; }
   Matrix<float> pooled() const {
     return {reinterpret_cast<float*>(batch_ + batch_plan_.pooled.offset), rows_,
             plan_.embedding_width, plan_.embedding_width};
@@ -185,7 +175,6 @@ class Tensors {
   BatchTransfer transfer_;
   std::byte* weights_ = nullptr;
   std::byte* batch_ = nullptr;
-  std::byte* slots_ = nullptr;
   size_t rows_ = 0;
   size_t slot_ = 0;
   std::vector<std::vector<ReluMask>> masks_;  // Of each tower's layers.

@@ -17,7 +17,6 @@ std::vector<uint32_t> DimsOf(const ModelPlan& plan, const EmbeddingWire& wire) {
 WireCodes::WireCodes(const ModelPlan& plan, const EmbeddingWire& wire)
     : embeddings(wire.embeddings, DimsOf(plan, wire)),
       rows(wire.embeddings, wire.rows),
-      row_slots(wire.row_slots),
       gradients(wire.gradients, DimsOf(plan, wire)),
       gradient_factor(wire.gradient_factor),
       seed(wire.seed),

@@ -27,7 +27,6 @@ struct WireCodes {
 
   VectorCodec embeddings;
   RowCodec rows;
-  size_t row_slots;
   VectorCodec gradients;
   float gradient_factor;
   uint64_t seed;

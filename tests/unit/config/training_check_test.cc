@@ -60,12 +60,10 @@ TEST_CASE("Mode async refuses what needs all weights or all ranks at once", "[co
                             "weights, each for itself"));
   }
   const std::string ranks = "nn_worker.instances=[{address: 'a:1'}, {address: 'a:2'}]";
-  for (const std::string rows : {"embedding_worker.row_cache_bytes", "nn_worker.hot_row_bytes"}) {
-    CHECK(ErrorOf({async, "training.embeddings=rows", "training.row_age_steps=1", rows + "=1000"})
-              .starts_with("training.row_age_steps: is not for mode: async: its rows are bounded "
-                           "by the forward buffer alone; remove it and " +
-                           rows));
-  }
+  CHECK(ErrorOf({async, "training.row_age_steps=1", "embedding_worker.row_cache_bytes=1000"})
+            .starts_with("training.row_age_steps: is not for mode: async: its rows are bounded "
+                         "by the forward buffer alone; remove it and "
+                         "embedding_worker.row_cache_bytes"));
   for (const std::string setting :
        {"reproducible=true", "sync_batch_norm=true", "allreduce.precision=bf16",
         "evaluate_every_steps=10", "evaluate_every_epochs=1"}) {
@@ -101,9 +99,8 @@ TEST_CASE("Rows may only be used again where that fits the staleness", "[config]
       "embedding_worker.row_cache_bytes: is of no use alone; set embedding_worker.row_cache_bytes "
       "and training.row_age_steps, or neither");
   const std::string ruled_out =
-      "training.row_age_steps: what pulls read would depend on what an embedding worker has kept, "
-      "which reproducible: true rules out; remove it and "
-      "embedding_worker.row_cache_bytes";
+      "training.row_age_steps: cached rows make pulls depend on timing, which reproducible: true "
+      "rules out; remove it and embedding_worker.row_cache_bytes";
   CHECK(ErrorOf({bytes, age, "training.reproducible=true"}) == ruled_out);
   CHECK(ErrorOf({bytes, "training.row_age_steps=4"}) ==
         "training.row_age_steps: is 4, which leaves nothing of training.staleness, 4, to batches; "
@@ -138,49 +135,6 @@ TEST_CASE("Room for a batch of rows is for rows", "[config]") {
   CHECK(ErrorOf({room}) ==
         "nn_worker.batch_row_bytes: is for rows, and pooled embeddings come to the nn-worker; "
         "remove it, or set training.embeddings: rows");
-}
-
-TEST_CASE("A trainer keeps rows where rows come to it", "[config]") {
-  const std::string rows = "training.embeddings=rows";
-  const std::string bytes = "nn_worker.hot_row_bytes=1000000";
-  const std::string age = "training.row_age_steps=3";
-  REQUIRE(With({rows, bytes, age}).ok());
-  CHECK(With({rows, bytes, age})->nn_worker.hot_row_bytes == 1'000'000);
-  CHECK(With({rows, bytes, age, "training.mode=sync"})->nn_worker.hot_row_bytes == 0);
-  CHECK(ErrorOf({rows, bytes}) ==
-        "nn_worker.hot_row_bytes: is of no use alone; set nn_worker.hot_row_bytes and "
-        "training.row_age_steps, or neither");
-  CHECK(ErrorOf({bytes, age}) ==
-        "nn_worker.hot_row_bytes: is for rows, and pooled embeddings come to the nn-worker; set "
-        "training.embeddings: rows");
-  CHECK(ErrorOf({rows, bytes, age, "embedding_worker.row_cache_bytes=1000000"}) ==
-        "nn_worker.hot_row_bytes: rows that embedding workers keep would be kept twice as long; "
-        "remove it, or embedding_worker.row_cache_bytes");
-  CHECK_THAT(ErrorOf({rows, bytes, age, "training.reproducible=true"}),
-             Catch::Contains("what an nn-worker has kept"));
-  CHECK_THAT(
-      ErrorOf({rows, bytes, age, "tables.0.admission={kind: probability, probability: 0.5}"}),
-      Catch::Contains("tables.0.admission: a row that is refused must be asked for"));
-}
-
-TEST_CASE("A trainer keeps one row at least, and no more than can be told apart", "[config]") {
-  const auto error_of = [](const std::string& bytes, const std::string& precision) {
-    const auto config =
-        With({"training.embeddings=rows", "training.row_age_steps=3",
-              "training.embedding_precision=" + precision, "nn_worker.hot_row_bytes=" + bytes});
-    return config.ok() ? "" : std::string(config.status().message());
-  };
-  // The widest table has a dim of 16: 64 bytes, or 16 and a scale.
-  CHECK(error_of("64", "f32").empty());
-  CHECK_THAT(error_of("63", "f32"),
-             Catch::Contains("nn_worker.hot_row_bytes: is 63, room for 0 rows of 64 bytes; one row "
-                             "is the least, 1073741824 are the most; set it to a number from 64 to "
-                             "68719476736"));
-  CHECK(error_of("68719476736", "f32").empty());
-  CHECK_THAT(error_of("68719476737", "f32"), Catch::Contains("from 64 to 68719476736"));
-  CHECK(error_of("20", "int8").empty());
-  CHECK_THAT(error_of("19", "int8"), Catch::Contains("from 20 to 21474836480"));
-  CHECK_THAT(error_of("31", "bf16"), Catch::Contains("from 32 to 34359738368"));
 }
 
 TEST_CASE("Every label column is a task", "[config]") {

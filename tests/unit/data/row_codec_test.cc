@@ -1,6 +1,5 @@
 #include "simurgh/data/row_codec.h"
 
-#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -81,9 +80,8 @@ struct Rows {
 std::vector<float> PooledFromBytes(const RowCodec& code, const CompactBatch& batch,
                                    std::span<const std::byte> coded) {
   std::vector<float> pooled(batch.batch_size * kWidth, -1.0F);
-  std::vector<const std::byte*> rows;
-  for (const uint64_t place : code.Destinations(batch)) rows.push_back(coded.data() + place);
-  code.Pool(batch, rows, {pooled.data(), batch.batch_size, kWidth});
+  code.Pool(batch, coded, {pooled.data(), batch.batch_size, kWidth},
+            [](size_t count, size_t, auto work) { work(0, count); });
   return pooled;
 }
 
@@ -97,7 +95,7 @@ TEST_CASE("Rows that have travelled pool to the same bytes as where they were", 
   const RowCodec code(VectorPrecision::kF32, kFeatures);
   std::vector<std::byte> coded(code.bytes(*batch));
   CHECK(coded.size() == rows.numbers.size() * sizeof(float));
-  code.Encode(*batch, rows.numbers, rows.positions, {}, coded);
+  code.Encode(*batch, rows.numbers, rows.positions, coded);
   CHECK(PooledFromBytes(code, *batch, coded) == rows.Pooled(*batch));
 }
 
@@ -107,9 +105,7 @@ TEST_CASE("Rows pool to the same bytes in parts, in any order", "[rows]") {
   const Rows rows(*batch, random);
   const RowCodec code(VectorPrecision::kBf16, kFeatures);
   std::vector<std::byte> coded(code.bytes(*batch));
-  code.Encode(*batch, rows.numbers, rows.positions, {}, coded);
-  std::vector<const std::byte*> places;
-  for (const uint64_t place : code.Destinations(*batch)) places.push_back(coded.data() + place);
+  code.Encode(*batch, rows.numbers, rows.positions, coded);
   std::vector<float> pooled(batch->batch_size * kWidth, -1.0F);
   size_t parts = 0;
   const auto backwards = [&](size_t count, size_t least, auto work) {
@@ -121,7 +117,7 @@ TEST_CASE("Rows pool to the same bytes in parts, in any order", "[rows]") {
       end = first;
     }
   };
-  code.Pool(*batch, places, {pooled.data(), batch->batch_size, kWidth}, backwards);
+  code.Pool(*batch, coded, {pooled.data(), batch->batch_size, kWidth}, backwards);
   CHECK(parts > 500 / 7);
   CHECK(pooled == PooledFromBytes(code, *batch, coded));
 }
@@ -135,7 +131,7 @@ TEST_CASE("Rows in other precisions pool as the numbers that they have become", 
   Rows rows(*batch, random);
   const RowCodec code(precision, kFeatures);
   std::vector<std::byte> coded(code.bytes(*batch));
-  code.Encode(*batch, rows.numbers, rows.positions, {}, coded);
+  code.Encode(*batch, rows.numbers, rows.positions, coded);
   // Each row by itself.
   for (size_t f = 0; f < kFeatures.size(); ++f) {
     if (f == 2) continue;  // Its list is the first one's.
@@ -150,30 +146,6 @@ TEST_CASE("Rows in other precisions pool as the numbers that they have become", 
     }
   }
   CHECK(PooledFromBytes(code, *batch, coded) == rows.Pooled(*batch));
-}
-
-TEST_CASE("Rows that are there need not come, and leave no gap", "[rows]") {
-  Random random(11);
-  const auto batch = RandomIds(random, kSamples);
-  const Rows rows(*batch, random);
-  const RowCodec code(VectorPrecision::kInt8, kFeatures);
-  std::vector<uint64_t> here((batch->ids.size() + 63) / 64);
-  for (size_t id = 0; id < batch->ids.size(); id += 3) here[id / 64] |= uint64_t{1} << (id % 64);
-  std::vector<std::byte> all(code.bytes(*batch));
-  std::vector<std::byte> some(code.bytes(*batch, here));
-  code.Encode(*batch, rows.numbers, rows.positions, {}, all);
-  code.Encode(*batch, rows.numbers, rows.positions, here, some);
-  const std::vector<uint64_t> places_of_all = code.Destinations(*batch);
-  const std::vector<uint64_t> places = code.Destinations(*batch, here);
-  size_t next = 0;
-  code.ForEachId(*batch, [&](size_t id, const VectorCodec& row) {
-    if (id % 3 == 0) return;
-    CHECK(places[id] == next);
-    CHECK(std::memcmp(some.data() + next, all.data() + places_of_all[id], row.row_bytes()) == 0);
-    CHECK(row.row_bytes() <= code.slot_bytes());
-    next += row.row_bytes();
-  });
-  CHECK(some.size() == next);
 }
 
 TEST_CASE("A batch without samples has no rows", "[rows]") {

@@ -1,7 +1,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "nn/cpu/row_pool.h"
+#include "nn/cpu/compute_threads.h"
+#include "simurgh/data/row_codec.h"
 #include "simurgh/nn/batch_block.h"
 #include "tests/unit/nn/cuda/pooling_runs.h"
 
@@ -10,17 +11,17 @@ namespace {
 
 class CpuPooler final : public RowPooler {
  public:
-  explicit CpuPooler(const EmbeddingWire& wire) : rows_(wire), blocks_(BlocksOf(wire)) {}
+  explicit CpuPooler(const EmbeddingWire& wire)
+      : rows_(wire.embeddings, wire.rows), blocks_(BlocksOf(wire)) {}
 
   std::vector<float> Pool(std::shared_ptr<const CompactBatch> ids,
-                          std::shared_ptr<const KeptRows> kept,
-                          const std::vector<std::byte>& coming) override {
-    const auto block = blocks_->LeaseFor(std::move(ids), std::move(kept), false);
-    SIMURGH_CHECK_EQ(block->coded_embeddings.bytes.size(), coming.size());
-    std::ranges::copy(coming, block->coded_embeddings.bytes.begin());
+                          const std::vector<std::byte>& coded) override {
+    const auto block = blocks_->LeaseFor(std::move(ids), false);
+    SIMURGH_CHECK_EQ(block->coded_embeddings.bytes.size(), coded.size());
+    std::ranges::copy(coded, block->coded_embeddings.bytes.begin());
     const std::span<float> embeddings = block->embeddings.flat();
     std::ranges::fill(embeddings, std::numeric_limits<float>::quiet_NaN());
-    rows_.Pool(*block);
+    rows_.Pool(*block->ids, block->coded_embeddings.bytes, block->embeddings, cpu::ForEachPart);
     return {embeddings.begin(), embeddings.end()};
   }
 
@@ -31,7 +32,7 @@ class CpuPooler final : public RowPooler {
     return NewBlockPool(width, wire);
   }
 
-  cpu::RowPool rows_;
+  const RowCodec rows_;
   const std::unique_ptr<BlockPool> blocks_;
 };
 

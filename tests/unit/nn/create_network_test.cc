@@ -37,24 +37,5 @@ TEST_CASE("Where a device is asked for and there is none, the CPU is used, and o
   CHECK(std::ranges::equal((*network)->parameters(), (*expected)->parameters()));
 }
 
-TEST_CASE("Rows that no memory can keep are refused as such") {
-  if (!kAllocationsThrow) {
-    WARN("skipped: the sanitizer ends the process when an allocation fails");
-    return;
-  }
-  DenseNetworkOptions options;
-  options.inputs = TestInputs(2);
-  options.wire = {.dims = {2}, .rows = {{.dim = 2}}};
-  options.wire.row_slots = size_t{1} << 50;  // Of 8 bytes: more than can be addressed.
-  const LogLines log;
-  const auto network = CreateNetwork(Chain({Linear(1)}), options);
-  // Before they are taken.
-  CHECK(log.text().starts_with(
-      "info: dense network: takes 8589934592 MiB for 1125899906842624 rows that are kept\n"));
-  CHECK(network.status() ==
-        absl::ResourceExhaustedError("dense network: no memory for 9007199254740992 bytes of rows; "
-                                     "lower nn_worker.hot_row_bytes"));
-}
-
 }  // namespace
 }  // namespace simurgh::testing

@@ -1,5 +1,3 @@
-#include "nn/cpu/row_pool.h"
-
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -10,23 +8,15 @@
 #include "nn/cpu/compute_threads.h"
 #include "simurgh/base/random.h"
 #include "simurgh/data/batch_builder.h"
-#include "train/kept_row_plan.h"
+#include "simurgh/data/row_codec.h"
 
 namespace simurgh::cpu {
 namespace {
 
 constexpr size_t kSamples = 3'000;
 constexpr size_t kWidth = 24;
-constexpr size_t kSlots = 4'000;
 
-EmbeddingWire WireOfTwo() {
-  EmbeddingWire wire{.dims = {16, 8}, .embeddings = VectorPrecision::kBf16};
-  wire.rows = {{.dim = 16, .rule = {.kind = Pooling::kMean}}, {.dim = 8}};
-  wire.row_slots = kSlots;
-  return wire;
-}
-
-std::shared_ptr<const CompactBatch> IdsOf(Random& random) {
+std::shared_ptr<const CompactBatch> RandomIds(Random& random) {
   BatchBuilder builder(2, 0);
   for (size_t s = 0; s < kSamples; ++s) {
     for (size_t f = 0; f < 2; ++f) {
@@ -37,33 +27,28 @@ std::shared_ptr<const CompactBatch> IdsOf(Random& random) {
   return builder.Build()->sparse;
 }
 
-// What some steps' rows are pooled to, on so many threads.
+// The embeddings that some batches of rows are pooled to.
 std::vector<std::vector<float>> PooledOn(uint32_t threads) {
   SetComputeThreads(threads);
-  const EmbeddingWire wire = WireOfTwo();
-  RowPool pool(wire);
-  const auto blocks = NewBlockPool(kWidth, wire);
-  KeptRowPlan plan(kSlots, 2, {0, 1});
+  const RowCodec rows(VectorPrecision::kBf16,
+                      {{.dim = 16, .rule = {.kind = Pooling::kMean}}, {.dim = 8}});
   Random random(9);
   std::vector<std::vector<float>> pooled;
   for (int step = 0; step < 4; ++step) {
-    const auto ids = IdsOf(random);
-    const auto kept = std::make_shared<const KeptRows>(plan.Next(*ids));
-    CHECK((kept->hits > 0) == (step > 0));
-    const auto block = blocks->LeaseFor(ids, kept, false);
-    const std::span<std::byte> bytes = block->coded_embeddings.bytes;
+    const auto ids = RandomIds(random);
+    std::vector<std::byte> bytes(rows.bytes(*ids));
     for (size_t at = 0; at < bytes.size(); at += 2) {
       const auto number = static_cast<uint16_t>(0x3f80 + random.Below(64));  // bf16 from 1 to 1.5.
       std::memcpy(bytes.data() + at, &number, 2);
     }
-    pool.Pool(*block);
-    pooled.emplace_back(block->embeddings.flat().begin(), block->embeddings.flat().end());
+    std::vector<float>& embeddings = pooled.emplace_back(kSamples * kWidth);
+    rows.Pool(*ids, bytes, {embeddings.data(), kSamples, kWidth}, ForEachPart);
   }
   SetComputeThreads(1);
   return pooled;
 }
 
-TEST_CASE("rows are pooled, and kept, to the same bytes on any number of threads") {
+TEST_CASE("rows are pooled to the same bytes on any number of threads") {
   const auto expected = PooledOn(1);
   CHECK(std::ranges::all_of(expected[3], [](float number) { return number >= 1; }));
   for (const uint32_t threads : {2, 3, 5}) CHECK(PooledOn(threads) == expected);

@@ -181,16 +181,13 @@ TEST_CASE("Finite gradients whose sum is not are left out and counted, once a ba
   }
 }
 
-// Each row by itself, but for those that are here.
-std::vector<std::byte> EncodedRows(const CompactBatch& batch, VectorPrecision precision,
-                                   const std::vector<uint64_t>& here) {
+// Each row by itself.
+std::vector<std::byte> EncodedRows(const CompactBatch& batch, VectorPrecision precision) {
   std::vector<std::byte> coded;
-  const std::vector<RowKey> rows = RowsOf(batch);
-  for (size_t id = 0; id < rows.size(); ++id) {
-    if ((here[id / 64] >> (id % 64) & 1U) != 0) continue;
-    const VectorCodec code(precision, {rows[id].first == 0 ? 4U : 3U});
+  for (const RowKey& key : RowsOf(batch)) {
+    const VectorCodec code(precision, {key.first == 0 ? 4U : 3U});
     std::vector<float> numbers(code.columns());
-    for (size_t d = 0; d < numbers.size(); ++d) numbers[d] = RecordingServer::Weight(rows[id], d);
+    for (size_t d = 0; d < numbers.size(); ++d) numbers[d] = RecordingServer::Weight(key, d);
     std::vector<std::byte> row(code.row_bytes());
     code.Encode({numbers.data(), 1, numbers.size()}, 1, std::nullopt, row);
     coded.insert(coded.end(), row.begin(), row.end());
@@ -198,7 +195,7 @@ std::vector<std::byte> EncodedRows(const CompactBatch& batch, VectorPrecision pr
   return coded;
 }
 
-TEST_CASE("A pull of rows leaves out those that the nn-worker has; their gradients are pushed") {
+TEST_CASE("A pull of rows answers each id's row; the gradients of all are pushed") {
   const auto precision =
       GENERATE(VectorPrecision::kF32, VectorPrecision::kBf16, VectorPrecision::kInt8);
   CAPTURE(static_cast<int>(precision));
@@ -218,55 +215,20 @@ TEST_CASE("A pull of rows leaves out those that the nn-worker has; their gradien
       }
     }
   }
-  const size_t ids = fixture.batch->ids.size();
-  REQUIRE(ids > 128);
-  for (const std::vector<uint64_t>& here : SomeOf(ids)) {
-    CAPTURE(here);
-    const BatchReference reference = fixture.Submit();
-    std::vector<std::byte> expected = EncodedRows(*fixture.batch, precision, here);
-    CHECK(*fixture.worker->AnswerBytes(reference, EmbeddingForm::kRows, precision, here) ==
-          expected.size());
-    constexpr size_t kBehind = 64;  // Bytes that stay as they are.
-    std::vector<std::byte> answer(expected.size() + kBehind, std::byte{0xff});
-    EmbeddingBuffer target(precision, std::span(answer).first(expected.size()), nullptr);
-    target.form = EmbeddingForm::kRows;
-    target.here = here;
-    REQUIRE(fixture.Run(fixture.worker->Pull(reference, {}, target, rpc::Clock::time_point::max()))
-                .ok());
-    expected.resize(answer.size(), std::byte{0xff});
-    CHECK(answer == expected);
-    fixture.pushed.clear();
-    REQUIRE(fixture.Push(reference, gradients).ok());
-    CHECK(fixture.pushed == expected_push);
-  }
-}
-
-TEST_CASE("A pull that speaks of other ids than its batch has is refused") {
-  WorkerFixture fixture;
-  fixture.batch = ManyIds();
   const BatchReference reference = fixture.Submit();
-  const size_t words = (fixture.batch->ids.size() + 63) / 64;
-  const auto refusal = [&](EmbeddingForm form, size_t count) {
-    const std::vector<uint64_t> here(count);
-    const auto bytes =
-        fixture.worker->AnswerBytes(reference, form, VectorPrecision::kF32, here).status();
-    EmbeddingBuffer target(MatrixView(fixture.out.data(), kSamples, kWidth), nullptr);
-    target.form = form;
-    target.here = here;
-    const auto pulled =
-        fixture.Run(fixture.worker->Pull(reference, {}, target, rpc::Clock::time_point::max()));
-    CHECK(absl::IsInvalidArgument(bytes));
-    CHECK(pulled.status() == bytes);
-    return std::string(bytes.message());
-  };
-  for (const size_t count : {words - 1, words + 1}) {
-    CHECK_THAT(refusal(EmbeddingForm::kRows, count),
-               Catch::Contains(std::to_string(count) + " words of rows that need not come") &&
-                   Catch::Contains("the batch has " + std::to_string(words)));
-  }
-  CHECK_THAT(refusal(EmbeddingForm::kPooled, words), Catch::Contains("the batch has 0"));
-  CHECK(fixture.recorders[0]->asked.empty());
-  CHECK(fixture.Pull(reference).ok());
+  std::vector<std::byte> expected = EncodedRows(*fixture.batch, precision);
+  CHECK(*fixture.worker->AnswerBytes(reference, EmbeddingForm::kRows, precision) ==
+        expected.size());
+  constexpr size_t kBehind = 64;  // Bytes that stay as they are.
+  std::vector<std::byte> answer(expected.size() + kBehind, std::byte{0xff});
+  EmbeddingBuffer target(precision, std::span(answer).first(expected.size()), nullptr);
+  target.form = EmbeddingForm::kRows;
+  REQUIRE(
+      fixture.Run(fixture.worker->Pull(reference, {}, target, rpc::Clock::time_point::max())).ok());
+  expected.resize(answer.size(), std::byte{0xff});
+  CHECK(answer == expected);
+  REQUIRE(fixture.Push(reference, gradients).ok());
+  CHECK(fixture.pushed == expected_push);
 }
 
 TEST_CASE("A push consumes its batch, an evaluation pull too, a training pull does not") {

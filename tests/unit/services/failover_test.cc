@@ -4,7 +4,6 @@
 #include <future>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -13,7 +12,6 @@
 #include "absl/strings/str_cat.h"
 #include <catch2/catch.hpp>
 
-#include "nn/cpu/row_pool.h"
 #include "simurgh/train/batch_pipeline.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/unit/services/worker_connection.h"
@@ -154,54 +152,45 @@ std::shared_ptr<const CompactBatch> BatchOf(uint64_t step) {
   return builder.Build()->sparse;
 }
 
-// What the network is to make of rows that it has since step 0, and of others, whose numbers have
-// another sign since; and what the servers get of gradients that are all 1.
+// The rows of a batch whose numbers have another sign, and what the servers get of gradients that
+// are all 1.
 struct Expected {
-  Expected(const CompactBatch& batch, const std::set<RowKey>& of_step_0) {
+  explicit Expected(const CompactBatch& batch, float sign) {
     constexpr uint32_t kTables[] = {0, 1, 0};
-    constexpr size_t kDims[] = {4, 3, 4};
+    constexpr size_t kDims[] = {4, 3, 4};  // By feature; features 0 and 1 have a table each.
+    for (const RowKey& row : RowsOf(batch)) {
+      for (size_t d = 0; d < kDims[row.first]; ++d) {
+        rows.push_back(sign * RecordingServer::Weight(row, d));
+      }
+    }
     for (size_t s = 0; s < kSamples; ++s) {
       for (size_t f = 0; f < 3; ++f) {
         const FeatureView feature = batch.feature(f);
         const RowKey row{kTables[f], feature.ids[feature.sample(s)[0]]};
-        const float sign = of_step_0.contains(row) ? 1.0F : -1.0F;
-        std::vector<float>& gradient = gradients.try_emplace(row, kDims[f]).first->second;
-        for (size_t d = 0; d < kDims[f]; ++d) {
-          embeddings.push_back(sign * RecordingServer::Weight(row, d));
-          ++gradient[d];
-        }
+        for (float& g : gradients.try_emplace(row, kDims[f]).first->second) ++g;
       }
     }
   }
 
-  std::vector<float> embeddings;
+  std::vector<float> rows;  // Of the batch's ids.
   std::map<RowKey, std::vector<float>> gradients;
 };
 
-TEST_CASE("Whoever takes a batch over leaves out the rows that the network has kept") {
+TEST_CASE("Batches of rows are pulled and pushed where another worker takes them over") {
   ClusterConfig config = SmallCluster();
   config.tables[0].optimizer.learning_rate = 0.5F;
   config.tables[1].optimizer.learning_rate = 0.25F;
   config.training.embeddings = EmbeddingForm::kRows;
   TwoWorkers workers(config);
-  EmbeddingWire wire = WireOf(config);
-  wire.row_slots = 200;
-  const auto blocks = NewBlockPool(kWidth, wire);
-  cpu::RowPool network(wire);
+  const auto blocks = NewBlockPool(kWidth, WireOf(config));
   BatchPipeline pipeline(workers.client(),
-                         {.run = 1,
-                          .row_age_steps = 2,
-                          .kept_rows = {.slots = wire.row_slots, .tables = {0, 1, 0}},
-                          .blocks = blocks.get(),
-                          .queue_batches = kBatches});
+                         {.run = 1, .blocks = blocks.get(), .queue_batches = kBatches});
   for (uint64_t step = 0; step < kBatches; ++step) {
     REQUIRE(pipeline.Feed({.sparse = BatchOf(step), .dense = {.batch_size = kSamples}}));
   }
   pipeline.EndInput(absl::OkStatus());
   auto pulled = pipeline.Next();
   REQUIRE(pulled.ok());
-  const std::vector<RowKey> first = RowsOf(*BatchOf(0));
-  const std::set<RowKey> of_step_0(first.begin(), first.end());
   // The first batch and the third are where they will be lost.
   while (workers.metrics.plan_seconds.snapshot().total() < kBatches) {
     std::this_thread::yield();
@@ -212,10 +201,9 @@ TEST_CASE("Whoever takes a batch over leaves out the rows that the network has k
   for (uint64_t step = 0; step < kBatches; ++step) {
     CAPTURE(step);
     BatchBlock& block = *(*pulled)->block;
-    CHECK(((*pulled)->kept->hits > 0) == (step > 0));
-    network.Pool(block);
-    const Expected expected(*BatchOf(step), of_step_0);
-    CHECK(std::ranges::equal(block.embeddings.flat(), expected.embeddings));
+    const Expected expected(*BatchOf(step), step == 0 ? 1.0F : -1.0F);
+    CHECK(
+        std::ranges::equal(block.coded_embeddings.bytes, std::as_bytes(std::span(expected.rows))));
     std::ranges::fill(block.gradients.flat(), 1.0F);
     workers.pushed.clear();
     pipeline.Finish();

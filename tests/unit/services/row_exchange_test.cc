@@ -174,48 +174,6 @@ TEST_CASE("All servers are asked, and told, at once") {
   compute.join();
 }
 
-TEST_CASE("Servers are asked for the rows that the nn-worker has not, in the order of all") {
-  WorkerFixture fixture;
-  fixture.batch = ManyIds();
-  const std::vector<RowKey> rows = RowsOf(*fixture.batch);
-  REQUIRE(fixture.Pull(fixture.Submit()).ok());
-  std::vector<std::vector<RowKey>> all;
-  for (const RecordingServer* const server : fixture.recorders) all.push_back(server->asked);
-  for (const std::vector<uint64_t>& here : SomeOf(rows.size())) {
-    CAPTURE(here);
-    // A row of two lists comes unless it is here for both.
-    std::set<RowKey> wanted;
-    size_t coming = 0;  // Ids.
-    for (size_t id = 0; id < rows.size(); ++id) {
-      if ((here[id / 64] >> (id % 64) & 1U) != 0) continue;
-      wanted.insert(rows[id]);
-      ++coming;
-    }
-    const BatchReference reference = fixture.Submit();
-    const auto bytes =
-        fixture.worker->AnswerBytes(reference, EmbeddingForm::kRows, VectorPrecision::kF32, here);
-    REQUIRE(bytes.ok());
-    std::vector<std::byte> answer(*bytes);
-    EmbeddingBuffer target(VectorPrecision::kF32, answer, nullptr);
-    target.form = EmbeddingForm::kRows;
-    target.here = here;
-    REQUIRE(fixture.Run(fixture.worker->Pull(reference, {}, target, rpc::Clock::time_point::max()))
-                .ok());
-    size_t asked = 0;
-    for (size_t server = 0; server < all.size(); ++server) {
-      std::vector<RowKey> expected;
-      std::ranges::copy_if(all[server], std::back_inserter(expected),
-                           [&](const RowKey& row) { return wanted.contains(row); });
-      CHECK(fixture.recorders[server]->asked == expected);
-      asked += expected.size();
-    }
-    CHECK(asked == wanted.size());
-    CHECK(asked <= coming);
-    fixture.pushed.clear();
-    REQUIRE(fixture.Push(reference, std::vector<float>(kSamples * kWidth)).ok());
-  }
-}
-
 TEST_CASE("Rows are used again while they are young enough, and their age is told") {
   HotFixture fixture;
   CHECK(fixture.Pull({1, 2}, TermsOf(0, 2)).values == std::vector<float>{1, 1});

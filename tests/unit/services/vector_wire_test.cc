@@ -37,31 +37,21 @@ class Remote : public RemoteWorker {
     return matrix;
   }
 
-  // The same, with rows that are pooled here, but for those that are said to be here.
-  std::vector<float> ExchangeRows(const std::vector<float>& gradients,
-                                  const std::vector<std::byte>& known = {},
-                                  const std::vector<uint64_t>& here = {}) {
+  // The same, with rows that the test pools.
+  std::vector<float> ExchangeRows(const std::vector<float>& gradients) {
     const EmbeddingWire wire = WireOf(config);
-    const RowCodec code(wire.embeddings, wire.rows);
-    encoded_rows.resize(code.bytes(*batch, here));
+    const RowCodec codec(wire.embeddings, wire.rows);
+    std::vector<std::byte> encoded_rows(codec.bytes(*batch));
     EmbeddingBuffer target(wire.embeddings, encoded_rows, nullptr);
     target.form = EmbeddingForm::kRows;
-    target.here = here;
     Exchange(target, {MatrixView(gradients.data(), kSamples, kWidth), nullptr}, {});
-    const std::vector<uint64_t> all = code.Destinations(*batch);
-    const std::vector<uint64_t> come = code.Destinations(*batch, here);
-    std::vector<const std::byte*> rows;
-    for (size_t id = 0; id < all.size(); ++id) {
-      const bool is_here = !here.empty() && (here[id / 64] >> (id % 64) & 1U) != 0;
-      rows.push_back(is_here ? known.data() + all[id] : encoded_rows.data() + come[id]);
-    }
     std::vector<float> matrix(kSamples * kWidth);
-    code.Pool(*batch, rows, {matrix.data(), kSamples, kWidth});
+    codec.Pool(*batch, encoded_rows, {matrix.data(), kSamples, kWidth},
+               [](size_t count, size_t, auto work) { work(0, count); });
     return matrix;
   }
-  std::vector<std::byte> encoded_rows;  // Of the last.
 
-  // The same, where both are coded and decoded here.
+  // The same, where the test codes and decodes both.
   std::vector<float> ExchangeCoded(const std::vector<float>& gradients, StepId position) {
     const EmbeddingWire wire = WireOf(config);
     const VectorCodec embedding_code(wire.embeddings, wire.dims);
@@ -153,7 +143,7 @@ float ErrorOf(Precision precision) {
   }
 }
 
-TEST_CASE("Rows that travel pool to the same bytes, in f32, also without those that are known") {
+TEST_CASE("Rows that travel pool to the same bytes, in f32") {
   ClusterConfig config = ClusterWith(Precision::kF32, Precision::kF32);
   config.tables[0].optimizer.learning_rate = 0.5F;
   config.tables[1].optimizer.learning_rate = 0.25F;
@@ -165,13 +155,6 @@ TEST_CASE("Rows that travel pool to the same bytes, in f32, also without those t
   const std::vector<float> expected = pooled.Exchange(sent);
   CHECK(rows.ExchangeRows(sent) == expected);
   CHECK(rows.pushed == pooled.pushed);
-  const std::vector<std::byte> known = rows.encoded_rows;
-  for (const uint64_t here : {0x5555ULL, 0xfff0ULL, ~0ULL}) {
-    CAPTURE(here);
-    CHECK(rows.ExchangeRows(sent, known, {here}) == expected);
-    CHECK(rows.pushed == pooled.pushed);
-    CHECK(rows.encoded_rows.size() < known.size());
-  }
 }
 
 TEST_CASE("Each direction travels in its precision, and what arrives is within its bound") {
@@ -315,17 +298,6 @@ TEST_CASE("Vectors of another size than the batch's are refused") {
       reference, {}, fixture.rates, {Precision::kBf16, 1.0F, bytes, nullptr}, deadline));
   CHECK(absl::IsInvalidArgument(pushed));
   CHECK(fixture.Pull(reference).ok());
-}
-
-TEST_CASE("A configuration bounds kept rows by what they take") {
-  for (const Precision precision :
-       {Precision::kF32, Precision::kBf16, Precision::kF16, Precision::kInt8}) {
-    ClusterConfig config = ClusterWith(precision, Precision::kF32);
-    config.nn_worker.hot_row_bytes = 1'000 * config.longest_row_bytes();
-    const EmbeddingWire wire = WireOf(config);
-    CHECK(wire.row_slots == 1'000);
-    CHECK(RowCodec(precision, LayoutOf(config).rows()).slot_bytes() == config.longest_row_bytes());
-  }
 }
 
 }  // namespace

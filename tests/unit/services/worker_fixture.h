@@ -111,8 +111,7 @@ inline std::shared_ptr<const CompactBatch> RandomBatch(uint64_t seed, uint64_t m
 
 inline std::shared_ptr<const CompactBatch> SmallBatch() { return RandomBatch(42, 2, 9); }
 
-// Some hundred ids, so that a bit for each takes several words; features a and c have many in
-// common.
+// Some hundred ids; features a and c have many in common.
 inline std::shared_ptr<const CompactBatch> ManyIds() { return RandomBatch(43, 8, 90); }
 
 // The rows of a batch of these features, in the order of its ids.
@@ -123,20 +122,6 @@ inline std::vector<RowKey> RowsOf(const CompactBatch& batch) {
     for (const uint64_t id : batch.list(list)) rows.emplace_back(table, id);
   }
   return rows;
-}
-
-// A bit for each of so many ids: none, every third, one, all but one, or all; or at random.
-inline std::vector<std::vector<uint64_t>> SomeOf(size_t ids) {
-  const size_t words = (ids + 63) / 64;
-  std::vector<std::vector<uint64_t>> masks(6, std::vector<uint64_t>(words));
-  for (size_t id = 0; id < ids; id += 3) masks[1][id / 64] |= uint64_t{1} << (id % 64);
-  masks[2].back() = uint64_t{1} << ((ids - 1) % 64);
-  masks[4].assign(words, ~uint64_t{0});
-  masks[3] = masks[4];
-  masks[3].front() = ~uint64_t{2};
-  Random random(44);
-  for (uint64_t& word : masks[5]) word = random();
-  return masks;
 }
 
 class WorkerFixture {

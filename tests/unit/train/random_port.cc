@@ -122,8 +122,7 @@ void RandomPort::Pull(BatchReference batch, const PullOptions& terms, EmbeddingB
     {
       MutexLock inner(mutex_);
       pull_answered_.insert(step);
-      const bool rows = embeddings.form == EmbeddingForm::kRows;
-      answer.row_age_steps = DrawAge(step, rows ? 0 : options_.row_age_steps);
+      answer.row_age_steps = DrawAge(step, options_.row_age_steps);
       *told = ++pulls_;
       argmax_[step] = *told;
     }

@@ -15,8 +15,7 @@ namespace simurgh {
 
 // A cluster that answers its calls one at a time in a random order, fails as often as told, and
 // checks the order in which a pipeline works. It fills embeddings with the step's number and
-// expects gradients of the step's number + 0.5, with the argmax that the pull told. Who gets rows
-// gets those of now.
+// expects gradients of the step's number + 0.5, with the argmax that the pull told.
 //
 // Threads: as EmbeddingPort; the reports after the pipeline is gone.
 class RandomPort : public EmbeddingPort {

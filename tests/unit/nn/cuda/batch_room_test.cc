@@ -26,7 +26,6 @@ DenseNetworkOptions OptionsOf(size_t batch_row_bytes) {
   DenseNetworkOptions options =
       RunOptions({.kind = DenseOptimizerConfig::Kind::kAdam, .epsilon = 1e-3F});
   options.wire.rows = EveryPooling();
-  options.wire.row_slots = 30;
   options.batch_rows = kMaxRows;
   options.batch_row_bytes = batch_row_bytes;
   return options;
@@ -47,7 +46,7 @@ RoomRun RunWith(size_t batch_row_bytes) {
   const size_t at_start = allocations;
   const RowCodec rows(options.wire.embeddings, options.wire.rows);
   RoomRun run;
-  run.results = TrainInBlocks(**network, /*overlapped=*/true, &rows, options.wire.row_slots);
+  run.results = TrainInBlocks(**network, /*overlapped=*/true, &rows);
   run.allocations = allocations - at_start;
   run.log = log.text();
   return run;
@@ -124,10 +123,7 @@ TEST_CASE("a batch with one id of each feature fits into what is planned without
   REQUIRE(plan.ok());
   const cuda::WireCodes codes(*plan, options.wire);
   const CompactBatch batch = OneIdEach();
-  KeptRows kept;
-  kept.here.resize((batch.ids.size() + 63) / 64);
-  kept.moves = batch.ids.size();
-  CHECK(cuda::PlanTransfer(*plan, codes, kMaxRows, &batch, &kept).input_bytes ==
+  CHECK(cuda::PlanTransfer(*plan, codes, kMaxRows, &batch).input_bytes ==
         cuda::RowInputBytes(*plan, codes, kMaxRows));
 }
 
@@ -137,7 +133,7 @@ TEST_CASE("room for batches with one id of each feature is there at the start wi
   REQUIRE(network.ok());
   const size_t at_start = allocations;
   auto block = (*network)->blocks().LeaseFor(std::make_shared<const CompactBatch>(OneIdEach()),
-                                             nullptr, /*with_gradients=*/true);
+                                             /*with_gradients=*/true);
   std::ranges::fill(block->coded_embeddings.bytes, std::byte{0});
   RunStep(**network, *block, BatchOf(kMaxRows));
   CHECK(allocations == at_start);

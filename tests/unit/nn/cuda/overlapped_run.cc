@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
-#include <map>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -13,7 +12,6 @@
 #include "simurgh/base/random.h"
 #include "simurgh/data/batch_builder.h"
 #include "tests/unit/nn/cuda/training_run.h"
-#include "train/kept_row_plan.h"
 
 namespace simurgh::testing {
 namespace {
@@ -48,86 +46,44 @@ std::shared_ptr<const CompactBatch> IdsOf(uint64_t step, size_t samples) {
   return builder.Build()->sparse;
 }
 
-using Bytes = std::vector<std::byte>;
-using RowKey = std::pair<size_t, uint64_t>;  // List, id.
-
-// The rows of a run's batches: new numbers with each step, and, of those that are kept, the numbers
-// of the step that brought them.
-class RowSource {
- public:
-  RowSource(const RowCodec& code, size_t slots) : code_(code) {
-    // Lists stand for tables.
-    if (slots > 0) plan_.emplace(slots, 2, ListsOfEveryPooling());
-  }
-
-  std::shared_ptr<BatchBlock> BlockOf(DenseNetwork& network, uint64_t step, size_t samples,
-                                      bool with_gradients) {
-    const auto ids = IdsOf(step, samples);
-    std::shared_ptr<const KeptRows> kept;
-    if (plan_ && with_gradients) kept = std::make_shared<const KeptRows>(plan_->Next(*ids));
-    const std::vector<Bytes> rows = RowsOf(step, *ids, kept.get());
-    auto block = network.blocks().LeaseFor(ids, kept, with_gradients);
-    if (block->coded_embeddings.form == EmbeddingForm::kPooled) {
-      std::vector<const std::byte*> places;
-      for (const Bytes& row : rows) places.push_back(row.data());
-      code_.Pool(*ids, places, block->embeddings);
-      return block;
-    }
-    Bytes coming;
-    for (size_t id = 0; id < rows.size(); ++id) {
-      if (kept != nullptr && kept->is_here(id)) continue;
-      coming.insert(coming.end(), rows[id].begin(), rows[id].end());
-    }
-    REQUIRE(block->coded_embeddings.precision == code_.precision());
-    REQUIRE(block->coded_embeddings.bytes.size() == coming.size());
-    std::ranges::copy(coming, block->coded_embeddings.bytes.begin());
+// With rows that differ from step to step.
+std::shared_ptr<BatchBlock> RowBlockOf(DenseNetwork& network, uint64_t step, size_t samples,
+                                       bool with_gradients, const RowCodec& codec) {
+  const auto ids = IdsOf(step, samples);
+  std::vector<std::byte> coded;
+  Random random(step + 177);
+  codec.ForEachId(*ids, [&](size_t, const VectorCodec& row) {
+    std::vector<float> numbers(row.columns());
+    for (float& number : numbers) number = static_cast<float>(random.Normal());
+    std::vector<std::byte> bytes(row.row_bytes());
+    row.Encode({numbers.data(), 1, numbers.size()}, 1, std::nullopt, bytes);
+    coded.insert(coded.end(), bytes.begin(), bytes.end());
+  });
+  auto block = network.blocks().LeaseFor(ids, with_gradients);
+  if (block->coded_embeddings.form == EmbeddingForm::kPooled) {
+    codec.Pool(*ids, coded, block->embeddings,
+               [](size_t count, size_t, auto work) { work(0, count); });
     return block;
   }
+  REQUIRE(block->coded_embeddings.precision == codec.precision());
+  REQUIRE(block->coded_embeddings.bytes.size() == coded.size());
+  std::ranges::copy(coded, block->coded_embeddings.bytes.begin());
+  return block;
+}
 
-  size_t hits() const { return hits_; }
-
- private:
-  // The row of each id, as the batch is to see it.
-  std::vector<Bytes> RowsOf(uint64_t step, const CompactBatch& ids, const KeptRows* kept) {
-    std::vector<Bytes> rows;
-    std::vector<RowKey> keys;
-    for (size_t list = 0; list < ids.list_count(); ++list) {
-      for (const uint64_t id : ids.list(list)) keys.emplace_back(list, id);
-    }
-    Random random(step + 177);
-    code_.ForEachId(ids, [&](size_t id, const VectorCodec& row) {
-      Bytes& bytes = rows.emplace_back(row.row_bytes());
-      std::vector<float> numbers(row.columns());
-      for (float& number : numbers) number = static_cast<float>(random.Normal());
-      row.Encode({numbers.data(), 1, numbers.size()}, 1, std::nullopt, bytes);
-      if (kept == nullptr || !kept->is_here(id)) return;
-      bytes = in_slots_.at(keys[id]);
-      ++hits_;
-    });
-    for (size_t id = 0; kept != nullptr && id < rows.size(); ++id) {
-      if (!kept->is_here(id) && kept->slots[id] != KeptRows::kNoSlot)
-        in_slots_[keys[id]] = rows[id];
-    }
-    return rows;
-  }
-
-  const RowCodec& code_;
-  std::optional<KeptRowPlan> plan_;
-  std::map<RowKey, Bytes> in_slots_;
-  size_t hits_ = 0;
-};
-
-// Of embeddings as they are, where there is no source of rows.
+// rows: null for embeddings as they are.
 std::shared_ptr<BatchBlock> BlockOf(DenseNetwork& network, uint64_t step, bool with_gradients,
-                                    RowSource* rows) {
+                                    const RowCodec* rows) {
   const TestBatch batch = BatchOf(step);
-  if (rows != nullptr) return rows->BlockOf(network, step, batch.rows, with_gradients);
+  if (rows != nullptr) {
+    return RowBlockOf(network, step, batch.rows, with_gradients, *rows);
+  }
   auto block = network.blocks().Lease(batch.rows, with_gradients);
   std::ranges::copy(batch.embedding_values, block->embeddings.flat().begin());
   return block;
 }
 
-std::vector<float> PredictOn(DenseNetwork& network, RowSource* rows) {
+std::vector<float> PredictOn(DenseNetwork& network, const RowCodec* rows) {
   constexpr uint64_t kStep = 100;
   const TestBatch batch = BatchOf(kStep);
   const auto block = BlockOf(network, kStep, false, rows);
@@ -159,11 +115,7 @@ std::vector<FeatureRows> EveryPooling() {
 
 std::vector<uint32_t> ListsOfEveryPooling() { return {0, 1, 0, 2, 3, 4}; }
 
-BlockRun TrainInBlocks(DenseNetwork& network, bool overlapped, const RowCodec* row_code,
-                       size_t row_slots) {
-  std::optional<RowSource> source;
-  if (row_code != nullptr) source.emplace(*row_code, row_slots);
-  RowSource* const rows = source ? &*source : nullptr;
+BlockRun TrainInBlocks(DenseNetwork& network, bool overlapped, const RowCodec* rows) {
   BlockRun results;
   std::shared_ptr<BatchBlock> ahead;
   std::shared_ptr<BatchBlock> last;
@@ -195,7 +147,6 @@ BlockRun TrainInBlocks(DenseNetwork& network, bool overlapped, const RowCodec* r
     if (!overlapped) take_last();
   }
   take_last();
-  if (row_slots > 0) CHECK(rows->hits() > 0);
   const auto copy = [](std::span<const float> values) {
     return std::vector<float>(values.begin(), values.end());
   };

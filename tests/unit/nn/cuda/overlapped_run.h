@@ -19,11 +19,10 @@ struct BlockRun {
 };
 
 // Of a network of EveryLayer and RunOptions. overlapped: the next batch is loaded, and the last
-// one's gradients are taken, while one is computed; else one comes after the other. rows:
-// embeddings are those of a batch's rows in this code, pooled by whoever takes them. row_slots: so
-// many of the rows are kept, and used as they were up to two steps later.
-BlockRun TrainInBlocks(DenseNetwork& network, bool overlapped, const RowCodec* rows = nullptr,
-                       size_t row_slots = 0);
+// one's gradients are taken, while one is computed; else batches do not overlap. rows: the
+// embeddings are those of a batch's rows in this code, pooled by a network that takes rows, else by
+// the test.
+BlockRun TrainInBlocks(DenseNetwork& network, bool overlapped, const RowCodec* rows = nullptr);
 
 // Whose blocks of embeddings are as wide as that network's: every pooling but max, lists that two
 // features share, dims of every remainder by 4.

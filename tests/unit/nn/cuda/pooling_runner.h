@@ -23,17 +23,14 @@ class PoolingRunner final : public RowPooler {
       : executor_(executor), codes_(PlanOf(wire), wire) {
     features_ = Sent(codes_.features);
     feature_of_ = Sent(codes_.feature_of);
-    slots_ = Sent(std::vector<std::byte>(codes_.row_slots * slot_bytes(), std::byte{0xff}));
   }
 
   std::vector<float> Pool(std::shared_ptr<const CompactBatch> ids,
-                          std::shared_ptr<const KeptRows> kept,
-                          const std::vector<std::byte>& coming) override {
-    const Input staged = Stage(*ids, *kept, coming);
+                          const std::vector<std::byte>& coded) override {
+    const Input staged = Stage(*ids, coded);
     const Memory input = Sent(staged.bytes);
     const Memory first_bytes = Sent(staged.first_bytes);
     const Memory offsets = Sent(ids->offsets);
-    const Memory moves = Sent(staged.moves);
     const size_t rows = ids->batch_size;
     const size_t columns = codes_.feature_of.size();
     const size_t stride = columns + 3;
@@ -45,11 +42,8 @@ class PoolingRunner final : public RowPooler {
                        .feature_of = At<uint32_t>(feature_of_),
                        .precision = codes_.rows.precision(),
                        .input = input.get(),
-                       .slots = slots_.get(),
                        .index = {At<uint64_t>(first_bytes), At<uint32_t>(offsets)},
                        .to = {At<float>(pooled), rows, columns, stride}});
-    executor_.ForEachCell(staged.moves.size(), slot_bytes() / cuda::KeepRow::kBytes,
-                          cuda::KeepRow{At<cuda::RowMove>(moves), input.get(), slots_.get()});
     return Received(pooled, rows, columns, stride);
   }
 
@@ -59,7 +53,6 @@ class PoolingRunner final : public RowPooler {
   struct Input {
     std::vector<std::byte> bytes;
     std::vector<uint64_t> first_bytes;  // Of RowIndex.
-    std::vector<cuda::RowMove> moves;
 
     // Behind ones. Returns where it begins.
     template <typename T>
@@ -78,26 +71,17 @@ class PoolingRunner final : public RowPooler {
     for (const uint32_t dim : wire.dims) plan.embedding_width += dim;
     return plan;
   }
-  size_t slot_bytes() const { return codes_.rows.slot_bytes(); }
 
-  Input Stage(const CompactBatch& ids, const KeptRows& kept,
-              const std::vector<std::byte>& coming) const {
+  Input Stage(const CompactBatch& ids, const std::vector<std::byte>& coded) const {
     std::vector<size_t> row_bytes;
     codes_.rows.ForEachId(
         ids, [&](size_t, const VectorCodec& code) { row_bytes.push_back(code.row_bytes()); });
     Input input;
     std::vector<uint64_t> places(row_bytes.size());
-    size_t end = coming.size();
+    size_t end = coded.size();
     for (size_t id = places.size(); id-- > 0;) {
-      const uint64_t slot = kept.slots[id] * slot_bytes();
-      if (kept.is_here(id)) {
-        places[id] = cuda::kInSlots | slot;
-        continue;
-      }
       end -= row_bytes[id];
-      places[id] = input.Add(std::span(coming).subspan(end, row_bytes[id]));
-      if (kept.slots[id] == KeptRows::kNoSlot) continue;
-      input.moves.push_back({places[id], slot, row_bytes[id]});
+      places[id] = input.Add(std::span(coded).subspan(end, row_bytes[id]));
     }
     SIMURGH_CHECK_EQ(end, size_t{0});
     input.first_bytes.push_back(input.Add(std::span(ids.occurrences)));
@@ -147,7 +131,6 @@ class PoolingRunner final : public RowPooler {
   const cuda::WireCodes codes_;
   Memory features_ = cuda::NoMemory();
   Memory feature_of_ = cuda::NoMemory();
-  Memory slots_ = cuda::NoMemory();
 };
 
 }  // namespace simurgh::testing

@@ -37,27 +37,12 @@ TEST_CASE("rows pooled by a network in bf16 train as embeddings pooled before, t
   CheckPooledRows(ComputePrecision::kBf16);
 }
 
-TEST_CASE("rows that the device keeps are those of the steps that brought them") {
-  const auto precision =
-      GENERATE(VectorPrecision::kF32, VectorPrecision::kBf16, VectorPrecision::kInt8);
-  // Room for all, and for some of a batch's.
-  const size_t slots = GENERATE(10'000, 30);
-  CAPTURE(static_cast<int>(precision), slots);
-  const RowCodec rows(precision, EveryPooling());
-  EmbeddingWire wire = WireOf(precision);
-  wire.row_slots = slots;
-  const auto keeping = WiredNetwork(ComputePrecision::kF32, wire);
-  const auto plain = WiredNetwork(ComputePrecision::kF32, {});
-  CheckSameRuns(TrainInBlocks(*keeping, /*overlapped=*/false, &rows, slots),
-                TrainInBlocks(*plain, /*overlapped=*/false, &rows, slots));
-}
-
 TEST_CASE("a rank without samples takes part with a block of rows, too") {
   const auto network = WiredNetwork(ComputePrecision::kF32, WireOf(VectorPrecision::kF32));
   auto ids = std::make_shared<CompactBatch>();
   ids->offsets = {0};
   ids->unique_ends.resize(EveryPooling().size());
-  const auto block = network->blocks().LeaseFor(ids, nullptr, true);
+  const auto block = network->blocks().LeaseFor(ids, true);
   CHECK(block->coded_embeddings.form == EmbeddingForm::kRows);
   CHECK(block->coded_embeddings.bytes.empty());
   const auto result =
