@@ -30,7 +30,7 @@ class GlooCollective final : public Collective {
   GlooCollective(std::unique_ptr<GlooMesh> mesh, bool shares_memory)
       : mesh_(std::move(mesh)), parts_(*mesh_, shares_memory) {}
 
-  // All ranks together, first of all.
+  // All ranks call it first.
   Status Meet() { return parts_.Meet(); }
 
   uint32_t rank() const override { return mesh_->rank(); }
@@ -48,27 +48,27 @@ class GlooCollective final : public Collective {
     return residual.empty() ? residual : residual.subspan(part.first, part.count);
   }
 
-  // Of two ranks: each one's values go to the other one, and both sum them.
+  // For two ranks: each sends all values to the other, and both sum them.
   Status SumTwice(Channel channel, std::span<float> values, absl::FunctionRef<void()> meanwhile);
-  // Everybody's values of this rank's part, summed in the order of the ranks.
+  // Sums the ranks' values of this rank's part in rank order.
   Status ReducePart(Channel channel, std::span<const float> values, ReducePrecision precision,
                     std::span<float> residual, std::vector<float>& sums,
                     absl::FunctionRef<void()> meanwhile);
-  // The sums of all parts, as their owners have encoded them.
+  // Distributes the sums of all parts, encoded by their owners.
   Status SpreadSums(Channel channel, std::span<float> values, ReducePrecision precision,
                     std::span<float> residual, std::span<const float> sums);
 
   const std::unique_ptr<GlooMesh> mesh_;
   SharedParts parts_;
-  std::array<std::vector<float>, kChannels> sums_;  // Of a channel: memory that is used again.
+  std::array<std::vector<float>, kChannels> sums_;  // Reused between calls.
 };
 
 Status GlooCollective::Sum(Channel channel, std::span<float> values, ReducePrecision precision,
                            std::span<float> residual, absl::FunctionRef<void()> meanwhile) {
   if (!residual.empty()) SIMURGH_CHECK_EQ(residual.size(), values.size());
   if (precision == ReducePrecision::kF32) residual = {};
-  // Of two, each sends as much either way: so in one message rather than in two, one after the
-  // other. Where values are rounded that would be other sums than those of ranks on devices.
+  // Two ranks send the same number of bytes either way, so one message replaces two consecutive
+  // ones. Not with rounding, which must give the same sums as on devices.
   if (ranks() == 2 && precision == ReducePrecision::kF32) {
     return SumTwice(channel, values, meanwhile);
   }
@@ -85,7 +85,7 @@ Status GlooCollective::SumTwice(Channel channel, std::span<float> values,
   parts.outgoing.assign(ranks(), own);
   parts.expected.assign(ranks(), own.size());
   SIMURGH_RETURN_IF_ERROR(parts_.Exchange(channel, parts, meanwhile));
-  // The same bits at both ends: of two, either may come first.
+  // Addition of two values commutes: the same bits at both ends.
   AddValues(parts.incoming[1 - rank()], ReducePrecision::kF32, values);
   return absl::OkStatus();
 }

@@ -8,24 +8,24 @@
 namespace simurgh {
 namespace {
 
-constexpr size_t kFirstRoom = 64;  // Bytes; of what ranks say at every step.
+constexpr size_t kFirstBytes = 64;  // Enough for the messages of every step.
 constexpr std::byte kFiller{};
 
 }  // namespace
 
 GlooLine::GlooLine(gloo::transport::Context& context, uint32_t peer, uint64_t slot)
     : context_(context), peer_(static_cast<int>(peer)), slot_(slot) {
-  their_rooms_.fill(kFirstRoom);
-  for (Room& room : rooms_) room = NewRoom(kFirstRoom);
-  rooms_[next_in_].buffer->recv(peer_, slot_);
+  peer_posted_.fill(kFirstBytes);
+  for (Posted& posted : posted_) posted = NewPosted(kFirstBytes);
+  posted_[next_in_].buffer->recv(peer_, slot_);
 }
 
 GlooLine::~GlooLine() = default;
 
-GlooLine::Room GlooLine::NewRoom(size_t bytes) {
-  Room room{.memory = AlignedBuffer(bytes), .buffer = nullptr};
-  room.buffer = context_.createUnboundBuffer(room.memory.data(), bytes);
-  return room;
+GlooLine::Posted GlooLine::NewPosted(size_t bytes) {
+  Posted posted{.memory = AlignedBuffer(bytes), .buffer = nullptr};
+  posted.buffer = context_.createUnboundBuffer(posted.memory.data(), bytes);
+  return posted;
 }
 
 GlooLine::Sending GlooLine::Send(std::span<const std::byte> bytes) {
@@ -36,38 +36,38 @@ GlooLine::Sending GlooLine::Send(std::span<const std::byte> bytes) {
 }
 
 GlooLine::Sending GlooLine::Announce(size_t bytes) {
-  if (bytes <= their_rooms_[next_out_]) return nullptr;
-  their_rooms_[next_out_] = bytes;
+  if (bytes <= peer_posted_[next_out_]) return nullptr;
+  peer_posted_[next_out_] = bytes;
   return Send(std::span(&kFiller, 1));
 }
 
 GlooLine::Buffer* GlooLine::TooSmall(size_t bytes) const {
-  const Room& room = rooms_[next_in_];
-  return bytes <= room.memory.size() ? nullptr : room.buffer.get();
+  const Posted& posted = posted_[next_in_];
+  return bytes <= posted.memory.size() ? nullptr : posted.buffer.get();
 }
 
 void GlooLine::Grow(size_t bytes) {
-  Room& room = rooms_[next_in_];
-  room = NewRoom(bytes);
-  room.buffer->recv(peer_, slot_);
+  Posted& posted = posted_[next_in_];
+  posted = NewPosted(bytes);
+  posted.buffer->recv(peer_, slot_);
 }
 
 GlooLine::Sending GlooLine::Start(std::span<const std::byte> outgoing, size_t expected) {
   expected_ = expected;
   if (expected > 0) {
-    Room& next = rooms_[1 - next_in_];
-    if (next.memory.size() < expected) next = NewRoom(expected);
+    Posted& next = posted_[1 - next_in_];
+    if (next.memory.size() < expected) next = NewPosted(expected);
     next.buffer->recv(peer_, slot_);
   }
   if (outgoing.empty()) return nullptr;
   next_out_ = 1 - next_out_;
-  their_rooms_[next_out_] = std::max(their_rooms_[next_out_], outgoing.size());
+  peer_posted_[next_out_] = std::max(peer_posted_[next_out_], outgoing.size());
   return Send(outgoing);
 }
 
 std::span<const std::byte> GlooLine::Finish() {
   if (expected_ == 0) return {};
-  const std::span<const std::byte> message = rooms_[next_in_].memory.bytes().first(expected_);
+  const std::span<const std::byte> message = posted_[next_in_].memory.bytes().first(expected_);
   next_in_ = 1 - next_in_;
   return message;
 }

@@ -15,54 +15,54 @@ class UnboundBuffer;
 
 namespace simurgh {
 
-// What this rank and another one say to one another on a channel, message after message.
+// A sequence of messages to and from one rank on one channel.
 //
-// Gloo sends a message when the receiver has told that there is room for it. So that no message
-// waits for that, room for the next one is given while the present one is on its way, and as large.
-// Both ends see the sizes of all messages, and so know of the same room; a message that needs more
-// has a filler sent before it, which uses up the room that is too small.
+// Gloo sends a message only after the receiver has posted a buffer. To avoid that wait, each end
+// posts the buffer of the next message, of the same size, while it receives one. Both ends can
+// compute the posted sizes from the messages so far. Before a larger message the sender sends a
+// one-byte filler, which uses up the buffer that is too small.
 //
-// A message is Announce, Grow where TooSmall, Start, a wait for what is receiving and for what was
-// sent, Finish; empty ones are none. All but Finish throw what Gloo throws. What they send stays
-// with the caller, together with the bytes: to be waited for, or given up.
+// Per message: Announce, Grow if TooSmall, Start, wait for receiving() and for what was sent,
+// Finish. Empty messages are not sent. The caller keeps each Sending and its bytes until it has
+// waited for them.
 //
+// Errors: all but Finish throw Gloo's exceptions.
 // Threads: one owner. Lifetime: the context outlives this.
 class GlooLine {
  public:
   using Buffer = gloo::transport::UnboundBuffer;
-  using Sending = std::unique_ptr<Buffer>;  // Null where nothing had to be sent.
+  using Sending = std::unique_ptr<Buffer>;  // Null: nothing was sent.
 
   GlooLine(gloo::transport::Context& context, uint32_t peer, uint64_t slot);
   ~GlooLine();
 
-  // So many bytes will be sent; sends a filler before them if there is too little room.
+  // Sends a filler if the peer's buffer is smaller than the next message's `bytes`.
   Sending Announce(size_t bytes);
-  // Room in which a filler comes before so many bytes; null where they fit.
+  // The buffer that receives a filler before a message of `bytes`; null if the message fits.
   Buffer* TooSmall(size_t bytes) const;
-  // When the filler is here.
+  // Posts a larger buffer. Requires that the filler was received.
   void Grow(size_t bytes);
-  // Sends, and gives room for the message after the one that is expected.
+  // Sends a message and posts the buffer for the message after the expected one.
   Sending Start(std::span<const std::byte> outgoing, size_t expected);
-  // Null where nothing is expected.
-  Buffer* receiving() const { return expected_ == 0 ? nullptr : rooms_[next_in_].buffer.get(); }
-  // What has been received. It stays until the next Start.
+  // Null if no message is expected.
+  Buffer* receiving() const { return expected_ == 0 ? nullptr : posted_[next_in_].buffer.get(); }
+  // Returns the received message. Lifetime: until the next Start.
   std::span<const std::byte> Finish();
 
  private:
-  struct Room {
+  struct Posted {
     AlignedBuffer memory;
     std::unique_ptr<Buffer> buffer;
   };
 
-  Room NewRoom(size_t bytes);
+  Posted NewPosted(size_t bytes);
   Sending Send(std::span<const std::byte> bytes);
 
   gloo::transport::Context& context_;
   const int peer_;
   const uint64_t slot_;
-  // Messages use two rooms in turn: of the one that came last, and of the next.
-  std::array<Room, 2> rooms_;
-  std::array<size_t, 2> their_rooms_;  // Bytes of those at the other end.
+  std::array<Posted, 2> posted_;       // Used alternately.
+  std::array<size_t, 2> peer_posted_;  // Bytes of the peer's buffers.
   size_t next_in_ = 0;
   size_t next_out_ = 0;
   size_t expected_ = 0;

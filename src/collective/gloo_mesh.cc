@@ -17,13 +17,12 @@
 namespace simurgh {
 namespace {
 
-// Waits of Gloo's own never end by time: who is late is judged here.
+// Watch() enforces deadlines, not Gloo.
 constexpr std::chrono::hours kForever{24 * 365};
-// How long a farewell may take: it says more than a closed connection, but is not worth a delay.
-constexpr std::chrono::seconds kFarewellPatience{1};
-constexpr uint64_t kFarewellSlot = 0;  // Those of the channels follow.
+constexpr std::chrono::seconds kFarewellTimeout{1};
+constexpr uint64_t kFarewellSlot = 0;  // The channels use the next ones.
 
-// Calls Gloo, whose exceptions end here.
+// Turns Gloo's exceptions into a Status.
 template <typename Function>
 Status Guard(const Function& function) {
   try {
@@ -36,7 +35,7 @@ Status Guard(const Function& function) {
 
 }  // namespace
 
-// What a rank says when it gives up, as it lies in memory on both sides.
+// A rank's last message: why it stops.
 struct GlooMesh::Farewell {
   static constexpr size_t kMaxText = 1'000;
 
@@ -49,7 +48,7 @@ struct GlooMesh::Farewell {
   Text text;
   std::unique_ptr<Buffer> buffer;
   Mutex mutex;
-  bool heard ABSL_GUARDED_BY(mutex) = false;
+  bool received ABSL_GUARDED_BY(mutex) = false;
 };
 
 GlooMesh::GlooMesh(const GlooOptions& options) : options_(options) {}
@@ -63,7 +62,7 @@ StatusOr<std::unique_ptr<GlooMesh>> GlooMesh::Connect(const GlooOptions& options
     mesh->ExpectFarewells();
     mesh->OpenLines();
   });
-  if (!expecting.ok()) return Annotate(expecting, "ranks: a connection was lost at once");
+  if (!expecting.ok()) return Annotate(expecting, "ranks: connection lost during setup");
   mesh->watch_ = std::thread([mesh = mesh.get()] { mesh->Watch(); });
   SIMURGH_RETURN_IF_ERROR(mesh->Meet());
   return mesh;
@@ -83,16 +82,16 @@ StatusOr<std::shared_ptr<gloo::transport::Device>> GlooMesh::Listen() const {
   const auto cannot = [this](const Status& status) {
     return absl::InvalidArgumentError(absl::StrCat("ranks: cannot listen at '", options_.host,
                                                    "': ", std::string(status.message()),
-                                                   "; give this rank an address of its machine"));
+                                                   "; use an address of this rank's machine"));
   };
   const StatusOr<HostAddress> address = Resolve(options_.host);
   if (!address.ok()) return cannot(address.status());
   if (!options_.is_trusted && !address->is_loopback) {
     return absl::InvalidArgumentError(
         absl::StrCat("ranks: '", options_.host,
-                     "' can be reached from other machines, and what ranks say to one another is "
-                     "neither encrypted nor signed; set rpc.security: insecure in a network that "
-                     "you trust, or use a loopback address"));
+                     "' is not a loopback address, and connections between ranks are neither "
+                     "encrypted nor authenticated; use a loopback address, or set rpc.security: "
+                     "insecure in a trusted network"));
   }
   std::shared_ptr<gloo::transport::Device> device;
   const Status listening = Guard([&] {
@@ -106,7 +105,7 @@ StatusOr<std::shared_ptr<gloo::transport::Device>> GlooMesh::Listen() const {
 Status GlooMesh::Open(const ExchangeAddresses& exchange) {
   SIMURGH_ASSIGN_OR_RETURN(const auto device, Listen());
 
-  std::string own;  // The addresses for the others, of one length each.
+  std::string own;  // One address per other rank, all of the same length.
   size_t address_bytes = 0;
   const Status prepared = Guard([&] {
     context_ = device->createContext(static_cast<int>(rank()), static_cast<int>(ranks()));
@@ -123,23 +122,23 @@ Status GlooMesh::Open(const ExchangeAddresses& exchange) {
   SIMURGH_ASSIGN_OR_RETURN(const std::vector<std::string> all, exchange(std::move(own)));
   if (all.size() != ranks()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("ranks: addresses of ", all.size(), " ranks, not ", ranks()));
+        absl::StrCat("ranks: received addresses of ", all.size(), " ranks, expected ", ranks()));
   }
   for (uint32_t peer = 0; peer < ranks(); ++peer) {
     if (peer == rank()) continue;
     if (all[peer].size() != own_size) {
       return absl::InvalidArgumentError(
           absl::StrCat("ranks: the addresses of rank ", peer, " have ", all[peer].size(),
-                       " bytes, not ", own_size, "; start the same program everywhere"));
+                       " bytes, expected ", own_size, "; run the same version on all ranks"));
     }
-    // It has left out itself.
-    const size_t place = (rank() < peer ? rank() : rank() - 1) * address_bytes;
-    const auto begin = all[peer].begin() + static_cast<std::ptrdiff_t>(place);
+    // The peer's list omits the peer itself.
+    const size_t offset = (rank() < peer ? rank() : rank() - 1) * address_bytes;
+    const auto begin = all[peer].begin() + static_cast<std::ptrdiff_t>(offset);
     const std::vector<char> address(begin, begin + static_cast<std::ptrdiff_t>(address_bytes));
     const Status connected =
         Guard([&] { context_->getPair(static_cast<int>(peer))->connect(address); });
     if (!connected.ok()) {
-      return Annotate(connected, absl::StrCat("ranks: rank ", peer, " cannot be reached"));
+      return Annotate(connected, absl::StrCat("ranks: cannot connect to rank ", peer));
     }
   }
   return absl::OkStatus();
@@ -167,11 +166,11 @@ void GlooMesh::OpenLines() {
   }
 }
 
-// Nobody leaves while another is still on its way.
+// Returns when all ranks have connected.
 Status GlooMesh::Meet() {
-  const std::byte here{1};
+  const std::byte ready{1};
   Parts parts(ranks());
-  parts.outgoing.assign(ranks(), std::span(&here, 1));
+  parts.outgoing.assign(ranks(), std::span(&ready, 1));
   parts.expected.assign(ranks(), 1);
   return Exchange(Channel::kStep, parts);
 }
@@ -225,7 +224,7 @@ Status GlooMesh::Exchange(Channel channel, Parts& parts, absl::FunctionRef<void(
 Status GlooMesh::StatusOf(Channel channel) const {
   if (failure_) return failure_->status();
   if (!closed_[static_cast<size_t>(channel)]) return absl::OkStatus();
-  return absl::CancelledError("the ranks have no more use for this channel");
+  return absl::CancelledError("ranks: the channel is closed");
 }
 
 Status GlooMesh::Check(Channel channel) {
@@ -234,7 +233,7 @@ Status GlooMesh::Check(Channel channel) {
 }
 
 GlooMesh::Clock::time_point GlooMesh::DeadlineOf(Channel channel) const {
-  // A loader reads ahead: while ranks evaluate, or are being fed, it waits as long as they do.
+  // The loading channel prefetches, and may wait for as long as evaluation or loaders take.
   return channel == Channel::kLoading ? Clock::time_point::max() : Clock::now() + options_.timeout;
 }
 
@@ -245,42 +244,40 @@ void GlooMesh::Interrupt(const Waiting& waiting) {
 
 Status GlooMesh::WaitFor(Channel channel, Buffer* buffer, bool is_send, uint32_t peer) {
   if (buffer == nullptr) return absl::OkStatus();
-  const auto place = static_cast<size_t>(channel);
+  Waiting& waiting = waiting_[static_cast<size_t>(channel)];
   {
     const MutexLock lock(mutex_);
     SIMURGH_RETURN_IF_ERROR(StatusOf(channel));
-    waiting_[place] = {
-        .buffer = buffer, .is_send = is_send, .peer = peer, .deadline = DeadlineOf(channel)};
+    waiting = {.buffer = buffer, .is_send = is_send, .peer = peer, .deadline = DeadlineOf(channel)};
   }
   bool completed = false;
   const Status waited =
       Guard([&] { completed = is_send ? buffer->waitSend(kForever) : buffer->waitRecv(kForever); });
   {
     const MutexLock lock(mutex_);
-    waiting_[place] = Waiting();
+    waiting = Waiting();
     if (waited.ok() && completed) return absl::OkStatus();
     SIMURGH_RETURN_IF_ERROR(StatusOf(channel));
   }
   return FailAsGone(peer, std::string(waited.message()));
 }
 
-bool GlooMesh::HearFarewell(uint32_t peer, Clock::time_point deadline) {
+bool GlooMesh::ReceiveFarewell(uint32_t peer, Clock::time_point deadline) {
   Farewell& farewell = *farewells_[peer];
   const MutexLock lock(farewell.mutex);
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
-  if (farewell.heard) return true;
-  // A connection that closes ends this wait, too.
-  bool heard = false;
+  if (farewell.received) return true;
+  // A closed connection ends this wait too.
+  bool received = false;
   (void)Guard(
-      [&] { heard = farewell.buffer->waitRecv(std::max(left, std::chrono::milliseconds(1))); });
-  farewell.heard = heard;
-  return heard;
+      [&] { received = farewell.buffer->waitRecv(std::max(left, std::chrono::milliseconds(1))); });
+  farewell.received = received;
+  return received;
 }
 
 GlooMesh::Failure GlooMesh::BlameFor(uint32_t peer, const std::string& what) {
   const Farewell& farewell = *farewells_[peer];
-  const bool said = HearFarewell(peer, Clock::now() + kFarewellPatience);
-  if (said) {
+  if (ReceiveFarewell(peer, Clock::now() + kFarewellTimeout)) {
     const uint32_t length = std::min<uint32_t>(farewell.text.length, Farewell::kMaxText);
     const bool stopped = farewell.text.code == static_cast<int32_t>(absl::StatusCode::kCancelled);
     return {.code = stopped ? absl::StatusCode::kCancelled : absl::StatusCode::kUnavailable,
@@ -288,7 +285,7 @@ GlooMesh::Failure GlooMesh::BlameFor(uint32_t peer, const std::string& what) {
   }
   return {.code = absl::StatusCode::kUnavailable,
           .message = absl::StrCat("rank ", peer, " of ", ranks(), " (nn_worker.instances.", peer,
-                                  ") is gone: ", what, "; start all ranks again")};
+                                  ") disconnected: ", what, "; restart all ranks")};
 }
 
 Status GlooMesh::FailAsGone(uint32_t peer, const std::string& what) {
@@ -297,15 +294,15 @@ Status GlooMesh::FailAsGone(uint32_t peer, const std::string& what) {
 
 Status GlooMesh::FailAsSilent(uint32_t peer) {
   return Fail({.code = absl::StatusCode::kDeadlineExceeded,
-               .message = absl::StrCat(
-                   "rank ", peer, " of ", ranks(), " (nn_worker.instances.", peer,
-                   ") has been silent for ", options_.timeout.count(),
-                   " ms (nn_worker.rank_timeout); see its log, and start all ranks again")});
+               .message = absl::StrCat("rank ", peer, " of ", ranks(), " (nn_worker.instances.",
+                                       peer, ") sent nothing for ", options_.timeout.count(),
+                                       " ms (nn_worker.rank_timeout); see its log and restart all "
+                                       "ranks")});
 }
 
-void GlooMesh::OnFailure(std::function<void()> tell) {
+void GlooMesh::OnFailure(std::function<void()> listener) {
   const MutexLock lock(mutex_);
-  on_failure_ = std::move(tell);
+  on_failure_ = std::move(listener);
 }
 
 void GlooMesh::EndWith(const Failure& failure) {
@@ -319,7 +316,7 @@ Status GlooMesh::Fail(Failure failure) {
     if (failure_) return failure_->status();
     EndWith(failure);
   }
-  SayFarewell(failure);
+  ExchangeFarewells(failure);
   return failure.status();
 }
 
@@ -336,23 +333,24 @@ void GlooMesh::Abort(const Status& reason) {
     if (failure_) return;
     EndWith({reason.code(), message});
   }
-  SayFarewell({.code = reason.code(),
-               .message = absl::StrCat("rank ", rank(), " of ", ranks(), " (nn_worker.instances.",
-                                       rank(), ") gave up: ", message)});
+  ExchangeFarewells(
+      {.code = reason.code(),
+       .message = absl::StrCat("rank ", rank(), " of ", ranks(), " (nn_worker.instances.", rank(),
+                               ") stopped: ", message)});
 }
 
-void GlooMesh::SayFarewell(const Failure& failure) {
-  const auto deadline = Clock::now() + kFarewellPatience;
+void GlooMesh::ExchangeFarewells(const Failure& failure) {
+  const auto deadline = Clock::now() + kFarewellTimeout;
   SendFarewells(failure, deadline);
   {
-    // Not before: whoever is told so looks for the farewell.
+    // After the farewells: the peers of the listener look for them.
     const MutexLock lock(mutex_);
     if (on_failure_) on_failure_();
   }
-  // Connections that close too soon take with them what has not been read. Who has read it says
-  // farewell, too.
+  // Closing a connection discards unread messages. A peer that has read the farewell answers with
+  // its own.
   for (uint32_t peer = 0; peer < ranks(); ++peer) {
-    if (peer != rank()) HearFarewell(peer, deadline);
+    if (peer != rank()) ReceiveFarewell(peer, deadline);
   }
 }
 
@@ -363,7 +361,7 @@ void GlooMesh::SendFarewells(const Failure& failure, Clock::time_point deadline)
   std::vector<std::unique_ptr<Buffer>> sending(ranks());
   for (uint32_t peer = 0; peer < ranks(); ++peer) {
     if (peer == rank()) continue;
-    // One that has gone hears nothing.
+    // Fails if the peer has disconnected.
     (void)Guard([&] {
       sending[peer] = context_->createUnboundBuffer(&text, sizeof(text));
       sending[peer]->send(static_cast<int>(peer), kFarewellSlot);
@@ -389,7 +387,7 @@ void GlooMesh::Watch() {
       if (first->deadline <= now) {
         late = first->peer;
       } else {
-        // Whoever begins to wait meanwhile is due later.
+        // Waits that start meanwhile have later deadlines.
         changed_.WaitUntil(mutex_, std::min(first->deadline, now + options_.timeout));
       }
     }

@@ -26,10 +26,10 @@ class UnboundBuffer;
 
 namespace simurgh {
 
-// Connections between all ranks, and who is to blame when they fail. All that calls Gloo.
+// Connections between all ranks, and the rank at fault when they fail. Wraps all calls of Gloo.
 //
-// A rank that gives up says so to all others before its connections close: so a connection that
-// closes with such a farewell names the rank that its rank blames, one without names its own.
+// A rank that stops sends the others a farewell, which names the rank at fault, before it closes
+// its connections. If a connection closes without a farewell, its rank is at fault.
 //
 // Threads: see Collective.
 class GlooMesh {
@@ -42,29 +42,28 @@ class GlooMesh {
   uint32_t rank() const { return options_.rank; }
   uint32_t ranks() const { return options_.ranks; }
 
-  // What all ranks tell one another at once, by rank; this one's own are left alone.
+  // The messages of one exchange, by rank; those of this rank are ignored.
   struct Parts {
     explicit Parts(uint32_t ranks) : outgoing(ranks), expected(ranks), incoming(ranks) {}
 
     std::vector<std::span<const std::byte>> outgoing;
-    std::vector<size_t>
-        expected;  // Bytes that come: as long as their counterpart at the other end.
+    std::vector<size_t> expected;  // Bytes of the incoming messages.
     std::vector<std::span<const std::byte>> incoming;
   };
 
-  // Sends the outgoing parts, calls `meanwhile`, waits for the incoming ones and sets them; they
-  // stay until the channel's next exchange.
+  // Sends the outgoing parts, calls `meanwhile`, waits for the incoming parts and sets them.
+  // Lifetime: incoming parts are valid until the channel's next exchange.
   Status Exchange(Channel channel, Parts& parts, absl::FunctionRef<void()> meanwhile = [] {});
 
-  // For who waits for another rank by other means: OK while the channel may be used, until when one
-  // may be silent from now on, and what everything ends with when one has been, or is gone.
+  // For a wait by other means than Exchange: OK while the channel is usable; the deadline of a wait
+  // that starts now; and how to fail when a rank misses it or disconnects.
   Status Check(Channel channel);
   std::chrono::steady_clock::time_point DeadlineOf(Channel channel) const;
   Status FailAsSilent(uint32_t peer);
   Status FailAsGone(uint32_t peer, const std::string& what);
-  // tell: called when everything has ended and the other ranks have been told why, by whoever ends
-  // it, once; calls nothing of this. Or null.
-  void OnFailure(std::function<void()> tell);
+  // listener: called once after the first failure, when the farewells have been sent; must not call
+  // this object. Null removes it.
+  void OnFailure(std::function<void()> listener);
 
   // See Collective.
   void Close(Channel channel);
@@ -74,7 +73,7 @@ class GlooMesh {
   using Clock = std::chrono::steady_clock;
   using Buffer = gloo::transport::UnboundBuffer;
 
-  // What ends everything. Not a Status: those are not shared among threads.
+  // The first error. Not a Status, which threads must not share.
   struct Failure {
     absl::StatusCode code = absl::StatusCode::kUnknown;
     std::string message;
@@ -82,7 +81,7 @@ class GlooMesh {
     Status status() const { return Status(code, message); }
   };
 
-  // Whom a channel waits for.
+  // A channel's present wait.
   struct Waiting {
     Buffer* buffer = nullptr;
     bool is_send = false;
@@ -100,24 +99,23 @@ class GlooMesh {
   void OpenLines();
   Status Meet();
 
-  // Of a channel: what a call on it ends with before it has begun to wait.
+  // OK unless the mesh has failed or the channel is closed.
   Status StatusOf(Channel channel) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Ends a wait.
   static void Interrupt(const Waiting& waiting);
-  // Null: there is nothing to wait for.
+  // Returns at once if buffer is null.
   Status WaitFor(Channel channel, Buffer* buffer, bool is_send, uint32_t peer);
-  // A call of Gloo's that fails ends all.
+  // Calls Gloo; an exception fails the mesh and blames the peer.
   Status Try(uint32_t peer, absl::FunctionRef<void()> call);
   void EndWith(const Failure& failure) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The first reason stays; it is told to the other ranks.
+  // Records the first failure and sends it to the other ranks. Returns the recorded one.
   Status Fail(Failure failure);
   Failure BlameFor(uint32_t peer, const std::string& what);
-  // Whether the rank has said farewell, until the deadline.
-  bool HearFarewell(uint32_t peer, Clock::time_point deadline);
-  // Tells the other ranks why everything ends here.
-  void SayFarewell(const Failure& failure);
+  // Waits for a rank's farewell until the deadline. Returns whether it was received.
+  bool ReceiveFarewell(uint32_t peer, Clock::time_point deadline);
+  // Sends farewells and waits for the others' farewells.
+  void ExchangeFarewells(const Failure& failure);
   void SendFarewells(const Failure& failure, Clock::time_point deadline);
-  // A thread's: fails what waits for too long.
+  // Runs on a thread: fails the mesh when a wait exceeds its deadline.
   void Watch();
 
   const GlooOptions options_;
@@ -125,7 +123,7 @@ class GlooMesh {
   std::vector<std::unique_ptr<Farewell>> farewells_;  // By rank; null for this one.
   // By channel and rank; null for this one.
   std::array<std::vector<std::unique_ptr<GlooLine>>, kChannels> lines_;
-  // The other ranks, in a turn of its own for every rank, so that no one is everybody's first.
+  // The other ranks. Each rank starts with the next one, which spreads the load.
   std::vector<uint32_t> peers_;
 
   Mutex mutex_;

@@ -7,11 +7,11 @@
 namespace simurgh {
 
 struct HostAddress {
-  std::string number;  // As text.
+  std::string number;  // The numeric address as text.
   bool is_loopback = false;
 };
 
-// Gloo does this, too, but reads memory at random when a name is unknown.
+// Resolves a host name. Gloo's own resolution reads invalid memory if the name is unknown.
 StatusOr<HostAddress> Resolve(const std::string& host);
 
 }  // namespace simurgh

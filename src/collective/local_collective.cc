@@ -43,7 +43,7 @@ class LocalCollective final : public Collective {
   Status StatusOf(Channel channel) {
     const MutexLock lock(mutex_);
     if (!status_.ok() || !closed_[static_cast<size_t>(channel)]) return status_;
-    return absl::CancelledError("the ranks have no more use for this channel");
+    return absl::CancelledError("ranks: the channel is closed");
   }
 
   Mutex mutex_;

@@ -17,7 +17,7 @@
 namespace simurgh {
 namespace {
 
-// What a message begins with.
+// The first byte of a message.
 constexpr std::byte kHangUp{0};
 constexpr std::byte kMessage{1};
 
@@ -41,13 +41,12 @@ PipeReader::PipeReader() {
   write_ = PipeEnd(ends[1]);
 }
 
-PipeReader::Wait PipeReader::Read(std::span<std::byte> message,
-                                  std::chrono::milliseconds patience) {
+PipeReader::Wait PipeReader::Read(std::span<std::byte> message, std::chrono::milliseconds timeout) {
   SIMURGH_CHECK_LE(message.size(), kMaxBytes);
   pollfd ready{.fd = read_.file(), .events = POLLIN, .revents = 0};
-  if (::poll(&ready, 1, static_cast<int>(patience.count())) <= 0) return Wait::kNothing;
+  if (::poll(&ready, 1, static_cast<int>(timeout.count())) <= 0) return Wait::kNothing;
   Frame frame;
-  // What is written at once is read at once.
+  // Atomic writes make whole messages.
   const ssize_t bytes = ::read(read_.file(), frame.data(), 1 + message.size());
   if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return Wait::kNothing;
   if (bytes != static_cast<ssize_t>(1 + message.size()) || frame[0] != kMessage) return Wait::kGone;

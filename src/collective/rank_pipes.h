@@ -24,26 +24,26 @@ class PipeEnd {
   int file_ = -1;
 };
 
-// A pipe through which one process tells another one on its machine short messages, of a length
-// that both know. The reader learns at once when the writer hangs up, or is gone.
+// A pipe for short messages between two processes on one machine; both know each message's length.
+// The reader notices at once when the writer hangs up or ends.
 //
-// Threads: one reader; one writer, but for HangUp.
+// Threads: one reader, one writer; HangUp from any thread.
 class PipeReader {
  public:
-  // Sizes of messages, so that each is written whole.
+  // Message size that the kernel writes atomically.
   static constexpr size_t kMaxBytes = 4'000;
 
   enum class Wait { kMessage, kNothing, kGone };
 
-  // Without a pipe where the system gives none.
+  // Has no pipe if the system refuses one.
   PipeReader();
 
-  // The file that the writer opens; -1 without a pipe. It is open here until Opened.
+  // The file for PipeWriter::Open; -1 without a pipe. Closed by Opened.
   int file_for_writer() const { return write_.file(); }
   void Opened() { write_ = PipeEnd(); }
 
-  // Waits for a message, and reads it.
-  Wait Read(std::span<std::byte> message, std::chrono::milliseconds patience);
+  // Waits for a message and reads it. kNothing: no message within the timeout.
+  Wait Read(std::span<std::byte> message, std::chrono::milliseconds timeout);
 
  private:
   PipeEnd read_;
@@ -54,10 +54,10 @@ class PipeWriter {
  public:
   PipeWriter() = default;
 
-  // Opens the pipe of a reader in another process of this user. False where there is none.
+  // Opens the pipe of a reader in another process of this user. Returns whether that succeeded.
   bool Open(uint64_t process, int64_t file);
 
-  // False when the reader is gone.
+  // Returns false when the reader has ended.
   bool Write(std::span<const std::byte> message) const;
   void HangUp() const;
 

@@ -8,27 +8,26 @@
 #include <limits>
 
 #include "simurgh/base/check.h"
+#include "simurgh/tensor/half.h"
 
 namespace simurgh {
 namespace {
 
 constexpr size_t kChunk = 512;  // Values that share a minimum and a step.
 constexpr size_t kChunkHead = 2 * sizeof(float);
-constexpr float kLevels = 255.0F;  // Between the least and the greatest.
+constexpr float kLevels = 255.0F;  // Steps from the minimum to the maximum.
 
-uint16_t ToBf16(float value) {
+uint16_t NearestBf16(float value) {
   const auto bits = std::bit_cast<uint32_t>(value);
-  if (std::isnan(value)) return static_cast<uint16_t>(bits >> 16 | 0x40);  // Stays one.
+  if (std::isnan(value)) return static_cast<uint16_t>(bits >> 16 | 0x40);  // Keeps it a NaN.
   return static_cast<uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
 }
-
-float FromBf16(uint16_t value) { return std::bit_cast<float>(uint32_t{value} << 16); }
 
 void EncodeBf16(std::span<const float> values, std::span<float> residual,
                 std::span<std::byte> out) {
   for (size_t i = 0; i < values.size(); ++i) {
     const float wanted = residual.empty() ? values[i] : values[i] + residual[i];
-    const uint16_t code = ToBf16(wanted);
+    const uint16_t code = NearestBf16(wanted);
     std::memcpy(out.data() + i * sizeof(code), &code, sizeof(code));
     if (residual.empty()) continue;
     const float lost = wanted - FromBf16(code);
@@ -36,7 +35,7 @@ void EncodeBf16(std::span<const float> values, std::span<float> residual,
   }
 }
 
-// Up to kChunk values into their head and codes.
+// Encodes up to kChunk values.
 void EncodeChunk(std::span<const float> values, std::span<float> residual, std::byte* out) {
   float wanted[kChunk];
   float least = std::numeric_limits<float>::max();

@@ -7,21 +7,21 @@
 
 namespace simurgh {
 
-// Bytes of `count` values as they travel.
+// Bytes of `count` encoded values.
 size_t EncodedSize(size_t count, ReducePrecision precision);
 
-// Encodes values + residual; residual: see Collective::Sum, of the same length or empty.
-// out: EncodedSize(values.size()).
-// With int8, 512 values become their minimum and their step in f32, then a byte each. Where one of
-// them, or the distance of their ends, is not finite, all travel as NaN and their residual is zero.
+// Encodes values + residual. residual: as Collective::Sum. out: EncodedSize(values.size()) bytes.
+//
+// int8 encodes 512 values as their minimum and step in f32, then one byte each. If one value, or
+// their range, is not finite, all 512 decode to NaN and their residual is zero.
 void EncodeValues(std::span<const float> values, ReducePrecision precision,
                   std::span<float> residual, std::span<std::byte> out);
 
-// The inverse, but for rounding. encoded: EncodedSize(values.size()).
+// The inverse, except for rounding. encoded: EncodedSize(values.size()) bytes.
 void DecodeValues(std::span<const std::byte> encoded, ReducePrecision precision,
                   std::span<float> values);
 
-// As DecodeValues, but adds to what is there.
+// As DecodeValues, but adds to `sums`.
 void AddValues(std::span<const std::byte> encoded, ReducePrecision precision,
                std::span<float> sums);
 

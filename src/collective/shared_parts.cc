@@ -11,12 +11,12 @@
 namespace simurgh {
 namespace {
 
-// More than a bucket of gradients ever has.
+// Bytes; larger than any bucket of gradients.
 constexpr size_t kHalf = size_t{1} << 34;
-// How often who waits for a neighbour looks for what a pipe does not tell.
-constexpr std::chrono::milliseconds kGlance{50};
+// Interval of checks for failures of the mesh during a wait for a pipe.
+constexpr std::chrono::milliseconds kCheckInterval{50};
 
-using Place = uint64_t;  // Bytes from the beginning of a region.
+using Offset = uint64_t;  // Bytes from the start of a region.
 
 template <typename T>
 std::span<const std::byte> BytesOf(const T& value) {
@@ -120,10 +120,10 @@ bool SharedParts::UsesPipe(uint32_t peer, Channel channel, size_t bytes) const {
 }
 
 Status SharedParts::Exchange(Channel channel, Parts& parts, absl::FunctionRef<void()> meanwhile) {
-  Parts others = parts;  // What the mesh carries.
+  Parts others = parts;  // Messages through the mesh.
   for (uint32_t peer = 0; peer < mesh_.ranks(); ++peer) {
     if (UsesPipe(peer, channel, parts.outgoing[peer].size())) {
-      SIMURGH_RETURN_IF_ERROR(Tell(peer, channel, parts.outgoing[peer]));
+      SIMURGH_RETURN_IF_ERROR(Send(peer, channel, parts.outgoing[peer]));
       others.outgoing[peer] = {};
     }
     if (UsesPipe(peer, channel, parts.expected[peer])) others.expected[peer] = 0;
@@ -132,32 +132,32 @@ Status SharedParts::Exchange(Channel channel, Parts& parts, absl::FunctionRef<vo
   for (uint32_t peer = 0; peer < mesh_.ranks(); ++peer) {
     parts.incoming[peer] = others.incoming[peer];
     if (!UsesPipe(peer, channel, parts.expected[peer])) continue;
-    SIMURGH_ASSIGN_OR_RETURN(parts.incoming[peer], Hear(peer, channel, parts.expected[peer]));
+    SIMURGH_ASSIGN_OR_RETURN(parts.incoming[peer], Receive(peer, channel, parts.expected[peer]));
   }
   return absl::OkStatus();
 }
 
-Status SharedParts::Tell(uint32_t peer, Channel channel, std::span<const std::byte> part) {
+Status SharedParts::Send(uint32_t peer, Channel channel, std::span<const std::byte> part) {
   const PipeWriter& pipe = neighbours_[peer]->to[PipeOf(channel)];
-  const Place place =
-      channel == Channel::kGradients ? static_cast<Place>(part.data() - own_->bytes().data()) : 0;
-  if (pipe.Write(channel == Channel::kGradients ? BytesOf(place) : part)) return absl::OkStatus();
-  return mesh_.FailAsGone(peer, "it does not read");
+  const Offset offset =
+      channel == Channel::kGradients ? static_cast<Offset>(part.data() - own_->bytes().data()) : 0;
+  if (pipe.Write(channel == Channel::kGradients ? BytesOf(offset) : part)) return absl::OkStatus();
+  return mesh_.FailAsGone(peer, "its pipe is full or closed");
 }
 
-StatusOr<std::span<const std::byte>> SharedParts::Hear(uint32_t peer, Channel channel,
-                                                       size_t bytes) {
+StatusOr<std::span<const std::byte>> SharedParts::Receive(uint32_t peer, Channel channel,
+                                                          size_t bytes) {
   PipeReader& pipe = neighbours_[peer]->from[PipeOf(channel)];
   std::vector<std::byte>& received = neighbours_[peer]->received[PipeOf(channel)];
-  received.resize(channel == Channel::kGradients ? sizeof(Place) : bytes);
+  received.resize(channel == Channel::kGradients ? sizeof(Offset) : bytes);
   const auto deadline = mesh_.DeadlineOf(channel);
   while (true) {
-    switch (pipe.Read(received, kGlance)) {
+    switch (pipe.Read(received, kCheckInterval)) {
       case PipeReader::Wait::kMessage:
         if (channel == Channel::kGradients) return PartAt(peer, received, bytes);
         return std::span<const std::byte>(received);
       case PipeReader::Wait::kGone:
-        return mesh_.FailAsGone(peer, "it has hung up");
+        return mesh_.FailAsGone(peer, "it closed its pipe");
       case PipeReader::Wait::kNothing:
         SIMURGH_RETURN_IF_ERROR(mesh_.Check(channel));
         if (std::chrono::steady_clock::now() >= deadline) return mesh_.FailAsSilent(peer);
@@ -166,13 +166,13 @@ StatusOr<std::span<const std::byte>> SharedParts::Hear(uint32_t peer, Channel ch
 }
 
 StatusOr<std::span<const std::byte>> SharedParts::PartAt(uint32_t peer,
-                                                         std::span<const std::byte> place,
+                                                         std::span<const std::byte> offset,
                                                          size_t bytes) const {
-  Place first = 0;
-  std::memcpy(&first, place.data(), sizeof(first));
+  Offset first = 0;
+  std::memcpy(&first, offset.data(), sizeof(first));
   const std::span<const std::byte> memory = neighbours_[peer]->memory->bytes();
   if (first <= memory.size() && bytes <= memory.size() - first) return memory.subspan(first, bytes);
-  return mesh_.FailAsGone(peer, "it has named a place outside of its memory");
+  return mesh_.FailAsGone(peer, "it sent an offset outside of its shared memory");
 }
 
 }  // namespace simurgh

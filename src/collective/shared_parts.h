@@ -14,37 +14,35 @@
 
 namespace simurgh {
 
-// Exchanges of a mesh that, between ranks on one machine, do without its connections: short
-// messages go through pipes, a pipe a channel each way, and gradients stay where they were written,
-// for the others to read; a pipe tells where. A message through a pipe wakes its reader,
-// one through a connection of Gloo's a thread between, several times, which spins while another
-// thread sends; on a machine that is full this costs more than the sum.
+// Exchanges of a mesh that bypass its connections between ranks on one machine. Short messages use
+// one pipe per channel and direction. Gradients stay in shared memory, and a pipe carries their
+// offset. A pipe wakes only the reader; Gloo wakes a thread in between several times, which spins
+// while another thread sends. On a loaded machine this costs more than the sum itself.
 //
-// A rank writes gradients into two halves of its memory in turn. Before a half's turn comes again,
-// whoever has read it has told something since, to this rank or to one that has told this one: for
-// no sum ends before all ranks have come to it.
+// A rank writes gradients alternately into two halves of its memory. No sum ends before all ranks
+// have started it, so when a half is reused, all ranks have read its previous contents.
 //
 // Threads: as Collective.
 class SharedParts {
  public:
   using Parts = GlooMesh::Parts;
 
-  // shares: whether this rank does so. Lifetime: the mesh outlives this.
+  // shares: false disables pipes and shared memory. Lifetime: the mesh outlives this.
   SharedParts(GlooMesh& mesh, bool shares);
   ~SharedParts();
 
-  // All ranks together, first of all: who is on whose machine. Errors: of the mesh.
+  // Finds the ranks on this machine. All ranks call it first. Errors: those of the mesh.
   Status Meet();
 
-  // Memory for what this rank says in the channel's next exchange, which stays until the one after
-  // that.
+  // Memory for this rank's parts of the channel's next exchange.
+  // Lifetime: valid until the exchange after it.
   std::span<std::byte> Outgoing(Channel channel, size_t bytes);
 
-  // As GlooMesh::Exchange. Outgoing parts lie in Outgoing.
+  // As GlooMesh::Exchange. Requires outgoing parts in Outgoing.
   Status Exchange(Channel channel, Parts& parts, absl::FunctionRef<void()> meanwhile = [] {});
 
  private:
-  // What a rank tells another one first.
+  // A rank's first message to another: how to open its memory and pipes.
   struct Offer {
     SharedRegion::Key memory;
     std::array<int64_t, kChannels> pipes{};
@@ -60,22 +58,22 @@ class SharedParts {
     std::array<std::vector<std::byte>, kChannels> received;
   };
 
-  // Finds neighbours: those that both can open what the other offers.
+  // Two ranks are neighbours if each can open the other's offer.
   StatusOr<std::vector<Offer>> ExchangeOffers();
   Status KeepNeighbours(const std::vector<Offer>& offers);
 
-  // Whether so many bytes from or to the peer go through a pipe.
+  // Whether a message of `bytes` from or to the peer uses a pipe.
   bool UsesPipe(uint32_t peer, Channel channel, size_t bytes) const;
-  Status Tell(uint32_t peer, Channel channel, std::span<const std::byte> part);
-  StatusOr<std::span<const std::byte>> Hear(uint32_t peer, Channel channel, size_t bytes);
-  StatusOr<std::span<const std::byte>> PartAt(uint32_t peer, std::span<const std::byte> place,
+  Status Send(uint32_t peer, Channel channel, std::span<const std::byte> part);
+  StatusOr<std::span<const std::byte>> Receive(uint32_t peer, Channel channel, size_t bytes);
+  StatusOr<std::span<const std::byte>> PartAt(uint32_t peer, std::span<const std::byte> offset,
                                               size_t bytes) const;
 
   GlooMesh& mesh_;
-  std::unique_ptr<SharedRegion> own_;                   // Null where nothing is shared.
-  std::vector<std::unique_ptr<Neighbour>> neighbours_;  // By rank; null for those elsewhere.
+  std::unique_ptr<SharedRegion> own_;                   // Null if nothing is shared.
+  std::vector<std::unique_ptr<Neighbour>> neighbours_;  // By rank; null on other machines.
   size_t next_half_ = 0;
-  std::array<std::vector<std::byte>, kChannels> unshared_;  // Of channels but kGradients.
+  std::array<std::vector<std::byte>, kChannels> unshared_;  // For other channels than kGradients.
 };
 
 }  // namespace simurgh

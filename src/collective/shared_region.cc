@@ -13,9 +13,9 @@
 namespace simurgh {
 namespace {
 
-constexpr size_t kHead = 4'096;  // Before bytes(): a page, so that these begin with one.
+constexpr size_t kHead = 4'096;  // A page before bytes(), for the secret.
 
-// Where the file got shorter, whoever touches what is mapped beyond its end would be killed.
+// A read beyond the end of a file that shrank would kill the reader.
 bool Seal(int file) {
   return ::fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0;
 }
@@ -58,7 +58,7 @@ std::unique_ptr<SharedRegion> SharedRegion::Create(size_t size) {
 std::unique_ptr<SharedRegion> SharedRegion::Open(const Key& key, size_t size) {
   if (key.process == 0) return nullptr;
   const std::string path = absl::StrCat("/proc/", key.process, "/fd/", key.file);
-  // Where this number is another process, its file may be anything.
+  // The process id may belong to an unrelated process: check the file.
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) return nullptr;
   struct stat info{};

@@ -7,23 +7,23 @@
 
 namespace simurgh {
 
-// Memory of one process that others on its machine read where it lies. Pages are made when they are
-// first touched: so there may be room for more than is ever used, and nothing has to grow.
+// Memory that other processes on the machine can read. The kernel allocates pages on first use, so
+// the region can be larger than ever needed and never grows.
 //
-// Threads: as memory.
+// Threads: as plain memory.
 class SharedRegion {
  public:
-  // How another process of the same user finds it. process 0: nobody does.
+  // Lets another process of the same user open the region. process 0: none can.
   struct Key {
     uint64_t process = 0;
     int64_t file = -1;
     uint64_t secret = 0;
   };
 
-  // Null where the system refuses.
+  // Returns null if the system refuses.
   static std::unique_ptr<SharedRegion> Create(size_t size);
-  // To be read. Null where there is none: on another machine, or among processes of another
-  // container.
+  // Opens a region for reading. Returns null if it is not visible, as on another machine or in
+  // another container.
   static std::unique_ptr<SharedRegion> Open(const Key& key, size_t size);
   ~SharedRegion();
   SharedRegion(const SharedRegion&) = delete;

@@ -12,7 +12,8 @@ Status DenseOptimizer::Check(const DenseOptimizerConfig& config) {
   if (config.kind == DenseOptimizerConfig::Kind::kLamb || config.max_gradient_norm != 0.0F ||
       config.average_decay != 0.0F) {
     return absl::InvalidArgumentError(
-        "dense optimizer: lamb, max_gradient_norm and average_decay need all weights at once");
+        "dense optimizer: lamb, max_gradient_norm and average_decay are not supported, because "
+        "they need all weights at once");
   }
   const auto is_share = [](float value) { return value >= 0.0F && value < 1.0F; };
   const auto is_size = [](float value) { return std::isfinite(value) && value >= 0.0F; };
@@ -21,7 +22,7 @@ Status DenseOptimizer::Check(const DenseOptimizerConfig& config) {
       is_size(config.weight_decay) && is_size(config.decoupled_weight_decay)) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError("dense optimizer: a number is out of its range");
+  return absl::InvalidArgumentError("dense optimizer: a value is out of range");
 }
 
 DenseOptimizer::DenseOptimizer(const DenseOptimizerConfig& config,

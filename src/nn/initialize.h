@@ -7,12 +7,10 @@
 
 namespace simurgh {
 
-// Sets the parameters that training begins with. linear: weight and bias uniform in
-// +-1/sqrt(inputs), as PyTorch's default. cross: each weight in the same way, bias 0. batch_norm:
-// scale 1, shift 0.
+// Sets the initial parameters. linear: weight and bias uniform in +-1/sqrt(inputs), PyTorch's
+// default. cross: weights likewise, bias 0. batch_norm: scale 1, shift 0.
 //
-// A layer's values depend on the seed, the tower's name, the layer's place in the tower and its
-// widths alone.
+// A layer's values depend only on the seed, the tower's name, the layer's index and its widths.
 void InitializeParameters(const ModelPlan& plan, uint64_t seed, std::span<float> parameters);
 
 // Running means 0, running variances 1.

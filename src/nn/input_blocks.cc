@@ -8,7 +8,7 @@ namespace {
 
 using Source = TowerInput::Source;
 
-// Neighbours that are neighbours in the embeddings as well are copied as one.
+// Merges neighbours that are also neighbours in the embeddings, to copy them at once.
 std::vector<TowerInput> Merged(const std::vector<TowerInput>& inputs) {
   std::vector<TowerInput> merged;
   for (const TowerInput& input : inputs) {
@@ -24,7 +24,7 @@ std::vector<TowerInput> Merged(const std::vector<TowerInput>& inputs) {
   return merged;
 }
 
-// edges: columns of the embeddings where a block of any tower begins or ends.
+// edges: embedding columns at which any tower's block begins or ends.
 std::vector<TowerInput> Cut(const std::vector<TowerInput>& inputs, const std::set<size_t>& edges) {
   std::vector<TowerInput> blocks;
   for (TowerInput rest : inputs) {

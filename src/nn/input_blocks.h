@@ -4,9 +4,9 @@
 
 namespace simurgh {
 
-// Cuts what the towers read of the embeddings into blocks of which any two are the same or
-// disjoint, and finds the last reader of every block and the columns that nobody reads. Expects all
-// towers with their inputs.
+// Splits the embedding columns that towers read into blocks, of which any two are equal or
+// disjoint. Finds each block's last reader and the columns without a reader. Requires all towers
+// with their inputs.
 void PlanInputBlocks(ModelPlan& plan);
 
 }  // namespace simurgh

@@ -16,14 +16,14 @@ namespace simurgh {
 
 namespace {
 
-// Orders as the score does, and is even; the two zeros are one.
+// An even key in the order of the scores; both zeros have the same key.
 uint64_t KeyOf(float score) {
   constexpr uint32_t kSign = uint32_t{1} << 31;
   const auto bits = std::bit_cast<uint32_t>(score + 0.0F);
   return uint64_t{(bits & kSign) != 0 ? ~bits : bits | kSign} << 1;
 }
 
-// Ascending; by digits of 11 bits where there are many. keys: of 33 bits.
+// Sorts 33-bit keys in ascending order; many keys by radix sort with digits of 11 bits.
 void SortKeys(std::vector<uint64_t>& keys) {
   constexpr size_t kFew = 4'096;
   constexpr uint32_t kDigitBits = 11;
@@ -47,15 +47,15 @@ void SortKeys(std::vector<uint64_t>& keys) {
 
 double ExactAuc(std::span<const float> labels, std::span<const float> scores) {
   SIMURGH_CHECK_EQ(labels.size(), scores.size());
-  std::vector<uint64_t> ranked(scores.size());  // Keys, and in their last bit the label.
+  std::vector<uint64_t> ranked(scores.size());  // Keys, with the label in the last bit.
   for (size_t i = 0; i < scores.size(); ++i) {
     if (std::isnan(scores[i])) return std::numeric_limits<double>::quiet_NaN();
     ranked[i] = KeyOf(scores[i]) | (labels[i] > 0.5F ? 1U : 0U);
   }
   SortKeys(ranked);
 
-  // Twice the number of (positive, negative) pairs in the right order, a tie counting one:
-  // integers, hence exact.
+  // Twice the number of (positive, negative) pairs in the right order, where a tie counts one: an
+  // integer, hence exact.
   size_t positives = 0;
   size_t negatives = 0;
   size_t doubled_wins = 0;

@@ -23,8 +23,7 @@ Status Invalid(const Parts&... parts) {
   return absl::InvalidArgumentError(absl::StrCat("model: ", parts...));
 }
 
-// Builds a plan tower by tower; each method leaves with an error at the first thing that does not
-// fit.
+// Builds a plan tower by tower. Each method returns the first error.
 class Planner {
  public:
   Planner(const ModelConfig& model, const ModelInputs& inputs) : model_(model), inputs_(inputs) {
@@ -33,8 +32,7 @@ class Planner {
   }
 
   StatusOr<ModelPlan> Build() && {
-    if (model_.towers.empty())
-      return Invalid("has no towers; give at least one under model.towers");
+    if (model_.towers.empty()) return Invalid("has no towers; add at least one under model.towers");
     for (const TowerConfig& tower : model_.towers) SIMURGH_RETURN_IF_ERROR(AddTower(tower));
     SIMURGH_RETURN_IF_ERROR(CheckTop());
     SIMURGH_RETURN_IF_ERROR(CheckEveryTowerIsRead());
@@ -51,7 +49,7 @@ class Planner {
     TowerPlan tower;
     tower.name = config.name;
     if (config.name.empty()) {
-      return Invalid("tower ", plan_.towers.size() + 1, " has no name; give it one");
+      return Invalid("tower ", plan_.towers.size() + 1, " has no name; add one");
     }
     if (config.name == kDenseName || config.name == kEmbeddingsName) {
       return Invalid("tower '", config.name, "' is named like an input; choose another name");
@@ -69,7 +67,7 @@ class Planner {
     tower.activation_column = plan_.activation_width;
     plan_.activation_width += tower.input_width;
     if (config.layers.empty()) {
-      return Invalid("tower '", config.name, "' has no layers; give it at least one");
+      return Invalid("tower '", config.name, "' has no layers; add at least one");
     }
     for (const LayerConfig& layer : config.layers) SIMURGH_RETURN_IF_ERROR(AddLayer(layer, tower));
     plan_.towers.push_back(std::move(tower));
@@ -91,14 +89,13 @@ class Planner {
       input.tower = FindTower(name);
       if (input.tower == plan_.towers.size()) {
         return Invalid("tower '", tower.name, "' reads '", name,
-                       "', which is neither `dense` nor `embeddings` nor an earlier tower; "
-                       "correct the name or move that tower up");
+                       "'; use `dense`, `embeddings` or an earlier tower");
       }
       input.width = plan_.towers[input.tower].output_width();
     }
     if (input.width == 0) {
-      return Invalid("tower '", tower.name, "' reads `", name, "`, but the data has no such ",
-                     "columns; remove the input or add features that fill it");
+      return Invalid("tower '", tower.name, "' reads `", name,
+                     "`, but the data has no such columns; remove the input or add features");
     }
     for (const TowerInput& other : tower.inputs) {
       if (Overlap(other, input)) {
@@ -154,23 +151,26 @@ class Planner {
     add(end - first);
   }
 
-  // Sets output width and number of parameters.
+  // Sets the output width and the number of parameters.
   Status SizeLayer(const std::string& place, const TowerPlan& tower, LayerPlan& layer) {
     const LayerConfig& config = layer.config;
     switch (config.kind) {
       case LayerConfig::Kind::kLinear:
         if (config.width == 0 || config.width > kMaxLayerWidth) {
-          return Invalid(place, ": linear width ", config.width, " must be 1 to ", kMaxLayerWidth);
+          return Invalid(place, ": linear width ", config.width, " is out of range; use 1 to ",
+                         kMaxLayerWidth);
         }
         layer.output_width = config.width;
         layer.parameter_count = (layer.input_width + 1) * layer.output_width;
         break;
       case LayerConfig::Kind::kBatchNorm:
         if (!(config.momentum >= 0 && config.momentum <= 1)) {
-          return Invalid(place, ": batch_norm momentum ", config.momentum, " must be 0 to 1");
+          return Invalid(place, ": batch_norm momentum ", config.momentum,
+                         " is out of range; use 0 to 1");
         }
         if (!(config.epsilon > 0 && std::isfinite(config.epsilon))) {
-          return Invalid(place, ": batch_norm epsilon ", config.epsilon, " must be above 0");
+          return Invalid(place, ": batch_norm epsilon ", config.epsilon,
+                         " is out of range; use a value above 0");
         }
         layer.parameter_count = 2 * layer.output_width;
         layer.statistics_offset = plan_.statistics_count;
@@ -194,8 +194,8 @@ class Planner {
   static Status SizeSum(const std::string& place, LayerPlan& layer) {
     const uint32_t width = std::max(layer.config.width, 1U);
     if (layer.input_width % width != 0) {
-      return Invalid(place, ": sums ", layer.input_width, " columns into ", width,
-                     "; read columns of one number for each sum");
+      return Invalid(place, ": sum of ", layer.input_width, " columns has width ", width,
+                     "; use an input width that is a multiple of it");
     }
     layer.output_width = width;
     return absl::OkStatus();
@@ -207,7 +207,7 @@ class Planner {
     if (dim == 0 || layer.input_width % dim != 0 || layer.input_width / dim < 2) {
       return Invalid(place, ": ", dot ? "dot" : "fm", " of vectors ", dim,
                      " wide, but its input is ", layer.input_width,
-                     " wide; read two or more vectors of one width");
+                     " wide; use two or more vectors of that width");
     }
     const size_t vectors = layer.input_width / dim;
     layer.output_width = dot ? vectors * (vectors - 1) / 2 : 1;
@@ -220,11 +220,10 @@ class Planner {
     if (width != tower.input_width) {
       return Invalid(place, ": cross on ", width, " columns, but the tower's input has ",
                      tower.input_width,
-                     "; put layers of other widths behind it or in a tower of "
-                     "their own");
+                     "; place layers of other widths after it or in another tower");
     }
     if (rank > kMaxLayerWidth) {
-      return Invalid(place, ": cross rank ", rank, " must be 0 to ", kMaxLayerWidth);
+      return Invalid(place, ": cross rank ", rank, " is out of range; use 0 to ", kMaxLayerWidth);
     }
     layer.parameter_count = (rank == 0 ? width * width : 2 * width * rank) + width;
     return absl::OkStatus();
@@ -242,15 +241,15 @@ class Planner {
     const TowerPlan& top = plan_.top();
     const size_t tasks = TaskCount(model_);
     if (top.output_width() != tasks) {
-      return Invalid("tower '", top.name, "' ends ", top.output_width(),
-                     " wide, the last tower must end with linear width ", tasks,
-                     tasks == 1 ? " or sum" : " or sum into as many, one logit a label");
+      return Invalid("tower '", top.name, "' has output width ", top.output_width(),
+                     "; end the last tower with linear or sum of width ", tasks,
+                     ", one logit per label");
     }
     const LayerConfig::Kind kind = top.last().config.kind;
     if (kind != LayerConfig::Kind::kLinear && kind != LayerConfig::Kind::kSum) {
       return Invalid("tower '", top.name, "' layer ", top.layers.size(),
-                     " is not linear, the last tower must end with linear width ", tasks,
-                     " or sum (the loss applies the sigmoid)");
+                     " is neither linear nor sum; end the last tower with one of width ", tasks,
+                     " (the loss applies the sigmoid)");
     }
     return absl::OkStatus();
   }
@@ -266,7 +265,7 @@ class Planner {
     for (size_t i = 0; i < read.size(); ++i) {
       if (!read[i]) {
         return Invalid("tower '", plan_.towers[i].name,
-                       "' feeds nothing; name it in the inputs of a later tower or remove it");
+                       "' has no reader; add it to the inputs of a later tower or remove it");
       }
     }
     return absl::OkStatus();
@@ -289,7 +288,7 @@ class Planner {
                    "', but there is no such feature; correct the name");
   }
 
-  // Its index, or the number of towers when there is none yet.
+  // The tower's index, or the number of towers if there is none of that name yet.
   size_t FindTower(std::string_view name) const {
     size_t index = 0;
     while (index < plan_.towers.size() && plan_.towers[index].name != name) ++index;
@@ -305,10 +304,6 @@ class Planner {
 
 StatusOr<ModelPlan> PlanModel(const ModelConfig& model, const ModelInputs& inputs) {
   return Planner(model, inputs).Build();
-}
-
-Status ValidateModel(const ModelConfig& model, const ModelInputs& inputs) {
-  return PlanModel(model, inputs).status();
 }
 
 }  // namespace simurgh

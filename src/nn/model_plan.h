@@ -26,7 +26,7 @@ struct LayerPlan {
   size_t activation_column = 0;  // Of the output.
   size_t scratch_column = 0;     // cross: of the product, (O), then of a rank's, (rank).
 
-  // The parts of a buffer that is laid out as the parameters are.
+  // Parts of a buffer with the layout of the parameters.
   template <typename T>
   MatrixView<T> Weight(std::span<T> parameters) const {
     return {parameters.data() + parameter_offset, input_width, output_width};
@@ -40,7 +40,7 @@ struct LayerPlan {
     return {parameters.data() + parameter_offset + input_width * config.rank, config.rank,
             output_width};
   }
-  // The last part of a linear or cross layer.
+  // linear and cross.
   template <typename T>
   std::span<T> Bias(std::span<T> parameters) const {
     return parameters.subspan(parameter_offset + parameter_count - output_width, output_width);
@@ -54,7 +54,7 @@ struct LayerPlan {
     return parameters.subspan(parameter_offset + output_width, output_width);
   }
 
-  // The parts of a buffer that is laid out as the statistics are.
+  // Parts of a buffer with the layout of the statistics.
   template <typename T>
   std::span<T> Mean(std::span<T> statistics) const {
     return statistics.subspan(statistics_offset, output_width);
@@ -65,17 +65,17 @@ struct LayerPlan {
   }
 };
 
-// What a block of a tower's input columns is copied from.
+// Source of a block of a tower's input columns.
 struct TowerInput {
   enum class Source { kDense, kEmbeddings, kTower };
 
   Source source = Source::kDense;
   size_t tower = 0;          // kTower: its index.
-  size_t source_column = 0;  // kEmbeddings: where the block begins there.
-  size_t column = 0;         // Where the block begins in the input.
+  size_t source_column = 0;  // kEmbeddings: the block's first column there.
+  size_t column = 0;         // The block's first column in the tower's input.
   size_t width = 0;
-  // No later tower reads the same block: in the backward order its gradient begins here, and the
-  // gradients of other readers are added to it.
+  // No later tower reads the same block. In the backward pass this tower writes the block's
+  // gradient first, and the other readers add theirs.
   bool last_reader = true;
 };
 
@@ -89,22 +89,21 @@ struct ColumnRange {
 
 struct TowerPlan {
   std::string name;
-  // Those of the embeddings are cut so that any two of the model are the same block or disjoint.
+  // Any two blocks of the embeddings in the model are equal or disjoint.
   std::vector<TowerInput> inputs;
   size_t input_width = 0;
   size_t activation_column = 0;       // Of the input.
-  bool needs_input_gradient = false;  // An input is something other than `dense`.
-  std::optional<size_t> last_cross;   // Index of the last cross layer, if there is one.
-  size_t origin_column = 0;       // With a cross layer: of what these add to the input's gradient.
-  std::vector<LayerPlan> layers;  // At least one.
+  bool needs_input_gradient = false;  // False if all inputs are `dense`.
+  std::optional<size_t> last_cross;   // Index of the last cross layer.
+  size_t origin_column = 0;           // Cross layers' part of the gradient of the input.
+  std::vector<LayerPlan> layers;      // At least one.
 
   const LayerPlan& last() const { return layers.back(); }
   size_t output_width() const { return last().output_width; }
 };
 
-// What every backend needs to know of a model: who reads what, and where things lie in the flat
-// buffers of parameters, batch norm statistics and activations. Order everywhere: tower by tower,
-// layer by layer.
+// A model's data flow and its layout in the flat buffers of parameters, batch norm statistics and
+// activations, for all backends. Order: tower by tower, layer by layer.
 struct ModelPlan {
   size_t dense_width = 0;
   size_t embedding_width = 0;
@@ -118,7 +117,9 @@ struct ModelPlan {
   const TowerPlan& top() const { return towers.back(); }
 };
 
-// Errors: as ValidateModel.
+// Requires that the towers fit together and can read the inputs. An input without a reader is
+// allowed, a tower without a reader is not.
+// Errors: INVALID_ARGUMENT; names the tower and the layer (counted from 1) and what to change.
 StatusOr<ModelPlan> PlanModel(const ModelConfig& model, const ModelInputs& inputs);
 
 }  // namespace simurgh

@@ -144,7 +144,7 @@ TEST_CASE("A rank that is killed ends the other one and the loaders, and all nam
   for (const auto& trainer : trainers) REQUIRE(trainer->WaitForLog("samples/s", 60s));
   trainers[killed]->Signal(SIGKILL);
   const std::string name =
-      absl::StrCat("rank ", killed, " of 2 (nn_worker.instances.", killed, ") is gone");
+      absl::StrCat("rank ", killed, " of 2 (nn_worker.instances.", killed, ") disconnected");
   CHECK(trainers[1 - killed]->Wait(30s) == 3);
   CHECK_THAT(trainers[1 - killed]->log(), Catch::Contains(name));
   // By the other rank, or by themselves.

@@ -100,7 +100,7 @@ TEST_CASE("A rank that is killed ends the others, which name it") {
     CHECK(trainers[rank]->Wait(30s) == 3);
     CHECK_THAT(trainers[rank]->log(),
                Catch::Contains(absl::StrCat("rank ", killed, " of 3 (nn_worker.instances.", killed,
-                                            ") is gone")));
+                                            ") disconnected")));
   }
   // The cluster serves the next run.
   CHECK(FinishAll(cluster.StartTrainers(3)).size() == 3);

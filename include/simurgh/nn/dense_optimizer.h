@@ -8,14 +8,14 @@
 
 namespace simurgh {
 
-// The optimizer of a range of a network's flat weights where the network is not: on a server. What
-// it makes of a range is to the bit what the network makes of it with the same optimizer.
+// Optimizes a range of a network's flat weights on a server, with the same bits as the network's
+// own optimizer.
 //
 // Threads: one owner.
 class DenseOptimizer {
  public:
-  // Errors: INVALID_ARGUMENT for an optimizer for which an element does not depend on it alone
-  // (lamb, max_gradient_norm, average_decay), or whose numbers are out of range.
+  // Errors: INVALID_ARGUMENT for an optimizer that does not update each weight independently (lamb,
+  // max_gradient_norm, average_decay), or with values out of range.
   static Status Check(const DenseOptimizerConfig& config);
 
   // Requires Check(config).

@@ -9,11 +9,11 @@
 
 namespace simurgh {
 
-// Sums over the ranks of a run in the memory of their devices, for a network that enqueues them
-// between its kernels. Every rank enqueues the same calls in the same order, with equal lengths.
+// Sums over the ranks of a run in device memory. A network enqueues them between its kernels. Every
+// rank enqueues the same calls in the same order, with equal lengths.
 //
-// stream: a cudaStream_t. All memory is the device's, and stays until the stream has come so far.
-// Errors: of calls that could not be enqueued; what fails later shows in Check.
+// stream: a cudaStream_t. Lifetime: device memory stays until the stream has executed the call.
+// Errors: of calls that could not be enqueued; Check reports later failures.
 // Threads: one owner.
 class DeviceSums {
  public:
@@ -26,30 +26,30 @@ class DeviceSums {
   virtual Status Sum(std::span<float> values, void* stream) = 0;
   virtual Status Sum(std::span<double> values, void* stream) = 0;
 
-  // Sends part r of `outgoing` to rank r and receives its part for this one as part r of
-  // `incoming`; both are ranks() parts of `part_bytes`. A rank's own part need not come.
+  // Sends part r of `outgoing` to rank r and receives part r of `incoming` from rank r. Both have
+  // ranks() parts of `part_bytes`. The rank's own part of `incoming` may stay unset.
   virtual Status Exchange(const std::byte* outgoing, std::byte* incoming, size_t part_bytes,
                           void* stream) = 0;
-  // Everybody's bytes, one after the other in the order of the ranks.
+  // Concatenates the ranks' bytes in rank order.
   virtual Status Gather(std::span<const std::byte> own, std::byte* all, void* stream) = 0;
 
-  // Told when a training step is enqueued as a whole, and when the device has done it.
+  // The network calls them when a training step is fully enqueued, and when the device is done.
   virtual void StepEnqueued() = 0;
   virtual void StepEnded() = 0;
 
-  // Asked again and again while the device is waited for. Not OK: what is enqueued may never end
-  // but by GiveUp; the status names the rank at fault. From then on all calls fail with it.
+  // The network polls it while it waits for the device. Not OK: enqueued work may hang until
+  // GiveUp; the status names the rank at fault. From then on all calls fail with it.
   virtual Status Check() = 0;
-  // After Check has failed: what is enqueued ends soon. No graph that was captured may be left that
-  // has sums in it, but one that runs and is freed with its end: NCCL would wait for it for ever.
+  // Ends enqueued work soon. Requires a failed Check, and no captured graph with sums except a
+  // running one that is freed at its end: NCCL would wait for others for ever.
   virtual void GiveUp() = 0;
 };
 
-// What a network on a device needs to sum its gradients there.
+// How a network sums its gradients on the device.
 struct DeviceRanks {
   DeviceSums* sums = nullptr;
   AllReduceConfig allreduce;
-  bool overlap = true;  // Sums run beside the backward pass; else behind it.
+  bool overlap = true;  // Sum during the backward pass; else after it.
 };
 
 }  // namespace simurgh

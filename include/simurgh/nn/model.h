@@ -9,23 +9,17 @@
 
 namespace simurgh {
 
-// What a model reads.
+// Columns that a model can read.
 struct ModelInputs {
   struct Feature {
     std::string name;
     size_t width = 0;
   };
 
-  size_t dense_width = 0;      // Columns; 0 when the data has no such input.
-  size_t embedding_width = 0;  // The same.
-  // Side by side from the first column of the embeddings, for the towers that read single ones.
+  size_t dense_width = 0;      // 0: the data has no dense features.
+  size_t embedding_width = 0;  // 0: the data has no embeddings.
+  // Consecutive columns of the embeddings, for towers that read single features.
   std::vector<Feature> features;
 };
-
-// Whether the towers fit together and can read these inputs.
-//
-// An input that no tower reads is allowed, a tower that feeds nothing is not. Errors:
-// INVALID_ARGUMENT, naming tower and layer (counted from 1) and saying what to change.
-Status ValidateModel(const ModelConfig& model, const ModelInputs& inputs);
 
 }  // namespace simurgh

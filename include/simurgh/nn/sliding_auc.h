@@ -17,12 +17,12 @@ class SlidingAuc {
   // labels: each 0 or 1. scores: same length, finite. Cost: allocates until the window is full.
   void Add(std::span<const float> labels, std::span<const float> scores);
 
-  // As ExactAuc, of the last `window` samples or of all when there were fewer. Cost: one sort.
+  // ExactAuc of the last `window` samples, or of all if there were fewer. Cost: one sort.
   double Value() const;
 
  private:
   const size_t window_;
-  size_t next_ = 0;  // Where the next sample goes.
+  size_t next_ = 0;  // Position of the next sample.
   std::vector<float> labels_;
   std::vector<float> scores_;
 };

@@ -1,5 +1,4 @@
-// The conversions of half.h on vectors of floats, for kernels that Highway compiles once a target.
-// Included once a target.
+// The conversions of half.h on vectors of floats, for Highway kernels. Included once per target.
 
 // clang-format off
 #if defined(SIMURGH_TENSOR_HALF_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -39,7 +38,7 @@ HWY_INLINE hn::VFromD<D> Widen(D d, Half format, const uint16_t* from) {
   return hn::Or(hn::IfThenElse(is_tiny, tiny, normal), hn::BitCast(d, sign));
 }
 
-// ElementNoise of the elements from i on.
+// ElementNoise of the elements from i.
 template <class D32>
 HWY_INLINE hn::VFromD<D32> Noise(D32 d32, uint64_t noise, uint32_t i) {
   auto x = hn::Add(hn::Mul(hn::Iota(d32, i), hn::Set(d32, 0x9e3779b9U)),
@@ -67,7 +66,7 @@ HWY_INLINE hn::VFromD<hn::RebindToUnsigned<D>> Narrowed(D d, Half format, V valu
     const auto share =
         hn::Mul(hn::ConvertTo(d, hn::BitCast(i32, hn::ShiftRight<3>(low))), hn::Set(d, 0x1p-13F));
     const auto limit = hn::Set(d, 0x1p-14F);
-    // Only what is below the limit counts; more would not fit the conversion.
+    // Larger values would overflow the conversion; IfThenElse discards their lanes.
     const auto scaled = hn::Mul(hn::Min(size, limit), hn::Set(d, 0x1p24F));
     const auto tiny = hn::BitCast(d32, hn::ConvertTo(i32, hn::Add(scaled, share)));
     const auto normal = hn::Sub(hn::ShiftRight<13>(hn::Add(size_bits, hn::ShiftRight<3>(low))),

@@ -9,11 +9,11 @@
 
 namespace simurgh {
 
-// The two formats of 16 bits.
+// The two 16-bit formats.
 enum class Half { kBf16, kF16 };
 
-// Conversions of single numbers, for finite ones. The definition of those on vectors, in
-// half-inl.h. constexpr, so that kernels of devices may call them.
+// Scalar conversions of finite numbers. They define the vector conversions in half-inl.h. constexpr
+// lets CUDA kernels call them.
 
 constexpr float FromBf16(uint16_t half) { return std::bit_cast<float>(uint32_t{half} << 16); }
 
@@ -21,7 +21,7 @@ constexpr float FromF16(uint16_t half) {
   const uint32_t magnitude = half & 0x7fffU;
   const uint32_t sign = (half & 0x8000U) << 16;
   float value;
-  if (magnitude < 0x400) {  // Below 2^-14 the step stays 2^-24.
+  if (magnitude < 0x400) {  // Subnormal: multiples of 2^-24.
     value = std::bit_cast<float>((magnitude << 13) + 0x38800000U) - 0x1p-14F;
   } else {
     value = std::bit_cast<float>((magnitude << 13) + (112U << 23));
@@ -32,8 +32,8 @@ constexpr float FromF16(uint16_t half) {
 inline constexpr uint32_t kMaxBf16Bits = 0x7f7f;
 inline constexpr uint32_t kMaxF16Bits = 0x7bff;
 
-// Adds `noise` below the last bit that is kept, and cuts the rest off: with 16 random bits that is
-// rounding by chance. 0x8000 rounds to the nearest, away from zero in the middle.
+// Adds `noise` below the last kept bit and truncates. 16 random bits make it stochastic rounding;
+// 0x8000 rounds to nearest, ties away from zero.
 constexpr uint16_t ToBf16(float value, uint32_t noise) {
   const auto bits = std::bit_cast<uint32_t>(value);
   const uint32_t magnitude = ((bits & 0x7fffffffU) + (noise & 0xffffU)) >> 16;
@@ -62,11 +62,10 @@ constexpr uint16_t ToHalf(Half format, float value, uint32_t noise) {
   return format == Half::kBf16 ? ToBf16(value, noise) : ToF16(value, noise);
 }
 
-// The noise that rounds to the nearest.
+// The noise that rounds to nearest.
 inline constexpr uint32_t kToNearest = 0x8000;
 
-// The source of one row's rounding by chance at one step: every element draws 32 bits of its own
-// from it.
+// Seed of the stochastic rounding of one row at one step; see ElementNoise.
 constexpr uint64_t RoundingNoise(uint64_t seed, uint64_t id, uint64_t step) {
   return Mix64(seed ^ Mix64(id ^ Mix64(step)));
 }

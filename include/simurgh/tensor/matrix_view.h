@@ -8,8 +8,8 @@
 
 namespace simurgh {
 
-// A row-major matrix that somebody else owns. Rows may be farther apart than they are wide, so that
-// a block of columns is a view too. Passed by value.
+// A view of a row-major matrix. The stride may exceed the number of columns, so a block of columns
+// is a view too. Pass by value.
 //
 // Lifetime: the caller keeps the elements alive and in place.
 template <typename T>
@@ -22,7 +22,7 @@ class MatrixView {
   }
   MatrixView(T* data, size_t rows, size_t columns) : MatrixView(data, rows, columns, columns) {}
 
-  // A view for writing serves for reading.
+  // Converts a mutable view to a const view.
   template <typename U>
     requires(std::is_same_v<const U, T> && !std::is_same_v<U, T>)
   MatrixView(MatrixView<U> other)  // NOLINT(google-explicit-constructor)

@@ -15,11 +15,10 @@ namespace {
 
 static_assert(sizeof(NcclId) == sizeof(ncclUniqueId));
 
-// By the loader's search, then where CUDA's own packages put it.
+// The dynamic loader's search path, then the directory of CUDA's packages.
 constexpr const char* kNames[] = {"libnccl.so.2", "/usr/local/cuda/lib64/libnccl.so.2"};
 
-// The functions, found when a device is first used: so that a program that was built with NCCL
-// starts where the library is not installed.
+// Resolved at run time, so a program built with NCCL also starts without the library.
 struct Functions {
   decltype(&ncclGetUniqueId) get_unique_id;
   decltype(&ncclCommInitRankConfig) init;
@@ -96,14 +95,13 @@ class LoadedNccl final : public NcclLibrary {
     return {State::kFailed, Explain(result, CommOf(handle))};
   }
 
-  // NCCL frees what it has aborted.
   void Abort(Handle handle) override { nccl_.abort(CommOf(handle)); }
 
   void Free(Handle handle) override {
-    // It finalizes as well, and waits for that.
     const Status freed = StatusOf(nccl_.destroy(CommOf(handle)), nullptr);
-    if (!freed.ok())
-      spdlog::warn("a communicator is left behind: {}", std::string(freed.message()));
+    if (!freed.ok()) {
+      spdlog::warn("NCCL: cannot free a communicator: {}", std::string(freed.message()));
+    }
   }
 
   Status Sum(Handle handle, std::span<float> values, void* stream) override {
@@ -124,16 +122,16 @@ class LoadedNccl final : public NcclLibrary {
     Status queued = absl::OkStatus();
     for (int peer = 0; peer < ranks; ++peer) {
       if (peer == own) continue;
-      const size_t place = part_bytes * static_cast<size_t>(peer);
+      const size_t offset = part_bytes * static_cast<size_t>(peer);
       queued.Update(StatusOf(
-          nccl_.send(outgoing + place, part_bytes, ncclUint8, peer, comm, StreamOf(stream)), comm));
+          nccl_.send(outgoing + offset, part_bytes, ncclUint8, peer, comm, StreamOf(stream)),
+          comm));
       queued.Update(StatusOf(
-          nccl_.receive(incoming + place, part_bytes, ncclUint8, peer, comm, StreamOf(stream)),
+          nccl_.receive(incoming + offset, part_bytes, ncclUint8, peer, comm, StreamOf(stream)),
           comm));
     }
-    // A group that has begun has to end, whatever came of it.
-    const Status ended = StatusOf(nccl_.group_end(), comm);
-    queued.Update(ended);
+    // NCCL requires the end of the group even after an error.
+    queued.Update(StatusOf(nccl_.group_end(), comm));
     return queued;
   }
 

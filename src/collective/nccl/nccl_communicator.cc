@@ -10,7 +10,6 @@
 namespace simurgh {
 namespace {
 
-// How late the end of a call in progress may be seen.
 constexpr std::chrono::microseconds kPollInterval{20};
 
 }  // namespace
@@ -26,7 +25,7 @@ StatusOr<std::unique_ptr<NcclCommunicator>> NcclCommunicator::Create(
       new NcclCommunicator(library, options, std::move(check)));
   SIMURGH_ASSIGN_OR_RETURN(communicator->handle_,
                            library.Connect(id, options.rank, options.ranks, options.device));
-  SIMURGH_RETURN_IF_ERROR(communicator->Await("connecting"));
+  SIMURGH_RETURN_IF_ERROR(communicator->Await("connect"));
   return communicator;
 }
 
@@ -64,7 +63,7 @@ Status NcclCommunicator::Await(const char* what) {
     if (!checked.ok()) {
       Fail(checked);
     } else if (std::chrono::steady_clock::now() >= deadline) {
-      Fail(absl::DeadlineExceededError(absl::StrCat("NCCL: ", what, " has taken ",
+      Fail(absl::DeadlineExceededError(absl::StrCat("NCCL: ", what, " took longer than ",
                                                     options_.timeout.count(),
                                                     " ms (nn_worker.rank_timeout)")));
     } else {
@@ -82,21 +81,21 @@ Status NcclCommunicator::Call(const char* what, const Function& call) {
 }
 
 Status NcclCommunicator::Sum(std::span<float> values, void* stream) {
-  return Call("a sum", [&] { return library_.Sum(handle_, values, stream); });
+  return Call("sum", [&] { return library_.Sum(handle_, values, stream); });
 }
 
 Status NcclCommunicator::Sum(std::span<double> values, void* stream) {
-  return Call("a sum", [&] { return library_.Sum(handle_, values, stream); });
+  return Call("sum", [&] { return library_.Sum(handle_, values, stream); });
 }
 
 Status NcclCommunicator::Exchange(const std::byte* outgoing, std::byte* incoming, size_t part_bytes,
                                   void* stream) {
-  return Call("an exchange",
+  return Call("exchange",
               [&] { return library_.Exchange(handle_, outgoing, incoming, part_bytes, stream); });
 }
 
 Status NcclCommunicator::Gather(std::span<const std::byte> own, std::byte* all, void* stream) {
-  return Call("a gather", [&] { return library_.Gather(handle_, own, all, stream); });
+  return Call("gather", [&] { return library_.Gather(handle_, own, all, stream); });
 }
 
 }  // namespace simurgh

@@ -4,7 +4,7 @@ namespace simurgh {
 
 StatusOr<NcclLibrary*> LoadNccl() {
   return absl::NotFoundError(
-      "this program was built without NCCL; build the preset `cuda` where nccl.h is installed");
+      "this program was built without NCCL; build the preset `cuda` with nccl.h installed");
 }
 
 }  // namespace simurgh

@@ -11,7 +11,7 @@ namespace {
 constexpr float kGeluRate = 1.5957691216F;  // 2 sqrt(2 / pi)
 constexpr float kGeluCubic = 0.044715F;
 
-// (1 + tanh(u)) / 2 is 1 / (1 + exp(-2 u)), which loses nothing where tanh is near -1.
+// (1 + tanh(u)) / 2 = 1 / (1 + exp(-2 u)), which is precise where tanh is near -1.
 float GeluGate(float x) {
   return 1.0F / (1.0F + std::exp(-kGeluRate * (x + kGeluCubic * x * x * x)));
 }
@@ -28,7 +28,7 @@ void ReluBackward(std::span<const float> output, std::span<const float> output_g
                   std::span<float> input_gradient) {
   ForEachPart(output.size(), kPartElements, [=](size_t first, size_t end) {
     for (size_t i = first; i < end; ++i) {
-      const float gradient = output_gradient[i];  // Read in any case: the loop has no branch then.
+      const float gradient = output_gradient[i];  // An unconditional read avoids a branch.
       input_gradient[i] = output[i] > 0.0F ? gradient : 0.0F;
     }
   });

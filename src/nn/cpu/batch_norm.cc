@@ -39,7 +39,7 @@ void TileStatistics(MatrixView<const float> x, std::span<float> mean, std::span<
   for (size_t c = 0; c < x.columns(); ++c) variance[c] = static_cast<float>(sums[c] / rows);
 }
 
-// The whole normalisation of a tile is y = (x - mean) * factor + shift.
+// Normalisation of a tile: y = (x - mean) * factor + shift.
 void TileNormalise(MatrixView<const float> x, const BatchNormAffine& affine, float epsilon,
                    std::span<const float> mean, std::span<const float> variance,
                    MatrixView<float> y) {
@@ -108,7 +108,7 @@ Status SyncBatchNormForward(MatrixView<const float> input, const BatchNormAffine
 
 namespace {
 
-// The columns' sums of dy, then those of dy times the normalised input: (2, C).
+// Column sums of dy, then of dy times the normalised input: (2, C).
 void SumGradients(MatrixView<const float> input, MatrixView<const float> output_gradient,
                   float epsilon, const BatchNormStatistics& statistics, std::span<double> sums) {
   ForEachTile(input.columns(), [&](size_t first, size_t n) {

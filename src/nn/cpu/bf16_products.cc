@@ -27,7 +27,7 @@ Bf16Operand Round(Operand operand, AlignedBuffer& buffer) {
   const size_t count = from.rows() * from.columns();
   if (buffer.size() < count * sizeof(uint16_t)) buffer = AlignedBuffer(count * sizeof(uint16_t));
   const MatrixView<uint16_t> to(buffer.as<uint16_t>(count).data(), from.rows(), from.columns());
-  ForEachPart(from.rows(), LeastRows(from.columns()), [=](size_t first, size_t end) {
+  ForEachPart(from.rows(), MinRows(from.columns()), [=](size_t first, size_t end) {
     for (size_t row = first; row < end; ++row) RoundToBf16(from.row(row), to.row(row).data());
   });
   return {to, operand.transposed};
@@ -43,13 +43,13 @@ memory Describe(const void* data, memory::data_type type, size_t rows, size_t co
   const auto dim = [](size_t n) { return static_cast<memory::dim>(n); };
   const memory::dims strides =
       transposed ? memory::dims{1, dim(stride)} : memory::dims{dim(stride), 1};
-  // oneDNN writes only where the primitive's destination is.
+  // oneDNN only writes to the primitive's destination.
   return {memory::desc({dim(rows), dim(columns)}, type, strides), Engine(),
           const_cast<void*>(data)};
 }
 
-// On this thread. Throws what oneDNN throws.
-void MultiplyHere(Bf16Operand a, Bf16Operand b, size_t depth, float beta, MatrixView<float> c) {
+// Multiplies on this thread. Throws dnnl::error.
+void MultiplyPiece(Bf16Operand a, Bf16Operand b, size_t depth, float beta, MatrixView<float> c) {
   using Type = memory::data_type;
   const memory source =
       Describe(a.matrix.data(), Type::bf16, c.rows(), depth, a.matrix.stride(), a.transposed);
@@ -62,7 +62,7 @@ void MultiplyHere(Bf16Operand a, Bf16Operand b, size_t depth, float beta, Matrix
     after.append_sum(beta);
     attributes.set_post_ops(after);
   }
-  // oneDNN keeps what it has compiled for these shapes.
+  // oneDNN caches the compiled primitive of these shapes.
   const dnnl::matmul product(dnnl::matmul::primitive_desc(
       {source.get_desc(), weights.get_desc(), result.get_desc()}, attributes, Engine()));
   dnnl::stream stream(Engine());
@@ -87,7 +87,7 @@ Status MultiplyBf16(Operand a, Operand b, size_t depth, float beta, MatrixView<f
   InPieces(a16, b16, depth, c,
            [&](Bf16Operand a_piece, Bf16Operand b_piece, MatrixView<float> piece) {
              try {
-               MultiplyHere(a_piece, b_piece, depth, beta, piece);
+               MultiplyPiece(a_piece, b_piece, depth, beta, piece);
              } catch (const dnnl::error& error) {
                failure = error.status;
              }

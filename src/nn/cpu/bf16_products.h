@@ -7,12 +7,12 @@
 
 namespace simurgh::cpu {
 
-// Whether this machine has instructions for products of bf16 (AVX512_BF16 or AMX), as oneDNN sees
-// it. Without them they are slower than those of f32.
+// Whether oneDNN uses bf16 instructions (AVX512_BF16 or AMX). Without them bf16 products are slower
+// than f32, or fail.
 bool HasBf16Products();
 
-// As Multiply of f32, with both operands rounded to bf16; sums are f32.
-// Errors: INTERNAL when oneDNN fails, as it does where it knows no product of bf16 at all.
+// As Multiply, with both operands rounded to bf16 and f32 sums.
+// Errors: INTERNAL when oneDNN fails, as it does on processors without AVX-512.
 Status MultiplyBf16(Operand a, Operand b, size_t depth, float beta, MatrixView<float> c);
 
 }  // namespace simurgh::cpu

@@ -5,15 +5,12 @@
 
 namespace simurgh::cpu {
 
-// Kernels that reduce over the batch work on so many columns at a time: a thousand rows of them
-// stay in the L2 cache between the passes.
+// Columns per tile in reductions over the batch: a thousand rows of a tile fit into the L2 cache.
 inline constexpr size_t kTileColumns = 64;
 
-// sums[c] = the sum of term(r, c) over all rows. f32 within blocks of rows and f64 between them:
-// nearly as fast as f32, and the error does not grow with the batch. The order depends on the
-// number of rows alone.
-//
-// columns: at most kTileColumns.
+// sums[c] = the sum of term(r, c) over all rows. Sums in f32 within blocks of rows and in f64
+// between blocks: nearly as fast as f32, and the error does not grow with the batch. The order
+// depends only on the number of rows. columns: at most kTileColumns.
 template <typename Term>
 void SumColumns(size_t rows, size_t columns, const Term& term, double* sums) {
   constexpr size_t kBlockRows = 64;

@@ -9,9 +9,9 @@
 namespace simurgh::cpu {
 namespace {
 
-// Some thirty microseconds: from one layer's work to the next, not from step to step. On a virtual
-// machine a processor that has nothing to do takes longer than this to wake.
-constexpr int kLooks = 500;
+// About thirty microseconds: enough to wait for the next layer's work, not for the next step. On a
+// virtual machine an idle processor takes longer to wake.
+constexpr int kSpins = 500;
 
 void Relax() {
 #if defined(__x86_64__)
@@ -19,9 +19,9 @@ void Relax() {
 #endif
 }
 
-// Waits until the word is another; sleeps before long.
-void AwaitOther(const std::atomic<uint32_t>& word, uint32_t value) {
-  for (int look = 0; look < kLooks; ++look) {
+// Waits until the word differs from `value`: spins, then sleeps.
+void AwaitChange(const std::atomic<uint32_t>& word, uint32_t value) {
+  for (int spin = 0; spin < kSpins; ++spin) {
     if (word.load(std::memory_order_acquire) != value) return;
     Relax();
   }
@@ -58,7 +58,7 @@ void ComputePool::Run(size_t parts, absl::FunctionRef<void(size_t)> work) {
   DoParts();
   uint32_t within = state_.fetch_and(~kOpen, std::memory_order_acq_rel) & ~kOpen;
   while (within != 0) {
-    AwaitOther(state_, within);
+    AwaitChange(state_, within);
     within = state_.load(std::memory_order_acquire);
   }
 }
@@ -73,8 +73,8 @@ void ComputePool::DoParts() {
 void ComputePool::Help() {
   uint32_t seen = 0;
   while (true) {
-    AwaitOther(pieces_, seen);
-    // Read before the piece is entered: a later one is then seen, at worst twice.
+    AwaitChange(pieces_, seen);
+    // Read before Enter(), so that no later piece is missed.
     seen = pieces_.load(std::memory_order_acquire);
     if (ending_) return;
     if (!Enter()) continue;

@@ -10,21 +10,20 @@
 
 namespace simurgh::cpu {
 
-// Threads that help their owner with one piece of work after another.
+// Helper threads that run parts of the owner's work.
 //
-// A piece is over when its parts are done, not when every helper has come: one that the system runs
-// late finds it closed. Helpers sleep soon when there is nothing to do: on a machine that is full,
-// whoever spins keeps those waiting that it waits for.
+// A piece of work ends when its parts are done; it does not wait for every helper to start. A
+// helper that the system schedules late finds the piece closed. Idle helpers spin briefly, then
+// sleep: on a loaded machine a spinning thread delays the thread it waits for.
 //
-// The state of a piece is one word: whether helpers may still enter it, and how many are within.
-// The owner writes the piece before it opens (release), and a helper reads it after it has entered
-// (acquire); it leaves with release, and the owner, having closed, waits for the last one
-// (acquire).
+// One word is the state of a piece: whether helpers may enter, and how many are inside. The owner
+// writes the piece, then opens it (release); a helper enters (acquire), then reads it. Helpers
+// leave with release; the owner closes the piece and waits for the last one (acquire).
 //
 // Threads: one owner.
 class ComputePool {
  public:
-  // on_start: what each helper calls first.
+  // on_start: called first on each helper thread.
   ComputePool(size_t helpers, void (*on_start)());
   ~ComputePool();
   ComputePool(const ComputePool&) = delete;
@@ -32,8 +31,8 @@ class ComputePool {
 
   size_t helpers() const { return threads_.size(); }
 
-  // Calls work(part) once for each part in [0, parts), on this thread and the helpers. work: does
-  // not throw, calls nothing of this.
+  // Calls work(part) once for each part in [0, parts), on this thread and the helpers.
+  // Requires: work does not throw or call this object.
   void Run(size_t parts, absl::FunctionRef<void(size_t part)> work);
 
  private:
@@ -44,13 +43,13 @@ class ComputePool {
   void Leave();
   void DoParts();
 
-  // The present piece; constant while helpers are within.
+  // The present piece; constant while helpers are inside.
   const absl::FunctionRef<void(size_t)>* work_ = nullptr;
   size_t parts_ = 0;
 
   std::atomic<size_t> next_part_ = 0;
-  std::atomic<uint32_t> state_ = 0;   // kOpen, and the number of helpers within.
-  std::atomic<uint32_t> pieces_ = 0;  // So far; helpers sleep on it.
+  std::atomic<uint32_t> state_ = 0;   // kOpen and the number of helpers inside.
+  std::atomic<uint32_t> pieces_ = 0;  // Number of pieces so far; helpers wait for a change.
   std::atomic<bool> ending_ = false;
   std::vector<std::thread> threads_;
 };

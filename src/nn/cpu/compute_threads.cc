@@ -6,25 +6,23 @@
 #include "nn/cpu/compute_pool.h"
 #include "simurgh/base/check.h"
 
-// Of libgomp, on which Debian's oneDNN runs. Declared here because clang's <omp.h> belongs to
-// another runtime.
+// From libgomp, which Debian's oneDNN uses; clang's <omp.h> belongs to another runtime.
 extern "C" void omp_set_num_threads(int threads);
 
 namespace simurgh::cpu {
 namespace {
 
-constexpr size_t kAlignment = 16;  // Floats of a cache line.
+constexpr size_t kAlignment = 16;  // Floats per cache line.
 
-thread_local std::unique_ptr<ComputePool> pool;  // Null: the thread alone.
+thread_local std::unique_ptr<ComputePool> pool;  // Null: no helpers.
 
-// Where the part of this number begins; that of the number of parts is the end.
+// Start of a part. PartBegin(count, parts, parts) is the end.
 size_t PartBegin(size_t count, size_t part, size_t parts) {
   if (part == parts) return count;
   return count * part / parts / kAlignment * kAlignment;
 }
 
-// The parallelism is ours: libgomp's threads spin while they wait, for milliseconds, on cores that
-// the daemons of this machine need.
+// libgomp's idle threads spin for milliseconds on cores that other daemons of the machine need.
 void KeepOneDnnOnThisThread() { omp_set_num_threads(1); }
 
 }  // namespace
@@ -44,8 +42,8 @@ void RunParts(size_t parts, absl::FunctionRef<void(size_t)> work) {
   for (size_t part = 0; part < parts; ++part) work(part);
 }
 
-void ForEachPart(size_t count, size_t least, absl::FunctionRef<void(size_t, size_t)> work) {
-  const size_t parts = std::min(ComputeThreads(), count / least);
+void ForEachPart(size_t count, size_t min, absl::FunctionRef<void(size_t, size_t)> work) {
+  const size_t parts = std::min(ComputeThreads(), count / min);
   if (parts <= 1) {
     if (count > 0) work(0, count);
     return;

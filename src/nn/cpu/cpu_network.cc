@@ -28,14 +28,14 @@ AlignedBuffer ZeroedFloats(size_t count) {
 }
 
 void CopyRows(MatrixView<const float> from, MatrixView<float> to) {
-  ForEachPart(from.rows(), LeastRows(from.columns()), [=](size_t first, size_t end) {
+  ForEachPart(from.rows(), MinRows(from.columns()), [=](size_t first, size_t end) {
     for (size_t row = first; row < end; ++row)
       std::ranges::copy(from.row(row), to.row(row).begin());
   });
 }
 
 void AddRows(MatrixView<const float> from, MatrixView<float> to) {
-  ForEachPart(from.rows(), LeastRows(from.columns()), [=](size_t first, size_t end) {
+  ForEachPart(from.rows(), MinRows(from.columns()), [=](size_t first, size_t end) {
     for (size_t row = first; row < end; ++row) {
       const float* source = from.row(row).data();
       float* sum = to.row(row).data();
@@ -59,7 +59,7 @@ size_t InteractionScratchSize(const ModelPlan& plan) {
 Status OutOfMemory(size_t rows) {
   return absl::ResourceExhaustedError(
       absl::StrCat("dense network: no memory for a batch of ", rows,
-                   " samples; choose a smaller batch or narrower layers"));
+                   " samples; use a smaller batch or narrower layers"));
 }
 
 }  // namespace
@@ -125,7 +125,7 @@ StatusOr<BatchResult> CpuNetwork::ForwardBackward(MatrixView<const float> dense,
   gradients_finite_ = true;
   SetUpThread();
   if (rows == 0) {
-    SIMURGH_RETURN_IF_ERROR(TakePart(step));
+    SIMURGH_RETURN_IF_ERROR(EmptyStep(step));
     step_rows_ = step.sum ? step.global_samples : 0;
     step_ = Step::kReady;
     return BatchResult();
@@ -163,7 +163,6 @@ Status CpuNetwork::ApplyGradients(float learning_rate) {
   UpdateWeightAverage(options_.optimizer.average_decay, parameters(), weight_average());
   for (const TowerPlan& tower : plan_.towers) {
     for (const LayerPlan& layer : tower.layers) {
-      // Without rows of its own a rank has seen nothing.
       if (layer.config.kind != LayerConfig::Kind::kBatchNorm || step_rows_ == 0) continue;
       BatchNormUpdateRunning(step_rows_, layer.config.momentum, layer.Mean(batch_statistics()),
                              layer.Variance(batch_statistics()), layer.Mean(running_statistics()),
@@ -262,7 +261,7 @@ Status CpuNetwork::Backward(MatrixView<float> embedding_gradient, const RankStep
   return absl::OkStatus();
 }
 
-Status CpuNetwork::TakePart(const RankStep& rank_step) {
+Status CpuNetwork::EmptyStep(const RankStep& rank_step) {
   std::ranges::fill(gradients(), 0.0F);
   for (const TowerPlan& tower : plan_.towers) {
     for (const LayerPlan& layer : tower.layers) {
@@ -326,14 +325,14 @@ StatusOr<std::unique_ptr<DenseNetwork>> CreateCpuNetwork(const ModelConfig& mode
   SIMURGH_CHECK_LT(0U, options.threads);
   if (options.precision == ComputePrecision::kF16) {
     return absl::InvalidArgumentError(
-        "nn_worker.precision: f16 is computed on CUDA devices alone; set f32 or bf16");
+        "nn_worker.precision: f16 requires a CUDA device; use f32 or bf16");
   }
   SIMURGH_ASSIGN_OR_RETURN(ModelPlan plan, PlanModel(model, options.inputs));
   try {
     return std::make_unique<cpu::CpuNetwork>(std::move(plan), TasksOf(model), options);
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError(
-        "dense network: no memory for the weights; choose narrower layers");
+        "dense network: no memory for the weights; use narrower layers");
   }
 }
 

@@ -12,8 +12,8 @@
 
 namespace simurgh::cpu {
 
-// The network on the CPU. Inputs are copied into buffers of its own, so that results depend neither
-// on the caller's addresses nor on his strides.
+// The network on the CPU. It copies inputs into its own buffers, so results do not depend on the
+// alignment or stride of the caller's memory.
 class CpuNetwork final : public DenseNetwork {
  public:
   CpuNetwork(ModelPlan plan, std::vector<TaskConfig> tasks, const DenseNetworkOptions& options);
@@ -44,14 +44,14 @@ class CpuNetwork final : public DenseNetwork {
   }
 
  private:
-  // What this thread computes with from now on.
+  // Sets the calling thread's compute threads and precision.
   void SetUpThread() const;
-  // Of a block of rows: its embeddings.
+  // Fills the embeddings of a block of rows.
   void PoolRows(BatchBlock& block);
 
   enum class Mode { kTrain, kPredict };
 
-  // What is known of gradients_ and batch_statistics_.
+  // State of gradients_ and batch_statistics_.
   enum class Step { kNone, kReady, kNotFinite };
 
   struct Inputs {
@@ -61,25 +61,25 @@ class CpuNetwork final : public DenseNetwork {
 
   void CheckInputs(const Inputs& inputs, size_t rows) const;
 
-  // Leave their results in the workspace. rank_step: null in prediction.
+  // Write their results to the workspace. rank_step: null in prediction.
   Status Forward(const Inputs& inputs, Mode mode, const RankStep* rank_step);
   Status Backward(MatrixView<float> embedding_gradient, const RankStep& rank_step);
   // A step without samples.
-  Status TakePart(const RankStep& rank_step);
+  Status EmptyStep(const RankStep& rank_step);
 
-  // That the layer's gradients are done. Looks at them before, as they may be other ranks' sums,
-  // and another thread's, from then on.
+  // Checks that the layer's gradients are finite, then reports them: afterwards another thread may
+  // replace them by sums over the ranks.
   void ReportGradients(const LayerPlan& layer, const RankStep& rank_step);
 
   void GatherInput(const Inputs& inputs, const TowerPlan& tower);
   void ScatterInputGradient(const TowerPlan& tower, MatrixView<float> embedding_gradient);
 
-  // Of one layer; see cpu_network_layers.cc.
+  // In cpu_network_layers.cc.
   Status LayerForward(const TowerPlan& tower, const LayerPlan& layer, Mode mode,
                       MatrixView<const float> input, const RankStep* rank_step);
   Status BatchNormLayerForward(const LayerPlan& layer, Mode mode, MatrixView<const float> input,
                                const RankStep* rank_step);
-  // needs_input_gradient: false lets a layer leave input_gradient as it is.
+  // needs_input_gradient: false lets a layer leave input_gradient unchanged.
   Status LayerBackward(const TowerPlan& tower, const LayerPlan& layer,
                        MatrixView<const float> input, MatrixView<float> input_gradient,
                        bool needs_input_gradient, const RankStep& rank_step);
@@ -89,11 +89,10 @@ class CpuNetwork final : public DenseNetwork {
   Status BatchNormLayerBackward(const LayerPlan& layer, MatrixView<const float> input,
                                 MatrixView<float> input_gradient, const RankStep& rank_step);
 
-  // state() is the running statistics followed by the optimizer's values and the weights' average.
+  // Parts of state().
   std::span<float> running_statistics() { return state_.as<float>(plan_.statistics_count); }
   std::span<float> optimizer_state();
   std::span<float> weight_average();
-  // What forward works with.
   std::span<const float> Weights(Mode mode);
   std::span<float> batch_statistics() {
     return batch_statistics_.as<float>(plan_.statistics_count);
@@ -111,12 +110,12 @@ class CpuNetwork final : public DenseNetwork {
   AlignedBuffer parameters_;
   AlignedBuffer gradients_;
   AlignedBuffer state_;
-  AlignedBuffer batch_statistics_;  // Laid out as the running ones.
+  AlignedBuffer batch_statistics_;  // Same layout as the running statistics.
   AlignedBuffer interaction_scratch_;
   Workspace workspace_;
-  size_t step_rows_ = 0;  // Of the batch that batch_statistics_ are of.
+  size_t step_rows_ = 0;  // Samples behind batch_statistics_.
   Step step_ = Step::kNone;
-  bool gradients_finite_ = true;  // Those that the latest pass has reported.
+  bool gradients_finite_ = true;  // Gradients reported in the last backward pass.
 };
 
 }  // namespace simurgh::cpu

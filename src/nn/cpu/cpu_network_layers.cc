@@ -1,4 +1,4 @@
-// The network's layers, one by one.
+// Forward and backward passes of single layers.
 
 #include "nn/cpu/activation.h"
 #include "nn/cpu/batch_norm.h"
@@ -154,7 +154,7 @@ Status CpuNetwork::CrossLayerBackward(const TowerPlan& tower, const LayerPlan& l
   const MatrixView<const float> output_gradient = workspace_.OutputGradient(layer);
   const CrossProducts product_gradients{workspace_.InnerProductGradient(layer),
                                         workspace_.OuterProductGradient(layer)};
-  // The way back begins at the last layer.
+  // The backward pass starts at the last layer.
   const bool add_to_origin = &layer != &tower.layers[*tower.last_cross];
   SIMURGH_RETURN_IF_ERROR(
       CrossBackwardWeights(workspace_.Input(tower), input, weights,

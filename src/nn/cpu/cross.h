@@ -5,16 +5,16 @@
 #include "simurgh/base/status.h"
 #include "simurgh/tensor/matrix_view.h"
 
-// The cross layer y = x0 * (x W + b) + x, where * is elementwise and x0 is what the first layer of
-// its tower reads; or, of low rank, y = x0 * ((x V) U + b) + x.
+// The cross layer y = x0 * (x W + b) + x, where * is elementwise and x0 is the tower's input; or,
+// with low rank, y = x0 * ((x V) U + b) + x.
 //
 // B batch, C columns, K rank. Errors: INTERNAL when oneDNN fails.
 // Source: Wang et al., "DCN V2", WWW 2021, equations 1 and 2.
 namespace simurgh::cpu {
 
 struct CrossWeights {
-  MatrixView<const float> full;  // (C, C); empty in a layer of low rank.
-  MatrixView<const float> down;  // (C, K); this and the next are empty in a full layer.
+  MatrixView<const float> full;  // (C, C); empty with low rank.
+  MatrixView<const float> down;  // (C, K); down and up are empty in a full layer.
   MatrixView<const float> up;    // (K, C)
   std::span<const float> bias;   // (C)
 };
@@ -26,10 +26,10 @@ struct CrossWeightGradients {
   std::span<float> bias;
 };
 
-// What forward leaves to backward.
+// Products that forward keeps for backward.
 struct CrossProducts {
   MatrixView<float> inner;  // (B, K): x V; empty in a full layer.
-  MatrixView<float> outer;  // (B, C): what x0 is multiplied with.
+  MatrixView<float> outer;  // (B, C): the factor of x0.
 };
 
 // origin: x0. input: x. All (B, C). products, output: overwritten.
@@ -37,8 +37,8 @@ Status CrossForward(MatrixView<const float> origin, MatrixView<const float> inpu
                     const CrossWeights& weights, const CrossProducts& products,
                     MatrixView<float> output);
 
-// The part that needs no input gradient. product_gradients, weight_gradients: overwritten.
-// origin_gradient: (B, C), the part of this layer, overwritten or added to.
+// Gradients of the weights and of x0. product_gradients, weight_gradients: overwritten.
+// origin_gradient: (B, C), this layer's part, overwritten or added to.
 Status CrossBackwardWeights(MatrixView<const float> origin, MatrixView<const float> input,
                             const CrossWeights& weights, const CrossProducts& products,
                             MatrixView<const float> output_gradient,
@@ -46,7 +46,8 @@ Status CrossBackwardWeights(MatrixView<const float> origin, MatrixView<const flo
                             const CrossWeightGradients& weight_gradients, bool add_to_origin,
                             MatrixView<float> origin_gradient);
 
-// The part of x, with what CrossBackwardWeights left. input_gradient: (B, C), overwritten.
+// Gradient of x, from the product gradients of CrossBackwardWeights. input_gradient: (B, C),
+// overwritten.
 Status CrossBackwardInput(const CrossWeights& weights, MatrixView<const float> output_gradient,
                           const CrossProducts& product_gradients, MatrixView<float> input_gradient);
 

@@ -17,7 +17,7 @@ bool AllFinite(std::span<const float> values) {
 bool AllRowsFinite(MatrixView<const float> values) {
   if (values.contiguous()) return AllFinite(values.flat());
   std::atomic<bool> finite = true;
-  ForEachPart(values.rows(), LeastRows(values.columns()), [&](size_t first, size_t end) {
+  ForEachPart(values.rows(), MinRows(values.columns()), [&](size_t first, size_t end) {
     for (size_t row = first; row < end; ++row) {
       if (!simurgh::AllFinite(values.row(row))) finite = false;
     }

@@ -6,7 +6,7 @@
 
 namespace simurgh::cpu {
 
-// Whether no value is NaN or infinite. At the speed of memory.
+// Whether no value is NaN or infinite. Cost: one pass over memory on the compute threads.
 bool AllFinite(std::span<const float> values);
 bool AllRowsFinite(MatrixView<const float> values);
 

@@ -23,7 +23,7 @@ HWY_INLINE size_t WholeVectors(size_t count, size_t i, const Step& step) {
   return i;
 }
 
-// Calls `step(tag, i)` for vectors of elements from i on, shorter ones towards the end.
+// Calls `step(tag, i)` for SIMD vectors of elements from i, with shorter ones at the end.
 template <typename Step>
 HWY_INLINE void ForVectors(size_t count, const Step& step) {
   size_t i = WholeVectors<16>(count, 0, step);
@@ -32,9 +32,9 @@ HWY_INLINE void ForVectors(size_t count, const Step& step) {
   WholeVectors<1>(count, i, step);
 }
 
-// Row i of the products is the sum over d of x(i, d) times row d of the transposed vectors: no sum
-// runs across a vector's lanes.
-void DotForwardHere(MatrixView<const float> input, size_t dim, std::span<float> scratch,
+// Row i of the products is the sum over d of x(i, d) times row d of the transposed vectors, so no
+// sum crosses SIMD lanes.
+void DotForwardImpl(MatrixView<const float> input, size_t dim, std::span<float> scratch,
                     MatrixView<float> output) {
   const size_t vectors = input.columns() / dim;
   float* HWY_RESTRICT transposed = scratch.data();  // (D, V)
@@ -59,7 +59,7 @@ void DotForwardHere(MatrixView<const float> input, size_t dim, std::span<float> 
   }
 }
 
-void DotBackwardHere(MatrixView<const float> input, size_t dim,
+void DotBackwardImpl(MatrixView<const float> input, size_t dim,
                      MatrixView<const float> output_gradient, std::span<float> scratch,
                      MatrixView<float> input_gradient) {
   const size_t vectors = input.columns() / dim;
@@ -87,7 +87,7 @@ void DotBackwardHere(MatrixView<const float> input, size_t dim,
   }
 }
 
-void FmForwardHere(MatrixView<const float> input, size_t dim, MatrixView<float> output) {
+void FmForwardImpl(MatrixView<const float> input, size_t dim, MatrixView<float> output) {
   const size_t vectors = input.columns() / dim;
   for (size_t row = 0; row < input.rows(); ++row) {
     const float* HWY_RESTRICT x = input.row(row).data();
@@ -106,7 +106,7 @@ void FmForwardHere(MatrixView<const float> input, size_t dim, MatrixView<float> 
   }
 }
 
-void FmBackwardHere(MatrixView<const float> input, size_t dim,
+void FmBackwardImpl(MatrixView<const float> input, size_t dim,
                     MatrixView<const float> output_gradient, MatrixView<float> input_gradient) {
   const size_t vectors = input.columns() / dim;
   for (size_t row = 0; row < input.rows(); ++row) {
@@ -134,32 +134,32 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace simurgh::cpu {
 
-HWY_EXPORT(DotForwardHere);
-HWY_EXPORT(DotBackwardHere);
-HWY_EXPORT(FmForwardHere);
-HWY_EXPORT(FmBackwardHere);
+HWY_EXPORT(DotForwardImpl);
+HWY_EXPORT(DotBackwardImpl);
+HWY_EXPORT(FmForwardImpl);
+HWY_EXPORT(FmBackwardImpl);
 
 size_t DotScratchSize(size_t vectors, size_t dim) { return vectors * std::max(vectors, dim); }
 
 void DotForward(MatrixView<const float> input, size_t dim, std::span<float> scratch,
                 MatrixView<float> output) {
   SIMURGH_CHECK_LE(DotScratchSize(input.columns() / dim, dim), scratch.size());
-  HWY_DYNAMIC_DISPATCH(DotForwardHere)(input, dim, scratch, output);
+  HWY_DYNAMIC_DISPATCH(DotForwardImpl)(input, dim, scratch, output);
 }
 
 void DotBackward(MatrixView<const float> input, size_t dim, MatrixView<const float> output_gradient,
                  std::span<float> scratch, MatrixView<float> input_gradient) {
   SIMURGH_CHECK_LE(DotScratchSize(input.columns() / dim, dim), scratch.size());
-  HWY_DYNAMIC_DISPATCH(DotBackwardHere)(input, dim, output_gradient, scratch, input_gradient);
+  HWY_DYNAMIC_DISPATCH(DotBackwardImpl)(input, dim, output_gradient, scratch, input_gradient);
 }
 
 void FmForward(MatrixView<const float> input, size_t dim, MatrixView<float> output) {
-  HWY_DYNAMIC_DISPATCH(FmForwardHere)(input, dim, output);
+  HWY_DYNAMIC_DISPATCH(FmForwardImpl)(input, dim, output);
 }
 
 void FmBackward(MatrixView<const float> input, size_t dim, MatrixView<const float> output_gradient,
                 MatrixView<float> input_gradient) {
-  HWY_DYNAMIC_DISPATCH(FmBackwardHere)(input, dim, output_gradient, input_gradient);
+  HWY_DYNAMIC_DISPATCH(FmBackwardImpl)(input, dim, output_gradient, input_gradient);
 }
 
 void SumForward(MatrixView<const float> input, MatrixView<float> output) {

@@ -5,25 +5,25 @@
 
 #include "simurgh/tensor/matrix_view.h"
 
-// Interactions of the V vectors, each D wide, that stand side by side in a sample's columns.
+// Interactions of V consecutive vectors, each D wide, in a sample's columns.
 //
-// input, input_gradient: (B, V * D). Outputs are overwritten. The order of every sum depends on V,
-// D and the processor's vector extension alone.
+// input, input_gradient: (B, V * D). Outputs are overwritten. The order of every sum depends only
+// on V, D and the processor's vector extension.
 namespace simurgh::cpu {
 
-// Floats that DotForward and DotBackward need for themselves.
+// Floats of scratch memory for DotForward and DotBackward.
 size_t DotScratchSize(size_t vectors, size_t dim);
 
-// The dot products of all pairs: of (1, 0), (2, 0), (2, 1), (3, 0) and so on. output: (B, V (V - 1)
-// / 2).
+// The dot products of all pairs (1, 0), (2, 0), (2, 1), (3, 0) and so on.
+// output: (B, V (V - 1) / 2).
 // Source: Naumov et al., "Deep Learning Recommendation Model", 2019.
 void DotForward(MatrixView<const float> input, size_t dim, std::span<float> scratch,
                 MatrixView<float> output);
 void DotBackward(MatrixView<const float> input, size_t dim, MatrixView<const float> output_gradient,
                  std::span<float> scratch, MatrixView<float> input_gradient);
 
-// The sum of the dot products of all pairs, as half of |sum of the vectors|^2 - sum of their
-// squares. output: (B, 1).
+// The sum of the dot products of all pairs, computed as (|sum of the vectors|^2 - sum of their
+// squares) / 2. output: (B, 1).
 // Source: Rendle, "Factorization Machines", ICDM 2010, lemma 3.1.
 void FmForward(MatrixView<const float> input, size_t dim, MatrixView<float> output);
 void FmBackward(MatrixView<const float> input, size_t dim, MatrixView<const float> output_gradient,

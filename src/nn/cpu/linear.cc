@@ -9,24 +9,21 @@
 namespace simurgh::cpu {
 
 void BiasGradient(MatrixView<const float> output_gradient, std::span<float> bias_gradient) {
-  ForEachPart(bias_gradient.size(), LeastRows(output_gradient.rows()),
-              [=](size_t begin, size_t end) {
-                for (size_t first = begin; first < end; first += kTileColumns) {
-                  const size_t columns = std::min(kTileColumns, end - first);
-                  const MatrixView<const float> tile = output_gradient.Columns(first, columns);
-                  double sums[kTileColumns];
-                  SumColumns(
-                      tile.rows(), columns,
-                      [=](size_t row, size_t column) { return tile(row, column); }, sums);
-                  for (size_t i = 0; i < columns; ++i)
-                    bias_gradient[first + i] = static_cast<float>(sums[i]);
-                }
-              });
+  ForEachPart(bias_gradient.size(), MinRows(output_gradient.rows()), [=](size_t begin, size_t end) {
+    for (size_t first = begin; first < end; first += kTileColumns) {
+      const size_t columns = std::min(kTileColumns, end - first);
+      const MatrixView<const float> tile = output_gradient.Columns(first, columns);
+      double sums[kTileColumns];
+      SumColumns(
+          tile.rows(), columns, [=](size_t row, size_t column) { return tile(row, column); }, sums);
+      for (size_t i = 0; i < columns; ++i) bias_gradient[first + i] = static_cast<float>(sums[i]);
+    }
+  });
 }
 
 Status LinearForward(MatrixView<const float> input, MatrixView<const float> weight,
                      std::span<const float> bias, MatrixView<float> output) {
-  ForEachPart(output.rows(), LeastRows(output.columns()), [=](size_t first, size_t end) {
+  ForEachPart(output.rows(), MinRows(output.columns()), [=](size_t first, size_t end) {
     for (size_t row = first; row < end; ++row) std::ranges::copy(bias, output.row(row).begin());
   });
   return Multiply({input}, {weight}, input.columns(), 1.0F, output);

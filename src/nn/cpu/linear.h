@@ -5,8 +5,8 @@
 #include "simurgh/base/status.h"
 #include "simurgh/tensor/matrix_view.h"
 
-// y = x W + b on oneDNN's sgemm: it takes plain row-major weights, which change in every step, and
-// needs no primitive or memory object per batch size.
+// y = x W + b by oneDNN's sgemm, which takes plain row-major weights and needs no primitive per
+// batch size.
 //
 // B batch, I inputs, O outputs. Errors: INTERNAL when oneDNN fails.
 namespace simurgh::cpu {

@@ -21,7 +21,7 @@ Point CrossEntropy(double z, double y, double p, double decay) {
   return {std::max(z, 0.0) - z * y + std::log1p(decay), p - y};
 }
 
-// With q = 1 - p of the label's own probability p: d/dz q^g log p = y q^g (q - g p log p), y = +-1.
+// p is the label's probability, q = 1 - p: d/dz q^g log p = y q^g (q - g p log p), y = +-1.
 Point Focal(double z, double y, double p, double decay, double gamma) {
   const double entropy = CrossEntropy(z, y, p, decay).loss;  // -log of the label's probability.
   const double own = y == 1.0 ? p : Probability(-z, decay);

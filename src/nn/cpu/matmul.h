@@ -14,13 +14,13 @@ struct Operand {
 
 enum class ProductPrecision {
   kF32,
-  kBf16,  // Operands are rounded to bf16; sums are f32.
+  kBf16,  // Operands rounded to bf16, sums in f32.
 };
 
-// What Multiply works with when the calling thread calls it; kF32 at first.
+// Sets the precision of this thread's Multiply calls; initially kF32.
 void SetProductPrecision(ProductPrecision precision);
 
-// c = a b + beta c, by oneDNN. depth: columns of a (as transposed).
+// c = a b + beta c, by oneDNN. depth: columns of a, after transposition.
 // Errors: INTERNAL when oneDNN fails.
 Status Multiply(Operand a, Operand b, size_t depth, float beta, MatrixView<float> c);
 

@@ -11,17 +11,17 @@ namespace {
 
 using Kind = DenseOptimizerConfig::Kind;
 
-// What is the same for every parameter of a step.
+// Values common to all parameters of a step.
 struct Step {
   float rate;
-  float scale;  // Of the gradients.
-  float decay;  // Times the weight, added to the gradient.
-  float keep;   // Of the weight.
+  float scale;  // Factor of the gradients.
+  float decay;  // Factor of the weight in the gradient.
+  float keep;   // Factor of the weight.
 
   float Gradient(float gradient, float weight) const { return scale * gradient + decay * weight; }
 };
 
-// In f64 and in a fixed order, on several sums at once.
+// In f64 and in a fixed order, with several partial sums.
 double Norm(std::span<const float> values) {
   constexpr size_t kSums = 8;
   double sums[kSums] = {};
@@ -78,7 +78,7 @@ void StepAdagrad(const DenseOptimizerConfig& config, const Step& step, std::span
   }
 }
 
-// sgd and adagrad: what happens to an element depends on it alone.
+// sgd and adagrad, which update elements independently.
 void StepElements(const DenseOptimizerConfig& config, const Step& step, std::span<float> parameters,
                   std::span<const float> gradients, std::span<float> state) {
   if (config.kind == Kind::kAdagrad) return StepAdagrad(config, step, parameters, gradients, state);
@@ -86,7 +86,7 @@ void StepElements(const DenseOptimizerConfig& config, const Step& step, std::spa
   StepMomentum(config, step, parameters, gradients, state);
 }
 
-// The moments of adam and lamb, with what makes a direction of them.
+// The moments of adam and lamb, and the factors of their direction.
 struct Moments {
   Moments(const DenseOptimizerConfig& config, size_t count, std::span<float> state)
       : first(state.data() + 1), second(first + count), epsilon(config.epsilon) {
@@ -114,7 +114,7 @@ struct Moments {
 
 void StepAdam(const DenseOptimizerConfig& config, const Step& step, std::span<float> parameters,
               std::span<const float> gradients, std::span<float> state) {
-  const DenseOptimizerConfig fixed = config;  // Here the compiler sees that nobody changes it.
+  const DenseOptimizerConfig fixed = config;  // A local copy cannot alias the spans.
   const Moments moments(fixed, parameters.size(), state);
   const Step constants = step;
   float* weights = parameters.data();

@@ -8,16 +8,16 @@
 
 namespace simurgh::cpu {
 
-// Fewer multiplications are not worth a second thread: some twenty microseconds.
+// Minimum multiplications of a piece: about twenty microseconds of work.
 inline constexpr size_t kPieceMultiplications = size_t{1} << 19;
-// Sides of pieces are multiples of this: oneDNN's kernels make 48 by 8 elements at a time.
+// Sides of pieces are multiples of this, because oneDNN's kernels compute 48 by 8 elements.
 inline constexpr size_t kPieceUnit = 48;
-// A thread: so that one which the system stops has less to be waited for.
+// Pieces per thread: more than one, to shorten the wait for a preempted thread.
 inline constexpr size_t kPiecesOfThread = 2;
 
-// Splits the product c = a b along the longer side of c, and calls multiply(a, b, c) of the pieces
-// by RunParts. Operand: a `matrix`, and whether it is `transposed`. Pieces depend on the shape and
-// the number of threads alone.
+// Splits the product c = a b along the longer side of c and calls multiply(a, b, c) for each piece
+// by RunParts. Operand has members `matrix` and `transposed`. Pieces depend only on the shape and
+// the number of threads.
 template <typename Operand, typename MultiplyPiece>
 void InPieces(Operand a, Operand b, size_t depth, MatrixView<float> c,
               const MultiplyPiece& multiply) {
@@ -25,11 +25,11 @@ void InPieces(Operand a, Operand b, size_t depth, MatrixView<float> c,
   const size_t side = by_rows ? c.rows() : c.columns();
   const size_t threads = ComputeThreads();
   const size_t multiplications = c.rows() * c.columns() * depth;
-  const size_t most = threads == 1
-                          ? 1
-                          : std::min({threads * kPiecesOfThread,
-                                      multiplications / kPieceMultiplications, side / kPieceUnit});
-  const size_t pieces = std::max<size_t>(most, 1);
+  const size_t max_pieces =
+      threads == 1 ? 1
+                   : std::min({threads * kPiecesOfThread, multiplications / kPieceMultiplications,
+                               side / kPieceUnit});
+  const size_t pieces = std::max<size_t>(max_pieces, 1);
   const auto begin_of = [=](size_t piece) {
     return piece == pieces ? side : side * piece / pieces / kPieceUnit * kPieceUnit;
   };

@@ -33,7 +33,7 @@ HWY_INLINE void RoundVector(D d, const float* from, uint16_t* to) {
   hn::StoreU(hn::DemoteTo(d16, hn::BitCast(i32, rounded)), d16, to);
 }
 
-void RoundToBf16Here(std::span<const float> from, uint16_t* to) {
+void RoundToBf16Impl(std::span<const float> from, uint16_t* to) {
   const hn::ScalableTag<float> many;
   const hn::CappedTag<float, 1> one;
   size_t i = 0;
@@ -50,10 +50,10 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace simurgh::cpu {
 
-HWY_EXPORT(RoundToBf16Here);
+HWY_EXPORT(RoundToBf16Impl);
 
 void RoundToBf16(std::span<const float> from, uint16_t* to) {
-  HWY_DYNAMIC_DISPATCH(RoundToBf16Here)(from, to);
+  HWY_DYNAMIC_DISPATCH(RoundToBf16Impl)(from, to);
 }
 
 }  // namespace simurgh::cpu

@@ -5,8 +5,8 @@
 
 namespace simurgh::cpu {
 
-// The nearest numbers in bf16, ties to even; NaN stays NaN, what is too large becomes infinity.
-// to: as many numbers. Cost: that of the memory.
+// Rounds to the nearest bf16, ties to even. NaN stays NaN; overflow becomes infinity.
+// to: from.size() values.
 void RoundToBf16(std::span<const float> from, uint16_t* to);
 
 }  // namespace simurgh::cpu

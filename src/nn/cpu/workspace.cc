@@ -16,7 +16,7 @@ void Workspace::Reserve(Block& block) const {
   if (rows_ <= block.capacity_rows) return;
   constexpr size_t kLine = kBufferAlignment / sizeof(float);
   const size_t capacity_rows = (rows_ + kLine - 1) / kLine * kLine;
-  block = Block{};  // Before the larger one is asked for.
+  block = Block{};  // Frees the old memory first.
   block.buffer = AlignedBuffer(capacity_rows * width_ * sizeof(float));
   block.capacity_rows = capacity_rows;
 }

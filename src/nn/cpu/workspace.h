@@ -8,9 +8,8 @@
 
 namespace simurgh::cpu {
 
-// Activations of one batch and, for training, their gradients: a matrix (B, width) for each column
-// that the plan gives to a tower input or a layer output. Every matrix is contiguous and begins on
-// a cache line.
+// Activations of one batch and, for training, their gradients: a matrix (B, width) for each tower
+// input and layer output of the plan. Every matrix is contiguous and aligned to a cache line.
 //
 // Threads: one owner.
 class Workspace {
@@ -18,8 +17,8 @@ class Workspace {
   // width: ModelPlan::activation_width.
   explicit Workspace(size_t width) : width_(width) {}
 
-  // Makes room for a batch and sets the number of rows. Contents are lost.
-  // Cost: allocates when the batch is larger than all before it.
+  // Reserves memory for a batch and sets the number of rows. Contents are lost.
+  // Cost: allocates if the batch is larger than all before it.
   void PrepareTraining(size_t rows);
   void PreparePrediction(size_t rows);
 
@@ -29,7 +28,7 @@ class Workspace {
   MatrixView<float> Output(const LayerPlan& layer) {
     return View(values_, layer.activation_column, layer.output_width);
   }
-  // Of a cross layer's products: of the outer one (B, O), and of the inner one (B, rank).
+  // Products of a cross layer: outer (B, O), inner (B, rank).
   MatrixView<float> OuterProduct(const LayerPlan& layer) {
     return View(values_, layer.scratch_column, layer.output_width);
   }
@@ -42,7 +41,7 @@ class Workspace {
   MatrixView<float> InnerProductGradient(const LayerPlan& layer) {
     return View(gradients_, layer.scratch_column + layer.output_width, layer.config.rank);
   }
-  // What the cross layers of a tower add to the gradient of its input.
+  // The cross layers' part of the gradient of the tower's input.
   MatrixView<float> OriginGradient(const TowerPlan& tower) {
     return View(gradients_, tower.origin_column, tower.input_width);
   }
@@ -54,7 +53,7 @@ class Workspace {
   }
 
  private:
-  // Grows by whole matrices, so that a column's place is its index times the capacity in rows.
+  // A matrix starts at its column times the capacity in rows.
   struct Block {
     AlignedBuffer buffer;
     size_t capacity_rows = 0;

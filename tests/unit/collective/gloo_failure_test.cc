@@ -46,7 +46,7 @@ TEST_CASE("A rank that is gone ends the others' sums, and all of them name it") 
     CAPTURE(rank, results[rank].ToString());
     CHECK(absl::IsUnavailable(results[rank]));
     CHECK_THAT(std::string(results[rank].message()),
-               Catch::Contains("rank 2 of 4 (nn_worker.instances.2) is gone"));
+               Catch::Contains("rank 2 of 4 (nn_worker.instances.2) disconnected"));
   }
 }
 
@@ -66,7 +66,7 @@ TEST_CASE("A rank that gives up tells the others why") {
   for (const size_t rank : {0, 2}) {
     CAPTURE(rank, results[rank].ToString());
     CHECK_THAT(std::string(results[rank].message()),
-               Catch::Contains("rank 1 of 3") && Catch::Contains("gave up: the disk is full"));
+               Catch::Contains("rank 1 of 3") && Catch::Contains("stopped: the disk is full"));
   }
 }
 
@@ -120,7 +120,7 @@ TEST_CASE("A silent rank is named after the timeout") {
   CAPTURE(results[0].ToString(), results[1].ToString());
   CHECK(absl::IsDeadlineExceeded(results[0]));
   CHECK_THAT(std::string(results[0].message()),
-             Catch::Contains("rank 1 of 2") && Catch::Contains("silent for 1000 ms"));
+             Catch::Contains("rank 1 of 2") && Catch::Contains("sent nothing for 1000 ms"));
   CHECK_THAT(std::string(results[1].message()), Catch::Contains("rank 1 of 2"));
 }
 

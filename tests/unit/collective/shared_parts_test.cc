@@ -76,7 +76,7 @@ TEST_CASE("A rank that is silent when ranks offer their memory is named after th
   CAPTURE(shares, met.ToString());
   CHECK(absl::IsDeadlineExceeded(met));
   CHECK_THAT(std::string(met.message()),
-             Catch::Contains("rank 1 of 2") && Catch::Contains("silent for 500 ms"));
+             Catch::Contains("rank 1 of 2") && Catch::Contains("sent nothing for 500 ms"));
 }
 
 }  // namespace

@@ -1,22 +1,21 @@
-#include "simurgh/nn/model.h"
-
 #include <limits>
 #include <string>
 
 #include <catch2/catch.hpp>
 
+#include "nn/model_plan.h"
 #include "simurgh/nn/dense_network.h"
 #include "tests/unit/nn/test_models.h"
 
 namespace simurgh::testing {
 namespace {
 
-// The message of the only kind of error there is.
+// The message of the expected error.
 std::string Refusal(const ModelConfig& model, size_t dense_width = 2, size_t embedding_width = 4) {
   const ModelInputs inputs{.dense_width = dense_width,
                            .embedding_width = embedding_width,
                            .features = {{"a", 1}, {"b", embedding_width - 1}}};
-  const Status status = ValidateModel(model, inputs);
+  const Status status = PlanModel(model, inputs).status();
   CHECK(status.code() == absl::StatusCode::kInvalidArgument);
   DenseNetworkOptions options;
   options.inputs = inputs;
@@ -27,66 +26,62 @@ std::string Refusal(const ModelConfig& model, size_t dense_width = 2, size_t emb
 ModelConfig Towers(std::vector<TowerConfig> towers) { return {.towers = std::move(towers)}; }
 
 TEST_CASE("models that fit are accepted") {
-  CHECK(ValidateModel(SharedInputs(), {2, 4, {}}).ok());
-  CHECK(ValidateModel(Chain({Linear(1)}), {1, 1, {}}).ok());
-  CHECK(ValidateModel(Towers({{"only", {"dense"}, {Relu(), Linear(1)}}}), {3, 0, {}}).ok());
+  CHECK(PlanModel(SharedInputs(), {2, 4, {}}).ok());
+  CHECK(PlanModel(Chain({Linear(1)}), {1, 1, {}}).ok());
+  CHECK(PlanModel(Towers({{"only", {"dense"}, {Relu(), Linear(1)}}}), {3, 0, {}}).ok());
 }
 
 TEST_CASE("what is wrong with a model is named") {
-  CHECK(Refusal({}) == "model: has no towers; give at least one under model.towers");
-  CHECK(Refusal(Towers({{"", {"dense"}, {Linear(1)}}})) ==
-        "model: tower 1 has no name; give it one");
+  CHECK(Refusal({}) == "model: has no towers; add at least one under model.towers");
+  CHECK(Refusal(Towers({{"", {"dense"}, {Linear(1)}}})) == "model: tower 1 has no name; add one");
   CHECK(Refusal(Towers({{"dense", {"dense"}, {Linear(1)}}})) ==
         "model: tower 'dense' is named like an input; choose another name");
   CHECK(Refusal(Towers({{"a", {"dense"}, {Linear(1)}}, {"a", {"a"}, {Linear(1)}}})) ==
         "model: two towers are named 'a'; rename one");
   CHECK(Refusal(Towers({{"a", {}, {Linear(1)}}})) ==
         "model: tower 'a' has no inputs; name `dense`, `embeddings` or an earlier tower");
-  CHECK(
-      Refusal(Towers({{"a", {"b"}, {Linear(1)}}, {"b", {"dense"}, {Linear(1)}}})) ==
-      "model: tower 'a' reads 'b', which is neither `dense` nor `embeddings` nor an earlier tower; "
-      "correct the name or move that tower up");
+  CHECK(Refusal(Towers({{"a", {"b"}, {Linear(1)}}, {"b", {"dense"}, {Linear(1)}}})) ==
+        "model: tower 'a' reads 'b'; use `dense`, `embeddings` or an earlier tower");
   CHECK(Refusal(Chain({Linear(1)}), 2, 0) ==
         "model: tower 'top' reads `embeddings`, but the data has no such columns; remove the input "
-        "or "
-        "add features that fill it");
+        "or add features");
   CHECK(Refusal(Towers({{"a", {"dense", "dense"}, {Linear(1)}}})) ==
         "model: tower 'a' reads 'dense' twice; name it once");
   CHECK(Refusal(Towers({{"a", {"dense"}, {}}})) ==
-        "model: tower 'a' has no layers; give it at least one");
+        "model: tower 'a' has no layers; add at least one");
   CHECK(Refusal(Chain({Linear(0), Linear(1)})) ==
-        "model: tower 'top' layer 1: linear width 0 must be 1 to 65536");
+        "model: tower 'top' layer 1: linear width 0 is out of range; use 1 to 65536");
   CHECK(Refusal(Chain({Linear(3), Linear(65'537), Linear(1)})) ==
-        "model: tower 'top' layer 2: linear width 65537 must be 1 to 65536");
+        "model: tower 'top' layer 2: linear width 65537 is out of range; use 1 to 65536");
   CHECK(Refusal(Chain({BatchNorm(1.5F), Linear(1)})) ==
-        "model: tower 'top' layer 1: batch_norm momentum 1.5 must be 0 to 1");
+        "model: tower 'top' layer 1: batch_norm momentum 1.5 is out of range; use 0 to 1");
   CHECK(Refusal(Chain({BatchNorm(0.1F, 0.0F), Linear(1)})) ==
-        "model: tower 'top' layer 1: batch_norm epsilon 0 must be above 0");
+        "model: tower 'top' layer 1: batch_norm epsilon 0 is out of range; use a value above 0");
   CHECK(Refusal(Chain({BatchNorm(std::numeric_limits<float>::quiet_NaN()), Linear(1)})) ==
-        "model: tower 'top' layer 1: batch_norm momentum nan must be 0 to 1");
+        "model: tower 'top' layer 1: batch_norm momentum nan is out of range; use 0 to 1");
   CHECK(Refusal(Chain({Linear(2)})) ==
-        "model: tower 'top' ends 2 wide, the last tower must end with linear width 1 or sum");
+        "model: tower 'top' has output width 2; end the last tower with linear or sum of width 1, "
+        "one logit per label");
   CHECK(Refusal(Chain({Linear(1), Sigmoid()})) ==
-        "model: tower 'top' layer 2 is not linear, the last tower must end with linear width 1 or "
-        "sum "
-        "(the loss applies the sigmoid)");
+        "model: tower 'top' layer 2 is neither linear nor sum; end the last tower with one of "
+        "width 1 (the loss applies the sigmoid)");
   CHECK(Refusal(Towers({{"a", {"dense"}, {Linear(3)}}, {"b", {"dense"}, {Linear(1)}}})) ==
-        "model: tower 'a' feeds nothing; name it in the inputs of a later tower or remove it");
+        "model: tower 'a' has no reader; add it to the inputs of a later tower or remove it");
   CHECK(Refusal(Towers({{"a", {"embeddings.c"}, {Linear(1)}}})) ==
         "model: tower 'a' reads 'embeddings.c', but there is no such feature; correct the name");
   CHECK(Refusal(Towers({{"a", {"embeddings", "embeddings.b"}, {Linear(1)}}})) ==
         "model: tower 'a' reads 'embeddings.b' twice; name it once");
   CHECK(Refusal(Chain({Dot(4), Linear(1)})) ==
-        "model: tower 'top' layer 1: dot of vectors 4 wide, but its input is 6 wide; read two or "
-        "more vectors of one width");
+        "model: tower 'top' layer 1: dot of vectors 4 wide, but its input is 6 wide; use two or "
+        "more vectors of that width");
   CHECK(Refusal(Chain({Fm(6), Linear(1)})) ==
-        "model: tower 'top' layer 1: fm of vectors 6 wide, but its input is 6 wide; read two or "
-        "more vectors of one width");
+        "model: tower 'top' layer 1: fm of vectors 6 wide, but its input is 6 wide; use two or "
+        "more vectors of that width");
   CHECK(Refusal(Chain({Linear(4), Cross(), Linear(1)})) ==
-        "model: tower 'top' layer 2: cross on 4 columns, but the tower's input has 6; put layers "
-        "of other widths behind it or in a tower of their own");
+        "model: tower 'top' layer 2: cross on 4 columns, but the tower's input has 6; place "
+        "layers of other widths after it or in another tower");
   CHECK(Refusal(Chain({Cross(65'537), Linear(1)})) ==
-        "model: tower 'top' layer 1: cross rank 65537 must be 0 to 65536");
+        "model: tower 'top' layer 1: cross rank 65537 is out of range; use 0 to 65536");
   CHECK(Refusal(Chain({Linear(65'536), Linear(65'536), Linear(1)})) ==
         "model: has 4295557121 weights, the limit is 2147483648; make its layers narrower");
 }

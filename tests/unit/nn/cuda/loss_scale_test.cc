@@ -153,7 +153,7 @@ TEST_CASE("other precisions have no scale, and the CPU refuses f16") {
   const auto refused = CreateCpuNetwork(WeightedModel(1.0F), OptionsIn(ComputePrecision::kF16));
   CHECK(refused.status().code() == absl::StatusCode::kInvalidArgument);
   CHECK(refused.status().message() ==
-        "nn_worker.precision: f16 is computed on CUDA devices alone; set f32 or bf16");
+        "nn_worker.precision: f16 requires a CUDA device; use f32 or bf16");
 }
 
 }  // namespace
