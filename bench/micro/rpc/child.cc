@@ -1,4 +1,4 @@
-// What a child process does around its peer's code.
+// Runs a peer's client or server in a child process.
 
 #include <csignal>
 #include <cstdlib>
@@ -18,7 +18,7 @@ namespace {
 constexpr char kChild[] = "@child";
 constexpr size_t kChildArguments = 10;
 
-// The parent keeps our standard input open as long as it wants us.
+// Ends this process when the parent closes our standard input.
 void EndWithInput() {
   std::thread([] {
     char ignored = 0;
@@ -30,7 +30,7 @@ void EndWithInput() {
 
 Status WriteAll(const void* bytes, size_t size) {
   if (::write(STDOUT_FILENO, bytes, size) != static_cast<ssize_t>(size)) {
-    return absl::UnavailableError("whoever started this process does not read");
+    return absl::UnavailableError("the parent process closed the pipe");
   }
   return absl::OkStatus();
 }
