@@ -24,6 +24,9 @@ Two processes on this machine, client and server, use one connection. The server
 of N bytes with N bytes. Each end receives a payload in one piece at the address of its choice.
 bench/README.md explains what is measured.
 
+simurgh is this library as the daemons run it by default: its threads sleep while they wait.
+simurgh-spin is the same with rpc.spin: they poll for a time before they sleep.
+
 Work: echo: the server returns the bytes it received. ready: both ends send prepared tensors and
 read every byte. produce: both ends write and read every byte.
 
@@ -52,8 +55,8 @@ Options ParseOptions(int argc, const char* const* argv) {
   flags.Number("repeat", options.repeat, 1, 1'000, {"5", "3"},
                "measurements of each point; transports and peers alternate");
   flags.Number("seconds", options.seconds, 0.001, 3'600, {"0.5", "0.2"}, "seconds per measurement");
-  flags.Number("max-spin", options.max_spin_us, 0, 1'000'000, {"100"},
-               "microseconds that our event loops poll before they sleep");
+  flags.Number("spin", options.spin_us, 0, 1'000'000, {"100"},
+               "rpc.spin of simurgh-spin in microseconds; 0 leaves it out");
   flags.Parse(argc, argv);
   options.json = flags.json();
   for (const std::string& name : works) {
@@ -65,7 +68,8 @@ Options ParseOptions(int argc, const char* const* argv) {
 int Run(int argc, const char* const* argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   if (IsChild(arguments)) {
-    return RunChild(arguments, {SimurghPeer(), RawPeer(), RawGatheringPeer()});
+    return RunChild(
+        arguments, {SimurghPeer(kOurs), SimurghPeer(kOursSpinning), RawPeer(), RawGatheringPeer()});
   }
   const Options options = ParseOptions(argc, argv);
   const bool json = options.json;

@@ -16,7 +16,7 @@ struct Options {
   std::vector<std::string> peers;  // Without our own.
   uint32_t repeat = 0;             // Measurements per point and peer.
   double seconds = 0;              // Per measurement.
-  uint32_t max_spin_us = 0;
+  uint32_t spin_us = 0;            // Of kOursSpinning; 0 leaves it out.
   bool json = false;
 };
 

@@ -41,7 +41,8 @@ struct ChildRole {
 };
 std::vector<std::string> ChildArguments(const ChildRole& role);
 
-Peer SimurghPeer();
+// The rpc library. Its event loops poll for point.max_spin_us before they sleep.
+Peer SimurghPeer(std::string name);
 
 // One pipelined connection without any framing: the limit.
 Peer RawPeer();

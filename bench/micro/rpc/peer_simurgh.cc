@@ -239,6 +239,8 @@ Status Drive(const Point& point, const std::string& address, Workload& workload)
 
 }  // namespace
 
-Peer SimurghPeer() { return {.name = "simurgh", .serve = Serve, .drive = Drive}; }
+Peer SimurghPeer(std::string name) {
+  return {.name = std::move(name), .serve = Serve, .drive = Drive};
+}
 
 }  // namespace simurgh::bench

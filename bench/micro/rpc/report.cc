@@ -100,19 +100,19 @@ void PrintRatios(const std::vector<PointResult>& results, std::ostream& out) {
   out << "\nRatios of medians: ours over raw sockets, over the faster way to use gRPC, over ours "
          "on "
          "TCP\n";
-  out << absl::StrFormat("%-7s %6s %4s %-5s %-9s %17s %17s %17s\n", "", "", "", "", "",
+  out << absl::StrFormat("%-7s %6s %4s %-5s %-12s %17s %17s %17s\n", "", "", "", "", "",
                          "raw sockets", "gRPC", "our TCP");
-  out << absl::StrFormat("%-7s %6s %4s %-5s %-9s", "work", "bytes", "x", "over", "ours");
+  out << absl::StrFormat("%-7s %6s %4s %-5s %-12s", "work", "bytes", "x", "over", "ours");
   for (int i = 0; i < 3; ++i) out << absl::StrFormat(" %8s %8s", "requests", "CPU/GB");
   out << "\n";
   for (const PointResult& result : results) {
     for (const Contestant& one : result.contestants) {
-      if (one.peer != kOurs) continue;
-      out << absl::StrFormat("%-7s %6s %4d %-5s %-9s", NameOf(result.work), BytesText(result.bytes),
-                             result.in_flight, one.transport, one.peer)
+      if (!one.ours()) continue;
+      out << absl::StrFormat("%-7s %6s %4d %-5s %-12s", NameOf(result.work),
+                             BytesText(result.bytes), result.in_flight, one.transport, one.peer)
           << RatioText(one, Best(result, one.transport, {"raw"}))
           << RatioText(one, Best(result, one.transport, {"grpc", "grpc-bytebuffer"}))
-          << RatioText(one, Best(result, "tcp", {kOurs})) << "\n";
+          << RatioText(one, Best(result, "tcp", {one.peer})) << "\n";
     }
   }
 }

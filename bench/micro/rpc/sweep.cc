@@ -93,6 +93,7 @@ StatusOr<std::vector<Contestant>> FindPeers(const Options& options) {
   if (error) return absl::UnavailableError("/proc/self/exe cannot be read");
   const fs::path grpc = self.parent_path() / "bench_rpc_grpc";
   std::vector<Contestant> peers = {{.peer = kOurs, .program = self.string()}};
+  if (options.spin_us > 0) peers.push_back({.peer = kOursSpinning, .program = self.string()});
   bool told = false;
   for (const std::string& peer : options.peers) {
     if (!peer.starts_with("grpc")) {
@@ -108,7 +109,7 @@ StatusOr<std::vector<Contestant>> FindPeers(const Options& options) {
 
 // Others echo, over sockets.
 bool CanDo(const Contestant& one, Work work) {
-  return one.peer == kOurs || (work == Work::kEcho && one.transport != "shm");
+  return one.ours() || (work == Work::kEcho && one.transport != "shm");
 }
 
 std::vector<PointResult> Points(const Options& options, const std::vector<Contestant>& peers) {
@@ -136,12 +137,13 @@ Status RunPoint(const Options& options, PointResult& point) {
       absl::StrCat(NameOf(point.work), " ", BytesText(point.bytes), " x ", point.in_flight);
   for (uint32_t repeat = 0; repeat < options.repeat; ++repeat) {
     for (Contestant& one : point.contestants) {
-      const StatusOr<Sample> sample = MeasureInPeace(one, {.work = point.work,
-                                                           .transport = one.transport,
-                                                           .bytes = point.bytes,
-                                                           .in_flight = point.in_flight,
-                                                           .seconds = options.seconds,
-                                                           .max_spin_us = options.max_spin_us});
+      const StatusOr<Sample> sample =
+          MeasureInPeace(one, {.work = point.work,
+                               .transport = one.transport,
+                               .bytes = point.bytes,
+                               .in_flight = point.in_flight,
+                               .seconds = options.seconds,
+                               .max_spin_us = one.peer == kOursSpinning ? options.spin_us : 0});
       if (!sample.ok()) {
         return Annotate(sample.status(),
                         absl::StrCat(what, ", ", one.peer, " over ", one.transport));

@@ -10,12 +10,18 @@
 
 namespace simurgh::bench {
 
+// This library as the daemons run it by default, and with rpc.spin.
+inline constexpr char kOurs[] = "simurgh";
+inline constexpr char kOursSpinning[] = "simurgh-spin";
+
 // Who takes turns at a point: a peer over a transport, and what it reached, in order.
 struct Contestant {
   std::string transport;
   std::string peer;
   std::string program;  // That plays its client and server.
   std::vector<Sample> samples = {};
+
+  bool ours() const { return peer == kOurs || peer == kOursSpinning; }
 };
 
 struct PointResult {
@@ -24,8 +30,6 @@ struct PointResult {
   uint32_t in_flight = 0;
   std::vector<Contestant> contestants;  // A transport behind the other, our own library first.
 };
-
-inline constexpr char kOurs[] = "simurgh";
 
 // Measures every point that the options ask for; `done` gets each as it is finished. Progress and
 // what is left out go to standard error.
