@@ -8,6 +8,7 @@
 #include <boost/program_options/variables_map.hpp>
 
 #include "simurgh/base/version.h"
+#include "simurgh/config/cluster_config.h"
 
 namespace simurgh {
 namespace {
@@ -18,8 +19,8 @@ constexpr char kExitCodes[] =
     "Exit codes:\n"
     "  0    done, or stopped by SIGTERM or SIGINT\n"
     "  2    bad flags or configuration\n"
-    "  3    failed while running; the log says why\n"
-    "  130  a second signal cut the orderly end short\n";
+    "  3    failed while running; the log has the reason\n"
+    "  130  a second signal interrupted the shutdown\n";
 
 struct CommonValues {
   DaemonFlags flags;
@@ -29,18 +30,19 @@ struct CommonValues {
 po::options_description CommonOptions(CommonValues& values) {
   po::options_description options("Options");
   DaemonFlags& flags = values.flags;
-  options.add_options()(
-      "config", po::value(&flags.config_path)->value_name("FILE"),
-      "YAML file of the cluster; the same for all daemons (config/README.md lists its keys)")(
+  options.add_options()("config", po::value(&flags.config_path)->value_name("FILE"),
+                        "read this YAML file, the same for all daemons")(
       "index", po::value(&values.index)->value_name("N")->default_value(0),
-      "which instance of this daemon's section this process is, from 0")(
+      "run instance N of this daemon's section, from 0")(
       "set", po::value(&flags.overrides)->value_name("KEY=VALUE")->composing(),
-      "overrides a key of the file, as in --set training.staleness=4; may be repeated")(
+      "override a key of the file, as in --set training.staleness=4; may be repeated")(
       "check-config", po::bool_switch(&flags.check_config),
-      "checks flags and file, says ok or what is wrong, and exits")(
+      "check flags and file, print ok or the errors, and exit")(
       "log-level", po::value(&flags.log_level)->value_name("LEVEL")->default_value("info"),
-      "trace, debug, info, warn, error or off")("help", "prints this and exits")(
-      "version", "prints the version and exits");
+      "log from this level: trace, debug, info, warn, error or off")("help",
+                                                                     "print this help and exit")(
+      "describe-config", "print the reference of all configuration keys as Markdown and exit")(
+      "version", "print the version and exit");
   return options;
 }
 
@@ -78,6 +80,10 @@ StatusOr<std::optional<DaemonFlags>> ParseFlags(const ProgramUsage& usage, int a
           << " --config FILE [options]\n\n"
           << visible << "\n"
           << kExitCodes;
+      return std::nullopt;
+    }
+    if (given.count("describe-config") > 0) {
+      out << DescribeConfig();
       return std::nullopt;
     }
     if (given.count("version") > 0) {

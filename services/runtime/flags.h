@@ -12,28 +12,29 @@
 
 namespace simurgh {
 
-// What every daemon's command line says.
+// Flags of all daemons.
 struct DaemonFlags {
-  std::string config_path;  // --config FILE
-  uint32_t index = 0;       // --index N: which of the section's instances this process is.
-  std::vector<std::string> overrides;  // --set key=value, in their order.
+  std::string config_path;             // --config FILE
+  uint32_t index = 0;                  // --index N: the instance of the section.
+  std::vector<std::string> overrides;  // --set key=value, in order.
   bool check_config = false;           // --check-config
-  std::string log_level = "info";      // --log-level; one that InitLogging takes.
+  std::string log_level = "info";      // --log-level, as for InitLogging.
 };
 
-// What --help says beside the common flags.
+// Texts of --help besides the common flags.
 struct ProgramUsage {
-  std::string program;  // As one types it.
-  std::string summary;  // A sentence or two.
+  std::string program;  // Name on the command line.
+  std::string summary;  // One or two sentences.
 
   // A program's own options, bound to its variables (boost::program_options::value(&variable)).
-  boost::program_options::options_description own_options{"Options of its own"};
+  boost::program_options::options_description own_options{"Options of this program"};
 };
 
-// Reads a command line. Nothing after --help or --version, whose text goes to `out`.
+// Reads a command line. Returns nothing after --help, --version or --describe-config, whose text it
+// writes to `out`.
 //
-// Errors: INVALID_ARGUMENT, one line, for an unknown or incomplete flag, an argument that is no
-// flag, a value out of range, or no --config.
+// Errors: INVALID_ARGUMENT, one line, for an unknown or incomplete flag, a positional argument, a
+// value out of range, or a missing --config.
 StatusOr<std::optional<DaemonFlags>> ParseFlags(const ProgramUsage& usage, int argc,
                                                 const char* const* argv, std::ostream& out);
 

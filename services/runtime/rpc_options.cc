@@ -30,13 +30,8 @@ StatusOr<RpcOptions> MakeRpcOptions(const RpcConfig& config) {
   options.server.insecure = config.security == Security::kInsecure;
   options.client.connect_timeout = config.connect_timeout;
   options.client.stall_timeout = config.stall_timeout;
-  const auto limit_frames = [&](auto& end) {
-    end.max_frame_bytes = config.max_frame_bytes;
-    end.max_metadata_bytes = config.max_metadata_bytes;
-    end.max_segments = config.max_segments;
-  };
-  limit_frames(options.client);
-  limit_frames(options.server);
+  options.client.max_frame_bytes = config.max_frame_bytes;
+  options.server.max_frame_bytes = config.max_frame_bytes;
   options.server.max_connections = config.max_connections;
   options.server.max_connections_per_host = config.max_connections_per_host;
   options.server.max_request_bytes_per_connection = config.peer_memory_bytes;

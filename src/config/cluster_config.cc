@@ -99,6 +99,7 @@ StatusOr<ClusterConfig> ParseClusterConfig(const std::string& text, const std::s
     }
   }
   SIMURGH_RETURN_IF_ERROR(context.diagnostics.status());
+  config.settings = std::move(context.settings);
   return config;
 }
 

@@ -25,28 +25,36 @@ using Format = DataConfig::Format;
 using BadRows = DataConfig::BadRows;
 using Transform = ColumnConfig::Transform;
 
-void ReadFiles(MapReader& in, const std::string& key, size_t at_least, const std::string& folder,
-               std::vector<std::string>* files) {
-  in.Texts(key, files, {at_least, kMaxFiles}, at_least > 0 ? Need::kRequired : Need::kOptional,
-           "paths of files");
+void ReadFiles(MapReader& in, const std::string& key, const char* meaning, size_t at_least,
+               const std::string& folder, std::vector<std::string>* files) {
+  in.Texts(key, meaning, files, {at_least, kMaxFiles},
+           at_least > 0 ? Need::kRequired : Need::kOptional, "paths of files");
+  std::vector<std::string> names;
   for (size_t i = 0; i < files->size(); ++i) {
     ResolveFile(in, absl::StrCat(key, ".", i), folder, &(*files)[i]);
+    names.push_back(FileName((*files)[i]));
   }
+  if (in.Has(key)) in.Record(key, TextsText(names));
 }
 
 void ReadColumn(MapReader& in, ColumnConfig* column) {
-  in.Name("name", &column->name, Need::kRequired);
+  in.Name("name", "column name", &column->name, Need::kRequired);
   in.Choice<Kind>(
-      "kind", &column->kind,
+      "kind", "role of the column; a feature must use each `id` column", &column->kind,
       {{"label", Kind::kLabel}, {"dense", Kind::kDense}, {"id", Kind::kId}, {"skip", Kind::kSkip}});
-  in.Texts("positive", &column->positive, {0, kMaxTexts}, Need::kOptional);
-  in.Number("missing", &column->missing, kAnyNumber);
-  in.Choice<Transform>("transform", &column->transform,
-                       {{"none", Transform::kNone}, {"log1p", Transform::kLog1p}});
-  in.Number("mean", &column->mean, kAnyNumber);
-  in.Number("stddev", &column->stddev, kPositive);
-  in.Bool("fit", &column->fit);
-  in.Character("separator", &column->separator);
+  in.Texts("positive", "`label`: texts that mean 1; all others mean 0; empty: the cell is 0 or 1",
+           &column->positive, {0, kMaxTexts}, Need::kOptional);
+  in.Number("missing", "`dense`: value of a missing cell", &column->missing, kAnyNumber);
+  in.Choice<Transform>(
+      "transform", "`dense`: function before scaling; `log1p`: sign(x) log(1 + abs(x))",
+      &column->transform, {{"none", Transform::kNone}, {"log1p", Transform::kLog1p}});
+  in.Number("mean", "`dense`: mean in `(transform(x) - mean) / stddev`", &column->mean, kAnyNumber);
+  in.Number("stddev", "`dense`: divisor in `(transform(x) - mean) / stddev`", &column->stddev,
+            kPositive);
+  in.Bool("fit",
+          "`dense`: whether mean and stddev are computed from the training files, see Statistics",
+          &column->fit);
+  in.Character("separator", "`id`: character between the ids of a cell", &column->separator);
   in.OnlyWith(!column->fit, "a column without fit", {"mean", "stddev"});
   in.OnlyWith(column->kind == Kind::kLabel, "kind: label", {"positive"});
   in.OnlyWith(column->kind == Kind::kDense, "kind: dense",
@@ -64,7 +72,7 @@ void CheckColumnList(MapReader& in, const CsvConfig& csv) {
     if (!is_new && !column.name.empty()) {
       in.Error(absl::StrCat(key, ".name"),
                absl::StrCat("'", column.name, "' is taken by columns.", entry->second),
-               "give every column a name of its own");
+               "give every column a different name");
     }
     if (column.separator == csv.separator) {
       in.Error(absl::StrCat(key, ".separator"), "the same as between columns",
@@ -79,30 +87,36 @@ void CheckColumnList(MapReader& in, const CsvConfig& csv) {
 }
 
 void ReadCsv(MapReader& in, bool is_used, CsvConfig* csv) {
-  in.Character("separator", &csv->separator);
-  in.Bool("header", &csv->header);
-  in.Texts("missing_values", &csv->missing_values, {0, kMaxTexts}, Need::kOptional);
+  in.Character("separator", "character between cells", &csv->separator);
+  in.Bool("header", "whether the first line of each file is skipped", &csv->header);
+  in.Texts("missing_values",
+           "texts of missing cells and list values, compared without surrounding blanks",
+           &csv->missing_values, {0, kMaxTexts}, Need::kOptional);
   // Not required of the criteo format, which reads no keys of this section.
-  in.Maps("columns", {is_used ? size_t{1} : size_t{0}, kMaxColumns}, [&](MapReader& map) {
-    ColumnConfig column;
-    ReadColumn(map, &column);
-    csv->columns.push_back(column);
-  });
+  in.Maps("columns",
+          "columns in the order of the file, 1 to 16 of them labels; required for `format: csv`",
+          {is_used ? size_t{1} : size_t{0}, kMaxColumns}, [&](MapReader& map) {
+            ColumnConfig column;
+            ReadColumn(map, &column);
+            csv->columns.push_back(column);
+          });
   if (!csv->columns.empty()) CheckColumnList(in, *csv);
 }
 
 void ReadDerived(MapReader& in, const std::string& folder, std::vector<DerivedConfig>* derived) {
-  in.Maps("derived", {0, kMaxColumns}, [&](MapReader& map) {
-    DerivedConfig one;
-    map.Name("name", &one.name, Need::kRequired);
-    map.Texts("columns", &one.columns, {1, kMaxColumns}, Need::kRequired, "names of columns");
-    map.Integer("width", &one.width, 1, kMaxDerivedWidth);
-    ReadPlugin(map, folder, &one.plugin, nullptr);
-    if (!map.describing() && one.plugin.path.empty()) {
-      map.Error("plugin", "missing", "name the plug-in that makes the values");
-    }
-    derived->push_back(one);
-  });
+  in.Maps("derived", "dense columns computed by plug-ins, after those of the file",
+          {0, kMaxColumns}, [&](MapReader& map) {
+            DerivedConfig one;
+            map.Name("name", "name of the derived column", &one.name, Need::kRequired);
+            map.Texts("columns", "source columns, `id` or `dense`, passed as texts", &one.columns,
+                      {1, kMaxColumns}, Need::kRequired, "names of columns");
+            map.Integer("width", "values per row", &one.width, 1, kMaxDerivedWidth);
+            ReadPlugin(map, folder, &one.plugin, nullptr);
+            if (!map.describing() && one.plugin.path.empty()) {
+              map.Error("plugin", "missing", "name the plug-in that makes the values");
+            }
+            derived->push_back(one);
+          });
 }
 
 bool IsUsable(const ColumnConfig& column) {
@@ -154,8 +168,7 @@ void CheckCells(const std::string& path, const FeatureConfig& feature, const Col
     const std::string problem = WeightProblem(feature.weight_separator, column, data);
     if (!problem.empty()) {
       diagnostics->Report(absl::StrCat(path, ".weight_separator"), problem,
-                          "separate values and weights by a character of their own, or leave "
-                          "weights out");
+                          "use another character between values and weights, or omit weights");
     }
   }
   if (data.format != Format::kCriteo || column.kind != Kind::kId) return;
@@ -170,22 +183,31 @@ void CheckCells(const std::string& path, const FeatureConfig& feature, const Col
 
 void ReadData(MapReader& root, const std::string& folder, DataConfig* data) {
   root.Map("data", [&](MapReader& in) {
-    in.Choice<Format>("format", &data->format,
+    in.Choice<Format>("format", "file format, see Data files", &data->format,
                       {{"csv", Format::kCsv}, {"criteo", Format::kCriteo}});
-    ReadFiles(in, "train", 1, folder, &data->train);
-    ReadFiles(in, "validation", 0, folder, &data->validation);
-    ReadFiles(in, "test", 0, folder, &data->test);
-    in.Choice<BadRows>("bad_rows", &data->bad_rows,
-                       {{"fail", BadRows::kFail}, {"skip", BadRows::kSkip}});
-    in.Integer("max_bad_rows", &data->max_bad_rows, 0, kMaxBadRows);
+    ReadFiles(in, "train", "files to train on, in this order, see Data files", 1, folder,
+              &data->train);
+    ReadFiles(in, "validation", "files of evaluations during training", 0, folder,
+              &data->validation);
+    ReadFiles(in, "test", "files of the final evaluation, and of others without `validation`", 0,
+              folder, &data->test);
+    in.Choice<BadRows>("bad_rows",
+                       "reaction to a row that cannot be read: end the run, or skip and count it",
+                       &data->bad_rows, {{"fail", BadRows::kFail}, {"skip", BadRows::kSkip}});
+    in.Integer("max_bad_rows", "`skip`: maximum number of bad rows in one reading of the files",
+               &data->max_bad_rows, 0, kMaxBadRows);
     in.OnlyWith(data->bad_rows == BadRows::kSkip, "bad_rows: skip", {"max_bad_rows"});
     const bool is_csv = data->format == Format::kCsv;
     in.OnlyWith(is_csv, "format: csv", {"csv"});
     in.Map("csv", [&](MapReader& map) { ReadCsv(map, is_csv, &data->csv); });
     in.OnlyWith(!is_csv, "format: criteo", {"criteo"});
     in.Map("criteo", [&](MapReader& map) {
-      map.Integer("labels", &data->criteo.labels, 1, kMaxTasks);
-      map.Bool("fit", &data->criteo.fit);
+      map.Integer("labels", "number of label columns, named `label`, `label2` and so on",
+                  &data->criteo.labels, 1, kMaxTasks);
+      map.Bool("fit",
+               "whether `I1` to `I13` are scaled by the training files' mean and deviation, see "
+               "Statistics",
+               &data->criteo.fit);
     });
     ReadDerived(in, folder, &data->derived);
   });

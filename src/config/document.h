@@ -14,7 +14,7 @@ namespace simurgh {
 StatusOr<ClusterConfig> ParseClusterConfig(const std::string& text, const std::string& path,
                                            const std::vector<std::string>& overrides);
 
-// Every key that a document may have, in the order of reading.
+// All keys of a document in the order of reading.
 std::vector<KnownKey> KnownKeys();
 
 }  // namespace simurgh

@@ -18,22 +18,30 @@ constexpr uint64_t kMaxBuckets = uint64_t{1} << 40;
 constexpr size_t kMaxEmbeddingWidth = 65'536;
 
 void ReadHashStack(MapReader& in, HashStackConfig* hash_stack) {
-  in.Integer("rounds", &hash_stack->rounds, 0, kMaxRounds);
-  in.Integer("buckets", &hash_stack->buckets, 0, kMaxBuckets);
+  in.Integer("rounds", "hash functions, each with separate rows; 0: off", &hash_stack->rounds, 0,
+             kMaxRounds);
+  in.Integer("buckets",
+             "rows per hash function; `rounds * buckets` is at most the table's capacity",
+             &hash_stack->buckets, 0, kMaxBuckets);
 }
 
 void ReadPooling(MapReader& in, FeatureConfig* feature) {
-  in.Choice<Pooling>("pooling", &feature->pooling,
+  in.Choice<Pooling>("pooling", "function that combines the rows of a sample's ids, see Pooling",
+                     &feature->pooling,
                      {{"sum", Pooling::kSum},
                       {"mean", Pooling::kMean},
                       {"sqrt_n", Pooling::kSqrtN},
                       {"max", Pooling::kMax},
                       {"weighted_sum", Pooling::kWeightedSum},
                       {"raw", Pooling::kRaw}});
-  in.Bool("mask", &feature->mask);
+  in.Bool("mask",
+          "`raw` without `pad`: whether `dense` gets `max_length` columns that mark filled places",
+          &feature->mask);
   in.OnlyWith(feature->pooling == Pooling::kRaw && !feature->processing.pad,
               "pooling: raw without pad", {"mask"});
-  in.Character("weight_separator", &feature->weight_separator);
+  in.Character("weight_separator",
+               "`weighted_sum`: character before the weight within a value, see Pooling",
+               &feature->weight_separator);
   in.OnlyWith(feature->pooling == Pooling::kWeightedSum, "pooling: weighted_sum",
               {"weight_separator"});
   const ProcessingConfig& processing = feature->processing;
@@ -82,20 +90,27 @@ void LinkTable(const std::string& path, const std::map<std::string, uint32_t>& i
 
 void ReadFeatures(MapReader& root, const std::string& folder,
                   std::vector<FeatureConfig>* features) {
-  root.Maps("features", {1, kMaxFeatures}, [&](MapReader& in) {
-    FeatureConfig feature;
-    in.Name("name", &feature.name, Need::kRequired);
-    feature.column = feature.name;
-    feature.table = feature.name;
-    in.Name("column", &feature.column, Need::kOptional, "the name");
-    in.Texts("columns", &feature.columns, {2, kMaxCrossed}, Need::kOptional, "names of columns");
-    in.OnlyWith(feature.columns.empty(), "a feature without columns", {"column"});
-    in.Name("table", &feature.table, Need::kOptional, "the name");
-    ReadProcessing(in, folder, feature.columns.size() > 1, &feature.processing);
-    in.Map("hash_stack", [&](MapReader& map) { ReadHashStack(map, &feature.hash_stack); });
-    ReadPooling(in, &feature);
-    features->push_back(feature);
-  });
+  root.Maps(
+      "features", "features of ids; their order is that of the embeddings in the model's input",
+      {1, kMaxFeatures}, [&](MapReader& in) {
+        FeatureConfig feature;
+        in.Name("name", "feature name", &feature.name, Need::kRequired);
+        feature.column = feature.name;
+        feature.table = feature.name;
+        in.Name("column",
+                "source column, `id` or `dense` (read as text); several features may share one",
+                &feature.column, Need::kOptional, "the name");
+        in.Texts("columns",
+                 "source columns of a cross or of a plug-in, instead of `column`, see Crosses",
+                 &feature.columns, {2, kMaxCrossed}, Need::kOptional, "names of columns");
+        in.OnlyWith(feature.columns.empty(), "a feature without columns", {"column"});
+        in.Name("table", "table of the rows; several features may share one", &feature.table,
+                Need::kOptional, "the name");
+        ReadProcessing(in, folder, feature.columns.size() > 1, &feature.processing);
+        in.Map("hash_stack", [&](MapReader& map) { ReadHashStack(map, &feature.hash_stack); });
+        ReadPooling(in, &feature);
+        features->push_back(feature);
+      });
   std::map<std::string, size_t> taken;
   for (size_t i = 0; i < features->size(); ++i) {
     const std::string& name = (*features)[i].name;
@@ -103,7 +118,7 @@ void ReadFeatures(MapReader& root, const std::string& folder,
     if (is_new || name.empty()) continue;  // One without a name is reported already.
     root.Error(absl::StrCat("features.", i, ".name"),
                absl::StrCat("'", entry->first, "' is taken by features.", entry->second),
-               "give every feature a name of its own");
+               "give every feature a different name");
   }
 }
 

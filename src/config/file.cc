@@ -26,6 +26,10 @@ std::string FileProblem(const std::string& path) {
 
 }  // namespace
 
+std::string FileName(const std::string& path) {
+  return std::filesystem::path(path).filename().string();
+}
+
 bool ResolveFile(MapReader& in, const std::string& key, const std::string& folder,
                  std::string* file) {
   *file = (std::filesystem::path(folder) / *file).lexically_normal().string();

@@ -41,24 +41,34 @@ void ReadLayer(const YamlNode* node, const std::string& path, ReadContext* conte
                                   absl::StrCat("expected: ", kLayerType));
     } else {
       layer.kind = word->second;
+      context->settings[path] = word->first;
     }
     layers->push_back(layer);
     return;
   }
   MapReader::Read(node, path, context, [&](MapReader& in) {
-    in.Integer("linear", &layer.width, 1, kMaxLayerWidth, "none");
+    in.Integer("linear", "outputs of a linear layer", &layer.width, 1, kMaxLayerWidth, "none");
     in.Map("batch_norm", [&](MapReader& map) {
-      map.Number("momentum", &layer.momentum, kPositiveShare);
-      map.Number("epsilon", &layer.epsilon, kPositive);
+      map.Number("momentum", "share of the batch in the update of running statistics",
+                 &layer.momentum, kPositiveShare);
+      map.Number("epsilon", "number added to the variance", &layer.epsilon, kPositive);
     });
-    in.Integer("dot", &layer.width, 1, kMaxLayerWidth, "none");
-    in.Integer("fm", &layer.width, 1, kMaxLayerWidth, "none");
-    in.Integer("sum", &layer.width, 1, kMaxLayerWidth, "none");
-    in.Map("cross", [&](MapReader& map) { map.Integer("rank", &layer.rank, 0, kMaxLayerWidth); });
+    in.Integer("dot", "width of the vectors whose pairwise dot products are the output",
+               &layer.width, 1, kMaxLayerWidth, "none");
+    in.Integer("fm", "width of the vectors whose summed pairwise dot products are the output",
+               &layer.width, 1, kMaxLayerWidth, "none");
+    in.Integer("sum",
+               "number of equal pieces of the input; the output is the sum of each; `sum` is 1",
+               &layer.width, 1, kMaxLayerWidth, "none");
+    in.Map("cross", [&](MapReader& map) {
+      map.Integer("rank", "rank of `W` in `x0 * (x W + b) + x`; 0: full", &layer.rank, 0,
+                  kMaxLayerWidth);
+    });
     size_t given = 0;
     for (const auto& [key, kind] : kKeys) {
       if (!in.Has(key)) continue;
       layer.kind = kind;
+      context->settings[path] = key;
       ++given;
     }
     if (given != 1) {
@@ -70,9 +80,9 @@ void ReadLayer(const YamlNode* node, const std::string& path, ReadContext* conte
 
 }  // namespace
 
-void ReadLayers(MapReader& in, const std::string& key, Need need, bool describe_elements,
-                std::vector<LayerConfig>* layers) {
-  in.List(key, {1, kMaxLayers}, need, kLayerType, "[]",
+void ReadLayers(MapReader& in, const std::string& key, const char* meaning, Need need,
+                bool describe_elements, std::vector<LayerConfig>* layers) {
+  in.List(key, meaning, {1, kMaxLayers}, need, "layers", "[]",
           [&](const YamlNode* node, const std::string& path) {
             if (node == nullptr && !describe_elements) return;
             ReadLayer(node, path, in.context(), layers);

@@ -1,14 +1,17 @@
 #include "config/map_reader.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 
 #include "config/nearest.h"
 #include "config/scalar.h"
+#include "simurgh/base/hash.h"
 
 namespace simurgh {
 namespace {
@@ -39,12 +42,39 @@ std::string WithoutIndexes(const std::string& path) {
   return absl::StrJoin(components, ".");
 }
 
+// 2^40 is easier to read than 1099511627776.
+std::string CountText(uint64_t count) {
+  constexpr uint64_t kShort = uint64_t{1} << 20;
+  if (count == UINT64_MAX) return "2^64 - 1";
+  if (count < kShort || !std::has_single_bit(count)) return absl::StrCat(count);
+  return absl::StrCat("2^", std::countr_zero(count));
+}
+
+// A long value is cut, with a hash that tells it from others.
+std::string Recorded(const std::string& value) {
+  constexpr size_t kMaxBytes = 96;
+  constexpr size_t kShownBytes = 32;
+  const std::string line = absl::Utf8SafeCEscape(value);
+  if (line.size() <= kMaxBytes) return line;
+  return absl::StrCat(absl::Utf8SafeCEscape(value.substr(0, kShownBytes)), "... (", value.size(),
+                      " bytes, XXH3 ", absl::Hex(HashBytes(value), absl::kZeroPad16), ")");
+}
+
+std::string TextOrNone(const std::string& text) { return text.empty() ? "none" : text; }
+
 std::string ListType(CountRange count, const std::string& type) {
   const std::string range = count.low == count.high ? "" : absl::StrCat(" to ", count.high);
   return absl::StrCat("list of ", count.low, range, ": ", type);
 }
 
 }  // namespace
+
+std::string TextsText(const std::vector<std::string>& texts) {
+  const auto quote = [](std::string* text, const std::string& value) {
+    absl::StrAppend(text, "\"", value, "\"");
+  };
+  return absl::StrCat("[", absl::StrJoin(texts, ", ", quote), "]");
+}
 
 void MapReader::Read(const YamlNode* node, const std::string& path, ReadContext* context,
                      const Body& body) {
@@ -94,12 +124,17 @@ void MapReader::ReportStrayKeys() {
   }
 }
 
-const YamlNode* MapReader::Declare(const std::string& key, const std::string& type,
-                                   const std::string& fallback, Need need) {
+void MapReader::Record(const std::string& key, const std::string& value) {
+  context_->settings[PathOf(key)] = Recorded(value);
+}
+
+const YamlNode* MapReader::Declare(const std::string& key, const char* meaning,
+                                   const std::string& type, const std::string& fallback,
+                                   Need need) {
   known_.push_back(key);
   if (describing()) {
-    context_->known_keys->push_back(
-        {WithoutIndexes(PathOf(key)), type, need == Need::kRequired ? kRequired : fallback});
+    context_->known_keys->push_back({WithoutIndexes(PathOf(key)), type,
+                                     need == Need::kRequired ? kRequired : fallback, meaning});
   }
   const int found = node_ == nullptr ? -1 : FindKey(*node_, key);
   if (found >= 0) return &node_->items[found];
@@ -107,9 +142,11 @@ const YamlNode* MapReader::Declare(const std::string& key, const std::string& ty
   return nullptr;
 }
 
-void MapReader::Scalar(const std::string& key, const std::string& type, const std::string& fallback,
-                       Need need, const Setter& setter) {
-  const YamlNode* value = Declare(key, type, fallback, need);
+void MapReader::Scalar(const std::string& key, const char* meaning, const std::string& type,
+                       const std::string& fallback, Need need, const Show& show,
+                       const Setter& setter) {
+  const std::string initial = show();
+  const YamlNode* value = Declare(key, meaning, type, fallback.empty() ? initial : fallback, need);
   if (value == nullptr) return;
   std::string problem;
   if (value->kind == YamlNode::Kind::kNull) {
@@ -119,148 +156,159 @@ void MapReader::Scalar(const std::string& key, const std::string& type, const st
   } else {
     problem = setter(*value);
   }
-  if (!problem.empty()) Error(key, problem, Expected(type));
+  if (!problem.empty()) return Error(key, problem, Expected(type));
+  if (show() != initial) Record(key, show());
 }
 
-void MapReader::Text(const std::string& key, std::string* out, const std::string& type,
-                     const TextCheck& check, Need need) {
-  Scalar(key, type, out->empty() ? "none" : *out, need, [&](const YamlNode& value) {
-    std::string problem = check(value.text);
-    if (problem.empty()) *out = value.text;
-    return problem;
-  });
+void MapReader::Text(const std::string& key, const char* meaning, std::string* out,
+                     const std::string& type, const TextCheck& check, Need need) {
+  Scalar(
+      key, meaning, type, "", need, [&] { return TextOrNone(*out); },
+      [&](const YamlNode& value) {
+        std::string problem = check(value.text);
+        if (problem.empty()) *out = value.text;
+        return problem;
+      });
 }
 
-void MapReader::Name(const std::string& key, std::string* out, Need need,
+void MapReader::Name(const std::string& key, const char* meaning, std::string* out, Need need,
                      const std::string& fallback) {
-  Scalar(key, kNameType, fallback, need, [&](const YamlNode& value) -> std::string {
-    if (!IsName(value.text)) return absl::StrCat("'", value.text, "' is no name");
-    *out = value.text;
-    return "";
-  });
+  Scalar(
+      key, meaning, kNameType, fallback, need, [&] { return TextOrNone(*out); },
+      [&](const YamlNode& value) -> std::string {
+        if (!IsName(value.text)) return absl::StrCat("'", value.text, "' is not a name");
+        *out = value.text;
+        return "";
+      });
 }
 
-void MapReader::Bool(const std::string& key, bool* out) {
-  Scalar(key, "true or false", *out ? "true" : "false", Need::kOptional,
-         [&](const YamlNode& value) -> std::string {
-           const bool is_true = value.text == "true";
-           if (value.quoted || (!is_true && value.text != "false")) {
-             return absl::StrCat(Quoted(value), " is neither");
-           }
-           *out = is_true;
-           return "";
-         });
+void MapReader::Bool(const std::string& key, const char* meaning, bool* out) {
+  Scalar(
+      key, meaning, "true or false", "", Need::kOptional, [&] { return *out ? "true" : "false"; },
+      [&](const YamlNode& value) -> std::string {
+        const bool is_true = value.text == "true";
+        if (value.quoted || (!is_true && value.text != "false")) {
+          return absl::StrCat(Quoted(value), " is neither");
+        }
+        *out = is_true;
+        return "";
+      });
 }
 
-void MapReader::WideInteger(const std::string& key, uint64_t* out, uint64_t low, uint64_t high,
-                            const std::string& fallback) {
-  Scalar(key, absl::StrCat("integer from ", low, " to ", high),
-         fallback.empty() ? absl::StrCat(*out) : fallback, Need::kOptional,
-         [&](const YamlNode& value) {
-           uint64_t number = 0;
-           NumberFault fault = ParseUnsigned(value.text, &number);
-           if (fault == NumberFault::kNone && (number < low || number > high)) {
-             fault = NumberFault::kOutOfRange;
-           }
-           std::string problem = NumberProblem(fault, value, "an integer");
-           if (problem.empty()) *out = number;
-           return problem;
-         });
+void MapReader::WideInteger(const std::string& key, const char* meaning, uint64_t* out,
+                            uint64_t low, uint64_t high, const std::string& fallback) {
+  Scalar(
+      key, meaning, absl::StrCat("integer from ", CountText(low), " to ", CountText(high)),
+      fallback, Need::kOptional, [&] { return CountText(*out); },
+      [&](const YamlNode& value) {
+        uint64_t number = 0;
+        NumberFault fault = ParseUnsigned(value.text, &number);
+        if (fault == NumberFault::kNone && (number < low || number > high)) {
+          fault = NumberFault::kOutOfRange;
+        }
+        std::string problem = NumberProblem(fault, value, "an integer");
+        if (problem.empty()) *out = number;
+        return problem;
+      });
 }
 
 template <std::floating_point T>
-void MapReader::Number(const std::string& key, T* out, const NumberRange& range) {
-  Scalar(key, range.text, FormatNumber(*out), Need::kOptional, [&](const YamlNode& value) {
-    T number = 0;
-    NumberFault fault = ParseNumber(value.text, &number);
-    if (fault == NumberFault::kNone && (number < range.low || number > range.high)) {
-      fault = NumberFault::kOutOfRange;
-    }
-    std::string problem = NumberProblem(fault, value, "a finite number");
-    if (problem.empty()) *out = number;
-    return problem;
-  });
+void MapReader::Number(const std::string& key, const char* meaning, T* out,
+                       const NumberRange& range) {
+  Scalar(
+      key, meaning, range.text, "", Need::kOptional, [&] { return FormatNumber(*out); },
+      [&](const YamlNode& value) {
+        T number = 0;
+        NumberFault fault = ParseNumber(value.text, &number);
+        if (fault == NumberFault::kNone && (number < range.low || number > range.high)) {
+          fault = NumberFault::kOutOfRange;
+        }
+        std::string problem = NumberProblem(fault, value, "a finite number");
+        if (problem.empty()) *out = number;
+        return problem;
+      });
 }
 
-template void MapReader::Number(const std::string&, float*, const NumberRange&);
-template void MapReader::Number(const std::string&, double*, const NumberRange&);
+template void MapReader::Number(const std::string&, const char*, float*, const NumberRange&);
+template void MapReader::Number(const std::string&, const char*, double*, const NumberRange&);
 
-void MapReader::Microseconds(const std::string& key, std::chrono::microseconds* out,
-                             std::chrono::microseconds unit, std::chrono::microseconds low,
-                             std::chrono::microseconds high) {
-  const std::string type = absl::StrCat(
-      "duration from ", FormatDuration(low), " to ", FormatDuration(high), " (a number and ",
-      FormatDuration(unit).substr(1), unit.count() == 1 ? ", ms" : "", ", s or m)");
-  Scalar(key, type, FormatDuration(*out), Need::kOptional,
-         [&](const YamlNode& value) -> std::string {
-           const auto duration = ParseDuration(value.text);
-           if (!duration) return absl::StrCat(Quoted(value), " is not a duration");
-           if (*duration < low || *duration > high || *duration % unit != unit.zero()) {
-             return absl::StrCat(value.text, " is out of range");
-           }
-           *out = *duration;
-           return "";
-         });
+void MapReader::Microseconds(const std::string& key, const char* meaning,
+                             std::chrono::microseconds* out, std::chrono::microseconds unit,
+                             std::chrono::microseconds low, std::chrono::microseconds high) {
+  const std::string type =
+      absl::StrCat("duration from ", FormatDuration(low), " to ", FormatDuration(high));
+  Scalar(
+      key, meaning, type, "", Need::kOptional, [&] { return FormatDuration(*out); },
+      [&](const YamlNode& value) -> std::string {
+        const auto duration = ParseDuration(value.text);
+        if (!duration) {
+          return absl::StrCat(Quoted(value), " is not a duration such as 50us, 500ms, 10s or 2m");
+        }
+        if (*duration < low || *duration > high || *duration % unit != unit.zero()) {
+          return absl::StrCat(value.text, " is out of range");
+        }
+        *out = *duration;
+        return "";
+      });
 }
 
-void MapReader::Character(const std::string& key, char* out) {
-  const std::string fallback =
-      *out == '\0' ? "none" : absl::StrCat("\"", std::string(1, *out), "\"");
-  Scalar(key, "one ASCII character in quotes, no quote, letter, digit or line end", fallback,
-         Need::kOptional, [&](const YamlNode& value) -> std::string {
-           const unsigned char c = value.text.empty() ? '\0' : value.text[0];
-           const bool printable = absl::ascii_isprint(c) || c == '\t';
-           if (value.text.size() != 1 || !printable || absl::ascii_isalnum(c) || c == '"') {
-             return absl::StrCat("'", value.text, "' cannot separate");
-           }
-           *out = value.text[0];
-           return "";
-         });
+void MapReader::Character(const std::string& key, const char* meaning, char* out) {
+  Scalar(
+      key, meaning, "one ASCII character in quotes, no quote, letter, digit or line end", "",
+      Need::kOptional,
+      [&] { return *out == '\0' ? "none" : absl::StrCat("\"", std::string(1, *out), "\""); },
+      [&](const YamlNode& value) -> std::string {
+        const unsigned char c = value.text.empty() ? '\0' : value.text[0];
+        const bool printable = absl::ascii_isprint(c) || c == '\t';
+        if (value.text.size() != 1 || !printable || absl::ascii_isalnum(c) || c == '"') {
+          return absl::StrCat("'", value.text, "' cannot separate");
+        }
+        *out = value.text[0];
+        return "";
+      });
 }
 
-void MapReader::Texts(const std::string& key, std::vector<std::string>* out, CountRange count,
-                      Need need, const std::string& type, const TextCheck& check) {
+void MapReader::Texts(const std::string& key, const char* meaning, std::vector<std::string>* out,
+                      CountRange count, Need need, const std::string& type,
+                      const TextCheck& check) {
   std::vector<std::string> texts;
-  const auto quote = [](std::string* text, const std::string& value) {
-    absl::StrAppend(text, "\"", value, "\"");
-  };
-  const std::string fallback = absl::StrCat("[", absl::StrJoin(*out, ", ", quote), "]");
-  List(key, count, need, type, fallback, [&](const YamlNode* node, const std::string& path) {
+  const auto read = [&](const YamlNode* node, const std::string& path) {
     if (node == nullptr) return;
-    if (node->kind != YamlNode::Kind::kScalar) {
-      context_->diagnostics.Report(path, "not a text", Expected(type));
-      return;
-    }
-    const std::string problem = check ? check(node->text) : "";
-    if (!problem.empty()) {
-      context_->diagnostics.Report(path, problem, Expected(type));
-      return;
-    }
+    std::string problem = "not a text";
+    if (node->kind == YamlNode::Kind::kScalar) problem = check ? check(node->text) : "";
+    if (!problem.empty()) return context_->diagnostics.Report(path, problem, Expected(type));
     texts.push_back(node->text);
-  });
-  if (Has(key)) *out = std::move(texts);
+  };
+  List(key, meaning, count, need, type, TextsText(*out), read);
+  if (!Has(key)) return;
+  *out = std::move(texts);
+  Record(key, TextsText(*out));
 }
 
-void MapReader::TextOrTexts(const std::string& key, std::vector<std::string>* out, CountRange count,
-                            Need need, const std::string& type) {
+void MapReader::TextOrTexts(const std::string& key, const char* meaning,
+                            std::vector<std::string>* out, CountRange count, Need need,
+                            const std::string& type) {
   const int found = node_ == nullptr ? -1 : FindKey(*node_, key);
   if (found < 0 || node_->items[found].kind != YamlNode::Kind::kScalar) {
-    Texts(key, out, count, need, absl::StrCat(type, "; or one of them"));
+    Texts(key, meaning, out, count, need, absl::StrCat(type, "; or one of them"));
     return;
   }
   known_.push_back(key);
   *out = {node_->items[found].text};
+  Record(key, TextsText(*out));
 }
 
-void MapReader::Word(const std::string& key, const std::vector<std::string>& words,
-                     size_t* chosen) {
-  Scalar(key, absl::StrCat("one of ", absl::StrJoin(words, ", ")), words[*chosen], Need::kOptional,
-         [&](const YamlNode& value) -> std::string {
-           const auto found = std::find(words.begin(), words.end(), value.text);
-           if (found == words.end()) return absl::StrCat(Quoted(value), " is none of them");
-           *chosen = static_cast<size_t>(found - words.begin());
-           return "";
-         });
+void MapReader::Word(const std::string& key, const char* meaning,
+                     const std::vector<std::string>& words, size_t* chosen) {
+  Scalar(
+      key, meaning, absl::StrCat("one of ", absl::StrJoin(words, ", ")), "", Need::kOptional,
+      [&] { return words[*chosen]; },
+      [&](const YamlNode& value) -> std::string {
+        const auto found = std::find(words.begin(), words.end(), value.text);
+        if (found == words.end()) return absl::StrCat(Quoted(value), " is none of them");
+        *chosen = static_cast<size_t>(found - words.begin());
+        return "";
+      });
 }
 
 void MapReader::Map(const std::string& key, const Body& body) {
@@ -269,17 +317,17 @@ void MapReader::Map(const std::string& key, const Body& body) {
   Read(found < 0 ? nullptr : &node_->items[found], PathOf(key), context_, body);
 }
 
-void MapReader::Maps(const std::string& key, CountRange count, const Body& body,
-                     const std::string& type) {
+void MapReader::Maps(const std::string& key, const char* meaning, CountRange count,
+                     const Body& body) {
   const Need need = count.low > 0 ? Need::kRequired : Need::kOptional;
-  List(key, count, need, type, "[]",
+  List(key, meaning, count, need, "mappings", "[]",
        [&](const YamlNode* node, const std::string& path) { Read(node, path, context_, body); });
 }
 
-void MapReader::List(const std::string& key, CountRange count, Need need, const std::string& type,
-                     const std::string& fallback, const Element& element) {
+void MapReader::List(const std::string& key, const char* meaning, CountRange count, Need need,
+                     const std::string& type, const std::string& fallback, const Element& element) {
   const std::string list_type = ListType(count, type);
-  const YamlNode* list = Declare(key, list_type, fallback, need);
+  const YamlNode* list = Declare(key, meaning, list_type, fallback, need);
   if (describing()) element(nullptr, PathOf(absl::StrCat(key, ".0")));
   if (list == nullptr) return;
   if (list->kind != YamlNode::Kind::kList) {
@@ -287,13 +335,12 @@ void MapReader::List(const std::string& key, CountRange count, Need need, const 
           Expected(list_type));
     return;
   }
-  if (list->items.size() < count.low || list->items.size() > count.high) {
-    Error(key, absl::StrCat(list->items.size(), " elements"), Expected(list_type));
-    return;
+  const size_t size = list->items.size();
+  if (size < count.low || size > count.high) {
+    return Error(key, absl::StrCat(size, " elements"), Expected(list_type));
   }
-  for (size_t i = 0; i < list->items.size(); ++i) {
-    element(&list->items[i], PathOf(absl::StrCat(key, ".", i)));
-  }
+  if (size > 0) Record(key, absl::StrCat(size, " elements"));
+  for (size_t i = 0; i < size; ++i) element(&list->items[i], PathOf(absl::StrCat(key, ".", i)));
 }
 
 void MapReader::OnlyWith(bool holds, const std::string& condition,
@@ -301,7 +348,7 @@ void MapReader::OnlyWith(bool holds, const std::string& condition,
   if (holds) return;
   for (const std::string& key : keys) {
     if (Has(key)) {
-      Error(key, "says nothing here", absl::StrCat("remove it; it belongs to ", condition));
+      Error(key, "has no effect", absl::StrCat("remove it; it requires ", condition));
     }
   }
 }

@@ -12,19 +12,20 @@
 
 #include "config/diagnostics.h"
 #include "config/yaml_node.h"
+#include "simurgh/config/cluster_config.h"
 
 namespace simurgh {
 
 enum class Need { kOptional, kRequired };
 
-// The numbers a key takes; `text` says so to the user.
+// Allowed numbers of a key; `text` describes them in errors and in the reference.
 struct NumberRange {
   double low;
   double high;
   const char* text;
 };
 
-// What the field's type cannot hold is out of range in any case.
+// Values that the field's type cannot hold are out of range in any case.
 inline constexpr double kMaxNumber = std::numeric_limits<double>::max();
 inline constexpr float kMinFloat = std::numeric_limits<float>::min();
 inline constexpr NumberRange kAnyNumber{-kMaxNumber, kMaxNumber, "number"};
@@ -41,80 +42,85 @@ struct CountRange {
   size_t high;
 };
 
-// One key of the configuration, as the parser knows it: what config/README.md must say.
+// A key of the configuration for the reference in config/README.md.
 struct KnownKey {
   std::string key;       // Dotted; N stands for an index.
   std::string type;      // With the range.
   std::string fallback;  // The default, or "required".
+  std::string meaning;   // A noun phrase with unit.
 };
 
-// What all readers of one document share.
+// State of reading one document.
 struct ReadContext {
   explicit ReadContext(const YamlNode& root) : diagnostics(root) {}
 
   Diagnostics diagnostics;
-  // When set, the document is not read but described: every key is noted, and every list is walked
-  // as if it had one element.
+  ConfigSettings settings;
+  // If not null, the document is described instead of read: every key is noted, and every list is
+  // walked as if it had one element.
   std::vector<KnownKey>* known_keys = nullptr;
 };
 
-// Reads the keys of one YAML mapping into fields. A getter leaves the field alone when its key is
-// absent, so a field's initial value is the key's default. Whatever is wrong goes to the context's
-// diagnostics, and reading goes on.
+// `["a", "b"]`
+std::string TextsText(const std::vector<std::string>& texts);
+
+// Reads the keys of one YAML mapping into fields. A getter leaves the field alone if its key is
+// absent, so a field's initial value is the key's default. Each getter takes the key, its meaning
+// for the reference, the field and the allowed values. Errors go to the context's diagnostics, and
+// reading continues.
 class MapReader {
  public:
   using Body = std::function<void(MapReader&)>;
-  // Says what is wrong with a text, or nothing.
+  // Returns the problem of a text, or an empty string.
   using TextCheck = std::function<std::string(const std::string&)>;
 
-  // Calls `body` with a reader of `node` (null or a null node: an empty mapping), then reports the
-  // keys that `body` never asked for and those given twice.
+  // Calls `body` with a reader of `node` (null or a null node: an empty mapping), then reports
+  // unknown and duplicate keys.
   static void Read(const YamlNode* node, const std::string& path, ReadContext* context,
                    const Body& body);
 
   MapReader(const MapReader&) = delete;
   MapReader& operator=(const MapReader&) = delete;
 
-  // Any text that `check` has nothing against; `type` describes it. Numbers and the like are texts,
-  // too.
-  void Text(const std::string& key, std::string* out, const std::string& type,
+  // A text without a problem by `check`; `type` describes it. Numbers are texts, too.
+  void Text(const std::string& key, const char* meaning, std::string* out, const std::string& type,
             const TextCheck& check, Need need = Need::kOptional);
-  // A name, see IsName. `fallback` is what the reference says of a default that is not the field's
-  // value.
-  void Name(const std::string& key, std::string* out, Need need = Need::kOptional,
-            const std::string& fallback = "none");
-  void Bool(const std::string& key, bool* out);
+  // A name, see IsName. `fallback`: the default for the reference; empty: the field's value.
+  void Name(const std::string& key, const char* meaning, std::string* out,
+            Need need = Need::kOptional, const std::string& fallback = "");
+  void Bool(const std::string& key, const char* meaning, bool* out);
   // T: float or double.
   template <std::floating_point T>
-  void Number(const std::string& key, T* out, const NumberRange& range);
-  void Character(const std::string& key, char* out);
-  void Texts(const std::string& key, std::vector<std::string>* out, CountRange count, Need need,
-             const std::string& type = "texts", const TextCheck& check = nullptr);
-  // The same, where a single text stands for a list of one.
-  void TextOrTexts(const std::string& key, std::vector<std::string>* out, CountRange count,
-                   Need need, const std::string& type);
+  void Number(const std::string& key, const char* meaning, T* out, const NumberRange& range);
+  void Character(const std::string& key, const char* meaning, char* out);
+  void Texts(const std::string& key, const char* meaning, std::vector<std::string>* out,
+             CountRange count, Need need, const std::string& type = "texts",
+             const TextCheck& check = nullptr);
+  // Texts, or a single text for a list of one.
+  void TextOrTexts(const std::string& key, const char* meaning, std::vector<std::string>* out,
+                   CountRange count, Need need, const std::string& type);
 
-  // `fallback` is as for Name; empty: the field's value.
+  // `fallback` is as for Name.
   template <std::unsigned_integral T>
-  void Integer(const std::string& key, T* out, std::type_identity_t<T> low,
+  void Integer(const std::string& key, const char* meaning, T* out, std::type_identity_t<T> low,
                std::type_identity_t<T> high, const std::string& fallback = "") {
     uint64_t value = *out;
-    WideInteger(key, &value, low, high, fallback);
+    WideInteger(key, meaning, &value, low, high, fallback);
     *out = static_cast<T>(value);
   }
 
   // D: milliseconds or microseconds; a duration that D cannot hold is an error.
   template <class D>
-  void Duration(const std::string& key, D* out, std::type_identity_t<D> low,
+  void Duration(const std::string& key, const char* meaning, D* out, std::type_identity_t<D> low,
                 std::type_identity_t<D> high) {
     std::chrono::microseconds value = *out;
-    Microseconds(key, &value, D(1), low, high);
+    Microseconds(key, meaning, &value, D(1), low, high);
     *out = std::chrono::duration_cast<D>(value);
   }
 
   // One of a few words.
   template <typename T>
-  void Choice(const std::string& key, T* out,
+  void Choice(const std::string& key, const char* meaning, T* out,
               const std::vector<std::pair<std::string, T>>& choices) {
     std::vector<std::string> words;
     size_t chosen = 0;
@@ -122,49 +128,53 @@ class MapReader {
       if (value == *out) chosen = words.size();
       words.push_back(word);
     }
-    Word(key, words, &chosen);
+    Word(key, meaning, words, &chosen);
     *out = choices[chosen].second;
   }
 
   void Map(const std::string& key, const Body& body);
   // A list of mappings, required if it may not be empty.
-  void Maps(const std::string& key, CountRange count, const Body& body,
-            const std::string& type = "mappings");
-  // A list of anything: `element` gets each with its path, and null when the document is described
-  // only.
+  void Maps(const std::string& key, const char* meaning, CountRange count, const Body& body);
+  // A list. `element` gets each node with its path, and a null node if the document is described.
   using Element = std::function<void(const YamlNode* node, const std::string& path)>;
-  void List(const std::string& key, CountRange count, Need need, const std::string& type,
-            const std::string& fallback, const Element& element);
+  void List(const std::string& key, const char* meaning, CountRange count, Need need,
+            const std::string& type, const std::string& fallback, const Element& element);
 
-  // Reports those of the keys that are there although they say nothing unless `condition` holds.
+  // Reports those of the keys that are present although they have no effect without `condition`.
   void OnlyWith(bool holds, const std::string& condition, const std::vector<std::string>& keys);
 
+  // Overrides the recorded setting of a key that is present.
+  void Record(const std::string& key, const std::string& value);
   bool Has(const std::string& key) const;
   std::string PathOf(const std::string& key) const;
   void Error(const std::string& key, const std::string& what, const std::string& remedy);
-  // "file:line: dotted key", for errors that show only later.
+  // "file:line: dotted key", for errors found after reading.
   std::string Where(const std::string& key) const;
   ReadContext* context() { return context_; }
   bool describing() const { return context_->known_keys != nullptr; }
 
  private:
-  // Sets the field from a scalar; says what is wrong, or nothing.
+  // Sets the field from a scalar; returns the problem, or an empty string.
   using Setter = std::function<std::string(const YamlNode&)>;
+  // The field's value as text.
+  using Show = std::function<std::string()>;
 
   MapReader(const YamlNode* node, std::string path, ReadContext* context)
       : node_(node), path_(std::move(path)), context_(context) {}
 
-  void WideInteger(const std::string& key, uint64_t* out, uint64_t low, uint64_t high,
-                   const std::string& fallback);
-  void Microseconds(const std::string& key, std::chrono::microseconds* out,
+  void WideInteger(const std::string& key, const char* meaning, uint64_t* out, uint64_t low,
+                   uint64_t high, const std::string& fallback);
+  void Microseconds(const std::string& key, const char* meaning, std::chrono::microseconds* out,
                     std::chrono::microseconds unit, std::chrono::microseconds low,
                     std::chrono::microseconds high);
-  void Word(const std::string& key, const std::vector<std::string>& words, size_t* chosen);
-  // Notes the key and finds its value; null if it is absent, which is reported when it is required.
-  const YamlNode* Declare(const std::string& key, const std::string& type,
+  void Word(const std::string& key, const char* meaning, const std::vector<std::string>& words,
+            size_t* chosen);
+  // Notes the key and returns its value; null if it is absent, which is an error if it is required.
+  const YamlNode* Declare(const std::string& key, const char* meaning, const std::string& type,
                           const std::string& fallback, Need need);
-  void Scalar(const std::string& key, const std::string& type, const std::string& fallback,
-              Need need, const Setter& setter);
+  // An empty fallback: the field's value.
+  void Scalar(const std::string& key, const char* meaning, const std::string& type,
+              const std::string& fallback, Need need, const Show& show, const Setter& setter);
   void ReportStrayKeys();
 
   const YamlNode* node_;

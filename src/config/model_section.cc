@@ -26,7 +26,7 @@ void CheckName(size_t index, const std::vector<TowerConfig>& towers, Diagnostics
   const auto end = towers.begin() + static_cast<std::ptrdiff_t>(index);
   if (std::any_of(towers.begin(), end, [&](const TowerConfig& t) { return t.name == name; })) {
     diagnostics->Report(path, absl::StrCat("'", name, "' is the name of an earlier tower"),
-                        "give every tower a name of its own");
+                        "give every tower a different name");
   }
 }
 
@@ -71,14 +71,22 @@ void CheckLastTower(const std::vector<TowerConfig>& towers, size_t tasks,
 }
 
 void ReadTowers(MapReader& section, std::vector<TowerConfig>* towers) {
-  section.List("towers", {1, kMaxTowers}, Need::kOptional, "mappings", "none",
+  section.List("towers",
+               "chains of layers; the last one gives the logits, and a later tower must read every "
+               "other one",
+               {1, kMaxTowers}, Need::kOptional, "mappings", "none",
                [&](const YamlNode* node, const std::string& path) {
                  MapReader::Read(node, path, section.context(), [&](MapReader& in) {
                    TowerConfig tower;
-                   in.Name("name", &tower.name, Need::kRequired);
-                   in.TextOrTexts("input", &tower.inputs, {1, kMaxTowers}, Need::kRequired,
-                                  "dense, embeddings, embeddings.<feature>, earlier towers");
-                   ReadLayers(in, "layers", Need::kRequired, true, &tower.layers);
+                   in.Name("name", "tower name, neither `dense` nor `embeddings`", &tower.name,
+                           Need::kRequired);
+                   in.TextOrTexts("input",
+                                  "concatenated inputs: `dense`, `embeddings`, "
+                                  "`embeddings.<feature>` or earlier towers",
+                                  &tower.inputs, {1, kMaxTowers}, Need::kRequired,
+                                  "dense, embeddings, embeddings.FEATURE, earlier towers");
+                   ReadLayers(in, "layers", "layers from input to output, see Layers",
+                              Need::kRequired, true, &tower.layers);
                    towers->push_back(tower);
                  });
                });
@@ -86,9 +94,13 @@ void ReadTowers(MapReader& section, std::vector<TowerConfig>* towers) {
 
 void ReadLoss(MapReader& in, LossConfig* loss) {
   using LossKind = LossConfig::Kind;
-  in.Choice<LossKind>("kind", &loss->kind, {{"bce", LossKind::kBce}, {"focal", LossKind::kFocal}});
-  in.Number("positive_weight", &loss->positive_weight, kPositive);
-  in.Number("gamma", &loss->gamma, kNonNegative);
+  in.Choice<LossKind>("kind", "loss of a sample, see Losses", &loss->kind,
+                      {{"bce", LossKind::kBce}, {"focal", LossKind::kFocal}});
+  in.Number("positive_weight",
+            "factor of the loss of positive samples; values other than 1 shift the predictions",
+            &loss->positive_weight, kPositive);
+  in.Number("gamma", "`focal`: exponent; larger values reduce the loss of samples predicted well",
+            &loss->gamma, kNonNegative);
   in.OnlyWith(loss->kind == LossKind::kFocal, "kind: focal", {"gamma"});
 }
 
@@ -99,13 +111,17 @@ void ReadModel(MapReader& root, ModelConfig* model, ModelShorthand* shorthand) {
     ReadTowers(section, &model->towers);
     ReadShorthand(section, shorthand);
     section.Map("loss", [&](MapReader& in) { ReadLoss(in, &model->loss); });
-    section.Maps("tasks", {0, kMaxTasks}, [&](MapReader& in) {
-      TaskConfig task{.label = {}, .weight = 1.0F, .loss = model->loss};
-      in.Name("label", &task.label, Need::kRequired);
-      in.Number("weight", &task.weight, kNonNegative);
-      in.Map("loss", [&](MapReader& map) { ReadLoss(map, &task.loss); });
-      model->tasks.push_back(task);
-    });
+    section.Maps("tasks",
+                 "tasks of several labels, in any order; a label without an entry has weight 1 and "
+                 "`model.loss`",
+                 {0, kMaxTasks}, [&](MapReader& in) {
+                   TaskConfig task{.label = {}, .weight = 1.0F, .loss = model->loss};
+                   in.Name("label", "label column", &task.label, Need::kRequired);
+                   in.Number("weight", "factor of the task's loss in the sum", &task.weight,
+                             kNonNegative);
+                   in.Map("loss", [&](MapReader& map) { ReadLoss(map, &task.loss); });
+                   model->tasks.push_back(task);
+                 });
   });
 }
 

@@ -235,29 +235,40 @@ void ReadShorthand(MapReader& section, ModelShorthand* shorthand) {
     const Need need = here || section.describing() ? Need::kRequired : Need::kOptional;
     section.Map(key, [&](MapReader& in) { body(in, need); });
   };
-  const auto layers = [](MapReader& in, const std::string& key, Need need,
-                         std::vector<LayerConfig>* out) { ReadLayers(in, key, need, false, out); };
+  const auto layers = [](MapReader& in, const std::string& key, const char* meaning, Need need,
+                         std::vector<LayerConfig>* out) {
+    ReadLayers(in, key, meaning, need, false, out);
+  };
+  const char* const deep =
+      "layers over the dense columns and all other features, without the logit";
   model("dlrm", Kind::kDlrm, [&](MapReader& in, Need need) {
-    layers(in, "bottom", need, &shorthand->bottom);
-    layers(in, "top", need, &shorthand->top);
+    layers(in, "bottom", "layers over the dense columns; as wide at the end as the embeddings",
+           need, &shorthand->bottom);
+    layers(in, "top", "layers over the bottom's output and the dot products, without the logit",
+           need, &shorthand->top);
   });
   model("dcn_v2", Kind::kDcnV2, [&](MapReader& in, Need need) {
     using Structure = ModelShorthand::Structure;
-    in.Integer("cross_layers", &shorthand->cross_layers, 1, kMaxCrossLayers);
-    in.Integer("rank", &shorthand->rank, 0, kMaxLayerWidth);
-    in.Choice<Structure>("structure", &shorthand->structure,
+    in.Integer("cross_layers", "number of cross layers over all dense columns and embeddings",
+               &shorthand->cross_layers, 1, kMaxCrossLayers);
+    in.Integer("rank", "rank of the cross layers' weights; 0: full", &shorthand->rank, 0,
+               kMaxLayerWidth);
+    in.Choice<Structure>("structure",
+                         "input of the deep part: output of the cross layers, or their input",
+                         &shorthand->structure,
                          {{"stacked", Structure::kStacked}, {"parallel", Structure::kParallel}});
-    layers(in, "deep", need, &shorthand->deep);
+    layers(in, "deep", deep, need, &shorthand->deep);
   });
   model("deepfm", Kind::kDeepFm, [&](MapReader& in, Need need) {
-    in.Texts("first_order", &shorthand->first_order_features, {1, kMaxFeatures}, need,
-             "names of features");
-    layers(in, "deep", need, &shorthand->deep);
+    in.Texts("first_order", "features with tables of dim 1, whose rows are the weights of the ids",
+             &shorthand->first_order_features, {1, kMaxFeatures}, need, "names of features");
+    layers(in, "deep", deep, need, &shorthand->deep);
   });
   model("wide_deep", Kind::kWideDeep, [&](MapReader& in, Need need) {
-    in.Texts("wide", &shorthand->first_order_features, {1, kMaxFeatures}, need,
-             "names of features");
-    layers(in, "deep", need, &shorthand->deep);
+    in.Texts("wide",
+             "features with tables of dim 1, usually crosses, whose summed rows are the wide part",
+             &shorthand->first_order_features, {1, kMaxFeatures}, need, "names of features");
+    layers(in, "deep", deep, need, &shorthand->deep);
   });
   if (section.describing()) return;
   if (given.empty()) {

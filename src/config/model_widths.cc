@@ -26,7 +26,7 @@ size_t WidthAfter(const LayerConfig& layer, size_t width, size_t tower_width,
       if (width == tower_width) return width;
       diagnostics->Report(
           path, absl::StrCat("cross on ", width, " columns in a tower that reads ", tower_width),
-          "put layers of other widths behind it, or in a tower of their own");
+          "move layers of other widths behind it, or to another tower");
       return 0;
     case Kind::kDot:
     case Kind::kFm: {

@@ -24,12 +24,15 @@ using Keep = ProcessingConfig::Keep;
 
 void ReadBoundaries(MapReader& in, std::vector<double>* boundaries) {
   std::vector<std::string> texts;
-  in.Texts("boundaries", &texts, {0, kMaxBoundaries}, Need::kOptional, "ascending numbers",
-           [](const std::string& text) -> std::string {
-             double value = 0.0;
-             if (ParseNumber(text, &value) == NumberFault::kNone) return "";
-             return absl::StrCat("'", text, "' is not a finite number");
-           });
+  in.Texts(
+      "boundaries",
+      "ascending bounds instead of a hash; the id is the number of bounds at or below the value",
+      &texts, {0, kMaxBoundaries}, Need::kOptional, "ascending numbers",
+      [](const std::string& text) -> std::string {
+        double value = 0.0;
+        if (ParseNumber(text, &value) == NumberFault::kNone) return "";
+        return absl::StrCat("'", text, "' is not a finite number");
+      });
   for (const std::string& text : texts) {
     double value = 0.0;
     ParseNumber(text, &value);
@@ -43,8 +46,12 @@ void ReadBoundaries(MapReader& in, std::vector<double>* boundaries) {
 }
 
 void ReadVocabulary(MapReader& in, const std::string& folder, ProcessingConfig* processing) {
-  in.Texts("vocabulary", &processing->vocabulary, {0, kMaxWords}, Need::kOptional);
-  in.Integer("oov_ids", &processing->oov_ids, 0, kMaxIds);
+  in.Texts("vocabulary", "texts with ids from 0 in this order, instead of a hash",
+           &processing->vocabulary, {0, kMaxWords}, Need::kOptional);
+  in.Integer(
+      "oov_ids",
+      "number of ids for texts outside the vocabulary, chosen by hash; 0: such texts are dropped",
+      &processing->oov_ids, 0, kMaxIds);
   std::set<std::string> words;
   for (size_t i = 0; i < processing->vocabulary.size(); ++i) {
     if (words.insert(processing->vocabulary[i]).second) continue;
@@ -62,21 +69,30 @@ void ReadVocabulary(MapReader& in, const std::string& folder, ProcessingConfig* 
 void ReadProcessing(MapReader& in, const std::string& folder, bool is_crossed,
                     ProcessingConfig* processing) {
   ReadPlugin(in, folder, &processing->plugin, &processing->plugin.max_ids);
-  in.Choice<Hash>("hash", &processing->hash,
+  in.Choice<Hash>("hash", "function from value to id, see Ids", &processing->hash,
                   {{"auto", Hash::kAuto},
                    {"text", Hash::kText},
                    {"integer", Hash::kInteger},
                    {"none", Hash::kNone}});
-  in.Integer("seed", &processing->seed, 0, kMaxIds);
+  in.Integer("seed", "hash seed; features with different seeds have different ids for one value",
+             &processing->seed, 0, kMaxIds);
   ReadBoundaries(in, &processing->boundaries);
-  in.Integer("quantiles", &processing->quantiles, 0, kMaxQuantiles);
+  in.Integer("quantiles",
+             "number of equal-sized ranges of the training data's values, instead of a hash; 0: "
+             "off, see Statistics",
+             &processing->quantiles, 0, kMaxQuantiles);
   ReadVocabulary(in, folder, processing);
-  in.Choice<Missing>("missing", &processing->missing,
+  in.Choice<Missing>("missing",
+                     "treatment of a sample without ids: zeros, a reserved id or a bad row",
+                     &processing->missing,
                      {{"skip", Missing::kSkip}, {"id", Missing::kId}, {"fail", Missing::kFail}});
-  in.Integer("max_length", &processing->max_length, 0, kMaxListLength);
-  in.Choice<Keep>("keep", &processing->keep, {{"first", Keep::kFirst}, {"last", Keep::kLast}});
-  in.Bool("pad", &processing->pad);
-  in.Integer("modulo", &processing->modulo, 0, kMaxIds);
+  in.Integer("max_length", "maximum number of ids per sample; 0: no limit", &processing->max_length,
+             0, kMaxListLength);
+  in.Choice<Keep>("keep", "with `max_length`: part kept of a longer list", &processing->keep,
+                  {{"first", Keep::kFirst}, {"last", Keep::kLast}});
+  in.Bool("pad", "with `max_length`: whether a reserved id fills shorter lists", &processing->pad);
+  in.Integer("modulo", "modulus of ids, except those of `missing` and `pad`; 0: off",
+             &processing->modulo, 0, kMaxIds);
 
   in.OnlyWith(!is_crossed, "a feature of one column",
               {"boundaries", "quantiles", "vocabulary", "vocabulary_file"});

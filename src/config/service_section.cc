@@ -29,65 +29,91 @@ const std::vector<std::pair<std::string, RowPrecision>> kRowPrecisions = {
     {"f32", RowPrecision::kF32}, {"bf16", RowPrecision::kBf16}, {"f16", RowPrecision::kF16}};
 
 void ReadMetrics(MapReader& in, InstanceConfig* instance) {
-  in.Text("metrics", &instance->metrics, "host:port", [](const std::string& address) {
-    return AddressProblem(address, /*allow_schemes=*/false);
-  });
+  in.Text("metrics", "address of `/metrics`, `/healthz` and `/readyz`; none: not served",
+          &instance->metrics, "host:port", [](const std::string& address) {
+            return AddressProblem(address, /*allow_schemes=*/false);
+          });
   instance->metrics_key = in.Where("metrics");
 }
 
-void ReadAddress(MapReader& in, Need need, InstanceConfig* instance) {
+void ReadAddress(MapReader& in, const char* meaning, Need need, InstanceConfig* instance) {
   in.Text(
-      "address", &instance->address, kAddressForms,
+      "address", meaning, &instance->address, kAddressForms,
       [](const std::string& address) { return AddressProblem(address, /*allow_schemes=*/true); },
       need);
   instance->address_key = in.Where("address");
 }
 
-void ReadInstances(MapReader& section, size_t limit, std::vector<InstanceConfig>* instances) {
-  section.Maps("instances", {1, limit}, [&](MapReader& in) {
+void ReadInstances(MapReader& section, const char* meaning, size_t limit,
+                   std::vector<InstanceConfig>* instances) {
+  section.Maps("instances", meaning, {1, limit}, [&](MapReader& in) {
     InstanceConfig instance;
-    ReadAddress(in, Need::kRequired, &instance);
+    ReadAddress(in, "address where the daemon listens; port 0: any free port, see Addresses",
+                Need::kRequired, &instance);
     ReadMetrics(in, &instance);
     instances->push_back(instance);
   });
 }
 
 void ReadNnWorker(MapReader& section, NnWorkerConfig* config) {
-  section.Integer("threads", &config->threads, 1, kMaxThreads);
-  section.Choice<ComputeDevice>("device", &config->device,
+  section.Integer("threads", "CPU threads of the dense network", &config->threads, 1, kMaxThreads);
+  section.Choice<ComputeDevice>("device",
+                                "device of the dense network; without a usable CUDA device, `auto` "
+                                "uses the CPU, and `cuda` does so with a warning",
+                                &config->device,
                                 {{"cpu", ComputeDevice::kCpu},
                                  {"cuda", ComputeDevice::kCuda},
                                  {"auto", ComputeDevice::kAuto}});
-  section.Choice<ComputePrecision>("precision", &config->precision,
-                                   {{"f32", ComputePrecision::kF32},
-                                    {"tf32", ComputePrecision::kTf32},
-                                    {"bf16", ComputePrecision::kBf16},
-                                    {"f16", ComputePrecision::kF16}});
-  section.Integer("batch_row_bytes", &config->batch_row_bytes, 0, uint64_t{1} << 40);
-  section.Duration("rank_timeout", &config->rank_timeout, kShortest, kLongest);
-  section.Maps("instances", {1, kMaxRanks}, [&](MapReader& in) {
-    InstanceConfig instance;
-    ReadAddress(in, Need::kOptional, &instance);
-    ReadMetrics(in, &instance);
-    uint32_t device = 0;
-    in.Integer("cuda_device", &device, 0, kMaxCudaDevice, "by its place among the host's");
-    if (in.Has("cuda_device")) instance.cuda_device = device;
-    config->instances.push_back(instance);
-  });
+  section.Choice<ComputePrecision>(
+      "precision",
+      "precision of matrix products; weights, their gradients and sums are f32, see Precision",
+      &config->precision,
+      {{"f32", ComputePrecision::kF32},
+       {"tf32", ComputePrecision::kTf32},
+       {"bf16", ComputePrecision::kBf16},
+       {"f16", ComputePrecision::kF16}});
+  section.Integer("batch_row_bytes",
+                  "bytes of CUDA memory reserved for each of two batches of rows; 0: derived from "
+                  "the features, see Row batches",
+                  &config->batch_row_bytes, 0, uint64_t{1} << 40);
+  section.Duration(
+      "rank_timeout",
+      "time that ranks wait for one that is silent; must exceed `training.retry_deadline`",
+      &config->rank_timeout, kShortest, kLongest);
+  section.Maps("instances", "ranks, which train together, each on its share of the data",
+               {1, kMaxRanks}, [&](MapReader& in) {
+                 InstanceConfig instance;
+                 ReadAddress(in,
+                             "address for loaders and other ranks; required with either of them",
+                             Need::kOptional, &instance);
+                 ReadMetrics(in, &instance);
+                 uint32_t device = 0;
+                 in.Integer("cuda_device", "index of the CUDA device on the rank's host", &device,
+                            0, kMaxCudaDevice, "position among the host's ranks");
+                 if (in.Has("cuda_device")) instance.cuda_device = device;
+                 config->instances.push_back(instance);
+               });
 }
 
 void ReadLoaders(MapReader& section, LoadersConfig* config) {
-  section.Duration("timeout", &config->timeout, kShortest, kLongest);
-  section.Integer("feed_buffer_bytes", &config->feed_buffer_bytes, 1 << 20, uint64_t{1} << 50);
-  section.Maps("instances", {0, kMaxLoaders}, [&](MapReader& in) {
-    InstanceConfig instance;
-    ReadMetrics(in, &instance);
-    config->instances.push_back(instance);
-  });
+  section.Duration("timeout",
+                   "time that a trainer waits for the next batch of a loader before it fails",
+                   &config->timeout, kShortest, kLongest);
+  section.Integer("feed_buffer_bytes",
+                  "bytes of loader batches that an nn-worker buffers; the next batch to train on "
+                  "is always admitted",
+                  &config->feed_buffer_bytes, 1 << 20, uint64_t{1} << 50);
+  section.Maps("instances",
+               "loader processes, which read `data.train` instead of the nn-workers, see Loaders",
+               {0, kMaxLoaders}, [&](MapReader& in) {
+                 InstanceConfig instance;
+                 ReadMetrics(in, &instance);
+                 config->instances.push_back(instance);
+               });
 }
 
 void ReadSecurity(MapReader& in, const std::string& folder, RpcConfig* rpc) {
-  in.Choice<Security>("security", &rpc->security,
+  in.Choice<Security>("security", "protection of TCP connections, see Security", &rpc->security,
                       {{"loopback", Security::kLoopback},
                        {"tls", Security::kTls},
                        {"insecure", Security::kInsecure}});
@@ -97,27 +123,39 @@ void ReadSecurity(MapReader& in, const std::string& folder, RpcConfig* rpc) {
     const auto no_empty_text = [](const std::string& text) -> std::string {
       return text.empty() ? "an empty text" : "";
     };
-    for (const auto& [key, file] :
-         {std::pair("certificate", &tls.certificate), std::pair("key", &tls.key),
-          std::pair("authority", &tls.authority)}) {
-      files.Text(key, file, "path of a PEM file", no_empty_text,
+    for (const auto& [key, meaning, file] :
+         {std::tuple("certificate", "certificate of this daemon, then intermediate ones",
+                     &tls.certificate),
+          std::tuple("key", "key of the certificate, not encrypted", &tls.key),
+          std::tuple("authority", "certificate of the authority that signed those of all daemons",
+                     &tls.authority)}) {
+      files.Text(key, meaning, file, "path of a PEM file", no_empty_text,
                  used ? Need::kRequired : Need::kOptional);
       if (used && !file->empty()) ResolveFile(files, key, folder, file);
     }
-    files.Text("peer_name", &tls.peer_name, "name in the certificates of servers", no_empty_text);
+    files.Text(
+        "peer_name",
+        "name that the certificate of every server must contain; none: the host of its address",
+        &tls.peer_name, "name in the certificates of servers", no_empty_text);
     files.OnlyWith(used, "security: tls", {"certificate", "key", "authority", "peer_name"});
   });
   tls.where = in.Where("tls");
 }
 
 void ReadPartitionMemory(MapReader& in, EmbeddingPsConfig* config) {
-  in.Text("arena_directory", &config->arena_directory, "absolute path of a folder",
+  in.Text("arena_directory",
+          "directory on tmpfs or hugetlbfs for the files of rows, a source of huge pages; "
+          "truncated at every start",
+          &config->arena_directory, "absolute path of a folder",
           [](const std::string& path) -> std::string {
             return path.empty() || path[0] != '/' ? absl::StrCat("'", path, "' is no such path")
                                                   : "";
           });
   std::vector<std::string> nodes;
-  in.Texts("numa_nodes", &nodes, {0, kMaxThreads}, Need::kOptional, "integers from 0 to 1023",
+  in.Texts("numa_nodes",
+           "NUMA nodes; partition p of a server uses processors and memory of node p modulo their "
+           "number; empty: any",
+           &nodes, {0, kMaxThreads}, Need::kOptional, "integers from 0 to 1023",
            [](const std::string& node) -> std::string {
              uint32_t number = 0;
              return absl::SimpleAtoi(node, &number) && number <= kMaxNumaNode
@@ -144,10 +182,10 @@ void CheckRanks(const ClusterConfig& config, Diagnostics* diagnostics) {
                         "use one nn-worker, or a network that you trust and security: insecure");
   }
   if (ranks.rank_timeout <= config.training.retry_deadline) {
-    diagnostics->Report("nn_worker.rank_timeout",
-                        "is not above training.retry_deadline: ranks would give up one that waits "
-                        "for the cluster",
-                        "raise it, or lower the other");
+    diagnostics->Report(
+        "nn_worker.rank_timeout",
+        "is not above training.retry_deadline, so that waiting ranks would time out",
+        "raise it, or lower the other");
   }
 }
 
@@ -164,45 +202,74 @@ void ReadCluster(MapReader& root, ClusterConfig* config) {
       }
       return "";
     };
-    in.Text("name", &config->name, "name of 1 to 63 of a-z, 0-9 and '-'", check, Need::kRequired);
-    in.Integer("seed", &config->seed, 0, UINT64_MAX);
+    in.Text("name", "cluster name; daemons of different clusters refuse each other", &config->name,
+            "name of 1 to 63 of a-z, 0-9 and '-'", check, Need::kRequired);
+    in.Integer("seed",
+               "seed of initial rows, initial dense weights, sampling and stochastic rounding",
+               &config->seed, 0, UINT64_MAX);
   });
 }
 
 void ReadServices(MapReader& root, const std::string& folder, ClusterConfig* config) {
   root.Map("embedding_ps", [&](MapReader& in) {
-    in.Integer("partitions", &config->embedding_ps.partitions, 1, kMaxThreads);
-    in.Integer("memory_budget", &config->embedding_ps.memory_budget, 0, uint64_t{1} << 50);
+    in.Integer("partitions", "threads of a server, each of which owns a part of the rows",
+               &config->embedding_ps.partitions, 1, kMaxThreads);
+    in.Integer("memory_budget", "maximum resident bytes of a server; 0: no limit, see Memory",
+               &config->embedding_ps.memory_budget, 0, uint64_t{1} << 50);
     ReadPartitionMemory(in, &config->embedding_ps);
-    ReadInstances(in, kMaxServers, &config->embedding_ps.instances);
+    ReadInstances(in, "parameter servers; rows are spread over all partitions of all servers",
+                  kMaxServers, &config->embedding_ps.instances);
   });
   root.Map("embedding_worker", [&](MapReader& in) {
     EmbeddingWorkerConfig& worker = config->embedding_worker;
-    in.Integer("threads", &worker.threads, 1, kMaxThreads);
-    in.Integer("forward_buffer_batches", &worker.forward_buffer_batches, 1, 1'000'000);
-    in.Integer("forward_buffer_bytes", &worker.forward_buffer_bytes, 1 << 20, uint64_t{1} << 50);
-    in.Duration("batch_expiry", &worker.batch_expiry, kShortest, kLongest);
-    in.Choice<RowPrecision>("row_precision", &worker.row_precision, kRowPrecisions);
-    in.Choice<RowPrecision>("row_gradient_precision", &worker.row_gradient_precision,
-                            kRowPrecisions);
-    in.Integer("row_cache_bytes", &worker.row_cache_bytes, 0, uint64_t{1} << 50);
-    ReadInstances(in, kMaxWorkers, &worker.instances);
+    in.Integer("threads", "threads that group ids, pool rows and compute row gradients",
+               &worker.threads, 1, kMaxThreads);
+    in.Integer("forward_buffer_batches",
+               "maximum number of buffered batches over all nn-workers, see Forward buffer",
+               &worker.forward_buffer_batches, 1, 1'000'000);
+    in.Integer("forward_buffer_bytes",
+               "maximum bytes of buffered batches over all nn-workers, see Forward buffer",
+               &worker.forward_buffer_bytes, 1 << 20, uint64_t{1} << 50);
+    in.Duration("batch_expiry", "time without a request after which a buffered batch is dropped",
+                &worker.batch_expiry, kShortest, kLongest);
+    in.Choice<RowPrecision>("row_precision",
+                            "precision of rows sent by servers, rounded to nearest",
+                            &worker.row_precision, kRowPrecisions);
+    in.Choice<RowPrecision>("row_gradient_precision",
+                            "precision of row gradients sent to servers, rounded to nearest",
+                            &worker.row_gradient_precision, kRowPrecisions);
+    in.Integer(
+        "row_cache_bytes",
+        "bytes of memory for cached rows, divided equally among ranks; 0: no cache, see Row cache",
+        &worker.row_cache_bytes, 0, uint64_t{1} << 50);
+    ReadInstances(in, "embedding workers; batches are distributed to them in turn", kMaxWorkers,
+                  &worker.instances);
   });
   root.Map("nn_worker", [&](MapReader& in) { ReadNnWorker(in, &config->nn_worker); });
   root.Map("loaders", [&](MapReader& in) { ReadLoaders(in, &config->loaders); });
   root.Map("rpc", [&](MapReader& in) {
     RpcConfig& rpc = config->rpc;
     ReadSecurity(in, folder, &rpc);
-    in.Duration("connect_timeout", &rpc.connect_timeout, kShortest, kLongest);
-    in.Duration("call_timeout", &rpc.call_timeout, kShortest, kLongest);
-    in.Integer("max_frame_bytes", &rpc.max_frame_bytes, uint64_t{1} << 16, uint64_t{1} << 40);
-    in.Integer("max_metadata_bytes", &rpc.max_metadata_bytes, 1 << 16, 1 << 30);
-    in.Integer("max_segments", &rpc.max_segments, 64, 65'535);
-    in.Integer("max_connections", &rpc.max_connections, 1, 1'000'000);
-    in.Integer("max_connections_per_host", &rpc.max_connections_per_host, 1, 1'000'000);
-    in.Integer("peer_memory_bytes", &rpc.peer_memory_bytes, uint64_t{1} << 16, uint64_t{1} << 40);
-    in.Duration("stall_timeout", &rpc.stall_timeout, kShortest, kLongest);
-    in.Duration("spin", &rpc.spin, std::chrono::microseconds(0), std::chrono::milliseconds(10));
+    in.Duration("connect_timeout", "timeout of one connection attempt", &rpc.connect_timeout,
+                kShortest, kLongest);
+    in.Duration("call_timeout", "timeout of one call, from request to response", &rpc.call_timeout,
+                kShortest, kLongest);
+    in.Integer("max_frame_bytes", "maximum bytes of a frame, sent or received",
+               &rpc.max_frame_bytes, uint64_t{1} << 16, uint64_t{1} << 40);
+    in.Integer("max_connections", "maximum number of connections to a daemon, see Connections",
+               &rpc.max_connections, 1, 1'000'000);
+    in.Integer("max_connections_per_host",
+               "maximum number of connections from one address; all Unix sockets count as one",
+               &rpc.max_connections_per_host, 1, 1'000'000);
+    in.Integer("peer_memory_bytes",
+               "maximum bytes of unanswered requests of one connection, and of responses that its "
+               "peer has not read",
+               &rpc.peer_memory_bytes, uint64_t{1} << 16, uint64_t{1} << 40);
+    in.Duration("stall_timeout",
+                "time after which a connection that stops within a message is closed",
+                &rpc.stall_timeout, kShortest, kLongest);
+    in.Duration("spin", "time that an RPC thread polls for events before it sleeps, see Latency",
+                &rpc.spin, std::chrono::microseconds(0), std::chrono::milliseconds(10));
   });
 }
 
@@ -213,7 +280,7 @@ void CheckServices(const ClusterConfig& config, Diagnostics* diagnostics) {
     const auto [entry, is_new] = taken.emplace(absl::AsciiStrToLower(WithoutScheme(address)), key);
     if (is_new) return;
     diagnostics->Report(key, absl::StrCat("'", address, "' is taken by ", entry->second),
-                        "give every daemon addresses of its own");
+                        "use different addresses");
   };
   const auto check_all = [&](const std::vector<InstanceConfig>& instances,
                              const std::string& section) {

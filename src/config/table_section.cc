@@ -16,7 +16,10 @@ constexpr NumberRange kPoissonRate{kMinFloat, 100.0F, "number above 0, at most 1
 
 void ReadInitializer(MapReader& in, InitializerConfig* init) {
   using Kind = InitializerConfig::Kind;
-  in.Choice<Kind>("kind", &init->kind,
+  in.Choice<Kind>("kind",
+                  "distribution of initial weights, which depend on seed, table and id only; "
+                  "`inverse_sqrt_dim`: uniform in ±1/√dim",
+                  &init->kind,
                   {{"uniform", Kind::kUniform},
                    {"normal", Kind::kNormal},
                    {"truncated_normal", Kind::kTruncatedNormal},
@@ -25,14 +28,16 @@ void ReadInitializer(MapReader& in, InitializerConfig* init) {
                    {"inverse_sqrt_dim", Kind::kInverseSqrtDim},
                    {"zero", Kind::kZero},
                    {"constant", Kind::kConstant}});
-  in.Number("low", &init->low, kAnyNumber);
-  in.Number("high", &init->high, kAnyNumber);
-  in.Number("mean", &init->mean, kAnyNumber);
-  in.Number("stddev", &init->stddev, kNonNegative);
-  in.Number("shape", &init->shape, kPositive);
-  in.Number("scale", &init->scale, kPositive);
-  in.Number("rate", &init->rate, kPoissonRate);
-  in.Number("value", &init->value, kAnyNumber);
+  in.Number("low", "`uniform`: smallest weight", &init->low, kAnyNumber);
+  in.Number("high", "`uniform`: exclusive upper bound of weights", &init->high, kAnyNumber);
+  in.Number("mean", "`normal`, `truncated_normal`: mean", &init->mean, kAnyNumber);
+  in.Number("stddev",
+            "`normal`, `truncated_normal`: standard deviation; the latter cuts at two of them",
+            &init->stddev, kNonNegative);
+  in.Number("shape", "`gamma`: shape; the mean is `shape * scale`", &init->shape, kPositive);
+  in.Number("scale", "`gamma`: scale", &init->scale, kPositive);
+  in.Number("rate", "`poisson`: mean and variance", &init->rate, kPoissonRate);
+  in.Number("value", "`constant`: every weight", &init->value, kAnyNumber);
   in.OnlyWith(init->kind == Kind::kUniform, "kind: uniform", {"low", "high"});
   in.OnlyWith(init->kind == Kind::kNormal || init->kind == Kind::kTruncatedNormal,
               "kind: normal or truncated_normal", {"mean", "stddev"});
@@ -66,28 +71,45 @@ void CheckOptimizerKeys(MapReader& in, const SparseOptimizerConfig& optimizer) {
 
 void ReadOptimizer(MapReader& in, SparseOptimizerConfig* optimizer) {
   using Kind = SparseOptimizerConfig::Kind;
-  in.Choice<Kind>("kind", &optimizer->kind,
+  in.Choice<Kind>("kind", "update rule of rows, see Sparse optimizers", &optimizer->kind,
                   {{"sgd", Kind::kSgd},
                    {"adagrad", Kind::kAdagrad},
                    {"adam", Kind::kAdam},
                    {"ftrl", Kind::kFtrl},
                    {"group_ftrl", Kind::kGroupFtrl}});
-  in.Number("learning_rate", &optimizer->learning_rate, kPositive);
-  in.Number("momentum", &optimizer->momentum, kBelowOne);
-  in.Bool("nesterov", &optimizer->nesterov);
-  in.Number("epsilon", &optimizer->epsilon, kPositive);
-  in.Number("initial_accumulator", &optimizer->initial_accumulator, kNonNegative);
-  in.Number("accumulator_decay", &optimizer->accumulator_decay, kPositiveShare);
-  in.Bool("row_wise", &optimizer->row_wise);
-  in.Number("beta1", &optimizer->beta1, kBelowOne);
-  in.Number("beta2", &optimizer->beta2, kBelowOne);
-  in.Number("beta", &optimizer->beta, kPositive);
-  in.Number("l1", &optimizer->l1, kNonNegative);
-  in.Number("l2", &optimizer->l2, kNonNegative);
-  in.Number("group_l1", &optimizer->group_l1, kNonNegative);
-  in.Number("weight_decay", &optimizer->weight_decay, kNonNegative);
-  in.Number("decoupled_weight_decay", &optimizer->decoupled_weight_decay, kNonNegative);
-  in.Number("max_gradient_norm", &optimizer->max_gradient_norm, kNonNegative);
+  in.Number("learning_rate", "step size before the schedule's factor", &optimizer->learning_rate,
+            kPositive);
+  in.Number("momentum", "`sgd`: `v = momentum * v + g; w -= learning_rate * v`",
+            &optimizer->momentum, kBelowOne);
+  in.Bool("nesterov", "`sgd` with momentum: steps along `g + momentum * v`", &optimizer->nesterov);
+  in.Number("epsilon", "`adagrad`: added under the root; `adam`: added to the root",
+            &optimizer->epsilon, kPositive);
+  in.Number("initial_accumulator",
+            "`adagrad`, `ftrl`, `group_ftrl`: first value of the sum of squares `s`",
+            &optimizer->initial_accumulator, kNonNegative);
+  in.Number("accumulator_decay", "`adagrad`: factor of the old `s` in each update",
+            &optimizer->accumulator_decay, kPositiveShare);
+  in.Bool("row_wise", "`adagrad`, `adam`: one mean of `g * g` per row instead of one per number",
+          &optimizer->row_wise);
+  in.Number("beta1", "`adam`: decay of the first moment", &optimizer->beta1, kBelowOne);
+  in.Number("beta2", "`adam`: decay of the second moment", &optimizer->beta2, kBelowOne);
+  in.Number("beta",
+            "`ftrl`, `group_ftrl`: the first step size is `learning_rate / (beta + "
+            "sqrt(initial_accumulator))`",
+            &optimizer->beta, kPositive);
+  in.Number("l1", "`ftrl`, `group_ftrl`: L1 penalty per weight", &optimizer->l1, kNonNegative);
+  in.Number("l2", "`ftrl`, `group_ftrl`: L2 penalty", &optimizer->l2, kNonNegative);
+  in.Number("group_l1",
+            "`group_ftrl`: penalty per row, times `sqrt(dim)`; can make whole rows zero",
+            &optimizer->group_l1, kNonNegative);
+  in.Number("weight_decay", "factor of `w` added to the gradient; not with `ftrl`, `group_ftrl`",
+            &optimizer->weight_decay, kNonNegative);
+  in.Number("decoupled_weight_decay",
+            "share `learning_rate * decoupled_weight_decay` of `w` subtracted per update (AdamW); "
+            "not with `ftrl`, `group_ftrl`",
+            &optimizer->decoupled_weight_decay, kNonNegative);
+  in.Number("max_gradient_norm", "norm to which longer gradients of a row are scaled; 0: no limit",
+            &optimizer->max_gradient_norm, kNonNegative);
   CheckOptimizerKeys(in, *optimizer);
   const bool ftrl = optimizer->kind == Kind::kFtrl || optimizer->kind == Kind::kGroupFtrl;
   in.Map("schedule",
@@ -96,13 +118,20 @@ void ReadOptimizer(MapReader& in, SparseOptimizerConfig* optimizer) {
 
 void ReadAdmission(MapReader& in, AdmissionConfig* admission) {
   using Kind = AdmissionConfig::Kind;
-  in.Choice<Kind>("kind", &admission->kind,
+  in.Choice<Kind>("kind",
+                  "ids that get a row in a training lookup; other ids read as zeros and their "
+                  "gradients are dropped",
+                  &admission->kind,
                   {{"always", Kind::kAlways},
                    {"probability", Kind::kProbability},
                    {"occurrences", Kind::kOccurrences}});
-  in.Number("probability", &admission->probability, kPositiveShare);
-  in.Integer("occurrences", &admission->occurrences, 2, 255);
-  in.Integer("sketch_width", &admission->sketch_width, 16, 65'536);
+  in.Number("probability", "`probability`: share of ids, chosen by a hash of the id",
+            &admission->probability, kPositiveShare);
+  in.Integer("occurrences", "`occurrences`: number of the request that creates the row",
+             &admission->occurrences, 2, 255);
+  in.Integer("sketch_width",
+             "`occurrences`: counters per hash function of a count-min sketch, see Admission",
+             &admission->sketch_width, 16, 65'536);
   in.OnlyWith(admission->kind == Kind::kProbability, "kind: probability", {"probability"});
   in.OnlyWith(admission->kind == Kind::kOccurrences, "kind: occurrences",
               {"occurrences", "sketch_width"});
@@ -110,37 +139,52 @@ void ReadAdmission(MapReader& in, AdmissionConfig* admission) {
 
 void ReadEviction(MapReader& in, EvictionConfig* eviction) {
   constexpr uint32_t kMaxIdle = EvictionConfig::kMaxIdleSteps;
-  in.Integer("idle_steps", &eviction->idle_steps, 0, kMaxIdle);
-  in.Duration("idle_time", &eviction->idle_time, std::chrono::milliseconds(0), kLongestIdleTime);
+  in.Integer("idle_steps", "steps without a training lookup after which a row is evicted; 0: never",
+             &eviction->idle_steps, 0, kMaxIdle);
+  in.Duration(
+      "idle_time",
+      "time without a training lookup after which a row is evicted, up to 1/64 late; 0s: never",
+      &eviction->idle_time, std::chrono::milliseconds(0), kLongestIdleTime);
   in.Map("low_use", [&](MapReader& map) {
-    map.Integer("below", &eviction->low_use.below, 0, 65'535);
-    map.Integer("idle_steps", &eviction->low_use.idle_steps, 1, kMaxIdle);
+    map.Integer("below", "number of training lookups below which a row has low use; 0: rule off",
+                &eviction->low_use.below, 0, 65'535);
+    map.Integer("idle_steps", "idle steps after which a row of low use is evicted",
+                &eviction->low_use.idle_steps, 1, kMaxIdle);
     map.OnlyWith(eviction->low_use.below > 0, "below above 0", {"idle_steps"});
   });
   in.Map("small_norm", [&](MapReader& map) {
-    map.Number("below", &eviction->small_norm.below, kNonNegative);
-    map.Integer("idle_steps", &eviction->small_norm.idle_steps, 1, kMaxIdle);
+    map.Number("below", "Euclidean norm of the weights below which a row is small; 0: rule off",
+               &eviction->small_norm.below, kNonNegative);
+    map.Integer("idle_steps", "idle steps after which a small row is evicted",
+                &eviction->small_norm.idle_steps, 1, kMaxIdle);
     map.OnlyWith(eviction->small_norm.below > 0, "below above 0", {"idle_steps"});
   });
 }
 
 void ReadCapacity(MapReader& in, TableConfig* table) {
-  in.Integer("capacity_rows", &table->capacity_rows, 1, uint64_t{1} << 40);
-  in.Integer("capacity_bytes", &table->capacity_bytes, 0, uint64_t{1} << 50);
+  in.Integer("capacity_rows", "maximum number of rows over all servers", &table->capacity_rows, 1,
+             uint64_t{1} << 40);
+  in.Integer(
+      "capacity_bytes",
+      "maximum bytes of rows over all servers, instead of `capacity_rows`; 0: not used, see Memory",
+      &table->capacity_bytes, 0, uint64_t{1} << 50);
   if (table->capacity_bytes > 0 && in.Has("capacity_rows")) {
     in.Error("capacity_bytes", "stands beside capacity_rows", "give either of them");
   }
   in.Choice<WhenFull>(
-      "when_full", &table->when_full,
+      "when_full", "reaction to a new id at the capacity or the `memory_budget`, see Memory",
+      &table->when_full,
       {{"evict", WhenFull::kEvict}, {"refuse", WhenFull::kRefuse}, {"stop", WhenFull::kStop}});
 }
 
 void ReadPrecision(MapReader& in, TableConfig* table) {
   in.Choice<RowPrecision>(
-      "precision", &table->precision,
+      "precision", "precision of stored weights, rounded stochastically; arithmetic is f32",
+      &table->precision,
       {{"f32", RowPrecision::kF32}, {"bf16", RowPrecision::kBf16}, {"f16", RowPrecision::kF16}});
-  in.Choice<RowPrecision>("state_precision", &table->state_precision,
-                          {{"f32", RowPrecision::kF32}, {"bf16", RowPrecision::kBf16}});
+  in.Choice<RowPrecision>(
+      "state_precision", "precision of stored optimizer vectors; single numbers per row stay f32",
+      &table->state_precision, {{"f32", RowPrecision::kF32}, {"bf16", RowPrecision::kBf16}});
   constexpr float kMaxF16 = 65'504.0F;
   if (table->precision == RowPrecision::kF16 && table->weight_bound > kMaxF16) {
     in.Error("weight_bound", absl::StrCat(FormatNumber(table->weight_bound), " is no f16"),
@@ -153,10 +197,11 @@ void ReadTableNames(MapReader& in, std::vector<std::string>* names,
                     std::vector<std::string>* paths) {
   std::string name;
   std::vector<std::string> several;
-  in.Name("name", &name, Need::kOptional, "required, or names");
-  in.Texts("names", &several, {1, kMaxTables}, Need::kOptional, "table names",
+  in.Name("name", "table name", &name, Need::kOptional, "required, or names");
+  in.Texts("names", "names of several tables with equal settings, instead of `name`", &several,
+           {1, kMaxTables}, Need::kOptional, "table names",
            [](const std::string& text) -> std::string {
-             return IsName(text) ? "" : absl::StrCat("'", text, "' is no name");
+             return IsName(text) ? "" : absl::StrCat("'", text, "' is not a name");
            });
   if (in.Has("name") == in.Has("names")) {
     in.Error("name", in.Has("name") ? "stands beside names" : "missing",
@@ -178,7 +223,7 @@ void CheckNames(const std::vector<TableConfig>& tables, const std::vector<std::s
     if (is_new) continue;
     diagnostics->Report(paths[i],
                         absl::StrCat("'", tables[i].name, "' is taken by ", entry->second),
-                        "give every table a name of its own");
+                        "give every table a different name");
   }
 }
 
@@ -186,23 +231,26 @@ void CheckNames(const std::vector<TableConfig>& tables, const std::vector<std::s
 
 void ReadTables(MapReader& root, std::vector<TableConfig>* tables,
                 std::vector<std::string>* paths) {
-  root.Maps("tables", {1, kMaxTables}, [&](MapReader& in) {
-    std::vector<std::string> names;
-    TableConfig table;
-    ReadTableNames(in, &names, paths);
-    in.Integer("dim", &table.dim, 1, 1'024);
-    ReadCapacity(in, &table);
-    in.Number("weight_bound", &table.weight_bound, kPositive);
-    ReadPrecision(in, &table);
-    in.Map("initializer", [&](MapReader& map) { ReadInitializer(map, &table.initializer); });
-    in.Map("optimizer", [&](MapReader& map) { ReadOptimizer(map, &table.optimizer); });
-    in.Map("admission", [&](MapReader& map) { ReadAdmission(map, &table.admission); });
-    in.Map("eviction", [&](MapReader& map) { ReadEviction(map, &table.eviction); });
-    for (const std::string& name : names) {
-      table.name = name;
-      tables->push_back(table);
-    }
-  });
+  root.Maps(
+      "tables", "tables, each with rows of one layout; every table needs a feature",
+      {1, kMaxTables}, [&](MapReader& in) {
+        std::vector<std::string> names;
+        TableConfig table;
+        ReadTableNames(in, &names, paths);
+        in.Integer("dim", "numbers per row", &table.dim, 1, 1'024);
+        ReadCapacity(in, &table);
+        in.Number("weight_bound", "bound to whose range weights are clamped after each update",
+                  &table.weight_bound, kPositive);
+        ReadPrecision(in, &table);
+        in.Map("initializer", [&](MapReader& map) { ReadInitializer(map, &table.initializer); });
+        in.Map("optimizer", [&](MapReader& map) { ReadOptimizer(map, &table.optimizer); });
+        in.Map("admission", [&](MapReader& map) { ReadAdmission(map, &table.admission); });
+        in.Map("eviction", [&](MapReader& map) { ReadEviction(map, &table.eviction); });
+        for (const std::string& name : names) {
+          table.name = name;
+          tables->push_back(table);
+        }
+      });
   CheckNames(*tables, *paths, &root.context()->diagnostics);
 }
 

@@ -15,24 +15,36 @@ using std::chrono::minutes;
 void ReadDenseOptimizer(MapReader& in, DenseOptimizerConfig* optimizer) {
   using Kind = DenseOptimizerConfig::Kind;
   const Kind& kind = optimizer->kind;
-  in.Choice<Kind>("kind", &optimizer->kind,
+  in.Choice<Kind>("kind", "update rule of dense weights, see Dense optimizers", &optimizer->kind,
                   {{"sgd", Kind::kSgd},
                    {"adam", Kind::kAdam},
                    {"adagrad", Kind::kAdagrad},
                    {"lamb", Kind::kLamb}});
-  in.Number("learning_rate", &optimizer->learning_rate, kPositive);
+  in.Number("learning_rate", "step size before the schedule's factor", &optimizer->learning_rate,
+            kPositive);
   in.Map("schedule",
          [&](MapReader& map) { ReadLearningRateSchedule(map, false, &optimizer->schedule); });
-  in.Number("momentum", &optimizer->momentum, kBelowOne);
-  in.Bool("nesterov", &optimizer->nesterov);
-  in.Number("beta1", &optimizer->beta1, kBelowOne);
-  in.Number("beta2", &optimizer->beta2, kBelowOne);
-  in.Number("epsilon", &optimizer->epsilon, kPositive);
-  in.Number("initial_accumulator", &optimizer->initial_accumulator, kNonNegative);
-  in.Number("weight_decay", &optimizer->weight_decay, kNonNegative);
-  in.Number("decoupled_weight_decay", &optimizer->decoupled_weight_decay, kNonNegative);
-  in.Number("max_gradient_norm", &optimizer->max_gradient_norm, kNonNegative);
-  in.Number("average_decay", &optimizer->average_decay, kBelowOne);
+  in.Number("momentum", "`sgd`: `v = momentum * v + g; w -= learning_rate * v`",
+            &optimizer->momentum, kBelowOne);
+  in.Bool("nesterov", "`sgd` with momentum: steps along `g + momentum * v`", &optimizer->nesterov);
+  in.Number("beta1", "`adam`, `lamb`: decay of the first moment", &optimizer->beta1, kBelowOne);
+  in.Number("beta2", "`adam`, `lamb`: decay of the second moment", &optimizer->beta2, kBelowOne);
+  in.Number("epsilon", "number added to the root; not with `sgd`", &optimizer->epsilon, kPositive);
+  in.Number("initial_accumulator", "`adagrad`: first value of the sum of squares `s`",
+            &optimizer->initial_accumulator, kNonNegative);
+  in.Number("weight_decay", "factor of `w` added to the gradient", &optimizer->weight_decay,
+            kNonNegative);
+  in.Number("decoupled_weight_decay",
+            "share `learning_rate * decoupled_weight_decay` of `w` subtracted per step (AdamW); "
+            "part of the scaled step of `lamb`",
+            &optimizer->decoupled_weight_decay, kNonNegative);
+  in.Number("max_gradient_norm",
+            "norm to which a longer gradient of all dense weights is scaled; 0: no limit",
+            &optimizer->max_gradient_norm, kNonNegative);
+  in.Number("average_decay",
+            "largest decay of the moving average of weights that evaluations use; 0: no average, "
+            "see Dense optimizers",
+            &optimizer->average_decay, kBelowOne);
   in.OnlyWith(kind == Kind::kSgd, "kind: sgd", {"momentum", "nesterov"});
   in.OnlyWith(optimizer->momentum > 0, "momentum above 0", {"nesterov"});
   in.OnlyWith(kind == Kind::kAdam || kind == Kind::kLamb, "kind: adam or lamb", {"beta1", "beta2"});
@@ -47,11 +59,21 @@ void ReadVectors(MapReader& in, TrainingConfig* training) {
                                                                      {"f16", Precision::kF16},
                                                                      {"int8", Precision::kInt8}};
   using Form = EmbeddingForm;
-  in.Choice<Form>("embeddings", &training->embeddings,
-                  {{"pooled", Form::kPooled}, {"rows", Form::kRows}});
-  in.Choice<Precision>("embedding_precision", &training->embedding_precision, precisions);
-  in.Choice<Precision>("gradient_precision", &training->gradient_precision, precisions);
-  in.Number("gradient_scale", &training->gradient_scale, kPositive);
+  in.Choice<Form>(
+      "embeddings",
+      "response to a pull: pooled embeddings, or rows that the nn-worker pools, see Pooling",
+      &training->embeddings, {{"pooled", Form::kPooled}, {"rows", Form::kRows}});
+  in.Choice<Precision>("embedding_precision",
+                       "precision of embeddings or rows sent to the nn-worker, see Precision",
+                       &training->embedding_precision, precisions);
+  in.Choice<Precision>(
+      "gradient_precision",
+      "precision of embedding gradients sent to the embedding worker, see Precision",
+      &training->gradient_precision, precisions);
+  in.Number("gradient_scale",
+            "`gradient_precision: f16`: factor of gradients on the wire, which keeps small ones "
+            "above zero",
+            &training->gradient_scale, kPositive);
   in.OnlyWith(training->gradient_precision == Precision::kF16, "gradient_precision: f16",
               {"gradient_scale"});
 }
@@ -59,17 +81,24 @@ void ReadVectors(MapReader& in, TrainingConfig* training) {
 void ReadAllReduce(MapReader& in, AllReduceConfig* allreduce) {
   using Precision = AllReduceConfig::Precision;
   in.Choice<Precision>(
-      "precision", &allreduce->precision,
+      "precision", "precision of dense gradients between ranks, see Precision",
+      &allreduce->precision,
       {{"f32", Precision::kF32}, {"bf16", Precision::kBf16}, {"int8", Precision::kInt8}});
-  in.Integer("bucket_bytes", &allreduce->bucket_bytes, 1'024, 1 << 30);
+  in.Integer("bucket_bytes",
+             "bytes of f32 gradients that are summed at once, during the backward pass",
+             &allreduce->bucket_bytes, 1'024, 1 << 30);
 }
 
 void ReadEarlyStopping(MapReader& in, EarlyStoppingConfig* stopping) {
   using Metric = EarlyStoppingConfig::Metric;
-  in.Integer("patience", &stopping->patience, 0, 1'000'000);
-  in.Choice<Metric>("metric", &stopping->metric,
+  in.Integer("patience",
+             "number of evaluations in a row without improvement that end training; 0: off; "
+             "requires `data.validation`",
+             &stopping->patience, 0, 1'000'000);
+  in.Choice<Metric>("metric", "metric that must improve", &stopping->metric,
                     {{"auc", Metric::kAuc}, {"log_loss", Metric::kLogLoss}});
-  in.Number("min_improvement", &stopping->min_improvement, kNonNegative);
+  in.Number("min_improvement", "difference that counts as an improvement",
+            &stopping->min_improvement, kNonNegative);
   in.OnlyWith(stopping->patience > 0, "patience above 0", {"metric", "min_improvement"});
 }
 
@@ -173,33 +202,60 @@ void CheckAsync(const ClusterConfig& config, Diagnostics* diagnostics) {
 void ReadTraining(MapReader& root, TrainingConfig* training) {
   root.Map("training", [&](MapReader& in) {
     using Mode = TrainingConfig::Mode;
-    in.Choice<Mode>("mode", &training->mode,
+    in.Choice<Mode>("mode", "coordination of sparse and dense training, see Modes", &training->mode,
                     {{"sync", Mode::kSync},
                      {"hybrid", Mode::kHybrid},
                      {"naive_hybrid", Mode::kNaiveHybrid},
                      {"async", Mode::kAsync}});
-    in.Integer("batch_size", &training->batch_size, 1, 65'535);
-    in.Integer("epochs", &training->epochs, 1, 1'000'000);
-    in.Bool("drop_last", &training->drop_last);
-    in.Number("keep_negatives", &training->keep_negatives, kPositiveShare);
-    in.Integer("staleness", &training->staleness, 1, 64);
-    in.Integer("row_age_steps", &training->row_age_steps, 0, 63);
-    in.Bool("reproducible", &training->reproducible);
+    in.Integer("batch_size", "samples per rank and step", &training->batch_size, 1, 65'535);
+    in.Integer("epochs", "number of times the training data is read", &training->epochs, 1,
+               1'000'000);
+    in.Bool("drop_last", "whether a last batch or step that is not full is left out, see Shares",
+            &training->drop_last);
+    in.Number("keep_negatives",
+              "share of rows with label 0 that are trained on; evaluations use all rows and "
+              "correct predictions",
+              &training->keep_negatives, kPositiveShare);
+    in.Integer(
+        "staleness",
+        "maximum number of batches of a rank between pull and acknowledged push, see Staleness",
+        &training->staleness, 1, 64);
+    in.Integer("row_age_steps",
+               "maximum age of cached rows in steps, below `staleness`; 0: no cache, see Row cache",
+               &training->row_age_steps, 0, 63);
+    in.Bool("reproducible",
+            "whether runs repeat to the bit: step t reads exactly the pushes up to step t - "
+            "`staleness`",
+            &training->reproducible);
     ReadVectors(in, training);
     in.Map("allreduce", [&](MapReader& map) { ReadAllReduce(map, &training->allreduce); });
-    in.Bool("sync_batch_norm", &training->sync_batch_norm);
+    in.Bool("sync_batch_norm", "whether batch norm uses the statistics of all ranks' batches",
+            &training->sync_batch_norm);
     in.Map("dense_optimizer",
            [&](MapReader& map) { ReadDenseOptimizer(map, &training->dense_optimizer); });
-    in.Integer("evaluate_every_steps", &training->evaluate_every_steps, 0, uint64_t{1} << 40);
-    in.Integer("evaluate_every_epochs", &training->evaluate_every_epochs, 0, 1'000'000);
+    in.Integer("evaluate_every_steps",
+               "steps between evaluations during training; 0: none by steps",
+               &training->evaluate_every_steps, 0, uint64_t{1} << 40);
+    in.Integer("evaluate_every_epochs",
+               "epochs between evaluations during training; 0: none by epochs",
+               &training->evaluate_every_epochs, 0, 1'000'000);
     in.Map("early_stopping",
            [&](MapReader& map) { ReadEarlyStopping(map, &training->early_stopping); });
-    in.Name("auc_group_feature", &training->auc_group_feature);
-    in.Integer("auc_window_samples", &training->auc_window_samples, 1, 10'000'000);
-    in.Integer("max_steps", &training->max_steps, 0, uint64_t{1} << 40);
-    in.Duration("progress_interval", &training->progress_interval, milliseconds(10), minutes(60));
-    in.Duration("retry_deadline", &training->retry_deadline, milliseconds(1), minutes(60));
-    in.Integer("loader_queue_batches", &training->loader_queue_batches, 1, 65'536);
+    in.Name(
+        "auc_group_feature",
+        "feature whose first id groups samples; evaluations then report the mean AUC within groups",
+        &training->auc_group_feature);
+    in.Integer("auc_window_samples",
+               "number of latest predictions in the AUC of progress lines and metrics",
+               &training->auc_window_samples, 1, 10'000'000);
+    in.Integer("max_steps", "maximum number of steps; 0: no limit beyond `epochs`",
+               &training->max_steps, 0, uint64_t{1} << 40);
+    in.Duration("progress_interval", "time between progress lines in the log",
+                &training->progress_interval, milliseconds(10), minutes(60));
+    in.Duration("retry_deadline", "time for which a failing batch is retried before the run fails",
+                &training->retry_deadline, milliseconds(1), minutes(60));
+    in.Integer("loader_queue_batches", "maximum number of batches read ahead",
+               &training->loader_queue_batches, 1, 65'536);
   });
 }
 

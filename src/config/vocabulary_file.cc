@@ -49,13 +49,17 @@ std::string LinesProblem(std::istream& file, std::vector<std::string>* words) {
 void ReadVocabularyFile(MapReader& in, const std::string& key, const std::string& folder,
                         std::vector<std::string>* words) {
   std::string path;
-  in.Text(key, &path, "path of a file with one value a line",
+  in.Text(key, "file with one value per line, instead of `vocabulary`; the first has id 0", &path,
+          "path of a file with one value a line",
           [](const std::string& text) { return text.empty() ? "an empty text" : ""; });
   if (path.empty() || !words->empty()) return;
   if (!ResolveFile(in, key, folder, &path)) return;
   std::ifstream file(path, std::ios::binary);
   const std::string problem = LinesProblem(file, words);
-  if (problem.empty()) return;
+  if (problem.empty()) {
+    in.Record(key, TextsText(*words));
+    return;
+  }
   const size_t remedy = problem.rfind("; ");
   in.Error(key, absl::StrCat("'", path, "', ", problem.substr(0, remedy)),
            problem.substr(remedy + 2));

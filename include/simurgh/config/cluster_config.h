@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -14,8 +15,10 @@
 
 namespace simurgh {
 
-// One cluster, as its YAML file says; read by all daemons. Documented key by key in
-// config/README.md.
+// Dotted key -> value as text, of the keys that a file sets to another value than the default.
+using ConfigSettings = std::map<std::string, std::string>;
+
+// The configuration of one cluster, read by all daemons. config/README.md describes every key.
 struct ClusterConfig {
   std::string name;   // YAML cluster.name
   uint64_t seed = 1;  // YAML cluster.seed: of rows and dense weights.
@@ -29,6 +32,7 @@ struct ClusterConfig {
   DataConfig data;
   ModelConfig model;
   TrainingConfig training;
+  ConfigSettings settings;  // As read; later changes of the fields above are not in it.
 
   // Sum over the features of their tables' dims: the width of the network's embedding input.
   size_t embedding_width() const;
@@ -42,6 +46,9 @@ struct ClusterConfig {
 // Threads: any.
 StatusOr<ClusterConfig> LoadClusterConfig(const std::string& path,
                                           const std::vector<std::string>& overrides);
+
+// The reference of all keys, as Markdown tables: the generated part of config/README.md.
+std::string DescribeConfig();
 
 // A hash of what all daemons must agree on: cluster, tables, features, the number of servers and
 // partitions. Peers compare it when they meet.

@@ -109,8 +109,6 @@ struct RpcConfig {
   std::chrono::milliseconds connect_timeout{5'000};
   std::chrono::milliseconds call_timeout{30'000};
   uint64_t max_frame_bytes = uint64_t{1} << 30;
-  uint32_t max_metadata_bytes = uint32_t{16} << 20;  // Of one frame.
-  uint16_t max_segments = 65'535;                    // Of one frame.
   uint32_t max_connections = 1'024;
   uint32_t max_connections_per_host = 512;
   uint64_t peer_memory_bytes = uint64_t{256} << 20;  // Unanswered requests; as much unread answers.

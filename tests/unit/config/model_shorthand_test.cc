@@ -88,7 +88,7 @@ TEST_CASE("A network is described in one way", "[config]") {
         "model.dcn_v2: stands beside 'dlrm'; describe the network by one of them");
   CHECK(ErrorOf(WithModel("dcn_v2: {rank: 2}")).starts_with("model.dcn_v2.deep: missing; "));
   CHECK(ErrorOf(WithModel("dcn_v2: {deep: [relu]}\n  loss: {gamma: 1}")) ==
-        "model.loss.gamma: says nothing here; remove it; it belongs to kind: focal");
+        "model.loss.gamma: has no effect; remove it; it requires kind: focal");
 }
 
 TEST_CASE("Interactions in towers must fit their input", "[config]") {
@@ -104,9 +104,10 @@ TEST_CASE("Interactions in towers must fit their input", "[config]") {
   CHECK(ErrorOf(WithModel(tower("embeddings.city", "{fm: 16}, sum"))) ==
         "model.towers.0.layers.0: 16 columns are not two or more vectors 16 wide; read embeddings "
         "of one dim and towers as wide, and name that width");
-  CHECK(ErrorOf(WithModel(tower("[dense, embeddings]", "{linear: 3}, cross, {linear: 1}"))) ==
-        "model.towers.0.layers.1: cross on 3 columns in a tower that reads 65; put layers of other "
-        "widths behind it, or in a tower of their own");
+  CHECK(
+      ErrorOf(WithModel(tower("[dense, embeddings]", "{linear: 3}, cross, {linear: 1}"))) ==
+      "model.towers.0.layers.1: cross on 3 columns in a tower that reads 65; move layers of other "
+      "widths behind it, or to another tower");
   CHECK(ErrorOf(WithModel(tower("[embeddings.town, embeddings.city]", "{linear: 1}"))) ==
         "model.towers.0.input.0: 'embeddings.town' is neither dense, embeddings nor an earlier "
         "tower; the nearest input is 'embeddings.seen'");

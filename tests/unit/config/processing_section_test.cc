@@ -103,7 +103,7 @@ TEST_CASE("Processing: what does not fit together", "[config]") {
   const std::string shop = "- {name: shop}";
   CheckCases({
       {shop, "- {name: shop, columns: [city, shop], column: shop}", "column: shop}",
-       "features.3.column: says nothing here; remove it; it belongs to a feature without columns"},
+       "features.3.column: has no effect; remove it; it requires a feature without columns"},
       {shop, "- {name: shop, columns: [shop, city, shopp]}", "shopp]",
        "features.3.columns.2: no column is named 'shopp'; the nearest id or dense column is "
        "'shop'"},
@@ -111,28 +111,28 @@ TEST_CASE("Processing: what does not fit together", "[config]") {
        "features.3.columns.1: column 'note' is a skip column; the nearest id or dense column is "
        "'age'"},
       {shop, "- {name: shop, columns: [shop, city], quantiles: 4}", "quantiles",
-       "features.3.quantiles: says nothing here; remove it; it belongs to a feature of one column"},
+       "features.3.quantiles: has no effect; remove it; it requires a feature of one column"},
       {shop, "- {name: shop, boundaries: [1, 3, 2]}", "2]}",
        "features.3.boundaries.2: 2 is not above its predecessor; give every boundary once, in "
        "ascending order"},
       {shop, "- {name: shop, boundaries: [1, many]}", "many",
        "features.3.boundaries.1: 'many' is not a finite number; expected: ascending numbers"},
       {shop, "- {name: shop, boundaries: [1], hash: text}", "hash: text",
-       "features.3.hash: says nothing here; remove it; it belongs to a feature without boundaries"},
+       "features.3.hash: has no effect; remove it; it requires a feature without boundaries"},
       {shop, "- {name: shop, boundaries: [1], seed: 2}", "seed: 2",
-       "features.3.seed: says nothing here; remove it; it belongs to a feature whose values are "
+       "features.3.seed: has no effect; remove it; it requires a feature whose values are "
        "hashed"},
       {shop, "- {name: shop, hash: none, seed: 2}", "seed: 2",
-       "features.3.seed: says nothing here; remove it; it belongs to a feature whose values are "
+       "features.3.seed: has no effect; remove it; it requires a feature whose values are "
        "hashed"},
       {shop, "- {name: shop, quantiles: 1}", "quantiles",
        "features.3.quantiles: 1 part is no parts; give 2 or more, or 0"},
       {shop, "- {name: shop, vocabulary: [a, b, a]}", "a]}",
        "features.3.vocabulary.2: 'a' stands there twice; give every text once"},
       {shop, "- {name: shop, plugin: {path: LICENSE}, hash: text}", "plugin",
-       "features.3.hash: says nothing here; remove it; it belongs to a feature without plugin"},
+       "features.3.hash: has no effect; remove it; it requires a feature without plugin"},
       {shop, "- {name: shop, plugin: {max_ids: 5}}", "plugin",
-       "features.3.plugin.max_ids: says nothing here; remove it; it belongs to path"},
+       "features.3.plugin.max_ids: has no effect; remove it; it requires path"},
       {shop, "- {name: shop, plugin: {path: nowhere.so}}", "plugin",
        "features.3.plugin.path: cannot read 'nowhere.so': No such file or directory; give a path "
        "that is absolute or relative to the folder of the YAML file"},
@@ -140,7 +140,7 @@ TEST_CASE("Processing: what does not fit together", "[config]") {
        "features.3.vocabulary_file: cannot read 'nowhere.txt': No such file or directory; give a "
        "path that is absolute or relative to the folder of the YAML file"},
       {shop, "- {name: shop, vocabulary: [a], vocabulary_file: LICENSE}", "vocabulary_file",
-       "features.3.vocabulary_file: says nothing here; remove it; it belongs to a feature without "
+       "features.3.vocabulary_file: has no effect; remove it; it requires a feature without "
        "vocabulary"},
       {"data:\n", "data:\n  derived: [{name: d, columns: [age]}]\n", "derived",
        "data.derived.0.plugin: missing; name the plug-in that makes the values"},
@@ -152,34 +152,34 @@ TEST_CASE("Processing: what does not fit together", "[config]") {
        "data:\n  derived: [{name: d, columns: [age], plugin: {path: LICENSE, max_ids: 3}}]\n",
        "derived", "data.derived.0.plugin.max_ids: unknown key; the nearest known key is 'path'"},
       {shop, "- {name: shop, oov_ids: 3}", "oov_ids",
-       "features.3.oov_ids: says nothing here; remove it; it belongs to vocabulary"},
+       "features.3.oov_ids: has no effect; remove it; it requires vocabulary"},
       {shop, "- {name: shop, pad: true}", "pad",
-       "features.3.pad: says nothing here; remove it; it belongs to max_length"},
+       "features.3.pad: has no effect; remove it; it requires max_length"},
       {shop, "- {name: shop, pooling: average}", "pooling",
        "features.3.pooling: 'average' is none of them; expected: one of sum, mean, sqrt_n, max, "
        "weighted_sum, raw"},
       {shop, "- {name: shop, pooling: raw}", "pooling",
        "features.3.pooling: raw without max_length, the number of its places; give max_length"},
       {shop, "- {name: shop, pooling: mean, mask: true}", "mask",
-       "features.3.mask: says nothing here; remove it; it belongs to pooling: raw without pad"},
+       "features.3.mask: has no effect; remove it; it requires pooling: raw without pad"},
       {shop, "- {name: shop, pooling: raw, max_length: 3, pad: true, mask: true}", "mask",
-       "features.3.mask: says nothing here; remove it; it belongs to pooling: raw without pad"},
+       "features.3.mask: has no effect; remove it; it requires pooling: raw without pad"},
       {shop, "- {name: shop, pooling: max, hash_stack: {rounds: 2, buckets: 9}}", "pooling",
        "features.3.pooling: max of ids that are several rows each (hash_stack.rounds); choose "
        "another pooling, or leave the hash stack out"},
       {shop, "- {name: shop, weight_separator: \":\"}", "weight_separator",
-       "features.3.weight_separator: says nothing here; remove it; it belongs to pooling: "
+       "features.3.weight_separator: has no effect; remove it; it requires pooling: "
        "weighted_sum"},
       {shop,
        "- {name: shop, pooling: weighted_sum, columns: [shop, city], weight_separator: \":\"}",
        "weight_separator",
-       "features.3.weight_separator: says nothing here; remove it; it belongs to a feature of one "
+       "features.3.weight_separator: has no effect; remove it; it requires a feature of one "
        "column without quantiles or plugin"},
       {"mean: 2, stddev: 0.25", "fit: true, stddev: 0.25", "stddev: 0.25",
-       "data.csv.columns.0.stddev: says nothing here; remove it; it belongs to a column without "
+       "data.csv.columns.0.stddev: has no effect; remove it; it requires a column without "
        "fit"},
       {"  train: [CMakeLists.txt]", "  train: [CMakeLists.txt]\n  max_bad_rows: 7", "max_bad_rows",
-       "data.max_bad_rows: says nothing here; remove it; it belongs to bad_rows: skip"},
+       "data.max_bad_rows: has no effect; remove it; it requires bad_rows: skip"},
   });
 }
 
@@ -189,8 +189,7 @@ TEST_CASE("Weights and what stands around them are told apart", "[config]") {
     return "- {name: shop, pooling: weighted_sum, column: " + column + ", weight_separator: \"" +
            separator + "\"}\n  - {name: used, column: shop, table: shop}";
   };
-  const std::string remedy =
-      "; separate values and weights by a character of their own, or leave weights out";
+  const std::string remedy = "; use another character between values and weights, or omit weights";
   const std::string key = "features.3.weight_separator: ";
   CheckCases({
       {shop, with(";"), "weight_separator", key + "the same as between columns" + remedy},

@@ -34,7 +34,7 @@ TEST_CASE("Stopping early needs something to judge by", "[config]") {
         "training.early_stopping: nothing is evaluated on the way; set "
         "training.evaluate_every_steps or evaluate_every_epochs");
   CHECK(ErrorOf({"training.early_stopping.metric=log_loss"}) ==
-        "training.early_stopping.metric: says nothing here; remove it; it belongs to patience "
+        "training.early_stopping.metric: has no effect; remove it; it requires patience "
         "above 0");
 }
 
@@ -200,16 +200,16 @@ TEST_CASE("Groups of an evaluation are a feature's ids", "[config]") {
 
 TEST_CASE("Keys of one dense optimizer are refused with another", "[config]") {
   CHECK_THAT(ErrorOf({"training.dense_optimizer={kind: adagrad, momentum: 0.9}"}),
-             Catch::EndsWith("training.dense_optimizer.momentum: says nothing here; remove it; it "
-                             "belongs to kind: sgd"));
+             Catch::EndsWith("training.dense_optimizer.momentum: has no effect; remove it; it "
+                             "requires kind: sgd"));
   CHECK_THAT(ErrorOf({"training.dense_optimizer={epsilon: 0.1}"}),
-             Catch::EndsWith("training.dense_optimizer.epsilon: says nothing here; remove it; it "
-                             "belongs to kind: adam, "
+             Catch::EndsWith("training.dense_optimizer.epsilon: has no effect; remove it; it "
+                             "requires kind: adam, "
                              "adagrad or lamb"));
   CHECK_THAT(
       ErrorOf({"training.dense_optimizer={nesterov: true}"}),
       Catch::EndsWith(
-          "training.dense_optimizer.nesterov: says nothing here; remove it; it belongs to momentum "
+          "training.dense_optimizer.nesterov: has no effect; remove it; it requires momentum "
           "above 0"));
   const auto config =
       With({"training.dense_optimizer={kind: lamb, schedule: {kind: linear, end_factor: 0.5}}"});

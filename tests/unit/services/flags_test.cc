@@ -78,6 +78,14 @@ TEST_CASE("what is wrong with a command line is said in one line") {
   CHECK(out.str().empty());
 }
 
+TEST_CASE("--describe-config prints the reference of all keys without a configuration") {
+  std::ostringstream out;
+  const auto flags = Parse({"--describe-config"}, out);
+  REQUIRE(flags.ok());
+  CHECK_FALSE(flags->has_value());
+  CHECK_THAT(out.str(), Catch::Contains("| `batch_size` | integer from 1 to 65535 | `128` |"));
+}
+
 TEST_CASE("help and version are printed whatever else is missing") {
   std::ostringstream help;
   const auto asked = Parse({"--help"}, help);

@@ -40,8 +40,6 @@ TEST_CASE("keys of the section rpc become options of clients and servers", "[tls
   RpcConfig config = WithTls(authority.Issue("all"));
   config.connect_timeout = std::chrono::milliseconds(77);
   config.max_frame_bytes = 88'888;
-  config.max_metadata_bytes = 77'777;
-  config.max_segments = 66;
   config.max_connections = 9;
   config.max_connections_per_host = 8;
   config.peer_memory_bytes = 99'999;
@@ -51,10 +49,6 @@ TEST_CASE("keys of the section rpc become options of clients and servers", "[tls
   CHECK(options->client.connect_timeout == config.connect_timeout);
   CHECK(options->client.max_frame_bytes == config.max_frame_bytes);
   CHECK(options->server.max_frame_bytes == config.max_frame_bytes);
-  CHECK(options->client.max_metadata_bytes == 77'777);
-  CHECK(options->server.max_metadata_bytes == 77'777);
-  CHECK(options->client.max_segments == 66);
-  CHECK(options->server.max_segments == 66);
   CHECK(options->server.max_connections == 9);
   CHECK(options->server.max_connections_per_host == 8);
   CHECK(options->server.max_request_bytes_per_connection == 99'999);

@@ -1,0 +1,45 @@
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+#include "config/document.h"
+
+namespace simurgh {
+namespace {
+
+// `tables.N.dim` is listed under `tables.N`, and `tables` under itself.
+std::string GroupOf(const std::string& key) { return key.substr(0, key.rfind('.')); }
+
+// Values are code, descriptions of defaults are not.
+std::string Default(const std::string& text) {
+  const bool is_value = text.find(' ') == text.npos || text.front() == '[';
+  if (!is_value || text == "required" || text == "none") return text;
+  return absl::StrCat("`", text, "`");
+}
+
+}  // namespace
+
+std::string DescribeConfig() {
+  const std::vector<KnownKey> keys = KnownKeys();
+  std::vector<std::string> groups;
+  for (const KnownKey& key : keys) {
+    const std::string group = GroupOf(key.key);
+    if (std::ranges::find(groups, group) == groups.end()) groups.push_back(group);
+  }
+  std::string text;
+  for (const std::string& group : groups) {
+    absl::StrAppend(&text, "### ", group,
+                    "\n\n| key | type | default | meaning |\n|---|---|---|---|\n");
+    for (const KnownKey& key : keys) {
+      if (GroupOf(key.key) != group) continue;
+      absl::StrAppend(&text, "| `", key.key.substr(key.key.rfind('.') + 1), "` | ", key.type, " | ",
+                      Default(key.fallback), " | ", key.meaning, " |\n");
+    }
+    absl::StrAppend(&text, "\n");
+  }
+  return text;
+}
+
+}  // namespace simurgh
