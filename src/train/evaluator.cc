@@ -1,12 +1,17 @@
 #include "simurgh/train/evaluator.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "simurgh/nn/metrics.h"
 #include "simurgh/train/batch_pipeline.h"
 #include "train/loader.h"
+#include "train/sorted_merge.h"
 
 namespace simurgh {
 namespace {
@@ -14,12 +19,13 @@ namespace {
 // Batches pulled ahead: enough to keep the workers busy while the network computes.
 constexpr uint32_t kBatchesAhead = 8;
 
-// A label of a sample as ranks tell one another of it.
+// Memory for predictions of other ranks.
+constexpr size_t kMergeBytes = size_t{64} << 20;
+
 struct Prediction {
   float label = 0;
   float probability = 0;
-  uint64_t group = 0;
-  uint64_t has_group = 0;  // As wide as its neighbour: no padding is sent.
+  std::optional<uint64_t> group;
 };
 
 // predictions: of the batch, a sample's tasks side by side.
@@ -30,71 +36,61 @@ void SetGroups(const CompactBatch& batch, size_t feature, size_t tasks,
     const std::span<const uint32_t> occurrences = view.sample(i / tasks);
     if (occurrences.empty()) continue;
     predictions[i].group = view.ids[occurrences.front()];
-    predictions[i].has_group = 1;
   }
 }
 
-// Everybody's predictions, rank after rank.
-Status GatherAll(Collective& collective, std::vector<Prediction>& predictions) {
-  if (collective.ranks() == 1) return absl::OkStatus();
-  const uint64_t own = predictions.size();
-  std::vector<uint64_t> counts(collective.ranks());
-  SIMURGH_RETURN_IF_ERROR(collective.Gather(Channel::kStep, std::as_bytes(std::span(&own, 1)),
-                                            std::as_writable_bytes(std::span(counts))));
-  const uint64_t most = *std::ranges::max_element(counts);
-  predictions.resize(most);
-  std::vector<Prediction> all(most * counts.size());
-  SIMURGH_RETURN_IF_ERROR(collective.Gather(Channel::kStep, std::as_bytes(std::span(predictions)),
-                                            std::as_writable_bytes(std::span(all))));
-  predictions.clear();
-  for (size_t rank = 0; rank < counts.size(); ++rank) {
-    const auto first = all.begin() + static_cast<std::ptrdiff_t>(rank * most);
-    predictions.insert(predictions.end(), first, first + static_cast<std::ptrdiff_t>(counts[rank]));
-  }
+Status AddUp(Collective& collective, PredictionSums* sums) {
+  std::array<double, 4> values = {sums->samples, sums->positives, sums->predicted, sums->loss};
+  SIMURGH_RETURN_IF_ERROR(collective.Sum(Channel::kStep, values));
+  *sums = {values[0], values[1], values[2], values[3]};
   return absl::OkStatus();
 }
 
-double GroupAucOf(const std::vector<Prediction>& predictions) {
-  std::vector<float> labels;
-  std::vector<float> probabilities;
-  std::vector<uint64_t> groups;
-  for (const Prediction& prediction : predictions) {
-    if (prediction.has_group == 0) continue;
-    labels.push_back(prediction.label);
-    probabilities.push_back(prediction.probability);
-    groups.push_back(prediction.group);
+// own: of this rank, for one label.
+StatusOr<EvaluationResult> ComputeTaskMetrics(Collective& collective,
+                                              const std::vector<Prediction>& own) {
+  PredictionSums sums;
+  std::vector<uint64_t> scores;
+  std::vector<GroupedScore> grouped;
+  for (const Prediction& prediction : own) {
+    sums.Add(prediction.label, prediction.probability);
+    scores.push_back(RankedScore(prediction.label, prediction.probability));
+    if (prediction.group) grouped.push_back({*prediction.group, scores.back()});
   }
-  return GroupAuc(labels, probabilities, groups);
-}
-
-EvaluationResult ComputeTaskMetrics(const std::vector<Prediction>& predictions) {
-  std::vector<float> labels;
-  std::vector<float> probabilities;
-  for (const Prediction& prediction : predictions) {
-    labels.push_back(prediction.label);
-    probabilities.push_back(prediction.probability);
-  }
-  return EvaluationResult{.samples = labels.size(),
-                          .auc = ExactAuc(labels, probabilities),
-                          .log_loss = LogLoss(labels, probabilities),
-                          .calibration = Calibration(labels, probabilities),
-                          .normalized_entropy = NormalizedEntropy(labels, probabilities),
-                          .group_auc = GroupAucOf(predictions),
-                          .tasks = {}};
-}
-
-StatusOr<EvaluationResult> ComputeMetrics(const std::vector<Prediction>& predictions,
-                                          size_t tasks) {
-  if (predictions.empty()) {
+  SIMURGH_RETURN_IF_ERROR(AddUp(collective, &sums));
+  if (sums.samples == 0) {
     return absl::InvalidArgumentError(
         "evaluation: the data set has no rows; check data.validation and data.test");
   }
-  if (tasks == 1) return ComputeTaskMetrics(predictions);
+  SortScores(scores);
+  std::ranges::sort(grouped);
+  AucSum auc;
+  SIMURGH_RETURN_IF_ERROR(MergeSorted<uint64_t>(collective, scores, kMergeBytes / sizeof(uint64_t),
+                                                [&](uint64_t score) { auc.Add(score); }));
+  GroupAucSum group_auc;
+  SIMURGH_RETURN_IF_ERROR(
+      MergeSorted<GroupedScore>(collective, grouped, kMergeBytes / sizeof(GroupedScore),
+                                [&](const GroupedScore& score) { group_auc.Add(score); }));
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  const bool has_nan = std::isnan(sums.predicted);
+  return EvaluationResult{.samples = static_cast<uint64_t>(sums.samples),
+                          .auc = has_nan ? kNan : auc.value(),
+                          .log_loss = sums.log_loss(),
+                          .calibration = sums.calibration(),
+                          .normalized_entropy = sums.normalized_entropy(),
+                          .group_auc = has_nan ? kNan : group_auc.value(),
+                          .tasks = {}};
+}
+
+StatusOr<EvaluationResult> ComputeMetrics(Collective& collective,
+                                          const std::vector<Prediction>& predictions,
+                                          size_t tasks) {
+  if (tasks == 1) return ComputeTaskMetrics(collective, predictions);
   std::vector<EvaluationResult> results;
   for (size_t task = 0; task < tasks; ++task) {
     std::vector<Prediction> own;
     for (size_t i = task; i < predictions.size(); i += tasks) own.push_back(predictions[i]);
-    results.push_back(ComputeTaskMetrics(own));
+    SIMURGH_ASSIGN_OR_RETURN(results.emplace_back(), ComputeTaskMetrics(collective, own));
   }
   EvaluationResult result = results.front();
   result.tasks = std::move(results);
@@ -129,7 +125,8 @@ StatusOr<EvaluationResult> Evaluate(EmbeddingPort& port, DenseNetwork& network,
     CorrectForSampling(probabilities, options.kept_negatives);
     const size_t first = predictions.size();
     for (size_t i = 0; i < probabilities.size(); ++i) {
-      predictions.push_back({.label = dense.labels[i], .probability = probabilities[i]});
+      predictions.push_back(
+          {.label = dense.labels[i], .probability = probabilities[i], .group = std::nullopt});
     }
     if (options.group_feature) {
       SetGroups(*pulled->batch->sparse, *options.group_feature, options.tasks,
@@ -137,8 +134,7 @@ StatusOr<EvaluationResult> Evaluate(EmbeddingPort& port, DenseNetwork& network,
     }
     pipeline.Finish();
   }
-  SIMURGH_RETURN_IF_ERROR(GatherAll(collective, predictions));
-  return ComputeMetrics(predictions, options.tasks);
+  return ComputeMetrics(collective, predictions, options.tasks);
 }
 
 }  // namespace simurgh

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace simurgh {
 
@@ -13,23 +15,73 @@ namespace simurgh {
 // Source: Mann-Whitney U with mid-ranks (Hanley and McNeil, Radiology 143, 1982).
 double ExactAuc(std::span<const float> labels, std::span<const float> scores);
 
-// Mean binary cross entropy of probabilities, clamped to [1e-7, 1 - 1e-7]. NaN when empty.
-double LogLoss(std::span<const float> labels, std::span<const float> probabilities);
+// A score and its label as a number that orders by score; the last bit is the label.
+uint64_t RankedScore(float label, float score);
 
-// The mean probability over the share of positives: 1 for a calibrated model. NaN when empty,
-// infinite without positives.
-double Calibration(std::span<const float> labels, std::span<const float> probabilities);
+// Ascending. Cost: linear. Requires numbers of RankedScore.
+void SortScores(std::vector<uint64_t>& scores);
 
-// Log loss over the entropy of the share of positives: 1 for a model that always predicts that
-// share. NaN when a class is missing.
-// Source: He et al., see CorrectForSampling.
-double NormalizedEntropy(std::span<const float> labels, std::span<const float> probabilities);
+// ExactAuc of scores that are added in ascending order.
+class AucSum {
+ public:
+  void Add(uint64_t ranked_score);
+  double value() const;  // NaN when a class is missing.
+  uint64_t samples() const { return positives_ + negatives_ + tied_positives_ + tied_negatives_; }
 
-// The mean, weighted by samples, of the AUC within each group that has both classes. Samples with
-// equal values in `groups` form a group. NaN without such a group, or when a score is NaN.
-// Cost: one sort. Source: Zhou et al., "Deep Interest Network", KDD 2018, section 6.3.
-double GroupAuc(std::span<const float> labels, std::span<const float> scores,
-                std::span<const uint64_t> groups);
+ private:
+  void CloseTies();
+
+  uint64_t score_ = UINT64_MAX;  // Of the ties that are open.
+  uint64_t tied_positives_ = 0;
+  uint64_t tied_negatives_ = 0;
+  uint64_t positives_ = 0;
+  uint64_t negatives_ = 0;
+  // Twice the number of (positive, negative) pairs in the right order, a tie counting one: an
+  // integer, hence exact.
+  uint64_t doubled_wins_ = 0;
+};
+
+struct GroupedScore {
+  uint64_t group = 0;
+  uint64_t ranked_score = 0;
+
+  auto operator<=>(const GroupedScore&) const = default;
+};
+
+// The mean, weighted by samples, of the AUC within each group that has both classes. NaN without
+// such a group. Requires scores in ascending order.
+// Source: Zhou et al., "Deep Interest Network", KDD 2018, section 6.3.
+class GroupAucSum {
+ public:
+  void Add(const GroupedScore& score);
+  double value() const;
+
+ private:
+  void CloseGroup();
+
+  uint64_t group_ = 0;
+  AucSum of_group_;
+  double sum_ = 0;
+  double samples_ = 0;
+};
+
+// Sums over predictions, from which their metrics follow. Sums of several sets add up.
+struct PredictionSums {
+  double samples = 0;
+  double positives = 0;
+  double predicted = 0;  // Of probabilities.
+  double loss = 0;       // Binary cross entropy; probabilities are clamped to [1e-7, 1 - 1e-7].
+
+  void Add(float label, float probability);
+  // The mean. NaN without samples.
+  double log_loss() const { return loss / samples; }
+  // The mean probability over the share of positives: 1 for a calibrated model. NaN without
+  // samples, infinite without positives.
+  double calibration() const { return predicted / positives; }
+  // Log loss over the entropy of the share of positives: 1 for a model that always predicts that
+  // share. NaN when a class is missing. Source: He et al., see CorrectForSampling.
+  double normalized_entropy() const;
+};
 
 // Corrects, in place, the probabilities of a model trained on all positives and the share `kept` of
 // the negatives: p / (p + (1 - p) / kept). The AUC does not change. Requires 0 < kept <= 1.

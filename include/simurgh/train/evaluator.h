@@ -22,7 +22,7 @@ struct EvaluationResult {
   double log_loss = 0;     // Mean binary cross entropy.
   double calibration = 0;  // Mean prediction over the share of positives.
   double normalized_entropy = 0;
-  double group_auc = 0;  // NaN when no feature groups the samples; else as GroupAuc.
+  double group_auc = 0;  // NaN when no feature groups the samples; else as GroupAucSum.
   // With several labels, the result of each; those above are then the first label's.
   std::vector<EvaluationResult> tasks;
 };
@@ -40,9 +40,10 @@ struct EvaluationOptions {
 using OpenReader = std::function<StatusOr<std::unique_ptr<BatchReader>>()>;
 
 // Predicts all of a data set with the present weights. Changes nothing anywhere; unseen ids read as
-// zeros. With several ranks, each predicts the share that it opens, and all of them get the result
-// of all shares, after all have come to the end of theirs.
-// position: of the trainer; its step is the number of those finished, all of them acknowledged.
+// zeros. With several ranks, each predicts the share that it opens and holds its predictions; all
+// of them get the result of all shares. AUCs are exact; sums of several ranks are rounded once a
+// rank.
+// position: of the trainer; its step is the number of finished steps, all of them acknowledged.
 // Errors: of the reader, the port past `retry_deadline`, the network; INVALID_ARGUMENT for an empty
 // set; CANCELLED after a stop. Threads: the network's owner.
 StatusOr<EvaluationResult> Evaluate(EmbeddingPort& port, DenseNetwork& network,

@@ -1,5 +1,6 @@
 #include "simurgh/nn/metrics.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -75,6 +76,37 @@ TEST_CASE("AUC without a class, without samples or with a NaN score is NaN") {
   CHECK(std::isnan(ExactAuc({}, {})));
   const float nan = std::numeric_limits<float>::quiet_NaN();
   CHECK(std::isnan(ExactAuc(std::vector<float>{0, 1, 1}, std::vector<float>{0.5F, nan, 0.2F})));
+}
+
+PredictionSums SumsOf(const std::vector<float>& labels, const std::vector<float>& probabilities) {
+  PredictionSums sums;
+  for (size_t i = 0; i < labels.size(); ++i) sums.Add(labels[i], probabilities[i]);
+  return sums;
+}
+
+double LogLoss(const std::vector<float>& labels, const std::vector<float>& probabilities) {
+  return SumsOf(labels, probabilities).log_loss();
+}
+
+double Calibration(const std::vector<float>& labels, const std::vector<float>& probabilities) {
+  return SumsOf(labels, probabilities).calibration();
+}
+
+double NormalizedEntropy(const std::vector<float>& labels,
+                         const std::vector<float>& probabilities) {
+  return SumsOf(labels, probabilities).normalized_entropy();
+}
+
+double GroupAuc(const std::vector<float>& labels, const std::vector<float>& scores,
+                const std::vector<uint64_t>& groups) {
+  std::vector<GroupedScore> grouped;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    grouped.push_back({groups[i], RankedScore(labels[i], scores[i])});
+  }
+  std::ranges::sort(grouped);
+  GroupAucSum auc;
+  for (const GroupedScore& score : grouped) auc.Add(score);
+  return auc.value();
 }
 
 TEST_CASE("log loss of known probabilities, and clamped at certainty") {

@@ -1,5 +1,5 @@
-// The AUC within groups through a whole evaluation: several ranks with uneven shares, several
-// labels, against one that is counted pair by pair.
+// Metrics of a whole evaluation: several ranks with uneven shares, several labels, against sums
+// over pairs and samples.
 
 #include "simurgh/train/evaluator.h"
 
@@ -143,6 +143,30 @@ class Oracle final : public DenseNetwork {
   const std::unique_ptr<BlockPool> blocks_ = NewBlockPool(kWidth);
 };
 
+// The share of pairs in the right order, ties counting half.
+double AucByPairs(const std::vector<Sample>& samples, size_t task) {
+  uint64_t doubled_wins = 0;
+  uint64_t pairs = 0;
+  for (const Sample& a : samples) {
+    for (const Sample& b : samples) {
+      if (a.labels[task] <= b.labels[task]) continue;
+      const float better = a.predictions[task] - b.predictions[task];
+      doubled_wins += better > 0 ? 2 : better == 0 ? 1 : 0;
+      ++pairs;
+    }
+  }
+  return static_cast<double>(doubled_wins) / (2.0 * static_cast<double>(pairs));
+}
+
+double LogLossOf(const std::vector<Sample>& samples, size_t task) {
+  double loss = 0;
+  for (const Sample& sample : samples) {
+    const double p = sample.predictions[task];
+    loss -= std::log(sample.labels[task] == 1.0F ? p : 1.0 - p);
+  }
+  return loss / static_cast<double>(samples.size());
+}
+
 // Each group's share of pairs in the right order, ties counting half, weighed by its samples.
 double GroupAucByPairs(const std::vector<Sample>& samples, size_t task) {
   double sum = 0;
@@ -168,7 +192,7 @@ double GroupAucByPairs(const std::vector<Sample>& samples, size_t task) {
   return sum / weight;
 }
 
-TEST_CASE("An evaluation's group AUC is that of all ranks' samples, label by label") {
+TEST_CASE("An evaluation's metrics are those of all ranks' samples, label by label") {
   const std::vector<std::vector<Sample>> shares{DrawSamples(70, 1), DrawSamples(33, 2),
                                                 DrawSamples(5, 3)};
   std::vector<Sample> all;
@@ -197,9 +221,27 @@ TEST_CASE("An evaluation's group AUC is that of all ranks' samples, label by lab
     for (size_t task = 0; task < kTasks; ++task) {
       CAPTURE(task);
       CHECK(result.tasks[task].samples == all.size());
+      CHECK(result.tasks[task].auc == AucByPairs(all, task));
+      CHECK(result.tasks[task].log_loss == Approx(LogLossOf(all, task)).epsilon(1e-12));
       CHECK(result.tasks[task].group_auc == Approx(GroupAucByPairs(all, task)).epsilon(1e-9));
     }
     CHECK(result.group_auc == result.tasks[0].group_auc);
+  }
+}
+
+TEST_CASE("An evaluation without rows is refused, on every rank") {
+  const auto statuses = RunRanks(2, [](std::unique_ptr<Collective>& collective) -> Status {
+    Port port;
+    Oracle oracle;
+    return Evaluate(
+               port, oracle, *collective, {.run = 1, .rank = collective->rank()},
+               [] { return std::make_unique<Samples>(std::span<const Sample>()); },
+               {.tasks = kTasks}, std::stop_token())
+        .status();
+  });
+  for (const Status& status : statuses) {
+    CHECK(status == absl::InvalidArgumentError("evaluation: the data set has no rows; check "
+                                               "data.validation and data.test"));
   }
 }
 
