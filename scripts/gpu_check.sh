@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs everything that needs a CUDA device, from programs that were built before, and prints tables.
+# Runs all checks that need a CUDA device, with programs built before, and prints tables.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -8,23 +8,24 @@ usage() {
 Usage: scripts/gpu_check.sh [PART...] [--from DIR] [--out DIR] [--quick]
        scripts/gpu_check.sh --pack DIR
 
-Parts, all of them unless some are named; each prints SKIPPED with the reason where it cannot run:
-  tests      every test case that needs a device, by itself
-  sanitizer  the same under compute-sanitizer, memcheck and then racecheck
-  adult      trains on the Adult data with ten seeds, in f32 and in bf16: test AUCs within the CPU's band
-  trace      a short run with rows that the device pools, under nsys (its trace stays in the folder of --out): how long
-             copies, pooling and all other kernels take, and how much of that overlaps with copies or kernels
-  bench      bench_nn_cuda: steps and products of the dense network beside what the device does at best
-  peer       the same steps in PyTorch, and the ratio of ours to its best (python3 -m pip install torch, or PYTHON=...)
+Parts (default: all); a part that cannot run prints SKIPPED with the reason:
+  tests      run each test case that needs a device in its own process
+  sanitizer  run them under compute-sanitizer, memcheck and then racecheck
+  adult      train on the Adult data with ten seeds, in f32 and bf16, and check the test AUC
+  trace      trace a short run with rows under nsys, and print the times of copies, pooling and
+             other kernels and their overlap
+  bench      run bench_nn_cuda
+  peer       run the same steps in PyTorch and print the ratio to its best time; needs
+             bench/peers/install_pytorch.sh or PYTHON=...
 
-  --from DIR   the programs (default: build/cuda)
-  --out DIR    where the benches' lines of JSON and the trace go (default: build/gpu_check)
-  --quick      few points
-  --pack DIR   copies this script, the programs and the libraries that they need, but for the system's own, to DIR: for a
-               machine with a device and without our packages; there: DIR/scripts/gpu_check.sh --from .
+  --from DIR   use the programs in DIR (default: build/cuda)
+  --out DIR    write the benches' JSON lines and the trace to DIR (default: build/gpu_check)
+  --quick      measure few points
+  --pack DIR   copy this script, the programs and their libraries to DIR, for a machine with a
+               device but without our packages; run DIR/scripts/gpu_check.sh --from . there.
                Build first: scripts/build.sh cuda nn_cuda_test adult_cuda_test bench_nn_cuda
 
-The exit code is 1 where something failed, 77 where nothing could run.
+Exit codes: 0 done, 1 failed, 2 bad options, 77 nothing could run.
 TEXT
 }
 
@@ -78,7 +79,7 @@ failures=$(mktemp)
 trap 'rm -f "$failures"' EXIT
 failed=0 ran=0
 
-# run_cases LABEL PROGRAM COMMAND...: every test case by itself.
+# run_cases LABEL PROGRAM COMMAND...: runs each test case in its own process.
 run_cases() {
   local label=$1 program=$folder/$2 cases name begin outcome output verdict
   shift 2
@@ -90,18 +91,18 @@ run_cases() {
     outcome=0
     # A comma separates names, unless a backslash says otherwise.
     output=$("$@" "$program" "${name//,/\\,}" 2>&1) || outcome=$?
-    if grep -q '^SKIPPED:' <<<"$output" && ((outcome != 0)); then
-      echo "$label: $(grep -m1 '^SKIPPED:' <<<"$output")"
+    if ((outcome != 0)) && grep -q '^SKIPPED:' <<<"$output" && ! grep -qF "SKIPPED: $name: " <<<"$output"; then
+      echo "$label: $(grep -m1 '^SKIPPED:' <<<"$output")"  # Without a device, all cases are skipped.
       return
     fi
     ran=1
     verdict=pass
-    if ((outcome != 0)) || [[ $output == *"No test cases matched"* ]]; then
+    if ((outcome == 77)); then
+      verdict=skip
+    elif ((outcome != 0)) || [[ $output == *"No test cases matched"* ]]; then
       verdict=FAIL
       ((failed += 1))
       printf '== %s: %s\n%s\n' "$label" "$name" "$output" >>"$failures"
-    elif grep -q 'SKIPPED:' <<<"$output"; then
-      verdict=skip
     fi
     awk -v a="$begin" -v b="$EPOCHREALTIME" -v v="$verdict" -v l="$label" -v n="$name" \
       'BEGIN { printf "%-4s %8.2f s  %-10s %s\n", v, b - a, l, n }'
@@ -110,7 +111,7 @@ run_cases() {
   done
 }
 
-# table FILE: objects of the same keys as rows below their names; other lines as they are.
+# table FILE: prints JSON objects as rows of a table, and other lines unchanged.
 table() {
   awk '
     !/^{/ { print; next }
@@ -129,7 +130,7 @@ table() {
     }' "$1"
 }
 
-# run_bench LABEL FILE COMMAND...: shows and keeps what it prints.
+# run_bench LABEL FILE COMMAND...: prints the command's output and writes it to FILE.
 run_bench() {
   local label=$1 file=$2 outcome=0
   shift 2
@@ -148,7 +149,7 @@ run_bench() {
   rm -f "$failures.bench"
 }
 
-# spans: of nsys's CSV of what the device did, a line "begin +1 KIND" and one "end -1 KIND" each, in nanoseconds.
+# spans: turns each line of nsys's CSV into "begin +1 KIND" and "end -1 KIND", in nanoseconds.
 spans() {
   awk -F, '
     /^Start/ { found = 1; next }
@@ -159,8 +160,8 @@ spans() {
     }'
 }
 
-# overlaps: of spans in order, how long there is something of each kind, and how much of that beside the other lane:
-# copies beside kernels, kernels of every kind beside copies.
+# overlaps: from sorted spans, prints the time of each kind and how much of it overlaps with the
+# other lane: copies with kernels, kernels with copies.
 overlaps() {
   awk '
     BEGIN { count = split("copies pool_rows kernels", kinds, " ") }
@@ -185,7 +186,7 @@ overlaps() {
     }'
 }
 
-# trace_rows FILE: the trace; prints overlaps. It must have pooled rows and copied batches.
+# trace_rows FILE: prints the overlaps of a trace, which must contain pooled rows and copies.
 trace_rows() {
   local report=$1.nsys-rep outcome=0 output lines part
   output=$(nsys profile --trace=cuda,nvtx --cuda-graph-trace=node --sample=none --cpuctxsw=none --force-overwrite=true \

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""The step of bench_nn_cuda with PyTorch on the same device, as its peer.
+"""Measures the steps of bench_nn_cuda in PyTorch on the same device.
 
-The same networks on random data: forward, backward down to the gradient of the embeddings, Adam (fused). In each of four
-ways: eager, compiled (torch.compile), graphs (a CUDA graph of the whole step), and graphs of compiled. f32, tf32 (matrix
-products allowed to use it), bf16 (autocast; weights are f32) and f16 (likewise, with GradScaler). compute_ms: with the batch on the device; ms: with copies
-of a batch from pinned memory and of the embeddings' gradient back.
+The networks are the same, on random data: forward, backward down to the gradient of the embeddings,
+and fused Adam. Each step runs in four ways: eager, compiled (torch.compile), graphs (a CUDA graph
+of the whole step) and graphs of compiled. Precisions: f32, tf32 for matrix products, bf16 (autocast,
+f32 weights) and f16 (likewise, with GradScaler). compute_ms is the time with the batch on the
+device; ms adds copies of the batch from pinned memory and of the embeddings' gradient back.
 
-Prints one JSON object a line. With --beside FILE, of lines that bench_nn_cuda --json printed on this device, a table
-follows: the best of the four ways beside ours, and the ratio of samples a second.
+Prints one JSON object per line. With --beside FILE, the output of bench_nn_cuda --json on this
+device, a table compares the best of the four ways with ours by samples per second.
 """
 
 import argparse
@@ -26,7 +27,7 @@ def options():
     parser.add_argument("--batch", default="512,2048,8192,16384,65536")
     parser.add_argument("--precision", default="f32,tf32,bf16")
     parser.add_argument("--repeats", type=int, default=50)
-    parser.add_argument("--beside", help="what bench_nn_cuda --json has printed")
+    parser.add_argument("--beside", help="file with the output of bench_nn_cuda --json")
     return parser.parse_args()
 
 
@@ -41,7 +42,7 @@ def chain(torch, width, outputs, last_relu):
 
 
 def network_of(torch, name):
-    """The module, which takes dense columns and embeddings side by side, and the embeddings' width."""
+    """Returns the module, which takes dense columns and embeddings, and the embeddings' width."""
 
     class Paper(torch.nn.Module):
         def __init__(self):
@@ -90,7 +91,7 @@ def network_of(torch, name):
 
 
 class Step:
-    """One network, its batch on the device and in pinned memory, and the step in one of the four ways."""
+    """A network, its batch on the device and in pinned memory, and the step in one of four ways."""
 
     def __init__(self, torch, name, batch, precision, way):
         self.torch = torch
@@ -124,7 +125,7 @@ class Step:
             self.optimizer.step()
             return
         self.scaler.scale(loss).backward()
-        self.scaler.step(self.optimizer)  # Fused Adam unscales, and leaves out what is not finite.
+        self.scaler.step(self.optimizer)  # Fused Adam unscales, and skips a step that is not finite.
         self.scaler.update()
 
     def capture(self):
@@ -175,7 +176,7 @@ def measure(torch, flags):
                         step = Step(torch, name, batch, precision, way)
                         line["compute_ms"] = round(step.time(step.run, flags.repeats), 4)
                         line["ms"] = round(step.time(step.run_with_copies, flags.repeats), 4)
-                    except Exception as error:  # A way that this version cannot go is no reason to stop.
+                    except Exception as error:  # This PyTorch may not support every way.
                         line["error"] = f"{type(error).__name__}: {error}".splitlines()[0][:200]
                     step = None
                     torch.cuda.empty_cache()

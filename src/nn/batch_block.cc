@@ -8,12 +8,12 @@
 namespace simurgh {
 namespace {
 
-// Idle memory kept for coming batches.
+// Idle memory kept for later batches.
 constexpr size_t kIdleBytes = size_t{1} << 30;
 
 struct OrdinaryBlock final : BatchBlock {
   std::shared_ptr<AlignedBuffer> memory;
-  size_t matrix_bytes = 0;  // Of it: embeddings and gradients.
+  size_t matrix_bytes = 0;  // Bytes of embeddings and gradients.
 };
 
 size_t WholeLines(size_t bytes) {
@@ -42,7 +42,7 @@ class OrdinaryPool final : public BlockPool {
   }
 
  private:
-  // One buffer for all, each on a cache line; bytes of rows behind the matrices.
+  // One buffer for the matrices, each aligned to a cache line, followed by the rows.
   std::shared_ptr<OrdinaryBlock> LeaseWithRows(size_t rows, bool with_gradients, size_t row_bytes) {
     auto block = std::make_shared<OrdinaryBlock>();
     const size_t matrix = WholeLines(rows * width_ * sizeof(float));
@@ -62,7 +62,7 @@ class OrdinaryPool final : public BlockPool {
   }
 
   const size_t width_;
-  const RowCodec rows_;  // Of no features where pooled embeddings travel.
+  const RowCodec rows_;  // Without features if blocks hold pooled embeddings.
   BufferPool buffers_;
 };
 

@@ -27,16 +27,16 @@ const char* NameOf(ComputePrecision precision) {
 }
 #endif
 
-// NOT_FOUND: there is no device for it.
+// Errors: NOT_FOUND without a usable device.
 StatusOr<std::unique_ptr<DenseNetwork>> CreateOnDevice(const ModelConfig& model,
                                                        const DenseNetworkOptions& options) {
 #if defined(SIMURGH_CUDA)
   SIMURGH_ASSIGN_OR_RETURN(cuda::CudaNetwork created, cuda::CreateCudaNetwork(model, options));
-  spdlog::info("dense network: on {}, in {}", created.device, NameOf(options.precision));
+  spdlog::info("dense network: on {}, precision={}", created.device, NameOf(options.precision));
   return std::move(created.network);
 #else
   return absl::NotFoundError(
-      "this program was built without CUDA; build the preset `cuda` where nvcc is installed");
+      "this program was built without CUDA; build the preset `cuda` with nvcc installed");
 #endif
 }
 
@@ -57,7 +57,7 @@ StatusOr<std::unique_ptr<DenseNetwork>> CreateNetwork(const ModelConfig& model,
   DenseNetworkOptions on_cpu = options;
   if (options.precision == ComputePrecision::kBf16 && !cpu::HasBf16Products()) {
     spdlog::warn(
-        "dense network: this CPU has no instructions for bf16 (AVX512_BF16 or AMX), using f32");
+        "dense network: using f32, because the CPU has no bf16 instructions (AVX512_BF16 or AMX)");
     on_cpu.precision = ComputePrecision::kF32;
   }
   return CreateCpuNetwork(model, on_cpu);

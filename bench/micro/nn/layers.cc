@@ -19,7 +19,7 @@ namespace {
 
 using Kind = LayerConfig::Kind;
 
-// What a layer reads and writes.
+// A layer's inputs and outputs.
 struct Values {
   Values(const LayerPlan& layer, size_t samples)
       : input(samples, layer.input_width),
@@ -49,7 +49,7 @@ void AddDot(const LayerPlan& layer, size_t samples, std::vector<LayerWork>& work
                    }});
 }
 
-// The full one.
+// The cross layer of full rank.
 void AddCross(const LayerPlan& layer, size_t samples, std::vector<LayerWork>& works) {
   struct Cross : Values {
     Cross(const LayerPlan& plan, size_t rows)
@@ -98,7 +98,7 @@ void AddBatchNorm(const LayerPlan& layer, size_t samples, std::vector<LayerWork>
   struct Norm : Values {
     Norm(const LayerPlan& plan, size_t rows) : Values(plan, rows), columns(6, plan.input_width) {}
 
-    RandomMatrix columns;  // scale, shift, mean, variance, and the first two's gradients.
+    RandomMatrix columns;  // scale, shift, mean, variance, gradients of scale and shift.
   };
   const auto norm = std::make_shared<Norm>(layer, samples);
   const auto row = [norm](size_t i) { return norm->columns.view().row(i); };
@@ -108,7 +108,7 @@ void AddBatchNorm(const LayerPlan& layer, size_t samples, std::vector<LayerWork>
     cpu::BatchNormForward(norm->input.view(), {row(0), row(1)}, epsilon, row(2), row(3),
                           norm->output.view());
   };
-  forward();  // The way back takes its statistics.
+  forward();  // Backward uses its statistics.
   works.push_back({absl::StrCat("batch norm ", width, " forward"), 0, forward});
   works.push_back({absl::StrCat("batch norm ", width, " back"), 0, [norm, row, epsilon] {
                      const Status status = cpu::BatchNormBackward(

@@ -9,18 +9,18 @@
 
 namespace simurgh::bench {
 
-// A layer's way forward, or back.
+// The forward or backward pass of a layer.
 struct LayerWork {
   std::string name;
   double flop = 0;
   std::function<void()> work;
 };
 
-// Of every interaction, cross layer and batch norm of the network, over values of their own; of
-// those that are alike, of one.
+// The passes of the network's interactions, cross layers and batch norms, on random values; one of
+// several equal layers.
 std::vector<LayerWork> LayersOf(const Subject& subject, size_t samples);
 
-// Does the relus of a step, forward and back, over values of their own.
+// Computes a step's relus, forward and backward, on random values.
 std::function<void()> Activations(const Subject& subject, size_t samples);
 
 }  // namespace simurgh::bench

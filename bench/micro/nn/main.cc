@@ -1,4 +1,4 @@
-// What a step of the dense network costs, and how near its products come to oneDNN's. See --help.
+// Measures a step of the dense network and compares its products with oneDNN's. See --help.
 
 #include <algorithm>
 #include <chrono>
@@ -88,7 +88,7 @@ double Median(std::vector<double> values) {
   return *middle;
 }
 
-// What is measured together.
+// A measured combination of options.
 struct Point {
   std::string model;
   size_t batch;
@@ -105,7 +105,7 @@ class Report {
                 "gflops", "oneDNN", "ratio");
   }
 
-  // onednn: seconds; 0 where it has no such thing.
+  // onednn: seconds; 0 without a oneDNN counterpart.
   void Add(const Point& point, const std::string& part, double seconds, double flop,
            double onednn) const {
     const double gflops = flop / seconds / 1e9;

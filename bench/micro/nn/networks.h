@@ -8,7 +8,7 @@
 
 namespace simurgh::bench {
 
-// A network that is measured, with the adam optimizer.
+// A measured network, with the adam optimizer.
 struct Subject {
   std::string name;
   ModelConfig model;
@@ -21,13 +21,13 @@ struct Subject {
 // and, beside them, 1024-512 with batch norm.
 const std::vector<Subject>& Subjects();
 
-// Requires one of their names.
+// Requires the name of a subject.
 const Subject& SubjectOf(const std::string& name);
 
 ModelPlan PlanOf(const Subject& subject);
 
-// Of one sample's products, forward and back: 2 operations a weight forward, 4 back, less what a
-// tower that reads only dense values need not compute.
+// Operations of a sample's products: per weight 2 forward and 4 backward, without input gradients
+// of towers that read only dense values.
 double FlopPerSample(const Subject& subject);
 
 }  // namespace simurgh::bench

@@ -11,7 +11,7 @@
 #include "nn/cpu/linear.h"
 #include "simurgh/base/check.h"
 
-// Of libgomp, on which Debian's oneDNN runs; see compute_threads.cc.
+// From libgomp; see compute_threads.cc.
 extern "C" void omp_set_num_threads(int threads);
 
 namespace simurgh::bench {
@@ -37,7 +37,7 @@ memory::desc Any(size_t rows, size_t columns, memory::data_type type) {
   return {{static_cast<memory::dim>(rows), static_cast<memory::dim>(columns)}, type, Tag::any};
 }
 
-// What oneDNN needs for one call.
+// Arguments of one oneDNN call.
 struct Call {
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};
@@ -108,8 +108,7 @@ std::function<void()> OurProduct(const Product& product, cpu::ProductPrecision p
   };
 }
 
-// oneDNN's threads while it lives, also those for which it plans a primitive; afterwards one, as
-// our own products want it.
+// Sets oneDNN's threads during its lifetime, also for the creation of primitives; then one again.
 class OneDnnThreads {
  public:
   explicit OneDnnThreads(uint32_t threads) { omp_set_num_threads(static_cast<int>(threads)); }
@@ -129,7 +128,7 @@ std::function<void()> OneDnnProduct(const Product& product, cpu::ProductPrecisio
   const memory::desc input = Any(product.samples, product.inputs, type_of(Kind::kInput));
   const memory::desc weight = Any(product.outputs, product.inputs, type_of(Kind::kWeight));
   const memory::desc output = Any(product.samples, product.outputs, type_of(Kind::kForward));
-  // The ways back need one as a hint; all its operands are of one type.
+  // Backward primitives need a forward primitive as a hint, with operands of one type.
   const Forward::primitive_desc forward(
       {dnnl::prop_kind::forward_training, Any(product.samples, product.inputs, type),
        Any(product.outputs, product.inputs, type),

@@ -17,7 +17,7 @@ class NetworkStep {
   NetworkStep(const Subject& subject, size_t samples, ComputePrecision precision, uint32_t threads);
 
   void ForwardBackward();
-  // Follows a ForwardBackward.
+  // Requires ForwardBackward before.
   void ApplyGradients();
 
  private:

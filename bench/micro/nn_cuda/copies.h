@@ -4,14 +4,14 @@
 
 namespace simurgh::bench {
 
-// GB/s of a copy of a gigabyte.
+// GB/s of copies of a gigabyte.
 struct CopyRates {
-  double on_device = 0;  // Bytes read and bytes written.
+  double on_device = 0;  // Bytes read plus bytes written.
   double to_device = 0;  // From pinned memory.
-  double to_host = 0;    // Into it.
+  double to_host = 0;    // To pinned memory.
 };
 
-// Errors: NOT_FOUND without a device; of CUDA.
+// Errors: NOT_FOUND without a device; those of CUDA.
 StatusOr<CopyRates> MeasureCopies();
 
 }  // namespace simurgh::bench

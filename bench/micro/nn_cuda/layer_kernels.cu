@@ -50,13 +50,13 @@ class KernelTimes {
     const cuda::AdamStep step{
         {As<cuda::StepScalars>(scalars), 0.0F, As<float>(buffers[0]), As<float>(buffers[1])},
         {0.9F, 0.999F, 1e-8F, As<float>(buffers[2]), As<float>(buffers[3])}};
-    // Reads four values of each weight and writes three.
+    // Reads four values per weight and writes three.
     return Add(
         PartTime{.layer = "adam", .part = "step", .bytes = 28.0 * static_cast<double>(count)},
         [&] { executor_->ForEach(count, step); });
   }
 
-  // Every layer but the linear ones and activations, as the network computes it.
+  // Layers other than linear ones and activations, as the network computes them.
   Status AddLayers(const ModelPlan& plan, size_t batch) {
     const cuda::WireCodes codes(plan, {});
     cuda::Tensors<T> tensors(plan, codes, {});
@@ -94,7 +94,7 @@ class KernelTimes {
   std::vector<PartTime> Take() { return std::move(times_); }
 
  private:
-  // Of one sample: operations forward, and values of operands and results, each once.
+  // Per sample: forward operations, and values of operands and results, each once.
   struct LayerCost {
     std::string name;
     double flop = 0;
@@ -117,7 +117,7 @@ class KernelTimes {
       case Kind::kCross: {
         const uint32_t rank = layer.config.rank;
         const double product = 2 * (rank == 0 ? inputs * inputs : 2 * inputs * rank);
-        // The tower's input, too, and its gradient, which is read and written.
+        // With the tower's input, and its gradient, which is read and written.
         return LayerCost{absl::StrCat("cross ", layer.input_width), product, 3 * inputs,
                          6 * inputs};
       }

@@ -6,9 +6,8 @@
 
 namespace simurgh::bench {
 
-// What is no matrix product of a linear layer, but costs as much as one may: interactions, cross
-// layers and batch norm forward and back, and Adam's step over all weights. Errors: NOT_FOUND
-// without a device; of CUDA.
+// Measures interactions, cross layers and batch norms, forward and backward, and Adam's step over
+// all weights. Errors: NOT_FOUND without a device; those of CUDA.
 StatusOr<std::vector<PartTime>> MeasureKernels(const Subject& subject, size_t batch,
                                                ComputePrecision precision, size_t repeats);
 

@@ -17,7 +17,7 @@ using cuda::Gemm;
 using cuda::GemmLibrary;
 using cuda::Matrix;
 
-// Matrices of a layer's products, rows aligned as a network's are.
+// Matrices of a layer's products, aligned as in a network.
 template <typename T>
 class LayerProducts {
  public:

@@ -15,15 +15,16 @@ struct PartTime {
   std::string part;   // forward, input, weight
   double ms = 0;
   double flop = 0;
-  double bytes = 0;   // Of operands and results, each once.
-  bool fused = true;  // A product's epilogue was done with it.
+  double bytes = 0;   // Operands and results, each once.
+  bool fused = true;  // Whether cuBLASLt fused the product's epilogue.
 };
 
-// Each product of each linear layer but the logit's. Errors: NOT_FOUND without a device; of CUDA.
+// Measures the products of all linear layers except the last. Errors: NOT_FOUND without a device;
+// those of CUDA.
 StatusOr<std::vector<PartTime>> MeasureProducts(const Subject& subject, size_t batch,
                                                 ComputePrecision precision, size_t repeats);
 
-// TFLOP/s of a product of 8192 x 8192 matrices of random values: what the device does at best.
+// TFLOP/s of a product of 8192 x 8192 random matrices: the device's practical peak.
 StatusOr<double> MeasureMatrixPeak(ComputePrecision precision);
 
 }  // namespace simurgh::bench

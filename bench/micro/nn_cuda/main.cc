@@ -1,5 +1,4 @@
-// What a step of the dense network costs on a CUDA device, beside what the device does at best. See
-// --help.
+// Measures a step of the dense network on a CUDA device and the device's peaks. See --help.
 
 #include <algorithm>
 #include <cstdio>

@@ -18,7 +18,7 @@ namespace simurgh::bench {
 namespace {
 
 constexpr char kProgram[] = "bench/peers/pytorch_nn.py";
-constexpr char kInstalled[] = "build/peers/pytorch/bin/python";  // By install_pytorch.sh.
+constexpr char kInstalled[] = "build/peers/pytorch/bin/python";  // From install_pytorch.sh.
 constexpr int kSkipped = 77;
 
 std::string Python() {
@@ -26,7 +26,7 @@ std::string Python() {
   return std::filesystem::exists(kInstalled) ? kInstalled : "python3";
 }
 
-// Exit code of the command, which writes to our own output.
+// Runs a command with our standard output. Returns its exit code.
 StatusOr<int> Run(std::vector<std::string> command) {
   std::vector<char*> arguments;
   for (std::string& argument : command) arguments.push_back(argument.data());

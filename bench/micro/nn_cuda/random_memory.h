@@ -20,8 +20,7 @@ inline cuda::DeviceMemory AllocateOnDevice(size_t bytes) {
   return {static_cast<std::byte*>(block), [](std::byte* memory) { cudaFree(memory); }};
 }
 
-// Random values between -1 and 1: zeros would be faster than life. A pattern of a few megabytes,
-// again and again.
+// A repeated pattern of random values between -1 and 1; products of zeros would be faster.
 template <typename T>
 StatusOr<cuda::DeviceMemory> RandomMemory(size_t count) {
   Random random(7);

@@ -9,11 +9,11 @@ namespace simurgh::bench {
 
 struct NnCudaReport::Line {
   std::string part;
-  double ms = 0;          // As a caller sees it.
-  double compute_ms = 0;  // On the device, copies from and to the host left out.
+  double ms = 0;          // Measured by the caller.
+  double compute_ms = 0;  // On the device, without copies from and to the host.
   double flop = 0;
   double bytes = 0;
-  double bytes_ms = 0;  // In which they are moved; 0: compute_ms.
+  double bytes_ms = 0;  // Time to move them; 0: compute_ms.
 
   double Tflops() const { return flop / compute_ms / 1e9; }
   double GbPerS() const { return bytes / (bytes_ms > 0 ? bytes_ms : compute_ms) / 1e6; }
@@ -77,7 +77,7 @@ void NnCudaReport::Add(const Subject& subject, size_t batch, const PartTime& tim
 }
 
 void NnCudaReport::Add(const Subject& subject, size_t batch, const StepTime& time) {
-  // What the caller's time is more than the computation's goes with these bytes.
+  // The copies take the caller's time without the computation.
   const double copied =
       4.0 * static_cast<double>(batch) *
       static_cast<double>(subject.inputs.dense_width + 2 + 2 * subject.inputs.embedding_width);

@@ -9,12 +9,12 @@
 
 namespace simurgh::bench {
 
-// Lines of a table, or JSON objects.
+// Prints lines of a table, or JSON objects.
 class NnCudaReport {
  public:
   NnCudaReport(bool json, std::string device, const CopyRates& copies);
 
-  // What comes next is of this precision. peak: TFLOP/s.
+  // Sets the precision of the next lines. peak: TFLOP/s.
   void Begin(const std::string& precision, double peak);
   void Add(const Subject& subject, size_t batch, const PartTime& time);
   void Add(const Subject& subject, size_t batch, const StepTime& time);

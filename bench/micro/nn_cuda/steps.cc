@@ -22,7 +22,7 @@ std::vector<float> RandomValues(size_t count, uint64_t seed) {
   return values;
 }
 
-// What a reader gives and what has been pulled, for as many batches as are under way at once.
+// Dense features, labels and embeddings of the batches in flight.
 class Batches {
  public:
   static constexpr size_t kBlocks = 3;
@@ -63,22 +63,21 @@ Status TakeStep(DenseNetwork& network, const Batches& batches, size_t step,
   return network.ApplyGradients(1e-4F);
 }
 
-// Milliseconds of the device, of steps one by one.
+// Device milliseconds of single steps.
 StatusOr<double> MeasureCompute(const cuda::CudaNetwork& created, const Batches& batches,
                                 size_t ahead, size_t repeats) {
   std::vector<float> probabilities(batches.rows());
   std::vector<double> compute_ms;
   for (size_t i = 0; i < ahead + repeats; ++i) {
     SIMURGH_RETURN_IF_ERROR(TakeStep(*created.network, batches, i, probabilities, {}));
-    // Waits for the optimizer, too.
+    // Also waits for the optimizer.
     SIMURGH_ASSIGN_OR_RETURN(const double compute, created.compute_ms());
     if (i >= ahead) compute_ms.push_back(compute);
   }
   return Median(compute_ms);
 }
 
-// Milliseconds from one step to the next, where each batch comes and leaves while others are
-// computed.
+// Milliseconds from one step to the next, with copies in the background.
 StatusOr<double> MeasureOverlapped(DenseNetwork& network, const Batches& batches, size_t ahead,
                                    size_t repeats) {
   std::vector<float> probabilities(batches.rows());
@@ -120,7 +119,7 @@ StatusOr<StepTime> MeasureSteps(const StepPoint& point) {
                                .batch_rows = point.batch},
                               {.graphs = point.graphs, .time_compute = true}));
   const Batches batches(inputs, point.batch, *created.network);
-  // At least until the step is a graph in every slot, with every block.
+  // Enough to capture a graph for every slot and block.
   const size_t ahead = point.repeats / 4 + 4 * Batches::kBlocks;
   SIMURGH_ASSIGN_OR_RETURN(const double compute_ms,
                            MeasureCompute(created, batches, ahead, point.repeats));

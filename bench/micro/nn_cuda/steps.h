@@ -13,18 +13,19 @@ struct StepPoint {
   size_t batch = 0;
   ComputePrecision precision = ComputePrecision::kF32;
   bool graphs = true;
-  size_t repeats = 0;  // Steps that are measured, after a quarter of them that are not.
+  size_t repeats = 0;  // Measured steps, after a quarter as many to warm up.
 };
 
 // Medians.
 struct StepTime {
-  // From one step to the next, as a trainer takes them: every batch comes to the device, and its
-  // gradients leave, while others are computed. Where that hides the copies, it is compute_ms.
+  // From one step to the next, with copies of other batches in the background as in a trainer.
+  // Equals compute_ms if the copies are hidden.
   double ms = 0;
-  double compute_ms = 0;  // Between the copies: forward, backward, optimizer.
+  double compute_ms = 0;  // Forward, backward and optimizer, without copies.
 };
 
-// Steps on random data, with Adam. Errors: of the network; NOT_FOUND without a device.
+// Measures steps on random data, with Adam. Errors: those of the network; NOT_FOUND without a
+// device.
 StatusOr<StepTime> MeasureSteps(const StepPoint& point);
 
 double Median(std::vector<double> values);

@@ -11,7 +11,7 @@
 
 namespace simurgh::bench {
 
-// A device with a stream and events of its own.
+// Measures work on a stream of device 0.
 class Stopwatch {
  public:
   Stopwatch() = default;
@@ -30,7 +30,7 @@ class Stopwatch {
   }
   cudaStream_t stream() const { return stream_; }
 
-  // Median milliseconds of work that is enqueued on the stream.
+  // Median milliseconds of the work that `enqueue` enqueues on the stream.
   StatusOr<double> Time(size_t repeats, const std::function<Status()>& enqueue) {
     std::vector<double> taken;
     for (size_t i = 0; i < repeats + kUncounted; ++i) {
@@ -46,7 +46,7 @@ class Stopwatch {
   }
 
  private:
-  static constexpr size_t kUncounted = 3;  // Times before, while clocks and caches settle.
+  static constexpr size_t kUncounted = 3;  // Warm-up calls.
 
   cudaStream_t stream_ = nullptr;
   cudaEvent_t begin_ = nullptr;

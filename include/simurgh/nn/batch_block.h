@@ -13,7 +13,7 @@
 
 namespace simurgh {
 
-// The memory of one batch on its way to a network and back, of the kind that the network's device
+// Memory for one batch's embeddings and their gradients, of the kind that the network's device
 // copies fastest.
 //
 // Threads: one at a time.
@@ -21,49 +21,47 @@ class BatchBlock {
  public:
   virtual ~BatchBlock() = default;
 
-  // Rows of all samples, as VectorCodec has them in the precision. Of embeddings also the rows of
-  // the batch's ids, as RowCodec has them, which the network pools.
+  // Pooled vectors of all samples, encoded by VectorCodec; or, for embeddings, the rows of the
+  // batch's ids, encoded by RowCodec, which the network pools.
   struct Coded {
     VectorPrecision precision = VectorPrecision::kF32;
     std::span<std::byte> bytes;
     EmbeddingForm form = EmbeddingForm::kPooled;
   };
 
-  // To be filled before the network sees the block.
+  // Input: set before the block is passed to the network.
   Coded coded_embeddings;
-  // Filled by the network, which multiplies them by the factor; empty in a block without them.
+  // Output: gradients times gradient_factor; empty in a block without gradients.
   Coded coded_gradients;
   float gradient_factor = 1;
-  // Of gradients in int8. The seed is the network's; step and first row are to be filled before it
-  // sees the block.
+  // For int8 gradients. The network sets the seed, the caller the step and the first row.
   RoundingKey rounding;
 
   std::shared_ptr<const CompactBatch> ids;  // Of a block of rows; else null.
 
-  // The same memory where it is of samples in f32, (B, embedding width) without gaps; else empty.
+  // Contiguous (B, embedding width) views of f32 embeddings and gradients; else empty.
   MatrixView<float> embeddings;
   MatrixView<float> gradients;
 };
 
-// Gives blocks, and gives them again when their last owners have let them go: memory is asked for
-// only while more blocks, or larger ones, are under way than ever before.
+// Leases blocks and reuses their memory when their last owners have released them.
 //
 // Threads: any. Lifetime: blocks may outlive the pool.
 class BlockPool {
  public:
   virtual ~BlockPool() = default;
 
-  // For pooled embeddings of so many samples.
+  // A block for pooled embeddings of `rows` samples.
   virtual std::shared_ptr<BatchBlock> Lease(size_t rows, bool with_gradients) = 0;
 
-  // For the batch's rows where the wire carries rows, else for its pooled embeddings.
+  // A block for the batch's rows if the wire carries rows, else for its pooled embeddings.
   virtual std::shared_ptr<BatchBlock> LeaseFor(std::shared_ptr<const CompactBatch> ids,
                                                bool with_gradients) {
     return Lease(ids->batch_size, with_gradients);
   }
 };
 
-// Blocks in ordinary memory. Those of rows, where the wire has any, have f32 embeddings beside.
+// Blocks in ordinary memory. Blocks of rows also have f32 embeddings.
 std::unique_ptr<BlockPool> NewBlockPool(size_t embedding_width, const EmbeddingWire& wire = {});
 
 }  // namespace simurgh

@@ -7,7 +7,7 @@
 #include "nn/cuda/matrix.h"
 #include "nn/cuda/reduction_kernels.h"
 
-// Batch normalisation, with the formulas and the order of sums of the CPU backend.
+// Batch normalisation with the CPU backend's formulas and order of sums.
 namespace simurgh::cuda {
 
 SIMURGH_HOST_DEVICE inline float InverseDeviation(float variance, float epsilon) {
@@ -73,7 +73,7 @@ struct NormaliseBackwardCell {
   BatchNormParameters parameters;
   const double* sums;             // (C)
   const double* normalised_sums;  // (C)
-  double samples;                 // Of those batches.
+  double samples;                 // In the sums.
   Matrix<T> input_gradient;
 
   SIMURGH_HOST_DEVICE void operator()(size_t row, size_t column) const {
@@ -87,7 +87,7 @@ struct NormaliseBackwardCell {
   }
 };
 
-// unbias: read on the device, since it follows the batch's size. Called for each column.
+// unbias: on the device, as it depends on the batch's size. Called for each column.
 struct UpdateRunningStatistics {
   float momentum;
   const float* unbias;

@@ -15,15 +15,14 @@
 
 namespace simurgh::cuda {
 
-// Memory of the device for batches: planned at the start, and made anew, and larger, when one does
-// not fit: before anything of its step is enqueued. What is captured refers to it, and is forgotten
-// then; a line of the log tells what would have been enough.
+// Device memory for batches. A batch that does not fit reallocates it before its step is enqueued;
+// this drops captured graphs, which refer to the memory, and logs the size to configure.
 //
 // Threads: one owner.
 template <typename Executor, typename T>
 class BatchRoom {
  public:
-  // Lifetime: of all.
+  // Lifetime: the arguments outlive this.
   BatchRoom(Executor& executor, Tensors<T>& tensors, Transfers<Executor, T>& transfers)
       : executor_(executor), tensors_(tensors), transfers_(transfers) {}
 
@@ -31,14 +30,13 @@ class BatchRoom {
     return memory_ != nullptr && block.rows <= rows_ && RowInputBytesOf(block) <= row_input_bytes_;
   }
 
-  // For batches of so many samples, and inputs of so many bytes where they are of rows.
-  // Errors: RESOURCE_EXHAUSTED when the device has no such memory; nothing fits then.
+  // Allocates for batches of `rows` samples with inputs of `row_input_bytes` if they are rows.
+  // Errors: RESOURCE_EXHAUSTED without device memory; then no batch fits.
   Status Reserve(size_t rows, size_t row_input_bytes) {
     rows_ = row_input_bytes_ = 0;
     executor_.ForgetRuns();
     transfers_.Forget();
-    // Before the larger one is asked for.
-    memory_ = NoMemory();
+    memory_ = NoMemory();  // Frees the old memory first.
     tensors_.LayOut(rows, row_input_bytes);
     const size_t bytes = tensors_.batch_plan().planner.bytes();
     memory_ = executor_.AllocateDevice(bytes);
@@ -49,18 +47,18 @@ class BatchRoom {
     return absl::OkStatus();
   }
 
-  // Likewise, where the block does not fit.
+  // Calls Reserve if the block does not fit.
   Status ReserveFor(const PinnedBlock& block) {
     if (Fits(block)) return absl::OkStatus();
     const size_t needed = RowInputBytesOf(block);
-    // The next batch may have a few rows more.
+    // With headroom for the next batches.
     const size_t room = needed <= row_input_bytes_ ? row_input_bytes_ : needed + needed / 4;
     if (needed > row_input_bytes_ && rows_ > 0) LogRowRoom(needed, row_input_bytes_, room);
     return Reserve(std::max({block.rows, rows_, size_t{1}}), room);
   }
 
  private:
-  // What the block takes of the room for inputs of batches of rows.
+  // Input bytes of a block of rows; else 0.
   static size_t RowInputBytesOf(const PinnedBlock& block) {
     return block.ids == nullptr ? 0 : block.transfer.input_bytes;
   }
@@ -69,10 +67,10 @@ class BatchRoom {
     std::string message = absl::StrCat("dense network: no memory for a batch of ", rows,
                                        " samples (", bytes, " bytes on the device");
     if (row_input_bytes > 0) {
-      absl::StrAppend(&message, ", of these ", kSlots * row_input_bytes,
-                      " for what comes with rows: see nn_worker.batch_row_bytes");
+      absl::StrAppend(&message, ", of which ", kSlots * row_input_bytes,
+                      " for rows, see nn_worker.batch_row_bytes");
     }
-    absl::StrAppend(&message, "); choose a smaller batch or narrower layers");
+    absl::StrAppend(&message, "); use a smaller batch or narrower layers");
     return absl::ResourceExhaustedError(message);
   }
 

@@ -21,13 +21,13 @@ SIMURGH_HOST_DEVICE inline float ToFloat(Bfloat16 value) {
   return result;
 }
 
-// To the nearest, ties to even; NaN stays NaN.
+// Rounds to nearest, ties to even. NaN stays NaN.
 SIMURGH_HOST_DEVICE inline void Assign(Bfloat16& target, float value) {
   uint32_t bits;
   std::memcpy(&bits, &value, sizeof(bits));
   const bool is_nan = (bits & 0x7fffffffU) > 0x7f800000U;
   const uint32_t rounded = bits + 0x7fffU + ((bits >> 16) & 1U);
-  // Rounding could carry a NaN to infinity; the quiet bit keeps it one.
+  // Rounding could turn a NaN into infinity; the quiet bit prevents it.
   target.bits = static_cast<uint16_t>(is_nan ? (bits >> 16) | 0x40U : rounded >> 16);
 }
 

@@ -5,7 +5,7 @@
 namespace simurgh::cuda {
 namespace {
 
-// Parts begin where floats and doubles may.
+// Bytes; parts are aligned for floats and doubles.
 constexpr size_t kPartAlignment = 16;
 
 size_t EncodedBytes(size_t count, AllReduceConfig::Precision precision) {

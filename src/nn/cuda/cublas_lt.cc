@@ -5,7 +5,7 @@
 namespace simurgh::cuda {
 namespace {
 
-// By the loader's search, then where CUDA's own packages put it.
+// The dynamic loader's search path, then the directory of CUDA's packages.
 constexpr const char* kNames[] = {"libcublasLt.so.13", "/usr/local/cuda/lib64/libcublasLt.so.13"};
 
 bool FindAll(void* library, CublasLt* lt) {

@@ -6,8 +6,7 @@
 
 namespace simurgh::cuda {
 
-// The functions of cuBLASLt, found when a device is first used: so that a program that was built
-// with CUDA starts where the library is not installed.
+// Functions of cuBLASLt, resolved at run time: a program built with CUDA also starts without it.
 struct CublasLt {
   decltype(&cublasLtCreate) create;
   decltype(&cublasLtDestroy) destroy;
@@ -22,7 +21,7 @@ struct CublasLt {
   decltype(&cublasLtMatmulAlgoGetHeuristic) heuristic;
   decltype(&cublasLtMatmul) matmul;
 
-  // The library stays loaded. Errors: NOT_FOUND where there is none.
+  // Loads the library on the first call; it stays loaded. Errors: NOT_FOUND if not installed.
   // Threads: any.
   static StatusOr<const CublasLt*> Load();
 };

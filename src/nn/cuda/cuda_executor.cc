@@ -13,12 +13,11 @@ namespace simurgh::cuda {
 namespace {
 
 // Older devices have no bf16, and kernels are not built for them.
-constexpr int kLeastMajor = 8;
+constexpr int kMinMajor = 8;
 
-// Captured pieces of work that are kept; shapes beyond are enqueued each time.
+// Further kinds of work are enqueued without a graph.
 constexpr size_t kMaxGraphs = 64;
 
-// How long a check of what the device waits for may be late.
 constexpr std::chrono::microseconds kCheckInterval{20};
 
 }  // namespace
@@ -27,21 +26,21 @@ StatusOr<std::string> CudaExecutor::FindDevice(int device) {
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
   if (error == cudaErrorInsufficientDriver) {
-    return absl::NotFoundError("the machine has no CUDA driver, or one older than CUDA 13's");
+    return absl::NotFoundError("no CUDA driver, or one older than CUDA 13");
   }
   if (error != cudaSuccess) return absl::NotFoundError(cudaGetErrorString(error));
   if (count == 0) return absl::NotFoundError("no CUDA device");
   if (device >= count) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("this rank is to compute on CUDA device ", device, ", and the machine has ",
-                     count, "; lower nn_worker.instances.N.cuda_device, or run fewer ranks here"));
+    return absl::InvalidArgumentError(absl::StrCat("nn_worker.instances.N.cuda_device: ", device,
+                                                   " is out of range; use 0 to ", count - 1,
+                                                   ", or run fewer ranks on this machine"));
   }
   cudaDeviceProp properties{};
   SIMURGH_RETURN_IF_ERROR(CudaStatus(cudaGetDeviceProperties(&properties, device), "properties"));
-  if (properties.major < kLeastMajor) {
+  if (properties.major < kMinMajor) {
     return absl::NotFoundError(absl::StrCat(properties.name, " has compute capability ",
                                             properties.major, ".", properties.minor,
-                                            ", needed is 8.0"));
+                                            ", at least 8.0 is required"));
   }
   SIMURGH_RETURN_IF_ERROR(CudaStatus(cudaSetDevice(device), "cudaSetDevice"));
   return std::string(properties.name);
@@ -96,7 +95,7 @@ DeviceMemory CudaExecutor::AllocateDevice(size_t bytes) {
   Note(cudaSetDevice(options_.device), "cudaSetDevice");
   void* block = nullptr;
   if (cudaMalloc(&block, std::max<size_t>(bytes, 1)) != cudaSuccess) {
-    cudaGetLastError();  // Told by the null.
+    cudaGetLastError();  // Clears the error.
     return NoMemory();
   }
   if (options_.poison) Note(cudaMemsetAsync(block, 0xff, bytes, stream_), "memset");
@@ -105,7 +104,7 @@ DeviceMemory CudaExecutor::AllocateDevice(size_t bytes) {
 
 DeviceMemory CudaExecutor::AllocatePinned(size_t bytes) const {
   void* block = nullptr;
-  // Else the calling thread would begin to use the first device.
+  // Otherwise the calling thread would use device 0.
   if (cudaSetDevice(options_.device) != cudaSuccess ||
       cudaHostAlloc(&block, std::max<size_t>(bytes, 1), cudaHostAllocPortable) != cudaSuccess) {
     cudaGetLastError();
@@ -154,7 +153,7 @@ Status CudaExecutor::WaitFor(const Event& event, const std::function<Status()>& 
 }
 
 CudaExecutor::RunMode CudaExecutor::BeginRun(const Work& work) {
-  // The calling thread's, which need not be the one that created this.
+  // Per thread; the caller may differ from the creating thread.
   Note(cudaSetDevice(options_.device), "cudaSetDevice");
   if (!options_.graphs) return RunMode::kEnqueue;
   const auto found = graphs_.find(work);
@@ -188,7 +187,7 @@ void CudaExecutor::Mark(Moment moment) {
   cudaEvent_t event = moments_[static_cast<size_t>(moment)];
   cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
   Note(cudaStreamIsCapturing(stream_, &capturing), "capture");
-  // In a graph, each launch is to record it.
+  // Within a graph, each launch records the event.
   const unsigned flags =
       capturing == cudaStreamCaptureStatusActive ? cudaEventRecordExternal : cudaEventRecordDefault;
   Note(cudaEventRecordWithFlags(event, stream_, flags), "event");

@@ -21,7 +21,7 @@
 
 namespace simurgh::cuda {
 
-// Shows what is enqueued while it lives as a range in a profile.
+// Shows the work enqueued during its lifetime as a range in a profile.
 class ProfileRange {
  public:
   explicit ProfileRange(const char* name);
@@ -30,8 +30,7 @@ class ProfileRange {
   ProfileRange& operator=(const ProfileRange&) = delete;
 };
 
-// A CUDA device: a stream for each lane, and another one beside that of computation. See
-// DeviceNetwork.
+// A CUDA device, with a stream for each lane and a side stream for computation; see DeviceNetwork.
 //
 // Threads: one owner.
 class CudaExecutor {
@@ -39,16 +38,16 @@ class CudaExecutor {
   struct Options {
     int device = 0;
     ComputePrecision precision = ComputePrecision::kF32;
-    bool graphs = true;   // Work that comes again is captured and replayed.
-    bool poison = false;  // Fresh memory is full of NaN.
+    bool graphs = true;   // Capture repeated work and replay it.
+    bool poison = false;  // Fill fresh memory with NaN.
     bool time_compute = false;
   };
 
-  // The name of the device. Errors: NOT_FOUND when there is none that this program can use,
-  // INVALID_ARGUMENT when there are others, but not this one.
+  // Returns the name of the device. Errors: NOT_FOUND without a usable device, INVALID_ARGUMENT
+  // when the index is out of range.
   static StatusOr<std::string> FindDevice(int device);
 
-  // Errors: of FindDevice and GemmLibrary.
+  // Errors: those of FindDevice and GemmLibrary.
   static StatusOr<std::unique_ptr<CudaExecutor>> Create(const Options& options);
   ~CudaExecutor();
   CudaExecutor(const CudaExecutor&) = delete;
@@ -56,15 +55,15 @@ class CudaExecutor {
 
   const std::string& device_name() const { return device_name_; }
   int device() const { return options_.device; }
-  // Where things are enqueued at present.
+  // The stream of the present lane.
   cudaStream_t stream() const { return current_; }
 
-  // Null when there is no memory left.
+  // Returns null without memory.
   DeviceMemory AllocateDevice(size_t bytes);
-  // For any thread; gives memory back after this has ended, too.
+  // Threads: any. Lifetime: the memory may outlive this.
   DeviceMemory AllocatePinned(size_t bytes) const;
 
-  // Enqueue. The host's memory stays as it is until they are done.
+  // Enqueue copies. Host memory must not change until they are done.
   void ToDevice(void* device, const void* host, size_t bytes);
   void ToHost(void* host, const void* device, size_t bytes);
   void Zero(void* device, size_t bytes);
@@ -74,8 +73,8 @@ class CudaExecutor {
   // Waits for all lanes.
   void Drain();
 
-  // Enqueues in a lane what `enqueue` does; else things go into that of computation. Not within
-  // Run.
+  // Calls `enqueue`, whose work runs in the lane. Otherwise work runs in the compute lane. Not
+  // within Run.
   template <typename Enqueue>
   void On(Lane lane, const Enqueue& enqueue) {
     Note(cudaSetDevice(options_.device), "cudaSetDevice");
@@ -83,16 +82,16 @@ class CudaExecutor {
     enqueue();
     current_ = before;
   }
-  // The event happens when the present lane has come here. Not within Run, as Await.
+  // Records the event after the work enqueued so far in the present lane. Not within Run.
   void Signal(const Event& event) { Note(cudaEventRecord(EventOf(event), current_), "event"); }
-  // What is enqueued in the present lane from now on waits for the last Signal, if there was any.
+  // Later work in the present lane waits for the last Signal, if any. Not within Run.
   void Await(const Event& event) { Note(cudaStreamWaitEvent(current_, EventOf(event)), "event"); }
-  // The host waits for it. check: asked meanwhile, until it has something to say: what is under way
-  // ends soon then. Errors: as Synchronize; of check.
+  // Blocks the host until the event. check: polled meanwhile; after its first error, enqueued work
+  // must end soon. Errors: as Synchronize; those of check.
   Status WaitFor(const Event& event, const std::function<Status()>& check = {});
 
-  // What `enqueue` enqueues begins when all that was enqueued before is done, and runs beside what
-  // comes after, up to JoinSide: that waits on the device, and nothing else.
+  // The work of `enqueue` starts after all work enqueued before and runs in parallel with later
+  // work, until JoinSide, which makes the compute stream wait for it.
   template <typename Enqueue>
   void Beside(const Enqueue& enqueue) {
     Note(cudaEventRecord(forked_, stream_), "event");
@@ -106,13 +105,12 @@ class CudaExecutor {
     Note(cudaStreamWaitEvent(stream_, joined_), "event");
   }
 
-  // Enqueues what `enqueue` does: the first time by calling it, the second time by capturing it
-  // into a graph, from then on by launching that. (The first time, kernels are loaded and
-  // algorithms are chosen, which a capture would not bear; and a shape that comes once is not worth
-  // one.)
+  // Enqueues repeated work: the first call calls `enqueue`, the second captures it into a graph,
+  // later ones launch the graph. The first call loads kernels and chooses algorithms, which is not
+  // allowed in a capture.
   template <typename Enqueue>
   void Run(const Work& work, const Enqueue& enqueue) {
-    const ProfileRange range(work.name());  // A graph that is launched has no other.
+    const ProfileRange range(work.name());  // A launched graph has no ranges inside.
     switch (BeginRun(work)) {
       case RunMode::kEnqueue:
         return enqueue();
@@ -123,26 +121,26 @@ class CudaExecutor {
         return;
     }
   }
-  // When the device has come here, for ComputeMs; with time_compute.
+  // Records the time for ComputeMs if time_compute is set.
   void Mark(Moment moment);
-  // Of the last step: between the moments. Waits for it.
+  // Milliseconds between the last step's moments. Waits for the step.
   StatusOr<double> ComputeMs();
 
-  // Forgets captured graphs: what they refer to goes. Waits for all lanes first.
+  // Waits for all lanes, then frees captured graphs. Call it before freeing memory they use.
   void ForgetRuns();
-  // The same without waiting. A graph that runs goes when it ends.
+  // Frees captured graphs without waiting; running ones are freed at their end.
   void AbandonRuns();
 
   ProfileRange Range(const char* name) { return ProfileRange(name); }
 
-  // kernel(i) for every i below count, at once and in no order.
+  // Calls kernel(i) for every i below count, in parallel.
   template <typename Kernel>
   void ForEach(size_t count, const Kernel& kernel);
-  // kernel(row, column) for every cell, likewise; neighbours of a warp are columns.
+  // Calls kernel(row, column) for every cell, in parallel; a warp covers adjacent columns.
   template <typename Kernel>
   void ForEachCell(size_t rows, size_t columns, const Kernel& kernel);
 
-  // Whether the product's epilogue is done with it.
+  // Enqueues the product. Returns whether its epilogue was fused.
   template <typename T, typename Out>
   bool Multiply(const Gemm<T, Out>& gemm) {
     const StatusOr<GemmLibrary::Outcome> outcome = library_->Multiply(gemm, current_);
@@ -162,7 +160,6 @@ class CudaExecutor {
 
   explicit CudaExecutor(const Options& options) : options_(options) {}
 
-  // Streams and events.
   Status CreateLanes();
   cudaStream_t StreamOf(Lane lane) const {
     return lane == Lane::kCompute ? stream_ : lane == Lane::kCopyIn ? copy_in_ : copy_out_;
@@ -173,7 +170,7 @@ class CudaExecutor {
 
   RunMode BeginRun(const Work& work);
   void EndCapture(const Work& work);
-  // Keeps the first.
+  // Keeps the first error.
   void Note(Status status) {
     if (error_.ok()) error_.Update(std::move(status));
   }
@@ -187,13 +184,13 @@ class CudaExecutor {
   cudaStream_t side_ = nullptr;
   cudaStream_t copy_in_ = nullptr;
   cudaStream_t copy_out_ = nullptr;
-  cudaStream_t current_ = nullptr;  // One of them.
+  cudaStream_t current_ = nullptr;  // One of the above.
   cudaEvent_t forked_ = nullptr;
   cudaEvent_t joined_ = nullptr;
   std::array<cudaEvent_t, kEventKinds * kSlots> events_{};
   std::array<cudaEvent_t, kMoments> moments_{};
   std::unique_ptr<GemmLibrary> library_;
-  std::map<Work, cudaGraphExec_t> graphs_;  // Null: came once.
+  std::map<Work, cudaGraphExec_t> graphs_;  // Null: enqueued once, not captured yet.
   Status error_ = absl::OkStatus();
 };
 

@@ -12,23 +12,24 @@ namespace simurgh::cuda {
 
 class CudaExecutor;
 
-// A network and the name of the device that it is on.
+// A network and the name of its device.
 struct CudaNetwork {
   std::unique_ptr<DenseNetwork> network;
   std::string device;
-  // Of the last step, with CudaTuning::time_compute: milliseconds of forward, backward and
-  // optimizer on the device, between the copies. Waits for them. Lifetime: of the network.
+  // Device time of the last step's forward, backward and optimizer in milliseconds, without copies.
+  // Waits for them. Requires CudaTuning::time_compute. Lifetime: the network's.
   std::function<StatusOr<double>()> compute_ms;
 };
 
-// What measurements and tests change.
+// For measurements and tests.
 struct CudaTuning {
-  bool graphs = true;   // Work that comes again is captured and replayed.
-  bool poison = false;  // Fresh memory is full of NaN.
+  bool graphs = true;   // Capture repeated work and replay it.
+  bool poison = false;  // Fill fresh memory with NaN.
   bool time_compute = false;
 };
 
-// The name of the device. Errors: NOT_FOUND without one, INVALID_ARGUMENT when there are others.
+// Returns the name of the device. Errors: NOT_FOUND without a usable device, INVALID_ARGUMENT when
+// the index is out of range.
 StatusOr<std::string> FindCudaDevice(int device = 0);
 
 // Builds the network on CUDA device options.cuda_device, in options.precision.
@@ -38,7 +39,7 @@ StatusOr<CudaNetwork> CreateCudaNetwork(const ModelConfig& model,
                                         const DenseNetworkOptions& options,
                                         const CudaTuning& tuning = {});
 
-// Of one element type each, since nvcc takes long for one.
+// One file per element type, because each takes nvcc long.
 StatusOr<std::unique_ptr<DenseNetwork>> CreateFloatNetwork(ModelPlan plan,
                                                            std::span<const TaskConfig> tasks,
                                                            const DenseNetworkOptions& options,

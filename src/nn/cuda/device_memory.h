@@ -5,7 +5,7 @@
 
 namespace simurgh::cuda {
 
-// A block that an executor gave, with what gives it back.
+// Memory from an executor, with its deleter.
 using DeviceMemory = std::unique_ptr<std::byte, void (*)(std::byte*)>;
 
 inline DeviceMemory NoMemory() {

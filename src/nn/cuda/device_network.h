@@ -25,13 +25,13 @@
 
 namespace simurgh::cuda {
 
-// The network on a device. T: element of activations and of products' operands, float, Bfloat16
-// or Float16, whose gradients are scaled (loss_scale.h);
-// weights, their gradients and all sums are f32 or f64.
+// The network on a device. T: type of activations and of products' operands: float, Bfloat16 or
+// Float16, whose gradients are scaled (loss_scale.h). Weights, their gradients and all sums are f32
+// or f64.
 //
-// Executor is the device: it gives memory, copies, and runs kernels and products in the order in
-// which they are enqueued. Its errors wait until Synchronize. CudaExecutor is one; the tests have
-// another, which runs everything on the host, so that all but that class is tested anywhere.
+// Executor is the device: it allocates, copies, and runs kernels and products in the order in which
+// they are enqueued; Synchronize returns its errors. CudaExecutor is one; tests have another one
+// that runs everything on the host.
 template <typename Executor, typename T>
 class DeviceNetwork final : public DenseNetwork {
  public:
@@ -75,7 +75,7 @@ class DeviceNetwork final : public DenseNetwork {
     SIMURGH_CHECK_EQ(probabilities.size(), labels.size());
     SIMURGH_CHECK_EQ(block.coded_gradients.bytes.size(), block.transfer.embedding_gradient.bytes);
 
-    // Sums that nobody applied are owed nothing.
+    // The last sums were not applied.
     const bool left_out = std::exchange(step_, Step::kNone) != Step::kNone;
     if (left_out && reducer_ != nullptr) reducer_->DropResiduals();
     SIMURGH_RETURN_IF_ERROR(Prepare(block));
@@ -96,7 +96,7 @@ class DeviceNetwork final : public DenseNetwork {
   void Load(BatchBlock& batch_block, MatrixView<const float> dense,
             std::span<const float> labels) override {
     PinnedBlock& block = PinnedOf(batch_block);
-    // More room is made when nothing is under way.
+    // A batch that does not fit waits for ForwardBackwardOn, which reallocates.
     if (room_.Fits(block)) transfers_.Load(block, dense, labels);
   }
   Status AwaitGradients(BatchBlock& block) override {
@@ -113,7 +113,7 @@ class DeviceNetwork final : public DenseNetwork {
     }
     SIMURGH_RETURN_IF_ERROR(std::exchange(error_, absl::OkStatus()));
     SendMirrors();
-    // The last step's copy of these has ended: ForwardBackward waited since.
+    // ForwardBackward has waited for the last step's copy of the scalars.
     *reinterpret_cast<StepScalars*>(scalars_.get()) = stepper_.Next(learning_rate, step_rows_);
     const bool has_statistics = step_rows_ > 0;
     executor_->Run({.kind = Work::kApply, .rows = has_statistics ? 1U : 0U}, [&] {
@@ -174,13 +174,13 @@ class DeviceNetwork final : public DenseNetwork {
   }
   bool sums_on_device() const override { return reducer_ != nullptr; }
   void LeaveRanks() override {
-    // Graphs have their sums in them.
+    // Captured graphs contain the sums.
     executor_->ForgetRuns();
     reducer_.reset();
   }
 
  private:
-  // What is known of the gradients.
+  // State of the gradients.
   enum class Step { kNone, kReady, kNotFinite };
 
   DeviceNetwork(ModelPlan plan, std::span<const TaskConfig> tasks,
@@ -201,10 +201,10 @@ class DeviceNetwork final : public DenseNetwork {
     scalars_ = executor_->AllocatePinned(sizeof(StepScalars));
     if (weights_ == nullptr || scalars_ == nullptr) {
       return absl::ResourceExhaustedError(
-          "dense network: the device has no memory for the weights; choose narrower layers");
+          "dense network: the device has no memory for the weights; use narrower layers");
     }
     tensors_.SetWeights(weights_.get());
-    // What products read beyond the weights is zero from now on.
+    // Products read padding behind the weights, which must be zero.
     executor_->Zero(weights_.get(), tensors_.weight_bytes());
     const auto mirror = [](std::span<float> device) {
       return std::make_unique<HostMirror>(device.data(), device.size());
@@ -242,7 +242,7 @@ class DeviceNetwork final : public DenseNetwork {
     return step.global_samples > 0 ? step.global_samples : rows;
   }
 
-  // Forward and backward of what is staged; the report comes with it.
+  // Runs forward and backward of the staged batch and waits for the report.
   Status RunPass(const RankStep& step, const PinnedBlock& block,
                  const std::function<void()>& meanwhile) {
     const size_t rows = block.rows;
@@ -285,14 +285,14 @@ class DeviceNetwork final : public DenseNetwork {
     Status waited = transfers_.AwaitReport(block, [this] { return reducer_->Check(); });
     sums.StepEnded();
     Status enqueued = reducer_->TakeError();
-    // What could not be enqueued has a reason, which Check knows better.
+    // Check names the cause of a failure to enqueue.
     if (!enqueued.ok()) waited.Update(reducer_->Check());
     waited.Update(std::move(enqueued));
     return waited;
   }
 
-  // As the CPU's: sums are the caller's, on the host. Not the same work each time, since the pass
-  // waits for them.
+  // The caller sums on the host, as with the CPU backend. Not repeated work, because the pass waits
+  // for the sums.
   template <typename Enqueue>
   Status RunHostSums(const RankStep& step, const PinnedBlock& block, const Enqueue& enqueue,
                      const std::function<void()>& meanwhile) {
@@ -318,7 +318,7 @@ class DeviceNetwork final : public DenseNetwork {
     failed.Update(transfers_.AwaitReport(block));
     SIMURGH_RETURN_IF_ERROR(failed);
     if (!step.on_gradients) return absl::OkStatus();
-    // What the caller makes of them goes back before they are used.
+    // The caller may change the gradients.
     gradients();
     SIMURGH_RETURN_IF_ERROR(std::exchange(error_, absl::OkStatus()));
     for (const ColumnRange& range : done) step.on_gradients(range.first, range.count);
@@ -375,12 +375,12 @@ class DeviceNetwork final : public DenseNetwork {
   Stepper<Executor, T> stepper_;
   DeviceMemory weights_ = NoMemory();
   DeviceMemory scalars_ = NoMemory();               // Pinned; StepScalars.
-  std::unique_ptr<RankReducer<Executor>> reducer_;  // Null: sums are the caller's.
+  std::unique_ptr<RankReducer<Executor>> reducer_;  // Null: the caller sums.
   std::unique_ptr<HostMirror> parameters_;
   std::unique_ptr<HostMirror> gradients_;
   std::unique_ptr<HostMirror> state_;
-  mutable Status error_ = absl::OkStatus();  // Of a look, which cannot say.
-  size_t step_rows_ = 0;                     // Of the batch that batch norm's statistics are of.
+  mutable Status error_ = absl::OkStatus();  // Of a call that returns no Status.
+  size_t step_rows_ = 0;                     // Samples behind batch norm's statistics.
   Step step_ = Step::kNone;
 };
 

@@ -6,8 +6,7 @@
 #include "nn/cuda/bfloat16.h"
 #include "nn/cuda/matrix.h"
 
-// Kernels in which every cell is computed on its own. Called once for each (row, column); no two
-// calls of a launch write the same cell, and none reads what another writes.
+// Elementwise kernels, called once for each (row, column). Calls of a launch are independent.
 namespace simurgh::cuda {
 
 // to(r, c) = from(r, c), which is 0 beyond from's columns.
@@ -40,12 +39,12 @@ struct ZeroCell {
   }
 };
 
-// NaN stays NaN, so that the loss shows it.
+// NaN stays NaN, which makes the loss NaN.
 SIMURGH_HOST_DEVICE inline float Relu(float x) { return x < 0.0F ? 0.0F : x; }
 
 SIMURGH_HOST_DEVICE inline float Sigmoid(float x) { return 1.0F / (1.0F + std::exp(-x)); }
 
-// values(r, c) += bias[c], and then max(0, .) where asked.
+// values(r, c) += bias[c], optionally followed by max(0, .).
 template <typename T>
 struct AddBiasCell {
   Matrix<T> values;
@@ -105,7 +104,7 @@ struct GeluCell {
   }
 };
 
-// values = gelu(values + bias), with what went into it kept.
+// values = gelu(values + bias); stores the input of gelu.
 template <typename T>
 struct AddBiasGeluCell {
   Matrix<T> values;
@@ -154,7 +153,7 @@ struct SigmoidBackwardCell {
   }
 };
 
-// Of the cross layer y = x0 * u + x.
+// The cross layer's y = x0 * u + x.
 template <typename T>
 struct CrossCombineCell {
   Matrix<const T> origin;

@@ -7,7 +7,7 @@
 
 namespace simurgh::cuda {
 
-// An IEEE 754 half: 5 bits of exponent, 10 of mantissa; 65,504 is the largest, 2^-24 the least.
+// An IEEE 754 half: 5 bits of exponent, 10 of mantissa; positive values from 2^-24 to 65,504.
 struct Float16 {
   uint16_t bits;
 };
@@ -18,7 +18,7 @@ SIMURGH_HOST_DEVICE inline float ToFloat(Float16 value) {
   uint32_t bits = (magnitude << 13) + (112U << 23);
   if (magnitude >= 0x7c00U) bits += 112U << 23;  // NaN and infinity.
   float result;
-  if (magnitude < 0x400U) {  // Below 2^-14 the step stays 2^-24.
+  if (magnitude < 0x400U) {  // Subnormal: multiples of 2^-24.
     result = static_cast<float>(magnitude) * 0x1p-24F;
     std::memcpy(&bits, &result, sizeof(bits));
   }
@@ -27,8 +27,8 @@ SIMURGH_HOST_DEVICE inline float ToFloat(Float16 value) {
   return result;
 }
 
-// To the nearest, ties to even; what is too large becomes infinite, which the loss scale waits for;
-// NaN stays NaN.
+// Rounds to nearest, ties to even. NaN stays NaN; overflow becomes infinity, which lowers the loss
+// scale.
 SIMURGH_HOST_DEVICE inline void Assign(Float16& target, float value) {
   uint32_t bits;
   std::memcpy(&bits, &value, sizeof(bits));
@@ -37,10 +37,10 @@ SIMURGH_HOST_DEVICE inline void Assign(Float16& target, float value) {
   uint32_t half;
   if (bits > 0x7f800000U) {
     half = 0x7e00U;
-  } else if (bits >= 0x477ff000U) {  // 65,520: nearer to 2^16 than to the largest.
+  } else if (bits >= 0x477ff000U) {  // 65,520, halfway from 65,504 to 2^16.
     half = 0x7c00U;
   } else if (bits < 0x38800000U) {  // 2^-14
-    // In that sum the last bit is worth 2^-24: the addition rounds.
+    // The last bit of the sum is 2^-24, so the addition rounds.
     float sum;
     std::memcpy(&sum, &bits, sizeof(sum));
     sum += 0.5F;

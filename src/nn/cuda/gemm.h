@@ -6,10 +6,10 @@
 #include "nn/cuda/bfloat16.h"
 #include "nn/cuda/matrix.h"
 
-// A matrix product with what is fused to it, as the executors take it.
+// A matrix product with an epilogue.
 namespace simurgh::cuda {
 
-// Where relu let values through, one bit each, as one product writes and another reads it.
+// One bit per value: whether relu's input was positive. Written and read by products.
 struct ReluMask {
   void* bits = nullptr;
   size_t row_bits = 0;
@@ -21,9 +21,9 @@ enum class Epilogue {
   kBias,          // d += bias
   kBiasRelu,      // d = max(0, d + bias)
   kBiasReluMask,  // The same, and writes the mask.
-  kReluBackward,  // d = 0 where the mask says so.
-  kBiasGelu,      // gelu_input = d + bias, d = gelu of it.
-  kGeluBackward,  // d *= gelu'(gelu_input). Biases' gradients, in f32, come by kBiasGradient.
+  kReluBackward,  // d = 0 where the mask is 0.
+  kBiasGelu,      // gelu_input = d + bias, d = gelu(gelu_input)
+  kGeluBackward,  // d *= gelu'(gelu_input)
   kBiasGradient,  // bias_gradient = the sum over b's rows.
 };
 
@@ -45,8 +45,8 @@ struct Gemm {
   Matrix<Out> gelu_input;  // As large as d; rows of a multiple of kGeluRowElements.
 };
 
-// The product alone, for shapes that no library takes, and where there is no library. Called for
-// each cell of d.
+// The product without epilogue, for shapes that cuBLASLt does not support, and for the host. Called
+// for each cell of d.
 template <typename T, typename Out>
 struct GemmCell {
   Matrix<const T> a;

@@ -13,13 +13,13 @@
 namespace simurgh::cuda {
 namespace {
 
-// What NVIDIA advises for Hopper; 4 MiB would do for older ones.
+// NVIDIA's recommendation for Hopper; older devices need 4 MiB.
 constexpr size_t kWorkspaceBytes = size_t{32} << 20;
 
-// Of fresh allocations; a larger one tells cuBLASLt nothing.
-constexpr uint32_t kLargestAlignment = 256;
+// Alignment of fresh allocations; cuBLASLt does not use a larger one.
+constexpr uint32_t kMaxAlignment = 256;
 
-// A vector that a product reads or writes along with it begins on so many bytes.
+// Alignment of an epilogue's vectors in bytes.
 constexpr uint32_t kVectorAlignment = 16;
 
 Status LtStatus(cublasStatus_t status, const char* what) {
@@ -30,8 +30,8 @@ Status LtStatus(cublasStatus_t status, const char* what) {
 
 uint32_t AlignmentOf(const void* data) {
   const auto address = reinterpret_cast<uintptr_t>(data);
-  if (address == 0) return kLargestAlignment;
-  return std::min(kLargestAlignment, uint32_t{1} << std::min(std::countr_zero(address), 30));
+  if (address == 0) return kMaxAlignment;
+  return std::min(kMaxAlignment, uint32_t{1} << std::min(std::countr_zero(address), 30));
 }
 
 cublasLtEpilogue_t LtEpilogue(Epilogue epilogue) {
@@ -233,7 +233,7 @@ StatusOr<std::unique_ptr<GemmLibrary::Plan>> GemmLibrary::MakePlan(const Shape& 
     SIMURGH_RETURN_IF_ERROR(
         plan->Set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, static_cast<int64_t>(shape.aux_stride)));
   }
-  // Column-major, a matrix has our columns as rows.
+  // In column-major order, our columns are rows.
   const auto layout = [&](cublasLtMatrixLayout_t* result, Element element, size_t columns,
                           size_t rows, size_t stride) {
     return LtStatus(
@@ -256,7 +256,7 @@ StatusOr<std::unique_ptr<GemmLibrary::Plan>> GemmLibrary::MakePlan(const Shape& 
     lt_->preference_set(preference, attribute, &value, sizeof(value));
   };
   prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspaceBytes);
-  // Parts of a sum are added in f32: in place, they would be in the type of the output.
+  // Adds partial sums in f32; in-place reduction would use the output's type.
   const uint32_t reductions =
       shape.out == Element::kFloat
           ? CUBLASLT_REDUCTION_SCHEME_INPLACE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE
@@ -268,7 +268,7 @@ StatusOr<std::unique_ptr<GemmLibrary::Plan>> GemmLibrary::MakePlan(const Shape& 
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, shape.d_alignment);
   cublasLtMatmulHeuristicResult_t best{};
   int found = 0;
-  // NOT_SUPPORTED is an answer, too: there is no algorithm.
+  // NOT_SUPPORTED means that no algorithm exists.
   const cublasStatus_t status = lt_->heuristic(handle_, plan->desc, plan->a, plan->b, plan->c,
                                                plan->d, preference, 1, &best, &found);
   lt_->preference_destroy(preference);

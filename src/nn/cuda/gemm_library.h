@@ -15,11 +15,10 @@
 
 namespace simurgh::cuda {
 
-// Matrix products by cuBLASLt. What its heuristic answers for a shape is kept.
+// Matrix products by cuBLASLt. Caches the heuristic's choice for each shape.
 //
-// Our matrices are row-major, cuBLASLt's column-major: it is asked for d^T = op(b)^T op(a)^T, where
-// every transposed matrix is what lies in memory already. So its A is our b, its M our columns, and
-// vectors along its M, which are all that it fuses, are vectors along our columns.
+// cuBLASLt's matrices are column-major, so it computes d^T = op(b)^T op(a)^T on our row-major
+// memory: its A is our b, and its M is our number of columns. It fuses vectors along M only.
 //
 // Threads: one owner.
 class GemmLibrary {
@@ -32,9 +31,9 @@ class GemmLibrary {
   GemmLibrary& operator=(const GemmLibrary&) = delete;
 
   enum class Outcome {
-    kFused,     // The product and its epilogue are enqueued.
-    kPlain,     // The product is, its epilogue is not.
-    kNotTaken,  // Nothing is: there is no algorithm for this shape.
+    kFused,     // Enqueued the product and its epilogue.
+    kPlain,     // Enqueued the product without the epilogue.
+    kNotTaken,  // No algorithm supports this shape.
   };
 
   // Errors: INTERNAL when cuBLASLt fails.
@@ -66,11 +65,11 @@ class GemmLibrary {
     Epilogue epilogue = Epilogue::kNone;
     const void* vector = nullptr;  // The bias, or its gradient.
     ReluMask* mask = nullptr;
-    void* aux = nullptr;    // What the epilogue writes or reads besides: the mask, gelu's input.
-    size_t aux_stride = 0;  // In bits, or elements.
+    void* aux = nullptr;    // The relu mask or gelu's input.
+    size_t aux_stride = 0;  // In bits or elements.
   };
 
-  // All that a choice of algorithm depends on.
+  // The key of a plan.
   struct Shape {
     size_t columns, rows, depth;
     size_t a_stride, b_stride, c_stride, d_stride, aux_stride;
@@ -88,7 +87,7 @@ class GemmLibrary {
 
   static Shape ShapeOf(const Call& call);
   StatusOr<Outcome> Multiply(Call call, cudaStream_t stream);
-  // Null: there is no algorithm.
+  // Returns null without an algorithm.
   StatusOr<Plan*> PlanOf(const Call& call);
   StatusOr<std::unique_ptr<Plan>> MakePlan(const Shape& shape, const Call& call) const;
   Status Enqueue(const Call& call, Plan& plan, cudaStream_t stream) const;
@@ -97,7 +96,7 @@ class GemmLibrary {
   const CublasLt* lt_ = nullptr;
   cublasLtHandle_t handle_ = nullptr;
   void* workspace_ = nullptr;
-  std::map<Shape, std::unique_ptr<Plan>> plans_;  // Null: there is no algorithm.
+  std::map<Shape, std::unique_ptr<Plan>> plans_;  // Null: no algorithm.
 };
 
 }  // namespace simurgh::cuda

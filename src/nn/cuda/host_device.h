@@ -1,7 +1,7 @@
 #pragma once
 
-// Marks what runs on the device and, compiled by an ordinary compiler, on the host: every formula
-// and every kernel's body, so that tests hold them against the CPU backend where no device is.
+// Marks functions for device and host: formulas and kernel bodies, which tests compare with the CPU
+// backend on machines without a device.
 #if defined(__CUDACC__)
 #define SIMURGH_HOST_DEVICE __host__ __device__
 #else

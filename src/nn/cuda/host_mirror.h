@@ -8,21 +8,20 @@
 
 namespace simurgh::cuda {
 
-// The host's copy of floats that live on the device: fetched when somebody looks after the device
-// has changed them, sent back when somebody may have written here.
+// A host copy of floats on the device, copied in either direction when out of date.
 //
 // Threads: one owner.
 class HostMirror {
  public:
   HostMirror(float* device, size_t count) : device_(device), values_(count) {}
 
-  // The host's values are old.
+  // Marks the host's values as out of date.
   void DeviceChanged() {
     is_old_ = true;
     is_written_ = false;
   }
 
-  // The values, fetched if they are old. written: the caller may change them.
+  // Copies the values from the device if out of date. written: the caller may change them.
   template <typename Executor>
   Status Read(Executor& executor, bool written) {
     if (is_old_ && !values_.empty()) {
@@ -34,7 +33,7 @@ class HostMirror {
     return absl::OkStatus();
   }
 
-  // Before the device uses its values.
+  // Copies changed values to the device. Call before the device uses them.
   template <typename Executor>
   void Send(Executor& executor) {
     if (is_written_ && !values_.empty()) {

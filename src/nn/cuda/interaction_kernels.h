@@ -6,15 +6,15 @@
 #include "nn/cuda/bfloat16.h"
 #include "nn/cuda/matrix.h"
 
-// Interactions of the vectors, each `dim` wide, that stand side by side in a sample's columns.
+// Interactions of consecutive vectors, each `dim` wide, in a sample's columns.
 namespace simurgh::cuda {
 
-// Where the pairs (v, 0), (v, 1), ... begin.
+// Index of the pair (v, 0), followed by (v, 1), ...
 SIMURGH_HOST_DEVICE inline size_t FirstPair(size_t v) { return v * (v - 1) / 2; }
 
-// The larger index of pair number `pair`; the other is what remains above FirstPair of it.
+// The larger vector v of a pair; the smaller one is pair - FirstPair(v).
 SIMURGH_HOST_DEVICE inline size_t LargerOfPair(size_t pair) {
-  // The root is near enough to be one off at most.
+  // Rounding of the root makes v wrong by one at most.
   auto v = static_cast<size_t>((1.0 + std::sqrt(1.0 + 8.0 * static_cast<double>(pair))) / 2.0);
   while (FirstPair(v) > pair) --v;
   while (FirstPair(v + 1) <= pair) ++v;
@@ -61,7 +61,7 @@ struct DotBackwardCell {
   }
 };
 
-// sums(r, d) = the sum over all vectors of their d-th value. Called for each (row, d).
+// sums(r, d) = the sum over all vectors of element d. Called for each (row, d).
 template <typename T>
 struct VectorSumCell {
   Matrix<const T> input;
@@ -77,12 +77,12 @@ struct VectorSumCell {
   }
 };
 
-// Half of |sum of the vectors|^2 - sum of their squares, term by term so that they cancel early.
-// Called for each row.
+// (|sum of the vectors|^2 - sum of their squares) / 2, element by element for precision. Called for
+// each row.
 template <typename T>
 struct FmRow {
   Matrix<const T> input;
-  Matrix<float> sums;  // Of VectorSumCell.
+  Matrix<float> sums;  // From VectorSumCell.
   Matrix<T> output;
 
   SIMURGH_HOST_DEVICE void operator()(size_t row) const {
@@ -115,7 +115,7 @@ struct FmBackwardCell {
   }
 };
 
-// The sums of a sample's columns, parted evenly. Called for each row.
+// Sums of equal parts of a sample's columns. Called for each row.
 template <typename T, typename Out>
 struct SumRow {
   Matrix<const T> input;

@@ -5,11 +5,11 @@
 
 #include "nn/cuda/cuda_executor.h"
 
-// How CudaExecutor runs kernels. Only for files that nvcc compiles.
+// Kernel launches of CudaExecutor. Include in .cu files only.
 namespace simurgh::cuda {
 
 inline constexpr unsigned kBlockThreads = 256;
-// Blocks of a grid; threads go on with what is beyond it.
+// Grid limits; threads loop over the remaining elements.
 inline constexpr size_t kMaxGridX = 1U << 20;
 inline constexpr size_t kMaxGridY = 65'535;
 
@@ -46,7 +46,7 @@ void CudaExecutor::ForEach(size_t count, const Kernel& kernel) {
 template <typename Kernel>
 void CudaExecutor::ForEachCell(size_t rows, size_t columns, const Kernel& kernel) {
   if (rows == 0 || columns == 0) return;
-  // As many columns as there are, up to a block of one row.
+  // The block's width covers the columns, up to a whole block.
   unsigned width = 1;
   while (width < kBlockThreads && width < columns) width *= 2;
   const unsigned height = kBlockThreads / width;

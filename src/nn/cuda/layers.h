@@ -13,7 +13,7 @@
 
 namespace simurgh::cuda {
 
-// The layers' ways forward and back, one by one. A layer is named by its tower's index and its own.
+// Forward and backward passes of single layers. t, i: indices of the tower and of its layer.
 //
 // Threads: one owner.
 template <typename Executor, typename T>
@@ -22,7 +22,7 @@ class Layers {
   Layers(const ModelPlan& plan, Executor& executor, Tensors<T>& tensors)
       : plan_(plan), executor_(executor), tensors_(tensors), products_(plan, executor, tensors) {}
 
-  // weights: laid out as parameters(). Makes the copies that products read.
+  // weights: in the layout of parameters(). Converts them for products.
   void TakeWeights(std::span<const float> weights) {
     weights_ = weights;
     products_.CopyWeights(weights);
@@ -70,14 +70,14 @@ class Layers {
     }
   }
 
-  // Expects the gradient of the layer's output; leaves that of its parameters and, unless it is the
-  // first of a tower that needs none, of its input.
+  // Requires the gradient of the layer's output. Computes the gradient of its parameters and,
+  // unless it is the first layer of a tower that needs none, of its input.
   void Backward(size_t t, size_t i, const RankPass& ranks) {
     BackwardOf(t, i, ranks);
     ReportGradients(plan_.towers[t].layers[i], ranks);
   }
 
-  // What a rank without rows has to do in the forward pass, and in the one back.
+  // The forward and backward passes of a rank without samples.
   void TakePartForward(const LayerPlan& layer, const RankPass& ranks) {
     if (layer.config.kind == LayerConfig::Kind::kBatchNorm) {
       BatchStatistics(layer, NoRows(layer), ranks);
@@ -104,7 +104,7 @@ class Layers {
     if (layer.config.kind == LayerConfig::Kind::kCross) {
       return products_.CrossBackward(t, i, input, needs_input_gradient);
     }
-    // The first layer of a tower without an input gradient has nowhere to leave one.
+    // The first layer of a tower may have no memory for an input gradient.
     if (layer.config.kind == LayerConfig::Kind::kBatchNorm) {
       BatchNormGradients(layer, input, dy, ranks);
     }
@@ -139,7 +139,7 @@ class Layers {
     }
   }
 
-  // Whose way back does an activation's before it, too.
+  // The backward pass of a linear layer includes that of the activation before it.
   bool IsLinear(size_t t, size_t i) const {
     return i < plan_.towers[t].layers.size() &&
            plan_.towers[t].layers[i].config.kind == LayerConfig::Kind::kLinear;
@@ -157,7 +157,7 @@ class Layers {
                                 : tensors_.Memory(t, i - 1).output_gradient);
   }
 
-  // For each cell of a matrix of that shape.
+  // Calls kernel for each cell of a matrix of that shape.
   template <typename Kernel, typename Shape>
   void Cells(const Kernel& kernel, const Shape& shape) {
     executor_.ForEachCell(shape.rows, shape.columns, kernel);
@@ -173,7 +173,7 @@ class Layers {
             .epsilon = layer.config.epsilon};
   }
 
-  // A layer's gradients are complete, but for the scale.
+  // Requires all gradients of the layer, which may still be scaled.
   void ReportGradients(const LayerPlan& layer, const RankPass& ranks) {
     if (layer.parameter_count == 0) return;
     if constexpr (kIsScaled<T>) {
@@ -187,7 +187,7 @@ class Layers {
     return {nullptr, 0, layer.output_width, layer.output_width};
   }
 
-  // Samples whose statistics batch norm works with.
+  // Number of samples behind batch norm's statistics.
   static double StatisticsSamples(const Matrix<const T>& input, const RankPass& ranks) {
     return static_cast<double>(ranks.sum_statistics ? ranks.samples : input.rows);
   }
@@ -196,7 +196,7 @@ class Layers {
     if (ranks.sum_statistics) ranks.sum_statistics(tensors_.column_sums(), count);
   }
 
-  // column_sums() times a factor of the loss scale.
+  // Multiplies column_sums() by a factor of the loss scale.
   void Rescale(size_t count, float LossScale::* factor) {
     if constexpr (kIsScaled<T>) {
       executor_.ForEach(count,
@@ -206,7 +206,6 @@ class Layers {
 
   void BatchStatistics(const LayerPlan& layer, const Matrix<const T>& input,
                        const RankPass& ranks) {
-    // Without rows of its own, and alone, a rank sees nothing.
     if (input.rows == 0 && !ranks.sum_statistics) return;
     const Matrix<float> partial = tensors_.Partial(input.columns);
     const double samples = StatisticsSamples(input, ranks);
@@ -221,7 +220,7 @@ class Layers {
                       DivideSum{sums, samples, layer.Variance(tensors_.batch_statistics()).data()});
   }
 
-  // Leaves in column_sums() what the gradient of the input needs, too.
+  // Also leaves the sums for the gradient of the input in column_sums().
   void BatchNormGradients(const LayerPlan& layer, const Matrix<const T>& input,
                           const Matrix<const T>& dy, const RankPass& ranks) {
     const size_t columns = input.columns;

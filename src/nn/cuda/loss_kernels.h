@@ -8,8 +8,7 @@
 #include "nn/cuda/matrix.h"
 #include "simurgh/config/data_config.h"
 
-// The loss and its gradient in one pass, with the formulas of the CPU backend (nn/cpu/loss.cc), in
-// f64 as there.
+// The loss and its gradient in one pass, in f64 with the CPU backend's formulas (nn/cpu/loss.cc).
 namespace simurgh::cuda {
 
 struct LossPoint {
@@ -23,7 +22,7 @@ SIMURGH_HOST_DEVICE inline double Probability(double logit, double decay) {
 }
 
 SIMURGH_HOST_DEVICE inline LossPoint CrossEntropy(double z, double y, double p, double decay) {
-  // Written so that NaN stays NaN, which fmax would drop.
+  // fmax would drop NaN.
   return {(z < 0 ? 0.0 : z) - z * y + std::log1p(decay), p - y};
 }
 
@@ -37,7 +36,6 @@ SIMURGH_HOST_DEVICE inline LossPoint Focal(double z, double y, double p, double 
   return {factor * entropy, y == 1.0 ? slope : -slope};
 }
 
-// Of one task.
 struct LossFormula {
   bool focal;
   double task_weight;
@@ -51,7 +49,7 @@ struct LossFormula {
   }
 };
 
-// By task. A kernel gets it by value.
+// By task; a kernel argument.
 struct LossFormulas {
   LossFormula of[kMaxTasks];
 };
@@ -62,10 +60,10 @@ struct LossRow {
   LossFormulas formulas;
   Matrix<const float> logits;  // (B, tasks)
   const float* labels;         // (B, tasks)
-  double* losses;              // (B): sums over the tasks, not yet divided by B.
+  double* losses;              // (B): sums over the tasks.
   float* probabilities;        // (B, tasks)
-  double samples;              // That the mean is over.
-  const float* scale;          // Of the gradient; null: 1.
+  double samples;              // Divisor of the gradient.
+  const float* scale;          // Factor of the gradient; null: 1.
   Matrix<T> gradient;          // (B, tasks), of the mean.
 
   SIMURGH_HOST_DEVICE void operator()(size_t row) const {
@@ -99,14 +97,14 @@ struct ProbabilityRow {
   }
 };
 
-// What a training step tells the host.
+// A training step's report to the host.
 struct StepReport {
   double loss;
-  uint32_t not_finite;  // 1 where a gradient is NaN or infinite.
-  float loss_scale;     // That the gradients were found with.
+  uint32_t not_finite;  // 1 if a gradient is NaN or infinite.
+  float loss_scale;     // Scale of this step.
 };
 
-// Called once, before anything looks for values that are not finite.
+// Called once, before the search for values that are not finite.
 struct BeginReport {
   StepReport* report;
 

@@ -7,7 +7,7 @@
 
 namespace simurgh::cuda {
 
-// A row-major matrix in device memory, as kernels take it. T: float, Bfloat16 or Float16, or const.
+// A row-major matrix in device memory. T: float, Bfloat16 or Float16, or const.
 template <typename T>
 struct Matrix {
   T* data = nullptr;
@@ -22,7 +22,7 @@ struct Matrix {
   // Columns [first, first + count).
   Matrix Columns(size_t first, size_t count) const { return {data + first, rows, count, stride}; }
 
-  // A view for writing serves for reading.
+  // Converts a mutable view to a const view.
   operator Matrix<const T>() const  // NOLINT(google-explicit-constructor)
     requires(!std::is_const_v<T>)
   {

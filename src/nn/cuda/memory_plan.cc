@@ -30,7 +30,7 @@ WeightCopies PlanCopies(const TowerPlan& tower, size_t index, size_t element_byt
     copies.up = planner.AddMatrix(rank, layer.output_width, element_bytes);
     copies.padded_rows = layer.input_width;
   } else {
-    // A tower's input has zeros up to the end of its rows: the product may read them.
+    // A tower's input is padded with zeros, which the product may read.
     copies.padded_rows = index == 0 && layer.config.kind == Kind::kLinear
                              ? RoundUp(layer.input_width, kRowAlignment / element_bytes)
                              : layer.input_width;
@@ -40,7 +40,7 @@ WeightCopies PlanCopies(const TowerPlan& tower, size_t index, size_t element_byt
   return copies;
 }
 
-// Adds the layer behind what the tower has.
+// Adds a layer to the tower.
 void PlanLayer(const TowerPlan& tower, size_t index, bool is_logit, size_t rows,
                size_t element_bytes, RegionPlanner& planner, TowerMemory& memory) {
   const LayerPlan& layer = tower.layers[index];
@@ -81,7 +81,7 @@ void PlanLayer(const TowerPlan& tower, size_t index, bool is_logit, size_t rows,
   memory.layers.push_back(result);
 }
 
-// How much comes with a batch of rows.
+// Sizes of a batch of rows.
 struct RowCounts {
   size_t offsets = 0;
   size_t occurrences = 0;
@@ -100,15 +100,16 @@ RowCounts CountRows(const WireCodes& codes, const CompactBatch& ids) {
 
 void PlanRows(const WireCodes& codes, const RowCounts& counts, RegionPlanner& input,
               BatchTransfer& transfer) {
-  transfer.first_bytes = input.Add((RowIndex::kPlaces + codes.features.size()) * sizeof(uint64_t));
+  transfer.first_bytes =
+      input.Add((RowIndex::kRowOffsets + codes.features.size()) * sizeof(uint64_t));
   transfer.offsets = input.Add(counts.offsets * sizeof(uint32_t));
   transfer.occurrences = input.Add(counts.occurrences * sizeof(uint32_t));
   transfer.weights = input.Add(counts.weights * sizeof(float));
-  transfer.places = input.Add(counts.ids * sizeof(uint64_t));
+  transfer.row_offsets = input.Add(counts.ids * sizeof(uint64_t));
   transfer.rows = input.Add(counts.row_bytes);
 }
 
-// What every batch has, however its embeddings come.
+// Plans the parts that batches of rows and of pooled embeddings have in common.
 void PlanSamples(const ModelPlan& plan, const WireCodes& codes, size_t rows, bool pooled,
                  RegionPlanner& input, BatchTransfer& transfer) {
   transfer.dense = input.Add(rows * plan.dense_width * sizeof(float));
@@ -132,7 +133,6 @@ size_t WidestLayer(const ModelPlan& plan) {
 Region RegionPlanner::Add(size_t bytes) {
   const Region region{.offset = bytes_, .bytes = bytes};
   bytes_ += RoundUp(bytes, kRegionAlignment);
-  regions_.push_back(region);
   return region;
 }
 
@@ -162,10 +162,10 @@ WeightMemory PlanWeights(const ModelPlan& plan, const WireCodes& codes,
   memory.directions = floats(lamb ? plan.parameter_count : 0);
   memory.scalars = planner.Add(sizeof(StepScalars));
   memory.loss_scale = planner.Add(sizeof(LossScale));
-  // Twice: the sums of a block's weights and of its directions are needed side by side.
+  // Twice: for a block's weights and for its directions.
   memory.sums = planner.Add(2 * kSquareParts * sizeof(double));
   memory.sums_next = planner.Add(2 * kSquareParts * sizeof(double));
-  // Twice: batch norm needs two kinds side by side.
+  // Twice: batch norm needs two sums per column.
   memory.column_sums = planner.Add(2 * WidestLayer(plan) * sizeof(double));
   memory.code_table = planner.Add(codes.table.size() * sizeof(uint32_t));
   if (codes.pools()) {

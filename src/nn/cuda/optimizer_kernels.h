@@ -5,21 +5,21 @@
 
 #include "nn/cuda/host_device.h"
 
-// The optimizers' steps over flat buffers, with the formulas of the CPU backend
-// (nn/cpu/optimizer.h). Each is called for each parameter.
+// Optimizer steps over flat buffers, with the CPU backend's formulas (nn/cpu/optimizer.h). Kernels
+// are called for each parameter unless noted.
 namespace simurgh::cuda {
 
-// What changes from step to step. In device memory, so that a captured graph stays the same.
+// Values that change from step to step. In device memory, because captured graphs are constant.
 struct StepScalars {
   float rate = 0;
-  float keep = 1;             // Of the weight: 1 - rate * decoupled decay.
-  float steps = 0;            // adam, lamb: with this one.
-  float correction = 1;       // adam, lamb: of the first moment.
+  float keep = 1;             // Factor of the weight: 1 - rate * decoupled decay.
+  float steps = 0;            // adam, lamb: including this one.
+  float correction = 1;       // adam, lamb: bias correction of the first moment.
   float root_correction = 1;  // adam, lamb: of the second moment's root.
   float average_steps = 0;
   float average_kept = 0;
-  float unbias = 1;  // Of the batch's variance.
-  float clip = 1;    // Of the gradients; found on the device.
+  float unbias = 1;  // Factor of the batch's variance.
+  float clip = 1;    // Factor of the gradients; computed on the device.
 };
 
 struct StepInputs {
@@ -31,7 +31,7 @@ struct StepInputs {
   SIMURGH_HOST_DEVICE float Gradient(size_t i) const {
     return scalars->clip * gradients[i] + weight_decay * weights[i];
   }
-  // change: for a rate of 1.
+  // change: includes the learning rate.
   SIMURGH_HOST_DEVICE void Move(size_t i, float change) const {
     weights[i] = scalars->keep * weights[i] - change;
   }
@@ -99,7 +99,7 @@ struct AdamStep {
   }
 };
 
-// Updates the moments and leaves each parameter's direction, decay included.
+// Updates the moments and computes each parameter's direction, including decay.
 struct LambDirection {
   StepInputs in;
   MomentBuffers moments;
@@ -112,7 +112,7 @@ struct LambDirection {
   }
 };
 
-// Of one block; the sums are of squares over it.
+// For one block; the sums are its sums of squares.
 struct LambMove {
   const StepScalars* scalars;
   const double* weight_squares;
@@ -151,7 +151,7 @@ struct AverageStep {
   }
 };
 
-// Called once: copies a scalar to where the state has it.
+// Called once: copies a scalar to the state.
 struct StoreScalar {
   const float* from;
   float* to;

@@ -14,8 +14,7 @@
 
 namespace simurgh::cuda {
 
-// The whole way of a batch on the device: from its inputs as they came to what goes back. Enqueues
-// only.
+// The forward and backward pass of a batch on the device. Enqueues only.
 //
 // Threads: one owner.
 template <typename Executor, typename T>
@@ -29,14 +28,14 @@ class Pass {
         tensors_(tensors),
         layers_(plan, executor, tensors) {}
 
-  // Leaves report, probabilities and all gradients.
+  // Computes the report, probabilities and all gradients.
   void Train(const RankPass& ranks) {
     Forward(tensors_.parameters(), &ranks);
     FindLoss(ranks);
     Backward(ranks);
   }
 
-  // The same for a rank whose share of the samples has ended.
+  // Train for a rank without samples.
   void TakePart(const RankPass& ranks) {
     const std::span<float> gradients = tensors_.gradients();
     executor_.Zero(gradients.data(), gradients.size_bytes());
@@ -51,9 +50,8 @@ class Pass {
     }
   }
 
-  // Leaves in the report whether all gradients are finite: sums over the ranks, where they are
-  // summed on devices. What left the layers scaled is not from now on, and the scale is the next
-  // step's.
+  // Reports whether all gradients, or their sums over the ranks, are finite. Unscales them and
+  // updates the loss scale.
   void CheckFinite() {
     uint32_t* flag = &tensors_.report()->not_finite;
     const std::span<float> gradients = tensors_.gradients();
@@ -69,7 +67,7 @@ class Pass {
     }
   }
 
-  // Leaves the gradients of embeddings as they travel.
+  // Encodes the gradients of embeddings.
   void EncodeGradients() {
     const WireCodes& codes = tensors_.codes();
     if (!codes.encodes()) return;
@@ -86,7 +84,7 @@ class Pass {
     }
   }
 
-  // Leaves probabilities. weights: laid out as parameters().
+  // Computes probabilities. weights: in the layout of parameters().
   void Predict(std::span<const float> weights) {
     Forward(weights, nullptr);
     executor_.ForEach(tensors_.rows(), ProbabilityRow{Logits(), tensors_.probabilities()});
@@ -148,7 +146,7 @@ class Pass {
     }
   }
 
-  // The last block goes on to the end of the rows, with zeros.
+  // The last block extends to the end of the rows; padding is zero.
   Matrix<T> InputBlock(size_t t, const TowerInput& input) const {
     const Matrix<T> whole = tensors_.View(tensors_.Memory(t).input);
     const bool is_last = input.column + input.width == whole.columns;
@@ -161,7 +159,7 @@ class Pass {
     executor_.ForEachCell(block.rows, block.columns, CopyCell<From, T>{from, block});
   }
 
-  // From the bytes in which they have come, if they have not been pooled here.
+  // Decodes the embeddings, or copies them if the device pooled them.
   void GatherEmbeddings(size_t t, const TowerInput& input) {
     if (tensors_.pools()) {
       const Matrix<const float> pooled = tensors_.pooled();

@@ -15,15 +15,14 @@
 
 namespace simurgh::cuda {
 
-// A batch in memory that a device copies from and to by itself: what goes there in one piece, and
-// what comes back in another, each laid out as BatchTransfer says.
+// A batch in pinned host memory, laid out as BatchTransfer.
 struct PinnedBlock final : BatchBlock {
   size_t rows = 0;
   const WireCodes* codes = nullptr;
   BatchTransfer transfer;
   std::shared_ptr<AlignedBuffer> input;
   std::shared_ptr<AlignedBuffer> output;
-  // Of Transfers: where it is on the device, and since which load; 0: since none.
+  // For Transfers: the batch's slot on the device and the number of its load; 0: not loaded.
   size_t slot = 0;
   uint64_t load = 0;
 
@@ -36,7 +35,7 @@ struct PinnedBlock final : BatchBlock {
     return reinterpret_cast<T*>(output->data() + region.offset);
   }
 
-  // Puts what the reader has beside the embeddings.
+  // Copies dense features and labels into the block.
   void Stage(MatrixView<const float> dense, std::span<const float> labels) const {
     CopyRows(dense, {In<float>(transfer.dense), dense.rows(), dense.columns()});
     std::ranges::copy(labels, In<float>(transfer.labels));
@@ -44,7 +43,7 @@ struct PinnedBlock final : BatchBlock {
     if (ids != nullptr) StageIds();
   }
 
-  // What the device pools by.
+  // Copies the index of the rows into the block.
   void StageIds() const {
     auto* const first_bytes = In<uint64_t>(transfer.first_bytes);
     first_bytes[RowIndex::kOccurrences] = transfer.occurrences.offset;
@@ -52,15 +51,16 @@ struct PinnedBlock final : BatchBlock {
     for (size_t f = 0; f < ids->feature_count(); ++f) {
       const size_t list = ids->list_of(f);
       const size_t first_id = list == 0 ? 0 : ids->unique_ends[list - 1];
-      first_bytes[RowIndex::kPlaces + f] = transfer.places.offset + first_id * sizeof(uint64_t);
+      first_bytes[RowIndex::kRowOffsets + f] =
+          transfer.row_offsets.offset + first_id * sizeof(uint64_t);
     }
     std::ranges::copy(ids->offsets, In<uint32_t>(transfer.offsets));
     std::ranges::copy(ids->occurrences, In<uint32_t>(transfer.occurrences));
     std::ranges::copy(ids->weights, In<float>(transfer.weights));
-    auto* const places = In<uint64_t>(transfer.places);
+    auto* const row_offsets = In<uint64_t>(transfer.row_offsets);
     uint64_t next = transfer.rows.offset;
     codes->rows.ForEachId(*ids, [&](size_t id, const VectorCodec& row) {
-      places[id] = next;
+      row_offsets[id] = next;
       next += row.row_bytes();
     });
   }
@@ -72,12 +72,12 @@ struct PinnedBlock final : BatchBlock {
   }
 };
 
-// Executor: of DeviceNetwork; its AllocatePinned is for any thread. Where it has no more such
-// memory, blocks are of ordinary memory, from which copies are slower.
+// Executor: see DeviceNetwork. Without pinned memory, blocks use ordinary memory, from which copies
+// are slower.
 template <typename Executor>
 class PinnedBlocks final : public BlockPool {
  public:
-  // Lifetime: of all but options.
+  // Lifetime: plan, codes and executor outlive this.
   PinnedBlocks(const ModelPlan& plan, const WireCodes& codes, const DenseNetworkOptions& options,
                Executor& executor)
       : plan_(plan),
@@ -92,8 +92,7 @@ class PinnedBlocks final : public BlockPool {
           return AlignedBuffer(memory.release(), size, release);
         }) {}
 
-  // What the input of a block of rows has room for, at least, so that any takes the place of
-  // another.
+  // Minimum input bytes of a block of rows, so that blocks can reuse each other's memory.
   size_t row_input_bytes() const { return row_input_bytes_; }
 
   std::shared_ptr<BatchBlock> Lease(size_t rows, bool with_gradients) override {
@@ -106,7 +105,7 @@ class PinnedBlocks final : public BlockPool {
     return LeasePinned(rows, with_gradients, std::move(ids));
   }
 
-  // With embeddings of so many rows that do not come in a block.
+  // A block with a copy of the embeddings.
   std::shared_ptr<PinnedBlock> LeaseWith(MatrixView<const float> embeddings, size_t rows,
                                          bool with_gradients) {
     auto block = LeasePinned(rows, with_gradients);
@@ -114,7 +113,7 @@ class PinnedBlocks final : public BlockPool {
     return block;
   }
 
-  // ids: for their rows.
+  // ids: of a block of rows; else null.
   std::shared_ptr<PinnedBlock> LeasePinned(size_t rows, bool with_gradients,
                                            std::shared_ptr<const CompactBatch> ids = nullptr) {
     auto block = std::make_shared<PinnedBlock>();
@@ -155,7 +154,7 @@ class PinnedBlocks final : public BlockPool {
   const ModelPlan& plan_;
   const WireCodes& codes_;
   const size_t row_input_bytes_;
-  BufferPool buffers_;  // Idle ones are kept for good: pinning memory is dear.
+  BufferPool buffers_;  // Keeps idle buffers, because pinning memory is slow.
 };
 
 }  // namespace simurgh::cuda

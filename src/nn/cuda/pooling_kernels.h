@@ -9,33 +9,31 @@
 #include "nn/cuda/vector_kernels.h"
 #include "simurgh/data/pooling.h"
 
-// A batch's rows, as they come, to embeddings: simurgh::Pool in kernels, to the bit.
+// Kernels that pool a batch's encoded rows, bit by bit as simurgh::Pool.
 namespace simurgh::cuda {
 
 // A feature whose rows are pooled, in device memory.
 struct PooledFeature {
   PoolingRule rule;
   uint32_t dim = 0;
-  uint32_t first_column = 0;  // Of its block.
-  uint32_t row_bytes = 0;     // Of a coded row,
-  uint32_t scale_offset = 0;  // and where its scale is, of int8.
+  uint32_t first_column = 0;  // Of the feature's block of columns.
+  uint32_t row_bytes = 0;     // Of an encoded row.
+  uint32_t scale_offset = 0;  // int8: offset of the scale in the row.
 };
 
-// What comes with the rows of a batch of B samples and F features.
+// Index of the rows of a batch with B samples and F features.
 struct RowIndex {
-  // Where the rest begins, in bytes from the beginning of the batch's input: the occurrences, the
-  // weights (0: there are none), then, of each feature, the places of its ids' rows. (2 + F) A
-  // place is an offset in bytes from the beginning of the input.
+  // Byte offsets in the batch's input, (2 + F): of the occurrences, of the weights (0: none) and of
+  // each feature's row offsets, which are byte offsets of its ids' rows in the input.
   static constexpr size_t kOccurrences = 0;
   static constexpr size_t kWeights = 1;
-  static constexpr size_t kPlaces = 2;
+  static constexpr size_t kRowOffsets = 2;
 
   const uint64_t* first_bytes = nullptr;
   const uint32_t* offsets = nullptr;  // (F * B + 1) of CompactBatch.
 };
 
-// to(b, c) = what the occurrences of sample b become in column c. Order of addition is by
-// occurrence.
+// to(b, c) = column c of the pooled occurrences of sample b, added in the order of occurrences.
 struct PoolCell {
   const PooledFeature* features;
   const uint32_t* feature_of;  // By column.
@@ -52,7 +50,7 @@ struct PoolCell {
     uint32_t count = bounds[1] - first;
     auto element = static_cast<uint32_t>(column) - feature.first_column;
     if (feature.rule.kind == Pooling::kRaw) {
-      // The occurrences of the id that has the column's place; none: zeros.
+      // The occurrences at the column's position in the list; without any, zeros.
       const uint32_t before = element / feature.dim * feature.rule.rows_per_id;
       element %= feature.dim;
       first += before;
@@ -87,9 +85,9 @@ struct PoolCell {
 
   SIMURGH_HOST_DEVICE float Number(uint32_t f, uint32_t id, uint32_t element) const {
     const PooledFeature& feature = features[f];
-    const uint64_t place =
-        ElementOf<uint64_t>(input + index.first_bytes[RowIndex::kPlaces + f], id);
-    const std::byte* const row = input + place;
+    const uint64_t row_offset =
+        ElementOf<uint64_t>(input + index.first_bytes[RowIndex::kRowOffsets + f], id);
+    const std::byte* const row = input + row_offset;
     if (precision != VectorPrecision::kInt8) return WidenElement(precision, row, element);
     return WidenByte(row, element, ElementOf<float>(row + feature.scale_offset, 0));
   }

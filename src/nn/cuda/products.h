@@ -10,8 +10,7 @@
 
 namespace simurgh::cuda {
 
-// The layers that are matrix products: linear and cross. What a product could not fuse, a kernel
-// does behind it.
+// Linear and cross layers. A kernel computes an epilogue that the product could not fuse.
 //
 // Threads: one owner.
 template <typename Executor, typename T>
@@ -33,7 +32,7 @@ class Products {
     const WeightCopies& copies = tensors_.Copies(t, i);
     const Matrix<const T> weight = tensors_.WeightCopy(copies.weight, copies.padded_rows);
     if (t + 1 == plan_.towers.size() && i + 1 == plan_.towers[t].layers.size()) {
-      // The logits are f32, which a fused bias of another type cannot be added to.
+      // The logits are f32; a fused bias must have the output's type.
       const Matrix<float> logits = tensors_.template ViewAs<float>(memory.output);
       executor_.Multiply(
           Gemm<T, float>{.a = input, .b = weight, .depth = copies.padded_rows, .d = logits});
@@ -198,7 +197,7 @@ class Products {
                           AddBiasCell<Out>{values, layer.Bias(weights_).data(), relu});
   }
 
-  // weight_gradient = input^T dy, and bias_gradient, unless it is null, the sum of dy's rows.
+  // weight_gradient = input^T dy; bias_gradient, unless null, = the sum of dy's rows.
   void WeightGradient(const Matrix<const T>& input, const Matrix<const T>& dy,
                       const MatrixView<float>& weight_gradient, float* bias_gradient) {
     Gemm<T, float> gemm{.a = input,

@@ -15,9 +15,9 @@
 
 namespace simurgh::cuda {
 
-// Sums a network's gradients over the ranks in device memory: bucket after bucket, beside the
-// backward pass that makes the others. In bf16 and int8, each rank sums one part of a bucket, in
-// f32 and in the order of the ranks; in f32, DeviceSums does it. Enqueues only.
+// Sums a network's gradients over the ranks in device memory, bucket by bucket, during the backward
+// pass. In bf16 and int8 each rank sums one part of a bucket, in f32 and in rank order; in f32,
+// DeviceSums sums. Enqueues only.
 //
 // Threads: one owner.
 template <typename Executor>
@@ -25,8 +25,8 @@ class RankReducer {
  public:
   using Precision = AllReduceConfig::Precision;
 
-  // gradients: in device memory. Lifetime: all arguments but the plan outlive this.
-  // Errors: RESOURCE_EXHAUSTED when the device has no memory for what is on its way.
+  // gradients: in device memory. Lifetime: all arguments except the plan outlive this.
+  // Errors: RESOURCE_EXHAUSTED without device memory for encoded buckets.
   static StatusOr<std::unique_ptr<RankReducer>> Create(const ModelPlan& plan,
                                                        const DeviceRanks& ranks, Executor& executor,
                                                        std::span<float> gradients) {
@@ -37,7 +37,7 @@ class RankReducer {
 
   DeviceSums& sums() { return sums_; }
 
-  // The gradients from `first` on are enqueued. In the order of RankPass::on_gradients.
+  // Requires that gradients from `first` are enqueued; see RankPass::on_gradients.
   void OnGradients(size_t first) {
     SIMURGH_CHECK_LT(next_, buckets_.size());
     if (first != buckets_[next_].first) return;
@@ -45,10 +45,10 @@ class RankReducer {
     ++next_;
   }
 
-  // All gradients are enqueued; what is enqueued from now on finds their sums.
+  // Requires that all gradients are enqueued. Work enqueued later reads their sums.
   void Finish() {
     SIMURGH_CHECK_EQ(std::exchange(next_, 0), buckets_.size());
-    if (buckets_.empty()) return;  // Nothing is beside.
+    if (buckets_.empty()) return;  // Beside was not called.
     if (!overlap_) {
       executor_.Beside([this] {
         for (const ColumnRange& bucket : buckets_) Reduce(bucket);
@@ -57,17 +57,17 @@ class RankReducer {
     executor_.JoinSide();
   }
 
-  // What rounding took off the sums before is no longer owed: they are not applied.
+  // Drops rounding errors of sums that were not applied.
   void DropResiduals() {
     if (residuals_ != nullptr) executor_.Zero(residuals_, gradients_.size_bytes());
   }
 
-  // Batch norm's sums, in the middle of the pass.
+  // Sums batch norm's statistics during the pass.
   void SumStatistics(double* values, size_t count) {
     Note(sums_.Sum(std::span(values, count), executor_.stream()));
   }
 
-  // As DeviceSums has it; gives up sums that cannot end. Not within Run.
+  // DeviceSums::Check, followed by GiveUp after an error. Not within Run.
   Status Check() {
     Status checked = sums_.Check();
     if (!checked.ok()) {
@@ -162,12 +162,12 @@ class RankReducer {
   const std::vector<ColumnRange> buckets_;
   Executor& executor_;
   const std::span<float> gradients_;
-  size_t next_ = 0;  // Of buckets_.
+  size_t next_ = 0;  // Index into buckets_.
   DeviceMemory memory_ = NoMemory();
-  std::byte* outgoing_ = nullptr;  // A part for each rank.
+  std::byte* outgoing_ = nullptr;  // One part per rank.
   std::byte* incoming_ = nullptr;
   float* part_sums_ = nullptr;
-  float* residuals_ = nullptr;  // As many as gradients, where rounding leaves any.
+  float* residuals_ = nullptr;  // One per gradient with bf16 and int8; else null.
   Status error_ = absl::OkStatus();
 };
 

@@ -8,11 +8,11 @@
 #include "nn/cuda/bfloat16.h"
 #include "nn/cuda/matrix.h"
 
-// Reductions without shared memory: each call sums a part on its own, and a second launch adds the
-// parts. So the order of additions depends on the sizes alone, and no call waits for another.
+// Reductions without shared memory: each call sums one part, and a second launch adds the parts.
+// The order of additions depends only on the sizes.
 namespace simurgh::cuda {
 
-// Rows that one call sums, in f32; between such blocks the sums are in f64.
+// Rows that one call sums in f32; sums of blocks are in f64.
 inline constexpr size_t kSumBlockRows = 64;
 
 inline size_t SumBlocks(size_t rows) { return (rows + kSumBlockRows - 1) / kSumBlockRows; }
@@ -67,10 +67,10 @@ struct ValueTerm {
   }
 };
 
-// How many values a call of SumGroup adds.
+// Values that a call of SumGroup adds.
 inline constexpr size_t kSumFan = 32;
 
-// to[i] = from[32 i] + ... + from[32 i + 31], as far as there are. Called for each i.
+// to[i] = from[32 i] + ... + from[32 i + 31], up to the end of `from`. Called for each i.
 struct SumGroup {
   const double* from;
   size_t count;
@@ -85,8 +85,8 @@ struct SumGroup {
   }
 };
 
-// Partial sums of squares of a long vector: call i takes every `parts`-th value from the i-th on,
-// so that neighbours read neighbours.
+// Partial sums of squares of a long vector. Call i reads every `parts`-th value from the i-th, so
+// adjacent threads read adjacent values.
 inline constexpr size_t kSquareParts = 16'384;
 
 struct SquareSumPart {
@@ -110,7 +110,7 @@ SIMURGH_HOST_DEVICE inline bool IsFinite(float value) {
   return (bits & 0x7f800000U) != 0x7f800000U;
 }
 
-// Sets the flag where a value is NaN or infinite. All that write it write the same.
+// Sets the flag if a value is NaN or infinite. All calls write the same value.
 struct FindNonFinite {
   const float* values;
   uint32_t* flag;

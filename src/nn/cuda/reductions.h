@@ -6,7 +6,7 @@
 
 #include "nn/cuda/reduction_kernels.h"
 
-// What the reduction kernels are composed to.
+// Reductions composed of kernels.
 namespace simurgh::cuda {
 
 // sums[c] = the sum over all rows of term(r, c); zero without rows. partial: (SumBlocks(rows),
@@ -18,8 +18,7 @@ void SumColumns(Executor& executor, const Term& term, size_t rows, const Matrix<
   executor.ForEach(partial.columns, FinishColumnSum{partial, sums});
 }
 
-// Adds up `values`, going to and fro between them and `scratch`, of the same length; both are
-// overwritten. Returns where the sum is.
+// Sums `values`. scratch: of the same length. Overwrites both. Returns the address of the sum.
 template <typename Executor>
 const double* SumValues(Executor& executor, double* values, size_t count, double* scratch) {
   while (count > 1) {

@@ -6,8 +6,8 @@ namespace simurgh::cuda {
 
 void LogRowRoom(size_t needed, size_t before, size_t now) {
   spdlog::warn(
-      "dense network: a batch comes with {} bytes of rows, and the device had room for {}: it now "
-      "has for {}; to have that at the start, set nn_worker.batch_row_bytes: {}",
+      "dense network: batch_row_bytes grew: needed={} before={} now={}; set "
+      "nn_worker.batch_row_bytes: {} to reserve them at start-up",
       needed, before, now, now);
 }
 

@@ -13,8 +13,8 @@
 
 namespace simurgh::cuda {
 
-// A step of the optimizer, the average and the running statistics: what changes from step to step
-// goes to the device first, so that the rest is the same work each time.
+// Updates weights, their average and the running statistics. Values that change from step to step
+// are copied to the device first, so the rest is repeated work.
 //
 // Threads: one owner.
 template <typename Executor, typename T>
@@ -24,8 +24,8 @@ class Stepper {
           Tensors<T>& tensors)
       : plan_(plan), config_(config), executor_(executor), tensors_(tensors) {}
 
-  // Of the next step, for gradients of so many rows. The bias corrections are those of the CPU
-  // backend, in f64 from the number of steps as a float.
+  // Scalars of the next step, for a batch of `rows` samples. Bias corrections are computed as in
+  // the CPU backend, in f64 from the number of steps as a float.
   StepScalars Next(float learning_rate, size_t rows) {
     steps_ += 1.0F;
     StepScalars scalars;
@@ -42,8 +42,7 @@ class Stepper {
     return scalars;
   }
 
-  // Enqueues the step, with the scalars that the device has. has_statistics: batch norm has seen
-  // samples.
+  // Enqueues the step with the scalars on the device. has_statistics: batch norm has statistics.
   void Apply(bool has_statistics) {
     StepScalars* scalars = tensors_.scalars();
     if (config_.max_gradient_norm > 0.0F) {
@@ -63,7 +62,7 @@ class Stepper {
     }
   }
 
-  // Of tensors_.state(), as DenseNetwork says.
+  // The optimizer's values in tensors_.state(); see DenseNetwork::state.
   std::span<float> Values() const {
     return tensors_.state().subspan(plan_.statistics_count,
                                     cpu::OptimizerStateSize(config_, Count()));

@@ -16,21 +16,21 @@
 
 namespace simurgh::cuda {
 
-// The regions of both blocks as pointers and matrices of the batch at hand. T: element of
+// Both memory blocks' regions as pointers and matrices of the current batch. T: type of
 // activations.
 //
 // Threads: one owner.
 template <typename T>
 class Tensors {
  public:
-  // Lifetime: of plan and codes.
+  // Lifetime: plan and codes outlive this.
   Tensors(const ModelPlan& plan, const WireCodes& codes, const DenseOptimizerConfig& optimizer)
       : plan_(plan), codes_(codes), weights_plan_(PlanWeights(plan, codes, optimizer, sizeof(T))) {}
 
   size_t weight_bytes() const { return weights_plan_.planner.bytes(); }
   void SetWeights(std::byte* block) { weights_ = block; }
 
-  // Lays out a block for batches of up to so many rows; SetBatch gives it.
+  // Plans the memory for batches of up to capacity_rows samples; SetBatch sets it.
   void LayOut(size_t capacity_rows, size_t row_input_bytes = 0) {
     batch_plan_ = PlanBatch(plan_, codes_, capacity_rows, sizeof(T), row_input_bytes);
     masks_.clear();
@@ -38,7 +38,7 @@ class Tensors {
   }
   const BatchMemory& batch_plan() const { return batch_plan_; }
   void SetBatch(std::byte* block) { batch_ = block; }
-  // The batch at hand, how it comes, and the slot in which it is.
+  // Sets the current batch: its samples, layout and slot.
   void SetRows(size_t rows, const BatchTransfer& transfer, size_t slot) {
     rows_ = rows;
     slot_ = slot;
@@ -46,7 +46,7 @@ class Tensors {
   }
   size_t rows() const { return rows_; }
 
-  // Of the weights' block. Flat ones as DenseNetwork says.
+  // The weights' block. Layout: see DenseNetwork.
   std::span<float> parameters() const { return Floats(weights_plan_.parameters); }
   std::span<float> gradients() const { return Floats(weights_plan_.gradients); }
   std::span<float> state() const { return Floats(weights_plan_.state); }
@@ -83,7 +83,7 @@ class Tensors {
     return reinterpret_cast<T*>(weights_ + copies.bias.offset);
   }
 
-  // Of the batch's block.
+  // The batch's block.
   const TowerMemory& Memory(size_t tower) const { return batch_plan_.towers[tower]; }
   const LayerMemory& Memory(size_t tower, size_t layer) const {
     return Memory(tower).layers[layer];
@@ -94,7 +94,7 @@ class Tensors {
     return {reinterpret_cast<U*>(batch_ + region.region.offset), rows_, region.columns,
             region.stride};
   }
-  // Of a layer: the mask that its product writes, which keeps whether it did.
+  // The relu mask that a layer's product writes.
   ReluMask& Mask(size_t tower, size_t layer) {
     ReluMask& mask = masks_[tower][layer];
     const MaskRegion& region = Memory(tower, layer).relu_mask;
@@ -114,7 +114,7 @@ class Tensors {
   CodedMatrix embeddings() const {
     return {LayoutOf(codes_.embeddings), input(slot_) + transfer_.embeddings.offset};
   }
-  // Whether the batch at hand comes as rows; what pools them.
+  // Whether the current batch holds rows.
   bool pools() const { return transfer_.first_bytes.bytes > 0; }
   PoolCell pooling() const {
     const std::byte* const begin = input(slot_);
@@ -139,7 +139,7 @@ class Tensors {
   float* probabilities() const {
     return reinterpret_cast<float*>(output() + transfer_.probabilities.offset);
   }
-  // In f32, and where its coded form goes; the same place where that is f32.
+  // In f32; the memory of the encoded form if that is f32.
   Matrix<float> embedding_gradient() const {
     std::byte* const place =
         codes_.encodes() ? batch_ + batch_plan_.embedding_gradient.offset : coded_gradient();
@@ -177,7 +177,7 @@ class Tensors {
   std::byte* batch_ = nullptr;
   size_t rows_ = 0;
   size_t slot_ = 0;
-  std::vector<std::vector<ReluMask>> masks_;  // Of each tower's layers.
+  std::vector<std::vector<ReluMask>> masks_;  // By tower and layer.
 };
 
 }  // namespace simurgh::cuda

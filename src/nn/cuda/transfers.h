@@ -12,19 +12,19 @@
 
 namespace simurgh::cuda {
 
-// Batches on their way between blocks and the slots of the device, each way in a lane of its own:
-// while one batch is computed in its slot, the next one comes into the other slot, and the last
-// one's gradients leave from there. Enqueues, but for what says Await.
+// Copies batches between blocks and the device's slots, in one lane per direction. While one slot
+// is computed, the next batch is copied into the other slot, and the last one's gradients out of
+// it. Enqueues, except for Await functions.
 //
 // Threads: one owner.
 template <typename Executor, typename T>
 class Transfers {
  public:
-  // Lifetime: of both.
+  // Lifetime: both outlive this.
   Transfers(Executor& executor, Tensors<T>& tensors) : executor_(executor), tensors_(tensors) {}
 
-  // Copies the block's inputs, with what the reader has, into the slot that is not computed in. The
-  // block stays as it is until it has been computed, or nobody asks for that any more.
+  // Copies the block's inputs, dense features and labels into the idle slot. The block must not
+  // change until it has been computed, or will not be.
   void Load(PinnedBlock& block, const MatrixView<const float>& dense,
             std::span<const float> labels) {
     [[maybe_unused]] const auto range = executor_.Range("copy in");
@@ -39,18 +39,18 @@ class Transfers {
     });
   }
 
-  // Computation that is enqueued from now on is of this block, and finds its inputs.
+  // Starts the computation of a block; loads its inputs if needed.
   void Begin(PinnedBlock& block, const MatrixView<const float>& dense,
              std::span<const float> labels) {
-    // Another one may have taken its slot.
+    // Another block may have taken its slot.
     if (block.load == 0 || loaded_[block.slot] != block.load) Load(block, dense, labels);
     computing_ = block.slot;
     tensors_.SetRows(block.rows, block.transfer, block.slot);
     executor_.Await({Event::kCopiedIn, block.slot});
-    executor_.Await({Event::kCopiedOut, block.slot});  // What it overwrites has left.
+    executor_.Await({Event::kCopiedOut, block.slot});  // The slot's results are overwritten.
   }
 
-  // Computation that was enqueued since Begin has made its results: they leave.
+  // Copies out the results of the computation enqueued since Begin.
   void End(const PinnedBlock& block) {
     executor_.Signal({Event::kComputed, block.slot});
     loaded_[block.slot] = 0;
@@ -69,8 +69,8 @@ class Transfers {
     });
   }
 
-  // Wait for the report and probabilities, or the gradients, of the block that was last in its
-  // slot. Errors: as Synchronize of the executor.
+  // Wait for the report and probabilities, or the gradients, of the last block in its slot.
+  // Errors: as the executor's Synchronize.
   Status AwaitReport(const PinnedBlock& block, const std::function<Status()>& check = {}) {
     return executor_.WaitFor({Event::kReported, block.slot}, check);
   }
@@ -78,7 +78,7 @@ class Transfers {
     return executor_.WaitFor({Event::kCopiedOut, block.slot});
   }
 
-  // The slots have moved, and hold nothing any more.
+  // Marks the slots as empty.
   void Forget() { loaded_ = {}; }
 
  private:

@@ -10,20 +10,20 @@
 #include "simurgh/data/vector_codec.h"
 #include "simurgh/data/vector_number.h"
 
-// Embeddings as they come, and gradients as they leave: a VectorCodec in kernels, to the bit.
+// Kernels that decode embeddings and encode gradients, bit by bit as VectorCodec.
 namespace simurgh::cuda {
 
-// Where the vectors of a coded matrix's rows are; the tables lie in device memory. Only int8 has
-// tables, for its scales.
+// Layout of the vectors in an encoded row, with tables in device memory. Only int8 has tables, for
+// its scales.
 struct CodeLayout {
   VectorPrecision precision = VectorPrecision::kF32;
   size_t row_bytes = 0;
   size_t scales_offset = 0;
-  const uint32_t* first_columns = nullptr;  // By vector; behind them the number of columns.
+  const uint32_t* first_columns = nullptr;  // By vector, followed by the number of columns.
   const uint32_t* vector_of = nullptr;      // By column.
 };
 
-// Element i of what begins there, which is aligned for it.
+// Element i of an aligned array.
 template <typename T>
 SIMURGH_HOST_DEVICE const T& ElementOf(const std::byte* begin, size_t i) {
   return reinterpret_cast<const T*>(begin)[i];
@@ -41,12 +41,12 @@ SIMURGH_HOST_DEVICE inline float WidenElement(VectorPrecision precision, const s
   return WidenNumber(format, 1.0F, ElementOf<uint16_t>(vector, i));
 }
 
-// Of one in int8.
+// Number i of a vector in int8.
 SIMURGH_HOST_DEVICE inline float WidenByte(const std::byte* vector, size_t i, float scale) {
   return scale * static_cast<float>(ElementOf<int8_t>(vector, i));
 }
 
-// A coded matrix whose numbers are read one by one.
+// An encoded matrix.
 struct CodedMatrix {
   CodeLayout layout;
   const std::byte* rows;
@@ -61,7 +61,7 @@ struct CodedMatrix {
   }
 };
 
-// to(r, c) = number first_column + c of row r, which is 0 from `width` on.
+// to(r, c) = number first_column + c of row r, or 0 from column `width`.
 template <typename To>
 struct DecodeCell {
   CodedMatrix from;
@@ -74,7 +74,7 @@ struct DecodeCell {
   }
 };
 
-// Codes factor * from(r, c) in 16 bits.
+// Encodes factor * from(r, c) in 16 bits.
 struct EncodeHalfCell {
   Matrix<const float> from;
   CodeLayout layout;
@@ -88,8 +88,8 @@ struct EncodeHalfCell {
   }
 };
 
-// Codes factor * from's vector v of row r in int8, and its scale. Called for each (row, vector);
-// the last vector's call fills up the row.
+// Encodes factor * vector v of row r in int8, with its scale. Called for each (row, vector); the
+// last vector's call pads the row.
 struct EncodeByteVector {
   Matrix<const float> from;
   CodeLayout layout;

@@ -11,18 +11,18 @@
 
 namespace simurgh::cuda {
 
-// How embeddings come to the device, and their gradients leave it.
+// Encodings of embeddings copied to the device and of gradients copied from it.
 //
 // Threads: immutable.
 struct WireCodes {
-  // Requires dims of as many columns as the plan has of embeddings; or none, and f32.
+  // Requires dims that sum to the plan's embedding width, or no dims and f32.
   WireCodes(const ModelPlan& plan, const EmbeddingWire& wire);
 
-  // Whether gradients are made in another place than the one that they leave from.
+  // Whether gradients are encoded into separate memory.
   bool encodes() const { return gradients.precision() != VectorPrecision::kF32; }
   size_t vectors() const { return embeddings.dims().size(); }
 
-  // Whether there are blocks of rows, which the device pools.
+  // Whether blocks may hold rows, which the device pools.
   bool pools() const { return !features.empty(); }
 
   VectorCodec embeddings;
@@ -30,10 +30,10 @@ struct WireCodes {
   VectorCodec gradients;
   float gradient_factor;
   uint64_t seed;
-  // For the device: where each vector begins and the last one ends, then each column's vector.
+  // Copied to the device: the vectors' first columns and the end, then each column's vector.
   std::vector<uint32_t> table;
-  std::vector<PooledFeature> features;  // For the device; none: no rows come.
-  std::vector<uint32_t> feature_of;     // By column of embeddings, likewise.
+  std::vector<PooledFeature> features;  // Copied to the device; empty without rows.
+  std::vector<uint32_t> feature_of;     // By column of embeddings; copied likewise.
 };
 
 }  // namespace simurgh::cuda

@@ -10,11 +10,11 @@
 #include "nn/cuda/bucket_plan.h"
 #include "nn/cuda/reduction_kernels.h"
 
-// Gradients as they travel between ranks, with the bytes of the collectives on CPUs
-// (collective/reduce_codec.cc), so that sums are the same on either way.
+// Encodes gradients for other ranks with the same bytes as collective/reduce_codec.cc, so sums have
+// the same bits on CPU and device.
 namespace simurgh::cuda {
 
-// values(i) + residual(i), and what rounding took off it. residual: null where nothing is kept.
+// values(i) + residual(i); stores the rounding error. residual: may be null.
 struct WireSource {
   const float* values;
   float* residual;
@@ -35,7 +35,7 @@ SIMURGH_HOST_DEVICE inline void EncodeBf16(const WireSource& source, size_t i, s
   source.Keep(i, wanted - ToFloat(code));
 }
 
-// Of count values from `first` on, at most kWireChunk.
+// Encodes `count` values from `first`, at most kWireChunk.
 SIMURGH_HOST_DEVICE inline void EncodeChunk(const WireSource& source, size_t first, size_t count,
                                             std::byte* out) {
   constexpr float kLevels = 255.0F;
@@ -88,7 +88,7 @@ SIMURGH_HOST_DEVICE float DecodeWire(const std::byte* encoded, size_t i) {
   }
 }
 
-// How many calls of EncodePart encode so many values.
+// Calls of EncodePart for `count` values.
 template <bool kInt8>
 size_t EncodeCalls(size_t count) {
   return kInt8 ? (count + kWireChunk - 1) / kWireChunk : count;
@@ -112,10 +112,10 @@ struct EncodePart {
   }
 };
 
-// sums[i] = this rank's value and all others', in the order of the ranks.
+// sums[i] = the sum of all ranks' values in rank order.
 template <bool kInt8>
 struct SumParts {
-  const std::byte* incoming;  // Of all ranks, part_bytes apart.
+  const std::byte* incoming;  // By rank, part_bytes apart.
   size_t part_bytes;
   uint32_t rank;
   uint32_t ranks;
@@ -131,7 +131,7 @@ struct SumParts {
   }
 };
 
-// Value i of a bucket whose parts' sums have come.
+// Decodes value i of a bucket from the sums of its parts.
 template <bool kInt8>
 struct DecodeSums {
   const std::byte* parts;

@@ -8,6 +8,7 @@
 
 #include "nn/cpu/compute_threads.h"
 #include "simurgh/nn/dense_network.h"
+#include "tests/support/skip.h"
 #include "tests/unit/nn/test_backend.h"
 #include "tests/unit/nn/test_models.h"
 
@@ -21,6 +22,8 @@ double Nearest(float value) {
   return std::ldexp(std::nearbyint(std::ldexp(mantissa, 8)), exponent - 8);
 }
 
+constexpr const char* kNoBf16 = "oneDNN has no products of bf16 for this processor";
+
 cpu::Operand Of(const std::vector<float>& values, size_t rows, size_t columns, bool transposed) {
   return {{values.data(), transposed ? columns : rows, transposed ? rows : columns}, transposed};
 }
@@ -29,14 +32,8 @@ float At(const cpu::Operand& operand, size_t row, size_t column) {
   return operand.transposed ? operand.matrix(column, row) : operand.matrix(row, column);
 }
 
-bool CanMultiply() {
-  if (BackendHasBf16()) return true;
-  WARN("skipped: oneDNN has no products of bf16 for this processor");
-  return false;
-}
-
 TEST_CASE("products in bf16 are those of the rounded operands, summed in f32") {
-  if (!CanMultiply()) return;
+  if (!BackendHasBf16()) SIMURGH_SKIP(kNoBf16);
   struct Shape {
     size_t rows, depth, columns;
   };
@@ -74,7 +71,7 @@ TEST_CASE("products in bf16 are those of the rounded operands, summed in f32") {
 }
 
 TEST_CASE("what is not finite stays so in bf16") {
-  if (!CanMultiply()) return;
+  if (!BackendHasBf16()) SIMURGH_SKIP(kNoBf16);
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   for (const float bad : {NAN, std::bit_cast<float>(0x7f800001U), kInfinity, -kInfinity}) {
     const float one = 1.0F;
@@ -86,7 +83,7 @@ TEST_CASE("what is not finite stays so in bf16") {
 }
 
 TEST_CASE("a network in bf16 is near one in f32, and learns") {
-  if (!CanMultiply()) return;
+  if (!BackendHasBf16()) SIMURGH_SKIP(kNoBf16);
   const ModelConfig model = Chain({Linear(16), Relu(), Linear(8), Relu(), Linear(1)});
   DenseNetworkOptions options{.inputs = TestInputs(3), .threads = 2};
   const auto exact = CreateCpuNetwork(model, options);

@@ -66,7 +66,7 @@ TEST_CASE("room that batches of rows need is made at the start, or the log says 
 }
 
 // One id of each feature of EveryPooling in each sample: no two ids the same, two of them in the
-// raw features' places.
+// raw features' lengths.
 CompactBatch OneIdEach() {
   const std::vector<size_t> ids = {1, 2, 2, 1, 1, 4};
   CompactBatch batch;

@@ -79,19 +79,19 @@ TEST_CASE("a loss scale falls with gradients that overflow and rises with time, 
   CHECK(state.scale == 2.0F);
   CHECK(state.inverse == 0.5F);
   for (uint32_t i = 0; i < 30 * cuda::kScaleGrowthSteps; ++i) update(0);
-  CHECK(state.scale == cuda::kLargestLossScale);
-  CHECK(state.inverse == 1.0F / cuda::kLargestLossScale);
+  CHECK(state.scale == cuda::kMaxLossScale);
+  CHECK(state.inverse == 1.0F / cuda::kMaxLossScale);
   // One bad step begins the count anew.
   for (uint32_t i = 0; i < cuda::kScaleGrowthSteps / 2; ++i) update(0);
   report.not_finite = 1;
   update(0);
   report.not_finite = 0;
   for (uint32_t i = 0; i < cuda::kScaleGrowthSteps - 1; ++i) update(0);
-  CHECK(state.scale == cuda::kLargestLossScale / 2);
+  CHECK(state.scale == cuda::kMaxLossScale / 2);
   // A loss that is none says nothing.
   report = {.loss = NAN, .not_finite = 1, .loss_scale = 0};
   update(0);
-  CHECK(state.scale == cuda::kLargestLossScale / 2);
+  CHECK(state.scale == cuda::kMaxLossScale / 2);
 }
 
 TEST_CASE("gradients far below f16's range come out right") {

@@ -7,6 +7,7 @@
 
 #include "nn/cuda/cuda_network.h"
 #include "simurgh/train/nccl_sums.h"
+#include "tests/support/skip.h"
 #include "tests/unit/collective/rank_threads.h"
 #include "tests/unit/nn/cuda/training_run.h"
 
@@ -76,10 +77,7 @@ TEST_CASE("one rank that sums by NCCL in bf16 and int8 differs by rounding, less
 TEST_CASE("ranks on all devices of the machine end with the same weights") {
   int devices = 0;
   REQUIRE(cudaGetDeviceCount(&devices) == cudaSuccess);
-  if (devices < 2) {
-    WARN("SKIPPED: the machine has one CUDA device");
-    return;
-  }
+  if (devices < 2) SIMURGH_SKIP("the machine has one CUDA device");
   const auto ranks = static_cast<uint32_t>(devices);
   for (const Precision precision : {Precision::kF32, Precision::kBf16, Precision::kInt8}) {
     std::vector<RankRun> runs(ranks);

@@ -77,18 +77,18 @@ class PoolingRunner final : public RowPooler {
     codes_.rows.ForEachId(
         ids, [&](size_t, const VectorCodec& code) { row_bytes.push_back(code.row_bytes()); });
     Input input;
-    std::vector<uint64_t> places(row_bytes.size());
+    std::vector<uint64_t> row_offsets(row_bytes.size());
     size_t end = coded.size();
-    for (size_t id = places.size(); id-- > 0;) {
+    for (size_t id = row_offsets.size(); id-- > 0;) {
       end -= row_bytes[id];
-      places[id] = input.Add(std::span(coded).subspan(end, row_bytes[id]));
+      row_offsets[id] = input.Add(std::span(coded).subspan(end, row_bytes[id]));
     }
     SIMURGH_CHECK_EQ(end, size_t{0});
     input.first_bytes.push_back(input.Add(std::span(ids.occurrences)));
     input.first_bytes.push_back(ids.weights.empty() ? 0 : input.Add(std::span(ids.weights)));
-    const size_t all_places = input.Add(std::span(std::as_const(places)));
+    const size_t offsets_offset = input.Add(std::span(std::as_const(row_offsets)));
     for (size_t f = 0; f < ids.feature_count(); ++f) {
-      input.first_bytes.push_back(all_places + ids.feature(f).first_id * sizeof(uint64_t));
+      input.first_bytes.push_back(offsets_offset + ids.feature(f).first_id * sizeof(uint64_t));
     }
     return input;
   }

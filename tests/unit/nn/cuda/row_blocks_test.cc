@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/support/skip.h"
 #include "tests/unit/nn/cuda/overlapped_run.h"
 #include "tests/unit/nn/cuda/training_run.h"
 #include "tests/unit/nn/test_backend.h"
@@ -30,10 +31,7 @@ TEST_CASE("rows pooled by the network train as embeddings pooled before, to the 
 }
 
 TEST_CASE("rows pooled by a network in bf16 train as embeddings pooled before, to the bit") {
-  if (!BackendHasBf16()) {
-    WARN("skipped: oneDNN has no products of bf16 for this processor");
-    return;
-  }
+  if (!BackendHasBf16()) SIMURGH_SKIP("oneDNN has no products of bf16 for this processor");
   CheckPooledRows(ComputePrecision::kBf16);
 }
 
