@@ -1,4 +1,4 @@
-# Numbers and names as people read them, and tables as tab-separated lines.
+# Formats numbers, names and tables (tab-separated lines).
 
 def number:
   if type != "number" then (. // "-" | tostring)

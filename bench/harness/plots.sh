@@ -1,6 +1,6 @@
-# One SVG for each value, with a panel for each page.
+# Draws one SVG per value, with a panel per page.
 
-# plot_series NAME VALUE: lines "page <tab> series <tab> x <tab> y", from the medians.
+# plot_series NAME VALUE: prints "page <tab> series <tab> x <tab> y" of the medians.
 plot_series() {
   jq_of_bench --raw-output --arg x "$plot_x" --arg y "$2" --argjson pages "$(list_of "${plot_pages[@]}")" '
     .rows[]
@@ -22,7 +22,7 @@ draw_plot() {
   scratch=$(mktemp --directory)
   plot_series "$name" "$value" >"$scratch/all.tsv"
   mapfile -t pages < <(cut -f 1 "$scratch/all.tsv" | awk '!seen[$0]++')
-  # A line of panels for each value of the first keys, across it the values of the last.
+  # Rows of panels: the first keys. Columns: the last key.
   local columns
   columns=$(sed "s/.*, //" <<<"$(printf "%s\n" "${pages[@]}")" | sort -u | wc -l)
   local lines=$(((${#pages[@]} + columns - 1) / columns))
@@ -44,7 +44,7 @@ draw_plot() {
   rm -r "$scratch"
 }
 
-# One file of points and one clause of `plot` for each series of a page.
+# Writes a file of points and a clause of `plot` per series.
 plot_page() {
   local scratch=$1 page=$2 number=$3 series clauses=() file
   while IFS= read -r series; do

@@ -1,11 +1,11 @@
-# What there is to run, building it, and on what it ran.
+# Lists, describes and builds benches; records the machine.
 
 all_benches() {
   local file
   for file in bench/*.bench; do basename "$file" .bench; done
 }
 
-# Reads a bench's description into variables of the caller, all declared here.
+# Sets the variables of a bench's description.
 describe() {
   summary= program= subject= own= plot_x=
   targets=() arguments=() quick_arguments=() peer_arguments=() lone_arguments=()
@@ -31,7 +31,7 @@ build_benches() {
     describe "$name"
     wanted+=("${targets[@]}")
   done
-  # Configured anew: a peer may have been installed since.
+  # A peer may have been installed since the last configure.
   cmake --preset release >/dev/null
   scripts/build.sh release "${wanted[@]}" >&2
 }
@@ -52,5 +52,5 @@ record_machine() {
 }
 
 warn_if_busy() {
-  awk '$1 > 0.5 { print "bench/run: the load average is " $1 ": something else runs here" }' /proc/loadavg >&2
+  awk '$1 > 0.5 { print "bench/run: the load average is " $1 "; stop other programs" }' /proc/loadavg >&2
 }

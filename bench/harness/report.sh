@@ -13,12 +13,12 @@ write_report() {
   jq --raw-output '"| | |\n|---|---|", (to_entries[] | "| \(.key) | \(.value) |")' "$out/machine.json"
   for name in "$@"; do
     describe "$name"
-    printf '\n## %s\n\n%s. bench/README.md says how to read it.\n' "$name" "${summary^}"
+    printf '\n## %s\n\n%s. bench/README.md explains the columns.\n' "$name" "${summary^}"
     ratio_table=$(table_lines "$name" ratio_lines | markdown_table)
     [[ -z $ratio_table ]] || printf '\nRatios of medians, ours over theirs:\n\n%s\n' "$ratio_table"
     echo
     for value in "${plot_y[@]}"; do printf '![%s](%s-%s.svg)\n' "$value" "$name" "$value"; done
-    printf '\nMedians; ±%% is half of the distance between the best and the worst of the first value:\n\n'
+    printf '\nMedians; ±%% is half the range of the first value over its median:\n\n'
     table_lines "$name" median_lines | markdown_table
   done
 }

@@ -1,6 +1,4 @@
-# Running the benches in turns.
-
-# Every bench once a round, so that what changes on the machine meanwhile meets all of them.
+# Runs the benches: each once per round, so that changes of the machine affect all.
 run_rounds() {
   local name round most=0
   local -A rounds_of
@@ -27,5 +25,5 @@ run_once() {
   if $with_peers; then line+=("${peer_arguments[@]}"); else line+=("${lone_arguments[@]}"); fi
   echo "round $round/$of: ${line[*]}" >&2
   "${line[@]}" | jq --compact-output --argjson round "$round" '. + {round: $round}' >>"$out/$name.jsonl" ||
-    fail "$program did not succeed; what it measured is in $out/$name.jsonl"
+    fail "$program failed; its measurements are in $out/$name.jsonl"
 }

@@ -1,12 +1,12 @@
-# From measurements (one object each) to medians, spreads and ratios.
+# Computes medians, spreads and ratios from measurements (one object each).
 #
-# Gets: keys, subject ("" if none), own, values, ratios, rivals (each a list of subjects, of which the best counts), against (a key
-# and its value: ours there is a rival, too; [] if none).
-# Gives: {rows: [{point, subject, count, medians, spreads}], ratios: [{point, rivals: [{name, values}]}]}.
+# Input: keys; subject ("" if none); own; values; ratios; rivals: lists of subjects, of which the best counts; against: a
+# key and its value, where our own is a rival too ([] if none).
+# Output: {rows: [{point, subject, count, medians, spreads}], ratios: [{point, rivals: [{name, values}]}]}.
 
 def median: sort | if length % 2 == 1 then .[(length - 1) / 2] else (.[length / 2 - 1] + .[length / 2]) / 2 end;
 
-# Half of the distance between the largest and the smallest, over the median.
+# Half the range over the median.
 def spread: median as $middle | if $middle == 0 then 0 else (max - min) / 2 / $middle end;
 
 def point: . as $sample | reduce $keys[] as $key ({}; .[$key] = $sample[$key]);
@@ -20,13 +20,13 @@ def row:
   | .medians = reduce $values[] as $value ({}; .[$value] = ($samples | map(.[$value]) | present | if . == [] then null else median end))
   | .spreads = reduce $values[] as $value ({}; .[$value] = ($samples | map(.[$value]) | present | if . == [] then null else spread end));
 
-# Of one's own median over a rival's.
+# Ratios of our medians to a rival's.
 def over($rival; $of):
   . as $mine
   | {name: $rival.subject, of: $of,
      values: (reduce $ratios[] as $value ({}; .[$value] = ($mine.medians[$value] / $rival.medians[$value])))};
 
-# The first ratio's value says who is best; more is better. $all: the rows of every point.
+# The best rival has the largest value of the first ratio. $all: the rows of all points.
 def ratios_of_point($all):
   . as $rows
   | (map(select(.subject == $own)) | first) as $mine

@@ -2,7 +2,7 @@
 
 list_of() { jq --compact-output --null-input '$ARGS.positional' --args "$@"; }
 
-# jq with what a bench's description says.
+# jq with the variables of a bench's description.
 jq_of_bench() {
   jq --argjson keys "$(list_of "${keys[@]}")" --arg subject "$subject" --arg own "$own" \
     --argjson values "$(list_of "${values[@]}")" --argjson ratios "$(list_of "${ratios[@]}")" \
@@ -15,13 +15,13 @@ summarise() {
   jq_of_bench --slurp --from-file bench/harness/summary.jq "$out/$1.jsonl" >"$out/$1.summary.json"
 }
 
-# table_lines NAME median_lines|ratio_lines: tab-separated, the head first.
+# table_lines NAME median_lines|ratio_lines: tab-separated lines, the header first.
 table_lines() {
   describe "$1"
   jq_of_bench --raw-output "$(<bench/harness/format.jq) $2 | @tsv" "$out/$1.summary.json"
 }
 
-# Columns of even width, words to the left and numbers to the right.
+# Pads columns; left-aligns words and right-aligns numbers.
 align() {
   awk -F '\t' '
     { for (i = 1; i <= NF; ++i) { cell[NR, i] = $i; if (length($i) > width[i]) width[i] = length($i) } if (NF > most) most = NF }

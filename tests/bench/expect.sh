@@ -1,4 +1,4 @@
-# Sourced by the tests of benches that are scripts: ends them where a tool is missing; a folder, and what is expected.
+# Sourced by the tests of this folder: requires jq and gnuplot, creates the folder $out and defines expect.
 
 for tool in jq gnuplot; do
   command -v "$tool" >/dev/null || { echo "SKIPPED: $tool is missing"; exit 77; }
@@ -9,6 +9,6 @@ trap 'rm -r "$out"' EXIT
 failures=0
 expect() {  # expect WHAT ACTUAL EXPECTED
   [[ $2 == "$3" ]] && return
-  echo "$1: '$2' and not '$3'"
+  echo "$1: got '$2', expected '$3'"
   failures=$((failures + 1))
 }

@@ -30,7 +30,7 @@ read -ra words <<<"${arguments[$1]}"
 "$program" --json "${words[@]}" >"$out/measurements"
 point=$(printf '.%s,' ${keys[$1]})
 expect "points" "$(jq --compact-output "[${point%,}]" "$out/measurements" | sort -u | wc -l)" "${points[$1]}"
-expect "measurements that cannot be" "$(jq --compact-output "select((${holds[$1]}) | not)" "$out/measurements")" ""
+expect "implausible measurements" "$(jq --compact-output "select((${holds[$1]}) | not)" "$out/measurements")" ""
 option=--turns
 [[ $1 == rpc ]] && option=--repeat
 code=0
