@@ -1,10 +1,9 @@
-# From the logs of runs to a table and to plots of the AUC. For compare_modes to source; reads $out/results.jsonl, whose lines name
-# their curves.
+# Makes the table and the plots of compare_modes from $out/results.jsonl, whose lines name their curves.
 
-# The AUC of fewer predictions is chance.
+# The AUC of fewer predictions is noise.
 fewest_predictions=5000
 
-# curve_of LOG: seconds since the first step began, samples and AUC of the latest predictions, tab separated; at least one point.
+# curve_of LOG: prints seconds since the first step, samples and AUC of the latest predictions, tab-separated; at least one line.
 curve_of() {
   sed -nE 's/^[^T]*T([0-9]+):([0-9]+):([0-9.]+)Z .* step [0-9]+: ([0-9]+) samples, loss [^,]*, auc ([0-9.]+), ([0-9]+) samples.*/\1 \2 \3 \4 \5 \6/p' "$1" |
     awk -v OFS='\t' -v fewest="$fewest_predictions" '
@@ -16,7 +15,7 @@ curve_of() {
       END { if (!points) print point }'
 }
 
-# mean_of_progress LOG NAME: of what stands after ", NAME " in the lines of progress; 0 where it stands in none.
+# mean_of_progress LOG NAME: mean of the values after ", NAME " in progress lines; 0 without any.
 mean_of_progress() {
   sed -nE "s/.* samples\/s,.* $2 ([0-9.]+).*/\1/p" "$1" | awk '{ sum += $1 } END { printf "%.3f\n", NR ? sum / NR : 0 }'
 }
@@ -35,14 +34,14 @@ target_of() {
     awk '$3 > best { best = $3 } END { printf "%.4f\n", 0.99 * best }'
 }
 
-# write_tables COMMAND TEACHER NETWORK: the runs, and their means over the seeds, each model by itself. NETWORK: a sentence, if any.
+# write_tables COMMAND TEACHER NETWORK: prints runs and means over seeds by model. NETWORK: a sentence or empty.
 write_tables() {
   local model
   echo "# Modes of training"
   echo
   echo "\`$1\`"
   echo
-  echo "The teacher, who knows what drew the labels, has AUC $(jq .teacher_auc "$2") on the test rows.${3:+ $3}"
+  echo "The teacher that drew the labels has AUC $(jq .teacher_auc "$2") on the test rows.${3:+ $3}"
   for model in ${models//,/ }; do
     echo
     echo "## $model"
@@ -55,15 +54,15 @@ write_tables() {
   done
 }
 
-# time_of_runs MODEL AUC: of each run the ranks, the mode and its time to the AUC, tab separated.
+# time_of_runs MODEL AUC: prints ranks, mode and time to the AUC of each run, tab-separated.
 time_of_runs() {
   local curve line
   jq --raw-output --arg model "$1" 'select(.model == $model) | [.curve, .ranks, .mode] | @tsv' "$out/results.jsonl" |
     while read -r curve line; do printf '%s\t%s\n' "$line" "$(time_to_auc "$out/$curve" "$2")"; done
 }
 
-# write_means MODEL: over the seeds, throughput and time to the AUC as the median (never is later than any time), test AUC as mean
-# and range.
+# write_means MODEL: prints over the seeds the medians of throughput and time to the AUC, and mean and range of the test AUC.
+# "never" is later than any time.
 write_means() {
   local target
   target=$(target_of "$1")
@@ -95,7 +94,7 @@ write_runs() {
   done
 }
 
-# A plot for each model, and once over samples, once over seconds; of the first seed.
+# Plots each model's first seed over samples and over seconds.
 draw_curves() {
   local model
   for model in ${models//,/ }; do
@@ -104,7 +103,7 @@ draw_curves() {
   done
 }
 
-# draw_curve MODEL NAME X LABEL: X is gnuplot's; a curve counts the samples of one of its RANKS.
+# draw_curve MODEL NAME X LABEL: X is a gnuplot expression; a curve counts the samples of one of RANKS.
 draw_curve() {
   local model=$1 name=$2 x=$3 label=$4 lines terminal
   lines=$(jq --raw-output --arg model "$model" --argjson seed "${seeds%%,*}" --arg out "$out" --arg x "$x" \

@@ -1,13 +1,13 @@
-# A slow network between daemons on this machine. For scripts to source after scripts/cluster.sh, under `set -euo pipefail`.
+# A slow network between daemons on this machine. Source it after scripts/cluster.sh, under `set -euo pipefail`.
 #
-# Each daemon has a host of its own, a network namespace, where there are the rights of root; else a proxy in front of it, by which
-# the others reach it. What ranks sum among themselves (Gloo) passes beside proxies.
+# With root rights, each daemon runs in its own network namespace. Otherwise other daemons reach it through a proxy, which the
+# ranks' sums (Gloo) bypass.
 
 hosts=()    # Names of namespaces.
 proxied=()  # Daemons behind proxies.
 network=
 
-# port_of NAME: where this daemon listens.
+# port_of NAME: the daemon's port.
 port_of() {
   case $1 in
     embedding-ps-*) echo $((7431 + ${1##*-})) ;;
@@ -16,10 +16,10 @@ port_of() {
   esac
 }
 
-# own_address NAME: of this daemon behind its proxy.
+# own_address NAME: the address behind the daemon's proxy.
 own_address() { echo "tcp://127.0.0.1:$(port_of "$1")"; }
 
-# address_of NAME: where the others reach this daemon. On one host without a network between they find out how to meet.
+# address_of NAME: the address for other daemons; auto:// without a slow network.
 address_of() {
   local i port
   port=$(port_of "$1")
@@ -37,14 +37,14 @@ may_make_hosts() {
   [[ $(id -u) == 0 && -c /dev/net/tun ]] && ip netns add "simurgh-$$" 2>/dev/null && ip netns del "simurgh-$$"
 }
 
-# start_network ARGUMENT...: of slow_network.
+# start_network ARGUMENT...: starts slow_network.
 start_network() {
   coproc NETWORK { exec "$bin/slow_network" "$@"; }
   network=$NETWORK_PID
-  read -r -t 10 _ <&"${NETWORK[0]}" || { echo "${0##*/}: the slow network does not come up" >&2; return 1; }
+  read -r -t 10 _ <&"${NETWORK[0]}" || { echo "${0##*/}: the slow network did not start within 10 s" >&2; return 1; }
 }
 
-# make_network KIND DELAY_MS GBIT NAME...: between these daemons, with this one-way delay; KIND: hosts or proxies.
+# make_network KIND DELAY_MS GBIT NAME...: connects the daemons with a one-way delay; KIND: hosts or proxies.
 make_network() {
   local kind=$1 name pairs=() shape=(--delay-ms "$2" --gbit "$3")
   shift 3
@@ -61,11 +61,11 @@ make_network() {
   start_network "${shape[@]}" "${hosts[@]}"
 }
 
-# describe_network KIND DELAY_MS GBIT: a sentence.
+# describe_network KIND DELAY_MS GBIT: prints a sentence.
 describe_network() {
   case $1 in
-    hosts) echo "Each daemon is a host of its own, $2 ms one way from the others; each sends at most $3 Gbit/s." ;;
-    proxies) echo "Each daemon is behind a proxy, $2 ms one way, at most $3 Gbit/s a connection; sums of ranks pass beside it." ;;
+    hosts) echo "Each daemon is in a network namespace, $2 ms one way from the others, and sends at most $3 Gbit/s." ;;
+    proxies) echo "Each daemon is behind a proxy, $2 ms one way, with at most $3 Gbit/s per connection; sums of ranks bypass it." ;;
   esac
 }
 

@@ -28,7 +28,7 @@ constexpr size_t kHeaderBytes = 20;
 
 using Packet = std::vector<std::byte>;
 
-// Every host sends through a line of its own.
+// Each host sends through its own line.
 class Network {
  public:
   Network(std::vector<Tunnel> hosts, Clock::duration delay, double bytes_per_second)
@@ -38,7 +38,7 @@ class Network {
     }
   }
 
-  // Until there is something to read from `end`.
+  // Returns when `end` is readable.
   void Run(int end) {
     std::vector<pollfd> waits{{end, POLLIN, 0}};
     for (const Tunnel& host : hosts_) waits.push_back({host.descriptor(), POLLIN, 0});
@@ -51,7 +51,7 @@ class Network {
   }
 
  private:
-  // What the host has sent by now.
+  // Queues the packets that the host has sent.
   void Collect(size_t host) {
     for (size_t got = hosts_[host].Read(buffer_); got > 0; got = hosts_[host].Read(buffer_)) {
       lines_[host].Push(Clock::now(), got, Packet(buffer_.begin(), buffer_.begin() + got));
@@ -74,7 +74,7 @@ class Network {
     if (host < hosts_.size()) hosts_[host].Write(packet);
   }
 
-  // How long until something is due; nothing: as long as no packet comes.
+  // Time until the next packet is due; nothing if none is queued.
   std::optional<timespec> UntilNext(Clock::time_point now) const {
     std::optional<Clock::time_point> first;
     for (const DelayLine<Packet>& line : lines_) {
@@ -90,7 +90,7 @@ class Network {
   std::vector<std::byte> buffer_ = std::vector<std::byte>(Tunnel::kMaxPacketBytes);
 };
 
-// Something to read once SIGTERM or SIGINT has come; neither ends the process any more.
+// Readable after SIGTERM or SIGINT, which no longer end the process.
 rpc::FileDescriptor EndSignals() {
   sigset_t signals;
   sigemptyset(&signals);

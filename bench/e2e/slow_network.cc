@@ -23,19 +23,14 @@ namespace {
 namespace po = boost::program_options;
 
 constexpr char kUsage[] =
-    "slow_network: carries what daemons of this machine say to one another, late and at a limited "
-    "rate\n\n"
+    "slow_network: carries traffic of daemons on this machine with a delay and a limited rate\n\n"
     "Usage: slow_network [options] NAMESPACE...\n"
     "       slow_network [options] --proxies ADDRESS=SERVER...\n\n"
-    "Between network namespaces (ip netns add NAMESPACE) it carries all packets. Each gets a "
-    "device slow0;\n"
-    "the first has the address 10.77.0.1, the next 10.77.0.2, and so on. The devices go with it. "
-    "Needs the\n"
-    "rights of root.\n\n"
-    "As proxies it carries the connections to each ADDRESS (tcp://127.0.0.1:1234) on to its "
-    "SERVER, without\n"
-    "rights, and nothing that passes beside them.\n\n"
-    "Prints 'ready' once it is up, and runs until it is ended (SIGTERM).\n\n";
+    "Without --proxies, carries all packets between network namespaces (ip netns add NAMESPACE).\n"
+    "Each namespace gets a device slow0, with the addresses 10.77.0.1, 10.77.0.2, and so on.\n"
+    "The devices exist while slow_network runs. Requires root.\n\n"
+    "With --proxies, carries connections to each ADDRESS (tcp://127.0.0.1:1234) to its SERVER.\n\n"
+    "Prints 'ready' when it is up and runs until SIGTERM or SIGINT.\n\n";
 
 struct Options {
   double delay_ms = 1;
@@ -53,7 +48,8 @@ Status Carry(const Options& options) {
   for (const std::string& place : options.places) {
     const size_t sign = place.find('=');
     if (sign == std::string::npos) {
-      return absl::InvalidArgumentError(absl::StrCat("'", place, "' is no ADDRESS=SERVER"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("'", place, "' is invalid; use ADDRESS=SERVER"));
     }
     addresses.push_back({.from = place.substr(0, sign), .to = place.substr(sign + 1)});
   }
@@ -62,31 +58,33 @@ Status Carry(const Options& options) {
 
 Status Check(const Options& options) {
   if (options.proxies && options.places.empty()) {
-    return absl::InvalidArgumentError("name an ADDRESS=SERVER");
+    return absl::InvalidArgumentError("--proxies: no address; use ADDRESS=SERVER");
   }
   if (!options.proxies && (options.places.size() < 2 || options.places.size() > kMaxHosts)) {
-    return absl::InvalidArgumentError(absl::StrCat("name 2 to ", kMaxHosts, " namespaces"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(options.places.size(), " namespaces are out of range; use 2 to ", kMaxHosts));
   }
   if (!(options.delay_ms >= 0 && options.delay_ms <= 10'000)) {
-    return absl::InvalidArgumentError("--delay-ms takes 0 to 10000");
+    return absl::InvalidArgumentError("--delay-ms is out of range; use 0 to 10000");
   }
-  if (!(options.gbit_per_s > 0)) return absl::InvalidArgumentError("--gbit takes more than 0");
+  if (!(options.gbit_per_s > 0))
+    return absl::InvalidArgumentError("--gbit is out of range; use more than 0");
   return absl::OkStatus();
 }
 
-// Nothing: all has been said.
+// Returns nothing after --help and --version.
 StatusOr<std::optional<Options>> Parse(int argc, char** argv) {
   Options options;
   const auto number = [](double& value) {
     return po::value(&value)->value_name("X")->default_value(value);
   };
   po::options_description named("Options");
-  named.add_options()("delay-ms", number(options.delay_ms), "one way");
+  named.add_options()("delay-ms", number(options.delay_ms), "one-way delay in ms");
   named.add_options()("gbit", number(options.gbit_per_s),
-                      "Gbit/s that each namespace may send, or each direction of a connection");
-  named.add_options()("proxies", po::bool_switch(&options.proxies), "proxies, not namespaces");
-  named.add_options()("help", "prints this and exits");
-  named.add_options()("version", "prints the version and exits");
+                      "Gbit/s limit of each namespace, or of each direction of a connection");
+  named.add_options()("proxies", po::bool_switch(&options.proxies), "carry connections of proxies");
+  named.add_options()("help", "print this text");
+  named.add_options()("version", "print the version");
   po::options_description all = named;
   all.add_options()("place", po::value(&options.places));
   po::positional_options_description positions;

@@ -1,4 +1,4 @@
-# One training run as a measurement. For scripts to source, in the repository's root, under `set -euo pipefail`.
+# Measures one training run. Source it in the repository's root, under `set -euo pipefail`.
 
 # shellcheck source=scripts/cluster.sh
 . scripts/cluster.sh
@@ -9,18 +9,18 @@
 bin=${SIMURGH_BIN_DIR:-build/release/bin}
 cores=$(nproc)
 ranks=1
-peers=build/peers  # A folder of Python for each.
+peers=build/peers  # One Python environment per peer.
 
 # hidden_layers MODEL: outputs of the linear layers before the last.
 hidden_layers() {
   case "$1" in
     light) echo 256,128,64 ;;
     paper) echo 4096,2048,1024,512,256 ;;
-    *) echo "${0##*/}: no model '$1'; there are light and paper" >&2; return 2 ;;
+    *) echo "${0##*/}: unknown model '$1'; use light or paper" >&2; return 2 ;;
   esac
 }
 
-# make_data SAMPLES TEST_SAMPLES IDS: a folder with train.tsv, test.tsv and teacher.json of one teacher, kept for later.
+# make_data SAMPLES TEST_SAMPLES IDS: prints a folder with train.tsv, test.tsv and teacher.json, and keeps it for later runs.
 make_data() {
   local folder=build/bench/data/$1-$2-$3
   if [[ ! -f $folder/teacher.json ]]; then
@@ -33,20 +33,20 @@ make_data() {
   echo "$folder"
 }
 
-# The model of this name as a value of the configuration's key.
+# towers_of MODEL: prints the value of the configuration's key model.
 towers_of() {
   local width layers=
   for width in $(hidden_layers "$1" | tr , ' '); do layers+="{linear: $width}, relu, "; done
   echo "{towers: [{name: top, input: [dense, embeddings], layers: [${layers}{linear: 1}]}]}"
 }
 
-# record_peak_memory FILE PID...: until it is ended by a SIGTERM, which makes it write the sum of the greatest resident memory of the
-# processes, in MB, into the file. Starts no processes: they would take their share of the cores from what is measured.
+# record_peak_memory FILE PID...: on SIGTERM, writes the sum of the processes' peak resident memory, in MB, into the file. It
+# starts no processes, which would use the cores that it measures.
 record_peak_memory() {
   local file=$1 pid name kb rest total ended=false never
   local -A peaks=()
   shift
-  exec {never}<> <(:)  # Nothing comes out of it.
+  exec {never}<> <(:)  # Never readable.
   trap 'ended=true' TERM
   while true; do
     total=0
@@ -56,13 +56,13 @@ record_peak_memory() {
       done 2>/dev/null <"/proc/$pid/status" || true
       ((total += ${peaks[$pid]:-0})) || true
     done
-    if $ended || [[ ! -e /proc/$$ ]]; then break; fi  # $$: who started this.
+    if $ended || [[ ! -e /proc/$$ ]]; then break; fi  # $$: the parent.
     read -r -t 0.5 -u "$never" rest || true
   done
   echo $((total * 1024 / 1000000)) >"$file"
 }
 
-# instances PROGRAM COUNT: addresses for as many daemons, as a value of the configuration.
+# instances PROGRAM COUNT: prints the value of the configuration's key instances.
 instances() {
   local program=$1 count=$2 i list=
   for ((i = 0; i < count; ++i)); do list+="{address: '$(address_of "$program-$i")'}, "; done
@@ -70,7 +70,7 @@ instances() {
 }
 
 # train_ours DATA MODEL BATCH SEED [KEY=VALUE...]: trains once with $ranks nn-workers, one embedding-worker and one
-# embedding-ps on this machine. Prints one JSON object. The logs stay in $logs.
+# embedding-ps on this machine. Prints one JSON object. The logs are in $logs.
 train_ours() {
   local data=$1 model=$2 batch=$3 seed=$4 override
   shift 4
@@ -95,10 +95,10 @@ train_ours() {
   ((status == 0)) || return "$status"
   sed -nE 's/^test_auc=([0-9.]+) .*samples_per_sec=([0-9]+)$/{"auc": \1, "samples_per_s": \2}/p' "$logs/result" |
     jq --compact-output --argjson memory "$(cat "$logs/peak_mb")" --argjson ranks "$ranks" \
-      '.samples_per_s *= $ranks | . + {peak_rss_mb: $memory}'  # A rank counts its own share.
+      '.samples_per_s *= $ranks | . + {peak_rss_mb: $memory}'  # Each rank logs its own rate.
 }
 
-# train_peer PEER DATA MODEL BATCH SEED [OPTIONS...]: the same with PyTorch (pytorch), or PyTorch with rows of TorchRec (torchrec).
+# train_peer PEER DATA MODEL BATCH SEED [OPTIONS...]: the same in PyTorch (pytorch), or with TorchRec's embeddings (torchrec).
 train_peer() {
   local peer=$1 data=$2 model=$3 batch=$4 seed=$5 embeddings=torch
   shift 5

@@ -38,7 +38,7 @@ StatusOr<FileDescriptor> OpenFile(const std::string& path, int flags) {
   return file;
 }
 
-// The thread is in another network namespace as long as this lives.
+// Lifetime: the thread is in another network namespace while this exists.
 class InNamespace {
  public:
   static StatusOr<InNamespace> Enter(const std::string& name) {

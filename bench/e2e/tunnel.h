@@ -17,10 +17,9 @@ class Tunnel {
  public:
   static constexpr size_t kMaxPacketBytes = 65'000;
 
-  // Makes the device `slow0` in the namespace, as `ip netns add` has made it, with this IPv4
-  // address (host order) in a network of 256, and sets it and `lo` up. The thread is in its former
-  // namespace afterwards. Errors: PERMISSION_DENIED without the rights of root; NOT_FOUND;
-  // UNAVAILABLE, with the reason.
+  // Makes the device `slow0` in a namespace of `ip netns add`, with this IPv4 address (host order,
+  // /24), and sets it and `lo` up. The thread stays in its namespace. Errors: PERMISSION_DENIED
+  // without root rights; NOT_FOUND; UNAVAILABLE, with the reason.
   static StatusOr<Tunnel> Open(const std::string& network_namespace, uint32_t address);
 
   Tunnel(Tunnel&& other) noexcept;
@@ -30,10 +29,10 @@ class Tunnel {
   int descriptor() const { return descriptor_; }
   uint32_t address() const { return address_; }
 
-  // A packet that the namespace has sent, in buffer; 0 bytes if there is none now.
+  // Reads a packet that the namespace has sent; returns 0 if there is none.
   size_t Read(std::span<std::byte> buffer) const;
 
-  // Hands a packet to the namespace; it is lost if the device takes no more.
+  // Sends a packet to the namespace; drops it if the device is full.
   void Write(std::span<const std::byte> packet) const;
 
  private:

@@ -45,8 +45,8 @@ awk -v phrases="(^|[^a-z_-])(${PHRASES//$'\n'/})([^a-z_-]|\$)" '
     add($0)
     next
   }
-  is_script && /<<.?TEXT/ { in_code = 1; next }
-  is_script && /^TEXT/ { finish(); in_code = 0 }
+  is_script && /<<.?(TEXT|EOT)/ { in_code = 1; next }
+  is_script && /^(TEXT|EOT)/ { finish(); in_code = 0 }
   is_script && in_code { if (/^ *$|^ *-/) finish(); add($0) }
   is_script || /^ *(\/\/|#)/ { next }
   {

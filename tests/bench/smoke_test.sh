@@ -14,13 +14,13 @@ declare -A arguments=(
 # The fields that tell points apart, and how many points there are.
 declare -A keys=([batch]="distribution samples" [nn]="batch part" [ps]="transport" [rpc]="peer work transport bytes"
   [table]="operation distribution" [worker]="precision row_age")
-declare -A points=([batch]=4 [nn]=34 [ps]=2 [rpc]=10 [table]=0 [worker]=4)
+declare -A points=([batch]=4 [nn]=34 [ps]=2 [rpc]=18 [table]=0 [worker]=4)
 # What holds for each measurement.
 declare -A holds=(
   [batch]='.occurrences == 26 * .samples and .entropy <= .of_bare and .decode_per_s > 0'
   [nn]='.ms >= 0'
   [ps]='.share > 0'
-  [rpc]='.rps > 0 and .p50_us <= .p99_us and .peer != "simurgh" or .extra_rss_mb <= 8'
+  [rpc]='.rps > 0 and .p50_us <= .p99_us and (.peer == "raw" or .extra_rss_mb <= 8)'
   [table]='.rows_per_s > 0'
   [worker]='.occ_per_s > 0 and ((.row_age > 0) == (.row_cache > 0))'
 )
