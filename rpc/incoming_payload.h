@@ -43,9 +43,6 @@ class IncomingPayload {
   // Bytes of the payload that have not arrived.
   uint64_t left() const { return left_; }
 
-  // Nothing is written to the places any more: Connection::Abandon().
-  bool abandoned() const { return abandoned_; }
-
   // Requires left() == 0.
   IncomingMessage TakeMessage() {
     return {.metadata = std::move(frame_.metadata), .segments = std::move(segments_)};

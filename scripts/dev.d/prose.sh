@@ -47,7 +47,7 @@ awk -v phrases="(^|[^a-z_-])(${PHRASES//$'\n'/})([^a-z_-]|\$)" '
   }
   is_script && /<<.?(TEXT|EOT)/ { in_code = 1; next }
   is_script && /^(TEXT|EOT)/ { finish(); in_code = 0 }
-  is_script && in_code { if (/^ *$|^ *-/) finish(); add($0) }
+  is_script && in_code { if (/^ *$|^ *-|^ +[^ ]+  /) finish(); add($0) }
   is_script || /^ *(\/\/|#)/ { next }
   {
     # Literals that follow one another are one text.

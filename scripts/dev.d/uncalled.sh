@@ -14,6 +14,9 @@ fi
 # Names to keep, each with its reason.
 KEPT='
 result_type: the standard library asks random generators for it
+counted_samples: tests check which samples a meter counts
+idle_bytes: tests bound the memory that pools keep
+limit_bytes: tests compare the resident memory with the budget
 '
 
 files=("$@")
@@ -30,7 +33,7 @@ awk -v kept="$KEPT" '
     if (word ~ /^(class|struct|enum|union|using|concept|define)$/ || before ~ /~$/) return 1
     if (name ~ /^k[A-Z]/) return after ~ /^ *(=[^=]|[{\[])/ || before ~ /^ *$/ || before ~ /enum/
     if (after !~ /^\(/) return is_definition && after ~ /^::.*\(/ && before !~ /\(/
-    if (before ~ /^ *((explicit|constexpr|inline) )*$/) return name in types || previous ~ /[A-Za-z0-9_>&*]$/
+    if (before ~ /^ *((explicit|constexpr|inline) )*$/) return name in types || previous ~ /([A-Za-z0-9_>*]|[^&]&)$/
     if (before ~ /::$/) return is_definition
     if (word ~ /^(return|co_return|co_await|co_yield|new|else|throw|case|and|or|not)$/) return 0
     return before ~ /([A-Za-z0-9_]|[^ ][>*&]|\]\]) +$/ && before !~ /&& +$/

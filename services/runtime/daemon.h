@@ -73,10 +73,8 @@ class DaemonContext {
   // instance epoch is drawn anew in every process.
   rpc::Hello hello() const;
 
-  // What /readyz answers. The frame says "starting" and "stopping"; in between the daemon must
-  // speak for itself. Calls after the stop began change nothing.
+  // Makes /readyz answer 200, unless the stop has begun.
   void SetReady();
-  void SetNotReady(std::string reason);
   Readiness readiness() const;
 
   // Logs the reason, requests the stop and makes the process exit 3.

@@ -44,11 +44,6 @@ void DaemonContext::SetReady() {
   if (!stopping_) readiness_ = {true, ""};
 }
 
-void DaemonContext::SetNotReady(std::string reason) {
-  MutexLock lock(mutex_);
-  if (!stopping_) readiness_ = {false, std::move(reason)};
-}
-
 Readiness DaemonContext::readiness() const {
   MutexLock lock(mutex_);
   return readiness_;

@@ -10,6 +10,7 @@
 
 #include "data/simd/vector_rows.h"
 #include "simurgh/base/random.h"
+#include "tests/unit/data/vector_rows_reference.h"
 #include "tests/unit/table/targets.h"
 
 namespace simurgh {

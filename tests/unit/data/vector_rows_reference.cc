@@ -1,6 +1,6 @@
-#include <algorithm>
+#include "tests/unit/data/vector_rows_reference.h"
 
-#include "data/simd/vector_rows.h"
+#include <algorithm>
 
 namespace simurgh {
 
