@@ -17,8 +17,9 @@ WorkerMetrics::WorkerMetrics(MetricRegistry& registry, const ClusterConfig& conf
                                          "Batches between submit and acknowledged push.")),
       buffered_bytes(
           registry.GetGauge("simurgh_worker_forward_buffer_bytes", "Memory of these batches.")),
-      expired_batches(registry.GetCounter("simurgh_worker_expired_batches_total",
-                                          "Batches dropped because nobody asked about them.")),
+      expired_batches(
+          registry.GetCounter("simurgh_worker_expired_batches_total",
+                              "Batches dropped after a time without requests for them.")),
       occurrences(registry.GetCounter("simurgh_worker_occurrences_total",
                                       "Ids of batches whose gradients servers have acknowledged, "
                                       "or that an evaluation has pulled.")),

@@ -71,9 +71,9 @@ Status DecodeBare(std::span<const uint64_t> ids, bool weighted, ByteReader& in,
   const size_t cells = batch.feature_count() * batch.batch_size;
   batch.offsets.resize(cells + 1);
   const Status lengths = DecodeSampleLengths(in, batch.offsets);
-  if (!lengths.ok()) return Annotate(lengths, "batch: all features, one behind the other");
+  if (!lengths.ok()) return Annotate(lengths, "batch: lengths of all features");
   if (batch.offsets.back() != ids.size()) {
-    return absl::InvalidArgumentError(absl::StrFormat("batch: %d plain ids, its lengths say %d",
+    return absl::InvalidArgumentError(absl::StrFormat("batch: %d plain ids, but lengths of %d",
                                                       ids.size(), batch.offsets.back()));
   }
   batch.ids.reserve(ids.size());

@@ -79,7 +79,7 @@ Status ReadExceptions(ByteReader& in, std::span<uint64_t> lengths, Exceptions& e
   const uint64_t count = in.Number();
   if (count > lengths.size()) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("%d of %d samples have a length of their own", count, lengths.size()));
+        absl::StrFormat("%d exceptions for the lengths of %d samples", count, lengths.size()));
   }
   exceptions.gaps.resize(count);
   exceptions.lengths.resize(count);

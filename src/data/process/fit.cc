@@ -156,11 +156,10 @@ StatusOr<std::vector<double>> FittedBoundaries(Observed& one) {
   const size_t count = one.values.size();
   std::vector<double> boundaries = QuantileBoundaries(std::move(one.values), one.quantiles);
   if (!boundaries.empty()) return boundaries;
-  return absl::InvalidArgumentError(
-      absl::StrFormat("%s: of its %d numbers in the training files so many are the smallest that "
-                      "%d quantiles token "
-                      "nothing; give more of them, or `boundaries`",
-                      one.who, count, one.quantiles));
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "%s: the training files have %d numbers, too many of them equal to the smallest "
+      "for %d quantiles; raise quantiles or set boundaries",
+      one.who, count, one.quantiles));
 }
 
 // Statistics of all columns that are scaled by them, in their order.

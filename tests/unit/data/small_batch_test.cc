@@ -158,10 +158,10 @@ TEST_CASE("A bare batch that does not add up is refused") {
 
   EncodedBatch more = good;
   more.plain_ids.push_back(7);
-  CHECK_THAT(Refusal(more), Catch::Contains("3 plain ids, its lengths say 2"));
+  CHECK_THAT(Refusal(more), Catch::Contains("3 plain ids, but lengths of 2"));
   EncodedBatch fewer = good;
   fewer.plain_ids.pop_back();
-  CHECK_THAT(Refusal(fewer), Catch::Contains("1 plain ids, its lengths say 2"));
+  CHECK_THAT(Refusal(fewer), Catch::Contains("1 plain ids, but lengths of 2"));
   EncodedBatch longer = good;
   longer.codes.push_back(std::byte{0});
   CHECK_THAT(Refusal(longer), Catch::Contains("1 bytes behind its end"));
