@@ -11,7 +11,7 @@ namespace {
 
 using Kind = Address::Kind;
 
-// What the kernel's address of a Unix socket holds beside its final zero.
+// sockaddr_un::sun_path without its final zero.
 constexpr size_t kMaxPathBytes = 107;
 
 struct Scheme {
@@ -30,7 +30,7 @@ Status BadAddress(const std::string& text, const char* why) {
                    "auto://host:port"));
 }
 
-// Takes the scheme off the front of `rest`.
+// Sets `rest` to the text after the scheme.
 StatusOr<Kind> TakeScheme(const std::string& text, std::string& rest) {
   rest = text;
   const size_t end = text.find("://");
@@ -43,10 +43,10 @@ StatusOr<Kind> TakeScheme(const std::string& text, std::string& rest) {
   return BadAddress(text, "unknown scheme");
 }
 
-// Nothing when it is one, else why not.
+// Returns null or the error.
 const char* ReadPath(const std::string& path, Address& address) {
   if (!path.starts_with('/')) return "the path is not absolute";
-  if (path.size() > kMaxPathBytes) return "the path is over 107 bytes";
+  if (path.size() > kMaxPathBytes) return "the path has more than 107 bytes";
   address.path = path;
   return nullptr;
 }

@@ -9,16 +9,16 @@ namespace simurgh::rpc {
 
 // Where a server listens.
 //
-//   tcp://host:port    TCP; "host:port" alone means the same. IPv6 in brackets: [::1]:7000.
+//   tcp://host:port    TCP; also without the scheme. IPv6 in brackets: [::1]:7000.
 //   unix:///path       a Unix socket
-//   shm:///path        a Unix socket at this path over which both ends agree on shared memory
-//   auto://host:port   TCP, and shared memory between ends on one host
+//   shm:///path        a Unix socket; both ends agree on shared memory
+//   auto://host:port   TCP between hosts, a Unix socket and shared memory within one
 struct Address {
   enum class Kind { kTcp, kUnix, kSharedMemory, kAuto };
   Kind kind = Kind::kTcp;
-  std::string host = {};  // A name, an IPv4 or an IPv6 address without brackets. kTcp and kAuto.
-  uint16_t port = 0;      // kTcp and kAuto; 0 lets a server take any.
-  std::string path = {};  // Absolute, at most 107 bytes. kUnix and kSharedMemory.
+  std::string host = {};  // kTcp and kAuto: a name, an IPv4 or an IPv6 address without brackets.
+  uint16_t port = 0;      // kTcp and kAuto; with 0 the server chooses a free one.
+  std::string path = {};  // kUnix and kSharedMemory: absolute, at most 107 bytes.
 
   bool may_share() const { return kind == Kind::kSharedMemory || kind == Kind::kAuto; }
   bool has_path() const { return kind == Kind::kUnix || kind == Kind::kSharedMemory; }
@@ -29,7 +29,7 @@ struct Address {
 // Errors: INVALID_ARGUMENT.
 StatusOr<Address> ParseAddress(const std::string& text);
 
-// What ParseAddress reads as this address; without a scheme for TCP.
+// The inverse of ParseAddress; TCP addresses have no scheme.
 std::string ToString(const Address& address);
 
 }  // namespace simurgh::rpc

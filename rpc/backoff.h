@@ -8,13 +8,13 @@
 
 namespace simurgh::rpc {
 
-// How long to wait between attempts to connect: twice as long each time up to a maximum, and less
-// by chance, so that the clients of a server that comes back do not come all at once.
+// Pauses between attempts to connect. They double up to a maximum and have random jitter, so that
+// the clients of a restarted server do not all connect at once.
 class Backoff {
  public:
   Backoff(Clock::duration min, Clock::duration max) : min_(min), max_(max), next_(min) {}
 
-  // Between a half and the whole of the pause that is due.
+  // The next pause, multiplied by a random number from 0.5 to 1.
   Clock::duration Next(Random& random) {
     const double share = 0.5 + 0.5 * random.Uniform();
     const Clock::duration pause = next_;
@@ -22,7 +22,7 @@ class Backoff {
     return std::chrono::duration_cast<Clock::duration>(pause * share);
   }
 
-  // The next pause is the shortest again.
+  // The next pause is the minimum again.
   void Reset() { next_ = min_; }
 
  private:

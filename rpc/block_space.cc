@@ -9,7 +9,8 @@
 namespace simurgh::rpc {
 
 BlockSpace::BlockSpace(uint64_t size) : free_{{0, size}} {
-  SIMURGH_CHECK(size != 0 && size % kPageBytes == 0) << "a region has whole pages, not " << size;
+  SIMURGH_CHECK(size != 0 && size % kPageBytes == 0)
+      << "region size " << size << " is not a multiple of the page size";
 }
 
 std::optional<BlockSpace::Range> BlockSpace::Allocate(uint64_t bytes) {

@@ -1,35 +1,35 @@
 #pragma once
 
-// How one end shows the other payload that lies in shared memory.
+// Payload in shared memory.
 //
-// Each end owns a region that it alone writes, and a board that it alone writes too. A frame names
-// loans of the sender's region: the receiver may read those bytes until it writes the loan's
-// generation into the loan's slot of its own board. The sender reads that board and nothing else
-// from the peer, so a peer that lies about its board spoils only what is sent to itself.
+// Each end writes its own region and its own board; the peer maps both to read. A frame names
+// segments of the sender's region. The receiver borrows such a segment: it reads the bytes until it
+// stores the segment's generation in the segment's slot of its board. The sender reads nothing but
+// that board from the peer, so a false board harms only what is sent to its owner.
 
 #include <cstddef>
 #include <cstdint>
 
 namespace simurgh::rpc {
 
-// Lent bytes begin at a multiple of this, so that whoever takes them where they lie can use them.
-inline constexpr uint64_t kBorrowAlignment = 64;
+inline constexpr uint64_t kBorrowAlignment =
+    64;  // Of the bytes, so that they can be used in place.
 
 // Laid out as on the wire.
 struct BorrowedSegment {
   uint64_t offset = 0;      // In the sender's region; a multiple of kBorrowAlignment.
-  uint32_t slot = 0;        // Below kMaxBorrowedSegments; names the loan while it lasts.
-  uint32_t generation = 0;  // Tells it from earlier loans of the slot.
+  uint32_t slot = 0;        // Below kMaxBorrowedSegments, or kNotBorrowed.
+  uint32_t generation = 0;  // Distinguishes successive uses of the slot.
 };
 static_assert(sizeof(BorrowedSegment) == 16 && alignof(BorrowedSegment) == 8);
 
-// The slot of a segment that is not lent but follows in the frame.
-inline constexpr uint32_t kNotLent = 0xffff'ffff;
+// The slot of a segment whose bytes are in the frame.
+inline constexpr uint32_t kNotBorrowed = 0xffff'ffff;
 
-inline constexpr uint32_t kMaxBorrowedSegments = 4'096;  // At a time, of one region.
+inline constexpr uint32_t kMaxBorrowedSegments = 4'096;  // Of one region at a time.
 inline constexpr size_t kBoardBytes = kMaxBorrowedSegments * sizeof(uint32_t);
 
-// Blocks of a region begin and end at pages, so that they can be given back to the system.
+// Blocks of a region are whole pages, so that their pages can be released to the system.
 inline constexpr uint64_t kPageBytes = 4'096;
 
 }  // namespace simurgh::rpc

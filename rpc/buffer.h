@@ -13,7 +13,7 @@
 
 namespace simurgh::rpc {
 
-// Bytes that came in with what was asked for and have not been used yet. Fixed room.
+// Received bytes that have not been consumed. Fixed capacity.
 class ReadAhead {
  public:
   static constexpr size_t kCapacity = 32'768;
@@ -21,7 +21,7 @@ class ReadAhead {
   size_t size() const { return end_ - begin_; }
   std::span<const std::byte> bytes() const { return std::span(room_).subspan(begin_, size()); }
 
-  // Room for `count` more bytes behind those buffered. Requires size() + count <= kCapacity.
+  // Space for `count` more bytes. Requires size() + count <= kCapacity.
   std::span<std::byte> Prepare(size_t count) {
     if (begin_ == end_) begin_ = end_ = 0;
     if (end_ + count > kCapacity) {
@@ -32,12 +32,12 @@ class ReadAhead {
     return std::span(room_).subspan(end_, count);
   }
 
-  // `count` bytes of the room prepared have been filled.
+  // Appends the first `count` bytes of the prepared space.
   void Commit(size_t count) { end_ += count; }
 
   void Drop(size_t count) { begin_ += count; }
 
-  // Moves as many bytes as there are, at most what fits; returns how many.
+  // Moves min(size(), destination.size()) bytes and returns the count.
   size_t Take(std::span<std::byte> destination) {
     const size_t count = std::min(size(), destination.size());
     if (count != 0) std::memcpy(destination.data(), room_.data() + begin_, count);
@@ -51,53 +51,54 @@ class ReadAhead {
   size_t end_ = 0;
 };
 
-// Destinations that are filled one behind the other, in pieces of any size.
-class Destinations {
+// A sequence of buffers that is filled in order, in pieces of any size.
+class ReceiveBuffers {
  public:
   using Spans = absl::InlinedVector<std::span<std::byte>, 2>;
 
   // Requires that none is empty.
-  explicit Destinations(Spans places) : places_(std::move(places)) {}
+  explicit ReceiveBuffers(Spans destinations) : destinations_(std::move(destinations)) {}
 
-  bool full() const { return next_ == places_.size(); }
+  bool full() const { return next_ == destinations_.size(); }
 
-  // Takes at most `limit` bytes from there; returns how many.
+  // Takes at most `limit` bytes of `source` and returns the count.
   uint64_t FillFrom(ReadAhead& source, uint64_t limit) {
     uint64_t taken = 0;
     while (!full() && source.size() != 0 && taken < limit) {
-      const std::span<std::byte> place = places_[next_];
-      const size_t count = source.Take(place.first(std::min(place.size(), limit - taken)));
+      const std::span<std::byte> destination = destinations_[next_];
+      const size_t count =
+          source.Take(destination.first(std::min(destination.size(), limit - taken)));
       Advance(count);
       taken += count;
     }
     return taken;
   }
 
-  // `count` bytes have been filled. Requires room for them.
+  // Skips `count` bytes, which have been filled. Requires enough space.
   void Advance(size_t count) {
-    while (!full() && count >= places_[next_].size()) count -= places_[next_++].size();
-    if (count != 0) places_[next_] = places_[next_].subspan(count);
+    while (!full() && count >= destinations_[next_].size()) count -= destinations_[next_++].size();
+    if (count != 0) destinations_[next_] = destinations_[next_].subspan(count);
   }
 
-  // The next places as far as they fit into `gathered` and hold `limit` bytes.
+  // The next buffers, limited by the size of `gathered` and to `limit` bytes.
   struct Gathered {
     size_t buffers = 0;
     uint64_t bytes = 0;
   };
   Gathered Gather(std::span<boost::asio::mutable_buffer> gathered, uint64_t limit) const {
     Gathered result;
-    const size_t most = std::min(places_.size() - next_, gathered.size());
+    const size_t most = std::min(destinations_.size() - next_, gathered.size());
     while (result.buffers < most && result.bytes < limit) {
-      const std::span<std::byte> place = places_[next_ + result.buffers];
-      const size_t bytes = std::min<uint64_t>(place.size(), limit - result.bytes);
-      gathered[result.buffers++] = {place.data(), bytes};
+      const std::span<std::byte> destination = destinations_[next_ + result.buffers];
+      const size_t bytes = std::min<uint64_t>(destination.size(), limit - result.bytes);
+      gathered[result.buffers++] = {destination.data(), bytes};
       result.bytes += bytes;
     }
     return result;
   }
 
  private:
-  Spans places_;
+  Spans destinations_;
   size_t next_ = 0;
 };
 

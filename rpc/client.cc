@@ -13,7 +13,7 @@
 namespace simurgh::rpc {
 namespace {
 
-// Trying again would only be refused again until somebody changes something.
+// Errors that a retry cannot fix.
 bool IsRefusal(const Status& status) {
   return absl::IsInvalidArgument(status) || absl::IsUnauthenticated(status);
 }
@@ -48,16 +48,15 @@ class Client::Impl : public std::enable_shared_from_this<Impl> {
  private:
   using Session = std::shared_ptr<ClientSession>;
 
-  // A session that takes calls; connects if there is none.
+  // The usable session; connects if there is none.
   [[nodiscard]] awaitable<StatusOr<Session>> Ready(Clock::time_point deadline);
-  // Connects until it succeeds, is refused, or nobody waits for it any more.
+  // Tries to connect until it succeeds, is refused or no call waits.
   [[nodiscard]] static awaitable<void> ConnectLoop(std::shared_ptr<Impl> self);
   void StartConnecting();
-  // One attempt.
   [[nodiscard]] awaitable<Status> Connect();
   void Adopt(Session session);
   void NoteLoss(const ClientSession& lost);
-  // The next attempt has to wait.
+  // Delays the next attempt.
   void NoteFailure(Status error, Clock::time_point when);
   Status Unreachable(Clock::time_point deadline) const;
 
@@ -68,16 +67,16 @@ class Client::Impl : public std::enable_shared_from_this<Impl> {
   ObserverLink observer_;
   bool stopped_ = false;
 
-  Session session_;                                     // The latest, until its loss is noted.
-  std::vector<std::weak_ptr<ClientSession>> sessions_;  // Those whose calls may still be in flight.
+  Session session_;                                     // The latest.
+  std::vector<std::weak_ptr<ClientSession>> sessions_;  // All with calls in flight.
 
   bool connecting_ = false;
   asio::cancellation_signal stop_connecting_;
   WaitList ready_;           // Calls that wait for a session.
-  WaitList stopped_signal_;  // The connecting coroutine, between two attempts.
+  WaitList stopped_signal_;  // The connecting coroutine, between attempts.
   Backoff backoff_;
   Clock::time_point not_before_{};  // Of the next attempt.
-  uint64_t attempts_ = 0;           // Since the last connection with an answer.
+  uint64_t attempts_ = 0;           // Since the last connection that answered a call.
   uint64_t refusals_ = 0;
   Status last_error_;
   Random random_;
@@ -94,7 +93,7 @@ awaitable<StatusOr<IncomingMessage>> Client::Impl::Call(std::shared_ptr<Impl> se
   StatusOr<IncomingMessage> result;
   StatusOr<Session> session = self->session_;
   if (start >= options.deadline) {
-    session = absl::DeadlineExceededError("the deadline has passed already");
+    session = absl::DeadlineExceededError("the deadline passed before the call");
   } else if (*session == nullptr || !(*session)->usable()) {
     session = co_await self->Ready(ConnectedBy(start, options));
   }
@@ -117,20 +116,20 @@ awaitable<StatusOr<Client::Impl::Session>> Client::Impl::Ready(Clock::time_point
   while (!stopped_) {
     if (session_ && session_->usable()) co_return session_;
     const uint64_t refusals = refusals_;
-    StartConnecting();  // May have failed when this returns.
+    StartConnecting();  // The attempt may end before this returns.
     const bool notified = refusals_ == refusals && co_await ready_.Wait(deadline);
     if (stopped_) break;
     if (refusals_ != refusals) co_return last_error_;
     if (!notified) co_return Unreachable(deadline);
   }
-  co_return absl::CancelledError(absl::StrCat("the client of ", address_, " has been stopped"));
+  co_return absl::CancelledError(absl::StrCat("the client of ", address_, " was stopped"));
 }
 
 Status Client::Impl::Unreachable(Clock::time_point deadline) const {
   if (Clock::now() < deadline) return absl::CancelledError("the caller was cancelled");
   const std::string reason = last_error_.ok() ? "still connecting" : last_error_.ToString();
-  return absl::UnavailableError(absl::StrCat("cannot reach ", address_, " in time: ", attempts_,
-                                             " attempts, last error: ", reason));
+  return absl::UnavailableError(absl::StrCat("cannot reach ", address_, " in time after ",
+                                             attempts_, " attempts; last error: ", reason));
 }
 
 void Client::Impl::StartConnecting() {
@@ -173,14 +172,14 @@ awaitable<Status> Client::Impl::Connect() {
 }
 
 void Client::Impl::Adopt(Session session) {
-  if (stopped_) return session->Close(absl::CancelledError("the client has been stopped"));
+  if (stopped_) return session->Close(absl::CancelledError("the client was stopped"));
   std::erase_if(sessions_, [](const auto& old) { return old.expired(); });
   sessions_.push_back(session);
   session_ = std::move(session);
 }
 
 void Client::Impl::NoteLoss(const ClientSession& lost) {
-  // A server that takes connections only to end them is no better than one that takes none.
+  // A server that accepts connections and closes them keeps the backoff.
   if (lost.has_answered()) {
     backoff_.Reset();
     attempts_ = 0;
@@ -206,14 +205,14 @@ void Client::Impl::Stop() {
   if (std::exchange(stopped_, true)) return;
   for (const auto& weak : std::exchange(sessions_, {})) {
     if (const Session session = weak.lock()) {
-      session->Close(absl::CancelledError("the client has been stopped"));
+      session->Close(absl::CancelledError("the client was stopped"));
     }
   }
-  session_.reset();  // Its timers would keep the event loop.
+  session_.reset();  // Its timers would keep the event loop running.
   if (connecting_) stop_connecting_.emit(asio::cancellation_type::terminal);
   stopped_signal_.NotifyAll();
   ready_.NotifyAll();
-  observer_.Cut();
+  observer_.Detach();
 }
 
 Client::Client(asio::any_io_executor executor, std::string address, Hello hello,

@@ -15,53 +15,51 @@ namespace simurgh::rpc {
 class TlsContext;
 
 struct ClientOptions {
-  // For servers over TCP; others are on this host.
+  // For TCP servers; null for no TLS.
   std::shared_ptr<const TlsContext> tls = nullptr;
   std::chrono::milliseconds connect_timeout{5'000};
-  // Doubles with jitter up to the maximum; anew after a connection on which a call was answered.
+  // Doubles with jitter up to the maximum; resets after a connection that answered a call.
   std::chrono::milliseconds backoff_min{20};
   std::chrono::milliseconds backoff_max{2'000};
   uint64_t max_frame_bytes = uint64_t{1} << 30;
-  uint32_t max_metadata_bytes = uint32_t{16} << 20;  // Of one frame.
-  uint16_t max_segments = 65'535;                    // Of one frame.
-  // How long a server may stop in the middle of a frame or a message.
+  uint32_t max_metadata_bytes = uint32_t{16} << 20;
+  uint16_t max_segments = 65'535;
+  // Closes the connection to a server that stops within a frame or message for this long.
   std::chrono::milliseconds stall_timeout{30'000};
-  // Where memory is shared: address space for what a connection sends. Pages are taken when they
-  // are needed. 0 switches it off.
+  // Size of the shared memory region for sending, per connection. Pages are allocated on use. 0
+  // disables shared memory.
   uint64_t shared_memory_bytes = uint64_t{1} << 30;
 };
 
-// One peer, one connection, many calls in flight. Connects on first use, and again with jittered
-// backoff after a loss; a call waits for the connection as long as its deadline and patience
-// allow.
+// Calls to one server over one connection, any number in flight. The client connects on first use
+// and reconnects with jittered backoff; a call waits for the connection within its deadline and
+// patience.
 //
-// Threads: everything runs on the executor given, which must be a single thread's; call from there.
-// Lifetime: outlive every call, or Stop() and wait for it.
+// Threads: that of the executor, which must have a single thread.
+// Lifetime: outlives every call, or Stop() and all calls have returned.
 class Client {
  public:
-  // address: see rpc/address.h. observer may be null and must outlive the client.
+  // address: see rpc/address.h. observer: may be null, must outlive the client.
   Client(asio::any_io_executor executor, std::string address, Hello hello, ClientOptions options,
          Observer* observer);
   ~Client();
 
-  // Sends a request and receives its response into the places that `placement` names.
-  // Errors: the remote handler's, as it returned them; UNAVAILABLE when the peer cannot be reached
-  // or the connection is lost, whether the request has been executed or not;
-  // DEADLINE_EXCEEDED; INVALID_ARGUMENT when the peer's HELLO does not fit; UNAUTHENTICATED when
-  // one end does not trust the other.
+  // Sends a request and receives the response into the destinations that `placement` names.
+  // Errors: code and message of the handler's error; UNAVAILABLE when the server cannot be reached
+  // or the connection is lost, whether or not the handler ran; DEADLINE_EXCEEDED; INVALID_ARGUMENT
+  // when the HELLOs do not match; UNAUTHENTICATED when one end does not trust the other.
   [[nodiscard]] awaitable<StatusOr<IncomingMessage>> Call(MethodId method, OutgoingMessage request,
                                                           Placement placement, CallOptions options);
 
-  // Memory to produce a segment of a request in: sending it on the present connection copies
-  // nothing.
+  // Memory for a segment of a request; sending it on the current connection copies nothing.
   SegmentBuffer Allocate(size_t bytes);
 
-  // What the peer said when the present connection opened; null while there is none.
-  // Lifetime: until the executor's thread does something else.
+  // The server's HELLO of the current connection, or null.
+  // Lifetime: until the executor runs another handler.
   const Hello* peer() const;
 
-  // Fails calls in flight with CANCELLED and closes the connection. When those have returned,
-  // nothing of the client is left on the executor, unless the address's name is being looked up.
+  // Fails the calls in flight with CANCELLED and closes the connection. When they have returned,
+  // the executor holds no work of the client, except a name lookup in progress.
   void Stop();
 
  private:

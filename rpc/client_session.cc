@@ -14,7 +14,7 @@
 namespace simurgh::rpc {
 namespace {
 
-// What remains of a deadline, in the header's unit: 0 for none, at least 1 otherwise.
+// The time left in the header's unit: 0 for no deadline, else at least 1.
 uint32_t RemainingMs(Clock::time_point deadline) {
   if (deadline == Clock::time_point::max()) return 0;
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
@@ -22,30 +22,29 @@ uint32_t RemainingMs(Clock::time_point deadline) {
 }
 
 bool HasBytesWithoutOwner(const OutgoingMessage& message) {
-  const auto borrowed = [](const OutgoingSegment& segment) {
+  const auto unowned = [](const OutgoingSegment& segment) {
     return segment.owner == nullptr && !segment.bytes.empty();
   };
-  return borrowed(message.metadata) || std::ranges::any_of(message.segments, borrowed);
+  return unowned(message.metadata) || std::ranges::any_of(message.segments, unowned);
 }
 
 uint64_t WindowOf(const PeerHello& peer) {
   return peer.request_window_bytes != 0 ? peer.request_window_bytes : UINT64_MAX;
 }
 
-Status GivenUpHalfWritten() {
-  return absl::UnavailableError("a request was given up while it was being written");
+Status AbandonedHalfWritten() {
+  return absl::UnavailableError("a call ended while its request was being written");
 }
 
-// Reads the peer's answer to our HELLO.
 awaitable<StatusOr<PeerHello>> ReadHello(Connection& connection, const Hello& own) {
   SIMURGH_CO_ASSIGN_OR_RETURN(const IncomingFrame frame, co_await connection.ReadFrame());
   if (frame.header.kind == FrameKind::kError) {
     Status error;
     SIMURGH_CO_RETURN_IF_ERROR(DecodeError(frame.header, frame.metadata, error));
-    co_return Annotate(error, "refused by the peer");
+    co_return Annotate(error, "refused by the server");
   }
   if (frame.header.kind != FrameKind::kHello) {
-    co_return absl::DataLossError("the peer's first frame is not a HELLO");
+    co_return absl::DataLossError("malformed frame: the server's first frame is not a HELLO");
   }
   SIMURGH_CO_ASSIGN_OR_RETURN(PeerHello peer, DecodeHello(frame.metadata));
   SIMURGH_CO_RETURN_IF_ERROR(CheckHello(own, peer));
@@ -77,7 +76,7 @@ awaitable<StatusOr<std::shared_ptr<ClientSession>>> ClientSession::Introduce(
   const auto connection =
       std::make_shared<Connection>(std::move(stream), address, kHelloLimits, observer);
   const Watchdog watchdog(connection->executor(), deadline, [connection] {
-    connection->Close(absl::DeadlineExceededError("the peer did not answer HELLO in time"));
+    connection->Close(absl::DeadlineExceededError("the server did not answer HELLO in time"));
   });
   OutgoingFrame frame;
   frame.header.kind = FrameKind::kHello;
@@ -108,7 +107,8 @@ ClientSession::ClientSession(std::shared_ptr<Connection> connection, PeerHello p
       deadlines_(connection_->executor(),
                  [this](Clock::time_point now) { return ExpireCalls(now); }),
       stall_timeout_(stall_timeout),
-      looks_(connection_->executor(), [this](Clock::time_point now) { return CheckFlow(now); }),
+      flow_timer_(connection_->executor(),
+                  [this](Clock::time_point now) { return CheckFlow(now); }),
       window_(connection_->executor(), WindowOf(peer_)) {
   connection_->FindIncomingPayloadsBy([this](uint64_t id) -> IncomingPayload* {
     const auto found = incoming_payloads_.find(id);
@@ -116,15 +116,15 @@ ClientSession::ClientSession(std::shared_ptr<Connection> connection, PeerHello p
   });
 }
 
-ClientSession::Call::Call(ClientSession& of, Placement place, Clock::time_point until)
-    : session(of), id(++of.last_id_), placement(std::move(place)), deadline(until) {
+ClientSession::Call::Call(ClientSession& of, Placement destination, Clock::time_point until)
+    : session(of), id(++of.last_id_), placement(std::move(destination)), deadline(until) {
   session.calls_.emplace(id, this);
   session.deadlines_.Note(deadline);
 }
 
 ClientSession::Call::~Call() {
   session.calls_.erase(id);
-  if (landing != nullptr) session.connection_->Abandon(*landing);
+  if (payload != nullptr) session.connection_->Abandon(*payload);
   if (cost != 0) session.owed_.emplace(id, cost);
   session.CloseIfDone();
 }
@@ -137,13 +137,13 @@ awaitable<StatusOr<IncomingMessage>> ClientSession::Exchange(uint32_t method,
   const std::shared_ptr<ClientSession> self = shared_from_this();
   const Status fits = CheckFits(request, peer_.limits);
   if (!fits.ok()) co_return fits;
-  const bool borrowed = HasBytesWithoutOwner(request);
+  const bool unowned = HasBytesWithoutOwner(request);
 
   const uint64_t cost = window_.Cost(FrameBytes(request));
   if (!window_.TryEnter(cost) && !co_await window_.Enter(cost, deadline)) {
     co_return Expiry(deadline);
   }
-  if (!usable()) {  // Ended between the window's grant and now.
+  if (!usable()) {  // The connection ended after the window's grant.
     window_.Leave(cost);
     co_return Lost();
   }
@@ -157,31 +157,31 @@ awaitable<StatusOr<IncomingMessage>> ClientSession::Exchange(uint32_t method,
   frame.header.trace_id = options.trace.trace_id;
   frame.header.span_id = options.trace.span_id;
   frame.message = std::move(request);
-  // Calls that are made while answers are read leave in halves of those in flight, once they are 16
-  // KiB: the peer works on one half while this end works on the other.
+  // Requests that are sent while answers are read leave in two halves of the calls in flight (from
+  // 16 KiB on): the server works on one half while this end works on the other.
   connection_->CorkAtMost((calls_.size() + 1) / 2);
   call.frame = connection_->Send(std::move(frame));
   const auto state = co_await asio::this_coro::cancellation_state;
   const bool cancelled = state.cancelled() != asio::cancellation_type::none;
   if (!cancelled && !call.answered.over()) co_await call.answered.Wait();
   if (call.outcome) {
-    if (connection_->outbox().Pending(call.frame)) co_await Settle(call, borrowed);
+    if (connection_->outbox().Pending(call.frame)) co_await Settle(call, unowned);
     co_return *std::move(call.outcome);
   }
   const Status reason = Expiry(deadline);
-  GiveUp(call, borrowed);
+  Abandon(call, unowned);
   co_return reason;
 }
 
-awaitable<void> ClientSession::Settle(const Call& call, bool borrowed) {
+awaitable<void> ClientSession::Settle(const Call& call, bool unowned) {
   if (connection_->outbox().Withdraw(call.frame) == Outbox::Withdrawn::kRest) SendCancel(call.id);
-  if (!borrowed) co_return;
-  const auto give_up = [this] { connection_->Close(GivenUpHalfWritten()); };
-  const Watchdog watchdog(connection_->executor(), call.deadline, give_up);
-  // A connection that closes once written still reads them.
+  if (!unowned) co_return;
+  const auto close = [this] { connection_->Close(AbandonedHalfWritten()); };
+  const Watchdog watchdog(connection_->executor(), call.deadline, close);
+  // CloseAfterWrites() still sends the bytes.
   while (connection_->reason().ok() && connection_->outbox().Pending(call.frame)) {
     const bool written = co_await connection_->WaitForWrite();
-    if (!written) give_up();
+    if (!written) close();
   }
 }
 
@@ -195,7 +195,7 @@ void ClientSession::SendCancel(uint64_t id) {
 Status ClientSession::Expiry(Clock::time_point deadline) const {
   if (!connection_->reason().ok()) return Lost();
   if (deadline <= Clock::now()) {
-    return absl::DeadlineExceededError("no response within the deadline");
+    return absl::DeadlineExceededError("no response before the deadline");
   }
   return absl::CancelledError("the caller was cancelled");
 }
@@ -204,15 +204,15 @@ Status ClientSession::Lost() const {
   const Status& reason = connection_->reason();
   return {absl::IsCancelled(reason) ? absl::StatusCode::kCancelled : absl::StatusCode::kUnavailable,
           absl::StrCat("connection to ", connection_->peer(),
-                       " lost: ", reason.ok() ? "the peer is going away" : reason.message())};
+                       " lost: ", reason.ok() ? "the server is stopping" : reason.message())};
 }
 
-void ClientSession::GiveUp(Call& call, bool borrowed) {
+void ClientSession::Abandon(Call& call, bool unowned) {
   if (connection_->outbox().Withdraw(call.frame) == Outbox::Withdrawn::kWhole) {
     window_.Leave(std::exchange(call.cost, 0));
-  } else if (borrowed && connection_->outbox().Pending(call.frame)) {
-    // The bytes are the caller's only until we return, and what has begun cannot be taken back.
-    connection_->Close(GivenUpHalfWritten());
+  } else if (unowned && connection_->outbox().Pending(call.frame)) {
+    // The caller frees the bytes, and a frame that has begun must be written whole.
+    connection_->Close(AbandonedHalfWritten());
   } else if (connection_->open()) {
     SendCancel(call.id);
   }
@@ -235,7 +235,7 @@ void ClientSession::Close(const Status& reason) {
 
 void ClientSession::Complete(uint64_t id, StatusOr<IncomingMessage> outcome) {
   const auto found = calls_.find(id);
-  if (found == calls_.end()) return;  // Given up meanwhile.
+  if (found == calls_.end()) return;  // The call has ended.
   Call* const call = found->second;
   calls_.erase(found);
   call->outcome = std::move(outcome);
@@ -254,17 +254,17 @@ Clock::time_point ClientSession::ExpireCalls(Clock::time_point now) {
   return next;
 }
 
-void ClientSession::CompleteIncomingPayload(IncomingPayload& landing) {
-  const uint64_t id = landing.header().request_id;
-  if (landing.header().chunked()) EndIncomingPayload(id);
+void ClientSession::CompleteIncomingPayload(IncomingPayload& payload) {
+  const uint64_t id = payload.header().request_id;
+  if (payload.header().chunked()) EndIncomingPayload(id);
   Call* const call = Find(id);
   if (call == nullptr) return;
-  call->landing = nullptr;
-  Complete(id, landing.TakeMessage());
+  call->payload = nullptr;
+  Complete(id, payload.TakeMessage());
 }
 
 void ClientSession::EndIncomingPayload(uint64_t id) {
-  if (incoming_payloads_.erase(id) != 0 && incoming_payloads_.empty()) ++times_landed_;
+  if (incoming_payloads_.erase(id) != 0 && incoming_payloads_.empty()) ++chunk_rounds_;
 }
 
 ClientSession::Call* ClientSession::Find(uint64_t id) {
@@ -285,7 +285,7 @@ ClientSession::Call* ClientSession::Answered(uint64_t id) {
 
 void ClientSession::CloseIfDone() {
   if (!going_away_ || !calls_.empty()) return;
-  connection_->CloseAfterWrites(absl::UnavailableError("the peer is going away"));
+  connection_->CloseAfterWrites(absl::UnavailableError("the server is stopping"));
 }
 
 awaitable<void> ClientSession::Run() {
@@ -302,35 +302,35 @@ awaitable<void> ClientSession::Run() {
 Clock::time_point ClientSession::CheckFlow(Clock::time_point now) {
   const Flow frames = connection_->incoming();
   const Flow chunks{.expected = !incoming_payloads_.empty() && connection_->waiting(),
-                    .rounds = times_landed_,
+                    .rounds = chunk_rounds_,
                     .bytes = frames.bytes};
-  const bool in_frame = frames_.StandsStill(frames, now, stall_timeout_);
-  const bool in_chunks = chunks_.StandsStill(chunks, now, stall_timeout_);
-  if (!in_frame && !in_chunks) return FlowWatch::NextLook(now, stall_timeout_);
-  Close(WithCloseReason(absl::DeadlineExceededError("the peer stopped in the middle of a message"),
+  const bool in_frame = frames_.IsStalled(frames, now, stall_timeout_);
+  const bool in_chunks = chunks_.IsStalled(chunks, now, stall_timeout_);
+  if (!in_frame && !in_chunks) return FlowWatch::NextSample(now, stall_timeout_);
+  Close(WithCloseReason(absl::DeadlineExceededError("the server stopped within a message"),
                         CloseReason::kStalled));
   return Clock::time_point::max();
 }
 
 awaitable<Status> ClientSession::ReadFrames() {
-  looks_.Note(CheckFlow(Clock::now()));
+  flow_timer_.Note(CheckFlow(Clock::now()));
   for (;;) {
     if (connection_->TurnIsOver()) co_await connection_->Yield();
     std::optional<StatusOr<IncomingFrame>> frame = connection_->TryReadFrame();
     if (!frame) frame = co_await connection_->ReadFrame();
     SIMURGH_CO_RETURN_IF_ERROR(frame->status());
-    SIMURGH_CO_ASSIGN_OR_RETURN(const std::shared_ptr<IncomingPayload> landing,
+    SIMURGH_CO_ASSIGN_OR_RETURN(const std::shared_ptr<IncomingPayload> payload,
                                 OnFrame(*std::move(*frame)));
-    if (landing == nullptr) {
+    if (payload == nullptr) {
       if (connection_->payload_left() != 0) {
         SIMURGH_CO_RETURN_IF_ERROR(co_await connection_->SkipPayload());
       }
       continue;
     }
-    std::optional<Status> read = connection_->TryReadPayload(*landing);
-    if (!read) read = co_await connection_->ReadPayload(*landing);
+    std::optional<Status> read = connection_->TryReadPayload(*payload);
+    if (!read) read = co_await connection_->ReadPayload(*payload);
     SIMURGH_CO_RETURN_IF_ERROR(*read);
-    if (landing->left() == 0) CompleteIncomingPayload(*landing);
+    if (payload->left() == 0) CompleteIncomingPayload(*payload);
   }
 }
 
@@ -353,7 +353,7 @@ StatusOr<std::shared_ptr<IncomingPayload>> ClientSession::OnFrame(IncomingFrame&
     case FrameKind::kPadding:
       return nullptr;
     default:
-      return absl::DataLossError("malformed frame: a kind that only clients send");
+      return absl::DataLossError("malformed frame: a server must not send this kind");
   }
 }
 
@@ -361,28 +361,29 @@ StatusOr<std::shared_ptr<IncomingPayload>> ClientSession::OnResponse(IncomingFra
   const uint64_t id = frame.header.request_id;
   Call* const call = Answered(id);
   if (call == nullptr) return nullptr;
-  if (call->landing != nullptr) {
+  if (call->payload != nullptr) {
     return absl::DataLossError(absl::StrCat("malformed frame: a second response to request ", id));
   }
-  StatusOr<std::vector<IncomingSegment>> places = Place(call->placement, frame);
-  if (!places.ok()) {
-    Complete(id, places.status());
+  StatusOr<std::vector<IncomingSegment>> destinations = PlaceSegments(call->placement, frame);
+  if (!destinations.ok()) {
+    Complete(id, destinations.status());
     return nullptr;
   }
-  auto landing = std::make_shared<IncomingPayload>(std::move(frame), *std::move(places));
-  call->landing = landing;
-  if (landing->header().chunked()) incoming_payloads_.insert_or_assign(id, landing);
-  return landing;
+  auto payload = std::make_shared<IncomingPayload>(std::move(frame), *std::move(destinations));
+  call->payload = payload;
+  if (payload->header().chunked()) incoming_payloads_.insert_or_assign(id, payload);
+  return payload;
 }
 
 Status ClientSession::OnError(const IncomingFrame& frame) {
   Status error;
   SIMURGH_RETURN_IF_ERROR(DecodeError(frame.header, frame.metadata, error));
   if (frame.header.request_id == 0) {
-    return absl::UnavailableError(absl::StrCat("the peer ended it: ", error.ToString()));
+    return absl::UnavailableError(
+        absl::StrCat("the server closed the connection: ", error.ToString()));
   }
   EndIncomingPayload(frame.header.request_id);
-  if (Call* const call = Answered(frame.header.request_id)) call->landing = nullptr;
+  if (Call* const call = Answered(frame.header.request_id)) call->payload = nullptr;
   Complete(frame.header.request_id, error);
   return absl::OkStatus();
 }

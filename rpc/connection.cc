@@ -49,12 +49,12 @@ Flow Connection::outgoing() const {
 }
 
 void Connection::Close(Status reason) {
-  SIMURGH_CHECK(!reason.ok()) << "a connection closes for a reason";
+  SIMURGH_CHECK(!reason.ok()) << "Close() needs an error";
   if (!reason_.ok()) return;
   reason_ = std::move(reason);
   stream_->Close();
   if (sharing_ != nullptr) sharing_->Close();
-  if (const auto cut = CloseReasonOf(reason_)) observer_->OnCut(peer_, *cut, reason_);
+  if (const auto why = CloseReasonOf(reason_)) observer_->OnClose(peer_, *why, reason_);
   if (established_) observer_->OnDisconnect(peer_, reason_);
   outbox_.Drop();
   written_.NotifyAll();

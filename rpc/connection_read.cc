@@ -14,17 +14,15 @@ namespace {
 constexpr size_t kScratchBytes = 65'536;
 constexpr size_t kFirstVectorBytes = 65'536;
 
-// Read without a wait, on one connection, before others have their turn: some 200 us of small
-// frames, 100 us of large ones.
+// Limits of one connection's turn: about 200 us of small frames or 100 us of large ones.
 constexpr uint64_t kTurnFrames = 256;
 constexpr uint64_t kTurnBytes = uint64_t{1} << 20;
 
-// To fall asleep and be woken takes as long as to copy some 100 KiB. Less is waited for awake, as
-// long as the event loop does.
+// Sleeping and waking takes as long as copying about 100 KiB.
 constexpr uint64_t kMinSleepBytes = 524'288;
 
-size_t BorrowedSegmentsOf(const FrameHeader& header) {
-  return header.lent() ? header.segment_count : 0;
+size_t BorrowedCount(const FrameHeader& header) {
+  return header.has_borrowed() ? header.segment_count : 0;
 }
 
 asio::mutable_buffer BufferOf(std::span<std::byte> bytes) { return {bytes.data(), bytes.size()}; }
@@ -74,7 +72,7 @@ awaitable<void> Connection::Yield() {
 Connection::Wanted Connection::WantedOfFrame() const {
   if (!header_) return {.bytes = kHeaderBytes, .limit = ahead_limit_};
   const uint64_t head = TableBytes(*header_) + header_->metadata_length;
-  // Behind the head of a large payload nothing may be read ahead.
+  // A large payload follows the head: no read-ahead.
   if (!header_->payload_is_small()) return {.bytes = head, .limit = head};
   const uint64_t bytes = head + header_->following_bytes();
   return {.bytes = bytes, .limit = std::min<uint64_t>(bytes + ahead_limit_, ReadAhead::kCapacity)};
@@ -104,7 +102,7 @@ awaitable<StatusOr<IncomingFrame>> Connection::ReadFrame() {
     std::optional<StatusOr<IncomingFrame>> frame = TryReadFrame();
     if (frame) co_return *std::move(frame);
     if (corked_ && !flush_pending_ && !outbox_.empty() && !TurnIsOver()) {
-      Flush();  // Which takes so long that more may have come meanwhile.
+      Flush();  // More bytes may arrive during the system call.
       continue;
     }
     const Wanted wanted = WantedOfFrame();
@@ -132,11 +130,11 @@ StatusOr<IncomingFrame> Connection::TakeFrame() {
   ++frames_read_;
   frame.lengths.resize(frame.header.segment_count);
   frame.metadata.resize(frame.header.metadata_length);
-  std::vector<BorrowedSegment> loans(BorrowedSegmentsOf(frame.header));
+  std::vector<BorrowedSegment> borrowed(BorrowedCount(frame.header));
   (void)ahead_.Take(std::as_writable_bytes(std::span(frame.lengths)));
-  (void)ahead_.Take(std::as_writable_bytes(std::span(loans)));
+  (void)ahead_.Take(std::as_writable_bytes(std::span(borrowed)));
   (void)ahead_.Take(frame.metadata);
-  SIMURGH_RETURN_IF_ERROR(AcceptTables(frame, loans));
+  SIMURGH_RETURN_IF_ERROR(AcceptTables(frame, borrowed));
   if (!frame.header.gathered()) return frame;
   SIMURGH_RETURN_IF_ERROR(TakePieces(frame));
   return TakePiece();
@@ -148,7 +146,8 @@ Status Connection::TakePieces(const IncomingFrame& gathered) {
     std::memcpy(&piece.id, gathered.metadata.data() + i * sizeof(piece.id), sizeof(piece.id));
     const bool again = std::ranges::count(pieces_, piece.id, &Piece::id) != 0;
     if (piece.id == 0 || again) {
-      return absl::DataLossError("malformed frame: a gathered chunk names a message twice or none");
+      return absl::DataLossError(
+          "malformed frame: a gathered chunk names a message twice, or id 0");
     }
     pieces_.push_back(piece);
   }
@@ -158,7 +157,7 @@ Status Connection::TakePieces(const IncomingFrame& gathered) {
 IncomingFrame Connection::TakePiece() {
   const Piece piece = pieces_.front();
   pieces_.pop_front();
-  ++frames_read_;  // As much work as a frame.
+  ++frames_read_;  // A piece costs as much as a frame.
   payload_left_ = piece.left;
   IncomingFrame frame;
   frame.header.kind = FrameKind::kChunk;
@@ -168,12 +167,12 @@ IncomingFrame Connection::TakePiece() {
 
 awaitable<StatusOr<IncomingFrame>> Connection::ReadLargeHead() {
   IncomingFrame frame{.header = *std::exchange(header_, std::nullopt)};
-  std::vector<BorrowedSegment> loans;
+  std::vector<BorrowedSegment> borrowed;
   SIMURGH_CO_RETURN_IF_ERROR(co_await ReadVector(frame.lengths, frame.header.segment_count));
-  SIMURGH_CO_RETURN_IF_ERROR(co_await ReadVector(loans, BorrowedSegmentsOf(frame.header)));
+  SIMURGH_CO_RETURN_IF_ERROR(co_await ReadVector(borrowed, BorrowedCount(frame.header)));
   SIMURGH_CO_RETURN_IF_ERROR(co_await ReadVector(frame.metadata, frame.header.metadata_length));
   ++frames_read_;
-  SIMURGH_CO_RETURN_IF_ERROR(AcceptTables(frame, loans));
+  SIMURGH_CO_RETURN_IF_ERROR(AcceptTables(frame, borrowed));
   co_return std::move(frame);
 }
 
@@ -197,94 +196,94 @@ awaitable<Status> Connection::ReadVector(Vector& elements, size_t count) {
   co_return absl::OkStatus();
 }
 
-Status Connection::AcceptTables(IncomingFrame& frame, std::span<const BorrowedSegment> loans) {
-  SIMURGH_RETURN_IF_ERROR(CheckSegmentTable(frame.header, frame.lengths, loans));
-  if (!frame.header.lent()) return absl::OkStatus();
+Status Connection::AcceptTables(IncomingFrame& frame, std::span<const BorrowedSegment> borrowed) {
+  SIMURGH_RETURN_IF_ERROR(CheckSegmentTable(frame.header, frame.lengths, borrowed));
+  if (!frame.header.has_borrowed()) return absl::OkStatus();
   if (sharing_ == nullptr) {
-    return absl::DataLossError("malformed frame: loans, though no memory is shared");
+    return absl::DataLossError("malformed frame: borrowed segments without shared memory");
   }
-  frame.lent.resize(loans.size());
-  uint64_t lent_bytes = 0;
-  for (size_t i = 0; i < loans.size(); ++i) {
-    if (loans[i].slot == kNotLent) continue;
-    SIMURGH_ASSIGN_OR_RETURN(frame.lent[i], sharing_->Borrow(loans[i], frame.lengths[i]));
-    lent_bytes += frame.lengths[i];
+  frame.borrowed.resize(borrowed.size());
+  uint64_t borrowed_bytes = 0;
+  for (size_t i = 0; i < borrowed.size(); ++i) {
+    if (borrowed[i].slot == kNotBorrowed) continue;
+    SIMURGH_ASSIGN_OR_RETURN(frame.borrowed[i], sharing_->Borrow(borrowed[i], frame.lengths[i]));
+    borrowed_bytes += frame.lengths[i];
   }
   if (frame.bytes() > limits_.max_frame_bytes) {
     return absl::DataLossError(absl::StrCat("malformed frame: ", frame.bytes(),
-                                            " bytes with what is lent, expected at most ",
+                                            " bytes with borrowed segments, expected at most ",
                                             limits_.max_frame_bytes));
   }
-  observer_->OnBytesReceived(lent_bytes);
+  observer_->OnBytesReceived(borrowed_bytes);
   return absl::OkStatus();
 }
 
-std::optional<Status> Connection::TryReadPayload(IncomingPayload& landing) {
-  if (payload_left_ > landing.left_) {
-    return absl::DataLossError("malformed frame: a chunk goes beyond the payload announced");
+std::optional<Status> Connection::TryReadPayload(IncomingPayload& payload) {
+  if (payload_left_ > payload.left_) {
+    return absl::DataLossError("malformed frame: a chunk exceeds its message's payload");
   }
-  if (landing.abandoned_) return std::nullopt;
-  if (const uint64_t copied = std::exchange(landing.copied_bytes_, 0); copied != 0) {
+  if (payload.abandoned_) return std::nullopt;
+  if (const uint64_t copied = std::exchange(payload.copied_bytes_, 0); copied != 0) {
     observer_->OnPayloadCopied(copied);
   }
-  if (const uint64_t copied = landing.places_.FillFrom(ahead_, payload_left_); copied != 0) {
+  if (const uint64_t copied = payload.destinations_.FillFrom(ahead_, payload_left_); copied != 0) {
     if (stream_->copies()) {
       observer_->OnPayloadCopied(copied);
     } else {
       observer_->OnSmallPayloadCopied(copied);
     }
     payload_left_ -= copied;
-    landing.left_ -= copied;
+    payload.left_ -= copied;
   }
   while (payload_left_ != 0) {
     if (TurnIsOver()) return std::nullopt;
-    const Stream::Progress progress = stream_->TryRead(RoomFor(landing));
+    const Stream::Progress progress = stream_->TryRead(RoomFor(payload));
     if (progress.error == asio::error::would_block) return std::nullopt;
     if (Status status = AfterRead(progress); !status.ok()) return status;
-    Land(landing, progress.bytes);
+    Advance(payload, progress.bytes);
   }
   return absl::OkStatus();
 }
 
-awaitable<Status> Connection::ReadPayload(IncomingPayload& landing) {
-  while (!landing.abandoned_) {
-    std::optional<Status> end = TryReadPayload(landing);
+awaitable<Status> Connection::ReadPayload(IncomingPayload& payload) {
+  while (!payload.abandoned_) {
+    std::optional<Status> end = TryReadPayload(payload);
     if (end) co_return *std::move(end);
-    reading_ = &landing;
+    reading_ = &payload;
     BeginWait(true);
-    const uint64_t least = WorthSleeping(landing);
+    const uint64_t least = WorthSleeping(payload);
     const bool slept = least != 0 && co_await stream_->SleepUntil(least, stop_reading_.slot());
     Stream::Progress progress;
-    if (!slept) progress = co_await stream_->Read(RoomFor(landing), stop_reading_.slot());
+    if (!slept) progress = co_await stream_->Read(RoomFor(payload), stop_reading_.slot());
     EndWait();
     reading_ = nullptr;
     const bool stopped = progress.error == asio::error::operation_aborted && reason_.ok();
-    // Behind a sleep the places are looked up anew, as any may have been given up since it ended.
+    // Any message may have been abandoned during the sleep.
     if (slept || stopped) continue;
     SIMURGH_CO_RETURN_IF_ERROR(AfterRead(progress));
-    Land(landing, progress.bytes);
+    Advance(payload, progress.bytes);
   }
-  landing.left_ -= payload_left_;
+  payload.left_ -= payload_left_;
   co_return co_await SkipPayload();
 }
 
-// All of a frame behind which the message goes on: its bytes surely come, and the peer writes on
-// meanwhile. Of the last one half, so that the end is read while it comes.
-uint64_t Connection::WorthSleeping(const IncomingPayload& landing) const {
-  const uint64_t least = landing.left_ > payload_left_ ? payload_left_ : payload_left_ / 2;
+// The whole frame unless it is the message's last: its bytes are certain to arrive, and the peer
+// keeps writing. Half of the last frame, so that reading overlaps with the arrival of the end.
+uint64_t Connection::WorthSleeping(const IncomingPayload& payload) const {
+  const uint64_t least = payload.left_ > payload_left_ ? payload_left_ : payload_left_ / 2;
   return least > kMinSleepBytes ? least : 0;
 }
 
-std::span<const asio::mutable_buffer> Connection::RoomFor(const IncomingPayload& landing) {
+std::span<const asio::mutable_buffer> Connection::RoomFor(const IncomingPayload& payload) {
   const auto most = std::span(room_).first(room_.size() - 1);
-  Destinations::Gathered room = landing.places_.Gather(most, payload_left_);
+  ReceiveBuffers::Gathered room = payload.destinations_.Gather(most, payload_left_);
   bool all = room.bytes == payload_left_;
   for (auto piece = pieces_.begin(); all && piece != pieces_.end(); ++piece) {
     const IncomingPayload* const next = find_incoming_payload_(piece->id);
     all = next != nullptr && !next->abandoned_;
     if (!all) break;
-    const Destinations::Gathered more =
-        next->places_.Gather(most.subspan(room.buffers), piece->left);
+    const ReceiveBuffers::Gathered more =
+        next->destinations_.Gather(most.subspan(room.buffers), piece->left);
     room.buffers += more.buffers;
     all = more.bytes == piece->left;
   }
@@ -292,19 +291,19 @@ std::span<const asio::mutable_buffer> Connection::RoomFor(const IncomingPayload&
   return std::span(room_).first(room.buffers);
 }
 
-void Connection::Land(IncomingPayload& landing, uint64_t bytes) {
-  bytes -= LandIn(landing, payload_left_, bytes);
+void Connection::Advance(IncomingPayload& payload, uint64_t bytes) {
+  bytes -= AdvanceOne(payload, payload_left_, bytes);
   for (Piece& piece : pieces_) {
     if (bytes == 0) return;
-    bytes -= LandIn(*find_incoming_payload_(piece.id), piece.left, bytes);
+    bytes -= AdvanceOne(*find_incoming_payload_(piece.id), piece.left, bytes);
   }
   ahead_.Commit(bytes);
 }
 
-uint64_t Connection::LandIn(IncomingPayload& landing, uint64_t& left, uint64_t bytes) {
+uint64_t Connection::AdvanceOne(IncomingPayload& payload, uint64_t& left, uint64_t bytes) {
   const uint64_t landed = std::min(bytes, left);
-  landing.places_.Advance(landed);
-  landing.left_ -= landed;
+  payload.destinations_.Advance(landed);
+  payload.left_ -= landed;
   left -= landed;
   if (stream_->copies()) observer_->OnPayloadCopied(landed);
   return landed;
@@ -335,10 +334,10 @@ awaitable<Status> Connection::Skip(uint64_t bytes) {
   co_return absl::OkStatus();
 }
 
-void Connection::Abandon(IncomingPayload& landing) {
-  landing.abandoned_ = true;
-  // What is read goes to those of the other pieces, too.
-  if (reading_ == &landing || !pieces_.empty())
+void Connection::Abandon(IncomingPayload& payload) {
+  payload.abandoned_ = true;
+  // The read in progress may also fill other pieces.
+  if (reading_ == &payload || !pieces_.empty())
     stop_reading_.emit(asio::cancellation_type::terminal);
 }
 

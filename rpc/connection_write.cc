@@ -5,16 +5,16 @@
 namespace simurgh::rpc {
 namespace {
 
-// Then others on the thread have their turn.
+// Other connections of the thread run after this many bytes.
 constexpr uint64_t kMaxTurnBytes = uint64_t{1} << 20;
 
-// So much is worth a write of its own. Less is kept back as long as the coroutine that reads goes
-// on; frames that lend so much never are.
+// Fewer corked bytes wait until the reading coroutine does. Frames that lend this much are not
+// corked.
 constexpr uint64_t kMinCorkBytes = 16'384;
-// More is not kept back.
+// More corked bytes leave at once.
 constexpr uint64_t kMaxCorkBytes = uint64_t{1} << 20;
-// Longer than four messages of 64 KiB take to be read and answered: where handlers work for their
-// answers, a system call for each is nothing.
+// Longer than reading and answering four messages of 64 KiB. For handlers that compute longer, one
+// system call per answer is cheap.
 constexpr auto kMaxCorkTime = std::chrono::microseconds(100);
 
 }  // namespace
@@ -29,7 +29,7 @@ Outbox::Ticket Connection::Send(OutgoingFrame&& frame) {
   const Outbox::Ticket ticket = outbox_.Add(std::move(frame));
   outbox_.ReleaseCopied();
   if (flush_pending_) return ticket;
-  if (outbox_.lent_bytes() >= kMinCorkBytes || (corked_ && CorkIsFull())) {
+  if (outbox_.borrowed_bytes() >= kMinCorkBytes || (corked_ && CorkIsFull())) {
     Flush();
   } else if (!corked_) {
     PostFlush();
@@ -37,7 +37,7 @@ Outbox::Ticket Connection::Send(OutgoingFrame&& frame) {
   return ticket;
 }
 
-// Later, so that what others send until then leaves in the same system call.
+// Posted, so that frames sent until then leave in the same system call.
 void Connection::PostFlush() {
   flush_pending_ = true;
   asio::post(executor(), [self = shared_from_this()] { self->Flush(); });

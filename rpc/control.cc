@@ -11,10 +11,10 @@
 namespace simurgh::rpc {
 namespace {
 
-// An ERROR must fit even where only a HELLO is accepted, so its message is cut shorter than that.
+// An ERROR must fit into kHelloLimits.
 constexpr size_t kMaxMessageBytes = 2'048;
 
-// What a peer calls itself ends up in logs and errors.
+// The names of a peer appear in logs and errors.
 bool IsLogSafe(std::string_view text) {
   constexpr size_t kMaxNameBytes = 255;
   return text.size() <= kMaxNameBytes &&
@@ -49,7 +49,8 @@ StatusOr<PeerHello> DecodeHello(std::span<const std::byte> metadata) {
   if (table == nullptr) return absl::DataLossError("malformed HELLO");
   for (const flatbuffers::String* text : {table->cluster(), table->role()}) {
     if (text == nullptr || IsLogSafe(text->string_view())) continue;
-    return absl::DataLossError("malformed HELLO: cluster and role are short printable ASCII");
+    return absl::DataLossError(
+        "malformed HELLO: cluster and role must be printable ASCII of at most 255 bytes");
   }
   return PeerHello{.hello = {.cluster = Text(table->cluster()),
                              .role = Text(table->role()),
@@ -73,9 +74,8 @@ Status CheckHello(const Hello& own, const PeerHello& peer) {
                                                    "; run the same release at both ends"));
   }
   const auto too_small = [](const char* limit, uint64_t bytes, uint64_t needed) {
-    return absl::InvalidArgumentError(absl::StrCat(limit, ": the peer accepts ", bytes,
-                                                   " bytes, at least ", needed,
-                                                   " are needed for errors to fit"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(limit, ": the peer accepts ", bytes, " bytes; the minimum is ", needed));
   };
   if (peer.limits.max_frame_bytes < kHelloLimits.max_frame_bytes) {
     return too_small("max_frame_bytes", peer.limits.max_frame_bytes, kHelloLimits.max_frame_bytes);
@@ -85,14 +85,15 @@ Status CheckHello(const Hello& own, const PeerHello& peer) {
                      kHelloLimits.max_metadata_bytes);
   }
   if (peer.hello.cluster != own.cluster) {
-    return absl::InvalidArgumentError(absl::StrCat("cluster: this end belongs to '", own.cluster,
-                                                   "', the peer to '", peer.hello.cluster,
-                                                   "'; check the address"));
+    return absl::InvalidArgumentError(absl::StrCat("cluster: the peer belongs to '",
+                                                   peer.hello.cluster, "', this end to '",
+                                                   own.cluster, "'; check the address"));
   }
   if (peer.hello.configuration_hash != own.configuration_hash) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "configuration: this end's hash is ", absl::Hex(own.configuration_hash), ", the peer's ",
-        absl::Hex(peer.hello.configuration_hash), "; start both with the same file and overrides"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("configuration: the peer's hash is ", absl::Hex(peer.hello.configuration_hash),
+                     ", this end's is ", absl::Hex(own.configuration_hash),
+                     "; start both with the same file and overrides"));
   }
   return absl::OkStatus();
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-// What the control frames HELLO and ERROR carry.
+// The metadata of HELLO and ERROR frames.
 
 #include <cstdint>
 #include <span>
@@ -17,16 +17,16 @@ inline constexpr uint16_t kProtocolVersion = 1;
 // Optional features, a bit mask: in use where both HELLOs have the bit.
 inline constexpr uint64_t kFeatureSharedMemory = 1;  // The HELLO passes two files.
 
-// Limits of what may arrive before a peer has introduced itself.
+// Limits of frames until the peer's HELLO.
 inline constexpr FrameLimits kHelloLimits{.max_frame_bytes = 8'192, .max_metadata_bytes = 4'096};
 
-// A HELLO as it arrived.
+// A received HELLO.
 struct PeerHello {
   Hello hello;
   uint16_t protocol = 0;
   uint64_t features = 0;
-  FrameLimits limits;                 // Of frames towards the peer.
-  uint64_t request_window_bytes = 0;  // Of unanswered requests towards the peer; 0 for no limit.
+  FrameLimits limits;                 // Of frames sent to the peer.
+  uint64_t request_window_bytes = 0;  // Of unanswered requests sent to the peer; 0 for no limit.
 };
 
 OutgoingSegment EncodeHello(const Hello& hello, const FrameLimits& limits,
@@ -34,14 +34,13 @@ OutgoingSegment EncodeHello(const Hello& hello, const FrameLimits& limits,
 // Errors: DATA_LOSS.
 StatusOr<PeerHello> DecodeHello(std::span<const std::byte> metadata);
 
-// Whether the two ends may talk.
-// Errors: INVALID_ARGUMENT, naming what differs.
+// Errors: INVALID_ARGUMENT, naming the first field that does not match.
 Status CheckHello(const Hello& own, const PeerHello& peer);
 
 // The metadata of an ERROR: the message, truncated to what every receiver accepts. The header has
 // the code. Payloads of the status stay on this machine.
 OutgoingSegment EncodeError(const Status& status);
-// Errors: DATA_LOSS in `error`'s place when the metadata is malformed.
+// Errors: DATA_LOSS in `error`'s destination when the metadata is malformed.
 Status DecodeError(const FrameHeader& header, std::span<const std::byte> metadata, Status& error);
 
 }  // namespace simurgh::rpc

@@ -5,8 +5,8 @@
 
 namespace simurgh::rpc {
 
-// Copies payload between two processes' buffers. Requires to.size() >= from.size(), and that they
-// do not overlap.
+// memcpy with prefetching for memory that another core has written.
+// Requires to.size() >= from.size() and no overlap.
 void CopyPayload(std::span<std::byte> to, std::span<const std::byte> from);
 
 }  // namespace simurgh::rpc

@@ -9,15 +9,15 @@
 
 namespace simurgh::rpc {
 
-// One timer for any number of deadlines. It does not know them: it only makes sure that their owner
-// looks when the earliest may have passed. A deadline that is met costs nothing, as the timer is
-// not set back.
+// One timer for any number of deadlines. It does not store them, but calls the owner's function
+// when the earliest may have passed. A deadline that is met in time costs nothing: the timer stays
+// set.
 //
-// Threads: one, that of its executor.
+// Threads: that of the executor.
 class DeadlineTimer {
  public:
-  // Deals with the deadlines that have passed; returns the earliest of the others,
-  // Clock::time_point::max() for none.
+  // Handles the deadlines that have passed; returns the earliest other one, or
+  // Clock::time_point::max().
   using Look = std::function<Clock::time_point(Clock::time_point now)>;
 
   DeadlineTimer(const asio::any_io_executor& executor, Look look)

@@ -9,27 +9,28 @@
 
 namespace simurgh::rpc {
 
-StatusOr<std::vector<IncomingSegment>> Place(const Placement& placement,
-                                             const IncomingFrame& frame) {
-  StatusOr<std::vector<IncomingSegment>> places;
+StatusOr<std::vector<IncomingSegment>> PlaceSegments(const Placement& placement,
+                                                     const IncomingFrame& frame) {
+  StatusOr<std::vector<IncomingSegment>> destinations;
   try {
-    places = placement(frame.metadata, frame.lengths);
+    destinations = placement(frame.metadata, frame.lengths);
   } catch (...) {
     return StatusOfException(std::current_exception());
   }
-  if (!places.ok()) return places;
-  if (places->size() != frame.lengths.size()) {
-    return absl::InternalError(absl::StrCat("the placement gave ", places->size(), " places for ",
-                                            frame.lengths.size(), " segments"));
+  if (!destinations.ok()) return destinations;
+  if (destinations->size() != frame.lengths.size()) {
+    return absl::InternalError(absl::StrCat("the placement returned ", destinations->size(),
+                                            " destinations for ", frame.lengths.size(),
+                                            " segments"));
   }
-  for (size_t i = 0; i < places->size(); ++i) {
-    if ((*places)[i].allocate) continue;
-    const size_t room = (*places)[i].bytes.size();
+  for (size_t i = 0; i < destinations->size(); ++i) {
+    if ((*destinations)[i].allocate) continue;
+    const size_t room = (*destinations)[i].bytes.size();
     if (room == frame.lengths[i]) continue;
-    return absl::InternalError(absl::StrCat("the placement gave ", room, " bytes for segment ", i,
-                                            " of ", frame.lengths[i]));
+    return absl::InternalError(absl::StrCat("the placement returned ", room, " bytes for segment ",
+                                            i, " of ", frame.lengths[i], " bytes"));
   }
-  return places;
+  return destinations;
 }
 
 uint64_t FrameBytes(const OutgoingMessage& message) {
@@ -40,10 +41,10 @@ uint64_t FrameBytes(const OutgoingMessage& message) {
 }
 
 Status CheckFits(const OutgoingMessage& message, const FrameLimits& limits) {
-  const auto check = [](const char* what, uint64_t size, const char* limit, uint64_t most) {
-    if (size <= most) return absl::OkStatus();
+  const auto check = [](const char* what, uint64_t size, const char* limit, uint64_t max) {
+    if (size <= max) return absl::OkStatus();
     return absl::InvalidArgumentError(
-        absl::StrCat(what, size, ", the receiver's ", limit, " is ", most));
+        absl::StrCat(what, size, "; the receiver's ", limit, " is ", max));
   };
   SIMURGH_RETURN_IF_ERROR(check("segments of the message: ", message.segments.size(),
                                 "max_segments", limits.max_segments));

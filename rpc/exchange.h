@@ -1,6 +1,6 @@
 #pragma once
 
-// What both ends of a call check.
+// Shared by both ends of a call.
 
 #include <cstdint>
 #include <vector>
@@ -10,16 +10,15 @@
 
 namespace simurgh::rpc {
 
-// Where the segments of a frame go, or why they cannot.
-// Errors: the placement's own; INTERNAL when it throws or its places do not have the lengths asked
-// for.
-StatusOr<std::vector<IncomingSegment>> Place(const Placement& placement,
-                                             const IncomingFrame& frame);
+// Calls the placement for a frame.
+// Errors: the placement's; INTERNAL when it throws or returns destinations of other lengths.
+StatusOr<std::vector<IncomingSegment>> PlaceSegments(const Placement& placement,
+                                                     const IncomingFrame& frame);
 
-// Of the frame that carries the message.
+// The length of the frame with this message.
 uint64_t FrameBytes(const OutgoingMessage& message);
 
-// Whether a receiver with these limits accepts the message.
+// Checks a message against its receiver's limits.
 // Errors: INVALID_ARGUMENT, naming the limit.
 Status CheckFits(const OutgoingMessage& message, const FrameLimits& limits);
 

@@ -6,7 +6,7 @@
 
 namespace simurgh::rpc {
 
-// An open file, closed with its owner. Move-only; holds none by default.
+// Owns an open file, or none by default. Move-only.
 class FileDescriptor {
  public:
   FileDescriptor() = default;

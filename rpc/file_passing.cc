@@ -29,7 +29,7 @@ void FilePassing::PrepareToSend(msghdr& message) {
 }
 
 void FilePassing::PrepareToReceive(msghdr& message) {
-  // Without room for them the kernel drops the files.
+  // Without a control buffer the kernel drops the files.
   if (!receives_ || received_.size() >= kMaxFiles) return;
   message.msg_control = control_.data();
   message.msg_controllen = control_.size();

@@ -9,25 +9,25 @@
 
 namespace simurgh::rpc {
 
-// Files that go along with bytes over a Unix socket while a connection opens: two each way. Others
-// that the peer sends are lost.
+// Passes up to two files in each direction over a Unix socket, with the bytes of the HELLO. Further
+// files from the peer are dropped.
 //
 // Threads: one.
 class FilePassing {
  public:
   static constexpr size_t kMaxFiles = 2;
 
-  // At most kMaxFiles, to go with the next bytes written.
+  // Passes the files with the next bytes written. Requires at most kMaxFiles.
   void Send(std::vector<FileDescriptor> files) { to_send_ = std::move(files); }
 
-  // Those that have come so far; no more are taken.
+  // The files received so far; later ones are dropped.
   std::vector<FileDescriptor> TakeAll();
 
-  // For the stream: before and after sendmsg.
+  // Called by the stream before and after sendmsg.
   void PrepareToSend(msghdr& message);
   void Sent() { to_send_.clear(); }
 
-  // And recvmsg, which is to have MSG_CMSG_CLOEXEC.
+  // Called around recvmsg, which needs MSG_CMSG_CLOEXEC.
   bool receives() const { return receives_; }
   void PrepareToReceive(msghdr& message);
   void Received(msghdr& message);

@@ -10,7 +10,7 @@
 namespace simurgh::rpc {
 namespace {
 
-constexpr uint32_t kTlsRecord = 0x0316;  // How a TLS handshake begins, in the order of a u32.
+constexpr uint32_t kTlsRecord = 0x0316;  // The first bytes of a TLS handshake, as a u32.
 constexpr uint16_t kMaxStatusCode = 16;  // absl::StatusCode::kUnauthenticated.
 
 uint32_t Checksum(const FrameHeader& header) {
@@ -28,7 +28,7 @@ uint16_t KnownFlags(FrameKind kind) {
   switch (kind) {
     case FrameKind::kRequest:
     case FrameKind::kResponse:
-      return kFlagChunked | kFlagLent;
+      return kFlagChunked | kFlagBorrowed;
     default:
       return 0;
   }
@@ -39,7 +39,7 @@ Status CheckGathered(const FrameHeader& h) {
     return Malformed("segment_count", h.segment_count, "1 to 64 for a gathered chunk");
   }
   if (h.metadata_length != h.segment_count * sizeof(uint64_t)) {
-    return Malformed("metadata_length", h.metadata_length, "an id for each segment");
+    return Malformed("metadata_length", h.metadata_length, "one id per segment");
   }
   return absl::OkStatus();
 }
@@ -97,7 +97,8 @@ StatusOr<FrameHeader> DecodeHeader(std::span<const std::byte, kHeaderBytes> byte
   FrameHeader h;
   std::memcpy(&h, bytes.data(), kHeaderBytes);
   if ((h.magic & 0xffff) == kTlsRecord) {
-    return absl::DataLossError("malformed frame: the peer speaks TLS, this end does not");
+    return absl::DataLossError(
+        "malformed frame: the peer uses TLS, this end does not; configure both alike");
   }
   if (h.magic != kFrameMagic) return Malformed("magic", h.magic, "\"SMRG\"");
   if (h.version != kFrameVersion) return Malformed("version", h.version, "1");
@@ -110,7 +111,7 @@ StatusOr<FrameHeader> DecodeHeader(std::span<const std::byte, kHeaderBytes> byte
     return Malformed("payload_length", h.payload_length, "0 without segments");
   }
   if (h.chunked() && h.payload_length < kSmallPayloadBytes) {
-    return Malformed("payload_length", h.payload_length, "4096 or more when it comes in chunks");
+    return Malformed("payload_length", h.payload_length, "4096 or more for a chunked message");
   }
   if (h.segment_count > limits.max_segments) {
     return Malformed("segment_count", h.segment_count,
@@ -128,10 +129,10 @@ StatusOr<FrameHeader> DecodeHeader(std::span<const std::byte, kHeaderBytes> byte
 }
 
 Status CheckSegmentTable(const FrameHeader& header, std::span<const uint64_t> lengths,
-                         std::span<const BorrowedSegment> loans) {
+                         std::span<const BorrowedSegment> borrowed) {
   uint64_t left = header.payload_length;
   for (size_t i = 0; i < lengths.size(); ++i) {
-    if (!loans.empty() && loans[i].slot != kNotLent) continue;
+    if (!borrowed.empty() && borrowed[i].slot != kNotBorrowed) continue;
     const uint64_t length = lengths[i];
     if (length > left) return Malformed("segment length", length, "no more than the payload holds");
     left -= length;

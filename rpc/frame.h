@@ -1,6 +1,6 @@
 #pragma once
 
-// The bytes of a frame, as rpc/PROTOCOL.md describes them: pure functions, nothing waits here.
+// The layout of frames (rpc/PROTOCOL.md).
 
 #include <bit>
 #include <cstddef>
@@ -30,20 +30,20 @@ inline constexpr uint8_t kFrameVersion = 1;
 
 // On a REQUEST or RESPONSE: the payload follows in CHUNK frames.
 inline constexpr uint16_t kFlagChunked = 1;
-// On a REQUEST or RESPONSE: a table of loans follows the segment table.
-inline constexpr uint16_t kFlagLent = 2;
+// On a REQUEST or RESPONSE: a table of BorrowedSegment follows the segment table.
+inline constexpr uint16_t kFlagBorrowed = 2;
 
-// Messages whose payload one gathered CHUNK may carry.
+// Maximum of messages in a gathered CHUNK.
 inline constexpr uint16_t kMaxGathered = 64;
 
-// Metadata of a PADDING frame, at most.
+// Maximum of metadata in a PADDING frame.
 inline constexpr uint32_t kMaxPaddingBytes = 1'024;
 
-// A payload below this may be read together with what lies before it and copied into its places:
-// one system call less for one copy of little.
+// A smaller payload may be read together with its head and copied to its destinations: one small
+// copy saves a system call.
 inline constexpr uint64_t kSmallPayloadBytes = 4'096;
 
-// Laid out as on the wire. Zero means "none" in every field but the first three.
+// Laid out as on the wire. 0 means "none" in all fields but the first three.
 struct FrameHeader {
   uint32_t magic = kFrameMagic;
   uint8_t version = kFrameVersion;
@@ -53,20 +53,20 @@ struct FrameHeader {
   uint32_t method = 0;
   uint16_t code = 0;  // absl::StatusCode of an ERROR.
   uint16_t reserved = 0;
-  uint32_t deadline_ms = 0;  // What remains of it when the frame is sent.
+  uint32_t deadline_ms = 0;  // Time left when the frame is sent.
   uint32_t metadata_length = 0;
   uint64_t payload_length = 0;
   uint64_t trace_id = 0;
   uint64_t span_id = 0;
   uint16_t segment_count = 0;
-  uint16_t read_ahead = 0;  // So many bytes behind the frame are no large payload.
+  uint16_t read_ahead = 0;  // Bytes after the frame that contain no large payload.
   uint32_t checksum = 0;
 
   bool chunked() const { return (flags & kFlagChunked) != 0; }
-  bool lent() const { return (flags & kFlagLent) != 0; }
-  // A CHUNK that carries payload of several messages; its metadata is their ids.
+  bool has_borrowed() const { return (flags & kFlagBorrowed) != 0; }
+  // A CHUNK with payload of several messages; its metadata is their ids.
   bool gathered() const { return kind == FrameKind::kChunk && request_id == 0; }
-  // Payload that lies right behind the head of this frame.
+  // Payload that follows the head directly.
   uint64_t following_bytes() const { return chunked() ? 0 : payload_length; }
   bool payload_is_small() const {
     return kind != FrameKind::kChunk && following_bytes() < kSmallPayloadBytes;
@@ -84,13 +84,13 @@ static_assert(offsetof(FrameHeader, request_id) == 8 && offsetof(FrameHeader, me
               offsetof(FrameHeader, segment_count) == 56 &&
               offsetof(FrameHeader, read_ahead) == 58 && offsetof(FrameHeader, checksum) == 60);
 
-// What a receiver accepts.
+// The limits of a receiver.
 struct FrameLimits {
   uint64_t max_frame_bytes = uint64_t{1} << 30;  // Header, lengths, metadata and payload.
   uint32_t max_metadata_bytes = uint32_t{16} << 20;
   uint16_t max_segments = kMaxSegments;
 
-  // Those of a client's or a server's options.
+  // Options: of a client or server.
   template <typename Options>
   static FrameLimits Of(const Options& options) {
     return {.max_frame_bytes = options.max_frame_bytes,
@@ -99,28 +99,28 @@ struct FrameLimits {
   }
 };
 
-// The header with its checksum filled in: ready to be sent as it lies in memory.
+// Fills in the checksum.
 FrameHeader Seal(FrameHeader header);
 
-// Everything that can be said of a header by itself.
+// Checks everything that depends on the header only.
 // Errors: DATA_LOSS, naming the field.
 StatusOr<FrameHeader> DecodeHeader(std::span<const std::byte, kHeaderBytes> bytes,
                                    const FrameLimits& limits);
 
-// The lengths that follow the header, but for segments that are lent, must add up to its payload.
-// loans: one for each length, or none.
+// Checks that the lengths of the segments that are not borrowed add up to the payload.
+// borrowed: one for each length, or empty.
 // Errors: DATA_LOSS.
 Status CheckSegmentTable(const FrameHeader& header, std::span<const uint64_t> lengths,
-                         std::span<const BorrowedSegment> loans = {});
+                         std::span<const BorrowedSegment> borrowed = {});
 
-// Of the segment table and the loans.
+// The length of both segment tables.
 constexpr uint64_t TableBytes(const FrameHeader& header) {
-  const uint64_t entry = sizeof(uint64_t) + (header.lent() ? sizeof(BorrowedSegment) : 0);
+  const uint64_t entry = sizeof(uint64_t) + (header.has_borrowed() ? sizeof(BorrowedSegment) : 0);
   return header.segment_count * entry;
 }
 
-// The whole frame as limits and windows count it: the loans, which max_segments bounds, as nothing.
-// Meaningful for decoded headers, whose lengths have been checked.
+// The length of the frame as limits and windows count it: without the table of borrowed segments.
+// Requires a decoded header.
 constexpr uint64_t FrameBytes(const FrameHeader& header) {
   return kHeaderBytes + header.segment_count * sizeof(uint64_t) + header.metadata_length +
          header.payload_length;

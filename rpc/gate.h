@@ -8,9 +8,9 @@
 
 namespace simurgh::rpc {
 
-// Knows how many tasks are running, so that stopping can wait for them.
+// Counts running tasks and waits for their end.
 //
-// Threads: one, that of its executor. Lifetime: outlive the waits; passes may outlive the gate.
+// Threads: that of the executor. Lifetime: outlives the waits; passes may outlive the gate.
 class Gate {
  private:
   struct State {
@@ -47,7 +47,7 @@ class Gate {
   Pass Enter() { return Pass(state_); }
   size_t running() const { return state_->running; }
 
-  // Waits until at most `limit` tasks run. False when the deadline passed or the caller was
+  // Waits until at most `limit` tasks run. Returns false when the deadline passed or the caller was
   // cancelled first.
   [[nodiscard]] awaitable<bool> WaitUntilAtMost(size_t limit, Clock::time_point deadline) {
     const std::shared_ptr<State> state = state_;

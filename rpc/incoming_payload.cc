@@ -5,31 +5,31 @@
 
 namespace simurgh::rpc {
 
-IncomingPayload::IncomingPayload(IncomingFrame&& frame, std::vector<IncomingSegment>&& places)
-    : frame_(std::move(frame)), places_({}), left_(frame_.header.payload_length) {
-  segments_.reserve(places.size());
-  Destinations::Spans spans;
-  for (size_t i = 0; i < places.size(); ++i) {
-    IncomingSegment& place = places[i];
-    if (frame_.is_lent(i)) {
-      ReceivedSegment& lent = frame_.lent[i];
-      if (place.allocate) {
-        segments_.push_back(std::move(lent));
+IncomingPayload::IncomingPayload(IncomingFrame&& frame, std::vector<IncomingSegment>&& destinations)
+    : frame_(std::move(frame)), destinations_({}), left_(frame_.header.payload_length) {
+  segments_.reserve(destinations.size());
+  ReceiveBuffers::Spans spans;
+  for (size_t i = 0; i < destinations.size(); ++i) {
+    IncomingSegment& destination = destinations[i];
+    if (frame_.is_borrowed(i)) {
+      ReceivedSegment& borrowed = frame_.borrowed[i];
+      if (destination.allocate) {
+        segments_.push_back(std::move(borrowed));
         continue;
       }
-      CopyPayload(place.bytes, lent.bytes);
-      copied_bytes_ += lent.bytes.size();
-      lent.owner.reset();
+      CopyPayload(destination.bytes, borrowed.bytes);
+      copied_bytes_ += borrowed.bytes.size();
+      borrowed.owner.reset();
     } else {
-      if (place.allocate) {
+      if (destination.allocate) {
         SegmentBuffer buffer = PooledBuffer(frame_.lengths[i]);
-        place = {.bytes = buffer.bytes, .owner = std::move(buffer.owner)};
+        destination = {.bytes = buffer.bytes, .owner = std::move(buffer.owner)};
       }
-      if (!place.bytes.empty()) spans.push_back(place.bytes);
+      if (!destination.bytes.empty()) spans.push_back(destination.bytes);
     }
-    segments_.push_back({.bytes = place.bytes, .owner = std::move(place.owner)});
+    segments_.push_back({.bytes = destination.bytes, .owner = std::move(destination.owner)});
   }
-  places_ = Destinations(std::move(spans));
+  destinations_ = ReceiveBuffers(std::move(spans));
 }
 
 }  // namespace simurgh::rpc

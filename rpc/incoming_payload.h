@@ -13,34 +13,36 @@
 
 namespace simurgh::rpc {
 
-// A frame without its payload, as it arrived.
+// A received frame without its payload.
 struct IncomingFrame {
   FrameHeader header;
   absl::InlinedVector<uint64_t, 2> lengths;  // Of its segments.
   std::vector<std::byte> metadata;
-  // By segment, those that lie in the peer's memory; the others have no owner. Empty for none.
-  std::vector<ReceivedSegment> lent;
+  // By segment; segments in the frame have no owner. Empty if none is borrowed.
+  std::vector<ReceivedSegment> borrowed;
 
-  bool is_lent(size_t segment) const { return !lent.empty() && lent[segment].owner != nullptr; }
+  bool is_borrowed(size_t segment) const {
+    return !borrowed.empty() && borrowed[segment].owner != nullptr;
+  }
 
   // Metadata and all segments.
   uint64_t message_bytes() const {
     return std::accumulate(lengths.begin(), lengths.end(), uint64_t{metadata.size()});
   }
-  // Of the frame, were all segments in it.
+  // The length of the frame, counting borrowed segments.
   uint64_t bytes() const {
     return kHeaderBytes + lengths.size() * sizeof(uint64_t) + message_bytes();
   }
 };
 
-// A message whose payload is on its way into its places, at once or in chunks.
+// A message that arrives, at once or in chunks, and the destinations of its payload.
 class IncomingPayload {
  public:
-  // places: one for each of the frame's lengths, of that length or anywhere.
-  IncomingPayload(IncomingFrame&& frame, std::vector<IncomingSegment>&& places);
+  // Requires one destination for each segment, of the same length or kAllocate.
+  IncomingPayload(IncomingFrame&& frame, std::vector<IncomingSegment>&& destinations);
 
   const FrameHeader& header() const { return frame_.header; }
-  // Bytes of the payload that have not arrived.
+  // Bytes of the payload that have not been read.
   uint64_t left() const { return left_; }
 
   // Requires left() == 0.
@@ -53,9 +55,9 @@ class IncomingPayload {
 
   IncomingFrame frame_;
   std::vector<ReceivedSegment> segments_;
-  Destinations places_;  // Of the segments that are not lent.
+  ReceiveBuffers destinations_;  // Of the segments that are not borrowed.
   uint64_t left_;
-  uint64_t copied_bytes_ = 0;  // Out of the peer's memory, and not counted yet.
+  uint64_t copied_bytes_ = 0;  // From the peer's memory, not yet reported.
   bool abandoned_ = false;
 };
 

@@ -5,9 +5,10 @@
 namespace simurgh::rpc {
 namespace {
 
-Status Lie(const BorrowedSegment& loan, uint64_t length, const std::string& why) {
-  return absl::DataLossError(absl::StrCat("malformed frame: loan of ", length, " bytes at ",
-                                          loan.offset, " in slot ", loan.slot, ": ", why));
+Status Malformed(const BorrowedSegment& segment, uint64_t length, const std::string& why) {
+  return absl::DataLossError(absl::StrCat("malformed frame: borrowed segment of ", length,
+                                          " bytes at ", segment.offset, " in slot ", segment.slot,
+                                          ": ", why));
 }
 
 }  // namespace
@@ -23,38 +24,41 @@ Status IncomingRegion::Connect(const FileDescriptor& file) {
   return absl::OkStatus();
 }
 
-StatusOr<ReceivedSegment> IncomingRegion::Borrow(const BorrowedSegment& loan, uint64_t length) {
-  if (loan.offset > region_.size() || length > region_.size() - loan.offset) {
-    return Lie(loan, length, absl::StrCat("the region has ", region_.size(), " bytes"));
+StatusOr<ReceivedSegment> IncomingRegion::Borrow(const BorrowedSegment& segment, uint64_t length) {
+  if (segment.offset > region_.size() || length > region_.size() - segment.offset) {
+    return Malformed(segment, length, absl::StrCat("the region has ", region_.size(), " bytes"));
   }
-  if (loan.offset % kBorrowAlignment != 0) {
-    return Lie(loan, length, absl::StrCat("the offset is no multiple of ", kBorrowAlignment));
+  if (segment.offset % kBorrowAlignment != 0) {
+    return Malformed(segment, length,
+                     absl::StrCat("the offset is not a multiple of ", kBorrowAlignment));
   }
-  if (loan.slot >= kMaxBorrowedSegments)
-    return Lie(loan, length, absl::StrCat("slots end at ", kMaxBorrowedSegments));
-  if (held_[loan.slot].exchange(true, std::memory_order_relaxed)) {
-    return Lie(loan, length, "the slot is still lent");
+  if (segment.slot >= kMaxBorrowedSegments) {
+    return Malformed(segment, length, absl::StrCat("there are ", kMaxBorrowedSegments, " slots"));
+  }
+  if (held_[segment.slot].exchange(true, std::memory_order_relaxed)) {
+    return Malformed(segment, length, "the slot is in use");
   }
   struct Borrowed {
     Borrowed(std::shared_ptr<IncomingRegion> of, const BorrowedSegment& what)
-        : region(std::move(of)), loan(what) {}
+        : region(std::move(of)), segment(what) {}
     Borrowed(const Borrowed&) = delete;
     Borrowed& operator=(const Borrowed&) = delete;
-    ~Borrowed() { region->GiveBack(loan); }
+    ~Borrowed() { region->Return(segment); }
 
     const std::shared_ptr<IncomingRegion> region;
-    const BorrowedSegment loan;
+    const BorrowedSegment segment;
   };
-  return ReceivedSegment{.bytes = {region_.data() + loan.offset, length},
-                         .owner = std::make_shared<const Borrowed>(shared_from_this(), loan)};
+  return ReceivedSegment{.bytes = {region_.data() + segment.offset, length},
+                         .owner = std::make_shared<const Borrowed>(shared_from_this(), segment)};
 }
 
-void IncomingRegion::GiveBack(const BorrowedSegment& loan) {
-  // Before the board says so: from then on the peer may lend the slot anew.
-  held_[loan.slot].store(false, std::memory_order_relaxed);
+void IncomingRegion::Return(const BorrowedSegment& segment) {
+  // Before the store to the board, after which the peer may use the slot again.
+  held_[segment.slot].store(false, std::memory_order_relaxed);
   auto* const words = reinterpret_cast<uint32_t*>(board_.mapping.data());
-  // Our reads of the loan are done when the peer sees this.
-  std::atomic_ref<uint32_t>(words[loan.slot]).store(loan.generation, std::memory_order_release);
+  // Release: all reads of the segment come before this store.
+  std::atomic_ref<uint32_t>(words[segment.slot])
+      .store(segment.generation, std::memory_order_release);
 }
 
 }  // namespace simurgh::rpc

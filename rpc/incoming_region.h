@@ -13,39 +13,38 @@
 
 namespace simurgh::rpc {
 
-// What a peer lends us of its region, and our board, on which we give it back.
+// The segments that this end borrows from its peer's region, and the board that returns them.
 //
-// Threads: one; what is borrowed is let go by any.
-// Lifetime: what is borrowed keeps the region, also after the connection and the peer have gone.
+// Threads: one; any thread may destroy the owner of a borrowed segment.
+// Lifetime: a borrowed segment keeps the region, also after the connection has ended.
 class IncomingRegion : public std::enable_shared_from_this<IncomingRegion> {
   struct Private {
     explicit Private() = default;
   };
 
  public:
-  // Larger ones are refused.
+  // Maximum size of a region.
   static constexpr uint64_t kMaxBytes = uint64_t{1} << 40;
 
-  // Makes the board.
+  // Creates the board.
   // Errors: UNAVAILABLE.
   static StatusOr<std::shared_ptr<IncomingRegion>> Create();
   IncomingRegion(Private, SharedMemory board) : board_(std::move(board)) {}
 
-  // The board for the peer, to read. Once; not needed here any more.
+  // The board's file for the peer. Requires to be called once.
   FileDescriptor TakeBoard() { return std::move(board_.file); }
 
-  // The peer's region.
+  // Maps the peer's region.
   // Errors: those of MapPeerMemory.
   Status Connect(const FileDescriptor& file);
 
-  // Bytes of the peer's region, to read where they lie until the owner is let go. The peer may
-  // change them meanwhile, though it should not: who must be sure of what was checked copies first.
-  // Errors: DATA_LOSS for a loan that is not in the region or not aligned, or whose slot we still
-  // hold.
-  StatusOr<ReceivedSegment> Borrow(const BorrowedSegment& loan, uint64_t length);
+  // Bytes of the peer's region, valid until the owner is destroyed. A malicious peer can change
+  // them at any time: code that relies on checked values must copy first. Errors: DATA_LOSS for a
+  // segment outside the region, misaligned, or in a slot that is in use.
+  StatusOr<ReceivedSegment> Borrow(const BorrowedSegment& segment, uint64_t length);
 
  private:
-  void GiveBack(const BorrowedSegment& loan);
+  void Return(const BorrowedSegment& segment);
 
   SharedMemory board_;
   Mapping region_;

@@ -58,7 +58,7 @@ std::vector<std::string> LocalNames(const tcp::endpoint& endpoint) {
   const asio::ip::address address = endpoint.address();
   if (!IsOnThisHost(address)) return {};
   std::vector<std::string> names{LocalName(endpoint)};
-  // A server bound to all IPv6 addresses takes IPv4 too.
+  // A server bound to all IPv6 addresses accepts IPv4, too.
   if (address.is_v4()) names.push_back(Name(asio::ip::address_v4::any(), endpoint.port()));
   names.push_back(Name(asio::ip::address_v6::any(), endpoint.port()));
   return names;
@@ -69,7 +69,7 @@ bool IsOwnUser(asio::generic::stream_protocol::socket& socket) {
   socklen_t size = sizeof(peer);
   const int handle = socket.native_handle();
   if (::getsockopt(handle, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return false;
-  // The peer of a TCP socket has no valid user.
+  // For TCP sockets the user is invalid.
   return peer.uid == ::geteuid() || peer.uid == 0;
 }
 

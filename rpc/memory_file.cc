@@ -37,9 +37,8 @@ StatusOr<SharedMemory> SharedMemory::Create(const char* name, size_t size) {
   SharedMemory memory;
   SIMURGH_ASSIGN_OR_RETURN(memory.mapping, Map(file.number(), size, PROT_READ | PROT_WRITE));
 
-  // The peer gets a description of the file that is open to read. The seal against writing would
-  // say the same more strongly, but it also keeps the owner from giving pages back; so that another
-  // user cannot open the file anew to write, nobody may open it any more.
+  // The peer gets a read-only descriptor. F_SEAL_WRITE is stronger, but also prevents the owner
+  // from releasing pages; mode 0 prevents other users from reopening the file to write.
   const std::string self = absl::StrCat("/proc/self/fd/", file.number());
   memory.file = FileDescriptor(::open(self.c_str(), O_RDONLY | O_CLOEXEC));
   if (!memory.file.valid()) return SystemError("opening a memfd to read");
@@ -49,13 +48,13 @@ StatusOr<SharedMemory> SharedMemory::Create(const char* name, size_t size) {
   return memory;
 }
 
-void SharedMemory::GiveBack(size_t offset, size_t length) const {
-  // Best effort: without it the pages stay.
+void SharedMemory::Release(size_t offset, size_t length) const {
+  // Best effort: if it fails, the pages stay.
   (void)::madvise(mapping.data() + offset, length, MADV_REMOVE);
 }
 
 StatusOr<Mapping> MapPeerMemory(const FileDescriptor& file, uint64_t min_size, uint64_t max_size) {
-  // Other kinds of file could block or fault whoever reads them, whatever their seals.
+  // Reading other kinds of file can block or fault, whatever their seals.
   struct statfs system{};
   if (::fstatfs(file.number(), &system) != 0) return SystemError("fstatfs of shared memory");
   const int seals = ::fcntl(file.number(), F_GET_SEALS);

@@ -1,7 +1,6 @@
 #pragma once
 
-// Files in memory (memfd) through which one process shows memory of its own to another, which
-// cannot change it.
+// Memory files (memfd) that one process writes and another can only read.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +11,7 @@
 
 namespace simurgh::rpc {
 
-// Pages of a file in this process's address space. Move-only.
+// A mapped file. Move-only.
 class Mapping {
  public:
   Mapping() = default;
@@ -34,22 +33,23 @@ class Mapping {
   size_t size_ = 0;
 };
 
-// Memory that we write and a peer may read. Of one size for ever, so that no reader can be made to
-// fault; pages exist from their first use until they are given back.
+// Memory that this process writes and the peer reads. Its size is fixed, so that reads of the peer
+// cannot fault. Pages exist from their first use until they are released.
 struct SharedMemory {
-  Mapping mapping;      // Reads and writes.
-  FileDescriptor file;  // For the peer: cannot be written, nor mapped to write.
+  Mapping mapping;      // Read and write.
+  FileDescriptor file;  // For the peer: read-only, also for mmap.
 
-  // Errors: UNAVAILABLE when the system gives none (no descriptors, no memfd, no /proc).
+  // Errors: UNAVAILABLE (no descriptors, no memfd, no /proc).
   static StatusOr<SharedMemory> Create(const char* name, size_t size);
 
-  // Gives pages back; they read as zeros from then on. Both multiples of the page size.
-  void GiveBack(size_t offset, size_t length) const;
+  // Releases pages to the system; they read as zeros from then on.
+  // Requires multiples of the page size.
+  void Release(size_t offset, size_t length) const;
 };
 
-// Memory that the peer shows us, mapped to read.
-// Errors: INVALID_ARGUMENT for a file that is not of this kind, may still shrink, or has a size
-// outside [min_size, max_size]; UNAVAILABLE when it cannot be mapped.
+// Maps the peer's memory file to read.
+// Errors: INVALID_ARGUMENT for a file that is not a memfd, can shrink, or has a size outside
+// [min_size, max_size]; UNAVAILABLE when it cannot be mapped.
 StatusOr<Mapping> MapPeerMemory(const FileDescriptor& file, uint64_t min_size, uint64_t max_size);
 
 }  // namespace simurgh::rpc

@@ -16,85 +16,82 @@ class FlatBufferBuilder;
 
 namespace simurgh::rpc {
 
-// Bytes to send from where they lie. The owner keeps them alive and unchanged until the write has
-// completed. Without an owner, those of a request must live until Client::Call returns (a call
-// given up half written then costs the connection), those of a response until the server has been
-// drained.
+// Bytes to send without a copy. The owner keeps them alive and unchanged until they are written.
+// Lifetime without an owner: bytes of a request until Client::Call returns (a call that ends while
+// they are being written closes the connection); bytes of a response until Server::Drain returns.
 struct OutgoingSegment {
   std::span<const std::byte> bytes;
   std::shared_ptr<const void> owner = {};
 };
 
-// Memory to produce a segment in, so that sending it copies nothing. 64-byte aligned.
+// Memory for a segment that is sent without a copy. 64-byte aligned.
 struct SegmentBuffer {
   std::span<std::byte> bytes;
   std::shared_ptr<void> owner = {};
 
-  // What has been written, to send.
   OutgoingSegment segment() const { return {.bytes = bytes, .owner = owner}; }
 };
 
-// Received bytes, to read until the owner is let go.
+// Received bytes, valid until the owner is destroyed.
 struct ReceivedSegment {
   std::span<const std::byte> bytes;
   std::shared_ptr<const void> owner = {};
 };
 
-// Where to put received bytes. The owner keeps the place alive. Without an owner, the place of a
-// response must live until Client::Call returns, that of a request as long as the server.
+// The destination of received bytes. The owner keeps it alive. Lifetime without an owner: until
+// Client::Call returns for a response, as long as the server for a request.
 struct IncomingSegment {
   std::span<std::byte> bytes;
   std::shared_ptr<void> owner = {};
   bool allocate = false;
 
-  // Leaves the place to the transport, which copies nothing then: in shared memory the bytes stay
-  // where the sender has them, else they come into a recycled buffer; 64-byte aligned.
-  // While they lie in shared memory a malicious sender can still change them: who
-  // checks them and relies on it afterwards must name a place.
+  // Lets the transport choose a destination, 64-byte aligned, without a copy: bytes in shared
+  // memory stay there, others are read into a pooled buffer. A malicious sender can change shared
+  // memory at any time: code that relies on checked values must name a destination.
   static const IncomingSegment kAllocate;
 };
 inline const IncomingSegment IncomingSegment::kAllocate{.allocate = true};
 
-// A request or a response on its way out: FlatBuffers metadata, then payload segments.
+// A request or response to send: FlatBuffers metadata and payload segments.
 struct OutgoingMessage {
   OutgoingSegment metadata;
   std::vector<OutgoingSegment> segments = {};
 };
 
-// A request or a response that has arrived. Metadata has not been verified: the method does that.
+// A received request or response. The method verifies the metadata.
 struct IncomingMessage {
-  std::vector<std::byte> metadata;  // 8-byte aligned or better.
+  std::vector<std::byte> metadata;  // At least 8-byte aligned.
   std::vector<ReceivedSegment> segments;
 };
 
-// Metadata and segments.
+// Bytes of metadata and segments.
 uint64_t BytesOf(const OutgoingMessage& message);
 uint64_t BytesOf(const IncomingMessage& message);
 
-// Says where the segments of a message go, once its metadata is there and before its payload is
-// read: one place for each length, of exactly that length or anywhere.
-// Errors: refuse the message; the payload is read past and the error answered.
+// Returns a destination for each segment, of its length or kAllocate. Called when the metadata has
+// arrived, before the payload is read.
+// Errors: refuse the message. The payload is skipped; a server answers with the error.
 using Placement = std::function<StatusOr<std::vector<IncomingSegment>>(
     std::span<const std::byte> metadata, std::span<const uint64_t> segment_lengths)>;
 
-// A message without metadata may be expected too: no segments allowed.
+// Refuses messages with segments.
 Placement NoSegments();
 
-// Up to `max_segments` of any length, anywhere.
+// Accepts up to `max_segments` segments of any length into kAllocate.
 Placement AllocateAll(size_t max_segments);
 
-// Takes the finished buffer out of the builder.
+// Releases the finished buffer of the builder.
 OutgoingSegment TakeMetadata(flatbuffers::FlatBufferBuilder& builder);
 
-// What one end tells the other when a connection opens.
+// What the ends exchange when a connection opens.
 struct Hello {
-  // Printable ASCII of at most 255 bytes.
-  std::string cluster;              // Must be equal at both ends.
+  // Names are printable ASCII of at most 255 bytes.
+  std::string cluster;              // Equal at both ends.
   std::string role;                 // "embedding-ps", ...
-  uint32_t index = 0;               // Of its role.
+  uint32_t index = 0;               // Within its role.
   uint64_t run = 0;                 // Of a trainer; else 0.
-  uint64_t incarnation = 0;         // Minted at process start: tells one life from the next.
-  uint64_t configuration_hash = 0;  // Must be equal at both ends.
+  uint64_t incarnation = 0;         // Differs for each start of the process.
+  uint64_t configuration_hash = 0;  // Equal at both ends.
   uint64_t map_version = 0;         // Of the bucket map.
 };
 

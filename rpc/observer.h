@@ -11,45 +11,43 @@
 
 namespace simurgh::rpc {
 
-// How a call ended. Good while it is being reported.
+// The end of a call. Lifetime: of the OnCallEnd() call.
 struct CallReport {
   MethodId method;
   Trace trace;
   const Status& status;
-  // At the client from the call to its return, at the server from the request's arrival to the
-  // handler's end.
+  // At the client the time of Client::Call; at the server from the request's arrival to the end of
+  // the handler.
   std::chrono::nanoseconds duration{};
-  // Metadata and segments; 0 for what has not been there, and for the response in place of which
-  // there is an error.
+  // Metadata and segments. 0 for a message that does not exist, such as the response of an error.
   uint64_t request_bytes = 0;
   uint64_t response_bytes = 0;
 };
 
-// What the library reports of itself; services connect it to metrics and logs. All members do
-// nothing by default. Called on the executor's thread of the client or server.
+// Receives events for metrics and logs; by default all are ignored.
+//
+// Threads: that of the client's or server's executor.
 class Observer {
  public:
   virtual ~Observer() = default;
 
-  // A call has begun, or, at a server, its handler. Every call that begins ends, but for those that
-  // a client or server leaves behind when it is stopped or destroyed. One that a server refuses
-  // begins and ends at once, and is named "unknown", with the number 0, if there is no such method.
+  // A call has begun; at a server, its handler. Each start has one end, except for calls that are
+  // running when a client or server is stopped or destroyed. A request that a server refuses starts
+  // and ends at once; an unknown method has the number 0 and the name "unknown".
   virtual void OnCallStart(const MethodId& method) {}
   virtual void OnCallEnd(const CallReport& report) {}
   virtual void OnBytesSent(uint64_t bytes) {}
   virtual void OnBytesReceived(uint64_t bytes) {}
-  // Payload bytes that were copied on their way: into shared memory when they were not produced
-  // there, and out of it into a named place; over TLS all, sent or received.
+  // Payload bytes that user space copied: into shared memory unless produced there, from shared
+  // memory to a named destination, and all bytes of TLS connections.
   virtual void OnPayloadCopied(uint64_t bytes) {}
-  // Payload bytes that came through a read-ahead buffer instead of landing where they belong at
-  // once, not over TLS: never of a payload of 4 KiB or more.
+  // Payload bytes copied from a read-ahead buffer (not over TLS); only of payloads below 4 KiB.
   virtual void OnSmallPayloadCopied(uint64_t bytes) {}
   virtual void OnConnect(std::string_view peer) {}
   virtual void OnDisconnect(std::string_view peer, const Status& reason) {}
-  // We hang up on a peer; `status` tells more.
-  virtual void OnCut(std::string_view peer, CloseReason reason, const Status& status) {}
-  // A peer must wait. Happens to honest ones under load, too. With kAccept, `peer` is the address
-  // that we listen on.
+  // This end closes a connection because of its peer.
+  virtual void OnClose(std::string_view peer, CloseReason reason, const Status& status) {}
+  // A peer has to wait; under load this is normal. For kAccept, `peer` is the listening address.
   virtual void OnThrottle(std::string_view peer, ThrottleReason reason) {}
 };
 

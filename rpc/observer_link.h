@@ -6,21 +6,21 @@
 
 namespace simurgh::rpc {
 
-// The way of a client's or a server's parts to its observer. Copies share it, so that one cut ends
-// the reports of parts that are still ending themselves.
+// A shared pointer to an observer. Detach() of one copy detaches all, so that sessions that outlive
+// their client or server stop reporting.
 class ObserverLink {
  public:
-  // observer may be null; outlives the link until Cut().
+  // observer: may be null; outlives the link until Detach().
   explicit ObserverLink(Observer* observer)
-      : target_(std::make_shared<Observer*>(observer ? observer : Nobody())) {}
+      : target_(std::make_shared<Observer*>(observer ? observer : Null())) {}
 
   Observer* operator->() const { return *target_; }
-  void Cut() { *target_ = Nobody(); }
+  void Detach() { *target_ = Null(); }
 
  private:
-  static Observer* Nobody() {
-    static Observer nobody;
-    return &nobody;
+  static Observer* Null() {
+    static Observer null;
+    return &null;
   }
 
   std::shared_ptr<Observer*> target_;

@@ -1,6 +1,6 @@
 #pragma once
 
-// OpenSSL's objects with owners.
+// Owning pointers to OpenSSL objects.
 
 #include <memory>
 

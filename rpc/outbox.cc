@@ -10,12 +10,12 @@
 namespace simurgh::rpc {
 namespace {
 
-// Less than this is not worth a chunk of its own.
+// Minimum of a chunk that is not the last of its message.
 constexpr uint64_t kMinChunkBytes = 65'536;
-// Then the next large message has its turn. Short turns would cost both ends their caches.
+// A large message's turn. Shorter turns cost cache misses at both ends.
 constexpr uint64_t kTurnBytes = uint64_t{8} << 20;
 constexpr uint64_t kMaxHint = 0xffff;
-// Larger payloads are worth a system call of their own.
+// A larger payload gets its own system call.
 constexpr uint64_t kMaxGatheredBytes = 16'384;
 
 uint64_t HeadBytes(const FrameHeader& header) {
@@ -24,15 +24,15 @@ uint64_t HeadBytes(const FrameHeader& header) {
 
 }  // namespace
 
-// The payload of one message that leaves in chunks.
+// The payload of a chunked message.
 struct Outbox::Bulk {
   uint64_t number = 0;
   uint64_t request_id = 0;
   std::vector<OutgoingSegment> segments;
   Gate::Pass pass;
-  uint64_t total = 0;     // Bytes of it;
-  uint64_t composed = 0;  // those in batches, past and present;
-  uint64_t turn = 0;      // of them, those since another message had its turn.
+  uint64_t total = 0;     // Bytes.
+  uint64_t composed = 0;  // Of them, in this batch and earlier ones.
+  uint64_t turn = 0;      // Of them, in the current turn.
 };
 
 uint64_t Outbox::BytesOf(const Item& item) {
@@ -79,17 +79,18 @@ Outbox::Ticket Outbox::Add(OutgoingFrame&& frame) {
 void Outbox::LendSegments(Item& item) {
   std::vector<OutgoingSegment>& segments = item.message.segments;
   const auto is_large = [](const OutgoingSegment& segment) {
-    return segment.bytes.size() >= Sharing::kMinLentBytes;
+    return segment.bytes.size() >= Sharing::kMinBorrowedBytes;
   };
   const uint64_t large = static_cast<uint64_t>(std::ranges::count_if(segments, is_large));
-  // The table of loans must not take more than they may save.
-  if (large * Sharing::kMinLentBytes < segments.size() * sizeof(BorrowedSegment)) return;
+  // The table must not be larger than the bytes it saves.
+  if (large * Sharing::kMinBorrowedBytes < segments.size() * sizeof(BorrowedSegment)) return;
   for (size_t i = 0; i < segments.size(); ++i) {
     if (!is_large(segments[i])) continue;
     const std::optional<Sharing::Lent> lent = sharing_->Lend(segments[i].bytes);
     if (!lent) continue;
-    if (item.loans.empty()) item.loans.resize(segments.size(), BorrowedSegment{.slot = kNotLent});
-    item.loans[i] = lent->loan;
+    if (item.borrowed.empty())
+      item.borrowed.resize(segments.size(), BorrowedSegment{.slot = kNotBorrowed});
+    item.borrowed[i] = lent->segment;
     item.header.payload_length -= segments[i].bytes.size();
     if (lent->copied) {
       shared_bytes_.copied += segments[i].bytes.size();
@@ -97,15 +98,15 @@ void Outbox::LendSegments(Item& item) {
     }
     segments[i].bytes = {};
   }
-  if (item.loans.empty()) return;
-  item.header.flags |= kFlagLent;
-  lent_bytes_ += LentBytesOf(item);
+  if (item.borrowed.empty()) return;
+  item.header.flags |= kFlagBorrowed;
+  borrowed_bytes_ += BorrowedBytesOf(item);
 }
 
-uint64_t Outbox::LentBytesOf(const Item& item) {
+uint64_t Outbox::BorrowedBytesOf(const Item& item) {
   uint64_t bytes = 0;
-  for (size_t i = 0; i < item.loans.size(); ++i) {
-    if (item.loans[i].slot != kNotLent) bytes += item.table[i];
+  for (size_t i = 0; i < item.borrowed.size(); ++i) {
+    if (item.borrowed[i].slot != kNotBorrowed) bytes += item.table[i];
   }
   return bytes;
 }
@@ -118,8 +119,8 @@ Outbox::Withdrawn Outbox::Withdraw(const Ticket& ticket) {
   if (queued != queue_.end()) {
     bytes_ -= BytesOf(*queued) + (queued->bulk ? queued->bulk->total : 0);
     if (queued->bulk) std::erase(open_, queued->bulk);
-    lent_bytes_ -= LentBytesOf(*queued);
-    for (const BorrowedSegment& loan : queued->loans) sharing_->TakeBack(loan);
+    borrowed_bytes_ -= BorrowedBytesOf(*queued);
+    for (const BorrowedSegment& segment : queued->borrowed) sharing_->TakeBack(segment);
     const Item withdrawn = std::move(*queued);
     queue_.erase(queued);
     return Withdrawn::kWhole;
@@ -176,14 +177,14 @@ void Outbox::ComposeFrames() {
   queue_.erase(queue_.begin(), end);
 }
 
-// The payloads of messages that follow one another leave behind the heads of all, so that the
-// receiver, who knows the places of all by then, reads them with one system call.
+// Moves consecutive payloads of some KiB behind the heads of all their messages: the receiver then
+// knows all destinations and reads the payloads with one system call.
 void Outbox::GatherPayloads() {
   const auto fits = [](const Item& item) {
     const uint64_t bytes = item.header.following_bytes();
     return bytes >= kSmallPayloadBytes && bytes <= kMaxGatheredBytes;
   };
-  std::vector<std::pair<size_t, Item>> chunks;  // With where in batch_ they go.
+  std::vector<std::pair<size_t, Item>> chunks;  // With their positions in batch_.
   for (size_t begin = 0; begin < batch_.size();) {
     size_t count = 0;
     const auto rest = std::span(batch_).subspan(begin);
@@ -191,7 +192,7 @@ void Outbox::GatherPayloads() {
     if (count >= 2) chunks.emplace_back(begin + count, GatheredChunk(rest.first(count)));
     begin += std::max<size_t>(count, 1);
   }
-  // From the back, so that no frame moves twice.
+  // From the end, so that no frame moves twice.
   size_t from = batch_.size();
   size_t to = from + chunks.size();
   batch_.resize(to);
@@ -253,9 +254,9 @@ Outbox::Item Outbox::NextChunk(uint64_t room) {
   return item;
 }
 
-// Promises that the next batch begins with as much that is no large payload as this one, and keeps
-// the promise of the last: the receiver then reads all the heads of a batch with one system call,
-// though it knows none of them yet.
+// Promises that the next batch starts with as many bytes without large payload as this one, and
+// keeps the promise of the last batch. The receiver thus reads all heads of a batch with one system
+// call.
 void Outbox::PadOpening() {
   uint64_t opening = 0;
   for (const Item& item : batch_) {
@@ -267,7 +268,7 @@ void Outbox::PadOpening() {
   promised_ = std::min<uint64_t>(opening, kMaxPaddingBytes);
 }
 
-// Of so many bytes, or of a header's.
+// A PADDING frame of max(bytes, kHeaderBytes) bytes.
 Outbox::Item Outbox::Padding(uint64_t bytes) {
   static const auto zeros = std::make_shared<const std::array<std::byte, kMaxPaddingBytes>>();
   Item item;
@@ -281,8 +282,7 @@ Outbox::Item Outbox::Padding(uint64_t bytes) {
   return item;
 }
 
-// Tells the receiver of each frame how many bytes behind it are no large payload, so that it may
-// read them together.
+// Sets read_ahead of each frame to the bytes after it without large payload.
 void Outbox::FillHints() {
   uint64_t run = promised_;
   for (auto item = batch_.rbegin(); item != batch_.rend(); ++item) {
@@ -312,7 +312,7 @@ void Outbox::AddBuffer(const void* data, size_t size) {
 void Outbox::AddHead(const Item& item) {
   AddBuffer(&item.header, kHeaderBytes);
   AddBuffer(item.table.data(), item.table.size() * sizeof(uint64_t));
-  AddBuffer(item.loans.data(), item.loans.size() * sizeof(BorrowedSegment));
+  AddBuffer(item.borrowed.data(), item.borrowed.size() * sizeof(BorrowedSegment));
   AddBuffer(item.message.metadata.bytes.data(), item.message.metadata.bytes.size());
 }
 
@@ -351,27 +351,27 @@ void Outbox::Written(size_t bytes) {
 
 void Outbox::NoteWritten(const Item& item) {
   bytes_ -= BytesOf(item);
-  const uint64_t lent = LentBytesOf(item);
-  lent_bytes_ -= lent;
+  const uint64_t lent = BorrowedBytesOf(item);
+  borrowed_bytes_ -= lent;
   shared_bytes_.sent += lent;
   if (item.bulk == nullptr) {
     written_ = item.number;
     return;
   }
-  // A head is the last of a message that was withdrawn before any chunk.
+  // If the message was withdrawn before its first chunk, the head is all of it.
   const bool chunk = item.header.kind == FrameKind::kChunk;
   const uint64_t end = item.bulk_offset + (chunk ? item.header.payload_length : 0);
   if (end == item.bulk->total) std::erase(open_, item.bulk);
 }
 
 void Outbox::Drop() {
-  // Owners that go may do anything.
+  // Destroyed at the end: destructors of owners may call into the connection.
   const std::vector<Item> batch = std::exchange(batch_, {});
   const std::vector<Item> queue = std::exchange(queue_, {});
   const std::deque<std::shared_ptr<Bulk>> bulk = std::exchange(bulk_, {});
   const std::vector<Item> done = std::exchange(done_, {});
   const auto copied = std::exchange(copied_, {});
-  std::vector<Bulk> open;  // What is pending needs a number only.
+  std::vector<Bulk> open;  // Pending() needs the number only.
   for (const auto& held : open_) {
     open.push_back(std::exchange(*held, Bulk{.number = held->number}));
   }
@@ -379,7 +379,7 @@ void Outbox::Drop() {
   buffers_done_ = 0;
   items_done_ = 0;
   bytes_ = 0;
-  lent_bytes_ = 0;
+  borrowed_bytes_ = 0;
 }
 
 }  // namespace simurgh::rpc

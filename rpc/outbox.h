@@ -21,15 +21,15 @@ namespace simurgh::rpc {
 struct OutgoingFrame {
   FrameHeader header;  // Kind and ids; lengths are filled in by the outbox.
   OutgoingMessage message;
-  Gate::Pass pass;  // Given back when the frame has been written or dropped.
+  Gate::Pass pass;  // Released when the frame has been written or dropped.
 };
 
-// Frames that wait to be written, and the order in which their bytes leave.
+// The queue of frames to write.
 //
-// Frames leave in the order they came, in batches that are gathered and written whole. The payload
-// of a large message leaves in CHUNK frames behind the other frames of each batch, large messages
-// in turn: so nothing waits for a large message, only for a batch. Payloads of some KiB that follow
-// one another leave in one CHUNK, right behind the heads of their frames.
+// Frames leave in order, in batches that are written whole. The payload of a large message leaves
+// in CHUNK frames at the end of each batch, and large messages take turns, so a frame waits for one
+// batch at most. Consecutive payloads of some KiB leave in one CHUNK after the heads of their
+// frames.
 //
 // Threads: one.
 class Outbox {
@@ -37,57 +37,55 @@ class Outbox {
   // A larger payload leaves in CHUNK frames.
   static constexpr uint64_t kMaxWholeBytes = 262'144;
 
-  // Names a frame.
+  // Identifies a frame.
   struct Ticket {
     uint64_t number = 0;
     bool chunked = false;
   };
 
-  // A batch takes no more when it has reached `batch_bytes`.
+  // batch_bytes: a batch that has reached it is complete.
   explicit Outbox(uint64_t batch_bytes = Stream::kBatchBytes) : batch_limit_(batch_bytes) {}
 
   // The peer's HELLO has arrived. From now on large payloads leave in CHUNK frames, and frames have
   // read-ahead hints; payloads are gathered if a peer with these limits accepts the largest chunk.
   void Establish(const FrameLimits& peer);
 
-  // From now on large segments are lent to the peer where they can be.
+  // Lends large segments to the peer from now on.
   void Share(std::shared_ptr<Sharing> sharing) { sharing_ = std::move(sharing); }
 
   // Requires at most kMaxSegments segments.
   Ticket Add(OutgoingFrame&& frame);
 
-  // Payload copied into shared memory, and payload in frames written that was lent, since the last
-  // call.
+  // Payload copied into shared memory, and lent payload of written frames, since the last call.
   struct SharedBytes {
     uint64_t copied = 0;
     uint64_t sent = 0;
   };
   SharedBytes TakeSharedBytes() { return std::exchange(shared_bytes_, {}); }
 
-  // Payload lent in frames that wait or are leaving.
-  uint64_t lent_bytes() const { return lent_bytes_; }
+  // Lent payload of frames that are queued or in the current batch.
+  uint64_t borrowed_bytes() const { return borrowed_bytes_; }
 
-  // Takes back what is in no batch yet.
+  // Removes the part of a frame that is not in a batch yet.
   enum class Withdrawn {
-    kWhole,    // The peer never hears of the frame.
-    kRest,     // The peer has a part of its payload and waits for more: tell it.
-    kNothing,  // All of it has left or is leaving.
+    kWhole,    // Nothing of the frame is sent.
+    kRest,     // The peer has part of the payload and waits for more: send CANCEL.
+    kNothing,  // The whole frame has left or is in the current batch.
   };
   Withdrawn Withdraw(const Ticket& ticket);
 
-  // Whether the frame's last byte has not been written: its bytes are needed, and the peer cannot
-  // have the whole of it. After Withdraw: whether a part of it is leaving.
+  // Whether bytes of the frame remain to be written. After Withdraw(): in the current batch.
   bool Pending(const Ticket& ticket) const;
 
   bool empty() const { return batch_.empty() && queue_.empty() && bulk_.empty(); }
-  // Of all frames that wait or are leaving, and their payloads.
+  // Of all queued frames and the current batch, with their payloads.
   uint64_t bytes() const { return bytes_; }
-  // Those of which nothing is leaving yet.
+  // Frames outside of the current batch.
   size_t waiting_frames() const { return queue_.size(); }
 
-  // What is to be written next, empty when there is nothing. Valid until the next Written().
+  // The bytes to write next, or empty. Lifetime: until the next Written().
   std::span<const asio::const_buffer> Gather();
-  // So many bytes of Gather() have been written.
+  // The first `bytes` bytes of Gather() have been written.
   void Written(size_t bytes);
   // Destroys the owners of what was written and of what was copied. Destructors may call into the
   // connection, so no other operation may be in progress.
@@ -97,26 +95,25 @@ class Outbox {
   }
   void ReleaseCopied() { Empty(copied_); }
 
-  // Forgets what has not been written, for good, and lets go of everything; Pending() stays
-  // answered. Requires that nobody reads what was written any more.
+  // Drops all frames and their owners. Pending() keeps its results.
   void Drop();
 
  private:
   struct Bulk;
-  // A piece of a batch: a frame, the head of a chunked one, or a CHUNK.
+  // Part of a batch: a frame, the head of a chunked one, or a CHUNK.
   struct Item {
     FrameHeader header;
     absl::InlinedVector<uint64_t, 2> table;
-    std::vector<BorrowedSegment> loans;  // One a segment, or none.
+    std::vector<BorrowedSegment> borrowed;  // One per segment, or empty.
     OutgoingMessage message;
     Gate::Pass pass;
     uint64_t number = 0;
     std::shared_ptr<Bulk> bulk;  // Of a head and of a CHUNK.
-    uint64_t bulk_offset = 0;    // Of a CHUNK: where its bytes begin;
-    size_t buffers_end = 0;      // where its buffers in gathered_ end.
+    uint64_t bulk_offset = 0;    // Of a CHUNK: the start of its bytes.
+    size_t buffers_end = 0;      // The end of its buffers in gathered_.
   };
 
-  // Keeps its room, and what is added meanwhile.
+  // Keeps the capacity, and elements that destructors add.
   template <typename T>
   static void Empty(std::vector<T>& vector) {
     if (vector.empty()) return;
@@ -127,8 +124,8 @@ class Outbox {
   }
 
   static uint64_t BytesOf(const Item& item);
-  static uint64_t LentBytesOf(const Item& item);
-  // Lends what can be; such segments are empty from then on.
+  static uint64_t BorrowedBytesOf(const Item& item);
+  // Lends segments if possible, and empties them.
   void LendSegments(Item& item);
   void Compose();
   void ComposeFrames();
@@ -151,21 +148,21 @@ class Outbox {
   bool may_gather_ = false;
   std::shared_ptr<Sharing> sharing_;
   SharedBytes shared_bytes_;
-  uint64_t lent_bytes_ = 0;
+  uint64_t borrowed_bytes_ = 0;
   std::vector<Item> queue_;                  // Whole frames and heads.
-  std::deque<std::shared_ptr<Bulk>> bulk_;   // Chunked messages of which only the head is composed.
-  std::vector<std::shared_ptr<Bulk>> open_;  // Those not written whole.
+  std::deque<std::shared_ptr<Bulk>> bulk_;   // Chunked messages that are not in batches whole.
+  std::vector<std::shared_ptr<Bulk>> open_;  // Chunked messages that are not written whole.
   std::vector<Item> batch_;
   uint64_t batch_bytes_ = 0;
-  uint64_t promised_ = 0;   // The next batch begins with so many bytes that are no large payload.
-  std::vector<Item> done_;  // Batches that have left.
-  std::vector<std::shared_ptr<const void>> copied_;  // Owners of what was copied into loans.
+  uint64_t promised_ = 0;   // Bytes without large payload that the next batch must start with.
+  std::vector<Item> done_;  // Written batches.
+  std::vector<std::shared_ptr<const void>> copied_;  // Owners of bytes copied to shared memory.
   std::vector<asio::const_buffer> gathered_;         // Of batch_.
   size_t buffers_done_ = 0;                          // Of gathered_.
   size_t items_done_ = 0;                            // Of batch_.
   uint64_t bytes_ = 0;
   uint64_t last_number_ = 0;
-  uint64_t written_ = 0;  // Of frames that are not chunked, the last one written.
+  uint64_t written_ = 0;  // Number of the last written frame that is not chunked.
 };
 
 }  // namespace simurgh::rpc

@@ -12,7 +12,7 @@
 
 namespace simurgh::rpc {
 
-// The bytes of a region and who has which. Never locked while the region is.
+// The bytes of a region and their allocation. Lock order: never while the region's mutex is held.
 class OutgoingRegion::Memory : public std::enable_shared_from_this<Memory> {
  public:
   explicit Memory(SharedMemory shared)
@@ -24,7 +24,7 @@ class OutgoingRegion::Memory : public std::enable_shared_from_this<Memory> {
 
   std::shared_ptr<Block> Allocate(size_t bytes);
   void Free(BlockSpace::Range range);
-  // The block that holds [offset, end), if somebody owns it.
+  // The live block that contains [offset, end), or null.
   std::shared_ptr<const Block> Find(uint64_t offset, uint64_t end);
   bool Trim(uint64_t keep);
   uint64_t used_bytes();
@@ -36,16 +36,16 @@ class OutgoingRegion::Memory : public std::enable_shared_from_this<Memory> {
   std::map<uint64_t, std::weak_ptr<const Block>> blocks_ ABSL_GUARDED_BY(mutex_);  // By offset.
 };
 
-// Part of the region that is in use until this is destroyed.
+// Part of the region, freed by the destructor.
 struct OutgoingRegion::Block {
   Block(std::shared_ptr<Memory> of, BlockSpace::Range range)
-      : memory(std::move(of)), place(range) {}
+      : memory(std::move(of)), range(range) {}
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;
-  ~Block() { memory->Free(place); }
+  ~Block() { memory->Free(range); }
 
   const std::shared_ptr<Memory> memory;
-  const BlockSpace::Range place;
+  const BlockSpace::Range range;
 };
 
 std::shared_ptr<OutgoingRegion::Block> OutgoingRegion::Memory::Allocate(size_t bytes) {
@@ -75,16 +75,16 @@ std::shared_ptr<const OutgoingRegion::Block> OutgoingRegion::Memory::Find(uint64
     const auto next = blocks_.upper_bound(offset);
     if (next != blocks_.begin()) block = std::prev(next)->second.lock();
   }
-  const bool holds = block != nullptr && end <= block->place.offset + block->place.length;
+  const bool holds = block != nullptr && end <= block->range.offset + block->range.length;
   return holds ? block : nullptr;
 }
 
 bool OutgoingRegion::Memory::Trim(uint64_t keep) {
-  // All of it under the lock: nobody must be given a block whose pages are about to vanish.
+  // Under the lock, so that no block is allocated in pages that are being released.
   MutexLock lock(mutex_);
   const bool was_needed = space_.peak_bytes() != 0;
   for (const BlockSpace::Range& idle : space_.TakeIdle(keep)) {
-    shared_.GiveBack(idle.offset, idle.length);
+    shared_.Release(idle.offset, idle.length);
   }
   return was_needed;
 }
@@ -120,14 +120,14 @@ std::optional<SegmentBuffer> OutgoingRegion::Allocate(size_t bytes) {
   if (bytes == 0) return std::nullopt;
   Reclaim();
   std::shared_ptr<Block> block = memory_->Allocate(bytes);
-  // Asked afterwards: Close() may have freed it, with the peer still reading there.
+  // Checked after the allocation: Close() may have freed a block that the peer still reads.
   if (block == nullptr || closed()) return std::nullopt;
-  std::byte* const data = memory_->data() + block->place.offset;
+  std::byte* const data = memory_->data() + block->range.offset;
   return SegmentBuffer{.bytes = {data, bytes}, .owner = std::move(block)};
 }
 
 bool OutgoingRegion::Holds(std::span<const std::byte> bytes) const {
-  // As numbers: the bytes may belong to any object.
+  // As integers, because the bytes may belong to any object.
   const uintptr_t offset =
       reinterpret_cast<uintptr_t>(bytes.data()) - reinterpret_cast<uintptr_t>(memory_->data());
   return offset < memory_->size() && bytes.size() <= memory_->size() - offset;
@@ -148,11 +148,11 @@ std::optional<BorrowedSegment> OutgoingRegion::Lend(std::span<const std::byte> b
   return BorrowedSegment{.offset = offset, .slot = slot, .generation = ++generations_[slot]};
 }
 
-void OutgoingRegion::TakeBack(const BorrowedSegment& loan) {
+void OutgoingRegion::TakeBack(const BorrowedSegment& segment) {
   Lent ended;  // Destroyed after the lock.
   MutexLock lock(mutex_);
   const auto found = std::find_if(lent_.begin(), lent_.end(),
-                                  [&](const Lent& lent) { return lent.slot == loan.slot; });
+                                  [&](const Lent& lent) { return lent.slot == segment.slot; });
   if (found == lent_.end()) return;
   ended = std::move(*found);
   lent_.erase(found);
@@ -165,10 +165,10 @@ void OutgoingRegion::Reclaim() {
   auto* const words = reinterpret_cast<uint32_t*>(board_.data());
   for (size_t i = 0; i < lent_.size();) {
     const uint32_t slot = lent_[i].slot;
-    // Pairs with the peer's release: it reads nothing of this loan any more.
-    const uint32_t given_back =
+    // Acquire: pairs with the peer's release after its last read.
+    const uint32_t returned =
         std::atomic_ref<uint32_t>(words[slot]).load(std::memory_order_acquire);
-    if (given_back != generations_[slot]) {
+    if (returned != generations_[slot]) {
       ++i;
       continue;
     }
@@ -192,7 +192,7 @@ bool OutgoingRegion::closed() {
 }
 
 bool OutgoingRegion::Trim(uint64_t keep) {
-  if (closed()) return false;  // The peer may still read what is free.
+  if (closed()) return false;  // The peer may still read free blocks.
   Reclaim();
   return memory_->Trim(keep);
 }

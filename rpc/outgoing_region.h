@@ -15,48 +15,47 @@
 
 namespace simurgh::rpc {
 
-// Memory of ours that one peer may read: blocks to produce segments in, and loans of them.
+// This end's memory that one peer can read: blocks for segments, and the segments that are lent.
 //
-// A block is free again when neither its owner nor a loan holds it. A loan ends when the peer gives
-// it back, or with the connection.
+// A block is in use while it has an owner or is lent. The peer returns a lent segment, at the
+// latest by the end of the connection.
 //
-// Threads: any, but for Connect() and TakeFile(). Lifetime: blocks may outlive it.
+// Threads: any, except Connect() and TakeFile(). Lifetime: blocks may outlive the region.
 class OutgoingRegion {
  public:
-  // bytes: rounded up to pages; they cost nothing until they are used.
+  // bytes: rounded up to pages, which are allocated on use.
   // Errors: UNAVAILABLE.
   static StatusOr<std::unique_ptr<OutgoingRegion>> Create(uint64_t bytes);
   ~OutgoingRegion();
 
-  // For the peer, to read. Once; not needed here any more.
+  // The file for the peer. Requires to be called once.
   FileDescriptor TakeFile();
 
-  // The peer's board: there can be loans from now on. Requires kBoardBytes.
+  // Sets the peer's board and enables Lend(). Requires kBoardBytes.
   void Connect(Mapping board);
 
-  // A block to write, aligned to a page; nothing when there is no room, or no connection any more.
+  // A page-aligned block, or nullopt if there is no space or the connection has ended.
   std::optional<SegmentBuffer> Allocate(size_t bytes);
 
-  // Whether the bytes lie in here.
+  // Whether the bytes are in this region.
   bool Holds(std::span<const std::byte> bytes) const;
 
-  // Lends bytes of one block, which must not change any more. Nothing when nobody owns such a
-  // block, when they are not aligned as loans are, or when there are too many loans.
+  // Lends bytes of one block, which must not change afterwards. Returns nullopt if they are not in
+  // a live block, are misaligned, or all slots are in use.
   std::optional<BorrowedSegment> Lend(std::span<const std::byte> bytes);
 
-  // Ends a loan of which the peer has not been told.
-  void TakeBack(const BorrowedSegment& loan);
+  // Takes back a segment that has not been sent.
+  void TakeBack(const BorrowedSegment& segment);
 
-  // The connection has ended: its loans end, and there are no more. What was lent stays as it is,
-  // as the peer may read it for as long as it likes: no block is given out any more, and no page
-  // back.
+  // The connection has ended. The peer can read lent bytes at any time, so no block is
+  // allocated and no page is released afterwards.
   void Close();
 
-  // Gives pages back to the system that have not been needed since the last call, but for `keep`
-  // bytes (whole pages). Whether a later call may find more, though nothing new is allocated.
+  // Releases pages that have not been used since the last call, except `keep` bytes (whole pages).
+  // Returns whether a later call may release more without new allocations.
   bool Trim(uint64_t keep);
 
-  // Of blocks that are owned or lent.
+  // Bytes of owned and lent blocks.
   uint64_t used_bytes();
 
  private:
@@ -69,18 +68,18 @@ class OutgoingRegion {
 
   explicit OutgoingRegion(std::shared_ptr<Memory> memory);
 
-  // Ends the loans that the peer has given back.
+  // Frees the slots and blocks that the peer has returned.
   void Reclaim();
   bool closed();
 
-  const std::shared_ptr<Memory> memory_;  // Blocks keep it too.
+  const std::shared_ptr<Memory> memory_;  // Also held by blocks.
 
   Mutex mutex_;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   Mapping board_ ABSL_GUARDED_BY(mutex_);
   std::vector<Lent> lent_ ABSL_GUARDED_BY(mutex_);
   std::vector<uint32_t> free_slots_ ABSL_GUARDED_BY(mutex_);
-  std::vector<uint32_t> generations_ ABSL_GUARDED_BY(mutex_);  // Of the latest loan, by slot.
+  std::vector<uint32_t> generations_ ABSL_GUARDED_BY(mutex_);  // The current ones, by slot.
 };
 
 }  // namespace simurgh::rpc

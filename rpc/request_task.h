@@ -14,29 +14,28 @@ namespace simurgh::rpc {
 
 class ServerSession;
 
-// One request from its head to its answer, with the coroutine that handles it. After the answer the
-// coroutine waits for another request: to start one for each would cost as much as the rest of a
-// small call.
+// A request with the coroutine that handles it. After the answer the coroutine waits for another
+// request, because starting one costs as much as the rest of a small call.
 //
-// Threads: one, that of the session's executor.
+// Threads: that of the session's executor.
 struct RequestTask {
   const Method* method = nullptr;
   uint64_t id = 0;
   Trace trace;
   uint64_t bytes = 0;  // Metadata and payload.
-  uint64_t cost = 0;   // Of the peer's window.
+  uint64_t cost = 0;   // Bytes of the window.
   Clock::time_point start;
   Clock::time_point deadline;
-  std::optional<IncomingPayload> landing;  // Until the handler has begun.
-  Gate::Pass unanswered;                   // Goes with the answer.
-  Gate::Pass in_handler;                   // From the handler's beginning to its end.
-  std::shared_ptr<ServerSession> session;  // Given to the coroutine when the handler is to begin.
-  bool running = false;                    // From then on.
+  std::optional<IncomingPayload> payload;  // Until the handler begins.
+  Gate::Pass unanswered;                   // Until the answer is written.
+  Gate::Pass in_handler;                   // While the handler runs.
+  std::shared_ptr<ServerSession> session;  // Passed to the coroutine when the handler begins.
+  bool running = false;                    // The handler has begun.
 
   asio::cancellation_signal cancel;
   bool spawned = false;
   bool ended = false;  // No further request.
-  Suspension request;  // Resumed when there is one.
+  Suspension request;  // Resumed for the next request.
 };
 
 }  // namespace simurgh::rpc

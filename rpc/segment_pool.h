@@ -6,11 +6,10 @@
 
 namespace simurgh::rpc {
 
-// Idle buffers that are kept for the next segments, in the whole process: of what was in use at
-// once, at most so much.
+// Maximum of idle buffers in the process-wide pool.
 inline constexpr size_t kIdleSegmentBytes = size_t{256} << 20;
 
-// A recycled buffer for a segment of so many bytes, 64-byte aligned. Threads: any.
+// A pooled buffer of `bytes` bytes, 64-byte aligned. Threads: any.
 SegmentBuffer PooledBuffer(size_t bytes);
 
 }  // namespace simurgh::rpc

@@ -15,16 +15,15 @@
 namespace simurgh::rpc {
 namespace {
 
-// How long a draining server lets its peers close first, so that none finds its connection lost.
+// After GOAWAY, clients have this long to close their connections themselves.
 constexpr std::chrono::milliseconds kGoawayLinger{500};
-// Before accepting again when the machine is short of file descriptors or memory.
+// The pause before the next accept when file descriptors or memory are short.
 constexpr std::chrono::milliseconds kAcceptPause{100};
 
-// What a client without TLS gets to read of a server with it: a frame of the protocol.
+// The ERROR frame that a TLS server sends to a client without TLS.
 std::string PlainRefusal() {
   const OutgoingFrame frame = ErrorFrame(
-      0,
-      absl::InvalidArgumentError("TLS: this server speaks nothing else; give the client TLS too"));
+      0, absl::InvalidArgumentError("TLS: the server requires it; configure TLS for the client"));
   FrameHeader header = frame.header;
   const std::span<const std::byte> metadata = frame.message.metadata.bytes;
   header.metadata_length = static_cast<uint32_t>(metadata.size());
@@ -52,10 +51,10 @@ awaitable<void> AcceptLoop(std::shared_ptr<ServerCore> core, std::shared_ptr<Lis
       continue;
     }
     if (!core->newcomers.empty() && core->newcomers.size() >= core->options.max_newcomers) {
-      // A crowd of silent peers does not keep out one that speaks.
-      core->newcomers.front()->Close(
-          WithCloseReason(absl::ResourceExhaustedError("newer peers came before it sent a HELLO"),
-                          CloseReason::kCrowd));
+      // Silent peers must not keep others out.
+      core->newcomers.front()->Close(WithCloseReason(
+          absl::ResourceExhaustedError("no HELLO, and too many newer connections without one"),
+          CloseReason::kCrowd));
     }
     SharingHandshake sharing(listener->may_share());
     std::unique_ptr<Stream> stream = StreamOver(*std::move(socket), core->options, sharing);
@@ -65,7 +64,7 @@ awaitable<void> AcceptLoop(std::shared_ptr<ServerCore> core, std::shared_ptr<Lis
   }
 }
 
-// The open sessions, kept alive: the set changes while they close.
+// Owning copies: the set changes while sessions close.
 std::vector<std::shared_ptr<ServerSession>> Sessions(const ServerCore& core) {
   std::vector<std::shared_ptr<ServerSession>> sessions;
   for (ServerSession* session : core.sessions) sessions.push_back(session->shared_from_this());
@@ -74,12 +73,12 @@ std::vector<std::shared_ptr<ServerSession>> Sessions(const ServerCore& core) {
 
 void CloseAll(const ServerCore& core) {
   for (const auto& session : Sessions(core)) {
-    session->Close(absl::CancelledError("the server has stopped"));
+    session->Close(absl::CancelledError("the server was stopped"));
   }
 }
 
 awaitable<void> DrainCore(std::shared_ptr<ServerCore> core, Clock::time_point deadline) {
-  for (const auto& session : Sessions(*core)) session->SayGoaway();
+  for (const auto& session : Sessions(*core)) session->SendGoaway();
   for (const auto& session : Sessions(*core)) co_await session->Answered(deadline);
   co_await core->connections.WaitUntilAtMost(0, std::min(deadline, Clock::now() + kGoawayLinger));
   CloseAll(*core);
@@ -97,18 +96,18 @@ class Server::Impl {
   ~Impl() {
     StopListening();
     CloseAll(*core_);
-    core_->observer.Cut();
+    core_->observer.Detach();
   }
 
   void Register(Method method) {
-    SIMURGH_CHECK(listeners_.empty()) << "methods are registered before Listen";
+    SIMURGH_CHECK(listeners_.empty()) << "Register() after Listen()";
     const uint32_t number = method.id.number;
     const bool fresh = core_->methods.emplace(number, std::move(method)).second;
     SIMURGH_CHECK(fresh) << "method " << number << " is registered twice";
   }
 
   Status Listen(const std::string& text) {
-    SIMURGH_CHECK(listeners_.empty()) << "a server listens once";
+    SIMURGH_CHECK(listeners_.empty()) << "Listen() twice";
     SIMURGH_ASSIGN_OR_RETURN(const Address address, ParseAddress(text));
     const ServerOptions& options = core_->options;
     const Reach reach = options.tls != nullptr || options.insecure ? Reach::kAll : Reach::kThisHost;

@@ -26,13 +26,12 @@ Clock::time_point DeadlineOf(const FrameHeader& header, Clock::time_point arriva
   return arrival + std::chrono::milliseconds(header.deadline_ms);
 }
 
-// The task has no further request.
 void End(RequestTask& task) {
   task.ended = true;
   task.request.Abandon();
 }
 
-// Without the port.
+// The address without the port.
 std::string HostOf(const std::string& peer) { return peer.substr(0, peer.rfind(':')); }
 
 Trace TraceOf(const FrameHeader& header) {
@@ -50,10 +49,10 @@ ServerSession::ServerSession(std::shared_ptr<ServerCore> core, std::unique_ptr<S
       newcomer_(core_->newcomers.insert(core_->newcomers.end(), this)),
       unanswered_(core_->executor),
       deadlines_(core_->executor, [this](Clock::time_point now) { return ExpireRequests(now); }),
-      looks_(core_->executor, [this](Clock::time_point now) { return CheckFlows(now); }) {
+      flow_timer_(core_->executor, [this](Clock::time_point now) { return CheckFlows(now); }) {
   connection_->FindIncomingPayloadsBy([this](uint64_t id) -> IncomingPayload* {
     const auto found = tasks_.find(id);
-    return found == tasks_.end() || found->second->running ? nullptr : &*found->second->landing;
+    return found == tasks_.end() || found->second->running ? nullptr : &*found->second->payload;
   });
 }
 
@@ -77,7 +76,7 @@ awaitable<void> ServerSession::Run() {
     end = StatusOfException(std::current_exception());
   }
   Close(end);
-  // Nothing arrives any more, so nobody should wait for it.
+  // Incomplete requests never complete.
   const absl::flat_hash_map<uint64_t, std::shared_ptr<RequestTask>> tasks = tasks_;
   for (const auto& [id, task] : tasks) {
     if (!task->running) Discard(task);
@@ -86,12 +85,12 @@ awaitable<void> ServerSession::Run() {
 
 awaitable<Status> ServerSession::ShakeHands() {
   const Watchdog watchdog(core_->executor, Clock::now() + core_->options.hello_timeout, [this] {
-    connection_->Close(WithCloseReason(
-        absl::DeadlineExceededError("the peer sent no HELLO in time"), CloseReason::kNoHello));
+    connection_->Close(WithCloseReason(absl::DeadlineExceededError("no HELLO before the timeout"),
+                                       CloseReason::kNoHello));
   });
   SIMURGH_CO_ASSIGN_OR_RETURN(const IncomingFrame frame, co_await connection_->ReadFrame());
   if (frame.header.kind != FrameKind::kHello) {
-    co_return absl::DataLossError("malformed frame: the first one is not a HELLO");
+    co_return absl::DataLossError("malformed frame: the first frame is not a HELLO");
   }
   SIMURGH_CO_ASSIGN_OR_RETURN(peer_, DecodeHello(frame.metadata));
   hello_ = std::make_shared<const Hello>(peer_.hello);
@@ -105,7 +104,7 @@ awaitable<Status> ServerSession::ShakeHands() {
     connection_->Send(ErrorFrame(0, admitted));
     connection_->CloseAfterWrites(admitted);
     connection_->Uncork();
-    // Not for what the peer sends: that may be there already.
+    // Waits for writes only; the peer may have sent more.
     while (connection_->reason().ok() && co_await connection_->WaitForWrite()) continue;
     co_return admitted;
   }
@@ -121,7 +120,7 @@ awaitable<Status> ServerSession::ShakeHands() {
   hello.message.metadata = EncodeHello(core_->hello, FrameLimits::Of(core_->options),
                                        core_->options.max_request_bytes_per_connection, *features);
   connection_->Send(std::move(hello));
-  looks_.Note(CheckFlows(Clock::now()));
+  flow_timer_.Note(CheckFlows(Clock::now()));
   co_return absl::OkStatus();
 }
 
@@ -142,7 +141,7 @@ awaitable<Status> ServerSession::ReadFrames() {
     if (!frame) frame = co_await connection_->ReadFrame();
     SIMURGH_CO_RETURN_IF_ERROR(frame->status());
     const FrameHeader header = (*frame)->header;
-    const Clock::time_point arrival = Clock::now();  // A deadline counts from here.
+    const Clock::time_point arrival = Clock::now();  // Deadlines are relative to it.
     if (header.kind == FrameKind::kRequest && MustWait()) {
       SIMURGH_CO_RETURN_IF_ERROR(co_await WaitForAnswers());
     }
@@ -154,10 +153,10 @@ awaitable<Status> ServerSession::ReadFrames() {
       }
       continue;
     }
-    std::optional<Status> read = connection_->TryReadPayload(*task->landing);
-    if (!read) read = co_await connection_->ReadPayload(*task->landing);
+    std::optional<Status> read = connection_->TryReadPayload(*task->payload);
+    if (!read) read = co_await connection_->ReadPayload(*task->payload);
     SIMURGH_CO_RETURN_IF_ERROR(*read);
-    if (task->landing->left() != 0) continue;
+    if (task->payload->left() != 0) continue;
     if (header.kind == FrameKind::kChunk && MustWait()) {
       SIMURGH_CO_RETURN_IF_ERROR(co_await WaitForAnswers());
     }
@@ -172,10 +171,10 @@ StatusOr<std::shared_ptr<RequestTask>> ServerSession::OnFrame(IncomingFrame&& fr
       return OnRequest(std::move(frame), arrival);
     case FrameKind::kChunk: {
       const auto found = tasks_.find(frame.header.request_id);
-      // None: of a request that was refused.
+      // Null for a refused request.
       if (found == tasks_.end()) return nullptr;
       if (!found->second->running) return found->second;
-      return absl::DataLossError("malformed frame: a chunk of a request that is complete");
+      return absl::DataLossError("malformed frame: a chunk of a complete request");
     }
     case FrameKind::kCancel:
       OnCancel(frame.header.request_id);
@@ -183,7 +182,7 @@ StatusOr<std::shared_ptr<RequestTask>> ServerSession::OnFrame(IncomingFrame&& fr
     case FrameKind::kPadding:
       return nullptr;
     default:
-      return absl::DataLossError("malformed frame: a kind that clients do not send");
+      return absl::DataLossError("malformed frame: a client must not send this kind");
   }
 }
 
@@ -191,7 +190,7 @@ StatusOr<const Method*> ServerSession::MethodOf(const FrameHeader& header) const
   if (core_->draining) return absl::UnavailableError("the server is stopping");
   const auto found = core_->methods.find(header.method);
   if (found != core_->methods.end()) return &found->second;
-  return absl::UnimplementedError(absl::StrCat("no method ", header.method, " here"));
+  return absl::UnimplementedError(absl::StrCat("the server has no method ", header.method));
 }
 
 StatusOr<std::shared_ptr<RequestTask>> ServerSession::OnRequest(IncomingFrame&& frame,
@@ -207,13 +206,13 @@ StatusOr<std::shared_ptr<RequestTask>> ServerSession::OnRequest(IncomingFrame&& 
   };
   const StatusOr<const Method*> method = MethodOf(header);
   if (!method.ok()) return refuse(method.status());
-  StatusOr<std::vector<IncomingSegment>> places = Place((*method)->placement, frame);
-  if (!places.ok()) return refuse(places.status());
+  StatusOr<std::vector<IncomingSegment>> destinations = PlaceSegments((*method)->placement, frame);
+  if (!destinations.ok()) return refuse(destinations.status());
 
   const uint64_t bytes = frame.message_bytes();
   const uint64_t cost = Cost(frame.bytes());
-  // Which may find no memory: while the task is idle.
-  IncomingPayload landing(std::move(frame), *std::move(places));
+  // Allocates, and may throw: before the task leaves the idle list.
+  IncomingPayload payload(std::move(frame), *std::move(destinations));
   std::shared_ptr<RequestTask> task = IdleTask();
   task->method = *method;
   task->id = header.request_id;
@@ -222,7 +221,7 @@ StatusOr<std::shared_ptr<RequestTask>> ServerSession::OnRequest(IncomingFrame&& 
   task->cost = cost;
   task->start = arrival;
   task->deadline = DeadlineOf(header, arrival);
-  task->landing.emplace(std::move(landing));
+  task->payload.emplace(std::move(payload));
   task->unanswered = unanswered_.Enter();
   ++arriving_;
   unanswered_bytes_ += task->cost;
@@ -252,7 +251,7 @@ void ServerSession::Discard(const std::shared_ptr<RequestTask>& task) {
   NoteArrived();
   unanswered_bytes_ -= task->cost;
   task->unanswered = {};
-  task->landing.reset();
+  task->payload.reset();
   if (idle_.size() < kMaxIdleTasks) return idle_.push_back(task);
   End(*task);
 }
@@ -280,12 +279,12 @@ awaitable<void> ServerSession::Serve(std::shared_ptr<RequestTask> task) {
     if (task->ended) break;
     task->request.Reset();
     const std::shared_ptr<ServerSession> session = std::move(task->session);
-    Request request{.message = task->landing->TakeMessage(),
+    Request request{.message = task->payload->TakeMessage(),
                     .deadline = task->deadline,
                     .trace = task->trace,
                     .peer = session->hello_,
                     .sharing = session->connection_->sharing()};
-    task->landing.reset();
+    task->payload.reset();
     StatusOr<OutgoingMessage> response;
     try {
       response = co_await task->method->handle(std::move(request));
@@ -293,7 +292,7 @@ awaitable<void> ServerSession::Serve(std::shared_ptr<RequestTask> task) {
       response = Annotate(StatusOfException(std::current_exception()), task->method->id.name);
     }
     session->Answer(*task, std::move(response));
-    // The next handler finds nothing of what this one was told or has set.
+    // Resets the cancellation state for the next handler.
     co_await asio::this_coro::reset_cancellation_state(asio::enable_terminal_cancellation());
     co_await asio::this_coro::throw_if_cancelled(true);
     task->running = false;
@@ -306,7 +305,7 @@ awaitable<void> ServerSession::Serve(std::shared_ptr<RequestTask> task) {
 void ServerSession::Answer(RequestTask& task, StatusOr<OutgoingMessage> response) {
   const Clock::time_point now = Clock::now();
   if (absl::IsCancelled(response.status()) && task.deadline <= now) {
-    response = absl::DeadlineExceededError("cancelled at its deadline");
+    response = absl::DeadlineExceededError("the handler was cancelled at the deadline");
   }
   if (response.ok()) {
     const Status fits = CheckFits(*response, peer_.limits);
@@ -334,11 +333,11 @@ void ServerSession::Answer(RequestTask& task, StatusOr<OutgoingMessage> response
 
 void ServerSession::OnCancel(uint64_t request_id) {
   const auto found = tasks_.find(request_id);
-  if (found == tasks_.end()) return;  // Answered meanwhile.
+  if (found == tasks_.end()) return;  // Answered already.
   const std::shared_ptr<RequestTask> task = found->second;
   if (task->running) return task->cancel.emit(asio::cancellation_type::terminal);
-  const Status error = absl::CancelledError("cancelled while it was arriving");
-  ReportUnstarted(task->landing->header(), task->bytes, error);
+  const Status error = absl::CancelledError("cancelled before the request was complete");
+  ReportUnstarted(task->payload->header(), task->bytes, error);
   OutgoingFrame frame = ErrorFrame(request_id, error);
   frame.pass = std::move(task->unanswered);
   Discard(task);
@@ -349,7 +348,7 @@ Clock::time_point ServerSession::ExpireRequests(Clock::time_point now) {
   Clock::time_point next = Clock::time_point::max();
   std::vector<uint64_t> expired;
   for (const auto& [id, task] : tasks_) {
-    if (!task->running) continue;  // Its sender gives it up.
+    if (!task->running) continue;  // Its client sends CANCEL.
     if (task->deadline <= now) {
       expired.push_back(id);
     } else {
@@ -360,8 +359,8 @@ Clock::time_point ServerSession::ExpireRequests(Clock::time_point now) {
   return next;
 }
 
-void ServerSession::SayGoaway() {
-  if (!admitted_) return;  // Will be refused when it introduces itself.
+void ServerSession::SendGoaway() {
+  if (!admitted_) return;  // Its HELLO will be refused.
   OutgoingFrame frame;
   frame.header.kind = FrameKind::kGoaway;
   connection_->Send(std::move(frame));

@@ -25,7 +25,7 @@ namespace simurgh::rpc {
 
 class ServerSession;
 
-// What the connections of one server share.
+// State shared by the connections of a server.
 struct ServerCore {
   ServerCore(asio::any_io_executor on, Hello own, ServerOptions limits, Observer* reports)
       : executor(std::move(on)),
@@ -40,21 +40,21 @@ struct ServerCore {
   const ServerOptions options;
   ObserverLink observer;
   std::unordered_map<uint32_t, Method> methods;
-  std::unordered_set<ServerSession*> sessions;  // Those that have not been closed.
-  std::list<ServerSession*> newcomers;          // Those not introduced yet; the oldest first.
+  std::unordered_set<ServerSession*> sessions;  // Open ones.
+  std::list<ServerSession*> newcomers;          // Without HELLO; the oldest first.
   size_t admitted = 0;
   absl::flat_hash_map<std::string, uint32_t> admitted_by_host;
-  Gate requests;  // Whose handlers run.
+  Gate requests;  // With running handlers.
   Gate connections;
   bool draining = false;
 };
 
-// A server's side of one connection, from the peer's HELLO to the end.
+// The server's side of one connection.
 //
-// Threads: one, that of its executor. Lifetime: its reader and its requests keep it.
+// Threads: that of the executor. Lifetime: the reading coroutine and the requests keep it.
 class ServerSession : public std::enable_shared_from_this<ServerSession> {
  public:
-  // sharing: whose files the stream passes.
+  // sharing: passes its files over the stream.
   ServerSession(std::shared_ptr<ServerCore> core, std::unique_ptr<Stream> stream,
                 SharingHandshake sharing);
   ~ServerSession();
@@ -62,76 +62,76 @@ class ServerSession : public std::enable_shared_from_this<ServerSession> {
   // Serves the connection until it ends.
   [[nodiscard]] awaitable<void> Run();
 
-  // Asks the peer to close once it has its answers.
-  void SayGoaway();
+  // Asks the client to close the connection after its last answer.
+  void SendGoaway();
 
-  // Waits until all requests have been answered. False when the deadline passed first.
+  // Waits until all requests are answered. Returns false when the deadline passed first.
   [[nodiscard]] awaitable<bool> Answered(Clock::time_point deadline);
 
   // Closes the connection and cancels its requests.
   void Close(const Status& reason);
 
  private:
-  // Errors: why the peer is refused.
+  // Errors: the reason for refusing the client.
   [[nodiscard]] awaitable<Status> ShakeHands();
   Status Admit(const PeerHello& peer) const;
-  // Takes the peer's offer of shared memory, if it made one; returns our features.
-  // Errors: why the peer is refused.
+  // Accepts the client's offer of shared memory, if any. Returns the features of this end.
+  // Errors: the reason for refusing the client.
   StatusOr<uint64_t> Share(const PeerHello& peer);
   [[nodiscard]] awaitable<Status> ReadFrames();
-  // The request to which the payload of the frame belongs; null when nobody wants it.
-  // Errors: DATA_LOSS for a frame that may not come.
+  // The request that the frame's payload belongs to; null: skip the payload.
+  // Errors: DATA_LOSS for a frame that the client must not send.
   StatusOr<std::shared_ptr<RequestTask>> OnFrame(IncomingFrame&& frame, Clock::time_point arrival);
   StatusOr<std::shared_ptr<RequestTask>> OnRequest(IncomingFrame&& frame,
                                                    Clock::time_point arrival);
-  // Errors: DATA_LOSS, when the request may not come now.
+  // Errors: DATA_LOSS when the id is in use or the window is exceeded.
   Status CheckRequest(const IncomingFrame& frame) const;
-  // What the request takes of the peer's window.
+  // The bytes of the window that a request takes.
   uint64_t Cost(uint64_t frame_bytes) const;
-  // The request's method, or why it cannot be served.
+  // Errors: UNAVAILABLE while draining; UNIMPLEMENTED.
   StatusOr<const Method*> MethodOf(const FrameHeader& header) const;
-  // Tells the observer of a request whose handler was not started.
+  // Reports a request whose handler did not start.
   void ReportUnstarted(const FrameHeader& header, uint64_t bytes, const Status& error);
   void OnCancel(uint64_t request_id);
-  // Cancels the requests whose deadline has passed; returns the earliest of the others.
+  // Cancels the requests whose deadline has passed; returns the earliest other deadline.
   Clock::time_point ExpireRequests(Clock::time_point now);
-  // Cuts off a peer that stands still; returns when to look again.
+  // Closes a stalled connection; returns when to check again.
   Clock::time_point CheckFlows(Clock::time_point now);
-  // Requests that are complete and whose answers have not been written.
+  // Complete requests whose answers have not been written.
   size_t busy() const { return unanswered_.running() - arriving_; }
-  // Whether to read on only when answers have left: before a request is read, and started.
+  // Whether answers must leave before a request is read or started.
   std::optional<ThrottleReason> MustWait() const;
   [[nodiscard]] awaitable<Status> WaitForAnswers();
   std::shared_ptr<RequestTask> IdleTask();
-  // Forgets a request that has not arrived; the task may have another.
+  // Drops an incomplete request and recycles its task.
   void Discard(const std::shared_ptr<RequestTask>& task);
   void NoteArrived();
-  // Lets the handler begin. Requires the whole request.
+  // Starts the handler. Requires a complete request.
   void Start(const std::shared_ptr<RequestTask>& task);
   // The coroutine of a task.
   [[nodiscard]] static awaitable<void> Serve(std::shared_ptr<RequestTask> task);
   void Answer(RequestTask& task, StatusOr<OutgoingMessage> response);
   void LeaveNewcomers();
-  void Leave();  // The core's books.
+  void Leave();  // Removes the session from the core.
 
   const std::shared_ptr<ServerCore> core_;
   SharingHandshake sharing_;
   const std::shared_ptr<Connection> connection_;
   PeerHello peer_;
-  std::shared_ptr<const Hello> hello_;  // The peer's, for its requests, which may outlive this.
-  const std::string host_;              // Of the peer.
-  std::list<ServerSession*>::iterator newcomer_;  // The end when it is none.
+  std::shared_ptr<const Hello> hello_;            // The client's; requests may outlive the session.
+  const std::string host_;                        // Of the client.
+  std::list<ServerSession*>::iterator newcomer_;  // The end after HELLO.
   bool admitted_ = false;
   Gate unanswered_;          // Requests whose answers have not been written.
-  size_t arriving_ = 0;      // Those of them that are not complete,
-  uint64_t arrivals_ = 0;    // and how often there have come to be none.
-  DeadlineTimer deadlines_;  // Of tasks that run.
-  DeadlineTimer looks_;      // At the flows.
+  size_t arriving_ = 0;      // Of them, incomplete.
+  uint64_t arrivals_ = 0;    // Times that arriving_ became 0.
+  DeadlineTimer deadlines_;  // Of running tasks.
+  DeadlineTimer flow_timer_;
   FlowWatch frames_;
-  FlowWatch chunks_;  // Small frames are no excuse.
+  FlowWatch chunks_;  // Stalls although small frames arrive.
   FlowWatch outgoing_;
   uint64_t unanswered_bytes_ = 0;
-  // By request, from its head to its answer.
+  // By request id, from head to answer.
   absl::flat_hash_map<uint64_t, std::shared_ptr<RequestTask>> tasks_;
   std::vector<std::shared_ptr<RequestTask>> idle_;
 };

@@ -1,4 +1,4 @@
-// What a server's peer may not do, and what becomes of one that does.
+// Limits that a server enforces on its clients.
 
 #include <algorithm>
 
@@ -14,18 +14,19 @@ Status ServerSession::Admit(const PeerHello& peer) const {
   if (core_->draining) return absl::UnavailableError("the server is stopping");
   const ServerOptions& options = core_->options;
   if (core_->admitted >= options.max_connections) {
-    return WithCloseReason(
-        absl::ResourceExhaustedError(absl::StrCat("the server has its max_connections of ",
-                                                  options.max_connections, " already")),
-        CloseReason::kConnections);
+    return WithCloseReason(absl::ResourceExhaustedError(
+                               absl::StrCat("max_connections: the server has ", core_->admitted,
+                                            ", the maximum is ", options.max_connections)),
+                           CloseReason::kConnections);
   }
   const auto of_host = core_->admitted_by_host.find(host_);
   if (of_host != core_->admitted_by_host.end() &&
       of_host->second >= options.max_connections_per_host) {
-    return WithCloseReason(absl::ResourceExhaustedError(absl::StrCat(
-                               "the server has its max_connections_per_host of ",
-                               options.max_connections_per_host, " from ", host_, " already")),
-                           CloseReason::kHostConnections);
+    return WithCloseReason(
+        absl::ResourceExhaustedError(
+            absl::StrCat("max_connections_per_host: the server has ", of_host->second, " from ",
+                         host_, ", the maximum is ", options.max_connections_per_host)),
+        CloseReason::kHostConnections);
   }
   return absl::OkStatus();
 }
@@ -33,16 +34,14 @@ Status ServerSession::Admit(const PeerHello& peer) const {
 Status ServerSession::CheckRequest(const IncomingFrame& frame) const {
   const uint64_t id = frame.header.request_id;
   if (tasks_.contains(id)) {
-    return absl::DataLossError(
-        absl::StrCat("malformed frame: request ", id, " is running already"));
+    return absl::DataLossError(absl::StrCat("malformed frame: request id ", id, " is in use"));
   }
   const uint64_t window = core_->options.max_request_bytes_per_connection;
   if (Cost(frame.bytes()) <= window - unanswered_bytes_) return absl::OkStatus();
-  return WithCloseReason(
-      absl::DataLossError(absl::StrCat("the peer has ", unanswered_bytes_,
-                                       " bytes of requests unanswered and sends ", frame.bytes(),
-                                       " more; its window is ", window)),
-      CloseReason::kWindow);
+  return WithCloseReason(absl::DataLossError(absl::StrCat(
+                             "request of ", frame.bytes(), " bytes with ", unanswered_bytes_,
+                             " bytes unanswered exceeds the window of ", window)),
+                         CloseReason::kWindow);
 }
 
 uint64_t ServerSession::Cost(uint64_t frame_bytes) const {
@@ -51,7 +50,7 @@ uint64_t ServerSession::Cost(uint64_t frame_bytes) const {
 
 std::optional<ThrottleReason> ServerSession::MustWait() const {
   const ServerOptions& options = core_->options;
-  // Those that arrive in chunks do not count: what they wait for lies behind this frame.
+  // Incomplete requests do not count: the bytes they need come after this frame.
   if (busy() != 0 && busy() >= options.max_requests_per_connection) {
     return ThrottleReason::kRequests;
   }
@@ -62,7 +61,7 @@ std::optional<ThrottleReason> ServerSession::MustWait() const {
 }
 
 awaitable<Status> ServerSession::WaitForAnswers() {
-  // What has been answered leaves first, which may be enough.
+  // Writing the corked answers may be enough.
   connection_->Uncork();
   std::optional<ThrottleReason> reason = MustWait();
   if (reason) core_->observer->OnThrottle(connection_->peer(), *reason);
@@ -80,7 +79,7 @@ awaitable<Status> ServerSession::WaitForAnswers() {
 
 Clock::time_point ServerSession::CheckFlows(Clock::time_point now) {
   const ServerOptions& options = core_->options;
-  // While a wait for answers keeps it from being read.
+  // The session does not read while it waits for answers, so it does not see the end.
   if (!connection_->waiting() && connection_->hung_up()) {
     Close(absl::UnavailableError("the peer closed the connection"));
     return Clock::time_point::max();
@@ -89,20 +88,19 @@ Clock::time_point ServerSession::CheckFlows(Clock::time_point now) {
   const Flow chunks{.expected = arriving_ != 0 && connection_->waiting(),
                     .rounds = arrivals_,
                     .bytes = frames.bytes};
-  const bool in_frame = frames_.StandsStill(frames, now, options.stall_timeout);
-  const bool in_chunks = chunks_.StandsStill(chunks, now, options.stall_timeout);
+  const bool in_frame = frames_.IsStalled(frames, now, options.stall_timeout);
+  const bool in_chunks = chunks_.IsStalled(chunks, now, options.stall_timeout);
   if (in_frame || in_chunks) {
-    Close(
-        WithCloseReason(absl::DeadlineExceededError("the peer stopped in the middle of a message"),
-                        CloseReason::kStalled));
+    Close(WithCloseReason(absl::DeadlineExceededError("the client stopped within a message"),
+                          CloseReason::kStalled));
     return Clock::time_point::max();
   }
-  if (outgoing_.StandsStill(connection_->outgoing(), now, options.unread_timeout)) {
-    Close(WithCloseReason(absl::DeadlineExceededError("the peer does not read its answers"),
+  if (outgoing_.IsStalled(connection_->outgoing(), now, options.unread_timeout)) {
+    Close(WithCloseReason(absl::DeadlineExceededError("the client does not read its answers"),
                           CloseReason::kNotReading));
     return Clock::time_point::max();
   }
-  return FlowWatch::NextLook(now, std::min(options.stall_timeout, options.unread_timeout));
+  return FlowWatch::NextSample(now, std::min(options.stall_timeout, options.unread_timeout));
 }
 
 }  // namespace simurgh::rpc

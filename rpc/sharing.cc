@@ -38,8 +38,8 @@ std::vector<FileDescriptor> Sharing::TakeFiles() {
 Status Sharing::Agree(const std::vector<FileDescriptor>& files) {
   if (files.size() != 2) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("shared memory: ", files.size(),
-                     " of the peer's 2 files arrived; raise the limit of open files"));
+        absl::StrCat("shared memory: received ", files.size(),
+                     " of the peer's 2 files; raise the limit of open files"));
   }
   SIMURGH_RETURN_IF_ERROR(incoming_->Connect(files[0]));
   SIMURGH_ASSIGN_OR_RETURN(Mapping board, MapPeerMemory(files[1], kBoardBytes, kBoardBytes));
@@ -48,19 +48,19 @@ Status Sharing::Agree(const std::vector<FileDescriptor>& files) {
 }
 
 std::optional<Sharing::Lent> Sharing::Lend(std::span<const std::byte> bytes) {
-  if (bytes.size() < kMinLentBytes) return std::nullopt;
+  if (bytes.size() < kMinBorrowedBytes) return std::nullopt;
   Lent lent;
-  std::optional<BorrowedSegment> loan = outgoing_->Lend(bytes);
-  if (!loan) {
+  std::optional<BorrowedSegment> segment = outgoing_->Lend(bytes);
+  if (!segment) {
     const std::optional<SegmentBuffer> copy = outgoing_->Allocate(bytes.size());
     if (!copy) return std::nullopt;
-    loan = outgoing_->Lend(copy->bytes);
-    if (!loan) return std::nullopt;
-    // The peer has not heard of the loan yet.
+    segment = outgoing_->Lend(copy->bytes);
+    if (!segment) return std::nullopt;
+    // The bytes may still change: the segment has not been sent.
     CopyPayload(copy->bytes, bytes);
     lent.copied = true;
   }
-  lent.loan = *loan;
+  lent.segment = *segment;
   TrimLater();
   return lent;
 }
@@ -71,7 +71,7 @@ void Sharing::Close() {
 }
 
 SegmentBuffer AllocateSegment(Sharing* sharing, size_t bytes) {
-  if (sharing != nullptr && bytes >= Sharing::kMinLentBytes) {
+  if (sharing != nullptr && bytes >= Sharing::kMinBorrowedBytes) {
     std::optional<SegmentBuffer> buffer = sharing->Allocate(bytes);
     if (buffer) return *std::move(buffer);
   }

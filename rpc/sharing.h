@@ -17,55 +17,54 @@
 
 namespace simurgh::rpc {
 
-// The memory that the two ends of a connection show each other: our region and the peer's.
+// The shared memory of a connection: this end's region and the peer's.
 //
-// Threads: that of its executor, but for Allocate(). Lifetime: what came of it may outlive it.
+// Threads: that of the executor, except Allocate(). Lifetime: buffers and segments may outlive it.
 class Sharing : public std::enable_shared_from_this<Sharing> {
  public:
-  // A smaller segment travels in its frame: cheaper than a loan.
-  static constexpr size_t kMinLentBytes = 4'096;
-  // Pages of our region that stay when they are not needed.
+  // Smaller segments are sent in the frame, which is cheaper.
+  static constexpr size_t kMinBorrowedBytes = 4'096;
+  // Bytes of idle pages of this end's region that are not released.
   static constexpr uint64_t kKeptBytes = uint64_t{2} << 20;
 
-  // Our half, for the peer to agree to. region_bytes: address space that one connection may use to
-  // send; when it is full, segments travel in their frames.
-  // Errors: UNAVAILABLE.
+  // Creates this end's region and board. region_bytes: size of the region; when it is full,
+  // segments are sent in their frames. Errors: UNAVAILABLE.
   static StatusOr<std::shared_ptr<Sharing>> Offer(asio::any_io_executor executor,
                                                   uint64_t region_bytes);
 
-  // What the peer needs of us, in this order: region, board. Once.
+  // The files for the peer: region, board. Requires to be called once.
   std::vector<FileDescriptor> TakeFiles();
 
-  // The peer's half, as it came.
-  // Errors: INVALID_ARGUMENT for files that are not of this kind; RESOURCE_EXHAUSTED when not all
-  // arrived; UNAVAILABLE.
+  // Maps the peer's files.
+  // Errors: INVALID_ARGUMENT for files of a wrong kind or size; RESOURCE_EXHAUSTED when one is
+  // missing; UNAVAILABLE.
   Status Agree(const std::vector<FileDescriptor>& files);
 
-  // Memory to produce a segment in; nothing when there is no room. Threads: any.
+  // Memory for a segment, or nullopt if the region is full. Threads: any.
   std::optional<SegmentBuffer> Allocate(size_t bytes) { return outgoing_->Allocate(bytes); }
 
-  // A loan of a segment to send. One that does not lie in our region is copied there. Nothing when
-  // it is better sent in its frame.
+  // Lends a segment to send, which is copied if it is not in this end's region. Returns nullopt if
+  // it has to be sent in its frame.
   struct Lent {
-    BorrowedSegment loan;
+    BorrowedSegment segment;
     bool copied = false;
   };
   std::optional<Lent> Lend(std::span<const std::byte> bytes);
-  void TakeBack(const BorrowedSegment& loan) { outgoing_->TakeBack(loan); }
+  void TakeBack(const BorrowedSegment& segment) { outgoing_->TakeBack(segment); }
 
-  // Errors: DATA_LOSS when the loan lies.
-  StatusOr<ReceivedSegment> Borrow(const BorrowedSegment& loan, uint64_t length) {
-    return incoming_->Borrow(loan, length);
+  // Errors: DATA_LOSS for an invalid segment.
+  StatusOr<ReceivedSegment> Borrow(const BorrowedSegment& segment, uint64_t length) {
+    return incoming_->Borrow(segment, length);
   }
 
-  // The connection has ended.
+  // Requires that the connection has ended.
   void Close();
 
   Sharing(asio::any_io_executor executor, std::unique_ptr<OutgoingRegion> outgoing,
           std::shared_ptr<IncomingRegion> incoming);
 
  private:
-  // Gives pages back when they have not been needed for a while.
+  // Releases idle pages later.
   void TrimLater();
 
   const std::unique_ptr<OutgoingRegion> outgoing_;
@@ -74,8 +73,8 @@ class Sharing : public std::enable_shared_from_this<Sharing> {
   bool trim_pending_ = false;
 };
 
-// Memory to produce a segment in: in shared memory where there is some (null: none) and it has
-// room, else a recycled buffer. Threads: any.
+// Memory for a segment: shared if `sharing` is not null and has space, else a pooled buffer.
+// Threads: any.
 SegmentBuffer AllocateSegment(Sharing* sharing, size_t bytes);
 
 }  // namespace simurgh::rpc

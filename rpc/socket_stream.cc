@@ -13,22 +13,21 @@
 namespace simurgh::rpc {
 namespace {
 
-constexpr size_t kMaxGather = 256;  // Of IOV_MAX, which is 1,024.
+constexpr size_t kMaxGather = 256;  // IOV_MAX is 1,024.
 
-// No call moves more, as everything else on the thread waits meanwhile: 1 MiB with what comes
-// before and behind it.
+// Maximum of one call, during which everything else on the thread waits: 1 MiB and its head.
 constexpr size_t kMaxCallBytes = 1'114'112;
 
-// Within one machine as much time is worth more bytes. Over a Unix socket 1 MiB is read in half as
-// many pieces as 512 KiB, for 4 to 15 % more requests of 1 MiB with 8 in flight; 2 MiB cost 10 %.
-// Over TCP those pay (bench_rpc).
+// Larger batches for local connections, which are faster. Measured with bench_rpc, 1 MiB ×8: over a
+// Unix socket 1 MiB gives 4 to 15 % more requests than 512 KiB, and 2 MiB 10 % less; over local TCP
+// 2 MiB is best.
 constexpr uint64_t kUnixBatchBytes = uint64_t{1} << 20;
 constexpr uint64_t kLocalTcpBatchBytes = uint64_t{2} << 20;
 
-// What one call may move.
+// The buffers of one call.
 struct Gathered {
   size_t bytes = 0;
-  bool all = true;  // Of the buffers.
+  bool all = true;  // All buffers fit.
 };
 
 template <typename Buffer>
@@ -62,7 +61,7 @@ Stream::ErrorCode LastError() {
   return {errno, boost::system::system_category()};
 }
 
-// Of a Unix socket no wait can be for more than a byte.
+// A wait on a Unix socket cannot be for more than a byte.
 size_t ReceiveBufferOf(const Socket& socket) {
   asio::socket_base::receive_buffer_size size;
   Stream::ErrorCode error;
@@ -77,8 +76,8 @@ SocketStream::SocketStream(Socket socket, std::shared_ptr<FilePassing> files)
       receive_buffer_(ReceiveBufferOf(socket_)),
       files_(std::move(files)) {}
 
-// TryRead and TryWrite go past Asio, whose own reads and writes take at most 64 buffers and report
-// what they have done through the event loop.
+// TryRead and TryWrite bypass Asio, whose operations take at most 64 buffers and complete through
+// the event loop.
 Stream::Progress SocketStream::TryRead(std::span<const asio::mutable_buffer> buffers) {
   if (drained_) return {asio::error::would_block, 0};
   std::array<iovec, kMaxGather> pieces;
@@ -98,7 +97,7 @@ Stream::Progress SocketStream::TryRead(std::span<const asio::mutable_buffer> buf
   return {ErrorCode(), static_cast<size_t>(count)};
 }
 
-// The end of a read, which resumes the coroutine that waits for it.
+// The completion handler of a read; resumes the waiting coroutine.
 template <typename Handler>
 struct SocketStream::ReadEnd {
   using executor_type = asio::any_io_executor;
@@ -119,7 +118,7 @@ struct SocketStream::ReadEnd {
   Handler resume;
 };
 
-// No coroutine of its own, as every wait for the peer comes this way.
+// Not a coroutine: every wait for the peer takes this path.
 awaitable<Stream::Progress> SocketStream::Read(std::span<const asio::mutable_buffer> buffers,
                                                asio::cancellation_slot stop) {
   if (files_ != nullptr && files_->receives()) return ReadWithFiles(buffers, stop);
@@ -135,7 +134,7 @@ awaitable<Stream::Progress> SocketStream::ReadWithFiles(
   const auto state = co_await asio::this_coro::cancellation_state;
   const asio::cancellation_slot end = StopOr(stop, state.slot());
   while (files_->receives()) {
-    // Asio's own read would lose them.
+    // Asio's read would drop the files.
     auto [failed] =
         co_await socket_.async_wait(Socket::wait_read, asio::bind_cancellation_slot(end, kNoThrow));
     if (failed) co_return Progress{failed, 0};
@@ -175,20 +174,20 @@ size_t SocketStream::unread() const {
 }
 
 Stream::Progress SocketStream::TryWrite(std::span<const asio::const_buffer> buffers) {
-  // To try again before the peer has read would most often find no room, or a little.
+  // Until the peer has read, there is little or no space.
   if (std::exchange(full_, false)) return {asio::error::would_block, 0};
   std::array<iovec, kMaxGather> pieces;
   msghdr message{};
   const Gathered gathered = Gather(buffers, pieces, message);
   if (files_ != nullptr) files_->PrepareToSend(message);
   int flags = MSG_DONTWAIT | MSG_NOSIGNAL;
-  // The next call fills the segment that this one ends in.
+  // The next call fills the last TCP segment.
   if (!gathered.all) flags |= MSG_MORE;
   const ssize_t count = Repeat([&] { return ::sendmsg(socket_.native_handle(), &message, flags); });
   if (count < 0) return {LastError(), 0};
   if (files_ != nullptr) files_->Sent();
   full_ = static_cast<size_t>(count) < gathered.bytes;
-  drained_ = false;  // More may have come meanwhile.
+  drained_ = false;  // More may have arrived.
   return {ErrorCode(), static_cast<size_t>(count)};
 }
 

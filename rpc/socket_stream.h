@@ -8,7 +8,7 @@
 
 namespace simurgh::rpc {
 
-// Bytes over a TCP or Unix socket, between the kernel and where they lie.
+// A TCP or Unix socket.
 class SocketStream : public Stream {
  public:
   explicit SocketStream(Socket socket, std::shared_ptr<FilePassing> files = nullptr);
@@ -16,7 +16,7 @@ class SocketStream : public Stream {
   Progress TryRead(std::span<const asio::mutable_buffer> buffers) override;
   [[nodiscard]] awaitable<Progress> Read(std::span<const asio::mutable_buffer> buffers,
                                          asio::cancellation_slot stop) override;
-  // Over TCP.
+  // TCP only.
   [[nodiscard]] awaitable<bool> SleepUntil(size_t least, asio::cancellation_slot stop) override;
   size_t unread() const override;
   bool hung_up() override { return HasHungUp(socket_); }
@@ -31,18 +31,18 @@ class SocketStream : public Stream {
   template <typename Handler>
   struct ReadEnd;
 
-  // Of a socket over which files may come.
+  // Also receives files.
   [[nodiscard]] awaitable<Progress> ReadWithFiles(std::span<const asio::mutable_buffer> buffers,
                                                   asio::cancellation_slot stop);
 
-  // SleepUntil() ends when so many bytes are there.
+  // Sets the number of bytes that ends a wait.
   void WakeAt(int bytes);
 
   Socket socket_;
-  const size_t receive_buffer_;         // Bytes that it surely holds; 0 when not over TCP.
-  bool drained_ = false;                // The last read took all there was.
-  bool full_ = false;                   // The last write took all the room there was.
-  std::shared_ptr<FilePassing> files_;  // Null when none are passed.
+  const size_t receive_buffer_;         // Bytes; 0 for Unix sockets.
+  bool drained_ = false;                // The last read emptied the receive buffer.
+  bool full_ = false;                   // The last write filled the send buffer.
+  std::shared_ptr<FilePassing> files_;  // Null if no files are passed.
 };
 
 }  // namespace simurgh::rpc

@@ -13,16 +13,16 @@
 
 namespace simurgh::rpc {
 
-// What ends a wait: `stop` if that is one, else the caller's own.
+// The cancellation slot of a wait: `stop` if connected, else the caller's.
 inline asio::cancellation_slot StopOr(const asio::cancellation_slot& stop,
                                       const asio::cancellation_slot& own) {
   return stop.is_connected() ? stop : own;
 }
 
-// A connected, ordered stream of bytes in both directions: a TCP or Unix socket, or TLS over TCP.
-// One read and one write at a time.
+// A connected byte stream in both directions: a TCP or Unix socket, or TLS over TCP. One read and
+// one write at a time.
 //
-// Threads: one, that of its executor.
+// Threads: that of the executor.
 class Stream {
  public:
   using ErrorCode = boost::system::error_code;
@@ -36,51 +36,48 @@ class Stream {
 
   virtual ~Stream() = default;
 
-  // Reads as many bytes as are there and fit, without waiting.
+  // Reads available bytes without waiting.
   // Errors: would_block when there are none; asio::error::eof when the peer has closed.
   virtual Progress TryRead(std::span<const asio::mutable_buffer> buffers) = 0;
 
-  // Waits for bytes and reads as many as are there and fit. `stop` ends the wait with
-  // operation_aborted; without one, the caller's cancellation does. Once this has returned, no
-  // buffer is touched any more.
+  // Waits for bytes and reads those available. `stop` (or without one, the caller's cancellation)
+  // ends the wait with operation_aborted. No buffer is accessed after the return.
   // Errors: asio::error::eof when the peer has closed; operation_aborted after Close().
   [[nodiscard]] virtual awaitable<Progress> Read(std::span<const asio::mutable_buffer> buffers,
                                                  asio::cancellation_slot stop) = 0;
 
-  // Where `least` bytes are sure to come: a stream that can, and whose buffer holds them, lets the
-  // thread sleep until they are there, the connection has ended or `stop` ends the wait; now and
-  // then less. TryRead() tells. False, at once, when it cannot.
+  // Waits until `least` bytes are available, the connection has ended or `stop` is triggered; may
+  // return early. Returns false at once if the stream does not support it or its buffer is smaller.
+  // Requires that the peer will send `least` bytes.
   [[nodiscard]] virtual awaitable<bool> SleepUntil(size_t /*least*/,
                                                    asio::cancellation_slot /*stop*/) {
     co_return false;
   }
 
-  // Bytes that have come and have not been read, as far as the stream knows.
+  // Received bytes that have not been read, if known.
   virtual size_t unread() const { return 0; }
 
-  // Whether the other end has closed its side, as far as the stream knows; bytes may be unread.
+  // Whether the peer has closed its side, if known; bytes may be unread.
   virtual bool hung_up() { return false; }
 
-  // Writes as many bytes as go without waiting; the buffers are free again when it returns. Those
-  // left must be written soon: until then, the last ones written may be held back. Requires that no
-  // buffer is empty.
-  // Errors: would_block when none goes.
+  // Writes bytes without waiting and does not keep the buffers. The remaining bytes must be written
+  // soon: until then the last written ones may be held back. Requires that no buffer is empty.
+  // Errors: would_block when nothing can be written.
   virtual Progress TryWrite(std::span<const asio::const_buffer> buffers) = 0;
 
-  // Calls `ready` later, once, when TryWrite may get on, or with the reason why it never will.
+  // Posts one call of `ready`: when TryWrite() may succeed, or with an error.
   virtual void WhenWritable(std::function<void(const ErrorCode&)> ready) = 0;
 
-  // Ends what waits. Does nothing the second time.
+  // Ends all waits. The second call does nothing.
   virtual void Close() = 0;
 
-  // Whether bytes are copied on their way, in user space, between the kernel and where they lie.
+  // Whether user space copies the bytes between kernel and buffers.
   virtual bool copies() const { return false; }
 
-  // As much as is best composed at a time: more takes fewer calls at both ends, but a small frame
-  // waits longer for its turn.
+  // The best size of a batch. Larger batches need fewer system calls, but delay small frames.
   virtual uint64_t batch_bytes() const { return kBatchBytes; }
 
-  // The other end, for logs.
+  // The peer's address, for logs.
   virtual std::string peer() const = 0;
   virtual asio::any_io_executor executor() = 0;
 };

@@ -9,17 +9,16 @@
 
 namespace simurgh::rpc {
 
-// Where one coroutine waits for another of its thread, without a timer and without a way through
-// the event loop.
+// Lets one coroutine wait for another of the same thread, without a timer or the event loop.
 //
-// Threads: one. Lifetime: outlive the wait.
+// Threads: one. Lifetime: outlives the wait.
 class Suspension {
  public:
   Suspension() = default;
   Suspension(const Suspension&) = delete;
   Suspension& operator=(const Suspension&) = delete;
 
-  // Whether it has been resumed: nobody need wait.
+  // Whether it has been resumed; then Wait() must not be called.
   bool over() const { return over_; }
 
   // Returns when resumed, or when the caller is cancelled. Requires !over() and a caller that has
@@ -29,7 +28,7 @@ class Suspension {
         [this](Handler handler) {
           asio::cancellation_slot slot = asio::get_associated_cancellation_slot(handler);
           if (slot.is_connected()) {
-            // The slot may not be cleared while it is called, so not at once.
+            // ResumeLater(), because the slot must not be cleared while it is being called.
             slot.assign([this](asio::cancellation_type /*type*/) { ResumeLater(); });
           }
           handler_.emplace(std::move(handler));
@@ -37,14 +36,14 @@ class Suspension {
         asio::use_awaitable);
   }
 
-  // Ends the wait. The waiting coroutine runs inside this call until it waits for something else;
-  // `this` may be gone when it returns.
+  // Ends the wait. The waiting coroutine runs inside this call until its next wait and may destroy
+  // `this`.
   void Resume() {
     over_ = true;
     if (std::optional<Handler> handler = Take()) (*std::move(handler))();
   }
 
-  // The same from the event loop.
+  // The same, but the coroutine runs from the event loop.
   void ResumeLater() {
     over_ = true;
     std::optional<Handler> handler = Take();
@@ -53,10 +52,10 @@ class Suspension {
     asio::post(executor, [resume = *std::move(handler)]() mutable { std::move(resume)(); });
   }
 
-  // Makes it as new. Requires that nobody waits.
+  // Requires that no coroutine waits.
   void Reset() { over_ = false; }
 
-  // Destroys the coroutine that waits; if none does, nobody need wait.
+  // Destroys the waiting coroutine, if any.
   void Abandon() {
     over_ = true;
     (void)Take();

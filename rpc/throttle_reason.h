@@ -6,12 +6,12 @@
 
 namespace simurgh::rpc {
 
-// Why an end reads on from a peer, or lets peers in, only later.
+// Why an end delays reading from a peer or accepting one.
 enum class ThrottleReason : uint8_t {
-  kRequests,  // It has as many requests unanswered as it may.
-  kAnswers,   // It leaves too many bytes of answers unread.
-  kTurn,      // It sends without a pause, and others have their turn.
-  kAccept,    // It wants to be let in while file descriptors or memory are short.
+  kRequests,  // Maximum of unanswered requests.
+  kAnswers,   // Maximum of unread bytes of answers.
+  kTurn,      // The peer sends without a pause; other connections have their turn.
+  kAccept,    // File descriptors or memory are short.
 };
 inline constexpr size_t kThrottleReasons = 4;
 

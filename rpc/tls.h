@@ -9,24 +9,23 @@ struct ssl_ctx_st;  // OpenSSL's SSL_CTX.
 
 namespace simurgh::rpc {
 
-// Files in PEM form; the same kind at both ends, as each proves itself to the other.
+// PEM files. Both ends need them, because each authenticates the other.
 struct TlsOptions {
-  std::string certificate_file;  // This end's certificate, then the intermediate ones, if any.
-  std::string key_file;          // Of the certificate, not encrypted.
-  std::string authority_file;    // Whom any of these certificates have signed is trusted.
-  // The name in the server's certificate that a client asks for; empty: the host of the address.
+  std::string certificate_file;  // This end's certificate, then intermediate ones.
+  std::string key_file;          // The certificate's private key, not encrypted.
+  std::string authority_file;    // Trusted root certificates.
+  // The name that a client expects in the server's certificate; empty: the host of the address.
   std::string peer_name = {};
 };
 
-// One identity and whom it trusts, for any number of clients and servers: TLS 1.3, and each end
-// demands a certificate of the other.
+// An identity and its trusted authorities, for any number of clients and servers. TLS 1.3 with
+// certificates of both ends.
 //
 // Threads: any; immutable.
 class TlsContext {
  public:
-  // Reads the files and checks what would otherwise show only with the first peer: that the
-  // certificate is valid today, belongs to the key, serves both ends and is signed by the
-  // authority.
+  // Reads the files and checks in advance that the certificate is valid now, matches the key, is
+  // meant for clients and servers, and is signed by the authority.
   // Errors: INVALID_ARGUMENT "certificate: ...", "key: ..." or "authority: ...", naming the file
   // and the remedy.
   static StatusOr<std::shared_ptr<const TlsContext>> Load(const TlsOptions& options);

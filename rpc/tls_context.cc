@@ -60,11 +60,10 @@ StatusOr<Certificates> ReadCertificates(const char* what, const std::string& fil
   ERR_clear_error();
   if (certificates.empty()) {
     return Wrong(what, file, "holds no certificate in PEM form",
-                 "it begins with -----BEGIN CERTIFICATE-----");
+                 "name a file with -----BEGIN CERTIFICATE-----");
   }
   if (!at_end) {
-    return Wrong(what, file,
-                 absl::StrCat("is damaged behind its certificate ", certificates.size()),
+    return Wrong(what, file, absl::StrCat("is damaged after certificate ", certificates.size()),
                  "copy the file again");
   }
   return certificates;
@@ -72,14 +71,14 @@ StatusOr<Certificates> ReadCertificates(const char* what, const std::string& fil
 
 StatusOr<OpenSslPointer<EVP_PKEY>> ReadKey(const std::string& file) {
   SIMURGH_ASSIGN_OR_RETURN(const std::string text, ReadFile("key", file));
-  // Without a password at hand an encrypted key cannot be read, and nobody is asked for one.
+  // Refuses encrypted keys instead of asking for a password.
   const auto no_password = [](char*, int, int, void*) { return -1; };
   OpenSslPointer<EVP_PKEY> key(
       PEM_read_bio_PrivateKey(Reader(text).get(), nullptr, no_password, nullptr));
   ERR_clear_error();
   if (key == nullptr) {
     return Wrong("key", file, "holds no private key in PEM form, or an encrypted one",
-                 "decrypt it with 'openssl pkey' and let only the daemons' user read it");
+                 "decrypt it with 'openssl pkey', readable only by the daemons' user");
   }
   return key;
 }
@@ -94,8 +93,8 @@ std::string Text(const ASN1_TIME* time) {
 
 Status CheckDates(const char* what, const std::string& file, const X509* certificate) {
   if (X509_cmp_current_time(X509_get0_notAfter(certificate)) < 0) {
-    return Wrong(what, file, absl::StrCat("has expired at ", Text(X509_get0_notAfter(certificate))),
-                 "have a new one issued");
+    return Wrong(what, file, absl::StrCat("expired at ", Text(X509_get0_notAfter(certificate))),
+                 "issue a new one");
   }
   if (X509_cmp_current_time(X509_get0_notBefore(certificate)) > 0) {
     return Wrong(what, file,
@@ -105,19 +104,19 @@ Status CheckDates(const char* what, const std::string& file, const X509* certifi
   return absl::OkStatus();
 }
 
-// At both ends of connections, as a worker is a client of servers and a server of trainers.
+// Both purposes: a worker is a client of servers and a server of trainers.
 Status CheckPurpose(const std::string& file, X509* certificate) {
   for (const int purpose : {X509_PURPOSE_SSL_SERVER, X509_PURPOSE_SSL_CLIENT}) {
     if (X509_check_purpose(certificate, purpose, 0) == 1) continue;
     return Wrong("certificate", file,
                  absl::StrCat("is not meant for TLS ",
                               purpose == X509_PURPOSE_SSL_SERVER ? "servers" : "clients"),
-                 "have it issued with the extended key usages serverAuth and clientAuth");
+                 "issue it with the extended key usages serverAuth and clientAuth");
   }
   return absl::OkStatus();
 }
 
-// The first certificate against the authorities, with the others as intermediate ones.
+// Checks the first certificate against the authorities; the others are intermediate.
 Status CheckChain(const TlsOptions& options, const Certificates& chain,
                   const Certificates& authorities) {
   const OpenSslPointer<X509_STORE> store(X509_STORE_new());
@@ -130,12 +129,13 @@ Status CheckChain(const TlsOptions& options, const Certificates& chain,
   ERR_clear_error();
   if (trusted) return absl::OkStatus();
   const char* const why = X509_verify_cert_error_string(X509_STORE_CTX_get_error(check.get()));
-  return Wrong("certificate", options.certificate_file,
-               absl::StrCat("is not trusted by '", options.authority_file, "': ", why),
-               "name the authority that issued it, and put intermediate certificates behind it");
+  return Wrong(
+      "certificate", options.certificate_file,
+      absl::StrCat("is not trusted by '", options.authority_file, "': ", why),
+      "name the authority that issued it, and append intermediate certificates to the file");
 }
 
-// What OpenSSL refuses of parts that have passed the checks above: keys too weak for its policy.
+// OpenSSL may still refuse the parts, e.g. keys too weak for its policy.
 Status Use(SSL_CTX* context, const TlsOptions& options, const Certificates& chain, EVP_PKEY* key,
            const Certificates& authorities) {
   bool used = SSL_CTX_use_certificate(context, chain[0].get()) == 1;
@@ -152,17 +152,17 @@ Status Use(SSL_CTX* context, const TlsOptions& options, const Certificates& chai
   ERR_clear_error();
   return Wrong("certificate", options.certificate_file,
                absl::StrCat("is refused by OpenSSL: ", reason),
-               "use an ECDSA key of 256 bits or an RSA key of 2048 bits and more");
+               "use an ECDSA key of 256 bits or an RSA key of at least 2048 bits");
 }
 
 }  // namespace
 
 TlsContext::TlsContext(std::string peer_name)
     : peer_name_(std::move(peer_name)), native_(SSL_CTX_new(TLS_method())) {
-  SIMURGH_CHECK(native_ != nullptr) << "OpenSSL has no memory for a context";
+  SIMURGH_CHECK(native_ != nullptr) << "SSL_CTX_new failed";
   SSL_CTX_set_min_proto_version(native_, TLS1_3_VERSION);
   SSL_CTX_set_verify(native_, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
-  // Connections are few and long: nothing is gained by resuming a session.
+  // Connections are few and long, so session resumption is of no use.
   SSL_CTX_set_session_cache_mode(native_, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_num_tickets(native_, 0);
 }
@@ -182,8 +182,8 @@ StatusOr<std::shared_ptr<const TlsContext>> TlsContext::Load(const TlsOptions& o
   if (X509_check_private_key(chain[0].get(), key.get()) != 1) {
     ERR_clear_error();
     return Wrong("key", options.key_file,
-                 absl::StrCat("does not belong to certificate '", options.certificate_file, "'"),
-                 "name the key that it was issued for");
+                 absl::StrCat("does not match certificate '", options.certificate_file, "'"),
+                 "name the key of that certificate");
   }
   SIMURGH_RETURN_IF_ERROR(CheckPurpose(options.certificate_file, chain[0].get()));
   SIMURGH_RETURN_IF_ERROR(CheckChain(options, chain, authorities));

@@ -35,15 +35,15 @@ std::string Reason(int value) {
 
 const Category& States() {
   static const Category category("tls", [](int value) -> std::string {
-    if (value == static_cast<int>(TlsError::kNotSpoken)) return "the peer does not speak it";
-    return "the peer hung up instead of shaking hands; it may not speak it";
+    if (value == static_cast<int>(TlsError::kNotTls)) return "the client does not use it";
+    return "the server closed the connection in the handshake; it may not use TLS";
   });
   return category;
 }
 
 const Category& Verdicts() {
   static const Category category("tls-certificate", [](int value) {
-    return absl::StrCat("the peer's certificate is refused: ",
+    return absl::StrCat("the peer's certificate is not trusted: ",
                         X509_verify_cert_error_string(value));
   });
   return category;
@@ -51,7 +51,7 @@ const Category& Verdicts() {
 
 const Category& Alerts() {
   static const Category category("tls-alert", [](int value) {
-    return absl::StrCat("the peer refuses this end: ", Reason(value));
+    return absl::StrCat("the peer refused this end: ", Reason(value));
   });
   return category;
 }
@@ -73,14 +73,14 @@ ErrorCode TlsErrorCode(TlsError error) { return {static_cast<int>(error), States
 ErrorCode ExplainTls(const ErrorCode& error, long verify_result) {
   if (!error) return error;
   if (verify_result != X509_V_OK) return {static_cast<int>(verify_result), Verdicts()};
-  if (HasHungUp(error)) return TlsErrorCode(TlsError::kHungUp);
+  if (HasHungUp(error)) return TlsErrorCode(TlsError::kClosed);
   if (error.category() != boost::asio::error::get_ssl_category()) return error;
   const int reason = ERR_GET_REASON(static_cast<unsigned long>(error.value()));
   return {error.value(), reason > SSL_AD_REASON_OFFSET ? Alerts() : Others()};
 }
 
 bool IsTlsRefusal(const ErrorCode& error) {
-  return error == TlsErrorCode(TlsError::kNotSpoken) || error.category() == Verdicts() ||
+  return error == TlsErrorCode(TlsError::kNotTls) || error.category() == Verdicts() ||
          error.category() == Alerts() || error.category() == Others();
 }
 

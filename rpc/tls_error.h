@@ -1,20 +1,20 @@
 #pragma once
 
-// What can go wrong with TLS, as error codes with texts for those who must mend it.
+// Error codes of TLS with texts for operators.
 
 #include <boost/system/error_code.hpp>
 
 namespace simurgh::rpc {
 
 enum class TlsError {
-  kNotSpoken = 1,  // By the client.
-  kHungUp = 2,     // By the server, which may not speak it.
+  kNotTls = 1,  // The client does not use TLS.
+  kClosed = 2,  // The server closed the connection; it may not use TLS.
 };
 
 boost::system::error_code TlsErrorCode(TlsError error);
 
-// The code for a failed handshake or read, made of Asio's code and of OpenSSL's verdict on the
-// peer's certificate (SSL_get_verify_result). Other errors stay as they are.
+// Combines Asio's error of a handshake or read with OpenSSL's verdict on the peer's certificate
+// (SSL_get_verify_result). Returns other errors unchanged.
 boost::system::error_code ExplainTls(const boost::system::error_code& error, long verify_result);
 
 }  // namespace simurgh::rpc

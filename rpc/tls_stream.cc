@@ -22,9 +22,9 @@ namespace ssl = asio::ssl;
 using ErrorCode = Stream::ErrorCode;
 using Side = ssl::stream_base::handshake_type;
 
-// Bytes that wait for their encryption, and as many that are being encrypted and sent.
+// Bytes queued for encryption; as many again are being encrypted and sent.
 constexpr size_t kPendingBytes = 65'536;
-// For the last bytes of a connection that has been closed.
+// Time to send the last bytes after Close().
 constexpr std::chrono::seconds kLinger{1};
 constexpr unsigned char kHandshakeRecord = 0x16;  // RFC 8446, 5.1.
 
@@ -39,8 +39,8 @@ class TlsSession : public std::enable_shared_from_this<TlsSession> {
         stream_(std::move(socket), SSL_new(context_->native())),
         linger_(stream_.get_executor()) {}
 
-  // The server's certificate must have this name.
-  void AskFor(const std::string& name);
+  // Requires this name in the server's certificate.
+  void ExpectName(const std::string& name);
 
   Stream::Progress TryRead(std::span<const asio::mutable_buffer> buffers);
   [[nodiscard]] awaitable<Stream::Progress> Read(std::span<const asio::mutable_buffer> buffers,
@@ -57,8 +57,8 @@ class TlsSession : public std::enable_shared_from_this<TlsSession> {
  private:
   [[nodiscard]] awaitable<ErrorCode> Establish();
   [[nodiscard]] awaitable<ErrorCode> ShakeHands();
-  // Sends the last bytes, plain or none, and waits until the peer has seen them and closes.
-  [[nodiscard]] awaitable<void> PartFrom(std::string_view plain);
+  // Sends `plain`, then waits until the peer closes.
+  [[nodiscard]] awaitable<void> CloseAfter(std::string_view plain);
   void Flush();
   void OnFlushed(const ErrorCode& error);
   void CloseSocket();
@@ -70,14 +70,14 @@ class TlsSession : public std::enable_shared_from_this<TlsSession> {
   ssl::stream<Socket> stream_;
   bool established_ = false;
   std::vector<std::byte> pending_;
-  std::vector<std::byte> flushing_;  // Being written; empty while nothing is.
+  std::vector<std::byte> flushing_;  // Being written.
   std::function<void(const ErrorCode&)> ready_;
   ErrorCode failure_;  // Of the handshake or of a write.
   bool closed_ = false;
   asio::steady_timer linger_;
 };
 
-void TlsSession::AskFor(const std::string& name) {
+void TlsSession::ExpectName(const std::string& name) {
   SSL* const handle = stream_.native_handle();
   if (X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(handle), name.c_str()) == 1) return;
   SSL_set_hostflags(handle, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
@@ -89,24 +89,24 @@ awaitable<ErrorCode> TlsSession::ShakeHands() {
   if (side_ == Side::server) {
     auto [error] = co_await stream_.next_layer().async_wait(Socket::wait_read, kNoThrow);
     unsigned char first = 0;
-    const asio::mutable_buffer place(&first, 1);
-    if (!error) stream_.next_layer().receive(asio::buffer(place), MSG_PEEK, error);
+    const asio::mutable_buffer destination(&first, 1);
+    if (!error) stream_.next_layer().receive(asio::buffer(destination), MSG_PEEK, error);
     if (error) co_return error;
     if (first != kHandshakeRecord) {
-      co_await PartFrom(plain_refusal_);
-      co_return TlsErrorCode(TlsError::kNotSpoken);
+      co_await CloseAfter(plain_refusal_);
+      co_return TlsErrorCode(TlsError::kNotTls);
     }
   }
   auto [error] = co_await stream_.async_handshake(side_, kNoThrow);
   if (!error) co_return error;
   const long verdict = SSL_get_verify_result(stream_.native_handle());
-  // OpenSSL has told the peer why.
-  if (side_ == Side::server) co_await PartFrom("");
+  // OpenSSL has sent an alert with the reason.
+  if (side_ == Side::server) co_await CloseAfter("");
   co_return ExplainTls(error, verdict);
 }
 
-awaitable<void> TlsSession::PartFrom(std::string_view plain) {
-  // To close at once, with bytes unread, would make the peer's kernel drop what it has not seen.
+awaitable<void> TlsSession::CloseAfter(std::string_view plain) {
+  // Closing with unread bytes would reset the connection, and the peer could lose the reason.
   Socket& socket = stream_.next_layer();
   ErrorCode ignored;
   socket.send(asio::buffer(plain), 0, ignored);
@@ -131,7 +131,7 @@ awaitable<ErrorCode> TlsSession::Establish() {
   co_return error;
 }
 
-// The rest of the record that has been decrypted already, as records are larger than small frames.
+// Reads the rest of the decrypted record, which may hold several small frames.
 Stream::Progress TlsSession::TryRead(std::span<const asio::mutable_buffer> buffers) {
   SSL* const handle = stream_.native_handle();
   size_t taken = 0;
@@ -156,7 +156,7 @@ awaitable<Stream::Progress> TlsSession::Read(std::span<const asio::mutable_buffe
   auto [error, bytes] =
       co_await stream_.async_read_some(buffers, asio::bind_cancellation_slot(end, kNoThrow));
   if (closed_) co_return Stream::Progress{asio::error::operation_aborted, 0};
-  // Frames carry their lengths, so an end without TLS's own goodbye deceives nobody.
+  // Frames have lengths, so truncation is detected without close_notify.
   if (error == ssl::error::stream_truncated) error = asio::error::eof;
   if (error.category() == asio::error::get_ssl_category()) error = ExplainTls(error, X509_V_OK);
   co_return Stream::Progress{error, bytes};
@@ -214,7 +214,7 @@ void TlsSession::Close() {
     asio::post(executor(), [ready = std::move(ready)] { ready(asio::error::operation_aborted); });
   }
   if (flushing_.empty()) return CloseSocket();
-  // What was taken goes out as it would from a socket's buffer, but nothing is read any more.
+  // Sends the accepted bytes, as a socket would, and reads nothing.
   ErrorCode ignored;
   stream_.next_layer().shutdown(Socket::shutdown_receive, ignored);
   linger_.expires_after(kLinger);
@@ -229,7 +229,7 @@ void TlsSession::CloseSocket() {
   stream_.next_layer().close(ignored);
 }
 
-// The session outlives its stream for as long as the last bytes need.
+// The session outlives the stream until its last bytes are sent.
 class TlsStream : public Stream {
  public:
   explicit TlsStream(std::shared_ptr<TlsSession> session) : session_(std::move(session)) {}
@@ -265,7 +265,7 @@ std::unique_ptr<Stream> ConnectTls(Socket socket, std::shared_ptr<const TlsConte
   auto session =
       std::make_shared<TlsSession>(std::move(socket), std::move(context), Side::client, "");
   const std::string& wanted = session->context().peer_name();
-  session->AskFor(wanted.empty() ? host : wanted);
+  session->ExpectName(wanted.empty() ? host : wanted);
   return std::make_unique<TlsStream>(std::move(session));
 }
 

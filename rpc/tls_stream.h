@@ -9,21 +9,21 @@
 
 namespace simurgh::rpc {
 
-// Streams of TLS over TCP. The first Read shakes hands; what is written before waits for that.
-// Errors of Read: IsTlsRefusal(), when one end does not trust the other or the client speaks no
-// TLS. A client may hear of a refusal only when it reads the first bytes.
+// TLS over TCP. The first Read() performs the handshake; bytes written before are sent after it.
+// Errors of Read(): IsTlsRefusal() when one end does not trust the other or the client does not use
+// TLS. A client may get the server's refusal with its first read after the handshake.
 //
-// Cost: some 1 ms of computing at both ends for the handshake; every byte is copied on its way.
+// Cost: about 1 ms of computation at both ends for the handshake; one copy of every byte.
 
-// The server must be `host`, or what the context asks for instead.
+// The server's certificate must have the context's peer_name, or `host` if that is empty.
 std::unique_ptr<Stream> ConnectTls(Socket socket, std::shared_ptr<const TlsContext> context,
                                    const std::string& host);
 
-// A client that speaks no TLS gets `plain_refusal` as it is, and nothing else.
+// A client without TLS receives `plain_refusal` unencrypted.
 std::unique_ptr<Stream> AcceptTls(Socket socket, std::shared_ptr<const TlsContext> context,
                                   std::string plain_refusal);
 
-// Whether trying again is of no use until somebody changes a certificate or a configuration.
+// Whether a retry cannot succeed without a change of certificates or configuration.
 bool IsTlsRefusal(const Stream::ErrorCode& error);
 
 }  // namespace simurgh::rpc

@@ -27,32 +27,30 @@ using ErrorCode = boost::system::error_code;
 using Endpoint = asio::generic::stream_protocol::endpoint;
 using asio::ip::tcp;
 
-// A peer whose machine has vanished is noticed after some 2 min, on an idle connection and on a
-// busy one. Not sooner: the same clock runs for a peer that is alive and has stopped reading.
+// A dead machine is detected after about 2 min, on idle and busy connections. Not sooner: the user
+// timeout also applies to a peer that is alive but does not read.
 constexpr int kKeepAliveIdleSeconds = 30;
 constexpr int kKeepAliveIntervalSeconds = 10;
 constexpr int kUserTimeoutMilliseconds = 120'000;
 
-// Within one machine a receiver that sleeps while a large chunk arrives needs room for all of it,
-// so that both ends sleep seldom. What is to be sent stays in the cache in a small buffer, but a
-// Unix socket's is too small at first, and over TCP 8 MiB at a time take 5 % more CPU time with the
-// same. The price: a small call waits longer beside a large one. Between machines the kernel finds
-// the size that the distance needs (bench_rpc).
+// Buffers of local connections, measured with bench_rpc. The receive buffer holds a large chunk, so
+// that both ends sleep rarely. The send buffer is small enough to stay in the cache; a Unix
+// socket's default is too small. The cost: a small call waits longer next to a large one. For other
+// connections the kernel chooses the sizes.
 constexpr int kLocalTcpSendBufferBytes = 786'432;
 constexpr int kLocalTcpReceiveBufferBytes = 2'097'152;
 constexpr int kUnixSendBufferBytes = 524'288;
 
-// Within one machine there is no network that may be congested. Where the system's congestion
-// control paces what is sent (BBR does), a timer for each piece costs half of the throughput from
-// 64 KiB up. Every kernel has this one, for every user, and it does not pace.
+// Congestion control of local connections. Pacing (as by BBR) halves the throughput from 64 KiB on.
+// Every kernel has reno, for every user, and it does not pace.
 constexpr std::string_view kUnpaced = "reno";
 
 void SetOption(int socket, int level, int name, int value) {
-  // Best effort: a connection works without any of these.
+  // Best effort: a connection works without these options.
   (void)::setsockopt(socket, level, name, &value, sizeof(value));
 }
 
-// Nothing for a Unix socket's.
+// Nullopt for a Unix socket.
 std::optional<tcp::endpoint> InternetEndpoint(const Endpoint& endpoint) {
   tcp::endpoint internet;
   const int family = endpoint.protocol().family();
@@ -76,8 +74,8 @@ bool IsLoopback(const Endpoint& endpoint) {
   return internet && internet->address().is_loopback();
 }
 
-// Requires that the socket has no connection yet: pacing that has begun would go on. What a socket
-// that listens is told holds for those that it accepts.
+// Requires that the socket is not connected: pacing that has begun would continue. Accepted sockets
+// inherit the option from the listening one.
 void SendUnpaced(int socket) {
   (void)::setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, kUnpaced.data(), kUnpaced.size());
 }
@@ -101,7 +99,7 @@ Endpoint UnixEndpoint(const std::string& path) {
   return asio::local::stream_protocol::endpoint(path);
 }
 
-// Removes a socket file that nobody listens on; true when the path is free now.
+// Removes a socket file without a listener. Returns whether the path is free.
 bool RemoveStale(const asio::any_io_executor& executor, const std::string& path) {
   struct stat info{};
   if (::lstat(path.c_str(), &info) != 0) return errno == ENOENT;
@@ -121,12 +119,12 @@ StatusOr<Endpoint> OwnEndpoint(const asio::any_io_executor& executor, const Addr
       resolver.resolve(address.host, std::to_string(address.port), tcp::resolver::passive, error);
   if (error || found.empty()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("host '", address.host, "' cannot be listened on: ", error.message()));
+        absl::StrCat("cannot listen on host '", address.host, "': ", error.message()));
   }
   return Endpoint(found.begin()->endpoint());
 }
 
-// In the order in which they are tried.
+// In the order of attempts.
 std::vector<Endpoint> EndpointsOf(const tcp::resolver::results_type& found, Address::Kind kind) {
   std::vector<Endpoint> endpoints;
   for (const auto& entry : found) {
@@ -145,9 +143,8 @@ bool IsLocalName(const Endpoint& endpoint) {
   return endpoint.protocol().family() == AF_UNIX && raw.sun_path[0] == '\0';
 }
 
-// The same connection as Asio has those that it accepts. One that it has connected it watches for
-// room to write for good, and whenever bytes come in while others are read, the thread is woken for
-// that room.
+// Registers the connection with Asio again, as an accepted one. Asio watches sockets that it has
+// connected for writability forever, which wakes the thread without need.
 Socket Unwatched(Socket socket, const Endpoint& peer, ErrorCode& error) {
   Socket fresh(socket.get_executor());
   const int handle = socket.release(error);
@@ -191,7 +188,7 @@ awaitable<StatusOr<Socket>> Connect(const Address& address, Clock::time_point de
     if (!error) endpoints = EndpointsOf(found, address.kind);
   }
   for (const Endpoint& endpoint : endpoints) {
-    // Resolving goes on when cancelled, and what has succeeded already is not cancelled any more.
+    // Cancellation does not stop a lookup, nor operations that have completed.
     if (watchdog.expired() || cancelled()) break;
     socket.close(error);
     socket.open(endpoint.protocol(), error);
@@ -205,7 +202,7 @@ awaitable<StatusOr<Socket>> Connect(const Address& address, Clock::time_point de
     if (error) break;
     co_return std::move(connected);
   }
-  if (watchdog.expired()) co_return absl::DeadlineExceededError("connecting took too long");
+  if (watchdog.expired()) co_return absl::DeadlineExceededError("connecting timed out");
   if (cancelled()) co_return absl::CancelledError("the caller was cancelled");
   co_return absl::UnavailableError(absl::StrCat("connect: ", error.message()));
 }
@@ -213,7 +210,7 @@ awaitable<StatusOr<Socket>> Connect(const Address& address, Clock::time_point de
 bool IsTcp(const Socket& socket) {
   ErrorCode error;
   const std::optional<tcp::endpoint> endpoint = InternetEndpoint(socket.local_endpoint(error));
-  return error || endpoint.has_value();  // What cannot be told is no reason to trust it.
+  return error || endpoint.has_value();  // On an error, assume the less trusted kind.
 }
 
 bool IsLocal(const Socket& socket) {
@@ -238,13 +235,13 @@ bool HasHungUp(Socket& socket) {
 StatusOr<std::unique_ptr<Listener>> Listener::Open(asio::any_io_executor executor,
                                                    const Address& address, Reach reach) {
   SIMURGH_ASSIGN_OR_RETURN(const Endpoint endpoint, OwnEndpoint(executor, address));
-  // Here, where names have become addresses, and before anybody can connect.
+  // After name resolution and before any client can connect.
   const auto internet = InternetEndpoint(endpoint);
   if (reach == Reach::kThisHost && internet && !internet->address().is_loopback()) {
     return absl::FailedPreconditionError(
-        absl::StrCat("other machines can reach ", ToString(address),
-                     ", and there is no TLS; listen on a loopback address, give the server a TLS "
-                     "context, or declare it insecure"));
+        absl::StrCat("listen on ", ToString(address),
+                     ": other machines can reach it without TLS; use a loopback address, "
+                     "configure TLS, or declare the server insecure"));
   }
   auto listener = std::make_unique<Listener>(executor, address);
   auto& acceptor = listener->acceptor_;
@@ -272,7 +269,7 @@ StatusOr<std::unique_ptr<Listener>> Listener::Open(asio::any_io_executor executo
 
 StatusOr<std::unique_ptr<Listener>> Listener::OpenLocal(Listener& other) {
   const auto bound = InternetEndpoint(other.acceptor_.local_endpoint());
-  SIMURGH_CHECK(bound.has_value()) << "only a TCP port has a local socket";
+  SIMURGH_CHECK(bound.has_value()) << "only TCP listeners have a local socket";
   const std::string name = LocalName(*bound);
   auto listener = std::make_unique<Listener>(other.acceptor_.get_executor(), other.address_);
   auto& acceptor = listener->acceptor_;
@@ -291,7 +288,7 @@ awaitable<StatusOr<Socket>> Listener::Accept() {
     Socket socket(acceptor_.get_executor());
     auto [error] = co_await acceptor_.async_accept(socket, kNoThrow);
     if (error == asio::error::operation_aborted || error == asio::error::bad_descriptor) {
-      co_return absl::CancelledError("not listening any more");
+      co_return absl::CancelledError("the listener was closed");
     }
     if (error) co_return absl::UnavailableError(absl::StrCat("accept: ", error.message()));
     if (own_user_only_ && !IsOwnUser(socket)) continue;

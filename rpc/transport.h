@@ -1,6 +1,6 @@
 #pragma once
 
-// Connecting and listening. TCP and Unix sockets are one type from here on.
+// Connecting and listening over TCP and Unix sockets.
 
 #include <memory>
 #include <string>
@@ -17,38 +17,38 @@ namespace simurgh::rpc {
 
 using Socket = asio::generic::stream_protocol::socket;
 
-// Resolves and connects, trying every address of a name in turn. With kAuto, a server of this host
-// and user is reached over its local socket.
-// Errors: UNAVAILABLE with the last reason; DEADLINE_EXCEEDED; CANCELLED.
+// Connects to the first address of the name that accepts. With kAuto, a server of the same host and
+// user is reached over its local socket.
+// Errors: UNAVAILABLE with the last error; DEADLINE_EXCEEDED; CANCELLED.
 [[nodiscard]] awaitable<StatusOr<Socket>> Connect(const Address& address,
                                                   Clock::time_point deadline);
 
-// Whether the other end may be on another machine.
+// Whether the peer may be on another machine.
 bool IsTcp(const Socket& socket);
 
-// Whether the other end is known to be on this machine.
+// Whether the peer is known to be on this machine.
 bool IsLocal(const Socket& socket);
 
-// The other end of an accepted connection, for logs.
+// The peer's address, for logs.
 std::string PeerName(const Socket& socket);
 
-// Whether the other end has closed its side, or the connection has broken.
+// Whether the peer has closed its side or the connection is broken.
 bool HasHungUp(Socket& socket);
 
-// From where a listening socket may be reached.
+// The machines that may connect.
 enum class Reach { kThisHost, kAll };
 
-// A listening socket. A Unix socket's path is removed when it closes.
+// A listening socket. Close() removes the path of a Unix socket.
 class Listener {
  public:
-  // address: kAuto listens on TCP only. A path left behind by a dead process is taken over.
-  // Errors: INVALID_ARGUMENT for a host that is not here; ALREADY_EXISTS when somebody listens
-  // there; FAILED_PRECONDITION when it would be reached from where it may not.
+  // address: kAuto listens on TCP only. Replaces the socket file of a dead process.
+  // Errors: INVALID_ARGUMENT for a host that is not this one; ALREADY_EXISTS when the address is in
+  // use; FAILED_PRECONDITION when `reach` does not allow the address.
   static StatusOr<std::unique_ptr<Listener>> Open(asio::any_io_executor executor,
                                                   const Address& address,
                                                   Reach reach = Reach::kThisHost);
 
-  // Listens on the local socket that belongs to another's TCP port, for ends of our own user.
+  // Listens on the local socket that belongs to the TCP port of `other`, for the same user.
   // Errors: ALREADY_EXISTS.
   static StatusOr<std::unique_ptr<Listener>> OpenLocal(Listener& other);
 
@@ -56,13 +56,13 @@ class Listener {
       : acceptor_(std::move(executor)), address_(std::move(address)) {}
   ~Listener() { Close(); }
 
-  // Errors: CANCELLED once closed; UNAVAILABLE when the machine is short of something, try again.
+  // Errors: CANCELLED after Close(); UNAVAILABLE when resources are short (retry).
   [[nodiscard]] awaitable<StatusOr<Socket>> Accept();
 
-  // Whether its connections may agree on shared memory.
+  // Whether its connections may use shared memory.
   bool may_share() const { return own_user_only_ || address_.kind == Address::Kind::kSharedMemory; }
 
-  // With the port chosen.
+  // With the actual port.
   std::string address() const { return ToString(address_); }
 
   void Close();
@@ -74,7 +74,7 @@ class Listener {
   bool own_user_only_ = false;
 };
 
-// The listeners of an address: for kAuto TCP, then its local socket.
+// Opens the listeners of an address: for kAuto TCP, then its local socket.
 // Errors: those of Listener::Open.
 StatusOr<std::vector<std::unique_ptr<Listener>>> Listen(const asio::any_io_executor& executor,
                                                         const Address& address,

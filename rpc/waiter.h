@@ -1,6 +1,6 @@
 #pragma once
 
-// How coroutines of one thread wait for one another.
+// Waits between coroutines of one thread, with deadlines.
 
 #include <algorithm>
 #include <utility>
@@ -10,19 +10,19 @@
 
 namespace simurgh::rpc {
 
-// One coroutine's wait for something that others on its thread bring about.
+// One wait of one coroutine.
 class Waiter {
  public:
   Waiter(const asio::any_io_executor& executor, Clock::time_point deadline)
       : timer_(executor, deadline) {}
 
-  // Ends the wait, now or when it begins.
+  // Ends the wait, also a later one.
   void Wake() {
     woken_ = true;
     timer_.cancel();
   }
 
-  // False when the deadline passed or the caller was cancelled first.
+  // Returns false when the deadline passed or the caller was cancelled first.
   [[nodiscard]] awaitable<bool> Wait() {
     if (!woken_) {
       const auto state = co_await asio::this_coro::cancellation_state;
@@ -31,7 +31,7 @@ class Waiter {
     co_return woken_;
   }
 
-  // Waits for Wake() or the deadline, also in a coroutine that has been cancelled.
+  // Waits for Wake() or the deadline and ignores cancellation.
   [[nodiscard]] awaitable<void> WaitRegardless() {
     if (woken_) co_return;
     co_await timer_.async_wait(asio::bind_cancellation_slot(asio::cancellation_slot(), kNoThrow));
@@ -42,14 +42,14 @@ class Waiter {
   bool woken_ = false;
 };
 
-// Any number of coroutines that wait for the same thing. Outlive the waits.
+// Any number of coroutines that wait for the same event. Lifetime: outlives the waits.
 class WaitList {
  public:
   explicit WaitList(asio::any_io_executor executor) : executor_(std::move(executor)) {}
   WaitList(const WaitList&) = delete;
   WaitList& operator=(const WaitList&) = delete;
 
-  // False when the deadline passed or the caller was cancelled before a notification.
+  // Returns false when the deadline passed or the caller was cancelled before NotifyAll().
   [[nodiscard]] awaitable<bool> Wait(Clock::time_point deadline) {
     Waiter waiter(executor_, deadline);
     const Entry entry(*this, waiter);

@@ -8,10 +8,10 @@
 
 namespace simurgh::rpc {
 
-// Calls a function when a deadline passes, unless it is destroyed before. Clock::time_point::max()
-// is never.
+// Calls a function when the deadline passes, unless destroyed before. Clock::time_point::max()
+// means no deadline.
 //
-// Threads: one, that of its executor.
+// Threads: that of the executor.
 class Watchdog {
  public:
   Watchdog(const asio::any_io_executor& executor, Clock::time_point deadline,

@@ -7,32 +7,32 @@
 
 namespace simurgh::rpc {
 
-// Bytes that may be under way at once; those who want more wait in line.
+// A limit of bytes in flight, with a FIFO queue of waiting coroutines.
 //
-// Threads: one, that of its executor. Lifetime: outlive the waits.
+// Threads: that of the executor. Lifetime: outlives the waits.
 class Window {
  public:
   Window(asio::any_io_executor executor, uint64_t bytes)
       : executor_(std::move(executor)), size_(bytes), free_(bytes) {}
 
-  // What a message of this size takes: one larger than the window takes all of it.
+  // The bytes that a message takes: at most the whole window.
   uint64_t Cost(uint64_t bytes) const { return std::min(bytes, size_); }
 
-  // False when somebody must wait: then co_await Enter().
+  // Returns false if the caller must wait with Enter().
   bool TryEnter(uint64_t cost) {
     if (!line_.empty() || cost > free_) return false;
     free_ -= cost;
     return true;
   }
 
-  // False when the deadline passed, the caller was cancelled or the window closed first.
+  // Returns false when the deadline passed, the caller was cancelled or the window closed first.
   [[nodiscard]] awaitable<bool> Enter(uint64_t cost, Clock::time_point deadline) {
     Entry entry{.waiter = Waiter(executor_, deadline), .cost = cost};
     line_.push_back(&entry);
     if (closed_) entry.waiter.Wake();
     co_await entry.waiter.Wait();
     std::erase(line_, &entry);
-    if (!entry.entered) Admit();  // Those behind may fit where this one did not.
+    if (!entry.entered) Admit();  // The next entries may fit.
     co_return entry.entered;
   }
 
@@ -41,7 +41,7 @@ class Window {
     Admit();
   }
 
-  // Nobody is let in any more.
+  // Fails all current and later waits.
   void Close() {
     closed_ = true;
     for (Entry* entry : line_) entry->waiter.Wake();

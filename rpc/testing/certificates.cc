@@ -46,7 +46,7 @@ void Extend(X509* certificate, X509* issuer, int kind, const std::string& value)
   X509_EXTENSION_free(extension);
 }
 
-// Signed by `issuer`, or by itself.
+// issuer: null for a self-signed certificate.
 Identity Make(const std::string& name, const CertificateOptions& options, const Identity* issuer) {
   static long serial = 0;
   Identity made{OpenSslPointer<X509>(X509_new()), OpenSslPointer<EVP_PKEY>(EVP_EC_gen("P-256"))};
@@ -94,7 +94,7 @@ TestAuthority::TestAuthority() {
   std::string pattern = std::filesystem::temp_directory_path() / "simurgh-tls-XXXXXX";
   SIMURGH_CHECK(::mkdtemp(pattern.data()) != nullptr) << "no folder " << pattern;
   folder_ = pattern;
-  // Names differ, so that a stranger's signature is not merely a wrong one.
+  // Distinct names, so that another authority is unknown, not only its signature wrong.
   const Identity root = Make("authority of " + pattern, {}, nullptr);
   Write(std::string(kRoot) + ".pem", Pem(root, false));
   Write(std::string(kRoot) + ".key", Pem(root, true));

@@ -1,6 +1,6 @@
 #pragma once
 
-// Certificates for tests, made on the spot.
+// Generates certificates for tests.
 
 #include <chrono>
 #include <filesystem>
@@ -14,12 +14,12 @@ namespace simurgh::rpc::testing {
 struct CertificateOptions {
   std::string alternative_names = "DNS:localhost,IP:127.0.0.1,IP:::1";
   std::string usage = "serverAuth,clientAuth";
-  std::chrono::hours begins{-1};  // From now on.
+  std::chrono::hours begins{-1};  // Relative to now.
   std::chrono::hours ends{24};
   bool may_sign = false;  // An intermediate authority.
 };
 
-// An authority with a folder of its own, which goes with it.
+// An authority and its folder, which the destructor removes.
 class TestAuthority {
  public:
   TestAuthority();
@@ -27,17 +27,17 @@ class TestAuthority {
   TestAuthority& operator=(const TestAuthority&) = delete;
   ~TestAuthority();
 
-  // Issues a certificate with a new key and writes both. `name` tells the files apart. With
-  // `issuer`, the name of an earlier certificate, that one signs, and stands behind the new one in
-  // its file.
+  // Issues a certificate with a new key and writes both to files with this name. issuer: the name
+  // of an earlier certificate that signs this one and is appended to its file; empty: the
+  // authority.
   TlsOptions Issue(const std::string& name, const CertificateOptions& options = {},
                    const std::string& issuer = "");
 
-  // The same, ready for use; what is wrong with it fails the check.
+  // Issues and loads a certificate. Fails a check on errors.
   std::shared_ptr<const TlsContext> Context(const std::string& name,
                                             const CertificateOptions& options = {});
 
-  // Writes a file into the folder and gives its path.
+  // Writes a file into the folder and returns its path.
   std::string Write(const std::string& name, const std::string& text) const;
   static std::string Read(const std::string& file);
 

@@ -9,8 +9,8 @@
 
 namespace simurgh::rpc::testing {
 
-// One direction of a wire: what enters leaves in the same order, after it has been sent at the
-// wire's rate, one thing after the other, and has been under way for its delay.
+// One direction of a network link: packets leave in order, after serialization at the link's rate
+// and a fixed delay.
 //
 // Threads: one.
 template <typename Packet>
@@ -18,13 +18,13 @@ class DelayLine {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // bytes_per_second: > 0. max_bytes: what may be inside; what comes then is lost.
+  // Requires bytes_per_second > 0. max_bytes: capacity; further packets are lost.
   DelayLine(Clock::duration delay, double bytes_per_second, size_t max_bytes)
       : delay_(delay), bytes_per_second_(bytes_per_second), max_bytes_(max_bytes) {}
 
   bool HasRoom(size_t bytes) const { return bytes_ + bytes <= max_bytes_; }
 
-  // False: lost. now: not before that of an earlier call.
+  // Returns false if the packet is lost. Requires `now` not to decrease.
   bool Push(Clock::time_point now, size_t bytes, Packet packet) {
     if (!HasRoom(bytes)) return false;
     const std::chrono::duration<double> sending(static_cast<double>(bytes) / bytes_per_second_);
@@ -34,13 +34,13 @@ class DelayLine {
     return true;
   }
 
-  // When the next one leaves; nothing if there is none.
+  // The time when the next packet leaves, if any.
   std::optional<Clock::time_point> due() const {
     if (inside_.empty()) return std::nullopt;
     return inside_.front().due;
   }
 
-  // Takes out the next one. Requires that there is one.
+  // Removes the next packet. Requires due().
   Packet Pop() {
     Packet packet = std::move(inside_.front().packet);
     bytes_ -= inside_.front().bytes;
@@ -58,7 +58,7 @@ class DelayLine {
   const Clock::duration delay_;
   const double bytes_per_second_;
   const size_t max_bytes_;
-  Clock::time_point free_;  // When all that has entered has been sent.
+  Clock::time_point free_;  // The end of serialization of all packets.
   size_t bytes_ = 0;
   std::deque<Inside> inside_;
 };

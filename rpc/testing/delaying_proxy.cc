@@ -36,7 +36,7 @@ class DelayingProxy::Link : public std::enable_shared_from_this<Link> {
   }
 
  private:
-  using Bytes = std::vector<std::byte>;  // None: the end of the direction.
+  using Bytes = std::vector<std::byte>;  // Empty: the end of the direction.
 
   struct Direction {
     Direction(Socket& source, Socket& sink, Clock::duration delay, double bytes_per_second)

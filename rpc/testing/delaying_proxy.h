@@ -1,22 +1,20 @@
 #pragma once
 
-// A wire that is long and narrow.
+// A link with delay and limited bandwidth.
 
 #include "rpc/testing/proxy.h"
 
 namespace simurgh::rpc::testing {
 
-// Passes bytes on in both directions, in order, each late by the delay and no more of them in a
-// second than the rate lets through. Each direction of each connection is a wire of its own. Who
-// sends more than the wire takes has to wait, as for a receiver that does not read. The end of a
-// direction comes behind its bytes, a reset at once.
+// Forwards bytes in both directions with a delay and a maximum rate. Each direction of a connection
+// is a separate link. A sender that exceeds the rate waits, as for a receiver that does not read.
+// The end of a direction is delayed like its bytes; a reset is not.
 //
 // Threads, Lifetime: as Proxy.
-// Cost: a copy of every byte beside those from and to the kernel. Memory of each direction: what is
-// under way in `delay`, and 1 MiB.
+// Cost: one more copy of every byte; for each direction, delay × rate + 1 MiB of memory.
 class DelayingProxy : public Proxy {
  public:
-  // bytes_per_second: > 0.
+  // Requires bytes_per_second > 0.
   DelayingProxy(asio::any_io_executor executor, Clock::duration delay, double bytes_per_second);
 
  private:

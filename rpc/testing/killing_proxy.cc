@@ -21,11 +21,11 @@ namespace {
 
 constexpr size_t kChunkBytes = 65'536;
 
-using Passed = std::tuple<boost::system::error_code, size_t>;  // As Asio has it.
+using Passed = std::tuple<boost::system::error_code, size_t>;  // As in Asio.
 
 boost::system::error_code LastError() { return {errno, boost::system::system_category()}; }
 
-// Files come along with the first bytes; Asio's own read would lose them.
+// Receives files with the first bytes; Asio's read would drop them.
 [[nodiscard]] awaitable<Passed> Read(Socket& from, std::span<std::byte> chunk, FilePassing& files) {
   if (files.receives()) {
     auto [failed] = co_await from.async_wait(Socket::wait_read, kNoThrow);
@@ -46,7 +46,7 @@ boost::system::error_code LastError() { return {errno, boost::system::system_cat
   co_return co_await from.async_read_some(asio::buffer(chunk.data(), chunk.size()), kNoThrow);
 }
 
-// And they go on with the first bytes, for which a new socket has room.
+// Passes the files with the first bytes, for which a new socket has space.
 [[nodiscard]] awaitable<Passed> Write(Socket& to, std::span<std::byte> chunk, FilePassing& files) {
   iovec piece{.iov_base = chunk.data(), .iov_len = chunk.size()};
   msghdr message{};
@@ -94,7 +94,7 @@ class KillingProxy::Link : public std::enable_shared_from_this<Link> {
   }
 
  private:
-  // Passes on what comes until the connection ends or is cut.
+  // Forwards bytes until the connection ends or is cut.
   [[nodiscard]] static awaitable<void> Pass(std::shared_ptr<Link> self, Socket& from, Socket& to) {
     std::vector<std::byte> chunk(kChunkBytes);
     FilePassing files;
@@ -118,7 +118,7 @@ class KillingProxy::Link : public std::enable_shared_from_this<Link> {
     const uint64_t how = core_->random.Below(3);
     if (how == 0) return EndDirection(from, to);
     if (how == 1) {
-      // Resets: what lies in the peers' buffers is lost.
+      // Reset: bytes in the peers' buffers are lost.
       boost::system::error_code ignored;
       from.set_option(asio::socket_base::linger(true, 0), ignored);
       to.set_option(asio::socket_base::linger(true, 0), ignored);

@@ -1,6 +1,6 @@
 #pragma once
 
-// A wire that breaks.
+// A link that breaks.
 
 #include <cstdint>
 #include <memory>
@@ -9,24 +9,23 @@
 
 namespace simurgh::rpc::testing {
 
-// Passes bytes on in both directions, with the files that go along with a handshake, and cuts every
-// connection after a random number of bytes: in the middle of a frame as likely as anywhere, by
-// reset, by closing both ends, or by ending one direction alone.
+// Forwards bytes in both directions, with the files of a handshake, and cuts every connection after
+// a random number of bytes: by reset, by closing both ends, or by ending one direction.
 //
 // Threads, Lifetime: as Proxy.
 class KillingProxy : public Proxy {
  public:
-  static constexpr uint64_t kHelloBytes = 600;  // Of both, about.
+  static constexpr uint64_t kHelloBytes = 600;  // Both HELLOs, approximately.
 
-  // mean_bytes: what a connection carries before it is cut, both directions together; one in
-  // sixteen gets no further than its handshake, of about so many.
+  // mean_bytes: of both directions until the cut. One connection in 16 is cut within the first
+  // handshake_bytes.
   KillingProxy(asio::any_io_executor executor, uint64_t seed, double mean_bytes,
                uint64_t handshake_bytes = kHelloBytes);
 
-  // Cuts nothing from now on but what is cut already.
+  // Stops cutting connections.
   void StopKilling();
 
-  // How many connections it has cut.
+  // The number of connections cut.
   uint64_t kills() const;
 
  private:

@@ -1,6 +1,6 @@
 #pragma once
 
-// Runs coroutines of a test in the test's own thread.
+// Runs coroutines in the thread of the test.
 
 #include <exception>
 #include <optional>
@@ -17,7 +17,7 @@ class Loop {
   asio::any_io_executor executor() { return context_.get_executor(); }
   asio::io_context& context() { return context_; }
 
-  // Runs everything on this loop until `task` has ended; gives its result or throws what it threw.
+  // Runs the loop until `task` has ended. Returns its result or rethrows its exception.
   template <typename T>
   T Run(awaitable<T> task) {
     std::exception_ptr thrown;
@@ -36,7 +36,9 @@ class Loop {
       });
     }
     context_.restart();
-    while (!ended) SIMURGH_CHECK(context_.run_one() != 0) << "the task waits for nothing";
+    while (!ended)
+      SIMURGH_CHECK(context_.run_one() != 0)
+          << "the event loop has no work, and the task has not ended";
     if (thrown) std::rethrow_exception(thrown);
     if constexpr (!std::is_void_v<T>) return *std::move(result);
   }

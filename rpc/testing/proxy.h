@@ -1,6 +1,6 @@
 #pragma once
 
-// What stands between clients and a server of a test.
+// A proxy between clients and a server.
 
 #include <functional>
 #include <memory>
@@ -11,29 +11,29 @@
 
 namespace simurgh::rpc::testing {
 
-// Takes connections and connects each to its target; what passes between the two is another's.
+// Accepts connections and connects each to the target; subclasses forward the bytes.
 //
-// Threads: one, that of its executor. Lifetime: connections through it may outlive it.
+// Threads: that of the executor. Lifetime: connections may outlive the proxy.
 class Proxy {
  public:
   Proxy(const Proxy&) = delete;
   Proxy& operator=(const Proxy&) = delete;
 
-  // address: as rpc::Server::Listen.
+  // address: see rpc/address.h.
   Status Listen(const std::string& address);
   std::string address() const { return listener_->address(); }
 
-  // Where connections accepted from now on lead.
+  // Sets the target of later connections.
   void SetTarget(const std::string& address);
 
  protected:
-  // Owns both ends of a connection from here on.
+  // Takes ownership of both ends of a connection.
   using Carry = std::function<void(Socket client, Socket server)>;
 
   Proxy(asio::any_io_executor executor, Carry carry);
   ~Proxy();
 
-  // Whoever has stopped sending may still listen.
+  // The end that has stopped sending can still receive.
   static void EndDirection(Socket& from, Socket& to);
   static void CloseBoth(Socket& one, Socket& other);
 

@@ -22,12 +22,12 @@ std::vector<std::byte> Encode(const RawFrame& frame) {
     table.push_back(segment.size());
     header.payload_length += segment.size();
   }
-  std::vector<BorrowedSegment> loans(frame.lent.empty() ? 0 : table.size(),
-                                     BorrowedSegment{.slot = kNotLent});
-  for (const RawFrame::Lent& lent : frame.lent) {
-    table.push_back(lent.length);
-    loans.push_back(lent.loan);
-    header.flags |= kFlagLent;
+  std::vector<BorrowedSegment> borrowed(frame.borrowed.empty() ? 0 : table.size(),
+                                        BorrowedSegment{.slot = kNotBorrowed});
+  for (const RawFrame::Borrowed& one : frame.borrowed) {
+    table.push_back(one.length);
+    borrowed.push_back(one.segment);
+    header.flags |= kFlagBorrowed;
   }
   header.segment_count = static_cast<uint16_t>(table.size());
   header.metadata_length = static_cast<uint32_t>(frame.metadata.size());
@@ -39,7 +39,7 @@ std::vector<std::byte> Encode(const RawFrame& frame) {
   };
   append(std::as_bytes(std::span(&header, 1)));
   append(std::as_bytes(std::span(table)));
-  append(std::as_bytes(std::span(loans)));
+  append(std::as_bytes(std::span(borrowed)));
   append(frame.metadata);
   if (header.chunked()) return bytes;
   for (const auto& segment : frame.segments) append(segment);
@@ -103,9 +103,9 @@ awaitable<Status> RawPeer::Send(std::vector<std::byte> bytes) {
   co_return absl::OkStatus();
 }
 
-awaitable<Status> RawPeer::Fill(std::span<std::byte> place) {
-  auto [error, count] =
-      co_await asio::async_read(socket_, asio::buffer(place.data(), place.size()), kNoThrow);
+awaitable<Status> RawPeer::Fill(std::span<std::byte> destination) {
+  auto [error, count] = co_await asio::async_read(
+      socket_, asio::buffer(destination.data(), destination.size()), kNoThrow);
   if (error) co_return absl::UnavailableError(error.message());
   co_return absl::OkStatus();
 }
@@ -130,7 +130,7 @@ awaitable<StatusOr<RawFrame>> RawPeer::ReadAfter(std::span<const std::byte> head
   SIMURGH_CO_RETURN_IF_ERROR(co_await Fill(std::as_writable_bytes(std::span(table))));
   frame.metadata.resize(frame.header.metadata_length);
   SIMURGH_CO_RETURN_IF_ERROR(co_await Fill(frame.metadata));
-  if (frame.header.chunked()) table.clear();  // The payload comes in frames of its own.
+  if (frame.header.chunked()) table.clear();  // The payload follows in CHUNK frames.
   for (const uint64_t length : table) {
     frame.segments.emplace_back(length);
     SIMURGH_CO_RETURN_IF_ERROR(co_await Fill(frame.segments.back()));

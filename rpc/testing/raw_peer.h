@@ -1,6 +1,6 @@
 #pragma once
 
-// A peer that says whatever a test wants, byte by byte.
+// A peer whose bytes the test controls.
 
 #include <cstddef>
 #include <span>
@@ -18,19 +18,19 @@ struct RawFrame {
   FrameHeader header;
   std::vector<std::byte> metadata;
   std::vector<std::vector<std::byte>> segments;
-  // Lent segments behind those: their loans and lengths. If there are any, the frame is flagged.
-  struct Lent {
-    BorrowedSegment loan;
+  // Borrowed segments after the others. If there are any, Encode() sets the flag.
+  struct Borrowed {
+    BorrowedSegment segment;
     uint64_t length = 0;
   };
-  std::vector<Lent> lent;
+  std::vector<Borrowed> borrowed;
 };
 
-// The frame as on the wire, with the lengths, count and checksum that belong to it. Segments of a
-// chunked one are announced and left out.
+// The bytes of the frame. Sets lengths, count and checksum; leaves out the segments of a chunked
+// frame.
 std::vector<std::byte> Encode(const RawFrame& frame);
 
-// A CHUNK with payload of several messages.
+// A gathered CHUNK.
 struct RawPiece {
   uint64_t id = 0;
   std::vector<std::byte> bytes;
@@ -46,23 +46,23 @@ class RawPeer {
 
   [[nodiscard]] static awaitable<StatusOr<RawPeer>> Dial(std::string address);
 
-  // Says HELLO and reads the other's.
+  // Exchanges HELLOs.
   [[nodiscard]] awaitable<Status> ShakeHands(Hello hello);
 
-  // Sends bytes and, along with them, files.
+  // Sends bytes with files.
   // Errors: UNAVAILABLE.
   Status SendFiles(std::vector<std::byte> bytes, const std::vector<int>& files);
 
-  // Errors: UNAVAILABLE when the other end has closed.
+  // Errors: UNAVAILABLE when the connection has ended.
   [[nodiscard]] awaitable<Status> Send(std::vector<std::byte> bytes);
-  [[nodiscard]] awaitable<Status> Fill(std::span<std::byte> place);
+  [[nodiscard]] awaitable<Status> Fill(std::span<std::byte> destination);
   // The next frame that is not PADDING.
   [[nodiscard]] awaitable<StatusOr<RawFrame>> Read();
   [[nodiscard]] awaitable<StatusOr<RawFrame>> ReadAny();
   // The rest of a frame whose header has been read.
   [[nodiscard]] awaitable<StatusOr<RawFrame>> ReadAfter(std::span<const std::byte> header);
 
-  // Reads past everything until the other end closes.
+  // Reads and drops everything until the connection ends.
   [[nodiscard]] awaitable<void> ReadToEnd();
 
   void Close() { socket_.close(); }

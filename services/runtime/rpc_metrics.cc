@@ -64,29 +64,29 @@ RpcMetrics::RpcMetrics(MetricRegistry& registry, RpcSide side)
       received_(registry.GetCounter("simurgh_rpc_received_bytes_total",
                                     "Bytes read from connections.", {{"side", side_}})),
       copied_(registry.GetCounter("simurgh_rpc_payload_copied_bytes_total",
-                                  "Payload bytes copied on their way, as over TLS and into "
-                                  "shared memory.",
+                                  "Payload bytes copied in user space: over TLS, and to and "
+                                  "from shared memory.",
                                   {{"side", side_}})),
       small_copied_(registry.GetCounter("simurgh_rpc_small_payload_copied_bytes_total",
-                                        "Payload bytes copied out of a read-ahead buffer, of "
-                                        "payloads below 4 KiB.",
+                                        "Payload bytes copied from a read-ahead buffer (payloads "
+                                        "below 4 KiB).",
                                         {{"side", side_}})),
       connects_(registry.GetCounter("simurgh_rpc_connects_total", "Connections opened.",
                                     {{"side", side_}})),
       disconnects_(registry.GetCounter("simurgh_rpc_disconnects_total",
-                                       "Connections that ended, for whatever reason.",
+                                       "Connections that ended, for any reason.",
                                        {{"side", side_}})) {
-  for (size_t i = 0; i < cuts_.size(); ++i) {
+  for (size_t i = 0; i < closes_.size(); ++i) {
     const std::string_view reason = rpc::NameOf(static_cast<rpc::CloseReason>(i));
-    cuts_[i].counter =
-        &registry.GetCounter("simurgh_rpc_cuts_total", "Peers hung up on, by the reason they gave.",
-                             {{"side", side_}, {"reason", std::string(reason)}});
+    closes_[i].counter = &registry.GetCounter("simurgh_rpc_closes_total",
+                                              "Connections closed because of the peer, by reason.",
+                                              {{"side", side_}, {"reason", std::string(reason)}});
   }
   for (size_t i = 0; i < throttles_.size(); ++i) {
     const std::string_view reason = rpc::NameOf(static_cast<rpc::ThrottleReason>(i));
-    throttles_[i] =
-        &registry.GetCounter("simurgh_rpc_throttles_total", "Times a peer had to wait, by reason.",
-                             {{"side", side_}, {"reason", std::string(reason)}});
+    throttles_[i] = &registry.GetCounter("simurgh_rpc_throttles_total",
+                                         "Times that a peer had to wait, by reason.",
+                                         {{"side", side_}, {"reason", std::string(reason)}});
   }
 }
 
@@ -122,16 +122,13 @@ void RpcMetrics::OnDisconnect(std::string_view peer, const Status& reason) {
   spdlog::info("{}: disconnected: {}", peer, Text(reason));
 }
 
-void RpcMetrics::OnCut(std::string_view peer, rpc::CloseReason reason, const Status& status) {
-  Cuts& cuts = cuts_[static_cast<size_t>(reason)];
-  cuts.counter->Add();
-  const std::optional<uint64_t> left_out = cuts.log.Admit(LogLimiter::Clock::now());
-  if (!left_out) return;
-  spdlog::warn("{}: cut off ({}): {}", peer, rpc::NameOf(reason), Text(status));
-  if (*left_out != 0) {
-    spdlog::warn("{} more peers were cut off ({}) since the last line about one", *left_out,
-                 rpc::NameOf(reason));
-  }
+void RpcMetrics::OnClose(std::string_view peer, rpc::CloseReason reason, const Status& status) {
+  Closes& closes = closes_[static_cast<size_t>(reason)];
+  closes.counter->Add();
+  const std::optional<uint64_t> suppressed = closes.log.Admit(LogLimiter::Clock::now());
+  if (!suppressed) return;
+  spdlog::warn("{}: closed: reason={} suppressed_lines={}: {}", peer, rpc::NameOf(reason),
+               *suppressed, Text(status));
 }
 
 RpcMetrics::MethodMetrics& RpcMetrics::ForMethod(const rpc::MethodId& method) {

@@ -38,14 +38,14 @@ class RpcMetrics : public rpc::Observer {
   void OnThrottle(std::string_view peer, rpc::ThrottleReason reason) override {
     throttles_[static_cast<size_t>(reason)]->Add();
   }
-  void OnCut(std::string_view peer, rpc::CloseReason reason, const Status& status) override;
+  void OnClose(std::string_view peer, rpc::CloseReason reason, const Status& status) override;
 
  private:
   static constexpr uint32_t kLines = 10;  // In the log, of one reason at once.
   static constexpr std::chrono::seconds kLineInterval{1};
 
   struct MethodMetrics;
-  struct Cuts {
+  struct Closes {
     Counter* counter = nullptr;
     LogLimiter log{kLines, kLineInterval};
   };
@@ -60,7 +60,7 @@ class RpcMetrics : public rpc::Observer {
   Counter& small_copied_;
   Counter& connects_;
   Counter& disconnects_;
-  std::array<Cuts, rpc::kCloseReasons> cuts_;  // By reason.
+  std::array<Closes, rpc::kCloseReasons> closes_;  // By reason.
   std::array<Counter*, rpc::kThrottleReasons> throttles_;
   LogLimiter faults_{kLines, kLineInterval};
   absl::flat_hash_map<uint32_t, std::unique_ptr<MethodMetrics>> methods_;  // By number.

@@ -127,27 +127,27 @@ class SoakCallers::Caller {
         owner = std::make_shared<Bytes>(SumOf(lengths));
         room = *owner;
       }
-      std::vector<IncomingSegment> places;
+      std::vector<IncomingSegment> destinations;
       for (const uint64_t length : lengths) {
-        places.push_back({.bytes = room.first(length), .owner = owner});
+        destinations.push_back({.bytes = room.first(length), .owner = owner});
         room = room.subspan(length);
       }
-      return StatusOr<std::vector<IncomingSegment>>(std::move(places));
+      return StatusOr<std::vector<IncomingSegment>>(std::move(destinations));
     };
   }
 
-  // The place of a call that has ended is the caller's again: what is written there later is
+  // The destination of a call that has ended is the caller's again: what is written there later is
   // found when it is used the next time but one.
   void SetGuard() {
     std::ranges::fill(incoming_payloads_[turn_], kGuard);
     guarded_[turn_] = true;
   }
   void CheckGuard(uint64_t id) {
-    const Bytes& landing = incoming_payloads_[turn_];
+    const Bytes& payload = incoming_payloads_[turn_];
     const bool untouched =
-        landing[0] == kGuard && std::memcmp(&landing[0], &landing[1], landing.size() - 1) == 0;
+        payload[0] == kGuard && std::memcmp(&payload[0], &payload[1], payload.size() - 1) == 0;
     if (guarded_[turn_] && !untouched) {
-      callers_.ledger_.Fault(id, "something was written to the place of an earlier call");
+      callers_.ledger_.Fault(id, "something was written to the destination of an earlier call");
     }
     guarded_[turn_] = false;
   }

@@ -24,7 +24,7 @@ struct CallNumbers {
 
 // One client and its callers, each with one call in flight. They check every result, leave
 // borrowed bytes to the library no longer than it may have them, and notice when it writes to
-// places that are not its own any more.
+// destinations that are not its own any more.
 //
 // Threads: one, that of its executor. Lifetime: until Run() has ended.
 class SoakCallers {

@@ -42,26 +42,26 @@ SoakServer::SoakServer(asio::any_io_executor executor, uint64_t seed, Ledger& le
       buffers_(kIdleBytes),
       keepsakes_(seed, Direction::kRequest, ledger),
       server_(executor_, SoakHello("server"), options, nullptr) {
-  server_.Register(
-      {.id = kSoakMethod,
-       .placement = [this](auto metadata, auto lengths) { return Place(metadata, lengths); },
-       .handle = [this](Request request) { return Handle(std::move(request)); }});
+  server_.Register({.id = kSoakMethod,
+                    .placement = [this](auto metadata,
+                                        auto lengths) { return PlaceSegments(metadata, lengths); },
+                    .handle = [this](Request request) { return Handle(std::move(request)); }});
 }
 
-StatusOr<std::vector<IncomingSegment>> SoakServer::Place(std::span<const std::byte> metadata,
-                                                         std::span<const uint64_t> lengths) {
+StatusOr<std::vector<IncomingSegment>> SoakServer::PlaceSegments(
+    std::span<const std::byte> metadata, std::span<const uint64_t> lengths) {
   const std::optional<uint64_t> id = IdOf(metadata);
   if (!id) return absl::DataLossError("a request without its number");
   const CallPlan plan = PlanOf(seed_, *id);
   if (plan.act == Act::kRefuseRequest) return absl::OutOfRangeError(FailureText(*id));
   if (plan.request.allocate) return AllocateAll(lengths.size())(metadata, lengths);
-  std::vector<IncomingSegment> places;
+  std::vector<IncomingSegment> destinations;
   for (const uint64_t length : lengths) {
     auto buffer = buffers_.Lease(length);
     const std::span<std::byte> bytes = buffer->bytes().first(length);
-    places.push_back({.bytes = bytes, .owner = std::move(buffer)});
+    destinations.push_back({.bytes = bytes, .owner = std::move(buffer)});
   }
-  return places;
+  return destinations;
 }
 
 awaitable<StatusOr<OutgoingMessage>> SoakServer::Handle(Request request) {

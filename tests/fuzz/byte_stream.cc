@@ -14,7 +14,7 @@ constexpr uint64_t kMaxChunkedBytes = 65'536;
 
 // Gives the header and the segment table lengths that agree with one another and with the record.
 void Fit(FrameHeader& header, Bytes& record) {
-  header.flags &= static_cast<uint16_t>(~rpc::kFlagLent);
+  header.flags &= static_cast<uint16_t>(~rpc::kFlagBorrowed);
   header.segment_count %= 4;
   const uint64_t behind = record.size() - rpc::kHeaderBytes;
   if (rpc::TableBytes(header) > behind) header.segment_count = 0;

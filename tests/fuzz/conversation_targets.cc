@@ -26,13 +26,13 @@ constexpr uint64_t kMaxFrameBytes = uint64_t{1} << 20;
 
 StatusOr<std::vector<rpc::IncomingSegment>> IntoVectors(std::span<const std::byte> /*metadata*/,
                                                         std::span<const uint64_t> lengths) {
-  std::vector<rpc::IncomingSegment> places;
+  std::vector<rpc::IncomingSegment> destinations;
   for (const uint64_t length : lengths) {
     if (length > kMaxSegmentBytes) return absl::OutOfRangeError("too long");
     const auto owner = std::make_shared<Bytes>(length);
-    places.push_back({.bytes = *owner, .owner = owner});
+    destinations.push_back({.bytes = *owner, .owner = owner});
   }
-  return places;
+  return destinations;
 }
 
 // A seed that ends in these frames, all of one kind of record.
@@ -55,7 +55,7 @@ Bytes Chunk(uint64_t id, size_t length) {
   return Encode({.header = {.kind = FrameKind::kChunk, .request_id = id},
                  .metadata = {},
                  .segments = {Bytes(length)},
-                 .lent = {}});
+                 .borrowed = {}});
 }
 
 Bytes Plain(FrameKind kind, uint64_t id, const std::vector<Bytes>& segments = {}) {
@@ -149,7 +149,7 @@ Bytes HelloOf(uint8_t introduction) {
   return Encode(frame);
 }
 
-// One call, whose places are its own; notes that it has ended.
+// One call, whose destinations are its own; notes that it has ended.
 awaitable<void> Call(std::shared_ptr<rpc::ClientSession> session, size_t& results) {
   co_await rpc::asio::this_coro::throw_if_cancelled(false);
   if (!session->usable()) {
@@ -160,23 +160,24 @@ awaitable<void> Call(std::shared_ptr<rpc::ClientSession> session, size_t& result
   const auto bytes = std::make_shared<const Bytes>(10);
   request.segments.push_back({*bytes, bytes});
   // Without owners, so that what is written when the call is over is written to freed memory.
-  std::vector<rpc::IncomingSegment> places;
+  std::vector<rpc::IncomingSegment> destinations;
   rpc::Placement placement =
       [&](std::span<const std::byte> metadata,
           std::span<const uint64_t> lengths) -> StatusOr<std::vector<rpc::IncomingSegment>> {
-    SIMURGH_ASSIGN_OR_RETURN(places, IntoVectors(metadata, lengths));
+    SIMURGH_ASSIGN_OR_RETURN(destinations, IntoVectors(metadata, lengths));
     std::vector<rpc::IncomingSegment> borrowed;
-    for (const rpc::IncomingSegment& place : places) borrowed.push_back({.bytes = place.bytes});
+    for (const rpc::IncomingSegment& destination : destinations)
+      borrowed.push_back({.bytes = destination.bytes});
     return borrowed;
   };
   const rpc::CallOptions options(rpc::Clock::time_point::max());
   const auto response = co_await session->Exchange(kEchoMethod, request, placement, options);
   ++results;
   if (!response.ok()) co_return;
-  SIMURGH_CHECK_EQ(response->segments.size(), places.size());
-  for (size_t i = 0; i < places.size(); ++i) {
-    SIMURGH_CHECK(response->segments[i].bytes.data() == places[i].bytes.data());
-    SIMURGH_CHECK_EQ(response->segments[i].bytes.size(), places[i].bytes.size());
+  SIMURGH_CHECK_EQ(response->segments.size(), destinations.size());
+  for (size_t i = 0; i < destinations.size(); ++i) {
+    SIMURGH_CHECK(response->segments[i].bytes.data() == destinations[i].bytes.data());
+    SIMURGH_CHECK_EQ(response->segments[i].bytes.size(), destinations[i].bytes.size());
   }
 }
 

@@ -1,4 +1,4 @@
-// Frames, HELLO, ERROR, loans.
+// Frames, HELLO, ERROR, borrowed.
 
 #include <cstring>
 #include <map>
@@ -29,18 +29,18 @@ Bytes BytesOf(const OutgoingSegment& segment) { return ToBytes(segment.bytes); }
 void ReadTables(const FrameHeader& header, Input rest) {
   if (rest.size() < rpc::TableBytes(header)) return;
   std::vector<uint64_t> lengths(header.segment_count);
-  std::vector<rpc::BorrowedSegment> loans(header.lent() ? header.segment_count : 0);
+  std::vector<rpc::BorrowedSegment> borrowed(header.has_borrowed() ? header.segment_count : 0);
   SeedReader reader(rest);
   for (uint64_t& length : lengths) length = reader.Value<uint64_t>();
-  for (rpc::BorrowedSegment& loan : loans) loan = reader.Value<rpc::BorrowedSegment>();
-  const Status status = rpc::CheckSegmentTable(header, lengths, loans);
+  for (rpc::BorrowedSegment& segment : borrowed) segment = reader.Value<rpc::BorrowedSegment>();
+  const Status status = rpc::CheckSegmentTable(header, lengths, borrowed);
   if (!status.ok()) {
     SIMURGH_CHECK(absl::IsDataLoss(status));
     return;
   }
   uint64_t sum = 0;
   for (size_t i = 0; i < lengths.size(); ++i) {
-    if (header.lent() && loans[i].slot != rpc::kNotLent) continue;
+    if (header.has_borrowed() && borrowed[i].slot != rpc::kNotBorrowed) continue;
     SIMURGH_CHECK_LE(lengths[i], header.payload_length - sum);
     sum += lengths[i];
   }
@@ -137,7 +137,7 @@ std::vector<Bytes> ErrorSeeds() {
   return {SeedWriter().Value(uint16_t{4}).Rest(metadata).bytes()};
 }
 
-// --- loans: what a peer lends, and which of it is let go of in between.
+// --- borrowed: what a peer lends, and which of it is let go of in between.
 
 constexpr uint64_t kRegionBytes = 4 * rpc::kPageBytes;
 
@@ -156,26 +156,26 @@ void RunBorrowedSegments(Input input) {
   SeedReader reader(input);
   std::map<uint32_t, rpc::ReceivedSegment> held;  // By slot.
   while (!reader.rest().empty()) {
-    const auto loan = reader.Value<rpc::BorrowedSegment>();
+    const auto segment = reader.Value<rpc::BorrowedSegment>();
     const auto length = reader.Value<uint64_t>();
-    if (reader.Value<uint8_t>() % 2 != 0) held.erase(loan.slot);
-    const auto segment = Region().Borrow(loan, length);
-    const bool fits = loan.offset <= kRegionBytes && length <= kRegionBytes - loan.offset &&
-                      loan.offset % rpc::kBorrowAlignment == 0;
-    const bool free = loan.slot < rpc::kMaxBorrowedSegments && !held.contains(loan.slot);
+    if (reader.Value<uint8_t>() % 2 != 0) held.erase(segment.slot);
+    const auto segment = Region().Borrow(segment, length);
+    const bool fits = segment.offset <= kRegionBytes && length <= kRegionBytes - segment.offset &&
+                      segment.offset % rpc::kBorrowAlignment == 0;
+    const bool free = segment.slot < rpc::kMaxBorrowedSegments && !held.contains(segment.slot);
     SIMURGH_CHECK_EQ(segment.ok(), fits && free) << segment.status().ToString();
     SIMURGH_CHECK(segment.ok() || absl::IsDataLoss(segment.status()));
     if (!segment.ok()) continue;
     SIMURGH_CHECK_EQ(segment->bytes.size(), length);
     for (const std::byte byte : segment->bytes) SIMURGH_CHECK(byte == std::byte{0});
-    held.emplace(loan.slot, *segment);
+    held.emplace(segment.slot, *segment);
   }
 }
 
 std::vector<Bytes> BorrowedSegmentSeeds() {
   SeedWriter seed;
-  const auto add = [&](rpc::BorrowedSegment loan, uint64_t length, bool let_go) {
-    seed.Value(loan).Value(length).Value(let_go);
+  const auto add = [&](rpc::BorrowedSegment segment, uint64_t length, bool let_go) {
+    seed.Value(segment).Value(length).Value(let_go);
   };
   add({.offset = 0, .slot = 0, .generation = 1}, kRegionBytes, false);
   add({.offset = 64, .slot = 1, .generation = 1}, 100, false);
@@ -192,7 +192,7 @@ std::vector<Target> FrameTargets() {
   return {{"frame", RunFrame, FrameSeeds},
           {"hello", RunHello, HelloSeeds},
           {"error", RunError, ErrorSeeds},
-          {"loans", RunBorrowedSegments, BorrowedSegmentSeeds}};
+          {"borrowed", RunBorrowedSegments, BorrowedSegmentSeeds}};
 }
 
 }  // namespace simurgh::fuzz

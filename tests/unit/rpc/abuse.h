@@ -31,10 +31,10 @@ inline Status RunWithin(testing::Loop& loop, int most, awaitable<Status> task) {
 // Waits until the observer has seen so many cuts; fails the test when they do not come.
 [[nodiscard]] inline awaitable<void> UntilCut(const RecordingObserver& observer, size_t count) {
   const Clock::time_point deadline = Soon();
-  while (observer.cuts.size() < count && Clock::now() < deadline) {
+  while (observer.closes.size() < count && Clock::now() < deadline) {
     co_await asio::post(asio::use_awaitable);
   }
-  CHECK(observer.cuts.size() >= count);
+  CHECK(observer.closes.size() >= count);
 }
 
 }  // namespace simurgh::rpc

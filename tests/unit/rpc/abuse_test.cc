@@ -98,15 +98,16 @@ std::shared_ptr<RawPeer> Flood(Ends& ends, const Bytes& bytes) {
 struct Ledger {
   Placement Entering() {
     return [this](std::span<const std::byte> metadata, std::span<const uint64_t> lengths) {
-      auto places = IntoVectors()(metadata, lengths);
-      for (IncomingSegment& place : *places) {
-        const size_t size = place.bytes.size();
+      auto destinations = IntoVectors()(metadata, lengths);
+      for (IncomingSegment& destination : *destinations) {
+        const size_t size = destination.bytes.size();
         taken += size;
         held += size;
-        place.owner = std::shared_ptr<void>(
-            place.bytes.data(), [this, size, owner = place.owner](void*) { held -= size; });
+        destination.owner =
+            std::shared_ptr<void>(destination.bytes.data(),
+                                  [this, size, owner = destination.owner](void*) { held -= size; });
       }
-      return places;
+      return destinations;
     };
   }
   size_t taken = 0, held = 0;
@@ -126,11 +127,11 @@ TEST_CASE("a peer that stops in the middle of a frame is cut off, however it doe
   for (const Bytes& sent : {part(small, 1), part(small, 63), part(small, 64), part(small, 80),
                             part(large, 100), part(large, 400'000), chunked}) {
     INFO(sent.size() << " bytes");
-    ends.observer.cuts.clear();
+    ends.observer.closes.clear();
     const auto peer = Attack(ends, sent);
     CHECK(RunWithin(ends.loop, 300, Echo(*ends.client)) == absl::OkStatus());
     ends.loop.Run(UntilCut(ends.observer, 1));
-    CHECK(ends.observer.cuts == std::vector{CloseReason::kStalled});
+    CHECK(ends.observer.closes == std::vector{CloseReason::kStalled});
   }
   CHECK(ends.EchoWorks());
 }
@@ -151,7 +152,7 @@ TEST_CASE("a peer that trickles is cut off, one that only waits is not", "[abuse
     co_return absl::OkStatus();
   };
   CHECK(absl::IsUnavailable(ends.loop.Run(trickle())));
-  CHECK(ends.observer.cuts == std::vector{CloseReason::kStalled});
+  CHECK(ends.observer.closes == std::vector{CloseReason::kStalled});
   const auto ask = [&]() -> awaitable<Status> {
     SIMURGH_CO_RETURN_IF_ERROR(co_await silent->Send(Encode(Request(1))));
     const auto answer = co_await silent->Read();
@@ -168,7 +169,7 @@ TEST_CASE("small frames do not make a message in chunks go on", "[abuse]") {
   const auto busy = [&]() -> awaitable<Status> {
     const Clock::time_point deadline = Soon();
     const Bytes frames = EncodeAll({Cancel(99), Request(2)});
-    while (ends.observer.cuts.empty() && Clock::now() < deadline) {
+    while (ends.observer.closes.empty() && Clock::now() < deadline) {
       const Status sent = co_await peer->Send(frames);
       if (!sent.ok()) break;
       Waiter moment(ends.loop.executor(), In(std::chrono::milliseconds(5)));
@@ -177,7 +178,7 @@ TEST_CASE("small frames do not make a message in chunks go on", "[abuse]") {
     co_return absl::OkStatus();
   };
   CHECK(ends.loop.Run(busy()) == absl::OkStatus());
-  CHECK(ends.observer.cuts == std::vector{CloseReason::kStalled});
+  CHECK(ends.observer.closes == std::vector{CloseReason::kStalled});
   CHECK(ends.EchoWorks());
 }
 
@@ -200,7 +201,7 @@ TEST_CASE("a peer that hangs up while it is held back is noticed", "[abuse]") {
   CHECK(ends.loop.Run(talk()));
   CHECK(hang->cancelled == 1);
   CHECK(ends.observer.disconnects == 1);
-  CHECK(ends.observer.cuts.empty());
+  CHECK(ends.observer.closes.empty());
 }
 
 TEST_CASE("a peer that lies about sizes gets no memory for what it does not send", "[abuse]") {
@@ -220,7 +221,7 @@ TEST_CASE("a peer that lies about sizes gets no memory for what it does not send
   CHECK(RunWithin(ends.loop, 300, Echo(*ends.client)) == absl::OkStatus());
   CHECK(UsedMemory() < before + kPeers * 300'000);
   ends.loop.Run(UntilCut(ends.observer, kPeers));
-  CHECK(ends.observer.cuts == std::vector(kPeers, CloseReason::kStalled));
+  CHECK(ends.observer.closes == std::vector(kPeers, CloseReason::kStalled));
 }
 
 TEST_CASE("a peer that announces payload and does not send it costs its window or one frame",
@@ -277,7 +278,7 @@ TEST_CASE("a peer that announces payload and does not send it costs its window o
   for (size_t i = 0; i < kPeers; ++i) peers.push_back(Attack(ends, sent));
   CHECK(RunWithin(ends.loop, 300, Echo(*ends.client)) == absl::OkStatus());
   ends.loop.Run(UntilCut(ends.observer, kPeers));
-  CHECK(ends.observer.cuts == std::vector(kPeers, reason));
+  CHECK(ends.observer.closes == std::vector(kPeers, reason));
   CHECK(ends.EchoWorks());
   CHECK(ledger.taken == kPeers * taken);
   CHECK(ledger.held == 0);
@@ -315,7 +316,7 @@ TEST_CASE("garbage costs its connection while others go on", "[abuse]") {
     CHECK(RunWithin(ends.loop, 100, Echo(*ends.client)) == absl::OkStatus());
     ends.loop.Run(UntilCut(ends.observer, i));
   }
-  CHECK(ends.observer.cuts == std::vector(20, CloseReason::kMalformed));
+  CHECK(ends.observer.closes == std::vector(20, CloseReason::kMalformed));
 }
 
 TEST_CASE("a flood of tiny frames waits its turn", "[abuse]") {
@@ -394,7 +395,7 @@ TEST_CASE("large calls go on among floods of tiny frames", "[abuse]") {
   }
   CHECK(came > 0);
   CHECK(ends.observer.throttled(ThrottleReason::kTurn) > 0);
-  CHECK(ends.observer.cuts.empty());
+  CHECK(ends.observer.closes.empty());
 }
 
 TEST_CASE("a peer that does not read its answers is held back, then cut off", "[abuse]") {
@@ -437,7 +438,7 @@ TEST_CASE("a peer that does not read its answers is held back, then cut off", "[
     CHECK(RunWithin(ends.loop, 100, Echo(*ends.client)) == absl::OkStatus());
   }
   ends.loop.Run(UntilCut(ends.observer, 1));
-  CHECK(ends.observer.cuts == std::vector{CloseReason::kNotReading});
+  CHECK(ends.observer.closes == std::vector{CloseReason::kNotReading});
   CHECK(ends.observer.throttled(reason) > 0);
   CHECK(came <= most);
   CHECK(ends.EchoWorks());
@@ -455,7 +456,7 @@ TEST_CASE("requests beyond the window cut their sender off", "[abuse]") {
                            }));
   CHECK(RunWithin(ends.loop, 100, Echo(*ends.client)) == absl::OkStatus());
   ends.loop.Run(UntilCut(ends.observer, 1));
-  CHECK(ends.observer.cuts == std::vector{CloseReason::kWindow});
+  CHECK(ends.observer.closes == std::vector{CloseReason::kWindow});
 }
 
 TEST_CASE("large requests in chunks do not wait for one another", "[abuse]") {

@@ -20,19 +20,19 @@ constexpr size_t kLargest = size_t{8} << 20;
 constexpr int kInFlight = 8;
 
 // What a call may allocate at both ends together, however large its payload. Most of it are its
-// frames, its landing places and its coroutines: 0.5 to 1.2 KiB. What grows with the payload is 64
-// bytes whenever a socket is full and the rest of a write is put off: 1 KiB for 16 MiB through a
-// Unix socket.
+// frames, its payload destinations and its coroutines: 0.5 to 1.2 KiB. What grows with the payload
+// is 64 bytes whenever a socket is full and the rest of a write is put off: 1 KiB for 16 MiB
+// through a Unix socket.
 constexpr uint64_t kCallBytes = 4'096;
 // A queue of frames may double once more.
 constexpr uint64_t kLargestBytes = 8'192;
 
-// The first bytes of `memory`, as the only place of a message.
+// The first bytes of `memory`, as the only destination of a message.
 Placement Into(std::span<std::byte> memory) {
   return [memory](std::span<const std::byte>, std::span<const uint64_t> lengths) {
-    std::vector<IncomingSegment> places;
-    for (const uint64_t length : lengths) places.push_back({.bytes = memory.first(length)});
-    return StatusOr<std::vector<IncomingSegment>>(std::move(places));
+    std::vector<IncomingSegment> destinations;
+    for (const uint64_t length : lengths) destinations.push_back({.bytes = memory.first(length)});
+    return StatusOr<std::vector<IncomingSegment>>(std::move(destinations));
   };
 }
 

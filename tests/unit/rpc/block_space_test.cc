@@ -47,7 +47,7 @@ struct Model {
   }
 };
 
-TEST_CASE("blocks are placed as a page-by-page model places them, and given back whole") {
+TEST_CASE("blocks are placed as a page-by-page model destinations them, and given back whole") {
   const uint64_t seed = GENERATE(range(uint64_t{1}, uint64_t{9}));
   INFO("seed " << seed);
   Random random(seed);

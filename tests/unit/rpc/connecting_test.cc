@@ -82,7 +82,8 @@ TEST_CASE("a server that ends every connection at once is tried again less and l
   };
   const Status error = loop.Run(Both(serve(), call()));
   CHECK(absl::IsUnavailable(error));
-  CHECK_THAT(std::string(error.message()), Catch::Contains(goes_away ? "going away" : "malformed"));
+  CHECK_THAT(std::string(error.message()),
+             Catch::Contains(goes_away ? "is stopping" : "malformed"));
   CHECK_THAT(std::string(error.message()), !Catch::Contains(" 0 attempts"));
   // Of at least half of 20, 40, 80, ... ms, seven fill that second.
   CHECK(connections >= 1);
@@ -122,7 +123,7 @@ TEST_CASE("attempts to connect are counted since the last connection with an ans
   const Status error = loop.Run(talk());
   INFO(error);
   CHECK(absl::IsUnavailable(error));
-  CHECK_THAT(std::string(error.message()), Catch::Contains(" 0 attempts, last error: "));
+  CHECK_THAT(std::string(error.message()), Catch::Contains(" 0 attempts; last error: "));
   CHECK_THAT(std::string(error.message()), Catch::Contains("lost: "));
 }
 

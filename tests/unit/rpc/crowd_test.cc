@@ -37,7 +37,7 @@ TEST_CASE("a crowd of silent peers keeps nobody out", "[abuse]") {
   const auto newcomer = ends.NewClient();
   CHECK(RunWithin(ends.loop, 3'000, Echo(*newcomer)) == absl::OkStatus());
   ends.loop.Run(UntilCut(ends.observer, kCrowd - options.max_newcomers));
-  CHECK(std::ranges::all_of(ends.observer.cuts,
+  CHECK(std::ranges::all_of(ends.observer.closes,
                             [](CloseReason reason) { return reason == CloseReason::kCrowd; }));
 }
 
@@ -54,7 +54,7 @@ TEST_CASE("a peer that never introduces itself is cut off", "[abuse]") {
     co_return absl::OkStatus();
   };
   CHECK(ends.loop.Run(visit()) == absl::OkStatus());
-  CHECK(ends.observer.cuts == std::vector{CloseReason::kNoHello});
+  CHECK(ends.observer.closes == std::vector{CloseReason::kNoHello});
   CHECK(ends.EchoWorks());
 }
 
@@ -121,7 +121,7 @@ TEST_CASE("a thousand connections are refused beyond the limits, one host's befo
   };
   CHECK(ends.loop.Run(Both(storm_and_end(), work())) == absl::OkStatus());
   CHECK(admitted.size() == kLimit);
-  CHECK(ends.observer.cuts == std::vector(kAttempts - kLimit, reason));
+  CHECK(ends.observer.closes == std::vector(kAttempts - kLimit, reason));
   CHECK(static_cast<size_t>(calls) >= kAttempts / 4);  // A share of the turns.
   CHECK(RunWithin(ends.loop, 60, Echo(*ends.client)) == absl::OkStatus());
   const auto newcomer = ends.NewClient();

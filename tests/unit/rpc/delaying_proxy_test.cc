@@ -58,10 +58,10 @@ struct Wire {
   // What comes until the direction ends, and what ends it.
   std::pair<Bytes, boost::system::error_code> Rest(Socket& at) {
     const auto read = [&]() -> awaitable<std::pair<Bytes, boost::system::error_code>> {
-      Bytes place(1'000'000);
-      auto [error, count] = co_await asio::async_read(at, asio::buffer(place), kNoThrow);
-      place.resize(count);
-      co_return std::pair(std::move(place), error);
+      Bytes destination(1'000'000);
+      auto [error, count] = co_await asio::async_read(at, asio::buffer(destination), kNoThrow);
+      destination.resize(count);
+      co_return std::pair(std::move(destination), error);
     };
     return loop.Run(read());
   }

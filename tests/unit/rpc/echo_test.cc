@@ -187,10 +187,10 @@ TEST_CASE("both ends learn who the other is, and the handler how much time is le
   Clock::time_point bounded{}, unbounded{};
   constexpr MethodId kBounded{.number = 5, .name = "bounded"};
   constexpr MethodId kUnbounded{.number = 6, .name = "unbounded"};
-  const auto note = [&](Clock::time_point& place) {
+  const auto note = [&](Clock::time_point& destination) {
     return [&](Request request) -> awaitable<StatusOr<OutgoingMessage>> {
       seen = *request.peer;
-      place = request.deadline;
+      destination = request.deadline;
       co_return OutgoingMessage();
     };
   };

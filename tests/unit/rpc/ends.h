@@ -24,7 +24,7 @@ namespace simurgh::rpc {
 inline constexpr MethodId kWork{.number = 2, .name = "work"};
 
 struct RecordingObserver : Observer {
-  void OnCut(std::string_view, CloseReason reason, const Status& status) override {
+  void OnClose(std::string_view, CloseReason reason, const Status& status) override {
     cuts.push_back(reason);
     errors.emplace_back(status.ToString());
   }

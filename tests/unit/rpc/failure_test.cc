@@ -232,17 +232,17 @@ TEST_CASE("a call fails with UNAVAILABLE when its connection is lost") {
   CHECK_THAT(std::string(error.message()), Catch::Contains(raw.listener->address()));
 }
 
-TEST_CASE("after a deadline nothing is written to the places, and the connection goes on") {
+TEST_CASE("after a deadline nothing is written to the destinations, and the connection goes on") {
   Loop loop;
   RawServer raw(loop);
-  Bytes place(1'000'000, std::byte{0});
+  Bytes destination(1'000'000, std::byte{0});
   const auto serve = [&]() -> awaitable<Status> {
     RawPeer peer = co_await raw.Accept();
     const auto first = co_await peer.Read();
     SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(Encode(Response(first->header.request_id, {}))));
     const auto request = co_await peer.Read();
     const Bytes response =
-        Encode(Response(request->header.request_id, {Bytes(place.size(), std::byte{1})}));
+        Encode(Response(request->header.request_id, {Bytes(destination.size(), std::byte{1})}));
     const auto middle = response.begin() + 300'000;
     SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(Bytes(response.begin(), middle)));
     const auto cancel = co_await peer.Read();
@@ -255,18 +255,18 @@ TEST_CASE("after a deadline nothing is written to the places, and the connection
   };
   const auto call = [&]() -> awaitable<Status> {
     const Placement there = [&](auto, auto) {
-      return StatusOr<std::vector<IncomingSegment>>({{.bytes = place}});
+      return StatusOr<std::vector<IncomingSegment>>({{.bytes = destination}});
     };
     const auto connected = co_await raw.client.Call(kEcho, Message({}), NoSegments(), Soon());
     CHECK(connected.ok());
     const auto late =
         co_await raw.client.Call(kEcho, Message({}), there, In(std::chrono::milliseconds(500)));
     CHECK(absl::IsDeadlineExceeded(late.status()));
-    const Bytes then = place;
+    const Bytes then = destination;
     const auto next = co_await raw.client.Call(kEcho, Message({}), IntoVectors(), Soon());
     CHECK(next.status() == absl::OkStatus());
-    CHECK(place == then);
-    CHECK(std::count(place.begin(), place.end(), std::byte{1}) < 300'000);
+    CHECK(destination == then);
+    CHECK(std::count(destination.begin(), destination.end(), std::byte{1}) < 300'000);
     co_return absl::OkStatus();
   };
   CHECK(loop.Run(Both(serve(), call())) == absl::OkStatus());

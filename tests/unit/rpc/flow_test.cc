@@ -55,7 +55,7 @@ TEST_CASE("a server refuses a client of another protocol version and names both 
     co_return absl::OkStatus();
   };
   CHECK(ends.loop.Run(talk()) == absl::OkStatus());
-  CHECK(ends.observer.cuts == std::vector{CloseReason::kRefused});
+  CHECK(ends.observer.closes == std::vector{CloseReason::kRefused});
 }
 
 TEST_CASE("a client refuses a server of another protocol version") {
@@ -97,21 +97,21 @@ TEST_CASE("a small call is not held up by a large answer that is on its way") {
     co_return large;
   });
   REQUIRE(ends.EchoWorks());
-  WaitList landing(ends.loop.executor());
-  const Placement place = [&](auto metadata, auto lengths) {
-    landing.NotifyAll();
+  WaitList payload(ends.loop.executor());
+  const Placement destination = [&](auto metadata, auto lengths) {
+    payload.NotifyAll();
     return IntoVectors()(metadata, lengths);
   };
   std::vector<std::string> ended;
   const auto large = [&]() -> awaitable<Status> {
-    const auto answer = co_await ends.client->Call(kWork, {}, place, Soon());
+    const auto answer = co_await ends.client->Call(kWork, {}, destination, Soon());
     ended.emplace_back("large");
     SIMURGH_CO_RETURN_IF_ERROR(answer.status());
     CHECK(answer->segments.at(0).bytes.size() == block->size());
     co_return absl::OkStatus();
   };
   const auto small = [&]() -> awaitable<Status> {
-    CHECK(co_await landing.Wait(Soon()));
+    CHECK(co_await payload.Wait(Soon()));
     const auto answer =
         co_await ends.client->Call(kEcho, Message({}, {Bytes(10)}), IntoVectors(), Soon());
     ended.emplace_back("small");

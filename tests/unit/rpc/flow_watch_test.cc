@@ -12,7 +12,7 @@ TEST_CASE("a flow stands still when it is expected to go on and does not") {
   const Clock::time_point start = Clock::now();
   Flow flow{.expected = false, .rounds = 4, .bytes = 1'000'000};
   const auto still = [&](Clock::duration after) {
-    return watch.StandsStill(flow, start + after, 30s);
+    return watch.IsStalled(flow, start + after, 30s);
   };
   SECTION("never while nothing is expected") {
     for (int i = 0; i < 10; ++i) CHECK_FALSE(still(i * 20s));
@@ -52,8 +52,8 @@ TEST_CASE("a flow stands still when it is expected to go on and does not") {
 
 TEST_CASE("a flow is looked at several times a timeout") {
   const Clock::time_point now = Clock::now();
-  CHECK(FlowWatch::NextLook(now, 4s) == now + 1s);
-  CHECK(FlowWatch::NextLook(now, Clock::duration::max()) <= now + std::chrono::minutes(1));
+  CHECK(FlowWatch::NextSample(now, 4s) == now + 1s);
+  CHECK(FlowWatch::NextSample(now, Clock::duration::max()) <= now + std::chrono::minutes(1));
 }
 
 }  // namespace

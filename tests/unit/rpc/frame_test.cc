@@ -119,9 +119,9 @@ TEST_CASE("a malformed header is refused by the name of its field") {
   }
 }
 
-TEST_CASE("a frame as large as may be may have loans besides") {
+TEST_CASE("a frame as large as may be may have borrowed besides") {
   FrameHeader header = RequestHeader();
-  header.flags = kFlagLent;
+  header.flags = kFlagBorrowed;
   header = Seal(header);
   const uint64_t bytes = kHeaderBytes + 2 * sizeof(uint64_t) + 24 + 100;
   CHECK(DecodeHeader(BytesOf(header), {.max_frame_bytes = bytes}).ok());
@@ -229,7 +229,7 @@ Status Receive(std::span<const std::byte> bytes) {
   if (bytes.size() < kHeaderBytes) return absl::DataLossError("short");
   SIMURGH_ASSIGN_OR_RETURN(const FrameHeader header,
                            DecodeHeader(bytes.first<kHeaderBytes>(), {.max_frame_bytes = 1 << 20}));
-  if (header.lent()) return absl::DataLossError("no memory is shared");
+  if (header.has_borrowed()) return absl::DataLossError("no memory is shared");
   if (FrameBytes(header) > bytes.size()) return absl::DataLossError("short");
   std::vector<uint64_t> table(header.segment_count);
   if (!table.empty()) std::memcpy(table.data(), bytes.data() + kHeaderBytes, TableBytes(header));

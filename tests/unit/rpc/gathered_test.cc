@@ -181,7 +181,7 @@ TEST_CASE("no gathered chunk is larger than its receiver accepts", "[gathered]")
     }(ends, id));
   }
   CHECK(ends.loop.Run(WhenAll(std::move(calls))) == absl::OkStatus());
-  CHECK(ends.observer.cuts.empty());
+  CHECK(ends.observer.closes.empty());
 }
 
 TEST_CASE("a message of a gathered chunk does not wait for those behind it", "[gathered]") {
@@ -267,7 +267,7 @@ TEST_CASE("a gathered chunk that lies costs the connection", "[gathered]") {
       {{1, Bytes(50'000)}, {2, Bytes(5'000)}},  // The same of the first.
   };
   for (const std::vector<RawPiece>& lie : lies) {
-    ends.observer.cuts.clear();
+    ends.observer.closes.clear();
     const auto talk = [&]() -> awaitable<Status> {
       SIMURGH_CO_ASSIGN_OR_RETURN(RawPeer peer, co_await Enter(ends));
       std::vector<RawFrame> frames = EchoRequests({5'000, 5'000});
@@ -277,7 +277,7 @@ TEST_CASE("a gathered chunk that lies costs the connection", "[gathered]") {
       co_return absl::OkStatus();
     };
     CHECK(ends.loop.Run(talk()) == absl::OkStatus());
-    CHECK(ends.observer.cuts == std::vector{CloseReason::kMalformed});
+    CHECK(ends.observer.closes == std::vector{CloseReason::kMalformed});
   }
   CHECK(ends.EchoWorks());
 }
@@ -297,20 +297,21 @@ TEST_CASE("a gathered chunk of a request that is complete costs the connection",
     co_return absl::OkStatus();
   };
   CHECK(ends.loop.Run(talk()) == absl::OkStatus());
-  CHECK(ends.observer.cuts == std::vector{CloseReason::kMalformed});
+  CHECK(ends.observer.closes == std::vector{CloseReason::kMalformed});
 }
 
-TEST_CASE("nothing of a gathered chunk is written to the place of a call given up", "[gathered]") {
+TEST_CASE("nothing of a gathered chunk is written to the destination of a call given up",
+          "[gathered]") {
   constexpr size_t kBytes = 5'000;
   Loop loop;
   RawServer raw(loop);
   const uint64_t given_up = GENERATE(1, 2, 3);
-  std::vector<Bytes> places(3, Bytes(kBytes));
+  std::vector<Bytes> destinations(3, Bytes(kBytes));
   asio::cancellation_signal cancel;
   std::vector<Status> results(3, absl::UnknownError("has not ended"));
   const auto call = [&](size_t i) -> awaitable<void> {
-    const Placement there = [&places, i](auto, auto) {
-      return StatusOr<std::vector<IncomingSegment>>({{.bytes = places[i]}});
+    const Placement there = [&destinations, i](auto, auto) {
+      return StatusOr<std::vector<IncomingSegment>>({{.bytes = destinations[i]}});
     };
     const auto answer = co_await raw.client.Call(kEcho, Message({}), there, Soon());
     results[i] = answer.status();
@@ -335,7 +336,7 @@ TEST_CASE("nothing of a gathered chunk is written to the place of a call given u
     const Bytes bytes = EncodeAll(frames);
     const auto middle = bytes.end() - 3 * kBytes + 1'000;
     SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(Bytes(bytes.begin(), middle)));
-    while (places[0][999] == std::byte{0}) co_await asio::post(asio::use_awaitable);
+    while (destinations[0][999] == std::byte{0}) co_await asio::post(asio::use_awaitable);
     cancel.emit(asio::cancellation_type::terminal);
     SIMURGH_CO_ASSIGN_OR_RETURN(const RawFrame heard, co_await peer.Read());
     CHECK(heard.header.kind == FrameKind::kCancel);
@@ -349,8 +350,8 @@ TEST_CASE("nothing of a gathered chunk is written to the place of a call given u
   };
   CHECK(loop.Run(serve()) == absl::OkStatus());
   for (uint64_t id = 1; id <= 3; ++id) {
-    const Bytes& place = places[id - 1];
-    const auto written = std::ranges::count(place, static_cast<std::byte>(id));
+    const Bytes& destination = destinations[id - 1];
+    const auto written = std::ranges::count(destination, static_cast<std::byte>(id));
     INFO("call " << id << " of which " << given_up << " was given up");
     CHECK(absl::IsCancelled(results[id - 1]) == (id == given_up));
     if (id != given_up) {

@@ -75,29 +75,29 @@ TEST_CASE("a server that stops in the middle of an answer is given up", "[abuse]
   const Status lost = server.Call(play);
   CHECK(absl::IsUnavailable(lost));
   CHECK_THAT(std::string(lost.message()), Catch::Contains("in the middle"));
-  CHECK(server.observer.cuts == std::vector{CloseReason::kStalled});
+  CHECK(server.observer.closes == std::vector{CloseReason::kStalled});
 }
 
 TEST_CASE("a server that answers a call twice is cut off before it can write any more", "[abuse]") {
   HostileServer server;
-  Bytes place(5'000);
+  Bytes destination(5'000);
   const auto answer_twice = [&](RawPeer& peer, const RawFrame&) -> awaitable<Status> {
-    RawFrame head = Response(1, {place});
+    RawFrame head = Response(1, {destination});
     head.header.flags = kFlagChunked;
-    RawFrame chunk = Response(1, {Bytes(place.size(), std::byte{2})});
+    RawFrame chunk = Response(1, {Bytes(destination.size(), std::byte{2})});
     chunk.header.kind = FrameKind::kChunk;
-    const Bytes whole = Encode(Response(1, {Bytes(place.size(), std::byte{1})}));
+    const Bytes whole = Encode(Response(1, {Bytes(destination.size(), std::byte{1})}));
     SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(EncodeAll({head})));
     SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(whole));
     (void)co_await peer.Send(Encode(chunk));
     co_return absl::OkStatus();
   };
   const Placement there = [&](auto, auto) {
-    return StatusOr<std::vector<IncomingSegment>>({{.bytes = place}});
+    return StatusOr<std::vector<IncomingSegment>>({{.bytes = destination}});
   };
   CHECK(absl::IsUnavailable(server.Call(answer_twice, there)));
-  CHECK(server.observer.cuts == std::vector{CloseReason::kMalformed});
-  CHECK((place == Bytes(place.size())));
+  CHECK(server.observer.closes == std::vector{CloseReason::kMalformed});
+  CHECK((destination == Bytes(destination.size())));
 }
 
 }  // namespace

@@ -268,7 +268,7 @@ TEST_CASE("frames over a limit are refused by their sender, and cut off when sen
   CHECK(absl::IsInternal(send(60'000)));
   CHECK(send(40'000) == absl::OkStatus());
 
-  CHECK(ends.observer.cuts.empty());
+  CHECK(ends.observer.closes.empty());
 }
 
 TEST_CASE("frames over any of the limits cut off who sends them all the same") {
@@ -305,7 +305,7 @@ TEST_CASE("frames over any of the limits cut off who sends them all the same") {
   // Who knows the limits, refuses to.
   CHECK(absl::IsInvalidArgument(send(Message(request.metadata, request.segments))));
   CHECK(ends.loop.Run(attack(request)) == absl::OkStatus());
-  CHECK(ends.observer.cuts == std::vector{CloseReason::kMalformed});
+  CHECK(ends.observer.closes == std::vector{CloseReason::kMalformed});
   REQUIRE(ends.observer.errors.size() == 1);
   CHECK_THAT(ends.observer.errors[0], Catch::Contains(field));
   CHECK(ends.EchoWorks());
@@ -336,7 +336,8 @@ TEST_CASE("connections and requests beyond the limits are refused or wait") {
     const auto refused =
         co_await other->Call(kEcho, {}, NoSegments(), In(std::chrono::milliseconds(500)));
     CHECK(absl::IsUnavailable(refused.status()));
-    CHECK_THAT(std::string(refused.status().message()), Catch::Contains("max_connections of 1"));
+    CHECK_THAT(std::string(refused.status().message()),
+               Catch::Contains("max_connections: the server has 1, the maximum is 1"));
     CHECK(came == 2);
     release->NotifyAll();
     while (came < 4) co_await asio::post(asio::use_awaitable);

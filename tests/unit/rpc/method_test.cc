@@ -38,7 +38,7 @@ class ScaleServer {
  public:
   explicit ScaleServer(testing::Loop& loop)
       : server(loop.executor(), TestHello("server"), {}, nullptr) {
-    const auto place =
+    const auto destination =
         [this](const test::ScaleRequest& request,
                const ScaleRequest::Counts& counts) -> StatusOr<Destinations<ScaleRequest>> {
       if (request.factor() == 0) return absl::OutOfRangeError("factor 0");
@@ -59,7 +59,7 @@ class ScaleServer {
       const auto root = test::CreateScaleResponse(builder, static_cast<uint32_t>(ids.size()));
       co_return Outgoing<ScaleResponse>(builder, root, {*scaled, scaled});
     };
-    Register(server, kScale, place, handle);
+    Register(server, kScale, destination, handle);
     Register(server, kPing, [](RequestOf<Plain>) -> awaitable<StatusOr<Outgoing<Plain>>> {
       co_return Outgoing<Plain>();
     });
@@ -83,7 +83,7 @@ struct TypedEnds {
   Client client;
 };
 
-TEST_CASE("a typed call carries table and tensors both ways, into the places named") {
+TEST_CASE("a typed call carries table and tensors both ways, into the destinations named") {
   TypedEnds ends;
   const std::vector<float> values{1, 2, 3, 4};
   const std::vector<uint64_t> ids{10, 20};
@@ -104,12 +104,12 @@ TEST_CASE("a typed call carries table and tensors both ways, into the places nam
   CHECK(ends.loop.Run(Call(ends.client, kPing, Outgoing<Plain>(), Soon())).ok());
 }
 
-TEST_CASE("a caller may choose the places when the response's table is there") {
+TEST_CASE("a caller may choose the destinations when the response's table is there") {
   TypedEnds ends;
   const std::vector<float> values{1, 2, 3};
   const auto scaled = std::make_shared<std::vector<float>>();
   bool refuse = false;
-  const auto place =
+  const auto destination =
       [&](const test::ScaleResponse& table,
           const ScaleResponse::Counts& counts) -> StatusOr<Destinations<ScaleResponse>> {
     if (refuse) return absl::ResourceExhaustedError("no room");
@@ -118,7 +118,7 @@ TEST_CASE("a caller may choose the places when the response's table is there") {
     return Destinations<ScaleResponse>{{*scaled, scaled}};
   };
   const auto call = [&] {
-    return ends.loop.Run(Call(ends.client, kScale, NewRequest(2, values, {}), place, Soon()));
+    return ends.loop.Run(Call(ends.client, kScale, NewRequest(2, values, {}), destination, Soon()));
   };
   const auto response = call();
   REQUIRE(response.status() == absl::OkStatus());
@@ -145,7 +145,7 @@ TEST_CASE("errors of placement and handler arrive as they are") {
   CHECK(ends.scale.handled == 1);
 }
 
-TEST_CASE("a malformed request is refused in one place, and its handler does not start") {
+TEST_CASE("a malformed request is refused in one destination, and its handler does not start") {
   TypedEnds ends;
   const auto refusal = [&](Bytes metadata, std::vector<Bytes> segments) {
     const Status status = ends.loop

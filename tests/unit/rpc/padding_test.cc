@@ -36,7 +36,7 @@ TEST_CASE("padding means nothing to a server") {
     co_return absl::OkStatus();
   };
   CHECK(ends.loop.Run(talk()) == absl::OkStatus());
-  CHECK(ends.observer.cuts.empty());
+  CHECK(ends.observer.closes.empty());
 }
 
 TEST_CASE("padding means nothing to a client") {
@@ -76,7 +76,7 @@ TEST_CASE("a hint promises as much small data as the last batch began with; padd
     SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(Encode(EchoRequest(2, {Bytes(5'000)}))));
     SIMURGH_CO_ASSIGN_OR_RETURN(answer, co_await peer.ReadAny());
     CHECK(answer.header.kind == FrameKind::kPadding);
-    CHECK(FrameBytes(answer.header) == kSmall);  // In place of the small payload.
+    CHECK(FrameBytes(answer.header) == kSmall);  // In destination of the small payload.
     SIMURGH_CO_ASSIGN_OR_RETURN(answer, co_await peer.ReadAny());
     CHECK(answer.header.request_id == 2);
     co_return absl::OkStatus();

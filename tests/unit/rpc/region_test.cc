@@ -56,13 +56,13 @@ uint64_t ResidentBytes(const FileDescriptor& file) {
   return static_cast<uint64_t>(info.st_blocks) * 512;
 }
 
-TEST_CASE("what is written in a block is read through its loan") {
+TEST_CASE("what is written in a block is read through its segment") {
   Ends ends;
   const SegmentBuffer buffer = *ends.lender->Allocate(10'000);
   CHECK(reinterpret_cast<uintptr_t>(buffer.bytes.data()) % 64 == 0);
   Fill(buffer, 7);
-  const BorrowedSegment loan = *ends.lender->Lend(buffer.bytes);
-  const ReceivedSegment view = *ends.borrower->Borrow(loan, buffer.bytes.size());
+  const BorrowedSegment segment = *ends.lender->Lend(buffer.bytes);
+  const ReceivedSegment view = *ends.borrower->Borrow(segment, buffer.bytes.size());
   CHECK(view.bytes.size() == 10'000);
   CHECK(view.bytes.data() != buffer.bytes.data());
   CHECK(AllAre(view, 7));
@@ -92,7 +92,7 @@ TEST_CASE("parts of blocks can be lent, also several times; other memory cannot"
   CHECK_FALSE(ends.lender->Lend(freed).has_value());
 }
 
-TEST_CASE("a block stays until its producer and every loan have let it go") {
+TEST_CASE("a block stays until its producer and every segment have let it go") {
   Ends ends;
   std::optional<SegmentBuffer> buffer = ends.lender->Allocate(kPageBytes);
   const BorrowedSegment one = *ends.lender->Lend(buffer->bytes),
@@ -109,7 +109,7 @@ TEST_CASE("a block stays until its producer and every loan have let it go") {
   CHECK(ends.lender->used_bytes() == 0);
 }
 
-TEST_CASE("loans under a random load neither overlap nor leak") {
+TEST_CASE("borrowed under a random load neither overlap nor leak") {
   const uint64_t seed = GENERATE(range(uint64_t{1}, uint64_t{6}));
   INFO("seed " << seed);
   Random random(seed);
@@ -130,12 +130,12 @@ TEST_CASE("loans under a random load neither overlap nor leak") {
         continue;
       }
       Fill(*buffer, value);
-      const BorrowedSegment loan = *ends.lender->Lend(buffer->bytes);
+      const BorrowedSegment segment = *ends.lender->Lend(buffer->bytes);
       if (random.Below(10) == 0) {
-        ends.lender->TakeBack(loan);
+        ends.lender->TakeBack(segment);
         continue;
       }
-      held.push_back({*ends.borrower->Borrow(loan, buffer->bytes.size()), value});
+      held.push_back({*ends.borrower->Borrow(segment, buffer->bytes.size()), value});
       ++lent;
     } else if (!held.empty()) {
       const auto victim =
@@ -151,7 +151,7 @@ TEST_CASE("loans under a random load neither overlap nor leak") {
   CHECK(ends.lender->used_bytes() == 0);
 }
 
-TEST_CASE("a full region says so, and again has room once loans are given back") {
+TEST_CASE("a full region says so, and again has room once borrowed are given back") {
   Ends ends(4 * kPageBytes);
   std::optional<SegmentBuffer> all = ends.lender->Allocate(4 * kPageBytes);
   REQUIRE(all.has_value());
@@ -166,46 +166,46 @@ TEST_CASE("a full region says so, and again has room once loans are given back")
   CHECK_FALSE(ends.lender->Allocate(0).has_value());
 }
 
-TEST_CASE("there are so many loans at once and no more") {
+TEST_CASE("there are so many borrowed at once and no more") {
   Ends ends;
   const SegmentBuffer buffer = *ends.lender->Allocate(kPageBytes);
-  std::vector<BorrowedSegment> loans;
+  std::vector<BorrowedSegment> borrowed;
   for (uint32_t i = 0; i < kMaxBorrowedSegments; ++i)
-    loans.push_back(*ends.lender->Lend(buffer.bytes));
+    borrowed.push_back(*ends.lender->Lend(buffer.bytes));
   CHECK_FALSE(ends.lender->Lend(buffer.bytes).has_value());
-  ends.lender->TakeBack(loans[17]);
+  ends.lender->TakeBack(borrowed[17]);
   const BorrowedSegment next = *ends.lender->Lend(buffer.bytes);
-  CHECK(next.slot == loans[17].slot);
-  CHECK(next.generation != loans[17].generation);
+  CHECK(next.slot == borrowed[17].slot);
+  CHECK(next.generation != borrowed[17].generation);
 }
 
-TEST_CASE("a loan that lies is refused") {
+TEST_CASE("a segment that lies is refused") {
   Ends ends;
-  const auto refused = [&](const BorrowedSegment& loan, uint64_t length) {
-    const Status status = ends.borrower->Borrow(loan, length).status();
+  const auto refused = [&](const BorrowedSegment& segment, uint64_t length) {
+    const Status status = ends.borrower->Borrow(segment, length).status();
     CHECK(absl::IsDataLoss(status));
     return std::string(status.message());
   };
   const uint64_t size = 64 * kPageBytes;
   CHECK_THAT(refused({.offset = size, .slot = 0}, 1), Catch::Contains("the region has 262144"));
   CHECK_THAT(refused({.offset = size - 64, .slot = 0}, 65), Catch::Contains("the region has"));
-  CHECK_THAT(refused({.offset = 32, .slot = 0}, 2), Catch::Contains("no multiple of 64"));
+  CHECK_THAT(refused({.offset = 32, .slot = 0}, 2), Catch::Contains("not a multiple of 64"));
   CHECK_THAT(refused({.offset = 0, .slot = 0}, size + 1), Catch::Contains("the region has"));
   CHECK_THAT(refused({.offset = UINT64_MAX, .slot = 0}, 2), Catch::Contains("the region has"));
   CHECK_THAT(refused({.offset = 64, .slot = 0}, UINT64_MAX), Catch::Contains("the region has"));
-  CHECK_THAT(refused({.slot = kMaxBorrowedSegments}, 1), Catch::Contains("slots end at 4096"));
-  CHECK_THAT(refused({.slot = UINT32_MAX}, 1), Catch::Contains("slots end at"));
+  CHECK_THAT(refused({.slot = kMaxBorrowedSegments}, 1), Catch::Contains("there are 4096"));
+  CHECK_THAT(refused({.slot = UINT32_MAX}, 1), Catch::Contains("there are"));
   const ReceivedSegment view = *ends.borrower->Borrow({.offset = 0, .slot = 3}, size);
   CHECK_THAT(refused({.offset = 0, .slot = 3, .generation = 1}, 1),
-             Catch::Contains("the slot is still lent"));
+             Catch::Contains("the slot is in use"));
 }
 
 TEST_CASE("a closed region lends and gives no more, and what was borrowed stays readable") {
   Ends ends;
   std::optional<SegmentBuffer> buffer = ends.lender->Allocate(kPageBytes);
   Fill(*buffer, 3);
-  const BorrowedSegment loan = *ends.lender->Lend(buffer->bytes);
-  const ReceivedSegment view = *ends.borrower->Borrow(loan, kPageBytes);
+  const BorrowedSegment segment = *ends.lender->Lend(buffer->bytes);
+  const ReceivedSegment view = *ends.borrower->Borrow(segment, kPageBytes);
   ends.lender->Close();
   CHECK_FALSE(ends.lender->Allocate(1).has_value());
   CHECK_FALSE(ends.lender->Lend(buffer->bytes).has_value());
@@ -263,11 +263,11 @@ TEST_CASE("blocks and views are let go by any thread") {
         const auto buffer = ends.lender->Allocate(2 * kPageBytes);
         if (!buffer) continue;
         Fill(*buffer, static_cast<uint8_t>(i));
-        const BorrowedSegment loan = *ends.lender->Lend(buffer->bytes);
+        const BorrowedSegment segment = *ends.lender->Lend(buffer->bytes);
         StatusOr<ReceivedSegment> view;
         {
           MutexLock lock(mutex);
-          view = ends.borrower->Borrow(loan, buffer->bytes.size());
+          view = ends.borrower->Borrow(segment, buffer->bytes.size());
         }
         if (!view.ok() || !AllAre(*view, static_cast<uint8_t>(i))) std::abort();
         ends.lender->Trim(0);

@@ -56,7 +56,7 @@ bool AllAre(const ReceivedSegment& segment, uint8_t value) {
                              [&](std::byte byte) { return byte == static_cast<std::byte>(value); });
 }
 
-// Answers each segment with one of the same length of bytes one higher, produced in place.
+// Answers each segment with one of the same length of bytes one higher, produced in destination.
 [[nodiscard]] awaitable<StatusOr<OutgoingMessage>> AddOne(Request request) {
   OutgoingMessage response;
   for (const ReceivedSegment& segment : request.message.segments) {
@@ -79,7 +79,8 @@ OutgoingMessage Sending(const SegmentBuffer& buffer) {
   return message;
 }
 
-TEST_CASE("over shared memory, a tensor produced in place and taken anywhere is copied nowhere") {
+TEST_CASE(
+    "over shared memory, a tensor produced in destination and taken anywhere is copied nowhere") {
   SharingEnds ends(AddOne, AllocateAll(8), "shm://" + UnixPath("shared"), 4'194'304);
   ends.Connect();
   for (const size_t bytes : {4'096, 4'097, 20'000, 1'000'003}) {
@@ -96,19 +97,19 @@ TEST_CASE("over shared memory, a tensor produced in place and taken anywhere is 
   CHECK(ends.client_observer.received == ends.server_observer.sent);
 }
 
-TEST_CASE("ordinary memory is copied once into shared memory, a named place once out of it") {
+TEST_CASE("ordinary memory is copied once into shared memory, a named destination once out of it") {
   constexpr size_t kBytes = 30'000;
-  Bytes place(kBytes);
+  Bytes destination(kBytes);
   SharingEnds ends(AddOne, IntoVectors());
   const auto into_place = [&](auto, auto) {
-    return StatusOr<std::vector<IncomingSegment>>({{.bytes = place}});
+    return StatusOr<std::vector<IncomingSegment>>({{.bytes = destination}});
   };
   const auto answer = ends.Call(Message({}, {Bytes(kBytes, std::byte{1})}), into_place);
   REQUIRE(answer.status() == absl::OkStatus());
-  CHECK(answer->segments[0].bytes.data() == place.data());
-  CHECK(place == Bytes(kBytes, std::byte{2}));
+  CHECK(answer->segments[0].bytes.data() == destination.data());
+  CHECK(destination == Bytes(kBytes, std::byte{2}));
   CHECK(ends.client_observer.copied == 2 * kBytes);  // The request in, the response out.
-  CHECK(ends.server_observer.copied == kBytes);      // The request out; the response is in place.
+  CHECK(ends.server_observer.copied == kBytes);  // The request out; the response is in destination.
 }
 
 TEST_CASE("a part of a tensor is lent where it lies if it is aligned, else copied once") {
@@ -154,7 +155,7 @@ TEST_CASE("lent and small segments mix, and what finds no room comes in the fram
 
 TEST_CASE("a message as large as may be is accepted, however little of it finds room to be lent") {
   constexpr size_t kCount = 1'000;
-  constexpr size_t kEach = Sharing::kMinLentBytes;
+  constexpr size_t kEach = Sharing::kMinBorrowedBytes;
   Loop loop;
   RecordingObserver observer;
   ServerOptions options;
@@ -170,7 +171,7 @@ TEST_CASE("a message as large as may be is accepted, however little of it finds 
   const std::vector<Bytes> segments(kCount, Bytes(kEach));
   const auto answer = loop.Run(client.Call(kWork, Message({}, segments), NoSegments(), Soon()));
   CHECK(answer.status() == absl::OkStatus());
-  CHECK(observer.cuts.empty());
+  CHECK(observer.closes.empty());
 }
 
 TEST_CASE("many small segments are not lent: their table would be larger than they are") {
@@ -192,16 +193,16 @@ TEST_CASE(
   });
   ends.Connect();
   SegmentBuffer all = ends.Filled(kSmallRegion, 1);
-  const std::byte* const place = all.bytes.data();
+  const std::byte* const destination = all.bytes.data();
   REQUIRE(ends.Call(Sending(all)).ok());
   all = {};
   REQUIRE(held.has_value());
   CHECK(ends.client_observer.copied == 0);
 
-  // No room: an ordinary buffer, and no loan either.
+  // No room: an ordinary buffer, and no segment either.
   for (uint8_t value = 2; value < 12; ++value) {
     const SegmentBuffer other = ends.Filled(kSmallRegion, value);
-    CHECK(other.bytes.data() != place);
+    CHECK(other.bytes.data() != destination);
     REQUIRE(ends.Call(Sending(other)).ok());
   }
   CHECK(ends.client_observer.copied == 0);
@@ -209,10 +210,10 @@ TEST_CASE(
 
   held.reset();
   const SegmentBuffer again = ends.Filled(kSmallRegion, 50);
-  CHECK(again.bytes.data() == place);
+  CHECK(again.bytes.data() == destination);
 }
 
-TEST_CASE("what cannot be lent as there are too many loans is not copied either") {
+TEST_CASE("what cannot be lent as there are too many borrowed is not copied either") {
   Loop loop;
   const auto lender = *Sharing::Offer(loop.executor(), kSmallRegion);
   const auto borrower = *Sharing::Offer(loop.executor(), kSmallRegion);
@@ -226,7 +227,7 @@ TEST_CASE("what cannot be lent as there are too many loans is not copied either"
   CHECK(std::ranges::count(next.bytes, std::byte{0}) == kPageBytes);
 }
 
-TEST_CASE("a refused or unwanted payload gives its loan back") {
+TEST_CASE("a refused or unwanted payload gives its segment back") {
   SharingEnds ends(AddOne, NoSegments());
   ends.Connect();
   for (int i = 0; i < 3; ++i) {
@@ -257,7 +258,7 @@ TEST_CASE("a view outlives the connection, the server and the client") {
   CHECK(std::ranges::count(produced.bytes, std::byte{3}) == 9'000);
 }
 
-TEST_CASE("a call that is given up while its request waits leaves no loan behind") {
+TEST_CASE("a call that is given up while its request waits leaves no segment behind") {
   SharingEnds ends(Nothing);
   ends.Connect();
   for (int i = 0; i < 3; ++i) {
@@ -317,7 +318,7 @@ TEST_CASE("a client takes answers in frames from a server that shares nothing") 
     SIMURGH_CO_RETURN_IF_ERROR(co_await peer.ShakeHands(TestHello("server")));
     SIMURGH_CO_ASSIGN_OR_RETURN(const testing::RawFrame request, co_await peer.Read());
     CHECK(request.segments == std::vector<Bytes>{Bytes(10'000, std::byte{6})});
-    CHECK_FALSE(request.header.lent());
+    CHECK_FALSE(request.header.has_borrowed());
     co_return co_await peer.Send(
         testing::Encode(Response(request.header.request_id, {Bytes(5'000, std::byte{7})})));
   };

@@ -82,25 +82,25 @@ struct Scene {
     return peer;
   }
 
-  RawFrame Lending(std::vector<RawFrame::Lent> lent) {
+  RawFrame Lending(std::vector<RawFrame::Borrowed> lent) {
     RawFrame frame;
     frame.header.kind = FrameKind::kRequest;
     frame.header.request_id = ++last_id;
     frame.header.method = kWork.number;
-    frame.lent = std::move(lent);
+    frame.borrowed = std::move(lent);
     return frame;
   }
 
   // Whether the server hangs up on the frame; why.
   std::string Cut(RawPeer& peer, const RawFrame& frame) {
-    const size_t before = observer.cuts.size();
+    const size_t before = observer.closes.size();
     REQUIRE(loop.Run(peer.Send(Encode(frame))) == absl::OkStatus());
     loop.Run(peer.ReadToEnd());
-    REQUIRE(observer.cuts.size() == before + 1);
-    CHECK(observer.cuts.back() == CloseReason::kMalformed);
+    REQUIRE(observer.closes.size() == before + 1);
+    CHECK(observer.closes.back() == CloseReason::kMalformed);
     return observer.errors.back();
   }
-  std::string Cut(const std::vector<RawFrame::Lent>& lent) {
+  std::string Cut(const std::vector<RawFrame::Borrowed>& lent) {
     RawPeer peer = Agreed();
     return Cut(peer, Lending(lent));
   }
@@ -114,40 +114,40 @@ struct Scene {
   uint64_t last_id = 0;
 };
 
-TEST_CASE("loans that lie cost the connection, with a reason, and nothing else") {
+TEST_CASE("borrowed that lie cost the connection, with a reason, and nothing else") {
   Scene scene;
   RawPeer other = scene.Agreed();
   CHECK_THAT(scene.Cut({{{.offset = kRegionBytes - 64, .slot = 0}, 65}}),
              Catch::Contains("the region has 32768 bytes"));
   CHECK_THAT(scene.Cut({{{.offset = 0, .slot = kMaxBorrowedSegments}, 1}}),
-             Catch::Contains("slots end at"));
-  CHECK_THAT(scene.Cut({{{.slot = 5}, 1}, {{.slot = 5}, 1}}), Catch::Contains("still lent"));
+             Catch::Contains("there are"));
+  CHECK_THAT(scene.Cut({{{.slot = 5}, 1}, {{.slot = 5}, 1}}), Catch::Contains("slot is in use"));
   // Together more than a frame may have, though each is in the region.
   CHECK_THAT(scene.Cut({{{.slot = 0}, kRegionBytes},
                         {{.slot = 1}, kRegionBytes},
                         {{.slot = 2}, kRegionBytes},
                         {{.slot = 3}, kRegionBytes}}),
-             Catch::Contains("with what is lent, expected at most 100000"));
+             Catch::Contains("with borrowed segments, expected at most 100000"));
 
-  // A loan that the server has kept.
+  // A segment that the server has kept.
   RawPeer peer = scene.Agreed();
-  const RawFrame::Lent lent{{.offset = 0, .slot = 9, .generation = 1}, 100};
+  const RawFrame::Borrowed lent{{.offset = 0, .slot = 9, .generation = 1}, 100};
   REQUIRE(scene.loop.Run(peer.Send(Encode(scene.Lending({lent})))) == absl::OkStatus());
   CHECK(scene.loop.Run(peer.Read())->header.kind == FrameKind::kResponse);
   REQUIRE(scene.held.size() == 1);
-  CHECK_THAT(scene.Cut(peer, scene.Lending({lent})), Catch::Contains("still lent"));
+  CHECK_THAT(scene.Cut(peer, scene.Lending({lent})), Catch::Contains("slot is in use"));
   CHECK(scene.held[0].segments[0].bytes.size() == 100);
 
   REQUIRE(scene.loop.Run(other.Send(Encode(scene.Lending({lent})))) == absl::OkStatus());
   CHECK(scene.loop.Run(other.Read())->header.kind == FrameKind::kResponse);
 }
 
-TEST_CASE("loans on a connection that shares nothing are malformed") {
+TEST_CASE("borrowed on a connection that shares nothing are malformed") {
   Scene scene;
   RawPeer peer = scene.Dial();
   REQUIRE(scene.loop.Run(peer.ShakeHands(TestHello("client"))) == absl::OkStatus());
   CHECK_THAT(scene.Cut(peer, scene.Lending({{{.slot = 0}, 1}})),
-             Catch::Contains("no memory is shared"));
+             Catch::Contains("without shared memory"));
 }
 
 TEST_CASE("a lent segment that is sent as well breaks the sum of lengths") {
@@ -187,8 +187,8 @@ TEST_CASE("files that are not what they should be are refused before anything el
   CHECK_THAT(scene.Refusal({tiny.number(), board}), Catch::Contains("has 8 bytes"));
   CHECK_THAT(scene.Refusal({region, tiny.number()}), Catch::Contains("has 8 bytes"));
   CHECK_THAT(scene.Refusal({board, region}), Catch::Contains("expected 16384 to 16384"));
-  CHECK_THAT(scene.Refusal({region}), Catch::Contains("1 of the peer's 2 files arrived"));
-  CHECK(scene.observer.cuts == std::vector<CloseReason>(8, CloseReason::kRefused));
+  CHECK_THAT(scene.Refusal({region}), Catch::Contains("received 1 of the peer's 2 files"));
+  CHECK(scene.observer.closes == std::vector<CloseReason>(8, CloseReason::kRefused));
   scene.Agreed();  // It still serves others.
 }
 
@@ -249,8 +249,8 @@ TEST_CASE("a process without free descriptors gets no files, and says so") {
   rlimit none = limit;
   none.rlim_cur = 0;
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
-  Bytes place(10);
-  const asio::mutable_buffer buffer(place.data(), place.size());
+  Bytes destination(10);
+  const asio::mutable_buffer buffer(destination.data(), destination.size());
   const Stream::Progress progress = stream.TryRead({&buffer, 1});
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &limit) == 0);
   CHECK(progress.bytes == 10);

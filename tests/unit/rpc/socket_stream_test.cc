@@ -184,16 +184,16 @@ struct Receiver {
 
   awaitable<Status> Read() {
     SIMURGH_CO_ASSIGN_OR_RETURN(IncomingFrame head, co_await connection->ReadFrame());
-    std::vector<IncomingSegment> places{{.bytes = place}};
-    landing = std::make_shared<IncomingPayload>(std::move(head), std::move(places));
+    std::vector<IncomingSegment> destinations{{.bytes = destination}};
+    payload = std::make_shared<IncomingPayload>(std::move(head), std::move(destinations));
     SIMURGH_CO_RETURN_IF_ERROR((co_await connection->ReadFrame()).status());
-    co_return co_await connection->ReadPayload(*landing);
+    co_return co_await connection->ReadPayload(*payload);
   }
 
-  // Some bytes of the chunk come, and are in their place.
+  // Some bytes of the chunk come, and are in their destination.
   void Begin() {
     Send(bytes.size() - kChunk + kBegun);
-    while (place[kBegun - 1] == std::byte{0}) scene.context().poll();
+    while (destination[kBegun - 1] == std::byte{0}) scene.context().poll();
     scene.context().poll();
   }
 
@@ -209,14 +209,14 @@ struct Receiver {
       std::move(scene.stream), "peer", FrameLimits(), ObserverLink(nullptr));
   const Bytes bytes = ResponseInChunks(kChunk);
   size_t sent = 0;
-  Bytes place = Bytes(4 << 20);
-  std::shared_ptr<IncomingPayload> landing;
+  Bytes destination = Bytes(4 << 20);
+  std::shared_ptr<IncomingPayload> payload;
   std::optional<Status> end;
 };
 
 // The wait for a large chunk ends together with one for room to write: that is dealt with first,
 // and so may be whatever was posted meanwhile.
-TEST_CASE("nothing is written to a place given up after the wait for its bytes") {
+TEST_CASE("nothing is written to a destination given up after the wait for its bytes") {
   const int posts = GENERATE(range(0, 6));
   Receiver receiver;
   Scene& scene = receiver.scene;
@@ -231,13 +231,13 @@ TEST_CASE("nothing is written to a place given up after the wait for its bytes")
   const std::function<void(int)> abandon_after = [&](int more) {
     if (more != 0) return asio::post(scene.context(), [&, more] { abandon_after(more - 1); });
     if (receiver.end) return;
-    receiver.connection->Abandon(*receiver.landing);
-    given_up = receiver.place;
+    receiver.connection->Abandon(*receiver.payload);
+    given_up = receiver.destination;
   };
   abandon_after(posts);
   while (!receiver.end) scene.context().run_one();
   CHECK(*receiver.end == absl::OkStatus());
-  CHECK((!given_up || receiver.place == *given_up));
+  CHECK((!given_up || receiver.destination == *given_up));
   scene.context().poll();  // What is still posted.
 }
 
@@ -249,7 +249,7 @@ TEST_CASE("a peer whose bytes wait for the end of a sleep does not stand still")
   receiver.Send(kMore);
   while (receiver.stream->unread() < kMore) continue;
   receiver.scene.context().poll();
-  CHECK(receiver.place[Receiver::kBegun] == std::byte{0});
+  CHECK(receiver.destination[Receiver::kBegun] == std::byte{0});
   CHECK(receiver.connection->incoming().bytes == before + kMore);
 }
 

@@ -62,12 +62,12 @@ inline OutgoingMessage Message(Bytes metadata, const std::vector<Bytes>& segment
 // Every segment into a vector of its own.
 inline Placement IntoVectors() {
   return [](std::span<const std::byte> /*metadata*/, std::span<const uint64_t> lengths) {
-    std::vector<IncomingSegment> places;
+    std::vector<IncomingSegment> destinations;
     for (const uint64_t length : lengths) {
       const auto owner = std::make_shared<Bytes>(length);
-      places.push_back({.bytes = *owner, .owner = owner});
+      destinations.push_back({.bytes = *owner, .owner = owner});
     }
-    return StatusOr<std::vector<IncomingSegment>>(std::move(places));
+    return StatusOr<std::vector<IncomingSegment>>(std::move(destinations));
   };
 }
 

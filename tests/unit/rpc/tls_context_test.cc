@@ -66,14 +66,14 @@ TEST_CASE("files that are missing, damaged or of another kind are named", "[tls]
   TlsOptions cut = good;
   cut.authority_file = authority.Write(
       "cut.pem", authority.Read(good.authority_file) + "-----BEGIN CERTIFICATE-----\nMIIB\n");
-  CheckRefused(cut, "authority", cut.authority_file, "damaged behind its certificate 1");
+  CheckRefused(cut, "authority", cut.authority_file, "damaged after certificate 1");
 }
 
 TEST_CASE("parts that do not belong together are named", "[tls]") {
   TestAuthority authority, stranger;
   TlsOptions mixed = authority.Issue("one");
   mixed.key_file = authority.Issue("two").key_file;
-  CheckRefused(mixed, "key", mixed.key_file, "does not belong to certificate");
+  CheckRefused(mixed, "key", mixed.key_file, "does not match certificate");
   TlsOptions foreign = authority.Issue("three");
   foreign.authority_file = stranger.certificate_file();
   CheckRefused(foreign, "certificate", foreign.certificate_file, "is not trusted by");
@@ -82,7 +82,7 @@ TEST_CASE("parts that do not belong together are named", "[tls]") {
 TEST_CASE("certificates out of their time or of another purpose are refused", "[tls]") {
   TestAuthority authority;
   const TlsOptions old = authority.Issue("old", {.begins = hours(-48), .ends = hours(-24)});
-  CheckRefused(old, "certificate", old.certificate_file, "has expired at");
+  CheckRefused(old, "certificate", old.certificate_file, "expired at");
   const TlsOptions early = authority.Issue("early", {.begins = hours(24), .ends = hours(48)});
   CheckRefused(early, "certificate", early.certificate_file, "is not valid before");
   const TlsOptions server = authority.Issue("server", {.usage = "serverAuth"});

@@ -45,8 +45,8 @@ struct Wire {
     CHECK(client->TryWrite({&greeting, 1}).bytes == 1);
     CHECK(server->TryWrite({&greeting, 1}).bytes == 1);
     const auto greet = [&](std::unique_ptr<Stream>& stream, ErrorCode& error) -> awaitable<Status> {
-      std::byte place{};
-      const asio::mutable_buffer room(&place, 1);
+      std::byte destination{};
+      const asio::mutable_buffer room(&destination, 1);
       const auto progress = co_await stream->Read({&room, 1}, {});
       error = progress.error;
       if (error) stream->Close();
@@ -101,10 +101,10 @@ struct Wire {
   size_t done = 0;
   while (done < count) {
     const size_t size = std::min<size_t>(1 + random.Below(50'000), count - done);
-    const asio::mutable_buffer place(bytes.data() + done, size);
-    Stream::Progress progress = stream.TryRead({&place, 1});
+    const asio::mutable_buffer destination(bytes.data() + done, size);
+    Stream::Progress progress = stream.TryRead({&destination, 1});
     if (progress.error == asio::error::would_block) {
-      progress = co_await stream.Read({&place, 1}, {});
+      progress = co_await stream.Read({&destination, 1}, {});
     }
     if (progress.error) {
       if (end != nullptr) *end = progress.error;
@@ -170,8 +170,8 @@ TEST_CASE("a read that is stopped or closed ends, and a stopped one loses nothin
   Wire wire(loop, authority.Context("client"), authority.Context("server"));
   wire.Greet();
   asio::cancellation_signal stop;
-  std::byte place{};
-  const asio::mutable_buffer buffer(&place, 1);
+  std::byte destination{};
+  const asio::mutable_buffer buffer(&destination, 1);
   // Meanwhile, once the read waits.
   const auto read = [&](asio::cancellation_slot slot,
                         std::function<void()> meanwhile) -> awaitable<ErrorCode> {
@@ -185,7 +185,7 @@ TEST_CASE("a read that is stopped or closed ends, and a stopped one loses nothin
   const asio::const_buffer one(&sent, 1);
   CHECK(wire.client->TryWrite({&one, 1}).bytes == 1);
   CHECK_FALSE(loop.Run(read({}, [] {})));
-  CHECK(place == sent);
+  CHECK(destination == sent);
   const auto close = [&] { wire.server->Close(); };
   CHECK(loop.Run(read({}, close)) == asio::error::operation_aborted);
 }
@@ -199,8 +199,8 @@ TEST_CASE("a read that has no stop of its own ends when its caller is cancelled"
   std::optional<ErrorCode> end;
   const auto read = [&]() -> awaitable<void> {
     co_await asio::this_coro::throw_if_cancelled(false);
-    std::byte place{};
-    const asio::mutable_buffer buffer(&place, 1);
+    std::byte destination{};
+    const asio::mutable_buffer buffer(&destination, 1);
     const auto result = co_await wire.client->Read({&buffer, 1}, {});
     end = result.error;
   };
@@ -235,7 +235,7 @@ TEST_CASE("a server that is not who was asked for is refused by name", "[tls]") 
   CHECK(IsTlsRefusal(wire.server_error) == !expected.empty());
   if (expected.empty()) return;
   CHECK_THAT(wire.client_error.message(), Catch::Contains(expected));
-  CHECK_THAT(wire.server_error.message(), Catch::Contains("refuses this end"));
+  CHECK_THAT(wire.server_error.message(), Catch::Contains("refused this end"));
   const auto writable = [&]() -> awaitable<ErrorCode> {
     co_return co_await Writable(*wire.client);
   };
@@ -248,7 +248,7 @@ TEST_CASE("ends of different authorities refuse one another", "[tls]") {
   SECTION("the client finds a strange server") {
     Wire wire(loop, authority.Context("client"), stranger.Context("server"));
     wire.Greet();
-    CHECK_THAT(wire.client_error.message(), Catch::Contains("certificate is refused"));
+    CHECK_THAT(wire.client_error.message(), Catch::Contains("certificate is not trusted"));
     CHECK(IsTlsRefusal(wire.client_error));
     CHECK(IsTlsRefusal(wire.server_error));
   }
@@ -260,7 +260,7 @@ TEST_CASE("ends of different authorities refuse one another", "[tls]") {
                                        TestAuthority::Read(authority.certificate_file()));
     Wire wire(loop, *TlsContext::Load(client), authority.Context("server"));
     wire.Greet();
-    CHECK_THAT(wire.server_error.message(), Catch::Contains("certificate is refused"));
+    CHECK_THAT(wire.server_error.message(), Catch::Contains("certificate is not trusted"));
     CHECK_THAT(wire.client_error.message(), Catch::Contains("unknown ca"));
     CHECK(IsTlsRefusal(wire.client_error));
     CHECK(IsTlsRefusal(wire.server_error));
@@ -272,8 +272,8 @@ TEST_CASE("an end without TLS is noticed, and a client of that kind told", "[tls
   TestAuthority authority;
   const auto context = authority.Context("both");
   Wire wire(loop);
-  std::byte place{};
-  const asio::mutable_buffer room(&place, 1);
+  std::byte destination{};
+  const asio::mutable_buffer room(&destination, 1);
   const auto read = [&](std::unique_ptr<Stream> stream) -> awaitable<ErrorCode> {
     const auto progress = co_await stream->Read({&room, 1}, {});
     co_return progress.error;
@@ -285,7 +285,7 @@ TEST_CASE("an end without TLS is noticed, and a client of that kind told", "[tls
     wire.far.close();
     error = loop.Run(read(client()));
     CHECK_FALSE(IsTlsRefusal(error));
-    CHECK_THAT(error.message(), Catch::Contains("may not speak it"));
+    CHECK_THAT(error.message(), Catch::Contains("may not use TLS"));
   }
   SECTION("a server that closes with unread bytes, which resets the connection") {
     const auto close = [&]() -> awaitable<Status> {
@@ -298,7 +298,7 @@ TEST_CASE("an end without TLS is noticed, and a client of that kind told", "[tls
       co_return absl::OkStatus();
     };
     CHECK(loop.Run(Both(close(), dial())).ok());
-    CHECK_THAT(error.message(), Catch::Contains("may not speak it"));
+    CHECK_THAT(error.message(), Catch::Contains("may not use TLS"));
   }
   SECTION("a client that says something else") {
     asio::write(wire.near, asio::buffer("SMRG" + std::string(60, '\0')));
@@ -317,7 +317,7 @@ TEST_CASE("an end without TLS is noticed, and a client of that kind told", "[tls
     };
     CHECK(loop.Run(Both(hear(), accept())).ok());
     CHECK(IsTlsRefusal(error));
-    CHECK_THAT(error.message(), Catch::Contains("does not speak it"));
+    CHECK_THAT(error.message(), Catch::Contains("does not use it"));
   }
   SECTION("a client with the first byte of TLS and then nothing of it") {
     asio::write(wire.near, asio::buffer(std::string(40, '\x16')));
@@ -344,8 +344,8 @@ TEST_CASE("a handshake that does not come ends with Close", "[tls]") {
   }
   // Not before everything that is there has been read.
   asio::post(loop.context(), [&] { asio::post(loop.context(), [&] { stream->Close(); }); });
-  std::byte place{};
-  const asio::mutable_buffer room(&place, 1);
+  std::byte destination{};
+  const asio::mutable_buffer room(&destination, 1);
   const auto read = [&]() -> awaitable<ErrorCode> {
     const auto progress = co_await stream->Read({&room, 1}, {});
     co_return progress.error;

@@ -33,7 +33,7 @@ TEST_CASE("calls go over TLS, and every byte of their payload counts as copied",
   REQUIRE(answer.status() == absl::OkStatus());
   CHECK(Segments(*answer) == segments);
   CHECK(observer.copied == 2 * std::accumulate(sizes.begin(), sizes.end(), uint64_t{0}));
-  CHECK(ends.observer.cuts.empty());
+  CHECK(ends.observer.closes.empty());
 }
 
 TEST_CASE("ends that do not trust each other, or speak no TLS, part with a reason", "[tls]") {
@@ -51,18 +51,18 @@ TEST_CASE("ends that do not trust each other, or speak no TLS, part with a reaso
     // Tried again, as the server may only be restarting.
     const Status error = call(authority.Context("client"), std::chrono::milliseconds(500));
     CHECK(absl::IsUnavailable(error));
-    CHECK_THAT(std::string(error.message()), Catch::Contains("may not speak it"));
-    REQUIRE_FALSE(ends.observer.cuts.empty());
-    CHECK(ends.observer.cuts[0] == CloseReason::kMalformed);
-    CHECK_THAT(ends.observer.errors[0], Catch::Contains("the peer speaks TLS"));
+    CHECK_THAT(std::string(error.message()), Catch::Contains("may not use TLS"));
+    REQUIRE_FALSE(ends.observer.closes.empty());
+    CHECK(ends.observer.closes[0] == CloseReason::kMalformed);
+    CHECK_THAT(ends.observer.errors[0], Catch::Contains("the peer uses TLS"));
     return;
   }
   const Status plain = call(nullptr, kPatience);
   CHECK(absl::IsInvalidArgument(plain));
-  CHECK_THAT(std::string(plain.message()), Catch::Contains("give the client TLS"));
+  CHECK_THAT(std::string(plain.message()), Catch::Contains("configure TLS for the client"));
   const Status unknown = call(stranger.Context("client"), kPatience);
   CHECK(absl::IsUnauthenticated(unknown));
-  CHECK_THAT(std::string(unknown.message()), Catch::Contains("certificate is refused"));
+  CHECK_THAT(std::string(unknown.message()), Catch::Contains("certificate is not trusted"));
   TlsOptions careless = stranger.Issue("careless");
   careless.authority_file =
       stranger.Write("both.pem", TestAuthority::Read(stranger.certificate_file()) +
@@ -74,7 +74,7 @@ TEST_CASE("ends that do not trust each other, or speak no TLS, part with a reaso
 
   ends.client = ends.NewClient({.tls = authority.Context("good")});
   CHECK(ends.EchoWorks());
-  CHECK(ends.observer.cuts == std::vector(3, CloseReason::kTls));
+  CHECK(ends.observer.closes == std::vector(3, CloseReason::kTls));
 }
 
 TEST_CASE("a TLS handshake that does not end costs its connection", "[tls]") {

@@ -35,7 +35,7 @@ TEST_CASE("what the RPC library reports is counted by side, method and code") {
   client.OnPayloadCopied(5);
   client.OnSmallPayloadCopied(6);
   server.OnConnect("127.0.0.1:5");
-  server.OnCut("127.0.0.1:5", rpc::CloseReason::kMalformed, absl::DataLossError("bad magic"));
+  server.OnClose("127.0.0.1:5", rpc::CloseReason::kMalformed, absl::DataLossError("bad magic"));
   server.OnThrottle("127.0.0.1:5", rpc::ThrottleReason::kTurn);
   server.OnThrottle("127.0.0.1:1", rpc::ThrottleReason::kAccept);
   server.OnDisconnect("127.0.0.1:5", absl::OkStatus());
@@ -58,10 +58,10 @@ TEST_CASE("what the RPC library reports is counted by side, method and code") {
            "simurgh_rpc_small_payload_copied_bytes_total{side=\"client\"} 6\n",
            "simurgh_rpc_connects_total{side=\"server\"} 1\n",
            "simurgh_rpc_disconnects_total{side=\"server\"} 1\n",
-           "simurgh_rpc_cuts_total{reason=\"malformed\",side=\"server\"} 1\n",
+           "simurgh_rpc_closes_total{reason=\"malformed\",side=\"server\"} 1\n",
            "simurgh_rpc_throttles_total{reason=\"turn\",side=\"server\"} 1\n",
            "simurgh_rpc_throttles_total{reason=\"accept\",side=\"server\"} 1\n",
-           "simurgh_rpc_cuts_total{reason=\"tls\",side=\"client\"} 0\n",
+           "simurgh_rpc_closes_total{reason=\"tls\",side=\"client\"} 0\n",
        }) {
     CHECK_THAT(text, Catch::Contains(line));
   }

@@ -75,8 +75,8 @@ TEST_CASE("a file of no use is named with its key", "[tls]") {
   rpc::TlsOptions files =
       authority.Issue("old", {.begins = std::chrono::hours(-9), .ends = std::chrono::hours(-3)});
   CHECK_THAT(message(files), Catch::StartsWith("cluster.yaml:7: rpc.tls.certificate: '" +
-                                               files.certificate_file + "' has expired") &&
-                                 Catch::EndsWith("; have a new one issued"));
+                                               files.certificate_file + "' expired") &&
+                                 Catch::EndsWith("; issue a new one"));
   files = authority.Issue("good");
   files.key_file = authority.Issue("other").key_file;
   CHECK_THAT(message(files), Catch::StartsWith("cluster.yaml:7: rpc.tls.key: '" + files.key_file));
