@@ -34,9 +34,6 @@ class BlockSpace {
   // Maximum of used_bytes() since the last TakeIdle.
   uint64_t peak_bytes() const { return peak_bytes_; }
 
-  // Upper bound of the free bytes whose pages exist.
-  uint64_t idle_bytes() const { return touched_end_ - used_bytes_; }
-
   // Returns free ranges whose pages the caller releases; they count as untouched from then on.
   // Keeps `keep` free bytes (whole pages) plus the bytes that peak use exceeded current use by.
   std::vector<Range> TakeIdle(uint64_t keep);

@@ -110,7 +110,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool open() const { return reason_.ok() && closing_.ok(); }
   const Status& reason() const { return reason_; }
   const std::string& peer() const { return peer_; }
-  const FrameLimits& limits() const { return limits_; }
   asio::any_io_executor executor() { return stream_->executor(); }
 
  private:

@@ -7,12 +7,12 @@
 namespace simurgh::rpc {
 namespace {
 
-// At most so many waits in a row are not watched.
+// Maximum of consecutive waits without spinning.
 constexpr uint32_t kMaxSkipped = 63;
 
-// Whether to stay awake for the next wait, from those that were watched. Not from the others: how
-// long the thread would have had to wait for an event is not known where it slept, as to be woken
-// can take longer than that. Two ends of a connection that both sleep would never find out.
+// Decides whether to spin in the next wait, by the waits that spun. The length of a sleep is no
+// evidence, because waking can take longer than the wait: two ends that both sleep would never
+// start to spin.
 class WaitForecast {
  public:
   bool Watch() {
@@ -21,7 +21,7 @@ class WaitForecast {
     return false;
   }
 
-  // Each wait that was too long for it doubles how many are skipped.
+  // Each spin without an event doubles the number of skipped waits.
   void Watched(bool ended) {
     if (ended) {
       skipped_ /= 2;
@@ -32,15 +32,15 @@ class WaitForecast {
   }
 
  private:
-  uint32_t skip_ = 0;     // Of the waits to come.
-  uint32_t skipped_ = 0;  // After the last that was too long.
+  uint32_t skip_ = 0;     // Remaining waits to skip.
+  uint32_t skipped_ = 0;  // Waits to skip after the last failed spin.
 };
 
-// False when nothing was there to do within the time.
+// Returns false without an event until the deadline.
 bool Spin(asio::io_context& context, Clock::time_point until) {
   do {
     if (context.poll() != 0) return true;
-    std::this_thread::yield();  // The peer may have been put on this core.
+    std::this_thread::yield();  // The peer may be scheduled on this core.
   } while (!context.stopped() && Clock::now() < until);
   return false;
 }

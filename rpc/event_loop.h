@@ -6,8 +6,8 @@
 
 namespace simurgh::rpc {
 
-// While one lives, RunEventLoop() of its thread does not look for events: what is waited for is
-// meant to take longer than it costs to wake.
+// While one exists, RunEventLoop() of its thread does not spin, because the wait is expected to be
+// longer than the cost of waking.
 class LongWait {
  public:
   LongWait() { ++living_; }
@@ -21,14 +21,13 @@ class LongWait {
   static inline thread_local int living_ = 0;
 };
 
-// Runs a context in this thread until it is stopped or has no work left, as its own run() does, but
-// looks for events on and on for up to `max_spin` after the last one before it lets the thread
-// sleep: a short wait costs no wake-up then (5 us a side on a machine of one's own, 40 where a
-// hypervisor takes the core away from who sleeps), at the price of the processor's time. Waits that
-// turn out longer make it look ever more seldom, down to one in 64. Meanwhile it gives way to any
-// other thread that wants the core. 0 never spins.
+// Runs a context in this thread until it is stopped or has no work, like run(), but polls for up to
+// `max_spin` after the last event before it sleeps. Spinning saves the wake-up after a short wait
+// (5 us at each end, 40 us on a virtual machine that loses its core) and costs CPU time. Each wait
+// that was too long halves the share of waits that spin, down to one in 64. Spinning yields the
+// core to other threads. 0 never spins.
 //
-// Requires that this is the only thread that runs the context.
+// Requires that no other thread runs the context.
 void RunEventLoop(asio::io_context& context, std::chrono::microseconds max_spin);
 
 }  // namespace simurgh::rpc

@@ -58,7 +58,7 @@ class IncomingPayload {
   ReceiveBuffers destinations_;  // Of the segments that are not borrowed.
   uint64_t left_;
   uint64_t copied_bytes_ = 0;  // From the peer's memory, not yet reported.
-  bool abandoned_ = false;
+  bool abandoned_ = false;     // See Connection::Abandon().
 };
 
 }  // namespace simurgh::rpc

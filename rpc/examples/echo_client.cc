@@ -22,7 +22,7 @@ rpc::awaitable<Status> CallEcho(rpc::Client& client) {
       co_await rpc::Call(client, kEcho, {builder, root, {tensor}}, {{echoed}}, deadline);
   if (!response.ok()) co_return response.status();
   std::cout << response->table().text()->str() << ": " << echoed.size() << " values, "
-            << (echoed == tensor ? "unharmed" : "changed") << "\n";
+            << (echoed == tensor ? "unchanged" : "changed") << "\n";
   co_return absl::OkStatus();
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// The method that client and server share: a greeting and a tensor go there and back.
+// The method of client and server: echoes a greeting and a tensor.
 
 #include "rpc/examples/echo_generated.h"
 #include "rpc/method.h"

@@ -1,5 +1,4 @@
-// Serves the echo until it is told to stop: echo_server [ADDRESS]. Prints the address it listens
-// on.
+// Serves the echo until SIGINT or SIGTERM: echo_server [ADDRESS]. Prints its address.
 
 #include <csignal>
 #include <iostream>
@@ -17,14 +16,14 @@ namespace {
 using simurgh::Status;
 using simurgh::StatusOr;
 
-// Where the request's tensor goes. The table has been verified, the payload has not been read.
+// The destination of the request's tensor. The table is verified, the payload not yet read.
 StatusOr<rpc::Destinations<Echo::Request>> Place(const wire::EchoRequest& request,
                                                  const Echo::Request::Counts& counts) {
   const auto tensor = std::make_shared<std::vector<float>>(counts[0]);
   return rpc::Destinations<Echo::Request>{{*tensor, tensor}};
 }
 
-// The response's tensor is the request's, sent from where it landed.
+// Sends the request's tensor back without a copy.
 rpc::awaitable<StatusOr<rpc::Outgoing<Echo::Response>>> Handle(
     rpc::RequestOf<Echo::Request> request) {
   flatbuffers::FlatBufferBuilder builder;
@@ -48,7 +47,7 @@ Status Serve(const std::string& address) {
   rpc::asio::signal_set stop(context, SIGINT, SIGTERM);
   stop.async_wait(
       [&](const auto&, int) { rpc::asio::co_spawn(context, drain(), rpc::asio::detached); });
-  context.run();  // Ends when nothing is left to wait for.
+  context.run();  // Returns when the server has stopped.
   return absl::OkStatus();
 }
 

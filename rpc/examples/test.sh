@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# test.sh SERVER CLIENT: the example does what it says, over each kind of socket.
+# test.sh SERVER CLIENT: checks the example over each kind of socket.
 set -euo pipefail
 server=$1 client=$2
 folder=$(mktemp -d)
@@ -17,5 +17,5 @@ for address in tcp://127.0.0.1:0 "unix://$folder/echo" "shm://$folder/echo-shm";
   pid=
   rm "$folder/out"
   echo "$listening: $answer"
-  [[ $answer == "hello yourself: 1000000 values, unharmed" ]]
+  [[ $answer == "hello yourself: 1000000 values, unchanged" ]]
 done

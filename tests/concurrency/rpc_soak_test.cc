@@ -2,8 +2,8 @@
 // random, while servers restart: every call ends with exactly one result, which is its own, and is
 // executed at most once, and not at all if the server refused it.
 //
-// SIMURGH_SOAK_CALLS=1000000 makes it longer; SIMURGH_TEST_SEED=<seed> repeats the calls and the
-// cuts of an earlier run (not the order in which threads get to them).
+// SIMURGH_SOAK_CALLS sets the number of calls; SIMURGH_TEST_SEED repeats the calls and cuts of a
+// run, but not the interleaving of threads.
 
 #include <array>
 #include <cstdlib>
@@ -29,21 +29,21 @@ namespace simurgh::rpc {
 namespace {
 
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-constexpr uint64_t kCalls = 15'000;  // Each takes six times as long.
+constexpr uint64_t kCalls = 15'000;  // Six times slower.
 #else
 constexpr uint64_t kCalls = 60'000;
 #endif
 constexpr size_t kCallersAClient = 8;
 constexpr uint64_t kRestarts = 4;
 constexpr std::chrono::milliseconds kDrainTime{100};
-constexpr std::chrono::seconds kPatience{120};  // Without a single call that ends.
+constexpr std::chrono::seconds kPatience{120};  // Without the end of a call.
 
 uint64_t Environment(const char* name, uint64_t otherwise) {
   const char* text = std::getenv(name);
   return text != nullptr ? std::strtoull(text, nullptr, 0) : otherwise;
 }
 
-// One thread with an executor of its own, until everything on it has ended.
+// A thread with an executor, until all its work has ended.
 class Thread {
  public:
   Thread() : thread_([this] { context_.run(); }) {}
@@ -56,14 +56,14 @@ class Thread {
     if (thread_.joinable()) thread_.join();
   }
 
-  // Runs a function there and waits for it.
+  // Runs a function and waits for it.
   void Run(std::function<void()> function) {
     std::packaged_task<void()> task(std::move(function));
     asio::post(context_, [&task] { task(); });
     task.get_future().get();
   }
 
-  // Runs a coroutine there.
+  // Runs a coroutine.
   template <typename T>
   std::future<T> Start(awaitable<T> task) {
     return asio::co_spawn(context_, std::move(task), asio::use_future);
@@ -76,11 +76,11 @@ class Thread {
   std::thread thread_;
 };
 
-// How the two ends of a connection reach each other.
+// Kinds of connections.
 struct Kind {
   const char* name;
   const char* scheme;
-  // Of one connection before it is cut: some dozens of calls, most of them small.
+  // Of a connection until its cut: some dozens of calls.
   double mean_bytes;
   uint64_t handshake_bytes = testing::KillingProxy::kHelloBytes;
   bool tls = false;
@@ -88,12 +88,11 @@ struct Kind {
 constexpr std::array<Kind, 4> kKinds{{
     {.name = "tcp", .scheme = "tcp", .mean_bytes = 4e6},
     {.name = "unix", .scheme = "unix", .mean_bytes = 4e6},
-    // Large segments do not go over the socket.
+    // Large segments are not sent over the socket.
     {.name = "shm", .scheme = "shm", .mean_bytes = 2e5},
     {.name = "tls", .scheme = "tcp", .mean_bytes = 4e6, .handshake_bytes = 6'000, .tls = true},
 }};
 
-// For `who` to listen on.
 std::string AddressOf(const Kind& kind, const std::string& who) {
   if (std::string_view(kind.scheme) == "tcp") return "tcp://127.0.0.1:0";
   const auto path = std::filesystem::temp_directory_path() /
@@ -101,8 +100,7 @@ std::string AddressOf(const Kind& kind, const std::string& who) {
   return absl::StrCat(kind.scheme, "://", path.string());
 }
 
-// Servers on one thread, a proxy in front of each on another, clients on two more: one of each kind
-// on either.
+// Servers on one thread, their proxies on another, clients on two more, each with one of each kind.
 class Soak {
  public:
   Soak(uint64_t seed, uint64_t calls) : ledger_(calls), numbers_{.seed = seed, .end = calls} {
@@ -118,7 +116,7 @@ class Soak {
     });
   }
 
-  // Makes all calls and ends everything in order.
+  // Makes all calls and stops everything.
   void Run() {
     std::vector<std::future<Status>> runs;
     for (Thread& thread : callers_threads_) {
@@ -146,14 +144,14 @@ class Soak {
   }
 
   const Ledger& ledger() const { return ledger_; }
-  // Connections of one kind that were cut.
+  // Cut connections of one kind.
   uint64_t kills(size_t kind) const { return kills_[kind]; }
   uint64_t sharing_requests() const { return sharing_requests_; }
 
  private:
   using Servers = std::vector<std::unique_ptr<SoakServer>>;
 
-  // New servers, to which the proxies lead from now on.
+  // New servers, the targets of the proxies.
   void StartServers() {
     const std::string who = absl::StrCat("server-", generation_++);
     Servers servers;
@@ -191,7 +189,7 @@ class Soak {
     StopServers(std::move(old));
   }
 
-  // Waits, restarts the servers now and then, and gives up loudly when nothing moves any more.
+  // Waits, restarts the servers at times, and aborts without progress.
   void WaitFor(const std::future<Status>& run) {
     size_t ended = ledger_.ended();
     Clock::time_point moved = Clock::now();
@@ -202,7 +200,7 @@ class Soak {
       std::vector<uint64_t> pending = ledger_.Pending();
       std::erase_if(pending, [&](uint64_t id) { return id >= numbers_.next; });
       std::cerr << "seed " << numbers_.seed
-                << ": these calls never end: " << absl::StrJoin(pending, " ") << std::endl;
+                << ": calls without end: " << absl::StrJoin(pending, " ") << std::endl;
       std::abort();
     }
   }
@@ -223,7 +221,7 @@ class Soak {
   std::array<Thread, 2> callers_threads_;
 };
 
-TEST_CASE("a million mixed calls over breaking wires: none is lost, doubled or mixed up") {
+TEST_CASE("no call over breaking links is lost, executed twice or mixed up") {
   const uint64_t seed = Environment("SIMURGH_TEST_SEED", std::random_device()());
   const uint64_t calls = Environment("SIMURGH_SOAK_CALLS", kCalls);
   CAPTURE(seed, calls);
@@ -237,13 +235,13 @@ TEST_CASE("a million mixed calls over breaking wires: none is lost, doubled or m
   for (size_t i = 0; i < kKinds.size(); ++i) {
     std::cout << " " << soak.kills(i) << " " << kKinds[i].name;
   }
-  std::cout << "; " << soak.sharing_requests() << " requests where memory was shared; "
+  std::cout << "; " << soak.sharing_requests() << " requests over shared memory; "
             << sum(Ending::kOk) << " calls answered, " << sum(Ending::kAnsweredError)
             << " answered with an error, " << sum(Ending::kRefused) << " refused, "
             << sum(Ending::kFailed) << " lost, late or cancelled" << std::endl;
   INFO(absl::StrJoin(soak.ledger().faults(), "\n"));
   CHECK(soak.ledger().fault_count() == 0);
-  // It was a soak: most calls came through, and every kind of failure was met.
+  // Most calls succeeded, and every kind of failure occurred.
   CHECK(sum(Ending::kPending) == 0);
   CHECK(sum(Ending::kOk) > calls / 2);
   CHECK(sum(Ending::kAnsweredError) > 0);

@@ -15,7 +15,7 @@ namespace simurgh::rpc {
 namespace {
 
 constexpr std::byte kGuard{0xa5};
-// Larger messages lie in memory of their own, so that a caller does not keep megabytes.
+// Larger messages are allocated per call, so that a caller does not keep megabytes.
 constexpr size_t kKeptBytes = 65'536;
 
 uint64_t SumOf(std::span<const uint64_t> lengths) {
@@ -24,7 +24,7 @@ uint64_t SumOf(std::span<const uint64_t> lengths) {
   return sum;
 }
 
-// Comes back soon when it has lost its connection.
+// Reconnects quickly.
 ClientOptions Hasty(ClientOptions options) {
   options.backoff_min = std::chrono::milliseconds(1);
   options.backoff_max = std::chrono::milliseconds(20);
@@ -64,14 +64,14 @@ class SoakCallers::Caller {
     asio::cancellation_signal cancel;
     Waiter end(callers_.executor_, Clock::time_point::max());
     Ledger& ledger = callers_.ledger_;
-    // Shared, as a second completion would come when this frame is gone.
+    // Shared, because a second completion would run after the end of this frame.
     const auto open = std::make_shared<bool>(true);
     SpawnCancellable(
         callers_.executor_, std::move(call), cancel,
         [&, id, open](const std::exception_ptr& thrown, StatusOr<IncomingMessage> result) {
           if (!std::exchange(*open, false)) return;
           if (thrown) result = StatusOfException(thrown);  // Cancelled before it began.
-          const std::string fault = Judge(plan, id, result);
+          const std::string fault = CheckResult(plan, id, result);
           if (!fault.empty()) ledger.Fault(id, fault);
           const Ending ending = EndingOf(plan, id, result.status());
           if (ending != Ending::kOk) SetGuard();
@@ -136,8 +136,7 @@ class SoakCallers::Caller {
     };
   }
 
-  // The destination of a call that has ended is the caller's again: what is written there later is
-  // found when it is used the next time but one.
+  // After a call its destination must not be written; checked before its next use.
   void SetGuard() {
     std::ranges::fill(incoming_payloads_[turn_], kGuard);
     guarded_[turn_] = true;
@@ -147,7 +146,7 @@ class SoakCallers::Caller {
     const bool untouched =
         payload[0] == kGuard && std::memcmp(&payload[0], &payload[1], payload.size() - 1) == 0;
     if (guarded_[turn_] && !untouched) {
-      callers_.ledger_.Fault(id, "something was written to the destination of an earlier call");
+      callers_.ledger_.Fault(id, "the destination of an earlier call was written");
     }
     guarded_[turn_] = false;
   }

@@ -1,6 +1,6 @@
 #pragma once
 
-// The callers' side of a soak.
+// The clients of a soak test.
 
 #include <array>
 #include <atomic>
@@ -15,24 +15,23 @@
 
 namespace simurgh::rpc {
 
-// Hands out the numbers of calls. Threads: any.
+// The next call number. Threads: any.
 struct CallNumbers {
   const uint64_t seed;
   const uint64_t end;
   std::atomic<uint64_t> next{0};
 };
 
-// One client and its callers, each with one call in flight. They check every result, leave
-// borrowed bytes to the library no longer than it may have them, and notice when it writes to
-// destinations that are not its own any more.
+// One client and its callers, each with one call in flight. They check every result, reuse bytes
+// without owner as soon as a call returns, and detect writes to destinations after it.
 //
-// Threads: one, that of its executor. Lifetime: until Run() has ended.
+// Threads: that of the executor. Lifetime: until Run() has ended.
 class SoakCallers {
  public:
   SoakCallers(asio::any_io_executor executor, const std::string& address, CallNumbers& numbers,
               Ledger& ledger, ClientOptions options = {});
 
-  // Makes calls with that many callers at once until the numbers have run out.
+  // Runs `callers` concurrent callers until all calls are made.
   [[nodiscard]] awaitable<Status> Run(size_t callers);
 
  private:

@@ -1,7 +1,6 @@
 #pragma once
 
-// Messages that a receiver keeps for a while after their calls, and perhaps their connections, have
-// ended.
+// Messages that a receiver keeps after their calls, and possibly their connections, have ended.
 
 #include <array>
 #include <cstddef>
@@ -12,7 +11,7 @@
 
 namespace simurgh::rpc {
 
-// The last few messages of one direction, which must not change while they are kept.
+// The last messages of one direction; checks that they do not change.
 //
 // Threads: one.
 class Keepsakes {
@@ -23,7 +22,7 @@ class Keepsakes {
   Keepsakes& operator=(const Keepsakes&) = delete;
   ~Keepsakes();
 
-  // Lets the oldest one go for it.
+  // Drops the oldest one.
   void Keep(uint64_t id, IncomingMessage message);
 
  private:

@@ -35,7 +35,7 @@ bool IsPlannedError(const CallPlan& plan, uint64_t id, const Status& status) {
 }  // namespace
 
 void Ledger::OnExecuted(uint64_t id) {
-  if (id >= entries_.size()) return Fault(id, "a handler got a call that nobody made");
+  if (id >= entries_.size()) return Fault(id, "a handler got an unknown call");
   if (entries_[id].executed.fetch_add(1) != 0) Fault(id, "executed twice");
 }
 
@@ -90,7 +90,7 @@ std::string Compare(const PlannedMessage& planned, uint64_t id, Direction direct
                     const IncomingMessage& message) {
   if (message.metadata != MetadataOf(planned, id, direction)) {
     const auto stated = IdOf(message.metadata);
-    return absl::StrCat("other metadata, ", message.metadata.size(), " bytes, of call ",
+    return absl::StrCat("wrong metadata, ", message.metadata.size(), " bytes, of call ",
                         stated ? absl::StrCat(*stated) : "?");
   }
   if (message.segments.size() != planned.segments.size()) {
@@ -101,15 +101,16 @@ std::string Compare(const PlannedMessage& planned, uint64_t id, Direction direct
     const std::span<const std::byte> bytes = message.segments[i].bytes;
     if (bytes.size() != expected.size() ||
         (!bytes.empty() && std::memcmp(bytes.data(), expected.data(), bytes.size()) != 0)) {
-      return absl::StrCat("segment ", i, " of ", expected.size(), " bytes is another");
+      return absl::StrCat("segment ", i, " of ", expected.size(), " bytes differs");
     }
   }
   return "";
 }
 
-std::string Judge(const CallPlan& plan, uint64_t id, const StatusOr<IncomingMessage>& result) {
+std::string CheckResult(const CallPlan& plan, uint64_t id,
+                        const StatusOr<IncomingMessage>& result) {
   if (result.ok()) {
-    if (plan.act != Act::kAnswer) return "ended well, against its plan";
+    if (plan.act != Act::kAnswer) return "succeeded against its plan";
     return Compare(plan.response, id, Direction::kResponse, *result);
   }
   const Status& status = result.status();

@@ -1,6 +1,6 @@
 #pragma once
 
-// The books of a soak: what was called, what was executed, what came back.
+// Records calls, executions and results of a soak test.
 
 #include <array>
 #include <atomic>
@@ -21,19 +21,19 @@ namespace simurgh::rpc {
 enum class Ending : uint8_t { kPending, kOk, kAnsweredError, kRefused, kFailed };
 inline constexpr size_t kEndings = 5;
 
-// Threads: all members may be called from any thread; the sums once the calls have ended.
+// Threads: any; Sums() after the calls have ended.
 class Ledger {
  public:
   explicit Ledger(size_t calls) : entries_(calls) {}
 
-  // A handler has been started with this request.
+  // A handler has started.
   void OnExecuted(uint64_t id);
-  // A call has come back to its caller.
+  // A call has returned.
   void OnEnd(uint64_t id, Ending ending);
-  // Something that must not happen.
+  // Records an error of the library.
   void Fault(uint64_t id, const std::string& what);
 
-  // Calls that have come back.
+  // Calls that have returned.
   size_t ended() const { return ended_.load(); }
   std::vector<uint64_t> Pending() const;
 
@@ -42,7 +42,7 @@ class Ledger {
   void Settle();
 
   std::array<size_t, kEndings> Sums() const;
-  // The first faults, and how many there were.
+  // The first faults, and the number of all.
   std::vector<std::string> faults() const;
   size_t fault_count() const;
 
@@ -60,16 +60,16 @@ class Ledger {
   size_t fault_count_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-// Whether a message is what the plan says it must be; empty if so, else what differs.
+// Compares a message to its plan. Returns empty or the difference.
 std::string Compare(const PlannedMessage& planned, uint64_t id, Direction direction,
                     const IncomingMessage& message);
 
-// Whether a call may end like this according to its plan; empty if so.
-std::string Judge(const CallPlan& plan, uint64_t id, const StatusOr<IncomingMessage>& result);
+// Checks a result against its plan. Returns empty or the error.
+std::string CheckResult(const CallPlan& plan, uint64_t id, const StatusOr<IncomingMessage>& result);
 
 Ending EndingOf(const CallPlan& plan, uint64_t id, const Status& status);
 
-// What the handler of a call with Act::kFail or kThrow says.
+// The message of planned errors.
 std::string FailureText(uint64_t id);
 
 }  // namespace simurgh::rpc

@@ -70,7 +70,7 @@ CallPlan PlanOf(uint64_t seed, uint64_t id) {
   plan.response = PlanMessage(random);
   plan.borrowed = random.Below(2) == 0;
   const bool must_end = plan.act == Act::kHang;
-  // Most of these come true now and then: a call of this soak takes about a millisecond.
+  // A call takes about a millisecond, so each of these ends some calls.
   const auto soon = [&] { return microseconds(random.Below(5'000)); };
   const uint64_t dice = random.Below(100);
   if (dice < 4 || (must_end && dice < 50)) {

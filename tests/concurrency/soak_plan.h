@@ -1,6 +1,6 @@
 #pragma once
 
-// What every call of a soak does, so that both ends know it from the call's number alone.
+// The plan of each call, which both ends derive from the call's number.
 
 #include <chrono>
 #include <cstddef>
@@ -23,35 +23,33 @@ enum class Act : uint8_t {
 
 // One direction of a call.
 struct PlannedMessage {
-  uint32_t metadata_bytes = 0;  // Behind the call's number.
+  uint32_t metadata_bytes = 0;  // After the call's number.
   std::vector<uint32_t> segments;
-  bool in_place = false;  // Produced in memory that the library gives.
-  bool allocate = false;  // Taken where the library has them, and kept for a while.
+  bool in_place = false;  // Produced in Allocate().
+  bool allocate = false;  // Received into kAllocate and kept for a while.
 };
 
 struct CallPlan {
   Act act = Act::kAnswer;
-  uint32_t hops = 0;  // How often the handler lets others run before it ends.
+  uint32_t hops = 0;  // Times that the handler yields.
   PlannedMessage request;
   PlannedMessage response;
   bool borrowed = false;  // The request's bytes have no owner.
   std::optional<std::chrono::microseconds> deadline;
-  std::optional<std::chrono::microseconds> cancel;  // When the caller gives up.
+  std::optional<std::chrono::microseconds> cancel;  // When the caller cancels.
 };
 
-// The plan of one call. Most are small, one in a thousand has megabytes; every kind of failure is
-// among them.
+// The plan of one call. Most are small, one in a thousand has megabytes, some fail in each way.
 CallPlan PlanOf(uint64_t seed, uint64_t id);
 
 enum class Direction : uint8_t { kRequest, kResponse };
 
-// The metadata of a call: its number first, then bytes that only this call has.
+// The metadata of a call: its number, then bytes unique to the call.
 std::vector<std::byte> MetadataOf(const PlannedMessage& message, uint64_t id, Direction direction);
-// The number in it, if it is long enough.
+// The call number in the metadata, if it is long enough.
 std::optional<uint64_t> IdOf(std::span<const std::byte> metadata);
 
-// What segment `index` of a call holds: a stretch of a pool of random bytes, elsewhere for every
-// segment of every call.
+// The content of segment `index`: a range of a pool of random bytes, different for every segment.
 std::span<const std::byte> ContentOf(const PlannedMessage& message, uint64_t id,
                                      Direction direction, size_t index);
 

@@ -9,8 +9,8 @@ namespace {
 
 constexpr size_t kIdleBytes = size_t{64} << 20;
 
-// Owns its metadata; its segments lie where the library gave memory, or in the pool of random
-// bytes, which outlives all.
+// The response owns its metadata. Segments are in memory of the library or in the static pool of
+// random bytes.
 OutgoingMessage ResponseOf(const CallPlan& plan, uint64_t id, const Request& request) {
   OutgoingMessage response;
   const auto metadata = std::make_shared<const std::vector<std::byte>>(
@@ -87,9 +87,9 @@ awaitable<StatusOr<OutgoingMessage>> SoakServer::Handle(Request request) {
       break;
     }
     default:
-      ledger_.Fault(id, "a handler got a call that had to be refused");
+      ledger_.Fault(id, "a handler got a call that must be refused");
   }
-  co_return absl::InternalError("hung and was not cancelled");
+  co_return absl::InternalError("the handler was not cancelled");
 }
 
 OutgoingMessage SoakServer::Answer(const CallPlan& plan, uint64_t id, Request request) {

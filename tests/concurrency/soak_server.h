@@ -1,6 +1,6 @@
 #pragma once
 
-// The server's side of a soak.
+// The servers of a soak test.
 
 #include <memory>
 #include <string>
@@ -17,10 +17,9 @@ inline constexpr MethodId kSoakUnknownMethod{.number = 2, .name = "nobody"};
 
 Hello SoakHello(std::string role);
 
-// A server that does what the plans say and checks that every request is the one its number stands
-// for.
+// A server that follows the plans and checks every request.
 //
-// Threads: one, that of its executor. Lifetime: drain it before it is destroyed.
+// Threads: that of the executor. Lifetime: drain it before it is destroyed.
 class SoakServer {
  public:
   SoakServer(asio::any_io_executor executor, uint64_t seed, Ledger& ledger,
@@ -28,7 +27,7 @@ class SoakServer {
 
   Status Listen(const std::string& address) { return server_.Listen(address); }
   std::string address() const { return server_.address(); }
-  // Requests over connections that share memory.
+  // Requests over connections with shared memory.
   uint64_t sharing_requests() const { return sharing_requests_; }
   [[nodiscard]] awaitable<void> Drain(Clock::time_point deadline) {
     return server_.Drain(deadline);

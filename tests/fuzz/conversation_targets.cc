@@ -1,4 +1,4 @@
-// Whole connections: what a server makes of a client's bytes, and a client of a server's.
+// Whole connections: a server that reads fuzzed bytes, and a client that does.
 
 #include <algorithm>
 #include <array>
@@ -35,13 +35,13 @@ StatusOr<std::vector<rpc::IncomingSegment>> IntoVectors(std::span<const std::byt
   return destinations;
 }
 
-// A seed that ends in these frames, all of one kind of record.
+// Appends the frames to a seed, as records of one kind.
 Bytes WithRecords(SeedWriter seed, uint8_t kind, const std::vector<Bytes>& frames) {
   for (const Bytes& frame : frames) seed.Value(kind).Part(frame);
   return seed.bytes();
 }
 
-// Only the head: the payload follows in chunks.
+// The head of a chunked message.
 Bytes HeadOfChunked(FrameKind kind, uint64_t id, const std::vector<size_t>& lengths) {
   RawFrame frame;
   frame.header = {.kind = kind, .flags = rpc::kFlagChunked, .request_id = id};
@@ -69,7 +69,7 @@ Bytes Plain(FrameKind kind, uint64_t id, const std::vector<Bytes>& segments = {}
 
 // --- server_conversation: records that a client sends.
 
-// Serves the connection to its end; then the server has closed it, and nothing is left over.
+// Serves the connection to its end, and checks that the server has closed it and holds nothing.
 void RunServer(Input input) {
   rpc::asio::io_context loop;
   const auto core = std::make_shared<rpc::ServerCore>(
@@ -133,11 +133,11 @@ std::vector<Bytes> ServerSeeds() {
   return seeds;
 }
 
-// --- client_conversation: how the server introduces itself, then the records that it sends.
+// --- client_conversation: the kind of the server's HELLO, then the records that it sends.
 
 constexpr uint8_t kInRecords = 0;
 constexpr uint8_t kProperly = 1;
-constexpr uint8_t kWithWindow = 2;  // In which there is room for one request at a time.
+constexpr uint8_t kWithWindow = 2;  // A window for one request at a time.
 
 Bytes HelloOf(uint8_t introduction) {
   if (introduction == kInRecords) return {};
@@ -149,7 +149,7 @@ Bytes HelloOf(uint8_t introduction) {
   return Encode(frame);
 }
 
-// One call, whose destinations are its own; notes that it has ended.
+// One call with its own destinations; counts its result.
 awaitable<void> Call(std::shared_ptr<rpc::ClientSession> session, size_t& results) {
   co_await rpc::asio::this_coro::throw_if_cancelled(false);
   if (!session->usable()) {
@@ -159,7 +159,7 @@ awaitable<void> Call(std::shared_ptr<rpc::ClientSession> session, size_t& result
   rpc::OutgoingMessage request;
   const auto bytes = std::make_shared<const Bytes>(10);
   request.segments.push_back({*bytes, bytes});
-  // Without owners, so that what is written when the call is over is written to freed memory.
+  // Without owners, so that a write after the call is a use after free.
   std::vector<rpc::IncomingSegment> destinations;
   rpc::Placement placement =
       [&](std::span<const std::byte> metadata,
@@ -203,7 +203,7 @@ awaitable<void> Converse(std::unique_ptr<ByteStream> stream, Calls& calls) {
   peer->Release();  // The session holds it.
 }
 
-// Every call ends with one result, and the client closes the connection.
+// Checks that every call ends with one result and the client closes the connection.
 void RunClient(Input input) {
   SeedReader reader(input);
   const Bytes hello = HelloOf(reader.Value<uint8_t>() % 3);

@@ -1,4 +1,4 @@
-// Frames, HELLO, ERROR, borrowed.
+// Frames, HELLO, ERROR, borrowed segments.
 
 #include <cstring>
 #include <map>
@@ -64,7 +64,7 @@ void RunFrame(Input input) {
   if (input.size() < kHeaderBytes) return;
   const Input rest = input.subspan(kHeaderBytes);
   ReadHeader(input.first<kHeaderBytes>(), rest);
-  // From a peer that knows how to compute a checksum.
+  // With a valid checksum.
   FrameHeader header;
   std::memcpy(&header, input.data(), kHeaderBytes);
   header = rpc::Seal(header);
@@ -137,11 +137,11 @@ std::vector<Bytes> ErrorSeeds() {
   return {SeedWriter().Value(uint16_t{4}).Rest(metadata).bytes()};
 }
 
-// --- borrowed: what a peer lends, and which of it is let go of in between.
+// --- borrowed: segments that a peer lends, and those returned before each.
 
 constexpr uint64_t kRegionBytes = 4 * rpc::kPageBytes;
 
-// Let go of everything, it is as it was.
+// Shared by all inputs; empty when all segments are returned.
 rpc::IncomingRegion& Region() {
   static const auto peer = rpc::OutgoingRegion::Create(kRegionBytes);
   static const auto region = [] {
@@ -159,23 +159,23 @@ void RunBorrowedSegments(Input input) {
     const auto segment = reader.Value<rpc::BorrowedSegment>();
     const auto length = reader.Value<uint64_t>();
     if (reader.Value<uint8_t>() % 2 != 0) held.erase(segment.slot);
-    const auto segment = Region().Borrow(segment, length);
+    const auto bytes = Region().Borrow(segment, length);
     const bool fits = segment.offset <= kRegionBytes && length <= kRegionBytes - segment.offset &&
                       segment.offset % rpc::kBorrowAlignment == 0;
     const bool free = segment.slot < rpc::kMaxBorrowedSegments && !held.contains(segment.slot);
-    SIMURGH_CHECK_EQ(segment.ok(), fits && free) << segment.status().ToString();
-    SIMURGH_CHECK(segment.ok() || absl::IsDataLoss(segment.status()));
-    if (!segment.ok()) continue;
-    SIMURGH_CHECK_EQ(segment->bytes.size(), length);
-    for (const std::byte byte : segment->bytes) SIMURGH_CHECK(byte == std::byte{0});
-    held.emplace(segment.slot, *segment);
+    SIMURGH_CHECK_EQ(bytes.ok(), fits && free) << bytes.status().ToString();
+    SIMURGH_CHECK(bytes.ok() || absl::IsDataLoss(bytes.status()));
+    if (!bytes.ok()) continue;
+    SIMURGH_CHECK_EQ(bytes->bytes.size(), length);
+    for (const std::byte byte : bytes->bytes) SIMURGH_CHECK(byte == std::byte{0});
+    held.emplace(segment.slot, *bytes);
   }
 }
 
 std::vector<Bytes> BorrowedSegmentSeeds() {
   SeedWriter seed;
-  const auto add = [&](rpc::BorrowedSegment segment, uint64_t length, bool let_go) {
-    seed.Value(segment).Value(length).Value(let_go);
+  const auto add = [&](rpc::BorrowedSegment segment, uint64_t length, bool returned) {
+    seed.Value(segment).Value(length).Value(returned);
   };
   add({.offset = 0, .slot = 0, .generation = 1}, kRegionBytes, false);
   add({.offset = 64, .slot = 1, .generation = 1}, 100, false);

@@ -1,6 +1,6 @@
 #pragma once
 
-// How tests see that an honest client is served while another peer does harm.
+// Checks that an honest client is served while another peer misbehaves.
 
 #include <optional>
 
@@ -10,15 +10,15 @@
 
 namespace simurgh::rpc {
 
-// Handlers of the loop that run while `task` does; fails the test when there are more than `most`.
-inline Status RunWithin(testing::Loop& loop, int most, awaitable<Status> task) {
+// Runs `task` within at most `max` handlers of the event loop.
+inline Status RunWithin(testing::Loop& loop, int max, awaitable<Status> task) {
   std::optional<Status> result;
   asio::co_spawn(loop.context(), std::move(task),
                  [&](const std::exception_ptr&, Status status) { result = std::move(status); });
   loop.context().restart();
   int steps = 0;
-  for (; !result && steps < most; ++steps) loop.context().run_one();
-  INFO(steps << " steps of at most " << most);
+  for (; !result && steps < max; ++steps) loop.context().run_one();
+  INFO(steps << " steps of at most " << max);
   REQUIRE(result.has_value());
   return *result;
 }
@@ -28,8 +28,8 @@ inline Status RunWithin(testing::Loop& loop, int most, awaitable<Status> task) {
   co_return answer.status();
 }
 
-// Waits until the observer has seen so many cuts; fails the test when they do not come.
-[[nodiscard]] inline awaitable<void> UntilCut(const RecordingObserver& observer, size_t count) {
+// Waits for `count` closed connections; fails the test if they do not happen.
+[[nodiscard]] inline awaitable<void> UntilClosed(const RecordingObserver& observer, size_t count) {
   const Clock::time_point deadline = Soon();
   while (observer.closes.size() < count && Clock::now() < deadline) {
     co_await asio::post(asio::use_awaitable);

@@ -1,5 +1,5 @@
-// Peers that do harm: each is cut off or slowed down with a counted reason, and meanwhile the calls
-// of an honest client succeed, after a bounded number of turns of the event loop.
+// Misbehaving peers: the server closes or delays each for a counted reason, and the calls of an
+// honest client succeed within a bounded number of event loop handlers.
 
 #include "tests/unit/rpc/abuse.h"
 
@@ -17,7 +17,7 @@ using testing::Encode;
 using testing::RawFrame;
 using testing::RawPeer;
 
-// Bytes that malloc has given out.
+// Bytes allocated by malloc.
 size_t UsedMemory() {
   const struct mallinfo2 info = ::mallinfo2();
   return info.uordblks + info.hblkhd;
@@ -39,7 +39,7 @@ RawFrame Cancel(uint64_t id) {
   return frame;
 }
 
-// Sends what it can: the other end may not read it all, or hang up.
+// Ignores errors: the peer may not read everything, or close.
 void SendInBackground(testing::Loop& loop, const std::shared_ptr<RawPeer>& peer, Bytes bytes) {
   const auto send = [](std::shared_ptr<RawPeer> from, Bytes all) -> awaitable<void> {
     (void)co_await from->Send(std::move(all));
@@ -47,7 +47,7 @@ void SendInBackground(testing::Loop& loop, const std::shared_ptr<RawPeer>& peer,
   asio::co_spawn(loop.context(), send(peer, std::move(bytes)), asio::detached);
 }
 
-// Enters and sends in the background.
+// Connects and sends in the background.
 std::shared_ptr<RawPeer> Attack(Ends& ends, Bytes bytes) {
   StatusOr<RawPeer> entered = ends.loop.Run(Enter(ends));
   REQUIRE(entered.status() == absl::OkStatus());
@@ -65,7 +65,7 @@ Bytes Repeated(size_t count, const std::function<Bytes(uint64_t)>& frame) {
   return all;
 }
 
-// A header and what it says, true or not.
+// A header with the given lengths, right or wrong.
 Bytes Claim(FrameHeader header, std::vector<uint64_t> table) {
   header = Seal(header);
   const auto head = std::as_bytes(std::span(&header, 1));
@@ -75,12 +75,12 @@ Bytes Claim(FrameHeader header, std::vector<uint64_t> table) {
   return bytes;
 }
 
-// Begins a request whose payload follows in chunks.
+// The head of a chunked request.
 Bytes ChunkedHead(uint64_t id, uint64_t payload_length, uint32_t method = kEcho.number) {
   return Encode(HeadOf(Request(id, {Bytes(payload_length)}, method)));
 }
 
-// Enters, sends the same again and again in the background, and reads what comes.
+// Connects, sends the same bytes repeatedly in the background, and reads everything.
 std::shared_ptr<RawPeer> Flood(Ends& ends, const Bytes& bytes) {
   const auto send = [](std::shared_ptr<RawPeer> from, Bytes again) -> awaitable<void> {
     for (Status sent; sent.ok();) sent = co_await from->Send(again);
@@ -113,7 +113,7 @@ struct Ledger {
   size_t taken = 0, held = 0;
 };
 
-TEST_CASE("a peer that stops in the middle of a frame is cut off, however it does", "[abuse]") {
+TEST_CASE("a connection that stops within a frame is closed, wherever it stops", "[abuse]") {
   ServerOptions options;
   options.stall_timeout = std::chrono::milliseconds(40);
   Ends ends(EchoMethod().handle, options);
@@ -130,13 +130,13 @@ TEST_CASE("a peer that stops in the middle of a frame is cut off, however it doe
     ends.observer.closes.clear();
     const auto peer = Attack(ends, sent);
     CHECK(RunWithin(ends.loop, 300, Echo(*ends.client)) == absl::OkStatus());
-    ends.loop.Run(UntilCut(ends.observer, 1));
+    ends.loop.Run(UntilClosed(ends.observer, 1));
     CHECK(ends.observer.closes == std::vector{CloseReason::kStalled});
   }
   CHECK(ends.EchoWorks());
 }
 
-TEST_CASE("a peer that trickles is cut off, one that only waits is not", "[abuse]") {
+TEST_CASE("a trickling connection is closed, an idle one is not", "[abuse]") {
   ServerOptions options;
   options.stall_timeout = std::chrono::milliseconds(40);
   Ends ends(EchoMethod().handle, options);
@@ -161,7 +161,7 @@ TEST_CASE("a peer that trickles is cut off, one that only waits is not", "[abuse
   CHECK(ends.loop.Run(ask()) == absl::OkStatus());
 }
 
-TEST_CASE("small frames do not make a message in chunks go on", "[abuse]") {
+TEST_CASE("small frames do not count as progress of a chunked message", "[abuse]") {
   ServerOptions options;
   options.stall_timeout = std::chrono::milliseconds(40);
   Ends ends(EchoMethod().handle, options);
@@ -182,7 +182,7 @@ TEST_CASE("small frames do not make a message in chunks go on", "[abuse]") {
   CHECK(ends.EchoWorks());
 }
 
-TEST_CASE("a peer that hangs up while it is held back is noticed", "[abuse]") {
+TEST_CASE("a server detects that a throttled peer has closed", "[abuse]") {
   ServerOptions options;
   options.max_requests_per_connection = 1;
   options.stall_timeout = std::chrono::milliseconds(40);
@@ -204,7 +204,7 @@ TEST_CASE("a peer that hangs up while it is held back is noticed", "[abuse]") {
   CHECK(ends.observer.closes.empty());
 }
 
-TEST_CASE("a peer that lies about sizes gets no memory for what it does not send", "[abuse]") {
+TEST_CASE("announced bytes that are not sent take no memory", "[abuse]") {
   ServerOptions options;
   options.stall_timeout = std::chrono::milliseconds(40);
   Ends ends(EchoMethod().handle, options);
@@ -220,12 +220,11 @@ TEST_CASE("a peer that lies about sizes gets no memory for what it does not send
   for (size_t i = 0; i < kPeers; ++i) peers.push_back(Attack(ends, claim));
   CHECK(RunWithin(ends.loop, 300, Echo(*ends.client)) == absl::OkStatus());
   CHECK(UsedMemory() < before + kPeers * 300'000);
-  ends.loop.Run(UntilCut(ends.observer, kPeers));
+  ends.loop.Run(UntilClosed(ends.observer, kPeers));
   CHECK(ends.observer.closes == std::vector(kPeers, CloseReason::kStalled));
 }
 
-TEST_CASE("a peer that announces payload and does not send it costs its window or one frame",
-          "[abuse]") {
+TEST_CASE("announced payload takes at most the window or one frame of memory", "[abuse]") {
   constexpr uint64_t kWindow = 1 << 20;
   constexpr uint64_t kMaxFrame = 2 << 20;
   constexpr uint64_t kHead = kHeaderBytes + sizeof(uint64_t);
@@ -277,14 +276,14 @@ TEST_CASE("a peer that announces payload and does not send it costs its window o
   std::vector<std::shared_ptr<RawPeer>> peers;
   for (size_t i = 0; i < kPeers; ++i) peers.push_back(Attack(ends, sent));
   CHECK(RunWithin(ends.loop, 300, Echo(*ends.client)) == absl::OkStatus());
-  ends.loop.Run(UntilCut(ends.observer, kPeers));
+  ends.loop.Run(UntilClosed(ends.observer, kPeers));
   CHECK(ends.observer.closes == std::vector(kPeers, reason));
   CHECK(ends.EchoWorks());
   CHECK(ledger.taken == kPeers * taken);
   CHECK(ledger.held == 0);
 }
 
-TEST_CASE("requests that are cancelled while they arrive leave no memory behind", "[abuse]") {
+TEST_CASE("requests cancelled before they are complete leave no memory allocated", "[abuse]") {
   Ends ends;
   StatusOr<RawPeer> peer = ends.loop.Run(Enter(ends));
   REQUIRE(peer.ok());
@@ -307,19 +306,19 @@ TEST_CASE("requests that are cancelled while they arrive leave no memory behind"
   CHECK(UsedMemory() < before + kRequests * 100);
 }
 
-TEST_CASE("garbage costs its connection while others go on", "[abuse]") {
+TEST_CASE("garbage closes its connection only", "[abuse]") {
   Ends ends;
   REQUIRE(ends.EchoWorks());
   Random random(23);
   for (size_t i = 1; i <= 20; ++i) {
     const auto peer = Attack(ends, RandomBytes(random, 10'000));
     CHECK(RunWithin(ends.loop, 100, Echo(*ends.client)) == absl::OkStatus());
-    ends.loop.Run(UntilCut(ends.observer, i));
+    ends.loop.Run(UntilClosed(ends.observer, i));
   }
   CHECK(ends.observer.closes == std::vector(20, CloseReason::kMalformed));
 }
 
-TEST_CASE("a flood of tiny frames waits its turn", "[abuse]") {
+TEST_CASE("a flood of tiny frames is throttled", "[abuse]") {
   int came = 0;
   Ends ends([&](rpc::Request) -> awaitable<StatusOr<OutgoingMessage>> {
     ++came;
@@ -343,7 +342,7 @@ TEST_CASE("a flood of tiny frames waits its turn", "[abuse]") {
     flood = Repeated(kFlood, [](uint64_t id) { return Encode(Request(id, {}, 99)); });
   }
   const auto peer = Attack(ends, std::move(flood));
-  // A call takes a few rounds of the loop, in each of which the flood has one turn.
+  // A call takes a few rounds of the event loop; the flood has one turn in each.
   constexpr int kTurns = 8;
   constexpr int kTurnFrames = 256;
   for (int i = 0; i < 20; ++i) {
@@ -356,7 +355,7 @@ TEST_CASE("a flood of tiny frames waits its turn", "[abuse]") {
   CHECK(ends.observer.throttled(ThrottleReason::kTurn) > 0);
 }
 
-TEST_CASE("large calls go on among floods of tiny frames", "[abuse]") {
+TEST_CASE("large calls make progress among floods of tiny frames", "[abuse]") {
   int came = 0;
   Ends ends([&](rpc::Request) -> awaitable<StatusOr<OutgoingMessage>> {
     ++came;
@@ -364,7 +363,7 @@ TEST_CASE("large calls go on among floods of tiny frames", "[abuse]") {
   });
   REQUIRE(ends.EchoWorks());
   constexpr int kFloods = 6;
-  constexpr int kIds = 4'096;  // Those of before have been answered when they come again.
+  constexpr int kIds = 4'096;  // Answered before they are used again.
   const Bytes requests =
       Repeated(kIds, [](uint64_t id) { return Encode(Request(id, {}, kWork.number)); });
   const Bytes cancellations = Repeated(kIds, [](uint64_t id) { return Encode(Cancel(id)); });
@@ -382,7 +381,7 @@ TEST_CASE("large calls go on among floods of tiny frames", "[abuse]") {
     CHECK((Segments(*answer) == std::vector<Bytes>{payload}));
     co_return absl::OkStatus();
   };
-  // A call takes a few rounds of the loop, in each of which every flood has one turn.
+  // A call takes a few rounds of the event loop; every flood has one turn in each.
   constexpr int kTurns = 8;
   constexpr int kTurnFrames = 256;
   constexpr int kFrames = kTurns * kFloods * kTurnFrames;
@@ -398,7 +397,8 @@ TEST_CASE("large calls go on among floods of tiny frames", "[abuse]") {
   CHECK(ends.observer.closes.empty());
 }
 
-TEST_CASE("a peer that does not read its answers is held back, then cut off", "[abuse]") {
+TEST_CASE("a peer that does not read its answers is throttled, then its connection closed",
+          "[abuse]") {
   ServerOptions options;
   options.max_requests_per_connection = 64;
   options.max_answer_bytes_per_connection = 4 << 20;
@@ -414,7 +414,7 @@ TEST_CASE("a peer that does not read its answers is held back, then cut off", "[
       },
       options);
   REQUIRE(ends.EchoWorks());
-  constexpr int kRequests = 120'000;  // More than both buffers hold of their answers.
+  constexpr int kRequests = 120'000;  // More answers than both buffers hold.
   Bytes flood;
   ThrottleReason reason{};
   int most = 0;
@@ -437,14 +437,14 @@ TEST_CASE("a peer that does not read its answers is held back, then cut off", "[
   for (int i = 0; i < 20; ++i) {
     CHECK(RunWithin(ends.loop, 100, Echo(*ends.client)) == absl::OkStatus());
   }
-  ends.loop.Run(UntilCut(ends.observer, 1));
+  ends.loop.Run(UntilClosed(ends.observer, 1));
   CHECK(ends.observer.closes == std::vector{CloseReason::kNotReading});
   CHECK(ends.observer.throttled(reason) > 0);
   CHECK(came <= most);
   CHECK(ends.EchoWorks());
 }
 
-TEST_CASE("requests beyond the window cut their sender off", "[abuse]") {
+TEST_CASE("requests beyond the window close the connection", "[abuse]") {
   ServerOptions options;
   options.max_request_bytes_per_connection = 10'000;
   std::unique_ptr<Hang> hang;
@@ -455,11 +455,11 @@ TEST_CASE("requests beyond the window cut their sender off", "[abuse]") {
                              return Encode(Request(id, {Bytes(4'000)}, kWork.number));
                            }));
   CHECK(RunWithin(ends.loop, 100, Echo(*ends.client)) == absl::OkStatus());
-  ends.loop.Run(UntilCut(ends.observer, 1));
+  ends.loop.Run(UntilClosed(ends.observer, 1));
   CHECK(ends.observer.closes == std::vector{CloseReason::kWindow});
 }
 
-TEST_CASE("large requests in chunks do not wait for one another", "[abuse]") {
+TEST_CASE("large chunked requests do not wait for each other", "[abuse]") {
   ServerOptions options;
   options.max_requests_per_connection = 2;
   Ends ends(EchoMethod().handle, options);

@@ -17,7 +17,7 @@ using asio::ip::tcp;
 using Kind = Address::Kind;
 using testing::Loop;
 
-TEST_CASE("addresses are parsed, and written as they are read") {
+TEST_CASE("ToString is the inverse of ParseAddress") {
   const std::pair<const char*, Address> cases[] = {
       {"host.name:80", {.kind = Kind::kTcp, .host = "host.name", .port = 80}},
       {"[::1]:65535", {.kind = Kind::kTcp, .host = "::1", .port = 65'535}},
@@ -35,7 +35,7 @@ TEST_CASE("addresses are parsed, and written as they are read") {
   CHECK(*ParseAddress("tcp://host:1") == *ParseAddress("host:1"));
 }
 
-TEST_CASE("what is no address is refused") {
+TEST_CASE("malformed addresses are refused") {
   for (const std::string& wrong :
        {std::string(""), std::string("host"), std::string(":80"), std::string("host:"),
         std::string("host:65536"), std::string("host:-1"), std::string("host:8x"),
@@ -55,12 +55,12 @@ std::string Reached(Loop& loop, const std::string& address) {
   return PeerName(*socket);
 }
 
-// At the port that another listener has been given.
+// At the port of another listener.
 std::string AtPort(const std::string& prefix, const Listener& listener) {
   return prefix + ":" + std::to_string(ParseAddress(listener.address())->port);
 }
 
-TEST_CASE("auto takes the local socket of a server on this host") {
+TEST_CASE("auto uses the local socket of a server on this host") {
   Loop loop;
   const std::string host = GENERATE(std::string("127.0.0.1"), std::string("[::1]"),
                                     std::string("0.0.0.0"), std::string("[::]"));
@@ -73,7 +73,7 @@ TEST_CASE("auto takes the local socket of a server on this host") {
   CHECK(Reached(loop, AtPort(client, *(*listeners)[0])) == AtPort(client, *(*listeners)[0]));
 }
 
-TEST_CASE("auto takes TCP where no local socket is") {
+TEST_CASE("auto uses TCP without a local socket") {
   Loop loop;
   const auto listener = Listener::Open(loop.executor(), *ParseAddress("127.0.0.1:0"));
   REQUIRE(listener.ok());
@@ -83,7 +83,7 @@ TEST_CASE("auto takes TCP where no local socket is") {
   CHECK(absl::IsUnavailable(refused.status()));
 }
 
-TEST_CASE("an auto server whose local name is taken says so and listens nowhere") {
+TEST_CASE("an auto server fails to listen when its local name is taken") {
   Loop loop;
   auto tcp_only = Listener::Open(loop.executor(), *ParseAddress("127.0.0.1:0"));
   REQUIRE(tcp_only.ok());
@@ -97,7 +97,7 @@ TEST_CASE("an auto server whose local name is taken says so and listens nowhere"
   CHECK(Listener::Open(loop.executor(), address).ok());
 }
 
-TEST_CASE("a local socket of another user is left alone") {
+TEST_CASE("a local socket of another user is not used") {
   if (::geteuid() != 0) SIMURGH_SKIP("only root can change the user of a socket");
   constexpr uid_t kNobody = 65'534;
   Loop loop;
@@ -111,7 +111,7 @@ TEST_CASE("a local socket of another user is left alone") {
   CHECK(Reached(loop, "auto://" + address) == address);
   (*foreign)->Close();
 
-  // The other way round: a client of another user is not accepted.
+  // A client of another user is not accepted, either.
   auto own = Listener::OpenLocal(**listener);
   REQUIRE(own.ok());
   const auto name =
@@ -135,7 +135,7 @@ TEST_CASE("only endpoints of this host have local names") {
                                                        "simurgh-rpc/0.0.0.0:7",
                                                        "simurgh-rpc/[::]:7"});
   CHECK(names("::1") == std::vector<std::string>{"simurgh-rpc/[::1]:7", "simurgh-rpc/[::]:7"});
-  CHECK(names("192.0.2.1").empty());  // Reserved for documentation: nobody's.
+  CHECK(names("192.0.2.1").empty());  // Reserved for documentation.
 }
 
 }  // namespace

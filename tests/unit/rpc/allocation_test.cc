@@ -19,12 +19,11 @@ using simurgh::testing::Allocations;
 constexpr size_t kLargest = size_t{8} << 20;
 constexpr int kInFlight = 8;
 
-// What a call may allocate at both ends together, however large its payload. Most of it are its
-// frames, its payload destinations and its coroutines: 0.5 to 1.2 KiB. What grows with the payload
-// is 64 bytes whenever a socket is full and the rest of a write is put off: 1 KiB for 16 MiB
-// through a Unix socket.
+// Limit of the bytes that a call allocates at both ends, for any payload. Frames, payloads and
+// coroutines take 0.5 to 1.2 KiB. Each write that fills a socket takes 64 bytes: 1 KiB for 16 MiB
+// over a Unix socket.
 constexpr uint64_t kCallBytes = 4'096;
-// A queue of frames may double once more.
+// A queue of frames may double again.
 constexpr uint64_t kLargestBytes = 8'192;
 
 // The first bytes of `memory`, as the only destination of a message.
@@ -36,19 +35,19 @@ Placement Into(std::span<std::byte> memory) {
   };
 }
 
-// The ends of a tensor tell that it is there; other tests look at all of it.
+// Checks the first and last values; other tests check all.
 void Mark(std::span<std::byte> bytes, std::byte mark) { bytes.front() = bytes.back() = mark; }
 bool IsMarked(std::span<const std::byte> bytes, size_t size, std::byte mark) {
   return bytes.size() == size && bytes.front() == mark && bytes.back() == mark;
 }
 
-// Where both ends have the tensors that they send and receive.
+// The memory of tensors at both ends.
 enum class Tensors {
-  kOwn,     // In memory of their own, for good.
-  kInPlace  // Produced in what Allocate() gives, and taken anywhere.
+  kOwn,     // Ordinary memory, allocated once.
+  kInPlace  // Produced in Allocate(), received into kAllocate.
 };
 
-// A server and a client that make the same calls over and over.
+// A server and a client that repeat the same calls.
 class SteadyEnds {
  public:
   SteadyEnds(const std::string& address, Tensors tensors)
@@ -68,8 +67,8 @@ class SteadyEnds {
                                        ClientOptions(), nullptr);
   }
 
-  // What a number of calls by each of kInFlight callers at once, with a payload of `size` bytes
-  // each way, allocate at both ends together.
+  // Bytes that both ends allocate for calls by kInFlight concurrent callers, with `size` bytes of
+  // payload in each direction.
   Allocations Measure(size_t size, int calls) {
     static_cast<void>(simurgh::testing::TakeAllocations());
     std::vector<awaitable<Status>> callers;
@@ -112,7 +111,7 @@ class SteadyEnds {
 
   const Tensors tensors_;
   testing::Loop loop_;
-  // Of all calls in flight: none looks into what another has received.
+  // Shared by all calls in flight, which do not read it.
   Bytes sent_ = Bytes(kLargest), at_server_ = Bytes(kLargest), at_client_ = Bytes(kLargest);
   Server server_;
   std::unique_ptr<Client> client_;
@@ -132,7 +131,7 @@ TEST_CASE("a call in steady state allocates nothing in proportion to its payload
   SteadyEnds ends(way.address, way.tensors);
   constexpr int kCalls = 50;
   for (const size_t size : {size_t{64}, size_t{4'096}, size_t{65'536}, size_t{1} << 20, kLargest}) {
-    ends.Measure(size, kCalls);  // Until every queue and pool has grown to it.
+    ends.Measure(size, kCalls);  // Grows queues and pools.
     const Allocations made = ends.Measure(size, kCalls);
     CAPTURE(way.address, way.tensors == Tensors::kInPlace, size, made.count, made.bytes,
             made.largest);
@@ -141,7 +140,7 @@ TEST_CASE("a call in steady state allocates nothing in proportion to its payload
   }
 }
 
-TEST_CASE("counting calls allocates nothing once their method and code have been met") {
+TEST_CASE("counting calls allocates nothing for known methods and codes") {
   MetricRegistry registry;
   RpcMetrics metrics(registry, RpcSide::kClient);
   const std::array<Status, 2> endings{absl::OkStatus(), absl::UnavailableError("gone")};

@@ -18,7 +18,7 @@ namespace {
 
 using testing::Loop;
 
-TEST_CASE("RunOn runs there and resumes here") {
+TEST_CASE("RunOn runs on its executor and resumes on the caller's") {
   Loop loop;  // Outlives the threads that resume coroutines on it.
   asio::thread_pool pool(2);
   asio::io_context other;
@@ -117,7 +117,7 @@ TEST_CASE("WhenAll starts all tasks before it waits for any") {
   CHECK(loop.Run(WhenAll({})) == absl::OkStatus());
 }
 
-TEST_CASE("WhenAll gives the first error in the order of the tasks") {
+TEST_CASE("WhenAll returns the first error in the order of the tasks") {
   Loop loop;
   const auto post = [&]() -> awaitable<void> { co_await asio::post(asio::use_awaitable); };
   const auto late = [&]() -> awaitable<Status> {

@@ -9,7 +9,7 @@ namespace {
 
 using std::chrono_literals::operator""ms;
 
-TEST_CASE("pauses double up to a maximum, less by chance up to a half") {
+TEST_CASE("pauses double up to a maximum, with jitter of up to a half") {
   for (uint64_t seed = 1; seed <= 50; ++seed) {
     INFO("seed " << seed);
     Random random(seed);
@@ -24,7 +24,7 @@ TEST_CASE("pauses double up to a maximum, less by chance up to a half") {
   }
 }
 
-TEST_CASE("clients that lose a server together come back apart") {
+TEST_CASE("clients that lose a server together reconnect at different times") {
   constexpr size_t kClients = 100;
   std::set<Clock::duration> pauses;
   for (uint64_t seed = 0; seed < kClients; ++seed) {

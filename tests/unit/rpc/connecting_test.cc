@@ -1,4 +1,4 @@
-// How a client comes to its server, and back to it.
+// Connecting and reconnecting.
 
 #include <new>
 #include <optional>
@@ -15,7 +15,7 @@ using testing::Loop;
 using testing::RawFrame;
 using testing::RawPeer;
 
-TEST_CASE("a client finds a server that has come back at the same address") {
+TEST_CASE("a client reconnects to a restarted server") {
   Loop loop;
   const std::string where = GENERATE(std::string("127.0.0.1:0"), "unix://" + UnixPath("again"));
   Hello first_life = TestHello("server");
@@ -42,7 +42,7 @@ TEST_CASE("a client finds a server that has come back at the same address") {
   CHECK(client.peer()->incarnation == 10);
 }
 
-TEST_CASE("an address that nobody answers is named with attempts and the last error") {
+TEST_CASE("the error for an unreachable address has the attempts and the last error") {
   Loop loop;
   const std::string address = "unix://" + UnixPath("nobody");
   Client client(loop.executor(), address, TestHello("client"), {}, nullptr);
@@ -56,7 +56,7 @@ TEST_CASE("an address that nobody answers is named with attempts and the last er
   CHECK(absl::IsInvalidArgument(loop.Run(lost.Call(kEcho, {}, NoSegments(), Soon())).status()));
 }
 
-TEST_CASE("a server that ends every connection at once is tried again less and less often") {
+TEST_CASE("pauses grow for a server that closes every connection at once") {
   Loop loop;
   RawServer raw(loop);
   const bool goes_away = GENERATE(false, true);
@@ -66,7 +66,7 @@ TEST_CASE("a server that ends every connection at once is tried again less and l
       auto socket = co_await raw.listener->Accept();
       if (!socket.ok()) co_return absl::OkStatus();
       ++connections;
-      // At once, so that the client reads both before a call goes on.
+      // Together, so that the client reads both before a call resumes.
       std::vector<RawFrame> frames{testing::HelloFrame(TestHello("server"))};
       frames.emplace_back().header.kind = goes_away ? FrameKind::kGoaway : FrameKind::kHello;
       RawPeer peer(*std::move(socket));
@@ -85,12 +85,12 @@ TEST_CASE("a server that ends every connection at once is tried again less and l
   CHECK_THAT(std::string(error.message()),
              Catch::Contains(goes_away ? "is stopping" : "malformed"));
   CHECK_THAT(std::string(error.message()), !Catch::Contains(" 0 attempts"));
-  // Of at least half of 20, 40, 80, ... ms, seven fill that second.
+  // Seven pauses of at least half of 20, 40, 80, ... ms exceed one second.
   CHECK(connections >= 1);
   CHECK(connections <= 10);
 }
 
-TEST_CASE("a client whose attempt to connect threw tries again") {
+TEST_CASE("a client retries after an attempt to connect threw") {
   struct ThrowingObserver : Observer {
     void OnConnect(std::string_view) override {
       if (++connects == 1) throw std::bad_alloc();
@@ -105,7 +105,7 @@ TEST_CASE("a client whose attempt to connect threw tries again") {
   CHECK(observer.connects == 2);
 }
 
-TEST_CASE("attempts to connect are counted since the last connection with an answer") {
+TEST_CASE("attempts to connect are counted since the last connection that answered a call") {
   Loop loop;
   auto server = NewServer(loop, "unix://" + UnixPath("answering"));
   Client client(loop.executor(), server->address(), TestHello("client"), {}, nullptr);
@@ -127,7 +127,7 @@ TEST_CASE("attempts to connect are counted since the last connection with an ans
   CHECK_THAT(std::string(error.message()), Catch::Contains("lost: "));
 }
 
-TEST_CASE("a client stopped before the server has said HELLO leaves nothing in the event loop") {
+TEST_CASE("a client stopped before the server's HELLO leaves nothing in the event loop") {
   testing::TestAuthority authority;
   Loop loop;
   ClientOptions options;

@@ -1,4 +1,4 @@
-// Peers that come in crowds: the limits hold, and others are served meanwhile.
+// Many peers at once: the limits hold, and others are served.
 
 #include <algorithm>
 
@@ -14,7 +14,7 @@ using testing::Encode;
 using testing::RawFrame;
 using testing::RawPeer;
 
-TEST_CASE("a crowd of silent peers keeps nobody out", "[abuse]") {
+TEST_CASE("silent peers do not keep others out", "[abuse]") {
   ServerOptions options;
   options.max_newcomers = 16;
   Ends ends(EchoMethod().handle, options);
@@ -25,23 +25,23 @@ TEST_CASE("a crowd of silent peers keeps nobody out", "[abuse]") {
     for (size_t i = 0; i < kCrowd; ++i) {
       StatusOr<RawPeer> peer = co_await RawPeer::Dial(ends.server->address());
       SIMURGH_CO_RETURN_IF_ERROR(peer.status());
-      // Some are silent, others begin a HELLO and do not end it.
+      // Some are silent, others send an incomplete HELLO.
       if (i % 2 == 0) SIMURGH_CO_RETURN_IF_ERROR(co_await peer->Send(Bytes(40)));
       crowd.push_back(*std::move(peer));
     }
     co_return absl::OkStatus();
   };
   REQUIRE(ends.loop.Run(gather()) == absl::OkStatus());
-  // Both who is known and who comes now.
+  // A known client and a new one.
   CHECK(RunWithin(ends.loop, 3'000, Echo(*ends.client)) == absl::OkStatus());
   const auto newcomer = ends.NewClient();
   CHECK(RunWithin(ends.loop, 3'000, Echo(*newcomer)) == absl::OkStatus());
-  ends.loop.Run(UntilCut(ends.observer, kCrowd - options.max_newcomers));
+  ends.loop.Run(UntilClosed(ends.observer, kCrowd - options.max_newcomers));
   CHECK(std::ranges::all_of(ends.observer.closes,
                             [](CloseReason reason) { return reason == CloseReason::kCrowd; }));
 }
 
-TEST_CASE("a peer that never introduces itself is cut off", "[abuse]") {
+TEST_CASE("a connection without HELLO is closed", "[abuse]") {
   ServerOptions options;
   options.hello_timeout = std::chrono::milliseconds(20);
   Ends ends(EchoMethod().handle, options);
@@ -73,8 +73,7 @@ TEST_CASE("a peer that never introduces itself is cut off", "[abuse]") {
   co_return RawPeer(std::move(socket));
 }
 
-TEST_CASE("a thousand connections are refused beyond the limits, one host's before all",
-          "[abuse]") {
+TEST_CASE("a thousand connections are refused above the limits per host and in total", "[abuse]") {
   constexpr size_t kAttempts = 1'000;
   constexpr size_t kLimit = 40;
   ServerOptions options;
@@ -84,7 +83,7 @@ TEST_CASE("a thousand connections are refused beyond the limits, one host's befo
     reason = CloseReason::kHostConnections;
   }
   SECTION("of all together") {
-    options.max_connections = kLimit + 1;  // The honest client's is one of them.
+    options.max_connections = kLimit + 1;  // Including the honest client's.
     reason = CloseReason::kConnections;
   }
   Ends ends(EchoMethod().handle, options);
@@ -127,7 +126,7 @@ TEST_CASE("a thousand connections are refused beyond the limits, one host's befo
   const auto newcomer = ends.NewClient();
   const Status answer = RunWithin(ends.loop, 3'000, Echo(*newcomer));
   CHECK(answer.ok() == (reason == CloseReason::kHostConnections));
-  // Who leaves makes room.
+  // A closed connection frees its share.
   admitted.clear();
   while (ends.observer.disconnects < static_cast<int>(kLimit)) ends.loop.context().run_one();
   const auto back = [&]() -> awaitable<Status> {

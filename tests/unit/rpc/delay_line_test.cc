@@ -14,7 +14,7 @@ using std::chrono::microseconds;
 
 constexpr double kBytesPerSecond = 1e6;  // A byte takes a microsecond.
 
-TEST_CASE("What enters an idle line leaves when it has been sent and has travelled") {
+TEST_CASE("A packet leaves an idle line after serialization and delay") {
   Line line(microseconds(1'000), kBytesPerSecond, 1'000);
   const Line::Clock::time_point start{};
   CHECK_FALSE(line.due().has_value());
@@ -24,7 +24,7 @@ TEST_CASE("What enters an idle line leaves when it has been sent and has travell
   CHECK_FALSE(line.due().has_value());
 }
 
-TEST_CASE("A full line loses what comes, and nothing of what is inside") {
+TEST_CASE("A full line drops new packets only") {
   Line line(microseconds(0), kBytesPerSecond, 250);
   REQUIRE(line.Push({}, 200, 1));
   CHECK_FALSE(line.Push({}, 51, 2));
@@ -41,7 +41,7 @@ TEST_CASE("Order, rate and delay hold for any arrivals") {
     const microseconds delay(random.Below(2'000));
     Line line(delay, kBytesPerSecond, size_t{1} << 30);
     Line::Clock::time_point now{};
-    Line::Clock::time_point sent{};  // By brute force: when the last byte so far is on the wire.
+    Line::Clock::time_point sent{};  // Brute force: the end of serialization so far.
     std::vector<Line::Clock::time_point> expected;
     for (int i = 0; i < 200; ++i) {
       now += microseconds(random.Below(300));
@@ -52,8 +52,7 @@ TEST_CASE("Order, rate and delay hold for any arrivals") {
     }
     for (int i = 0; i < 200; ++i) {
       const auto difference = *line.due() - expected[i];
-      CHECK(std::chrono::abs(difference) <=
-            microseconds(1));  // Whole nanoseconds are kept of each.
+      CHECK(std::chrono::abs(difference) <= microseconds(1));  // Rounding to nanoseconds.
       CHECK(line.Pop() == i);
     }
   }

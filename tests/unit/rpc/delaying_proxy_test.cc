@@ -1,4 +1,4 @@
-// Times are bounded from below alone: a slow machine is late, never early.
+// Times have lower bounds only: a slow machine is late, never early.
 
 #include "rpc/testing/delaying_proxy.h"
 
@@ -19,7 +19,7 @@ using testing::DelayingProxy;
 
 constexpr double kFast = 1e12;  // Bytes a second.
 
-// Both ends of a connection through a proxy, without the library's frames.
+// Both ends of a connection through a proxy, without frames.
 struct Wire {
   Wire(Clock::duration delay, double bytes_per_second)
       : listener(*Listener::Open(loop.executor(), *ParseAddress("127.0.0.1:0"))),
@@ -40,7 +40,7 @@ struct Wire {
     co_return absl::OkStatus();
   }
 
-  // Writes all at one end, while the other reads as much.
+  // Writes at one end and reads as many bytes at the other.
   Bytes Carry(Socket& from, Socket& to, const Bytes& bytes) {
     Bytes received(bytes.size());
     const auto write = [&]() -> awaitable<Status> {
@@ -55,7 +55,7 @@ struct Wire {
     return received;
   }
 
-  // What comes until the direction ends, and what ends it.
+  // The bytes until the direction ends, and the error.
   std::pair<Bytes, boost::system::error_code> Rest(Socket& at) {
     const auto read = [&]() -> awaitable<std::pair<Bytes, boost::system::error_code>> {
       Bytes destination(1'000'000);
@@ -72,7 +72,7 @@ struct Wire {
   Socket client, server;
 };
 
-TEST_CASE("a call through a wire takes its delay twice") {
+TEST_CASE("a call through a delaying proxy takes two delays") {
   constexpr milliseconds kDelay(30);
   Ends ends;
   DelayingProxy proxy(ends.loop.executor(), kDelay, kFast);
@@ -92,11 +92,11 @@ TEST_CASE("a call through a wire takes its delay twice") {
   }
 }
 
-TEST_CASE("a wire takes no more than its rate in each direction, in order") {
+TEST_CASE("each direction keeps order and stays below the rate") {
   constexpr double kBytesPerSecond = 20e6;
   Wire wire(milliseconds(5), kBytesPerSecond);
   Random random(2);
-  // More than it takes at once: who writes waits.
+  // More than the link holds, so the writer waits.
   const Bytes bytes = RandomBytes(random, 4'000'000);
   for (const bool back : {false, true}) {
     CAPTURE(back);
@@ -108,7 +108,7 @@ TEST_CASE("a wire takes no more than its rate in each direction, in order") {
   }
 }
 
-TEST_CASE("what is under way comes before the end, and the other direction lives on") {
+TEST_CASE("bytes in flight arrive before the end of a direction, and the other stays open") {
   Wire wire(milliseconds(10), kFast);
   const Bytes bytes(100'000, std::byte{7});
   REQUIRE(wire.client.write_some(asio::buffer(Text("last words"))) == 10);
@@ -121,7 +121,7 @@ TEST_CASE("what is under way comes before the end, and the other direction lives
   CHECK(wire.Rest(wire.client).second == asio::error::eof);
 }
 
-TEST_CASE("a reset of one end ends the other, and takes along what is under way") {
+TEST_CASE("a reset of one end drops the bytes in flight and resets the other") {
   Wire wire(milliseconds(10), /*bytes_per_second=*/1);
   REQUIRE(wire.client.write_some(asio::buffer(Bytes(1'000))) > 0);
   wire.client.set_option(asio::socket_base::linger(true, 0));

@@ -15,7 +15,7 @@ namespace {
 
 using testing::Loop;
 
-// While it lives, this process may open one file more.
+// Limits this process to one more open file.
 class LastDescriptor {
  public:
   LastDescriptor() {
@@ -35,7 +35,7 @@ class LastDescriptor {
   rlimit before_{};
 };
 
-TEST_CASE("a server without free descriptors says so, and accepts who waits once there are some") {
+TEST_CASE("a server without free descriptors reports it and accepts later") {
   struct : RecordingObserver {
     void OnThrottle(std::string_view peer, ThrottleReason reason) override {
       RecordingObserver::OnThrottle(peer, reason);

@@ -39,7 +39,7 @@ struct Ends {
   std::unique_ptr<Client> client;
 };
 
-TEST_CASE("what is sent comes back, in every size") {
+TEST_CASE("an echo returns payloads of every size") {
   Ends ends(GENERATE(std::string("127.0.0.1:0"), std::string("[::1]:0"), "unix://" + Path(),
                      "shm://" + Path(), std::string("auto://127.0.0.1:0")));
   Random random(1);
@@ -56,7 +56,7 @@ TEST_CASE("what is sent comes back, in every size") {
   CHECK(ends.client_observer.received == ends.server_observer.sent);
 }
 
-TEST_CASE("what is sent comes back, in any number of segments and with any metadata") {
+TEST_CASE("an echo returns any number of segments and any metadata") {
   Ends ends(GENERATE(std::string("127.0.0.1:0"), "unix://" + Path(), "shm://" + Path()));
   const uint64_t seed = GENERATE(1, 2, 3);
   INFO("seed " << seed);
@@ -76,7 +76,7 @@ TEST_CASE("what is sent comes back, in any number of segments and with any metad
   }
 }
 
-TEST_CASE("segments land where the placement says") {
+TEST_CASE("segments are received into the placement's destinations") {
   Ends ends("127.0.0.1:0");
   Random random(5);
   // Two halves of one array, with a guard between them.
@@ -101,7 +101,7 @@ TEST_CASE("segments land where the placement says") {
   CHECK(std::count(arena.begin() + 12'012, arena.end(), std::byte{0x55}) == 30'000 - 12'012);
 }
 
-TEST_CASE("over TCP and Unix sockets, segments of 4 KiB and more are copied nowhere") {
+TEST_CASE("over TCP and Unix sockets, segments of 4 KiB and more are never copied") {
   Ends ends(GENERATE(std::string("127.0.0.1:0"), "unix://" + Path()));
   Random random(6);
   for (const size_t size : {4'096, 4'097, 65'536, 262'145, 1'000'003, 8'388'608}) {
@@ -124,7 +124,7 @@ TEST_CASE("over TCP and Unix sockets, segments of 4 KiB and more are copied nowh
   check_copied(4'195);
 }
 
-TEST_CASE("owners are held while their bytes are needed and let go afterwards") {
+TEST_CASE("owners live until their bytes are written") {
   Ends ends("127.0.0.1:0");
   const auto sent = std::make_shared<const Bytes>(3'000'000, std::byte{1});
   const auto landed = std::make_shared<Bytes>(sent->size());
@@ -145,7 +145,7 @@ TEST_CASE("owners are held while their bytes are needed and let go afterwards") 
 TEST_CASE("a hundred calls in flight are answered in any order") {
   testing::Loop loop;
   Server server(loop.executor(), TestHello("server"), {}, nullptr);
-  // Holds every request until all have come, then answers the last first.
+  // Holds all requests, then answers the last first.
   constexpr size_t kCalls = 100;
   std::vector<std::unique_ptr<WaitList>> held;
   std::vector<size_t> answered;
@@ -180,7 +180,7 @@ TEST_CASE("a hundred calls in flight are answered in any order") {
   CHECK(answered == backwards);
 }
 
-TEST_CASE("both ends learn who the other is, and the handler how much time is left") {
+TEST_CASE("both ends get the other's HELLO, and the handler the deadline") {
   testing::Loop loop;
   Server server(loop.executor(), TestHello("server"), {}, nullptr);
   Hello seen;

@@ -1,6 +1,6 @@
 #pragma once
 
-// Both ends of a connection in one loop, and ends of which the other is played by hand.
+// Both ends of a connection in one event loop, and ends whose peer the test controls.
 
 #include <array>
 #include <filesystem>
@@ -25,7 +25,7 @@ inline constexpr MethodId kWork{.number = 2, .name = "work"};
 
 struct RecordingObserver : Observer {
   void OnClose(std::string_view, CloseReason reason, const Status& status) override {
-    cuts.push_back(reason);
+    closes.push_back(reason);
     errors.emplace_back(status.ToString());
   }
   void OnConnect(std::string_view) override { ++connects; }
@@ -35,15 +35,15 @@ struct RecordingObserver : Observer {
   }
   int throttled(ThrottleReason reason) const { return throttles[static_cast<size_t>(reason)]; }
 
-  std::vector<CloseReason> cuts;
-  std::vector<std::string> errors;  // Of the cuts.
+  std::vector<CloseReason> closes;
+  std::vector<std::string> errors;  // Of `closes`.
   std::array<int, kThrottleReasons> throttles{};
   int connects = 0, disconnects = 0;
 };
 
 using Handler = std::function<awaitable<StatusOr<OutgoingMessage>>(Request)>;
 
-// A server with an echo and one method of the test's own, and a client of it.
+// A server with an echo and one method of the test, and its client.
 struct Ends {
   explicit Ends(Handler work = EchoMethod().handle, ServerOptions options = {},
                 Placement placement = IntoVectors())
@@ -76,7 +76,7 @@ struct Ends {
   co_return std::move(peer);
 }
 
-// Waits until it is cancelled; notes that it was.
+// A handler that waits until it is cancelled.
 struct Hang {
   [[nodiscard]] awaitable<StatusOr<OutgoingMessage>> operator()(Request /*request*/) {
     started.NotifyAll();
@@ -93,7 +93,7 @@ struct Hang {
   int cancelled = 0;
 };
 
-// Waits until the observer has heard of it; fails the test when it does not.
+// Waits for the throttling; fails the test if it does not happen.
 [[nodiscard]] inline awaitable<void> UntilThrottled(const RecordingObserver& observer,
                                                     ThrottleReason reason) {
   const Clock::time_point deadline = Soon();
@@ -130,7 +130,7 @@ struct Pair {
   Socket server;
 };
 
-// A listener of the test's own behind which a raw peer plays the server.
+// A client whose server is a raw peer.
 struct RawServer {
   explicit RawServer(testing::Loop& loop)
       : listener(*Listener::Open(loop.executor(), *ParseAddress("127.0.0.1:0"))),
@@ -171,13 +171,13 @@ inline testing::RawFrame Response(uint64_t id, std::vector<Bytes> segments) {
   return frame;
 }
 
-// The head of a message whose payload follows in chunks.
+// The head of a chunked message.
 inline testing::RawFrame HeadOf(testing::RawFrame frame) {
   frame.header.flags = kFlagChunked;
   return frame;
 }
 
-// Frames that come at once.
+// The bytes of several frames.
 inline Bytes EncodeAll(const std::vector<testing::RawFrame>& frames) {
   Bytes all;
   for (const testing::RawFrame& frame : frames) {
@@ -198,7 +198,7 @@ inline std::unique_ptr<Server> NewServer(testing::Loop& loop, const std::string&
   return server;
 }
 
-// A path of this process alone.
+// A path that no other process uses.
 inline std::string UnixPath(const char* name) {
   const auto path = std::filesystem::temp_directory_path() /
                     ("simurgh-rpc-" + std::string(name) + "-" + std::to_string(::getpid()));

@@ -27,7 +27,7 @@ TEST_CASE("a handler's error arrives with its code and message") {
   CHECK(error.message() == "not the owner of bucket 9");
 }
 
-TEST_CASE("what a handler throws is an INTERNAL error, and the connection lives on") {
+TEST_CASE("an exception of a handler is an INTERNAL error, and the connection stays open") {
   Ends ends([](Request) -> awaitable<StatusOr<OutgoingMessage>> {
     throw std::runtime_error("a bug");
     co_return OutgoingMessage();
@@ -45,7 +45,7 @@ TEST_CASE("an unknown method is UNIMPLEMENTED") {
   CHECK(absl::IsUnimplemented(error));
 }
 
-TEST_CASE("a refused placement is answered and its payload read past") {
+TEST_CASE("a refused placement is answered and its payload skipped") {
   Loop loop;
   Server server(loop.executor(), TestHello("server"), {}, nullptr);
   server.Register(EchoMethod());
@@ -94,7 +94,7 @@ TEST_CASE("a deadline ends the call at the client and the handler at the server"
   CHECK(absl::IsDeadlineExceeded(late));
 }
 
-TEST_CASE("a server ends what is past its deadline though the client says nothing more") {
+TEST_CASE("a server cancels expired requests without a CANCEL") {
   std::unique_ptr<Hang> hang;
   Ends ends([&](Request request) { return (*hang)(std::move(request)); });
   hang = std::make_unique<Hang>(ends.loop.executor());
@@ -125,7 +125,7 @@ TEST_CASE("a server ends what is past its deadline though the client says nothin
   CHECK(ends.loop.Run(talk()) == absl::OkStatus());
 }
 
-TEST_CASE("a deadline goes on while its request is held back") {
+TEST_CASE("a throttled request keeps its deadline") {
   ServerOptions options;
   options.max_requests_per_connection = 1;
   constexpr uint32_t kDeadlineMs = 20;
@@ -158,9 +158,9 @@ TEST_CASE("a deadline goes on while its request is held back") {
   CHECK(late == std::vector{false, true});
 }
 
-TEST_CASE("a call without a deadline waits for a connection as long as its patience") {
+TEST_CASE("a call without a deadline waits for a connection within its patience") {
   Loop loop;
-  // Nobody listens at the lowest port.
+  // No server listens on the lowest port.
   Client client(loop.executor(), "tcp://127.0.0.1:1", TestHello("client"), {}, nullptr);
   CallOptions options(Clock::time_point::max());
   options.patience = std::chrono::milliseconds(50);
@@ -232,7 +232,8 @@ TEST_CASE("a call fails with UNAVAILABLE when its connection is lost") {
   CHECK_THAT(std::string(error.message()), Catch::Contains(raw.listener->address()));
 }
 
-TEST_CASE("after a deadline nothing is written to the destinations, and the connection goes on") {
+TEST_CASE(
+    "after a deadline nothing is written to the destinations, and the connection stays open") {
   Loop loop;
   RawServer raw(loop);
   Bytes destination(1'000'000, std::byte{0});
@@ -272,10 +273,11 @@ TEST_CASE("after a deadline nothing is written to the destinations, and the conn
   CHECK(loop.Run(Both(serve(), call())) == absl::OkStatus());
 }
 
-TEST_CASE("a request given up half written costs the connection only if its bytes have no owner") {
+TEST_CASE(
+    "a call that ends while its request is written closes the connection only without owners") {
   Loop loop;
   RawServer raw(loop);
-  const Bytes borrowed(64'000'000);  // More than the socket takes from a peer that does not read.
+  const Bytes borrowed(64'000'000);  // More than the socket buffers hold.
   const bool owned = GENERATE(false, true);
   asio::cancellation_signal cancel;
   const auto call = [&]() -> awaitable<void> {
@@ -317,7 +319,7 @@ RawFrame Refusal(uint64_t id) {
   return frame;
 }
 
-TEST_CASE("a call answered half written returns when nobody reads its bytes, GOAWAY or not") {
+TEST_CASE("a call answered while its request is written returns when its bytes are unused") {
   Loop loop;
   RawServer raw(loop);
   const bool goes_away = GENERATE(false, true);
@@ -360,7 +362,7 @@ TEST_CASE("a call answered half written returns when nobody reads its bytes, GOA
   CHECK(loop.Run(Both(serve(), call())) == absl::OkStatus());
 }
 
-TEST_CASE("a call answered half written keeps its deadline though its bytes have no owner") {
+TEST_CASE("a call answered while its request is written keeps its deadline") {
   Loop loop;
   RawServer raw(loop);
   const Bytes borrowed(64'000'000);
@@ -381,7 +383,7 @@ TEST_CASE("a call answered half written keeps its deadline though its bytes have
     Bytes header(kHeaderBytes);
     SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Fill(header));
     SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(Encode(Refusal(1))));
-    // Reads nothing meanwhile.
+    // Reads nothing.
     CHECK(co_await returned.Wait(In(std::chrono::seconds(10))));
     co_return absl::OkStatus();
   };

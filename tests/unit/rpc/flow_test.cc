@@ -1,5 +1,4 @@
-// Large and small messages side by side, what leaves together, the request window, and peers of
-// other versions.
+// Large and small messages together, corking, the request window, and other protocol versions.
 
 #include <algorithm>
 #include <numeric>
@@ -75,7 +74,7 @@ TEST_CASE("a client refuses a server of another protocol version") {
   CHECK(loop.Run(Both(serve(), call())) == absl::OkStatus());
 }
 
-TEST_CASE("a small call is not held up by a large one") {
+TEST_CASE("a small call passes a large one") {
   Ends ends;
   REQUIRE(ends.EchoWorks());
   std::vector<std::string> ended;
@@ -89,7 +88,7 @@ TEST_CASE("a small call is not held up by a large one") {
   CHECK(ended == std::vector<std::string>{"small", "large"});
 }
 
-TEST_CASE("a small call is not held up by a large answer that is on its way") {
+TEST_CASE("a small call passes a large answer") {
   const auto block = std::make_shared<const Bytes>(64'000'000);
   Ends ends([&](Request) -> awaitable<StatusOr<OutgoingMessage>> {
     OutgoingMessage large;
@@ -121,7 +120,7 @@ TEST_CASE("a small call is not held up by a large answer that is on its way") {
   CHECK(ended == std::vector<std::string>{"small", "large"});
 }
 
-// How many bytes left in each piece.
+// Records the bytes of each write.
 struct PiecesObserver : Observer {
   void OnBytesSent(uint64_t bytes) override {
     if (bytes != 0) pieces.push_back(bytes);
@@ -129,7 +128,7 @@ struct PiecesObserver : Observer {
   std::vector<uint64_t> pieces;
 };
 
-TEST_CASE("calls that follow on answers leave together, large ones in halves of those in flight") {
+TEST_CASE("calls after answers leave together, large ones in halves of those in flight") {
   constexpr size_t kInFlight = 8;
   Loop loop;
   RawServer raw(loop);
@@ -146,7 +145,7 @@ TEST_CASE("calls that follow on answers leave together, large ones in halves of 
         answers.push_back(Response(request.header.request_id, {}));
       }
       if (round == 0) observer.pieces.clear();
-      // At once, so that the client reads all of them without a wait.
+      // Together, so that the client reads all without waiting.
       SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(EncodeAll(answers)));
     }
     co_return absl::OkStatus();
@@ -166,14 +165,14 @@ TEST_CASE("calls that follow on answers leave together, large ones in halves of 
   const uint64_t all = kInFlight * Encode(EchoRequest(1, {Bytes(payload)})).size();
   CHECK(std::reduce(observer.pieces.begin(), observer.pieces.end()) == all);
   if (large) {
-    // Smaller ones where this takes long.
+    // Smaller ones on slow machines.
     CHECK(std::ranges::max(observer.pieces) <= all / 2);
   } else {
     CHECK(observer.pieces.size() == 1);
   }
 }
 
-TEST_CASE("answers to what has come together leave together, large ones unless they take long") {
+TEST_CASE("answers to requests that arrive together leave together, unless handlers are slow") {
   constexpr uint64_t kRequests = 8;
   const bool slow = GENERATE(false, true);
   const Bytes payload(slow ? 20'000 : 3'000);
@@ -213,7 +212,7 @@ TEST_CASE("answers to what has come together leave together, large ones unless t
   CHECK(sent <= answers + kHeaderBytes + kMaxPaddingBytes);  // The HELLO promised small data.
 }
 
-TEST_CASE("requests beyond the server's window wait for answers, and all come through") {
+TEST_CASE("requests beyond the window wait for answers, and all succeed") {
   ServerOptions options;
   options.max_request_bytes_per_connection = 100'000;
   size_t at_once = 0, most = 0;
@@ -233,7 +232,7 @@ TEST_CASE("requests beyond the server's window wait for answers, and all come th
     co_return result.status();
   };
   for (int i = 0; i < 20; ++i) calls.push_back(call(30'000));
-  calls.push_back(call(1'000'000));  // Larger than the window: alone.
+  calls.push_back(call(1'000'000));  // Larger than the window.
   for (int i = 0; i < 20; ++i) calls.push_back(call(30'000));
   CHECK(ends.loop.Run(WhenAll(std::move(calls))) == absl::OkStatus());
   CHECK(most == 3);
@@ -260,13 +259,13 @@ TEST_CASE("a call that waits for the window keeps its deadline") {
   };
   REQUIRE(ends.EchoWorks());
   CHECK(ends.loop.Run(Both(call(std::chrono::milliseconds(200)), second())) == absl::OkStatus());
-  // The first one's share came back with the answer to its cancellation.
+  // The answer to CANCEL freed the first one's share.
   const auto echo =
       ends.loop.Run(ends.client->Call(kEcho, Message({}, {Bytes(90'000)}), IntoVectors(), Soon()));
   CHECK(echo.status() == absl::OkStatus());
 }
 
-TEST_CASE("a call that gets the window as its connection ends is told at once, and not sent") {
+TEST_CASE("a call that gets the window when its connection ends fails at once and is not sent") {
   Loop loop;
   RawServer raw(loop);
   RawFrame last;
@@ -287,7 +286,7 @@ TEST_CASE("a call that gets the window as its connection ends is told at once, a
     hello.metadata.assign(metadata.bytes.begin(), metadata.bytes.end());
     RawPeer peer = co_await raw.Accept(std::move(hello));
     SIMURGH_CO_ASSIGN_OR_RETURN(const RawFrame request, co_await peer.Read());
-    // At once, so that the client reads both before the second call goes on.
+    // Together, so that the client reads both before the second call resumes.
     const RawFrame answer = Response(request.header.request_id, {});
     SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(EncodeAll({answer, last})));
     CHECK(absl::IsUnavailable((co_await peer.Read()).status()));
@@ -300,7 +299,7 @@ TEST_CASE("a call that gets the window as its connection ends is told at once, a
   CHECK(loop.Run(WhenAll(std::move(tasks))) == absl::OkStatus());
 }
 
-TEST_CASE("a client that ignores the window is cut off") {
+TEST_CASE("a client that ignores the window loses its connection") {
   ServerOptions options;
   options.max_request_bytes_per_connection = 100'000;
   std::unique_ptr<Hang> hang;

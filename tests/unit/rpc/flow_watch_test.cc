@@ -7,7 +7,7 @@ namespace {
 
 using std::chrono_literals::operator""s;
 
-TEST_CASE("a flow stands still when it is expected to go on and does not") {
+TEST_CASE("a flow is stalled if it is expected to progress and does not") {
   FlowWatch watch;
   const Clock::time_point start = Clock::now();
   Flow flow{.expected = false, .rounds = 4, .bytes = 1'000'000};
@@ -50,7 +50,7 @@ TEST_CASE("a flow stands still when it is expected to go on and does not") {
   }
 }
 
-TEST_CASE("a flow is looked at several times a timeout") {
+TEST_CASE("a flow is sampled several times per timeout") {
   const Clock::time_point now = Clock::now();
   CHECK(FlowWatch::NextSample(now, 4s) == now + 1s);
   CHECK(FlowWatch::NextSample(now, Clock::duration::max()) <= now + std::chrono::minutes(1));

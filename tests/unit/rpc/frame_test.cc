@@ -33,7 +33,7 @@ FrameHeader RequestHeader() {
   return header;
 }
 
-// Makes it a chunk of so many messages.
+// Makes it a gathered chunk.
 void Gather(FrameHeader& header, size_t messages) {
   header.kind = FrameKind::kChunk;
   header.request_id = 0;
@@ -41,7 +41,7 @@ void Gather(FrameHeader& header, size_t messages) {
   header.metadata_length = static_cast<uint32_t>(messages * sizeof(uint64_t));
 }
 
-// Makes it padding of so many bytes.
+// Makes it padding.
 void Pad(FrameHeader& header, uint32_t bytes) {
   header.kind = FrameKind::kPadding;
   header.request_id = 0;
@@ -119,7 +119,7 @@ TEST_CASE("a malformed header is refused by the name of its field") {
   }
 }
 
-TEST_CASE("a frame as large as may be may have borrowed besides") {
+TEST_CASE("the table of borrowed segments does not count towards the limit of a frame") {
   FrameHeader header = RequestHeader();
   header.flags = kFlagBorrowed;
   header = Seal(header);
@@ -136,7 +136,7 @@ TEST_CASE("the segment table must add up") {
   CHECK(CheckSegmentTable(header, std::vector<uint64_t>{100, 0}).ok());
   CHECK(absl::IsDataLoss(CheckSegmentTable(header, std::vector<uint64_t>{40, 59})));
   CHECK(absl::IsDataLoss(CheckSegmentTable(header, std::vector<uint64_t>{40, 61})));
-  // A sum that overflows to the right value.
+  // The sum overflows to the right value.
   CHECK(absl::IsDataLoss(CheckSegmentTable(header, std::vector<uint64_t>{~uint64_t{0}, 101})));
 }
 
@@ -176,7 +176,7 @@ TEST_CASE("HELLO keeps its fields and names what differs") {
   }
 }
 
-TEST_CASE("names in a HELLO that would spoil a log are refused") {
+TEST_CASE("names in a HELLO that are not printable ASCII are refused") {
   const std::string good(255, '~');
   for (const std::string& bad : {std::string("a\nb"), std::string("\x1b[31m"),
                                  std::string("a\0b", 3), std::string("caf\xc3\xa9"), good + "x"}) {
@@ -199,7 +199,7 @@ TEST_CASE("an ERROR keeps the code and message of a status, and not its payloads
   CHECK(received == absl::FailedPreconditionError("not the owner"));
 }
 
-TEST_CASE("an ERROR carries as much of a long message as fits where only a HELLO is accepted") {
+TEST_CASE("an ERROR truncates a long message to the limits of a HELLO") {
   const std::string most(2'048, 'm');
   for (const std::string& message : {most, most + "more"}) {
     const OutgoingFrame frame = ErrorFrame(5, absl::InternalError(message));
@@ -210,7 +210,7 @@ TEST_CASE("an ERROR carries as much of a long message as fits where only a HELLO
   }
 }
 
-TEST_CASE("a message that the receiver would not accept is refused before it is sent") {
+TEST_CASE("a message above the receiver's limits is refused before it is sent") {
   const OutgoingMessage message = Message(Bytes(10), {Bytes(100), Bytes(26)});
   const auto fits = [&](FrameLimits limits) { return CheckFits(message, limits); };
   CHECK(fits({.max_frame_bytes = 64 + 16 + 10 + 126}).ok());
@@ -224,7 +224,7 @@ TEST_CASE("a message that the receiver would not accept is refused before it is 
   CHECK(absl::IsInvalidArgument(CheckFits(many, {.max_frame_bytes = uint64_t{1} << 40})));
 }
 
-// Reads one frame out of bytes as a receiver does, trusting nothing.
+// Decodes one frame like a receiver.
 Status Receive(std::span<const std::byte> bytes) {
   if (bytes.size() < kHeaderBytes) return absl::DataLossError("short");
   SIMURGH_ASSIGN_OR_RETURN(const FrameHeader header,
@@ -235,14 +235,14 @@ Status Receive(std::span<const std::byte> bytes) {
   if (!table.empty()) std::memcpy(table.data(), bytes.data() + kHeaderBytes, TableBytes(header));
   SIMURGH_RETURN_IF_ERROR(CheckSegmentTable(header, table));
   const auto source = bytes.subspan(kHeaderBytes + TableBytes(header), header.metadata_length);
-  const Bytes metadata(source.begin(), source.end());  // Aligned, as a receiver's.
+  const Bytes metadata(source.begin(), source.end());  // Aligned, as in a receiver.
   Status error;
   if (header.kind == FrameKind::kHello) return DecodeHello(metadata).status();
   if (header.kind == FrameKind::kError) return DecodeError(header, metadata, error);
   return absl::OkStatus();
 }
 
-TEST_CASE("no mutation of a frame harms its decoder") {
+TEST_CASE("the decoder survives any mutation of a frame") {
   constexpr uint64_t kSeed = 20'260'801;
   INFO("seed " << kSeed);
   Random random(kSeed);
@@ -274,7 +274,7 @@ TEST_CASE("no mutation of a frame harms its decoder") {
     }
     accepted += Receive(frame).ok();
   }
-  // Both outcomes happen: damage is found, and what is only different is let through.
+  // Both outcomes occur.
   CHECK(accepted > 1'000);
   CHECK(accepted < 199'000);
 }

@@ -1,4 +1,4 @@
-// Chunks that carry payload of several messages.
+// Gathered chunks.
 
 #include <algorithm>
 #include <cstring>
@@ -20,7 +20,7 @@ using testing::RawPiece;
 
 Bytes Filled(size_t count, uint64_t id) { return Bytes(count, static_cast<std::byte>(id)); }
 
-// The heads of echo requests from 1, and all their payload.
+// The heads of echo requests with ids from 1, and their payload in a gathered chunk.
 std::vector<RawFrame> EchoRequests(const std::vector<size_t>& sizes) {
   std::vector<RawFrame> frames;
   std::vector<RawPiece> pieces;
@@ -57,7 +57,7 @@ std::vector<RawFrame> EchoRequests(const std::vector<size_t>& sizes) {
   return ExpectEchoes(peer, {{id, size}});
 }
 
-TEST_CASE("calls in flight arrive whole, whatever leaves in one chunk", "[gathered]") {
+TEST_CASE("calls in flight arrive whole with any gathering", "[gathered]") {
   const std::string address = GENERATE(as<std::string>(), "127.0.0.1:0", "unix://", "shm://");
   Loop loop;
   CountingObserver observers[2];
@@ -77,8 +77,8 @@ TEST_CASE("calls in flight arrive whole, whatever leaves in one chunk", "[gather
   for (int round = 0; round < 50; ++round) {
     std::vector<awaitable<Status>> calls;
     for (size_t i = 0; i < 1 + random() % 100; ++i) {
-      // Four KiB or more together, so that nothing may be copied. Many, too, so that those of a few
-      // messages are more than one read takes.
+      // At least 4 KiB in total, so that nothing may be copied. Sometimes more segments than one
+      // read takes.
       const bool many = random() % 2 == 0;
       std::vector<Bytes> segments(1 + random() % (many ? 60 : 4));
       for (Bytes& segment : segments) segment = RandomBytes(random, random() % (many ? 60 : 8'000));
@@ -184,13 +184,13 @@ TEST_CASE("no gathered chunk is larger than its receiver accepts", "[gathered]")
   CHECK(ends.observer.closes.empty());
 }
 
-TEST_CASE("a message of a gathered chunk does not wait for those behind it", "[gathered]") {
+TEST_CASE("a message of a gathered chunk does not wait for the next ones", "[gathered]") {
   Ends ends;
   const auto talk = [&]() -> awaitable<Status> {
     SIMURGH_CO_ASSIGN_OR_RETURN(RawPeer peer, co_await Enter(ends));
     const std::vector<size_t> sizes{4'096, 9'000, 300'000};
     const Bytes bytes = EncodeAll(EchoRequests(sizes));
-    // In pieces that end with a payload, in its middle, and at a byte before its end.
+    // Cut within a payload, one byte before its end, and at its end.
     const auto end = bytes.end();
     std::vector<Bytes::const_iterator> cuts{bytes.begin(), end - 309'000, end - 305'000,
                                             end - 300'001, end - 300'000, end};
@@ -206,8 +206,7 @@ TEST_CASE("a message of a gathered chunk does not wait for those behind it", "[g
   CHECK(ends.loop.Run(talk()) == absl::OkStatus());
 }
 
-TEST_CASE("what a gathered chunk has of refused, unknown and cancelled messages is read past",
-          "[gathered]") {
+TEST_CASE("pieces of refused, unknown and cancelled messages are skipped", "[gathered]") {
   Ends ends;
   const auto talk = [&]() -> awaitable<Status> {
     SIMURGH_CO_ASSIGN_OR_RETURN(RawPeer peer, co_await Enter(ends));
@@ -233,7 +232,7 @@ TEST_CASE("what a gathered chunk has of refused, unknown and cancelled messages 
   CHECK(ends.loop.Run(talk()) == absl::OkStatus());
 }
 
-TEST_CASE("messages of one chunk wait for their turn as others do", "[gathered]") {
+TEST_CASE("messages of one chunk are throttled like others", "[gathered]") {
   ServerOptions options;
   options.max_requests_per_connection = 1;
   Ends ends(
@@ -258,13 +257,13 @@ TEST_CASE("messages of one chunk wait for their turn as others do", "[gathered]"
   CHECK(ends.observer.throttled(ThrottleReason::kRequests) > 0);
 }
 
-TEST_CASE("a gathered chunk that lies costs the connection", "[gathered]") {
+TEST_CASE("a malformed gathered chunk closes the connection", "[gathered]") {
   Ends ends;
   const std::vector<std::vector<RawPiece>> lies{
-      {{1, Bytes(3'000)}, {1, Bytes(2'000)}},   // One message twice.
-      {{0, Bytes(3'000)}, {1, Bytes(2'000)}},   // None.
-      {{1, Bytes(5'000)}, {2, Bytes(5'001)}},   // More than was announced.
-      {{1, Bytes(50'000)}, {2, Bytes(5'000)}},  // The same of the first.
+      {{1, Bytes(3'000)}, {1, Bytes(2'000)}},   // A message twice.
+      {{0, Bytes(3'000)}, {1, Bytes(2'000)}},   // Id 0.
+      {{1, Bytes(5'000)}, {2, Bytes(5'001)}},   // More than announced.
+      {{1, Bytes(50'000)}, {2, Bytes(5'000)}},  // The same for the first.
   };
   for (const std::vector<RawPiece>& lie : lies) {
     ends.observer.closes.clear();
@@ -282,7 +281,7 @@ TEST_CASE("a gathered chunk that lies costs the connection", "[gathered]") {
   CHECK(ends.EchoWorks());
 }
 
-TEST_CASE("a gathered chunk of a request that is complete costs the connection", "[gathered]") {
+TEST_CASE("a gathered chunk of a complete request closes the connection", "[gathered]") {
   std::optional<Hang> hang;
   Ends ends([&](Request request) { return (*hang)(std::move(request)); });
   hang.emplace(ends.loop.executor());
@@ -300,7 +299,7 @@ TEST_CASE("a gathered chunk of a request that is complete costs the connection",
   CHECK(ends.observer.closes == std::vector{CloseReason::kMalformed});
 }
 
-TEST_CASE("nothing of a gathered chunk is written to the destination of a call given up",
+TEST_CASE("nothing of a gathered chunk is written to the destination of an ended call",
           "[gathered]") {
   constexpr size_t kBytes = 5'000;
   Loop loop;

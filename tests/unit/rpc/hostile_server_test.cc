@@ -1,4 +1,4 @@
-// What servers may do to their clients: nothing but fail calls.
+// Misbehaving servers can do no more than fail calls.
 
 #include <functional>
 
@@ -13,15 +13,15 @@ using testing::Encode;
 using testing::RawFrame;
 using testing::RawPeer;
 
-// A server that the test plays, and a client of it.
+// A client whose server the test controls.
 struct HostileServer {
-  // What it does with the client's request.
+  // Handles the client's request.
   using Play = std::function<awaitable<Status>(RawPeer&, const RawFrame& request)>;
 
   explicit HostileServer(ClientOptions options = {})
       : client(loop.executor(), listener->address(), TestHello("client"), options, &observer) {}
 
-  // How a call of the client ends.
+  // The result of a call.
   Status Call(const Play& play, Placement placement = IntoVectors()) {
     Status end;
     const auto serve = [&]() -> awaitable<Status> {
@@ -46,7 +46,7 @@ struct HostileServer {
   Client client;
 };
 
-TEST_CASE("a server that stops in the middle of an answer is given up", "[abuse]") {
+TEST_CASE("a client closes the connection to a server that stops within an answer", "[abuse]") {
   HostileServer server({.stall_timeout = std::chrono::milliseconds(40)});
   RawFrame beside;
   beside.header.kind = FrameKind::kPadding;
@@ -74,11 +74,11 @@ TEST_CASE("a server that stops in the middle of an answer is given up", "[abuse]
   SECTION("between chunks, whatever other answers it sends") { beside = Response(99, {}); }
   const Status lost = server.Call(play);
   CHECK(absl::IsUnavailable(lost));
-  CHECK_THAT(std::string(lost.message()), Catch::Contains("in the middle"));
+  CHECK_THAT(std::string(lost.message()), Catch::Contains("stopped within a message"));
   CHECK(server.observer.closes == std::vector{CloseReason::kStalled});
 }
 
-TEST_CASE("a server that answers a call twice is cut off before it can write any more", "[abuse]") {
+TEST_CASE("a second answer to a call closes the connection before anything is written", "[abuse]") {
   HostileServer server;
   Bytes destination(5'000);
   const auto answer_twice = [&](RawPeer& peer, const RawFrame&) -> awaitable<Status> {

@@ -10,7 +10,7 @@ using testing::Loop;
 using testing::RawFrame;
 using testing::RawPeer;
 
-TEST_CASE("a HELLO that does not fit is refused by name at both ends") {
+TEST_CASE("both ends refuse a HELLO that does not match and name the field") {
   Ends ends;
   Hello hello = TestHello("client");
   std::string what;
@@ -31,7 +31,7 @@ TEST_CASE("a HELLO that does not fit is refused by name at both ends") {
   CHECK(ends.observer.connects == 0);
 }
 
-TEST_CASE("who is refused is told so even if more than a HELLO has come") {
+TEST_CASE("a refused client gets the ERROR even if it sent more than a HELLO") {
   Ends ends;
   Hello hello = TestHello("client");
   hello.cluster = "another";
@@ -46,7 +46,7 @@ TEST_CASE("who is refused is told so even if more than a HELLO has come") {
   CHECK(ends.loop.Run(talk()) == absl::OkStatus());
 }
 
-// What may come over a wire that is not a conversation in this protocol.
+// Byte streams that break the protocol.
 std::vector<Bytes> Garbage(bool after_hello) {
   Random random(3);
   std::vector<Bytes> all{RandomBytes(random, 1), RandomBytes(random, 10'000),
@@ -69,7 +69,7 @@ std::vector<Bytes> Garbage(bool after_hello) {
   return all;
 }
 
-TEST_CASE("garbage costs its connection and nothing else") {
+TEST_CASE("a connection that breaks the protocol is closed, and others are served") {
   Ends ends;
   REQUIRE(ends.EchoWorks());
   const bool after_hello = GENERATE(false, true);
@@ -96,7 +96,7 @@ TEST_CASE("garbage costs its connection and nothing else") {
   }
 }
 
-TEST_CASE("a peer that is cut off in the middle of a frame harms nobody") {
+TEST_CASE("a connection lost within a frame has no effect on others") {
   Ends ends;
   RawFrame request = EchoRequest(1, {Bytes(10), Bytes(200'000)});
   request.metadata = Bytes(100);
@@ -115,7 +115,7 @@ TEST_CASE("a peer that is cut off in the middle of a frame harms nobody") {
   CHECK(ends.observer.errors.empty());
 }
 
-TEST_CASE("a client cuts off a server that sends garbage and tries again") {
+TEST_CASE("a client closes the connection to a server that sends garbage, and reconnects") {
   Loop loop;
   RawServer raw(loop);
   const auto serve = [&]() -> awaitable<Status> {
@@ -137,7 +137,7 @@ TEST_CASE("a client cuts off a server that sends garbage and tries again") {
   CHECK(loop.Run(Both(serve(), call())) == absl::OkStatus());
 }
 
-TEST_CASE("draining answers what runs, refuses what comes, and closes") {
+TEST_CASE("draining answers running requests, refuses new ones and closes") {
   std::unique_ptr<WaitList> started, release;
   Ends ends([&](Request request) -> awaitable<StatusOr<OutgoingMessage>> {
     started->NotifyAll();
@@ -186,7 +186,7 @@ TEST_CASE("draining answers what runs, refuses what comes, and closes") {
   CHECK(ends.client->peer() == nullptr);
 }
 
-TEST_CASE("ends that have been stopped and drained leave nothing in the event loop") {
+TEST_CASE("stopped and drained ends leave nothing in the event loop") {
   Ends ends;
   REQUIRE(ends.EchoWorks());
   ends.client->Stop();
@@ -197,13 +197,13 @@ TEST_CASE("ends that have been stopped and drained leave nothing in the event lo
   CHECK(ends.loop.context().stopped());
 }
 
-TEST_CASE("draining does not talk to a peer that has not introduced itself") {
+TEST_CASE("draining sends nothing to a peer without HELLO") {
   Ends ends;
   const auto visit = [&]() -> awaitable<Status> {
     StatusOr<RawPeer> silent = co_await RawPeer::Dial(ends.server->address());
     CHECK(silent.ok());
     const auto known = co_await ends.client->Call(kEcho, {}, NoSegments(), Soon());
-    CHECK(known.ok());  // So the server has accepted the silent peer too.
+    CHECK(known.ok());  // So the server has accepted the silent peer, too.
     co_await ends.server->Drain(Soon());
     const auto nothing = co_await silent->Read();
     CHECK(absl::IsUnavailable(nothing.status()));
@@ -213,7 +213,7 @@ TEST_CASE("draining does not talk to a peer that has not introduced itself") {
   CHECK(ends.observer.errors.empty());
 }
 
-TEST_CASE("draining does not wait for a request that no longer arrives") {
+TEST_CASE("draining does not wait for an incomplete request") {
   ServerOptions options;
   options.stall_timeout = std::chrono::milliseconds(40);
   Ends ends(EchoMethod().handle, options);
@@ -223,7 +223,7 @@ TEST_CASE("draining does not wait for a request that no longer arrives") {
     SIMURGH_CO_ASSIGN_OR_RETURN(RawPeer peer, co_await Enter(ends));
     SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(
         EncodeAll({HeadOf(EchoRequest(1, {Bytes(300'000)})), EchoRequest(2, {})})));
-    SIMURGH_CO_RETURN_IF_ERROR((co_await peer.Read()).status());  // So the head is there, too.
+    SIMURGH_CO_RETURN_IF_ERROR((co_await peer.Read()).status());  // So the head has arrived.
     if (hangs_up) peer.Close();
     co_await ends.server->Drain(deadline);
     co_return absl::OkStatus();
@@ -233,7 +233,7 @@ TEST_CASE("draining does not wait for a request that no longer arrives") {
   CHECK(ends.observer.disconnects == 1);
 }
 
-TEST_CASE("draining cancels what has not ended by its deadline") {
+TEST_CASE("draining cancels requests at its deadline") {
   std::unique_ptr<Hang> hang;
   Ends ends([&](Request request) { return (*hang)(std::move(request)); });
   hang = std::make_unique<Hang>(ends.loop.executor());
@@ -251,7 +251,7 @@ TEST_CASE("draining cancels what has not ended by its deadline") {
   CHECK(ends.loop.Run(Both(call(), stop())) == absl::OkStatus());
 }
 
-TEST_CASE("frames over a limit are refused by their sender, and cut off when sent all the same") {
+TEST_CASE("a sender refuses frames above a limit, and a receiver closes the connection") {
   Ends ends(EchoMethod().handle, {.max_frame_bytes = 100'000});
   const auto send = [&](size_t size) {
     return ends.loop
@@ -263,7 +263,7 @@ TEST_CASE("frames over a limit are refused by their sender, and cut off when sen
   CHECK(absl::IsInvalidArgument(error));
   CHECK_THAT(std::string(error.message()), Catch::Contains("max_frame_bytes is 100000"));
 
-  // The same for a response, towards a client that takes less than it sends.
+  // The same for a response to a client with lower limits.
   ends.client = ends.NewClient({.max_frame_bytes = 50'000});
   CHECK(absl::IsInternal(send(60'000)));
   CHECK(send(40'000) == absl::OkStatus());
@@ -271,7 +271,7 @@ TEST_CASE("frames over a limit are refused by their sender, and cut off when sen
   CHECK(ends.observer.closes.empty());
 }
 
-TEST_CASE("frames over any of the limits cut off who sends them all the same") {
+TEST_CASE("a frame above any limit closes the connection") {
   Ends ends(EchoMethod().handle,
             {.max_frame_bytes = 100'000, .max_metadata_bytes = 10'000, .max_segments = 3});
   const auto attack = [&](const RawFrame& request) -> awaitable<Status> {
@@ -302,7 +302,7 @@ TEST_CASE("frames over any of the limits cut off who sends them all the same") {
     request.segments.resize(4);
     field = "segment_count";
   }
-  // Who knows the limits, refuses to.
+  // A sender refuses.
   CHECK(absl::IsInvalidArgument(send(Message(request.metadata, request.segments))));
   CHECK(ends.loop.Run(attack(request)) == absl::OkStatus());
   CHECK(ends.observer.closes == std::vector{CloseReason::kMalformed});
@@ -311,7 +311,7 @@ TEST_CASE("frames over any of the limits cut off who sends them all the same") {
   CHECK(ends.EchoWorks());
 }
 
-TEST_CASE("connections and requests beyond the limits are refused or wait") {
+TEST_CASE("connections above the limit are refused, requests wait") {
   std::unique_ptr<WaitList> second_came, release;
   int came = 0;
   ServerOptions options;

@@ -33,7 +33,7 @@ Outgoing<ScaleRequest> NewRequest(float factor, std::span<const float> values,
   return {builder, root, {values}, {ids}};
 }
 
-// Multiplies; refuses a factor of 0 before the payload comes, of 1 after it.
+// Multiplies. The placement refuses a factor of 0, the handler a factor of 1.
 class ScaleServer {
  public:
   explicit ScaleServer(testing::Loop& loop)
@@ -83,7 +83,7 @@ struct TypedEnds {
   Client client;
 };
 
-TEST_CASE("a typed call carries table and tensors both ways, into the destinations named") {
+TEST_CASE("a typed call passes table and tensors both ways, into the named destinations") {
   TypedEnds ends;
   const std::vector<float> values{1, 2, 3, 4};
   const std::vector<uint64_t> ids{10, 20};
@@ -104,7 +104,7 @@ TEST_CASE("a typed call carries table and tensors both ways, into the destinatio
   CHECK(ends.loop.Run(Call(ends.client, kPing, Outgoing<Plain>(), Soon())).ok());
 }
 
-TEST_CASE("a caller may choose the destinations when the response's table is there") {
+TEST_CASE("a caller may choose the destinations by the response's table") {
   TypedEnds ends;
   const std::vector<float> values{1, 2, 3};
   const auto scaled = std::make_shared<std::vector<float>>();
@@ -128,7 +128,7 @@ TEST_CASE("a caller may choose the destinations when the response's table is the
   CHECK(absl::IsResourceExhausted(call().status()));
 }
 
-TEST_CASE("errors of placement and handler arrive as they are") {
+TEST_CASE("errors of placement and handler arrive unchanged") {
   TypedEnds ends;
   const auto call = [&](float factor) {
     std::vector<float> scaled(1);
@@ -145,7 +145,7 @@ TEST_CASE("errors of placement and handler arrive as they are") {
   CHECK(ends.scale.handled == 1);
 }
 
-TEST_CASE("a malformed request is refused in one destination, and its handler does not start") {
+TEST_CASE("a malformed request is refused, and its handler does not start") {
   TypedEnds ends;
   const auto refusal = [&](Bytes metadata, std::vector<Bytes> segments) {
     const Status status = ends.loop

@@ -1,4 +1,4 @@
-// What both ends report of calls.
+// Reports of calls at both ends.
 
 #include <string>
 #include <vector>
@@ -29,7 +29,7 @@ struct CallRecorder : Observer {
   std::vector<Reported> ended;
 };
 
-// Both ends with a recorder each.
+// Both ends, each with a recorder.
 struct RecordedEnds {
   explicit RecordedEnds(Handler work)
       : server(loop.executor(), TestHello("server"), {}, &at_server) {
@@ -72,7 +72,7 @@ TEST_CASE("both ends report a call by name, trace, code and bytes") {
   CHECK(ends.at_server.started == ends.at_client.started);
 }
 
-TEST_CASE("a server reports what it refuses, and methods it does not have under one name") {
+TEST_CASE("a server reports refused requests, and unknown methods under one name") {
   RecordedEnds ends(EchoMethod().handle);
   CHECK(absl::IsInvalidArgument(ends.Call(kWork, Message(Text("1"), {Bytes(9)}), Soon())));
   CHECK(absl::IsUnimplemented(ends.Call({.number = 99, .name = "lost"}, Message({}), Soon())));
@@ -83,7 +83,7 @@ TEST_CASE("a server reports what it refuses, and methods it does not have under 
   CHECK(ends.at_server.started == std::vector<std::string>{"work", "unknown"});
 }
 
-TEST_CASE("every call that starts ends, however it ends") {
+TEST_CASE("every call that starts ends") {
   std::unique_ptr<Hang> hang;
   RecordedEnds ends([&](Request request) { return (*hang)(std::move(request)); });
   hang = std::make_unique<Hang>(ends.loop.executor());
@@ -93,7 +93,7 @@ TEST_CASE("every call that starts ends, however it ends") {
     while (ends.at_server.ended.empty()) co_await asio::post(asio::use_awaitable);
   };
   ends.loop.Run(handler_ended());
-  // Its own clock and the client's CANCEL end it, whichever comes first.
+  // The deadline or the client's CANCEL ends it.
   const absl::StatusCode code = ends.at_server.ended.back().code;
   CHECK((code == absl::StatusCode::kDeadlineExceeded || code == absl::StatusCode::kCancelled));
 

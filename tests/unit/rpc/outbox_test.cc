@@ -25,7 +25,7 @@ OutgoingFrame RequestOf(uint64_t id, std::vector<Bytes> segments, Bytes metadata
   return frame;
 }
 
-// What an outbox has sent, read as a receiver would.
+// Decodes what an outbox has sent.
 struct Received {
   struct Frame {
     FrameHeader header;
@@ -34,7 +34,7 @@ struct Received {
     Bytes payload;
     size_t begin = 0;
 
-    // Of the messages that the payload belongs to.
+    // The messages that the payload belongs to.
     std::vector<uint64_t> Ids() const {
       if (!header.gathered()) return {header.request_id};
       std::vector<uint64_t> ids(header.segment_count);
@@ -67,7 +67,7 @@ struct Received {
     }
   }
 
-  // Whole payloads by request.
+  // Payloads by request id.
   std::map<uint64_t, Bytes> Payloads() const {
     std::map<uint64_t, Bytes> payloads;
     for (const Frame& frame : frames) {
@@ -114,7 +114,7 @@ Bytes Concatenated(const std::vector<Bytes>& segments) {
   return all;
 }
 
-TEST_CASE("an outbox sends every message whole, however its bytes leave") {
+TEST_CASE("an outbox sends every message whole with any sizes of writes") {
   Random random(GENERATE(1, 2, 3, 4));
   const bool established = GENERATE(false, true);
   Outbox outbox;
@@ -154,7 +154,7 @@ TEST_CASE("an outbox sends every message whole, however its bytes leave") {
   CHECK((gatherings != 0) == established);
 }
 
-// No hint may reach into a large payload. Returns how many reach up to one.
+// Checks that no hint reaches into a large payload. Returns how many reach its start.
 size_t CheckHints(const Received& received) {
   size_t covered = 0;
   for (size_t i = 0; i < received.frames.size(); ++i) {
@@ -185,7 +185,7 @@ TEST_CASE("a hint never reaches into a large payload, and covers the small frame
   CHECK(CheckHints(Received(WriteAll(outbox))) > 200);
 }
 
-TEST_CASE("what a hint promises of the next batch is kept, if need be with padding") {
+TEST_CASE("padding keeps what hints promise of the next batch") {
   Random random(GENERATE(6, 7, 8));
   Outbox outbox;
   outbox.Establish(FrameLimits());
@@ -212,7 +212,7 @@ TEST_CASE("what a hint promises of the next batch is kept, if need be with paddi
   CHECK(padding < kBatches);
 }
 
-TEST_CASE("what has left stays so while padding leaves") {
+TEST_CASE("written frames are not pending while padding is written") {
   Outbox outbox;
   outbox.Establish(FrameLimits());
   const Outbox::Ticket first = outbox.Add(RequestOf(1, {Bytes(500)}));
@@ -228,7 +228,7 @@ TEST_CASE("what has left stays so while padding leaves") {
   CHECK_FALSE(outbox.Pending(second));
 }
 
-TEST_CASE("batches of one shape need no padding, and the hint of each reaches the next's payload") {
+TEST_CASE("batches of one shape need no padding, and hints reach the next payload") {
   Outbox outbox;
   outbox.Establish(FrameLimits());
   Bytes stream;
@@ -244,7 +244,7 @@ TEST_CASE("batches of one shape need no padding, and the hint of each reaches th
   CHECK(CheckHints(received) == 9 * kFramesOfBatch + kFramesOfBatch - 1);
 }
 
-TEST_CASE("messages of some KiB that leave together leave all their heads first") {
+TEST_CASE("heads of messages of some KiB leave before their payloads") {
   Outbox outbox;
   outbox.Establish(FrameLimits());
   const std::vector<size_t> sizes{100, 5'000, 4'096, 16'384, 4'095, 6'000, 16'385, 7'000, 8'000};
@@ -258,14 +258,14 @@ TEST_CASE("messages of some KiB that leave together leave all their heads first"
     if (frame.header.gathered()) expected += kHeaderBytes + frame.table.size() * 16;
     order.push_back(frame.Ids());
   }
-  // The sixth is alone between two that are too small and too large.
+  // The sixth is between two that are too small and too large.
   CHECK((order == std::vector<std::vector<uint64_t>>{
                       {1}, {2}, {3}, {4}, {2, 3, 4}, {5}, {6}, {7}, {8}, {9}, {8, 9}}));
   CHECK(stream.size() == expected);
   CHECK(outbox.bytes() == 0);
 }
 
-TEST_CASE("of messages whose payload is gathered each is pending until its own has left") {
+TEST_CASE("a message with gathered payload is pending until its own bytes are written") {
   Outbox outbox;
   outbox.Establish(FrameLimits());
   const Outbox::Ticket first = outbox.Add(RequestOf(1, {Bytes(5'000)}));
@@ -284,7 +284,7 @@ TEST_CASE("of messages whose payload is gathered each is pending until its own h
   CHECK(outbox.empty());
 }
 
-TEST_CASE("no gathered chunk is of more messages than a receiver takes") {
+TEST_CASE("a gathered chunk has at most kMaxGathered messages") {
   Outbox outbox(kLargeBatchBytes);
   outbox.Establish(FrameLimits());
   for (uint64_t id = 1; id <= 2 * kMaxGathered + 2; ++id) {
@@ -297,7 +297,7 @@ TEST_CASE("no gathered chunk is of more messages than a receiver takes") {
   CHECK(messages == std::vector<size_t>{kMaxGathered, kMaxGathered, 2});
 }
 
-TEST_CASE("payloads are gathered for a receiver that accepts the largest chunk of them") {
+TEST_CASE("payloads are gathered only for a receiver that accepts the largest chunk") {
   FrameLimits limits{.max_frame_bytes = kHeaderBytes + kMaxGathered * (16 + 16'384),
                      .max_metadata_bytes = 4'096,
                      .max_segments = kMaxGathered};
@@ -350,7 +350,7 @@ TEST_CASE("large messages take turns") {
   CHECK(of_first < 9'000'000);
 }
 
-TEST_CASE("what is withdrawn does not leave, and tells how far it has come") {
+TEST_CASE("withdrawn frames are not sent, and the result tells how much was") {
   Outbox outbox;
   outbox.Establish(FrameLimits());
   const Outbox::Ticket first = outbox.Add(RequestOf(1, {Bytes(100)}));
@@ -362,7 +362,7 @@ TEST_CASE("what is withdrawn does not leave, and tells how far it has come") {
   CHECK(outbox.Pending(first));
   CHECK(outbox.Withdraw(first) == Outbox::Withdrawn::kNothing);
   CHECK(outbox.Withdraw(large) == Outbox::Withdrawn::kRest);
-  CHECK(outbox.Pending(large));  // A part of it is leaving.
+  CHECK(outbox.Pending(large));  // Part of it is in the batch.
   while (!outbox.empty()) WriteSome(outbox, SIZE_MAX, stream);
   CHECK_FALSE(outbox.Pending(first));
   CHECK_FALSE(outbox.Pending(large));
@@ -373,7 +373,7 @@ TEST_CASE("what is withdrawn does not leave, and tells how far it has come") {
   CHECK(payloads.at(3).size() < 1'000'000);
 }
 
-TEST_CASE("owners are let go once their bytes have left, and not before") {
+TEST_CASE("an outbox holds owners until their bytes are written") {
   Outbox outbox;
   outbox.Establish(FrameLimits());
   const auto bytes = std::make_shared<const Bytes>(1'000'000);
@@ -391,7 +391,7 @@ TEST_CASE("owners are let go once their bytes have left, and not before") {
   CHECK(bytes.use_count() == 1);
 }
 
-TEST_CASE("a large message that is withdrawn while only its head leaves is let go") {
+TEST_CASE("a large message withdrawn while its head is written is released") {
   Outbox outbox;
   outbox.Establish(FrameLimits());
   std::vector<std::weak_ptr<const Bytes>> owners;
@@ -404,7 +404,7 @@ TEST_CASE("a large message that is withdrawn while only its head leaves is let g
     tickets.push_back(outbox.Add(std::move(frame)));
   }
   Bytes stream;
-  WriteSome(outbox, 1, stream);  // Of a batch of both heads and a chunk of the first.
+  WriteSome(outbox, 1, stream);  // The batch has both heads and a chunk of the first.
   CHECK(outbox.Withdraw(tickets[1]) == Outbox::Withdrawn::kRest);
   CHECK(outbox.Pending(tickets[1]));
   while (!outbox.empty()) WriteSome(outbox, SIZE_MAX, stream);
@@ -416,7 +416,7 @@ TEST_CASE("a large message that is withdrawn while only its head leaves is let g
   CHECK(Received(stream).Payloads().at(2).empty());
 }
 
-TEST_CASE("a large message that is withdrawn between two batches is let go at once") {
+TEST_CASE("a large message withdrawn between two batches is released at once") {
   Outbox outbox;
   outbox.Establish(FrameLimits());
   OutgoingFrame frame = RequestOf(1, {});
@@ -433,7 +433,7 @@ TEST_CASE("a large message that is withdrawn between two batches is let go at on
   CHECK(outbox.bytes() == 0);
 }
 
-TEST_CASE("after a drop the frames that had not left are still pending, and nothing is held") {
+TEST_CASE("after a drop unwritten frames are pending, and no owner is held") {
   Outbox outbox;
   outbox.Establish(FrameLimits());
   const Outbox::Ticket first = outbox.Add(RequestOf(1, {Bytes(100)}));

@@ -1,4 +1,4 @@
-// Frames that are only there to keep what a hint has promised.
+// PADDING frames.
 
 #include <vector>
 
@@ -21,7 +21,7 @@ RawFrame Padding(size_t bytes) {
   return frame;
 }
 
-TEST_CASE("padding means nothing to a server") {
+TEST_CASE("a server ignores padding") {
   Ends ends;
   const auto talk = [&]() -> awaitable<Status> {
     SIMURGH_CO_ASSIGN_OR_RETURN(RawPeer peer, co_await Enter(ends));
@@ -39,7 +39,7 @@ TEST_CASE("padding means nothing to a server") {
   CHECK(ends.observer.closes.empty());
 }
 
-TEST_CASE("padding means nothing to a client") {
+TEST_CASE("a client ignores padding") {
   Loop loop;
   RawServer raw(loop);
   const auto serve = [&]() -> awaitable<Status> {
@@ -76,7 +76,7 @@ TEST_CASE("a hint promises as much small data as the last batch began with; padd
     SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(Encode(EchoRequest(2, {Bytes(5'000)}))));
     SIMURGH_CO_ASSIGN_OR_RETURN(answer, co_await peer.ReadAny());
     CHECK(answer.header.kind == FrameKind::kPadding);
-    CHECK(FrameBytes(answer.header) == kSmall);  // In destination of the small payload.
+    CHECK(FrameBytes(answer.header) == kSmall);  // Instead of the small payload.
     SIMURGH_CO_ASSIGN_OR_RETURN(answer, co_await peer.ReadAny());
     CHECK(answer.header.request_id == 2);
     co_return absl::OkStatus();

@@ -1,4 +1,4 @@
-// Both ends' parts of shared memory, without a connection between them.
+// Regions of shared memory, without a connection.
 
 #include <algorithm>
 #include <array>
@@ -49,14 +49,14 @@ bool AllAre(const ReceivedSegment& segment, uint8_t value) {
                              [&](std::byte byte) { return byte == static_cast<std::byte>(value); });
 }
 
-// A size in pages from /proc: what of the file's pages exists.
+// The allocated size of the file.
 uint64_t ResidentBytes(const FileDescriptor& file) {
   struct stat info{};
   REQUIRE(::fstat(file.number(), &info) == 0);
   return static_cast<uint64_t>(info.st_blocks) * 512;
 }
 
-TEST_CASE("what is written in a block is read through its segment") {
+TEST_CASE("the borrower reads what the lender wrote") {
   Ends ends;
   const SegmentBuffer buffer = *ends.lender->Allocate(10'000);
   CHECK(reinterpret_cast<uintptr_t>(buffer.bytes.data()) % 64 == 0);
@@ -68,7 +68,7 @@ TEST_CASE("what is written in a block is read through its segment") {
   CHECK(AllAre(view, 7));
 }
 
-TEST_CASE("parts of blocks can be lent, also several times; other memory cannot") {
+TEST_CASE("parts of blocks can be lent repeatedly, other memory cannot") {
   Ends ends;
   const SegmentBuffer first = *ends.lender->Allocate(kPageBytes);
   SegmentBuffer second = *ends.lender->Allocate(kPageBytes);
@@ -92,7 +92,7 @@ TEST_CASE("parts of blocks can be lent, also several times; other memory cannot"
   CHECK_FALSE(ends.lender->Lend(freed).has_value());
 }
 
-TEST_CASE("a block stays until its producer and every segment have let it go") {
+TEST_CASE("a block is in use until its owner and all segments have released it") {
   Ends ends;
   std::optional<SegmentBuffer> buffer = ends.lender->Allocate(kPageBytes);
   const BorrowedSegment one = *ends.lender->Lend(buffer->bytes),
@@ -105,11 +105,11 @@ TEST_CASE("a block stays until its producer and every segment have let it go") {
   const BorrowedSegment last = *ends.lender->Lend(buffer->bytes);
   buffer.reset();
   CHECK(ends.lender->used_bytes() == kPageBytes);
-  REQUIRE(ends.borrower->Borrow(last, kPageBytes).ok());  // And let go at once.
+  REQUIRE(ends.borrower->Borrow(last, kPageBytes).ok());  // Returned at once.
   CHECK(ends.lender->used_bytes() == 0);
 }
 
-TEST_CASE("borrowed under a random load neither overlap nor leak") {
+TEST_CASE("under random load borrowed segments neither overlap nor leak") {
   const uint64_t seed = GENERATE(range(uint64_t{1}, uint64_t{6}));
   INFO("seed " << seed);
   Random random(seed);
@@ -151,7 +151,7 @@ TEST_CASE("borrowed under a random load neither overlap nor leak") {
   CHECK(ends.lender->used_bytes() == 0);
 }
 
-TEST_CASE("a full region says so, and again has room once borrowed are given back") {
+TEST_CASE("a full region has space again after segments are returned") {
   Ends ends(4 * kPageBytes);
   std::optional<SegmentBuffer> all = ends.lender->Allocate(4 * kPageBytes);
   REQUIRE(all.has_value());
@@ -166,7 +166,7 @@ TEST_CASE("a full region says so, and again has room once borrowed are given bac
   CHECK_FALSE(ends.lender->Allocate(0).has_value());
 }
 
-TEST_CASE("there are so many borrowed at once and no more") {
+TEST_CASE("the number of borrowed segments is limited") {
   Ends ends;
   const SegmentBuffer buffer = *ends.lender->Allocate(kPageBytes);
   std::vector<BorrowedSegment> borrowed;
@@ -179,7 +179,7 @@ TEST_CASE("there are so many borrowed at once and no more") {
   CHECK(next.generation != borrowed[17].generation);
 }
 
-TEST_CASE("a segment that lies is refused") {
+TEST_CASE("an invalid segment is refused") {
   Ends ends;
   const auto refused = [&](const BorrowedSegment& segment, uint64_t length) {
     const Status status = ends.borrower->Borrow(segment, length).status();
@@ -200,7 +200,7 @@ TEST_CASE("a segment that lies is refused") {
              Catch::Contains("the slot is in use"));
 }
 
-TEST_CASE("a closed region lends and gives no more, and what was borrowed stays readable") {
+TEST_CASE("a closed region lends and allocates nothing, and borrowed bytes stay readable") {
   Ends ends;
   std::optional<SegmentBuffer> buffer = ends.lender->Allocate(kPageBytes);
   Fill(*buffer, 3);
@@ -209,15 +209,15 @@ TEST_CASE("a closed region lends and gives no more, and what was borrowed stays 
   ends.lender->Close();
   CHECK_FALSE(ends.lender->Allocate(1).has_value());
   CHECK_FALSE(ends.lender->Lend(buffer->bytes).has_value());
-  CHECK(ends.lender->used_bytes() == kPageBytes);  // The producer's.
+  CHECK(ends.lender->used_bytes() == kPageBytes);  // The owner's.
   ends.lender.reset();
   ends.borrower.reset();
   CHECK(AllAre(view, 3));
-  Fill(*buffer, 4);  // Still somebody's memory.
+  Fill(*buffer, 4);  // Still owned.
   buffer.reset();
 }
 
-TEST_CASE("a closed region gives back no pages, as somebody may read them still") {
+TEST_CASE("a closed region releases no pages, which the peer may read") {
   Ends ends;
   std::optional<SegmentBuffer> buffer = ends.lender->Allocate(8 * kPageBytes);
   Fill(*buffer, 3);
@@ -229,7 +229,7 @@ TEST_CASE("a closed region gives back no pages, as somebody may read them still"
   CHECK(AllAre(view, 3));
 }
 
-TEST_CASE("a producer that meets the end of the connection gets no memory that was lent") {
+TEST_CASE("Allocate() concurrent with Close() returns no lent memory") {
   constexpr int kRounds = 100;
   for (int round = 0; round < kRounds; ++round) {
     Ends ends(16 * kPageBytes);
@@ -252,11 +252,11 @@ TEST_CASE("a producer that meets the end of the connection gets no memory that w
   }
 }
 
-TEST_CASE("blocks and views are let go by any thread") {
+TEST_CASE("any thread may release blocks and segments") {
   Ends ends(16 * kPageBytes);
   constexpr int kRounds = 2'000;
   std::array<std::thread, 3> threads;
-  Mutex mutex;  // Of Borrow, which belongs to one thread at a time.
+  Mutex mutex;  // For Borrow(), which one thread may call at a time.
   for (std::thread& thread : threads) {
     thread = std::thread([&] {
       for (int i = 0; i < kRounds; ++i) {
@@ -278,19 +278,19 @@ TEST_CASE("blocks and views are let go by any thread") {
   CHECK(ends.lender->used_bytes() == 0);
 }
 
-TEST_CASE("pages that are not needed go back to the system") {
+TEST_CASE("idle pages are released to the system") {
   Ends ends(256 * kPageBytes);
   std::optional<SegmentBuffer> buffer = ends.lender->Allocate(200 * kPageBytes);
   Fill(*buffer, 1);
   CHECK(ResidentBytes(ends.file) == 200 * kPageBytes);
   buffer.reset();
-  CHECK(ends.lender->Trim(0));  // In use since the last time: later.
+  CHECK(ends.lender->Trim(0));  // Used since the last call.
   CHECK(ResidentBytes(ends.file) == 200 * kPageBytes);
   CHECK_FALSE(ends.lender->Trim(8 * kPageBytes));
   CHECK(ResidentBytes(ends.file) == 8 * kPageBytes);
 }
 
-// Whether a child process that does this is killed for it.
+// Whether the function kills a child process.
 template <typename Function>
 bool Faults(Function function) {
   const pid_t child = ::fork();
@@ -304,7 +304,7 @@ bool Faults(Function function) {
   return !WIFEXITED(status) || WEXITSTATUS(status) != 0;
 }
 
-TEST_CASE("the borrower can neither write nor resize what it is shown") {
+TEST_CASE("the borrower can neither write nor resize the file") {
   Ends ends;
   const SegmentBuffer buffer = *ends.lender->Allocate(kPageBytes);
   const ReceivedSegment view = *ends.borrower->Borrow(*ends.lender->Lend(buffer.bytes), kPageBytes);
@@ -325,7 +325,7 @@ FileDescriptor Memfd(uint64_t size, int seals) {
   return file;
 }
 
-TEST_CASE("files that are not safe to read are refused, saying why") {
+TEST_CASE("files that are unsafe to read are refused with a reason") {
   const auto refused = [](const FileDescriptor& file) {
     const auto region = *IncomingRegion::Create();
     const Status status = region->Connect(file);

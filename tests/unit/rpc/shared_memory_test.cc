@@ -1,4 +1,4 @@
-// Calls whose payload lies in shared memory.
+// Calls over shared memory.
 
 #include <algorithm>
 #include <optional>
@@ -18,7 +18,7 @@ using testing::Loop;
 
 constexpr uint64_t kSmallRegion = 16 * kPageBytes;
 
-// A server at an address with one method of the test's own, and a client of it.
+// A server with one method of the test, and its client.
 struct SharingEnds {
   explicit SharingEnds(Handler work, Placement placement = AllocateAll(8),
                        const std::string& address = "shm://" + UnixPath("shared"),
@@ -35,7 +35,7 @@ struct SharingEnds {
     return loop.Run(client->Call(kWork, std::move(request), std::move(placement), Soon()));
   }
 
-  // Connects, so that there is memory to allocate in.
+  // Connects, so that shared memory exists.
   void Connect() { REQUIRE(Call(Message(Text("hello"))).status() == absl::OkStatus()); }
 
   // Filled with `value`.
@@ -56,7 +56,7 @@ bool AllAre(const ReceivedSegment& segment, uint8_t value) {
                              [&](std::byte byte) { return byte == static_cast<std::byte>(value); });
 }
 
-// Answers each segment with one of the same length of bytes one higher, produced in destination.
+// Answers each segment with its bytes plus one, produced in place.
 [[nodiscard]] awaitable<StatusOr<OutgoingMessage>> AddOne(Request request) {
   OutgoingMessage response;
   for (const ReceivedSegment& segment : request.message.segments) {
@@ -80,7 +80,7 @@ OutgoingMessage Sending(const SegmentBuffer& buffer) {
 }
 
 TEST_CASE(
-    "over shared memory, a tensor produced in destination and taken anywhere is copied nowhere") {
+    "over shared memory, a tensor produced in place and received into kAllocate is not copied") {
   SharingEnds ends(AddOne, AllocateAll(8), "shm://" + UnixPath("shared"), 4'194'304);
   ends.Connect();
   for (const size_t bytes : {4'096, 4'097, 20'000, 1'000'003}) {
@@ -97,7 +97,7 @@ TEST_CASE(
   CHECK(ends.client_observer.received == ends.server_observer.sent);
 }
 
-TEST_CASE("ordinary memory is copied once into shared memory, a named destination once out of it") {
+TEST_CASE("ordinary memory is copied into shared memory once, a named destination once out of it") {
   constexpr size_t kBytes = 30'000;
   Bytes destination(kBytes);
   SharingEnds ends(AddOne, IntoVectors());
@@ -109,10 +109,10 @@ TEST_CASE("ordinary memory is copied once into shared memory, a named destinatio
   CHECK(answer->segments[0].bytes.data() == destination.data());
   CHECK(destination == Bytes(kBytes, std::byte{2}));
   CHECK(ends.client_observer.copied == 2 * kBytes);  // The request in, the response out.
-  CHECK(ends.server_observer.copied == kBytes);  // The request out; the response is in destination.
+  CHECK(ends.server_observer.copied == kBytes);      // The request out; the response is in place.
 }
 
-TEST_CASE("a part of a tensor is lent where it lies if it is aligned, else copied once") {
+TEST_CASE("an aligned part of a tensor is lent in place, another is copied once") {
   SharingEnds ends(Nothing);
   ends.Connect();
   const SegmentBuffer buffer = ends.Filled(20'000, 1);
@@ -124,7 +124,7 @@ TEST_CASE("a part of a tensor is lent where it lies if it is aligned, else copie
   CHECK(ends.client_observer.copied == 8'600);
 }
 
-TEST_CASE("what was received is sent on with one copy") {
+TEST_CASE("a received segment is forwarded with one copy") {
   SharingEnds ends(EchoMethod().handle);
   ends.Connect();
   const auto answer = ends.Call(Sending(ends.Filled(8'192, 5)));
@@ -134,7 +134,7 @@ TEST_CASE("what was received is sent on with one copy") {
   CHECK(ends.server_observer.copied == 8'192);
 }
 
-TEST_CASE("lent and small segments mix, and what finds no room comes in the frame") {
+TEST_CASE("borrowed segments mix with small ones and with segments that do not fit") {
   SharingEnds ends(AddOne);
   Random random(3);
   const std::vector<size_t> sizes{0, 5'000, 10, 4'095, 4'096, 2'000'000, 0, 9'999};
@@ -153,7 +153,7 @@ TEST_CASE("lent and small segments mix, and what finds no room comes in the fram
   }
 }
 
-TEST_CASE("a message as large as may be is accepted, however little of it finds room to be lent") {
+TEST_CASE("a message of the maximum size is accepted if little of it can be lent") {
   constexpr size_t kCount = 1'000;
   constexpr size_t kEach = Sharing::kMinBorrowedBytes;
   Loop loop;
@@ -174,7 +174,7 @@ TEST_CASE("a message as large as may be is accepted, however little of it finds 
   CHECK(observer.closes.empty());
 }
 
-TEST_CASE("many small segments are not lent: their table would be larger than they are") {
+TEST_CASE("many small segments are not lent: their table would be larger") {
   SharingEnds ends(AddOne, AllocateAll(65'535));
   std::vector<Bytes> segments(10'000, Bytes(1));
   segments.front() = Bytes(4'096);
@@ -199,7 +199,7 @@ TEST_CASE(
   REQUIRE(held.has_value());
   CHECK(ends.client_observer.copied == 0);
 
-  // No room: an ordinary buffer, and no segment either.
+  // No space: an ordinary buffer, and nothing is lent.
   for (uint8_t value = 2; value < 12; ++value) {
     const SegmentBuffer other = ends.Filled(kSmallRegion, value);
     CHECK(other.bytes.data() != destination);
@@ -213,7 +213,7 @@ TEST_CASE(
   CHECK(again.bytes.data() == destination);
 }
 
-TEST_CASE("what cannot be lent as there are too many borrowed is not copied either") {
+TEST_CASE("a segment without a free slot is not copied, either") {
   Loop loop;
   const auto lender = *Sharing::Offer(loop.executor(), kSmallRegion);
   const auto borrower = *Sharing::Offer(loop.executor(), kSmallRegion);
@@ -223,11 +223,11 @@ TEST_CASE("what cannot be lent as there are too many borrowed is not copied eith
     REQUIRE(lender->Lend(buffer.bytes).has_value());
   const Bytes ordinary(kPageBytes, std::byte{1});
   CHECK_FALSE(lender->Lend(ordinary).has_value());
-  const SegmentBuffer next = *lender->Allocate(kPageBytes);  // Where the copy would have been.
+  const SegmentBuffer next = *lender->Allocate(kPageBytes);  // The block of such a copy.
   CHECK(std::ranges::count(next.bytes, std::byte{0}) == kPageBytes);
 }
 
-TEST_CASE("a refused or unwanted payload gives its segment back") {
+TEST_CASE("a refused or skipped payload returns its segment") {
   SharingEnds ends(AddOne, NoSegments());
   ends.Connect();
   for (int i = 0; i < 3; ++i) {
@@ -237,7 +237,7 @@ TEST_CASE("a refused or unwanted payload gives its segment back") {
   CHECK(ends.client_observer.copied == 0);
 }
 
-TEST_CASE("a view outlives the connection, the server and the client") {
+TEST_CASE("a borrowed segment outlives the connection, the server and the client") {
   std::optional<IncomingMessage> answer;
   std::optional<ReceivedSegment> seen;
   SegmentBuffer produced;
@@ -250,7 +250,7 @@ TEST_CASE("a view outlives the connection, the server and the client") {
     produced = ends.Filled(9'000, 3);
     answer = *ends.Call(Sending(produced));
     ends.client->Stop();
-    // The region of a connection that has ended takes nothing new.
+    // The region of an ended connection allocates nothing.
     std::ranges::fill(ends.client->Allocate(9'000).bytes, std::byte{9});
   }
   CHECK(AllAre(answer->segments[0], 4));
@@ -258,11 +258,11 @@ TEST_CASE("a view outlives the connection, the server and the client") {
   CHECK(std::ranges::count(produced.bytes, std::byte{3}) == 9'000);
 }
 
-TEST_CASE("a call that is given up while its request waits leaves no segment behind") {
+TEST_CASE("a call that ends while its request is queued leaves nothing lent") {
   SharingEnds ends(Nothing);
   ends.Connect();
   for (int i = 0; i < 3; ++i) {
-    // So little that it waits to be sent together with others.
+    // Small enough to be corked.
     const SegmentBuffer buffer = ends.Filled(8'000, 1);
     const auto late = ends.loop.Run(ends.client->Call(kWork, Sending(buffer), AllocateAll(1),
                                                       In(std::chrono::milliseconds(0))));
@@ -274,7 +274,7 @@ TEST_CASE("a call that is given up while its request waits leaves no segment beh
   CHECK(ends.client_observer.copied == 0);
 }
 
-TEST_CASE("memory is shared where the address says so and both ends can") {
+TEST_CASE("memory is shared if the address allows it and both ends can") {
   bool shared = false;
   const auto note = [&](Request request) -> awaitable<StatusOr<OutgoingMessage>> {
     shared = request.sharing != nullptr;
@@ -305,7 +305,7 @@ TEST_CASE("memory is shared where the address says so and both ends can") {
   CHECK_FALSE(shares(tcp, "auto://" + tcp, kSmallRegion));
 }
 
-TEST_CASE("a client takes answers in frames from a server that shares nothing") {
+TEST_CASE("a client accepts answers in frames from a server without shared memory") {
   Loop loop;
   const auto listener =
       Listener::Open(loop.executor(), *ParseAddress("shm://" + UnixPath("plain")));

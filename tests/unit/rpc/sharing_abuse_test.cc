@@ -1,4 +1,4 @@
-// Peers that lie about shared memory.
+// Peers that misuse shared memory.
 
 #include <algorithm>
 #include <array>
@@ -35,7 +35,7 @@ using testing::RawPeer;
 
 constexpr uint64_t kRegionBytes = 8 * kPageBytes;
 
-// A server that keeps what it is sent, and a client that says what a test wants.
+// A server that keeps its requests, and a client that the test controls.
 struct Scene {
   Scene() : server(loop.executor(), TestHello("server"), {.max_frame_bytes = 100'000}, &observer) {
     server.Register({.id = kWork,
@@ -53,7 +53,7 @@ struct Scene {
     return *std::move(peer);
   }
 
-  // What the server says to a HELLO that comes with these files.
+  // The server's answer to a HELLO with these files.
   RawFrame Greet(RawPeer& peer, const std::vector<int>& files) {
     const auto hello = Encode(HelloFrame(TestHello("client"), kFeatureSharedMemory));
     REQUIRE(peer.SendFiles(hello, files) == absl::OkStatus());
@@ -62,7 +62,7 @@ struct Scene {
     return *std::move(answer);
   }
 
-  // The message of the refusal.
+  // The message of the ERROR.
   std::string Refusal(const std::vector<int>& files) {
     RawPeer peer = Dial();
     const RawFrame answer = Greet(peer, files);
@@ -73,7 +73,7 @@ struct Scene {
     return std::string(error.message());
   }
 
-  // Agrees on memory properly.
+  // Agrees on shared memory correctly.
   RawPeer Agreed() {
     RawPeer peer = Dial();
     const RawFrame answer = Greet(peer, {region.number(), board.number()});
@@ -91,7 +91,7 @@ struct Scene {
     return frame;
   }
 
-  // Whether the server hangs up on the frame; why.
+  // The reason for which the server closes the connection after the frame.
   std::string Cut(RawPeer& peer, const RawFrame& frame) {
     const size_t before = observer.closes.size();
     REQUIRE(loop.Run(peer.Send(Encode(frame))) == absl::OkStatus());
@@ -114,7 +114,7 @@ struct Scene {
   uint64_t last_id = 0;
 };
 
-TEST_CASE("borrowed that lie cost the connection, with a reason, and nothing else") {
+TEST_CASE("invalid borrowed segments close the connection with a reason") {
   Scene scene;
   RawPeer other = scene.Agreed();
   CHECK_THAT(scene.Cut({{{.offset = kRegionBytes - 64, .slot = 0}, 65}}),
@@ -122,14 +122,14 @@ TEST_CASE("borrowed that lie cost the connection, with a reason, and nothing els
   CHECK_THAT(scene.Cut({{{.offset = 0, .slot = kMaxBorrowedSegments}, 1}}),
              Catch::Contains("there are"));
   CHECK_THAT(scene.Cut({{{.slot = 5}, 1}, {{.slot = 5}, 1}}), Catch::Contains("slot is in use"));
-  // Together more than a frame may have, though each is in the region.
+  // Each is in the region, but together they exceed a frame.
   CHECK_THAT(scene.Cut({{{.slot = 0}, kRegionBytes},
                         {{.slot = 1}, kRegionBytes},
                         {{.slot = 2}, kRegionBytes},
                         {{.slot = 3}, kRegionBytes}}),
              Catch::Contains("with borrowed segments, expected at most 100000"));
 
-  // A segment that the server has kept.
+  // The server holds a segment.
   RawPeer peer = scene.Agreed();
   const RawFrame::Borrowed lent{{.offset = 0, .slot = 9, .generation = 1}, 100};
   REQUIRE(scene.loop.Run(peer.Send(Encode(scene.Lending({lent})))) == absl::OkStatus());
@@ -142,7 +142,7 @@ TEST_CASE("borrowed that lie cost the connection, with a reason, and nothing els
   CHECK(scene.loop.Run(other.Read())->header.kind == FrameKind::kResponse);
 }
 
-TEST_CASE("borrowed on a connection that shares nothing are malformed") {
+TEST_CASE("borrowed segments without shared memory are malformed") {
   Scene scene;
   RawPeer peer = scene.Dial();
   REQUIRE(scene.loop.Run(peer.ShakeHands(TestHello("client"))) == absl::OkStatus());
@@ -150,13 +150,13 @@ TEST_CASE("borrowed on a connection that shares nothing are malformed") {
              Catch::Contains("without shared memory"));
 }
 
-TEST_CASE("a lent segment that is sent as well breaks the sum of lengths") {
+TEST_CASE("a segment both borrowed and in the frame is malformed") {
   Scene scene;
   RawPeer peer = scene.Agreed();
   RawFrame frame = scene.Lending({{{.slot = 0}, 100}});
   frame.segments.emplace_back(50);
   std::vector<std::byte> bytes = Encode(frame);
-  // The payload claims both.
+  // payload_length counts both.
   FrameHeader header;
   std::memcpy(&header, bytes.data(), kHeaderBytes);
   header.payload_length += 100;
@@ -175,7 +175,7 @@ FileDescriptor Memfd(uint64_t size, int seals) {
   return file;
 }
 
-TEST_CASE("files that are not what they should be are refused before anything else is sent") {
+TEST_CASE("wrong files are refused before anything else is sent") {
   Scene scene;
   const int region = scene.region.number(), board = scene.board.number();
   const FileDescriptor null(::open("/dev/null", O_RDWR | O_CLOEXEC));
@@ -189,7 +189,7 @@ TEST_CASE("files that are not what they should be are refused before anything el
   CHECK_THAT(scene.Refusal({board, region}), Catch::Contains("expected 16384 to 16384"));
   CHECK_THAT(scene.Refusal({region}), Catch::Contains("received 1 of the peer's 2 files"));
   CHECK(scene.observer.closes == std::vector<CloseReason>(8, CloseReason::kRefused));
-  scene.Agreed();  // It still serves others.
+  scene.Agreed();  // Other clients are served.
 }
 
 TEST_CASE("a peer that offers memory but passes no file is refused") {
@@ -205,7 +205,7 @@ size_t OpenFiles() {
   return static_cast<size_t>(std::distance(begin(files), end(files)));
 }
 
-TEST_CASE("files beyond the two of a HELLO are never taken") {
+TEST_CASE("files beyond the two of a HELLO are dropped") {
   Scene scene;
   const int region = scene.region.number(), board = scene.board.number();
   RawPeer peer = scene.Agreed();
@@ -218,7 +218,7 @@ TEST_CASE("files beyond the two of a HELLO are never taken") {
   }
   CHECK(OpenFiles() == before);
 
-  // Two with every few bytes of the HELLO.
+  // Two with each part of the HELLO.
   RawPeer greedy = scene.Dial();
   const size_t connected = OpenFiles();
   std::vector<std::byte> hello = Encode(HelloFrame(TestHello("client"), kFeatureSharedMemory));
@@ -229,10 +229,10 @@ TEST_CASE("files beyond the two of a HELLO are never taken") {
                              {region, board}) == absl::OkStatus());
   }
   CHECK(scene.loop.Run(greedy.Read())->header.kind == FrameKind::kHello);
-  CHECK(OpenFiles() == connected + 1);  // The accepted socket; memory that is mapped needs none.
+  CHECK(OpenFiles() == connected + 1);  // The accepted socket; mappings need none.
 }
 
-TEST_CASE("a process without free descriptors gets no files, and says so") {
+TEST_CASE("a process without free descriptors reports missing files") {
   Loop loop;
   std::array<int, 2> ends{};
   REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0);

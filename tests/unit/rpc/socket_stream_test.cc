@@ -20,7 +20,7 @@ namespace {
 
 using testing::Loop;
 
-// A stream whose peer is a plain socket, over TCP.
+// A TCP stream whose peer is a plain socket.
 class Scene {
  public:
   Scene()
@@ -38,7 +38,7 @@ class Scene {
     Start([this](auto room) { return stream->Read(room, {}); });
   }
 
-  // Everything that has arrived has been seen when it returns.
+  // Returns when the event loop has handled the arrival.
   void Send(size_t bytes) {
     const size_t before = stream->unread();
     asio::write(peer, asio::buffer(std::string(bytes, 'x')));
@@ -82,7 +82,7 @@ class Scene {
 
 constexpr size_t kLeast = 60'000;
 
-TEST_CASE("who sleeps is not woken before the bytes are there, and next time for any") {
+TEST_CASE("a sleep ends when all bytes are available, and the next wait with any byte") {
   Scene scene;
   scene.SleepThenRead(kLeast);
   scene.Send(kLeast - 1);
@@ -96,7 +96,7 @@ TEST_CASE("who sleeps is not woken before the bytes are there, and next time for
   CHECK(scene.End().bytes == 1);
 }
 
-TEST_CASE("who sleeps is woken by the end of the connection") {
+TEST_CASE("a sleep ends with the connection") {
   Scene scene;
   scene.SleepThenRead(kLeast);
   scene.Send(10);
@@ -107,7 +107,7 @@ TEST_CASE("who sleeps is woken by the end of the connection") {
   CHECK(scene.End().error == asio::error::eof);
 }
 
-TEST_CASE("who is stopped sleeping finds what has come, and later any byte") {
+TEST_CASE("after a stopped sleep a read gets the available bytes") {
   Scene scene;
   scene.SleepThenRead(kLeast);
   scene.Send(10);
@@ -119,14 +119,14 @@ TEST_CASE("who is stopped sleeping finds what has come, and later any byte") {
   CHECK(scene.End().bytes == 1);
 }
 
-TEST_CASE("more than the buffer holds is not waited for") {
+TEST_CASE("a sleep for more than the buffer holds returns at once") {
   Scene scene;
   scene.SleepThenRead(size_t{1} << 30);
   scene.Send(10);
   CHECK(scene.End().bytes == 10);
 }
 
-TEST_CASE("others on the thread wait for no more than one call for some 1 MiB") {
+TEST_CASE("one system call moves at most about 1 MiB") {
   Scene scene;
   Bytes bytes(4 << 20);
   const asio::const_buffer large(bytes.data(), bytes.size());
@@ -136,12 +136,12 @@ TEST_CASE("others on the thread wait for no more than one call for some 1 MiB") 
   CHECK(scene.stream->TryRead({&room, 1}).bytes < 1'200'000);
 }
 
-TEST_CASE("a call that leaves buffers to the next one leaves its last segment to it, too") {
+TEST_CASE("a write with remaining buffers does not send a partial TCP segment") {
   Scene scene;
   const std::byte byte{};
   const std::vector<asio::const_buffer> buffers(257, {&byte, 1});
   bool held = false;
-  for (int i = 0; i < 10 && !held; ++i) {  // The system holds it back for some time only.
+  for (int i = 0; i < 10 && !held; ++i) {  // The kernel holds it back for a limited time.
     const size_t before = scene.peer.available();
     REQUIRE(scene.stream->TryWrite(buffers).bytes == 256);
     held = scene.peer.available() == before;
@@ -160,7 +160,7 @@ OutgoingFrame LargeFrame() {
   return frame;
 }
 
-// Of 4 MiB, and the first bytes of it.
+// The head of a message of 4 MiB and its first bytes.
 Bytes ResponseInChunks(size_t first) {
   const testing::RawFrame head = HeadOf(Response(2, {Bytes(4 << 20)}));
   testing::RawFrame chunk = Response(2, {Bytes(first, std::byte{7})});
@@ -168,7 +168,7 @@ Bytes ResponseInChunks(size_t first) {
   return EncodeAll({head, chunk});
 }
 
-// A connection that reads one message in chunks, of which it sleeps for the first.
+// A connection that sleeps for the first chunk of a message.
 struct Receiver {
   static constexpr size_t kChunk = 600'000, kBegun = 1'000;
 
@@ -190,7 +190,7 @@ struct Receiver {
     co_return co_await connection->ReadPayload(*payload);
   }
 
-  // Some bytes of the chunk come, and are in their destination.
+  // The first bytes of the chunk are in their destination.
   void Begin() {
     Send(bytes.size() - kChunk + kBegun);
     while (destination[kBegun - 1] == std::byte{0}) scene.context().poll();
@@ -214,9 +214,9 @@ struct Receiver {
   std::optional<Status> end;
 };
 
-// The wait for a large chunk ends together with one for room to write: that is dealt with first,
-// and so may be whatever was posted meanwhile.
-TEST_CASE("nothing is written to a destination given up after the wait for its bytes") {
+// The sleep ends together with a wait for writability, whose handler runs first, and with it
+// whatever was posted.
+TEST_CASE("nothing is written to a destination abandoned after the sleep for its bytes") {
   const int posts = GENERATE(range(0, 6));
   Receiver receiver;
   Scene& scene = receiver.scene;
@@ -227,7 +227,7 @@ TEST_CASE("nothing is written to a destination given up after the wait for its b
   Bytes written(receiver.connection->outgoing().bytes);
   REQUIRE(written.size() < 16 << 20);
   asio::read(scene.peer, asio::buffer(written));
-  std::optional<Bytes> given_up;  // As it was then.
+  std::optional<Bytes> given_up;  // A copy.
   const std::function<void(int)> abandon_after = [&](int more) {
     if (more != 0) return asio::post(scene.context(), [&, more] { abandon_after(more - 1); });
     if (receiver.end) return;
@@ -238,11 +238,11 @@ TEST_CASE("nothing is written to a destination given up after the wait for its b
   while (!receiver.end) scene.context().run_one();
   CHECK(*receiver.end == absl::OkStatus());
   CHECK((!given_up || receiver.destination == *given_up));
-  scene.context().poll();  // What is still posted.
+  scene.context().poll();  // Posted handlers.
 }
 
-TEST_CASE("a peer whose bytes wait for the end of a sleep does not stand still") {
-  constexpr size_t kMore = 10'000;  // More than a new connection's window would end the sleep.
+TEST_CASE("bytes that wait for the end of a sleep count as progress") {
+  constexpr size_t kMore = 10'000;  // More than a new connection's TCP window would end the sleep.
   Receiver receiver;
   receiver.Begin();
   const uint64_t before = receiver.connection->incoming().bytes;

@@ -1,6 +1,6 @@
 #pragma once
 
-// What the tests of the library share: a loop with a server on it and messages to send.
+// Shared by the tests: messages, placements and an echo method.
 
 #include <cstring>
 #include <memory>
@@ -59,7 +59,7 @@ inline OutgoingMessage Message(Bytes metadata, const std::vector<Bytes>& segment
   return message;
 }
 
-// Every segment into a vector of its own.
+// A vector for each segment.
 inline Placement IntoVectors() {
   return [](std::span<const std::byte> /*metadata*/, std::span<const uint64_t> lengths) {
     std::vector<IncomingSegment> destinations;
@@ -71,7 +71,7 @@ inline Placement IntoVectors() {
   };
 }
 
-// Answers with what came.
+// Answers with the request.
 inline Method EchoMethod() {
   return {.id = kEcho,
           .placement = IntoVectors(),

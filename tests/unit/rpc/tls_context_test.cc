@@ -12,7 +12,7 @@ using std::chrono::hours;
 using testing::CertificateOptions;
 using testing::TestAuthority;
 
-// The error must name the kind of file, the file and a remedy.
+// The error names the kind of file, the file and a remedy.
 void CheckRefused(const TlsOptions& options, const std::string& what, const std::string& file,
                   const std::string& why) {
   const Status status = TlsContext::Load(options).status();
@@ -24,14 +24,14 @@ void CheckRefused(const TlsOptions& options, const std::string& what, const std:
   CHECK_THAT(message, Catch::Contains("; "));
 }
 
-TEST_CASE("a certificate of the authority is taken, also through an intermediate one", "[tls]") {
+TEST_CASE("a certificate is accepted, also through an intermediate one", "[tls]") {
   TestAuthority authority;
   CHECK(TlsContext::Load(authority.Issue("direct")).status() == absl::OkStatus());
   authority.Issue("between", {.may_sign = true});
   TlsOptions options = authority.Issue("leaf", {}, "between");
   CHECK(TlsContext::Load(options).status() == absl::OkStatus());
 
-  // Without the one between them the two do not meet.
+  // Without the intermediate certificate the chain is broken.
   const std::string chain = authority.Read(options.certificate_file);
   const std::string end = "-----END CERTIFICATE-----\n";
   options.certificate_file =
@@ -69,7 +69,7 @@ TEST_CASE("files that are missing, damaged or of another kind are named", "[tls]
   CheckRefused(cut, "authority", cut.authority_file, "damaged after certificate 1");
 }
 
-TEST_CASE("parts that do not belong together are named", "[tls]") {
+TEST_CASE("files that do not match are named", "[tls]") {
   TestAuthority authority, stranger;
   TlsOptions mixed = authority.Issue("one");
   mixed.key_file = authority.Issue("two").key_file;
@@ -79,7 +79,7 @@ TEST_CASE("parts that do not belong together are named", "[tls]") {
   CheckRefused(foreign, "certificate", foreign.certificate_file, "is not trusted by");
 }
 
-TEST_CASE("certificates out of their time or of another purpose are refused", "[tls]") {
+TEST_CASE("expired, future and wrong-purpose certificates are refused", "[tls]") {
   TestAuthority authority;
   const TlsOptions old = authority.Issue("old", {.begins = hours(-48), .ends = hours(-24)});
   CheckRefused(old, "certificate", old.certificate_file, "expired at");

@@ -38,7 +38,7 @@ struct Wire {
     server = AcceptTls(std::move(far), std::move(server_context), "plain");
   }
 
-  // Each end sends a byte and reads the other's; what became of the reads.
+  // Each end sends a byte and reads the other's. Returns the results of the reads.
   void Greet() {
     const std::byte byte{1};
     const asio::const_buffer greeting(&byte, 1);
@@ -72,7 +72,7 @@ struct Wire {
   co_return error;
 }
 
-// In pieces of all sizes, several buffers at a time.
+// Writes pieces of all sizes, several buffers at a time.
 [[nodiscard]] awaitable<Status> WriteAll(Stream& stream, const Bytes& bytes, Random& random) {
   size_t done = 0;
   while (done < bytes.size()) {
@@ -94,7 +94,7 @@ struct Wire {
   co_return absl::OkStatus();
 }
 
-// Until `count` bytes are there or the stream ends.
+// Reads until `count` bytes or the end of the stream.
 [[nodiscard]] awaitable<Bytes> ReadUpTo(Stream& stream, size_t count, Random& random,
                                         ErrorCode* end = nullptr) {
   Bytes bytes(count);
@@ -116,7 +116,7 @@ struct Wire {
   co_return bytes;
 }
 
-TEST_CASE("bytes go through TLS both ways at once, whatever their portions", "[tls]") {
+TEST_CASE("TLS passes bytes in both directions with any sizes of reads and writes", "[tls]") {
   Loop loop;
   TestAuthority authority;
   Wire wire(loop, authority.Context("client"), authority.Context("server"));
@@ -137,7 +137,7 @@ TEST_CASE("bytes go through TLS both ways at once, whatever their portions", "[t
   CHECK(loop.Run(WhenAll(std::move(tasks))) == absl::OkStatus());
 }
 
-TEST_CASE("what was taken before Close arrives, and nothing waits after it", "[tls]") {
+TEST_CASE("bytes accepted before Close() arrive, and Close() ends all waits", "[tls]") {
   Loop loop;
   TestAuthority authority;
   Wire wire(loop, authority.Context("client"), authority.Context("server"));
@@ -154,7 +154,7 @@ TEST_CASE("what was taken before Close arrives, and nothing waits after it", "[t
     CHECK(wire.client->TryWrite({&all, 1}).error == asio::error::operation_aborted);
     const auto never = co_await Writable(*wire.client);
     CHECK(never == asio::error::operation_aborted);
-    wire.client = nullptr;  // The stream itself is not needed either.
+    wire.client = nullptr;  // The session outlives the stream.
     ErrorCode end;
     const Bytes got = co_await ReadUpTo(*wire.server, sent.size(), random, &end);
     CHECK(got == Bytes(sent.begin(), sent.begin() + taken));
@@ -164,7 +164,7 @@ TEST_CASE("what was taken before Close arrives, and nothing waits after it", "[t
   CHECK(loop.Run(close()) == absl::OkStatus());
 }
 
-TEST_CASE("a read that is stopped or closed ends, and a stopped one loses nothing", "[tls]") {
+TEST_CASE("Close() and `stop` end a read, and a stopped read loses nothing", "[tls]") {
   Loop loop;
   TestAuthority authority;
   Wire wire(loop, authority.Context("client"), authority.Context("server"));
@@ -172,7 +172,7 @@ TEST_CASE("a read that is stopped or closed ends, and a stopped one loses nothin
   asio::cancellation_signal stop;
   std::byte destination{};
   const asio::mutable_buffer buffer(&destination, 1);
-  // Meanwhile, once the read waits.
+  // When the read waits.
   const auto read = [&](asio::cancellation_slot slot,
                         std::function<void()> meanwhile) -> awaitable<ErrorCode> {
     asio::post(loop.context(), std::move(meanwhile));
@@ -190,7 +190,7 @@ TEST_CASE("a read that is stopped or closed ends, and a stopped one loses nothin
   CHECK(loop.Run(read({}, close)) == asio::error::operation_aborted);
 }
 
-TEST_CASE("a read that has no stop of its own ends when its caller is cancelled", "[tls]") {
+TEST_CASE("a read without `stop` ends when its caller is cancelled", "[tls]") {
   Loop loop;
   TestAuthority authority;
   Wire wire(loop, authority.Context("client"), authority.Context("server"));
@@ -211,7 +211,7 @@ TEST_CASE("a read that has no stop of its own ends when its caller is cancelled"
   CHECK(end == asio::error::operation_aborted);
 }
 
-TEST_CASE("a server that is not who was asked for is refused by name", "[tls]") {
+TEST_CASE("a server with another name is refused", "[tls]") {
   Loop loop;
   TestAuthority authority;
   const auto server = authority.Context("server", {.alternative_names = "DNS:ps.example,IP:::1"});
@@ -242,7 +242,7 @@ TEST_CASE("a server that is not who was asked for is refused by name", "[tls]") 
   CHECK(loop.Run(writable()));
 }
 
-TEST_CASE("ends of different authorities refuse one another", "[tls]") {
+TEST_CASE("ends of different authorities refuse each other", "[tls]") {
   Loop loop;
   TestAuthority authority, stranger;
   SECTION("the client finds a strange server") {
@@ -253,7 +253,7 @@ TEST_CASE("ends of different authorities refuse one another", "[tls]") {
     CHECK(IsTlsRefusal(wire.server_error));
   }
   SECTION("the server finds a strange client") {
-    // One who trusts the server's authority, and is trusted by its own alone.
+    // This client trusts the server's authority, but the server does not trust the client's.
     TlsOptions client = stranger.Issue("client");
     client.authority_file =
         stranger.Write("both.pem", TestAuthority::Read(stranger.certificate_file()) +
@@ -267,7 +267,7 @@ TEST_CASE("ends of different authorities refuse one another", "[tls]") {
   }
 }
 
-TEST_CASE("an end without TLS is noticed, and a client of that kind told", "[tls]") {
+TEST_CASE("an end without TLS is detected, and a client without TLS gets an ERROR", "[tls]") {
   Loop loop;
   TestAuthority authority;
   const auto context = authority.Context("both");
@@ -327,7 +327,7 @@ TEST_CASE("an end without TLS is noticed, and a client of that kind told", "[tls
   }
 }
 
-TEST_CASE("a handshake that does not come ends with Close", "[tls]") {
+TEST_CASE("Close() ends a handshake", "[tls]") {
   Loop loop;
   TestAuthority authority;
   Wire wire(loop);
@@ -342,7 +342,7 @@ TEST_CASE("a handshake that does not come ends with Close", "[tls]") {
     asio::write(wire.near, asio::buffer(std::string("GET / HTTP/1.1\r\n")));
     stream = AcceptTls(std::move(wire.far), authority.Context("x"), "no");
   }
-  // Not before everything that is there has been read.
+  // After all available bytes have been read.
   asio::post(loop.context(), [&] { asio::post(loop.context(), [&] { stream->Close(); }); });
   std::byte destination{};
   const asio::mutable_buffer room(&destination, 1);

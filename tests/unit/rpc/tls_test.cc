@@ -1,4 +1,4 @@
-// Clients and servers over TLS, and where a server may listen without it.
+// Clients and servers over TLS, and listening without it.
 
 #include <numeric>
 
@@ -36,7 +36,7 @@ TEST_CASE("calls go over TLS, and every byte of their payload counts as copied",
   CHECK(ends.observer.closes.empty());
 }
 
-TEST_CASE("ends that do not trust each other, or speak no TLS, part with a reason", "[tls]") {
+TEST_CASE("ends that do not trust each other or do not use TLS close with a reason", "[tls]") {
   TestAuthority authority, stranger;
   const bool server_has_tls = GENERATE(true, false);
   ServerOptions options;
@@ -48,7 +48,7 @@ TEST_CASE("ends that do not trust each other, or speak no TLS, part with a reaso
   };
   constexpr std::chrono::seconds kPatience(20);
   if (!server_has_tls) {
-    // Tried again, as the server may only be restarting.
+    // Retried, because the server may be restarting.
     const Status error = call(authority.Context("client"), std::chrono::milliseconds(500));
     CHECK(absl::IsUnavailable(error));
     CHECK_THAT(std::string(error.message()), Catch::Contains("may not use TLS"));
@@ -77,7 +77,7 @@ TEST_CASE("ends that do not trust each other, or speak no TLS, part with a reaso
   CHECK(ends.observer.closes == std::vector(3, CloseReason::kTls));
 }
 
-TEST_CASE("a TLS handshake that does not end costs its connection", "[tls]") {
+TEST_CASE("a TLS handshake that does not end closes its connection", "[tls]") {
   TestAuthority authority;
   Ends ends(EchoMethod().handle, {.tls = authority.Context("server")});
   ends.client = ends.NewClient({.tls = authority.Context("client")});
@@ -86,7 +86,7 @@ TEST_CASE("a TLS handshake that does not end costs its connection", "[tls]") {
     CHECK(peer.ok());
     SIMURGH_CO_RETURN_IF_ERROR(co_await peer->Send(Text("\x16\x03\x01")));
     const auto known = co_await ends.client->Call(kEcho, {}, NoSegments(), Soon());
-    CHECK(known.ok());  // So the server has heard the other peer too.
+    CHECK(known.ok());  // So the server has accepted the other peer, too.
     co_await ends.server->Drain(Soon());
     co_await peer->ReadToEnd();
     co_return absl::OkStatus();
@@ -94,7 +94,7 @@ TEST_CASE("a TLS handshake that does not end costs its connection", "[tls]") {
   CHECK(ends.loop.Run(visit()) == absl::OkStatus());
 }
 
-TEST_CASE("sockets of this host need no TLS beside a server's TCP port", "[tls]") {
+TEST_CASE("local sockets of a TLS server need no TLS", "[tls]") {
   TestAuthority authority;
   testing::Loop loop;
   const std::string address =
@@ -107,14 +107,14 @@ TEST_CASE("sockets of this host need no TLS beside a server's TCP port", "[tls]"
   CHECK(loop.Run(client.Call(kEcho, {}, NoSegments(), Soon())).status() == absl::OkStatus());
 }
 
-TEST_CASE("a server listens where other machines reach it only with TLS or leave") {
+TEST_CASE("a server listens beyond loopback only with TLS or `insecure`") {
   TestAuthority authority;
   testing::Loop loop;
   const auto listen = [&](const std::string& address, ServerOptions options) {
     Server server(loop.executor(), TestHello("server"), std::move(options), nullptr);
     return server.Listen(address);
   };
-  // The last one is a name that the resolver turns into 0.0.0.0.
+  // The last is a name that resolves to 0.0.0.0.
   for (const char* open : {"0.0.0.0:0", "[::]:0", "tcp://0.0.0.0:0", "auto://0.0.0.0:0", "0:0"}) {
     INFO(open);
     const Status refused = listen(open, {});

@@ -22,7 +22,7 @@ namespace {
 
 using testing::Loop;
 
-// What the event loop lets the kernel report of a file; 0 when it does not watch it.
+// The epoll events of a file; 0 if it is not registered.
 uint32_t WatchedEvents(int file) {
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fdinfo")) {
     std::ifstream info(entry.path());
@@ -39,7 +39,7 @@ uint32_t WatchedEvents(int file) {
   return 0;
 }
 
-TEST_CASE("both ends of a loopback connection are on this machine; without a peer nobody knows") {
+TEST_CASE("IsLocal is true for both ends of a loopback connection, false without a peer") {
   Loop loop;
   const Pair ends(loop);
   CHECK(IsLocal(ends.client));
@@ -47,7 +47,7 @@ TEST_CASE("both ends of a loopback connection are on this machine; without a pee
   CHECK(!IsLocal(Socket(loop.executor())));
 }
 
-TEST_CASE("an address in use is ALREADY_EXISTS, a path left behind is taken over") {
+TEST_CASE("an address in use is ALREADY_EXISTS, a stale path is replaced") {
   Loop loop;
   const std::string path = UnixPath("stale");
   const auto listen = [&](const std::string& address) {
@@ -60,7 +60,7 @@ TEST_CASE("an address in use is ALREADY_EXISTS, a path left behind is taken over
   }
   CHECK_FALSE(std::filesystem::exists(path));  // Removed with its server.
 
-  {  // A socket file that nobody listens on, as a killed process leaves it.
+  {  // A socket file without a listener, as of a killed process.
     asio::basic_socket_acceptor<asio::generic::stream_protocol> dead(loop.executor());
     const Address address = *ParseAddress("unix://" + path);
     auto listener = Listener::Open(loop.executor(), address);
@@ -72,7 +72,7 @@ TEST_CASE("an address in use is ALREADY_EXISTS, a path left behind is taken over
   CHECK(std::filesystem::exists(path));
   CHECK(listen("unix://" + path) == absl::OkStatus());
 
-  // A file that is no socket is not touched.
+  // A file that is not a socket stays.
   std::FILE* file = std::fopen(path.c_str(), "w");
   REQUIRE(file != nullptr);
   std::fclose(file);
@@ -81,7 +81,7 @@ TEST_CASE("an address in use is ALREADY_EXISTS, a path left behind is taken over
   std::filesystem::remove(path);
 }
 
-TEST_CASE("who is cancelled while a name is looked up does not connect any more") {
+TEST_CASE("a caller cancelled during a name lookup does not connect") {
   Loop loop;
   const auto listener = *Listener::Open(loop.executor(), *ParseAddress("127.0.0.1:0"));
   asio::cancellation_signal cancel;
@@ -92,7 +92,7 @@ TEST_CASE("who is cancelled while a name is looked up does not connect any more"
     result = socket.status();
   };
   SpawnCancellable(loop.executor(), connect(), cancel, [](const std::exception_ptr& /*none*/) {});
-  // Comes before the resolver's answer, which is on its way to the event loop at best.
+  // Before the resolver's answer, which is at most posted to the event loop.
   asio::post(loop.context(), [&] { cancel.emit(asio::cancellation_type::terminal); });
   loop.context().restart();
   loop.context().run();
@@ -100,7 +100,7 @@ TEST_CASE("who is cancelled while a name is looked up does not connect any more"
   CHECK(absl::IsCancelled(*result));
 }
 
-TEST_CASE("both ends of a TCP connection notice that the other's machine has vanished") {
+TEST_CASE("both ends of a TCP connection detect a dead machine") {
   Loop loop;
   auto listener = *Listener::Open(loop.executor(), *ParseAddress("127.0.0.1:0"));
   const auto option = [](Socket& socket, int level, int name) {
@@ -124,7 +124,7 @@ TEST_CASE("both ends of a TCP connection notice that the other's machine has van
   CHECK(loop.Run(Both(connect(), accept())) == absl::OkStatus());
 }
 
-TEST_CASE("neither end of a loopback connection sends at a pace meant for networks") {
+TEST_CASE("loopback connections are not paced") {
   Loop loop;
   Pair pair(loop);
   for (Socket* socket : {&pair.client, &pair.server}) {
@@ -136,7 +136,7 @@ TEST_CASE("neither end of a loopback connection sends at a pace meant for networ
   }
 }
 
-TEST_CASE("nobody is woken for room to write who does not wait for it") {
+TEST_CASE("writability wakes the thread only while a write waits") {
   Loop loop;
   Pair ends(loop);
   for (Socket* socket : {&ends.client, &ends.server}) {
