@@ -9,12 +9,12 @@ Usage: scripts/gpu_check.sh [PART...] [--from DIR] [--out DIR] [--quick]
        scripts/gpu_check.sh --pack DIR
 
 Parts (default: all); a part that cannot run prints SKIPPED with the reason:
-  tests      run each test case that needs a device in its own process
-  sanitizer  run them under compute-sanitizer, memcheck and then racecheck
-  adult      train on the Adult data with ten seeds, in f32 and bf16, and check the test AUC
+  tests      run each test case that needs a device in its own process.
+  sanitizer  run them under compute-sanitizer, memcheck and then racecheck.
+  adult      train on the Adult data with ten seeds, in f32 and bf16, and check the test AUC.
   trace      trace a short run with rows under nsys, and print the times of copies, pooling and
-             other kernels and their overlap
-  bench      run bench_nn_cuda
+             other kernels and their overlap.
+  bench      run bench_nn_cuda.
   peer       run the same steps in PyTorch and print the ratio to its best time; needs
              bench/peers/install_pytorch.sh or PYTHON=...
 

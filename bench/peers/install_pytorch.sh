@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs PyTorch or TorchRec from PyPI, as peers of bench_training.
+# Installs PyTorch or TorchRec from PyPI for comparisons by bench_training.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -7,14 +7,13 @@ usage() {
   cat <<'TEXT'
 Usage: bench/peers/install_pytorch.sh [--torchrec]
 
-Installs the newest PyTorch from PyPI for bench_training --peers, in a folder of its own, build/peers/pytorch, some 5 GB.
+Installs the newest PyTorch from PyPI for bench_training --peers in build/peers/pytorch (5 GB).
 
-  --torchrec  instead TorchRec, with FBGEMM's kernels for CPUs and the PyTorch that they are built for, in
-              build/peers/torchrec; 5 GB more. A release of each goes with one of the others: the three are named here.
-  --help      prints this
+  --torchrec  install TorchRec with FBGEMM's CPU kernels and a matching PyTorch in
+              build/peers/torchrec instead (5 GB)
+  --help      print this help
 
-Compiled networks are measured, too, where there are a C++ compiler (apt-get install g++) and the headers of Python
-(python3-dev).
+Compiled networks need a C++ compiler and Python's headers (apt-get install g++ python3-dev).
 TEXT
 }
 
@@ -30,7 +29,7 @@ command -v python3 >/dev/null || { echo "${0##*/}: python3 is missing: apt-get i
 [[ -x $folder/bin/pip ]] || python3 -m venv "$folder"
 "$folder/bin/pip" install --upgrade "${packages[@]}"
 if [[ $folder == */torchrec ]]; then
-  # Without what it asks for: FBGEMM for GPUs, which does not load where there is no driver.
+  # Without its dependency FBGEMM for GPUs, which does not load without a driver.
   "$folder/bin/pip" install --no-deps 'torchrec==1.9.*' 'fbgemm-gpu-cpu==1.9.*'
   "$folder/bin/python" -c 'import torchrec; print("TorchRec", torchrec.__version__)'
 fi

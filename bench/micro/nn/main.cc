@@ -67,7 +67,7 @@ Options ParseOptions(int argc, char** argv) {
   return options;
 }
 
-// Seconds of one call: the mean over at least so many seconds, after one that is not counted.
+// Mean seconds of a call, measured for at least `seconds` after one warm-up call.
 double Time(const std::function<void()>& work, double seconds) {
   using Clock = std::chrono::steady_clock;
   work();

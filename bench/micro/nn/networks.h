@@ -18,7 +18,7 @@ struct Subject {
 // `light`: 13 dense values and 26 embeddings of 16 through 256-128-64-1. `paper`: 13 dense values
 // and 26 embeddings of 16 through 4096-2048-1024-512-256-1, of PERSIA's paper. `dlrm`: 26
 // embeddings of 128, with MLPerf's towers. `dcn`: the first one's inputs through three cross layers
-// and, beside them, 1024-512 with batch norm.
+// and, in parallel, 1024-512 with batch norm.
 const std::vector<Subject>& Subjects();
 
 // Requires the name of a subject.

@@ -26,8 +26,8 @@ struct DenseNetworkOptions {
   ComputeDevice device = ComputeDevice::kCpu;
   ComputePrecision precision = ComputePrecision::kF32;  // A CPU supports f32 and bf16.
   uint32_t cuda_device = 0;                             // Index among the machine's devices.
-  // Samples for which a CUDA device reserves memory; a larger batch allocates again. 0: as many as
-  // the first batch has.
+  // Samples for which a CUDA device reserves memory; a larger batch allocates again. 0: the first
+  // batch's size.
   size_t batch_rows = 0;
   // Bytes reserved for a batch's rows and their index. 0: enough for batch_rows samples with one id
   // of each feature, or with the full length of a raw feature.

@@ -4,9 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "simurgh/base/status.h"
-#include "simurgh/config/model_config.h"
-
 namespace simurgh {
 
 // Columns that a model can read.

@@ -12,7 +12,7 @@
 namespace simurgh::testing {
 namespace {
 
-// As a rank's gradients might be; the same in every call.
+// Plausible gradients of a rank; the same in every call.
 std::vector<float> ValuesOf(uint32_t rank, size_t count, uint64_t round = 0) {
   Random random(1 + rank + 1'000 * round);
   std::vector<float> values(count);
@@ -35,7 +35,7 @@ void CheckAllOk(const std::vector<Status>& statuses) {
   for (const Status& status : statuses) CHECK(status.ToString() == "OK");
 }
 
-TEST_CASE("Sums in f32 are added up in the order of the ranks, everywhere the same") {
+TEST_CASE("f32 sums are added in rank order, with the same bits on every rank") {
   const uint32_t ranks = GENERATE(2U, 3U, 4U);
   const size_t count = GENERATE(size_t{0}, size_t{1}, size_t{3}, size_t{5}, size_t{100'003});
   const uint32_t sharers = GENERATE_COPY(0U, 2U, ranks);
@@ -50,7 +50,7 @@ TEST_CASE("Sums in f32 are added up in the order of the ranks, everywhere the sa
   for (const auto& own : sums) CHECK(own == SumInOrder(ranks, count));
 }
 
-TEST_CASE("Sums in fewer bits are near, and everywhere the same") {
+TEST_CASE("bf16 and int8 sums are close to f32, with the same bits on every rank") {
   // Half a unit of each value and of the sum, or half a level.
   const std::pair<ReducePrecision, double> kind =
       GENERATE(std::pair(ReducePrecision::kBf16, 3 * 0x1p-9 + 1.5 * 0x1p-8),
@@ -74,7 +74,7 @@ TEST_CASE("Sums in fewer bits are near, and everywhere the same") {
   CHECK(worst <= kind.second);
 }
 
-// Sums of `rounds` calls added up, minus what they should be: the worst.
+// The largest error of the total of `rounds` calls' sums.
 double WorstDrift(bool with_residual, size_t rounds) {
   constexpr uint32_t kRanks = 2;
   constexpr size_t kCount = 1'500;
@@ -82,7 +82,7 @@ double WorstDrift(bool with_residual, size_t rounds) {
   CheckAllOk(RunRanks(kRanks, [&](auto& collective) -> Status {
     std::vector<float> residual(with_residual ? kCount : 0);
     for (size_t round = 0; round < rounds; ++round) {
-      // The same values every time: what rounding does to them adds up.
+      // Equal values in every round accumulate rounding errors.
       std::vector<float> values = ValuesOf(collective->rank(), kCount);
       SIMURGH_RETURN_IF_ERROR(
           collective->Sum(Channel::kGradients, values, ReducePrecision::kInt8, residual));
@@ -99,14 +99,14 @@ double WorstDrift(bool with_residual, size_t rounds) {
   return worst;
 }
 
-TEST_CASE("What rounding takes off is not lost where it is remembered") {
+TEST_CASE("Residuals keep rounding errors from accumulating") {
   constexpr size_t kRounds = 100;
-  // At the end, at most what is remembered is missing: half a level of each encoding.
+  // The residual is missing at the end: half a level per encoding.
   CHECK(WorstDrift(true, kRounds) < 3.0 / 255);
   CHECK(WorstDrift(false, kRounds) > 20.0 / 255);
 }
 
-TEST_CASE("Values that are not finite stay that") {
+TEST_CASE("Values that are not finite give sums that are not finite") {
   const auto precision =
       GENERATE(ReducePrecision::kF32, ReducePrecision::kBf16, ReducePrecision::kInt8);
   std::vector<std::vector<float>> sums(2, std::vector<float>(2'000, 1.0F));
@@ -141,7 +141,7 @@ TEST_CASE("Bytes are gathered, and doubles summed, in the order of the ranks") {
   }
 }
 
-TEST_CASE("Channels do not wait for one another") {
+TEST_CASE("Channels do not wait for each other") {
   constexpr uint32_t kRanks = 3;
   constexpr int kRounds = 50;
   CheckAllOk(RunRanks(kRanks, [&](auto& collective) -> Status {
@@ -169,7 +169,7 @@ TEST_CASE("Sums of any lengths follow one another") {
   const uint32_t ranks = GENERATE(2U, 3U);
   const uint32_t sharers = GENERATE_COPY(0U, 2U, ranks);
   CAPTURE(ranks, sharers);
-  // Growing, shrinking, and of fewer values than there are ranks.
+  // Growing and shrinking lengths, also with fewer values than ranks.
   const std::vector<size_t> counts{1, 100'000, 7, 0, 300'000, 300'000, 0, 2, 100'000, 400'000};
   const auto sum_all = [&](auto& collective) -> Status {
     for (size_t round = 0; round < counts.size(); ++round) {
@@ -185,7 +185,7 @@ TEST_CASE("Sums of any lengths follow one another") {
   CheckAllOk(RunRanks(ranks, sum_all, {.sharers = sharers}));
 }
 
-// What one thread tells others, once.
+// A one-time event between threads.
 class Signal {
  public:
   void Give() {
@@ -204,12 +204,12 @@ class Signal {
   bool given_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-TEST_CASE("What is done meanwhile is done before the others' values are waited for") {
+TEST_CASE("Sum calls `meanwhile` before it waits for other ranks") {
   const uint32_t ranks = GENERATE(2U, 3U);
   const uint32_t sharers = GENERATE_COPY(0U, 2U, ranks);
   const auto precision = GENERATE(ReducePrecision::kF32, ReducePrecision::kBf16);
   CAPTURE(ranks, sharers, precision);
-  // Rank 0 waits for others who begin when it has told them to.
+  // Rank 0 waits for the others, which start after its `meanwhile`.
   Signal begin;
   std::vector<int> calls(ranks);
   const auto sum = [&](auto& collective) {
@@ -225,10 +225,10 @@ TEST_CASE("What is done meanwhile is done before the others' values are waited f
   CHECK(calls == std::vector<int>(ranks, 1));
 }
 
-TEST_CASE("And after one's own are on their way") {
+TEST_CASE("Sum calls `meanwhile` after it has sent its values") {
   const uint32_t sharers = GENERATE(0U, 2U);
   CAPTURE(sharers);
-  // In f32 the other one of two needs nothing else, once there is room for as much.
+  // With two ranks in f32 the peer needs nothing else, once its buffer is large enough.
   Signal ended;
   const auto sum = [&](auto& collective) -> Status {
     std::vector<float> values(1'000, 1.0F);
@@ -245,7 +245,7 @@ TEST_CASE("And after one's own are on their way") {
   CheckAllOk(RunRanks(2, sum, {.sharers = sharers}));
 }
 
-TEST_CASE("A rank alone keeps its values") {
+TEST_CASE("A single rank keeps its values") {
   const auto collective = NewLocalCollective();
   std::vector<float> values{1, 2};
   CHECK(collective->Sum(Channel::kStep, values, ReducePrecision::kInt8, {}).ok());

@@ -1,4 +1,4 @@
-// Ranks that die, give up, or say nothing.
+// Ranks that disconnect, abort or are silent.
 
 #include <csignal>
 #include <future>
@@ -28,7 +28,7 @@ Status SumOften(Collective& collective, int times) {
   return absl::OkStatus();
 }
 
-TEST_CASE("A rank that is gone ends the others' sums, and all of them name it") {
+TEST_CASE("A rank that disconnects ends the others' sums, and all errors name it") {
   const int before = GENERATE(0, 1, 20);
   const uint32_t sharers = GENERATE(0U, 4U);
   CAPTURE(before, sharers);
@@ -50,7 +50,7 @@ TEST_CASE("A rank that is gone ends the others' sums, and all of them name it") 
   }
 }
 
-TEST_CASE("A rank that gives up tells the others why") {
+TEST_CASE("Abort sends its reason to the other ranks") {
   const uint32_t sharers = GENERATE(0U, 2U, 3U);
   CAPTURE(sharers);
   const std::vector<Status> results =
@@ -70,7 +70,7 @@ TEST_CASE("A rank that gives up tells the others why") {
   }
 }
 
-TEST_CASE("A stop is told as one") {
+TEST_CASE("Abort with CANCELLED is CANCELLED on the other ranks") {
   const uint32_t sharers = GENERATE(0U, 2U);
   const std::vector<Status> results =
       RunRanks(2,
@@ -83,7 +83,7 @@ TEST_CASE("A stop is told as one") {
   CHECK(absl::IsCancelled(results[0]));
 }
 
-TEST_CASE("Abort ends what waits here, on every channel") {
+TEST_CASE("Abort ends the rank's own waits on every channel") {
   const auto body = [&](auto& collective) -> Status {
     uint64_t all[2] = {};
     const uint64_t own = collective->rank();
@@ -91,7 +91,7 @@ TEST_CASE("Abort ends what waits here, on every channel") {
       return collective->Gather(channel, std::as_bytes(std::span(&own, 1)),
                                 std::as_writable_bytes(std::span(all)));
     };
-    if (collective->rank() == 1) return gather(Channel::kStep);  // Never comes to the other.
+    if (collective->rank() == 1) return gather(Channel::kStep);  // The other rank never calls it.
     Status loading;
     std::thread loader([&] { loading = gather(Channel::kLoading); });
     collective->Abort(absl::CancelledError("stopped here"));
@@ -104,9 +104,9 @@ TEST_CASE("Abort ends what waits here, on every channel") {
   CHECK_THAT(std::string(results[1].message()), Catch::Contains("stopped here"));
 }
 
-TEST_CASE("A silent rank is named after the timeout") {
+TEST_CASE("After the timeout the error names the silent rank") {
   const uint32_t sharers = GENERATE(0U, 2U);
-  // The silent one listens to its loading channel until the other has given up.
+  // The silent rank waits on its loading channel until the other rank has failed.
   const std::vector<Status> results = RunRanks(
       2,
       [&](auto& collective) -> Status {
@@ -124,7 +124,7 @@ TEST_CASE("A silent rank is named after the timeout") {
   CHECK_THAT(std::string(results[1].message()), Catch::Contains("rank 1 of 2"));
 }
 
-// What this rank's Create answers when the other one has told its addresses and then does nothing.
+// Result of CreateGlooCollective if the other rank publishes its addresses and then does nothing.
 Status CreateWithoutTheOther(uint32_t rank) {
   std::signal(SIGPIPE, SIG_IGN);
   MeetingPlace place(2);
@@ -147,7 +147,7 @@ Status CreateWithoutTheOther(uint32_t rank) {
   return status;
 }
 
-TEST_CASE("A rank that is silent when connections are made is named after the timeout") {
+TEST_CASE("A rank that is silent during setup is named after the timeout") {
   const uint32_t rank = GENERATE(0U, 1U);
   const Status status = CreateWithoutTheOther(rank);
   CAPTURE(rank, status.ToString());
@@ -159,7 +159,7 @@ Status Create(const GlooOptions& options, std::vector<std::string> answer) {
   return CreateGlooCollective(options, [&](const std::string& /*own*/) { return answer; }).status();
 }
 
-TEST_CASE("A host must be this machine's alone, unless all are trusted") {
+TEST_CASE("The host must be a loopback address unless the network is trusted") {
   const Status open = Create({.ranks = 2, .host = "0.0.0.0"}, {});
   CHECK(absl::IsInvalidArgument(open));
   CHECK_THAT(std::string(open.message()), Catch::Contains("rpc.security"));
@@ -168,7 +168,7 @@ TEST_CASE("A host must be this machine's alone, unless all are trusted") {
   CHECK_THAT(std::string(unknown.message()), Catch::Contains("no.such.host.invalid"));
 }
 
-TEST_CASE("Addresses that are none are refused") {
+TEST_CASE("Invalid addresses are rejected") {
   const GlooOptions options{.ranks = 2, .host = "127.0.0.1", .timeout = 200ms};
   CHECK(absl::IsInvalidArgument(Create(options, {"one"})));
   const Status wrong = Create(options, {"one", "two"});

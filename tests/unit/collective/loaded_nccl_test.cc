@@ -6,7 +6,7 @@
 namespace simurgh::testing {
 namespace {
 
-TEST_CASE("the NCCL that is installed has all the functions that are called") {
+TEST_CASE("the installed NCCL has all functions in use") {
   const StatusOr<NcclLibrary*> nccl = LoadNccl();
   if (absl::IsNotFound(nccl.status()) &&
       nccl.status().message().find("lacks a function") == absl::string_view::npos) {

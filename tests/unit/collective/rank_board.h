@@ -13,15 +13,15 @@
 
 namespace simurgh::testing {
 
-// Where ranks that are threads lay down bytes and read everybody's, round after round.
+// Gathers bytes of ranks that are threads, round by round.
 class RankBoard {
  public:
   explicit RankBoard(uint32_t ranks) : ranks_(ranks), own_(ranks) {}
 
   uint32_t ranks() const { return ranks_; }
 
-  // Waits for all ranks' bytes of the round; `all` gets them in the order of the ranks. False:
-  // somebody has given up.
+  // Waits for all ranks' bytes of the round and copies them to `all` in rank order. Returns false
+  // if a rank has failed.
   bool Gather(uint32_t rank, std::span<const std::byte> own, std::byte* all) {
     const MutexLock lock(mutex_);
     if (given_up_) return false;

@@ -15,11 +15,11 @@ namespace {
 using std::chrono_literals::operator""ms;
 using Wait = PipeReader::Wait;
 
-constexpr auto kPatience = 60'000ms;  // Nobody waits so long.
+constexpr auto kTimeout = 60'000ms;
 
 uint64_t Here() { return static_cast<uint64_t>(::getpid()); }
 
-TEST_CASE("Messages come one by one, as they were written") {
+TEST_CASE("Messages arrive one by one in the order of writes") {
   PipeReader reader;
   PipeWriter writer;
   REQUIRE(writer.Open(Here(), reader.file_for_writer()));
@@ -30,14 +30,14 @@ TEST_CASE("Messages come one by one, as they were written") {
   const std::vector<std::byte> longest(PipeReader::kMaxBytes, std::byte{9});
   CHECK(writer.Write(first));
   CHECK(writer.Write(longest));
-  CHECK(reader.Read(read, kPatience) == Wait::kMessage);
+  CHECK(reader.Read(read, kTimeout) == Wait::kMessage);
   CHECK(read == first);
   std::vector<std::byte> long_read(longest.size());
-  CHECK(reader.Read(long_read, kPatience) == Wait::kMessage);
+  CHECK(reader.Read(long_read, kTimeout) == Wait::kMessage);
   CHECK(long_read == longest);
 }
 
-TEST_CASE("A writer that hangs up, or is gone, is heard behind what it has written") {
+TEST_CASE("A reader notices a writer's end after reading its messages") {
   const bool hangs_up = GENERATE(true, false);
   PipeReader reader;
   std::optional<PipeWriter> writer(std::in_place);
@@ -50,11 +50,11 @@ TEST_CASE("A writer that hangs up, or is gone, is heard behind what it has writt
   } else {
     writer.reset();
   }
-  CHECK(reader.Read(read, kPatience) == Wait::kMessage);
-  CHECK(reader.Read(read, kPatience) == Wait::kGone);
+  CHECK(reader.Read(read, kTimeout) == Wait::kMessage);
+  CHECK(reader.Read(read, kTimeout) == Wait::kGone);
 }
 
-TEST_CASE("A reader that is gone is noticed, and what is no pipe is not opened") {
+TEST_CASE("A writer notices a reader's end, and opens only pipes") {
   std::signal(SIGPIPE, SIG_IGN);
   PipeWriter writer;
   {

@@ -11,12 +11,12 @@
 
 namespace simurgh::testing {
 
-// Ranks that meet in memory.
+// Exchanges addresses of ranks in one process.
 class MeetingPlace {
  public:
   explicit MeetingPlace(uint32_t ranks) : addresses_(ranks) {}
 
-  // For rank `rank`; answers when all have come.
+  // For rank `rank`; returns when all ranks have called it.
   ExchangeAddresses Of(uint32_t rank);
 
  private:
@@ -26,16 +26,16 @@ class MeetingPlace {
   size_t arrived_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-// What a rank does. It may let go of the collective before it ends.
+// The body of a rank. It may destroy the collective before it ends.
 using RankBody = std::function<Status(std::unique_ptr<Collective>& collective)>;
 
 struct RankOptions {
-  uint32_t sharers = 0;  // The first so many ranks share their memory.
+  uint32_t sharers = 0;  // Number of ranks, from the first, that share memory.
   std::chrono::milliseconds timeout{120'000};
 };
 
-// Runs `body` as every rank, a thread each, and answers what each one returned. It checks nothing
-// there: Catch2's assertions belong to one thread.
+// Runs `body` on one thread per rank and returns the results. `body` must not use Catch2's
+// assertions, which belong to one thread.
 std::vector<Status> RunRanks(uint32_t ranks, const RankBody& body, const RankOptions& options = {});
 
 }  // namespace simurgh::testing

@@ -30,17 +30,17 @@ TEST_CASE("bf16 rounds to nearest, ties to even") {
   CHECK(std::isnan(RoundTrip(nan, ReducePrecision::kBf16)[0]));
 }
 
-TEST_CASE("8 bits keep the ends and halve the distance of levels") {
+TEST_CASE("int8 keeps minimum and maximum, with errors of half a step at most") {
   std::vector<float> values(513);
   for (size_t i = 0; i < values.size(); ++i) values[i] = std::sin(static_cast<float>(i)) * 3;
-  values.back() = 1e6F;  // In a chunk of its own: it does not coarsen the others.
+  values.back() = 1e6F;  // In a separate chunk, where it does not affect other values.
   const std::vector<float> decoded = RoundTrip(values, ReducePrecision::kInt8);
   for (size_t i = 0; i < 512; ++i) CHECK(std::abs(decoded[i] - values[i]) <= 3.0F / 255 + 1e-6F);
   CHECK(decoded.back() == 1e6F);
   CHECK(EncodedSize(513, ReducePrecision::kInt8) == 513 + 16);
 }
 
-TEST_CASE("Equal values survive 8 bits; what has no finite levels does not pretend to") {
+TEST_CASE("int8 keeps equal values, and encodes a range that is not finite as NaN") {
   const std::vector<float> equal(100, 0.3F);
   CHECK(RoundTrip(equal, ReducePrecision::kInt8) == equal);
   constexpr float kMax = std::numeric_limits<float>::max();
@@ -48,7 +48,7 @@ TEST_CASE("Equal values survive 8 bits; what has no finite levels does not prete
   for (const float value : RoundTrip(ends, ReducePrecision::kInt8)) CHECK(std::isnan(value));
 }
 
-TEST_CASE("A residual is what is missing, and comes along the next time") {
+TEST_CASE("A residual is the rounding error, and is added to the next values") {
   for (const auto precision : {ReducePrecision::kBf16, ReducePrecision::kInt8}) {
     const std::vector<float> values{0.1F, 0.7F, -0.33F};
     std::vector<float> residual(3);
@@ -62,7 +62,7 @@ TEST_CASE("A residual is what is missing, and comes along the next time") {
   }
 }
 
-TEST_CASE("Values are added to sums as they are decoded") {
+TEST_CASE("AddValues adds the decoded values") {
   const auto precision =
       GENERATE(ReducePrecision::kF32, ReducePrecision::kBf16, ReducePrecision::kInt8);
   std::vector<float> values(1'300);

@@ -11,8 +11,7 @@
 namespace simurgh::testing {
 namespace {
 
-// Every rank tells the others one byte, and afterwards writes another where that lies: what each
-// then reads of rank 0's.
+// Every rank sends a byte, then overwrites it. Returns what each rank then reads of rank 0's.
 StatusOr<std::byte> ReadAfterRank0HasWrittenAgain(uint32_t rank, bool shares, Channel channel,
                                                   MeetingPlace& place) {
   SIMURGH_ASSIGN_OR_RETURN(
@@ -33,7 +32,7 @@ StatusOr<std::byte> ReadAfterRank0HasWrittenAgain(uint32_t rank, bool shares, Ch
   written.expected.assign(2, 1);
   SIMURGH_RETURN_IF_ERROR(mesh->Exchange(Channel::kStep, written));
   const std::byte read = rank == 0 ? own[0] : parts.incoming[0][0];
-  // Nobody leaves before the other has read.
+  // Waits until all ranks have read.
   SIMURGH_RETURN_IF_ERROR(mesh->Exchange(Channel::kStep, written));
   return read;
 }
@@ -51,13 +50,13 @@ std::byte WhatRank1Reads(bool shares, Channel channel) {
   return *reads[1];
 }
 
-TEST_CASE("Gradients in shared memory are read where they lie, all else is sent") {
+TEST_CASE("Gradients are read in shared memory, and other messages are copied") {
   CHECK(WhatRank1Reads(true, Channel::kGradients) == std::byte{2});
   CHECK(WhatRank1Reads(true, Channel::kWatch) == std::byte{1});
   CHECK(WhatRank1Reads(false, Channel::kGradients) == std::byte{1});
 }
 
-TEST_CASE("A rank that is silent when ranks offer their memory is named after the timeout") {
+TEST_CASE("A rank that is silent during the exchange of offers is named after the timeout") {
   std::signal(SIGPIPE, SIG_IGN);
   const bool shares = GENERATE(false, true);
   MeetingPlace place(2);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kSize = 1'000'000;
 
-TEST_CASE("What is written to a region is read where it was opened") {
+TEST_CASE("Writes to a region are visible where it was opened") {
   const auto own = SharedRegion::Create(kSize);
   REQUIRE(own != nullptr);
   const auto opened = SharedRegion::Open(own->key(), kSize);
@@ -24,7 +24,7 @@ TEST_CASE("What is written to a region is read where it was opened") {
   CHECK(opened->bytes()[kSize - 1] == std::byte{7});
 }
 
-TEST_CASE("A region stays while somebody has it open") {
+TEST_CASE("A region lives while another process has it open") {
   auto own = SharedRegion::Create(kSize);
   REQUIRE(own != nullptr);
   own->bytes()[3] = std::byte{9};
@@ -36,7 +36,7 @@ TEST_CASE("A region stays while somebody has it open") {
   CHECK(SharedRegion::Open(key, kSize) == nullptr);
 }
 
-TEST_CASE("Nobody makes a region shorter") {
+TEST_CASE("A region cannot be shortened") {
   const auto own = SharedRegion::Create(kSize);
   REQUIRE(own != nullptr);
   const std::string path = absl::StrCat("/proc/self/fd/", own->key().file);
@@ -44,11 +44,11 @@ TEST_CASE("Nobody makes a region shorter") {
   CHECK(own->bytes()[kSize - 1] == std::byte{0});
 }
 
-TEST_CASE("What a key does not mean is not opened") {
+TEST_CASE("A wrong key opens nothing") {
   const auto own = SharedRegion::Create(kSize);
   REQUIRE(own != nullptr);
   SharedRegion::Key other = own->key();
-  other.secret += 1;  // Another region with the same numbers, as in another container.
+  other.secret += 1;  // A region with the same process and file number, as in another container.
   CHECK(SharedRegion::Open(other, kSize) == nullptr);
   CHECK(SharedRegion::Open(own->key(), kSize + 1) == nullptr);
   CHECK(SharedRegion::Open({}, kSize) == nullptr);

@@ -15,7 +15,7 @@ struct Shape {
   size_t columns;
 };
 
-// Around the tile of 64 columns and the block of 64 rows.
+// Sizes around the tile of 64 columns and the block of 64 rows.
 const std::vector<Shape> kShapes{{1, 1},   {2, 3},     {63, 64}, {64, 65},
                                  {65, 63}, {200, 130}, {1000, 7}};
 

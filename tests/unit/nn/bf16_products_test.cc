@@ -15,7 +15,7 @@
 namespace simurgh::testing {
 namespace {
 
-// The bf16 next to a value, by its definition: 8 bits of mantissa.
+// The nearest bf16 by definition: 8 bits of mantissa.
 double Nearest(float value) {
   int exponent = 0;
   const double mantissa = std::frexp(static_cast<double>(value), &exponent);
@@ -32,7 +32,7 @@ float At(const cpu::Operand& operand, size_t row, size_t column) {
   return operand.transposed ? operand.matrix(column, row) : operand.matrix(row, column);
 }
 
-TEST_CASE("products in bf16 are those of the rounded operands, summed in f32") {
+TEST_CASE("bf16 products are products of rounded operands, summed in f32") {
   if (!BackendHasBf16()) SIMURGH_SKIP(kNoBf16);
   struct Shape {
     size_t rows, depth, columns;
@@ -70,7 +70,7 @@ TEST_CASE("products in bf16 are those of the rounded operands, summed in f32") {
   }
 }
 
-TEST_CASE("what is not finite stays so in bf16") {
+TEST_CASE("values that are not finite stay so in bf16") {
   if (!BackendHasBf16()) SIMURGH_SKIP(kNoBf16);
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   for (const float bad : {NAN, std::bit_cast<float>(0x7f800001U), kInfinity, -kInfinity}) {
@@ -109,7 +109,7 @@ TEST_CASE("a network in bf16 is near one in f32, and learns") {
   double last = first_rounded;
   for (int i = 0; i < 100; ++i) last = step(**rounded);
   CHECK(last < 0.9 * first_rounded);
-  cpu::SetProductPrecision(cpu::ProductPrecision::kF32);  // For the tests that follow.
+  cpu::SetProductPrecision(cpu::ProductPrecision::kF32);  // Restores the default for later tests.
 }
 
 }  // namespace

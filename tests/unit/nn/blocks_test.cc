@@ -1,4 +1,4 @@
-// The network's own memory for batches, of whatever backend the program tests.
+// Batches in blocks of the network, for the program's backend.
 
 #include <algorithm>
 #include <bit>
@@ -35,7 +35,7 @@ TEST_CASE("a batch in a block gives the bits of one in the caller's memory") {
   const auto network = MakeNetwork();
   const auto expected = MakeNetwork();
   Random random(5);
-  std::shared_ptr<BatchBlock> kept;  // So that blocks of more than one batch are under way.
+  std::shared_ptr<BatchBlock> kept;  // Keeps a second block in use.
   for (const size_t rows : {7, 64, 1, 0, 33, 64}) {
     CAPTURE(rows);
     const TestBatch batch(rows, kDense, kEmbeddings, random);
@@ -79,7 +79,7 @@ TEST_CASE("predictions on a block without gradients are those of the caller's me
   }
 }
 
-TEST_CASE("blocks that were let go are given again, also those that outlive their network") {
+TEST_CASE("released blocks are reused, and blocks may outlive their network") {
   std::shared_ptr<BatchBlock> left;
   {
     const auto network = MakeNetwork();

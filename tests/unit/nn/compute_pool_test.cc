@@ -27,7 +27,7 @@ TEST_CASE("a pool does each part once, piece after piece") {
   }
 }
 
-TEST_CASE("helpers begin with what they are told") {
+TEST_CASE("helpers call on_start first") {
   static std::atomic<int> started = 0;
   started = 0;
   {
@@ -37,7 +37,7 @@ TEST_CASE("helpers begin with what they are told") {
 }
 
 // The owner must hand parts over: the first two wait for each other.
-TEST_CASE("helpers take parts while the owner is at one") {
+TEST_CASE("helpers run parts while the owner runs one") {
   ComputePool pool(1, Nothing);
   std::atomic<int> within = 0;
   pool.Run(2, [&](size_t) {
@@ -47,7 +47,7 @@ TEST_CASE("helpers take parts while the owner is at one") {
   CHECK(within == 2);
 }
 
-TEST_CASE("pools of several owners do not meet") {
+TEST_CASE("pools of several owners are independent") {
   std::vector<std::thread> owners;
   std::atomic<int> wrong = 0;
   for (size_t owner = 0; owner < 4; ++owner) {

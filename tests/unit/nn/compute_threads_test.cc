@@ -15,7 +15,7 @@
 namespace simurgh::cpu {
 namespace {
 
-constexpr size_t kMany = 7 * kPartElements + 13;  // Enough for seven threads, and no round number.
+constexpr size_t kMany = 7 * kPartElements + 13;  // Enough for seven threads, and odd.
 
 std::vector<float> RandomValues(size_t count, uint64_t seed) {
   Random random(seed);
@@ -24,7 +24,7 @@ std::vector<float> RandomValues(size_t count, uint64_t seed) {
   return values;
 }
 
-// What `work` gives on so many threads.
+// The result of `work` on `threads` threads.
 template <typename Work>
 auto On(uint32_t threads, const Work& work) {
   SetComputeThreads(threads);
@@ -33,7 +33,7 @@ auto On(uint32_t threads, const Work& work) {
   return result;
 }
 
-TEST_CASE("parts make up the whole, each element once") {
+TEST_CASE("parts cover each element once") {
   Random random(7);
   for (int round = 0; round < 200; ++round) {
     const size_t count = random.Below(3'000);

@@ -12,7 +12,7 @@
 namespace simurgh::testing {
 namespace {
 
-TEST_CASE("Where a device is asked for and there is none, the CPU is used, and one line says why") {
+TEST_CASE("Without a device the network uses the CPU and logs one line") {
   const ModelConfig model = Chain({Linear(3), Relu(), Linear(1)});
   DenseNetworkOptions options;
   options.inputs = TestInputs(2);

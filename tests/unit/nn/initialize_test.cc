@@ -81,7 +81,7 @@ TEST_CASE("layers of equal shape begin with different values") {
         LayerValues(plan->towers[0].layers[1], parameters));
 }
 
-TEST_CASE("parameter blocks are the tensors, and leave out nothing") {
+TEST_CASE("parameter blocks are the tensors and cover all parameters") {
   const auto plan =
       PlanModel(Chain({Cross(), Cross(2), Linear(3), BatchNorm(), Relu(), Linear(1)}), {2, 4, {}});
   REQUIRE(plan.ok());

@@ -14,8 +14,8 @@ namespace {
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr size_t kRows = 3;
 
-// Every count of vectors and every width around the lengths of the processor's vectors. Inputs lie
-// at odd addresses, in the columns of a wider matrix.
+// Numbers of vectors and widths around the lengths of SIMD vectors. Inputs are at odd addresses, in
+// columns of a wider matrix.
 struct Shape {
   size_t vectors;
   size_t dim;
@@ -129,7 +129,7 @@ TEST_CASE("the second order of a factorisation machine equals the sum of pairs i
   }
 }
 
-TEST_CASE("nothing is written beside an interaction's output") {
+TEST_CASE("an interaction writes nothing outside of its output") {
   Strided x(6);
   Strided y(3);
   std::vector<float> scratch(cpu::DotScratchSize(3, 2));

@@ -32,7 +32,7 @@ TEST_CASE("linear forward and backward equal their definition in f64 at every si
     const std::vector<float> w = NormalValues(inputs * outputs, random);
     const std::vector<float> b = NormalValues(outputs, random);
     const std::vector<float> dy = NormalValues(rows * outputs, random);
-    std::vector<float> y(rows * outputs, kNan);  // What was there must not matter.
+    std::vector<float> y(rows * outputs, kNan);  // Old values must not matter.
     std::vector<float> dx(rows * inputs, kNan);
     std::vector<float> dw(inputs * outputs, kNan);
     std::vector<float> db(outputs, kNan);
@@ -115,7 +115,7 @@ TEST_CASE("tasks add up their weighted losses, each with its own gradient") {
   CHECK(probabilities == std::vector<float>(4, 0.5F));
 }
 
-TEST_CASE("relu keeps NaN, so that a broken batch is seen") {
+TEST_CASE("relu keeps NaN") {
   const std::vector<float> x{-1.0F, 0.0F, 2.0F, kNan};
   std::vector<float> y(4);
   cpu::ReluForward(x, y);
@@ -156,7 +156,7 @@ TEST_CASE("gelu and its gradient are the tanh form's in f64, at the ends too") {
   CHECK(std::isnan(y[0]));
 }
 
-TEST_CASE("a value that is not finite is found wherever it stands") {
+TEST_CASE("a value that is not finite is found at any position") {
   const std::vector<float> extremes{std::numeric_limits<float>::max(),
                                     std::numeric_limits<float>::lowest(),
                                     std::numeric_limits<float>::denorm_min(), -0.0F};

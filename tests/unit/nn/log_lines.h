@@ -9,7 +9,7 @@
 
 namespace simurgh::testing {
 
-// What is logged from its making to its end.
+// Log lines during its lifetime.
 class LogLines {
  public:
   LogLines() {

@@ -12,7 +12,7 @@
 namespace simurgh {
 namespace {
 
-// By definition: over all pairs of a positive and a negative.
+// By definition, over all pairs of a positive and a negative.
 double PairCountingAuc(const std::vector<float>& labels, const std::vector<float>& scores) {
   double wins = 0;
   double pairs = 0;
@@ -42,8 +42,8 @@ TEST_CASE("AUC equals pair counting, with and without ties") {
   }
 }
 
-// Many scores take another way; a pair of one score and its label repeated must not change it.
-TEST_CASE("AUC of many samples is that of few, each repeated") {
+// Many scores use radix sort; repeated samples must not change the AUC.
+TEST_CASE("AUC of repeated samples equals that of the samples") {
   Random random(3);
   std::vector<float> labels{0, 1};
   std::vector<float> scores{-0.0F, 0.0F};  // A tie.

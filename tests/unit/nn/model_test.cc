@@ -25,13 +25,13 @@ std::string Refusal(const ModelConfig& model, size_t dense_width = 2, size_t emb
 
 ModelConfig Towers(std::vector<TowerConfig> towers) { return {.towers = std::move(towers)}; }
 
-TEST_CASE("models that fit are accepted") {
+TEST_CASE("consistent models are accepted") {
   CHECK(PlanModel(SharedInputs(), {2, 4, {}}).ok());
   CHECK(PlanModel(Chain({Linear(1)}), {1, 1, {}}).ok());
   CHECK(PlanModel(Towers({{"only", {"dense"}, {Relu(), Linear(1)}}}), {3, 0, {}}).ok());
 }
 
-TEST_CASE("what is wrong with a model is named") {
+TEST_CASE("errors name the fault of a model") {
   CHECK(Refusal({}) == "model: has no towers; add at least one under model.towers");
   CHECK(Refusal(Towers({{"", {"dense"}, {Linear(1)}}})) == "model: tower 1 has no name; add one");
   CHECK(Refusal(Towers({{"dense", {"dense"}, {Linear(1)}}})) ==

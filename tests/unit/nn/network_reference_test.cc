@@ -16,8 +16,7 @@ namespace {
 constexpr size_t kDense = 3;
 constexpr size_t kEmbeddings = kTestFeatures * kTestDim;
 
-// Every value within `tolerance` of its reference, measured against the larger of 1 and the
-// reference.
+// Checks |value - reference| <= tolerance * max(1, |reference|) for every value.
 template <typename Values>
 void CheckClose(const std::string& what, const Values& actual, const std::vector<double>& expected,
                 double tolerance) {
@@ -39,8 +38,8 @@ void CompareTraining(const ModelConfig& model, const DenseOptimizerConfig& optim
   auto created = CreateTestNetwork(model, {.inputs = TestInputs(kDense), .optimizer = optimizer});
   REQUIRE(created.ok());
   DenseNetwork& network = **created;
-  // Away from where batch norm begins: scale 1 hides mistakes, and shift 0 puts the single row of a
-  // batch on the kink of relu, where differences and gradients disagree.
+  // Not batch norm's initial values: scale 1 hides errors, and shift 0 puts a batch's single row on
+  // the kink of relu, where differences and gradients disagree.
   for (float& weight : network.parameters()) {
     weight += 0.2F * static_cast<float>(random.Normal());
   }
@@ -187,7 +186,7 @@ TEST_CASE("random models train as the reference does") {
     if (seed % 2 == 0) {
       CompareTraining(model, Sgd(), false, random);
     } else {
-      // A bias before batch norm has no gradient but rounding; Adam would make a full step of it.
+      // The gradient of a bias before batch norm is only rounding error, which Adam would amplify.
       CompareTraining(model, Adam(), true, random);
     }
   }

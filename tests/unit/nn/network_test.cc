@@ -104,7 +104,8 @@ TEST_CASE("two networks agree bit for bit, with one thread and with two") {
   for (const uint32_t threads : {1U, 2U}) {
     CAPTURE(threads);
     const auto first = MakeNetwork(threads);
-    const std::vector<std::byte> displaced(100'003);  // The second one lies elsewhere.
+    const std::vector<std::byte> displaced(
+        100'003);  // Changes the addresses of the second network.
     const auto second = MakeNetwork(threads);
     for (const size_t rows : {128, 128, 37, 128, 1, 300}) {
       const TestBatch batch = MakeBatch(rows, rows);
@@ -116,12 +117,12 @@ TEST_CASE("two networks agree bit for bit, with one thread and with two") {
   }
 }
 
-TEST_CASE("the seed decides the initial weights") {
+TEST_CASE("the seed determines the initial weights") {
   CHECK(SameBits(MakeNetwork(1, 3)->parameters(), MakeNetwork(2, 3)->parameters()));
   CHECK_FALSE(SameBits(MakeNetwork(1, 3)->parameters(), MakeNetwork(1, 4)->parameters()));
 }
 
-TEST_CASE("strides and misaligned addresses of the caller change no bit") {
+TEST_CASE("the caller's strides and alignment change no bit") {
   const TestBatch batch = MakeBatch(96, 1);
   const auto plain = MakeNetwork();
   const StepOutput expected = Train(*plain, batch);
@@ -173,7 +174,7 @@ TEST_CASE("a batch's result does not depend on the sizes seen before") {
   CHECK(SameBits(fresh->state(), used->state()));
 }
 
-TEST_CASE("a step that is not applied leaves no trace") {
+TEST_CASE("a step that is not applied changes nothing") {
   const auto network = MakeNetwork();
   Train(*network, MakeBatch(64, 1));
   const std::vector<float> parameters = Copy(network->parameters());
@@ -183,7 +184,7 @@ TEST_CASE("a step that is not applied leaves no trace") {
   CHECK(SameBits(network->state(), state));
 }
 
-TEST_CASE("prediction leaves no trace, even between gradients and step") {
+TEST_CASE("prediction changes nothing, even between gradients and step") {
   const auto network = MakeNetwork();
   const auto undisturbed = MakeNetwork();
   const TestBatch batch = MakeBatch(64, 1);
@@ -207,7 +208,7 @@ TEST_CASE("prediction leaves no trace, even between gradients and step") {
   CHECK(SameBits(network->state(), undisturbed->state()));
 }
 
-TEST_CASE("prediction of no samples is nothing") {
+TEST_CASE("prediction accepts a batch without samples") {
   const auto network = MakeNetwork();
   const TestBatch empty = MakeBatch(0, 1);
   CHECK(network->Predict(empty.dense(), empty.embeddings(), {}).ok());
@@ -254,7 +255,7 @@ TEST_CASE("an infinite gradient is reported although the loss is finite") {
   CHECK_FALSE(result->finite);
 }
 
-TEST_CASE("a batch that no memory can hold is refused, and the next one works") {
+TEST_CASE("a batch too large for memory is an error, and the next one works") {
   if (!kAllocationsThrow) SIMURGH_SKIP("the sanitizer ends the process when an allocation fails");
   std::vector<LayerConfig> layers{Linear(65'536)};
   layers.resize(33, Relu());
@@ -272,7 +273,7 @@ TEST_CASE("a batch that no memory can hold is refused, and the next one works") 
   CHECK(probabilities[0] > 0.0F);
 }
 
-TEST_CASE("gradients are applied once, and only after they were made") {
+TEST_CASE("gradients are applied once, and only if computed") {
   const auto network = MakeNetwork();
   CHECK(network->ApplyGradients(kRate).code() == absl::StatusCode::kFailedPrecondition);
   Train(*network, MakeBatch(8, 1));
@@ -298,7 +299,7 @@ TEST_CASE("a model that reads no embeddings gives them a zero gradient") {
   CHECK(output.embedding_gradient == std::vector<float>(8 * kEmbeddings, 0.0F));
 }
 
-TEST_CASE("prediction uses the averaged weights where there are any") {
+TEST_CASE("prediction uses the averaged weights if any") {
   const auto plain = MakeNetwork();
   DenseNetworkOptions options = Options(
       kDense, kEmbeddings, {.kind = DenseOptimizerConfig::Kind::kAdam, .average_decay = 0.9F});

@@ -14,14 +14,14 @@ namespace {
 
 using Kind = DenseOptimizerConfig::Kind;
 
-// One parameter's values as the formulas name them.
+// One parameter's values, named as in the formulas.
 struct Reference {
   double w = 0;
   double m = 0;  // Or the velocity.
   double v = 0;  // Or the sum of squares.
 };
 
-// What is taken off the weight for a learning rate of 1; of lamb before its ratio.
+// The step of the weight for a learning rate of 1; for lamb before its ratio.
 double Direction(const DenseOptimizerConfig& config, double g, double step, Reference& p) {
   switch (config.kind) {
     case Kind::kSgd: {
@@ -101,7 +101,7 @@ void CompareSteps(const DenseOptimizerConfig& config) {
   }
 }
 
-TEST_CASE("every optimizer steps as its formula in f64 says") {
+TEST_CASE("every optimizer's step equals its formula in f64") {
   CompareSteps({});
   CompareSteps({.momentum = 0.9F});
   CompareSteps({.momentum = 0.9F, .nesterov = true});
@@ -132,7 +132,7 @@ TEST_CASE("a gradient that is too long is scaled to the limit") {
   CHECK(weights[1] == Approx(4.0F));
 }
 
-TEST_CASE("the average of weights forgets the first ones soon, and then follows its decay") {
+TEST_CASE("the average of weights quickly forgets the first ones, then follows its decay") {
   const float decay = 0.6F;
   std::vector<float> weights{2.0F, -1.0F};
   std::vector<float> average(cpu::WeightAverageSize(decay, 2));

@@ -1,4 +1,4 @@
-// Several networks that take one step together, each with its part of the batch.
+// Several ranks that train one step together, each with its part of the batch.
 
 #include <cmath>
 #include <thread>
@@ -90,7 +90,7 @@ double LargestDistance(std::span<const float> a, std::span<const float> b) {
   return largest;
 }
 
-TEST_CASE("parts of a batch, with the whole batch's statistics, are the whole batch") {
+TEST_CASE("ranks with parts of a batch and its statistics train as one with the whole batch") {
   const std::vector<size_t> sizes =
       GENERATE(std::vector<size_t>{64, 64}, std::vector<size_t>{100, 28, 0},
                std::vector<size_t>{32, 32, 32, 32}, std::vector<size_t>{1, 127});
@@ -130,7 +130,7 @@ TEST_CASE("parts of a batch, with the whole batch's statistics, are the whole ba
   CHECK(LargestDistance(embedding_gradients, whole.embedding_gradients) < 1e-6);
 }
 
-TEST_CASE("a rank divides its gradients by the samples of all") {
+TEST_CASE("a rank divides its gradients by the samples of all ranks") {
   Random random(8);
   const TestBatch batch(32, kDense, kEmbeddings, random);
   const Part alone = TakePart(*MakeNetwork(), batch, 0, 32, {});
@@ -140,7 +140,7 @@ TEST_CASE("a rank divides its gradients by the samples of all") {
   }
 }
 
-TEST_CASE("gradients are told from the last to the first, the same with and without samples") {
+TEST_CASE("gradients are reported from the last to the first, with and without samples") {
   Random random(9);
   const TestBatch batch(16, kDense, kEmbeddings, random);
   std::vector<std::vector<std::pair<size_t, size_t>>> told(2);
@@ -154,7 +154,7 @@ TEST_CASE("gradients are told from the last to the first, the same with and with
                         }};
     const Part part = TakePart(*network, batch, 0, i == 0 ? 16 : 0, step);
     REQUIRE(part.ok);
-    // What was told is what they are in the end.
+    // Reported gradients are final.
     CHECK(as_told == part.gradients);
     size_t end = as_told.size();
     for (const auto& [first, count] : told[i]) {
@@ -166,7 +166,7 @@ TEST_CASE("gradients are told from the last to the first, the same with and with
   CHECK(told[0] == told[1]);
 }
 
-TEST_CASE("a rank without samples has no gradients, and leaves its statistics") {
+TEST_CASE("a rank without samples has zero gradients and keeps its statistics") {
   Random random(10);
   const TestBatch batch(1, kDense, kEmbeddings, random);
   const auto network = MakeNetwork();
@@ -177,7 +177,7 @@ TEST_CASE("a rank without samples has no gradients, and leaves its statistics") 
   CHECK(std::ranges::all_of(part.gradients, [](float g) { return g == 0.0F; }));
 }
 
-TEST_CASE("a sum that fails ends the step") {
+TEST_CASE("a failed sum ends the step") {
   Random random(11);
   const TestBatch batch(8, kDense, kEmbeddings, random);
   const RankStep step{.global_samples = 8, .sum = [](std::span<double>) {

@@ -11,8 +11,8 @@
 
 namespace simurgh::testing {
 
-// The dense network once more, slowly and in f64, straight from the model's description: only the
-// forward pass is written down, gradients are central differences of the loss.
+// A slow reference network in f64, straight from the model's description. Gradients are central
+// differences of the loss.
 class ReferenceNetwork {
  public:
   struct Result {

@@ -16,8 +16,7 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 float Widened(uint16_t half) { return std::bit_cast<float>(uint32_t{half} << 16); }
 
-// By its definition: 8 bits of mantissa, of which small numbers have fewer; nearbyint takes the
-// even one of two neighbours.
+// By definition: 8 bits of mantissa, fewer for subnormals; nearbyint rounds ties to even.
 uint16_t Nearest(float value) {
   if (!std::isfinite(value)) return static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16);
   constexpr int kLeast = std::numeric_limits<float>::min_exponent - 8;  // Of the step.

@@ -27,7 +27,7 @@ std::shared_ptr<const CompactBatch> RandomIds(Random& random) {
   return builder.Build()->sparse;
 }
 
-// The embeddings that some batches of rows are pooled to.
+// Pooled embeddings of some batches of rows.
 std::vector<std::vector<float>> PooledOn(uint32_t threads) {
   SetComputeThreads(threads);
   const RowCodec rows(VectorPrecision::kBf16,

@@ -13,7 +13,7 @@
 namespace simurgh::testing {
 namespace {
 
-TEST_CASE("the sliding AUC is that of the last samples, however they came") {
+TEST_CASE("the sliding AUC is that of the last samples, in batches of any size") {
   for (const size_t window : {1, 7, 100, 1000}) {
     CAPTURE(window);
     Random random(window);

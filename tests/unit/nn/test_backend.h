@@ -6,9 +6,8 @@
 
 namespace simurgh::testing {
 
-// The backend under test: every program that compiles the tests of DenseNetwork has its own.
-// replays: work that comes again is captured, and replayed from then on, where there is such a
-// thing.
+// Creates a network of the backend under test; each test program links one backend.
+// replays: capture and replay repeated work, if the backend supports it.
 StatusOr<std::unique_ptr<DenseNetwork>> CreateTestNetwork(const ModelConfig& model,
                                                           const DenseNetworkOptions& options,
                                                           bool replays = true);

@@ -21,7 +21,7 @@ LayerConfig Fm(uint32_t width);
 LayerConfig Cross(uint32_t rank = 0);
 LayerConfig Sum(uint32_t width = 1);
 
-// What most tests' embeddings are: features `a` and `b`, side by side.
+// Inputs of most tests: dense columns and features `a` and `b`.
 inline constexpr size_t kTestFeatures = 2;
 inline constexpr size_t kTestDim = 3;
 std::string TestFeatureName(size_t index);
@@ -37,7 +37,7 @@ ModelConfig SharedInputs();
 // A shared tower and one for each of two tasks, whose losses differ.
 ModelConfig TwoTasks();
 
-// Up to four towers, each reading a random set of what is there.
+// Up to four towers, each with a random set of inputs.
 ModelConfig RandomModel(Random& random);
 
 // A batch of normally distributed inputs and random labels.

@@ -1,5 +1,4 @@
-// Room of the device for batches of rows: made at the start, and anew where more comes than
-// planned.
+// Device memory for batches of rows: allocated at the start, and again for larger batches.
 
 #include <algorithm>
 #include <cstdint>
@@ -20,7 +19,7 @@
 namespace simurgh::testing {
 namespace {
 
-constexpr size_t kMaxRows = 40;  // Of a batch of TrainInBlocks.
+constexpr size_t kMaxRows = 40;  // Largest batch of TrainInBlocks.
 
 DenseNetworkOptions OptionsOf(size_t batch_row_bytes) {
   DenseNetworkOptions options =
@@ -52,7 +51,7 @@ RoomRun RunWith(size_t batch_row_bytes) {
   return run;
 }
 
-TEST_CASE("room that batches of rows need is made at the start, or the log says how large it is") {
+TEST_CASE("memory for batches of rows is allocated at the start, or the log names its size") {
   const RoomRun grown = RunWith(2'000);
   CHECK(grown.allocations > 0);
   CHECK(static_cast<size_t>(std::ranges::count(grown.log, '\n')) == grown.allocations);
@@ -117,7 +116,7 @@ std::shared_ptr<BatchBlock> BlockOf(DenseNetwork& network, const TestBatch& batc
   return block;
 }
 
-TEST_CASE("a batch with one id of each feature fits into what is planned without being told") {
+TEST_CASE("a batch with one id of each feature fits the default plan") {
   const DenseNetworkOptions options = OptionsOf(0);
   const auto plan = PlanModel(EveryLayer(), options.inputs);
   REQUIRE(plan.ok());
@@ -127,7 +126,7 @@ TEST_CASE("a batch with one id of each feature fits into what is planned without
         cuda::RowInputBytes(*plan, codes, kMaxRows));
 }
 
-TEST_CASE("room for batches with one id of each feature is there at the start without being told") {
+TEST_CASE("memory for batches with one id of each feature is allocated at the start by default") {
   size_t allocations = 0;
   auto network = CreateHostNetwork(EveryLayer(), OptionsOf(0), {.allocations = &allocations});
   REQUIRE(network.ok());
@@ -139,7 +138,7 @@ TEST_CASE("room for batches with one id of each feature is there at the start wi
   CHECK(allocations == at_start);
 }
 
-TEST_CASE("a batch that was loaded comes anew once there was no room for a larger one") {
+TEST_CASE("a loaded batch is loaded again after a larger one failed to allocate") {
   DenseNetworkOptions options = OptionsOf(0);
   options.wire = {};
   options.batch_rows = 8;

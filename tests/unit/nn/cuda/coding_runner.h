@@ -11,7 +11,7 @@
 
 namespace simurgh::testing {
 
-// RunEncode and RunDecode on an executor. What they write is full of ones before, and longer.
+// RunEncode and RunDecode on an executor. Outputs are longer than needed and initially all ones.
 template <typename Executor>
 class CodingRunner {
  public:
@@ -71,7 +71,7 @@ class CodingRunner {
     return reinterpret_cast<T*>(blocks_.back().get());
   }
 
-  // Behind it there must be ones still.
+  // The padding must still be all ones.
   template <typename T>
   std::vector<T> Received(const T* device, size_t count) {
     std::vector<T> values(count + kBehind);

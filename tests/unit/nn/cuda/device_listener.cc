@@ -1,4 +1,4 @@
-// Ends a test program with the code of a skipped test where there is no device.
+// Ends a test program with the exit code of a skipped test if there is no device.
 
 #define CATCH_CONFIG_EXTERNAL_INTERFACES
 #include <cstdio>

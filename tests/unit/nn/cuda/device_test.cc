@@ -3,7 +3,7 @@
 #include "nn/cuda/cuda_network.h"
 #include "tests/unit/nn/cuda/training_run.h"
 
-// The network on a device against the CPU backend's, with what only a device has.
+// The network on a device compared with the CPU backend, and features of devices only.
 namespace simurgh::testing {
 namespace {
 
@@ -19,7 +19,7 @@ DenseNetworkOptions AdamOptions() {
   return RunOptions({.kind = DenseOptimizerConfig::Kind::kAdam, .epsilon = 1e-3F});
 }
 
-TEST_CASE("training on a device with every optimizer goes the CPU backend's way") {
+TEST_CASE("training on a device agrees with the CPU backend for every optimizer") {
   for (const DenseOptimizerConfig& config : RunOptimizers()) {
     CAPTURE(static_cast<int>(config.kind), config.momentum, config.max_gradient_norm);
     CheckSameTraining(TrainOnDevice(RunOptions(config), {.poison = true}, 12),
@@ -59,7 +59,7 @@ TEST_CASE("training in 16 bits on a device learns as training in f32 does") {
   }
 }
 
-TEST_CASE("batches of many sizes, more than graphs are kept of, train as on the CPU") {
+TEST_CASE("batches of more sizes than graphs are cached train as on the CPU") {
   const ModelConfig model = Chain({Linear(70), Relu(), Linear(9), Sigmoid(), Linear(1)});
   DenseNetworkOptions options;
   options.inputs = TestInputs(3);

@@ -29,7 +29,7 @@ double DefinitionOf(uint32_t bits) {
   return (bits & 0x8000U) != 0 ? -size : size;
 }
 
-TEST_CASE("every f16 is what its bits say, and comes back from f32") {
+TEST_CASE("every f16 has its bits' value and survives a conversion to f32") {
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
     if ((bits & 0x7fffU) > 0x7c00U) {
       if (!std::isnan(Wide(bits)) || !std::isnan(Wide(Narrow(Wide(bits)).bits))) FAIL(bits);
@@ -43,7 +43,7 @@ TEST_CASE("every f16 is what its bits say, and comes back from f32") {
 }
 
 TEST_CASE("f16 is the nearest of its values, ties to even, and infinite beyond them") {
-  // Halfway between each two neighbours, and to both sides of that.
+  // Halfway between two neighbours, and slightly to both sides.
   for (uint32_t bits = 0; bits < 0x7bffU; ++bits) {
     const float middle = (Wide(bits) + Wide(bits + 1)) / 2;
     const uint32_t even = bits + (bits & 1U);

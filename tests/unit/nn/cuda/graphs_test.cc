@@ -4,12 +4,11 @@
 #include "tests/unit/nn/cuda/training_run.h"
 #include "tests/unit/nn/test_backend.h"
 
-// Steps that are captured and replayed, beside batches that come and leave, against steps that are
-// enqueued one after the other.
+// Captured and replayed steps with overlapping copies, compared with sequential steps.
 namespace simurgh::testing {
 namespace {
 
-TEST_CASE("a replayed graph gives the bits of what it was captured from") {
+TEST_CASE("a replayed graph gives the bits of the captured work") {
   for (const ComputePrecision precision : {ComputePrecision::kF32, ComputePrecision::kTf32,
                                            ComputePrecision::kBf16, ComputePrecision::kF16}) {
     CAPTURE(static_cast<int>(precision));
@@ -45,7 +44,8 @@ TEST_CASE("batches that overlap give the bits of batches that do not, in graphs 
   }
 }
 
-TEST_CASE("so do batches of rows that the device pools") {
+TEST_CASE(
+    "batches of rows that overlap give the bits of batches that do not, in graphs or without") {
   const auto precision =
       GENERATE(VectorPrecision::kF32, VectorPrecision::kBf16, VectorPrecision::kInt8);
   CAPTURE(static_cast<int>(precision));

@@ -19,23 +19,23 @@
 
 namespace simurgh::testing {
 
-// Stands in for a device: runs kernels as loops and products by their definition, on memory of the
-// host that is full of NaN when it is given out. At once, or, with lanes, as late as they like.
+// Simulates a device on the host: runs kernels as loops and products by definition, on memory that
+// is initially NaN. Runs work at once or, with lanes, in any order that events allow.
 //
 // Threads: one owner.
 class HostExecutor {
  public:
   struct Options {
-    bool fuse = true;      // Epilogues are done with the product; else they are left to kernels.
-    bool reverse = false;  // Kernels' calls come in the other order.
-    // Work that comes again is done as its second call had it, as by a graph. Not for sums over
-    // ranks, which are not the executor's.
+    bool fuse = true;      // Fuse epilogues with products; else kernels compute them.
+    bool reverse = false;  // Call kernels in reverse order.
+    // Replay repeated work as captured in its second call, like a graph. Not with sums over ranks,
+    // which the executor does not capture.
     bool replays = false;
     std::optional<uint64_t> lanes;  // The seed of SimulatedLanes.
-    size_t* kept_runs = nullptr;    // Gets how many pieces of work would have been captured.
-    size_t* replayed = nullptr;     // Counts the passes of training that were replayed.
-    size_t* allocations = nullptr;  // Gets how often memory of the device was asked for.
-    const bool* is_full = nullptr;  // While it is true, the device gives no memory.
+    size_t* kept_runs = nullptr;    // Output: number of captured graphs.
+    size_t* replayed = nullptr;     // Output: number of replayed training passes.
+    size_t* allocations = nullptr;  // Output: number of device allocations.
+    const bool* is_full = nullptr;  // While true, device allocations fail.
   };
 
   explicit HostExecutor(const Options& options) : options_(options) {
@@ -136,7 +136,7 @@ class HostExecutor {
     ForEachCell(gemm.d.rows, gemm.d.columns, cuda::GemmCell<T, Out>(gemm));
     if (gemm.epilogue == cuda::Epilogue::kNone) return true;
     if (!options_.fuse) return false;
-    // The mask as it is now: it is of another batch by the time that a lane comes to it.
+    // A copy of the mask, which belongs to another batch when the lane runs.
     const cuda::ReluMask mask = gemm.mask == nullptr ? cuda::ReluMask() : *gemm.mask;
     switch (gemm.epilogue) {
       case cuda::Epilogue::kNone:
@@ -166,7 +166,7 @@ class HostExecutor {
   }
 
  private:
-  // Now, or in the present lane; or when what is captured is replayed.
+  // Runs work now, or in the present lane, or at each replay.
   template <typename Function>
   void Do(Function function) {
     if (capturing_ != nullptr) return capturing_->push_back(std::move(function));
@@ -242,7 +242,7 @@ class HostExecutor {
 
   Options options_;
   std::optional<SimulatedLanes> lanes_;
-  std::map<cuda::Work, std::vector<std::function<void()>>> runs_;  // Empty: came once.
+  std::map<cuda::Work, std::vector<std::function<void()>>> runs_;  // Empty: enqueued once.
   std::vector<std::function<void()>>* capturing_ = nullptr;
   cuda::Lane lane_ = cuda::Lane::kCompute;
 };

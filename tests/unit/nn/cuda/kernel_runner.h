@@ -20,7 +20,7 @@
 
 namespace simurgh::testing {
 
-// RunKernel on an executor, with matrices of T. Fresh memory is full of NaN, between rows too.
+// RunKernel on an executor, with matrices of T. Fresh memory is NaN, also between rows.
 template <typename Executor, typename T>
 class KernelRunner {
  public:
@@ -209,7 +209,7 @@ class KernelRunner {
     Out(values);
   }
 
-  // With what Products does where the epilogue is not fused.
+  // With Products' kernels for an epilogue that is not fused.
   void RunProduct() {
     const auto operand = [&](size_t index, size_t rows, size_t columns, bool transposed) {
       return transposed ? In(index, columns, rows) : In(index, rows, columns);

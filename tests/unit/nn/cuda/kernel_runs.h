@@ -6,16 +6,15 @@
 #include "simurgh/config/service_config.h"
 #include "simurgh/data/vector_codec.h"
 
-// Single kernels and products, run on a device or by the host in place of it: every program that
-// compiles the tests of them links one or the other.
+// Single kernels and products on a device or on the host; each test program links one of them.
 namespace simurgh::testing {
 
-// Matrices of (rows, columns) unless said otherwise; vectors are f32.
+// Matrices are (rows, columns) unless noted; vectors are f32.
 enum class KernelName {
   kCopy,             // a
   kAdd,              // a, b
   kAddBiasRelu,      // a, bias (columns)
-  kAddBiasGelu,      // a, bias: gelu, and what went into it
+  kAddBiasGelu,      // a, bias: gelu and its input
   kReluBackward,     // output, dy
   kGelu,             // a
   kGeluBackward,     // input, dy
@@ -37,7 +36,7 @@ enum class KernelName {
   kProductBias,          // a, b, bias
   kProductRelu,          // a, b, bias
   kProductReluBackward,  // a, b, bias, dy: of what went into relu, d = (dy b) where a b + bias > 0
-  kProductGelu,          // a, b, bias: gelu, and what went into it
+  kProductGelu,          // a, b, bias: gelu and its input
   kProductGeluBackward,  // a, b, gelu's input
   kProductBiasGradient,  // a, b: the product in f32, and the sum of b's rows; not b transposed
 };
@@ -50,13 +49,13 @@ struct KernelRun {
   size_t depth = 1;  // dot, fm: width of a vector.
   bool a_transposed = false;
   bool b_transposed = false;
-  bool fuse = true;                    // The host's; a device fuses what its library has.
+  bool fuse = true;                    // Only on the host.
   std::vector<std::vector<float>> in;  // Without gaps; rounded to `precision` on the way.
 };
 
 struct KernelResult {
   std::vector<std::vector<float>> out;
-  // Matrices lie with gaps behind their rows, which held NaN and do so still.
+  // The padding behind rows was NaN and still is.
   bool kept_gaps = true;
 };
 

@@ -11,8 +11,8 @@
 #include "nn/cuda/float16.h"
 #include "tests/unit/nn/test_models.h"
 
-// Single kernels and products against their definition in f64, on odd shapes, in every type of
-// element, with results that were full of NaN before.
+// Single kernels and products compared with their definition in f64, on odd shapes, for every
+// element type, with results that were NaN before.
 namespace simurgh::testing {
 namespace {
 
@@ -22,7 +22,7 @@ using Values = std::vector<float>;
 constexpr ComputePrecision kPrecisions[] = {ComputePrecision::kF32, ComputePrecision::kBf16,
                                             ComputePrecision::kF16};
 
-// Half the distance of neighbours, relative.
+// Half the relative distance of neighbours.
 double UnitOf(ComputePrecision precision) {
   return precision == ComputePrecision::kBf16  ? 0x1p-8
          : precision == ComputePrecision::kF16 ? 0x1p-11
@@ -50,7 +50,7 @@ double Logistic(double x) { return 1 / (1 + std::exp(-x)); }
 
 struct Expected {
   double value;
-  double size;  // Of what is added up to it: rounding errors go with that.
+  double size;  // Sum of the terms' magnitudes, which bounds rounding errors.
 };
 
 // Output `index` of `result` is expected(i) for each i. terms: roundings of f32 on the way.
@@ -137,7 +137,7 @@ TEST_CASE("kernels of cells are their definitions in f64") {
   }
 }
 
-TEST_CASE("biases are added before relu and gelu, which keeps what went in") {
+TEST_CASE("biases are added before relu and gelu, and gelu's input is stored") {
   Random random(12);
   constexpr size_t kRows = 37;
   constexpr size_t kColumns = 131;
@@ -248,7 +248,7 @@ TEST_CASE("interactions and sums are their definitions in f64") {
   }
 }
 
-TEST_CASE("what is unscaled is divided, exactly") {
+TEST_CASE("unscaling divides exactly") {
   Random random(14);
   const Values x = NormalValues(1'037, random);
   const KernelResult result =

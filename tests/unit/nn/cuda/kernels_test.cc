@@ -16,7 +16,7 @@
 #include "tests/unit/nn/cuda/host_executor.h"
 #include "tests/unit/nn/test_models.h"
 
-// Kernels' bodies on the host, against the CPU backend and against definitions.
+// Kernel bodies on the host, compared with the CPU backend and with definitions.
 namespace simurgh::testing {
 namespace {
 
@@ -35,7 +35,7 @@ Matrix<T> Out(std::vector<T>& values, size_t rows, size_t columns) {
 bool SameBits(float a, float b) { return std::memcmp(&a, &b, sizeof(a)) == 0; }
 
 TEST_CASE("bfloat16 is the nearest of 2^16 values, ties to even") {
-  // Every value that is one converts to itself.
+  // Every bfloat16 converts to itself.
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
     const Bfloat16 value{static_cast<uint16_t>(bits)};
     const float wide = cuda::ToFloat(value);
@@ -109,7 +109,7 @@ TEST_CASE("the loss and its gradient are the CPU backend's, bit for bit") {
   }
 }
 
-TEST_CASE("a logit that is not a number gives a loss that is none") {
+TEST_CASE("a NaN logit gives a NaN loss") {
   const std::vector<float> logits{std::numeric_limits<float>::quiet_NaN()};
   const float label = 1.0F;
   float p = 0;

@@ -9,7 +9,7 @@
 #include "tests/unit/nn/cuda/training_run.h"
 #include "tests/unit/nn/test_backend.h"
 
-// Gradients in f16 with a scale of their own, on every backend that has it.
+// Scaled gradients in f16, on every backend that supports it.
 namespace simurgh::testing {
 namespace {
 
@@ -61,7 +61,7 @@ Step Expected(float positive_weight, const RankStep& ranks = {}) {
   return RunStep(**network, ranks);
 }
 
-TEST_CASE("a loss scale falls with gradients that overflow and rises with time, within bounds") {
+TEST_CASE("the loss scale falls when gradients overflow and rises with time, within bounds") {
   cuda::LossScale state;
   cuda::StepReport report{.loss = 0.7, .not_finite = 1, .loss_scale = 0};
   const cuda::UpdateLossScale update{&report, &state};
@@ -81,20 +81,20 @@ TEST_CASE("a loss scale falls with gradients that overflow and rises with time, 
   for (uint32_t i = 0; i < 30 * cuda::kScaleGrowthSteps; ++i) update(0);
   CHECK(state.scale == cuda::kMaxLossScale);
   CHECK(state.inverse == 1.0F / cuda::kMaxLossScale);
-  // One bad step begins the count anew.
+  // One bad step restarts the count.
   for (uint32_t i = 0; i < cuda::kScaleGrowthSteps / 2; ++i) update(0);
   report.not_finite = 1;
   update(0);
   report.not_finite = 0;
   for (uint32_t i = 0; i < cuda::kScaleGrowthSteps - 1; ++i) update(0);
   CHECK(state.scale == cuda::kMaxLossScale / 2);
-  // A loss that is none says nothing.
+  // A NaN loss changes nothing.
   report = {.loss = NAN, .not_finite = 1, .loss_scale = 0};
   update(0);
   CHECK(state.scale == cuda::kMaxLossScale / 2);
 }
 
-TEST_CASE("gradients far below f16's range come out right") {
+TEST_CASE("gradients far below f16's range are correct") {
   const RankStep ranks{.global_samples = uint64_t{1} << 24};
   const Step expected = Expected(1.0F, ranks);
   // Without a scale f16 would have zeros for all of them.
@@ -109,7 +109,8 @@ TEST_CASE("gradients far below f16's range come out right") {
   CHECK(RelativeError(actual.gradients, expected.gradients) < 0.02);
 }
 
-TEST_CASE("steps whose gradients overflow leave no trace and lower the scale until they fit") {
+TEST_CASE(
+    "steps whose gradients overflow change nothing but the scale, which falls until they fit") {
   constexpr float kWeight = 50'000.0F;
   const Step expected = Expected(kWeight);
   auto network = CreateTestNetwork(WeightedModel(kWeight), OptionsIn(ComputePrecision::kF16));
@@ -135,7 +136,7 @@ TEST_CASE("steps whose gradients overflow leave no trace and lower the scale unt
   CHECK_FALSE(SameBits((*network)->parameters(), parameters));
 }
 
-TEST_CASE("an input that is not finite is no reason to lower the scale") {
+TEST_CASE("an input that is not finite does not lower the scale") {
   auto network = CreateTestNetwork(WeightedModel(1.0F), OptionsIn(ComputePrecision::kF16));
   REQUIRE(network.ok());
   CHECK_FALSE(RunStep(**network, {}, std::numeric_limits<float>::infinity()).result.finite);
@@ -144,7 +145,7 @@ TEST_CASE("an input that is not finite is no reason to lower the scale") {
   CHECK(step.result.loss_scale == cuda::kFirstLossScale);
 }
 
-TEST_CASE("other precisions have no scale, and the CPU refuses f16") {
+TEST_CASE("other precisions have no scale, and the CPU rejects f16") {
   for (const ComputePrecision precision : {ComputePrecision::kF32, ComputePrecision::kBf16}) {
     auto network = CreateTestNetwork(WeightedModel(1.0F), OptionsIn(precision));
     REQUIRE(network.ok());

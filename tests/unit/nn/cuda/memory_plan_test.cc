@@ -1,6 +1,5 @@
 #include "nn/cuda/memory_plan.h"
 
-#include <algorithm>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -70,7 +69,7 @@ TEST_CASE("matrices of a batch are aligned and large enough, for any model and b
   }
 }
 
-TEST_CASE("a linear layer and the gelu behind it share their gradient, and nothing else") {
+TEST_CASE("a linear layer and the gelu after it share only their gradient") {
   const ModelPlan plan = PlanOf(Chain({Linear(130), Gelu(), Gelu(), Linear(1)}));
   const BatchMemory memory = cuda::PlanBatch(plan, CodesOf(plan), 33, 2);
   const std::vector<cuda::LayerMemory>& layers = memory.towers[0].layers;
@@ -82,7 +81,7 @@ TEST_CASE("a linear layer and the gelu behind it share their gradient, and nothi
   CHECK(layers[2].output_gradient.region.offset != layers[1].output_gradient.region.offset);
 }
 
-TEST_CASE("a linear layer and the relu behind it share their output and have a mask") {
+TEST_CASE("a linear layer and the relu after it share their output and have a mask") {
   const ModelPlan plan =
       PlanOf(Chain({Linear(130), Relu(), Linear(5), BatchNorm(), Relu(), Linear(1)}));
   const BatchMemory memory = cuda::PlanBatch(plan, CodesOf(plan), 33, 2);
@@ -98,7 +97,7 @@ TEST_CASE("a linear layer and the relu behind it share their output and have a m
   CHECK(layers[3].output.region.offset != layers[4].output.region.offset);
 }
 
-TEST_CASE("a batch's transfer holds its inputs and results one behind the other") {
+TEST_CASE("a batch's transfer holds its inputs and results consecutively") {
   const ModelPlan plan = PlanOf(Chain({Linear(1)}));
   for (const size_t rows : {1, 7, 64, 1000}) {
     const cuda::BatchTransfer transfer = cuda::PlanTransfer(plan, CodesOf(plan), rows);
@@ -135,7 +134,7 @@ TEST_CASE(
   CHECK(cuda::PlanBatch(plan, CodesOf(plan), 7, 4).embedding_gradient.bytes == 0);
 }
 
-TEST_CASE("a batch of rows has what differs among batches of as many samples behind all else") {
+TEST_CASE("parts of a batch of rows whose size varies come last") {
   const ModelPlan plan = PlanOf(Chain({Linear(1)}));
   const cuda::WireCodes codes(
       plan, {.dims = {2, 2, 2},

@@ -11,7 +11,7 @@
 #include "tests/unit/collective/rank_threads.h"
 #include "tests/unit/nn/cuda/training_run.h"
 
-// Ranks that sum by NCCL: one on the first device, and one on each device of the machine.
+// Ranks with NCCL: one on the first device, and one on each device of the machine.
 namespace simurgh::testing {
 namespace {
 
@@ -24,7 +24,7 @@ struct RankRun {
   TrainingRun run;
 };
 
-// The same batches on every rank: mean gradients are those of one of them.
+// The same batches on every rank, so mean gradients equal one rank's.
 RankRun TrainAsRank(Collective& collective, const AllReduceConfig& allreduce) {
   RankRun result;
   const auto train = [&]() -> Status {
@@ -39,7 +39,7 @@ RankRun TrainAsRank(Collective& collective, const AllReduceConfig& allreduce) {
     SIMURGH_RETURN_IF_ERROR(created.network->JoinRanks({sums.get(), allreduce, true}));
     result.run = Train(*created.network, 12);
     created.network->LeaveRanks();
-    // Nobody leaves while another is at work.
+    // Waits until all ranks are done.
     std::vector<std::byte> here(collective.ranks());
     return collective.Gather(Channel::kStep, std::span(here).first(1), here);
   };
@@ -47,7 +47,7 @@ RankRun TrainAsRank(Collective& collective, const AllReduceConfig& allreduce) {
   return result;
 }
 
-TEST_CASE("one rank that sums by NCCL in f32 has the bits of one that sums nothing") {
+TEST_CASE("one rank with NCCL in f32 has the bits of a rank without sums") {
   const auto alone = cuda::CreateCudaNetwork(EveryLayer(Sigmoid()), RunOptions({}), {});
   REQUIRE(alone.ok());
   const TrainingRun expected = Train(*alone->network, 12);
@@ -59,7 +59,7 @@ TEST_CASE("one rank that sums by NCCL in f32 has the bits of one that sums nothi
   CHECK(SameBits(actual.run.state, expected.state));
 }
 
-TEST_CASE("one rank that sums by NCCL in bf16 and int8 differs by rounding, less its residual") {
+TEST_CASE("one rank with NCCL in bf16 and int8 differs by rounding errors minus its residual") {
   const auto collective = NewLocalCollective();
   const RankRun exact = TrainAsRank(*collective, {.precision = Precision::kF32});
   INFO(exact.status.message());

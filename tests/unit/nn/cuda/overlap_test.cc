@@ -6,8 +6,8 @@
 #include "tests/unit/nn/cuda/overlapped_run.h"
 #include "tests/unit/nn/cuda/training_run.h"
 
-// Batches that come, are computed and leave beside one another, in lanes that run in any order
-// which events allow, against one batch after the other.
+// Overlapping batches, in lanes that run in any order that events allow, compared with sequential
+// batches.
 namespace simurgh::testing {
 namespace {
 

@@ -20,8 +20,7 @@ constexpr size_t kDense = 5;
 constexpr size_t kEmbeddings = 24;
 constexpr uint64_t kBatches = 28;
 
-// The first ones grow, so that memory moves while batches are under way; then sizes come again, so
-// that graphs are replayed.
+// Growing sizes reallocate memory while batches are in flight; repeated sizes replay graphs.
 TestBatch BatchOf(uint64_t step) {
   constexpr size_t kRows[] = {3, 17, 40, 40, 8, 40, 1};
   Random random(step + 1);
@@ -92,7 +91,7 @@ std::vector<float> PredictOn(DenseNetwork& network, const RowCodec* rows) {
   return predictions;
 }
 
-// Takes what has come, and leaves nothing there for anybody who would look too late.
+// Returns the gradients and clears them, to detect late reads.
 std::vector<float> TakeGradients(DenseNetwork& network, std::shared_ptr<BatchBlock> block) {
   REQUIRE(network.AwaitGradients(*block).ok());
   std::vector<float> gradients(block->gradients.flat().begin(), block->gradients.flat().end());

@@ -13,21 +13,20 @@ struct BlockRun {
   std::vector<double> losses;
   std::vector<std::vector<float>> gradients;
   std::vector<std::vector<float>> probabilities;
-  std::vector<float> predictions;  // In the middle of it.
+  std::vector<float> predictions;  // Made in the middle of the run.
   std::vector<float> parameters;
   std::vector<float> state;
 };
 
-// Of a network of EveryLayer and RunOptions. overlapped: the next batch is loaded, and the last
-// one's gradients are taken, while one is computed; else batches do not overlap. rows: the
-// embeddings are those of a batch's rows in this code, pooled by a network that takes rows, else by
-// the test.
+// Trains a network of EveryLayer and RunOptions. overlapped: load the next batch and take the last
+// one's gradients during a step. rows: the codec of the batches' rows, pooled by the network if it
+// supports rows, else by the test; null: random embeddings.
 BlockRun TrainInBlocks(DenseNetwork& network, bool overlapped, const RowCodec* rows = nullptr);
 
-// Whose blocks of embeddings are as wide as that network's: every pooling but max, lists that two
-// features share, dims of every remainder by 4.
+// Features as wide as that network's embeddings: every pooling except max, lists shared by two
+// features, dims of every remainder modulo 4.
 std::vector<FeatureRows> EveryPooling();
-// For them.
+// Lists of EveryPooling's features.
 std::vector<uint32_t> ListsOfEveryPooling();
 
 // Bit by bit.

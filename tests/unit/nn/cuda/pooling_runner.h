@@ -14,7 +14,7 @@
 
 namespace simurgh::testing {
 
-// By kernels on an executor. Rows come in the other order, with ones between them.
+// Pools by kernels on an executor. Rows are stored in reverse order, with ones between them.
 template <typename Executor>
 class PoolingRunner final : public RowPooler {
  public:
@@ -54,7 +54,7 @@ class PoolingRunner final : public RowPooler {
     std::vector<std::byte> bytes;
     std::vector<uint64_t> first_bytes;  // Of RowIndex.
 
-    // Behind ones. Returns where it begins.
+    // Appends after ones. Returns the offset.
     template <typename T>
     size_t Add(std::span<const T> values) {
       constexpr size_t kAlignment = 8;
@@ -107,7 +107,7 @@ class PoolingRunner final : public RowPooler {
     return memory;
   }
 
-  // Behind each row there must be ones still.
+  // The padding behind rows must still be ones.
   std::vector<float> Received(const Memory& memory, size_t rows, size_t columns, size_t stride) {
     std::vector<float> all(rows * stride);
     if (all.empty()) return all;

@@ -9,8 +9,7 @@
 
 namespace simurgh::testing {
 
-// Pools batches of rows, as a network does before its first layer. The output is full of ones
-// before.
+// Pools batches of rows, as a network does before its first layer. The output is initially ones.
 class RowPooler {
  public:
   virtual ~RowPooler() = default;
@@ -20,8 +19,7 @@ class RowPooler {
                                   const std::vector<std::byte>& coded) = 0;
 };
 
-// By kernels on a device or on the host, or as the CPU's network: every program that compiles the
-// tests of it has its own.
+// By kernels on a device or on the host, or as the CPU backend; each test program links one.
 std::unique_ptr<RowPooler> NewTestPooler(const EmbeddingWire& wire);
 
 }  // namespace simurgh::testing

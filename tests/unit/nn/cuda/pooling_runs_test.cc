@@ -1,4 +1,4 @@
-// Rows to embeddings, against their definition in f64.
+// Pooling of rows, compared with its definition in f64.
 
 #include "tests/unit/nn/cuda/pooling_runs.h"
 
@@ -80,7 +80,7 @@ struct Rows {
   std::vector<std::vector<float>> numbers;  // By id.
 };
 
-// What a cell is to be, and how large the terms of its sum are.
+// A cell's expected value and the magnitude of its terms.
 struct Expected {
   double value = 0;
   double size = 0;

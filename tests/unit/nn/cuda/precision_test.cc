@@ -3,7 +3,7 @@
 #include "tests/unit/nn/cuda/host_backend.h"
 #include "tests/unit/nn/cuda/training_run.h"
 
-// The CUDA backend's network, on a host in place of the device, against the CPU backend's.
+// The CUDA backend's network on a simulated device, compared with the CPU backend.
 namespace simurgh::testing {
 namespace {
 
@@ -18,7 +18,7 @@ DenseNetworkOptions AdamOptions() {
   return RunOptions({.kind = DenseOptimizerConfig::Kind::kAdam, .epsilon = 1e-3F});
 }
 
-TEST_CASE("training with every optimizer goes the CPU backend's way") {
+TEST_CASE("training agrees with the CPU backend for every optimizer") {
   for (const DenseOptimizerConfig& config : RunOptimizers()) {
     CAPTURE(static_cast<int>(config.kind), config.momentum, config.max_gradient_norm);
     CheckSameTraining(TrainOnHost(RunOptions(config), {}, 12),
@@ -39,9 +39,8 @@ TEST_CASE("neither fused epilogues nor the order of a kernel's calls change a tr
   CheckSameTraining(TrainOnHost(AdamOptions(), {.fuse = true}, 8), expected);
 }
 
-// In bf16 each value is rounded to 8 bits, a relative error of at most 2^-8 (in f16 to 11, an
-// eighth of that), and on the way through some ten layers and back such errors add up like random
-// ones.
+// bf16 rounds each value to 8 bits, a relative error of at most 2^-8 (f16: 11 bits, an eighth of
+// that). Over ten layers, forward and backward, the errors add up like random ones.
 TEST_CASE("a step in 16 bits differs from one in f32 by its rounding") {
   DenseNetworkOptions options = RunOptions({});
   const ModelConfig model = EveryLayer(Sigmoid());

@@ -9,7 +9,7 @@
 #include "tests/unit/nn/cuda/kernel_runs.h"
 #include "tests/unit/nn/test_models.h"
 
-// Matrix products with all that is fused to them against their definition in f64, on odd shapes.
+// Matrix products with epilogues compared with their definition in f64, on odd shapes.
 namespace simurgh::testing {
 namespace {
 
@@ -105,7 +105,7 @@ KernelResult RunChecked(const KernelRun& run) {
   return result;
 }
 
-TEST_CASE("products are their definition, whatever is transposed or added") {
+TEST_CASE("products equal their definition, with transposition and addition") {
   for (const bool a_transposed : {false, true}) {
     for (const bool b_transposed : {false, true}) {
       CAPTURE(a_transposed, b_transposed);
@@ -121,7 +121,7 @@ TEST_CASE("products are their definition, whatever is transposed or added") {
   }
 }
 
-TEST_CASE("products add a bias, and let relu's mask through on the way back") {
+TEST_CASE("products add a bias, and apply relu's mask backward") {
   ForProducts(false, false, [](KernelRun run, Random& random) {
     run.in.push_back(Multiples(run.columns, random));
     const std::vector<double> products = Product(run, run.in[0]);
@@ -138,7 +138,7 @@ TEST_CASE("products add a bias, and let relu's mask through on the way back") {
     expected = Product(run, run.in[3]);
     const Values actual = RunChecked(run).out.at(0);
     for (size_t i = 0; i < expected.size(); ++i) {
-      // Where rounding may have passed 0, either is right.
+      // Near 0 rounding allows either result.
       const bool may_differ = run.precision != ComputePrecision::kF32 &&
                               std::abs(sums[i]) < 2 * UnitOf(run.precision) * std::abs(products[i]);
       if (may_differ ? actual[i] == 0.0F : !(sums[i] > 0)) expected[i] = 0;
@@ -147,9 +147,9 @@ TEST_CASE("products add a bias, and let relu's mask through on the way back") {
   });
 }
 
-TEST_CASE("products go through gelu and keep what went in, and back by its slope") {
+TEST_CASE("products apply gelu and store its input, and apply its slope backward") {
   ForProducts(false, true, [](KernelRun run, Random& random) {
-    // Small, so that gelu is not all of it straight.
+    // Small values, where gelu is curved.
     for (float& value : run.in[0]) value /= 16;
     run.in.push_back(Multiples(run.columns, random));
     const std::vector<double> products = Product(run, run.in[0]);
@@ -170,7 +170,7 @@ TEST_CASE("products go through gelu and keep what went in, and back by its slope
   });
 }
 
-TEST_CASE("a weight's gradient comes with the bias's, both in f32") {
+TEST_CASE("the product of a weight's gradient also computes the bias's, both in f32") {
   ForProducts(true, false, [](KernelRun run, Random&) {
     run.name = Name::kProductBiasGradient;
     const KernelResult result = RunChecked(run);

@@ -11,8 +11,7 @@
 #include "tests/unit/nn/cuda/host_backend.h"
 #include "tests/unit/nn/cuda/training_run.h"
 
-// Networks of several ranks that sum on their devices: here on hosts, with a board in place of
-// NCCL.
+// Networks of several ranks that sum on simulated devices, with a board in place of NCCL.
 namespace simurgh::testing {
 namespace {
 
@@ -104,8 +103,8 @@ DenseNetworkOptions RankOptions(const Case& c) {
   return options;
 }
 
-// Trains kSteps; in the last one, the last rank has no samples. finish: sums the gradients, unless
-// that has been done, of a step that is applied or not.
+// Trains kSteps; in the last step the last rank has no samples. finish: sums the gradients of a
+// step unless summed already.
 RankResult TrainRank(DenseNetwork& network, uint32_t rank, const Case& c,
                      const std::function<Status(DenseNetwork&, bool applied)>& finish,
                      RankStep ranks) {
@@ -159,7 +158,7 @@ std::vector<RankResult> TrainOnDevices(const Case& c) {
   return results;
 }
 
-// The same by Gloo, with the sums on the host.
+// The same with sums on the host, by Gloo.
 std::vector<RankResult> TrainOnHosts(const Case& c) {
   std::vector<RankResult> results(c.ranks);
   const std::vector<Status> ended =
@@ -233,7 +232,7 @@ TEST_CASE("sums on devices have the bits of sums on hosts, in every precision") 
   }
 }
 
-TEST_CASE("a sum that fails ends the step with the status that names the rank") {
+TEST_CASE("a failed sum ends the step with the status that names the rank") {
   RankBoard board(2);
   board.GiveUp();
   BoardSums sums(board, 0);
@@ -248,12 +247,12 @@ TEST_CASE("a sum that fails ends the step with the status that names the rank") 
   CHECK(sums.enqueued_ == 1);
   CHECK(sums.ended_ == 1);
   CHECK(sums.given_up_);
-  // And it alone can go on by itself.
+  // A single rank can continue without sums.
   (*network)->LeaveRanks();
   CHECK(TrainRank(**network, 0, c, nothing, {}).status.ok());
 }
 
-TEST_CASE("buckets are whole layers from the last to the first, of at least so many gradients") {
+TEST_CASE("buckets are whole layers from the last to the first, of a minimum size") {
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     CAPTURE(seed);
     Random random(seed);
@@ -271,7 +270,7 @@ TEST_CASE("buckets are whole layers from the last to the first, of at least so m
   }
 }
 
-TEST_CASE("parts of a bucket hold all of it, and lie apart") {
+TEST_CASE("parts of a bucket cover it and are disjoint") {
   for (const uint32_t ranks : {1, 2, 3, 7, 256}) {
     for (const size_t count : {1, 2, 511, 512, 513, 1024, 100'003}) {
       for (const Precision precision : {Precision::kBf16, Precision::kInt8}) {

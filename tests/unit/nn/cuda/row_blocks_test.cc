@@ -1,5 +1,4 @@
-// Batches that come as rows, pooled by the device, against the processor's pooling beside a network
-// whose blocks are pooled.
+// Batches of rows pooled by the network, compared with batches pooled before.
 
 #include <catch2/catch.hpp>
 
@@ -35,7 +34,7 @@ TEST_CASE("rows pooled by a network in bf16 train as embeddings pooled before, t
   CheckPooledRows(ComputePrecision::kBf16);
 }
 
-TEST_CASE("a rank without samples takes part with a block of rows, too") {
+TEST_CASE("a rank without samples can pass a block of rows") {
   const auto network = WiredNetwork(ComputePrecision::kF32, WireOf(VectorPrecision::kF32));
   auto ids = std::make_shared<CompactBatch>();
   ids->offsets = {0};
@@ -49,7 +48,7 @@ TEST_CASE("a rank without samples takes part with a block of rows, too") {
   CHECK(network->AwaitGradients(*block).ok());
 }
 
-TEST_CASE("a network that pools takes embeddings beside rows") {
+TEST_CASE("a network that pools rows also accepts embeddings") {
   const auto pooling = WiredNetwork(ComputePrecision::kF32, WireOf(VectorPrecision::kF32));
   const auto plain = WiredNetwork(ComputePrecision::kF32, {});
   CheckSameRuns(TrainInBlocks(*pooling, /*overlapped=*/false),

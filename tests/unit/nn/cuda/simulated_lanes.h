@@ -13,9 +13,8 @@
 
 namespace simurgh::testing {
 
-// The lanes of a device that does not exist: what is enqueued in one runs in order. Against the
-// others it runs as a seed says and events allow: for some time one lane has precedence over
-// another, and all are quick, or so slow that they do only what the host waits for.
+// Lanes of a simulated device. Each lane runs its work in order. A seed chooses, among the orders
+// that events allow, which lane runs first and whether lanes run early or only when the host waits.
 //
 // Threads: one owner.
 class SimulatedLanes {
@@ -27,7 +26,7 @@ class SimulatedLanes {
     RunSome();
   }
 
-  // From now on, Await and RunTo mean what the lane has been given so far.
+  // Later Await and RunTo refer to the lane's work so far.
   void Signal(cuda::Lane lane, const cuda::Event& event) {
     const uint64_t version = ++Of(event).signalled;
     Of(lane).push_back({.work = [this, event, version] { Of(event).happened = version; }});
@@ -70,7 +69,7 @@ class SimulatedLanes {
            (lane.front().work || Of(lane.front().event).happened >= lane.front().version);
   }
 
-  // False when there is nothing to do.
+  // Returns false without work.
   bool RunOne() {
     if (phase_left_-- == 0) BeginPhase();
     for (const size_t index : order_) {
@@ -81,7 +80,8 @@ class SimulatedLanes {
       if (entry.work) entry.work();
       return true;
     }
-    SIMURGH_CHECK(std::ranges::all_of(lanes_, &Entries::empty));  // Else nothing could ever run.
+    SIMURGH_CHECK(
+        std::ranges::all_of(lanes_, &Entries::empty));  // Otherwise the lanes are deadlocked.
     return false;
   }
   void BeginPhase() {
@@ -91,7 +91,7 @@ class SimulatedLanes {
     for (size_t i = order_.size(); i > 1; --i) std::swap(order_[i - 1], order_[random_.Below(i)]);
   }
 
-  // As a device does while the host goes on.
+  // Runs some work, as a device does in parallel with the host.
   void RunSome() {
     if (!quick_) return;
     for (uint64_t count = random_.Below(3); count > 0 && RunOne(); --count) {

@@ -30,7 +30,7 @@ void PutOff(std::span<float> values, float off, Random& directions) {
   for (float& value : values) value *= directions.Below(2) == 0 ? 1 + off : 1 - off;
 }
 
-// Puts weights off, and returns what they were; nothing where off is 0.
+// Perturbs the weights and returns the original ones; empty if off is 0.
 std::vector<float> PutWeightsOff(DenseNetwork& network, float off, Random& directions) {
   if (off == 0) return {};
   const std::span<float> weights = network.parameters();
@@ -119,8 +119,7 @@ TrainingRun Train(DenseNetwork& network, int steps, float off) {
   Random random(99);
   TestBatch batch(50, kDense, kEmbeddings, random);
   run.predictions.assign(50, NAN);
-  // Averaged weights, with which some predict, stay as they are: what they are multiplied by does
-  // not.
+  // Averaged weights are not perturbed, but the activations they multiply are.
   PutOff(batch.embedding_values, off, directions);
   const std::vector<float> weights = PutWeightsOff(network, off, directions);
   REQUIRE(network.Predict(batch.dense(), batch.embeddings(), run.predictions).ok());

@@ -9,14 +9,14 @@
 #include "tests/unit/nn/cuda/kernel_runs.h"
 #include "tests/unit/nn/test_models.h"
 
-// Conversions to and from what travels, against the processor's codec, byte by byte, on odd shapes.
+// Encoding and decoding kernels compared with the CPU's codec, byte by byte, on odd shapes.
 namespace simurgh::testing {
 namespace {
 
 constexpr VectorPrecision kPrecisions[] = {VectorPrecision::kBf16, VectorPrecision::kF16,
                                            VectorPrecision::kInt8};
 
-// Numbers of all sizes, here and there one that is zero, tiny, huge or none.
+// Numbers of all magnitudes, some zero, tiny, huge or NaN.
 std::vector<float> Numbers(size_t count, Random& random) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
@@ -45,7 +45,7 @@ std::vector<Shape> Shapes() {
   return {{1, {1}}, {1, {16, 16}}, {5, {1, 2, 3, 1}}, {131, {16, 1, 3, 40, 17, 8}}, {300, {128}}};
 }
 
-TEST_CASE("kernels code gradients to the byte as the processor does") {
+TEST_CASE("kernels encode gradients byte by byte as the CPU") {
   Random random(21);
   for (const VectorPrecision precision : kPrecisions) {
     for (const Shape& shape : Shapes()) {
@@ -62,7 +62,7 @@ TEST_CASE("kernels code gradients to the byte as the processor does") {
   }
 }
 
-TEST_CASE("kernels read embeddings as the processor does") {
+TEST_CASE("kernels decode embeddings as the CPU") {
   Random random(22);
   for (const VectorPrecision precision : kPrecisions) {
     for (const Shape& shape : Shapes()) {
@@ -90,7 +90,7 @@ TEST_CASE("kernels read embeddings as the processor does") {
   }
 }
 
-TEST_CASE("kernels read every code of 16 bits, and every int8, as the processor does") {
+TEST_CASE("kernels decode every 16-bit and int8 value as the CPU") {
   for (const VectorPrecision precision : kPrecisions) {
     CAPTURE(static_cast<int>(precision));
     const bool is_int8 = precision == VectorPrecision::kInt8;

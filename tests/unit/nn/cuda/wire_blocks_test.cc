@@ -1,5 +1,5 @@
-// Blocks that hold what travels, converted by the device, against the processor's codec beside a
-// network whose blocks are f32.
+// Encoded blocks converted by the device, compared with the CPU's codec and a network with f32
+// blocks.
 
 #include <algorithm>
 #include <limits>
@@ -59,7 +59,7 @@ void CheckBytes(std::span<const std::byte> actual, std::span<const std::byte> ex
   CHECK(std::ranges::equal(actual, expected));
 }
 
-// The same step on both: one with the embeddings as they came, one with what they stand for.
+// The same step on both networks: with encoded embeddings, and with decoded ones.
 void CheckStep(DenseNetwork& coded, DenseNetwork& plain, const EmbeddingWire& wire, size_t step) {
   const TestBatch batch = BatchOf(step);
   const size_t rows = batch.rows;
@@ -127,7 +127,7 @@ TEST_CASE("embeddings and gradients that the device converts are the codec's, to
   CHECK(SameBits(actual, expected));
 }
 
-TEST_CASE("a network whose blocks are coded rounds what it is given outside of them") {
+TEST_CASE("a network with encoded blocks rounds matrices passed outside of them") {
   const EmbeddingWire wire = WireOf({Precision::kInt8, Precision::kInt8});
   const auto coded = WiredNetwork(ComputePrecision::kF32, wire);
   const auto plain = WiredNetwork(ComputePrecision::kF32, {});
@@ -156,7 +156,7 @@ TEST_CASE("a network whose blocks are coded rounds what it is given outside of t
   CHECK(SameBits(probabilities[0], probabilities[1]));
 }
 
-TEST_CASE("an embedding that is not finite leaves the step out in every precision") {
+TEST_CASE("an embedding that is not finite skips the step in every precision") {
   for (const Precision precision : {Precision::kBf16, Precision::kF16, Precision::kInt8}) {
     CAPTURE(static_cast<int>(precision));
     const EmbeddingWire wire = WireOf({precision, precision});
