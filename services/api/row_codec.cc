@@ -90,8 +90,7 @@ rpc::Outgoing<PushRows::Request> Encode(const PushRowsCall& call, uint64_t map_v
   flatbuffers::FlatBufferBuilder builder;
   const auto position = Encode(builder, call.position);
   const auto groups = Encode(builder, call.groups, call.learning_rates);
-  const auto root =
-      wire::CreatePushRowsRequest(builder, map_version, position, call.part, call.parts, groups);
+  const auto root = wire::CreatePushRowsRequest(builder, map_version, position, groups);
   return {builder, root, {call.ids, call.owner}, {call.gradients, call.owner}};
 }
 
@@ -108,8 +107,6 @@ StatusOr<PullRowsMessage> Decode(const wire::PullRowsRequest& request, uint32_t 
 StatusOr<PushRowsMessage> Decode(const wire::PushRowsRequest& request, uint32_t partitions) {
   SIMURGH_ASSIGN_OR_RETURN(auto groups, Decode(*request.groups(), partitions));
   PushRowsMessage message{.position = Decode(*request.position()),
-                          .part = request.part(),
-                          .parts = request.parts(),
                           .map_version = request.map_version(),
                           .groups = std::move(groups)};
   for (const wire::RowGroup* group : *request.groups()) {
@@ -121,9 +118,9 @@ StatusOr<PushRowsMessage> Decode(const wire::PushRowsRequest& request, uint32_t 
 rpc::Outgoing<PullRows::Response> Encode(const PullReport& report,
                                          rpc::SegmentSource<std::byte> rows) {
   flatbuffers::FlatBufferBuilder builder;
-  const auto root =
-      wire::CreatePullRowsResponse(builder, report.found, report.created, report.unseen,
-                                   report.evicted, report.refused, report.rejected_full);
+  const auto root = wire::CreatePullRowsResponse(
+      builder, report.found, report.created, report.unseen, report.rejected_admission,
+      report.rejected_full, report.evicted, report.evicted_for_space);
   return {builder, root, std::move(rows)};
 }
 
@@ -138,9 +135,10 @@ PullReport Decode(const wire::PullRowsResponse& response) {
   return {.found = response.found(),
           .created = response.created(),
           .unseen = response.unseen(),
-          .refused = response.refused(),
+          .rejected_admission = response.rejected_admission(),
+          .rejected_full = response.rejected_full(),
           .evicted = response.evicted(),
-          .rejected_full = response.rejected_full()};
+          .evicted_for_space = response.evicted_for_space()};
 }
 
 PushReport Decode(const wire::PushRowsResponse& response) {

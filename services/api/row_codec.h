@@ -23,8 +23,6 @@ struct PullRowsMessage {
 
 struct PushRowsMessage {
   StepId position;
-  uint32_t part = 0;
-  uint32_t parts = 1;
   uint64_t map_version = 0;
   std::vector<RowGroup> groups;
   std::vector<float> learning_rates;

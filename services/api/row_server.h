@@ -29,8 +29,6 @@ struct PullRowsCall {
 // Gradients for rows of one server.
 struct PushRowsCall {
   StepId position;
-  uint32_t part = 0;
-  uint32_t parts = 1;
   std::span<const RowGroup> groups;
   std::span<const float> learning_rates;  // By group.
   std::span<const uint64_t> ids;          // As in PullRowsCall.

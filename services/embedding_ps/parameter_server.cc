@@ -35,15 +35,10 @@ Status CheckBudget(uint64_t limit_bytes) {
       " to requests; raise it, or give 0 for no limit"));
 }
 
-PartitionMemory MemoryOf(const ClusterConfig& config, size_t server, uint64_t partition) {
-  const EmbeddingPsConfig& section = config.embedding_ps;
-  PartitionMemory memory;
-  if (!section.arena_directory.empty()) {
-    memory.file = absl::StrCat(section.arena_directory, "/", config.name, "-", server, "-",
-                               partition, ".arena");
-  }
-  if (!section.numa_nodes.empty()) {
-    memory.numa_node = section.numa_nodes[partition % section.numa_nodes.size()];
+PartitionMemory MemoryOf(const EmbeddingPsConfig& config, uint64_t partition) {
+  PartitionMemory memory{.arena_directory = config.arena_directory, .numa_node = {}};
+  if (!config.numa_nodes.empty()) {
+    memory.numa_node = config.numa_nodes[partition % config.numa_nodes.size()];
   }
   return memory;
 }
@@ -71,8 +66,8 @@ std::vector<std::vector<PushGroup>> SplitByPartition(const PushRowsCall& call, s
   return shares;
 }
 
-// The share of a request that one partition does. End is told of it on the partition's thread, and
-// given the status to keep: once counted down, this thread holds nothing of the request.
+// A partition's share of a request. Calls `end(status, work)` on the partition's thread and then
+// touches nothing of the request.
 template <typename Work, typename End>
 class PartitionTask : public FairQueue::Task {
  public:
@@ -89,7 +84,7 @@ class PartitionTask : public FairQueue::Task {
   bool Advance() override {
     StatusOr<bool> over = work_.Advance(ParameterServer::kIdsPerTurn);
     if (over.ok() && !*over) return false;
-    end_(std::move(over).status(), work_.report());
+    end_(std::move(over).status(), work_);
     return true;
   }
 
@@ -143,7 +138,7 @@ StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Create(const Cluster
     server->budget_ = std::make_unique<MemoryBudget>(limit, KeptFree(limit));
   }
   for (uint64_t p = 0; p < partitions; ++p) {
-    const PartitionMemory memory = MemoryOf(config, index, p);
+    const PartitionMemory memory = MemoryOf(config.embedding_ps, p);
     SIMURGH_ASSIGN_OR_RETURN(auto partition,
                              Partition::Create(tables, config.seed, server->budget_.get(), memory));
     if (const std::string problem = partition->HugePageProblem(); p == 0 && !problem.empty()) {
@@ -188,11 +183,10 @@ void ParameterServer::Shard::Begin(std::vector<HeldPush> together) {
     // The first rank's push brings the sum.
     const std::span<const PushGroup> summed =
         sum == nullptr || i > 0 ? std::span<const PushGroup>() : std::span(sum->groups);
-    PushWork work(*partition, push.position, push.part, push.parts,
-                  sum == nullptr ? push.groups : summed);
-    const auto end = [sum, step, told = std::move(push.end)](Status status,
-                                                             const PushReport& report) {
-      step->Add(told, std::move(status), report);
+    PushWork work(*partition, push.position, sum == nullptr ? push.groups : summed);
+    const auto end = [sum, step, notify = std::move(push.end)](Status status,
+                                                               const PushWork& done) {
+      step->Add(notify, std::move(status), done.report());
     };
     turns.Add(client, MakeTask(std::move(work), end));
   }
@@ -271,12 +265,12 @@ rpc::awaitable<StatusOr<PullReport>> ParameterServer::Pull(PullRowsCall call,
       Partition& partition = *shards_[p]->partition;
       PullWork work(partition, call.purpose, call.position, call.acknowledged_steps, shares[p]);
       const auto end = [this, p, training, &shares, &reports, latch](Status status,
-                                                                     const PullReport& report) {
-        OnPullEnd(p, status);
+                                                                     const PullWork& done) {
+        if (done.stopped_by_full_table() && fatal_ && !failed_.exchange(true)) fatal_(status);
         if (status.ok()) {
-          reports[p] = report;
+          reports[p] = done.report();
           metrics_.OnPull(p, *shards_[p]->partition,
-                          training ? shares[p] : std::span<const PullGroup>(), report);
+                          training ? shares[p] : std::span<const PullGroup>(), done.report());
         } else {
           reports[p] = std::move(status);
         }
@@ -292,17 +286,13 @@ rpc::awaitable<StatusOr<PullReport>> ParameterServer::Pull(PullRowsCall call,
     total.found += report->found;
     total.created += report->created;
     total.unseen += report->unseen;
-    total.refused += report->refused;
+    total.rejected_admission += report->rejected_admission;
     total.evicted += report->evicted;
     total.evicted_for_space += report->evicted_for_space;
     total.rejected_full += report->rejected_full;
   }
   if (total.evicted_for_space > 0) WarnOfEviction();
   co_return total;
-}
-
-void ParameterServer::OnPullEnd(size_t partition, const Status& status) {
-  if (absl::IsFailedPrecondition(status) && fatal_ && !failed_.exchange(true)) fatal_(status);
 }
 
 rpc::awaitable<StatusOr<PushReport>> ParameterServer::Push(PushRowsCall call,
@@ -324,10 +314,13 @@ rpc::awaitable<StatusOr<PushReport>> ParameterServer::Push(PushRowsCall call,
         latch->Down();
       };
       if (held) {
-        shards_[p]->Hold({position, call.part, call.parts, shares[p], end});
+        shards_[p]->Hold({position, shares[p], end});
       } else {
-        PushWork work(*shards_[p]->partition, position, call.part, call.parts, shares[p]);
-        shards_[p]->Add(call.client, MakeTask(std::move(work), end));
+        PushWork work(*shards_[p]->partition, position, shares[p]);
+        const auto end_work = [end](Status status, const PushWork& done) {
+          end(std::move(status), done.report());
+        };
+        shards_[p]->Add(call.client, MakeTask(std::move(work), end_work));
       }
     }
   };

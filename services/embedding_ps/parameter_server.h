@@ -96,8 +96,6 @@ class ParameterServer : public RowServer {
   Status Check(const PushRowsCall& call) const;
   // Ends a push that waits for those of other ranks.
   void GiveUp(const StepId& position);
-  // On the partition's thread.
-  void OnPullEnd(size_t partition, const Status& status);
 
   ServerMetrics& metrics_;
   const bool reproducible_;

@@ -71,8 +71,6 @@ Reply<api::PushRows> HandlePush(rpc::RequestOf<api::PushRows::Request> request,
   SIMURGH_CO_ASSIGN_OR_RETURN(auto message, api::Decode(request.table(), server.partition_count()));
   const auto owner = std::make_shared<Owner>(Owner{std::move(message), std::move(request)});
   PushRowsCall call{.position = owner->message.position,
-                    .part = owner->message.part,
-                    .parts = owner->message.parts,
                     .groups = owner->message.groups,
                     .learning_rates = owner->message.learning_rates,
                     .ids = owner->request.segment<"ids">(),

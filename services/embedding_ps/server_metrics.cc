@@ -10,8 +10,8 @@ ServerMetrics::ServerMetrics(MetricRegistry& registry, const ClusterConfig& conf
                                    "Rows that a training pull created.")),
       unseen_(registry.GetCounter("simurgh_ps_rows_unseen_total",
                                   "Ids of evaluation pulls without a row, read as zeros.")),
-      refused_(registry.GetCounter("simurgh_ps_rows_rejected_admission_total",
-                                   "Ids of training pulls that admission gave no row.")),
+      rejected_admission_(registry.GetCounter("simurgh_ps_rows_rejected_admission_total",
+                                              "Ids of training pulls that admission gave no row.")),
       evicted_(registry.GetCounter("simurgh_ps_rows_evicted_total",
                                    "Rows evicted, for whatever cause.")),
       rejected_full_(registry.GetCounter("simurgh_ps_rows_rejected_full_total",
@@ -51,7 +51,7 @@ void ServerMetrics::OnPull(size_t partition, const Partition& rows,
   found_.Add(report.found);
   created_.Add(report.created);
   unseen_.Add(report.unseen);
-  refused_.Add(report.refused);
+  rejected_admission_.Add(report.rejected_admission);
   evicted_.Add(report.evicted);
   rejected_full_.Add(report.rejected_full);
   for (const PullGroup& group : groups) {

@@ -32,7 +32,7 @@ class ServerMetrics {
   Counter& found_;
   Counter& created_;
   Counter& unseen_;
-  Counter& refused_;
+  Counter& rejected_admission_;
   Counter& evicted_;
   Counter& rejected_full_;
   Counter& updated_;

@@ -16,8 +16,6 @@ namespace simurgh {
 // A rank's push as it waits at a partition for those of the others.
 struct HeldPush {
   StepId position;
-  uint32_t part = 0;
-  uint32_t parts = 1;
   std::span<const PushGroup> groups;
   // Told once how it ended; until then what the groups refer to is there.
   std::function<void(const Status&, const PushReport&)> end;

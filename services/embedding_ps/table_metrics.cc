@@ -38,14 +38,15 @@ void TableMetrics::Report(size_t partition, const Table& table) {
     Count(now.hits - before.hits, "simurgh_ps_table_hits_total",
           "Ids of training pulls that had a row.", hits_);
     const auto missed = [](const TableStats& stats) {
-      return stats.created + stats.refused + stats.rejected_full;
+      return stats.created + stats.rejected_admission + stats.rejected_full;
     };
     Count(missed(now) - missed(before), "simurgh_ps_table_misses_total",
           "Ids of training pulls that had no row.", misses_);
     Count(now.created - before.created, "simurgh_ps_table_admissions_total",
           "Ids of training pulls that were given a row.", admitted_);
-    Count(now.refused - before.refused, "simurgh_ps_table_rejected_admission_total",
-          "Ids of training pulls that admission gave no row.", refused_);
+    Count(now.rejected_admission - before.rejected_admission,
+          "simurgh_ps_table_rejected_admission_total",
+          "Ids of training pulls that admission gave no row.", rejected_admission_);
     Count(now.rejected_full - before.rejected_full, "simurgh_ps_table_rejected_full_total",
           "Ids of training pulls for which there was no room.", rejected_full_);
     ReportEvictions(now, before);

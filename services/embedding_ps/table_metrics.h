@@ -48,7 +48,7 @@ class TableMetrics {
   Counter* hits_ ABSL_GUARDED_BY(mutex_) = nullptr;
   Counter* misses_ ABSL_GUARDED_BY(mutex_) = nullptr;
   Counter* admitted_ ABSL_GUARDED_BY(mutex_) = nullptr;
-  Counter* refused_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  Counter* rejected_admission_ ABSL_GUARDED_BY(mutex_) = nullptr;
   Counter* rejected_full_ ABSL_GUARDED_BY(mutex_) = nullptr;
   std::array<Counter*, kEvictionCauses> evicted_ ABSL_GUARDED_BY(mutex_) = {};
   Histogram* ages_ ABSL_GUARDED_BY(mutex_) = nullptr;

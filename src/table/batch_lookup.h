@@ -63,7 +63,7 @@ class BatchLookup {
   void ForEachFetched(std::span<const uint32_t> candidates, uint64_t bytes,
                       const Visit& visit) const {
     const Rows rows = rows_;  // Nothing that `visit` writes can change it.
-    const size_t together = Rows::Together(bytes);
+    const size_t together = Rows::PrefetchBlock(bytes);
     const auto fetch = [&](size_t begin) {
       const size_t count = std::min(together, candidates.size() - begin);
       rows.Prefetch(candidates.subspan(begin, count), bytes);

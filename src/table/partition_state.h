@@ -1,25 +1,22 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "absl/strings/string_view.h"
 
 #include "simurgh/table/partition.h"
 #include "table/arena.h"
-#include "table/push_journal.h"
 #include "table/push_window.h"
 #include "table/recency_clock.h"
 
 namespace simurgh {
 
-// A push that has begun and has not ended.
+// A push that has begun and not ended.
 struct OpenPush {
   uint64_t run = 0;
   uint32_t rank = 0;
   uint64_t step = 0;
-  uint32_t part = 0;
 
   bool operator==(const OpenPush&) const = default;
 };
@@ -29,15 +26,14 @@ struct Partition::State {
 
   Status CheckGroup(absl::string_view request, uint32_t table, size_t ids, size_t rows,
                     size_t columns) const;
-  // After ids were turned away. Errors: when that must not be.
-  Status CheckRoom(uint32_t table) const;
+  // The error of a table that is full and has when_full: stop.
+  Status TableFull(uint32_t table) const;
 
   Arena arena;
-  std::optional<PushJournal> journal;  // Private memory goes with whoever could read it.
   std::vector<std::unique_ptr<Table>> tables;
   PushWindow window;
   RecencyClock clock;
-  std::vector<OpenPush> open_pushes;  // At most one where there is a journal.
+  std::vector<OpenPush> open_pushes;
 };
 
 }  // namespace simurgh

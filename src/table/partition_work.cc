@@ -8,17 +8,17 @@
 namespace simurgh {
 namespace {
 
-OpenPush IdentityOf(const StepId& position, uint32_t part) {
-  return {.run = position.run, .rank = position.rank, .step = position.step, .part = part};
+OpenPush IdentityOf(const StepId& step) {
+  return {.run = step.run, .rank = step.rank, .step = step.step};
 }
 
 }  // namespace
 
-PullWork::PullWork(Partition& partition, LookupMode purpose, const StepId& position,
+PullWork::PullWork(Partition& partition, LookupMode mode, const StepId& step,
                    uint64_t acknowledged_steps, std::span<const PullGroup> groups)
     : partition_(*partition.state_),
-      purpose_(purpose),
-      position_(position),
+      mode_(mode),
+      step_(step),
       acknowledged_steps_(acknowledged_steps),
       groups_(groups) {}
 
@@ -29,10 +29,8 @@ Status PullWork::Begin() {
                                                   group.rows.rows(), group.rows.columns()));
   }
   SIMURGH_RETURN_IF_ERROR(
-      partition_.window.CheckAcknowledged(position_.run, position_.rank, acknowledged_steps_));
-  if (purpose_ == LookupMode::kTrain) {
-    stamp_ = partition_.clock.Advance(position_.run, position_.step);
-  }
+      partition_.window.CheckAcknowledged(step_.run, step_.rank, acknowledged_steps_));
+  if (mode_ == LookupMode::kTrain) stamp_ = partition_.clock.Advance(step_.run, step_.step);
   return absl::OkStatus();
 }
 
@@ -54,7 +52,7 @@ Status PullWork::Read(const PullGroup& group, size_t count) {
   const auto ids = group.ids.subspan(at_, count);
   const EncodedRows rows = group.rows.Rows(at_, count);
   Table& table = *partition_.tables[group.table];
-  if (purpose_ == LookupMode::kEvaluate) {
+  if (mode_ == LookupMode::kEvaluate) {
     const uint64_t found = table.Evaluate(ids, rows);
     report_.found += found;
     report_.unseen += count - found;
@@ -63,26 +61,20 @@ Status PullWork::Read(const PullGroup& group, size_t count) {
   const Table::PullCounts counts = table.Pull(ids, rows, stamp_);
   report_.found += counts.found;
   report_.created += counts.created;
-  report_.refused += counts.refused;
+  report_.rejected_admission += counts.rejected_admission;
   report_.evicted += counts.evicted;
   report_.evicted_for_space += counts.evicted_for_space;
   report_.rejected_full += counts.rejected_full;
-  return counts.rejected_full > 0 ? partition_.CheckRoom(group.table) : absl::OkStatus();
+  stopped_by_full_table_ = counts.rejected_full > 0 && table.config().when_full == WhenFull::kStop;
+  return stopped_by_full_table_ ? partition_.TableFull(group.table) : absl::OkStatus();
 }
 
-PushWork::PushWork(Partition& partition, const StepId& position, uint32_t part, uint32_t parts,
-                   std::span<const PushGroup> groups)
-    : partition_(*partition.state_),
-      position_(position),
-      part_(part),
-      parts_(parts),
-      groups_(groups) {}
+PushWork::PushWork(Partition& partition, const StepId& step, std::span<const PushGroup> groups)
+    : partition_(*partition.state_), step_(step), groups_(groups) {}
 
 bool PushWork::Ready() const {
   const std::vector<OpenPush>& open = partition_.open_pushes;
-  if (begun_ || open.empty()) return true;
-  return !partition_.journal.has_value() &&
-         std::ranges::find(open, IdentityOf(position_, part_)) == open.end();
+  return begun_ || std::ranges::find(open, IdentityOf(step_)) == open.end();
 }
 
 Status PushWork::Begin() {
@@ -91,19 +83,15 @@ Status PushWork::Begin() {
     SIMURGH_RETURN_IF_ERROR(partition_.CheckGroup(
         "push", group.table, group.ids.size(), group.gradients.rows(), group.gradients.columns()));
   }
-  SIMURGH_ASSIGN_OR_RETURN(
-      report_.repeated,
-      partition_.window.Applied(position_.run, position_.rank, position_.step, part_, parts_));
+  SIMURGH_ASSIGN_OR_RETURN(report_.repeated,
+                           partition_.window.Applied(step_.run, step_.rank, step_.step));
   if (report_.repeated) {
     group_ = groups_.size();
     return absl::OkStatus();
   }
-  // Now, for what comes between can change whether it may: a trainer's window can be forgotten.
-  partition_.window.Record(position_.run, position_.rank, position_.step, part_, parts_);
-  partition_.open_pushes.push_back(IdentityOf(position_, part_));
-  if (partition_.journal) {
-    partition_.journal->BeginPush(position_.run, position_.rank, position_.step, part_, parts_);
-  }
+  // Recorded before the first piece: in between pieces the window may drop this trainer.
+  partition_.window.Record(step_.run, step_.rank, step_.step);
+  partition_.open_pushes.push_back(IdentityOf(step_));
   return absl::OkStatus();
 }
 
@@ -119,26 +107,16 @@ StatusOr<bool> PushWork::Advance(size_t max_ids) {
     max_ids -= count;
     if (at_ < group.ids.size()) return false;
   }
-  if (!report_.repeated) End();
+  if (!report_.repeated) std::erase(partition_.open_pushes, IdentityOf(step_));
   return true;
 }
 
 void PushWork::Apply(const PushGroup& group, size_t count) {
-  Table& table = *partition_.tables[group.table];
-  PushJournal* const journal = partition_.journal ? &*partition_.journal : nullptr;
-  if (journal != nullptr) {
-    journal->BeginGroup(static_cast<uint32_t>(group_), table.arena_record(), at_);
-  }
-  const uint64_t updated =
-      table.Push(group.ids.subspan(at_, count), group.gradients.Rows(at_, count),
-                 group.learning_rate, position_.step, journal);
+  const uint64_t updated = partition_.tables[group.table]->Push(group.ids.subspan(at_, count),
+                                                                group.gradients.Rows(at_, count),
+                                                                group.learning_rate, step_.step);
   report_.updated += updated;
   report_.missing += count - updated;
-}
-
-void PushWork::End() {
-  if (partition_.journal) partition_.journal->EndPush();
-  std::erase(partition_.open_pushes, IdentityOf(position_, part_));
 }
 
 }  // namespace simurgh

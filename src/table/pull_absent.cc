@@ -1,4 +1,4 @@
-// How a training pull makes the rows that are not there.
+// How a training pull creates missing rows.
 
 #include <algorithm>
 #include <array>
@@ -9,12 +9,11 @@
 namespace simurgh {
 namespace {
 
-// How far the buckets of new rows are fetched ahead of their use.
+// Prefetch distance of buckets.
 constexpr size_t kBucketsAhead = 16;
-// The same for those that are looked at when the first ones are full.
+// Prefetch distance of overflow buckets.
 constexpr size_t kNextAhead = 8;
-// Rows are acquired so many at a time.
-constexpr size_t kAcquiredTogether = 32;
+constexpr size_t kAcquireBlock = 32;
 
 }  // namespace
 
@@ -26,9 +25,9 @@ void Table::State::PullAbsent(std::span<const uint64_t> ids, EncodedRows to, uin
       index.Prefetch(RowIndex::Hash(ids[absent[next]]));
     }
     const size_t at = absent[i];
-    // An id given twice has a row by now, unless that was evicted again.
+    // An id given twice has a row already, unless that was evicted again.
     uint32_t row = Lookup(ids[at]);
-    if (row != kNoRow && IsGone(row)) {
+    if (row != kNoRow && HasExpired(row)) {
       Expire(row);
       row = kNoRow;
     }
@@ -42,7 +41,7 @@ void Table::State::PullAbsent(std::span<const uint64_t> ids, EncodedRows to, uin
       if (admitted) row = Create(ids[at], now);
       if (row == kNoRow) {
         std::memset(to.row(at), 0, to.row_bytes());
-        ++(counted && !admitted ? pulled.refused : counts.rejected_full);
+        ++(counted && !admitted ? pulled.rejected_admission : counts.rejected_full);
         continue;
       }
     }
@@ -51,7 +50,7 @@ void Table::State::PullAbsent(std::span<const uint64_t> ids, EncodedRows to, uin
   }
 }
 
-// Index first and then rows: each pass waits for its own memory alone.
+// Two passes, index and then rows: each waits only for its own cache misses.
 void Table::State::PullNew(std::span<const uint64_t> ids, EncodedRows to, uint32_t now,
                            PullCounts& pulled) {
   std::array<RowStore::NewRow, BatchLookup::kBlock> made;
@@ -60,7 +59,7 @@ void Table::State::PullNew(std::span<const uint64_t> ids, EncodedRows to, uint32
   std::array<uint32_t, BatchLookup::kBlock> taken;
   size_t acquired = 0;
   size_t filled = 0;
-  size_t again = BatchLookup::kBlock;  // From there on: ids given twice.
+  size_t repeated = BatchLookup::kBlock;  // From here on: ids given twice.
   const auto prefetch = [&](size_t i) {
     hashes[i] = RowIndex::Hash(ids[absent[i]]);
     index.Prefetch(hashes[i]);
@@ -70,7 +69,7 @@ void Table::State::PullNew(std::span<const uint64_t> ids, EncodedRows to, uint32
     if (i + kBucketsAhead < absent.size()) prefetch(i + kBucketsAhead);
     if (i + kNextAhead < absent.size()) index.PrefetchNext(hashes[i + kNextAhead]);
     if (filled == acquired) {
-      const size_t more = std::min(kAcquiredTogether, absent.size() - i);
+      const size_t more = std::min(kAcquireBlock, absent.size() - i);
       store.Acquire({taken.data() + acquired, more});
       acquired += more;
     }
@@ -81,26 +80,26 @@ void Table::State::PullNew(std::span<const uint64_t> ids, EncodedRows to, uint32
     const bool given_before = other != kNoRow;
     if (!given_before) {
       RowHeader& header = rows.header(row);
-      header.id = id;  // The index may ask for it.
+      header.id = id;  // InsertAbsent() of later ids may read it.
       distinct.Add(id);
-      const bool queued = header.use_count != 0;  // Fresh memory is zero.
+      const bool queued = header.use_count != 0;  // Unused memory is zero.
       if (!queued) queue.Add(row, now);
     }
-    const size_t slot = given_before ? --again : filled++;
+    const size_t slot = given_before ? --repeated : filled++;
     made[slot] = {id, given_before ? other : row};
     places[slot] = static_cast<uint16_t>(at);
   }
   while (acquired > filled) store.Release(taken[--acquired]);
   counts.created += filled;
-  pulled.found += made.size() - again;
+  pulled.found += made.size() - repeated;
   RowStore::Reader reader(store, to.precision());
   const auto read = [&](size_t i) { reader.Add(made[i].row, to.row(places[i])); };
-  for (size_t begin = 0; begin < filled; begin += RowStore::kMadeTogether) {
-    const size_t end = std::min(begin + RowStore::kMadeTogether, filled);
-    store.Make(std::span(made).subspan(begin, end - begin), now);
+  for (size_t begin = 0; begin < filled; begin += RowStore::kMaxNewRows) {
+    const size_t end = std::min(begin + RowStore::kMaxNewRows, filled);
+    store.Initialize(std::span(made).subspan(begin, end - begin), now);
     for (size_t i = begin; i < end; ++i) read(i);
   }
-  for (size_t i = again; i < made.size(); ++i) {
+  for (size_t i = repeated; i < made.size(); ++i) {
     Touch(made[i].row, now);
     read(i);
   }

@@ -1,4 +1,4 @@
-// How a training pull reads the rows that are there.
+// How a training pull reads existing rows.
 
 #include <array>
 
@@ -11,7 +11,7 @@ void Table::State::PullPresent(std::span<const uint64_t> ids, EncodedRows to, ui
   absent.clear();
   RowStore::Reader reader(store, to.precision());
   const auto pull_one = [&](size_t at, uint32_t row) {
-    if (row == kNoRow || IsGone(row)) {
+    if (row == kNoRow || HasExpired(row)) {
       absent.push_back(at);
       return;
     }

@@ -41,9 +41,9 @@ class RecencyQueue {
     return region_.Commit((rows_more / kRowsPerChunk + kBuckets + 2) * sizeof(Chunk));
   }
 
-  // See ArenaRegion::MoreTaken().
-  uint64_t MoreTaken(size_t rows_more) const {
-    return region_.MoreTaken((rows_more / kRowsPerChunk + 1) * sizeof(Chunk));
+  // See ArenaRegion::AddedMemory().
+  uint64_t AddedMemory(size_t rows_more) const {
+    return region_.AddedMemory((rows_more / kRowsPerChunk + 1) * sizeof(Chunk));
   }
 
   // Files a row that has no entry, under the stamp it bears.

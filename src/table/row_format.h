@@ -7,19 +7,19 @@
 
 namespace simurgh {
 
-// How the numbers of a row lie in memory: dim weights, then `shape.vectors` times dim numbers of
-// optimizer state, then `shape.scalars` f32; each part at a multiple of 4 bytes.
+// The values of a row in memory: dim weights, then shape.vectors * dim numbers of optimizer state,
+// then shape.scalars f32. Each part is aligned to 4 bytes.
 struct RowFormat {
   uint32_t dim = 0;
   RowStateShape shape = {0, 0};
   RowPrecision weights = RowPrecision::kF32;
   RowPrecision state = RowPrecision::kF32;
 
-  // All f32, and hence side by side: kernels work in place.
+  // Everything is f32, so there is no padding and kernels work in place.
   bool plain() const {
     return weights == RowPrecision::kF32 && (state == RowPrecision::kF32 || shape.vectors == 0);
   }
-  // With the weights.
+  // Numbers of a row, weights and state.
   uint32_t floats() const { return dim + shape.floats(dim); }
 
   uint32_t weight_bytes() const { return dim * SizeOf(weights); }
@@ -29,7 +29,7 @@ struct RowFormat {
     return (state_offset() + vector_floats() * SizeOf(state) + 3) / 4 * 4;
   }
   uint32_t bytes() const { return scalars_offset() + shape.scalars * sizeof(float); }
-  // Without what fills up a multiple of 4.
+  // Without padding.
   uint32_t payload_bytes() const {
     return weight_bytes() + vector_floats() * SizeOf(state) +
            shape.scalars * static_cast<uint32_t>(sizeof(float));

@@ -206,8 +206,8 @@ class RowIndex {
   // others. Errors: see ArenaRegion::Commit().
   Status Commit(size_t rows_more);
 
-  // See ArenaRegion::MoreTaken(). 17 bytes a row, as in segments that have just split.
-  uint64_t MoreTaken(size_t rows_more) const { return region_.MoreTaken(rows_more * 17); }
+  // See ArenaRegion::AddedMemory(). 17 bytes a row, as in segments that have just split.
+  uint64_t AddedMemory(size_t rows_more) const { return region_.AddedMemory(rows_more * 17); }
 
   uint64_t size() const { return size_; }
   size_t segment_count() const { return segments_.size(); }

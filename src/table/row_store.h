@@ -11,18 +11,16 @@
 #include "simurgh/tensor/half.h"
 #include "table/arena.h"
 #include "table/initializer.h"
-#include "table/push_journal.h"
 #include "table/row_layout.h"
 #include "table/simd/encoded_rows.h"
 #include "table/sparse_optimizer.h"
 
 namespace simurgh {
 
-// The memory of a table's rows, and what is done to single ones: made, read, updated. Rows are
-// taken from the region in order; freed ones form a chain and are used again first.
+// The memory of a table's rows, and the operations on single rows: initialise, read, update. Rows
+// are carved from the region in order. Released rows form a free list and are reused first.
 //
-// Threads: one owner.
-// Lifetime: `arena` outlives the store.
+// Threads: one owner. Lifetime: `arena` must outlive the store.
 class RowStore {
  public:
   // Requires a valid config.
@@ -30,45 +28,42 @@ class RowStore {
 
   static RowFormat FormatOf(const TableConfig& config);
   static uint64_t ReservationFor(const TableConfig& config);
-  // What the rounding of a table's updates begins with.
+  // Seed of the stochastic rounding of a table's updates.
   static uint64_t NoiseSeed(const TableConfig& config, uint64_t seed);
 
   const Rows& rows() const { return rows_; }
   const RowFormat& format() const { return rows_.layout().format; }
 
-  // Rows that hold nothing, as many as `rows` has room for. Requires that they fit in the capacity.
+  // Fills `rows` with free rows. Requires that they fit in the capacity.
   void Acquire(std::span<uint32_t> rows);
   void Release(uint32_t row);
-  // Sees to it that so many more rows have memory, if they fit. Errors: see ArenaRegion::Commit().
+  // Ensures that `rows_more` further rows have memory. Errors: see ArenaRegion::Commit().
   Status Commit(size_t rows_more) {
     return region_.Commit(rows_more * rows_.layout().stride_bytes);
   }
-  // See ArenaRegion::MoreTaken().
-  uint64_t MoreTaken(size_t rows_more) const {
-    return region_.MoreTaken(rows_more * rows_.layout().stride_bytes);
+  // See ArenaRegion::AddedMemory().
+  uint64_t AddedMemory(size_t rows_more) const {
+    return region_.AddedMemory(rows_more * rows_.layout().stride_bytes);
   }
-  // Numbers below this have been held at some time.
-  uint32_t carved_rows() const { return record_.carved_rows; }
-  // Where the arena's description of the table lies.
-  uint64_t record_offset() const { return record_offset_; }
+  // Row numbers below this have been acquired at some time.
+  uint32_t carved_rows() const { return carved_rows_; }
   uint64_t bytes_used() const { return region_.used_bytes(); }
 
   struct NewRow {
     uint64_t id;
     uint32_t row;
   };
-  // Rows that are made by one call at most: they are near when it returns.
-  static constexpr size_t kMadeTogether = 16;
-  // Makes rows, which hold nothing, the new ones of these ids. Until all of a row is written it
-  // holds nothing, also for who finds it in a shared arena.
-  void Make(std::span<const NewRow> rows, uint32_t stamp);
+  // Most rows of one Initialize() call: they are still in the cache when it returns.
+  static constexpr size_t kMaxNewRows = 16;
+  // Initialises acquired rows with ids, initial weights and initial state.
+  void Initialize(std::span<const NewRow> rows, uint32_t stamp);
 
-  // All numbers of a row as f32, weights and then state. `scratch` holds them where the row does
-  // not: format().floats().
+  // Returns a row as f32, weights and then state. `scratch`: format().floats() numbers, used when
+  // the row is not stored as f32.
   std::span<const float> Values(uint32_t row, std::span<float> scratch) const;
 
-  // Copies weights out in a precision: at once where they are f32 and stay it, else at the next
-  // Flush() or before. No row that was added may change until then.
+  // Copies weights out in a precision. f32 to f32 is copied at once, everything else at the next
+  // Flush() or earlier. Requires that added rows do not change until then.
   class Reader {
    public:
     Reader(const RowStore& store, RowPrecision precision)
@@ -101,18 +96,15 @@ class RowStore {
     size_t filled_ = 0;
   };
 
-  // Applies gradients of a precision, some rows at a time; the last ones at Flush(). `step` is what
-  // rounding depends on, beside seed and id.
+  // Applies gradients in batches of rows; Flush() applies the last ones. Rounding depends on seed,
+  // id and `step`.
   class Updater {
    public:
-    // journal: told of each row before it changes; may be null.
-    Updater(RowStore& store, RowPrecision precision, float learning_rate, uint64_t step,
-            PushJournal* journal);
-    // at: the position in the request.
-    void Add(size_t at, uint32_t row, const std::byte* coded_gradient) {
-      const float* gradient = reinterpret_cast<const float*>(coded_gradient);
+    Updater(RowStore& store, RowPrecision precision, float learning_rate, uint64_t step);
+    void Add(uint32_t row, const std::byte* encoded_gradient) {
+      const float* gradient = reinterpret_cast<const float*>(encoded_gradient);
       if (precision_ != RowPrecision::kF32) [[unlikely]]
-        gradient = Widened(coded_gradient);
+        gradient = Widened(encoded_gradient);
       std::byte* values = store_.rows_.values(row);
       if (plain_) [[likely]] {
         plain_rows_[filled_++] = {reinterpret_cast<float*>(values), gradient};
@@ -120,17 +112,14 @@ class RowStore {
         const uint64_t id = store_.rows_.header(row).id;
         encoded_rows_[filled_++] = {values, gradient, RoundingNoise(store_.noise_seed_, id, step_)};
       }
-      if (journal_ != nullptr) [[unlikely]]
-        rows_[filled_ - 1] = row;
-      settled_ = at + 1;
       if (filled_ == kBatch) Flush();
     }
     void Flush();
 
    private:
-    static constexpr size_t kBatch = PushRecord::kMaxRows;
+    static constexpr size_t kBatch = 32;
 
-    // Where the gradient will be as f32 when the rows at hand are updated.
+    // Returns where Flush() will put the gradient as f32.
     const float* Widened(const std::byte* gradient) {
       float* wide = store_.gradients_.data() + filled_ * store_.format().dim;
       widened_[filled_] = {gradient, reinterpret_cast<std::byte*>(wide)};
@@ -141,11 +130,8 @@ class RowStore {
     RowPrecision precision_;
     RowUpdateParameters parameters_;
     uint64_t step_;
-    PushJournal* journal_;
     bool plain_;
     size_t filled_ = 0;
-    size_t settled_ = 0;  // Positions of the request, when the rows at hand are done.
-    std::array<uint32_t, kBatch> rows_;
     std::array<RowGradient, kBatch> plain_rows_;
     std::array<CodedRow, kBatch> encoded_rows_;
     std::array<RowConversion, kBatch> widened_;
@@ -154,22 +140,20 @@ class RowStore {
  private:
   static void CopyFloats(const float* from, uint32_t count, float* to);
 
-  static TableRecord RecordOf(const TableConfig& config);
   void Carve(std::span<uint32_t> rows);
-  void Initialize(std::span<const NewRow> rows);
 
-  uint64_t record_offset_;
-  TableRecord& record_;
+  uint32_t carved_rows_ = 0;
+  uint32_t free_row_ = kNoRow;  // Head of the free list.
   SparseOptimizer optimizer_;
   Initializer initializer_;
   uint64_t noise_seed_;
   ArenaRegion region_;
   Rows rows_;
-  std::vector<float> new_rows_;   // Some as f32, where they are not stored as such.
-  std::vector<float> gradients_;  // Some as f32, since the first that did not come as such.
+  std::vector<float> new_rows_;   // Rows as f32 for Initialize(), unless the format is plain.
+  std::vector<float> gradients_;  // Gradients as f32 for Flush(), once some were 16-bit.
 };
 
-// Short rows are copied in place: a call would cost as much again.
+// Inline because a call to memcpy doubles the cost of a short row.
 inline void RowStore::CopyFloats(const float* from, uint32_t count, float* to) {
   constexpr uint32_t kTogether = 8;
   uint32_t i = 0;

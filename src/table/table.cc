@@ -14,10 +14,10 @@
 namespace simurgh {
 namespace {
 
-// How many ids are looked for before those of them that have no row get one: their buckets, with
-// the pages that these lie in, are still near by then.
-constexpr size_t kTogether = 1024;
-static_assert(kTogether <= BatchLookup::kBlock && kTogether % kAgeEvery == 0);
+// Ids are looked up in blocks, and the missing ones of a block are created while its buckets are
+// still in the cache.
+constexpr size_t kBlock = 1024;
+static_assert(kBlock <= BatchLookup::kBlock && kBlock % kAgeEvery == 0);
 
 }  // namespace
 
@@ -36,23 +36,23 @@ Table::PullCounts Table::Pull(std::span<const uint64_t> ids, EncodedRows rows, u
   const uint64_t evicted_for_space_before = s.EvictedForSpace();
   const uint32_t now = s.BeginPull(stamp);
   if (s.expiry.active()) s.Sweep(ids.size());
-  s.SecureRows(std::min<uint64_t>(ids.size(), s.row_limit - s.index.size()));
+  s.CommitRows(std::min<uint64_t>(ids.size(), s.row_limit - s.index.size()));
   PullCounts counts;
-  // Where rows may have to go for room, all that are there are pulled before any is made.
-  const bool all = s.MakesAll(ids.size());
-  const size_t together = all ? kTogether : std::max<size_t>(ids.size(), 1);
-  for (size_t begin = 0; begin < ids.size(); begin += together) {
-    const size_t count = std::min(together, ids.size() - begin);
+  // If a row may have to be evicted, all existing rows are read before any is created.
+  const bool fits = s.CanCreateAll(ids.size());
+  const size_t block_size = fits ? kBlock : std::max<size_t>(ids.size(), 1);
+  for (size_t begin = 0; begin < ids.size(); begin += block_size) {
+    const size_t count = std::min(block_size, ids.size() - begin);
     const auto block = ids.subspan(begin, count);
     const EncodedRows to = rows.Rows(begin, count);
     s.PullPresent(block, to, now);
     counts.found += count - s.absent.size();
-    all ? s.PullNew(block, to, now, counts) : s.PullAbsent(block, to, now, counts);
+    fits ? s.PullNew(block, to, now, counts) : s.PullAbsent(block, to, now, counts);
   }
   counts.created = s.counts.created - created_before;
   counts.evicted = s.counts.evicted - evicted_before;
   s.counts.hits += counts.found;
-  s.counts.refused += counts.refused;
+  s.counts.rejected_admission += counts.rejected_admission;
   counts.evicted_for_space = s.EvictedForSpace() - evicted_for_space_before;
   counts.rejected_full = s.counts.rejected_full - rejected_full_before;
   return counts;
@@ -65,7 +65,7 @@ uint64_t Table::Evaluate(std::span<const uint64_t> ids, EncodedRows rows) {
   RowStore::Reader reader(s.store, rows.precision());
   uint64_t seen = 0;
   s.lookup.ForEach(ids, s.PulledBytes(), [&](size_t at, uint32_t row) {
-    if (row == kNoRow || s.IsGone(row)) {
+    if (row == kNoRow || s.HasExpired(row)) {
       std::memset(rows.row(at), 0, rows.row_bytes());
       return;
     }
@@ -79,15 +79,15 @@ uint64_t Table::Evaluate(std::span<const uint64_t> ids, EncodedRows rows) {
 }
 
 uint64_t Table::Push(std::span<const uint64_t> ids, CodedGradients gradients, float learning_rate,
-                     uint64_t step, PushJournal* journal) {
+                     uint64_t step) {
   State& s = *state_;
   SIMURGH_CHECK_EQ(gradients.rows(), ids.size());
   SIMURGH_CHECK_EQ(gradients.columns(), s.config.dim);
-  RowStore::Updater updater(s.store, gradients.precision(), learning_rate, step, journal);
+  RowStore::Updater updater(s.store, gradients.precision(), learning_rate, step);
   uint64_t updated = 0;
   s.lookup.ForEach(ids, s.rows.layout().stride_bytes, [&](size_t at, uint32_t row) {
-    if (row == kNoRow || s.IsGone(row)) return;
-    updater.Add(at, row, gradients.row(at));
+    if (row == kNoRow || s.HasExpired(row)) return;
+    updater.Add(row, gradients.row(at));
     ++updated;
   });
   updater.Flush();
@@ -95,8 +95,6 @@ uint64_t Table::Push(std::span<const uint64_t> ids, CodedGradients gradients, fl
   s.counts.missing += ids.size() - updated;
   return updated;
 }
-
-void Table::SetEvictionListener(EvictionListener* listener) { state_->listener = listener; }
 
 void Table::SetMemoryBudget(MemoryBudget* budget) {
   State& s = *state_;
@@ -113,7 +111,7 @@ void Table::ForEachRow(absl::FunctionRef<void(const RowContents&)> visit) const 
   std::vector<float> scratch(s.store.format().floats());
   for (uint32_t row = 0; row < s.store.carved_rows(); ++row) {
     const RowHeader& header = s.rows.header(row);
-    if (header.recency == kFreeRecency || s.IsGone(row)) continue;
+    if (header.recency == kFreeRecency || s.HasExpired(row)) continue;
     const std::span<const float> values = s.store.Values(row, scratch);
     visit({.id = header.id,
            .use_count = header.use_count,
@@ -126,15 +124,13 @@ void Table::ForEachRow(absl::FunctionRef<void(const RowContents&)> visit) const 
 uint64_t Table::ContentDigest() const {
   uint64_t digest = 0;
   ForEachRow([&](const RowContents& row) {
-    // The state stands right behind the weights.
+    // The state follows the weights in memory.
     const std::string_view bytes(reinterpret_cast<const char*>(row.weights.data()),
                                  row.weights.size_bytes() + row.state.size_bytes());
     digest += HashBytes(bytes, Mix64(row.id));
   });
   return digest;
 }
-
-uint64_t Table::arena_record() const { return state_->store.record_offset(); }
 
 const TableConfig& Table::config() const { return state_->config; }
 

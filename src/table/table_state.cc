@@ -9,12 +9,12 @@ namespace {
 
 constexpr size_t kVictimsAhead = 4;
 constexpr size_t kSweptAhead = 8;
-// Where the newest stamp is put when the 32 bits of a row's recency run out.
+// The newest recency after a rebase.
 constexpr uint64_t kRebasedStamp = uint64_t{1} << 31;
-static_assert(EvictionConfig::kMaxIdleSteps < kRebasedStamp);  // What is older has expired.
-// Memory is asked for in pieces of a fourth of what the table has, within these bounds.
-constexpr uint64_t kSmallestGrant = uint64_t{64} << 10;
-constexpr uint64_t kLargestGrant = uint64_t{2} << 20;
+static_assert(EvictionConfig::kMaxIdleSteps < kRebasedStamp);  // Older rows have expired.
+// A table requests a quarter of its memory at a time, within these bounds.
+constexpr uint64_t kMinGrant = uint64_t{64} << 10;
+constexpr uint64_t kMaxGrant = uint64_t{2} << 20;
 constexpr uint64_t kSketchGrant = uint64_t{256} << 10;
 
 }  // namespace
@@ -46,14 +46,14 @@ uint32_t Table::State::BeginPull(uint64_t stamp) {
   return now;
 }
 
-// A stamp as rows bear it. Requires stamp >= newest_stamp.
+// Converts a stamp to a row's recency. Requires stamp >= newest_stamp.
 uint32_t Table::State::StampOf(uint64_t stamp) {
   newest_stamp = stamp;
   if (stamp - stamp_origin >= kFreeRecency) Rebase(stamp);
   return static_cast<uint32_t>(stamp - stamp_origin);
 }
 
-// Moves the origin up, once in 2^31 steps. Rows that are older than that become equally old.
+// Raises the origin, once in 2^31 steps. All rows older than that get recency 0.
 void Table::State::Rebase(uint64_t newest) {
   const uint64_t shift = newest - kRebasedStamp - stamp_origin;
   stamp_origin += shift;
@@ -82,12 +82,12 @@ std::optional<EvictionCause> Table::State::Expired(uint32_t row) const {
 }
 
 uint32_t Table::State::Create(uint64_t id, uint32_t stamp) {
-  if (!HasRoom() && !MakeRoom(stamp)) return kNoRow;
+  if (!HasSpace() && !MakeSpace(stamp)) return kNoRow;
   uint32_t row = kNoRow;
   store.Acquire({&row, 1});
-  const bool queued = rows.header(row).use_count != 0;  // Fresh memory is zero.
-  const RowStore::NewRow made = {id, row};
-  store.Make({&made, 1}, stamp);
+  const bool queued = rows.header(row).use_count != 0;  // Unused memory is zero.
+  const RowStore::NewRow new_row = {id, row};
+  store.Initialize({&new_row, 1}, stamp);
   index.Insert(RowIndex::Hash(id), row);
   if (!queued) queue.Add(row);
   ++counts.created;
@@ -99,29 +99,30 @@ void Table::State::Sweep(size_t count) {
   for (size_t left = std::min<size_t>(count, end); left > 0; --left) {
     if (sweep_at >= end) sweep_at = 0;
     __builtin_prefetch(rows.record(std::min<uint32_t>(sweep_at + kSweptAhead, end - 1)));
-    if (IsGone(sweep_at)) Expire(sweep_at);
+    if (HasExpired(sweep_at)) Expire(sweep_at);
     ++sweep_at;
   }
 }
 
-bool Table::State::MakeRoom(uint32_t now) {
+bool Table::State::MakeSpace(uint32_t now) {
   const bool by_memory = index.size() < config.capacity_rows;
-  if (by_memory && !file_full && AskForRows()) return true;
+  if (by_memory && !file_full && GrowLimit()) return true;
   if (config.when_full != WhenFull::kEvict || index.size() == 0) return false;
   Evict(now, by_memory ? EvictionCause::kMemory : EvictionCause::kCapacity);
   return true;
 }
 
-bool Table::State::AskForRows() {
-  // A row with its part of index and queue.
+bool Table::State::GrowLimit() {
+  // Bytes of a row with its share of index and queue.
   const uint64_t row_bytes = (uint64_t{1} << 20) / RowsIn(config, uint64_t{1} << 20) + 1;
   const uint64_t wanted =
-      std::clamp(index.size() * row_bytes / 4, kSmallestGrant, kLargestGrant) / row_bytes;
+      std::clamp(index.size() * row_bytes / 4, kMinGrant, kMaxGrant) / row_bytes;
   const uint64_t more = std::clamp<uint64_t>(wanted, 1, config.capacity_rows - row_limit);
-  const uint64_t taken = store.MoreTaken(more) + index.MoreTaken(more) + queue.MoreTaken(more);
-  if (!Ask(taken, granted_for_rows, arena.waiting_bytes())) return false;
+  const uint64_t taken =
+      store.AddedMemory(more) + index.AddedMemory(more) + queue.AddedMemory(more);
+  if (!Request(taken, granted_for_rows, arena.waiting_bytes())) return false;
   row_limit += more;
-  SecureRows(more);
+  CommitRows(more);
   return !file_full;
 }
 
@@ -129,17 +130,18 @@ bool Table::State::MayCount(uint64_t id) {
   if (budget == nullptr || !admission.NeedsSketch(id)) return true;
   if (sketches_left == 0) {
     const uint64_t more = std::max<uint64_t>(1, kSketchGrant / admission.sketch_bytes());
-    // Those of the last grant are there, and written to.
-    if (!Ask(more * admission.sketch_bytes(), granted_for_sketches, /*waiting=*/0)) return false;
+    // All sketches of the last grant are in use, and their memory is touched.
+    if (!Request(more * admission.sketch_bytes(), granted_for_sketches, /*waiting=*/0))
+      return false;
     sketches_left = more;
   }
   --sketches_left;
   return true;
 }
 
-// granted: what was granted before, touched by now but for what still waits for its pages; then
-// what is granted and not yet touched.
-bool Table::State::Ask(uint64_t bytes, uint64_t& granted, uint64_t waiting) {
+// granted: bytes of the previous grants, all touched except `waiting`; receives the bytes granted
+// and not yet touched.
+bool Table::State::Request(uint64_t bytes, uint64_t& granted, uint64_t waiting) {
   if (bytes == 0) return true;
   if (denied) return false;
   const uint64_t untouched = std::min(granted, waiting);
@@ -148,8 +150,7 @@ bool Table::State::Ask(uint64_t bytes, uint64_t& granted, uint64_t waiting) {
   return !denied;
 }
 
-// Brings near what the next evictions will touch: first their records, whose ids then tell the
-// buckets.
+// Prefetches for the next evictions: records first, since their ids determine the buckets.
 void Table::State::PrefetchVictims() const {
   if (const uint32_t row = queue.Upcoming(2 * kVictimsAhead); row != kNoRow) {
     rows.Prefetch(row, rows.layout().stride_bytes);
@@ -169,10 +170,11 @@ void Table::State::Evict(uint32_t now, EvictionCause cause) {
 
 void Table::State::Remove(uint32_t row, EvictionCause cause, bool queued) {
   const uint64_t id = rows.header(row).id;
-  if (listener != nullptr) listener->RowEvicted(id, cause);
+  if (on_evict) [[unlikely]]
+    on_evict(id, cause);
   index.Erase(RowIndex::Hash(id), row);
   store.Release(row);
-  rows.header(row).use_count = static_cast<uint16_t>(queued);
+  rows.header(row).use_count = static_cast<uint32_t>(queued);
   ++counts.evicted;
   ++counts.evicted_for[static_cast<size_t>(cause)];
 }

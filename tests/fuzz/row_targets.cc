@@ -63,16 +63,12 @@ void RunPushRows(Input input) {
   CheckGroups(message->groups);
   SIMURGH_CHECK_EQ(message->learning_rates.size(), message->groups.size());
   const PushRowsCall call{.position = message->position,
-                          .part = message->part,
-                          .parts = message->parts,
                           .groups = message->groups,
                           .learning_rates = message->learning_rates};
   const Received<api::wire::PushRowsRequest> again(api::Encode(call, message->map_version));
   const auto second = api::Decode(*again.table, kPartitions);
   SIMURGH_CHECK(second.ok());
   SIMURGH_CHECK(Same(second->position, message->position));
-  SIMURGH_CHECK_EQ(second->part, message->part);
-  SIMURGH_CHECK_EQ(second->parts, message->parts);
   SIMURGH_CHECK(SameGroups(second->groups, message->groups));
 }
 
@@ -96,8 +92,6 @@ std::vector<Bytes> PullRowsSeeds() {
 std::vector<Bytes> PushRowsSeeds() {
   const std::vector<float> rates{0.5F, 0.25F, 1e-6F};
   PushRowsCall call{.position = {.run = 5, .rank = 1, .step = 77},
-                    .part = 2,
-                    .parts = 3,
                     .groups = SomeGroups(),
                     .learning_rates = rates};
   std::vector<Bytes> seeds{MetadataOf(api::Encode(call, 9))};
@@ -115,9 +109,10 @@ void RunPullReport(Input input) {
   SIMURGH_CHECK_EQ(second.found, report.found);
   SIMURGH_CHECK_EQ(second.created, report.created);
   SIMURGH_CHECK_EQ(second.unseen, report.unseen);
-  SIMURGH_CHECK_EQ(second.refused, report.refused);
+  SIMURGH_CHECK_EQ(second.rejected_admission, report.rejected_admission);
   SIMURGH_CHECK_EQ(second.evicted, report.evicted);
   SIMURGH_CHECK_EQ(second.rejected_full, report.rejected_full);
+  SIMURGH_CHECK_EQ(second.evicted_for_space, report.evicted_for_space);
 }
 
 void RunPushReport(Input input) {
@@ -132,7 +127,12 @@ void RunPushReport(Input input) {
 }
 
 std::vector<Bytes> PullReportSeeds() {
-  const PullReport report{.found = 1, .created = 2, .unseen = 3, .refused = 4, .evicted = 5};
+  const PullReport report{.found = 1,
+                          .created = 2,
+                          .unseen = 3,
+                          .rejected_admission = 4,
+                          .evicted = 5,
+                          .evicted_for_space = 6};
   return {MetadataOf(api::Encode(PullReport(), {})), MetadataOf(api::Encode(report, {}))};
 }
 

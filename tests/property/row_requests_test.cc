@@ -27,8 +27,6 @@ struct Draft {
   LookupMode purpose = LookupMode::kTrain;
   StepId position;
   uint64_t acknowledged_steps = 0;
-  uint32_t part = 0;
-  uint32_t parts = 1;
   uint64_t map_version = kMapVersion;
   std::vector<RowGroup> groups;
   std::vector<float> rates;
@@ -101,8 +99,6 @@ class Requests {
       return api::Encode(call, draft.map_version).TakeMessage();
     }
     const PushRowsCall call{.position = draft.position,
-                            .part = draft.part,
-                            .parts = draft.parts,
                             .groups = payload->groups,
                             .learning_rates = payload->rates,
                             .ids = payload->ids,
@@ -184,7 +180,7 @@ class Requests {
       case 6:
         draft.pull = false;
         AddGradients(draft);
-        draft.parts = static_cast<uint32_t>(random_.Below(2)) * 65;
+        draft.position.order = static_cast<PushOrder>(3 + random_.Below(9));
         break;
       case 7:
         group->table = 2 + static_cast<uint32_t>(random_.Below(5));

@@ -64,7 +64,7 @@ class TableModel {
         if (CauseOf(rows_.at(ids[i]))) FAIL("an expired row was found");
         ++report.found;
       } else if (!admission_.Admit(ids[i])) {
-        ++report.refused;
+        ++report.rejected_admission;
         continue;
       } else if (!MakeRoom()) {
         ++report.rejected_full;

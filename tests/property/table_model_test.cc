@@ -19,8 +19,23 @@
 
 #include "simurgh/base/random.h"
 #include "simurgh/table/partition.h"
+#include "table/table_state.h"
 
 namespace simurgh {
+
+// Records the evictions of a table in order.
+class EvictionRecorder {
+ public:
+  void Attach(Table& table) {
+    table.state_->on_evict = [this, &table](uint64_t id, EvictionCause cause) {
+      const TableStats stats = table.stats();
+      rows.push_back({id, cause, stats.created + stats.rejected_full});
+    };
+  }
+
+  std::vector<Eviction> rows;
+};
+
 namespace {
 
 uint64_t TestSeed() {
@@ -33,15 +48,6 @@ bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
          (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
 }
 
-struct Evictions : EvictionListener {
-  void RowEvicted(uint64_t id, EvictionCause cause) override {
-    const TableStats stats = table->stats();
-    rows.push_back({id, cause, stats.created + stats.rejected_full});
-  }
-  const Table* table = nullptr;
-  std::vector<Eviction> rows;
-};
-
 // A partition with its model, and a trainer that drives both.
 class Comparison {
  public:
@@ -50,8 +56,7 @@ class Comparison {
     partition_ = Partition::Create(configs, seed).value();
     for (size_t i = 0; i < configs.size(); ++i) {
       models_.emplace_back(configs[i], seed);
-      evictions_[i].table = &partition_->table(i);
-      partition_->table(i).SetEvictionListener(&evictions_[i]);
+      evictions_[i].Attach(partition_->table(i));
     }
     NewRun();
   }
@@ -122,8 +127,9 @@ class Comparison {
 
   static void RequireEqual(const PullReport& actual, const PullReport& expected) {
     const auto counts = [](const PullReport& report) {
-      return std::array{report.found,   report.created, report.unseen,
-                        report.refused, report.evicted, report.rejected_full};
+      return std::array{report.found,   report.created,
+                        report.unseen,  report.rejected_admission,
+                        report.evicted, report.rejected_full};
     };
     REQUIRE(counts(actual) == counts(expected));
   }
@@ -182,7 +188,7 @@ class Comparison {
       groups.push_back({request.tables[i], rate, request.ids[i], Values(request, i)});
     }
     const StepId position{run_, 0, pushed_steps_++};
-    const auto report = partition_->Push(position, 0, 1, groups);
+    const auto report = partition_->Push(position, groups);
     REQUIRE(report.ok());
     PushReport expected;
     for (size_t i = 0; i < groups.size(); ++i) {
@@ -193,7 +199,7 @@ class Comparison {
     REQUIRE(report->missing == expected.missing);
     REQUIRE_FALSE(report->repeated);
     if (random_.Below(8) == 0) {
-      const auto again = partition_->Push(position, 0, 1, groups);
+      const auto again = partition_->Push(position, groups);
       REQUIRE(again.ok());
       REQUIRE(again->repeated);
     }
@@ -215,7 +221,7 @@ class Comparison {
 
   std::vector<TableConfig> configs_;
   Random random_;
-  std::vector<Evictions> evictions_;
+  std::vector<EvictionRecorder> evictions_;
   std::vector<TableModel> models_;
   std::unique_ptr<Partition> partition_;
   uint64_t handled_ = 0;

@@ -49,7 +49,7 @@ double TableAlone::Measure(const std::vector<PsBatch>& batches, bool push, size_
       const uint64_t step = steps_[p];
       if (push) {
         const PushGroup group{0, 0.01F, ids, {values, ids.size(), dim}};
-        SIMURGH_CHECK(partitions_[p]->Push({1, 0, step}, 0, 1, {&group, 1}).ok());
+        SIMURGH_CHECK(partitions_[p]->Push({1, 0, step}, {&group, 1}).ok());
         ++steps_[p];
       } else {
         const PullGroup group{0, ids, {values, ids.size(), dim}};

@@ -32,8 +32,7 @@ constexpr char kNotes[] =
     "growth pulls new ids only, on memory that nobody has touched, and shows how long requests\n"
     "take: what lies above the median is mostly what they wait for splits and pages, or for a\n"
     "core, which the thread's own time (cpu) leaves out. shared_pull and shared_push are those of\n"
-    "a table in shared memory, with the journal that its pushes keep. small_ids and spread_ids "
-    "are\n"
+    "a table in a file of tmpfs or hugetlbfs. small_ids and spread_ids are\n"
     "pulls and pushes of the same draws (zipf, of 8 times as many ids as rows) in two tables; the\n"
     "ratio is to small_ids.\n\n"
     "Memory: about (6 * dim + 60) * 4 bytes a row, for each thread's partition, and for\n"
@@ -90,8 +89,8 @@ po::options_description Describe(TableBenchOptions& options, Given& given) {
       "also measures what a table comes to that knows its rows (f32)")(
       "id-spaces", po::bool_switch(&options.id_spaces),
       "also measures small ids beside ids spread over 2^63, while rows come and go")(
-      "shared", po::value(&options.shared_file)->value_name("FILE"),
-      "also measures a table in this file, of tmpfs or hugetlbfs, made anew")(
+      "shared", po::value(&options.shared_directory)->value_name("DIRECTORY"),
+      "also measures a table in a file of this directory, a tmpfs or hugetlbfs")(
       "no-insert", po::bool_switch(&given.no_insert), "leaves out the filling of an empty table")(
       "no-rivals", po::bool_switch(&given.no_rivals), "leaves out flat_hash_map and persia")(
       "quick", po::bool_switch(&options.quick), "a hundredth of the rows, two turns")(

@@ -26,10 +26,10 @@ struct TableBenchOptions {
   bool insert = true;
   bool rivals = true;
   bool json = false;
-  uint64_t growth_rows = 0;  // 0: growth is not measured.
-  bool bare_table = false;   // Whether a table that knows its rows is measured.
-  bool id_spaces = false;    // Whether small ids are measured beside others.
-  std::string shared_file;   // Empty: a table in shared memory is not measured.
+  uint64_t growth_rows = 0;      // 0: growth is not measured.
+  bool bare_table = false;       // Whether a table that knows its rows is measured.
+  bool id_spaces = false;        // Whether small ids are measured beside others.
+  std::string shared_directory;  // Empty: no table in a file is measured.
 
   // 2.5 GB of weights, at most 20 million rows; a hundredth of that in a quick run.
   uint64_t RowsFor(uint32_t dim) const;

@@ -324,8 +324,8 @@ void Suite::Run() {
     MeasureRivalInsert();
     TuneRival();
   }
-  if (!options_.shared_file.empty()) {
-    shared_ = std::make_unique<TableSubject>(config_, options_.shared_file);
+  if (!options_.shared_directory.empty()) {
+    shared_ = std::make_unique<TableSubject>(config_, options_.shared_directory);
     Fill(*shared_);
   }
   if (options_.bare_table && kind_.format.plain()) {

@@ -1,24 +1,19 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
-#include <optional>
 #include <string>
 
 #include "bench/micro/table/subject.h"
 #include "simurgh/config/table_config.h"
 #include "simurgh/table/table.h"
 #include "table/arena.h"
-#include "table/push_journal.h"
 
 namespace simurgh::bench {
 
-// One partition's table: on memory of its own that is touched before, or in a file for as long as
-// it lives, with the journal that pushes keep there.
+// One partition's table: in private memory that is touched before, or in a file of a directory.
 class TableSubject : public Subject {
  public:
-  explicit TableSubject(const TableConfig& config, const std::string& shared_file = {});
-  ~TableSubject() override;
+  explicit TableSubject(const TableConfig& config, const std::string& directory = {});
 
   void Pull(const Batch& batch, float* out) override;
   void Push(const Batch& batch, const float* gradients) override;
@@ -27,9 +22,7 @@ class TableSubject : public Subject {
 
  private:
   TableConfig config_;
-  std::string shared_file_;
   Arena arena_;
-  std::optional<PushJournal> journal_;
   Table table_;
   uint64_t stamp_ = 0;
 };

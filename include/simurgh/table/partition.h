@@ -14,22 +14,22 @@
 namespace simurgh {
 
 enum class LookupMode : uint8_t {
-  kTrain,     // Creates rows that are missing; touches recency and use counts.
-  kEvaluate,  // Creates and touches nothing; a missing row reads as zeros.
+  kTrain,     // Creates missing rows; updates recency and use counts.
+  kEvaluate,  // Changes nothing; missing rows read as zeros.
 };
 
-// How the pushes of a step's ranks come together.
+// How a partition applies the pushes of a step's ranks.
 enum class PushOrder : uint8_t {
-  kUnordered,  // Each as it comes.
-  kByRank,     // When all have come, one after the other in the order of the ranks.
-  kSum,        // When all have come, as one: added up in the order of the ranks.
+  kUnordered,  // Each on arrival.
+  kByRank,     // After all have arrived, one after another in rank order.
+  kSum,        // After all have arrived, as one push: the sum in rank order.
 };
 
-// Where a trainer stands: its run (minted at its start), its rank and its step, from 0.
+// Identifies one step of one trainer rank. The run is a random number drawn at the trainer's start.
 struct StepId {
   uint64_t run = 0;
   uint32_t rank = 0;
-  uint64_t step = 0;
+  uint64_t step = 0;   // From 0.
   uint32_t ranks = 1;  // Of the run.
   PushOrder order = PushOrder::kUnordered;
 
@@ -47,11 +47,11 @@ struct PullGroup {
 struct PullReport {
   uint64_t found = 0;
   uint64_t created = 0;
-  uint64_t unseen = 0;   // Evaluation only: read as zeros.
-  uint64_t refused = 0;  // Training only: no row made, read as zeros.
+  uint64_t unseen = 0;              // Evaluation only: no row, read as zeros.
+  uint64_t rejected_admission = 0;  // Training only: denied by admission, read as zeros.
+  uint64_t rejected_full = 0;       // Training only: table full, read as zeros.
   uint64_t evicted = 0;
-  uint64_t evicted_for_space = 0;  // Of them, those that went for want of room.
-  uint64_t rejected_full = 0;      // Training only: no room, read as zeros.
+  uint64_t evicted_for_space = 0;  // Part of `evicted`: by capacity or memory, not by a rule.
 };
 
 // Gradients for rows of one table, at most one per id.
@@ -63,48 +63,44 @@ struct PushGroup {
 };
 
 struct PushReport {
-  bool repeated = false;  // This push had been applied before; nothing was done.
+  bool repeated = false;  // The push had been applied before, so nothing changed.
   uint64_t updated = 0;
-  uint64_t missing = 0;  // Rows evicted since their pull: their gradients are dropped.
+  uint64_t missing = 0;  // Gradients dropped because their row was evicted after the pull.
 };
 
-// Where a partition's rows lie.
+// Where a partition's memory comes from.
 struct PartitionMemory {
-  // A file of tmpfs or hugetlbfs that outlives the process, made or emptied; empty: private memory.
-  std::string file;
-  std::optional<uint32_t> numa_node;  // All memory from this node; unset: as the system likes.
+  std::string arena_directory;        // A tmpfs or hugetlbfs; empty: private memory.
+  std::optional<uint32_t> numa_node;  // Unset: any node.
 };
 
-// The rows of all tables that one thread owns, with what makes pushes apply exactly once.
+// The rows of all tables that one thread owns, and the record of which pushes were applied.
 //
-// Threads: one owner, which calls everything.
+// Threads: one owner.
 class Partition {
  public:
-  // capacity_rows of each table is this partition's share. `budget`: of the server, shared by its
-  // partitions; null: none. Lifetime: it outlives the partition.
-  // Errors: RESOURCE_EXHAUSTED when address space cannot be reserved; FAILED_PRECONDITION when
-  // another process uses the file; INVALID_ARGUMENT for a NUMA node that is not there.
+  // tables: capacity_rows is the partition's share. budget: shared by the server's partitions, may
+  // be null. Lifetime: `budget` must outlive the partition.
+  // Errors: RESOURCE_EXHAUSTED without address space; INVALID_ARGUMENT for a bad configuration or
+  // NUMA node; NOT_FOUND and others when arena_directory is not usable.
   static StatusOr<std::unique_ptr<Partition>> Create(const std::vector<TableConfig>& tables,
                                                      uint64_t seed, MemoryBudget* budget = nullptr,
                                                      const PartitionMemory& memory = {});
   ~Partition();
 
-  // Reads rows. `acknowledged_steps` is how many of the rank's first steps have been acknowledged:
-  // a partition that does not remember them all has lost rows. Errors: INVALID_ARGUMENT for an
-  // unknown table or a wrong dim; DATA_LOSS as above; FAILED_PRECONDITION for a training pull when
-  // a table with when_full: stop has no room for a row, which is then and for ever the server's
-  // end.
-  StatusOr<PullReport> Pull(LookupMode purpose, const StepId& position, uint64_t acknowledged_steps,
+  // Reads rows. acknowledged_steps: number of the rank's first steps whose pushes were
+  // acknowledged. Errors: INVALID_ARGUMENT for an unknown table or a wrong dim; DATA_LOSS when an
+  // acknowledged push is not recorded; FAILED_PRECONDITION when a table with when_full: stop is
+  // full.
+  StatusOr<PullReport> Pull(LookupMode mode, const StepId& step, uint64_t acknowledged_steps,
                             std::span<const PullGroup> groups);
 
-  // Applies the optimizer, unless the push (run, rank, step, part) has been applied before.
-  // Errors: INVALID_ARGUMENT for an unknown table, a wrong dim or part >= parts; DATA_LOSS when the
-  // step is so far ahead of the remembered ones that pushes in between must have been lost.
-  StatusOr<PushReport> Push(const StepId& position, uint32_t part, uint32_t parts,
-                            std::span<const PushGroup> groups);
+  // Applies the optimizer, unless the push (run, rank, step) has been applied before.
+  // Errors: INVALID_ARGUMENT for an unknown table or a wrong dim; DATA_LOSS when so many earlier
+  // pushes are missing that they must be lost.
+  StatusOr<PushReport> Push(const StepId& step, std::span<const PushGroup> groups);
 
-  // Why the rows will lie in pages of 4 KiB, and what to change; empty when the system gives huge
-  // ones.
+  // See Arena::HugePageProblem().
   std::string HugePageProblem() const;
 
   size_t table_count() const;

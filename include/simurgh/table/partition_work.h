@@ -9,55 +9,54 @@
 
 namespace simurgh {
 
-// Requests that a partition does in pieces, with pieces of others in between. Done without a pause
-// they are Partition::Pull and Partition::Push.
+// Requests that a partition processes in pieces, interleaved with pieces of other requests. Without
+// pauses they equal Partition::Pull and Partition::Push.
 //
-// Threads: the partition's. Lifetime: the partition, `groups` and what they refer to outlive them.
+// Threads: the partition's. Lifetime: the partition, `groups` and the memory that they refer to
+// must outlive the work.
 
-// A pull. Each piece is as a pull of its own ids: rows are read as they are then, and what a piece
-// evicts can be an id of a later one.
+// A pull. Each piece acts like a pull of its own ids: it reads the rows as they are then, and may
+// evict an id of a later piece.
 class PullWork {
  public:
-  PullWork(Partition& partition, LookupMode purpose, const StepId& position,
-           uint64_t acknowledged_steps, std::span<const PullGroup> groups);
+  PullWork(Partition& partition, LookupMode mode, const StepId& step, uint64_t acknowledged_steps,
+           std::span<const PullGroup> groups);
 
   // Reads up to `max_ids` more rows, at least 1. Returns whether all have been read.
-  // Errors: of Partition::Pull; the pull is then over.
+  // Errors: see Partition::Pull(). An error ends the pull.
   StatusOr<bool> Advance(size_t max_ids);
 
   const PullReport& report() const { return report_; }
+  // Whether the pull failed because a table with when_full: stop is full.
+  bool stopped_by_full_table() const { return stopped_by_full_table_; }
 
  private:
   Status Begin();
   Status Read(const PullGroup& group, size_t count);
 
   Partition::State& partition_;
-  const LookupMode purpose_;
-  const StepId position_;
+  const LookupMode mode_;
+  const StepId step_;
   const uint64_t acknowledged_steps_;
   const std::span<const PullGroup> groups_;
   bool begun_ = false;
+  bool stopped_by_full_table_ = false;
   uint64_t stamp_ = 0;
   size_t group_ = 0;
-  size_t at_ = 0;  // In the group.
+  size_t at_ = 0;  // Position in the group.
   PullReport report_;
 };
 
-// A push, which is checked and remembered when it begins, so that from then on it must be brought
-// to its end.
+// A push. Its first piece checks and records it, so a push that has begun must be completed.
 class PushWork {
  public:
-  PushWork(Partition& partition, const StepId& position, uint32_t part, uint32_t parts,
-           std::span<const PushGroup> groups);
+  PushWork(Partition& partition, const StepId& step, std::span<const PushGroup> groups);
 
-  // False while another push must end first: the same one, sent twice, for its answer says that it
-  // has been applied; any, where the partition's memory outlives it, for what is kept beside the
-  // rows tells of one. A push that has begun is always ready, so somebody is.
+  // False while a push with the same step is in progress. A push that has begun is always ready.
   bool Ready() const;
 
   // Applies up to `max_ids` more gradients, at least 1. Returns whether all have been applied.
-  // Requires Ready(). Errors: of Partition::Push, before anything is applied; the push is then
-  // over.
+  // Requires Ready(). Errors: see Partition::Push(). An error ends the push before it changes rows.
   StatusOr<bool> Advance(size_t max_ids);
 
   const PushReport& report() const { return report_; }
@@ -65,16 +64,13 @@ class PushWork {
  private:
   Status Begin();
   void Apply(const PushGroup& group, size_t count);
-  void End();
 
   Partition::State& partition_;
-  const StepId position_;
-  const uint32_t part_;
-  const uint32_t parts_;
+  const StepId step_;
   const std::span<const PushGroup> groups_;
   bool begun_ = false;
   size_t group_ = 0;
-  size_t at_ = 0;  // In the group.
+  size_t at_ = 0;  // Position in the group.
   PushReport report_;
 };
 

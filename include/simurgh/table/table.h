@@ -19,131 +19,121 @@
 namespace simurgh {
 
 class Arena;
-class PushJournal;
 
-// A row as it stands.
-//
-// Lifetime: of the spans, the call that was given it.
+// Lifetime: the spans are valid during the visitor's call.
 struct RowContents {
   uint64_t id;
-  uint32_t use_count;              // Training pulls; stays at 65,535.
+  uint32_t use_count;              // Training pulls, at most 65,535.
   uint64_t recency;                // Stamp of the last training pull.
   std::span<const float> weights;  // (D)
-  std::span<const float> state;    // Of the optimizer; its shape is the optimizer's.
+  std::span<const float> state;    // Shape: see SparseOptimizer.
 };
 
-// Counted since the table was made, except `rows` and the sizes.
+// `rows` and the sizes are current values, the others count since the table was created.
 struct TableStats {
-  uint64_t rows = 0;  // Those whose memory has not yet been taken back included.
+  uint64_t rows = 0;  // Includes expired rows that have not been swept yet.
   uint64_t capacity_rows = 0;
-  uint64_t bytes = 0;           // All memory that rows, index and eviction queue have taken.
-  uint64_t overhead_bytes = 0;  // The part of it that is neither weights nor optimizer state.
-  uint64_t hits = 0;            // Ids of training pulls that had a row.
-  uint64_t created = 0;         // Ids of training pulls that were given one.
-  uint64_t refused = 0;         // Ids of training pulls that admission gave none.
-  uint64_t rejected_full = 0;   // Ids of training pulls for which there was no room.
+  uint64_t bytes = 0;               // Memory of rows, index, eviction queue and admission.
+  uint64_t overhead_bytes = 0;      // `bytes` without weights and optimizer state.
+  uint64_t hits = 0;                // Ids of training pulls that had a row.
+  uint64_t created = 0;             // Ids of training pulls that got a new row.
+  uint64_t rejected_admission = 0;  // Ids of training pulls that admission denied.
+  uint64_t rejected_full = 0;       // Ids of training pulls that found the table full.
   uint64_t evicted = 0;
   std::array<uint64_t, kEvictionCauses> evicted_for{};  // By EvictionCause.
-  uint64_t evaluated = 0;                               // Ids of evaluating pulls that had a row.
-  uint64_t unseen = 0;                                  // Ids of evaluating pulls that had none.
+  uint64_t evaluated = 0;                               // Ids of evaluation pulls with a row.
+  uint64_t unseen = 0;                                  // Ids of evaluation pulls without one.
   uint64_t updated = 0;                                 // Gradients applied.
-  uint64_t missing = 0;  // Gradients dropped, because their row was gone.
-  // Hits by how long ago, in steps, their row had been pulled before: [0] in the same step, [i]
-  // less than 2^i and at least 2^(i-1) steps ago. Of every eighth position of a request.
+  uint64_t missing = 0;                                 // Gradients dropped for lack of a row.
+  // Hits by the row's age in steps: [0] counts age 0, [i] counts ages 2^(i-1) to 2^i - 1. Samples
+  // every eighth position of a request.
   std::array<uint64_t, 33> pulled_before{};
 };
 
-// The rows of one layout in one partition: an embedding array list.
+// The rows of one table in one partition.
 //
-// Invariants: an id has at most one row; a row never moves; at most capacity_rows rows exist, and
-// the one evicted for a new one is the least recently used by stamp (see recency_queue.h for how
-// exactly, when ten thousands of rows bear stamps that are close). Once the table is full, requests
-// of sizes seen before allocate nothing.
+// Invariants: an id has at most one row; a row never moves; at most capacity_rows rows exist. A
+// full table evicts the row with the oldest stamp; recency_queue.h states how exactly. Once the
+// table is full, requests of sizes seen before allocate nothing.
 //
-// Rows that the rules of config.eviction end are gone for every pull, push and visit from that step
-// on. Their memory is taken back by a sweep that looks at as many rows as a training pull has ids,
-// before it: no request waits for more, and what is evicted depends on the requests alone.
+// A row that a rule of config.eviction expires is invisible to pulls, pushes and visits from that
+// step on. Its memory is reclaimed by a sweep: each training pull first examines as many rows as it
+// has ids. This bounds the delay, and evictions depend on the requests alone.
 //
-// Threads: one owner. Bad arguments are programming errors here; Partition checks requests.
+// Threads: one owner. Bad arguments are programming errors; Partition checks requests.
 class Table {
  public:
   static constexpr uint32_t kMaxDim = 1024;
 
-  // Errors: INVALID_ARGUMENT for a dim, capacity, bound or rate outside its range.
+  // Errors: INVALID_ARGUMENT for a dim, capacity, bound or rate out of range.
   static Status Validate(const TableConfig& config);
 
-  // Address space of the arena that a table may take. Requires a valid config.
+  // Upper bound of the address space of a table. Requires a valid config.
   static uint64_t ReservationFor(const TableConfig& config);
 
-  // How many rows of a table fit into so many bytes, with all that belongs to them while the table
-  // grows; at least 1. Sketches of admission are not counted.
+  // Number of rows that fit into `bytes`, with their share of index and queue while the table
+  // grows; at least 1. Excludes sketches of admission.
   static uint64_t RowsIn(const TableConfig& config, uint64_t bytes);
 
-  // Requires a valid config. The first seed of its rows' weights is `seed`. config.capacity_bytes
-  // is the caller's matter: only rows count here.
-  // Lifetime: `arena` outlives the table and stays in place.
+  // Requires a valid config. Ignores config.capacity_bytes. seed: of initial weights and rounding.
+  // Lifetime: `arena` must outlive the table and must not be moved.
   Table(const TableConfig& config, uint64_t seed, Arena& arena);
   ~Table();
 
+  // Fields: see PullReport.
   struct PullCounts {
     uint64_t found = 0;
     uint64_t created = 0;
-    uint64_t refused = 0;
-    uint64_t evicted = 0;
+    uint64_t rejected_admission = 0;
     uint64_t rejected_full = 0;
-    uint64_t evicted_for_space = 0;  // Of the evicted, those that went for want of room.
+    uint64_t evicted = 0;
+    uint64_t evicted_for_space = 0;
   };
 
-  // Reads the rows of `ids` in order, creating those that are missing, unless admission refuses:
-  // those read as zeros. Rows that were there are stamped and copied before anything is evicted; an
-  // id given twice is read twice, and counts twice for admission.
+  // Reads the rows of `ids` in order and creates missing ones; ids that admission or a full table
+  // rejects read as zeros. Existing rows are stamped and copied before anything is evicted. An id
+  // given twice is read twice and counts twice for admission.
   //
-  // rows: (U, D) overwritten, rounded to the nearest number of their precision. `stamp`: recency of
-  // this pull; pulls with an older one than the newest so far count as of the newest. Cost: about
-  // three cache misses a row at dim 16, overlapped over the request.
+  // rows: (U, D) overwritten, rounded to nearest. stamp: recency of this pull; a stamp older than
+  // the newest so far counts as the newest. Cost: about three cache misses a row at dim 16,
+  // overlapped over the request.
   PullCounts Pull(std::span<const uint64_t> ids, EncodedRows rows, uint64_t stamp);
 
   // Reads the rows of `ids` and changes nothing but the counts; zeros where there is no row.
-  // Returns how many had one.
-  //
-  // rows: as of Pull.
+  // Returns how many had one. rows: as for Pull().
   uint64_t Evaluate(std::span<const uint64_t> ids, EncodedRows rows);
 
-  // Applies the optimizer to the rows of `ids` in order. The gradient of an id without a row is
-  // dropped. Returns how many were applied.
+  // Applies the optimizer to the rows of `ids` in order; drops gradients of ids without a row.
+  // Returns how many were applied.
   //
-  // gradients: (U, D), finite. `step`: what rounding to less than f32 depends on, beside seed and
-  // id; use each once for an id. journal: told of rows before they change; may be null.
+  // gradients: (U, D), finite. step: seeds the rounding of 16-bit rows, with the table's seed and
+  // the id; use each once for an id.
   uint64_t Push(std::span<const uint64_t> ids, CodedGradients gradients, float learning_rate,
-                uint64_t step, PushJournal* journal = nullptr);
+                uint64_t step);
 
-  // Null for none. Lifetime: until replaced, or the table goes.
-  void SetEvictionListener(EvictionListener* listener);
-
-  // From now on the table grows only as the budget grants; null: as it likes. When it may not, what
-  // happens is config.when_full's matter. Lifetime: the table's.
+  // The table grows only as the budget grants; null: up to its capacity. A denial has the effect of
+  // a full table. Lifetime: `budget` must outlive the table.
   void SetMemoryBudget(MemoryBudget* budget);
 
-  // What eviction.idle_time goes by; steady_clock unless set.
+  // Clock of eviction.idle_time; steady_clock unless set.
   void SetClock(std::function<std::chrono::steady_clock::time_point()> clock);
 
   // Calls `visit` for every row, in no particular order.
   void ForEachRow(absl::FunctionRef<void(const RowContents&)> visit) const;
 
-  // Equal for equal sets of rows (ids, weights and optimizer state, bit by bit) in any order: the
-  // sum of the rows' hashes. Digests of disjoint sets add up, over partitions and servers too.
-  // Cost: reads all rows.
+  // Sum of the rows' hashes: equal for equal sets of rows (ids, weights and state, bit by bit) in
+  // any order. Digests of disjoint sets add up, over partitions and servers. Cost: reads all rows.
   uint64_t ContentDigest() const;
 
   const TableConfig& config() const;
-  // Where the arena's description of the table lies.
-  uint64_t arena_record() const;
   TableStats stats() const;
-  // Of the ids of training pulls. An id that has a row had none before it was first asked for, so
-  // only those without one are shown to the counter.
+  // Estimates the distinct ids of training pulls. Ids with a row are skipped: they were counted
+  // before they got it.
   const DistinctCounter& distinct_ids() const;
 
  private:
+  friend class EvictionRecorder;  // Property tests replay evictions in order.
+
   struct State;
   std::unique_ptr<State> state_;
 };

@@ -14,11 +14,7 @@ namespace {
 constexpr uint32_t kPartitions = 2;
 
 PushRowsCall SomePush(std::span<const RowGroup> groups, std::span<const float> rates) {
-  return {.position = {.run = 5, .rank = 1, .step = 77},
-          .part = 2,
-          .parts = 3,
-          .groups = groups,
-          .learning_rates = rates};
+  return {.position = {.run = 5, .rank = 1, .step = 77}, .groups = groups, .learning_rates = rates};
 }
 
 // The metadata of a message.
@@ -58,8 +54,6 @@ TEST_CASE("Row requests survive the wire") {
   CHECK(push->position.run == 5);
   CHECK(push->position.rank == 1);
   CHECK(push->position.step == 77);
-  CHECK(push->part == 2);
-  CHECK(push->parts == 3);
   CHECK(push->map_version == 9);
   CHECK(push->learning_rates == rates);
   REQUIRE(push->groups.size() == 2);
@@ -83,19 +77,24 @@ TEST_CASE("Row requests survive the wire") {
 }
 
 TEST_CASE("Reports of rows survive the wire") {
-  const rpc::Outgoing<PullRows::Response> pulled = Encode(
-      PullReport{
-          .found = 1, .created = 2, .unseen = 3, .refused = 4, .evicted = 5, .rejected_full = 6},
-      {});
+  const rpc::Outgoing<PullRows::Response> pulled = Encode(PullReport{.found = 1,
+                                                                     .created = 2,
+                                                                     .unseen = 3,
+                                                                     .rejected_admission = 4,
+                                                                     .rejected_full = 6,
+                                                                     .evicted = 5,
+                                                                     .evicted_for_space = 7},
+                                                          {});
   const auto pull = rpc::VerifiedTable<wire::PullRowsResponse>("pull", Metadata(pulled));
   REQUIRE(pull.ok());
   const PullReport pull_report = Decode(**pull);
   CHECK(pull_report.found == 1);
   CHECK(pull_report.created == 2);
   CHECK(pull_report.unseen == 3);
-  CHECK(pull_report.refused == 4);
+  CHECK(pull_report.rejected_admission == 4);
   CHECK(pull_report.rejected_full == 6);
   CHECK(pull_report.evicted == 5);
+  CHECK(pull_report.evicted_for_space == 7);
 
   const rpc::Outgoing<PushRows::Response> pushed =
       Encode(PushReport{.repeated = true, .updated = 6, .missing = 7});

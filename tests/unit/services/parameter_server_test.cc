@@ -1,7 +1,9 @@
-// What a parameter server refuses to start with.
-
 #include "services/embedding_ps/parameter_server.h"
 
+#include <chrono>
+#include <vector>
+
+#include <boost/asio/use_future.hpp>
 #include <catch2/catch.hpp>
 
 #include "simurgh/table/memory_budget.h"
@@ -27,6 +29,39 @@ TEST_CASE("a memory budget that leaves no room for rows is an error at the start
              Catch::Contains("embedding_ps.memory_budget") && Catch::Contains("raise it"));
   CHECK(start(4 * bare + (uint64_t{1} << 30)) == absl::OkStatus());
   CHECK(start(0) == absl::OkStatus());
+}
+
+TEST_CASE("only a full table with when_full: stop ends the server") {
+  ClusterConfig config = OneTable(/*dim=*/4, /*rows=*/2);
+  config.tables[0].when_full = WhenFull::kStop;
+  MetricRegistry registry;
+  ServerMetrics metrics(registry, config, 0);
+  const auto server = ParameterServer::Create(config, 0, metrics).value();
+  std::vector<Status> reasons;
+  server->SetFatal([&](const Status& reason) { reasons.push_back(reason); });
+  IoThread io("test-server");
+  const std::vector<uint64_t> ids = {1, 2, 3};
+  std::vector<float> rows(ids.size() * 4);
+  const auto pull = [&](uint32_t count, uint64_t acknowledged_steps) {
+    const auto call = [&]() -> rpc::awaitable<StatusOr<PullReport>> {
+      const std::vector<RowGroup> groups = {{0, 4, {count}}};
+      co_return co_await server->Pull(
+          {.position = {.run = 1},
+           .acknowledged_steps = acknowledged_steps,
+           .groups = groups,
+           .ids = std::span(ids).first(count),
+           .rows = std::as_writable_bytes(std::span(rows).first(count * 4))},
+          {rpc::Clock::now() + std::chrono::minutes(1)});
+    };
+    return rpc::asio::co_spawn(io.executor(), call, rpc::asio::use_future).get().status();
+  };
+  CHECK(pull(2, 0) == absl::OkStatus());
+  CHECK(absl::IsDataLoss(pull(2, 1)));
+  CHECK(reasons.empty());
+  const Status full = pull(3, 0);
+  CHECK(absl::IsFailedPrecondition(full));
+  CHECK(pull(3, 0) == full);
+  CHECK(reasons == std::vector{full});
 }
 
 }  // namespace

@@ -140,11 +140,11 @@ struct GatedTable {
 TEST_CASE("a refused id reads as zeros, and its gradient is dropped in place") {
   GatedTable t;
   t.Pull({1, 3});
-  CHECK(t.counts.refused == 2);
+  CHECK(t.counts.rejected_admission == 2);
   // 2 is new, in the middle.
   CHECK(t.Pull({1, 2, 3}) == std::vector<float>{0.5F, 0.5F, 0.0F, 0.0F, 0.5F, 0.5F});
   CHECK(t.counts.created == 2);
-  CHECK(t.counts.refused == 1);
+  CHECK(t.counts.rejected_admission == 1);
   const std::vector<uint64_t> ids = {1, 2, 3};
   const std::vector<float> gradients = {1.0F, 2.0F, 16.0F, 32.0F, 3.0F, 4.0F};
   CHECK(t.table.Push(ids, {gradients.data(), 3, 2}, 0.125F, 0) == 2);
@@ -153,7 +153,7 @@ TEST_CASE("a refused id reads as zeros, and its gradient is dropped in place") {
   const TableStats stats = t.table.stats();
   CHECK(stats.rows == 3);
   CHECK(stats.created == 3);
-  CHECK(stats.refused == 3);
+  CHECK(stats.rejected_admission == 3);
   CHECK(stats.missing == 1);
 }
 

@@ -34,7 +34,7 @@ TEST_CASE("a full partition allocates nothing, pulling, evicting and pushing") {
       const StepId position{1, 0, step};
       ok = ok && partition->Pull(LookupMode::kTrain, position, step, {&pull, 1}).ok();
       ok = ok && partition->Pull(LookupMode::kEvaluate, position, step, {&pull, 1}).ok();
-      ok = ok && partition->Push(position, 0, 1, {&push, 1}).ok();
+      ok = ok && partition->Push(position, {&push, 1}).ok();
     }
     return ok;
   };

@@ -1,6 +1,9 @@
 #include "table/arena.h"
 
 #include <algorithm>
+#include <cstdlib>
+
+#include <unistd.h>
 
 #include <catch2/catch.hpp>
 
@@ -45,6 +48,29 @@ TEST_CASE("a moved arena keeps its memory in place") {
   Arena moved = std::move(arena);
   CHECK(*at == std::byte{7});
   CHECK(moved.at(moved.Reserve(64)) == at + 64);
+}
+
+TEST_CASE("an arena in a directory leaves no file there") {
+  char directory[] = "/dev/shm/simurgh-arena-test-XXXXXX";
+  REQUIRE(mkdtemp(directory) != nullptr);
+  Arena arena = Arena::CreateInDirectory(directory, uint64_t{8} << 20).value();
+  Arena other = Arena::CreateInDirectory(directory, uint64_t{8} << 20).value();
+  // Removes only an empty directory.
+  CHECK(rmdir(directory) == 0);
+  std::byte* const at = arena.at(arena.Reserve(100));
+  REQUIRE(arena.Commit(0, 100).ok());
+  *at = std::byte{7};
+  CHECK(*other.at(other.Reserve(100)) == std::byte{0});
+  CHECK(Arena(std::move(arena)).in_file());
+}
+
+TEST_CASE("errors name the arena's directory and the NUMA node") {
+  const auto arena = Arena::CreateInDirectory("/nowhere/at/all", 1 << 20);
+  CHECK(arena.status().code() == absl::StatusCode::kNotFound);
+  CHECK(arena.status().message().find("/nowhere/at/all") != absl::string_view::npos);
+  const Status bound = Arena::Create(1 << 20)->BindToNode(1023);
+  CHECK(bound.code() == absl::StatusCode::kInvalidArgument);
+  CHECK(bound.message().find("1023") != absl::string_view::npos);
 }
 
 }  // namespace

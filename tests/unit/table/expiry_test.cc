@@ -14,13 +14,6 @@
 namespace simurgh {
 namespace {
 
-using Causes = std::map<uint64_t, EvictionCause>;
-
-struct Recorder : EvictionListener {
-  void RowEvicted(uint64_t id, EvictionCause cause) override { causes[id] = cause; }
-  Causes causes;
-};
-
 TableConfig Config(const EvictionConfig& eviction, uint64_t capacity = 1000) {
   TableConfig config;
   config.name = "t";
@@ -35,9 +28,7 @@ TableConfig Config(const EvictionConfig& eviction, uint64_t capacity = 1000) {
 struct OwnedTable {
   explicit OwnedTable(const TableConfig& table_config)
       : arena(Arena::Create(Table::ReservationFor(table_config)).value()),
-        table(table_config, 1, arena) {
-    table.SetEvictionListener(&recorder);
-  }
+        table(table_config, 1, arena) {}
 
   std::vector<float> Pull(const std::vector<uint64_t>& ids, uint64_t stamp) {
     std::vector<float> rows(ids.size() * 2);
@@ -64,7 +55,6 @@ struct OwnedTable {
   }
 
   Arena arena;
-  Recorder recorder;
   Table table;
   Table::PullCounts counts;
   uint64_t step = 0;
@@ -76,7 +66,7 @@ TEST_CASE("a row that was idle for too many steps is gone for everybody, swept o
   REQUIRE(t.Push(8, 0.5F) == 1);
   t.Pull({1}, 110);  // Ten steps later all are there; one is used again.
   CHECK(t.Evaluate(8) == 1);
-  CHECK(t.recorder.causes.empty());
+  CHECK(t.table.stats().evicted == 0);
   // Eleven steps: the sweep of this pull looks at one row, which is 1's; the others are gone too.
   t.Pull({1}, 111);
   CHECK(t.Ids() == std::vector<uint64_t>{1});
@@ -86,7 +76,6 @@ TEST_CASE("a row that was idle for too many steps is gone for everybody, swept o
   // 8 begins anew.
   CHECK(t.Pull({8}, 112) == std::vector<float>{1.0F, 1.0F});
   CHECK(t.counts.created == 1);
-  CHECK(t.recorder.causes.at(8) == EvictionCause::kIdleSteps);
   // In time the memory of all is taken back, and used again.
   for (int i = 0; i < 10; ++i) t.Pull({1}, 113);
   CHECK(t.table.stats().rows == 2);
@@ -103,15 +92,15 @@ TEST_CASE("rows that are seldom pulled go earlier than others") {
   t.Pull({3}, 2);
   for (uint64_t stamp = 3; stamp < 60; ++stamp) {
     t.Pull({9, 9, 9, 9, 9}, stamp);
-    const Causes expected = [&] {
-      Causes causes;
-      if (stamp > 0 + 10) causes[1] = EvictionCause::kLowUse;
-      if (stamp > 1 + 10) causes[2] = EvictionCause::kLowUse;
-      if (stamp > 2 + 50) causes[3] = EvictionCause::kIdleSteps;
-      return causes;
-    }();
+    std::vector<uint64_t> left = {9};
+    if (stamp <= 2 + 50) left.insert(left.begin(), 3);
+    if (stamp <= 1 + 10) left.insert(left.begin(), 2);
+    if (stamp <= 0 + 10) left.insert(left.begin(), 1);
     CAPTURE(stamp);
-    REQUIRE(t.recorder.causes == expected);
+    REQUIRE(t.Ids() == left);
+    REQUIRE(t.EvictedFor(EvictionCause::kLowUse) ==
+            static_cast<uint64_t>(stamp > 0 + 10) + static_cast<uint64_t>(stamp > 1 + 10));
+    REQUIRE(t.EvictedFor(EvictionCause::kIdleSteps) == static_cast<uint64_t>(stamp > 2 + 50));
   }
 }
 
@@ -127,10 +116,11 @@ TEST_CASE("rows close to zero go, and a late gradient does not bring them back")
   CHECK(t.Push(1, -100.0F) == 0);
   CHECK(t.Ids() == std::vector<uint64_t>{2, 3, 9});
   CHECK(t.Pull({1}, 12) == std::vector<float>{1.0F, 1.0F});
-  CHECK(t.recorder.causes == Causes{{1, EvictionCause::kSmallNorm}});
+  CHECK(t.EvictedFor(EvictionCause::kSmallNorm) == 1);
+  CHECK(t.table.stats().evicted == 1);
   t.Push(2, 0.125F);
   t.Pull({9, 9, 9, 9, 9, 9}, 13);
-  CHECK(t.recorder.causes.at(2) == EvictionCause::kSmallNorm);
+  CHECK(t.EvictedFor(EvictionCause::kSmallNorm) == 2);
 }
 
 TEST_CASE("rows that were idle for too long a time go, late by a 64th of it at most") {

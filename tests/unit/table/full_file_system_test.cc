@@ -52,7 +52,7 @@ TableConfig Roomy(WhenFull when_full) {
 Ending PullTooMuch(const std::string& directory, WhenFull when_full) {
   if (!MountSmall(directory)) return kNoMounts;
   const TableConfig config = Roomy(when_full);
-  auto partition = Partition::Create({config}, 1, nullptr, {.file = directory + "/arena"});
+  auto partition = Partition::Create({config}, 1, nullptr, {.arena_directory = directory});
   if (!partition.ok()) return kNoPartition;
   std::vector<uint64_t> ids(kIds);
   std::vector<float> rows(kIds * kDim);
@@ -66,7 +66,7 @@ Ending PullTooMuch(const std::string& directory, WhenFull when_full) {
       return when_full == WhenFull::kStop && told ? kAsItShould : kWrongPull;
     }
     const PushGroup push{0, 0.1F, ids, {rows.data(), kIds, kDim}};
-    if (!(*partition)->Push({1, 0, step}, 0, 1, {&push, 1}).ok()) return kNoPush;
+    if (!(*partition)->Push({1, 0, step}, {&push, 1}).ok()) return kNoPush;
   }
   const TableStats stats = (*partition)->table(0).stats();
   const uint64_t lost = when_full == WhenFull::kEvict
@@ -81,7 +81,7 @@ Ending FillAgainWhatExpired(const std::string& directory, WhenFull when_full) {
   if (!MountSmall(directory)) return kNoMounts;
   TableConfig config = Roomy(when_full);
   config.eviction.idle_steps = 5;
-  auto partition = Partition::Create({config}, 1, nullptr, {.file = directory + "/arena"});
+  auto partition = Partition::Create({config}, 1, nullptr, {.arena_directory = directory});
   if (!partition.ok()) return kNoPartition;
   const Table& table = (*partition)->table(0);
   std::vector<uint64_t> ids(kIds);

@@ -43,7 +43,7 @@ TEST_CASE("a hundred trillion parameters are trained in the memory of the rows t
     for (uint64_t& id : ids) id = random.Below(kIds) * kSpread;
     ids[0] = kIds * kSpread - 1 - random.Below(100);  // The end of the space.
     REQUIRE(partition->Pull(LookupMode::kTrain, {1, 0, step}, step, {&pull, 1}).ok());
-    const auto report = partition->Push({1, 0, step}, 0, 1, {&push, 1});
+    const auto report = partition->Push({1, 0, step}, {&push, 1});
     REQUIRE(report.ok());
     REQUIRE(report->updated == kBatch);
     if (step == 50) resident = ResidentBytes();  // Full since step 20.

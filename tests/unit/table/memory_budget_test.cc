@@ -101,14 +101,12 @@ TEST_CASE("a table stays within the server's memory by refusing") {
 }
 
 // Requests are as long as a server's turns, and their rows more than is made ready ahead.
-TEST_CASE("a table in shared memory stays within the server's memory") {
+TEST_CASE("a table in tmpfs stays within the server's memory") {
   constexpr size_t kBatch = 4096;
   TableConfig config = Config(WhenFull::kRefuse);
   config.dim = 1024;
   MemoryBudget budget(ResidentBytes() + 2 * kRoom, /*kept_free=*/24 * kMiB);
-  const std::string file = "/dev/shm/simurgh-budget-" + std::to_string(getpid());
-  auto partition = Partition::Create({config}, 1, &budget, {.file = file}).value();
-  REQUIRE(unlink(file.c_str()) == 0);
+  auto partition = Partition::Create({config}, 1, &budget, {.arena_directory = "/dev/shm"}).value();
   std::vector<uint64_t> ids(kBatch);
   std::vector<float> rows(kBatch * config.dim);
   const PullGroup group{0, ids, {rows.data(), kBatch, config.dim}};
@@ -164,15 +162,15 @@ TEST_CASE("what admission counts with stays within the server's memory") {
     for (uint64_t& id : ids) id = random();
     const auto report = partition->Pull(LookupMode::kTrain, {1, 0, step}, 0, {&group, 1});
     REQUIRE(report.ok());
-    total.refused += report->refused;
+    total.rejected_admission += report->rejected_admission;
     total.rejected_full += report->rejected_full;
   }
   CHECK(ResidentBytes() <= budget.limit_bytes());
   const uint64_t sketches = partition->table(0).stats().bytes / kSketchBytes;
   CHECK(sketches > 10'000);
   CHECK(total.rejected_full > 0);
-  CHECK(total.refused > sketches);  // Buckets that have a sketch go on counting.
-  CHECK(total.refused + total.rejected_full == 200 * ids.size());
+  CHECK(total.rejected_admission > sketches);  // Buckets that have a sketch go on counting.
+  CHECK(total.rejected_admission + total.rejected_full == 200 * ids.size());
   CHECK(rows == std::vector<float>(rows.size(), 0.0F));
 }
 
@@ -182,7 +180,7 @@ TEST_CASE("a table that must not lose rows stops the pull, and says why") {
   const Pulled pulled = PullNewIds(*partition, kIds, 1000);
   CHECK(pulled.last.status().code() == absl::StatusCode::kFailedPrecondition);
   CHECK_THAT(std::string(pulled.last.status().message()),
-             Catch::Contains("table 't' has no room") && Catch::Contains("memory_budget"));
+             Catch::Contains("table 't' is full") && Catch::Contains("memory_budget"));
   TableConfig small = Config(WhenFull::kStop);
   small.capacity_rows = 10;
   auto full = Partition::Create({small}, 1).value();

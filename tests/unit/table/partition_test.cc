@@ -89,7 +89,7 @@ TEST_CASE("a bad group fails the whole request before anything changes") {
       {2, 0.1F, ids, right}, {0, 0.1F, ids, wide}, {1, 0.1F, ids, right}, {0, 0.1F, ids, long_one}};
   for (const PushGroup& bad : bad_pushes) {
     const std::vector<PushGroup> groups = {{0, 0.1F, ids, right}, bad};
-    const auto report = partition->Push({1, 0, 0}, 0, 1, groups);
+    const auto report = partition->Push({1, 0, 0}, groups);
     CHECK(report.status().code() == absl::StatusCode::kInvalidArgument);
   }
   CHECK(partition->table(0).ContentDigest() == digest);
@@ -97,7 +97,7 @@ TEST_CASE("a bad group fails the whole request before anything changes") {
 
   // And the push, once it is right, is not taken for a repeat.
   const PushGroup good{0, 0.1F, ids, right};
-  const auto report = partition->Push({1, 0, 0}, 0, 1, {&good, 1});
+  const auto report = partition->Push({1, 0, 0}, {&good, 1});
   REQUIRE(report.ok());
   CHECK_FALSE(report->repeated);
   CHECK(report->updated == 1);
@@ -110,30 +110,30 @@ TEST_CASE("a message about a wrong dim names table and dims") {
   std::vector<float> values(32);
   const PullGroup group{1, ids, {values.data(), 1, 32}};
   const auto report = partition->Pull(LookupMode::kTrain, {1, 0, 0}, 0, {&group, 1});
-  CHECK(report.status().message() == "pull: table 'item' has dim 8, request says 32");
+  CHECK(report.status().message() == "pull: table 'item' has dim 8, the request has 32");
 }
 
-TEST_CASE("a push is applied once, whoever repeats it") {
+TEST_CASE("a repeated push is applied once") {
   auto partition = TwoTables();
   const std::vector<uint64_t> ids = {5};
   PullTrain(*partition, 0, 0, ids);
   std::vector<float> gradient(4, 1.0F);
   const PushGroup group{0, 0.1F, ids, MatrixView<float>(gradient.data(), 1, 4)};
-  REQUIRE(partition->Push({1, 0, 0}, 0, 2, {&group, 1})->updated == 1);
+  REQUIRE(partition->Push({1, 0, 0}, {&group, 1})->updated == 1);
   const uint64_t digest = partition->table(0).ContentDigest();
-  CHECK(partition->Push({1, 0, 0}, 0, 2, {&group, 1})->repeated);
+  CHECK(partition->Push({1, 0, 0}, {&group, 1})->repeated);
   CHECK(partition->table(0).ContentDigest() == digest);
-  // Another part, rank or run is another push.
-  CHECK_FALSE(partition->Push({1, 0, 0}, 1, 2, {&group, 1})->repeated);
-  CHECK_FALSE(partition->Push({1, 1, 0}, 0, 2, {&group, 1})->repeated);
-  CHECK_FALSE(partition->Push({2, 0, 0}, 0, 2, {&group, 1})->repeated);
-  CHECK(partition->Push({1, 0, 0}, 1, 2, {&group, 1})->repeated);
+  // Another step, rank or run is another push.
+  CHECK_FALSE(partition->Push({1, 0, 1}, {&group, 1})->repeated);
+  CHECK_FALSE(partition->Push({1, 1, 0}, {&group, 1})->repeated);
+  CHECK_FALSE(partition->Push({2, 0, 0}, {&group, 1})->repeated);
+  CHECK(partition->Push({1, 0, 1}, {&group, 1})->repeated);
   CHECK(partition->table(0).ContentDigest() != digest);
 }
 
 TEST_CASE("a partition that does not remember acknowledged steps has lost its rows") {
   auto partition = TwoTables();
-  for (uint64_t step = 0; step < 3; ++step) REQUIRE(partition->Push({1, 0, step}, 0, 1, {}).ok());
+  for (uint64_t step = 0; step < 3; ++step) REQUIRE(partition->Push({1, 0, step}, {}).ok());
   CHECK(partition->Pull(LookupMode::kTrain, {1, 0, 3}, 3, {}).ok());
   const auto ahead = partition->Pull(LookupMode::kTrain, {1, 0, 4}, 4, {});
   CHECK(ahead.status().code() == absl::StatusCode::kDataLoss);
@@ -144,7 +144,7 @@ TEST_CASE("a partition that does not remember acknowledged steps has lost its ro
         absl::StatusCode::kDataLoss);
   CHECK(restarted->Pull(LookupMode::kEvaluate, {1, 0, 3}, 3, {}).status().code() ==
         absl::StatusCode::kDataLoss);
-  CHECK(restarted->Push({1, 0, 2000}, 0, 1, {}).status().code() == absl::StatusCode::kDataLoss);
+  CHECK(restarted->Push({1, 0, 2000}, {}).status().code() == absl::StatusCode::kDataLoss);
   CHECK(restarted->Pull(LookupMode::kTrain, {2, 0, 0}, 0, {}).ok());
 }
 
@@ -178,9 +178,9 @@ TEST_CASE("the sum of partitions' digests does not depend on their number") {
   const uint64_t id = 8;
   std::vector<float> gradient(4, 0.5F);
   const PushGroup group{0, 0.1F, {&id, 1}, MatrixView<float>(gradient.data(), 1, 4)};
-  REQUIRE(whole->Push({1, 0, 0}, 0, 1, {&group, 1}).ok());
+  REQUIRE(whole->Push({1, 0, 0}, {&group, 1}).ok());
   CHECK(whole->table(0).ContentDigest() != digest);
-  REQUIRE(right->Push({1, 0, 0}, 0, 1, {&group, 1}).ok());
+  REQUIRE(right->Push({1, 0, 0}, {&group, 1}).ok());
   CHECK(whole->table(0).ContentDigest() ==
         left->table(0).ContentDigest() + right->table(0).ContentDigest());
 }

@@ -2,10 +2,7 @@
 
 #include <map>
 #include <memory>
-#include <string>
 #include <vector>
-
-#include <unistd.h>
 
 #include <catch2/catch.hpp>
 
@@ -77,8 +74,8 @@ TEST_CASE("requests done in pieces leave the rows that requests done at once lea
     CHECK(pull.report().created == pulled.created);
     CHECK(other.numbers[0] == one.numbers[0]);
     CHECK(other.numbers[1] == one.numbers[1]);
-    const PushReport pushed = *whole->Push(position, 0, 1, one.pushes);
-    PushWork push(*pieces, position, 0, 1, other.pushes);
+    const PushReport pushed = *whole->Push(position, one.pushes);
+    PushWork push(*pieces, position, other.pushes);
     while (!*push.Advance(1 + random.Below(50))) {
     }
     CHECK(push.report().updated == pushed.updated);
@@ -106,16 +103,16 @@ TEST_CASE("pushes of different rows in between one another leave what one after 
     }
     groups[c] = {{0, 0.1F, ids[c], {numbers[c].data(), ids[c].size(), 3}}};
   }
-  PushWork first(*mixed, {1, 0, 0}, 0, 1, groups[0]);
-  PushWork second(*mixed, {1, 1, 0}, 0, 1, groups[1]);
+  PushWork first(*mixed, {1, 0, 0}, groups[0]);
+  PushWork second(*mixed, {1, 1, 0}, groups[1]);
   bool over[2] = {false, false};
   while (!over[0] || !over[1]) {
     if (!over[0]) over[0] = *first.Advance(64);
     REQUIRE(second.Ready());
     if (!over[1]) over[1] = *second.Advance(64);
   }
-  REQUIRE(apart->Push({1, 0, 0}, 0, 1, groups[0]).ok());
-  REQUIRE(apart->Push({1, 1, 0}, 0, 1, groups[1]).ok());
+  REQUIRE(apart->Push({1, 0, 0}, groups[0]).ok());
+  REQUIRE(apart->Push({1, 1, 0}, groups[1]).ok());
   CHECK(DigestOf(*mixed) == DigestOf(*apart));
 }
 
@@ -126,10 +123,10 @@ TEST_CASE("a push sent again while it is under way waits, and is then answered a
   while (request.ids[0].size() < 20) request = Request(random, 200);
   REQUIRE(partition->Pull(LookupMode::kTrain, {1, 0, 0}, 0, {request.pulls.data(), 1}).ok());
   const std::span<const PushGroup> groups(request.pushes.data(), 1);
-  PushWork push(*partition, {1, 0, 0}, 0, 1, groups);
+  PushWork push(*partition, {1, 0, 0}, groups);
   CHECK_FALSE(*push.Advance(10));
-  PushWork again(*partition, {1, 0, 0}, 0, 1, groups);
-  PushWork other(*partition, {1, 0, 1}, 0, 1, groups);
+  PushWork again(*partition, {1, 0, 0}, groups);
+  PushWork other(*partition, {1, 0, 1}, groups);
   CHECK_FALSE(again.Ready());
   CHECK(other.Ready());
   while (!*push.Advance(10)) CHECK_FALSE(again.Ready());
@@ -141,38 +138,51 @@ TEST_CASE("a push sent again while it is under way waits, and is then answered a
   CHECK(DigestOf(*partition) == digest);
 }
 
-// A window of another number of parts, or a trainer forgotten meanwhile, must not matter any more.
-TEST_CASE("what comes between the pieces of a push cannot undo that it is remembered") {
+TEST_CASE("a push whose trainer is forgotten between its pieces is completed") {
   const auto partition = Partition::Create(TwoTables(), 1).value();
   const std::vector<uint64_t> ids = {1, 2, 3};
   std::vector<float> numbers(9);
   const PushGroup group{0, 0.1F, ids, {numbers.data(), 3, 3}};
-  PushWork push(*partition, {1, 0, 0}, 1, 2, {&group, 1});
+  PushWork push(*partition, {1, 0, 0}, {&group, 1});
   CHECK_FALSE(*push.Advance(1));
-  const auto fewer_parts = partition->Push({1, 0, 0}, 0, 1, {});
-  CHECK(absl::IsInvalidArgument(fewer_parts.status()));
-  for (uint32_t rank = 1; rank < 600; ++rank) {
-    REQUIRE(partition->Push({1, rank, 0}, 0, 1, {}).ok());
-  }
+  for (uint32_t rank = 1; rank < 600; ++rank) REQUIRE(partition->Push({1, rank, 0}, {}).ok());
   CHECK(*push.Advance(10));
   CHECK(push.report().missing == 3);
 }
 
-TEST_CASE("where rows outlive the process, one push ends before the next begins") {
-  const std::string file = "/dev/shm/simurgh-partition-work-test-" + std::to_string(getpid());
+TEST_CASE("pushes interleave where the arena is in a file") {
   const auto partition =
-      Partition::Create(TwoTables(), 1, nullptr, PartitionMemory{.file = file}).value();
-  unlink(file.c_str());
+      Partition::Create(TwoTables(), 1, nullptr, {.arena_directory = "/dev/shm"}).value();
   const std::vector<uint64_t> ids = {1, 2, 3};
   std::vector<float> numbers(9);
   const PushGroup group{0, 0.1F, ids, {numbers.data(), 3, 3}};
-  PushWork first(*partition, {1, 0, 0}, 0, 1, {&group, 1});
-  PushWork second(*partition, {1, 1, 0}, 0, 1, {&group, 1});
+  PushWork first(*partition, {1, 0, 0}, {&group, 1});
+  PushWork second(*partition, {1, 1, 0}, {&group, 1});
   CHECK_FALSE(*first.Advance(1));
-  CHECK_FALSE(second.Ready());
+  REQUIRE(second.Ready());
+  CHECK_FALSE(*second.Advance(1));
   CHECK(*first.Advance(2));
-  CHECK(second.Ready());
-  CHECK(*second.Advance(3));
+  CHECK(*second.Advance(2));
+}
+
+TEST_CASE("a pull tells a full table with when_full: stop from other failures") {
+  std::vector<TableConfig> tables = TwoTables();
+  tables[0].capacity_rows = 2;
+  tables[0].when_full = WhenFull::kStop;
+  const auto partition = Partition::Create(tables, 1).value();
+  const std::vector<uint64_t> ids = {1, 2, 3};
+  std::vector<float> numbers(9);
+  const auto pull = [&](LookupMode mode, size_t count, uint64_t acknowledged_steps) {
+    const PullGroup group{0, std::span(ids).first(count), {numbers.data(), count, 3}};
+    PullWork work(*partition, mode, {1, 0, 0}, acknowledged_steps, {&group, 1});
+    const Status status = work.Advance(10).status();
+    CHECK(work.stopped_by_full_table() == absl::IsFailedPrecondition(status));
+    return status.code();
+  };
+  CHECK(pull(LookupMode::kTrain, 2, 0) == absl::StatusCode::kOk);
+  CHECK(pull(LookupMode::kTrain, 2, 1) == absl::StatusCode::kDataLoss);
+  CHECK(pull(LookupMode::kEvaluate, 3, 0) == absl::StatusCode::kOk);
+  CHECK(pull(LookupMode::kTrain, 3, 0) == absl::StatusCode::kFailedPrecondition);
 }
 
 }  // namespace

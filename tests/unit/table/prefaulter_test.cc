@@ -95,7 +95,7 @@ TEST_CASE("pages that nobody makes ready still count as to come") {
   while (arena.waiting_bytes() > 0) std::this_thread::yield();
   const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   const uint64_t resident = ResidentPages(region.base(), kCapacity) * page;
-  CHECK(resident + region.MoreTaken(kCapacity) >= kCapacity);
+  CHECK(resident + region.AddedMemory(kCapacity) >= kCapacity);
 }
 
 TEST_CASE("an arena that goes, or is replaced, takes its prefaulter along") {

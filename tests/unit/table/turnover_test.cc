@@ -113,13 +113,13 @@ TEST_CASE("rows that come and go between pull and push leave every other gradien
       const PullGroup group{0, ids, {rows.data(), ids.size(), 2}};
       const auto report = partition->Pull(LookupMode::kTrain, {1, 0, step}, 0, {&group, 1});
       REQUIRE(report.ok());
-      refused += report->refused;
+      refused += report->rejected_admission;
     }
     for (const auto& ids : requests) {  // By now, rows of the first are gone, and others are there.
       std::vector<float> gradients;
       for (const uint64_t id : ids) gradients.insert(gradients.end(), 2, -static_cast<float>(id));
       const PushGroup group{0, 1.0F, ids, {gradients.data(), ids.size(), 2}};
-      const auto report = partition->Push({1, 0, push_step++}, 0, 1, {&group, 1});
+      const auto report = partition->Push({1, 0, push_step++}, {&group, 1});
       REQUIRE(report.ok());
       missing += report->missing;
     }
