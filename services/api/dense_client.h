@@ -11,9 +11,9 @@
 
 namespace simurgh {
 
-// A server's range of the dense weights across the network.
+// Calls the DenseServer of another process.
 //
-// Threads: call from the executor given to the client.
+// Threads: call from the client's executor.
 class RemoteDenseServer : public DenseServer {
  public:
   // name: for errors, "embedding-ps 1".
@@ -32,12 +32,12 @@ class RemoteDenseServer : public DenseServer {
   const std::unique_ptr<rpc::Client> client_;
 };
 
-// All servers' ranges together: server s of S has the weights from P * s / S to P * (s + 1) / S.
+// The dense weights of all servers: server s of S holds weights P * s / S to P * (s + 1) / S - 1.
 //
-// Lifetime: outlive every call. The executor's thread must run until every call has been answered.
+// Lifetime: must outlive every call, and so must the executor's thread.
 class DenseClient : public DensePort {
  public:
-  // servers: by index, callable from `executor`, to which they belong.
+  // servers: by index; called on `executor`.
   DenseClient(rpc::asio::any_io_executor executor,
               std::vector<std::unique_ptr<DenseServer>> servers,
               std::chrono::milliseconds call_timeout);
@@ -63,7 +63,7 @@ class DenseClient : public DensePort {
                                                                 std::span<const float> gradients,
                                                                 std::span<float> parameters,
                                                                 std::shared_ptr<void> owner);
-  // Calls call(server) for all servers at once. The first error in their order, else the answers.
+  // Runs call(server) for all servers concurrently. Returns all answers or the first error.
   template <typename Call>
   [[nodiscard]] rpc::awaitable<StatusOr<Answers>> OnServers(const Call& call);
 

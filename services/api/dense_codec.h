@@ -7,14 +7,14 @@
 
 namespace simurgh::api {
 
-// Requires an optimizer that DenseOptimizer takes.
+// Requires an optimizer that DenseOptimizer accepts.
 flatbuffers::Offset<wire::DenseOptimizer> Encode(flatbuffers::FlatBufferBuilder& builder,
                                                  const DenseOptimizerConfig& optimizer);
 
-// Errors: INVALID_ARGUMENT for an unknown kind. The numbers may be any.
+// Errors: INVALID_ARGUMENT for an unknown kind. Does not check the numbers.
 StatusOr<DenseOptimizerConfig> Decode(const wire::DenseOptimizer& optimizer);
 
-// Requests, with the call's arrays where they lie.
+// Requests; segments refer to the call's arrays.
 rpc::Outgoing<StartDense::Request> Encode(const StartDenseCall& call);
 rpc::Outgoing<PullDense::Request> Encode(const PullDenseCall& call);
 rpc::Outgoing<PushDense::Request> Encode(const PushDenseCall& call);

@@ -1,14 +1,14 @@
 #pragma once
 
-// What nn-workers ask of parameter servers where these own the dense weights (training.mode:
-// async). The tables are in dense.fbs; a method's number, and what it means, never change.
+// Methods of parameter servers that own the dense weights (training.mode: async), called by
+// nn-workers. The tables are in dense.fbs. The number and meaning of a method never change.
 
 #include "rpc/method.h"
 #include "services/api/dense_generated.h"
 
 namespace simurgh::api {
 
-// Segments hold the server's range of the network's flat weights, or gradients of it.
+// Segments hold the server's range of the flat weights, or their gradients.
 using StartDense =
     rpc::MethodOf<rpc::MessageOf<wire::StartDenseRequest, rpc::Segment<"parameters", float>>,
                   rpc::MessageOf<wire::DenseResponse>>;
@@ -19,7 +19,7 @@ using PullDense =
                   rpc::MessageOf<wire::DenseResponse, rpc::Segment<"parameters", float>>>;
 inline constexpr PullDense kPullDense{.number = 0x0104, .name = "pull_dense"};
 
-// Answered with the weights as they are when the gradients have been applied.
+// The response holds the weights after the push.
 using PushDense =
     rpc::MethodOf<rpc::MessageOf<wire::PushDenseRequest, rpc::Segment<"gradients", float>>,
                   rpc::MessageOf<wire::DenseResponse, rpc::Segment<"parameters", float>>>;

@@ -12,16 +12,16 @@
 namespace simurgh {
 
 struct DenseAnswer {
-  uint64_t version = 0;   // Of the weights: how many pushes made them.
-  uint64_t gap = 0;       // Of a push: how many others came between its weights and itself.
-  bool repeated = false;  // Of a push: it had been applied before.
+  uint64_t version = 0;   // Pushes applied so far.
+  uint64_t gap = 0;       // Push: other pushes applied since base_version.
+  bool repeated = false;  // Push: it had been applied before.
 };
 
 struct StartDenseCall {
   uint64_t run = 0;
   DenseOptimizerConfig optimizer;
   std::span<const float> parameters;  // The server's range.
-  std::shared_ptr<const void> owner;  // Of it.
+  std::shared_ptr<const void> owner;  // Of `parameters`.
 };
 
 struct PullDenseCall {
@@ -33,30 +33,27 @@ struct PullDenseCall {
 struct PushDenseCall {
   uint64_t run = 0;
   uint32_t rank = 0;
-  uint64_t number = 0;        // Of the rank's pushes, from 0.
-  uint64_t base_version = 0;  // Of the weights that the gradients are of.
+  uint64_t number = 0;        // The rank's pushes are numbered from 0.
+  uint64_t base_version = 0;  // Version of the weights that produced the gradients.
   float learning_rate = 0;
   std::span<const float> gradients;
-  std::span<float> parameters;  // Overwritten with what the push has made.
-  std::shared_ptr<void> owner;  // Of both.
+  std::span<float> parameters;  // Overwritten with the weights after the push.
+  std::shared_ptr<void> owner;  // Of both spans.
 };
 
-// A server's range of the dense weights as an nn-worker sees it: the store itself in the same
-// process, or a client.
+// A server's range of the dense weights: the store itself or a client of another process.
 //
-// A rank's pushes come one at a time, in the order of their numbers; the last one may come again,
-// and is then answered and not applied.
+// A rank sends its pushes one at a time, in the order of their numbers. The last push may be
+// repeated and is then acknowledged without effect.
 //
-// Errors: DATA_LOSS when the server does not have what the run has given it; INVALID_ARGUMENT for a
-// range of another length, a bad learning rate, or an optimizer that DenseOptimizer does not take;
-// UNAVAILABLE, DEADLINE_EXCEEDED when it cannot be
-// reached in time.
-// Threads: call from the executor it was made with.
+// Errors: DATA_LOSS when the server has lost state of the run; INVALID_ARGUMENT for a range of
+// another length, a bad learning rate or optimizer; UNAVAILABLE or DEADLINE_EXCEEDED when the
+// server is not reachable in time. Threads: call from one executor.
 class DenseServer {
  public:
   virtual ~DenseServer() = default;
 
-  // Gives the run its first weights, where it has none.
+  // Sets the initial weights of the run, unless it has weights already.
   [[nodiscard]] virtual rpc::awaitable<StatusOr<DenseAnswer>> Start(StartDenseCall call,
                                                                     rpc::CallOptions options) = 0;
   [[nodiscard]] virtual rpc::awaitable<StatusOr<DenseAnswer>> Pull(PullDenseCall call,

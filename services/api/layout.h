@@ -6,7 +6,7 @@
 
 namespace simurgh {
 
-// The layout of the cluster's batches, and the owners of its rows, as its configuration says.
+// The layout of batches and the placement of rows, from the configuration.
 BatchLayout LayoutOf(const ClusterConfig& config);
 BucketMap MapOf(const ClusterConfig& config);
 

@@ -9,9 +9,9 @@
 
 namespace simurgh {
 
-// A parameter server across the network.
+// Calls the RowServer of another process.
 //
-// Threads: call from the executor given.
+// Threads: call from the clients' executor.
 class RowClient : public RowServer {
  public:
   // name: for errors, "embedding-ps 1".

@@ -27,30 +27,29 @@ flatbuffers::Offset<GroupVector> Encode(flatbuffers::FlatBufferBuilder& builder,
   return builder.CreateVector(encoded);
 }
 
-// previous: the group before it; null for the first.
+// previous: null for the first group.
 Status CheckGroup(const wire::RowGroup& group, const wire::RowGroup* previous,
                   uint32_t partitions) {
   const uint32_t table = group.table_index();
   if (previous != nullptr && table <= previous->table_index()) {
-    return absl::InvalidArgumentError(absl::StrCat("rows: table ", table, " comes after table ",
+    return absl::InvalidArgumentError(absl::StrCat("rows: table ", table, " follows table ",
                                                    previous->table_index(),
-                                                   "; name each table once, in ascending order"));
+                                                   "; list each table once, in ascending order"));
   }
   if (group.dim() < 1 || group.dim() > kMaxDim) {
-    return absl::InvalidArgumentError(absl::StrCat("rows: table ", table, " has dim ", group.dim(),
-                                                   ", allowed are 1 to ", kMaxDim));
+    return absl::InvalidArgumentError(absl::StrCat("rows: dim ", group.dim(), " of table ", table,
+                                                   " is out of range; use 1 to ", kMaxDim));
   }
   if (group.precision() > static_cast<uint8_t>(RowPrecision::kF16)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("rows: table ", table, " is asked for in unknown precision ",
-                     group.precision(), "; update the older of the two ends"));
+        absl::StrCat("rows: precision ", group.precision(), " of table ", table,
+                     " is unknown; use the same version for all daemons"));
   }
   const size_t counts = group.counts() == nullptr ? 0 : group.counts()->size();
   if (counts == partitions) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "rows: the ids of table ", table, " are grouped into ", counts,
-      " partitions, this server has ", partitions,
-      "; give all daemons one configuration (embedding_ps.partitions) and restart the caller"));
+      "rows: the ids of table ", table, " are grouped by ", counts, " partitions, this server has ",
+      partitions, "; use the same embedding_ps.partitions for all daemons and restart the caller"));
 }
 
 StatusOr<std::vector<RowGroup>> Decode(const GroupVector& groups, uint32_t partitions) {
@@ -68,7 +67,7 @@ StatusOr<std::vector<RowGroup>> Decode(const GroupVector& groups, uint32_t parti
     for (const uint32_t count : *group->counts()) ids += count;
     if (ids > kMaxIds) {
       return absl::InvalidArgumentError(
-          absl::StrCat("rows: more than ", kMaxIds, " ids in one request"));
+          absl::StrCat("rows: the request has more than ", kMaxIds, " ids"));
     }
   }
   return decoded;

@@ -11,8 +11,7 @@
 
 namespace simurgh::api {
 
-// A request as a server has decoded it: the description is owned, the payload lies where the
-// placement put it.
+// A decoded request without its payload.
 struct PullRowsMessage {
   LookupMode purpose = LookupMode::kTrain;
   StepId position;
@@ -28,13 +27,12 @@ struct PushRowsMessage {
   std::vector<float> learning_rates;
 };
 
-// Requests, with the call's arrays where they lie.
+// Requests; segments refer to the call's arrays.
 rpc::Outgoing<PullRows::Request> Encode(const PullRowsCall& call, uint64_t map_version);
 rpc::Outgoing<PushRows::Request> Encode(const PushRowsCall& call, uint64_t map_version);
 
-// Errors: INVALID_ARGUMENT for an unknown purpose or precision, a dim that is not in 1..1,024,
-// tables that do not ascend, counts of another number of partitions than `partitions`, or more than
-// 10^7 ids in all.
+// Errors: INVALID_ARGUMENT for an unknown mode or precision, a dim outside 1 to 1,024, tables that
+// do not ascend, counts for another number of partitions, or more than kMaxBatchOccurrences ids.
 StatusOr<PullRowsMessage> Decode(const wire::PullRowsRequest& request, uint32_t partitions);
 StatusOr<PushRowsMessage> Decode(const wire::PushRowsRequest& request, uint32_t partitions);
 

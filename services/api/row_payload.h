@@ -8,22 +8,21 @@
 
 namespace simurgh::api {
 
-// The ids of a request lie group after group, in each partition after partition; its rows or
-// gradients lie in the same order, each row as many numbers of its group's precision as its group's
-// dim. What a group's 16-bit numbers lack to a multiple of 4 bytes follows them, so that every
-// group can begin with f32.
+// The ids of a request are ordered by group and then by partition. Rows or gradients follow the
+// same order, each row with its group's dim and precision. Each group is padded to a multiple of 4
+// bytes, so that f32 groups are aligned.
 
 struct RowPayload {
   uint64_t ids = 0;
-  uint64_t bytes = 0;  // Of rows or gradients.
+  uint64_t bytes = 0;  // Of rows or gradients, with padding.
 };
 
-// Requires that dims and counts have bounds, as those of a decoded request have.
+// Requires bounded dims and counts, as Decode() ensures.
 RowPayload PayloadOf(const RowGroup& group);
 RowPayload PayloadOf(std::span<const RowGroup> groups);
 
-// Calls visit(partition, group, first id, ids, first byte) for every run of ids that belong to one
-// group and partition.
+// Calls visit(partition, group, first id, ids, first byte) for every non-empty part of a group that
+// belongs to one partition.
 template <typename Visit>
 void ForEachRun(std::span<const RowGroup> groups, const Visit& visit) {
   size_t id = 0;

@@ -14,7 +14,7 @@ namespace {
 template <typename Method>
 using Reply = rpc::awaitable<StatusOr<rpc::Outgoing<typename Method::Response>>>;
 
-// A request, and room for the weights that answer it.
+// A request and the buffer of its response.
 template <typename Method>
 struct Owner {
   Owner(rpc::RequestOf<typename Method::Request> received, size_t count)
@@ -43,7 +43,7 @@ Reply<api::StartDense> HandleStart(rpc::RequestOf<api::StartDense::Request> requ
 
 Reply<api::PullDense> HandlePull(rpc::RequestOf<api::PullDense::Request> request,
                                  DenseStore& store) {
-  // More than is there gets the error of what is not there.
+  // Limits the allocation; Pull() rejects a count that differs.
   const size_t count = std::min<size_t>(request.table().count(), store.longest());
   const auto owner = std::make_shared<Owner<api::PullDense>>(std::move(request), count);
   PullDenseCall call{
@@ -71,10 +71,10 @@ Reply<api::PushDense> HandlePush(rpc::RequestOf<api::PushDense::Request> request
   co_return api::EncodeWeights<api::PushDense>(answer, {owner->parameters(), owner->memory.owner});
 }
 
-Status CheckCount(uint64_t count, uint64_t most) {
-  if (count <= most) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("dense weights: ", count, " numbers, this server takes ", most));
+Status CheckCount(uint64_t count, uint64_t limit) {
+  if (count <= limit) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("dense weights: a range of ", count,
+                                                 " numbers; a server holds at most ", limit));
 }
 
 }  // namespace

@@ -6,9 +6,8 @@
 
 namespace simurgh {
 
-// Registers StartDense, PullDense and PushDense. Gradients are applied from where the transport
-// leaves them.
-// Lifetime: store and buffers must outlive the RPC server.
+// Registers StartDense, PullDense and PushDense. Gradients are read from the transport's buffers.
+// Lifetime: `store` and `buffers` must outlive the RPC server.
 void RegisterDenseMethods(rpc::Server& server, DenseStore& store, BufferPool& buffers);
 
 }  // namespace simurgh

@@ -12,22 +12,23 @@ StatusOr<DenseStore::Run*> DenseStore::Find(uint64_t run, size_t length) {
   const auto found = std::ranges::find(runs_, run, &Run::run);
   if (found == runs_.end()) {
     return absl::DataLossError(
-        "dense weights: the server has none of this run: it has been started again, or other runs "
-        "have begun since; start all nn-workers again");
+        "dense weights: the server has no weights of this run, because it was restarted or newer "
+        "runs have started; restart all nn-workers");
   }
   const size_t own = found->optimizer.parameters().size();
   if (own != length) {
-    return absl::InvalidArgumentError(absl::StrCat("dense weights: ", length,
-                                                   " numbers, the server has a range of ", own,
-                                                   "; give all nn-workers the same model"));
+    return absl::InvalidArgumentError(absl::StrCat("dense weights: a range of ", length,
+                                                   " numbers, the server has ", own,
+                                                   "; use the same model for all nn-workers"));
   }
   return &*found;
 }
 
 StatusOr<DenseAnswer> DenseStore::StartNow(const StartDenseCall& call) {
   if (call.parameters.size() > kMaxFloats) {
-    return absl::InvalidArgumentError(absl::StrCat("dense weights: ", call.parameters.size(),
-                                                   " numbers, a server takes ", kMaxFloats));
+    return absl::InvalidArgumentError(
+        absl::StrCat("dense weights: a range of ", call.parameters.size(),
+                     " numbers; a server holds at most ", kMaxFloats));
   }
   if (std::ranges::find(runs_, call.run, &Run::run) == runs_.end()) {
     SIMURGH_RETURN_IF_ERROR(DenseOptimizer::Check(call.optimizer));
@@ -48,20 +49,21 @@ StatusOr<DenseAnswer> DenseStore::PullNow(const PullDenseCall& call) {
 StatusOr<DenseAnswer> DenseStore::PushNow(const PushDenseCall& call) {
   SIMURGH_ASSIGN_OR_RETURN(Run * run, Find(call.run, call.gradients.size()));
   if (call.rank >= kMaxRanks || !std::isfinite(call.learning_rate) || call.learning_rate < 0) {
-    return absl::InvalidArgumentError(absl::StrCat("dense weights: a push of rank ", call.rank,
-                                                   ", learning rate ", call.learning_rate));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "dense weights: a push of rank ", call.rank, " with learning rate ", call.learning_rate,
+        " is out of range; use ranks below ", kMaxRanks, " and rates >= 0"));
   }
   if (run->ranks.size() <= call.rank) run->ranks.resize(call.rank + 1);
   Rank& rank = run->ranks[call.rank];
   if (call.number > rank.pushes || call.base_version > run->version) {
     return absl::DataLossError(absl::StrCat(
         "dense weights: push ", call.number, " of rank ", call.rank, " on version ",
-        call.base_version, ", the server has seen ", rank.pushes, " of them and is at version ",
-        run->version, ": it has been started again; start all nn-workers again"));
+        call.base_version, ", the server has applied ", rank.pushes, " and is at version ",
+        run->version, ", so it was restarted; restart all nn-workers"));
   }
   if (call.number + 1 < rank.pushes) {
     return absl::InvalidArgumentError(absl::StrCat("dense weights: push ", call.number, " of rank ",
-                                                   call.rank, " comes after push ",
+                                                   call.rank, " is older than push ",
                                                    rank.pushes - 1));
   }
   if (call.number + 1 == rank.pushes) {

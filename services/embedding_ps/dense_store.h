@@ -11,18 +11,18 @@
 
 namespace simurgh {
 
-// A server's range of the dense weights, with their optimizer's state, of each of the last few
-// runs. A push is applied when it comes, whatever the other ranks do.
+// A server's range of the dense weights and optimizer state, for each of the last kMaxRuns runs. A
+// push is applied on arrival, without waiting for other ranks.
 //
-// Threads: call from one executor; weights are touched on a thread of the store.
-// Lifetime: outlive every call.
+// Threads: call from one executor; the store has a thread of its own for the weights.
+// Lifetime: must outlive every call.
 class DenseStore : public DenseServer {
  public:
   static constexpr size_t kMaxRuns = 2;
   static constexpr uint32_t kMaxRanks = 1'024;
-  static constexpr uint64_t kMaxFloats = uint64_t{1} << 28;  // Of a run.
+  static constexpr uint64_t kMaxFloats = uint64_t{1} << 28;  // Per run.
 
-  // The longest range that it has been given, so that nobody makes room for more.
+  // Length of the longest range so far: an upper bound for response buffers.
   size_t longest() const { return longest_.load(std::memory_order_relaxed); }
 
   [[nodiscard]] rpc::awaitable<StatusOr<DenseAnswer>> Start(StartDenseCall call,
@@ -34,7 +34,7 @@ class DenseStore : public DenseServer {
 
  private:
   struct Rank {
-    uint64_t pushes = 0;  // Applied; the next one's number.
+    uint64_t pushes = 0;  // Applied so far; also the number of the next one.
     DenseAnswer last;
   };
 
@@ -48,15 +48,15 @@ class DenseStore : public DenseServer {
     std::vector<Rank> ranks;
   };
 
-  // The thread's.
+  // On the store's thread.
   StatusOr<DenseAnswer> StartNow(const StartDenseCall& call);
   StatusOr<DenseAnswer> PullNow(const PullDenseCall& call);
   StatusOr<DenseAnswer> PushNow(const PushDenseCall& call);
-  // Errors: DATA_LOSS for a run that is not there, INVALID_ARGUMENT for another length.
+  // Errors: DATA_LOSS for an unknown run, INVALID_ARGUMENT for another length.
   StatusOr<Run*> Find(uint64_t run, size_t length);
 
   std::atomic<size_t> longest_ = 0;
-  std::list<Run> runs_;  // The last to begin first.
+  std::list<Run> runs_;  // The latest run first.
   IoThread thread_{"dense"};
 };
 

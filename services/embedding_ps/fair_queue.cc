@@ -17,7 +17,7 @@ void FairQueue::RunOne() {
   const auto next = std::ranges::find_if(
       clients_, [](const Client& client) { return client.tasks.front()->Ready(); });
   SIMURGH_CHECK(next != clients_.end());
-  // Those that could not go on keep their places among the others.
+  // Clients that were not ready keep their order.
   std::rotate(clients_.begin(), next, clients_.end());
   Client client = std::move(clients_.front());
   clients_.pop_front();

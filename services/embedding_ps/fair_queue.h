@@ -7,26 +7,26 @@
 
 namespace simurgh {
 
-// The requests that wait for one partition. Each client, in turn, gets one piece of its oldest
-// request done: however many or large the requests of one are, another's next piece waits for one
-// piece of each of those that have any. A client's requests are done in their order.
+// The queued requests of one partition. Clients are served round robin, one piece of the oldest
+// request each. The next piece of a client waits for at most one piece of every other client. The
+// requests of a client are processed in order.
 //
 // Threads: one owner.
 class FairQueue {
  public:
-  // A request at work. It is let go when it is over.
+  // A request in progress; destroyed when it is complete.
   class Task {
    public:
     virtual ~Task() = default;
-    // Whether it may go on. Of all tasks that have gone on before, at least one is ready.
+    // Whether it can proceed. A task that has begun is always ready.
     virtual bool Ready() const = 0;
-    // Does a piece. Returns whether it was the last.
+    // Processes a piece. Returns whether it was the last.
     virtual bool Advance() = 0;
   };
 
   void Add(uint64_t client, std::unique_ptr<Task> task);
 
-  // Does the piece of the next client whose oldest task is ready. Requires !empty().
+  // Processes a piece of the next client whose oldest task is ready. Requires !empty().
   void RunOne();
 
   bool empty() const { return clients_.empty(); }

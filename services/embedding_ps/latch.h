@@ -9,16 +9,16 @@
 
 namespace simurgh {
 
-// Of so many things, how many have not ended.
+// Counts down to zero and then resumes a coroutine.
 //
-// Threads: Down() from any.
+// Threads: any.
 class Latch {
  public:
   explicit Latch(size_t count) : left_(count) {}
   virtual ~Latch() = default;
 
-  // One more has ended, with all that it did visible to whoever waits. With the last one the caller
-  // goes on, elsewhere: nothing of it may be touched any more.
+  // Earlier writes of the caller are visible to the resumed coroutine. After the last call the
+  // coroutine runs on its own executor, so the caller must not touch its state any more.
   void Down() {
     if (left_.fetch_sub(1, std::memory_order_acq_rel) == 1) Resume();
   }
@@ -29,21 +29,20 @@ class Latch {
   std::atomic<size_t> left_;
 };
 
-// Calls start(latch), which begins `count` things elsewhere, and resumes the caller where it
-// was when the latch has been told of the end of each. The caller is not cancelled meanwhile.
-// Requires count > 0.
+// Calls start(latch) and resumes the caller on its executor after `count` calls of latch->Down().
+// The wait cannot be cancelled. Requires count > 0.
 //
-// Lifetime: the caller's context runs until then.
+// Lifetime: the caller's context must run until then.
 template <typename Start>
-[[nodiscard]] rpc::awaitable<void> CountDown(size_t count, const Start& start) {
+[[nodiscard]] rpc::awaitable<void> AwaitLatch(size_t count, const Start& start) {
   auto initiate = [&](auto resume) {
     using Handler = decltype(resume);
     using Executor = rpc::asio::associated_executor_t<Handler>;
 
     class Waiting : public Latch {
      public:
-      Waiting(size_t things, Handler handler)
-          : Latch(things),
+      Waiting(size_t downs, Handler handler)
+          : Latch(downs),
             executor_(rpc::asio::get_associated_executor(handler)),
             guard_(executor_),
             handler_(std::move(handler)) {}

@@ -1,4 +1,4 @@
-// embedding-ps: holds rows and serves them.
+// embedding-ps: the parameter server of embedding rows.
 
 #include <memory>
 #include <string>
@@ -17,12 +17,12 @@
 namespace simurgh {
 namespace {
 
-// Idle memory kept for requests and responses.
+// Idle memory kept in the pool of request and response buffers.
 constexpr size_t kIdleBufferBytes = size_t{256} << 20;
 
 class EmbeddingPs : public Daemon {
  public:
-  // with_digests: whether to log digests of all rows in the end.
+  // with_digests: whether to log digests of all rows when stopping.
   static StatusOr<std::unique_ptr<Daemon>> Start(DaemonContext& context, bool with_digests) {
     std::unique_ptr<EmbeddingPs> daemon(new EmbeddingPs(context));
     if (with_digests) {
@@ -30,9 +30,8 @@ class EmbeddingPs : public Daemon {
         daemon->digest_names_.push_back(table.name);
       }
     }
-    SIMURGH_ASSIGN_OR_RETURN(
-        daemon->rows_,
-        ParameterServer::Create(context.config(), context.index(), daemon->metrics_));
+    SIMURGH_ASSIGN_OR_RETURN(daemon->rows_,
+                             ParameterServer::Create(context.config(), daemon->metrics_));
     daemon->rows_->SetFatal([&context](const Status& reason) { context.Fail(reason); });
     SIMURGH_RETURN_IF_ERROR(daemon->listener_.Listen(context, [&](rpc::Server& server) {
       RegisterRowMethods(server, *daemon->rows_, daemon->buffers_,
@@ -43,14 +42,14 @@ class EmbeddingPs : public Daemon {
     return std::move(daemon);
   }
 
-  // Partitions' threads end before the listener's, to which they answer.
+  // The threads of partitions end before that of the listener, because they post to it.
   ~EmbeddingPs() override {
     listener_.Close();
     rows_.reset();
   }
 
   Status Drain(std::chrono::steady_clock::time_point deadline) override {
-    rows_->StopHolding();
+    rows_->CloseBarriers();
     const Status status = listener_.Drain(deadline);
     if (!digest_names_.empty()) LogDigests();
     return status;
@@ -67,7 +66,7 @@ class EmbeddingPs : public Daemon {
     }
   }
 
-  std::vector<std::string> digest_names_;  // Of all tables; none where no digests are wanted.
+  std::vector<std::string> digest_names_;  // By table; empty without --digests.
   ServerMetrics metrics_;
   BufferPool buffers_{kIdleBufferBytes};
   std::unique_ptr<ParameterServer> rows_;
@@ -82,19 +81,18 @@ int main(int argc, char** argv) {
   bool with_digests = false;
   simurgh::DaemonDescription description{
       .role = "embedding-ps",
-      .usage =
-          {.program = "embedding-ps",
-           .summary =
-               "Parameter server of a Simurgh cluster: holds embedding rows in memory, looks them "
-               "up, applies the sparse optimizer, evicts the least recently used."},
+      .usage = {.program = "embedding-ps",
+                .summary = "Parameter server of a Simurgh cluster: stores embedding rows in "
+                           "memory, applies the "
+                           "sparse optimizer and evicts the least recently used rows."},
       .section = "embedding_ps",
       .instances = [](const simurgh::ClusterConfig& config) -> const auto& {
         return config.embedding_ps.instances;
       }};
   description.usage.own_options.add_options()(
       "digests", boost::program_options::bool_switch(&with_digests),
-      "when stopping, log a digest of every table's rows; those of all servers add up to one that "
-      "is equal for equal rows");
+      "log a digest of every table's rows at shutdown; the sum over all servers is equal for "
+      "equal rows");
   return simurgh::RunDaemon(description, argc, argv, [&](simurgh::DaemonContext& context) {
     return simurgh::EmbeddingPs::Start(context, with_digests);
   });

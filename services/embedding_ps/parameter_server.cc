@@ -20,19 +20,19 @@ namespace {
 
 // Of a run; as many as a partition remembers the pushes of.
 constexpr uint32_t kMaxRanks = 256;
-// Of a memory budget, what tables leave to requests.
-constexpr uint64_t kLargestReserve = uint64_t{256} << 20;
+// Largest part of a memory budget that is reserved for requests.
+constexpr uint64_t kMaxReserve = uint64_t{256} << 20;
 
-uint64_t KeptFree(uint64_t limit_bytes) { return std::min(limit_bytes / 8, kLargestReserve); }
+uint64_t KeptFree(uint64_t limit_bytes) { return std::min(limit_bytes / 8, kMaxReserve); }
 
-// Of all tables, before the first row.
+// Requires that all tables have been created and are empty.
 Status CheckBudget(uint64_t limit_bytes) {
-  const uint64_t bare = ResidentBytes();
-  if (limit_bytes == 0 || bare + KeptFree(limit_bytes) < limit_bytes) return absl::OkStatus();
+  const uint64_t resident = ResidentBytes();
+  if (limit_bytes == 0 || resident + KeptFree(limit_bytes) < limit_bytes) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "embedding_ps.memory_budget of ", limit_bytes, " bytes has no room for rows: a server takes ",
-      bare, " before it has any, and leaves ", KeptFree(limit_bytes),
-      " to requests; raise it, or give 0 for no limit"));
+      "embedding_ps.memory_budget: ", limit_bytes,
+      " bytes leave no space for rows: an empty server takes ", resident, " and reserves ",
+      KeptFree(limit_bytes), " for requests; raise it, or use 0 for no limit"));
 }
 
 PartitionMemory MemoryOf(const EmbeddingPsConfig& config, uint64_t partition) {
@@ -100,8 +100,8 @@ std::unique_ptr<FairQueue::Task> MakeTask(Work work, End end) {
 
 Status CheckSize(const char* what, uint64_t given, uint64_t described) {
   if (given == described) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("rows: ", given, " ", what, ", the groups of the request describe ", described));
+  return absl::InvalidArgumentError(absl::StrCat("rows: the request has ", given, " ", what,
+                                                 ", its groups describe ", described));
 }
 
 }  // namespace
@@ -113,15 +113,13 @@ void ParameterServer::WarnOfEviction() {
   if (!reproducible_ || warned_) return;
   warned_ = true;
   spdlog::warn(
-      "a table is full and rows are evicted: from here on a reproducible run repeats itself only "
-      "with the same number of servers and partitions, and not at all at a memory budget; raise "
-      "the capacity");
+      "a full table evicts rows: the run is now reproducible only with the same number of servers "
+      "and partitions, and not at all under a memory budget; raise the capacity");
 }
 
 ParameterServer::~ParameterServer() = default;
 
 StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Create(const ClusterConfig& config,
-                                                                   size_t index,
                                                                    ServerMetrics& metrics) {
   std::unique_ptr<ParameterServer> server(new ParameterServer(
       metrics,
@@ -142,7 +140,7 @@ StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Create(const Cluster
     SIMURGH_ASSIGN_OR_RETURN(auto partition,
                              Partition::Create(tables, config.seed, server->budget_.get(), memory));
     if (const std::string problem = partition->HugePageProblem(); p == 0 && !problem.empty()) {
-      spdlog::warn("rows lie in pages of 4 KiB, and pulls and pushes are slower for it: {}",
+      spdlog::warn("no huge pages: rows use 4 KiB pages, which slows pulls and pushes; {}",
                    problem);
     }
     server->shards_.push_back(
@@ -158,29 +156,29 @@ StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Create(const Cluster
 
 void ParameterServer::Shard::Add(uint64_t client, std::unique_ptr<FairQueue::Task> task) {
   rpc::asio::post(thread.executor(), [this, client, task = std::move(task)]() mutable {
-    turns.Add(client, std::move(task));
+    queue.Add(client, std::move(task));
     if (!running) Run();
   });
 }
 
 void ParameterServer::Shard::Hold(HeldPush push) {
   rpc::asio::post(thread.executor(), [this, push = std::move(push)]() mutable {
-    for (std::vector<HeldPush>& together : gate.Add(std::move(push))) Begin(std::move(together));
+    for (std::vector<HeldPush>& pushes : barrier.Add(std::move(push))) Begin(std::move(pushes));
     if (!running) Run();
   });
 }
 
-// One client's requests are done in their order, so all of them are one's.
-void ParameterServer::Shard::Begin(std::vector<HeldPush> together) {
-  const auto client = reinterpret_cast<uintptr_t>(&gate);
+// All barrier pushes count as one client, because only then are they processed in order.
+void ParameterServer::Shard::Begin(std::vector<HeldPush> pushes) {
+  const auto client = reinterpret_cast<uintptr_t>(&barrier);
   std::shared_ptr<const ReducedPush> sum;
-  if (together.size() > 1 && together[0].position.order == PushOrder::kSum) {
-    sum = SumPushes(together);
+  if (pushes.size() > 1 && pushes[0].position.order == PushOrder::kSum) {
+    sum = ReducePushes(pushes);
   }
-  const auto step = std::make_shared<StepCompletion>(together.size());
-  for (size_t i = 0; i < together.size(); ++i) {
-    HeldPush& push = together[i];
-    // The first rank's push brings the sum.
+  const auto step = std::make_shared<StepCompletion>(pushes.size());
+  for (size_t i = 0; i < pushes.size(); ++i) {
+    HeldPush& push = pushes[i];
+    // The first rank's push carries the sum, the others are empty.
     const std::span<const PushGroup> summed =
         sum == nullptr || i > 0 ? std::span<const PushGroup>() : std::span(sum->groups);
     PushWork work(*partition, push.position, sum == nullptr ? push.groups : summed);
@@ -188,26 +186,26 @@ void ParameterServer::Shard::Begin(std::vector<HeldPush> together) {
                                                                const PushWork& done) {
       step->Add(notify, std::move(status), done.report());
     };
-    turns.Add(client, MakeTask(std::move(work), end));
+    queue.Add(client, MakeTask(std::move(work), end));
   }
 }
 
-// Between two turns comes what has been posted meanwhile.
+// Posts itself for each piece, so that new requests are queued in between.
 void ParameterServer::Shard::Run() {
-  if (!turns.empty()) turns.RunOne();
-  running = !turns.empty();
+  if (!queue.empty()) queue.RunOne();
+  running = !queue.empty();
   if (running) rpc::asio::post(thread.executor(), [this] { Run(); });
 }
 
 Status ParameterServer::Check(std::span<const RowGroup> groups) const {
   for (const RowGroup& group : groups) {
     if (group.table >= table_dims_.size()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("rows: table ", group.table, " is unknown, there are ", table_dims_.size()));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "rows: table ", group.table, " is out of range, there are ", table_dims_.size()));
     }
     if (group.dim != table_dims_[group.table]) {
       return absl::InvalidArgumentError(absl::StrCat("rows: table ", group.table, " has dim ",
-                                                     table_dims_[group.table], ", request says ",
+                                                     table_dims_[group.table], ", the request has ",
                                                      group.dim));
     }
     if (group.counts.size() != shards_.size()) {
@@ -234,17 +232,19 @@ Status ParameterServer::Check(const PushRowsCall& call) const {
   if (position.order > PushOrder::kSum ||
       (position.order != PushOrder::kUnordered &&
        (position.ranks > kMaxRanks || position.rank >= position.ranks))) {
-    return absl::InvalidArgumentError(absl::StrCat("rows: a push of rank ", position.rank, " of ",
-                                                   position.ranks, ", order ",
-                                                   static_cast<int>(position.order)));
+    return absl::InvalidArgumentError(
+        absl::StrCat("rows: a push of rank ", position.rank, " of ", position.ranks, " with order ",
+                     static_cast<int>(position.order), " is out of range; use up to ", kMaxRanks,
+                     " ranks and orders up to ", static_cast<int>(PushOrder::kSum)));
   }
   SIMURGH_RETURN_IF_ERROR(
       CheckSize("learning rates", call.learning_rates.size(), call.groups.size()));
   for (size_t i = 0; i < call.groups.size(); ++i) {
     const float rate = call.learning_rates[i];
     if (std::isfinite(rate) && rate >= 0) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("rows: the learning rate of table ", call.groups[i].table, " is ", rate));
+    return absl::InvalidArgumentError(absl::StrCat("rows: learning rate ", rate, " of table ",
+                                                   call.groups[i].table,
+                                                   " is out of range; use a finite number >= 0"));
   }
   return absl::OkStatus();
 }
@@ -279,7 +279,7 @@ rpc::awaitable<StatusOr<PullReport>> ParameterServer::Pull(PullRowsCall call,
       shards_[p]->Add(call.client, MakeTask(std::move(work), end));
     }
   };
-  co_await CountDown(which.size(), start);
+  co_await AwaitLatch(which.size(), start);
   PullReport total;
   for (const StatusOr<PullReport>& report : reports) {
     if (!report.ok()) co_return report.status();
@@ -324,18 +324,18 @@ rpc::awaitable<StatusOr<PushReport>> ParameterServer::Push(PushRowsCall call,
       }
     }
   };
-  rpc::asio::steady_timer patience(co_await rpc::asio::this_coro::executor, options.deadline);
+  rpc::asio::steady_timer timeout(co_await rpc::asio::this_coro::executor, options.deadline);
   if (held) {
-    patience.async_wait([this, position](const boost::system::error_code& error) {
-      if (!error) GiveUp(position);
+    timeout.async_wait([this, position](const boost::system::error_code& error) {
+      if (!error) TimeOut(position);
     });
   }
-  co_await CountDown(shards_.size(), start);
-  patience.cancel();
+  co_await AwaitLatch(shards_.size(), start);
+  timeout.cancel();
   PushReport total{.repeated = true};
   for (const StatusOr<PushReport>& report : reports) {
     if (!report.ok()) co_return report.status();
-    // A push that a retry completes is new where it had not arrived.
+    // A retry is new at partitions that the first attempt did not reach.
     total.repeated = total.repeated && report->repeated;
     total.updated += report->updated;
     total.missing += report->missing;
@@ -343,10 +343,10 @@ rpc::awaitable<StatusOr<PushReport>> ParameterServer::Push(PushRowsCall call,
   co_return total;
 }
 
-void ParameterServer::GiveUp(const StepId& position) {
+void ParameterServer::TimeOut(const StepId& position) {
   for (const auto& shard : shards_) {
     rpc::asio::post(shard->thread.executor(),
-                    [shard = shard.get(), position] { shard->gate.GiveUp(position); });
+                    [shard = shard.get(), position] { shard->barrier.TimeOut(position); });
   }
 }
 
@@ -362,9 +362,9 @@ std::vector<uint64_t> ParameterServer::ContentDigests() {
   return digests;
 }
 
-void ParameterServer::StopHolding() {
+void ParameterServer::CloseBarriers() {
   for (const auto& shard : shards_) {
-    rpc::asio::post(shard->thread.executor(), [shard = shard.get()] { shard->gate.Close(); });
+    rpc::asio::post(shard->thread.executor(), [shard = shard.get()] { shard->barrier.Close(); });
   }
 }
 

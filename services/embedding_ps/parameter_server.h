@@ -19,24 +19,21 @@
 
 namespace simurgh {
 
-// One server's partitions, each with the thread that owns it; a request fans out over them and is
-// answered when all have done their part. At each partition the clients' requests take turns, a
-// piece of one after a piece of another. A push that a partition has begun is brought to its end,
-// whatever becomes of its caller.
+// A server's partitions, each with the thread that owns it. A request fans out over the partitions
+// and completes when all have processed their share. Each partition interleaves the requests of its
+// clients in pieces. A push that a partition has begun is completed even if its caller is gone.
 //
-// Threads: call from one executor; partitions are touched on their own threads only.
-// Lifetime: outlive every call.
+// Threads: call from one executor.
+// Lifetime: must outlive every call.
 class ParameterServer : public RowServer {
  public:
-  // How much of a request a partition does before it turns to the next client.
+  // Largest piece of a request, in ids.
   static constexpr size_t kIdsPerTurn = 4'096;
 
   // Reserves the partitions' memory and starts their threads.
-  // index: of the server among the instances.
-  // Errors: RESOURCE_EXHAUSTED when address space cannot be reserved; INVALID_ARGUMENT for a NUMA
-  // node that is not there; others when a file of arena_directory cannot be used.
+  // Errors: see Partition::Create(); INVALID_ARGUMENT for a memory budget without space for rows.
   static StatusOr<std::unique_ptr<ParameterServer>> Create(const ClusterConfig& config,
-                                                           size_t index, ServerMetrics& metrics);
+                                                           ServerMetrics& metrics);
   ~ParameterServer() override;
 
   [[nodiscard]] rpc::awaitable<StatusOr<PullReport>> Pull(PullRowsCall call,
@@ -44,25 +41,24 @@ class ParameterServer : public RowServer {
   [[nodiscard]] rpc::awaitable<StatusOr<PushReport>> Push(PushRowsCall call,
                                                           rpc::CallOptions options) override;
 
-  // Whether the groups name tables, dims and partitions that are there; else no row has changed.
-  // Errors: INVALID_ARGUMENT.
+  // Errors: INVALID_ARGUMENT when the groups do not match the tables, dims and partitions.
   Status Check(std::span<const RowGroup> groups) const;
 
-  // What ends the server when a table must not lose rows and has no room: called once, on a
-  // partition's thread. Set it before the first call.
+  // Called once, on a partition's thread, when a table with when_full: stop is full. Set it before
+  // the first call.
   using FatalFunction = std::function<void(const Status& reason)>;
   void SetFatal(FatalFunction fatal) { fatal_ = std::move(fatal); }
 
-  // Ends pushes that wait for those of other ranks, now and later. Before a server stops.
-  void StopHolding();
+  // Fails pushes that wait for other ranks, now and later. Call before the server drains.
+  void CloseBarriers();
 
-  // Of each table: the sum of its partitions' Table::ContentDigest, to be added over servers, too.
-  // For a server that has drained. Cost: reads all rows.
+  // Returns Table::ContentDigest() of each table, summed over the partitions. Sums over servers add
+  // up as well. Requires that no call is in progress. Cost: reads all rows.
   std::vector<uint64_t> ContentDigests();
 
   uint32_t partition_count() const { return static_cast<uint32_t>(shards_.size()); }
 
-  // For tests, while no call is under way.
+  // For tests. Requires that no call is in progress.
   const Partition& partition(uint32_t index) const { return *shards_[index]->partition; }
 
  private:
@@ -70,32 +66,32 @@ class ParameterServer : public RowServer {
     Shard(std::unique_ptr<Partition> rows, const std::string& name)
         : partition(std::move(rows)), thread(name) {}
 
-    // Adds to the turns; from any thread.
+    // Queues a task. Threads: any.
     void Add(uint64_t client, std::unique_ptr<FairQueue::Task> task);
-    // A push that goes on with those of the other ranks; from any thread.
+    // Adds a push to the barrier. Threads: any.
     void Hold(HeldPush push);
-    // The pushes of a step, or one that is a repetition.
-    void Begin(std::vector<HeldPush> together);
-    // Has the turns run, on the thread, as long as there are any.
+    // Queues released pushes: those of a step, or one repetition.
+    void Begin(std::vector<HeldPush> pushes);
+    // Processes one piece, and posts itself while there are more.
     void Run();
 
     std::unique_ptr<Partition> partition;
-    FairQueue turns;
-    StepBarrier gate;
-    bool running = false;  // Run() is going to be called.
+    FairQueue queue;
+    StepBarrier barrier;
+    bool running = false;  // Run() is posted.
     IoThread thread;
   };
 
   ParameterServer(ServerMetrics& metrics, bool reproducible);
 
-  // Says once that a reproducible run has lost its guarantee.
+  // Warns once that evictions limit reproducibility.
   void WarnOfEviction();
 
-  // Whether the call holds what its groups describe.
+  // Errors: INVALID_ARGUMENT when the payload does not match the groups.
   Status Check(const PullRowsCall& call) const;
   Status Check(const PushRowsCall& call) const;
-  // Ends a push that waits for those of other ranks.
-  void GiveUp(const StepId& position);
+  // Fails a push that waits for other ranks.
+  void TimeOut(const StepId& position);
 
   ServerMetrics& metrics_;
   const bool reproducible_;

@@ -9,10 +9,10 @@
 namespace simurgh {
 namespace {
 
-// A table's rows while they are being summed.
+// Partial sums of one table.
 struct Sums {
   ReducedPush::TableRows rows;
-  absl::flat_hash_map<uint64_t, size_t> places;  // Id -> its row.
+  absl::flat_hash_map<uint64_t, size_t> places;  // Id -> row.
   float learning_rate = 0;
   size_t dim = 0;
 };
@@ -34,7 +34,7 @@ void AddGroup(const PushGroup& group, Sums& sums) {
 
 }  // namespace
 
-std::shared_ptr<const ReducedPush> SumPushes(std::span<const HeldPush> pushes) {
+std::shared_ptr<const ReducedPush> ReducePushes(std::span<const HeldPush> pushes) {
   std::map<uint32_t, Sums> tables;
   for (const HeldPush& push : pushes) {
     for (const PushGroup& group : push.groups) {

@@ -9,8 +9,8 @@
 
 namespace simurgh {
 
-// One push that is as several: of each table every id once, in the order in which the pushes name
-// them, with its gradients added up in f32 in the order of the pushes.
+// The sum of several pushes. Each id of a table appears once, in the order of its first appearance.
+// Its gradients are added in f32, in the order of the pushes.
 struct ReducedPush {
   struct TableRows {
     std::vector<uint64_t> ids;
@@ -18,11 +18,11 @@ struct ReducedPush {
   };
 
   std::vector<TableRows> tables;
-  std::vector<PushGroup> groups;  // Refer to `tables`.
+  std::vector<PushGroup> groups;  // Spans of `tables`.
 };
 
-// pushes: of one step; learning rates are those of the first that names a table.
+// pushes: of one step. A table's learning rate is that of the first push with the table.
 // Cost: a hash table of the ids.
-std::shared_ptr<const ReducedPush> SumPushes(std::span<const HeldPush> pushes);
+std::shared_ptr<const ReducedPush> ReducePushes(std::span<const HeldPush> pushes);
 
 }  // namespace simurgh

@@ -12,13 +12,12 @@ namespace {
 Status CheckMap(uint64_t theirs, uint64_t ours) {
   if (theirs == ours) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      absl::StrCat("rows: the request goes by bucket map ", theirs, ", this server by ", ours,
+      absl::StrCat("rows: the request uses bucket map ", theirs, ", this server ", ours,
                    "; restart the cluster with one configuration"));
 }
 
-// A lease of the pool for `count` values.
 template <typename T>
-rpc::SegmentDestination<T> Room(BufferPool& buffers, uint64_t count) {
+rpc::SegmentDestination<T> LeaseFor(BufferPool& buffers, uint64_t count) {
   auto buffer = buffers.Lease(count * sizeof(T));
   const std::span<T> values = buffer->as<T>(count);
   return {values, std::move(buffer)};
@@ -26,11 +25,11 @@ rpc::SegmentDestination<T> Room(BufferPool& buffers, uint64_t count) {
 
 Status CheckLength(const char* segment, uint64_t length, uint64_t described) {
   if (length == described) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "rows: ", segment, " of ", length, ", the groups of the request describe ", described));
+  return absl::InvalidArgumentError(absl::StrCat("rows: the request has ", length, " ", segment,
+                                                 ", its groups describe ", described));
 }
 
-// Keeps what a call refers to while it runs.
+// Owns the memory of a call while it runs.
 template <typename Message, typename Request>
 struct CallOwner {
   Message message;
@@ -41,10 +40,10 @@ struct CallOwner {
 template <typename Method>
 using Reply = rpc::awaitable<StatusOr<rpc::Outgoing<typename Method::Response>>>;
 
-// Connections take turns.
+// The unit of fairness is the connection.
 uint64_t ClientOf(const rpc::Hello& peer) { return reinterpret_cast<uintptr_t>(&peer); }
 
-// Rows are gathered where they are sent from: over shared memory that is what the client reads.
+// Rows are gathered into the response buffer, which a client on shared memory reads in place.
 Reply<api::PullRows> HandlePull(rpc::RequestOf<api::PullRows::Request> request,
                                 ParameterServer& server) {
   using Owner = CallOwner<api::PullRowsMessage, api::PullRows::Request>;
@@ -83,8 +82,7 @@ Reply<api::PushRows> HandlePush(rpc::RequestOf<api::PushRows::Request> request,
   co_return api::Encode(report);
 }
 
-// What the groups of a request describe. Everything is checked here, before the payload is read and
-// any partition hears of the request.
+// Checks everything before the payload is read, and returns its size.
 template <typename Request>
 StatusOr<api::RowPayload> Examine(const Request& request, const ParameterServer& server,
                                   uint64_t map_version) {
@@ -96,8 +94,8 @@ StatusOr<api::RowPayload> Examine(const Request& request, const ParameterServer&
 
 }  // namespace
 
-// Ids come into memory of our own, for a table relies on their not changing. Gradients may stay
-// where the client has them.
+// Ids are copied into pooled memory because a table requires that they do not change meanwhile.
+// Gradients may stay in memory shared with the client.
 void RegisterRowMethods(rpc::Server& server, ParameterServer& rows, BufferPool& buffers,
                         uint64_t map_version) {
   using PullPlaces = rpc::Destinations<api::PullRows::Request>;
@@ -107,7 +105,7 @@ void RegisterRowMethods(rpc::Server& server, ParameterServer& rows, BufferPool& 
           const api::PullRows::Request::Counts& counts) -> StatusOr<PullPlaces> {
     SIMURGH_ASSIGN_OR_RETURN(const auto payload, Examine(request, rows, map_version));
     SIMURGH_RETURN_IF_ERROR(CheckLength("ids", counts[0], payload.ids));
-    return PullPlaces{Room<uint64_t>(buffers, counts[0])};
+    return PullPlaces{LeaseFor<uint64_t>(buffers, counts[0])};
   };
   rpc::Register(server, api::kPullRows, place_pull,
                 [&rows](auto request) { return HandlePull(std::move(request), rows); });
@@ -121,7 +119,8 @@ void RegisterRowMethods(rpc::Server& server, ParameterServer& rows, BufferPool& 
     const auto [ids, gradients] = counts;
     SIMURGH_RETURN_IF_ERROR(CheckLength("ids", ids, payload.ids));
     SIMURGH_RETURN_IF_ERROR(CheckLength("bytes of gradients", gradients, payload.bytes));
-    return PushPlaces{Room<uint64_t>(buffers, ids), rpc::SegmentDestination<std::byte>::kAllocate};
+    return PushPlaces{LeaseFor<uint64_t>(buffers, ids),
+                      rpc::SegmentDestination<std::byte>::kAllocate};
   };
   rpc::Register(server, api::kPushRows, place_push,
                 [&rows](auto request) { return HandlePush(std::move(request), rows); });

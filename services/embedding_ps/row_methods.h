@@ -6,9 +6,9 @@
 
 namespace simurgh {
 
-// Registers PullRows and PushRows. Ids are received into pooled buffers, gradients are applied from
-// where the transport leaves them, rows are gathered straight into the memory that is sent.
-// Lifetime: server, rows and buffers must outlive the RPC server.
+// Registers PullRows and PushRows. Ids are received into pooled buffers, gradients are read from
+// the transport's buffers, and rows are gathered directly into the response. Lifetime: `rows` and
+// `buffers` must outlive the RPC server.
 void RegisterRowMethods(rpc::Server& server, ParameterServer& rows, BufferPool& buffers,
                         uint64_t map_version);
 

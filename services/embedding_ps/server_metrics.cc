@@ -11,16 +11,16 @@ ServerMetrics::ServerMetrics(MetricRegistry& registry, const ClusterConfig& conf
       unseen_(registry.GetCounter("simurgh_ps_rows_unseen_total",
                                   "Ids of evaluation pulls without a row, read as zeros.")),
       rejected_admission_(registry.GetCounter("simurgh_ps_rows_rejected_admission_total",
-                                              "Ids of training pulls that admission gave no row.")),
-      evicted_(registry.GetCounter("simurgh_ps_rows_evicted_total",
-                                   "Rows evicted, for whatever cause.")),
+                                              "Ids of training pulls denied a row by admission.")),
+      evicted_(
+          registry.GetCounter("simurgh_ps_rows_evicted_total", "Rows evicted, for any cause.")),
       rejected_full_(registry.GetCounter("simurgh_ps_rows_rejected_full_total",
-                                         "Ids of training pulls for which there was no room.")),
+                                         "Ids of training pulls denied a row by a full table.")),
       updated_(registry.GetCounter("simurgh_ps_rows_updated_total", "Rows that a push updated.")),
       missing_(registry.GetCounter("simurgh_ps_gradients_missing_total",
                                    "Gradients dropped because their row had been evicted.")),
       repeated_(registry.GetCounter("simurgh_ps_pushes_repeated_total",
-                                    "Pushes answered without effect, as applied before.")) {
+                                    "Pushes ignored because they had been applied before.")) {
   for (const TableConfig& table : config.tables) {
     tables_.push_back(std::make_unique<TableMetrics>(registry, table.name, server,
                                                      config.embedding_ps.partitions));

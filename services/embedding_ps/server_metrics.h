@@ -12,16 +12,16 @@
 
 namespace simurgh {
 
-// What an embedding-ps counts. OnPull and OnPush are called on the partition's thread, after the
-// request.
+// Metrics of an embedding-ps.
 //
-// Threads: as said; partitions do not disturb one another.
+// Threads: call OnPull() and OnPush() on the partition's thread, after the request. Partitions do
+// not contend.
 class ServerMetrics {
  public:
-  // server: index of the server; several may share a registry.
+  // server: index among the instances; several may share a registry.
   ServerMetrics(MetricRegistry& registry, const ClusterConfig& config, size_t server);
 
-  // groups: of a training pull; none of another.
+  // groups: empty for evaluation pulls.
   void OnPull(size_t partition, const Partition& rows, std::span<const PullGroup> groups,
               const PullReport& report);
   void OnPush(const PushReport& report);

@@ -8,7 +8,7 @@
 namespace simurgh {
 namespace {
 
-constexpr char kStops[] = "rows: the server stops";
+constexpr char kStops[] = "rows: the server is stopping";
 
 }  // namespace
 
@@ -19,13 +19,13 @@ StepBarrier::Run& StepBarrier::FindOrAdd(uint64_t run) {
     return runs_.front();
   }
   if (runs_.size() == kMaxRuns) {
-    End(runs_.back(), "rows: other runs have begun since");
+    Abort(runs_.back(), "rows: newer runs have replaced this run");
     runs_.pop_back();
   }
   return runs_.emplace_front(Run{.run = run, .steps = {}});
 }
 
-void StepBarrier::End(Run& run, const char* reason) {
+void StepBarrier::Abort(Run& run, const char* reason) {
   for (auto& [number, step] : run.steps) {
     for (auto& push : step) {
       if (push) push->end(absl::AbortedError(reason), {});
@@ -50,11 +50,12 @@ std::vector<std::vector<HeldPush>> StepBarrier::Add(HeldPush push) {
   Step& step = run.steps[position.step];
   if (step.empty()) step.resize(position.ranks);
   if (step.size() != position.ranks) {
-    push.end(absl::InvalidArgumentError("rows: ranks of one run differ in their number"), {});
+    push.end(absl::InvalidArgumentError("rows: pushes of one run differ in the number of ranks"),
+             {});
     return ready;
   }
   std::optional<HeldPush>& place = step[position.rank];
-  if (place) place->end(absl::AbortedError("rows: the push has been sent again"), {});
+  if (place) place->end(absl::AbortedError("rows: a repetition of the push replaced it"), {});
   place = std::move(push);
 
   for (auto next = run.steps.begin(); next != run.steps.end() && next->first == run.next_step;
@@ -67,21 +68,22 @@ std::vector<std::vector<HeldPush>> StepBarrier::Add(HeldPush push) {
   return ready;
 }
 
-void StepBarrier::GiveUp(const StepId& position) {
+void StepBarrier::TimeOut(const StepId& position) {
   const auto run = std::ranges::find(runs_, position.run, &Run::run);
   if (run == runs_.end()) return;
   const auto step = run->steps.find(position.step);
   if (step == run->steps.end() || position.rank >= step->second.size()) return;
   std::optional<HeldPush>& place = step->second[position.rank];
   if (!place) return;
-  place->end(absl::DeadlineExceededError("rows: the other ranks' pushes of the step did not come"),
+  place->end(absl::DeadlineExceededError(
+                 "rows: timeout while waiting for the other ranks' pushes of the step"),
              {});
   place.reset();
 }
 
 void StepBarrier::Close() {
   closed_ = true;
-  for (Run& run : runs_) End(run, kStops);
+  for (Run& run : runs_) Abort(run, kStops);
 }
 
 }  // namespace simurgh

@@ -13,32 +13,32 @@
 
 namespace simurgh {
 
-// A rank's push as it waits at a partition for those of the others.
+// A rank's push that waits at a partition for those of the other ranks.
 struct HeldPush {
   StepId position;
   std::span<const PushGroup> groups;
-  // Told once how it ended; until then what the groups refer to is there.
+  // Called once with the result. The memory of `groups` is valid until then.
   std::function<void(const Status&, const PushReport&)> end;
 };
 
-// Brings the pushes of a step's ranks together: they go on when all have come, step by step in the
-// order of the ranks. A push of a step that has gone on is a repetition, and goes on by itself.
+// Collects the pushes of a step and releases them, in rank order, when all ranks have pushed. Steps
+// are released in order. A push of a released step is a repetition and is released at once.
 //
-// A rank may send its push again, through another embedding worker: the earlier one is then ended
-// with ABORTED. So are pushes of a run that is not among the last few.
+// A repeated push of a waiting step replaces the earlier one, which fails with ABORTED. Waiting
+// pushes of a run fail likewise when kMaxRuns other runs have pushed since.
 //
 // Threads: one owner.
 class StepBarrier {
  public:
   static constexpr size_t kMaxRuns = 4;
 
-  // Takes a push; answers those that may go on now, each a step's or a repetition alone.
+  // Adds a push. Returns the released ones: each element is a whole step or one repetition.
   // Requires position.rank < position.ranks.
   std::vector<std::vector<HeldPush>> Add(HeldPush push);
 
-  // Ends a push that waits, if it does, with DEADLINE_EXCEEDED.
-  void GiveUp(const StepId& position);
-  // Ends all that wait, and all that come, with ABORTED.
+  // Fails a push with DEADLINE_EXCEEDED if it waits.
+  void TimeOut(const StepId& position);
+  // Fails all waiting and future pushes with ABORTED.
   void Close();
 
  private:
@@ -46,14 +46,14 @@ class StepBarrier {
 
   struct Run {
     uint64_t run = 0;
-    uint64_t next_step = 0;  // Those before it have gone on.
+    uint64_t next_step = 0;  // Earlier steps have been released.
     std::map<uint64_t, Step> steps;
   };
 
   Run& FindOrAdd(uint64_t run);
-  static void End(Run& run, const char* reason);
+  static void Abort(Run& run, const char* reason);
 
-  std::list<Run> runs_;  // The last to push first.
+  std::list<Run> runs_;  // Most recently used first.
   bool closed_ = false;
 };
 

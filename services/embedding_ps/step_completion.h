@@ -10,26 +10,25 @@
 
 namespace simurgh {
 
-// Tells the pushes of a step how they have ended, once all have: a rank that heard of its own one
-// before would pull rows without the gradients of the ranks behind it.
+// Reports the results of a step's pushes when all are complete. Otherwise a rank could pull rows
+// that lack the gradients of later ranks.
 //
 // Threads: the partition's.
 class StepCompletion {
  public:
-  using Tell = std::function<void(const Status&, const PushReport&)>;
+  using Notify = std::function<void(const Status&, const PushReport&)>;
 
   explicit StepCompletion(size_t pushes) : pushes_(pushes) { ended_.reserve(pushes); }
 
-  // One of them has ended, and is to be told by `tell`.
-  void Add(Tell tell, Status status, const PushReport& report) {
-    ended_.push_back({std::move(tell), std::move(status), report});
+  void Add(Notify notify, Status status, const PushReport& report) {
+    ended_.push_back({std::move(notify), std::move(status), report});
     if (ended_.size() < pushes_) return;
-    for (const Ended& one : ended_) one.tell(one.status, one.report);
+    for (const Ended& one : ended_) one.notify(one.status, one.report);
   }
 
  private:
   struct Ended {
-    Tell tell;
+    Notify notify;
     Status status;
     PushReport report;
   };

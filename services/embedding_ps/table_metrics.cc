@@ -5,14 +5,14 @@
 namespace simurgh {
 namespace {
 
-// The estimate of distinct ids is renewed at a partition's first reports and then at every 256th.
+// Reports 1, 2, 4, ..., 256 of a partition update the distinct-id estimate, then every 256th.
 constexpr uint64_t kDistinctEvery = 256;
 
 bool DistinctIsDue(uint64_t report) {
   return std::has_single_bit(report) || report % kDistinctEvery == 0;
 }
 
-// The largest ages of the first classes of TableStats::pulled_before: 0, 1, 3, 7, ...
+// Upper bounds of the first classes of TableStats::pulled_before: 0, 1, 3, 7, ...
 std::vector<double> AgeBounds() {
   constexpr int kClasses = 21;
   std::vector<double> bounds;
@@ -43,12 +43,12 @@ void TableMetrics::Report(size_t partition, const Table& table) {
     Count(missed(now) - missed(before), "simurgh_ps_table_misses_total",
           "Ids of training pulls that had no row.", misses_);
     Count(now.created - before.created, "simurgh_ps_table_admissions_total",
-          "Ids of training pulls that were given a row.", admitted_);
+          "Ids of training pulls that got a new row.", admitted_);
     Count(now.rejected_admission - before.rejected_admission,
           "simurgh_ps_table_rejected_admission_total",
-          "Ids of training pulls that admission gave no row.", rejected_admission_);
+          "Ids of training pulls denied a row by admission.", rejected_admission_);
     Count(now.rejected_full - before.rejected_full, "simurgh_ps_table_rejected_full_total",
-          "Ids of training pulls for which there was no room.", rejected_full_);
+          "Ids of training pulls denied a row by a full table.", rejected_full_);
     ReportEvictions(now, before);
     ReportAges(now, before);
     if (DistinctIsDue(++reported.reports)) ReportDistinct(table.distinct_ids());
@@ -69,7 +69,7 @@ void TableMetrics::ReportEvictions(const TableStats& now, const TableStats& befo
     if (difference == 0) continue;
     if (evicted_[cause] == nullptr) {
       MetricLabels labels = labels_;
-      labels.emplace_back("cause", kEvictionCauseNames[cause]);
+      labels.emplace_back("cause", kEvictionCauseNames.at(cause));
       evicted_[cause] = &registry_.GetCounter("simurgh_ps_table_evictions_total",
                                               "Rows evicted, by cause.", std::move(labels));
     }
@@ -84,8 +84,8 @@ void TableMetrics::ReportAges(const TableStats& now, const TableStats& before) {
     if (ages_ == nullptr) {
       ages_ = &registry_.GetHistogram(
           "simurgh_ps_table_row_age_steps",
-          "Steps since the last training pull of a row that is pulled, of every eighth hit; the "
-          "sum takes each for the largest of its bucket.",
+          "Steps since the previous training pull of a row, for every eighth hit; the sum uses "
+          "the upper bound of each bucket.",
           AgeBounds(), labels_);
     }
     const auto age = static_cast<double>((uint64_t{1} << i) - 1);
@@ -98,8 +98,7 @@ void TableMetrics::ReportDistinct(const DistinctCounter& ids) {
   if (distinct_gauge_ == nullptr) {
     distinct_gauge_ = &registry_.GetGauge(
         "simurgh_ps_table_distinct_ids",
-        "Estimate of the different ids that training pulls asked for; its error is 2.3 %.",
-        labels_);
+        "Estimated number of distinct ids in training pulls; standard error 2.3 %.", labels_);
   }
   distinct_gauge_->Set(distinct_.Estimate());
 }

@@ -12,22 +12,22 @@
 
 namespace simurgh {
 
-// What a server tells of one table, over its partitions: counts of training pulls, evictions by
-// their cause, an estimate of the ids ever asked for, and how long ago rows had been pulled before.
-// A series is made when there is something to count, so that tables of no use cost next to nothing.
+// Metrics of one table over a server's partitions: counts of training pulls, evictions by cause,
+// estimated distinct ids, ages of rows at their pull. A series is registered when it first counts,
+// so unused tables are cheap.
 //
-// Threads: Report() of different partitions at once.
+// Threads: Report() may run for different partitions concurrently.
 class TableMetrics {
  public:
   TableMetrics(MetricRegistry& registry, const std::string& table, size_t server,
                size_t partitions);
 
-  // Adds what has changed since the partition's last report; to be called on its thread.
-  // Cost: some hundred nanoseconds, and some for each eighth hit.
+  // Adds the changes since the partition's last report. Call on the partition's thread.
+  // Cost: a few hundred nanoseconds, plus a few per eighth hit.
   void Report(size_t partition, const Table& table);
 
  private:
-  // Of one partition: what was reported last.
+  // Last reported values of one partition.
   struct Reported {
     TableStats stats;
     uint64_t reports = 0;
@@ -43,7 +43,7 @@ class TableMetrics {
 
   MetricRegistry& registry_;
   const MetricLabels labels_;
-  std::vector<std::unique_ptr<Reported>> reported_;  // By partition; each its thread's.
+  std::vector<std::unique_ptr<Reported>> reported_;  // By partition; each belongs to its thread.
   Mutex mutex_;
   Counter* hits_ ABSL_GUARDED_BY(mutex_) = nullptr;
   Counter* misses_ ABSL_GUARDED_BY(mutex_) = nullptr;

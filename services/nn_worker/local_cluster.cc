@@ -31,7 +31,7 @@ StatusOr<std::unique_ptr<LocalCluster>> LocalCluster::Create(const ClusterConfig
   for (size_t i = 0; i < config.embedding_ps.instances.size(); ++i) {
     cluster->server_metrics_.push_back(std::make_unique<ServerMetrics>(registry, config, i));
     SIMURGH_ASSIGN_OR_RETURN(auto server,
-                             ParameterServer::Create(config, i, *cluster->server_metrics_.back()));
+                             ParameterServer::Create(config, *cluster->server_metrics_.back()));
     cluster->servers_.push_back(server.get());
     servers.push_back(std::move(server));
   }

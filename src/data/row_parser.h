@@ -14,7 +14,7 @@
 
 namespace simurgh {
 
-// FairQueue a line of one format into a sample.
+// Turns a line of one format into a sample.
 //
 // Threads: one owner.
 class RowParser {

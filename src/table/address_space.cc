@@ -10,7 +10,7 @@
 namespace simurgh {
 
 StatusOr<std::byte*> ReserveAddresses(uint64_t bytes) {
-  // One huge page more, so that the first byte can lie on a boundary whatever the system answers.
+  // One extra huge page leaves room for the alignment.
   const uint64_t asked = bytes + kHugePage;
   void* got = mmap(nullptr, asked, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (got == MAP_FAILED) return NoAddressSpace(bytes);
@@ -24,7 +24,7 @@ StatusOr<std::byte*> ReserveAddresses(uint64_t bytes) {
 
 Status NoAddressSpace(uint64_t bytes) {
   return absl::ResourceExhaustedError(absl::StrCat(
-      "table: cannot reserve ", bytes >> 20, " MiB of address space: ", std::strerror(errno),
+      "embedding_ps: cannot reserve ", bytes >> 20, " MiB of address space: ", std::strerror(errno),
       "; lower capacity_rows, use more partitions, or allow overcommit (vm.overcommit_memory)"));
 }
 

@@ -13,12 +13,11 @@ constexpr uint64_t RoundUp(uint64_t value, uint64_t alignment) {
   return (value + alignment - 1) / alignment * alignment;
 }
 
-// Addresses that nothing else will get, without memory behind them, from a huge page's boundary on:
-// a place for a mapping, to be unmapped as one.
-// Errors: RESOURCE_EXHAUSTED.
+// Reserves address space without memory, aligned to a huge page. The caller maps memory into it and
+// unmaps it as a whole. Errors: RESOURCE_EXHAUSTED.
 StatusOr<std::byte*> ReserveAddresses(uint64_t bytes);
 
-// What to tell when there are none, by errno.
+// The error of a failed reservation, from errno.
 Status NoAddressSpace(uint64_t bytes);
 
 }  // namespace simurgh

@@ -55,7 +55,7 @@ bool Admission::CountedEnough(uint64_t id) {
              .counters[uint64_t{row} * config_.sketch_width + (hash * config_.sketch_width >> 32)];
     least = std::min(least, *cells[row]);
   }
-  // Only the smallest counters grow: the others already say too much.
+  // Conservative update: only the smallest counters grow, the others are overestimates already.
   if (least < std::numeric_limits<uint8_t>::max()) {
     for (uint8_t* cell : cells) *cell = std::max<uint8_t>(*cell, static_cast<uint8_t>(least + 1));
   }

@@ -11,15 +11,15 @@
 
 namespace simurgh {
 
-// Decides whether a training pull may make a row for an id that has none. What it decides depends
-// on seed, table, id and the id's bucket alone: an id's answer is the same however many servers
-// share the buckets.
+// Decides whether a training pull creates a row for an id without one. The decision depends on
+// seed, table, id and the earlier ids of the same bucket, so it does not depend on the number of
+// servers.
 //
-//   always       every id
-//   probability  a fixed share of all ids, for ever the same ones
-//   occurrences  an id that has been asked for so often, counted by a count-min sketch for each of
-//                the 65,536 buckets: an estimate that is never too low, until a sketch has counted
-//                kAgeAfter times its width and all its counters are halved
+//   always       admits every id
+//   probability  admits a fixed pseudo-random share of all ids
+//   occurrences  admits an id at its n-th occurrence, counted in one count-min sketch per bucket of
+//                the 65,536. A sketch never underestimates until it has counted kAgeAfter times its
+//                width and halves its counters
 //
 // Source: Cormode and Muthukrishnan, "An improved data stream summary: the count-min sketch",
 // J. Algorithms 55(1), 2005; halving as in TinyLFU (Einziger et al., ACM TOS 13(4), 2017).
@@ -28,7 +28,7 @@ class Admission {
  public:
   Admission(const AdmissionConfig& config, std::string_view table, uint64_t seed);
 
-  // Counts this request for the id, and answers. Allocates for the first id of a bucket only.
+  // Counts the occurrence and decides. Allocates only for the first id of a bucket.
   bool Admit(uint64_t id);
 
   // Whether Admit(id) would allocate.
@@ -36,13 +36,13 @@ class Admission {
     return config_.kind == AdmissionConfig::Kind::kOccurrences &&
            (GroupOf(id) == nullptr || SketchOf(id).counters == nullptr);
   }
-  // Memory of one bucket's.
+  // Memory of one sketch.
   uint64_t sketch_bytes() const { return counters() + sizeof(Sketch); }
 
-  // Whether it admits every id, and counts nothing.
+  // Whether every id is admitted and nothing is counted.
   bool always() const { return config_.kind == AdmissionConfig::Kind::kAlways; }
 
-  // Memory of the sketches.
+  // Memory of all sketches.
   uint64_t bytes_used() const;
 
  private:
@@ -56,7 +56,7 @@ class Admission {
     std::unique_ptr<uint8_t[]> counters;  // kRows times the width.
   };
 
-  // Consecutive buckets, which mostly belong to one partition: the others' cost nothing.
+  // Consecutive buckets mostly belong to one partition, so groups of other partitions stay null.
   using Group = std::array<Sketch, kBucketsPerGroup>;
 
   // The top bits of Mix64(id) are its bucket, as in the bucket map.
@@ -64,13 +64,13 @@ class Admission {
   Sketch& SketchOf(uint64_t id) const {
     return (*GroupOf(id))[(Mix64(id) >> 48) % kBucketsPerGroup];
   }
-  uint64_t counters() const { return uint64_t{kRows} * config_.sketch_width; }  // Of a sketch.
+  uint64_t counters() const { return uint64_t{kRows} * config_.sketch_width; }  // Per sketch.
   bool CountedEnough(uint64_t id);
   void Age(Sketch& sketch) const;
 
   AdmissionConfig config_;
   uint64_t seed_;
-  uint64_t threshold_ = 0;                      // probability: hashes below it are admitted.
+  uint64_t threshold_ = 0;                      // probability: largest admitted hash.
   std::vector<std::unique_ptr<Group>> groups_;  // occurrences.
   uint64_t groups_in_use_ = 0;
   uint64_t sketches_in_use_ = 0;

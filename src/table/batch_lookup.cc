@@ -8,7 +8,7 @@ void BatchLookup::FindCandidates(std::span<const uint64_t> ids, uint32_t* candid
   std::array<uint64_t, kBlock> hashes;
   std::array<uint16_t, kBlock> unsettled;
   const size_t open = FindAtHome(index_.homes(), ids, hashes.data(), candidates, unsettled.data());
-  // A row in so many lies in another bucket than its first, which is on its way by now.
+  // The few rows outside their home bucket. FindAtHome() has prefetched the next one.
   for (size_t i = 0; i < open; ++i) {
     candidates[unsettled[i]] = index_.Candidate(hashes[unsettled[i]]);
   }

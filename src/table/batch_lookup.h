@@ -11,19 +11,17 @@
 
 namespace simurgh {
 
-// Finds the rows of many ids at once. Memory that nobody has touched lately takes some hundred
-// times as long as the arithmetic, so everything is asked for before it is needed: a block of ids
-// first goes through the index, bucket after bucket, and then through the rows. Two passes, because
-// the misses of either overlap better alone.
+// Finds the rows of many ids. Cache misses dominate the cost, so memory is prefetched: a block of
+// ids first probes the index and then visits the rows. Two passes, because each overlaps its own
+// misses better.
 //
 // Threads: one owner. Memory: 32 KiB of stack.
 class BatchLookup {
  public:
   BatchLookup(const RowIndex& index, const Rows& rows) : index_(index), rows_(rows) {}
 
-  // Calls visit(position, row) for every id in order, with kNoRow where it has no row. The first
-  // `bytes` of a row's record have been fetched by then. `visit` may write to rows, not to the
-  // index.
+  // Calls visit(position, row) for every id in order; kNoRow for an id without a row. The first
+  // `bytes` of the record are prefetched. `visit` may change rows but not the index.
   template <typename Visit>
   void ForEach(std::span<const uint64_t> ids, uint64_t bytes, const Visit& visit) const {
     ForEachBlock(
@@ -33,12 +31,12 @@ class BatchLookup {
         });
   }
 
-  // Ids of an index pass: what it finds stays near, and a pass is long beside its beginning, which
-  // waits.
+  // Ids of an index pass: few enough that the results stay in the cache, and enough to hide the
+  // misses at its start.
   static constexpr size_t kBlock = 2048;
 
-  // Calls visit(begin, block, candidates) for every kBlock ids or fewer, the first of them number
-  // `begin`: the candidate of each is a row that may be its own, or kNoRow where none can.
+  // Calls visit(begin, block, candidates) for blocks of up to kBlock ids that start at position
+  // `begin`. A candidate is the only row that can be the id's, unless Confirmed() finds another.
   template <typename Visit>
   void ForEachBlock(std::span<const uint64_t> ids, const Visit& visit) const {
     std::array<uint32_t, kBlock> candidates;
@@ -49,8 +47,8 @@ class BatchLookup {
     }
   }
 
-  // The row of an id with this candidate, or kNoRow. Two ids in some thousand share a tag and a
-  // bucket.
+  // Returns the row of an id, or kNoRow. About one id in a thousand shares tag and bucket with
+  // another, so that its candidate is wrong.
   uint32_t Confirmed(uint32_t candidate, uint64_t id) const {
     if (candidate == kNoRow || rows_.header(candidate).id == id) [[likely]]
       return candidate;
@@ -58,25 +56,25 @@ class BatchLookup {
   }
 
  private:
-  // Calls visit(i) for the position of every candidate in order, after its row has been fetched.
+  // Calls visit(i) for every candidate in order, after its row was prefetched.
   template <typename Visit>
   void ForEachFetched(std::span<const uint32_t> candidates, uint64_t bytes,
                       const Visit& visit) const {
-    const Rows rows = rows_;  // Nothing that `visit` writes can change it.
-    const size_t together = Rows::PrefetchBlock(bytes);
+    const Rows rows = rows_;  // A local copy: the compiler knows that `visit` does not change it.
+    const size_t block = Rows::PrefetchBlock(bytes);
     const auto fetch = [&](size_t begin) {
-      const size_t count = std::min(together, candidates.size() - begin);
+      const size_t count = std::min(block, candidates.size() - begin);
       rows.Prefetch(candidates.subspan(begin, count), bytes);
     };
     fetch(0);
-    for (size_t begin = 0; begin < candidates.size(); begin += together) {
-      const size_t end = std::min(begin + together, candidates.size());
+    for (size_t begin = 0; begin < candidates.size(); begin += block) {
+      const size_t end = std::min(begin + block, candidates.size());
       fetch(end);
       for (size_t i = begin; i < end; ++i) visit(i);
     }
   }
 
-  // Finds for each id a row that may be its own, or kNoRow where none can. At most kBlock ids.
+  // Fills `candidates` with the first row whose tag matches, or kNoRow. At most kBlock ids.
   void FindCandidates(std::span<const uint64_t> ids, uint32_t* candidates) const;
 
   const RowIndex& index_;

@@ -9,11 +9,11 @@
 namespace simurgh {
 namespace {
 
-// Of its own, because a partition only sees ids with some of Mix64's buckets.
+// Decorrelates the hash from Mix64(id), whose top bits select the partition.
 constexpr uint64_t kSalt = 0x9e3779b97f4a7c15ULL;
 constexpr uint32_t kRankBits = 64 - DistinctCounter::kPrecision;
 
-// What registers at zero add, as a share of them: x + sum of 2^(k-1) x^(2^k).
+// Contribution of the share x of registers at zero: x + sum of 2^(k-1) x^(2^k).
 double Sigma(double x) {
   if (x == 1) return HUGE_VAL;
   double sum = x;
@@ -27,7 +27,7 @@ double Sigma(double x) {
   return sum;
 }
 
-// What full registers add.
+// Contribution of saturated registers.
 double Tau(double x) {
   if (x == 0 || x == 1) return 0;
   double sum = 1 - x;

@@ -26,7 +26,7 @@ void Expiry::Advance(uint64_t stamp) {
 }
 
 void Expiry::Advance(uint64_t stamp, Clock::time_point now) {
-  // Rows of this stamp are used now; all that are older were used before now.
+  // Rows with an older stamp were last used before `now`.
   const bool due = count_ == 0 || now - notes_[(first_ + count_ - 1) % notes_.size()].time >=
                                       config_.idle_time / kNotes;
   if (due && count_ < notes_.size()) {

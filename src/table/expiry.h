@@ -12,13 +12,12 @@
 
 namespace simurgh {
 
-// Says which rows have outlived their table's rules. A row that has is gone for every reader from
-// that step on, whether its memory has been taken back or not: what a pull reads never depends on
-// how far the table has come with that.
+// Decides which rows have expired by the eviction rules. An expired row is invisible from that step
+// on, whether or not its memory has been reclaimed, so results do not depend on the sweep.
 //
-// Time is turned into stamps: now and then the newest stamp is noted with the time, and rows that
-// are older than the newest note of `idle_time` ago have been idle for so long; they go late by at
-// most kNotes-th of it.
+// idle_time is converted to stamps: the newest stamp is recorded with the time kNotes times per
+// idle_time. Rows older than the newest note of idle_time ago have expired, late by at most
+// idle_time / kNotes.
 //
 // Threads: one owner.
 class Expiry {
@@ -27,20 +26,20 @@ class Expiry {
 
   explicit Expiry(const EvictionConfig& config);
 
-  // Whether there are rules at all, and whether one goes by time.
+  // Whether there is any rule, and whether one depends on time.
   bool active() const { return active_; }
   bool timed() const { return config_.idle_time.count() > 0; }
 
-  // To be called with every new stamp, before rows are judged.
+  // Call with every new stamp before Judge().
   void Advance(uint64_t stamp);
-  // The same for time, with the stamp that is new; times never go back.
+  // As above for timed rules. Requires that `now` never decreases.
   void Advance(uint64_t stamp, Clock::time_point now);
 
-  // Rows with this stamp and newer ones live.
+  // Rows with this stamp or a newer one have not expired.
   uint64_t live_from() const { return live_from_; }
 
-  // Why a row of that stamp is gone, or nothing. squared_norm(): of its weights; only asked for
-  // when it matters.
+  // Returns why a row with this stamp has expired, or nothing. squared_norm(): of its weights;
+  // called only if needed.
   template <typename SquaredNorm>
   std::optional<EvictionCause> Judge(uint64_t stamp, uint32_t use_count,
                                      const SquaredNorm& squared_norm) const {
@@ -51,17 +50,16 @@ class Expiry {
     if (use_count < config_.low_use.below && age > config_.low_use.idle_steps) {
       return EvictionCause::kLowUse;
     }
-    if (config_.small_norm.below > 0 && age > config_.small_norm.idle_steps &&
-        squared_norm() < double{config_.small_norm.below} * double{config_.small_norm.below}) {
-      return EvictionCause::kSmallNorm;
-    }
+    const double bound = config_.small_norm.below;
+    const bool idle = bound > 0 && age > config_.small_norm.idle_steps;
+    if (idle && squared_norm() < bound * bound) return EvictionCause::kSmallNorm;
     return std::nullopt;
   }
 
  private:
   static constexpr size_t kNotes = 64;
 
-  // Rows of an older stamp than this had been idle at that time.
+  // The newest stamp at that time.
   struct Note {
     Clock::time_point time;
     uint64_t stamp;
@@ -69,11 +67,11 @@ class Expiry {
 
   const EvictionConfig config_;
   bool active_ = false;
-  uint64_t shortest_idle_steps_ = 0;  // Of all rules that count steps; 0: there are none.
+  uint64_t shortest_idle_steps_ = 0;  // Over all rules that count steps; 0: none.
   uint64_t newest_ = 0;
-  uint64_t idle_before_ = 0;  // Rows of an older stamp have been idle for too long a time.
+  uint64_t idle_before_ = 0;  // Rows with an older stamp exceed idle_time.
   uint64_t live_from_ = 0;
-  std::array<Note, kNotes + 2> notes_;  // A ring; the oldest at first_.
+  std::array<Note, kNotes + 2> notes_;  // A ring; first_ is the oldest.
   size_t first_ = 0;
   size_t count_ = 0;
 };

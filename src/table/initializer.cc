@@ -35,7 +35,7 @@ double Gamma(double shape, Random& random) {
   }
 }
 
-// Counts arrivals: the product of uniform draws falls below exp(-rate).
+// Knuth's method: counts uniform draws until their product falls below exp(-rate).
 double Poisson(double rate, Random& random) {
   const double end = std::exp(-rate);
   double arrivals = 0;

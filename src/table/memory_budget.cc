@@ -22,10 +22,10 @@ MemoryBudget::MemoryBudget(uint64_t limit_bytes, uint64_t kept_free,
                            std::function<uint64_t()> resident)
     : limit_bytes_(limit_bytes), kept_free_(kept_free), resident_(std::move(resident)) {}
 
-bool MemoryBudget::Grant(uint64_t bytes, uint64_t used_up) {
+bool MemoryBudget::Grant(uint64_t bytes, uint64_t newly_touched) {
   const MutexLock lock(mutex_);
-  SIMURGH_CHECK_LE(used_up, untouched_);
-  untouched_ -= used_up;
+  SIMURGH_CHECK_LE(newly_touched, untouched_);
+  untouched_ -= newly_touched;
   if (resident_() + untouched_ + bytes + kept_free_ > limit_bytes_) return false;
   untouched_ += bytes;
   return true;

@@ -9,18 +9,18 @@ namespace simurgh {
 Prefaulter::~Prefaulter() {
   if (!thread_.joinable()) return;
   stopping_ = true;
-  ++asked_;
-  asked_.notify_one();
+  ++queued_;
+  queued_.notify_one();
   thread_.join();
 }
 
 bool Prefaulter::Prefault(std::byte* first, uint64_t bytes) {
-  const uint32_t asked = asked_.load(std::memory_order_relaxed);
-  if (asked - done_.load(std::memory_order_acquire) == kMaxWanted) return false;
-  wanted_[asked % kMaxWanted] = {first, bytes};
+  const uint32_t queued = queued_.load(std::memory_order_relaxed);
+  if (queued - done_.load(std::memory_order_acquire) == kMaxQueued) return false;
+  queue_[queued % kMaxQueued] = {first, bytes};
   waiting_bytes_ += bytes;
-  asked_.store(asked + 1, std::memory_order_release);
-  asked_.notify_one();
+  queued_.store(queued + 1, std::memory_order_release);
+  queued_.notify_one();
   if (!thread_.joinable()) thread_ = std::thread([this] { Run(); });
   return true;
 }
@@ -28,10 +28,10 @@ bool Prefaulter::Prefault(std::byte* first, uint64_t bytes) {
 void Prefaulter::Run() {
   SetThreadName("prefaulter");
   for (uint32_t done = 0;; ++done) {
-    asked_.wait(done, std::memory_order_acquire);
+    queued_.wait(done, std::memory_order_acquire);
     if (stopping_) return;
-    const Range range = wanted_[done % kMaxWanted];
-    // Fails on systems before Linux 5.14, and where there is no memory: then it is as without.
+    const Range range = queue_[done % kMaxQueued];
+    // Fails before Linux 5.14 and without free memory; the first touch then populates the pages.
     madvise(range.first, range.bytes, MADV_POPULATE_WRITE);
     waiting_bytes_ -= range.bytes;
     done_.store(done + 1, std::memory_order_release);

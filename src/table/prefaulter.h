@@ -8,13 +8,11 @@
 
 namespace simurgh {
 
-// Gives memory its pages before it is needed. The system clears a page when it is first touched: a
-// huge one takes from a third of a millisecond to several where the machine is virtual. That is
-// done by a thread here, which runs where its creator may run and takes memory of the same node.
-// What it has not reached yet, whoever touches it first gets as ever.
+// Populates pages in a thread of its own. The system clears a page at its first touch, which takes
+// 0.3 ms for a huge page and several on some virtual machines. The thread inherits the CPU set and
+// NUMA node of its creator. Pages that it has not reached are populated by their first touch.
 //
-// Threads: one owner, which never waits for the other thread. That starts with the first
-// Prefault().
+// Threads: one owner, which never waits for the prefaulting thread. The first Prefault() starts it.
 class Prefaulter {
  public:
   Prefaulter() = default;
@@ -22,16 +20,15 @@ class Prefaulter {
   Prefaulter& operator=(const Prefaulter&) = delete;
   ~Prefaulter();
 
-  // Asks for the pages of mapped memory; false, and nothing is asked for, while kMaxWanted ranges
-  // wait for theirs.
-  // Lifetime: the memory stays mapped until the prefaulter goes.
+  // Queues a range of mapped memory; returns false when kMaxQueued ranges are queued.
+  // Lifetime: the memory must stay mapped until the prefaulter is destroyed.
   [[nodiscard]] bool Prefault(std::byte* first, uint64_t bytes);
 
-  // Of what was asked for, what has not got its pages yet.
+  // Bytes that are queued and not populated yet.
   uint64_t waiting_bytes() const { return waiting_bytes_.load(std::memory_order_acquire); }
 
  private:
-  static constexpr uint32_t kMaxWanted = 64;
+  static constexpr uint32_t kMaxQueued = 64;
 
   struct Range {
     std::byte* first;
@@ -40,8 +37,8 @@ class Prefaulter {
 
   void Run();
 
-  std::array<Range, kMaxWanted> wanted_;  // A ring.
-  std::atomic<uint32_t> asked_ = 0;       // Ranges ever; one more at the end.
+  std::array<Range, kMaxQueued> queue_;  // A ring.
+  std::atomic<uint32_t> queued_ = 0;     // Ranges queued so far; the destructor adds one.
   std::atomic<uint32_t> done_ = 0;
   std::atomic<uint64_t> waiting_bytes_ = 0;
   std::atomic<bool> stopping_ = false;

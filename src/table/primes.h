@@ -11,7 +11,7 @@ constexpr bool IsPrime(uint32_t number) {
   return true;
 }
 
-// The smallest prime from `number` on; 1 stays.
+// The smallest prime that is at least `number`; 1 for 1.
 constexpr uint32_t PrimeFrom(uint32_t number) {
   while (!IsPrime(number)) ++number;
   return number;

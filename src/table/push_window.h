@@ -30,8 +30,6 @@ class PushWindow {
   // Errors: DATA_LOSS unless the rank's first `acknowledged_steps` steps are recorded.
   Status CheckAcknowledged(uint64_t run, uint32_t rank, uint64_t acknowledged_steps) const;
 
-  size_t trainer_count() const { return trainers_.size(); }
-
  private:
   struct Trainer {
     uint64_t run;

@@ -5,9 +5,8 @@
 
 namespace simurgh {
 
-// FairQueue trainers' steps into stamps that never go back. Within a run stamps follow the steps;
-// the first step a new run shows is one stamp after all of its predecessor, wherever the run began
-// to count.
+// Maps steps of trainers to stamps that never decrease. Within a run, stamps advance with the
+// steps. The first step of a new run gets the next stamp, whatever its number.
 //
 // Threads: one owner.
 class RecencyClock {
@@ -19,7 +18,7 @@ class RecencyClock {
       first_step_ = step;
       base_ = ++newest_;
     }
-    // Ranks may be some steps apart: an earlier one than the first counts as the first.
+    // Ranks may be some steps apart: a step before the first one counts as the first.
     newest_ = std::max(newest_, base_ + (step - std::min(step, first_step_)));
     return newest_;
   }

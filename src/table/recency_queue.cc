@@ -8,7 +8,7 @@
 namespace simurgh {
 
 uint64_t RecencyQueue::ReservationFor(uint64_t capacity_rows) {
-  // Full chunks, a partly filled one a bucket, and one for a row on its way.
+  // Full chunks, a partly filled one per bucket, and one for a row in transit.
   return (capacity_rows / kRowsPerChunk + kBuckets + 2) * sizeof(Chunk);
 }
 
@@ -55,7 +55,7 @@ void RecencyQueue::FileOutside(uint32_t row, uint32_t stamp) {
     Coarsen();
     number = stamp >> shift_;
   }
-  // Before the front: a row out of `ready_`, used before the rows that are in the ring by now.
+  // A row from ready_ may be older than all rows in the ring.
   front_ = std::min(front_, number);
   back_ = std::max(back_, number);
   Push(bucket(number), row);
@@ -125,8 +125,8 @@ void RecencyQueue::Coarsen() {
   ++shift_;
 }
 
-// Entries of the upper half of a bucket now lie one bucket early, like those of rows used since:
-// they are filed again when their bucket is taken out.
+// Afterwards, entries of the upper half of a bucket are one bucket too early. TakeOldestBucket()
+// files them again, like those of rows used since.
 void RecencyQueue::Refine(uint32_t now) {
   std::array<Bucket, kBuckets> spread;
   for (uint64_t number = front_; number <= back_; ++number) {
@@ -138,12 +138,12 @@ void RecencyQueue::Refine(uint32_t now) {
   back_ = std::min<uint64_t>(back_ * 2 + 1, now >> shift_);
 }
 
-// Leaves `ready_` empty when all rows of the bucket were used since. Requires an entry in the ring.
+// Leaves ready_ empty when all rows of the bucket were used since. Requires an entry in the ring.
 void RecencyQueue::TakeOldestBucket(uint32_t now) {
   SIMURGH_CHECK_LT(uint64_t{0}, ring_rows_) << "eviction queue: empty";
   if (ready_.capacity() < ready_limit_) ready_.reserve(ready_limit_);
   AdvanceFront();
-  // Room for every stamp, so that filing rows again leaves the oldest bucket where it is.
+  // The ring must cover every stamp, so that refiling rows does not move the oldest bucket.
   while ((now >> shift_) - front_ >= kBuckets) Coarsen();
   while (shift_ > 0 && (now >> shift_) - front_ < kBuckets / 4) Refine(now);
   Bucket& oldest = bucket(front_);

@@ -10,19 +10,18 @@
 
 namespace simurgh {
 
-// Says which row has been left alone longest, at no cost to a row that is used: using a row only
-// stores a stamp in its header. Each row has one entry here, filed under the stamp it had then.
-// When a victim is wanted, the oldest entries are compared with their rows' stamps: a row used
-// since is filed again, under its present stamp, and the others are the oldest rows there are.
+// Finds the least recently used row. Using a row only stores a stamp in its header. Each row has
+// one entry in the queue, filed under the stamp at that time. PopOldest() compares the oldest
+// entries with the current stamps of their rows: a row used since is filed again, any other is the
+// victim.
 //
-// Entries are filed in a ring of buckets, each for 2^shift stamps in a row. When the stamps of the
-// rows outgrow the ring, neighbouring buckets are joined and shift grows by one; when they fill
-// less than a quarter, it shrinks. Neither looks at an entry. The oldest bucket is taken out whole,
-// sorted and handed out from the oldest: victims are exactly least recently used. Only from a
-// bucket of more than kSortLimit entries they come in any order: their ages then differ by less
-// than 1/64 of the oldest row's age, and no request ever waits for a long sort.
+// Entries are in a ring of buckets of 2^shift consecutive stamps each. When the stamps exceed the
+// ring, neighbouring buckets are joined and shift grows; when they fill less than a quarter, shift
+// shrinks. Neither reads entries. The oldest bucket is taken out and sorted, so victims are exactly
+// least recently used. A bucket of more than kSortLimit entries is not sorted, which bounds the
+// delay of a request: ages of its rows differ by less than 1/64 of the oldest row's age.
 //
-// Stamps of rows only grow, except across Clear().
+// Requires that stamps of rows only grow, except across Clear().
 //
 // Source: the ring is a calendar queue (R. Brown, CACM 31(10), 1988) over the monotone priorities
 // of a radix heap (Ahuja, Mehlhorn, Orlin, Tarjan, JACM 37(2), 1990). Cost: 4.3 bytes a row. Add()
@@ -36,7 +35,7 @@ class RecencyQueue {
 
   static uint64_t ReservationFor(uint64_t capacity_rows);
 
-  // Sees to it that so many more rows have memory. Errors: see ArenaRegion::Commit().
+  // Commits memory for `rows_more` rows. Errors: see ArenaRegion::Commit().
   Status Commit(size_t rows_more) {
     return region_.Commit((rows_more / kRowsPerChunk + kBuckets + 2) * sizeof(Chunk));
   }
@@ -46,21 +45,21 @@ class RecencyQueue {
     return region_.AddedMemory((rows_more / kRowsPerChunk + 1) * sizeof(Chunk));
   }
 
-  // Files a row that has no entry, under the stamp it bears.
+  // Files a row without an entry under its current stamp.
   void Add(uint32_t row) { File(row, stamps_(row)); }
-  // The same for a row that is going to bear this stamp.
+  // As above for a row whose header will get this stamp.
   void Add(uint32_t row, uint32_t stamp) { File(row, stamp); }
 
-  // Removes and returns the oldest row. Requires size() > 0; no row bears a stamp after `now`.
+  // Removes and returns the oldest row. Requires size() > 0 and no stamp after `now`.
   uint32_t PopOldest(uint32_t now);
 
-  // The row that comes out `pops` pops from now, unless it is used before; kNoRow when that is not
-  // known yet. For fetching what its eviction will touch.
+  // The row that PopOldest() will return after `pops` others, if it is not used until then; kNoRow
+  // when unknown. For prefetching.
   uint32_t Upcoming(size_t pops) const {
     return pops < ready_.size() ? static_cast<uint32_t>(ready_[ready_.size() - 1 - pops]) : kNoRow;
   }
 
-  // Forgets all entries.
+  // Removes all entries.
   void Clear();
 
   uint64_t size() const { return ring_rows_ + ready_.size(); }
@@ -70,14 +69,14 @@ class RecencyQueue {
   static constexpr uint32_t kBuckets = 256;
   static constexpr uint32_t kRowsPerChunk = 15;
 
-  // 64 bytes of a bucket. Chunks are named by number + 1; 0 is none.
+  // One cache line of a bucket. Chunks are named by number + 1; 0 is none.
   struct Chunk {
     uint32_t next;
     uint32_t rows[kRowsPerChunk];
   };
   static_assert(sizeof(Chunk) == 64);
 
-  // A stack of chunks of which only the first may be partly filled.
+  // A stack of chunks; only the first may be partly filled.
   struct Bucket {
     uint32_t first = 0;
     uint32_t last = 0;
@@ -97,7 +96,7 @@ class RecencyQueue {
     Push(bucket(number), row);
     ++ring_rows_;
   }
-  // The same, making the ring reach so far.
+  // As File(), for a stamp outside the ring.
   void FileOutside(uint32_t row, uint32_t stamp);
   void Push(Bucket& bucket, uint32_t row);
   uint32_t TakeChunk();
@@ -114,9 +113,9 @@ class RecencyQueue {
   std::array<Bucket, kBuckets> ring_;
   uint64_t ring_rows_ = 0;
   uint32_t shift_ = 0;
-  uint64_t front_ = 0;  // No entry is in a bucket before this one.
-  uint64_t back_ = 0;   // Nor after this one.
-  // Taken out of the ring: stamp << 32 | row, the oldest last.
+  uint64_t front_ = 0;  // No entry is in an earlier bucket.
+  uint64_t back_ = 0;   // No entry is in a later bucket.
+  // Entries taken out of the ring: stamp << 32 | row, the oldest last.
   std::vector<uint64_t> ready_;
   size_t ready_limit_;
 };

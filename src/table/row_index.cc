@@ -11,12 +11,12 @@ namespace simurgh {
 namespace {
 
 constexpr double kRowsPerBucketAtCapacity = 6.5;
-// Where a segment is full, see LimitOf().
+// Range of the fill limit, see LimitOf().
 constexpr uint64_t kRowsPerBucketFrom = 7;
 constexpr uint64_t kRowsPerBucketTo = 8;
-// 128 KiB: a split moves some 8,000 entries, less than a millisecond.
+// 128 KiB: a split moves about 8,000 entries in less than a millisecond.
 constexpr uint32_t kMaxSegmentBuckets = 2039;  // A prime.
-// Splits beyond the planned number that uneven hashes may cause.
+// Extra depth for uneven hashes.
 constexpr uint32_t kExtraDepth = 3;
 
 struct Plan {
@@ -38,8 +38,8 @@ Plan PlanFor(uint64_t capacity_rows) {
 uint64_t RowIndex::ReservationFor(uint64_t capacity_rows) {
   const Plan plan = PlanFor(capacity_rows);
   const uint64_t segment_bytes = plan.segment_buckets * sizeof(IndexBucket);
-  // Every segment of the deepest directory; the smaller ones that the first one was; and doubled
-  // segments at the depth limit, where a row takes at most 64 * 2 / 7 bytes, twice with its past.
+  // All segments of the deepest directory; earlier sizes of the first segment; and doubled segments
+  // at the depth limit: at most 64 * 2 / 7 bytes a row, twice with earlier sizes.
   return (segment_bytes << (plan.depth + kExtraDepth)) + 4 * segment_bytes + capacity_rows * 40 +
          sizeof(IndexBucket);
 }
@@ -93,7 +93,7 @@ uint32_t RowIndex::InsertAbsent(uint64_t id, uint64_t hash, uint32_t row) {
     if (ids_(other) == id) return other;
   }
   if (const uint32_t empty = MatchTags(bucket, 0); empty != 0) {
-    // Had the id come, it would have found this place, or one before it.
+    // An earlier insertion of the id would have used this slot or one before it.
     const int slot = std::countr_zero(empty);
     bucket.tags[slot] = tag;
     bucket.rows[slot] = code_.Encode(row, /*displaced=*/false, hash, segment.window);
@@ -127,7 +127,7 @@ void RowIndex::Erase(uint64_t hash, uint32_t row) {
   }
 }
 
-// Hashes fill all segments alike. Were they full at the same load, they would all split at once.
+// Hashes fill all segments equally. Different limits keep them from splitting all at once.
 uint64_t RowIndex::LimitOf(const SegmentState& segment) {
   const uint64_t buckets = segment.where.bucket_count;
   const uint64_t spread = buckets * (kRowsPerBucketTo - kRowsPerBucketFrom);
@@ -135,8 +135,7 @@ uint64_t RowIndex::LimitOf(const SegmentState& segment) {
   return buckets * kRowsPerBucketFrom + (spread * draw >> 32);
 }
 
-// While the index doubles, there are on average as many insertions between two splits as a segment
-// has buckets.
+// While the index doubles, the average distance of splits is segment_buckets_ insertions.
 bool RowIndex::MustGrow(const SegmentState& segment) const {
   if (segment.rows < segment.limit) [[likely]]
     return false;
@@ -150,7 +149,7 @@ void RowIndex::Place(const SegmentState& segment, const Entry& entry) {
   const uint16_t tag = TagOf(entry.hash);
   const uint32_t home = Home(segment.where, entry.hash);
   uint32_t at = home;
-  for (;;) {  // Ends: a segment is never full.
+  for (;;) {  // Terminates because a segment is never full.
     IndexBucket& bucket = segment.where.buckets[at];
     if (const uint32_t empty = MatchTags(bucket, 0); empty != 0) {
       const int slot = std::countr_zero(empty);

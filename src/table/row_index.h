@@ -22,13 +22,13 @@ struct alignas(64) IndexBucket {
   static constexpr uint32_t kSlots = 10;
 
   uint16_t tags[kSlots];  // 0: the slot is empty.
-  uint32_t rows[kSlots];  // A row's number, and more, see SlotCode.
-  uint32_t overflow;      // Entries that would have lain here or before, had there been room.
+  uint32_t rows[kSlots];  // Encoded by SlotCode.
+  uint32_t overflow;      // Entries that passed this bucket because it was full.
 };
 static_assert(sizeof(IndexBucket) == 64);
 static_assert(offsetof(IndexBucket, rows) == 20 && offsetof(IndexBucket, overflow) == 60);
 
-// The slots of `bucket` whose tag is `tag`, as bits; slot by slot.
+// Bit mask of the slots of `bucket` whose tag is `tag`.
 inline uint32_t MatchTagsReference(const IndexBucket& bucket, uint16_t tag) {
   uint32_t matches = 0;
   for (uint32_t slot = 0; slot < IndexBucket::kSlots; ++slot) {
@@ -37,10 +37,10 @@ inline uint32_t MatchTagsReference(const IndexBucket& bucket, uint16_t tag) {
   return matches;
 }
 
-// The same, eight slots at a time.
+// As MatchTagsReference(), eight slots at a time.
 inline uint32_t MatchTags(const IndexBucket& bucket, uint16_t tag) {
   constexpr uint32_t kAllSlots = (1U << IndexBucket::kSlots) - 1;
-#if defined(__SSE2__)  // Every x86-64 has it; Highway starts at its successors.
+#if defined(__SSE2__)  // All x86-64 processors; Highway starts at later extensions.
   const auto* words = reinterpret_cast<const __m128i*>(&bucket);
   const __m128i wanted = _mm_set1_epi16(static_cast<int16_t>(tag));
   const __m128i equal = _mm_packs_epi16(_mm_cmpeq_epi16(_mm_load_si128(words), wanted),
@@ -58,12 +58,12 @@ inline uint32_t MatchTags(const IndexBucket& bucket, uint16_t tag) {
 #endif
 }
 
-// What the 32 bits of a slot say. A table of at most 2^b rows leaves 32 - b bits beside a row's
-// number. One tells whether the entry lies in its first bucket, and the others repeat the bits of
-// its hash that the next splits of its segment will ask for: without them a split would read the
-// id of every row it moves, each a cache miss in another page.
+// Layout of a slot's 32 bits. A table of at most 2^b rows leaves 32 - b bits next to the row
+// number. One is set if the entry is displaced from its home bucket. The others are the bits of its
+// hash that decide the next splits of its segment: without them, a split would miss the cache for
+// every row.
 //
-// Depths are cut into windows of split_bits() each; a slot holds the bits of one window. Tables of
+// Depths are divided into windows of split_bits(); a slot holds the bits of one window. Tables of
 // more than 2^30 rows have no split bits.
 class SlotCode {
  public:
@@ -72,10 +72,10 @@ class SlotCode {
         row_mask_(static_cast<uint32_t>((uint64_t{1} << row_bits_) - 1)) {}
 
   uint32_t split_bits() const { return row_bits_ >= 31 ? 0 : 31 - row_bits_; }
-  // The depth at which the window of `depth` begins. Requires split_bits() > 0.
+  // First depth of the window that contains `depth`. Requires split_bits() > 0.
   uint32_t WindowOf(uint32_t depth) const { return depth - depth % split_bits(); }
 
-  // For an entry of a segment whose window begins at `window`.
+  // window: first depth of the segment's window.
   uint32_t Encode(uint32_t row, bool displaced, uint64_t hash, uint32_t window) const {
     if (split_bits() == 0) return row;
     const uint64_t bits = hash << window >> (64 - split_bits());
@@ -85,7 +85,7 @@ class SlotCode {
   bool Displaced(uint32_t slot) const { return (slot & DisplacedMask()) != 0; }
   // Requires split_bits() > 0.
   uint32_t DisplacedMask() const { return 1U << row_bits_; }
-  // Where a slot holds the bit that splits a segment of `depth`. Requires split_bits() > 0.
+  // The bit of a slot that splits a segment of `depth`. Requires split_bits() > 0.
   uint32_t SplitMask(uint32_t depth) const { return 1U << (31 - depth % split_bits()); }
 
  private:
@@ -93,30 +93,30 @@ class SlotCode {
   uint32_t row_mask_;
 };
 
-// Maps ids to row numbers. The ids themselves stand only in the rows.
+// Maps ids to row numbers. Ids are stored only in the rows.
 //
-// Extendible hashing: the top bits of a hash pick a segment by a directory, further bits a bucket
-// in it, 16 more are the tag. An entry whose bucket is full goes to others, a stride apart that
-// depends on the tag; each bucket counts the entries that went past it, so a search stops at a
-// bucket nothing went past, and erasing leaves no tombstone. A segment that is three quarters
-// full grows until it has the table's segment size, and from then on splits in two: the whole index
-// is never rehashed at once. A split leaves entries at the same place of either half, and so reads
-// two segments from end to end and, of rows, only the ids of displaced entries. When a segment has
-// used up its slots' split bits, its next insertions renew them, some buckets now and then, so that
-// the misses of the ids overlap and all is done before it splits again. Splits keep a distance of
-// half as many insertions as there are between them on average, so a request meets few of them: a
-// segment may wait for its turn, as long as it is not nearly full.
+// Extendible hashing. The top bits of a hash select a segment through a directory, further bits a
+// home bucket, and 16 more are the tag. An entry whose bucket is full is displaced by a stride that
+// depends on the tag. Each bucket counts the entries that passed it, so a search stops at the first
+// bucket with count 0, and erasing leaves no tombstone.
 //
-// A table at its capacity, where rows come and go for ever, fills its segments to 0.65: then a
-// search for an id that is not there reads 1.4 buckets, one for a row 1.1. At 0.8 it would be 3.5
-// and 1.3; with neighbouring buckets instead of strides 12 and 1.5.
+// A segment that is three quarters full grows up to the table's segment size and then splits in
+// two, so the index is never rehashed as a whole. A split keeps entries at the same bucket of
+// either half. It reads two segments sequentially, and ids only of displaced entries. When the
+// split bits of a segment are used up, its next insertions renew them, a few buckets at a time,
+// before its next split. Splits are at least half their average distance apart, so that a request
+// meets few: a segment that is not nearly full may be delayed.
 //
-// Placement of ids on servers and partitions uses the top bits of Mix64(id), which are therefore
-// nearly equal within a partition; Hash() is salted to be independent of them.
+// A full table with turnover fills its segments to 0.65. A search then reads 1.4 buckets for an
+// absent id and 1.1 for a present one; at 0.8 3.5 and 1.3, and with neighbouring buckets instead of
+// strides 12 and 1.5.
+//
+// Hash() is salted because the top bits of Mix64(id) select the partition, so they are nearly equal
+// within one.
 //
 // Threads: one owner.
 class RowIndex {
-  // What a probe needs, in the directory itself: no further hop.
+  // Stored in the directory itself, to save an indirection.
   struct Segment {
     IndexBucket* buckets = nullptr;
     uint32_t bucket_count = 0;
@@ -124,12 +124,11 @@ class RowIndex {
   };
 
  public:
-  // `ids` reads the id of a row that is in the index; row numbers are below `capacity_rows`. The
-  // segment size follows from
-  // `capacity_rows`, such that a full table fills its segments to 0.65: 9.8 bytes a row.
+  // ids: reads the id of a row. Row numbers are below `capacity_rows`. The segment size is such
+  // that a full table fills its segments to 0.65: 9.8 bytes a row.
   RowIndex(Arena& arena, uint64_t capacity_rows, RowField<uint64_t> ids);
 
-  // Address space that an index may take, however badly its ids hash.
+  // Upper bound of the address space, for any ids.
   static uint64_t ReservationFor(uint64_t capacity_rows);
 
   static constexpr uint64_t kSalt = 0x9fb21c651e98df25ULL;
@@ -140,32 +139,31 @@ class RowIndex {
     return static_cast<uint16_t>(tag + (tag == 0));
   }
 
-  // Brings near what an insertion or erasure touches first.
+  // Prefetches what an insertion or erasure touches first.
   void Prefetch(uint64_t hash) const {
     const Segment& segment = SegmentOf(hash);
     __builtin_prefetch(&segments_[segment.number], 1);
     __builtin_prefetch(segment.buckets + Home(segment, hash), 1);
   }
-  // Brings near where an entry goes whose bucket is full. Reads that one.
+  // Prefetches the second bucket of a hash if the home bucket is full. Reads the home bucket.
   void PrefetchNext(uint64_t hash) const {
     const Homes all = homes();
     if (MatchTags(*all.BucketOf(hash), 0) == 0) __builtin_prefetch(all.NextBucketOf(hash));
   }
 
-  // Where hashes are looked for first, by value: a loop keeps it in registers.
-  // Lifetime: until the index changes.
+  // Finds home buckets. Passed by value, so that loops keep it in registers.
+  // Lifetime: valid until the index changes.
   class Homes {
    public:
     const IndexBucket* BucketOf(uint64_t hash) const {
       const Segment& segment = SegmentOf(hash);
       return segment.buckets + Home(segment, hash);
     }
-    // The one that is searched after the first.
+    // The bucket that is searched after the home bucket.
     const IndexBucket* NextBucketOf(uint64_t hash) const {
       const Segment& segment = SegmentOf(hash);
       return segment.buckets + Next(segment, Home(segment, hash), TagOf(hash));
     }
-    // A slot's row.
     uint32_t RowOf(uint32_t slot) const { return code_.RowOf(slot); }
 
    private:
@@ -180,43 +178,41 @@ class RowIndex {
   };
   Homes homes() const { return *this; }
 
-  // The first row whose tag fits the hash, or kNoRow when no row can have it. Reads no row: the
-  // caller compares ids and calls Find() when they differ.
+  // Returns the first row whose tag matches, or kNoRow. Reads no row: the caller compares ids and
+  // calls Find() when they differ.
   uint32_t Candidate(uint64_t hash) const {
     return Probe(hash, [](uint32_t) { return true; });
   }
 
-  // The row of `id`, whose hash is `hash`, or kNoRow.
+  // Returns the row of `id`, or kNoRow.
   uint32_t Find(uint64_t id, uint64_t hash) const {
     return Probe(hash, [&](uint32_t row) { return ids_(row) == id; });
   }
 
-  // Adds a row whose id stands in it already and is not in the index.
+  // Adds a row. Requires that its record holds the id and that the id is not in the index.
   void Insert(uint64_t hash, uint32_t row);
 
-  // Adds `row` for an id that has been absent some time ago, unless it has a row since then:
-  // returns that, or else kNoRow. Requires that nothing was erased since. The row needs its id by
-  // the next insertion.
+  // Adds `row` for an id that an earlier search did not find; if it was added since, returns its
+  // row instead of kNoRow. Requires that nothing was erased since that search, and that the caller
+  // stores the id in the row before the next insertion.
   uint32_t InsertAbsent(uint64_t id, uint64_t hash, uint32_t row);
 
-  // Removes a row that is in the index.
+  // Requires that the row is in the index.
   void Erase(uint64_t hash, uint32_t row);
 
-  // Sees to it that so many more rows have memory, and the splits that come from rows that replace
-  // others. Errors: see ArenaRegion::Commit().
+  // Commits memory for `rows_more` rows, and for splits caused by turnover. Errors: see
+  // ArenaRegion::Commit().
   Status Commit(size_t rows_more);
 
-  // See ArenaRegion::AddedMemory(). 17 bytes a row, as in segments that have just split.
+  // See ArenaRegion::AddedMemory(). 17 bytes a row, as right after splits.
   uint64_t AddedMemory(size_t rows_more) const { return region_.AddedMemory(rows_more * 17); }
 
   uint64_t size() const { return size_; }
   size_t segment_count() const { return segments_.size(); }
   uint64_t bytes_used() const;
-  // What growing has done so far: entries moved plus ids read. An insertion adds no more than a
-  // split of one segment takes.
+  // Work of growing so far: entries moved plus ids read. One insertion adds at most one split.
   uint64_t growth_steps() const { return growth_steps_; }
-  // Entries that a segment has at most when it splits, however many others have just done so:
-  // nineteen twentieths of its slots.
+  // Most entries of a segment when it splits: nineteen twentieths of its slots.
   uint64_t max_split_at_once() const {
     return uint64_t{segment_buckets_} * IndexBucket::kSlots * 19 / 20;
   }
@@ -226,12 +222,12 @@ class RowIndex {
 
   struct alignas(64) SegmentState {  // A cache line.
     Segment where;
-    uint32_t depth = 0;   // Bits of the hash that all its entries share.
+    uint32_t depth = 0;   // Leading bits of the hash that all entries share.
     uint64_t prefix = 0;  // Those bits, at the top.
     uint64_t rows = 0;
-    uint64_t limit = 0;   // Rows that make it full.
+    uint64_t limit = 0;   // Splits or grows from this number of rows on.
     uint32_t window = 0;  // See SlotCode.
-    // Slots of buckets from here on have used up their split bits, except for later entries.
+    // Buckets from here on hold used-up split bits, except in entries added later.
     uint32_t renewed_buckets = kAllBuckets;
     uint32_t since_renewal = 0;  // Insertions.
   };
@@ -257,7 +253,7 @@ class RowIndex {
     const Segment& segment = SegmentOf(hash);
     const uint16_t tag = TagOf(hash);
     uint32_t at = Home(segment, hash);
-    // The bound matters when every bucket has been passed by some entry.
+    // The bound ends the search when every bucket has been passed.
     for (uint32_t left = segment.bucket_count; left > 0; --left) {
       const IndexBucket& bucket = segment.buckets[at];
       for (uint32_t matches = MatchTags(bucket, tag); matches != 0; matches &= matches - 1) {
@@ -271,11 +267,11 @@ class RowIndex {
   }
 
   static uint64_t LimitOf(const SegmentState& segment);
-  // Whether the segment has to get more room before it takes another entry.
+  // Whether the segment must grow or split before the next insertion.
   bool MustGrow(const SegmentState& segment) const;
-  // The segment of a hash, with room for another entry.
+  // Returns the segment of a hash, after growing it if necessary.
   SegmentState& RoomySegment(uint64_t hash);
-  // Requires room in the segment.
+  // Requires a free slot in the segment.
   void Place(const SegmentState& segment, const Entry& entry);
   std::vector<Entry> TakeOut(const SegmentState& segment);
   void ReadHashes(std::vector<Entry>& entries);
@@ -293,8 +289,8 @@ class RowIndex {
 
   RowField<uint64_t> ids_;
   SlotCode code_;
-  uint32_t segment_buckets_;  // Of a segment that splits instead of growing.
-  uint32_t depth_limit_;      // Ids that share so many bits make their segment grow again.
+  uint32_t segment_buckets_;  // Size from which segments split instead of growing.
+  uint32_t depth_limit_;      // Deeper segments grow instead of splitting.
   ArenaRegion region_;
   uint32_t depth_ = 0;
   std::vector<Segment> directory_;  // 2^depth_ entries.

@@ -1,4 +1,4 @@
-// How an index gets more room: segments grow to the planned size and split from then on.
+// Growth of an index: segments grow to the planned size and then split.
 
 #include <algorithm>
 #include <array>
@@ -11,19 +11,19 @@
 namespace simurgh {
 namespace {
 
-// How many rows ahead of its use an id is fetched.
+// Prefetch distance of ids.
 constexpr size_t kIdsAhead = 32;
-// One bucket in two insertions: from a split to the next there are more than two a bucket.
+// One bucket per two insertions: there are more than two per bucket between splits.
 constexpr uint32_t kInsertionsPerRenewal = 16;
 constexpr uint32_t kBucketsPerRenewal = 8;
 
 }  // namespace
 
-// At constant size a few segments in a hundred fill up by chance, and split.
+// Turnover at constant size fills and splits a few segments in a hundred.
 Status RowIndex::Commit(size_t rows_more) {
   constexpr uint64_t kBytesPerRow = 40;
-  constexpr uint64_t kBesides = uint64_t{1} << 20;
-  const uint64_t most = std::min(segment_buckets_ * sizeof(IndexBucket) * 8, kBesides);
+  constexpr uint64_t kMaxExtra = uint64_t{1} << 20;
+  const uint64_t most = std::min(segment_buckets_ * sizeof(IndexBucket) * 8, kMaxExtra);
   return region_.Commit(rows_more * kBytesPerRow + region_.used_bytes() / 16 + most);
 }
 
@@ -38,7 +38,7 @@ void RowIndex::MakeRoom(uint32_t number) {
   }
 }
 
-// Finds the hashes of entries by the ids of their rows.
+// Computes the hashes of entries from the ids of their rows.
 void RowIndex::ReadHashes(std::vector<Entry>& entries) {
   for (size_t i = 0; i < std::min(kIdsAhead, entries.size()); ++i) ids_.Prefetch(entries[i].row);
   for (size_t i = 0; i < entries.size(); ++i) {
@@ -48,7 +48,7 @@ void RowIndex::ReadHashes(std::vector<Entry>& entries) {
   growth_steps_ += entries.size();
 }
 
-// All entries of a segment with their hashes; its buckets are empty after.
+// Removes and returns all entries of a segment with their hashes.
 std::vector<RowIndex::Entry> RowIndex::TakeOut(const SegmentState& segment) {
   std::vector<Entry> entries;
   entries.reserve(segment.rows);
@@ -66,7 +66,7 @@ std::vector<RowIndex::Entry> RowIndex::TakeOut(const SegmentState& segment) {
   return entries;
 }
 
-// The old buckets stay behind unused: in all at most as many as the segment has now.
+// Old buckets stay allocated: in total at most as many as the segment has now.
 void RowIndex::Grow(SegmentState& segment, uint32_t bucket_count) {
   const std::vector<Entry> entries = TakeOut(segment);
   segment.where.buckets = NewBuckets(bucket_count);
@@ -96,7 +96,7 @@ void RowIndex::Split(uint32_t number) {
   SplitByBits(number, sibling);
 }
 
-// Makes the segment one deeper and adds an empty one for the other half of its hashes.
+// Increments the depth of the segment and adds an empty one for the other half of its hashes.
 uint32_t RowIndex::AddSibling(uint32_t number) {
   const uint32_t bit = 63 - segments_[number].depth;
   ++segments_[number].depth;
@@ -126,8 +126,8 @@ void RowIndex::PlaceBySide(uint32_t number, uint32_t sibling, const std::vector<
   }
 }
 
-// An entry in its first bucket stays at that place of either half. Displaced ones find new places,
-// and make new counts of what went past a bucket.
+// Entries in their home bucket keep their place in either half. Displaced entries are placed anew,
+// which also rebuilds the overflow counts.
 void RowIndex::SplitByBits(uint32_t number, uint32_t sibling) {
   SegmentState& low = segments_[number];
   SegmentState& high = segments_[sibling];
@@ -150,7 +150,7 @@ void RowIndex::RenewSome(SegmentState& segment) {
   Renew(segment, kBucketsPerRenewal);
 }
 
-// Writes the split bits of the next window into the slots of so many more buckets, if there are.
+// Writes the split bits of the next window into the slots of up to `count` more buckets.
 void RowIndex::Renew(SegmentState& segment, uint32_t count) {
   IndexBucket* const buckets = segment.where.buckets;
   const uint32_t end = segment.where.bucket_count;
@@ -177,7 +177,7 @@ void RowIndex::RenewBucket(const SegmentState& segment, IndexBucket& bucket) {
   }
 }
 
-// Points the directory entries of a segment at it.
+// Updates the directory entries of a segment.
 void RowIndex::WriteDirectory(const SegmentState& segment) {
   const size_t count = size_t{1} << (depth_ - segment.depth);
   const size_t first = (segment.prefix >> 1) >> (63 - depth_);

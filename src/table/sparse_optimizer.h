@@ -8,8 +8,8 @@
 
 namespace simurgh {
 
-// The optimizer of a table's rows: how much state a row has, how it begins, and how gradients
-// change rows. With learning rate l, gradient g, weight w, epsilon e, dim D:
+// The optimizer of a table's rows: size and initial value of their state, and the update rules.
+// With learning rate l, gradient g, weight w, epsilon e, dim D:
 //
 //   sgd               w -= l * g
 //   with momentum u   v = u * v + g; w -= l * v
@@ -18,15 +18,15 @@ namespace simurgh {
 //   row-wise adagrad  the same with one s for the row; then s = s * decay + mean(g * g)
 //   adam              n += 1; m = b1 * m + (1 - b1) * g; v = b2 * v + (1 - b2) * g * g;
 //                     w -= l / (1 - b1^n) * m / (sqrt(v / (1 - b2^n)) + e)
-//   row-wise adam     the same with one v for the row, fed with mean(g * g)
+//   row-wise adam     the same with one v for the row, updated with mean(g * g)
 //   ftrl              t = s + g * g; z += g - (sqrt(t) - sqrt(s)) / l * w; s = t;
 //                     r = z beyond +-l1; w = -r / ((beta + sqrt(s)) / l + l2)
 //   group ftrl        the same, w times max(0, 1 - sqrt(D) * group_l1 / norm(r))
 //
-// n counts the row's own updates, and stands in the row: bias correction does not depend on when a
-// server started. Before any of these a gradient longer than max_gradient_norm is scaled down to
-// it, weight_decay * w is added to it, and decoupled_weight_decay * l * w is taken off the weight:
-// with adam, that is AdamW. Afterwards each weight is clamped to +-weight_bound.
+// n counts the row's own updates and is stored in the row. Before the rule, a gradient longer than
+// max_gradient_norm is scaled to that norm, weight_decay * w is added to the gradient, and
+// decoupled_weight_decay * l * w is subtracted from the weight (with adam: AdamW). After the rule,
+// each weight is clamped to +-weight_bound.
 //
 // Source: Duchi et al., JMLR 12 (2011); Kingma and Ba, ICLR 2015; Loshchilov and Hutter, ICLR 2019;
 // McMahan et al., KDD 2013; Ni et al., "Adaptive optimizers with sparse group lasso", ECML 2021.
@@ -35,17 +35,17 @@ class SparseOptimizer {
  public:
   SparseOptimizer(const SparseOptimizerConfig& config, uint32_t dim, float weight_bound);
 
-  // Floats of state behind a row's weights.
+  // Floats of state after a row's weights.
   uint32_t state_floats() const { return StateShapeOf(parameters_.rule).floats(parameters_.dim); }
   RowStateShape state_shape() const { return StateShapeOf(parameters_.rule); }
 
-  // What the kernels are given, with the configured learning rate.
+  // Parameters of the kernels, with the configured learning rate.
   const RowUpdateParameters& parameters() const { return parameters_; }
 
   void InitializeState(std::span<float> state) const;
 
-  // Applies one gradient to each row, in order. All arithmetic is f32, and equal bit for bit on
-  // every processor.
+  // Applies one gradient to each row, in order. All arithmetic is f32; results are bit-identical on
+  // all processors.
   void Update(float learning_rate, std::span<const RowGradient> rows) const;
 
  private:

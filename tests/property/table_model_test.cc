@@ -144,7 +144,7 @@ class Comparison {
         request.values[i].clear();
       }
     }
-    for (Evictions& evictions : evictions_) evictions.rows.clear();
+    for (EvictionRecorder& evictions : evictions_) evictions.rows.clear();
     step_ += random_.Below(3);
     if (random_.Below(5000) == 0) step_ += random_.Below(1 << 20);
     clock_ = std::max(clock_, clock_base_ + step_ - first_step_);
@@ -154,7 +154,7 @@ class Comparison {
     PullReport expected;
     for (size_t i = 0; i < request.ids.size(); ++i) {
       const uint32_t table = request.tables[i];
-      // Evictions are the table's, and only one of its groups has ids.
+      // EvictionRecorder are the table's, and only one of its groups has ids.
       const std::vector<Eviction> evicted =
           request.ids[i].empty() ? std::vector<Eviction>() : evictions_[table].rows;
       const auto rows = models_[table].Pull(request.ids[i], clock_, evicted, expected);

@@ -10,17 +10,17 @@
 
 namespace simurgh {
 
-// A row-major matrix in one of the precisions, as rows and gradients travel, that somebody else
-// owns. Byte is std::byte, or const std::byte for reading only. Passed by value.
+// A view of a row-major matrix in one of the precisions of rows and gradients. Byte is std::byte,
+// or const std::byte for reading. Passed by value.
 //
-// Lifetime: the caller keeps the bytes alive and in place.
+// Lifetime: the bytes must outlive the view.
 template <typename Byte>
 class CodedMatrix {
  public:
   using Float = std::conditional_t<std::is_const_v<Byte>, const float, float>;
 
   CodedMatrix() = default;
-  // data: rows one behind the other; f32 at a multiple of 4 bytes, 16 bits at a multiple of 2.
+  // data: contiguous rows, aligned to the size of a number.
   CodedMatrix(Byte* data, RowPrecision precision, size_t rows, size_t columns)
       : data_(data),
         precision_(precision),
@@ -62,7 +62,7 @@ class CodedMatrix {
   size_t stride_bytes_ = 0;
 };
 
-using EncodedRows = CodedMatrix<std::byte>;           // To be written.
-using CodedGradients = CodedMatrix<const std::byte>;  // To be read.
+using EncodedRows = CodedMatrix<std::byte>;           // Writable.
+using CodedGradients = CodedMatrix<const std::byte>;  // Read-only.
 
 }  // namespace simurgh

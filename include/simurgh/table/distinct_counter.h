@@ -7,13 +7,13 @@
 
 namespace simurgh {
 
-// Estimates how many different ids it was shown, in 2 KiB: the standard error is 1.04 / sqrt(2048),
-// 2.3 %, at any number. Small numbers are nearly exact. Counters of several shares of ids merge
-// into the counter of them all, exactly as if it had seen every id.
+// HyperLogLog: estimates the number of distinct ids in 2 KiB. The standard error is
+// 1.04 / sqrt(2048) = 2.3 %; small numbers are nearly exact. Merging counters gives exactly the
+// counter of all their ids.
 //
-// Source: Flajolet et al., "HyperLogLog", AofA 2007; the estimate without corrections by range is
+// Source: Flajolet et al., "HyperLogLog", AofA 2007; the estimator is
 // Ertl's, arXiv:1702.01284, algorithm 6.
-// Threads: one owner. Memory: nothing before the first id.
+// Threads: one owner. Memory: none before the first id.
 class DistinctCounter {
  public:
   static constexpr uint32_t kPrecision = 11;

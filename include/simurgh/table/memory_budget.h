@@ -9,28 +9,25 @@
 
 namespace simurgh {
 
-// Resident memory of this process, huge pages of files included. 0 where the system does not tell.
+// Resident memory of this process, including huge pages of files; 0 when /proc is not readable.
 //
 // Source: proc(5), /proc/pid/status: VmRSS and HugetlbPages. Cost: some system calls.
 uint64_t ResidentBytes();
 
-// How much memory a server may take, and who may take more of it. Tables ask for the pages of some
-// thousand rows, or of some sketches, before they grow; it is granted while the process, as
-// measured, with all that was granted and is not yet touched, stays within the limit.
-//
-// What tables have taken stays theirs: they use the memory of rows that go again.
+// Memory limit of a server. A table requests the memory of some thousand rows, or of some sketches,
+// before it grows. A request is granted while measured resident memory plus granted but untouched
+// memory stays within the limit. Tables never return memory; they reuse that of evicted rows.
 //
 // Threads: any.
 class MemoryBudget {
  public:
-  // `kept_free`: of the limit, left to what is not tables: requests, connections.
+  // kept_free: the part of the limit that is reserved for requests and connections.
   MemoryBudget(uint64_t limit_bytes, uint64_t kept_free,
                std::function<uint64_t()> resident = ResidentBytes);
 
-  // Asks for `bytes` more. `used_up`: of earlier grants, what the caller has touched since.
-  bool Grant(uint64_t bytes, uint64_t used_up);
-
-  uint64_t limit_bytes() const { return limit_bytes_; }
+  // Requests `bytes` more. newly_touched: bytes of earlier grants that the caller has touched
+  // since.
+  bool Grant(uint64_t bytes, uint64_t newly_touched);
 
  private:
   const uint64_t limit_bytes_;

@@ -7,7 +7,7 @@
 
 namespace simurgh {
 
-// The numbers of a row as they travel, as f32: exact. to: as many as the row has.
+// Converts an encoded row to f32, exactly. to: (D)
 void WidenRow(RowPrecision precision, const std::byte* row, std::span<float> to);
 
 }  // namespace simurgh

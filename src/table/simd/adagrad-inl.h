@@ -1,4 +1,4 @@
-// Adagrad, with an accumulator an element or one a row.
+// Adagrad, with one accumulator per element or per row.
 
 // clang-format off
 #if defined(SIMURGH_TABLE_ADAGRAD_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -46,4 +46,4 @@ HWY_INLINE void UpdateRowWiseAdagrad(const RowUpdateParameters& p, const RowGrad
 }  // namespace simurgh
 HWY_AFTER_NAMESPACE();
 
-#endif  // Included once a target.
+#endif  // Included once per target.

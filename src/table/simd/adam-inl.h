@@ -1,4 +1,4 @@
-// Adam with a count of updates a row, and with one second moment a row.
+// Adam with an update count per row; second moments per element or per row.
 
 // clang-format off
 #if defined(SIMURGH_TABLE_ADAM_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -62,4 +62,4 @@ HWY_INLINE void UpdateRowWiseAdam(const RowUpdateParameters& p, const RowGradien
 }  // namespace simurgh
 HWY_AFTER_NAMESPACE();
 
-#endif  // Included once a target.
+#endif  // Included once per target.

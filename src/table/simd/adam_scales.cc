@@ -5,8 +5,8 @@
 namespace simurgh {
 namespace {
 
-// By squaring: the same bits on every machine, which std::pow does not promise. Without a branch on
-// the exponent's bits: rows' counts differ, and a processor guesses every other one of them wrong.
+// By squaring, because std::pow is not bit-identical across machines. Without branches on the bits
+// of the exponent, because they are unpredictable.
 double Power(double base, uint32_t exponent) {
   double power = 1;
   while (exponent != 0) {

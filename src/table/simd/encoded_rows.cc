@@ -1,4 +1,4 @@
-// Compiled once for each vector extension, as row_update.cc is.
+// Compiled once per vector extension, see row_update.cc.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "table/simd/encoded_rows.cc"
 #include <hwy/foreach_target.h>
@@ -15,7 +15,7 @@ HWY_BEFORE_NAMESPACE();
 namespace simurgh {
 namespace HWY_NAMESPACE {
 
-// Requires a format of 16 bits.
+// Requires a 16-bit format.
 constexpr Half HalfOf(RowPrecision precision) {
   return precision == RowPrecision::kBf16 ? Half::kBf16 : Half::kF16;
 }
@@ -31,7 +31,7 @@ HWY_INLINE void WidenAll(RowPrecision precision, const std::byte* from, uint32_t
   });
 }
 
-// `first` is the number of the first element in the row.
+// first: position in the row.
 HWY_INLINE void NarrowAll(RowPrecision precision, const float* from, uint32_t count, uint64_t noise,
                           uint32_t first, std::byte* to) {
   if (precision == RowPrecision::kF32) {

@@ -10,49 +10,43 @@
 
 namespace simurgh {
 
-// A row whose numbers are not all f32: what follows its header, the gradient for it, and what its
-// rounding draws from.
+// The values of a row that is not all f32, its gradient, and the seed of its rounding.
 struct CodedRow {
   std::byte* values;
   const float* gradient;
   uint64_t noise;
 };
 
-// Widens each row to f32, applies the rule, and stores what comes of it, rounded by chance: up with
-// a probability that is the share of the way to the next number of the format. Values beyond the
-// largest finite number become it. Rows are handled in order, one dispatch for all.
-//
-// Every target gives the bits of UpdateCodedRowReference.
+// Converts each row to f32, applies the rule and stores the result with stochastic rounding; values
+// beyond the largest finite number saturate. Rows are updated in order, with one dispatch for all.
+// Bit-identical to UpdateCodedRowReference() on every target.
 void UpdateEncodedRows(const RowUpdateParameters& parameters, const RowFormat& format,
                        std::span<const CodedRow> rows);
 
 void UpdateCodedRowReference(const RowUpdateParameters& parameters, const RowFormat& format,
                              const CodedRow& row);
 
-// Numbers to copy from one precision to another.
 struct RowConversion {
   const std::byte* from;
   std::byte* to;
 };
 
-// Copies the first `count` numbers of each row, rounded to the nearest number of the new precision
-// (in the middle, away from zero; beyond the largest finite number, to it). One dispatch for all.
-// Requires finite numbers where bits change.
-//
-// Every target gives the bits of ConvertRowReference.
+// Copies the first `count` numbers of each row, rounded to nearest (ties away from zero; values
+// beyond the largest finite number saturate). One dispatch for all. Requires finite numbers unless
+// the precisions are equal. Bit-identical to ConvertRowReference() on every target.
 void ConvertRows(RowPrecision from, RowPrecision to, uint32_t count,
                  std::span<const RowConversion> rows);
 
 void ConvertRowReference(RowPrecision from, RowPrecision to, uint32_t count,
                          const RowConversion& row);
 
-// Widens all numbers of a row: `to` is format.floats() floats, weights and then state.
+// Converts a row to f32. to: format.floats() numbers, weights and then state.
 void DecodeRow(const RowFormat& format, const std::byte* values, float* to);
 
-// Stores a new row, rounded to the nearest numbers of the format.
+// Stores a new row, rounded to nearest.
 void EncodeNewRow(const RowFormat& format, const float* from, std::byte* values);
 
-// Most floats of a row: Adam's.
+// Largest number of floats of a row: Adam's.
 inline constexpr uint32_t kMaxRowFloats = 3 * kMaxRowDim + 2;
 
 }  // namespace simurgh

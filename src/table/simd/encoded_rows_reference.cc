@@ -27,7 +27,7 @@ void Store(RowPrecision precision, float value, uint32_t noise, std::byte* to) {
   std::memcpy(to, &half, sizeof(half));
 }
 
-// noise(i) is of element i of the row, weights and then state.
+// noise(i): for element i of the row, weights and then state.
 template <typename Noise>
 void EncodeRow(const RowFormat& format, const float* from, const Noise& noise, std::byte* values) {
   for (uint32_t i = 0; i < format.dim; ++i) {

@@ -1,4 +1,4 @@
-// Compiled once for each vector extension, as row_update.cc is.
+// Compiled once per vector extension, see row_update.cc.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "table/simd/find_rows.cc"
 #include <hwy/foreach_target.h>
@@ -14,10 +14,10 @@ HWY_BEFORE_NAMESPACE();
 namespace simurgh {
 namespace HWY_NAMESPACE {
 
-// How many buckets are on their way: a power of two.
+// Prefetch distance of buckets, a power of two.
 constexpr size_t kAhead = 128;
 
-// RowIndex::Hash of each id.
+// Computes RowIndex::Hash() of each id.
 HWY_INLINE void HashAll(std::span<const uint64_t> ids, uint64_t* hashes) {
   const Words words;
   const size_t lanes = hn::Lanes(words);
@@ -29,9 +29,9 @@ HWY_INLINE void HashAll(std::span<const uint64_t> ids, uint64_t* hashes) {
   for (; i < ids.size(); ++i) hashes[i] = RowIndex::Hash(ids[i]);
 }
 
-// The first slot whose tag it is; kSlots or more: none.
+// The first slot with this tag; kSlots or more: none.
 HWY_INLINE size_t SlotOf(const IndexBucket& bucket, uint16_t tag) {
-  // Those of a vector that end behind the tags lie in the row numbers of the same bucket.
+  // A vector may read beyond the tags, into the row numbers of the same bucket.
   const hn::CappedTag<uint16_t, 16> tags;
   const auto* first = reinterpret_cast<const uint16_t*>(&bucket);
   for (size_t slot = 0; slot < IndexBucket::kSlots; slot += hn::Lanes(tags)) {
@@ -44,7 +44,7 @@ HWY_INLINE size_t SlotOf(const IndexBucket& bucket, uint16_t tag) {
 
 size_t FindAtHomeHere(const RowIndex::Homes& index, std::span<const uint64_t> ids, uint64_t* hashes,
                       uint32_t* candidates, uint16_t* unsettled) {
-  const RowIndex::Homes homes = index;  // Nothing that is written here can change it.
+  const RowIndex::Homes homes = index;  // A local copy: the stores below cannot alias it.
   const IndexBucket* buckets[kAhead];
   const size_t size = ids.size();
   size_t open = 0;

@@ -8,11 +8,11 @@
 
 namespace simurgh {
 
-// Looks for ids in the first buckets of their hashes, fetching buckets ahead. Writes the hashes,
-// and to `candidates` the first row whose tag fits, or kNoRow. Returns how many have none there
-// but may have one in another bucket, which is on its way then; their positions are in `unsettled`.
+// Searches the home bucket of each id. Writes the hashes, and to `candidates` the first row whose
+// tag matches, or kNoRow. Writes to `unsettled` the positions of ids that may be in another bucket,
+// which it prefetches, and returns their number.
 //
-// Requires at most 65,536 ids, and room for as many results of each kind.
+// Requires at most 65,536 ids and results of the same size.
 size_t FindAtHome(const RowIndex::Homes& homes, std::span<const uint64_t> ids, uint64_t* hashes,
                   uint32_t* candidates, uint16_t* unsettled);
 

@@ -1,4 +1,4 @@
-// FTRL-proximal, and with a penalty on whole rows.
+// FTRL-proximal, with an optional penalty on whole rows.
 
 // clang-format off
 #if defined(SIMURGH_TABLE_FTRL_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -17,7 +17,7 @@ HWY_BEFORE_NAMESPACE();
 namespace simurgh {
 namespace HWY_NAMESPACE {
 
-// Takes the gradient into z and n; returns what is left of -z beyond l1.
+// Adds the gradient to z and n; returns -z shrunk by l1.
 template <class D>
 HWY_INLINE auto Accumulate(D d, const RowUpdateParameters& p, const RowGradient& row, uint32_t i) {
   float* linear = row.weights + p.dim;
@@ -67,4 +67,4 @@ HWY_INLINE void UpdateGroupFtrl(const RowUpdateParameters& p, const RowGradient&
 }  // namespace simurgh
 HWY_AFTER_NAMESPACE();
 
-#endif  // Included once a target.
+#endif  // Included once per target.

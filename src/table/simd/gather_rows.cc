@@ -1,4 +1,4 @@
-// Compiled once for each vector extension, as row_update.cc is.
+// Compiled once per vector extension, see row_update.cc.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "table/simd/gather_rows.cc"
 #include <hwy/foreach_target.h>
@@ -17,7 +17,7 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// `count` is kCount, unless that is 0. Rows are copied in place: a call would cost as much again.
+// `count` is kCount, unless that is 0. Inline because a call to memcpy doubles the cost.
 template <uint32_t kCount>
 HWY_INLINE void CopyBytes(const std::byte* from, uint32_t count, std::byte* to) {
   const hn::CappedTag<uint8_t, kCount == 0 ? 32 : std::min(kCount, 64U)> bytes;
@@ -35,8 +35,8 @@ HWY_INLINE void CopyBytes(const std::byte* from, uint32_t count, std::byte* to) 
   }
 }
 
-// Whether it was the row of the id, and alive. Rows have kBytes bytes of weights, or `bytes` if
-// that is 0.
+// Returns whether the candidate is the row of the id and not suspect. Rows have kBytes bytes of
+// weights, or `bytes` if that is 0.
 template <uint32_t kBytes>
 HWY_INLINE bool GatherRow(const RowGather& gather, bool aged, uint64_t id, uint32_t row,
                           uint32_t bytes, std::byte* to) {
@@ -55,7 +55,7 @@ HWY_INLINE bool GatherRow(const RowGather& gather, bool aged, uint64_t id, uint3
 template <uint32_t kBytes>
 HWY_INLINE size_t GatherRowsOf(const RowGather& given, std::span<const uint64_t> ids,
                                const uint32_t* candidates, EncodedRows out, uint16_t* rest) {
-  const RowGather gather = given;  // Nothing that is written here can change it.
+  const RowGather gather = given;  // A local copy: the stores below cannot alias it.
   const auto bytes = static_cast<uint32_t>(out.row_bytes());
   const RowFetch fetch(gather.rows, sizeof(RowHeader) + bytes);
   const size_t size = ids.size();
@@ -75,7 +75,7 @@ HWY_INLINE size_t GatherRowsOf(const RowGather& given, std::span<const uint64_t>
   return left;
 }
 
-// The shorter a row, the more a loop over its bytes costs beside the copy.
+// Fixed sizes for short rows, where a loop over bytes costs more than the copy.
 size_t GatherRowsHere(const RowGather& gather, std::span<const uint64_t> ids,
                       const uint32_t* candidates, EncodedRows out, uint16_t* rest) {
   switch (out.row_bytes()) {

@@ -19,8 +19,8 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Rows and requests are short, and products in wider vectors slow some processors' clocks for all
-// that follows: of 512 bits instead of 256 they cost an insertion a tenth.
+// At most 256 bits: 512-bit products lower the clock of some processors, which costs insertions a
+// tenth.
 using Words = hn::CappedTag<uint64_t, 4>;
 
 template <class V>
@@ -35,4 +35,4 @@ HWY_INLINE V Mixed(V x) {
 }  // namespace simurgh
 HWY_AFTER_NAMESPACE();
 
-#endif  // Included once a target.
+#endif  // Included once per target.

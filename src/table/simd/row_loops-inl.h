@@ -1,4 +1,4 @@
-// Loops over the elements of a row, for the kernels beside this file. Included once a target.
+// Loops over the elements of a row for the update kernels. Included once per target.
 
 // clang-format off
 #if defined(SIMURGH_TABLE_ROW_LOOPS_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -19,11 +19,11 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Vectors that divide the lanes of a sum.
+// The widest vector whose lanes divide those of a sum.
 using Wide = hn::CappedTag<float, kSumLanes>;
 using One = hn::CappedTag<float, 1>;
 
-// Calls `step(tag, i)` for vectors of elements from i on, the last few one by one.
+// Calls step(tag, i) for vectors of elements from i on, and for the last elements one by one.
 template <typename Step>
 HWY_INLINE void ForVectors(uint32_t dim, const Step& step) {
   const Wide wide;
@@ -38,8 +38,7 @@ HWY_INLINE void StoreClamped(D d, V weights, float bound, float* to) {
   hn::StoreU(hn::Max(hn::Set(d, -bound), hn::Min(hn::Set(d, bound), weights)), d, to);
 }
 
-// Each group of vector lanes walks the row by itself, so that the lanes of the sum are the same
-// whatever the width.
+// Each group of lanes traverses the row separately, so the sum does not depend on the vector width.
 HWY_INLINE float SumOfSquares(const float* values, uint32_t dim) {
   const Wide d;
   const auto width = static_cast<uint32_t>(hn::Lanes(d));
@@ -61,4 +60,4 @@ HWY_INLINE float SumOfSquares(const float* values, uint32_t dim) {
 }  // namespace simurgh
 HWY_AFTER_NAMESPACE();
 
-#endif  // Included once a target.
+#endif  // Included once per target.

@@ -1,5 +1,4 @@
-// Compiled once for each vector extension the compiler knows; the widest one the processor has is
-// chosen at run time.
+// Highway compiles this file once per vector extension and selects the widest one at run time.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "table/simd/row_update.cc"
 #include <hwy/foreach_target.h>

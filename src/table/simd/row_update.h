@@ -17,15 +17,15 @@ enum class RowUpdateRule : uint8_t {
   kGroupFtrl,
 };
 
-// The numbers in the formulas of sparse_optimizer.h.
+// Parameters of the formulas in sparse_optimizer.h.
 struct RowUpdateParameters {
   RowUpdateRule rule = RowUpdateRule::kSgd;
   uint32_t dim = 0;
   float learning_rate = 0;
   float weight_bound = 0;
-  float max_gradient_norm = 0;  // 0: any.
+  float max_gradient_norm = 0;  // 0: no limit.
   float l2_decay = 0;           // Adds l2_decay * w to the gradient.
-  float decoupled_decay = 0;    // Takes learning_rate * decoupled_decay * w off the weight.
+  float decoupled_decay = 0;    // Subtracts learning_rate * decoupled_decay * w from the weight.
   float momentum = 0;
   float epsilon = 0;
   float accumulator_decay = 1;
@@ -37,7 +37,7 @@ struct RowUpdateParameters {
   float ftrl_beta = 0;
 };
 
-// How much state a rule keeps behind a row's weights: so many times dim, and then single floats.
+// State of a rule per row: `vectors` times dim floats, then `scalars` floats.
 struct RowStateShape {
   uint32_t vectors;
   uint32_t scalars;
@@ -68,25 +68,25 @@ constexpr RowStateShape StateShapeOf(RowUpdateRule rule) {
 
 inline constexpr uint32_t kMaxRowDim = 1024;
 
-// A row's weights with its optimizer state right behind them, and the gradient for it: (D). Any
-// alignment; they do not overlap.
+// A row's weights followed by its optimizer state, and its gradient: (D). Any alignment; they must
+// not overlap.
 struct RowGradient {
   float* weights;
   const float* gradient;
 };
 
-// Applies the rule (see sparse_optimizer.h) to each row in order, with the widest vectors of the
-// processor: one dispatch for all rows. Requires dim <= kMaxRowDim.
+// Applies the rule (see sparse_optimizer.h) to each row in order, with one dispatch for all rows.
+// Requires dim <= kMaxRowDim.
 //
-// Every target gives the bits of UpdateRowReference: addition, multiplication, division and square
-// root are exactly rounded everywhere, nothing is fused, and sums over a row have a fixed order.
+// Bit-identical to UpdateRowReference() on every target: operations are exactly rounded, nothing is
+// fused, and sums over a row have a fixed order.
 void UpdateRows(const RowUpdateParameters& parameters, std::span<const RowGradient> rows);
 
-// One row, element by element: the definition of the result.
+// Defines the result: one row, element by element.
 void UpdateRowReference(const RowUpdateParameters& parameters, const RowGradient& row);
 
-// The order of a sum over a row: element i goes to lane i mod 16, lanes are added in halves (lane i
-// and lane i + 8, then i + 4, i + 2, i + 1). Any vector width up to 16 can follow it.
+// Order of a sum over a row: element i is added to lane i mod 16, then lanes are added pairwise (i
+// and i + 8, then i + 4, i + 2, i + 1). Any vector width up to 16 can implement it.
 inline constexpr uint32_t kSumLanes = 16;
 
 inline float AddLanes(float* lanes) {
@@ -96,14 +96,14 @@ inline float AddLanes(float* lanes) {
   return lanes[0];
 }
 
-// How Adam corrects the bias of a row's n-th update, n from 1.
+// Adam's bias correction of a row's n-th update, n from 1.
 struct AdamScales {
   float step;    // learning_rate / (1 - beta1^n)
   float square;  // 1 / (1 - beta2^n)
 };
 AdamScales AdamScalesOf(const RowUpdateParameters& parameters, float updates);
 
-// Updates are counted in a float up to here; the correction has long been 1 by then.
+// Largest count that a float holds exactly; the correction is 1 long before.
 inline constexpr float kMaxAdamUpdates = 16'777'216.0F;  // 2^24
 
 }  // namespace simurgh

@@ -14,7 +14,7 @@ float SumOfSquares(const float* values, uint32_t dim) {
   return AddLanes(lanes);
 }
 
-// A row and its present gradient, clipped and with its decay.
+// A row and its gradient after clipping and decay.
 struct ReferenceRow {
   ReferenceRow(const RowUpdateParameters& parameters, const RowGradient& row)
       : p(parameters), weights(row.weights), state(row.weights + parameters.dim) {

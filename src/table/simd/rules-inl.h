@@ -1,4 +1,4 @@
-// All rules, and what goes before them.
+// All rules and their common preparation.
 
 // clang-format off
 #if defined(SIMURGH_TABLE_RULES_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -22,8 +22,8 @@ HWY_BEFORE_NAMESPACE();
 namespace simurgh {
 namespace HWY_NAMESPACE {
 
-// What is done to every row before its rule: clips the gradient, adds the L2 decay to it, and takes
-// the decoupled decay off the weights. `changed` holds the gradient then.
+// Common preparation of a row: clips the gradient, adds the L2 decay to it, and subtracts the
+// decoupled decay from the weights. `changed` receives the gradient.
 HWY_INLINE RowGradient Prepared(const RowUpdateParameters& p, const RowGradient& row,
                                 float* changed) {
   float scale = 1.0F;
@@ -80,4 +80,4 @@ HWY_INLINE void ApplyRule(const RowUpdateParameters& parameters,
 }  // namespace simurgh
 HWY_AFTER_NAMESPACE();
 
-#endif  // Included once a target.
+#endif  // Included once per target.

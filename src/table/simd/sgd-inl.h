@@ -1,4 +1,4 @@
-// Stochastic gradient descent, plain, with momentum, and with Nesterov's.
+// Stochastic gradient descent: plain, with momentum, with Nesterov momentum.
 
 // clang-format off
 #if defined(SIMURGH_TABLE_SGD_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -43,4 +43,4 @@ HWY_INLINE void UpdateMomentum(const RowUpdateParameters& p, const RowGradient& 
 }  // namespace simurgh
 HWY_AFTER_NAMESPACE();
 
-#endif  // Included once a target.
+#endif  // Included once per target.

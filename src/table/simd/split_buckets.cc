@@ -1,4 +1,4 @@
-// Compiled once for each vector extension, as row_update.cc is.
+// Compiled once per vector extension, see row_update.cc.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "table/simd/split_buckets.cc"
 #include <hwy/foreach_target.h>
@@ -18,13 +18,13 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
 
-// How many buckets of either half are on their way.
+// Prefetch distance of buckets.
 constexpr size_t kAhead = 48;
 
 using Codes = hn::FixedTag<uint32_t, 8>;
 using Tags = hn::FixedTag<uint16_t, 8>;
 
-// Some slots of a bucket as they were before it is written.
+// A copy of some slots, taken before the bucket is overwritten.
 struct Slots {
   hn::Vec<Codes> codes;
   hn::Vec<Codes> tags;
@@ -38,14 +38,15 @@ HWY_INLINE Slots SlotsFrom(const IndexBucket& bucket, size_t first, hn::Mask<Cod
           hn::And(wanted, hn::Not(hn::Eq(tags, hn::Zero(codes))))};
 }
 
-// The tags of the lanes of `mask`, one behind the other, and zeros.
+// The tags of the lanes of `mask`, compacted and padded with zeros.
 HWY_INLINE hn::Vec<Tags> TagsOf(const Slots& slots, hn::Mask<Codes> mask, size_t count) {
   const Codes codes;
   const auto packed = hn::IfThenElseZero(hn::FirstN(codes, count), hn::Compress(slots.tags, mask));
   return hn::DemoteTo(Tags(), hn::BitCast(hn::RebindToSigned<Codes>(), packed));
 }
 
-// Fills a bucket with the lanes of two masks. `tags` go first, for they reach beyond their place.
+// Fills a bucket with the lanes of two masks. Tags are stored first: the vector store overlaps
+// rows.
 HWY_INLINE size_t Fill(const Slots& first, hn::Mask<Codes> of_first, const Slots& last,
                        hn::Mask<Codes> of_last, IndexBucket& bucket) {
   const Codes codes;
@@ -69,7 +70,7 @@ SplitCounts SplitBucketsHere(SplitMasks masks, std::span<IndexBucket> low, Index
   const auto displaced_bit = hn::Set(codes, masks.displaced);
   const auto high_bit = hn::Set(codes, masks.high);
   const auto all = hn::FirstN(codes, 8);
-  // The last two slots: a vector that ends with them begins in the first eight.
+  // The last two slots, in a vector that overlaps the first eight.
   constexpr size_t kLast = IndexBucket::kSlots - 8;
   const auto last_two = hn::Not(hn::FirstN(codes, 8 - kLast));
   SplitCounts counts;

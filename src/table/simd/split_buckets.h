@@ -8,29 +8,28 @@
 
 namespace simurgh {
 
-// Which bits of a slot say that its entry does not lie in its first bucket, and that it belongs to
-// the higher half of its segment.
+// Bits of a slot: the entry is displaced; the entry belongs to the upper half of its segment.
 struct SplitMasks {
   uint32_t displaced;
   uint32_t high;
 };
 
-// How many entries went where.
+// Number of entries by destination.
 struct SplitCounts {
   size_t low = 0;
   size_t high = 0;
   size_t displaced = 0;
 };
 
-// Takes the entries of the higher half out of `low`, to the same buckets of `high`, in their order,
-// and the slots of displaced ones to `displaced`. Nothing has gone past a bucket of either after.
+// Moves the entries of the upper half from `low` to the same buckets of `high`, in order, and the
+// slots of displaced entries to `displaced`. Resets the overflow counts of both.
 //
-// Requires as many buckets in `high`, whose content is lost, and room for all slots in `displaced`.
-// Every target gives the bits of SplitBucketsReference, except in slots that are empty.
+// Requires as many buckets in `high`, which are overwritten, and space for all slots in
+// `displaced`. Bit-identical to SplitBucketsReference() on every target, except in empty slots.
 SplitCounts SplitBuckets(SplitMasks masks, std::span<IndexBucket> low, IndexBucket* high,
                          uint32_t* displaced);
 
-// The same, slot by slot.
+// Defines the result, slot by slot.
 SplitCounts SplitBucketsReference(SplitMasks masks, std::span<IndexBucket> low, IndexBucket* high,
                                   uint32_t* displaced);
 

@@ -1,4 +1,4 @@
-// Compiled once for each vector extension, as row_update.cc is.
+// Compiled once per vector extension, see row_update.cc.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "table/simd/uniform_row.cc"
 #include <hwy/foreach_target.h>
@@ -15,7 +15,7 @@ HWY_BEFORE_NAMESPACE();
 namespace simurgh {
 namespace HWY_NAMESPACE {
 
-// What the first draws add to a seed.
+// Offsets of the first draws from the seed.
 struct Steps {
   constexpr Steps() {
     for (size_t i = 0; i < kCount; ++i) values[i] = (i + 1) * Random::kIncrement;
@@ -54,7 +54,7 @@ HWY_INLINE void FillRow(const UniformRange& range, uint32_t dim, const UniformRo
 }
 
 void FillUniformHere(const UniformRange& given, uint32_t dim, std::span<const UniformRow> rows) {
-  const UniformRange range = given;  // Nothing that is written here can change it.
+  const UniformRange range = given;  // A local copy: the stores below cannot alias it.
   for (const UniformRow& row : rows) FillRow(range, dim, row);
 }
 

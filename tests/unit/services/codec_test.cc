@@ -113,13 +113,14 @@ TEST_CASE("Row requests that cannot be right are refused with the reason") {
   };
   CHECK_THAT(refusal({{0, 0, {1, 1}}}), Catch::Contains("dim 0"));
   CHECK_THAT(refusal({{0, 1025, {1, 1}}}), Catch::Contains("dim 1025"));
-  CHECK_THAT(refusal({{0, 8, {1}}}), Catch::Contains("into 1 partitions, this server has 2") &&
+  CHECK_THAT(refusal({{0, 8, {1}}}), Catch::Contains("by 1 partitions, this server has 2") &&
                                          Catch::Contains("embedding_ps.partitions"));
-  CHECK_THAT(refusal({{5, 8, {1, 1}}, {5, 8, {1, 1}}}), Catch::Contains("table 5 comes after"));
-  CHECK_THAT(refusal({{5, 8, {1, 1}}, {4, 8, {1, 1}}}), Catch::Contains("table 4 comes after"));
+  CHECK_THAT(refusal({{5, 8, {1, 1}}, {5, 8, {1, 1}}}), Catch::Contains("table 5 follows table 5"));
+  CHECK_THAT(refusal({{5, 8, {1, 1}}, {4, 8, {1, 1}}}), Catch::Contains("table 4 follows table 5"));
   CHECK_THAT(refusal({{0, 8, {1, 1}, static_cast<RowPrecision>(3)}}),
-             Catch::Contains("unknown precision 3"));
-  CHECK_THAT(refusal({{0, 8, {0xFFFFFFFF, 0xFFFFFFFF}}}), Catch::Contains("10000000 ids"));
+             Catch::Contains("precision 3 of table 0 is unknown"));
+  CHECK_THAT(refusal({{0, 8, {0xFFFFFFFF, 0xFFFFFFFF}}}),
+             Catch::Contains("more than 10000000 ids"));
 }
 
 TEST_CASE("Batch requests survive the wire, with the precision and scale of their vectors") {

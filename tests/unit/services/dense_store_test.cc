@@ -147,7 +147,7 @@ TEST_CASE("a server without what the run has given it says so") {
   store.Restart();
   for (const Status& status : {store.Push(0, 1, 1).status(), store.Pull(kRun, pulled).status()}) {
     CHECK(status.code() == absl::StatusCode::kDataLoss);
-    CHECK_THAT(std::string(status.message()), Catch::Contains("start all nn-workers again"));
+    CHECK_THAT(std::string(status.message()), Catch::Contains("restart all nn-workers"));
   }
   // Nor does it help that another rank has started there since.
   REQUIRE(store.Start(kRun, {10}).ok());

@@ -33,7 +33,7 @@ class Chain {
  public:
   Chain() {
     std::vector<std::unique_ptr<RowServer>> servers;
-    servers.push_back(ParameterServer::Create(config_, 0, server_metrics_).value());
+    servers.push_back(ParameterServer::Create(config_, server_metrics_).value());
     io_.RunAndWait([&] {
       worker_ = std::make_unique<EmbeddingWorker>(config_, /*epoch=*/1, compute_.get_executor(),
                                                   std::move(servers), worker_metrics_);

@@ -21,7 +21,7 @@ TEST_CASE("a memory budget that leaves no room for rows is an error at the start
     config.embedding_ps.memory_budget = budget;
     MetricRegistry registry;
     ServerMetrics metrics(registry, config, 0);
-    return ParameterServer::Create(config, 0, metrics).status();
+    return ParameterServer::Create(config, metrics).status();
   };
   const Status refused = start(bare);
   CHECK(absl::IsInvalidArgument(refused));
@@ -36,7 +36,7 @@ TEST_CASE("only a full table with when_full: stop ends the server") {
   config.tables[0].when_full = WhenFull::kStop;
   MetricRegistry registry;
   ServerMetrics metrics(registry, config, 0);
-  const auto server = ParameterServer::Create(config, 0, metrics).value();
+  const auto server = ParameterServer::Create(config, metrics).value();
   std::vector<Status> reasons;
   server->SetFatal([&](const Status& reason) { reasons.push_back(reason); });
   IoThread io("test-server");

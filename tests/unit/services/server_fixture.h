@@ -46,7 +46,7 @@ class ServerFixture {
   ServerMetrics metrics{registry, config, 0};
   BufferPool buffers{size_t{1} << 20};
   IoThread io{"server"};
-  std::unique_ptr<ParameterServer> rows = ParameterServer::Create(config, 0, metrics).value();
+  std::unique_ptr<ParameterServer> rows = ParameterServer::Create(config, metrics).value();
   std::unique_ptr<rpc::Server> listener;
 };
 

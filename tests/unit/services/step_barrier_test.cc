@@ -90,9 +90,9 @@ TEST_CASE("what waits in vain is told so") {
   StepBarrier gate;
   Ends ends;
   (void)gate.Add(Push(7, 0, 0, 2, ends, "late"));
-  gate.GiveUp({.run = 7, .rank = 0, .step = 0});
-  gate.GiveUp({.run = 7, .rank = 0, .step = 0});
-  gate.GiveUp({.run = 8, .rank = 0, .step = 0});
+  gate.TimeOut({.run = 7, .rank = 0, .step = 0});
+  gate.TimeOut({.run = 7, .rank = 0, .step = 0});
+  gate.TimeOut({.run = 8, .rank = 0, .step = 0});
   CHECK(ends == Ends{{"late", absl::StatusCode::kDeadlineExceeded}});
   // It has not been applied, so it may come again.
   (void)gate.Add(Push(7, 0, 0, 2, ends, "again"));
@@ -139,7 +139,7 @@ TEST_CASE("a sum has every id once, its gradients added up in the order of the p
   pushes.push_back(Push(1, 0, 1, 2, ends));
   pushes[0].groups = groups_0;
   pushes[1].groups = groups_1;
-  const auto sum = SumPushes(pushes);
+  const auto sum = ReducePushes(pushes);
   REQUIRE(sum->groups.size() == 2);
   CHECK(sum->groups[0].table == 2);
   CHECK(sum->groups[0].learning_rate == 0.5F);

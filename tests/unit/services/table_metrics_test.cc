@@ -47,8 +47,7 @@ TEST_CASE("what a table counts is summed over a server's partitions") {
   CHECK_THAT(text, !Catch::Contains("rejected_full"));
   CHECK(registry
             .GetGauge("simurgh_ps_table_distinct_ids",
-                      "Estimate of the different ids that training pulls asked for; its error is "
-                      "2.3 %.",
+                      "Estimated number of distinct ids in training pulls; standard error 2.3 %.",
                       {{"server", "3"}, {"table", "city"}})
             .value() == Approx(10).epsilon(0.02));
 }

@@ -77,23 +77,25 @@ constexpr uint64_t kRoom = 64 * kMiB;
 constexpr uint64_t kIds = 2'000'000;
 
 TEST_CASE("a table stays within the server's memory by evicting") {
-  MemoryBudget budget(ResidentBytes() + kRoom, /*kept_free=*/4 * kMiB);
+  const uint64_t limit = ResidentBytes() + kRoom;
+  MemoryBudget budget(limit, /*kept_free=*/4 * kMiB);
   auto partition = Partition::Create({Config(WhenFull::kEvict)}, 1, &budget).value();
   const Pulled pulled = PullNewIds(*partition, kIds, 1000);
   REQUIRE(pulled.last.ok());
   CHECK(pulled.total.created == kIds);
-  CHECK(pulled.max_resident <= budget.limit_bytes());
+  CHECK(pulled.max_resident <= limit);
   const TableStats stats = partition->table(0).stats();
   CHECK(stats.rows > 250'000);  // The room was used.
   CHECK(stats.evicted_for[static_cast<size_t>(EvictionCause::kMemory)] == kIds - stats.rows);
 }
 
 TEST_CASE("a table stays within the server's memory by refusing") {
-  MemoryBudget budget(ResidentBytes() + kRoom, /*kept_free=*/4 * kMiB);
+  const uint64_t limit = ResidentBytes() + kRoom;
+  MemoryBudget budget(limit, /*kept_free=*/4 * kMiB);
   auto partition = Partition::Create({Config(WhenFull::kRefuse)}, 1, &budget).value();
   const Pulled pulled = PullNewIds(*partition, kIds, 1000);
   REQUIRE(pulled.last.ok());
-  CHECK(pulled.max_resident <= budget.limit_bytes());
+  CHECK(pulled.max_resident <= limit);
   const TableStats stats = partition->table(0).stats();
   CHECK(stats.rows > 250'000);
   CHECK(stats.evicted == 0);
@@ -105,7 +107,8 @@ TEST_CASE("a table in tmpfs stays within the server's memory") {
   constexpr size_t kBatch = 4096;
   TableConfig config = Config(WhenFull::kRefuse);
   config.dim = 1024;
-  MemoryBudget budget(ResidentBytes() + 2 * kRoom, /*kept_free=*/24 * kMiB);
+  const uint64_t limit = ResidentBytes() + 2 * kRoom;
+  MemoryBudget budget(limit, /*kept_free=*/24 * kMiB);
   auto partition = Partition::Create({config}, 1, &budget, {.arena_directory = "/dev/shm"}).value();
   std::vector<uint64_t> ids(kBatch);
   std::vector<float> rows(kBatch * config.dim);
@@ -114,7 +117,7 @@ TEST_CASE("a table in tmpfs stays within the server's memory") {
   for (uint64_t step = 0; step < 16; ++step) {
     for (uint64_t& id : ids) id = random();
     REQUIRE(partition->Pull(LookupMode::kTrain, {1, 0, step}, 0, {&group, 1}).ok());
-    REQUIRE(ResidentBytes() <= budget.limit_bytes());
+    REQUIRE(ResidentBytes() <= limit);
   }
   CHECK(partition->table(0).stats().rejected_full > 0);
   CHECK(partition->table(0).stats().rows > kBatch);
@@ -128,7 +131,8 @@ TEST_CASE("many tables that get their first huge pages at once stay within the s
   for (size_t i = 0; i < kTables; ++i) configs[i].name = "t" + std::to_string(i);
   const uint64_t room = GENERATE(120, 150, 180) * kMiB;
   INFO("room " << room);
-  MemoryBudget budget(ResidentBytes() + room, /*kept_free=*/8 * kMiB);
+  const uint64_t limit = ResidentBytes() + room;
+  MemoryBudget budget(limit, /*kept_free=*/8 * kMiB);
   auto partition = Partition::Create(configs, 1, &budget).value();
   std::vector<uint64_t> ids(kBatch);
   std::vector<float> rows(kBatch * 16);
@@ -142,8 +146,8 @@ TEST_CASE("many tables that get their first huge pages at once stay within the s
     }
     max_resident = std::max(max_resident, ResidentBytes());
   }
-  CHECK(max_resident <= budget.limit_bytes());
-  CHECK(max_resident >= budget.limit_bytes() - room / 4);
+  CHECK(max_resident <= limit);
+  CHECK(max_resident >= limit - room / 4);
 }
 
 TEST_CASE("what admission counts with stays within the server's memory") {
@@ -151,7 +155,8 @@ TEST_CASE("what admission counts with stays within the server's memory") {
   TableConfig config = Config(WhenFull::kEvict);
   config.admission = {
       .kind = AdmissionConfig::Kind::kOccurrences, .occurrences = 2, .sketch_width = 1024};
-  MemoryBudget budget(ResidentBytes() + kRoom, /*kept_free=*/4 * kMiB);
+  const uint64_t limit = ResidentBytes() + kRoom;
+  MemoryBudget budget(limit, /*kept_free=*/4 * kMiB);
   auto partition = Partition::Create({config}, 1, &budget).value();
   std::vector<uint64_t> ids(1000);
   std::vector<float> rows(ids.size() * 16, -1.0F);
@@ -165,7 +170,7 @@ TEST_CASE("what admission counts with stays within the server's memory") {
     total.rejected_admission += report->rejected_admission;
     total.rejected_full += report->rejected_full;
   }
-  CHECK(ResidentBytes() <= budget.limit_bytes());
+  CHECK(ResidentBytes() <= limit);
   const uint64_t sketches = partition->table(0).stats().bytes / kSketchBytes;
   CHECK(sketches > 10'000);
   CHECK(total.rejected_full > 0);
