@@ -57,12 +57,12 @@ Reply<api::PushDense> HandlePush(rpc::RequestOf<api::PushDense::Request> request
                                  DenseStore& store) {
   const size_t count = request.segment<"gradients">().size();
   const auto owner = std::make_shared<Owner<api::PushDense>>(std::move(request), count);
-  const auto& asked = owner->request.table();
-  PushDenseCall call{.run = asked.run(),
-                     .rank = asked.rank(),
-                     .number = asked.number(),
-                     .base_version = asked.base_version(),
-                     .learning_rate = asked.learning_rate(),
+  const auto& table = owner->request.table();
+  PushDenseCall call{.run = table.run(),
+                     .rank = table.rank(),
+                     .number = table.number(),
+                     .base_version = table.base_version(),
+                     .learning_rate = table.learning_rate(),
                      .gradients = owner->request.segment<"gradients">(),
                      .parameters = owner->parameters(),
                      .owner = owner};

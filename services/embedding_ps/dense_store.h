@@ -6,6 +6,7 @@
 
 #include "services/api/dense_server.h"
 #include "services/runtime/io_thread.h"
+#include "simurgh/config/service_config.h"
 #include "simurgh/config/training_config.h"
 #include "simurgh/nn/dense_optimizer.h"
 
@@ -19,7 +20,6 @@ namespace simurgh {
 class DenseStore : public DenseServer {
  public:
   static constexpr size_t kMaxRuns = 2;
-  static constexpr uint32_t kMaxRanks = 1'024;
   static constexpr uint64_t kMaxFloats = uint64_t{1} << 28;  // Per run.
 
   // Length of the longest range so far: an upper bound for response buffers.

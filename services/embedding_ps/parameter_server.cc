@@ -18,8 +18,6 @@
 namespace simurgh {
 namespace {
 
-// Of a run; as many as a partition remembers the pushes of.
-constexpr uint32_t kMaxRanks = 256;
 // Largest part of a memory budget that is reserved for requests.
 constexpr uint64_t kMaxReserve = uint64_t{256} << 20;
 

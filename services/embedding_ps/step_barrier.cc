@@ -62,8 +62,8 @@ std::vector<std::vector<HeldPush>> StepBarrier::Add(HeldPush push) {
        next = run.steps.erase(next)) {
     if (!std::ranges::all_of(next->second, [](const auto& one) { return one.has_value(); })) break;
     ++run.next_step;
-    std::vector<HeldPush>& together = ready.emplace_back();
-    for (auto& one : next->second) together.push_back(*std::move(one));
+    std::vector<HeldPush>& pushes = ready.emplace_back();
+    for (auto& one : next->second) pushes.push_back(*std::move(one));
   }
   return ready;
 }

@@ -18,7 +18,6 @@ constexpr char kAddressForms[] =
     "host:port, tcp://host:port, auto://host:port, unix:///path or shm:///path";
 constexpr size_t kMaxServers = 1'024;
 constexpr size_t kMaxWorkers = 64;
-constexpr size_t kMaxRanks = 256;  // A partition remembers the pushes of as many.
 constexpr size_t kMaxLoaders = 1'024;
 constexpr uint32_t kMaxThreads = 256;
 constexpr uint32_t kMaxNumaNode = 1'023;

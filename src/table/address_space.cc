@@ -11,10 +11,11 @@ namespace simurgh {
 
 StatusOr<std::byte*> ReserveAddresses(uint64_t bytes) {
   // One extra huge page leaves room for the alignment.
-  const uint64_t asked = bytes + kHugePage;
-  void* got = mmap(nullptr, asked, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (got == MAP_FAILED) return NoAddressSpace(bytes);
-  auto* const first = static_cast<std::byte*>(got);
+  const uint64_t reserved = bytes + kHugePage;
+  void* mapped =
+      mmap(nullptr, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (mapped == MAP_FAILED) return NoAddressSpace(bytes);
+  auto* const first = static_cast<std::byte*>(mapped);
   const uint64_t before =
       RoundUp(reinterpret_cast<uintptr_t>(first), kHugePage) - reinterpret_cast<uintptr_t>(first);
   if (before > 0) munmap(first, before);

@@ -70,11 +70,11 @@ void Initializer::Fill(std::span<const NewWeights> rows) const {
     for (const NewWeights& row : rows) FillOne(row);
     return;
   }
-  std::array<UniformRow, 16> together;
-  for (size_t begin = 0; begin < rows.size(); begin += together.size()) {
-    const auto some = rows.subspan(begin, std::min(together.size(), rows.size() - begin));
-    for (size_t i = 0; i < some.size(); ++i) together[i] = {SeedOf(some[i].id), some[i].weights};
-    FillUniform(range_, dim_, {together.data(), some.size()});
+  std::array<UniformRow, 16> batch;
+  for (size_t begin = 0; begin < rows.size(); begin += batch.size()) {
+    const auto block = rows.subspan(begin, std::min(batch.size(), rows.size() - begin));
+    for (size_t i = 0; i < block.size(); ++i) batch[i] = {SeedOf(block[i].id), block[i].weights};
+    FillUniform(range_, dim_, {batch.data(), block.size()});
   }
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "simurgh/base/status.h"
+#include "simurgh/config/service_config.h"
 
 namespace simurgh {
 
@@ -16,7 +17,7 @@ namespace simurgh {
 // Threads: one owner.
 class PushWindow {
  public:
-  static constexpr size_t kMaxTrainers = 256;
+  static constexpr size_t kMaxTrainers = kMaxRanks;
   // How far a rank may be ahead of its oldest missing step; far beyond any staleness.
   static constexpr uint64_t kOpenSteps = 1024;
 

@@ -21,7 +21,7 @@
 namespace simurgh {
 
 inline constexpr uint32_t kPartitions = 2;
-inline constexpr uint64_t kIds = 150;  // Requests draw from so many.
+inline constexpr uint64_t kIds = 150;  // Requests draw ids below this.
 inline constexpr float kBound = 4.0F;
 
 inline ClusterConfig SmallCluster() {

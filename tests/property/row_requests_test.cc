@@ -33,7 +33,7 @@ struct Draft {
   std::vector<uint64_t> ids;
   std::vector<std::byte> gradients;
   int more_segments = 0;  // Below 0: fewer.
-  bool damage = false;    // To the metadata, so that nobody knows what it says.
+  bool damage = false;    // To the metadata, so that the result is unpredictable.
 
   bool wrong = false;
 };
@@ -78,7 +78,7 @@ class Requests {
     return message;
   }
 
-  // A push moves its trainer on; after one that was damaged nobody knows where it is.
+  // A push advances its trainer. After a damaged push the state is unknown, so a new run starts.
   void Pushed(const Draft& draft) {
     ++next_step_;
     if (!draft.damage) return;
@@ -168,7 +168,7 @@ class Requests {
         draft.damage = true;
         break;
       case 4:                                // Steps that the server has not seen.
-        draft.purpose = LookupMode::kTrain;  // One to evaluate asks nobody when it names no row.
+        draft.purpose = LookupMode::kTrain;  // An evaluation without rows reaches no partition.
         draft.acknowledged_steps = next_step_ + 1 + random_.Below(9);
         draft.position.step = next_step_ + 1'024 + random_.Below(9);
         break;
@@ -217,7 +217,7 @@ class Requests {
   uint64_t next_step_ = 0;
 };
 
-// Compares an answered request with the model, which then goes by what the server has.
+// Compares a response with the model, which then adopts the server's state.
 void CheckRight(const Draft& draft, const rpc::IncomingMessage& answer, const Rows& before,
                 const Rows& after) {
   Rows expected = before;
@@ -293,7 +293,7 @@ void RunRequests(const std::string& transport, uint64_t seed, int count) {
       REQUIRE(now == rows);
       ++refused;
     } else if (draft.damage) {
-      // Whatever it says now, its ids are those.
+      // Its ids are valid, whatever the metadata describe now.
       for (const auto& [key, row] : now) {
         if (std::ranges::find(draft.ids, std::get<2>(key)) != draft.ids.end()) continue;
         const auto before = rows.find(key);
@@ -315,7 +315,7 @@ void RunRequests(const std::string& transport, uint64_t seed, int count) {
   CHECK(answered > count / 4);
 }
 
-TEST_CASE("a wrong request changes no row, a right one those that it names") {
+TEST_CASE("an invalid request changes no row, a valid one exactly the rows that it names") {
   const char* text = std::getenv("SIMURGH_TEST_SEED");
   const uint64_t seed = text != nullptr ? std::strtoull(text, nullptr, 10) : std::random_device()();
   std::cout << "SIMURGH_TEST_SEED=" << seed << "\n";

@@ -22,14 +22,14 @@
 
 namespace simurgh {
 
-// An eviction as a table reported it, when it had made or denied so many rows.
+// An eviction, and the number of rows created or denied before it.
 struct Eviction {
   uint64_t id;
   EvictionCause cause;
   uint64_t decided;
 };
 
-// One table as it ought to be.
+// The expected state of one table.
 class TableModel {
  public:
   TableModel(const TableConfig& config, uint64_t seed)
@@ -40,7 +40,7 @@ class TableModel {
         format_(RowStore::FormatOf(config)),
         noise_seed_(RowStore::NoiseSeed(config, seed)) {}
 
-  // Replays a pull that let `evicted` go, in order, and returns what it must have read: (U, D).
+  // Replays a pull that evicted `evicted` in order, and returns the expected rows: (U, D).
   std::vector<float> Pull(const std::vector<uint64_t>& ids, uint64_t stamp,
                           const std::vector<Eviction>& evicted, PullReport& report) {
     std::vector<float> expected(ids.size() * config_.dim);
@@ -139,7 +139,7 @@ class TableModel {
     REQUIRE(stats.created == created_);
     REQUIRE(stats.rejected_full == rejected_full_);
     REQUIRE(stats.evicted_for == evicted_for_);
-    // At most 24 bytes beside a row, and what a table of none needs.
+    // At most 24 bytes per row besides the record, plus a constant.
     constexpr uint64_t kFixed = uint64_t{256} << 10;
     REQUIRE(stats.bytes <=
             max_rows_ * (RowLayout(format_).stride_bytes + 24) + kFixed + admission_.bytes_used());
@@ -153,7 +153,7 @@ class TableModel {
   };
   using RowMap = std::unordered_map<uint64_t, Row>;
 
-  // `values` stay what the row's format makes of them.
+  // Keeps `values` rounded to the row's format.
   void Update(const RowUpdateParameters& parameters, uint64_t id, uint64_t step,
               const float* gradient, Row& row) const {
     if (format_.plain()) {
@@ -192,7 +192,7 @@ class TableModel {
     return found != rows_.end() && CauseOf(found->second) ? rows_.end() : found;
   }
 
-  // Why a row is gone by the rules.
+  // Why a row has expired.
   std::optional<EvictionCause> CauseOf(const Row& row) const {
     const EvictionConfig& rules = config_.eviction;
     const uint64_t age = newest_ - std::min(newest_, row.stamp);
@@ -213,21 +213,21 @@ class TableModel {
     return replayed_ < evicted_.size() && evicted_[replayed_].decided == created_ + rejected_full_;
   }
 
-  // Those that were reported since the last row was made or denied, up to one for want of room.
+  // Replays evictions by rule since the last row was created or denied.
   void ReplayExpiries() {
     while (NextIsNow() && evicted_[replayed_].cause >= EvictionCause::kIdleSteps) {
       ReplayNext();
     }
   }
 
-  // Whether there is room for one more row, after what was evicted for it.
+  // Whether there is space for one more row, after an eviction if there was one.
   bool MakeRoom() {
     if (NextIsNow()) {
       if (rows_.size() < config_.capacity_rows) FAIL("evicted a row although there was room");
       ReplayNext();
     }
     if (rows_.size() < config_.capacity_rows) return true;
-    if (config_.when_full == WhenFull::kEvict) FAIL("a row is gone that no eviction told of");
+    if (config_.when_full == WhenFull::kEvict) FAIL("a row is missing without an eviction");
     return false;
   }
 
@@ -240,9 +240,9 @@ class TableModel {
     std::copy_n(row.values.begin(), config_.dim, to);
   }
 
-  // A row that goes for room is exactly the oldest of up to 64. Of more it is among the oldest
-  // twentieth, or younger than the oldest by no more than 1/64 of that one's age: where very many
-  // rows are of nearly one age, they go in any order.
+  // A row evicted for space is exactly the oldest of up to 64. Of more it is among the oldest
+  // twentieth, or younger than the oldest by at most 1/64 of its age: rows of nearly equal age are
+  // evicted in any order.
   void CheckRecency(uint64_t stamp) {
     const uint64_t oldest = with_stamp_.begin()->first;
     const uint64_t newest = with_stamp_.rbegin()->first;
@@ -259,7 +259,7 @@ class TableModel {
     }
   }
 
-  // An expired row goes by its rule; another only for room.
+  // An expired row is evicted by its rule, any other only for space.
   void ReplayNext() {
     const Eviction eviction = evicted_[replayed_++];
     const auto found = rows_.find(eviction.id);

@@ -1,6 +1,5 @@
-// Partitions against plain maps, over millions of random operations at capacities where every
-// corner is met: the model replays the evictions that the tables report and must then agree in
-// every bit.
+// Compares partitions with plain maps over millions of random operations, at capacities that reach
+// every edge case. The model replays the recorded evictions and must then agree bit by bit.
 //
 // A failure prints its seed; SIMURGH_TEST_SEED=<seed> replays it.
 
@@ -136,7 +135,7 @@ class Comparison {
 
   void Pull() {
     Request request = NewRequest(random_.Below(2) == 0);
-    // One group a table, so that evictions can be told apart.
+    // One group per table, so that evictions are attributable.
     for (size_t i = 1; i < request.tables.size(); ++i) {
       for (size_t j = 0; j < i; ++j) {
         if (request.tables[i] != request.tables[j]) continue;

@@ -62,6 +62,9 @@ enum class ComputePrecision {
   kF16,   // CUDA alone: likewise, with gradients scaled so that they fit.
 };
 
+// Largest number of ranks: nn-workers of one run.
+inline constexpr uint32_t kMaxRanks = 256;
+
 // YAML section `nn_worker`: one instance a rank.
 struct NnWorkerConfig {
   // `address` is where loaders submit. With several ranks: its host is where the others reach this

@@ -107,7 +107,7 @@ class StoreCalls {
   IoThread thread_{"test"};
 };
 
-TEST_CASE("the first weights of a run count, and pushes make versions of them") {
+TEST_CASE("the first weights of a run win, and pushes create versions") {
   StoreCalls store;
   REQUIRE(store.Start(kRun, {10})->version == 0);
   // Rank 0 pushes twice on version 0, rank 1 then on what it had before.
@@ -126,7 +126,7 @@ TEST_CASE("the first weights of a run count, and pushes make versions of them") 
   CHECK(pulled == store.weights);
 }
 
-TEST_CASE("a push that comes again is answered and not applied") {
+TEST_CASE("a repeated push is acknowledged and not applied") {
   StoreCalls store;
   REQUIRE(store.Start(kRun, {10}).ok());
   REQUIRE(store.Push(0, 0, 0).ok());
@@ -139,7 +139,7 @@ TEST_CASE("a push that comes again is answered and not applied") {
   CHECK(absl::IsInvalidArgument(store.Push(0, 0, 0).status()));  // Not the last one.
 }
 
-TEST_CASE("a server without what the run has given it says so") {
+TEST_CASE("a server that lost a run's weights answers DATA_LOSS") {
   StoreCalls store;
   std::vector<float> pulled(1);
   REQUIRE(store.Start(kRun, {10}).ok());
@@ -160,7 +160,7 @@ TEST_CASE("a server without what the run has given it says so") {
   CHECK(store.Pull(kRun, pulled).status().code() == absl::StatusCode::kDataLoss);
 }
 
-TEST_CASE("what is wrong with a call changes nothing") {
+TEST_CASE("an invalid call changes nothing") {
   StoreCalls store;
   REQUIRE(store.Start(kRun, {10}).ok());
   const auto code = [](const StatusOr<DenseAnswer>& answer) { return answer.status().code(); };
@@ -172,7 +172,7 @@ TEST_CASE("what is wrong with a call changes nothing") {
   CHECK(code(store.Push(0, 0, 0, -1)) == kInvalidArgument);
   CHECK(code(store.Push(0, 0, 0, NAN)) == kInvalidArgument);
   CHECK(code(store.Push(0, 0, 0, 1, {1, 2})) == kInvalidArgument);
-  CHECK(code(store.Push(DenseStore::kMaxRanks, 0, 0)) == kInvalidArgument);
+  CHECK(code(store.Push(kMaxRanks, 0, 0)) == kInvalidArgument);
   std::vector<float> pulled(1);
   CHECK(store.Pull(kRun, pulled)->version == 0);
   CHECK(pulled == std::vector<float>{10});
@@ -228,7 +228,7 @@ TEST_CASE(
   thread.Stop();
 }
 
-TEST_CASE("a failure that lasts, and one that is final, end the exchange") {
+TEST_CASE("permanent and lasting failures end the exchange") {
   IoThread thread("test");
   std::vector<std::unique_ptr<DenseServer>> stores;
   stores.push_back(std::make_unique<LossyServer>(1, 1.0));

@@ -35,7 +35,7 @@ void Add(FairQueue& turns, uint64_t client, int pieces, Log& log, const bool* bl
   turns.Add(client, std::make_unique<CountedTask>(client, pieces, log, blocked));
 }
 
-TEST_CASE("a small request waits for one piece of a greedy client's, however much that wants") {
+TEST_CASE("a small request waits for one piece of a greedy client") {
   FairQueue turns;
   Log log;
   for (int i = 0; i < 1'000; ++i) Add(turns, /*client=*/1, /*pieces=*/2'442, log);
@@ -75,7 +75,7 @@ TEST_CASE(
   CHECK(had == wanted);
 }
 
-TEST_CASE("who cannot go on keeps its place and holds nobody up") {
+TEST_CASE("a client that is not ready keeps its place and blocks no other") {
   FairQueue turns;
   Log log;
   bool blocked = true;

@@ -13,7 +13,7 @@
 namespace simurgh {
 namespace {
 
-TEST_CASE("a memory budget that leaves no room for rows is an error at the start") {
+TEST_CASE("a memory budget without space for rows is an error at start-up") {
   const uint64_t bare = ResidentBytes();
   if (bare == 0) SIMURGH_SKIP("/proc does not show the resident memory");
   const auto start = [](uint64_t budget) {

@@ -36,7 +36,7 @@ std::string Names(const std::vector<std::vector<HeldPush>>& ready) {
   return names;
 }
 
-TEST_CASE("the pushes of a step go on when all ranks' have come, in the order of the ranks") {
+TEST_CASE("the pushes of a step are released in rank order when all ranks have pushed") {
   StepBarrier gate;
   Ends ends;
   CHECK(Names(gate.Add(Push(7, 0, 2, 3, ends))).empty());
@@ -48,7 +48,7 @@ TEST_CASE("the pushes of a step go on when all ranks' have come, in the order of
   CHECK(ends.empty());
 }
 
-TEST_CASE("whatever the order in which they come, steps go on in theirs") {
+TEST_CASE("steps are released in order, however their pushes arrive") {
   constexpr uint32_t kRanks = 3;
   constexpr uint64_t kSteps = 20;
   const uint64_t seed = GENERATE(range(1, 20));
@@ -77,7 +77,7 @@ TEST_CASE("whatever the order in which they come, steps go on in theirs") {
   CHECK(ends.empty());
 }
 
-TEST_CASE("a push that is sent again takes the place of the earlier one") {
+TEST_CASE("a repeated push replaces the earlier one") {
   StepBarrier gate;
   Ends ends;
   (void)gate.Add(Push(7, 0, 0, 2, ends, "first"));
@@ -86,7 +86,7 @@ TEST_CASE("a push that is sent again takes the place of the earlier one") {
   CHECK(Names(gate.Add(Push(7, 0, 1, 2, ends))) == "0.0 0.1 ");
 }
 
-TEST_CASE("what waits in vain is told so") {
+TEST_CASE("a push that waits in vain fails") {
   StepBarrier gate;
   Ends ends;
   (void)gate.Add(Push(7, 0, 0, 2, ends, "late"));
@@ -108,7 +108,7 @@ TEST_CASE("what waits in vain is told so") {
   CHECK(ends["after"] == absl::StatusCode::kAborted);
 }
 
-TEST_CASE("runs that have been forgotten end") {
+TEST_CASE("pushes of forgotten runs fail") {
   StepBarrier gate;
   Ends ends;
   (void)gate.Add(Push(1, 0, 0, 2, ends, "old"));
@@ -118,7 +118,7 @@ TEST_CASE("runs that have been forgotten end") {
   CHECK(ends == Ends{{"old", absl::StatusCode::kAborted}});
 }
 
-TEST_CASE("a sum has every id once, its gradients added up in the order of the pushes") {
+TEST_CASE("a sum has every id once, with gradients added in the order of the pushes") {
   Ends ends;
   const std::vector<uint64_t> ids_0{5, 9};
   const std::vector<uint64_t> ids_1{9, 4};

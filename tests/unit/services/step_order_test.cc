@@ -70,7 +70,7 @@ class Server {
 
 // A rank that has its answer goes on to pull; in reproducible runs that must see the gradients of
 // all ranks, however long those behind its own take.
-TEST_CASE("A rank is answered once its step's pushes of all ranks are applied") {
+TEST_CASE("A push is acknowledged once the step's pushes of all ranks are applied") {
   const PushOrder order = GENERATE(PushOrder::kByRank, PushOrder::kSum);
   std::vector<uint64_t> ids(kManyIds);
   std::iota(ids.begin(), ids.end(), uint64_t{1});

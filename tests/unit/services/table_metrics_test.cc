@@ -9,7 +9,7 @@
 namespace simurgh {
 namespace {
 
-TEST_CASE("what a table counts is summed over a server's partitions") {
+TEST_CASE("counts of a table are summed over a server's partitions") {
   TableConfig config;
   config.name = "city";
   config.dim = 2;

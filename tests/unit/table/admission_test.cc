@@ -25,7 +25,7 @@ std::vector<uint64_t> IdsOfBucket(uint32_t bucket, size_t count, uint64_t from =
   return ids;
 }
 
-TEST_CASE("admission by probability takes its share of ids, for ever the same ones") {
+TEST_CASE("admission by probability admits its share of ids, always the same ones") {
   const AdmissionConfig config{.kind = Kind::kProbability, .probability = 0.25F};
   Admission admission(config, "t", 1);
   Admission again(config, "t", 1);
@@ -51,7 +51,7 @@ TEST_CASE("admission by probability takes its share of ids, for ever the same on
   for (uint64_t id = 0; id < 1000; ++id) CHECK(all.Admit(id));
 }
 
-TEST_CASE("admission after n occurrences makes the row at the n-th request") {
+TEST_CASE("admission by occurrences creates the row at the n-th request") {
   const uint32_t occurrences = GENERATE(2U, 3U, 255U);
   Admission admission({.kind = Kind::kOccurrences, .occurrences = occurrences}, "t", 1);
   for (uint64_t id = 0; id < 100; ++id) {  // So few that none share a counter.
@@ -137,7 +137,7 @@ struct GatedTable {
   uint64_t stamp = 0;
 };
 
-TEST_CASE("a refused id reads as zeros, and its gradient is dropped in place") {
+TEST_CASE("a rejected id reads as zeros, and only its gradient is dropped") {
   GatedTable t;
   t.Pull({1, 3});
   CHECK(t.counts.rejected_admission == 2);
@@ -157,7 +157,7 @@ TEST_CASE("a refused id reads as zeros, and its gradient is dropped in place") {
   CHECK(stats.missing == 1);
 }
 
-TEST_CASE("evaluation counts nothing for admission") {
+TEST_CASE("evaluation does not count for admission") {
   GatedTable t;
   const std::vector<uint64_t> ids = {9, 9, 9};
   std::vector<float> rows(6);

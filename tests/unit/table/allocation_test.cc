@@ -1,4 +1,4 @@
-// A binary of its own, because it counts every allocation in the process.
+// A separate binary, because it counts every allocation in the process.
 
 #include <vector>
 
@@ -11,7 +11,7 @@
 namespace simurgh {
 namespace {
 
-TEST_CASE("a full partition allocates nothing, pulling, evicting and pushing") {
+TEST_CASE("pulls, evictions and pushes of a full partition do not allocate") {
   constexpr size_t kIds = 500;
   constexpr uint32_t kDim = 8;
   TableConfig config;

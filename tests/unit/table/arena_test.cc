@@ -35,7 +35,7 @@ TEST_CASE("a region is filled from its start, through its huge pages") {
   CHECK(region.used_bytes() == region.capacity_bytes());
 }
 
-TEST_CASE("address space that cannot be had is an error with a remedy") {
+TEST_CASE("a failed reservation of address space names a remedy") {
   const auto arena = Arena::Create(uint64_t{1} << 50);
   CHECK(arena.status().code() == absl::StatusCode::kResourceExhausted);
   CHECK(arena.status().message().find("capacity_rows") != absl::string_view::npos);

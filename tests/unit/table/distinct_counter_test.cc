@@ -20,7 +20,7 @@ TEST_CASE("the estimate is within its error at every size") {
     double squares = 0;
     for (int i = 0; i < kCounters; ++i) {
       DistinctCounter counter;
-      // Ids as they come: dense in one counter, random in the next.
+      // Dense ids in one counter, random ids in the next.
       Random random(size + static_cast<uint64_t>(i));
       for (uint64_t n = 0; n < size; ++n) {
         counter.Add(i % 2 == 0 ? n + static_cast<uint64_t>(i) * size : random());
@@ -36,7 +36,7 @@ TEST_CASE("the estimate is within its error at every size") {
   }
 }
 
-TEST_CASE("an id counts once, and a counter that has seen none says zero") {
+TEST_CASE("an id counts once, and an empty counter estimates zero") {
   DistinctCounter counter;
   CHECK(counter.Estimate() == 0);
   for (int i = 0; i < 1000; ++i) counter.Add(42);
@@ -45,7 +45,7 @@ TEST_CASE("an id counts once, and a counter that has seen none says zero") {
   CHECK(counter.Estimate() == 0);
 }
 
-TEST_CASE("merged counters are the counter of all ids, exactly") {
+TEST_CASE("merged counters equal the counter of all ids") {
   Random random(1);
   std::vector<DistinctCounter> parts(4);
   DistinctCounter whole;
@@ -62,7 +62,7 @@ TEST_CASE("merged counters are the counter of all ids, exactly") {
 }
 
 // Rows that are found need no counting: their ids were counted before they had rows.
-TEST_CASE("a table counts every id that it was ever asked for, with rows, without and evicted") {
+TEST_CASE("a table counts every pulled id: with a row, without one and evicted") {
   TableConfig config;
   config.name = "t";
   config.dim = 1;

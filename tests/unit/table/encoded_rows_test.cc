@@ -54,7 +54,7 @@ TableConfig ConfigWith(RowPrecision precision) {
   return config;
 }
 
-TEST_CASE("every target updates rows of every format to the bit like the reference") {
+TEST_CASE("every target updates rows of every format bit-identically to the reference") {
   const auto rule = GENERATE(RowUpdateRule::kSgd, RowUpdateRule::kAdagrad,
                              RowUpdateRule::kRowWiseAdagrad, RowUpdateRule::kAdam);
   const auto weights = GENERATE(RowPrecision::kF32, RowPrecision::kBf16, RowPrecision::kF16);
@@ -98,7 +98,7 @@ TEST_CASE("every target updates rows of every format to the bit like the referen
   });
 }
 
-TEST_CASE("every target converts rows to the bit like the reference, wherever they lie") {
+TEST_CASE("every target converts rows bit-identically to the reference, at any alignment") {
   const auto from = GENERATE(RowPrecision::kF32, RowPrecision::kBf16, RowPrecision::kF16);
   const auto to = GENERATE(RowPrecision::kF32, RowPrecision::kBf16, RowPrecision::kF16);
   constexpr uint32_t kMaxCount = 70;
@@ -108,7 +108,7 @@ TEST_CASE("every target converts rows to the bit like the reference, wherever th
     for (uint32_t count = 1; count <= kMaxCount; ++count) {
       const size_t skew = 4 * (count % 5);
       std::vector<std::byte> source(skew + kRows * kMaxCount * sizeof(float));
-      // Of all magnitudes that f16 tells apart, and some beyond either end.
+      // All magnitudes of f16, and some beyond either end.
       std::vector<float> values = RandomFloats(random, kRows * kMaxCount, -1.0F, 1.0F);
       for (float& value : values)
         value = std::ldexp(value, static_cast<int>(random.Below(50)) - 30);
@@ -129,7 +129,7 @@ TEST_CASE("every target converts rows to the bit like the reference, wherever th
   });
 }
 
-TEST_CASE("a pull in 16 bits gives the nearest numbers, a push in 16 bits does what its f32 does") {
+TEST_CASE("a 16-bit pull rounds to nearest, a 16-bit push equals its f32 push") {
   const auto stored = GENERATE(RowPrecision::kF32, RowPrecision::kBf16, RowPrecision::kF16);
   const auto sent = GENERATE(RowPrecision::kBf16, RowPrecision::kF16);
   TableConfig config = ConfigWith(stored);
@@ -170,7 +170,7 @@ TEST_CASE("a pull in 16 bits gives the nearest numbers, a push in 16 bits does w
   }
 }
 
-TEST_CASE("a row of less than f32 that comes twice in a batch is updated twice, in order") {
+TEST_CASE("a 16-bit row that occurs twice in a batch is updated twice, in order") {
   const RowFormat format{.dim = 20,
                          .shape = StateShapeOf(RowUpdateRule::kAdagrad),
                          .weights = RowPrecision::kBf16,
@@ -232,7 +232,7 @@ TEST_CASE("rounding depends on seed, id and step alone") {
   CHECK(row != trained(2, {5}, 3));
 }
 
-TEST_CASE("rows of less than f32 take less memory") {
+TEST_CASE("16-bit rows take less memory than f32 rows") {
   TableConfig config = ConfigWith(RowPrecision::kBf16);
   config.capacity_rows = 200'000;
   config.optimizer = {.kind = Kind::kAdagrad, .row_wise = true};

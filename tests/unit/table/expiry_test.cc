@@ -60,14 +60,14 @@ struct OwnedTable {
   uint64_t step = 0;
 };
 
-TEST_CASE("a row that was idle for too many steps is gone for everybody, swept or not") {
+TEST_CASE("a row that exceeds idle_steps is invisible, swept or not") {
   OwnedTable t(Config({.idle_steps = 10}));
   t.Pull({1, 2, 3, 4, 5, 6, 7, 8}, 100);
   REQUIRE(t.Push(8, 0.5F) == 1);
   t.Pull({1}, 110);  // Ten steps later all are there; one is used again.
   CHECK(t.Evaluate(8) == 1);
   CHECK(t.table.stats().evicted == 0);
-  // Eleven steps: the sweep of this pull looks at one row, which is 1's; the others are gone too.
+  // Eleven steps: the sweep of this pull examines only row 1; the others have expired too.
   t.Pull({1}, 111);
   CHECK(t.Ids() == std::vector<uint64_t>{1});
   CHECK(t.Evaluate(8) == 0);
@@ -85,7 +85,7 @@ TEST_CASE("a row that was idle for too many steps is gone for everybody, swept o
   CHECK(t.table.stats().bytes == bytes);
 }
 
-TEST_CASE("rows that are seldom pulled go earlier than others") {
+TEST_CASE("rows with low use expire earlier than others") {
   OwnedTable t(Config({.idle_steps = 50, .low_use = {.below = 3, .idle_steps = 10}}));
   t.Pull({1, 2, 3}, 0);
   t.Pull({2, 3}, 1);
@@ -104,7 +104,7 @@ TEST_CASE("rows that are seldom pulled go earlier than others") {
   }
 }
 
-TEST_CASE("rows close to zero go, and a late gradient does not bring them back") {
+TEST_CASE("rows close to zero expire, and a late gradient does not restore them") {
   OwnedTable t(Config({.small_norm = {.below = 0.5F, .idle_steps = 10}}));
   t.Pull({1, 2, 3}, 0);
   t.Push(1, 0.75F);   // Length 0.25 * sqrt(2).
@@ -123,7 +123,7 @@ TEST_CASE("rows close to zero go, and a late gradient does not bring them back")
   CHECK(t.EvictedFor(EvictionCause::kSmallNorm) == 2);
 }
 
-TEST_CASE("rows that were idle for too long a time go, late by a 64th of it at most") {
+TEST_CASE("rows expire by idle_time, late by a 64th of it at most") {
   OwnedTable t(Config({.idle_time = std::chrono::seconds(64)}, 100'000));
   Expiry::Clock::time_point now{};
   t.table.SetClock([&now] { return now; });
@@ -177,7 +177,7 @@ TEST_CASE("what a pull reads does not depend on how rows are spread over tables"
   CHECK(whole.EvictedFor(EvictionCause::kIdleSteps) > 10);
 }
 
-TEST_CASE("a sweep looks at as many rows as a pull has ids") {
+TEST_CASE("a sweep examines one row per id of the pull") {
   OwnedTable t(Config({.idle_steps = 10}, 100'000));
   std::vector<uint64_t> ids(50'000);
   for (size_t i = 0; i < ids.size(); ++i) ids[i] = i + 10;
@@ -191,7 +191,7 @@ TEST_CASE("a sweep looks at as many rows as a pull has ids") {
   CHECK(before >= 6990);
 }
 
-TEST_CASE("a full table refuses rows, and takes them once others have expired") {
+TEST_CASE("a full table rejects rows until others have expired") {
   TableConfig config = Config({.idle_steps = 10}, 2);
   config.when_full = WhenFull::kRefuse;
   OwnedTable t(config);

@@ -10,9 +10,9 @@
 namespace simurgh {
 namespace {
 
-TEST_CASE("a search in first buckets agrees with the whole one, on every target") {
+TEST_CASE("a search in home buckets agrees with the full search, on every target") {
   const uint64_t seed = GENERATE(1, 2);
-  // From one bucket to many segments; always so full that entries lie elsewhere.
+  // From one bucket to many segments; always full enough to displace entries.
   const uint64_t rows = GENERATE(0, 7, 60, 5000, 100'000);
   INFO("seed " << seed << ", rows " << rows);
   Random random(seed);

@@ -1,4 +1,4 @@
-// A file system of a few MiB, which only a process with mounts of its own can have.
+// Fills a file system of a few MiB, mounted in a private mount namespace.
 
 #include <fstream>
 #include <string>
@@ -61,9 +61,9 @@ Ending PullTooMuch(const std::string& directory, WhenFull when_full) {
     const PullGroup pull{0, ids, {rows.data(), kIds, kDim}};
     const auto report = (*partition)->Pull(LookupMode::kTrain, {1, 0, step}, step, {&pull, 1});
     if (!report.ok()) {
-      const bool told = report.status().code() == absl::StatusCode::kFailedPrecondition &&
-                        report.status().message().find("file system") != std::string::npos;
-      return when_full == WhenFull::kStop && told ? kAsItShould : kWrongPull;
+      const bool explained = report.status().code() == absl::StatusCode::kFailedPrecondition &&
+                             report.status().message().find("file system") != std::string::npos;
+      return when_full == WhenFull::kStop && explained ? kAsItShould : kWrongPull;
     }
     const PushGroup push{0, 0.1F, ids, {rows.data(), kIds, kDim}};
     if (!(*partition)->Push({1, 0, step}, {&push, 1}).ok()) return kNoPush;
@@ -113,7 +113,7 @@ Ending FillAgainWhatExpired(const std::string& directory, WhenFull when_full) {
   return right ? kAsItShould : kWrongCounts;
 }
 
-// What `run` ends with where it has a directory to mount a file system on, in a process of its own.
+// Checks the ending of `run` in a child process with a directory to mount a file system on.
 void RequireEnding(Ending (*run)(const std::string& directory, WhenFull), WhenFull when_full) {
   INFO("policy " << static_cast<int>(when_full));
   char directory[] = "/tmp/simurgh-full-XXXXXX";
@@ -129,11 +129,11 @@ void RequireEnding(Ending (*run)(const std::string& directory, WhenFull), WhenFu
   CHECK(WEXITSTATUS(status) == kAsItShould);
 }
 
-TEST_CASE("an arena's file system that fills up is met as configured, not by a signal") {
+TEST_CASE("a full file system of an arena triggers when_full, not a signal") {
   RequireEnding(PullTooMuch, GENERATE(WhenFull::kEvict, WhenFull::kRefuse, WhenFull::kStop));
 }
 
-TEST_CASE("rows that expire are used again where an arena's file system is full") {
+TEST_CASE("expired rows are reused when an arena's file system is full") {
   RequireEnding(FillAgainWhatExpired, GENERATE(WhenFull::kEvict, WhenFull::kRefuse));
 }
 

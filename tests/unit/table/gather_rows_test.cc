@@ -36,7 +36,7 @@ struct RandomRows {
   Rows rows;
 };
 
-// Position by position, as the header says.
+// The specification, position by position.
 size_t GatherReference(const RowGather& gather, const std::vector<uint64_t>& ids,
                        const std::vector<uint32_t>& candidates, EncodedRows out, uint16_t* rest) {
   size_t left = 0;
@@ -55,7 +55,7 @@ size_t GatherReference(const RowGather& gather, const std::vector<uint64_t>& ids
   return left;
 }
 
-TEST_CASE("rows are gathered as one by one, on every target and at every length") {
+TEST_CASE("gathering rows equals copying them one by one, on every target and at every length") {
   const RowPrecision precision = GENERATE(RowPrecision::kF32, RowPrecision::kBf16);
   constexpr size_t kWider = 5;  // Columns of the matrix that are not the rows'.
   Random random(11);
@@ -64,7 +64,7 @@ TEST_CASE("rows are gathered as one by one, on every target and at every length"
       RandomRows actual_rows(dim, precision, random);
       RandomRows expected_rows = actual_rows;
       expected_rows.rows = Rows(expected_rows.memory.data(), expected_rows.layout);
-      // Rows come more than once, under ids that are another's, and not at all.
+      // Candidates repeat, belong to another id, or are kNoRow.
       std::vector<uint64_t> ids(random.Below(200));
       std::vector<uint32_t> candidates(ids.size());
       for (size_t i = 0; i < ids.size(); ++i) {

@@ -29,14 +29,14 @@ struct Format {
 const Format kFormats[] = {{"bf16", FromBf16, ToBf16, kMaxBf16Bits},
                            {"f16", FromF16, ToF16, kMaxF16Bits}};
 
-TEST_CASE("f16 reads as its definition says") {
+TEST_CASE("f16 decodes by its definition") {
   for (uint32_t half = 0; half < 65'536; ++half) {
     if ((half & 0x7fff) > kMaxF16Bits) continue;
     REQUIRE(FromF16(static_cast<uint16_t>(half)) == F16ByDefinition(half));
   }
 }
 
-TEST_CASE("numbers of a format stay as they are, however they are rounded") {
+TEST_CASE("rounding keeps numbers of the format") {
   for (const Format& format : kFormats) {
     for (uint32_t half = 0; half < 65'536; ++half) {
       if ((half & 0x7fff) > format.largest) continue;
@@ -71,7 +71,7 @@ TEST_CASE("rounding gives one of two neighbours, and the number itself on averag
   }
 }
 
-TEST_CASE("what is too large becomes the largest number") {
+TEST_CASE("values beyond the range saturate") {
   for (const Format& format : kFormats) {
     const float largest = format.from(static_cast<uint16_t>(format.largest));
     for (const float value :
@@ -82,7 +82,7 @@ TEST_CASE("what is too large becomes the largest number") {
   }
 }
 
-TEST_CASE("the noise of elements is even, and not that of their neighbours") {
+TEST_CASE("rounding noise is uniform and independent between neighbours") {
   constexpr uint32_t kElements = 1 << 16;
   std::vector<uint32_t> ones(32);
   std::vector<uint32_t> pairs(32);

@@ -24,7 +24,7 @@ TableConfig Config(uint32_t dim, uint64_t capacity) {
 }
 
 // 8e11 ids of 128 weights: 1e14 parameters, of which some ten thousand rows are there at a time.
-TEST_CASE("a hundred trillion parameters are trained in the memory of the rows that are there") {
+TEST_CASE("an id space of a hundred trillion parameters takes only the memory of its rows") {
   constexpr uint64_t kIds = 800'000'000'000;
   constexpr uint64_t kSpread = (uint64_t{1} << 63) / kIds;  // Over all of 2^63.
   constexpr uint32_t kDim = 128;
@@ -56,7 +56,7 @@ TEST_CASE("a hundred trillion parameters are trained in the memory of the rows t
   CHECK(table.distinct_ids().Estimate() == Approx(300'000).epsilon(0.1));
 }
 
-TEST_CASE("capacity that nobody uses costs nothing") {
+TEST_CASE("unused capacity costs nothing") {
   const uint64_t before = ResidentBytes();
   auto partition = Partition::Create({Config(16, 1'000'000'000)}, 1).value();
   const uint64_t id = 7;
@@ -67,7 +67,7 @@ TEST_CASE("capacity that nobody uses costs nothing") {
   CHECK(ResidentBytes() <= 100 * kMiB);
 }
 
-TEST_CASE("many tables of a few rows cost pages, not their capacity") {
+TEST_CASE("many small tables cost pages, not their capacity") {
   std::vector<TableConfig> configs(200);
   for (size_t i = 0; i < configs.size(); ++i) configs[i].name = "t" + std::to_string(i);
   for (TableConfig& config : configs) {

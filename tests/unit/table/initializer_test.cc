@@ -43,7 +43,7 @@ Moments MomentsOf(const InitializerConfig& config, uint32_t dim) {
   return moments;
 }
 
-TEST_CASE("a row's beginning depends on seed, table and id alone") {
+TEST_CASE("initial weights depend on seed, table and id alone") {
   const InitializerConfig config{
       .kind = GENERATE(Kind::kUniform, Kind::kNormal, Kind::kTruncatedNormal, Kind::kGamma)};
   const std::vector<float> row = Row(config, "user", 9, 3, 42);
@@ -70,7 +70,7 @@ TEST_CASE("uniform weights fill their half-open range evenly") {
   CHECK(moments.highest > 1.49F);
 }
 
-TEST_CASE("a range of two neighbouring floats never gives its upper end") {
+TEST_CASE("a range of two adjacent floats never yields its upper end") {
   const float low = 1.0F;
   const float high = std::nextafter(low, 2.0F);
   for (uint64_t id = 0; id < 1000; ++id) {

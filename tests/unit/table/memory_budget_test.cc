@@ -24,7 +24,7 @@ TEST_CASE("a budget grants until measured and promised memory reach the limit") 
   resident = 50;
   CHECK(budget.Grant(30, 40));
   CHECK_FALSE(budget.Grant(1, 0));
-  resident = 45;  // Somebody else gave memory back.
+  resident = 45;  // Other code freed memory.
   CHECK(budget.Grant(5, 0));
 }
 
@@ -102,7 +102,7 @@ TEST_CASE("a table stays within the server's memory by refusing") {
   CHECK(stats.rejected_full == kIds - stats.rows);
 }
 
-// Requests are as long as a server's turns, and their rows more than is made ready ahead.
+// Requests are as long as a server's pieces, and their rows exceed the prefaulted memory.
 TEST_CASE("a table in tmpfs stays within the server's memory") {
   constexpr size_t kBatch = 4096;
   TableConfig config = Config(WhenFull::kRefuse);
@@ -123,7 +123,7 @@ TEST_CASE("a table in tmpfs stays within the server's memory") {
   CHECK(partition->table(0).stats().rows > kBatch);
 }
 
-// Each comes to where its rows begin to lie in huge pages when there is hardly room left.
+// All tables reach the huge-page threshold when the budget is nearly used up.
 TEST_CASE("many tables that get their first huge pages at once stay within the server's memory") {
   constexpr size_t kTables = 24;
   constexpr size_t kBatch = 500;
@@ -150,7 +150,7 @@ TEST_CASE("many tables that get their first huge pages at once stay within the s
   CHECK(max_resident >= limit - room / 4);
 }
 
-TEST_CASE("what admission counts with stays within the server's memory") {
+TEST_CASE("admission sketches stay within the server's memory") {
   constexpr uint64_t kSketchBytes = uint64_t{4} * 1024;  // Of a bucket; 256 MiB of all.
   TableConfig config = Config(WhenFull::kEvict);
   config.admission = {
@@ -179,7 +179,7 @@ TEST_CASE("what admission counts with stays within the server's memory") {
   CHECK(rows == std::vector<float>(rows.size(), 0.0F));
 }
 
-TEST_CASE("a table that must not lose rows stops the pull, and says why") {
+TEST_CASE("a full table with when_full: stop fails the pull with the reason") {
   MemoryBudget budget(ResidentBytes() + kRoom, /*kept_free=*/4 * kMiB);
   auto partition = Partition::Create({Config(WhenFull::kStop)}, 1, &budget).value();
   const Pulled pulled = PullNewIds(*partition, kIds, 1000);
@@ -193,7 +193,7 @@ TEST_CASE("a table that must not lose rows stops the pull, and says why") {
              Catch::Contains("share of its capacity is 10"));
 }
 
-TEST_CASE("tables share a budget; one that comes too late gets no rows") {
+TEST_CASE("tables share a budget; a late one gets no rows") {
   uint64_t resident = 0;
   MemoryBudget budget(kMiB, 0, [&] { return resident; });
   TableConfig late = Config(WhenFull::kEvict);

@@ -104,7 +104,7 @@ TEST_CASE("a bad group fails the whole request before anything changes") {
   CHECK(report->missing == 1);
 }
 
-TEST_CASE("a message about a wrong dim names table and dims") {
+TEST_CASE("the error of a wrong dim names table and dims") {
   auto partition = TwoTables();
   const std::vector<uint64_t> ids = {1};
   std::vector<float> values(32);
@@ -131,7 +131,7 @@ TEST_CASE("a repeated push is applied once") {
   CHECK(partition->table(0).ContentDigest() != digest);
 }
 
-TEST_CASE("a partition that does not remember acknowledged steps has lost its rows") {
+TEST_CASE("a partition without a record of acknowledged steps has lost its rows") {
   auto partition = TwoTables();
   for (uint64_t step = 0; step < 3; ++step) REQUIRE(partition->Push({1, 0, step}, {}).ok());
   CHECK(partition->Pull(LookupMode::kTrain, {1, 0, 3}, 3, {}).ok());
@@ -185,7 +185,7 @@ TEST_CASE("the sum of partitions' digests does not depend on their number") {
         left->table(0).ContentDigest() + right->table(0).ContentDigest());
 }
 
-TEST_CASE("tables that cannot be are refused") {
+TEST_CASE("invalid tables are rejected") {
   CHECK(Partition::Create({Config("t", 0, 10)}, 1).status().code() ==
         absl::StatusCode::kInvalidArgument);
   CHECK(Partition::Create({Config("t", 1025, 10)}, 1).status().code() ==

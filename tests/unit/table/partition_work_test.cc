@@ -50,7 +50,7 @@ struct Request {
   std::vector<PushGroup> pushes;
 };
 
-TEST_CASE("requests done in pieces leave the rows that requests done at once leave") {
+TEST_CASE("requests in pieces leave the same rows as requests done at once") {
   const uint64_t seed = 7;
   CAPTURE(seed);
   Random random(seed);
@@ -83,7 +83,7 @@ TEST_CASE("requests done in pieces leave the rows that requests done at once lea
   }
 }
 
-TEST_CASE("pushes of different rows in between one another leave what one after the other leaves") {
+TEST_CASE("interleaved pushes of different rows leave the same rows as sequential ones") {
   const uint64_t seed = 11;
   CAPTURE(seed);
   Random random(seed);
@@ -116,7 +116,7 @@ TEST_CASE("pushes of different rows in between one another leave what one after 
   CHECK(DigestOf(*mixed) == DigestOf(*apart));
 }
 
-TEST_CASE("a push sent again while it is under way waits, and is then answered as applied") {
+TEST_CASE("a repetition of a push in progress waits, and is then reported as repeated") {
   const auto partition = Partition::Create(TwoTables(), 1).value();
   Random random(3);
   Request request(random, 200);

@@ -34,7 +34,7 @@ size_t ResidentPages(std::byte* first, uint64_t bytes) {
       std::ranges::count_if(resident, [](unsigned char flags) { return (flags & 1) != 0; }));
 }
 
-TEST_CASE("what is taken on becomes resident, and nothing else") {
+TEST_CASE("accepted ranges become resident, and nothing else") {
   SkipWithoutPopulate();
   constexpr uint64_t kRange = uint64_t{64} << 10;
   constexpr uint64_t kRanges = 200;  // More than wait at once: some may be refused.
@@ -60,7 +60,7 @@ TEST_CASE("what is taken on becomes resident, and nothing else") {
   munmap(memory, 2 * kRange * kRanges);
 }
 
-TEST_CASE("a region's next huge pages are there before it needs them, within bounds") {
+TEST_CASE("a region's next huge pages are prefaulted within bounds") {
   SkipWithoutPopulate();
   constexpr uint64_t kCapacity = uint64_t{64} << 20;
   Arena arena = Arena::Create(uint64_t{128} << 20).value();
@@ -81,7 +81,7 @@ TEST_CASE("a region's next huge pages are there before it needs them, within bou
 }
 
 // The prefaulter is busy whenever the region looks ahead.
-TEST_CASE("pages that nobody makes ready still count as to come") {
+TEST_CASE("pages that were not prefaulted still count as added memory") {
   SkipWithoutPopulate();
   constexpr uint64_t kBusy = uint64_t{32} << 20;
   constexpr uint64_t kCapacity = uint64_t{64} << 20;
@@ -98,7 +98,7 @@ TEST_CASE("pages that nobody makes ready still count as to come") {
   CHECK(resident + region.AddedMemory(kCapacity) >= kCapacity);
 }
 
-TEST_CASE("an arena that goes, or is replaced, takes its prefaulter along") {
+TEST_CASE("a destroyed or replaced arena stops its prefaulter") {
   for (int round = 0; round < 20; ++round) {
     Arena arena = Arena::Create(uint64_t{64} << 20).value();
     CHECK(arena.Prefault(0, uint64_t{32} << 20));

@@ -40,7 +40,7 @@ TEST_CASE("pushes that arrive in any order and several times apply exactly once"
   CHECK(complete[0] > 100);
 }
 
-TEST_CASE("a step far beyond the first incomplete one tells which steps are lost") {
+TEST_CASE("a step far beyond the first missing one reports the lost steps") {
   PushWindow window;
   for (uint64_t step = 0; step < 10; ++step) Apply(window, 1, 0, step);
   CHECK(Apply(window, 1, 0, 10 + PushWindow::kOpenSteps - 1));
@@ -60,7 +60,7 @@ TEST_CASE("a step far beyond the first incomplete one tells which steps are lost
   CHECK(window.CheckAcknowledged(2, 0, 0).ok());
 }
 
-TEST_CASE("of many trainers the one that has not pushed longest is forgotten") {
+TEST_CASE("the trainer with the oldest push is forgotten first") {
   PushWindow window;
   for (uint64_t run = 0; run < PushWindow::kMaxTrainers; ++run) Apply(window, run, 0, 0);
   CHECK(Apply(window, 0, 0, 1));

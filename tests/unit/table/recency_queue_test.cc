@@ -33,7 +33,7 @@ struct Stamped {
     stamps[row] = stamp;
     ++with_stamp[stamp];
   }
-  // How many rows are older than the one that comes out.
+  // How many rows are older than the victim.
   size_t Pop(uint32_t now, uint32_t& row) {
     row = queue.PopOldest(now);
     REQUIRE(queued[row]);
@@ -57,8 +57,7 @@ struct Stamped {
   RecencyQueue queue;
 };
 
-TEST_CASE(
-    "rows come out of the queue in the order of their last use, whatever the pace of stamps") {
+TEST_CASE("rows leave the queue in the order of their last use, at any pace of stamps") {
   const uint64_t seed = GENERATE(1, 2, 3, 4);
   const uint32_t capacity = GENERATE(1, 2, 15, 16, 300, 8000);
   // Stamps per operation: from many uses of one stamp to gaps that outgrow the ring at once.
@@ -91,7 +90,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("of many rows the victims stay near the oldest even where they are not sorted") {
+TEST_CASE("victims stay near the oldest rows even without sorting") {
   constexpr uint32_t kRows = 200'000;
   Random random(9);
   Stamped rows(kRows);
@@ -108,7 +107,7 @@ TEST_CASE("of many rows the victims stay near the oldest even where they are not
   }
 }
 
-TEST_CASE("a queue keeps its memory: chunks are used again") {
+TEST_CASE("a queue reuses its chunks") {
   constexpr uint32_t kRows = 5000;
   Random random(5);
   Stamped rows(kRows);
@@ -126,7 +125,7 @@ TEST_CASE("a queue keeps its memory: chunks are used again") {
   CHECK(rows.queue.bytes_used() <= bytes + 64 * 64);
 }
 
-TEST_CASE("a cleared queue starts anew, with smaller stamps") {
+TEST_CASE("a cleared queue accepts smaller stamps") {
   Stamped rows(100);
   for (uint32_t row = 0; row < 100; ++row) rows.Add(row, 4'000'000'000U + row * 1000);
   rows.queue.Clear();
@@ -138,7 +137,7 @@ TEST_CASE("a cleared queue starts anew, with smaller stamps") {
   for (uint32_t row = 100; row-- > 0;) REQUIRE(rows.queue.PopOldest(100) == row);
 }
 
-TEST_CASE("the recency clock follows steps, never goes back and puts a new run last") {
+TEST_CASE("the recency clock follows steps, never decreases and puts a new run last") {
   RecencyClock clock;
   const uint64_t first = clock.Advance(7, 100);
   CHECK(clock.Advance(7, 101) == first + 1);

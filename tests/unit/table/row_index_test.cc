@@ -49,7 +49,7 @@ uint64_t IdOfHash(uint64_t hash) {
   return unshift(x, 30) - salt;
 }
 
-TEST_CASE("the vector comparison of tags finds what the plain one finds") {
+TEST_CASE("the vector comparison of tags agrees with the reference") {
   Random random(1);
   for (int round = 0; round < 200'000; ++round) {
     IndexBucket bucket;
@@ -93,7 +93,7 @@ TEST_CASE("an index agrees with a map over millions of operations") {
   for (const auto& [id, row] : model) REQUIRE(indexed.Find(id) == row);
 }
 
-TEST_CASE("an index that is emptied forgets all displacements") {
+TEST_CASE("an emptied index has no overflow counts") {
   IndexedIds indexed(5000);
   for (uint32_t row = 0; row < 5000; ++row) indexed.Insert(row, row);
   for (uint32_t row = 0; row < 5000; ++row) indexed.index.Erase(RowIndex::Hash(row), row);
@@ -117,7 +117,7 @@ TEST_CASE("a full index has its planned segments, also for ids of one server onl
   CHECK(static_cast<double>(indexed.index.bytes_used()) / kCapacity < 11.0);
 }
 
-TEST_CASE("ids that share the top bits of their hashes make a segment grow, not split for ever") {
+TEST_CASE("ids with equal top bits of their hashes make a segment grow, not split for ever") {
   constexpr uint32_t kRows = 100'000;
   IndexedIds indexed(kRows);
   Random random(3);
@@ -133,7 +133,7 @@ TEST_CASE("ids that share the top bits of their hashes make a segment grow, not 
 // done again.
 uint64_t MaxStepsOfSplit(const RowIndex& index) { return index.max_split_at_once() * 5 / 4; }
 
-TEST_CASE("growth costs an insertion no more than a split, and all of them little") {
+TEST_CASE("growth costs an insertion at most one split, and little on average") {
   // A small row number leaves many split bits, a large one few; 2^31 leaves none.
   const uint64_t capacity = GENERATE(uint64_t{400'000}, uint64_t{1} << 28, uint64_t{1} << 30);
   INFO("capacity " << capacity);
@@ -162,7 +162,7 @@ TEST_CASE("growth costs an insertion no more than a split, and all of them littl
   }
 }
 
-TEST_CASE("the insertions of a request meet few splits, those of any number in proportion") {
+TEST_CASE("the number of splits is bounded by the insertions of a request") {
   constexpr uint64_t kCapacity = 2'000'000;
   constexpr uint32_t kRequest = 500;
   IndexedIds indexed(kCapacity);
@@ -184,7 +184,7 @@ TEST_CASE("the insertions of a request meet few splits, those of any number in p
   for (uint32_t row = 0; row < kCapacity; ++row) REQUIRE(indexed.Find(indexed.ids[row]) == row);
 }
 
-TEST_CASE("an index of more rows than leave split bits reads ids instead") {
+TEST_CASE("an index too large for split bits reads ids instead") {
   constexpr uint64_t kCapacity = uint64_t{3} << 30;
   constexpr uint32_t kRows = 60'000;
   std::vector<uint64_t> ids(kRows);
@@ -203,7 +203,7 @@ TEST_CASE("an index of more rows than leave split bits reads ids instead") {
   }
 }
 
-TEST_CASE("a slot keeps its row, its displacement and the bits of its window") {
+TEST_CASE("a slot encodes its row, its displacement and the bits of its window") {
   Random random(6);
   const uint64_t capacity = GENERATE(uint64_t{1}, uint64_t{2}, uint64_t{1000}, uint64_t{1} << 20,
                                      (uint64_t{1} << 30) - 1, uint64_t{1} << 30);
@@ -223,7 +223,7 @@ TEST_CASE("a slot keeps its row, its displacement and the bits of its window") {
   }
 }
 
-TEST_CASE("ids whose tags and buckets all collide are still told apart") {
+TEST_CASE("ids with equal tags and buckets are distinguished") {
   IndexedIds indexed(20'000);
   for (uint32_t row = 0; row < 300; ++row) {
     indexed.Insert(IdOfHash(uint64_t{row} << 50 | 0x123456789abcULL), row);

@@ -17,7 +17,8 @@ std::vector<float> RandomFloats(Random& random, size_t count, float low, float h
   return values;
 }
 
-TEST_CASE("every target updates rows to the bit like the reference, at any length and alignment") {
+TEST_CASE(
+    "every target updates rows bit-identically to the reference, at any length and alignment") {
   const auto rule = static_cast<RowUpdateRule>(
       GENERATE(range(0, static_cast<int>(RowUpdateRule::kGroupFtrl) + 1)));
   const bool prepared = GENERATE(false, true);
@@ -64,7 +65,7 @@ TEST_CASE("every target updates rows to the bit like the reference, at any lengt
   });
 }
 
-TEST_CASE("a row that comes twice in a batch is updated twice, in order") {
+TEST_CASE("a row that occurs twice in a batch is updated twice, in order") {
   const RowUpdateParameters parameters{.rule = RowUpdateRule::kAdagrad,
                                        .dim = 20,
                                        .learning_rate = 0.1F,
@@ -84,7 +85,7 @@ TEST_CASE("a row that comes twice in a batch is updated twice, in order") {
   });
 }
 
-TEST_CASE("no rows are no work") {
+TEST_CASE("an update of no rows does nothing") {
   ForEachTarget([] { UpdateRows({.rule = RowUpdateRule::kSgd, .dim = 4}, {}); });
 }
 

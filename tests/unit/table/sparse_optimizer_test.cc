@@ -244,7 +244,7 @@ TEST_CASE("adam's first step is the learning rate, whatever the gradient's size"
   }
 }
 
-TEST_CASE("a row's count of adam updates stops at the last float that counts") {
+TEST_CASE("a row's adam update count stops at the largest exact float") {
   const SparseOptimizer optimizer({.kind = Kind::kAdam}, 1, 10.0F);
   std::vector<float> row = {0.0F, 0.0F, 0.0F, kMaxAdamUpdates - 1};
   const std::vector<float> gradient = {1.0F};

@@ -11,7 +11,7 @@
 namespace simurgh {
 namespace {
 
-// What a bucket says; the row numbers of empty slots say nothing.
+// The content of a bucket; row numbers of empty slots are ignored.
 bool SameEntries(const IndexBucket& a, const IndexBucket& b) {
   for (uint32_t slot = 0; slot < IndexBucket::kSlots; ++slot) {
     if (a.tags[slot] != b.tags[slot]) return false;

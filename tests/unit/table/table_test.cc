@@ -69,7 +69,7 @@ TEST_CASE("an id given twice in a request has one row") {
   CHECK(t.Row(8).use_count == 3);
 }
 
-TEST_CASE("rows that the same request reads are not evicted for it while others can be") {
+TEST_CASE("a request evicts other rows before those that it reads") {
   OwnedTable t(Config(4, 3));
   t.Pull({1}, 1);
   t.Pull({2}, 2);
@@ -95,7 +95,7 @@ TEST_CASE("evaluation neither creates nor touches") {
   CHECK(t.Ids() == std::vector<uint64_t>{2, 3});
 }
 
-TEST_CASE("the gradient of a missing id is dropped and shifts nobody else's") {
+TEST_CASE("the gradient of a missing id is dropped without shifting others") {
   TableConfig config = Config(2, 10);
   config.optimizer.kind = SparseOptimizerConfig::Kind::kSgd;
   config.initializer = {.kind = InitializerConfig::Kind::kConstant, .value = 1.0F};

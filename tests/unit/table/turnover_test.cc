@@ -85,14 +85,14 @@ TEST_CASE("on a Zipf trace the hit rate is exact LRU's, within half a point") {
   const double rate = static_cast<double>(hits) / static_cast<double>(asked);
   const double exact_rate = static_cast<double>(exact_hits) / static_cast<double>(asked);
   CAPTURE(capacity, exponent, rate, exact_rate);
-  CHECK(exact_rate > 0.1);  // Otherwise the trace says nothing.
+  CHECK(exact_rate > 0.1);  // Otherwise the trace is meaningless.
   CHECK(exact_rate < 0.99);
   CHECK(rate >= exact_rate - 0.005);
 }
 
 // PERSIA's two defects: a row that admission refused, or that was evicted after its pull, shifted
 // the gradients of all rows behind it.
-TEST_CASE("rows that come and go between pull and push leave every other gradient in its place") {
+TEST_CASE("turnover between pull and push does not misplace gradients") {
   TableConfig config = Config(2, 100);
   config.weight_bound = 1e6F;
   config.initializer.kind = InitializerConfig::Kind::kZero;
@@ -115,7 +115,7 @@ TEST_CASE("rows that come and go between pull and push leave every other gradien
       REQUIRE(report.ok());
       refused += report->rejected_admission;
     }
-    for (const auto& ids : requests) {  // By now, rows of the first are gone, and others are there.
+    for (const auto& ids : requests) {  // By now, rows of the first requests are evicted.
       std::vector<float> gradients;
       for (const uint64_t id : ids) gradients.insert(gradients.end(), 2, -static_cast<float>(id));
       const PushGroup group{0, 1.0F, ids, {gradients.data(), ids.size(), 2}};

@@ -31,7 +31,7 @@ TEST_CASE("uniform rows are those of the reference at every length and alignment
   });
 }
 
-TEST_CASE("rows that are filled together have a seed and a place each") {
+TEST_CASE("rows of one call have separate seeds and destinations") {
   constexpr uint32_t kDim = 11;
   const UniformRange range = {-1.0F, 2.0F, 1.0F};
   ForEachTarget([&] {
