@@ -281,13 +281,7 @@ rpc::awaitable<StatusOr<PullReport>> ParameterServer::Pull(PullRowsCall call,
   PullReport total;
   for (const StatusOr<PullReport>& report : reports) {
     if (!report.ok()) co_return report.status();
-    total.found += report->found;
-    total.created += report->created;
-    total.unseen += report->unseen;
-    total.rejected_admission += report->rejected_admission;
-    total.evicted += report->evicted;
-    total.evicted_for_space += report->evicted_for_space;
-    total.rejected_full += report->rejected_full;
+    total += *report;
   }
   if (total.evicted_for_space > 0) WarnOfEviction();
   co_return total;

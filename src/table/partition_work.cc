@@ -58,14 +58,9 @@ Status PullWork::Read(const PullGroup& group, size_t count) {
     report_.unseen += count - found;
     return absl::OkStatus();
   }
-  const Table::PullCounts counts = table.Pull(ids, rows, stamp_);
-  report_.found += counts.found;
-  report_.created += counts.created;
-  report_.rejected_admission += counts.rejected_admission;
-  report_.evicted += counts.evicted;
-  report_.evicted_for_space += counts.evicted_for_space;
-  report_.rejected_full += counts.rejected_full;
-  stopped_by_full_table_ = counts.rejected_full > 0 && table.config().when_full == WhenFull::kStop;
+  const PullReport pulled = table.Pull(ids, rows, stamp_);
+  report_ += pulled;
+  stopped_by_full_table_ = pulled.rejected_full > 0 && table.config().when_full == WhenFull::kStop;
   return stopped_by_full_table_ ? partition_.TableFull(group.table) : absl::OkStatus();
 }
 

@@ -18,7 +18,7 @@ constexpr size_t kAcquireBlock = 32;
 }  // namespace
 
 void Table::State::PullAbsent(std::span<const uint64_t> ids, EncodedRows to, uint32_t now,
-                              PullCounts& pulled) {
+                              PullReport& pulled) {
   RowStore::Reader reader(store, to.precision());
   for (size_t i = 0; i < absent.size(); ++i) {
     if (const size_t next = i + kBucketsAhead; next < absent.size()) {
@@ -52,7 +52,7 @@ void Table::State::PullAbsent(std::span<const uint64_t> ids, EncodedRows to, uin
 
 // Two passes, index and then rows: each waits only for its own cache misses.
 void Table::State::PullNew(std::span<const uint64_t> ids, EncodedRows to, uint32_t now,
-                           PullCounts& pulled) {
+                           PullReport& pulled) {
   std::array<RowStore::NewRow, BatchLookup::kBlock> made;
   std::array<uint16_t, BatchLookup::kBlock> places;
   std::array<uint64_t, BatchLookup::kBlock> hashes;

@@ -21,12 +21,23 @@ static_assert(kBlock <= BatchLookup::kBlock && kBlock % kAgeEvery == 0);
 
 }  // namespace
 
+PullReport& PullReport::operator+=(const PullReport& other) {
+  found += other.found;
+  created += other.created;
+  unseen += other.unseen;
+  rejected_admission += other.rejected_admission;
+  rejected_full += other.rejected_full;
+  evicted += other.evicted;
+  evicted_for_space += other.evicted_for_space;
+  return *this;
+}
+
 Table::Table(const TableConfig& config, uint64_t seed, Arena& arena)
     : state_(std::make_unique<State>(config, seed, arena)) {}
 
 Table::~Table() = default;
 
-Table::PullCounts Table::Pull(std::span<const uint64_t> ids, EncodedRows rows, uint64_t stamp) {
+PullReport Table::Pull(std::span<const uint64_t> ids, EncodedRows rows, uint64_t stamp) {
   State& s = *state_;
   SIMURGH_CHECK_EQ(rows.rows(), ids.size());
   SIMURGH_CHECK_EQ(rows.columns(), s.config.dim);
@@ -37,7 +48,7 @@ Table::PullCounts Table::Pull(std::span<const uint64_t> ids, EncodedRows rows, u
   const uint32_t now = s.BeginPull(stamp);
   if (s.expiry.active()) s.Sweep(ids.size());
   s.CommitRows(std::min<uint64_t>(ids.size(), s.row_limit - s.index.size()));
-  PullCounts counts;
+  PullReport counts;
   // If a row may have to be evicted, all existing rows are read before any is created.
   const bool fits = s.CanCreateAll(ids.size());
   const size_t block_size = fits ? kBlock : std::max<size_t>(ids.size(), 1);

@@ -31,7 +31,7 @@ struct Table::State {
   // Reads the existing rows; fills `absent` with the positions of the other ids.
   void PullPresent(std::span<const uint64_t> ids, EncodedRows to, uint32_t now);
   // Handles the ids in `absent` one by one, and creates rows where admission and space allow.
-  void PullAbsent(std::span<const uint64_t> ids, EncodedRows to, uint32_t now, PullCounts& pulled);
+  void PullAbsent(std::span<const uint64_t> ids, EncodedRows to, uint32_t now, PullReport& pulled);
   // Whether `rows_more` rows can be created without evicting or rejecting any.
   bool CanCreateAll(size_t rows_more) const {
     return index.size() + rows_more <= row_limit && !file_full && !expiry.active() &&
@@ -39,7 +39,7 @@ struct Table::State {
   }
   // As PullAbsent(), in batches. Requires CanCreateAll(ids.size()) and at most BatchLookup::kBlock
   // ids.
-  void PullNew(std::span<const uint64_t> ids, EncodedRows to, uint32_t now, PullCounts& pulled);
+  void PullNew(std::span<const uint64_t> ids, EncodedRows to, uint32_t now, PullReport& pulled);
   // The bytes of a record that a pull reads.
   uint64_t PulledBytes() const { return sizeof(RowHeader) + store.format().weight_bytes(); }
   uint32_t Lookup(uint64_t id) const { return index.Find(id, RowIndex::Hash(id)); }

@@ -44,16 +44,6 @@ struct PullGroup {
   EncodedRows rows;               // (U, D) overwritten.
 };
 
-struct PullReport {
-  uint64_t found = 0;
-  uint64_t created = 0;
-  uint64_t unseen = 0;              // Evaluation only: no row, read as zeros.
-  uint64_t rejected_admission = 0;  // Training only: denied by admission, read as zeros.
-  uint64_t rejected_full = 0;       // Training only: table full, read as zeros.
-  uint64_t evicted = 0;
-  uint64_t evicted_for_space = 0;  // Part of `evicted`: by capacity or memory, not by a rule.
-};
-
 // Gradients for rows of one table, at most one per id.
 struct PushGroup {
   uint32_t table = 0;

@@ -50,6 +50,18 @@ struct TableStats {
   std::array<uint64_t, 33> pulled_before{};
 };
 
+struct PullReport {
+  uint64_t found = 0;
+  uint64_t created = 0;
+  uint64_t unseen = 0;              // Evaluation only: no row, read as zeros.
+  uint64_t rejected_admission = 0;  // Training only: denied by admission, read as zeros.
+  uint64_t rejected_full = 0;       // Training only: table full, read as zeros.
+  uint64_t evicted = 0;
+  uint64_t evicted_for_space = 0;  // Part of `evicted`: by capacity or memory, not by a rule.
+
+  PullReport& operator+=(const PullReport& other);
+};
+
 // The rows of one table in one partition.
 //
 // Invariants: an id has at most one row; a row never moves; at most capacity_rows rows exist. A
@@ -80,16 +92,6 @@ class Table {
   Table(const TableConfig& config, uint64_t seed, Arena& arena);
   ~Table();
 
-  // Fields: see PullReport.
-  struct PullCounts {
-    uint64_t found = 0;
-    uint64_t created = 0;
-    uint64_t rejected_admission = 0;
-    uint64_t rejected_full = 0;
-    uint64_t evicted = 0;
-    uint64_t evicted_for_space = 0;
-  };
-
   // Reads the rows of `ids` in order and creates missing ones; ids that admission or a full table
   // rejects read as zeros. Existing rows are stamped and copied before anything is evicted. An id
   // given twice is read twice and counts twice for admission.
@@ -97,7 +99,7 @@ class Table {
   // rows: (U, D) overwritten, rounded to nearest. stamp: recency of this pull; a stamp older than
   // the newest so far counts as the newest. Cost: about three cache misses a row at dim 16,
   // overlapped over the request.
-  PullCounts Pull(std::span<const uint64_t> ids, EncodedRows rows, uint64_t stamp);
+  PullReport Pull(std::span<const uint64_t> ids, EncodedRows rows, uint64_t stamp);
 
   // Reads the rows of `ids` and changes nothing but the counts; zeros where there is no row.
   // Returns how many had one. rows: as for Pull().

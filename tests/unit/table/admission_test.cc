@@ -133,7 +133,7 @@ struct GatedTable {
 
   Arena arena = Arena::Create(Table::ReservationFor(Config())).value();
   Table table{Config(), 1, arena};
-  Table::PullCounts counts;
+  PullReport counts;
   uint64_t stamp = 0;
 };
 

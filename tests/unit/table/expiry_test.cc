@@ -56,7 +56,7 @@ struct OwnedTable {
 
   Arena arena;
   Table table;
-  Table::PullCounts counts;
+  PullReport counts;
   uint64_t step = 0;
 };
 
