@@ -133,7 +133,7 @@ class RowStore {
     bool plain_;
     size_t filled_ = 0;
     std::array<RowGradient, kBatch> plain_rows_;
-    std::array<CodedRow, kBatch> encoded_rows_;
+    std::array<EncodedRow, kBatch> encoded_rows_;
     std::array<RowConversion, kBatch> widened_;
   };
 

@@ -89,7 +89,7 @@ uint64_t Table::Evaluate(std::span<const uint64_t> ids, EncodedRows rows) {
   return seen;
 }
 
-uint64_t Table::Push(std::span<const uint64_t> ids, CodedGradients gradients, float learning_rate,
+uint64_t Table::Push(std::span<const uint64_t> ids, EncodedGradients gradients, float learning_rate,
                      uint64_t step) {
   State& s = *state_;
   SIMURGH_CHECK_EQ(gradients.rows(), ids.size());

@@ -162,8 +162,8 @@ class TableModel {
     }
     std::vector<std::byte> stored(format_.bytes());
     EncodeNewRow(format_, row.values.data(), stored.data());
-    UpdateCodedRowReference(parameters, format_,
-                            {stored.data(), gradient, RoundingNoise(noise_seed_, id, step)});
+    UpdateEncodedRowReference(parameters, format_,
+                              {stored.data(), gradient, RoundingNoise(noise_seed_, id, step)});
     DecodeRow(format_, stored.data(), row.values.data());
   }
 

@@ -46,7 +46,7 @@ void BareRows::Update(const Batch& batch, const float* gradients) const {
   const size_t size = batch.rows.size();
   const bool plain = kind_.format.plain();
   RowGradient updates[kTogether];
-  CodedRow coded[kTogether];
+  EncodedRow coded[kTogether];
   size_t filled = 0;
   const auto at = [place = places(), rows = batch.rows.data()](size_t i) { return place(rows[i]); };
   ForFetched(update_fetching_, size, kind_.format.bytes(), at, [&](size_t i) {

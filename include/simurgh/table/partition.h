@@ -49,7 +49,7 @@ struct PushGroup {
   uint32_t table = 0;
   float learning_rate = 0;
   std::span<const uint64_t> ids;  // (U)
-  CodedGradients gradients;       // (U, D)
+  EncodedGradients gradients;     // (U, D)
 };
 
 struct PushReport {

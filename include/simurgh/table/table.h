@@ -11,8 +11,8 @@
 
 #include "simurgh/base/status.h"
 #include "simurgh/config/table_config.h"
-#include "simurgh/table/coded_matrix.h"
 #include "simurgh/table/distinct_counter.h"
+#include "simurgh/table/encoded_matrix.h"
 #include "simurgh/table/eviction.h"
 #include "simurgh/table/memory_budget.h"
 
@@ -110,7 +110,7 @@ class Table {
   //
   // gradients: (U, D), finite. step: seeds the rounding of 16-bit rows, with the table's seed and
   // the id; use each once for an id.
-  uint64_t Push(std::span<const uint64_t> ids, CodedGradients gradients, float learning_rate,
+  uint64_t Push(std::span<const uint64_t> ids, EncodedGradients gradients, float learning_rate,
                 uint64_t step);
 
   // The table grows only as the budget grants; null: up to its capacity. A denial has the effect of

@@ -46,12 +46,12 @@ HWY_INLINE void NarrowAll(RowPrecision precision, const float* from, uint32_t co
 }
 
 void UpdateEncodedRowsHere(const RowUpdateParameters& parameters, const RowFormat& format,
-                           std::span<const CodedRow> rows) {
+                           std::span<const EncodedRow> rows) {
   HWY_ALIGN float wide[kMaxRowFloats];
   float* state = wide + format.dim;
   float* scalars = state + format.vector_floats();
   const size_t scalar_bytes = format.shape.scalars * sizeof(float);
-  for (const CodedRow& row : rows) {
+  for (const EncodedRow& row : rows) {
     WidenAll(format.weights, row.values, format.dim, wide);
     WidenAll(format.state, row.values + format.state_offset(), format.vector_floats(), state);
     std::memcpy(scalars, row.values + format.scalars_offset(), scalar_bytes);
@@ -101,7 +101,7 @@ HWY_EXPORT(UpdateEncodedRowsHere);
 HWY_EXPORT(ConvertRowsHere);
 
 void UpdateEncodedRows(const RowUpdateParameters& parameters, const RowFormat& format,
-                       std::span<const CodedRow> rows) {
+                       std::span<const EncodedRow> rows) {
   HWY_DYNAMIC_DISPATCH(UpdateEncodedRowsHere)(parameters, format, rows);
 }
 

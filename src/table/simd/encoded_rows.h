@@ -11,7 +11,7 @@
 namespace simurgh {
 
 // The values of a row that is not all f32, its gradient, and the seed of its rounding.
-struct CodedRow {
+struct EncodedRow {
   std::byte* values;
   const float* gradient;
   uint64_t noise;
@@ -19,12 +19,12 @@ struct CodedRow {
 
 // Converts each row to f32, applies the rule and stores the result with stochastic rounding; values
 // beyond the largest finite number saturate. Rows are updated in order, with one dispatch for all.
-// Bit-identical to UpdateCodedRowReference() on every target.
+// Bit-identical to UpdateEncodedRowReference() on every target.
 void UpdateEncodedRows(const RowUpdateParameters& parameters, const RowFormat& format,
-                       std::span<const CodedRow> rows);
+                       std::span<const EncodedRow> rows);
 
-void UpdateCodedRowReference(const RowUpdateParameters& parameters, const RowFormat& format,
-                             const CodedRow& row);
+void UpdateEncodedRowReference(const RowUpdateParameters& parameters, const RowFormat& format,
+                               const EncodedRow& row);
 
 struct RowConversion {
   const std::byte* from;

@@ -66,8 +66,8 @@ void ConvertRowReference(RowPrecision from, RowPrecision to, uint32_t count,
   }
 }
 
-void UpdateCodedRowReference(const RowUpdateParameters& parameters, const RowFormat& format,
-                             const CodedRow& row) {
+void UpdateEncodedRowReference(const RowUpdateParameters& parameters, const RowFormat& format,
+                               const EncodedRow& row) {
   float wide[kMaxRowFloats];
   DecodeRow(format, row.values, wide);
   UpdateRowReference(parameters, {wide, row.gradient});

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "simurgh/table/coded_matrix.h"
+#include "simurgh/table/encoded_matrix.h"
 #include "table/row_layout.h"
 
 namespace simurgh {

@@ -78,12 +78,12 @@ TEST_CASE("every target updates rows of every format bit-identically to the refe
         EncodeNewRow(format, begin.data(), rows.data() + offset + row * format.bytes());
       }
       std::vector<std::byte> expected = rows;
-      std::vector<CodedRow> updates;
+      std::vector<EncodedRow> updates;
       for (size_t row = 0; row < kRows; ++row) {
         const float* gradient = gradients.data() + row * dim;
         const uint64_t noise = random();
         const size_t at = offset + row * format.bytes();
-        UpdateCodedRowReference(parameters, format, {expected.data() + at, gradient, noise});
+        UpdateEncodedRowReference(parameters, format, {expected.data() + at, gradient, noise});
         updates.push_back({rows.data() + at, gradient, noise});
       }
       UpdateEncodedRows(parameters, format, updates);
@@ -163,7 +163,7 @@ TEST_CASE("a 16-bit pull rounds to nearest, a 16-bit push equals its f32 push") 
                           {half.data() + i * half_rows.row_bytes(),
                            reinterpret_cast<std::byte*>(wide.data() + i * config.dim)});
     }
-    const CodedGradients gradients(half.data(), sent, kRows, config.dim);
+    const EncodedGradients gradients(half.data(), sent, kRows, config.dim);
     REQUIRE(in_half.table.Push(ids, gradients, 0.1F, step) == kRows);
     REQUIRE(in_f32.table.Push(ids, {wide.data(), kRows, config.dim}, 0.1F, step) == kRows);
     REQUIRE(in_half.table.ContentDigest() == in_f32.table.ContentDigest());
@@ -183,9 +183,9 @@ TEST_CASE("a 16-bit row that occurs twice in a batch is updated twice, in order"
   std::vector<std::byte> row(format.bytes());
   EncodeNewRow(format, begin.data(), row.data());
   std::vector<std::byte> expected = row;
-  UpdateCodedRowReference(parameters, format, {expected.data(), first.data(), 1});
-  UpdateCodedRowReference(parameters, format, {expected.data(), second.data(), 2});
-  const CodedRow updates[] = {{row.data(), first.data(), 1}, {row.data(), second.data(), 2}};
+  UpdateEncodedRowReference(parameters, format, {expected.data(), first.data(), 1});
+  UpdateEncodedRowReference(parameters, format, {expected.data(), second.data(), 2});
+  const EncodedRow updates[] = {{row.data(), first.data(), 1}, {row.data(), second.data(), 2}};
   UpdateEncodedRows(parameters, format, updates);
   CHECK(row == expected);
 }

@@ -39,7 +39,7 @@ struct Request {
       for (float& number : numbers[t]) number = static_cast<float>(random.Normal());
       const EncodedRows rows(numbers[t].data(), ids[t].size(), tables[t].dim);
       pulls.push_back({t, ids[t], rows});
-      const CodedGradients gradients(numbers[t].data(), ids[t].size(), tables[t].dim);
+      const EncodedGradients gradients(numbers[t].data(), ids[t].size(), tables[t].dim);
       pushes.push_back({t, 0.1F, ids[t], gradients});
     }
   }

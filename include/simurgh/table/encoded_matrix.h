@@ -15,13 +15,13 @@ namespace simurgh {
 //
 // Lifetime: the bytes must outlive the view.
 template <typename Byte>
-class CodedMatrix {
+class EncodedMatrix {
  public:
   using Float = std::conditional_t<std::is_const_v<Byte>, const float, float>;
 
-  CodedMatrix() = default;
+  EncodedMatrix() = default;
   // data: contiguous rows, aligned to the size of a number.
-  CodedMatrix(Byte* data, RowPrecision precision, size_t rows, size_t columns)
+  EncodedMatrix(Byte* data, RowPrecision precision, size_t rows, size_t columns)
       : data_(data),
         precision_(precision),
         rows_(rows),
@@ -29,11 +29,11 @@ class CodedMatrix {
         stride_bytes_(columns * SizeOf(precision)) {
     SIMURGH_CHECK_EQ(reinterpret_cast<uintptr_t>(data) % SizeOf(precision), uintptr_t{0});
   }
-  CodedMatrix(Float* data, size_t rows, size_t columns)
-      : CodedMatrix(MatrixView<Float>(data, rows, columns)) {}
+  EncodedMatrix(Float* data, size_t rows, size_t columns)
+      : EncodedMatrix(MatrixView<Float>(data, rows, columns)) {}
   template <typename U>
     requires(std::is_convertible_v<MatrixView<U>, MatrixView<Float>>)
-  CodedMatrix(MatrixView<U> matrix)  // NOLINT(google-explicit-constructor)
+  EncodedMatrix(MatrixView<U> matrix)  // NOLINT(google-explicit-constructor)
       : data_(reinterpret_cast<Byte*>(matrix.data())),
         rows_(matrix.rows()),
         columns_(matrix.columns()),
@@ -46,9 +46,9 @@ class CodedMatrix {
   Byte* row(size_t index) const { return data_ + index * stride_bytes_; }
 
   // Rows [first, first + count).
-  CodedMatrix Rows(size_t first, size_t count) const {
+  EncodedMatrix Rows(size_t first, size_t count) const {
     SIMURGH_CHECK_LE(first + count, rows_);
-    CodedMatrix part = *this;
+    EncodedMatrix part = *this;
     part.data_ = row(first);
     part.rows_ = count;
     return part;
@@ -62,7 +62,7 @@ class CodedMatrix {
   size_t stride_bytes_ = 0;
 };
 
-using EncodedRows = CodedMatrix<std::byte>;           // Writable.
-using CodedGradients = CodedMatrix<const std::byte>;  // Read-only.
+using EncodedRows = EncodedMatrix<std::byte>;             // Writable.
+using EncodedGradients = EncodedMatrix<const std::byte>;  // Read-only.
 
 }  // namespace simurgh
