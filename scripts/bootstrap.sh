@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Installs what building and testing needs, from Debian's own packages.
+# Installs the Debian packages for building and testing.
 set -euo pipefail
 
 usage() {
   cat <<'TEXT'
 Usage: scripts/bootstrap.sh [--bench] [--check]
 
-Installs the Debian 12 packages that building and testing needs; asks apt only for those that are missing.
+Installs the missing Debian 12 packages for building and testing.
 
-  --bench  also gRPC and iperf3, which bench_rpc is compared with
-  --check  installs nothing; lists what is missing, exit code 1 if anything is
-  --help   prints this
+  --bench  also install gRPC and iperf3, the peers of bench_rpc
+  --check  install nothing; list missing packages and exit with 1 if there are any
+  --help   print this text
 TEXT
 }
 

@@ -57,9 +57,7 @@ class Feeder : public Daemon {
   Status Run(std::stop_token stop) override {
     const Status status = FeedShare(stop);
     if (stop.stop_requested()) {
-      spdlog::info(
-          "stopped before the end of its share; started again within loaders.timeout, it goes on "
-          "where it stopped");
+      spdlog::info("stopped before the end of its share; a restart within loaders.timeout resumes");
       return absl::OkStatus();
     }
     return status;
@@ -134,9 +132,10 @@ Status Feeder::FeedShare(const std::stop_token& stop) {
 }
 
 Status Feeder::GiveUp(const Status& reason, const std::function<Status()>& tell) {
-  spdlog::warn("cannot go on, and tells the trainer why: {}", std::string(reason.message()));
+  spdlog::warn("cannot feed its share: {}", std::string(reason.message()));
   const Status told = tell();
-  if (!told.ok()) spdlog::warn("the trainer has not been told: {}", std::string(told.message()));
+  if (!told.ok())
+    spdlog::warn("cannot report the failure to the trainer: {}", std::string(told.message()));
   return reason;
 }
 
@@ -194,11 +193,11 @@ int main(int argc, char** argv) {
       .role = "loader",
       .usage = {.program = "simurgh-feed",
                 .summary =
-                    "Loader of a Simurgh cluster: reads one share of the training data in place "
-                    "of the nn-workers and submits its batches to them, dealt in turn. Start one "
-                    "for each entry of loaders.instances; together they feed every row of a epoch "
-                    "once. They may come before the nn-workers, which they await for "
-                    "training.retry_deadline; one that is started again goes on where it was."},
+                    "Loader of a Simurgh cluster: reads one share of the training data and submits "
+                    "its batches to the nn-workers in turn. Start one for each entry of "
+                    "loaders.instances; together they feed every row of an epoch once. Loaders may "
+                    "start before the nn-workers and wait up to training.retry_deadline. A "
+                    "restarted loader resumes."},
       .section = "loaders",
       .instances = [](const simurgh::ClusterConfig& config) -> const auto& {
         return config.loaders.instances;

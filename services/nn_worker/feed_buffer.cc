@@ -194,7 +194,7 @@ Status FeedBuffer::Silence(size_t loader) const {
                                        : std::string("since the trainer waits for its first one");
   return absl::DeadlineExceededError(absl::StrCat(
       NameOf(loader), " has fed nothing for ", timeout_.count(), " ms (loaders.timeout) ", so_far,
-      "; look at its log; started again in time, it goes on where it stopped"));
+      "; check its log; a restarted loader resumes"));
 }
 
 StatusOr<std::optional<Batch>> FeedBuffer::Take() {
