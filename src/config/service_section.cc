@@ -143,8 +143,8 @@ void ReadSecurity(MapReader& in, const std::string& folder, RpcConfig* rpc) {
 
 void ReadPartitionMemory(MapReader& in, EmbeddingPsConfig* config) {
   in.Text("arena_directory",
-          "directory on tmpfs or hugetlbfs for the files of rows, a source of huge pages; "
-          "truncated at every start",
+          "directory on tmpfs or hugetlbfs for nameless files of rows, a source of huge pages; "
+          "freed when the server ends",
           &config->arena_directory, "absolute path of a folder",
           [](const std::string& path) -> std::string {
             return path.empty() || path[0] != '/' ? absl::StrCat("'", path, "' is no such path")

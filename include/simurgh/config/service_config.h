@@ -27,7 +27,7 @@ struct EmbeddingPsConfig {
   std::vector<InstanceConfig> instances;
   uint32_t partitions = 2;     // Threads that own rows, a server; 1 to 256.
   uint64_t memory_budget = 0;  // Resident bytes of a server; 0: what there is.
-  // Absolute, of tmpfs or hugetlbfs: rows lie in files there. Empty: in private memory.
+  // Absolute path on tmpfs or hugetlbfs for files of rows; empty: private memory.
   std::string arena_directory;
   // Partition p runs on, and has its memory from, node p modulo their number. Empty: anywhere.
   std::vector<uint32_t> numa_nodes;
