@@ -5,7 +5,7 @@ fewest_predictions=5000
 
 # curve_of LOG: prints seconds since the first step, samples and AUC of the latest predictions, tab-separated; at least one line.
 curve_of() {
-  sed -nE 's/^[^T]*T([0-9]+):([0-9]+):([0-9.]+)Z .* step [0-9]+: ([0-9]+) samples, loss [^,]*, auc ([0-9.]+), ([0-9]+) samples.*/\1 \2 \3 \4 \5 \6/p' "$1" |
+  sed -nE 's/^[^T]*T([0-9]+):([0-9]+):([0-9.]+)Z .* progress: step=[0-9]+ samples=([0-9]+) loss=[^ ]* auc=([0-9.]+) samples_per_s=([0-9]+) .*/\1 \2 \3 \4 \5 \6/p' "$1" |
     awk -v OFS='\t' -v fewest="$fewest_predictions" '
       { seconds = $1 * 3600 + $2 * 60 + $3 }
       NR == 1 { first = seconds - $4 / $6 }
@@ -15,9 +15,9 @@ curve_of() {
       END { if (!points) print point }'
 }
 
-# mean_of_progress LOG NAME: mean of the values after ", NAME " in progress lines; 0 without any.
+# mean_of_progress LOG NAME: the mean of NAME=... over the lines of progress; 0 without any.
 mean_of_progress() {
-  sed -nE "s/.* samples\/s,.* $2 ([0-9.]+).*/\1/p" "$1" | awk '{ sum += $1 } END { printf "%.3f\n", NR ? sum / NR : 0 }'
+  sed -nE "s/.* progress: .* $2=([0-9.]+).*/\1/p" "$1" | awk '{ sum += $1 } END { printf "%.3f\n", NR ? sum / NR : 0 }'
 }
 
 # time_to_auc CURVE AUC: seconds, or "never".

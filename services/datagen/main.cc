@@ -1,5 +1,4 @@
-// Writes generated data; see simurgh/data/generator.h for what it is and what can be learned from
-// it.
+// Writes generated data; simurgh/data/generator.h describes it.
 
 #include <algorithm>
 #include <chrono>
@@ -71,7 +70,7 @@ class BlockQueue {
   std::deque<std::future<Block>> waiting_;
 };
 
-// Tells on stderr how far it is, about once a second.
+// Prints the progress to stderr, about once a second.
 class Progress {
  public:
   explicit Progress(uint64_t samples) : samples_(samples) {}

@@ -17,17 +17,15 @@ namespace {
 namespace po = boost::program_options;
 
 constexpr char kUsage[] =
-    "datagen: writes click-like samples in the Criteo layout, of known difficulty\n\n"
+    "datagen: writes synthetic click data in the Criteo layout, of known difficulty\n\n"
     "Usage: datagen --output FILE --samples N [options]\n\n";
 
 constexpr char kNotes[] =
-    "One seed is one teacher, and sample n of it is always the same. So training and test data "
-    "are\n"
-    "two ranges of numbers:\n\n"
+    "Output depends only on the seed. Use disjoint ranges for training and test data:\n\n"
     "  datagen --output train.tsv.zst --samples 2000000 --distinct-ids 1000000\n"
     "  datagen --output test.tsv.zst  --samples 200000  --distinct-ids 1000000 --first 2000000\n\n"
-    "At the end stdout tells the AUC of the teacher, which no model exceeds but by chance, of the\n"
-    "teacher without interactions of features, and of its dense part alone.\n\n"
+    "The report on stdout has the AUC of the teacher, which bounds that of any model, of the\n"
+    "teacher without feature interactions, and of its dense part alone.\n\n"
     "Exit codes: 0 done, 2 bad options, 3 failed while writing.\n";
 
 // Counts are signed while they are parsed: "-1" would otherwise be read as a large number.
@@ -51,26 +49,27 @@ po::options_description Describe(DatagenOptions& options, Counts& counts) {
     return po::value(&value)->value_name("X")->default_value(value, shown);
   };
   description.add_options()("output", po::value(&options.output)->value_name("FILE"),
-                            "file to write; compressed when its name ends in .zst")(
+                            "write this file; compress it if its name ends in .zst")(
       "samples", po::value<int64_t>()->value_name("N")->notifier([&](int64_t value) {
         counts.samples = value;
       }),
-      "how many samples to write")("first", count(counts.first), "number of the first sample")(
-      "seed", count(counts.seed), "chooses teacher, ids and samples")(
+      "write N samples")("first", count(counts.first), "start at sample N")(
+      "seed", count(counts.seed), "choose the teacher, the ids and the samples")(
       "distinct-ids", count(counts.distinct_ids),
-      "ids of all features together; 0: as --cardinality-scale says")(
+      "set the number of distinct ids over all features; 0: use --cardinality-scale")(
       "cardinality-scale", real(generator.cardinality_scale, "1"),
-      "times the 33.8 million ids of Criteo's data, at least 3 a feature")(
-      "zipf-exponent", real(generator.zipf_exponent, "1.05"), "of each feature's ids")(
-      "missing", real(generator.missing, "0.03"), "probability that a cell is empty")(
+      "scale the 33.8 million distinct ids of Criteo's data; at least 3 a feature")(
+      "zipf-exponent", real(generator.zipf_exponent, "1.05"),
+      "set the exponent of each feature's id distribution")(
+      "missing", real(generator.missing, "0.03"), "set the probability of an empty cell")(
       "id-digits", po::value(&generator.id_digits)->value_name("8|16")->default_value(16),
-      "hexadecimal digits of an id")("labels", count(counts.labels),
-                                     "of a sample; the lines then begin with as many columns")(
+      "write ids with 8 or 16 hexadecimal digits")(
+      "labels", count(counts.labels), "write N label columns at the start of each line")(
       "report-samples", count(counts.report_samples),
-      "the AUCs are those of the first N samples written")(
-      "threads", count(counts.threads), "threads that generate; the file does not depend on them")(
-      "json", po::bool_switch(&options.json), "prints the report as one line of JSON")(
-      "help", "prints this and exits")("version", "prints the version and exits");
+      "compute the AUCs of the report over the first N samples")(
+      "threads", count(counts.threads), "use N threads; the file does not depend on them")(
+      "json", po::bool_switch(&options.json), "print the report as one line of JSON")(
+      "help", "print this help")("version", "print the version");
   return description;
 }
 

@@ -8,9 +8,9 @@
 
 namespace simurgh {
 
-// First labels of generated samples, what the teacher and its parts say of them, and other labels.
+// Labels of generated samples, with the scores of the teacher and of its parts.
 struct Verdicts {
-  // Of one further label.
+  // A label other than the first.
   struct Other {
     std::vector<float> labels;
     std::vector<float> teacher;
@@ -26,8 +26,8 @@ struct Verdicts {
   void Append(const Verdicts& other);
 };
 
-// What has been written, and how well it can be learned: lines of a name and a number, or one of
-// JSON. A number that does not exist, such as the AUC of one class, is "nan", in JSON null.
+// Counts and AUCs: lines of a name and a number, or one line of JSON. A number that does not exist,
+// such as the AUC of one class, is "nan", in JSON null.
 std::string Report(const Verdicts& verdicts, uint64_t samples, uint64_t positives,
                    uint64_t distinct_ids, bool json);
 

@@ -18,7 +18,7 @@
 namespace simurgh {
 namespace {
 
-// Tells how far it is, every so often.
+// Logs the progress at an interval.
 class Progress {
  public:
   explicit Progress(std::chrono::milliseconds interval) : interval_(interval) {}
@@ -27,8 +27,8 @@ class Progress {
     const auto now = std::chrono::steady_clock::now();
     if (now - shown_ < interval_) return;
     const double seconds = std::chrono::duration<double>(now - shown_).count();
-    spdlog::info("epoch {} of {}: {} batches, {} samples, {:.0f} samples/s", epoch, epochs, batches,
-                 samples, static_cast<double>(samples - samples_) / seconds);
+    spdlog::info("progress: epoch={} epochs={} batches={} samples={} samples_per_s={:.0f}", epoch,
+                 epochs, batches, samples, static_cast<double>(samples - samples_) / seconds);
     shown_ = now;
     samples_ = samples;
   }
@@ -45,7 +45,7 @@ class Feeder : public Daemon {
     std::unique_ptr<Feeder> feeder(new Feeder(context));
     const Status fitted = FitStatistics(feeder->config_.data, feeder->config_.features);
     if (!fitted.ok()) {
-      return GiveUp(fitted, [&] {
+      return Abandon(fitted, [&] {
         return LoaderClient::AbandonUnopened(context.config(), context.index(), fitted,
                                              context.stop_source().get_token());
       });
@@ -57,7 +57,10 @@ class Feeder : public Daemon {
   Status Run(std::stop_token stop) override {
     const Status status = FeedShare(stop);
     if (stop.stop_requested()) {
-      spdlog::info("stopped before the end of its share; a restart within loaders.timeout resumes");
+      spdlog::info(
+          "stopped before the end of the share; restart this loader within loaders.timeout to "
+          "resume: batches={}",
+          batches_.value());
       return absl::OkStatus();
     }
     return status;
@@ -76,21 +79,21 @@ class Feeder : public Daemon {
                                               "Samples submitted to the nn-worker.")),
         skipped_rows_(context.metrics().GetCounter(
             "simurgh_loader_skipped_rows_total",
-            "Rows of the share that could not be read and were left out, in all readings.")),
+            "Bad rows of the share that were skipped, in all readings.")),
         progress_(config_.training.progress_interval) {}
 
   Status FeedShare(const std::stop_token& stop);
-  // The share cannot be fed: the trainer is told why before this process ends. Returns `reason`.
-  static Status GiveUp(const Status& reason, const std::function<Status()>& tell);
-  static Status GiveUp(const Status& reason, LoaderClient& client) {
-    return GiveUp(reason, [&] { return client.Abandon(reason); });
+  // Reports to the trainer why the share cannot be fed. Returns `reason`.
+  static Status Abandon(const Status& reason, const std::function<Status()>& report);
+  static Status Abandon(const Status& reason, LoaderClient& client) {
+    return Abandon(reason, [&] { return client.Abandon(reason); });
   }
   SkippedRows skipped() const {
     return {.in_all = skipped_rows_.value(), .in_reading = skipped_in_reading_};
   }
-  // A batch for each rank; fewer at the end, or none with drop_last.
+  // One batch for each rank; fewer at the end, or none with drop_last.
   StatusOr<std::vector<Batch>> ReadStep(BatchReader& reader);
-  // False when the trainer wants no more.
+  // False: the trainer needs no more batches.
   StatusOr<bool> FeedEpoch(uint32_t epoch, LoaderClient& client, const std::stop_token& stop);
 
   const ClusterConfig& parsed_;  // What peers agree on.
@@ -109,7 +112,7 @@ Status Feeder::FeedShare(const std::stop_token& stop) {
       const auto client,
       LoaderClient::Open(parsed_, {.loader = index_, .input = InputKeys(config_)}, stop));
   if (client->taken() > 0) {
-    spdlog::info("the trainer has {} batches of this share already; going on behind them",
+    spdlog::info("resuming: the trainer has the first batches of this share: batches={}",
                  client->taken());
   }
   bool wanted = true;
@@ -118,24 +121,26 @@ Status Feeder::FeedShare(const std::stop_token& stop) {
   }
   if (number_ == 0) {
     spdlog::warn(
-        "there is no batch in this share: too few rows for loaders.instances and "
-        "training.batch_size (training.drop_last leaves out what does not fill a batch), or none "
-        "that data.bad_rows and training.keep_negatives let pass; check data.train");
+        "this share has no batch: data.train has too few rows for loaders.instances and "
+        "training.batch_size (training.drop_last drops partial batches), or data.bad_rows and "
+        "training.keep_negatives leave none; check data.train");
   }
   const Status ended = client->End(skipped());
-  if (absl::IsInvalidArgument(ended)) return GiveUp(ended, *client);  // A batch was refused.
+  if (absl::IsInvalidArgument(ended)) return Abandon(ended, *client);  // A batch was refused.
   SIMURGH_RETURN_IF_ERROR(ended);
-  spdlog::info("fed {} batches, {} samples; {} bad rows left out{}", batches_.value(),
-               samples_.value(), skipped_rows_.value(),
-               wanted ? "" : "; the trainer wants no more");
+  spdlog::info("{}: batches={} samples={} bad_rows={}",
+               wanted ? "fed" : "fed as much as the trainer needs", batches_.value(),
+               samples_.value(), skipped_rows_.value());
   return absl::OkStatus();
 }
 
-Status Feeder::GiveUp(const Status& reason, const std::function<Status()>& tell) {
-  spdlog::warn("cannot feed its share: {}", std::string(reason.message()));
-  const Status told = tell();
-  if (!told.ok())
-    spdlog::warn("cannot report the failure to the trainer: {}", std::string(told.message()));
+Status Feeder::Abandon(const Status& reason, const std::function<Status()>& report) {
+  spdlog::warn("cannot feed the share, reporting to the trainer: {}",
+               std::string(reason.message()));
+  const Status reported = report();
+  if (!reported.ok()) {
+    spdlog::warn("could not report to the trainer: {}", std::string(reported.message()));
+  }
   return reason;
 }
 
@@ -166,16 +171,16 @@ StatusOr<bool> Feeder::FeedEpoch(uint32_t epoch, LoaderClient& client,
                        .share = index_,
                        .shares = static_cast<uint32_t>(config_.loaders.instances.size()),
                        .piece_batches = static_cast<uint32_t>(config_.nn_worker.instances.size())});
-  if (!reader.ok()) return GiveUp(reader.status(), client);
+  if (!reader.ok()) return Abandon(reader.status(), client);
   while (!stop.stop_requested()) {
     StatusOr<std::vector<Batch>> step = ReadStep(**reader);
-    if (!step.ok()) return GiveUp(step.status(), client);
+    if (!step.ok()) return Abandon(step.status(), client);
     if (step->empty()) return true;
     for (Batch& batch : *step) {
       if (client.HasTaken(number_++)) continue;
       const size_t samples = batch.size();
       const StatusOr<bool> wanted = client.Feed(std::move(batch), skipped());
-      if (absl::IsInvalidArgument(wanted.status())) return GiveUp(wanted.status(), client);
+      if (absl::IsInvalidArgument(wanted.status())) return Abandon(wanted.status(), client);
       if (!wanted.ok() || !*wanted) return wanted;
       batches_.Add();
       samples_.Add(samples);
@@ -193,11 +198,11 @@ int main(int argc, char** argv) {
       .role = "loader",
       .usage = {.program = "simurgh-feed",
                 .summary =
-                    "Loader of a Simurgh cluster: reads one share of the training data and submits "
-                    "its batches to the nn-workers in turn. Start one for each entry of "
-                    "loaders.instances; together they feed every row of an epoch once. Loaders may "
-                    "start before the nn-workers and wait up to training.retry_deadline. A "
-                    "restarted loader resumes."},
+                    "Loader of a Simurgh cluster. Reads one share of the training data for the "
+                    "nn-workers and submits its batches to them in turn. Start one process for "
+                    "each entry of loaders.instances; together they feed every row once an epoch. "
+                    "Loaders may start before the nn-workers and wait up to "
+                    "training.retry_deadline. A restarted loader resumes."},
       .section = "loaders",
       .instances = [](const simurgh::ClusterConfig& config) -> const auto& {
         return config.loaders.instances;

@@ -38,9 +38,9 @@ FeedBuffer::FeedBuffer(size_t loaders, size_t capacity_batches, size_t capacity_
 
 Status FeedBuffer::Check(uint32_t loader) {
   if (loader >= loaders_.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("loader ", loader, " of ", loaders_.size(),
-                                                   ": loaders are numbered from 0; give all "
-                                                   "processes the same loaders.instances"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("loader ", loader, " is out of range, the trainer has ", loaders_.size(),
+                     " loaders; use the same loaders.instances for all processes"));
   }
   if (failure_) {
     loaders_[loader].told = true;
@@ -64,17 +64,17 @@ StatusOr<uint64_t> FeedBuffer::Open(uint32_t loader) {
   return loaders_[loader].taken;
 }
 
-// A loader that has begun anew tells of the same rows once more, with the same batches.
+// A restarted loader reports the same rows again, with the same batches.
 void FeedBuffer::Count(Loader& from, SkippedRows skipped) {
   from.skipped = skipped;
   uint64_t rows = 0;
   for (const Loader& loader : loaders_) rows += loader.skipped.in_reading;
   if (rows <= max_bad_rows_ || !abandoned_.empty()) return;
-  abandoned_ =
-      absl::StrCat("the loaders have left out ", rows,
-                   " bad rows in one reading of the training files, and "
-                   "data.max_bad_rows allows ",
-                   max_bad_rows_, "; their logs tell the first ones; mend the files or allow more");
+  abandoned_ = absl::StrCat(
+      "the loaders skipped ", rows,
+      " bad rows in one reading of the training files, data.max_bad_rows allows ", max_bad_rows_,
+      "; see their logs for the first ones; correct the files or raise "
+      "data.max_bad_rows");
 }
 
 bool FeedBuffer::HasRoom(uint32_t loader, size_t bytes) const {
@@ -91,8 +91,8 @@ StatusOr<FeedBuffer::Reservation> FeedBuffer::Reserve(uint32_t loader, uint64_t 
   Loader& from = loaders_[loader];
   if (!from.open) {
     return absl::FailedPreconditionError(
-        absl::StrCat("this trainer does not know loader ", loader,
-                     ": it has started after it; start all loaders of the run again"));
+        absl::StrCat("the trainer was restarted and does not know loader ", loader,
+                     "; restart all loaders of the run"));
   }
   if (number < from.taken) return Reservation{Answer::kTaken};
   if (from.ended) {
@@ -160,7 +160,7 @@ Status FeedBuffer::End(uint32_t loader, uint64_t batches, SkippedRows skipped) {
     if (!from.open || from.taken != batches) {
       return absl::FailedPreconditionError(absl::StrCat("loader ", loader, " ends after ", batches,
                                                         " batches, the trainer has ", from.taken,
-                                                        "; start it again"));
+                                                        "; restart it"));
     }
     from.ended = true;
     Count(from, skipped);
@@ -191,10 +191,10 @@ Status FeedBuffer::Abandon(uint32_t loader, std::string_view reason) {
 Status FeedBuffer::Silence(size_t loader) const {
   const Loader& from = loaders_[loader];
   const std::string so_far = from.open ? absl::StrCat("after its batch ", from.taken)
-                                       : std::string("since the trainer waits for its first one");
+                                       : std::string("since the trainer began to wait for it");
   return absl::DeadlineExceededError(absl::StrCat(
       NameOf(loader), " has fed nothing for ", timeout_.count(), " ms (loaders.timeout) ", so_far,
-      "; check its log; a restarted loader resumes"));
+      "; see its log; a loader that restarts in time resumes"));
 }
 
 StatusOr<std::optional<Batch>> FeedBuffer::Take() {
@@ -210,7 +210,7 @@ StatusOr<std::optional<Batch>> FeedBuffer::Take() {
       }
     }
     if (!abandoned_.empty()) return absl::InvalidArgumentError(abandoned_);
-    if (interrupted_) return absl::CancelledError("training has been stopped");
+    if (interrupted_) return absl::CancelledError("training was stopped");
     Waiting& next = loaders_[turn_].waiting.front();
     batch = std::move(next.batch);
     bytes_ -= next.bytes;

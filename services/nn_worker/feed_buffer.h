@@ -21,16 +21,15 @@
 
 namespace simurgh {
 
-// What loaders have submitted and the trainer has not taken yet. The trainer takes one batch of
-// each loader in turn, leaving out those that have ended: so the order depends on nothing but the
-// batches.
+// Batches that loaders have submitted and the trainer has not taken. The trainer takes one batch of
+// each loader in turn and skips loaders that have ended, so the order depends on the batches alone.
 //
-// Bounded in batches of each loader, and in bytes of all together. A batch has its place before it
-// takes the memory: who submits it decodes it then. What the trainer takes next always has one,
-// whatever else is here: others cannot go before it has come.
+// The buffer bounds the batches of each loader and the bytes of all loaders. A submitter reserves a
+// place before it decodes the batch. The batch that the trainer takes next always gets a place:
+// until it arrives, the trainer takes no other.
 //
-// Each loader numbers its batches from 0. One that it repeats is answered as taken, and not kept
-// again: so a loader may repeat what it has no answer to, and start anew behind `Open`'s answer.
+// Each loader numbers its batches from 0. The buffer answers kTaken to a repeated batch and drops
+// it. So a loader may repeat unanswered batches, and resume after a restart at `Open`'s answer.
 //
 // Threads: any.
 class FeedBuffer {
@@ -38,12 +37,12 @@ class FeedBuffer {
   enum class Answer {
     kRoom,
     kTaken,
-    kWait,   // Until there is room, or for an earlier batch; on_change tells when to ask again.
-    kEnough  // The trainer wants no more.
+    kWait,   // For space or an earlier batch; retry after on_change.
+    kEnough  // The trainer needs no more batches.
   };
 
-  // Held for a batch that is about to be decoded; free again if it goes before that.
-  // Lifetime: not beyond the buffer.
+  // Space for a batch; the destructor releases it unless Fill was called.
+  // Lifetime: the buffer outlives it.
   class Place {
    public:
     Place(Place&& other) noexcept
@@ -55,8 +54,8 @@ class FeedBuffer {
       if (buffer_ != nullptr) buffer_->Release(loader_, bytes_);
     }
 
-    // Takes the batch, unless the run or its loader has ended meanwhile. skipped: by the loader, up
-    // to this batch. Call once.
+    // Adds the batch, unless the run or its loader has ended. skipped: bad rows of the loader up to
+    // this batch. Call once.
     void Fill(Batch batch, SkippedRows skipped = {}) {
       std::exchange(buffer_, nullptr)->Fill(loader_, bytes_, std::move(batch), skipped);
     }
@@ -76,33 +75,32 @@ class FeedBuffer {
     std::optional<Place> place = {};  // With kRoom.
   };
 
-  // capacity_batches: kept of each loader. capacity_bytes: of all, beside a batch that is taken
-  // next. timeout: see Take. max_bad_rows: that all loaders together may leave out in one reading;
-  // one more fails the next Take.
+  // capacity_batches: of each loader. capacity_bytes: of all loaders, not counting the batch that
+  // is taken next. timeout: see Take. max_bad_rows: of all loaders in one reading; one more fails
+  // the next Take.
   FeedBuffer(size_t loaders, size_t capacity_batches, size_t capacity_bytes,
              std::chrono::milliseconds timeout,
              uint64_t max_bad_rows = std::numeric_limits<uint64_t>::max());
 
-  // Called, from any thread, whenever an answer of kWait may have changed. Before the first
-  // Reserve.
+  // on_change: called from any thread when an answer of kWait may have changed. Call before the
+  // first Reserve.
   void SetOnChange(std::function<void()> on_change) { on_change_ = std::move(on_change); }
 
-  // A loader begins, or begins anew. How many of its batches have been taken.
-  // Errors: INVALID_ARGUMENT for a loader that is none; ABORTED after Fail, with its reason.
+  // A loader starts or restarts. Returns how many of its batches have been taken.
+  // Errors: INVALID_ARGUMENT for a loader out of range; ABORTED after Fail, with its reason.
   StatusOr<uint64_t> Open(uint32_t loader);
 
-  // A place for a batch that will take so many bytes at most. One of a loader's batches has a place
-  // that is not filled.
-  // Errors: as Open; FAILED_PRECONDITION for a loader that has not been opened (the trainer is
-  // another one than it began with), or that has ended.
+  // Reserves space for a batch of at most `bytes`; a loader has at most one unfilled place.
+  // Errors: as Open; FAILED_PRECONDITION for a loader that has ended, or that has not been opened:
+  // the trainer was restarted.
   StatusOr<Reservation> Reserve(uint32_t loader, uint64_t number, size_t bytes);
 
-  // The loader has fed all its batches. Repeating it is harmless.
+  // The loader has fed all its batches. May be repeated.
   // Errors: as Reserve; FAILED_PRECONDITION when another number of batches has been taken.
   Status End(uint32_t loader, uint64_t batches, SkippedRows skipped = {});
 
-  // The loader cannot feed its share: the trainer's next Take fails with this reason, whatever else
-  // there is. Repeating it is harmless.
+  // The loader cannot feed its share: the trainer's next Take fails with this reason. May be
+  // repeated.
   // Errors: as Open.
   Status Abandon(uint32_t loader, std::string_view reason);
 
@@ -111,24 +109,24 @@ class FeedBuffer {
   // naming the loader that has fed nothing for the timeout; CANCELLED after Interrupt or Fail.
   StatusOr<std::optional<Batch>> Take();
 
-  // Take ends, now or later. Loaders hear how the run ends by one of the next two.
+  // Cancels Take. Call Finish or Fail afterwards, which answer the loaders.
   void Interrupt();
-  // The run has ended well: no more is wanted. Nothing after Fail.
+  // The run has succeeded: loaders need not feed more. No effect after Fail.
   void Finish();
-  // The run has ended before its data. A first reason stays.
+  // The run has ended before its data. The first reason counts.
   void Fail(std::string reason);
 
-  // After one of those: waits until all loaders that still feed have heard of it, until `deadline`
-  // at most.
+  // After Finish or Fail: waits until all loaders that still feed have got the answer, or until
+  // `deadline`.
   void AwaitToldAll(std::chrono::steady_clock::time_point deadline);
 
-  // Bad rows that the loaders have told of, in all readings.
+  // Bad rows that the loaders have reported, in all readings.
   uint64_t skipped_rows() const;
 
-  // Whether all loaders have ended, and none has fed anything.
+  // Whether all loaders have ended without a batch.
   bool ended_empty() const;
 
-  // Of all batches, as reserved, and of places that are held.
+  // Reserved bytes of batches and of places.
   size_t bytes() const;
 
  private:
@@ -139,25 +137,25 @@ class FeedBuffer {
   struct Loader {
     bool open = false;
     bool ended = false;
-    bool told = false;      // That the run is over.
-    bool reserved = false;  // Its next batch has a place, and has not come.
-    uint64_t taken = 0;     // Batches so far; the first of those waiting is taken - waiting.size().
+    bool told = false;      // It has got the answer that the run is over.
+    bool reserved = false;  // Its next batch has an unfilled place.
+    uint64_t taken = 0;     // Batches so far; the first waiting one is taken - waiting.size().
     std::deque<Waiting> waiting;
     SkippedRows skipped;
   };
 
   Status Check(uint32_t loader) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Whether the run has ended well, which this loader knows then.
+  // Whether the run has succeeded; marks the loader as told if so.
   bool TellIfFinished(uint32_t loader) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string NameOf(size_t loader) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool HasRoom(uint32_t loader, size_t bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Fill(uint32_t loader, size_t bytes, Batch batch, SkippedRows skipped);
   void Release(uint32_t loader, size_t bytes);
   void Count(Loader& from, SkippedRows skipped) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // On to the next loader that the trainer may get a batch of, if any.
+  // Advances turn_ to the next loader that may have a batch, if any.
   void PassEnded() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DropAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Without the lock.
+  // Call without the lock.
   void TellChange();
   Status Silence(size_t loader) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -170,15 +168,15 @@ class FeedBuffer {
   CondVar changed_;
   std::vector<Loader> loaders_ ABSL_GUARDED_BY(mutex_);
   size_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
-  // The loader whose batch is taken next; one that has ended with nothing left: all have.
+  // The loader whose batch is taken next. If it has ended and has none left, all loaders have.
   size_t turn_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::string abandoned_ ABSL_GUARDED_BY(mutex_);  // Why training must end; empty: it need not.
+  std::string abandoned_ ABSL_GUARDED_BY(mutex_);  // Why the next Take fails; empty: it does not.
   bool interrupted_ ABSL_GUARDED_BY(mutex_) = false;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
   std::optional<std::string> failure_ ABSL_GUARDED_BY(mutex_);  // Why training has failed.
 };
 
-// The trainer's end of a buffer, which must outlive it. An error of Take fails the buffer.
+// Reads from a buffer. An error of Take fails the buffer. Lifetime: the buffer outlives it.
 std::unique_ptr<BatchReader> NewFeedReader(FeedBuffer& buffer);
 
 }  // namespace simurgh

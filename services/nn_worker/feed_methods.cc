@@ -27,7 +27,7 @@ rpc::Clock::time_point Patience(const rpc::RequestOf<Message>& request) {
   return now + (request.deadline() - now) * 4 / 5;
 }
 
-// A loader that has told nothing makes its batches in another way.
+// A loader without keys makes its batches in another way.
 Status CheckInput(const std::vector<InputKey>& ours, const std::vector<InputKey>& theirs) {
   constexpr size_t kNamed = 8;
   if (theirs.empty()) return absl::OkStatus();
@@ -36,10 +36,10 @@ Status CheckInput(const std::vector<InputKey>& ours, const std::vector<InputKey>
   const size_t named = std::min(keys.size(), kNamed);
   const std::string more =
       keys.size() > named ? absl::StrCat("; and ", keys.size() - named, " more") : "";
-  return absl::InvalidArgumentError(absl::StrCat(
-      "the loader would make other batches than the trainer's configuration says: they differ in ",
-      absl::StrJoin(keys.begin(), keys.begin() + static_cast<ptrdiff_t>(named), "; "), more,
-      ". Start both with the same file, overrides, training files and plug-ins"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("the configurations of loader and trainer differ in ",
+                   absl::StrJoin(keys.begin(), keys.begin() + static_cast<ptrdiff_t>(named), "; "),
+                   more, ". Use the same file, overrides, training files and plug-ins for both"));
 }
 
 rpc::Outgoing<api::FeedBatch::Response> Encode(FeedBuffer::Answer answer) {
@@ -58,29 +58,29 @@ struct FeedService::Methods {
     const size_t ranks = service.config_.nn_worker.instances.size();
     if (asked.ranks() != ranks || asked.rank() != service.rank_) {
       co_return absl::InvalidArgumentError(
-          absl::StrCat("the loader takes this for nn-worker ", asked.rank(), " of ", asked.ranks(),
-                       ", and it is ", service.rank_, " of ", ranks,
-                       " (from 0); give all processes the same nn_worker.instances"));
+          absl::StrCat("the loader expects nn-worker ", asked.rank(), " of ", asked.ranks(),
+                       ", this is ", service.rank_, " of ", ranks,
+                       " (from 0); use the same nn_worker.instances for all processes"));
     }
     const size_t loaders = service.config_.loaders.instances.size();
     if (asked.loaders() != loaders) {
       co_return absl::InvalidArgumentError(
-          absl::StrCat("this is one of ", asked.loaders(), " loaders, the trainer waits for ",
-                       loaders, "; give all processes the same loaders.instances"));
+          absl::StrCat("the loader has ", asked.loaders(), " loaders.instances, the trainer has ",
+                       loaders, "; use the same loaders.instances for all processes"));
     }
     if (Status status = CheckInput(service.input_, api::DecodeInput(asked)); !status.ok()) {
-      spdlog::warn("loader {} is refused: {}", asked.loader(), std::string(status.message()));
+      spdlog::warn("refused loader {}: {}", asked.loader(), std::string(status.message()));
       co_return status;
     }
     SIMURGH_CO_ASSIGN_OR_RETURN(const uint64_t taken, service.buffer_.Open(asked.loader()));
-    spdlog::info("loader {} of {} (from 0) is here; the trainer has {} batches of it",
-                 asked.loader(), loaders, taken);
+    spdlog::info("loader connected: loader={} loaders={} taken_batches={}", asked.loader(), loaders,
+                 taken);
     flatbuffers::FlatBufferBuilder builder;
     const auto root = api::wire::CreateOpenFeedResponse(builder, taken);
     co_return rpc::Outgoing<api::OpenFeed::Response>(builder, root);
   }
 
-  // What waits has its encoded bytes only, and of a loader are few batches under way.
+  // A waiting batch holds its encoded bytes only, and a loader has few calls in flight.
   static Reply<api::FeedBatch> Feed(rpc::RequestOf<api::FeedBatch::Request> request,
                                     FeedService& service) {
     const rpc::Clock::time_point deadline = Patience(request);
@@ -117,8 +117,8 @@ struct FeedService::Methods {
     }
     const SkippedRows skipped = api::DecodeSkipped(asked.skipped());
     SIMURGH_CO_RETURN_IF_ERROR(service.buffer_.End(asked.loader(), asked.batches(), skipped));
-    spdlog::info("loader {} has ended after {} batches; {} bad rows left out", asked.loader(),
-                 asked.batches(), skipped.in_all);
+    spdlog::info("loader ended: loader={} batches={} bad_rows={}", asked.loader(), asked.batches(),
+                 skipped.in_all);
     co_return rpc::Outgoing<api::EndFeed::Response>();
   }
 };
@@ -130,9 +130,9 @@ FeedService::FeedService(const ClusterConfig& config, uint32_t rank, FeedBuffer&
       input_(InputKeys(config)),
       buffer_(buffer),
       batches_(registry.GetCounter("simurgh_nn_fed_batches_total",
-                                   "Batches taken from loaders, repeated ones too.")),
+                                   "Batches taken from loaders, including repeated ones.")),
       waits_(registry.GetCounter("simurgh_nn_feed_waits_total",
-                                 "Times that a loader's batch had to wait for its turn or room.")),
+                                 "Times that a loader's batch waited for its turn or for space.")),
       waiters_(std::make_shared<Waiters>(std::move(executor))) {
   buffer_.SetOnChange([waiters = waiters_] { waiters->WakeAll(); });
 }

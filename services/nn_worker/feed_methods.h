@@ -14,19 +14,19 @@
 
 namespace simurgh {
 
-// The nn-worker's side of loaders: takes batches from the network into a buffer. A batch that finds
-// no room is answered when there is some: so what loaders have under way is bounded, and they wait
-// in place of failing.
+// The nn-worker's RPC methods for loaders: receives batches into a buffer. A batch without space is
+// answered when there is some, so loaders have a bounded number of calls and wait instead of
+// failing.
 //
 // Threads: construct anywhere; handlers run on the server's executor, decoding on a thread of its
 // own.
 // Lifetime: config, with its statistics fitted, and buffer outlive this, and this the server.
 class FeedService {
  public:
-  // rank: of config.nn_worker.instances, which of them this is.
+  // rank: index into config.nn_worker.instances.
   FeedService(const ClusterConfig& config, uint32_t rank, FeedBuffer& buffer,
               MetricRegistry& registry, rpc::asio::any_io_executor executor);
-  // After the server has gone.
+  // Requires that the server has been destroyed.
   ~FeedService();
 
   // Registers OpenFeed, FeedBatch and EndFeed.

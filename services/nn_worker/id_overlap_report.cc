@@ -39,13 +39,12 @@ std::string IdOverlapReport::Describe() {
   std::vector<size_t> order(probabilities.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::ranges::sort(order, {}, [&](size_t f) { return std::pair(-probabilities[f], f); });
-  std::string text = "collision probability of ids:";
+  std::string text = "id overlap probability:";
   for (size_t i = 0; i < std::min(order.size(), kMaxNamed); ++i) {
-    absl::StrAppendFormat(&text, "%s %s %.4f", i == 0 ? "" : ",", names_[order[i]],
-                          probabilities[order[i]]);
+    absl::StrAppendFormat(&text, " %s=%.4f", names_[order[i]], probabilities[order[i]]);
   }
   if (order.size() > kMaxNamed) {
-    absl::StrAppendFormat(&text, ", %d others at most that", order.size() - kMaxNamed);
+    absl::StrAppendFormat(&text, " others=%d", order.size() - kMaxNamed);
   }
   return text;
 }

@@ -12,18 +12,18 @@
 
 namespace simurgh {
 
-// The collision probabilities of a run's ids, by feature, in metrics and log.
+// Reports the overlap probabilities of a run's ids, by feature, in metrics and log.
 //
 // Threads: any.
 class IdOverlapReport {
  public:
   IdOverlapReport(MetricRegistry& registry, const std::vector<FeatureConfig>& features);
 
-  // Counts a training batch, and now and then publishes what has been measured so far.
+  // Counts a training batch; publishes every kBatchesBetween batches.
   void Add(const CompactBatch& batch);
 
-  // Publishes, and says what has been measured: the features with the greatest first.
-  // Empty when no batch has come.
+  // Publishes, and returns a log line with the features of the highest probabilities. Empty without
+  // batches.
   std::string Describe();
 
  private:

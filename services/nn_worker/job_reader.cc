@@ -8,11 +8,11 @@ namespace {
 class JobReader final : public BatchReader {
  public:
   JobReader(std::unique_ptr<BatchReader> reader, const RawMasks& masks, Counter& skipped_rows,
-            IdOverlapReport* collisions)
+            IdOverlapReport* id_overlap)
       : reader_(std::move(reader)),
         masks_(masks),
         skipped_rows_(skipped_rows),
-        collisions_(collisions) {}
+        id_overlap_(id_overlap) {}
 
   StatusOr<std::optional<Batch>> Next() override {
     StatusOr<std::optional<Batch>> batch = reader_->Next();
@@ -20,7 +20,7 @@ class JobReader final : public BatchReader {
     counted_ = reader_->skipped_rows();
     if (!batch.ok() || !batch->has_value()) return batch;
     masks_.AppendTo(**batch);
-    if (collisions_ != nullptr) collisions_->Add(*(*batch)->sparse);
+    if (id_overlap_ != nullptr) id_overlap_->Add(*(*batch)->sparse);
     return batch;
   }
 
@@ -31,7 +31,7 @@ class JobReader final : public BatchReader {
   std::unique_ptr<BatchReader> reader_;
   const RawMasks& masks_;
   Counter& skipped_rows_;
-  IdOverlapReport* const collisions_;
+  IdOverlapReport* const id_overlap_;
   uint64_t counted_ = 0;
 };
 
@@ -39,8 +39,8 @@ class JobReader final : public BatchReader {
 
 std::unique_ptr<BatchReader> NewJobReader(std::unique_ptr<BatchReader> reader,
                                           const RawMasks& masks, Counter& skipped_rows,
-                                          IdOverlapReport* collisions) {
-  return std::make_unique<JobReader>(std::move(reader), masks, skipped_rows, collisions);
+                                          IdOverlapReport* id_overlap) {
+  return std::make_unique<JobReader>(std::move(reader), masks, skipped_rows, id_overlap);
 }
 
 }  // namespace simurgh

@@ -9,13 +9,12 @@
 
 namespace simurgh {
 
-// What every batch passes, wherever it comes from and whatever it is for: appends the masks of raw
-// features and counts the bad rows that the reader leaves out.
+// Wraps a reader: appends the masks of raw features and counts the bad rows that it skips.
 //
-// collisions: told how ids collide; null: nobody is.
+// id_overlap: gets the batches; may be null.
 // Lifetime: all but the reader outlive the result.
 std::unique_ptr<BatchReader> NewJobReader(std::unique_ptr<BatchReader> reader,
                                           const RawMasks& masks, Counter& skipped_rows,
-                                          IdOverlapReport* collisions);
+                                          IdOverlapReport* id_overlap);
 
 }  // namespace simurgh

@@ -8,11 +8,11 @@
 namespace simurgh {
 namespace {
 
-// For loaders to come with their next batch, if they are not waiting with it already.
+// Time for loaders to submit their next batch and receive the result of the run.
 constexpr std::chrono::seconds kTellingTime{2};
 
-// All loaders together fill the queue that a reader of files has to itself; two of each keep one
-// coming while one is taken.
+// The loaders share the capacity of the queue of a file reader. With two batches of each loader,
+// one arrives while the other is taken.
 size_t CapacityEach(const ClusterConfig& config) {
   constexpr size_t kLeast = 2;
   return std::max<size_t>(kLeast,
@@ -26,7 +26,7 @@ LoaderEndpoint::LoaderEndpoint(const ClusterConfig& config, uint32_t rank, Metri
     : buffer_(config.loaders.instances.size(), CapacityEach(config),
               config.loaders.feed_buffer_bytes, config.loaders.timeout, config.data.max_bad_rows),
       service_(config, rank, buffer_, registry, std::move(executor)) {
-  spdlog::info("waiting for {} loaders", config.loaders.instances.size());
+  spdlog::info("waiting for loaders: loaders={}", config.loaders.instances.size());
 }
 
 void LoaderEndpoint::Finish(const Status& status) {

@@ -6,12 +6,12 @@
 
 namespace simurgh {
 
-// Where an nn-worker takes batches from loaders: a buffer and the methods that fill it.
+// Receives batches from loaders: a buffer and the methods that fill it.
 //
 // Threads: the daemon's main thread.
 class LoaderEndpoint {
  public:
-  // config: with statistics fitted; outlives this. rank: whose end this is. executor: the server's.
+  // config: with statistics fitted; outlives this. rank: of this nn-worker. executor: the server's.
   LoaderEndpoint(const ClusterConfig& config, uint32_t rank, MetricRegistry& registry,
                  rpc::asio::any_io_executor executor);
 
@@ -19,7 +19,7 @@ class LoaderEndpoint {
 
   FeedBuffer& buffer() { return buffer_; }
 
-  // The run has ended so. Loaders that still feed are told, if they ask soon.
+  // The run has ended with `status`. Loaders that still feed get it, unless they take too long.
   void Finish(const Status& status);
 
  private:

@@ -48,18 +48,18 @@ StatusOr<std::unique_ptr<LocalCluster>> LocalCluster::Create(const ClusterConfig
   return cluster;
 }
 
-void LocalCluster::Submit(std::shared_ptr<const CompactBatch> batch, const SubmitOptions& terms,
+void LocalCluster::Submit(std::shared_ptr<const CompactBatch> batch, const SubmitOptions& options,
                           std::function<void(StatusOr<BatchReference>)> done) {
-  rpc::asio::co_spawn(io_.executor(), worker_->Submit(std::move(batch), terms, Deadline()),
+  rpc::asio::co_spawn(io_.executor(), worker_->Submit(std::move(batch), options, Deadline()),
                       CompleteWith(std::move(done)));
 }
 
 rpc::awaitable<StatusOr<PullAnswer>> LocalCluster::PullDecoded(BatchReference batch,
-                                                               PullOptions terms,
+                                                               PullOptions options,
                                                                EmbeddingBuffer wanted) {
   const EmbeddingBuffer target = wire_.TargetFor(wanted);
   SIMURGH_CO_ASSIGN_OR_RETURN(PullAnswer answer,
-                              co_await worker_->Pull(batch, terms, target, Deadline()));
+                              co_await worker_->Pull(batch, options, target, Deadline()));
   if (wire_.decodes(wanted)) {
     co_await rpc::RunOn(compute_.get_executor(),
                         [this, target, wanted] { wire_.Decode(target, wanted); });
@@ -75,9 +75,10 @@ rpc::awaitable<Status> LocalCluster::PushEncoded(BatchReference batch, StepId po
                                    Deadline());
 }
 
-void LocalCluster::Pull(BatchReference batch, const PullOptions& terms, EmbeddingBuffer embeddings,
+void LocalCluster::Pull(BatchReference batch, const PullOptions& options,
+                        EmbeddingBuffer embeddings,
                         std::function<void(StatusOr<PullAnswer>)> done) {
-  rpc::asio::co_spawn(io_.executor(), PullDecoded(batch, terms, std::move(embeddings)),
+  rpc::asio::co_spawn(io_.executor(), PullDecoded(batch, options, std::move(embeddings)),
                       CompleteWith(std::move(done)));
 }
 

@@ -18,8 +18,8 @@
 
 namespace simurgh {
 
-// All of a cluster but the trainer inside this process: the servers and the embedding worker that
-// the daemons run, joined by calls in place of sockets.
+// The servers and the embedding worker of a cluster inside this process, connected by calls instead
+// of sockets.
 //
 // Threads: the port's.
 // Lifetime: outlive every call.
@@ -31,9 +31,9 @@ class LocalCluster : public EmbeddingPort {
                                                         const LearningRates& rates);
   ~LocalCluster() override;
 
-  void Submit(std::shared_ptr<const CompactBatch> batch, const SubmitOptions& terms,
+  void Submit(std::shared_ptr<const CompactBatch> batch, const SubmitOptions& options,
               std::function<void(StatusOr<BatchReference>)> done) override;
-  void Pull(BatchReference batch, const PullOptions& terms, EmbeddingBuffer embeddings,
+  void Pull(BatchReference batch, const PullOptions& options, EmbeddingBuffer embeddings,
             std::function<void(StatusOr<PullAnswer>)> done) override;
   void Push(BatchReference batch, StepId position, GradientBuffer gradients,
             std::function<void(Status)> done) override;
@@ -41,15 +41,15 @@ class LocalCluster : public EmbeddingPort {
   // Dense weights of mode async.
   DensePort& dense() { return *dense_; }
 
-  // For tests, while no call is under way. The worker owns the servers.
+  // Requires that no call is in flight. The worker owns the servers.
   const std::vector<const ParameterServer*>& servers() const { return servers_; }
 
  private:
   LocalCluster(const ClusterConfig& config, MetricRegistry& registry, const LearningRates& rates);
 
-  // Vectors are rounded as they are between daemons.
+  // Rounds vectors as the wire between daemons does.
   [[nodiscard]] rpc::awaitable<StatusOr<PullAnswer>> PullDecoded(BatchReference batch,
-                                                                 PullOptions terms,
+                                                                 PullOptions options,
                                                                  EmbeddingBuffer wanted);
   [[nodiscard]] rpc::awaitable<Status> PushEncoded(BatchReference batch, StepId position,
                                                    GradientBuffer given);

@@ -26,7 +26,7 @@
 namespace simurgh {
 namespace {
 
-// How long calls may still be answered after a stop before they are cancelled.
+// Time that pending calls have after a stop before they are cancelled.
 constexpr std::chrono::seconds kStopGrace{3};
 
 // The cluster's embedding workers, reached over the network.
@@ -50,7 +50,7 @@ class RemoteCluster {
                                       std::move(workers), config.rpc.call_timeout, rates, wire_);
   }
 
-  // The clients belong to their thread, so they go there.
+  // The clients' executor thread destroys them.
   ~RemoteCluster() {
     thread_.RunAndWait([this] {
       client_.reset();
@@ -59,7 +59,7 @@ class RemoteCluster {
   }
 
   BatchClient& port() { return *client_; }
-  // Null but in mode async.
+  // Null unless the mode is async.
   DensePort* dense() { return dense_.get(); }
 
  private:
@@ -82,12 +82,12 @@ class RemoteCluster {
   std::unique_ptr<BatchClient> client_;
   std::unique_ptr<DenseClient> dense_;
   IoThread thread_;
-  rpc::asio::thread_pool encoder_{1};  // Ends before the thread to which it answers.
+  rpc::asio::thread_pool encoder_{1};  // After thread_: it posts to it until destroyed.
 };
 
 class NnWorker : public Daemon {
  public:
-  // trace_file: where a trace of the run goes; empty: nowhere.
+  // trace_file: of a trace of the run; empty: none.
   static StatusOr<std::unique_ptr<Daemon>> Start(DaemonContext& context, bool standalone,
                                                  const std::string& trace_file) {
     std::unique_ptr<NnWorker> daemon(new NnWorker(context));
@@ -96,8 +96,7 @@ class NnWorker : public Daemon {
     if (context.config().nn_worker.instances.size() > 1) {
       if (standalone) {
         return absl::InvalidArgumentError(
-            "--standalone is a cluster in one process, and nn_worker.instances are several; list "
-            "one");
+            "--standalone supports one nn-worker; nn_worker.instances lists several");
       }
       daemon->ranks_ = std::make_unique<Ranks>(context, daemon->job_->PlanDigest());
     }
@@ -120,7 +119,6 @@ class NnWorker : public Daemon {
   }
 
   Status Run(std::stop_token stop) override {
-    // What the cluster has not answered by then is not worth waiting for.
     const std::stop_callback canceller(stop, [this] {
       if (remote_ != nullptr) remote_->port().StopAfter(kStopGrace);
     });
@@ -129,9 +127,9 @@ class NnWorker : public Daemon {
     DensePort* const dense = local_ != nullptr ? &local_->dense() : remote_->dense();
     const StatusOr<TrainResult> result = Train(port, dense, stop);
     if (loaders_ != nullptr) loaders_->Finish(result.status());
-    const Status traced = WriteTrace();  // Of a failed run, too.
+    const Status traced = WriteTrace();  // Also of a failed run.
     if (absl::IsCancelled(result.status()) && stop.stop_requested()) {
-      spdlog::info("stopped before the end of training");
+      spdlog::info("training was stopped before its end");
       return absl::OkStatus();
     }
     SIMURGH_RETURN_IF_ERROR(result.status());
@@ -153,9 +151,9 @@ class NnWorker : public Daemon {
 
   // Rank 0 listens for the other ranks, and each for loaders.
   Status Listen(DaemonContext& context) {
-    const bool meets = ranks_ != nullptr && context.index() == 0;
+    const bool hosts_rendezvous = ranks_ != nullptr && context.index() == 0;
     const bool is_fed = !context.config().loaders.instances.empty();
-    if (!meets && !is_fed) return absl::OkStatus();
+    if (!hosts_rendezvous && !is_fed) return absl::OkStatus();
     listener_ = std::make_unique<Listener>(context);
     if (is_fed) {
       loaders_ = std::make_unique<LoaderEndpoint>(job_->config(), context.index(),
@@ -163,7 +161,7 @@ class NnWorker : public Daemon {
       job_->TakeFrom(loaders_->buffer());
     }
     return listener_->Listen(context, [&](rpc::Server& server) {
-      if (meets) ranks_->MeetAt(server, listener_->executor());
+      if (hosts_rendezvous) ranks_->ServeRendezvous(server, listener_->executor());
       if (is_fed) loaders_->Register(server);
     });
   }
@@ -191,19 +189,19 @@ class NnWorker : public Daemon {
   Timeline timeline_;
   LearningRates learning_rates_;
   std::unique_ptr<TrainingJob> job_;
-  std::unique_ptr<Listener> listener_;       // Null: nobody comes here.
-  std::unique_ptr<Ranks> ranks_;             // Null: this one is alone.
-  std::unique_ptr<LoaderEndpoint> loaders_;  // Null: files are read.
-  std::unique_ptr<LocalCluster> local_;      // One of the two.
+  std::unique_ptr<Listener> listener_;       // Null: there are no peers that connect.
+  std::unique_ptr<Ranks> ranks_;             // Null: there is one rank.
+  std::unique_ptr<LoaderEndpoint> loaders_;  // Null: the nn-worker reads the files.
+  std::unique_ptr<LocalCluster> local_;      // Either this or remote_ is set.
   std::unique_ptr<RemoteCluster> remote_;
 };
 
 void NnWorker::Report(const TrainResult& result) {
-  spdlog::info(
-      "trained {} steps, {} samples in {:.1f} s; {} bad rows left out; network digest {:016x}",
-      result.steps, result.samples, result.seconds, job_->skipped_rows(), job_->NetworkDigest());
-  if (const std::string collisions = job_->DescribeIdOverlap(); !collisions.empty()) {
-    spdlog::info("{}", collisions);
+  spdlog::info("trained: steps={} samples={} seconds={:.1f} bad_rows={} network_digest={:016x}",
+               result.steps, result.samples, result.seconds, job_->skipped_rows(),
+               job_->NetworkDigest());
+  if (const std::string overlap = job_->DescribeIdOverlap(); !overlap.empty()) {
+    spdlog::info("{}", overlap);
   }
   const double samples_per_second = static_cast<double>(result.samples) / result.seconds;
   if (result.evaluation) {
@@ -228,18 +226,18 @@ int main(int argc, char** argv) {
   simurgh::DaemonDescription description{
       .role = "nn-worker",
       .usage = {.program = "nn-worker",
-                .summary = "Trainer of a Simurgh cluster: reads the data, computes the dense "
-                           "network, sends ids "
-                           "and gradients to the embedding workers, evaluates."},
+                .summary = "Trainer of a Simurgh cluster. Reads the data, computes the dense "
+                           "network, exchanges ids, embeddings and gradients with the embedding "
+                           "workers, and evaluates."},
       .section = "nn_worker",
       .instances = [](const simurgh::ClusterConfig& config) -> const auto& {
         return config.nn_worker.instances;
       }};
   description.usage.own_options.add_options()(
       "standalone", boost::program_options::bool_switch(&standalone),
-      "run servers and embedding worker inside this process, without sockets")(
+      "run the servers and the embedding worker in this process, without sockets")(
       "trace", boost::program_options::value(&trace_file)->value_name("FILE"),
-      "write what the first steps did when as a Chrome trace, for Perfetto");
+      "write a Chrome trace of the first steps (open it in Perfetto)");
   return simurgh::RunDaemon(description, argc, argv, [&](simurgh::DaemonContext& context) {
     return simurgh::NnWorker::Start(context, standalone, trace_file);
   });

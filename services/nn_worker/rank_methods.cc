@@ -16,11 +16,11 @@ using Reply = rpc::awaitable<StatusOr<rpc::Outgoing<api::MeetRanks::Response>>>;
 
 // Of one rank: 1,024 addresses of 256 bytes.
 constexpr uint64_t kMaxAddressBytes = uint64_t{256} << 10;
-// How long one call waits for the others; then it is made again.
+// How long one call waits for the other ranks; then it is retried.
 constexpr std::chrono::seconds kPatience{5};
 constexpr std::chrono::milliseconds kPause{200};
 
-bool MayComeAgain(const Status& status) {
+bool IsRetryable(const Status& status) {
   return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
          absl::IsResourceExhausted(status);
 }
@@ -31,22 +31,22 @@ struct RankService::Methods {
   static Reply Meet(rpc::RequestOf<api::MeetRanks::Request> request, RankService& service) {
     const auto& asked = request.table();
     const std::span<const std::byte> bytes = request.segment<"addresses">();
-    SIMURGH_CO_RETURN_IF_ERROR(service.meeting_.Arrive(
+    SIMURGH_CO_RETURN_IF_ERROR(service.rendezvous_.Arrive(
         asked.rank(), asked.ranks(), asked.plan(),
         std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size())));
-    auto everyone = service.meeting_.Everyone();
-    while (!everyone) {
-      // It is answered before it gives up.
+    auto addresses = service.rendezvous_.Addresses();
+    while (!addresses) {
+      // The answer must arrive before the caller's deadline.
       const auto now = rpc::Clock::now();
       const bool woken = co_await service.waiters_->Wait(now + (request.deadline() - now) * 4 / 5);
-      everyone = service.meeting_.Everyone();
-      if (!woken && !everyone) {
+      addresses = service.rendezvous_.Addresses();
+      if (!woken && !addresses) {
         co_return absl::ResourceExhaustedError(
-            absl::StrCat("rank 0 waits for ", service.meeting_.Missing()));
+            absl::StrCat("rank 0 is waiting for ", service.rendezvous_.Missing()));
       }
     }
     const auto all = std::make_shared<std::string>();
-    for (const std::string& one : *everyone) *all += one;
+    for (const std::string& one : *addresses) *all += one;
     flatbuffers::FlatBufferBuilder builder;
     const auto root = api::wire::CreateMeetRanksResponse(builder, service.run_);
     co_return rpc::Outgoing<api::MeetRanks::Response>(builder, root,
@@ -54,20 +54,20 @@ struct RankService::Methods {
   }
 };
 
-RankService::RankService(Rendezvous& meeting, uint64_t run, rpc::asio::any_io_executor executor)
-    : meeting_(meeting), run_(run), waiters_(std::make_shared<Waiters>(std::move(executor))) {
-  meeting_.SetOnComplete([waiters = waiters_] { waiters->WakeAll(); });
+RankService::RankService(Rendezvous& rendezvous, uint64_t run, rpc::asio::any_io_executor executor)
+    : rendezvous_(rendezvous), run_(run), waiters_(std::make_shared<Waiters>(std::move(executor))) {
+  rendezvous_.SetOnComplete([waiters = waiters_] { waiters->WakeAll(); });
 }
 
-RankService::~RankService() { meeting_.SetOnComplete(nullptr); }
+RankService::~RankService() { rendezvous_.SetOnComplete(nullptr); }
 
 void RankService::Register(rpc::Server& server) {
   using Destinations = rpc::Destinations<api::MeetRanks::Request>;
   const auto place = [](const api::wire::MeetRanksRequest& /*request*/,
                         const api::MeetRanks::Request::Counts& counts) -> StatusOr<Destinations> {
     if (counts[0] > kMaxAddressBytes) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("meet ranks: ", counts[0], " bytes of addresses"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "meet ranks: ", counts[0], " bytes of addresses exceed the limit of ", kMaxAddressBytes));
     }
     auto bytes = std::make_shared<std::string>(counts[0], '\0');
     return Destinations{{std::as_writable_bytes(std::span(*bytes)), bytes}};
@@ -76,10 +76,10 @@ void RankService::Register(rpc::Server& server) {
                 [this](auto request) { return Methods::Meet(std::move(request), *this); });
 }
 
-rpc::awaitable<StatusOr<MeetingResult>> MeetRanks(rpc::Client& client, uint32_t rank,
-                                                  uint32_t ranks, uint64_t plan,
-                                                  std::string addresses,
-                                                  rpc::Clock::time_point deadline) {
+rpc::awaitable<StatusOr<RendezvousResult>> MeetRanks(rpc::Client& client, uint32_t rank,
+                                                     uint32_t ranks, uint64_t plan,
+                                                     std::string addresses,
+                                                     rpc::Clock::time_point deadline) {
   const auto own = std::make_shared<const std::string>(std::move(addresses));
   while (true) {
     flatbuffers::FlatBufferBuilder builder;
@@ -92,17 +92,17 @@ rpc::awaitable<StatusOr<MeetingResult>> MeetRanks(rpc::Client& client, uint32_t 
     const auto response = co_await rpc::Call(client, api::kMeetRanks, std::move(request),
                                              {{std::move(place)}}, until);
     if (response.ok()) {
-      MeetingResult result{.run = response->table().run()};
+      RendezvousResult result{.run = response->table().run()};
       for (uint32_t r = 0; r < ranks; ++r) {
         result.addresses.push_back(all->substr(r * own->size(), own->size()));
       }
       co_return result;
     }
     const Status status = response.status();
-    if (!MayComeAgain(status)) co_return Annotate(status, "rank 0");
+    if (!IsRetryable(status)) co_return Annotate(status, "rank 0");
     if (rpc::Clock::now() + kPause >= deadline) {
       co_return absl::DeadlineExceededError(absl::StrCat(
-          "the ranks did not meet in time (nn_worker.rank_timeout): rank 0: ", status.message()));
+          "not all ranks arrived within nn_worker.rank_timeout: rank 0: ", status.message()));
     }
     spdlog::info("waiting for the other ranks: {}", std::string(status.message()));
     rpc::asio::steady_timer timer(co_await rpc::asio::this_coro::executor, kPause);

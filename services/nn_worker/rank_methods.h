@@ -9,14 +9,14 @@
 
 namespace simurgh {
 
-// Rank 0's side of a meeting on the network.
+// Rank 0's side of the rendezvous.
 //
 // Threads: construct anywhere; handlers run on the server's executor.
-// Lifetime: the meeting outlives this, and this the server.
+// Lifetime: the rendezvous outlives this, and this the server.
 class RankService {
  public:
-  RankService(Rendezvous& meeting, uint64_t run, rpc::asio::any_io_executor executor);
-  // After the server has gone.
+  RankService(Rendezvous& rendezvous, uint64_t run, rpc::asio::any_io_executor executor);
+  // Requires that the server has been destroyed.
   ~RankService();
 
   // Registers MeetRanks.
@@ -25,22 +25,23 @@ class RankService {
  private:
   struct Methods;
 
-  Rendezvous& meeting_;
+  Rendezvous& rendezvous_;
   const uint64_t run_;
   std::shared_ptr<Waiters> waiters_;
 };
 
-// What the other ranks hear at a meeting.
-struct MeetingResult {
+// Rank 0's answer to the other ranks.
+struct RendezvousResult {
   uint64_t run = 0;
   std::vector<std::string> addresses;  // By rank.
 };
 
-// A rank's side: comes to the meeting at `client`, as often as needed until `deadline`.
-// Errors: of Rendezvous::Arrive; DEADLINE_EXCEEDED with what failed last.
-[[nodiscard]] rpc::awaitable<StatusOr<MeetingResult>> MeetRanks(rpc::Client& client, uint32_t rank,
-                                                                uint32_t ranks, uint64_t plan,
-                                                                std::string addresses,
-                                                                rpc::Clock::time_point deadline);
+// Another rank's side: calls rank 0 until all ranks have arrived, or until `deadline`.
+// Errors: of Rendezvous::Arrive; DEADLINE_EXCEEDED with the last failure.
+[[nodiscard]] rpc::awaitable<StatusOr<RendezvousResult>> MeetRanks(rpc::Client& client,
+                                                                   uint32_t rank, uint32_t ranks,
+                                                                   uint64_t plan,
+                                                                   std::string addresses,
+                                                                   rpc::Clock::time_point deadline);
 
 }  // namespace simurgh

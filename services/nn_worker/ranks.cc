@@ -13,7 +13,7 @@
 namespace simurgh {
 namespace {
 
-// Where the other ranks reach the host of an address. Paths are of this machine.
+// The host at which other ranks reach this one. Paths are local.
 std::string HostOf(const rpc::Address& address) {
   return address.has_path() ? "127.0.0.1" : address.host;
 }
@@ -25,41 +25,41 @@ Ranks::Ranks(DaemonContext& context, uint64_t plan)
       rank_(context.index()),
       ranks_(static_cast<uint32_t>(context.config().nn_worker.instances.size())),
       plan_(plan),
-      meeting_(ranks_, plan) {}
+      rendezvous_(ranks_, plan) {}
 
-void Ranks::MeetAt(rpc::Server& server, rpc::asio::any_io_executor executor) {
+void Ranks::ServeRendezvous(rpc::Server& server, rpc::asio::any_io_executor executor) {
   service_ =
-      std::make_unique<RankService>(meeting_, context_.hello().incarnation, std::move(executor));
+      std::make_unique<RankService>(rendezvous_, context_.hello().incarnation, std::move(executor));
   service_->Register(server);
 }
 
-StatusOr<MeetingResult> Ranks::MeetAtRank0(std::string own, const std::stop_token& stop) {
-  IoThread thread("meeting");
+StatusOr<RendezvousResult> Ranks::JoinAtRank0(std::string own, const std::stop_token& stop) {
+  IoThread thread("rendezvous");
   RpcMetrics observer(context_.metrics(), RpcSide::kClient);
   auto client = std::make_unique<rpc::Client>(
       thread.executor(), context_.config().nn_worker.instances[0].address, context_.hello(),
       context_.rpc_options().client, &observer);
   const auto deadline = rpc::Clock::now() + context_.config().nn_worker.rank_timeout;
-  auto meeting = rpc::asio::co_spawn(
+  auto joining = rpc::asio::co_spawn(
       thread.executor(), MeetRanks(*client, rank_, ranks_, plan_, std::move(own), deadline),
       rpc::asio::use_future);
-  StatusOr<MeetingResult> result;
+  StatusOr<RendezvousResult> result;
   {
     const std::stop_callback stopper(
         stop, [&] { rpc::asio::post(thread.executor(), [&client] { client->Stop(); }); });
-    result = meeting.get();
+    result = joining.get();
   }
   thread.RunAndWait([&] { client.reset(); });
   return result;
 }
 
-StatusOr<MeetingResult> Ranks::Meet(std::string own, const std::stop_token& stop) {
-  if (rank_ != 0) return MeetAtRank0(std::move(own), stop);
-  SIMURGH_RETURN_IF_ERROR(meeting_.Arrive(0, ranks_, plan_, std::move(own)));
-  spdlog::info("waiting for {}", meeting_.Missing());
+StatusOr<RendezvousResult> Ranks::Meet(std::string own, const std::stop_token& stop) {
+  if (rank_ != 0) return JoinAtRank0(std::move(own), stop);
+  SIMURGH_RETURN_IF_ERROR(rendezvous_.Arrive(0, ranks_, plan_, std::move(own)));
+  spdlog::info("waiting for {}", rendezvous_.Missing());
   const auto deadline = std::chrono::steady_clock::now() + context_.config().nn_worker.rank_timeout;
-  SIMURGH_ASSIGN_OR_RETURN(auto all, meeting_.Await(deadline, stop));
-  return MeetingResult{.run = context_.hello().incarnation, .addresses = std::move(all)};
+  SIMURGH_ASSIGN_OR_RETURN(auto all, rendezvous_.Await(deadline, stop));
+  return RendezvousResult{.run = context_.hello().incarnation, .addresses = std::move(all)};
 }
 
 StatusOr<JointRun> Ranks::Join(const std::stop_token& stop) {
@@ -68,7 +68,7 @@ StatusOr<JointRun> Ranks::Join(const std::stop_token& stop) {
   const ClusterConfig& config = context_.config();
   JointRun joint;
   const auto exchange = [&](std::string own) -> StatusOr<std::vector<std::string>> {
-    SIMURGH_ASSIGN_OR_RETURN(MeetingResult met, Meet(std::move(own), stop));
+    SIMURGH_ASSIGN_OR_RETURN(RendezvousResult met, Meet(std::move(own), stop));
     joint.run = met.run;
     return std::move(met.addresses);
   };
@@ -81,7 +81,7 @@ StatusOr<JointRun> Ranks::Join(const std::stop_token& stop) {
                             .shares_memory = address.may_share(),
                             .timeout = config.nn_worker.rank_timeout},
                            exchange));
-  spdlog::info("rank {} of {}: all are connected", rank_, ranks_);
+  spdlog::info("all ranks are connected: rank={} ranks={}", rank_, ranks_);
   return joint;
 }
 }  // namespace simurgh

@@ -10,14 +10,14 @@
 
 namespace simurgh {
 
-// A run that this rank takes part in.
+// A run that all ranks have joined.
 struct JointRun {
   std::unique_ptr<Collective> collective;
   uint64_t run = 0;  // Of all ranks.
 };
 
-// How this nn-worker comes together with the others of its configuration: at rank 0, whose address
-// all know.
+// Connects the nn-workers of a configuration. Ranks exchange their addresses at rank 0, whose
+// address the configuration has.
 //
 // Threads: the daemon's main thread.
 class Ranks {
@@ -25,22 +25,22 @@ class Ranks {
   // plan: a hash of what all ranks must agree on.
   Ranks(DaemonContext& context, uint64_t plan);
 
-  // Rank 0: `server`, which must end before this, is where the others come. executor: the server's.
-  void MeetAt(rpc::Server& server, rpc::asio::any_io_executor executor);
+  // Rank 0: registers the rendezvous at `server`. executor: the server's. Lifetime: outlives it.
+  void ServeRendezvous(rpc::Server& server, rpc::asio::any_io_executor executor);
 
-  // Waits until all ranks have come and are connected.
+  // Waits until all ranks are connected.
   // Errors: of Rendezvous, MeetRanks and CreateGlooCollective; CANCELLED after a stop.
   StatusOr<JointRun> Join(const std::stop_token& stop);
 
  private:
-  StatusOr<MeetingResult> Meet(std::string own, const std::stop_token& stop);
-  StatusOr<MeetingResult> MeetAtRank0(std::string own, const std::stop_token& stop);
+  StatusOr<RendezvousResult> Meet(std::string own, const std::stop_token& stop);
+  StatusOr<RendezvousResult> JoinAtRank0(std::string own, const std::stop_token& stop);
 
   DaemonContext& context_;
   const uint32_t rank_;
   const uint32_t ranks_;
   const uint64_t plan_;
-  Rendezvous meeting_;
+  Rendezvous rendezvous_;
   std::unique_ptr<RankService> service_;  // Of rank 0.
 };
 

@@ -19,21 +19,19 @@ Status Rendezvous::Arrive(uint32_t rank, uint32_t ranks, uint64_t plan, std::str
     const MutexLock lock(mutex_);
     if (ranks != addresses_.size() || rank >= ranks) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "this is rank ", rank, " of ", ranks, ", rank 0 waits for ranks 0 to ",
-          addresses_.size() - 1, "; give all nn-workers the same nn_worker.instances"));
+          "rank ", rank, " of ", ranks, " does not fit rank 0, which has ", addresses_.size(),
+          " ranks; use the same nn_worker.instances for all nn-workers"));
     }
     if (plan != plan_) {
       return absl::InvalidArgumentError(
           absl::StrCat("rank ", rank,
-                       " and rank 0 train by different plans; give all nn-workers the same "
-                       "model, training and cluster.seed"));
+                       " and rank 0 have different plans; use the same model, training and "
+                       "cluster.seed for all nn-workers"));
     }
     std::optional<std::string>& place = addresses_[rank];
     if (IsComplete() && *place != addresses) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("rank ", rank,
-                       " has come before, and training has begun; start all ranks "
-                       "again"));
+      return absl::FailedPreconditionError(absl::StrCat(
+          "rank ", rank, " was restarted after training had begun; restart all ranks"));
     }
     place = std::move(addresses);
     complete = IsComplete();
@@ -44,7 +42,7 @@ Status Rendezvous::Arrive(uint32_t rank, uint32_t ranks, uint64_t plan, std::str
   return absl::OkStatus();
 }
 
-std::optional<std::vector<std::string>> Rendezvous::Everyone() const {
+std::optional<std::vector<std::string>> Rendezvous::Addresses() const {
   const MutexLock lock(mutex_);
   if (!IsComplete()) return std::nullopt;
   std::vector<std::string> all;
@@ -65,9 +63,9 @@ StatusOr<std::vector<std::string>> Rendezvous::Await(std::chrono::steady_clock::
     }
   }
   if (stop.stop_requested()) return absl::CancelledError("stopped while waiting for ranks");
-  if (auto all = Everyone()) return *std::move(all);
+  if (auto all = Addresses()) return *std::move(all);
   return absl::DeadlineExceededError(
-      absl::StrCat(Missing(), " did not come in time (nn_worker.rank_timeout); start them"));
+      absl::StrCat(Missing(), " did not arrive within nn_worker.rank_timeout; start them"));
 }
 
 std::string Rendezvous::Missing() const {

@@ -15,7 +15,7 @@
 
 namespace simurgh {
 
-// Who of a run's ranks has come, and where each can be reached. Once all have come, it is over.
+// Collects the addresses of a run's ranks. It is complete when all ranks have arrived.
 //
 // Threads: any.
 class Rendezvous {
@@ -23,23 +23,23 @@ class Rendezvous {
   // plan: a hash of what all ranks must agree on.
   Rendezvous(uint32_t ranks, uint64_t plan);
 
-  // Called, from any thread, when all have come. Before the first Arrive.
+  // on_complete: called from any thread when all have arrived. Call before the first Arrive.
   void SetOnComplete(std::function<void()> on_complete) { on_complete_ = std::move(on_complete); }
 
-  // A rank comes. One that comes again before all have is taken at its last word.
-  // Errors: INVALID_ARGUMENT for a rank that is none, or one of another number or plan;
-  // FAILED_PRECONDITION for another one after all have come.
+  // Adds a rank. Until all have arrived, a rank may arrive again; its last addresses count.
+  // Errors: INVALID_ARGUMENT for a rank out of range, another number of ranks or another plan;
+  // FAILED_PRECONDITION for other addresses after all have arrived.
   Status Arrive(uint32_t rank, uint32_t ranks, uint64_t plan, std::string addresses);
 
-  // The addresses of all, by rank; nothing until all have come.
-  std::optional<std::vector<std::string>> Everyone() const;
+  // By rank; nothing until all have arrived.
+  std::optional<std::vector<std::string>> Addresses() const;
 
   // Waits for all.
-  // Errors: DEADLINE_EXCEEDED, naming who is missing; CANCELLED after a stop.
+  // Errors: DEADLINE_EXCEEDED, naming the missing ranks; CANCELLED after a stop.
   StatusOr<std::vector<std::string>> Await(std::chrono::steady_clock::time_point deadline,
                                            std::stop_token stop);
 
-  // Who is missing: "ranks 1, 3".
+  // As "ranks 1, 3".
   std::string Missing() const;
 
  private:

@@ -8,7 +8,7 @@
 
 namespace simurgh {
 
-// Tells of training in the log and in the metrics.
+// Reports training in the log and in the metrics.
 class TrainReport : public TrainObserver {
  public:
   // tasks: names of the labels.
@@ -34,7 +34,7 @@ class TrainReport : public TrainObserver {
     Gauge& group_auc;
   };
 
-  // With several labels: of each, beside those of the first.
+  // Of one label, when there are several.
   struct TaskGauges {
     Gauge& auc;
     EvaluationGauges validation;

@@ -68,10 +68,10 @@ class JoinedDevices {
                                                    config.nn_worker.rank_timeout, &reason));
     if (sums_ == nullptr) {
       if (config.nn_worker.device == ComputeDevice::kCpu) return absl::OkStatus();
-      spdlog::info("ranks: gradients are summed on the hosts: {}", reason);
+      spdlog::info("ranks sum gradients on the hosts: {}", reason);
       return absl::OkStatus();
     }
-    spdlog::info("ranks: gradients are summed between devices, by NCCL");
+    spdlog::info("ranks sum gradients between devices, by NCCL");
     const TrainingConfig& training = config.training;
     return network_.JoinRanks({.sums = sums_.get(),
                                .allreduce = training.allreduce,
@@ -118,20 +118,20 @@ TrainingJob::TrainingJob(const ClusterConfig& config, MetricRegistry& registry, 
       rank_(rank),
       masks_(config.features),
       report_(registry, LabelColumns(config.data)),
-      collisions_(registry, config.features),
+      id_overlap_(registry, config.features),
       skipped_train_rows_(SkippedRowsOf(registry, "train")),
       skipped_validation_rows_(SkippedRowsOf(registry, "validation")),
       skipped_test_rows_(SkippedRowsOf(registry, "test")) {}
 
 OpenReader TrainingJob::ReaderOf(const std::vector<std::string>& files, ReadOptions options,
-                                 Counter& skipped_rows, IdOverlapReport* collisions) const {
+                                 Counter& skipped_rows, IdOverlapReport* id_overlap) const {
   options.share = rank_;
   options.shares = static_cast<uint32_t>(config_.nn_worker.instances.size());
   return [this, &files, options, &skipped_rows,
-          collisions]() -> StatusOr<std::unique_ptr<BatchReader>> {
+          id_overlap]() -> StatusOr<std::unique_ptr<BatchReader>> {
     SIMURGH_ASSIGN_OR_RETURN(auto reader, OpenBatchReader(config_.data, config_.features, files,
                                                           config_.training.batch_size, options));
-    return NewJobReader(std::move(reader), masks_, skipped_rows, collisions);
+    return NewJobReader(std::move(reader), masks_, skipped_rows, id_overlap);
   };
 }
 
@@ -166,10 +166,10 @@ OpenReader TrainingJob::TrainReader() {
   if (buffer_ == nullptr) {
     return ReaderOf(config_.data.train,
                     {.keep_negatives = config_.training.keep_negatives, .seed = config_.seed},
-                    skipped_train_rows_, &collisions_);
+                    skipped_train_rows_, &id_overlap_);
   }
   return [this]() -> StatusOr<std::unique_ptr<BatchReader>> {
-    return NewJobReader(NewFeedReader(*buffer_), masks_, skipped_train_rows_, &collisions_);
+    return NewJobReader(NewFeedReader(*buffer_), masks_, skipped_train_rows_, &id_overlap_);
   };
 }
 
@@ -198,7 +198,7 @@ StatusOr<TrainResult> TrainingJob::Run(EmbeddingPort& port, DensePort* dense, ui
                   dense);
   StatusOr<TrainResult> result = trainer.Run(std::move(stop));
   if (result.ok() || buffer_ == nullptr || !buffer_->ended_empty()) return result;
-  return Annotate(result.status(), "all loaders have ended without a batch");
+  return Annotate(result.status(), "all loaders ended without a batch");
 }
 
 uint64_t TrainingJob::PlanDigest() { return NetworkDigest() ^ TrainingPlanHash(config_); }

@@ -16,42 +16,42 @@
 
 namespace simurgh {
 
-// The training that a configuration describes, on whatever port leads to its rows.
+// The training that a configuration describes, on any EmbeddingPort.
 //
 // Threads: one owner.
 class TrainingJob {
  public:
-  // Cost: a pass over the training files where they give statistics.
+  // Cost: reads the training files once where features need statistics.
   // Errors: INVALID_ARGUMENT for a model that does not fit together; of FitStatistics.
-  // rank: of config.nn_worker.instances, which of them this is.
+  // rank: index into config.nn_worker.instances.
   static StatusOr<std::unique_ptr<TrainingJob>> Create(const ClusterConfig& config,
                                                        MetricRegistry& registry, uint32_t rank = 0);
 
-  // Trains on what loaders feed in place of the training files; passes and drop_last are their
-  // matter then. Before Run. Lifetime: the buffer outlives Run.
+  // Trains on batches of loaders in place of the training files; the loaders then apply epochs and
+  // drop_last. Call before Run. Lifetime: the buffer outlives Run.
   void TakeFrom(FeedBuffer& buffer);
 
-  // Tells a timeline what happens in Run. Lifetime: it outlives Run.
+  // Records Run in a timeline. Lifetime: it outlives Run.
   void Trace(Timeline& timeline) { timeline_ = &timeline; }
 
   // As given, with statistics fitted. Lifetime: of this.
   const ClusterConfig& config() const { return config_; }
 
-  // A hash of what all ranks must agree on: the network's first weights, and how it is trained.
-  // Before Run.
+  // A hash of what all ranks must agree on: the network's initial weights and the training
+  // configuration. Call before Run.
   uint64_t PlanDigest();
 
   // Trains and evaluates. run: new for every start of trainers, the same for all ranks.
   // Errors: of Trainer.
-  // dense: may be null but in mode async.
+  // dense: required in mode async.
   StatusOr<TrainResult> Run(EmbeddingPort& port, DensePort* dense, uint64_t run,
                             Collective& collective, std::stop_token stop);
 
-  // Bad rows that were left out so far, in all readings. Threads: any.
+  // Bad rows that were skipped so far, in all readings. Threads: any.
   uint64_t skipped_rows() const;
 
-  // How the ids of the training data collide; see IdOverlapReport. Threads: any.
-  std::string DescribeIdOverlap() { return collisions_.Describe(); }
+  // See IdOverlapReport::Describe. Threads: any.
+  std::string DescribeIdOverlap() { return id_overlap_.Describe(); }
 
   // The dense network's. Between runs. Lifetime: see DenseNetwork::parameters.
   std::span<const float> weights() { return network_->parameters(); }
@@ -64,17 +64,17 @@ class TrainingJob {
 
   // Of this rank's share.
   OpenReader ReaderOf(const std::vector<std::string>& files, ReadOptions options,
-                      Counter& skipped_rows, IdOverlapReport* collisions = nullptr) const;
+                      Counter& skipped_rows, IdOverlapReport* id_overlap = nullptr) const;
 
   OpenReader TrainReader();
 
   ClusterConfig config_;  // Statistics fitted.
   const uint32_t rank_;
   const RawMasks masks_;
-  FeedBuffer* buffer_ = nullptr;  // Null: files are read.
-  Timeline* timeline_ = nullptr;  // Null: nobody wants one.
+  FeedBuffer* buffer_ = nullptr;  // Null: reads files.
+  Timeline* timeline_ = nullptr;  // May be null.
   TrainReport report_;
-  IdOverlapReport collisions_;
+  IdOverlapReport id_overlap_;
   Counter& skipped_train_rows_;
   Counter& skipped_validation_rows_;
   Counter& skipped_test_rows_;

@@ -7,7 +7,7 @@
 
 namespace simurgh {
 
-// Handlers that wait for something to change.
+// Handlers that wait for a change.
 //
 // Threads: the executor's, but for WakeAll.
 class Waiters : public std::enable_shared_from_this<Waiters> {

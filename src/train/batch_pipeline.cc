@@ -207,12 +207,12 @@ void BatchPipeline::Impl::MakeCalls(const Calls& calls) {
 
 void BatchPipeline::Impl::Submit(PendingBatch& pending) {
   // A push of reproducible runs leaves after the pulls that must not see it.
-  const SubmitOptions terms{.purpose = options_.purpose,
-                            .run = options_.run,
-                            .rank = options_.rank,
-                            .step = pending.step,
-                            .lookahead_steps = options_.reproducible ? options_.staleness : 1};
-  port_.Submit(pending.batch.sparse, terms, [this, &pending](StatusOr<BatchReference> reference) {
+  const SubmitOptions options{.purpose = options_.purpose,
+                              .run = options_.run,
+                              .rank = options_.rank,
+                              .step = pending.step,
+                              .lookahead_steps = options_.reproducible ? options_.staleness : 1};
+  port_.Submit(pending.batch.sparse, options, [this, &pending](StatusOr<BatchReference> reference) {
     OnAnswer(pending, BatchCall::kSubmit, reference.status(),
              [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { queue_.OnSubmitted(pending, *reference); });
   });
@@ -297,7 +297,7 @@ void BatchPipeline::Impl::OnFailure(PendingBatch& pending, const char* what, con
   if (left.count() <= 0) {
     if (status_.ok()) {
       status_ =
-          Annotate(annotated, absl::StrCat("gave up after ", options_.retry_deadline.count() / 1000,
+          Annotate(annotated, absl::StrCat("retried for ", options_.retry_deadline.count() / 1000,
                                            " s (training.retry_deadline)"));
     }
     return;

@@ -12,13 +12,12 @@
 
 namespace simurgh {
 
-// What a port is asked to do with a batch.
 enum class BatchCall { kSubmit, kPull, kPush };
 
-// A batch that is under way.
+// A batch between Feed and the acknowledgement of its push.
 struct PendingBatch {
   enum class State {
-    kUnsubmitted,  // No embedding worker knows it.
+    kUnsubmitted,  // No embedding worker has it.
     kSubmitting,
     kWaiting,  // Submitted; waits for its turn to be pulled or, when computed, pushed.
     kPulling,
@@ -31,7 +30,7 @@ struct PendingBatch {
   uint64_t step = 0;
   State state = State::kUnsubmitted;
   bool permit = false;  // Counts into the staleness: from its first pull to its acknowledgement.
-  bool handed_out = false;  // The trainer has it, or has had it.
+  bool handed_out = false;  // The trainer has taken it.
   bool computed = false;    // Gradients are there.
   BatchReference reference;
   std::shared_ptr<BatchBlock> block;  // From its first pull on; of whoever makes that.
@@ -53,8 +52,8 @@ struct StartedCall {
   uint64_t acknowledged_steps = 0;  // Of a pull: as PullOptions.
 };
 
-// The batches of a pipeline in the order of their steps, and which calls may be made for them: all
-// of its rules, without ports and waiting.
+// The batches of a pipeline in the order of their steps, and the rules of when their calls may
+// start. Does not call ports and does not wait.
 //
 // Threads: one at a time.
 class BatchQueue {
@@ -69,14 +68,14 @@ class BatchQueue {
   // All calls that can start now.
   std::vector<StartedCall> StartCalls(Clock::time_point now);
 
-  // Answers to calls. OnPushed lets the batch go.
+  // Answers to calls. OnPushed releases the batch.
   void OnSubmitted(PendingBatch& pending, const BatchReference& reference);
   void OnPulled(PendingBatch& pending, PullAnswer answer);
   void OnPushed(PendingBatch& pending) { ReleaseBatch(pending); }
-  // must_resubmit: the worker does not know it any more. True when the batch was being submitted.
+  // must_resubmit: the worker has lost the batch. Returns whether the batch was being submitted.
   bool OnFailed(PendingBatch& pending, bool must_resubmit);
 
-  // The next batch for the trainer, pulled or not; null when there is none. Take makes it his.
+  // The next batch for the trainer, pulled or not; null when there is none. Take hands it out.
   PendingBatch* NextForTrainer();
   const PulledBatch* Take(PendingBatch& pending);
   // The trainer is done with the first batch that he has.

@@ -213,7 +213,7 @@ void DenseExchange::OnFailure(Operation& operation, const Status& status) {
   const auto left = operation.retry.OnFailure(Clock::now(), options_.retry_deadline);
   if (left.count() <= 0) {
     status_ =
-        Annotate(annotated, absl::StrCat("gave up after ", options_.retry_deadline.count() / 1000,
+        Annotate(annotated, absl::StrCat("retried for ", options_.retry_deadline.count() / 1000,
                                          " s (training.retry_deadline)"));
     return;
   }

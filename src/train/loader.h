@@ -22,21 +22,21 @@ struct LoaderOptions {
   // Set Batch::ends_epoch: each batch waits until it is known whether another follows.
   bool mark_epoch_ends = false;
 
-  // Ranks that train together; null: this one is alone. A step has a batch of every rank, an empty
-  // one where its share has ended, and a epoch ends when all shares have; with drop_last, when one
-  // of them has no full batch for the next step.
+  // Ranks that train in step; null with one rank. A step has a batch of every rank, an empty one
+  // where its share has ended. An epoch ends when all shares have ended; with drop_last, when a
+  // share has no full batch for the next step.
   Collective* ranks = nullptr;
   size_t features = 0;  // Of an empty batch.
   size_t dense_width = 0;
   size_t tasks = 1;
 
-  Timeline* timeline = nullptr;  // Told of reading; outlives the loader.
+  Timeline* timeline = nullptr;  // Records reading. Outlives the loader.
 };
 
-// A thread that reads a data set, as often as told, and feeds it to a pipeline.
+// A thread that reads a data set for a number of epochs and feeds it to a pipeline.
 //
-// Lifetime: the pipeline must outlive this. The destructor stops pipeline and reader, and joins;
-// where there are ranks, their channel for loading must have been closed.
+// Lifetime: the pipeline outlives this. The destructor stops pipeline and reader and joins the
+// thread. With several ranks it requires that their loading channel has been closed.
 class Loader {
  public:
   Loader(OpenReader open, LoaderOptions options, BatchPipeline& pipeline);
@@ -49,7 +49,7 @@ class Loader {
   void CloseReader();
   // Nothing at the end of the epoch.
   StatusOr<std::optional<Batch>> NextOf(BatchReader& reader);
-  // What `own` becomes when all ranks know what the others have.
+  // Exchanges the ranks' batch sizes; returns this rank's batch of the step.
   StatusOr<std::optional<Batch>> Agree(std::optional<Batch> own) const;
   Batch EmptyBatch() const;
 
@@ -57,7 +57,7 @@ class Loader {
   const LoaderOptions options_;
   BatchPipeline& pipeline_;
   Mutex mutex_;
-  // Replaced by the thread alone.
+  // Written by the thread alone.
   std::unique_ptr<BatchReader> reader_ ABSL_GUARDED_BY(mutex_);
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t read_ = 0;  // Batches; the thread's.

@@ -13,25 +13,23 @@
 
 namespace simurgh {
 
-// Notices that another rank has gone where the work itself waits for nobody, or for servers that
-// wait for that rank; and brings all ranks together when each is done: they tell one another 20
-// times a second.
+// Detects a lost rank when the ranks' work does not exchange messages among ranks: each rank sends
+// its status to the others 20 times a second. Also a barrier at the end.
 //
 // Threads: one owner.
 class RankHeartbeat {
  public:
-  // channel: on which nothing else is said meanwhile. on_failure: called once, on a thread of the
-  // watch, when the collective fails; ends what the owner waits for. Lifetime: the collective
-  // outlives this.
+  // channel: no one else uses it. on_failure: called once, on the heartbeat's thread, when the
+  // collective fails; cancels what the owner waits for. Lifetime: the collective outlives this.
   RankHeartbeat(Collective& collective, Channel channel, std::function<void()> on_failure);
-  // After AwaitAll, or after the collective's Abort.
+  // Requires AwaitAll or the collective's Abort before.
   ~RankHeartbeat();
 
-  // This rank is done; waits, however long it takes, until all are. Errors: of the collective.
+  // Waits, without a timeout, until all ranks have called it. Errors: of the collective.
   Status AwaitAll();
 
-  // The staleness of this rank's latest batch and those of the others', as they told last. The
-  // others are told of this one the next time.
+  // Sums this rank's staleness and the latest of each other rank. The next heartbeat sends this
+  // rank's.
   uint32_t SumStaleness(uint32_t own);
 
   // The collective's failure, if there was one; once.
@@ -44,7 +42,7 @@ class RankHeartbeat {
   };
 
   void Watch();  // The thread's.
-  // Tells the others; what all have told.
+  // Exchanges the status with the other ranks.
   StatusOr<std::vector<Word>> Tell(Word own);
 
   Collective& collective_;

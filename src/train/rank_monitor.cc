@@ -84,15 +84,15 @@ std::optional<RankMonitor::Failure> RankMonitor::Judge(const std::vector<Steps>&
     return Failure{
         absl::StatusCode::kDeadlineExceeded,
         absl::StrCat("rank ", rank, " of ", all.size(), " (nn_worker.instances.", rank,
-                     ") has not come to step ", own.enqueued, " of the run for ", timeout_.count(),
-                     " ms (nn_worker.rank_timeout); see its log, and start all ranks "
-                     "again")};
+                     ") has not reached step ", own.enqueued, " of the run for ", timeout_.count(),
+                     " ms (nn_worker.rank_timeout); see its log and restart all "
+                     "ranks")};
   }
   return Failure{absl::StatusCode::kDeadlineExceeded,
-                 absl::StrCat("sums between the devices of step ", own.enqueued,
-                              " of the run have not ended for ", timeout_.count(),
-                              " ms (nn_worker.rank_timeout), though all ranks have come to it; "
-                              "see the kernel's log for device errors, and start all ranks again")};
+                 absl::StrCat("the device sums of step ", own.enqueued,
+                              " of the run have not completed for ", timeout_.count(),
+                              " ms (nn_worker.rank_timeout), though all ranks have reached "
+                              "it; see the kernel's log for device errors and restart all ranks")};
 }
 
 void RankMonitor::Watch() {

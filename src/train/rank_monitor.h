@@ -15,26 +15,25 @@
 
 namespace simurgh {
 
-// Watches over ranks that wait for one another where nobody says who is at fault: in sums between
-// their devices. On a thread of its own, the ranks tell one another again and again how many steps
-// they have enqueued and done. So it notices one that is gone, one that is silent, and one that
-// does not come to a step on which this rank waits; then it aborts the collective.
+// Finds the rank at fault when sums between devices hang. A thread exchanges with the other ranks
+// how many steps each has enqueued and completed. It aborts the collective when a rank is lost,
+// silent, or does not reach a step that this rank waits for.
 //
 // Threads: any.
 class RankMonitor {
  public:
-  // timeout: how long another rank may keep this one waiting. Lifetime: of the collective, whose
-  // channel kWatch is this one's, beyond this.
+  // timeout: how long this rank waits for another. Uses the collective's channel kWatch alone.
+  // Lifetime: the collective outlives this.
   RankMonitor(Collective& collective, std::chrono::milliseconds timeout);
-  // For all ranks together.
+  // All ranks destroy theirs at the same point.
   ~RankMonitor();
 
   void StepEnqueued();
   void StepEnded();
 
-  // OK while nobody is at fault; else who is.
+  // OK, or the rank at fault.
   Status status();
-  // The same, given some time to find out.
+  // The same, waiting up to `patience` for an error.
   Status Await(std::chrono::milliseconds patience);
 
  private:
@@ -46,7 +45,7 @@ class RankMonitor {
 
     bool operator==(const Steps&) const = default;
   };
-  // Not a Status: those are not shared among threads.
+  // Not a Status: threads do not share those.
   struct Failure {
     absl::StatusCode code = absl::StatusCode::kUnknown;
     std::string message;
@@ -55,7 +54,7 @@ class RankMonitor {
   };
 
   void Watch();  // The thread's.
-  // After a round that told of all ranks' steps: what is wrong.
+  // The fault that all ranks' steps show, if any.
   std::optional<Failure> Judge(const std::vector<Steps>& all);
   void Fail(Failure failure);
 

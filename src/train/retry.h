@@ -6,20 +6,21 @@
 
 namespace simurgh {
 
-// True for errors that a later attempt may not see.
+// Whether the error may be transient.
 bool IsWorthARetry(const Status& status);
 
-// When a failing piece of work may be tried again: after pauses that double from 20 ms to 2 s.
+// Back-off: retries after pauses that double from 20 ms to 2 s.
 //
 // Threads: one owner.
 class RetryClock {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // The work has failed. What is left of `deadline`, counted from the first failure in a row.
+  // Counts a failure. Returns the rest of `deadline`, counted from the first failure since a
+  // success.
   std::chrono::milliseconds OnFailure(Clock::time_point now, std::chrono::milliseconds deadline);
 
-  // The work has succeeded.
+  // Counts a success.
   void Reset();
 
   bool due(Clock::time_point now) const { return failures_ == 0 || now >= next_attempt_; }

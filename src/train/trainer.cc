@@ -83,9 +83,11 @@ Status Trainer::CheckSameWeights() {
                                              std::as_writable_bytes(std::span(each))));
   const auto other = std::ranges::find_if(each, [own](uint64_t one) { return one != own; });
   if (other == each.end()) return absl::OkStatus();
-  return absl::InternalError(absl::StrCat(
-      "training: rank ", other - each.begin(), " has ended with other dense weights than rank ",
-      collective_.rank(), "; see that all ranks run the same build on the same kind of processor"));
+  return absl::InternalError(absl::StrCat("training: ranks ", other - each.begin(), " and ",
+                                          collective_.rank(),
+                                          " ended with different dense weights; run the same build "
+                                          "on the same kind of processor on all "
+                                          "ranks"));
 }
 
 Status Trainer::SettleWeights() {
@@ -166,7 +168,7 @@ Status Trainer::TrainAll(BatchPipeline& pipeline, ProgressMeter& meter,
   }
 }
 
-Status Trainer::TrainPasses(ProgressMeter& meter, const std::stop_token& stop) {
+Status Trainer::TrainEpochs(ProgressMeter& meter, const std::stop_token& stop) {
   BatchPipeline pipeline(
       port_, {.purpose = LookupMode::kTrain,
               .run = run_,
@@ -223,7 +225,7 @@ Status Trainer::TrainPasses(ProgressMeter& meter, const std::stop_token& stop) {
 
 StatusOr<TrainResult> Trainer::TrainAndTest(const std::stop_token& stop) {
   ProgressMeter meter(config_.progress_interval, config_.auc_window_samples, data_.tasks);
-  SIMURGH_RETURN_IF_ERROR(TrainPasses(meter, stop));
+  SIMURGH_RETURN_IF_ERROR(TrainEpochs(meter, stop));
   TrainResult result = meter.Finish();
   if (result.steps == 0) {
     return absl::InvalidArgumentError(

@@ -58,7 +58,7 @@ std::vector<std::unique_ptr<DaemonProcess>> StartTwo(TestCluster& cluster,
 
 // Whether some line of progress counts more for all ranks than for its own.
 bool KnowsOfStalenessElsewhere(const std::string& log) {
-  static const std::regex progress("staleness ([0-9.]+), of all ranks ([0-9.]+)");
+  static const std::regex progress(" staleness=([0-9.]+) ranks_staleness=([0-9.]+)");
   for (std::sregex_iterator line(log.begin(), log.end(), progress), end; line != end; ++line) {
     if (std::stod((*line)[2]) > std::stod((*line)[1])) return true;
   }
@@ -75,15 +75,15 @@ TEST_CASE("Two ranks of async train, whatever their shares, and end with the sam
     outcomes.push_back(Finish(*trainer));
     INFO(trainer->log());
     REQUIRE(outcomes.back().exit_code == 0);
-    CHECK_THAT(trainer->log(), Catch::Contains(", dense "));
+    CHECK_THAT(trainer->log(), Catch::Contains(" dense_staleness="));
     CHECK(KnowsOfStalenessElsewhere(trainer->log()));
   }
   CHECK(std::stod(outcomes[0].test_auc) > 0.885);
   CHECK(outcomes[0].test_auc == outcomes[1].test_auc);
   CHECK(outcomes[0].test_log_loss == outcomes[1].test_log_loss);
-  CHECK_THAT(trainers[0]->log(), Catch::Contains("evaluated 16281 samples"));
-  CHECK_THAT(trainers[0]->log(), Catch::Contains("trained 510 steps, 32610 samples"));
-  CHECK_THAT(trainers[1]->log(), Catch::Contains("trained 508 steps, 32512 samples"));
+  CHECK_THAT(trainers[0]->log(), Catch::Contains("samples=16281 auc="));
+  CHECK_THAT(trainers[0]->log(), Catch::Contains("trained: steps=510 samples=32610"));
+  CHECK_THAT(trainers[1]->log(), Catch::Contains("trained: steps=508 samples=32512"));
 }
 
 const std::vector<std::string> kEndless{"training.epochs=100000", "training.progress_interval=50ms",
@@ -93,7 +93,7 @@ const std::vector<std::string> kEndless{"training.epochs=100000", "training.prog
 TEST_CASE("A server that is started again has lost the run's weights, and the ranks say so") {
   TestCluster cluster({.ranks = 2, .overrides = kFourBatches});
   const auto trainers = StartTwo(cluster, kEndless);
-  for (const auto& trainer : trainers) REQUIRE(trainer->WaitForLog("samples/s", 60s));
+  for (const auto& trainer : trainers) REQUIRE(trainer->WaitForLog("samples_per_s=", 60s));
   cluster.server(1).Signal(SIGKILL);
   cluster.server(1).Wait(10s);
   cluster.RestartServer(1);
@@ -106,7 +106,7 @@ TEST_CASE("A server that is started again has lost the run's weights, and the ra
 TEST_CASE("Ranks of async stop when told") {
   TestCluster cluster({.ranks = 2, .overrides = kFourBatches});
   const auto trainers = StartTwo(cluster, kEndless);
-  for (const auto& trainer : trainers) REQUIRE(trainer->WaitForLog("samples/s", 60s));
+  for (const auto& trainer : trainers) REQUIRE(trainer->WaitForLog("samples_per_s=", 60s));
   for (const auto& trainer : trainers) trainer->Signal(SIGTERM);
   for (const auto& trainer : trainers) CHECK(trainer->Wait(30s) == 0);
 }

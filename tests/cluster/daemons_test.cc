@@ -100,7 +100,7 @@ TEST_CASE("Several embedding workers share a run") {
 TEST_CASE("SIGTERM drains every daemon and ends it with 0") {
   TestCluster cluster({.overrides = {"training.epochs=1000"}});
   const auto trainer = cluster.StartTrainer({"training.progress_interval=50ms"});
-  REQUIRE(trainer->WaitForLog("samples/s", 60s));
+  REQUIRE(trainer->WaitForLog("samples_per_s=", 60s));
   trainer->Signal(SIGTERM);
   CHECK(trainer->Wait(30s) == 0);
   cluster.worker(0).Signal(SIGTERM);
@@ -136,7 +136,7 @@ void CheckEndpoint(DaemonProcess& daemon, const std::string& metric) {
 TEST_CASE("Every daemon serves its health and what it counts") {
   TestCluster cluster({.overrides = {"training.epochs=1000"}});
   const auto trainer = cluster.StartTrainer({"training.progress_interval=50ms"});
-  REQUIRE(trainer->WaitForLog("samples/s", 60s));
+  REQUIRE(trainer->WaitForLog("samples_per_s=", 60s));
   CheckEndpoint(*trainer, "simurgh_nn_steps_total");
   CheckEndpoint(cluster.worker(0), "simurgh_worker_unique_rows_total");
   for (const size_t server : {0, 1}) {

@@ -27,7 +27,7 @@ const std::vector<std::string> kEndless{"training.epochs=100000", "training.prog
 TEST_CASE("A trainer's death leaves the servers serving; the next trainer trains") {
   TestCluster cluster({});
   const auto killed = cluster.StartTrainer(kEndless);
-  REQUIRE(killed->WaitForLog("samples/s", 60s));
+  REQUIRE(killed->WaitForLog("samples_per_s=", 60s));
   killed->Signal(SIGKILL);
   CHECK(killed->Wait(30s) == 128 + SIGKILL);
 
@@ -62,7 +62,7 @@ TEST_CASE("A job that is started again goes on with the rows that the servers ho
 TEST_CASE("A worker that stays away ends the trainer after clear retries") {
   TestCluster cluster({});
   const auto trainer = cluster.StartTrainer(kEndless);
-  REQUIRE(trainer->WaitForLog("samples/s", 60s));
+  REQUIRE(trainer->WaitForLog("samples_per_s=", 60s));
   cluster.worker(0).Signal(SIGKILL);
   CHECK(trainer->Wait(60s) == 3);
   CHECK_THAT(trainer->log(), Catch::Contains("retrying for another") &&
@@ -73,7 +73,7 @@ TEST_CASE("A worker that stays away ends the trainer after clear retries") {
 TEST_CASE("A server that stays away ends the trainer after clear retries") {
   TestCluster cluster({});
   const auto trainer = cluster.StartTrainer(kEndless);
-  REQUIRE(trainer->WaitForLog("samples/s", 60s));
+  REQUIRE(trainer->WaitForLog("samples_per_s=", 60s));
   cluster.server(1).Signal(SIGKILL);
   CHECK(trainer->Wait(60s) == 3);
   CHECK_THAT(trainer->log(), Catch::Contains("retrying for another") &&
@@ -91,7 +91,7 @@ TEST_CASE("A worker that comes back within the deadline costs nothing but time")
   const auto trainer =
       again.StartTrainer({"training.max_steps=1500", "training.epochs=6",
                           "training.progress_interval=20ms", "rpc.call_timeout=1s"});
-  REQUIRE(trainer->WaitForLog("samples/s", 60s));
+  REQUIRE(trainer->WaitForLog("samples_per_s=", 60s));
   again.worker(0).Signal(SIGKILL);
   again.worker(0).Wait(10s);
   again.RestartWorker(0);
@@ -113,7 +113,7 @@ TEST_CASE("With two workers, one that dies for good costs nothing but time") {
 
   TestCluster again(two);
   const auto trainer = again.StartTrainer({"training.epochs=6", "training.progress_interval=20ms"});
-  REQUIRE(trainer->WaitForLog("samples/s", 60s));
+  REQUIRE(trainer->WaitForLog("samples_per_s=", 60s));
   again.worker(1).Signal(SIGKILL);
   const TrainerOutcome outcome = Finish(*trainer);
   CAPTURE(trainer->log());
@@ -128,7 +128,7 @@ TEST_CASE("A server that loses its rows under the last evaluation is noticed, to
   for (int i = 0; i < 200; ++i) files += "data/adult/adult.test.csv.zst,";
   TestCluster cluster({.overrides = {"data.test=[" + files + "]"}});
   const auto trainer = cluster.StartTrainer({"rpc.call_timeout=1s"});
-  REQUIRE(trainer->WaitForLog("step 254:", 60s));
+  REQUIRE(trainer->WaitForLog("step=254 ", 60s));
   cluster.server(1).Signal(SIGKILL);
   cluster.server(1).Wait(10s);
   cluster.RestartServer(1);
@@ -140,7 +140,7 @@ TEST_CASE("A server that loses its rows under the last evaluation is noticed, to
 // have been acknowledged then. The first line may come before anything was pushed.
 bool HasPushed(const DaemonProcess& trainer) {
   const auto deadline = std::chrono::steady_clock::now() + 60s;
-  const std::regex progress("step [0-9]+: [^\n]* samples/s");
+  const std::regex progress("progress: step=[0-9]+ [^\n]* samples_per_s=");
   while (std::chrono::steady_clock::now() < deadline) {
     const std::string log = trainer.log();
     if (std::distance(std::sregex_iterator(log.begin(), log.end(), progress), {}) >= 3) return true;
@@ -187,7 +187,7 @@ FinishedRun FinishAndCount(TestCluster& cluster,
     run.logs += trainer->log();
     std::smatch trained;
     const std::string log = trainer->log();
-    REQUIRE(std::regex_search(log, trained, std::regex("trained [0-9]+ steps, [0-9]+ samples")));
+    REQUIRE(std::regex_search(log, trained, std::regex("trained: steps=[0-9]+ samples=[0-9]+")));
     run.trained.push_back(trained.str());
   }
   for (const size_t server : {0, 1}) {
@@ -249,7 +249,7 @@ TEST_CASE("What a dead trainer leaves in the forward buffer expires, all of it, 
   const std::string expired = "simurgh_worker_expired_batches_total";
 
   const auto trainer = cluster.StartTrainer(kEndless);
-  REQUIRE(trainer->WaitForLog("samples/s", 60s));
+  REQUIRE(trainer->WaitForLog("samples_per_s=", 60s));
   // Stopped, it leaves its batches where they are until they expire; killed, it cannot come back.
   trainer->Signal(SIGSTOP);
   const double left = scrape(buffered);

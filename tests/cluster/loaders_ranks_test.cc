@@ -80,8 +80,8 @@ TEST_CASE("Loaders feed ranks what these would have read, to the last bit") {
     CAPTURE(loaders);
     const Made fed = Train({.ranks = kRanks, .loaders = loaders, .overrides = overrides});
     CHECK(fed == read);
-    CHECK_THAT(fed.logs[0], Catch::Contains("trained 17 steps, 16561 samples"));
-    CHECK_THAT(fed.logs[1], Catch::Contains("trained 17 steps, 16000 samples"));
+    CHECK_THAT(fed.logs[0], Catch::Contains("trained: steps=17 samples=16561"));
+    CHECK_THAT(fed.logs[1], Catch::Contains("trained: steps=17 samples=16000"));
   }
 }
 
@@ -109,12 +109,12 @@ TEST_CASE("A loader of several ranks that is killed and started again costs noth
   TestCluster cluster({.ranks = kRanks, .loaders = 2, .overrides = overrides, .digests = true});
   const Daemons trainers = cluster.StartTrainers(kRanks, {"training.progress_interval=20ms"});
   Daemons loaders = StartLoaders(cluster, 2);
-  REQUIRE(trainers[1]->WaitForLog("samples/s", 60s));
+  REQUIRE(trainers[1]->WaitForLog("samples_per_s=", 60s));
   loaders[1]->Signal(SIGKILL);
   CHECK(loaders[1]->Wait(10s) == 128 + SIGKILL);
   loaders[1] = cluster.StartLoader(1);
   CHECK(FinishAll(cluster, trainers, loaders) == expected);
-  CHECK_THAT(loaders[1]->log(), Catch::Contains("batches of this share already"));
+  CHECK_THAT(loaders[1]->log(), Catch::Contains("resuming: the trainer has the first batches"));
 }
 
 TEST_CASE("In mode async loaders feed every row once") {
@@ -124,9 +124,9 @@ TEST_CASE("In mode async loaders feed every row once") {
        .overrides = {"training.mode=async", "training.staleness=2", "training.batch_size=1000",
                      "training.drop_last=false", "training.loader_queue_batches=4",
                      "embedding_worker.forward_buffer_batches=14"}});
-  CHECK_THAT(fed.logs[0], Catch::Contains("trained 17 steps, 16561 samples"));
-  CHECK_THAT(fed.logs[1], Catch::Contains("trained 16 steps, 16000 samples"));
-  CHECK_THAT(fed.logs[1], Catch::Contains("evaluated 16281 samples"));
+  CHECK_THAT(fed.logs[0], Catch::Contains("trained: steps=17 samples=16561"));
+  CHECK_THAT(fed.logs[1], Catch::Contains("trained: steps=16 samples=16000"));
+  CHECK_THAT(fed.logs[1], Catch::Contains("samples=16281 auc="));
 }
 
 const std::vector<std::string> kEndless{"training.epochs=100000", "training.progress_interval=50ms",
@@ -141,7 +141,7 @@ TEST_CASE("A rank that is killed ends the other one and the loaders, and all nam
   TestCluster cluster({.ranks = kRanks, .loaders = 2, .overrides = overrides});
   const Daemons trainers = cluster.StartTrainers(kRanks);
   const Daemons loaders = StartLoaders(cluster, 2);
-  for (const auto& trainer : trainers) REQUIRE(trainer->WaitForLog("samples/s", 60s));
+  for (const auto& trainer : trainers) REQUIRE(trainer->WaitForLog("samples_per_s=", 60s));
   trainers[killed]->Signal(SIGKILL);
   const std::string name =
       absl::StrCat("rank ", killed, " of 2 (nn_worker.instances.", killed, ") disconnected");
@@ -162,7 +162,7 @@ TEST_CASE("A rank that hangs is named by the loaders, to the other one, too") {
   TestCluster cluster({.ranks = kRanks, .loaders = 1, .overrides = overrides});
   const Daemons trainers = cluster.StartTrainers(kRanks);
   const auto loader = cluster.StartLoader(0);
-  for (const auto& trainer : trainers) REQUIRE(trainer->WaitForLog("samples/s", 60s));
+  for (const auto& trainer : trainers) REQUIRE(trainer->WaitForLog("samples_per_s=", 60s));
   trainers[1]->Signal(SIGSTOP);
   for (const auto* daemon : {&trainers[0], &loader}) {
     CHECK((*daemon)->Wait(30s) == 3);
@@ -192,12 +192,12 @@ TEST_CASE("When training stops early, loaders end well") {
   for (const auto& trainer : trainers) {
     CAPTURE(trainer->log());
     CHECK(Finish(*trainer).exit_code == 0);
-    CHECK_THAT(trainer->log(), Catch::Contains("trained 60 steps"));
+    CHECK_THAT(trainer->log(), Catch::Contains("trained: steps=60 "));
   }
   for (const auto& loader : loaders) {
     CAPTURE(loader->log());
     CHECK(loader->Wait(30s) == 0);
-    CHECK_THAT(loader->log(), Catch::Contains("the trainer wants no more"));
+    CHECK_THAT(loader->log(), Catch::Contains("fed as much as the trainer needs"));
   }
 }
 

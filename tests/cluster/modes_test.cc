@@ -171,7 +171,7 @@ TEST_CASE("A worker that comes back costs several ranks nothing but time") {
 
   TestCluster cluster({.ranks = 2, .overrides = overrides});
   const Trainers trainers = cluster.StartTrainers(2, quick);
-  for (const auto& trainer : trainers) REQUIRE(trainer->WaitForLog("samples/s", 60s));
+  for (const auto& trainer : trainers) REQUIRE(trainer->WaitForLog("samples_per_s=", 60s));
   cluster.worker(0).Signal(SIGKILL);
   cluster.worker(0).Wait(10s);
   cluster.RestartWorker(0);
@@ -183,7 +183,7 @@ TEST_CASE("A server whose ranks are gone stops, though pushes wait") {
                        .overrides = {"training.mode=sync", "training.epochs=100000",
                                      "training.progress_interval=20ms"}});
   const Trainers trainers = cluster.StartTrainers(2);
-  for (const auto& trainer : trainers) REQUIRE(trainer->WaitForLog("samples/s", 60s));
+  for (const auto& trainer : trainers) REQUIRE(trainer->WaitForLog("samples_per_s=", 60s));
   for (const auto& trainer : trainers) trainer->Signal(SIGKILL);
   for (const size_t server : {0, 1}) cluster.server(server).Signal(SIGTERM);
   for (const size_t server : {0, 1}) CHECK(cluster.server(server).Wait(30s) == 0);

@@ -49,16 +49,16 @@ TEST_CASE("Every row is trained on once, whatever the last batches are") {
   TestCluster cluster({.ranks = 3, .overrides = {"training.batch_size=1000"}});
   const Trainers whole = cluster.StartTrainers(3, {"training.drop_last=false"});
   FinishAll(whole);
-  CHECK_THAT(whole[0]->log(), Catch::Contains("trained 11 steps, 11000 samples"));
-  CHECK_THAT(whole[1]->log(), Catch::Contains("trained 11 steps, 11000 samples"));
-  CHECK_THAT(whole[2]->log(), Catch::Contains("trained 11 steps, 10561 samples"));
-  CHECK_THAT(whole[2]->log(), Catch::Contains("evaluated 16281 samples"));
+  CHECK_THAT(whole[0]->log(), Catch::Contains("trained: steps=11 samples=11000"));
+  CHECK_THAT(whole[1]->log(), Catch::Contains("trained: steps=11 samples=11000"));
+  CHECK_THAT(whole[2]->log(), Catch::Contains("trained: steps=11 samples=10561"));
+  CHECK_THAT(whole[2]->log(), Catch::Contains("samples=16281 auc="));
 
   TestCluster again({.ranks = 3, .overrides = {"training.batch_size=1000", "training.epochs=2"}});
   const Trainers full = again.StartTrainers(3);
   FinishAll(full);
   for (const auto& trainer : full) {
-    CHECK_THAT(trainer->log(), Catch::Contains("trained 20 steps, 20000 samples"));
+    CHECK_THAT(trainer->log(), Catch::Contains("trained: steps=20 samples=20000"));
   }
 }
 
@@ -69,8 +69,8 @@ TEST_CASE("A rank whose share has ended takes part with empty batches") {
       2, {"training.drop_last=false", "training.epochs=2", "training.sync_batch_norm=true",
           "training.evaluate_every_epochs=1"});
   const auto outcomes = FinishAll(trainers);
-  CHECK_THAT(trainers[0]->log(), Catch::Contains("trained 6 steps, 33122 samples"));
-  CHECK_THAT(trainers[1]->log(), Catch::Contains("trained 6 steps, 32000 samples"));
+  CHECK_THAT(trainers[0]->log(), Catch::Contains("trained: steps=6 samples=33122"));
+  CHECK_THAT(trainers[1]->log(), Catch::Contains("trained: steps=6 samples=32000"));
   CHECK(outcomes[0].network_digest == outcomes[1].network_digest);
 }
 
@@ -92,7 +92,7 @@ TEST_CASE("A rank that is killed ends the others, which name it") {
   CAPTURE(mode, killed, share);
   TestCluster cluster({.ranks = 3, .overrides = {"training.mode=" + mode}, .ranks_share = share});
   const Trainers trainers = cluster.StartTrainers(3, kEndless);
-  for (const auto& trainer : trainers) REQUIRE(trainer->WaitForLog("samples/s", 60s));
+  for (const auto& trainer : trainers) REQUIRE(trainer->WaitForLog("samples_per_s=", 60s));
   trainers[killed]->Signal(SIGKILL);
   for (size_t rank = 0; rank < 3; ++rank) {
     if (rank == killed) continue;
@@ -109,7 +109,7 @@ TEST_CASE("A rank that is killed ends the others, which name it") {
 TEST_CASE("A rank that loses its embedding worker tells the others why it gives up") {
   TestCluster cluster({.ranks = 2});
   const Trainers trainers = cluster.StartTrainers(2, kEndless);
-  for (const auto& trainer : trainers) REQUIRE(trainer->WaitForLog("samples/s", 60s));
+  for (const auto& trainer : trainers) REQUIRE(trainer->WaitForLog("samples_per_s=", 60s));
   cluster.server(1).Signal(SIGKILL);
   for (const auto& trainer : trainers) {
     CHECK(trainer->Wait(60s) == 3);
@@ -120,7 +120,7 @@ TEST_CASE("A rank that loses its embedding worker tells the others why it gives 
 TEST_CASE("A stop of all ranks is no error") {
   TestCluster cluster({.ranks = 2, .ranks_share = GENERATE(false, true)});
   const Trainers trainers = cluster.StartTrainers(2, kEndless);
-  for (const auto& trainer : trainers) REQUIRE(trainer->WaitForLog("samples/s", 60s));
+  for (const auto& trainer : trainers) REQUIRE(trainer->WaitForLog("samples_per_s=", 60s));
   for (const auto& trainer : trainers) trainer->Signal(SIGTERM);
   for (const auto& trainer : trainers) {
     CAPTURE(trainer->log());
@@ -141,7 +141,8 @@ TEST_CASE("A rank that does not come is named") {
   const std::vector<std::string> hasty{"nn_worker.rank_timeout=2s", "training.retry_deadline=1s"};
   const auto first = cluster.StartTrainer(hasty, 0);
   CHECK(first->Wait(60s) == 3);
-  CHECK_THAT(first->log(), Catch::Contains("ranks 1, 2 did not come in time"));
+  CHECK_THAT(first->log(),
+             Catch::Contains("ranks 1, 2 did not arrive within nn_worker.rank_timeout"));
 }
 
 TEST_CASE("Early stopping stops all ranks at the same step") {
@@ -152,7 +153,7 @@ TEST_CASE("Early stopping stops all ranks at the same step") {
           "data.validation=[data/adult/adult.test.csv.zst]"});
   const auto outcomes = FinishAll(trainers);
   for (const auto& trainer : trainers)
-    CHECK_THAT(trainer->log(), Catch::Contains("trained 60 steps"));
+    CHECK_THAT(trainer->log(), Catch::Contains("trained: steps=60 "));
   CHECK(outcomes[0].network_digest == outcomes[1].network_digest);
 }
 

@@ -98,7 +98,7 @@ TEST_CASE("Staleness and collisions of ids are in the metrics of a run, and in i
   }
   for (const auto& trainer : trainers) {
     CAPTURE(trainer->log());
-    REQUIRE(trainer->WaitForLog("staleness 3.0, of all ranks 6.0", 60s));
+    REQUIRE(trainer->WaitForLog("staleness=3.0 ranks_staleness=6.0", 60s));
     const std::string address = trainer->metrics_address();
     const auto deadline = std::chrono::steady_clock::now() + 60s;
     std::string metrics;
@@ -138,9 +138,9 @@ TEST_CASE("The collisions of every feature's ids are told when a run ends, the g
     return trainer->log();
   }();
   std::smatch line;
-  REQUIRE(std::regex_search(log, line, std::regex("collision probability of ids:(.*)")));
+  REQUIRE(std::regex_search(log, line, std::regex("id overlap probability:(.*)")));
   const std::string told = line[1];
-  const std::regex entry(" ([a-z_]+) ([01]\\.[0-9]{4})(,|$)");
+  const std::regex entry(" ([a-z_]+)=([01]\\.[0-9]{4})");
   std::vector<double> in_order;
   for (std::sregex_iterator match(told.begin(), told.end(), entry), end; match != end; ++match) {
     const std::string feature = (*match)[1];

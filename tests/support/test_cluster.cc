@@ -151,9 +151,9 @@ TrainerOutcome Finish(DaemonProcess& trainer, std::chrono::seconds deadline) {
   TrainerOutcome outcome;
   outcome.exit_code = trainer.Wait(deadline).value_or(-1);
   const std::string log = trainer.log();
-  outcome.test_auc = FirstGroup(log, "evaluated \\d+ samples: auc ([^,]+), log loss");
-  outcome.test_log_loss = FirstGroup(log, "evaluated .*log loss ([-+.e0-9]+)");
-  outcome.network_digest = FirstGroup(log, "network digest ([0-9a-f]{16})");
+  outcome.test_auc = FirstGroup(log, "evaluated: step=\\d+ samples=\\d+ auc=([^ ]+) ");
+  outcome.test_log_loss = FirstGroup(log, "evaluated: .*log_loss=([-+.e0-9]+)");
+  outcome.network_digest = FirstGroup(log, "network_digest=([0-9a-f]{16})");
   outcome.last_line = FirstGroup(trainer.output(), "([^\n]+)\n?");
   return outcome;
 }

@@ -68,8 +68,8 @@ class WorkerDriver::Run {
       slot.batch = batches_[begun_++ % batches_.size()];
       slot.position = {.run = 1, .rank = 0, .step = driver_.step_++};
     }
-    const SubmitOptions terms{.run = slot.position.run, .step = slot.position.step};
-    driver_.client_->Submit(slot.batch, terms, [this, &slot](StatusOr<BatchReference> reference) {
+    const SubmitOptions options{.run = slot.position.run, .step = slot.position.step};
+    driver_.client_->Submit(slot.batch, options, [this, &slot](StatusOr<BatchReference> reference) {
       if (!reference.ok()) return Next(slot, reference.status());
       slot.reference = *reference;
       Pull(slot);
@@ -77,9 +77,9 @@ class WorkerDriver::Run {
   }
 
   void Pull(Slot& slot) {
-    const PullOptions terms{.position = slot.position, .row_age_steps = driver_.row_age_steps_};
+    const PullOptions options{.position = slot.position, .row_age_steps = driver_.row_age_steps_};
     driver_.client_->Pull(
-        slot.reference, terms,
+        slot.reference, options,
         {MatrixView(slot.embeddings.data(), samples(slot), driver_.width_), nullptr},
         [this, &slot](StatusOr<PullAnswer> answer) {
           if (!answer.ok()) return Next(slot, answer.status());

@@ -19,18 +19,18 @@ struct PipelineOptions {
   uint32_t rank = 0;
   uint32_t ranks = 1;
   PushOrder order = PushOrder::kUnordered;  // Of the ranks' pushes.
-  uint32_t staleness = 1;       // Batches between pull and acknowledged push, at most; >= 1.
+  uint32_t staleness = 1;       // Maximum batches between pull and acknowledged push; >= 1.
   uint32_t row_age_steps = 0;   // As PullOptions; a training pull's.
   bool reproducible = false;    // See BatchPipeline.
   bool one_by_one = false;      // A pull waits until all earlier pushes have been sent.
   uint64_t trained_steps = 0;   // Of the run, all acknowledged; for evaluation.
   BlockPool* blocks = nullptr;  // Of the batches' memory. Outlives the pipeline.
-  size_t queue_batches = 16;    // Batches handed over but not yet pulled, at most.
+  size_t queue_batches = 16;    // Maximum batches fed but not yet pulled.
   std::chrono::milliseconds retry_deadline{60'000};  // How long one batch may keep failing.
-  Timeline* timeline = nullptr;                      // Told of calls. Outlives the pipeline.
+  Timeline* timeline = nullptr;                      // Records calls. Outlives the pipeline.
 };
 
-// A batch with its embeddings, in the trainer's hands between Next and Finish.
+// A batch with its embeddings, valid between Next and Finish.
 struct PulledBatch {
   const Batch* batch = nullptr;
   uint64_t step = 0;
@@ -41,25 +41,24 @@ struct PulledBatch {
   uint32_t staleness = 0;
 };
 
-// Takes batches through submit, pull and push, so that the network never waits for what could have
-// been on its way. Steps are numbered from 0 in the order of Feed.
+// Submits, pulls and pushes batches ahead of the network, so that it does not wait for calls. Steps
+// are numbered from 0 in the order of Feed.
 //
-// Every batch is kept, with its gradients, until its push is acknowledged. Memory for them is
-// leased when a batch is pulled: for as many as `staleness` allows. A failed call is retried with
-// growing pauses until `retry_deadline` has passed since the batch's first failure; a batch whose
-// embedding worker is gone or has forgotten it is submitted anew, possibly elsewhere.
+// The pipeline keeps every batch, with its gradients, until its push is acknowledged. It leases
+// their memory at the pull, for at most `staleness` batches. It retries a failed call with growing
+// pauses until `retry_deadline` after the batch's first failure. If the embedding worker is gone or
+// has lost the batch, it submits the batch again, possibly to another worker.
 //
-// Where rows may be some steps old, a batch's staleness counts that: a row that came with the pull
-// of step s lacks, at step t, what was not acknowledged at s, and the steps from s to t.
+// A batch's staleness includes the age of cached rows: at step t, a row of the pull of step s lacks
+// the steps that were unacknowledged at s, and the steps from s to t.
 //
-// Free running, a pull starts as soon as fewer than `staleness` batches are outstanding. With
-// `reproducible`, the pull of step t sees exactly the pushes up to step t - staleness: pulls are
-// made one at a time, pull t after push t - staleness is acknowledged, and push s leaves after pull
-// s + staleness - 1 has been answered. This order is complete for one
-// rank; for several, servers hold each step's pushes until all ranks' have come (`order`), and as
-// none is acknowledged before, the pull of t sees those of all ranks.
+// Without `reproducible`, a pull starts as soon as fewer than `staleness` batches are outstanding.
+// With it, the pull of step t sees exactly the pushes up to step t - staleness: the pipeline makes
+// one pull at a time, pull t after push t - staleness is acknowledged, and push s after pull
+// s + staleness - 1 is answered. With several ranks, servers hold each step's pushes until those of
+// all ranks have arrived (`order`), so the pull of t sees the pushes of all ranks.
 //
-// For evaluation there are no pushes: Finish lets the batch go.
+// An evaluation does not push: Finish releases the batch.
 //
 // Threads: Feed and EndInput by a loader; Next, Finish, WaitForPushes by a trainer; Stop by anyone.
 // Lifetime: the port must outlive this. The destructor waits until the port has answered every
@@ -69,10 +68,10 @@ class BatchPipeline {
   BatchPipeline(EmbeddingPort& port, PipelineOptions options);
   ~BatchPipeline();
 
-  // Waits for room in the queue. False once the pipeline has stopped: nothing more is wanted.
+  // Waits for space in the queue. False once the pipeline has stopped.
   bool Feed(Batch batch);
 
-  // No more batches; `status` tells whether the input ended well.
+  // Ends the input, with an error if reading failed.
   void EndInput(Status status);
 
   // Waits for the next step's embeddings. Null after the last one.
@@ -80,18 +79,18 @@ class BatchPipeline {
   // after Stop.
   StatusOr<const PulledBatch*> Next();
 
-  // As Next, where that need not wait; else null. So a trainer can have the next batch before he is
-  // done with this one.
+  // As Next, but null instead of waiting. The trainer may take a batch before it has finished the
+  // previous one.
   const PulledBatch* TakeNext();
 
-  // The trainer is done with the first batch that he still has.
+  // The trainer has finished its first unfinished batch.
   void Finish();
 
   // Waits until the push of every finished batch is acknowledged. Batches pulled ahead stay as they
   // are. Errors: as Next.
   Status WaitForPushes();
 
-  // Ends all waiting with CANCELLED.
+  // Cancels all waiting.
   void Stop();
 
  private:

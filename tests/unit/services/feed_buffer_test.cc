@@ -194,7 +194,7 @@ TEST_CASE("a loader that is silent ends the waiting by name") {
   CHECK(never.code() == absl::StatusCode::kDeadlineExceeded);
   CHECK_THAT(std::string(never.message()),
              Catch::StartsWith("loader 1 of 2 (from 0) has fed nothing for 30 ms "
-                               "(loaders.timeout) since the trainer waits for its first one"));
+                               "(loaders.timeout) since the trainer began to wait for it"));
   REQUIRE(buffer.Open(1).ok());
   REQUIRE(Offer(buffer, 1, 0, 0.0F) == Answer::kTaken);
   REQUIRE(buffer.Take().ok());
@@ -285,10 +285,9 @@ TEST_CASE("bad rows of all loaders together, in one reading, are bounded") {
   }
   const Status refused = buffer.Take().status();
   CHECK(refused.code() == absl::StatusCode::kInvalidArgument);
-  CHECK_THAT(
-      std::string(refused.message()),
-      Catch::StartsWith("the loaders have left out 6 bad rows in one reading of the training "
-                        "files, and data.max_bad_rows allows 5"));
+  CHECK_THAT(std::string(refused.message()),
+             Catch::StartsWith("the loaders skipped 6 bad rows in one reading of the training "
+                               "files, data.max_bad_rows allows 5"));
 }
 
 TEST_CASE("loaders that all end without a batch are told from others") {

@@ -164,7 +164,7 @@ TEST_CASE_METHOD(Fixture, "a loader learns that it does not fit, or is not wante
   ClusterConfig one = config_;
   one.loaders.instances.resize(1);
   CHECK_THAT(std::string(LoaderClient::Open(one, {}, {}).status().message()),
-             Catch::Contains("this is one of 1 loaders, the trainer waits for 2"));
+             Catch::Contains("the loader has 1 loaders.instances, the trainer has 2"));
   const auto client = Open(0);
   trainer.buffer().Finish();
   while (client->Feed(Numbered(0.0F), {}).value_or(false)) {
@@ -184,11 +184,11 @@ TEST_CASE_METHOD(Fixture, "a loader that would make other batches is refused by 
   other.training.keep_negatives = 0.5F;
   other.data.csv.columns[0].mean = 40;
   CHECK_THAT(refusal(other),
-             Catch::Contains("they differ in training.keep_negatives; data.csv.columns.0 (age), "
-                             "mean or stddev. Start both with"));
+             Catch::Contains("differ in training.keep_negatives; data.csv.columns.0 (age), "
+                             "mean or stddev. Use the same file"));
   CHECK(LoaderClient::Open(other, {}, {}).ok());  // Its batches are made in another way.
   other.data.csv.columns.clear();
-  CHECK_THAT(refusal(other), Catch::Contains("data.csv.columns.3 (education); and 23 more. Start"));
+  CHECK_THAT(refusal(other), Catch::Contains("data.csv.columns.3 (education); and 23 more. Use"));
   other = config_;
   other.features[0].processing.vocabulary = {"State-gov"};  // What all daemons agree on.
   CHECK_THAT(refusal(other), Catch::Contains("start both with the same file and overrides"));
@@ -335,8 +335,8 @@ TEST_CASE_METHOD(Fixture, "a loader and a trainer of other numbers of ranks refu
   AddSecondRank();
   TrainerEnd second(config_, 1);
   CHECK_THAT(std::string(LoaderClient::Open(config_, {}, {}).status().message()),
-             Catch::StartsWith("nn-worker 0: the loader takes this for nn-worker 0 of 2, and it is "
-                               "0 of 1 (from 0); give all processes the same"));
+             Catch::StartsWith("nn-worker 0: the loader expects nn-worker 0 of 2, this is "
+                               "0 of 1 (from 0); use the same nn_worker.instances"));
 }
 
 }  // namespace

@@ -15,14 +15,14 @@ TEST_CASE("A meeting is over when all ranks have come") {
   meeting.SetOnComplete([&] { ++told; });
   CHECK(meeting.Arrive(1, 3, 7, "b").ok());
   CHECK(meeting.Missing() == "ranks 0, 2");
-  CHECK_FALSE(meeting.Everyone().has_value());
+  CHECK_FALSE(meeting.Addresses().has_value());
   CHECK(meeting.Arrive(0, 3, 7, "a").ok());
   CHECK(meeting.Arrive(1, 3, 7, "B").ok());  // It has started anew.
   CHECK(told == 0);
   CHECK(meeting.Arrive(2, 3, 7, "c").ok());
   CHECK(told == 1);
-  CHECK(*meeting.Everyone() == std::vector<std::string>{"a", "B", "c"});
-  CHECK(*meeting.Await(Clock::now(), {}) == *meeting.Everyone());
+  CHECK(*meeting.Addresses() == std::vector<std::string>{"a", "B", "c"});
+  CHECK(*meeting.Await(Clock::now(), {}) == *meeting.Addresses());
   // The answer may have been lost; another process is another matter.
   CHECK(meeting.Arrive(1, 3, 7, "B").ok());
   CHECK(absl::IsFailedPrecondition(meeting.Arrive(1, 3, 7, "b")));

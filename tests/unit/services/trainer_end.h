@@ -54,7 +54,7 @@ class TrainerEnd {
   MetricRegistry registry_;
   const Counter& waits_ =
       registry_.GetCounter("simurgh_nn_feed_waits_total",
-                           "Times that a loader's batch had to wait for its turn or room.");
+                           "Times that a loader's batch waited for its turn or for space.");
   FeedBuffer buffer_;
   std::unique_ptr<rpc::Server> server_;
   IoThread thread_{"trainer"};

@@ -98,11 +98,12 @@ class Samples final : public BatchReader {
 
 class Port final : public EmbeddingPort {
  public:
-  void Submit(std::shared_ptr<const CompactBatch> /*batch*/, const SubmitOptions& /*terms*/,
+  void Submit(std::shared_ptr<const CompactBatch> /*batch*/, const SubmitOptions& /*options*/,
               std::function<void(StatusOr<BatchReference>)> done) override {
     done(BatchReference());
   }
-  void Pull(BatchReference /*batch*/, const PullOptions& /*terms*/, EmbeddingBuffer /*embeddings*/,
+  void Pull(BatchReference /*batch*/, const PullOptions& /*options*/,
+            EmbeddingBuffer /*embeddings*/,
             std::function<void(StatusOr<PullAnswer>)> done) override {
     done(PullAnswer());
   }

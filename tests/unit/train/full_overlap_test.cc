@@ -86,16 +86,16 @@ class MeetingPort final : public EmbeddingPort {
  public:
   explicit MeetingPort(Meeting& meeting) : meeting_(meeting) {}
 
-  void Submit(std::shared_ptr<const CompactBatch> /*batch*/, const SubmitOptions& /*terms*/,
+  void Submit(std::shared_ptr<const CompactBatch> /*batch*/, const SubmitOptions& /*options*/,
               std::function<void(StatusOr<BatchReference>)> done) override {
     // Submitted in the order of the steps, each when the one before it has been.
     AnswerAt(submitted_++ == kSubmitted, [done = std::move(done)] { done(BatchReference()); });
   }
 
-  void Pull(BatchReference /*batch*/, const PullOptions& terms, EmbeddingBuffer embeddings,
+  void Pull(BatchReference /*batch*/, const PullOptions& options, EmbeddingBuffer embeddings,
             std::function<void(StatusOr<PullAnswer>)> done) override {
     std::ranges::fill(embeddings.floats(), 0.5F);
-    AnswerAt(terms.position.step == kPulled, [done = std::move(done)] { done(PullAnswer()); });
+    AnswerAt(options.position.step == kPulled, [done = std::move(done)] { done(PullAnswer()); });
   }
 
   void Push(BatchReference /*batch*/, StepId position, GradientBuffer /*gradients*/,

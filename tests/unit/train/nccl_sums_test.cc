@@ -224,7 +224,7 @@ TEST_CASE("a rank that does not come to a step is named within the deadline") {
   for (const uint32_t rank : {0, 1}) {
     CAPTURE(results[rank].message());
     CHECK(std::string(results[rank].message())
-              .find("rank 2 of 3 (nn_worker.instances.2) has not come to step 1") !=
+              .find("rank 2 of 3 (nn_worker.instances.2) has not reached step 1") !=
           std::string::npos);
     CHECK(group.nccl[rank]->aborts_ == 1);
   }
@@ -239,7 +239,7 @@ TEST_CASE("sums that hang though all ranks have come end at the deadline") {
   });
   for (uint32_t rank = 0; rank < 2; ++rank) {
     CAPTURE(results[rank].message());
-    CHECK(std::string(results[rank].message()).find("have not ended for 200 ms") !=
+    CHECK(std::string(results[rank].message()).find("have not completed for 200 ms") !=
           std::string::npos);
   }
 }

@@ -38,7 +38,7 @@ class TablePort : public EmbeddingPort {
     for (float& value : rows_) value = static_cast<float>(random.Uniform() - 0.5);
   }
 
-  void Submit(std::shared_ptr<const CompactBatch> /*batch*/, const SubmitOptions& /*terms*/,
+  void Submit(std::shared_ptr<const CompactBatch> /*batch*/, const SubmitOptions& /*options*/,
               std::function<void(StatusOr<BatchReference>)> done) override {
     std::function<void()> first;
     {
@@ -49,9 +49,9 @@ class TablePort : public EmbeddingPort {
     if (first) first();
   }
 
-  void Pull(BatchReference /*batch*/, const PullOptions& terms, EmbeddingBuffer target,
+  void Pull(BatchReference /*batch*/, const PullOptions& options, EmbeddingBuffer target,
             std::function<void(StatusOr<PullAnswer>)> done) override {
-    const uint64_t step = terms.position.step;
+    const uint64_t step = options.position.step;
     std::vector<float> values(kSamples * kWidth);
     const MatrixView<float> embeddings(values.data(), kSamples, kWidth);
     {
@@ -59,7 +59,7 @@ class TablePort : public EmbeddingPort {
       for (size_t sample = 0; sample < embeddings.rows(); ++sample) {
         std::ranges::copy(RowOf(step, sample), embeddings.row(sample).begin());
       }
-      const bool trains = terms.purpose == LookupMode::kTrain;
+      const bool trains = options.purpose == LookupMode::kTrain;
       if (trains && step == kBadStep) {
         embeddings(0, 0) = std::numeric_limits<float>::quiet_NaN();
       }

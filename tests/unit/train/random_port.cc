@@ -66,12 +66,12 @@ bool RandomPort::IsOf(BatchReference batch, uint64_t step) const {
   return found != references_.end() && found->second == step;
 }
 
-void RandomPort::Submit(std::shared_ptr<const CompactBatch> batch, const SubmitOptions& terms,
+void RandomPort::Submit(std::shared_ptr<const CompactBatch> batch, const SubmitOptions& options,
                         std::function<void(StatusOr<BatchReference>)> done) {
   MutexLock lock(mutex_);
-  Expect(terms.lookahead_steps == (options_.reproducible ? options_.staleness : 1),
-         "submit " + std::to_string(terms.step) + ": other steps together");
-  Enqueue([this, step = terms.step, batch, done] {
+  Expect(options.lookahead_steps == (options_.reproducible ? options_.staleness : 1),
+         "submit " + std::to_string(options.step) + ": other steps together");
+  Enqueue([this, step = options.step, batch, done] {
     const Status status = Draw();
     if (!status.ok()) return done(status);
     if (submissions_++ < options_.refused_submissions) {
@@ -95,19 +95,20 @@ uint32_t RandomPort::DrawAge(uint64_t step, uint32_t oldest) {
   return static_cast<uint32_t>(age);
 }
 
-void RandomPort::Pull(BatchReference batch, const PullOptions& terms, EmbeddingBuffer embeddings,
+void RandomPort::Pull(BatchReference batch, const PullOptions& options, EmbeddingBuffer embeddings,
                       std::function<void(StatusOr<PullAnswer>)> done) {
   MutexLock lock(mutex_);
-  const uint64_t step = terms.position.step;
+  const uint64_t step = options.position.step;
   const std::string name = "pull " + std::to_string(step);
   Expect(IsOf(batch, step), name + ": unknown reference");
-  Expect(HoldsAll(acknowledged_, terms.acknowledged_steps), name + ": claims unacknowledged steps");
-  Expect(terms.row_age_steps == options_.row_age_steps, name + ": allows another age of rows");
+  Expect(HoldsAll(acknowledged_, options.acknowledged_steps),
+         name + ": claims unacknowledged steps");
+  Expect(options.row_age_steps == options_.row_age_steps, name + ": allows another age of rows");
   pull_started_.insert(step);
   acknowledged_at_pull_[step] = acknowledged_.size();
   const auto outstanding = static_cast<uint32_t>(pull_started_.size() - acknowledged_.size());
   max_outstanding_ = std::max(max_outstanding_, outstanding);
-  if (options_.reproducible && terms.purpose == LookupMode::kTrain) {
+  if (options_.reproducible && options.purpose == LookupMode::kTrain) {
     const uint64_t pushes = step + 1 < options_.staleness ? 0 : step + 1 - options_.staleness;
     Expect(acknowledged_.size() == pushes && HoldsAll(acknowledged_, pushes),
            name + ": sees other pushes than the first " + std::to_string(pushes));

@@ -33,9 +33,9 @@ class RandomPort : public EmbeddingPort {
   explicit RandomPort(Options options);
   ~RandomPort() override;
 
-  void Submit(std::shared_ptr<const CompactBatch> batch, const SubmitOptions& terms,
+  void Submit(std::shared_ptr<const CompactBatch> batch, const SubmitOptions& options,
               std::function<void(StatusOr<BatchReference>)> done) override;
-  void Pull(BatchReference batch, const PullOptions& terms, EmbeddingBuffer embeddings,
+  void Pull(BatchReference batch, const PullOptions& options, EmbeddingBuffer embeddings,
             std::function<void(StatusOr<PullAnswer>)> done) override;
   void Push(BatchReference batch, StepId position, GradientBuffer gradients,
             std::function<void(Status)> done) override;

@@ -31,9 +31,9 @@ constexpr char kBackward[] = "forward and backward";
 // The rows of kBadStep are not numbers.
 class Port final : public ReadyPort {
  public:
-  void Pull(BatchReference /*batch*/, const PullOptions& terms, EmbeddingBuffer embeddings,
+  void Pull(BatchReference /*batch*/, const PullOptions& options, EmbeddingBuffer embeddings,
             std::function<void(StatusOr<PullAnswer>)> done) override {
-    const bool bad = terms.position.step == kBadStep;
+    const bool bad = options.position.step == kBadStep;
     std::ranges::fill(embeddings.floats(), bad ? std::numeric_limits<float>::quiet_NaN() : 0.5F);
     done(PullAnswer());
   }

@@ -11,11 +11,11 @@ namespace simurgh::testing {
 // Answers every call at once; all embeddings are 0.5.
 class ReadyPort : public EmbeddingPort {
  public:
-  void Submit(std::shared_ptr<const CompactBatch> /*batch*/, const SubmitOptions& /*terms*/,
+  void Submit(std::shared_ptr<const CompactBatch> /*batch*/, const SubmitOptions& /*options*/,
               std::function<void(StatusOr<BatchReference>)> done) override {
     done(BatchReference());
   }
-  void Pull(BatchReference /*batch*/, const PullOptions& /*terms*/, EmbeddingBuffer embeddings,
+  void Pull(BatchReference /*batch*/, const PullOptions& /*options*/, EmbeddingBuffer embeddings,
             std::function<void(StatusOr<PullAnswer>)> done) override {
     std::ranges::fill(embeddings.floats(), 0.5F);
     done(PullAnswer());

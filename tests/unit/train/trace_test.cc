@@ -33,10 +33,10 @@ class ChainPort : public ReadyPort {
  public:
   explicit ChainPort(bool pulls_wait) : pulls_wait_(pulls_wait) {}
 
-  void Pull(BatchReference /*batch*/, const PullOptions& terms, EmbeddingBuffer embeddings,
+  void Pull(BatchReference /*batch*/, const PullOptions& options, EmbeddingBuffer embeddings,
             std::function<void(StatusOr<PullAnswer>)> done) override {
     std::ranges::fill(embeddings.floats(), 0.5F);
-    const bool waits = pulls_wait_ && terms.position.step + 1 < kSteps;
+    const bool waits = pulls_wait_ && options.position.step + 1 < kSteps;
     std::function<void(StatusOr<PullAnswer>)> earlier;
     {
       const MutexLock lock(mutex_);
