@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <iostream>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -46,7 +47,8 @@ void Flags::AddNumbers(Option option, Range range,
                        std::function<bool(const std::vector<double>&)> set) {
   const std::string allowed = absl::StrCat(range.least, " to ", range.most);
   absl::StrAppend(&option.help, ": ", allowed);
-  option.set = [this, name = option.name, range, allowed, set](const std::string& list) {
+  option.set = [this, name = option.name, range, allowed,
+                set = std::move(set)](const std::string& list) {
     std::vector<double> numbers;
     bool fits = true;
     for (const absl::string_view text : absl::StrSplit(list, ',')) {
@@ -89,15 +91,17 @@ void Flags::Parse(int argc, const char* const* argv) {
     if (option == options_.end()) Fail(absl::StrCat("unknown argument '", argument, "'"));
     const bool has_value = equals < argument.size();
     if (has_value && option->value_name.empty()) Fail(absl::StrCat(argument, ": takes no value"));
+    std::string value;
     if (has_value) {
-      option->given = argument.substr(equals + 1);
+      value = argument.substr(equals + 1);
     } else if (option->implicit) {
-      option->given = option->implicit;
+      value = option->implicit.value_or("");
     } else {
       if (++i == argc) Fail(absl::StrCat(argument, ": lacks its value"));
-      option->given = argv[i];
+      value = argv[i];
     }
-    if (option->value_name.empty()) option->set(*option->given);
+    option->given = value;
+    if (option->value_name.empty()) option->set(value);
   }
   if (help) PrintHelp();
   if (version) std::cout << program_ << " " << Version() << "\n";

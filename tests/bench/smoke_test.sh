@@ -13,8 +13,8 @@ declare -A arguments=(
 )
 # The fields that tell points apart, and how many points there are.
 declare -A keys=([batch]="distribution samples" [nn]="batch part" [ps]="transport" [rpc]="peer work transport bytes"
-  [table]="operation distribution" [worker]="precision row_age")
-declare -A points=([batch]=4 [nn]=34 [ps]=2 [rpc]=18 [table]=0 [worker]=4)
+  [table]="case distribution" [worker]="precision row_age")
+declare -A points=([batch]=4 [nn]=34 [ps]=2 [rpc]=18 [table]=23 [worker]=4)
 # What holds for each measurement.
 declare -A holds=(
   [batch]='.occurrences == 26 * .samples and .entropy <= .of_bare and .decode_per_s > 0'

@@ -262,7 +262,7 @@ void Suite::MeasureUse(Distribution distribution) {
                               ", push ", MedianRatio(all[shared + 1], all[alone + 1])));
   }
   if (bare_table_ != nullptr) {
-    report_.Note(absl::StrCat("of a table that knows its rows: pull ",
+    report_.Note(absl::StrCat("over loops with known row numbers: pull ",
                               MedianRatio(all[alone], all[bare]), ", push ",
                               MedianRatio(all[alone + 1], all[bare + 1])));
   }
