@@ -7,11 +7,12 @@
 #include "absl/strings/str_cat.h"
 
 #include "rpc/frame_generated.h"
+#include "simurgh/base/settings.h"
 
 namespace simurgh::rpc {
 namespace {
 
-// An ERROR must fit into kHelloLimits.
+// An ERROR must fit into kLeastLimits.
 constexpr size_t kMaxMessageBytes = 2'048;
 
 // The names of a peer appear in logs and errors.
@@ -37,9 +38,10 @@ OutgoingSegment EncodeHello(const Hello& hello, const FrameLimits& limits,
   flatbuffers::FlatBufferBuilder builder(512);
   const auto cluster = builder.CreateString(hello.cluster);
   const auto role = builder.CreateString(hello.role);
+  const auto configuration = builder.CreateString(hello.configuration);
   builder.Finish(wire::CreateHello(builder, kProtocolVersion, features, cluster, role, hello.index,
-                                   hello.run, hello.incarnation, hello.configuration_hash,
-                                   hello.map_version, limits.max_frame_bytes, request_window_bytes,
+                                   hello.run, hello.incarnation, configuration, hello.map_version,
+                                   limits.max_frame_bytes, request_window_bytes,
                                    limits.max_metadata_bytes, limits.max_segments));
   return TakeMetadata(builder);
 }
@@ -57,7 +59,7 @@ StatusOr<PeerHello> DecodeHello(std::span<const std::byte> metadata) {
                              .index = table->index(),
                              .run = table->run(),
                              .incarnation = table->incarnation(),
-                             .configuration_hash = table->configuration_hash(),
+                             .configuration = Text(table->configuration()),
                              .map_version = table->map_version()},
                    .protocol = table->protocol(),
                    .features = table->features(),
@@ -77,23 +79,25 @@ Status CheckHello(const Hello& own, const PeerHello& peer) {
     return absl::InvalidArgumentError(
         absl::StrCat(limit, ": the peer accepts ", bytes, " bytes; the minimum is ", needed));
   };
-  if (peer.limits.max_frame_bytes < kHelloLimits.max_frame_bytes) {
-    return too_small("max_frame_bytes", peer.limits.max_frame_bytes, kHelloLimits.max_frame_bytes);
+  if (peer.limits.max_frame_bytes < kLeastLimits.max_frame_bytes) {
+    return too_small("max_frame_bytes", peer.limits.max_frame_bytes, kLeastLimits.max_frame_bytes);
   }
-  if (peer.limits.max_metadata_bytes < kHelloLimits.max_metadata_bytes) {
+  if (peer.limits.max_metadata_bytes < kLeastLimits.max_metadata_bytes) {
     return too_small("max_metadata_bytes", peer.limits.max_metadata_bytes,
-                     kHelloLimits.max_metadata_bytes);
+                     kLeastLimits.max_metadata_bytes);
   }
   if (peer.hello.cluster != own.cluster) {
     return absl::InvalidArgumentError(absl::StrCat("cluster: the peer belongs to '",
                                                    peer.hello.cluster, "', this end to '",
                                                    own.cluster, "'; check the address"));
   }
-  if (peer.hello.configuration_hash != own.configuration_hash) {
+  const std::string difference = SettingsDifference(
+      own.configuration, absl::StrCat(own.role, "/", own.index), peer.hello.configuration,
+      absl::StrCat(peer.hello.role, "/", peer.hello.index));
+  if (!difference.empty()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("configuration: the peer's hash is ", absl::Hex(peer.hello.configuration_hash),
-                     ", this end's is ", absl::Hex(own.configuration_hash),
-                     "; start both with the same file and overrides"));
+        absl::StrCat("configurations differ: ", difference,
+                     "; start all daemons with the same file and --set overrides"));
   }
   return absl::OkStatus();
 }

@@ -17,8 +17,14 @@ inline constexpr uint16_t kProtocolVersion = 1;
 // Optional features, a bit mask: in use where both HELLOs have the bit.
 inline constexpr uint64_t kFeatureSharedMemory = 1;  // The HELLO passes two files.
 
-// Limits of frames until the peer's HELLO.
-inline constexpr FrameLimits kHelloLimits{.max_frame_bytes = 8'192, .max_metadata_bytes = 4'096};
+// Every end accepts frames of this size, so that errors fit.
+inline constexpr FrameLimits kLeastLimits{.max_frame_bytes = 8'192, .max_metadata_bytes = 4'096};
+
+// Limits of frames before a peer's HELLO has been accepted; Hello::configuration must fit.
+inline constexpr uint64_t kMaxConfigurationBytes = uint64_t{256} << 10;
+inline constexpr FrameLimits kHelloLimits{
+    .max_frame_bytes = kLeastLimits.max_frame_bytes + kMaxConfigurationBytes,
+    .max_metadata_bytes = kLeastLimits.max_metadata_bytes + kMaxConfigurationBytes};
 
 // A received HELLO.
 struct PeerHello {

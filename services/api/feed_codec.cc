@@ -69,24 +69,11 @@ rpc::SegmentDestination<T> Room(std::vector<T>& values, uint64_t count,
 }  // namespace
 
 rpc::Outgoing<OpenFeed::Request> EncodeOpen(uint32_t loader, uint32_t loaders, uint32_t rank,
-                                            uint32_t ranks, const std::vector<InputKey>& input) {
+                                            uint32_t ranks, const std::string& input) {
   flatbuffers::FlatBufferBuilder builder;
-  std::vector<flatbuffers::Offset<wire::InputKey>> keys;
-  for (const InputKey& key : input) {
-    keys.push_back(wire::CreateInputKey(builder, builder.CreateString(key.key), key.digest));
-  }
-  const auto list = builder.CreateVector(keys);
-  const auto root = wire::CreateOpenFeedRequest(builder, loader, loaders, list, rank, ranks);
+  const auto text = builder.CreateString(input);
+  const auto root = wire::CreateOpenFeedRequest(builder, loader, loaders, text, rank, ranks);
   return {builder, root};
-}
-
-std::vector<InputKey> DecodeInput(const wire::OpenFeedRequest& request) {
-  std::vector<InputKey> input;
-  if (request.input() == nullptr) return input;
-  for (const wire::InputKey* key : *request.input()) {
-    input.push_back({key->key()->str(), key->digest()});
-  }
-  return input;
 }
 
 wire::SkippedRows EncodeSkipped(SkippedRows skipped) {

@@ -2,23 +2,21 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "services/api/feed_methods.h"
 #include "services/api/skipped_rows.h"
 #include "simurgh/base/status.h"
 #include "simurgh/config/cluster_config.h"
-#include "simurgh/config/input_keys.h"
 #include "simurgh/data/batch.h"
 #include "simurgh/data/encoded_batch.h"
 
 namespace simurgh::api {
 
-// input: of the fitted configuration; none: batches are made in another way than it says.
+// input: InputAgreement of the fitted configuration, or empty, see LoaderClientOptions.
 rpc::Outgoing<OpenFeed::Request> EncodeOpen(uint32_t loader, uint32_t loaders, uint32_t rank,
-                                            uint32_t ranks, const std::vector<InputKey>& input);
-
-std::vector<InputKey> DecodeInput(const wire::OpenFeedRequest& request);
+                                            uint32_t ranks, const std::string& input);
 
 // A batch as it travels.
 struct FedBatch {

@@ -12,7 +12,7 @@
 
 #include "services/loader_client/loader_client.h"
 #include "services/runtime/daemon.h"
-#include "simurgh/config/input_keys.h"
+#include "simurgh/config/agreement.h"
 #include "simurgh/data/batch_reader.h"
 
 namespace simurgh {
@@ -110,7 +110,7 @@ class Feeder : public Daemon {
 Status Feeder::FeedShare(const std::stop_token& stop) {
   SIMURGH_ASSIGN_OR_RETURN(
       const auto client,
-      LoaderClient::Open(parsed_, {.loader = index_, .input = InputKeys(config_)}, stop));
+      LoaderClient::Open(parsed_, {.loader = index_, .input = InputAgreement(config_)}, stop));
   if (client->taken() > 0) {
     spdlog::info("resuming: the trainer has the first batches of this share: batches={}",
                  client->taken());

@@ -34,7 +34,7 @@ rpc::Hello HelloOf(const ClusterConfig& config, uint32_t loader) {
   hello.role = "loader";
   hello.index = loader;
   hello.incarnation = std::random_device()() | uint64_t{1};
-  hello.configuration_hash = AgreementHash(config);
+  hello.configuration = ClusterAgreement(config);
   return hello;
 }
 
@@ -83,7 +83,7 @@ class RemoteLoaderClient final : public LoaderClient {
   }
 
   // The first call; all others but Abandon are only good after it.
-  Status Introduce(uint32_t loaders, const std::vector<InputKey>& input) {
+  Status Introduce(uint32_t loaders, const std::string& input) {
     const auto ranks = static_cast<uint32_t>(ranks_.size());
     return AskAll([&, this](Rank& rank) -> rpc::awaitable<Status> {
       const auto response = co_await Persist(rank, api::kOpenFeed, [&] {

@@ -8,18 +8,18 @@
 
 #include "services/api/skipped_rows.h"
 #include "simurgh/base/status.h"
+#include "simurgh/config/agreement.h"
 #include "simurgh/config/cluster_config.h"
-#include "simurgh/config/input_keys.h"
 #include "simurgh/data/batch.h"
 
 namespace simurgh {
 
 struct LoaderClientOptions {
   uint32_t loader = 0;  // Which of config.loaders.instances this is.
-  // InputKeys of the fitted configuration, if the batches are made from its training files: the
-  // trainer then refuses a loader whose batches would differ from its own. Empty: batches are made
-  // in another way, and only AgreementHash is compared.
-  std::vector<InputKey> input = {};
+  // InputAgreement of the fitted configuration if batches are made of its training files: the
+  // trainer refuses a loader whose batches would differ from its own. Empty: batches are made in
+  // another way, and only ClusterAgreement is compared.
+  std::string input = {};
 };
 
 // Feeds batches into a training run from outside of the nn-worker:

@@ -1,6 +1,5 @@
 #include "services/nn_worker/feed_methods.h"
 
-#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -8,9 +7,10 @@
 #include <spdlog/spdlog.h>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 
 #include "services/api/feed_codec.h"
+#include "simurgh/base/settings.h"
+#include "simurgh/config/agreement.h"
 #include "simurgh/data/batch_reader.h"
 
 namespace simurgh {
@@ -27,19 +27,14 @@ rpc::Clock::time_point Patience(const rpc::RequestOf<Message>& request) {
   return now + (request.deadline() - now) * 4 / 5;
 }
 
-// A loader without keys makes its batches in another way.
-Status CheckInput(const std::vector<InputKey>& ours, const std::vector<InputKey>& theirs) {
-  constexpr size_t kNamed = 8;
-  if (theirs.empty()) return absl::OkStatus();
-  const std::vector<std::string> keys = DifferingKeys(ours, theirs);
-  if (keys.empty()) return absl::OkStatus();
-  const size_t named = std::min(keys.size(), kNamed);
-  const std::string more =
-      keys.size() > named ? absl::StrCat("; and ", keys.size() - named, " more") : "";
+// An empty input: the loader does not make its batches of the training files.
+Status CheckInput(const std::string& own, const flatbuffers::String* loader) {
+  if (loader == nullptr || loader->size() == 0) return absl::OkStatus();
+  const std::string difference = SettingsDifference(own, "trainer", loader->str(), "loader");
+  if (difference.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("the configurations of loader and trainer differ in ",
-                   absl::StrJoin(keys.begin(), keys.begin() + static_cast<ptrdiff_t>(named), "; "),
-                   more, ". Use the same file, overrides, training files and plug-ins for both"));
+      absl::StrCat("the configurations of loader and trainer differ: ", difference,
+                   "; use the same file, overrides, training files and plug-ins for both"));
 }
 
 rpc::Outgoing<api::FeedBatch::Response> Encode(FeedBuffer::Answer answer) {
@@ -68,7 +63,7 @@ struct FeedService::Methods {
           absl::StrCat("the loader has ", asked.loaders(), " loaders.instances, the trainer has ",
                        loaders, "; use the same loaders.instances for all processes"));
     }
-    if (Status status = CheckInput(service.input_, api::DecodeInput(asked)); !status.ok()) {
+    if (Status status = CheckInput(service.input_, asked.input()); !status.ok()) {
       spdlog::warn("refused loader {}: {}", asked.loader(), std::string(status.message()));
       co_return status;
     }
@@ -127,7 +122,7 @@ FeedService::FeedService(const ClusterConfig& config, uint32_t rank, FeedBuffer&
                          MetricRegistry& registry, rpc::asio::any_io_executor executor)
     : config_(config),
       rank_(rank),
-      input_(InputKeys(config)),
+      input_(InputAgreement(config)),
       buffer_(buffer),
       batches_(registry.GetCounter("simurgh_nn_fed_batches_total",
                                    "Batches taken from loaders, including repeated ones.")),

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <memory>
-#include <vector>
+#include <string>
 
 #include <boost/asio/thread_pool.hpp>
 
@@ -9,7 +9,6 @@
 #include "services/nn_worker/feed_buffer.h"
 #include "services/nn_worker/waiters.h"
 #include "simurgh/config/cluster_config.h"
-#include "simurgh/config/input_keys.h"
 #include "simurgh/telemetry/metrics.h"
 
 namespace simurgh {
@@ -37,7 +36,7 @@ class FeedService {
 
   const ClusterConfig& config_;
   const uint32_t rank_;
-  const std::vector<InputKey> input_;
+  const std::string input_;
   FeedBuffer& buffer_;
   Counter& batches_;
   Counter& waits_;

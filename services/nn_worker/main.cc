@@ -98,7 +98,7 @@ class NnWorker : public Daemon {
         return absl::InvalidArgumentError(
             "--standalone supports one nn-worker; nn_worker.instances lists several");
       }
-      daemon->ranks_ = std::make_unique<Ranks>(context, daemon->job_->PlanDigest());
+      daemon->ranks_ = std::make_unique<Ranks>(context, daemon->job_->Plan());
     }
     SIMURGH_RETURN_IF_ERROR(daemon->Listen(context));
     if (standalone) {

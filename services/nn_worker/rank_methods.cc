@@ -31,9 +31,13 @@ struct RankService::Methods {
   static Reply Meet(rpc::RequestOf<api::MeetRanks::Request> request, RankService& service) {
     const auto& asked = request.table();
     const std::span<const std::byte> bytes = request.segment<"addresses">();
-    SIMURGH_CO_RETURN_IF_ERROR(service.rendezvous_.Arrive(
-        asked.rank(), asked.ranks(), asked.plan(),
-        std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size())));
+    Status arrived = service.rendezvous_.Arrive(
+        asked.rank(), asked.ranks(), asked.plan() == nullptr ? "" : asked.plan()->str(),
+        std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+    if (!arrived.ok()) {
+      spdlog::warn("refused rank {}: {}", asked.rank(), std::string(arrived.message()));
+      co_return arrived;
+    }
     auto addresses = service.rendezvous_.Addresses();
     while (!addresses) {
       // The answer must arrive before the caller's deadline.
@@ -77,13 +81,14 @@ void RankService::Register(rpc::Server& server) {
 }
 
 rpc::awaitable<StatusOr<RendezvousResult>> MeetRanks(rpc::Client& client, uint32_t rank,
-                                                     uint32_t ranks, uint64_t plan,
+                                                     uint32_t ranks, std::string plan,
                                                      std::string addresses,
                                                      rpc::Clock::time_point deadline) {
   const auto own = std::make_shared<const std::string>(std::move(addresses));
   while (true) {
     flatbuffers::FlatBufferBuilder builder;
-    const auto root = api::wire::CreateMeetRanksRequest(builder, rank, ranks, plan);
+    const auto root =
+        api::wire::CreateMeetRanksRequest(builder, rank, ranks, builder.CreateString(plan));
     rpc::Outgoing<api::MeetRanks::Request> request(builder, root,
                                                    {std::as_bytes(std::span(*own)), own});
     const auto all = std::make_shared<std::string>(own->size() * ranks, '\0');

@@ -40,7 +40,7 @@ struct RendezvousResult {
 // Errors: of Rendezvous::Arrive; DEADLINE_EXCEEDED with the last failure.
 [[nodiscard]] rpc::awaitable<StatusOr<RendezvousResult>> MeetRanks(rpc::Client& client,
                                                                    uint32_t rank, uint32_t ranks,
-                                                                   uint64_t plan,
+                                                                   std::string plan,
                                                                    std::string addresses,
                                                                    rpc::Clock::time_point deadline);
 

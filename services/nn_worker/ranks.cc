@@ -20,12 +20,12 @@ std::string HostOf(const rpc::Address& address) {
 
 }  // namespace
 
-Ranks::Ranks(DaemonContext& context, uint64_t plan)
+Ranks::Ranks(DaemonContext& context, std::string plan)
     : context_(context),
       rank_(context.index()),
       ranks_(static_cast<uint32_t>(context.config().nn_worker.instances.size())),
-      plan_(plan),
-      rendezvous_(ranks_, plan) {}
+      plan_(std::move(plan)),
+      rendezvous_(ranks_, plan_) {}
 
 void Ranks::ServeRendezvous(rpc::Server& server, rpc::asio::any_io_executor executor) {
   service_ =

@@ -22,8 +22,8 @@ struct JointRun {
 // Threads: the daemon's main thread.
 class Ranks {
  public:
-  // plan: a hash of what all ranks must agree on.
-  Ranks(DaemonContext& context, uint64_t plan);
+  // plan: as for Rendezvous.
+  Ranks(DaemonContext& context, std::string plan);
 
   // Rank 0: registers the rendezvous at `server`. executor: the server's. Lifetime: outlives it.
   void ServeRendezvous(rpc::Server& server, rpc::asio::any_io_executor executor);
@@ -39,7 +39,7 @@ class Ranks {
   DaemonContext& context_;
   const uint32_t rank_;
   const uint32_t ranks_;
-  const uint64_t plan_;
+  const std::string plan_;
   Rendezvous rendezvous_;
   std::unique_ptr<RankService> service_;  // Of rank 0.
 };

@@ -5,15 +5,19 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "simurgh/base/settings.h"
+
 namespace simurgh {
 
-Rendezvous::Rendezvous(uint32_t ranks, uint64_t plan) : plan_(plan), addresses_(ranks) {}
+Rendezvous::Rendezvous(uint32_t ranks, std::string plan)
+    : plan_(std::move(plan)), addresses_(ranks) {}
 
 bool Rendezvous::IsComplete() const {
   return std::ranges::all_of(addresses_, [](const auto& one) { return one.has_value(); });
 }
 
-Status Rendezvous::Arrive(uint32_t rank, uint32_t ranks, uint64_t plan, std::string addresses) {
+Status Rendezvous::Arrive(uint32_t rank, uint32_t ranks, const std::string& plan,
+                          std::string addresses) {
   bool complete = false;
   {
     const MutexLock lock(mutex_);
@@ -22,11 +26,12 @@ Status Rendezvous::Arrive(uint32_t rank, uint32_t ranks, uint64_t plan, std::str
           "rank ", rank, " of ", ranks, " does not fit rank 0, which has ", addresses_.size(),
           " ranks; use the same nn_worker.instances for all nn-workers"));
     }
-    if (plan != plan_) {
+    const std::string difference =
+        SettingsDifference(plan_, "rank 0", plan, absl::StrCat("rank ", rank));
+    if (!difference.empty()) {
       return absl::InvalidArgumentError(
-          absl::StrCat("rank ", rank,
-                       " and rank 0 have different plans; use the same model, training and "
-                       "cluster.seed for all nn-workers"));
+          absl::StrCat("configurations differ: ", difference,
+                       "; use the same file, overrides and training files for all ranks"));
     }
     std::optional<std::string>& place = addresses_[rank];
     if (IsComplete() && *place != addresses) {

@@ -20,8 +20,8 @@ namespace simurgh {
 // Threads: any.
 class Rendezvous {
  public:
-  // plan: a hash of what all ranks must agree on.
-  Rendezvous(uint32_t ranks, uint64_t plan);
+  // plan: settings that all ranks must agree on, see SettingsDifference.
+  Rendezvous(uint32_t ranks, std::string plan);
 
   // on_complete: called from any thread when all have arrived. Call before the first Arrive.
   void SetOnComplete(std::function<void()> on_complete) { on_complete_ = std::move(on_complete); }
@@ -29,7 +29,7 @@ class Rendezvous {
   // Adds a rank. Until all have arrived, a rank may arrive again; its last addresses count.
   // Errors: INVALID_ARGUMENT for a rank out of range, another number of ranks or another plan;
   // FAILED_PRECONDITION for other addresses after all have arrived.
-  Status Arrive(uint32_t rank, uint32_t ranks, uint64_t plan, std::string addresses);
+  Status Arrive(uint32_t rank, uint32_t ranks, const std::string& plan, std::string addresses);
 
   // By rank; nothing until all have arrived.
   std::optional<std::vector<std::string>> Addresses() const;
@@ -45,7 +45,7 @@ class Rendezvous {
  private:
   bool IsComplete() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  const uint64_t plan_;
+  const std::string plan_;
   std::function<void()> on_complete_;
   mutable Mutex mutex_;
   CondVar changed_;

@@ -8,10 +8,13 @@
 
 #include <spdlog/spdlog.h>
 
+#include "absl/strings/str_cat.h"
+
 #include "services/api/vector_wire.h"
 #include "services/nn_worker/job_reader.h"
 #include "simurgh/base/hash.h"
 #include "simurgh/collective/nccl_library.h"
+#include "simurgh/config/agreement.h"
 #include "simurgh/data/batch_reader.h"
 #include "simurgh/train/nccl_sums.h"
 
@@ -201,7 +204,10 @@ StatusOr<TrainResult> TrainingJob::Run(EmbeddingPort& port, DensePort* dense, ui
   return Annotate(result.status(), "all loaders ended without a batch");
 }
 
-uint64_t TrainingJob::PlanDigest() { return NetworkDigest() ^ TrainingPlanHash(config_); }
+std::string TrainingJob::Plan() {
+  return absl::StrCat(TrainingAgreement(config_), "initial dense weights = XXH3 ",
+                      absl::Hex(NetworkDigest(), absl::kZeroPad16), "\n");
+}
 
 uint64_t TrainingJob::NetworkDigest() {
   return HashFloats(network_->state(), HashFloats(network_->parameters(), 0));

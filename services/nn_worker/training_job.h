@@ -37,9 +37,9 @@ class TrainingJob {
   // As given, with statistics fitted. Lifetime: of this.
   const ClusterConfig& config() const { return config_; }
 
-  // A hash of what all ranks must agree on: the network's initial weights and the training
-  // configuration. Call before Run.
-  uint64_t PlanDigest();
+  // Settings that all ranks must agree on: TrainingAgreement and the initial dense weights. Call
+  // before Run.
+  std::string Plan();
 
   // Trains and evaluates. run: new for every start of trainers, the same for all ranks.
   // Errors: of Trainer.

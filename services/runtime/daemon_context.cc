@@ -6,6 +6,8 @@
 #include "absl/strings/str_cat.h"
 
 #include "services/runtime/daemon.h"
+#include "simurgh/base/settings.h"
+#include "simurgh/config/agreement.h"
 
 namespace simurgh {
 namespace {
@@ -35,7 +37,7 @@ rpc::Hello DaemonContext::hello() const {
   hello.role = role_;
   hello.index = index_;
   hello.incarnation = incarnation_;
-  hello.configuration_hash = AgreementHash(config_);
+  hello.configuration = ClusterAgreement(config_);
   return hello;
 }
 
@@ -67,12 +69,13 @@ Status DaemonContext::Reload(const ClusterConfig& config) {
   MutexLock lock(reload_mutex_);
   if (!reload_) {
     return absl::FailedPreconditionError(
-        absl::StrCat(role_, " takes no changes while it runs; restart it"));
+        absl::StrCat(role_, " does not support reloading; restart it"));
   }
-  if (AgreementHash(config) != AgreementHash(config_)) {
-    return absl::FailedPreconditionError(
-        "cluster, tables, features, servers or partitions differ from what this process started "
-        "with; restart the cluster, or take the change back");
+  const std::string difference =
+      SettingsDifference(ClusterAgreement(config), "new", ClusterAgreement(config_), "running");
+  if (!difference.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat("all daemons must agree on ", difference,
+                                                      "; restart the cluster, or undo the change"));
   }
   return reload_(config);
 }

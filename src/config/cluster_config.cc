@@ -13,6 +13,7 @@
 #include "config/model_shorthand.h"
 #include "config/sections.h"
 #include "config/yaml_override.h"
+#include "simurgh/config/agreement.h"
 
 namespace simurgh {
 namespace {
@@ -100,6 +101,12 @@ StatusOr<ClusterConfig> ParseClusterConfig(const std::string& text, const std::s
   }
   SIMURGH_RETURN_IF_ERROR(context.diagnostics.status());
   config.settings = std::move(context.settings);
+  const size_t bytes = ClusterAgreement(config).size();
+  if (bytes > kMaxAgreementBytes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, ": settings of tables and features have ", bytes, " bytes; use at most ",
+        kMaxAgreementBytes, ", with tables.N.names for equal tables and shorter names"));
+  }
   return config;
 }
 

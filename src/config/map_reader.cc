@@ -4,7 +4,6 @@
 #include <bit>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -12,6 +11,7 @@
 #include "config/nearest.h"
 #include "config/scalar.h"
 #include "simurgh/base/hash.h"
+#include "simurgh/base/settings.h"
 
 namespace simurgh {
 namespace {
@@ -50,16 +50,6 @@ std::string CountText(uint64_t count) {
   return absl::StrCat("2^", std::countr_zero(count));
 }
 
-// A long value is cut, with a hash that tells it from others.
-std::string Recorded(const std::string& value) {
-  constexpr size_t kMaxBytes = 96;
-  constexpr size_t kShownBytes = 32;
-  const std::string line = absl::Utf8SafeCEscape(value);
-  if (line.size() <= kMaxBytes) return line;
-  return absl::StrCat(absl::Utf8SafeCEscape(value.substr(0, kShownBytes)), "... (", value.size(),
-                      " bytes, XXH3 ", absl::Hex(HashBytes(value), absl::kZeroPad16), ")");
-}
-
 std::string TextOrNone(const std::string& text) { return text.empty() ? "none" : text; }
 
 std::string ListType(CountRange count, const std::string& type) {
@@ -68,6 +58,19 @@ std::string ListType(CountRange count, const std::string& type) {
 }
 
 }  // namespace
+
+std::string HashText(const std::string& bytes) {
+  return absl::StrCat("XXH3 ", absl::Hex(HashBytes(bytes), absl::kZeroPad16));
+}
+
+std::string RecordedText(const std::string& value) {
+  constexpr size_t kMaxBytes = 96;
+  constexpr size_t kShownBytes = 32;
+  const std::string line = PrintableLine(value);
+  if (line.size() <= kMaxBytes) return line;
+  return absl::StrCat(line.substr(0, kShownBytes), "... (", value.size(), " bytes, ",
+                      HashText(value), ")");
+}
 
 std::string TextsText(const std::vector<std::string>& texts) {
   const auto quote = [](std::string* text, const std::string& value) {
@@ -125,7 +128,7 @@ void MapReader::ReportStrayKeys() {
 }
 
 void MapReader::Record(const std::string& key, const std::string& value) {
-  context_->settings[PathOf(key)] = Recorded(value);
+  context_->settings[PathOf(key)] = RecordedText(value);
 }
 
 const YamlNode* MapReader::Declare(const std::string& key, const char* meaning,

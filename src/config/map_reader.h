@@ -61,6 +61,10 @@ struct ReadContext {
   std::vector<KnownKey>* known_keys = nullptr;
 };
 
+// A value for a line of ClusterConfig::settings: escaped, and if it is long, cut with its hash.
+std::string RecordedText(const std::string& value);
+std::string HashText(const std::string& bytes);
+
 // `["a", "b"]`
 std::string TextsText(const std::vector<std::string>& texts);
 

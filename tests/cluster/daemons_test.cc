@@ -165,9 +165,14 @@ TEST_CASE("An address in use ends a daemon with 2, naming file, line, key and re
 
 TEST_CASE("Daemons of different configurations refuse one another by name") {
   TestCluster cluster({});
-  const auto trainer = cluster.StartTrainer({"cluster.seed=12345", "training.retry_deadline=2s"});
+  const auto trainer = cluster.StartTrainer(
+      {"cluster.seed=12345", "tables.0.weight_bound=9", "training.retry_deadline=2s"});
   CHECK(trainer->Wait(60s) == 3);
-  CHECK_THAT(trainer->log(), Catch::Contains("configuration"));
+  const std::string difference =
+      "configurations differ: cluster.seed = 1 (embedding-worker/0), 12345 (nn-worker/0); "
+      "tables.0.weight_bound = 10 (embedding-worker/0), 9 (nn-worker/0); start all daemons with";
+  CHECK_THAT(trainer->log(), Catch::Contains(difference));
+  CHECK_THAT(cluster.worker(0).log(), Catch::Contains(difference));
 }
 
 }  // namespace

@@ -133,7 +133,8 @@ TEST_CASE("Ranks of different plans refuse one another") {
   const auto first = cluster.StartTrainer({"nn_worker.rank_timeout=61s"}, 0);
   const auto second = cluster.StartTrainer({"training.batch_size=64"}, 1);
   CHECK(second->Wait(60s) == 3);
-  CHECK_THAT(second->log(), Catch::Contains("different plans"));
+  CHECK_THAT(second->log(), Catch::Contains("configurations differ: training.batch_size = ") &&
+                                Catch::Contains(" (rank 0), 64 (rank 1); use the same file"));
 }
 
 TEST_CASE("A rank that does not come is named") {

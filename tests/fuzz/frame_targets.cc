@@ -108,7 +108,7 @@ std::vector<Bytes> HelloSeeds() {
                                     .index = 3,
                                     .run = 4,
                                     .incarnation = 5,
-                                    .configuration_hash = 6,
+                                    .configuration = "a = 6\n",
                                     .map_version = 7},
                                    {}, uint64_t{1} << 28, rpc::kFeatureSharedMemory))};
 }

@@ -18,6 +18,7 @@
 #include "bench/support/folder.h"
 #include "bench/support/process.h"
 #include "services/api/layout.h"
+#include "simurgh/config/agreement.h"
 
 namespace simurgh::bench {
 namespace {
@@ -105,7 +106,7 @@ class Scene {
     rpc::Hello hello{.cluster = "bench", .role = "embedding-worker"};
     const uint64_t map_version = MapOf(config).version();
     without_rows_ = std::make_unique<Driver>(listening, hello, map_version);
-    hello.configuration_hash = AgreementHash(config);
+    hello.configuration = ClusterAgreement(config);
     with_rows_ = std::make_unique<Driver>(address, hello, map_version);
     SIMURGH_ASSIGN_OR_RETURN(alone_, TableAlone::Create(config));
     const auto all = AllRows(options_.rows, dim_, BucketMap(1, partitions_));

@@ -5,6 +5,7 @@
 
 #include "simurgh/base/check.h"
 #include "simurgh/base/mutex.h"
+#include "simurgh/config/agreement.h"
 
 namespace simurgh::bench {
 namespace {
@@ -114,7 +115,7 @@ WorkerDriver::WorkerDriver(const ClusterConfig& config)
       wire_(config) {
   rpc::Hello hello{.cluster = config.name, .role = "nn-worker"};
   hello.run = 1;
-  hello.configuration_hash = AgreementHash(config);
+  hello.configuration = ClusterAgreement(config);
   io_.RunAndWait([&] {
     std::vector<std::unique_ptr<PeerClients>> workers;
     workers.push_back(std::make_unique<PeerClients>(io_.executor(),

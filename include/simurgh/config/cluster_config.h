@@ -50,12 +50,4 @@ StatusOr<ClusterConfig> LoadClusterConfig(const std::string& path,
 // The reference of all keys, as Markdown tables: the generated part of config/README.md.
 std::string DescribeConfig();
 
-// A hash of what all daemons must agree on: cluster, tables, features, the number of servers and
-// partitions. Peers compare it when they meet.
-uint64_t AgreementHash(const ClusterConfig& config);
-
-// A hash of what the nn-workers of a run must agree on beside that: model, training, learning
-// rates, and data, whose files may lie in other folders. Ranks compare it when they meet.
-uint64_t TrainingPlanHash(const ClusterConfig& config);
-
 }  // namespace simurgh

@@ -5,6 +5,7 @@
 #include "absl/strings/str_split.h"
 #include <catch2/catch.hpp>
 
+#include "simurgh/config/agreement.h"
 #include "simurgh/config/cluster_config.h"
 #include "tests/support/skip.h"
 
@@ -241,7 +242,7 @@ TEST_CASE("Daemons of the two Adult clusters, on the same ports, tell one anothe
           "[config]") {
   const ClusterConfig adult = Load("config/adult.yaml", kExistingData);
   const ClusterConfig persia = Load("config/adult-persia.yaml", kExistingData);
-  CHECK(AgreementHash(adult) != AgreementHash(persia));
+  CHECK(ClusterAgreement(adult) != ClusterAgreement(persia));
 }
 
 }  // namespace simurgh

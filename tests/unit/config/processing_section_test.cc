@@ -8,6 +8,7 @@
 #include <catch2/catch.hpp>
 
 #include "config/document.h"
+#include "simurgh/config/agreement.h"
 #include "tests/unit/config/sample.h"
 #include "tests/unit/data/data_files.h"
 
@@ -254,12 +255,12 @@ TEST_CASE("A vocabulary's file is checked line by line", "[config]") {
 }
 
 TEST_CASE("Daemons agree on how features are processed", "[config]") {
-  const auto hash = [](const std::string& feature) {
+  const auto agreement = [](const std::string& feature) {
     const auto config = ParseClusterConfig(Replaced("- {name: shop}", feature), kSamplePath, {});
     REQUIRE(config.status() == absl::OkStatus());
-    return AgreementHash(*config);
+    return ClusterAgreement(*config);
   };
-  const uint64_t plain = hash("- {name: shop}");
+  const std::string plain = agreement("- {name: shop}");
   for (const char* feature :
        {"- {name: shop, columns: [shop, city]}", "- {name: shop, hash: integer}",
         "- {name: shop, seed: 1}", "- {name: shop, boundaries: [1]}",
@@ -269,7 +270,7 @@ TEST_CASE("Daemons agree on how features are processed", "[config]") {
         "- {name: shop, max_length: 1}", "- {name: shop, modulo: 5}",
         "- {name: shop, pooling: mean}"}) {
     INFO(feature);
-    CHECK(hash(feature) != plain);
+    CHECK(agreement(feature) != plain);
   }
 }
 

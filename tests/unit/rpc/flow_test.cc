@@ -28,7 +28,6 @@ RawFrame HelloOfNextVersion() {
   table.add_protocol(kProtocolVersion + 1);
   table.add_cluster(cluster);
   table.add_role(role);
-  table.add_configuration_hash(hello.configuration_hash);
   table.add_max_frame_bytes(uint64_t{1} << 30);
   builder.Finish(table.Finish());
   const OutgoingSegment metadata = TakeMetadata(builder);

@@ -164,8 +164,8 @@ TEST_CASE("HELLO keeps its fields and names what differs") {
     return std::string(status.message());
   };
   CHECK_THAT(reason([](PeerHello& p) { p.hello.cluster = "other"; }), Catch::StartsWith("cluster"));
-  CHECK_THAT(reason([](PeerHello& p) { p.hello.configuration_hash = 1; }),
-             Catch::StartsWith("configuration"));
+  CHECK_THAT(reason([](PeerHello& p) { p.hello.configuration = "a = 1\n"; }),
+             Catch::StartsWith("configurations differ: a = none (nn-worker/3), 1 ("));
   CHECK_THAT(reason([](PeerHello& p) { p.limits.max_frame_bytes = 8'191; }),
              Catch::StartsWith("max_frame_bytes"));
   CHECK_THAT(reason([](PeerHello& p) { p.limits.max_metadata_bytes = 4'095; }),
@@ -203,7 +203,7 @@ TEST_CASE("an ERROR truncates a long message to the limits of a HELLO") {
   const std::string most(2'048, 'm');
   for (const std::string& message : {most, most + "more"}) {
     const OutgoingFrame frame = ErrorFrame(5, absl::InternalError(message));
-    CHECK(CheckFits(frame.message, kHelloLimits).ok());
+    CHECK(CheckFits(frame.message, kLeastLimits).ok());
     Status received;
     REQUIRE(DecodeError(frame.header, frame.message.metadata.bytes, received).ok());
     CHECK(received.message() == most);

@@ -19,8 +19,8 @@ TEST_CASE("both ends refuse a HELLO that does not match and name the field") {
     what = "cluster";
   }
   SECTION("configuration") {
-    hello.configuration_hash = 12;
-    what = "configuration";
+    hello.configuration = "tables.0.dim = 16\n";
+    what = "configurations differ: tables.0.dim = 8 (server/3), 16 (client/3); start all daemons";
   }
   ends.client = ends.NewClient({}, hello);
   const Status error = ends.Call(kEcho).status();

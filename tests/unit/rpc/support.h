@@ -22,7 +22,7 @@ inline Hello TestHello(std::string role) {
           .index = 3,
           .run = 7,
           .incarnation = 9,
-          .configuration_hash = 11,
+          .configuration = "tables.0.dim = 8\n",
           .map_version = 13};
 }
 

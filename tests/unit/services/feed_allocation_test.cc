@@ -10,6 +10,7 @@
 #include "rpc/client.h"
 #include "services/api/feed_codec.h"
 #include "simurgh/base/random.h"
+#include "simurgh/config/agreement.h"
 #include "simurgh/data/batch_builder.h"
 #include "tests/support/allocation_count.h"
 #include "tests/support/temporary_folder.h"
@@ -43,7 +44,7 @@ class Sender {
   explicit Sender(const ClusterConfig& config) {
     rpc::Hello hello{.cluster = config.name, .role = "loader"};
     hello.incarnation = 1;
-    hello.configuration_hash = AgreementHash(config);
+    hello.configuration = ClusterAgreement(config);
     io_.RunAndWait([&] {
       client_ = std::make_unique<rpc::Client>(io_.executor(), config.nn_worker.instances[0].address,
                                               hello, rpc::ClientOptions(), nullptr);

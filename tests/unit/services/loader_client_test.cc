@@ -176,22 +176,21 @@ TEST_CASE_METHOD(Fixture, "a loader learns that it does not fit, or is not wante
 TEST_CASE_METHOD(Fixture, "a loader that would make other batches is refused by key") {
   const TrainerEnd trainer(config_);
   const auto refusal = [&](const ClusterConfig& own) {
-    const auto client = LoaderClient::Open(own, {.input = InputKeys(own)}, {});
+    const auto client = LoaderClient::Open(own, {.input = InputAgreement(own)}, {});
     return std::string(client.status().message());
   };
   CHECK(refusal(config_).empty());
   ClusterConfig other = config_;
-  other.training.keep_negatives = 0.5F;
-  other.data.csv.columns[0].mean = 40;
+  other.settings["training.keep_negatives"] = "0.5";
+  other.settings["data.csv.columns.0.mean"] = "40";
   CHECK_THAT(refusal(other),
-             Catch::Contains("differ in training.keep_negatives; data.csv.columns.0 (age), "
-                             "mean or stddev. Use the same file"));
+             Catch::Contains(", 40 (loader); training.keep_negatives = 1 (trainer), 0.5 (loader); "
+                             "use the same file"));
   CHECK(LoaderClient::Open(other, {}, {}).ok());  // Its batches are made in another way.
-  other.data.csv.columns.clear();
-  CHECK_THAT(refusal(other), Catch::Contains("data.csv.columns.3 (education); and 23 more. Use"));
   other = config_;
-  other.features[0].processing.vocabulary = {"State-gov"};  // What all daemons agree on.
-  CHECK_THAT(refusal(other), Catch::Contains("start both with the same file and overrides"));
+  other.settings["features.0.modulo"] = "7";  // What all daemons agree on.
+  CHECK_THAT(refusal(other), Catch::Contains("features.0.modulo = 0 (") &&
+                                 Catch::Contains("), 7 (loader/0); start all daemons with"));
 }
 
 TEST_CASE_METHOD(Fixture, "without a trainer a loader gives up; a stop ends its waiting") {

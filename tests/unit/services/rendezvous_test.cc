@@ -10,36 +10,37 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 TEST_CASE("A meeting is over when all ranks have come") {
-  Rendezvous meeting(3, 7);
+  Rendezvous meeting(3, "a = 1\n");
   int told = 0;
   meeting.SetOnComplete([&] { ++told; });
-  CHECK(meeting.Arrive(1, 3, 7, "b").ok());
+  CHECK(meeting.Arrive(1, 3, "a = 1\n", "b").ok());
   CHECK(meeting.Missing() == "ranks 0, 2");
   CHECK_FALSE(meeting.Addresses().has_value());
-  CHECK(meeting.Arrive(0, 3, 7, "a").ok());
-  CHECK(meeting.Arrive(1, 3, 7, "B").ok());  // It has started anew.
+  CHECK(meeting.Arrive(0, 3, "a = 1\n", "a").ok());
+  CHECK(meeting.Arrive(1, 3, "a = 1\n", "B").ok());  // It has started anew.
   CHECK(told == 0);
-  CHECK(meeting.Arrive(2, 3, 7, "c").ok());
+  CHECK(meeting.Arrive(2, 3, "a = 1\n", "c").ok());
   CHECK(told == 1);
   CHECK(*meeting.Addresses() == std::vector<std::string>{"a", "B", "c"});
   CHECK(*meeting.Await(Clock::now(), {}) == *meeting.Addresses());
   // The answer may have been lost; another process is another matter.
-  CHECK(meeting.Arrive(1, 3, 7, "B").ok());
-  CHECK(absl::IsFailedPrecondition(meeting.Arrive(1, 3, 7, "b")));
+  CHECK(meeting.Arrive(1, 3, "a = 1\n", "B").ok());
+  CHECK(absl::IsFailedPrecondition(meeting.Arrive(1, 3, "a = 1\n", "b")));
 }
 
 TEST_CASE("Ranks that do not belong together are told so") {
-  Rendezvous meeting(2, 7);
-  CHECK(absl::IsInvalidArgument(meeting.Arrive(1, 3, 7, "x")));
-  CHECK(absl::IsInvalidArgument(meeting.Arrive(2, 2, 7, "x")));
-  const Status other = meeting.Arrive(1, 2, 8, "x");
+  Rendezvous meeting(2, "a = 1\n");
+  CHECK(absl::IsInvalidArgument(meeting.Arrive(1, 3, "a = 1\n", "x")));
+  CHECK(absl::IsInvalidArgument(meeting.Arrive(2, 2, "a = 1\n", "x")));
+  const Status other = meeting.Arrive(1, 2, "a = 2\n", "x");
   CHECK(absl::IsInvalidArgument(other));
-  CHECK_THAT(std::string(other.message()), Catch::Contains("different plans"));
+  CHECK_THAT(std::string(other.message()),
+             Catch::Contains("configurations differ: a = 1 (rank 0), 2 (rank 1)"));
   CHECK(meeting.Missing() == "ranks 0, 1");
 }
 
 TEST_CASE("Who waits for ranks hears who is missing, or of a stop") {
-  Rendezvous meeting(2, 7);
+  Rendezvous meeting(2, "a = 1\n");
   const auto late = meeting.Await(Clock::now(), {});
   CHECK(absl::IsDeadlineExceeded(late.status()));
   CHECK_THAT(std::string(late.status().message()), Catch::Contains("ranks 0, 1"));
@@ -48,9 +49,9 @@ TEST_CASE("Who waits for ranks hears who is missing, or of a stop") {
   CHECK(absl::IsCancelled(meeting.Await(Clock::time_point::max(), stop.get_token()).status()));
 
   StatusOr<std::vector<std::string>> all;
-  CHECK(meeting.Arrive(0, 2, 7, "a").ok());
+  CHECK(meeting.Arrive(0, 2, "a = 1\n", "a").ok());
   std::thread waiting([&] { all = meeting.Await(Clock::time_point::max(), {}); });
-  CHECK(meeting.Arrive(1, 2, 7, "b").ok());
+  CHECK(meeting.Arrive(1, 2, "a = 1\n", "b").ok());
   waiting.join();
   CHECK(all->size() == 2);
 }

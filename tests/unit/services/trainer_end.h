@@ -11,6 +11,7 @@
 #include "services/nn_worker/feed_methods.h"
 #include "services/runtime/io_thread.h"
 #include "services/runtime/rpc_options.h"
+#include "simurgh/config/agreement.h"
 #include "simurgh/config/cluster_config.h"
 
 namespace simurgh {
@@ -28,7 +29,7 @@ class TrainerEnd {
       hello.cluster = config.name;
       hello.role = "nn-worker";
       hello.incarnation = 1;
-      hello.configuration_hash = AgreementHash(config);
+      hello.configuration = ClusterAgreement(config);
       server_ = std::make_unique<rpc::Server>(thread_.executor(), hello,
                                               MakeRpcOptions(config.rpc)->server, nullptr);
       service_->Register(*server_);

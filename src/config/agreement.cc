@@ -1,0 +1,126 @@
+#include "simurgh/config/agreement.h"
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <string_view>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+#include "config/document.h"
+#include "config/scalar.h"
+
+namespace simurgh {
+namespace {
+
+bool IsLearningRate(std::string_view key) {
+  return key.starts_with("tables.") && (key.ends_with(".optimizer.learning_rate") ||
+                                        key.find(".optimizer.schedule.") != key.npos);
+}
+
+bool IsOfCluster(std::string_view key) {
+  return key.starts_with("cluster.") || key == "embedding_ps.instances" ||
+         key == "embedding_ps.partitions" || key.starts_with("features") ||
+         (key.starts_with("tables") && !IsLearningRate(key));
+}
+
+bool IsOfInput(std::string_view key) {
+  static const std::set<std::string_view> of_training{
+      "training.batch_size", "training.epochs", "training.drop_last", "training.keep_negatives"};
+  static const std::set<std::string_view> not_of_data{"data.validation", "data.test",
+                                                      "data.max_bad_rows"};
+  return key.starts_with("data.") ? !not_of_data.contains(key) : of_training.contains(key);
+}
+
+bool IsOfTraining(std::string_view key) {
+  // What a rank may decide for itself.
+  static const std::set<std::string_view> not_of_training{
+      "training.auc_window_samples", "training.progress_interval", "training.retry_deadline",
+      "training.loader_queue_batches"};
+  return key.starts_with("data.") || key.starts_with("model.") || key == "loaders.instances" ||
+         IsLearningRate(key) || (key.starts_with("training.") && !not_of_training.contains(key));
+}
+
+ConfigSettings Select(const ClusterConfig& config, bool (*is_selected)(std::string_view)) {
+  ConfigSettings selected;
+  for (const KnownKey& key : KnownKeys()) {
+    if (!is_selected(key.key) || key.fallback.starts_with("required")) continue;
+    selected.emplace(key.key, key.fallback);
+  }
+  for (const auto& [key, value] : config.settings) {
+    if (is_selected(key)) selected[key] = value;
+  }
+  return selected;
+}
+
+std::string Text(const ConfigSettings& settings) {
+  return absl::StrJoin(settings, "", [](std::string* text, const auto& setting) {
+    absl::StrAppend(text, setting.first, " = ", setting.second, "\n");
+  });
+}
+
+std::string NumbersText(const std::vector<double>& numbers) {
+  return RecordedText(absl::StrJoin(numbers, ", ", [](std::string* text, double number) {
+    absl::StrAppend(text, FormatNumber(number));
+  }));
+}
+
+void AddPlugin(const std::string& key, const PluginConfig& plugin, ConfigSettings* settings) {
+  if (plugin.path.empty()) return;
+  std::ifstream file(plugin.path, std::ios::binary);
+  const std::string content{std::istreambuf_iterator<char>(file), {}};
+  (*settings)[absl::StrCat(key, ".plugin.path, content")] = HashText(content);
+}
+
+// Properties of files and what is computed from them.
+void AddFiles(const ClusterConfig& config, ConfigSettings* settings) {
+  std::vector<uintmax_t> sizes;
+  for (const std::string& path : config.data.train) {
+    std::error_code error;
+    sizes.push_back(std::filesystem::file_size(path, error));
+  }
+  (*settings)["data.train, sizes"] = RecordedText(absl::StrJoin(sizes, ", "));
+  for (size_t i = 0; i < config.data.csv.columns.size(); ++i) {
+    const ColumnConfig& column = config.data.csv.columns[i];
+    if (!column.fit) continue;
+    (*settings)[absl::StrCat("data.csv.columns.", i, ".fit, mean and stddev")] =
+        NumbersText({column.mean, column.stddev});
+  }
+  if (config.data.criteo.fit) {
+    (*settings)["data.criteo.fit, means"] = NumbersText(config.data.criteo.mean);
+    (*settings)["data.criteo.fit, stddevs"] = NumbersText(config.data.criteo.stddev);
+  }
+  for (size_t i = 0; i < config.data.derived.size(); ++i) {
+    AddPlugin(absl::StrCat("data.derived.", i), config.data.derived[i].plugin, settings);
+  }
+  for (size_t i = 0; i < config.features.size(); ++i) {
+    const ProcessingConfig& processing = config.features[i].processing;
+    AddPlugin(absl::StrCat("features.", i), processing.plugin, settings);
+    if (processing.quantiles == 0) continue;
+    (*settings)[absl::StrCat("features.", i, ".quantiles, boundaries")] =
+        NumbersText(processing.boundaries);
+  }
+}
+
+}  // namespace
+
+std::string ClusterAgreement(const ClusterConfig& config) {
+  return Text(Select(config, IsOfCluster));
+}
+
+std::string InputAgreement(const ClusterConfig& config) {
+  ConfigSettings settings = Select(config, IsOfInput);
+  AddFiles(config, &settings);
+  return Text(settings);
+}
+
+std::string TrainingAgreement(const ClusterConfig& config) {
+  ConfigSettings settings = Select(config, IsOfTraining);
+  AddFiles(config, &settings);
+  return Text(settings);
+}
+
+}  // namespace simurgh
