@@ -1,6 +1,5 @@
 #include "rpc/address.h"
 
-#include <string_view>
 #include <utility>
 
 #include "absl/strings/numbers.h"

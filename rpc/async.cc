@@ -1,7 +1,6 @@
 #include "rpc/async.h"
 
 #include <deque>
-#include <string>
 
 #include "absl/strings/str_cat.h"
 #include <boost/system/system_error.hpp>

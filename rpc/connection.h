@@ -9,7 +9,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "rpc/async.h"
 #include "rpc/buffer.h"

@@ -1,7 +1,6 @@
 #include "rpc/exchange.h"
 
 #include <exception>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 

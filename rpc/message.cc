@@ -1,7 +1,5 @@
 #include "rpc/message.h"
 
-#include <utility>
-
 #include <flatbuffers/flatbuffers.h>
 
 #include "absl/strings/str_cat.h"

@@ -12,7 +12,6 @@
 // fails the call with INTERNAL.
 
 #include <cstdint>
-#include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>

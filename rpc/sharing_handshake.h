@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "rpc/async.h"
 #include "rpc/file_passing.h"

@@ -2,7 +2,6 @@
 
 // Waits between coroutines of one thread, with deadlines.
 
-#include <algorithm>
 #include <utility>
 #include <vector>
 

@@ -1,6 +1,5 @@
 #include "services/api/batch_codec.h"
 
-#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"

@@ -4,7 +4,6 @@
 // what it means, never change.
 
 #include <cstddef>
-#include <cstdint>
 
 #include "rpc/method.h"
 #include "services/api/ranks_generated.h"

@@ -9,7 +9,6 @@
 #include <iostream>
 #include <numeric>
 #include <optional>
-#include <utility>
 
 #include "services/datagen/options.h"
 #include "services/datagen/report.h"

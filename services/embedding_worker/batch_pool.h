@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <memory>
-#include <vector>
 
 #include "simurgh/base/mutex.h"
 #include "simurgh/base/status.h"

@@ -1,6 +1,5 @@
 #include "services/runtime/daemon.h"
 
-#include <cstdio>
 #include <iostream>
 #include <optional>
 #include <semaphore>

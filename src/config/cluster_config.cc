@@ -1,6 +1,5 @@
 #include "simurgh/config/cluster_config.h"
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>

@@ -1,7 +1,5 @@
 #include "config/error_line.h"
 
-#include <algorithm>
-
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <map>
 
 #include "absl/strings/str_cat.h"

@@ -1,6 +1,5 @@
 #include "config/processing_section.h"
 
-#include <algorithm>
 #include <set>
 
 #include "absl/strings/str_cat.h"

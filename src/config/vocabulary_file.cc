@@ -1,6 +1,5 @@
 #include "config/vocabulary_file.h"
 
-#include <algorithm>
 #include <fstream>
 #include <string_view>
 #include <unordered_map>

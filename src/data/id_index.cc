@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <random>
-#include <utility>
 
 #include "simurgh/base/check.h"
 #include "simurgh/base/hash.h"

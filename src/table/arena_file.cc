@@ -1,7 +1,6 @@
 // Arenas in files, and the kinds of pages that the system provides.
 
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <fstream>
 

@@ -2,7 +2,6 @@
 
 #include <bitset>
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "simurgh/base/status.h"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "simurgh/base/check.h"
 #include "table/primes.h"

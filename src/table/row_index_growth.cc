@@ -1,7 +1,6 @@
 // Growth of an index: segments grow to the planned size and then split.
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 
 #include "table/primes.h"

@@ -1,6 +1,5 @@
 #include "table/row_store.h"
 
-#include <algorithm>
 #include <array>
 
 #include "simurgh/base/hash.h"

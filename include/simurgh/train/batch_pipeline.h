@@ -3,7 +3,6 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "simurgh/base/status.h"
 #include "simurgh/data/batch.h"

@@ -1,6 +1,5 @@
 #include "data/encoded/bare_batch.h"
 
-#include <algorithm>
 #include <vector>
 
 #include "absl/strings/str_format.h"

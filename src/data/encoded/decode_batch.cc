@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <optional>
 #include <string_view>
-#include <utility>
 
 #include "absl/strings/str_format.h"
 

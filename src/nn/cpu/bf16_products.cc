@@ -2,7 +2,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <unordered_map>
 
 #include "absl/strings/str_cat.h"
 #include <dnnl.hpp>

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 
 #include "nn/cuda/bfloat16.h"
 #include "nn/cuda/matrix.h"

@@ -1,7 +1,6 @@
 #include "nn/cuda/memory_plan.h"
 
 #include <algorithm>
-#include <span>
 
 #include "nn/cpu/optimizer.h"
 #include "nn/cpu/weight_average.h"

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <span>
-#include <type_traits>
 
 #include "nn/cuda/elementwise_kernels.h"
 #include "nn/cuda/gemm.h"

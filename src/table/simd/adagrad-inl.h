@@ -9,8 +9,6 @@
 #endif
 // clang-format on
 
-#include <cmath>
-
 #include "table/simd/row_loops-inl.h"
 
 HWY_BEFORE_NAMESPACE();

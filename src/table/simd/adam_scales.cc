@@ -1,4 +1,3 @@
-#include <cmath>
 
 #include "table/simd/row_update.h"
 

@@ -3,8 +3,6 @@
 #define HWY_TARGET_INCLUDE "table/simd/split_buckets.cc"
 #include <hwy/foreach_target.h>
 // After foreach_target.h.
-#include <algorithm>
-#include <bit>
 
 #include <hwy/highway.h>
 
