@@ -31,56 +31,54 @@ namespace simurgh {
 // rows from all servers at once and pools them; un-pools gradients, sums them per row and pushes.
 //
 // Threads: call from `executor`; arithmetic runs on `compute`, so the executor's thread only moves
-// bytes. Lifetime: outlive every call.
+// bytes. Lifetime: outlives every call.
 class EmbeddingWorker {
  public:
   // servers: by index, callable from `executor`. epoch: of this life of the worker.
   EmbeddingWorker(const ClusterConfig& config, uint64_t epoch, rpc::asio::any_io_executor compute,
                   std::vector<std::unique_ptr<RowServer>> servers, WorkerMetrics& metrics);
 
-  // Memory for a batch that is about to arrive.
+  // Returns memory for an incoming batch.
   std::shared_ptr<BufferedBatch> LeaseBatch() { return batches_.Lease(); }
 
-  // Keeps a batch. While the forward buffer is full this waits, in the order of the calls, and the
-  // batch is neither decoded nor planned. One that is needed (ForwardBuffer) waits for nothing.
-  // Errors: INVALID_ARGUMENT for a batch of another number of features, whose features share lists
-  // of ids across tables, or of a rank that the cluster does not have; RESOURCE_EXHAUSTED when
-  // there was no room until the deadline.
+  // Buffers a batch. While the forward buffer is full, calls wait in FIFO order, before decoding and
+  // planning. A needed batch (ForwardBuffer) does not wait.
+  // Errors: INVALID_ARGUMENT for a wrong number of features, lists of ids shared across tables, or
+  // an unknown rank; RESOURCE_EXHAUSTED if the buffer is full until the deadline.
   [[nodiscard]] rpc::awaitable<StatusOr<BatchReference>> Submit(
       std::shared_ptr<const CompactBatch> batch, SubmitOptions terms,
       rpc::Clock::time_point deadline);
 
-  // The same for a batch that has arrived in `batch->encoded`. Errors also: of DecodeBatch.
+  // The same for a batch in `batch->encoded`. Errors also: of DecodeBatch.
   [[nodiscard]] rpc::awaitable<StatusOr<BatchReference>> SubmitEncoded(
       std::shared_ptr<BufferedBatch> batch, SubmitOptions terms, rpc::Clock::time_point deadline);
 
-  // What a pull of a buffered batch answers in this form and precision.
-  // Errors: NOT_FOUND for a reference that is not good any more, INVALID_ARGUMENT for another
-  // number of ids.
+  // Size of the pull's answer in this form and precision.
+  // Errors: NOT_FOUND for a stale reference; INVALID_ARGUMENT for a wrong number of ids.
   StatusOr<size_t> AnswerBytes(const BatchReference& reference, EmbeddingForm form,
                                VectorPrecision precision);
 
-  // Pooled embeddings of the whole batch, or its rows, into the target.
-  // Errors: NOT_FOUND as above; INVALID_ARGUMENT for a target of another size; ABORTED when a
-  // server cannot be reached; of Partition.
+  // Writes the batch's pooled embeddings, or its rows, into the target.
+  // Errors: NOT_FOUND as above; INVALID_ARGUMENT for a target of the wrong size; ABORTED for an
+  // unreachable server; as Partition.
   [[nodiscard]] rpc::awaitable<StatusOr<PullAnswer>> Pull(BatchReference reference,
                                                           PullOptions terms, EmbeddingBuffer target,
                                                           rpc::CallOptions options);
 
-  // A feature whose gradient holds NaN or infinity, or adds up to more than any finite number in
-  // one of its rows, is counted, and leaves its rows a gradient of zero. learning_rates: by table.
-  // Errors: as Pull; INVALID_ARGUMENT for rates that are not one a table, finite and at least 0, or
-  // argmax that are not of this batch.
+  // If a feature's gradient holds NaN or infinity, or overflows in a row's sum, it is counted and
+  // replaced by zero. learning_rates: by table.
+  // Errors: as Pull; INVALID_ARGUMENT unless there is one finite rate >= 0 for each table, or for
+  // argmax that do not fit the batch.
   [[nodiscard]] rpc::awaitable<Status> Push(BatchReference reference, StepId position,
                                             std::vector<float> learning_rates,
                                             GradientBuffer gradients, rpc::CallOptions options);
 
-  // Drops expired batches; call now and then.
+  // Drops expired batches; call periodically.
   void ExpireBatches();
 
   // Bytes of a sample's embeddings or gradients in this precision.
   size_t row_bytes(VectorPrecision precision) const { return pooling_.row_bytes(precision); }
-  // What the argmax of no batch exceed.
+  // Upper bound on a batch's argmax bytes.
   size_t max_argmax_bytes() const { return argmax_wire_.max_bytes(); }
 
  private:
@@ -93,23 +91,22 @@ class EmbeddingWorker {
     std::optional<rpc::Waiter> waiter;  // Set once it sleeps.
   };
 
-  // Decodes if need be, checks and plans; on a compute thread.
+  // Decodes if necessary, validates and plans; on a compute thread.
   Status DecodeAndPlan(BufferedBatch& batch) const;
   [[nodiscard]] rpc::awaitable<StatusOr<ForwardBuffer::Place>> ReserveSpace(
       SubmitOptions terms, size_t bytes, rpc::Clock::time_point deadline);
-  // Whether a submission need not wait any more.
+  // Whether a submission can proceed.
   bool CanAdmit(const Waiting& waiting) const;
-  // Tells those who may come now, and the metrics, that the forward buffer holds something else.
+  // Wakes submissions that can proceed and updates the metrics after the forward buffer changed.
   void NoteBuffer();
 
   StatusOr<std::shared_ptr<BufferedBatch>> Find(const BatchReference& reference);
 
-  // Pools a pull's rows into the target, or copies them; the argmax, if they are to be told. On a
-  // compute thread.
+  // Pools or copies a pull's rows into the target, with argmax if requested; on a compute thread.
   PooledArgmax PoolRows(const BufferedBatch& batch, const AlignedBuffer& rows,
                         const EmbeddingBuffer& target, bool tell_argmax);
-  // Un-pools gradients; as BatchPooling::Unpool. On a compute thread.
-  // Errors: INVALID_ARGUMENT for argmax that are not of this batch.
+  // Un-pools gradients as BatchPooling::Unpool; on a compute thread.
+  // Errors: INVALID_ARGUMENT for argmax that do not fit the batch.
   StatusOr<std::vector<size_t>> UnpoolRows(const BufferedBatch& batch,
                                            const GradientBuffer& gradients,
                                            const AlignedBuffer& row_gradients);
@@ -120,9 +117,9 @@ class EmbeddingWorker {
   StatusOr<size_t> AnswerBytes(const BufferedBatch& batch, EmbeddingForm form,
                                VectorPrecision precision) const;
   Status CheckSize(size_t bytes, size_t expected) const;
-  // Lets a batch go that nobody needs any more, and counts it. False: another call has.
+  // Removes and counts a finished batch. Returns false if another call has removed it.
   bool Finish(const BatchReference& reference, const BufferedBatch& batch);
-  // Counts and logs features whose gradients were left out.
+  // Counts and logs features with dropped gradients.
   void NoteDropped(const std::vector<size_t>& features, const StepId& position);
 
   const BatchLayout layout_;

@@ -10,14 +10,13 @@
 
 namespace simurgh {
 
-// The most bytes of codes that a batch within the limits can need: of an occurrence 31 bits and a
-// weight, of a cell a length of 24 bits, ids as differences.
+// Upper bound on the bytes of codes of a valid batch: 31 bits and a weight for each occurrence,
+// a 24-bit length for each cell, ids as differences.
 inline constexpr size_t kMaxBatchCodeBytes = size_t{400} << 20;
 
-// A CompactBatch in the bytes that travel: unique ids plain or as differences, whichever is fewer
-// bytes, list by list; per occurrence a prefix code of its id's number. Or, where that is fewer
-// bytes, as of a few samples, the ids of all occurrences as they are. src/data/COMPACT_BATCH.md has
-// the layout and what it costs.
+// A CompactBatch in its wire format. Each list's unique ids are plain or differences, whichever is
+// smaller; each occurrence is a prefix code of its id's index. If smaller, as for a few samples,
+// the ids of all occurrences are stored bare. src/data/COMPACT_BATCH.md describes the layout.
 struct EncodedBatch {
   std::vector<uint64_t> plain_ids;  // Of the lists that are smallest plain, or of all occurrences.
   std::vector<std::byte> codes;     // Everything else.
@@ -25,15 +24,13 @@ struct EncodedBatch {
   size_t byte_size() const { return plain_ids.size() * sizeof(uint64_t) + codes.size(); }
 };
 
-// Encodes a batch as BatchBuilder makes them.
-//
-// A list that has an id twice may come back with it once.
+// Encodes a batch from BatchBuilder. Decoding may remove duplicates from a list of ids.
 // Cost: two passes over occurrences and ids; about 10 ns an occurrence.
-// Errors: INVALID_ARGUMENT for a batch that Validate refuses, or whose ids do not lie in the order
-// of their first appearance, or of more than kMaxBatchOccurrences cells with next to no ids.
+// Errors: INVALID_ARGUMENT for a batch that Validate rejects, ids out of the order of first
+// appearance, or more than kMaxBatchOccurrences cells with almost no ids.
 StatusOr<EncodedBatch> EncodeBatch(const CompactBatch& batch);
 
-// How many elements the arrays of a CompactBatch have.
+// Element counts of a CompactBatch's arrays.
 struct BatchSizes {
   size_t ids = 0;
   size_t occurrences = 0;
@@ -45,27 +42,26 @@ struct BatchSizes {
   size_t bytes() const;  // Of memory.
 };
 
-// What DecodeBatch makes of it at most, and takes memory for, as its head says: all but the number
-// of distinct ids of a bare batch is exact. Known before there is any memory.
-// cluster_features: how many features a batch must have, so that a peer's bytes ask for no more
-// work than these; none: any number.
-// Cost: a few ns, and 20 bytes of memory, a feature; nothing for a wrong number of them.
-// Errors: INVALID_ARGUMENT as of DecodeBatch, which refuses a batch that belies its head.
+// Returns the sizes in the batch's head, an upper bound on what DecodeBatch allocates. All are exact
+// except the number of distinct ids of a bare batch. cluster_features: required number of features,
+// which bounds the work a peer can cause; none: any number.
+// Cost: a few ns and 20 bytes for each feature; none if their number is wrong.
+// Errors: INVALID_ARGUMENT as DecodeBatch, which rejects a batch that contradicts its head.
 StatusOr<BatchSizes> DecodedSizes(const EncodedBatch& encoded,
                                   std::optional<size_t> cluster_features = {});
 
-// The batch that was encoded, valid whatever the bytes were. Weights that are all 1 come back as
-// none at all. cluster_features: as above.
+// Decodes a batch; the result is valid for any input bytes. Weights that are all 1 are dropped.
+// cluster_features: as above.
 //
-// Cost: some 5 ns an occurrence; a batch whose lists are all plain keeps `plain_ids` as its ids.
-// Memory: of DecodedSizes, within the limits of a batch, and of n bytes at most 64 * n occurrences,
-// 64 * n ids, and 64 * n or kMaxBatchOccurrences cells, whichever is more.
-// Errors: INVALID_ARGUMENT naming the list or feature, the byte, what is wrong and the limit.
+// Cost: about 5 ns an occurrence; if all lists are plain, `plain_ids` becomes the batch's ids.
+// Memory: as DecodedSizes, within the limits of a batch. n bytes decode to at most 64 * n
+// occurrences, 64 * n ids, and max(64 * n, kMaxBatchOccurrences) cells.
+// Errors: INVALID_ARGUMENT naming the list or feature, the byte, the fault and the limit.
 StatusOr<CompactBatch> DecodeBatch(EncodedBatch encoded,
                                    std::optional<size_t> cluster_features = {});
 
-// The same into `batch`, whose memory is used again. `encoded` is left with memory of either;
-// after an error `batch` is not valid.
+// Decodes into `batch` and reuses its memory; may swap buffers with `encoded`. After an error
+// `batch` is invalid.
 Status DecodeBatch(EncodedBatch& encoded, CompactBatch& batch,
                    std::optional<size_t> cluster_features = {});
 

@@ -19,7 +19,7 @@ namespace simurgh {
 //   sqrt_n        sum of r_i / sqrt(n)
 //   max           the largest of each element; a tie is the first one's. rows_per_id is 1.
 //   weighted_sum  sum of w_i * r_i
-//   raw           (length * D) the first `length` ids one behind the other, then zeros
+//   raw           (length * D) the first `length` ids' rows, concatenated, then zeros
 //
 // A sample without ids gives zeros. An id that occurs twice counts twice.
 struct PoolingRule {
@@ -29,7 +29,7 @@ struct PoolingRule {
 
   // Columns of the block, where rows have this dim.
   size_t width(size_t dim) const { return kind == Pooling::kRaw ? length * dim : dim; }
-  // How many ids n so many occurrences are.
+  // Number of ids n for this number of occurrences.
   size_t ids_of(size_t occurrences) const { return (occurrences + rows_per_id - 1) / rows_per_id; }
 };
 
@@ -51,10 +51,9 @@ struct PoolingInput {
 
 // Pools a feature's samples from first_sample on.
 //
-// rows: of row_positions. pooled: (B, width) overwritten. argmax: (B * D) for max only: which of
-// its sample's occurrences each element is of; not set where a sample has none. Empty for all other
-// poolings, and where nobody will un-pool.
-// Order of addition is by occurrence.
+// pooled: (B, width), overwritten. argmax: (B * D), for max only: the occurrence within the sample
+// that gave each element; not set for a sample without ids. Empty for other poolings or without
+// un-pooling. Addition is in the order of occurrences.
 // Threads: any; touches only its arguments.
 void Pool(const PoolingInput& input, std::span<const float> rows, MatrixView<float> pooled,
           std::span<uint32_t> argmax);
@@ -66,18 +65,16 @@ struct UnpoolingInput {
   std::span<const uint32_t> argmax;  // As Pool set them.
 };
 
-// The adjoint: adds to each row what the gradients of the pooled blocks say of it.
+// The adjoint: adds the gradients of the pooled blocks to the gradient of each row.
 //
-// inputs: of the same samples. row_gradients: laid out like `rows`; added to, so zero it before the
-// first samples. Order of addition is by sample, in a sample by input, in an input by occurrence,
-// so that results do not depend on threads; only inputs that have rows in common need to come
-// together.
+// inputs: of the same samples. row_gradients: laid out like `rows`; zero it before the first
+// samples. Addition is by sample, then input, then occurrence, so results do not depend on
+// threads. Only inputs that share rows must be in one call.
 // Threads: any; touches only its arguments.
 void Unpool(std::span<const UnpoolingInput> inputs, std::span<float> row_gradients);
 
-// The places of a raw feature that a sample fills: its true length. A place is masked, and zeros,
-// from there on; Unpool leaves its gradient aside. Whoever has the batch can tell, so nothing of it
-// travels: RawMasks tells the dense network.
+// The sample's true length in a raw feature. Positions from there on are zero and masked, and Unpool
+// ignores their gradients. RawMasks derives the masks from the batch, so they are not sent.
 size_t TrueLength(const PoolingRule& rule, const FeatureView& feature, size_t sample);
 
 // True when no element is NaN or infinite.
