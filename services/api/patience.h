@@ -6,8 +6,8 @@
 
 namespace simurgh::api {
 
-// How long a call may wait for a connection that is not there. Long enough for a peer that
-// restarts, short enough that a batch soon goes elsewhere and the log soon says why.
+// Maximum wait for a connection: long enough for a restarting peer, short enough that a batch soon
+// moves to another one and the log shows the reason.
 inline constexpr std::chrono::seconds kConnectionPatience{1};
 
 inline rpc::CallOptions Patient(rpc::CallOptions options) {

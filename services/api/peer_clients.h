@@ -11,11 +11,11 @@ namespace simurgh {
 
 // The connections to one peer.
 //
-// Some calls a peer answers only after another has come: a push after those of the other ranks, a
-// batch that finds no room after a push that makes some. The requests of a connection share a
-// window (rpc.peer_memory_bytes), in which the other call might wait for the first one's room. So a
-// call of that kind has a connection of its own, where one message may always come. It is used
-// again: there are as many as such calls have been under way at once.
+// A peer answers some calls only after another call: a push after the other ranks' pushes, a
+// submit to a full buffer after a push that frees space. The requests of a connection share a
+// window (rpc.peer_memory_bytes), so on one connection such calls could deadlock. Each therefore
+// uses a separate connection, which always admits one message. Connections are reused; their number
+// is the maximum of such calls in flight.
 //
 // Threads: the clients'. Lifetime: outlive every call.
 class PeerClients {
@@ -40,13 +40,13 @@ class PeerClients {
     rpc::Client* client_;
   };
 
-  // Of each rpc::Client; see there.
+  // Arguments: as rpc::Client.
   PeerClients(rpc::asio::any_io_executor executor, std::string address, rpc::Hello hello,
               rpc::ClientOptions options, rpc::Observer* observer);
 
-  // For a call that is answered whatever else comes.
+  // For a call that does not depend on another.
   Use shared();
-  // For one that may wait for another.
+  // For a call that may wait for another.
   Use own();
 
   // Fails every call, present and future, with CANCELLED.

@@ -1,7 +1,7 @@
 #pragma once
 
-// What nn-workers ask of the first of them. The tables are in ranks.fbs; a method's number, and
-// what it means, never change.
+// Methods that rank 0 serves to the other nn-workers. The tables are in ranks.fbs; a method's
+// number and meaning never change.
 
 #include <cstddef>
 
@@ -10,8 +10,8 @@
 
 namespace simurgh::api {
 
-// The segments: where the asking rank can be reached; where all ranks can be, one after the other,
-// as long each. Answered when all have come.
+// Segments: the caller's address; the addresses of all ranks, concatenated, of equal length. The
+// answer is sent after all ranks have called.
 using MeetRanks =
     rpc::MethodOf<rpc::MessageOf<wire::MeetRanksRequest, rpc::Segment<"addresses", std::byte>>,
                   rpc::MessageOf<wire::MeetRanksResponse, rpc::Segment<"addresses", std::byte>>>;

@@ -41,8 +41,8 @@ class EmbeddingWorker {
   // Returns memory for an incoming batch.
   std::shared_ptr<BufferedBatch> LeaseBatch() { return batches_.Lease(); }
 
-  // Buffers a batch. While the forward buffer is full, calls wait in FIFO order, before decoding and
-  // planning. A needed batch (ForwardBuffer) does not wait.
+  // Buffers a batch. While the forward buffer is full, calls wait in FIFO order, before decoding
+  // and planning. A needed batch (ForwardBuffer) does not wait.
   // Errors: INVALID_ARGUMENT for a wrong number of features, lists of ids shared across tables, or
   // an unknown rank; RESOURCE_EXHAUSTED if the buffer is full until the deadline.
   [[nodiscard]] rpc::awaitable<StatusOr<BatchReference>> Submit(

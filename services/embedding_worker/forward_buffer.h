@@ -16,43 +16,37 @@
 
 namespace simurgh {
 
-// Batches between their submit and their acknowledged push (or evaluation pull), by number. A batch
-// has its place before it takes the memory: what is decoded is in here. One that nobody has asked
-// about for `expiry` is dropped, so that a dead nn-worker costs its batches' memory for that long
-// and no longer.
+// Buffers batches, by number, from their submit to their acknowledged push (or evaluation pull). A
+// place is reserved before the batch is decoded. Batches unused for `expiry` are dropped, which
+// bounds the memory that a dead nn-worker holds.
 //
-// Bounded in batches and in bytes, but for batches that are needed: such a one comes whatever is
-// here. Needed is a batch when fewer than its `together` earlier ones of its run, rank and purpose
-// are here.
+// The limits in batches and bytes exempt needed batches. A batch is needed if fewer than
+// `lookahead_steps` earlier batches of its run, rank and purpose are in the buffer.
 //
-// Why nobody waits for ever. Let s be the first step of a run that some rank has not had
-// acknowledged. Its push may wait for each rank's gradients of s (dense sums; servers that hold a
-// step's pushes), and a reproducible one for this rank's pulls up to s + together - 1. So all that
-// can hold s up is the submission of a step t < s + together of some rank; an earlier submission
-// does not, as ranks submit in the order of the steps. The earlier steps of that rank that are not
-// acknowledged are from s on, hence fewer than `together`, whichever workers they are with; the
-// acknowledged ones have left this buffer before anybody heard of it. So t is needed where it
-// waits, and comes. A failed call is made again, and so is the submission of a batch that a dead
-// worker had, for which the same holds. An evaluation waits for its own batches alone: its first
-// one that is not pulled has no earlier one here, as they leave with their pull. What a lost
-// connection has left here counts as an earlier one until it expires, and no longer. And whatever
-// makes room comes to the worker: a submission that waits has a connection of its own
-// (PeerClients).
+// No deadlock: let s be the first step of a run that some rank has not had acknowledged. Its push
+// may wait for every rank's gradients of s, and a reproducible push for this rank's pulls up to
+// s + lookahead_steps - 1. So only the submission of a step t < s + lookahead_steps can block s;
+// earlier submissions cannot, since ranks submit in step order. The rank's unacknowledged steps
+// before t start at s, so they are fewer than `lookahead_steps`; acknowledged batches have already
+// left the buffer. Hence t is needed and is admitted. The same holds for retries and for batches
+// resubmitted after a worker's death. An evaluation waits only for its own batches: its first
+// unpulled batch has no earlier one in the buffer. Batches of a lost connection count as earlier
+// until they expire. Calls that free space cannot be blocked, since a waiting submission has its
+// own connection (PeerClients).
 //
-// Why the bounds hold, up to the needed. Batches that had room when they came are within them: they
-// were so, all together, when the last one of them came. Of those that had none, at most `together`
-// of a rank and purpose are here: when another one comes, the last one of them goes, which its
-// trainer finds out and submits again (calls at work on it end, and keep its memory until then). It
-// is not an earlier one, unless of another run, so its going holds nobody up; and it happens only
-// where batches have come out of order: after a worker's death.
+// Bounds: batches admitted with room are within the limits. Of the exempt batches, at most
+// `lookahead_steps` of a rank and purpose are kept: the next one evicts the last of them, and the
+// trainer resubmits it. Calls in progress on it complete, and keep its memory until then. The
+// evicted batch is not an earlier one, unless of another run, so its eviction blocks no step. It
+// occurs only if batches arrive out of order, after a worker's death.
 //
 // Threads: one owner.
 class ForwardBuffer {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Held for a batch that is about to come; free again if it goes before that.
-  // Lifetime: not beyond the buffer.
+  // Reserves space for a batch; frees it unless filled.
+  // Lifetime: the buffer outlives it.
   class Place {
    public:
     Place(Place&& other) noexcept
@@ -62,8 +56,8 @@ class ForwardBuffer {
       if (buffer_ != nullptr) buffer_->Remove(number_);
     }
 
-    // Puts the batch there, counted from now on as what it is. Returns its number, which is good
-    // for nothing if a batch that was needed more has taken the place. Call once.
+    // Stores the batch and counts its actual size. Returns its number, which is invalid if a needed
+    // batch has evicted the reservation. Call once.
     uint64_t Fill(std::shared_ptr<BufferedBatch> batch, Clock::time_point now);
 
    private:
@@ -74,37 +68,37 @@ class ForwardBuffer {
     uint64_t number_;
   };
 
-  // on_change: called when it holds something else than before.
+  // on_change: called whenever the contents change.
   ForwardBuffer(size_t capacity_batches, size_t capacity_bytes, std::chrono::milliseconds expiry,
                 std::function<void()> on_change);
 
-  // Whether a batch of so many bytes is within the bounds.
+  // Whether a batch of this size is within the limits.
   bool HasRoom(size_t bytes) const;
-  // Whether a batch must come, room or not.
+  // Whether a batch is admitted even without room.
   bool IsExemptFromLimit(const SubmitOptions& terms) const;
 
-  // A place for a batch that will take so many bytes at most. Requires room or need.
+  // Reserves space for at most `bytes`. Requires HasRoom or IsExemptFromLimit.
   Place Reserve(const SubmitOptions& terms, size_t bytes);
 
-  // What it holds and what it may hold.
+  // Usage and limits, for messages.
   std::string Describe() const;
 
-  // The batch, whose expiry starts anew.
-  // Errors: NOT_FOUND: consumed, expired, gone for one that was needed more, or never there.
+  // Returns the batch and restarts its expiry.
+  // Errors: NOT_FOUND if it was consumed, expired, evicted, or never existed.
   StatusOr<std::shared_ptr<BufferedBatch>> Find(uint64_t number, Clock::time_point now);
 
-  // Lets the batch go; false: it is not there.
+  // Removes the batch. Returns false if it is absent.
   bool Remove(uint64_t number);
 
-  // Drops what has expired; how many batches that were. What somebody is at work on does not.
+  // Drops expired batches that are not in use; returns their number.
   size_t Expire(Clock::time_point now);
 
-  // Destinations that are held count as batches, and as what was reserved.
+  // Reservations count as batches of their reserved size.
   size_t size() const { return entries_.size(); }
   size_t bytes() const { return bytes_; }
 
  private:
-  // Where a batch stands among those of its rank.
+  // Orders the batches of a rank.
   struct Order {
     uint32_t rank = 0;
     LookupMode purpose = LookupMode::kTrain;
@@ -117,7 +111,7 @@ class ForwardBuffer {
 
   struct Entry {
     Order order;
-    std::shared_ptr<BufferedBatch> batch;  // Null: it has not come.
+    std::shared_ptr<BufferedBatch> batch;  // Null: only reserved.
     size_t bytes = 0;
     Clock::time_point last_use;
   };
@@ -126,7 +120,7 @@ class ForwardBuffer {
 
   // Before all batches of these terms' run, rank, purpose and step.
   static Order Before(const SubmitOptions& terms);
-  // Lets the last of those go that have come without room, if they are as many as may be.
+  // Evicts the last exempt batch if their maximum number is reached.
   void MakeWay(const SubmitOptions& terms);
   void Erase(Entries::iterator entry);
 
@@ -136,7 +130,7 @@ class ForwardBuffer {
   const std::function<void()> on_change_;
   Entries entries_;
   std::set<Order> order_;      // Of all.
-  std::set<Order> unbounded_;  // Of those that there was no room for.
+  std::set<Order> unbounded_;  // Admitted without room.
   size_t bytes_ = 0;
   uint64_t next_number_ = 1;
 };

@@ -38,14 +38,13 @@ class AlignedBuffer {
   void (*release_)(std::byte*) = nullptr;  // Null where there is nothing to release.
 };
 
-// Recycles buffers, so that steady state asks the system for nothing. A lease is at least as large
-// as asked for (sizes are rounded up to a power of two) and comes back when its last owner lets it
-// go, even after the pool itself is gone.
+// Recycles buffers to avoid allocation in steady state. Sizes are rounded up to a power of two. A
+// lease returns to the pool when its last owner releases it, and may outlive the pool.
 //
 // Threads: all members may be called from any thread.
 class BufferPool {
  public:
-  // Makes a buffer of so many bytes.
+  // Allocates a buffer of `size` bytes.
   using Make = std::function<AlignedBuffer(size_t size)>;
 
   // Keeps at most `capacity_bytes` of idle buffers, and of those sizes that were leased last. make:
@@ -55,7 +54,6 @@ class BufferPool {
 
   std::shared_ptr<AlignedBuffer> Lease(size_t size);
 
-  // Bytes that lie idle.
   size_t idle_bytes() const;
 
  private:

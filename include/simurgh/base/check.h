@@ -4,7 +4,7 @@
 
 namespace simurgh::internal {
 
-// Prints the message and aborts when it goes out of scope.
+// Prints the message and aborts in its destructor.
 class CheckFailure {
  public:
   CheckFailure(const char* file, int line, const char* condition);

@@ -9,21 +9,22 @@
 
 namespace simurgh {
 
-// Which of its sample's occurrences each element of a feature pooled by max is of, as it travels.
+// Wire format of the argmax of max pooling: for each element, the index of the sample's occurrence
+// that gave it.
 //
-// Positions lie sample after sample, element after element, each in the fewest bits that the n
-// occurrences of its sample need for 0 to n - 1: none where n is 0 or 1. Least significant bit
-// first, filled up to a byte. Several features lie one behind the other.
+// Indexes are ordered by feature, sample and element. Each takes the fewest bits for 0 to n - 1,
+// where n is the sample's number of occurrences: no bits if n is 0 or 1. Least significant bit
+// first; each feature is padded to a byte.
 //
 // argmax: (B * dim) as simurgh/data/pooling.h has it.
 
-// Writers store whole words, so that this much must be writable behind the last byte.
+// Writers store whole words: this many bytes after the last one must be writable.
 inline constexpr size_t kArgmaxSlackBytes = 8;
 
 // Of a feature.
 size_t ArgmaxBytes(const FeatureView& feature, size_t dim);
 
-// The most that a feature of so many samples can have.
+// Upper bound on ArgmaxBytes for this number of samples.
 constexpr size_t MaxArgmaxBytes(size_t samples, size_t dim) {
   constexpr size_t kPositionBytes = 3;
   static_assert(kMaxBatchOccurrences <= size_t{1} << (8 * kPositionBytes));

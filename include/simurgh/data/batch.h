@@ -19,13 +19,13 @@ struct DenseBatch {
   MatrixView<const float> matrix() const { return {values.data(), batch_size, width}; }
 };
 
-// B samples as the loader makes them. The ID part is shared with whoever may have to send it again.
+// B samples from the loader. The ID part is shared with the calls that may resend it.
 struct Batch {
   std::shared_ptr<const CompactBatch> sparse;
   DenseBatch dense;
   // Of this batch and those of the other ranks at the same step; 0: there are no others.
   uint64_t global_samples = 0;
-  bool ends_epoch = false;  // Nothing of the pass over the data follows; set while training.
+  bool ends_epoch = false;  // The epoch's last batch; set while training.
 
   size_t size() const { return dense.batch_size; }
 };

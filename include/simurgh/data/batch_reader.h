@@ -50,7 +50,8 @@ struct ReadOptions {
 // has `features` and DenseColumns(config), in that order. Requires fitted statistics
 // (FitStatistics).
 //
-// A bad row is an error; with config.bad_rows it is skipped, counted and, for the first few, logged.
+// A bad row is an error; with config.bad_rows it is skipped and counted, and the first few are
+// logged.
 // Blank lines are skipped.
 // Errors: as Next, for the first file; INVALID_ARGUMENT for a batch size above kMaxBatchSamples
 // or a feature that names a missing column.

@@ -42,7 +42,7 @@ struct BatchSizes {
   size_t bytes() const;  // Of memory.
 };
 
-// Returns the sizes in the batch's head, an upper bound on what DecodeBatch allocates. All are exact
+// Returns the sizes in the batch's head, an upper bound on DecodeBatch's memory. All are exact
 // except the number of distinct ids of a bare batch. cluster_features: required number of features,
 // which bounds the work a peer can cause; none: any number.
 // Cost: a few ns and 20 bytes for each feature; none if their number is wrong.

@@ -23,12 +23,12 @@ constexpr uint64_t FirstRowOf(uint32_t rank) { return uint64_t{rank} << 32; }
 
 // Embeddings or their gradients as bytes, as they travel between nn-worker and embedding worker.
 //
-// A row of the matrix is a sample's vectors one behind the other. Coded, it is as many numbers:
+// A row of the matrix is a sample's vectors, concatenated. An encoded row has as many numbers:
 //
 //   f32    4 bytes each
 //   bf16   2 bytes each, rounded to the nearest
 //   f16    likewise; beyond the largest finite number, it
-//   int8   1 byte each, filled up to a multiple of 4 bytes; then a scale for each vector, f32. A
+//   int8   1 byte each, padded to a multiple of 4 bytes; then a scale for each vector, f32. A
 //          number is its int8 (-127 to 127) times the scale, which is the largest absolute number
 //          of the vector / 127. A vector whose numbers are all below 2^-100 becomes zeros.
 //
