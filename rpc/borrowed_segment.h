@@ -12,8 +12,8 @@
 
 namespace simurgh::rpc {
 
-inline constexpr uint64_t kBorrowAlignment =
-    64;  // Of the bytes, so that they can be used in place.
+// Alignment of borrowed bytes, so that they can be used in place.
+inline constexpr uint64_t kBorrowAlignment = 64;
 
 // Laid out as on the wire.
 struct BorrowedSegment {

@@ -20,7 +20,7 @@ Status CheckSegments(std::string_view what, std::span<const std::string_view> na
     if (lengths[i] % element_bytes[i] == 0) continue;
     return absl::InvalidArgumentError(
         absl::StrCat(std::string(what), ": segment '", std::string(names[i]), "' has ", lengths[i],
-                     " bytes, which its elements of ", element_bytes[i], " do not fill"));
+                     " bytes, which is not a multiple of its element size ", element_bytes[i]));
   }
   return absl::OkStatus();
 }
@@ -33,7 +33,7 @@ Status CheckAlignment(std::string_view what, std::span<const std::string_view> n
     if (address % alignments[i] == 0) continue;
     return absl::InvalidArgumentError(absl::StrCat(std::string(what), ": segment '",
                                                    std::string(names[i]), "' is not aligned to ",
-                                                   alignments[i], " bytes at its sender"));
+                                                   alignments[i], " bytes by its sender"));
   }
   return absl::OkStatus();
 }

@@ -1,15 +1,15 @@
 #pragma once
 
-// Typed methods, without macros: described once, registered with a server, called through a client.
+// Typed methods: described once, registered with a server, called through a client.
 //
 //   inline constexpr rpc::MethodOf<rpc::MessageOf<ScaleRequest, rpc::Segment<"values", float>>,
 //                                  rpc::MessageOf<rpc::NoTable, rpc::Segment<"scaled", float>>>
 //       kScale{.number = 1, .name = "scale"};
 //
-// What arrives is verified before any code of the method sees it: the table by FlatBuffers' own
-// verifier, the number of segments, and that each is a whole number of elements. A request that is
-// malformed is answered with INVALID_ARGUMENT and its handler is not started; a response that is
-// fails the call with INTERNAL.
+// The library verifies the table, the number of segments, and that each is a whole number of
+// elements, before the method's code sees a message. A malformed request is answered with
+// INVALID_ARGUMENT and its handler does not start; a malformed response fails the call with
+// INTERNAL.
 
 #include <cstdint>
 #include <string_view>
@@ -24,13 +24,13 @@
 
 namespace simurgh::rpc {
 
-// Request and Response are MessageOf. Both ends compile the same description.
+// Request and Response are MessageOf types. Both ends use the same description.
 template <typename RequestType, typename ResponseType>
 struct MethodOf {
   using Request = RequestType;
   using Response = ResponseType;
 
-  // From 1; it never changes its meaning.
+  // From 1; never reused.
   uint32_t number = 0;
   // For metrics, logs and errors; a literal.
   std::string_view name;
@@ -39,7 +39,7 @@ struct MethodOf {
   constexpr operator MethodId() const { return {.number = number, .name = name}; }
 };
 
-// A request in the hands of a typed handler.
+// A request, as passed to a typed handler.
 template <typename Message>
 class RequestOf : public Received<Message> {
  public:
@@ -50,7 +50,7 @@ class RequestOf : public Received<Message> {
   Clock::time_point deadline() const { return rest_.deadline; }
   const Trace& trace() const { return rest_.trace; }
   const Hello& peer() const { return *rest_.peer; }
-  // See Request; AllocateTensor() gives it a type.
+  // See Request::Allocate() and AllocateTensor().
   SegmentBuffer Allocate(size_t bytes) const { return rest_.Allocate(bytes); }
 
  private:
@@ -67,24 +67,24 @@ typename Message::Counts CountsOf(std::span<const uint64_t> lengths) {
 }
 
 template <typename Message>
-std::vector<IncomingSegment> Untyped(Destinations<Message> places) {
+std::vector<IncomingSegment> Untyped(Destinations<Message> destinations) {
   return std::apply(
-      [](auto&... place) {
+      [](auto&... destination) {
         std::vector<IncomingSegment> untyped;
-        untyped.reserve(sizeof...(place));
-        (untyped.push_back({.bytes = std::as_writable_bytes(place.values),
-                            .owner = std::move(place.owner),
-                            .allocate = place.allocate}),
+        untyped.reserve(sizeof...(destination));
+        (untyped.push_back({.bytes = std::as_writable_bytes(destination.values),
+                            .owner = std::move(destination.owner),
+                            .allocate = destination.allocate}),
          ...);
         return untyped;
       },
-      places);
+      destinations);
 }
 
 template <typename Message, typename Place>
-StatusOr<std::vector<IncomingSegment>> AskForPlaces(const Place& place,
-                                                    std::span<const std::byte> metadata,
-                                                    std::span<const uint64_t> lengths) {
+StatusOr<std::vector<IncomingSegment>> CallPlace(const Place& place,
+                                                 std::span<const std::byte> metadata,
+                                                 std::span<const uint64_t> lengths) {
   const auto ask = [&](const typename Message::Counts& counts) -> StatusOr<Destinations<Message>> {
     if constexpr (Message::kHasTable) {
       return place(*flatbuffers::GetRoot<typename Message::Table>(metadata.data()), counts);
@@ -92,42 +92,42 @@ StatusOr<std::vector<IncomingSegment>> AskForPlaces(const Place& place,
       return place(counts);
     }
   };
-  SIMURGH_ASSIGN_OR_RETURN(Destinations<Message> places, ask(CountsOf<Message>(lengths)));
-  return Untyped<Message>(std::move(places));
+  SIMURGH_ASSIGN_OR_RETURN(Destinations<Message> destinations, ask(CountsOf<Message>(lengths)));
+  return Untyped<Message>(std::move(destinations));
 }
 
-// As INTERNAL: the caller can do nothing about what its peer answers.
+// INTERNAL, because the caller cannot fix the response of its peer.
 Status MalformedResponse(const Status& error);
 Status UnexpectedCount(std::string_view method, std::string_view segment, uint64_t count,
                        uint64_t expected);
 
-// Destinations for a caller who knows what will come.
+// A placement for a response of known lengths.
 template <typename Message>
-class ExactPlaces {
+class ExactDestinations {
  public:
-  ExactPlaces(std::string_view method, Destinations<Message> places)
-      : method_(method), places_(std::move(places)) {}
+  ExactDestinations(std::string_view method, Destinations<Message> destinations)
+      : method_(method), destinations_(std::move(destinations)) {}
 
   StatusOr<std::vector<IncomingSegment>> operator()(std::span<const std::byte> metadata,
                                                     std::span<const uint64_t> lengths) const {
     const Status verified = Verify<Message>(method_, metadata, lengths);
     if (!verified.ok()) return MalformedResponse(verified);
-    std::vector<IncomingSegment> places = Untyped<Message>(places_);
-    for (size_t i = 0; i < places.size(); ++i) {
-      if (places[i].allocate || places[i].bytes.size() == lengths[i]) continue;
+    std::vector<IncomingSegment> destinations = Untyped<Message>(destinations_);
+    for (size_t i = 0; i < destinations.size(); ++i) {
+      if (destinations[i].allocate || destinations[i].bytes.size() == lengths[i]) continue;
       const size_t element = Message::kElementBytes[i];
       return UnexpectedCount(method_, Message::kNames[i], lengths[i] / element,
-                             places[i].bytes.size() / element);
+                             destinations[i].bytes.size() / element);
     }
-    return places;
+    return destinations;
   }
 
  private:
   std::string_view method_;
-  Destinations<Message> places_;
+  Destinations<Message> destinations_;
 };
 
-// Takes the call and not its arguments, which would only be moved once more.
+// Takes the call instead of its arguments, to save a move.
 template <typename Response>
 [[nodiscard]] awaitable<StatusOr<Received<Response>>> Typed(
     std::string_view method, awaitable<StatusOr<IncomingMessage>> call) {
@@ -142,9 +142,9 @@ template <typename Response>
 
 // Registers a method.
 //
-// place: (const Request::Table&, const Request::Counts&) -> StatusOr<Destinations<Request>>, called
-// when the table has been verified and before the payload is read; only the counts where there is
-// no table. Its error refuses the request. handle: (RequestOf<Request>) ->
+// place: (const Request::Table&, const Request::Counts&) -> StatusOr<Destinations<Request>>,
+// without the table if there is none. Called with a verified table before the payload is read; its
+// error refuses the request. handle: (RequestOf<Request>) ->
 // awaitable<StatusOr<Outgoing<Response>>>; see Server.
 template <typename Request, typename Response, typename Place, typename Handle>
 void Register(Server& server, const MethodOf<Request, Response>& method, Place place,
@@ -155,7 +155,7 @@ void Register(Server& server, const MethodOf<Request, Response>& method, Place p
                         std::span<const std::byte> metadata, std::span<const uint64_t> lengths)
            -> StatusOr<std::vector<IncomingSegment>> {
          SIMURGH_RETURN_IF_ERROR(Verify<Request>(name, metadata, lengths));
-         return internal::AskForPlaces<Request>(place, metadata, lengths);
+         return internal::CallPlace<Request>(place, metadata, lengths);
        },
        .handle = [name = method.name, handle = std::move(handle)](
                      rpc::Request raw) -> awaitable<StatusOr<OutgoingMessage>> {
@@ -168,7 +168,7 @@ void Register(Server& server, const MethodOf<Request, Response>& method, Place p
        }});
 }
 
-// A method whose requests have no segments.
+// Registers a method whose requests have no segments.
 template <typename Request, typename Response, typename Handle>
   requires(Request::kSegments == 0)
 void Register(Server& server, const MethodOf<Request, Response>& method, Handle handle) {
@@ -178,7 +178,7 @@ void Register(Server& server, const MethodOf<Request, Response>& method, Handle 
   Register(server, method, nowhere, std::move(handle));
 }
 
-// Calls a method. place: as for Register, for the response.
+// Calls a method. place: as for Register(), for the response.
 // Errors: of Client::Call; of `place`; INTERNAL when the response is malformed.
 template <typename Request, typename Response, typename Place>
   requires(!std::is_same_v<Place, Destinations<Response>>)
@@ -191,23 +191,24 @@ template <typename Request, typename Response, typename Place>
           std::span<const uint64_t> lengths) -> StatusOr<std::vector<IncomingSegment>> {
     const Status verified = Verify<Response>(name, metadata, lengths);
     if (!verified.ok()) return internal::MalformedResponse(verified);
-    return internal::AskForPlaces<Response>(place, metadata, lengths);
+    return internal::CallPlace<Response>(place, metadata, lengths);
   };
   return internal::Typed<Response>(
       method.name,
       client.Call(method, std::move(request).TakeMessage(), std::move(placement), options));
 }
 
-// Calls a method whose response must fill these places exactly.
+// Calls a method whose response has exactly the lengths of the destinations.
 // Errors: of Client::Call; INTERNAL when the response is malformed or of other lengths.
 template <typename Request, typename Response>
 [[nodiscard]] awaitable<StatusOr<Received<Response>>> Call(
     Client& client, const MethodOf<Request, Response>& method, Outgoing<Request> request,
-    Destinations<Response> places, CallOptions options) {
+    Destinations<Response> destinations, CallOptions options) {
   return internal::Typed<Response>(
       method.name,
       client.Call(method, std::move(request).TakeMessage(),
-                  internal::ExactPlaces<Response>(method.name, std::move(places)), options));
+                  internal::ExactDestinations<Response>(method.name, std::move(destinations)),
+                  options));
 }
 
 // Calls a method whose response has no segments.

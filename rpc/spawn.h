@@ -7,7 +7,7 @@
 namespace simurgh::rpc {
 namespace internal {
 
-// A completion handler with a cancellation slot and nothing else.
+// A completion handler with a cancellation slot.
 template <typename End>
 struct CancellableEnd {
   using cancellation_slot_type = asio::cancellation_slot;
@@ -24,12 +24,12 @@ struct CancellableEnd {
 
 }  // namespace internal
 
-// Starts a coroutine on an executor. `signal` cancels it and must outlive it; `end` is called with
-// its result, as by asio::co_spawn.
+// Starts a coroutine on an executor, as asio::co_spawn; `end` receives its result. `signal` cancels
+// it and must outlive it.
 //
-// asio::bind_cancellation_slot would do, but then an emission from outside the executor is posted
-// with a bare pointer to the signal, which may be gone when it runs. Here it takes effect at once.
-// Threads: one, that of the executor.
+// asio::bind_cancellation_slot posts an emission from outside the executor with a raw pointer to
+// the signal, which may be destroyed before. Here the emission takes effect at once. Threads: that
+// of the executor.
 template <typename T, typename End>
 void SpawnCancellable(const asio::any_io_executor& executor, awaitable<T> task,
                       asio::cancellation_signal& signal, End end) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// Messages that say at compile time what they hold: a FlatBuffers table and named tensors.
+// Messages with a compile-time description: a FlatBuffers table and named tensors.
 
 #include <algorithm>
 #include <array>
@@ -31,7 +31,7 @@ struct SegmentName {
   char characters[kSize];
 };
 
-// A tensor beside the table: values of T one behind the other.
+// A tensor of a message: an array of T.
 template <SegmentName kText, typename T>
 struct Segment {
   static_assert(std::is_trivially_copyable_v<T>, "segments are bytes on the wire");
@@ -39,20 +39,20 @@ struct Segment {
   static constexpr std::string_view kName = kText.view();
 };
 
-// In place of a table where there is none.
+// The table type of a message without a table.
 struct NoTable {};
 
-// What goes one way in a call: a table, then segments in this order.
+// A request or response: a table and segments in this order.
 template <typename TableType, typename... SegmentTypes>
 struct MessageOf {
   using Table = TableType;
   static constexpr size_t kSegments = sizeof...(SegmentTypes);
   static constexpr bool kHasTable = !std::is_same_v<Table, NoTable>;
 
-  // Elements of each segment.
+  // The number of elements of each segment.
   using Counts = std::array<uint64_t, kSegments>;
 
-  // The index of the segment with this name; does not compile without one.
+  // The index of the segment with this name. Does not compile for an unknown name.
   template <SegmentName kName>
   static consteval size_t IndexOf() {
     constexpr std::array<bool, kSegments> kMatches{(SegmentTypes::kName == kName.view())...};
@@ -71,14 +71,14 @@ struct MessageOf {
   static constexpr std::array<std::string_view, kSegments> kNames{SegmentTypes::kName...};
 };
 
-// A tensor to send from where it lies: see OutgoingSegment.
+// A tensor to send; see OutgoingSegment.
 template <typename T>
 struct SegmentSource {
   std::span<const T> values;
   std::shared_ptr<const void> owner = {};
 };
 
-// Where to put a tensor that arrives: see IncomingSegment.
+// The destination of a tensor; see IncomingSegment.
 template <typename T>
 struct SegmentDestination {
   std::span<T> values;
@@ -90,7 +90,7 @@ struct SegmentDestination {
 template <typename T>
 inline const SegmentDestination<T> SegmentDestination<T>::kAllocate{.allocate = true};
 
-// Memory to produce a tensor in, of a Client or a Request: see their Allocate().
+// Memory for a tensor to send. Allocator: a Client or Request; see their Allocate().
 template <typename T, typename Allocator>
 SegmentDestination<T> AllocateTensor(Allocator& allocator, size_t count) {
   SegmentBuffer buffer = allocator.Allocate(count * sizeof(T));
@@ -109,7 +109,7 @@ struct DestinationsFor<MessageOf<Table, Segments...>> {
 
 Status MalformedTable(std::string_view what);
 
-// Whether there is a segment for each name, of whole elements.
+// Checks the number of segments, and that each is a whole number of elements.
 // Errors: INVALID_ARGUMENT, naming `what` and the segment.
 Status CheckSegments(std::string_view what, std::span<const std::string_view> names,
                      std::span<const size_t> element_bytes, std::span<const uint64_t> lengths);
@@ -120,11 +120,11 @@ Status CheckAlignment(std::string_view what, std::span<const std::string_view> n
 
 }  // namespace internal
 
-// A place for each segment of a message.
+// A destination for each segment of a message.
 template <typename Message>
 using Destinations = typename internal::DestinationsFor<Message>::Type;
 
-// The table in the metadata of a message. what: for errors, the name of its method.
+// The verified table of a message. what: the name of the method, for errors.
 // Errors: INVALID_ARGUMENT.
 template <typename Table>
 StatusOr<const Table*> VerifiedTable(std::string_view what, std::span<const std::byte> metadata) {
@@ -134,7 +134,7 @@ StatusOr<const Table*> VerifiedTable(std::string_view what, std::span<const std:
   return flatbuffers::GetRoot<Table>(bytes);
 }
 
-// Whether what arrives is a message of this type.
+// Checks that a received message has this type.
 // Errors: INVALID_ARGUMENT, naming `what`.
 template <typename Message>
 Status Verify(std::string_view what, std::span<const std::byte> metadata,
@@ -145,7 +145,7 @@ Status Verify(std::string_view what, std::span<const std::byte> metadata,
   return internal::CheckSegments(what, Message::kNames, Message::kElementBytes, lengths);
 }
 
-// A message on its way out.
+// A message to send.
 template <typename Message>
 class Outgoing;
 
@@ -160,7 +160,7 @@ class Outgoing<MessageOf<Table, Segments...>> {
     Append(std::move(segments)...);
   }
 
-  // Where there is no table.
+  // Without a table.
   explicit Outgoing(SegmentSource<typename Segments::Element>... segments)
     requires std::is_same_v<Table, NoTable>
   {
@@ -179,7 +179,7 @@ class Outgoing<MessageOf<Table, Segments...>> {
   OutgoingMessage message_;
 };
 
-// A message that has arrived and been verified. Cost: of the message alone.
+// A received and verified message.
 template <typename Message>
 class Received {
  public:
@@ -192,7 +192,7 @@ class Received {
     return *flatbuffers::GetRoot<typename Message::Table>(message_.metadata.data());
   }
 
-  // Lifetime: of this message, or of the segment's owner.
+  // Lifetime: of this message or the segment's owner.
   template <SegmentName kName>
   auto segment() const {
     using Element = typename Message::template Element<kName>;
@@ -214,9 +214,8 @@ class Received {
   IncomingMessage message_;
 };
 
-// Takes over a message whose placement has seen to Verify().
-// Errors: INVALID_ARGUMENT when a segment that was let come anywhere does not lie as its elements
-// must.
+// Wraps a message whose placement has called Verify().
+// Errors: INVALID_ARGUMENT when a segment received into kAllocate is misaligned for its elements.
 template <typename Message>
 StatusOr<Received<Message>> Receive(std::string_view what, IncomingMessage message) {
   SIMURGH_RETURN_IF_ERROR(

@@ -205,7 +205,7 @@ TEST_CASE("a malformed response fails the call with INTERNAL") {
   CHECK_THAT(failure(Bytes(7), {Bytes(8)}), Catch::Contains("scale: the metadata is malformed"));
   CHECK_THAT(failure(table, {}), Catch::Contains("0 segments, expected 1"));
   CHECK_THAT(failure(table, {Bytes(12)}), Catch::Contains("'scaled' has 3 elements, expected 2"));
-  CHECK_THAT(failure(table, {Bytes(6)}), Catch::Contains("elements of 4 do not fill"));
+  CHECK_THAT(failure(table, {Bytes(6)}), Catch::Contains("not a multiple of its element size 4"));
   const auto anywhere = [](const auto&) -> StatusOr<Destinations<decltype(kHalves)::Response>> {
     return absl::AbortedError("must not be asked");
   };
