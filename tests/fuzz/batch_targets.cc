@@ -209,7 +209,8 @@ void RunSubmitOptions(Input input) {
   if (request.table == nullptr) return;
   const auto terms = api::Decode(*request.table);
   if (IsRefusal(terms.status())) return;
-  SIMURGH_CHECK(terms->together >= 1 && terms->together <= SubmitOptions::kMaxLookahead);
+  SIMURGH_CHECK(terms->lookahead_steps >= 1 &&
+                terms->lookahead_steps <= SubmitOptions::kMaxLookahead);
   const Received<api::wire::SubmitBatchRequest> again(
       api::Encode(*terms, std::make_shared<const EncodedBatch>()));
   const auto second = api::Decode(*again.table);
@@ -218,7 +219,7 @@ void RunSubmitOptions(Input input) {
   SIMURGH_CHECK_EQ(second->run, terms->run);
   SIMURGH_CHECK_EQ(second->rank, terms->rank);
   SIMURGH_CHECK_EQ(second->step, terms->step);
-  SIMURGH_CHECK_EQ(second->together, terms->together);
+  SIMURGH_CHECK_EQ(second->lookahead_steps, terms->lookahead_steps);
 }
 
 void RunReference(Input input) {
