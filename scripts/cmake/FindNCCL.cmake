@@ -1,4 +1,4 @@
-# NCCL's header, beside CUDA's or in the system: target NCCL::headers. The library is loaded when a device is used.
+# Finds NCCL's header and defines NCCL::headers. Programs load the library at run time.
 
 find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
 include(FindPackageHandleStandardArgs)

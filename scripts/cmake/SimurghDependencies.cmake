@@ -1,14 +1,14 @@
-# Every third-party package, all of them Debian's (scripts/bootstrap.sh installs them).
+# Third-party packages. scripts/bootstrap.sh installs them from Debian.
 
-# What rpc needs.
+# For rpc. GLOBAL: projects that embed rpc call simurgh_flatbuffers() themselves.
 find_package(Threads REQUIRED)
 find_package(Boost 1.81 REQUIRED)
 find_package(absl REQUIRED)
 find_package(OpenSSL 3 REQUIRED)
 find_program(FLATC flatc REQUIRED)
-find_package(FlatBuffers REQUIRED GLOBAL)  # simurgh_flatbuffers is for whoever has this as a subfolder, too.
+find_package(FlatBuffers REQUIRED GLOBAL)
 
-# Packages without a CMake file of their own, or with one that asks for more than they need (oneDNN: OpenCL).
+# Packages without a CMake file, or with one that requires too much (oneDNN requires OpenCL).
 function(simurgh_system_library name header library)
   find_path(${name}_INCLUDE ${header} REQUIRED)
   find_library(${name}_LIBRARY ${library} REQUIRED)
@@ -32,14 +32,14 @@ find_package(ZLIB REQUIRED)
 simurgh_system_library(simurgh_zstd zstd.h zstd)
 simurgh_system_library(simurgh_farmhash farmhash.h farmhash)
 simurgh_system_library(simurgh_dnnl dnnl.hpp dnnl)
-# The OpenMP runtime that Debian's oneDNN runs on, by its full name: clang's own is not the same.
+# Debian's oneDNN needs GCC's OpenMP runtime, not clang's.
 find_library(SIMURGH_GOMP_LIBRARY libgomp.so.1 REQUIRED)
 target_link_libraries(simurgh_dnnl INTERFACE ${SIMURGH_GOMP_LIBRARY})
 simurgh_system_library(simurgh_gloo gloo/transport/context.h gloo)
 simurgh_system_library(simurgh_jemalloc jemalloc/jemalloc.h jemalloc)
 
-# The runtime is linked statically and cuBLASLt and NCCL found when a device is used: a program that was built with CUDA
-# starts where none is installed.
+# Programs link the CUDA runtime statically and load cuBLASLt and NCCL on first use, so they also start on machines
+# without CUDA.
 if(SIMURGH_CUDA)
   find_package(CUDAToolkit 13 REQUIRED)
   find_package(NCCL)

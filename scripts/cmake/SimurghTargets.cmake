@@ -1,7 +1,65 @@
-# How a module, a daemon, a schema and a test are declared.
+# Functions that declare libraries, programs, plug-ins, schemas and tests.
+
+# Every user of Asio must compile it with these. rpc/asio.cc compiles its non-template code once. Asio caches freed
+# coroutine frames per thread; its default of 2 is too small for concurrent calls.
+set(SIMURGH_ASIO_DEFINITIONS BOOST_ASIO_SEPARATE_COMPILATION BOOST_ASIO_RECYCLING_ALLOCATOR_CACHE_SIZE=16)
+
+# Precompiled headers hold system headers only: ccache shares them between clones. Those with Asio are for targets that
+# link simurgh_rpc, since Asio's headers refer to the code that rpc/asio.cc compiles. An empty source carries each.
+set(SIMURGH_COMMON_HEADERS <algorithm> <array> <atomic> <chrono> <cmath> <cstdint> <cstring> <filesystem> <fstream>
+  <functional> <limits> <map> <memory> <mutex> <numeric> <optional> <random> <set> <span> <sstream> <string>
+  <string_view> <thread> <tuple> <unordered_map> <utility> <variant> <vector>
+  <absl/container/flat_hash_map.h> <absl/functional/any_invocable.h> <absl/status/statusor.h>
+  <absl/strings/str_cat.h> <absl/strings/str_format.h> <absl/strings/str_join.h> <absl/strings/str_split.h>
+  <spdlog/spdlog.h>)
+set(SIMURGH_RPC_HEADERS <absl/strings/cord.h> <flatbuffers/flatbuffers.h> <boost/asio/as_tuple.hpp>
+  <boost/asio/awaitable.hpp> <boost/asio/bind_cancellation_slot.hpp> <boost/asio/co_spawn.hpp>
+  <boost/asio/detached.hpp> <boost/asio/executor_work_guard.hpp> <boost/asio/io_context.hpp> <boost/asio/ip/tcp.hpp>
+  <boost/asio/post.hpp> <boost/asio/steady_timer.hpp> <boost/asio/use_awaitable.hpp>)
+
+function(simurgh_precompiled_headers name)
+  file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/precompiled/${name}.cc" CONTENT "")
+  add_library(simurgh_precompiled_${name} OBJECT "${PROJECT_BINARY_DIR}/precompiled/${name}.cc")
+  target_link_libraries(simurgh_precompiled_${name} PRIVATE absl::flat_hash_map absl::status spdlog::spdlog)
+  target_precompile_headers(simurgh_precompiled_${name} PRIVATE ${ARGN})
+endfunction()
+
+if(PROJECT_IS_TOP_LEVEL AND CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  simurgh_precompiled_headers(library ${SIMURGH_COMMON_HEADERS})
+  simurgh_precompiled_headers(library_rpc ${SIMURGH_COMMON_HEADERS} ${SIMURGH_RPC_HEADERS})
+  simurgh_precompiled_headers(test ${SIMURGH_COMMON_HEADERS} <catch2/catch.hpp>)
+  simurgh_precompiled_headers(test_rpc ${SIMURGH_COMMON_HEADERS} ${SIMURGH_RPC_HEADERS} <catch2/catch.hpp>)
+  foreach(name library_rpc test_rpc)
+    target_compile_definitions(simurgh_precompiled_${name} PRIVATE ${SIMURGH_ASIO_DEFINITIONS})
+    target_link_libraries(simurgh_precompiled_${name} PRIVATE Boost::headers flatbuffers::flatbuffers)
+  endforeach()
+endif()
+
+# simurgh_use_precompiled_headers(target library|test DEPS ...)
+function(simurgh_use_precompiled_headers target kind)
+  set(uses_rpc OFF)
+  if(target STREQUAL simurgh_rpc)
+    set(uses_rpc ON)
+  endif()
+  foreach(dependency ${ARGN})
+    if(TARGET ${dependency})
+      get_target_property(dependency_uses_rpc ${dependency} SIMURGH_USES_RPC)
+      if(dependency_uses_rpc)
+        set(uses_rpc ON)
+      endif()
+    endif()
+  endforeach()
+  set_target_properties(${target} PROPERTIES SIMURGH_USES_RPC ${uses_rpc})
+  if(uses_rpc)
+    string(APPEND kind _rpc)
+  endif()
+  if(TARGET simurgh_precompiled_${kind})
+    target_precompile_headers(${target} REUSE_FROM simurgh_precompiled_${kind})
+  endif()
+endfunction()
 
 # simurgh_library(name SOURCES ... [DEPS ...] [PRIVATE_DEPS ...])
-# One module: target simurgh_<name>.
+# A static library, target simurgh_<name>.
 function(simurgh_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
   add_library(simurgh_${name} STATIC ${ARG_SOURCES})
@@ -10,22 +68,24 @@ function(simurgh_library name)
     PUBLIC "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}"
     PRIVATE "${PROJECT_SOURCE_DIR}/src")
   target_link_libraries(simurgh_${name} PUBLIC ${ARG_DEPS} PRIVATE ${ARG_PRIVATE_DEPS})
+  simurgh_use_precompiled_headers(simurgh_${name} library ${ARG_DEPS})
 endfunction()
 
 # simurgh_executable(name SOURCES ... [DEPS ...])
-# One program in build/<preset>/bin, with jemalloc unless a sanitizer owns the allocator.
+# A program in build/<preset>/bin. Links jemalloc, except in a sanitizer build.
 function(simurgh_executable name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/src")
   target_link_libraries(${name} PRIVATE ${ARG_DEPS})
+  simurgh_use_precompiled_headers(${name} library ${ARG_DEPS})
   if(NOT SIMURGH_SANITIZE)
     target_link_libraries(${name} PRIVATE -Wl,--no-as-needed simurgh_jemalloc -Wl,--as-needed)
   endif()
 endfunction()
 
 # simurgh_plugin(name SOURCES ... [DEFINITIONS ...])
-# A shared object of C99 for feature processing: build/<preset>/plugins/<name>.so.
+# A plug-in for feature processing in C99: build/<preset>/plugins/<name>.so.
 function(simurgh_plugin name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEFINITIONS" ${ARGN})
   add_library(${name} MODULE ${ARG_SOURCES})
@@ -36,7 +96,7 @@ function(simurgh_plugin name)
 endfunction()
 
 # simurgh_flatbuffers(target SCHEMAS ...)
-# Generates <schema>_generated.h beside the build; include it as "<folder of schema>/<name>_generated.h".
+# Generates a header for each schema; include it as "<folder of the schema>/<schema>_generated.h".
 function(simurgh_flatbuffers target)
   cmake_parse_arguments(ARG "" "" "SCHEMAS" ${ARGN})
   set(generated)
@@ -59,8 +119,27 @@ function(simurgh_flatbuffers target)
   target_link_libraries(${target} INTERFACE flatbuffers::flatbuffers)
 endfunction()
 
+# Tests of coroutines take twice as long to compile with -O3; their own speed does not matter.
+function(simurgh_compile_as_test target)
+  target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/src")
+  target_link_libraries(${target} PRIVATE ${ARGN})
+  simurgh_use_precompiled_headers(${target} test ${ARGN})
+  get_target_property(uses_rpc ${target} SIMURGH_USES_RPC)
+  if(uses_rpc AND NOT "simurgh_allocation_count" IN_LIST ARGN)
+    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O0>)
+  endif()
+endfunction()
+
+# simurgh_test_library(name SOURCES ... [DEPS ...])
+# Sources that several tests share. A test that links the library runs its cases.
+function(simurgh_test_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  add_library(${name} OBJECT ${ARG_SOURCES})
+  simurgh_compile_as_test(${name} ${ARG_DEPS})
+endfunction()
+
 # simurgh_test(name SOURCES ... [DEPS ...] [LABELS ...] [TIMEOUT seconds])
-# One Catch2 binary, one CTest test. Runs in the repository root.
+# A Catch2 program that CTest runs as one test, in the repository root. The default timeout is 300 s.
 function(simurgh_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
   if(NOT ARG_TIMEOUT)
@@ -68,8 +147,8 @@ function(simurgh_test name)
   endif()
   add_executable(${name} ${ARG_SOURCES})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
-  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/src")
-  target_link_libraries(${name} PRIVATE simurgh_test_main ${ARG_DEPS})
+  target_link_libraries(${name} PRIVATE simurgh_test_main)
+  simurgh_compile_as_test(${name} ${ARG_DEPS})
   add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
     SKIP_RETURN_CODE 77 ENVIRONMENT "SIMURGH_BIN_DIR=${CMAKE_RUNTIME_OUTPUT_DIRECTORY}")

@@ -1,4 +1,4 @@
-# Compiler, language level, warnings, sanitizers and where binaries land.
+# Compiler flags, sanitizers, ccache and the output folder of programs.
 
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   message(FATAL_ERROR
@@ -10,12 +10,16 @@ set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_CXX_COMPILE_OPTIONS_PIE -fPIC)  # Libraries and programs share precompiled headers.
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
 
-# Sums must not depend on the optimizer's mood: results are compared bit by bit across processes.
+# No contraction to fused multiply-adds: processes compare results bit by bit.
 add_compile_options("$<$<COMPILE_LANGUAGE:C,CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wno-unused-parameter;-Wno-missing-designated-field-initializers;-ffp-contract=off>")
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   add_compile_options($<$<COMPILE_LANGUAGE:C,CXX>:-Wthread-safety>)
+  # Ninja and ccache compare the contents of precompiled headers. Clang would compare times and the paths of the clone
+  # that compiled them.
+  add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:SHELL:-Xclang -fno-pch-timestamp -Xclang -fno-validate-pch>")
   add_link_options(-fuse-ld=lld)
 endif()
 
@@ -23,26 +27,25 @@ set(CMAKE_CXX_FLAGS_RELEASE "-O3 -DNDEBUG")
 set(CMAKE_CXX_FLAGS_SANITIZE "-O1 -g1 -fno-omit-frame-pointer")
 set(CMAKE_C_FLAGS_SANITIZE "${CMAKE_CXX_FLAGS_SANITIZE}")
 
-set(SIMURGH_SANITIZE "" CACHE STRING "Sanitizers, as -fsanitize= takes them; empty for none")
+set(SIMURGH_SANITIZE "" CACHE STRING "Sanitizers in the syntax of -fsanitize=; empty for none")
 if(SIMURGH_SANITIZE)
   add_compile_options(-fsanitize=${SIMURGH_SANITIZE} -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${SIMURGH_SANITIZE})
 endif()
 
-# CUDA is optional, and off unless asked for (preset `cuda`): nvcc takes minutes, and programs without a
-# device gain nothing by it. Kernels keep to the rule of sums above: no contraction.
-option(SIMURGH_CUDA "Build the CUDA backend of the dense network; needs nvcc of CUDA 13" OFF)
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER "${CCACHE_PROGRAM}")
-  set(CMAKE_C_COMPILER_LAUNCHER "${CCACHE_PROGRAM}")
-  set(CMAKE_CUDA_COMPILER_LAUNCHER "${CCACHE_PROGRAM}")
+  foreach(language C CXX CUDA)
+    set(CMAKE_${language}_COMPILER_LAUNCHER "${PROJECT_SOURCE_DIR}/scripts/cmake/ccache.sh")
+  endforeach()
 endif()
 
+# Off by default: nvcc takes minutes, and machines without a GPU do not need the backend.
+option(SIMURGH_CUDA "Build the CUDA backend of the dense network; needs nvcc of CUDA 13" OFF)
 if(SIMURGH_CUDA)
   enable_language(CUDA)
   set(CMAKE_CUDA_FLAGS_RELEASE "-O3 -DNDEBUG")
-  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)  # CMake 3.25 does not know that nvcc has it.
-  # 554: a conversion that its `requires` leaves out.
+  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)  # CMake 3.25 lacks it.
+  # Warning 554: a conversion function that its `requires` clause excludes.
   add_compile_options("$<$<COMPILE_LANGUAGE:CUDA>:--diag-suppress=554;--expt-relaxed-constexpr;-fmad=false;-Xcompiler=-ffp-contract=off>")
 endif()

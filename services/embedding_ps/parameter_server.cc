@@ -4,14 +4,13 @@
 #include <cmath>
 #include <utility>
 
-#include <spdlog/spdlog.h>
-
 #include "absl/strings/str_cat.h"
 
 #include "services/api/row_payload.h"
 #include "services/embedding_ps/latch.h"
 #include "services/embedding_ps/reduced_push.h"
 #include "services/embedding_ps/step_completion.h"
+#include "simurgh/base/log.h"
 #include "simurgh/base/numa.h"
 #include "simurgh/table/partition_work.h"
 

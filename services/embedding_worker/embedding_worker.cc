@@ -4,12 +4,11 @@
 #include <cmath>
 #include <utility>
 
-#include <spdlog/spdlog.h>
-
 #include "absl/strings/str_cat.h"
 
 #include "services/api/layout.h"
 #include "services/embedding_worker/stage_timer.h"
+#include "simurgh/base/log.h"
 #include "simurgh/data/argmax_codec.h"
 
 namespace simurgh {

@@ -8,10 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include <spdlog/spdlog.h>
-
 #include "services/loader_client/loader_client.h"
 #include "services/runtime/daemon.h"
+#include "simurgh/base/log.h"
 #include "simurgh/config/agreement.h"
 #include "simurgh/data/batch_reader.h"
 

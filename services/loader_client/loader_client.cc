@@ -8,8 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include <spdlog/spdlog.h>
-
 #include "absl/strings/str_cat.h"
 #include <boost/asio/use_future.hpp>
 
@@ -18,6 +16,7 @@
 #include "services/api/peer_clients.h"
 #include "services/runtime/io_thread.h"
 #include "services/runtime/rpc_options.h"
+#include "simurgh/base/log.h"
 #include "simurgh/base/mutex.h"
 
 namespace simurgh {

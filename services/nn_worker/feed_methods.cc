@@ -4,11 +4,10 @@
 #include <utility>
 #include <vector>
 
-#include <spdlog/spdlog.h>
-
 #include "absl/strings/str_cat.h"
 
 #include "services/api/feed_codec.h"
+#include "simurgh/base/log.h"
 #include "simurgh/base/settings.h"
 #include "simurgh/config/agreement.h"
 #include "simurgh/data/batch_reader.h"

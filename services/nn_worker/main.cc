@@ -6,8 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include <spdlog/spdlog.h>
-
 #include "absl/strings/str_cat.h"
 #include <boost/asio/thread_pool.hpp>
 
@@ -21,6 +19,7 @@
 #include "services/runtime/io_thread.h"
 #include "services/runtime/listener.h"
 #include "services/runtime/rpc_metrics.h"
+#include "simurgh/base/log.h"
 #include "simurgh/train/learning_rates.h"
 
 namespace simurgh {

@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <utility>
 
-#include <spdlog/spdlog.h>
-
 #include "absl/strings/str_cat.h"
 
 #include "services/api/rank_methods.h"
+#include "simurgh/base/log.h"
 
 namespace simurgh {
 namespace {

@@ -2,12 +2,11 @@
 
 #include <utility>
 
-#include <spdlog/spdlog.h>
-
 #include <boost/asio/use_future.hpp>
 
 #include "rpc/address.h"
 #include "services/runtime/rpc_metrics.h"
+#include "simurgh/base/log.h"
 #include "simurgh/collective/gloo_collective.h"
 
 namespace simurgh {

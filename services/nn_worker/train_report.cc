@@ -3,7 +3,7 @@
 #include <cmath>
 #include <utility>
 
-#include <spdlog/spdlog.h>
+#include "simurgh/base/log.h"
 
 namespace simurgh {
 namespace {

@@ -6,13 +6,12 @@
 #include <string_view>
 #include <utility>
 
-#include <spdlog/spdlog.h>
-
 #include "absl/strings/str_cat.h"
 
 #include "services/api/vector_wire.h"
 #include "services/nn_worker/job_reader.h"
 #include "simurgh/base/hash.h"
+#include "simurgh/base/log.h"
 #include "simurgh/collective/nccl_library.h"
 #include "simurgh/config/agreement.h"
 #include "simurgh/data/batch_reader.h"

@@ -4,8 +4,6 @@
 #include <optional>
 #include <semaphore>
 
-#include <spdlog/spdlog.h>
-
 #include "absl/strings/str_cat.h"
 
 #include "services/runtime/exit_code.h"
@@ -13,6 +11,7 @@
 #include "services/runtime/process_metrics.h"
 #include "services/runtime/stop_signals.h"
 #include "simurgh/base/cpu_isa.h"
+#include "simurgh/base/log.h"
 #include "simurgh/base/version.h"
 #include "simurgh/telemetry/logging.h"
 

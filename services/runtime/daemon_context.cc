@@ -1,11 +1,10 @@
 #include <random>
 #include <utility>
 
-#include <spdlog/spdlog.h>
-
 #include "absl/strings/str_cat.h"
 
 #include "services/runtime/daemon.h"
+#include "simurgh/base/log.h"
 #include "simurgh/base/settings.h"
 #include "simurgh/config/agreement.h"
 

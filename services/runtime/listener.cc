@@ -1,9 +1,9 @@
 #include "services/runtime/listener.h"
 
-#include <spdlog/spdlog.h>
-
 #include "absl/strings/str_cat.h"
 #include <boost/asio/use_future.hpp>
+
+#include "simurgh/base/log.h"
 
 namespace simurgh {
 namespace {

@@ -1,6 +1,6 @@
 #include "services/runtime/rpc_metrics.h"
 
-#include <spdlog/spdlog.h>
+#include "simurgh/base/log.h"
 
 namespace simurgh {
 namespace {

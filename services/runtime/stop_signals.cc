@@ -4,9 +4,8 @@
 #include <cstdlib>
 #include <utility>
 
-#include <spdlog/spdlog.h>
-
 #include "services/runtime/exit_code.h"
+#include "simurgh/base/log.h"
 
 namespace simurgh {
 namespace {

@@ -3,12 +3,11 @@
 #include <string>
 #include <utility>
 
-#include <spdlog/spdlog.h>
-
 #include "absl/strings/str_format.h"
 
 #include "data/byte_stream.h"
 #include "data/process/negative_sampling.h"
+#include "simurgh/base/log.h"
 
 namespace simurgh {
 namespace {

@@ -1,8 +1,7 @@
 #include <string>
 
-#include <spdlog/spdlog.h>
-
 #include "nn/cpu/bf16_products.h"
+#include "simurgh/base/log.h"
 #include "simurgh/nn/dense_network.h"
 #if defined(SIMURGH_CUDA)
 #include "nn/cuda/cuda_network.h"

@@ -5,10 +5,10 @@
 #include <string>
 
 #include <spdlog/sinks/stdout_sinks.h>
-#include <spdlog/spdlog.h>
 
 #include "absl/strings/str_cat.h"
 
+#include "simurgh/base/log.h"
 #include "telemetry/log_format.h"
 
 namespace simurgh {

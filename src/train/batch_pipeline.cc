@@ -4,10 +4,9 @@
 #include <utility>
 #include <vector>
 
-#include <spdlog/spdlog.h>
-
 #include "absl/strings/str_cat.h"
 
+#include "simurgh/base/log.h"
 #include "simurgh/base/mutex.h"
 #include "train/batch_queue.h"
 #include "train/retry.h"

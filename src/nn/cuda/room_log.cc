@@ -1,6 +1,6 @@
 #include "nn/cuda/room_log.h"
 
-#include <spdlog/spdlog.h>
+#include "simurgh/base/log.h"
 
 namespace simurgh::cuda {
 

@@ -5,7 +5,8 @@
 #include <string>
 
 #include <spdlog/sinks/ostream_sink.h>
-#include <spdlog/spdlog.h>
+
+#include "simurgh/base/log.h"
 
 namespace simurgh::testing {
 

@@ -10,7 +10,6 @@
 #include <sstream>
 #include <thread>
 
-#include <spdlog/spdlog.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,6 +18,7 @@
 
 #include "services/runtime/exit_code.h"
 #include "services/runtime/open_files.h"
+#include "simurgh/base/log.h"
 
 namespace simurgh {
 namespace {
@@ -347,7 +347,7 @@ TEST_CASE("a configuration that peers would have to agree on is not taken over")
     config.tables[0].optimizer.learning_rate = 1.0F;
     CHECK(context.Reload(config).ok());
     CHECK(taken == 1);
-    config.tables[0].dim += 1;
+    config.settings["tables.0.dim"] = "1000";
     CHECK(context.Reload(config).code() == absl::StatusCode::kFailedPrecondition);
     CHECK(taken == 1);
     context.BeginStop();

@@ -4,10 +4,10 @@
 #include <thread>
 
 #include <spdlog/sinks/ostream_sink.h>
-#include <spdlog/spdlog.h>
 
 #include <catch2/catch.hpp>
 
+#include "simurgh/base/log.h"
 #include "simurgh/base/thread.h"
 #include "telemetry/log_format.h"
 

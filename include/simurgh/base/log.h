@@ -1,0 +1,10 @@
+#pragma once
+
+// spdlog. log.cc instantiates fmt's formatting once; each file would take a second for it.
+
+#include <spdlog/spdlog.h>
+
+extern template void fmt::detail::vformat_to<char>(fmt::detail::buffer<char>&,
+                                                   fmt::basic_string_view<char>,
+                                                   fmt::basic_format_args<fmt::format_context>,
+                                                   fmt::detail::locale_ref);
