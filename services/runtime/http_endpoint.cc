@@ -1,30 +1,29 @@
 #include "services/runtime/http_endpoint.h"
 
+#include <memory>
 #include <optional>
 #include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
 
-#include <spdlog/spdlog.h>
-
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include <boost/asio/ip/tcp.hpp>
-#include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/core/tcp_stream.hpp>
-#include <boost/beast/http.hpp>
+#include <boost/asio/write.hpp>
 
 #include "services/runtime/io_thread.h"
+#include "simurgh/base/log.h"
 
 namespace simurgh {
 namespace {
 
 namespace asio = boost::asio;
-namespace beast = boost::beast;
-namespace http = boost::beast::http;
 using asio::ip::tcp;
-using Request = http::request<http::empty_body>;
-using Response = http::response<http::string_body>;
 
-constexpr auto kTuple = asio::as_tuple(asio::use_awaitable);
-// After a failed accept (no descriptors left), before the next attempt.
+constexpr std::string_view kHeadEnd = "\r\n\r\n";
+// Between a failed accept, as when no descriptors are left, and the next one.
 constexpr std::chrono::milliseconds kAcceptPause{100};
 
 struct HostAndPort {
@@ -66,24 +65,47 @@ Status ListenOn(tcp::acceptor& acceptor, const tcp::endpoint& endpoint, const st
   return absl::UnavailableError(absl::StrCat(place, ": cannot listen: ", error.message()));
 }
 
-// What the client sent is no request, as opposed to a connection that ended or took too long.
-bool IsMalformed(const boost::system::error_code& error) {
-  static const auto& http_category = http::make_error_code(http::error::bad_method).category();
-  return error.category() == http_category && error != http::error::end_of_stream &&
-         error != http::error::partial_message;
+struct Request {
+  std::string method;
+  std::string target;  // Without the query.
+  bool keep_alive = false;
+};
+
+// Parses the request line and the header lines. Returns nothing if they are malformed or announce a
+// body.
+std::optional<Request> Parse(const std::string& head) {
+  const std::vector<std::string> lines = absl::StrSplit(head, "\r\n");
+  const std::vector<std::string> words = absl::StrSplit(lines[0], ' ');
+  if (words.size() != 3 || (words[2] != "HTTP/1.1" && words[2] != "HTTP/1.0")) return std::nullopt;
+  Request request{.method = words[0],
+                  .target = words[1].substr(0, words[1].find('?')),
+                  .keep_alive = words[2] == "HTTP/1.1"};
+  for (size_t i = 1; i < lines.size(); ++i) {
+    const size_t colon = lines[i].find(':');
+    if (colon == std::string::npos || colon == 0) return std::nullopt;
+    const std::string name = absl::AsciiStrToLower(lines[i].substr(0, colon));
+    std::string value = absl::AsciiStrToLower(lines[i].substr(colon + 1));
+    absl::StripAsciiWhitespace(&value);
+    if (name == "transfer-encoding" || (name == "content-length" && value != "0")) {
+      return std::nullopt;
+    }
+    if (name == "connection" && value == "close") request.keep_alive = false;
+    if (name == "connection" && value == "keep-alive") request.keep_alive = true;
+  }
+  return request;
 }
+
+struct Response {
+  const char* status;
+  std::string body;
+  const char* content_type = "text/plain; charset=utf-8";
+  const char* more_headers = "";
+};
 
 std::string Text(const tcp::endpoint& endpoint) {
   std::ostringstream text;
   text << endpoint;
   return text.str();
-}
-
-Response Page(http::status status, std::string body) {
-  Response response(status, 11);
-  response.set(http::field::content_type, "text/plain; charset=utf-8");
-  response.body() = std::move(body);
-  return response;
 }
 
 }  // namespace
@@ -97,7 +119,7 @@ class HttpEndpoint::Impl {
         thread_("http"),
         acceptor_(thread_.executor()) {}
 
-  // Sessions use the members: none may run any more when those go.
+  // Sessions use the members, so the thread stops first.
   ~Impl() { thread_.Stop(); }
 
   Status Listen(const std::string& address, const std::string& key) {
@@ -131,78 +153,77 @@ class HttpEndpoint::Impl {
   [[nodiscard]] asio::awaitable<void> Accept() {
     asio::steady_timer pause(thread_.executor());
     for (;;) {
-      auto [error, socket] = co_await acceptor_.async_accept(kTuple);
+      auto [error, socket] = co_await acceptor_.async_accept(rpc::kNoThrow);
       if (error) {
         spdlog::warn("http: accept failed: {}", error.message());
         pause.expires_after(kAcceptPause);
-        co_await pause.async_wait(kTuple);
+        co_await pause.async_wait(rpc::kNoThrow);
         continue;
       }
       if (sessions_ >= limits_.connections) continue;
       ++sessions_;
-      asio::co_spawn(thread_.executor(), Serve(beast::tcp_stream(std::move(socket))),
+      asio::co_spawn(thread_.executor(), Serve(std::make_shared<tcp::socket>(std::move(socket))),
                      [this](const std::exception_ptr&) { --sessions_; });
     }
   }
 
-  [[nodiscard]] asio::awaitable<void> Serve(beast::tcp_stream stream) {
-    beast::flat_buffer buffer(limits_.request_bytes);
+  [[nodiscard]] asio::awaitable<void> Serve(std::shared_ptr<tcp::socket> socket) {
+    asio::steady_timer timeout(thread_.executor());
+    std::string received;
     for (bool open = true; open;) {
-      http::request_parser<http::empty_body> parser;
-      parser.header_limit(limits_.request_bytes);
-      stream.expires_after(limits_.request_timeout);
-      const auto [read_error, read_bytes] =
-          co_await http::async_read(stream, buffer, parser, kTuple);
-      const bool malformed = IsMalformed(read_error);
-      if (read_error && !malformed) break;
-
-      Response response = malformed ? Page(http::status::bad_request, read_error.message() + "\n")
-                                    : Answer(parser.get());
-      open = !malformed && parser.get().keep_alive();
-      response.keep_alive(open);
-      response.prepare_payload();
-      stream.expires_after(limits_.request_timeout);
-      const auto write_error =
-          co_await Write(stream, response, !malformed && parser.get().method() == http::verb::head);
-      if (write_error) break;
+      timeout.expires_after(limits_.request_timeout);
+      timeout.async_wait([socket](const boost::system::error_code& error) {
+        boost::system::error_code ignored;
+        if (!error) socket->close(ignored);
+      });
+      size_t end = received.find(kHeadEnd);
+      while (end == std::string::npos && received.size() < limits_.request_bytes) {
+        const size_t before = received.size();
+        received.resize(limits_.request_bytes);
+        const auto [error, bytes] = co_await socket->async_read_some(
+            asio::buffer(received.data() + before, received.size() - before), rpc::kNoThrow);
+        received.resize(before + bytes);
+        if (error) co_return;
+        end = received.find(kHeadEnd);
+      }
+      std::optional<Request> request;
+      if (end != std::string::npos) {
+        request = Parse(received.substr(0, end));
+        received.erase(0, end + kHeadEnd.size());
+      }
+      const Response response =
+          request ? Answer(*request) : Response{"400 Bad Request", "malformed request\n"};
+      open = request && request->keep_alive;
+      // The header of HEAD announces the length that GET would send.
+      const std::string bytes =
+          absl::StrCat("HTTP/1.1 ", response.status, "\r\nContent-Type: ", response.content_type,
+                       "\r\nContent-Length: ", response.body.size(), "\r\n", response.more_headers,
+                       open ? "" : "Connection: close\r\n", "\r\n",
+                       request && request->method == "HEAD" ? "" : response.body);
+      const auto [error, sent] =
+          co_await asio::async_write(*socket, asio::buffer(bytes), rpc::kNoThrow);
+      if (error) co_return;
     }
     boost::system::error_code ignored;
-    stream.socket().shutdown(tcp::socket::shutdown_send, ignored);
-  }
-
-  // For HEAD the header alone: its length is what GET would send.
-  [[nodiscard]] static asio::awaitable<boost::system::error_code> Write(beast::tcp_stream& stream,
-                                                                        Response& response,
-                                                                        bool header_only) {
-    http::response_serializer<http::string_body> serializer(response);
-    if (header_only) {
-      serializer.split(true);
-      const auto [error, bytes] = co_await http::async_write_header(stream, serializer, kTuple);
-      co_return error;
-    }
-    const auto [error, bytes] = co_await http::async_write(stream, serializer, kTuple);
-    co_return error;
+    socket->shutdown(tcp::socket::shutdown_send, ignored);
   }
 
   Response Answer(const Request& request) const {
-    if (request.method() != http::verb::get && request.method() != http::verb::head) {
-      Response response = Page(http::status::method_not_allowed, "only GET and HEAD\n");
-      response.set(http::field::allow, "GET, HEAD");
-      return response;
+    if (request.method != "GET" && request.method != "HEAD") {
+      return {.status = "405 Method Not Allowed",
+              .body = "only GET and HEAD\n",
+              .more_headers = "Allow: GET, HEAD\r\n"};
     }
-    const auto target = request.target().substr(0, request.target().find('?'));
-    if (target == "/metrics") {
-      Response response = Page(http::status::ok, registry_.Serialize());
-      response.set(http::field::content_type, "text/plain; version=0.0.4; charset=utf-8");
-      return response;
+    if (request.target == "/metrics") {
+      return {"200 OK", registry_.Serialize(), "text/plain; version=0.0.4; charset=utf-8"};
     }
-    if (target == "/healthz") return Page(http::status::ok, "ok\n");
-    if (target == "/readyz") {
+    if (request.target == "/healthz") return {"200 OK", "ok\n"};
+    if (request.target == "/readyz") {
       const Readiness state = readiness_();
-      if (state.ready) return Page(http::status::ok, "ready\n");
-      return Page(http::status::service_unavailable, state.reason + "\n");
+      if (state.ready) return {"200 OK", "ready\n"};
+      return {"503 Service Unavailable", state.reason + "\n"};
     }
-    return Page(http::status::not_found, "here are /metrics, /healthz and /readyz\n");
+    return {"404 Not Found", "use /metrics, /healthz or /readyz\n"};
   }
 
   const MetricRegistry& registry_;

@@ -11,28 +11,26 @@ namespace simurgh {
 
 struct Readiness {
   bool ready = false;
-  std::string reason;  // Why not; one line.
+  std::string reason;  // One line; empty if ready.
 };
 
-// What the endpoint tolerates of its clients.
 struct HttpLimits {
-  uint32_t connections = 64;  // Beyond it a connection is closed as soon as it is accepted.
+  uint32_t connections = 64;  // The endpoint closes further connections at once.
   uint32_t request_bytes = 8 * 1024;
-  std::chrono::milliseconds request_timeout{
-      10'000};  // To send a whole request, or to take an answer.
+  // From the start of a request to the end of the response.
+  std::chrono::milliseconds request_timeout{10'000};
 };
 
-// Serves GET and HEAD of /metrics (the registry), /healthz (200 while the process lives) and
-// /readyz (200, or 503 with the reason) over HTTP/1.1, on a thread of its own, from Start until it
-// is destroyed.
+// An HTTP/1.1 server for GET and HEAD of /metrics (the registry), /healthz (200) and /readyz (200,
+// or 503 with the reason). It runs on its own thread from Start() until it is destroyed.
 //
-// Threads: any. `readiness` is called on the endpoint's thread and must not block.
-// Lifetime: within the registry's and that of what `readiness` uses.
+// Threads: any. The endpoint's thread calls `readiness`, which must not block.
+// Lifetime: the registry and what `readiness` uses outlive the endpoint.
 class HttpEndpoint {
  public:
-  // address: "host:port"; port 0 takes any free one. key: the configuration key it came from, for
-  // messages. Errors: INVALID_ARGUMENT for an address that cannot be parsed or resolved;
-  // ALREADY_EXISTS when it is in use; UNAVAILABLE when the system refuses it otherwise.
+  // address: "host:port"; port 0 takes any free port. key: its configuration key, for errors.
+  // Errors: INVALID_ARGUMENT if the address cannot be parsed or resolved; ALREADY_EXISTS if it is
+  // in use; UNAVAILABLE for other errors of the system.
   static StatusOr<std::unique_ptr<HttpEndpoint>> Start(const std::string& address,
                                                        const std::string& key,
                                                        const MetricRegistry& registry,
@@ -40,7 +38,7 @@ class HttpEndpoint {
                                                        HttpLimits limits = {});
   ~HttpEndpoint();
 
-  // "host:port" with numbers, as listened on.
+  // The numeric "host:port" that the endpoint listens on.
   std::string address() const;
 
  private:
