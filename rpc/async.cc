@@ -37,6 +37,30 @@ void Start(const asio::any_io_executor& executor, const std::shared_ptr<Group>& 
 
 }  // namespace
 
+namespace internal {
+
+awaitable<void> ResumeAfter(asio::any_io_executor executor, absl::FunctionRef<void()> work) {
+  // The initiation runs when the caller's coroutine is suspended; its frame holds what `work`
+  // refers to until `resume` runs.
+  auto initiate = [executor = std::move(executor), work](auto resume) {
+    auto caller = asio::get_associated_executor(resume);
+    auto back = asio::make_work_guard(caller);
+    auto run = [work, caller = std::move(caller), back = std::move(back),
+                resume = std::move(resume)]() mutable {
+      work();
+      // The guard moves along: after the caller has resumed, this thread must not use its executor.
+      asio::post(caller, [back = std::move(back), resume = std::move(resume)]() mutable {
+        std::move(resume)();
+      });
+    };
+    asio::post(executor, std::move(run));
+  };
+  return asio::async_initiate<const asio::use_awaitable_t<>, void()>(std::move(initiate),
+                                                                     asio::use_awaitable);
+}
+
+}  // namespace internal
+
 awaitable<Status> WhenAll(std::vector<awaitable<Status>> tasks) {
   if (tasks.empty()) co_return absl::OkStatus();
   const asio::any_io_executor executor = co_await asio::this_coro::executor;

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -34,13 +35,21 @@ using Clock = std::chrono::steady_clock;
 // co_await operation(kNoThrow) gives the error code as a value instead of throwing it.
 inline constexpr auto kNoThrow = asio::as_tuple(asio::use_awaitable);
 
-// Runs `function` on `executor` and resumes the caller, with the result, where it was. What the
-// function throws, the caller catches. The function has ended when the caller resumes, also when
-// the caller is cancelled meanwhile; a caller cancelled before does not start it.
+namespace internal {
+
+// Runs `work`, which must not throw, on `executor`; then resumes the caller on its own executor.
+[[nodiscard]] awaitable<void> ResumeAfter(asio::any_io_executor executor,
+                                          absl::FunctionRef<void()> work);
+
+}  // namespace internal
+
+// Runs `function` on `executor` and resumes the caller on its own executor with the result or the
+// exception of the function. A cancelled caller resumes after the function has returned; a caller
+// that was cancelled before does not start the function.
 //
-// Threads: any executor, also that of other threads; the function is called and destroyed there.
-// Lifetime: the caller's context runs until the function has ended, and outlives the executor's
-// threads.
+// Threads: `executor` may belong to other threads, which call and destroy the function.
+// Lifetime: the caller's context runs until the function has returned, and outlives the threads of
+// the executor.
 template <typename Function>
 [[nodiscard]] auto RunOn(asio::any_io_executor executor, Function function)
     -> awaitable<std::invoke_result_t<Function>> {
@@ -48,35 +57,19 @@ template <typename Function>
   constexpr bool kVoid = std::is_void_v<Result>;
   std::exception_ptr thrown;
   std::optional<std::conditional_t<kVoid, bool, Result>> result;
-
-  // The coroutine has been suspended when this runs, and its frame belongs to `resume` from then
-  // on.
-  auto initiate = [&](auto resume) {
-    auto caller = asio::get_associated_executor(resume);
-    auto back = asio::make_work_guard(caller);
-    auto work = [&thrown, &result, run = std::move(function), caller = std::move(caller),
-                 back = std::move(back), resume = std::move(resume)]() mutable {
-      try {
-        Function once = std::move(run);
-        if constexpr (kVoid) {
-          static_cast<void>(result);
-          std::move(once)();
-          result = true;
-        } else {
-          result.emplace(std::move(once)());
-        }
-      } catch (...) {
-        thrown = std::current_exception();
+  const auto work = [&] {
+    try {
+      Function once = std::move(function);
+      if constexpr (kVoid) {
+        std::move(once)();
+      } else {
+        result.emplace(std::move(once)());
       }
-      // The guard goes along: once the caller has resumed, nothing here touches its executor.
-      asio::post(caller, [back = std::move(back), resume = std::move(resume)]() mutable {
-        std::move(resume)();
-      });
-    };
-    asio::post(executor, std::move(work));
+    } catch (...) {
+      thrown = std::current_exception();
+    }
   };
-  co_await asio::async_initiate<const asio::use_awaitable_t<>, void()>(std::move(initiate),
-                                                                       asio::use_awaitable);
+  co_await internal::ResumeAfter(std::move(executor), work);
   if (thrown) std::rethrow_exception(thrown);
   if constexpr (!kVoid) co_return *std::move(result);
 }
