@@ -8,8 +8,7 @@
 
 namespace simurgh {
 
-// The completion of a co_spawn that hands the coroutine's result to `done`. Our coroutines do not
-// throw.
+// A co_spawn completion that passes the coroutine's result to `done`. Our coroutines do not throw.
 template <typename Result>
 auto CompleteWith(std::function<void(Result)> done) {
   return [done = std::move(done)](std::exception_ptr error, Result result) {

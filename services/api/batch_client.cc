@@ -13,21 +13,22 @@
 namespace simurgh {
 namespace {
 
-// How long a worker that could not be reached gets no new batches, if others do.
+// How long an unreachable worker gets no new batches while another is reachable.
 constexpr std::chrono::seconds kAvoidance{5};
 
-// Where a pull's answer goes: embeddings into the target, argmax into memory of this side.
-auto PlacesOf(const EmbeddingBuffer& target, VectorWire& wire) {
+// Receives embeddings in the buffer and argmax in memory of the wire.
+auto DestinationsOf(const EmbeddingBuffer& buffer, VectorWire& wire) {
   using Answer = api::PullBatch::Response;
-  return [target, &wire](const Answer::Table&,
+  return [buffer, &wire](const Answer::Table&,
                          const Answer::Counts& counts) -> StatusOr<rpc::Destinations<Answer>> {
     const auto [embeddings, argmax] = counts;
-    if (embeddings != target.bytes.size()) {
+    if (embeddings != buffer.bytes.size()) {
       return absl::InternalError(
-          absl::StrCat("pull: ", embeddings, " bytes of embeddings, not ", target.bytes.size()));
+          absl::StrCat("pull: ", embeddings, " bytes of embeddings, expected ", buffer.bytes.size(),
+                       "; use the same configuration for all daemons"));
     }
-    SIMURGH_ASSIGN_OR_RETURN(const auto room, wire.RoomForArgmax(target, argmax));
-    return rpc::Destinations<Answer>{{target.bytes, target.owner},
+    SIMURGH_ASSIGN_OR_RETURN(const auto room, wire.LeaseArgmax(buffer, argmax));
+    return rpc::Destinations<Answer>{{buffer.bytes, buffer.owner},
                                      {room->bytes().first(argmax), room}};
   };
 }
@@ -77,15 +78,15 @@ Status BatchClient::AnnotateError(uint32_t worker, uint64_t trace, const Status&
 }
 
 rpc::awaitable<StatusOr<BatchReference>> BatchClient::SubmitToNext(
-    std::shared_ptr<const CompactBatch> batch, SubmitOptions terms,
+    std::shared_ptr<const CompactBatch> batch, SubmitOptions options,
     rpc::Clock::time_point deadline) {
   auto encoded =
       co_await rpc::RunOn(encoder_, [batch = std::move(batch)] { return EncodeBatch(*batch); });
   if (!encoded.ok()) co_return Annotate(encoded.status(), "submit");
-  const uint32_t worker = NextWorker(terms.rank);
+  const uint32_t worker = NextWorker(options.rank);
   const uint64_t trace = traces_() | 1;  // Never 0.
-  const auto client = workers_->at(worker)->own();
-  auto request = api::Encode(terms, std::make_shared<const EncodedBatch>(*std::move(encoded)));
+  const auto client = workers_->at(worker)->dedicated();
+  auto request = api::Encode(options, std::make_shared<const EncodedBatch>(*std::move(encoded)));
   const auto response = co_await rpc::Call(*client, api::kSubmitBatch, std::move(request),
                                            OptionsFor(worker, trace, deadline));
   if (!response.ok()) co_return AnnotateError(worker, trace, response.status());
@@ -96,57 +97,58 @@ rpc::awaitable<StatusOr<BatchReference>> BatchClient::SubmitToNext(
 }
 
 rpc::awaitable<StatusOr<PullAnswer>> BatchClient::SendPull(api::PullBatchMessage message,
-                                                           EmbeddingBuffer wanted,
+                                                           EmbeddingBuffer embeddings,
                                                            rpc::Clock::time_point deadline) {
   const uint32_t worker = message.reference.worker;
   const uint64_t trace = message.reference.trace;
-  const EmbeddingBuffer target = wire_.TargetFor(wanted);
-  message.form = target.form;
-  message.precision = target.precision;
+  const EmbeddingBuffer buffer = wire_.BufferFor(embeddings);
+  message.form = buffer.form;
+  message.precision = buffer.precision;
   const auto client = workers_->at(worker)->shared();
   auto request = api::Encode(message);
   const auto response =
-      co_await rpc::Call(*client, api::kPullBatch, std::move(request), PlacesOf(target, wire_),
-                         OptionsFor(worker, trace, deadline));
+      co_await rpc::Call(*client, api::kPullBatch, std::move(request),
+                         DestinationsOf(buffer, wire_), OptionsFor(worker, trace, deadline));
   if (!response.ok()) co_return AnnotateError(worker, trace, response.status());
-  if (wire_.decodes(wanted)) {
-    co_await rpc::RunOn(encoder_, [this, target, wanted] { wire_.Decode(target, wanted); });
+  if (wire_.decodes(embeddings)) {
+    co_await rpc::RunOn(encoder_, [this, buffer, embeddings] { wire_.Decode(buffer, embeddings); });
   }
   co_return PullAnswer{.row_age_steps = response->table().row_age_steps(),
                        .argmax = {response->segment<"argmax">(), response->owner<"argmax">()}};
 }
 
-rpc::awaitable<Status> BatchClient::SendPush(api::PushBatchMessage message, GradientBuffer given,
+rpc::awaitable<Status> BatchClient::SendPush(api::PushBatchMessage message,
+                                             GradientBuffer gradients,
                                              rpc::Clock::time_point deadline) {
-  // Where there is nothing to do, not by way of another thread.
-  if (wire_.encodes(given)) {
-    given = co_await rpc::RunOn(encoder_, [this, given, position = message.position] {
-      return wire_.Encode(given, position);
+  // Skip the change of threads if there is nothing to encode.
+  if (wire_.encodes(gradients)) {
+    gradients = co_await rpc::RunOn(encoder_, [this, gradients, position = message.position] {
+      return wire_.Encode(gradients, position);
     });
   }
-  message.precision = given.precision;
-  message.scale = given.scale;
+  message.precision = gradients.precision;
+  message.scale = gradients.scale;
   const uint32_t worker = message.reference.worker;
   const uint64_t trace = message.reference.trace;
-  // Nothing that other ranks wait for comes behind it on this connection: where ranks wait for one
-  // another, a push leaves once those of earlier steps have ended and the pulls before it are here
-  // (BatchQueue).
+  // A shared connection suffices: BatchQueue sends a push that waits for other ranks only after the
+  // pushes of earlier steps and all earlier pulls have completed, so it blocks no call they need.
   const auto client = workers_->at(worker)->shared();
-  auto request = api::Encode(message, {given.bytes, std::move(given.owner)}, given.argmax);
+  auto request =
+      api::Encode(message, {gradients.bytes, std::move(gradients.owner)}, gradients.argmax);
   const auto response = co_await rpc::Call(*client, api::kPushBatch, std::move(request),
                                            OptionsFor(worker, trace, deadline));
   co_return AnnotateError(worker, trace, response.status());
 }
 
-void BatchClient::Submit(std::shared_ptr<const CompactBatch> batch, const SubmitOptions& terms,
+void BatchClient::Submit(std::shared_ptr<const CompactBatch> batch, const SubmitOptions& options,
                          std::function<void(StatusOr<BatchReference>)> done) {
-  rpc::asio::co_spawn(executor_, SubmitToNext(std::move(batch), terms, Deadline()),
+  rpc::asio::co_spawn(executor_, SubmitToNext(std::move(batch), options, Deadline()),
                       CompleteWith(std::move(done)));
 }
 
-void BatchClient::Pull(BatchReference batch, const PullOptions& terms, EmbeddingBuffer embeddings,
+void BatchClient::Pull(BatchReference batch, const PullOptions& options, EmbeddingBuffer embeddings,
                        std::function<void(StatusOr<PullAnswer>)> done) {
-  const api::PullBatchMessage message{.reference = batch, .terms = terms};
+  const api::PullBatchMessage message{.reference = batch, .options = options};
   rpc::asio::co_spawn(executor_, SendPull(message, std::move(embeddings), Deadline()),
                       CompleteWith(std::move(done)));
 }

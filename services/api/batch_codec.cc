@@ -16,19 +16,20 @@ flatbuffers::Offset<wire::BatchReference> Encode(flatbuffers::FlatBufferBuilder&
 
 StatusOr<VectorPrecision> DecodePrecision(const char* what, uint8_t precision) {
   if (precision > static_cast<uint8_t>(VectorPrecision::kInt8)) {
-    return absl::InvalidArgumentError(absl::StrCat(what, ": unknown precision ", precision));
+    return absl::InvalidArgumentError(absl::StrCat(what, ": unknown precision ", precision,
+                                                   "; use the same version for all daemons"));
   }
   return static_cast<VectorPrecision>(precision);
 }
 
 }  // namespace
 
-rpc::Outgoing<SubmitBatch::Request> Encode(const SubmitOptions& terms,
+rpc::Outgoing<SubmitBatch::Request> Encode(const SubmitOptions& options,
                                            std::shared_ptr<const EncodedBatch> batch) {
   flatbuffers::FlatBufferBuilder builder;
   const auto root =
-      wire::CreateSubmitBatchRequest(builder, static_cast<uint8_t>(terms.purpose), terms.run,
-                                     terms.rank, terms.step, terms.lookahead_steps);
+      wire::CreateSubmitBatchRequest(builder, static_cast<uint8_t>(options.purpose), options.run,
+                                     options.rank, options.step, options.lookahead_steps);
   return {builder, root, {batch->plain_ids, batch}, {batch->codes, batch}};
 }
 
@@ -36,7 +37,7 @@ StatusOr<SubmitOptions> Decode(const wire::SubmitBatchRequest& request) {
   SIMURGH_ASSIGN_OR_RETURN(const LookupMode purpose, DecodePurpose("submit", request.purpose()));
   if (request.lookahead_steps() < 1 || request.lookahead_steps() > SubmitOptions::kMaxLookahead) {
     return absl::InvalidArgumentError(absl::StrCat("submit: ", request.lookahead_steps(),
-                                                   " steps together, allowed are 1 to ",
+                                                   " lookahead steps are out of range; use 1 to ",
                                                    SubmitOptions::kMaxLookahead));
   }
   return SubmitOptions{.purpose = purpose,
@@ -51,9 +52,10 @@ StatusOr<rpc::Destinations<SubmitBatch::Request>> PlaceSubmit(
     const std::shared_ptr<void>& owner) {
   const auto [plain_ids, codes] = counts;
   if (plain_ids > kMaxBatchOccurrences || codes > kMaxBatchCodeBytes) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "submit: a batch of ", plain_ids, " plain ids and ", codes, " bytes of codes, allowed are ",
-        kMaxBatchOccurrences, " and ", kMaxBatchCodeBytes));
+    return absl::InvalidArgumentError(
+        absl::StrCat("submit: a batch of ", plain_ids, " plain ids and ", codes,
+                     " bytes of codes is too large; use at most ", kMaxBatchOccurrences, " and ",
+                     kMaxBatchCodeBytes));
   }
   batch.plain_ids.resize(plain_ids);
   batch.codes.resize(codes);
@@ -73,11 +75,11 @@ BatchReference Decode(const wire::BatchReference& reference) {
 rpc::Outgoing<PullBatch::Request> Encode(const PullBatchMessage& message) {
   flatbuffers::FlatBufferBuilder builder;
   const auto reference = Encode(builder, message.reference);
-  const PullOptions& terms = message.terms;
-  const auto position = Encode(builder, terms.position);
+  const PullOptions& options = message.options;
+  const auto position = Encode(builder, options.position);
   const auto root = wire::CreatePullBatchRequest(
-      builder, reference, static_cast<uint8_t>(terms.purpose), position, terms.acknowledged_steps,
-      static_cast<uint8_t>(message.precision), terms.row_age_steps,
+      builder, reference, static_cast<uint8_t>(options.purpose), position,
+      options.acknowledged_steps, static_cast<uint8_t>(message.precision), options.row_age_steps,
       static_cast<uint8_t>(message.form));
   return {builder, root};
 }
@@ -93,15 +95,16 @@ StatusOr<PullBatchMessage> Decode(const wire::PullBatchRequest& request) {
   SIMURGH_ASSIGN_OR_RETURN(const LookupMode purpose,
                            DecodePurpose("pull batch", request.purpose()));
   if (request.form() > static_cast<uint8_t>(EmbeddingForm::kRows)) {
-    return absl::InvalidArgumentError(absl::StrCat("pull batch: unknown form ", request.form()));
+    return absl::InvalidArgumentError(absl::StrCat("pull batch: unknown form ", request.form(),
+                                                   "; use the same version for all daemons"));
   }
   SIMURGH_ASSIGN_OR_RETURN(const VectorPrecision precision,
                            DecodePrecision("pull batch", request.precision()));
   return PullBatchMessage{.reference = Decode(*request.reference()),
-                          .terms = {.purpose = purpose,
-                                    .position = Decode(*request.position()),
-                                    .acknowledged_steps = request.acknowledged_steps(),
-                                    .row_age_steps = request.row_age_steps()},
+                          .options = {.purpose = purpose,
+                                      .position = Decode(*request.position()),
+                                      .acknowledged_steps = request.acknowledged_steps(),
+                                      .row_age_steps = request.row_age_steps()},
                           .precision = precision,
                           .form = static_cast<EmbeddingForm>(request.form())};
 }
@@ -122,8 +125,8 @@ StatusOr<PushBatchMessage> Decode(const wire::PushBatchRequest& request) {
   SIMURGH_ASSIGN_OR_RETURN(const VectorPrecision precision,
                            DecodePrecision("push batch", request.precision()));
   if (!std::isnormal(request.scale()) || request.scale() < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("push batch: the gradients' scale is ", request.scale()));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "push batch: scale ", request.scale(), " is out of range; use a normal number above 0"));
   }
   return PushBatchMessage{
       .reference = Decode(*request.reference()),

@@ -13,7 +13,7 @@ namespace simurgh::api {
 
 struct PullBatchMessage {
   BatchReference reference;
-  PullOptions terms;
+  PullOptions options;
   VectorPrecision precision = VectorPrecision::kF32;
   EmbeddingForm form = EmbeddingForm::kPooled;
 };
@@ -23,18 +23,17 @@ struct PushBatchMessage {
   StepId position;
   std::vector<float> learning_rates;  // By table.
   VectorPrecision precision = VectorPrecision::kF32;
-  float scale = 1;  // What the gradients have been multiplied by.
+  float scale = 1;  // Factor of the gradients.
 };
 
-// The batch's parts are sent where they lie.
-rpc::Outgoing<SubmitBatch::Request> Encode(const SubmitOptions& terms,
+// The segments refer to the batch's arrays.
+rpc::Outgoing<SubmitBatch::Request> Encode(const SubmitOptions& options,
                                            std::shared_ptr<const EncodedBatch> batch);
-// Errors: INVALID_ARGUMENT for an unknown purpose, or steps together beyond what SubmitOptions
-// says.
+// Errors: INVALID_ARGUMENT for an unknown purpose, or lookahead_steps outside SubmitOptions' range.
 StatusOr<SubmitOptions> Decode(const wire::SubmitBatchRequest& request);
 
-// Makes room for the parts of a submit request in `batch`, which `owner` keeps.
-// Errors: INVALID_ARGUMENT for parts beyond what the largest batch has.
+// Allocates the segments of a submit request in `batch`, which `owner` keeps alive.
+// Errors: INVALID_ARGUMENT for segments larger than the largest batch's.
 StatusOr<rpc::Destinations<SubmitBatch::Request>> PlaceSubmit(
     const SubmitBatch::Request::Counts& counts, EncodedBatch& batch,
     const std::shared_ptr<void>& owner);
@@ -52,7 +51,8 @@ rpc::Outgoing<PullBatch::Response> Encode(const PullAnswer& answer,
 rpc::Outgoing<PushBatch::Request> Encode(const PushBatchMessage& message,
                                          rpc::SegmentSource<std::byte> gradients,
                                          const PooledArgmax& argmax);
-// Errors: INVALID_ARGUMENT for an unknown precision, or a scale that is not a number above 0.
+// Errors: INVALID_ARGUMENT for an unknown precision, or a scale that is not a normal number above
+// 0.
 StatusOr<PushBatchMessage> Decode(const wire::PushBatchRequest& request);
 
 }  // namespace simurgh::api

@@ -16,31 +16,31 @@ Status Bad(const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat("feed batch: ", what));
 }
 
-// The request owns it.
 std::shared_ptr<FedBatch> FedBatchOf(const rpc::Received<FeedBatch::Request>& request) {
   return std::const_pointer_cast<FedBatch>(
       std::static_pointer_cast<const FedBatch>(request.owner<"labels">()));
 }
 
-Status CheckSamples(size_t samples, uint32_t most) {
-  if (samples > 0 && samples <= most) return absl::OkStatus();
-  return Bad(absl::StrCat(samples, " samples, must be 1 to ", most, " (training.batch_size)"));
+Status CheckSamples(size_t samples, uint32_t max) {
+  if (samples > 0 && samples <= max) return absl::OkStatus();
+  return Bad(
+      absl::StrCat(samples, " samples are out of range; use 1 to ", max, " (training.batch_size)"));
 }
 
 Status CheckDense(const DenseBatch& dense) {
   for (const float label : dense.labels) {
     if (label != 0.0F && label != 1.0F) {
-      return Bad(absl::StrCat("a label is ", label, ", must be 0 or 1"));
+      return Bad(absl::StrCat("label ", label, " is out of range; use 0 or 1"));
     }
   }
   const auto finite = [](float value) { return std::isfinite(value); };
   if (!std::all_of(dense.values.begin(), dense.values.end(), finite)) {
-    return Bad("a dense value is not finite");
+    return Bad("a dense value is not finite; use finite values");
   }
   return absl::OkStatus();
 }
 
-// sparse: of as many features.
+// Requires sparse of features.size() features.
 Status CheckSparse(const CompactBatch& sparse, const DenseBatch& dense,
                    const std::vector<FeatureConfig>& features) {
   if (sparse.batch_size != dense.batch_size) {
@@ -51,8 +51,8 @@ Status CheckSparse(const CompactBatch& sparse, const DenseBatch& dense,
   for (size_t f = 0; f < features.size(); ++f) {
     std::optional<uint32_t>& table = table_of[sparse.list_of(f)];
     if (table.has_value() && *table != features[f].table_index) {
-      return Bad(
-          absl::StrCat("feature '", features[f].name, "' shares a list with one of another table"));
+      return Bad(absl::StrCat("feature '", features[f].name,
+                              "' shares a list with a feature of another table"));
     }
     table = features[f].table_index;
   }
@@ -60,8 +60,8 @@ Status CheckSparse(const CompactBatch& sparse, const DenseBatch& dense,
 }
 
 template <typename T>
-rpc::SegmentDestination<T> Room(std::vector<T>& values, uint64_t count,
-                                const std::shared_ptr<void>& owner) {
+rpc::SegmentDestination<T> Allocate(std::vector<T>& values, uint64_t count,
+                                    const std::shared_ptr<void>& owner) {
   values.resize(count);
   return {values, owner};
 }
@@ -104,18 +104,19 @@ StatusOr<rpc::Destinations<FeedBatch::Request>> PlaceFeed(const FeedBatch::Reque
   const uint64_t samples = labels / tasks;
   if (plain_ids > kMaxBatchOccurrences || codes > kMaxBatchCodeBytes ||
       samples > kMaxBatchSamples || labels != samples * tasks || dense != samples * dense_width) {
-    return Bad(absl::StrCat(
-        "segments of ", plain_ids, " ids, ", codes, " bytes, ", dense, " dense values and ", labels,
-        " labels; at most ", kMaxBatchOccurrences, " ids and ", kMaxBatchSamples, " samples of ",
-        dense_width, " dense values and ", tasks, tasks == 1 ? " label" : " labels", " are taken"));
+    return Bad(absl::StrCat("segments of ", plain_ids, " ids, ", codes, " bytes, ", dense,
+                            " dense values and ", labels, " labels are out of range; use at most ",
+                            kMaxBatchOccurrences, " ids and ", kMaxBatchSamples, " samples of ",
+                            dense_width, " dense values and ", tasks, " labels"));
   }
   auto batch = std::make_shared<FedBatch>();
   batch->dense.batch_size = samples;
   batch->dense.tasks = tasks;
   batch->dense.width = dense_width;
-  return rpc::Destinations<FeedBatch::Request>{
-      Room(batch->sparse.plain_ids, plain_ids, batch), Room(batch->sparse.codes, codes, batch),
-      Room(batch->dense.values, dense, batch), Room(batch->dense.labels, labels, batch)};
+  return rpc::Destinations<FeedBatch::Request>{Allocate(batch->sparse.plain_ids, plain_ids, batch),
+                                               Allocate(batch->sparse.codes, codes, batch),
+                                               Allocate(batch->dense.values, dense, batch),
+                                               Allocate(batch->dense.labels, labels, batch)};
 }
 
 StatusOr<size_t> FeedBytes(const rpc::Received<FeedBatch::Request>& request,
@@ -133,7 +134,7 @@ StatusOr<size_t> FeedBytes(const rpc::Received<FeedBatch::Request>& request,
 
 StatusOr<Batch> DecodeFeed(const rpc::Received<FeedBatch::Request>& request,
                            const ClusterConfig& config) {
-  const auto fed = FedBatchOf(request);  // Used up here.
+  const auto fed = FedBatchOf(request);  // Consumed by DecodeBatch.
   SIMURGH_RETURN_IF_ERROR(CheckSamples(fed->dense.batch_size, config.training.batch_size));
   SIMURGH_RETURN_IF_ERROR(CheckDense(fed->dense));
   SIMURGH_ASSIGN_OR_RETURN(CompactBatch sparse,

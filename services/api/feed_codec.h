@@ -14,40 +14,37 @@
 
 namespace simurgh::api {
 
-// input: InputAgreement of the fitted configuration, or empty, see LoaderClientOptions.
+// input: InputAgreement of the fitted configuration, or empty: see LoaderClientOptions.
 rpc::Outgoing<OpenFeed::Request> EncodeOpen(uint32_t loader, uint32_t loaders, uint32_t rank,
                                             uint32_t ranks, const std::string& input);
 
-// A batch as it travels.
 struct FedBatch {
   EncodedBatch sparse;
   DenseBatch dense;
 };
 
-// The batch's arrays are sent where they lie.
+// The segments refer to the batch's arrays.
 rpc::Outgoing<FeedBatch::Request> EncodeFeed(uint32_t loader, uint64_t number, SkippedRows skipped,
                                              std::shared_ptr<const FedBatch> batch);
 
 wire::SkippedRows EncodeSkipped(SkippedRows skipped);
 SkippedRows DecodeSkipped(const wire::SkippedRows* skipped);
 
-// Destinations the segments of a feed request into a new FedBatch, which becomes their owner.
-// Errors: INVALID_ARGUMENT for lengths beyond a batch's limits, or that do not fit dense_width and
-// tasks, which are the labels of a sample.
+// Allocates the segments of a feed request in a new FedBatch, which owns them. tasks: labels of a
+// sample. Errors: INVALID_ARGUMENT for lengths that exceed a batch's limits or do not fit
+// dense_width and tasks.
 StatusOr<rpc::Destinations<FeedBatch::Request>> PlaceFeed(const FeedBatch::Request::Counts& counts,
                                                           size_t dense_width, size_t tasks);
 
-// What the batch that PlaceFeed made takes in memory once it is decoded, at most.
-// Cost: of DecodedSizes.
-// Errors: of DecodeFeed, as far as the batch's head and its number of samples tell.
+// Upper bound of the memory of PlaceFeed's batch once decoded. Cost: of DecodedSizes.
+// Errors: those errors of DecodeFeed that the batch's header and number of samples reveal.
 StatusOr<size_t> FeedBytes(const rpc::Received<FeedBatch::Request>& request,
                            const ClusterConfig& config);
 
-// The batch that PlaceFeed made, as the network takes it. Call once.
-// Cost: of DecodeBatch.
-// Errors: INVALID_ARGUMENT for a batch that is malformed, has other features than the cluster or
-// lists that join tables, more samples than training.batch_size, labels other than 0 and 1, or
-// dense values that are not finite.
+// Decodes PlaceFeed's batch. Call once. Cost: of DecodeBatch.
+// Errors: INVALID_ARGUMENT for a malformed batch, a wrong number of features, a list shared across
+// tables, more samples than training.batch_size, labels other than 0 and 1, or dense values that
+// are not finite.
 StatusOr<Batch> DecodeFeed(const rpc::Received<FeedBatch::Request>& request,
                            const ClusterConfig& config);
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// What loaders ask of an nn-worker. The tables are in feed.fbs; a method's number, and what it
-// means, never change.
+// Methods of nn-workers, called by loaders. The tables are in feed.fbs. The number and meaning of a
+// method never change.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace simurgh::api {
 
-// Before the first batch, and again after a loader's restart.
+// Called before the first batch, and again after a loader's restart.
 using OpenFeed =
     rpc::MethodOf<rpc::MessageOf<wire::OpenFeedRequest>, rpc::MessageOf<wire::OpenFeedResponse>>;
 inline constexpr OpenFeed kOpenFeed{.number = 0x0301, .name = "open_feed"};

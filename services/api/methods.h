@@ -1,7 +1,7 @@
 #pragma once
 
-// What nn-workers, embedding workers and parameter servers ask of one another. The tables are in
-// the .fbs files beside; a method's number, and what it means, never change.
+// Methods of parameter servers and embedding workers. The tables are in rows.fbs and batches.fbs.
+// The number and meaning of a method never change.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,8 +12,7 @@
 
 namespace simurgh::api {
 
-// --- Of a parameter server. Ids lie group after group, partition after partition; rows and
-// gradients as row_payload.h has it.
+// --- Parameter servers. The format of the segments: row_payload.h.
 
 using PullRows =
     rpc::MethodOf<rpc::MessageOf<wire::PullRowsRequest, rpc::Segment<"ids", uint64_t>>,
@@ -25,26 +24,25 @@ using PushRows = rpc::MethodOf<rpc::MessageOf<wire::PushRowsRequest, rpc::Segmen
                                rpc::MessageOf<wire::PushRowsResponse>>;
 inline constexpr PushRows kPushRows{.number = 0x0102, .name = "push_rows"};
 
-// --- Of an embedding worker.
+// --- Embedding workers.
 
-// The parts of an EncodedBatch: src/data/COMPACT_BATCH.md.
+// The segments of an EncodedBatch: src/data/COMPACT_BATCH.md.
 using SubmitBatch =
     rpc::MethodOf<rpc::MessageOf<wire::SubmitBatchRequest, rpc::Segment<"plain_ids", uint64_t>,
                                  rpc::Segment<"codes", std::byte>>,
                   rpc::MessageOf<wire::BatchReference>>;
 inline constexpr SubmitBatch kSubmitBatch{.number = 0x0201, .name = "submit_batch"};
 
-// embeddings: a row for each sample, as simurgh/data/vector_codec.h has it in the precision that
-// the request names; or, where it asks for rows, as simurgh/data/row_codec.h has them. argmax: of
-// each feature that is pooled by max, in their order, as simurgh/data/argmax_codec.h has them; none
-// for an evaluation.
+// embeddings: a vector per sample in the format of simurgh/data/vector_codec.h and the request's
+// precision; or rows in the format of simurgh/data/row_codec.h. argmax: of each max-pooled feature,
+// in feature order, in the format of simurgh/data/argmax_codec.h; empty for an evaluation.
 using PullBatch =
     rpc::MethodOf<rpc::MessageOf<wire::PullBatchRequest>,
                   rpc::MessageOf<wire::PullBatchResponse, rpc::Segment<"embeddings", std::byte>,
                                  rpc::Segment<"argmax", std::byte>>>;
 inline constexpr PullBatch kPullBatch{.number = 0x0202, .name = "pull_batch"};
 
-// gradients: likewise. argmax: those that came with the embeddings.
+// gradients: vectors as in PullBatch. argmax: those of the pull.
 using PushBatch =
     rpc::MethodOf<rpc::MessageOf<wire::PushBatchRequest, rpc::Segment<"gradients", std::byte>,
                                  rpc::Segment<"argmax", std::byte>>,

@@ -6,8 +6,8 @@
 
 namespace simurgh::api {
 
-// Maximum wait for a connection: long enough for a restarting peer, short enough that a batch soon
-// moves to another one and the log shows the reason.
+// Maximum wait of a call for a connection: long enough for a peer's restart, short enough that a
+// batch soon moves to another worker and the log soon names the cause.
 inline constexpr std::chrono::seconds kConnectionPatience{1};
 
 inline rpc::CallOptions Patient(rpc::CallOptions options) {

@@ -15,7 +15,7 @@ PeerClients::Use PeerClients::shared() {
   return {nullptr, shared_};
 }
 
-PeerClients::Use PeerClients::own() {
+PeerClients::Use PeerClients::dedicated() {
   if (free_.empty()) return {this, &Add()};
   rpc::Client* const client = free_.back();
   free_.pop_back();

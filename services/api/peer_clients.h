@@ -11,16 +11,16 @@ namespace simurgh {
 
 // The connections to one peer.
 //
-// A peer answers some calls only after another call: a push after the other ranks' pushes, a
-// submit to a full buffer after a push that frees space. The requests of a connection share a
-// window (rpc.peer_memory_bytes), so on one connection such calls could deadlock. Each therefore
-// uses a separate connection, which always admits one message. Connections are reused; their number
-// is the maximum of such calls in flight.
+// Some calls complete only after another call: a push after those of other ranks, a submit to a
+// full buffer after a push that frees space. The requests of a connection share a window
+// (rpc.peer_memory_bytes), so the second call could wait for the window of the first. A call of
+// this kind therefore gets a dedicated connection. Later calls reuse it, so the number of
+// connections is the maximum number of concurrent calls of this kind.
 //
 // Threads: the clients'. Lifetime: outlive every call.
 class PeerClients {
  public:
-  // A client for one call.
+  // The client of one call.
   class Use {
    public:
     Use(Use&& other) noexcept
@@ -36,20 +36,20 @@ class PeerClients {
     friend class PeerClients;
     Use(PeerClients* owner, rpc::Client* client) : owner_(owner), client_(client) {}
 
-    PeerClients* owner_;  // Null: others use the client, too.
+    PeerClients* owner_;  // Null: the client is shared.
     rpc::Client* client_;
   };
 
-  // Arguments: as rpc::Client.
+  // As of rpc::Client.
   PeerClients(rpc::asio::any_io_executor executor, std::string address, rpc::Hello hello,
               rpc::ClientOptions options, rpc::Observer* observer);
 
-  // For a call that does not depend on another.
+  // For calls that do not wait for other calls.
   Use shared();
-  // For a call that may wait for another.
-  Use own();
+  // For calls that may wait for other calls.
+  Use dedicated();
 
-  // Fails every call, present and future, with CANCELLED.
+  // Fails pending and later calls with CANCELLED.
   void Stop();
 
  private:
@@ -62,8 +62,8 @@ class PeerClients {
   rpc::Observer* const observer_;
   bool stopped_ = false;
   std::vector<std::unique_ptr<rpc::Client>> clients_;
-  rpc::Client* shared_ = nullptr;   // From its first use on.
-  std::vector<rpc::Client*> free_;  // Of one call, which has ended.
+  rpc::Client* shared_ = nullptr;   // Created by the first use.
+  std::vector<rpc::Client*> free_;  // Idle dedicated clients.
 };
 
 }  // namespace simurgh

@@ -1,7 +1,7 @@
 #pragma once
 
-// Methods that rank 0 serves to the other nn-workers. The tables are in ranks.fbs; a method's
-// number and meaning never change.
+// Methods of the nn-worker of rank 0, called by the others. The tables are in ranks.fbs. The number
+// and meaning of a method never change.
 
 #include <cstddef>
 
@@ -10,8 +10,8 @@
 
 namespace simurgh::api {
 
-// Segments: the caller's address; the addresses of all ranks, concatenated, of equal length. The
-// answer is sent after all ranks have called.
+// addresses: of the calling rank; in the response, of all ranks, concatenated, of equal length. The
+// response waits for all ranks.
 using MeetRanks =
     rpc::MethodOf<rpc::MessageOf<wire::MeetRanksRequest, rpc::Segment<"addresses", std::byte>>,
                   rpc::MessageOf<wire::MeetRanksResponse, rpc::Segment<"addresses", std::byte>>>;

@@ -4,10 +4,10 @@
 
 namespace simurgh {
 
-// Bad rows that a loader has left out so far.
+// Bad rows that a loader has skipped.
 struct SkippedRows {
-  uint64_t in_all = 0;      // In all readings of its share.
-  uint64_t in_reading = 0;  // In one of them, at most: what data.max_bad_rows bounds.
+  uint64_t in_all = 0;      // In all epochs of its share.
+  uint64_t in_reading = 0;  // Maximum per epoch, limited by data.max_bad_rows.
 };
 
 }  // namespace simurgh

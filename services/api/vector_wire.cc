@@ -9,7 +9,7 @@
 namespace simurgh {
 namespace {
 
-// Idle memory kept for coded matrices.
+// Idle memory kept for encoded matrices.
 constexpr size_t kIdleBufferBytes = size_t{256} << 20;
 
 }  // namespace
@@ -34,40 +34,40 @@ VectorWire::VectorWire(const ClusterConfig& config)
       max_columns_(LayoutOf(config).max_columns()),
       buffers_(kIdleBufferBytes) {}
 
-EmbeddingBuffer VectorWire::TargetFor(const EmbeddingBuffer& wanted) {
-  if (!decodes(wanted)) return wanted;
+EmbeddingBuffer VectorWire::BufferFor(const EmbeddingBuffer& embeddings) {
+  if (!decodes(embeddings)) return embeddings;
   SIMURGH_CHECK(wire_.rows.empty());
-  const size_t rows = wanted.floats().size() / embeddings_.columns();
+  const size_t rows = embeddings.floats().size() / embeddings_.columns();
   const size_t bytes = rows * embeddings_.row_bytes();
   auto buffer = buffers_.Lease(bytes);
   const std::span<std::byte> room = buffer->bytes().first(bytes);
   return {embeddings_.precision(), room, std::move(buffer)};
 }
 
-void VectorWire::Decode(const EmbeddingBuffer& target, const EmbeddingBuffer& wanted) const {
-  if (!decodes(wanted)) return;
-  const std::span<float> floats = wanted.floats();
+void VectorWire::Decode(const EmbeddingBuffer& buffer, const EmbeddingBuffer& embeddings) const {
+  if (!decodes(embeddings)) return;
+  const std::span<float> floats = embeddings.floats();
   const size_t columns = embeddings_.columns();
-  embeddings_.Decode(target.bytes, /*factor=*/1, {floats.data(), floats.size() / columns, columns});
+  embeddings_.Decode(buffer.bytes, /*factor=*/1, {floats.data(), floats.size() / columns, columns});
 }
 
-StatusOr<std::shared_ptr<AlignedBuffer>> VectorWire::RoomForArgmax(const EmbeddingBuffer& target,
-                                                                   size_t bytes) {
-  size_t most = 0;
+StatusOr<std::shared_ptr<AlignedBuffer>> VectorWire::LeaseArgmax(const EmbeddingBuffer& buffer,
+                                                                 size_t bytes) {
+  size_t max = 0;
   if (max_columns_ > 0) {
-    most = MaxArgmaxBytes(target.bytes.size() / embeddings_.row_bytes(), max_columns_);
+    max = MaxArgmaxBytes(buffer.bytes.size() / embeddings_.row_bytes(), max_columns_);
   }
-  if (bytes > most) {
+  if (bytes > max) {
     return absl::InternalError(
-        absl::StrCat("pull: ", bytes, " bytes of argmax, the batch has at most ", most));
+        absl::StrCat("pull: ", bytes, " bytes of argmax, the batch has at most ", max));
   }
   return buffers_.Lease(bytes);
 }
 
-GradientBuffer VectorWire::Encode(const GradientBuffer& given, const StepId& position) {
-  if (!encodes(given)) return given;
-  SIMURGH_CHECK_EQ(given.scale, 1.0F);
-  const std::span<const float> floats = given.floats();
+GradientBuffer VectorWire::Encode(const GradientBuffer& gradients, const StepId& position) {
+  if (!encodes(gradients)) return gradients;
+  SIMURGH_CHECK_EQ(gradients.scale, 1.0F);
+  const std::span<const float> floats = gradients.floats();
   const size_t columns = gradients_.columns();
   const size_t rows = floats.size() / columns;
   const size_t bytes = rows * gradients_.row_bytes();
@@ -77,7 +77,7 @@ GradientBuffer VectorWire::Encode(const GradientBuffer& given, const StepId& pos
       .seed = wire_.seed, .step = position.step, .first_row = FirstRowOf(position.rank)};
   gradients_.Encode({floats.data(), rows, columns}, wire_.gradient_factor, key, room);
   GradientBuffer encoded(gradients_.precision(), wire_.gradient_factor, room, std::move(buffer));
-  encoded.argmax = given.argmax;
+  encoded.argmax = gradients.argmax;
   return encoded;
 }
 

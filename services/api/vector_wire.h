@@ -9,44 +9,43 @@
 
 namespace simurgh {
 
-// How the cluster's embeddings and gradients travel, as its configuration says.
+// The configured encoding of embeddings and gradients.
 EmbeddingWire WireOf(const ClusterConfig& config);
 
-// A trainer's end of the way between its memory and embedding workers. What its memory holds as it
-// travels goes from and to there; f32 is converted where something else travels.
+// Converts a trainer's vectors to and from the precision of the wire. A buffer already in that
+// precision is used directly; f32 buffers are converted.
 //
 // Threads: any.
 class VectorWire {
  public:
   explicit VectorWire(const ClusterConfig& config);
 
-  // For a pull into `wanted`, which then takes Decode, if it decodes.
-  // Requires wanted to be as EmbeddingPort::Pull does.
-  EmbeddingBuffer TargetFor(const EmbeddingBuffer& wanted);
-  bool decodes(const EmbeddingBuffer& wanted) const {
-    return wanted.precision != embeddings_.precision();
+  // Returns the receive buffer of a pull into `embeddings`. If decodes(embeddings), call Decode
+  // after the pull. Requires embeddings as EmbeddingPort::Pull.
+  EmbeddingBuffer BufferFor(const EmbeddingBuffer& embeddings);
+  bool decodes(const EmbeddingBuffer& embeddings) const {
+    return embeddings.precision != embeddings_.precision();
   }
-  void Decode(const EmbeddingBuffer& target, const EmbeddingBuffer& wanted) const;
+  void Decode(const EmbeddingBuffer& buffer, const EmbeddingBuffer& embeddings) const;
 
-  // Memory for the argmax that come with a pull into `target`, of TargetFor.
-  // Errors: INTERNAL for more bytes than the batch's samples can have.
-  StatusOr<std::shared_ptr<AlignedBuffer>> RoomForArgmax(const EmbeddingBuffer& target,
-                                                         size_t bytes);
+  // Memory for the argmax of a pull into `buffer`, of BufferFor.
+  // Errors: INTERNAL for more bytes than the buffer's samples can have.
+  StatusOr<std::shared_ptr<AlignedBuffer>> LeaseArgmax(const EmbeddingBuffer& buffer, size_t bytes);
 
-  // Whether Encode has anything to do but to pass on what is given.
-  bool encodes(const GradientBuffer& given) const {
-    return given.precision != gradients_.precision();
+  // Whether Encode converts.
+  bool encodes(const GradientBuffer& gradients) const {
+    return gradients.precision != gradients_.precision();
   }
-  // int8 are rounded by chance, keyed by the configuration's seed, the position's rank and step,
-  // and the row: a repeated push is the same.
-  // Requires `given` to be f32 and multiplied by nothing, or as gradients travel.
-  GradientBuffer Encode(const GradientBuffer& given, const StepId& position);
+  // int8 rounds stochastically, keyed by the configured seed, the position's rank and step, and the
+  // row, so a repeated push is identical.
+  // Requires gradients in f32 with scale 1, or in the precision of the wire.
+  GradientBuffer Encode(const GradientBuffer& gradients, const StepId& position);
 
  private:
   const EmbeddingWire wire_;
   const VectorCodec embeddings_;
   const VectorCodec gradients_;
-  const size_t max_columns_;  // Of the features that are pooled by max.
+  const size_t max_columns_;  // Of max-pooled features.
   BufferPool buffers_;
 };
 

@@ -11,27 +11,26 @@
 
 namespace simurgh {
 
-// The argmax of all features of a batch that are pooled by max, feature after feature, on their way
-// to the trainer and back: simurgh/data/argmax_codec.h.
+// Encodes the argmax of a batch's max-pooled features, in feature order, by
+// simurgh/data/argmax_codec.h.
 //
 // Threads: immutable; any.
 class ArgmaxWire {
  public:
   explicit ArgmaxWire(const BatchLayout& layout);
 
-  // Of the batch as BatchPooling has them: so many positions.
+  // Number of positions in the form of BatchPooling.
   size_t count(const CompactBatch& batch) const { return batch.batch_size * columns_; }
-  // The same as they travel.
+  // Encoded size.
   size_t bytes(const CompactBatch& batch) const;
-  // What no batch exceeds.
+  // Upper bound of bytes() over all batches.
   size_t max_bytes() const;
 
-  // out: bytes() and kArgmaxSlackBytes.
+  // Requires out of bytes() + kArgmaxSlackBytes.
   void Encode(const CompactBatch& batch, std::span<const uint32_t> argmax,
               std::span<std::byte> out) const;
 
-  // Errors: INVALID_ARGUMENT for other than bytes() bytes, or for a position that its sample does
-  // not have, naming the feature and what DecodeArgmax names.
+  // Errors: INVALID_ARGUMENT for a size other than bytes(), or a position outside its sample.
   Status Decode(const CompactBatch& batch, std::span<const std::byte> bytes,
                 std::span<uint32_t> argmax) const;
 

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 #include "services/api/batch_codec.h"
 
 namespace simurgh {
@@ -10,8 +12,8 @@ namespace {
 template <typename Method>
 using Reply = rpc::awaitable<StatusOr<rpc::Outgoing<typename Method::Response>>>;
 
-// Servers, and waiting for room, get four fifths of what is left, so that the trainer hears what
-// did not end in time instead of giving up at the same moment.
+// Limits the work to four fifths of the remaining time, so that the worker's error, which names the
+// cause, reaches the trainer before the trainer's own deadline.
 template <typename Message>
 rpc::CallOptions OptionsWithin(const rpc::RequestOf<Message>& request) {
   const rpc::Clock::time_point deadline = request.deadline();
@@ -22,30 +24,30 @@ rpc::CallOptions OptionsWithin(const rpc::RequestOf<Message>& request) {
 
 Reply<api::SubmitBatch> HandleSubmit(rpc::RequestOf<api::SubmitBatch::Request> request,
                                      EmbeddingWorker& worker) {
-  SIMURGH_CO_ASSIGN_OR_RETURN(const SubmitOptions terms, api::Decode(request.table()));
-  // What place_batch leased below, where the segments have landed.
+  SIMURGH_CO_ASSIGN_OR_RETURN(const SubmitOptions options, api::Decode(request.table()));
+  // The segments' owner is the batch that place_batch leased.
   auto batch = std::static_pointer_cast<BufferedBatch>(
       std::const_pointer_cast<void>(request.owner<"codes">()));
   SIMURGH_CO_ASSIGN_OR_RETURN(
       const BatchReference reference,
-      co_await worker.SubmitEncoded(std::move(batch), terms, OptionsWithin(request).deadline));
+      co_await worker.SubmitEncoded(std::move(batch), options, OptionsWithin(request).deadline));
   co_return api::Encode(reference);
 }
 
-// Embeddings are pooled where they are sent from: over shared memory that is what the trainer
-// reads.
+// Pools directly into the response's memory, which the trainer reads if the transport is shared
+// memory.
 Reply<api::PullBatch> HandlePull(rpc::RequestOf<api::PullBatch::Request> request,
                                  EmbeddingWorker& worker) {
   SIMURGH_CO_ASSIGN_OR_RETURN(const auto message, api::Decode(request.table()));
   SIMURGH_CO_ASSIGN_OR_RETURN(
       const size_t bytes, worker.AnswerBytes(message.reference, message.form, message.precision));
   const rpc::SegmentBuffer room = request.Allocate(bytes);
-  EmbeddingBuffer target(message.precision, room.bytes, room.owner);
-  target.form = message.form;
+  EmbeddingBuffer embeddings(message.precision, room.bytes, room.owner);
+  embeddings.form = message.form;
   SIMURGH_CO_ASSIGN_OR_RETURN(
       const PullAnswer answer,
-      co_await worker.Pull(message.reference, message.terms, target, OptionsWithin(request)));
-  co_return api::Encode(answer, {target.bytes, target.owner});
+      co_await worker.Pull(message.reference, message.options, embeddings, OptionsWithin(request)));
+  co_return api::Encode(answer, {embeddings.bytes, embeddings.owner});
 }
 
 Reply<api::PushBatch> HandlePush(rpc::RequestOf<api::PushBatch::Request> request,
@@ -60,7 +62,7 @@ Reply<api::PushBatch> HandlePush(rpc::RequestOf<api::PushBatch::Request> request
   co_return rpc::Outgoing<api::PushBatch::Response>();
 }
 
-// At most a batch's gradients and argmax; over shared memory they stay where the trainer has them.
+// Bounds the sizes. Over shared memory, the segments stay in the trainer's memory.
 auto PlaceGradients(const EmbeddingWorker& worker) {
   using Destinations = rpc::Destinations<api::PushBatch::Request>;
   return [&worker](const api::wire::PushBatchRequest& request,
@@ -70,10 +72,12 @@ auto PlaceGradients(const EmbeddingWorker& worker) {
     if (gradients > kMaxBatchSamples * worker.row_bytes(message.precision) ||
         argmax > worker.max_argmax_bytes()) {
       return absl::InvalidArgumentError(
-          "push: more gradients or argmax than the largest batch has");
+          absl::StrCat("push: ", gradients, " bytes of gradients and ", argmax,
+                       " of argmax exceed the largest batch; use the same configuration for all "
+                       "daemons"));
     }
-    const auto anywhere = rpc::SegmentDestination<std::byte>::kAllocate;
-    return Destinations{anywhere, anywhere};
+    const auto allocate = rpc::SegmentDestination<std::byte>::kAllocate;
+    return Destinations{allocate, allocate};
   };
 }
 

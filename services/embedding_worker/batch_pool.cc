@@ -6,7 +6,7 @@
 namespace simurgh {
 namespace {
 
-// Of what is used, memory of that many times the bytes is kept.
+// Memory above this multiple of the used bytes is freed.
 constexpr size_t kMaxSlack = 4;
 
 template <typename... Vectors>
@@ -27,20 +27,20 @@ size_t CapacityOf(const CompactBatch& b) {
   return CapacityOf(b.ids, b.occurrences, b.offsets, b.unique_ends, b.lists, b.weights);
 }
 
-// Of a vector that gets so many elements.
+// Bytes of the vector once it has `size` elements.
 template <typename T>
-size_t MostOf(const std::vector<T>& elements, size_t size) {
+size_t MaxSizeOf(const std::vector<T>& elements, size_t size) {
   return std::max(elements.capacity(), size) * sizeof(T);
 }
 
-size_t MostOf(const CompactBatch& b, const BatchSizes& sizes) {
-  return MostOf(b.ids, sizes.ids) + MostOf(b.occurrences, sizes.occurrences) +
-         MostOf(b.offsets, sizes.offsets) + MostOf(b.unique_ends, sizes.unique_ends) +
-         MostOf(b.lists, sizes.lists) + MostOf(b.weights, sizes.weights);
+size_t MaxSizeOf(const CompactBatch& b, const BatchSizes& sizes) {
+  return MaxSizeOf(b.ids, sizes.ids) + MaxSizeOf(b.occurrences, sizes.occurrences) +
+         MaxSizeOf(b.offsets, sizes.offsets) + MaxSizeOf(b.unique_ends, sizes.unique_ends) +
+         MaxSizeOf(b.lists, sizes.lists) + MaxSizeOf(b.weights, sizes.weights);
 }
 
-size_t MostOf(const BatchPlan& plan, size_t ids) {
-  return MostOf(plan.ids, ids) + MostOf(plan.row_positions, ids);
+size_t MaxSizeOf(const BatchPlan& plan, size_t ids) {
+  return MaxSizeOf(plan.ids, ids) + MaxSizeOf(plan.row_positions, ids);
 }
 
 }  // namespace
@@ -53,10 +53,10 @@ size_t BufferedBatch::bytes() const {
 StatusOr<size_t> BufferedBatch::MaxBytes(size_t cluster_features) const {
   const size_t before = CapacityOf(encoded.plain_ids, encoded.codes);
   if (lent != nullptr) {
-    return before + SizeOf(*lent) + CapacityOf(decoded) + MostOf(plan, lent->ids.size());
+    return before + SizeOf(*lent) + CapacityOf(decoded) + MaxSizeOf(plan, lent->ids.size());
   }
   SIMURGH_ASSIGN_OR_RETURN(const BatchSizes sizes, DecodedSizes(encoded, cluster_features));
-  return before + MostOf(decoded, sizes) + MostOf(plan, sizes.ids);
+  return before + MaxSizeOf(decoded, sizes) + MaxSizeOf(plan, sizes.ids);
 }
 
 struct BatchPool::State {

@@ -11,33 +11,32 @@
 
 namespace simurgh {
 
-// A submitted batch with the way to its rows.
+// A submitted batch and the plan of its rows.
 struct BufferedBatch {
-  std::shared_ptr<const CompactBatch> lent;  // Where the batch was submitted inside the process.
-  EncodedBatch encoded;                      // Else: as it came; of no use once decoded,
-  CompactBatch decoded;                      // and as it is.
+  std::shared_ptr<const CompactBatch> lent;  // Null unless submitted within the process.
+  EncodedBatch encoded;                      // Otherwise: as received; unused once decoded.
+  CompactBatch decoded;
   BatchPlan plan;
 
   const CompactBatch& batch() const { return lent != nullptr ? *lent : decoded; }
 
-  // Of all memory behind it, what an earlier batch has left included.
+  // Memory held, including unused capacity left by an earlier batch.
   size_t bytes() const;
-  // What bytes() becomes at most once the batch is decoded and planned.
-  // Errors: of DecodedSizes, for one that has not these features.
+  // Upper bound of bytes() once the batch is decoded and planned. Errors: of DecodedSizes.
   StatusOr<size_t> MaxBytes(size_t cluster_features) const;
 };
 
-// Buffered batches whose memory is used again and again.
+// Recycles the memory of buffered batches.
 //
 // Threads: any. Lifetime: batches may outlive the pool.
 class BatchPool {
  public:
-  // Keeps at most so many bytes of batches that nobody uses, and none of which the last batch has
-  // used next to nothing: it would count as so much with the next small one, too.
+  // Keeps up to capacity_bytes of idle memory. Drops memory that its last batch hardly used: it
+  // would count in full for the next small batch, too.
   explicit BatchPool(size_t capacity_bytes);
   ~BatchPool();
 
-  // Holds what an earlier batch left.
+  // The batch may hold data of an earlier one.
   std::shared_ptr<BufferedBatch> Lease();
 
  private:

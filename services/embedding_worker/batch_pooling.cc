@@ -8,7 +8,7 @@
 namespace simurgh {
 namespace {
 
-// Their numbers, of all features, fit the first caches.
+// The vectors of so few samples fit the processor's first caches.
 constexpr size_t kSamplesAtATime = 16;
 
 std::vector<VectorCodec> CodesOf(const BatchLayout& layout) {
@@ -20,14 +20,13 @@ std::vector<VectorCodec> CodesOf(const BatchLayout& layout) {
   return codes;
 }
 
-// Memory for the numbers of a few samples, one for each thread.
 MatrixView<float> Scratch(size_t columns) {
   thread_local std::vector<float> numbers;
   numbers.resize(std::max(numbers.size(), kSamplesAtATime * columns));
   return {numbers.data(), kSamplesAtATime, columns};
 }
 
-// Calls visit(first sample, samples) for all samples, a few at a time.
+// Calls visit(first sample, samples) for each block of samples.
 template <typename Visit>
 void ForSamples(size_t samples, const Visit& visit) {
   for (size_t first = 0; first < samples; first += kSamplesAtATime) {
@@ -70,15 +69,15 @@ std::span<T> BatchPooling::ArgmaxOf(std::span<T> argmax, size_t feature, size_t 
 }
 
 void BatchPooling::Pool(const BufferedBatch& batch, std::span<const float> rows,
-                        const EmbeddingBuffer& target, std::span<uint32_t> argmax) const {
-  const VectorCodec& code = CodeOf(target.precision);
+                        const EmbeddingBuffer& embeddings, std::span<uint32_t> argmax) const {
+  const VectorCodec& code = CodeOf(embeddings.precision);
   const size_t batch_size = batch.batch().batch_size;
-  SIMURGH_CHECK_EQ(target.bytes.size(), batch_size * code.row_bytes());
+  SIMURGH_CHECK_EQ(embeddings.bytes.size(), batch_size * code.row_bytes());
   std::vector<PoolingInput> inputs = InputsOf(batch);
-  const bool in_place = target.precision == VectorPrecision::kF32;
+  const bool in_place = embeddings.precision == VectorPrecision::kF32;
   const MatrixView<float> scratch = Scratch(code.columns());
   ForSamples(batch_size, [&](size_t first, size_t count) {
-    const auto bytes = target.bytes.subspan(first * code.row_bytes(), count * code.row_bytes());
+    const auto bytes = embeddings.bytes.subspan(first * code.row_bytes(), count * code.row_bytes());
     const MatrixView<float> numbers =
         in_place ? MatrixView<float>(reinterpret_cast<float*>(bytes.data()), count, code.columns())
                  : scratch.Rows(0, count);
@@ -151,7 +150,7 @@ bool BatchPooling::AddAll(const BufferedBatch& batch, const GradientBuffer& grad
                                            code.columns())
                  : MatrixView<const float>(scratch.Rows(0, count));
     clean &= DropNotFinite(numbers, dropped);
-    // Once one has turned out not to be finite, all is done again without it.
+    // After a drop the caller repeats everything without the dropped features.
     if (clean) AddSamples(tables, batch_size, first, numbers, argmax, row_gradients);
   });
   return clean;

@@ -14,27 +14,26 @@
 
 namespace simurgh {
 
-// Pools all features of a batch into the bytes that travel, and un-pools what comes back, some
-// samples at a time, so that a sample's numbers pass through the processor's cache once.
+// Pools a batch's features into encoded embeddings and un-pools their gradients. Works on a few
+// samples at a time, so that pooling and encoding share the processor's cache.
 //
 // Threads: immutable; any.
 class BatchPooling {
  public:
   explicit BatchPooling(const BatchLayout& layout);
 
-  // Bytes of a sample in this precision.
+  // Bytes of one sample.
   size_t row_bytes(VectorPrecision precision) const { return CodeOf(precision).row_bytes(); }
 
-  // rows: of the batch's plan. argmax: (B * D) of each feature pooled by max, in their order; or
-  // empty, where nobody will un-pool. Requires target.bytes of the batch's size.
-  void Pool(const BufferedBatch& batch, std::span<const float> rows, const EmbeddingBuffer& target,
-            std::span<uint32_t> argmax) const;
+  // rows: of the batch's plan. argmax: (B * D) of each max-pooled feature, in feature order; empty
+  // for an evaluation. Requires embeddings.bytes of the batch's size.
+  void Pool(const BufferedBatch& batch, std::span<const float> rows,
+            const EmbeddingBuffer& embeddings, std::span<uint32_t> argmax) const;
 
-  // The adjoint, divided by the gradients' scale: row_gradients, of the batch's plan, are
-  // overwritten. What is given to a row is added up one by one, from zero on: by sample, in a
-  // sample by feature, in a feature by occurrence. Returns the features that leave their rows
-  // nothing: those whose gradient held NaN or infinity, and those that have a row whose sum is
-  // beyond all finite numbers. Requires gradients.bytes of the batch's size.
+  // The adjoint, divided by the gradients' scale. Overwrites row_gradients, of the batch's plan.
+  // Each row's sum starts at zero and adds by sample, then feature, then occurrence. Returns the
+  // dropped features, which contribute nothing: those whose gradient holds NaN or infinity, and
+  // those with a row whose sum overflows. Requires gradients.bytes of the batch's size.
   std::vector<size_t> Unpool(const BufferedBatch& batch, const GradientBuffer& gradients,
                              std::span<const uint32_t> argmax,
                              std::span<float> row_gradients) const;
@@ -45,34 +44,30 @@ class BatchPooling {
   }
   // By feature.
   std::vector<PoolingInput> InputsOf(const BufferedBatch& batch) const;
-  // A feature's part of the argmax of `samples` samples.
   template <typename T>
   std::span<T> ArgmaxOf(std::span<T> argmax, size_t feature, size_t batch_size, size_t first_sample,
                         size_t samples) const;
-  // What is un-pooled, table after table: only features of one table have rows in common.
+  // Un-pooling inputs, grouped by table: only features of one table share rows.
   struct Tables {
     std::vector<UnpoolingInput> inputs;
-    std::vector<size_t> features;  // Of the inputs.
-    std::vector<size_t> ends;      // Of each table in the above.
+    std::vector<size_t> features;  // By input.
+    std::vector<size_t> ends;      // By table: end of its inputs.
   };
   Tables TablesOf(const BufferedBatch& batch, const std::vector<bool>& dropped) const;
 
-  // Adds what all features give that are not `dropped`, where those are dropped that turn out not
-  // to be finite. Returns whether that was none.
+  // Adds the gradients of all features that are not dropped. Drops features whose gradients are not
+  // finite; returns false if there were any, and row_gradients are then incomplete.
   bool AddAll(const BufferedBatch& batch, const GradientBuffer& gradients,
               std::span<const uint32_t> argmax, std::vector<bool>& dropped,
               std::span<float> row_gradients) const;
-  // Of a few samples, whose gradients are `numbers`: drops what is not finite, and returns whether
-  // that was none; adds what all tables give.
+  // Returns false if it dropped a feature.
   bool DropNotFinite(MatrixView<const float> numbers, std::vector<bool>& dropped) const;
   void AddSamples(Tables& tables, size_t batch_size, size_t first_sample,
                   MatrixView<const float> numbers, std::span<const uint32_t> argmax,
                   std::span<float> row_gradients) const;
-  // Drops the features that have a row whose gradients add up to more than any finite number.
-  // Returns whether that was none.
+  // Drops the features with a row whose sum overflowed. Returns false if there were any.
   bool DropOverflows(const BufferedBatch& batch, std::span<const float> row_gradients,
                      std::vector<bool>& dropped) const;
-  // A feature's columns of `numbers`.
   template <typename T>
   MatrixView<T> BlockOf(MatrixView<T> numbers, size_t feature) const {
     return numbers.Columns(layout_.features[feature].first_column, layout_.width(feature));
@@ -80,7 +75,7 @@ class BatchPooling {
 
   const BatchLayout layout_;
   const std::vector<VectorCodec> codes_;  // By precision.
-  std::vector<size_t> argmax_columns_;    // By feature: of those before it.
+  std::vector<size_t> argmax_columns_;    // By feature: number of columns before it.
   std::vector<std::vector<size_t>> features_of_tables_;
 };
 

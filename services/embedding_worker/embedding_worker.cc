@@ -14,29 +14,31 @@
 namespace simurgh {
 namespace {
 
-// Idle memory kept for coming batches.
+// Idle memory kept for later batches.
 constexpr size_t kIdleBatchBytes = size_t{256} << 20;
 
-// Of warnings about gradients that are not finite.
+// Limit of the log lines about dropped features.
 constexpr uint32_t kDroppedLines = 10;
 constexpr std::chrono::seconds kDroppedInterval{10};
 
 Status CheckRates(const std::vector<float>& rates, size_t tables) {
   if (rates.size() != tables) {
     return absl::InvalidArgumentError(
-        absl::StrCat("push: ", rates.size(), " learning rates for ", tables, " tables"));
+        absl::StrCat("push: ", rates.size(), " learning rates were given for ", tables,
+                     " tables; use the same configuration for all daemons"));
   }
   for (size_t i = 0; i < rates.size(); ++i) {
     if (std::isfinite(rates[i]) && rates[i] >= 0) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat("push: the learning rate of table ", i, " is ", rates[i]));
+        absl::StrCat("push: learning rate ", rates[i], " of table ", i,
+                     " is out of range; use a finite rate of at least 0"));
   }
   return absl::OkStatus();
 }
 
 }  // namespace
 
-EmbeddingWorker::EmbeddingWorker(const ClusterConfig& config, uint64_t epoch,
+EmbeddingWorker::EmbeddingWorker(const ClusterConfig& config, uint64_t incarnation,
                                  rpc::asio::any_io_executor compute,
                                  std::vector<std::unique_ptr<RowServer>> servers,
                                  WorkerMetrics& metrics)
@@ -44,7 +46,7 @@ EmbeddingWorker::EmbeddingWorker(const ClusterConfig& config, uint64_t epoch,
       map_(MapOf(config)),
       pooling_(layout_),
       argmax_wire_(layout_),
-      epoch_(epoch),
+      incarnation_(incarnation),
       ranks_(std::max<size_t>(config.nn_worker.instances.size(), 1)),
       compute_(std::move(compute)),
       metrics_(metrics),
@@ -61,31 +63,31 @@ EmbeddingWorker::EmbeddingWorker(const ClusterConfig& config, uint64_t epoch,
   }
 }
 
-// A submission's place in the line of those that wait. However it leaves, the others look: they may
-// be smaller.
+// A submit's entry in the queue. Its destructor wakes the others, which may be smaller.
 class EmbeddingWorker::WaitTicket {
  public:
-  WaitTicket(EmbeddingWorker& worker, const SubmitOptions& terms, size_t bytes)
+  WaitTicket(EmbeddingWorker& worker, const SubmitOptions& options, size_t bytes)
       : worker_(worker),
-        place_(worker.waiting_.insert(worker.waiting_.end(), {.terms = terms, .bytes = bytes})) {}
+        entry_(
+            worker.waiting_.insert(worker.waiting_.end(), {.options = options, .bytes = bytes})) {}
   WaitTicket(const WaitTicket&) = delete;
   WaitTicket& operator=(const WaitTicket&) = delete;
   ~WaitTicket() {
-    worker_.waiting_.erase(place_);
+    worker_.waiting_.erase(entry_);
     worker_.NoteBuffer();
   }
 
-  bool has_come() const { return worker_.CanAdmit(*place_); }
+  bool is_admitted() const { return worker_.CanAdmit(*entry_); }
 
-  // For a change. False when the deadline passed or the caller was cancelled first.
+  // Waits for a change. Returns false at the deadline or on cancellation.
   [[nodiscard]] rpc::awaitable<bool> Wait(rpc::Clock::time_point deadline) {
-    place_->waiter.emplace(co_await rpc::asio::this_coro::executor, deadline);
-    co_return co_await place_->waiter->Wait();
+    entry_->waiter.emplace(co_await rpc::asio::this_coro::executor, deadline);
+    co_return co_await entry_->waiter->Wait();
   }
 
  private:
   EmbeddingWorker& worker_;
-  const std::list<Waiting>::iterator place_;
+  const std::list<Waiting>::iterator entry_;
 };
 
 Status EmbeddingWorker::DecodeAndPlan(BufferedBatch& batch) const {
@@ -95,31 +97,31 @@ Status EmbeddingWorker::DecodeAndPlan(BufferedBatch& batch) const {
   } else if (batch.lent->feature_count() != features) {
     return absl::InvalidArgumentError(absl::StrCat("the batch has ", batch.lent->feature_count(),
                                                    " features, the cluster has ", features,
-                                                   "; make batches by its configuration"));
+                                                   "; use the same configuration for all daemons"));
   }
   SIMURGH_RETURN_IF_ERROR(CheckLists(batch.batch(), layout_));
-  // Large memory that every batch needs for a moment: one for each compute thread.
+  // Large: shared by the batches of a compute thread.
   thread_local PlanScratch scratch;
   PlanBatch(batch.batch(), layout_, map_, scratch, batch.plan);
   return absl::OkStatus();
 }
 
 rpc::awaitable<StatusOr<ForwardBuffer::Place>> EmbeddingWorker::ReserveSpace(
-    SubmitOptions terms, size_t bytes, rpc::Clock::time_point deadline) {
-  WaitTicket ticket(*this, terms, bytes);
-  while (!ticket.has_come()) {
+    SubmitOptions options, size_t bytes, rpc::Clock::time_point deadline) {
+  WaitTicket ticket(*this, options, bytes);
+  while (!ticket.is_admitted()) {
     const bool changed = co_await ticket.Wait(deadline);
     if (changed) continue;
     co_return absl::ResourceExhaustedError(
         absl::StrCat("submit: ", buffer_.Describe(),
-                     "; no room in time: submit again later, or raise what is full"));
+                     " and is still full at the deadline; submit again, or raise the limit"));
   }
-  co_return buffer_.Reserve(terms, bytes);
+  co_return buffer_.Reserve(options, bytes);
 }
 
 bool EmbeddingWorker::CanAdmit(const Waiting& waiting) const {
   const bool is_first = &waiting == &waiting_.front();
-  return (is_first && buffer_.HasRoom(waiting.bytes)) || buffer_.IsExemptFromLimit(waiting.terms);
+  return (is_first && buffer_.HasRoom(waiting.bytes)) || buffer_.IsExemptFromLimit(waiting.options);
 }
 
 void EmbeddingWorker::NoteBuffer() {
@@ -131,37 +133,37 @@ void EmbeddingWorker::NoteBuffer() {
 }
 
 rpc::awaitable<StatusOr<BatchReference>> EmbeddingWorker::Submit(
-    std::shared_ptr<const CompactBatch> batch, SubmitOptions terms,
+    std::shared_ptr<const CompactBatch> batch, SubmitOptions options,
     rpc::Clock::time_point deadline) {
   auto buffered = batches_.Lease();
   buffered->lent = std::move(batch);
-  return SubmitEncoded(std::move(buffered), terms, deadline);
+  return SubmitEncoded(std::move(buffered), options, deadline);
 }
 
 rpc::awaitable<StatusOr<BatchReference>> EmbeddingWorker::SubmitEncoded(
-    std::shared_ptr<BufferedBatch> batch, SubmitOptions terms, rpc::Clock::time_point deadline) {
-  if (terms.rank >= ranks_) {
-    co_return absl::InvalidArgumentError(absl::StrCat("submit: of rank ", terms.rank,
-                                                      ", the cluster has ", ranks_,
-                                                      "; give all daemons the same configuration"));
+    std::shared_ptr<BufferedBatch> batch, SubmitOptions options, rpc::Clock::time_point deadline) {
+  if (options.rank >= ranks_) {
+    co_return absl::InvalidArgumentError(
+        absl::StrCat("submit: rank ", options.rank, " is out of range, the cluster has ", ranks_,
+                     " ranks; use the same configuration for all daemons"));
   }
   const StatusOr<size_t> bytes = batch->MaxBytes(layout_.features.size());
   if (!bytes.ok()) co_return Annotate(bytes.status(), "submit");
   SIMURGH_CO_ASSIGN_OR_RETURN(ForwardBuffer::Place place,
-                              co_await ReserveSpace(terms, *bytes, deadline));
+                              co_await ReserveSpace(options, *bytes, deadline));
   StageTimer timer(metrics_.plan_seconds);
   const Status prepared =
       co_await rpc::RunOn(compute_, [this, batch] { return DecodeAndPlan(*batch); });
   if (!prepared.ok()) co_return Annotate(prepared, "submit");
   timer.Stop();
   const uint64_t number = place.Fill(std::move(batch), ForwardBuffer::Clock::now());
-  co_return BatchReference{.worker_incarnation = epoch_, .number = number};
+  co_return BatchReference{.worker_incarnation = incarnation_, .number = number};
 }
 
 StatusOr<std::shared_ptr<BufferedBatch>> EmbeddingWorker::Find(const BatchReference& reference) {
-  if (reference.worker_incarnation != epoch_) {
+  if (reference.worker_incarnation != incarnation_) {
     return absl::NotFoundError(
-        "the reference is from before this embedding worker's start; submit the batch again");
+        "the embedding worker has restarted since the submit; submit the batch again");
   }
   return buffer_.Find(reference.number, ForwardBuffer::Clock::now());
 }
@@ -180,9 +182,9 @@ StatusOr<size_t> EmbeddingWorker::AnswerBytes(const BufferedBatch& batch, Embedd
 
 Status EmbeddingWorker::CheckSize(size_t bytes, size_t expected) const {
   if (bytes == expected) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("batch: ", bytes, " bytes of vectors, it has ",
-                                                 expected,
-                                                 "; give all daemons the same configuration"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("batch: ", bytes, " bytes of vectors were given, expected ", expected,
+                   "; use the same configuration for all daemons"));
 }
 
 bool EmbeddingWorker::Finish(const BatchReference& reference, const BufferedBatch& batch) {
@@ -195,31 +197,30 @@ bool EmbeddingWorker::Finish(const BatchReference& reference, const BufferedBatc
 void EmbeddingWorker::NoteDropped(const std::vector<size_t>& features, const StepId& position) {
   for (const size_t feature : features) {
     metrics_.non_finite_gradients[feature]->Add();
-    const auto left_out = dropped_log_.Admit(LogLimiter::Clock::now());
-    if (!left_out) continue;
+    const auto suppressed = dropped_log_.Admit(LogLimiter::Clock::now());
+    if (!suppressed) continue;
     spdlog::warn(
-        "step {} of rank {}: the gradient of feature '{}' holds NaN or infinity, or adds up to it "
-        "in a row, and is left out{}",
-        position.step, position.rank, feature_names_[feature],
-        *left_out == 0 ? std::string() : fmt::format(" ({} such lines before)", *left_out));
+        "dropped a gradient that is not finite or overflows: step={} rank={} feature={} "
+        "suppressed={}",
+        position.step, position.rank, feature_names_[feature], *suppressed);
   }
 }
 
 rpc::awaitable<StatusOr<PullAnswer>> EmbeddingWorker::Pull(BatchReference reference,
-                                                           PullOptions terms,
-                                                           EmbeddingBuffer target,
-                                                           rpc::CallOptions options) {
+                                                           PullOptions options,
+                                                           EmbeddingBuffer embeddings,
+                                                           rpc::CallOptions call_options) {
   SIMURGH_CO_ASSIGN_OR_RETURN(const auto batch, Find(reference));
   SIMURGH_CO_ASSIGN_OR_RETURN(const size_t expected,
-                              AnswerBytes(*batch, target.form, target.precision));
-  SIMURGH_CO_RETURN_IF_ERROR(CheckSize(target.bytes.size(), expected));
+                              AnswerBytes(*batch, embeddings.form, embeddings.precision));
+  SIMURGH_CO_RETURN_IF_ERROR(CheckSize(embeddings.bytes.size(), expected));
   SIMURGH_CO_ASSIGN_OR_RETURN(const RowExchange::Rows rows,
-                              co_await rows_.Pull(batch, terms, options));
+                              co_await rows_.Pull(batch, options, call_options));
   StageTimer timer(metrics_.pool_seconds);
   PullAnswer answer{.row_age_steps = rows.age_steps};
-  const bool training = terms.purpose == LookupMode::kTrain;
-  const auto pool = [this, batch, rows, target = std::move(target), training] {
-    return PoolRows(*batch, *rows.floats, target, /*tell_argmax=*/training);
+  const bool training = options.purpose == LookupMode::kTrain;
+  const auto pool = [this, batch, rows, embeddings = std::move(embeddings), training] {
+    return PoolRows(*batch, *rows.floats, embeddings, /*with_argmax=*/training);
   };
   answer.argmax = co_await rpc::RunOn(compute_, pool);
   timer.Stop();
@@ -228,16 +229,17 @@ rpc::awaitable<StatusOr<PullAnswer>> EmbeddingWorker::Pull(BatchReference refere
 }
 
 PooledArgmax EmbeddingWorker::PoolRows(const BufferedBatch& batch, const AlignedBuffer& rows,
-                                       const EmbeddingBuffer& target, bool tell_argmax) {
-  if (target.form == EmbeddingForm::kRows) {
-    RowCodecOf(target.precision)
+                                       const EmbeddingBuffer& embeddings, bool with_argmax) {
+  if (embeddings.form == EmbeddingForm::kRows) {
+    RowCodecOf(embeddings.precision)
         .Encode(batch.batch(), rows.as<float>(batch.plan.row_floats), batch.plan.row_positions,
-                target.bytes);
+                embeddings.bytes);
     return {};
   }
-  const size_t count = tell_argmax ? argmax_wire_.count(batch.batch()) : 0;
+  const size_t count = with_argmax ? argmax_wire_.count(batch.batch()) : 0;
   const auto argmax = rows_.Lease(count * sizeof(uint32_t));
-  pooling_.Pool(batch, rows.as<float>(batch.plan.row_floats), target, argmax->as<uint32_t>(count));
+  pooling_.Pool(batch, rows.as<float>(batch.plan.row_floats), embeddings,
+                argmax->as<uint32_t>(count));
   if (count == 0) return {};
   const size_t bytes = argmax_wire_.bytes(batch.batch());
   auto encoded = rows_.Lease(bytes + kArgmaxSlackBytes);
@@ -281,7 +283,7 @@ void EmbeddingWorker::ExpireBatches() {
   const size_t expired = buffer_.Expire(ForwardBuffer::Clock::now());
   if (expired == 0) return;
   metrics_.expired_batches.Add(expired);
-  spdlog::warn("dropped {} batches that no nn-worker asked about for embedding_worker.batch_expiry",
+  spdlog::warn("dropped batches that were unused for embedding_worker.batch_expiry: batches={}",
                expired);
 }
 

@@ -27,48 +27,46 @@
 
 namespace simurgh {
 
-// The tier between trainers and parameter servers: keeps submitted batches, pulls their distinct
-// rows from all servers at once and pools them; un-pools gradients, sums them per row and pushes.
+// The tier between trainers and parameter servers. Keeps submitted batches, pulls their distinct
+// rows from all servers concurrently and pools them; sums gradients per row and pushes them.
 //
-// Threads: call from `executor`; arithmetic runs on `compute`, so the executor's thread only moves
-// bytes. Lifetime: outlives every call.
+// Threads: call from one executor; arithmetic runs on `compute`. Lifetime: outlive every call.
 class EmbeddingWorker {
  public:
-  // servers: by index, callable from `executor`. epoch: of this life of the worker.
-  EmbeddingWorker(const ClusterConfig& config, uint64_t epoch, rpc::asio::any_io_executor compute,
+  // servers: by index.
+  EmbeddingWorker(const ClusterConfig& config, uint64_t incarnation,
+                  rpc::asio::any_io_executor compute,
                   std::vector<std::unique_ptr<RowServer>> servers, WorkerMetrics& metrics);
 
-  // Returns memory for an incoming batch.
   std::shared_ptr<BufferedBatch> LeaseBatch() { return batches_.Lease(); }
 
-  // Buffers a batch. While the forward buffer is full, calls wait in FIFO order, before decoding
-  // and planning. A needed batch (ForwardBuffer) does not wait.
-  // Errors: INVALID_ARGUMENT for a wrong number of features, lists of ids shared across tables, or
-  // an unknown rank; RESOURCE_EXHAUSTED if the buffer is full until the deadline.
+  // Buffers a batch. While the forward buffer is full, calls wait in order, before decoding. A
+  // batch exempt from the limit (ForwardBuffer) does not wait.
+  // Errors: INVALID_ARGUMENT for a wrong number of features, lists of ids shared across tables or
+  // an unknown rank; RESOURCE_EXHAUSTED if the buffer is still full at the deadline.
   [[nodiscard]] rpc::awaitable<StatusOr<BatchReference>> Submit(
-      std::shared_ptr<const CompactBatch> batch, SubmitOptions terms,
+      std::shared_ptr<const CompactBatch> batch, SubmitOptions options,
       rpc::Clock::time_point deadline);
 
-  // The same for a batch in `batch->encoded`. Errors also: of DecodeBatch.
+  // The same for `batch->encoded`. Errors also: of DecodeBatch.
   [[nodiscard]] rpc::awaitable<StatusOr<BatchReference>> SubmitEncoded(
-      std::shared_ptr<BufferedBatch> batch, SubmitOptions terms, rpc::Clock::time_point deadline);
+      std::shared_ptr<BufferedBatch> batch, SubmitOptions options, rpc::Clock::time_point deadline);
 
-  // Size of the pull's answer in this form and precision.
-  // Errors: NOT_FOUND for a stale reference; INVALID_ARGUMENT for a wrong number of ids.
+  // Bytes of embeddings or rows in a pull's response. Errors: NOT_FOUND for an expired reference.
   StatusOr<size_t> AnswerBytes(const BatchReference& reference, EmbeddingForm form,
                                VectorPrecision precision);
 
-  // Writes the batch's pooled embeddings, or its rows, into the target.
-  // Errors: NOT_FOUND as above; INVALID_ARGUMENT for a target of the wrong size; ABORTED for an
-  // unreachable server; as Partition.
+  // Writes the batch's pooled embeddings, or its rows, to `embeddings`.
+  // Errors: NOT_FOUND as above; INVALID_ARGUMENT for a buffer of a wrong size; ABORTED if a server
+  // is unreachable; of Partition.
   [[nodiscard]] rpc::awaitable<StatusOr<PullAnswer>> Pull(BatchReference reference,
-                                                          PullOptions terms, EmbeddingBuffer target,
-                                                          rpc::CallOptions options);
+                                                          PullOptions options,
+                                                          EmbeddingBuffer embeddings,
+                                                          rpc::CallOptions call_options);
 
-  // If a feature's gradient holds NaN or infinity, or overflows in a row's sum, it is counted and
-  // replaced by zero. learning_rates: by table.
-  // Errors: as Pull; INVALID_ARGUMENT unless there is one finite rate >= 0 for each table, or for
-  // argmax that do not fit the batch.
+  // A feature whose gradient holds NaN or infinity, or overflows in the sum of a row, is dropped
+  // and counted. learning_rates: by table. Errors: as Pull; INVALID_ARGUMENT for a wrong number of
+  // rates, a rate that is not finite and at least 0, or argmax that do not fit the batch.
   [[nodiscard]] rpc::awaitable<Status> Push(BatchReference reference, StepId position,
                                             std::vector<float> learning_rates,
                                             GradientBuffer gradients, rpc::CallOptions options);
@@ -76,36 +74,36 @@ class EmbeddingWorker {
   // Drops expired batches; call periodically.
   void ExpireBatches();
 
-  // Bytes of a sample's embeddings or gradients in this precision.
+  // Bytes of one sample's embeddings or gradients.
   size_t row_bytes(VectorPrecision precision) const { return pooling_.row_bytes(precision); }
-  // Upper bound on a batch's argmax bytes.
+  // Upper bound over all batches.
   size_t max_argmax_bytes() const { return argmax_wire_.max_bytes(); }
 
  private:
   class WaitTicket;
 
-  // A submission that waits for room.
+  // A submit that waits for space.
   struct Waiting {
-    SubmitOptions terms;
+    SubmitOptions options;
     size_t bytes = 0;
-    std::optional<rpc::Waiter> waiter;  // Set once it sleeps.
+    std::optional<rpc::Waiter> waiter;  // Set by Wait.
   };
 
-  // Decodes if necessary, validates and plans; on a compute thread.
+  // On a compute thread.
   Status DecodeAndPlan(BufferedBatch& batch) const;
   [[nodiscard]] rpc::awaitable<StatusOr<ForwardBuffer::Place>> ReserveSpace(
-      SubmitOptions terms, size_t bytes, rpc::Clock::time_point deadline);
-  // Whether a submission can proceed.
+      SubmitOptions options, size_t bytes, rpc::Clock::time_point deadline);
   bool CanAdmit(const Waiting& waiting) const;
-  // Wakes submissions that can proceed and updates the metrics after the forward buffer changed.
+  // Updates the metrics and wakes submits that can be admitted, after a change of the buffer.
   void NoteBuffer();
 
   StatusOr<std::shared_ptr<BufferedBatch>> Find(const BatchReference& reference);
 
-  // Pools or copies a pull's rows into the target, with argmax if requested; on a compute thread.
+  // Pools the rows into `embeddings`, or encodes them unpooled. Returns the argmax if requested. On
+  // a compute thread.
   PooledArgmax PoolRows(const BufferedBatch& batch, const AlignedBuffer& rows,
-                        const EmbeddingBuffer& target, bool tell_argmax);
-  // Un-pools gradients as BatchPooling::Unpool; on a compute thread.
+                        const EmbeddingBuffer& embeddings, bool with_argmax);
+  // As BatchPooling::Unpool, on a compute thread.
   // Errors: INVALID_ARGUMENT for argmax that do not fit the batch.
   StatusOr<std::vector<size_t>> UnpoolRows(const BufferedBatch& batch,
                                            const GradientBuffer& gradients,
@@ -117,9 +115,8 @@ class EmbeddingWorker {
   StatusOr<size_t> AnswerBytes(const BufferedBatch& batch, EmbeddingForm form,
                                VectorPrecision precision) const;
   Status CheckSize(size_t bytes, size_t expected) const;
-  // Removes and counts a finished batch. Returns false if another call has removed it.
+  // Removes and counts a consumed batch. Returns false if another call has removed it.
   bool Finish(const BatchReference& reference, const BufferedBatch& batch);
-  // Counts and logs features with dropped gradients.
   void NoteDropped(const std::vector<size_t>& features, const StepId& position);
 
   const BatchLayout layout_;
@@ -127,12 +124,12 @@ class EmbeddingWorker {
   const BatchPooling pooling_;
   std::vector<RowCodec> row_codecs_;  // By precision.
   const ArgmaxWire argmax_wire_;
-  const uint64_t epoch_;
+  const uint64_t incarnation_;
   const size_t ranks_;
   const rpc::asio::any_io_executor compute_;
   WorkerMetrics& metrics_;
   ForwardBuffer buffer_;
-  std::list<Waiting> waiting_;  // The first to come at the front.
+  std::list<Waiting> waiting_;  // In order of submission.
   BatchPool batches_;
   RowExchange rows_;
   std::vector<std::string> feature_names_;

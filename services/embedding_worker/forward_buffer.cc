@@ -35,49 +35,49 @@ bool ForwardBuffer::HasRoom(size_t bytes) const {
   return entries_.size() < capacity_batches_ && bytes_ + bytes <= capacity_bytes_;
 }
 
-ForwardBuffer::Order ForwardBuffer::Before(const SubmitOptions& terms) {
-  return {.rank = terms.rank, .purpose = terms.purpose, .run = terms.run, .step = terms.step};
+ForwardBuffer::Order ForwardBuffer::Before(const SubmitOptions& options) {
+  return {
+      .rank = options.rank, .purpose = options.purpose, .run = options.run, .step = options.step};
 }
 
-bool ForwardBuffer::IsExemptFromLimit(const SubmitOptions& terms) const {
-  const Order own = Before(terms);
+bool ForwardBuffer::IsExemptFromLimit(const SubmitOptions& options) const {
+  const Order own = Before(options);
   auto earlier = order_.lower_bound({.rank = own.rank, .purpose = own.purpose, .run = own.run});
-  for (uint32_t i = 0; i < terms.lookahead_steps; ++i, ++earlier) {
+  for (uint32_t i = 0; i < options.lookahead_steps; ++i, ++earlier) {
     if (earlier == order_.end() || *earlier >= own) return true;
   }
   return false;
 }
 
-ForwardBuffer::Place ForwardBuffer::Reserve(const SubmitOptions& terms, size_t bytes) {
+ForwardBuffer::Place ForwardBuffer::Reserve(const SubmitOptions& options, size_t bytes) {
   const bool has_room = HasRoom(bytes);
-  SIMURGH_CHECK(has_room || IsExemptFromLimit(terms));
-  if (!has_room) MakeWay(terms);
-  Order order = Before(terms);
+  SIMURGH_CHECK(has_room || IsExemptFromLimit(options));
+  if (!has_room) EvictExempt(options);
+  Order order = Before(options);
   order.number = next_number_++;
   order_.insert(order);
-  if (!has_room) unbounded_.insert(order);
+  if (!has_room) exempt_.insert(order);
   entries_.emplace(order.number, Entry{.order = order, .bytes = bytes});
   bytes_ += bytes;
   on_change_();
   return {*this, order.number};
 }
 
-void ForwardBuffer::MakeWay(const SubmitOptions& terms) {
+void ForwardBuffer::EvictExempt(const SubmitOptions& options) {
   constexpr uint64_t kLast = std::numeric_limits<uint64_t>::max();
-  const auto first = unbounded_.lower_bound({.rank = terms.rank, .purpose = terms.purpose});
-  const auto end = unbounded_.upper_bound({terms.rank, terms.purpose, kLast, kLast, kLast});
-  if (std::distance(first, end) < terms.lookahead_steps) return;
-  // Of another run, if any is: nobody may ask about it any more. They are before or behind this
-  // run's.
+  const auto first = exempt_.lower_bound({.rank = options.rank, .purpose = options.purpose});
+  const auto end = exempt_.upper_bound({options.rank, options.purpose, kLast, kLast, kLast});
+  if (std::distance(first, end) < options.lookahead_steps) return;
+  // Prefer a batch of another run, which may be over. Such batches sort before or after this run's.
   auto last = std::prev(end);
-  if (last->run == terms.run && first->run != terms.run) last = first;
+  if (last->run == options.run && first->run != options.run) last = first;
   Erase(entries_.find(last->number));
 }
 
 void ForwardBuffer::Erase(Entries::iterator entry) {
   bytes_ -= entry->second.bytes;
   order_.erase(entry->second.order);
-  unbounded_.erase(entry->second.order);
+  exempt_.erase(entry->second.order);
   entries_.erase(entry);
 }
 
@@ -93,8 +93,7 @@ StatusOr<std::shared_ptr<BufferedBatch>> ForwardBuffer::Find(uint64_t number,
   if (entry == entries_.end() || entry->second.batch == nullptr) {
     return absl::NotFoundError(
         absl::StrCat("forward buffer: batch ", number,
-                     " is not here (consumed, expired, or gone for an earlier one); "
-                     "submit it again"));
+                     " was consumed, has expired or was evicted; submit it again"));
   }
   entry->second.last_use = now;
   return entry->second.batch;

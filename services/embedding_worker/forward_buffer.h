@@ -16,37 +16,37 @@
 
 namespace simurgh {
 
-// Buffers batches, by number, from their submit to their acknowledged push (or evaluation pull). A
-// place is reserved before the batch is decoded. Batches unused for `expiry` are dropped, which
-// bounds the memory that a dead nn-worker holds.
+// Batches between their submit and their acknowledged push (or evaluation pull), by number. A batch
+// reserves space before it is decoded. A batch unused for `expiry` is dropped, which frees the
+// memory of a dead nn-worker's batches.
 //
-// The limits in batches and bytes exempt needed batches. A batch is needed if fewer than
-// `lookahead_steps` earlier batches of its run, rank and purpose are in the buffer.
+// Batches and bytes are limited. A batch is exempt from the limit when the buffer holds fewer than
+// `lookahead_steps` earlier batches of its run, rank and purpose.
 //
-// No deadlock: let s be the first step of a run that some rank has not had acknowledged. Its push
-// may wait for every rank's gradients of s, and a reproducible push for this rank's pulls up to
-// s + lookahead_steps - 1. So only the submission of a step t < s + lookahead_steps can block s;
-// earlier submissions cannot, since ranks submit in step order. The rank's unacknowledged steps
-// before t start at s, so they are fewer than `lookahead_steps`; acknowledged batches have already
-// left the buffer. Hence t is needed and is admitted. The same holds for retries and for batches
-// resubmitted after a worker's death. An evaluation waits only for its own batches: its first
-// unpulled batch has no earlier one in the buffer. Batches of a lost connection count as earlier
-// until they expire. Calls that free space cannot be blocked, since a waiting submission has its
-// own connection (PeerClients).
+// No deadlock. Let s be the first step of a run that some rank has not had acknowledged. Its push
+// may wait for all ranks' gradients of s (dense sums; servers that hold a step's pushes). In a
+// reproducible run it may also wait for its rank's pulls up to s + lookahead_steps - 1. So s waits
+// at most for the submit of a step t < s + lookahead_steps of some rank: ranks submit in the order
+// of steps. That rank's earlier pending steps start at s, so there are fewer than lookahead_steps,
+// over all workers; acknowledged steps have left the buffer. So t is exempt and is admitted. The
+// same holds for retries, and for resubmits after a worker's death. An evaluation waits only for
+// its own batches: its first pending one has no earlier one, since a pull removes its batch. The
+// batches of a lost connection count as earlier ones until they expire. A waiting submit has its
+// own connection (PeerClients), so it does not block the calls that free space.
 //
-// Bounds: batches admitted with room are within the limits. Of the exempt batches, at most
-// `lookahead_steps` of a rank and purpose are kept: the next one evicts the last of them, and the
-// trainer resubmits it. Calls in progress on it complete, and keep its memory until then. The
-// evicted batch is not an earlier one, unless of another run, so its eviction blocks no step. It
-// occurs only if batches arrive out of order, after a worker's death.
+// The limit holds, except for exempt batches. Batches admitted within the limit were within it
+// when the last of them was admitted. Of batches admitted beyond it, the buffer holds at most
+// `lookahead_steps` per rank and purpose: the next one evicts the last, whose trainer submits it
+// again. An evicted batch is not an earlier one, unless it is of another run, so its eviction
+// delays no step. Evictions only occur when batches arrive out of order, after a worker's death.
 //
 // Threads: one owner.
 class ForwardBuffer {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Reserves space for a batch; frees it unless filled.
-  // Lifetime: the buffer outlives it.
+  // Space reserved for a batch; freed by the destructor unless filled.
+  // Lifetime: the buffer must outlive it.
   class Place {
    public:
     Place(Place&& other) noexcept
@@ -56,8 +56,8 @@ class ForwardBuffer {
       if (buffer_ != nullptr) buffer_->Remove(number_);
     }
 
-    // Stores the batch and counts its actual size. Returns its number, which is invalid if a needed
-    // batch has evicted the reservation. Call once.
+    // Stores the batch and counts its actual size. Returns its number. If an exempt batch has
+    // evicted the reservation, drops the batch, and Find fails. Call once.
     uint64_t Fill(std::shared_ptr<BufferedBatch> batch, Clock::time_point now);
 
    private:
@@ -68,37 +68,34 @@ class ForwardBuffer {
     uint64_t number_;
   };
 
-  // on_change: called whenever the contents change.
+  // on_change: called after every change of size() or bytes().
   ForwardBuffer(size_t capacity_batches, size_t capacity_bytes, std::chrono::milliseconds expiry,
                 std::function<void()> on_change);
 
-  // Whether a batch of this size is within the limits.
   bool HasRoom(size_t bytes) const;
-  // Whether a batch is admitted even without room.
-  bool IsExemptFromLimit(const SubmitOptions& terms) const;
+  bool IsExemptFromLimit(const SubmitOptions& options) const;
 
-  // Reserves space for at most `bytes`. Requires HasRoom or IsExemptFromLimit.
-  Place Reserve(const SubmitOptions& terms, size_t bytes);
+  // bytes: upper bound. Requires HasRoom or IsExemptFromLimit.
+  Place Reserve(const SubmitOptions& options, size_t bytes);
 
-  // Usage and limits, for messages.
+  // Usage and limits, for errors.
   std::string Describe() const;
 
   // Returns the batch and restarts its expiry.
-  // Errors: NOT_FOUND if it was consumed, expired, evicted, or never existed.
+  // Errors: NOT_FOUND for a batch that was consumed, has expired, was evicted or never existed.
   StatusOr<std::shared_ptr<BufferedBatch>> Find(uint64_t number, Clock::time_point now);
 
-  // Removes the batch. Returns false if it is absent.
+  // Returns false if there is no such batch.
   bool Remove(uint64_t number);
 
-  // Drops expired batches that are not in use; returns their number.
+  // Drops expired batches that no call uses. Returns their number.
   size_t Expire(Clock::time_point now);
 
-  // Reservations count as batches of their reserved size.
+  // Including reservations.
   size_t size() const { return entries_.size(); }
   size_t bytes() const { return bytes_; }
 
  private:
-  // Orders the batches of a rank.
   struct Order {
     uint32_t rank = 0;
     LookupMode purpose = LookupMode::kTrain;
@@ -111,17 +108,17 @@ class ForwardBuffer {
 
   struct Entry {
     Order order;
-    std::shared_ptr<BufferedBatch> batch;  // Null: only reserved.
+    std::shared_ptr<BufferedBatch> batch;  // Null: reserved.
     size_t bytes = 0;
     Clock::time_point last_use;
   };
 
   using Entries = std::unordered_map<uint64_t, Entry>;
 
-  // Before all batches of these terms' run, rank, purpose and step.
-  static Order Before(const SubmitOptions& terms);
-  // Evicts the last exempt batch if their maximum number is reached.
-  void MakeWay(const SubmitOptions& terms);
+  // A lower bound of the order of batches with these options.
+  static Order Before(const SubmitOptions& options);
+  // Evicts the last exempt batch of this rank and purpose if there are lookahead_steps of them.
+  void EvictExempt(const SubmitOptions& options);
   void Erase(Entries::iterator entry);
 
   const size_t capacity_batches_;
@@ -129,8 +126,8 @@ class ForwardBuffer {
   const std::chrono::milliseconds expiry_;
   const std::function<void()> on_change_;
   Entries entries_;
-  std::set<Order> order_;      // Of all.
-  std::set<Order> unbounded_;  // Admitted without room.
+  std::set<Order> order_;   // All batches.
+  std::set<Order> exempt_;  // Those admitted beyond the limit.
   size_t bytes_ = 0;
   uint64_t next_number_ = 1;
 };

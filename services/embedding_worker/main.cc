@@ -17,7 +17,6 @@
 namespace simurgh {
 namespace {
 
-// How often the forward buffer is searched for expired batches.
 constexpr std::chrono::milliseconds kExpiryInterval{100};
 
 class EmbeddingWorkerDaemon : public Daemon {
@@ -33,8 +32,7 @@ class EmbeddingWorkerDaemon : public Daemon {
     return std::move(daemon);
   }
 
-  // After Drain nothing runs any more; the worker's clients belong to the listener's thread and go
-  // there.
+  // The worker's clients must be destroyed on the listener's thread.
   ~EmbeddingWorkerDaemon() override {
     listener_.Close();
     compute_.join();
@@ -69,12 +67,11 @@ class EmbeddingWorkerDaemon : public Daemon {
     return servers;
   }
 
-  // Looks after the forward buffer as long as there is a worker.
   static rpc::awaitable<void> ExpireBatches(std::weak_ptr<EmbeddingWorker> weak) {
     rpc::asio::steady_timer timer(co_await rpc::asio::this_coro::executor);
     while (auto worker = weak.lock()) {
       worker->ExpireBatches();
-      worker.reset();  // Not kept over the pause.
+      worker.reset();  // Do not extend its life over the pause.
       timer.expires_after(kExpiryInterval);
       co_await timer.async_wait(rpc::asio::use_awaitable);
     }
@@ -97,7 +94,7 @@ int main(int argc, char** argv) {
           {.program = "embedding-worker",
            .summary =
                "Embedding worker of a Simurgh cluster: deduplicates the ids of batches, pulls and "
-               "pools their rows, and turns gradients back into one per row."},
+               "pools their rows, and sums gradients per row."},
       .section = "embedding_worker",
       .instances = [](const simurgh::ClusterConfig& config) -> const auto& {
         return config.embedding_worker.instances;

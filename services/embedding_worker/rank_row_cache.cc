@@ -7,14 +7,41 @@
 #include <boost/asio/strand.hpp>
 
 #include "services/api/row_payload.h"
-#include "services/embedding_worker/cache_misses.h"
 
 namespace simurgh {
 namespace {
 
-// How many rows ahead the index is fetched.
-constexpr size_t kRowsAhead = 8;
+constexpr size_t kRowsAhead = 8;  // Prefetch distance in the index.
 constexpr size_t kMaxAge = 64;
+
+// Builds the request for the rows of a plan that is_cached rejects. Calls is_cached(group, ids of a
+// run, index in the run, offset of the row's floats) for every row, in order.
+template <typename IsCached>
+RowRequest RequestCacheMisses(const BatchPlan& plan, RowPrecision precision,
+                              std::span<uint64_t> ids, std::span<uint64_t> offsets,
+                              const IsCached& is_cached) {
+  RowRequest request;
+  size_t missing = 0;
+  size_t offset = 0;
+  for (const ServerShare& share : plan.servers) {
+    std::vector<RowGroup> groups = share.groups;
+    const auto all = std::span(plan.ids).subspan(share.first_id, share.id_count);
+    api::ForEachRun(share.groups, [&](size_t p, size_t g, size_t first, size_t count, size_t) {
+      RowGroup& group = groups[g];
+      const std::span<const uint64_t> run = all.subspan(first, count);
+      const size_t before = missing;
+      for (size_t i = 0; i < count; ++i, offset += group.dim) {
+        if (is_cached(group, run, i, offset)) continue;
+        ids[missing] = run[i];
+        offsets[missing++] = offset;
+      }
+      group.counts[p] = static_cast<uint32_t>(missing - before);
+    });
+    for (RowGroup& group : groups) group.precision = precision;
+    request.Add(std::move(groups));
+  }
+  return request;
+}
 
 }  // namespace
 
@@ -29,19 +56,19 @@ RankRowCache::~RankRowCache() { metrics_.row_cache.Add(-static_cast<double>(repo
 
 RankRowCache::Missing RankRowCache::Split(const BatchPlan& plan, uint64_t step,
                                           RowPrecision precision, std::span<float> floats,
-                                          std::span<uint64_t> ids, std::span<uint64_t> places) {
+                                          std::span<uint64_t> ids, std::span<uint64_t> offsets) {
   Missing missing;
   std::array<uint64_t, kMaxAge + 1> hits{};  // By age.
   const auto find = [&](const RowGroup& group, std::span<const uint64_t> run, size_t i,
-                        size_t place) {
+                        size_t offset) {
     if (i + kRowsAhead < run.size()) rows_.Prefetch(group.table, run[i + kRowsAhead]);
-    const auto age = rows_.Find(group.table, run[i], step, floats.subspan(place, group.dim));
+    const auto age = rows_.Find(group.table, run[i], step, floats.subspan(offset, group.dim));
     if (!age) return false;
     ++hits[std::min<size_t>(*age, kMaxAge)];
     missing.age_steps = std::max(missing.age_steps, *age);
     return true;
   };
-  missing.request = RequestCacheMisses(plan, precision, ids, places, find);
+  missing.request = RequestCacheMisses(plan, precision, ids, offsets, find);
   const size_t misses = missing.request.id_count;
   metrics_.row_cache_misses.Add(misses);
   metrics_.row_cache_hits.Add(plan.ids.size() - misses);
@@ -51,15 +78,15 @@ RankRowCache::Missing RankRowCache::Split(const BatchPlan& plan, uint64_t step,
   return missing;
 }
 
-void RankRowCache::Take(const ServerRows& server, uint64_t step, const RowWire& wire,
-                        std::span<const std::byte> bytes, std::span<const uint64_t> ids,
-                        std::span<const uint64_t> places, std::span<float> floats) {
+void RankRowCache::Insert(const ServerRows& server, uint64_t step, const RowWire& wire,
+                          std::span<const std::byte> bytes, std::span<const uint64_t> ids,
+                          std::span<const uint64_t> offsets, std::span<float> floats) {
   api::ForEachRun(server.groups, [&](size_t, size_t g, size_t first, size_t count, size_t byte) {
     const RowGroup& group = server.groups[g];
     const size_t row_bytes = wire.row_bytes(group.table);
     for (size_t i = 0; i < count; ++i) {
       if (i + kRowsAhead < count) rows_.Prefetch(group.table, ids[first + i + kRowsAhead]);
-      const std::span<float> row = floats.subspan(places[first + i], group.dim);
+      const std::span<float> row = floats.subspan(offsets[first + i], group.dim);
       wire.DecodeRow(group.table, bytes.subspan(byte + i * row_bytes, row_bytes), row);
       if (std::ranges::all_of(row, [](float x) { return x == 0; })) continue;
       rows_.Insert(group.table, ids[first + i], step, row);

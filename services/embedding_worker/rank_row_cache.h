@@ -16,10 +16,10 @@
 
 namespace simurgh {
 
-// The hot rows of one rank. They are of use to no other: only for its own steps it is known which
-// pushes a row may lack.
+// The cached rows of one rank. Ranks do not share rows: the age of a row, in pushes that it lacks,
+// is defined by the rank's own steps.
 //
-// Threads: made and asked for its thread anywhere; all else on that thread.
+// Threads: constructor, destructor and thread() any; all else on thread().
 class RankRowCache {
  public:
   RankRowCache(size_t capacity_bytes, uint32_t max_age_steps,
@@ -27,25 +27,23 @@ class RankRowCache {
                WorkerMetrics& metrics);
   ~RankRowCache();
 
-  // Runs one thing at a time.
+  // A strand.
   const rpc::asio::any_io_executor& thread() const { return thread_; }
 
-  // Which rows of a plan are not here; the others are copied to their places.
   struct Missing {
     RowRequest request;
-    uint32_t age_steps = 0;  // Of the oldest of the others.
+    uint32_t age_steps = 0;  // Of the oldest cached row.
   };
-  // floats: of the plan. ids, places: room for all of the plan's ids; set to those of the request,
-  // and to where the floats of each belong.
+  // Copies the plan's cached rows to `floats` and requests the others. Writes the request's ids and
+  // the offsets of their floats. Requires ids and offsets of the plan's number of ids.
   Missing Split(const BatchPlan& plan, uint64_t step, RowPrecision precision,
-                std::span<float> floats, std::span<uint64_t> ids, std::span<uint64_t> places);
+                std::span<float> floats, std::span<uint64_t> ids, std::span<uint64_t> offsets);
 
-  // Puts what a server has answered where it belongs, and keeps it. A row of zeros is not kept: it
-  // may be one that admission has refused, and that must be asked for again to be counted.
-  // ids, places, bytes: of the server's part of the request.
-  void Take(const ServerRows& server, uint64_t step, const RowWire& wire,
-            std::span<const std::byte> bytes, std::span<const uint64_t> ids,
-            std::span<const uint64_t> places, std::span<float> floats);
+  // Decodes a server's rows to their offsets and caches them. A row of zeros is not cached: it may
+  // await admission, which counts requests. ids, offsets, bytes: of the server's part.
+  void Insert(const ServerRows& server, uint64_t step, const RowWire& wire,
+              std::span<const std::byte> bytes, std::span<const uint64_t> ids,
+              std::span<const uint64_t> offsets, std::span<float> floats);
 
  private:
   void Report();
@@ -57,7 +55,7 @@ class RankRowCache {
   uint64_t reported_evicted_for_space_ = 0;
 };
 
-// The hot rows of all ranks of the latest run.
+// The row caches of all ranks of the latest run.
 //
 // Threads: one owner.
 class RowCacheRanks {
@@ -65,9 +63,8 @@ class RowCacheRanks {
   RowCacheRanks(size_t capacity_bytes, std::vector<uint32_t> table_dims,
                 rpc::asio::any_io_executor compute, WorkerMetrics& metrics);
 
-  // Those of the position's rank; null when none are kept. A rank's share of the capacity is that
-  // of one among position.ranks. Another run, another number of ranks or another age let go of
-  // everything.
+  // Returns the cache of position.rank, null without one. Ranks share the capacity equally. Another
+  // run, number of ranks or age clears all caches.
   std::shared_ptr<RankRowCache> Of(const StepId& position, uint32_t max_age_steps);
 
  private:

@@ -8,10 +8,10 @@
 
 namespace simurgh {
 
-// In front of a row's numbers.
+// Precedes a row's floats.
 struct RowCache::Header {
   uint64_t id = 0;
-  uint64_t step = 0;  // For which it was fetched.
+  uint64_t step = 0;  // The step it was fetched for.
   uint32_t table = 0;
 
   float* row() { return reinterpret_cast<float*>(this + 1); }
@@ -19,15 +19,13 @@ struct RowCache::Header {
 
 namespace {
 
-// Records begin at multiples of it.
-constexpr size_t kAlignment = 8;
-constexpr uint32_t kNoTable =
-    UINT32_MAX;  // What lies behind it, to the end of the ring, is unused.
+constexpr size_t kAlignment = 8;           // Of records.
+constexpr uint32_t kNoTable = UINT32_MAX;  // The rest of the ring is unused.
 
 // An entry is the record's position / kAlignment + 1, then 8 bits of the hash; 0: none.
 constexpr int kTagBits = 8;
 constexpr uint64_t kTagMask = (uint64_t{1} << kTagBits) - 1;
-// On average half of a bucket is in use, where all rows are of the smallest dim.
+// Keeps buckets half full on average if all rows have the smallest dim.
 constexpr size_t kEntriesPerRow = 2;
 
 uint64_t EntryFor(uint64_t position, uint64_t hash) {
@@ -58,14 +56,14 @@ RowCache::Header& RowCache::At(uint64_t position) const {
   return *reinterpret_cast<Header*>(ring_.data() + position % ring_.size());
 }
 
-bool RowCache::IsHere(uint64_t entry) const { return entry != 0 && PositionOf(entry) >= first_; }
+bool RowCache::IsLive(uint64_t entry) const { return entry != 0 && PositionOf(entry) >= first_; }
 
 const uint64_t* RowCache::EntryOf(uint32_t table, uint64_t id) const {
   if (index_.empty()) return nullptr;
   const uint64_t hash = HashOf(table, id);
   const uint64_t* const bucket = &index_[FirstOfBucket(hash)];
   for (size_t i = 0; i < kWays; ++i) {
-    if ((bucket[i] & kTagMask) != (hash & kTagMask) || !IsHere(bucket[i])) continue;
+    if ((bucket[i] & kTagMask) != (hash & kTagMask) || !IsLive(bucket[i])) continue;
     const Header& header = At(PositionOf(bucket[i]));
     if (header.id == id && header.table == table) return &bucket[i];
   }
@@ -104,7 +102,7 @@ void RowCache::Insert(uint32_t table, uint64_t id, uint64_t step, std::span<cons
 
   const uint64_t hash = HashOf(table, id);
   const auto bucket = std::span(index_).subspan(FirstOfBucket(hash), kWays);
-  // One that is not here any more is smaller than all that are.
+  // Entries of evicted rows are smaller than all live ones.
   *std::ranges::min_element(bucket) = EntryFor(position, hash);
 }
 
@@ -112,13 +110,13 @@ uint64_t RowCache::MakeRoom(size_t bytes) {
   uint64_t position = end_;
   const size_t to_the_end = ring_.size() - position % ring_.size();
   if (to_the_end < bytes) position += to_the_end;
-  while (first_ + ring_.size() < position + bytes) LetFirstGo();
+  while (first_ + ring_.size() < position + bytes) EvictOldest();
   if (position != end_ && to_the_end >= sizeof(Header)) At(end_).table = kNoTable;
   return position;
 }
 
-void RowCache::LetFirstGo() {
-  // Nothing is here any more, and the next one begins a round.
+void RowCache::EvictOldest() {
+  // The cache is empty: start the next round.
   if (first_ == end_) {
     first_ = end_ + (ring_.size() - end_ % ring_.size());
     return;

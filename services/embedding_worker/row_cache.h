@@ -10,35 +10,35 @@
 
 namespace simurgh {
 
-// Rows as servers gave them at the latest steps of one rank, for pulls that may have rows so old.
+// Rows that one rank pulled at its latest steps, for pulls that accept rows of this age.
 //
-// Rows lie in a ring in the order of their first coming; where one needs room, those that came
-// first go. An index of buckets of one cache line finds them; a bucket that is full forgets the row
-// that came first. Both are made at once, and nothing else is ever allocated.
+// A ring holds the rows in the order of insertion and evicts the oldest. An index with buckets of
+// one cache line locates them; a full bucket drops its oldest entry. The constructor allocates
+// both; nothing allocates later.
 //
 // Threads: one owner.
 class RowCache {
  public:
-  // capacity_bytes: of ring and index together; one that holds no row keeps none. A row that was
-  // fetched for step s is found for steps up to s + max_age_steps. table_dims: by table.
+  // capacity_bytes: of ring and index; may be too small for any row. A row fetched for step s is
+  // valid up to step s + max_age_steps. table_dims: by table.
   RowCache(size_t capacity_bytes, uint32_t max_age_steps, std::vector<uint32_t> table_dims);
 
-  // Copies the row, if it is here and young enough at this step; its age in steps.
+  // Copies the row if it is cached and valid at this step. Returns its age in steps.
   std::optional<uint32_t> Find(uint32_t table, uint64_t id, uint64_t step,
                                std::span<float> row) const;
 
-  // Keeps a row that was fetched for this step, unless one of a later step is here.
+  // Caches a row fetched for this step, unless a later version is cached.
   void Insert(uint32_t table, uint64_t id, uint64_t step, std::span<const float> row);
 
-  // Has the processor fetch what Find of this row looks at first.
+  // Prefetches the row's bucket.
   void Prefetch(uint32_t table, uint64_t id) const {
     if (!index_.empty()) __builtin_prefetch(&index_[FirstOfBucket(HashOf(table, id))]);
   }
 
   size_t rows() const { return rows_; }
-  // Of ring and index, whatever they hold.
+  // Allocated for ring and index.
   size_t bytes() const { return ring_.size() + index_.size() * sizeof(uint64_t); }
-  // Rows that went for want of room while they were young enough.
+  // Rows evicted while still valid.
   uint64_t evicted_for_space() const { return evicted_for_space_; }
 
  private:
@@ -51,21 +51,21 @@ class RowCache {
     return static_cast<size_t>(buckets * hash >> 64) * kWays;
   }
   size_t SizeOf(uint32_t table) const;
-  // position: in bytes since the beginning, over all rounds of the ring.
+  // position: total bytes before the record, over all rounds of the ring.
   Header& At(uint64_t position) const;
-  bool IsHere(uint64_t entry) const;
-  // The entry of the row's record; null when it is not here.
+  bool IsLive(uint64_t entry) const;
+  // Null if the row is not cached.
   const uint64_t* EntryOf(uint32_t table, uint64_t id) const;
-  // Where so many bytes in one piece can be had, after letting the rows go that lie there.
+  // Evicts rows until `bytes` contiguous bytes are free. Returns their position.
   uint64_t MakeRoom(size_t bytes);
-  void LetFirstGo();
+  void EvictOldest();
 
   const uint32_t max_age_steps_;
   const std::vector<uint32_t> table_dims_;
   AlignedBuffer ring_;
   std::vector<uint64_t> index_;  // Entries: see the .cc file.
-  uint64_t first_ = 0;           // Position of the record that came first,
-  uint64_t end_ = 0;             // and behind that which came last.
+  uint64_t first_ = 0;           // Position of the oldest record.
+  uint64_t end_ = 0;             // End of the newest record.
   uint64_t newest_step_ = 0;
   size_t rows_ = 0;
   uint64_t evicted_for_space_ = 0;

@@ -8,7 +8,7 @@
 namespace simurgh {
 namespace {
 
-// Idle memory kept for the rows and gradients of coming batches.
+// Idle memory kept for rows and gradients of later batches.
 constexpr size_t kIdleBytes = size_t{512} << 20;
 
 std::vector<uint32_t> DimsOf(const ClusterConfig& config) {
@@ -19,17 +19,17 @@ std::vector<uint32_t> DimsOf(const ClusterConfig& config) {
 
 }  // namespace
 
-// Everything that a pull refers to while it is under way.
+// Owned by a pull's calls and tasks.
 struct RowExchange::PullState {
   std::shared_ptr<const BufferedBatch> batch;
-  PullOptions terms;
+  PullOptions options;
   RowRequest request;
   Rows rows;
-  std::shared_ptr<AlignedBuffer> bytes;  // As they travel; null: the floats themselves.
-  std::shared_ptr<RankRowCache> hot;     // Null: the request has every row.
-  // Of the rows that the cache misses; null without a cache.
+  std::shared_ptr<AlignedBuffer> bytes;  // Encoded rows; null: the floats themselves.
+  std::shared_ptr<RankRowCache> cache;   // Null: the request has every row.
+  // Of cache misses; null without a cache.
   std::shared_ptr<AlignedBuffer> ids;
-  std::shared_ptr<AlignedBuffer> places;
+  std::shared_ptr<AlignedBuffer> offsets;
 
   const BatchPlan& plan() const { return batch->plan; }
   std::span<float> floats() const { return rows.floats->as<float>(plan().row_floats); }
@@ -39,11 +39,11 @@ struct RowExchange::PullState {
   }
   std::span<const uint64_t> ids_of(const ServerRows& server) const {
     const std::span<const uint64_t> all =
-        hot != nullptr ? ids->as<const uint64_t>(request.id_count) : std::span(plan().ids);
+        cache != nullptr ? ids->as<const uint64_t>(request.id_count) : std::span(plan().ids);
     return all.subspan(server.first_id, server.id_count);
   }
-  std::span<const uint64_t> places_of(const ServerRows& server) const {
-    return places->as<const uint64_t>(request.id_count).subspan(server.first_id, server.id_count);
+  std::span<const uint64_t> offsets_of(const ServerRows& server) const {
+    return offsets->as<const uint64_t>(request.id_count).subspan(server.first_id, server.id_count);
   }
 };
 
@@ -79,26 +79,26 @@ rpc::awaitable<Status> RowExchange::OnServers(Histogram& seconds, const Call& ca
 rpc::awaitable<void> RowExchange::Prepare(std::shared_ptr<PullState> state) {
   const BatchPlan& plan = state->plan();
   state->rows.floats = Lease(plan.row_floats * sizeof(float));
-  // An evaluation reads what is.
-  if (state->terms.purpose == LookupMode::kTrain) {
-    state->hot = row_cache_.Of(state->terms.position, state->terms.row_age_steps);
+  // An evaluation reads the current rows.
+  if (state->options.purpose == LookupMode::kTrain) {
+    state->cache = row_cache_.Of(state->options.position, state->options.row_age_steps);
   }
-  if (state->hot == nullptr) {
+  if (state->cache == nullptr) {
     state->request = row_wire_.RequestFor(plan);
   } else {
     state->ids = Lease(plan.ids.size() * sizeof(uint64_t));
-    state->places = Lease(plan.ids.size() * sizeof(uint64_t));
+    state->offsets = Lease(plan.ids.size() * sizeof(uint64_t));
     const auto split = [this, state] {
       const BatchPlan& all = state->plan();
-      return state->hot->Split(all, state->terms.position.step, row_wire_.precision(),
-                               state->floats(), state->ids->as<uint64_t>(all.ids.size()),
-                               state->places->as<uint64_t>(all.ids.size()));
+      return state->cache->Split(all, state->options.position.step, row_wire_.precision(),
+                                 state->floats(), state->ids->as<uint64_t>(all.ids.size()),
+                                 state->offsets->as<uint64_t>(all.ids.size()));
     };
-    RankRowCache::Missing missing = co_await rpc::RunOn(state->hot->thread(), split);
+    RankRowCache::Missing missing = co_await rpc::RunOn(state->cache->thread(), split);
     state->request = std::move(missing.request);
     state->rows.age_steps = missing.age_steps;
   }
-  if (state->hot != nullptr || !row_wire_.is_plain()) {
+  if (state->cache != nullptr || !row_wire_.is_plain()) {
     state->bytes = Lease(state->request.byte_count);
   }
 }
@@ -106,9 +106,9 @@ rpc::awaitable<void> RowExchange::Prepare(std::shared_ptr<PullState> state) {
 rpc::awaitable<Status> RowExchange::PullFrom(size_t server, std::shared_ptr<PullState> state,
                                              rpc::CallOptions options) {
   const ServerRows& part = state->request.servers[server];
-  PullRowsCall call{.purpose = state->terms.purpose,
-                    .position = state->terms.position,
-                    .acknowledged_steps = state->terms.acknowledged_steps,
+  PullRowsCall call{.purpose = state->options.purpose,
+                    .position = state->options.position,
+                    .acknowledged_steps = state->options.acknowledged_steps,
                     .groups = part.groups,
                     .ids = state->ids_of(part),
                     .rows = state->bytes_of(part),
@@ -116,12 +116,12 @@ rpc::awaitable<Status> RowExchange::PullFrom(size_t server, std::shared_ptr<Pull
   const auto report = co_await servers_[server]->Pull(
       std::move(call), {options.deadline, options.trace.Child(server)});
   SIMURGH_CO_RETURN_IF_ERROR(report.status());
-  // Each server's rows as soon as they are here, while others are on their way.
-  if (state->hot != nullptr) {
-    co_await rpc::RunOn(state->hot->thread(), [this, state, server] {
+  // Decode while other servers' rows are still in flight.
+  if (state->cache != nullptr) {
+    co_await rpc::RunOn(state->cache->thread(), [this, state, server] {
       const ServerRows& rows = state->request.servers[server];
-      state->hot->Take(rows, state->terms.position.step, row_wire_, state->bytes_of(rows),
-                       state->ids_of(rows), state->places_of(rows), state->floats());
+      state->cache->Insert(rows, state->options.position.step, row_wire_, state->bytes_of(rows),
+                           state->ids_of(rows), state->offsets_of(rows), state->floats());
     });
   } else if (!row_wire_.is_plain()) {
     co_await rpc::RunOn(compute_, [this, state, server] {
@@ -135,12 +135,13 @@ rpc::awaitable<Status> RowExchange::PullFrom(size_t server, std::shared_ptr<Pull
 }
 
 rpc::awaitable<StatusOr<RowExchange::Rows>> RowExchange::Pull(
-    std::shared_ptr<const BufferedBatch> batch, PullOptions terms, rpc::CallOptions options) {
+    std::shared_ptr<const BufferedBatch> batch, PullOptions options,
+    rpc::CallOptions call_options) {
   const auto state = std::make_shared<PullState>();
   state->batch = std::move(batch);
-  state->terms = terms;
+  state->options = options;
   co_await Prepare(state);
-  const auto pull = [&](size_t server) { return PullFrom(server, state, options); };
+  const auto pull = [&](size_t server) { return PullFrom(server, state, call_options); };
   SIMURGH_CO_RETURN_IF_ERROR(co_await OnServers(metrics_.pull_seconds, pull));
   co_return state->rows;
 }

@@ -18,13 +18,12 @@
 
 namespace simurgh {
 
-// A batch's distinct rows from all servers at once, and their gradients back, each direction in its
-// precision. Rows that a rank had some steps ago it may get once more from here, where its pull
-// allows.
+// Pulls a batch's distinct rows from all servers concurrently and pushes their gradients, each
+// direction in its precision. A pull may use cached rows of the rank, up to row_age_steps old.
 //
-// Errors of all: of the first server that has one; UNAVAILABLE turns into ABORTED, for to a trainer
-// a lost server is another matter than a lost worker: its batch is still here.
-// Threads: one executor's; numbers are looked at on `compute`.
+// Errors: the first server's error. UNAVAILABLE becomes ABORTED, since the batch is still buffered:
+// the trainer repeats the call, not the submit.
+// Threads: one executor; encoding and decoding run on `compute`.
 class RowExchange {
  public:
   RowExchange(const ClusterConfig& config, rpc::asio::any_io_executor compute,
@@ -32,10 +31,11 @@ class RowExchange {
 
   struct Rows {
     std::shared_ptr<AlignedBuffer> floats;  // Of the batch's plan.
-    uint32_t age_steps = 0;                 // Of the oldest row; 0: all are of now.
+    uint32_t age_steps = 0;                 // Of the oldest row; 0: none is cached.
   };
   [[nodiscard]] rpc::awaitable<StatusOr<Rows>> Pull(std::shared_ptr<const BufferedBatch> batch,
-                                                    PullOptions terms, rpc::CallOptions options);
+                                                    PullOptions options,
+                                                    rpc::CallOptions call_options);
 
   // gradients: floats of the batch's plan. learning_rates: by table.
   [[nodiscard]] rpc::awaitable<Status> Push(std::shared_ptr<const BufferedBatch> batch,
@@ -43,20 +43,19 @@ class RowExchange {
                                             std::shared_ptr<AlignedBuffer> gradients,
                                             rpc::CallOptions options);
 
-  // Memory for the floats of a plan, or whatever else belongs to a batch.
+  // Memory for a batch.
   std::shared_ptr<AlignedBuffer> Lease(size_t bytes) { return memory_.Lease(bytes); }
 
  private:
   struct PullState;
   struct PushState;
 
-  // Runs call(server) for all servers at once.
+  // Runs call(server) for all servers concurrently.
   template <typename Call>
   [[nodiscard]] rpc::awaitable<Status> OnServers(Histogram& seconds, const Call& call);
 
-  // What the state's batch wants of the servers.
+  // Sets the request and copies cached rows.
   [[nodiscard]] rpc::awaitable<void> Prepare(std::shared_ptr<PullState> state);
-  // One server's part.
   [[nodiscard]] rpc::awaitable<Status> PullFrom(size_t server, std::shared_ptr<PullState> state,
                                                 rpc::CallOptions options);
   [[nodiscard]] rpc::awaitable<Status> PushTo(size_t server, std::shared_ptr<PushState> state,

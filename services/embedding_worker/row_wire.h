@@ -11,42 +11,40 @@
 
 namespace simurgh {
 
-// What one server is asked, or told: contiguous ranges of the ids and of the bytes of all servers.
+// One server's part of a request: contiguous ranges of all servers' ids and bytes.
 struct ServerRows {
-  std::vector<RowGroup> groups;  // As row_payload.h has them.
+  std::vector<RowGroup> groups;  // In the format of row_payload.h.
   size_t first_id = 0;
   size_t id_count = 0;
   size_t first_byte = 0;
   size_t byte_count = 0;
 };
 
-// Of all servers, by server.
 struct RowRequest {
-  std::vector<ServerRows> servers;
+  std::vector<ServerRows> servers;  // By index.
   size_t id_count = 0;
   size_t byte_count = 0;
 
-  // Adds a server whose groups are these.
+  // Appends the next server.
   void Add(std::vector<RowGroup> groups);
 };
 
-// Rows or their gradients as they travel between embedding worker and servers, in one precision for
-// each direction. f32 are the numbers of a plan as they lie; 16 bits are rounded to the nearest.
+// The encoding of rows or gradients between embedding worker and servers. f32 is the plan's floats
+// unchanged; 16-bit formats round to the nearest.
 //
 // Threads: immutable; any.
 class RowWire {
  public:
   RowWire(RowPrecision precision, const std::vector<uint32_t>& table_dims);
 
-  // Whether bytes are the floats of a plan, in their order.
+  // Whether the encoding is the plan's floats.
   bool is_plain() const { return precision_ == RowPrecision::kF32; }
   RowPrecision precision() const { return precision_; }
 
   // All rows of the plan.
   RowRequest RequestFor(const BatchPlan& plan) const;
 
-  // A server's rows, one behind the other, from and to their bytes. rows: as many as the groups
-  // have.
+  // rows: the rows of all groups, contiguous.
   void Encode(const ServerRows& server, std::span<const float> rows,
               std::span<std::byte> bytes) const;
   void Decode(const ServerRows& server, std::span<const std::byte> bytes,

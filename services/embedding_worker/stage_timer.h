@@ -6,7 +6,7 @@
 
 namespace simurgh {
 
-// Observes the time from its making to Stop.
+// Observes the time from construction to Stop.
 class StageTimer {
  public:
   explicit StageTimer(Histogram& histogram) : histogram_(histogram) {}

@@ -16,26 +16,26 @@ WorkerMetrics::WorkerMetrics(MetricRegistry& registry, const ClusterConfig& conf
     : buffered_batches(registry.GetGauge("simurgh_worker_forward_buffer_batches",
                                          "Batches between submit and acknowledged push.")),
       buffered_bytes(
-          registry.GetGauge("simurgh_worker_forward_buffer_bytes", "Memory of these batches.")),
-      expired_batches(
-          registry.GetCounter("simurgh_worker_expired_batches_total",
-                              "Batches dropped after a time without requests for them.")),
+          registry.GetGauge("simurgh_worker_forward_buffer_bytes", "Memory of buffered batches.")),
+      expired_batches(registry.GetCounter("simurgh_worker_expired_batches_total",
+                                          "Batches dropped after embedding_worker.batch_expiry.")),
       occurrences(registry.GetCounter("simurgh_worker_occurrences_total",
-                                      "Ids of batches whose gradients servers have acknowledged, "
-                                      "or that an evaluation has pulled.")),
+                                      "Ids of batches with an acknowledged push or an evaluation "
+                                      "pull.")),
       unique_rows(registry.GetCounter("simurgh_worker_unique_rows_total",
-                                      "Rows of these batches, each once a batch.")),
+                                      "Distinct rows of batches with an acknowledged push or an "
+                                      "evaluation pull.")),
       row_cache_hits(registry.GetCounter("simurgh_worker_row_cache_hits_total",
-                                         "Rows that pulls got from among the hot rows.")),
+                                         "Rows that pulls found in the row cache.")),
       row_cache_misses(registry.GetCounter("simurgh_worker_row_cache_misses_total",
-                                           "Rows that servers were asked for, while hot rows are "
-                                           "kept.")),
-      row_cache_evictions(registry.GetCounter(
-          "simurgh_worker_row_cache_evictions_total",
-          "Hot rows that went for want of room while they were young enough to be used.")),
-      row_cache(registry.GetGauge("simurgh_worker_row_cache_rows", "Hot rows kept.")),
+                                           "Rows that pulls requested from servers because the row "
+                                           "cache lacked them.")),
+      row_cache_evictions(
+          registry.GetCounter("simurgh_worker_row_cache_evictions_total",
+                              "Rows evicted from the row cache while still valid.")),
+      row_cache(registry.GetGauge("simurgh_worker_row_cache_rows", "Rows in the row cache.")),
       row_cache_age_steps(registry.GetHistogram("simurgh_worker_row_cache_age_steps",
-                                                "Age of hot rows that pulls got.",
+                                                "Age of cached rows that pulls found.",
                                                 PowersOfTwo(kMaxAgeSteps))),
       plan_seconds(StageSeconds(registry, "plan")),
       pull_seconds(StageSeconds(registry, "pull")),
@@ -45,9 +45,8 @@ WorkerMetrics::WorkerMetrics(MetricRegistry& registry, const ClusterConfig& conf
   for (const FeatureConfig& feature : config.features) {
     non_finite_gradients.push_back(
         &registry.GetCounter("simurgh_worker_non_finite_gradients_total",
-                             "Batches whose gradient of a feature held NaN or infinity, or added "
-                             "up to that in a row, and "
-                             "was dropped.",
+                             "Batches whose gradient of a feature was dropped: it held NaN or "
+                             "infinity, or overflowed in a row's sum.",
                              {{"feature", feature.name}}));
   }
 }

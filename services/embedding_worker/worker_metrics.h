@@ -7,7 +7,6 @@
 
 namespace simurgh {
 
-// What an embedding-worker counts.
 struct WorkerMetrics {
   WorkerMetrics(MetricRegistry& registry, const ClusterConfig& config);
 
@@ -22,11 +21,11 @@ struct WorkerMetrics {
   Gauge& row_cache;
   Histogram& row_cache_age_steps;
   Histogram& plan_seconds;
-  Histogram& pull_seconds;  // Of all servers.
+  Histogram& pull_seconds;  // All servers together.
   Histogram& pool_seconds;
   Histogram& unpool_seconds;
-  Histogram& push_seconds;                     // Of all servers.
-  std::vector<Counter*> non_finite_gradients;  // By feature: batches whose gradient was dropped.
+  Histogram& push_seconds;                     // All servers together.
+  std::vector<Counter*> non_finite_gradients;  // By feature: dropped gradients.
 };
 
 }  // namespace simurgh

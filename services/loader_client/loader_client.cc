@@ -205,7 +205,7 @@ class RemoteLoaderClient final : public LoaderClient {
     std::optional<rpc::Clock::time_point> failing_since;
     std::chrono::milliseconds pause = kShortestPause;
     rpc::asio::steady_timer timer(co_await rpc::asio::this_coro::executor);
-    const auto client = rank.clients->own();
+    const auto client = rank.clients->dedicated();
     while (true) {
       const auto options = api::Patient({rpc::Clock::now() + call_timeout_});
       auto response = co_await rpc::Call(*client, method, make_request(), options);

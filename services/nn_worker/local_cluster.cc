@@ -57,7 +57,7 @@ void LocalCluster::Submit(std::shared_ptr<const CompactBatch> batch, const Submi
 rpc::awaitable<StatusOr<PullAnswer>> LocalCluster::PullDecoded(BatchReference batch,
                                                                PullOptions options,
                                                                EmbeddingBuffer wanted) {
-  const EmbeddingBuffer target = wire_.TargetFor(wanted);
+  const EmbeddingBuffer target = wire_.BufferFor(wanted);
   SIMURGH_CO_ASSIGN_OR_RETURN(PullAnswer answer,
                               co_await worker_->Pull(batch, options, target, Deadline()));
   if (wire_.decodes(wanted)) {

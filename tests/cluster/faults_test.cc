@@ -230,7 +230,8 @@ TEST_CASE(
 
 // What the log says of batches that expired, all lines together.
 double DroppedBatches(const std::string& log) {
-  const std::regex line("dropped ([0-9]+) batches that no nn-worker asked about");
+  const std::regex line(
+      "dropped batches that were unused for embedding_worker.batch_expiry: batches=([0-9]+)");
   double sum = 0;
   for (std::sregex_iterator match(log.begin(), log.end(), line), end; match != end; ++match) {
     sum += std::stod((*match)[1]);

@@ -207,19 +207,19 @@ bool Same(const BatchReference& one, const BatchReference& other) {
 void RunSubmitOptions(Input input) {
   const Received<api::wire::SubmitBatchRequest> request(input);
   if (request.table == nullptr) return;
-  const auto terms = api::Decode(*request.table);
-  if (IsRefusal(terms.status())) return;
-  SIMURGH_CHECK(terms->lookahead_steps >= 1 &&
-                terms->lookahead_steps <= SubmitOptions::kMaxLookahead);
+  const auto options = api::Decode(*request.table);
+  if (IsRefusal(options.status())) return;
+  SIMURGH_CHECK(options->lookahead_steps >= 1 &&
+                options->lookahead_steps <= SubmitOptions::kMaxLookahead);
   const Received<api::wire::SubmitBatchRequest> again(
-      api::Encode(*terms, std::make_shared<const EncodedBatch>()));
+      api::Encode(*options, std::make_shared<const EncodedBatch>()));
   const auto second = api::Decode(*again.table);
   SIMURGH_CHECK(second.ok());
-  SIMURGH_CHECK(second->purpose == terms->purpose);
-  SIMURGH_CHECK_EQ(second->run, terms->run);
-  SIMURGH_CHECK_EQ(second->rank, terms->rank);
-  SIMURGH_CHECK_EQ(second->step, terms->step);
-  SIMURGH_CHECK_EQ(second->lookahead_steps, terms->lookahead_steps);
+  SIMURGH_CHECK(second->purpose == options->purpose);
+  SIMURGH_CHECK_EQ(second->run, options->run);
+  SIMURGH_CHECK_EQ(second->rank, options->rank);
+  SIMURGH_CHECK_EQ(second->step, options->step);
+  SIMURGH_CHECK_EQ(second->lookahead_steps, options->lookahead_steps);
 }
 
 void RunReference(Input input) {
@@ -239,10 +239,10 @@ void RunPullBatch(Input input) {
   const auto second = api::Decode(*again.table);
   SIMURGH_CHECK(second.ok());
   SIMURGH_CHECK(Same(second->reference, message->reference));
-  SIMURGH_CHECK(fuzz::Same(second->terms.position, message->terms.position));
-  SIMURGH_CHECK(second->terms.purpose == message->terms.purpose);
-  SIMURGH_CHECK_EQ(second->terms.acknowledged_steps, message->terms.acknowledged_steps);
-  SIMURGH_CHECK_EQ(second->terms.row_age_steps, message->terms.row_age_steps);
+  SIMURGH_CHECK(fuzz::Same(second->options.position, message->options.position));
+  SIMURGH_CHECK(second->options.purpose == message->options.purpose);
+  SIMURGH_CHECK_EQ(second->options.acknowledged_steps, message->options.acknowledged_steps);
+  SIMURGH_CHECK_EQ(second->options.row_age_steps, message->options.row_age_steps);
   SIMURGH_CHECK(second->precision == message->precision);
   SIMURGH_CHECK(second->form == message->form);
 }
@@ -291,10 +291,10 @@ std::vector<Bytes> ReferenceSeeds() {
 std::vector<Bytes> PullBatchSeeds() {
   return {MetadataOf(api::Encode(api::PullBatchMessage())),
           MetadataOf(api::Encode(api::PullBatchMessage{.reference = kSomeReference,
-                                                       .terms = {.purpose = LookupMode::kEvaluate,
-                                                                 .position = kSomePosition,
-                                                                 .acknowledged_steps = 70,
-                                                                 .row_age_steps = 3},
+                                                       .options = {.purpose = LookupMode::kEvaluate,
+                                                                   .position = kSomePosition,
+                                                                   .acknowledged_steps = 70,
+                                                                   .row_age_steps = 3},
                                                        .precision = VectorPrecision::kInt8,
                                                        .form = EmbeddingForm::kRows}))};
 }

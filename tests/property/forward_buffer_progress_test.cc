@@ -53,7 +53,7 @@ Settings DrawSettings(uint64_t seed) {
 struct ModelBatch {
   enum class State { kUnsubmitted, kInLine, kBuffered, kPulled, kPushing, kDone };
 
-  SubmitOptions terms;
+  SubmitOptions options;
   size_t bytes = 0;
   State state = State::kUnsubmitted;
   bool computed = false;
@@ -127,7 +127,7 @@ class Model {
   std::vector<ModelBatch> DrawBatches(LookupMode purpose, uint32_t rank, uint64_t count) {
     std::vector<ModelBatch> batches(count);
     for (uint64_t step = 0; step < count; ++step) {
-      batches[step].terms = {
+      batches[step].options = {
           .purpose = purpose,
           .run = 5,
           .rank = rank,
@@ -179,7 +179,7 @@ class Model {
   }
 
   bool IsOrdered(const ModelBatch& batch) const {
-    return settings_.reproducible && batch.terms.purpose == LookupMode::kTrain;
+    return settings_.reproducible && batch.options.purpose == LookupMode::kTrain;
   }
 
   bool MayPush(const std::vector<ModelBatch>& batches, uint64_t step) const {
@@ -200,7 +200,7 @@ class Model {
   void Pull(ModelBatch& batch) {
     if (!IsKnown(batch)) return;
     batch.state = State::kPulled;
-    if (batch.terms.purpose == LookupMode::kEvaluate) Release(batch);
+    if (batch.options.purpose == LookupMode::kEvaluate) Release(batch);
   }
 
   void Push(ModelBatch& batch) {
@@ -219,7 +219,7 @@ class Model {
     for (auto place = worker.line.begin(); place != worker.line.end(); ++place) {
       const ModelBatch& batch = **place;
       const bool has_room = place == worker.line.begin() && worker.buffer->HasRoom(batch.bytes);
-      if (!has_room && !worker.buffer->IsExemptFromLimit(batch.terms)) continue;
+      if (!has_room && !worker.buffer->IsExemptFromLimit(batch.options)) continue;
       events_.emplace_back([this, &worker, place] { Admit(worker, place); });
     }
   }
@@ -229,7 +229,7 @@ class Model {
     worker.line.erase(place);
     auto buffered = std::make_shared<BufferedBatch>();
     buffered->decoded.ids.resize(batch.bytes / 8);
-    batch.number = worker.buffer->Reserve(batch.terms, batch.bytes).Fill(std::move(buffered), {});
+    batch.number = worker.buffer->Reserve(batch.options, batch.bytes).Fill(std::move(buffered), {});
     batch.life = worker.life;
     batch.state = State::kBuffered;
   }

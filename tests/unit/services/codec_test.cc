@@ -125,16 +125,16 @@ TEST_CASE("Row requests that cannot be right are refused with the reason") {
 
 TEST_CASE("Batch requests survive the wire, with the precision and scale of their vectors") {
   const auto pull =
-      ReadPullBatch(Metadata(Encode({.terms = {.purpose = LookupMode::kEvaluate,
-                                               .position = {.run = 5, .rank = 1, .step = 77},
-                                               .acknowledged_steps = 70,
-                                               .row_age_steps = 3},
+      ReadPullBatch(Metadata(Encode({.options = {.purpose = LookupMode::kEvaluate,
+                                                 .position = {.run = 5, .rank = 1, .step = 77},
+                                                 .acknowledged_steps = 70,
+                                                 .row_age_steps = 3},
                                      .precision = VectorPrecision::kInt8})));
   REQUIRE(pull.ok());
-  CHECK(pull->terms.purpose == LookupMode::kEvaluate);
-  CHECK(pull->terms.position.step == 77);
-  CHECK(pull->terms.acknowledged_steps == 70);
-  CHECK(pull->terms.row_age_steps == 3);
+  CHECK(pull->options.purpose == LookupMode::kEvaluate);
+  CHECK(pull->options.position.step == 77);
+  CHECK(pull->options.acknowledged_steps == 70);
+  CHECK(pull->options.row_age_steps == 3);
   CHECK(pull->precision == VectorPrecision::kInt8);
   PushBatchMessage message{
       .learning_rates = {0.5F, 0.25F}, .precision = VectorPrecision::kF16, .scale = 1024.0F};
@@ -197,7 +197,7 @@ TEST_CASE("A batch larger than the limits finds no place") {
   CHECK(owner->plain_ids.size() == 10);
   CHECK(owner->codes.size() == 20);
   CHECK_THAT(std::string(placed(kMaxBatchOccurrences + 1, 0).message()),
-             Catch::Contains("10000001 plain ids") && Catch::Contains("allowed are 10000000"));
+             Catch::Contains("10000001 plain ids") && Catch::Contains("use at most 10000000"));
   CHECK_THAT(std::string(placed(0, kMaxBatchCodeBytes + 1).message()),
              Catch::Contains("bytes of codes"));
 }

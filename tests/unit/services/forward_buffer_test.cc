@@ -20,10 +20,10 @@ std::shared_ptr<BufferedBatch> BatchOf(size_t ids) {
   return batch;
 }
 
-uint64_t Add(ForwardBuffer& buffer, size_t ids, const SubmitOptions& terms = {}) {
+uint64_t Add(ForwardBuffer& buffer, size_t ids, const SubmitOptions& options = {}) {
   auto batch = BatchOf(ids);
   const size_t bytes = batch->bytes();
-  return buffer.Reserve(terms, bytes).Fill(std::move(batch), kStart);
+  return buffer.Reserve(options, bytes).Fill(std::move(batch), kStart);
 }
 
 bool Has(ForwardBuffer& buffer, uint64_t number) { return buffer.Find(number, kStart).ok(); }

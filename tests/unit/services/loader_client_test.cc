@@ -138,23 +138,23 @@ TEST_CASE_METHOD(Fixture, "what the trainer cannot use is refused by name, and s
   };
   CHECK_THAT(refusal(Numbered(0.0F, 7)),
              Catch::Contains("the batch has 7 features, the cluster has 8"));
-  CHECK_THAT(refusal(Numbered(0.0F, 8, 2.0F)), Catch::Contains("a label is 2, must be 0 or 1"));
+  CHECK_THAT(refusal(Numbered(0.0F, 8, 2.0F)),
+             Catch::Contains("label 2 is out of range; use 0 or 1"));
   CHECK_THAT(refusal(Numbered(std::numeric_limits<float>::infinity())),
              Catch::Contains("a dense value is not finite"));
   BatchBuilder large(kFeatures, kDense);
   for (uint32_t i = 0; i <= config_.training.batch_size; ++i) large.EndSample();
-  CHECK_THAT(refusal(*large.Build()), Catch::Contains("samples, must be 1 to 128"));
+  CHECK_THAT(refusal(*large.Build()), Catch::Contains("samples are out of range; use 1 to 128"));
   BatchBuilder wide(kFeatures, kDense + 1);
   wide.EndSample();
-  CHECK_THAT(refusal(*wide.Build()),
-             Catch::Contains("samples of 5 dense values and 1 label are taken"));
+  CHECK_THAT(refusal(*wide.Build()), Catch::Contains("samples of 5 dense values and 1 labels"));
   BatchBuilder two_labels(kFeatures, kDense, 2);
   two_labels.EndSample();
   CHECK_THAT(refusal(*two_labels.Build()), Catch::Contains("2 labels; at most"));
   BatchBuilder shared(std::vector<uint32_t>{0, 0, 1, 2, 3, 4, 5, 6}, kDense);
   shared.EndSample();
   CHECK_THAT(refusal(*shared.Build()),
-             Catch::Contains("feature 'education' shares a list with one of another table"));
+             Catch::Contains("feature 'education' shares a list with a feature of another table"));
 }
 
 TEST_CASE_METHOD(Fixture, "a loader learns that it does not fit, or is not wanted") {

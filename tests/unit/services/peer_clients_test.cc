@@ -113,9 +113,9 @@ class Batches : public RemoteWorker {
   explicit Batches(SubmissionCount& count)
       : RemoteWorker(RoomForOneBatch(), OneMessage(), &count) {}
 
-  std::future<StatusOr<BatchReference>> StartSubmit(const SubmitOptions& terms) {
+  std::future<StatusOr<BatchReference>> StartSubmit(const SubmitOptions& options) {
     const auto result = std::make_shared<std::promise<StatusOr<BatchReference>>>();
-    client().Submit(batch, terms, [result](auto reference) { result->set_value(reference); });
+    client().Submit(batch, options, [result](auto reference) { result->set_value(reference); });
     return result->get_future();
   }
 

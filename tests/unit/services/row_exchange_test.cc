@@ -61,7 +61,7 @@ class HotFixture {
     std::vector<float> values;
     uint32_t age = 0;
   };
-  Outcome Pull(const std::vector<uint64_t>& ids, const PullOptions& terms) {
+  Outcome Pull(const std::vector<uint64_t>& ids, const PullOptions& options) {
     BatchBuilder builder(1, 0);
     for (const uint64_t id : ids) {
       builder.AddId(0, id);
@@ -72,7 +72,7 @@ class HotFixture {
     REQUIRE(reference.ok());
     Outcome outcome{.values = std::vector<float>(ids.size())};
     const auto answer = Run(worker_->Pull(
-        *reference, terms, {MatrixView(outcome.values.data(), ids.size(), 1), nullptr}, never));
+        *reference, options, {MatrixView(outcome.values.data(), ids.size(), 1), nullptr}, never));
     REQUIRE(answer.ok());
     outcome.age = answer->row_age_steps;
     return outcome;

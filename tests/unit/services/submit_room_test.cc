@@ -33,13 +33,13 @@ class RoomFixture : public WorkerFixture {
 
   // Begins a submission of these bytes, which the fixture goes on to see; of rank 0's next step.
   std::future<Submitted> Begin(const EncodedBatch& encoded) { return Begin(encoded, NextTerms()); }
-  std::future<Submitted> Begin(const EncodedBatch& encoded, const SubmitOptions& terms) {
+  std::future<Submitted> Begin(const EncodedBatch& encoded, const SubmitOptions& options) {
     auto arrived = std::make_shared<BufferedBatch>();
     arrived->encoded = encoded;
     submitted.push_back(arrived);
     auto result = rpc::asio::co_spawn(
         io.executor(),
-        worker->SubmitEncoded(std::move(arrived), terms, rpc::Clock::time_point::max()),
+        worker->SubmitEncoded(std::move(arrived), options, rpc::Clock::time_point::max()),
         rpc::asio::bind_cancellation_slot(cancel.emplace_back().slot(), rpc::asio::use_future));
     Settle();
     return result;
@@ -262,7 +262,8 @@ TEST_CASE("A batch of a rank that the cluster does not have is refused") {
   REQUIRE(IsReady(refused));
   const Status status = refused.get().status();
   CHECK(absl::IsInvalidArgument(status));
-  CHECK_THAT(std::string(status.message()), Catch::Contains("rank 1, the cluster has 1"));
+  CHECK_THAT(std::string(status.message()),
+             Catch::Contains("rank 1 is out of range, the cluster has 1 ranks"));
 }
 
 TEST_CASE("Batches that are lent wait unplanned, too") {

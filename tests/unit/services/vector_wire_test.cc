@@ -262,7 +262,7 @@ TEST_CASE("A pull's answer of other sizes than its batch can have is refused by 
   constexpr size_t kRight = kSamples * kWidth * sizeof(float);
   constexpr size_t kMax = kSamples * 4 * 3;  // Positions of three bytes for each element.
   const auto [embeddings, argmax, error] =
-      GENERATE(Case{kRight - 4, 0, "876 bytes of embeddings, not 880"},
+      GENERATE(Case{kRight - 4, 0, "876 bytes of embeddings, expected 880"},
                Case{kRight, kMax + 1, "241 bytes of argmax, the batch has at most 240"},
                Case{kRight, kMax, ""});
   CAPTURE(embeddings, argmax);
@@ -293,7 +293,7 @@ TEST_CASE("Vectors of another size than the batch's are refused") {
       fixture.Run(fixture.worker->Pull(reference, {}, {Precision::kF32, bytes, nullptr}, deadline))
           .status();
   CHECK(absl::IsInvalidArgument(pulled));
-  CHECK_THAT(std::string(pulled.message()), Catch::Contains("it has 880"));
+  CHECK_THAT(std::string(pulled.message()), Catch::Contains("expected 880"));
   const Status pushed = fixture.Run(fixture.worker->Push(
       reference, {}, fixture.rates, {Precision::kBf16, 1.0F, bytes, nullptr}, deadline));
   CHECK(absl::IsInvalidArgument(pushed));

@@ -130,10 +130,10 @@ class Chain {
     SIMURGH_CO_RETURN_IF_ERROR(submitted.status());
     const BatchReference reference = api::Decode(submitted->table());
     const auto vectors = std::span(vectors_).first(kSamples * worker_.row_bytes(precision_));
-    const PullOptions terms{.position = {.run = 1, .step = step_++},
-                            .row_age_steps = config_.training.row_age_steps};
+    const PullOptions options{.position = {.run = 1, .step = step_++},
+                              .row_age_steps = config_.training.row_age_steps};
     auto pull = api::Encode(
-        api::PullBatchMessage{.reference = reference, .terms = terms, .precision = precision_});
+        api::PullBatchMessage{.reference = reference, .options = options, .precision = precision_});
     const auto pulled = co_await rpc::Call(
         *client_, api::kPullBatch, std::move(pull),
         {{vectors, nullptr}, rpc::SegmentDestination<std::byte>::kAllocate}, deadline);
@@ -154,7 +154,7 @@ class Chain {
         co_await rpc::Call(*client_, api::kSubmitBatch, std::move(submit), deadline);
     SIMURGH_CO_RETURN_IF_ERROR(submitted.status());
     auto pull = api::Encode(api::PullBatchMessage{.reference = api::Decode(submitted->table()),
-                                                  .terms = {.purpose = LookupMode::kEvaluate},
+                                                  .options = {.purpose = LookupMode::kEvaluate},
                                                   .precision = precision_});
     const auto vectors = std::span(vectors_).first(kSamples * worker_.row_bytes(precision_));
     const auto pulled = co_await rpc::Call(
