@@ -50,11 +50,9 @@ struct ReadOptions {
 // has `features` and DenseColumns(config), in that order. Requires fitted statistics
 // (FitStatistics).
 //
-// A bad row is an error; with config.bad_rows it is skipped and counted, and the first few are
-// logged.
-// Blank lines are skipped.
-// Errors: as Next, for the first file; INVALID_ARGUMENT for a batch size above kMaxBatchSamples
-// or a feature that names a missing column.
+// A bad row is an error; with config.bad_rows it is skipped, counted and, for the first few,
+// logged. Blank lines are skipped. Errors: as Next, for the first file; INVALID_ARGUMENT for a
+// batch size above kMaxBatchSamples or a feature that names a missing column.
 StatusOr<std::unique_ptr<BatchReader>> OpenBatchReader(const DataConfig& config,
                                                        const std::vector<FeatureConfig>& features,
                                                        const std::vector<std::string>& files,

@@ -42,11 +42,11 @@ struct BatchSizes {
   size_t bytes() const;  // Of memory.
 };
 
-// Returns the sizes in the batch's head, an upper bound on DecodeBatch's memory. All are exact
-// except the number of distinct ids of a bare batch. cluster_features: required number of features,
-// which bounds the work a peer can cause; none: any number.
-// Cost: a few ns and 20 bytes for each feature; none if their number is wrong.
-// Errors: INVALID_ARGUMENT as DecodeBatch, which rejects a batch that contradicts its head.
+// Returns the sizes in the batch's head, an upper bound on what DecodeBatch allocates. All are
+// exact except the number of distinct ids of a bare batch. cluster_features: required number of
+// features, which bounds the work a peer can cause; none: any number. Cost: a few ns and 20 bytes
+// for each feature; none if their number is wrong. Errors: INVALID_ARGUMENT as DecodeBatch, which
+// rejects a batch that contradicts its head.
 StatusOr<BatchSizes> DecodedSizes(const EncodedBatch& encoded,
                                   std::optional<size_t> cluster_features = {});
 

@@ -73,8 +73,8 @@ struct UnpoolingInput {
 // Threads: any; touches only its arguments.
 void Unpool(std::span<const UnpoolingInput> inputs, std::span<float> row_gradients);
 
-// The sample's true length in a raw feature. Later positions are zero and masked, and Unpool
-// ignores their gradients. RawMasks derives the masks from the batch, so they are not sent.
+// The sample's true length in a raw feature. Positions from there on are zero and masked, and
+// Unpool ignores their gradients. RawMasks derives the masks from the batch, so they are not sent.
 size_t TrueLength(const PoolingRule& rule, const FeatureView& feature, size_t sample);
 
 // True when no element is NaN or infinite.

@@ -1,4 +1,4 @@
-// Un-pooling whole batches: the order of the sums, to the bit, and sums that overflow.
+// Un-pooling of whole batches: the order of sums, bit for bit, and overflow.
 
 #include "services/embedding_worker/batch_pooling.h"
 
@@ -41,7 +41,7 @@ PoolingRule RandomRule(Random& random) {
   }
 }
 
-// Four features of one table, two of which share a list of ids, and one of a table of its own.
+// Four features of one table, two of which share a list of ids, and one feature of another table.
 BatchLayout LayoutWith(const std::vector<PoolingRule>& rules) {
   BatchLayout layout{.features = {}, .table_dims = {4, 3}};
   size_t column = 0;
@@ -68,7 +68,7 @@ struct Setup {
     rows.resize(batch.plan.row_floats);
     for (float& value : rows) value = static_cast<float>(random.Normal());
     gradients.resize(samples * layout.embedding_width());
-    // Of sizes so different that every other order gives other sums.
+    // Magnitudes differ so much that any other order changes the sums.
     for (float& value : gradients) {
       value = std::ldexp(static_cast<float>(random.Normal()), static_cast<int>(random.Below(24)));
     }
@@ -88,7 +88,7 @@ struct Setup {
     return gradients[sample * layout.embedding_width() + layout.features[feature].first_column +
                      element];
   }
-  // Where the row of an id of a feature begins.
+  // Offset of the row of a feature's id.
   size_t position(size_t feature, uint64_t id) const {
     const FeatureView view = batch.lent->feature(feature);
     const auto at = std::ranges::find(view.ids, id) - view.ids.begin();
@@ -118,7 +118,7 @@ std::shared_ptr<const CompactBatch> RandomBatch(const BatchLayout& layout, Rando
   return builder.Build()->sparse;
 }
 
-// What the pooling's definition gives to one occurrence of a sample, if anything.
+// The gradient of one occurrence by definition, if any.
 std::vector<float> ShareOf(const Setup& setup, size_t feature, size_t sample, size_t i) {
   const PoolingRule& rule = setup.layout.features[feature].pooling;
   const FeatureView view = setup.batch.lent->feature(feature);
@@ -200,7 +200,7 @@ TEST_CASE("Gradients of a row are added by sample, then feature, then occurrence
   CHECK(other_order_differs > 150);
 }
 
-TEST_CASE("Sums are the same bits whatever the number of threads that un-pool") {
+TEST_CASE("Sums are bit-identical for any number of un-pooling threads") {
   Random random(1);
   const BatchLayout layout = RandomLayout(random);
   std::vector<std::unique_ptr<Setup>> setups;
@@ -237,8 +237,8 @@ Setup TwoSamples(const std::vector<uint64_t>& ids) {
   return setup;
 }
 
-TEST_CASE("A feature whose row's sum overflows is left out, with all others that have the row") {
-  // Features 0 and 3 have one row of the first table, 2 and 4 rows of their own.
+TEST_CASE("A row sum that overflows drops all features that have the row") {
+  // Features 0 and 3 share a row of the first table; 2 and 4 have other rows.
   Setup setup = TwoSamples({1, 1, 2, 1, 4});
   std::vector<float> sums;
   REQUIRE(setup.Unpool(sums).empty());
@@ -249,7 +249,7 @@ TEST_CASE("A feature whose row's sum overflows is left out, with all others that
   std::fill_n(expected.begin() + static_cast<ptrdiff_t>(setup.position(0, 1)), 4, 0.0F);
   CHECK(SameBits(sums, expected));
 
-  // One alone, of a table of its own.
+  // A feature alone in its table.
   for (size_t sample = 0; sample < 2; ++sample) {
     setup.gradient(sample, 0, 3) = 1.0F;
     setup.gradient(sample, 1, 0) = -kHuge;
@@ -260,13 +260,13 @@ TEST_CASE("A feature whose row's sum overflows is left out, with all others that
   CHECK(SameBits(sums, expected));
 }
 
-TEST_CASE("A sum that overflows only without a feature that is left out is found, too") {
+TEST_CASE("An overflow that appears only after a feature was dropped is detected") {
   const BatchLayout layout = LayoutWith(std::vector<PoolingRule>(kFeatures));
   BatchBuilder builder({std::begin(kLists), std::end(kLists)}, 0);
   for (int sample = 0; sample < 2; ++sample) {
-    builder.AddId(0, 1);  // Overflows: twice in a sample,
+    builder.AddId(0, 1);  // Overflows: twice in a sample.
     builder.AddId(0, 1);
-    builder.AddId(0, 2);  // and here makes up for what feature 2 has.
+    builder.AddId(0, 2);  // Compensates feature 2.
     builder.AddId(2, 2);
     builder.AddId(4, 3);
     builder.EndSample();

@@ -23,7 +23,7 @@ std::span<const std::byte> Metadata(const rpc::Outgoing<Message>& message) {
   return message.message().metadata.bytes;
 }
 
-// What a receiver makes of metadata.
+// The decoded metadata.
 StatusOr<PullRowsMessage> ReadPull(std::span<const std::byte> metadata) {
   SIMURGH_ASSIGN_OR_RETURN(const auto* table,
                            rpc::VerifiedTable<wire::PullRowsRequest>("pull", metadata));
@@ -45,7 +45,7 @@ StatusOr<PushBatchMessage> ReadPushBatch(std::span<const std::byte> metadata) {
   return Decode(*table);
 }
 
-TEST_CASE("Row requests survive the wire") {
+TEST_CASE("Row requests round-trip") {
   const std::vector<RowGroup> groups{{3, 8, {2, 1}}, {4, 15, {0, 5}, RowPrecision::kBf16}};
   const std::vector<float> rates{0.5F, 0.25F};
   const auto encoded = Encode(SomePush(groups, rates), /*map_version=*/9);
@@ -76,7 +76,7 @@ TEST_CASE("Row requests survive the wire") {
   CHECK(pull->groups.size() == 2);
 }
 
-TEST_CASE("Reports of rows survive the wire") {
+TEST_CASE("Pull and push reports round-trip") {
   const rpc::Outgoing<PullRows::Response> pulled = Encode(PullReport{.found = 1,
                                                                      .created = 2,
                                                                      .unseen = 3,
@@ -106,7 +106,7 @@ TEST_CASE("Reports of rows survive the wire") {
   CHECK(push_report.missing == 7);
 }
 
-TEST_CASE("Row requests that cannot be right are refused with the reason") {
+TEST_CASE("Invalid row requests are rejected with the reason") {
   const auto refusal = [](std::vector<RowGroup> groups) {
     const std::vector<float> rates(groups.size());
     return std::string(ReadPush(Metadata(Encode(SomePush(groups, rates), 1))).status().message());
@@ -123,7 +123,7 @@ TEST_CASE("Row requests that cannot be right are refused with the reason") {
              Catch::Contains("more than 10000000 ids"));
 }
 
-TEST_CASE("Batch requests survive the wire, with the precision and scale of their vectors") {
+TEST_CASE("Batch requests round-trip, with the precision and scale of their vectors") {
   const auto pull =
       ReadPullBatch(Metadata(Encode({.options = {.purpose = LookupMode::kEvaluate,
                                                  .position = {.run = 5, .rank = 1, .step = 77},
@@ -166,7 +166,7 @@ TEST_CASE("Batch requests survive the wire, with the precision and scale of thei
       Catch::Contains("unknown form 2"));
 }
 
-TEST_CASE("Damaged metadata is refused or read, never followed out of bounds") {
+TEST_CASE("Damaged metadata is rejected or read within bounds") {
   const uint64_t seed = 20260101;
   CAPTURE(seed);
   Random random(seed);
@@ -187,7 +187,7 @@ TEST_CASE("Damaged metadata is refused or read, never followed out of bounds") {
   CHECK(refused > 0);
 }
 
-TEST_CASE("A batch larger than the limits finds no place") {
+TEST_CASE("A batch larger than the limits is rejected before its payload is read") {
   const auto owner = std::make_shared<EncodedBatch>();
   const auto placed = [&](uint64_t plain_ids, uint64_t codes) {
     return PlaceSubmit({plain_ids, codes}, *owner, owner).status();

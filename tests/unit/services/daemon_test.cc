@@ -38,7 +38,7 @@ DaemonDescription Description() {
   return description;
 }
 
-// What a test wants a daemon to do; by default nothing, and well.
+// Hooks of the test; by default they succeed without effect.
 struct Script {
   std::function<Status(DaemonContext&)> start = [](DaemonContext&) { return absl::OkStatus(); };
   std::function<Status(DaemonContext&)> run;  // Without one: Daemon's own.
@@ -104,7 +104,7 @@ TEST_CASE("--check-config says ok and starts nothing") {
   CHECK(outcome.err.empty());
 }
 
-TEST_CASE("bad flags and configurations end with 2 and one message") {
+TEST_CASE("bad flags and configurations exit with 2 and one message") {
   struct Wrong {
     std::vector<const char*> arguments;
     const char* message;
@@ -126,7 +126,7 @@ TEST_CASE("bad flags and configurations end with 2 and one message") {
   CHECK_THAT(outcome.err, Catch::Contains(wrong.message));
 }
 
-TEST_CASE("a daemon that ends by itself ends with 0, after it was drained") {
+TEST_CASE("a daemon that ends by itself drains and exits with 0") {
   Script script;
   std::vector<std::string> order;
   script.start = [&](DaemonContext& context) {
@@ -148,7 +148,7 @@ TEST_CASE("a daemon that ends by itself ends with 0, after it was drained") {
   CHECK(order == std::vector<std::string>{"start: starting", "run", "drain: stopping"});
 }
 
-TEST_CASE("a signal stops a daemon that waits, in order") {
+TEST_CASE("a signal stops a waiting daemon in order") {
   const int number = GENERATE(SIGTERM, SIGINT);
   Script script;
   std::thread sender;
@@ -166,7 +166,7 @@ TEST_CASE("a signal stops a daemon that waits, in order") {
   CHECK(drained);
 }
 
-TEST_CASE("signals come to no thread that works for a daemon") {
+TEST_CASE("worker threads of a daemon receive no signals") {
   const auto blocked = [] {
     sigset_t set;
     pthread_sigmask(SIG_SETMASK, nullptr, &set);
@@ -182,7 +182,7 @@ TEST_CASE("signals come to no thread that works for a daemon") {
     kill(getpid(), SIGTERM);
     return absl::OkStatus();
   };
-  // Twice, as the second finds the calling thread without signals.
+  // Twice: the second run starts with signals blocked in the calling thread.
   for (int run = 0; run < 2; ++run) {
     CHECK(RunWith(script, Good()).code == 0);
     CHECK(here);
@@ -190,7 +190,7 @@ TEST_CASE("signals come to no thread that works for a daemon") {
   }
 }
 
-TEST_CASE("a daemon may have as many files open as the system allows, whatever its soft limit") {
+TEST_CASE("a daemon raises its limit of open files to the hard limit") {
   rlimit before{};
   REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
   rlimit low = before;
@@ -209,7 +209,7 @@ TEST_CASE("a daemon may have as many files open as the system allows, whatever i
   CHECK(running.rlim_max == before.rlim_max);
 }
 
-TEST_CASE("more connections than there may be open files are named with the remedy") {
+TEST_CASE("too many connections for the limit of open files: the error names the remedy") {
   rlimit before{};
   REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
   const Status few = RaiseOpenFiles(1);
@@ -256,7 +256,7 @@ TEST_CASE("errors of each stage have their exit code") {
   CHECK(RunWith(script, Good()).code == expected);
 }
 
-TEST_CASE("a metrics port in use ends with 2") {
+TEST_CASE("a metrics port in use exits with 2") {
   Script script;
   script.run = [](DaemonContext& context) {
     auto taken = HttpEndpoint::Start("127.0.0.1:0", "test", context.metrics(),
@@ -271,7 +271,7 @@ TEST_CASE("a metrics port in use ends with 2") {
   CHECK(RunWith(script, Good()).code == 0);
 }
 
-TEST_CASE("a second signal does not wait for the end") {
+TEST_CASE("a second signal exits at once") {
   const pid_t child = fork();
   REQUIRE(child >= 0);
   if (child == 0) {
@@ -294,8 +294,8 @@ TEST_CASE("a second signal does not wait for the end") {
   CHECK(WEXITSTATUS(status) == static_cast<int>(ExitCode::kInterrupted));
 }
 
-TEST_CASE("SIGHUP reads the configuration again, with its overrides, and hands it to the daemon") {
-  // Beside the committed file, whose paths are relative to its folder.
+TEST_CASE("SIGHUP reloads the configuration with its overrides and passes it to the daemon") {
+  // In the folder of the committed file, whose paths are relative.
   const std::string path = "config/daemon_test_" + std::to_string(getpid()) + ".yaml";
   const auto write = [&path](const std::string& rate) {
     std::ifstream committed("config/adult-persia.yaml");
@@ -334,7 +334,7 @@ TEST_CASE("SIGHUP reads the configuration again, with its overrides, and hands i
   std::remove(path.c_str());
 }
 
-TEST_CASE("a configuration that peers would have to agree on is not taken over") {
+TEST_CASE("a reload that changes keys shared with peers is rejected") {
   Script script;
   script.run = [](DaemonContext& context) {
     ClusterConfig config = context.config();
@@ -357,7 +357,7 @@ TEST_CASE("a configuration that peers would have to agree on is not taken over")
   CHECK(RunWith(script, Good()).code == 0);
 }
 
-TEST_CASE("what a process says to its peers names its life") {
+TEST_CASE("a process's HELLO has its incarnation") {
   Script script;
   std::vector<rpc::Hello> hellos;
   script.run = [&](DaemonContext& context) {

@@ -1,5 +1,5 @@
-// Dense weights that servers own: the store, the client over several of them, and a trainer's
-// exchange, with calls that get lost on either way.
+// Dense weights on servers: the store, the client of several stores, and a trainer's exchange, with
+// lost requests and responses.
 
 #include "services/embedding_ps/dense_store.h"
 
@@ -29,7 +29,7 @@ std::vector<float> RandomFloats(Random& random, size_t count = kWeights) {
   return values;
 }
 
-// Loses calls before they arrive, and answers on their way back. The first calls all fail.
+// Loses requests and responses. The first calls all fail.
 class LossyServer : public DenseServer {
  public:
   LossyServer(uint64_t seed, double rate) : random_(seed), rate_(rate) {}
@@ -68,7 +68,7 @@ class LossyServer : public DenseServer {
 // One store, called from a thread of the test.
 class StoreCalls {
  public:
-  // The store's thread answers on this one's: it ends first.
+  // The store's thread completes calls on this thread, so it ends first.
   ~StoreCalls() { store_.reset(); }
 
   StatusOr<DenseAnswer> Start(uint64_t run, std::vector<float> parameters,
@@ -92,7 +92,7 @@ class StoreCalls {
                               .owner = {}},
                              Deadline()));
   }
-  // All is forgotten, as by a server that has been started again.
+  // Loses all state, like a restarted server.
   void Restart() { store_ = std::make_unique<DenseStore>(); }
 
   std::vector<float> weights;  // After the last push.
@@ -110,14 +110,14 @@ class StoreCalls {
 TEST_CASE("the first weights of a run win, and pushes create versions") {
   StoreCalls store;
   REQUIRE(store.Start(kRun, {10})->version == 0);
-  // Rank 0 pushes twice on version 0, rank 1 then on what it had before.
+  // Rank 0 pushes twice on version 0, then rank 1 on version 0.
   auto answer = store.Push(0, 0, 0);
   REQUIRE(answer.ok());
   CHECK((answer->version == 1 && answer->gap == 0 && !answer->repeated));
   CHECK(store.weights == std::vector<float>{9});
   answer = store.Push(0, 1, 0);
   CHECK((answer->version == 2 && answer->gap == 1));
-  CHECK(store.Start(kRun, {10})->version == 2);  // A rank that comes late.
+  CHECK(store.Start(kRun, {10})->version == 2);  // A late rank.
   answer = store.Push(1, 0, 0, 0.5F);
   CHECK((answer->version == 3 && answer->gap == 2));
   CHECK(store.weights == std::vector<float>{7.5F});
@@ -149,11 +149,11 @@ TEST_CASE("a server that lost a run's weights answers DATA_LOSS") {
     CHECK(status.code() == absl::StatusCode::kDataLoss);
     CHECK_THAT(std::string(status.message()), Catch::Contains("restart all nn-workers"));
   }
-  // Nor does it help that another rank has started there since.
+  // A later Start by another rank does not help.
   REQUIRE(store.Start(kRun, {10}).ok());
   CHECK(store.Push(0, 1, 0).status().code() == absl::StatusCode::kDataLoss);
   CHECK(store.Push(1, 0, 1).status().code() == absl::StatusCode::kDataLoss);
-  // Runs beyond the last few are forgotten.
+  // The store keeps only the last few runs.
   for (uint64_t run = 100; run < 100 + DenseStore::kMaxRuns; ++run) {
     REQUIRE(store.Start(run, {0}).ok());
   }
@@ -228,7 +228,7 @@ TEST_CASE(
   thread.Stop();
 }
 
-TEST_CASE("permanent and lasting failures end the exchange") {
+TEST_CASE("exhausted retries, lost weights and a stop end the exchange") {
   IoThread thread("test");
   std::vector<std::unique_ptr<DenseServer>> stores;
   stores.push_back(std::make_unique<LossyServer>(1, 1.0));

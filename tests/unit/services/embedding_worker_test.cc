@@ -61,7 +61,7 @@ TEST_CASE("A push sums gradients per distinct row, over the features of a table"
   }
 }
 
-TEST_CASE("Features are pooled each in its way; max tells whose elements it took") {
+TEST_CASE("Each feature has its own pooling; max returns the argmax") {
   ClusterConfig config = SmallCluster();
   config.features[0].pooling = Pooling::kMax;
   config.features[1].pooling = Pooling::kMean;
@@ -99,7 +99,7 @@ TEST_CASE("Features are pooled each in its way; max tells whose elements it took
   }
 }
 
-TEST_CASE("Argmax travel for training alone, and only where a feature is pooled by max") {
+TEST_CASE("Only training pulls of max-pooled features return argmax") {
   WorkerFixture plain;
   REQUIRE(plain.Pull(plain.Submit()).ok());
   CHECK(plain.argmax.bytes.empty());
@@ -109,7 +109,7 @@ TEST_CASE("Argmax travel for training alone, and only where a feature is pooled 
   REQUIRE(fixture.Pull(fixture.Submit(), LookupMode::kEvaluate).ok());
   CHECK(fixture.argmax.bytes.empty());
   REQUIRE(fixture.Pull(fixture.Submit()).ok());
-  // A bit an element of each sample with two ids.
+  // One bit per element of each sample with two ids.
   size_t bits = 0;
   for (size_t s = 0; s < kSamples; ++s) {
     bits += fixture.batch->feature(2).sample(s).size() == 2 ? 4 : 0;
@@ -117,8 +117,8 @@ TEST_CASE("Argmax travel for training alone, and only where a feature is pooled 
   CHECK(fixture.argmax.bytes.size() == (bits + 7) / 8);
 }
 
-TEST_CASE("Argmax that are not of the batch are refused, and nothing is pushed") {
-  // Feature 1 with three ids in sample 0, so that two bits could say more.
+TEST_CASE("Argmax that do not fit the batch are rejected, and nothing is pushed") {
+  // Feature 1 has three ids in sample 0, so two bits can encode an invalid position.
   BatchBuilder builder(3, 0);
   for (const uint64_t id : {1, 2, 3}) builder.AddId(1, id);
   for (size_t s = 0; s < kSamples; ++s) builder.EndSample();
@@ -141,7 +141,7 @@ TEST_CASE("Argmax that are not of the batch are refused, and nothing is pushed")
   CHECK_THAT(refusal({std::byte{0b110110}}),
              Catch::Contains("feature 1: sample 0: the largest of element 2 is occurrence 3 of 3"));
   CHECK(fixture.pushed.empty());
-  // It is still there for a push that is right.
+  // The batch is still there for a valid push.
   const std::vector<std::byte> right{std::byte{0b100100}};  // Elements 0, 1, 2: of ids 1, 2, 3.
   fixture.argmax = {right, nullptr};
   REQUIRE(fixture.Push(reference, gradients).ok());
@@ -149,7 +149,7 @@ TEST_CASE("Argmax that are not of the batch are refused, and nothing is pushed")
                               {{1, 1}, {1, 0, 0}}, {{1, 2}, {0, 1, 0}}, {{1, 3}, {0, 0, 1}}});
 }
 
-TEST_CASE("A feature with a NaN gradient is left out and counted; the others go on") {
+TEST_CASE("A feature with a NaN gradient is dropped and counted; others are applied") {
   WorkerFixture fixture;
   std::vector<float> gradients(kSamples * kWidth, 1.0F);
   gradients[3 * kWidth + 5] = std::numeric_limits<float>::quiet_NaN();  // Feature b.
@@ -161,7 +161,7 @@ TEST_CASE("A feature with a NaN gradient is left out and counted; the others go 
   }
 }
 
-TEST_CASE("Finite gradients whose sum is not are left out and counted, once a batch") {
+TEST_CASE("Finite gradients whose sum overflows are dropped and counted once per batch") {
   WorkerFixture fixture;
   std::vector<float> gradients(kSamples * kWidth, 1.0F);
   for (size_t s = 0; s < kSamples; ++s) {
@@ -195,7 +195,7 @@ std::vector<std::byte> EncodedRows(const CompactBatch& batch, VectorPrecision pr
   return coded;
 }
 
-TEST_CASE("A pull of rows answers each id's row; the gradients of all are pushed") {
+TEST_CASE("A pull of rows returns each id's row; all gradients are pushed") {
   const auto precision =
       GENERATE(VectorPrecision::kF32, VectorPrecision::kBf16, VectorPrecision::kInt8);
   CAPTURE(static_cast<int>(precision));
@@ -219,7 +219,7 @@ TEST_CASE("A pull of rows answers each id's row; the gradients of all are pushed
   std::vector<std::byte> expected = EncodedRows(*fixture.batch, precision);
   CHECK(*fixture.worker->AnswerBytes(reference, EmbeddingForm::kRows, precision) ==
         expected.size());
-  constexpr size_t kBehind = 64;  // Bytes that stay as they are.
+  constexpr size_t kBehind = 64;  // Bytes that must not change.
   std::vector<std::byte> answer(expected.size() + kBehind, std::byte{0xff});
   EmbeddingBuffer target(precision, std::span(answer).first(expected.size()), nullptr);
   target.form = EmbeddingForm::kRows;
@@ -244,10 +244,10 @@ TEST_CASE("A push consumes its batch, an evaluation pull too, a training pull do
   CHECK(absl::IsNotFound(fixture.Pull(other)));
 }
 
-TEST_CASE("A batch's ids are counted once, however often it is submitted, pulled or pushed") {
+TEST_CASE("A batch's ids are counted once over repeated submits, pulls and pushes") {
   WorkerFixture fixture;
   const std::vector<float> gradients(kSamples * kWidth);
-  const BatchReference lost = fixture.Submit();  // Its trainer has not heard of it.
+  const BatchReference lost = fixture.Submit();  // The trainer did not get the response.
   const BatchReference reference = fixture.Submit();
   REQUIRE(fixture.Pull(lost).ok());
   REQUIRE(fixture.Pull(reference).ok());
@@ -261,7 +261,7 @@ TEST_CASE("A batch's ids are counted once, however often it is submitted, pulled
   CHECK(fixture.metrics.unique_rows.value() == fixture.pushed.size());
 }
 
-TEST_CASE("Of two pulls of one evaluation at once, one counts the batch's ids") {
+TEST_CASE("Concurrent pulls of one evaluation batch count its ids once") {
   WorkerFixture fixture;
   const BatchReference reference = fixture.Submit();
   const auto pull = [&](std::vector<float>& out) -> rpc::awaitable<Status> {
@@ -279,14 +279,14 @@ TEST_CASE("Of two pulls of one evaluation at once, one counts the batch's ids") 
   CHECK(fixture.metrics.occurrences.value() == fixture.batch->occurrences.size());
 }
 
-TEST_CASE("A reference of an earlier life is not found") {
+TEST_CASE("A reference of an earlier incarnation is not found") {
   WorkerFixture fixture;
   BatchReference reference = fixture.Submit();
   reference.worker_incarnation = 6;
   CHECK(absl::IsNotFound(fixture.Pull(reference)));
 }
 
-TEST_CASE("A lost server leaves the batch where it is and says ABORTED") {
+TEST_CASE("A lost server fails the call with ABORTED and keeps the batch") {
   WorkerFixture fixture;
   const BatchReference reference = fixture.Submit();
   fixture.recorders[1]->status = absl::UnavailableError("embedding-ps 1: gone");
@@ -297,7 +297,7 @@ TEST_CASE("A lost server leaves the batch where it is and says ABORTED") {
   CHECK(fixture.Pull(reference).ok());
 }
 
-TEST_CASE("A submission waits for room, and says what is full when there was none in time") {
+TEST_CASE("A submit waits for space; at the deadline its error names the full limit") {
   WorkerFixture fixture;
   std::vector<BatchReference> kept;
   for (int i = 0; i < 4; ++i) kept.push_back(fixture.Submit());
@@ -307,7 +307,7 @@ TEST_CASE("A submission waits for room, and says what is full when there was non
   CHECK_THAT(std::string(late.status().message()),
              Catch::Contains("4 batches of 4") && Catch::Contains("forward_buffer_batches"));
 
-  // Two wait; each push lets one in, in the order in which they came.
+  // Two wait; each push admits one, in order of arrival.
   const auto submit = [&] {
     return rpc::asio::co_spawn(
         fixture.io.executor(),
@@ -329,7 +329,7 @@ TEST_CASE("A submission waits for room, and says what is full when there was non
   CHECK(fixture.Pull(*second_reference).ok());
 }
 
-TEST_CASE("A batch of other features is refused") {
+TEST_CASE("A batch with a wrong number of features is rejected") {
   WorkerFixture fixture;
   BatchBuilder builder(2, 0);
   builder.EndSample();

@@ -1,4 +1,4 @@
-// Batches whose worker goes between pull and push, or before.
+// Batches whose worker dies before the pull, or between pull and push.
 
 #include <array>
 #include <future>
@@ -66,7 +66,7 @@ class TwoWorkers : public WorkerFixture {
   }
 
   BatchClient& client() { return *client_; }
-  // The first one, at which the first batch is.
+  // The worker of the first batch.
   void Kill() {
     io.RunAndWait([&] { listeners_[0].reset(); });
   }
@@ -117,7 +117,7 @@ std::map<RowKey, std::vector<float>> ExpectedGradients(const CompactBatch& batch
   return expected;
 }
 
-TEST_CASE("Whoever takes a batch over gives gradients to the argmax that the trainer has seen") {
+TEST_CASE("A worker that takes a batch over uses the argmax of the trainer's pull") {
   const auto precision = GENERATE(VectorPrecision::kF32, VectorPrecision::kBf16);
   CAPTURE(static_cast<int>(precision));
   TwoWorkers workers(MaxCluster(precision));
@@ -176,7 +176,7 @@ struct Expected {
   std::map<RowKey, std::vector<float>> gradients;
 };
 
-TEST_CASE("Batches of rows are pulled and pushed where another worker takes them over") {
+TEST_CASE("Another worker can take over batches in the form of rows") {
   ClusterConfig config = SmallCluster();
   config.tables[0].optimizer.learning_rate = 0.5F;
   config.tables[1].optimizer.learning_rate = 0.25F;
@@ -191,7 +191,7 @@ TEST_CASE("Batches of rows are pulled and pushed where another worker takes them
   pipeline.EndInput(absl::OkStatus());
   auto pulled = pipeline.Next();
   REQUIRE(pulled.ok());
-  // The first batch and the third are where they will be lost.
+  // The first and the third batch will be lost.
   while (workers.metrics.plan_seconds.snapshot().total() < kBatches) {
     std::this_thread::yield();
   }
@@ -215,7 +215,7 @@ TEST_CASE("Batches of rows are pulled and pushed where another worker takes them
   CHECK(*pulled == nullptr);
 }
 
-TEST_CASE("Calls to a worker that is known to be gone do not wait for its return") {
+TEST_CASE("Calls to an unreachable worker fail at once") {
   TwoWorkers workers(SmallCluster());
   BatchClient& client = workers.client();
   const auto lost = Wait<StatusOr<BatchReference>>(

@@ -10,7 +10,7 @@
 namespace simurgh {
 namespace {
 
-// Who got how many turns, in what order.
+// The order of the clients' turns.
 using Log = std::vector<uint64_t>;
 
 class CountedTask : public FairQueue::Task {
@@ -67,7 +67,7 @@ TEST_CASE(
     ++had[log.back()];
     for (uint64_t one = 0; one < kClients; ++one) {
       for (uint64_t other = 0; other < kClients; ++other) {
-        // Nobody who still wants something is more than a turn behind.
+        // No waiting client is more than a turn behind.
         if (had[one] < wanted[one]) CHECK(had[one] >= std::min(had[other], wanted[one]) - 1);
       }
     }

@@ -1,4 +1,4 @@
-// A binary of its own, because it counts every allocation in the process.
+// A separate binary, because it counts every allocation in the process.
 
 #include <future>
 #include <memory>
@@ -38,7 +38,7 @@ std::shared_ptr<const api::FedBatch> DenseBits() {
       api::FedBatch{*EncodeBatch(*batch.sparse), std::move(batch.dense)});
 }
 
-// Sends what it is told to, in any order.
+// Sends given batches in any order.
 class Sender {
  public:
   explicit Sender(const ClusterConfig& config) {
@@ -73,7 +73,7 @@ class Sender {
   IoThread io_{"sender"};
 };
 
-TEST_CASE("Batches that wait have the bytes that came, and those in their places alone more") {
+TEST_CASE("Waiting batches use their encoded size; only admitted batches are decoded") {
   constexpr uint64_t kWaiting = 16;
   const TemporaryFolder folder;
   const auto config =
@@ -81,7 +81,7 @@ TEST_CASE("Batches that wait have the bytes that came, and those in their places
                         {"loaders.instances=[{}]", "nn_worker.instances=[{address: \"unix://" +
                                                        folder.Path("nn.sock") + "\"}]"});
   REQUIRE(config.ok());
-  TrainerEnd trainer(*config);  // With room for one.
+  TrainerEnd trainer(*config);  // Room for one batch.
   REQUIRE(trainer.buffer().Open(0).ok());
   const auto batch = DenseBits();
   const uint64_t wire_bytes = batch->sparse.byte_size();
@@ -104,7 +104,7 @@ TEST_CASE("Batches that wait have the bytes that came, and those in their places
   }
   const testing::Allocations decoded = testing::TakeAllocations();
   CAPTURE(decoded.bytes);
-  CHECK(decoded.bytes > kWaiting * kDecodedBytes);  // Which were seen, then.
+  CHECK(decoded.bytes > kWaiting * kDecodedBytes);  // The check can detect them.
   trainer.buffer().Fail("the test is over");
 }
 

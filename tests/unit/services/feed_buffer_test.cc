@@ -17,7 +17,7 @@ using std::chrono_literals::operator""s;
 using std::chrono_literals::operator""h;
 using Answer = FeedBuffer::Answer;
 
-// One sample, told from others by its dense value.
+// One sample, identified by its dense value.
 Batch Numbered(float number) {
   BatchBuilder builder(1, 1);
   builder.SetDense(0, number);
@@ -31,7 +31,7 @@ float NumberOf(const Batch& batch) { return batch.dense.values.at(0); }
 constexpr size_t kBytes = 100;
 constexpr size_t kPlenty = 1'000'000;
 
-// Whatever has room comes at once.
+// Admits a batch if there is room.
 StatusOr<Answer> Feed(FeedBuffer& buffer, uint32_t loader, uint64_t number, float value,
                       SkippedRows skipped = {}) {
   SIMURGH_ASSIGN_OR_RETURN(auto reserved, buffer.Reserve(loader, number, kBytes));
@@ -58,7 +58,7 @@ std::vector<float> TakeAll(FeedBuffer& buffer) {
   }
 }
 
-TEST_CASE("batches are taken in turn, one of each loader that has not ended") {
+TEST_CASE("batches are read round-robin from the loaders that have not ended") {
   FeedBuffer buffer(3, 4, kPlenty, 10s);
   for (uint32_t loader = 0; loader < 3; ++loader) REQUIRE(*buffer.Open(loader) == 0);
   for (uint64_t number = 0; number < 3; ++number) {
@@ -74,7 +74,7 @@ TEST_CASE("batches are taken in turn, one of each loader that has not ended") {
   CHECK(buffer.skipped_rows() == 12);
 }
 
-TEST_CASE("a batch is taken once, however often it comes; one that comes early waits") {
+TEST_CASE("a repeated batch is taken once; an early one waits") {
   FeedBuffer buffer(1, 2, kPlenty, 10s);
   int changes = 0;
   buffer.SetOnChange([&changes] { ++changes; });
@@ -94,7 +94,7 @@ TEST_CASE("a batch is taken once, however often it comes; one that comes early w
   CHECK(TakeAll(buffer) == std::vector<float>{1, 2});
 }
 
-TEST_CASE("what is held and what waits is within the bound in bytes") {
+TEST_CASE("held and waiting batches are within the limit in bytes") {
   FeedBuffer buffer(2, 10, 2 * kBytes, 10s);
   for (const uint32_t loader : {0, 1}) REQUIRE(buffer.Open(loader).ok());
   auto held = buffer.Reserve(1, 0, kBytes);
@@ -113,7 +113,7 @@ TEST_CASE("what is held and what waits is within the bound in bytes") {
   CHECK(buffer.bytes() == 0);
 }
 
-TEST_CASE("a place that is not filled is free again, and the next one is told") {
+TEST_CASE("an unfilled reservation is freed and wakes the next waiter") {
   FeedBuffer buffer(1, 10, kBytes, 10s);
   int changes = 0;
   buffer.SetOnChange([&changes] { ++changes; });
@@ -122,7 +122,7 @@ TEST_CASE("a place that is not filled is free again, and the next one is told") 
     const auto held = buffer.Reserve(0, 0, kPlenty);
     REQUIRE(held->answer == Answer::kRoom);
     CHECK(buffer.bytes() == kPlenty);
-    // Sent again meanwhile: it may still fail to be decoded.
+    // A retry meanwhile waits: decoding may still fail.
     CHECK(Offer(buffer, 0, 0, 0.0F) == Answer::kWait);
     CHECK(changes == 0);
   }
@@ -132,7 +132,7 @@ TEST_CASE("a place that is not filled is free again, and the next one is told") 
   CHECK(NumberOf(**buffer.Take()) == 5.0F);
 }
 
-TEST_CASE("a batch of any size comes when its turn does, and only then") {
+TEST_CASE("a batch larger than the limit is admitted in its turn only") {
   FeedBuffer buffer(3, 2, 1, 10s);  // A byte.
   int changes = 0;
   buffer.SetOnChange([&changes] { ++changes; });
@@ -145,7 +145,7 @@ TEST_CASE("a batch of any size comes when its turn does, and only then") {
   CHECK(NumberOf(**buffer.Take()) == 0.0F);
   CHECK(Offer(buffer, 2, 0, 20.0F) == Answer::kWait);
   const int before = changes;
-  CHECK(buffer.End(1, 0).ok());  // The turn goes on, and those that wait are told.
+  CHECK(buffer.End(1, 0).ok());  // The next loader's turn; waiters wake.
   CHECK(changes == before + 1);
   CHECK(Offer(buffer, 0, 1, 1.0F) == Answer::kWait);
   CHECK(Offer(buffer, 2, 0, 20.0F) == Answer::kTaken);
@@ -153,7 +153,7 @@ TEST_CASE("a batch of any size comes when its turn does, and only then") {
   CHECK(Offer(buffer, 0, 1, 1.0F) == Answer::kTaken);
 }
 
-TEST_CASE("a batch that is decoded when the run ends is not kept") {
+TEST_CASE("a batch decoded after the end of the run is dropped") {
   FeedBuffer buffer(1, 2, kPlenty, 10s);
   REQUIRE(buffer.Open(0).ok());
   auto held = buffer.Reserve(0, 0, kBytes);
@@ -173,7 +173,7 @@ TEST_CASE("a batch that is decoded when the run ends is not kept") {
   }
 }
 
-TEST_CASE("loaders that do not belong are refused by name") {
+TEST_CASE("unexpected loaders are rejected by name") {
   FeedBuffer buffer(2, 2, kPlenty, 10s);
   CHECK(buffer.Open(2).status().code() == absl::StatusCode::kInvalidArgument);
   const Status unknown = buffer.Reserve(1, 17, kBytes).status();
@@ -185,7 +185,7 @@ TEST_CASE("loaders that do not belong are refused by name") {
              Catch::Contains("has ended after 0 batches"));
 }
 
-TEST_CASE("a loader that is silent ends the waiting by name") {
+TEST_CASE("a silent loader times out the reader, by name") {
   FeedBuffer buffer(2, 2, kPlenty, 30ms);
   REQUIRE(buffer.Open(0).ok());
   REQUIRE(Offer(buffer, 0, 0, 0.0F) == Answer::kTaken);
@@ -204,12 +204,12 @@ TEST_CASE("a loader that is silent ends the waiting by name") {
                                "(loaders.timeout) after its batch 1"));
 }
 
-TEST_CASE("when the trainer has enough, loaders are told; when it failed, they are told that") {
+TEST_CASE("loaders learn that the trainer has enough, or that it failed") {
   FeedBuffer buffer(1, 1, kPlenty, 10s);
   REQUIRE(buffer.Open(0).ok());
   REQUIRE(Offer(buffer, 0, 0, 0.0F) == Answer::kTaken);
   const auto reader = NewFeedReader(buffer);
-  reader->Stop();  // Which does not say how the run ends.
+  reader->Stop();  // Does not set the result of the run.
   CHECK(reader->Next().status().code() == absl::StatusCode::kCancelled);
   CHECK(Offer(buffer, 0, 1, 1.0F) == Answer::kWait);
   buffer.Finish();
@@ -224,7 +224,7 @@ TEST_CASE("when the trainer has enough, loaders are told; when it failed, they a
   CHECK(buffer.End(0, 1) == failed);
 }
 
-TEST_CASE("the end of a run waits until those that still feed have heard of it") {
+TEST_CASE("the end of a run waits until all feeding loaders have learned of it") {
   const bool fails = GENERATE(false, true);
   FeedBuffer buffer(4, 1, kPlenty, 10s);
   for (const uint32_t loader : {0, 1, 2}) REQUIRE(buffer.Open(loader).ok());
@@ -234,7 +234,7 @@ TEST_CASE("the end of a run waits until those that still feed have heard of it")
   } else {
     buffer.Finish();
   }
-  buffer.AwaitToldAll(std::chrono::steady_clock::now());  // Waits no longer than that.
+  buffer.AwaitToldAll(std::chrono::steady_clock::now());  // Returns at the deadline.
   std::atomic<bool> one_told = false;
   std::jthread loaders([&] {
     static_cast<void>(buffer.Reserve(0, 0, kBytes));
@@ -245,7 +245,8 @@ TEST_CASE("the end of a run waits until those that still feed have heard of it")
   CHECK(one_told);
 }
 
-TEST_CASE("a loader that cannot go on fails the trainer, batches or none, and then the others") {
+TEST_CASE(
+    "a loader's error fails the trainer, with or without batches, and then the other loaders") {
   const bool has_batches = GENERATE(false, true);
   FeedBuffer buffer(2, 1, kPlenty, 60s);
   for (const uint32_t loader : {0, 1}) REQUIRE(buffer.Open(loader).ok());
@@ -264,7 +265,7 @@ TEST_CASE("a loader that cannot go on fails the trainer, batches or none, and th
   CHECK(buffer.Reserve(0, 1, kBytes).status().code() == absl::StatusCode::kAborted);
 }
 
-TEST_CASE("bad rows of all loaders together, in one reading, are bounded") {
+TEST_CASE("the sum of all loaders' bad rows per epoch is limited") {
   FeedBuffer buffer(2, 4, kPlenty, 10s, 5);
   for (const uint32_t loader : {0, 1}) REQUIRE(buffer.Open(loader).ok());
   const auto offer = [&buffer](uint32_t loader, uint64_t number, SkippedRows skipped) {
@@ -290,7 +291,7 @@ TEST_CASE("bad rows of all loaders together, in one reading, are bounded") {
                                "files, data.max_bad_rows allows 5"));
 }
 
-TEST_CASE("loaders that all end without a batch are told from others") {
+TEST_CASE("ended_empty: all loaders have ended without a batch") {
   FeedBuffer buffer(2, 4, kPlenty, 10s);
   for (const uint32_t loader : {0, 1}) REQUIRE(buffer.Open(loader).ok());
   const bool has_one = GENERATE(false, true);
@@ -301,26 +302,26 @@ TEST_CASE("loaders that all end without a batch are told from others") {
   CHECK(buffer.ended_empty() == !has_one);
 }
 
-TEST_CASE("a trainer that has enough does not mind a loader that cannot go on") {
+TEST_CASE("a loader's error after the trainer has enough is ignored") {
   FeedBuffer buffer(1, 1, kPlenty, 60s);
   REQUIRE(buffer.Open(0).ok());
   buffer.Finish();
   CHECK(buffer.Abandon(0, "too late").ok());
 }
 
-TEST_CASE("a stop ends a reader's waiting") {
+TEST_CASE("a stop wakes a waiting reader") {
   FeedBuffer buffer(1, 1, kPlenty, 60s);
   const auto reader = NewFeedReader(buffer);
   std::jthread stopper([&reader] { reader->Stop(); });
   CHECK(reader->Next().status().code() == absl::StatusCode::kCancelled);
 }
 
-TEST_CASE("loaders on threads of their own: every batch once, in turn") {
+TEST_CASE("concurrent loaders: every batch once, round-robin") {
   constexpr size_t kLoaders = 3;
   constexpr uint64_t kBatches = 200;
   for (uint64_t seed = 1; seed <= 5; ++seed) {
     INFO("seed " << seed);
-    // Room for fewer than one of each: whose turn it is finds it.
+    // Room for fewer than one batch per loader: the loader in turn is admitted.
     FeedBuffer buffer(kLoaders, 2, 2 * kBytes, 60s);
     std::atomic<uint64_t> changes = 0;
     buffer.SetOnChange([&changes] {
@@ -334,7 +335,7 @@ TEST_CASE("loaders on threads of their own: every batch once, in turn") {
         uint64_t number = *buffer.Open(loader);
         while (number < kBatches) {
           const uint64_t before = changes;
-          // At times an earlier one again.
+          // Sometimes repeats an earlier batch.
           const uint64_t offered = number - random.Below(std::min<uint64_t>(number, 3) + 1);
           const auto answer =
               Feed(buffer, loader, offered, static_cast<float>(offered * kLoaders + loader));

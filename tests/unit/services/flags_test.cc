@@ -25,7 +25,7 @@ StatusOr<std::optional<DaemonFlags>> Parse(std::vector<const char*> arguments, s
   return ParseFlags(usage, static_cast<int>(arguments.size()), arguments.data(), out);
 }
 
-TEST_CASE("flags take their values") {
+TEST_CASE("flags are parsed") {
   std::ostringstream out;
   const auto flags = Parse({"--config", "a.yaml", "--index=3", "--set", "x.y=1", "--set", "z=-2",
                             "--check-config", "--log-level", "debug"},
@@ -51,7 +51,7 @@ TEST_CASE("only --config is needed") {
   CHECK((*flags)->log_level == "info");
 }
 
-TEST_CASE("what is wrong with a command line is said in one line") {
+TEST_CASE("a command-line error is one line") {
   struct Wrong {
     std::vector<const char*> arguments;
     const char* message;
@@ -59,7 +59,7 @@ TEST_CASE("what is wrong with a command line is said in one line") {
   const Wrong wrong = GENERATE(values<Wrong>({
       {{}, "--config FILE is missing"},
       {{"--config"}, "--config"},
-      {{"--config", "a.yaml", "--conf", "b.yaml"}, "--conf"},  // No guessing of short forms.
+      {{"--config", "a.yaml", "--conf", "b.yaml"}, "--conf"},  // No abbreviations.
       {{"--config", "a.yaml", "--checkconfig"}, "--checkconfig"},
       {{"--config", "a.yaml", "stray"}, "unexpected argument 'stray'"},
       {{"--config", "a.yaml", "--index", "-1"}, "--index -1 is out of range"},
@@ -86,7 +86,7 @@ TEST_CASE("--describe-config prints the reference of all keys without a configur
   CHECK_THAT(out.str(), Catch::Contains("| `batch_size` | integer from 1 to 65535 | `128` |"));
 }
 
-TEST_CASE("help and version are printed whatever else is missing") {
+TEST_CASE("help and version need no other option") {
   std::ostringstream help;
   const auto asked = Parse({"--help"}, help);
   REQUIRE(asked.ok());
@@ -103,7 +103,7 @@ TEST_CASE("help and version are printed whatever else is missing") {
   CHECK(version.str() == std::string("simurgh-test ") + Version() + "\n");
 }
 
-TEST_CASE("a daemon has options of its own") {
+TEST_CASE("a daemon can add options") {
   bool standalone = false;
   ProgramUsage usage = Usage();
   usage.own_options.add_options()("standalone", po::bool_switch(&standalone), "All in one.");

@@ -28,7 +28,7 @@ uint64_t Add(ForwardBuffer& buffer, size_t ids, const SubmitOptions& options = {
 
 bool Has(ForwardBuffer& buffer, uint64_t number) { return buffer.Find(number, kStart).ok(); }
 
-TEST_CASE("A forward buffer gives batches back by number until they are removed") {
+TEST_CASE("A forward buffer finds batches by number until they are removed") {
   ForwardBuffer buffer(10, kPlenty, 1000ms, [] {});
   const auto batch = BatchOf(1);
   const uint64_t number = buffer.Reserve({}, 8).Fill(batch, kStart);
@@ -41,7 +41,7 @@ TEST_CASE("A forward buffer gives batches back by number until they are removed"
   CHECK(buffer.bytes() == 0);
 }
 
-TEST_CASE("A forward buffer is full by batches, or by bytes") {
+TEST_CASE("A forward buffer limits batches and bytes") {
   ForwardBuffer buffer(3, 1000, 1000ms, [] {});
   CHECK_FALSE(buffer.HasRoom(1001));
   const uint64_t first = Add(buffer, 100);
@@ -62,7 +62,7 @@ TEST_CASE("A forward buffer is full by batches, or by bytes") {
   CHECK(buffer.HasRoom(1000));
 }
 
-TEST_CASE("A place counts as what was reserved until its batch comes, and nothing if none does") {
+TEST_CASE("A reservation counts its bound until it is filled, and nothing once it is destroyed") {
   int changes = 0;
   ForwardBuffer buffer(2, 1000, 100ms, [&changes] { ++changes; });
   std::optional<ForwardBuffer::Place> place(buffer.Reserve({}, 900));
@@ -70,7 +70,7 @@ TEST_CASE("A place counts as what was reserved until its batch comes, and nothin
   CHECK(buffer.size() == 1);
   CHECK_FALSE(buffer.HasRoom(101));
   CHECK(absl::IsNotFound(buffer.Find(1, kStart).status()));
-  CHECK(buffer.Expire(kStart + 1000ms) == 0);  // It may take its time.
+  CHECK(buffer.Expire(kStart + 1000ms) == 0);  // Reservations do not expire.
   const uint64_t number = place->Fill(BatchOf(100), kStart);
   place.reset();
   CHECK(changes == 2);
@@ -88,14 +88,14 @@ TEST_CASE("A place counts as what was reserved until its batch comes, and nothin
   CHECK(changes == 5);
 }
 
-TEST_CASE("Needed are the first batches of each run, rank and purpose, whatever is here") {
+TEST_CASE("The first batches of each run, rank and purpose are exempt from the limit") {
   ForwardBuffer buffer(1, 1000, 1000ms, [] {});
   CHECK(buffer.IsExemptFromLimit({.step = 5}));
-  const uint64_t fifth = Add(buffer, 1000, {.step = 5});  // More than the bound allows.
+  const uint64_t fifth = Add(buffer, 1000, {.step = 5});  // Beyond the limit.
   CHECK_FALSE(buffer.HasRoom(0));
   CHECK_FALSE(buffer.IsExemptFromLimit({.step = 6}));
   CHECK(buffer.IsExemptFromLimit({.step = 6, .lookahead_steps = 2}));
-  CHECK(buffer.IsExemptFromLimit({.step = 5}));  // It has lost the reference.
+  CHECK(buffer.IsExemptFromLimit({.step = 5}));  // A resubmit.
   CHECK(buffer.IsExemptFromLimit({.step = 4}));
   CHECK(buffer.IsExemptFromLimit({.rank = 1, .step = 6}));
   CHECK(buffer.IsExemptFromLimit({.purpose = LookupMode::kEvaluate, .step = 6}));
@@ -111,7 +111,7 @@ TEST_CASE("Needed are the first batches of each run, rank and purpose, whatever 
 TEST_CASE(
     "Without room, an earlier batch of the rank and purpose takes the place of the last one") {
   ForwardBuffer buffer(1, kPlenty, 1000ms, [] {});
-  const uint64_t other = Add(buffer, 1, {.rank = 1, .step = 9});  // There was room for it.
+  const uint64_t other = Add(buffer, 1, {.rank = 1, .step = 9});  // Within the limit.
   const uint64_t seventh = Add(buffer, 1, {.step = 7, .lookahead_steps = 2});
   const uint64_t sixth = Add(buffer, 1, {.step = 6, .lookahead_steps = 2});
   const uint64_t evaluated = Add(buffer, 1, {.purpose = LookupMode::kEvaluate, .step = 8});
@@ -121,10 +121,10 @@ TEST_CASE(
   CHECK(buffer.bytes() == 32);
   CHECK_FALSE(Has(buffer, seventh));
   for (const uint64_t number : {other, sixth, evaluated, fifth}) CHECK(Has(buffer, number));
-  // There was room for rank 1's: it stays.
+  // Rank 1's batch was within the limit: it stays.
   const uint64_t earlier = Add(buffer, 1, {.rank = 1, .step = 8});
   CHECK(Has(buffer, other));
-  // Batches of another run go first, be that an earlier or a later one.
+  // Batches of another run, earlier or later, are evicted first.
   const uint64_t of_run_5 = Add(buffer, 1, {.run = 5, .rank = 1, .step = 10});
   CHECK_FALSE(Has(buffer, earlier));
   Add(buffer, 1, {.run = 3, .rank = 1, .step = 10});
@@ -132,7 +132,7 @@ TEST_CASE(
   CHECK(buffer.size() == 5);
 }
 
-TEST_CASE("A batch whose place has gone before it came is not there") {
+TEST_CASE("A batch whose reservation was evicted is dropped") {
   ForwardBuffer buffer(0, kPlenty, 1000ms, [] {});
   ForwardBuffer::Place place = buffer.Reserve({.step = 7}, 80);
   const uint64_t sixth = Add(buffer, 1, {.step = 6});
@@ -143,7 +143,7 @@ TEST_CASE("A batch whose place has gone before it came is not there") {
   CHECK(buffer.bytes() == 8);
 }
 
-TEST_CASE("What nobody asks about expires; a question starts the time anew") {
+TEST_CASE("Unused batches expire; Find restarts the time") {
   ForwardBuffer buffer(10, kPlenty, 100ms, [] {});
   const uint64_t asked = Add(buffer, 1);
   const uint64_t forgotten = Add(buffer, 1);
@@ -154,7 +154,7 @@ TEST_CASE("What nobody asks about expires; a question starts the time anew") {
   CHECK(buffer.Find(asked, kStart + 100ms).ok());
 }
 
-TEST_CASE("What is at work does not expire; its time begins when that has ended") {
+TEST_CASE("A batch in use does not expire; its time starts when the use ends") {
   ForwardBuffer buffer(10, kPlenty, 100ms, [] {});
   const uint64_t number = Add(buffer, 1);
   {
@@ -165,7 +165,7 @@ TEST_CASE("What is at work does not expire; its time begins when that has ended"
   CHECK(buffer.Expire(kStart + 600ms) == 1);
 }
 
-TEST_CASE("A pool keeps memory, but not what its last batch has hardly used") {
+TEST_CASE("A pool keeps memory, except if its last batch hardly used it") {
   BatchPool pool(kPlenty);
   const auto use = [&pool](size_t ids) {
     const auto batch = pool.Lease();

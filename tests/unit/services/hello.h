@@ -8,7 +8,7 @@
 
 namespace simurgh {
 
-// Of either end of a connection in a test.
+// The HELLO of both ends in tests.
 inline rpc::Hello HelloOf(std::string role) { return {.cluster = "test", .role = std::move(role)}; }
 
 }  // namespace simurgh

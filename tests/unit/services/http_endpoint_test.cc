@@ -16,7 +16,7 @@ namespace {
 
 using boost::asio::ip::tcp;
 
-// A client without a library: raw bytes in, all bytes until the server closes out.
+// Sends raw bytes and reads until the server closes.
 class RawClient {
  public:
   explicit RawClient(const std::string& address) : socket_(context_) {
@@ -131,7 +131,7 @@ TEST_CASE("garbage ends its connection and nothing else") {
   CHECK_THAT(fixture.Get("/healthz"), Catch::StartsWith("HTTP/1.1 200"));
 }
 
-TEST_CASE("a client that stalls is let go and holds up nobody") {
+TEST_CASE("a stalled client is disconnected and delays no other") {
   HttpLimits limits;
   limits.request_timeout = std::chrono::milliseconds(50);
   Fixture fixture(limits);
@@ -144,7 +144,7 @@ TEST_CASE("a client that stalls is let go and holds up nobody") {
   CHECK(stalled.ReadToEnd().empty());  // Returns, because the server closed.
 }
 
-TEST_CASE("connections beyond the limit are closed, and places come back") {
+TEST_CASE("connections beyond the limit are closed; closed connections free their slots") {
   HttpLimits limits;
   limits.connections = 1;
   Fixture fixture(limits);
@@ -154,7 +154,7 @@ TEST_CASE("connections beyond the limit are closed, and places come back") {
     RawClient second(fixture.endpoint->address());
     CHECK(second.ReadToEnd().empty());
   }
-  // The place comes back when the server has seen the first one go.
+  // The slot is free once the server has seen the first one close.
   std::string answer;
   while (answer.empty()) {
     RawClient next(fixture.endpoint->address());

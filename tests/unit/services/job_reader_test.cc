@@ -158,7 +158,7 @@ TEST_CASE_METHOD(Parity, "Training and evaluation see the same rows as the same 
   CHECK(rows == kRows);
 }
 
-TEST_CASE_METHOD(Parity, "What loaders feed becomes what the trainer would have read") {
+TEST_CASE_METHOD(Parity, "Fed batches equal those that the trainer would have read") {
   constexpr uint32_t kLoaders = 2;
   FeedBuffer buffer(kLoaders, kRows, /*capacity_bytes=*/1 << 20, std::chrono::minutes(1));
   for (uint32_t loader = 0; loader < kLoaders; ++loader) {
@@ -168,7 +168,7 @@ TEST_CASE_METHOD(Parity, "What loaders feed becomes what the trainer would have 
     while (true) {
       auto batch = *share->Next();
       if (!batch.has_value()) break;
-      // As it travels.
+      // As sent.
       batch->sparse =
           std::make_shared<const CompactBatch>(*DecodeBatch(*EncodeBatch(*batch->sparse)));
       auto reserved = *buffer.Reserve(loader, number++, /*bytes=*/1);

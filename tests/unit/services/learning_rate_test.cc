@@ -1,4 +1,4 @@
-// Which learning rate a server's rows are moved by, when it follows a schedule or is changed.
+// The learning rate of row updates, with a schedule and after a change.
 
 #include <memory>
 #include <optional>
@@ -46,7 +46,7 @@ class Chain {
     io_.RunAndWait([&] { worker_.reset(); });
   }
 
-  // The row, which is made when it is not there.
+  // Creates the row if absent.
   std::vector<float> Pull(uint64_t step) {
     BatchBuilder builder(1, 0);
     builder.AddId(0, 11);
@@ -66,7 +66,7 @@ class Chain {
     return row;
   }
 
-  // A gradient of 1 to every weight of the batch that was pulled last.
+  // Pushes a gradient of 1 for every weight of the last pulled batch.
   void Push(uint64_t step) {
     const std::vector<float> gradient(kDim, 1.0F);
     REQUIRE(Wait<Status>([&](auto done) {
@@ -76,7 +76,7 @@ class Chain {
             }) == absl::OkStatus());
   }
 
-  // As when the trainer's configuration is read again.
+  // As after a reload of the trainer's configuration.
   void Change(const SparseOptimizerConfig& optimizer) {
     std::vector<TableConfig> tables = config_.tables;
     tables[0].optimizer = optimizer;
@@ -97,7 +97,7 @@ class Chain {
   IoThread io_{"test"};
 };
 
-TEST_CASE("a push moves rows by the rate of its step, and by a new one from the change on") {
+TEST_CASE("a push uses the learning rate of its step, and a new rate after a change") {
   Chain chain;
   std::vector<float> expected = chain.Pull(0);
   const auto push_and_pull = [&](uint64_t step, float rate) {
@@ -108,7 +108,7 @@ TEST_CASE("a push moves rows by the rate of its step, and by a new one from the 
   };
   push_and_pull(0, 1.0F);
   push_and_pull(1, 0.875F);
-  // A batch whose rows have been pulled before is pushed with the new rate, too.
+  // A push after the change uses the new rate, even for an earlier pull.
   chain.Change({.kind = SparseOptimizerConfig::Kind::kSgd, .learning_rate = 0.25F});
   push_and_pull(2, 0.25F);
   push_and_pull(3, 0.25F);

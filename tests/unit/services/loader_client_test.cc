@@ -65,7 +65,7 @@ class Fixture {
   std::stop_source stop_;
 };
 
-TEST_CASE_METHOD(Fixture, "a batch arrives as it was, and the end with it") {
+TEST_CASE_METHOD(Fixture, "batches and the end of the feed arrive unchanged") {
   TrainerEnd trainer(config_);
   const auto client = Open(0);
   CHECK(client->taken() == 0);
@@ -85,7 +85,7 @@ TEST_CASE_METHOD(Fixture, "a batch arrives as it was, and the end with it") {
   CHECK(trainer.buffer().skipped_rows() == 7);
 }
 
-TEST_CASE_METHOD(Fixture, "batches that wait keep nothing away, whatever a connection holds") {
+TEST_CASE_METHOD(Fixture, "waiting batches block no other call, for any window size") {
   config_.rpc.peer_memory_bytes = 1;  // One message.
   config_.rpc.call_timeout = std::chrono::minutes(10);
   TrainerEnd trainer(config_);
@@ -101,7 +101,7 @@ TEST_CASE_METHOD(Fixture, "batches that wait keep nothing away, whatever a conne
   CHECK(absl::IsInvalidArgument(trainer.buffer().Take().status()));
 }
 
-TEST_CASE_METHOD(Fixture, "a loader waits for a busy trainer, longer than a call may take") {
+TEST_CASE_METHOD(Fixture, "a loader waits for a busy trainer beyond the call timeout") {
   TrainerEnd trainer(config_);
   constexpr int kBatches = 12;
   const auto client = Open(0);
@@ -112,7 +112,7 @@ TEST_CASE_METHOD(Fixture, "a loader waits for a busy trainer, longer than a call
     static_cast<void>(client->End({}));
   });
   REQUIRE(Open(1)->End({}).ok());
-  // Each wait ends before the call does, and the batch comes again.
+  // Each wait ends before the call's deadline, and the batch is retried.
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (trainer.waits() < 12 && std::chrono::steady_clock::now() < deadline) {
     std::this_thread::yield();
@@ -126,7 +126,7 @@ TEST_CASE_METHOD(Fixture, "a loader waits for a busy trainer, longer than a call
   CHECK_FALSE(trainer.buffer().Take()->has_value());
 }
 
-TEST_CASE_METHOD(Fixture, "what the trainer cannot use is refused by name, and stays refused") {
+TEST_CASE_METHOD(Fixture, "invalid batches are rejected by name, also on retry") {
   TrainerEnd trainer(config_);
   const auto refusal = [&](Batch batch) {
     const auto client = Open(0);
@@ -157,7 +157,7 @@ TEST_CASE_METHOD(Fixture, "what the trainer cannot use is refused by name, and s
              Catch::Contains("feature 'education' shares a list with a feature of another table"));
 }
 
-TEST_CASE_METHOD(Fixture, "a loader learns that it does not fit, or is not wanted") {
+TEST_CASE_METHOD(Fixture, "a loader learns that it does not match or is not needed") {
   TrainerEnd trainer(config_);
   CHECK_THAT(std::string(LoaderClient::Open(config_, {.loader = 2}, {}).status().message()),
              Catch::StartsWith("loader 2: the configuration has 2 entries in loaders.instances"));
@@ -173,7 +173,7 @@ TEST_CASE_METHOD(Fixture, "a loader learns that it does not fit, or is not wante
   CHECK(client->End({}).ok());
 }
 
-TEST_CASE_METHOD(Fixture, "a loader that would make other batches is refused by key") {
+TEST_CASE_METHOD(Fixture, "a loader with other settings is rejected, naming the key") {
   const TrainerEnd trainer(config_);
   const auto refusal = [&](const ClusterConfig& own) {
     const auto client = LoaderClient::Open(own, {.input = InputAgreement(own)}, {});
@@ -186,14 +186,14 @@ TEST_CASE_METHOD(Fixture, "a loader that would make other batches is refused by 
   CHECK_THAT(refusal(other),
              Catch::Contains(", 40 (loader); training.keep_negatives = 1 (trainer), 0.5 (loader); "
                              "use the same file"));
-  CHECK(LoaderClient::Open(other, {}, {}).ok());  // Its batches are made in another way.
+  CHECK(LoaderClient::Open(other, {}, {}).ok());  // Its batches are not from the training files.
   other = config_;
-  other.settings["features.0.modulo"] = "7";  // What all daemons agree on.
+  other.settings["features.0.modulo"] = "7";  // A key that all daemons share.
   CHECK_THAT(refusal(other), Catch::Contains("features.0.modulo = 0 (") &&
                                  Catch::Contains("), 7 (loader/0); start all daemons with"));
 }
 
-TEST_CASE_METHOD(Fixture, "without a trainer a loader gives up; a stop ends its waiting") {
+TEST_CASE_METHOD(Fixture, "without a trainer a loader times out; a stop ends its wait") {
   const Status lost = LoaderClient::Open(config_, {}, {}).status();
   CHECK_THAT(std::string(lost.message()),
              Catch::StartsWith("the nn-worker was lost for training.retry_deadline"));
@@ -219,7 +219,7 @@ std::vector<float> TakeAll(TrainerEnd& trainer) {
   }
 }
 
-TEST_CASE_METHOD(Fixture, "batches are dealt to the ranks in turn, and skipped rows counted once") {
+TEST_CASE_METHOD(Fixture, "ranks get batches round-robin, and skipped rows are counted once") {
   AddSecondRank();
   TrainerEnd first(config_, 0), second(config_, 1);
   std::jthread loader([this] {
@@ -240,7 +240,7 @@ TEST_CASE_METHOD(Fixture, "batches are dealt to the ranks in turn, and skipped r
   CHECK(second.buffer().skipped_rows() == 0);
 }
 
-TEST_CASE_METHOD(Fixture, "a loader that begins anew leaves out what each rank has") {
+TEST_CASE_METHOD(Fixture, "a restarted loader skips the batches that each rank has") {
   AddSecondRank();
   TrainerEnd first(config_, 0), second(config_, 1);
   REQUIRE(Open(1)->End({}).ok());
@@ -269,7 +269,7 @@ TEST_CASE_METHOD(Fixture, "a loader that begins anew leaves out what each rank h
   CHECK(TakeAll(second) == std::vector<float>{5});
 }
 
-TEST_CASE_METHOD(Fixture, "a rank that has enough does not keep batches from the others") {
+TEST_CASE_METHOD(Fixture, "a rank that has enough does not block batches for others") {
   AddSecondRank();
   TrainerEnd first(config_, 0), second(config_, 1);
   REQUIRE(Open(1)->End({}).ok());
@@ -291,7 +291,7 @@ TEST_CASE_METHOD(Fixture, "a rank that has enough does not keep batches from the
   CHECK(client->Feed(Numbered(0.0F), {}).ok());
 }
 
-TEST_CASE_METHOD(Fixture, "an error of a loader reaches all ranks; one of a rank the loader") {
+TEST_CASE_METHOD(Fixture, "a loader's error reaches all ranks; a rank's error reaches the loader") {
   AddSecondRank();
   TrainerEnd first(config_, 0), second(config_, 1);
   const auto one = Open(0), other = Open(1);
@@ -312,7 +312,7 @@ TEST_CASE_METHOD(Fixture, "an error of a loader reaches all ranks; one of a rank
   }
 }
 
-TEST_CASE_METHOD(Fixture, "a loader that has lost a rank tells the others which") {
+TEST_CASE_METHOD(Fixture, "a loader that lost a rank reports it to the others") {
   AddSecondRank();
   TrainerEnd first(config_, 0);
   std::optional<TrainerEnd> second(std::in_place, config_, 1);
@@ -328,7 +328,7 @@ TEST_CASE_METHOD(Fixture, "a loader that has lost a rank tells the others which"
              Catch::StartsWith("loader 0 of 2 (from 0): batch ") && Catch::Contains(lost));
 }
 
-TEST_CASE_METHOD(Fixture, "a loader and a trainer of other numbers of ranks refuse one another") {
+TEST_CASE_METHOD(Fixture, "a loader with a wrong number of ranks is rejected") {
   const ClusterConfig one_rank = config_;
   TrainerEnd alone(one_rank);
   AddSecondRank();

@@ -8,7 +8,7 @@ namespace {
 using std::chrono_literals::operator""s;
 using std::chrono_literals::operator""ms;
 
-TEST_CASE("a flood of lines becomes a few and then one an interval, and is counted") {
+TEST_CASE("a flood of lines is limited to a burst and one line per interval, and counted") {
   LogLimiter limiter(3, 1s);
   const LogLimiter::Clock::time_point start = LogLimiter::Clock::now();
   for (int i = 0; i < 3; ++i) CHECK(limiter.Admit(start) == 0u);

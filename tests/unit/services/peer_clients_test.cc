@@ -1,4 +1,4 @@
-// What waits at a peer for another call, and connections that hold one message.
+// Calls that wait for other calls, with connections that hold one message.
 
 #include <array>
 #include <atomic>
@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::chrono::minutes kPatience{1};
 
-// A connection holds one unanswered message, and no byte more.
+// A connection holds one unanswered message.
 rpc::ServerOptions OneMessage() { return {.max_request_bytes_per_connection = 1}; }
 
 // A parameter server that listens, and an embedding worker's client of it.
@@ -70,7 +70,7 @@ class Rows : public ServerFixture {
   std::unique_ptr<RowClient> client_;
 };
 
-TEST_CASE("Pushes of all ranks come through one worker, and pulls beside those that wait") {
+TEST_CASE("Waiting pushes of all ranks through one worker do not block pulls") {
   const PushOrder order = GENERATE(PushOrder::kByRank, PushOrder::kSum);
   constexpr uint32_t kRanks = 3;
   Rows rows;
@@ -85,7 +85,7 @@ TEST_CASE("Pushes of all ranks come through one worker, and pulls beside those t
   }
 }
 
-// How many submissions have come.
+// Number of submits received.
 class SubmissionCount : public rpc::Observer {
  public:
   void OnCallStart(const rpc::MethodId& method) override {
@@ -119,7 +119,7 @@ class Batches : public RemoteWorker {
     return result->get_future();
   }
 
-  // The whole way of a batch that has been submitted.
+  // Pulls and pushes a submitted batch.
   void Use(const BatchReference& reference) {
     pushed.clear();
     const MatrixView<float> matrix(out.data(), kSamples, kWidth);
@@ -133,14 +133,14 @@ class Batches : public RemoteWorker {
   }
 };
 
-TEST_CASE("A batch that waits for room lets all pass that makes some, and that is needed") {
+TEST_CASE("A waiting submit blocks neither calls that free space nor exempt submits") {
   SubmissionCount submissions;
   Batches batches(submissions);
   const auto first = batches.StartSubmit({.step = 1}).get();
   REQUIRE(first.ok());
   auto waits = batches.StartSubmit({.step = 2});
   submissions.Await(2);
-  // As when the worker that had it has died.
+  // As after the death of its worker.
   const auto earlier = batches.StartSubmit({.step = 0}).get();
   REQUIRE(earlier.ok());
   const auto evaluated = batches.StartSubmit({.purpose = LookupMode::kEvaluate, .step = 0}).get();

@@ -9,7 +9,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-TEST_CASE("A meeting is over when all ranks have come") {
+TEST_CASE("A rendezvous completes when all ranks have arrived") {
   Rendezvous meeting(3, "a = 1\n");
   int told = 0;
   meeting.SetOnComplete([&] { ++told; });
@@ -17,7 +17,7 @@ TEST_CASE("A meeting is over when all ranks have come") {
   CHECK(meeting.Missing() == "ranks 0, 2");
   CHECK_FALSE(meeting.Addresses().has_value());
   CHECK(meeting.Arrive(0, 3, "a = 1\n", "a").ok());
-  CHECK(meeting.Arrive(1, 3, "a = 1\n", "B").ok());  // It has started anew.
+  CHECK(meeting.Arrive(1, 3, "a = 1\n", "B").ok());  // The rank restarted.
   CHECK(told == 0);
   CHECK(meeting.Arrive(2, 3, "a = 1\n", "c").ok());
   CHECK(told == 1);
@@ -28,7 +28,7 @@ TEST_CASE("A meeting is over when all ranks have come") {
   CHECK(absl::IsFailedPrecondition(meeting.Arrive(1, 3, "a = 1\n", "b")));
 }
 
-TEST_CASE("Ranks that do not belong together are told so") {
+TEST_CASE("Ranks that differ in number or plan are rejected") {
   Rendezvous meeting(2, "a = 1\n");
   CHECK(absl::IsInvalidArgument(meeting.Arrive(1, 3, "a = 1\n", "x")));
   CHECK(absl::IsInvalidArgument(meeting.Arrive(2, 2, "a = 1\n", "x")));
@@ -39,7 +39,7 @@ TEST_CASE("Ranks that do not belong together are told so") {
   CHECK(meeting.Missing() == "ranks 0, 1");
 }
 
-TEST_CASE("Who waits for ranks hears who is missing, or of a stop") {
+TEST_CASE("A waiting rank learns which ranks are missing, or of a stop") {
   Rendezvous meeting(2, "a = 1\n");
   const auto late = meeting.Await(Clock::now(), {});
   CHECK(absl::IsDeadlineExceeded(late.status()));

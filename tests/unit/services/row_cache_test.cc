@@ -12,7 +12,7 @@ namespace {
 
 const std::vector<uint32_t> kDims = {4, 1, 13};
 
-// What a server would have given for a step.
+// The row that a server returns at a step.
 std::vector<float> RowOf(uint32_t table, uint64_t id, uint64_t step) {
   std::vector<float> row(kDims[table]);
   for (size_t d = 0; d < row.size(); ++d) {
@@ -35,7 +35,7 @@ class Model {
       const uint64_t at = step - std::min(step, random_.Below(3));
       if (Find(table, id, at)) continue;
       rows_.Insert(table, id, at, RowOf(table, id, at));
-      fetched_[{table, id}] = at;  // Whatever was here before is lost, or older.
+      fetched_[{table, id}] = at;  // Replaces an older fetch.
     }
   }
 
@@ -57,7 +57,7 @@ class Model {
     CAPTURE(table, id, step, *age);
     REQUIRE(may_be_here);
     REQUIRE(*age <= max_age_);
-    // The row of the latest fetch, and no other.
+    // The latest fetch.
     REQUIRE(row == RowOf(table, id, known->second));
     REQUIRE(*age == step - std::min(step, known->second));
     ++hits_;
@@ -73,7 +73,7 @@ class Model {
   uint64_t losses_ = 0;
 };
 
-TEST_CASE("Hot rows: what is found is the latest fetch of its row, and never too old") {
+TEST_CASE("Row cache: a hit is the latest fetch of its row and valid") {
   const uint64_t seed = GENERATE(1, 2, 3);
   const uint32_t max_age = GENERATE(1, 4, 63);
   const auto capacity = GENERATE(size_t{700}, size_t{5'000}, size_t{1} << 20);
@@ -84,22 +84,22 @@ TEST_CASE("Hot rows: what is found is the latest fetch of its row, and never too
   for (uint64_t step = 0; step < 300; ++step) model.Step(step);
   CHECK(model.rows().bytes() == bytes);
   CHECK(model.hits() > 0);
-  // A record has 24 bytes beside its numbers.
+  // A record has 24 bytes besides its floats.
   CHECK(model.rows().rows() * (24 + 4) <= capacity);
   if (capacity >= size_t{1} << 20) {
     CHECK(model.rows().evicted_for_space() == 0);
-    CHECK(model.losses() < 50);  // Where a bucket of the index was full.
+    CHECK(model.losses() < 50);  // Full buckets of the index.
   } else {
     CHECK(model.rows().evicted_for_space() > 0);
   }
 }
 
-TEST_CASE("Hot rows: a row of an earlier step does not replace a later one") {
+TEST_CASE("Row cache: a row of an earlier step does not replace a later one") {
   RowCache rows(10'000, 2, kDims);
   rows.Insert(0, 7, 5, RowOf(0, 7, 5));
   rows.Insert(0, 7, 4, RowOf(0, 7, 4));
   std::vector<float> row(4);
-  CHECK(rows.Find(0, 7, 4, row) == 0);  // Younger than the step itself.
+  CHECK(rows.Find(0, 7, 4, row) == 0);  // Fetched at a later step.
   CHECK(row == RowOf(0, 7, 5));
   CHECK(rows.Find(0, 7, 7, row) == 2);
   CHECK(rows.Find(0, 7, 8, row) == std::nullopt);
@@ -110,7 +110,7 @@ TEST_CASE("Hot rows: a row of an earlier step does not replace a later one") {
   CHECK(rows.rows() == 1);
 }
 
-TEST_CASE("Hot rows: no room for any row is no error") {
+TEST_CASE("Row cache: a capacity below one row is valid") {
   const auto capacity = GENERATE(size_t{0}, size_t{31}, size_t{100});
   RowCache rows(capacity, 2, kDims);
   for (uint64_t id = 0; id < 20; ++id) rows.Insert(2, id, 1, RowOf(2, id, 1));

@@ -1,4 +1,4 @@
-// Rows that an embedding worker gives once more.
+// Rows from an embedding worker's cache.
 
 #include <algorithm>
 #include <iterator>
@@ -111,7 +111,7 @@ PullOptions TermsOf(uint64_t step, uint32_t age, uint32_t rank = 0, uint64_t run
   return {.position = {.run = run, .rank = rank, .step = step, .ranks = 2}, .row_age_steps = age};
 }
 
-// Answers when so many have been asked; one that is asked alone fails.
+// Completes once all servers have been called; fails if only one is.
 class MeetingServer : public RowServer {
  public:
   MeetingServer(int& asked, int all) : asked_(asked), all_(all) {}
@@ -140,7 +140,7 @@ class MeetingServer : public RowServer {
   const int all_;
 };
 
-TEST_CASE("All servers are asked, and told, at once") {
+TEST_CASE("Pulls and pushes call all servers concurrently") {
   constexpr int kServers = 3;
   ClusterConfig config;
   config.embedding_ps = {.instances = std::vector<InstanceConfig>(kServers), .partitions = 1};
@@ -174,7 +174,7 @@ TEST_CASE("All servers are asked, and told, at once") {
   compute.join();
 }
 
-TEST_CASE("Rows are used again while they are young enough, and their age is told") {
+TEST_CASE("Cached rows are used while valid, and pulls report their age") {
   HotFixture fixture;
   CHECK(fixture.Pull({1, 2}, TermsOf(0, 2)).values == std::vector<float>{1, 1});
   const auto mixed = fixture.Pull({2, 3, 1}, TermsOf(2, 2));
@@ -193,7 +193,7 @@ TEST_CASE("Rows are used again while they are young enough, and their age is tol
   CHECK(ages.sum == 2 + 2 + 1);
 }
 
-TEST_CASE("Every pull reaches its servers, also when all rows are at hand") {
+TEST_CASE("Every pull reaches its servers, even if all rows are cached") {
   HotFixture fixture;
   fixture.Pull({1, 2}, TermsOf(0, 2));
   const double before = fixture.clock;
@@ -201,7 +201,7 @@ TEST_CASE("Every pull reaches its servers, also when all rows are at hand") {
   CHECK(fixture.clock == before + 1);
 }
 
-TEST_CASE("Evaluations, pulls that allow no age, other ranks and other runs get rows of now") {
+TEST_CASE("Evaluations, pulls of age 0, other ranks and other runs get current rows") {
   HotFixture fixture;
   fixture.Pull({1}, TermsOf(0, 2));
   PullOptions evaluation = TermsOf(1, 2);
@@ -209,7 +209,7 @@ TEST_CASE("Evaluations, pulls that allow no age, other ranks and other runs get 
   CHECK(fixture.Pull({1}, evaluation).values == std::vector<float>{2});
   CHECK(fixture.Pull({1}, TermsOf(1, 0)).values == std::vector<float>{3});
   CHECK(fixture.Pull({1}, TermsOf(1, 2, /*rank=*/1)).values == std::vector<float>{4});
-  // None of them has changed what rank 0 has.
+  // Rank 0's cache is unchanged.
   CHECK(fixture.Pull({1}, TermsOf(1, 2)).values == std::vector<float>{1});
   CHECK(fixture.Pull({1}, TermsOf(1, 2, /*rank=*/2)).values == std::vector<float>{6});
   CHECK(fixture.Pull({1}, TermsOf(1, 2, 0, /*run=*/2)).values == std::vector<float>{7});
@@ -217,7 +217,7 @@ TEST_CASE("Evaluations, pulls that allow no age, other ranks and other runs get 
   CHECK(fixture.metrics.row_cache.value() == 1);
 }
 
-TEST_CASE("A row of zeros is asked for every time: admission has to count it") {
+TEST_CASE("A row of zeros is requested every time, since admission counts requests") {
   HotFixture fixture;
   for (uint64_t step = 0; step < 3; ++step) {
     CHECK(fixture.Pull({0, 5}, TermsOf(step, 2)).values == std::vector<float>{0, 1});
@@ -225,7 +225,7 @@ TEST_CASE("A row of zeros is asked for every time: admission has to count it") {
   CHECK(fixture.server->asked == std::map<uint64_t, int>{{0, 3}, {5, 1}});
 }
 
-TEST_CASE("No pull gets a row that is older than it allows, whatever the order of pulls") {
+TEST_CASE("No pull gets a row older than its limit, in any order of pulls") {
   const uint64_t seed = GENERATE(1, 2, 3);
   const uint32_t age = GENERATE(1, 3);
   CAPTURE(seed, age);

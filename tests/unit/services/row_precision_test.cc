@@ -44,7 +44,7 @@ class CodedServer : public RowServer {
     co_return PushReport{};
   }
 
-  // That calls must ask for, and bring.
+  // The precision that calls must have.
   RowPrecision rows = RowPrecision::kF32;
   RowPrecision gradients = RowPrecision::kF32;
 
@@ -127,7 +127,7 @@ float ErrorOf(RowPrecision precision) {
   return precision == RowPrecision::kBf16 ? 0x1p-8F : 0x1p-11F;
 }
 
-TEST_CASE("Rows and row gradients travel each in its precision, f32 exactly") {
+TEST_CASE("Rows and row gradients are sent each in its precision, f32 exactly") {
   const auto rows = GENERATE(RowPrecision::kF32, RowPrecision::kBf16, RowPrecision::kF16);
   const auto row_gradients = GENERATE(RowPrecision::kF32, RowPrecision::kBf16, RowPrecision::kF16);
   CAPTURE(static_cast<int>(rows), static_cast<int>(row_gradients));

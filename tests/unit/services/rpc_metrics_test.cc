@@ -19,7 +19,7 @@ void Count(RpcMetrics& metrics, const rpc::MethodId& method, const Status& statu
                      .response_bytes = status.ok() ? uint64_t{1'000} : uint64_t{0}});
 }
 
-TEST_CASE("what the RPC library reports is counted by side, method and code") {
+TEST_CASE("RPC events are counted by side, method and code") {
   MetricRegistry registry;
   RpcMetrics server(registry, RpcSide::kServer);
   RpcMetrics second_server(registry, RpcSide::kServer);

@@ -1,4 +1,4 @@
-// What the configuration's keys about security make of a daemon.
+// The security keys of the configuration.
 
 #include <catch2/catch.hpp>
 
@@ -65,7 +65,7 @@ TEST_CASE("keys of the section rpc become options of clients and servers", "[tls
   CHECK(MakeRpcOptions(config)->client.tls == nullptr);
 }
 
-TEST_CASE("a file of no use is named with its key", "[tls]") {
+TEST_CASE("an unusable file is named with its key", "[tls]") {
   TestAuthority authority;
   const auto message = [](const rpc::TlsOptions& files) {
     const Status status = MakeRpcOptions(WithTls(files)).status();
@@ -82,7 +82,7 @@ TEST_CASE("a file of no use is named with its key", "[tls]") {
   CHECK_THAT(message(files), Catch::StartsWith("cluster.yaml:7: rpc.tls.key: '" + files.key_file));
 }
 
-TEST_CASE("a daemon listens where other machines reach it only as the configuration says") {
+TEST_CASE("a daemon listens on external addresses only if the configuration permits") {
   TestAuthority authority;
   for (const char* address : {"0.0.0.0:0", "[::]:0", "auto://0.0.0.0:0"}) {
     INFO(address);

@@ -12,7 +12,7 @@
 namespace simurgh {
 namespace {
 
-// What became of pushes, by a name that a test gives them.
+// Results of pushes, by name.
 using Ends = std::map<std::string, absl::StatusCode>;
 
 HeldPush Push(uint64_t run, uint64_t step, uint32_t rank, uint32_t ranks, Ends& ends,
@@ -42,7 +42,7 @@ TEST_CASE("the pushes of a step are released in rank order when all ranks have p
   CHECK(Names(gate.Add(Push(7, 0, 2, 3, ends))).empty());
   CHECK(Names(gate.Add(Push(7, 0, 0, 3, ends))).empty());
   CHECK(Names(gate.Add(Push(7, 0, 1, 3, ends))) == "0.0 0.1 0.2 ");
-  // One that comes again has been applied; another step waits for its own.
+  // A repeated push has been applied; another step waits for its own pushes.
   CHECK(Names(gate.Add(Push(7, 0, 1, 3, ends))) == "0.1 ");
   CHECK(Names(gate.Add(Push(7, 1, 1, 3, ends))).empty());
   CHECK(ends.empty());
@@ -86,7 +86,7 @@ TEST_CASE("a repeated push replaces the earlier one") {
   CHECK(Names(gate.Add(Push(7, 0, 1, 2, ends))) == "0.0 0.1 ");
 }
 
-TEST_CASE("a push that waits in vain fails") {
+TEST_CASE("a push whose step never completes fails") {
   StepBarrier gate;
   Ends ends;
   (void)gate.Add(Push(7, 0, 0, 2, ends, "late"));
@@ -94,7 +94,7 @@ TEST_CASE("a push that waits in vain fails") {
   gate.TimeOut({.run = 7, .rank = 0, .step = 0});
   gate.TimeOut({.run = 8, .rank = 0, .step = 0});
   CHECK(ends == Ends{{"late", absl::StatusCode::kDeadlineExceeded}});
-  // It has not been applied, so it may come again.
+  // It has not been applied, so a retry is valid.
   (void)gate.Add(Push(7, 0, 0, 2, ends, "again"));
   CHECK(Names(gate.Add(Push(7, 0, 1, 2, ends))) == "0.0 0.1 ");
 

@@ -1,4 +1,4 @@
-// Pushes of several ranks at a server, and what may be pulled behind them.
+// Pushes of several ranks at a server, and later pulls.
 
 #include <chrono>
 #include <future>

@@ -1,4 +1,4 @@
-// Submissions that wait for room: what they hold meanwhile, their order, and how they leave.
+// Submits that wait for space: their memory, order and cancellation.
 
 #include <algorithm>
 #include <functional>
@@ -31,7 +31,7 @@ class RoomFixture : public WorkerFixture {
  public:
   using WorkerFixture::WorkerFixture;
 
-  // Begins a submission of these bytes, which the fixture goes on to see; of rank 0's next step.
+  // Starts a submit of rank 0's next step.
   std::future<Submitted> Begin(const EncodedBatch& encoded) { return Begin(encoded, NextTerms()); }
   std::future<Submitted> Begin(const EncodedBatch& encoded, const SubmitOptions& options) {
     auto arrived = std::make_shared<BufferedBatch>();
@@ -45,7 +45,7 @@ class RoomFixture : public WorkerFixture {
     return result;
   }
 
-  // Until all that can go on has.
+  // Runs until no coroutine is ready.
   void Settle() {
     for (int round = 0; round < 4; ++round) {
       io.RunAndWait([] {});
@@ -54,7 +54,7 @@ class RoomFixture : public WorkerFixture {
     io.RunAndWait([] {});
   }
 
-  // Cancels the last submission, after something else has happened in the same moment.
+  // Runs an event and cancels the last submit before either is handled.
   void CancelLast(const std::function<void()>& before) {
     io.RunAndWait([&] {
       before();
@@ -80,7 +80,7 @@ bool IsReady(std::future<Submitted>& result) {
   return result.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
 }
 
-// What is reserved for one such batch.
+// The reservation of one such batch.
 uint64_t BytesOfOne() {
   BufferedBatch arrived;
   const auto batch = SmallBatch();
@@ -88,7 +88,7 @@ uint64_t BytesOfOne() {
   return *arrived.MaxBytes(batch->feature_count());
 }
 
-TEST_CASE("However many submit, what is decoded is within the bounds, by batches and by bytes") {
+TEST_CASE("Decoded batches are within both limits for any number of submits") {
   constexpr size_t kRoom = 3;
   const bool by_bytes = GENERATE(false, true);
   CAPTURE(by_bytes);
@@ -102,7 +102,7 @@ TEST_CASE("However many submit, what is decoded is within the bounds, by batches
     CHECK(fixture.decoded() == expected);
     CHECK(fixture.buffered_batches() == static_cast<double>(expected - gone));
     CHECK(fixture.buffered_bytes() <= static_cast<double>(bytes));
-    // Those that came first, in their order.
+    // The first ones, in order.
     for (size_t i = gone; i < results.size(); ++i) CHECK(IsReady(results[i]) == (i < expected));
     REQUIRE(IsReady(results[gone]));
     const Submitted first = results[gone].get();
@@ -116,7 +116,7 @@ TEST_CASE("However many submit, what is decoded is within the bounds, by batches
   CHECK(fixture.buffered_bytes() == 0);
 }
 
-TEST_CASE("A batch is counted as all memory behind it, which is what was reserved for it") {
+TEST_CASE("A batch counts all its memory, which its reservation bounds") {
   RoomFixture fixture(ClusterWithRoomFor(1));
   BufferedBatch arrived;
   arrived.encoded = fixture.good;
@@ -127,16 +127,16 @@ TEST_CASE("A batch is counted as all memory behind it, which is what was reserve
   const size_t bytes = fixture.submitted.front()->bytes();
   CHECK(fixture.buffered_bytes() == static_cast<double>(bytes));
   CHECK(bytes <= *most);
-  CHECK(bytes >= *most - 8 * fixture.batch->ids.size());  // Features may have rows in common.
+  CHECK(bytes >= *most - 8 * fixture.batch->ids.size());  // Features may share rows.
 }
 
-TEST_CASE("A batch that cannot be decoded gives its room back, and the next one comes") {
+TEST_CASE("A batch that fails to decode frees its space for the next one") {
   RoomFixture fixture(ClusterWithRoomFor(1));
   const BatchReference held = *fixture.Begin(fixture.good).get();
   EncodedBatch cut = fixture.good;
   cut.codes.pop_back();
   auto bad = fixture.Begin(cut);
-  auto worse = fixture.Begin({});  // Which even its head tells.
+  auto worse = fixture.Begin({});  // Its header is invalid.
   auto next = fixture.Begin(fixture.good);
   CHECK_FALSE(IsReady(bad));
   CHECK(absl::IsInvalidArgument(worse.get().status()));
@@ -147,9 +147,9 @@ TEST_CASE("A batch that cannot be decoded gives its room back, and the next one 
   CHECK(fixture.buffered_batches() == 1);
 }
 
-TEST_CASE("A batch of other features neither waits nor costs more than a look at its head") {
+TEST_CASE("A batch with a wrong number of features is rejected by its header, without a wait") {
   RoomFixture fixture(ClusterWithRoomFor(1));
-  REQUIRE(fixture.Begin(fixture.good).get().ok());  // There is no room.
+  REQUIRE(fixture.Begin(fixture.good).get().ok());  // The buffer is full.
   const size_t features = fixture.batch->feature_count();
   BatchBuilder builder(features + 1, 0);
   builder.EndSample();
@@ -162,7 +162,7 @@ TEST_CASE("A batch of other features neither waits nor costs more than a look at
                              " features, the cluster has " + std::to_string(features)));
 }
 
-TEST_CASE("A submission that is cancelled while it waits leaves the line to those behind it") {
+TEST_CASE("A cancelled waiting submit does not block later ones") {
   RoomFixture fixture(ClusterWithRoomFor(1));
   const BatchReference held = *fixture.Begin(fixture.good).get();
   auto given_up = fixture.Begin(fixture.good);
@@ -175,7 +175,7 @@ TEST_CASE("A submission that is cancelled while it waits leaves the line to thos
   REQUIRE(next.get().ok());
 }
 
-TEST_CASE("So does one that is cancelled when it has been told to look and the room has gone") {
+TEST_CASE("A submit cancelled after a wake-up that found no space does not block later ones") {
   ClusterConfig config = ClusterWithRoomFor(2);
   config.nn_worker.instances = {{}, {}};
   config.embedding_worker.batch_expiry = std::chrono::milliseconds(0);
@@ -184,8 +184,8 @@ TEST_CASE("So does one that is cancelled when it has been told to look and the r
   REQUIRE(fixture.Begin(fixture.good).get().ok());
   auto given_up = fixture.Begin(fixture.good);
   CHECK_FALSE(IsReady(given_up));
-  // Only the first one expires: the others are in use, as far as the worker sees. Another rank's
-  // takes the room.
+  // Only the first one expires, since the worker sees the others in use. Another rank's batch
+  // takes the space.
   fixture.submitted.front().reset();
   std::future<Submitted> other;
   fixture.CancelLast([&] {
@@ -203,7 +203,7 @@ TEST_CASE("So does one that is cancelled when it has been told to look and the r
   CHECK(fixture.Begin(fixture.good).get().ok());
 }
 
-// Of more bytes, as its head says, than there will ever be room for; which is not true.
+// A false header: more bytes than the limit.
 EncodedBatch ClaimsMuch() {
   BatchBuilder builder(3, 0);
   for (uint64_t id = 0; id < 10'000; ++id) {
@@ -215,7 +215,7 @@ EncodedBatch ClaimsMuch() {
   return batch;
 }
 
-TEST_CASE("What a run waits for comes at once, past the line and the bounds") {
+TEST_CASE("Exempt batches skip the queue and the limits") {
   ClusterConfig config = ClusterWithRoomFor(100, 3 * BytesOfOne());
   config.nn_worker.instances = {{}, {}};
   RoomFixture fixture(config);
@@ -247,7 +247,7 @@ TEST_CASE("What a run waits for comes at once, past the line and the bounds") {
   CHECK(fixture.buffered_batches() == 2);
 }
 
-TEST_CASE("Steps that end only together come together") {
+TEST_CASE("lookahead_steps batches are exempt together") {
   RoomFixture fixture(ClusterWithRoomFor(1));
   for (uint64_t step = 4; step < 7; ++step) {
     CHECK(fixture.Begin(fixture.good, {.step = step, .lookahead_steps = 3}).get().ok());
@@ -256,7 +256,7 @@ TEST_CASE("Steps that end only together come together") {
   CHECK_FALSE(IsReady(fourth));
 }
 
-TEST_CASE("A batch of a rank that the cluster does not have is refused") {
+TEST_CASE("A batch of an unknown rank is rejected") {
   RoomFixture fixture(ClusterWithRoomFor(1));
   auto refused = fixture.Begin(fixture.good, {.rank = 1});
   REQUIRE(IsReady(refused));
@@ -266,7 +266,7 @@ TEST_CASE("A batch of a rank that the cluster does not have is refused") {
              Catch::Contains("rank 1 is out of range, the cluster has 1 ranks"));
 }
 
-TEST_CASE("Batches that are lent wait unplanned, too") {
+TEST_CASE("Batches submitted within the process also wait unplanned") {
   RoomFixture fixture(ClusterWithRoomFor(1));
   const BatchReference held = fixture.Submit();
   const double bytes = fixture.buffered_bytes();

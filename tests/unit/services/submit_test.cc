@@ -12,7 +12,7 @@
 namespace simurgh {
 namespace {
 
-// Batches that are sent to a worker, right and wrong ones.
+// Sends valid and invalid batches to a worker.
 class Submission : public RemoteWorker {
  public:
   Submission() {
@@ -77,7 +77,7 @@ std::shared_ptr<const CompactBatch> SharedListBatch(uint64_t seed, size_t sample
   return builder.Build()->sparse;
 }
 
-TEST_CASE("A batch with lists and weights is the same at the worker, in memory used before") {
+TEST_CASE("A batch with lists and weights arrives unchanged, in reused memory") {
   Submission submission;
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     CAPTURE(seed);
@@ -114,7 +114,7 @@ TEST_CASE("The largest batch arrives") {
       kMaxBatchSamples * kWidth * sizeof(float));
 }
 
-TEST_CASE("A batch that is wrong is refused with feature and place; the connection goes on") {
+TEST_CASE("An invalid batch is rejected with feature and position; the connection survives") {
   Submission submission;
   const EncodedBatch good = *EncodeBatch(*submission.batch);
   EncodedBatch cut = good;

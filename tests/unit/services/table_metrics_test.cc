@@ -19,7 +19,7 @@ TEST_CASE("counts of a table are summed over a server's partitions") {
   for (int i = 0; i < 2; ++i) partitions.push_back(Partition::Create({config}, 1).value());
   MetricRegistry registry;
   TableMetrics metrics(registry, "city", /*server=*/3, partitions.size());
-  CHECK(registry.Serialize().empty());  // Nothing to say yet.
+  CHECK(registry.Serialize().empty());  // No pulls yet.
 
   const auto pull = [&](size_t p, uint64_t step, const std::vector<uint64_t>& ids) {
     std::vector<float> rows(ids.size() * 2);

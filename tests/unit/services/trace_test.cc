@@ -17,7 +17,7 @@
 namespace simurgh {
 namespace {
 
-// Notes the traces of its calls; answers nothing but zeros, or an error.
+// Records the traces of its calls; returns zeros or an error.
 class TracedServer : public RowServer {
  public:
   rpc::awaitable<StatusOr<PullReport>> Pull(PullRowsCall call, rpc::CallOptions options) override {
@@ -104,7 +104,7 @@ class Chain {
   std::optional<WorkerConnection> connection_;
 };
 
-TEST_CASE("a batch's trace reaches every server, under spans of their own") {
+TEST_CASE("a batch's trace reaches every server, with a span per server") {
   Chain chain;
   const StatusOr<BatchReference> reference = chain.Submit();
   REQUIRE(reference.status() == absl::OkStatus());

@@ -19,7 +19,7 @@ namespace simurgh {
 // An nn-worker as loaders see it.
 class TrainerEnd {
  public:
-  // With room for a batch of each loader.
+  // The capacity is one batch per loader.
   explicit TrainerEnd(const ClusterConfig& config, uint32_t rank = 0)
       : buffer_(config.loaders.instances.size(), /*capacity_batches=*/1,
                 config.loaders.feed_buffer_bytes, std::chrono::seconds(60)) {

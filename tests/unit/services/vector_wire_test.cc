@@ -29,7 +29,7 @@ class Remote : public RemoteWorker {
  public:
   using RemoteWorker::RemoteWorker;
 
-  // What a training pull gives, and what a push of these gradients leaves at the servers.
+  // The result of a training pull, and the servers' gradients after a push.
   std::vector<float> Exchange(const std::vector<float>& gradients, StepId position = {}) {
     std::vector<float> matrix(kSamples * kWidth);
     Exchange({MatrixView(matrix.data(), kSamples, kWidth), nullptr},
@@ -51,7 +51,7 @@ class Remote : public RemoteWorker {
     return matrix;
   }
 
-  // The same, where the test codes and decodes both.
+  // The same, encoded and decoded by the test.
   std::vector<float> ExchangeCoded(const std::vector<float>& gradients, StepId position) {
     const EmbeddingWire wire = WireOf(config);
     const VectorCodec embedding_code(wire.embeddings, wire.dims);
@@ -86,7 +86,7 @@ class Remote : public RemoteWorker {
   }
 };
 
-// Answers every pull with so many bytes.
+// Answers every pull with responses of given sizes.
 class LyingWorker {
  public:
   LyingWorker(size_t embeddings, size_t argmax) : embeddings_(embeddings), argmax_(argmax) {
@@ -143,7 +143,7 @@ float ErrorOf(Precision precision) {
   }
 }
 
-TEST_CASE("Rows that travel pool to the same bytes, in f32") {
+TEST_CASE("Pulled rows pool to the same bytes in f32") {
   ClusterConfig config = ClusterWith(Precision::kF32, Precision::kF32);
   config.tables[0].optimizer.learning_rate = 0.5F;
   config.tables[1].optimizer.learning_rate = 0.25F;
@@ -157,7 +157,7 @@ TEST_CASE("Rows that travel pool to the same bytes, in f32") {
   CHECK(rows.pushed == pooled.pushed);
 }
 
-TEST_CASE("Each direction travels in its precision, and what arrives is within its bound") {
+TEST_CASE("Each direction uses its precision, within its error bound") {
   const auto embeddings =
       GENERATE(Precision::kF32, Precision::kBf16, Precision::kF16, Precision::kInt8);
   const auto gradients =
@@ -187,7 +187,7 @@ TEST_CASE("Each direction travels in its precision, and what arrives is within i
   }
 }
 
-TEST_CASE("memory that holds what travels takes it as it comes, and gives it as it is") {
+TEST_CASE("buffers in the precision of the wire are used directly") {
   const auto precision = GENERATE(Precision::kBf16, Precision::kF16, Precision::kInt8);
   CAPTURE(static_cast<int>(precision));
   ClusterConfig config = ClusterWith(precision, precision);
@@ -202,7 +202,7 @@ TEST_CASE("memory that holds what travels takes it as it comes, and gives it as 
   CHECK(remote.pushed == pushed);
 }
 
-TEST_CASE("int8 gradients are the same for the same step of the same rank, and for no other") {
+TEST_CASE("int8 gradients repeat for the same step and rank, and differ for others") {
   ClusterConfig config = ClusterWith(Precision::kF32, Precision::kInt8);
   config.tables[0].optimizer.learning_rate = 0.5F;
   config.tables[1].optimizer.learning_rate = 0.25F;
@@ -218,7 +218,7 @@ TEST_CASE("int8 gradients are the same for the same step of the same rank, and f
   CHECK(pushed_at({.run = 1, .rank = 1, .step = 5}) != first);
 }
 
-TEST_CASE("A feature that is not finite is left out in every precision, the others arrive") {
+TEST_CASE("A feature that is not finite is dropped in every precision; others are applied") {
   const auto precision = GENERATE(Precision::kBf16, Precision::kF16, Precision::kInt8);
   const float bad =
       GENERATE(std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity());
@@ -238,7 +238,7 @@ TEST_CASE("A feature that is not finite is left out in every precision, the othe
   }
 }
 
-TEST_CASE("Gradients are divided by what they were multiplied by") {
+TEST_CASE("Gradients are divided by their scale") {
   WorkerFixture fixture;
   std::vector<float> gradients(kSamples * kWidth, 3.0F);
   REQUIRE(fixture.Push(fixture.Submit(), gradients).ok());
@@ -253,7 +253,7 @@ TEST_CASE("Gradients are divided by what they were multiplied by") {
   CHECK(fixture.pushed == expected);
 }
 
-TEST_CASE("A pull's answer of other sizes than its batch can have is refused by the trainer") {
+TEST_CASE("The trainer rejects a pull's response with sizes that its batch cannot have") {
   struct Case {
     size_t embeddings;
     size_t argmax;
@@ -284,7 +284,7 @@ TEST_CASE("A pull's answer of other sizes than its batch can have is refused by 
   io.RunAndWait([&] { client.reset(); });
 }
 
-TEST_CASE("Vectors of another size than the batch's are refused") {
+TEST_CASE("Vectors of a size other than the batch's are rejected") {
   WorkerFixture fixture;
   const BatchReference reference = fixture.Submit();
   std::vector<std::byte> bytes(kSamples * kWidth * 4 - 4);

@@ -1,4 +1,4 @@
-// A binary of its own, because it counts every allocation in the process.
+// A separate binary, because it counts every allocation in the process.
 
 #include <algorithm>
 #include <memory>
@@ -80,7 +80,7 @@ class CopyCounter : public rpc::Observer {
   uint64_t copied = 0, small_copied = 0;
 };
 
-// A worker that listens, and whoever sends it batches, which allocates nothing large itself.
+// A listening worker and a client, which allocates nothing large itself.
 class Chain {
  public:
   Chain(VectorPrecision precision, ClusterConfig config, const std::string& address = "127.0.0.1:0",
@@ -104,7 +104,7 @@ class Chain {
     compute_.join();
   }
 
-  // Forward and backward, so many times at once.
+  // Concurrent forward and backward passes.
   Status Pass(const std::shared_ptr<const EncodedBatch>& batch, size_t times) {
     std::vector<rpc::awaitable<Status>> passes;
     for (size_t i = 0; i < times; ++i) passes.push_back(PassOn(batch));
@@ -192,8 +192,8 @@ TEST_CASE("a worker in steady state allocates nothing in proportion to its batch
     config.training.row_age_steps = 3;
   }
   Chain chain(precision, config);
-  // What a batch leaves may come back after the next one has begun: more at once than later, so
-  // that there is memory for all.
+  // A batch's memory may return to the pool after the next one has started. The warm-up uses more
+  // concurrent batches, so that the pool suffices.
   for (int i = 0; i < 5; ++i) REQUIRE(chain.Pass(batch, 4) == absl::OkStatus());
   constexpr int kPasses = 20;
   static_cast<void>(testing::TakeAllocations());
@@ -206,7 +206,7 @@ TEST_CASE("a worker in steady state allocates nothing in proportion to its batch
   CHECK(allocated.largest <= 16'384);
 }
 
-TEST_CASE("an evaluation makes no argmax") {
+TEST_CASE("an evaluation computes no argmax") {
   const auto batch = RandomBatch(1);
   const auto bytes_of_first = [&batch](Pooling pooling) {
     ClusterConfig config = Cluster();
@@ -223,7 +223,7 @@ TEST_CASE("an evaluation makes no argmax") {
   CHECK(max < sum + kSamples * kDim);
 }
 
-TEST_CASE("a worker un-pools gradients from where they arrive and pools into what is sent") {
+TEST_CASE("a worker un-pools gradients in place and pools into the response") {
   const bool shared = GENERATE(false, true);
   const auto precision = GENERATE(VectorPrecision::kF32, VectorPrecision::kInt8);
   CAPTURE(shared, static_cast<int>(precision));
@@ -238,8 +238,8 @@ TEST_CASE("a worker un-pools gradients from where they arrive and pools into wha
   }
   CHECK(argmax > 0);
   CHECK(argmax <= kSamples * kDim / 8);  // A bit an element of feature 0.
-  // Ids come into memory of the worker's own: it must be able to rely on them. Argmax are too few
-  // to be lent.
+  // Ids are copied to the worker's memory, where the client cannot change them. Argmax are too
+  // small to stay in the client's memory.
   const uint64_t ids = batch->plain_ids.size() * sizeof(uint64_t) + batch->codes.size();
   CHECK(counter.copied == (shared ? 3 * ids : 0));
   CHECK(counter.small_copied == (shared ? 3 * argmax : 0));

@@ -55,7 +55,7 @@ class WorkerConnection {
   IoThread& io_;
 };
 
-// What `call` hands to the function that it is given.
+// Waits for the argument of the callback passed to `call`.
 template <typename Result, typename Call>
 Result Wait(const Call& call) {
   std::promise<Result> result;

@@ -18,8 +18,7 @@ namespace simurgh {
 
 using RowKey = std::pair<uint32_t, uint64_t>;  // Table, id.
 
-// A server that answers every row with values made from its key, and remembers what it is asked for
-// and what is pushed.
+// A server whose row values are functions of the key. Records pulls and pushes.
 class RecordingServer : public RowServer {
  public:
   explicit RecordingServer(std::map<RowKey, std::vector<float>>& pushed) : pushed_(pushed) {}
@@ -94,7 +93,7 @@ inline ClusterConfig SmallCluster() {
 inline constexpr size_t kWidth = 11;
 inline constexpr size_t kSamples = 20;
 
-// kSamples samples of three features, with at most so many of `ids` ids each.
+// kSamples samples of three features, each with 0 to `most` of the ids 0 to ids - 1.
 inline std::shared_ptr<const CompactBatch> RandomBatch(uint64_t seed, uint64_t most, uint64_t ids) {
   BatchBuilder builder(3, 0);
   Random random(seed);
