@@ -16,7 +16,7 @@ Status Malformed(const BorrowedSegment& segment, uint64_t length, const std::str
 StatusOr<std::shared_ptr<IncomingRegion>> IncomingRegion::Create() {
   SIMURGH_ASSIGN_OR_RETURN(SharedMemory board,
                            SharedMemory::Create("simurgh-rpc-board", kBoardBytes));
-  return std::make_shared<IncomingRegion>(Private(), std::move(board));
+  return std::shared_ptr<IncomingRegion>(new IncomingRegion(std::move(board)));
 }
 
 Status IncomingRegion::Connect(const FileDescriptor& file) {
@@ -38,18 +38,11 @@ StatusOr<ReceivedSegment> IncomingRegion::Borrow(const BorrowedSegment& segment,
   if (held_[segment.slot].exchange(true, std::memory_order_relaxed)) {
     return Malformed(segment, length, "the slot is in use");
   }
-  struct Borrowed {
-    Borrowed(std::shared_ptr<IncomingRegion> of, const BorrowedSegment& what)
-        : region(std::move(of)), segment(what) {}
-    Borrowed(const Borrowed&) = delete;
-    Borrowed& operator=(const Borrowed&) = delete;
-    ~Borrowed() { region->Return(segment); }
-
-    const std::shared_ptr<IncomingRegion> region;
-    const BorrowedSegment segment;
+  const std::byte* const data = region_.data() + segment.offset;
+  auto give_back = [self = shared_from_this(), segment](const std::byte* /*data*/) {
+    self->Return(segment);
   };
-  return ReceivedSegment{.bytes = {region_.data() + segment.offset, length},
-                         .owner = std::make_shared<const Borrowed>(shared_from_this(), segment)};
+  return ReceivedSegment{.bytes = {data, length}, .owner = {data, std::move(give_back)}};
 }
 
 void IncomingRegion::Return(const BorrowedSegment& segment) {

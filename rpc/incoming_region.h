@@ -17,10 +17,6 @@ namespace simurgh::rpc {
 // Threads: one; any thread may destroy the owner of a borrowed segment.
 // Lifetime: a borrowed segment keeps the region, also after the connection has ended.
 class IncomingRegion : public std::enable_shared_from_this<IncomingRegion> {
-  struct Private {
-    explicit Private() = default;
-  };
-
  public:
   // Maximum size of a region.
   static constexpr uint64_t kMaxBytes = uint64_t{1} << 40;
@@ -28,7 +24,6 @@ class IncomingRegion : public std::enable_shared_from_this<IncomingRegion> {
   // Creates the board.
   // Errors: UNAVAILABLE.
   static StatusOr<std::shared_ptr<IncomingRegion>> Create();
-  IncomingRegion(Private, SharedMemory board) : board_(std::move(board)) {}
 
   // The board's file for the peer. Requires to be called once.
   FileDescriptor TakeBoard() { return std::move(board_.file); }
@@ -43,6 +38,8 @@ class IncomingRegion : public std::enable_shared_from_this<IncomingRegion> {
   StatusOr<ReceivedSegment> Borrow(const BorrowedSegment& segment, uint64_t length);
 
  private:
+  explicit IncomingRegion(SharedMemory board) : board_(std::move(board)) {}
+
   void Return(const BorrowedSegment& segment);
 
   SharedMemory board_;

@@ -21,13 +21,13 @@ Status SystemError(const char* what) {
 StatusOr<Mapping> Map(int file, size_t size, int protection) {
   void* const data = ::mmap(nullptr, size, protection, MAP_SHARED, file, 0);
   if (data == MAP_FAILED) return SystemError("mmap of shared memory");
-  return Mapping(static_cast<std::byte*>(data), size);
+  return Mapping({static_cast<std::byte*>(data), size});
 }
 
 }  // namespace
 
 Mapping::~Mapping() {
-  if (data_ != nullptr) ::munmap(data_, size_);
+  if (!bytes_.empty()) ::munmap(bytes_.data(), bytes_.size());
 }
 
 StatusOr<SharedMemory> SharedMemory::Create(const char* name, size_t size) {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <utility>
 
 #include "rpc/file_descriptor.h"
@@ -15,22 +16,19 @@ namespace simurgh::rpc {
 class Mapping {
  public:
   Mapping() = default;
-  Mapping(std::byte* data, size_t size) : data_(data), size_(size) {}
-  Mapping(Mapping&& other) noexcept
-      : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+  explicit Mapping(std::span<std::byte> bytes) : bytes_(bytes) {}
+  Mapping(Mapping&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
   Mapping& operator=(Mapping&& other) noexcept {
-    std::swap(data_, other.data_);
-    std::swap(size_, other.size_);
+    std::swap(bytes_, other.bytes_);
     return *this;
   }
   ~Mapping();
 
-  std::byte* data() const { return data_; }
-  size_t size() const { return size_; }
+  std::byte* data() const { return bytes_.data(); }
+  size_t size() const { return bytes_.size(); }
 
  private:
-  std::byte* data_ = nullptr;
-  size_t size_ = 0;
+  std::span<std::byte> bytes_;
 };
 
 // Memory that this process writes and the peer reads. Its size is fixed, so that reads of the peer

@@ -2,11 +2,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "rpc/block_space.h"
 #include "rpc/borrowed_segment.h"
 #include "rpc/memory_file.h"
 #include "rpc/message.h"
@@ -20,16 +22,15 @@ namespace simurgh::rpc {
 // A block is in use while it has an owner or is lent. The peer returns a lent segment, at the
 // latest by the end of the connection.
 //
-// Threads: any, except Connect() and TakeFile(). Lifetime: blocks may outlive the region.
-class OutgoingRegion {
+// Threads: any, except Connect() and TakeFile(). Lifetime: an owned block keeps the region.
+class OutgoingRegion : public std::enable_shared_from_this<OutgoingRegion> {
  public:
   // bytes: rounded up to pages, which are allocated on use.
   // Errors: UNAVAILABLE.
-  static StatusOr<std::unique_ptr<OutgoingRegion>> Create(uint64_t bytes);
-  ~OutgoingRegion();
+  static StatusOr<std::shared_ptr<OutgoingRegion>> Create(uint64_t bytes);
 
   // The file for the peer. Requires to be called once.
-  FileDescriptor TakeFile();
+  FileDescriptor TakeFile() { return std::move(memory_.file); }
 
   // Sets the peer's board and enables Lend(). Requires kBoardBytes.
   void Connect(Mapping board);
@@ -59,22 +60,28 @@ class OutgoingRegion {
   uint64_t used_bytes();
 
  private:
-  class Memory;
-  struct Block;
+  struct Block {
+    uint64_t length = 0;
+    uint64_t uses = 1;  // Owner and lent segments.
+  };
   struct Lent {
     uint32_t slot = 0;
-    std::shared_ptr<const Block> block;
+    uint64_t block = 0;  // Its offset.
   };
 
-  explicit OutgoingRegion(std::shared_ptr<Memory> memory);
+  explicit OutgoingRegion(SharedMemory memory)
+      : memory_(std::move(memory)), space_(memory_.mapping.size()) {}
 
   // Frees the slots and blocks that the peer has returned.
-  void Reclaim();
-  bool closed();
+  void Reclaim() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Ends one use of the block at `offset`.
+  void Release(uint64_t offset) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  const std::shared_ptr<Memory> memory_;  // Also held by blocks.
+  SharedMemory memory_;
 
   Mutex mutex_;
+  BlockSpace space_ ABSL_GUARDED_BY(mutex_);
+  std::map<uint64_t, Block> blocks_ ABSL_GUARDED_BY(mutex_);  // By offset.
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   Mapping board_ ABSL_GUARDED_BY(mutex_);
   std::vector<Lent> lent_ ABSL_GUARDED_BY(mutex_);

@@ -9,11 +9,6 @@
 #include "rpc/segment_pool.h"
 
 namespace simurgh::rpc {
-namespace {
-
-constexpr std::chrono::seconds kTrimPause{1};
-
-}  // namespace
 
 StatusOr<std::shared_ptr<Sharing>> Sharing::Offer(asio::any_io_executor executor,
                                                   uint64_t region_bytes) {
@@ -21,12 +16,6 @@ StatusOr<std::shared_ptr<Sharing>> Sharing::Offer(asio::any_io_executor executor
   SIMURGH_ASSIGN_OR_RETURN(auto incoming, IncomingRegion::Create());
   return std::make_shared<Sharing>(std::move(executor), std::move(outgoing), std::move(incoming));
 }
-
-Sharing::Sharing(asio::any_io_executor executor, std::unique_ptr<OutgoingRegion> outgoing,
-                 std::shared_ptr<IncomingRegion> incoming)
-    : outgoing_(std::move(outgoing)),
-      incoming_(std::move(incoming)),
-      trim_timer_(std::move(executor)) {}
 
 std::vector<FileDescriptor> Sharing::TakeFiles() {
   std::vector<FileDescriptor> files;
@@ -49,25 +38,17 @@ Status Sharing::Agree(const std::vector<FileDescriptor>& files) {
 
 std::optional<Sharing::Lent> Sharing::Lend(std::span<const std::byte> bytes) {
   if (bytes.size() < kMinBorrowedBytes) return std::nullopt;
-  Lent lent;
   std::optional<BorrowedSegment> segment = outgoing_->Lend(bytes);
-  if (!segment) {
+  const bool copied = !segment;
+  if (copied) {
     const std::optional<SegmentBuffer> copy = outgoing_->Allocate(bytes.size());
-    if (!copy) return std::nullopt;
-    segment = outgoing_->Lend(copy->bytes);
+    if (copy) segment = outgoing_->Lend(copy->bytes);
     if (!segment) return std::nullopt;
     // The bytes may still change: the segment has not been sent.
     CopyPayload(copy->bytes, bytes);
-    lent.copied = true;
   }
-  lent.segment = *segment;
   TrimLater();
-  return lent;
-}
-
-void Sharing::Close() {
-  outgoing_->Close();
-  trim_timer_.cancel();
+  return Lent{.segment = *segment, .copied = copied};
 }
 
 SegmentBuffer AllocateSegment(Sharing* sharing, size_t bytes) {
@@ -80,7 +61,7 @@ SegmentBuffer AllocateSegment(Sharing* sharing, size_t bytes) {
 
 void Sharing::TrimLater() {
   if (std::exchange(trim_pending_, true)) return;
-  trim_timer_.expires_after(kTrimPause);
+  trim_timer_.expires_after(std::chrono::seconds(1));
   trim_timer_.async_wait([weak = weak_from_this()](const boost::system::error_code& error) {
     const auto self = weak.lock();
     if (error || self == nullptr) return;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "rpc/async.h"
@@ -58,16 +59,22 @@ class Sharing : public std::enable_shared_from_this<Sharing> {
   }
 
   // Requires that the connection has ended.
-  void Close();
+  void Close() {
+    outgoing_->Close();
+    trim_timer_.cancel();
+  }
 
-  Sharing(asio::any_io_executor executor, std::unique_ptr<OutgoingRegion> outgoing,
-          std::shared_ptr<IncomingRegion> incoming);
+  Sharing(asio::any_io_executor executor, std::shared_ptr<OutgoingRegion> outgoing,
+          std::shared_ptr<IncomingRegion> incoming)
+      : outgoing_(std::move(outgoing)),
+        incoming_(std::move(incoming)),
+        trim_timer_(std::move(executor)) {}
 
  private:
   // Releases idle pages later.
   void TrimLater();
 
-  const std::unique_ptr<OutgoingRegion> outgoing_;
+  const std::shared_ptr<OutgoingRegion> outgoing_;
   const std::shared_ptr<IncomingRegion> incoming_;
   asio::steady_timer trim_timer_;
   bool trim_pending_ = false;

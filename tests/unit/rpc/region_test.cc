@@ -35,7 +35,7 @@ struct Ends {
     lender->Connect(*MapPeerMemory(borrower->TakeBoard(), kBoardBytes, kBoardBytes));
   }
 
-  std::unique_ptr<OutgoingRegion> lender;
+  std::shared_ptr<OutgoingRegion> lender;
   std::shared_ptr<IncomingRegion> borrower;
   FileDescriptor file;  // The lender's.
 };
