@@ -10,32 +10,6 @@ namespace {
 // Maximum of consecutive waits without spinning.
 constexpr uint32_t kMaxSkipped = 63;
 
-// Decides whether to spin in the next wait, by the waits that spun. The length of a sleep is no
-// evidence, because waking can take longer than the wait: two ends that both sleep would never
-// start to spin.
-class WaitForecast {
- public:
-  bool Watch() {
-    if (skip_ == 0) return true;
-    --skip_;
-    return false;
-  }
-
-  // Each spin without an event doubles the number of skipped waits.
-  void Watched(bool ended) {
-    if (ended) {
-      skipped_ /= 2;
-      return;
-    }
-    skipped_ = std::min(2 * skipped_ + 1, kMaxSkipped);
-    skip_ = skipped_;
-  }
-
- private:
-  uint32_t skip_ = 0;     // Remaining waits to skip.
-  uint32_t skipped_ = 0;  // Waits to skip after the last failed spin.
-};
-
 // Returns false without an event until the deadline.
 bool Spin(asio::io_context& context, Clock::time_point until) {
   do {
@@ -52,12 +26,18 @@ void RunEventLoop(asio::io_context& context, std::chrono::microseconds max_spin)
     context.run();
     return;
   }
-  WaitForecast forecast;
+  // The waits that spun decide. The length of a sleep is no evidence, because waking can take
+  // longer than the wait: two ends that both sleep would never start to spin.
+  uint32_t skip = 0;     // Remaining waits to skip.
+  uint32_t skipped = 0;  // Waits to skip after the last failed spin.
   while (!context.stopped()) {
-    if (!LongWait::any() && forecast.Watch()) {
-      const bool ended = Spin(context, Clock::now() + max_spin);
-      forecast.Watched(ended);
-      if (ended) continue;
+    if (LongWait::any() || skip != 0) {
+      if (!LongWait::any()) --skip;
+    } else if (Spin(context, Clock::now() + max_spin)) {
+      skipped /= 2;
+      continue;
+    } else {
+      skip = skipped = std::min(2 * skipped + 1, kMaxSkipped);
     }
     context.run_one();
   }
