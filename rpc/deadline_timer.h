@@ -24,7 +24,7 @@ class DeadlineTimer {
   DeadlineTimer(const DeadlineTimer&) = delete;
   DeadlineTimer& operator=(const DeadlineTimer&) = delete;
   ~DeadlineTimer() {
-    state_->look = nullptr;
+    state_->ended = true;
     state_->timer.cancel();
   }
 
@@ -37,19 +37,19 @@ class DeadlineTimer {
     State(const asio::any_io_executor& executor, Look function)
         : timer(executor), look(std::move(function)) {}
     asio::steady_timer timer;
-    Look look;
+    const Look look;
     Clock::time_point set_to = Clock::time_point::max();
+    bool ended = false;
   };
 
   static void Set(const std::shared_ptr<State>& state, Clock::time_point time) {
     state->set_to = time;
-    if (time == Clock::time_point::max()) return;
     state->timer.expires_at(time);
     state->timer.async_wait([state](const boost::system::error_code& error) {
-      if (error || state->look == nullptr) return;
+      if (error || state->ended) return;
       state->set_to = Clock::time_point::max();
       const Clock::time_point next = state->look(Clock::now());
-      if (state->look != nullptr && next < state->set_to) Set(state, next);
+      if (!state->ended && next < state->set_to) Set(state, next);
     });
   }
 

@@ -1,10 +1,9 @@
 #pragma once
 
 #include <functional>
-#include <memory>
 #include <utility>
 
-#include "rpc/async.h"
+#include "rpc/deadline_timer.h"
 
 namespace simurgh::rpc {
 
@@ -15,37 +14,20 @@ namespace simurgh::rpc {
 class Watchdog {
  public:
   Watchdog(const asio::any_io_executor& executor, Clock::time_point deadline,
-           std::function<void()> on_expiry) {
-    if (deadline == Clock::time_point::max()) return;
-    state_ = std::make_shared<State>(executor, deadline, std::move(on_expiry));
-    state_->timer.async_wait([state = state_](const boost::system::error_code& error) {
-      if (error || state->dismissed) return;
-      state->expired = true;
-      state->on_expiry();
-    });
-  }
-  Watchdog(const Watchdog&) = delete;
-  Watchdog& operator=(const Watchdog&) = delete;
-  ~Watchdog() {
-    if (state_ == nullptr) return;
-    state_->dismissed = true;
-    state_->timer.cancel();
+           std::function<void()> on_expiry)
+      : timer_(executor, [this, on_expiry = std::move(on_expiry)](Clock::time_point /*now*/) {
+          expired_ = true;
+          on_expiry();
+          return Clock::time_point::max();
+        }) {
+    timer_.Note(deadline);
   }
 
-  bool expired() const { return state_ != nullptr && state_->expired; }
+  bool expired() const { return expired_; }
 
  private:
-  struct State {
-    State(const asio::any_io_executor& executor, Clock::time_point deadline,
-          std::function<void()> function)
-        : timer(executor, deadline), on_expiry(std::move(function)) {}
-    asio::steady_timer timer;
-    std::function<void()> on_expiry;
-    bool dismissed = false;
-    bool expired = false;
-  };
-
-  std::shared_ptr<State> state_;
+  bool expired_ = false;
+  DeadlineTimer timer_;
 };
 
 }  // namespace simurgh::rpc
