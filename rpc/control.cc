@@ -22,8 +22,6 @@ bool IsLogSafe(std::string_view text) {
          std::ranges::all_of(text, [](char c) { return c >= ' ' && c <= '~'; });
 }
 
-std::string Text(const flatbuffers::String* text) { return text ? text->str() : std::string(); }
-
 template <typename Table>
 const Table* Verified(std::span<const std::byte> metadata) {
   const auto* bytes = reinterpret_cast<const uint8_t*>(metadata.data());
@@ -50,16 +48,16 @@ StatusOr<PeerHello> DecodeHello(std::span<const std::byte> metadata) {
   const auto* table = Verified<wire::Hello>(metadata);
   if (table == nullptr) return absl::DataLossError("malformed HELLO");
   for (const flatbuffers::String* text : {table->cluster(), table->role()}) {
-    if (text == nullptr || IsLogSafe(text->string_view())) continue;
+    if (IsLogSafe(flatbuffers::GetStringView(text))) continue;
     return absl::DataLossError(
         "malformed HELLO: cluster and role must be printable ASCII of at most 255 bytes");
   }
-  return PeerHello{.hello = {.cluster = Text(table->cluster()),
-                             .role = Text(table->role()),
+  return PeerHello{.hello = {.cluster = flatbuffers::GetString(table->cluster()),
+                             .role = flatbuffers::GetString(table->role()),
                              .index = table->index(),
                              .run = table->run(),
                              .incarnation = table->incarnation(),
-                             .configuration = Text(table->configuration()),
+                             .configuration = flatbuffers::GetString(table->configuration()),
                              .map_version = table->map_version()},
                    .protocol = table->protocol(),
                    .features = table->features(),
@@ -75,17 +73,15 @@ Status CheckHello(const Hello& own, const PeerHello& peer) {
                                                    ", this end has version ", kProtocolVersion,
                                                    "; run the same release at both ends"));
   }
-  const auto too_small = [](const char* limit, uint64_t bytes, uint64_t needed) {
+  const auto check_limit = [](const char* limit, uint64_t bytes, uint64_t needed) {
+    if (bytes >= needed) return absl::OkStatus();
     return absl::InvalidArgumentError(
         absl::StrCat(limit, ": the peer accepts ", bytes, " bytes; the minimum is ", needed));
   };
-  if (peer.limits.max_frame_bytes < kLeastLimits.max_frame_bytes) {
-    return too_small("max_frame_bytes", peer.limits.max_frame_bytes, kLeastLimits.max_frame_bytes);
-  }
-  if (peer.limits.max_metadata_bytes < kLeastLimits.max_metadata_bytes) {
-    return too_small("max_metadata_bytes", peer.limits.max_metadata_bytes,
-                     kLeastLimits.max_metadata_bytes);
-  }
+  SIMURGH_RETURN_IF_ERROR(
+      check_limit("max_frame_bytes", peer.limits.max_frame_bytes, kLeastLimits.max_frame_bytes));
+  SIMURGH_RETURN_IF_ERROR(check_limit("max_metadata_bytes", peer.limits.max_metadata_bytes,
+                                      kLeastLimits.max_metadata_bytes));
   if (peer.hello.cluster != own.cluster) {
     return absl::InvalidArgumentError(absl::StrCat("cluster: the peer belongs to '",
                                                    peer.hello.cluster, "', this end to '",
@@ -112,7 +108,8 @@ OutgoingSegment EncodeError(const Status& status) {
 Status DecodeError(const FrameHeader& header, std::span<const std::byte> metadata, Status& error) {
   const auto* table = Verified<wire::Error>(metadata);
   if (table == nullptr) return absl::DataLossError("malformed ERROR");
-  error = Status(static_cast<absl::StatusCode>(header.code), Text(table->message()));
+  error =
+      Status(static_cast<absl::StatusCode>(header.code), flatbuffers::GetString(table->message()));
   return absl::OkStatus();
 }
 

@@ -24,62 +24,47 @@ Status Malformed(const char* field, uint64_t value, const char* expected) {
       absl::StrCat("malformed frame: ", field, " is ", value, ", expected ", expected));
 }
 
-uint16_t KnownFlags(FrameKind kind) {
-  switch (kind) {
-    case FrameKind::kRequest:
-    case FrameKind::kResponse:
-      return kFlagChunked | kFlagBorrowed;
-    default:
-      return 0;
-  }
+bool IsMessage(const FrameHeader& h) {
+  return h.kind == FrameKind::kRequest || h.kind == FrameKind::kResponse;
 }
 
-Status CheckGathered(const FrameHeader& h) {
-  if (h.segment_count == 0 || h.segment_count > kMaxGathered) {
-    return Malformed("segment_count", h.segment_count, "1 to 64 for a gathered chunk");
+Status CheckChunk(const FrameHeader& h) {
+  if (h.segment_count == 0 || h.segment_count > (h.gathered() ? kMaxGathered : 1)) {
+    return Malformed("segment_count", h.segment_count,
+                     h.gathered() ? "1 to 64 for a gathered chunk" : "1 for a chunk");
   }
-  if (h.metadata_length != h.segment_count * sizeof(uint64_t)) {
-    return Malformed("metadata_length", h.metadata_length, "one id per segment");
-  }
-  return absl::OkStatus();
+  const uint64_t ids = h.gathered() ? h.segment_count * sizeof(uint64_t) : 0;
+  if (h.metadata_length == ids) return absl::OkStatus();
+  return Malformed("metadata_length", h.metadata_length,
+                   h.gathered() ? "one id per segment" : "0 for a chunk");
 }
 
 Status CheckKind(const FrameHeader& h) {
-  const bool has_id = h.request_id != 0;
   switch (h.kind) {
     case FrameKind::kRequest:
     case FrameKind::kResponse:
-      if (!has_id) return Malformed("request_id", 0, "a number from 1");
-      return absl::OkStatus();
+    case FrameKind::kCancel:
+      if (h.request_id == 0) return Malformed("request_id", 0, "a number from 1");
+      break;
+    case FrameKind::kHello:
+    case FrameKind::kGoaway:
+    case FrameKind::kPadding:
+      if (h.request_id != 0) return Malformed("request_id", h.request_id, "0 for this kind");
+      break;
     case FrameKind::kError:
       if (h.code == 0 || h.code > kMaxStatusCode) {
         return Malformed("code", h.code, "an error from 1 to 16");
       }
       break;
-    case FrameKind::kCancel:
-      if (!has_id) return Malformed("request_id", 0, "a number from 1");
-      break;
-    case FrameKind::kHello:
-    case FrameKind::kGoaway:
-      if (has_id) return Malformed("request_id", h.request_id, "0 for this kind");
-      break;
-    case FrameKind::kPadding:
-      if (has_id) return Malformed("request_id", h.request_id, "0 for this kind");
-      if (h.metadata_length > kMaxPaddingBytes) {
-        return Malformed("metadata_length", h.metadata_length, "at most 1024 for padding");
-      }
-      break;
     case FrameKind::kChunk:
-      if (h.gathered()) return CheckGathered(h);
-      if (h.segment_count != 1) return Malformed("segment_count", h.segment_count, "1 for a chunk");
-      if (h.metadata_length != 0) {
-        return Malformed("metadata_length", h.metadata_length, "0 for a chunk");
-      }
-      return absl::OkStatus();
+      return CheckChunk(h);
     default:
       return Malformed("kind", static_cast<uint8_t>(h.kind), "1 to 8");
   }
-  if (h.segment_count != 0) {
+  if (h.kind == FrameKind::kPadding && h.metadata_length > kMaxPaddingBytes) {
+    return Malformed("metadata_length", h.metadata_length, "at most 1024 for padding");
+  }
+  if (h.segment_count != 0 && !IsMessage(h)) {
     return Malformed("segment_count", h.segment_count, "0 for this kind");
   }
   return absl::OkStatus();
@@ -105,7 +90,8 @@ StatusOr<FrameHeader> DecodeHeader(std::span<const std::byte, kHeaderBytes> byte
   if (h.checksum != Checksum(h)) {
     return Malformed("checksum", h.checksum, absl::StrCat(Checksum(h)).c_str());
   }
-  if ((h.flags & ~KnownFlags(h.kind)) != 0) return Malformed("flags", h.flags, "known bits only");
+  const uint16_t known_flags = IsMessage(h) ? kFlagChunked | kFlagBorrowed : 0;
+  if ((h.flags & ~known_flags) != 0) return Malformed("flags", h.flags, "known bits only");
   SIMURGH_RETURN_IF_ERROR(CheckKind(h));
   if (h.segment_count == 0 && h.payload_length != 0) {
     return Malformed("payload_length", h.payload_length, "0 without segments");

@@ -60,13 +60,6 @@ class RequestOf : public Received<Message> {
 namespace internal {
 
 template <typename Message>
-typename Message::Counts CountsOf(std::span<const uint64_t> lengths) {
-  typename Message::Counts counts{};
-  for (size_t i = 0; i < counts.size(); ++i) counts[i] = lengths[i] / Message::kElementBytes[i];
-  return counts;
-}
-
-template <typename Message>
 std::vector<IncomingSegment> Untyped(Destinations<Message> destinations) {
   return std::apply(
       [](auto&... destination) {
@@ -85,47 +78,22 @@ template <typename Message, typename Place>
 StatusOr<std::vector<IncomingSegment>> CallPlace(const Place& place,
                                                  std::span<const std::byte> metadata,
                                                  std::span<const uint64_t> lengths) {
-  const auto ask = [&](const typename Message::Counts& counts) -> StatusOr<Destinations<Message>> {
-    if constexpr (Message::kHasTable) {
-      return place(*flatbuffers::GetRoot<typename Message::Table>(metadata.data()), counts);
-    } else {
-      return place(counts);
-    }
-  };
-  SIMURGH_ASSIGN_OR_RETURN(Destinations<Message> destinations, ask(CountsOf<Message>(lengths)));
-  return Untyped<Message>(std::move(destinations));
+  typename Message::Counts counts{};
+  for (size_t i = 0; i < counts.size(); ++i) counts[i] = lengths[i] / Message::kElementBytes[i];
+  StatusOr<Destinations<Message>> destinations;
+  if constexpr (Message::kHasTable) {
+    destinations = place(*flatbuffers::GetRoot<typename Message::Table>(metadata.data()), counts);
+  } else {
+    destinations = place(counts);
+  }
+  if (!destinations.ok()) return destinations.status();
+  return Untyped<Message>(*std::move(destinations));
 }
 
 // INTERNAL, because the caller cannot fix the response of its peer.
 Status MalformedResponse(const Status& error);
 Status UnexpectedCount(std::string_view method, std::string_view segment, uint64_t count,
                        uint64_t expected);
-
-// A placement for a response of known lengths.
-template <typename Message>
-class ExactDestinations {
- public:
-  ExactDestinations(std::string_view method, Destinations<Message> destinations)
-      : method_(method), destinations_(std::move(destinations)) {}
-
-  StatusOr<std::vector<IncomingSegment>> operator()(std::span<const std::byte> metadata,
-                                                    std::span<const uint64_t> lengths) const {
-    const Status verified = Verify<Message>(method_, metadata, lengths);
-    if (!verified.ok()) return MalformedResponse(verified);
-    std::vector<IncomingSegment> destinations = Untyped<Message>(destinations_);
-    for (size_t i = 0; i < destinations.size(); ++i) {
-      if (destinations[i].allocate || destinations[i].bytes.size() == lengths[i]) continue;
-      const size_t element = Message::kElementBytes[i];
-      return UnexpectedCount(method_, Message::kNames[i], lengths[i] / element,
-                             destinations[i].bytes.size() / element);
-    }
-    return destinations;
-  }
-
- private:
-  std::string_view method_;
-  Destinations<Message> destinations_;
-};
 
 // Takes the call instead of its arguments, to save a move.
 template <typename Response>
@@ -204,11 +172,24 @@ template <typename Request, typename Response>
 [[nodiscard]] awaitable<StatusOr<Received<Response>>> Call(
     Client& client, const MethodOf<Request, Response>& method, Outgoing<Request> request,
     Destinations<Response> destinations, CallOptions options) {
+  Placement placement =
+      [name = method.name, destinations = std::move(destinations)](
+          std::span<const std::byte> metadata,
+          std::span<const uint64_t> lengths) -> StatusOr<std::vector<IncomingSegment>> {
+    const Status verified = Verify<Response>(name, metadata, lengths);
+    if (!verified.ok()) return internal::MalformedResponse(verified);
+    std::vector<IncomingSegment> untyped = internal::Untyped<Response>(destinations);
+    for (size_t i = 0; i < untyped.size(); ++i) {
+      if (untyped[i].allocate || untyped[i].bytes.size() == lengths[i]) continue;
+      const size_t element = Response::kElementBytes[i];
+      return internal::UnexpectedCount(name, Response::kNames[i], lengths[i] / element,
+                                       untyped[i].bytes.size() / element);
+    }
+    return untyped;
+  };
   return internal::Typed<Response>(
       method.name,
-      client.Call(method, std::move(request).TakeMessage(),
-                  internal::ExactDestinations<Response>(method.name, std::move(destinations)),
-                  options));
+      client.Call(method, std::move(request).TakeMessage(), std::move(placement), options));
 }
 
 // Calls a method whose response has no segments.

@@ -61,14 +61,6 @@ std::optional<tcp::endpoint> InternetEndpoint(const Endpoint& endpoint) {
   return internet;
 }
 
-std::string NameOf(const Endpoint& endpoint) {
-  const std::optional<tcp::endpoint> internet = InternetEndpoint(endpoint);
-  if (!internet) return "unix";
-  const std::string host = internet->address().to_string();
-  return internet->address().is_v6() ? absl::StrCat("[", host, "]:", internet->port())
-                                     : absl::StrCat(host, ":", internet->port());
-}
-
 bool IsLoopback(const Endpoint& endpoint) {
   const std::optional<tcp::endpoint> internet = InternetEndpoint(endpoint);
   return internet && internet->address().is_loopback();
@@ -216,15 +208,16 @@ bool IsTcp(const Socket& socket) {
 bool IsLocal(const Socket& socket) {
   ErrorCode error;
   const Endpoint peer = socket.remote_endpoint(error);
-  if (error) return false;
-  const std::optional<tcp::endpoint> internet = InternetEndpoint(peer);
-  return !internet || internet->address().is_loopback();
+  return !error && (IsLoopback(peer) || !InternetEndpoint(peer));
 }
 
 std::string PeerName(const Socket& socket) {
   ErrorCode error;
   const Endpoint endpoint = socket.remote_endpoint(error);
-  return error ? "unknown" : NameOf(endpoint);
+  if (error) return "unknown";
+  const std::optional<tcp::endpoint> internet = InternetEndpoint(endpoint);
+  if (!internet) return "unix";
+  return ToString(Address{.host = internet->address().to_string(), .port = internet->port()});
 }
 
 bool HasHungUp(Socket& socket) {
