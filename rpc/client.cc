@@ -41,8 +41,10 @@ class Client::Impl : public std::enable_shared_from_this<Impl> {
   static awaitable<StatusOr<IncomingMessage>> Call(std::shared_ptr<Impl> self, MethodId method,
                                                    OutgoingMessage request, Placement placement,
                                                    CallOptions options);
-  SegmentBuffer Allocate(size_t bytes);
-  const Hello* peer() const;
+  SegmentBuffer Allocate(size_t bytes) {
+    return AllocateSegment(session_ ? session_->sharing() : nullptr, bytes);
+  }
+  const Hello* peer() const { return session_ && session_->usable() ? &session_->peer() : nullptr; }
   void Stop();
 
  private:
@@ -54,10 +56,11 @@ class Client::Impl : public std::enable_shared_from_this<Impl> {
   [[nodiscard]] static awaitable<void> ConnectLoop(std::shared_ptr<Impl> self);
   void StartConnecting();
   [[nodiscard]] awaitable<Status> Connect();
-  void Adopt(Session session);
-  void NoteLoss(const ClientSession& lost);
   // Delays the next attempt.
-  void NoteFailure(Status error, Clock::time_point when);
+  void NoteFailure(Status error, Clock::time_point when) {
+    last_error_ = std::move(error);
+    not_before_ = when + backoff_.Next(random_);
+  }
   Status Unreachable(Clock::time_point deadline) const;
 
   const asio::any_io_executor executor_;
@@ -97,11 +100,8 @@ awaitable<StatusOr<IncomingMessage>> Client::Impl::Call(std::shared_ptr<Impl> se
   } else if (*session == nullptr || !(*session)->usable()) {
     session = co_await self->Ready(ConnectedBy(start, options));
   }
-  if (session.ok()) {
-    result = co_await (*session)->Exchange(method.number, request, placement, options);
-  } else {
-    result = session.status();
-  }
+  result = session.ok() ? co_await (*session)->Exchange(method.number, request, placement, options)
+                        : session.status();
   co_await asio::this_coro::throw_if_cancelled(throws);
   self->observer_->OnCallEnd({.method = method,
                               .trace = options.trace,
@@ -134,7 +134,14 @@ Status Client::Impl::Unreachable(Clock::time_point deadline) const {
 
 void Client::Impl::StartConnecting() {
   if (std::exchange(connecting_, true)) return;
-  if (const Session lost = std::exchange(session_, nullptr)) NoteLoss(*lost);
+  if (const Session lost = std::exchange(session_, nullptr)) {
+    // A server that accepts connections and closes them keeps the backoff.
+    if (lost->has_answered()) {
+      backoff_.Reset();
+      attempts_ = 0;
+    }
+    NoteFailure(lost->Lost(), lost->ended());
+  }
   const auto self = shared_from_this();
   SpawnCancellable(executor_, ConnectLoop(self), stop_connecting_,
                    [self](const std::exception_ptr& /*none*/) {});
@@ -164,41 +171,17 @@ awaitable<Status> Client::Impl::Connect() {
     SIMURGH_CO_ASSIGN_OR_RETURN(
         Session session, co_await ClientSession::Open(address_, hello_, options_, observer_,
                                                       Clock::now() + options_.connect_timeout));
-    Adopt(std::move(session));
+    if (stopped_) {
+      session->Close(absl::CancelledError("the client was stopped"));
+      co_return absl::OkStatus();
+    }
+    std::erase_if(sessions_, [](const auto& old) { return old.expired(); });
+    sessions_.push_back(session);
+    session_ = std::move(session);
     co_return absl::OkStatus();
   } catch (...) {
     co_return StatusOfException(std::current_exception());
   }
-}
-
-void Client::Impl::Adopt(Session session) {
-  if (stopped_) return session->Close(absl::CancelledError("the client was stopped"));
-  std::erase_if(sessions_, [](const auto& old) { return old.expired(); });
-  sessions_.push_back(session);
-  session_ = std::move(session);
-}
-
-void Client::Impl::NoteLoss(const ClientSession& lost) {
-  // A server that accepts connections and closes them keeps the backoff.
-  if (lost.has_answered()) {
-    backoff_.Reset();
-    attempts_ = 0;
-  }
-  NoteFailure(lost.Lost(), lost.ended());
-}
-
-void Client::Impl::NoteFailure(Status error, Clock::time_point when) {
-  last_error_ = std::move(error);
-  not_before_ = when + backoff_.Next(random_);
-}
-
-SegmentBuffer Client::Impl::Allocate(size_t bytes) {
-  return AllocateSegment(session_ ? session_->sharing() : nullptr, bytes);
-}
-
-const Hello* Client::Impl::peer() const {
-  if (!session_ || !session_->usable()) return nullptr;
-  return &session_->peer();
 }
 
 void Client::Impl::Stop() {

@@ -59,18 +59,18 @@ awaitable<StatusOr<std::shared_ptr<ClientSession>>> ClientSession::Open(
   SIMURGH_CO_ASSIGN_OR_RETURN(const Address parsed, ParseAddress(address));
   SIMURGH_CO_ASSIGN_OR_RETURN(Socket socket, co_await Connect(parsed, deadline));
   SharingHandshake sharing(parsed.may_share() && !IsTcp(socket));
-  std::unique_ptr<Stream> stream;
+  std::shared_ptr<Stream> stream;
   if (options.tls != nullptr && IsTcp(socket)) {
     stream = ConnectTls(std::move(socket), options.tls, parsed.host);
   } else {
-    stream = std::make_unique<SocketStream>(std::move(socket), sharing.files());
+    stream = std::make_shared<SocketStream>(std::move(socket), sharing.files());
   }
   co_return co_await Introduce(std::move(stream), std::move(sharing), address, hello, options,
                                observer, deadline);
 }
 
 awaitable<StatusOr<std::shared_ptr<ClientSession>>> ClientSession::Introduce(
-    std::unique_ptr<Stream> stream, SharingHandshake sharing, const std::string& address,
+    std::shared_ptr<Stream> stream, SharingHandshake sharing, const std::string& address,
     const Hello& hello, const ClientOptions& options, const ObserverLink& observer,
     Clock::time_point deadline) {
   const auto connection =
@@ -78,11 +78,10 @@ awaitable<StatusOr<std::shared_ptr<ClientSession>>> ClientSession::Introduce(
   const Watchdog watchdog(connection->executor(), deadline, [connection] {
     connection->Close(absl::DeadlineExceededError("the server did not answer HELLO in time"));
   });
-  OutgoingFrame frame;
-  frame.header.kind = FrameKind::kHello;
   const uint64_t shared_memory = sharing.Offer(connection->executor(), options.shared_memory_bytes);
-  frame.message.metadata = EncodeHello(hello, FrameLimits::Of(options), 0, shared_memory);
-  connection->Send(std::move(frame));
+  connection->Send(
+      {.header = {.kind = FrameKind::kHello},
+       .message = {.metadata = EncodeHello(hello, FrameLimits::Of(options), 0, shared_memory)}});
   StatusOr<PeerHello> peer = co_await ReadHello(*connection, hello);
   StatusOr<std::shared_ptr<Sharing>> shared = nullptr;
   if (peer.ok()) shared = sharing.Agree(peer->features);
@@ -135,8 +134,7 @@ awaitable<StatusOr<IncomingMessage>> ClientSession::Exchange(uint32_t method,
                                                              const CallOptions& options) {
   const Clock::time_point deadline = options.deadline;
   const std::shared_ptr<ClientSession> self = shared_from_this();
-  const Status fits = CheckFits(request, peer_.limits);
-  if (!fits.ok()) co_return fits;
+  SIMURGH_CO_RETURN_IF_ERROR(CheckFits(request, peer_.limits));
   const bool unowned = HasBytesWithoutOwner(request);
 
   const uint64_t cost = window_.Cost(FrameBytes(request));
@@ -149,18 +147,16 @@ awaitable<StatusOr<IncomingMessage>> ClientSession::Exchange(uint32_t method,
   }
   Call call(*this, std::move(placement), deadline);
   call.cost = cost;
-  OutgoingFrame frame;
-  frame.header.kind = FrameKind::kRequest;
-  frame.header.request_id = call.id;
-  frame.header.method = method;
-  frame.header.deadline_ms = RemainingMs(deadline);
-  frame.header.trace_id = options.trace.trace_id;
-  frame.header.span_id = options.trace.span_id;
-  frame.message = std::move(request);
+  const FrameHeader header{.kind = FrameKind::kRequest,
+                           .request_id = call.id,
+                           .method = method,
+                           .deadline_ms = RemainingMs(deadline),
+                           .trace_id = options.trace.trace_id,
+                           .span_id = options.trace.span_id};
   // Requests that are sent while answers are read leave in two halves of the calls in flight (from
   // 16 KiB on): the server works on one half while this end works on the other.
   connection_->CorkAtMost((calls_.size() + 1) / 2);
-  call.frame = connection_->Send(std::move(frame));
+  call.frame = connection_->Send({.header = header, .message = std::move(request)});
   const auto state = co_await asio::this_coro::cancellation_state;
   const bool cancelled = state.cancelled() != asio::cancellation_type::none;
   if (!cancelled && !call.answered.over()) co_await call.answered.Wait();
@@ -183,13 +179,6 @@ awaitable<void> ClientSession::Settle(const Call& call, bool unowned) {
     const bool written = co_await connection_->WaitForWrite();
     if (!written) close();
   }
-}
-
-void ClientSession::SendCancel(uint64_t id) {
-  OutgoingFrame cancel;
-  cancel.header.kind = FrameKind::kCancel;
-  cancel.header.request_id = id;
-  connection_->Send(std::move(cancel));
 }
 
 Status ClientSession::Expiry(Clock::time_point deadline) const {
@@ -216,10 +205,6 @@ void ClientSession::Abandon(Call& call, bool unowned) {
   } else if (connection_->open()) {
     SendCancel(call.id);
   }
-}
-
-void ClientSession::NoteEnd() {
-  if (!ended_) ended_ = Clock::now();
 }
 
 void ClientSession::Close(const Status& reason) {
@@ -261,15 +246,6 @@ void ClientSession::CompleteIncomingPayload(IncomingPayload& payload) {
   if (call == nullptr) return;
   call->payload = nullptr;
   Complete(id, payload.TakeMessage());
-}
-
-void ClientSession::EndIncomingPayload(uint64_t id) {
-  if (incoming_payloads_.erase(id) != 0 && incoming_payloads_.empty()) ++chunk_rounds_;
-}
-
-ClientSession::Call* ClientSession::Find(uint64_t id) {
-  const auto found = calls_.find(id);
-  return found == calls_.end() ? nullptr : found->second;
 }
 
 ClientSession::Call* ClientSession::Answered(uint64_t id) {

@@ -32,7 +32,7 @@ class ClientSession : public std::enable_shared_from_this<ClientSession> {
       const ObserverLink& observer, Clock::time_point deadline);
   // Exchanges HELLOs over a connected stream. sharing: passes its files over the stream.
   [[nodiscard]] static awaitable<StatusOr<std::shared_ptr<ClientSession>>> Introduce(
-      std::unique_ptr<Stream> stream, SharingHandshake sharing, const std::string& address,
+      std::shared_ptr<Stream> stream, SharingHandshake sharing, const std::string& address,
       const Hello& hello, const ClientOptions& options, const ObserverLink& observer,
       Clock::time_point deadline);
   ClientSession(std::shared_ptr<Connection> connection, PeerHello peer,
@@ -90,30 +90,38 @@ class ClientSession : public std::enable_shared_from_this<ClientSession> {
   Status OnError(const IncomingFrame& frame);
   // Frees the request's share of the window. Returns the call, or null if it has ended.
   Call* Answered(uint64_t id);
-  Call* Find(uint64_t id);
+  Call* Find(uint64_t id) {
+    const auto found = calls_.find(id);
+    return found == calls_.end() ? nullptr : found->second;
+  }
   // Closes the connection after GOAWAY and the last call.
   void CloseIfDone();
-  void NoteEnd();
+  void NoteEnd() {
+    if (!ended_) ended_ = Clock::now();
+  }
   // For a call that was answered before its request was written: stops writing the request. Waits
   // for `unowned` bytes until the deadline, then closes the connection.
   [[nodiscard]] awaitable<void> Settle(const Call& call, bool unowned);
-  void SendCancel(uint64_t id);
+  void SendCancel(uint64_t id) {
+    connection_->Send({.header = {.kind = FrameKind::kCancel, .request_id = id}});
+  }
   // The error of a call that ends without a result.
   Status Expiry(Clock::time_point deadline) const;
   // Withdraws the request of a call that ends without a result.
   void Abandon(Call& call, bool unowned);
   void Complete(uint64_t id, StatusOr<IncomingMessage> outcome);
   void CompleteIncomingPayload(IncomingPayload& payload);
-  void EndIncomingPayload(uint64_t id);
-
-  std::shared_ptr<Connection> connection_;
-  const PeerHello peer_;
-  absl::flat_hash_map<uint64_t, Call*> calls_;
+  void EndIncomingPayload(uint64_t id) {
+    if (incoming_payloads_.erase(id) != 0 && incoming_payloads_.empty()) ++chunk_rounds_;
+  }
   // Resumes the calls whose deadline has passed; returns the earliest other deadline.
   Clock::time_point ExpireCalls(Clock::time_point now);
   // Closes a stalled connection; returns when to check again.
   Clock::time_point CheckFlow(Clock::time_point now);
 
+  const std::shared_ptr<Connection> connection_;
+  const PeerHello peer_;
+  absl::flat_hash_map<uint64_t, Call*> calls_;
   uint64_t last_id_ = 0;
   DeadlineTimer deadlines_;  // Of calls_.
   const Clock::duration stall_timeout_;

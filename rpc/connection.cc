@@ -10,7 +10,7 @@
 
 namespace simurgh::rpc {
 
-Connection::Connection(std::unique_ptr<Stream> stream, std::string peer, FrameLimits limits,
+Connection::Connection(std::shared_ptr<Stream> stream, std::string peer, FrameLimits limits,
                        ObserverLink observer)
     : stream_(std::move(stream)),
       peer_(std::move(peer)),

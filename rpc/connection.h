@@ -30,7 +30,7 @@ namespace simurgh::rpc {
 // Lifetime: the reading coroutine holds a shared_ptr.
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
-  Connection(std::unique_ptr<Stream> stream, std::string peer, FrameLimits limits,
+  Connection(std::shared_ptr<Stream> stream, std::string peer, FrameLimits limits,
              ObserverLink observer);
 
   // --- Reading (connection_read.cc).
@@ -159,7 +159,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool CorkIsFull() const;
   void Flush();
 
-  const std::unique_ptr<Stream> stream_;
+  const std::shared_ptr<Stream> stream_;
   std::string peer_;
   FrameLimits limits_;
   const ObserverLink observer_;

@@ -33,10 +33,7 @@ StatusOr<std::vector<IncomingSegment>> PlaceSegments(const Placement& placement,
 }
 
 uint64_t FrameBytes(const OutgoingMessage& message) {
-  uint64_t bytes =
-      kHeaderBytes + message.segments.size() * sizeof(uint64_t) + message.metadata.bytes.size();
-  for (const OutgoingSegment& segment : message.segments) bytes += segment.bytes.size();
-  return bytes;
+  return kHeaderBytes + message.segments.size() * sizeof(uint64_t) + BytesOf(message);
 }
 
 Status CheckFits(const OutgoingMessage& message, const FrameLimits& limits) {
@@ -54,12 +51,10 @@ Status CheckFits(const OutgoingMessage& message, const FrameLimits& limits) {
 }
 
 OutgoingFrame ErrorFrame(uint64_t request_id, const Status& error) {
-  OutgoingFrame frame;
-  frame.header.kind = FrameKind::kError;
-  frame.header.request_id = request_id;
-  frame.header.code = static_cast<uint16_t>(error.code());
-  frame.message.metadata = EncodeError(error);
-  return frame;
+  return {.header = {.kind = FrameKind::kError,
+                     .request_id = request_id,
+                     .code = static_cast<uint16_t>(error.code())},
+          .message = {.metadata = EncodeError(error)}};
 }
 
 }  // namespace simurgh::rpc

@@ -20,8 +20,8 @@ namespace simurgh::rpc {
 
 struct OutgoingFrame {
   FrameHeader header;  // Kind and ids; lengths are filled in by the outbox.
-  OutgoingMessage message;
-  Gate::Pass pass;  // Released when the frame has been written or dropped.
+  OutgoingMessage message = {};
+  Gate::Pass pass = {};  // Released when the frame has been written or dropped.
 };
 
 // The queue of frames to write.

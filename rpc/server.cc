@@ -22,17 +22,16 @@ constexpr std::chrono::milliseconds kAcceptPause{100};
 
 // The ERROR frame that a TLS server sends to a client without TLS.
 std::string PlainRefusal() {
-  const OutgoingFrame frame = ErrorFrame(
+  OutgoingFrame frame = ErrorFrame(
       0, absl::InvalidArgumentError("TLS: the server requires it; configure TLS for the client"));
-  FrameHeader header = frame.header;
   const std::span<const std::byte> metadata = frame.message.metadata.bytes;
-  header.metadata_length = static_cast<uint32_t>(metadata.size());
-  header = Seal(header);
+  frame.header.metadata_length = static_cast<uint32_t>(metadata.size());
+  const FrameHeader header = Seal(frame.header);
   std::string bytes(reinterpret_cast<const char*>(&header), kHeaderBytes);
   return bytes.append(reinterpret_cast<const char*>(metadata.data()), metadata.size());
 }
 
-std::unique_ptr<Stream> StreamOver(Socket socket, const ServerOptions& options,
+std::shared_ptr<Stream> StreamOver(Socket socket, const ServerOptions& options,
                                    const SharingHandshake& sharing) {
   if (options.tls == nullptr || !IsTcp(socket)) {
     return std::make_unique<SocketStream>(std::move(socket), sharing.files());
@@ -57,7 +56,7 @@ awaitable<void> AcceptLoop(std::shared_ptr<ServerCore> core, std::shared_ptr<Lis
           CloseReason::kCrowd));
     }
     SharingHandshake sharing(listener->may_share());
-    std::unique_ptr<Stream> stream = StreamOver(*std::move(socket), core->options, sharing);
+    std::shared_ptr<Stream> stream = StreamOver(*std::move(socket), core->options, sharing);
     const auto session =
         std::make_shared<ServerSession>(core, std::move(stream), std::move(sharing));
     asio::co_spawn(core->executor, session->Run(), asio::detached);
@@ -87,71 +86,51 @@ awaitable<void> DrainCore(std::shared_ptr<ServerCore> core, Clock::time_point de
 
 }  // namespace
 
-class Server::Impl {
- public:
-  Impl(asio::any_io_executor executor, Hello hello, ServerOptions options, Observer* observer)
-      : core_(std::make_shared<ServerCore>(std::move(executor), std::move(hello), options,
-                                           observer)) {}
-
-  ~Impl() {
-    StopListening();
-    CloseAll(*core_);
-    core_->observer.Detach();
-  }
-
-  void Register(Method method) {
-    SIMURGH_CHECK(listeners_.empty()) << "Register() after Listen()";
-    const uint32_t number = method.id.number;
-    const bool fresh = core_->methods.emplace(number, std::move(method)).second;
-    SIMURGH_CHECK(fresh) << "method " << number << " is registered twice";
-  }
-
-  Status Listen(const std::string& text) {
-    SIMURGH_CHECK(listeners_.empty()) << "Listen() twice";
-    SIMURGH_ASSIGN_OR_RETURN(const Address address, ParseAddress(text));
-    const ServerOptions& options = core_->options;
-    const Reach reach = options.tls != nullptr || options.insecure ? Reach::kAll : Reach::kThisHost;
-    SIMURGH_ASSIGN_OR_RETURN(auto opened, rpc::Listen(core_->executor, address, reach));
-    for (std::unique_ptr<Listener>& listener : opened) {
-      listeners_.emplace_back(std::move(listener));
-      asio::co_spawn(core_->executor, AcceptLoop(core_, listeners_.back()), asio::detached);
-    }
-    return absl::OkStatus();
-  }
-
-  std::string address() const { return listeners_.empty() ? "" : listeners_[0]->address(); }
-
-  awaitable<void> Drain(Clock::time_point deadline) {
-    StopListening();
-    return DrainCore(core_, deadline);
-  }
-
- private:
-  void StopListening() {
-    core_->draining = true;
-    for (const auto& listener : listeners_) listener->Close();
-  }
-
-  const std::shared_ptr<ServerCore> core_;
-  std::vector<std::shared_ptr<Listener>> listeners_;
-};
-
 SegmentBuffer Request::Allocate(size_t bytes) const {
   return AllocateSegment(sharing.get(), bytes);
 }
 
 Server::Server(asio::any_io_executor executor, Hello hello, ServerOptions options,
                Observer* observer)
-    : impl_(std::make_shared<Impl>(std::move(executor), std::move(hello), options, observer)) {}
+    : core_(
+          std::make_shared<ServerCore>(std::move(executor), std::move(hello), options, observer)) {}
 
-Server::~Server() = default;
+Server::~Server() {
+  StopListening();
+  CloseAll(*core_);
+  core_->observer.Detach();
+}
 
-void Server::Register(Method method) { impl_->Register(std::move(method)); }
+void Server::Register(Method method) {
+  SIMURGH_CHECK(listeners_.empty()) << "Register() after Listen()";
+  const uint32_t number = method.id.number;
+  const bool fresh = core_->methods.emplace(number, std::move(method)).second;
+  SIMURGH_CHECK(fresh) << "method " << number << " is registered twice";
+}
 
-Status Server::Listen(const std::string& address) { return impl_->Listen(address); }
+Status Server::Listen(const std::string& address) {
+  SIMURGH_CHECK(listeners_.empty()) << "Listen() twice";
+  SIMURGH_ASSIGN_OR_RETURN(const Address parsed, ParseAddress(address));
+  const ServerOptions& options = core_->options;
+  const Reach reach = options.tls != nullptr || options.insecure ? Reach::kAll : Reach::kThisHost;
+  SIMURGH_ASSIGN_OR_RETURN(auto opened, rpc::Listen(core_->executor, parsed, reach));
+  for (std::unique_ptr<Listener>& listener : opened) {
+    listeners_.emplace_back(std::move(listener));
+    asio::co_spawn(core_->executor, AcceptLoop(core_, listeners_.back()), asio::detached);
+  }
+  return absl::OkStatus();
+}
 
-std::string Server::address() const { return impl_->address(); }
+std::string Server::address() const { return listeners_.empty() ? "" : listeners_[0]->address(); }
 
-awaitable<void> Server::Drain(Clock::time_point deadline) { return impl_->Drain(deadline); }
+awaitable<void> Server::Drain(Clock::time_point deadline) {
+  StopListening();
+  return DrainCore(core_, deadline);
+}
+
+void Server::StopListening() {
+  core_->draining = true;
+  for (const auto& listener : listeners_) listener->Close();
+}
 
 }  // namespace simurgh::rpc

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "rpc/async.h"
 #include "rpc/call.h"
@@ -13,8 +14,10 @@
 
 namespace simurgh::rpc {
 
+class Listener;
 class Sharing;
 class TlsContext;
+struct ServerCore;
 
 struct ServerOptions {
   // For TCP connections; null for no TLS. Both ends present certificates.
@@ -72,6 +75,8 @@ struct Method {
 class Server {
  public:
   Server(asio::any_io_executor executor, Hello hello, ServerOptions options, Observer* observer);
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
   ~Server();
 
   // Requires that Listen() has not been called.
@@ -90,8 +95,10 @@ class Server {
   [[nodiscard]] awaitable<void> Drain(Clock::time_point deadline);
 
  private:
-  class Impl;
-  std::shared_ptr<Impl> impl_;
+  void StopListening();
+
+  const std::shared_ptr<ServerCore> core_;
+  std::vector<std::shared_ptr<Listener>> listeners_;
 };
 
 }  // namespace simurgh::rpc

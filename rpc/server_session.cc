@@ -15,12 +15,6 @@ namespace {
 
 constexpr size_t kMaxIdleTasks = 64;
 
-std::shared_ptr<Connection> NewConnection(std::unique_ptr<Stream> stream,
-                                          const ObserverLink& observer) {
-  std::string peer = stream->peer();
-  return std::make_shared<Connection>(std::move(stream), std::move(peer), kHelloLimits, observer);
-}
-
 Clock::time_point DeadlineOf(const FrameHeader& header, Clock::time_point arrival) {
   if (header.deadline_ms == 0) return Clock::time_point::max();
   return arrival + std::chrono::milliseconds(header.deadline_ms);
@@ -40,11 +34,12 @@ Trace TraceOf(const FrameHeader& header) {
 
 }  // namespace
 
-ServerSession::ServerSession(std::shared_ptr<ServerCore> core, std::unique_ptr<Stream> stream,
-                             SharingHandshake sharing)
+ServerSession::ServerSession(std::shared_ptr<ServerCore> core,
+                             const std::shared_ptr<Stream>& stream, SharingHandshake sharing)
     : core_(std::move(core)),
       sharing_(std::move(sharing)),
-      connection_(NewConnection(std::move(stream), core_->observer)),
+      connection_(
+          std::make_shared<Connection>(stream, stream->peer(), kHelloLimits, core_->observer)),
       host_(HostOf(connection_->peer())),
       newcomer_(core_->newcomers.insert(core_->newcomers.end(), this)),
       unanswered_(core_->executor),
@@ -94,19 +89,14 @@ awaitable<Status> ServerSession::ShakeHands() {
   }
   SIMURGH_CO_ASSIGN_OR_RETURN(peer_, DecodeHello(frame.metadata));
   hello_ = std::make_shared<const Hello>(peer_.hello);
-  StatusOr<uint64_t> features = 0;
-  Status admitted = Admit(peer_);
-  if (admitted.ok()) {
-    features = Share(peer_);
-    admitted = features.status();
-  }
-  if (!admitted.ok()) {
-    connection_->Send(ErrorFrame(0, admitted));
-    connection_->CloseAfterWrites(admitted);
+  const StatusOr<uint64_t> features = AdmitAndShare();
+  if (!features.ok()) {
+    connection_->Send(ErrorFrame(0, features.status()));
+    connection_->CloseAfterWrites(features.status());
     connection_->Uncork();
     // Waits for writes only; the peer may have sent more.
     while (connection_->reason().ok() && co_await connection_->WaitForWrite()) continue;
-    co_return admitted;
+    co_return features.status();
   }
   LeaveNewcomers();
   admitted_ = true;
@@ -115,21 +105,20 @@ awaitable<Status> ServerSession::ShakeHands() {
   connection_->SetLimits(FrameLimits::Of(core_->options));
   connection_->Establish(
       absl::StrCat(peer_.hello.role, "/", peer_.hello.index, " at ", connection_->peer()), peer_);
-  OutgoingFrame hello;
-  hello.header.kind = FrameKind::kHello;
-  hello.message.metadata = EncodeHello(core_->hello, FrameLimits::Of(core_->options),
-                                       core_->options.max_request_bytes_per_connection, *features);
-  connection_->Send(std::move(hello));
+  OutgoingSegment hello = EncodeHello(core_->hello, FrameLimits::Of(core_->options),
+                                      core_->options.max_request_bytes_per_connection, *features);
+  connection_->Send({.header = {.kind = FrameKind::kHello}, .message = {std::move(hello)}});
   flow_timer_.Note(CheckFlows(Clock::now()));
   co_return absl::OkStatus();
 }
 
-StatusOr<uint64_t> ServerSession::Share(const PeerHello& peer) {
+StatusOr<uint64_t> ServerSession::AdmitAndShare() {
+  SIMURGH_RETURN_IF_ERROR(Admit());
   uint64_t features = 0;
-  if ((peer.features & kFeatureSharedMemory) != 0) {
+  if ((peer_.features & kFeatureSharedMemory) != 0) {
     features = sharing_.Offer(core_->executor, core_->options.shared_memory_bytes);
   }
-  SIMURGH_ASSIGN_OR_RETURN(auto shared, sharing_.Agree(peer.features));
+  SIMURGH_ASSIGN_OR_RETURN(auto shared, sharing_.Agree(peer_.features));
   if (shared != nullptr) connection_->Share(std::move(shared));
   return features;
 }
@@ -213,7 +202,9 @@ StatusOr<std::shared_ptr<RequestTask>> ServerSession::OnRequest(IncomingFrame&& 
   const uint64_t cost = Cost(frame.bytes());
   // Allocates, and may throw: before the task leaves the idle list.
   IncomingPayload payload(std::move(frame), *std::move(destinations));
-  std::shared_ptr<RequestTask> task = IdleTask();
+  if (idle_.empty()) idle_.push_back(std::make_shared<RequestTask>());
+  std::shared_ptr<RequestTask> task = std::move(idle_.back());
+  idle_.pop_back();
   task->method = *method;
   task->id = header.request_id;
   task->trace = TraceOf(header);
@@ -239,13 +230,6 @@ void ServerSession::ReportUnstarted(const FrameHeader& header, uint64_t bytes,
       {.method = method, .trace = TraceOf(header), .status = error, .request_bytes = bytes});
 }
 
-std::shared_ptr<RequestTask> ServerSession::IdleTask() {
-  if (idle_.empty()) return std::make_shared<RequestTask>();
-  std::shared_ptr<RequestTask> task = std::move(idle_.back());
-  idle_.pop_back();
-  return task;
-}
-
 void ServerSession::Discard(const std::shared_ptr<RequestTask>& task) {
   tasks_.erase(task->id);
   NoteArrived();
@@ -254,10 +238,6 @@ void ServerSession::Discard(const std::shared_ptr<RequestTask>& task) {
   task->payload.reset();
   if (idle_.size() < kMaxIdleTasks) return idle_.push_back(task);
   End(*task);
-}
-
-void ServerSession::NoteArrived() {
-  if (--arriving_ == 0) ++arrivals_;
 }
 
 void ServerSession::Start(const std::shared_ptr<RequestTask>& task) {
@@ -317,14 +297,10 @@ void ServerSession::Answer(RequestTask& task, StatusOr<OutgoingMessage> response
                               .duration = now - task.start,
                               .request_bytes = task.bytes,
                               .response_bytes = response.ok() ? BytesOf(*response) : 0});
-  OutgoingFrame frame;
-  if (response.ok()) {
-    frame.header.kind = FrameKind::kResponse;
-    frame.header.request_id = task.id;
-    frame.message = *std::move(response);
-  } else {
-    frame = ErrorFrame(task.id, response.status());
-  }
+  OutgoingFrame frame =
+      response.ok() ? OutgoingFrame{.header = {.kind = FrameKind::kResponse, .request_id = task.id},
+                                    .message = *std::move(response)}
+                    : ErrorFrame(task.id, response.status());
   frame.pass = std::move(task.unanswered);
   connection_->Send(std::move(frame));
   unanswered_bytes_ -= task.cost;
@@ -361,13 +337,7 @@ Clock::time_point ServerSession::ExpireRequests(Clock::time_point now) {
 
 void ServerSession::SendGoaway() {
   if (!admitted_) return;  // Its HELLO will be refused.
-  OutgoingFrame frame;
-  frame.header.kind = FrameKind::kGoaway;
-  connection_->Send(std::move(frame));
-}
-
-awaitable<bool> ServerSession::Answered(Clock::time_point deadline) {
-  return unanswered_.WaitUntilAtMost(0, deadline);
+  connection_->Send({.header = {.kind = FrameKind::kGoaway}});
 }
 
 void ServerSession::Close(const Status& reason) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <list>
 #include <memory>
@@ -54,7 +55,7 @@ struct ServerCore {
 class ServerSession : public std::enable_shared_from_this<ServerSession> {
  public:
   // sharing: passes its files over the stream.
-  ServerSession(std::shared_ptr<ServerCore> core, std::unique_ptr<Stream> stream,
+  ServerSession(std::shared_ptr<ServerCore> core, const std::shared_ptr<Stream>& stream,
                 SharingHandshake sharing);
   ~ServerSession();
 
@@ -65,7 +66,9 @@ class ServerSession : public std::enable_shared_from_this<ServerSession> {
   void SendGoaway();
 
   // Waits until all requests are answered. Returns false when the deadline passed first.
-  [[nodiscard]] awaitable<bool> Answered(Clock::time_point deadline);
+  [[nodiscard]] awaitable<bool> Answered(Clock::time_point deadline) {
+    return unanswered_.WaitUntilAtMost(0, deadline);
+  }
 
   // Closes the connection and cancels its requests.
   void Close(const Status& reason);
@@ -73,10 +76,9 @@ class ServerSession : public std::enable_shared_from_this<ServerSession> {
  private:
   // Errors: the reason for refusing the client.
   [[nodiscard]] awaitable<Status> ShakeHands();
-  Status Admit(const PeerHello& peer) const;
-  // Accepts the client's offer of shared memory, if any. Returns the features of this end.
-  // Errors: the reason for refusing the client.
-  StatusOr<uint64_t> Share(const PeerHello& peer);
+  Status Admit() const;
+  // Also accepts the client's offer of shared memory, if any. Returns the features of this end.
+  StatusOr<uint64_t> AdmitAndShare();
   [[nodiscard]] awaitable<Status> ReadFrames();
   // The request that the frame's payload belongs to; null: skip the payload.
   // Errors: DATA_LOSS for a frame that the client must not send.
@@ -86,7 +88,9 @@ class ServerSession : public std::enable_shared_from_this<ServerSession> {
   // Errors: DATA_LOSS when the id is in use or the window is exceeded.
   Status CheckRequest(const IncomingFrame& frame) const;
   // The bytes of the window that a request takes.
-  uint64_t Cost(uint64_t frame_bytes) const;
+  uint64_t Cost(uint64_t frame_bytes) const {
+    return std::min(frame_bytes, core_->options.max_request_bytes_per_connection);
+  }
   // Errors: UNAVAILABLE while draining; UNIMPLEMENTED.
   StatusOr<const Method*> MethodOf(const FrameHeader& header) const;
   // Reports a request whose handler did not start.
@@ -101,10 +105,11 @@ class ServerSession : public std::enable_shared_from_this<ServerSession> {
   // Whether answers must leave before a request is read or started.
   std::optional<ThrottleReason> MustWait() const;
   [[nodiscard]] awaitable<Status> WaitForAnswers();
-  std::shared_ptr<RequestTask> IdleTask();
   // Drops an incomplete request and recycles its task.
   void Discard(const std::shared_ptr<RequestTask>& task);
-  void NoteArrived();
+  void NoteArrived() {
+    if (--arriving_ == 0) ++arrivals_;
+  }
   // Starts the handler. Requires a complete request.
   void Start(const std::shared_ptr<RequestTask>& task);
   // The coroutine of a task.

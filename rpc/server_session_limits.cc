@@ -8,8 +8,8 @@
 
 namespace simurgh::rpc {
 
-Status ServerSession::Admit(const PeerHello& peer) const {
-  const Status fits = CheckHello(core_->hello, peer);
+Status ServerSession::Admit() const {
+  const Status fits = CheckHello(core_->hello, peer_);
   if (!fits.ok()) return WithCloseReason(fits, CloseReason::kRefused);
   if (core_->draining) return absl::UnavailableError("the server is stopping");
   const ServerOptions& options = core_->options;
@@ -42,10 +42,6 @@ Status ServerSession::CheckRequest(const IncomingFrame& frame) const {
                              "request of ", frame.bytes(), " bytes with ", unanswered_bytes_,
                              " bytes unanswered exceeds the window of ", window)),
                          CloseReason::kWindow);
-}
-
-uint64_t ServerSession::Cost(uint64_t frame_bytes) const {
-  return std::min(frame_bytes, core_->options.max_request_bytes_per_connection);
 }
 
 std::optional<ThrottleReason> ServerSession::MustWait() const {

@@ -28,10 +28,11 @@ constexpr size_t kPendingBytes = 65'536;
 constexpr std::chrono::seconds kLinger{1};
 constexpr unsigned char kHandshakeRecord = 0x16;  // RFC 8446, 5.1.
 
-class TlsSession : public std::enable_shared_from_this<TlsSession> {
+// Outlives its owner until its last bytes are sent.
+class TlsStream : public Stream, public std::enable_shared_from_this<TlsStream> {
  public:
-  TlsSession(Socket socket, std::shared_ptr<const TlsContext> context, Side side,
-             std::string plain_refusal)
+  TlsStream(Socket socket, std::shared_ptr<const TlsContext> context, Side side,
+            std::string plain_refusal)
       : peer_(PeerName(socket)),
         context_(std::move(context)),
         side_(side),
@@ -39,20 +40,19 @@ class TlsSession : public std::enable_shared_from_this<TlsSession> {
         stream_(std::move(socket), SSL_new(context_->native())),
         linger_(stream_.get_executor()) {}
 
-  // Requires this name in the server's certificate.
-  void ExpectName(const std::string& name);
+  // Requires the context's peer name, or `host` if it has none, in the server's certificate.
+  void ExpectName(const std::string& host);
 
-  Stream::Progress TryRead(std::span<const asio::mutable_buffer> buffers);
-  [[nodiscard]] awaitable<Stream::Progress> Read(std::span<const asio::mutable_buffer> buffers,
-                                                 asio::cancellation_slot stop);
-  Stream::Progress TryWrite(std::span<const asio::const_buffer> buffers);
-  void WhenWritable(std::function<void(const ErrorCode&)> ready);
-  void Close();
-
-  bool hung_up() { return HasHungUp(stream_.next_layer()); }
-  const TlsContext& context() const { return *context_; }
-  const std::string& peer() const { return peer_; }
-  asio::any_io_executor executor() { return stream_.get_executor(); }
+  Progress TryRead(std::span<const asio::mutable_buffer> buffers) override;
+  [[nodiscard]] awaitable<Progress> Read(std::span<const asio::mutable_buffer> buffers,
+                                         asio::cancellation_slot stop) override;
+  Progress TryWrite(std::span<const asio::const_buffer> buffers) override;
+  void WhenWritable(std::function<void(const ErrorCode&)> ready) override;
+  void Close() override;
+  bool hung_up() override { return HasHungUp(stream_.next_layer()); }
+  bool copies() const override { return true; }
+  std::string peer() const override { return peer_; }
+  asio::any_io_executor executor() override { return stream_.get_executor(); }
 
  private:
   [[nodiscard]] awaitable<ErrorCode> Establish();
@@ -77,7 +77,8 @@ class TlsSession : public std::enable_shared_from_this<TlsSession> {
   asio::steady_timer linger_;
 };
 
-void TlsSession::ExpectName(const std::string& name) {
+void TlsStream::ExpectName(const std::string& host) {
+  const std::string& name = context_->peer_name().empty() ? host : context_->peer_name();
   SSL* const handle = stream_.native_handle();
   if (X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(handle), name.c_str()) == 1) return;
   SSL_set_hostflags(handle, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
@@ -85,7 +86,7 @@ void TlsSession::ExpectName(const std::string& name) {
   SSL_set_tlsext_host_name(handle, name.c_str());
 }
 
-awaitable<ErrorCode> TlsSession::ShakeHands() {
+awaitable<ErrorCode> TlsStream::ShakeHands() {
   if (side_ == Side::server) {
     auto [error] = co_await stream_.next_layer().async_wait(Socket::wait_read, kNoThrow);
     unsigned char first = 0;
@@ -105,7 +106,7 @@ awaitable<ErrorCode> TlsSession::ShakeHands() {
   co_return ExplainTls(error, verdict);
 }
 
-awaitable<void> TlsSession::CloseAfter(std::string_view plain) {
+awaitable<void> TlsStream::CloseAfter(std::string_view plain) {
   // Closing with unread bytes would reset the connection, and the peer could lose the reason.
   Socket& socket = stream_.next_layer();
   ErrorCode ignored;
@@ -118,7 +119,7 @@ awaitable<void> TlsSession::CloseAfter(std::string_view plain) {
   }
 }
 
-awaitable<ErrorCode> TlsSession::Establish() {
+awaitable<ErrorCode> TlsStream::Establish() {
   if (established_ || failure_) co_return failure_;
   const ErrorCode error = co_await ShakeHands();
   if (closed_) co_return asio::error::operation_aborted;
@@ -132,7 +133,7 @@ awaitable<ErrorCode> TlsSession::Establish() {
 }
 
 // Reads the rest of the decrypted record, which may hold several small frames.
-Stream::Progress TlsSession::TryRead(std::span<const asio::mutable_buffer> buffers) {
+Stream::Progress TlsStream::TryRead(std::span<const asio::mutable_buffer> buffers) {
   SSL* const handle = stream_.native_handle();
   size_t taken = 0;
   for (const asio::mutable_buffer& buffer : buffers) {
@@ -144,25 +145,25 @@ Stream::Progress TlsSession::TryRead(std::span<const asio::mutable_buffer> buffe
   return {taken == 0 ? asio::error::would_block : ErrorCode(), taken};
 }
 
-awaitable<Stream::Progress> TlsSession::Read(std::span<const asio::mutable_buffer> buffers,
-                                             asio::cancellation_slot stop) {
+awaitable<Stream::Progress> TlsStream::Read(std::span<const asio::mutable_buffer> buffers,
+                                            asio::cancellation_slot stop) {
   const auto self = shared_from_this();
   if (!established_) {
     const ErrorCode error = co_await Establish();
-    if (error) co_return Stream::Progress{error, 0};
+    if (error) co_return Progress{error, 0};
   }
   const auto state = co_await asio::this_coro::cancellation_state;
   const asio::cancellation_slot end = StopOr(stop, state.slot());
   auto [error, bytes] =
       co_await stream_.async_read_some(buffers, asio::bind_cancellation_slot(end, kNoThrow));
-  if (closed_) co_return Stream::Progress{asio::error::operation_aborted, 0};
+  if (closed_) co_return Progress{asio::error::operation_aborted, 0};
   // Frames have lengths, so truncation is detected without close_notify.
   if (error == ssl::error::stream_truncated) error = asio::error::eof;
   if (error.category() == asio::error::get_ssl_category()) error = ExplainTls(error, X509_V_OK);
-  co_return Stream::Progress{error, bytes};
+  co_return Progress{error, bytes};
 }
 
-Stream::Progress TlsSession::TryWrite(std::span<const asio::const_buffer> buffers) {
+Stream::Progress TlsStream::TryWrite(std::span<const asio::const_buffer> buffers) {
   if (closed_) return {asio::error::operation_aborted, 0};
   if (failure_) return {failure_, 0};
   size_t room = kPendingBytes - pending_.size();
@@ -180,14 +181,14 @@ Stream::Progress TlsSession::TryWrite(std::span<const asio::const_buffer> buffer
   return {ErrorCode(), taken};
 }
 
-void TlsSession::Flush() {
+void TlsStream::Flush() {
   std::swap(pending_, flushing_);
   asio::async_write(
       stream_, asio::buffer(flushing_),
       [self = shared_from_this()](const ErrorCode& error, size_t) { self->OnFlushed(error); });
 }
 
-void TlsSession::OnFlushed(const ErrorCode& error) {
+void TlsStream::OnFlushed(const ErrorCode& error) {
   flushing_.clear();
   failure_ = error;
   if (!error && !pending_.empty()) {
@@ -198,7 +199,7 @@ void TlsSession::OnFlushed(const ErrorCode& error) {
   if (const auto ready = std::exchange(ready_, nullptr)) ready(error);
 }
 
-void TlsSession::WhenWritable(std::function<void(const ErrorCode&)> ready) {
+void TlsStream::WhenWritable(std::function<void(const ErrorCode&)> ready) {
   if (!failure_ && !closed_ && pending_.size() == kPendingBytes) {
     ready_ = std::move(ready);
     return;
@@ -208,7 +209,7 @@ void TlsSession::WhenWritable(std::function<void(const ErrorCode&)> ready) {
   asio::post(executor(), [ready = std::move(ready), error] { ready(error); });
 }
 
-void TlsSession::Close() {
+void TlsStream::Close() {
   if (std::exchange(closed_, true)) return;
   if (auto ready = std::exchange(ready_, nullptr)) {
     asio::post(executor(), [ready = std::move(ready)] { ready(asio::error::operation_aborted); });
@@ -223,56 +224,32 @@ void TlsSession::Close() {
   });
 }
 
-void TlsSession::CloseSocket() {
+void TlsStream::CloseSocket() {
   linger_.cancel();
   ErrorCode ignored;
   stream_.next_layer().close(ignored);
 }
 
-// The session outlives the stream until its last bytes are sent.
-class TlsStream : public Stream {
- public:
-  explicit TlsStream(std::shared_ptr<TlsSession> session) : session_(std::move(session)) {}
-  ~TlsStream() override { session_->Close(); }
-
-  Progress TryRead(std::span<const asio::mutable_buffer> buffers) override {
-    return session_->TryRead(buffers);
-  }
-  [[nodiscard]] awaitable<Progress> Read(std::span<const asio::mutable_buffer> buffers,
-                                         asio::cancellation_slot stop) override {
-    return session_->Read(buffers, stop);
-  }
-  Progress TryWrite(std::span<const asio::const_buffer> buffers) override {
-    return session_->TryWrite(buffers);
-  }
-  void WhenWritable(std::function<void(const ErrorCode&)> ready) override {
-    session_->WhenWritable(std::move(ready));
-  }
-  void Close() override { session_->Close(); }
-  bool hung_up() override { return session_->hung_up(); }
-  bool copies() const override { return true; }
-  std::string peer() const override { return session_->peer(); }
-  asio::any_io_executor executor() override { return session_->executor(); }
-
- private:
-  const std::shared_ptr<TlsSession> session_;
-};
+// A handle whose end closes the stream.
+std::shared_ptr<Stream> Owned(std::shared_ptr<TlsStream> stream) {
+  Stream* const raw = stream.get();
+  return {raw, [stream = std::move(stream)](Stream* /*raw*/) { stream->Close(); }};
+}
 
 }  // namespace
 
-std::unique_ptr<Stream> ConnectTls(Socket socket, std::shared_ptr<const TlsContext> context,
+std::shared_ptr<Stream> ConnectTls(Socket socket, std::shared_ptr<const TlsContext> context,
                                    const std::string& host) {
-  auto session =
-      std::make_shared<TlsSession>(std::move(socket), std::move(context), Side::client, "");
-  const std::string& wanted = session->context().peer_name();
-  session->ExpectName(wanted.empty() ? host : wanted);
-  return std::make_unique<TlsStream>(std::move(session));
+  auto stream =
+      std::make_shared<TlsStream>(std::move(socket), std::move(context), Side::client, "");
+  stream->ExpectName(host);
+  return Owned(std::move(stream));
 }
 
-std::unique_ptr<Stream> AcceptTls(Socket socket, std::shared_ptr<const TlsContext> context,
+std::shared_ptr<Stream> AcceptTls(Socket socket, std::shared_ptr<const TlsContext> context,
                                   std::string plain_refusal) {
-  return std::make_unique<TlsStream>(std::make_shared<TlsSession>(
-      std::move(socket), std::move(context), Side::server, std::move(plain_refusal)));
+  return Owned(std::make_shared<TlsStream>(std::move(socket), std::move(context), Side::server,
+                                           std::move(plain_refusal)));
 }
 
 }  // namespace simurgh::rpc

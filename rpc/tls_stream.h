@@ -16,11 +16,11 @@ namespace simurgh::rpc {
 // Cost: about 1 ms of computation at both ends for the handshake; one copy of every byte.
 
 // The server's certificate must have the context's peer_name, or `host` if that is empty.
-std::unique_ptr<Stream> ConnectTls(Socket socket, std::shared_ptr<const TlsContext> context,
+std::shared_ptr<Stream> ConnectTls(Socket socket, std::shared_ptr<const TlsContext> context,
                                    const std::string& host);
 
 // A client without TLS receives `plain_refusal` unencrypted.
-std::unique_ptr<Stream> AcceptTls(Socket socket, std::shared_ptr<const TlsContext> context,
+std::shared_ptr<Stream> AcceptTls(Socket socket, std::shared_ptr<const TlsContext> context,
                                   std::string plain_refusal);
 
 // Whether a retry cannot succeed without a change of certificates or configuration.

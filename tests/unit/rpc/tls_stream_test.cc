@@ -44,7 +44,7 @@ struct Wire {
     const asio::const_buffer greeting(&byte, 1);
     CHECK(client->TryWrite({&greeting, 1}).bytes == 1);
     CHECK(server->TryWrite({&greeting, 1}).bytes == 1);
-    const auto greet = [&](std::unique_ptr<Stream>& stream, ErrorCode& error) -> awaitable<Status> {
+    const auto greet = [&](std::shared_ptr<Stream>& stream, ErrorCode& error) -> awaitable<Status> {
       std::byte destination{};
       const asio::mutable_buffer room(&destination, 1);
       const auto progress = co_await stream->Read({&room, 1}, {});
@@ -57,7 +57,7 @@ struct Wire {
 
   Loop& loop;
   Socket near, far;
-  std::unique_ptr<Stream> client, server;
+  std::shared_ptr<Stream> client, server;
   ErrorCode client_error, server_error;
 };
 
@@ -274,7 +274,7 @@ TEST_CASE("an end without TLS is detected, and a client without TLS gets an ERRO
   Wire wire(loop);
   std::byte destination{};
   const asio::mutable_buffer room(&destination, 1);
-  const auto read = [&](std::unique_ptr<Stream> stream) -> awaitable<ErrorCode> {
+  const auto read = [&](std::shared_ptr<Stream> stream) -> awaitable<ErrorCode> {
     const auto progress = co_await stream->Read({&room, 1}, {});
     co_return progress.error;
   };
@@ -331,7 +331,7 @@ TEST_CASE("Close() ends a handshake", "[tls]") {
   Loop loop;
   TestAuthority authority;
   Wire wire(loop);
-  std::unique_ptr<Stream> stream;
+  std::shared_ptr<Stream> stream;
   SECTION("client") { stream = ConnectTls(std::move(wire.near), authority.Context("x"), "h"); }
   SECTION("server") { stream = AcceptTls(std::move(wire.far), authority.Context("x"), ""); }
   SECTION("server, of a client that only begins") {
