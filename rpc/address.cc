@@ -1,5 +1,8 @@
 #include "rpc/address.h"
 
+#include <algorithm>
+#include <iterator>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -8,38 +11,16 @@
 namespace simurgh::rpc {
 namespace {
 
-using Kind = Address::Kind;
-
 // sockaddr_un::sun_path without its final zero.
 constexpr size_t kMaxPathBytes = 107;
 
-struct Scheme {
-  const char* prefix;
-  Kind kind;
-};
-constexpr Scheme kSchemes[] = {{"tcp://", Kind::kTcp},
-                               {"unix://", Kind::kUnix},
-                               {"shm://", Kind::kSharedMemory},
-                               {"auto://", Kind::kAuto}};
+constexpr std::string_view kSchemes[] = {"tcp", "unix", "shm", "auto"};  // By Kind.
 
 Status BadAddress(const std::string& text, const char* why) {
   return absl::InvalidArgumentError(
       absl::StrCat("address '", text, "': ", why,
                    "; expected host:port, tcp://host:port, unix:///path, shm:///path or "
                    "auto://host:port"));
-}
-
-// Sets `rest` to the text after the scheme.
-StatusOr<Kind> TakeScheme(const std::string& text, std::string& rest) {
-  rest = text;
-  const size_t end = text.find("://");
-  if (end == std::string::npos) return Kind::kTcp;
-  for (const Scheme& scheme : kSchemes) {
-    if (!text.starts_with(scheme.prefix)) continue;
-    rest = text.substr(end + 3);
-    return scheme.kind;
-  }
-  return BadAddress(text, "unknown scheme");
 }
 
 // Returns null or the error.
@@ -71,8 +52,13 @@ const char* ReadHostAndPort(const std::string& text, Address& address) {
 
 StatusOr<Address> ParseAddress(const std::string& text) {
   Address address;
-  std::string rest;
-  SIMURGH_ASSIGN_OR_RETURN(address.kind, TakeScheme(text, rest));
+  std::string rest = text;
+  if (const size_t end = text.find("://"); end != std::string::npos) {
+    const auto* const scheme = std::ranges::find(kSchemes, text.substr(0, end));
+    if (scheme == std::end(kSchemes)) return BadAddress(text, "unknown scheme");
+    address.kind = static_cast<Address::Kind>(scheme - kSchemes);
+    rest = text.substr(end + 3);
+  }
   const char* const problem =
       address.has_path() ? ReadPath(rest, address) : ReadHostAndPort(rest, address);
   if (problem != nullptr) return BadAddress(text, problem);
@@ -80,10 +66,9 @@ StatusOr<Address> ParseAddress(const std::string& text) {
 }
 
 std::string ToString(const Address& address) {
-  std::string scheme;
-  for (const Scheme& known : kSchemes) {
-    if (known.kind == address.kind && known.kind != Kind::kTcp) scheme = known.prefix;
-  }
+  const bool tcp = address.kind == Address::Kind::kTcp;
+  const auto kind = static_cast<size_t>(address.kind);
+  const std::string scheme = tcp ? "" : std::string(kSchemes[kind]) + "://";
   if (address.has_path()) return scheme + address.path;
   const bool v6 = address.host.find(':') != std::string::npos;
   const std::string host = v6 ? absl::StrCat("[", address.host, "]") : address.host;

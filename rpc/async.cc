@@ -26,15 +26,6 @@ struct Group {
   size_t running;
 };
 
-void Start(const asio::any_io_executor& executor, const std::shared_ptr<Group>& group, size_t index,
-           awaitable<Status> task) {
-  auto end = [group, index](const std::exception_ptr& thrown, Status result) {
-    group->results[index] = thrown ? StatusOfException(thrown) : std::move(result);
-    if (--group->running == 0) group->all_ended.Wake();
-  };
-  SpawnCancellable(executor, std::move(task), group->cancel[index], std::move(end));
-}
-
 }  // namespace
 
 namespace internal {
@@ -68,7 +59,13 @@ awaitable<Status> WhenAll(std::vector<awaitable<Status>> tasks) {
   co_await asio::this_coro::throw_if_cancelled(false);
 
   const auto group = std::make_shared<Group>(executor, tasks.size());
-  for (size_t i = 0; i < tasks.size(); ++i) Start(executor, group, i, std::move(tasks[i]));
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    auto end = [group, i](const std::exception_ptr& thrown, Status result) {
+      group->results[i] = thrown ? StatusOfException(thrown) : std::move(result);
+      if (--group->running == 0) group->all_ended.Wake();
+    };
+    SpawnCancellable(executor, std::move(tasks[i]), group->cancel[i], std::move(end));
+  }
   const bool ended = co_await group->all_ended.Wait();
   if (!ended) {
     for (auto& signal : group->cancel) signal.emit(asio::cancellation_type::terminal);

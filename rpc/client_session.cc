@@ -28,10 +28,6 @@ bool HasBytesWithoutOwner(const OutgoingMessage& message) {
   return unowned(message.metadata) || std::ranges::any_of(message.segments, unowned);
 }
 
-uint64_t WindowOf(const PeerHello& peer) {
-  return peer.request_window_bytes != 0 ? peer.request_window_bytes : UINT64_MAX;
-}
-
 Status AbandonedHalfWritten() {
   return absl::UnavailableError("a call ended while its request was being written");
 }
@@ -108,24 +104,12 @@ ClientSession::ClientSession(std::shared_ptr<Connection> connection, PeerHello p
       stall_timeout_(stall_timeout),
       flow_timer_(connection_->executor(),
                   [this](Clock::time_point now) { return CheckFlow(now); }),
-      window_(connection_->executor(), WindowOf(peer_)) {
+      window_(connection_->executor(),
+              peer_.request_window_bytes != 0 ? peer_.request_window_bytes : UINT64_MAX) {
   connection_->FindIncomingPayloadsBy([this](uint64_t id) -> IncomingPayload* {
     const auto found = incoming_payloads_.find(id);
     return found == incoming_payloads_.end() ? nullptr : found->second.get();
   });
-}
-
-ClientSession::Call::Call(ClientSession& of, Placement destination, Clock::time_point until)
-    : session(of), id(++of.last_id_), placement(std::move(destination)), deadline(until) {
-  session.calls_.emplace(id, this);
-  session.deadlines_.Note(deadline);
-}
-
-ClientSession::Call::~Call() {
-  session.calls_.erase(id);
-  if (payload != nullptr) session.connection_->Abandon(*payload);
-  if (cost != 0) session.owed_.emplace(id, cost);
-  session.CloseIfDone();
 }
 
 awaitable<StatusOr<IncomingMessage>> ClientSession::Exchange(uint32_t method,
@@ -239,15 +223,6 @@ Clock::time_point ClientSession::ExpireCalls(Clock::time_point now) {
   return next;
 }
 
-void ClientSession::CompleteIncomingPayload(IncomingPayload& payload) {
-  const uint64_t id = payload.header().request_id;
-  if (payload.header().chunked()) EndIncomingPayload(id);
-  Call* const call = Find(id);
-  if (call == nullptr) return;
-  call->payload = nullptr;
-  Complete(id, payload.TakeMessage());
-}
-
 ClientSession::Call* ClientSession::Answered(uint64_t id) {
   has_answered_ = true;
   Call* const call = Find(id);
@@ -276,13 +251,9 @@ awaitable<void> ClientSession::Run() {
 }
 
 Clock::time_point ClientSession::CheckFlow(Clock::time_point now) {
-  const Flow frames = connection_->incoming();
-  const Flow chunks{.expected = !incoming_payloads_.empty() && connection_->waiting(),
-                    .rounds = chunk_rounds_,
-                    .bytes = frames.bytes};
-  const bool in_frame = frames_.IsStalled(frames, now, stall_timeout_);
-  const bool in_chunks = chunks_.IsStalled(chunks, now, stall_timeout_);
-  if (!in_frame && !in_chunks) return FlowWatch::NextSample(now, stall_timeout_);
+  if (!connection_->IsStalled(!incoming_payloads_.empty(), chunk_rounds_, now, stall_timeout_)) {
+    return FlowWatch::NextSample(now, stall_timeout_);
+  }
   Close(WithCloseReason(absl::DeadlineExceededError("the server stopped within a message"),
                         CloseReason::kStalled));
   return Clock::time_point::max();
@@ -306,7 +277,13 @@ awaitable<Status> ClientSession::ReadFrames() {
     std::optional<Status> read = connection_->TryReadPayload(*payload);
     if (!read) read = co_await connection_->ReadPayload(*payload);
     SIMURGH_CO_RETURN_IF_ERROR(*read);
-    if (payload->left() == 0) CompleteIncomingPayload(*payload);
+    if (payload->left() != 0) continue;
+    const uint64_t id = payload->header().request_id;
+    if (payload->header().chunked()) EndIncomingPayload(id);
+    if (Call* const call = Find(id)) {
+      call->payload = nullptr;
+      Complete(id, payload->TakeMessage());
+    }
   }
 }
 

@@ -65,8 +65,17 @@ class ClientSession : public std::enable_shared_from_this<ClientSession> {
  private:
   // A call in flight, in the coroutine frame of Exchange().
   struct Call {
-    Call(ClientSession& session, Placement placement, Clock::time_point deadline);
-    ~Call();
+    Call(ClientSession& of, Placement destination, Clock::time_point until)
+        : session(of), id(++of.last_id_), placement(std::move(destination)), deadline(until) {
+      session.calls_.emplace(id, this);
+      session.deadlines_.Note(deadline);
+    }
+    ~Call() {
+      session.calls_.erase(id);
+      if (payload != nullptr) session.connection_->Abandon(*payload);
+      if (cost != 0) session.owed_.emplace(id, cost);
+      session.CloseIfDone();
+    }
     Call(const Call&) = delete;
     Call& operator=(const Call&) = delete;
 
@@ -110,7 +119,6 @@ class ClientSession : public std::enable_shared_from_this<ClientSession> {
   // Withdraws the request of a call that ends without a result.
   void Abandon(Call& call, bool unowned);
   void Complete(uint64_t id, StatusOr<IncomingMessage> outcome);
-  void CompleteIncomingPayload(IncomingPayload& payload);
   void EndIncomingPayload(uint64_t id) {
     if (incoming_payloads_.erase(id) != 0 && incoming_payloads_.empty()) ++chunk_rounds_;
   }
@@ -126,8 +134,6 @@ class ClientSession : public std::enable_shared_from_this<ClientSession> {
   DeadlineTimer deadlines_;  // Of calls_.
   const Clock::duration stall_timeout_;
   DeadlineTimer flow_timer_;
-  FlowWatch frames_;
-  FlowWatch chunks_;                             // Stalls although small frames arrive.
   Window window_;                                // The server's.
   std::unordered_map<uint64_t, uint64_t> owed_;  // Cost of abandoned calls, by id.
   std::unordered_map<uint64_t, std::shared_ptr<IncomingPayload>>

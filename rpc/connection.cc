@@ -33,19 +33,12 @@ void Connection::Establish(std::string name, const PeerHello& peer) {
   observer_->OnConnect(peer_);
 }
 
-void Connection::Share(std::shared_ptr<Sharing> sharing) {
-  sharing_ = sharing;
-  outbox_.Share(std::move(sharing));
-}
-
-Flow Connection::incoming() const {
-  return {.expected = waiting_in_frame_,
-          .rounds = frames_read_,
-          .bytes = bytes_read_ + stream_->unread()};
-}
-
-Flow Connection::outgoing() const {
-  return {.expected = !outbox_.empty(), .rounds = times_drained_, .bytes = bytes_written_};
+bool Connection::IsStalled(bool in_chunks, uint64_t rounds, Clock::time_point now,
+                           Clock::duration timeout) {
+  const Flow frames = incoming();
+  const Flow chunks{.expected = in_chunks && waiting_, .rounds = rounds, .bytes = frames.bytes};
+  const bool in_frame = frames_.IsStalled(frames, now, timeout);
+  return chunks_.IsStalled(chunks, now, timeout) || in_frame;
 }
 
 void Connection::Close(Status reason) {

@@ -79,7 +79,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void SetLimits(FrameLimits limits) { limits_ = limits; }
 
   // Uses shared memory for large segments from now on.
-  void Share(std::shared_ptr<Sharing> sharing);
+  void Share(std::shared_ptr<Sharing> sharing) {
+    sharing_ = sharing;
+    outbox_.Share(std::move(sharing));
+  }
   // Null without shared memory.
   const std::shared_ptr<Sharing>& sharing() const { return sharing_; }
 
@@ -103,8 +106,17 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool hung_up() { return stream_->hung_up(); }
   // Whether the reading coroutine waits for the peer.
   bool waiting() const { return waiting_; }
-  Flow incoming() const;
-  Flow outgoing() const;
+  Flow incoming() const {
+    return {.expected = waiting_in_frame_,
+            .rounds = frames_read_,
+            .bytes = bytes_read_ + stream_->unread()};
+  }
+  Flow outgoing() const {
+    return {.expected = !outbox_.empty(), .rounds = times_drained_, .bytes = bytes_written_};
+  }
+  // Whether the peer has stopped within a frame, or within chunked messages although small frames
+  // arrive. in_chunks: such messages are incomplete; rounds: times that this has ended.
+  bool IsStalled(bool in_chunks, uint64_t rounds, Clock::time_point now, Clock::duration timeout);
 
   bool open() const { return reason_.ok() && closing_.ok(); }
   const Status& reason() const { return reason_; }
@@ -149,7 +161,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void BeginWait(bool in_frame);
   void EndWait();
   void BeginTurn();
-  [[nodiscard]] awaitable<Status> Skip(uint64_t bytes);
   // Checks the frame's tables and borrows its segments in shared memory.
   Status AcceptTables(IncomingFrame& frame, std::span<const BorrowedSegment> borrowed);
   static Status StreamError(const char* what, const Stream::ErrorCode& error);
@@ -183,6 +194,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   uint64_t bytes_read_ = 0;
   uint64_t turn_frames_ = 0;  // frames_read_ and bytes_read_ at the start of the turn.
   uint64_t turn_bytes_ = 0;
+  FlowWatch frames_;
+  FlowWatch chunks_;
 
   Outbox outbox_;
   WaitList written_;

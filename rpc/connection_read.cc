@@ -309,10 +309,7 @@ uint64_t Connection::AdvanceOne(IncomingPayload& payload, uint64_t& left, uint64
 }
 
 awaitable<Status> Connection::SkipPayload() {
-  co_return co_await Skip(std::exchange(payload_left_, 0));
-}
-
-awaitable<Status> Connection::Skip(uint64_t bytes) {
+  uint64_t bytes = std::exchange(payload_left_, 0);
   const uint64_t buffered = std::min<uint64_t>(bytes, ahead_.size());
   ahead_.Drop(buffered);
   bytes -= buffered;

@@ -18,15 +18,6 @@ uint64_t BytesOf(const IncomingMessage& message) {
   return bytes;
 }
 
-Placement NoSegments() {
-  return [](std::span<const std::byte> /*metadata*/,
-            std::span<const uint64_t> lengths) -> StatusOr<std::vector<IncomingSegment>> {
-    if (lengths.empty()) return std::vector<IncomingSegment>();
-    return absl::InvalidArgumentError(
-        absl::StrCat("the message has ", lengths.size(), " segments, expected none"));
-  };
-}
-
 Placement AllocateAll(size_t max_segments) {
   return
       [max_segments](std::span<const std::byte> /*metadata*/,

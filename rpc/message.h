@@ -74,11 +74,9 @@ uint64_t BytesOf(const IncomingMessage& message);
 using Placement = std::function<StatusOr<std::vector<IncomingSegment>>(
     std::span<const std::byte> metadata, std::span<const uint64_t> segment_lengths)>;
 
-// Refuses messages with segments.
-Placement NoSegments();
-
 // Accepts up to `max_segments` segments of any length into kAllocate.
 Placement AllocateAll(size_t max_segments);
+inline Placement NoSegments() { return AllocateAll(0); }
 
 // Releases the finished buffer of the builder.
 OutgoingSegment TakeMetadata(flatbuffers::FlatBufferBuilder& builder);

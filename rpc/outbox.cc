@@ -112,10 +112,7 @@ uint64_t Outbox::BorrowedBytesOf(const Item& item) {
 }
 
 Outbox::Withdrawn Outbox::Withdraw(const Ticket& ticket) {
-  const auto has_number = [&](const auto& frame) { return frame.number == ticket.number; };
-  const auto bulk_has_number = [&](const auto& bulk) { return has_number(*bulk); };
-
-  const auto queued = std::find_if(queue_.begin(), queue_.end(), has_number);
+  const auto queued = std::ranges::find(queue_, ticket.number, &Item::number);
   if (queued != queue_.end()) {
     bytes_ -= BytesOf(*queued) + (queued->bulk ? queued->bulk->total : 0);
     if (queued->bulk) std::erase(open_, queued->bulk);
@@ -125,25 +122,22 @@ Outbox::Withdrawn Outbox::Withdraw(const Ticket& ticket) {
     queue_.erase(queued);
     return Withdrawn::kWhole;
   }
-  const auto begun = std::find_if(bulk_.begin(), bulk_.end(), bulk_has_number);
+  const auto begun =
+      std::ranges::find_if(bulk_, [&](const auto& bulk) { return bulk->number == ticket.number; });
   if (begun == bulk_.end()) return Withdrawn::kNothing;
   const std::shared_ptr<Bulk> bulk = *begun;
   bulk_.erase(begun);
   bytes_ -= bulk->total - bulk->composed;
   bulk->total = bulk->composed;
-  if (!Leaving(*bulk)) std::erase(open_, bulk);
+  const auto rest = std::span(batch_).subspan(items_done_);
+  if (std::ranges::find(rest, bulk, &Item::bulk) == rest.end()) std::erase(open_, bulk);
   return Withdrawn::kRest;
 }
 
 bool Outbox::Pending(const Ticket& ticket) const {
   if (!ticket.chunked) return ticket.number > written_;
-  return std::any_of(open_.begin(), open_.end(),
-                     [&](const auto& bulk) { return bulk->number == ticket.number; });
-}
-
-bool Outbox::Leaving(const Bulk& bulk) const {
-  return std::any_of(batch_.begin() + static_cast<ptrdiff_t>(items_done_), batch_.end(),
-                     [&](const Item& item) { return item.bulk.get() == &bulk; });
+  return std::ranges::any_of(open_,
+                             [&](const auto& bulk) { return bulk->number == ticket.number; });
 }
 
 std::span<const asio::const_buffer> Outbox::Gather() {
@@ -155,7 +149,10 @@ void Outbox::Compose() {
   batch_bytes_ = 0;
   ComposeFrames();
   if (may_gather_) GatherPayloads();
-  ComposeChunks();
+  while (!bulk_.empty() && batch_bytes_ < batch_limit_) {
+    batch_.push_back(NextChunk(batch_limit_ - batch_bytes_));
+    batch_bytes_ += BytesOf(batch_.back());
+  }
   if (established_ && !batch_.empty()) {
     PadOpening();
     FillHints();
@@ -220,13 +217,6 @@ Outbox::Item Outbox::GatheredChunk(std::span<Item> messages) {
   item.message.metadata = {.bytes = bytes, .owner = ids};
   bytes_ += HeadBytes(item.header);
   return item;
-}
-
-void Outbox::ComposeChunks() {
-  while (!bulk_.empty() && batch_bytes_ < batch_limit_) {
-    batch_.push_back(NextChunk(batch_limit_ - batch_bytes_));
-    batch_bytes_ += BytesOf(batch_.back());
-  }
 }
 
 Outbox::Item Outbox::NextChunk(uint64_t room) {
@@ -296,24 +286,16 @@ void Outbox::FillHints() {
 void Outbox::AddBuffers(size_t index) {
   Item& item = batch_[index];
   item.header = Seal(item.header);
-  AddHead(item);
+  AddBuffer(&item.header, kHeaderBytes);
+  AddBuffer(item.table.data(), item.table.size() * sizeof(uint64_t));
+  AddBuffer(item.borrowed.data(), item.borrowed.size() * sizeof(BorrowedSegment));
+  AddBuffer(item.message.metadata.bytes.data(), item.message.metadata.bytes.size());
   if (item.header.gathered()) {
     for (size_t i = index - item.header.segment_count; i < index; ++i) AddPayload(batch_[i]);
   } else if (item.header.kind == FrameKind::kChunk || !item.header.chunked()) {
     AddPayload(item);
   }
   item.buffers_end = gathered_.size();
-}
-
-void Outbox::AddBuffer(const void* data, size_t size) {
-  if (size != 0) gathered_.emplace_back(data, size);
-}
-
-void Outbox::AddHead(const Item& item) {
-  AddBuffer(&item.header, kHeaderBytes);
-  AddBuffer(item.table.data(), item.table.size() * sizeof(uint64_t));
-  AddBuffer(item.borrowed.data(), item.borrowed.size() * sizeof(BorrowedSegment));
-  AddBuffer(item.message.metadata.bytes.data(), item.message.metadata.bytes.size());
 }
 
 void Outbox::AddPayload(Item& item) {

@@ -131,17 +131,16 @@ class Outbox {
   void ComposeFrames();
   void GatherPayloads();
   Item GatheredChunk(std::span<Item> messages);
-  void ComposeChunks();
   Item NextChunk(uint64_t room);
   void PadOpening();
   Item Padding(uint64_t bytes);
   void FillHints();
   void AddBuffers(size_t index);
-  void AddBuffer(const void* data, size_t size);
-  void AddHead(const Item& item);
+  void AddBuffer(const void* data, size_t size) {
+    if (size != 0) gathered_.emplace_back(data, size);
+  }
   void AddPayload(Item& item);
   void NoteWritten(const Item& item);
-  bool Leaving(const Bulk& bulk) const;
 
   const uint64_t batch_limit_;
   bool established_ = false;

@@ -15,18 +15,10 @@ namespace {
 
 constexpr size_t kMaxIdleTasks = 64;
 
-Clock::time_point DeadlineOf(const FrameHeader& header, Clock::time_point arrival) {
-  if (header.deadline_ms == 0) return Clock::time_point::max();
-  return arrival + std::chrono::milliseconds(header.deadline_ms);
-}
-
 void End(RequestTask& task) {
   task.ended = true;
   task.request.Abandon();
 }
-
-// The address without the port.
-std::string HostOf(const std::string& peer) { return peer.substr(0, peer.rfind(':')); }
 
 Trace TraceOf(const FrameHeader& header) {
   return {.trace_id = header.trace_id, .span_id = header.span_id};
@@ -40,7 +32,7 @@ ServerSession::ServerSession(std::shared_ptr<ServerCore> core,
       sharing_(std::move(sharing)),
       connection_(
           std::make_shared<Connection>(stream, stream->peer(), kHelloLimits, core_->observer)),
-      host_(HostOf(connection_->peer())),
+      host_(connection_->peer().substr(0, connection_->peer().rfind(':'))),
       newcomer_(core_->newcomers.insert(core_->newcomers.end(), this)),
       unanswered_(core_->executor),
       deadlines_(core_->executor, [this](Clock::time_point now) { return ExpireRequests(now); }),
@@ -175,13 +167,6 @@ StatusOr<std::shared_ptr<RequestTask>> ServerSession::OnFrame(IncomingFrame&& fr
   }
 }
 
-StatusOr<const Method*> ServerSession::MethodOf(const FrameHeader& header) const {
-  if (core_->draining) return absl::UnavailableError("the server is stopping");
-  const auto found = core_->methods.find(header.method);
-  if (found != core_->methods.end()) return &found->second;
-  return absl::UnimplementedError(absl::StrCat("the server has no method ", header.method));
-}
-
 StatusOr<std::shared_ptr<RequestTask>> ServerSession::OnRequest(IncomingFrame&& frame,
                                                                 Clock::time_point arrival) {
   const FrameHeader header = frame.header;
@@ -193,9 +178,14 @@ StatusOr<std::shared_ptr<RequestTask>> ServerSession::OnRequest(IncomingFrame&& 
     connection_->Send(std::move(refusal));
     return nullptr;
   };
-  const StatusOr<const Method*> method = MethodOf(header);
-  if (!method.ok()) return refuse(method.status());
-  StatusOr<std::vector<IncomingSegment>> destinations = PlaceSegments((*method)->placement, frame);
+  if (core_->draining) return refuse(absl::UnavailableError("the server is stopping"));
+  const auto method = core_->methods.find(header.method);
+  if (method == core_->methods.end()) {
+    return refuse(
+        absl::UnimplementedError(absl::StrCat("the server has no method ", header.method)));
+  }
+  StatusOr<std::vector<IncomingSegment>> destinations =
+      PlaceSegments(method->second.placement, frame);
   if (!destinations.ok()) return refuse(destinations.status());
 
   const uint64_t bytes = frame.message_bytes();
@@ -205,13 +195,15 @@ StatusOr<std::shared_ptr<RequestTask>> ServerSession::OnRequest(IncomingFrame&& 
   if (idle_.empty()) idle_.push_back(std::make_shared<RequestTask>());
   std::shared_ptr<RequestTask> task = std::move(idle_.back());
   idle_.pop_back();
-  task->method = *method;
+  task->method = &method->second;
   task->id = header.request_id;
   task->trace = TraceOf(header);
   task->bytes = bytes;
   task->cost = cost;
   task->start = arrival;
-  task->deadline = DeadlineOf(header, arrival);
+  task->deadline = header.deadline_ms == 0
+                       ? Clock::time_point::max()
+                       : arrival + std::chrono::milliseconds(header.deadline_ms);
   task->payload.emplace(std::move(payload));
   task->unanswered = unanswered_.Enter();
   ++arriving_;

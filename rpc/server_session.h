@@ -91,8 +91,6 @@ class ServerSession : public std::enable_shared_from_this<ServerSession> {
   uint64_t Cost(uint64_t frame_bytes) const {
     return std::min(frame_bytes, core_->options.max_request_bytes_per_connection);
   }
-  // Errors: UNAVAILABLE while draining; UNIMPLEMENTED.
-  StatusOr<const Method*> MethodOf(const FrameHeader& header) const;
   // Reports a request whose handler did not start.
   void ReportUnstarted(const FrameHeader& header, uint64_t bytes, const Status& error);
   void OnCancel(uint64_t request_id);
@@ -123,7 +121,7 @@ class ServerSession : public std::enable_shared_from_this<ServerSession> {
   const std::shared_ptr<Connection> connection_;
   PeerHello peer_;
   std::shared_ptr<const Hello> hello_;            // The client's; requests may outlive the session.
-  const std::string host_;                        // Of the client.
+  const std::string host_;                        // Of the client: its address without the port.
   std::list<ServerSession*>::iterator newcomer_;  // The end after HELLO.
   bool admitted_ = false;
   Gate unanswered_;          // Requests whose answers have not been written.
@@ -131,8 +129,6 @@ class ServerSession : public std::enable_shared_from_this<ServerSession> {
   uint64_t arrivals_ = 0;    // Times that arriving_ became 0.
   DeadlineTimer deadlines_;  // Of running tasks.
   DeadlineTimer flow_timer_;
-  FlowWatch frames_;
-  FlowWatch chunks_;  // Stalls although small frames arrive.
   FlowWatch outgoing_;
   uint64_t unanswered_bytes_ = 0;
   // By request id, from head to answer.

@@ -80,13 +80,7 @@ Clock::time_point ServerSession::CheckFlows(Clock::time_point now) {
     Close(absl::UnavailableError("the peer closed the connection"));
     return Clock::time_point::max();
   }
-  const Flow frames = connection_->incoming();
-  const Flow chunks{.expected = arriving_ != 0 && connection_->waiting(),
-                    .rounds = arrivals_,
-                    .bytes = frames.bytes};
-  const bool in_frame = frames_.IsStalled(frames, now, options.stall_timeout);
-  const bool in_chunks = chunks_.IsStalled(chunks, now, options.stall_timeout);
-  if (in_frame || in_chunks) {
+  if (connection_->IsStalled(arriving_ != 0, arrivals_, now, options.stall_timeout)) {
     Close(WithCloseReason(absl::DeadlineExceededError("the client stopped within a message"),
                           CloseReason::kStalled));
     return Clock::time_point::max();

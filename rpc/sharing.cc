@@ -66,7 +66,7 @@ void Sharing::TrimLater() {
     const auto self = weak.lock();
     if (error || self == nullptr) return;
     self->trim_pending_ = false;
-    if (self->outgoing_->Trim(kKeptBytes)) self->TrimLater();
+    if (self->outgoing_->Trim(uint64_t{2} << 20)) self->TrimLater();
   });
 }
 

@@ -25,8 +25,6 @@ class Sharing : public std::enable_shared_from_this<Sharing> {
  public:
   // Smaller segments are sent in the frame, which is cheaper.
   static constexpr size_t kMinBorrowedBytes = 4'096;
-  // Bytes of idle pages of this end's region that are not released.
-  static constexpr uint64_t kKeptBytes = uint64_t{2} << 20;
 
   // Creates this end's region and board. region_bytes: size of the region; when it is full,
   // segments are sent in their frames. Errors: UNAVAILABLE.

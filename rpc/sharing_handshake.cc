@@ -7,10 +7,6 @@
 
 namespace simurgh::rpc {
 
-SharingHandshake::SharingHandshake(bool allowed) {
-  if (allowed) files_ = std::make_shared<FilePassing>();
-}
-
 uint64_t SharingHandshake::Offer(const asio::any_io_executor& executor, uint64_t region_bytes) {
   if (files_ == nullptr || region_bytes == 0) return 0;
   StatusOr<std::shared_ptr<Sharing>> sharing = Sharing::Offer(executor, region_bytes);

@@ -16,7 +16,8 @@ namespace simurgh::rpc {
 class SharingHandshake {
  public:
   // allowed: the address allows it, and the connection is a Unix socket.
-  explicit SharingHandshake(bool allowed);
+  explicit SharingHandshake(bool allowed)
+      : files_(allowed ? std::make_shared<FilePassing>() : nullptr) {}
 
   // For the connection's stream; null if no files are passed.
   const std::shared_ptr<FilePassing>& files() const { return files_; }

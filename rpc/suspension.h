@@ -64,11 +64,7 @@ class Suspension {
  private:
   using Handler = asio::async_result<asio::use_awaitable_t<>, void()>::handler_type;
 
-  std::optional<Handler> Take() {
-    std::optional<Handler> taken = std::move(handler_);
-    handler_.reset();
-    return taken;
-  }
+  std::optional<Handler> Take() { return std::exchange(handler_, std::nullopt); }
 
   std::optional<Handler> handler_;
   bool over_ = false;

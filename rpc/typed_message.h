@@ -42,6 +42,18 @@ struct Segment {
 // The table type of a message without a table.
 struct NoTable {};
 
+// The destination of a tensor; see IncomingSegment.
+template <typename T>
+struct SegmentDestination {
+  std::span<T> values;
+  std::shared_ptr<void> owner = {};
+  bool allocate = false;
+
+  static const SegmentDestination kAllocate;
+};
+template <typename T>
+inline const SegmentDestination<T> SegmentDestination<T>::kAllocate{.allocate = true};
+
 // A request or response: a table and segments in this order.
 template <typename TableType, typename... SegmentTypes>
 struct MessageOf {
@@ -51,6 +63,7 @@ struct MessageOf {
 
   // The number of elements of each segment.
   using Counts = std::array<uint64_t, kSegments>;
+  using Destinations = std::tuple<SegmentDestination<typename SegmentTypes::Element>...>;
 
   // The index of the segment with this name. Does not compile for an unknown name.
   template <SegmentName kName>
@@ -78,18 +91,6 @@ struct SegmentSource {
   std::shared_ptr<const void> owner = {};
 };
 
-// The destination of a tensor; see IncomingSegment.
-template <typename T>
-struct SegmentDestination {
-  std::span<T> values;
-  std::shared_ptr<void> owner = {};
-  bool allocate = false;
-
-  static const SegmentDestination kAllocate;
-};
-template <typename T>
-inline const SegmentDestination<T> SegmentDestination<T>::kAllocate{.allocate = true};
-
 // Memory for a tensor to send. Allocator: a Client or Request; see their Allocate().
 template <typename T, typename Allocator>
 SegmentDestination<T> AllocateTensor(Allocator& allocator, size_t count) {
@@ -99,13 +100,6 @@ SegmentDestination<T> AllocateTensor(Allocator& allocator, size_t count) {
 }
 
 namespace internal {
-
-template <typename Message>
-struct DestinationsFor;
-template <typename Table, typename... Segments>
-struct DestinationsFor<MessageOf<Table, Segments...>> {
-  using Type = std::tuple<SegmentDestination<typename Segments::Element>...>;
-};
 
 Status MalformedTable(std::string_view what);
 
@@ -122,7 +116,7 @@ Status CheckAlignment(std::string_view what, std::span<const std::string_view> n
 
 // A destination for each segment of a message.
 template <typename Message>
-using Destinations = typename internal::DestinationsFor<Message>::Type;
+using Destinations = typename Message::Destinations;
 
 // The verified table of a message. what: the name of the method, for errors.
 // Errors: INVALID_ARGUMENT.
