@@ -11,18 +11,6 @@
 #include "simurgh/base/random.h"
 
 namespace simurgh::rpc {
-namespace {
-
-// Errors that a retry cannot fix.
-bool IsRefusal(const Status& status) {
-  return absl::IsInvalidArgument(status) || absl::IsUnauthenticated(status);
-}
-
-Clock::time_point ConnectedBy(Clock::time_point start, const CallOptions& options) {
-  return options.deadline - start <= options.patience ? options.deadline : start + options.patience;
-}
-
-}  // namespace
 
 class Client::Impl : public std::enable_shared_from_this<Impl> {
  public:
@@ -98,7 +86,8 @@ awaitable<StatusOr<IncomingMessage>> Client::Impl::Call(std::shared_ptr<Impl> se
   if (start >= options.deadline) {
     session = absl::DeadlineExceededError("the deadline passed before the call");
   } else if (*session == nullptr || !(*session)->usable()) {
-    session = co_await self->Ready(ConnectedBy(start, options));
+    const bool patient = options.deadline - start <= options.patience;
+    session = co_await self->Ready(patient ? options.deadline : start + options.patience);
   }
   result = session.ok() ? co_await (*session)->Exchange(method.number, request, placement, options)
                         : session.status();
@@ -157,7 +146,8 @@ awaitable<void> Client::Impl::ConnectLoop(std::shared_ptr<Impl> self) {
     if (connected.ok()) break;
     self->NoteFailure(Annotate(connected, absl::StrCat("connection to ", self->address_)),
                       Clock::now());
-    if (IsRefusal(self->last_error_)) {
+    // A retry cannot fix these.
+    if (absl::IsInvalidArgument(connected) || absl::IsUnauthenticated(connected)) {
       ++self->refusals_;
       break;
     }

@@ -140,8 +140,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Wanted WantedOfFrame() const;
   Status TakeHeader();
   StatusOr<IncomingFrame> TakeFrame();
-  // Splits a gathered chunk; TakePiece() then returns it as chunks of one message each.
-  Status TakePieces(const IncomingFrame& gathered);
   IncomingFrame TakePiece();
   // Reads a head that is larger than the read-ahead buffer.
   [[nodiscard]] awaitable<StatusOr<IncomingFrame>> ReadLargeHead();

@@ -135,14 +135,10 @@ StatusOr<IncomingFrame> Connection::TakeFrame() {
   (void)ahead_.Take(frame.metadata);
   SIMURGH_RETURN_IF_ERROR(AcceptTables(frame, borrowed));
   if (!frame.header.gathered()) return frame;
-  SIMURGH_RETURN_IF_ERROR(TakePieces(frame));
-  return TakePiece();
-}
-
-Status Connection::TakePieces(const IncomingFrame& gathered) {
-  for (size_t i = 0; i < gathered.lengths.size(); ++i) {
-    Piece piece{.left = gathered.lengths[i]};
-    std::memcpy(&piece.id, gathered.metadata.data() + i * sizeof(piece.id), sizeof(piece.id));
+  // Returned as chunks of one message each.
+  for (size_t i = 0; i < frame.lengths.size(); ++i) {
+    Piece piece{.left = frame.lengths[i]};
+    std::memcpy(&piece.id, frame.metadata.data() + i * sizeof(piece.id), sizeof(piece.id));
     const bool again = std::ranges::count(pieces_, piece.id, &Piece::id) != 0;
     if (piece.id == 0 || again) {
       return absl::DataLossError(
@@ -150,7 +146,7 @@ Status Connection::TakePieces(const IncomingFrame& gathered) {
     }
     pieces_.push_back(piece);
   }
-  return absl::OkStatus();
+  return TakePiece();
 }
 
 IncomingFrame Connection::TakePiece() {

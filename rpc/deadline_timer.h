@@ -20,7 +20,7 @@ class DeadlineTimer {
   using Look = std::function<Clock::time_point(Clock::time_point now)>;
 
   DeadlineTimer(const asio::any_io_executor& executor, Look look)
-      : state_(std::make_shared<State>(executor, std::move(look))) {}
+      : state_(std::make_shared<State>(asio::steady_timer(executor), std::move(look))) {}
   DeadlineTimer(const DeadlineTimer&) = delete;
   DeadlineTimer& operator=(const DeadlineTimer&) = delete;
   ~DeadlineTimer() {
@@ -34,8 +34,6 @@ class DeadlineTimer {
 
  private:
   struct State {
-    State(const asio::any_io_executor& executor, Look function)
-        : timer(executor), look(std::move(function)) {}
     asio::steady_timer timer;
     const Look look;
     Clock::time_point set_to = Clock::time_point::max();

@@ -48,11 +48,6 @@ StatusOr<SharedMemory> SharedMemory::Create(const char* name, size_t size) {
   return memory;
 }
 
-void SharedMemory::Release(size_t offset, size_t length) const {
-  // Best effort: if it fails, the pages stay.
-  (void)::madvise(mapping.data() + offset, length, MADV_REMOVE);
-}
-
 StatusOr<Mapping> MapPeerMemory(const FileDescriptor& file, uint64_t min_size, uint64_t max_size) {
   // Reading other kinds of file can block or fault, whatever their seals.
   struct statfs system{};

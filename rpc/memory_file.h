@@ -39,10 +39,6 @@ struct SharedMemory {
 
   // Errors: UNAVAILABLE (no descriptors, no memfd, no /proc).
   static StatusOr<SharedMemory> Create(const char* name, size_t size);
-
-  // Releases pages to the system; they read as zeros from then on.
-  // Requires multiples of the page size.
-  void Release(size_t offset, size_t length) const;
 };
 
 // Maps the peer's memory file to read.

@@ -6,10 +6,6 @@
 
 namespace simurgh::rpc::internal {
 
-Status MalformedTable(std::string_view what) {
-  return absl::InvalidArgumentError(std::string(what) + ": the metadata is malformed");
-}
-
 Status CheckSegments(std::string_view what, std::span<const std::string_view> names,
                      std::span<const size_t> element_bytes, std::span<const uint64_t> lengths) {
   if (lengths.size() != names.size()) {

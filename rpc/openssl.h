@@ -3,6 +3,7 @@
 // Owning pointers to OpenSSL objects.
 
 #include <memory>
+#include <string>
 
 #include <openssl/bio.h>
 #include <openssl/evp.h>
@@ -22,5 +23,12 @@ struct OpenSslDeleter {
 
 template <typename T>
 using OpenSslPointer = std::unique_ptr<T, OpenSslDeleter>;
+
+// The bytes written to a memory BIO.
+inline std::string TextOf(BIO* memory) {
+  char* data = nullptr;
+  const long size = BIO_get_mem_data(memory, &data);
+  return {data, static_cast<size_t>(size)};
+}
 
 }  // namespace simurgh::rpc

@@ -6,6 +6,8 @@
 #include <numeric>
 #include <utility>
 
+#include <sys/mman.h>
+
 #include "simurgh/base/check.h"
 
 namespace simurgh::rpc {
@@ -116,7 +118,8 @@ bool OutgoingRegion::Trim(uint64_t keep) {
   Reclaim();
   const bool was_needed = space_.peak_bytes() != 0;
   for (const BlockSpace::Range& idle : space_.TakeIdle(keep)) {
-    memory_.Release(idle.offset, idle.length);
+    // Best effort: if it fails, the pages stay.
+    (void)::madvise(memory_.mapping.data() + idle.offset, idle.length, MADV_REMOVE);
   }
   return was_needed;
 }

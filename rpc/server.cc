@@ -31,14 +31,6 @@ std::string PlainRefusal() {
   return bytes.append(reinterpret_cast<const char*>(metadata.data()), metadata.size());
 }
 
-std::shared_ptr<Stream> StreamOver(Socket socket, const ServerOptions& options,
-                                   const SharingHandshake& sharing) {
-  if (options.tls == nullptr || !IsTcp(socket)) {
-    return std::make_unique<SocketStream>(std::move(socket), sharing.files());
-  }
-  return AcceptTls(std::move(socket), options.tls, PlainRefusal());
-}
-
 awaitable<void> AcceptLoop(std::shared_ptr<ServerCore> core, std::shared_ptr<Listener> listener) {
   for (;;) {
     StatusOr<Socket> socket = co_await listener->Accept();
@@ -56,9 +48,13 @@ awaitable<void> AcceptLoop(std::shared_ptr<ServerCore> core, std::shared_ptr<Lis
           CloseReason::kCrowd));
     }
     SharingHandshake sharing(listener->may_share());
-    std::shared_ptr<Stream> stream = StreamOver(*std::move(socket), core->options, sharing);
-    const auto session =
-        std::make_shared<ServerSession>(core, std::move(stream), std::move(sharing));
+    std::shared_ptr<Stream> stream;
+    if (core->options.tls != nullptr && IsTcp(*socket)) {
+      stream = AcceptTls(*std::move(socket), core->options.tls, PlainRefusal());
+    } else {
+      stream = std::make_shared<SocketStream>(*std::move(socket), sharing.files());
+    }
+    const auto session = std::make_shared<ServerSession>(core, stream, std::move(sharing));
     asio::co_spawn(core->executor, session->Run(), asio::detached);
   }
 }

@@ -327,11 +327,6 @@ Clock::time_point ServerSession::ExpireRequests(Clock::time_point now) {
   return next;
 }
 
-void ServerSession::SendGoaway() {
-  if (!admitted_) return;  // Its HELLO will be refused.
-  connection_->Send({.header = {.kind = FrameKind::kGoaway}});
-}
-
 void ServerSession::Close(const Status& reason) {
   Leave();
   connection_->Close(reason);

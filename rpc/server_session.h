@@ -63,7 +63,10 @@ class ServerSession : public std::enable_shared_from_this<ServerSession> {
   [[nodiscard]] awaitable<void> Run();
 
   // Asks the client to close the connection after its last answer.
-  void SendGoaway();
+  void SendGoaway() {
+    // Without admission its HELLO will be refused.
+    if (admitted_) connection_->Send({.header = {.kind = FrameKind::kGoaway}});
+  }
 
   // Waits until all requests are answered. Returns false when the deadline passed first.
   [[nodiscard]] awaitable<bool> Answered(Clock::time_point deadline) {

@@ -31,16 +31,13 @@ class TlsContext {
   static StatusOr<std::shared_ptr<const TlsContext>> Load(const TlsOptions& options);
 
   explicit TlsContext(std::string peer_name);
-  TlsContext(const TlsContext&) = delete;
-  TlsContext& operator=(const TlsContext&) = delete;
-  ~TlsContext();
 
   const std::string& peer_name() const { return peer_name_; }
-  ssl_ctx_st* native() const { return native_; }
+  ssl_ctx_st* native() const { return native_.get(); }
 
  private:
   const std::string peer_name_;
-  ssl_ctx_st* const native_;
+  const std::shared_ptr<ssl_ctx_st> native_;
 };
 
 }  // namespace simurgh::rpc

@@ -86,9 +86,7 @@ StatusOr<OpenSslPointer<EVP_PKEY>> ReadKey(const std::string& file) {
 std::string Text(const ASN1_TIME* time) {
   const OpenSslPointer<BIO> out(BIO_new(BIO_s_mem()));
   ASN1_TIME_print(out.get(), time);
-  char* data = nullptr;
-  const long size = BIO_get_mem_data(out.get(), &data);
-  return {data, static_cast<size_t>(size)};
+  return TextOf(out.get());
 }
 
 Status CheckDates(const char* what, const std::string& file, const X509* certificate) {
@@ -158,16 +156,14 @@ Status Use(SSL_CTX* context, const TlsOptions& options, const Certificates& chai
 }  // namespace
 
 TlsContext::TlsContext(std::string peer_name)
-    : peer_name_(std::move(peer_name)), native_(SSL_CTX_new(TLS_method())) {
+    : peer_name_(std::move(peer_name)), native_(SSL_CTX_new(TLS_method()), &SSL_CTX_free) {
   SIMURGH_CHECK(native_ != nullptr) << "SSL_CTX_new failed";
-  SSL_CTX_set_min_proto_version(native_, TLS1_3_VERSION);
-  SSL_CTX_set_verify(native_, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
+  SSL_CTX_set_min_proto_version(native(), TLS1_3_VERSION);
+  SSL_CTX_set_verify(native(), SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
   // Connections are few and long, so session resumption is of no use.
-  SSL_CTX_set_session_cache_mode(native_, SSL_SESS_CACHE_OFF);
-  SSL_CTX_set_num_tickets(native_, 0);
+  SSL_CTX_set_session_cache_mode(native(), SSL_SESS_CACHE_OFF);
+  SSL_CTX_set_num_tickets(native(), 0);
 }
-
-TlsContext::~TlsContext() { SSL_CTX_free(native_); }
 
 StatusOr<std::shared_ptr<const TlsContext>> TlsContext::Load(const TlsOptions& options) {
   SIMURGH_ASSIGN_OR_RETURN(const Certificates chain,

@@ -60,8 +60,11 @@ class TlsStream : public Stream, public std::enable_shared_from_this<TlsStream> 
   // Sends `plain`, then waits until the peer closes.
   [[nodiscard]] awaitable<void> CloseAfter(std::string_view plain);
   void Flush();
-  void OnFlushed(const ErrorCode& error);
-  void CloseSocket();
+  void CloseSocket() {
+    linger_.cancel();
+    ErrorCode ignored;
+    stream_.next_layer().close(ignored);
+  }
 
   const std::string peer_;
   const std::shared_ptr<const TlsContext> context_;
@@ -183,20 +186,17 @@ Stream::Progress TlsStream::TryWrite(std::span<const asio::const_buffer> buffers
 
 void TlsStream::Flush() {
   std::swap(pending_, flushing_);
-  asio::async_write(
-      stream_, asio::buffer(flushing_),
-      [self = shared_from_this()](const ErrorCode& error, size_t) { self->OnFlushed(error); });
-}
-
-void TlsStream::OnFlushed(const ErrorCode& error) {
-  flushing_.clear();
-  failure_ = error;
-  if (!error && !pending_.empty()) {
-    Flush();
-  } else if (closed_) {
-    CloseSocket();
-  }
-  if (const auto ready = std::exchange(ready_, nullptr)) ready(error);
+  auto flushed = [this, self = shared_from_this()](const ErrorCode& error, size_t) {
+    flushing_.clear();
+    failure_ = error;
+    if (!error && !pending_.empty()) {
+      Flush();
+    } else if (closed_) {
+      CloseSocket();
+    }
+    if (const auto ready = std::exchange(ready_, nullptr)) ready(error);
+  };
+  asio::async_write(stream_, asio::buffer(flushing_), std::move(flushed));
 }
 
 void TlsStream::WhenWritable(std::function<void(const ErrorCode&)> ready) {
@@ -222,12 +222,6 @@ void TlsStream::Close() {
   linger_.async_wait([self = shared_from_this()](const ErrorCode& error) {
     if (!error) self->CloseSocket();
   });
-}
-
-void TlsStream::CloseSocket() {
-  linger_.cancel();
-  ErrorCode ignored;
-  stream_.next_layer().close(ignored);
 }
 
 // A handle whose end closes the stream.

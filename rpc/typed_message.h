@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
@@ -101,8 +102,6 @@ SegmentDestination<T> AllocateTensor(Allocator& allocator, size_t count) {
 
 namespace internal {
 
-Status MalformedTable(std::string_view what);
-
 // Checks the number of segments, and that each is a whole number of elements.
 // Errors: INVALID_ARGUMENT, naming `what` and the segment.
 Status CheckSegments(std::string_view what, std::span<const std::string_view> names,
@@ -124,8 +123,8 @@ template <typename Table>
 StatusOr<const Table*> VerifiedTable(std::string_view what, std::span<const std::byte> metadata) {
   const auto* bytes = reinterpret_cast<const uint8_t*>(metadata.data());
   flatbuffers::Verifier verifier(bytes, metadata.size());
-  if (!verifier.VerifyBuffer<Table>(nullptr)) return internal::MalformedTable(what);
-  return flatbuffers::GetRoot<Table>(bytes);
+  if (verifier.VerifyBuffer<Table>(nullptr)) return flatbuffers::GetRoot<Table>(bytes);
+  return absl::InvalidArgumentError(std::string(what) + ": the metadata is malformed");
 }
 
 // Checks that a received message has this type.

@@ -21,19 +21,13 @@ struct Identity {
   OpenSslPointer<EVP_PKEY> key;
 };
 
-std::string Taken(BIO* bio) {
-  char* data = nullptr;
-  const long size = BIO_get_mem_data(bio, &data);
-  return {data, static_cast<size_t>(size)};
-}
-
 std::string Pem(const Identity& identity, bool key) {
   const OpenSslPointer<BIO> out(BIO_new(BIO_s_mem()));
   const int written = key ? PEM_write_bio_PrivateKey(out.get(), identity.key.get(), nullptr,
                                                      nullptr, 0, nullptr, nullptr)
                           : PEM_write_bio_X509(out.get(), identity.certificate.get());
   SIMURGH_CHECK(written == 1) << "cannot write PEM";
-  return Taken(out.get());
+  return TextOf(out.get());
 }
 
 void Extend(X509* certificate, X509* issuer, int kind, const std::string& value) {

@@ -42,13 +42,11 @@ class DelayingProxy::Link : public std::enable_shared_from_this<Link> {
     Direction(Socket& source, Socket& sink, Clock::duration delay, double bytes_per_second)
         : from(source),
           to(sink),
-          line(delay, bytes_per_second, kMaxUnsentBytes + UnderWay(delay, bytes_per_second)),
+          line(delay, bytes_per_second,
+               kMaxUnsentBytes + static_cast<size_t>(std::chrono::duration<double>(delay).count() *
+                                                     bytes_per_second)),
           entered(source.get_executor()),
           left(source.get_executor()) {}
-
-    static size_t UnderWay(Clock::duration delay, double bytes_per_second) {
-      return static_cast<size_t>(std::chrono::duration<double>(delay).count() * bytes_per_second);
-    }
 
     Socket& from;
     Socket& to;

@@ -23,18 +23,12 @@ class Loop {
     std::exception_ptr thrown;
     bool ended = false;
     std::optional<std::conditional_t<std::is_void_v<T>, bool, T>> result;
-    if constexpr (std::is_void_v<T>) {
-      asio::co_spawn(context_, std::move(task), [&](const std::exception_ptr& error) {
-        thrown = error;
-        ended = true;
-      });
-    } else {
-      asio::co_spawn(context_, std::move(task), [&](const std::exception_ptr& error, T value) {
-        thrown = error;
-        result = std::move(value);
-        ended = true;
-      });
-    }
+    const auto end = [&](const std::exception_ptr& error, auto... value) {
+      thrown = error;
+      ((result = std::move(value)), ...);
+      ended = true;
+    };
+    asio::co_spawn(context_, std::move(task), end);
     context_.restart();
     while (!ended)
       SIMURGH_CHECK(context_.run_one() != 0)

@@ -3,15 +3,7 @@
 #include <utility>
 
 namespace simurgh::rpc::testing {
-namespace {
-
-constexpr std::chrono::seconds kConnectTimeout{10};
-
-}  // namespace
-
 struct Proxy::Route {
-  explicit Route(Carry function) : carry(std::move(function)) {}
-
   const Carry carry;
   Address target;
 };
@@ -46,7 +38,7 @@ awaitable<void> Proxy::AcceptLoop(std::shared_ptr<Route> route,
 
 awaitable<void> Proxy::Serve(std::shared_ptr<Route> route, Socket client) {
   const Address target = route->target;
-  StatusOr<Socket> server = co_await Connect(target, Clock::now() + kConnectTimeout);
+  StatusOr<Socket> server = co_await Connect(target, Clock::now() + std::chrono::seconds(10));
   if (!server.ok()) co_return;  // Closes the client's end.
   route->carry(std::move(client), *std::move(server));
 }
