@@ -4,7 +4,6 @@
 
 #include <chrono>
 #include <exception>
-#include <functional>
 #include <optional>
 #include <type_traits>
 #include <utility>

@@ -79,12 +79,10 @@ awaitable<StatusOr<std::shared_ptr<ClientSession>>> ClientSession::Introduce(
       {.header = {.kind = FrameKind::kHello},
        .message = {.metadata = EncodeHello(hello, FrameLimits::Of(options), 0, shared_memory)}});
   StatusOr<PeerHello> peer = co_await ReadHello(*connection, hello);
-  StatusOr<std::shared_ptr<Sharing>> shared = nullptr;
-  if (peer.ok()) shared = sharing.Agree(peer->features);
-  if (!peer.ok() || !shared.ok()) {
-    const Status refused = peer.ok() ? shared.status() : peer.status();
-    connection->Close(refused);
-    co_return refused;
+  auto shared = peer.ok() ? sharing.Agree(peer->features) : peer.status();
+  if (!shared.ok()) {
+    connection->Close(shared.status());
+    co_return shared.status();
   }
   if (*shared != nullptr) connection->Share(*std::move(shared));
   connection->SetLimits(FrameLimits::Of(options));

@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "rpc/control.h"
 #include "rpc/tls_stream.h"
 #include "simurgh/base/check.h"
 
@@ -24,13 +23,6 @@ Status Connection::StreamError(const char* what, const Stream::ErrorCode& error)
     return WithCloseReason(absl::UnauthenticatedError(error.message()), CloseReason::kTls);
   }
   return absl::UnavailableError(absl::StrCat(what, ": ", error.message()));
-}
-
-void Connection::Establish(std::string name, const PeerHello& peer) {
-  peer_ = std::move(name);
-  outbox_.Establish(peer.limits);
-  established_ = true;
-  observer_->OnConnect(peer_);
 }
 
 bool Connection::IsStalled(bool in_chunks, uint64_t rounds, Clock::time_point now,

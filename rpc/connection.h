@@ -87,7 +87,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
   const std::shared_ptr<Sharing>& sharing() const { return sharing_; }
 
   // The HELLOs have been exchanged: reports the connection and enables chunks and hints.
-  void Establish(std::string name, const PeerHello& peer);
+  void Establish(std::string name, const PeerHello& peer) {
+    peer_ = std::move(name);
+    outbox_.Establish(peer.limits);
+    established_ = true;
+    observer_->OnConnect(peer_);
+  }
 
   // Ends reading and writing at once. The first reason is kept.
   void Close(Status reason);

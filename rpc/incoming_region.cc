@@ -40,18 +40,14 @@ StatusOr<ReceivedSegment> IncomingRegion::Borrow(const BorrowedSegment& segment,
   }
   const std::byte* const data = region_.data() + segment.offset;
   auto give_back = [self = shared_from_this(), segment](const std::byte* /*data*/) {
-    self->Return(segment);
+    // Before the store to the board, after which the peer may use the slot again.
+    self->held_[segment.slot].store(false, std::memory_order_relaxed);
+    auto* const words = reinterpret_cast<uint32_t*>(self->board_.mapping.data());
+    // Release: all reads of the segment come before this store.
+    std::atomic_ref<uint32_t>(words[segment.slot])
+        .store(segment.generation, std::memory_order_release);
   };
   return ReceivedSegment{.bytes = {data, length}, .owner = {data, std::move(give_back)}};
-}
-
-void IncomingRegion::Return(const BorrowedSegment& segment) {
-  // Before the store to the board, after which the peer may use the slot again.
-  held_[segment.slot].store(false, std::memory_order_relaxed);
-  auto* const words = reinterpret_cast<uint32_t*>(board_.mapping.data());
-  // Release: all reads of the segment come before this store.
-  std::atomic_ref<uint32_t>(words[segment.slot])
-      .store(segment.generation, std::memory_order_release);
 }
 
 }  // namespace simurgh::rpc

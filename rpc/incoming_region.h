@@ -40,8 +40,6 @@ class IncomingRegion : public std::enable_shared_from_this<IncomingRegion> {
  private:
   explicit IncomingRegion(SharedMemory board) : board_(std::move(board)) {}
 
-  void Return(const BorrowedSegment& segment);
-
   SharedMemory board_;
   Mapping region_;
   std::array<std::atomic<bool>, kMaxBorrowedSegments> held_{};

@@ -254,22 +254,18 @@ void Outbox::PadOpening() {
     if (!item.header.payload_is_small() || opening >= kMaxPaddingBytes) break;
     opening += item.header.following_bytes();
   }
-  if (opening < promised_) batch_.insert(batch_.begin(), Padding(promised_ - opening));
+  if (opening < promised_) {
+    static const auto zeros = std::make_shared<const std::array<std::byte, kMaxPaddingBytes>>();
+    const uint64_t missing = std::max<uint64_t>(promised_ - opening, kHeaderBytes);
+    Item& item = *batch_.emplace(batch_.begin());
+    item.header.kind = FrameKind::kPadding;
+    item.header.metadata_length = static_cast<uint32_t>(missing - kHeaderBytes);
+    item.number = written_;
+    item.message.metadata = {.bytes = std::span(*zeros).first(item.header.metadata_length),
+                             .owner = zeros};
+    bytes_ += HeadBytes(item.header);
+  }
   promised_ = std::min<uint64_t>(opening, kMaxPaddingBytes);
-}
-
-// A PADDING frame of max(bytes, kHeaderBytes) bytes.
-Outbox::Item Outbox::Padding(uint64_t bytes) {
-  static const auto zeros = std::make_shared<const std::array<std::byte, kMaxPaddingBytes>>();
-  Item item;
-  item.header.kind = FrameKind::kPadding;
-  item.header.metadata_length =
-      static_cast<uint32_t>(std::max<uint64_t>(bytes, kHeaderBytes) - kHeaderBytes);
-  item.number = written_;
-  item.message.metadata = {.bytes = std::span(*zeros).first(item.header.metadata_length),
-                           .owner = zeros};
-  bytes_ += HeadBytes(item.header);
-  return item;
 }
 
 // Sets read_ahead of each frame to the bytes after it without large payload.

@@ -133,7 +133,6 @@ class Outbox {
   Item GatheredChunk(std::span<Item> messages);
   Item NextChunk(uint64_t room);
   void PadOpening();
-  Item Padding(uint64_t bytes);
   void FillHints();
   void AddBuffers(size_t index);
   void AddBuffer(const void* data, size_t size) {

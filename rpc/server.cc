@@ -3,8 +3,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
-
 #include "rpc/exchange.h"
 #include "rpc/server_session.h"
 #include "rpc/socket_stream.h"

@@ -1,7 +1,6 @@
 #include "rpc/server_session.h"
 
 #include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -9,6 +8,7 @@
 
 #include "rpc/exchange.h"
 #include "rpc/spawn.h"
+#include "rpc/watchdog.h"
 
 namespace simurgh::rpc {
 namespace {
@@ -33,10 +33,10 @@ ServerSession::ServerSession(std::shared_ptr<ServerCore> core,
       connection_(
           std::make_shared<Connection>(stream, stream->peer(), kHelloLimits, core_->observer)),
       host_(connection_->peer().substr(0, connection_->peer().rfind(':'))),
-      newcomer_(core_->newcomers.insert(core_->newcomers.end(), this)),
       unanswered_(core_->executor),
       deadlines_(core_->executor, [this](Clock::time_point now) { return ExpireRequests(now); }),
       flow_timer_(core_->executor, [this](Clock::time_point now) { return CheckFlows(now); }) {
+  core_->newcomers.push_back(this);
   connection_->FindIncomingPayloadsBy([this](uint64_t id) -> IncomingPayload* {
     const auto found = tasks_.find(id);
     return found == tasks_.end() || found->second->running ? nullptr : &*found->second->payload;
@@ -90,7 +90,7 @@ awaitable<Status> ServerSession::ShakeHands() {
     while (connection_->reason().ok() && co_await connection_->WaitForWrite()) continue;
     co_return features.status();
   }
-  LeaveNewcomers();
+  core_->newcomers.remove(this);
   admitted_ = true;
   ++core_->admitted;
   ++core_->admitted_by_host[host_];
@@ -336,14 +336,8 @@ void ServerSession::Close(const Status& reason) {
   }
 }
 
-void ServerSession::LeaveNewcomers() {
-  if (newcomer_ == core_->newcomers.end()) return;
-  core_->newcomers.erase(newcomer_);
-  newcomer_ = core_->newcomers.end();
-}
-
 void ServerSession::Leave() {
-  LeaveNewcomers();
+  core_->newcomers.remove(this);
   core_->sessions.erase(this);
   if (!std::exchange(admitted_, false)) return;
   --core_->admitted;

@@ -18,8 +18,6 @@
 #include "rpc/request_task.h"
 #include "rpc/server.h"
 #include "rpc/sharing_handshake.h"
-#include "rpc/transport.h"
-#include "rpc/watchdog.h"
 
 namespace simurgh::rpc {
 
@@ -116,16 +114,14 @@ class ServerSession : public std::enable_shared_from_this<ServerSession> {
   // The coroutine of a task.
   [[nodiscard]] static awaitable<void> Serve(std::shared_ptr<RequestTask> task);
   void Answer(RequestTask& task, StatusOr<OutgoingMessage> response);
-  void LeaveNewcomers();
   void Leave();  // Removes the session from the core.
 
   const std::shared_ptr<ServerCore> core_;
   SharingHandshake sharing_;
   const std::shared_ptr<Connection> connection_;
   PeerHello peer_;
-  std::shared_ptr<const Hello> hello_;            // The client's; requests may outlive the session.
-  const std::string host_;                        // Of the client: its address without the port.
-  std::list<ServerSession*>::iterator newcomer_;  // The end after HELLO.
+  std::shared_ptr<const Hello> hello_;  // The client's; requests may outlive the session.
+  const std::string host_;              // Of the client: its address without the port.
   bool admitted_ = false;
   Gate unanswered_;          // Requests whose answers have not been written.
   size_t arriving_ = 0;      // Of them, incomplete.

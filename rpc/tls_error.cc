@@ -16,8 +16,11 @@ namespace {
 
 using ErrorCode = boost::system::error_code;
 
+constexpr int kNotTls = 1;
+constexpr int kClosed = 2;
+
 std::string State(int value) {
-  if (value == static_cast<int>(TlsError::kNotTls)) return "the client does not use it";
+  if (value == kNotTls) return "the client does not use it";
   return "the server closed the connection in the handshake; it may not use TLS";
 }
 
@@ -51,19 +54,19 @@ bool HasHungUp(const ErrorCode& error) {
 
 }  // namespace
 
-ErrorCode TlsErrorCode(TlsError error) { return {static_cast<int>(error), Codes<State>()}; }
+ErrorCode NotTls() { return {kNotTls, Codes<State>()}; }
 
 ErrorCode ExplainTls(const ErrorCode& error, long verify_result) {
   if (!error) return error;
   if (verify_result != X509_V_OK) return {static_cast<int>(verify_result), Codes<Verdict>()};
-  if (HasHungUp(error)) return TlsErrorCode(TlsError::kClosed);
+  if (HasHungUp(error)) return {kClosed, Codes<State>()};
   if (error.category() != boost::asio::error::get_ssl_category()) return error;
   const int reason = ERR_GET_REASON(static_cast<unsigned long>(error.value()));
   return {error.value(), reason > SSL_AD_REASON_OFFSET ? Codes<Alert>() : Codes<Reason>()};
 }
 
 bool IsTlsRefusal(const ErrorCode& error) {
-  return error == TlsErrorCode(TlsError::kNotTls) || error.category() == Codes<Verdict>() ||
+  return error == NotTls() || error.category() == Codes<Verdict>() ||
          error.category() == Codes<Alert>() || error.category() == Codes<Reason>();
 }
 

@@ -6,12 +6,8 @@
 
 namespace simurgh::rpc {
 
-enum class TlsError {
-  kNotTls = 1,  // The client does not use TLS.
-  kClosed = 2,  // The server closed the connection; it may not use TLS.
-};
-
-boost::system::error_code TlsErrorCode(TlsError error);
+// The client does not use TLS.
+boost::system::error_code NotTls();
 
 // Combines Asio's error of a handshake or read with OpenSSL's verdict on the peer's certificate
 // (SSL_get_verify_result). Returns other errors unchanged.

@@ -98,7 +98,7 @@ awaitable<ErrorCode> TlsStream::ShakeHands() {
     if (error) co_return error;
     if (first != kHandshakeRecord) {
       co_await CloseAfter(plain_refusal_);
-      co_return TlsErrorCode(TlsError::kNotTls);
+      co_return NotTls();
     }
   }
   auto [error] = co_await stream_.async_handshake(side_, kNoThrow);
@@ -129,9 +129,7 @@ awaitable<ErrorCode> TlsStream::Establish() {
   failure_ = error;
   established_ = !error;
   if (established_ && !pending_.empty()) Flush();
-  if (error) {
-    if (const auto ready = std::exchange(ready_, nullptr)) ready(error);
-  }
+  if (error && ready_) std::exchange(ready_, nullptr)(error);
   co_return error;
 }
 
@@ -194,7 +192,7 @@ void TlsStream::Flush() {
     } else if (closed_) {
       CloseSocket();
     }
-    if (const auto ready = std::exchange(ready_, nullptr)) ready(error);
+    if (ready_) std::exchange(ready_, nullptr)(error);
   };
   asio::async_write(stream_, asio::buffer(flushing_), std::move(flushed));
 }

@@ -116,20 +116,6 @@ StatusOr<Endpoint> OwnEndpoint(const asio::any_io_executor& executor, const Addr
   return Endpoint(found.begin()->endpoint());
 }
 
-// In the order of attempts.
-std::vector<Endpoint> EndpointsOf(const tcp::resolver::results_type& found, Address::Kind kind) {
-  std::vector<Endpoint> endpoints;
-  for (const auto& entry : found) {
-    if (kind == Address::Kind::kAuto) {
-      for (const std::string& name : LocalNames(entry.endpoint())) {
-        endpoints.push_back(LocalEndpoint(name));
-      }
-    }
-    endpoints.emplace_back(entry.endpoint());
-  }
-  return endpoints;
-}
-
 bool IsLocalName(const Endpoint& endpoint) {
   const auto& raw = *reinterpret_cast<const sockaddr_un*>(endpoint.data());
   return endpoint.protocol().family() == AF_UNIX && raw.sun_path[0] == '\0';
@@ -169,7 +155,7 @@ awaitable<StatusOr<Socket>> Connect(const Address& address, Clock::time_point de
   const auto state = co_await asio::this_coro::cancellation_state;
   const auto cancelled = [&] { return state.cancelled() != asio::cancellation_type::none; };
 
-  std::vector<Endpoint> endpoints;
+  std::vector<Endpoint> endpoints;  // In the order of attempts.
   ErrorCode error;
   if (address.has_path()) {
     endpoints.push_back(UnixEndpoint(address.path));
@@ -177,7 +163,14 @@ awaitable<StatusOr<Socket>> Connect(const Address& address, Clock::time_point de
     auto [failure, found] =
         co_await resolver.async_resolve(address.host, std::to_string(address.port), kNoThrow);
     error = failure;
-    if (!error) endpoints = EndpointsOf(found, address.kind);
+    for (const auto& entry : found) {
+      if (address.kind == Address::Kind::kAuto) {
+        for (const auto& name : LocalNames(entry.endpoint())) {
+          endpoints.push_back(LocalEndpoint(name));
+        }
+      }
+      endpoints.emplace_back(entry.endpoint());
+    }
   }
   for (const Endpoint& endpoint : endpoints) {
     // Cancellation does not stop a lookup, nor operations that have completed.

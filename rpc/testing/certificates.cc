@@ -47,11 +47,9 @@ Identity Make(const std::string& name, const CertificateOptions& options, const 
   X509* const certificate = made.certificate.get();
   X509_set_version(certificate, X509_VERSION_3);
   ASN1_INTEGER_set(X509_get_serialNumber(certificate), ++serial);
-  const auto seconds = [](std::chrono::hours time) {
-    return static_cast<long>(std::chrono::seconds(time).count());
-  };
-  X509_gmtime_adj(X509_getm_notBefore(certificate), seconds(options.begins));
-  X509_gmtime_adj(X509_getm_notAfter(certificate), seconds(options.ends));
+  using std::chrono::seconds;
+  X509_gmtime_adj(X509_getm_notBefore(certificate), seconds(options.begins).count());
+  X509_gmtime_adj(X509_getm_notAfter(certificate), seconds(options.ends).count());
   X509_set_pubkey(certificate, made.key.get());
   X509_NAME_add_entry_by_txt(X509_get_subject_name(certificate), "CN", MBSTRING_ASC,
                              reinterpret_cast<const unsigned char*>(name.c_str()), -1, -1, 0);

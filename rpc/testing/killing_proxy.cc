@@ -63,19 +63,16 @@ boost::system::error_code LastError() { return {errno, boost::system::system_cat
 }  // namespace
 
 struct KillingProxy::Core {
-  Core(uint64_t seed, double mean, uint64_t handshake)
-      : random(seed), mean_bytes(mean), handshake_bytes(handshake) {}
-
-  uint64_t DrawBytes() {
-    if (random.Below(16) == 0) return random.Below(handshake_bytes);
-    return static_cast<uint64_t>(-std::log1p(-random.Uniform()) * mean_bytes);
-  }
-
   Random random;
   const double mean_bytes;
   const uint64_t handshake_bytes;
   bool killing = true;
   uint64_t kills = 0;
+
+  uint64_t DrawBytes() {
+    if (random.Below(16) == 0) return random.Below(handshake_bytes);
+    return static_cast<uint64_t>(-std::log1p(-random.Uniform()) * mean_bytes);
+  }
 };
 
 // One connection through the proxy.
@@ -135,8 +132,8 @@ class KillingProxy::Link : public std::enable_shared_from_this<Link> {
 
 KillingProxy::KillingProxy(asio::any_io_executor executor, uint64_t seed, double mean_bytes,
                            uint64_t handshake_bytes)
-    : KillingProxy(std::move(executor), std::make_shared<Core>(seed, mean_bytes, handshake_bytes)) {
-}
+    : KillingProxy(std::move(executor),
+                   std::make_shared<Core>(Random(seed), mean_bytes, handshake_bytes)) {}
 
 KillingProxy::KillingProxy(asio::any_io_executor executor, const std::shared_ptr<Core>& core)
     : Proxy(std::move(executor),

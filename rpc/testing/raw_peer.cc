@@ -6,7 +6,6 @@
 
 #include <sys/socket.h>
 
-#include "absl/strings/str_cat.h"
 #include <boost/asio/read.hpp>
 #include <boost/asio/write.hpp>
 
