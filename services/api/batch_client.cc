@@ -77,88 +77,78 @@ Status BatchClient::AnnotateError(uint32_t worker, uint64_t trace, const Status&
                                        absl::Hex(trace, absl::kZeroPad16)));
 }
 
-rpc::awaitable<StatusOr<BatchReference>> BatchClient::SubmitToNext(
-    std::shared_ptr<const CompactBatch> batch, SubmitOptions options,
-    rpc::Clock::time_point deadline) {
-  auto encoded =
-      co_await rpc::RunOn(encoder_, [batch = std::move(batch)] { return EncodeBatch(*batch); });
-  if (!encoded.ok()) co_return Annotate(encoded.status(), "submit");
-  const uint32_t worker = NextWorker(options.rank);
-  const uint64_t trace = traces_() | 1;  // Never 0.
-  const auto client = workers_->at(worker)->dedicated();
-  auto request = api::Encode(options, std::make_shared<const EncodedBatch>(*std::move(encoded)));
-  const auto response = co_await rpc::Call(*client, api::kSubmitBatch, std::move(request),
-                                           OptionsFor(worker, trace, deadline));
-  if (!response.ok()) co_return AnnotateError(worker, trace, response.status());
-  BatchReference reference = api::Decode(response->table());
-  reference.worker = worker;
-  reference.trace = trace;
-  co_return reference;
-}
-
-rpc::awaitable<StatusOr<PullAnswer>> BatchClient::SendPull(api::PullBatchMessage message,
-                                                           EmbeddingBuffer embeddings,
-                                                           rpc::Clock::time_point deadline) {
-  const uint32_t worker = message.reference.worker;
-  const uint64_t trace = message.reference.trace;
-  const EmbeddingBuffer buffer = wire_.BufferFor(embeddings);
-  message.form = buffer.form;
-  message.precision = buffer.precision;
-  const auto client = workers_->at(worker)->shared();
-  auto request = api::Encode(message);
-  const auto response =
-      co_await rpc::Call(*client, api::kPullBatch, std::move(request),
-                         DestinationsOf(buffer, wire_), OptionsFor(worker, trace, deadline));
-  if (!response.ok()) co_return AnnotateError(worker, trace, response.status());
-  if (wire_.decodes(embeddings)) {
-    co_await rpc::RunOn(encoder_, [this, buffer, embeddings] { wire_.Decode(buffer, embeddings); });
-  }
-  co_return PullAnswer{.row_age_steps = response->table().row_age_steps(),
-                       .argmax = {response->segment<"argmax">(), response->owner<"argmax">()}};
-}
-
-rpc::awaitable<Status> BatchClient::SendPush(api::PushBatchMessage message,
-                                             GradientBuffer gradients,
-                                             rpc::Clock::time_point deadline) {
-  // Skip the change of threads if there is nothing to encode.
-  if (wire_.encodes(gradients)) {
-    gradients = co_await rpc::RunOn(encoder_, [this, gradients, position = message.position] {
-      return wire_.Encode(gradients, position);
-    });
-  }
-  message.precision = gradients.precision;
-  message.scale = gradients.scale;
-  const uint32_t worker = message.reference.worker;
-  const uint64_t trace = message.reference.trace;
-  // A shared connection suffices: BatchQueue sends a push that waits for other ranks only after the
-  // pushes of earlier steps and all earlier pulls have completed, so it blocks no call they need.
-  const auto client = workers_->at(worker)->shared();
-  auto request =
-      api::Encode(message, {gradients.bytes, std::move(gradients.owner)}, gradients.argmax);
-  const auto response = co_await rpc::Call(*client, api::kPushBatch, std::move(request),
-                                           OptionsFor(worker, trace, deadline));
-  co_return AnnotateError(worker, trace, response.status());
-}
-
 void BatchClient::Submit(std::shared_ptr<const CompactBatch> batch, const SubmitOptions& options,
                          std::function<void(StatusOr<BatchReference>)> done) {
-  rpc::asio::co_spawn(executor_, SubmitToNext(std::move(batch), options, Deadline()),
-                      CompleteWith(std::move(done)));
+  auto submit = [this, batch = std::move(batch), options,
+                 deadline = Deadline()]() mutable -> rpc::awaitable<StatusOr<BatchReference>> {
+    auto encoded =
+        co_await rpc::RunOn(encoder_, [batch = std::move(batch)] { return EncodeBatch(*batch); });
+    if (!encoded.ok()) co_return Annotate(encoded.status(), "submit");
+    const uint32_t worker = NextWorker(options.rank);
+    const uint64_t trace = traces_() | 1;  // Never 0.
+    const auto client = workers_->at(worker)->dedicated();
+    auto request = api::Encode(options, std::make_shared<const EncodedBatch>(*std::move(encoded)));
+    const auto response = co_await rpc::Call(*client, api::kSubmitBatch, std::move(request),
+                                             OptionsFor(worker, trace, deadline));
+    if (!response.ok()) co_return AnnotateError(worker, trace, response.status());
+    BatchReference reference = api::Decode(response->table());
+    reference.worker = worker;
+    reference.trace = trace;
+    co_return reference;
+  };
+  rpc::asio::co_spawn(executor_, std::move(submit), CompleteWith(std::move(done)));
 }
 
 void BatchClient::Pull(BatchReference batch, const PullOptions& options, EmbeddingBuffer embeddings,
                        std::function<void(StatusOr<PullAnswer>)> done) {
-  const api::PullBatchMessage message{.reference = batch, .options = options};
-  rpc::asio::co_spawn(executor_, SendPull(message, std::move(embeddings), Deadline()),
-                      CompleteWith(std::move(done)));
+  auto pull = [this, batch, options, embeddings = std::move(embeddings),
+               deadline = Deadline()]() -> rpc::awaitable<StatusOr<PullAnswer>> {
+    const EmbeddingBuffer buffer = wire_.BufferFor(embeddings);
+    const auto client = workers_->at(batch.worker)->shared();
+    auto request = api::Encode({.reference = batch,
+                                .options = options,
+                                .precision = buffer.precision,
+                                .form = buffer.form});
+    const auto response = co_await rpc::Call(*client, api::kPullBatch, std::move(request),
+                                             DestinationsOf(buffer, wire_),
+                                             OptionsFor(batch.worker, batch.trace, deadline));
+    if (!response.ok()) co_return AnnotateError(batch.worker, batch.trace, response.status());
+    if (wire_.decodes(embeddings)) {
+      co_await rpc::RunOn(encoder_,
+                          [this, buffer, embeddings] { wire_.Decode(buffer, embeddings); });
+    }
+    co_return PullAnswer{.row_age_steps = response->table().row_age_steps(),
+                         .argmax = {response->segment<"argmax">(), response->owner<"argmax">()}};
+  };
+  rpc::asio::co_spawn(executor_, std::move(pull), CompleteWith(std::move(done)));
 }
 
 void BatchClient::Push(BatchReference batch, StepId position, GradientBuffer gradients,
                        std::function<void(Status)> done) {
-  api::PushBatchMessage message{
-      .reference = batch, .position = position, .learning_rates = rates_.At(position.step)};
-  rpc::asio::co_spawn(executor_, SendPush(std::move(message), std::move(gradients), Deadline()),
-                      CompleteWith(std::move(done)));
+  auto push = [this, batch, position, gradients = std::move(gradients),
+               rates = rates_.At(position.step),
+               deadline = Deadline()]() mutable -> rpc::awaitable<Status> {
+    // Skip the change of threads if there is nothing to encode.
+    if (wire_.encodes(gradients)) {
+      gradients = co_await rpc::RunOn(
+          encoder_, [this, gradients, position] { return wire_.Encode(gradients, position); });
+    }
+    const api::PushBatchMessage message{.reference = batch,
+                                        .position = position,
+                                        .learning_rates = std::move(rates),
+                                        .precision = gradients.precision,
+                                        .scale = gradients.scale};
+    // A shared connection suffices: BatchQueue sends a push that waits for other ranks only after
+    // the pushes of earlier steps and all earlier pulls have completed, so it blocks no call they
+    // need.
+    const auto client = workers_->at(batch.worker)->shared();
+    auto request =
+        api::Encode(message, {gradients.bytes, std::move(gradients.owner)}, gradients.argmax);
+    const auto response = co_await rpc::Call(*client, api::kPushBatch, std::move(request),
+                                             OptionsFor(batch.worker, batch.trace, deadline));
+    co_return AnnotateError(batch.worker, batch.trace, response.status());
+  };
+  rpc::asio::co_spawn(executor_, std::move(push), CompleteWith(std::move(done)));
 }
 
 void BatchClient::StopAfter(std::chrono::milliseconds pause) {

@@ -47,15 +47,6 @@ class BatchClient : public EmbeddingPort {
   // Adds worker and trace to the error. Records an unreachable worker.
   Status AnnotateError(uint32_t worker, uint64_t trace, const Status& status);
   rpc::Trace NextSpan(uint64_t trace) { return rpc::Trace{.trace_id = trace}.Child(++spans_); }
-  [[nodiscard]] rpc::awaitable<StatusOr<BatchReference>> SubmitToNext(
-      std::shared_ptr<const CompactBatch> batch, SubmitOptions options,
-      rpc::Clock::time_point deadline);
-  [[nodiscard]] rpc::awaitable<StatusOr<PullAnswer>> SendPull(api::PullBatchMessage message,
-                                                              EmbeddingBuffer embeddings,
-                                                              rpc::Clock::time_point deadline);
-  [[nodiscard]] rpc::awaitable<Status> SendPush(api::PushBatchMessage message,
-                                                GradientBuffer gradients,
-                                                rpc::Clock::time_point deadline);
 
   const rpc::asio::any_io_executor executor_;
   const rpc::asio::any_io_executor encoder_;

@@ -9,44 +9,33 @@
 #include "simurgh/base/check.h"
 
 namespace simurgh {
-namespace {
-
-DenseVersions VersionsOf(const std::vector<DenseAnswer>& answers) {
-  DenseVersions versions;
-  for (const DenseAnswer& answer : answers) {
-    versions.versions.push_back(answer.version);
-    versions.gap = std::max(versions.gap, answer.gap);
-  }
-  return versions;
+template <typename Method, typename... Destinations>
+rpc::awaitable<StatusOr<DenseAnswer>> RemoteDenseServer::Call(
+    Method method, rpc::Outgoing<typename Method::Request> request, rpc::CallOptions options,
+    Destinations... destinations) {
+  const auto response =
+      co_await rpc::Call(*client_, method, std::move(request),
+                         rpc::Destinations<typename Method::Response>{std::move(destinations)...},
+                         api::Patient(options));
+  if (!response.ok()) co_return Annotate(response.status(), name_);
+  co_return api::Decode(response->table());
 }
-
-}  // namespace
 
 rpc::awaitable<StatusOr<DenseAnswer>> RemoteDenseServer::Start(StartDenseCall call,
                                                                rpc::CallOptions options) {
-  auto request = api::Encode(call);
-  const auto response =
-      co_await rpc::Call(*client_, api::kStartDense, std::move(request), api::Patient(options));
-  if (!response.ok()) co_return Annotate(response.status(), name_);
-  co_return api::Decode(response->table());
+  return Call(api::kStartDense, api::Encode(call), options);
 }
 
 rpc::awaitable<StatusOr<DenseAnswer>> RemoteDenseServer::Pull(PullDenseCall call,
                                                               rpc::CallOptions options) {
-  auto request = api::Encode(call);
-  const auto response = co_await rpc::Call(*client_, api::kPullDense, std::move(request),
-                                           {{call.parameters, call.owner}}, api::Patient(options));
-  if (!response.ok()) co_return Annotate(response.status(), name_);
-  co_return api::Decode(response->table());
+  return Call(api::kPullDense, api::Encode(call), options,
+              rpc::SegmentDestination<float>{call.parameters, call.owner});
 }
 
 rpc::awaitable<StatusOr<DenseAnswer>> RemoteDenseServer::Push(PushDenseCall call,
                                                               rpc::CallOptions options) {
-  auto request = api::Encode(call);
-  const auto response = co_await rpc::Call(*client_, api::kPushDense, std::move(request),
-                                           {{call.parameters, call.owner}}, api::Patient(options));
-  if (!response.ok()) co_return Annotate(response.status(), name_);
-  co_return api::Decode(response->table());
+  return Call(api::kPushDense, api::Encode(call), options,
+              rpc::SegmentDestination<float>{call.parameters, call.owner});
 }
 
 DenseClient::DenseClient(rpc::asio::any_io_executor executor,
@@ -57,83 +46,62 @@ DenseClient::DenseClient(rpc::asio::any_io_executor executor,
 }
 
 template <typename Call>
-rpc::awaitable<StatusOr<DenseClient::Answers>> DenseClient::OnServers(const Call& call) {
-  Answers answers(servers_.size());
-  const auto one = [&](size_t server) -> rpc::awaitable<Status> {
-    SIMURGH_CO_ASSIGN_OR_RETURN(answers[server], co_await call(server));
-    co_return absl::OkStatus();
+void DenseClient::OnServers(Call call, std::function<void(StatusOr<DenseVersions>)> done) {
+  auto all = [this, call = std::move(call)]() -> rpc::awaitable<StatusOr<DenseVersions>> {
+    const rpc::CallOptions options = rpc::Clock::now() + call_timeout_;
+    DenseVersions result{.versions = std::vector<uint64_t>(servers_.size())};
+    const auto one = [&](size_t server) -> rpc::awaitable<Status> {
+      SIMURGH_CO_ASSIGN_OR_RETURN(const DenseAnswer answer, co_await call(server, options));
+      result.versions[server] = answer.version;
+      result.gap = std::max(result.gap, answer.gap);
+      co_return absl::OkStatus();
+    };
+    std::vector<rpc::awaitable<Status>> tasks;
+    for (size_t server = 0; server < servers_.size(); ++server) tasks.push_back(one(server));
+    SIMURGH_CO_RETURN_IF_ERROR(co_await rpc::WhenAll(std::move(tasks)));
+    co_return result;
   };
-  std::vector<rpc::awaitable<Status>> tasks;
-  for (size_t server = 0; server < servers_.size(); ++server) tasks.push_back(one(server));
-  SIMURGH_CO_RETURN_IF_ERROR(co_await rpc::WhenAll(std::move(tasks)));
-  co_return answers;
-}
-
-rpc::awaitable<Status> DenseClient::StartAll(uint64_t run, DenseOptimizerConfig optimizer,
-                                             std::span<const float> parameters,
-                                             std::shared_ptr<const void> owner) {
-  const auto deadline = Deadline();
-  const auto start = [&](size_t server) {
-    StartDenseCall call{.run = run,
-                        .optimizer = optimizer,
-                        .parameters = RangeOf(server, parameters),
-                        .owner = owner};
-    return servers_[server]->Start(std::move(call), deadline);
-  };
-  const auto answers = co_await OnServers(start);
-  co_return answers.status();
-}
-
-rpc::awaitable<StatusOr<DenseVersions>> DenseClient::PullAll(uint64_t run,
-                                                             std::span<float> parameters,
-                                                             std::shared_ptr<void> owner) {
-  const auto deadline = Deadline();
-  const auto pull = [&](size_t server) {
-    PullDenseCall call{.run = run, .parameters = RangeOf(server, parameters), .owner = owner};
-    return servers_[server]->Pull(std::move(call), deadline);
-  };
-  SIMURGH_CO_ASSIGN_OR_RETURN(const Answers answers, co_await OnServers(pull));
-  co_return VersionsOf(answers);
-}
-
-rpc::awaitable<StatusOr<DenseVersions>> DenseClient::PushAll(DensePush push,
-                                                             std::span<const float> gradients,
-                                                             std::span<float> parameters,
-                                                             std::shared_ptr<void> owner) {
-  const auto deadline = Deadline();
-  const auto send = [&](size_t server) {
-    PushDenseCall call{.run = push.run,
-                       .rank = push.rank,
-                       .number = push.number,
-                       .base_version = push.base_versions[server],
-                       .learning_rate = push.learning_rate,
-                       .gradients = RangeOf(server, gradients),
-                       .parameters = RangeOf(server, parameters),
-                       .owner = owner};
-    return servers_[server]->Push(std::move(call), deadline);
-  };
-  SIMURGH_CO_ASSIGN_OR_RETURN(const Answers answers, co_await OnServers(send));
-  co_return VersionsOf(answers);
+  rpc::asio::co_spawn(executor_, std::move(all), CompleteWith(std::move(done)));
 }
 
 void DenseClient::Start(uint64_t run, const DenseOptimizerConfig& optimizer,
                         std::span<const float> parameters, std::shared_ptr<const void> owner,
                         std::function<void(Status)> done) {
-  rpc::asio::co_spawn(executor_, StartAll(run, optimizer, parameters, std::move(owner)),
-                      CompleteWith(std::move(done)));
+  auto start = [=, this](size_t server, const rpc::CallOptions& options) {
+    return servers_[server]->Start({.run = run,
+                                    .optimizer = optimizer,
+                                    .parameters = RangeOf(server, parameters),
+                                    .owner = owner},
+                                   options);
+  };
+  OnServers(std::move(start),
+            [done = std::move(done)](const auto& result) { done(result.status()); });
 }
 
 void DenseClient::Pull(uint64_t run, std::span<float> parameters, std::shared_ptr<void> owner,
                        std::function<void(StatusOr<DenseVersions>)> done) {
-  rpc::asio::co_spawn(executor_, PullAll(run, parameters, std::move(owner)),
-                      CompleteWith(std::move(done)));
+  auto pull = [=, this](size_t server, const rpc::CallOptions& options) {
+    return servers_[server]->Pull(
+        {.run = run, .parameters = RangeOf(server, parameters), .owner = owner}, options);
+  };
+  OnServers(std::move(pull), std::move(done));
 }
 
 void DenseClient::Push(const DensePush& push, std::span<const float> gradients,
                        std::span<float> parameters, std::shared_ptr<void> owner,
                        std::function<void(StatusOr<DenseVersions>)> done) {
-  rpc::asio::co_spawn(executor_, PushAll(push, gradients, parameters, std::move(owner)),
-                      CompleteWith(std::move(done)));
+  auto send = [=, this](size_t server, const rpc::CallOptions& options) {
+    return servers_[server]->Push({.run = push.run,
+                                   .rank = push.rank,
+                                   .number = push.number,
+                                   .base_version = push.base_versions[server],
+                                   .learning_rate = push.learning_rate,
+                                   .gradients = RangeOf(server, gradients),
+                                   .parameters = RangeOf(server, parameters),
+                                   .owner = owner},
+                                  options);
+  };
+  OnServers(std::move(send), std::move(done));
 }
 
 }  // namespace simurgh

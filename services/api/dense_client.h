@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "rpc/client.h"
+#include "rpc/method.h"
 #include "services/api/dense_server.h"
 #include "simurgh/train/ports.h"
 
@@ -28,6 +28,11 @@ class RemoteDenseServer : public DenseServer {
                                                            rpc::CallOptions options) override;
 
  private:
+  template <typename Method, typename... Destinations>
+  [[nodiscard]] rpc::awaitable<StatusOr<DenseAnswer>> Call(
+      Method method, rpc::Outgoing<typename Method::Request> request, rpc::CallOptions options,
+      Destinations... destinations);
+
   const std::string name_;
   const std::unique_ptr<rpc::Client> client_;
 };
@@ -51,28 +56,15 @@ class DenseClient : public DensePort {
             std::function<void(StatusOr<DenseVersions>)> done) override;
 
  private:
-  using Answers = std::vector<DenseAnswer>;  // By server.
-
-  [[nodiscard]] rpc::awaitable<Status> StartAll(uint64_t run, DenseOptimizerConfig optimizer,
-                                                std::span<const float> parameters,
-                                                std::shared_ptr<const void> owner);
-  [[nodiscard]] rpc::awaitable<StatusOr<DenseVersions>> PullAll(uint64_t run,
-                                                                std::span<float> parameters,
-                                                                std::shared_ptr<void> owner);
-  [[nodiscard]] rpc::awaitable<StatusOr<DenseVersions>> PushAll(DensePush push,
-                                                                std::span<const float> gradients,
-                                                                std::span<float> parameters,
-                                                                std::shared_ptr<void> owner);
-  // Runs call(server) for all servers concurrently. Returns all answers or the first error.
+  // Runs call(server, deadline) for all servers concurrently. Returns the first error.
   template <typename Call>
-  [[nodiscard]] rpc::awaitable<StatusOr<Answers>> OnServers(const Call& call);
+  void OnServers(Call call, std::function<void(StatusOr<DenseVersions>)> done);
 
   template <typename T>
   std::span<T> RangeOf(size_t server, std::span<T> all) const {
     const size_t first = all.size() * server / servers_.size();
     return all.subspan(first, all.size() * (server + 1) / servers_.size() - first);
   }
-  rpc::Clock::time_point Deadline() const { return rpc::Clock::now() + call_timeout_; }
 
   const rpc::asio::any_io_executor executor_;
   const std::vector<std::unique_ptr<DenseServer>> servers_;

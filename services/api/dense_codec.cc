@@ -1,41 +1,23 @@
 #include "services/api/dense_codec.h"
 
-#include <algorithm>
-#include <iterator>
-
 #include "absl/strings/str_cat.h"
 
-#include "simurgh/base/check.h"
-
 namespace simurgh::api {
-namespace {
-
-using Kind = DenseOptimizerConfig::Kind;
-
-constexpr Kind kKinds[] = {Kind::kSgd, Kind::kAdam, Kind::kAdagrad};  // By number on the wire.
-
-uint8_t NumberOf(Kind kind) {
-  const auto* const found = std::ranges::find(kKinds, kind);
-  SIMURGH_CHECK(found != std::end(kKinds));
-  return static_cast<uint8_t>(found - std::begin(kKinds));
-}
-
-}  // namespace
-
 flatbuffers::Offset<wire::DenseOptimizer> Encode(flatbuffers::FlatBufferBuilder& builder,
                                                  const DenseOptimizerConfig& optimizer) {
-  return wire::CreateDenseOptimizer(builder, NumberOf(optimizer.kind), optimizer.momentum,
-                                    optimizer.nesterov, optimizer.beta1, optimizer.beta2,
-                                    optimizer.epsilon, optimizer.initial_accumulator,
-                                    optimizer.weight_decay, optimizer.decoupled_weight_decay);
+  return wire::CreateDenseOptimizer(
+      builder, static_cast<uint8_t>(optimizer.kind), optimizer.momentum, optimizer.nesterov,
+      optimizer.beta1, optimizer.beta2, optimizer.epsilon, optimizer.initial_accumulator,
+      optimizer.weight_decay, optimizer.decoupled_weight_decay);
 }
 
 StatusOr<DenseOptimizerConfig> Decode(const wire::DenseOptimizer& optimizer) {
-  if (optimizer.kind() >= std::size(kKinds)) {
+  using Kind = DenseOptimizerConfig::Kind;
+  if (optimizer.kind() > static_cast<uint8_t>(Kind::kAdagrad)) {
     return absl::InvalidArgumentError(
         absl::StrCat("dense weights: unknown optimizer ", optimizer.kind()));
   }
-  return DenseOptimizerConfig{.kind = kKinds[optimizer.kind()],
+  return DenseOptimizerConfig{.kind = static_cast<Kind>(optimizer.kind()),
                               .momentum = optimizer.momentum(),
                               .nesterov = optimizer.nesterov(),
                               .beta1 = optimizer.beta1(),

@@ -15,4 +15,12 @@ inline rpc::CallOptions Patient(rpc::CallOptions options) {
   return options;
 }
 
+// Four fifths of the remaining time, so that the answer, which names the cause of a failure,
+// reaches the caller before the caller's own deadline.
+inline rpc::Clock::time_point AnswerBefore(rpc::Clock::time_point deadline) {
+  if (deadline == rpc::Clock::time_point::max()) return deadline;
+  const auto now = rpc::Clock::now();
+  return now + (deadline - now) * 4 / 5;
+}
+
 }  // namespace simurgh::api

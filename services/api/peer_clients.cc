@@ -1,5 +1,7 @@
 #include "services/api/peer_clients.h"
 
+#include <utility>
+
 namespace simurgh {
 
 PeerClients::PeerClients(rpc::asio::any_io_executor executor, std::string address, rpc::Hello hello,
@@ -12,14 +14,14 @@ PeerClients::PeerClients(rpc::asio::any_io_executor executor, std::string addres
 
 PeerClients::Use PeerClients::shared() {
   if (shared_ == nullptr) shared_ = &Add();
-  return {nullptr, shared_};
+  return Use(shared_);
 }
 
 PeerClients::Use PeerClients::dedicated() {
-  if (free_.empty()) return {this, &Add()};
+  if (free_.empty()) return {&Add(), {this}};
   rpc::Client* const client = free_.back();
   free_.pop_back();
-  return {this, client};
+  return {client, {this}};
 }
 
 void PeerClients::Stop() {

@@ -2,7 +2,6 @@
 
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "rpc/client.h"
@@ -20,25 +19,14 @@ namespace simurgh {
 // Threads: the clients'. Lifetime: outlive every call.
 class PeerClients {
  public:
-  // The client of one call.
-  class Use {
-   public:
-    Use(Use&& other) noexcept
-        : owner_(std::exchange(other.owner_, nullptr)), client_(other.client_) {}
-    Use& operator=(Use&&) = delete;
-    ~Use() {
-      if (owner_ != nullptr) owner_->free_.push_back(client_);
+  // The client of one call. A dedicated one returns to its owner.
+  struct Return {
+    PeerClients* owner = nullptr;
+    void operator()(rpc::Client* client) const {
+      if (owner != nullptr) owner->free_.push_back(client);
     }
-
-    rpc::Client& operator*() const { return *client_; }
-
-   private:
-    friend class PeerClients;
-    Use(PeerClients* owner, rpc::Client* client) : owner_(owner), client_(client) {}
-
-    PeerClients* owner_;  // Null: the client is shared.
-    rpc::Client* client_;
   };
+  using Use = std::unique_ptr<rpc::Client, Return>;
 
   // As of rpc::Client.
   PeerClients(rpc::asio::any_io_executor executor, std::string address, rpc::Hello hello,

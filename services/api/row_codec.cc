@@ -10,8 +10,6 @@ namespace {
 constexpr uint32_t kMaxDim = 1'024;
 constexpr uint64_t kMaxIds = kMaxBatchOccurrences;
 
-using GroupVector = flatbuffers::Vector<flatbuffers::Offset<wire::RowGroup>>;
-
 // learning_rates: by group, or empty.
 flatbuffers::Offset<GroupVector> Encode(flatbuffers::FlatBufferBuilder& builder,
                                         std::span<const RowGroup> groups,
@@ -52,27 +50,6 @@ Status CheckGroup(const wire::RowGroup& group, const wire::RowGroup* previous,
       partitions, "; use the same embedding_ps.partitions for all daemons and restart the caller"));
 }
 
-StatusOr<std::vector<RowGroup>> Decode(const GroupVector& groups, uint32_t partitions) {
-  std::vector<RowGroup> decoded;
-  decoded.reserve(groups.size());
-  uint64_t ids = 0;
-  const wire::RowGroup* previous = nullptr;
-  for (const wire::RowGroup* group : groups) {
-    SIMURGH_RETURN_IF_ERROR(CheckGroup(*group, previous, partitions));
-    previous = group;
-    decoded.push_back({.table = group->table_index(),
-                       .dim = group->dim(),
-                       .counts = {group->counts()->begin(), group->counts()->end()},
-                       .precision = static_cast<RowPrecision>(group->precision())});
-    for (const uint32_t count : *group->counts()) ids += count;
-    if (ids > kMaxIds) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("rows: the request has more than ", kMaxIds, " ids"));
-    }
-  }
-  return decoded;
-}
-
 }  // namespace
 
 rpc::Outgoing<PullRows::Request> Encode(const PullRowsCall& call, uint64_t map_version) {
@@ -93,25 +70,25 @@ rpc::Outgoing<PushRows::Request> Encode(const PushRowsCall& call, uint64_t map_v
   return {builder, root, {call.ids, call.owner}, {call.gradients, call.owner}};
 }
 
-StatusOr<PullRowsMessage> Decode(const wire::PullRowsRequest& request, uint32_t partitions) {
-  SIMURGH_ASSIGN_OR_RETURN(const LookupMode purpose, DecodePurpose("pull rows", request.purpose()));
-  SIMURGH_ASSIGN_OR_RETURN(auto groups, Decode(*request.groups(), partitions));
-  return PullRowsMessage{.purpose = purpose,
-                         .position = Decode(*request.position()),
-                         .acknowledged_steps = request.acknowledged_steps(),
-                         .map_version = request.map_version(),
-                         .groups = std::move(groups)};
-}
-
-StatusOr<PushRowsMessage> Decode(const wire::PushRowsRequest& request, uint32_t partitions) {
-  SIMURGH_ASSIGN_OR_RETURN(auto groups, Decode(*request.groups(), partitions));
-  PushRowsMessage message{.position = Decode(*request.position()),
-                          .map_version = request.map_version(),
-                          .groups = std::move(groups)};
-  for (const wire::RowGroup* group : *request.groups()) {
-    message.learning_rates.push_back(group->learning_rate());
+StatusOr<std::vector<RowGroup>> DecodeGroups(const GroupVector& groups, uint32_t partitions) {
+  std::vector<RowGroup> decoded;
+  decoded.reserve(groups.size());
+  uint64_t ids = 0;
+  const wire::RowGroup* previous = nullptr;
+  for (const wire::RowGroup* group : groups) {
+    SIMURGH_RETURN_IF_ERROR(CheckGroup(*group, previous, partitions));
+    previous = group;
+    decoded.push_back({.table = group->table_index(),
+                       .dim = group->dim(),
+                       .counts = {group->counts()->begin(), group->counts()->end()},
+                       .precision = static_cast<RowPrecision>(group->precision())});
+    for (const uint32_t count : *group->counts()) ids += count;
+    if (ids > kMaxIds) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("rows: the request has more than ", kMaxIds, " ids"));
+    }
   }
-  return message;
+  return decoded;
 }
 
 rpc::Outgoing<PullRows::Response> Encode(const PullReport& report,

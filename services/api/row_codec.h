@@ -10,30 +10,14 @@
 
 namespace simurgh::api {
 
-// A decoded request without its payload.
-struct PullRowsMessage {
-  LookupMode purpose = LookupMode::kTrain;
-  StepId position;
-  uint64_t acknowledged_steps = 0;
-  uint64_t map_version = 0;
-  std::vector<RowGroup> groups;
-};
-
-struct PushRowsMessage {
-  StepId position;
-  uint64_t map_version = 0;
-  std::vector<RowGroup> groups;
-  std::vector<float> learning_rates;
-};
-
 // Requests; segments refer to the call's arrays.
 rpc::Outgoing<PullRows::Request> Encode(const PullRowsCall& call, uint64_t map_version);
 rpc::Outgoing<PushRows::Request> Encode(const PushRowsCall& call, uint64_t map_version);
 
-// Errors: INVALID_ARGUMENT for an unknown mode or precision, a dim outside 1 to 1,024, tables that
-// do not ascend, counts for another number of partitions, or more than kMaxBatchOccurrences ids.
-StatusOr<PullRowsMessage> Decode(const wire::PullRowsRequest& request, uint32_t partitions);
-StatusOr<PushRowsMessage> Decode(const wire::PushRowsRequest& request, uint32_t partitions);
+// Errors: INVALID_ARGUMENT for an unknown precision, a dim outside 1 to 1,024, tables that do not
+// ascend, counts for another number of partitions, or more than kMaxBatchOccurrences ids.
+using GroupVector = flatbuffers::Vector<flatbuffers::Offset<wire::RowGroup>>;
+StatusOr<std::vector<RowGroup>> DecodeGroups(const GroupVector& groups, uint32_t partitions);
 
 // Responses.
 rpc::Outgoing<PullRows::Response> Encode(const PullReport& report,

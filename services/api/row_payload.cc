@@ -1,17 +1,15 @@
 #include "services/api/row_payload.h"
 
+#include "absl/strings/str_cat.h"
+
 namespace simurgh::api {
-namespace {
-
-constexpr uint64_t kGroupAlignment = sizeof(float);
-
-}  // namespace
 
 RowPayload PayloadOf(const RowGroup& group) {
   uint64_t ids = 0;
   for (const uint32_t count : group.counts) ids += count;
+  constexpr uint64_t kAlignment = sizeof(float);
   const uint64_t bytes = ids * group.dim * SizeOf(group.precision);
-  return {.ids = ids, .bytes = (bytes + kGroupAlignment - 1) / kGroupAlignment * kGroupAlignment};
+  return {.ids = ids, .bytes = (bytes + kAlignment - 1) / kAlignment * kAlignment};
 }
 
 RowPayload PayloadOf(std::span<const RowGroup> groups) {
@@ -22,6 +20,12 @@ RowPayload PayloadOf(std::span<const RowGroup> groups) {
     payload.bytes += one.bytes;
   }
   return payload;
+}
+
+Status CheckLength(const char* what, uint64_t given, uint64_t described) {
+  if (given == described) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("rows: the request has ", given, " ", what,
+                                                 ", its groups describe ", described));
 }
 
 }  // namespace simurgh::api

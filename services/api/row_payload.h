@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 
+#include "simurgh/base/status.h"
 #include "simurgh/feature/batch_plan.h"
 
 namespace simurgh::api {
@@ -17,9 +18,12 @@ struct RowPayload {
   uint64_t bytes = 0;  // Of rows or gradients, with padding.
 };
 
-// Requires bounded dims and counts, as Decode() ensures.
+// Requires bounded dims and counts, as DecodeGroups() ensures.
 RowPayload PayloadOf(const RowGroup& group);
 RowPayload PayloadOf(std::span<const RowGroup> groups);
+
+// what: names the items. Errors: INVALID_ARGUMENT unless a request has as many as its groups imply.
+Status CheckLength(const char* what, uint64_t given, uint64_t described);
 
 // Calls visit(partition, group, first id, ids, first byte) for every non-empty part of a group that
 // belongs to one partition.

@@ -6,27 +6,16 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "services/api/answer.h"
 #include "services/api/dense_codec.h"
 
 namespace simurgh {
 namespace {
 
-template <typename Method>
-using Reply = rpc::awaitable<StatusOr<rpc::Outgoing<typename Method::Response>>>;
-
-// A request and the buffer of its response.
-template <typename Method>
-struct Owner {
-  Owner(rpc::RequestOf<typename Method::Request> received, size_t count)
-      : request(std::move(received)), memory(request.Allocate(count * sizeof(float))) {}
-
-  std::span<float> parameters() const {
-    return {reinterpret_cast<float*>(memory.bytes.data()), memory.bytes.size() / sizeof(float)};
-  }
-
-  rpc::RequestOf<typename Method::Request> request;
-  rpc::SegmentBuffer memory;
-};
+// The numbers of a response.
+std::span<float> FloatsOf(const rpc::SegmentBuffer& buffer) {
+  return {reinterpret_cast<float*>(buffer.bytes.data()), buffer.bytes.size() / sizeof(float)};
+}
 
 Reply<api::StartDense> HandleStart(rpc::RequestOf<api::StartDense::Request> request,
                                    DenseStore& store) {
@@ -45,30 +34,30 @@ Reply<api::PullDense> HandlePull(rpc::RequestOf<api::PullDense::Request> request
                                  DenseStore& store) {
   // Limits the allocation; Pull() rejects a count that differs.
   const size_t count = std::min<size_t>(request.table().count(), store.longest());
-  const auto owner = std::make_shared<Owner<api::PullDense>>(std::move(request), count);
+  const rpc::SegmentBuffer memory = request.Allocate(count * sizeof(float));
   PullDenseCall call{
-      .run = owner->request.table().run(), .parameters = owner->parameters(), .owner = owner};
+      .run = request.table().run(), .parameters = FloatsOf(memory), .owner = memory.owner};
   SIMURGH_CO_ASSIGN_OR_RETURN(const DenseAnswer answer,
-                              co_await store.Pull(std::move(call), {owner->request.deadline()}));
-  co_return api::EncodeWeights<api::PullDense>(answer, {owner->parameters(), owner->memory.owner});
+                              co_await store.Pull(std::move(call), {request.deadline()}));
+  co_return api::EncodeWeights<api::PullDense>(answer, {FloatsOf(memory), memory.owner});
 }
 
 Reply<api::PushDense> HandlePush(rpc::RequestOf<api::PushDense::Request> request,
                                  DenseStore& store) {
-  const size_t count = request.segment<"gradients">().size();
-  const auto owner = std::make_shared<Owner<api::PushDense>>(std::move(request), count);
-  const auto& table = owner->request.table();
+  const std::span<const float> gradients = request.segment<"gradients">();
+  const rpc::SegmentBuffer memory = request.Allocate(gradients.size_bytes());
+  const auto& table = request.table();
   PushDenseCall call{.run = table.run(),
                      .rank = table.rank(),
                      .number = table.number(),
                      .base_version = table.base_version(),
                      .learning_rate = table.learning_rate(),
-                     .gradients = owner->request.segment<"gradients">(),
-                     .parameters = owner->parameters(),
-                     .owner = owner};
+                     .gradients = gradients,
+                     .parameters = FloatsOf(memory),
+                     .owner = memory.owner};
   SIMURGH_CO_ASSIGN_OR_RETURN(const DenseAnswer answer,
-                              co_await store.Push(std::move(call), {owner->request.deadline()}));
-  co_return api::EncodeWeights<api::PushDense>(answer, {owner->parameters(), owner->memory.owner});
+                              co_await store.Push(std::move(call), {request.deadline()}));
+  co_return api::EncodeWeights<api::PushDense>(answer, {FloatsOf(memory), memory.owner});
 }
 
 Status CheckCount(uint64_t count, uint64_t limit) {

@@ -24,74 +24,71 @@ StatusOr<DenseStore::Run*> DenseStore::Find(uint64_t run, size_t length) {
   return &*found;
 }
 
-StatusOr<DenseAnswer> DenseStore::StartNow(const StartDenseCall& call) {
-  if (call.parameters.size() > kMaxFloats) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("dense weights: a range of ", call.parameters.size(),
-                     " numbers; a server holds at most ", kMaxFloats));
-  }
-  if (std::ranges::find(runs_, call.run, &Run::run) == runs_.end()) {
-    SIMURGH_RETURN_IF_ERROR(DenseOptimizer::Check(call.optimizer));
-    if (runs_.size() == kMaxRuns) runs_.pop_back();
-    runs_.emplace_front(call.run, call.optimizer, call.parameters);
-    longest_ = std::max(longest_.load(), call.parameters.size());
-  }
-  SIMURGH_ASSIGN_OR_RETURN(const Run* run, Find(call.run, call.parameters.size()));
-  return DenseAnswer{.version = run->version};
-}
-
-StatusOr<DenseAnswer> DenseStore::PullNow(const PullDenseCall& call) {
-  SIMURGH_ASSIGN_OR_RETURN(const Run* run, Find(call.run, call.parameters.size()));
-  std::ranges::copy(run->optimizer.parameters(), call.parameters.begin());
-  return DenseAnswer{.version = run->version};
-}
-
-StatusOr<DenseAnswer> DenseStore::PushNow(const PushDenseCall& call) {
-  SIMURGH_ASSIGN_OR_RETURN(Run * run, Find(call.run, call.gradients.size()));
-  if (call.rank >= kMaxRanks || !std::isfinite(call.learning_rate) || call.learning_rate < 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "dense weights: a push of rank ", call.rank, " with learning rate ", call.learning_rate,
-        " is out of range; use ranks below ", kMaxRanks, " and rates >= 0"));
-  }
-  if (run->ranks.size() <= call.rank) run->ranks.resize(call.rank + 1);
-  Rank& rank = run->ranks[call.rank];
-  if (call.number > rank.pushes || call.base_version > run->version) {
-    return absl::DataLossError(absl::StrCat(
-        "dense weights: push ", call.number, " of rank ", call.rank, " on version ",
-        call.base_version, ", the server has applied ", rank.pushes, " and is at version ",
-        run->version, ", so it was restarted; restart all nn-workers"));
-  }
-  if (call.number + 1 < rank.pushes) {
-    return absl::InvalidArgumentError(absl::StrCat("dense weights: push ", call.number, " of rank ",
-                                                   call.rank, " is older than push ",
-                                                   rank.pushes - 1));
-  }
-  if (call.number + 1 == rank.pushes) {
-    rank.last.repeated = true;
-  } else {
-    run->optimizer.Step(call.learning_rate, call.gradients);
-    rank.last = {.gap = run->version - call.base_version};
-    ++run->version;
-    ++rank.pushes;
-  }
-  rank.last.version = run->version;
-  std::ranges::copy(run->optimizer.parameters(), call.parameters.begin());
-  return rank.last;
-}
-
 rpc::awaitable<StatusOr<DenseAnswer>> DenseStore::Start(StartDenseCall call,
                                                         rpc::CallOptions /*options*/) {
-  return rpc::RunOn(thread_.executor(), [this, call = std::move(call)] { return StartNow(call); });
+  const auto start = [this, call = std::move(call)]() -> StatusOr<DenseAnswer> {
+    if (call.parameters.size() > kMaxFloats) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("dense weights: a range of ", call.parameters.size(),
+                       " numbers; a server holds at most ", kMaxFloats));
+    }
+    if (std::ranges::find(runs_, call.run, &Run::run) == runs_.end()) {
+      SIMURGH_RETURN_IF_ERROR(DenseOptimizer::Check(call.optimizer));
+      if (runs_.size() == kMaxRuns) runs_.pop_back();
+      runs_.emplace_front(call.run, call.optimizer, call.parameters);
+      longest_ = std::max(longest_.load(), call.parameters.size());
+    }
+    SIMURGH_ASSIGN_OR_RETURN(const Run* run, Find(call.run, call.parameters.size()));
+    return DenseAnswer{.version = run->version};
+  };
+  return rpc::RunOn(thread_.executor(), start);
 }
 
 rpc::awaitable<StatusOr<DenseAnswer>> DenseStore::Pull(PullDenseCall call,
                                                        rpc::CallOptions /*options*/) {
-  return rpc::RunOn(thread_.executor(), [this, call = std::move(call)] { return PullNow(call); });
+  const auto pull = [this, call = std::move(call)]() -> StatusOr<DenseAnswer> {
+    SIMURGH_ASSIGN_OR_RETURN(const Run* run, Find(call.run, call.parameters.size()));
+    std::ranges::copy(run->optimizer.parameters(), call.parameters.begin());
+    return DenseAnswer{.version = run->version};
+  };
+  return rpc::RunOn(thread_.executor(), pull);
 }
 
 rpc::awaitable<StatusOr<DenseAnswer>> DenseStore::Push(PushDenseCall call,
                                                        rpc::CallOptions /*options*/) {
-  return rpc::RunOn(thread_.executor(), [this, call = std::move(call)] { return PushNow(call); });
+  const auto push = [this, call = std::move(call)]() -> StatusOr<DenseAnswer> {
+    SIMURGH_ASSIGN_OR_RETURN(Run * run, Find(call.run, call.gradients.size()));
+    if (call.rank >= kMaxRanks || !std::isfinite(call.learning_rate) || call.learning_rate < 0) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "dense weights: a push of rank ", call.rank, " with learning rate ", call.learning_rate,
+          " is out of range; use ranks below ", kMaxRanks, " and rates >= 0"));
+    }
+    if (run->ranks.size() <= call.rank) run->ranks.resize(call.rank + 1);
+    Rank& rank = run->ranks[call.rank];
+    if (call.number > rank.pushes || call.base_version > run->version) {
+      return absl::DataLossError(absl::StrCat(
+          "dense weights: push ", call.number, " of rank ", call.rank, " on version ",
+          call.base_version, ", the server has applied ", rank.pushes, " and is at version ",
+          run->version, ", so it was restarted; restart all nn-workers"));
+    }
+    if (call.number + 1 < rank.pushes) {
+      return absl::InvalidArgumentError(absl::StrCat("dense weights: push ", call.number,
+                                                     " of rank ", call.rank, " is older than push ",
+                                                     rank.pushes - 1));
+    }
+    if (call.number + 1 == rank.pushes) {
+      rank.last.repeated = true;
+    } else {
+      run->optimizer.Step(call.learning_rate, call.gradients);
+      rank.last = {.gap = run->version - call.base_version};
+      ++run->version;
+      ++rank.pushes;
+    }
+    rank.last.version = run->version;
+    std::ranges::copy(run->optimizer.parameters(), call.parameters.begin());
+    return rank.last;
+  };
+  return rpc::RunOn(thread_.executor(), push);
 }
 
 }  // namespace simurgh

@@ -49,9 +49,6 @@ class DenseStore : public DenseServer {
   };
 
   // On the store's thread.
-  StatusOr<DenseAnswer> StartNow(const StartDenseCall& call);
-  StatusOr<DenseAnswer> PullNow(const PullDenseCall& call);
-  StatusOr<DenseAnswer> PushNow(const PushDenseCall& call);
   // Errors: DATA_LOSS for an unknown run, INVALID_ARGUMENT for another length.
   StatusOr<Run*> Find(uint64_t run, size_t length);
 

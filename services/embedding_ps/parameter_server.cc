@@ -6,10 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "services/api/row_payload.h"
 #include "services/embedding_ps/latch.h"
 #include "services/embedding_ps/reduced_push.h"
-#include "services/embedding_ps/step_completion.h"
 #include "simurgh/base/log.h"
 #include "simurgh/base/numa.h"
 #include "simurgh/table/partition_work.h"
@@ -95,24 +93,10 @@ std::unique_ptr<FairQueue::Task> MakeTask(Work work, End end) {
   return std::make_unique<PartitionTask<Work, End>>(std::move(work), std::move(end));
 }
 
-Status CheckSize(const char* what, uint64_t given, uint64_t described) {
-  if (given == described) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("rows: the request has ", given, " ", what,
-                                                 ", its groups describe ", described));
-}
-
 }  // namespace
 
 ParameterServer::ParameterServer(ServerMetrics& metrics, bool reproducible)
-    : metrics_(metrics), reproducible_(reproducible) {}
-
-void ParameterServer::WarnOfEviction() {
-  if (!reproducible_ || warned_) return;
-  warned_ = true;
-  spdlog::warn(
-      "a full table evicts rows: the run is now reproducible only with the same number of servers "
-      "and partitions, and not at all under a memory budget; raise the capacity");
-}
+    : metrics_(metrics), warns_of_eviction_(reproducible) {}
 
 ParameterServer::~ParameterServer() = default;
 
@@ -165,23 +149,31 @@ void ParameterServer::Shard::Hold(HeldPush push) {
   });
 }
 
-// All barrier pushes count as one client, because only then are they processed in order.
+// All barrier pushes count as one client, because only then are they processed in order. They are
+// answered together: otherwise a rank could pull rows that lack the gradients of later ranks.
 void ParameterServer::Shard::Begin(std::vector<HeldPush> pushes) {
+  struct Ended {
+    std::function<void(const Status&, const PushReport&)> notify;
+    Status status;
+    PushReport report;
+  };
   const auto client = reinterpret_cast<uintptr_t>(&barrier);
   std::shared_ptr<const ReducedPush> sum;
   if (pushes.size() > 1 && pushes[0].position.order == PushOrder::kSum) {
     sum = ReducePushes(pushes);
   }
-  const auto step = std::make_shared<StepCompletion>(pushes.size());
+  const auto step = std::make_shared<std::vector<Ended>>();
   for (size_t i = 0; i < pushes.size(); ++i) {
     HeldPush& push = pushes[i];
     // The first rank's push carries the sum, the others are empty.
     const std::span<const PushGroup> summed =
         sum == nullptr || i > 0 ? std::span<const PushGroup>() : std::span(sum->groups);
     PushWork work(*partition, push.position, sum == nullptr ? push.groups : summed);
-    const auto end = [sum, step, notify = std::move(push.end)](Status status,
-                                                               const PushWork& done) {
-      step->Add(notify, std::move(status), done.report());
+    const auto end = [sum, step, count = pushes.size(), notify = std::move(push.end)](
+                         Status status, const PushWork& done) {
+      step->push_back({notify, std::move(status), done.report()});
+      if (step->size() < count) return;
+      for (const Ended& one : *step) one.notify(one.status, one.report);
     };
     queue.Add(client, MakeTask(std::move(work), end));
   }
@@ -194,7 +186,7 @@ void ParameterServer::Shard::Run() {
   if (running) rpc::asio::post(thread.executor(), [this] { Run(); });
 }
 
-Status ParameterServer::Check(std::span<const RowGroup> groups) const {
+StatusOr<api::RowPayload> ParameterServer::Check(std::span<const RowGroup> groups) const {
   for (const RowGroup& group : groups) {
     if (group.table >= table_dims_.size()) {
       return absl::InvalidArgumentError(absl::StrCat(
@@ -205,26 +197,17 @@ Status ParameterServer::Check(std::span<const RowGroup> groups) const {
                                                      table_dims_[group.table], ", the request has ",
                                                      group.dim));
     }
-    if (group.counts.size() != shards_.size()) {
-      return absl::InvalidArgumentError(absl::StrCat("rows: ", group.counts.size(), " counts for ",
-                                                     shards_.size(), " partitions"));
-    }
+    SIMURGH_RETURN_IF_ERROR(
+        api::CheckLength("counts of partitions", group.counts.size(), shards_.size()));
   }
-  return absl::OkStatus();
-}
-
-Status ParameterServer::Check(const PullRowsCall& call) const {
-  SIMURGH_RETURN_IF_ERROR(Check(call.groups));
-  const api::RowPayload payload = api::PayloadOf(call.groups);
-  SIMURGH_RETURN_IF_ERROR(CheckSize("ids", call.ids.size(), payload.ids));
-  return CheckSize("bytes of rows", call.rows.size(), payload.bytes);
+  return api::PayloadOf(groups);
 }
 
 Status ParameterServer::Check(const PushRowsCall& call) const {
-  SIMURGH_RETURN_IF_ERROR(Check(call.groups));
-  const api::RowPayload payload = api::PayloadOf(call.groups);
-  SIMURGH_RETURN_IF_ERROR(CheckSize("ids", call.ids.size(), payload.ids));
-  SIMURGH_RETURN_IF_ERROR(CheckSize("bytes of gradients", call.gradients.size(), payload.bytes));
+  SIMURGH_ASSIGN_OR_RETURN(const api::RowPayload payload, Check(call.groups));
+  SIMURGH_RETURN_IF_ERROR(api::CheckLength("ids", call.ids.size(), payload.ids));
+  SIMURGH_RETURN_IF_ERROR(
+      api::CheckLength("bytes of gradients", call.gradients.size(), payload.bytes));
   const StepId& position = call.position;
   if (position.order > PushOrder::kSum ||
       (position.order != PushOrder::kUnordered &&
@@ -235,7 +218,7 @@ Status ParameterServer::Check(const PushRowsCall& call) const {
                      " ranks and orders up to ", static_cast<int>(PushOrder::kSum)));
   }
   SIMURGH_RETURN_IF_ERROR(
-      CheckSize("learning rates", call.learning_rates.size(), call.groups.size()));
+      api::CheckLength("learning rates", call.learning_rates.size(), call.groups.size()));
   for (size_t i = 0; i < call.groups.size(); ++i) {
     const float rate = call.learning_rates[i];
     if (std::isfinite(rate) && rate >= 0) continue;
@@ -248,7 +231,9 @@ Status ParameterServer::Check(const PushRowsCall& call) const {
 
 rpc::awaitable<StatusOr<PullReport>> ParameterServer::Pull(PullRowsCall call,
                                                            rpc::CallOptions options) {
-  SIMURGH_CO_RETURN_IF_ERROR(Check(call));
+  SIMURGH_CO_ASSIGN_OR_RETURN(const api::RowPayload payload, Check(call.groups));
+  SIMURGH_CO_RETURN_IF_ERROR(api::CheckLength("ids", call.ids.size(), payload.ids));
+  SIMURGH_CO_RETURN_IF_ERROR(api::CheckLength("bytes of rows", call.rows.size(), payload.bytes));
   const bool training = call.purpose == LookupMode::kTrain;
   const auto shares = SplitByPartition(call, shards_.size());
   std::vector<size_t> which;
@@ -282,7 +267,11 @@ rpc::awaitable<StatusOr<PullReport>> ParameterServer::Pull(PullRowsCall call,
     if (!report.ok()) co_return report.status();
     total += *report;
   }
-  if (total.evicted_for_space > 0) WarnOfEviction();
+  if (total.evicted_for_space > 0 && std::exchange(warns_of_eviction_, false)) {
+    spdlog::warn(
+        "a full table evicts rows: the run is now reproducible only with the same number of "
+        "servers and partitions, and not at all under a memory budget; raise the capacity");
+  }
   co_return total;
 }
 
@@ -318,7 +307,11 @@ rpc::awaitable<StatusOr<PushReport>> ParameterServer::Push(PushRowsCall call,
   rpc::asio::steady_timer timeout(co_await rpc::asio::this_coro::executor, options.deadline);
   if (held) {
     timeout.async_wait([this, position](const boost::system::error_code& error) {
-      if (!error) TimeOut(position);
+      if (error) return;
+      for (const auto& shard : shards_) {
+        rpc::asio::post(shard->thread.executor(),
+                        [shard = shard.get(), position] { shard->barrier.TimeOut(position); });
+      }
     });
   }
   co_await AwaitLatch(shards_.size(), start);
@@ -332,13 +325,6 @@ rpc::awaitable<StatusOr<PushReport>> ParameterServer::Push(PushRowsCall call,
     total.missing += report->missing;
   }
   co_return total;
-}
-
-void ParameterServer::TimeOut(const StepId& position) {
-  for (const auto& shard : shards_) {
-    rpc::asio::post(shard->thread.executor(),
-                    [shard = shard.get(), position] { shard->barrier.TimeOut(position); });
-  }
 }
 
 std::vector<uint64_t> ParameterServer::ContentDigests() {

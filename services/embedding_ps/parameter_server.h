@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "rpc/async.h"
+#include "services/api/row_payload.h"
 #include "services/api/row_server.h"
 #include "services/embedding_ps/fair_queue.h"
 #include "services/embedding_ps/server_metrics.h"
@@ -41,8 +42,9 @@ class ParameterServer : public RowServer {
   [[nodiscard]] rpc::awaitable<StatusOr<PushReport>> Push(PushRowsCall call,
                                                           rpc::CallOptions options) override;
 
-  // Errors: INVALID_ARGUMENT when the groups do not match the tables, dims and partitions.
-  Status Check(std::span<const RowGroup> groups) const;
+  // Returns the payload that the groups describe.
+  // Errors: INVALID_ARGUMENT when they do not match the tables, dims and partitions.
+  StatusOr<api::RowPayload> Check(std::span<const RowGroup> groups) const;
 
   // Called once, on a partition's thread, when a table with when_full: stop is full. Set it before
   // the first call.
@@ -84,18 +86,12 @@ class ParameterServer : public RowServer {
 
   ParameterServer(ServerMetrics& metrics, bool reproducible);
 
-  // Warns once that evictions limit reproducibility.
-  void WarnOfEviction();
-
-  // Errors: INVALID_ARGUMENT when the payload does not match the groups.
-  Status Check(const PullRowsCall& call) const;
+  // Errors: INVALID_ARGUMENT for a payload that does not match the groups, or a bad position or
+  // rate.
   Status Check(const PushRowsCall& call) const;
-  // Fails a push that waits for other ranks.
-  void TimeOut(const StepId& position);
 
   ServerMetrics& metrics_;
-  const bool reproducible_;
-  bool warned_ = false;
+  bool warns_of_eviction_;            // Until the first one; in reproducible runs.
   std::vector<uint32_t> table_dims_;  // By table.
   FatalFunction fatal_;
   std::atomic<bool> failed_ = false;

@@ -4,41 +4,12 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "services/api/answer.h"
+#include "services/api/position_codec.h"
 #include "services/api/row_codec.h"
 
 namespace simurgh {
 namespace {
-
-Status CheckMap(uint64_t theirs, uint64_t ours) {
-  if (theirs == ours) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat("rows: the request uses bucket map ", theirs, ", this server ", ours,
-                   "; restart the cluster with one configuration"));
-}
-
-template <typename T>
-rpc::SegmentDestination<T> LeaseFor(BufferPool& buffers, uint64_t count) {
-  auto buffer = buffers.Lease(count * sizeof(T));
-  const std::span<T> values = buffer->as<T>(count);
-  return {values, std::move(buffer)};
-}
-
-Status CheckLength(const char* segment, uint64_t length, uint64_t described) {
-  if (length == described) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("rows: the request has ", length, " ", segment,
-                                                 ", its groups describe ", described));
-}
-
-// Owns the memory of a call while it runs.
-template <typename Message, typename Request>
-struct CallOwner {
-  Message message;
-  rpc::RequestOf<Request> request;
-  rpc::SegmentBuffer rows = {};
-};
-
-template <typename Method>
-using Reply = rpc::awaitable<StatusOr<rpc::Outgoing<typename Method::Response>>>;
 
 // The unit of fairness is the connection.
 uint64_t ClientOf(const rpc::Hello& peer) { return reinterpret_cast<uintptr_t>(&peer); }
@@ -46,50 +17,56 @@ uint64_t ClientOf(const rpc::Hello& peer) { return reinterpret_cast<uintptr_t>(&
 // Rows are gathered into the response buffer, which a client on shared memory reads in place.
 Reply<api::PullRows> HandlePull(rpc::RequestOf<api::PullRows::Request> request,
                                 ParameterServer& server) {
-  using Owner = CallOwner<api::PullRowsMessage, api::PullRows::Request>;
-  SIMURGH_CO_ASSIGN_OR_RETURN(auto message, api::Decode(request.table(), server.partition_count()));
-  const auto owner = std::make_shared<Owner>(Owner{std::move(message), std::move(request)});
-  owner->rows = owner->request.Allocate(api::PayloadOf(owner->message.groups).bytes);
-  PullRowsCall call{.purpose = owner->message.purpose,
-                    .position = owner->message.position,
-                    .acknowledged_steps = owner->message.acknowledged_steps,
-                    .groups = owner->message.groups,
-                    .ids = owner->request.segment<"ids">(),
-                    .rows = owner->rows.bytes,
-                    .owner = owner,
-                    .client = ClientOf(owner->request.peer())};
-  SIMURGH_CO_ASSIGN_OR_RETURN(
-      const PullReport report,
-      co_await server.Pull(std::move(call), {owner->request.deadline(), owner->request.trace()}));
-  co_return api::Encode(report, {owner->rows.bytes, owner->rows.owner});
+  const auto& table = request.table();
+  SIMURGH_CO_ASSIGN_OR_RETURN(const LookupMode purpose,
+                              api::DecodePurpose("pull rows", table.purpose()));
+  SIMURGH_CO_ASSIGN_OR_RETURN(const auto groups,
+                              api::DecodeGroups(*table.groups(), server.partition_count()));
+  const rpc::SegmentBuffer rows = request.Allocate(api::PayloadOf(groups).bytes);
+  const PullRowsCall call{.purpose = purpose,
+                          .position = api::Decode(*table.position()),
+                          .acknowledged_steps = table.acknowledged_steps(),
+                          .groups = groups,
+                          .ids = request.segment<"ids">(),
+                          .rows = rows.bytes,
+                          .client = ClientOf(request.peer())};
+  SIMURGH_CO_ASSIGN_OR_RETURN(const PullReport report,
+                              co_await server.Pull(call, {request.deadline(), request.trace()}));
+  co_return api::Encode(report, {rows.bytes, rows.owner});
 }
 
 Reply<api::PushRows> HandlePush(rpc::RequestOf<api::PushRows::Request> request,
                                 ParameterServer& server) {
-  using Owner = CallOwner<api::PushRowsMessage, api::PushRows::Request>;
-  SIMURGH_CO_ASSIGN_OR_RETURN(auto message, api::Decode(request.table(), server.partition_count()));
-  const auto owner = std::make_shared<Owner>(Owner{std::move(message), std::move(request)});
-  PushRowsCall call{.position = owner->message.position,
-                    .groups = owner->message.groups,
-                    .learning_rates = owner->message.learning_rates,
-                    .ids = owner->request.segment<"ids">(),
-                    .gradients = owner->request.segment<"gradients">(),
-                    .owner = owner,
-                    .client = ClientOf(owner->request.peer())};
-  SIMURGH_CO_ASSIGN_OR_RETURN(
-      const PushReport report,
-      co_await server.Push(std::move(call), {owner->request.deadline(), owner->request.trace()}));
+  const auto& table = request.table();
+  SIMURGH_CO_ASSIGN_OR_RETURN(const auto groups,
+                              api::DecodeGroups(*table.groups(), server.partition_count()));
+  std::vector<float> learning_rates;
+  for (const auto* group : *table.groups()) learning_rates.push_back(group->learning_rate());
+  const PushRowsCall call{.position = api::Decode(*table.position()),
+                          .groups = groups,
+                          .learning_rates = learning_rates,
+                          .ids = request.segment<"ids">(),
+                          .gradients = request.segment<"gradients">(),
+                          .client = ClientOf(request.peer())};
+  SIMURGH_CO_ASSIGN_OR_RETURN(const PushReport report,
+                              co_await server.Push(call, {request.deadline(), request.trace()}));
   co_return api::Encode(report);
 }
 
-// Checks everything before the payload is read, and returns its size.
+// Checks everything before the payload is read. Returns the payload that the groups describe.
 template <typename Request>
 StatusOr<api::RowPayload> Examine(const Request& request, const ParameterServer& server,
-                                  uint64_t map_version) {
-  SIMURGH_RETURN_IF_ERROR(CheckMap(request.map_version(), map_version));
-  SIMURGH_ASSIGN_OR_RETURN(const auto message, api::Decode(request, server.partition_count()));
-  SIMURGH_RETURN_IF_ERROR(server.Check(message.groups));
-  return api::PayloadOf(message.groups);
+                                  uint64_t map_version, uint64_t ids) {
+  if (request.map_version() != map_version) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("rows: the request uses bucket map ", request.map_version(), ", this server ",
+                     map_version, "; restart the cluster with one configuration"));
+  }
+  SIMURGH_ASSIGN_OR_RETURN(const auto groups,
+                           api::DecodeGroups(*request.groups(), server.partition_count()));
+  SIMURGH_ASSIGN_OR_RETURN(const api::RowPayload payload, server.Check(groups));
+  SIMURGH_RETURN_IF_ERROR(api::CheckLength("ids", ids, payload.ids));
+  return payload;
 }
 
 }  // namespace
@@ -98,29 +75,31 @@ StatusOr<api::RowPayload> Examine(const Request& request, const ParameterServer&
 // Gradients may stay in memory shared with the client.
 void RegisterRowMethods(rpc::Server& server, ParameterServer& rows, BufferPool& buffers,
                         uint64_t map_version) {
+  const auto lease = [&buffers](uint64_t ids) -> rpc::SegmentDestination<uint64_t> {
+    auto buffer = buffers.Lease(ids * sizeof(uint64_t));
+    const std::span<uint64_t> values = buffer->as<uint64_t>(ids);
+    return {values, std::move(buffer)};
+  };
   using PullPlaces = rpc::Destinations<api::PullRows::Request>;
   const auto place_pull =
-      [&rows, &buffers, map_version](
+      [&rows, lease, map_version](
           const api::wire::PullRowsRequest& request,
           const api::PullRows::Request::Counts& counts) -> StatusOr<PullPlaces> {
-    SIMURGH_ASSIGN_OR_RETURN(const auto payload, Examine(request, rows, map_version));
-    SIMURGH_RETURN_IF_ERROR(CheckLength("ids", counts[0], payload.ids));
-    return PullPlaces{LeaseFor<uint64_t>(buffers, counts[0])};
+    SIMURGH_RETURN_IF_ERROR(Examine(request, rows, map_version, counts[0]).status());
+    return PullPlaces{lease(counts[0])};
   };
   rpc::Register(server, api::kPullRows, place_pull,
                 [&rows](auto request) { return HandlePull(std::move(request), rows); });
 
   using PushPlaces = rpc::Destinations<api::PushRows::Request>;
   const auto place_push =
-      [&rows, &buffers, map_version](
+      [&rows, lease, map_version](
           const api::wire::PushRowsRequest& request,
           const api::PushRows::Request::Counts& counts) -> StatusOr<PushPlaces> {
-    SIMURGH_ASSIGN_OR_RETURN(const auto payload, Examine(request, rows, map_version));
     const auto [ids, gradients] = counts;
-    SIMURGH_RETURN_IF_ERROR(CheckLength("ids", ids, payload.ids));
-    SIMURGH_RETURN_IF_ERROR(CheckLength("bytes of gradients", gradients, payload.bytes));
-    return PushPlaces{LeaseFor<uint64_t>(buffers, ids),
-                      rpc::SegmentDestination<std::byte>::kAllocate};
+    SIMURGH_ASSIGN_OR_RETURN(const auto payload, Examine(request, rows, map_version, ids));
+    SIMURGH_RETURN_IF_ERROR(api::CheckLength("bytes of gradients", gradients, payload.bytes));
+    return PushPlaces{lease(ids), rpc::SegmentDestination<std::byte>::kAllocate};
   };
   rpc::Register(server, api::kPushRows, place_push,
                 [&rows](auto request) { return HandlePush(std::move(request), rows); });

@@ -5,22 +5,7 @@
 namespace simurgh {
 
 ServerMetrics::ServerMetrics(MetricRegistry& registry, const ClusterConfig& config, size_t server)
-    : found_(registry.GetCounter("simurgh_ps_rows_found_total", "Rows that a pull found.")),
-      created_(registry.GetCounter("simurgh_ps_rows_created_total",
-                                   "Rows that a training pull created.")),
-      unseen_(registry.GetCounter("simurgh_ps_rows_unseen_total",
-                                  "Ids of evaluation pulls without a row, read as zeros.")),
-      rejected_admission_(registry.GetCounter("simurgh_ps_rows_rejected_admission_total",
-                                              "Ids of training pulls denied a row by admission.")),
-      evicted_(
-          registry.GetCounter("simurgh_ps_rows_evicted_total", "Rows evicted, for any cause.")),
-      rejected_full_(registry.GetCounter("simurgh_ps_rows_rejected_full_total",
-                                         "Ids of training pulls denied a row by a full table.")),
-      updated_(registry.GetCounter("simurgh_ps_rows_updated_total", "Rows that a push updated.")),
-      missing_(registry.GetCounter("simurgh_ps_gradients_missing_total",
-                                   "Gradients dropped because their row had been evicted.")),
-      repeated_(registry.GetCounter("simurgh_ps_pushes_repeated_total",
-                                    "Pushes ignored because they had been applied before.")) {
+    : registry_(registry) {
   for (const TableConfig& table : config.tables) {
     tables_.push_back(std::make_unique<TableMetrics>(registry, table.name, server,
                                                      config.embedding_ps.partitions));
@@ -37,15 +22,6 @@ ServerMetrics::ServerMetrics(MetricRegistry& registry, const ClusterConfig& conf
   }
 }
 
-void ServerMetrics::SetSizes(size_t partition, const Partition& rows) {
-  for (size_t t = 0; t < rows.table_count(); ++t) {
-    const size_t cell = partition * rows.table_count() + t;
-    const TableStats stats = rows.table(t).stats();
-    rows_[cell]->Set(static_cast<double>(stats.rows));
-    bytes_[cell]->Set(static_cast<double>(stats.bytes));
-  }
-}
-
 void ServerMetrics::OnPull(size_t partition, const Partition& rows,
                            std::span<const PullGroup> groups, const PullReport& report) {
   found_.Add(report.found);
@@ -57,7 +33,13 @@ void ServerMetrics::OnPull(size_t partition, const Partition& rows,
   for (const PullGroup& group : groups) {
     tables_[group.table]->Report(partition, rows.table(group.table));
   }
-  if (report.created + report.evicted > 0) SetSizes(partition, rows);
+  if (report.created + report.evicted == 0) return;
+  for (size_t t = 0; t < rows.table_count(); ++t) {
+    const size_t cell = partition * rows.table_count() + t;
+    const TableStats stats = rows.table(t).stats();
+    rows_[cell]->Set(static_cast<double>(stats.rows));
+    bytes_[cell]->Set(static_cast<double>(stats.bytes));
+  }
 }
 
 void ServerMetrics::OnPush(const PushReport& report) {

@@ -26,17 +26,25 @@ class ServerMetrics {
   void OnPush(const PushReport& report);
 
  private:
-  void SetSizes(size_t partition, const Partition& rows);
-
-  Counter& found_;
-  Counter& created_;
-  Counter& unseen_;
-  Counter& rejected_admission_;
-  Counter& evicted_;
-  Counter& rejected_full_;
-  Counter& updated_;
-  Counter& missing_;
-  Counter& repeated_;
+  MetricRegistry& registry_;
+  Counter& found_ = registry_.GetCounter("simurgh_ps_rows_found_total", "Rows that a pull found.");
+  Counter& created_ =
+      registry_.GetCounter("simurgh_ps_rows_created_total", "Rows that a training pull created.");
+  Counter& unseen_ = registry_.GetCounter("simurgh_ps_rows_unseen_total",
+                                          "Ids of evaluation pulls without a row, read as zeros.");
+  Counter& rejected_admission_ =
+      registry_.GetCounter("simurgh_ps_rows_rejected_admission_total",
+                           "Ids of training pulls denied a row by admission.");
+  Counter& evicted_ =
+      registry_.GetCounter("simurgh_ps_rows_evicted_total", "Rows evicted, for any cause.");
+  Counter& rejected_full_ = registry_.GetCounter(
+      "simurgh_ps_rows_rejected_full_total", "Ids of training pulls denied a row by a full table.");
+  Counter& updated_ =
+      registry_.GetCounter("simurgh_ps_rows_updated_total", "Rows that a push updated.");
+  Counter& missing_ = registry_.GetCounter("simurgh_ps_gradients_missing_total",
+                                           "Gradients dropped because their row had been evicted.");
+  Counter& repeated_ = registry_.GetCounter("simurgh_ps_pushes_repeated_total",
+                                            "Pushes ignored because they had been applied before.");
   std::vector<Gauge*> rows_;  // [partition * tables + table]
   std::vector<Gauge*> bytes_;
   std::vector<std::unique_ptr<TableMetrics>> tables_;

@@ -49,9 +49,38 @@ void TableMetrics::Report(size_t partition, const Table& table) {
           "Ids of training pulls denied a row by admission.", rejected_admission_);
     Count(now.rejected_full - before.rejected_full, "simurgh_ps_table_rejected_full_total",
           "Ids of training pulls denied a row by a full table.", rejected_full_);
-    ReportEvictions(now, before);
-    ReportAges(now, before);
-    if (DistinctIsDue(++reported.reports)) ReportDistinct(table.distinct_ids());
+    for (size_t cause = 0; cause < kEvictionCauses; ++cause) {
+      const uint64_t count = now.evicted_for[cause] - before.evicted_for[cause];
+      if (count == 0) continue;
+      if (evicted_[cause] == nullptr) {
+        MetricLabels labels = labels_;
+        labels.emplace_back("cause", kEvictionCauseNames.at(cause));
+        evicted_[cause] = &registry_.GetCounter("simurgh_ps_table_evictions_total",
+                                                "Rows evicted, by cause.", std::move(labels));
+      }
+      evicted_[cause]->Add(count);
+    }
+    for (size_t i = 0; i < now.pulled_before.size(); ++i) {
+      const uint64_t count = now.pulled_before[i] - before.pulled_before[i];
+      if (count == 0) continue;
+      if (ages_ == nullptr) {
+        ages_ = &registry_.GetHistogram(
+            "simurgh_ps_table_row_age_steps",
+            "Steps since the previous training pull of a row, for every eighth hit; the sum uses "
+            "the upper bound of each bucket.",
+            AgeBounds(), labels_);
+      }
+      ages_->Observe(static_cast<double>((uint64_t{1} << i) - 1), count);
+    }
+    if (DistinctIsDue(++reported.reports)) {
+      distinct_.Merge(table.distinct_ids());
+      if (distinct_gauge_ == nullptr) {
+        distinct_gauge_ = &registry_.GetGauge(
+            "simurgh_ps_table_distinct_ids",
+            "Estimated number of distinct ids in training pulls; standard error 2.3 %.", labels_);
+      }
+      distinct_gauge_->Set(distinct_.Estimate());
+    }
   }
   reported.stats = now;
 }
@@ -61,46 +90,6 @@ void TableMetrics::Count(uint64_t difference, const char* name, const char* help
   if (difference == 0) return;
   if (counter == nullptr) counter = &registry_.GetCounter(name, help, labels_);
   counter->Add(difference);
-}
-
-void TableMetrics::ReportEvictions(const TableStats& now, const TableStats& before) {
-  for (size_t cause = 0; cause < kEvictionCauses; ++cause) {
-    const uint64_t difference = now.evicted_for[cause] - before.evicted_for[cause];
-    if (difference == 0) continue;
-    if (evicted_[cause] == nullptr) {
-      MetricLabels labels = labels_;
-      labels.emplace_back("cause", kEvictionCauseNames.at(cause));
-      evicted_[cause] = &registry_.GetCounter("simurgh_ps_table_evictions_total",
-                                              "Rows evicted, by cause.", std::move(labels));
-    }
-    evicted_[cause]->Add(difference);
-  }
-}
-
-void TableMetrics::ReportAges(const TableStats& now, const TableStats& before) {
-  for (size_t i = 0; i < now.pulled_before.size(); ++i) {
-    const uint64_t count = now.pulled_before[i] - before.pulled_before[i];
-    if (count == 0) continue;
-    if (ages_ == nullptr) {
-      ages_ = &registry_.GetHistogram(
-          "simurgh_ps_table_row_age_steps",
-          "Steps since the previous training pull of a row, for every eighth hit; the sum uses "
-          "the upper bound of each bucket.",
-          AgeBounds(), labels_);
-    }
-    const auto age = static_cast<double>((uint64_t{1} << i) - 1);
-    for (uint64_t n = 0; n < count; ++n) ages_->Observe(age);
-  }
-}
-
-void TableMetrics::ReportDistinct(const DistinctCounter& ids) {
-  distinct_.Merge(ids);
-  if (distinct_gauge_ == nullptr) {
-    distinct_gauge_ = &registry_.GetGauge(
-        "simurgh_ps_table_distinct_ids",
-        "Estimated number of distinct ids in training pulls; standard error 2.3 %.", labels_);
-  }
-  distinct_gauge_->Set(distinct_.Estimate());
 }
 
 }  // namespace simurgh

@@ -35,11 +35,6 @@ class TableMetrics {
 
   void Count(uint64_t difference, const char* name, const char* help, Counter*& counter)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void ReportEvictions(const TableStats& now, const TableStats& before)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void ReportAges(const TableStats& now, const TableStats& before)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void ReportDistinct(const DistinctCounter& ids) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   MetricRegistry& registry_;
   const MetricLabels labels_;

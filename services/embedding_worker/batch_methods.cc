@@ -4,22 +4,16 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "services/api/answer.h"
 #include "services/api/batch_codec.h"
+#include "services/api/patience.h"
 
 namespace simurgh {
 namespace {
 
-template <typename Method>
-using Reply = rpc::awaitable<StatusOr<rpc::Outgoing<typename Method::Response>>>;
-
-// Limits the work to four fifths of the remaining time, so that the worker's error, which names the
-// cause, reaches the trainer before the trainer's own deadline.
 template <typename Message>
 rpc::CallOptions OptionsWithin(const rpc::RequestOf<Message>& request) {
-  const rpc::Clock::time_point deadline = request.deadline();
-  if (deadline == rpc::Clock::time_point::max()) return {deadline, request.trace()};
-  const auto now = rpc::Clock::now();
-  return {now + (deadline - now) * 4 / 5, request.trace()};
+  return {api::AnswerBefore(request.deadline()), request.trace()};
 }
 
 Reply<api::SubmitBatch> HandleSubmit(rpc::RequestOf<api::SubmitBatch::Request> request,
@@ -28,9 +22,9 @@ Reply<api::SubmitBatch> HandleSubmit(rpc::RequestOf<api::SubmitBatch::Request> r
   // The segments' owner is the batch that place_batch leased.
   auto batch = std::static_pointer_cast<BufferedBatch>(
       std::const_pointer_cast<void>(request.owner<"codes">()));
-  SIMURGH_CO_ASSIGN_OR_RETURN(
-      const BatchReference reference,
-      co_await worker.SubmitEncoded(std::move(batch), options, OptionsWithin(request).deadline));
+  SIMURGH_CO_ASSIGN_OR_RETURN(const BatchReference reference,
+                              co_await worker.SubmitEncoded(std::move(batch), options,
+                                                            api::AnswerBefore(request.deadline())));
   co_return api::Encode(reference);
 }
 
@@ -62,25 +56,6 @@ Reply<api::PushBatch> HandlePush(rpc::RequestOf<api::PushBatch::Request> request
   co_return rpc::Outgoing<api::PushBatch::Response>();
 }
 
-// Bounds the sizes. Over shared memory, the segments stay in the trainer's memory.
-auto PlaceGradients(const EmbeddingWorker& worker) {
-  using Destinations = rpc::Destinations<api::PushBatch::Request>;
-  return [&worker](const api::wire::PushBatchRequest& request,
-                   const api::PushBatch::Request::Counts& counts) -> StatusOr<Destinations> {
-    SIMURGH_ASSIGN_OR_RETURN(const auto message, api::Decode(request));
-    const auto [gradients, argmax] = counts;
-    if (gradients > kMaxBatchSamples * worker.row_bytes(message.precision) ||
-        argmax > worker.max_argmax_bytes()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("push: ", gradients, " bytes of gradients and ", argmax,
-                       " of argmax exceed the largest batch; use the same configuration for all "
-                       "daemons"));
-    }
-    const auto allocate = rpc::SegmentDestination<std::byte>::kAllocate;
-    return Destinations{allocate, allocate};
-  };
-}
-
 }  // namespace
 
 void RegisterBatchMethods(rpc::Server& server, EmbeddingWorker& worker) {
@@ -93,7 +68,24 @@ void RegisterBatchMethods(rpc::Server& server, EmbeddingWorker& worker) {
                 [&worker](auto request) { return HandleSubmit(std::move(request), worker); });
   rpc::Register(server, api::kPullBatch,
                 [&worker](auto request) { return HandlePull(std::move(request), worker); });
-  rpc::Register(server, api::kPushBatch, PlaceGradients(worker),
+  // Over shared memory, the segments stay in the trainer's memory.
+  using Destinations = rpc::Destinations<api::PushBatch::Request>;
+  const auto place_gradients =
+      [&worker](const api::wire::PushBatchRequest& request,
+                const api::PushBatch::Request::Counts& counts) -> StatusOr<Destinations> {
+    SIMURGH_ASSIGN_OR_RETURN(const auto message, api::Decode(request));
+    const auto [gradients, argmax] = counts;
+    if (gradients > kMaxBatchSamples * worker.row_bytes(message.precision) ||
+        argmax > worker.max_argmax_bytes()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("push: ", gradients, " bytes of gradients and ", argmax,
+                       " of argmax exceed the largest batch; use the same configuration for all "
+                       "daemons"));
+    }
+    const auto allocate = rpc::SegmentDestination<std::byte>::kAllocate;
+    return Destinations{allocate, allocate};
+  };
+  rpc::Register(server, api::kPushBatch, place_gradients,
                 [&worker](auto request) { return HandlePush(std::move(request), worker); });
 }
 

@@ -14,35 +14,6 @@ namespace {
 constexpr size_t kRowsAhead = 8;  // Prefetch distance in the index.
 constexpr size_t kMaxAge = 64;
 
-// Builds the request for the rows of a plan that is_cached rejects. Calls is_cached(group, ids of a
-// run, index in the run, offset of the row's floats) for every row, in order.
-template <typename IsCached>
-RowRequest RequestCacheMisses(const BatchPlan& plan, RowPrecision precision,
-                              std::span<uint64_t> ids, std::span<uint64_t> offsets,
-                              const IsCached& is_cached) {
-  RowRequest request;
-  size_t missing = 0;
-  size_t offset = 0;
-  for (const ServerShare& share : plan.servers) {
-    std::vector<RowGroup> groups = share.groups;
-    const auto all = std::span(plan.ids).subspan(share.first_id, share.id_count);
-    api::ForEachRun(share.groups, [&](size_t p, size_t g, size_t first, size_t count, size_t) {
-      RowGroup& group = groups[g];
-      const std::span<const uint64_t> run = all.subspan(first, count);
-      const size_t before = missing;
-      for (size_t i = 0; i < count; ++i, offset += group.dim) {
-        if (is_cached(group, run, i, offset)) continue;
-        ids[missing] = run[i];
-        offsets[missing++] = offset;
-      }
-      group.counts[p] = static_cast<uint32_t>(missing - before);
-    });
-    for (RowGroup& group : groups) group.precision = precision;
-    request.Add(std::move(groups));
-  }
-  return request;
-}
-
 }  // namespace
 
 RankRowCache::RankRowCache(size_t capacity_bytes, uint32_t max_age_steps,
@@ -59,17 +30,31 @@ RankRowCache::Missing RankRowCache::Split(const BatchPlan& plan, uint64_t step,
                                           std::span<uint64_t> ids, std::span<uint64_t> offsets) {
   Missing missing;
   std::array<uint64_t, kMaxAge + 1> hits{};  // By age.
-  const auto find = [&](const RowGroup& group, std::span<const uint64_t> run, size_t i,
-                        size_t offset) {
-    if (i + kRowsAhead < run.size()) rows_.Prefetch(group.table, run[i + kRowsAhead]);
-    const auto age = rows_.Find(group.table, run[i], step, floats.subspan(offset, group.dim));
-    if (!age) return false;
-    ++hits[std::min<size_t>(*age, kMaxAge)];
-    missing.age_steps = std::max(missing.age_steps, *age);
-    return true;
-  };
-  missing.request = RequestCacheMisses(plan, precision, ids, offsets, find);
-  const size_t misses = missing.request.id_count;
+  size_t misses = 0;
+  size_t offset = 0;
+  for (const ServerShare& share : plan.servers) {
+    std::vector<RowGroup> groups = share.groups;
+    const auto all = std::span(plan.ids).subspan(share.first_id, share.id_count);
+    api::ForEachRun(share.groups, [&](size_t p, size_t g, size_t first, size_t count, size_t) {
+      RowGroup& group = groups[g];
+      const std::span<const uint64_t> run = all.subspan(first, count);
+      const size_t before = misses;
+      for (size_t i = 0; i < count; ++i, offset += group.dim) {
+        if (i + kRowsAhead < count) rows_.Prefetch(group.table, run[i + kRowsAhead]);
+        const auto age = rows_.Find(group.table, run[i], step, floats.subspan(offset, group.dim));
+        if (age) {
+          ++hits[std::min<size_t>(*age, kMaxAge)];
+          missing.age_steps = std::max(missing.age_steps, *age);
+          continue;
+        }
+        ids[misses] = run[i];
+        offsets[misses++] = offset;
+      }
+      group.counts[p] = static_cast<uint32_t>(misses - before);
+    });
+    for (RowGroup& group : groups) group.precision = precision;
+    missing.request.Add(std::move(groups));
+  }
   metrics_.row_cache_misses.Add(misses);
   metrics_.row_cache_hits.Add(plan.ids.size() - misses);
   for (size_t age = 0; age < hits.size(); ++age) {
@@ -92,10 +77,6 @@ void RankRowCache::Insert(const ServerRows& server, uint64_t step, const RowWire
       rows_.Insert(group.table, ids[first + i], step, row);
     }
   });
-  Report();
-}
-
-void RankRowCache::Report() {
   metrics_.row_cache.Add(static_cast<double>(rows_.rows()) - static_cast<double>(reported_rows_));
   metrics_.row_cache_evictions.Add(rows_.evicted_for_space() - reported_evicted_for_space_);
   reported_rows_ = rows_.rows();

@@ -46,8 +46,6 @@ class RankRowCache {
               std::span<const uint64_t> offsets, std::span<float> floats);
 
  private:
-  void Report();
-
   const rpc::asio::any_io_executor thread_;
   WorkerMetrics& metrics_;
   RowCache rows_;

@@ -8,24 +8,53 @@
 namespace simurgh {
 
 struct WorkerMetrics {
-  WorkerMetrics(MetricRegistry& registry, const ClusterConfig& config);
+  WorkerMetrics(MetricRegistry& in, const ClusterConfig& config) : registry(in) {
+    for (const FeatureConfig& feature : config.features) {
+      non_finite_gradients.push_back(
+          &registry.GetCounter("simurgh_worker_non_finite_gradients_total",
+                               "Batches whose gradient of a feature was dropped: it held NaN or "
+                               "infinity, or overflowed in a row's sum.",
+                               {{"feature", feature.name}}));
+    }
+  }
 
-  Gauge& buffered_batches;
-  Gauge& buffered_bytes;
-  Counter& expired_batches;
-  Counter& occurrences;
-  Counter& unique_rows;
-  Counter& row_cache_hits;
-  Counter& row_cache_misses;
-  Counter& row_cache_evictions;
-  Gauge& row_cache;
-  Histogram& row_cache_age_steps;
-  Histogram& plan_seconds;
-  Histogram& pull_seconds;  // All servers together.
-  Histogram& pool_seconds;
-  Histogram& unpool_seconds;
-  Histogram& push_seconds;                     // All servers together.
-  std::vector<Counter*> non_finite_gradients;  // By feature: dropped gradients.
+  Histogram& StageSeconds(const char* stage) const {
+    return registry.GetHistogram("simurgh_worker_stage_seconds", "Time a batch spends in a stage.",
+                                 LatencyBuckets(), {{"stage", stage}});
+  }
+
+  MetricRegistry& registry;
+  Gauge& buffered_batches = registry.GetGauge("simurgh_worker_forward_buffer_batches",
+                                              "Batches between submit and acknowledged push.");
+  Gauge& buffered_bytes =
+      registry.GetGauge("simurgh_worker_forward_buffer_bytes", "Memory of buffered batches.");
+  Counter& expired_batches =
+      registry.GetCounter("simurgh_worker_expired_batches_total",
+                          "Batches dropped after embedding_worker.batch_expiry.");
+  Counter& occurrences =
+      registry.GetCounter("simurgh_worker_occurrences_total",
+                          "Ids of batches with an acknowledged push or an evaluation pull.");
+  Counter& unique_rows = registry.GetCounter(
+      "simurgh_worker_unique_rows_total",
+      "Distinct rows of batches with an acknowledged push or an evaluation pull.");
+  Counter& row_cache_hits = registry.GetCounter("simurgh_worker_row_cache_hits_total",
+                                                "Rows that pulls found in the row cache.");
+  Counter& row_cache_misses = registry.GetCounter(
+      "simurgh_worker_row_cache_misses_total",
+      "Rows that pulls requested from servers because the row cache lacked them.");
+  Counter& row_cache_evictions =
+      registry.GetCounter("simurgh_worker_row_cache_evictions_total",
+                          "Rows evicted from the row cache while still valid.");
+  Gauge& row_cache = registry.GetGauge("simurgh_worker_row_cache_rows", "Rows in the row cache.");
+  Histogram& row_cache_age_steps =
+      registry.GetHistogram("simurgh_worker_row_cache_age_steps",
+                            "Age of cached rows that pulls found.", PowersOfTwo(64));
+  Histogram& plan_seconds = StageSeconds("plan");
+  Histogram& pull_seconds = StageSeconds("pull");  // All servers together.
+  Histogram& pool_seconds = StageSeconds("pool");
+  Histogram& unpool_seconds = StageSeconds("unpool");
+  Histogram& push_seconds = StageSeconds("push");  // All servers together.
+  std::vector<Counter*> non_finite_gradients;      // By feature.
 };
 
 }  // namespace simurgh

@@ -6,7 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "services/api/answer.h"
 #include "services/api/feed_codec.h"
+#include "services/api/patience.h"
 #include "simurgh/base/log.h"
 #include "simurgh/base/settings.h"
 #include "simurgh/config/agreement.h"
@@ -15,18 +17,7 @@
 namespace simurgh {
 namespace {
 
-template <typename Method>
-using Reply = rpc::awaitable<StatusOr<rpc::Outgoing<typename Method::Response>>>;
-
-// A loader is answered before it gives up: it must not take a full buffer for a lost trainer.
-template <typename Message>
-rpc::Clock::time_point Patience(const rpc::RequestOf<Message>& request) {
-  if (request.deadline() == rpc::Clock::time_point::max()) return request.deadline();
-  const auto now = rpc::Clock::now();
-  return now + (request.deadline() - now) * 4 / 5;
-}
-
-// An empty input: the loader does not make its batches of the training files.
+// An empty input: the loader's batches are not from the training files.
 Status CheckInput(const std::string& own, const flatbuffers::String* loader) {
   if (loader == nullptr || loader->size() == 0) return absl::OkStatus();
   const std::string difference = SettingsDifference(own, "trainer", loader->str(), "loader");
@@ -77,7 +68,8 @@ struct FeedService::Methods {
   // A waiting batch holds its encoded bytes only, and a loader has few calls in flight.
   static Reply<api::FeedBatch> Feed(rpc::RequestOf<api::FeedBatch::Request> request,
                                     FeedService& service) {
-    const rpc::Clock::time_point deadline = Patience(request);
+    const rpc::Clock::time_point deadline = api::AnswerBefore(request.deadline());
+    const auto waiters = service.waiters_;
     const auto& table = request.table();
     SIMURGH_CO_ASSIGN_OR_RETURN(const size_t bytes, api::FeedBytes(request, service.config_));
     while (true) {
@@ -94,7 +86,7 @@ struct FeedService::Methods {
         co_return Encode(reserved.answer);
       } else {
         service.waits_.Add();
-        if (!co_await service.waiters_->Wait(deadline)) {
+        if (!co_await waiters->Wait(deadline)) {
           co_return absl::ResourceExhaustedError("the trainer is busy; feed the batch again");
         }
       }
@@ -127,8 +119,10 @@ FeedService::FeedService(const ClusterConfig& config, uint32_t rank, FeedBuffer&
                                    "Batches taken from loaders, including repeated ones.")),
       waits_(registry.GetCounter("simurgh_nn_feed_waits_total",
                                  "Times that a loader's batch waited for its turn or for space.")),
-      waiters_(std::make_shared<Waiters>(std::move(executor))) {
-  buffer_.SetOnChange([waiters = waiters_] { waiters->WakeAll(); });
+      waiters_(std::make_shared<rpc::WaitList>(executor)) {
+  buffer_.SetOnChange([waiters = waiters_, executor] {
+    rpc::asio::post(executor, [waiters] { waiters->NotifyAll(); });
+  });
 }
 
 FeedService::~FeedService() {

@@ -6,19 +6,18 @@
 #include <boost/asio/thread_pool.hpp>
 
 #include "rpc/server.h"
+#include "rpc/waiter.h"
 #include "services/nn_worker/feed_buffer.h"
-#include "services/nn_worker/waiters.h"
 #include "simurgh/config/cluster_config.h"
 #include "simurgh/telemetry/metrics.h"
 
 namespace simurgh {
 
 // The nn-worker's RPC methods for loaders: receives batches into a buffer. A batch without space is
-// answered when there is some, so loaders have a bounded number of calls and wait instead of
+// answered when there is space, so loaders have a bounded number of calls and wait instead of
 // failing.
 //
-// Threads: construct anywhere; handlers run on the server's executor, decoding on a thread of its
-// own.
+// Threads: construct anywhere; handlers run on the server's executor, decoding on its own thread.
 // Lifetime: config, with its statistics fitted, and buffer outlive this, and this the server.
 class FeedService {
  public:
@@ -40,7 +39,7 @@ class FeedService {
   FeedBuffer& buffer_;
   Counter& batches_;
   Counter& waits_;
-  std::shared_ptr<Waiters> waiters_;
+  std::shared_ptr<rpc::WaitList> waiters_;
   rpc::asio::thread_pool decoding_{1};
 };
 

@@ -54,38 +54,32 @@ void LocalCluster::Submit(std::shared_ptr<const CompactBatch> batch, const Submi
                       CompleteWith(std::move(done)));
 }
 
-rpc::awaitable<StatusOr<PullAnswer>> LocalCluster::PullDecoded(BatchReference batch,
-                                                               PullOptions options,
-                                                               EmbeddingBuffer wanted) {
-  const EmbeddingBuffer target = wire_.BufferFor(wanted);
-  SIMURGH_CO_ASSIGN_OR_RETURN(PullAnswer answer,
-                              co_await worker_->Pull(batch, options, target, Deadline()));
-  if (wire_.decodes(wanted)) {
-    co_await rpc::RunOn(compute_.get_executor(),
-                        [this, target, wanted] { wire_.Decode(target, wanted); });
-  }
-  co_return answer;
-}
-
-rpc::awaitable<Status> LocalCluster::PushEncoded(BatchReference batch, StepId position,
-                                                 GradientBuffer given) {
-  GradientBuffer source = co_await rpc::RunOn(
-      compute_.get_executor(), [this, position, given] { return wire_.Encode(given, position); });
-  co_return co_await worker_->Push(batch, position, rates_.At(position.step), std::move(source),
-                                   Deadline());
-}
-
 void LocalCluster::Pull(BatchReference batch, const PullOptions& options,
                         EmbeddingBuffer embeddings,
                         std::function<void(StatusOr<PullAnswer>)> done) {
-  rpc::asio::co_spawn(io_.executor(), PullDecoded(batch, options, std::move(embeddings)),
-                      CompleteWith(std::move(done)));
+  auto pull = [this, batch, options,
+               wanted = std::move(embeddings)]() -> rpc::awaitable<StatusOr<PullAnswer>> {
+    const EmbeddingBuffer target = wire_.BufferFor(wanted);
+    SIMURGH_CO_ASSIGN_OR_RETURN(PullAnswer answer,
+                                co_await worker_->Pull(batch, options, target, Deadline()));
+    if (wire_.decodes(wanted)) {
+      co_await rpc::RunOn(compute_.get_executor(),
+                          [this, target, wanted] { wire_.Decode(target, wanted); });
+    }
+    co_return answer;
+  };
+  rpc::asio::co_spawn(io_.executor(), std::move(pull), CompleteWith(std::move(done)));
 }
 
 void LocalCluster::Push(BatchReference batch, StepId position, GradientBuffer gradients,
                         std::function<void(Status)> done) {
-  rpc::asio::co_spawn(io_.executor(), PushEncoded(batch, position, std::move(gradients)),
-                      CompleteWith(std::move(done)));
+  auto push = [this, batch, position, given = std::move(gradients)]() -> rpc::awaitable<Status> {
+    GradientBuffer source = co_await rpc::RunOn(
+        compute_.get_executor(), [this, position, given] { return wire_.Encode(given, position); });
+    co_return co_await worker_->Push(batch, position, rates_.At(position.step), std::move(source),
+                                     Deadline());
+  };
+  rpc::asio::co_spawn(io_.executor(), std::move(push), CompleteWith(std::move(done)));
 }
 
 }  // namespace simurgh

@@ -19,7 +19,7 @@
 namespace simurgh {
 
 // The servers and the embedding worker of a cluster inside this process, connected by calls instead
-// of sockets.
+// of sockets. Vectors are rounded as between daemons.
 //
 // Threads: the port's.
 // Lifetime: outlive every call.
@@ -46,13 +46,6 @@ class LocalCluster : public EmbeddingPort {
 
  private:
   LocalCluster(const ClusterConfig& config, MetricRegistry& registry, const LearningRates& rates);
-
-  // Rounds vectors as the wire between daemons does.
-  [[nodiscard]] rpc::awaitable<StatusOr<PullAnswer>> PullDecoded(BatchReference batch,
-                                                                 PullOptions options,
-                                                                 EmbeddingBuffer wanted);
-  [[nodiscard]] rpc::awaitable<Status> PushEncoded(BatchReference batch, StepId position,
-                                                   GradientBuffer given);
 
   rpc::Clock::time_point Deadline() const { return rpc::Clock::now() + call_timeout_; }
 

@@ -1,5 +1,6 @@
 // nn-worker: reads the data, computes the dense network, drives training.
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -11,7 +12,7 @@
 
 #include "services/api/batch_client.h"
 #include "services/api/dense_client.h"
-#include "services/nn_worker/loader_endpoint.h"
+#include "services/nn_worker/feed_methods.h"
 #include "services/nn_worker/local_cluster.h"
 #include "services/nn_worker/ranks.h"
 #include "services/nn_worker/training_job.h"
@@ -27,6 +28,8 @@ namespace {
 
 // Time that pending calls have after a stop before they are cancelled.
 constexpr std::chrono::seconds kStopGrace{3};
+// Time for loaders to submit their next batch and receive the result of the run.
+constexpr std::chrono::seconds kLoaderGrace{2};
 
 // The cluster's embedding workers, reached over the network.
 class RemoteCluster {
@@ -125,7 +128,7 @@ class NnWorker : public Daemon {
         local_ != nullptr ? static_cast<EmbeddingPort&>(*local_) : remote_->port();
     DensePort* const dense = local_ != nullptr ? &local_->dense() : remote_->dense();
     const StatusOr<TrainResult> result = Train(port, dense, stop);
-    if (loaders_ != nullptr) loaders_->Finish(result.status());
+    if (fed_ != nullptr) TellLoaders(result.status());
     const Status traced = WriteTrace();  // Also of a failed run.
     if (absl::IsCancelled(result.status()) && stop.stop_requested()) {
       spdlog::info("training was stopped before its end");
@@ -155,14 +158,32 @@ class NnWorker : public Daemon {
     if (!hosts_rendezvous && !is_fed) return absl::OkStatus();
     listener_ = std::make_unique<Listener>(context);
     if (is_fed) {
-      loaders_ = std::make_unique<LoaderEndpoint>(job_->config(), context.index(),
-                                                  context.metrics(), listener_->executor());
-      job_->TakeFrom(loaders_->buffer());
+      // Loaders share the capacity of a file reader's queue. With two batches of each loader, one
+      // arrives while the other is taken.
+      const ClusterConfig& config = job_->config();
+      const size_t loaders = config.loaders.instances.size();
+      fed_ = std::make_unique<FeedBuffer>(
+          loaders, std::max<size_t>(2, config.training.loader_queue_batches / loaders),
+          config.loaders.feed_buffer_bytes, config.loaders.timeout, config.data.max_bad_rows);
+      feeding_ = std::make_unique<FeedService>(config, context.index(), *fed_, context.metrics(),
+                                               listener_->executor());
+      job_->TakeFrom(*fed_);
+      spdlog::info("waiting for loaders: loaders={}", loaders);
     }
     return listener_->Listen(context, [&](rpc::Server& server) {
       if (hosts_rendezvous) ranks_->ServeRendezvous(server, listener_->executor());
-      if (is_fed) loaders_->Register(server);
+      if (is_fed) feeding_->Register(server);
     });
+  }
+
+  // Loaders that still feed receive the result of the run, unless they take too long.
+  void TellLoaders(const Status& status) {
+    if (status.ok()) {
+      fed_->Finish();
+    } else {
+      fed_->Fail(std::string(status.message()));
+    }
+    fed_->AwaitToldAll(std::chrono::steady_clock::now() + kLoaderGrace);
   }
 
   StatusOr<TrainResult> Train(EmbeddingPort& port, DensePort* dense, const std::stop_token& stop) {
@@ -188,10 +209,11 @@ class NnWorker : public Daemon {
   Timeline timeline_;
   LearningRates learning_rates_;
   std::unique_ptr<TrainingJob> job_;
-  std::unique_ptr<Listener> listener_;       // Null: there are no peers that connect.
-  std::unique_ptr<Ranks> ranks_;             // Null: there is one rank.
-  std::unique_ptr<LoaderEndpoint> loaders_;  // Null: the nn-worker reads the files.
-  std::unique_ptr<LocalCluster> local_;      // Either this or remote_ is set.
+  std::unique_ptr<Listener> listener_;  // Null: there are no peers that connect.
+  std::unique_ptr<Ranks> ranks_;        // Null: there is one rank.
+  std::unique_ptr<FeedBuffer> fed_;     // Null: the nn-worker reads the files.
+  std::unique_ptr<FeedService> feeding_;
+  std::unique_ptr<LocalCluster> local_;  // Either this or remote_ is set.
   std::unique_ptr<RemoteCluster> remote_;
 };
 

@@ -5,15 +5,16 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "rpc/waiter.h"
+#include "services/api/answer.h"
+#include "services/api/patience.h"
 #include "services/api/rank_methods.h"
 #include "simurgh/base/log.h"
 
 namespace simurgh {
 namespace {
 
-using Reply = rpc::awaitable<StatusOr<rpc::Outgoing<api::MeetRanks::Response>>>;
-
-// Of one rank: 1,024 addresses of 256 bytes.
+// For one rank: 1,024 addresses of 256 bytes.
 constexpr uint64_t kMaxAddressBytes = uint64_t{256} << 10;
 // How long one call waits for the other ranks; then it is retried.
 constexpr std::chrono::seconds kPatience{5};
@@ -24,47 +25,41 @@ bool IsRetryable(const Status& status) {
          absl::IsResourceExhausted(status);
 }
 
-}  // namespace
-
-struct RankService::Methods {
-  static Reply Meet(rpc::RequestOf<api::MeetRanks::Request> request, RankService& service) {
-    const auto& asked = request.table();
-    const std::span<const std::byte> bytes = request.segment<"addresses">();
-    Status arrived = service.rendezvous_.Arrive(
-        asked.rank(), asked.ranks(), asked.plan() == nullptr ? "" : asked.plan()->str(),
-        std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
-    if (!arrived.ok()) {
-      spdlog::warn("refused rank {}: {}", asked.rank(), std::string(arrived.message()));
-      co_return arrived;
-    }
-    auto addresses = service.rendezvous_.Addresses();
-    while (!addresses) {
-      // The answer must arrive before the caller's deadline.
-      const auto now = rpc::Clock::now();
-      const bool woken = co_await service.waiters_->Wait(now + (request.deadline() - now) * 4 / 5);
-      addresses = service.rendezvous_.Addresses();
-      if (!woken && !addresses) {
-        co_return absl::ResourceExhaustedError(
-            absl::StrCat("rank 0 is waiting for ", service.rendezvous_.Missing()));
-      }
-    }
-    const auto all = std::make_shared<std::string>();
-    for (const std::string& one : *addresses) *all += one;
-    flatbuffers::FlatBufferBuilder builder;
-    const auto root = api::wire::CreateMeetRanksResponse(builder, service.run_);
-    co_return rpc::Outgoing<api::MeetRanks::Response>(builder, root,
-                                                      {std::as_bytes(std::span(*all)), all});
+Reply<api::MeetRanks> Meet(rpc::RequestOf<api::MeetRanks::Request> request, Rendezvous& rendezvous,
+                           uint64_t run, std::shared_ptr<rpc::WaitList> waiters) {
+  const auto& asked = request.table();
+  const std::span<const std::byte> bytes = request.segment<"addresses">();
+  Status arrived = rendezvous.Arrive(
+      asked.rank(), asked.ranks(), asked.plan() == nullptr ? "" : asked.plan()->str(),
+      std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+  if (!arrived.ok()) {
+    spdlog::warn("refused rank {}: {}", asked.rank(), std::string(arrived.message()));
+    co_return arrived;
   }
-};
-
-RankService::RankService(Rendezvous& rendezvous, uint64_t run, rpc::asio::any_io_executor executor)
-    : rendezvous_(rendezvous), run_(run), waiters_(std::make_shared<Waiters>(std::move(executor))) {
-  rendezvous_.SetOnComplete([waiters = waiters_] { waiters->WakeAll(); });
+  auto addresses = rendezvous.Addresses();
+  while (!addresses) {
+    const bool woken = co_await waiters->Wait(api::AnswerBefore(request.deadline()));
+    addresses = rendezvous.Addresses();
+    if (!woken && !addresses) {
+      co_return absl::ResourceExhaustedError(
+          absl::StrCat("rank 0 is waiting for ", rendezvous.Missing()));
+    }
+  }
+  const auto all = std::make_shared<std::string>();
+  for (const std::string& one : *addresses) *all += one;
+  flatbuffers::FlatBufferBuilder builder;
+  const auto root = api::wire::CreateMeetRanksResponse(builder, run);
+  co_return rpc::Outgoing<api::MeetRanks::Response>(builder, root,
+                                                    {std::as_bytes(std::span(*all)), all});
 }
 
-RankService::~RankService() { rendezvous_.SetOnComplete(nullptr); }
+}  // namespace
 
-void RankService::Register(rpc::Server& server) {
+void RegisterRankMethods(rpc::Server& server, Rendezvous& rendezvous, uint64_t run,
+                         rpc::asio::any_io_executor executor) {
+  const auto waiters = std::make_shared<rpc::WaitList>(executor);
+  rendezvous.SetOnComplete(
+      [waiters, executor] { rpc::asio::post(executor, [waiters] { waiters->NotifyAll(); }); });
   using Destinations = rpc::Destinations<api::MeetRanks::Request>;
   const auto place = [](const api::wire::MeetRanksRequest& /*request*/,
                         const api::MeetRanks::Request::Counts& counts) -> StatusOr<Destinations> {
@@ -75,8 +70,9 @@ void RankService::Register(rpc::Server& server) {
     auto bytes = std::make_shared<std::string>(counts[0], '\0');
     return Destinations{{std::as_writable_bytes(std::span(*bytes)), bytes}};
   };
-  rpc::Register(server, api::kMeetRanks, place,
-                [this](auto request) { return Methods::Meet(std::move(request), *this); });
+  rpc::Register(server, api::kMeetRanks, place, [&rendezvous, run, waiters](auto request) {
+    return Meet(std::move(request), rendezvous, run, waiters);
+  });
 }
 
 rpc::awaitable<StatusOr<RendezvousResult>> MeetRanks(rpc::Client& client, uint32_t rank,

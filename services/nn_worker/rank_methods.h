@@ -1,34 +1,19 @@
 #pragma once
 
-#include <memory>
+#include <cstdint>
+#include <string>
+#include <vector>
 
 #include "rpc/client.h"
 #include "rpc/server.h"
 #include "services/nn_worker/rendezvous.h"
-#include "services/nn_worker/waiters.h"
 
 namespace simurgh {
 
-// Rank 0's side of the rendezvous.
-//
-// Threads: construct anywhere; handlers run on the server's executor.
-// Lifetime: the rendezvous outlives this, and this the server.
-class RankService {
- public:
-  RankService(Rendezvous& rendezvous, uint64_t run, rpc::asio::any_io_executor executor);
-  // Requires that the server has been destroyed.
-  ~RankService();
-
-  // Registers MeetRanks.
-  void Register(rpc::Server& server);
-
- private:
-  struct Methods;
-
-  Rendezvous& rendezvous_;
-  const uint64_t run_;
-  std::shared_ptr<Waiters> waiters_;
-};
+// Registers MeetRanks, rank 0's side of the rendezvous. executor: the server's.
+// Lifetime: the rendezvous outlives the server.
+void RegisterRankMethods(rpc::Server& server, Rendezvous& rendezvous, uint64_t run,
+                         rpc::asio::any_io_executor executor);
 
 // Rank 0's answer to the other ranks.
 struct RendezvousResult {

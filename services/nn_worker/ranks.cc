@@ -10,15 +10,6 @@
 #include "simurgh/collective/gloo_collective.h"
 
 namespace simurgh {
-namespace {
-
-// The host at which other ranks reach this one. Paths are local.
-std::string HostOf(const rpc::Address& address) {
-  return address.has_path() ? "127.0.0.1" : address.host;
-}
-
-}  // namespace
-
 Ranks::Ranks(DaemonContext& context, std::string plan)
     : context_(context),
       rank_(context.index()),
@@ -27,9 +18,7 @@ Ranks::Ranks(DaemonContext& context, std::string plan)
       rendezvous_(ranks_, plan_) {}
 
 void Ranks::ServeRendezvous(rpc::Server& server, rpc::asio::any_io_executor executor) {
-  service_ =
-      std::make_unique<RankService>(rendezvous_, context_.hello().incarnation, std::move(executor));
-  service_->Register(server);
+  RegisterRankMethods(server, rendezvous_, context_.hello().incarnation, std::move(executor));
 }
 
 StatusOr<RendezvousResult> Ranks::JoinAtRank0(std::string own, const std::stop_token& stop) {
@@ -52,30 +41,29 @@ StatusOr<RendezvousResult> Ranks::JoinAtRank0(std::string own, const std::stop_t
   return result;
 }
 
-StatusOr<RendezvousResult> Ranks::Meet(std::string own, const std::stop_token& stop) {
-  if (rank_ != 0) return JoinAtRank0(std::move(own), stop);
-  SIMURGH_RETURN_IF_ERROR(rendezvous_.Arrive(0, ranks_, plan_, std::move(own)));
-  spdlog::info("waiting for {}", rendezvous_.Missing());
-  const auto deadline = std::chrono::steady_clock::now() + context_.config().nn_worker.rank_timeout;
-  SIMURGH_ASSIGN_OR_RETURN(auto all, rendezvous_.Await(deadline, stop));
-  return RendezvousResult{.run = context_.hello().incarnation, .addresses = std::move(all)};
-}
-
 StatusOr<JointRun> Ranks::Join(const std::stop_token& stop) {
   SIMURGH_ASSIGN_OR_RETURN(const rpc::Address address,
                            rpc::ParseAddress(context_.instance().address));
   const ClusterConfig& config = context_.config();
   JointRun joint;
   const auto exchange = [&](std::string own) -> StatusOr<std::vector<std::string>> {
-    SIMURGH_ASSIGN_OR_RETURN(RendezvousResult met, Meet(std::move(own), stop));
-    joint.run = met.run;
-    return std::move(met.addresses);
+    if (rank_ > 0) {
+      SIMURGH_ASSIGN_OR_RETURN(RendezvousResult met, JoinAtRank0(std::move(own), stop));
+      joint.run = met.run;
+      return std::move(met.addresses);
+    }
+    joint.run = context_.hello().incarnation;
+    SIMURGH_RETURN_IF_ERROR(rendezvous_.Arrive(0, ranks_, plan_, std::move(own)));
+    spdlog::info("waiting for {}", rendezvous_.Missing());
+    return rendezvous_.Await(std::chrono::steady_clock::now() + config.nn_worker.rank_timeout,
+                             stop);
   };
   SIMURGH_ASSIGN_OR_RETURN(
       joint.collective,
       CreateGlooCollective({.rank = rank_,
                             .ranks = ranks_,
-                            .host = HostOf(address),
+                            // A path is local.
+                            .host = address.has_path() ? "127.0.0.1" : address.host,
                             .is_trusted = config.rpc.security == Security::kInsecure,
                             .shares_memory = address.may_share(),
                             .timeout = config.nn_worker.rank_timeout},
@@ -83,4 +71,5 @@ StatusOr<JointRun> Ranks::Join(const std::stop_token& stop) {
   spdlog::info("all ranks are connected: rank={} ranks={}", rank_, ranks_);
   return joint;
 }
+
 }  // namespace simurgh

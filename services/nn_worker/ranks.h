@@ -16,8 +16,7 @@ struct JointRun {
   uint64_t run = 0;  // Of all ranks.
 };
 
-// Connects the nn-workers of a configuration. Ranks exchange their addresses at rank 0, whose
-// address the configuration has.
+// Connects the nn-workers of a configuration. Ranks exchange their addresses through rank 0.
 //
 // Threads: the daemon's main thread.
 class Ranks {
@@ -25,7 +24,7 @@ class Ranks {
   // plan: as for Rendezvous.
   Ranks(DaemonContext& context, std::string plan);
 
-  // Rank 0: registers the rendezvous at `server`. executor: the server's. Lifetime: outlives it.
+  // For rank 0: registers the rendezvous. executor: the server's. Lifetime: outlives the server.
   void ServeRendezvous(rpc::Server& server, rpc::asio::any_io_executor executor);
 
   // Waits until all ranks are connected.
@@ -33,7 +32,6 @@ class Ranks {
   StatusOr<JointRun> Join(const std::stop_token& stop);
 
  private:
-  StatusOr<RendezvousResult> Meet(std::string own, const std::stop_token& stop);
   StatusOr<RendezvousResult> JoinAtRank0(std::string own, const std::stop_token& stop);
 
   DaemonContext& context_;
@@ -41,7 +39,6 @@ class Ranks {
   const uint32_t ranks_;
   const std::string plan_;
   Rendezvous rendezvous_;
-  std::unique_ptr<RankService> service_;  // Of rank 0.
 };
 
 }  // namespace simurgh

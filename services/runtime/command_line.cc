@@ -1,6 +1,7 @@
 #include "services/runtime/command_line.h"
 
 #include <ostream>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include <boost/program_options/parsers.hpp>
@@ -16,11 +17,16 @@ StatusOr<bool> ParseCommandLine(int argc, const char* const* argv, const Program
   namespace po = boost::program_options;
   constexpr int kExactNames =
       po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
+  std::vector<std::string> stray;
+  po::options_description accepted;
+  accepted.add(options).add_options()("stray", po::value(&stray));
+  po::positional_options_description positions;
+  positions.add("stray", -1);
   po::variables_map values;
   try {
     po::store(po::command_line_parser(argc, argv)
-                  .options(options)
-                  .positional({})
+                  .options(accepted)
+                  .positional(positions)
                   .style(kExactNames)
                   .run(),
               values);
@@ -36,7 +42,8 @@ StatusOr<bool> ParseCommandLine(int argc, const char* const* argv, const Program
   } catch (const po::error& error) {
     return OptionProblem(error.what());
   }
-  return true;
+  if (stray.empty()) return true;
+  return OptionProblem(absl::StrCat("unexpected argument '", stray.front(), "'"));
 }
 
 Status OptionProblem(const std::string& what) {

@@ -7,7 +7,6 @@
 
 #include "simurgh/base/status.h"
 
-// Command lines of programs other than daemons; for those, see flags.h.
 namespace simurgh {
 
 struct ProgramTexts {

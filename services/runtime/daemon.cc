@@ -1,14 +1,16 @@
 #include "services/runtime/daemon.h"
 
+#include <fstream>
 #include <iostream>
 #include <optional>
 #include <semaphore>
+
+#include <unistd.h>
 
 #include "absl/strings/str_cat.h"
 
 #include "services/runtime/exit_code.h"
 #include "services/runtime/open_files.h"
-#include "services/runtime/process_metrics.h"
 #include "services/runtime/stop_signals.h"
 #include "simurgh/base/cpu_isa.h"
 #include "simurgh/base/log.h"
@@ -18,13 +20,13 @@
 namespace simurgh {
 namespace {
 
-// Before there is a log, and for what a person at a terminal must see.
+// For errors before logging starts, and those that a person at a terminal must see.
 ExitCode Refuse(const ProgramUsage& usage, const Status& status) {
   std::cerr << usage.program << ": error: " << status.message() << "\n";
   return ExitCode::kBadConfiguration;
 }
 
-// An error at the start: of the configuration (a port in use is one, too) or of the machine.
+// A port in use counts as an error of the configuration.
 ExitCode ReportStart(const Status& status) {
   spdlog::error("{}", status.ToString(absl::StatusToStringMode::kWithNoExtraData));
   const bool configuration = absl::IsInvalidArgument(status) || absl::IsAlreadyExists(status);
@@ -37,17 +39,35 @@ StatusOr<InstanceConfig> PickInstance(const DaemonDescription& description,
   if (flags.index < instances.size()) return instances[flags.index];
   if (instances.empty()) {
     return absl::InvalidArgumentError(
-        absl::StrCat(flags.config_path, " has nothing in ", description.section,
-                     ".instances; add an entry for this process, there or with --set"));
+        absl::StrCat(flags.config_path, " has no entry in ", description.section,
+                     ".instances; add one for this process, in the file or with --set"));
   }
   return absl::InvalidArgumentError(absl::StrCat(
       "--index ", flags.index, ": ", flags.config_path, " has ", instances.size(), " entries in ",
       description.section, ".instances; add one or choose a smaller index, from 0"));
 }
 
-void AllowConnections(const DaemonContext& context) {
-  const Status status = RaiseOpenFiles(context.rpc_options().server.max_connections);
-  if (!status.ok()) spdlog::warn("{}", std::string(status.message()));
+// Source: proc(5), /proc/pid/statm: total and resident pages.
+double ResidentBytes() {
+  std::ifstream statm("/proc/self/statm");
+  uint64_t total_pages = 0;
+  uint64_t resident_pages = 0;
+  statm >> total_pages >> resident_pages;
+  return static_cast<double>(resident_pages) * static_cast<double>(sysconf(_SC_PAGESIZE));
+}
+
+void AddProcessMetrics(MetricRegistry& registry, const std::string& role) {
+  registry
+      .GetGauge("simurgh_build_info", "Always 1; the labels name the program.",
+                {{"service", role}, {"version", Version()}})
+      .Set(1);
+  registry.AddComputedGauge("simurgh_process_resident_bytes", "Resident memory.", {},
+                            ResidentBytes);
+  registry.AddComputedGauge(
+      "simurgh_process_uptime_seconds", "Time since the process started.", {},
+      [start = std::chrono::steady_clock::now()] {
+        return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+      });
 }
 
 StatusOr<std::unique_ptr<HttpEndpoint>> StartEndpoint(DaemonContext& context) {
@@ -64,17 +84,17 @@ void Reload(DaemonContext& context, const DaemonFlags& flags) {
   const StatusOr<ClusterConfig> config = LoadClusterConfig(flags.config_path, flags.overrides);
   const Status status = config.ok() ? context.Reload(*config) : config.status();
   if (status.ok()) {
-    spdlog::info("SIGHUP: read {} again", flags.config_path);
+    spdlog::info("SIGHUP: reloaded {}", flags.config_path);
   } else {
-    spdlog::error("SIGHUP: nothing is changed: {}", std::string(status.message()));
+    spdlog::error("SIGHUP: kept the running configuration: {}", std::string(status.message()));
   }
 }
 
-// From a good configuration to the end.
 ExitCode RunStarted(const DaemonDescription& description, const DaemonFlags& flags,
                     DaemonContext& context, const StartDaemon& start) {
   const StopSignals signals(context.stop_source(), [&] { Reload(context, flags); });
-  AllowConnections(context);
+  const Status files = RaiseOpenFiles(context.rpc_options().server.max_connections);
+  if (!files.ok()) spdlog::warn("{}", std::string(files.message()));
   AddProcessMetrics(context.metrics(), description.role);
   StatusOr<std::unique_ptr<HttpEndpoint>> endpoint = StartEndpoint(context);
   if (!endpoint.ok()) return ReportStart(endpoint.status());
@@ -98,9 +118,8 @@ ExitCode RunToCode(const DaemonDescription& description, int argc, const char* c
                    const StartDaemon& start) {
   const auto flags = ParseFlags(description.usage, argc, argv, std::cout);
   if (!flags.ok()) return Refuse(description.usage, flags.status());
-  const std::optional<DaemonFlags>& asked = *flags;
-  if (!asked.has_value()) return ExitCode::kOk;
-  const DaemonFlags& given = *asked;
+  if (!flags->has_value()) return ExitCode::kOk;
+  const DaemonFlags& given = **flags;
   if (const Status status = InitLogging(description.role, given.log_level); !status.ok()) {
     return Refuse(description.usage, Annotate(status, "--log-level"));
   }

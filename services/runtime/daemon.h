@@ -19,41 +19,33 @@
 
 namespace simurgh {
 
-// The frame that all daemons share. A daemon's main is a description, a class and one call:
+// The frame that all daemons share. A daemon's main is a description, a class and a call of
+// RunDaemon, which does, in this order:
 //
-//   int main(int argc, char** argv) {
-//     return RunDaemon(Description(), argc, argv, [](DaemonContext& context) { return
-//     EmbeddingPs::Start(context); });
-//   }
-//
-// What happens, in this order, and how it ends:
-//
-//   1  flags                    --help, --version: exit 0. Wrong: exit 2.
-//   2  configuration, index     wrong: exit 2. --check-config: says so and exits 0.
+//   1  flags                    --help, --version: exit 0. An error: exit 2.
+//   2  configuration, index     An error: exit 2. --check-config: prints ok and exits 0.
 //   3  logging, signals, open files, metrics, the HTTP endpoint (not ready: "starting")
-//   4  start(context)           an error: exit 2 if INVALID_ARGUMENT or ALREADY_EXISTS (an address
-//   in
-//                               use), else 3.
-//   5  daemon->Run(stop)        on the main thread, until it returns.
-//   6  daemon->Drain(deadline)  always, whatever Run said (not ready: "stopping").
-//   7  the daemon is destroyed, then the endpoint; exit 0, or 3 if Run, Drain or context.Fail()
-//   named an error.
+//   4  start(context)           An error: exit 2 if INVALID_ARGUMENT or ALREADY_EXISTS (an address
+//                               in use), else 3.
+//   5  daemon->Run(stop)        Until it returns.
+//   6  daemon->Drain(deadline)  Also after an error of Run (not ready: "stopping").
+//   7  destroys the daemon, then the endpoint. Exit 0, or 3 after an error of Run or Drain, or a
+//      call of context.Fail().
 //
-// SIGTERM and SIGINT request the stop that Run waits for; that is no error. A second one exits at
-// once with 130. SIGHUP reads the configuration again and hands it to what the daemon gave to
-// SetReload; an error changes nothing and is logged.
+// SIGTERM and SIGINT request the stop that Run waits for. A second one exits at once with 130.
+// SIGHUP reads the configuration again and passes it to SetReload's function; after an error, which
+// is logged, nothing has changed.
 
-// What a daemon is, apart from what it does.
 struct DaemonDescription {
-  std::string role;     // "embedding-ps": in HELLO, logs and metrics.
-  ProgramUsage usage;   // For --help, with the daemon's own options.
-  std::string section;  // Of the configuration, "embedding_ps": for messages.
-  // The instances of that section, of which --index picks one.
+  std::string role;     // In HELLO, logs and metrics: "embedding-ps".
+  ProgramUsage usage;   // For --help.
+  std::string section;  // The section of the configuration: "embedding_ps".
+  // The section's instances; --index selects one.
   const std::vector<InstanceConfig>& (*instances)(const ClusterConfig& config) = nullptr;
   std::chrono::milliseconds drain_timeout{10'000};  // Supervisors commonly kill after 30 s.
 };
 
-// What the frame hands to a daemon. Outlives it.
+// The environment of a daemon, which outlives it.
 //
 // Threads: all members may be called from any thread.
 class DaemonContext {
@@ -66,11 +58,9 @@ class DaemonContext {
   uint32_t index() const { return index_; }
   MetricRegistry& metrics() { return metrics_; }
 
-  // For the daemon's clients and its server.
   const RpcOptions& rpc_options() const { return rpc_options_; }
 
-  // What this process says when it meets a peer; run and map version are left to the daemon. The
-  // instance epoch is drawn anew in every process.
+  // The HELLO of this process, without run and map version. The incarnation is random.
   rpc::Hello hello() const;
 
   // Makes /readyz answer 200, unless the stop has begun.
@@ -82,17 +72,17 @@ class DaemonContext {
 
   std::stop_source stop_source() const { return stop_; }
 
-  // What takes over a configuration that was read again, as far as it may change while the daemon
-  // runs. Called on the thread of signals, never after BeginStop.
+  // Applies the settings of a new configuration that may change at runtime. Called on the thread of
+  // signals, never after BeginStop.
   using ReloadFunction = std::function<Status(const ClusterConfig& config)>;
   void SetReload(ReloadFunction reload);
 
-  // The frame's: hands the configuration over.
-  // Errors: FAILED_PRECONDITION when the daemon takes none, or when peers would have to agree on
-  // the difference; of the daemon.
+  // For the frame: calls the reload function.
+  // Errors: FAILED_PRECONDITION without such a function, or if a setting changed on which all
+  // daemons must agree; of the function.
   Status Reload(const ClusterConfig& config);
 
-  // The frame's: from now on not ready, "stopping".
+  // For the frame: from now on not ready, "stopping".
   void BeginStop();
 
   // The first reason given to Fail, or ok.
@@ -122,18 +112,17 @@ class Daemon {
  public:
   virtual ~Daemon() = default;
 
-  // Works until it is done, or until a stop is requested, and returns soon after. Servers, whose
-  // threads do the work, keep this one, which waits for the stop; a trainer trains here. Errors:
-  // the process exits 3 with them.
+  // Works until it is done or a stop is requested. The default, for servers, whose threads do the
+  // work, waits for the stop.
   virtual Status Run(std::stop_token stop);
 
-  // Ends in order what the daemon began, and cancels what is left at the deadline.
+  // Completes the work in progress, and cancels the rest at the deadline.
   virtual Status Drain(std::chrono::steady_clock::time_point deadline) = 0;
 };
 
 using StartDaemon = std::function<StatusOr<std::unique_ptr<Daemon>>(DaemonContext& context)>;
 
-// Runs a daemon from its flags to its exit code.
+// Returns the exit code.
 int RunDaemon(const DaemonDescription& description, int argc, const char* const* argv,
               const StartDaemon& start);
 

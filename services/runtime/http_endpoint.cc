@@ -102,17 +102,9 @@ struct Response {
   const char* more_headers = "";
 };
 
-std::string Text(const tcp::endpoint& endpoint) {
-  std::ostringstream text;
-  text << endpoint;
-  return text.str();
-}
-
-}  // namespace
-
-class HttpEndpoint::Impl {
+class Endpoint final : public HttpEndpoint {
  public:
-  Impl(const MetricRegistry& registry, std::function<Readiness()> readiness, HttpLimits limits)
+  Endpoint(const MetricRegistry& registry, std::function<Readiness()> readiness, HttpLimits limits)
       : registry_(registry),
         readiness_(std::move(readiness)),
         limits_(limits),
@@ -120,7 +112,7 @@ class HttpEndpoint::Impl {
         acceptor_(thread_.executor()) {}
 
   // Sessions use the members, so the thread stops first.
-  ~Impl() { thread_.Stop(); }
+  ~Endpoint() override { thread_.Stop(); }
 
   Status Listen(const std::string& address, const std::string& key) {
     const std::string place = absl::StrCat(key, ": '", address, "'");
@@ -140,14 +132,16 @@ class HttpEndpoint::Impl {
     for (const auto& entry : found) {
       status = ListenOn(acceptor_, entry.endpoint(), place);
       if (!status.ok()) continue;
-      address_ = Text(acceptor_.local_endpoint());
+      std::ostringstream text;
+      text << acceptor_.local_endpoint();
+      address_ = text.str();
       asio::co_spawn(thread_.executor(), Accept(), asio::detached);
       return absl::OkStatus();
     }
     return status;
   }
 
-  const std::string& address() const { return address_; }
+  const std::string& address() const override { return address_; }
 
  private:
   [[nodiscard]] asio::awaitable<void> Accept() {
@@ -235,20 +229,16 @@ class HttpEndpoint::Impl {
   tcp::acceptor acceptor_;
 };
 
-HttpEndpoint::HttpEndpoint(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-
-HttpEndpoint::~HttpEndpoint() = default;
+}  // namespace
 
 StatusOr<std::unique_ptr<HttpEndpoint>> HttpEndpoint::Start(const std::string& address,
                                                             const std::string& key,
                                                             const MetricRegistry& registry,
                                                             std::function<Readiness()> readiness,
                                                             HttpLimits limits) {
-  auto impl = std::make_unique<Impl>(registry, std::move(readiness), limits);
-  SIMURGH_RETURN_IF_ERROR(impl->Listen(address, key));
-  return std::unique_ptr<HttpEndpoint>(new HttpEndpoint(std::move(impl)));
+  auto endpoint = std::make_unique<Endpoint>(registry, std::move(readiness), limits);
+  SIMURGH_RETURN_IF_ERROR(endpoint->Listen(address, key));
+  return endpoint;
 }
-
-std::string HttpEndpoint::address() const { return impl_->address(); }
 
 }  // namespace simurgh

@@ -36,16 +36,10 @@ class HttpEndpoint {
                                                        const MetricRegistry& registry,
                                                        std::function<Readiness()> readiness,
                                                        HttpLimits limits = {});
-  ~HttpEndpoint();
+  virtual ~HttpEndpoint() = default;
 
   // The numeric "host:port" that the endpoint listens on.
-  std::string address() const;
-
- private:
-  class Impl;
-  explicit HttpEndpoint(std::unique_ptr<Impl> impl);
-
-  std::unique_ptr<Impl> impl_;
+  virtual const std::string& address() const = 0;
 };
 
 }  // namespace simurgh

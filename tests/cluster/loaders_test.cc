@@ -346,7 +346,7 @@ TEST_CASE("The tool tells how it is used, its version, and what it lacks") {
   DaemonProcess none("simurgh-feed", {"--config", "config/adult.yaml"}, folder.path() + "/none");
   CHECK(none.Wait(30s) == 2);
   CHECK_THAT(none.log(),
-             Catch::Contains("config/adult.yaml has nothing in loaders.instances; add"));
+             Catch::Contains("config/adult.yaml has no entry in loaders.instances; add"));
   DaemonProcess version("simurgh-feed", {"--version"}, folder.path() + "/version");
   CHECK(version.Wait(30s) == 0);
   CHECK_THAT(version.output(), Catch::StartsWith("simurgh-feed "));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "services/api/position_codec.h"
 #include "services/api/row_codec.h"
 #include "simurgh/base/check.h"
 #include "tests/fuzz/schema.h"
@@ -38,38 +39,42 @@ void CheckGroups(std::span<const RowGroup> groups) {
 void RunPullRows(Input input) {
   const Received<api::wire::PullRowsRequest> request(input);
   if (request.table == nullptr) return;
-  const auto message = api::Decode(*request.table, kPartitions);
-  if (IsRefusal(message.status())) return;
-  CheckGroups(message->groups);
-  const PullRowsCall call{.purpose = message->purpose,
-                          .position = message->position,
-                          .acknowledged_steps = message->acknowledged_steps,
-                          .groups = message->groups};
-  const Received<api::wire::PullRowsRequest> again(api::Encode(call, message->map_version));
-  const auto second = api::Decode(*again.table, kPartitions);
+  const auto purpose = api::DecodePurpose("pull", request.table->purpose());
+  const auto groups = api::DecodeGroups(*request.table->groups(), kPartitions);
+  if (IsRefusal(purpose.status()) || IsRefusal(groups.status())) return;
+  CheckGroups(*groups);
+  const PullRowsCall call{.purpose = *purpose,
+                          .position = api::Decode(*request.table->position()),
+                          .acknowledged_steps = request.table->acknowledged_steps(),
+                          .groups = *groups};
+  const uint64_t map_version = request.table->map_version();
+  const Received<api::wire::PullRowsRequest> again(api::Encode(call, map_version));
+  SIMURGH_CHECK(api::DecodePurpose("pull", again.table->purpose()).value() == call.purpose);
+  SIMURGH_CHECK(Same(api::Decode(*again.table->position()), call.position));
+  SIMURGH_CHECK_EQ(again.table->acknowledged_steps(), call.acknowledged_steps);
+  SIMURGH_CHECK_EQ(again.table->map_version(), map_version);
+  const auto second = api::DecodeGroups(*again.table->groups(), kPartitions);
   SIMURGH_CHECK(second.ok());
-  SIMURGH_CHECK(second->purpose == message->purpose);
-  SIMURGH_CHECK(Same(second->position, message->position));
-  SIMURGH_CHECK_EQ(second->acknowledged_steps, message->acknowledged_steps);
-  SIMURGH_CHECK_EQ(second->map_version, message->map_version);
-  SIMURGH_CHECK(SameGroups(second->groups, message->groups));
+  SIMURGH_CHECK(SameGroups(*second, *groups));
 }
 
 void RunPushRows(Input input) {
   const Received<api::wire::PushRowsRequest> request(input);
   if (request.table == nullptr) return;
-  const auto message = api::Decode(*request.table, kPartitions);
-  if (IsRefusal(message.status())) return;
-  CheckGroups(message->groups);
-  SIMURGH_CHECK_EQ(message->learning_rates.size(), message->groups.size());
-  const PushRowsCall call{.position = message->position,
-                          .groups = message->groups,
-                          .learning_rates = message->learning_rates};
-  const Received<api::wire::PushRowsRequest> again(api::Encode(call, message->map_version));
-  const auto second = api::Decode(*again.table, kPartitions);
+  const auto groups = api::DecodeGroups(*request.table->groups(), kPartitions);
+  if (IsRefusal(groups.status())) return;
+  CheckGroups(*groups);
+  SIMURGH_CHECK_EQ(size_t{request.table->groups()->size()}, groups->size());
+  std::vector<float> rates;
+  for (const auto* group : *request.table->groups()) rates.push_back(group->learning_rate());
+  const PushRowsCall call{.position = api::Decode(*request.table->position()),
+                          .groups = *groups,
+                          .learning_rates = rates};
+  const Received<api::wire::PushRowsRequest> again(api::Encode(call, request.table->map_version()));
+  const auto second = api::DecodeGroups(*again.table->groups(), kPartitions);
   SIMURGH_CHECK(second.ok());
-  SIMURGH_CHECK(Same(second->position, message->position));
-  SIMURGH_CHECK(SameGroups(second->groups, message->groups));
+  SIMURGH_CHECK(Same(api::Decode(*again.table->position()), call.position));
+  SIMURGH_CHECK(SameGroups(*second, *groups));
 }
 
 const std::vector<RowGroup>& SomeGroups() {

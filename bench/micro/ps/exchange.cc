@@ -16,8 +16,9 @@ constexpr char kExchange[] = "@exchange";
 
 rpc::awaitable<StatusOr<rpc::Outgoing<api::PullRows::Response>>> AnswerPull(
     rpc::RequestOf<api::PullRows::Request> request, uint32_t partitions) {
-  SIMURGH_CO_ASSIGN_OR_RETURN(const auto message, api::Decode(request.table(), partitions));
-  const rpc::SegmentBuffer rows = request.Allocate(api::PayloadOf(message.groups).bytes);
+  SIMURGH_CO_ASSIGN_OR_RETURN(const auto groups,
+                              api::DecodeGroups(*request.table().groups(), partitions));
+  const rpc::SegmentBuffer rows = request.Allocate(api::PayloadOf(groups).bytes);
   co_return api::Encode(PullReport(), {rows.bytes, rows.owner});
 }
 

@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include "services/api/batch_codec.h"
+#include "services/api/position_codec.h"
 #include "services/api/row_codec.h"
 #include "simurgh/base/random.h"
 
@@ -24,15 +25,16 @@ std::span<const std::byte> Metadata(const rpc::Outgoing<Message>& message) {
 }
 
 // The decoded metadata.
-StatusOr<PullRowsMessage> ReadPull(std::span<const std::byte> metadata) {
+StatusOr<std::vector<RowGroup>> ReadPull(std::span<const std::byte> metadata) {
   SIMURGH_ASSIGN_OR_RETURN(const auto* table,
                            rpc::VerifiedTable<wire::PullRowsRequest>("pull", metadata));
-  return Decode(*table, kPartitions);
+  SIMURGH_RETURN_IF_ERROR(DecodePurpose("pull", table->purpose()).status());
+  return DecodeGroups(*table->groups(), kPartitions);
 }
-StatusOr<PushRowsMessage> ReadPush(std::span<const std::byte> metadata) {
+StatusOr<std::vector<RowGroup>> ReadPush(std::span<const std::byte> metadata) {
   SIMURGH_ASSIGN_OR_RETURN(const auto* table,
                            rpc::VerifiedTable<wire::PushRowsRequest>("push", metadata));
-  return Decode(*table, kPartitions);
+  return DecodeGroups(*table->groups(), kPartitions);
 }
 StatusOr<PullBatchMessage> ReadPullBatch(std::span<const std::byte> metadata) {
   SIMURGH_ASSIGN_OR_RETURN(const auto* table,
@@ -49,31 +51,36 @@ TEST_CASE("Row requests round-trip") {
   const std::vector<RowGroup> groups{{3, 8, {2, 1}}, {4, 15, {0, 5}, RowPrecision::kBf16}};
   const std::vector<float> rates{0.5F, 0.25F};
   const auto encoded = Encode(SomePush(groups, rates), /*map_version=*/9);
-  const auto push = ReadPush(Metadata(encoded));
+  const auto push = rpc::VerifiedTable<wire::PushRowsRequest>("push", Metadata(encoded));
   REQUIRE(push.ok());
-  CHECK(push->position.run == 5);
-  CHECK(push->position.rank == 1);
-  CHECK(push->position.step == 77);
-  CHECK(push->map_version == 9);
-  CHECK(push->learning_rates == rates);
-  REQUIRE(push->groups.size() == 2);
-  CHECK(push->groups[1].table == 4);
-  CHECK(push->groups[1].dim == 15);
-  CHECK(push->groups[0].precision == RowPrecision::kF32);
-  CHECK(push->groups[1].precision == RowPrecision::kBf16);
-  CHECK(push->groups[1].counts == groups[1].counts);
-  CHECK(PayloadOf(push->groups).ids == 8);
-  CHECK(PayloadOf(push->groups).bytes == 3 * 8 * 4 + 5 * 15 * 2 + 2);  // 2 to a multiple of 4.
+  const StepId position = Decode(*(*push)->position());
+  CHECK(position.run == 5);
+  CHECK(position.rank == 1);
+  CHECK(position.step == 77);
+  CHECK((*push)->map_version() == 9);
+  const auto decoded = DecodeGroups(*(*push)->groups(), kPartitions);
+  REQUIRE(decoded.ok());
+  REQUIRE(decoded->size() == 2);
+  for (uint32_t g = 0; g < 2; ++g) {
+    CHECK((*push)->groups()->Get(g)->learning_rate() == rates[g]);
+    CHECK(decoded->at(g).table == groups[g].table);
+    CHECK(decoded->at(g).dim == groups[g].dim);
+    CHECK(decoded->at(g).precision == groups[g].precision);
+    CHECK(decoded->at(g).counts == groups[g].counts);
+  }
+  CHECK(PayloadOf(*decoded).ids == 8);
+  CHECK(PayloadOf(*decoded).bytes == 3 * 8 * 4 + 5 * 15 * 2 + 2);  // 2 to a multiple of 4.
 
   const PullRowsCall call{.purpose = LookupMode::kEvaluate,
                           .position = {.run = 5, .rank = 1, .step = 77},
                           .acknowledged_steps = 70,
                           .groups = groups};
-  const auto pull = ReadPull(Metadata(Encode(call, 9)));
+  const auto request = Encode(call, 9);
+  const auto pull = rpc::VerifiedTable<wire::PullRowsRequest>("pull", Metadata(request));
   REQUIRE(pull.ok());
-  CHECK(pull->purpose == LookupMode::kEvaluate);
-  CHECK(pull->acknowledged_steps == 70);
-  CHECK(pull->groups.size() == 2);
+  CHECK(DecodePurpose("pull", (*pull)->purpose()).value() == LookupMode::kEvaluate);
+  CHECK((*pull)->acknowledged_steps() == 70);
+  CHECK((*pull)->groups()->size() == 2);
 }
 
 TEST_CASE("Pull and push reports round-trip") {

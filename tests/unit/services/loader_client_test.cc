@@ -150,7 +150,8 @@ TEST_CASE_METHOD(Fixture, "invalid batches are rejected by name, also on retry")
   CHECK_THAT(refusal(*wide.Build()), Catch::Contains("samples of 5 dense values and 1 labels"));
   BatchBuilder two_labels(kFeatures, kDense, 2);
   two_labels.EndSample();
-  CHECK_THAT(refusal(*two_labels.Build()), Catch::Contains("2 labels; at most"));
+  CHECK_THAT(refusal(*two_labels.Build()),
+             Catch::Contains("2 labels are out of range; use at most"));
   BatchBuilder shared(std::vector<uint32_t>{0, 0, 1, 2, 3, 4, 5, 6}, kDense);
   shared.EndSample();
   CHECK_THAT(refusal(*shared.Build()),
