@@ -3,14 +3,6 @@
 #include "absl/strings/str_cat.h"
 
 namespace simurgh::api {
-flatbuffers::Offset<wire::DenseOptimizer> Encode(flatbuffers::FlatBufferBuilder& builder,
-                                                 const DenseOptimizerConfig& optimizer) {
-  return wire::CreateDenseOptimizer(
-      builder, static_cast<uint8_t>(optimizer.kind), optimizer.momentum, optimizer.nesterov,
-      optimizer.beta1, optimizer.beta2, optimizer.epsilon, optimizer.initial_accumulator,
-      optimizer.weight_decay, optimizer.decoupled_weight_decay);
-}
-
 StatusOr<DenseOptimizerConfig> Decode(const wire::DenseOptimizer& optimizer) {
   using Kind = DenseOptimizerConfig::Kind;
   if (optimizer.kind() > static_cast<uint8_t>(Kind::kAdagrad)) {
@@ -30,7 +22,11 @@ StatusOr<DenseOptimizerConfig> Decode(const wire::DenseOptimizer& optimizer) {
 
 rpc::Outgoing<StartDense::Request> Encode(const StartDenseCall& call) {
   flatbuffers::FlatBufferBuilder builder;
-  const auto optimizer = Encode(builder, call.optimizer);
+  const DenseOptimizerConfig& config = call.optimizer;
+  const auto optimizer = wire::CreateDenseOptimizer(
+      builder, static_cast<uint8_t>(config.kind), config.momentum, config.nesterov, config.beta1,
+      config.beta2, config.epsilon, config.initial_accumulator, config.weight_decay,
+      config.decoupled_weight_decay);
   const auto root = wire::CreateStartDenseRequest(builder, call.run, optimizer);
   return {builder, root, {call.parameters, call.owner}};
 }

@@ -7,10 +7,6 @@
 
 namespace simurgh::api {
 
-// Requires an optimizer that DenseOptimizer accepts.
-flatbuffers::Offset<wire::DenseOptimizer> Encode(flatbuffers::FlatBufferBuilder& builder,
-                                                 const DenseOptimizerConfig& optimizer);
-
 // Errors: INVALID_ARGUMENT for an unknown kind. Does not check the numbers.
 StatusOr<DenseOptimizerConfig> Decode(const wire::DenseOptimizer& optimizer);
 

@@ -21,13 +21,13 @@ struct StartDenseCall {
   uint64_t run = 0;
   DenseOptimizerConfig optimizer;
   std::span<const float> parameters;  // The server's range.
-  std::shared_ptr<const void> owner;  // Of `parameters`.
+  std::shared_ptr<const void> owner;  // Keeps `parameters` alive.
 };
 
 struct PullDenseCall {
   uint64_t run = 0;
   std::span<float> parameters;  // Overwritten.
-  std::shared_ptr<void> owner;
+  std::shared_ptr<void> owner;  // Keeps `parameters` alive.
 };
 
 struct PushDenseCall {
@@ -38,7 +38,7 @@ struct PushDenseCall {
   float learning_rate = 0;
   std::span<const float> gradients;
   std::span<float> parameters;  // Overwritten with the weights after the push.
-  std::shared_ptr<void> owner;  // Of both spans.
+  std::shared_ptr<void> owner;  // Keeps the spans alive, unless the caller does.
 };
 
 // A server's range of the dense weights: the store itself or a client of another process.

@@ -22,7 +22,8 @@ struct RowPayload {
 RowPayload PayloadOf(const RowGroup& group);
 RowPayload PayloadOf(std::span<const RowGroup> groups);
 
-// what: names the items. Errors: INVALID_ARGUMENT unless a request has as many as its groups imply.
+// Errors: INVALID_ARGUMENT unless `given` equals the number that the groups describe. what: names
+// it.
 Status CheckLength(const char* what, uint64_t given, uint64_t described);
 
 // Calls visit(partition, group, first id, ids, first byte) for every non-empty part of a group that

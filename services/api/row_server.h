@@ -20,7 +20,7 @@ struct PullRowsCall {
   std::span<const RowGroup> groups;
   std::span<const uint64_t> ids;  // By group, then by partition.
   std::span<std::byte> rows;      // Layout: see row_payload.h; overwritten.
-  std::shared_ptr<void> owner;    // Of all spans.
+  std::shared_ptr<void> owner;    // Keeps the spans alive; null: the caller does.
   uint64_t client = 0;            // Key of fair scheduling.
 };
 
@@ -30,7 +30,7 @@ struct PushRowsCall {
   std::span<const float> learning_rates;  // By group.
   std::span<const uint64_t> ids;          // As in PullRowsCall.
   std::span<const std::byte> gradients;   // As rows in PullRowsCall.
-  std::shared_ptr<void> owner;            // Of all spans.
+  std::shared_ptr<void> owner;            // As in PullRowsCall.
   uint64_t client = 0;                    // As in PullRowsCall.
 };
 

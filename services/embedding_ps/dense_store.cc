@@ -26,7 +26,7 @@ StatusOr<DenseStore::Run*> DenseStore::Find(uint64_t run, size_t length) {
 
 rpc::awaitable<StatusOr<DenseAnswer>> DenseStore::Start(StartDenseCall call,
                                                         rpc::CallOptions /*options*/) {
-  const auto start = [this, call = std::move(call)]() -> StatusOr<DenseAnswer> {
+  auto start = [this, call = std::move(call)]() -> StatusOr<DenseAnswer> {
     if (call.parameters.size() > kMaxFloats) {
       return absl::InvalidArgumentError(
           absl::StrCat("dense weights: a range of ", call.parameters.size(),
@@ -41,22 +41,22 @@ rpc::awaitable<StatusOr<DenseAnswer>> DenseStore::Start(StartDenseCall call,
     SIMURGH_ASSIGN_OR_RETURN(const Run* run, Find(call.run, call.parameters.size()));
     return DenseAnswer{.version = run->version};
   };
-  return rpc::RunOn(thread_.executor(), start);
+  return rpc::RunOn(thread_.executor(), std::move(start));
 }
 
 rpc::awaitable<StatusOr<DenseAnswer>> DenseStore::Pull(PullDenseCall call,
                                                        rpc::CallOptions /*options*/) {
-  const auto pull = [this, call = std::move(call)]() -> StatusOr<DenseAnswer> {
+  auto pull = [this, call = std::move(call)]() -> StatusOr<DenseAnswer> {
     SIMURGH_ASSIGN_OR_RETURN(const Run* run, Find(call.run, call.parameters.size()));
     std::ranges::copy(run->optimizer.parameters(), call.parameters.begin());
     return DenseAnswer{.version = run->version};
   };
-  return rpc::RunOn(thread_.executor(), pull);
+  return rpc::RunOn(thread_.executor(), std::move(pull));
 }
 
 rpc::awaitable<StatusOr<DenseAnswer>> DenseStore::Push(PushDenseCall call,
                                                        rpc::CallOptions /*options*/) {
-  const auto push = [this, call = std::move(call)]() -> StatusOr<DenseAnswer> {
+  auto push = [this, call = std::move(call)]() -> StatusOr<DenseAnswer> {
     SIMURGH_ASSIGN_OR_RETURN(Run * run, Find(call.run, call.gradients.size()));
     if (call.rank >= kMaxRanks || !std::isfinite(call.learning_rate) || call.learning_rate < 0) {
       return absl::InvalidArgumentError(absl::StrCat(
@@ -88,7 +88,7 @@ rpc::awaitable<StatusOr<DenseAnswer>> DenseStore::Push(PushDenseCall call,
     std::ranges::copy(run->optimizer.parameters(), call.parameters.begin());
     return rank.last;
   };
-  return rpc::RunOn(thread_.executor(), push);
+  return rpc::RunOn(thread_.executor(), std::move(push));
 }
 
 }  // namespace simurgh

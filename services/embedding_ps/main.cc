@@ -23,12 +23,7 @@ class EmbeddingPs : public Daemon {
  public:
   // with_digests: whether to log digests of all rows when stopping.
   static StatusOr<std::unique_ptr<Daemon>> Start(DaemonContext& context, bool with_digests) {
-    std::unique_ptr<EmbeddingPs> daemon(new EmbeddingPs(context));
-    if (with_digests) {
-      for (const TableConfig& table : context.config().tables) {
-        daemon->digest_names_.push_back(table.name);
-      }
-    }
+    std::unique_ptr<EmbeddingPs> daemon(new EmbeddingPs(context, with_digests));
     SIMURGH_ASSIGN_OR_RETURN(daemon->rows_,
                              ParameterServer::Create(context.config(), daemon->metrics_));
     daemon->rows_->SetFatal([&context](const Status& reason) { context.Fail(reason); });
@@ -47,25 +42,25 @@ class EmbeddingPs : public Daemon {
     rows_.reset();
   }
 
-  Status Drain(std::chrono::steady_clock::time_point deadline) override {
+  void Drain(std::chrono::steady_clock::time_point deadline) override {
     rows_->CloseBarriers();
-    const Status status = listener_.Drain(deadline);
-    if (!digest_names_.empty()) LogDigests();
-    return status;
-  }
-
- private:
-  explicit EmbeddingPs(DaemonContext& context)
-      : metrics_(context.metrics(), context.config(), context.index()), listener_(context) {}
-
-  void LogDigests() {
+    listener_.Drain(deadline);
+    if (!with_digests_) return;
     const std::vector<uint64_t> digests = rows_->ContentDigests();
     for (size_t t = 0; t < digests.size(); ++t) {
-      spdlog::info("rows of table {}: digest {:016x}", digest_names_[t], digests[t]);
+      spdlog::info("rows of table {}: digest {:016x}", tables_[t].name, digests[t]);
     }
   }
 
-  std::vector<std::string> digest_names_;  // By table; empty without --digests.
+ private:
+  EmbeddingPs(DaemonContext& context, bool with_digests)
+      : tables_(context.config().tables),
+        with_digests_(with_digests),
+        metrics_(context.metrics(), context.config(), context.index()),
+        listener_(context) {}
+
+  const std::vector<TableConfig>& tables_;
+  const bool with_digests_;
   ServerMetrics metrics_;
   BufferPool buffers_{kIdleBufferBytes};
   std::unique_ptr<ParameterServer> rows_;

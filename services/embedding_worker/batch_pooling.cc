@@ -90,68 +90,53 @@ void BatchPooling::Pool(const BufferedBatch& batch, std::span<const float> rows,
   });
 }
 
-bool BatchPooling::DropNotFinite(MatrixView<const float> numbers,
-                                 std::vector<bool>& dropped) const {
-  bool clean = true;
-  for (size_t f = 0; f < dropped.size(); ++f) {
-    if (dropped[f] || AllFinite(BlockOf(numbers, f))) continue;
-    dropped[f] = true;
-    clean = false;
-  }
-  return clean;
-}
-
-BatchPooling::Tables BatchPooling::TablesOf(const BufferedBatch& batch,
-                                            const std::vector<bool>& dropped) const {
-  const std::vector<PoolingInput> inputs = InputsOf(batch);
-  Tables tables;
-  for (const std::vector<size_t>& features : features_of_tables_) {
-    for (const size_t f : features) {
-      if (dropped[f]) continue;
-      tables.features.push_back(f);
-      tables.inputs.push_back({.pooling = inputs[f], .gradient = {}, .argmax = {}});
-    }
-    tables.ends.push_back(tables.inputs.size());
-  }
-  return tables;
-}
-
-void BatchPooling::AddSamples(Tables& tables, size_t batch_size, size_t first_sample,
-                              MatrixView<const float> numbers, std::span<const uint32_t> argmax,
-                              std::span<float> row_gradients) const {
-  for (size_t i = 0; i < tables.inputs.size(); ++i) {
-    UnpoolingInput& input = tables.inputs[i];
-    const size_t f = tables.features[i];
-    input.pooling.first_sample = first_sample;
-    input.gradient = BlockOf(numbers, f);
-    input.argmax = ArgmaxOf(argmax, f, batch_size, first_sample, numbers.rows());
-  }
-  size_t first = 0;
-  for (const size_t end : tables.ends) {
-    simurgh::Unpool(std::span(tables.inputs).subspan(first, end - first), row_gradients);
-    first = end;
-  }
-}
-
 bool BatchPooling::AddAll(const BufferedBatch& batch, const GradientBuffer& gradients,
                           std::span<const uint32_t> argmax, std::vector<bool>& dropped,
                           std::span<float> row_gradients) const {
   const VectorCodec& code = CodeOf(gradients.precision);
   const size_t batch_size = batch.batch().batch_size;
-  Tables tables = TablesOf(batch, dropped);
+  // Grouped by table: only features of one table share rows.
+  const std::vector<PoolingInput> pooled = InputsOf(batch);
+  std::vector<UnpoolingInput> inputs;
+  std::vector<size_t> input_features;
+  std::vector<size_t> table_ends;
+  for (const std::vector<size_t>& features : features_of_tables_) {
+    for (const size_t f : features) {
+      if (dropped[f]) continue;
+      input_features.push_back(f);
+      inputs.push_back({.pooling = pooled[f], .gradient = {}, .argmax = {}});
+    }
+    table_ends.push_back(inputs.size());
+  }
   const bool in_place = gradients.precision == VectorPrecision::kF32 && gradients.scale == 1;
   const MatrixView<float> scratch = Scratch(code.columns());
   bool clean = true;
-  ForSamples(batch_size, [&](size_t first, size_t count) {
-    const auto bytes = gradients.bytes.subspan(first * code.row_bytes(), count * code.row_bytes());
+  ForSamples(batch_size, [&](size_t first_sample, size_t count) {
+    const auto bytes =
+        gradients.bytes.subspan(first_sample * code.row_bytes(), count * code.row_bytes());
     if (!in_place) code.Decode(bytes, 1 / gradients.scale, scratch.Rows(0, count));
     const MatrixView<const float> numbers =
         in_place ? MatrixView<const float>(reinterpret_cast<const float*>(bytes.data()), count,
                                            code.columns())
                  : MatrixView<const float>(scratch.Rows(0, count));
-    clean &= DropNotFinite(numbers, dropped);
+    for (size_t f = 0; f < dropped.size(); ++f) {
+      if (dropped[f] || AllFinite(BlockOf(numbers, f))) continue;
+      dropped[f] = true;
+      clean = false;
+    }
     // After a drop the caller repeats everything without the dropped features.
-    if (clean) AddSamples(tables, batch_size, first, numbers, argmax, row_gradients);
+    if (!clean) return;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const size_t f = input_features[i];
+      inputs[i].pooling.first_sample = first_sample;
+      inputs[i].gradient = BlockOf(numbers, f);
+      inputs[i].argmax = ArgmaxOf(argmax, f, batch_size, first_sample, count);
+    }
+    size_t first = 0;
+    for (const size_t end : table_ends) {
+      simurgh::Unpool(std::span(inputs).subspan(first, end - first), row_gradients);
+      first = end;
+    }
   });
   return clean;
 }

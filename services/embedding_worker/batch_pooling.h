@@ -47,24 +47,11 @@ class BatchPooling {
   template <typename T>
   std::span<T> ArgmaxOf(std::span<T> argmax, size_t feature, size_t batch_size, size_t first_sample,
                         size_t samples) const;
-  // Un-pooling inputs, grouped by table: only features of one table share rows.
-  struct Tables {
-    std::vector<UnpoolingInput> inputs;
-    std::vector<size_t> features;  // By input.
-    std::vector<size_t> ends;      // By table: end of its inputs.
-  };
-  Tables TablesOf(const BufferedBatch& batch, const std::vector<bool>& dropped) const;
-
   // Adds the gradients of all features that are not dropped. Drops features whose gradients are not
   // finite; returns false if there were any, and row_gradients are then incomplete.
   bool AddAll(const BufferedBatch& batch, const GradientBuffer& gradients,
               std::span<const uint32_t> argmax, std::vector<bool>& dropped,
               std::span<float> row_gradients) const;
-  // Returns false if it dropped a feature.
-  bool DropNotFinite(MatrixView<const float> numbers, std::vector<bool>& dropped) const;
-  void AddSamples(Tables& tables, size_t batch_size, size_t first_sample,
-                  MatrixView<const float> numbers, std::span<const uint32_t> argmax,
-                  std::span<float> row_gradients) const;
   // Drops the features with a row whose sum overflowed. Returns false if there were any.
   bool DropOverflows(const BufferedBatch& batch, std::span<const float> row_gradients,
                      std::vector<bool>& dropped) const;

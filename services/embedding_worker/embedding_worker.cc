@@ -17,10 +17,6 @@ namespace {
 // Idle memory kept for later batches.
 constexpr size_t kIdleBatchBytes = size_t{256} << 20;
 
-// Limit of the log lines about dropped features.
-constexpr uint32_t kDroppedLines = 10;
-constexpr std::chrono::seconds kDroppedInterval{10};
-
 Status CheckRates(const std::vector<float>& rates, size_t tables) {
   if (rates.size() != tables) {
     return absl::InvalidArgumentError(
@@ -34,6 +30,13 @@ Status CheckRates(const std::vector<float>& rates, size_t tables) {
                      " is out of range; use a finite rate of at least 0"));
   }
   return absl::OkStatus();
+}
+
+Status CheckSize(size_t bytes, size_t expected) {
+  if (bytes == expected) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("batch: ", bytes, " bytes of vectors were given, expected ", expected,
+                   "; use the same configuration for all daemons"));
 }
 
 }  // namespace
@@ -54,8 +57,7 @@ EmbeddingWorker::EmbeddingWorker(const ClusterConfig& config, uint64_t incarnati
               config.embedding_worker.forward_buffer_bytes, config.embedding_worker.batch_expiry,
               [this] { NoteBuffer(); }),
       batches_(kIdleBatchBytes),
-      rows_(config, compute_, std::move(servers), metrics),
-      dropped_log_(kDroppedLines, kDroppedInterval) {
+      rows_(config, compute_, std::move(servers), metrics) {
   for (const FeatureConfig& feature : config.features) feature_names_.push_back(feature.name);
   for (const auto precision : {VectorPrecision::kF32, VectorPrecision::kBf16, VectorPrecision::kF16,
                                VectorPrecision::kInt8}) {
@@ -63,13 +65,14 @@ EmbeddingWorker::EmbeddingWorker(const ClusterConfig& config, uint64_t incarnati
   }
 }
 
-// A submit's entry in the queue. Its destructor wakes the others, which may be smaller.
+// A submit in the queue for space. The destructor wakes the others, which may be smaller.
 class EmbeddingWorker::WaitTicket {
  public:
   WaitTicket(EmbeddingWorker& worker, const SubmitOptions& options, size_t bytes)
       : worker_(worker),
-        entry_(
-            worker.waiting_.insert(worker.waiting_.end(), {.options = options, .bytes = bytes})) {}
+        options_(options),
+        bytes_(bytes),
+        entry_(worker.waiting_.insert(worker.waiting_.end(), this)) {}
   WaitTicket(const WaitTicket&) = delete;
   WaitTicket& operator=(const WaitTicket&) = delete;
   ~WaitTicket() {
@@ -77,17 +80,28 @@ class EmbeddingWorker::WaitTicket {
     worker_.NoteBuffer();
   }
 
-  bool is_admitted() const { return worker_.CanAdmit(*entry_); }
+  bool is_admitted() const {
+    const ForwardBuffer& buffer = worker_.buffer_;
+    return (worker_.waiting_.front() == this && buffer.HasRoom(bytes_)) ||
+           buffer.IsExemptFromLimit(options_);
+  }
+
+  void WakeIfAdmitted() {
+    if (waiter_.has_value() && is_admitted()) waiter_->Wake();
+  }
 
   // Waits for a change. Returns false at the deadline or on cancellation.
   [[nodiscard]] rpc::awaitable<bool> Wait(rpc::Clock::time_point deadline) {
-    entry_->waiter.emplace(co_await rpc::asio::this_coro::executor, deadline);
-    co_return co_await entry_->waiter->Wait();
+    waiter_.emplace(co_await rpc::asio::this_coro::executor, deadline);
+    co_return co_await waiter_->Wait();
   }
 
  private:
   EmbeddingWorker& worker_;
-  const std::list<Waiting>::iterator entry_;
+  const SubmitOptions options_;
+  const size_t bytes_;
+  const std::list<WaitTicket*>::iterator entry_;
+  std::optional<rpc::Waiter> waiter_;
 };
 
 Status EmbeddingWorker::DecodeAndPlan(BufferedBatch& batch) const {
@@ -110,8 +124,7 @@ rpc::awaitable<StatusOr<ForwardBuffer::Place>> EmbeddingWorker::ReserveSpace(
     SubmitOptions options, size_t bytes, rpc::Clock::time_point deadline) {
   WaitTicket ticket(*this, options, bytes);
   while (!ticket.is_admitted()) {
-    const bool changed = co_await ticket.Wait(deadline);
-    if (changed) continue;
+    if (co_await ticket.Wait(deadline)) continue;
     co_return absl::ResourceExhaustedError(
         absl::StrCat("submit: ", buffer_.Describe(),
                      " and is still full at the deadline; submit again, or raise the limit"));
@@ -119,17 +132,10 @@ rpc::awaitable<StatusOr<ForwardBuffer::Place>> EmbeddingWorker::ReserveSpace(
   co_return buffer_.Reserve(options, bytes);
 }
 
-bool EmbeddingWorker::CanAdmit(const Waiting& waiting) const {
-  const bool is_first = &waiting == &waiting_.front();
-  return (is_first && buffer_.HasRoom(waiting.bytes)) || buffer_.IsExemptFromLimit(waiting.options);
-}
-
 void EmbeddingWorker::NoteBuffer() {
   metrics_.buffered_batches.Set(static_cast<double>(buffer_.size()));
   metrics_.buffered_bytes.Set(static_cast<double>(buffer_.bytes()));
-  for (Waiting& waiting : waiting_) {
-    if (waiting.waiter.has_value() && CanAdmit(waiting)) waiting.waiter->Wake();
-  }
+  for (WaitTicket* waiting : waiting_) waiting->WakeIfAdmitted();
 }
 
 rpc::awaitable<StatusOr<BatchReference>> EmbeddingWorker::Submit(
@@ -171,20 +177,8 @@ StatusOr<std::shared_ptr<BufferedBatch>> EmbeddingWorker::Find(const BatchRefere
 StatusOr<size_t> EmbeddingWorker::AnswerBytes(const BatchReference& reference, EmbeddingForm form,
                                               VectorPrecision precision) {
   SIMURGH_ASSIGN_OR_RETURN(const auto batch, Find(reference));
-  return AnswerBytes(*batch, form, precision);
-}
-
-StatusOr<size_t> EmbeddingWorker::AnswerBytes(const BufferedBatch& batch, EmbeddingForm form,
-                                              VectorPrecision precision) const {
-  if (form == EmbeddingForm::kRows) return RowCodecOf(precision).bytes(batch.batch());
-  return batch.batch().batch_size * pooling_.row_bytes(precision);
-}
-
-Status EmbeddingWorker::CheckSize(size_t bytes, size_t expected) const {
-  if (bytes == expected) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("batch: ", bytes, " bytes of vectors were given, expected ", expected,
-                   "; use the same configuration for all daemons"));
+  if (form == EmbeddingForm::kRows) return RowCodecOf(precision).bytes(batch->batch());
+  return batch->batch().batch_size * pooling_.row_bytes(precision);
 }
 
 bool EmbeddingWorker::Finish(const BatchReference& reference, const BufferedBatch& batch) {
@@ -194,25 +188,13 @@ bool EmbeddingWorker::Finish(const BatchReference& reference, const BufferedBatc
   return true;
 }
 
-void EmbeddingWorker::NoteDropped(const std::vector<size_t>& features, const StepId& position) {
-  for (const size_t feature : features) {
-    metrics_.non_finite_gradients[feature]->Add();
-    const auto suppressed = dropped_log_.Admit(LogLimiter::Clock::now());
-    if (!suppressed) continue;
-    spdlog::warn(
-        "dropped a gradient that is not finite or overflows: step={} rank={} feature={} "
-        "suppressed={}",
-        position.step, position.rank, feature_names_[feature], *suppressed);
-  }
-}
-
 rpc::awaitable<StatusOr<PullAnswer>> EmbeddingWorker::Pull(BatchReference reference,
                                                            PullOptions options,
                                                            EmbeddingBuffer embeddings,
                                                            rpc::CallOptions call_options) {
   SIMURGH_CO_ASSIGN_OR_RETURN(const auto batch, Find(reference));
   SIMURGH_CO_ASSIGN_OR_RETURN(const size_t expected,
-                              AnswerBytes(*batch, embeddings.form, embeddings.precision));
+                              AnswerBytes(reference, embeddings.form, embeddings.precision));
   SIMURGH_CO_RETURN_IF_ERROR(CheckSize(embeddings.bytes.size(), expected));
   SIMURGH_CO_ASSIGN_OR_RETURN(const RowExchange::Rows rows,
                               co_await rows_.Pull(batch, options, call_options));
@@ -275,7 +257,16 @@ rpc::awaitable<Status> EmbeddingWorker::Push(BatchReference reference, StepId po
   timer.Stop();
   SIMURGH_CO_RETURN_IF_ERROR(
       co_await rows_.Push(batch, position, std::move(learning_rates), row_gradients, options));
-  if (Finish(reference, *batch)) NoteDropped(dropped, position);
+  if (!Finish(reference, *batch)) co_return absl::OkStatus();
+  for (const size_t feature : dropped) {
+    metrics_.non_finite_gradients[feature]->Add();
+    const auto suppressed = dropped_log_.Admit(LogLimiter::Clock::now());
+    if (!suppressed) continue;
+    spdlog::warn(
+        "dropped a gradient that is not finite or overflows: step={} rank={} feature={} "
+        "suppressed={}",
+        position.step, position.rank, feature_names_[feature], *suppressed);
+  }
   co_return absl::OkStatus();
 }
 

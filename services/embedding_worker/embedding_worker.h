@@ -52,7 +52,8 @@ class EmbeddingWorker {
   [[nodiscard]] rpc::awaitable<StatusOr<BatchReference>> SubmitEncoded(
       std::shared_ptr<BufferedBatch> batch, SubmitOptions options, rpc::Clock::time_point deadline);
 
-  // Bytes of embeddings or rows in a pull's response. Errors: NOT_FOUND for an expired reference.
+  // Bytes of embeddings or rows in a pull's response.
+  // Errors: NOT_FOUND for an expired reference.
   StatusOr<size_t> AnswerBytes(const BatchReference& reference, EmbeddingForm form,
                                VectorPrecision precision);
 
@@ -82,18 +83,10 @@ class EmbeddingWorker {
  private:
   class WaitTicket;
 
-  // A submit that waits for space.
-  struct Waiting {
-    SubmitOptions options;
-    size_t bytes = 0;
-    std::optional<rpc::Waiter> waiter;  // Set by Wait.
-  };
-
   // On a compute thread.
   Status DecodeAndPlan(BufferedBatch& batch) const;
   [[nodiscard]] rpc::awaitable<StatusOr<ForwardBuffer::Place>> ReserveSpace(
       SubmitOptions options, size_t bytes, rpc::Clock::time_point deadline);
-  bool CanAdmit(const Waiting& waiting) const;
   // Updates the metrics and wakes submits that can be admitted, after a change of the buffer.
   void NoteBuffer();
 
@@ -112,12 +105,8 @@ class EmbeddingWorker {
   const RowCodec& RowCodecOf(VectorPrecision precision) const {
     return row_codecs_[static_cast<size_t>(precision)];
   }
-  StatusOr<size_t> AnswerBytes(const BufferedBatch& batch, EmbeddingForm form,
-                               VectorPrecision precision) const;
-  Status CheckSize(size_t bytes, size_t expected) const;
   // Removes and counts a consumed batch. Returns false if another call has removed it.
   bool Finish(const BatchReference& reference, const BufferedBatch& batch);
-  void NoteDropped(const std::vector<size_t>& features, const StepId& position);
 
   const BatchLayout layout_;
   const BucketMap map_;
@@ -129,11 +118,11 @@ class EmbeddingWorker {
   const rpc::asio::any_io_executor compute_;
   WorkerMetrics& metrics_;
   ForwardBuffer buffer_;
-  std::list<Waiting> waiting_;  // In order of submission.
+  std::list<WaitTicket*> waiting_;  // In order of submission.
   BatchPool batches_;
   RowExchange rows_;
   std::vector<std::string> feature_names_;
-  LogLimiter dropped_log_;
+  LogLimiter dropped_log_{/*lines=*/10, std::chrono::seconds(10)};
 };
 
 }  // namespace simurgh

@@ -39,9 +39,7 @@ class EmbeddingWorkerDaemon : public Daemon {
     listener_.RunAndWait([this] { worker_.reset(); });
   }
 
-  Status Drain(std::chrono::steady_clock::time_point deadline) override {
-    return listener_.Drain(deadline);
-  }
+  void Drain(std::chrono::steady_clock::time_point deadline) override { listener_.Drain(deadline); }
 
  private:
   explicit EmbeddingWorkerDaemon(DaemonContext& context)

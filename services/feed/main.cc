@@ -65,7 +65,7 @@ class Feeder : public Daemon {
     return status;
   }
 
-  Status Drain(std::chrono::steady_clock::time_point) override { return absl::OkStatus(); }
+  void Drain(std::chrono::steady_clock::time_point) override {}
 
  private:
   explicit Feeder(DaemonContext& context)
@@ -95,15 +95,15 @@ class Feeder : public Daemon {
   // False: the trainer needs no more batches.
   StatusOr<bool> FeedEpoch(uint32_t epoch, LoaderClient& client, const std::stop_token& stop);
 
-  const ClusterConfig& parsed_;  // What peers agree on.
+  const ClusterConfig& parsed_;  // Peers compare its settings.
   ClusterConfig config_;         // Statistics fitted.
   const uint32_t index_;
   Counter& batches_;
   Counter& samples_;
   Counter& skipped_rows_;
   Progress progress_;
-  uint64_t number_ = 0;              // Of the next batch of the share.
-  uint64_t skipped_in_reading_ = 0;  // At most.
+  uint64_t number_ = 0;              // The next batch of the share.
+  uint64_t skipped_in_reading_ = 0;  // Maximum over the epochs.
 };
 
 Status Feeder::FeedShare(const std::stop_token& stop) {

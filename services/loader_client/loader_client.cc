@@ -22,30 +22,20 @@
 namespace simurgh {
 namespace {
 
-constexpr size_t kBatchesUnderWay = 4;    // To each nn-worker.
-constexpr size_t kLongestReason = 4'096;  // Bytes of a message.
-constexpr std::chrono::milliseconds kShortestPause{20};
-constexpr std::chrono::milliseconds kLongestPause{1'000};
+constexpr size_t kMaxInFlight = 4;  // Batches to each nn-worker.
+constexpr size_t kMaxReasonBytes = 4'096;
+constexpr std::chrono::milliseconds kMinPause{20};
+constexpr std::chrono::milliseconds kMaxPause{1'000};
 
-rpc::Hello HelloOf(const ClusterConfig& config, uint32_t loader) {
-  rpc::Hello hello;
-  hello.cluster = config.name;
-  hello.role = "loader";
-  hello.index = loader;
-  hello.incarnation = std::random_device()() | uint64_t{1};
-  hello.configuration = ClusterAgreement(config);
-  return hello;
-}
-
-// One nn-worker, and what it is fed.
+// An nn-worker.
 struct Rank {
   uint32_t number = 0;
   std::string name;
-  std::unique_ptr<PeerClients> clients;  // The thread's.
-  uint64_t taken = 0;                    // Batches that it had at first.
+  std::unique_ptr<PeerClients> clients;  // On the thread.
+  uint64_t taken = 0;                    // Batches that it had when this loader connected.
   // Guarded by the loader's mutex.
-  size_t under_way = 0;
-  bool wanted = true;
+  size_t in_flight = 0;
+  bool wanted = true;  // It needs more batches.
 };
 
 class RemoteLoaderClient final : public LoaderClient {
@@ -57,8 +47,12 @@ class RemoteLoaderClient final : public LoaderClient {
         retry_deadline_(config.training.retry_deadline),
         ranks_(config.nn_worker.instances.size()),
         thread_("loader-rpc", config.rpc.spin) {
-    const rpc::Hello hello = HelloOf(config, loader_);
-    // Here, as clients want the thread, which is declared behind them.
+    const rpc::Hello hello{.cluster = config.name,
+                           .role = "loader",
+                           .index = loader_,
+                           .incarnation = std::random_device()() | uint64_t{1},
+                           .configuration = ClusterAgreement(config)};
+    // Not in the initializers: clients need the thread, which is declared after them.
     for (uint32_t r = 0; r < ranks_.size(); ++r) {
       ranks_[r].number = r;
       ranks_[r].name = ranks_.size() == 1 ? "the nn-worker" : absl::StrCat("nn-worker ", r);
@@ -70,21 +64,21 @@ class RemoteLoaderClient final : public LoaderClient {
   }
 
   ~RemoteLoaderClient() override {
-    stopper_.reset();  // Its post, if there was one, comes before what follows.
+    stopper_.reset();  // A post by it runs before the following ones.
     thread_.RunAndWait([this] { Stop(); });
     {
       MutexLock lock(mutex_);
-      while (SomeUnderWay()) changed_.Wait(mutex_);
+      while (AnyInFlight()) changed_.Wait(mutex_);
     }
     thread_.RunAndWait([this] {
       for (Rank& rank : ranks_) rank.clients.reset();
     });
   }
 
-  // The first call; all others but Abandon are only good after it.
+  // Call before all others but Abandon.
   Status Introduce(uint32_t loaders, const std::string& input) {
     const auto ranks = static_cast<uint32_t>(ranks_.size());
-    return AskAll([&, this](Rank& rank) -> rpc::awaitable<Status> {
+    return CallAll([&, this](Rank& rank) -> rpc::awaitable<Status> {
       const auto response = co_await Persist(rank, api::kOpenFeed, [&] {
         return api::EncodeOpen(loader_, loaders, rank.number, ranks, input);
       });
@@ -111,14 +105,14 @@ class RemoteLoaderClient final : public LoaderClient {
     Rank& rank = ranks_[number % ranks_.size()];
     {
       MutexLock lock(mutex_);
-      while (failure_.ok() && rank.wanted && rank.under_way >= kBatchesUnderWay) {
+      while (failure_.ok() && rank.wanted && rank.in_flight >= kMaxInFlight) {
         changed_.Wait(mutex_);
       }
       if (!failure_.ok()) return failure_;
-      if (!SomeoneWants()) return false;
+      if (std::ranges::none_of(ranks_, &Rank::wanted)) return false;
       ++next_;
       if (!rank.wanted) return true;
-      ++rank.under_way;
+      ++rank.in_flight;
     }
     rpc::asio::co_spawn(thread_.executor(), Deliver(rank, number, skipped, std::move(fed)),
                         rpc::asio::detached);
@@ -128,82 +122,77 @@ class RemoteLoaderClient final : public LoaderClient {
   Status End(SkippedRows skipped) override {
     {
       MutexLock lock(mutex_);
-      while (failure_.ok() && SomeUnderWay()) changed_.Wait(mutex_);
+      while (failure_.ok() && AnyInFlight()) changed_.Wait(mutex_);
       if (!failure_.ok()) return failure_;
     }
     const uint64_t batches = NextNumber();
-    return AskAll([=, this](Rank& rank) -> rpc::awaitable<Status> {
-      // Whoever wants no more counts no more.
-      if (!IsWantedBy(rank)) co_return absl::OkStatus();
+    return CallAll([=, this](Rank& rank) -> rpc::awaitable<Status> {
+      {
+        MutexLock lock(mutex_);
+        if (!rank.wanted) co_return absl::OkStatus();
+      }
       const uint64_t others = ranks_.size() - 1 - rank.number;
-      co_return co_await TellEnd(rank, (batches + others) / ranks_.size(), skipped, {});
+      co_return co_await SendEnd(rank, (batches + others) / ranks_.size(), skipped, {});
     });
   }
 
-  // Waits for no batch under way: there may be no room for it.
+  // Does not wait for batches in flight, which may wait for space.
   Status Abandon(const Status& reason) override {
-    const std::string error(reason.message().substr(0, kLongestReason));
-    return AskAll([&, this](Rank& rank) { return TellEnd(rank, 0, {}, error); });
+    const std::string error(reason.message().substr(0, kMaxReasonBytes));
+    return CallAll([&, this](Rank& rank) { return SendEnd(rank, 0, {}, error); });
   }
 
  private:
-  bool SomeUnderWay() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return std::ranges::any_of(ranks_, [](const Rank& rank) { return rank.under_way > 0; });
-  }
-  bool SomeoneWants() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return std::ranges::any_of(ranks_, &Rank::wanted);
-  }
-  bool IsWantedBy(const Rank& rank) {
-    MutexLock lock(mutex_);
-    return rank.wanted;
+  bool AnyInFlight() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return std::ranges::any_of(ranks_, [](const Rank& rank) { return rank.in_flight > 0; });
   }
 
-  // On the thread.
+  // Threads: thread_.
   void Stop() {
     stopped_ = true;
     for (Rank& rank : ranks_) rank.clients->Stop();
   }
 
-  // Of the batch that comes next.
+  // The number of the next batch to feed.
   uint64_t NextNumber() {
     while (HasTaken(next_)) ++next_;
     return next_;
   }
 
-  // Asks all nn-workers at once, and waits for every one's answer. The first error, by rank.
-  template <typename Ask>
-  Status AskAll(const Ask& ask) {
+  // Runs call(rank) for all ranks concurrently. Returns the first error, by rank.
+  template <typename Call>
+  Status CallAll(const Call& call) {
     std::vector<std::future<Status>> answers;
     for (Rank& rank : ranks_) {
-      answers.push_back(rpc::asio::co_spawn(thread_.executor(), ask(rank), rpc::asio::use_future));
+      answers.push_back(rpc::asio::co_spawn(thread_.executor(), call(rank), rpc::asio::use_future));
     }
     Status first;
     for (std::future<Status>& answer : answers) first.Update(answer.get());
     return first;
   }
 
-  // error: empty for none.
-  [[nodiscard]] rpc::awaitable<Status> TellEnd(Rank& rank, uint64_t batches, SkippedRows skipped,
+  // error: empty if the share is complete.
+  [[nodiscard]] rpc::awaitable<Status> SendEnd(Rank& rank, uint64_t batches, SkippedRows skipped,
                                                std::string error) {
     const auto response = co_await Persist(rank, api::kEndFeed, [&] {
       flatbuffers::FlatBufferBuilder builder;
       flatbuffers::Offset<flatbuffers::String> text;
       if (!error.empty()) text = builder.CreateString(error);
-      const api::wire::SkippedRows rows = api::EncodeSkipped(ToldTo(rank, skipped));
+      const api::wire::SkippedRows rows = api::EncodeSkipped(ReportedTo(rank, skipped));
       const auto root = api::wire::CreateEndFeedRequest(builder, loader_, batches, &rows, text);
       return rpc::Outgoing<api::EndFeed::Request>(builder, root);
     });
     co_return response.status();
   }
 
-  // Calls until there is an answer, on a connection of its own, as batches wait for earlier ones
-  // and for room: a busy trainer is asked again at once, and without end; one that cannot be
-  // reached with growing pauses, until the retry deadline.
+  // Calls until there is an answer. A busy trainer is called again at once, without limit; an
+  // unreachable one with growing pauses, until the retry deadline. The connection is dedicated,
+  // because batches wait for earlier ones and for space.
   template <typename Request, typename Response, typename MakeRequest>
   [[nodiscard]] rpc::awaitable<StatusOr<rpc::Received<Response>>> Persist(
       Rank& rank, rpc::MethodOf<Request, Response> method, MakeRequest make_request) {
     std::optional<rpc::Clock::time_point> failing_since;
-    std::chrono::milliseconds pause = kShortestPause;
+    std::chrono::milliseconds pause = kMinPause;
     rpc::asio::steady_timer timer(co_await rpc::asio::this_coro::executor);
     const auto client = rank.clients->dedicated();
     while (true) {
@@ -213,14 +202,19 @@ class RemoteLoaderClient final : public LoaderClient {
       const Status& status = response.status();
       if (absl::IsResourceExhausted(status)) {
         failing_since.reset();
-        pause = kShortestPause;
+        pause = kMinPause;
         continue;
       }
       const auto now = rpc::Clock::now();
       if (!failing_since) failing_since = now;
       const bool lost = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
       if (stopped_ || !lost || now + pause > *failing_since + retry_deadline_) {
-        co_return lost && !stopped_ ? Lost(rank, status) : Annotate(status, rank.name);
+        if (!lost || stopped_) co_return Annotate(status, rank.name);
+        co_return Status(
+            status.code(),
+            absl::StrCat(rank.name, " was lost for training.retry_deadline: ", status.message(),
+                         "; check that it runs, its log, and "
+                         "nn_worker.instances"));
       }
       if (*failing_since == now) {
         spdlog::warn("{}: {}; retrying for {} ms", rank.name, std::string(status.message()),
@@ -228,18 +222,12 @@ class RemoteLoaderClient final : public LoaderClient {
       }
       timer.expires_after(pause);
       co_await timer.async_wait(rpc::kNoThrow);
-      pause = std::min(pause * 2, kLongestPause);
+      pause = std::min(pause * 2, kMaxPause);
     }
   }
 
-  static Status Lost(const Rank& rank, const Status& status) {
-    return {status.code(),
-            absl::StrCat(rank.name, " was lost for training.retry_deadline: ", status.message(),
-                         "; see whether it runs, what its log says, and nn_worker.instances")};
-  }
-
-  // Bad rows are counted once.
-  static SkippedRows ToldTo(const Rank& rank, SkippedRows skipped) {
+  // Rank 0 counts the bad rows.
+  static SkippedRows ReportedTo(const Rank& rank, SkippedRows skipped) {
     return rank.number == 0 ? skipped : SkippedRows{};
   }
 
@@ -247,29 +235,29 @@ class RemoteLoaderClient final : public LoaderClient {
                                              std::shared_ptr<const api::FedBatch> batch) {
     const uint64_t of_rank = number / ranks_.size();
     const auto response = co_await Persist(rank, api::kFeedBatch, [&] {
-      return api::EncodeFeed(loader_, of_rank, ToldTo(rank, skipped), batch);
+      return api::EncodeFeed(loader_, of_rank, ReportedTo(rank, skipped), batch);
     });
     if (!response.ok()) {
       co_await Fail(rank, Annotate(response.status(), absl::StrCat("batch ", number)));
     }
     MutexLock lock(mutex_);
-    --rank.under_way;
+    --rank.in_flight;
     if (response.ok() && !response->table().wanted()) rank.wanted = false;
     changed_.NotifyAll();
   }
 
-  // The first failure counts. Nobody feeds the others when one is lost: they are told first, for
-  // they may be waiting for batches, and would take this loader for the one that is gone.
+  // Keeps the first failure. If an nn-worker is lost, reports it to the others first: they wait for
+  // batches, and would otherwise blame this loader.
   [[nodiscard]] rpc::awaitable<void> Fail(const Rank& failed, Status status) {
     if (std::exchange(failing_, true)) co_return;
     const bool lost = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
     if (lost && !stopped_) {
-      const std::string error(status.message().substr(0, kLongestReason));
-      std::vector<rpc::awaitable<Status>> tells;
+      const std::string error(status.message().substr(0, kMaxReasonBytes));
+      std::vector<rpc::awaitable<Status>> reports;
       for (Rank& rank : ranks_) {
-        if (&rank != &failed) tells.push_back(TellEnd(rank, 0, {}, error));
+        if (&rank != &failed) reports.push_back(SendEnd(rank, 0, {}, error));
       }
-      static_cast<void>(co_await rpc::WhenAll(std::move(tells)));
+      static_cast<void>(co_await rpc::WhenAll(std::move(reports)));
     }
     MutexLock lock(mutex_);
     failure_ = std::move(status);
@@ -283,7 +271,8 @@ class RemoteLoaderClient final : public LoaderClient {
   CondVar changed_;
   Status failure_ ABSL_GUARDED_BY(mutex_);
   std::vector<Rank> ranks_;
-  bool stopped_ = false;  // The thread's, and the next one.
+  // Threads: thread_.
+  bool stopped_ = false;
   bool failing_ = false;
   IoThread thread_;
   std::optional<std::stop_callback<std::function<void()>>> stopper_;
@@ -298,7 +287,7 @@ StatusOr<std::unique_ptr<RemoteLoaderClient>> Connect(const ClusterConfig& confi
   if (loader >= LoadersOf(config)) {
     return absl::InvalidArgumentError(
         absl::StrCat("loader ", loader, ": the configuration has ", LoadersOf(config),
-                     " entries in loaders.instances; add one or choose a smaller number, from 0"));
+                     " entries in loaders.instances; add one, or use a smaller number, from 0"));
   }
   SIMURGH_ASSIGN_OR_RETURN(const RpcOptions rpc_options, MakeRpcOptions(config.rpc));
   return std::make_unique<RemoteLoaderClient>(config, loader, rpc_options, stop);

@@ -14,14 +14,13 @@
 namespace simurgh {
 
 struct LoaderClientOptions {
-  uint32_t loader = 0;  // Which of config.loaders.instances this is.
-  // InputAgreement of the fitted configuration if batches are made of its training files: the
-  // trainer refuses a loader whose batches would differ from its own. Empty: batches are made in
-  // another way, and only ClusterAgreement is compared.
+  uint32_t loader = 0;  // Index into config.loaders.instances.
+  // InputAgreement of the fitted configuration if the batches are from its training files; the
+  // trainer refuses a loader with another one. Empty: only ClusterAgreement is compared.
   std::string input = {};
 };
 
-// Feeds batches into a training run from outside of the nn-worker:
+// Feeds batches from another process into a training run:
 //
 //   SIMURGH_ASSIGN_OR_RETURN(auto client, LoaderClient::Open(config, {.loader = 1}, stop));
 //   for (uint64_t number = 0; ...; ++number) {
@@ -31,22 +30,21 @@ struct LoaderClientOptions {
 //   }
 //   SIMURGH_RETURN_IF_ERROR(client->End(skipped));  // Or Abandon, if a batch cannot be made.
 //
-// A BatchBuilder makes batches: features in the order of the configuration, dense columns as
-// DenseColumns names them (the trainer adds masks of raw features), at most training.batch_size
-// samples. The trainer trains on every batch exactly once: the client numbers batches and repeats
-// one until it is acknowledged; the trainer drops repeated ones.
+// Build batches with BatchBuilder: features in the order of the configuration, dense columns as in
+// DenseColumns (the trainer adds masks of raw features), at most training.batch_size samples. The
+// trainer trains on every batch exactly once: the client numbers batches and repeats one until it
+// is acknowledged; the trainer drops repeated ones.
 //
-// With several nn-workers, batch n of a loader is for rank n modulo their number. So one loader has
-// the batches of a step for all ranks, and the next loader those of the next step.
+// With several nn-workers, batch n of a loader is for rank n modulo their number. So one loader
+// feeds the batches of a step to all ranks, and the next loader those of the next step.
 //
 // Threads: one owner.
 class LoaderClient {
  public:
   // Waits for all nn-workers, up to training.retry_deadline.
-  // Errors: INVALID_ARGUMENT for a loader that the configuration does not have, or that fits the
-  // trainer's configuration badly (of options.input by key); UNAVAILABLE when the trainer cannot be
-  // reached; CANCELLED after a stop. config: of LoadClusterConfig, with or without FitStatistics.
-  // Not kept.
+  // config: of LoadClusterConfig, with or without FitStatistics; not kept.
+  // Errors: INVALID_ARGUMENT for a loader that the configuration does not have, or settings that
+  // differ from the trainer's; UNAVAILABLE if the trainer is unreachable; CANCELLED after a stop.
   static StatusOr<std::unique_ptr<LoaderClient>> Open(const ClusterConfig& config,
                                                       const LoaderClientOptions& options,
                                                       std::stop_token stop);
@@ -58,24 +56,24 @@ class LoaderClient {
 
   virtual ~LoaderClient() = default;
 
-  // Batches of this loader that the trainer had when this was opened.
+  // Batches of this loader that the trainer had at Open().
   virtual uint64_t taken() const = 0;
 
-  // Whether the trainer has the batch of this number, from 0: it must not be fed again. Ranks may
-  // have different numbers of batches.
+  // Whether the trainer had the batch with this number, from 0, at Open(); do not feed it again.
   virtual bool HasTaken(uint64_t number) const = 0;
 
   // Feeds the first batch that has neither been taken nor fed; a few may be in flight. Waits,
-  // without a timeout, while the batch's rank is full. False: no rank needs more batches. Errors:
-  // of this or an earlier batch: INVALID_ARGUMENT for one that the trainer refuses; UNAVAILABLE or
-  // DEADLINE_EXCEEDED when an nn-worker was lost for training.retry_deadline, which the others have
-  // been told; FAILED_PRECONDITION when another trainer took its place; ABORTED when training has
-  // ended before its data, with the reason; CANCELLED after a stop. Cost: encodes the batch, some
-  // 10 ns an id. skipped: bad rows up to and including this batch; the trainer fails when those of
-  // all loaders exceed data.max_bad_rows. Rank 0 counts them.
+  // without a timeout, while the batch's rank is full. Returns false if no rank needs more batches.
+  // skipped: bad rows up to this batch. The trainer fails if those of all loaders exceed
+  // data.max_bad_rows.
+  // Errors: of this or an earlier batch. INVALID_ARGUMENT if the trainer refused it; UNAVAILABLE or
+  // DEADLINE_EXCEEDED if an nn-worker was lost for training.retry_deadline; FAILED_PRECONDITION if
+  // the trainer was restarted; ABORTED, with the reason, if training ended before its data;
+  // CANCELLED after a stop.
+  // Cost: encodes the batch, about 10 ns per id.
   virtual StatusOr<bool> Feed(Batch batch, SkippedRows skipped) = 0;
 
-  // Waits until the trainer has all batches, and ends the share.
+  // Waits until the trainer has all batches, then ends the share.
   // Errors: as Feed.
   virtual Status End(SkippedRows skipped) = 0;
 

@@ -43,16 +43,16 @@ Status FeedBuffer::Check(uint32_t loader) {
                      " loaders; use the same loaders.instances for all processes"));
   }
   if (failure_) {
-    loaders_[loader].told = true;
+    loaders_[loader].notified = true;
     changed_.NotifyAll();
     return absl::AbortedError(absl::StrCat("training has ended before its data: ", *failure_));
   }
   return absl::OkStatus();
 }
 
-bool FeedBuffer::TellIfFinished(uint32_t loader) {
+bool FeedBuffer::NotifyIfFinished(uint32_t loader) {
   if (!finished_) return false;
-  loaders_[loader].told = true;
+  loaders_[loader].notified = true;
   changed_.NotifyAll();
   return true;
 }
@@ -87,12 +87,13 @@ StatusOr<FeedBuffer::Reservation> FeedBuffer::Reserve(uint32_t loader, uint64_t 
                                                       size_t bytes) {
   MutexLock lock(mutex_);
   SIMURGH_RETURN_IF_ERROR(Check(loader));
-  if (TellIfFinished(loader)) return Reservation{Answer::kEnough};
+  if (NotifyIfFinished(loader)) return Reservation{Answer::kEnough};
   Loader& from = loaders_[loader];
   if (!from.open) {
     return absl::FailedPreconditionError(
-        absl::StrCat("the trainer was restarted and does not know loader ", loader,
-                     "; restart all loaders of the run"));
+        absl::StrCat("loader ", loader,
+                     " is not connected to this trainer, which was restarted; "
+                     "restart all loaders of the run"));
   }
   if (number < from.taken) return Reservation{Answer::kTaken};
   if (from.ended) {
@@ -120,7 +121,7 @@ void FeedBuffer::Fill(uint32_t loader, size_t bytes, Batch batch, SkippedRows sk
       Count(from, skipped);
     }
   }
-  TellChange();
+  NotifyChange();
 }
 
 void FeedBuffer::Release(uint32_t loader, size_t bytes) {
@@ -129,10 +130,10 @@ void FeedBuffer::Release(uint32_t loader, size_t bytes) {
     loaders_[loader].reserved = false;
     bytes_ -= bytes;
   }
-  TellChange();
+  NotifyChange();
 }
 
-void FeedBuffer::TellChange() {
+void FeedBuffer::NotifyChange() {
   changed_.NotifyAll();
   if (on_change_) on_change_();
 }
@@ -155,7 +156,7 @@ Status FeedBuffer::End(uint32_t loader, uint64_t batches, SkippedRows skipped) {
   {
     MutexLock lock(mutex_);
     SIMURGH_RETURN_IF_ERROR(Check(loader));
-    if (TellIfFinished(loader)) return absl::OkStatus();
+    if (NotifyIfFinished(loader)) return absl::OkStatus();
     Loader& from = loaders_[loader];
     if (!from.open || from.taken != batches) {
       return absl::FailedPreconditionError(absl::StrCat("loader ", loader, " ends after ", batches,
@@ -166,7 +167,7 @@ Status FeedBuffer::End(uint32_t loader, uint64_t batches, SkippedRows skipped) {
     Count(from, skipped);
     PassEnded();
   }
-  TellChange();
+  NotifyChange();
   return absl::OkStatus();
 }
 
@@ -178,23 +179,14 @@ Status FeedBuffer::Abandon(uint32_t loader, std::string_view reason) {
   {
     MutexLock lock(mutex_);
     SIMURGH_RETURN_IF_ERROR(Check(loader));
-    if (TellIfFinished(loader)) return absl::OkStatus();
+    if (NotifyIfFinished(loader)) return absl::OkStatus();
     if (abandoned_.empty()) {
       abandoned_ = absl::StrCat(NameOf(loader), ": ", std::string(reason));
     }
-    loaders_[loader].told = true;
+    loaders_[loader].notified = true;
   }
   changed_.NotifyAll();
   return absl::OkStatus();
-}
-
-Status FeedBuffer::Silence(size_t loader) const {
-  const Loader& from = loaders_[loader];
-  const std::string so_far = from.open ? absl::StrCat("after its batch ", from.taken)
-                                       : std::string("since the trainer began to wait for it");
-  return absl::DeadlineExceededError(absl::StrCat(
-      NameOf(loader), " has fed nothing for ", timeout_.count(), " ms (loaders.timeout) ", so_far,
-      "; see its log; a loader that restarts in time resumes"));
 }
 
 StatusOr<std::optional<Batch>> FeedBuffer::Take() {
@@ -206,7 +198,12 @@ StatusOr<std::optional<Batch>> FeedBuffer::Take() {
       if (loaders_[turn_].ended) return std::nullopt;
       if (!changed_.WaitUntil(mutex_, deadline) && loaders_[turn_].waiting.empty() &&
           !loaders_[turn_].ended && !interrupted_ && abandoned_.empty()) {
-        return Silence(turn_);
+        const std::string since = loaders_[turn_].open
+                                      ? absl::StrCat("after its batch ", loaders_[turn_].taken)
+                                      : "since the trainer began to wait for it";
+        return absl::DeadlineExceededError(absl::StrCat(
+            NameOf(turn_), " has fed nothing for ", timeout_.count(), " ms (loaders.timeout) ",
+            since, "; see its log; a loader that restarts in time resumes"));
       }
     }
     if (!abandoned_.empty()) return absl::InvalidArgumentError(abandoned_);
@@ -246,13 +243,13 @@ void FeedBuffer::Fail(std::string reason) {
     interrupted_ = true;
     DropAll();
   }
-  TellChange();
+  NotifyChange();
 }
 
-void FeedBuffer::AwaitToldAll(std::chrono::steady_clock::time_point deadline) {
+void FeedBuffer::AwaitNotifiedAll(std::chrono::steady_clock::time_point deadline) {
   MutexLock lock(mutex_);
   const auto feeds = [](const Loader& loader) {
-    return loader.open && !loader.ended && !loader.told;
+    return loader.open && !loader.ended && !loader.notified;
   };
   while (std::ranges::any_of(loaders_, feeds) && changed_.WaitUntil(mutex_, deadline)) {
   }

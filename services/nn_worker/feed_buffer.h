@@ -118,7 +118,7 @@ class FeedBuffer {
 
   // After Finish or Fail: waits until all loaders that still feed have got the answer, or until
   // `deadline`.
-  void AwaitToldAll(std::chrono::steady_clock::time_point deadline);
+  void AwaitNotifiedAll(std::chrono::steady_clock::time_point deadline);
 
   // Bad rows that the loaders have reported, in all readings.
   uint64_t skipped_rows() const;
@@ -137,7 +137,7 @@ class FeedBuffer {
   struct Loader {
     bool open = false;
     bool ended = false;
-    bool told = false;      // It has got the answer that the run is over.
+    bool notified = false;  // It has been answered that the run is over.
     bool reserved = false;  // Its next batch has an unfilled place.
     uint64_t taken = 0;     // Batches so far; the first waiting one is taken - waiting.size().
     std::deque<Waiting> waiting;
@@ -145,8 +145,8 @@ class FeedBuffer {
   };
 
   Status Check(uint32_t loader) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Whether the run has succeeded; marks the loader as told if so.
-  bool TellIfFinished(uint32_t loader) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether the run has succeeded; marks the loader as notified if so.
+  bool NotifyIfFinished(uint32_t loader) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string NameOf(size_t loader) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool HasRoom(uint32_t loader, size_t bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Fill(uint32_t loader, size_t bytes, Batch batch, SkippedRows skipped);
@@ -156,8 +156,7 @@ class FeedBuffer {
   void PassEnded() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DropAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Call without the lock.
-  void TellChange();
-  Status Silence(size_t loader) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void NotifyChange();
 
   const size_t capacity_batches_;
   const size_t capacity_bytes_;

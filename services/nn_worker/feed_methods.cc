@@ -39,26 +39,26 @@ rpc::Outgoing<api::FeedBatch::Response> Encode(FeedBuffer::Answer answer) {
 struct FeedService::Methods {
   static Reply<api::OpenFeed> Open(rpc::RequestOf<api::OpenFeed::Request> request,
                                    FeedService& service) {
-    const auto& asked = request.table();
+    const auto& table = request.table();
     const size_t ranks = service.config_.nn_worker.instances.size();
-    if (asked.ranks() != ranks || asked.rank() != service.rank_) {
+    if (table.ranks() != ranks || table.rank() != service.rank_) {
       co_return absl::InvalidArgumentError(
-          absl::StrCat("the loader expects nn-worker ", asked.rank(), " of ", asked.ranks(),
+          absl::StrCat("the loader expects nn-worker ", table.rank(), " of ", table.ranks(),
                        ", this is ", service.rank_, " of ", ranks,
                        " (from 0); use the same nn_worker.instances for all processes"));
     }
     const size_t loaders = service.config_.loaders.instances.size();
-    if (asked.loaders() != loaders) {
+    if (table.loaders() != loaders) {
       co_return absl::InvalidArgumentError(
-          absl::StrCat("the loader has ", asked.loaders(), " loaders.instances, the trainer has ",
+          absl::StrCat("the loader has ", table.loaders(), " loaders.instances, the trainer has ",
                        loaders, "; use the same loaders.instances for all processes"));
     }
-    if (Status status = CheckInput(service.input_, asked.input()); !status.ok()) {
-      spdlog::warn("refused loader {}: {}", asked.loader(), std::string(status.message()));
+    if (Status status = CheckInput(service.input_, table.input()); !status.ok()) {
+      spdlog::warn("refused loader {}: {}", table.loader(), std::string(status.message()));
       co_return status;
     }
-    SIMURGH_CO_ASSIGN_OR_RETURN(const uint64_t taken, service.buffer_.Open(asked.loader()));
-    spdlog::info("loader connected: loader={} loaders={} taken_batches={}", asked.loader(), loaders,
+    SIMURGH_CO_ASSIGN_OR_RETURN(const uint64_t taken, service.buffer_.Open(table.loader()));
+    spdlog::info("loader connected: loader={} loaders={} taken_batches={}", table.loader(), loaders,
                  taken);
     flatbuffers::FlatBufferBuilder builder;
     const auto root = api::wire::CreateOpenFeedResponse(builder, taken);
@@ -95,15 +95,15 @@ struct FeedService::Methods {
 
   static Reply<api::EndFeed> End(rpc::RequestOf<api::EndFeed::Request> request,
                                  FeedService& service) {
-    const auto& asked = request.table();
-    if (asked.error() != nullptr) {
+    const auto& table = request.table();
+    if (table.error() != nullptr) {
       SIMURGH_CO_RETURN_IF_ERROR(
-          service.buffer_.Abandon(asked.loader(), asked.error()->string_view()));
+          service.buffer_.Abandon(table.loader(), table.error()->string_view()));
       co_return rpc::Outgoing<api::EndFeed::Response>();
     }
-    const SkippedRows skipped = api::DecodeSkipped(asked.skipped());
-    SIMURGH_CO_RETURN_IF_ERROR(service.buffer_.End(asked.loader(), asked.batches(), skipped));
-    spdlog::info("loader ended: loader={} batches={} bad_rows={}", asked.loader(), asked.batches(),
+    const SkippedRows skipped = api::DecodeSkipped(table.skipped());
+    SIMURGH_CO_RETURN_IF_ERROR(service.buffer_.End(table.loader(), table.batches(), skipped));
+    spdlog::info("loader ended: loader={} batches={} bad_rows={}", table.loader(), table.batches(),
                  skipped.in_all);
     co_return rpc::Outgoing<api::EndFeed::Response>();
   }

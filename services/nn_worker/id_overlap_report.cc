@@ -13,10 +13,10 @@ IdOverlapReport::IdOverlapReport(MetricRegistry& registry,
     : meter_(features.size()) {
   for (const FeatureConfig& feature : features) {
     names_.push_back(feature.name);
-    gauges_.push_back(&registry.GetGauge(
-        "simurgh_nn_id_overlap_probability",
-        "Of all ids of a feature, the largest share of training samples that hold one.",
-        {{"feature", feature.name}}));
+    gauges_.push_back(
+        &registry.GetGauge("simurgh_nn_id_overlap_probability",
+                           "Largest share of training samples that hold the same id of a feature.",
+                           {{"feature", feature.name}}));
   }
 }
 

@@ -46,10 +46,20 @@ class RemoteCluster {
       workers.push_back(std::make_unique<PeerClients>(thread_.executor(), instance.address, hello,
                                                       context.rpc_options().client, &observer_));
     }
-    if (config.training.mode == TrainingConfig::Mode::kAsync) dense_ = ConnectDense(context, hello);
     client_ =
         std::make_unique<BatchClient>(thread_.executor(), encoder_.get_executor(),
                                       std::move(workers), config.rpc.call_timeout, rates, wire_);
+    if (config.training.mode != TrainingConfig::Mode::kAsync) return;
+    std::vector<std::unique_ptr<DenseServer>> servers;
+    for (size_t i = 0; i < config.embedding_ps.instances.size(); ++i) {
+      auto client = std::make_unique<rpc::Client>(thread_.executor(),
+                                                  config.embedding_ps.instances[i].address, hello,
+                                                  context.rpc_options().client, &observer_);
+      servers.push_back(
+          std::make_unique<RemoteDenseServer>(absl::StrCat("embedding-ps ", i), std::move(client)));
+    }
+    dense_ = std::make_unique<DenseClient>(thread_.executor(), std::move(servers),
+                                           config.rpc.call_timeout);
   }
 
   // The clients' executor thread destroys them.
@@ -65,20 +75,6 @@ class RemoteCluster {
   DensePort* dense() { return dense_.get(); }
 
  private:
-  std::unique_ptr<DenseClient> ConnectDense(DaemonContext& context, const rpc::Hello& hello) {
-    const ClusterConfig& config = context.config();
-    std::vector<std::unique_ptr<DenseServer>> servers;
-    for (size_t i = 0; i < config.embedding_ps.instances.size(); ++i) {
-      auto client = std::make_unique<rpc::Client>(thread_.executor(),
-                                                  config.embedding_ps.instances[i].address, hello,
-                                                  context.rpc_options().client, &observer_);
-      servers.push_back(
-          std::make_unique<RemoteDenseServer>(absl::StrCat("embedding-ps ", i), std::move(client)));
-    }
-    return std::make_unique<DenseClient>(thread_.executor(), std::move(servers),
-                                         config.rpc.call_timeout);
-  }
-
   RpcMetrics observer_;
   VectorWire wire_;
   std::unique_ptr<BatchClient> client_;
@@ -89,7 +85,7 @@ class RemoteCluster {
 
 class NnWorker : public Daemon {
  public:
-  // trace_file: of a trace of the run; empty: none.
+  // trace_file: empty for no trace.
   static StatusOr<std::unique_ptr<Daemon>> Start(DaemonContext& context, bool standalone,
                                                  const std::string& trace_file) {
     std::unique_ptr<NnWorker> daemon(new NnWorker(context));
@@ -128,8 +124,11 @@ class NnWorker : public Daemon {
         local_ != nullptr ? static_cast<EmbeddingPort&>(*local_) : remote_->port();
     DensePort* const dense = local_ != nullptr ? &local_->dense() : remote_->dense();
     const StatusOr<TrainResult> result = Train(port, dense, stop);
-    if (fed_ != nullptr) TellLoaders(result.status());
-    const Status traced = WriteTrace();  // Also of a failed run.
+    if (fed_ != nullptr) NotifyLoaders(result.status());
+    Status traced;
+    if (!trace_file_.empty()) {  // Also of a failed run.
+      traced = timeline_.Write(trace_file_, rank_, absl::StrCat("nn-worker ", rank_));
+    }
     if (absl::IsCancelled(result.status()) && stop.stop_requested()) {
       spdlog::info("training was stopped before its end");
       return absl::OkStatus();
@@ -139,8 +138,8 @@ class NnWorker : public Daemon {
     return traced;
   }
 
-  Status Drain(std::chrono::steady_clock::time_point deadline) override {
-    return listener_ == nullptr ? absl::OkStatus() : listener_->Drain(deadline);
+  void Drain(std::chrono::steady_clock::time_point deadline) override {
+    if (listener_ != nullptr) listener_->Drain(deadline);
   }
 
   ~NnWorker() override {
@@ -177,13 +176,13 @@ class NnWorker : public Daemon {
   }
 
   // Loaders that still feed receive the result of the run, unless they take too long.
-  void TellLoaders(const Status& status) {
+  void NotifyLoaders(const Status& status) {
     if (status.ok()) {
       fed_->Finish();
     } else {
       fed_->Fail(std::string(status.message()));
     }
-    fed_->AwaitToldAll(std::chrono::steady_clock::now() + kLoaderGrace);
+    fed_->AwaitNotifiedAll(std::chrono::steady_clock::now() + kLoaderGrace);
   }
 
   StatusOr<TrainResult> Train(EmbeddingPort& port, DensePort* dense, const std::stop_token& stop) {
@@ -196,12 +195,26 @@ class NnWorker : public Daemon {
     return job_->Run(port, dense, joint.run, *joint.collective, stop);
   }
 
-  Status WriteTrace() const {
-    if (trace_file_.empty()) return absl::OkStatus();
-    return timeline_.Write(trace_file_, rank_, absl::StrCat("nn-worker ", rank_));
+  void Report(const TrainResult& result) {
+    spdlog::info("trained: steps={} samples={} seconds={:.1f} bad_rows={} network_digest={:016x}",
+                 result.steps, result.samples, result.seconds, job_->skipped_rows(),
+                 job_->NetworkDigest());
+    if (const std::string overlap = job_->DescribeIdOverlap(); !overlap.empty()) {
+      spdlog::info("{}", overlap);
+    }
+    const double samples_per_second = static_cast<double>(result.samples) / result.seconds;
+    if (result.evaluation) {
+      const std::vector<std::string> labels = LabelColumns(job_->config().data);
+      for (size_t task = 0; task < result.evaluation->tasks.size(); ++task) {
+        const EvaluationResult& own = result.evaluation->tasks[task];
+        std::printf("label=%s test_auc=%.4f test_logloss=%.4f\n", labels[task].c_str(), own.auc,
+                    own.log_loss);
+      }
+      std::printf("test_auc=%.4f test_logloss=%.4f ", result.evaluation->auc,
+                  result.evaluation->log_loss);
+    }
+    std::printf("samples_per_sec=%.0f\n", samples_per_second);
   }
-
-  void Report(const TrainResult& result);
 
   const uint64_t run_;
   std::string trace_file_;
@@ -216,27 +229,6 @@ class NnWorker : public Daemon {
   std::unique_ptr<LocalCluster> local_;  // Either this or remote_ is set.
   std::unique_ptr<RemoteCluster> remote_;
 };
-
-void NnWorker::Report(const TrainResult& result) {
-  spdlog::info("trained: steps={} samples={} seconds={:.1f} bad_rows={} network_digest={:016x}",
-               result.steps, result.samples, result.seconds, job_->skipped_rows(),
-               job_->NetworkDigest());
-  if (const std::string overlap = job_->DescribeIdOverlap(); !overlap.empty()) {
-    spdlog::info("{}", overlap);
-  }
-  const double samples_per_second = static_cast<double>(result.samples) / result.seconds;
-  if (result.evaluation) {
-    const std::vector<std::string> labels = LabelColumns(job_->config().data);
-    for (size_t task = 0; task < result.evaluation->tasks.size(); ++task) {
-      const EvaluationResult& own = result.evaluation->tasks[task];
-      std::printf("label=%s test_auc=%.4f test_logloss=%.4f\n", labels[task].c_str(), own.auc,
-                  own.log_loss);
-    }
-    std::printf("test_auc=%.4f test_logloss=%.4f ", result.evaluation->auc,
-                result.evaluation->log_loss);
-  }
-  std::printf("samples_per_sec=%.0f\n", samples_per_second);
-}
 
 }  // namespace
 }  // namespace simurgh

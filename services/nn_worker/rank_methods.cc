@@ -27,13 +27,13 @@ bool IsRetryable(const Status& status) {
 
 Reply<api::MeetRanks> Meet(rpc::RequestOf<api::MeetRanks::Request> request, Rendezvous& rendezvous,
                            uint64_t run, std::shared_ptr<rpc::WaitList> waiters) {
-  const auto& asked = request.table();
+  const auto& table = request.table();
   const std::span<const std::byte> bytes = request.segment<"addresses">();
   Status arrived = rendezvous.Arrive(
-      asked.rank(), asked.ranks(), asked.plan() == nullptr ? "" : asked.plan()->str(),
+      table.rank(), table.ranks(), table.plan() == nullptr ? "" : table.plan()->str(),
       std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
   if (!arrived.ok()) {
-    spdlog::warn("refused rank {}: {}", asked.rank(), std::string(arrived.message()));
+    spdlog::warn("refused rank {}: {}", table.rank(), std::string(arrived.message()));
     co_return arrived;
   }
   auto addresses = rendezvous.Addresses();

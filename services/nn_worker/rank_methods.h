@@ -15,7 +15,7 @@ namespace simurgh {
 void RegisterRankMethods(rpc::Server& server, Rendezvous& rendezvous, uint64_t run,
                          rpc::asio::any_io_executor executor);
 
-// Rank 0's answer to the other ranks.
+// Rank 0's response.
 struct RendezvousResult {
   uint64_t run = 0;
   std::vector<std::string> addresses;  // By rank.

@@ -13,7 +13,7 @@ namespace simurgh {
 // A run that all ranks have joined.
 struct JointRun {
   std::unique_ptr<Collective> collective;
-  uint64_t run = 0;  // Of all ranks.
+  uint64_t run = 0;  // Equal on all ranks.
 };
 
 // Connects the nn-workers of a configuration. Ranks exchange their addresses through rank 0.

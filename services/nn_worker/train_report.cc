@@ -8,43 +8,16 @@
 namespace simurgh {
 namespace {
 
-// Largest histogram buckets: the staleness of mode async, and its sum over many ranks.
-constexpr uint64_t kMaxStaleness = 1'024;
-constexpr uint64_t kMaxRanksStaleness = 65'536;
-
-Histogram& StageSeconds(MetricRegistry& registry, const char* stage) {
-  return registry.GetHistogram("simurgh_nn_stage_seconds",
-                               "Time a step spends waiting for embeddings and computing.",
-                               LatencyBuckets(), {{"stage", stage}});
-}
-
-std::string GroupAucText(const EvaluationResult& result) {
-  if (std::isnan(result.group_auc)) return {};
-  return fmt::format(" group_auc={:.4f}", result.group_auc);
-}
-
+// All digits of a double: logs of two runs show whether they are equal to the bit.
 std::string MetricsText(const EvaluationResult& result) {
-  // All digits of a double: logs of two runs show whether they are equal to the bit.
-  return fmt::format("auc={:.17g} log_loss={:.17g} calibration={:.4f} normalized_entropy={:.4f}{}",
-                     result.auc, result.log_loss, result.calibration, result.normalized_entropy,
-                     GroupAucText(result));
+  std::string text =
+      fmt::format("auc={:.17g} log_loss={:.17g} calibration={:.4f} normalized_entropy={:.4f}",
+                  result.auc, result.log_loss, result.calibration, result.normalized_entropy);
+  if (!std::isnan(result.group_auc)) text += fmt::format(" group_auc={:.4f}", result.group_auc);
+  return text;
 }
 
 }  // namespace
-
-TrainReport::EvaluationGauges::EvaluationGauges(MetricRegistry& registry, const std::string& set,
-                                                const MetricLabels& labels)
-    : auc(registry.GetGauge("simurgh_nn_" + set + "_auc", "AUC of the last evaluation.", labels)),
-      log_loss(registry.GetGauge("simurgh_nn_" + set + "_log_loss",
-                                 "Log loss of the last evaluation.", labels)),
-      calibration(registry.GetGauge(
-          "simurgh_nn_" + set + "_calibration",
-          "Mean prediction over the share of positives, of the last evaluation.", labels)),
-      normalized_entropy(registry.GetGauge(
-          "simurgh_nn_" + set + "_normalized_entropy",
-          "Log loss over the entropy of the labels, of the last evaluation.", labels)),
-      group_auc(registry.GetGauge("simurgh_nn_" + set + "_group_auc",
-                                  "Mean AUC within groups, of the last evaluation.", labels)) {}
 
 void TrainReport::EvaluationGauges::Set(const EvaluationResult& result) const {
   auc.Set(result.auc);
@@ -55,30 +28,7 @@ void TrainReport::EvaluationGauges::Set(const EvaluationResult& result) const {
 }
 
 TrainReport::TrainReport(MetricRegistry& registry, std::vector<std::string> tasks)
-    : tasks_(std::move(tasks)),
-      steps_(registry.GetCounter("simurgh_nn_steps_total", "Training steps.")),
-      skipped_(registry.GetCounter("simurgh_nn_skipped_steps_total",
-                                   "Steps skipped because the loss or a gradient was not finite.")),
-      samples_(registry.GetCounter("simurgh_nn_samples_total", "Samples trained on.")),
-      loss_(registry.GetGauge("simurgh_nn_loss", "Mean loss since the last report.")),
-      auc_(registry.GetGauge("simurgh_nn_auc",
-                             "AUC of the latest predictions, each made before training on it.")),
-      validation_(registry, "validation"),
-      test_(registry, "test"),
-      staleness_(registry.GetHistogram(
-          "simurgh_nn_staleness_steps",
-          "Earlier steps of this rank that were unacknowledged at a batch's pull.",
-          PowersOfTwo(kMaxStaleness))),
-      ranks_staleness_(registry.GetHistogram("simurgh_nn_ranks_staleness_steps",
-                                             "Sum over the ranks of earlier steps that were "
-                                             "unacknowledged at the pull.",
-                                             PowersOfTwo(kMaxRanksStaleness))),
-      dense_staleness_(registry.GetHistogram(
-          "simurgh_nn_dense_staleness_pushes",
-          "Mode async: dense pushes of all ranks between the weights of a push and itself.",
-          PowersOfTwo(kMaxRanksStaleness))),
-      wait_seconds_(StageSeconds(registry, "wait")),
-      compute_seconds_(StageSeconds(registry, "compute")) {
+    : registry_(registry), tasks_(std::move(tasks)) {
   if (tasks_.size() == 1) return;
   for (const std::string& task : tasks_) {
     const MetricLabels labels = {{"task", task}};
@@ -87,8 +37,8 @@ TrainReport::TrainReport(MetricRegistry& registry, std::vector<std::string> task
              "simurgh_nn_task_auc",
              "AUC of the latest predictions of one label, each made before training on it.",
              labels),
-         EvaluationGauges(registry, "task_validation", labels),
-         EvaluationGauges(registry, "task_test", labels)});
+         {registry, "task_validation", labels},
+         {registry, "task_test", labels}});
   }
 }
 

@@ -20,41 +20,69 @@ class TrainReport : public TrainObserver {
   void OnEvaluation(uint64_t step, EvaluationSet set, const EvaluationResult& result) override;
 
  private:
-  // Of the last evaluation on one set.
+  // The last evaluation on one set.
   struct EvaluationGauges {
-    EvaluationGauges(MetricRegistry& registry, const std::string& set,
-                     const MetricLabels& labels = {});
-
+    Gauge& Get(const char* metric, const char* help) const {
+      return registry.GetGauge("simurgh_nn_" + set + "_" + metric, help, labels);
+    }
     void Set(const EvaluationResult& result) const;
 
-    Gauge& auc;
-    Gauge& log_loss;
-    Gauge& calibration;
-    Gauge& normalized_entropy;
-    Gauge& group_auc;
+    MetricRegistry& registry;
+    std::string set;
+    MetricLabels labels = {};
+    Gauge& auc = Get("auc", "AUC of the last evaluation.");
+    Gauge& log_loss = Get("log_loss", "Log loss of the last evaluation.");
+    Gauge& calibration =
+        Get("calibration", "Mean prediction over the share of positives, of the last evaluation.");
+    Gauge& normalized_entropy = Get(
+        "normalized_entropy", "Log loss over the entropy of the labels, of the last evaluation.");
+    Gauge& group_auc = Get("group_auc", "Mean AUC within groups, of the last evaluation.");
   };
 
-  // Of one label, when there are several.
+  // One of several labels.
   struct TaskGauges {
     Gauge& auc;
     EvaluationGauges validation;
     EvaluationGauges test;
   };
 
+  // Largest histogram buckets: the staleness of mode async, and its sum over many ranks.
+  static constexpr uint64_t kMaxStaleness = 1'024;
+  static constexpr uint64_t kMaxRanksStaleness = 65'536;
+
+  Histogram& StageSeconds(const char* stage) const {
+    return registry_.GetHistogram("simurgh_nn_stage_seconds",
+                                  "Time a step spends waiting for embeddings and computing.",
+                                  LatencyBuckets(), {{"stage", stage}});
+  }
+
+  MetricRegistry& registry_;
   const std::vector<std::string> tasks_;
-  Counter& steps_;
-  Counter& skipped_;
-  Counter& samples_;
-  Gauge& loss_;
-  Gauge& auc_;
-  EvaluationGauges validation_;
-  EvaluationGauges test_;
+  Counter& steps_ = registry_.GetCounter("simurgh_nn_steps_total", "Training steps.");
+  Counter& skipped_ =
+      registry_.GetCounter("simurgh_nn_skipped_steps_total",
+                           "Steps skipped because the loss or a gradient was not finite.");
+  Counter& samples_ = registry_.GetCounter("simurgh_nn_samples_total", "Samples trained on.");
+  Gauge& loss_ = registry_.GetGauge("simurgh_nn_loss", "Mean loss since the last report.");
+  Gauge& auc_ = registry_.GetGauge(
+      "simurgh_nn_auc", "AUC of the latest predictions, each made before training on it.");
+  EvaluationGauges validation_{registry_, "validation"};
+  EvaluationGauges test_{registry_, "test"};
   std::vector<TaskGauges> task_gauges_;
-  Histogram& staleness_;
-  Histogram& ranks_staleness_;
-  Histogram& dense_staleness_;
-  Histogram& wait_seconds_;
-  Histogram& compute_seconds_;
+  Histogram& staleness_ = registry_.GetHistogram(
+      "simurgh_nn_staleness_steps",
+      "Earlier steps of this rank that were unacknowledged at a batch's pull.",
+      PowersOfTwo(kMaxStaleness));
+  Histogram& ranks_staleness_ = registry_.GetHistogram(
+      "simurgh_nn_ranks_staleness_steps",
+      "Sum over the ranks of earlier steps that were unacknowledged at the pull.",
+      PowersOfTwo(kMaxRanksStaleness));
+  Histogram& dense_staleness_ = registry_.GetHistogram(
+      "simurgh_nn_dense_staleness_pushes",
+      "Mode async: dense pushes of all ranks between the weights of a push and itself.",
+      PowersOfTwo(kMaxRanksStaleness));
+  Histogram& wait_seconds_ = StageSeconds("wait");
+  Histogram& compute_seconds_ = StageSeconds("compute");
 };
 
 }  // namespace simurgh

@@ -22,8 +22,7 @@ namespace {
 
 Counter& SkippedRowsOf(MetricRegistry& registry, const char* data) {
   return registry.GetCounter("simurgh_nn_skipped_rows_total",
-                             "Rows that could not be read and were left out, in all readings.",
-                             {{"data", data}});
+                             "Bad rows that were skipped, in all readings.", {{"data", data}});
 }
 
 size_t DenseWidth(const ClusterConfig& config) {
@@ -40,10 +39,10 @@ ModelInputs InputsOf(const ClusterConfig& config) {
   return inputs;
 }
 
-// What is before the port: instances of one machine are told by it.
+// The address without the port; equal for instances of one machine.
 std::string_view HostOf(std::string_view address) { return address.substr(0, address.rfind(':')); }
 
-// The device that is said, or one for each rank of a machine, in their order.
+// The configured device, or one for each rank of a machine, in their order.
 uint32_t DeviceOf(const NnWorkerConfig& config, uint32_t rank) {
   const InstanceConfig& own = config.instances[rank];
   if (own.cuda_device) return *own.cuda_device;
@@ -52,7 +51,7 @@ uint32_t DeviceOf(const NnWorkerConfig& config, uint32_t rank) {
       [&](const auto& other) { return HostOf(other.address) == HostOf(own.address); }));
 }
 
-// A network on a device that sums there with the other ranks', while this lives.
+// Lets networks on devices sum gradients between devices, until destroyed.
 class JoinedDevices {
  public:
   explicit JoinedDevices(DenseNetwork& network) : network_(network) {}
@@ -69,11 +68,12 @@ class JoinedDevices {
     SIMURGH_ASSIGN_OR_RETURN(sums_, ConnectDevices(network_, collective, LoadNccl(),
                                                    config.nn_worker.rank_timeout, &reason));
     if (sums_ == nullptr) {
-      if (config.nn_worker.device == ComputeDevice::kCpu) return absl::OkStatus();
-      spdlog::info("ranks sum gradients on the hosts: {}", reason);
+      if (config.nn_worker.device != ComputeDevice::kCpu) {
+        spdlog::info("ranks sum gradients on the hosts: {}", reason);
+      }
       return absl::OkStatus();
     }
-    spdlog::info("ranks sum gradients between devices, by NCCL");
+    spdlog::info("ranks sum gradients between devices with NCCL");
     const TrainingConfig& training = config.training;
     return network_.JoinRanks({.sums = sums_.get(),
                                .allreduce = training.allreduce,
@@ -82,11 +82,11 @@ class JoinedDevices {
 
  private:
   DenseNetwork& network_;
-  std::unique_ptr<DeviceSums> sums_;  // Null: sums are the trainer's.
+  std::unique_ptr<DeviceSums> sums_;  // Null: the trainer sums.
 };
 
-// What the forward buffers have room for, of this rank's share, beside what is read ahead and an
-// evaluation; and no more than servers remember the pushes of.
+// This rank's share of the forward buffers, without the batches read ahead and one of an
+// evaluation. At most the number of pushes that servers remember.
 uint32_t AsyncStaleness(const ClusterConfig& config) {
   constexpr uint64_t kMax = 1'024;
   const uint64_t room = uint64_t{config.embedding_worker.forward_buffer_batches} *
@@ -94,12 +94,6 @@ uint32_t AsyncStaleness(const ClusterConfig& config) {
                         config.nn_worker.instances.size();
   const uint64_t ahead = config.training.loader_queue_batches + uint64_t{1};
   return static_cast<uint32_t>(std::clamp<uint64_t>(room, ahead + 1, ahead + kMax) - ahead);
-}
-
-// In mode async servers have the optimizer.
-DenseOptimizerConfig OptimizerOf(const TrainingConfig& training) {
-  return training.mode == TrainingConfig::Mode::kAsync ? DenseOptimizerConfig()
-                                                       : training.dense_optimizer;
 }
 
 std::optional<size_t> GroupFeature(const ClusterConfig& config) {
@@ -152,7 +146,10 @@ StatusOr<std::unique_ptr<TrainingJob>> TrainingJob::Create(const ClusterConfig& 
       CreateNetwork(config.model, {.inputs = InputsOf(config),
                                    .threads = config.nn_worker.threads,
                                    .seed = config.seed,
-                                   .optimizer = OptimizerOf(config.training),
+                                   // In mode async, the servers have the optimizer.
+                                   .optimizer = config.training.mode == TrainingConfig::Mode::kAsync
+                                                    ? DenseOptimizerConfig()
+                                                    : config.training.dense_optimizer,
                                    .device = config.nn_worker.device,
                                    .precision = config.nn_worker.precision,
                                    .cuda_device = DeviceOf(config.nn_worker, rank),
@@ -162,22 +159,19 @@ StatusOr<std::unique_ptr<TrainingJob>> TrainingJob::Create(const ClusterConfig& 
   return job;
 }
 
-void TrainingJob::TakeFrom(FeedBuffer& buffer) { buffer_ = &buffer; }
-
-OpenReader TrainingJob::TrainReader() {
-  if (buffer_ == nullptr) {
-    return ReaderOf(config_.data.train,
-                    {.keep_negatives = config_.training.keep_negatives, .seed = config_.seed},
-                    skipped_train_rows_, &id_overlap_);
-  }
-  return [this]() -> StatusOr<std::unique_ptr<BatchReader>> {
-    return NewJobReader(NewFeedReader(*buffer_), masks_, skipped_train_rows_, &id_overlap_);
-  };
-}
-
 StatusOr<TrainResult> TrainingJob::Run(EmbeddingPort& port, DensePort* dense, uint64_t run,
                                        Collective& collective, std::stop_token stop) {
-  TrainerData data{.train = TrainReader(),
+  OpenReader train;
+  if (buffer_ == nullptr) {
+    train = ReaderOf(config_.data.train,
+                     {.keep_negatives = config_.training.keep_negatives, .seed = config_.seed},
+                     skipped_train_rows_, &id_overlap_);
+  } else {
+    train = [this]() -> StatusOr<std::unique_ptr<BatchReader>> {
+      return NewJobReader(NewFeedReader(*buffer_), masks_, skipped_train_rows_, &id_overlap_);
+    };
+  }
+  TrainerData data{.train = std::move(train),
                    .features = config_.features.size(),
                    .dense_width = DenseWidth(config_),
                    .tasks = LabelColumns(config_.data).size(),

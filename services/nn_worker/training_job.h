@@ -21,39 +21,38 @@ namespace simurgh {
 // Threads: one owner.
 class TrainingJob {
  public:
-  // Cost: reads the training files once where features need statistics.
-  // Errors: INVALID_ARGUMENT for a model that does not fit together; of FitStatistics.
   // rank: index into config.nn_worker.instances.
+  // Cost: reads the training files once if features need statistics.
+  // Errors: INVALID_ARGUMENT for an inconsistent model; of FitStatistics.
   static StatusOr<std::unique_ptr<TrainingJob>> Create(const ClusterConfig& config,
                                                        MetricRegistry& registry, uint32_t rank = 0);
 
-  // Trains on batches of loaders in place of the training files; the loaders then apply epochs and
+  // Trains on batches of loaders instead of the training files; the loaders apply epochs and
   // drop_last. Call before Run. Lifetime: the buffer outlives Run.
-  void TakeFrom(FeedBuffer& buffer);
+  void TakeFrom(FeedBuffer& buffer) { buffer_ = &buffer; }
 
-  // Records Run in a timeline. Lifetime: it outlives Run.
+  // Records Run in a timeline, which outlives it.
   void Trace(Timeline& timeline) { timeline_ = &timeline; }
 
-  // As given, with statistics fitted. Lifetime: of this.
+  // The given configuration, with fitted statistics.
   const ClusterConfig& config() const { return config_; }
 
   // Settings that all ranks must agree on: TrainingAgreement and the initial dense weights. Call
   // before Run.
   std::string Plan();
 
-  // Trains and evaluates. run: new for every start of trainers, the same for all ranks.
-  // Errors: of Trainer.
-  // dense: required in mode async.
+  // Trains and evaluates. dense: required in mode async. run: equal on all ranks, new for every
+  // start. Errors: of Trainer.
   StatusOr<TrainResult> Run(EmbeddingPort& port, DensePort* dense, uint64_t run,
                             Collective& collective, std::stop_token stop);
 
-  // Bad rows that were skipped so far, in all readings. Threads: any.
+  // Bad rows skipped so far, in all readings. Threads: any.
   uint64_t skipped_rows() const;
 
   // See IdOverlapReport::Describe. Threads: any.
   std::string DescribeIdOverlap() { return id_overlap_.Describe(); }
 
-  // The dense network's. Between runs. Lifetime: see DenseNetwork::parameters.
+  // The dense network's. Call between runs. Lifetime: see DenseNetwork::parameters.
   std::span<const float> weights() { return network_->parameters(); }
 
   // A hash of weights, running statistics and optimizer state: equal for equal bytes.
@@ -62,11 +61,9 @@ class TrainingJob {
  private:
   TrainingJob(const ClusterConfig& config, MetricRegistry& registry, uint32_t rank);
 
-  // Of this rank's share.
+  // Reads this rank's share.
   OpenReader ReaderOf(const std::vector<std::string>& files, ReadOptions options,
                       Counter& skipped_rows, IdOverlapReport* id_overlap = nullptr) const;
-
-  OpenReader TrainReader();
 
   ClusterConfig config_;  // Statistics fitted.
   const uint32_t rank_;

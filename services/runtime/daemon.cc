@@ -105,9 +105,7 @@ ExitCode RunStarted(const DaemonDescription& description, const DaemonFlags& fla
     context.Fail(status);
   }
   context.BeginStop();
-  const Status drained =
-      (*daemon)->Drain(std::chrono::steady_clock::now() + description.drain_timeout);
-  if (!drained.ok()) context.Fail(Annotate(drained, "stopping"));
+  (*daemon)->Drain(std::chrono::steady_clock::now() + description.drain_timeout);
   daemon->reset();
   if (!context.failure().ok()) return ExitCode::kRuntimeFailure;
   spdlog::info("done");

@@ -29,8 +29,8 @@ namespace simurgh {
 //                               in use), else 3.
 //   5  daemon->Run(stop)        Until it returns.
 //   6  daemon->Drain(deadline)  Also after an error of Run (not ready: "stopping").
-//   7  destroys the daemon, then the endpoint. Exit 0, or 3 after an error of Run or Drain, or a
-//      call of context.Fail().
+//   7  destroys the daemon, then the endpoint. Exit 0, or 3 after an error of Run or a call of
+//      context.Fail().
 //
 // SIGTERM and SIGINT request the stop that Run waits for. A second one exits at once with 130.
 // SIGHUP reads the configuration again and passes it to SetReload's function; after an error, which
@@ -112,12 +112,11 @@ class Daemon {
  public:
   virtual ~Daemon() = default;
 
-  // Works until it is done or a stop is requested. The default, for servers, whose threads do the
-  // work, waits for the stop.
+  // Works until it is done or a stop is requested. The default waits for the stop.
   virtual Status Run(std::stop_token stop);
 
   // Completes the work in progress, and cancels the rest at the deadline.
-  virtual Status Drain(std::chrono::steady_clock::time_point deadline) = 0;
+  virtual void Drain(std::chrono::steady_clock::time_point deadline) = 0;
 };
 
 using StartDaemon = std::function<StatusOr<std::unique_ptr<Daemon>>(DaemonContext& context)>;

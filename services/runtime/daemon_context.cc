@@ -9,16 +9,6 @@
 #include "simurgh/config/agreement.h"
 
 namespace simurgh {
-namespace {
-
-// Zero means none, so it is never drawn.
-uint64_t MintEpoch() {
-  std::random_device device;
-  const uint64_t high = device();
-  return (high << 32 | device()) | 1;
-}
-
-}  // namespace
 
 DaemonContext::DaemonContext(std::string role, ClusterConfig config, RpcOptions rpc_options,
                              InstanceConfig instance, uint32_t index)
@@ -27,7 +17,7 @@ DaemonContext::DaemonContext(std::string role, ClusterConfig config, RpcOptions 
       rpc_options_(std::move(rpc_options)),
       instance_(std::move(instance)),
       index_(index),
-      incarnation_(MintEpoch()),
+      incarnation_(uint64_t{std::random_device()()} << 32 | std::random_device()() | 1),  // Not 0.
       readiness_{false, "starting"} {}
 
 rpc::Hello DaemonContext::hello() const {

@@ -2,12 +2,12 @@
 
 namespace simurgh {
 
-// What a program's exit says, to people and to supervisors. --help lists them.
+// Listed by --help.
 enum class ExitCode : int {
   kOk = 0,                // Done, or stopped by a signal and drained.
-  kBadConfiguration = 2,  // Flags or configuration: restarting does not help.
-  kRuntimeFailure = 3,    // Something failed after a message that says what: restarting may help.
-  kInterrupted = 130,     // A second signal cut the orderly end short.
+  kBadConfiguration = 2,  // Flags or configuration; a restart does not help.
+  kRuntimeFailure = 3,    // The log has the reason; a restart may help.
+  kInterrupted = 130,     // A second signal interrupted the shutdown.
 };
 
 }  // namespace simurgh

@@ -21,17 +21,17 @@ struct DaemonFlags {
   std::string log_level = "info";      // --log-level, as for InitLogging.
 };
 
-// Texts of --help besides the common flags.
+// Parts of --help.
 struct ProgramUsage {
-  std::string program;  // Name on the command line.
+  std::string program;
   std::string summary;  // One or two sentences.
 
   // A program's own options, bound to its variables (boost::program_options::value(&variable)).
   boost::program_options::options_description own_options{"Options of this program"};
 };
 
-// Reads a command line. Returns nothing after --help, --version or --describe-config, whose text it
-// writes to `out`.
+// Parses a command line. Returns nothing after --help, --version or --describe-config, which write
+// to `out`.
 //
 // Errors: INVALID_ARGUMENT, one line, for an unknown or incomplete flag, a positional argument, a
 // value out of range, or a missing --config.

@@ -14,11 +14,11 @@ namespace simurgh {
 // An io_context and the one thread that runs it, from construction to Stop().
 //
 // Threads: executor() and Stop() from any thread but its own (Stop() joins it).
-// Lifetime: what still waits when it stops is destroyed, unfinished, with the IoThread; so its
-// handlers' objects must outlive it: declare an IoThread after what runs on it.
+// Lifetime: the destructor destroys waiting handlers unfinished, so their objects must outlive the
+// IoThread: declare it after them.
 class IoThread {
  public:
-  // name: of the thread, at most 15 characters. max_spin: as rpc::RunEventLoop has it.
+  // name: at most 15 characters. max_spin: see rpc::RunEventLoop.
   explicit IoThread(std::string name, std::chrono::microseconds max_spin = {});
   IoThread(const IoThread&) = delete;
   IoThread& operator=(const IoThread&) = delete;
@@ -26,15 +26,15 @@ class IoThread {
 
   boost::asio::any_io_executor executor() { return context_.get_executor(); }
 
-  // Runs a function on the thread and waits for its end.
-  // Requires the caller to be another thread, and the thread not to be stopped.
+  // Runs a function on the thread and waits for it.
+  // Requires another thread as the caller, and that Stop() has not been called.
   void RunAndWait(const std::function<void()>& function);
 
-  // Lets the handler that runs finish, starts no other, and joins. Does nothing the second time.
+  // Waits for the running handler, starts no other and joins the thread. Can be repeated.
   void Stop();
 
  private:
-  // Its sockets and timers are used by its thread alone; only posts come from others.
+  // Only its own thread uses its sockets and timers; other threads only post.
   boost::asio::io_context context_{BOOST_ASIO_CONCURRENCY_HINT_UNSAFE_IO};
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
   std::thread thread_;

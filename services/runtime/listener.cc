@@ -8,17 +8,18 @@
 namespace simurgh {
 namespace {
 
-// Why a daemon cannot listen, in words of its configuration.
+// Names the configuration key and the remedy.
 Status Explain(const Status& status, const InstanceConfig& instance) {
   if (absl::IsFailedPrecondition(status)) {
     return absl::InvalidArgumentError(absl::StrCat(
         instance.address_key, ": ", instance.address,
-        " can be reached from other machines, and rpc.security is loopback; set rpc.security: tls "
-        "with files in rpc.tls, or rpc.security: insecure in a network that you trust, or listen "
-        "on a loopback address"));
+        " is reachable from other machines, but rpc.security is loopback; listen on a loopback "
+        "address, or set rpc.security: tls with files in rpc.tls, or rpc.security: insecure in a "
+        "trusted network"));
   }
-  return Status(status.code(), absl::StrCat(instance.address_key, ": ", status.message(),
-                                            "; stop what listens there or choose another address"));
+  return Status(status.code(),
+                absl::StrCat(instance.address_key, ": ", status.message(),
+                             "; stop the process that listens there, or choose another address"));
 }
 
 }  // namespace
@@ -29,7 +30,7 @@ Listener::Listener(DaemonContext& context)
 Listener::~Listener() { Close(); }
 
 void Listener::Close() {
-  // The server belongs to its thread, so it goes there.
+  // Only its own thread may destroy the server.
   thread_.RunAndWait([this] { server_.reset(); });
 }
 
@@ -47,10 +48,9 @@ Status Listener::Listen(const DaemonContext& context,
   return absl::OkStatus();
 }
 
-Status Listener::Drain(std::chrono::steady_clock::time_point deadline) {
+void Listener::Drain(std::chrono::steady_clock::time_point deadline) {
   const auto drain = [&]() -> rpc::awaitable<void> { co_await server_->Drain(deadline); };
   rpc::asio::co_spawn(thread_.executor(), drain, rpc::asio::use_future).get();
-  return absl::OkStatus();
 }
 
 }  // namespace simurgh

@@ -15,27 +15,27 @@ namespace simurgh {
 // A daemon's RPC server with the thread that runs it.
 //
 // Threads: the daemon's main thread.
-// Lifetime: what the registered handlers use must outlive this.
+// Lifetime: objects that handlers use must outlive this, or the call of Close().
 class Listener {
  public:
   explicit Listener(DaemonContext& context);
   ~Listener();
 
-  // Registers methods and listens at the instance's address, as the context's configuration says.
-  // Errors: of rpc::Server::Listen, naming the configuration key.
+  // Registers methods and listens at the instance's address.
+  // Errors: of rpc::Server::Listen, with the configuration key.
   Status Listen(const DaemonContext& context,
                 const std::function<void(rpc::Server&)>& register_methods);
 
-  // Stops accepting, answers what has arrived, cancels the rest at the deadline.
-  Status Drain(std::chrono::steady_clock::time_point deadline);
+  // Stops accepting, answers the requests that have arrived, cancels the rest at the deadline.
+  void Drain(std::chrono::steady_clock::time_point deadline);
 
-  // Ends the server; nothing is accepted or answered any more. Before what its handlers use goes.
+  // Destroys the server. Call before destroying objects that handlers use.
   void Close();
 
-  // Where handlers run.
+  // Runs the handlers.
   rpc::asio::any_io_executor executor() { return thread_.executor(); }
 
-  // Runs a function there and waits for it.
+  // Runs a function on the handlers' thread and waits for it.
   void RunAndWait(const std::function<void()>& function) { thread_.RunAndWait(function); }
 
  private:

@@ -8,18 +8,19 @@
 
 namespace simurgh {
 
-// Keeps what others cause again and again from filling the log: a few lines, then one an interval.
+// Limits repeated log lines: a burst, then one per interval.
 //
 // Threads: one.
 class LogLimiter {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // lines: so many may come at once after a quiet time, one more for every interval of it.
+  // lines: size of the burst, which a quiet time restores at one line per interval.
   LogLimiter(uint32_t lines, Clock::duration interval)
       : lines_(lines), interval_(interval), free_(lines) {}
 
-  // Nothing when this line is left out, else how many have been since the last one that was not.
+  // Returns the number of lines suppressed since the last admitted one; nothing if this line is
+  // suppressed, too.
   std::optional<uint64_t> Admit(Clock::time_point now) {
     const auto earned = (now - earned_until_) / interval_;
     if (earned > 0) {
@@ -28,18 +29,18 @@ class LogLimiter {
     }
     if (free_ == lines_) earned_until_ = now;
     if (free_ == 0) {
-      ++left_out_;
+      ++suppressed_;
       return std::nullopt;
     }
     --free_;
-    return std::exchange(left_out_, 0);
+    return std::exchange(suppressed_, 0);
   }
 
  private:
   const uint32_t lines_;
   const Clock::duration interval_;
   uint32_t free_;
-  uint64_t left_out_ = 0;
+  uint64_t suppressed_ = 0;
   Clock::time_point earned_until_{};
 };
 

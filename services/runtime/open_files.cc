@@ -7,7 +7,7 @@
 namespace simurgh {
 namespace {
 
-// Beside a server's connections: those to other daemons, data, metrics, logs.
+// Connections to other daemons, data, metrics and logs.
 constexpr uint64_t kOtherFiles = 128;
 
 }  // namespace
@@ -22,7 +22,7 @@ Status RaiseOpenFiles(uint32_t max_connections) {
   if (raised.rlim_cur >= needed) return absl::OkStatus();
   return absl::ResourceExhaustedError(
       absl::StrCat("rpc.max_connections: ", max_connections, " connections need ", needed,
-                   " open files, the limit is ", raised.rlim_cur,
+                   " open files, but the limit is ", raised.rlim_cur,
                    "; raise the hard limit (ulimit -Hn, LimitNOFILE of a systemd unit)"));
 }
 

@@ -6,9 +6,8 @@
 
 namespace simurgh {
 
-// Lets this process have as many files open as the system allows: the usual soft limit of 1,024 is
-// less than so many connections need.
-// Errors: RESOURCE_EXHAUSTED when `max_connections` need more all the same, saying what to do.
+// Raises the soft limit of open files, usually 1,024, to the hard limit.
+// Errors: RESOURCE_EXHAUSTED if the hard limit is too low for `max_connections`, with the remedy.
 Status RaiseOpenFiles(uint32_t max_connections);
 
 }  // namespace simurgh

@@ -7,32 +7,18 @@ namespace {
 
 constexpr size_t kStatusCodes = 17;  // Ok and the canonical errors.
 
-const char* Name(RpcSide side) { return side == RpcSide::kServer ? "server" : "client"; }
-
-// spdlog's fmt knows neither absl::string_view nor a Status.
+// spdlog's fmt formats neither absl::string_view nor a Status.
 std::string Text(const Status& status) {
   return status.ok() ? "closed" : status.ToString(absl::StatusToStringMode::kWithNoExtraData);
 }
 
-// What a handler's own fault looks like, rather than its caller's.
+// Whether the handler is at fault, not its caller.
 bool IsFault(const Status& status) { return absl::IsInternal(status) || absl::IsUnknown(status); }
 
 }  // namespace
 
 // The series of one method at one side.
 struct RpcMetrics::MethodMetrics {
-  MethodMetrics(MetricRegistry& of, const std::string& side, const rpc::MethodId& method)
-      : registry(of),
-        labels{{"side", side}, {"method", std::string(method.name)}},
-        seconds(registry.GetHistogram("simurgh_rpc_call_seconds",
-                                      "From a call's, or its handler's, start to its end.",
-                                      LatencyBuckets(), labels)),
-        in_flight(registry.GetGauge("simurgh_rpc_calls_in_flight",
-                                    "Calls that have started and not ended.", labels)),
-        request_bytes(registry.GetCounter("simurgh_rpc_request_bytes_total",
-                                          "Metadata and payload of requests.", labels)),
-        response_bytes(registry.GetCounter("simurgh_rpc_response_bytes_total",
-                                           "Metadata and payload of responses.", labels)) {}
   ~MethodMetrics() { in_flight.Add(-static_cast<double>(open)); }
 
   Counter& ForCode(absl::StatusCode code) {
@@ -48,34 +34,21 @@ struct RpcMetrics::MethodMetrics {
 
   MetricRegistry& registry;
   const MetricLabels labels;
-  Histogram& seconds;
-  Gauge& in_flight;
-  Counter& request_bytes;
-  Counter& response_bytes;
+  Histogram& seconds =
+      registry.GetHistogram("simurgh_rpc_call_seconds", "Duration of a call, or of its handler.",
+                            LatencyBuckets(), labels);
+  Gauge& in_flight = registry.GetGauge("simurgh_rpc_calls_in_flight",
+                                       "Calls that have started and not ended.", labels);
+  Counter& request_bytes = registry.GetCounter("simurgh_rpc_request_bytes_total",
+                                               "Metadata and payload of requests.", labels);
+  Counter& response_bytes = registry.GetCounter("simurgh_rpc_response_bytes_total",
+                                                "Metadata and payload of responses.", labels);
   std::array<Counter*, kStatusCodes> calls{};  // By code; null until the first.
-  int64_t open = 0;                            // What this observer has added to the gauge.
+  int64_t open = 0;                            // Calls in flight of this observer.
 };
 
 RpcMetrics::RpcMetrics(MetricRegistry& registry, RpcSide side)
-    : registry_(registry),
-      side_(Name(side)),
-      sent_(registry.GetCounter("simurgh_rpc_sent_bytes_total", "Bytes written to connections.",
-                                {{"side", side_}})),
-      received_(registry.GetCounter("simurgh_rpc_received_bytes_total",
-                                    "Bytes read from connections.", {{"side", side_}})),
-      copied_(registry.GetCounter("simurgh_rpc_payload_copied_bytes_total",
-                                  "Payload bytes copied in user space: over TLS, and to and "
-                                  "from shared memory.",
-                                  {{"side", side_}})),
-      small_copied_(registry.GetCounter("simurgh_rpc_small_payload_copied_bytes_total",
-                                        "Payload bytes copied from a read-ahead buffer (payloads "
-                                        "below 4 KiB).",
-                                        {{"side", side_}})),
-      connects_(registry.GetCounter("simurgh_rpc_connects_total", "Connections opened.",
-                                    {{"side", side_}})),
-      disconnects_(registry.GetCounter("simurgh_rpc_disconnects_total",
-                                       "Connections that ended, for any reason.",
-                                       {{"side", side_}})) {
+    : registry_(registry), side_(side == RpcSide::kServer ? "server" : "client") {
   for (size_t i = 0; i < closes_.size(); ++i) {
     const std::string_view reason = rpc::NameOf(static_cast<rpc::CloseReason>(i));
     closes_[i].counter = &registry.GetCounter("simurgh_rpc_closes_total",
@@ -133,7 +106,10 @@ void RpcMetrics::OnClose(std::string_view peer, rpc::CloseReason reason, const S
 
 RpcMetrics::MethodMetrics& RpcMetrics::ForMethod(const rpc::MethodId& method) {
   std::unique_ptr<MethodMetrics>& metrics = methods_[method.number];
-  if (metrics == nullptr) metrics = std::make_unique<MethodMetrics>(registry_, side_, method);
+  if (metrics == nullptr) {
+    metrics.reset(
+        new MethodMetrics{registry_, {{"side", side_}, {"method", std::string(method.name)}}});
+  }
   return *metrics;
 }
 

@@ -13,18 +13,19 @@
 
 namespace simurgh {
 
-// Which end of its connections an observer watches: the label `side`.
+// The end of the connections that an observer watches: the label `side`.
 enum class RpcSide { kServer, kClient };
 
-// Writes what the RPC library reports into metrics (simurgh_rpc_*) and the log. The first call of a
-// method makes its metrics, the first with a code that counter; further calls allocate nothing.
+// Writes events of the RPC library into metrics (simurgh_rpc_*) and the log. The first call of a
+// method creates its metrics, the first result with a code creates the counter; further calls
+// allocate nothing.
 //
-// Threads: one executor's, as rpc::Observer; give each executor one of its own, over a common
-// registry, where they count into the same series. Lifetime: within the registry's.
+// Threads: one executor's, as rpc::Observer. Observers of several executors count into the same
+// series of a registry. Lifetime: the registry outlives this.
 class RpcMetrics : public rpc::Observer {
  public:
   RpcMetrics(MetricRegistry& registry, RpcSide side);
-  // Calls that were left behind are not in flight any more.
+  // Ends the calls in flight.
   ~RpcMetrics() override;
 
   void OnCallStart(const rpc::MethodId& method) override;
@@ -41,7 +42,7 @@ class RpcMetrics : public rpc::Observer {
   void OnClose(std::string_view peer, rpc::CloseReason reason, const Status& status) override;
 
  private:
-  static constexpr uint32_t kLines = 10;  // In the log, of one reason at once.
+  static constexpr uint32_t kLines = 10;  // Burst of log lines per reason.
   static constexpr std::chrono::seconds kLineInterval{1};
 
   struct MethodMetrics;
@@ -52,14 +53,24 @@ class RpcMetrics : public rpc::Observer {
 
   MethodMetrics& ForMethod(const rpc::MethodId& method);
 
+  Counter& CounterOf(const char* name, const char* help) const {
+    return registry_.GetCounter(name, help, {{"side", side_}});
+  }
+
   MetricRegistry& registry_;
   const std::string side_;
-  Counter& sent_;
-  Counter& received_;
-  Counter& copied_;
-  Counter& small_copied_;
-  Counter& connects_;
-  Counter& disconnects_;
+  Counter& sent_ = CounterOf("simurgh_rpc_sent_bytes_total", "Bytes written to connections.");
+  Counter& received_ =
+      CounterOf("simurgh_rpc_received_bytes_total", "Bytes read from connections.");
+  Counter& copied_ =
+      CounterOf("simurgh_rpc_payload_copied_bytes_total",
+                "Payload bytes copied in user space: over TLS, and to and from shared memory.");
+  Counter& small_copied_ =
+      CounterOf("simurgh_rpc_small_payload_copied_bytes_total",
+                "Payload bytes copied from a read-ahead buffer (payloads below 4 KiB).");
+  Counter& connects_ = CounterOf("simurgh_rpc_connects_total", "Connections opened.");
+  Counter& disconnects_ =
+      CounterOf("simurgh_rpc_disconnects_total", "Connections that ended, for any reason.");
   std::array<Closes, rpc::kCloseReasons> closes_;  // By reason.
   std::array<Counter*, rpc::kThrottleReasons> throttles_;
   LogLimiter faults_{kLines, kLineInterval};

@@ -15,7 +15,7 @@ StatusOr<std::shared_ptr<const rpc::TlsContext>> LoadTls(const TlsConfig& config
                                         .authority_file = config.authority,
                                         .peer_name = config.peer_name});
   if (context.ok()) return context;
-  // The message begins with what the last part of the key is called.
+  // The message begins with the last part of the key.
   return absl::InvalidArgumentError(absl::StrCat(config.where, ".", context.status().message()));
 }
 

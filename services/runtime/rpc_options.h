@@ -7,13 +7,13 @@
 
 namespace simurgh {
 
-// The section `rpc` of a configuration, as a daemon's clients and its server take it.
+// The options of the configuration's section `rpc`.
 struct RpcOptions {
   rpc::ClientOptions client;
   rpc::ServerOptions server;
 };
 
-// Errors: INVALID_ARGUMENT for files of `rpc.tls` that are of no use, naming key, file and remedy.
+// Errors: INVALID_ARGUMENT for unusable files of `rpc.tls`, naming key, file and remedy.
 StatusOr<RpcOptions> MakeRpcOptions(const RpcConfig& config);
 
 }  // namespace simurgh

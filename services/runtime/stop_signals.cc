@@ -10,13 +10,13 @@
 namespace simurgh {
 namespace {
 
-constexpr int kAnswered[] = {SIGTERM, SIGINT, SIGHUP};
+constexpr int kHandled[] = {SIGTERM, SIGINT, SIGHUP};
 
-// how: SIG_BLOCK or SIG_UNBLOCK, in the calling thread, and in those that it starts from now on.
+// how: SIG_BLOCK or SIG_UNBLOCK. Applies to the calling thread and those it starts later.
 void Mask(int how) {
   sigset_t set;
   sigemptyset(&set);
-  for (const int signal : kAnswered) sigaddset(&set, signal);
+  for (const int signal : kHandled) sigaddset(&set, signal);
   pthread_sigmask(how, &set, nullptr);
 }
 
@@ -24,7 +24,7 @@ void Mask(int how) {
 
 StopSignals::StopSignals(std::stop_source stop, std::function<void()> on_hangup)
     : stop_(std::move(stop)), on_hangup_(std::move(on_hangup)), signals_(thread_.executor()) {
-  for (const int signal : kAnswered) signals_.add(signal);
+  for (const int signal : kHandled) signals_.add(signal);
   thread_.RunAndWait([] { Mask(SIG_UNBLOCK); });
   Mask(SIG_BLOCK);
   std::signal(SIGPIPE, SIG_IGN);
@@ -40,7 +40,7 @@ void StopSignals::Wait() {
     }
     const char* name = number == SIGTERM ? "SIGTERM" : "SIGINT";
     if (stop_.stop_requested()) {
-      spdlog::warn("{} while stopping: leaving at once", name);
+      spdlog::warn("{} while stopping: exiting at once", name);
       std::_Exit(static_cast<int>(ExitCode::kInterrupted));
     }
     spdlog::info("{}: stopping", name);

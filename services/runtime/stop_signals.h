@@ -9,21 +9,20 @@
 
 namespace simurgh {
 
-// From construction on SIGTERM and SIGINT request a stop; a second one leaves the process at once
-// with ExitCode::kInterrupted. SIGHUP calls `on_hangup`. SIGPIPE is ignored: a peer that went away
-// is an error of its write.
+// SIGTERM and SIGINT request a stop; a second one ends the process at once with
+// ExitCode::kInterrupted. SIGHUP calls `on_hangup`. SIGPIPE is ignored: a write to a closed
+// connection fails instead.
 //
-// The first three reach no thread but one of its own: the constructor blocks them in the thread
-// that calls it, and so in all that this one starts later. A handler must not run on a thread that
-// computes, as oneDNN's kernels use the stack pointer for other memory: the kernel would lay the
-// handler's frame over it.
+// The constructor blocks the first three signals in its thread and so in all threads that this one
+// starts later: oneDNN's kernels use the stack pointer for other memory, which the frame of a
+// signal handler would overwrite.
 //
-// Threads: constructed before those that it is to spare. What the stop source calls, and on_hangup,
-// run on the thread "signals".
+// Threads: construct before starting threads. Callbacks of the stop source and on_hangup run on the
+// thread "signals".
 class StopSignals {
  public:
   StopSignals(std::stop_source stop, std::function<void()> on_hangup);
-  ~StopSignals() { thread_.Stop(); }  // Before the signal set that it waits for.
+  ~StopSignals() { thread_.Stop(); }  // Before the signal set is destroyed.
 
  private:
   void Wait();

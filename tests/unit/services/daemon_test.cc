@@ -53,7 +53,9 @@ class ScriptedDaemon : public Daemon {
   Status Run(std::stop_token stop) override {
     return script_.run ? script_.run(context_) : Daemon::Run(std::move(stop));
   }
-  Status Drain(std::chrono::steady_clock::time_point) override { return script_.drain(context_); }
+  void Drain(std::chrono::steady_clock::time_point) override {
+    if (const Status status = script_.drain(context_); !status.ok()) context_.Fail(status);
+  }
 
  private:
   const Script& script_;

@@ -178,7 +178,8 @@ TEST_CASE("unexpected loaders are rejected by name") {
   CHECK(buffer.Open(2).status().code() == absl::StatusCode::kInvalidArgument);
   const Status unknown = buffer.Reserve(1, 17, kBytes).status();
   CHECK(unknown.code() == absl::StatusCode::kFailedPrecondition);
-  CHECK_THAT(std::string(unknown.message()), Catch::Contains("does not know loader 1"));
+  CHECK_THAT(std::string(unknown.message()),
+             Catch::Contains("loader 1 is not connected to this trainer"));
   REQUIRE(buffer.Open(1).ok());
   REQUIRE(buffer.End(1, 0).ok());
   CHECK_THAT(std::string(buffer.Reserve(1, 0, kBytes).status().message()),
@@ -234,14 +235,14 @@ TEST_CASE("the end of a run waits until all feeding loaders have learned of it")
   } else {
     buffer.Finish();
   }
-  buffer.AwaitToldAll(std::chrono::steady_clock::now());  // Returns at the deadline.
+  buffer.AwaitNotifiedAll(std::chrono::steady_clock::now());  // Returns at the deadline.
   std::atomic<bool> one_told = false;
   std::jthread loaders([&] {
     static_cast<void>(buffer.Reserve(0, 0, kBytes));
     one_told = true;
     static_cast<void>(buffer.Reserve(2, 0, kBytes));
   });
-  buffer.AwaitToldAll(std::chrono::steady_clock::now() + 1h);
+  buffer.AwaitNotifiedAll(std::chrono::steady_clock::now() + 1h);
   CHECK(one_told);
 }
 
