@@ -20,10 +20,6 @@ result_type: the standard library asks random generators for it
 SetClock: tests of eviction.idle_time replace the clock
 segment_count: tests check the planned size of an index
 growth_steps: tests bound the growth of an index
-MatchTagsReference: defines the result of MatchTags()
-UpdateEncodedRowReference: defines the result of UpdateEncodedRows()
-ConvertRowReference: defines the result of ConvertRows()
-FillUniformReference: defines the result of FillUniform()
 '
 
 files=("$@")

@@ -29,15 +29,6 @@ static_assert(sizeof(IndexBucket) == 64);
 static_assert(offsetof(IndexBucket, rows) == 20 && offsetof(IndexBucket, overflow) == 60);
 
 // Bit mask of the slots of `bucket` whose tag is `tag`.
-inline uint32_t MatchTagsReference(const IndexBucket& bucket, uint16_t tag) {
-  uint32_t matches = 0;
-  for (uint32_t slot = 0; slot < IndexBucket::kSlots; ++slot) {
-    matches |= uint32_t{bucket.tags[slot] == tag} << slot;
-  }
-  return matches;
-}
-
-// As MatchTagsReference(), eight slots at a time.
 inline uint32_t MatchTags(const IndexBucket& bucket, uint16_t tag) {
   constexpr uint32_t kAllSlots = (1U << IndexBucket::kSlots) - 1;
 #if defined(__SSE2__)  // All x86-64 processors; Highway starts at later extensions.

@@ -16,9 +16,8 @@
 #include "table/admission.h"
 #include "table/initializer.h"
 #include "table/row_store.h"
-#include "table/simd/encoded_rows.h"
-#include "table/simd/row_update.h"
 #include "table/sparse_optimizer.h"
+#include "tests/unit/table/row_references.h"
 
 namespace simurgh {
 

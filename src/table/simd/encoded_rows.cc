@@ -7,6 +7,7 @@
 
 #include <hwy/highway.h>
 
+#include "simurgh/table/row_numbers.h"
 #include "simurgh/tensor/half-inl.h"
 #include "table/simd/encoded_rows.h"
 #include "table/simd/rules-inl.h"
@@ -108,6 +109,29 @@ void UpdateEncodedRows(const RowUpdateParameters& parameters, const RowFormat& f
 void ConvertRows(RowPrecision from, RowPrecision to, uint32_t count,
                  std::span<const RowConversion> rows) {
   HWY_DYNAMIC_DISPATCH(ConvertRowsHere)(from, to, count, rows);
+}
+
+void WidenRow(RowPrecision precision, const std::byte* row, std::span<float> to) {
+  const RowConversion conversion = {row, reinterpret_cast<std::byte*>(to.data())};
+  ConvertRows(precision, RowPrecision::kF32, static_cast<uint32_t>(to.size()), {&conversion, 1});
+}
+
+void DecodeRow(const RowFormat& format, const std::byte* values, float* to) {
+  WidenRow(format.weights, values, {to, format.dim});
+  float* const state = to + format.dim;
+  WidenRow(format.state, values + format.state_offset(), {state, format.vector_floats()});
+  std::memcpy(state + format.vector_floats(), values + format.scalars_offset(),
+              format.shape.scalars * sizeof(float));
+}
+
+void EncodeNewRow(const RowFormat& format, const float* from, std::byte* values) {
+  const auto* weights = reinterpret_cast<const std::byte*>(from);
+  const std::byte* state = weights + format.dim * sizeof(float);
+  const RowConversion encoded[] = {{weights, values}, {state, values + format.state_offset()}};
+  ConvertRows(RowPrecision::kF32, format.weights, format.dim, {&encoded[0], 1});
+  ConvertRows(RowPrecision::kF32, format.state, format.vector_floats(), {&encoded[1], 1});
+  std::memcpy(values + format.scalars_offset(), state + format.vector_floats() * sizeof(float),
+              format.shape.scalars * sizeof(float));
 }
 
 }  // namespace simurgh

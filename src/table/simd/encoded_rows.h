@@ -19,12 +19,9 @@ struct EncodedRow {
 
 // Converts each row to f32, applies the rule and stores the result with stochastic rounding; values
 // beyond the largest finite number saturate. Rows are updated in order, with one dispatch for all.
-// Bit-identical to UpdateEncodedRowReference() on every target.
+// Bit-identical on every target.
 void UpdateEncodedRows(const RowUpdateParameters& parameters, const RowFormat& format,
                        std::span<const EncodedRow> rows);
-
-void UpdateEncodedRowReference(const RowUpdateParameters& parameters, const RowFormat& format,
-                               const EncodedRow& row);
 
 struct RowConversion {
   const std::byte* from;
@@ -33,12 +30,9 @@ struct RowConversion {
 
 // Copies the first `count` numbers of each row, rounded to nearest (ties away from zero; values
 // beyond the largest finite number saturate). One dispatch for all. Requires finite numbers unless
-// the precisions are equal. Bit-identical to ConvertRowReference() on every target.
+// the precisions are equal. Bit-identical on every target.
 void ConvertRows(RowPrecision from, RowPrecision to, uint32_t count,
                  std::span<const RowConversion> rows);
-
-void ConvertRowReference(RowPrecision from, RowPrecision to, uint32_t count,
-                         const RowConversion& row);
 
 // Converts a row to f32. to: format.floats() numbers, weights and then state.
 void DecodeRow(const RowFormat& format, const std::byte* values, float* to);

@@ -78,12 +78,9 @@ struct RowGradient {
 // Applies the rule (see sparse_optimizer.h) to each row in order, with one dispatch for all rows.
 // Requires dim <= kMaxRowDim.
 //
-// Bit-identical to UpdateRowReference() on every target: operations are exactly rounded, nothing is
-// fused, and sums over a row have a fixed order.
+// Bit-identical on every target: operations are exactly rounded, nothing is fused, and sums over a
+// row have a fixed order.
 void UpdateRows(const RowUpdateParameters& parameters, std::span<const RowGradient> rows);
-
-// Defines the result: one row, element by element.
-void UpdateRowReference(const RowUpdateParameters& parameters, const RowGradient& row);
 
 // Order of a sum over a row: element i is added to lane i mod 16, then lanes are added pairwise (i
 // and i + 8, then i + 4, i + 2, i + 1). Any vector width up to 16 can implement it.

@@ -71,18 +71,5 @@ void FillUniform(const UniformRange& range, uint32_t dim, std::span<const Unifor
   HWY_DYNAMIC_DISPATCH(FillUniformHere)(range, dim, rows);
 }
 
-void FillUniformReference(uint64_t row_seed, const UniformRange& range, std::span<float> row) {
-  const auto scaled = [&](uint64_t bits) {
-    const float unit = static_cast<float>(static_cast<int32_t>(bits & 0xffffff)) * 0x1.0p-24F;
-    return std::min(range.low + unit * range.width, range.highest);
-  };
-  Random random(row_seed);
-  uint64_t bits = 0;
-  for (size_t i = 0; i < row.size(); ++i) {
-    if (i % 2 == 0) bits = random();
-    row[i] = scaled(i % 2 == 0 ? bits >> 40 : bits >> 16);
-  }
-}
-
 }  // namespace simurgh
 #endif

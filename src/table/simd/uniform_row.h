@@ -18,11 +18,7 @@ struct UniformRow {
 };
 
 // Fills `dim` numbers of each row with draws of Random(seed), two numbers per draw: its upper 24
-// bits and the next 24. One dispatch for all. Bit-identical to FillUniformReference() on every
-// target.
+// bits and the next 24. One dispatch for all. Bit-identical on every target.
 void FillUniform(const UniformRange& range, uint32_t dim, std::span<const UniformRow> rows);
-
-// Defines the result: one row, number by number.
-void FillUniformReference(uint64_t row_seed, const UniformRange& range, std::span<float> row);
 
 }  // namespace simurgh

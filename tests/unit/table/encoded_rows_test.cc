@@ -9,6 +9,7 @@
 #include "simurgh/base/random.h"
 #include "simurgh/table/table.h"
 #include "table/arena.h"
+#include "tests/unit/table/row_references.h"
 #include "tests/unit/table/targets.h"
 
 namespace simurgh {

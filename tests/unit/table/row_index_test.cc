@@ -49,6 +49,14 @@ uint64_t IdOfHash(uint64_t hash) {
   return unshift(x, 30) - salt;
 }
 
+uint32_t MatchTagsReference(const IndexBucket& bucket, uint16_t tag) {
+  uint32_t matches = 0;
+  for (uint32_t slot = 0; slot < IndexBucket::kSlots; ++slot) {
+    matches |= uint32_t{bucket.tags[slot] == tag} << slot;
+  }
+  return matches;
+}
+
 TEST_CASE("the vector comparison of tags agrees with the reference") {
   Random random(1);
   for (int round = 0; round < 200'000; ++round) {

@@ -1,7 +1,11 @@
+#include "tests/unit/table/row_references.h"
+
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
-#include "table/simd/row_update.h"
+#include "simurgh/base/random.h"
+#include "simurgh/tensor/half.h"
 
 namespace simurgh {
 namespace {
@@ -125,6 +129,27 @@ void ReferenceRow::Ftrl() {
   }
 }
 
+float Widened(RowPrecision precision, const std::byte* from) {
+  if (precision == RowPrecision::kF32) {
+    float value;
+    std::memcpy(&value, from, sizeof(value));
+    return value;
+  }
+  uint16_t half;
+  std::memcpy(&half, from, sizeof(half));
+  return precision == RowPrecision::kBf16 ? FromBf16(half) : FromF16(half);
+}
+
+void Store(RowPrecision precision, float value, uint32_t noise, std::byte* to) {
+  if (precision == RowPrecision::kF32) {
+    std::memcpy(to, &value, sizeof(value));
+    return;
+  }
+  const uint16_t half =
+      precision == RowPrecision::kBf16 ? ToBf16(value, noise) : ToF16(value, noise);
+  std::memcpy(to, &half, sizeof(half));
+}
+
 }  // namespace
 
 void UpdateRowReference(const RowUpdateParameters& parameters, const RowGradient& row) {
@@ -146,6 +171,47 @@ void UpdateRowReference(const RowUpdateParameters& parameters, const RowGradient
     case Rule::kFtrl:
     case Rule::kGroupFtrl:
       return reference.Ftrl();
+  }
+}
+
+void ConvertRowReference(RowPrecision from, RowPrecision to, uint32_t count,
+                         const RowConversion& row) {
+  for (uint32_t i = 0; i < count; ++i) {
+    Store(to, Widened(from, row.from + i * SizeOf(from)), kToNearest, row.to + i * SizeOf(to));
+  }
+}
+
+void UpdateEncodedRowReference(const RowUpdateParameters& parameters, const RowFormat& format,
+                               const EncodedRow& row) {
+  float wide[kMaxRowFloats];
+  std::byte* const state = row.values + format.state_offset();
+  std::byte* const scalars = row.values + format.scalars_offset();
+  const uint32_t vector_end = format.dim + format.vector_floats();
+  const auto weight_at = [&](uint32_t i) { return row.values + i * SizeOf(format.weights); };
+  const auto state_at = [&](uint32_t i) { return state + (i - format.dim) * SizeOf(format.state); };
+  for (uint32_t i = 0; i < format.dim; ++i) wide[i] = Widened(format.weights, weight_at(i));
+  for (uint32_t i = format.dim; i < vector_end; ++i) wide[i] = Widened(format.state, state_at(i));
+  std::memcpy(wide + vector_end, scalars, format.shape.scalars * sizeof(float));
+  UpdateRowReference(parameters, {wide, row.gradient});
+  for (uint32_t i = 0; i < format.dim; ++i) {
+    Store(format.weights, wide[i], ElementNoise(row.noise, i), weight_at(i));
+  }
+  for (uint32_t i = format.dim; i < vector_end; ++i) {
+    Store(format.state, wide[i], ElementNoise(row.noise, i), state_at(i));
+  }
+  std::memcpy(scalars, wide + vector_end, format.shape.scalars * sizeof(float));
+}
+
+void FillUniformReference(uint64_t row_seed, const UniformRange& range, std::span<float> row) {
+  const auto scaled = [&](uint64_t bits) {
+    const float unit = static_cast<float>(static_cast<int32_t>(bits & 0xffffff)) * 0x1.0p-24F;
+    return std::min(range.low + unit * range.width, range.highest);
+  };
+  Random random(row_seed);
+  uint64_t bits = 0;
+  for (size_t i = 0; i < row.size(); ++i) {
+    if (i % 2 == 0) bits = random();
+    row[i] = scaled(i % 2 == 0 ? bits >> 40 : bits >> 16);
   }
 }
 
