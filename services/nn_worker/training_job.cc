@@ -190,7 +190,7 @@ StatusOr<TrainResult> TrainingJob::Run(EmbeddingPort& port, DensePort* dense, ui
   if (training.mode != TrainingConfig::Mode::kAsync) {
     SIMURGH_RETURN_IF_ERROR(devices.Join(config_, collective));
   }
-  Trainer trainer(training, run, port, *network_, collective, std::move(data), &report_, timeline_,
+  Trainer trainer(training, run, port, *network_, collective, std::move(data), report_, timeline_,
                   dense);
   StatusOr<TrainResult> result = trainer.Run(std::move(stop));
   if (result.ok() || buffer_ == nullptr || !buffer_->ended_empty()) return result;

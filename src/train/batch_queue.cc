@@ -23,8 +23,8 @@ void BatchQueue::Add(Batch batch) {
 
 std::vector<StartedCall> BatchQueue::StartCalls(Clock::time_point now) {
   std::vector<StartedCall> calls;
-  // Submits and pulls start in the order of the steps, so that neither a place in a full forward
-  // buffer nor a permit ever waits for a batch behind it.
+  // Submits and pulls start in the order of the steps, so that a batch with a permit or a place in
+  // a full forward buffer never waits for a later batch.
   bool earlier_are_submitted = true;
   bool earlier_have_permits = true;
   bool earlier_are_pulled = true;
@@ -75,7 +75,7 @@ StartedCall BatchQueue::StartPull(PendingBatch& pending) {
     row_staleness_.Note(pending.step, outstanding_++);
   }
   pending.state = State::kPulling;
-  // In training the oldest pending step is the first that is not acknowledged.
+  // In training, the oldest pending step is the first unacknowledged one.
   return {.batch = &pending,
           .call = BatchCall::kPull,
           .acknowledged_steps = options_.purpose == LookupMode::kEvaluate ? options_.trained_steps
@@ -85,7 +85,7 @@ StartedCall BatchQueue::StartPull(PendingBatch& pending) {
 void BatchQueue::OnSubmitted(PendingBatch& pending, const BatchReference& reference) {
   pending.reference = reference;
   pending.state = State::kWaiting;
-  // A submission repeated for the sake of a failed pull or push is no success yet.
+  // A submit that a failed pull or push repeated does not end the failure.
   if (!pending.permit) pending.retry.Reset();
 }
 
@@ -102,10 +102,9 @@ void BatchQueue::ReleaseBatch(PendingBatch& pending) {
   while (!pending_.empty() && pending_.front()->state == State::kDone) pending_.pop_front();
 }
 
-bool BatchQueue::OnFailed(PendingBatch& pending, bool must_resubmit) {
-  const bool was_submitting = pending.state == State::kSubmitting;
-  pending.state = must_resubmit || was_submitting ? State::kUnsubmitted : State::kWaiting;
-  return was_submitting;
+void BatchQueue::OnFailed(PendingBatch& pending, BatchCall call, bool must_resubmit) {
+  const bool is_unsubmitted = must_resubmit || call == BatchCall::kSubmit;
+  pending.state = is_unsubmitted ? State::kUnsubmitted : State::kWaiting;
 }
 
 PendingBatch* BatchQueue::NextForTrainer() {

@@ -21,7 +21,7 @@ struct PendingBatch {
     kSubmitting,
     kWaiting,  // Submitted; waits for its turn to be pulled or, when computed, pushed.
     kPulling,
-    kPulled,  // The trainer has it, or will.
+    kPulled,
     kPushing,
     kDone,
   };
@@ -29,27 +29,27 @@ struct PendingBatch {
   Batch batch;
   uint64_t step = 0;
   State state = State::kUnsubmitted;
-  bool permit = false;  // Counts into the staleness: from its first pull to its acknowledgement.
+  bool permit = false;      // Counts into the staleness: from its first pull to acknowledgement.
   bool handed_out = false;  // The trainer has taken it.
-  bool computed = false;    // Gradients are there.
+  bool computed = false;    // Has its gradients.
   BatchReference reference;
-  std::shared_ptr<BatchBlock> block;  // From its first pull on; of whoever makes that.
-  PooledArgmax argmax;                // Of the pull that was answered.
+  std::shared_ptr<BatchBlock> block;  // Null before the first pull.
+  PooledArgmax argmax;
   RetryClock retry;
   uint32_t staleness = 0;
   std::chrono::steady_clock::time_point call_began;
-  uint64_t profile_range = 0;  // Of the call.
-  PulledBatch pulled;          // What the trainer sees of it.
+  uint64_t profile_range = 0;
+  PulledBatch pulled;  // The trainer's view.
 
   bool is_pulled() const { return computed || state == State::kPulled; }
   bool is_unacknowledged() const { return computed && state != State::kDone; }
 };
 
-// A call that has become possible; the batch is marked as being in it.
+// A call that can start. Its batch is in the state of the call already.
 struct StartedCall {
   PendingBatch* batch = nullptr;
   BatchCall call = BatchCall::kSubmit;
-  uint64_t acknowledged_steps = 0;  // Of a pull: as PullOptions.
+  uint64_t acknowledged_steps = 0;  // Pull only: as PullOptions.
 };
 
 // The batches of a pipeline in the order of their steps, and the rules of when their calls may
@@ -68,33 +68,31 @@ class BatchQueue {
   // All calls that can start now.
   std::vector<StartedCall> StartCalls(Clock::time_point now);
 
-  // Answers to calls. OnPushed releases the batch.
+  // Answers to calls. must_resubmit: the worker has lost the batch.
   void OnSubmitted(PendingBatch& pending, const BatchReference& reference);
   void OnPulled(PendingBatch& pending, PullAnswer answer);
-  void OnPushed(PendingBatch& pending) { ReleaseBatch(pending); }
-  // must_resubmit: the worker has lost the batch. Returns whether the batch was being submitted.
-  bool OnFailed(PendingBatch& pending, bool must_resubmit);
+  void OnFailed(PendingBatch& pending, BatchCall call, bool must_resubmit);
+  // The batch's push is acknowledged, or its evaluation is finished.
+  void ReleaseBatch(PendingBatch& pending);
 
-  // The next batch for the trainer, pulled or not; null when there is none. Take hands it out.
+  // The next batch for the trainer, pulled or not, or null. Take hands it out.
   PendingBatch* NextForTrainer();
   const PulledBatch* Take(PendingBatch& pending);
-  // The trainer is done with the first batch that he has.
+  // Marks the trainer's first unfinished batch as computed.
   void Finish();
 
   // Batches that are not pulled and have no permit yet.
   size_t waiting() const;
   bool input_ended() const { return input_ended_; }
   bool all_acknowledged() const;
-  // When the next failed call may be made again; Clock::time_point::max() when none waits for that.
+  // Time of the next retry; Clock::time_point::max() when none is pending.
   Clock::time_point next_retry(Clock::time_point now) const;
 
  private:
   bool MayPush(const PendingBatch& pending) const;
   StartedCall StartPull(PendingBatch& pending);
-  void ReleaseBatch(PendingBatch& pending);
 
   const PipelineOptions options_;
-  // Batches leave at the front once done.
   std::deque<std::unique_ptr<PendingBatch>> pending_;
   uint64_t next_step_ = 0;
   uint32_t outstanding_ = 0;  // Batches that hold a permit.

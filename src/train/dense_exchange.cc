@@ -3,17 +3,14 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-
 #include "simurgh/base/check.h"
-#include "simurgh/base/log.h"
 
 namespace simurgh {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Idle memory kept for gradients and weights.
+// Idle memory for gradients and weights.
 constexpr size_t kIdleBufferBytes = size_t{1} << 30;
 
 }  // namespace
@@ -47,7 +44,8 @@ Status DenseExchange::Pull(std::span<float> parameters) {
   Enqueue({.kind = Operation::Kind::kPull,
            .name = "pull of dense weights",
            .count = parameters.size()});
-  return Settle(parameters);
+  SIMURGH_RETURN_IF_ERROR(WaitForPushes());
+  return CopyNewest(parameters);
 }
 
 void DenseExchange::Push(uint64_t step, float learning_rate, std::span<const float> gradients) {
@@ -75,11 +73,6 @@ Status DenseExchange::WaitForPushes() {
   return status_;
 }
 
-Status DenseExchange::Settle(std::span<float> parameters) {
-  SIMURGH_RETURN_IF_ERROR(WaitForPushes());
-  return CopyNewest(parameters);
-}
-
 Status DenseExchange::CopyNewest(std::span<float> parameters) {
   std::shared_ptr<const AlignedBuffer> newest;
   {
@@ -105,23 +98,23 @@ void DenseExchange::Stop() {
 }
 
 void DenseExchange::Enqueue(Operation operation) {
-  Call call;
+  std::optional<Operation> started;
   {
     const MutexLock lock(mutex_);
     operations_.push_back(std::move(operation));
-    call = Startable();
+    started = StartNext();
   }
-  if (call) call();
+  if (started) Call(*started);
 }
 
-void DenseExchange::WaitUntil(const std::function<bool()>& ready) {
+void DenseExchange::WaitUntil(absl::FunctionRef<bool()> ready) {
   while (true) {
-    Call call;
+    std::optional<Operation> started;
     {
       const MutexLock lock(mutex_);
       if (!status_.ok() || ready()) return;
-      call = Startable();
-      if (!call) {
+      started = StartNext();
+      if (!started) {
         if (operations_.empty() || operations_.front().under_way) {
           changed_.Wait(mutex_);
         } else {
@@ -129,57 +122,54 @@ void DenseExchange::WaitUntil(const std::function<bool()>& ready) {
         }
       }
     }
-    if (call) call();
+    if (started) Call(*started);
   }
 }
 
-DenseExchange::Call DenseExchange::Startable() {
-  if (!status_.ok() || operations_.empty()) return nullptr;
+std::optional<DenseExchange::Operation> DenseExchange::StartNext() {
+  if (!status_.ok() || operations_.empty()) return std::nullopt;
   Operation& operation = operations_.front();
-  if (operation.under_way || !operation.retry.due(Clock::now())) return nullptr;
+  if (operation.under_way || !operation.retry.due(Clock::now())) return std::nullopt;
   operation.under_way = true;
-  // A late answer to an earlier attempt finds memory of its own.
+  // Each attempt has its own memory: an earlier one may still write.
   operation.received = buffers_.Lease(operation.count * sizeof(float));
   operation.began = Clock::now();
   ++calls_in_flight_;
-  return CallOf(operation);
+  return operation;
 }
 
-DenseExchange::Call DenseExchange::CallOf(Operation& operation) {
+void DenseExchange::Call(const Operation& operation) {
   const auto done = [this](StatusOr<DenseVersions> answer) { OnAnswer(std::move(answer)); };
+  const std::shared_ptr<AlignedBuffer>& sent = operation.sent;
+  const std::shared_ptr<AlignedBuffer>& received = operation.received;
   const size_t count = operation.count;
   switch (operation.kind) {
     case Operation::Kind::kStart:
-      return [this, count, sent = operation.sent] {
-        port_.Start(
-            options_.run, options_.optimizer, sent->as<const float>(count), sent,
-            [this](Status status) {
-              OnAnswer(status.ok() ? StatusOr<DenseVersions>(DenseVersions()) : std::move(status));
-            });
-      };
+      return port_.Start(options_.run, options_.optimizer, sent->as<const float>(count), sent,
+                         [done](const Status& status) {
+                           done(status.ok() ? StatusOr<DenseVersions>(DenseVersions()) : status);
+                         });
     case Operation::Kind::kPull:
-      return [this, count, done, received = operation.received] {
-        port_.Pull(options_.run, received->as<float>(count), received, done);
-      };
+      return port_.Pull(options_.run, received->as<float>(count), received, done);
     case Operation::Kind::kPush:
-      return [this, count, done, push = operation.push, sent = operation.sent,
-              received = operation.received] {
-        using Both = std::pair<std::shared_ptr<AlignedBuffer>, std::shared_ptr<AlignedBuffer>>;
-        port_.Push(push, sent->as<const float>(count), received->as<float>(count),
-                   std::make_shared<Both>(sent, received), done);
-      };
+      return port_.Push(
+          operation.push, sent->as<const float>(count), received->as<float>(count),
+          std::make_shared<std::pair<std::shared_ptr<void>, std::shared_ptr<void>>>(sent, received),
+          done);
   }
-  return nullptr;
 }
 
 void DenseExchange::OnAnswer(StatusOr<DenseVersions> answer) {
-  Call call;
+  std::optional<Operation> started;
   {
     const MutexLock lock(mutex_);
     Operation& operation = operations_.front();
     operation.under_way = false;
     if (!answer.ok()) {
-      OnFailure(operation, answer.status());
+      if (status_.ok()) {
+        status_ = operation.retry.OnFailure(Annotate(answer.status(), operation.name),
+                                            options_.retry_deadline);
+      }
     } else {
       const bool is_push = operation.kind == Operation::Kind::kPush;
       if (is_push) gaps_.push_back(answer->gap);
@@ -193,31 +183,13 @@ void DenseExchange::OnAnswer(StatusOr<DenseVersions> answer) {
       }
       operations_.pop_front();
     }
-    call = Startable();
+    started = StartNext();
   }
-  if (call) call();
+  if (started) Call(*started);
   // Last: once no call is in flight the exchange may be destroyed.
   const MutexLock lock(mutex_);
   --calls_in_flight_;
   changed_.NotifyAll();
-}
-
-void DenseExchange::OnFailure(Operation& operation, const Status& status) {
-  if (!status_.ok()) return;
-  const Status annotated = Annotate(status, operation.name);
-  if (!IsWorthARetry(status)) {
-    status_ = annotated;
-    return;
-  }
-  const auto left = operation.retry.OnFailure(Clock::now(), options_.retry_deadline);
-  if (left.count() <= 0) {
-    status_ =
-        Annotate(annotated, absl::StrCat("retried for ", options_.retry_deadline.count() / 1000,
-                                         " s (training.retry_deadline)"));
-    return;
-  }
-  spdlog::warn("{}; retrying for another {:.1f} s", std::string(annotated.message()),
-               static_cast<double>(left.count()) / 1000.0);
 }
 
 }  // namespace simurgh

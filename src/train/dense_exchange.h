@@ -3,12 +3,13 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 
 #include "simurgh/base/aligned_buffer.h"
 #include "simurgh/base/mutex.h"
@@ -22,44 +23,43 @@ namespace simurgh {
 struct DenseExchangeOptions {
   uint64_t run = 0;
   uint32_t rank = 0;
-  DenseOptimizerConfig optimizer;  // Of the servers.
-  uint32_t staleness = 1;          // Own pushes that the next weights may lack, plus one; >= 1.
+  DenseOptimizerConfig optimizer;
+  uint32_t staleness = 1;  // Own pushes that the next weights may lack, plus one; >= 1.
   std::chrono::milliseconds retry_deadline{60'000};  // How long one call may keep failing.
-  Timeline* timeline = nullptr;                      // Told of pushes; outlives the exchange.
+  Timeline* timeline = nullptr;                      // Records pushes. Outlives the exchange.
 };
 
-// A trainer's side of dense weights that servers own: its gradients go there, one push after the
-// other, and each comes back as new weights, while it computes. The weights of step t hold its own
-// pushes up to t - staleness at least, and what other ranks had pushed by then.
+// A trainer's side of dense weights that servers own. Sends gradients one push at a time, while the
+// trainer computes; each answer has new weights. The weights of step t contain the own pushes up to
+// t - staleness at least, and those of other ranks that arrived before.
 //
-// A failed call is retried as in BatchPipeline: its number sees to it that it is applied once.
+// Failed calls are retried as in BatchPipeline. Servers apply a push once, by its number.
 //
-// Threads: one owner, but for Stop. Lifetime: the port outlives this; the destructor waits until it
-// has answered.
+// Threads: one owner; Stop by any. Lifetime: the port must outlive this. The destructor waits until
+// the port has answered.
 class DenseExchange {
  public:
   DenseExchange(DensePort& port, const DenseExchangeOptions& options);
   ~DenseExchange();
 
-  // Gives the servers these first weights, or takes the ones that they have.
-  // Errors: of the port, once past the retry deadline or not worth a retry; CANCELLED after Stop.
+  // Sets the initial weights of servers that have none, then pulls the servers' weights.
+  // Errors: of a call that is not retryable or past its deadline; CANCELLED after Stop.
   Status Start(std::span<float> parameters);
 
-  // Waits until the next step may begin, and replaces parameters by the newest weights that have
-  // come. Errors: as Start.
+  // Waits until the next step may begin, then copies the newest weights received to `parameters`.
+  // Errors: as Start.
   Status TakeWeights(std::span<float> parameters);
 
-  // Sends gradients, made with the weights that were taken last; copies them.
+  // Copies and sends gradients of the weights taken last.
   void Push(uint64_t step, float learning_rate, std::span<const float> gradients);
 
   // Waits until all pushes are acknowledged. Errors: as Start.
   Status WaitForPushes();
 
-  // Replaces parameters by the servers' present weights. Errors: as Start.
+  // Copies the servers' current weights to `parameters`. Errors: as Start.
   Status Pull(std::span<float> parameters);
 
-  // Of the pushes that were acknowledged since the last call, how many others had come between
-  // their weights and themselves.
+  // DenseVersions::gap of each push acknowledged since the last call.
   std::vector<uint64_t> TakeGaps();
 
   // Ends all waiting with CANCELLED.
@@ -72,42 +72,36 @@ class DenseExchange {
     Kind kind = Kind::kPull;
     const char* name = "";
     uint64_t step = 0;
-    DensePush push;                           // kPush
-    std::shared_ptr<AlignedBuffer> sent;      // First weights or gradients.
-    std::shared_ptr<AlignedBuffer> received;  // Weights; of the present attempt.
-    size_t count = 0;                         // Floats of each.
+    DensePush push;                           // kPush only.
+    std::shared_ptr<AlignedBuffer> sent;      // Initial weights or gradients.
+    std::shared_ptr<AlignedBuffer> received;  // Weights, of the current attempt.
+    size_t count = 0;                         // Floats of each buffer.
     bool under_way = false;
     RetryClock retry;
     Timeline::Clock::time_point began;
   };
-  using Call = std::function<void()>;
 
   std::shared_ptr<AlignedBuffer> CopyOf(std::span<const float> values);
-  // Adds an operation behind the others.
   void Enqueue(Operation operation);
-  // Waits until `ready` holds or all has failed, trying again what failed as it falls due.
-  void WaitUntil(const std::function<bool()>& ready);
-  // Waits until nothing is left to do, and takes the newest weights.
-  Status Settle(std::span<float> parameters);
+  // Waits until `ready` holds or a call has failed for good. Starts due retries meanwhile.
+  void WaitUntil(absl::FunctionRef<bool()> ready);
   Status CopyNewest(std::span<float> parameters);
-
-  // The call to make now, if any; marks it as made.
-  Call Startable() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Call CallOf(Operation& operation);
+  // Marks the first operation as under way, if it is due, and returns a copy for Call: the answer
+  // may remove the operation at any time.
+  std::optional<Operation> StartNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Call(const Operation& operation);
   void OnAnswer(StatusOr<DenseVersions> answer);
-  void OnFailure(Operation& operation, const Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   DensePort& port_;
   const DenseExchangeOptions options_;
   BufferPool buffers_;
-  // The owner's:
-  std::vector<uint64_t> taken_versions_;  // Of its weights.
+  std::vector<uint64_t> taken_versions_;  // Versions of the weights taken last.
   uint64_t pushes_ = 0;
 
   Mutex mutex_;
   CondVar changed_;
-  std::deque<Operation> operations_ ABSL_GUARDED_BY(mutex_);  // The first one is under way.
-  std::shared_ptr<const AlignedBuffer> newest_ ABSL_GUARDED_BY(mutex_);  // Weights that came last.
+  std::deque<Operation> operations_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<const AlignedBuffer> newest_ ABSL_GUARDED_BY(mutex_);  // Weights received last.
   std::vector<uint64_t> newest_versions_ ABSL_GUARDED_BY(mutex_);
   std::vector<uint64_t> gaps_ ABSL_GUARDED_BY(mutex_);
   Status status_ ABSL_GUARDED_BY(mutex_);

@@ -7,15 +7,15 @@
 
 namespace simurgh {
 
-// Tells when evaluations have stopped getting better.
+// Decides when evaluations have stopped improving.
 //
 // Threads: one owner.
 class EarlyStopping {
  public:
   explicit EarlyStopping(const EarlyStoppingConfig& config) : config_(config) {}
 
-  // True when this is the `patience`-th evaluation in a row that is not better than the best before
-  // it by more than min_improvement. NaN is never better.
+  // Returns true for the `patience`-th evaluation in a row that does not exceed the best one by
+  // more than min_improvement. NaN is never better.
   bool IsOver(const EvaluationResult& result);
 
  private:

@@ -28,7 +28,7 @@ struct Prediction {
   std::optional<uint64_t> group;
 };
 
-// predictions: of the batch, a sample's tasks side by side.
+// predictions: (batch, tasks), row by row.
 void SetGroups(const CompactBatch& batch, size_t feature, size_t tasks,
                std::span<Prediction> predictions) {
   const FeatureView view = batch.feature(feature);
@@ -39,14 +39,7 @@ void SetGroups(const CompactBatch& batch, size_t feature, size_t tasks,
   }
 }
 
-Status AddUp(Collective& collective, PredictionSums* sums) {
-  std::array<double, 4> values = {sums->samples, sums->positives, sums->predicted, sums->loss};
-  SIMURGH_RETURN_IF_ERROR(collective.Sum(Channel::kStep, values));
-  *sums = {values[0], values[1], values[2], values[3]};
-  return absl::OkStatus();
-}
-
-// own: of this rank, for one label.
+// own: this rank's predictions of one label.
 StatusOr<EvaluationResult> ComputeTaskMetrics(Collective& collective,
                                               const std::vector<Prediction>& own) {
   PredictionSums sums;
@@ -57,7 +50,9 @@ StatusOr<EvaluationResult> ComputeTaskMetrics(Collective& collective,
     scores.push_back(RankedScore(prediction.label, prediction.probability));
     if (prediction.group) grouped.push_back({*prediction.group, scores.back()});
   }
-  SIMURGH_RETURN_IF_ERROR(AddUp(collective, &sums));
+  std::array<double, 4> values = {sums.samples, sums.positives, sums.predicted, sums.loss};
+  SIMURGH_RETURN_IF_ERROR(collective.Sum(Channel::kStep, values));
+  sums = {values[0], values[1], values[2], values[3]};
   if (sums.samples == 0) {
     return absl::InvalidArgumentError(
         "evaluation: the data set has no rows; check data.validation and data.test");

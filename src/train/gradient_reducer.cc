@@ -9,17 +9,9 @@
 namespace simurgh {
 namespace {
 
-ReducePrecision PrecisionOf(const AllReduceConfig& config) {
-  switch (config.precision) {
-    case AllReduceConfig::Precision::kF32:
-      return ReducePrecision::kF32;
-    case AllReduceConfig::Precision::kBf16:
-      return ReducePrecision::kBf16;
-    case AllReduceConfig::Precision::kInt8:
-      return ReducePrecision::kInt8;
-  }
-  return ReducePrecision::kF32;
-}
+// By AllReduceConfig::Precision.
+constexpr ReducePrecision kPrecisions[] = {ReducePrecision::kF32, ReducePrecision::kBf16,
+                                           ReducePrecision::kInt8};
 
 }  // namespace
 
@@ -27,7 +19,7 @@ GradientReducer::GradientReducer(Collective& collective, std::span<float> gradie
                                  const AllReduceConfig& config, bool overlap, Timeline* timeline)
     : collective_(collective),
       gradients_(gradients),
-      precision_(PrecisionOf(config)),
+      precision_(kPrecisions[static_cast<size_t>(config.precision)]),
       bucket_floats_(config.bucket_bytes / sizeof(float)),
       overlap_(overlap),
       timeline_(timeline),
@@ -69,16 +61,16 @@ void GradientReducer::CloseBucket() {
 Status GradientReducer::Finish(absl::FunctionRef<void()> meanwhile) {
   SIMURGH_CHECK_EQ(open_.first, 0U);
   open_ = {.first = gradients_.size()};
-  bool told = false;
-  const auto tell = [&] {
-    if (!std::exchange(told, true)) meanwhile();
+  bool called = false;
+  const auto call_once = [&] {
+    if (!std::exchange(called, true)) meanwhile();
   };
-  if (!overlap_ || IsThreadBusy()) tell();
+  if (!overlap_ || IsThreadBusy()) call_once();
   SIMURGH_RETURN_IF_ERROR(AwaitThread());
   for (const Bucket& bucket : std::exchange(held_, {})) {
-    SIMURGH_RETURN_IF_ERROR(SumBucket(bucket, tell));
+    SIMURGH_RETURN_IF_ERROR(SumBucket(bucket, call_once));
   }
-  tell();
+  call_once();
   return absl::OkStatus();
 }
 

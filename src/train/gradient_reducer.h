@@ -17,34 +17,31 @@
 
 namespace simurgh {
 
-// Sums dense gradients over the ranks, on a thread of its own: bucket after bucket, as soon as the
-// backward pass has made one, while it makes the others. The last one has nothing to be hidden
-// behind: it is summed by the owner, who would else wait for two threads, its own and the other
-// ranks', to be run.
+// Sums dense gradients over the ranks. A thread sums each bucket while the backward pass computes
+// the next ones. The owner sums the last bucket, which saves it waiting for the thread to be woken.
 //
 // Threads: one owner.
 class GradientReducer {
  public:
-  // overlap: false waits with all buckets for Finish. Lifetime: collective and gradients outlive
-  // this.
-  // timeline: null, or told of sums; outlives this, too.
+  // overlap: false sums all buckets in Finish. timeline: records sums; may be null.
+  // Lifetime: collective, gradients and timeline must outlive this.
   GradientReducer(Collective& collective, std::span<float> gradients, const AllReduceConfig& config,
                   bool overlap, Timeline* timeline);
-  // After Finish, or after the collective's Abort.
+  // Requires Finish or the collective's Abort before.
   ~GradientReducer();
 
-  // Of the gradients that come now.
+  // Sets the step of the next gradients.
   void BeginStep(uint64_t step) { step_ = step; }
 
-  // The gradients from `first` on are there. In the order of RankStep::on_gradients.
+  // `count` gradients from `first` on are computed. Order: as RankStep::on_gradients.
   void OnGradients(size_t first, size_t count);
 
-  // Waits until all gradients of the step are sums. meanwhile: called once, unless all has failed
-  // before, where possible while this rank's last gradients are on their way.
+  // Waits until all gradients of the step are sums. meanwhile: called once, unless summing has
+  // failed before; if possible while this rank's last gradients are being sent.
   // Errors: of the collective.
   Status Finish(absl::FunctionRef<void()> meanwhile);
 
-  // After Finish: its sums are not applied, and what rounding took off them is no longer owed.
+  // Clears the rounding errors, after a Finish whose sums are not applied.
   void DropResiduals();
 
  private:
@@ -56,10 +53,10 @@ class GradientReducer {
 
   void CloseBucket();
   bool IsThreadBusy();
-  // Waits for the thread, and returns what it has come to.
+  // Waits for the thread; returns its first error.
   Status AwaitThread();
   Status SumBucket(const Bucket& bucket, absl::FunctionRef<void()> meanwhile);
-  void Reduce();  // The thread's.
+  void Reduce();  // Runs on the thread.
 
   Collective& collective_;
   const std::span<float> gradients_;
@@ -68,9 +65,9 @@ class GradientReducer {
   const bool overlap_;
   Timeline* const timeline_;
   uint64_t step_ = 0;
-  std::vector<float> residuals_;  // Of all gradients, where precision leaves any.
+  std::vector<float> residuals_;  // Rounding errors; empty for f32.
   Bucket open_;                   // Grows towards the front.
-  std::vector<Bucket> held_;      // Until Finish: the last one; without overlap all.
+  std::vector<Bucket> held_;      // Summed in Finish: the last one; without overlap all.
 
   Mutex mutex_;
   CondVar changed_;

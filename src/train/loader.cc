@@ -13,7 +13,7 @@ namespace simurgh {
 Loader::Loader(OpenReader open, LoaderOptions options, BatchPipeline& pipeline)
     : open_(std::move(open)), options_(options), pipeline_(pipeline), thread_([this] {
         SetThreadName("loader");
-        LowerPriority();  // It is batches ahead, and ranks wait for the last of them that computes.
+        LowerPriority();  // Batches are read ahead; all ranks wait for the slowest computation.
         const Status status = Load();
         CloseReader();
         pipeline_.EndInput(status);
@@ -58,19 +58,17 @@ StatusOr<std::optional<Batch>> Loader::Agree(std::optional<Batch> own) const {
                                                  std::as_bytes(std::span(&size, 1)),
                                                  std::as_writable_bytes(std::span(sizes))));
   const uint64_t samples = std::reduce(sizes.begin(), sizes.end());
-  const bool somebody_ended = std::ranges::find(sizes, uint64_t{0}) != sizes.end();
-  if (samples == 0 || (options_.drop_last && somebody_ended)) return std::nullopt;
-  if (!own) own = EmptyBatch();
+  const bool any_ended = std::ranges::find(sizes, uint64_t{0}) != sizes.end();
+  if (samples == 0 || (options_.drop_last && any_ended)) return std::nullopt;
+  if (!own) {
+    auto sparse = std::make_shared<CompactBatch>();
+    sparse->offsets = {0};
+    sparse->unique_ends.resize(options_.features);
+    own = Batch{.sparse = std::move(sparse),
+                .dense = {.width = options_.dense_width, .tasks = options_.tasks}};
+  }
   own->global_samples = samples;
   return own;
-}
-
-Batch Loader::EmptyBatch() const {
-  auto sparse = std::make_shared<CompactBatch>();
-  sparse->offsets = {0};
-  sparse->unique_ends.resize(options_.features);
-  return {.sparse = std::move(sparse),
-          .dense = {.width = options_.dense_width, .tasks = options_.tasks}};
 }
 
 Status Loader::Load() {
@@ -86,7 +84,7 @@ Status Loader::Load() {
         batch->ends_epoch = !following;
       }
       if (!pipeline_.Feed(*std::move(batch))) {
-        reader->Stop();  // Not the end that it would take it for.
+        reader->Stop();  // Training stopped; the data has not ended.
         return absl::OkStatus();
       }
       if (++batches == options_.max_batches) return absl::OkStatus();

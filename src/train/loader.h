@@ -17,16 +17,16 @@ namespace simurgh {
 struct LoaderOptions {
   uint32_t epochs = 1;
   uint64_t max_batches = 0;  // 0: no limit.
-  bool drop_last = false;    // Leave out a last batch of fewer samples than batch_size.
+  bool drop_last = false;    // Skip a last batch of fewer samples than batch_size.
   size_t batch_size = 0;
-  // Set Batch::ends_epoch: each batch waits until it is known whether another follows.
+  // Set Batch::ends_epoch. Each batch then waits until the reader has returned the next one.
   bool mark_epoch_ends = false;
 
   // Ranks that train in step; null with one rank. A step has a batch of every rank, an empty one
   // where its share has ended. An epoch ends when all shares have ended; with drop_last, when a
   // share has no full batch for the next step.
   Collective* ranks = nullptr;
-  size_t features = 0;  // Of an empty batch.
+  size_t features = 0;  // Features, dense columns and labels of an empty batch.
   size_t dense_width = 0;
   size_t tasks = 1;
 
@@ -44,23 +44,21 @@ class Loader {
 
  private:
   Status Load();
-  // Null at the end, and once stopped.
+  // Returns null once stopped.
   StatusOr<BatchReader*> OpenNext();
   void CloseReader();
-  // Nothing at the end of the epoch.
+  // Returns nothing at the end of the epoch.
   StatusOr<std::optional<Batch>> NextOf(BatchReader& reader);
   // Exchanges the ranks' batch sizes; returns this rank's batch of the step.
   StatusOr<std::optional<Batch>> Agree(std::optional<Batch> own) const;
-  Batch EmptyBatch() const;
 
   const OpenReader open_;
   const LoaderOptions options_;
   BatchPipeline& pipeline_;
   Mutex mutex_;
-  // Written by the thread alone.
   std::unique_ptr<BatchReader> reader_ ABSL_GUARDED_BY(mutex_);
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
-  uint64_t read_ = 0;  // Batches; the thread's.
+  uint64_t read_ = 0;  // Batches read.
   std::thread thread_;
 };
 

@@ -11,7 +11,7 @@
 namespace simurgh {
 namespace {
 
-// How long NCCL's own error waits for the watch to say whose fault it is.
+// How long an error of NCCL waits for the monitor to name the rank at fault.
 constexpr std::chrono::milliseconds kVerdictPatience{2'000};
 
 class NcclSums final : public DeviceSums {
@@ -19,7 +19,7 @@ class NcclSums final : public DeviceSums {
   NcclSums(Collective& collective, std::chrono::milliseconds timeout)
       : collective_(collective), timeout_(timeout), watch_(collective, timeout) {}
 
-  // Errors: of NcclCommunicator::Create, or the watch's.
+  // Errors: of NcclCommunicator::Create or of the monitor.
   Status Connect(NcclLibrary& library, const NcclId& id, int device) {
     auto created = NcclCommunicator::Create(library, id,
                                             {.rank = collective_.rank(),
@@ -65,7 +65,7 @@ class NcclSums final : public DeviceSums {
   void GiveUp() override { communicator_->GiveUp(); }
 
  private:
-  // NCCL says what it has seen, which is not who is at fault.
+  // Prefers the monitor's error, because NCCL's does not name the rank at fault.
   Status Blame(const Status& seen) {
     const Status verdict = watch_.Await(kVerdictPatience);
     if (!verdict.ok()) return verdict;
@@ -75,19 +75,19 @@ class NcclSums final : public DeviceSums {
 
   Collective& collective_;
   const std::chrono::milliseconds timeout_;
-  RankMonitor watch_;  // Outlives the communicator, which asks it.
+  RankMonitor watch_;  // Outlives the communicator, which calls it.
   std::unique_ptr<NcclCommunicator> communicator_;
 };
 
-// What a rank can do, and rank 0's name for the group.
+// A rank's abilities, and rank 0's name for the group.
 struct Offer {
   uint32_t has_device = 0;
   uint32_t has_nccl = 0;
   NcclId id{};
 };
 
-// The first rank that lacks something; empty: none does.
-std::string WhatIsMissing(const std::vector<Offer>& offers) {
+// The lack of the first rank that lacks something, or empty.
+std::string MissingPart(const std::vector<Offer>& offers) {
   for (size_t rank = 0; rank < offers.size(); ++rank) {
     if (offers[rank].has_device == 0) {
       return absl::StrCat("rank ", rank, " computes on the CPU");
@@ -113,7 +113,7 @@ StatusOr<std::unique_ptr<DeviceSums>> ConnectDevices(const DenseNetwork& network
   std::vector<Offer> offers(collective.ranks());
   SIMURGH_RETURN_IF_ERROR(collective.Gather(Channel::kStep, std::as_bytes(std::span(&own, 1)),
                                             std::as_writable_bytes(std::span(offers))));
-  *reason = WhatIsMissing(offers);
+  *reason = MissingPart(offers);
   if (!reason->empty()) return nullptr;
   auto sums = std::make_unique<NcclSums>(collective, timeout);
   SIMURGH_RETURN_IF_ERROR(sums->Connect(**nccl, offers[0].id, *network.cuda_device()));

@@ -22,13 +22,15 @@ void ProgressMeter::Add(const TrainObserver::Step& step, std::span<const float> 
   result.skipped_steps += step.applied ? 0 : 1;
   ++steps_;
   samples_ += step.samples;
-  if (step.applied) {
-    loss_ += step.loss * static_cast<double>(step.samples);
-    applied_samples_ += step.samples;
-  }
   staleness_ += step.staleness;
   ranks_staleness_ += step.ranks_staleness;
-  if (step.applied) AddPredictions(labels, probabilities);
+  if (!step.applied) return;
+  loss_ += step.loss * static_cast<double>(step.samples);
+  applied_samples_ += step.samples;
+  if (aucs_.size() == 1) return aucs_.front().Add(labels, probabilities);
+  for (size_t i = 0; i < labels.size(); ++i) {
+    aucs_[i % aucs_.size()].Add(labels.subspan(i, 1), probabilities.subspan(i, 1));
+  }
 }
 
 void ProgressMeter::AddDensePush(uint64_t gap) {
@@ -52,14 +54,17 @@ TrainObserver::Progress ProgressMeter::Report() {
       .steps = result.steps,
       .samples = result.samples,
       .seconds = Seconds(now - start_),
+      .skipped_steps = result.skipped_steps,
       .loss = loss_ / static_cast<double>(std::max<uint64_t>(applied_samples_, 1)),
-      .auc = aucs.front(),
-      .task_aucs = {},
       .samples_per_second = static_cast<double>(samples_) / Seconds(now - last_report_),
       .staleness = staleness_ / steps,
       .ranks_staleness = ranks_staleness_ / steps,
-      .dense_staleness = DenseStaleness(),
-      .skipped_steps = result.skipped_steps};
+      .dense_staleness = std::nullopt,
+      .auc = aucs.front(),
+      .task_aucs = {}};
+  if (dense_pushes_ > 0) {
+    progress.dense_staleness = dense_gaps_ / static_cast<double>(dense_pushes_);
+  }
   if (aucs.size() > 1) progress.task_aucs = std::move(aucs);
   last_report_ = now;
   steps_ = samples_ = applied_samples_ = 0;
@@ -71,19 +76,6 @@ TrainObserver::Progress ProgressMeter::Report() {
 TrainResult ProgressMeter::Finish() {
   result.seconds = Seconds(Clock::now() - start_);
   return result;
-}
-
-std::optional<double> ProgressMeter::DenseStaleness() const {
-  if (dense_pushes_ == 0) return std::nullopt;
-  return dense_gaps_ / static_cast<double>(dense_pushes_);
-}
-
-void ProgressMeter::AddPredictions(std::span<const float> labels,
-                                   std::span<const float> probabilities) {
-  if (aucs_.size() == 1) return aucs_.front().Add(labels, probabilities);
-  for (size_t i = 0; i < labels.size(); ++i) {
-    aucs_[i % aucs_.size()].Add(labels.subspan(i, 1), probabilities.subspan(i, 1));
-  }
 }
 
 }  // namespace simurgh

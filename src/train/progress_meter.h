@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -11,26 +10,25 @@
 
 namespace simurgh {
 
-// Sums up what happened since the last report, and since the beginning.
+// Statistics of the steps since the last report and since the start.
 //
 // Threads: one owner.
 class ProgressMeter {
  public:
-  // interval: between reports. auc_window: latest predictions that the AUCs are of, one for each of
-  // `tasks`.
+  // interval: between reports. auc_window: number of latest predictions of each task's AUC.
   ProgressMeter(std::chrono::milliseconds interval, size_t auc_window, size_t tasks);
 
   // labels and probabilities: (batch, tasks), row by row.
   void Add(const TrainObserver::Step& step, std::span<const float> labels,
            std::span<const float> probabilities);
   void AddDensePush(uint64_t gap);
-  // Time spent on evaluation does not count.
+  // Excludes time spent on evaluation.
   void LeaveOut(std::chrono::steady_clock::duration duration);
 
   // Whether there were steps since the last report.
   bool has_steps() const { return steps_ > 0; }
   bool due() const;
-  // Begins anew what is counted since the last report.
+  // Resets the statistics since the last report.
   TrainObserver::Progress Report();
   TrainResult Finish();
 
@@ -38,9 +36,6 @@ class ProgressMeter {
 
  private:
   using Clock = std::chrono::steady_clock;
-
-  std::optional<double> DenseStaleness() const;
-  void AddPredictions(std::span<const float> labels, std::span<const float> probabilities);
 
   const std::chrono::milliseconds interval_;
   Clock::time_point start_ = Clock::now();

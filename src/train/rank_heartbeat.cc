@@ -4,6 +4,7 @@
 #include <chrono>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "simurgh/base/thread.h"
 
@@ -26,35 +27,30 @@ RankHeartbeat::RankHeartbeat(Collective& collective, Channel channel,
 
 RankHeartbeat::~RankHeartbeat() { thread_.join(); }
 
-StatusOr<std::vector<RankHeartbeat::Word>> RankHeartbeat::Tell(Word own) {
-  std::vector<Word> all(collective_.ranks());
-  SIMURGH_RETURN_IF_ERROR(collective_.Gather(channel_, std::as_bytes(std::span(&own, 1)),
-                                             std::as_writable_bytes(std::span(all))));
-  return all;
-}
-
 void RankHeartbeat::Watch() {
-  Word told;
+  std::vector<Word> all(collective_.ranks());
+  Word sent;
   while (true) {
-    StatusOr<std::vector<Word>> all = Tell(told);
-    const bool failed = !all.ok();
-    const bool ended = failed || std::ranges::find(*all, 0U, &Word::done) == all->end();
+    Status status = collective_.Gather(channel_, std::as_bytes(std::span(&sent, 1)),
+                                       std::as_writable_bytes(std::span(all)));
+    const bool failed = !status.ok();
+    const bool ended = failed || std::ranges::find(all, 0U, &Word::done) == all.end();
     {
       const MutexLock lock(mutex_);
       if (failed) {
-        failure_ = std::move(all).status();
+        failure_ = std::move(status);
       } else {
         others_staleness_ = 0;
-        for (const Word& word : *all) others_staleness_ += word.staleness;
-        others_staleness_ -= told.staleness;
+        for (const Word& word : all) others_staleness_ += word.staleness;
+        others_staleness_ -= sent.staleness;
       }
       ended_ = ended;
       changed_.NotifyAll();
       const auto next = std::chrono::steady_clock::now() + kPeriod;
-      while (!ended && own_.done == told.done) {
+      while (!ended && own_.done == sent.done) {
         if (!changed_.WaitUntil(mutex_, next)) break;
       }
-      told = own_;
+      sent = own_;
     }
     if (failed) on_failure_();
     if (ended) return;

@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <functional>
 #include <thread>
-#include <vector>
 
 #include "absl/base/thread_annotations.h"
 
@@ -32,7 +31,7 @@ class RankHeartbeat {
   // rank's.
   uint32_t SumStaleness(uint32_t own);
 
-  // The collective's failure, if there was one; once.
+  // Returns the collective's failure once, if there was one.
   Status TakeFailure();
 
  private:
@@ -41,9 +40,7 @@ class RankHeartbeat {
     uint32_t staleness = 0;
   };
 
-  void Watch();  // The thread's.
-  // Exchanges the status with the other ranks.
-  StatusOr<std::vector<Word>> Tell(Word own);
+  void Watch();  // Runs on the thread.
 
   Collective& collective_;
   const Channel channel_;

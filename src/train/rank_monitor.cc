@@ -13,7 +13,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Rounds in the time that a rank may take, and their distance at most: messages of a few bytes.
+// Rounds per timeout, and their longest distance.
 constexpr int kRoundsOfTimeout = 20;
 constexpr milliseconds kLongestInterval{500};
 
@@ -108,9 +108,8 @@ void RankMonitor::Watch() {
                                            std::as_writable_bytes(std::span(all)));
     if (!told.ok()) {
       {
-        // Its own end of the channel is no failure to tell the others of.
         const MutexLock lock(mutex_);
-        if (ending_) return;
+        if (ending_) return;  // The destructor has closed the channel.
       }
       return Fail({told.code(), std::string(told.message())});
     }

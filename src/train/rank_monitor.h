@@ -45,7 +45,7 @@ class RankMonitor {
 
     bool operator==(const Steps&) const = default;
   };
-  // Not a Status: threads do not share those.
+  // Threads must not share a Status.
   struct Failure {
     absl::StatusCode code = absl::StatusCode::kUnknown;
     std::string message;
@@ -53,16 +53,16 @@ class RankMonitor {
     Status status() const { return Status(code, message); }
   };
 
-  void Watch();  // The thread's.
-  // The fault that all ranks' steps show, if any.
+  void Watch();  // Runs on the thread.
+  // Returns the fault that the ranks' steps show, if any.
   std::optional<Failure> Judge(const std::vector<Steps>& all);
   void Fail(Failure failure);
 
   Collective& collective_;
   const std::chrono::milliseconds timeout_;
   const std::chrono::milliseconds interval_;  // Between rounds.
-  std::vector<Steps> last_;                   // The thread's, as its rounds told.
-  Clock::time_point last_change_;             // Of them.
+  std::vector<Steps> last_;                   // Of the last round; used by the thread alone.
+  Clock::time_point last_change_;             // Of last_.
 
   Mutex mutex_;
   CondVar changed_;

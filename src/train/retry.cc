@@ -2,6 +2,10 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
+
+#include "simurgh/base/log.h"
+
 namespace simurgh {
 namespace {
 
@@ -9,10 +13,8 @@ constexpr std::chrono::milliseconds kFirstPause{20};
 constexpr std::chrono::milliseconds kLongestPause{2'000};
 constexpr int kDoublings = 7;  // 20 ms * 2^7 is past the longest pause.
 
-}  // namespace
-
-bool IsWorthARetry(const Status& status) {
-  switch (status.code()) {
+bool IsTransient(const Status& error) {
+  switch (error.code()) {
     case absl::StatusCode::kUnavailable:
     case absl::StatusCode::kAborted:
     case absl::StatusCode::kDeadlineExceeded:
@@ -24,15 +26,23 @@ bool IsWorthARetry(const Status& status) {
   }
 }
 
-std::chrono::milliseconds RetryClock::OnFailure(Clock::time_point now,
-                                                std::chrono::milliseconds deadline) {
-  if (failures_ == 0) first_failure_ = now;
-  const auto pause = std::min(kFirstPause * (1 << std::min(failures_, kDoublings)), kLongestPause);
-  ++failures_;
-  next_attempt_ = now + pause;
-  return std::chrono::duration_cast<std::chrono::milliseconds>(first_failure_ + deadline - now);
-}
+}  // namespace
 
-void RetryClock::Reset() { failures_ = 0; }
+Status RetryClock::OnFailure(const Status& error, std::chrono::milliseconds deadline,
+                             bool is_endless) {
+  if (!IsTransient(error)) return error;
+  const Clock::time_point now = Clock::now();
+  if (is_endless && now - first_failure_ >= deadline) failures_ = 0;
+  if (failures_ == 0) first_failure_ = now;
+  next_attempt_ =
+      now + std::min(kFirstPause * (1 << std::min(failures_++, kDoublings)), kLongestPause);
+  const std::chrono::duration<double> left = first_failure_ + deadline - now;
+  if (left.count() <= 0) {
+    return Annotate(error, absl::StrCat("retried for ", deadline.count() / 1000,
+                                        " s (training.retry_deadline)"));
+  }
+  spdlog::warn("{}; retrying for another {:.1f} s", std::string(error.message()), left.count());
+  return absl::OkStatus();
+}
 
 }  // namespace simurgh

@@ -6,9 +6,6 @@
 
 namespace simurgh {
 
-// Whether the error may be transient.
-bool IsWorthARetry(const Status& status);
-
 // Back-off: retries after pauses that double from 20 ms to 2 s.
 //
 // Threads: one owner.
@@ -16,12 +13,14 @@ class RetryClock {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Counts a failure. Returns the rest of `deadline`, counted from the first failure since a
-  // success.
-  std::chrono::milliseconds OnFailure(Clock::time_point now, std::chrono::milliseconds deadline);
+  // Counts a failure. Returns OK for a retry, which it logs, or the error that ends the run: one
+  // that is not transient, or one that has lasted for `deadline` since the first failure after a
+  // success. is_endless: a new deadline begins instead.
+  Status OnFailure(const Status& error, std::chrono::milliseconds deadline,
+                   bool is_endless = false);
 
   // Counts a success.
-  void Reset();
+  void Reset() { failures_ = 0; }
 
   bool due(Clock::time_point now) const { return failures_ == 0 || now >= next_attempt_; }
 

@@ -18,36 +18,30 @@
 namespace simurgh {
 namespace {
 
-// Of mode async: pushes of dense gradients follow one another, and while one is under way a step is
-// computed. Were more of them let to wait, they would only grow old.
+// Mode async: one push of dense gradients is under way while the next step computes. More would
+// wait for each other and only add staleness.
 constexpr uint32_t kMaxDenseStaleness = 2;
 
 using Clock = std::chrono::steady_clock;
 using Mode = TrainingConfig::Mode;
 
-// What the servers have to do with the pushes of several ranks.
 PushOrder OrderOf(const TrainingConfig& config) {
   if (config.mode == Mode::kSync) return PushOrder::kSum;
   return config.reproducible ? PushOrder::kByRank : PushOrder::kUnordered;
-}
-
-TrainObserver& SilentObserver() {
-  static TrainObserver observer;
-  return observer;
 }
 
 }  // namespace
 
 Trainer::Trainer(const TrainingConfig& config, uint64_t run, EmbeddingPort& port,
                  DenseNetwork& network, Collective& collective, TrainerData data,
-                 TrainObserver* observer, Timeline* timeline, DensePort* dense_port)
+                 TrainObserver& observer, Timeline* timeline, DensePort* dense_port)
     : config_(config),
       run_(run),
       port_(port),
       network_(network),
       collective_(collective),
       data_(std::move(data)),
-      observer_(observer != nullptr ? *observer : SilentObserver()),
+      observer_(observer),
       timeline_(timeline) {
   if (config.mode == Mode::kAsync) {
     SIMURGH_CHECK(dense_port != nullptr);
@@ -69,7 +63,6 @@ Trainer::Trainer(const TrainingConfig& config, uint64_t run, EmbeddingPort& port
 Trainer::~Trainer() = default;
 
 Status Trainer::AwaitRanks() {
-  if (collective_.ranks() == 1) return absl::OkStatus();
   std::vector<std::byte> all(collective_.ranks());
   return collective_.Gather(Channel::kStep, std::array{std::byte()}, all);
 }
@@ -150,7 +143,7 @@ Status Trainer::TrainAll(BatchPipeline& pipeline, ProgressMeter& meter,
       SIMURGH_ASSIGN_OR_RETURN(pulled, pipeline.Next());
     }
     if (pulled == nullptr) return pipeline.WaitForPushes();
-    const bool epoch_ended = pulled->batch->ends_epoch;  // The step lets the batch go.
+    const bool epoch_ended = pulled->batch->ends_epoch;  // The step releases the batch.
     SIMURGH_RETURN_IF_ERROR(TrainStep(pipeline, *pulled, Clock::now() - begin, meter));
     if (meter.due()) observer_.OnProgress(meter.Report());
     if (!IsEvaluationDue(meter.result.steps, epoch_ended)) continue;
@@ -201,7 +194,7 @@ Status Trainer::TrainEpochs(ProgressMeter& meter, const std::stop_token& stop) {
                        .tasks = data_.tasks,
                        .timeline = timeline_},
                       pipeline);
-  // Ranks in step that sum on devices are watched over on the same channel already.
+  // Ranks in step that sum on devices already use the channel for their monitor.
   if (collective_.ranks() > 1 && !(in_step() && network_.sums_on_device())) {
     const Channel channel = in_step() ? Channel::kWatch : Channel::kGradients;
     heartbeat_ = std::make_unique<RankHeartbeat>(collective_, channel, stop_waits);
@@ -215,7 +208,7 @@ Status Trainer::TrainEpochs(ProgressMeter& meter, const std::stop_token& stop) {
   }
   if (!status.ok()) {
     collective_.Abort(status);
-    // What servers hold back until the rank comes that is gone.
+    // Ends calls that servers hold back until a lost rank's push arrives.
     if (!stop.stop_requested()) port_.Stop();
   }
   heartbeat_.reset();

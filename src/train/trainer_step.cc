@@ -1,4 +1,4 @@
-// What a trainer does with a batch whose embeddings are here, until its gradients are on their way.
+// One training step: from the pulled embeddings to the push of their gradients.
 
 #include <algorithm>
 #include <utility>
@@ -34,7 +34,7 @@ Status Trainer::TrainStep(BatchPipeline& pipeline, const PulledBatch& pulled,
                            .staleness = pulled.staleness,
                            .waited = waited};
   const StepStatus own{.finite = result.finite ? 1U : 0U, .staleness = pulled.staleness};
-  // The gradients leave before the dense step: their way is the longer one. A device does both.
+  // The CPU pushes gradients before the dense step, because a push takes longer.
   const bool dense_first =
       network_.overlaps() || config_.mode == TrainingConfig::Mode::kNaiveHybrid;
   SIMURGH_RETURN_IF_ERROR(WaitForAllReduce(step.step, [&]() -> Status {
@@ -69,7 +69,7 @@ StatusOr<BatchResult> Trainer::ComputeStep(BatchPipeline& pipeline, const Pulled
       return collective_.Sum(Channel::kStep, values);
     };
   }
-  // The next batch goes to the device while it computes, and the last one's gradients leave it.
+  // While the device computes: copies the next batch in, and the previous one's gradients out.
   Status meanwhile = absl::OkStatus();
   StatusOr<BatchResult> result = network_.ForwardBackwardOn(
       *pulled.block, dense.matrix(), dense.labels, probabilities_, ranks, [&] {
@@ -93,12 +93,12 @@ Status Trainer::ReleaseBatch(BatchPipeline& pipeline, const PulledBatch& pulled,
   SIMURGH_RETURN_IF_ERROR(FlushPrevious(pipeline));
   Prefetch(pipeline);
   last_ = &pulled;
-  // The next batch is here: the device computes it while these gradients leave.
-  if (finite && ahead_ != nullptr) return absl::OkStatus();
-  if (finite) return FlushPrevious(pipeline);
-  SIMURGH_RETURN_IF_ERROR(network_.AwaitGradients(*pulled.block));
-  // A step that is left out leaves the rows alone, too.
-  std::ranges::fill(pulled.block->coded_gradients.bytes, std::byte{0});
+  if (!finite) {
+    SIMURGH_RETURN_IF_ERROR(network_.AwaitGradients(*pulled.block));
+    std::ranges::fill(pulled.block->coded_gradients.bytes, std::byte{0});
+  } else if (ahead_ != nullptr) {
+    return absl::OkStatus();  // The next step pushes the gradients while the device computes.
+  }
   return FlushPrevious(pipeline);
 }
 

@@ -3,7 +3,12 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
+
+#include "simurgh/base/mutex.h"
 #include "simurgh/base/status.h"
 #include "simurgh/data/batch.h"
 #include "simurgh/nn/batch_block.h"
@@ -12,18 +17,23 @@
 
 namespace simurgh {
 
+class BatchQueue;
+enum class BatchCall;
+struct PendingBatch;
+struct StartedCall;
+
 struct PipelineOptions {
   LookupMode purpose = LookupMode::kTrain;
   uint64_t run = 0;
   uint32_t rank = 0;
   uint32_t ranks = 1;
-  PushOrder order = PushOrder::kUnordered;  // Of the ranks' pushes.
+  PushOrder order = PushOrder::kUnordered;
   uint32_t staleness = 1;       // Maximum batches between pull and acknowledged push; >= 1.
-  uint32_t row_age_steps = 0;   // As PullOptions; a training pull's.
+  uint32_t row_age_steps = 0;   // As PullOptions.
   bool reproducible = false;    // See BatchPipeline.
   bool one_by_one = false;      // A pull waits until all earlier pushes have been sent.
-  uint64_t trained_steps = 0;   // Of the run, all acknowledged; for evaluation.
-  BlockPool* blocks = nullptr;  // Of the batches' memory. Outlives the pipeline.
+  uint64_t trained_steps = 0;   // Evaluation only: the run's steps, all acknowledged.
+  BlockPool* blocks = nullptr;  // Leases the batches' memory. Outlives the pipeline.
   size_t queue_batches = 16;    // Maximum batches fed but not yet pulled.
   std::chrono::milliseconds retry_deadline{60'000};  // How long one batch may keep failing.
   Timeline* timeline = nullptr;                      // Records calls. Outlives the pipeline.
@@ -33,10 +43,8 @@ struct PipelineOptions {
 struct PulledBatch {
   const Batch* batch = nullptr;
   uint64_t step = 0;
-  BatchBlock* block =
-      nullptr;  // With its embeddings; its gradients are to be filled before Finish.
-  // Of this rank's earlier steps, how many its rows may lack: those not acknowledged at its pull,
-  // or at the pull that its oldest rows come from. Below staleness + row_age_steps.
+  BatchBlock* block = nullptr;  // Has the embeddings; receives the gradients before Finish.
+  // How many of this rank's earlier steps the rows may lack. Below staleness + row_age_steps.
   uint32_t staleness = 0;
 };
 
@@ -59,9 +67,8 @@ struct PulledBatch {
 //
 // An evaluation does not push: Finish releases the batch.
 //
-// Threads: Feed and EndInput by a loader; Next, Finish, WaitForPushes by a trainer; Stop by anyone.
-// Lifetime: the port must outlive this. The destructor waits until the port has answered every
-// call.
+// Threads: Feed and EndInput by a loader; Stop by any; the others by a trainer.
+// Lifetime: the port must outlive this. The destructor waits until the port has answered all calls.
 class BatchPipeline {
  public:
   BatchPipeline(EmbeddingPort& port, PipelineOptions options);
@@ -74,15 +81,15 @@ class BatchPipeline {
   void EndInput(Status status);
 
   // Waits for the next step's embeddings. Null after the last one.
-  // Errors: of the input; of a call, once past its retry deadline or not worth a retry; CANCELLED
-  // after Stop.
+  // Errors: of the input; of a call that is not retryable or past its deadline; CANCELLED after
+  // Stop.
   StatusOr<const PulledBatch*> Next();
 
   // As Next, but null instead of waiting. The trainer may take a batch before it has finished the
   // previous one.
   const PulledBatch* TakeNext();
 
-  // The trainer has finished its first unfinished batch.
+  // Marks the trainer's first unfinished batch as finished.
   void Finish();
 
   // Waits until the push of every finished batch is acknowledged. Batches pulled ahead stay as they
@@ -93,8 +100,29 @@ class BatchPipeline {
   void Stop();
 
  private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
+  // The calls that can start now, for MakeCalls after unlocking.
+  std::vector<StartedCall> StartCalls(std::chrono::steady_clock::time_point now)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void MakeCalls(const std::vector<StartedCall>& calls);
+  void Submit(PendingBatch& pending);
+  void Pull(PendingBatch& pending, uint64_t acknowledged_steps);
+  void Push(PendingBatch& pending);
+  StepId PositionOf(const PendingBatch& pending) const;
+  // Calls `change` under the lock, then starts all calls that became possible. Returns whether the
+  // pipeline still works.
+  bool Update(absl::FunctionRef<void()> change);
+  void OnAnswer(PendingBatch& pending, BatchCall call, const Status& status,
+                absl::FunctionRef<void()> on_success);
+  // Waits until `ready` holds or the pipeline has failed. Starts due retries meanwhile.
+  void WaitUntil(absl::FunctionRef<bool()> ready);
+
+  EmbeddingPort& port_;
+  const PipelineOptions options_;
+  Mutex mutex_;
+  CondVar changed_;
+  const std::unique_ptr<BatchQueue> queue_ ABSL_PT_GUARDED_BY(mutex_);
+  Status status_ ABSL_GUARDED_BY(mutex_);
+  uint64_t calls_in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace simurgh

@@ -22,16 +22,15 @@ struct EvaluationResult {
   double log_loss = 0;     // Mean binary cross entropy.
   double calibration = 0;  // Mean prediction over the share of positives.
   double normalized_entropy = 0;
-  double group_auc = 0;  // NaN when no feature groups the samples; else as GroupAucSum.
-  // With several labels, the result of each; those above are then the first label's.
+  double group_auc = 0;  // As GroupAucSum; NaN when no feature groups the samples.
+  // The result of each label if there are several; the values above are then the first label's.
   std::vector<EvaluationResult> tasks;
 };
 
 struct EvaluationOptions {
-  size_t tasks = 1;  // Labels of a sample.
-  // The share that training kept; predictions are corrected for it, as the set has all of them.
-  double kept_negatives = 1;
-  // A sample's group is the first id of this feature; samples without one are in no group.
+  size_t tasks = 1;           // Labels per sample.
+  double kept_negatives = 1;  // Share of negatives that training kept; corrects predictions.
+  // A sample's group is the first id of this feature; samples without an id have no group.
   std::optional<size_t> group_feature;
   std::chrono::milliseconds retry_deadline{60'000};
 };
@@ -39,11 +38,10 @@ struct EvaluationOptions {
 // Opens a data set from its beginning.
 using OpenReader = std::function<StatusOr<std::unique_ptr<BatchReader>>()>;
 
-// Predicts all of a data set with the present weights. Changes nothing anywhere; unseen ids read as
-// zeros. With several ranks, each predicts the share that it opens and holds its predictions; all
-// of them get the result of all shares. AUCs are exact; sums of several ranks are rounded once a
-// rank.
-// position: of the trainer; its step is the number of finished steps, all of them acknowledged.
+// Predicts a data set with the current weights, which do not change; unseen ids read as zeros. Each
+// rank predicts and holds its own share; all ranks get the result of all shares. AUCs are exact.
+//
+// position: of the trainer. Its step is the number of finished steps, all of them acknowledged.
 // Errors: of the reader, the port past `retry_deadline`, the network; INVALID_ARGUMENT for an empty
 // set; CANCELLED after a stop. Threads: the network's owner.
 StatusOr<EvaluationResult> Evaluate(EmbeddingPort& port, DenseNetwork& network,

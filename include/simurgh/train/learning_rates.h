@@ -11,8 +11,8 @@
 
 namespace simurgh {
 
-// The learning rate at a trainer's step, from 0. With base rate r, warm-up of n
-// steps, and x = (step - n) / decay_steps:
+// The learning rate at a trainer's step, from 0. With base rate r, n warm-up steps and
+// x = (step - n) / decay_steps:
 //
 //   step < n     r * (step + 1) / n
 //   constant     r
@@ -23,18 +23,18 @@ namespace simurgh {
 // Source: cosine as in Loshchilov and Hutter, "SGDR", ICLR 2017, without restarts.
 float LearningRateAt(float base_rate, const LearningRateSchedule& schedule, uint64_t step);
 
-// The schedules of all tables, as the trainer follows them: its pushes carry the rates, so that one
-// process decides and all others follow.
+// The schedules of all tables. A trainer's pushes carry the rates, so that only the trainer has
+// schedules.
 //
 // Threads: any.
 class LearningRates {
  public:
   explicit LearningRates(const std::vector<TableConfig>& tables);
 
-  // By table.
+  // Returns the rates by table.
   std::vector<float> At(uint64_t step) const;
 
-  // Follows the schedules of these tables from the next step that is pushed.
+  // Replaces the schedules, from the next push on.
   // Errors: INVALID_ARGUMENT for another number of tables.
   Status Change(const std::vector<TableConfig>& tables);
 

@@ -11,15 +11,13 @@
 
 namespace simurgh {
 
-// The ranks of a run agree on whether to sum between their devices, by NCCL, and connect these.
-// Every rank calls it, with the same collective, on the thread that trains.
+// Connects the ranks' devices by NCCL if every rank has a device and NCCL. Otherwise returns null:
+// ranks sum on their hosts, and *reason names the rank that lacks one. Every rank must call it, on
+// the training thread.
 //
-// nccl: what LoadNccl answers. Null: they sum on their hosts, since a network is on a CPU or a
-// machine has no NCCL; *reason says which rank's.
-// timeout: how long another rank may keep this one waiting. Who does is found out over the
-// collective's channel kWatch.
-// Lifetime: collective and library outlive the result.
-// Errors: of the collective; UNAVAILABLE, DEADLINE_EXCEEDED when devices cannot be connected.
+// nccl: the result of LoadNccl. timeout: of waiting for another rank, which the collective's
+// channel kWatch detects. Lifetime: collective and library must outlive the result. Errors: of the
+// collective; UNAVAILABLE, DEADLINE_EXCEEDED when devices cannot be connected.
 StatusOr<std::unique_ptr<DeviceSums>> ConnectDevices(const DenseNetwork& network,
                                                      Collective& collective,
                                                      const StatusOr<NcclLibrary*>& nccl,

@@ -22,9 +22,9 @@ namespace simurgh {
 // A batch in the forward buffer of an embedding worker.
 struct BatchReference {
   uint32_t worker = 0;              // Index of the worker.
-  uint64_t worker_incarnation = 0;  // Of the worker process that made the reference.
+  uint64_t worker_incarnation = 0;  // Identifies the worker's process.
   uint64_t number = 0;
-  uint64_t trace = 0;  // Names the batch in logs and errors of all processes; 0: none.
+  uint64_t trace = 0;  // Identifies the batch in logs and errors of all processes; 0: none.
 };
 
 // The rank of a submitted batch, and when that rank needs it.
@@ -34,7 +34,7 @@ struct SubmitOptions {
   LookupMode purpose = LookupMode::kTrain;
   uint64_t run = 0;
   uint32_t rank = 0;
-  uint64_t step = 0;  // Of the rank's batches of this purpose; the rank needs earlier ones first.
+  uint64_t step = 0;  // Counts the rank's batches of this purpose, in the order of their use.
   // How many of the rank's first pending steps must be pulled before the first one can end: 1 to
   // kMaxLookahead.
   uint32_t lookahead_steps = 1;
@@ -53,11 +53,11 @@ struct PullOptions {
 struct EmbeddingBuffer {
   EmbeddingBuffer(VectorPrecision as, std::span<std::byte> to, std::shared_ptr<void> keeper)
       : precision(as), bytes(to), owner(std::move(keeper)) {}
-  // f32, a matrix without gaps.
+  // Requires a matrix without gaps.
   EmbeddingBuffer(MatrixView<float> matrix, std::shared_ptr<void> keeper)
       : bytes(std::as_writable_bytes(matrix.flat())), owner(std::move(keeper)) {}
 
-  // The numbers. Requires f32.
+  // Requires f32.
   std::span<float> floats() const {
     SIMURGH_CHECK(precision == VectorPrecision::kF32);
     return {reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)};
@@ -78,8 +78,8 @@ struct PooledArgmax {
 };
 
 struct PullAnswer {
-  uint32_t row_age_steps = 0;  // Of the oldest row; 0: none came from a cache.
-  PooledArgmax argmax;         // Of a training pull.
+  uint32_t row_age_steps = 0;  // Age of the oldest row; 0 if no row is from a cache.
+  PooledArgmax argmax;         // Training only.
 };
 
 // Gradients of a batch's embeddings.
@@ -87,21 +87,21 @@ struct GradientBuffer {
   GradientBuffer(VectorPrecision as, float times, std::span<const std::byte> from,
                  std::shared_ptr<const void> keeper)
       : precision(as), scale(times), bytes(from), owner(std::move(keeper)) {}
-  // f32, a matrix without gaps.
+  // Requires a matrix without gaps.
   GradientBuffer(MatrixView<const float> matrix, std::shared_ptr<const void> keeper)
       : bytes(std::as_bytes(matrix.flat())), owner(std::move(keeper)) {}
 
-  // The numbers. Requires f32.
+  // Requires f32.
   std::span<const float> floats() const {
     SIMURGH_CHECK(precision == VectorPrecision::kF32);
     return {reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float)};
   }
 
   VectorPrecision precision = VectorPrecision::kF32;
-  float scale = 1;  // Factor by which the gradients have been multiplied; above 0.
+  float scale = 1;  // Factor contained in the gradients; above 0.
   std::span<const std::byte> bytes;
   std::shared_ptr<const void> owner;
-  PooledArgmax argmax;  // Of the pull of the embeddings.
+  PooledArgmax argmax;  // From the pull of the embeddings.
 };
 
 // The trainer's interface to the cluster: pulls embeddings and pushes their gradients.
@@ -138,7 +138,7 @@ class EmbeddingPort {
   virtual void Push(BatchReference batch, StepId position, GradientBuffer gradients,
                     std::function<void(Status)> done) = 0;
 
-  // The run has failed: pending calls and all later ones may fail with CANCELLED at once.
+  // Tells the port that the run has failed: pending and later calls may fail with CANCELLED.
   virtual void Stop() {}
 };
 
@@ -146,21 +146,20 @@ class EmbeddingPort {
 struct DensePush {
   uint64_t run = 0;
   uint32_t rank = 0;
-  uint64_t number = 0;                  // Of the rank's pushes, from 0.
+  uint64_t number = 0;                  // Counts the rank's pushes, from 0.
   std::vector<uint64_t> base_versions;  // By server: version of the weights of the gradients.
   float learning_rate = 0;
 };
 
 struct DenseVersions {
   std::vector<uint64_t> versions;  // By server: number of pushes applied to its weights.
-  uint64_t gap = 0;  // Of a push: maximum number of other pushes applied since its weights.
+  uint64_t gap = 0;  // Push only: maximum number of other pushes applied since its weights.
 };
 
-// Dense weights and their optimizer's state where servers own them, each a range of the flat
+// Dense weights and their optimizer's state on servers, each of which owns a range of the flat
 // weights.
 //
-// A rank has one pending push at a time, in the order of their numbers. A repeated push is applied
-// once.
+// A rank pushes one after another, in the order of the numbers. A repeated push is applied once.
 //
 // Calls complete as those of EmbeddingPort. Retryable errors: UNAVAILABLE, DEADLINE_EXCEEDED,
 // RESOURCE_EXHAUSTED. DATA_LOSS: a server has lost the weights of this run. Threads: any.

@@ -38,33 +38,32 @@ class TrainObserver {
     double loss = 0;
     bool applied = true;     // False: skipped, because loss or a gradient was not finite.
     uint32_t staleness = 0;  // Of the batch at its pull.
-    // The sum over the ranks, each at its own pull of the step. Mode async: the other ranks' latest
-    // reports, which they send 20 times a second.
+    // Sum over the ranks. Mode async: of the latest reports, which ranks send 20 times a second.
     uint32_t ranks_staleness = 0;
     std::chrono::nanoseconds waited{};    // For the batch's embeddings.
     std::chrono::nanoseconds computed{};  // Forward, backward, step.
   };
 
   struct Progress {
-    uint64_t steps = 0;    // So far.
-    uint64_t samples = 0;  // So far.
-    double seconds = 0;    // So far, without evaluations.
-    double loss = 0;       // Mean since the last report.
-    double auc = 0;  // Of the latest predictions (auc_window_samples), each made before its step.
-    // With several labels: of each; `auc` is then the first label's.
-    std::vector<double> task_aucs;
-    double samples_per_second = 0;  // Since the last report.
-    double staleness = 0;           // Mean since the last report.
-    double ranks_staleness = 0;     // The same.
-    // Mode async: mean gap of OnDensePush since the last report, if there was a push.
-    std::optional<double> dense_staleness;
-    uint64_t skipped_steps = 0;  // So far.
+    // Totals.
+    uint64_t steps = 0;
+    uint64_t samples = 0;
+    double seconds = 0;  // Without evaluations.
+    uint64_t skipped_steps = 0;
+    // Means since the last report.
+    double loss = 0;
+    double samples_per_second = 0;
+    double staleness = 0;
+    double ranks_staleness = 0;
+    std::optional<double> dense_staleness;  // Mode async: gap of OnDensePush, if there was a push.
+    // Of the latest predictions (auc_window_samples), each made before its step.
+    double auc = 0;
+    std::vector<double> task_aucs;  // By label if there are several; `auc` is then the first.
   };
 
   virtual ~TrainObserver() = default;
   virtual void OnStep(const Step& step) {}
-  // Mode async: a push of dense gradients was applied. gap: pushes of all ranks that were applied
-  // since the weights of this one.
+  // Mode async: a push of dense gradients was applied. gap: see DenseVersions.
   virtual void OnDensePush(uint64_t gap) {}
   virtual void OnProgress(const Progress& progress) {}
   virtual void OnEvaluation(uint64_t step, EvaluationSet set, const EvaluationResult& result) {}
@@ -76,7 +75,7 @@ struct TrainResult {
   uint64_t skipped_steps = 0;
   double seconds = 0;                          // Without evaluations.
   bool stopped_early = false;                  // See EarlyStoppingConfig.
-  std::optional<EvaluationResult> evaluation;  // After the last step; nothing without a test set.
+  std::optional<EvaluationResult> evaluation;  // After the last step, if there is a test set.
 };
 
 struct TrainerData {
@@ -85,32 +84,32 @@ struct TrainerData {
   OpenReader test;        // May be empty: no evaluation at the end.
   size_t features = 0;
   size_t dense_width = 0;
-  size_t tasks = 1;                     // Labels of a sample.
-  std::optional<size_t> group_feature;  // Of EvaluationOptions.
-  uint32_t async_staleness = 1;  // Mode async: batches between pull and acknowledged push, at most.
+  size_t tasks = 1;                     // Labels per sample.
+  std::optional<size_t> group_feature;  // See EvaluationOptions.
+  uint32_t async_staleness = 1;         // Mode async: PipelineOptions::staleness.
 };
 
 // One rank's training: reads, pulls, computes, pushes and evaluates. Training that stops early
 // keeps the last weights.
 //
-// Evaluation starts when the push of every finished step is acknowledged, and changes nothing:
-// batches pulled ahead keep their embeddings.
+// Evaluation starts when the push of every finished step is acknowledged. Batches pulled ahead keep
+// their embeddings.
 //
 // With several ranks, each trains on and evaluates its share of the data, which TrainerData opens.
 // Ranks take every step together; gradients are of the mean over all their batches. An error of one
-// rank ends all, through the collective. Results of evaluations are of all shares.
+// rank ends all, through the collective.
 //
 // Mode async: servers own the dense weights, and ranks do not wait for each other before the end. A
-// step is one of ranks() parts of a global batch. Ranks keep their running statistics of batch norm
-// and average them at the end; all ranks end with the servers' last weights.
+// step is one of ranks() parts of a global batch. Ranks average their running statistics of batch
+// norm at the end; all ranks end with the servers' last weights.
 //
 // Threads: one owner, which owns the network meanwhile.
 class Trainer {
  public:
-  // run: the same for all ranks. observer and timeline may be null; both outlive this.
-  // dense_port: of mode async, which does not use the network's optimizer.
+  // run: the same for all ranks. timeline: may be null. dense_port: mode async only, which does not
+  // use the network's optimizer. Lifetime: all references and pointers must outlive this.
   Trainer(const TrainingConfig& config, uint64_t run, EmbeddingPort& port, DenseNetwork& network,
-          Collective& collective, TrainerData data, TrainObserver* observer,
+          Collective& collective, TrainerData data, TrainObserver& observer,
           Timeline* timeline = nullptr, DensePort* dense_port = nullptr);
 
   // Trains to the end of the data. A stop waits for pending calls and drops batches pulled ahead.
@@ -142,10 +141,10 @@ class Trainer {
 
   // --- A step, in trainer_step.cc.
 
-  // Of a rank, or of all: gradients are finite on all ranks, and staleness is their sum.
+  // The status of a rank, or of all.
   struct StepStatus {
-    uint32_t finite = 1;  // Whether loss and gradients are.
-    uint32_t staleness = 0;
+    uint32_t finite = 1;     // Whether loss and gradients are finite, on all ranks.
+    uint32_t staleness = 0;  // Sum over the ranks.
   };
 
   Status TrainStep(BatchPipeline& pipeline, const PulledBatch& pulled,
@@ -153,13 +152,12 @@ class Trainer {
   // Forward and backward. Starts the sums of the gradients; a network that overlaps also loads the
   // next batch, if it has been pulled.
   StatusOr<BatchResult> ComputeStep(BatchPipeline& pipeline, const PulledBatch& pulled);
-  // If the network overlaps: takes the next batch, if it has been pulled, and copies it to the
-  // device.
+  // If the network overlaps: copies the next batch to the device, if it has been pulled.
   void Prefetch(BatchPipeline& pipeline);
-  // ReleaseBatch pushes the batch's gradients, zeros if they are not finite; a network that
-  // overlaps pushes them with the next batch. FlushPrevious pushes those of the previous batch, if
-  // pending. Errors: of the network.
+  // Pushes the batch's gradients, or zeros if they are not finite. A network that overlaps pushes
+  // them with the next batch. Errors: of the network.
   Status ReleaseBatch(BatchPipeline& pipeline, const PulledBatch& pulled, bool finite);
+  // Pushes the gradients of the previous batch, if pending. Errors: of the network.
   Status FlushPrevious(BatchPipeline& pipeline);
   StatusOr<StepStatus> GatherStepStatus(const StepStatus& own);
   // Waits for the sums of the dense gradients; calls `meanwhile`, and returns its errors, while
@@ -173,18 +171,16 @@ class Trainer {
   EmbeddingPort& port_;
   DenseNetwork& network_;
   Collective& collective_;
-  // Null with one rank, when devices sum, and in mode async.
-  std::unique_ptr<GradientReducer> reducer_;
-  std::unique_ptr<DenseExchange> exchange_;  // Null unless in mode async.
-  // While several ranks train; null when ranks in step sum on devices.
-  std::unique_ptr<RankHeartbeat> heartbeat_;
+  std::unique_ptr<GradientReducer> reducer_;  // Null if one rank, mode async or devices sum.
+  std::unique_ptr<DenseExchange> exchange_;   // Null unless mode async.
+  std::unique_ptr<RankHeartbeat> heartbeat_;  // Only while several ranks train.
   const TrainerData data_;
   TrainObserver& observer_;
   Timeline* const timeline_;            // May be null.
   const PulledBatch* ahead_ = nullptr;  // The next batch, if it has been taken already.
   const PulledBatch* last_ = nullptr;   // The previous batch, while the device has its gradients.
   std::vector<float> probabilities_;
-  uint32_t epochs_ = 0;  // Ended so far.
+  uint32_t epochs_ = 0;  // Completed.
 };
 
 }  // namespace simurgh

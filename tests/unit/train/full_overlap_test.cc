@@ -166,13 +166,14 @@ void TrainOn(DenseNetwork& network, Meeting& meeting, Timeline& timeline) {
   config.progress_interval = std::chrono::hours(1);
   MeetingPort port(meeting);
   MeetingRanks ranks(meeting);
+  TrainObserver observer;
   Trainer trainer(config, /*run=*/1, port, network, ranks,
                   {.train = [&] { return std::make_unique<MeetingReader>(meeting); },
                    .validation = {},
                    .test = {},
                    .features = 1,
                    .dense_width = 1},
-                  nullptr, &timeline);
+                  observer, &timeline);
   const auto result = trainer.Run({});
   CAPTURE(result.status().ToString());
   REQUIRE(result.ok());

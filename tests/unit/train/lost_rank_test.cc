@@ -71,13 +71,14 @@ TEST_CASE("A rank that is gone is named though only servers wait for it") {
   TrainingConfig config{.mode = TrainingConfig::Mode::kSync, .batch_size = FewBatches::kSamples};
   config.loader_queue_batches = 1;
   config.progress_interval = std::chrono::hours(1);
+  TrainObserver observer;
   Trainer trainer(config, /*run=*/1, port, *network, ranks,
                   {.train = [] { return std::make_unique<FewBatches>(100); },
                    .validation = {},
                    .test = {},
                    .features = 1,
                    .dense_width = 1},
-                  nullptr);
+                  observer);
   const auto result = trainer.Run({});
   CHECK(result.status() == absl::UnavailableError("rank 1 is gone"));
 }

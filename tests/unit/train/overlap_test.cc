@@ -203,13 +203,14 @@ Outcome Train(const EmbeddingWire& wire, std::optional<uint64_t> lanes, bool ove
   TablePort port(wire);
   Timeline timeline;
   const auto collective = NewLocalCollective();
+  TrainObserver observer;
   Trainer trainer(config, /*run=*/1, port, used, *collective,
                   {.train = [] { return std::make_unique<Batches>(kSteps); },
                    .validation = {},
                    .test = [] { return std::make_unique<Batches>(2); },
                    .features = 1,
                    .dense_width = 1},
-                  nullptr, &timeline);
+                  observer, &timeline);
   const auto result = trainer.Run({});
   CAPTURE(result.status().ToString());
   REQUIRE(result.ok());

@@ -108,13 +108,14 @@ void TrainOn(RoundingRanks& ranks, const TrainingConfig& config, std::chrono::mi
   const auto network = LinearNetwork({2, 1});
   PatientNetwork patient(*network, ranks, patience);
   Port port;
+  TrainObserver observer;
   Trainer trainer(config, /*run=*/1, port, patient, ranks,
                   {.train = [] { return std::make_unique<FewBatches>(kSteps); },
                    .validation = {},
                    .test = {},
                    .features = 1,
                    .dense_width = 1},
-                  nullptr, timeline);
+                  observer, timeline);
   const auto result = trainer.Run({});
   CAPTURE(result.status().ToString());
   REQUIRE(result.ok());

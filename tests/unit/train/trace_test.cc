@@ -64,13 +64,14 @@ std::map<std::string, TraceSpans> TraceOf(TrainingConfig::Mode mode, uint32_t st
   ChainPort port(pulls_wait);
   Timeline timeline;
   const auto collective = NewLocalCollective();
+  TrainObserver observer;
   Trainer trainer(ConfigOf(mode, staleness), /*run=*/1, port, *network, *collective,
                   {.train = [] { return std::make_unique<FewBatches>(kSteps); },
                    .validation = {},
                    .test = {},
                    .features = 1,
                    .dense_width = 1},
-                  nullptr, &timeline);
+                  observer, &timeline);
   const auto result = trainer.Run({});
   CAPTURE(result.status().ToString());
   REQUIRE(result.ok());
