@@ -7,60 +7,32 @@
 namespace simurgh::internal {
 namespace {
 
-class ThreadNameFlag : public spdlog::custom_flag_formatter {
+using Message = spdlog::details::log_msg;
+
+std::string ThreadName(const Message& /*message*/) {
+  char name[16] = "";
+  pthread_getname_np(pthread_self(), name, sizeof(name));
+  return name;
+}
+
+std::string LevelName(const Message& message) {
+  constexpr const char* kNames[] = {"trace", "debug", "info ", "warn ", "error", "error", "error"};
+  return kNames[message.level];
+}
+
+std::string Text(const Message& message) {
+  return EscapeControl({message.payload.data(), message.payload.size()});
+}
+
+template <std::string (*kFormat)(const Message&)>
+class Flag : public spdlog::custom_flag_formatter {
  public:
-  void format(const spdlog::details::log_msg&, const std::tm&, spdlog::memory_buf_t& out) override {
-    char name[16] = "";
-    pthread_getname_np(pthread_self(), name, sizeof(name));
-    const std::string_view text(name);
+  void format(const Message& message, const std::tm&, spdlog::memory_buf_t& out) override {
+    const std::string text = kFormat(message);
     out.append(text.data(), text.data() + text.size());
   }
 
-  std::unique_ptr<custom_flag_formatter> clone() const override {
-    return std::make_unique<ThreadNameFlag>();
-  }
-};
-
-class LevelFlag : public spdlog::custom_flag_formatter {
- public:
-  void format(const spdlog::details::log_msg& message, const std::tm&,
-              spdlog::memory_buf_t& out) override {
-    std::string_view name = "error";
-    switch (message.level) {
-      case spdlog::level::trace:
-        name = "trace";
-        break;
-      case spdlog::level::debug:
-        name = "debug";
-        break;
-      case spdlog::level::info:
-        name = "info ";
-        break;
-      case spdlog::level::warn:
-        name = "warn ";
-        break;
-      default:
-        break;
-    }
-    out.append(name.data(), name.data() + name.size());
-  }
-
-  std::unique_ptr<custom_flag_formatter> clone() const override {
-    return std::make_unique<LevelFlag>();
-  }
-};
-
-class MessageFlag : public spdlog::custom_flag_formatter {
- public:
-  void format(const spdlog::details::log_msg& message, const std::tm&,
-              spdlog::memory_buf_t& out) override {
-    const std::string text = EscapeControl({message.payload.data(), message.payload.size()});
-    out.append(text.data(), text.data() + text.size());
-  }
-
-  std::unique_ptr<custom_flag_formatter> clone() const override {
-    return std::make_unique<MessageFlag>();
-  }
+  std::unique_ptr<custom_flag_formatter> clone() const override { return std::make_unique<Flag>(); }
 };
 
 }  // namespace
@@ -85,9 +57,9 @@ std::string EscapeControl(std::string_view text) {
 
 std::unique_ptr<spdlog::formatter> MakeLogFormatter() {
   auto formatter = std::make_unique<spdlog::pattern_formatter>(spdlog::pattern_time_type::utc);
-  formatter->add_flag<LevelFlag>('*');
-  formatter->add_flag<ThreadNameFlag>('~');
-  formatter->add_flag<MessageFlag>('_');
+  formatter->add_flag<Flag<LevelName>>('*');
+  formatter->add_flag<Flag<ThreadName>>('~');
+  formatter->add_flag<Flag<Text>>('_');
   formatter->set_pattern("%Y-%m-%dT%H:%M:%S.%eZ %* %n %~: %_");
   return formatter;
 }

@@ -8,10 +8,10 @@
 
 namespace simurgh::internal {
 
-// `text` with every control character written as an escape, so that it stays on its line.
+// Replaces control characters by escapes, so that the text is one line.
 std::string EscapeControl(std::string_view text);
 
-// The line that logging.h describes.
+// Formats lines as logging.h describes.
 std::unique_ptr<spdlog::formatter> MakeLogFormatter();
 
 }  // namespace simurgh::internal

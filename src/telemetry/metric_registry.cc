@@ -31,11 +31,6 @@ bool IsName(std::string_view name) {
   return !name.empty() && !(name[0] >= '0' && name[0] <= '9') && std::ranges::all_of(name, word);
 }
 
-bool SameLabelNames(const MetricLabels& a, const MetricLabels& b) {
-  return std::ranges::equal(a, b, {}, &MetricLabels::value_type::first,
-                            &MetricLabels::value_type::first);
-}
-
 void Fill(const std::unique_ptr<Counter>& counter, prometheus::ClientMetric& out) {
   out.counter.value = static_cast<double>(counter->value());
 }
@@ -61,7 +56,7 @@ void Fill(const std::unique_ptr<Histogram>& histogram, prometheus::ClientMetric&
 
 class MetricRegistry::Impl : public prometheus::Collectable {
  public:
-  // The series of that name and those labels, made by `make` unless it is there.
+  // Returns the series of this name and these labels; `make` creates a missing one.
   template <typename Make>
   Series& Get(const std::string& name, const std::string& help, prometheus::MetricType type,
               MetricLabels labels, Make make) {
@@ -74,15 +69,13 @@ class MetricRegistry::Impl : public prometheus::Collectable {
     Family& family = families_.try_emplace(name, Family{type, help, {}}).first->second;
     SIMURGH_CHECK(family.type == type && family.help == help)
         << name << " was made before with another type or help text";
-    if (!family.series.empty()) {
-      SIMURGH_CHECK(SameLabelNames(family.series.begin()->first, labels))
-          << name << " was made before with other label names";
-    }
-    auto found = family.series.find(labels);
-    if (found == family.series.end()) {
-      found = family.series.emplace(std::move(labels), make()).first;
-    }
-    return found->second;
+    constexpr auto kLabelName = &MetricLabels::value_type::first;
+    SIMURGH_CHECK(family.series.empty() || std::ranges::equal(family.series.begin()->first, labels,
+                                                              {}, kLabelName, kLabelName))
+        << name << " was made before with other label names";
+    const auto [series, is_new] = family.series.try_emplace(std::move(labels));
+    if (is_new) series->second = make();
+    return series->second;
   }
 
   std::vector<prometheus::MetricFamily> Collect() const override {

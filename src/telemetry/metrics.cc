@@ -19,11 +19,7 @@ size_t MetricSlot() {
 
 }  // namespace internal
 
-namespace {
-
 constexpr size_t kCountsALine = std::tuple_size_v<decltype(internal::BucketCells::counts)>;
-
-}  // namespace
 
 uint64_t Counter::value() const {
   uint64_t sum = 0;

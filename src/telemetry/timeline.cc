@@ -18,31 +18,22 @@ double Microseconds(Timeline::Clock::duration duration) {
   return std::chrono::duration<double, std::micro>(duration).count();
 }
 
-// Spans that overlap need lines of their own: each goes to the first line of its track that is
-// free.
-class Lines {
- public:
-  size_t Place(Timeline::Clock::time_point begin, Timeline::Clock::time_point end) {
-    const auto free = std::ranges::find_if(ends_, [&](auto line_end) { return line_end <= begin; });
-    const auto line = static_cast<size_t>(free - ends_.begin());
-    if (free == ends_.end()) {
-      ends_.push_back(end);
-    } else {
-      *free = end;
-    }
-    return line;
-  }
-
- private:
-  std::vector<Timeline::Clock::time_point> ends_;
-};
-
 struct Track {
   std::string_view name;
-  Lines lines;
+  std::vector<Timeline::Clock::time_point> line_ends;  // End of the last span of each line.
 };
 
-constexpr size_t kLinesOfTrack = 1'000;  // Numbers of lines that a track has to itself.
+// Returns the track's first free line at the span's begin: spans that overlap need several lines.
+size_t PlaceSpan(Timeline::Clock::time_point begin, Timeline::Clock::time_point end, Track& track) {
+  const auto free =
+      std::ranges::find_if(track.line_ends, [&](auto line_end) { return line_end <= begin; });
+  const auto line = static_cast<size_t>(free - track.line_ends.begin());
+  if (free == track.line_ends.end()) track.line_ends.emplace_back();
+  track.line_ends[line] = end;
+  return line;
+}
+
+constexpr size_t kLinesOfTrack = 1'000;  // Range of line numbers per track.
 
 std::string Metadata(const char* what, uint32_t process, size_t line, const std::string& name) {
   return absl::StrFormat(R"({"ph":"M","name":"%s","pid":%d,"tid":%d,"args":{"name":"%s"}})", what,
@@ -76,8 +67,8 @@ std::string Timeline::ToJson(uint32_t process, const std::string& name) const {
                                   Metadata("process_name", process, 0, name));
   for (const Span& span : spans) {
     auto track = std::ranges::find(tracks, std::string_view(span.track), &Track::name);
-    if (track == tracks.end()) track = tracks.insert(track, {.name = span.track, .lines = {}});
-    const size_t place = track->lines.Place(span.begin, span.end);
+    if (track == tracks.end()) track = tracks.insert(track, {.name = span.track, .line_ends = {}});
+    const size_t place = PlaceSpan(span.begin, span.end, *track);
     const size_t line = static_cast<size_t>(track - tracks.begin() + 1) * kLinesOfTrack + place;
     if (named.insert(line).second) {
       absl::StrAppend(&json, ",\n", Metadata("thread_name", process, line, span.track));

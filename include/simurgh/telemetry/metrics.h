@@ -15,18 +15,15 @@ namespace simurgh {
 
 namespace internal {
 
-// Threads beyond this number share cells, which costs them time and loses nothing.
+// Threads beyond this number share cells, which only costs time.
 inline constexpr size_t kMetricSlots = 16;
 
 // The cell of the calling thread, in [0, kMetricSlots).
 size_t MetricSlot();
 
-struct alignas(64) CounterCell {
-  std::atomic<uint64_t> value{0};
-};
-
-struct alignas(64) SumCell {
-  std::atomic<double> value{0};
+template <typename T>
+struct alignas(64) Cell {
+  std::atomic<T> value{0};
 };
 
 // Eight bucket counts: a cache line that only one slot writes.
@@ -36,16 +33,14 @@ struct alignas(64) BucketCells {
 
 }  // namespace internal
 
-// Label names and values of one metric, in any order. Names as Prometheus has them, values any
-// UTF-8. Each combination is a time series of its own: values come from a small fixed set, never
-// from data.
+// Label names and values of one metric, in any order. Names are Prometheus', values any UTF-8. Each
+// combination is a separate time series, so values must be a small fixed set, never data.
 using MetricLabels = std::vector<std::pair<std::string, std::string>>;
 
 // A number of events, which only grows.
 //
-// Threads: any. A thread adds to a cell of its own; nothing is lost, and a reader sees every
-// addition that happened before its call. Cost: one relaxed addition on a cache line that few other
-// threads write.
+// Threads: any. A reader sees every addition that happened before its call. Cost: one relaxed
+// addition on a cache line that few other threads write.
 class Counter {
  public:
   void Add(uint64_t count = 1) {
@@ -55,12 +50,12 @@ class Counter {
   uint64_t value() const;
 
  private:
-  std::array<internal::CounterCell, internal::kMetricSlots> cells_;
+  std::array<internal::Cell<uint64_t>, internal::kMetricSlots> cells_;
 };
 
 // A quantity that goes up and down.
 //
-// Threads: any; all write the same word, so not for the path of a row.
+// Threads: any. All write the same word: too slow for the row path.
 class Gauge {
  public:
   void Set(double value) { value_.store(value, std::memory_order_relaxed); }
@@ -71,15 +66,15 @@ class Gauge {
   std::atomic<double> value_{0};
 };
 
-// Counts of values by size: bucket i holds values in (bounds[i-1], bounds[i]], the last one all
-// that are larger.
+// Counts of values by size: bucket i counts values in (bounds[i-1], bounds[i]], the last one all
+// larger values.
 //
-// Threads: any; as Counter. A snapshot taken while others observe may hold a value's count and not
-// yet its sum. Cost: a binary search of the bounds and two relaxed additions.
+// Threads: any. A snapshot may contain a concurrent value's count without its sum. Cost: a binary
+// search of the bounds and two relaxed additions.
 class Histogram {
  public:
   struct Snapshot {
-    std::vector<uint64_t> counts;  // bounds().size() + 1 buckets, each without those below it.
+    std::vector<uint64_t> counts;  // (bounds().size() + 1) not cumulative.
     double sum = 0;
 
     uint64_t total() const;
@@ -88,8 +83,7 @@ class Histogram {
   // Requires bounds that are finite and strictly ascending.
   explicit Histogram(std::vector<double> bounds);
 
-  // The value, so many times. What is not finite is counted in the last bucket and left out of the
-  // sum.
+  // Values that are not finite count in the last bucket and do not change the sum.
   void Observe(double value, uint64_t times = 1);
 
   // In seconds.
@@ -104,28 +98,27 @@ class Histogram {
   const std::vector<double> bounds_;
   const size_t lines_a_slot_;
   std::vector<internal::BucketCells> counts_;  // kMetricSlots x lines_a_slot_.
-  std::array<internal::SumCell, internal::kMetricSlots> sums_;
+  std::array<internal::Cell<double>, internal::kMetricSlots> sums_;
 };
 
-// Bounds in seconds for durations: from `first` on, each `factor` times the one before, `count` of
-// them. Requires first > 0, factor > 1.
+// `count` bounds in seconds: `first`, then each `factor` times the previous one.
+// Requires first > 0, factor > 1.
 std::vector<double> ExponentialSeconds(std::chrono::nanoseconds first, double factor, size_t count);
 
-// 20 µs to about 20 s in powers of two: the bounds of every latency, so that they compare.
+// The bounds of all latencies: 20 µs to about 20 s in powers of two.
 std::vector<double> LatencyBuckets();
 
-// Bounds for counts and sizes: 1, 2, 4, ... up to the first power of two that is not below
-// `largest`.
+// Bounds for counts and sizes: 1, 2, 4, ... to the first power of two >= `largest`.
 std::vector<double> PowersOfTwo(uint64_t largest);
 
 // All metrics of a process and the text that Prometheus reads.
 //
-// Names are simurgh_<service>_<noun>_<unit>, a counter's ending in _total. A name is one family:
-// one type, one help text, one set of label names, and for histograms one set of bounds; a second
-// asking that differs is a programming error.
+// Names are simurgh_<service>_<noun>_<unit>, with suffix _total for counters. A name has one type,
+// one help text, one set of label names, and for histograms one set of bounds; a different second
+// request is a programming error.
 //
-// Threads: all members may be called from any thread. Getting a metric takes a lock: do it once,
-// keep the reference. Lifetime: references stay good as long as the registry.
+// Threads: any. Getting a metric takes a lock: do it once and keep the reference. Lifetime:
+// references are valid as long as the registry.
 class MetricRegistry {
  public:
   MetricRegistry();
@@ -133,20 +126,18 @@ class MetricRegistry {
   MetricRegistry& operator=(const MetricRegistry&) = delete;
   ~MetricRegistry();
 
-  // The metric of that name and those labels, made when first asked for.
+  // Returns the metric of this name and these labels, created by the first request.
   Counter& GetCounter(const std::string& name, const std::string& help, MetricLabels labels = {});
   Gauge& GetGauge(const std::string& name, const std::string& help, MetricLabels labels = {});
   Histogram& GetHistogram(const std::string& name, const std::string& help,
                           std::vector<double> bounds, MetricLabels labels = {});
 
-  // A gauge that is computed when it is read.
-  // Threads: `read` is called on the thread that scrapes, must not block, and must not use the
-  // registry. Lifetime: what `read` uses outlives the registry.
+  // Adds a gauge whose value `read` computes. Threads: the scraping thread calls `read`, which must
+  // not block or use the registry. Lifetime: what `read` uses must outlive the registry.
   void AddComputedGauge(const std::string& name, const std::string& help, MetricLabels labels,
                         std::function<double()> read);
 
-  // Everything, in the Prometheus text format 0.0.4; families and series in the order of their
-  // names and labels.
+  // All metrics in the Prometheus text format 0.0.4, ordered by name and labels.
   std::string Serialize() const;
 
  private:

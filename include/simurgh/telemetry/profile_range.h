@@ -4,12 +4,10 @@
 
 namespace simurgh {
 
-// Ranges in a profile (NVTX), which may begin on one thread and end on another. Programs that are
-// built without CUDA have none: both functions do nothing there.
+// Ranges in a profile (NVTX), which may begin on one thread and end on another. Without CUDA, both
+// functions do nothing. name: a string literal, shown with the step.
 //
-// Threads: any. Cost: a branch where nobody records a profile.
-
-// name: static. Shown with the step's number.
+// Threads: any. Cost: a branch when no profile is recorded.
 uint64_t BeginProfileRange(const char* name, uint64_t step);
 void EndProfileRange(uint64_t range);
 

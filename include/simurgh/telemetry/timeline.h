@@ -14,15 +14,15 @@
 
 namespace simurgh {
 
-// What a process did when, kept in memory until it is written as a Chrome trace, which Perfetto and
-// chrome://tracing show.
+// Records spans of work in memory, and writes them as a Chrome trace for Perfetto or
+// chrome://tracing.
 //
-// Threads: any. Cost: a lock and 40 bytes a span; spans beyond the limit are counted and left out.
+// Threads: any. Cost: a lock and 40 bytes per span.
 class Timeline {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // max_spans: how many are kept, the first ones.
+  // Keeps the first `max_spans` spans and counts the others.
   explicit Timeline(size_t max_spans = size_t{1} << 18) : max_spans_(max_spans) {}
 
   // A span of work on a step. Spans of a track may overlap.
@@ -30,10 +30,9 @@ class Timeline {
   void Add(const char* track, const char* name, uint64_t step, Clock::time_point begin,
            Clock::time_point end);
 
-  // JSON object format: one process, `name`, with lines for every track, in the order of their
-  // first spans, and with `left_out`, the number of spans beyond the limit. process: a number that
-  // tells traces of several apart. Times are of the steady clock, so traces of one machine fit
-  // together.
+  // JSON object format. Tracks are in the order of their first spans; `left_out` is the number of
+  // spans beyond the limit. process, name: identify this process among others. Times are of the
+  // steady clock, so traces of one machine can be merged.
   std::string ToJson(uint32_t process, const std::string& name) const;
 
   // Errors: of opening and writing the file.
@@ -54,7 +53,7 @@ class Timeline {
   uint64_t left_out_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-// Adds a span from its making to its end, if there is a timeline, and shows it in a profile.
+// A span from construction to destruction, in the profile and, unless null, in the timeline.
 class TimelineSpan {
  public:
   TimelineSpan(Timeline* timeline, const char* track, const char* name, uint64_t step)
