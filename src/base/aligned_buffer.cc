@@ -77,7 +77,7 @@ struct BufferPool::State {
     Shelf& shelf = ShelfOf(buffer.size());
     while (idle_bytes + buffer.size() > capacity_bytes) {
       Shelf& oldest = OldestShelf();
-      // Sizes that nobody has asked for lately make room; those that somebody has do not.
+      // Frees only sizes whose last lease is older.
       if (oldest.last_lease >= shelf.last_lease) return dropped.push_back(std::move(buffer));
       idle_bytes -= oldest.idle.back().size();
       dropped.push_back(std::move(oldest.idle.back()));
@@ -87,7 +87,7 @@ struct BufferPool::State {
     shelf.idle.push_back(std::move(buffer));
   }
 
-  // That with something on it which was last leased from the longest ago. Requires idle_bytes > 0.
+  // Returns the shelf with idle buffers whose last lease is oldest. Requires idle_bytes > 0.
   Shelf& OldestShelf() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     Shelf* oldest = nullptr;
     for (Shelf& shelf : shelves) {

@@ -14,14 +14,14 @@
 namespace simurgh {
 
 Status PinThreadToNode(uint32_t node) {
-  // "0-3,8-11"; empty for a node of memory only.
+  // For example "0-3,8-11"; empty for a node without processors.
   const std::string path = absl::StrCat("/sys/devices/system/node/node", node, "/cpulist");
   std::string list;
   std::ifstream in(path);
   if (!std::getline(in, list)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("NUMA node ", node, " is not there (", path, "); numa_nodes names nodes of ",
-                     "this machine, see /sys/devices/system/node/online"));
+        absl::StrCat("numa_nodes: node ", node, " does not exist (", path,
+                     "); use nodes listed in /sys/devices/system/node/online"));
   }
   cpu_set_t processors;
   CPU_ZERO(&processors);
@@ -35,8 +35,9 @@ Status PinThreadToNode(uint32_t node) {
     for (uint32_t cpu = first; cpu <= last && cpu < CPU_SETSIZE; ++cpu) CPU_SET(cpu, &processors);
   }
   if (sched_setaffinity(0, sizeof(processors), &processors) != 0) {
-    return absl::InvalidArgumentError(absl::StrCat("NUMA node ", node, ": its processors ", list,
-                                                   " cannot be used: ", std::strerror(errno)));
+    return absl::InvalidArgumentError(absl::StrCat("numa_nodes: the processors ", list, " of node ",
+                                                   node, " are not usable: ", std::strerror(errno),
+                                                   "; use another node"));
   }
   return absl::OkStatus();
 }

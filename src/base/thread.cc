@@ -14,8 +14,8 @@ void SetThreadName(std::string_view name) {
 }
 
 void LowerPriority() {
-  constexpr int kNice = 10;  // A tenth of the time that another thread gets.
-  // On Linux this is of the thread, not of the process.
+  constexpr int kNice = 10;  // A tenth of the default share of time.
+  // On Linux, setpriority() applies to the thread.
   (void)::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kNice);
 }
 

@@ -7,7 +7,7 @@
 namespace simurgh {
 namespace {
 
-// The table that each list's features read.
+// Returns each list's table.
 std::vector<uint32_t> TablesOfLists(const CompactBatch& batch, const BatchLayout& layout) {
   std::vector<uint32_t> tables(batch.list_count());
   for (size_t f = 0; f < layout.features.size(); ++f) {
@@ -25,13 +25,13 @@ void FindDistinctRows(const CompactBatch& batch, const BatchLayout& layout, Plan
   rows.tables.clear();
   rows.row_of_id.clear();
   rows.seen.resize(layout.table_dims.size());
-  // Not clear(), which lets the memory of a large map go.
+  // Not clear(), which frees the memory of a large map.
   for (auto& seen : rows.seen) seen.erase(seen.begin(), seen.end());
   for (size_t l = 0; l < batch.list_count(); ++l) {
     const uint32_t table = table_of_list[l];
     const std::span<const uint64_t> ids = batch.list(l);
     auto next = static_cast<uint32_t>(rows.ids.size());
-    // A list's ids are distinct already: only tables with several lists can see an id twice.
+    // The ids of a list are distinct: only a table with several lists can have an id twice.
     if (lists_of_table[table] == 1) {
       rows.ids.insert(rows.ids.end(), ids.begin(), ids.end());
       for (size_t i = 0; i < ids.size(); ++i) rows.row_of_id.push_back(next++);
@@ -48,17 +48,8 @@ void FindDistinctRows(const CompactBatch& batch, const BatchLayout& layout, Plan
   }
 }
 
-// Adds the group to the server's share, ids and floats following what is there already.
-void AppendGroup(const RowGroup& group, size_t ids, BatchPlan& plan, ServerShare& share) {
-  if (ids == 0) return;
-  share.groups.push_back(group);
-  share.id_count += ids;
-  share.float_count += ids * group.dim;
-  plan.row_floats += ids * group.dim;
-}
-
-// A counting sort by (server, table, partition) keeps the order of first appearance: its keys, and
-// how many rows have each.
+// Fills the keys of a counting sort by (server, table, partition), which keeps the order of first
+// appearance, and the number of rows of each key.
 void CountRows(const BatchLayout& layout, const BucketMap& map, PlanScratch& rows) {
   const auto tables = static_cast<uint32_t>(layout.table_dims.size());
   const uint32_t partitions = map.partitions();
@@ -72,7 +63,7 @@ void CountRows(const BatchLayout& layout, const BucketMap& map, PlanScratch& row
   }
 }
 
-// Where the ids and floats of each key begin; the servers' shares.
+// Fills the first id and float of each key, and the servers' shares.
 void PlaceShares(const BatchLayout& layout, const BucketMap& map, PlanScratch& rows,
                  BatchPlan& plan) {
   const size_t tables = layout.table_dims.size();
@@ -97,9 +88,13 @@ void PlaceShares(const BatchLayout& layout, const BucketMap& map, PlanScratch& r
         rows.next_float[key] = plan.row_floats + ids_of_group * dim;
         ids_of_group += counts[p];
       }
+      if (ids_of_group == 0) continue;
+      share.groups.push_back({table, dim, {counts.begin(), counts.end()}});
       id_cursor += ids_of_group;
-      AppendGroup({table, dim, {counts.begin(), counts.end()}}, ids_of_group, plan, share);
+      plan.row_floats += ids_of_group * dim;
     }
+    share.id_count = id_cursor - share.first_id;
+    share.float_count = plan.row_floats - share.first_float;
   }
 }
 
@@ -147,13 +142,6 @@ Status CheckLists(const CompactBatch& batch, const BatchLayout& layout) {
   return absl::OkStatus();
 }
 
-BatchPlan PlanBatch(const CompactBatch& batch, const BatchLayout& layout, const BucketMap& map) {
-  PlanScratch scratch;
-  BatchPlan plan;
-  PlanBatch(batch, layout, map, scratch, plan);
-  return plan;
-}
-
 void PlanBatch(const CompactBatch& batch, const BatchLayout& layout, const BucketMap& map,
                PlanScratch& rows, BatchPlan& plan) {
   SIMURGH_CHECK_EQ(batch.feature_count(), layout.features.size());
@@ -161,7 +149,7 @@ void PlanBatch(const CompactBatch& batch, const BatchLayout& layout, const Bucke
   CountRows(layout, map, rows);
   PlaceShares(layout, map, rows, plan);
 
-  plan.ids.reserve(rows.ids.size());  // No more than that: whoever keeps plans counts it.
+  plan.ids.reserve(rows.ids.size());  // Exactly: the forward buffer counts the capacity.
   plan.ids.resize(rows.ids.size());
   rows.positions.resize(rows.ids.size());
   for (size_t row = 0; row < rows.ids.size(); ++row) {

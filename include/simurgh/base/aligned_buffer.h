@@ -15,7 +15,7 @@ class AlignedBuffer {
  public:
   AlignedBuffer() = default;
   explicit AlignedBuffer(size_t size);
-  // Memory of another kind, on a cache line, which `release` takes back. Threads: any calls it.
+  // Owns other memory that starts on a cache line. Threads: any may call `release`.
   AlignedBuffer(std::byte* data, size_t size, void (*release)(std::byte*))
       : data_(data), size_(size), release_(release) {}
   AlignedBuffer(AlignedBuffer&& other) noexcept;
@@ -35,7 +35,7 @@ class AlignedBuffer {
  private:
   std::byte* data_ = nullptr;
   size_t size_ = 0;
-  void (*release_)(std::byte*) = nullptr;  // Null where there is nothing to release.
+  void (*release_)(std::byte*) = nullptr;  // Null: nothing to release.
 };
 
 // Recycles buffers to avoid allocation in steady state. Sizes are rounded up to a power of two. A
@@ -47,8 +47,8 @@ class BufferPool {
   // Allocates a buffer of `size` bytes.
   using Make = std::function<AlignedBuffer(size_t size)>;
 
-  // Keeps at most `capacity_bytes` of idle buffers, and of those sizes that were leased last. make:
-  // called by any thread that leases; none: ordinary memory.
+  // Keeps at most `capacity_bytes` of idle buffers, preferring sizes that were leased last. make:
+  // called by any thread that leases; default: ordinary memory.
   explicit BufferPool(size_t capacity_bytes, Make make = {});
   ~BufferPool();
 

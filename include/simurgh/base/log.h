@@ -1,6 +1,6 @@
 #pragma once
 
-// spdlog. log.cc instantiates fmt's formatting once; each file would take a second for it.
+// Includes spdlog. log.cc instantiates fmt's formatting, which would take a second per file.
 
 #include <spdlog/spdlog.h>
 

@@ -32,12 +32,12 @@ class ABSL_SCOPED_LOCKABLE MutexLock {
   Mutex& mutex_;
 };
 
-// A condition variable for Mutex. As always: wait in a loop that tests the condition.
+// A condition variable for Mutex. Wait in a loop that tests the condition.
 class CondVar {
  public:
   void Wait(Mutex& mutex) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) { condition_.wait(mutex); }
 
-  // False when `deadline` passed first.
+  // Returns false when `deadline` has passed.
   bool WaitUntil(Mutex& mutex, std::chrono::steady_clock::time_point deadline)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     return condition_.wait_until(mutex, deadline) == std::cv_status::no_timeout;

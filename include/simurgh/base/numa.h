@@ -6,8 +6,8 @@
 
 namespace simurgh {
 
-// Lets the calling thread run on the processors of a NUMA node only.
-// Errors: INVALID_ARGUMENT when there is no such node, or none of its processors may be used.
+// Restricts the calling thread to the processors of a NUMA node.
+// Errors: INVALID_ARGUMENT when the node does not exist or none of its processors is usable.
 Status PinThreadToNode(uint32_t node);
 
 }  // namespace simurgh

@@ -6,7 +6,7 @@
 
 namespace simurgh {
 
-// SplitMix64: 64 bits of state, one multiply-mix a draw; the same sequence on every machine.
+// SplitMix64: 64 bits of state, one mix per draw; the same sequence on every machine.
 // Satisfies UniformRandomBitGenerator, but prefer the members: the standard's distributions differ
 // between libraries.
 //
@@ -37,7 +37,7 @@ class Random {
     return static_cast<uint64_t>((static_cast<unsigned __int128>((*this)()) * bound) >> 64);
   }
 
-  // Standard normal, by Box and Muller; two uniform draws a value.
+  // Standard normal, by Box and Muller, from two uniform draws.
   double Normal();
 
  private:

@@ -11,13 +11,12 @@ namespace simurgh {
 using absl::Status;
 using absl::StatusOr;
 
-// The same error, payloads included, with `context` and ": " before its message; an ok status
-// unchanged.
+// Prefixes the message of an error with `context` and ": "; keeps its payloads.
 Status Annotate(const Status& status, std::string_view context);
 
 }  // namespace simurgh
 
-// Leaves the enclosing function with the status of `expression` unless it is ok.
+// Returns the status of `expression` from the enclosing function unless it is ok.
 #define SIMURGH_RETURN_IF_ERROR(expression)                                     \
   do {                                                                          \
     if (::absl::Status simurgh_status_ = (expression); !simurgh_status_.ok()) { \
@@ -28,7 +27,7 @@ Status Annotate(const Status& status, std::string_view context);
 #define SIMURGH_CONCAT_INNER_(a, b) a##b
 #define SIMURGH_CONCAT_(a, b) SIMURGH_CONCAT_INNER_(a, b)
 
-// SIMURGH_ASSIGN_OR_RETURN(auto value, Compute()): the value, or leaves with the error.
+// SIMURGH_ASSIGN_OR_RETURN(auto value, Compute()): assigns the value, or returns the error.
 #define SIMURGH_ASSIGN_OR_RETURN(declaration, expression) \
   SIMURGH_ASSIGN_OR_RETURN_(SIMURGH_CONCAT_(simurgh_result_, __LINE__), declaration, expression)
 #define SIMURGH_ASSIGN_OR_RETURN_(result, declaration, expression) \

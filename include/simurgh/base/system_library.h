@@ -10,18 +10,17 @@
 
 namespace simurgh {
 
-// Libraries of the system that a program was built for and may start without: they are loaded when
-// they are first needed.
+// Optional libraries of the system, which are loaded at their first use.
 
-// Whether a loaded library has the function; then it is at `function`.
+// Finds a function of a loaded library. Returns whether it exists.
 template <typename Function>
 bool FindFunction(void* library, const char* name, Function* function) {
   *function = reinterpret_cast<Function>(dlsym(library, name));
   return *function != nullptr;
 }
 
-// Loads the first of `names` in which `find_functions` finds all that it looks for, for good.
-// title: of the library, for errors. Errors: NOT_FOUND with what is wrong with each of them.
+// Loads the first of `names` for which `find_functions` returns true, and never unloads it. title:
+// names the library in errors. Errors: NOT_FOUND with the reason for each of `names`.
 //
 // Threads: any.
 Status LoadLibrary(std::string_view title, std::span<const char* const> names,

@@ -6,18 +6,16 @@
 
 namespace simurgh {
 
-// Where the row of an id lives.
-//
-// An id falls into one of 65,536 buckets by the top 16 bits of its mix; the map gives each bucket
-// an owner. Another number of servers means another map, never another hash, so rows move by whole
-// buckets. The same id has the same owner in every table.
+// Maps ids to the owners of their rows: the top 16 bits of Mix64(id) are its bucket, and each
+// bucket has one owner. Another number of servers changes the map and not the hash, so rows move by
+// whole buckets. An id has the same owner in every table.
 //
 // Threads: immutable.
 class BucketMap {
  public:
   static constexpr uint32_t kBuckets = 65'536;
 
-  // Consecutive ranges of buckets to consecutive slots; a slot is one partition of one server.
+  // Maps consecutive ranges of buckets to consecutive slots; a slot is a partition of a server.
   // Requires 1 <= servers * partitions <= kBuckets.
   BucketMap(uint32_t servers, uint32_t partitions);
 
@@ -29,7 +27,7 @@ class BucketMap {
   }
 
   uint32_t servers() const { return slots_ / partitions_; }
-  uint32_t partitions() const { return partitions_; }  // A server.
+  uint32_t partitions() const { return partitions_; }  // Per server.
   uint32_t slots() const { return slots_; }
 
   // Peers whose versions differ must not exchange rows.

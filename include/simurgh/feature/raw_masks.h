@@ -10,21 +10,19 @@
 
 namespace simurgh {
 
-// Tells the dense network where raw features end. Of each feature that asks for it, in their order,
-// max_length columns follow the dense ones of the data: 1 for a place that the sample fills, 0 from
-// its true length on. Their sum is the true length.
+// Masks of raw features for the dense network. Each feature with `mask` appends max_length columns
+// to the dense ones: 1 below the sample's true length, else 0. The nn-worker computes them from the
+// ids, so no mask is transmitted.
 //
-// The nn-worker makes them of the batch's ids, which it has: nothing of them travels, and it is all
-// the same where batches come from and what they are for.
-// Threads: any, once constructed.
+// Threads: any; immutable.
 class RawMasks {
  public:
   explicit RawMasks(std::span<const FeatureConfig> features);
 
   size_t width() const { return width_; }  // Columns of all features.
 
-  // Appends the columns to the dense part. Requires the batch to have the features.
-  // Cost: one pass over the dense values; none where no feature asks.
+  // Appends the columns to the dense part. Requires a batch with the features. Cost: one pass over
+  // the dense values; none without masks.
   void AppendTo(Batch& batch) const;
 
  private:

@@ -12,6 +12,13 @@
 namespace simurgh {
 namespace {
 
+BatchPlan PlanOf(const CompactBatch& batch, const BatchLayout& layout, const BucketMap& map) {
+  PlanScratch scratch;
+  BatchPlan plan;
+  PlanBatch(batch, layout, map, scratch, plan);
+  return plan;
+}
+
 // Three features on two tables: the first and the last share table 1.
 BatchLayout SharedTableLayout() {
   return {.features = {{1, 0}, {0, 4}, {1, 12}}, .table_dims = {8, 4}};
@@ -65,7 +72,7 @@ TEST_CASE("A plan holds each (table, id) once, at its owner, and points every id
       GENERATE(values<std::vector<uint32_t>>({{0, 1, 2}, {0, 1, 0}}));
   const CompactBatch batch = RandomBatch(random, lists, 40);
   REQUIRE(CheckLists(batch, layout).ok());
-  const BatchPlan plan = PlanBatch(batch, layout, map);
+  const BatchPlan plan = PlanOf(batch, layout, map);
 
   // Read the plan in its own order: (table, id) by the float where its row begins.
   std::map<uint64_t, std::pair<uint32_t, uint64_t>> row_at;
@@ -111,7 +118,7 @@ TEST_CASE("A plan holds each (table, id) once, at its owner, and points every id
 TEST_CASE("A batch without ids has an empty plan") {
   BatchBuilder builder(3, 0);
   builder.EndSample();
-  const BatchPlan plan = PlanBatch(*builder.Build()->sparse, SharedTableLayout(), BucketMap(2, 2));
+  const BatchPlan plan = PlanOf(*builder.Build()->sparse, SharedTableLayout(), BucketMap(2, 2));
   CHECK(plan.ids.empty());
   CHECK(plan.row_floats == 0);
   for (const ServerShare& share : plan.servers) CHECK(share.groups.empty());

@@ -63,7 +63,8 @@ struct Setup {
   Setup(BatchLayout of, std::shared_ptr<const CompactBatch> compact, Random& random)
       : layout(std::move(of)), pooling(layout) {
     batch.lent = std::move(compact);
-    batch.plan = PlanBatch(*batch.lent, layout, BucketMap(2, 2));
+    PlanScratch scratch;
+    PlanBatch(*batch.lent, layout, BucketMap(2, 2), scratch, batch.plan);
     samples = batch.lent->batch_size;
     rows.resize(batch.plan.row_floats);
     for (float& value : rows) value = static_cast<float>(random.Normal());
