@@ -60,19 +60,19 @@ class MetricRegistry::Impl : public prometheus::Collectable {
   template <typename Make>
   Series& Get(const std::string& name, const std::string& help, prometheus::MetricType type,
               MetricLabels labels, Make make) {
-    SIMURGH_CHECK(IsName(name)) << "'" << name << "' is no name for a metric";
+    SIMURGH_CHECK(IsName(name)) << "'" << name << "' is not a valid metric name";
     std::ranges::sort(labels);
     for (const auto& [label, value] : labels) {
-      SIMURGH_CHECK(IsName(label)) << name << ": '" << label << "' is no name for a label";
+      SIMURGH_CHECK(IsName(label)) << name << ": '" << label << "' is not a valid label name";
     }
     MutexLock lock(mutex_);
     Family& family = families_.try_emplace(name, Family{type, help, {}}).first->second;
     SIMURGH_CHECK(family.type == type && family.help == help)
-        << name << " was made before with another type or help text";
+        << name << " exists with another type or help text";
     constexpr auto kLabelName = &MetricLabels::value_type::first;
     SIMURGH_CHECK(family.series.empty() || std::ranges::equal(family.series.begin()->first, labels,
                                                               {}, kLabelName, kLabelName))
-        << name << " was made before with other label names";
+        << name << " exists with other label names";
     const auto [series, is_new] = family.series.try_emplace(std::move(labels));
     if (is_new) series->second = make();
     return series->second;
@@ -116,7 +116,7 @@ Gauge& MetricRegistry::GetGauge(const std::string& name, const std::string& help
   Series& series = impl_->Get(name, help, prometheus::MetricType::Gauge, std::move(labels),
                               [] { return std::make_unique<Gauge>(); });
   auto* gauge = std::get_if<std::unique_ptr<Gauge>>(&series);
-  SIMURGH_CHECK(gauge != nullptr) << name << " was made before as a computed gauge";
+  SIMURGH_CHECK(gauge != nullptr) << name << " exists as a computed gauge";
   return **gauge;
 }
 
@@ -125,7 +125,7 @@ Histogram& MetricRegistry::GetHistogram(const std::string& name, const std::stri
   Series& series = impl_->Get(name, help, prometheus::MetricType::Histogram, std::move(labels),
                               [&bounds] { return std::make_unique<Histogram>(bounds); });
   Histogram& histogram = *std::get<std::unique_ptr<Histogram>>(series);
-  SIMURGH_CHECK(histogram.bounds() == bounds) << name << " was made before with other bounds";
+  SIMURGH_CHECK(histogram.bounds() == bounds) << name << " exists with other bounds";
   return histogram;
 }
 
@@ -136,7 +136,7 @@ void MetricRegistry::AddComputedGauge(const std::string& name, const std::string
     made = true;
     return Series(std::move(read));
   });
-  SIMURGH_CHECK(made) << name << " was made before with these labels";
+  SIMURGH_CHECK(made) << name << " exists with these labels";
 }
 
 std::string MetricRegistry::Serialize() const {

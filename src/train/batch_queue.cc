@@ -48,12 +48,11 @@ std::vector<StartedCall> BatchQueue::StartCalls(Clock::time_point now) {
         calls.push_back(StartPull(pending));
       }
     }
-    earlier_are_submitted = earlier_are_submitted && pending.state != State::kUnsubmitted &&
-                            pending.state != State::kSubmitting;
-    earlier_have_permits = earlier_have_permits && (pending.permit || pending.computed);
-    earlier_are_pulled = earlier_are_pulled && pending.is_pulled();
-    earlier_are_pushed =
-        earlier_are_pushed && (pending.state == State::kPushing || pending.state == State::kDone);
+    const State state = pending.state;
+    earlier_are_submitted &= state != State::kUnsubmitted && state != State::kSubmitting;
+    earlier_have_permits &= pending.permit || pending.computed;
+    earlier_are_pulled &= pending.is_pulled();
+    earlier_are_pushed &= state == State::kPushing || state == State::kDone;
   }
   for (const StartedCall& call : calls) call.batch->call_began = now;
   return calls;
@@ -85,7 +84,7 @@ StartedCall BatchQueue::StartPull(PendingBatch& pending) {
 void BatchQueue::OnSubmitted(PendingBatch& pending, const BatchReference& reference) {
   pending.reference = reference;
   pending.state = State::kWaiting;
-  // A submit that a failed pull or push repeated does not end the failure.
+  // A submit repeated after a failed pull or push does not end the failure.
   if (!pending.permit) pending.retry.Reset();
 }
 

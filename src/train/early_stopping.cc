@@ -8,10 +8,8 @@ bool EarlyStopping::IsOver(const EvaluationResult& result) {
   if (config_.patience == 0) return false;
   const bool by_auc = config_.metric == EarlyStoppingConfig::Metric::kAuc;
   const double value = by_auc ? result.auc : -result.log_loss;
-  const bool better =
-      has_best_ ? value > best_ + double{config_.min_improvement} : !std::isnan(value);
+  const bool better = best_ ? value > *best_ + double{config_.min_improvement} : !std::isnan(value);
   if (better) {
-    has_best_ = true;
     best_ = value;
     no_better_ = 0;
     return false;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "simurgh/config/training_config.h"
 #include "simurgh/train/evaluator.h"
@@ -20,8 +21,7 @@ class EarlyStopping {
 
  private:
   const EarlyStoppingConfig config_;
-  bool has_best_ = false;
-  double best_ = 0;  // Larger is better.
+  std::optional<double> best_;  // Larger is better.
   uint32_t no_better_ = 0;
 };
 

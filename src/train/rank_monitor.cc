@@ -79,20 +79,19 @@ std::optional<RankMonitor::Failure> RankMonitor::Judge(const std::vector<Steps>&
   const Steps& own = all[collective_.rank()];
   if (own.enqueued == own.ended || now - last_change_ < timeout_) return std::nullopt;
   const auto late = std::ranges::min_element(all, {}, &Steps::enqueued);
+  const std::string waited = absl::StrCat(timeout_.count(), " ms (nn_worker.rank_timeout)");
   if (late->enqueued < own.enqueued) {
     const auto rank = late - all.begin();
-    return Failure{
-        absl::StatusCode::kDeadlineExceeded,
-        absl::StrCat("rank ", rank, " of ", all.size(), " (nn_worker.instances.", rank,
-                     ") has not reached step ", own.enqueued, " of the run for ", timeout_.count(),
-                     " ms (nn_worker.rank_timeout); see its log and restart all "
-                     "ranks")};
+    return Failure{absl::StatusCode::kDeadlineExceeded,
+                   absl::StrCat("rank ", rank, " of ", all.size(), " (nn_worker.instances.", rank,
+                                ") has not reached step ", own.enqueued, " of the run for ", waited,
+                                "; see its log and restart all ranks")};
   }
   return Failure{absl::StatusCode::kDeadlineExceeded,
                  absl::StrCat("the device sums of step ", own.enqueued,
-                              " of the run have not completed for ", timeout_.count(),
-                              " ms (nn_worker.rank_timeout), though all ranks have reached "
-                              "it; see the kernel's log for device errors and restart all ranks")};
+                              " of the run have not completed for ", waited,
+                              ", though all ranks have reached it; see the kernel's log for device "
+                              "errors and restart all ranks")};
 }
 
 void RankMonitor::Watch() {

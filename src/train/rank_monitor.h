@@ -33,7 +33,7 @@ class RankMonitor {
 
   // OK, or the rank at fault.
   Status status();
-  // The same, waiting up to `patience` for an error.
+  // As status(), but waits up to `patience` for an error.
   Status Await(std::chrono::milliseconds patience);
 
  private:

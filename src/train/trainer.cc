@@ -62,11 +62,6 @@ Trainer::Trainer(const TrainingConfig& config, uint64_t run, EmbeddingPort& port
 
 Trainer::~Trainer() = default;
 
-Status Trainer::AwaitRanks() {
-  std::vector<std::byte> all(collective_.ranks());
-  return collective_.Gather(Channel::kStep, std::array{std::byte()}, all);
-}
-
 Status Trainer::CheckSameWeights() {
   if (collective_.ranks() == 1) return absl::OkStatus();
   const std::span<const std::byte> weights = std::as_bytes(network_.parameters());
@@ -118,7 +113,9 @@ StatusOr<EvaluationResult> Trainer::EvaluateNow(uint64_t step, EvaluationSet set
   const std::span<float> statistics = network_.statistics();
   const std::vector<float> own(statistics.begin(), statistics.end());
   SIMURGH_RETURN_IF_ERROR(AverageStatistics());
-  SIMURGH_RETURN_IF_ERROR(AwaitRanks());
+  // A barrier: all ranks' pushes are acknowledged.
+  std::vector<std::byte> all(collective_.ranks());
+  SIMURGH_RETURN_IF_ERROR(collective_.Gather(Channel::kStep, std::array{std::byte()}, all));
   SIMURGH_ASSIGN_OR_RETURN(
       const EvaluationResult result,
       Evaluate(port_, network_, collective_,

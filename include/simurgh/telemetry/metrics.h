@@ -53,7 +53,7 @@ class Counter {
   std::array<internal::Cell<uint64_t>, internal::kMetricSlots> cells_;
 };
 
-// A quantity that goes up and down.
+// A value that can rise and fall.
 //
 // Threads: any. All write the same word: too slow for the row path.
 class Gauge {

@@ -130,8 +130,6 @@ class Trainer {
   bool IsEvaluationDue(uint64_t steps, bool epoch_ended);
   StatusOr<EvaluationResult> EvaluateNow(uint64_t step, EvaluationSet set,
                                          const std::stop_token& stop);
-  // A barrier of all ranks.
-  Status AwaitRanks();
   // Errors: INTERNAL naming a rank whose dense weights differ.
   Status CheckSameWeights();
   // Mode async: waits for this rank's pushes and for all ranks; then pulls the servers' weights.
