@@ -15,7 +15,6 @@ fi
 KEPT='
 counted_samples: tests check which samples a meter counts
 idle_bytes: tests bound the memory that pools keep
-limit_bytes: tests compare the resident memory with the budget
 result_type: the standard library asks random generators for it
 SetClock: tests of eviction.idle_time replace the clock
 segment_count: tests check the planned size of an index

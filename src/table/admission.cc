@@ -7,11 +7,6 @@
 #include "simurgh/base/hash.h"
 
 namespace simurgh {
-namespace {
-
-using Kind = AdmissionConfig::Kind;
-
-}  // namespace
 
 Admission::Admission(const AdmissionConfig& config, std::string_view table, uint64_t seed)
     : config_(config), seed_(HashBytes(table, seed ^ 0xad3155107ULL)) {
@@ -24,19 +19,9 @@ Admission::Admission(const AdmissionConfig& config, std::string_view table, uint
 }
 
 bool Admission::Admit(uint64_t id) {
-  switch (config_.kind) {
-    case Kind::kAlways:
-      return true;
-    case Kind::kProbability:
-      return Mix64(seed_ ^ Mix64(id)) <= threshold_;
-    case Kind::kOccurrences:
-      break;
-  }
-  return CountedEnough(id);
-}
-
-bool Admission::CountedEnough(uint64_t id) {
+  if (always()) return true;
   const uint64_t placed = Mix64(id);
+  if (config_.kind == Kind::kProbability) return Mix64(seed_ ^ placed) <= threshold_;
   if (GroupOf(id) == nullptr) {
     groups_[placed >> 56] = std::make_unique<Group>();
     ++groups_in_use_;
@@ -50,23 +35,19 @@ bool Admission::CountedEnough(uint64_t id) {
   std::array<uint8_t*, kRows> cells;
   for (uint32_t row = 0; row < kRows; ++row) {
     const uint64_t hash = Mix64(seed_ + row + (placed << 8)) >> 32;
-    cells[row] =
-        &sketch
-             .counters[uint64_t{row} * config_.sketch_width + (hash * config_.sketch_width >> 32)];
+    const uint64_t column = hash * config_.sketch_width >> 32;
+    cells[row] = &sketch.counters[uint64_t{row} * config_.sketch_width + column];
     least = std::min(least, *cells[row]);
   }
   // Conservative update: only the smallest counters grow, the others are overestimates already.
   if (least < std::numeric_limits<uint8_t>::max()) {
     for (uint8_t* cell : cells) *cell = std::max<uint8_t>(*cell, static_cast<uint8_t>(least + 1));
   }
-  const bool enough = uint32_t{least} + 1 >= config_.occurrences;
-  if (++sketch.counted == kAgeAfter * config_.sketch_width) Age(sketch);
-  return enough;
-}
-
-void Admission::Age(Sketch& sketch) const {
-  sketch.counted = 0;
-  for (uint64_t i = 0; i < counters(); ++i) sketch.counters[i] /= 2;
+  if (++sketch.counted == kAgeAfter * config_.sketch_width) {
+    sketch.counted = 0;
+    for (uint64_t i = 0; i < counters(); ++i) sketch.counters[i] /= 2;
+  }
+  return uint32_t{least} + 1 >= config_.occurrences;
 }
 
 uint64_t Admission::bytes_used() const {

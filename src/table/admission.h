@@ -33,19 +33,21 @@ class Admission {
 
   // Whether Admit(id) would allocate.
   bool NeedsSketch(uint64_t id) const {
-    return config_.kind == AdmissionConfig::Kind::kOccurrences &&
+    return config_.kind == Kind::kOccurrences &&
            (GroupOf(id) == nullptr || SketchOf(id).counters == nullptr);
   }
   // Memory of one sketch.
   uint64_t sketch_bytes() const { return counters() + sizeof(Sketch); }
 
   // Whether every id is admitted and nothing is counted.
-  bool always() const { return config_.kind == AdmissionConfig::Kind::kAlways; }
+  bool always() const { return config_.kind == Kind::kAlways; }
 
   // Memory of all sketches.
   uint64_t bytes_used() const;
 
  private:
+  using Kind = AdmissionConfig::Kind;
+
   static constexpr uint32_t kGroups = 256;
   static constexpr uint32_t kBucketsPerGroup = 256;
   static constexpr uint32_t kRows = 4;  // Hash functions of a sketch.
@@ -65,8 +67,6 @@ class Admission {
     return (*GroupOf(id))[(Mix64(id) >> 48) % kBucketsPerGroup];
   }
   uint64_t counters() const { return uint64_t{kRows} * config_.sketch_width; }  // Per sketch.
-  bool CountedEnough(uint64_t id);
-  void Age(Sketch& sketch) const;
 
   AdmissionConfig config_;
   uint64_t seed_;

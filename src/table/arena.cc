@@ -15,9 +15,6 @@ namespace {
 
 constexpr uint64_t kCacheLine = 64;
 constexpr uint64_t kPage = 4096;
-constexpr uint64_t AlignmentFor(uint64_t bytes) {
-  return bytes >= kHugePage ? kHugePage : kCacheLine;
-}
 
 }  // namespace
 
@@ -41,15 +38,6 @@ Arena::Arena(Arena&& other) noexcept
       file_(std::exchange(other.file_, -1)),
       prefaulter_(std::move(other.prefaulter_)) {}
 
-Arena& Arena::operator=(Arena&& other) noexcept {
-  std::swap(base_, other.base_);
-  std::swap(size_, other.size_);
-  std::swap(used_, other.used_);
-  std::swap(file_, other.file_);
-  std::swap(prefaulter_, other.prefaulter_);
-  return *this;
-}
-
 Arena::~Arena() {
   prefaulter_ = nullptr;
   if (base_ != nullptr) munmap(base_, size_);
@@ -61,7 +49,7 @@ uint64_t Arena::ReservationFor(uint64_t bytes) {
 }
 
 uint64_t Arena::Reserve(uint64_t bytes) {
-  const uint64_t offset = RoundUp(used_, AlignmentFor(bytes));
+  const uint64_t offset = RoundUp(used_, bytes >= kHugePage ? kHugePage : kCacheLine);
   SIMURGH_CHECK_LE(offset + bytes, size_);
   used_ = offset + RoundUp(bytes, kCacheLine);
   return offset;

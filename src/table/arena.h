@@ -25,7 +25,6 @@ class Arena {
   static StatusOr<Arena> CreateInDirectory(const std::string& directory, uint64_t reserved_bytes);
 
   Arena(Arena&& other) noexcept;
-  Arena& operator=(Arena&& other) noexcept;
   ~Arena();
 
   // Returns the offset of `bytes` zeroed bytes, aligned to 64 bytes, or to a huge page if the block

@@ -8,8 +8,9 @@ namespace simurgh {
 Expiry::Expiry(const EvictionConfig& config) : config_(config) {
   uint64_t shortest = std::numeric_limits<uint64_t>::max();
   if (config_.idle_steps > 0) shortest = config_.idle_steps;
-  if (config_.low_use.below > 0)
+  if (config_.low_use.below > 0) {
     shortest = std::min<uint64_t>(shortest, config_.low_use.idle_steps);
+  }
   if (config_.small_norm.below > 0) {
     shortest = std::min<uint64_t>(shortest, config_.small_norm.idle_steps);
   }
@@ -17,7 +18,8 @@ Expiry::Expiry(const EvictionConfig& config) : config_(config) {
   active_ = shortest_idle_steps_ > 0 || timed();
 }
 
-void Expiry::Advance(uint64_t stamp) {
+void Expiry::Advance(uint64_t stamp, Clock::time_point now) {
+  if (timed()) AdvanceTime(stamp, now);
   newest_ = stamp;
   live_from_ = idle_before_;
   if (shortest_idle_steps_ > 0 && stamp > shortest_idle_steps_) {
@@ -25,8 +27,8 @@ void Expiry::Advance(uint64_t stamp) {
   }
 }
 
-void Expiry::Advance(uint64_t stamp, Clock::time_point now) {
-  // Rows with an older stamp were last used before `now`.
+// Rows with an older stamp were last used before `now`.
+void Expiry::AdvanceTime(uint64_t stamp, Clock::time_point now) {
   const bool due = count_ == 0 || now - notes_[(first_ + count_ - 1) % notes_.size()].time >=
                                       config_.idle_time / kNotes;
   if (due && count_ < notes_.size()) {
@@ -38,7 +40,6 @@ void Expiry::Advance(uint64_t stamp, Clock::time_point now) {
     first_ = (first_ + 1) % notes_.size();
     --count_;
   }
-  Advance(stamp);
 }
 
 }  // namespace simurgh

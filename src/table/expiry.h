@@ -30,9 +30,7 @@ class Expiry {
   bool active() const { return active_; }
   bool timed() const { return config_.idle_time.count() > 0; }
 
-  // Call with every new stamp before Judge().
-  void Advance(uint64_t stamp);
-  // As above for timed rules. Requires that `now` never decreases.
+  // Call with every new stamp before Judge(). now: used if timed(); must never decrease.
   void Advance(uint64_t stamp, Clock::time_point now);
 
   // Rows with this stamp or a newer one have not expired.
@@ -58,6 +56,8 @@ class Expiry {
 
  private:
   static constexpr size_t kNotes = 64;
+
+  void AdvanceTime(uint64_t stamp, Clock::time_point now);
 
   // The newest stamp at that time.
   struct Note {

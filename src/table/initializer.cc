@@ -4,12 +4,13 @@
 #include <array>
 #include <cmath>
 
-#include "simurgh/base/check.h"
 #include "simurgh/base/hash.h"
 #include "simurgh/base/random.h"
 
 namespace simurgh {
 namespace {
+
+using Kind = InitializerConfig::Kind;
 
 // Standard normal, drawn again until it is within two deviations: 1.05 times on average.
 double TruncatedNormal(Random& random) {
@@ -48,54 +49,42 @@ double Poisson(double rate, Random& random) {
 Initializer::Initializer(const InitializerConfig& config, std::string_view table, uint32_t dim,
                          uint64_t seed)
     : config_(config), dim_(dim), table_seed_(HashBytes(table, seed)) {
-  const bool by_dim = config.kind == InitializerConfig::Kind::kInverseSqrtDim;
+  if (config.kind == Kind::kZero) config_.value = 0;
+  const bool by_dim = config.kind == Kind::kInverseSqrtDim;
   const float bound = 1.0F / std::sqrt(static_cast<float>(dim));
   const float low = by_dim ? -bound : config.low;
   const float high = by_dim ? bound : config.high;
   range_ = {low, high - low, std::max(low, std::nextafter(high, low))};
 }
 
-uint64_t Initializer::SeedOf(uint64_t id) const { return Mix64(table_seed_ ^ Mix64(id)); }
-
-void Initializer::Fill(uint64_t id, std::span<float> weights) const {
-  SIMURGH_CHECK_EQ(weights.size(), size_t{dim_});
-  const NewWeights row = {id, weights.data()};
-  Fill({&row, 1});
-}
-
 void Initializer::Fill(std::span<const NewWeights> rows) const {
-  const bool uniform = config_.kind == InitializerConfig::Kind::kUniform ||
-                       config_.kind == InitializerConfig::Kind::kInverseSqrtDim;
-  if (!uniform) {
-    for (const NewWeights& row : rows) FillOne(row);
+  const auto seed_of = [this](uint64_t id) { return Mix64(table_seed_ ^ Mix64(id)); };
+  if (config_.kind == Kind::kUniform || config_.kind == Kind::kInverseSqrtDim) {
+    std::array<UniformRow, 16> batch;
+    for (size_t begin = 0; begin < rows.size(); begin += batch.size()) {
+      const auto block = rows.subspan(begin, std::min(batch.size(), rows.size() - begin));
+      for (size_t i = 0; i < block.size(); ++i) batch[i] = {seed_of(block[i].id), block[i].weights};
+      FillUniform(range_, dim_, {batch.data(), block.size()});
+    }
     return;
   }
-  std::array<UniformRow, 16> batch;
-  for (size_t begin = 0; begin < rows.size(); begin += batch.size()) {
-    const auto block = rows.subspan(begin, std::min(batch.size(), rows.size() - begin));
-    for (size_t i = 0; i < block.size(); ++i) batch[i] = {SeedOf(block[i].id), block[i].weights};
-    FillUniform(range_, dim_, {batch.data(), block.size()});
+  for (const NewWeights& row : rows) {
+    if (config_.kind == Kind::kZero || config_.kind == Kind::kConstant) {
+      std::fill_n(row.weights, dim_, config_.value);
+      continue;
+    }
+    Random random(seed_of(row.id));
+    for (uint32_t i = 0; i < dim_; ++i) row.weights[i] = static_cast<float>(Draw(random));
   }
-}
-
-void Initializer::FillOne(const NewWeights& row) const {
-  if (config_.kind == InitializerConfig::Kind::kZero ||
-      config_.kind == InitializerConfig::Kind::kConstant) {
-    const bool zero = config_.kind == InitializerConfig::Kind::kZero;
-    std::fill_n(row.weights, dim_, zero ? 0.0F : config_.value);
-    return;
-  }
-  Random random(SeedOf(row.id));
-  for (uint32_t i = 0; i < dim_; ++i) row.weights[i] = static_cast<float>(Draw(random));
 }
 
 double Initializer::Draw(Random& random) const {
   switch (config_.kind) {
-    case InitializerConfig::Kind::kTruncatedNormal:
+    case Kind::kTruncatedNormal:
       return config_.mean + config_.stddev * TruncatedNormal(random);
-    case InitializerConfig::Kind::kGamma:
+    case Kind::kGamma:
       return config_.scale * Gamma(config_.shape, random);
-    case InitializerConfig::Kind::kPoisson:
+    case Kind::kPoisson:
       return Poisson(config_.rate, random);
     default:
       return config_.mean + config_.stddev * random.Normal();

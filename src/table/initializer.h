@@ -27,12 +27,8 @@ class Initializer {
   // Cost per weight: uniform half a 64-bit draw, normal a logarithm and a cosine, gamma somewhat
   // more, poisson `rate` draws.
   void Fill(std::span<const NewWeights> rows) const;
-  // weights: (D) overwritten.
-  void Fill(uint64_t id, std::span<float> weights) const;
 
  private:
-  void FillOne(const NewWeights& row) const;  // All kinds but uniform.
-  uint64_t SeedOf(uint64_t id) const;
   double Draw(Random& random) const;
 
   InitializerConfig config_;

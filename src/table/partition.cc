@@ -11,19 +11,7 @@
 
 namespace simurgh {
 
-namespace {
-
 constexpr size_t kAllIds = std::numeric_limits<size_t>::max();
-
-}  // namespace
-
-Partition::State::State(Arena partition_arena, const std::vector<TableConfig>& configs,
-                        uint64_t seed)
-    : arena(std::move(partition_arena)) {
-  for (const TableConfig& config : configs) {
-    tables.push_back(std::make_unique<Table>(config, seed, arena));
-  }
-}
 
 Status Partition::State::CheckGroup(absl::string_view request, uint32_t table, size_t ids,
                                     size_t rows, size_t columns) const {
@@ -71,9 +59,10 @@ StatusOr<std::unique_ptr<Partition>> Partition::Create(const std::vector<TableCo
                                : Arena::CreateInDirectory(memory.arena_directory, reserved));
   if (memory.numa_node) SIMURGH_RETURN_IF_ERROR(arena.BindToNode(*memory.numa_node));
   std::unique_ptr<Partition> partition(new Partition());
-  partition->state_ = std::make_unique<State>(std::move(arena), tables, seed);
-  if (budget != nullptr) {
-    for (const auto& table : partition->state_->tables) table->SetMemoryBudget(budget);
+  partition->state_ = std::make_unique<State>(std::move(arena));
+  State& state = *partition->state_;
+  for (const TableConfig& config : tables) {
+    state.tables.push_back(std::make_unique<Table>(config, seed, state.arena, budget));
   }
   return partition;
 }

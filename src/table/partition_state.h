@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <tuple>
 #include <vector>
 
 #include "absl/strings/string_view.h"
@@ -12,17 +13,8 @@
 
 namespace simurgh {
 
-// A push that has begun and not ended.
-struct OpenPush {
-  uint64_t run = 0;
-  uint32_t rank = 0;
-  uint64_t step = 0;
-
-  bool operator==(const OpenPush&) const = default;
-};
-
 struct Partition::State {
-  State(Arena partition_arena, const std::vector<TableConfig>& configs, uint64_t seed);
+  explicit State(Arena partition_arena) : arena(std::move(partition_arena)) {}
 
   Status CheckGroup(absl::string_view request, uint32_t table, size_t ids, size_t rows,
                     size_t columns) const;
@@ -33,7 +25,7 @@ struct Partition::State {
   std::vector<std::unique_ptr<Table>> tables;
   PushWindow window;
   RecencyClock clock;
-  std::vector<OpenPush> open_pushes;
+  std::vector<std::tuple<uint64_t, uint32_t, uint64_t>> open_pushes;  // By run, rank and step.
 };
 
 }  // namespace simurgh

@@ -8,9 +8,7 @@
 namespace simurgh {
 namespace {
 
-OpenPush IdentityOf(const StepId& step) {
-  return {.run = step.run, .rank = step.rank, .step = step.step};
-}
+auto IdentityOf(const StepId& step) { return std::tuple(step.run, step.rank, step.step); }
 
 }  // namespace
 
@@ -68,7 +66,7 @@ PushWork::PushWork(Partition& partition, const StepId& step, std::span<const Pus
     : partition_(*partition.state_), step_(step), groups_(groups) {}
 
 bool PushWork::Ready() const {
-  const std::vector<OpenPush>& open = partition_.open_pushes;
+  const auto& open = partition_.open_pushes;
   return begun_ || std::ranges::find(open, IdentityOf(step_)) == open.end();
 }
 

@@ -26,7 +26,7 @@ void Table::State::PullAbsent(std::span<const uint64_t> ids, EncodedRows to, uin
     }
     const size_t at = absent[i];
     // An id given twice has a row already, unless that was evicted again.
-    uint32_t row = Lookup(ids[at]);
+    uint32_t row = index.Find(ids[at], RowIndex::Hash(ids[at]));
     if (row != kNoRow && HasExpired(row)) {
       Expire(row);
       row = kNoRow;

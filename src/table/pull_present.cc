@@ -1,6 +1,7 @@
 // How a training pull reads existing rows.
 
 #include <array>
+#include <bit>
 
 #include "table/simd/gather_rows.h"
 #include "table/table_state.h"
@@ -15,7 +16,7 @@ void Table::State::PullPresent(std::span<const uint64_t> ids, EncodedRows to, ui
       absent.push_back(at);
       return;
     }
-    if (at % kAgeEvery == 0) NoteAge(row, now);
+    if (at % kAgeEvery == 0) ++counts.pulled_before[std::bit_width(now - rows.header(row).recency)];
     Touch(row, now);
     reader.Add(row, to.row(at));
   };

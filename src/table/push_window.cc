@@ -26,12 +26,19 @@ StatusOr<bool> PushWindow::Applied(uint64_t run, uint32_t rank, uint64_t step) c
 }
 
 void PushWindow::Record(uint64_t run, uint32_t rank, uint64_t step) {
-  Trainer& trainer = FindOrAdd(run, rank);
-  SIMURGH_CHECK_LE(trainer.next_step, step);
-  SIMURGH_CHECK_LT(step - trainer.next_step, kOpenSteps);
-  trainer.steps.set(step % kOpenSteps);
-  for (; trainer.steps[trainer.next_step % kOpenSteps]; ++trainer.next_step) {
-    trainer.steps.reset(trainer.next_step % kOpenSteps);
+  auto* trainer = const_cast<Trainer*>(Find(run, rank));
+  if (trainer == nullptr) {
+    if (trainers_.size() == kMaxTrainers) {
+      trainers_.erase(std::ranges::min_element(trainers_, {}, &Trainer::last_use));
+    }
+    trainer = &trainers_.emplace_back(Trainer{.run = run, .rank = rank, .steps = {}});
+  }
+  trainer->last_use = ++uses_;
+  SIMURGH_CHECK_LE(trainer->next_step, step);
+  SIMURGH_CHECK_LT(step - trainer->next_step, kOpenSteps);
+  trainer->steps.set(step % kOpenSteps);
+  for (; trainer->steps[trainer->next_step % kOpenSteps]; ++trainer->next_step) {
+    trainer->steps.reset(trainer->next_step % kOpenSteps);
   }
 }
 
@@ -48,18 +55,6 @@ const PushWindow::Trainer* PushWindow::Find(uint64_t run, uint32_t rank) const {
     return trainer.run == run && trainer.rank == rank;
   });
   return found == trainers_.end() ? nullptr : &*found;
-}
-
-PushWindow::Trainer& PushWindow::FindOrAdd(uint64_t run, uint32_t rank) {
-  auto* trainer = const_cast<Trainer*>(Find(run, rank));
-  if (trainer == nullptr) {
-    if (trainers_.size() == kMaxTrainers) {
-      trainers_.erase(std::ranges::min_element(trainers_, {}, &Trainer::last_use));
-    }
-    trainer = &trainers_.emplace_back(Trainer{.run = run, .rank = rank, .steps = {}});
-  }
-  trainer->last_use = ++uses_;
-  return *trainer;
 }
 
 }  // namespace simurgh

@@ -40,7 +40,6 @@ class PushWindow {
   };
 
   const Trainer* Find(uint64_t run, uint32_t rank) const;
-  Trainer& FindOrAdd(uint64_t run, uint32_t rank);
 
   std::vector<Trainer> trainers_;
   uint64_t uses_ = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 
 namespace simurgh {
 
@@ -12,8 +13,7 @@ namespace simurgh {
 class RecencyClock {
  public:
   uint64_t Advance(uint64_t run, uint64_t step) {
-    if (!started_ || run != run_) {
-      started_ = true;
+    if (run != run_) {
       run_ = run;
       first_step_ = step;
       base_ = ++newest_;
@@ -24,8 +24,7 @@ class RecencyClock {
   }
 
  private:
-  bool started_ = false;
-  uint64_t run_ = 0;
+  std::optional<uint64_t> run_;
   uint64_t first_step_ = 0;
   uint64_t base_ = 0;
   uint64_t newest_ = 0;

@@ -29,7 +29,7 @@ uint32_t RecencyQueue::PopOldest(uint32_t now) {
       const auto row = static_cast<uint32_t>(entry);
       const uint32_t stamp = stamps_(row);
       if (stamp == entry >> 32) return row;
-      File(row, stamp);
+      Add(row, stamp);
     }
     TakeOldestBucket(now);
   }
@@ -47,7 +47,7 @@ void RecencyQueue::Clear() {
   shift_ = 0;
 }
 
-void RecencyQueue::FileOutside(uint32_t row, uint32_t stamp) {
+void RecencyQueue::AddOutside(uint32_t row, uint32_t stamp) {
   uint64_t number = stamp >> shift_;
   if (ring_rows_ == 0) front_ = back_ = number;
   if (number >= front_ + kBuckets) AdvanceFront();

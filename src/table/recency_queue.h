@@ -46,9 +46,15 @@ class RecencyQueue {
   }
 
   // Files a row without an entry under its current stamp.
-  void Add(uint32_t row) { File(row, stamps_(row)); }
+  void Add(uint32_t row) { Add(row, stamps_(row)); }
   // As above for a row whose header will get this stamp.
-  void Add(uint32_t row, uint32_t stamp) { File(row, stamp); }
+  void Add(uint32_t row, uint32_t stamp) {
+    const uint64_t number = stamp >> shift_;
+    if (ring_rows_ == 0 || number < front_ || number > back_) [[unlikely]]
+      return AddOutside(row, stamp);
+    Push(bucket(number), row);
+    ++ring_rows_;
+  }
 
   // Removes and returns the oldest row. Requires size() > 0 and no stamp after `now`.
   uint32_t PopOldest(uint32_t now);
@@ -89,15 +95,8 @@ class RecencyQueue {
     return bucket.rows == 0 ? 0 : (bucket.rows - 1) % kRowsPerChunk + 1;
   }
 
-  void File(uint32_t row, uint32_t stamp) {
-    const uint64_t number = stamp >> shift_;
-    if (ring_rows_ == 0 || number < front_ || number > back_) [[unlikely]]
-      return FileOutside(row, stamp);
-    Push(bucket(number), row);
-    ++ring_rows_;
-  }
-  // As File(), for a stamp outside the ring.
-  void FileOutside(uint32_t row, uint32_t stamp);
+  // As Add(), for a stamp outside the ring.
+  void AddOutside(uint32_t row, uint32_t stamp);
   void Push(Bucket& bucket, uint32_t row);
   uint32_t TakeChunk();
   void DropFirstChunk(Bucket& bucket);

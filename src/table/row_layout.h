@@ -124,23 +124,16 @@ class RowFetch {
 
 // Reads one header field of any row: ids for the index, stamps for the eviction queue.
 template <typename T>
-class RowField {
- public:
-  RowField(const std::byte* first, uint64_t stride_bytes)
-      : first_(first), stride_bytes_(stride_bytes) {}
+struct RowField {
+  const std::byte* first;
+  uint64_t stride_bytes;
 
   T operator()(uint32_t row) const {
     T value;
-    std::memcpy(&value, at(row), sizeof(T));
+    std::memcpy(&value, first + row * stride_bytes, sizeof(T));
     return value;
   }
-  void Prefetch(uint32_t row) const { __builtin_prefetch(at(row)); }
-
- private:
-  const std::byte* at(uint32_t row) const { return first_ + row * stride_bytes_; }
-
-  const std::byte* first_;
-  uint64_t stride_bytes_;
+  void Prefetch(uint32_t row) const { __builtin_prefetch(first + row * stride_bytes); }
 };
 
 inline RowField<uint64_t> IdsOf(const Rows& rows) {

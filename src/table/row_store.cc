@@ -5,17 +5,10 @@
 #include "simurgh/base/hash.h"
 
 namespace simurgh {
-namespace {
-
-SparseOptimizer OptimizerOf(const TableConfig& config) {
-  return SparseOptimizer(config.optimizer, config.dim, config.weight_bound);
-}
-
-}  // namespace
 
 RowFormat RowStore::FormatOf(const TableConfig& config) {
   return {.dim = config.dim,
-          .shape = OptimizerOf(config).state_shape(),
+          .shape = StateShapeOf(ParametersOf(config).rule),
           .weights = config.precision,
           .state = config.state_precision};
 }
@@ -29,7 +22,7 @@ uint64_t RowStore::NoiseSeed(const TableConfig& config, uint64_t seed) {
 }
 
 RowStore::RowStore(const TableConfig& config, uint64_t seed, Arena& arena)
-    : optimizer_(OptimizerOf(config)),
+    : parameters_(ParametersOf(config)),
       initializer_(config.initializer, config.name, config.dim, seed),
       noise_seed_(NoiseSeed(config, seed)),
       region_(arena, config.capacity_rows * RowLayout(FormatOf(config)).stride_bytes),
@@ -42,10 +35,7 @@ void RowStore::Acquire(std::span<uint32_t> rows) {
     rows.front() = free_row_;
     free_row_ = static_cast<uint32_t>(rows_.header(free_row_).id);
   }
-  if (!rows.empty()) Carve(rows);
-}
-
-void RowStore::Carve(std::span<uint32_t> rows) {
+  if (rows.empty()) return;
   constexpr uint32_t kRowsAhead = 32;
   const uint64_t stride_bytes = rows_.layout().stride_bytes;
   region_.Allocate(rows.size() * stride_bytes);
@@ -66,13 +56,14 @@ void RowStore::Release(uint32_t row) {
 void RowStore::Initialize(std::span<const NewRow> rows, uint32_t stamp) {
   std::array<Initializer::NewWeights, kMaxNewRows> weights;
   const bool plain = format().plain();
+  const size_t state_floats = format().floats() - format().dim;
   for (size_t i = 0; i < rows.size(); ++i) {
     weights[i] = {rows[i].id, plain ? reinterpret_cast<float*>(rows_.values(rows[i].row))
                                     : new_rows_.data() + i * format().floats()};
   }
   initializer_.Fill({weights.data(), rows.size()});
   for (size_t i = 0; i < rows.size(); ++i) {
-    optimizer_.InitializeState({weights[i].weights + format().dim, optimizer_.state_floats()});
+    InitializeState(parameters_, {weights[i].weights + format().dim, state_floats});
     if (!plain) EncodeNewRow(format(), weights[i].weights, rows_.values(rows[i].row));
     rows_.header(rows[i].row) = {.id = rows[i].id, .recency = stamp, .use_count = 1};
   }
@@ -89,7 +80,7 @@ RowStore::Updater::Updater(RowStore& store, RowPrecision precision, float learni
                            uint64_t step)
     : store_(store),
       precision_(precision),
-      parameters_(store.optimizer_.parameters()),
+      parameters_(store.parameters_),
       step_(step),
       plain_(store.format().plain()) {
   parameters_.learning_rate = learning_rate;

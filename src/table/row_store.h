@@ -138,13 +138,19 @@ class RowStore {
   };
 
  private:
-  static void CopyFloats(const float* from, uint32_t count, float* to);
-
-  void Carve(std::span<uint32_t> rows);
+  // A call to memcpy would double the cost of a short row.
+  static void CopyFloats(const float* from, uint32_t count, float* to) {
+    constexpr uint32_t kTogether = 8;
+    uint32_t i = 0;
+    for (; i + kTogether <= count; i += kTogether) {
+      std::memcpy(to + i, from + i, kTogether * sizeof(float));
+    }
+    for (; i < count; ++i) to[i] = from[i];
+  }
 
   uint32_t carved_rows_ = 0;
   uint32_t free_row_ = kNoRow;  // Head of the free list.
-  SparseOptimizer optimizer_;
+  RowUpdateParameters parameters_;
   Initializer initializer_;
   uint64_t noise_seed_;
   ArenaRegion region_;
@@ -152,15 +158,5 @@ class RowStore {
   std::vector<float> new_rows_;   // Rows as f32 for Initialize(), unless the format is plain.
   std::vector<float> gradients_;  // Gradients as f32 for Flush(), once some were 16-bit.
 };
-
-// Inline because a call to memcpy doubles the cost of a short row.
-inline void RowStore::CopyFloats(const float* from, uint32_t count, float* to) {
-  constexpr uint32_t kTogether = 8;
-  uint32_t i = 0;
-  for (; i + kTogether <= count; i += kTogether) {
-    std::memcpy(to + i, from + i, kTogether * sizeof(float));
-  }
-  for (; i < count; ++i) to[i] = from[i];
-}
 
 }  // namespace simurgh

@@ -26,49 +26,34 @@ RowUpdateRule RuleOf(const SparseOptimizerConfig& config) {
 
 }  // namespace
 
-SparseOptimizer::SparseOptimizer(const SparseOptimizerConfig& config, uint32_t dim,
-                                 float weight_bound)
-    : config_(config),
-      parameters_{.rule = RuleOf(config),
-                  .dim = dim,
-                  .learning_rate = config.learning_rate,
-                  .weight_bound = weight_bound,
-                  .max_gradient_norm = config.max_gradient_norm,
-                  .l2_decay = config.weight_decay,
-                  .decoupled_decay = config.decoupled_weight_decay,
-                  .momentum = config.momentum,
-                  .epsilon = config.epsilon,
-                  .accumulator_decay = config.accumulator_decay,
-                  .beta1 = config.beta1,
-                  .beta2 = config.beta2,
-                  .l1 = config.l1,
-                  .l2 = config.l2,
-                  .group_l1 = config.group_l1,
-                  .ftrl_beta = config.beta} {}
-
-void SparseOptimizer::InitializeState(std::span<float> state) const {
-  size_t zeros = state.size();
-  switch (config_.kind) {
-    case Kind::kAdagrad:
-      zeros = 0;
-      break;
-    case Kind::kFtrl:
-    case Kind::kGroupFtrl:  // z and then s.
-      zeros = parameters_.dim;
-      break;
-    case Kind::kSgd:
-    case Kind::kAdam:
-      break;
-  }
-  std::fill(state.begin(), state.begin() + static_cast<ptrdiff_t>(zeros), 0.0F);
-  std::fill(state.begin() + static_cast<ptrdiff_t>(zeros), state.end(),
-            config_.initial_accumulator);
+RowUpdateParameters ParametersOf(const TableConfig& config) {
+  const SparseOptimizerConfig& optimizer = config.optimizer;
+  return {.rule = RuleOf(optimizer),
+          .dim = config.dim,
+          .learning_rate = optimizer.learning_rate,
+          .weight_bound = config.weight_bound,
+          .max_gradient_norm = optimizer.max_gradient_norm,
+          .l2_decay = optimizer.weight_decay,
+          .decoupled_decay = optimizer.decoupled_weight_decay,
+          .momentum = optimizer.momentum,
+          .epsilon = optimizer.epsilon,
+          .accumulator_decay = optimizer.accumulator_decay,
+          .beta1 = optimizer.beta1,
+          .beta2 = optimizer.beta2,
+          .l1 = optimizer.l1,
+          .l2 = optimizer.l2,
+          .group_l1 = optimizer.group_l1,
+          .ftrl_beta = optimizer.beta,
+          .initial_accumulator = optimizer.initial_accumulator};
 }
 
-void SparseOptimizer::Update(float learning_rate, std::span<const RowGradient> rows) const {
-  RowUpdateParameters parameters = parameters_;
-  parameters.learning_rate = learning_rate;
-  UpdateRows(parameters, rows);
+void InitializeState(const RowUpdateParameters& parameters, std::span<float> state) {
+  const RowUpdateRule rule = parameters.rule;
+  size_t zeros = state.size();
+  if (rule == RowUpdateRule::kAdagrad || rule == RowUpdateRule::kRowWiseAdagrad) zeros = 0;
+  if (rule == RowUpdateRule::kFtrl || rule == RowUpdateRule::kGroupFtrl) zeros = parameters.dim;
+  std::ranges::fill(state.first(zeros), 0.0F);
+  std::ranges::fill(state.subspan(zeros), parameters.initial_accumulator);
 }
 
 }  // namespace simurgh

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstdint>
 #include <span>
 
 #include "simurgh/config/table_config.h"
@@ -8,8 +7,7 @@
 
 namespace simurgh {
 
-// The optimizer of a table's rows: size and initial value of their state, and the update rules.
-// With learning rate l, gradient g, weight w, epsilon e, dim D:
+// The update rules of rows. With learning rate l, gradient g, weight w, epsilon e, dim D:
 //
 //   sgd               w -= l * g
 //   with momentum u   v = u * v + g; w -= l * v
@@ -30,27 +28,11 @@ namespace simurgh {
 //
 // Source: Duchi et al., JMLR 12 (2011); Kingma and Ba, ICLR 2015; Loshchilov and Hutter, ICLR 2019;
 // McMahan et al., KDD 2013; Ni et al., "Adaptive optimizers with sparse group lasso", ECML 2021.
-// Threads: any; immutable.
-class SparseOptimizer {
- public:
-  SparseOptimizer(const SparseOptimizerConfig& config, uint32_t dim, float weight_bound);
 
-  // Floats of state after a row's weights.
-  uint32_t state_floats() const { return StateShapeOf(parameters_.rule).floats(parameters_.dim); }
-  RowStateShape state_shape() const { return StateShapeOf(parameters_.rule); }
+// Parameters of the kernels for a table's rows, with the configured learning rate.
+RowUpdateParameters ParametersOf(const TableConfig& config);
 
-  // Parameters of the kernels, with the configured learning rate.
-  const RowUpdateParameters& parameters() const { return parameters_; }
-
-  void InitializeState(std::span<float> state) const;
-
-  // Applies one gradient to each row, in order. All arithmetic is f32; results are bit-identical on
-  // all processors.
-  void Update(float learning_rate, std::span<const RowGradient> rows) const;
-
- private:
-  SparseOptimizerConfig config_;
-  RowUpdateParameters parameters_;
-};
+// Fills the state of a new row.
+void InitializeState(const RowUpdateParameters& parameters, std::span<float> state);
 
 }  // namespace simurgh

@@ -32,8 +32,8 @@ PullReport& PullReport::operator+=(const PullReport& other) {
   return *this;
 }
 
-Table::Table(const TableConfig& config, uint64_t seed, Arena& arena)
-    : state_(std::make_unique<State>(config, seed, arena)) {}
+Table::Table(const TableConfig& config, uint64_t seed, Arena& arena, MemoryBudget* budget)
+    : state_(std::make_unique<State>(config, seed, arena, budget)) {}
 
 Table::~Table() = default;
 
@@ -105,12 +105,6 @@ uint64_t Table::Push(std::span<const uint64_t> ids, EncodedGradients gradients, 
   s.counts.updated += updated;
   s.counts.missing += ids.size() - updated;
   return updated;
-}
-
-void Table::SetMemoryBudget(MemoryBudget* budget) {
-  State& s = *state_;
-  s.budget = budget;
-  s.row_limit = budget == nullptr ? s.config.capacity_rows : s.index.size();
 }
 
 void Table::SetClock(std::function<std::chrono::steady_clock::time_point()> clock) {

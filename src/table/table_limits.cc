@@ -32,49 +32,37 @@ bool ValidEviction(const EvictionConfig& eviction) {
 }  // namespace
 
 Status Table::Validate(const TableConfig& config) {
-  const auto invalid = [&](absl::string_view what) {
-    return absl::InvalidArgumentError(absl::StrCat("table '", config.name, "': ", what));
+  const AdmissionConfig& admission = config.admission;
+  Status status;
+  const auto require = [&](bool valid, const auto&... problem) {
+    if (valid || !status.ok()) return;
+    status = absl::InvalidArgumentError(absl::StrCat("table '", config.name, "': ", problem...));
   };
-  if (config.dim == 0 || config.dim > kMaxDim) {
-    return invalid(absl::StrCat("dim ", config.dim, " is out of range; use 1 to ", kMaxDim));
-  }
-  if (config.capacity_rows == 0 || config.capacity_rows >= kNoRow) {
-    return invalid(absl::StrCat("a partition's share of capacity_rows is ", config.capacity_rows,
-                                "; use 1 to ", kNoRow - 1, " per partition"));
-  }
-  if (!Positive(config.weight_bound)) {
-    return invalid(
-        absl::StrCat("weight_bound ", config.weight_bound, " is out of range; use a number > 0"));
-  }
-  if (config.precision == RowPrecision::kF16 && config.weight_bound > kMaxF16) {
-    return invalid(absl::StrCat("weight_bound ", config.weight_bound,
-                                " exceeds the range of f16; use at most ", kMaxF16));
-  }
-  if (config.state_precision == RowPrecision::kF16) {
-    return invalid("state_precision f16 is not supported; use f32 or bf16");
-  }
-  if (!Positive(config.admission.probability) || config.admission.probability > 1 ||
-      config.admission.occurrences == 0 || config.admission.occurrences > 255 ||
-      config.admission.sketch_width == 0 || config.admission.sketch_width > kMaxSketchWidth) {
-    return invalid(absl::StrCat("admission: probability ", config.admission.probability,
-                                ", occurrences ", config.admission.occurrences, ", sketch_width ",
-                                config.admission.sketch_width,
-                                "; use a probability in (0, 1], occurrences 1 to 255 and "
-                                "sketch_width 1 to ",
-                                kMaxSketchWidth));
-  }
-  if (!ValidEviction(config.eviction)) {
-    return invalid(absl::StrCat("eviction is out of range; use idle_steps up to ",
-                                EvictionConfig::kMaxIdleSteps,
-                                " (at least 1 in low_use and small_norm), idle_time >= 0, "
-                                "low_use.below up to ",
-                                kMaxUseCount, " and small_norm.below >= 0"));
-  }
-  if (!Positive(config.optimizer.learning_rate)) {
-    return invalid(absl::StrCat("learning_rate ", config.optimizer.learning_rate,
-                                " is out of range; use a number > 0"));
-  }
-  return absl::OkStatus();
+  require(config.dim > 0 && config.dim <= kMaxDim, "dim ", config.dim,
+          " is out of range; use 1 to ", kMaxDim);
+  require(config.capacity_rows > 0 && config.capacity_rows < kNoRow,
+          "a partition's share of capacity_rows is ", config.capacity_rows, "; use 1 to ",
+          kNoRow - 1, " per partition");
+  require(Positive(config.weight_bound), "weight_bound ", config.weight_bound,
+          " is out of range; use a number > 0");
+  require(config.precision != RowPrecision::kF16 || config.weight_bound <= kMaxF16, "weight_bound ",
+          config.weight_bound, " exceeds the range of f16; use at most ", kMaxF16);
+  require(config.state_precision != RowPrecision::kF16,
+          "state_precision f16 is not supported; use f32 or bf16");
+  require(Positive(admission.probability) && admission.probability <= 1 &&
+              admission.occurrences > 0 && admission.occurrences <= 255 &&
+              admission.sketch_width > 0 && admission.sketch_width <= kMaxSketchWidth,
+          "admission: probability ", admission.probability, ", occurrences ", admission.occurrences,
+          ", sketch_width ", admission.sketch_width,
+          "; use a probability in (0, 1], occurrences 1 to 255 and sketch_width 1 to ",
+          kMaxSketchWidth);
+  require(ValidEviction(config.eviction), "eviction is out of range; use idle_steps up to ",
+          EvictionConfig::kMaxIdleSteps,
+          " (at least 1 in low_use and small_norm), idle_time >= 0, low_use.below up to ",
+          kMaxUseCount, " and small_norm.below >= 0");
+  require(Positive(config.optimizer.learning_rate), "learning_rate ",
+          config.optimizer.learning_rate, " is out of range; use a number > 0");
+  return status;
 }
 
 uint64_t Table::ReservationFor(const TableConfig& config) {

@@ -19,7 +19,8 @@ constexpr uint64_t kSketchGrant = uint64_t{256} << 10;
 
 }  // namespace
 
-Table::State::State(const TableConfig& table_config, uint64_t seed, Arena& table_arena)
+Table::State::State(const TableConfig& table_config, uint64_t seed, Arena& table_arena,
+                    MemoryBudget* memory_budget)
     : config(table_config),
       arena(table_arena),
       admission(config.admission, config.name, seed),
@@ -29,33 +30,25 @@ Table::State::State(const TableConfig& table_config, uint64_t seed, Arena& table
       lookup(index, rows),
       queue(table_arena, config.capacity_rows, RecencyOf(rows)),
       expiry(config.eviction),
-      row_limit(config.capacity_rows) {
+      budget(memory_budget),
+      row_limit(budget == nullptr ? config.capacity_rows : 0) {
   if (!store.format().plain()) scratch.resize(store.format().floats());
 }
 
 uint32_t Table::State::BeginPull(uint64_t stamp) {
-  const uint32_t now = StampOf(std::max(stamp, newest_stamp));
+  newest_stamp = std::max(stamp, newest_stamp);
+  if (newest_stamp - stamp_origin >= kFreeRecency) Rebase();
+  const auto now = static_cast<uint32_t>(newest_stamp - stamp_origin);
   denied = false;
   if (!expiry.active()) return now;
-  if (expiry.timed()) {
-    expiry.Advance(newest_stamp, clock());
-  } else {
-    expiry.Advance(newest_stamp);
-  }
+  expiry.Advance(newest_stamp, expiry.timed() ? clock() : Expiry::Clock::time_point());
   suspect_below = static_cast<uint32_t>(std::max(expiry.live_from(), stamp_origin) - stamp_origin);
   return now;
 }
 
-// Converts a stamp to a row's recency. Requires stamp >= newest_stamp.
-uint32_t Table::State::StampOf(uint64_t stamp) {
-  newest_stamp = stamp;
-  if (stamp - stamp_origin >= kFreeRecency) Rebase(stamp);
-  return static_cast<uint32_t>(stamp - stamp_origin);
-}
-
 // Raises the origin, once in 2^31 steps. All rows older than that get recency 0.
-void Table::State::Rebase(uint64_t newest) {
-  const uint64_t shift = newest - kRebasedStamp - stamp_origin;
+void Table::State::Rebase() {
+  const uint64_t shift = newest_stamp - kRebasedStamp - stamp_origin;
   stamp_origin += shift;
   queue.Clear();
   for (uint32_t row = 0; row < store.carved_rows(); ++row) {
@@ -150,18 +143,14 @@ bool Table::State::Request(uint64_t bytes, uint64_t& granted, uint64_t waiting) 
   return !denied;
 }
 
-// Prefetches for the next evictions: records first, since their ids determine the buckets.
-void Table::State::PrefetchVictims() const {
+void Table::State::Evict(uint32_t now, EvictionCause cause) {
+  // Prefetches for the next evictions: records first, since their ids determine the buckets.
   if (const uint32_t row = queue.Upcoming(2 * kVictimsAhead); row != kNoRow) {
     rows.Prefetch(row, rows.layout().stride_bytes);
   }
   if (const uint32_t row = queue.Upcoming(kVictimsAhead); row != kNoRow) {
     index.Prefetch(RowIndex::Hash(rows.header(row).id));
   }
-}
-
-void Table::State::Evict(uint32_t now, EvictionCause cause) {
-  PrefetchVictims();
   const uint32_t row = queue.PopOldest(now);
   SIMURGH_CHECK_LT(rows.header(row).recency, kFreeRecency);
   if (rows.header(row).recency < suspect_below) cause = Expired(row).value_or(cause);

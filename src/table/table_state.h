@@ -1,6 +1,5 @@
 #pragma once
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -22,10 +21,11 @@ namespace simurgh {
 // The parts of a table, and how rows are created and evicted.
 //
 // An expired row keeps its entry in the eviction queue, which cannot be found there. The entry
-// serves the next row with that number: use_count of a free row tells whether it is queued. Rows
+// serves the next row with that number: use_count of a free row shows whether it is queued. Rows
 // are evicted for space only when none is free, so the queue never returns a free row.
 struct Table::State {
-  State(const TableConfig& table_config, uint64_t seed, Arena& table_arena);
+  State(const TableConfig& table_config, uint64_t seed, Arena& table_arena,
+        MemoryBudget* memory_budget);
 
   // Reads the existing rows; fills `absent` with the positions of the other ids.
   void PullPresent(std::span<const uint64_t> ids, EncodedRows to, uint32_t now);
@@ -41,16 +41,10 @@ struct Table::State {
   void PullNew(std::span<const uint64_t> ids, EncodedRows to, uint32_t now, PullReport& pulled);
   // The bytes of a record that a pull reads.
   uint64_t PulledBytes() const { return sizeof(RowHeader) + store.format().weight_bytes(); }
-  uint32_t Lookup(uint64_t id) const { return index.Find(id, RowIndex::Hash(id)); }
 
   // Begins a training pull and returns the recency of its rows.
   uint32_t BeginPull(uint64_t stamp);
   void Touch(uint32_t row, uint32_t stamp) { CountUse(rows.header(row), stamp); }
-
-  // Counts the age of a hit. Requires that the row has not been touched yet.
-  void NoteAge(uint32_t row, uint32_t stamp) {
-    ++counts.pulled_before[std::bit_width(stamp - rows.header(row).recency)];
-  }
 
   // Whether a row has expired and waits for the sweep.
   bool HasExpired(uint32_t row) const {
@@ -100,13 +94,12 @@ struct Table::State {
   uint32_t suspect_below = 0;  // Rows of smaller recency may have expired.
   std::vector<size_t> absent;  // Positions in a request; kept to reuse its memory.
 
-  uint64_t row_limit = 0;  // Capacity, or less while the budget has not granted more.
-  MemoryBudget* budget = nullptr;
+  MemoryBudget* const budget;
+  uint64_t row_limit;      // Capacity, or less while the budget has not granted more.
   bool file_full = false;  // The last pull could not commit memory in the arena's file.
 
  private:
-  uint32_t StampOf(uint64_t stamp);
-  void Rebase(uint64_t newest);
+  void Rebase();
   // Free rows have committed memory even when the file system is full.
   bool HasSpace() const {
     return index.size() < row_limit && (!file_full || index.size() < store.carved_rows());
@@ -116,7 +109,6 @@ struct Table::State {
   bool Request(uint64_t bytes, uint64_t& granted, uint64_t waiting);
   void Evict(uint32_t now, EvictionCause cause);
   void Remove(uint32_t row, EvictionCause cause, bool queued);
-  void PrefetchVictims() const;
 
   uint32_t sweep_at = 0;
   uint64_t granted_for_rows = 0;  // Bytes granted and not known to be touched.

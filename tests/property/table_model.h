@@ -33,7 +33,6 @@ class TableModel {
  public:
   TableModel(const TableConfig& config, uint64_t seed)
       : config_(config),
-        optimizer_(config.optimizer, config.dim, config.weight_bound),
         admission_(config.admission, config.name, seed),
         initializer_(config.initializer, config.name, config.dim, seed),
         format_(RowStore::FormatOf(config)),
@@ -96,7 +95,7 @@ class TableModel {
 
   void Push(const std::vector<uint64_t>& ids, const std::vector<float>& gradients,
             float learning_rate, uint64_t step, PushReport& report) {
-    RowUpdateParameters parameters = optimizer_.parameters();
+    RowUpdateParameters parameters = ParametersOf(config_);
     parameters.learning_rate = learning_rate;
     for (size_t i = 0; i < ids.size(); ++i) {
       const auto found = Living(ids[i]);
@@ -168,9 +167,10 @@ class TableModel {
 
   void Create(uint64_t id) {
     Row row;
-    row.values.resize(config_.dim + optimizer_.state_floats());
-    optimizer_.InitializeState({row.values.data() + config_.dim, optimizer_.state_floats()});
-    initializer_.Fill(id, {row.values.data(), config_.dim});
+    row.values.resize(format_.floats());
+    InitializeState(ParametersOf(config_), std::span(row.values).subspan(config_.dim));
+    const Initializer::NewWeights weights = {id, row.values.data()};
+    initializer_.Fill({&weights, 1});
     if (!format_.plain()) {
       std::vector<std::byte> stored(format_.bytes());
       EncodeNewRow(format_, row.values.data(), stored.data());
@@ -278,7 +278,6 @@ class TableModel {
   }
 
   TableConfig config_;
-  SparseOptimizer optimizer_;
   Admission admission_;
   Initializer initializer_;
   RowFormat format_;

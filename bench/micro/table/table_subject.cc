@@ -31,8 +31,7 @@ void TableSubject::Push(const Batch& batch, const float* gradients) {
 }
 
 RowKind KindOf(const TableConfig& config) {
-  const SparseOptimizer optimizer(config.optimizer, config.dim, config.weight_bound);
-  return {optimizer.parameters(), RowStore::FormatOf(config)};
+  return {ParametersOf(config), RowStore::FormatOf(config)};
 }
 
 }  // namespace simurgh::bench

@@ -30,7 +30,7 @@ struct StepId {
   uint64_t run = 0;
   uint32_t rank = 0;
   uint64_t step = 0;   // From 0.
-  uint32_t ranks = 1;  // Of the run.
+  uint32_t ranks = 1;  // Number of ranks of the run.
   PushOrder order = PushOrder::kUnordered;
 
   // Whether a push waits for those of other ranks.
@@ -58,7 +58,7 @@ struct PushReport {
   uint64_t missing = 0;  // Gradients dropped because their row was evicted after the pull.
 };
 
-// Where a partition's memory comes from.
+// The source of a partition's memory.
 struct PartitionMemory {
   std::string arena_directory;        // A tmpfs or hugetlbfs; empty: private memory.
   std::optional<uint32_t> numa_node;  // Unset: any node.

@@ -26,7 +26,7 @@ struct RowContents {
   uint32_t use_count;              // Training pulls, at most 65,535.
   uint64_t recency;                // Stamp of the last training pull.
   std::span<const float> weights;  // (D)
-  std::span<const float> state;    // Shape: see SparseOptimizer.
+  std::span<const float> state;    // Shape: see RowFormat.
 };
 
 // `rows` and the sizes are current values, the others count since the table was created.
@@ -88,8 +88,10 @@ class Table {
   static uint64_t RowsIn(const TableConfig& config, uint64_t bytes);
 
   // Requires a valid config. Ignores config.capacity_bytes. seed: of initial weights and rounding.
-  // Lifetime: `arena` must outlive the table and must not be moved.
-  Table(const TableConfig& config, uint64_t seed, Arena& arena);
+  // budget: the table grows only as the budget grants, and a denial has the effect of a full table;
+  // null: it grows to its capacity.
+  // Lifetime: `arena` and `budget` must outlive the table; `arena` must not be moved.
+  Table(const TableConfig& config, uint64_t seed, Arena& arena, MemoryBudget* budget = nullptr);
   ~Table();
 
   // Reads the rows of `ids` in order and creates missing ones; ids that admission or a full table
@@ -112,10 +114,6 @@ class Table {
   // the id; use each once for an id.
   uint64_t Push(std::span<const uint64_t> ids, EncodedGradients gradients, float learning_rate,
                 uint64_t step);
-
-  // The table grows only as the budget grants; null: up to its capacity. A denial has the effect of
-  // a full table. Lifetime: `budget` must outlive the table.
-  void SetMemoryBudget(MemoryBudget* budget);
 
   // Clock of eviction.idle_time; steady_clock unless set.
   void SetClock(std::function<std::chrono::steady_clock::time_point()> clock);

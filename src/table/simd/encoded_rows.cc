@@ -32,9 +32,10 @@ HWY_INLINE void WidenAll(RowPrecision precision, const std::byte* from, uint32_t
   });
 }
 
-// first: position in the row.
-HWY_INLINE void NarrowAll(RowPrecision precision, const float* from, uint32_t count, uint64_t noise,
-                          uint32_t first, std::byte* to) {
+// noise_at(tag, i): the noise of elements from i on.
+template <typename NoiseAt>
+HWY_INLINE void NarrowAll(RowPrecision precision, const float* from, uint32_t count,
+                          const NoiseAt& noise_at, std::byte* to) {
   if (precision == RowPrecision::kF32) {
     std::memcpy(to, from, count * sizeof(float));
     return;
@@ -42,7 +43,7 @@ HWY_INLINE void NarrowAll(RowPrecision precision, const float* from, uint32_t co
   auto* halves = reinterpret_cast<uint16_t*>(to);
   ForVectors(count, [&](auto d, uint32_t i) HWY_ATTR {
     const hn::RebindToUnsigned<decltype(d)> d32;
-    Narrow(d, HalfOf(precision), hn::LoadU(d, from + i), Noise(d32, noise, first + i), halves + i);
+    Narrow(d, HalfOf(precision), hn::LoadU(d, from + i), noise_at(d32, i), halves + i);
   });
 }
 
@@ -58,35 +59,30 @@ void UpdateEncodedRowsHere(const RowUpdateParameters& parameters, const RowForma
     std::memcpy(scalars, row.values + format.scalars_offset(), scalar_bytes);
     const RowGradient update{wide, row.gradient};
     ApplyRule(parameters, {&update, 1});
-    NarrowAll(format.weights, wide, format.dim, row.noise, 0, row.values);
-    NarrowAll(format.state, state, format.vector_floats(), row.noise, format.dim,
+    const auto weight_noise = [&](auto d, uint32_t i) HWY_ATTR { return Noise(d, row.noise, i); };
+    const auto state_noise = [&](auto d, uint32_t i)
+                                 HWY_ATTR { return Noise(d, row.noise, format.dim + i); };
+    NarrowAll(format.weights, wide, format.dim, weight_noise, row.values);
+    NarrowAll(format.state, state, format.vector_floats(), state_noise,
               row.values + format.state_offset());
     std::memcpy(row.values + format.scalars_offset(), scalars, scalar_bytes);
   }
 }
 
-HWY_INLINE void NarrowToNearest(RowPrecision precision, const float* from, uint32_t count,
-                                std::byte* to) {
-  auto* halves = reinterpret_cast<uint16_t*>(to);
-  ForVectors(count, [&](auto d, uint32_t i) HWY_ATTR {
-    const hn::RebindToUnsigned<decltype(d)> d32;
-    Narrow(d, HalfOf(precision), hn::LoadU(d, from + i), hn::Set(d32, kToNearest), halves + i);
-  });
-}
-
 void ConvertRowsHere(RowPrecision from, RowPrecision to, uint32_t count,
                      std::span<const RowConversion> rows) {
   HWY_ALIGN float wide[kMaxRowDim];
+  const auto nearest = [](auto d, uint32_t) HWY_ATTR { return hn::Set(d, kToNearest); };
   for (const RowConversion& row : rows) {
     if (from == to) {
       std::memcpy(row.to, row.from, count * SizeOf(from));
     } else if (to == RowPrecision::kF32) {
       WidenAll(from, row.from, count, reinterpret_cast<float*>(row.to));
     } else if (from == RowPrecision::kF32) {
-      NarrowToNearest(to, reinterpret_cast<const float*>(row.from), count, row.to);
+      NarrowAll(to, reinterpret_cast<const float*>(row.from), count, nearest, row.to);
     } else {
       WidenAll(from, row.from, count, wide);
-      NarrowToNearest(to, wide, count, row.to);
+      NarrowAll(to, wide, count, nearest, row.to);
     }
   }
 }

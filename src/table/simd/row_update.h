@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -35,6 +37,7 @@ struct RowUpdateParameters {
   float l2 = 0;
   float group_l1 = 0;
   float ftrl_beta = 0;
+  float initial_accumulator = 0;
 };
 
 // State of a rule per row: `vectors` times dim floats, then `scalars` floats.
@@ -46,24 +49,10 @@ struct RowStateShape {
 };
 
 constexpr RowStateShape StateShapeOf(RowUpdateRule rule) {
-  switch (rule) {
-    case RowUpdateRule::kSgd:
-      return {0, 0};
-    case RowUpdateRule::kMomentum:
-    case RowUpdateRule::kNesterov:
-    case RowUpdateRule::kAdagrad:
-      return {1, 0};
-    case RowUpdateRule::kRowWiseAdagrad:
-      return {0, 1};
-    case RowUpdateRule::kAdam:
-      return {2, 1};
-    case RowUpdateRule::kRowWiseAdam:
-      return {1, 2};
-    case RowUpdateRule::kFtrl:
-    case RowUpdateRule::kGroupFtrl:
-      break;
-  }
-  return {2, 0};
+  // SGD, momentum, Nesterov; Adagrad, row-wise; Adam, row-wise; FTRL, group FTRL.
+  constexpr std::array<RowStateShape, 9> kShapes = {
+      {{0, 0}, {1, 0}, {1, 0}, {1, 0}, {0, 1}, {2, 1}, {1, 2}, {2, 0}, {2, 0}}};
+  return kShapes.at(static_cast<size_t>(rule));
 }
 
 inline constexpr uint32_t kMaxRowDim = 1024;

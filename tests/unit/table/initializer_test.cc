@@ -11,10 +11,15 @@ namespace {
 
 using Kind = InitializerConfig::Kind;
 
+void Fill(const Initializer& initializer, uint64_t id, std::vector<float>& weights) {
+  const Initializer::NewWeights row = {id, weights.data()};
+  initializer.Fill({&row, 1});
+}
+
 std::vector<float> Row(const InitializerConfig& config, std::string_view table, uint32_t dim,
                        uint64_t seed, uint64_t id) {
   std::vector<float> weights(dim);
-  Initializer(config, table, dim, seed).Fill(id, weights);
+  Fill(Initializer(config, table, dim, seed), id, weights);
   return weights;
 }
 
@@ -30,7 +35,7 @@ Moments MomentsOf(const InitializerConfig& config, uint32_t dim) {
   std::vector<float> all;
   std::vector<float> row(dim);
   for (uint64_t id = 0; id < 20'000; ++id) {
-    initializer.Fill(id, row);
+    Fill(initializer, id, row);
     all.insert(all.end(), row.begin(), row.end());
   }
   Moments moments;

@@ -98,13 +98,12 @@ TEST_CASE("pages that were not prefaulted still count as added memory") {
   CHECK(resident + region.AddedMemory(kCapacity) >= kCapacity);
 }
 
-TEST_CASE("a destroyed or replaced arena stops its prefaulter") {
+TEST_CASE("a destroyed arena stops its prefaulter, also after a move") {
   for (int round = 0; round < 20; ++round) {
     Arena arena = Arena::Create(uint64_t{64} << 20).value();
     CHECK(arena.Prefault(0, uint64_t{32} << 20));
     Arena moved = std::move(arena);
     CHECK(moved.Prefault(uint64_t{32} << 20, uint64_t{32} << 20));
-    moved = Arena::Create(1 << 20).value();
   }
 }
 

@@ -25,6 +25,20 @@ const std::vector<std::vector<float>> kGradients = {
     {.2304F, .9627F, .3126F, .8667F, .6767F, .6441F, .0131F, .1702F, .8901F, .4696F, .2655F,
      .0545F}};
 
+// The optimizer of a row outside a table.
+struct Optimizer {
+  Optimizer(const SparseOptimizerConfig& config, uint32_t dim, float weight_bound)
+      : parameters(ParametersOf({.dim = dim, .optimizer = config, .weight_bound = weight_bound})) {}
+
+  uint32_t state_floats() const { return StateShapeOf(parameters.rule).floats(parameters.dim); }
+  void Update(float learning_rate, const RowGradient& row) {
+    parameters.learning_rate = learning_rate;
+    UpdateRows(parameters, {&row, 1});
+  }
+
+  RowUpdateParameters parameters;
+};
+
 SparseOptimizerConfig Adagrad(bool row_wise) {
   SparseOptimizerConfig config;
   config.kind = SparseOptimizerConfig::Kind::kAdagrad;
@@ -44,16 +58,15 @@ double LargestRelativeError(const float* actual, const std::vector<double>& expe
 TEST_CASE("adagrad gives PERSIA's values") {
   const bool row_wise = GENERATE(false, true);
   const SparseOptimizerConfig config = Adagrad(row_wise);
-  const SparseOptimizer optimizer(config, kDim, 10.0F);
+  Optimizer optimizer(config, kDim, 10.0F);
   const size_t state_floats = row_wise ? 1 : kDim;
   REQUIRE(optimizer.state_floats() == state_floats);
   std::vector<float> row = kWeights;
   row.resize(kDim + state_floats);
-  optimizer.InitializeState({row.data() + kDim, state_floats});
+  InitializeState(optimizer.parameters, {row.data() + kDim, state_floats});
   ExactOptimizer exact(config, 10.0F, kWeights);
   for (const std::vector<float>& gradient : kGradients) {
-    const RowGradient update{row.data(), gradient.data()};
-    optimizer.Update(0.01F, {&update, 1});
+    optimizer.Update(0.01F, {row.data(), gradient.data()});
     exact.Step(0.01F, gradient);
   }
   const std::vector<double> weights =
@@ -80,10 +93,10 @@ TEST_CASE("adagrad gives PERSIA's values") {
 
 using Kind = SparseOptimizerConfig::Kind;
 
-std::vector<float> NewRow(const SparseOptimizer& optimizer, const std::vector<float>& weights) {
+std::vector<float> NewRow(const Optimizer& optimizer, const std::vector<float>& weights) {
   std::vector<float> row = weights;
   row.resize(weights.size() + optimizer.state_floats());
-  optimizer.InitializeState({row.data() + weights.size(), optimizer.state_floats()});
+  InitializeState(optimizer.parameters, {row.data() + weights.size(), optimizer.state_floats()});
   return row;
 }
 
@@ -129,7 +142,7 @@ TEST_CASE("optimizers stay with double precision over many random steps") {
   const Case& tested = Cases()[number];
   INFO(tested.name << ", dim " << dim);
   const float bound = 0.5F;
-  const SparseOptimizer optimizer(tested.config, dim, bound);
+  Optimizer optimizer(tested.config, dim, bound);
   REQUIRE(optimizer.state_floats() == tested.vectors * dim + tested.scalars);
   Random random(dim);
   std::vector<float> begin(dim);
@@ -140,8 +153,7 @@ TEST_CASE("optimizers stay with double precision over many random steps") {
   for (int step = 0; step < 300; ++step) {
     std::vector<float> gradient(dim);
     for (float& value : gradient) value = static_cast<float>(random.Normal() * 0.2);
-    const RowGradient update{row.data(), gradient.data()};
-    optimizer.Update(0.05F, {&update, 1});
+    optimizer.Update(0.05F, {row.data(), gradient.data()});
     exact.Step(0.05F, gradient);
     for (size_t i = 0; i < dim; ++i) {
       largest = std::max(largest, std::abs(row[i] - exact.weights()[i]));
@@ -186,11 +198,10 @@ TEST_CASE("momentum, nesterov, adam and adamw give PyTorch's values") {
         0.337024, 0.19492527, -0.2398451, 0.41029737, 0.48537957}},
   }));
   INFO(tested.name);
-  const SparseOptimizer optimizer(tested.config, kDim, 10.0F);
+  Optimizer optimizer(tested.config, kDim, 10.0F);
   std::vector<float> row = NewRow(optimizer, kWeights);
   for (const std::vector<float>& gradient : kGradients) {
-    const RowGradient update{row.data(), gradient.data()};
-    optimizer.Update(0.1F, {&update, 1});
+    optimizer.Update(0.1F, {row.data(), gradient.data()});
   }
   for (size_t i = 0; i < kDim; ++i) CHECK(std::abs(row[i] - tested.weights[i]) < 1e-6);
 }
@@ -221,36 +232,33 @@ TEST_CASE("ftrl gives TensorFlow's values") {
                                      .beta = tested.beta,
                                      .l1 = tested.l1,
                                      .l2 = tested.l2};
-  const SparseOptimizer optimizer(config, 4, 100.0F);
+  Optimizer optimizer(config, 4, 100.0F);
   std::vector<float> row = NewRow(optimizer, tested.begin);
   const std::vector<float> gradient = {0.1F, 0.2F, 0.01F, 0.02F};
   for (int step = 0; step < tested.steps; ++step) {
-    const RowGradient update{row.data(), gradient.data()};
-    optimizer.Update(3.0F, {&update, 1});
+    optimizer.Update(3.0F, {row.data(), gradient.data()});
   }
   CHECK(LargestRelativeError(row.data(), tested.weights) < 1e-5);
 }
 
 TEST_CASE("adam's first step is the learning rate, whatever the gradient's size") {
   const bool row_wise = GENERATE(false, true);
-  const SparseOptimizer optimizer({.kind = Kind::kAdam, .row_wise = row_wise}, 2, 10.0F);
+  Optimizer optimizer({.kind = Kind::kAdam, .row_wise = row_wise}, 2, 10.0F);
   for (const float size : {1e-3F, 1.0F, 1e3F}) {
     std::vector<float> row = NewRow(optimizer, {0.5F, 0.5F});
     const std::vector<float> gradient = {size, -size};
-    const RowGradient update{row.data(), gradient.data()};
-    optimizer.Update(0.125F, {&update, 1});
+    optimizer.Update(0.125F, {row.data(), gradient.data()});
     CHECK(row[0] == Approx(0.375).epsilon(1e-5));
     CHECK(row[1] == Approx(0.625).epsilon(1e-5));
   }
 }
 
 TEST_CASE("a row's adam update count stops at the largest exact float") {
-  const SparseOptimizer optimizer({.kind = Kind::kAdam}, 1, 10.0F);
+  Optimizer optimizer({.kind = Kind::kAdam}, 1, 10.0F);
   std::vector<float> row = {0.0F, 0.0F, 0.0F, kMaxAdamUpdates - 1};
   const std::vector<float> gradient = {1.0F};
   for (int step = 0; step < 3; ++step) {
-    const RowGradient update{row.data(), gradient.data()};
-    optimizer.Update(0.1F, {&update, 1});
+    optimizer.Update(0.1F, {row.data(), gradient.data()});
     CHECK(row[3] == kMaxAdamUpdates);
     CHECK(std::isfinite(row[0]));
   }
@@ -261,10 +269,9 @@ TEST_CASE("group ftrl makes small rows zero as a whole, ftrl does not") {
   const std::vector<float> gradient = {0.01F, 0.3F, -0.2F};
   for (const bool group : {true, false}) {
     if (!group) config.kind = Kind::kFtrl;
-    const SparseOptimizer optimizer(config, 3, 10.0F);
+    Optimizer optimizer(config, 3, 10.0F);
     std::vector<float> row = NewRow(optimizer, {0.0F, 0.0F, 0.0F});
-    const RowGradient update{row.data(), gradient.data()};
-    optimizer.Update(0.1F, {&update, 1});
+    optimizer.Update(0.1F, {row.data(), gradient.data()});
     for (size_t i = 0; i < 3; ++i) CHECK((row[i] == 0.0F) == group);
   }
 }
@@ -272,11 +279,10 @@ TEST_CASE("group ftrl makes small rows zero as a whole, ftrl does not") {
 TEST_CASE("weights are clamped to the bound after an update") {
   SparseOptimizerConfig config;
   config.kind = SparseOptimizerConfig::Kind::kSgd;
-  const SparseOptimizer optimizer(config, 3, 0.25F);
+  Optimizer optimizer(config, 3, 0.25F);
   std::vector<float> row = {0.2F, 0.2F, 0.2F};
   const std::vector<float> gradient = {-1.0F, 1.0F, 0.125F};
-  const RowGradient update{row.data(), gradient.data()};
-  optimizer.Update(1.0F, {&update, 1});
+  optimizer.Update(1.0F, {row.data(), gradient.data()});
   CHECK(row == std::vector<float>{0.25F, -0.25F, 0.2F - 0.125F});
 }
 
