@@ -5,7 +5,7 @@
 
 #include <sys/socket.h>
 
-#include "rpc/file_descriptor.h"
+#include "simurgh/base/file_descriptor.h"
 
 namespace simurgh::rpc {
 

@@ -7,7 +7,7 @@
 #include <span>
 #include <utility>
 
-#include "rpc/file_descriptor.h"
+#include "simurgh/base/file_descriptor.h"
 #include "simurgh/base/status.h"
 
 namespace simurgh::rpc {

@@ -10,10 +10,10 @@
 
 #include "rpc/async.h"
 #include "rpc/borrowed_segment.h"
-#include "rpc/file_descriptor.h"
 #include "rpc/incoming_region.h"
 #include "rpc/message.h"
 #include "rpc/outgoing_region.h"
+#include "simurgh/base/file_descriptor.h"
 #include "simurgh/base/status.h"
 
 namespace simurgh::rpc {

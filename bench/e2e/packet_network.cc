@@ -12,8 +12,8 @@
 #include <sys/signalfd.h>
 
 #include "bench/e2e/tunnel.h"
-#include "rpc/file_descriptor.h"
 #include "rpc/testing/delay_line.h"
+#include "simurgh/base/file_descriptor.h"
 
 namespace simurgh::bench {
 namespace {
@@ -91,19 +91,19 @@ class Network {
 };
 
 // Readable after SIGTERM or SIGINT, which no longer end the process.
-rpc::FileDescriptor EndSignals() {
+FileDescriptor EndSignals() {
   sigset_t signals;
   sigemptyset(&signals);
   for (const int signal : {SIGTERM, SIGINT}) sigaddset(&signals, signal);
   sigprocmask(SIG_BLOCK, &signals, nullptr);
-  return rpc::FileDescriptor(::signalfd(-1, &signals, SFD_CLOEXEC));
+  return FileDescriptor(::signalfd(-1, &signals, SFD_CLOEXEC));
 }
 
 }  // namespace
 
 Status CarryPackets(const std::vector<std::string>& namespaces, Clock::duration delay,
                     double bytes_per_second) {
-  const rpc::FileDescriptor end = EndSignals();
+  const FileDescriptor end = EndSignals();
   std::vector<Tunnel> hosts;
   for (const std::string& name : namespaces) {
     const uint32_t address = kNetwork + static_cast<uint32_t>(hosts.size()) + 1;

@@ -14,12 +14,10 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "rpc/file_descriptor.h"
+#include "simurgh/base/file_descriptor.h"
 
 namespace simurgh::bench {
 namespace {
-
-using rpc::FileDescriptor;
 
 constexpr char kDevice[] = "slow0";
 

@@ -80,9 +80,7 @@ Status GlooCollective::SumTwice(Channel channel, std::span<float> values,
                                 absl::FunctionRef<void()> meanwhile) {
   const std::span<std::byte> own = parts_.Outgoing(channel, values.size_bytes());
   std::ranges::copy(std::as_bytes(values), own.begin());
-  SharedParts::Parts parts(ranks());
-  parts.outgoing.assign(ranks(), own);
-  parts.expected.assign(ranks(), own.size());
+  SharedParts::Parts parts(ranks(), own, own.size());
   SIMURGH_RETURN_IF_ERROR(parts_.Exchange(channel, parts, meanwhile));
   // Addition of two values commutes: the same bits at both ends.
   AddValues(parts.incoming[1 - rank()], ReducePrecision::kF32, values);
@@ -95,8 +93,7 @@ Status GlooCollective::ReducePart(Channel channel, std::span<const float> values
   const Part own = PartOf(values.size(), ranks(), rank());
   const size_t largest = EncodedSize(PartOf(values.size(), ranks(), 0).count, precision);
   const std::span<std::byte> outgoing = parts_.Outgoing(channel, largest * ranks());
-  SharedParts::Parts parts(ranks());
-  parts.expected.assign(ranks(), EncodedSize(own.count, precision));
+  SharedParts::Parts parts(ranks(), {}, EncodedSize(own.count, precision));
   for (uint32_t peer = 0; peer < ranks(); ++peer) {
     if (peer == rank()) continue;
     const Part part = PartOf(values.size(), ranks(), peer);
@@ -124,8 +121,7 @@ Status GlooCollective::SpreadSums(Channel channel, std::span<float> values,
   const Part own = PartOf(values.size(), ranks(), rank());
   const std::span<std::byte> out = parts_.Outgoing(channel, EncodedSize(own.count, precision));
   EncodeValues(sums, precision, ResidualOf(residual, own), out);
-  SharedParts::Parts parts(ranks());
-  parts.outgoing.assign(ranks(), out);
+  SharedParts::Parts parts(ranks(), out);
   for (uint32_t peer = 0; peer < ranks(); ++peer) {
     parts.expected[peer] = EncodedSize(PartOf(values.size(), ranks(), peer).count, precision);
   }
@@ -152,9 +148,7 @@ Status GlooCollective::Gather(Channel channel, std::span<const std::byte> own,
   SIMURGH_CHECK_EQ(all.size(), own.size() * ranks());
   const std::span<std::byte> outgoing = parts_.Outgoing(channel, own.size());
   std::ranges::copy(own, outgoing.begin());
-  SharedParts::Parts parts(ranks());
-  parts.outgoing.assign(ranks(), outgoing);
-  parts.expected.assign(ranks(), own.size());
+  SharedParts::Parts parts(ranks(), outgoing, own.size());
   SIMURGH_RETURN_IF_ERROR(parts_.Exchange(channel, parts));
   parts.incoming[rank()] = own;
   for (uint32_t peer = 0; peer < ranks(); ++peer) {

@@ -33,6 +33,13 @@ Status Guard(const Function& function) {
   }
 }
 
+// At least a millisecond.
+std::chrono::milliseconds LeftUntil(std::chrono::steady_clock::time_point deadline) {
+  const auto left = deadline - std::chrono::steady_clock::now();
+  return std::max(std::chrono::duration_cast<std::chrono::milliseconds>(left),
+                  std::chrono::milliseconds(1));
+}
+
 }  // namespace
 
 // A rank's last message: why it stops.
@@ -51,7 +58,9 @@ struct GlooMesh::Farewell {
   bool received ABSL_GUARDED_BY(mutex) = false;
 };
 
-GlooMesh::GlooMesh(const GlooOptions& options) : options_(options) {}
+GlooMesh::GlooMesh(const GlooOptions& options) : options_(options) {
+  for (uint32_t i = 1; i < ranks(); ++i) peers_.push_back((rank() + i) % ranks());
+}
 
 StatusOr<std::unique_ptr<GlooMesh>> GlooMesh::Connect(const GlooOptions& options,
                                                       const ExchangeAddresses& exchange) {
@@ -64,7 +73,9 @@ StatusOr<std::unique_ptr<GlooMesh>> GlooMesh::Connect(const GlooOptions& options
   });
   if (!expecting.ok()) return Annotate(expecting, "ranks: connection lost during setup");
   mesh->watch_ = std::thread([mesh = mesh.get()] { mesh->Watch(); });
-  SIMURGH_RETURN_IF_ERROR(mesh->Meet());
+  const std::byte ready{1};
+  Parts parts(options.ranks, std::span(&ready, 1), 1);
+  SIMURGH_RETURN_IF_ERROR(mesh->Exchange(Channel::kStep, parts));
   return mesh;
 }
 
@@ -146,8 +157,7 @@ Status GlooMesh::Open(const ExchangeAddresses& exchange) {
 
 void GlooMesh::ExpectFarewells() {
   farewells_.resize(ranks());
-  for (uint32_t peer = 0; peer < ranks(); ++peer) {
-    if (peer == rank()) continue;
+  for (const uint32_t peer : peers_) {
     farewells_[peer] = std::make_unique<Farewell>();
     Farewell& farewell = *farewells_[peer];
     farewell.buffer = context_->createUnboundBuffer(&farewell.text, sizeof(farewell.text));
@@ -156,7 +166,6 @@ void GlooMesh::ExpectFarewells() {
 }
 
 void GlooMesh::OpenLines() {
-  for (uint32_t i = 1; i < ranks(); ++i) peers_.push_back((rank() + i) % ranks());
   for (size_t channel = 0; channel < kChannels; ++channel) {
     lines_[channel].resize(ranks());
     for (const uint32_t peer : peers_) {
@@ -164,15 +173,6 @@ void GlooMesh::OpenLines() {
           std::make_unique<GlooLine>(*context_, peer, kFarewellSlot + 1 + channel);
     }
   }
-}
-
-// Returns when all ranks have connected.
-Status GlooMesh::Meet() {
-  const std::byte ready{1};
-  Parts parts(ranks());
-  parts.outgoing.assign(ranks(), std::span(&ready, 1));
-  parts.expected.assign(ranks(), 1);
-  return Exchange(Channel::kStep, parts);
 }
 
 Status GlooMesh::Try(uint32_t peer, absl::FunctionRef<void()> call) {
@@ -244,18 +244,19 @@ void GlooMesh::Interrupt(const Waiting& waiting) {
 
 Status GlooMesh::WaitFor(Channel channel, Buffer* buffer, bool is_send, uint32_t peer) {
   if (buffer == nullptr) return absl::OkStatus();
-  Waiting& waiting = waiting_[static_cast<size_t>(channel)];
+  const auto index = static_cast<size_t>(channel);
   {
     const MutexLock lock(mutex_);
     SIMURGH_RETURN_IF_ERROR(StatusOf(channel));
-    waiting = {.buffer = buffer, .is_send = is_send, .peer = peer, .deadline = DeadlineOf(channel)};
+    waiting_[index] = {
+        .buffer = buffer, .is_send = is_send, .peer = peer, .deadline = DeadlineOf(channel)};
   }
   bool completed = false;
   const Status waited =
       Guard([&] { completed = is_send ? buffer->waitSend(kForever) : buffer->waitRecv(kForever); });
   {
     const MutexLock lock(mutex_);
-    waiting = Waiting();
+    waiting_[index] = Waiting();
     if (waited.ok() && completed) return absl::OkStatus();
     SIMURGH_RETURN_IF_ERROR(StatusOf(channel));
   }
@@ -265,37 +266,34 @@ Status GlooMesh::WaitFor(Channel channel, Buffer* buffer, bool is_send, uint32_t
 bool GlooMesh::ReceiveFarewell(uint32_t peer, Clock::time_point deadline) {
   Farewell& farewell = *farewells_[peer];
   const MutexLock lock(farewell.mutex);
-  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
   if (farewell.received) return true;
   // A closed connection ends this wait too.
   bool received = false;
-  (void)Guard(
-      [&] { received = farewell.buffer->waitRecv(std::max(left, std::chrono::milliseconds(1))); });
+  (void)Guard([&] { received = farewell.buffer->waitRecv(LeftUntil(deadline)); });
   farewell.received = received;
   return received;
 }
 
-GlooMesh::Failure GlooMesh::BlameFor(uint32_t peer, const std::string& what) {
+Status GlooMesh::FailAsGone(uint32_t peer, const std::string& what) {
   const Farewell& farewell = *farewells_[peer];
   if (ReceiveFarewell(peer, Clock::now() + kFarewellTimeout)) {
     const uint32_t length = std::min<uint32_t>(farewell.text.length, Farewell::kMaxText);
     const bool stopped = farewell.text.code == static_cast<int32_t>(absl::StatusCode::kCancelled);
-    return {.code = stopped ? absl::StatusCode::kCancelled : absl::StatusCode::kUnavailable,
-            .message = std::string(farewell.text.characters, length)};
+    return Fail({.code = stopped ? absl::StatusCode::kCancelled : absl::StatusCode::kUnavailable,
+                 .message = std::string(farewell.text.characters, length)});
   }
-  return {.code = absl::StatusCode::kUnavailable,
-          .message = absl::StrCat("rank ", peer, " of ", ranks(), " (nn_worker.instances.", peer,
-                                  ") disconnected: ", what, "; restart all ranks")};
+  return Fail(
+      {.code = absl::StatusCode::kUnavailable,
+       .message = absl::StrCat(NameOf(peer), " disconnected: ", what, "; restart all ranks")});
 }
 
-Status GlooMesh::FailAsGone(uint32_t peer, const std::string& what) {
-  return Fail(BlameFor(peer, what));
+std::string GlooMesh::NameOf(uint32_t rank) const {
+  return absl::StrCat("rank ", rank, " of ", ranks(), " (nn_worker.instances.", rank, ")");
 }
 
 Status GlooMesh::FailAsSilent(uint32_t peer) {
   return Fail({.code = absl::StatusCode::kDeadlineExceeded,
-               .message = absl::StrCat("rank ", peer, " of ", ranks(), " (nn_worker.instances.",
-                                       peer, ") sent nothing for ", options_.timeout.count(),
+               .message = absl::StrCat(NameOf(peer), " sent nothing for ", options_.timeout.count(),
                                        " ms (nn_worker.rank_timeout); see its log and restart all "
                                        "ranks")});
 }
@@ -334,9 +332,7 @@ void GlooMesh::Abort(const Status& reason) {
     EndWith({reason.code(), message});
   }
   ExchangeFarewells(
-      {.code = reason.code(),
-       .message = absl::StrCat("rank ", rank(), " of ", ranks(), " (nn_worker.instances.", rank(),
-                               ") stopped: ", message)});
+      {.code = reason.code(), .message = absl::StrCat(NameOf(rank()), " stopped: ", message)});
 }
 
 void GlooMesh::ExchangeFarewells(const Failure& failure) {
@@ -349,30 +345,22 @@ void GlooMesh::ExchangeFarewells(const Failure& failure) {
   }
   // Closing a connection discards unread messages. A peer that has read the farewell answers with
   // its own.
-  for (uint32_t peer = 0; peer < ranks(); ++peer) {
-    if (peer != rank()) ReceiveFarewell(peer, deadline);
-  }
+  for (const uint32_t peer : peers_) ReceiveFarewell(peer, deadline);
 }
 
 void GlooMesh::SendFarewells(const Failure& failure, Clock::time_point deadline) {
   Farewell::Text text{.code = static_cast<int32_t>(failure.code)};
   text.length = static_cast<uint32_t>(std::min(failure.message.size(), Farewell::kMaxText));
   std::memcpy(text.characters, failure.message.data(), text.length);
-  std::vector<std::unique_ptr<Buffer>> sending(ranks());
-  for (uint32_t peer = 0; peer < ranks(); ++peer) {
-    if (peer == rank()) continue;
+  std::vector<std::unique_ptr<Buffer>> sending;
+  for (const uint32_t peer : peers_) {
     // Fails if the peer has disconnected.
     (void)Guard([&] {
-      sending[peer] = context_->createUnboundBuffer(&text, sizeof(text));
-      sending[peer]->send(static_cast<int>(peer), kFarewellSlot);
+      sending.push_back(context_->createUnboundBuffer(&text, sizeof(text)));
+      sending.back()->send(static_cast<int>(peer), kFarewellSlot);
     });
   }
-  for (const auto& buffer : sending) {
-    if (buffer == nullptr) continue;
-    const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
-    (void)Guard([&] { buffer->waitSend(std::max(left, std::chrono::milliseconds(1))); });
-  }
+  for (const auto& buffer : sending) (void)Guard([&] { buffer->waitSend(LeftUntil(deadline)); });
 }
 
 void GlooMesh::Watch() {

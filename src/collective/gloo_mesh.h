@@ -44,7 +44,9 @@ class GlooMesh {
 
   // The messages of one exchange, by rank; those of this rank are ignored.
   struct Parts {
-    explicit Parts(uint32_t ranks) : outgoing(ranks), expected(ranks), incoming(ranks) {}
+    explicit Parts(uint32_t ranks, std::span<const std::byte> each_outgoing = {},
+                   size_t each_expected = 0)
+        : outgoing(ranks, each_outgoing), expected(ranks, each_expected), incoming(ranks) {}
 
     std::vector<std::span<const std::byte>> outgoing;
     std::vector<size_t> expected;  // Bytes of the incoming messages.
@@ -97,7 +99,6 @@ class GlooMesh {
   Status Open(const ExchangeAddresses& exchange);
   void ExpectFarewells();
   void OpenLines();
-  Status Meet();
 
   // OK unless the mesh has failed or the channel is closed.
   Status StatusOf(Channel channel) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -109,7 +110,7 @@ class GlooMesh {
   void EndWith(const Failure& failure) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Records the first failure and sends it to the other ranks. Returns the recorded one.
   Status Fail(Failure failure);
-  Failure BlameFor(uint32_t peer, const std::string& what);
+  std::string NameOf(uint32_t rank) const;  // For messages.
   // Waits for a rank's farewell until the deadline. Returns whether it was received.
   bool ReceiveFarewell(uint32_t peer, Clock::time_point deadline);
   // Sends farewells and waits for the others' farewells.

@@ -4,25 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <utility>
+
+#include "simurgh/base/file_descriptor.h"
 
 namespace simurgh {
-
-// An end of a pipe.
-class PipeEnd {
- public:
-  PipeEnd() = default;
-  explicit PipeEnd(int file) : file_(file) {}
-  PipeEnd(PipeEnd&& other) noexcept : file_(std::exchange(other.file_, -1)) {}
-  PipeEnd& operator=(PipeEnd&& other) noexcept;
-  ~PipeEnd();
-
-  int file() const { return file_; }
-  bool valid() const { return file_ >= 0; }
-
- private:
-  int file_ = -1;
-};
 
 // A pipe for short messages between two processes on one machine; both know each message's length.
 // The reader notices at once when the writer hangs up or ends.
@@ -39,15 +24,15 @@ class PipeReader {
   PipeReader();
 
   // The file for PipeWriter::Open; -1 without a pipe. Closed by Opened.
-  int file_for_writer() const { return write_.file(); }
-  void Opened() { write_ = PipeEnd(); }
+  int file_for_writer() const { return write_.number(); }
+  void Opened() { write_ = FileDescriptor(); }
 
   // Waits for a message and reads it. kNothing: no message within the timeout.
   Wait Read(std::span<std::byte> message, std::chrono::milliseconds timeout);
 
  private:
-  PipeEnd read_;
-  PipeEnd write_;
+  FileDescriptor read_;
+  FileDescriptor write_;
 };
 
 class PipeWriter {
@@ -62,7 +47,7 @@ class PipeWriter {
   void HangUp() const;
 
  private:
-  PipeEnd write_;
+  FileDescriptor write_;
 };
 
 }  // namespace simurgh

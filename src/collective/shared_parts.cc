@@ -48,7 +48,7 @@ Status SharedParts::Meet() {
 
 StatusOr<std::vector<SharedParts::Offer>> SharedParts::ExchangeOffers() {
   std::vector<Offer> offers(mesh_.ranks());
-  Parts parts(mesh_.ranks());
+  Parts parts(mesh_.ranks(), {}, sizeof(Offer));
   for (uint32_t peer = 0; peer < mesh_.ranks(); ++peer) {
     if (peer == mesh_.rank()) continue;
     if (own_ != nullptr) {
@@ -59,7 +59,6 @@ StatusOr<std::vector<SharedParts::Offer>> SharedParts::ExchangeOffers() {
       }
     }
     parts.outgoing[peer] = BytesOf(offers[peer]);
-    parts.expected[peer] = sizeof(Offer);
   }
   SIMURGH_RETURN_IF_ERROR(mesh_.Exchange(Channel::kStep, parts));
   std::vector<Offer> theirs(mesh_.ranks());
@@ -72,13 +71,12 @@ StatusOr<std::vector<SharedParts::Offer>> SharedParts::ExchangeOffers() {
 
 Status SharedParts::KeepNeighbours(const std::vector<Offer>& offers) {
   std::vector<std::byte> opened(mesh_.ranks());
-  Parts parts(mesh_.ranks());
+  Parts parts(mesh_.ranks(), {}, 1);
   for (uint32_t peer = 0; peer < mesh_.ranks(); ++peer) {
     if (peer == mesh_.rank()) continue;
     const auto& neighbour = neighbours_[peer];
     opened[peer] = std::byte{neighbour != nullptr && neighbour->Open(offers[peer])};
     parts.outgoing[peer] = BytesOf(opened[peer]);
-    parts.expected[peer] = 1;
   }
   SIMURGH_RETURN_IF_ERROR(mesh_.Exchange(Channel::kStep, parts));
   for (uint32_t peer = 0; peer < mesh_.ranks(); ++peer) {
@@ -154,8 +152,7 @@ StatusOr<std::span<const std::byte>> SharedParts::Receive(uint32_t peer, Channel
   while (true) {
     switch (pipe.Read(received, kCheckInterval)) {
       case PipeReader::Wait::kMessage:
-        if (channel == Channel::kGradients) return PartAt(peer, received, bytes);
-        return std::span<const std::byte>(received);
+        return channel == Channel::kGradients ? PartAt(peer, received, bytes) : received;
       case PipeReader::Wait::kGone:
         return mesh_.FailAsGone(peer, "it closed its pipe");
       case PipeReader::Wait::kNothing:

@@ -5,6 +5,8 @@
 #include <memory>
 #include <span>
 
+#include "simurgh/base/file_descriptor.h"
+
 namespace simurgh {
 
 // Memory that other processes on the machine can read. The kernel allocates pages on first use, so
@@ -35,9 +37,11 @@ class SharedRegion {
  private:
   SharedRegion(const Key& key, std::byte* data, size_t size)
       : key_(key), data_(data), size_(size) {}
-  static std::unique_ptr<SharedRegion> Map(const Key& key, int file, size_t size, int protection);
+  static std::unique_ptr<SharedRegion> Map(const Key& key, const FileDescriptor& file, size_t size,
+                                           int protection);
 
   const Key key_;
+  FileDescriptor file_;    // For Open in other processes.
   std::byte* const data_;  // Begins with the secret.
   const size_t size_;
 };

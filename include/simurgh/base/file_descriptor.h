@@ -4,7 +4,7 @@
 
 #include <unistd.h>
 
-namespace simurgh::rpc {
+namespace simurgh {
 
 // Owns an open file, or none by default. Move-only.
 class FileDescriptor {
@@ -27,4 +27,4 @@ class FileDescriptor {
   int number_ = -1;
 };
 
-}  // namespace simurgh::rpc
+}  // namespace simurgh
