@@ -116,7 +116,7 @@ StatusOr<EvaluationResult> Evaluate(EmbeddingPort& port, DenseNetwork& network,
     if (pulled == nullptr) break;
     const DenseBatch& dense = pulled->batch->dense;
     probabilities.resize(dense.batch_size * options.tasks);
-    SIMURGH_RETURN_IF_ERROR(network.PredictOn(*pulled->block, dense.matrix(), probabilities));
+    SIMURGH_RETURN_IF_ERROR(network.Predict(*pulled->block, dense.matrix(), probabilities));
     CorrectForSampling(probabilities, options.kept_negatives);
     const size_t first = predictions.size();
     for (size_t i = 0; i < probabilities.size(); ++i) {

@@ -71,11 +71,11 @@ StatusOr<BatchResult> Trainer::ComputeStep(BatchPipeline& pipeline, const Pulled
   }
   // While the device computes: copies the next batch in, and the previous one's gradients out.
   Status meanwhile = absl::OkStatus();
-  StatusOr<BatchResult> result = network_.ForwardBackwardOn(
-      *pulled.block, dense.matrix(), dense.labels, probabilities_, ranks, [&] {
-        Prefetch(pipeline);
-        meanwhile = FlushPrevious(pipeline);
-      });
+  StatusOr<BatchResult> result = network_.ForwardBackward(*pulled.block, dense.matrix(),
+                                                          dense.labels, probabilities_, ranks, [&] {
+                                                            Prefetch(pipeline);
+                                                            meanwhile = FlushPrevious(pipeline);
+                                                          });
   SIMURGH_RETURN_IF_ERROR(meanwhile);
   return result;
 }

@@ -23,8 +23,7 @@ class NetworkStep {
  private:
   std::unique_ptr<DenseNetwork> network_;
   RandomMatrix dense_;
-  RandomMatrix embeddings_;
-  RandomMatrix gradient_;
+  std::shared_ptr<BatchBlock> block_;
   std::vector<float> labels_;
   std::vector<float> probabilities_;
 };

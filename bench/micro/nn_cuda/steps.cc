@@ -55,10 +55,9 @@ class Batches {
 
 Status TakeStep(DenseNetwork& network, const Batches& batches, size_t step,
                 std::span<float> probabilities, const std::function<void()>& meanwhile) {
-  SIMURGH_ASSIGN_OR_RETURN(
-      const BatchResult result,
-      network.ForwardBackwardOn(batches.block(step), batches.dense(), batches.labels(),
-                                probabilities, {}, meanwhile));
+  SIMURGH_ASSIGN_OR_RETURN(const BatchResult result,
+                           network.ForwardBackward(batches.block(step), batches.dense(),
+                                                   batches.labels(), probabilities, {}, meanwhile));
   if (!result.finite) return absl::InternalError("a step's gradients are not finite");
   return network.ApplyGradients(1e-4F);
 }

@@ -70,18 +70,20 @@ class DenseNetwork {
  public:
   virtual ~DenseNetwork() = default;
 
-  // Shape: dense (B, dense_width); embeddings and embedding_gradient (B, embedding_width); labels,
-  // each 0 or 1, and probabilities (B, tasks). Overwrites embedding_gradient with the gradient of
-  // the mean loss over the global batch, and probabilities with the predictions before the step. A
-  // rank without samples calls with B = 0: its gradients are zeros.
+  // block: of B samples, from blocks(); its embeddings are set. Shape: dense (B, dense_width);
+  // labels, each 0 or 1, and probabilities (B, tasks). Overwrites the block's gradients with those
+  // of the mean loss over the global batch, and probabilities with the predictions before the step.
+  // A rank without samples calls with B = 0: its gradients are zeros.
+  //
+  // A network that overlaps() calls `meanwhile` while it computes. The block's gradients are ready
+  // after AwaitGradients; the caller keeps the block until then, or until this call fails.
   // Errors: INTERNAL when the compute library fails, RESOURCE_EXHAUSTED without memory for the
   // batch; those of step.sum.
-  virtual StatusOr<BatchResult> ForwardBackward(MatrixView<const float> dense,
-                                                MatrixView<const float> embeddings,
+  virtual StatusOr<BatchResult> ForwardBackward(BatchBlock& block, MatrixView<const float> dense,
                                                 std::span<const float> labels,
-                                                MatrixView<float> embedding_gradient,
                                                 std::span<float> probabilities,
-                                                const RankStep& step = {}) = 0;
+                                                const RankStep& step = {},
+                                                const std::function<void()>& meanwhile = {}) = 0;
 
   // Applies the last gradients once. learning_rate: >= 0; 0 leaves the weights unchanged.
   // Errors: FAILED_PRECONDITION without gradients since the last step, or if they were not finite.
@@ -89,33 +91,15 @@ class DenseNetwork {
 
   // Predicts with running statistics and, given an average_decay, with the averaged weights.
   // Changes nothing. Shape and errors: as ForwardBackward.
-  virtual Status Predict(MatrixView<const float> dense, MatrixView<const float> embeddings,
+  virtual Status Predict(BatchBlock& block, MatrixView<const float> dense,
                          std::span<float> probabilities) = 0;
 
-  // Memory for batches, allocated as the device needs it. If blocks are not f32, ForwardBackward
-  // and Predict round f32 matrices as a block of step 0. Lifetime: the network's.
+  // Memory for batches, allocated as the device needs it. Lifetime: the network's.
   virtual BlockPool& blocks() = 0;
-
-  // As ForwardBackward and Predict, with embeddings and their gradient in a block that blocks()
-  // leased for B samples.
-  //
-  // A network that overlaps() calls `meanwhile` while it computes. The block's gradients are ready
-  // after AwaitGradients; the caller keeps the block until then, or until this call fails.
-  virtual StatusOr<BatchResult> ForwardBackwardOn(BatchBlock& block, MatrixView<const float> dense,
-                                                  std::span<const float> labels,
-                                                  std::span<float> probabilities,
-                                                  const RankStep& step = {},
-                                                  const std::function<void()>& /*meanwhile*/ = {}) {
-    return ForwardBackward(dense, block.embeddings, labels, block.gradients, probabilities, step);
-  }
-  virtual Status PredictOn(BatchBlock& block, MatrixView<const float> dense,
-                           std::span<float> probabilities) {
-    return Predict(dense, block.embeddings, probabilities);
-  }
 
   virtual bool overlaps() const { return false; }
 
-  // Starts to copy the batch of the next ForwardBackwardOn to the device. Only a hint: the call may
+  // Starts to copy the batch of the next ForwardBackward to the device. Only a hint: the call may
   // be left out, and the batch need not be computed. The arguments must not change until that call.
   virtual void Load(BatchBlock& /*block*/, MatrixView<const float> /*dense*/,
                     std::span<const float> /*labels*/) {}

@@ -85,45 +85,18 @@ CpuNetwork::CpuNetwork(ModelPlan plan, std::vector<TaskConfig> tasks,
   InitializeWeightAverage(parameters(), weight_average());
 }
 
-StatusOr<BatchResult> CpuNetwork::ForwardBackwardOn(BatchBlock& block,
-                                                    MatrixView<const float> dense,
-                                                    std::span<const float> labels,
-                                                    std::span<float> probabilities,
-                                                    const RankStep& step,
-                                                    const std::function<void()>& /*meanwhile*/) {
-  PoolRows(block);
-  return ForwardBackward(dense, block.embeddings, labels, block.gradients, probabilities, step);
-}
-
-void CpuNetwork::PoolRows(BatchBlock& block) {
-  if (block.ids == nullptr) return;
-  SetUpThread();
-  rows_.Pool(*block.ids, block.coded_embeddings.bytes, block.embeddings, ForEachPart);
-}
-
-Status CpuNetwork::PredictOn(BatchBlock& block, MatrixView<const float> dense,
-                             std::span<float> probabilities) {
-  PoolRows(block);
-  return Predict(dense, block.embeddings, probabilities);
-}
-
-StatusOr<BatchResult> CpuNetwork::ForwardBackward(MatrixView<const float> dense,
-                                                  MatrixView<const float> embeddings,
+StatusOr<BatchResult> CpuNetwork::ForwardBackward(BatchBlock& block, MatrixView<const float> dense,
                                                   std::span<const float> labels,
-                                                  MatrixView<float> embedding_gradient,
                                                   std::span<float> probabilities,
-                                                  const RankStep& step) {
-  const Inputs inputs{dense, embeddings};
+                                                  const RankStep& step,
+                                                  const std::function<void()>& /*meanwhile*/) {
   const size_t rows = labels.size() / tasks_.size();
-  CheckInputs(inputs, rows);
+  const Inputs inputs = Prepare(block, dense, rows);
   SIMURGH_CHECK_EQ(labels.size(), rows * tasks_.size());
   SIMURGH_CHECK_EQ(probabilities.size(), labels.size());
-  if (plan_.embedding_width > 0) SIMURGH_CHECK_EQ(embedding_gradient.rows(), rows);
-  SIMURGH_CHECK_EQ(embedding_gradient.columns(), plan_.embedding_width);
-
+  SIMURGH_CHECK_EQ(block.gradients.rows(), rows);
   step_ = Step::kNone;
   gradients_finite_ = true;
-  SetUpThread();
   if (rows == 0) {
     SIMURGH_RETURN_IF_ERROR(EmptyStep(step));
     step_rows_ = step.sum ? step.global_samples : 0;
@@ -141,10 +114,9 @@ StatusOr<BatchResult> CpuNetwork::ForwardBackward(MatrixView<const float> dense,
   const uint64_t divisor = step.global_samples > 0 ? step.global_samples : rows;
   result.loss = Loss(tasks_, workspace_.Output(logit).flat(), labels, probabilities, divisor,
                      workspace_.OutputGradient(logit).flat());
-  SIMURGH_RETURN_IF_ERROR(Backward(embedding_gradient, step));
-
+  SIMURGH_RETURN_IF_ERROR(Backward(block.gradients, step));
   result.finite =
-      std::isfinite(result.loss) && gradients_finite_ && AllRowsFinite(embedding_gradient);
+      std::isfinite(result.loss) && gradients_finite_ && AllFinite(block.gradients.flat());
   step_rows_ = step.sum ? divisor : rows;
   step_ = result.finite ? Step::kReady : Step::kNotFinite;
   return result;
@@ -172,14 +144,12 @@ Status CpuNetwork::ApplyGradients(float learning_rate) {
   return absl::OkStatus();
 }
 
-Status CpuNetwork::Predict(MatrixView<const float> dense, MatrixView<const float> embeddings,
+Status CpuNetwork::Predict(BatchBlock& block, MatrixView<const float> dense,
                            std::span<float> probabilities) {
-  const Inputs inputs{dense, embeddings};
   const size_t rows = probabilities.size() / tasks_.size();
-  CheckInputs(inputs, rows);
+  const Inputs inputs = Prepare(block, dense, rows);
   SIMURGH_CHECK_EQ(probabilities.size(), rows * tasks_.size());
   if (rows == 0) return absl::OkStatus();
-  SetUpThread();
   try {
     workspace_.PreparePrediction(rows);
   } catch (const std::bad_alloc&) {
@@ -197,17 +167,19 @@ void CpuNetwork::ReportGradients(const LayerPlan& layer, const RankStep& rank_st
   if (rank_step.on_gradients) rank_step.on_gradients(offset, layer.parameter_count);
 }
 
-void CpuNetwork::SetUpThread() const {
+CpuNetwork::Inputs CpuNetwork::Prepare(const BatchBlock& block, MatrixView<const float> dense,
+                                       size_t rows) const {
+  SIMURGH_CHECK_EQ(dense.columns(), plan_.dense_width);
+  SIMURGH_CHECK_EQ(block.embeddings.columns(), plan_.embedding_width);
+  if (plan_.dense_width > 0) SIMURGH_CHECK_EQ(dense.rows(), rows);
+  SIMURGH_CHECK_EQ(block.embeddings.rows(), rows);
   SetComputeThreads(options_.threads);
   SetProductPrecision(options_.precision == ComputePrecision::kBf16 ? ProductPrecision::kBf16
                                                                     : ProductPrecision::kF32);
-}
-
-void CpuNetwork::CheckInputs(const Inputs& inputs, size_t rows) const {
-  SIMURGH_CHECK_EQ(inputs.dense.columns(), plan_.dense_width);
-  SIMURGH_CHECK_EQ(inputs.embeddings.columns(), plan_.embedding_width);
-  if (plan_.dense_width > 0) SIMURGH_CHECK_EQ(inputs.dense.rows(), rows);
-  if (plan_.embedding_width > 0) SIMURGH_CHECK_EQ(inputs.embeddings.rows(), rows);
+  if (block.ids != nullptr) {
+    rows_.Pool(*block.ids, block.coded_embeddings.bytes, block.embeddings, ForEachPart);
+  }
+  return {dense, block.embeddings};
 }
 
 std::span<float> CpuNetwork::optimizer_state() {

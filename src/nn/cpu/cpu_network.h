@@ -18,20 +18,12 @@ class CpuNetwork final : public DenseNetwork {
  public:
   CpuNetwork(ModelPlan plan, std::vector<TaskConfig> tasks, const DenseNetworkOptions& options);
 
-  StatusOr<BatchResult> ForwardBackward(MatrixView<const float> dense,
-                                        MatrixView<const float> embeddings,
+  StatusOr<BatchResult> ForwardBackward(BatchBlock& block, MatrixView<const float> dense,
                                         std::span<const float> labels,
-                                        MatrixView<float> embedding_gradient,
-                                        std::span<float> probabilities,
-                                        const RankStep& step) override;
-  StatusOr<BatchResult> ForwardBackwardOn(BatchBlock& block, MatrixView<const float> dense,
-                                          std::span<const float> labels,
-                                          std::span<float> probabilities, const RankStep& step,
-                                          const std::function<void()>& meanwhile) override;
-  Status PredictOn(BatchBlock& block, MatrixView<const float> dense,
-                   std::span<float> probabilities) override;
+                                        std::span<float> probabilities, const RankStep& step,
+                                        const std::function<void()>& meanwhile) override;
   Status ApplyGradients(float learning_rate) override;
-  Status Predict(MatrixView<const float> dense, MatrixView<const float> embeddings,
+  Status Predict(BatchBlock& block, MatrixView<const float> dense,
                  std::span<float> probabilities) override;
 
   BlockPool& blocks() override { return *blocks_; }
@@ -44,11 +36,6 @@ class CpuNetwork final : public DenseNetwork {
   }
 
  private:
-  // Sets the calling thread's compute threads and precision.
-  void SetUpThread() const;
-  // Fills the embeddings of a block of rows.
-  void PoolRows(BatchBlock& block);
-
   enum class Mode { kTrain, kPredict };
 
   // State of gradients_ and batch_statistics_.
@@ -59,7 +46,9 @@ class CpuNetwork final : public DenseNetwork {
     MatrixView<const float> embeddings;
   };
 
-  void CheckInputs(const Inputs& inputs, size_t rows) const;
+  // Checks the inputs, sets the calling thread's compute threads and precision, and fills the
+  // embeddings of a block of rows.
+  Inputs Prepare(const BatchBlock& block, MatrixView<const float> dense, size_t rows) const;
 
   // Write their results to the workspace. rank_step: null in prediction.
   Status Forward(const Inputs& inputs, Mode mode, const RankStep* rank_step);

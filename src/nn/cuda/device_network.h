@@ -48,26 +48,10 @@ class DeviceNetwork final : public DenseNetwork {
 
   ~DeviceNetwork() override { executor_->Drain(); }
 
-  StatusOr<BatchResult> ForwardBackward(MatrixView<const float> dense,
-                                        MatrixView<const float> embeddings,
+  StatusOr<BatchResult> ForwardBackward(BatchBlock& batch_block, MatrixView<const float> dense,
                                         std::span<const float> labels,
-                                        MatrixView<float> embedding_gradient,
-                                        std::span<float> probabilities,
-                                        const RankStep& step) override {
-    const size_t rows = labels.size() / tasks();
-    const std::shared_ptr<PinnedBlock> block = blocks_.LeaseWith(embeddings, rows, true);
-    SIMURGH_ASSIGN_OR_RETURN(const BatchResult result,
-                             ForwardBackwardOn(*block, dense, labels, probabilities, step, {}));
-    SIMURGH_RETURN_IF_ERROR(AwaitGradients(*block));
-    codes_.gradients.Decode(block->coded_gradients.bytes, 1.0F / block->gradient_factor,
-                            embedding_gradient);
-    return result;
-  }
-
-  StatusOr<BatchResult> ForwardBackwardOn(BatchBlock& batch_block, MatrixView<const float> dense,
-                                          std::span<const float> labels,
-                                          std::span<float> probabilities, const RankStep& step,
-                                          const std::function<void()>& meanwhile) override {
+                                        std::span<float> probabilities, const RankStep& step,
+                                        const std::function<void()>& meanwhile) override {
     PinnedBlock& block = PinnedOf(batch_block);
     const size_t rows = block.rows;
     CheckDense(dense, rows);
@@ -96,7 +80,7 @@ class DeviceNetwork final : public DenseNetwork {
   void Load(BatchBlock& batch_block, MatrixView<const float> dense,
             std::span<const float> labels) override {
     PinnedBlock& block = PinnedOf(batch_block);
-    // A batch that does not fit waits for ForwardBackwardOn, which reallocates.
+    // A batch that does not fit waits for ForwardBackward, which reallocates.
     if (room_.Fits(block)) transfers_.Load(block, dense, labels);
   }
   Status AwaitGradients(BatchBlock& block) override {
@@ -128,14 +112,8 @@ class DeviceNetwork final : public DenseNetwork {
     return absl::OkStatus();
   }
 
-  Status Predict(MatrixView<const float> dense, MatrixView<const float> embeddings,
+  Status Predict(BatchBlock& batch_block, MatrixView<const float> dense,
                  std::span<float> probabilities) override {
-    const size_t rows = probabilities.size() / tasks();
-    return PredictOn(*blocks_.LeaseWith(embeddings, rows, false), dense, probabilities);
-  }
-
-  Status PredictOn(BatchBlock& batch_block, MatrixView<const float> dense,
-                   std::span<float> probabilities) override {
     PinnedBlock& block = PinnedOf(batch_block);
     const size_t rows = block.rows;
     SIMURGH_CHECK_EQ(probabilities.size(), rows * tasks());

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
-#include <optional>
 #include <span>
 
 #include "nn/cuda/memory_plan.h"
@@ -105,17 +104,10 @@ class PinnedBlocks final : public BlockPool {
     return LeasePinned(rows, with_gradients, std::move(ids));
   }
 
-  // A block with a copy of the embeddings.
-  std::shared_ptr<PinnedBlock> LeaseWith(MatrixView<const float> embeddings, size_t rows,
-                                         bool with_gradients) {
-    auto block = LeasePinned(rows, with_gradients);
-    codes_.embeddings.Encode(embeddings, 1.0F, std::nullopt, block->coded_embeddings.bytes);
-    return block;
-  }
-
+ private:
   // ids: of a block of rows; else null.
-  std::shared_ptr<PinnedBlock> LeasePinned(size_t rows, bool with_gradients,
-                                           std::shared_ptr<const CompactBatch> ids = nullptr) {
+  std::shared_ptr<BatchBlock> LeasePinned(size_t rows, bool with_gradients,
+                                          std::shared_ptr<const CompactBatch> ids = nullptr) {
     auto block = std::make_shared<PinnedBlock>();
     block->rows = rows;
     block->codes = &codes_;
@@ -145,7 +137,6 @@ class PinnedBlocks final : public BlockPool {
     return block;
   }
 
- private:
   MatrixView<float> FloatsOf(const BatchBlock::Coded& coded, size_t rows) const {
     if (coded.precision != VectorPrecision::kF32) return {};
     return {reinterpret_cast<float*>(coded.bytes.data()), rows, plan_.embedding_width};

@@ -96,8 +96,8 @@ TEST_CASE("a network in bf16 is near one in f32, and learns") {
   std::vector<float> gradient(batch.embedding_values.size());
   const auto step = [&](DenseNetwork& network) {
     const auto result =
-        network.ForwardBackward(batch.dense(), batch.embeddings(), batch.labels,
-                                {gradient.data(), 64, batch.embedding_width}, probabilities);
+        ComputeGradients(network, batch.dense(), batch.embeddings(), batch.labels,
+                         {gradient.data(), 64, batch.embedding_width}, probabilities);
     REQUIRE(result.ok());
     REQUIRE(network.ApplyGradients(0.3F).ok());
     return result->loss;

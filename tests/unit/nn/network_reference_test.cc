@@ -50,8 +50,8 @@ void CompareTraining(const ModelConfig& model, const DenseOptimizerConfig& optim
     std::vector<float> probabilities(batch.labels.size());
     std::vector<float> embedding_gradient(rows * kEmbeddings);
     const auto result =
-        network.ForwardBackward(batch.dense(), batch.embeddings(), batch.labels,
-                                {embedding_gradient.data(), rows, kEmbeddings}, probabilities);
+        ComputeGradients(network, batch.dense(), batch.embeddings(), batch.labels,
+                         {embedding_gradient.data(), rows, kEmbeddings}, probabilities);
     REQUIRE(result.ok());
     CHECK(result->finite);
     const auto expected = reference.ForwardBackward(batch);
@@ -70,7 +70,7 @@ void CompareTraining(const ModelConfig& model, const DenseOptimizerConfig& optim
 
   const TestBatch batch(9, kDense, kEmbeddings, random, TaskCount(model));
   std::vector<float> probabilities(batch.labels.size());
-  REQUIRE(network.Predict(batch.dense(), batch.embeddings(), probabilities).ok());
+  REQUIRE(PredictFrom(network, batch.dense(), batch.embeddings(), probabilities).ok());
   CheckClose("prediction", probabilities, reference.Predict(batch), 1e-4);
 }
 

@@ -71,8 +71,8 @@ Part TakePart(DenseNetwork& network, const TestBatch& batch, size_t first, size_
   Part part;
   part.embedding_gradients.resize(rows * kEmbeddings);
   std::vector<float> probabilities(rows);
-  const auto result = network.ForwardBackward(
-      batch.dense().Rows(first, rows), batch.embeddings().Rows(first, rows),
+  const auto result = ComputeGradients(
+      network, batch.dense().Rows(first, rows), batch.embeddings().Rows(first, rows),
       std::span(batch.labels).subspan(first, rows),
       {part.embedding_gradients.data(), rows, kEmbeddings}, probabilities, step);
   part.gradients.assign(network.gradients().begin(), network.gradients().end());

@@ -2,7 +2,18 @@
 
 #include <algorithm>
 
+#include "simurgh/base/check.h"
+
 namespace simurgh::testing {
+namespace {
+
+void CopyRows(MatrixView<const float> from, MatrixView<float> to) {
+  for (size_t row = 0; row < from.rows(); ++row) {
+    std::ranges::copy(from.row(row), to.row(row).begin());
+  }
+}
+
+}  // namespace
 
 LayerConfig Linear(uint32_t width) { return {.kind = LayerConfig::Kind::kLinear, .width = width}; }
 
@@ -111,6 +122,28 @@ std::vector<float> NormalValues(size_t count, Random& random) {
   std::vector<float> values(count);
   for (float& value : values) value = static_cast<float>(random.Normal());
   return values;
+}
+
+StatusOr<BatchResult> ComputeGradients(DenseNetwork& network, MatrixView<const float> dense,
+                                       MatrixView<const float> embeddings,
+                                       std::span<const float> labels,
+                                       MatrixView<float> embedding_gradient,
+                                       std::span<float> probabilities, const RankStep& step) {
+  const auto block = network.blocks().Lease(embeddings.rows(), true);
+  SIMURGH_CHECK_EQ(block->embeddings.columns(), embeddings.columns());
+  CopyRows(embeddings, block->embeddings);
+  auto result = network.ForwardBackward(*block, dense, labels, probabilities, step);
+  SIMURGH_RETURN_IF_ERROR(result.status());
+  SIMURGH_RETURN_IF_ERROR(network.AwaitGradients(*block));
+  CopyRows(block->gradients, embedding_gradient);
+  return result;
+}
+
+Status PredictFrom(DenseNetwork& network, MatrixView<const float> dense,
+                   MatrixView<const float> embeddings, std::span<float> probabilities) {
+  const auto block = network.blocks().Lease(embeddings.rows(), false);
+  CopyRows(embeddings, block->embeddings);
+  return network.Predict(*block, dense, probabilities);
 }
 
 }  // namespace simurgh::testing

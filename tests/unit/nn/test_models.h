@@ -5,6 +5,7 @@
 
 #include "simurgh/base/random.h"
 #include "simurgh/config/model_config.h"
+#include "simurgh/nn/dense_network.h"
 #include "simurgh/nn/model.h"
 #include "simurgh/tensor/matrix_view.h"
 
@@ -59,5 +60,14 @@ struct TestBatch {
 };
 
 std::vector<float> NormalValues(size_t count, Random& random);
+
+// ForwardBackward and Predict on a new block with these embeddings. Requires a wire of f32.
+StatusOr<BatchResult> ComputeGradients(DenseNetwork& network, MatrixView<const float> dense,
+                                       MatrixView<const float> embeddings,
+                                       std::span<const float> labels,
+                                       MatrixView<float> embedding_gradient,
+                                       std::span<float> probabilities, const RankStep& step = {});
+Status PredictFrom(DenseNetwork& network, MatrixView<const float> dense,
+                   MatrixView<const float> embeddings, std::span<float> probabilities);
 
 }  // namespace simurgh::testing

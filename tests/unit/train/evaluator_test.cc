@@ -116,18 +116,17 @@ class Port final : public EmbeddingPort {
 // Predicts its dense input.
 class Oracle final : public DenseNetwork {
  public:
-  StatusOr<BatchResult> ForwardBackward(MatrixView<const float> /*dense*/,
-                                        MatrixView<const float> /*embeddings*/,
+  StatusOr<BatchResult> ForwardBackward(BatchBlock& /*block*/, MatrixView<const float> /*dense*/,
                                         std::span<const float> /*labels*/,
-                                        MatrixView<float> /*embedding_gradient*/,
                                         std::span<float> /*probabilities*/,
-                                        const RankStep& /*step*/) override {
+                                        const RankStep& /*step*/,
+                                        const std::function<void()>& /*meanwhile*/) override {
     return absl::InternalError("an evaluation trains nothing");
   }
   Status ApplyGradients(float /*rate*/) override {
     return absl::InternalError("an evaluation trains nothing");
   }
-  Status Predict(MatrixView<const float> dense, MatrixView<const float> /*embeddings*/,
+  Status Predict(BatchBlock& /*block*/, MatrixView<const float> dense,
                  std::span<float> probabilities) override {
     for (size_t i = 0; i < probabilities.size(); ++i) {
       probabilities[i] = dense(i / kTasks, i % kTasks);

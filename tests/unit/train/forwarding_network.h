@@ -12,19 +12,16 @@ class ForwardingNetwork : public DenseNetwork {
  public:
   explicit ForwardingNetwork(DenseNetwork& network) : network_(network) {}
 
-  StatusOr<BatchResult> ForwardBackward(MatrixView<const float> dense,
-                                        MatrixView<const float> embeddings,
+  StatusOr<BatchResult> ForwardBackward(BatchBlock& block, MatrixView<const float> dense,
                                         std::span<const float> labels,
-                                        MatrixView<float> embedding_gradient,
-                                        std::span<float> probabilities,
-                                        const RankStep& step) override {
-    return network_.ForwardBackward(dense, embeddings, labels, embedding_gradient, probabilities,
-                                    step);
+                                        std::span<float> probabilities, const RankStep& step,
+                                        const std::function<void()>& meanwhile) override {
+    return network_.ForwardBackward(block, dense, labels, probabilities, step, meanwhile);
   }
   Status ApplyGradients(float rate) override { return network_.ApplyGradients(rate); }
-  Status Predict(MatrixView<const float> dense, MatrixView<const float> embeddings,
+  Status Predict(BatchBlock& block, MatrixView<const float> dense,
                  std::span<float> probabilities) override {
-    return network_.Predict(dense, embeddings, probabilities);
+    return network_.Predict(block, dense, probabilities);
   }
   BlockPool& blocks() override { return network_.blocks(); }
   std::span<float> parameters() override { return network_.parameters(); }

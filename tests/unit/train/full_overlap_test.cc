@@ -139,20 +139,18 @@ class MeetingNetwork final : public ForwardingNetwork {
   MeetingNetwork(DenseNetwork& network, Meeting& meeting)
       : ForwardingNetwork(network), meeting_(meeting) {}
 
-  StatusOr<BatchResult> ForwardBackward(MatrixView<const float> dense,
-                                        MatrixView<const float> embeddings,
+  StatusOr<BatchResult> ForwardBackward(BatchBlock& block, MatrixView<const float> dense,
                                         std::span<const float> labels,
-                                        MatrixView<float> embedding_gradient,
-                                        std::span<float> probabilities,
-                                        const RankStep& step) override {
+                                        std::span<float> probabilities, const RankStep& step,
+                                        const std::function<void()>& meanwhile) override {
     bool meets = steps_++ == kComputed;
     RankStep stopping = step;
     stopping.on_gradients = [&](size_t first, size_t count) {
       step.on_gradients(first, count);
       if (std::exchange(meets, false)) meeting_.ArriveAndWait();
     };
-    return ForwardingNetwork::ForwardBackward(dense, embeddings, labels, embedding_gradient,
-                                              probabilities, stopping);
+    return ForwardingNetwork::ForwardBackward(block, dense, labels, probabilities, stopping,
+                                              meanwhile);
   }
 
  private:

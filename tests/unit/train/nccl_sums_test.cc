@@ -24,13 +24,13 @@ class PlacedNetwork final : public DenseNetwork {
  public:
   explicit PlacedNetwork(std::optional<int> device) : device_(device) {}
 
-  StatusOr<BatchResult> ForwardBackward(MatrixView<const float>, MatrixView<const float>,
-                                        std::span<const float>, MatrixView<float>, std::span<float>,
-                                        const RankStep&) override {
+  StatusOr<BatchResult> ForwardBackward(BatchBlock&, MatrixView<const float>,
+                                        std::span<const float>, std::span<float>, const RankStep&,
+                                        const std::function<void()>&) override {
     return absl::UnimplementedError("");
   }
   Status ApplyGradients(float) override { return absl::UnimplementedError(""); }
-  Status Predict(MatrixView<const float>, MatrixView<const float>, std::span<float>) override {
+  Status Predict(BatchBlock&, MatrixView<const float>, std::span<float>) override {
     return absl::UnimplementedError("");
   }
   BlockPool& blocks() override { return *blocks_; }
@@ -168,11 +168,10 @@ Status TrainStep(DenseNetwork& network) {
   const TestBatch batch(kRows, 2, kTestFeatures * kTestDim, random);
   std::vector<float> gradient(batch.embedding_values.size());
   std::vector<float> probabilities(kRows);
-  SIMURGH_RETURN_IF_ERROR(network
-                              .ForwardBackward(batch.dense(), batch.embeddings(), batch.labels,
-                                               {gradient.data(), kRows, batch.embedding_width},
-                                               probabilities, {.global_samples = 2 * kRows})
-                              .status());
+  const auto result = ComputeGradients(network, batch.dense(), batch.embeddings(), batch.labels,
+                                       {gradient.data(), kRows, batch.embedding_width},
+                                       probabilities, {.global_samples = 2 * kRows});
+  SIMURGH_RETURN_IF_ERROR(result.status());
   return network.ApplyGradients(0.1F);
 }
 

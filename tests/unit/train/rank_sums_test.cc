@@ -81,20 +81,18 @@ class PatientNetwork final : public ForwardingNetwork {
   PatientNetwork(DenseNetwork& network, RoundingRanks& ranks, std::chrono::milliseconds patience)
       : ForwardingNetwork(network), ranks_(ranks), patience_(patience) {}
 
-  StatusOr<BatchResult> ForwardBackward(MatrixView<const float> dense,
-                                        MatrixView<const float> embeddings,
+  StatusOr<BatchResult> ForwardBackward(BatchBlock& block, MatrixView<const float> dense,
                                         std::span<const float> labels,
-                                        MatrixView<float> embedding_gradient,
-                                        std::span<float> probabilities,
-                                        const RankStep& step) override {
+                                        std::span<float> probabilities, const RankStep& step,
+                                        const std::function<void()>& meanwhile) override {
     const size_t sums = kBuckets * steps_++ + 1;
     RankStep stopping = step;
     stopping.on_gradients = [&, stops = true](size_t first, size_t count) mutable {
       step.on_gradients(first, count);
       if (std::exchange(stops, false)) ranks_.AwaitSums(sums, patience_);
     };
-    return ForwardingNetwork::ForwardBackward(dense, embeddings, labels, embedding_gradient,
-                                              probabilities, stopping);
+    return ForwardingNetwork::ForwardBackward(block, dense, labels, probabilities, stopping,
+                                              meanwhile);
   }
 
  private:

@@ -97,7 +97,7 @@ struct StepRun {
 StepRun RunStep(DenseNetwork& network, BatchBlock& block, const TestBatch& batch) {
   StepRun run{.probabilities = std::vector<float>(batch.rows)};
   const auto result =
-      network.ForwardBackwardOn(block, batch.dense(), batch.labels, run.probabilities);
+      network.ForwardBackward(block, batch.dense(), batch.labels, run.probabilities);
   REQUIRE(result.ok());
   REQUIRE(network.AwaitGradients(block).ok());
   run.loss = result->loss;
@@ -155,7 +155,7 @@ TEST_CASE("a loaded batch is loaded again after a larger one failed to allocate"
       std::vector<float> predictions(large.rows);
       const auto larger = BlockOf(**network, large);
       is_full = true;
-      CHECK(absl::IsResourceExhausted((*network)->PredictOn(*larger, large.dense(), predictions)));
+      CHECK(absl::IsResourceExhausted((*network)->Predict(*larger, large.dense(), predictions)));
       is_full = false;
     }
     runs[is_loaded] = RunStep(**network, *block, small);

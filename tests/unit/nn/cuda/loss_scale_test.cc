@@ -45,9 +45,9 @@ Step RunStep(DenseNetwork& network, const RankStep& ranks = {}, float first_embe
   Step step;
   step.embedding_gradient.assign(kRows * kEmbeddings, NAN);
   std::vector<float> probabilities(kRows);
-  const auto result = network.ForwardBackward(batch.dense(), batch.embeddings(), batch.labels,
-                                              {step.embedding_gradient.data(), kRows, kEmbeddings},
-                                              probabilities, ranks);
+  const auto result =
+      ComputeGradients(network, batch.dense(), batch.embeddings(), batch.labels,
+                       {step.embedding_gradient.data(), kRows, kEmbeddings}, probabilities, ranks);
   REQUIRE(result.ok());
   step.result = *result;
   step.gradients.assign(network.gradients().begin(), network.gradients().end());

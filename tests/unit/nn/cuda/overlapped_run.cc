@@ -87,7 +87,7 @@ std::vector<float> PredictOn(DenseNetwork& network, const RowCodec* rows) {
   const TestBatch batch = BatchOf(kStep);
   const auto block = BlockOf(network, kStep, false, rows);
   std::vector<float> predictions(batch.rows);
-  CHECK(network.PredictOn(*block, batch.dense(), predictions).ok());
+  CHECK(network.Predict(*block, batch.dense(), predictions).ok());
   return predictions;
 }
 
@@ -134,8 +134,8 @@ BlockRun TrainInBlocks(DenseNetwork& network, bool overlapped, const RowCodec* r
       network.Load(*ahead, next.dense(), next.labels);
       take_last();
     };
-    const auto result = network.ForwardBackwardOn(*block, batch.dense(), batch.labels,
-                                                  probabilities, {}, meanwhile);
+    const auto result =
+        network.ForwardBackward(*block, batch.dense(), batch.labels, probabilities, {}, meanwhile);
     REQUIRE(result.ok());
     results.losses.push_back(result->loss);
     results.probabilities.push_back(probabilities);

@@ -117,9 +117,9 @@ RankResult TrainRank(DenseNetwork& network, uint32_t rank, const Case& c,
     std::vector<float> embedding_gradient(rows * kEmbeddings);
     std::vector<float> probabilities(rows);
     ranks.global_samples = 64;
-    const auto done = network.ForwardBackward(batch.dense(), batch.embeddings(), batch.labels,
-                                              {embedding_gradient.data(), rows, kEmbeddings},
-                                              probabilities, ranks);
+    const auto done =
+        ComputeGradients(network, batch.dense(), batch.embeddings(), batch.labels,
+                         {embedding_gradient.data(), rows, kEmbeddings}, probabilities, ranks);
     result.status = done.status();
     if (result.status.ok()) result.status = finish(network, step != c.left_out);
     if (!result.status.ok()) return result;

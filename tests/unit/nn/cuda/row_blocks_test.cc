@@ -43,7 +43,7 @@ TEST_CASE("a rank without samples can pass a block of rows") {
   CHECK(block->coded_embeddings.form == EmbeddingForm::kRows);
   CHECK(block->coded_embeddings.bytes.empty());
   const auto result =
-      network->ForwardBackwardOn(*block, {nullptr, 0, 5}, {}, {}, RankStep{.global_samples = 10});
+      network->ForwardBackward(*block, {nullptr, 0, 5}, {}, {}, RankStep{.global_samples = 10});
   REQUIRE(result.ok());
   CHECK(network->AwaitGradients(*block).ok());
 }

@@ -107,8 +107,8 @@ TrainingRun Train(DenseNetwork& network, int steps, float off) {
     run.embedding_gradient.assign(rows * kEmbeddings, NAN);
     const std::vector<float> weights = PutWeightsOff(network, off, directions);
     const auto result =
-        network.ForwardBackward(batch.dense(), batch.embeddings(), batch.labels,
-                                {run.embedding_gradient.data(), rows, kEmbeddings}, probabilities);
+        ComputeGradients(network, batch.dense(), batch.embeddings(), batch.labels,
+                         {run.embedding_gradient.data(), rows, kEmbeddings}, probabilities);
     PutBack(network, weights);
     REQUIRE(result.ok());
     REQUIRE(result->finite);
@@ -122,7 +122,7 @@ TrainingRun Train(DenseNetwork& network, int steps, float off) {
   // Averaged weights are not perturbed, but the activations they multiply are.
   PutOff(batch.embedding_values, off, directions);
   const std::vector<float> weights = PutWeightsOff(network, off, directions);
-  REQUIRE(network.Predict(batch.dense(), batch.embeddings(), run.predictions).ok());
+  REQUIRE(PredictFrom(network, batch.dense(), batch.embeddings(), run.predictions).ok());
   PutBack(network, weights);
   run.parameters.assign(network.parameters().begin(), network.parameters().end());
   run.state.assign(network.state().begin(), network.state().end());

@@ -76,15 +76,14 @@ void CheckStep(DenseNetwork& coded, DenseNetwork& plain, const EmbeddingWire& wi
   block->rounding.step = step;
   block->rounding.first_row = FirstRowOf(3);
   std::vector<float> probabilities[2] = {std::vector<float>(rows), std::vector<float>(rows)};
-  const auto result =
-      coded.ForwardBackwardOn(*block, batch.dense(), batch.labels, probabilities[0]);
+  const auto result = coded.ForwardBackward(*block, batch.dense(), batch.labels, probabilities[0]);
   REQUIRE(result.ok());
   REQUIRE(coded.AwaitGradients(*block).ok());
 
   std::vector<float> gradient(rows * kEmbeddings);
   const auto expected =
-      plain.ForwardBackward(batch.dense(), {in.numbers.data(), rows, kEmbeddings}, batch.labels,
-                            {gradient.data(), rows, kEmbeddings}, probabilities[1]);
+      ComputeGradients(plain, batch.dense(), {in.numbers.data(), rows, kEmbeddings}, batch.labels,
+                       {gradient.data(), rows, kEmbeddings}, probabilities[1]);
   REQUIRE(expected.ok());
   CHECK(result->loss == expected->loss);
   CHECK(SameBits(probabilities[0], probabilities[1]));
@@ -121,39 +120,10 @@ TEST_CASE("embeddings and gradients that the device converts are the codec's, to
   std::ranges::copy(in.bytes, block->coded_embeddings.bytes.begin());
   std::vector<float> actual(batch.rows);
   std::vector<float> expected(batch.rows);
-  REQUIRE(coded->PredictOn(*block, batch.dense(), actual).ok());
-  REQUIRE(
-      plain->Predict(batch.dense(), {in.numbers.data(), batch.rows, kEmbeddings}, expected).ok());
+  REQUIRE(coded->Predict(*block, batch.dense(), actual).ok());
+  REQUIRE(PredictFrom(*plain, batch.dense(), {in.numbers.data(), batch.rows, kEmbeddings}, expected)
+              .ok());
   CHECK(SameBits(actual, expected));
-}
-
-TEST_CASE("a network with encoded blocks rounds matrices passed outside of them") {
-  const EmbeddingWire wire = WireOf({Precision::kInt8, Precision::kInt8});
-  const auto coded = WiredNetwork(ComputePrecision::kF32, wire);
-  const auto plain = WiredNetwork(ComputePrecision::kF32, {});
-  const TestBatch batch = BatchOf(0);
-  const size_t rows = batch.rows;
-  const Coded in = CodedBy({wire.embeddings, wire.dims}, batch.embeddings(), 1.0F, std::nullopt);
-  std::vector<float> gradients[2] = {std::vector<float>(rows * kEmbeddings),
-                                     std::vector<float>(rows * kEmbeddings)};
-  std::vector<float> probabilities[2] = {std::vector<float>(rows), std::vector<float>(rows)};
-  REQUIRE(coded
-              ->ForwardBackward(batch.dense(), batch.embeddings(), batch.labels,
-                                {gradients[0].data(), rows, kEmbeddings}, probabilities[0])
-              .ok());
-  REQUIRE(plain
-              ->ForwardBackward(batch.dense(), {in.numbers.data(), rows, kEmbeddings}, batch.labels,
-                                {gradients[1].data(), rows, kEmbeddings}, probabilities[1])
-              .ok());
-  CHECK(SameBits(probabilities[0], probabilities[1]));
-  const RoundingKey key{.seed = wire.seed};
-  CHECK(SameBits(gradients[0], CodedBy({wire.gradients, wire.dims},
-                                       {gradients[1].data(), rows, kEmbeddings}, 1.0F, key)
-                                   .numbers));
-  REQUIRE(coded->Predict(batch.dense(), batch.embeddings(), probabilities[0]).ok());
-  REQUIRE(
-      plain->Predict(batch.dense(), {in.numbers.data(), rows, kEmbeddings}, probabilities[1]).ok());
-  CHECK(SameBits(probabilities[0], probabilities[1]));
 }
 
 TEST_CASE("an embedding that is not finite skips the step in every precision") {
@@ -168,7 +138,7 @@ TEST_CASE("an embedding that is not finite skips the step in every precision") {
     std::ranges::copy(in.bytes, block->coded_embeddings.bytes.begin());
     std::vector<float> probabilities(batch.rows);
     const auto result =
-        network->ForwardBackwardOn(*block, batch.dense(), batch.labels, probabilities);
+        network->ForwardBackward(*block, batch.dense(), batch.labels, probabilities);
     REQUIRE(result.ok());
     CHECK_FALSE(result->finite);
     CHECK(absl::IsFailedPrecondition(network->ApplyGradients(0.1F)));
