@@ -1,7 +1,6 @@
 #include "collective/reduce_codec.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -16,12 +15,6 @@ namespace {
 constexpr size_t kChunk = 512;  // Values that share a minimum and a step.
 constexpr size_t kChunkHead = 2 * sizeof(float);
 constexpr float kLevels = 255.0F;  // Steps from the minimum to the maximum.
-
-uint16_t NearestBf16(float value) {
-  const auto bits = std::bit_cast<uint32_t>(value);
-  if (std::isnan(value)) return static_cast<uint16_t>(bits >> 16 | 0x40);  // Keeps it a NaN.
-  return static_cast<uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
-}
 
 void EncodeBf16(std::span<const float> values, std::span<float> residual,
                 std::span<std::byte> out) {

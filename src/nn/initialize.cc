@@ -14,16 +14,6 @@ void FillUniform(size_t inputs, Random& random, std::span<float> values) {
   for (float& value : values) value = static_cast<float>(bound * (2.0 * random.Uniform() - 1.0));
 }
 
-void InitializeCross(const LayerPlan& layer, Random random, std::span<float> parameters) {
-  if (layer.config.rank == 0) {
-    FillUniform(layer.input_width, random, layer.Weight(parameters).flat());
-  } else {
-    FillUniform(layer.input_width, random, layer.Down(parameters).flat());
-    FillUniform(layer.config.rank, random, layer.Up(parameters).flat());
-  }
-  std::ranges::fill(layer.Bias(parameters), 0.0F);
-}
-
 }  // namespace
 
 void InitializeParameters(const ModelPlan& plan, uint64_t seed, std::span<float> parameters) {
@@ -31,12 +21,16 @@ void InitializeParameters(const ModelPlan& plan, uint64_t seed, std::span<float>
     const uint64_t tower_key = HashBytes(tower.name, seed);
     for (size_t i = 0; i < tower.layers.size(); ++i) {
       const LayerPlan& layer = tower.layers[i];
+      Random random(Mix64(tower_key + i));
       if (layer.config.kind == LayerConfig::Kind::kLinear) {
-        Random random(Mix64(tower_key + i));
         FillUniform(layer.input_width, random,
                     parameters.subspan(layer.parameter_offset, layer.parameter_count));
       } else if (layer.config.kind == LayerConfig::Kind::kCross) {
-        InitializeCross(layer, Random(Mix64(tower_key + i)), parameters);
+        const size_t rank = layer.config.rank;
+        FillUniform(layer.input_width, random,
+                    (rank == 0 ? layer.Weight(parameters) : layer.Down(parameters)).flat());
+        if (rank > 0) FillUniform(rank, random, layer.Up(parameters).flat());
+        std::ranges::fill(layer.Bias(parameters), 0.0F);
       } else if (layer.config.kind == LayerConfig::Kind::kBatchNorm) {
         std::ranges::fill(layer.Scale(parameters), 1.0F);
         std::ranges::fill(layer.Shift(parameters), 0.0F);

@@ -125,7 +125,11 @@ class Planner {
     if (config.kind == LayerConfig::Kind::kCross) {
       layer.scratch_column = plan_.activation_width;
       plan_.activation_width += layer.output_width + config.rank;
-      AddOrigin(tower);
+      if (!tower.last_cross) {
+        tower.origin_column = plan_.activation_width;
+        plan_.activation_width += tower.input_width;
+      }
+      tower.last_cross = tower.layers.size();
     }
     tower.layers.push_back(layer);
     return absl::OkStatus();
@@ -227,14 +231,6 @@ class Planner {
     }
     layer.parameter_count = (rank == 0 ? width * width : 2 * width * rank) + width;
     return absl::OkStatus();
-  }
-
-  void AddOrigin(TowerPlan& tower) {
-    if (!tower.last_cross) {
-      tower.origin_column = plan_.activation_width;
-      plan_.activation_width += tower.input_width;
-    }
-    tower.last_cross = tower.layers.size();
   }
 
   Status CheckTop() const {

@@ -18,9 +18,9 @@ struct LayerPlan {
   LayerConfig config;
   size_t input_width = 0;
   size_t output_width = 0;
-  size_t parameter_offset =
-      0;  // linear: weight (I, O), bias (O). batch_norm: scale (O), shift (O).
-          // cross: weight (O, O), or of a rank: down (O, rank) and up (rank, O); bias (O).
+  // linear: weight (I, O), bias (O). batch_norm: scale (O), shift (O).
+  // cross: weight (O, O), or with a rank: down (O, rank) and up (rank, O); bias (O).
+  size_t parameter_offset = 0;
   size_t parameter_count = 0;
   size_t statistics_offset = 0;  // batch_norm: mean (O), variance (O).
   size_t activation_column = 0;  // Of the output.
@@ -115,6 +115,9 @@ struct ModelPlan {
   size_t activation_width = 0;  // Columns of all tower inputs, layer outputs and scratch.
 
   const TowerPlan& top() const { return towers.back(); }
+  bool IsLogit(size_t tower, size_t layer) const {
+    return tower + 1 == towers.size() && layer + 1 == top().layers.size();
+  }
 };
 
 // Requires that the towers fit together and can read the inputs. An input without a reader is

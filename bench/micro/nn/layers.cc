@@ -150,8 +150,8 @@ std::function<void()> Activations(const Subject& subject, size_t samples) {
     for (Layer& layer : *layers) {
       const std::span<float> values = layer.values.view().flat();
       const std::span<float> gradients = layer.gradients.view().flat();
-      cpu::ReluForward(values, values);
-      cpu::ReluBackward(values, gradients, gradients);
+      cpu::ActivationForward<ReluFormula>(values, values);
+      cpu::ActivationBackward<ReluFormula>(values, gradients, gradients);
     }
   };
 }

@@ -53,6 +53,15 @@ constexpr uint16_t ToF16(float value, uint32_t noise) {
   return static_cast<uint16_t>(std::min(magnitude, kMaxF16Bits) | (bits >> 31) << 15);
 }
 
+// Rounds to nearest, ties to even. NaN stays NaN; overflow becomes infinity.
+constexpr uint16_t NearestBf16(float value) {
+  const auto bits = std::bit_cast<uint32_t>(value);
+  const bool is_nan = (bits & 0x7fffffffU) > 0x7f800000U;
+  // Rounding could turn a NaN into infinity; the quiet bit prevents it.
+  return static_cast<uint16_t>(is_nan ? bits >> 16 | 0x40U
+                                      : (bits + 0x7fffU + (bits >> 16 & 1U)) >> 16);
+}
+
 constexpr float FromHalf(Half format, uint16_t half) {
   return format == Half::kBf16 ? FromBf16(half) : FromF16(half);
 }

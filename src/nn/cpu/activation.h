@@ -1,24 +1,30 @@
 #pragma once
 
+#include <cstddef>
 #include <span>
+
+#include "nn/cpu/compute_threads.h"
+#include "nn/formulas.h"
 
 // Elementwise layers. All spans of one call have one length; outputs are overwritten.
 namespace simurgh::cpu {
 
-// max(x, 0). NaN stays NaN, which makes the loss NaN.
-void ReluForward(std::span<const float> input, std::span<float> output);
-void ReluBackward(std::span<const float> output, std::span<const float> output_gradient,
-                  std::span<float> input_gradient);
+template <typename Formula>
+void ActivationForward(std::span<const float> input, std::span<float> output) {
+  ForEachPart(input.size(), kPartElements, [=](size_t first, size_t end) {
+    for (size_t i = first; i < end; ++i) output[i] = Formula::Value(input[i]);
+  });
+}
 
-// x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))). Backward reads the input.
-// Source: Hendrycks and Gimpel, "Gaussian Error Linear Units", arXiv:1606.08415.
-void GeluForward(std::span<const float> input, std::span<float> output);
-void GeluBackward(std::span<const float> input, std::span<const float> output_gradient,
-                  std::span<float> input_gradient);
-
-// 1 / (1 + exp(-x))
-void SigmoidForward(std::span<const float> input, std::span<float> output);
-void SigmoidBackward(std::span<const float> output, std::span<const float> output_gradient,
-                     std::span<float> input_gradient);
+// saved: see formulas.h.
+template <typename Formula>
+void ActivationBackward(std::span<const float> saved, std::span<const float> output_gradient,
+                        std::span<float> input_gradient) {
+  ForEachPart(saved.size(), kPartElements, [=](size_t first, size_t end) {
+    for (size_t i = first; i < end; ++i) {
+      input_gradient[i] = Formula::Gradient(saved[i], output_gradient[i]);
+    }
+  });
+}
 
 }  // namespace simurgh::cpu

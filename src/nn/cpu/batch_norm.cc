@@ -1,10 +1,10 @@
 #include "nn/cpu/batch_norm.h"
 
 #include <algorithm>
-#include <cmath>
 #include <vector>
 
 #include "nn/cpu/column_sum.h"
+#include "nn/formulas.h"
 
 namespace simurgh::cpu {
 namespace {
@@ -15,10 +15,6 @@ void ForEachTile(size_t columns, const Body& body) {
   for (size_t first = 0; first < columns; first += kTileColumns) {
     body(first, std::min(kTileColumns, columns - first));
   }
-}
-
-float InverseDeviation(float variance, float epsilon) {
-  return static_cast<float>(1.0 / std::sqrt(static_cast<double>(variance) + epsilon));
 }
 
 // x: a tile of the input.
@@ -39,23 +35,45 @@ void TileStatistics(MatrixView<const float> x, std::span<float> mean, std::span<
   for (size_t c = 0; c < x.columns(); ++c) variance[c] = static_cast<float>(sums[c] / rows);
 }
 
-// Normalisation of a tile: y = (x - mean) * factor + shift.
-void TileNormalise(MatrixView<const float> x, const BatchNormAffine& affine, float epsilon,
-                   std::span<const float> mean, std::span<const float> variance,
+// Normalisation of columns [first, first + n): y = (x - mean) * factor + shift.
+void TileNormalise(size_t first, size_t n, MatrixView<const float> x, const BatchNormAffine& affine,
+                   float epsilon, std::span<const float> mean, std::span<const float> variance,
                    MatrixView<float> y) {
   float center[kTileColumns];
   float factor[kTileColumns];
   float shift[kTileColumns];
-  for (size_t c = 0; c < x.columns(); ++c) {
-    center[c] = mean[c];
-    factor[c] = affine.scale[c] * InverseDeviation(variance[c], epsilon);
-    shift[c] = affine.shift[c];
+  for (size_t c = 0; c < n; ++c) {
+    center[c] = mean[first + c];
+    factor[c] = affine.scale[first + c] * InverseDeviation(variance[first + c], epsilon);
+    shift[c] = affine.shift[first + c];
   }
   for (size_t r = 0; r < x.rows(); ++r) {
-    const float* in = x.row(r).data();
-    float* out = y.row(r).data();
-    for (size_t c = 0; c < x.columns(); ++c) out[c] = (in[c] - center[c]) * factor[c] + shift[c];
+    const float* in = x.row(r).data() + first;
+    float* out = y.row(r).data() + first;
+    for (size_t c = 0; c < n; ++c) out[c] = (in[c] - center[c]) * factor[c] + shift[c];
   }
+}
+
+// Column sums of dy, then of dy times the normalised input: (2, C).
+void SumGradients(MatrixView<const float> input, MatrixView<const float> output_gradient,
+                  float epsilon, const BatchNormStatistics& statistics, std::span<double> sums) {
+  ForEachTile(input.columns(), [&](size_t first, size_t n) {
+    const MatrixView<const float> x = input.Columns(first, n);
+    const MatrixView<const float> dy = output_gradient.Columns(first, n);
+    float center[kTileColumns];
+    float inverse[kTileColumns];
+    for (size_t c = 0; c < n; ++c) {
+      center[c] = statistics.mean[first + c];
+      inverse[c] = InverseDeviation(statistics.variance[first + c], epsilon);
+    }
+    SumColumns(x.rows(), n, [=](size_t r, size_t c) { return dy(r, c); }, sums.data() + first);
+    SumColumns(
+        x.rows(), n,
+        [=, &center, &inverse](size_t r, size_t c) {
+          return dy(r, c) * ((x(r, c) - center[c]) * inverse[c]);
+        },
+        sums.data() + input.columns() + first);
+  });
 }
 
 }  // namespace
@@ -64,9 +82,7 @@ void BatchNormForward(MatrixView<const float> input, const BatchNormAffine& affi
                       std::span<float> mean, std::span<float> variance, MatrixView<float> output) {
   ForEachTile(input.columns(), [&](size_t first, size_t n) {
     TileStatistics(input.Columns(first, n), mean.subspan(first, n), variance.subspan(first, n));
-    TileNormalise(input.Columns(first, n),
-                  {affine.scale.subspan(first, n), affine.shift.subspan(first, n)}, epsilon,
-                  mean.subspan(first, n), variance.subspan(first, n), output.Columns(first, n));
+    TileNormalise(first, n, input, affine, epsilon, mean, variance, output);
   });
 }
 
@@ -74,9 +90,7 @@ void BatchNormPredict(MatrixView<const float> input, const BatchNormAffine& affi
                       std::span<const float> mean, std::span<const float> variance,
                       MatrixView<float> output) {
   ForEachTile(input.columns(), [&](size_t first, size_t n) {
-    TileNormalise(input.Columns(first, n),
-                  {affine.scale.subspan(first, n), affine.shift.subspan(first, n)}, epsilon,
-                  mean.subspan(first, n), variance.subspan(first, n), output.Columns(first, n));
+    TileNormalise(first, n, input, affine, epsilon, mean, variance, output);
   });
 }
 
@@ -105,32 +119,6 @@ Status SyncBatchNormForward(MatrixView<const float> input, const BatchNormAffine
   if (input.rows() > 0) BatchNormPredict(input, affine, epsilon, mean, variance, output);
   return absl::OkStatus();
 }
-
-namespace {
-
-// Column sums of dy, then of dy times the normalised input: (2, C).
-void SumGradients(MatrixView<const float> input, MatrixView<const float> output_gradient,
-                  float epsilon, const BatchNormStatistics& statistics, std::span<double> sums) {
-  ForEachTile(input.columns(), [&](size_t first, size_t n) {
-    const MatrixView<const float> x = input.Columns(first, n);
-    const MatrixView<const float> dy = output_gradient.Columns(first, n);
-    float center[kTileColumns];
-    float inverse[kTileColumns];
-    for (size_t c = 0; c < n; ++c) {
-      center[c] = statistics.mean[first + c];
-      inverse[c] = InverseDeviation(statistics.variance[first + c], epsilon);
-    }
-    SumColumns(x.rows(), n, [=](size_t r, size_t c) { return dy(r, c); }, sums.data() + first);
-    SumColumns(
-        x.rows(), n,
-        [=, &center, &inverse](size_t r, size_t c) {
-          return dy(r, c) * ((x(r, c) - center[c]) * inverse[c]);
-        },
-        sums.data() + input.columns() + first);
-  });
-}
-
-}  // namespace
 
 Status BatchNormBackward(MatrixView<const float> input, MatrixView<const float> output_gradient,
                          std::span<const float> scale, float epsilon,

@@ -10,24 +10,15 @@
 namespace simurgh::cpu {
 namespace {
 
-CrossWeights CrossWeightsOf(const LayerPlan& layer, std::span<const float> weights) {
-  CrossWeights cross{.bias = layer.Bias(weights)};
+// values: in the layout of the parameters.
+template <typename T>
+CrossParts<T> CrossPartsOf(const LayerPlan& layer, std::span<T> values) {
+  CrossParts<T> cross{.bias = layer.Bias(values)};
   if (layer.config.rank == 0) {
-    cross.full = layer.Weight(weights);
+    cross.full = layer.Weight(values);
   } else {
-    cross.down = layer.Down(weights);
-    cross.up = layer.Up(weights);
-  }
-  return cross;
-}
-
-CrossWeightGradients CrossGradientsOf(const LayerPlan& layer, std::span<float> gradients) {
-  CrossWeightGradients cross{.bias = layer.Bias(gradients)};
-  if (layer.config.rank == 0) {
-    cross.full = layer.Weight(gradients);
-  } else {
-    cross.down = layer.Down(gradients);
-    cross.up = layer.Up(gradients);
+    cross.down = layer.Down(values);
+    cross.up = layer.Up(values);
   }
   return cross;
 }
@@ -44,19 +35,19 @@ Status CpuNetwork::LayerForward(const TowerPlan& tower, const LayerPlan& layer, 
     case LayerConfig::Kind::kBatchNorm:
       return BatchNormLayerForward(layer, mode, input, rank_step);
     case LayerConfig::Kind::kRelu:
-      ReluForward(input.flat(), output.flat());
+      ActivationForward<ReluFormula>(input.flat(), output.flat());
       break;
     case LayerConfig::Kind::kGelu:
-      GeluForward(input.flat(), output.flat());
+      ActivationForward<GeluFormula>(input.flat(), output.flat());
       break;
     case LayerConfig::Kind::kSigmoid:
-      SigmoidForward(input.flat(), output.flat());
+      ActivationForward<SigmoidFormula>(input.flat(), output.flat());
       break;
     case LayerConfig::Kind::kDot:
       DotForward(input, layer.config.width, interaction_scratch(), output);
       break;
     case LayerConfig::Kind::kCross:
-      return CrossForward(workspace_.Input(tower), input, CrossWeightsOf(layer, weights),
+      return CrossForward(workspace_.Input(tower), input, CrossPartsOf(layer, weights),
                           {workspace_.InnerProduct(layer), workspace_.OuterProduct(layer)}, output);
     case LayerConfig::Kind::kFm:
       FmForward(input, layer.config.width, output);
@@ -105,14 +96,15 @@ Status CpuNetwork::LayerBackward(const TowerPlan& tower, const LayerPlan& layer,
     case LayerConfig::Kind::kBatchNorm:
       return BatchNormLayerBackward(layer, input, input_gradient, rank_step);
     case LayerConfig::Kind::kRelu:
-      ReluBackward(workspace_.Output(layer).flat(), output_gradient.flat(), input_gradient.flat());
+      ActivationBackward<ReluFormula>(workspace_.Output(layer).flat(), output_gradient.flat(),
+                                      input_gradient.flat());
       break;
     case LayerConfig::Kind::kGelu:
-      GeluBackward(input.flat(), output_gradient.flat(), input_gradient.flat());
+      ActivationBackward<GeluFormula>(input.flat(), output_gradient.flat(), input_gradient.flat());
       break;
     case LayerConfig::Kind::kSigmoid:
-      SigmoidBackward(workspace_.Output(layer).flat(), output_gradient.flat(),
-                      input_gradient.flat());
+      ActivationBackward<SigmoidFormula>(workspace_.Output(layer).flat(), output_gradient.flat(),
+                                         input_gradient.flat());
       break;
     case LayerConfig::Kind::kDot:
       DotBackward(input, layer.config.width, output_gradient, interaction_scratch(),
@@ -149,8 +141,7 @@ Status CpuNetwork::CrossLayerBackward(const TowerPlan& tower, const LayerPlan& l
                                       MatrixView<const float> input,
                                       MatrixView<float> input_gradient, bool needs_input_gradient,
                                       const RankStep& rank_step) {
-  const std::span<const float> all_weights = parameters();
-  const CrossWeights weights = CrossWeightsOf(layer, all_weights);
+  const CrossWeights weights = CrossPartsOf<const float>(layer, parameters());
   const MatrixView<const float> output_gradient = workspace_.OutputGradient(layer);
   const CrossProducts product_gradients{workspace_.InnerProductGradient(layer),
                                         workspace_.OuterProductGradient(layer)};
@@ -159,7 +150,7 @@ Status CpuNetwork::CrossLayerBackward(const TowerPlan& tower, const LayerPlan& l
   SIMURGH_RETURN_IF_ERROR(
       CrossBackwardWeights(workspace_.Input(tower), input, weights,
                            {workspace_.InnerProduct(layer), workspace_.OuterProduct(layer)},
-                           output_gradient, product_gradients, CrossGradientsOf(layer, gradients()),
+                           output_gradient, product_gradients, CrossPartsOf(layer, gradients()),
                            add_to_origin, workspace_.OriginGradient(tower)));
   ReportGradients(layer, rank_step);
   if (!needs_input_gradient) return absl::OkStatus();

@@ -12,19 +12,16 @@
 // Source: Wang et al., "DCN V2", WWW 2021, equations 1 and 2.
 namespace simurgh::cpu {
 
-struct CrossWeights {
-  MatrixView<const float> full;  // (C, C); empty with low rank.
-  MatrixView<const float> down;  // (C, K); down and up are empty in a full layer.
-  MatrixView<const float> up;    // (K, C)
-  std::span<const float> bias;   // (C)
+// T: const float for the weights, float for their gradients.
+template <typename T>
+struct CrossParts {
+  MatrixView<T> full;  // (C, C); empty with low rank.
+  MatrixView<T> down;  // (C, K); down and up are empty in a full layer.
+  MatrixView<T> up;    // (K, C)
+  std::span<T> bias;   // (C)
 };
-
-struct CrossWeightGradients {
-  MatrixView<float> full;
-  MatrixView<float> down;
-  MatrixView<float> up;
-  std::span<float> bias;
-};
+using CrossWeights = CrossParts<const float>;
+using CrossWeightGradients = CrossParts<float>;
 
 // Products that forward keeps for backward.
 struct CrossProducts {

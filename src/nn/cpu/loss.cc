@@ -1,37 +1,11 @@
 #include "nn/cpu/loss.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstddef>
 
+#include "nn/formulas.h"
+
 namespace simurgh::cpu {
-namespace {
-
-struct Point {
-  double loss;
-  double slope;  // d loss / d logit.
-};
-
-// decay = exp(-|logit|)
-double Probability(double logit, double decay) {
-  return logit >= 0 ? 1.0 / (1.0 + decay) : decay / (1.0 + decay);
-}
-
-Point CrossEntropy(double z, double y, double p, double decay) {
-  return {std::max(z, 0.0) - z * y + std::log1p(decay), p - y};
-}
-
-// p is the label's probability, q = 1 - p: d/dz q^g log p = y q^g (q - g p log p), y = +-1.
-Point Focal(double z, double y, double p, double decay, double gamma) {
-  const double entropy = CrossEntropy(z, y, p, decay).loss;  // -log of the label's probability.
-  const double own = y == 1.0 ? p : Probability(-z, decay);
-  const double other = y == 1.0 ? Probability(-z, decay) : p;
-  const double factor = std::pow(other, gamma);
-  const double slope = -factor * (other + gamma * own * entropy);
-  return {factor * entropy, y == 1.0 ? slope : -slope};
-}
-
-}  // namespace
 
 double Loss(std::span<const TaskConfig> tasks, std::span<const float> logits,
             std::span<const float> labels, std::span<float> probabilities,
@@ -47,7 +21,7 @@ double Loss(std::span<const TaskConfig> tasks, std::span<const float> logits,
     const double y = labels[i];
     const double decay = std::exp(-std::abs(z));
     const double p = Probability(z, decay);
-    const Point point =
+    const LossPoint point =
         focal ? Focal(z, y, p, decay, double{config.gamma}) : CrossEntropy(z, y, p, decay);
     const double weight = double{task.weight} * (y == 1.0 ? double{config.positive_weight} : 1.0);
     sum += weight * point.loss;

@@ -1,19 +1,14 @@
 #pragma once
 
-#include <cmath>
 #include <cstddef>
 
 #include "nn/cuda/bfloat16.h"
 #include "nn/cuda/matrix.h"
 #include "nn/cuda/reduction_kernels.h"
+#include "nn/formulas.h"
 
 // Batch normalisation with the CPU backend's formulas and order of sums.
 namespace simurgh::cuda {
-
-SIMURGH_HOST_DEVICE inline float InverseDeviation(float variance, float epsilon) {
-  return static_cast<float>(
-      1.0 / std::sqrt(static_cast<double>(variance) + static_cast<double>(epsilon)));
-}
 
 template <typename T>
 struct SquaredDistanceTerm {

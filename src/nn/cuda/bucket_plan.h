@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -25,11 +26,8 @@ struct BucketParts {
   size_t part_floats = 0;
   size_t part_bytes = 0;
 
-  size_t First(uint32_t rank) const { return Min(count, rank * part_floats); }
-  size_t Count(uint32_t rank) const { return Min(count - First(rank), part_floats); }
-
- private:
-  static size_t Min(size_t a, size_t b) { return a < b ? a : b; }
+  size_t First(uint32_t rank) const { return std::min(count, rank * part_floats); }
+  size_t Count(uint32_t rank) const { return std::min(count - First(rank), part_floats); }
 };
 
 // precision: bf16 or int8.

@@ -149,7 +149,7 @@ class CudaExecutor {
       return true;
     }
     if (*outcome == GemmLibrary::Outcome::kNotTaken) {
-      ForEachCell(gemm.d.rows, gemm.d.columns, GemmCell<T, Out>(gemm));
+      ForEachCell(gemm.d.rows, gemm.d.columns, GemmCell<T, Out>{gemm});
       return gemm.epilogue == Epilogue::kNone;
     }
     return *outcome == GemmLibrary::Outcome::kFused;

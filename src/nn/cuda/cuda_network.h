@@ -40,15 +40,11 @@ StatusOr<CudaNetwork> CreateCudaNetwork(const ModelConfig& model,
                                         const CudaTuning& tuning = {});
 
 // One file per element type, because each takes nvcc long.
-StatusOr<std::unique_ptr<DenseNetwork>> CreateFloatNetwork(ModelPlan plan,
-                                                           std::span<const TaskConfig> tasks,
-                                                           const DenseNetworkOptions& options,
-                                                           std::unique_ptr<CudaExecutor> executor);
-StatusOr<std::unique_ptr<DenseNetwork>> CreateBfloat16Network(
+using CreateOnExecutor = StatusOr<std::unique_ptr<DenseNetwork>>(
     ModelPlan plan, std::span<const TaskConfig> tasks, const DenseNetworkOptions& options,
     std::unique_ptr<CudaExecutor> executor);
-StatusOr<std::unique_ptr<DenseNetwork>> CreateFloat16Network(
-    ModelPlan plan, std::span<const TaskConfig> tasks, const DenseNetworkOptions& options,
-    std::unique_ptr<CudaExecutor> executor);
+CreateOnExecutor CreateFloatNetwork;
+CreateOnExecutor CreateBfloat16Network;
+CreateOnExecutor CreateFloat16Network;
 
 }  // namespace simurgh::cuda

@@ -107,8 +107,8 @@ class DeviceNetwork final : public DenseNetwork {
       stepper_.Apply(has_statistics);
       executor_->Mark(Moment::kApplyEnd);
     });
-    parameters_->DeviceChanged();
-    state_->DeviceChanged();
+    parameters_.DeviceChanged();
+    state_.DeviceChanged();
     return absl::OkStatus();
   }
 
@@ -135,12 +135,12 @@ class DeviceNetwork final : public DenseNetwork {
 
   BlockPool& blocks() override { return blocks_; }
 
-  std::span<float> parameters() override { return Look(*parameters_, true); }
-  std::span<float> gradients() override { return Look(*gradients_, true); }
+  std::span<float> parameters() override { return Look(parameters_, true); }
+  std::span<float> gradients() override { return Look(gradients_, true); }
   std::span<float> statistics() override {
-    return Look(*state_, true).first(plan_.statistics_count);
+    return Look(state_, true).first(plan_.statistics_count);
   }
-  std::span<const float> state() const override { return Look(*state_, false); }
+  std::span<const float> state() const override { return Look(state_, false); }
 
   std::optional<int> cuda_device() const override { return executor_->device(); }
 
@@ -184,14 +184,11 @@ class DeviceNetwork final : public DenseNetwork {
     tensors_.SetWeights(weights_.get());
     // Products read padding behind the weights, which must be zero.
     executor_->Zero(weights_.get(), tensors_.weight_bytes());
-    const auto mirror = [](std::span<float> device) {
-      return std::make_unique<HostMirror>(device.data(), device.size());
-    };
-    parameters_ = mirror(tensors_.parameters());
-    gradients_ = mirror(tensors_.gradients());
-    state_ = mirror(tensors_.state());
-    const std::span<float> parameters = Look(*parameters_, true);
-    const std::span<float> state = Look(*state_, true);
+    parameters_ = HostMirror(tensors_.parameters());
+    gradients_ = HostMirror(tensors_.gradients());
+    state_ = HostMirror(tensors_.state());
+    const std::span<float> parameters = Look(parameters_, true);
+    const std::span<float> state = Look(state_, true);
     InitializeParameters(plan_, options_.seed, parameters);
     InitializeStatistics(plan_, state.first(plan_.statistics_count));
     const size_t values = stepper_.Values().size();
@@ -252,7 +249,7 @@ class DeviceNetwork final : public DenseNetwork {
                     .pools = tensors_.pools()},
                    [&] { enqueue(ranks); });
     transfers_.End(block);
-    gradients_->DeviceChanged();
+    gradients_.DeviceChanged();
     if (reducer_ != nullptr) reducer_->sums().StepEnqueued();
     if (meanwhile) meanwhile();
     return reducer_ == nullptr ? transfers_.AwaitReport(block) : AwaitRanks(block);
@@ -291,7 +288,7 @@ class DeviceNetwork final : public DenseNetwork {
     }
     enqueue(ranks);
     transfers_.End(block);
-    gradients_->DeviceChanged();
+    gradients_.DeviceChanged();
     if (meanwhile) meanwhile();
     failed.Update(transfers_.AwaitReport(block));
     SIMURGH_RETURN_IF_ERROR(failed);
@@ -330,9 +327,7 @@ class DeviceNetwork final : public DenseNetwork {
   }
 
   void SendMirrors() {
-    for (HostMirror* mirror : {parameters_.get(), gradients_.get(), state_.get()}) {
-      mirror->Send(*executor_);
-    }
+    for (HostMirror* mirror : {&parameters_, &gradients_, &state_}) mirror->Send(*executor_);
   }
 
   std::span<float> Look(HostMirror& mirror, bool written) const {
@@ -354,9 +349,9 @@ class DeviceNetwork final : public DenseNetwork {
   DeviceMemory weights_ = NoMemory();
   DeviceMemory scalars_ = NoMemory();               // Pinned; StepScalars.
   std::unique_ptr<RankReducer<Executor>> reducer_;  // Null: the caller sums.
-  std::unique_ptr<HostMirror> parameters_;
-  std::unique_ptr<HostMirror> gradients_;
-  std::unique_ptr<HostMirror> state_;
+  HostMirror parameters_;
+  HostMirror gradients_;
+  mutable HostMirror state_;
   mutable Status error_ = absl::OkStatus();  // Of a call that returns no Status.
   size_t step_rows_ = 0;                     // Samples behind batch norm's statistics.
   Step step_ = Step::kNone;

@@ -1,10 +1,10 @@
 #pragma once
 
-#include <cmath>
 #include <cstddef>
 
 #include "nn/cuda/bfloat16.h"
 #include "nn/cuda/matrix.h"
+#include "nn/formulas.h"
 
 // Elementwise kernels, called once for each (row, column). Calls of a launch are independent.
 namespace simurgh::cuda {
@@ -39,11 +39,6 @@ struct ZeroCell {
   }
 };
 
-// NaN stays NaN, which makes the loss NaN.
-SIMURGH_HOST_DEVICE inline float Relu(float x) { return x < 0.0F ? 0.0F : x; }
-
-SIMURGH_HOST_DEVICE inline float Sigmoid(float x) { return 1.0F / (1.0F + std::exp(-x)); }
-
 // values(r, c) += bias[c], optionally followed by max(0, .).
 template <typename T>
 struct AddBiasCell {
@@ -53,54 +48,31 @@ struct AddBiasCell {
 
   SIMURGH_HOST_DEVICE void operator()(size_t row, size_t column) const {
     const float sum = ToFloat(values(row, column)) + bias[column];
-    Assign(values(row, column), relu ? Relu(sum) : sum);
+    Assign(values(row, column), relu ? ReluFormula::Value(sum) : sum);
   }
 };
 
-template <typename T>
-struct ReluCell {
+// Formula: see formulas.h.
+template <typename T, typename Formula>
+struct ActivationCell {
   Matrix<const T> input;
   Matrix<T> output;
 
   SIMURGH_HOST_DEVICE void operator()(size_t row, size_t column) const {
-    Assign(output(row, column), Relu(ToFloat(input(row, column))));
+    Assign(output(row, column), Formula::Value(ToFloat(input(row, column))));
   }
 };
 
 // input_gradient may be output_gradient.
-template <typename T>
-struct ReluBackwardCell {
-  Matrix<const T> output;
+template <typename T, typename Formula>
+struct ActivationBackwardCell {
+  Matrix<const T> saved;
   Matrix<const T> output_gradient;
   Matrix<T> input_gradient;
 
   SIMURGH_HOST_DEVICE void operator()(size_t row, size_t column) const {
-    const float gradient = ToFloat(output_gradient(row, column));
-    Assign(input_gradient(row, column), ToFloat(output(row, column)) > 0.0F ? gradient : 0.0F);
-  }
-};
-
-// As the CPU backend's (nn/cpu/activation.cc).
-inline constexpr float kGeluRate = 1.5957691216F;  // 2 sqrt(2 / pi)
-inline constexpr float kGeluCubic = 0.044715F;
-
-SIMURGH_HOST_DEVICE inline float GeluGate(float x) {
-  return 1.0F / (1.0F + std::exp(-kGeluRate * (x + kGeluCubic * x * x * x)));
-}
-SIMURGH_HOST_DEVICE inline float Gelu(float x) { return x * GeluGate(x); }
-SIMURGH_HOST_DEVICE inline float GeluSlope(float x) {
-  const float gate = GeluGate(x);
-  const float rate = kGeluRate * (1.0F + 3.0F * kGeluCubic * x * x);
-  return gate + x * gate * (1.0F - gate) * rate;
-}
-
-template <typename T>
-struct GeluCell {
-  Matrix<const T> input;
-  Matrix<T> output;
-
-  SIMURGH_HOST_DEVICE void operator()(size_t row, size_t column) const {
-    Assign(output(row, column), Gelu(ToFloat(input(row, column))));
+    Assign(input_gradient(row, column),
+           Formula::Gradient(ToFloat(saved(row, column)), ToFloat(output_gradient(row, column))));
   }
 };
 
@@ -114,42 +86,7 @@ struct AddBiasGeluCell {
   SIMURGH_HOST_DEVICE void operator()(size_t row, size_t column) const {
     const float sum = ToFloat(values(row, column)) + bias[column];
     Assign(gelu_input(row, column), sum);
-    Assign(values(row, column), Gelu(sum));
-  }
-};
-
-// input_gradient may be output_gradient.
-template <typename T>
-struct GeluBackwardCell {
-  Matrix<const T> input;
-  Matrix<const T> output_gradient;
-  Matrix<T> input_gradient;
-
-  SIMURGH_HOST_DEVICE void operator()(size_t row, size_t column) const {
-    Assign(input_gradient(row, column),
-           ToFloat(output_gradient(row, column)) * GeluSlope(ToFloat(input(row, column))));
-  }
-};
-
-template <typename T>
-struct SigmoidCell {
-  Matrix<const T> input;
-  Matrix<T> output;
-
-  SIMURGH_HOST_DEVICE void operator()(size_t row, size_t column) const {
-    Assign(output(row, column), Sigmoid(ToFloat(input(row, column))));
-  }
-};
-
-template <typename T>
-struct SigmoidBackwardCell {
-  Matrix<const T> output;
-  Matrix<const T> output_gradient;
-  Matrix<T> input_gradient;
-
-  SIMURGH_HOST_DEVICE void operator()(size_t row, size_t column) const {
-    const float y = ToFloat(output(row, column));
-    Assign(input_gradient(row, column), ToFloat(output_gradient(row, column)) * (y * (1.0F - y)));
+    Assign(values(row, column), GeluFormula::Value(sum));
   }
 };
 

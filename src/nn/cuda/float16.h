@@ -1,9 +1,9 @@
 #pragma once
 
+#include <bit>
 #include <cstdint>
-#include <cstring>
 
-#include "nn/cuda/host_device.h"
+#include "nn/host_device.h"
 
 namespace simurgh::cuda {
 
@@ -17,21 +17,15 @@ SIMURGH_HOST_DEVICE inline float ToFloat(Float16 value) {
   const uint32_t magnitude = value.bits & 0x7fffU;
   uint32_t bits = (magnitude << 13) + (112U << 23);
   if (magnitude >= 0x7c00U) bits += 112U << 23;  // NaN and infinity.
-  float result;
-  if (magnitude < 0x400U) {  // Subnormal: multiples of 2^-24.
-    result = static_cast<float>(magnitude) * 0x1p-24F;
-    std::memcpy(&bits, &result, sizeof(bits));
-  }
-  bits |= sign;
-  std::memcpy(&result, &bits, sizeof(result));
-  return result;
+  // Subnormal: multiples of 2^-24.
+  if (magnitude < 0x400U) bits = std::bit_cast<uint32_t>(static_cast<float>(magnitude) * 0x1p-24F);
+  return std::bit_cast<float>(bits | sign);
 }
 
 // Rounds to nearest, ties to even. NaN stays NaN; overflow becomes infinity, which lowers the loss
 // scale.
 SIMURGH_HOST_DEVICE inline void Assign(Float16& target, float value) {
-  uint32_t bits;
-  std::memcpy(&bits, &value, sizeof(bits));
+  auto bits = std::bit_cast<uint32_t>(value);
   const uint32_t sign = bits >> 16 & 0x8000U;
   bits &= 0x7fffffffU;
   uint32_t half;
@@ -41,11 +35,7 @@ SIMURGH_HOST_DEVICE inline void Assign(Float16& target, float value) {
     half = 0x7c00U;
   } else if (bits < 0x38800000U) {  // 2^-14
     // The last bit of the sum is 2^-24, so the addition rounds.
-    float sum;
-    std::memcpy(&sum, &bits, sizeof(sum));
-    sum += 0.5F;
-    std::memcpy(&half, &sum, sizeof(half));
-    half -= 0x3f000000U;
+    half = std::bit_cast<uint32_t>(std::bit_cast<float>(bits) + 0.5F) - 0x3f000000U;
   } else {
     half = (bits + 0xfffU + (bits >> 13 & 1U) - (112U << 23)) >> 13;
   }

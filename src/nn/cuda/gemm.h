@@ -48,34 +48,17 @@ struct Gemm {
 // for each cell of d.
 template <typename T, typename Out>
 struct GemmCell {
-  Matrix<const T> a;
-  bool a_transposed;
-  Matrix<const T> b;
-  bool b_transposed;
-  size_t depth;
-  Matrix<Out> d;
-  Matrix<const Out> c;
-  float beta;
-
-  explicit GemmCell(const Gemm<T, Out>& gemm)
-      : a(gemm.a),
-        a_transposed(gemm.a_transposed),
-        b(gemm.b),
-        b_transposed(gemm.b_transposed),
-        depth(gemm.depth),
-        d(gemm.d),
-        c(gemm.c),
-        beta(gemm.beta) {}
+  Gemm<T, Out> gemm;
 
   SIMURGH_HOST_DEVICE void operator()(size_t row, size_t column) const {
     float sum = 0.0F;
-    for (size_t k = 0; k < depth; ++k) {
-      const T x = a_transposed ? a(k, row) : a(row, k);
-      const T y = b_transposed ? b(column, k) : b(k, column);
+    for (size_t k = 0; k < gemm.depth; ++k) {
+      const T x = gemm.a_transposed ? gemm.a(k, row) : gemm.a(row, k);
+      const T y = gemm.b_transposed ? gemm.b(column, k) : gemm.b(k, column);
       sum += ToFloat(x) * ToFloat(y);
     }
-    if (beta != 0.0F) sum += ToFloat(c(row, column));
-    Assign(d(row, column), sum);
+    if (gemm.beta != 0.0F) sum += ToFloat(gemm.c(row, column));
+    Assign(gemm.d(row, column), sum);
   }
 };
 

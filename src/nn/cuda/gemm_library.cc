@@ -115,37 +115,43 @@ GemmLibrary::~GemmLibrary() {
 template <typename T, typename Out>
 StatusOr<GemmLibrary::Outcome> GemmLibrary::Multiply(const Gemm<T, Out>& gemm,
                                                      cudaStream_t stream) {
-  const auto operand = [](const auto& matrix) {
-    return Operand{.data = const_cast<void*>(static_cast<const void*>(matrix.data)),
-                   .rows = matrix.rows,
-                   .columns = matrix.columns,
-                   .stride = matrix.stride};
-  };
   const auto element = []<typename U>(U) {
     return std::is_same_v<U, float>      ? Element::kFloat
            : std::is_same_v<U, Bfloat16> ? Element::kBfloat16
                                          : Element::kFloat16;
   };
-  Call call{.a = operand(gemm.a),
-            .b = operand(gemm.b),
-            .d = operand(gemm.d),
-            .a_transposed = gemm.a_transposed,
-            .b_transposed = gemm.b_transposed,
-            .depth = gemm.depth,
-            .beta = gemm.beta,
-            .in = element(T{}),
-            .out = element(Out{}),
-            .epilogue = gemm.epilogue,
+  const Matrix<const Out> c = gemm.beta == 0.0F ? Matrix<const Out>(gemm.d) : gemm.c;
+  Call call{.shape = {.columns = gemm.d.columns,
+                      .rows = gemm.d.rows,
+                      .depth = gemm.depth,
+                      .a_stride = gemm.a.stride,
+                      .b_stride = gemm.b.stride,
+                      .c_stride = c.stride,
+                      .d_stride = gemm.d.stride,
+                      .aux_stride = 0,
+                      .a_alignment = AlignmentOf(gemm.a.data),
+                      .b_alignment = AlignmentOf(gemm.b.data),
+                      .c_alignment = AlignmentOf(c.data),
+                      .d_alignment = AlignmentOf(gemm.d.data),
+                      .a_transposed = gemm.a_transposed,
+                      .b_transposed = gemm.b_transposed,
+                      .adds = gemm.beta != 0.0F,
+                      .in = element(T{}),
+                      .out = element(Out{}),
+                      .epilogue = gemm.epilogue},
+            .a = gemm.a.data,
+            .b = gemm.b.data,
+            .c = c.data,
+            .d = gemm.d.data,
             .vector = gemm.bias,
             .mask = gemm.mask};
-  call.c = gemm.beta == 0.0F ? call.d : operand(gemm.c);
   if (gemm.epilogue == Epilogue::kBiasGradient) call.vector = gemm.bias_gradient;
   if (HasMask(gemm.epilogue)) {
     call.aux = gemm.mask->bits;
-    call.aux_stride = gemm.mask->row_bits;
+    call.shape.aux_stride = gemm.mask->row_bits;
   } else if (HasAux(gemm.epilogue)) {
     call.aux = gemm.gelu_input.data;
-    call.aux_stride = gemm.gelu_input.stride;
+    call.shape.aux_stride = gemm.gelu_input.stride;
   }
   return Multiply(call, stream);
 }
@@ -162,54 +168,34 @@ template StatusOr<GemmLibrary::Outcome> GemmLibrary::Multiply(const Gemm<Float16
                                                               cudaStream_t);
 
 StatusOr<GemmLibrary::Outcome> GemmLibrary::Multiply(Call call, cudaStream_t stream) {
+  Epilogue& epilogue = call.shape.epilogue;
   const bool misaligned = call.vector != nullptr && AlignmentOf(call.vector) < kVectorAlignment;
-  const bool no_mask = call.epilogue == Epilogue::kReluBackward && !call.mask->written;
-  if (call.epilogue != Epilogue::kNone && !misaligned && !no_mask) {
+  const bool no_mask = epilogue == Epilogue::kReluBackward && !call.mask->written;
+  if (epilogue != Epilogue::kNone && !misaligned && !no_mask) {
     SIMURGH_ASSIGN_OR_RETURN(Plan* const fused, PlanOf(call));
     if (fused != nullptr) {
       SIMURGH_RETURN_IF_ERROR(Enqueue(call, *fused, stream));
-      if (call.epilogue == Epilogue::kBiasReluMask) call.mask->written = true;
+      if (epilogue == Epilogue::kBiasReluMask) call.mask->written = true;
       return Outcome::kFused;
     }
   }
-  const bool has_epilogue = std::exchange(call.epilogue, Epilogue::kNone) != Epilogue::kNone;
+  const bool has_epilogue = std::exchange(epilogue, Epilogue::kNone) != Epilogue::kNone;
+  call.shape.aux_stride = 0;
   SIMURGH_ASSIGN_OR_RETURN(Plan* const plain, PlanOf(call));
   if (plain == nullptr) return Outcome::kNotTaken;
   SIMURGH_RETURN_IF_ERROR(Enqueue(call, *plain, stream));
   return has_epilogue ? Outcome::kPlain : Outcome::kFused;
 }
 
-GemmLibrary::Shape GemmLibrary::ShapeOf(const Call& call) {
-  return {.columns = call.d.columns,
-          .rows = call.d.rows,
-          .depth = call.depth,
-          .a_stride = call.a.stride,
-          .b_stride = call.b.stride,
-          .c_stride = call.c.stride,
-          .d_stride = call.d.stride,
-          .aux_stride = HasAux(call.epilogue) ? call.aux_stride : 0,
-          .a_alignment = AlignmentOf(call.a.data),
-          .b_alignment = AlignmentOf(call.b.data),
-          .c_alignment = AlignmentOf(call.c.data),
-          .d_alignment = AlignmentOf(call.d.data),
-          .a_transposed = call.a_transposed,
-          .b_transposed = call.b_transposed,
-          .adds = call.beta != 0.0F,
-          .in = call.in,
-          .out = call.out,
-          .epilogue = call.epilogue};
-}
-
 StatusOr<GemmLibrary::Plan*> GemmLibrary::PlanOf(const Call& call) {
-  const Shape shape = ShapeOf(call);
-  const auto found = plans_.find(shape);
+  const auto found = plans_.find(call.shape);
   if (found != plans_.end()) return found->second.get();
-  SIMURGH_ASSIGN_OR_RETURN(std::unique_ptr<Plan> plan, MakePlan(shape, call));
-  return plans_.emplace(shape, std::move(plan)).first->second.get();
+  SIMURGH_ASSIGN_OR_RETURN(std::unique_ptr<Plan> plan, MakePlan(call));
+  return plans_.emplace(call.shape, std::move(plan)).first->second.get();
 }
 
-StatusOr<std::unique_ptr<GemmLibrary::Plan>> GemmLibrary::MakePlan(const Shape& shape,
-                                                                   const Call& call) const {
+StatusOr<std::unique_ptr<GemmLibrary::Plan>> GemmLibrary::MakePlan(const Call& call) const {
+  const Shape& shape = call.shape;
   const auto type = [](Element element) {
     return element == Element::kFloat      ? CUDA_R_32F
            : element == Element::kBfloat16 ? CUDA_R_16BF
@@ -224,7 +210,7 @@ StatusOr<std::unique_ptr<GemmLibrary::Plan>> GemmLibrary::MakePlan(const Shape& 
   SIMURGH_RETURN_IF_ERROR(plan->Set(CUBLASLT_MATMUL_DESC_TRANSA, operation(shape.b_transposed)));
   SIMURGH_RETURN_IF_ERROR(plan->Set(CUBLASLT_MATMUL_DESC_TRANSB, operation(shape.a_transposed)));
   SIMURGH_RETURN_IF_ERROR(plan->Set(CUBLASLT_MATMUL_DESC_EPILOGUE, LtEpilogue(shape.epilogue)));
-  if (HasVector(call.epilogue)) {
+  if (HasVector(shape.epilogue)) {
     SIMURGH_RETURN_IF_ERROR(plan->Set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type(shape.out)));
     SIMURGH_RETURN_IF_ERROR(plan->Set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, call.vector));
   }
@@ -278,17 +264,18 @@ StatusOr<std::unique_ptr<GemmLibrary::Plan>> GemmLibrary::MakePlan(const Shape& 
 }
 
 Status GemmLibrary::Enqueue(const Call& call, Plan& plan, cudaStream_t stream) const {
-  if (HasVector(call.epilogue)) {
+  if (HasVector(call.shape.epilogue)) {
     SIMURGH_RETURN_IF_ERROR(plan.Set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, call.vector));
   }
-  if (HasAux(call.epilogue)) {
+  if (HasAux(call.shape.epilogue)) {
     SIMURGH_RETURN_IF_ERROR(plan.Set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, call.aux));
   }
   const float alpha = 1.0F;
-  return LtStatus(lt_->matmul(handle_, plan.desc, &alpha, call.b.data, plan.a, call.a.data, plan.b,
-                              &call.beta, call.c.data, plan.c, call.d.data, plan.d, &plan.algorithm,
-                              workspace_, kWorkspaceBytes, stream),
-                  "Matmul");
+  const float beta = call.shape.adds ? 1.0F : 0.0F;
+  return LtStatus(
+      lt_->matmul(handle_, plan.desc, &alpha, call.b, plan.a, call.a, plan.b, &beta, call.c, plan.c,
+                  call.d, plan.d, &plan.algorithm, workspace_, kWorkspaceBytes, stream),
+      "Matmul");
 }
 
 }  // namespace simurgh::cuda

@@ -43,36 +43,11 @@ class GemmLibrary {
  private:
   enum class Element { kFloat, kBfloat16, kFloat16 };
 
-  struct Operand {
-    void* data = nullptr;
-    size_t rows = 0;
-    size_t columns = 0;
-    size_t stride = 0;
-  };
-
-  // A product without its types.
-  struct Call {
-    Operand a;
-    Operand b;
-    Operand c;
-    Operand d;
-    bool a_transposed = false;
-    bool b_transposed = false;
-    size_t depth = 0;
-    float beta = 0;
-    Element in = Element::kFloat;
-    Element out = Element::kFloat;
-    Epilogue epilogue = Epilogue::kNone;
-    const void* vector = nullptr;  // The bias, or its gradient.
-    ReluMask* mask = nullptr;
-    void* aux = nullptr;    // The relu mask or gelu's input.
-    size_t aux_stride = 0;  // In bits or elements.
-  };
-
   // The key of a plan.
   struct Shape {
     size_t columns, rows, depth;
-    size_t a_stride, b_stride, c_stride, d_stride, aux_stride;
+    size_t a_stride, b_stride, c_stride, d_stride;
+    size_t aux_stride;  // In bits or elements.
     uint32_t a_alignment, b_alignment, c_alignment, d_alignment;
     bool a_transposed, b_transposed, adds;
     Element in, out;
@@ -81,15 +56,26 @@ class GemmLibrary {
     auto operator<=>(const Shape&) const = default;
   };
 
+  // A product without its types.
+  struct Call {
+    Shape shape;
+    const void* a = nullptr;
+    const void* b = nullptr;
+    const void* c = nullptr;
+    void* d = nullptr;
+    const void* vector = nullptr;  // The bias, or its gradient.
+    ReluMask* mask = nullptr;
+    void* aux = nullptr;  // The relu mask or gelu's input.
+  };
+
   struct Plan;
 
   explicit GemmLibrary(ComputePrecision precision);
 
-  static Shape ShapeOf(const Call& call);
   StatusOr<Outcome> Multiply(Call call, cudaStream_t stream);
   // Returns null without an algorithm.
   StatusOr<Plan*> PlanOf(const Call& call);
-  StatusOr<std::unique_ptr<Plan>> MakePlan(const Shape& shape, const Call& call) const;
+  StatusOr<std::unique_ptr<Plan>> MakePlan(const Call& call) const;
   Status Enqueue(const Call& call, Plan& plan, cudaStream_t stream) const;
 
   const ComputePrecision precision_;

@@ -13,7 +13,8 @@ namespace simurgh::cuda {
 // Threads: one owner.
 class HostMirror {
  public:
-  HostMirror(float* device, size_t count) : device_(device), values_(count) {}
+  HostMirror() = default;
+  explicit HostMirror(std::span<float> device) : device_(device.data()), values_(device.size()) {}
 
   // Marks the host's values as out of date.
   void DeviceChanged() {
@@ -43,10 +44,9 @@ class HostMirror {
   }
 
   std::span<float> values() { return values_; }
-  std::span<const float> values() const { return values_; }
 
  private:
-  float* device_;
+  float* device_ = nullptr;
   std::vector<float> values_;
   bool is_old_ = true;
   bool is_written_ = false;

@@ -45,13 +45,15 @@ class Layers {
             NormaliseCell<T>{input, BatchNormOf(layer, training), tensors_.View(memory.output)},
             input);
       case LayerConfig::Kind::kRelu:
-        if (!memory.is_fused) Cells(ReluCell<T>{input, tensors_.View(memory.output)}, input);
+        if (!memory.is_fused)
+          Cells(ActivationCell<T, ReluFormula>{input, tensors_.View(memory.output)}, input);
         return;
       case LayerConfig::Kind::kGelu:
-        if (!memory.is_fused_gelu) Cells(GeluCell<T>{input, tensors_.View(memory.output)}, input);
+        if (!memory.is_fused_gelu)
+          Cells(ActivationCell<T, GeluFormula>{input, tensors_.View(memory.output)}, input);
         return;
       case LayerConfig::Kind::kSigmoid:
-        return Cells(SigmoidCell<T>{input, tensors_.View(memory.output)}, input);
+        return Cells(ActivationCell<T, SigmoidFormula>{input, tensors_.View(memory.output)}, input);
       case LayerConfig::Kind::kDot: {
         const Matrix<T> output = tensors_.View(memory.output);
         return Cells(DotCell<T>{input, layer.config.width, output}, output);
@@ -62,7 +64,7 @@ class Layers {
         return executor_.ForEach(input.rows, FmRow<T>{input, sums, tensors_.View(memory.output)});
       }
       case LayerConfig::Kind::kSum:
-        if (IsLogit(t, i)) {
+        if (plan_.IsLogit(t, i)) {
           return executor_.ForEach(
               input.rows, SumRow<T, float>{input, tensors_.template ViewAs<float>(memory.output)});
         }
@@ -109,7 +111,7 @@ class Layers {
       BatchNormGradients(layer, input, dy, ranks);
     }
     if (!needs_input_gradient) return;
-    const Matrix<T> dx = InputGradient(t, i);
+    const Matrix<T> dx = tensors_.InputGradient(t, i);
     switch (layer.config.kind) {
       case LayerConfig::Kind::kLinear:
       case LayerConfig::Kind::kCross:
@@ -122,12 +124,14 @@ class Layers {
             dx);
       case LayerConfig::Kind::kRelu:
         if (memory.is_fused && IsLinear(t, i + 1)) return;
-        return Cells(ReluBackwardCell<T>{tensors_.View(memory.output), dy, dx}, dx);
+        return Cells(ActivationBackwardCell<T, ReluFormula>{tensors_.View(memory.output), dy, dx},
+                     dx);
       case LayerConfig::Kind::kGelu:
         if (memory.is_fused_gelu && IsLinear(t, i + 1)) return;
-        return Cells(GeluBackwardCell<T>{input, dy, dx}, dx);
+        return Cells(ActivationBackwardCell<T, GeluFormula>{input, dy, dx}, dx);
       case LayerConfig::Kind::kSigmoid:
-        return Cells(SigmoidBackwardCell<T>{tensors_.View(memory.output), dy, dx}, dx);
+        return Cells(
+            ActivationBackwardCell<T, SigmoidFormula>{tensors_.View(memory.output), dy, dx}, dx);
       case LayerConfig::Kind::kDot:
         return Cells(DotBackwardCell<T>{input, layer.config.width, dy, dx}, dx);
       case LayerConfig::Kind::kFm:
@@ -145,16 +149,8 @@ class Layers {
            plan_.towers[t].layers[i].config.kind == LayerConfig::Kind::kLinear;
   }
 
-  bool IsLogit(size_t t, size_t i) const {
-    return t + 1 == plan_.towers.size() && i + 1 == plan_.towers[t].layers.size();
-  }
-
   Matrix<const T> Input(size_t t, size_t i) const {
     return tensors_.View(i == 0 ? tensors_.Memory(t).input : tensors_.Memory(t, i - 1).output);
-  }
-  Matrix<T> InputGradient(size_t t, size_t i) const {
-    return tensors_.View(i == 0 ? tensors_.Memory(t).input_gradient
-                                : tensors_.Memory(t, i - 1).output_gradient);
   }
 
   // Calls kernel for each cell of a matrix of that shape.

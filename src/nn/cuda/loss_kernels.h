@@ -6,35 +6,11 @@
 
 #include "nn/cuda/bfloat16.h"
 #include "nn/cuda/matrix.h"
+#include "nn/formulas.h"
 #include "simurgh/config/data_config.h"
 
-// The loss and its gradient in one pass, in f64 with the CPU backend's formulas (nn/cpu/loss.cc).
+// The loss and its gradient in one pass, in f64.
 namespace simurgh::cuda {
-
-struct LossPoint {
-  double loss;
-  double slope;  // d loss / d logit.
-};
-
-// decay = exp(-|logit|)
-SIMURGH_HOST_DEVICE inline double Probability(double logit, double decay) {
-  return logit >= 0 ? 1.0 / (1.0 + decay) : decay / (1.0 + decay);
-}
-
-SIMURGH_HOST_DEVICE inline LossPoint CrossEntropy(double z, double y, double p, double decay) {
-  // fmax would drop NaN.
-  return {(z < 0 ? 0.0 : z) - z * y + std::log1p(decay), p - y};
-}
-
-SIMURGH_HOST_DEVICE inline LossPoint Focal(double z, double y, double p, double decay,
-                                           double gamma) {
-  const double entropy = CrossEntropy(z, y, p, decay).loss;
-  const double own = y == 1.0 ? p : Probability(-z, decay);
-  const double other = y == 1.0 ? Probability(-z, decay) : p;
-  const double factor = std::pow(other, gamma);
-  const double slope = -factor * (other + gamma * own * entropy);
-  return {factor * entropy, y == 1.0 ? slope : -slope};
-}
 
 struct LossFormula {
   bool focal;

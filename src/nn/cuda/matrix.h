@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <type_traits>
 
-#include "nn/cuda/host_device.h"
+#include "nn/host_device.h"
 
 namespace simurgh::cuda {
 

@@ -243,8 +243,7 @@ BatchMemory PlanBatch(const ModelPlan& plan, const WireCodes& codes, size_t capa
       result.origin_gradient = planner.AddMatrix(capacity_rows, tower.input_width, element_bytes);
     }
     for (size_t i = 0; i < tower.layers.size(); ++i) {
-      const bool is_logit = t + 1 == plan.towers.size() && i + 1 == tower.layers.size();
-      PlanLayer(tower, i, is_logit, capacity_rows, element_bytes, planner, result);
+      PlanLayer(tower, i, plan.IsLogit(t, i), capacity_rows, element_bytes, planner, result);
     }
     memory.towers.push_back(std::move(result));
   }

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstddef>
 
-#include "nn/cuda/host_device.h"
+#include "nn/host_device.h"
 
 // Optimizer steps over flat buffers, with the CPU backend's formulas (nn/cpu/optimizer.h). Kernels
 // are called for each parameter unless noted.

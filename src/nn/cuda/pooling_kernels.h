@@ -4,9 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "nn/cuda/host_device.h"
 #include "nn/cuda/matrix.h"
 #include "nn/cuda/vector_kernels.h"
+#include "nn/host_device.h"
 #include "simurgh/data/pooling.h"
 
 // Kernels that pool a batch's encoded rows, bit by bit as simurgh::Pool.

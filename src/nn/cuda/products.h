@@ -30,7 +30,7 @@ class Products {
     const LayerMemory& memory = tensors_.Memory(t, i);
     const WeightCopies& copies = tensors_.Copies(t, i);
     const Matrix<const T> weight = tensors_.WeightCopy(copies.weight, copies.padded_rows);
-    if (t + 1 == plan_.towers.size() && i + 1 == plan_.towers[t].layers.size()) {
+    if (plan_.IsLogit(t, i)) {
       // The logits are f32; a fused bias must have the output's type.
       const Matrix<float> logits = tensors_.template ViewAs<float>(memory.output);
       executor_.Multiply(
@@ -72,7 +72,7 @@ class Products {
                     .b = tensors_.WeightCopy(tensors_.Copies(t, i).weight, layer.input_width),
                     .b_transposed = true,
                     .depth = layer.output_width,
-                    .d = InputGradient(t, i)};
+                    .d = tensors_.InputGradient(t, i)};
     const bool behind_relu = i > 0 && tensors_.Memory(t, i - 1).is_fused;
     if (behind_relu) {
       gemm.epilogue = Epilogue::kReluBackward;
@@ -86,10 +86,11 @@ class Products {
     if (executor_.Multiply(gemm)) return;
     if (behind_relu) {
       executor_.ForEachCell(gemm.d.rows, gemm.d.columns,
-                            ReluBackwardCell<T>{input, gemm.d, gemm.d});
+                            ActivationBackwardCell<T, ReluFormula>{input, gemm.d, gemm.d});
     } else if (behind_gelu) {
-      executor_.ForEachCell(gemm.d.rows, gemm.d.columns,
-                            GeluBackwardCell<T>{gemm.gelu_input, gemm.d, gemm.d});
+      executor_.ForEachCell(
+          gemm.d.rows, gemm.d.columns,
+          ActivationBackwardCell<T, GeluFormula>{gemm.gelu_input, gemm.d, gemm.d});
     }
   }
 
@@ -153,18 +154,13 @@ class Products {
                                   .b = weight,
                                   .b_transposed = true,
                                   .depth = product_gradient.columns,
-                                  .d = InputGradient(t, i),
+                                  .d = tensors_.InputGradient(t, i),
                                   .c = dy,
                                   .beta = 1.0F});
   }
 
  private:
   const LayerPlan& Layer(size_t t, size_t i) const { return plan_.towers[t].layers[i]; }
-
-  Matrix<T> InputGradient(size_t t, size_t i) const {
-    return tensors_.View(i == 0 ? tensors_.Memory(t).input_gradient
-                                : tensors_.Memory(t, i - 1).output_gradient);
-  }
 
   float* BiasGradientOf(const LayerPlan& layer) const {
     return layer.Bias(tensors_.gradients()).data();

@@ -1,8 +1,8 @@
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 
 #include "nn/cuda/bfloat16.h"
 #include "nn/cuda/matrix.h"
@@ -104,9 +104,7 @@ struct SquareSumPart {
 };
 
 SIMURGH_HOST_DEVICE inline bool IsFinite(float value) {
-  uint32_t bits;
-  std::memcpy(&bits, &value, sizeof(bits));
-  return (bits & 0x7f800000U) != 0x7f800000U;
+  return (std::bit_cast<uint32_t>(value) & 0x7f800000U) != 0x7f800000U;
 }
 
 // Sets the flag if a value is NaN or infinite. All calls write the same value.

@@ -53,35 +53,24 @@ class Tensors {
   std::span<float> batch_statistics() const { return Floats(weights_plan_.batch_statistics); }
   std::span<float> directions() const { return Floats(weights_plan_.directions); }
   std::span<float> running_statistics() const { return state().first(plan_.statistics_count); }
-  StepScalars* scalars() const {
-    return reinterpret_cast<StepScalars*>(weights_ + weights_plan_.scalars.offset);
-  }
-  LossScale* loss_scale() const {
-    return reinterpret_cast<LossScale*>(weights_ + weights_plan_.loss_scale.offset);
-  }
-  double* sums() const { return Doubles(weights_, weights_plan_.sums); }
-  double* sums_next() const { return Doubles(weights_, weights_plan_.sums_next); }
-  double* column_sums() const { return Doubles(weights_, weights_plan_.column_sums); }
-  uint32_t* code_table() const {
-    return reinterpret_cast<uint32_t*>(weights_ + weights_plan_.code_table.offset);
-  }
+  StepScalars* scalars() const { return At<StepScalars>(weights_, weights_plan_.scalars); }
+  LossScale* loss_scale() const { return At<LossScale>(weights_, weights_plan_.loss_scale); }
+  double* sums() const { return At<double>(weights_, weights_plan_.sums); }
+  double* sums_next() const { return At<double>(weights_, weights_plan_.sums_next); }
+  double* column_sums() const { return At<double>(weights_, weights_plan_.column_sums); }
+  uint32_t* code_table() const { return At<uint32_t>(weights_, weights_plan_.code_table); }
   PooledFeature* pooled_features() const {
-    return reinterpret_cast<PooledFeature*>(weights_ + weights_plan_.pooled_features.offset);
+    return At<PooledFeature>(weights_, weights_plan_.pooled_features);
   }
-  uint32_t* feature_of() const {
-    return reinterpret_cast<uint32_t*>(weights_ + weights_plan_.feature_of.offset);
-  }
+  uint32_t* feature_of() const { return At<uint32_t>(weights_, weights_plan_.feature_of); }
 
   const WeightCopies& Copies(size_t tower, size_t layer) const {
     return weights_plan_.copies[tower][layer];
   }
   Matrix<T> WeightCopy(const MatrixRegion& region, size_t rows) const {
-    return {reinterpret_cast<T*>(weights_ + region.region.offset), rows, region.columns,
-            region.stride};
+    return {At<T>(weights_, region.region), rows, region.columns, region.stride};
   }
-  T* BiasCopy(const WeightCopies& copies) const {
-    return reinterpret_cast<T*>(weights_ + copies.bias.offset);
-  }
+  T* BiasCopy(const WeightCopies& copies) const { return At<T>(weights_, copies.bias); }
 
   // The batch's block.
   const TowerMemory& Memory(size_t tower) const { return batch_plan_.towers[tower]; }
@@ -91,8 +80,12 @@ class Tensors {
   Matrix<T> View(const MatrixRegion& region) const { return ViewAs<T>(region); }
   template <typename U>
   Matrix<U> ViewAs(const MatrixRegion& region) const {
-    return {reinterpret_cast<U*>(batch_ + region.region.offset), rows_, region.columns,
-            region.stride};
+    return {At<U>(batch_, region.region), rows_, region.columns, region.stride};
+  }
+  // The gradient of a layer's input.
+  Matrix<T> InputGradient(size_t tower, size_t layer) const {
+    return View(layer == 0 ? Memory(tower).input_gradient
+                           : Memory(tower, layer - 1).output_gradient);
   }
   // The relu mask that a layer's product writes.
   ReluMask& Mask(size_t tower, size_t layer) {
@@ -103,69 +96,59 @@ class Tensors {
     return mask;
   }
   Matrix<float> Partial(size_t columns) const {
-    return {reinterpret_cast<float*>(batch_ + batch_plan_.partial.offset), SumBlocks(rows_),
-            columns, columns};
+    return {At<float>(batch_, batch_plan_.partial), SumBlocks(rows_), columns, columns};
   }
-  double* losses() const { return Doubles(batch_, batch_plan_.losses); }
-  double* losses_next() const { return Doubles(batch_, batch_plan_.losses_next); }
+  double* losses() const { return At<double>(batch_, batch_plan_.losses); }
+  double* losses_next() const { return At<double>(batch_, batch_plan_.losses_next); }
   std::byte* input(size_t slot) const { return batch_ + batch_plan_.input[slot].offset; }
   std::byte* output() const { return batch_ + batch_plan_.output[slot_].offset; }
-  Matrix<const float> dense() const { return In(transfer_.dense, plan_.dense_width); }
+  Matrix<const float> dense() const {
+    return {At<float>(input(slot_), transfer_.dense), rows_, plan_.dense_width, plan_.dense_width};
+  }
   CodedMatrix embeddings() const {
     return {LayoutOf(codes_.embeddings), input(slot_) + transfer_.embeddings.offset};
   }
   // Whether the current batch holds rows.
   bool pools() const { return transfer_.first_bytes.bytes > 0; }
   PoolCell pooling() const {
-    const std::byte* const begin = input(slot_);
+    std::byte* const begin = input(slot_);
     return {.features = pooled_features(),
             .feature_of = feature_of(),
             .precision = codes_.rows.precision(),
             .input = begin,
-            .index = {reinterpret_cast<const uint64_t*>(begin + transfer_.first_bytes.offset),
-                      reinterpret_cast<const uint32_t*>(begin + transfer_.offsets.offset)},
+            .index = {At<uint64_t>(begin, transfer_.first_bytes),
+                      At<uint32_t>(begin, transfer_.offsets)},
             .to = pooled()};
   }
-  Matrix<float> pooled() const {
-    return {reinterpret_cast<float*>(batch_ + batch_plan_.pooled.offset), rows_,
-            plan_.embedding_width, plan_.embedding_width};
-  }
-  const float* labels() const {
-    return reinterpret_cast<const float*>(input(slot_) + transfer_.labels.offset);
-  }
-  StepReport* report() const {
-    return reinterpret_cast<StepReport*>(output() + transfer_.report.offset);
-  }
-  float* probabilities() const {
-    return reinterpret_cast<float*>(output() + transfer_.probabilities.offset);
-  }
+  Matrix<float> pooled() const { return Embeddings(At<float>(batch_, batch_plan_.pooled)); }
+  const float* labels() const { return At<float>(input(slot_), transfer_.labels); }
+  StepReport* report() const { return At<StepReport>(output(), transfer_.report); }
+  float* probabilities() const { return At<float>(output(), transfer_.probabilities); }
   // In f32; the memory of the encoded form if that is f32.
   Matrix<float> embedding_gradient() const {
-    std::byte* const place =
-        codes_.encodes() ? batch_ + batch_plan_.embedding_gradient.offset : coded_gradient();
-    return {reinterpret_cast<float*>(place), rows_, plan_.embedding_width, plan_.embedding_width};
+    return Embeddings(codes_.encodes() ? At<float>(batch_, batch_plan_.embedding_gradient)
+                                       : At<float>(output(), transfer_.embedding_gradient));
   }
   std::byte* coded_gradient() const { return output() + transfer_.embedding_gradient.offset; }
   const WireCodes& codes() const { return codes_; }
   CodeLayout gradient_layout() const { return LayoutOf(codes_.gradients); }
-  const RoundingKey* rounding() const {
-    return reinterpret_cast<const RoundingKey*>(input(slot_) + transfer_.rounding.offset);
-  }
+  const RoundingKey* rounding() const { return At<RoundingKey>(input(slot_), transfer_.rounding); }
 
  private:
   std::span<float> Floats(const Region& region) const {
-    return {reinterpret_cast<float*>(weights_ + region.offset), region.bytes / sizeof(float)};
+    return {At<float>(weights_, region), region.bytes / sizeof(float)};
   }
   CodeLayout LayoutOf(const VectorCodec& code) const {
     const uint32_t* const first_columns = code_table();
     return {code.precision(), code.row_bytes(), code.scales_offset(), first_columns,
             first_columns + codes_.vectors() + 1};
   }
-  static double* Doubles(std::byte* block, const Region& region) {
-    return reinterpret_cast<double*>(block + region.offset);
+  template <typename U>
+  static U* At(std::byte* block, const Region& region) {
+    return reinterpret_cast<U*>(block + region.offset);
   }
-  Matrix<const float> In(const Region& region, size_t columns) const {
-    return {reinterpret_cast<const float*>(input(slot_) + region.offset), rows_, columns, columns};
+  Matrix<float> Embeddings(float* values) const {
+    return {values, rows_, plan_.embedding_width, plan_.embedding_width};
   }
 
   const ModelPlan& plan_;

@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "nn/cuda/bfloat16.h"
-#include "nn/cuda/host_device.h"
 #include "nn/cuda/matrix.h"
+#include "nn/host_device.h"
 #include "simurgh/config/vector_precision.h"
 #include "simurgh/data/vector_codec.h"
 #include "simurgh/data/vector_number.h"

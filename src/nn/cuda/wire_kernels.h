@@ -1,5 +1,6 @@
 #pragma once
 
+#include <bit>
 #include <cfloat>
 #include <cmath>
 #include <cstddef>
@@ -50,11 +51,7 @@ SIMURGH_HOST_DEVICE inline void EncodeChunk(const WireSource& source, size_t fir
   }
   finite = finite && IsFinite(greatest - least);
   float step = (greatest - least) / kLevels;
-  if (!finite) {
-    const uint32_t nan = 0x7fc00000U;
-    std::memcpy(&step, &nan, sizeof(step));
-    least = step;
-  }
+  if (!finite) least = step = std::bit_cast<float>(0x7fc00000U);  // NaN.
   std::memcpy(out, &least, sizeof(least));
   std::memcpy(out + sizeof(least), &step, sizeof(step));
   out += 2 * sizeof(float);

@@ -60,22 +60,22 @@ TEST_CASE("elementwise kernels give the same on any number of threads") {
   const std::vector<float> gradient = RandomValues(kMany, 2);
   const auto relu = [&] {
     std::vector<float> output(kMany);
-    ReluForward(input, output);
+    ActivationForward<ReluFormula>(input, output);
     return output;
   };
   const auto relu_gradient = [&] {
     std::vector<float> output(kMany);
-    ReluBackward(input, gradient, output);
+    ActivationBackward<ReluFormula>(input, gradient, output);
     return output;
   };
   const auto sigmoid = [&] {
     std::vector<float> output(kMany);
-    SigmoidForward(input, output);
+    ActivationForward<SigmoidFormula>(input, output);
     return output;
   };
   const auto sigmoid_gradient = [&] {
     std::vector<float> output(kMany);
-    SigmoidBackward(input, gradient, output);
+    ActivationBackward<SigmoidFormula>(input, gradient, output);
     return output;
   };
   CHECK(On(3, relu) == On(1, relu));

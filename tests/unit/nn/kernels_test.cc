@@ -118,7 +118,7 @@ TEST_CASE("tasks add up their weighted losses, each with its own gradient") {
 TEST_CASE("relu keeps NaN") {
   const std::vector<float> x{-1.0F, 0.0F, 2.0F, kNan};
   std::vector<float> y(4);
-  cpu::ReluForward(x, y);
+  cpu::ActivationForward<ReluFormula>(x, y);
   CHECK(y[0] == 0.0F);
   CHECK(y[1] == 0.0F);
   CHECK(y[2] == 2.0F);
@@ -129,9 +129,9 @@ TEST_CASE("sigmoid saturates without NaN") {
   const std::vector<float> x{-1000.0F, 0.0F, 1000.0F};
   std::vector<float> y(3);
   std::vector<float> dx(3);
-  cpu::SigmoidForward(x, y);
+  cpu::ActivationForward<SigmoidFormula>(x, y);
   CHECK(y == std::vector<float>{0.0F, 0.5F, 1.0F});
-  cpu::SigmoidBackward(y, std::vector<float>{1, 1, 1}, dx);
+  cpu::ActivationBackward<SigmoidFormula>(y, std::vector<float>{1, 1, 1}, dx);
   CHECK(dx == std::vector<float>{0.0F, 0.25F, 0.0F});
 }
 
@@ -143,8 +143,8 @@ TEST_CASE("gelu and its gradient are the tanh form's in f64, at the ends too") {
   for (float value = -6.0F; value < 6.0F; value += 0.0625F) x.push_back(value);
   std::vector<float> y(x.size(), kNan);
   std::vector<float> dx(x.size(), kNan);
-  cpu::GeluForward(x, y);
-  cpu::GeluBackward(x, std::vector<float>(x.size(), 2.0F), dx);
+  cpu::ActivationForward<GeluFormula>(x, y);
+  cpu::ActivationBackward<GeluFormula>(x, std::vector<float>(x.size(), 2.0F), dx);
   constexpr double kStep = 1e-6;
   for (size_t i = 0; i < x.size(); ++i) {
     CAPTURE(x[i]);
@@ -152,7 +152,7 @@ TEST_CASE("gelu and its gradient are the tanh form's in f64, at the ends too") {
     CHECK(std::abs(y[i] - gelu(x[i])) <= 1e-6 * std::max(1.0, std::abs(double{x[i]})));
     CHECK(dx[i] == Approx(2 * slope).margin(1e-6).epsilon(1e-5));
   }
-  cpu::GeluForward(std::vector<float>{kNan}, std::span(y).first(1));
+  cpu::ActivationForward<GeluFormula>(std::vector<float>{kNan}, std::span(y).first(1));
   CHECK(std::isnan(y[0]));
 }
 

@@ -133,7 +133,7 @@ class HostExecutor {
   // As CudaExecutor's.
   template <typename T, typename Out>
   bool Multiply(const cuda::Gemm<T, Out>& gemm) {
-    ForEachCell(gemm.d.rows, gemm.d.columns, cuda::GemmCell<T, Out>(gemm));
+    ForEachCell(gemm.d.rows, gemm.d.columns, cuda::GemmCell<T, Out>{gemm});
     if (gemm.epilogue == cuda::Epilogue::kNone) return true;
     if (!options_.fuse) return false;
     // A copy of the mask, which belongs to another batch when the lane runs.
@@ -155,8 +155,9 @@ class HostExecutor {
         Do([gemm] { AddBiasGelu(gemm); });
         return true;
       case cuda::Epilogue::kGeluBackward:
-        ForEachCell(gemm.d.rows, gemm.d.columns,
-                    cuda::GeluBackwardCell<Out>{gemm.gelu_input, gemm.d, gemm.d});
+        ForEachCell(
+            gemm.d.rows, gemm.d.columns,
+            cuda::ActivationBackwardCell<Out, GeluFormula>{gemm.gelu_input, gemm.d, gemm.d});
         return true;
       case cuda::Epilogue::kBiasGradient:
         Do([gemm] { SumRows(gemm); });
@@ -215,7 +216,7 @@ class HostExecutor {
         Out& value = gemm.d(row, column);
         const float sum = cuda::ToFloat(value) + cuda::ToFloat(gemm.bias[column]);
         cuda::Assign(gemm.gelu_input(row, column), sum);
-        cuda::Assign(value, cuda::Gelu(sum));
+        cuda::Assign(value, GeluFormula::Value(sum));
       }
     }
   }

@@ -125,15 +125,15 @@ class KernelRunner {
         Cells(cuda::AddBiasGeluCell<T>{a, InVector(1), second}, a);
         return Out(second);
       case Name::kReluBackward:
-        return Cells(cuda::ReluBackwardCell<T>{a, In(1), out}, out);
+        return Cells(cuda::ActivationBackwardCell<T, ReluFormula>{a, In(1), out}, out);
       case Name::kGelu:
-        return Cells(cuda::GeluCell<T>{a, out}, out);
+        return Cells(cuda::ActivationCell<T, GeluFormula>{a, out}, out);
       case Name::kGeluBackward:
-        return Cells(cuda::GeluBackwardCell<T>{a, In(1), out}, out);
+        return Cells(cuda::ActivationBackwardCell<T, GeluFormula>{a, In(1), out}, out);
       case Name::kSigmoid:
-        return Cells(cuda::SigmoidCell<T>{a, out}, out);
+        return Cells(cuda::ActivationCell<T, SigmoidFormula>{a, out}, out);
       case Name::kSigmoidBackward:
-        return Cells(cuda::SigmoidBackwardCell<T>{a, In(1), out}, out);
+        return Cells(cuda::ActivationBackwardCell<T, SigmoidFormula>{a, In(1), out}, out);
       case Name::kCross:
         return Cells(cuda::CrossCombineCell<T>{a, In(1), In(2), out}, out);
       case Name::kCrossBackward:
@@ -266,7 +266,7 @@ class KernelRunner {
     gemm.bias = nullptr;
     if (!executor_.Multiply(gemm)) {
       executor_.ForEachCell(run_.rows, run_.columns,
-                            cuda::ReluBackwardCell<T>{output, gemm.d, gemm.d});
+                            cuda::ActivationBackwardCell<T, ReluFormula>{output, gemm.d, gemm.d});
     }
     Out(gemm.d);
   }
@@ -286,8 +286,9 @@ class KernelRunner {
     gemm.epilogue = cuda::Epilogue::kGeluBackward;
     gemm.gelu_input = In(2);
     if (!executor_.Multiply(gemm)) {
-      executor_.ForEachCell(run_.rows, run_.columns,
-                            cuda::GeluBackwardCell<T>{gemm.gelu_input, gemm.d, gemm.d});
+      executor_.ForEachCell(
+          run_.rows, run_.columns,
+          cuda::ActivationBackwardCell<T, GeluFormula>{gemm.gelu_input, gemm.d, gemm.d});
     }
     Out(gemm.d);
   }
