@@ -67,10 +67,7 @@ StatusOr<std::unique_ptr<GlooMesh>> GlooMesh::Connect(const GlooOptions& options
   SIMURGH_CHECK(options.ranks > 1 && options.rank < options.ranks);
   std::unique_ptr<GlooMesh> mesh(new GlooMesh(options));
   SIMURGH_RETURN_IF_ERROR(mesh->Open(exchange));
-  const Status expecting = Guard([&] {
-    mesh->ExpectFarewells();
-    mesh->OpenLines();
-  });
+  const Status expecting = Guard([&] { mesh->OpenLines(); });
   if (!expecting.ok()) return Annotate(expecting, "ranks: connection lost during setup");
   mesh->watch_ = std::thread([mesh = mesh.get()] { mesh->Watch(); });
   const std::byte ready{1};
@@ -155,7 +152,7 @@ Status GlooMesh::Open(const ExchangeAddresses& exchange) {
   return absl::OkStatus();
 }
 
-void GlooMesh::ExpectFarewells() {
+void GlooMesh::OpenLines() {
   farewells_.resize(ranks());
   for (const uint32_t peer : peers_) {
     farewells_[peer] = std::make_unique<Farewell>();
@@ -163,9 +160,6 @@ void GlooMesh::ExpectFarewells() {
     farewell.buffer = context_->createUnboundBuffer(&farewell.text, sizeof(farewell.text));
     farewell.buffer->recv(static_cast<int>(peer), kFarewellSlot);
   }
-}
-
-void GlooMesh::OpenLines() {
   for (size_t channel = 0; channel < kChannels; ++channel) {
     lines_[channel].resize(ranks());
     for (const uint32_t peer : peers_) {

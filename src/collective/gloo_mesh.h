@@ -97,7 +97,7 @@ class GlooMesh {
 
   StatusOr<std::shared_ptr<gloo::transport::Device>> Listen() const;
   Status Open(const ExchangeAddresses& exchange);
-  void ExpectFarewells();
+  // Also posts the buffers of the farewells.
   void OpenLines();
 
   // OK unless the mesh has failed or the channel is closed.

@@ -2,7 +2,6 @@
 
 #include <memory>
 
-#include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
 

@@ -57,14 +57,6 @@ void EncodeChunk(std::span<const float> values, std::span<float> residual, std::
   }
 }
 
-void AddFloats(std::span<const std::byte> encoded, std::span<float> sums) {
-  for (size_t i = 0; i < sums.size(); ++i) {
-    float value = 0;
-    std::memcpy(&value, encoded.data() + i * sizeof(value), sizeof(value));
-    sums[i] += value;
-  }
-}
-
 void DecodeChunk(const std::byte* encoded, std::span<float> values) {
   float least = 0;
   float step = 0;
@@ -138,7 +130,14 @@ void DecodeValues(std::span<const std::byte> encoded, ReducePrecision precision,
 void AddValues(std::span<const std::byte> encoded, ReducePrecision precision,
                std::span<float> sums) {
   SIMURGH_CHECK_EQ(encoded.size(), EncodedSize(sums.size(), precision));
-  if (precision == ReducePrecision::kF32) return AddFloats(encoded, sums);
+  if (precision == ReducePrecision::kF32) {
+    for (size_t i = 0; i < sums.size(); ++i) {
+      float value = 0;
+      std::memcpy(&value, encoded.data() + i * sizeof(value), sizeof(value));
+      sums[i] += value;
+    }
+    return;
+  }
   const size_t chunk_bytes = EncodedSize(kChunk, precision);
   float values[kChunk];
   while (!sums.empty()) {

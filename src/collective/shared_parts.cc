@@ -4,8 +4,6 @@
 #include <cstring>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-
 #include "simurgh/base/check.h"
 
 namespace simurgh {
@@ -35,23 +33,10 @@ SharedParts::SharedParts(GlooMesh& mesh, bool shares)
 SharedParts::~SharedParts() { mesh_.OnFailure(nullptr); }
 
 Status SharedParts::Meet() {
-  SIMURGH_ASSIGN_OR_RETURN(const std::vector<Offer> offers, ExchangeOffers());
-  SIMURGH_RETURN_IF_ERROR(KeepNeighbours(offers));
-  mesh_.OnFailure([this] {
-    for (const auto& neighbour : neighbours_) {
-      if (neighbour == nullptr) continue;
-      for (const PipeWriter& pipe : neighbour->to) pipe.HangUp();
-    }
-  });
-  return absl::OkStatus();
-}
-
-StatusOr<std::vector<SharedParts::Offer>> SharedParts::ExchangeOffers() {
   std::vector<Offer> offers(mesh_.ranks());
   Parts parts(mesh_.ranks(), {}, sizeof(Offer));
   for (uint32_t peer = 0; peer < mesh_.ranks(); ++peer) {
-    if (peer == mesh_.rank()) continue;
-    if (own_ != nullptr) {
+    if (peer != mesh_.rank() && own_ != nullptr) {
       neighbours_[peer] = std::make_unique<Neighbour>();
       offers[peer].memory = own_->key();
       for (size_t i = 0; i < kChannels; ++i) {
@@ -61,33 +46,32 @@ StatusOr<std::vector<SharedParts::Offer>> SharedParts::ExchangeOffers() {
     parts.outgoing[peer] = BytesOf(offers[peer]);
   }
   SIMURGH_RETURN_IF_ERROR(mesh_.Exchange(Channel::kStep, parts));
-  std::vector<Offer> theirs(mesh_.ranks());
-  for (uint32_t peer = 0; peer < mesh_.ranks(); ++peer) {
-    if (peer != mesh_.rank())
-      std::memcpy(&theirs[peer], parts.incoming[peer].data(), sizeof(Offer));
-  }
-  return theirs;
-}
-
-Status SharedParts::KeepNeighbours(const std::vector<Offer>& offers) {
+  // Two ranks are neighbours if each can open the other's offer.
   std::vector<std::byte> opened(mesh_.ranks());
-  Parts parts(mesh_.ranks(), {}, 1);
+  Parts answers(mesh_.ranks(), {}, 1);
   for (uint32_t peer = 0; peer < mesh_.ranks(); ++peer) {
-    if (peer == mesh_.rank()) continue;
-    const auto& neighbour = neighbours_[peer];
-    opened[peer] = std::byte{neighbour != nullptr && neighbour->Open(offers[peer])};
-    parts.outgoing[peer] = BytesOf(opened[peer]);
+    if (neighbours_[peer] != nullptr) {
+      Offer offer;
+      std::memcpy(&offer, parts.incoming[peer].data(), sizeof(offer));
+      opened[peer] = std::byte{neighbours_[peer]->Open(offer)};
+    }
+    answers.outgoing[peer] = BytesOf(opened[peer]);
   }
-  SIMURGH_RETURN_IF_ERROR(mesh_.Exchange(Channel::kStep, parts));
+  SIMURGH_RETURN_IF_ERROR(mesh_.Exchange(Channel::kStep, answers));
   for (uint32_t peer = 0; peer < mesh_.ranks(); ++peer) {
     if (neighbours_[peer] == nullptr) continue;
-    const bool both = opened[peer] != std::byte{} && parts.incoming[peer][0] != std::byte{};
-    if (!both) {
+    if (opened[peer] == std::byte{} || answers.incoming[peer][0] == std::byte{}) {
       neighbours_[peer].reset();
     } else {
       for (PipeReader& pipe : neighbours_[peer]->from) pipe.Opened();
     }
   }
+  mesh_.OnFailure([this] {
+    for (const auto& neighbour : neighbours_) {
+      if (neighbour == nullptr) continue;
+      for (const PipeWriter& pipe : neighbour->to) pipe.HangUp();
+    }
+  });
   return absl::OkStatus();
 }
 

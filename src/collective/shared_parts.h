@@ -58,10 +58,6 @@ class SharedParts {
     std::array<std::vector<std::byte>, kChannels> received;
   };
 
-  // Two ranks are neighbours if each can open the other's offer.
-  StatusOr<std::vector<Offer>> ExchangeOffers();
-  Status KeepNeighbours(const std::vector<Offer>& offers);
-
   // Whether a message of `bytes` from or to the peer uses a pipe.
   bool UsesPipe(uint32_t peer, Channel channel, size_t bytes) const;
   Status Send(uint32_t peer, Channel channel, std::span<const std::byte> part);

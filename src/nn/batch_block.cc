@@ -16,10 +16,6 @@ struct OrdinaryBlock final : BatchBlock {
   size_t matrix_bytes = 0;  // Bytes of embeddings and gradients.
 };
 
-size_t WholeLines(size_t bytes) {
-  return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
-}
-
 class OrdinaryPool final : public BlockPool {
  public:
   OrdinaryPool(size_t embedding_width, const EmbeddingWire& wire)
@@ -45,7 +41,8 @@ class OrdinaryPool final : public BlockPool {
   // One buffer for the matrices, each aligned to a cache line, followed by the rows.
   std::shared_ptr<OrdinaryBlock> LeaseWithRows(size_t rows, bool with_gradients, size_t row_bytes) {
     auto block = std::make_shared<OrdinaryBlock>();
-    const size_t matrix = WholeLines(rows * width_ * sizeof(float));
+    constexpr size_t kLine = kBufferAlignment;
+    const size_t matrix = (rows * width_ * sizeof(float) + kLine - 1) / kLine * kLine;
     block->matrix_bytes = matrix * (with_gradients ? 2 : 1);
     block->memory = buffers_.Lease(block->matrix_bytes + row_bytes);
     const auto matrix_at = [&](size_t byte) {

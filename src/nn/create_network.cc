@@ -11,19 +11,7 @@ namespace simurgh {
 namespace {
 
 #if defined(SIMURGH_CUDA)
-const char* NameOf(ComputePrecision precision) {
-  switch (precision) {
-    case ComputePrecision::kF32:
-      return "f32";
-    case ComputePrecision::kTf32:
-      return "tf32";
-    case ComputePrecision::kBf16:
-      return "bf16";
-    case ComputePrecision::kF16:
-      return "f16";
-  }
-  return "";
-}
+constexpr const char* kPrecisionNames[] = {"f32", "tf32", "bf16", "f16"};  // By ComputePrecision.
 #endif
 
 // Errors: NOT_FOUND without a usable device.
@@ -31,7 +19,8 @@ StatusOr<std::unique_ptr<DenseNetwork>> CreateOnDevice(const ModelConfig& model,
                                                        const DenseNetworkOptions& options) {
 #if defined(SIMURGH_CUDA)
   SIMURGH_ASSIGN_OR_RETURN(cuda::CudaNetwork created, cuda::CreateCudaNetwork(model, options));
-  spdlog::info("dense network: on {}, precision={}", created.device, NameOf(options.precision));
+  spdlog::info("dense network: on {}, precision={}", created.device,
+               kPrecisionNames[static_cast<size_t>(options.precision)]);
   return std::move(created.network);
 #else
   return absl::NotFoundError(

@@ -44,16 +44,15 @@ std::vector<TowerInput> Cut(const std::vector<TowerInput>& inputs, const std::se
   return blocks;
 }
 
-bool SameBlock(const TowerInput& a, const TowerInput& b) {
-  return a.source == b.source && a.tower == b.tower && a.source_column == b.source_column;
-}
-
 void FindLastReaders(std::vector<TowerPlan>& towers) {
   for (size_t t = 0; t < towers.size(); ++t) {
     for (TowerInput& input : towers[t].inputs) {
       for (size_t later = t + 1; later < towers.size(); ++later) {
         for (const TowerInput& other : towers[later].inputs) {
-          if (SameBlock(input, other)) input.last_reader = false;
+          if (input.source == other.source && input.tower == other.tower &&
+              input.source_column == other.source_column) {
+            input.last_reader = false;
+          }
         }
       }
     }

@@ -15,18 +15,13 @@
 
 namespace simurgh {
 
-namespace {
-
-// An even key in the order of the scores; both zeros have the same key.
-uint64_t KeyOf(float score) {
+// The upper bits are in the order of the scores; both zeros have the same.
+uint64_t RankedScore(float label, float score) {
   constexpr uint32_t kSign = uint32_t{1} << 31;
   const auto bits = std::bit_cast<uint32_t>(score + 0.0F);
-  return uint64_t{(bits & kSign) != 0 ? ~bits : bits | kSign} << 1;
+  const uint64_t key = (bits & kSign) != 0 ? ~bits : bits | kSign;
+  return key << 1 | (label > 0.5F ? 1U : 0U);
 }
-
-}  // namespace
-
-uint64_t RankedScore(float label, float score) { return KeyOf(score) | (label > 0.5F ? 1U : 0U); }
 
 // By digits of 11 bits where there are many: ranked scores have 33 bits.
 void SortScores(std::vector<uint64_t>& scores) {

@@ -190,18 +190,13 @@ class Planner {
       case LayerConfig::Kind::kCross:
         return SizeCross(place, tower, layer);
       case LayerConfig::Kind::kSum:
-        return SizeSum(place, layer);
+        layer.output_width = std::max(config.width, 1U);
+        if (layer.input_width % layer.output_width != 0) {
+          return Invalid(place, ": sum of ", layer.input_width, " columns has width ",
+                         layer.output_width, "; use an input width that is a multiple of it");
+        }
+        break;
     }
-    return absl::OkStatus();
-  }
-
-  static Status SizeSum(const std::string& place, LayerPlan& layer) {
-    const uint32_t width = std::max(layer.config.width, 1U);
-    if (layer.input_width % width != 0) {
-      return Invalid(place, ": sum of ", layer.input_width, " columns has width ", width,
-                     "; use an input width that is a multiple of it");
-    }
-    layer.output_width = width;
     return absl::OkStatus();
   }
 

@@ -78,7 +78,8 @@ CpuNetwork::CpuNetwork(ModelPlan plan, std::vector<TaskConfig> tasks,
           WeightAverageSize(options.optimizer.average_decay, plan_.parameter_count))),
       batch_statistics_(ZeroedFloats(plan_.statistics_count)),
       interaction_scratch_(ZeroedFloats(InteractionScratchSize(plan_))),
-      workspace_(plan_.activation_width) {
+      activations_(plan_.activation_width),
+      activation_gradients_(plan_.activation_width) {
   InitializeParameters(plan_, options.seed, parameters());
   InitializeStatistics(plan_, running_statistics());
   InitializeOptimizerState(options_.optimizer, optimizer_state());
@@ -104,7 +105,8 @@ StatusOr<BatchResult> CpuNetwork::ForwardBackward(BatchBlock& block, MatrixView<
     return BatchResult();
   }
   try {
-    workspace_.PrepareTraining(rows);
+    activations_.Prepare(rows);
+    activation_gradients_.Prepare(rows);
   } catch (const std::bad_alloc&) {
     return OutOfMemory(rows);
   }
@@ -112,8 +114,8 @@ StatusOr<BatchResult> CpuNetwork::ForwardBackward(BatchBlock& block, MatrixView<
   const LayerPlan& logit = plan_.top().last();
   BatchResult result;
   const uint64_t divisor = step.global_samples > 0 ? step.global_samples : rows;
-  result.loss = Loss(tasks_, workspace_.Output(logit).flat(), labels, probabilities, divisor,
-                     workspace_.OutputGradient(logit).flat());
+  result.loss = Loss(tasks_, activations_.Output(logit).flat(), labels, probabilities, divisor,
+                     activation_gradients_.Output(logit).flat());
   SIMURGH_RETURN_IF_ERROR(Backward(block.gradients, step));
   result.finite =
       std::isfinite(result.loss) && gradients_finite_ && AllFinite(block.gradients.flat());
@@ -151,12 +153,12 @@ Status CpuNetwork::Predict(BatchBlock& block, MatrixView<const float> dense,
   SIMURGH_CHECK_EQ(probabilities.size(), rows * tasks_.size());
   if (rows == 0) return absl::OkStatus();
   try {
-    workspace_.PreparePrediction(rows);
+    activations_.Prepare(rows);
   } catch (const std::bad_alloc&) {
     return OutOfMemory(rows);
   }
   SIMURGH_RETURN_IF_ERROR(Forward(inputs, Mode::kPredict, nullptr));
-  Probabilities(workspace_.Output(plan_.top().last()).flat(), probabilities);
+  Probabilities(activations_.Output(plan_.top().last()).flat(), probabilities);
   return absl::OkStatus();
 }
 
@@ -201,10 +203,10 @@ std::span<const float> CpuNetwork::Weights(Mode mode) {
 Status CpuNetwork::Forward(const Inputs& inputs, Mode mode, const RankStep* rank_step) {
   for (const TowerPlan& tower : plan_.towers) {
     GatherInput(inputs, tower);
-    MatrixView<const float> input = workspace_.Input(tower);
+    MatrixView<const float> input = activations_.Input(tower);
     for (const LayerPlan& layer : tower.layers) {
       SIMURGH_RETURN_IF_ERROR(LayerForward(tower, layer, mode, input, rank_step));
-      input = workspace_.Output(layer);
+      input = activations_.Output(layer);
     }
   }
   return absl::OkStatus();
@@ -219,14 +221,14 @@ Status CpuNetwork::Backward(MatrixView<float> embedding_gradient, const RankStep
     const TowerPlan& tower = plan_.towers[t];
     for (size_t i = tower.layers.size(); i-- > 1;) {
       const LayerPlan& before = tower.layers[i - 1];
-      SIMURGH_RETURN_IF_ERROR(LayerBackward(tower, tower.layers[i], workspace_.Output(before),
-                                            workspace_.OutputGradient(before), true, rank_step));
+      SIMURGH_RETURN_IF_ERROR(LayerBackward(tower, tower.layers[i], activations_.Output(before),
+                                            activation_gradients_.Output(before), true, rank_step));
     }
-    SIMURGH_RETURN_IF_ERROR(LayerBackward(tower, tower.layers[0], workspace_.Input(tower),
-                                          workspace_.InputGradient(tower),
+    SIMURGH_RETURN_IF_ERROR(LayerBackward(tower, tower.layers[0], activations_.Input(tower),
+                                          activation_gradients_.Input(tower),
                                           tower.needs_input_gradient, rank_step));
     if (tower.last_cross && tower.needs_input_gradient) {
-      AddRows(workspace_.OriginGradient(tower), workspace_.InputGradient(tower));
+      AddRows(activation_gradients_.Origin(tower), activation_gradients_.Input(tower));
     }
     ScatterInputGradient(tower, embedding_gradient);
   }
@@ -255,7 +257,7 @@ Status CpuNetwork::EmptyStep(const RankStep& rank_step) {
 
 void CpuNetwork::GatherInput(const Inputs& inputs, const TowerPlan& tower) {
   for (const TowerInput& input : tower.inputs) {
-    const MatrixView<float> block = workspace_.Input(tower).Columns(input.column, input.width);
+    const MatrixView<float> block = activations_.Input(tower).Columns(input.column, input.width);
     switch (input.source) {
       case TowerInput::Source::kDense:
         CopyRows(inputs.dense, block);
@@ -264,7 +266,7 @@ void CpuNetwork::GatherInput(const Inputs& inputs, const TowerPlan& tower) {
         CopyRows(inputs.embeddings.Columns(input.source_column, input.width), block);
         break;
       case TowerInput::Source::kTower:
-        CopyRows(workspace_.Output(plan_.towers[input.tower].last()), block);
+        CopyRows(activations_.Output(plan_.towers[input.tower].last()), block);
         break;
     }
   }
@@ -275,11 +277,11 @@ void CpuNetwork::ScatterInputGradient(const TowerPlan& tower,
   for (const TowerInput& input : tower.inputs) {
     if (input.source == TowerInput::Source::kDense) continue;
     const MatrixView<float> block =
-        workspace_.InputGradient(tower).Columns(input.column, input.width);
+        activation_gradients_.Input(tower).Columns(input.column, input.width);
     const MatrixView<float> target =
         input.source == TowerInput::Source::kEmbeddings
             ? embedding_gradient.Columns(input.source_column, input.width)
-            : workspace_.OutputGradient(plan_.towers[input.tower].last());
+            : activation_gradients_.Output(plan_.towers[input.tower].last());
     if (input.last_reader) {
       CopyRows(block, target);
     } else {

@@ -72,11 +72,6 @@ class CpuNetwork final : public DenseNetwork {
   Status LayerBackward(const TowerPlan& tower, const LayerPlan& layer,
                        MatrixView<const float> input, MatrixView<float> input_gradient,
                        bool needs_input_gradient, const RankStep& rank_step);
-  Status CrossLayerBackward(const TowerPlan& tower, const LayerPlan& layer,
-                            MatrixView<const float> input, MatrixView<float> input_gradient,
-                            bool needs_input_gradient, const RankStep& rank_step);
-  Status BatchNormLayerBackward(const LayerPlan& layer, MatrixView<const float> input,
-                                MatrixView<float> input_gradient, const RankStep& rank_step);
 
   // Parts of state().
   std::span<float> running_statistics() { return state_.as<float>(plan_.statistics_count); }
@@ -101,7 +96,8 @@ class CpuNetwork final : public DenseNetwork {
   AlignedBuffer state_;
   AlignedBuffer batch_statistics_;  // Same layout as the running statistics.
   AlignedBuffer interaction_scratch_;
-  Workspace workspace_;
+  Workspace activations_;
+  Workspace activation_gradients_;
   size_t step_rows_ = 0;  // Samples behind batch_statistics_.
   Step step_ = Step::kNone;
   bool gradients_finite_ = true;  // Gradients reported in the last backward pass.

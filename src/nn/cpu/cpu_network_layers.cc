@@ -28,7 +28,7 @@ CrossParts<T> CrossPartsOf(const LayerPlan& layer, std::span<T> values) {
 Status CpuNetwork::LayerForward(const TowerPlan& tower, const LayerPlan& layer, Mode mode,
                                 MatrixView<const float> input, const RankStep* rank_step) {
   const std::span<const float> weights = Weights(mode);
-  const MatrixView<float> output = workspace_.Output(layer);
+  const MatrixView<float> output = activations_.Output(layer);
   switch (layer.config.kind) {
     case LayerConfig::Kind::kLinear:
       return LinearForward(input, layer.Weight(weights), layer.Bias(weights), output);
@@ -47,8 +47,9 @@ Status CpuNetwork::LayerForward(const TowerPlan& tower, const LayerPlan& layer, 
       DotForward(input, layer.config.width, interaction_scratch(), output);
       break;
     case LayerConfig::Kind::kCross:
-      return CrossForward(workspace_.Input(tower), input, CrossPartsOf(layer, weights),
-                          {workspace_.InnerProduct(layer), workspace_.OuterProduct(layer)}, output);
+      return CrossForward(activations_.Input(tower), input, CrossPartsOf(layer, weights),
+                          {activations_.InnerProduct(layer), activations_.OuterProduct(layer)},
+                          output);
     case LayerConfig::Kind::kFm:
       FmForward(input, layer.config.width, output);
       break;
@@ -67,7 +68,7 @@ Status CpuNetwork::BatchNormLayerForward(const LayerPlan& layer, Mode mode,
   const std::span<float> variance = layer.Variance(batch_statistics());
   const float epsilon = layer.config.epsilon;
   const MatrixView<float> output =
-      input.rows() == 0 ? MatrixView<float>() : workspace_.Output(layer);
+      input.rows() == 0 ? MatrixView<float>() : activations_.Output(layer);
   if (mode == Mode::kPredict) {
     BatchNormPredict(input, affine, epsilon, layer.Mean(running_statistics()),
                      layer.Variance(running_statistics()), output);
@@ -85,7 +86,7 @@ Status CpuNetwork::LayerBackward(const TowerPlan& tower, const LayerPlan& layer,
                                  MatrixView<const float> input, MatrixView<float> input_gradient,
                                  bool needs_input_gradient, const RankStep& rank_step) {
   const std::span<const float> weights = parameters();
-  const MatrixView<const float> output_gradient = workspace_.OutputGradient(layer);
+  const MatrixView<const float> output_gradient = activation_gradients_.Output(layer);
   switch (layer.config.kind) {
     case LayerConfig::Kind::kLinear:
       SIMURGH_RETURN_IF_ERROR(LinearBackwardWeight(
@@ -93,26 +94,47 @@ Status CpuNetwork::LayerBackward(const TowerPlan& tower, const LayerPlan& layer,
       ReportGradients(layer, rank_step);
       if (!needs_input_gradient) break;
       return LinearBackwardInput(output_gradient, layer.Weight(weights), input_gradient);
-    case LayerConfig::Kind::kBatchNorm:
-      return BatchNormLayerBackward(layer, input, input_gradient, rank_step);
+    case LayerConfig::Kind::kBatchNorm: {
+      const BatchNormStatistics statistics{layer.Mean<const float>(batch_statistics()),
+                                           layer.Variance<const float>(batch_statistics())};
+      const BatchNormGroup group{rank_step.global_samples, rank_step.sum};
+      SIMURGH_RETURN_IF_ERROR(
+          BatchNormBackward(input, output_gradient, layer.Scale(weights), layer.config.epsilon,
+                            statistics, rank_step.sum ? &group : nullptr, layer.Scale(gradients()),
+                            layer.Shift(gradients()), input_gradient));
+      ReportGradients(layer, rank_step);
+      break;
+    }
     case LayerConfig::Kind::kRelu:
-      ActivationBackward<ReluFormula>(workspace_.Output(layer).flat(), output_gradient.flat(),
+      ActivationBackward<ReluFormula>(activations_.Output(layer).flat(), output_gradient.flat(),
                                       input_gradient.flat());
       break;
     case LayerConfig::Kind::kGelu:
       ActivationBackward<GeluFormula>(input.flat(), output_gradient.flat(), input_gradient.flat());
       break;
     case LayerConfig::Kind::kSigmoid:
-      ActivationBackward<SigmoidFormula>(workspace_.Output(layer).flat(), output_gradient.flat(),
+      ActivationBackward<SigmoidFormula>(activations_.Output(layer).flat(), output_gradient.flat(),
                                          input_gradient.flat());
       break;
     case LayerConfig::Kind::kDot:
       DotBackward(input, layer.config.width, output_gradient, interaction_scratch(),
                   input_gradient);
       break;
-    case LayerConfig::Kind::kCross:
-      return CrossLayerBackward(tower, layer, input, input_gradient, needs_input_gradient,
-                                rank_step);
+    case LayerConfig::Kind::kCross: {
+      const CrossWeights cross = CrossPartsOf(layer, weights);
+      const CrossProducts product_gradients{activation_gradients_.InnerProduct(layer),
+                                            activation_gradients_.OuterProduct(layer)};
+      // The backward pass starts at the last layer.
+      const bool add_to_origin = &layer != &tower.layers[*tower.last_cross];
+      SIMURGH_RETURN_IF_ERROR(
+          CrossBackwardWeights(activations_.Input(tower), input, cross,
+                               {activations_.InnerProduct(layer), activations_.OuterProduct(layer)},
+                               output_gradient, product_gradients, CrossPartsOf(layer, gradients()),
+                               add_to_origin, activation_gradients_.Origin(tower)));
+      ReportGradients(layer, rank_step);
+      if (!needs_input_gradient) break;
+      return CrossBackwardInput(cross, output_gradient, product_gradients, input_gradient);
+    }
     case LayerConfig::Kind::kFm:
       FmBackward(input, layer.config.width, output_gradient, input_gradient);
       break;
@@ -121,40 +143,6 @@ Status CpuNetwork::LayerBackward(const TowerPlan& tower, const LayerPlan& layer,
       break;
   }
   return absl::OkStatus();
-}
-
-Status CpuNetwork::BatchNormLayerBackward(const LayerPlan& layer, MatrixView<const float> input,
-                                          MatrixView<float> input_gradient,
-                                          const RankStep& rank_step) {
-  const BatchNormStatistics statistics{layer.Mean<const float>(batch_statistics()),
-                                       layer.Variance<const float>(batch_statistics())};
-  const BatchNormGroup group{rank_step.global_samples, rank_step.sum};
-  SIMURGH_RETURN_IF_ERROR(BatchNormBackward(
-      input, workspace_.OutputGradient(layer), layer.Scale<const float>(parameters()),
-      layer.config.epsilon, statistics, rank_step.sum ? &group : nullptr, layer.Scale(gradients()),
-      layer.Shift(gradients()), input_gradient));
-  ReportGradients(layer, rank_step);
-  return absl::OkStatus();
-}
-
-Status CpuNetwork::CrossLayerBackward(const TowerPlan& tower, const LayerPlan& layer,
-                                      MatrixView<const float> input,
-                                      MatrixView<float> input_gradient, bool needs_input_gradient,
-                                      const RankStep& rank_step) {
-  const CrossWeights weights = CrossPartsOf<const float>(layer, parameters());
-  const MatrixView<const float> output_gradient = workspace_.OutputGradient(layer);
-  const CrossProducts product_gradients{workspace_.InnerProductGradient(layer),
-                                        workspace_.OuterProductGradient(layer)};
-  // The backward pass starts at the last layer.
-  const bool add_to_origin = &layer != &tower.layers[*tower.last_cross];
-  SIMURGH_RETURN_IF_ERROR(
-      CrossBackwardWeights(workspace_.Input(tower), input, weights,
-                           {workspace_.InnerProduct(layer), workspace_.OuterProduct(layer)},
-                           output_gradient, product_gradients, CrossPartsOf(layer, gradients()),
-                           add_to_origin, workspace_.OriginGradient(tower)));
-  ReportGradients(layer, rank_step);
-  if (!needs_input_gradient) return absl::OkStatus();
-  return CrossBackwardInput(weights, output_gradient, product_gradients, input_gradient);
 }
 
 }  // namespace simurgh::cpu

@@ -10,34 +10,6 @@ namespace {
 
 bool IsFull(const CrossWeights& weights) { return weights.down.columns() == 0; }
 
-void Combine(MatrixView<const float> origin, MatrixView<const float> input,
-             MatrixView<const float> outer, MatrixView<float> output) {
-  for (size_t row = 0; row < output.rows(); ++row) {
-    const float* x0 = origin.row(row).data();
-    const float* x = input.row(row).data();
-    const float* u = outer.row(row).data();
-    float* y = output.row(row).data();
-    for (size_t c = 0; c < output.columns(); ++c) y[c] = x0[c] * u[c] + x[c];
-  }
-}
-
-void CombineBackward(MatrixView<const float> origin, MatrixView<const float> outer,
-                     MatrixView<const float> output_gradient, bool add_to_origin,
-                     MatrixView<float> outer_gradient, MatrixView<float> origin_gradient) {
-  for (size_t row = 0; row < origin.rows(); ++row) {
-    if (!add_to_origin) std::ranges::fill(origin_gradient.row(row), 0.0F);
-    const float* x0 = origin.row(row).data();
-    const float* u = outer.row(row).data();
-    const float* dy = output_gradient.row(row).data();
-    float* du = outer_gradient.row(row).data();
-    float* dx0 = origin_gradient.row(row).data();
-    for (size_t c = 0; c < origin.columns(); ++c) {
-      du[c] = dy[c] * x0[c];
-      dx0[c] += dy[c] * u[c];
-    }
-  }
-}
-
 }  // namespace
 
 Status CrossForward(MatrixView<const float> origin, MatrixView<const float> input,
@@ -51,7 +23,13 @@ Status CrossForward(MatrixView<const float> origin, MatrixView<const float> inpu
     SIMURGH_RETURN_IF_ERROR(
         LinearForward(products.inner, weights.up, weights.bias, products.outer));
   }
-  Combine(origin, input, products.outer, output);
+  for (size_t row = 0; row < output.rows(); ++row) {
+    const float* x0 = origin.row(row).data();
+    const float* x = input.row(row).data();
+    const float* u = products.outer.row(row).data();
+    float* y = output.row(row).data();
+    for (size_t c = 0; c < output.columns(); ++c) y[c] = x0[c] * u[c] + x[c];
+  }
   return absl::OkStatus();
 }
 
@@ -61,8 +39,18 @@ Status CrossBackwardWeights(MatrixView<const float> origin, MatrixView<const flo
                             const CrossProducts& product_gradients,
                             const CrossWeightGradients& weight_gradients, bool add_to_origin,
                             MatrixView<float> origin_gradient) {
-  CombineBackward(origin, products.outer, output_gradient, add_to_origin, product_gradients.outer,
-                  origin_gradient);
+  for (size_t row = 0; row < origin.rows(); ++row) {
+    if (!add_to_origin) std::ranges::fill(origin_gradient.row(row), 0.0F);
+    const float* x0 = origin.row(row).data();
+    const float* u = products.outer.row(row).data();
+    const float* dy = output_gradient.row(row).data();
+    float* du = product_gradients.outer.row(row).data();
+    float* dx0 = origin_gradient.row(row).data();
+    for (size_t c = 0; c < origin.columns(); ++c) {
+      du[c] = dy[c] * x0[c];
+      dx0[c] += dy[c] * u[c];
+    }
+  }
   if (IsFull(weights)) {
     return LinearBackwardWeight(input, product_gradients.outer, weight_gradients.full,
                                 weight_gradients.bias);

@@ -78,14 +78,6 @@ void StepAdagrad(const DenseOptimizerConfig& config, const Step& step, std::span
   }
 }
 
-// sgd and adagrad, which update elements independently.
-void StepElements(const DenseOptimizerConfig& config, const Step& step, std::span<float> parameters,
-                  std::span<const float> gradients, std::span<float> state) {
-  if (config.kind == Kind::kAdagrad) return StepAdagrad(config, step, parameters, gradients, state);
-  if (state.empty()) return StepSgd(step, parameters, gradients);
-  StepMomentum(config, step, parameters, gradients, state);
-}
-
 // The moments of adam and lamb, and the factors of their direction.
 struct Moments {
   Moments(const DenseOptimizerConfig& config, size_t count, std::span<float> state)
@@ -181,15 +173,16 @@ void ApplyOptimizer(const DenseOptimizerConfig& config, float learning_rate,
                   .scale = ClippingScale(config.max_gradient_norm, gradients),
                   .decay = config.weight_decay,
                   .keep = 1.0F - learning_rate * config.decoupled_weight_decay};
-  const auto part_of = [](auto values, size_t first, size_t end) {
-    return values.empty() ? values : values.subspan(first, end - first);
-  };
   switch (config.kind) {
     case Kind::kSgd:
     case Kind::kAdagrad:
       return ForEachPart(parameters.size(), kPartElements, [&](size_t first, size_t end) {
-        StepElements(config, step, part_of(parameters, first, end), part_of(gradients, first, end),
-                     part_of(state, first, end));
+        const std::span<float> w = parameters.subspan(first, end - first);
+        const std::span<const float> g = gradients.subspan(first, end - first);
+        if (state.empty()) return StepSgd(step, w, g);
+        const std::span<float> values = state.subspan(first, end - first);
+        if (config.kind == Kind::kAdagrad) return StepAdagrad(config, step, w, g, values);
+        StepMomentum(config, step, w, g, values);
       });
     case Kind::kAdam:
       return StepAdam(config, step, parameters, gradients, state);

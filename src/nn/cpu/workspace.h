@@ -8,8 +8,8 @@
 
 namespace simurgh::cpu {
 
-// Activations of one batch and, for training, their gradients: a matrix (B, width) for each tower
-// input and layer output of the plan. Every matrix is contiguous and aligned to a cache line.
+// Activations of one batch, or their gradients: a matrix (B, width) for each tower input and layer
+// output of the plan. Every matrix is contiguous and aligned to a cache line.
 //
 // Threads: one owner.
 class Workspace {
@@ -19,53 +19,35 @@ class Workspace {
 
   // Reserves memory for a batch and sets the number of rows. Contents are lost.
   // Cost: allocates if the batch is larger than all before it.
-  void PrepareTraining(size_t rows);
-  void PreparePrediction(size_t rows);
+  void Prepare(size_t rows);
 
   MatrixView<float> Input(const TowerPlan& tower) {
-    return View(values_, tower.activation_column, tower.input_width);
+    return View(tower.activation_column, tower.input_width);
   }
   MatrixView<float> Output(const LayerPlan& layer) {
-    return View(values_, layer.activation_column, layer.output_width);
+    return View(layer.activation_column, layer.output_width);
   }
   // Products of a cross layer: outer (B, O), inner (B, rank).
   MatrixView<float> OuterProduct(const LayerPlan& layer) {
-    return View(values_, layer.scratch_column, layer.output_width);
+    return View(layer.scratch_column, layer.output_width);
   }
   MatrixView<float> InnerProduct(const LayerPlan& layer) {
-    return View(values_, layer.scratch_column + layer.output_width, layer.config.rank);
+    return View(layer.scratch_column + layer.output_width, layer.config.rank);
   }
-  MatrixView<float> OuterProductGradient(const LayerPlan& layer) {
-    return View(gradients_, layer.scratch_column, layer.output_width);
-  }
-  MatrixView<float> InnerProductGradient(const LayerPlan& layer) {
-    return View(gradients_, layer.scratch_column + layer.output_width, layer.config.rank);
-  }
-  // The cross layers' part of the gradient of the tower's input.
-  MatrixView<float> OriginGradient(const TowerPlan& tower) {
-    return View(gradients_, tower.origin_column, tower.input_width);
-  }
-  MatrixView<float> InputGradient(const TowerPlan& tower) {
-    return View(gradients_, tower.activation_column, tower.input_width);
-  }
-  MatrixView<float> OutputGradient(const LayerPlan& layer) {
-    return View(gradients_, layer.activation_column, layer.output_width);
+  // Among gradients: the cross layers' part of the gradient of the tower's input.
+  MatrixView<float> Origin(const TowerPlan& tower) {
+    return View(tower.origin_column, tower.input_width);
   }
 
  private:
-  // A matrix starts at its column times the capacity in rows.
-  struct Block {
-    AlignedBuffer buffer;
-    size_t capacity_rows = 0;
-  };
+  MatrixView<float> View(size_t column, size_t width) {
+    return {reinterpret_cast<float*>(buffer_.data()) + column * capacity_rows_, rows_, width};
+  }
 
-  void Reserve(Block& block) const;
-  MatrixView<float> View(const Block& block, size_t column, size_t width) const;
-
-  size_t width_;
+  const size_t width_;
   size_t rows_ = 0;
-  Block values_;
-  Block gradients_;
+  AlignedBuffer buffer_;  // A matrix starts at its column times the capacity in rows.
+  size_t capacity_rows_ = 0;
 };
 
 }  // namespace simurgh::cpu

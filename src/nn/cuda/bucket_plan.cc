@@ -8,11 +8,6 @@ namespace {
 // Bytes; parts are aligned for floats and doubles.
 constexpr size_t kPartAlignment = 16;
 
-size_t EncodedBytes(size_t count, AllReduceConfig::Precision precision) {
-  if (precision == AllReduceConfig::Precision::kBf16) return count * sizeof(uint16_t);
-  return count + (count + kWireChunk - 1) / kWireChunk * (kWireChunkBytes - kWireChunk);
-}
-
 }  // namespace
 
 std::vector<ColumnRange> PlanBuckets(const ModelPlan& plan, size_t bucket_floats) {
@@ -31,8 +26,12 @@ std::vector<ColumnRange> PlanBuckets(const ModelPlan& plan, size_t bucket_floats
 }
 
 BucketParts PlanParts(size_t count, uint32_t ranks, AllReduceConfig::Precision precision) {
-  BucketParts parts{.count = count, .part_floats = (count + ranks - 1) / ranks};
-  const size_t bytes = EncodedBytes(parts.part_floats, precision);
+  const size_t floats = (count + ranks - 1) / ranks;
+  BucketParts parts{.count = count, .part_floats = floats};
+  const size_t bytes =
+      precision == AllReduceConfig::Precision::kBf16
+          ? floats * sizeof(uint16_t)
+          : floats + (floats + kWireChunk - 1) / kWireChunk * (kWireChunkBytes - kWireChunk);
   parts.part_bytes = (bytes + kPartAlignment - 1) / kPartAlignment * kPartAlignment;
   return parts;
 }

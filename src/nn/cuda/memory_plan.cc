@@ -89,14 +89,6 @@ struct RowCounts {
   size_t row_bytes = 0;
 };
 
-RowCounts CountRows(const WireCodes& codes, const CompactBatch& ids) {
-  return {.offsets = ids.offsets.size(),
-          .occurrences = ids.occurrences.size(),
-          .weights = ids.weights.size(),
-          .ids = ids.ids.size(),
-          .row_bytes = codes.rows.bytes(ids)};
-}
-
 void PlanRows(const WireCodes& codes, const RowCounts& counts, RegionPlanner& input,
               BatchTransfer& transfer) {
   transfer.first_bytes =
@@ -185,7 +177,15 @@ BatchTransfer PlanTransfer(const ModelPlan& plan, const WireCodes& codes, size_t
   BatchTransfer transfer;
   RegionPlanner input;
   PlanSamples(plan, codes, rows, ids == nullptr, input, transfer);
-  if (ids != nullptr) PlanRows(codes, CountRows(codes, *ids), input, transfer);
+  if (ids != nullptr) {
+    PlanRows(codes,
+             {.offsets = ids->offsets.size(),
+              .occurrences = ids->occurrences.size(),
+              .weights = ids->weights.size(),
+              .ids = ids->ids.size(),
+              .row_bytes = codes.rows.bytes(*ids)},
+             input, transfer);
+  }
   transfer.input_bytes = input.bytes();
   RegionPlanner output;
   transfer.report = output.Add(sizeof(StepReport));

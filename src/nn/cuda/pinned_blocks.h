@@ -36,7 +36,8 @@ struct PinnedBlock final : BatchBlock {
 
   // Copies dense features and labels into the block.
   void Stage(MatrixView<const float> dense, std::span<const float> labels) const {
-    CopyRows(dense, {In<float>(transfer.dense), dense.rows(), dense.columns()});
+    auto* to = In<float>(transfer.dense);
+    for (size_t row = 0; row < dense.rows(); ++row) to = std::ranges::copy(dense.row(row), to).out;
     std::ranges::copy(labels, In<float>(transfer.labels));
     if (transfer.rounding.bytes > 0) *In<RoundingKey>(transfer.rounding) = rounding;
     if (ids != nullptr) StageIds();
@@ -62,12 +63,6 @@ struct PinnedBlock final : BatchBlock {
       row_offsets[id] = next;
       next += row.row_bytes();
     });
-  }
-
-  static void CopyRows(MatrixView<const float> from, MatrixView<float> to) {
-    for (size_t row = 0; row < from.rows(); ++row) {
-      std::ranges::copy(from.row(row), to.row(row).begin());
-    }
   }
 };
 
@@ -100,8 +95,7 @@ class PinnedBlocks final : public BlockPool {
   std::shared_ptr<BatchBlock> LeaseFor(std::shared_ptr<const CompactBatch> ids,
                                        bool with_gradients) override {
     const size_t rows = ids->batch_size;
-    if (!codes_.pools()) return LeasePinned(rows, with_gradients);
-    return LeasePinned(rows, with_gradients, std::move(ids));
+    return LeasePinned(rows, with_gradients, codes_.pools() ? std::move(ids) : nullptr);
   }
 
  private:

@@ -4,7 +4,7 @@
 
 namespace simurgh::cuda {
 
-// Tells that a batch of rows came with more than there was room for on the device. In bytes.
+// Logs that a batch of rows needed more memory than the device had reserved. In bytes.
 void LogRowRoom(size_t needed, size_t before, size_t now);
 
 }  // namespace simurgh::cuda

@@ -28,14 +28,6 @@ struct WireSource {
   }
 };
 
-SIMURGH_HOST_DEVICE inline void EncodeBf16(const WireSource& source, size_t i, std::byte* out) {
-  const float wanted = source.Wanted(i);
-  Bfloat16 code;
-  Assign(code, wanted);
-  std::memcpy(out, &code, sizeof(code));
-  source.Keep(i, wanted - ToFloat(code));
-}
-
 // Encodes `count` values from `first`, at most kWireChunk.
 SIMURGH_HOST_DEVICE inline void EncodeChunk(const WireSource& source, size_t first, size_t count,
                                             std::byte* out) {
@@ -104,7 +96,11 @@ struct EncodePart {
       const size_t left = count - first;
       EncodeChunk(source, first, left < kWireChunk ? left : kWireChunk, out + i * kWireChunkBytes);
     } else {
-      EncodeBf16(source, i, out + i * sizeof(Bfloat16));
+      const float wanted = source.Wanted(i);
+      Bfloat16 code;
+      Assign(code, wanted);
+      std::memcpy(out + i * sizeof(code), &code, sizeof(code));
+      source.Keep(i, wanted - ToFloat(code));
     }
   }
 };

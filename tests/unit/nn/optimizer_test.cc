@@ -87,7 +87,7 @@ void CompareSteps(const DenseOptimizerConfig& config) {
   std::vector<float> state(cpu::OptimizerStateSize(config, kCount));
   cpu::InitializeOptimizerState(config, state);
   for (int step = 1; step <= 6; ++step) {
-    const float rate = 0.01F * static_cast<float>(step);  // A schedule of its own.
+    const float rate = 0.01F * static_cast<float>(step);  // A schedule.
     const std::vector<float> gradients = NormalValues(kCount, random);
     cpu::ApplyOptimizer(config, rate, blocks, weights, gradients, state);
     StepReference(config, double{rate}, step, blocks, gradients, reference);

@@ -64,7 +64,7 @@ KernelResult RunKernel(const KernelRun& run);
 // Rows of a code's columns, coded (in 16 bits or int8) as gradients are.
 std::vector<std::byte> RunEncode(const VectorCodec& code, float factor, const RoundingKey& key,
                                  const std::vector<float>& values);
-// Rows of so many columns, without gaps: `width` coded ones from the first on, then zeros.
+// Decodes `width` columns from first_column into rows of `columns` columns, which end in zeros.
 std::vector<float> RunDecode(const VectorCodec& code, const std::vector<std::byte>& coded,
                              size_t first_column, size_t width, size_t columns);
 

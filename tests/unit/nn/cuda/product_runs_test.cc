@@ -64,7 +64,7 @@ void CheckNearly(const Values& actual, const std::vector<double>& expected,
                  ComputePrecision precision, const std::vector<double>& products = {}) {
   REQUIRE(actual.size() == expected.size());
   for (size_t i = 0; i < actual.size(); ++i) {
-    // The slope of gelu is at most 1.13, and rounding the sum with the bias comes on top.
+    // The slope of gelu is at most 1.13; rounding the sum with the bias adds an error.
     const double before = products.empty() ? 0 : 2.5 * std::abs(products[i]) + 2.5;
     const double limit = UnitOf(precision) * 1.01 * (std::abs(expected[i]) + before) + 2e-5;
     if (!(std::abs(double{actual[i]} - expected[i]) <= limit)) {
