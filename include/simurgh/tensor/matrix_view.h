@@ -32,12 +32,11 @@ class MatrixView {
   size_t rows() const { return rows_; }
   size_t columns() const { return columns_; }
   size_t stride() const { return stride_; }  // In elements.
-  bool contiguous() const { return stride_ == columns_ || rows_ <= 1; }
 
   std::span<T> row(size_t index) const { return {data_ + index * stride_, columns_}; }
   T& operator()(size_t row, size_t column) const { return data_[row * stride_ + column]; }
 
-  // All elements in order. Requires contiguous().
+  // All elements in order. Requires a stride of columns(), or at most one row.
   std::span<T> flat() const { return {data_, rows_ * columns_}; }
 
   // Columns [first, first + count).
