@@ -100,7 +100,8 @@ class DeviceNetwork final : public DenseNetwork {
     // ForwardBackward has waited for the last step's copy of the scalars.
     *reinterpret_cast<StepScalars*>(scalars_.get()) = stepper_.Next(learning_rate, step_rows_);
     const bool has_statistics = step_rows_ > 0;
-    executor_->Run({.kind = Work::kApply, .rows = has_statistics ? 1U : 0U}, [&] {
+    const Work work{.kind = Work::kApply, .rows = has_statistics ? 1U : 0U};
+    executor_->Run(work, [&] {
       executor_->ToDevice(reinterpret_cast<std::byte*>(tensors_.scalars()), scalars_.get(),
                           sizeof(StepScalars));
       executor_->Mark(Moment::kApplyBegin);
@@ -241,13 +242,13 @@ class DeviceNetwork final : public DenseNetwork {
         };
       }
     }
-    executor_->Run({.kind = Work::kTrain,
+    const Work work{.kind = Work::kTrain,
                     .slot = block.slot,
                     .rows = rows,
                     .samples = ranks.samples,
                     .shares_statistics = bool{ranks.sum_statistics},
-                    .pools = tensors_.pools()},
-                   [&] { enqueue(ranks); });
+                    .pools = tensors_.pools()};
+    executor_->Run(work, [&] { enqueue(ranks); });
     transfers_.End(block);
     gradients_.DeviceChanged();
     if (reducer_ != nullptr) reducer_->sums().StepEnqueued();
