@@ -1,15 +1,16 @@
 #include "services/datagen/options.h"
 
 #include <algorithm>
+#include <limits>
 #include <ostream>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include <boost/program_options/errors.hpp>
 #include <boost/program_options/options_description.hpp>
 #include <boost/program_options/value_semantic.hpp>
 
 #include "services/runtime/command_line.h"
-#include "simurgh/config/data_config.h"
 
 namespace simurgh {
 namespace {
@@ -28,34 +29,31 @@ constexpr char kNotes[] =
     "teacher without feature interactions, and of its dense part alone.\n\n"
     "Exit codes: 0 done, 2 bad options, 3 failed while writing.\n";
 
-// Counts are signed while they are parsed: "-1" would otherwise be read as a large number.
-struct Counts {
-  int64_t seed = 1;
-  std::optional<int64_t> samples;
-  int64_t first = 0;
-  int64_t labels = 1;
-  int64_t distinct_ids = 0;
-  int64_t report_samples = 1'000'000;
-  int64_t threads = std::max(1U, std::thread::hardware_concurrency());
-};
-
-po::options_description Describe(DatagenOptions& options, Counts& counts) {
+po::options_description Describe(DatagenOptions& options) {
+  constexpr int64_t kAny = std::numeric_limits<int64_t>::max();
   GeneratorConfig& generator = options.generator;
-  po::options_description description("Options");
-  const auto count = [](int64_t& value) {
-    return po::value(&value)->value_name("N")->default_value(value);
+  // Signed while parsed: "-1" would otherwise be a large number.
+  const auto count = [](const char* name, auto& field, int64_t low, int64_t high) {
+    return po::value<int64_t>()->value_name("N")->notifier([=, &field](int64_t value) {
+      if (value < low || value > high) {
+        const std::string range =
+            high == kAny ? absl::StrCat(low, " or more") : absl::StrCat(low, " to ", high);
+        throw po::error(absl::StrCat("--", name, ": ", value, " is out of range; use ", range));
+      }
+      field = value;
+    });
   };
   const auto real = [](double& value, const std::string& shown) {
     return po::value(&value)->value_name("X")->default_value(value, shown);
   };
-  description.add_options()("output", po::value(&options.output)->value_name("FILE"),
+  po::options_description description("Options");
+  description.add_options()("output", po::value(&options.output)->value_name("FILE")->required(),
                             "write this file; compress it if its name ends in .zst")(
-      "samples", po::value<int64_t>()->value_name("N")->notifier([&](int64_t value) {
-        counts.samples = value;
-      }),
-      "write N samples")("first", count(counts.first), "start at sample N")(
-      "seed", count(counts.seed), "choose the teacher, the ids and the samples")(
-      "distinct-ids", count(counts.distinct_ids),
+      "samples", count("samples", options.samples, 1, kAny)->required(), "write N samples")(
+      "first", count("first", options.first, 0, kAny)->default_value(0), "start at sample N")(
+      "seed", count("seed", generator.seed, 0, kAny)->default_value(1),
+      "choose the teacher, the ids and the samples")(
+      "distinct-ids", count("distinct-ids", generator.distinct_ids, 0, kAny)->default_value(0),
       "set the number of distinct ids over all features; 0: use --cardinality-scale")(
       "cardinality-scale", real(generator.cardinality_scale, "1"),
       "scale the 33.8 million distinct ids of Criteo's data; at least 3 a feature")(
@@ -64,44 +62,18 @@ po::options_description Describe(DatagenOptions& options, Counts& counts) {
       "missing", real(generator.missing, "0.03"), "set the probability of an empty cell")(
       "id-digits", po::value(&generator.id_digits)->value_name("8|16")->default_value(16),
       "write ids with 8 or 16 hexadecimal digits")(
-      "labels", count(counts.labels), "write N label columns at the start of each line")(
-      "report-samples", count(counts.report_samples),
+      "labels", count("labels", generator.labels, 1, kMaxTasks)->default_value(1),
+      "write N label columns at the start of each line")(
+      "report-samples",
+      count("report-samples", options.report_samples, 0, kAny)->default_value(1'000'000),
       "compute the AUCs of the report over the first N samples")(
-      "threads", count(counts.threads), "use N threads; the file does not depend on them")(
-      "json", po::bool_switch(&options.json), "print the report as one line of JSON")(
+      "threads",
+      count("threads", options.threads, 1, 1024)
+          ->default_value(std::max(1U, std::thread::hardware_concurrency())),
+      "use N threads; the file does not depend on them")("json", po::bool_switch(&options.json),
+                                                         "print the report as one line of JSON")(
       "help", "print this help")("version", "print the version");
   return description;
-}
-
-Status TakeCounts(const Counts& counts, DatagenOptions& options) {
-  constexpr int64_t kMaxThreads = 1024;
-  const auto negative = [](const char* name, int64_t value) {
-    return OptionProblem(absl::StrCat("--", name, " is ", value, ", must not be negative"));
-  };
-  if (!counts.samples.has_value()) return OptionProblem("--samples N is missing");
-  const int64_t samples = *counts.samples;
-  if (samples <= 0) {
-    return OptionProblem(absl::StrCat("--samples is ", samples, ", must be at least 1"));
-  }
-  if (counts.seed < 0) return negative("seed", counts.seed);
-  if (counts.first < 0) return negative("first", counts.first);
-  if (counts.distinct_ids < 0) return negative("distinct-ids", counts.distinct_ids);
-  if (counts.report_samples < 0) return negative("report-samples", counts.report_samples);
-  if (counts.threads < 1 || counts.threads > kMaxThreads) {
-    return OptionProblem(
-        absl::StrCat("--threads is ", counts.threads, ", must be 1 to ", kMaxThreads));
-  }
-  if (counts.labels < 1 || counts.labels > kMaxTasks) {
-    return OptionProblem(absl::StrCat("--labels is ", counts.labels, ", must be 1 to ", kMaxTasks));
-  }
-  options.generator.labels = static_cast<uint32_t>(counts.labels);
-  options.samples = static_cast<uint64_t>(samples);
-  options.first = counts.first;
-  options.report_samples = std::min(counts.report_samples, samples);
-  options.threads = static_cast<uint32_t>(counts.threads);
-  options.generator.seed = counts.seed;
-  options.generator.distinct_ids = counts.distinct_ids;
-  return absl::OkStatus();
 }
 
 }  // namespace
@@ -109,13 +81,10 @@ Status TakeCounts(const Counts& counts, DatagenOptions& options) {
 StatusOr<std::optional<DatagenOptions>> ParseDatagenOptions(int argc, const char* const* argv,
                                                             std::ostream& out) {
   DatagenOptions options;
-  Counts counts;
-  const po::options_description description = Describe(options, counts);
   SIMURGH_ASSIGN_OR_RETURN(
-      const bool runs, ParseCommandLine(argc, argv, {"datagen", kUsage, kNotes}, description, out));
+      const bool runs,
+      ParseCommandLine(argc, argv, {"datagen", kUsage, kNotes}, Describe(options), out));
   if (!runs) return std::nullopt;
-  if (options.output.empty()) return OptionProblem("--output FILE is missing");
-  SIMURGH_RETURN_IF_ERROR(TakeCounts(counts, options));
   return options;
 }
 

@@ -17,8 +17,6 @@ constexpr size_t kMaxColumns = 65'536;
 constexpr size_t kMaxTexts = 1'024;
 constexpr uint32_t kMaxDerivedWidth = 1'024;
 constexpr uint64_t kMaxBadRows = uint64_t{1} << 40;
-constexpr int kCriteoDenseColumns = 13;
-constexpr int kCriteoIdColumns = 26;
 
 using Kind = ColumnConfig::Kind;
 using Format = DataConfig::Format;
@@ -215,17 +213,22 @@ void ReadData(MapReader& root, const std::string& folder, DataConfig* data) {
 
 std::vector<ColumnConfig> ColumnsOf(const DataConfig& data) {
   if (data.format == Format::kCsv) return data.csv.columns;
+  const CriteoConfig& criteo = data.criteo;
   std::vector<ColumnConfig> columns;
-  const auto add = [&columns](const std::string& name, Kind kind) {
-    columns.emplace_back();
-    columns.back().name = name;
-    columns.back().kind = kind;
-  };
-  for (uint32_t i = 1; i <= data.criteo.labels; ++i) {
-    add(i == 1 ? "label" : absl::StrCat("label", i), Kind::kLabel);
+  for (uint32_t i = 1; i <= criteo.labels; ++i) {
+    columns.push_back({.name = i == 1 ? "label" : absl::StrCat("label", i), .kind = Kind::kLabel});
   }
-  for (int i = 1; i <= kCriteoDenseColumns; ++i) add(absl::StrCat("I", i), Kind::kDense);
-  for (int i = 1; i <= kCriteoIdColumns; ++i) add(absl::StrCat("C", i), Kind::kId);
+  for (size_t i = 0; i < kCriteoDenseColumns; ++i) {
+    columns.push_back({.name = absl::StrCat("I", i + 1),
+                       .kind = Kind::kDense,
+                       .transform = Transform::kLog1p,
+                       .mean = criteo.mean.empty() ? 0.0 : criteo.mean[i],
+                       .stddev = criteo.stddev.empty() ? 1.0 : criteo.stddev[i],
+                       .fit = criteo.fit});
+  }
+  for (size_t i = 1; i <= kCriteoIdColumns; ++i) {
+    columns.push_back({.name = absl::StrCat("C", i), .kind = Kind::kId});
+  }
   return columns;
 }
 

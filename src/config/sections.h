@@ -39,9 +39,6 @@ void CheckWidths(const ClusterConfig& config, Diagnostics* diagnostics);
 void LinkFeatures(const std::vector<std::string>& table_paths, ClusterConfig* config,
                   Diagnostics* diagnostics);
 
-// The columns of a file: those of `csv`, or those that the criteo format implies.
-std::vector<ColumnConfig> ColumnsOf(const DataConfig& data);
-
 // Columns of the network's dense input: of the data, and masks of raw features.
 size_t DenseWidth(const ClusterConfig& config);
 

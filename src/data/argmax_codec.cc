@@ -2,9 +2,8 @@
 
 #include <bit>
 
-#include "absl/strings/str_format.h"
-
 #include "data/encoded/bits.h"
+#include "data/invalid.h"
 #include "simurgh/base/check.h"
 
 namespace simurgh {
@@ -55,8 +54,8 @@ Status DecodeArgmax(const FeatureView& feature, size_t dim, std::span<const std:
       const uint64_t position = reader.Take(bits);
       // Nothing is read of a sample without any.
       if (position >= count && count > 0) {
-        return absl::InvalidArgumentError(absl::StrFormat(
-            "sample %d: the largest of element %d is occurrence %d of %d", b, d, position, count));
+        return Invalid("sample %d: the largest of element %d is occurrence %d of %d", b, d,
+                       position, count);
       }
       argmax[b * dim + d] = static_cast<uint32_t>(position);
     }

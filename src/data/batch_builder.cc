@@ -5,9 +5,8 @@
 #include <span>
 #include <utility>
 
-#include "absl/strings/str_format.h"
-
 #include "data/id_index.h"
+#include "data/invalid.h"
 #include "data/number_ids.h"
 #include "simurgh/base/check.h"
 
@@ -204,20 +203,19 @@ size_t BatchBuilder::size() const { return state_->samples; }
 
 Status BatchBuilder::State::CheckLimits() const {
   if (samples > kMaxBatchSamples) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("batch: %d samples exceed the limit of %d; choose a smaller batch size",
-                        samples, kMaxBatchSamples));
+    return Invalid("batch: %d samples exceed the limit of %d; choose a smaller batch size", samples,
+                   kMaxBatchSamples);
   }
   if (occurrences > kMaxBatchOccurrences) {
-    return absl::InvalidArgumentError(absl::StrFormat(
+    return Invalid(
         "batch: %d ids of %d samples exceed the limit of %d; choose a smaller batch size",
-        occurrences, samples, kMaxBatchOccurrences));
+        occurrences, samples, kMaxBatchOccurrences);
   }
   if (samples * features.size() > kMaxBatchCells) {
-    return absl::InvalidArgumentError(absl::StrFormat(
+    return Invalid(
         "batch: %d samples of %d features exceed the limit of %d cells; choose a smaller batch "
         "size",
-        samples, features.size(), kMaxBatchCells));
+        samples, features.size(), kMaxBatchCells);
   }
   return absl::OkStatus();
 }

@@ -3,20 +3,19 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 
 #include "data/file_batch_reader.h"
 #include "data/process/feature_sink.h"
+#include "simurgh/base/check.h"
 
 namespace simurgh {
 
 namespace {
 
-std::vector<std::string> DenseColumnsOfFile(const DataConfig& config) {
-  if (config.format == DataConfig::Format::kCriteo) return CriteoDenseColumns();
+std::vector<std::string> NamesOf(const DataConfig& config, ColumnConfig::Kind kind) {
   std::vector<std::string> names;
-  for (const ColumnConfig& column : config.csv.columns) {
-    if (column.kind == ColumnConfig::Kind::kDense) names.push_back(column.name);
+  for (const ColumnConfig& column : ColumnsOf(config)) {
+    if (column.kind == kind) names.push_back(column.name);
   }
   return names;
 }
@@ -35,16 +34,11 @@ std::vector<uint32_t> ListsOf(const std::vector<FeatureConfig>& features) {
 }  // namespace
 
 std::vector<std::string> LabelColumns(const DataConfig& config) {
-  if (config.format == DataConfig::Format::kCriteo) return CriteoLabelColumns(config.criteo);
-  std::vector<std::string> names;
-  for (const ColumnConfig& column : config.csv.columns) {
-    if (column.kind == ColumnConfig::Kind::kLabel) names.push_back(column.name);
-  }
-  return names;
+  return NamesOf(config, ColumnConfig::Kind::kLabel);
 }
 
 std::vector<std::string> DenseColumns(const DataConfig& config) {
-  std::vector<std::string> names = DenseColumnsOfFile(config);
+  std::vector<std::string> names = NamesOf(config, ColumnConfig::Kind::kDense);
   for (const DerivedConfig& derived : config.derived) {
     for (uint32_t i = 0; i < derived.width; ++i) {
       names.push_back(derived.width == 1 ? derived.name : absl::StrCat(derived.name, ".", i));
@@ -58,22 +52,13 @@ StatusOr<std::unique_ptr<BatchReader>> OpenBatchReader(const DataConfig& config,
                                                        const std::vector<std::string>& files,
                                                        size_t batch_size,
                                                        const ReadOptions& options) {
-  if (batch_size == 0 || batch_size > kMaxBatchSamples) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("batch size %d, must be 1 to %d", batch_size, kMaxBatchSamples));
-  }
-  if (options.share >= options.shares) {
-    return absl::InvalidArgumentError(absl::StrFormat("share %d of %d; shares are numbered from 0",
-                                                      options.share, options.shares));
-  }
-  const auto sink = [&](const std::vector<std::string>& columns) {
-    return NewFeatureSink(columns, config, features);
-  };
-  const size_t tasks = LabelColumns(config).size();
-  if (tasks == 0) return absl::InvalidArgumentError("csv: no label column; name at least one");
-  return FileBatchReader::Open(config, sink, files,
-                               BatchBuilder(ListsOf(features), DenseColumns(config).size(), tasks),
-                               batch_size, options);
+  SIMURGH_CHECK(0 < batch_size && batch_size <= kMaxBatchSamples) << batch_size;
+  SIMURGH_CHECK_LT(options.share, options.shares);
+  SIMURGH_ASSIGN_OR_RETURN(auto sink, NewFeatureSink(config, features));
+  return FileBatchReader::Open(
+      config, std::move(sink), files,
+      BatchBuilder(ListsOf(features), DenseColumns(config).size(), LabelColumns(config).size()),
+      batch_size, options);
 }
 
 }  // namespace simurgh

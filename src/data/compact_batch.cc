@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "absl/strings/str_format.h"
-
+#include "data/invalid.h"
 #include "simurgh/base/check.h"
 
 namespace simurgh {
@@ -12,37 +11,31 @@ namespace {
 
 Status CheckShape(const CompactBatch& batch) {
   if (batch.batch_size > kMaxBatchSamples) {
-    return absl::InvalidArgumentError(absl::StrFormat("batch: %d samples exceed the limit of %d",
-                                                      batch.batch_size, kMaxBatchSamples));
+    return Invalid("batch: %d samples exceed the limit of %d", batch.batch_size, kMaxBatchSamples);
   }
   if (batch.occurrences.size() > kMaxBatchOccurrences) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("batch: %d occurrences exceed the limit of %d", batch.occurrences.size(),
-                        kMaxBatchOccurrences));
+    return Invalid("batch: %d occurrences exceed the limit of %d", batch.occurrences.size(),
+                   kMaxBatchOccurrences);
   }
   if (batch.ids.size() > kMaxBatchOccurrences) {
-    return absl::InvalidArgumentError(absl::StrFormat("batch: %d ids exceed the limit of %d",
-                                                      batch.ids.size(), kMaxBatchOccurrences));
+    return Invalid("batch: %d ids exceed the limit of %d", batch.ids.size(), kMaxBatchOccurrences);
   }
   const uint64_t cells = uint64_t{batch.batch_size} * batch.feature_count();
   if (cells > kMaxBatchCells) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("batch: %d samples of %d features exceed the limit of %d cells",
-                        batch.batch_size, batch.feature_count(), kMaxBatchCells));
+    return Invalid("batch: %d samples of %d features exceed the limit of %d cells",
+                   batch.batch_size, batch.feature_count(), kMaxBatchCells);
   }
   const uint64_t expected = cells + 1;
   if (batch.offsets.size() != expected) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("batch: %d offsets, %d features of %d samples need %d",
-                        batch.offsets.size(), batch.feature_count(), batch.batch_size, expected));
+    return Invalid("batch: %d offsets, %d features of %d samples need %d", batch.offsets.size(),
+                   batch.feature_count(), batch.batch_size, expected);
   }
   return absl::OkStatus();
 }
 
 Status CheckOffsets(const CompactBatch& batch) {
   if (batch.offsets.front() != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("batch: the first offset is %d, must be 0", batch.offsets.front()));
+    return Invalid("batch: the first offset is %d, must be 0", batch.offsets.front());
   }
   bool drops = false;  // All are looked at: several go at once where nothing branches.
   for (size_t i = 1; i < batch.offsets.size(); ++i) {
@@ -51,14 +44,12 @@ Status CheckOffsets(const CompactBatch& batch) {
   if (drops) {
     const auto drop = std::is_sorted_until(batch.offsets.begin(), batch.offsets.end());
     const size_t position = drop - batch.offsets.begin();
-    return absl::InvalidArgumentError(
-        absl::StrFormat("batch: feature %d: offset %d is %d, below its predecessor %d",
-                        (position - 1) / batch.batch_size, position, *drop, *(drop - 1)));
+    return Invalid("batch: feature %d: offset %d is %d, below its predecessor %d",
+                   (position - 1) / batch.batch_size, position, *drop, *(drop - 1));
   }
   if (batch.offsets.back() != batch.occurrences.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("batch: the last offset is %d, must be the number of occurrences, %d",
-                        batch.offsets.back(), batch.occurrences.size()));
+    return Invalid("batch: the last offset is %d, must be the number of occurrences, %d",
+                   batch.offsets.back(), batch.occurrences.size());
   }
   return absl::OkStatus();
 }
@@ -67,15 +58,13 @@ Status CheckUniqueEnds(const CompactBatch& batch) {
   const auto& ends = batch.unique_ends;
   const auto drop = std::is_sorted_until(ends.begin(), ends.end());
   if (drop != ends.end()) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("batch: list %d: its ids end at %d, below the preceding list's %d",
-                        drop - ends.begin(), *drop, *(drop - 1)));
+    return Invalid("batch: list %d: its ids end at %d, below the preceding list's %d",
+                   drop - ends.begin(), *drop, *(drop - 1));
   }
   const size_t end = ends.empty() ? 0 : ends.back();
   if (end != batch.ids.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("batch: the last list's ids end at %d, must be the number of ids, %d", end,
-                        batch.ids.size()));
+    return Invalid("batch: the last list's ids end at %d, must be the number of ids, %d", end,
+                   batch.ids.size());
   }
   return absl::OkStatus();
 }
@@ -84,16 +73,15 @@ Status CheckLists(const CompactBatch& batch) {
   uint32_t used = 0;
   for (size_t f = 0; f < batch.lists.size(); ++f) {
     if (batch.lists[f] > used || batch.lists[f] >= batch.list_count()) {
-      return absl::InvalidArgumentError(absl::StrFormat(
+      return Invalid(
           "batch: feature %d: reads list %d of %d, where %d are in use before it; lists are "
           "numbered by first use",
-          f, batch.lists[f], batch.list_count(), used));
+          f, batch.lists[f], batch.list_count(), used);
     }
     if (batch.lists[f] == used) ++used;
   }
   if (!batch.lists.empty() && used != batch.list_count()) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "batch: no feature reads list %d; there are %d lists", used, batch.list_count()));
+    return Invalid("batch: no feature reads list %d; there are %d lists", used, batch.list_count());
   }
   return absl::OkStatus();
 }
@@ -101,15 +89,13 @@ Status CheckLists(const CompactBatch& batch) {
 Status CheckWeights(const CompactBatch& batch) {
   if (batch.weights.empty()) return absl::OkStatus();
   if (batch.weights.size() != batch.occurrences.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("batch: %d weights of %d occurrences; there is one each, or none at all",
-                        batch.weights.size(), batch.occurrences.size()));
+    return Invalid("batch: %d weights of %d occurrences; there is one each, or none at all",
+                   batch.weights.size(), batch.occurrences.size());
   }
   const auto bad = std::find_if_not(batch.weights.begin(), batch.weights.end(),
                                     [](float weight) { return std::isfinite(weight); });
   if (bad != batch.weights.end()) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "batch: the weight of occurrence %d is not finite", bad - batch.weights.begin()));
+    return Invalid("batch: the weight of occurrence %d is not finite", bad - batch.weights.begin());
   }
   return absl::OkStatus();
 }
@@ -122,9 +108,8 @@ Status CheckOccurrences(const CompactBatch& batch) {
     uint32_t largest = 0;
     for (const uint32_t occurrence : view.occurrences) largest = std::max(largest, occurrence);
     if (largest >= view.ids.size()) {
-      return absl::InvalidArgumentError(
-          absl::StrFormat("batch: feature %d: occurrence of id number %d, must be below %d", f,
-                          largest, view.ids.size()));
+      return Invalid("batch: feature %d: occurrence of id number %d, must be below %d", f, largest,
+                     view.ids.size());
     }
   }
   return absl::OkStatus();

@@ -3,23 +3,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 
-#include "data/criteo_layout.h"
+#include "data/invalid.h"
 #include "data/process/dense_scaling.h"
 #include "data/row_parser.h"
 
 namespace simurgh {
 namespace {
-
-// Behind the labels.
-constexpr size_t kInputColumns = kCriteoDenseColumns + kCriteoIdColumns;
-
-std::string LabelName(size_t index) {
-  return index == 0 ? "label" : absl::StrCat("label", index + 1);
-}
-std::string DenseName(size_t index) { return absl::StrCat("I", index + 1); }
-std::string IdName(size_t index) { return absl::StrCat("C", index + 1); }
 
 template <typename Integer>
 bool ParseInteger(std::string_view cell, int base, Integer& value) {
@@ -30,11 +20,10 @@ bool ParseInteger(std::string_view cell, int base, Integer& value) {
 }
 
 Status BadCell(std::string_view column, std::string_view cell, std::string_view expected) {
-  return absl::InvalidArgumentError(absl::StrFormat("column '%s': %s is not %s; correct the row",
-                                                    column, Quoted(cell), expected));
+  return Invalid("column '%s': %s is not %s; correct the row", column, Quoted(cell), expected);
 }
 
-// Hands out the tab-separated cells of a line, one by one.
+// Splits a line at tabs.
 class TabCells {
  public:
   explicit TabCells(std::string_view line) : rest_(line) {}
@@ -55,29 +44,28 @@ class TabCells {
 
 class CriteoParser final : public RowParser {
  public:
-  CriteoParser(size_t tasks, const std::vector<ColumnConfig>& dense,
-               std::unique_ptr<RowConsumer> sink)
-      : tasks_(tasks), dense_(dense), sink_(std::move(sink)) {}
+  CriteoParser(const DataConfig& config, std::unique_ptr<RowConsumer> consumer)
+      : tasks_(config.criteo.labels), columns_(ColumnsOf(config)), consumer_(std::move(consumer)) {}
 
   Status Parse(std::string_view line, BatchBuilder& builder) override;
 
  private:
-  Status ParseDense(size_t index, std::string_view cell, BatchBuilder& builder);
+  Status ParseDense(size_t column, std::string_view cell, BatchBuilder& builder);
   Status WrongCellCount(std::string_view line) const;
 
   size_t tasks_;
-  std::vector<ColumnConfig> dense_;
-  std::unique_ptr<RowConsumer> sink_;
-  RowCells parts_;  // Of the present row.
+  std::vector<ColumnConfig> columns_;
+  std::unique_ptr<RowConsumer> consumer_;
+  RowCells cells_;  // Of the current row.
 };
 
 Status CriteoParser::WrongCellCount(std::string_view line) const {
   size_t count = 1;
   for (const char c : line) count += c == '\t' ? 1 : 0;
-  return absl::InvalidArgumentError(absl::StrFormat(
+  return Invalid(
       "%d tab-separated cells, the criteo format has %d (%s, I1 to I13, C1 to C26); correct the "
       "row or the `format` of the data set",
-      count, tasks_ + kInputColumns, tasks_ == 1 ? "label" : absl::StrCat(tasks_, " labels")));
+      count, columns_.size(), tasks_ == 1 ? "label" : absl::StrCat(tasks_, " labels"));
 }
 
 Status CriteoParser::Parse(std::string_view line, BatchBuilder& builder) {
@@ -86,79 +74,50 @@ Status CriteoParser::Parse(std::string_view line, BatchBuilder& builder) {
   for (size_t task = 0; task < tasks_; ++task) {
     if (!cells.Next(cell)) return WrongCellCount(line);
     if (cell != "0" && cell != "1") {
-      // A line without its cells is no Criteo line at all; say that rather than blame the label.
+      // A line without tabs has another format; its label is not the fault.
       if (line.find('\t') == line.npos) return WrongCellCount(line);
-      return BadCell(LabelName(task), cell, "a label, 0 or 1");
+      return BadCell(columns_[task].name, cell, "a label, 0 or 1");
     }
     builder.SetLabel(cell == "1" ? 1.0F : 0.0F, task);
   }
-  parts_.Clear();
-  for (size_t index = 0; index < kCriteoDenseColumns; ++index) {
-    if (!cells.Next(cell)) return WrongCellCount(line);
-    SIMURGH_RETURN_IF_ERROR(ParseDense(index, cell, builder));
-    parts_.EndCell();
-  }
-  for (size_t index = 0; index < kCriteoIdColumns; ++index) {
+  cells_.Clear();
+  for (size_t task = 0; task < tasks_; ++task) cells_.EndCell();
+  for (size_t column = tasks_; column < columns_.size(); ++column) {
     if (!cells.Next(cell)) return WrongCellCount(line);
     uint64_t id = 0;
-    if (!cell.empty() && !ParseInteger(cell, 16, id)) {
-      return BadCell(IdName(index), cell, "an id of 1 to 16 hexadecimal digits");
+    if (columns_[column].kind == ColumnConfig::Kind::kDense) {
+      SIMURGH_RETURN_IF_ERROR(ParseDense(column, cell, builder));
+    } else if (!cell.empty()) {
+      if (!ParseInteger(cell, 16, id)) {
+        return BadCell(columns_[column].name, cell, "an id of 1 to 16 hexadecimal digits");
+      }
+      cells_.Add({.text = cell, .number = id, .is_number = true});
     }
-    if (!cell.empty()) parts_.Add({.text = cell, .number = id, .is_number = true});
-    parts_.EndCell();
+    cells_.EndCell();
   }
   if (cells.Next(cell)) return WrongCellCount(line);
-  return sink_->Consume(parts_, builder);
+  return consumer_->Consume(cells_, builder);
 }
 
-Status CriteoParser::ParseDense(size_t index, std::string_view cell, BatchBuilder& builder) {
+Status CriteoParser::ParseDense(size_t column, std::string_view cell, BatchBuilder& builder) {
   if (cell.empty()) return absl::OkStatus();
   int64_t value = 0;
-  if (!ParseInteger(cell, 10, value)) {
-    return BadCell(DenseName(index), cell, "an integer of 64 bits");
-  }
-  const float scaled = Scaled(dense_[index], static_cast<double>(value));
+  const ColumnConfig& config = columns_[column];
+  if (!ParseInteger(cell, 10, value)) return BadCell(config.name, cell, "an integer of 64 bits");
+  const float scaled = Scaled(config, static_cast<double>(value));
   if (!std::isfinite(scaled)) {
-    return BadCell(DenseName(index), cell, "small enough for the column's fitted deviation");
+    return BadCell(config.name, cell, "small enough for the column's fitted deviation");
   }
-  builder.SetDense(index, scaled);
-  if (sink_->Reads(index)) parts_.Add({.text = cell});
+  builder.SetDense(column - tasks_, scaled);
+  if (consumer_->Reads(column)) cells_.Add({.text = cell});
   return absl::OkStatus();
 }
 
 }  // namespace
 
-std::vector<std::string> CriteoLabelColumns(const CriteoConfig& config) {
-  std::vector<std::string> names;
-  for (size_t task = 0; task < config.labels; ++task) names.push_back(LabelName(task));
-  return names;
-}
-
-std::vector<std::string> CriteoDenseColumns() {
-  std::vector<std::string> names;
-  names.reserve(kCriteoDenseColumns);
-  for (size_t index = 0; index < kCriteoDenseColumns; ++index) names.push_back(DenseName(index));
-  return names;
-}
-
-std::vector<ColumnConfig> CriteoDense(const CriteoConfig& config) {
-  std::vector<ColumnConfig> columns(kCriteoDenseColumns);
-  for (size_t index = 0; index < columns.size(); ++index) {
-    columns[index].name = DenseName(index);
-    columns[index].kind = ColumnConfig::Kind::kDense;
-    columns[index].transform = ColumnConfig::Transform::kLog1p;
-    if (!config.mean.empty()) columns[index].mean = config.mean[index];
-    if (!config.stddev.empty()) columns[index].stddev = config.stddev[index];
-  }
-  return columns;
-}
-
-StatusOr<std::unique_ptr<RowParser>> NewCriteoParser(const CriteoConfig& config,
-                                                     const ConsumerFactory& new_sink) {
-  std::vector<std::string> names = CriteoDenseColumns();
-  for (size_t index = 0; index < kCriteoIdColumns; ++index) names.push_back(IdName(index));
-  SIMURGH_ASSIGN_OR_RETURN(std::unique_ptr<RowConsumer> sink, new_sink(names));
-  return std::make_unique<CriteoParser>(config.labels, CriteoDense(config), std::move(sink));
+std::unique_ptr<RowParser> NewCriteoParser(const DataConfig& config,
+                                           std::unique_ptr<RowConsumer> consumer) {
+  return std::make_unique<CriteoParser>(config, std::move(consumer));
 }
 
 }  // namespace simurgh

@@ -1,6 +1,6 @@
 #include "data/csv_cells.h"
 
-#include "absl/strings/str_format.h"
+#include "data/invalid.h"
 
 namespace simurgh {
 
@@ -23,10 +23,10 @@ StatusOr<std::string_view> CsvSplitter::TakeQuoted(std::string_view& rest) {
   for (;;) {
     close = rest.find('"');
     if (close == rest.npos) {
-      return absl::InvalidArgumentError(
-          absl::StrFormat("cell %d: the quote is not closed on this line; close it, or double a "
-                          "quote that is text",
-                          cells_.size() + 1));
+      return Invalid(
+          "cell %d: the quote is not closed on this line; close it, or double a "
+          "quote that is text",
+          cells_.size() + 1);
     }
     unescaped_.append(rest.substr(0, close));
     rest.remove_prefix(close + 1);
@@ -50,8 +50,8 @@ StatusOr<const std::vector<std::string_view>*> CsvSplitter::Split(std::string_vi
       cells_.push_back(cell);
       const std::string_view behind = TrimBlanks(rest.substr(0, rest.find(separator_)), separator_);
       if (!behind.empty()) {
-        return absl::InvalidArgumentError(absl::StrFormat(
-            "cell %d: text after the closing quote; double a quote that is text", cells_.size()));
+        return Invalid("cell %d: text after the closing quote; double a quote that is text",
+                       cells_.size());
       }
     } else {
       cells_.push_back(TrimBlanks(rest.substr(0, rest.find(separator_)), separator_));

@@ -11,12 +11,12 @@
 
 namespace simurgh {
 
-// Lines of files, one after the other, through a parser into batches.
+// Reads lines of files, in order, through a parser into batches.
 class FileBatchReader final : public BatchReader {
  public:
   // Opens the first file.
   static StatusOr<std::unique_ptr<FileBatchReader>> Open(const DataConfig& config,
-                                                         const ConsumerFactory& sink,
+                                                         std::unique_ptr<RowConsumer> consumer,
                                                          const std::vector<std::string>& files,
                                                          BatchBuilder builder, size_t batch_size,
                                                          const ReadOptions& options);
@@ -25,32 +25,29 @@ class FileBatchReader final : public BatchReader {
   uint64_t skipped_rows() const override { return skipped_rows_; }
 
  private:
-  FileBatchReader(const DataConfig& config, std::vector<std::string> files,
-                  std::unique_ptr<RowParser> parser, BatchBuilder builder, size_t batch_size,
+  FileBatchReader(const DataConfig& config, const std::vector<std::string>& files,
+                  std::unique_ptr<RowConsumer> consumer, BatchBuilder builder, size_t batch_size,
                   const ReadOptions& options);
 
-  // Opens the next file; without one, the end is reached.
+  // Opens the next file and skips its header; after the last file, sets lines_ to null.
   Status OpenNextFile();
-  // The next line of the files in turn, headers left out; nothing at the end of the last.
+  // The next line of all files, headers left out; nothing at the end.
   StatusOr<std::optional<Line>> NextLine();
   Status AtLine(const Status& status) const;
-  // Parses a row into the batch, unless it is a bad one or a negative to leave out.
+  // Adds a row of this reader's share to the batch, unless the row is bad or a dropped negative.
   Status Take(const Line& line);
-  Status Parse(const Line& line);
-  // Counts a bad row; its error, where bad rows end the run or too many of them.
+  // Counts a bad row. Returns its error if it ends the run.
   Status Skip(const Status& problem);
 
+  DataConfig config_;
   std::vector<std::string> files_;
-  bool header_;
   size_t batch_size_;
-  DataConfig::BadRows bad_rows_;
-  uint64_t max_bad_rows_;
   ReadOptions options_;
   std::unique_ptr<RowParser> parser_;
   BatchBuilder builder_;
   size_t opened_ = 0;                  // Files opened so far.
-  std::unique_ptr<LineReader> lines_;  // Of the last one opened; null at the end.
-  uint64_t rows_ = 0;                  // Read so far, of all files, bad ones too.
+  std::unique_ptr<LineReader> lines_;  // Of the last opened file; null at the end.
+  uint64_t rows_ = 0;                  // Rows read from all files, including bad ones.
   uint64_t skipped_rows_ = 0;
 };
 

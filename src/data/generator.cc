@@ -4,23 +4,20 @@
 #include <charconv>
 #include <cmath>
 #include <numbers>
+#include <numeric>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_format.h"
 
-#include "data/criteo_layout.h"
+#include "data/invalid.h"
 #include "data/teacher.h"
 #include "data/zipf.h"
 #include "simurgh/base/hash.h"
-#include "simurgh/config/data_config.h"
 
 namespace simurgh {
 namespace {
-
-static_assert(Generator::kFeatures == kCriteoIdColumns);
-static_assert(Generator::kDenseColumns == kCriteoDenseColumns);
 
 using Cardinalities = std::array<uint64_t, Generator::kFeatures>;
 
@@ -39,7 +36,7 @@ struct DenseDistribution {
   double deviation;
 };
 
-// Medians as in Criteo's data, to the eye. I2 alone is at times negative there.
+// Medians approximate Criteo's data, where only I2 has negative values.
 constexpr std::array<DenseDistribution, kCriteoDenseColumns> kDense = {{{0.5, 1.2},
                                                                         {1.3, 1.6},
                                                                         {1.9, 1.2},
@@ -57,7 +54,7 @@ constexpr size_t kNegativeColumn = 1;
 constexpr double kMinusOne = 0.10;
 constexpr double kMinusTwo = 0.02;
 
-// Seeds of independent streams out of one.
+// Independent streams of random numbers.
 enum class Stream : uint64_t { kSamples, kCalibration, kIds, kTeacher };
 
 uint64_t StreamSeed(uint64_t seed, Stream stream) {
@@ -74,12 +71,10 @@ Cardinalities ScaleCardinalities(double scale) {
 }
 
 uint64_t Sum(const Cardinalities& cardinalities) {
-  uint64_t sum = 0;
-  for (const uint64_t cardinality : cardinalities) sum += cardinality;
-  return sum;
+  return std::accumulate(cardinalities.begin(), cardinalities.end(), uint64_t{0});
 }
 
-// The scale whose sum comes nearest from below; the largest feature takes what is left.
+// Scales to the largest sum not above `sum`, and adds the rest to the largest feature.
 Cardinalities CardinalitiesOfSum(uint64_t sum) {
   double low = 0.0;
   double high = kLargestScale;
@@ -93,8 +88,7 @@ Cardinalities CardinalitiesOfSum(uint64_t sum) {
 }
 
 Status OutOfRange(std::string_view option, double value, std::string_view range) {
-  return absl::InvalidArgumentError(
-      absl::StrFormat("generator: %s is %g, must be %s", option, value, range));
+  return Invalid("generator: %s: %g is out of range; use %s", option, value, range);
 }
 
 Status CheckConfig(const GeneratorConfig& config) {
@@ -192,7 +186,7 @@ uint64_t Generator::State::Id(size_t feature, uint64_t rank) const {
 
 StatusOr<Generator> Generator::Create(const GeneratorConfig& config) {
   SIMURGH_RETURN_IF_ERROR(CheckConfig(config));
-  auto state = std::make_unique<State>();
+  auto state = std::make_shared<State>();
   state->config = config;
   state->cardinalities = config.distinct_ids == 0 ? ScaleCardinalities(config.cardinality_scale)
                                                   : CardinalitiesOfSum(config.distinct_ids);
@@ -213,24 +207,17 @@ StatusOr<Generator> Generator::Create(const GeneratorConfig& config) {
   return Generator(std::move(state));
 }
 
-Generator::Generator(std::unique_ptr<const State> state) : state_(std::move(state)) {}
-Generator::~Generator() = default;
-Generator::Generator(Generator&&) noexcept = default;
-Generator& Generator::operator=(Generator&&) noexcept = default;
-
 GeneratedSample Generator::Sample(uint64_t number) const {
   Random random(Mix64(StreamSeed(state_->config.seed, Stream::kSamples) + number));
   const SampleDraw draw = state_->Draw(random);
-  const Teacher::Logits logits = state_->teachers.front().Score(draw);
-  GeneratedSample sample;
-  const auto draw_label = [&random](double logit) {
-    return random.Uniform() * (1.0 + std::exp(-logit)) < 1.0 ? 1.0F : 0.0F;
-  };
-  sample.label = draw_label(logits.full);
-  for (size_t task = 1; task < state_->teachers.size(); ++task) {
-    const double logit = (logits.full + state_->teachers[task].Score(draw).full) / 2;
-    sample.more_labels.push_back(draw_label(logit));
-    sample.more_teacher_logits.push_back(logit);
+  const Teacher::Logits first = state_->teachers.front().Score(draw);
+  GeneratedSample sample{.additive_logit = first.additive, .dense_logit = first.dense};
+  for (const Teacher& teacher : state_->teachers) {
+    const bool is_first = &teacher == &state_->teachers.front();
+    const double logit = is_first ? first.full : (first.full + teacher.Score(draw).full) / 2;
+    sample.teacher_logits.push_back(logit);
+    const bool positive = random.Uniform() * (1.0 + std::exp(-logit)) < 1.0;
+    sample.labels.push_back(positive ? 1.0F : 0.0F);
   }
   for (size_t c = 0; c < kDenseColumns; ++c) {
     if (draw.dense[c] != SampleDraw::kMissingDense) sample.dense[c] = draw.dense[c];
@@ -238,9 +225,6 @@ GeneratedSample Generator::Sample(uint64_t number) const {
   for (size_t f = 0; f < kFeatures; ++f) {
     if (draw.ranks[f] != SampleDraw::kMissingRank) sample.ids[f] = state_->Id(f, draw.ranks[f]);
   }
-  sample.teacher_logit = logits.full;
-  sample.additive_logit = logits.additive;
-  sample.dense_logit = logits.dense;
   return sample;
 }
 
@@ -254,9 +238,8 @@ void Generator::AppendLine(const GeneratedSample& sample, std::string& text) con
       1 + 2 * kMaxTasks + kDenseColumns * (1 + kLongestInteger) + kFeatures * (1 + 16);
   std::array<char, kLongestLine> line;
   char* next = line.data();
-  *next++ = sample.label == 1.0F ? '1' : '0';
-  for (const float label : sample.more_labels) {
-    *next++ = '\t';
+  for (const float label : sample.labels) {
+    if (next != line.data()) *next++ = '\t';
     *next++ = label == 1.0F ? '1' : '0';
   }
   for (const std::optional<int32_t>& value : sample.dense) {

@@ -9,8 +9,8 @@
 namespace simurgh {
 namespace {
 
-// Standard deviations of the three sums, in log-odds. Together they put the teacher's AUC near
-// 0.82, and each part's share of it well above the noise of 100,000 samples.
+// Standard deviations of the three sums, in log-odds. They give the teacher an AUC near 0.82, and
+// each part an effect well above the noise of 100,000 samples.
 constexpr double kDenseDeviation = 0.75;
 constexpr double kIdDeviation = 1.2;
 constexpr double kPairDeviation = 0.75;
@@ -19,11 +19,11 @@ constexpr double kPositiveRate = 0.25;
 // The rank by which an id's effect has halved.
 constexpr double kHalfEffectRank = 128.0;
 
-// Pairs (C1, C2), (C5, C8), (C14, C25), (C17, C22): cardinalities of ten to a thousand or so, whose
-// ids are seen together often.
+// Pairs (C1, C2), (C5, C8), (C14, C25), (C17, C22). Their cardinalities, about 10 to 1,000, make
+// combinations of ids frequent.
 constexpr std::array<std::pair<size_t, size_t>, 4> kPairs = {{{0, 1}, {4, 7}, {13, 24}, {16, 21}}};
 
-// Of an integer, so that 1 + |x| is exact and log does for log1p at half the cost.
+// Exact with log instead of log1p, at half the cost, because x is an integer.
 double SignedLog1p(int32_t x) {
   const double magnitude = std::log(1.0 + std::abs(static_cast<double>(x)));
   return x < 0 ? -magnitude : magnitude;
@@ -83,8 +83,8 @@ Teacher::Teacher(uint64_t seed, const std::vector<SampleDraw>& calibration) {
   bias_ = SolveBias(logits);
 }
 
-// Neighbouring ranks, about equally frequent, have opposite signs, so that no seed leans to one
-// side.
+// Neighbouring ranks, about equally frequent, have opposite signs, so the mean is near 0 for every
+// seed.
 double Teacher::Latent(size_t feature, uint64_t rank) const {
   if (rank == SampleDraw::kMissingRank) return 0.0;
   const uint64_t hash = Mix64(latent_keys_[feature] + rank);

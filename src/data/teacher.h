@@ -5,11 +5,11 @@
 #include <cstdint>
 #include <vector>
 
-#include "data/criteo_layout.h"
+#include "simurgh/config/data_config.h"
 
 namespace simurgh {
 
-// What a sample shows: the ids by rank.
+// A sample with ids as ranks.
 struct SampleDraw {
   static constexpr uint64_t kMissingRank = ~uint64_t{0};
   static constexpr int32_t kMissingDense = INT32_MIN;
@@ -29,7 +29,7 @@ class Teacher {
     double dense;     // The dense part and the bias.
   };
 
-  // Scales its sums, and sets its bias, on `calibration`: independent samples, some 10,000 or more.
+  // Scales the sums and sets the bias. calibration: 10,000 or more independent samples.
   Teacher(uint64_t seed, const std::vector<SampleDraw>& calibration);
 
   Logits Score(const SampleDraw& draw) const;
@@ -41,15 +41,14 @@ class Teacher {
     double pairs = 0.0;
   };
 
-  // z of an id.
   double Latent(size_t feature, uint64_t rank) const;
   Parts Evaluate(const SampleDraw& draw) const;
 
   std::array<double, kCriteoDenseColumns> dense_weights_;
   std::array<uint64_t, kCriteoIdColumns> latent_keys_;
   std::array<double, kCriteoIdColumns> latent_means_{};
-  Parts means_;   // Of the sums as they come,
-  Parts scales_;  // and what brings each to its standard deviation.
+  Parts means_;   // Of the unscaled sums.
+  Parts scales_;  // Factors of the sums.
   double bias_ = 0.0;
 };
 

@@ -8,8 +8,14 @@
 
 namespace simurgh {
 
-// Labels of a sample, at most: one task each.
+// Maximum number of labels of a sample.
 inline constexpr uint32_t kMaxTasks = 16;
+
+// Columns of the Criteo layout: labels, integers I1 to I13, hexadecimal ids C1 to C26, separated by
+// tabs. Only labels are required. Source: readme of the Criteo display advertising challenge data,
+// Criteo AI Lab, 2014.
+inline constexpr size_t kCriteoDenseColumns = 13;
+inline constexpr size_t kCriteoIdColumns = 26;
 
 // One column of a CSV file.
 struct ColumnConfig {
@@ -19,7 +25,7 @@ struct ColumnConfig {
   std::string name;
   Kind kind = Kind::kSkip;
   // label: texts that mean 1, all others 0. Empty: a number, 0 or 1.
-  std::vector<std::string> positive;
+  std::vector<std::string> positive = {};
   double missing = 0.0;  // dense: what a missing value reads as.
   // dense: x becomes (transform(x) - mean) / stddev. log1p is sign(x) * log(1 + |x|).
   Transform transform = Transform::kNone;
@@ -70,5 +76,8 @@ struct DataConfig {
   BadRows bad_rows = BadRows::kFail;  // What a row that cannot be read does: end the run, or count.
   uint64_t max_bad_rows = 1'000;      // kSkip: in one reading of a data set; one more ends the run.
 };
+
+// The columns of a file, in order.
+std::vector<ColumnConfig> ColumnsOf(const DataConfig& data);
 
 }  // namespace simurgh

@@ -7,9 +7,6 @@
 
 namespace simurgh {
 
-// Most rounds of a hash stack.
-inline constexpr uint32_t kMaxHashStackRounds = 8;
-
 // The rows of a hash stack that stand for `id`: its vector is their sum. With h_0 = id and
 // h_r = FarmHash64(h_{r-1} as 8 little-endian bytes), row r (from 1) is
 // h_r % buckets + (r - 1) * buckets, so that rounds never share a row.
@@ -17,7 +14,7 @@ inline constexpr uint32_t kMaxHashStackRounds = 8;
 // Two ids share all their rows with probability buckets^-rounds: a table of rounds * buckets rows
 // tells apart far more ids than it has rows.
 //
-// rows: (config.rounds), overwritten. Requires rounds <= kMaxHashStackRounds and buckets > 0.
+// rows: (config.rounds), overwritten. Requires buckets > 0.
 // Threads: any.
 // Source: PERSIA (Lian et al., arXiv 2111.05897); FarmHash's Fingerprint64, which is the same on
 // every machine. Its values are part of the data format.

@@ -7,6 +7,7 @@
 #include "data/encoded/packed_numbers.h"
 #include "data/encoded/sample_lengths.h"
 #include "data/encoded/weights.h"
+#include "data/invalid.h"
 #include "data/number_ids.h"
 
 namespace simurgh {
@@ -40,8 +41,7 @@ Status DecodeWeights(ByteReader& in, CompactBatch& batch) {
   }
   for (size_t f = 0; f < weighted.size(); ++f) {
     if (weighted[f] > 1) {
-      return absl::InvalidArgumentError(
-          absl::StrFormat("batch: feature %d: has weights: %d, must be 0 or 1", f, weighted[f]));
+      return Invalid("batch: feature %d: has weights: %d, must be 0 or 1", f, weighted[f]);
     }
     if (weighted[f] == 0) continue;
     const size_t first = batch.offsets[f * batch.batch_size];
@@ -72,8 +72,7 @@ Status DecodeBare(std::span<const uint64_t> ids, bool weighted, ByteReader& in,
   const Status lengths = DecodeSampleLengths(in, batch.offsets);
   if (!lengths.ok()) return Annotate(lengths, "batch: lengths of all features");
   if (batch.offsets.back() != ids.size()) {
-    return absl::InvalidArgumentError(absl::StrFormat("batch: %d plain ids, but lengths of %d",
-                                                      ids.size(), batch.offsets.back()));
+    return Invalid("batch: %d plain ids, but lengths of %d", ids.size(), batch.offsets.back());
   }
   batch.ids.reserve(ids.size());
   std::vector<std::span<const uint64_t>> of_features;

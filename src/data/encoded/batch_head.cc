@@ -6,28 +6,27 @@
 
 #include "data/encoded/format.h"
 #include "data/encoded/packed_numbers.h"
+#include "data/invalid.h"
 
 namespace simurgh {
 namespace {
 
 Status Early(const EncodedBatch& encoded, std::string_view what) {
-  return absl::InvalidArgumentError(
-      absl::StrFormat("batch: its %d bytes end in %s", encoded.codes.size(), what));
+  return Invalid("batch: its %d bytes end in %s", encoded.codes.size(), what);
 }
 
 Status CheckCells(const EncodedBatch& encoded, const BatchHead& head) {
   if (head.samples > kMaxBatchSamples) {
-    return absl::InvalidArgumentError(absl::StrFormat("batch: %d samples exceed the limit of %d",
-                                                      head.samples, kMaxBatchSamples));
+    return Invalid("batch: %d samples exceed the limit of %d", head.samples, kMaxBatchSamples);
   }
   const bool fits = head.features <= kMaxBatchCells &&
                     (head.is_bare ? MayBeBare(head.features, head.samples, encoded.plain_ids.size())
                                   : MayBeCoded(head.features, head.samples, encoded.byte_size()));
   if (!fits || head.features * head.samples > kMaxBatchCells) {
-    return absl::InvalidArgumentError(absl::StrFormat(
+    return Invalid(
         "batch: %d features of %d samples exceed %d bytes and %d ids or the limit of %d cells",
         head.features, head.samples, encoded.codes.size(), encoded.plain_ids.size(),
-        kMaxBatchCells));
+        kMaxBatchCells);
   }
   return absl::OkStatus();
 }
@@ -35,25 +34,22 @@ Status CheckCells(const EncodedBatch& encoded, const BatchHead& head) {
 Status ReadSharedLists(const EncodedBatch& encoded, ByteReader& in, BatchHead& head) {
   head.list_count = in.Number();
   if (head.list_count >= head.features) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("batch: %d lists that %d features share, must be fewer than these",
-                        head.list_count, head.features));
+    return Invalid("batch: %d lists that %d features share, must be fewer than these",
+                   head.list_count, head.features);
   }
   uint64_t used = 0;
   for (size_t f = 0; f < head.features; ++f) {
     const uint64_t list = in.Number();
     if (list > used || list >= head.list_count) {
-      return absl::InvalidArgumentError(
-          absl::StrFormat("batch: feature %d: list %d of %d, where %d are in use before it", f,
-                          list, head.list_count, used));
+      return Invalid("batch: feature %d: list %d of %d, where %d are in use before it", f, list,
+                     head.list_count, used);
     }
     if (list == used) ++used;
     head.lists.push_back(static_cast<uint32_t>(list));
   }
   if (!in.ok()) return Early(encoded, "the lists of features");
   if (used != head.list_count) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("batch: %d lists, of which %d have a feature", head.list_count, used));
+    return Invalid("batch: %d lists, of which %d have a feature", head.list_count, used);
   }
   return absl::OkStatus();
 }
@@ -65,9 +61,8 @@ Status ReadCounts(const EncodedBatch& encoded, ByteReader& in, BatchHead& head) 
   // byte.
   const uint64_t most = kPackedBlock * encoded.byte_size();
   if (head.occurrences > kMaxBatchOccurrences || head.occurrences > most) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "batch: %d occurrences exceed the limit of %d, or the %d that %d bytes can hold",
-        head.occurrences, kMaxBatchOccurrences, most, encoded.byte_size()));
+    return Invalid("batch: %d occurrences exceed the limit of %d, or the %d that %d bytes can hold",
+                   head.occurrences, kMaxBatchOccurrences, most, encoded.byte_size());
   }
   size_t left = head.occurrences;  // Each id occurs.
   for (size_t l = 0; l < head.list_count; ++l) {
@@ -90,18 +85,17 @@ StatusOr<BatchHead> ReadBatchHead(const EncodedBatch& encoded,
   const uint8_t flags = in.Byte();
   if (!in.ok()) return Early(encoded, "the head");
   if (version != kBatchVersion) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("batch: version %d, known is %d; run the same version of all daemons",
-                        version, kBatchVersion));
+    return Invalid("batch: version %d, known is %d; run the same version of all daemons", version,
+                   kBatchVersion);
   }
   if (flags > (kSharedLists | kBare | kSomeWeighted)) {
-    return absl::InvalidArgumentError(absl::StrFormat("batch: unknown flags %d", flags));
+    return Invalid("batch: unknown flags %d", flags);
   }
   // Before anything that takes time or memory for each feature.
   if (cluster_features.has_value() && head.features != *cluster_features) {
-    return absl::InvalidArgumentError(absl::StrFormat(
+    return Invalid(
         "the batch has %d features, the cluster has %d; give all daemons the same configuration",
-        head.features, *cluster_features));
+        head.features, *cluster_features);
   }
   head.is_bare = (flags & kBare) != 0;
   head.is_weighted = (flags & kSomeWeighted) != 0;
@@ -112,8 +106,8 @@ StatusOr<BatchHead> ReadBatchHead(const EncodedBatch& encoded,
   if (!head.is_bare) {
     SIMURGH_RETURN_IF_ERROR(ReadCounts(encoded, in, head));
   } else if (head.occurrences > kMaxBatchOccurrences) {
-    return absl::InvalidArgumentError(absl::StrFormat("batch: %d plain ids exceed the limit of %d",
-                                                      head.occurrences, kMaxBatchOccurrences));
+    return Invalid("batch: %d plain ids exceed the limit of %d", head.occurrences,
+                   kMaxBatchOccurrences);
   }
   return head;
 }

@@ -12,6 +12,7 @@
 #include "data/encoded/packed_numbers.h"
 #include "data/encoded/sample_lengths.h"
 #include "data/encoded/weights.h"
+#include "data/invalid.h"
 #include "simurgh/data/encoded_batch.h"
 
 namespace simurgh {
@@ -36,8 +37,7 @@ class BatchDecoder {
     const Status decoded = Parts();
     if (decoded.ok()) return decoded;
     const size_t bytes = encoded_.codes.size();
-    return absl::InvalidArgumentError(absl::StrFormat("%s (at byte %d of %d)", decoded.message(),
-                                                      bytes - in_.Rest().size(), bytes));
+    return Invalid("%s (at byte %d of %d)", decoded.message(), bytes - in_.Rest().size(), bytes);
   }
 
  private:
@@ -75,8 +75,7 @@ class BatchDecoder {
   Status AllIdsOccur() const;
 
   Status Early(std::string_view what) const {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("batch: its %d bytes end in %s", encoded_.codes.size(), what));
+    return Invalid("batch: its %d bytes end in %s", encoded_.codes.size(), what);
   }
 
   EncodedBatch& encoded_;
@@ -96,8 +95,7 @@ Status BatchDecoder::PlaceIds() {
     batch_.unique_ends[l] = static_cast<uint32_t>(plain + packed);
   }
   if (plain != encoded_.plain_ids.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("batch: %d plain ids, its lists say %d", encoded_.plain_ids.size(), plain));
+    return Invalid("batch: %d plain ids, its lists say %d", encoded_.plain_ids.size(), plain);
   }
   if (packed == 0) {
     batch_.ids.swap(encoded_.plain_ids);
@@ -123,7 +121,7 @@ Status BatchDecoder::PlaceIds() {
 Status BatchDecoder::Feature(size_t feature) {
   const uint8_t flags = in_.Byte();
   if (flags > kWeighted) {
-    return absl::InvalidArgumentError(absl::StrFormat("unknown flags %d", flags));
+    return Invalid("unknown flags %d", flags);
   }
   if (flags == kWeighted && !head_.is_weighted) {
     return absl::InvalidArgumentError("it has weights, of which the head does not know");
@@ -134,8 +132,7 @@ Status BatchDecoder::Feature(size_t feature) {
   SIMURGH_RETURN_IF_ERROR(DecodeSampleLengths(in_, offsets));
   if (offsets.back() == offsets.front()) return absl::OkStatus();
   if (offsets.back() > head_.occurrences) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("%d ids so far, the head says %d", offsets.back(), head_.occurrences));
+    return Invalid("%d ids so far, the head says %d", offsets.back(), head_.occurrences);
   }
   Grow(batch_.occurrences, offsets.back(), head_.occurrences);
   uint32_t& seen = seen_[batch_.list_of(feature)];
@@ -149,12 +146,10 @@ Status BatchDecoder::Feature(size_t feature) {
 Status BatchDecoder::End() {
   if (!in_.ok()) return Early("the last feature");
   if (!in_.Rest().empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("batch: %d bytes behind its end", in_.Rest().size()));
+    return Invalid("batch: %d bytes behind its end", in_.Rest().size());
   }
   if (batch_.occurrences.size() != head_.occurrences) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "batch: %d ids, its head says %d", batch_.occurrences.size(), head_.occurrences));
+    return Invalid("batch: %d ids, its head says %d", batch_.occurrences.size(), head_.occurrences);
   }
   if (!batch_.weights.empty()) batch_.weights.resize(batch_.occurrences.size(), 1.0F);
   return absl::OkStatus();
@@ -164,8 +159,7 @@ Status BatchDecoder::AllIdsOccur() const {
   for (size_t l = 0; l < seen_.size(); ++l) {
     const size_t size = batch_.list(l).size();
     if (seen_[l] != size) {
-      return absl::InvalidArgumentError(
-          absl::StrFormat("batch: list %d: %d of %d ids occur; all must", l, seen_[l], size));
+      return Invalid("batch: list %d: %d of %d ids occur; all must", l, seen_[l], size);
     }
   }
   return absl::OkStatus();

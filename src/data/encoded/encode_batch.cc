@@ -6,6 +6,7 @@
 #include "data/encoded/occurrence_code.h"
 #include "data/encoded/sample_lengths.h"
 #include "data/encoded/weights.h"
+#include "data/invalid.h"
 #include "simurgh/data/encoded_batch.h"
 
 namespace simurgh {
@@ -52,8 +53,8 @@ StatusOr<EncodedBatch> EncodeCoded(const CompactBatch& batch) {
   }
   for (size_t l = 0; l < batch.list_count(); ++l) {
     if (seen[l] != batch.list(l).size()) {
-      return absl::InvalidArgumentError(absl::StrFormat(
-          "batch: list %d: %d of %d ids occur; all must", l, seen[l], batch.list(l).size()));
+      return Invalid("batch: list %d: %d of %d ids occur; all must", l, seen[l],
+                     batch.list(l).size());
     }
   }
   return EncodedBatch{.plain_ids = std::move(lists.plain), .codes = codes.Take()};
@@ -73,10 +74,10 @@ StatusOr<EncodedBatch> EncodeBatch(const CompactBatch& batch) {
   SIMURGH_RETURN_IF_ERROR(batch.Validate());
   SIMURGH_ASSIGN_OR_RETURN(EncodedBatch coded, EncodeCoded(batch));
   if (!MayBeCoded(batch.feature_count(), batch.batch_size, coded.byte_size())) {
-    return absl::InvalidArgumentError(absl::StrFormat(
+    return Invalid(
         "batch: %d features of %d samples exceed what %d bytes, of next to no ids, may ask for; "
         "choose a smaller batch size",
-        batch.feature_count(), batch.batch_size, coded.byte_size()));
+        batch.feature_count(), batch.batch_size, coded.byte_size());
   }
   if (!IsWorthBare(batch, coded.byte_size())) return coded;
   ByteWriter codes;

@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <array>
 
-#include "absl/strings/str_format.h"
-
 #include "data/encoded/packed_numbers.h"
+#include "data/invalid.h"
 
 namespace simurgh {
 namespace {
@@ -89,13 +88,12 @@ void EncodeIdList(std::span<const uint64_t> ids, IdListWriter& out) {
 StatusOr<IdListHead> ReadIdListHead(ByteReader& heads, uint64_t most) {
   IdListHead head{.count = heads.Number()};
   if (head.count > most) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("%d ids exceed the occurrences, of which %d are left", head.count, most));
+    return Invalid("%d ids exceed the occurrences, of which %d are left", head.count, most);
   }
   if (head.count == 0) return head;
   const uint8_t coding = heads.Byte();
   if (coding > static_cast<uint8_t>(IdListCoding::kDifferences)) {
-    return absl::InvalidArgumentError(absl::StrFormat("unknown coding %d of ids", coding));
+    return Invalid("unknown coding %d of ids", coding);
   }
   head.coding = static_cast<IdListCoding>(coding);
   return head;

@@ -5,10 +5,9 @@
 #include <bit>
 #include <vector>
 
-#include "absl/strings/str_format.h"
-
 #include "data/encoded/bits.h"
 #include "data/encoded/prefix_code.h"
+#include "data/invalid.h"
 #include "simurgh/data/compact_batch.h"
 
 namespace simurgh {
@@ -110,14 +109,12 @@ StatusOr<Code> ReadCode(ByteReader& in) {
   Code code;
   const uint8_t count = in.Byte();
   if (count > kSymbols) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("%d code lengths, must be at most %d", count, kSymbols));
+    return Invalid("%d code lengths, must be at most %d", count, kSymbols);
   }
   if (count == 0) {
     code.alone = in.Byte();
     if (code.alone >= kSymbols) {
-      return absl::InvalidArgumentError(
-          absl::StrFormat("symbol %d, must be below %d", code.alone, kSymbols));
+      return Invalid("symbol %d, must be below %d", code.alone, kSymbols);
     }
     return code;
   }
@@ -345,8 +342,8 @@ Status DecodeOccurrences(ByteReader& in, uint32_t& seen, std::span<uint32_t> occ
                                   : ReadShared(steps, seen, reader, occurrences);
   const uint64_t bytes = BytesOfBits(reader.position());
   if (bytes > rest.size()) {
-    return absl::InvalidArgumentError(absl::StrFormat("%d occurrences take %d bytes, %d are left",
-                                                      occurrences.size(), bytes, rest.size()));
+    return Invalid("%d occurrences take %d bytes, %d are left", occurrences.size(), bytes,
+                   rest.size());
   }
   if (next == kNotInOrder) {
     return absl::InvalidArgumentError("an occurrence of an id before its first appearance");

@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "absl/strings/str_format.h"
-
 #include "data/encoded/packed_numbers.h"
+#include "data/invalid.h"
 #include "simurgh/data/compact_batch.h"
 
 namespace simurgh {
@@ -78,8 +77,7 @@ Status ReadExceptions(ByteReader& in, std::span<uint64_t> lengths, Exceptions& e
   const uint64_t common = in.Number();
   const uint64_t count = in.Number();
   if (count > lengths.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("%d exceptions for the lengths of %d samples", count, lengths.size()));
+    return Invalid("%d exceptions for the lengths of %d samples", count, lengths.size());
   }
   exceptions.gaps.resize(count);
   exceptions.lengths.resize(count);
@@ -88,8 +86,7 @@ Status ReadExceptions(ByteReader& in, std::span<uint64_t> lengths, Exceptions& e
   size_t next = 0;
   for (size_t i = 0; i < count; ++i) {
     if (exceptions.gaps[i] >= lengths.size() - next) {
-      return absl::InvalidArgumentError(
-          absl::StrFormat("a length of a sample beyond the %d there are", lengths.size()));
+      return Invalid("a length of a sample beyond the %d there are", lengths.size());
     }
     next += exceptions.gaps[i];
     lengths[next++] = exceptions.lengths[i];
@@ -128,14 +125,13 @@ Status DecodeSampleLengths(ByteReader& in, std::span<uint32_t> offsets) {
   } else if (coding == static_cast<uint8_t>(Coding::kAll)) {
     if (!ReadPacked(in, lengths)) return Early();
   } else {
-    return absl::InvalidArgumentError(absl::StrFormat("unknown coding %d of lengths", coding));
+    return Invalid("unknown coding %d of lengths", coding);
   }
   if (!in.ok()) return Early();
   for (size_t b = 0; b < lengths.size(); ++b) {
     if (lengths[b] > kMaxBatchOccurrences - offsets[b]) {
-      return absl::InvalidArgumentError(
-          absl::StrFormat("sample %d: %d ids exceed the limit of a batch, of which %d are left", b,
-                          lengths[b], kMaxBatchOccurrences - offsets[b]));
+      return Invalid("sample %d: %d ids exceed the limit of a batch, of which %d are left", b,
+                     lengths[b], kMaxBatchOccurrences - offsets[b]);
     }
     offsets[b + 1] = offsets[b] + static_cast<uint32_t>(lengths[b]);
   }

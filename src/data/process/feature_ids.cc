@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 
 #include "data/csv_cells.h"
+#include "data/invalid.h"
 #include "data/process/bucketise.h"
 #include "data/process/hashing.h"
 #include "data/process/list_length.h"
@@ -21,23 +22,15 @@ namespace {
 using Hash = ProcessingConfig::Hash;
 using Missing = ProcessingConfig::Missing;
 
-Status CheckHashStack(const FeatureConfig& config) {
-  const HashStackConfig& stack = config.hash_stack;
-  if (stack.rounds <= kMaxHashStackRounds && (stack.rounds == 0 || stack.buckets > 0)) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(absl::StrFormat(
-      "feature '%s': a hash stack of %d rounds of %d buckets; rounds must be at most %d, "
-      "buckets at least 1",
-      config.name, stack.rounds, stack.buckets, kMaxHashStackRounds));
+// Whether a number is its own id.
+bool KeepsNumbers(const ProcessingConfig& processing) {
+  return processing.hash == Hash::kNone || (processing.hash == Hash::kAuto && processing.seed == 0);
 }
 
-// Whether the ids of a cell of numbers are these numbers, and nothing else happens to them.
+// Whether the ids of a cell of numbers are these numbers, without further processing.
 bool TakesNumbersAsTheyAre(const FeatureConfig& config, size_t columns) {
   const ProcessingConfig& processing = config.processing;
-  const bool as_they_are =
-      processing.hash == Hash::kNone || (processing.hash == Hash::kAuto && processing.seed == 0);
-  return as_they_are && columns == 1 && processing.plugin.path.empty() &&
+  return KeepsNumbers(processing) && columns == 1 && processing.plugin.path.empty() &&
          processing.boundaries.empty() && processing.vocabulary.empty() &&
          processing.missing == Missing::kSkip && processing.max_length == 0 &&
          processing.modulo == 0 && config.hash_stack.rounds == 0 && config.weight_separator == '\0';
@@ -49,23 +42,19 @@ FeatureIds::FeatureIds(const FeatureConfig& config, std::vector<size_t> columns,
                        std::optional<Plugin> plugin, const std::vector<std::string>& missing_values)
     : config_(config),
       columns_(std::move(columns)),
+      takes_numbers_(TakesNumbersAsTheyAre(config, columns_.size())),
       plugin_(std::move(plugin)),
       missing_values_(missing_values) {
-  takes_numbers_ = TakesNumbersAsTheyAre(config_, columns_.size());
-  const ProcessingConfig& processing = config_.processing;
-  if (processing.vocabulary.empty()) return;
-  vocabulary_ = std::make_shared<const Vocabulary>(processing.vocabulary, processing.oov_ids,
-                                                   processing.seed);
+  const ProcessingConfig& processing = config.processing;
+  SIMURGH_CHECK_EQ(columns_.size(), config.sources().size());
+  SIMURGH_CHECK(processing.quantiles == 0 || !processing.boundaries.empty()) << "fit statistics";
+  for (const std::string& word : processing.vocabulary) {
+    vocabulary_.emplace(word, vocabulary_.size());
+  }
 }
 
 StatusOr<FeatureIds> FeatureIds::Create(const FeatureConfig& config, std::vector<size_t> columns,
                                         const std::vector<std::string>& missing_values) {
-  SIMURGH_CHECK_EQ(columns.size(), config.sources().size());
-  SIMURGH_RETURN_IF_ERROR(CheckHashStack(config));
-  if (config.processing.quantiles > 0 && config.processing.boundaries.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("feature '%s': its quantiles have not been fitted", config.name));
-  }
   std::optional<Plugin> plugin;
   if (!config.processing.plugin.path.empty()) {
     const PluginPurpose purpose{.name = config.name, .columns = config.sources()};
@@ -75,33 +64,31 @@ StatusOr<FeatureIds> FeatureIds::Create(const FeatureConfig& config, std::vector
 }
 
 Status FeatureIds::BadToken(const Token& token, std::string_view problem) const {
-  return absl::InvalidArgumentError(
-      absl::StrFormat("feature '%s': %s %s", config_.name, Quoted(token.text), problem));
-}
-
-StatusOr<uint64_t> FeatureIds::IntegerOf(const Token& token) const {
-  if (token.is_number) return token.number;
-  const std::optional<uint64_t> value = ParseIntegerCell(token.text);
-  if (value) return *value;
-  return BadToken(token, "is not an integer of 64 bits; correct it, or hash it as text");
+  return Invalid("feature '%s': %s %s", config_.name, Quoted(token.text), problem);
 }
 
 StatusOr<std::optional<uint64_t>> FeatureIds::IdOf(const Token& token) const {
   const ProcessingConfig& processing = config_.processing;
   if (!processing.boundaries.empty()) {
-    // The digits of a hexadecimal id are no number.
+    // A hexadecimal id has no numeric value.
     const auto value = token.is_number ? std::nullopt : ParseNumberCell(token.text);
     if (!value) return BadToken(token, "is not a finite number; correct it, or mark it as missing");
     return BucketOf(processing.boundaries, *value);
   }
-  if (vocabulary_ != nullptr) return vocabulary_->IdOf(token.text);
+  if (!vocabulary_.empty()) {
+    const auto word = vocabulary_.find(absl::string_view(token.text.data(), token.text.size()));
+    if (word != vocabulary_.end()) return word->second;
+    if (processing.oov_ids == 0) return std::nullopt;
+    return vocabulary_.size() + HashText(token.text, processing.seed) % processing.oov_ids;
+  }
   if (processing.hash == Hash::kText || (processing.hash == Hash::kAuto && !token.is_number)) {
     return HashText(token.text, processing.seed);
   }
-  SIMURGH_ASSIGN_OR_RETURN(const uint64_t value, IntegerOf(token));
-  const bool as_it_is =
-      processing.hash == Hash::kNone || (processing.hash == Hash::kAuto && processing.seed == 0);
-  return as_it_is ? value : HashInteger(value, processing.seed);
+  const auto value = token.is_number ? std::optional(token.number) : ParseIntegerCell(token.text);
+  if (!value) {
+    return BadToken(token, "is not an integer of 64 bits; correct it, or hash it as text");
+  }
+  return KeepsNumbers(processing) ? *value : HashInteger(*value, processing.seed);
 }
 
 Status FeatureIds::OfCell(std::span<const Token> tokens, std::vector<uint64_t>& ids) {
@@ -149,9 +136,8 @@ Status FeatureIds::CheckCrossed(const RowCells& cells,
     absl::StrAppend(&counts, c == 0 ? "" : ", ", lists[c].size(), " of '", config_.columns[c],
                     "' from ", Quoted(cells.cell(columns_[c]).front().text), " on");
   }
-  return absl::InvalidArgumentError(
-      absl::StrFormat("feature '%s': its columns cross to more than %d ids (%s); shorten the lists",
-                      config_.name, kMaxCrossedIds, counts));
+  return Invalid("feature '%s': its columns cross to more than %d ids (%s); shorten the lists",
+                 config_.name, kMaxCrossedIds, counts);
 }
 
 // Every combination, the last column's tokens changing fastest; none where a column has none.
@@ -192,8 +178,7 @@ Status FeatureIds::NoIds(const RowCells& cells) const {
                                                      config_.sources()[empty - columns_.begin()]);
     absl::StrAppend(&what, " (of ", QuotedValues(cells, columns_), ")");
   }
-  return absl::InvalidArgumentError(
-      absl::StrFormat("feature '%s': %s; %s", config_.name, what, kRemedy));
+  return Invalid("feature '%s': %s; %s", config_.name, what, kRemedy);
 }
 
 Status FeatureIds::CheckReserved(const RowCells& cells) const {
@@ -201,15 +186,15 @@ Status FeatureIds::CheckReserved(const RowCells& cells) const {
   if (!processing.pad && processing.missing != Missing::kId) return absl::OkStatus();
   for (const uint64_t id : ids_) {
     if (id < kMissingId) continue;
-    return absl::InvalidArgumentError(absl::StrFormat(
+    return Invalid(
         "feature '%s': a value of %s has the id %d (%d), which stands for padding or a missing "
         "value; correct it, or hash it as `integer`",
-        config_.name, QuotedValues(cells, columns_), id, static_cast<int64_t>(id)));
+        config_.name, QuotedValues(cells, columns_), id, static_cast<int64_t>(id));
   }
   return absl::OkStatus();
 }
 
-// Hash stack.
+// Each row of a hash stack has the weight of its id.
 void FeatureIds::Fold() {
   const HashStackConfig& stack = config_.hash_stack;
   if (stack.rounds == 0) return;
@@ -218,14 +203,8 @@ void FeatureIds::Fold() {
     HashStackRows(stack, ids_[i], std::span(scratch_).subspan(i * stack.rounds, stack.rounds));
   }
   ids_.swap(scratch_);
-}
-
-// Each of the rows that stand for an id has its weight.
-void FeatureIds::FoldWeights() {
-  const uint32_t rounds = config_.hash_stack.rounds;
-  if (rounds == 0) return;
   std::vector<float> folded;
-  for (const float weight : weights_) folded.insert(folded.end(), rounds, weight);
+  for (const float weight : weights_) folded.insert(folded.end(), stack.rounds, weight);
   weights_.swap(folded);
 }
 
@@ -263,11 +242,8 @@ StatusOr<const std::vector<uint64_t>*> FeatureIds::Of(const RowCells& cells) {
     if (weighted) weights_.push_back(1.0F);
   }
   FitLength(config_.processing, kPaddingId, ids_);
+  if (weighted) FitLength(config_.processing, 1.0F, weights_);
   Fold();
-  if (weighted) {
-    FitLength(config_.processing, 1.0F, weights_);
-    FoldWeights();
-  }
   return &ids_;
 }
 

@@ -12,11 +12,8 @@
 namespace simurgh {
 
 // Adds every feature's ids, and the derived dense values of `config`, to the open sample.
-//
-// columns: names, in the order of the cells.
-// Errors: INVALID_ARGUMENT when a column is named that is not there; of plug-ins.
-StatusOr<std::unique_ptr<RowConsumer>> NewFeatureSink(const std::vector<std::string>& columns,
-                                                      const DataConfig& config,
+// Errors: INVALID_ARGUMENT for a plug-in that cannot be loaded or refuses its parameters.
+StatusOr<std::unique_ptr<RowConsumer>> NewFeatureSink(const DataConfig& config,
                                                       const std::vector<FeatureConfig>& features);
 
 }  // namespace simurgh

@@ -8,26 +8,27 @@
 #include "absl/strings/str_format.h"
 
 #include "data/file_batch_reader.h"
+#include "data/invalid.h"
 #include "data/process/bucketise.h"
 #include "data/process/dense_scaling.h"
 #include "data/process/feature_sink.h"
 #include "data/process/numbers.h"
 #include "data/row_parser.h"
+#include "simurgh/base/check.h"
 
 namespace simurgh {
 namespace {
 
 constexpr size_t kRowsAtOnce = 4'096;
 
-// A column whose numbers are looked at.
+// A column with statistics to compute.
 struct Observed {
-  std::string who;  // For messages: the column that is scaled, or the feature with quantiles.
-  std::string column;
-  size_t place = 0;        // Among the cells.
-  uint32_t quantiles = 0;  // 0: it is scaled.
+  std::string name;        // For messages: the scaled column, or the feature with quantiles.
+  size_t place;            // Among the cells.
+  uint32_t quantiles = 0;  // 0: the column is scaled.
   ColumnConfig::Transform transform = ColumnConfig::Transform::kNone;
-  Moments moments;             // Of what is scaled, after the transform.
-  std::vector<double> values;  // Of what is parted, as they stand.
+  Moments moments = {};             // Of a scaled column, after the transform.
+  std::vector<double> values = {};  // Of a feature with quantiles.
 };
 
 // Sees the cells of all training rows that the features take.
@@ -44,12 +45,6 @@ class ObservingSink final : public RowConsumer {
                        [column](const Observed& one) { return one.place == column; });
   }
 
-  std::string ReaderOf(size_t column) const override {
-    const auto reader =
-        std::ranges::find_if(observed_, [=](const Observed& one) { return one.place == column; });
-    return reader == observed_.end() ? features_->ReaderOf(column) : reader->who;
-  }
-
   // All of a row, or nothing: one that is left out of training counts nowhere.
   Status Consume(const RowCells& cells, BatchBuilder& /*builder*/) override {
     numbers_.clear();
@@ -57,9 +52,8 @@ class ObservingSink final : public RowConsumer {
       for (const Token& token : cells.cell(one.place)) {
         const auto value = token.is_number ? std::nullopt : ParseNumberCell(token.text);
         if (!value) {
-          return absl::InvalidArgumentError(
-              absl::StrFormat("%s: %s is not a finite number; correct it, or mark it as missing",
-                              one.who, Quoted(token.text)));
+          return Invalid("%s: %s is not a finite number; correct it, or mark it as missing",
+                         one.name, Quoted(token.text));
         }
         numbers_.push_back(*value);
       }
@@ -87,18 +81,6 @@ class ObservingSink final : public RowConsumer {
   std::vector<double> numbers_;  // Of the present row.
 };
 
-Status FindPlaces(const std::vector<std::string>& columns, std::vector<Observed>& observed) {
-  for (Observed& one : observed) {
-    const auto found = std::find(columns.begin(), columns.end(), one.column);
-    if (found == columns.end()) {
-      return absl::InvalidArgumentError(absl::StrFormat(
-          "%s: there is no column '%s' to take statistics of", one.who, one.column));
-    }
-    one.place = found - columns.begin();
-  }
-  return absl::OkStatus();
-}
-
 // Any boundaries let a feature take the rows that those to be fitted will.
 std::vector<FeatureConfig> WithAnyBoundaries(std::vector<FeatureConfig> features) {
   for (FeatureConfig& feature : features) {
@@ -117,18 +99,13 @@ DataConfig WithUnscaled(DataConfig config) {
 
 Status Observe(const DataConfig& config, const std::vector<FeatureConfig>& features,
                std::vector<Observed>& observed) {
+  SIMURGH_ASSIGN_OR_RETURN(auto taking, NewFeatureSink(config, WithAnyBoundaries(features)));
   const size_t dense_width = DenseColumns(config).size();
-  const auto sink =
-      [&](const std::vector<std::string>& columns) -> StatusOr<std::unique_ptr<RowConsumer>> {
-    SIMURGH_RETURN_IF_ERROR(FindPlaces(columns, observed));
-    SIMURGH_ASSIGN_OR_RETURN(auto taking,
-                             NewFeatureSink(columns, config, WithAnyBoundaries(features)));
-    return std::make_unique<ObservingSink>(observed, std::move(taking),
-                                           BatchBuilder(features.size(), dense_width));
-  };
+  auto observer = std::make_unique<ObservingSink>(observed, std::move(taking),
+                                                  BatchBuilder(features.size(), dense_width));
   SIMURGH_ASSIGN_OR_RETURN(
       const auto reader,
-      FileBatchReader::Open(config, sink, config.train,
+      FileBatchReader::Open(config, std::move(observer), config.train,
                             BatchBuilder(0, dense_width, LabelColumns(config).size()), kRowsAtOnce,
                             {}));
   while (true) {
@@ -137,18 +114,18 @@ Status Observe(const DataConfig& config, const std::vector<FeatureConfig>& featu
   }
 }
 
-Status NoSpread(const Observed& one) {
-  return absl::InvalidArgumentError(absl::StrFormat(
-      "%s: its %.0f numbers in the training files are all the same; give its statistics, "
-      "or leave it out",
-      one.who, one.moments.count()));
-}
-
-Status TooFarApart(const Observed& one) {
-  return absl::InvalidArgumentError(absl::StrFormat(
-      "%s: its %.0f numbers in the training files are too far apart for a deviation; correct them, "
-      "or transform them by log1p",
-      one.who, one.moments.count()));
+Status CheckMoments(const Observed& one) {
+  if (!std::isfinite(one.moments.stddev())) {
+    return Invalid(
+        "%s: its %.0f numbers in the training files are too far apart for a deviation; correct "
+        "them, or transform them by log1p",
+        one.name, one.moments.count());
+  }
+  if (one.moments.stddev() > 0.0) return absl::OkStatus();
+  return Invalid(
+      "%s: its %.0f numbers in the training files are all the same; give its statistics, or leave "
+      "it out",
+      one.name, one.moments.count());
 }
 
 // Of a feature with quantiles, whose values it takes.
@@ -156,49 +133,48 @@ StatusOr<std::vector<double>> FittedBoundaries(Observed& one) {
   const size_t count = one.values.size();
   std::vector<double> boundaries = QuantileBoundaries(std::move(one.values), one.quantiles);
   if (!boundaries.empty()) return boundaries;
-  return absl::InvalidArgumentError(absl::StrFormat(
+  return Invalid(
       "%s: the training files have %d numbers, too many of them equal to the smallest "
       "for %d quantiles; raise quantiles or set boundaries",
-      one.who, count, one.quantiles));
+      one.name, count, one.quantiles);
 }
 
-// Statistics of all columns that are scaled by them, in their order.
-StatusOr<std::vector<Moments>> FittedMoments(std::span<const Observed> observed) {
-  std::vector<Moments> moments;
-  for (const Observed& one : observed) {
-    if (!std::isfinite(one.moments.stddev())) return TooFarApart(one);
-    if (one.moments.stddev() == 0.0) return NoSpread(one);
-    moments.push_back(one.moments);
-  }
-  return moments;
-}
-
-// The columns that are to be scaled by what the training files hold.
-std::vector<Observed> ScaledColumns(const DataConfig& config) {
+// Columns and features with statistics to compute, in this order.
+std::vector<Observed> ToObserve(const DataConfig& config,
+                                const std::vector<FeatureConfig>& features) {
   std::vector<Observed> observed;
-  const bool is_criteo = config.format == DataConfig::Format::kCriteo;
-  if (is_criteo && !config.criteo.fit) return observed;
-  for (const ColumnConfig& column : is_criteo ? CriteoDense({}) : config.csv.columns) {
-    if (!is_criteo && !column.fit) continue;
-    observed.push_back({.who = absl::StrFormat("column '%s'", column.name),
-                        .column = column.name,
-                        .transform = column.transform});
+  const std::vector<ColumnConfig> columns = ColumnsOf(config);
+  for (size_t c = 0; c < columns.size(); ++c) {
+    if (!columns[c].fit) continue;
+    observed.push_back({.name = absl::StrFormat("column '%s'", columns[c].name),
+                        .place = c,
+                        .transform = columns[c].transform});
+  }
+  for (const FeatureConfig& feature : features) {
+    if (feature.processing.quantiles == 0) continue;
+    const auto column = std::ranges::find(columns, feature.sources().front(), &ColumnConfig::name);
+    SIMURGH_CHECK(column != columns.end()) << feature.name;
+    observed.push_back({.name = absl::StrFormat("feature '%s'", feature.name),
+                        .place = static_cast<size_t>(column - columns.begin()),
+                        .quantiles = feature.processing.quantiles});
   }
   return observed;
 }
 
-void SetStatistics(const std::vector<Moments>& moments, DataConfig& config) {
-  CriteoConfig& criteo = config.criteo;
-  auto next = moments.begin();
-  for (ColumnConfig& column : config.csv.columns) {
-    if (!column.fit) continue;
-    column.mean = next->mean();
-    column.stddev = next->stddev();
-    ++next;
-  }
-  for (; criteo.fit && next != moments.end(); ++next) {
-    criteo.mean.push_back(next->mean());
-    criteo.stddev.push_back(next->stddev());
+// observed: begins with the columns to scale.
+void SetMoments(std::span<const Observed> observed, DataConfig& config) {
+  auto next = observed.begin();
+  if (config.format == DataConfig::Format::kCsv) {
+    for (ColumnConfig& column : config.csv.columns) {
+      if (!column.fit) continue;
+      column.mean = next->moments.mean();
+      column.stddev = next++->moments.stddev();
+    }
+  } else if (config.criteo.fit) {
+    for (const Observed& one : observed.first(kCriteoDenseColumns)) {
+      config.criteo.mean.push_back(one.moments.mean());
+      config.criteo.stddev.push_back(one.moments.stddev());
+    }
   }
 }
 
@@ -207,24 +183,19 @@ void SetStatistics(const std::vector<Moments>& moments, DataConfig& config) {
 Status FitStatistics(DataConfig& config, std::vector<FeatureConfig>& features) {
   config.criteo.mean.clear();
   config.criteo.stddev.clear();
-  std::vector<Observed> observed = ScaledColumns(config);
-  const size_t scaled = observed.size();
-  std::vector<FeatureConfig*> bucketised;
-  for (FeatureConfig& feature : features) {
-    if (feature.processing.quantiles == 0) continue;
-    observed.push_back({.who = absl::StrFormat("feature '%s'", feature.name),
-                        .column = feature.sources().front(),
-                        .quantiles = feature.processing.quantiles});
-    bucketised.push_back(&feature);
-  }
+  std::vector<Observed> observed = ToObserve(config, features);
   if (observed.empty()) return absl::OkStatus();
   SIMURGH_RETURN_IF_ERROR(Observe(WithUnscaled(config), features, observed));
-  SIMURGH_ASSIGN_OR_RETURN(const std::vector<Moments> moments,
-                           FittedMoments(std::span(observed).first(scaled)));
-  SetStatistics(moments, config);
-  for (size_t i = 0; i < bucketised.size(); ++i) {
-    SIMURGH_ASSIGN_OR_RETURN(bucketised[i]->processing.boundaries,
-                             FittedBoundaries(observed[scaled + i]));
+  const auto bucketised =
+      std::ranges::find_if(observed, [](const Observed& one) { return one.quantiles > 0; });
+  for (const Observed& one : std::span(observed.begin(), bucketised)) {
+    SIMURGH_RETURN_IF_ERROR(CheckMoments(one));
+  }
+  SetMoments(observed, config);
+  auto next = bucketised;
+  for (FeatureConfig& feature : features) {
+    if (feature.processing.quantiles == 0) continue;
+    SIMURGH_ASSIGN_OR_RETURN(feature.processing.boundaries, FittedBoundaries(*next++));
   }
   return absl::OkStatus();
 }

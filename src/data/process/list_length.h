@@ -1,16 +1,22 @@
 #pragma once
 
-#include <cstdint>
+#include <cstddef>
 #include <vector>
 
 #include "simurgh/config/feature_config.h"
 
 namespace simurgh {
 
-// Cuts a list to config.max_length and, if config.pad says so, fills it up with `padding` at its
-// end. Does nothing where max_length is 0.
-void FitLength(const ProcessingConfig& config, uint64_t padding, std::vector<uint64_t>& ids);
-// The same for the weights of such ids.
-void FitLength(const ProcessingConfig& config, float padding, std::vector<float>& weights);
+// Cuts a list to config.max_length and, with config.pad, appends `padding` up to that length. Does
+// nothing if max_length is 0.
+template <typename T>
+void FitLength(const ProcessingConfig& config, T padding, std::vector<T>& list) {
+  const size_t length = config.max_length;
+  if (length == 0) return;
+  if (list.size() > length && config.keep == ProcessingConfig::Keep::kLast) {
+    list.erase(list.begin(), list.end() - static_cast<std::ptrdiff_t>(length));
+  }
+  if (list.size() > length || config.pad) list.resize(length, padding);
+}
 
 }  // namespace simurgh

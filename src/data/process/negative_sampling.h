@@ -8,8 +8,8 @@
 
 namespace simurgh {
 
-// Whether the negative row of this number stays: by chance that depends on seed and number alone.
-// What models trained so predict is set right by CorrectForSampling (simurgh/nn/metrics.h).
+// Whether a negative row stays. Depends on seed and row number only. CorrectForSampling
+// (simurgh/nn/metrics.h) corrects the predictions of models trained on the kept rows.
 inline bool KeepsNegative(const ReadOptions& options, uint64_t row) {
   if (options.keep_negatives >= 1.0) return true;
   return Random(Mix64(options.seed + 1) ^ Mix64(row)).Uniform() < options.keep_negatives;

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
+#include "data/invalid.h"
 #include "data/row_parser.h"
 #include "simurgh/data/plugin.h"
 #include "simurgh/tensor/finite.h"
@@ -54,10 +55,10 @@ class SharedObject {
     void* handle = dlopen(absolute.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle != nullptr) return SharedObject(handle);
     const char* reason = dlerror();
-    return absl::InvalidArgumentError(
-        absl::StrFormat("cannot be loaded: %s; check the path, and that it is built for this "
-                        "machine",
-                        reason != nullptr ? reason : "unknown reason"));
+    return Invalid(
+        "cannot be loaded: %s; check the path, and that it is built for this "
+        "machine",
+        reason != nullptr ? reason : "unknown reason");
   }
 
   ~SharedObject() {
@@ -77,10 +78,10 @@ class SharedObject {
       return absl::InvalidArgumentError(SIMURGH_PLUGIN_ENTRY "() answers null; return a plug-in");
     }
     if (plugin->abi != SIMURGH_PLUGIN_ABI) {
-      return absl::InvalidArgumentError(
-          absl::StrFormat("is of plug-in ABI %d, this program takes %d; build it with this "
-                          "version's simurgh/data/plugin.h",
-                          plugin->abi, SIMURGH_PLUGIN_ABI));
+      return Invalid(
+          "is of plug-in ABI %d, this program takes %d; build it with this "
+          "version's simurgh/data/plugin.h",
+          plugin->abi, SIMURGH_PLUGIN_ABI);
     }
     if (plugin->create == nullptr || plugin->process == nullptr || plugin->destroy == nullptr) {
       return absl::InvalidArgumentError("lacks create, process or destroy; fill in all three");
@@ -129,8 +130,7 @@ struct Plugin::State {
 
 Status Plugin::State::Problem(std::string_view what, const RowCells& row,
                               std::span<const size_t> columns) const {
-  return absl::InvalidArgumentError(
-      absl::StrFormat("%s: %s (of %s)", prefix, what, QuotedValues(row, columns)));
+  return Invalid("%s: %s (of %s)", prefix, what, QuotedValues(row, columns));
 }
 
 Status Plugin::State::Process(const RowCells& row, std::span<const size_t> columns,
@@ -184,8 +184,7 @@ StatusOr<Plugin> Plugin::Create(const PluginConfig& config, const PluginPurpose&
   Message message;
   state->instance = Guarded([&] { return state->plugin->create(&setup, message.room()); }, nullptr);
   if (state->instance == nullptr) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("%s refuses its columns or parameters: %s", prefix, message.text()));
+    return Invalid("%s refuses its columns or parameters: %s", prefix, message.text());
   }
   return Plugin(std::move(state));
 }

@@ -12,14 +12,14 @@
 
 namespace simurgh {
 
-// One value of a cell; its text lives as long as the line.
+// One value of a cell. Lifetime: of the line.
 struct Token {
   std::string_view text;
-  uint64_t number = 0;  // Where the format itself says that it is one.
+  uint64_t number = 0;  // If is_number.
   bool is_number = false;
 };
 
-// The cells of a row that somebody reads, each a list of tokens, empty where it is missing.
+// The cells of a row as lists of tokens. A missing or unread cell is empty.
 class RowCells {
  public:
   void Clear() {
@@ -39,20 +39,17 @@ class RowCells {
   std::vector<size_t> ends_;
 };
 
-// Who takes the cells of each row.
+// Receives the parsed cells of each row.
 //
 // Threads: one owner.
 class RowConsumer {
  public:
   virtual ~RowConsumer() = default;
 
-  // Whether it reads the column; others come as empty cells.
+  // Whether the consumer reads the column. Parsers may leave the cells of others empty.
   virtual bool Reads(size_t column) const = 0;
 
-  // Who does, for messages: "feature 'age'".
-  virtual std::string ReaderOf(size_t column) const = 0;
-
-  // One cell a column, in their order.
+  // cells: one per column.
   // Errors: INVALID_ARGUMENT naming feature or column, value and remedy.
   virtual Status Consume(const RowCells& cells, BatchBuilder& builder) = 0;
 };

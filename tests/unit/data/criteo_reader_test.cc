@@ -101,10 +101,7 @@ TEST_CASE("Bad Criteo rows are named") {
   CHECK_THAT(std::string(samples.status().message()), Catch::Contains(bad.message));
 }
 
-TEST_CASE("Features of the Criteo format name its columns") {
-  const auto reader = OpenBatchReader(Criteo(), {Feature("C27")}, {}, 1);
-  CHECK_THAT(std::string(reader.status().message()),
-             Catch::Contains("'C27', which is not there; the columns are I1, I2"));
+TEST_CASE("The Criteo format has 13 dense columns") {
   CHECK(DenseColumns(Criteo()).size() == 13);
   CHECK(DenseColumns(Criteo()).back() == "I13");
 }

@@ -248,56 +248,6 @@ TEST_CASE("A torn file is named with the line it is torn at") {
   CHECK_THAT(std::string(samples.status().message()), Catch::Contains(file + ":"));
 }
 
-TEST_CASE("Configurations that make no sense are refused") {
-  DataConfig config = Example();
-  std::vector<FeatureConfig> features = Features();
-  std::string message;
-  size_t batch_size = 1;
-  SECTION("a feature without column") {
-    features[0].column = "town";
-    message = "feature 'city' names column 'town', which is not there; the columns are y, x, city";
-  }
-  SECTION("a feature that reads the label") {
-    features[0].column = "y";
-    message = "feature 'city' reads column 'y', which is a label";
-  }
-  SECTION("a feature that reads a skipped column") {
-    features[0].column = "note";
-    message = "which is skipped";
-  }
-  SECTION("two columns of one name") {
-    config.csv.columns[4].name = "x";
-    message = "two columns are named 'x'";
-  }
-  SECTION("no label") {
-    config.csv.columns[0].kind = Kind::kSkip;
-    message = "no label column";
-  }
-  SECTION("no spread") {
-    config.csv.columns[1].stddev = 0.0;
-    message = "column 'x': stddev is 0";
-  }
-  SECTION("a hash stack too high") {
-    features[1].hash_stack = {.rounds = 9, .buckets = 10};
-    message = "a hash stack of 9 rounds";
-  }
-  SECTION("a hash stack without buckets") {
-    features[1].hash_stack = {.rounds = 1, .buckets = 0};
-    message = "buckets at least 1";
-  }
-  SECTION("no batch size") {
-    batch_size = 0;
-    message = "batch size 0";
-  }
-  SECTION("too large a batch size") {
-    batch_size = kMaxBatchSamples + 1;
-    message = "batch size 65536, must be 1 to 65535";
-  }
-  const auto reader = OpenBatchReader(config, features, {}, batch_size);
-  CHECK(reader.status().code() == absl::StatusCode::kInvalidArgument);
-  CHECK_THAT(std::string(reader.status().message()), Catch::Contains(message));
-}
-
 TEST_CASE("A missing file is NOT_FOUND, at once when it is the first") {
   const TemporaryFolder folder;
   const std::string there = folder.Write("a.csv", "1,1,c,t,\n");

@@ -79,16 +79,16 @@ TEST_CASE("Bad options exit with 2, a bad file with 3, and nothing is written") 
     std::string message;
   };
   const Bad bad = GENERATE(values<Bad>({
-      {"", 2, "--output FILE is missing"},
-      {"--output a", 2, "--samples N is missing"},
-      {"--output a --samples 0", 2, "--samples is 0, must be at least 1"},
-      {"--output a --samples -1", 2, "--samples is -1"},
+      {"", 2, "the option '--output' is required"},
+      {"--output a", 2, "the option '--samples' is required"},
+      {"--output a --samples 0", 2, "--samples: 0 is out of range; use 1 or more"},
+      {"--output a --samples -1", 2, "--samples: -1 is"},
       {"--output a --samples many", 2, "many"},
-      {"--output a --samples 1 --first -1", 2, "--first is -1, must not be negative"},
-      {"--output a --samples 1 --threads 0", 2, "--threads is 0, must be 1 to 1024"},
+      {"--output a --samples 1 --first -1", 2, "--first: -1 is out of range; use 0 or more"},
+      {"--output a --samples 1 --threads 0", 2, "--threads: 0 is out of range; use 1 to 1024"},
       {"--output a --samples 1 --sead 1", 2, "sead"},
       {"--output a --samples 1 stray", 2, "positional"},
-      {"--output a --samples 1 --missing 2", 2, "missing is 2, must be 0 to 0.9"},
+      {"--output a --samples 1 --missing 2", 2, "missing: 2 is out of range; use 0 to 0.9"},
       {"--output nowhere/a --samples 1", 3, "nowhere/a"},
   }));
   CAPTURE(bad.options);

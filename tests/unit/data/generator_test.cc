@@ -36,17 +36,21 @@ std::vector<GeneratedSample> Samples(const GeneratorConfig& config, uint64_t cou
   return samples;
 }
 
+double Teacher(const GeneratedSample& sample) { return sample.teacher_logits[0]; }
+double Additive(const GeneratedSample& sample) { return sample.additive_logit; }
+double Dense(const GeneratedSample& sample) { return sample.dense_logit; }
+
 // By its definition, one sort: the mean rank of the positives. Scores are real numbers without
 // ties.
-double Auc(const std::vector<GeneratedSample>& samples, double GeneratedSample::* score) {
+double Auc(const std::vector<GeneratedSample>& samples, double (*score)(const GeneratedSample&)) {
   std::vector<const GeneratedSample*> ranked;
   for (const GeneratedSample& sample : samples) ranked.push_back(&sample);
   std::sort(ranked.begin(), ranked.end(),
-            [score](const auto* a, const auto* b) { return a->*score < b->*score; });
+            [score](const auto* a, const auto* b) { return score(*a) < score(*b); });
   double positives = 0.0;
   double wins = 0.0;
   for (size_t n = 0; n < ranked.size(); ++n) {
-    if (ranked[n]->label == 0.0F) continue;
+    if (ranked[n]->labels[0] == 0.0F) continue;
     wins += static_cast<double>(n) - positives;  // Negatives below.
     positives += 1.0;
   }
@@ -58,9 +62,9 @@ TEST_CASE("The teacher's parts are worth what they should be, at every seed and 
   config.seed = GENERATE(1, 7, 123'456'789);
   config.distinct_ids = GENERATE(78, 100'000, 33'000'000);
   const auto samples = Samples(config, 60'000);
-  const double teacher = Auc(samples, &GeneratedSample::teacher_logit);
-  const double additive = Auc(samples, &GeneratedSample::additive_logit);
-  const double dense = Auc(samples, &GeneratedSample::dense_logit);
+  const double teacher = Auc(samples, Teacher);
+  const double additive = Auc(samples, Additive);
+  const double dense = Auc(samples, Dense);
   CAPTURE(config.seed, config.distinct_ids, teacher, additive, dense);
   CHECK(teacher > 0.81);
   CHECK(teacher < 0.85);
@@ -77,9 +81,9 @@ TEST_CASE("So they are for other shapes of data") {
   SECTION("many cells missing") { config.missing = 0.5; }
   SECTION("none missing") { config.missing = 0.0; }
   const auto samples = Samples(config, 60'000);
-  const double teacher = Auc(samples, &GeneratedSample::teacher_logit);
-  CHECK(Auc(samples, &GeneratedSample::additive_logit) < teacher - 0.02);
-  CHECK(Auc(samples, &GeneratedSample::dense_logit) < teacher - 0.08);
+  const double teacher = Auc(samples, Teacher);
+  CHECK(Auc(samples, Additive) < teacher - 0.02);
+  CHECK(Auc(samples, Dense) < teacher - 0.08);
 }
 
 TEST_CASE("Labels are drawn with the teacher's probability, a quarter of them positive") {
@@ -92,12 +96,12 @@ TEST_CASE("Labels are drawn with the teacher's probability, a quarter of them po
   std::map<int, Bin> bins;
   double positives = 0.0;
   for (const GeneratedSample& sample : samples) {
-    const double probability = 1.0 / (1.0 + std::exp(-sample.teacher_logit));
+    const double probability = 1.0 / (1.0 + std::exp(-sample.teacher_logits[0]));
     Bin& bin = bins[static_cast<int>(probability * 10.0)];
     bin.expected += probability;
     bin.variance += probability * (1.0 - probability);
-    bin.seen += sample.label;
-    positives += sample.label;
+    bin.seen += sample.labels[0];
+    positives += sample.labels[0];
   }
   CHECK(bins.size() == 10);
   for (const auto& [tenth, bin] : bins) {
@@ -118,7 +122,7 @@ TEST_CASE("Given an id of any one feature the interactions have mean zero") {
     std::map<uint64_t, Sums> by_id;
     for (const GeneratedSample& sample : samples) {
       Sums& sums = by_id[sample.ids[f].value_or(0)];
-      const double pairs = sample.teacher_logit - sample.additive_logit;
+      const double pairs = sample.teacher_logits[0] - sample.additive_logit;
       sums.count += 1.0;
       sums.sum += pairs;
       sums.squares += pairs * pairs;
@@ -204,15 +208,15 @@ TEST_CASE("Further labels leave everything else as it is, and have something of 
   std::array<double, 2> positives{};
   double first_positives = 0;
   for (size_t n = 0; n < one.size(); ++n) {
-    REQUIRE(three[n].label == one[n].label);
+    REQUIRE(three[n].labels[0] == one[n].labels[0]);
     REQUIRE(three[n].ids == one[n].ids);
     REQUIRE(three[n].dense == one[n].dense);
-    REQUIRE(one[n].more_labels.empty());
-    REQUIRE(three[n].more_labels.size() == 2);
-    first_positives += one[n].label;
+    REQUIRE(one[n].labels.size() == 1);
+    REQUIRE(three[n].labels.size() == 3);
+    first_positives += one[n].labels[0];
     for (size_t i = 0; i < 2; ++i) {
-      positives[i] += three[n].more_labels[i];
-      together[i] += three[n].more_labels[i] * one[n].label;
+      positives[i] += three[n].labels[i + 1];
+      together[i] += three[n].labels[i + 1] * one[n].labels[0];
     }
   }
   for (size_t i = 0; i < 2; ++i) {
@@ -221,7 +225,7 @@ TEST_CASE("Further labels leave everything else as it is, and have something of 
     CHECK(positives[i] > 0.1 * static_cast<double>(one.size()));
     CHECK(positives[i] < 0.5 * static_cast<double>(one.size()));
   }
-  CHECK(three[0].more_teacher_logits[0] != three[0].more_teacher_logits[1]);
+  CHECK(three[0].teacher_logits[1] != three[0].teacher_logits[2]);
 }
 
 TEST_CASE("Generated lines read back through the Criteo reader") {
@@ -242,7 +246,7 @@ TEST_CASE("Generated lines read back through the Criteo reader") {
   size_t missing = 0;
   size_t negative = 0;
   for (size_t n = 0; n < samples.size(); ++n) {
-    REQUIRE((*read)[n].label == samples[n].label);
+    REQUIRE((*read)[n].label == samples[n].labels[0]);
     for (size_t f = 0; f < Generator::kFeatures; ++f) {
       std::vector<uint64_t> ids;
       if (samples[n].ids[f].has_value()) ids.push_back(*samples[n].ids[f]);
@@ -265,15 +269,16 @@ TEST_CASE("Options out of range are refused by name") {
     const char* message;
   };
   const Bad bad = GENERATE(values<Bad>({
-      {{.cardinality_scale = 0.0}, "cardinality scale is 0, must be above 0, at most 100"},
-      {{.cardinality_scale = 101.0}, "cardinality scale is 101"},
-      {{.cardinality_scale = NAN}, "cardinality scale is nan"},
-      {{.distinct_ids = 77}, "distinct ids is 77, must be 78 to "},
-      {{.distinct_ids = 4'000'000'000}, "distinct ids is 4e+09"},
-      {{.zipf_exponent = 0.0}, "zipf exponent is 0, must be above 0, at most 4"},
-      {{.missing = -0.1}, "missing is -0.1, must be 0 to 0.9"},
-      {{.missing = 0.95}, "missing is 0.95"},
-      {{.id_digits = 12}, "id digits is 12, must be 8 or 16"},
+      {{.cardinality_scale = 0.0},
+       "cardinality scale: 0 is out of range; use above 0, at most 100"},
+      {{.cardinality_scale = 101.0}, "cardinality scale: 101 is out"},
+      {{.cardinality_scale = NAN}, "cardinality scale: nan is out"},
+      {{.distinct_ids = 77}, "distinct ids: 77 is out of range; use 78 to "},
+      {{.distinct_ids = 4'000'000'000}, "distinct ids: 4e+09 is out"},
+      {{.zipf_exponent = 0.0}, "zipf exponent: 0 is out of range; use above 0, at most 4"},
+      {{.missing = -0.1}, "missing: -0.1 is out of range; use 0 to 0.9"},
+      {{.missing = 0.95}, "missing: 0.95 is out"},
+      {{.id_digits = 12}, "id digits: 12 is out of range; use 8 or 16"},
   }));
   const auto generator = Generator::Create(bad.config);
   CHECK(generator.status().code() == absl::StatusCode::kInvalidArgument);

@@ -150,10 +150,11 @@ TEST_CASE("A line that is too long is a bad row like any") {
       folder.Write("a.csv", "1,1,Oslo,\n0,2,Rome," + list + "\n1,3,Bonn,\n" + list);
   DataConfig config = Example();
   config.csv.header = GENERATE(false, true);
-  CHECK(ReadSamples(config, {Feature("city"), Feature("tags")}, {file}).status().message() ==
-        file +
-            ":2: the line is longer than 1048576 bytes; shorten it, or see whether this is a text "
-            "file");
+  CHECK(
+      ReadSamples(config, {Feature("city"), Feature("tags")}, {file}).status().message() ==
+      file +
+          ":2: the line is longer than 1048576 bytes; shorten it, or check whether this is a text "
+          "file");
   config.bad_rows = DataConfig::BadRows::kSkip;
   const auto samples = ReadSamples(config, {Feature("city"), Feature("tags")}, {file});
   REQUIRE(samples.ok());
@@ -216,8 +217,6 @@ TEST_CASE("Statistics come from the training files, and hold for the test files"
   std::vector<FeatureConfig> features = {Feature("city"), Feature("tags"), Feature("bucket")};
   features[2].column = "x";
   features[2].processing.quantiles = 3;
-  CHECK(OpenBatchReader(config, features, config.train, 1).status().message() ==
-        "feature 'bucket': its quantiles have not been fitted");
   REQUIRE(FitStatistics(config, features).ok());
   CHECK(config.csv.columns[1].mean == 2.0);
   CHECK(config.csv.columns[1].stddev == Approx(std::sqrt(2.0 / 3.0)));

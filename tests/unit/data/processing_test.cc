@@ -15,7 +15,6 @@
 #include "data/process/hashing.h"
 #include "data/process/list_length.h"
 #include "data/process/negative_sampling.h"
-#include "data/process/vocabulary.h"
 #include "simurgh/base/random.h"
 #include "simurgh/data/hash_stack.h"
 
@@ -163,20 +162,20 @@ TEST_CASE("Quantiles part the values evenly, and equal ones not at all") {
   }
 }
 
-TEST_CASE("Words have their place, others share what is behind") {
-  const Vocabulary vocabulary({"red", "green"}, 3, 5);
-  CHECK(vocabulary.IdOf("red") == 0);
-  CHECK(vocabulary.IdOf("green") == 1);
+TEST_CASE("A vocabulary numbers its words; other texts share the ids after them") {
+  FeatureConfig config = Named("colour");
+  config.processing.vocabulary = {"red", "green"};
+  config.processing.oov_ids = 3;
+  config.processing.seed = 5;
+  CHECK(*Process(config, {{"red", "green"}}) == Ids{0, 1});
   std::set<uint64_t> others;
   for (int i = 0; i < 100; ++i) {
     const std::string text = "blue" + std::to_string(i);
-    CHECK(vocabulary.IdOf(text) == 2 + HashText(text, 5) % 3);
-    others.insert(*vocabulary.IdOf(text));
+    const Ids ids = *Process(config, {{text}});
+    CHECK(ids == Ids{2 + HashText(text, 5) % 3});
+    others.insert(ids[0]);
   }
   CHECK(others == std::set<uint64_t>{2, 3, 4});
-  CHECK_FALSE(Vocabulary({"red"}, 0, 0).IdOf("blue").has_value());
-  FeatureConfig config = Named("colour");
-  config.processing.vocabulary = {"red", "green"};
   config.processing.oov_ids = 0;
   CHECK(*Process(config, {{"green", "blue", "red"}}) == Ids{1, 0});
   CHECK(Process(config, {{"blue"}})->empty());

@@ -121,10 +121,5 @@ TEST_CASE("What is left of a file with bad rows is what the file without them ho
   }
 }
 
-TEST_CASE("A share that is none is refused") {
-  CHECK(OpenBatchReader(Example(), {}, {}, 1, {.share = 2, .shares = 2}).status().message() ==
-        "share 2 of 2; shares are numbered from 0");
-}
-
 }  // namespace
 }  // namespace simurgh
