@@ -27,7 +27,7 @@ bool IsHost(const std::string& host) {
          std::all_of(inner.begin(), inner.end(), allowed);
 }
 
-// "tcp" of "tcp://...", nothing without one.
+// "tcp" for "tcp://...", "" for none.
 std::string SchemeOf(const std::string& address) {
   const size_t end = address.find(kSchemeEnd);
   return end == std::string::npos ? "" : address.substr(0, end);
@@ -62,7 +62,7 @@ std::string AddressProblem(const std::string& address, bool allow_schemes) {
   if (!allow_schemes) return absl::StrCat("'", address, "' has a scheme");
   if (scheme == "unix" || scheme == "shm") return PathProblem(WithoutScheme(address));
   if (scheme == "tcp" || scheme == "auto") return HostAndPortProblem(WithoutScheme(address));
-  return absl::StrCat("'", scheme, "' is no scheme");
+  return absl::StrCat("'", scheme, "' is not a scheme");
 }
 
 std::string WithoutScheme(const std::string& address) {

@@ -36,7 +36,7 @@ bool IsOfInput(std::string_view key) {
 }
 
 bool IsOfTraining(std::string_view key) {
-  // What a rank may decide for itself.
+  // Settings that may differ between ranks.
   static const std::set<std::string_view> not_of_training{
       "training.auc_window_samples", "training.progress_interval", "training.retry_deadline",
       "training.loader_queue_batches"};
@@ -75,7 +75,7 @@ void AddPlugin(const std::string& key, const PluginConfig& plugin, ConfigSetting
   (*settings)[absl::StrCat(key, ".plugin.path, content")] = HashText(content);
 }
 
-// Properties of files and what is computed from them.
+// Adds properties of files and the statistics computed from them.
 void AddFiles(const ClusterConfig& config, ConfigSettings* settings) {
   std::vector<uintmax_t> sizes;
   for (const std::string& path : config.data.train) {

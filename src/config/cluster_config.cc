@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kMaxFileBytes = size_t{1} << 20;
 
-// Reads all sections; the table paths are needed by the checks that follow.
+// Reads all sections. Returns the paths of the tables for LinkFeatures.
 std::vector<std::string> ReadSections(const YamlNode& document, const std::string& folder,
                                       ReadContext* context, ClusterConfig* config,
                                       ModelShorthand* shorthand) {
@@ -52,7 +52,7 @@ StatusOr<std::string> ReadFile(const std::string& path) {
   text.resize(static_cast<size_t>(file.gcount()));
   if (file.bad()) {
     return absl::InvalidArgumentError(
-        absl::StrCat(path, ": cannot be read to its end; check the disk"));
+        absl::StrCat(path, ": cannot be read completely; check the disk"));
   }
   if (text.size() > kMaxFileBytes) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": more than ", kMaxFileBytes,
@@ -84,7 +84,7 @@ StatusOr<ClusterConfig> ParseClusterConfig(const std::string& text, const std::s
   ModelShorthand shorthand;
   const std::vector<std::string> table_paths =
       ReadSections(document, folder, &context, &config, &shorthand);
-  // What does not hold together is only worth saying of sections that are right in themselves.
+  // The checks across sections require valid sections.
   if (context.diagnostics.ok()) {
     ApplyMode(&config);
     CheckServices(config, &context.diagnostics);

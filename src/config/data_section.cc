@@ -61,23 +61,19 @@ void ReadColumn(MapReader& in, ColumnConfig* column) {
 }
 
 void CheckColumnList(MapReader& in, const CsvConfig& csv) {
-  std::map<std::string, size_t> taken;
+  in.context()->diagnostics.CheckDistinct(csv.columns, &ColumnConfig::name, [&](size_t i) {
+    return in.PathOf(absl::StrCat("columns.", i, ".name"));
+  });
   size_t labels = 0;
   for (size_t i = 0; i < csv.columns.size(); ++i) {
     const ColumnConfig& column = csv.columns[i];
     const std::string key = absl::StrCat("columns.", i);
-    const auto [entry, is_new] = taken.emplace(column.name, i);
-    if (!is_new && !column.name.empty()) {
-      in.Error(absl::StrCat(key, ".name"),
-               absl::StrCat("'", column.name, "' is taken by columns.", entry->second),
-               "give every column a different name");
-    }
     if (column.separator == csv.separator) {
-      in.Error(absl::StrCat(key, ".separator"), "the same as between columns",
-               "use another separator inside the cell");
+      in.Error(absl::StrCat(key, ".separator"), "the same as csv.separator",
+               "use another separator within cells");
     }
     if (column.kind == Kind::kLabel && ++labels > kMaxTasks) {
-      in.Error(absl::StrCat(key, ".kind"), "a label too many",
+      in.Error(absl::StrCat(key, ".kind"), "too many labels",
                absl::StrCat("keep at most ", kMaxTasks, " labels"));
     }
   }
@@ -90,7 +86,7 @@ void ReadCsv(MapReader& in, bool is_used, CsvConfig* csv) {
   in.Texts("missing_values",
            "texts of missing cells and list values, compared without surrounding blanks",
            &csv->missing_values, {0, kMaxTexts}, Need::kOptional);
-  // Not required of the criteo format, which reads no keys of this section.
+  // Required for `format: csv` only.
   in.Maps("columns",
           "columns in the order of the file, 1 to 16 of them labels; required for `format: csv`",
           {is_used ? size_t{1} : size_t{0}, kMaxColumns}, [&](MapReader& map) {
@@ -121,7 +117,7 @@ bool IsUsable(const ColumnConfig& column) {
   return column.kind == Kind::kId || column.kind == Kind::kDense;
 }
 
-// A column that a feature reads, named at `path`.
+// Checks the column that the key at `path` names.
 void CheckSource(const std::string& path, const std::string& column,
                  const std::map<std::string, const ColumnConfig*>& column_of,
                  const std::vector<std::string>& usable, Diagnostics* diagnostics) {
@@ -139,27 +135,28 @@ void CheckSource(const std::string& path, const std::string& column,
 
 constexpr std::string_view kInNumbers = "+-.";
 
-// What keeps values and weights of the column from being told apart, or nothing.
+// Why values and weights of the column cannot be separated, or an empty string.
 std::string WeightProblem(char separator, const ColumnConfig& column, const DataConfig& data) {
   if (data.format == Format::kCriteo) return "the criteo format has no weights";
   if (column.kind == Kind::kDense) {
-    return absl::StrCat("column '", column.name, "' is dense: its cells are numbers alone");
+    return absl::StrCat("column '", column.name, "' is dense: its cells are single numbers");
   }
   if (separator == data.csv.separator) return "the same as between columns";
   if (separator == column.separator) {
     return absl::StrCat("the same as between the values of column '", column.name, "'");
   }
   if (kInNumbers.find(separator) != kInNumbers.npos) {
-    return absl::StrCat("'", std::string(1, separator), "' stands in numbers, as weights are");
+    return absl::StrCat("'", std::string(1, separator), "' occurs in numbers, and so in weights");
   }
   if (column.separator != '\0' && kInNumbers.find(column.separator) != kInNumbers.npos) {
     return absl::StrCat("the separator of column '", column.name, "', '",
-                        std::string(1, column.separator), "', stands in numbers, as weights are");
+                        std::string(1, column.separator),
+                        "', occurs in numbers, and so in weights");
   }
   return "";
 }
 
-// What a feature asks of its column beyond being there.
+// Checks the format of the column that a feature reads.
 void CheckCells(const std::string& path, const FeatureConfig& feature, const ColumnConfig& column,
                 const DataConfig& data, Diagnostics* diagnostics) {
   if (feature.weight_separator != '\0') {
@@ -173,7 +170,7 @@ void CheckCells(const std::string& path, const FeatureConfig& feature, const Col
   const ProcessingConfig& processing = feature.processing;
   if (processing.boundaries.empty() && processing.quantiles == 0) return;
   diagnostics->Report(absl::StrCat(path, processing.quantiles == 0 ? ".boundaries" : ".quantiles"),
-                      absl::StrCat("column '", column.name, "' holds ids, no numbers"),
+                      absl::StrCat("column '", column.name, "' contains ids, not numbers"),
                       "choose one of I1 to I13, or leave it out");
 }
 
@@ -263,7 +260,7 @@ void CheckColumns(const ClusterConfig& config, Diagnostics* diagnostics) {
                   diagnostics);
     }
   }
-  // The criteo format fixes its columns, so that none can be marked as skipped.
+  // Columns of the criteo format cannot be skipped.
   if (config.data.format != Format::kCsv) return;
   for (size_t i = 0; i < columns.size(); ++i) {
     if (columns[i].kind != Kind::kId || used.contains(columns[i].name)) continue;

@@ -8,6 +8,7 @@
 #include "absl/strings/str_split.h"
 
 #include "config/error_line.h"
+#include "config/nearest.h"
 
 namespace simurgh {
 namespace {
@@ -45,6 +46,14 @@ void Diagnostics::Report(const std::string& path, const std::string& what,
 void Diagnostics::ReportAt(const std::string& place, const std::string& path,
                            const std::string& what, const std::string& remedy) {
   errors_.push_back(ErrorLine(place, path, what, remedy));
+}
+
+bool Diagnostics::CheckKnown(const std::string& path, const std::string& noun,
+                             const std::string& name, const std::vector<std::string>& known) {
+  if (std::ranges::find(known, name) != known.end()) return true;
+  Report(path, absl::StrCat("no ", noun, " is named '", name, "'"),
+         absl::StrCat("the nearest ", noun, " is '", Nearest(name, known), "'"));
+  return false;
 }
 
 std::string Diagnostics::Where(const std::string& path) const {

@@ -9,12 +9,12 @@
 
 namespace simurgh {
 
-// LoadClusterConfig for a text that is already in memory; `path` names it in errors, and its folder
-// is where relative paths begin.
+// LoadClusterConfig for a text in memory. path: names the text in errors; relative paths start in
+// its folder.
 StatusOr<ClusterConfig> ParseClusterConfig(const std::string& text, const std::string& path,
                                            const std::vector<std::string>& overrides);
 
-// All keys of a document in the order of reading.
+// All keys in the order of reading.
 std::vector<KnownKey> KnownKeys();
 
 }  // namespace simurgh

@@ -1,8 +1,7 @@
-#include <map>
+#include <algorithm>
 
 #include "absl/strings/str_cat.h"
 
-#include "config/nearest.h"
 #include "config/processing_section.h"
 #include "config/sections.h"
 
@@ -13,7 +12,7 @@ constexpr size_t kMaxFeatures = 4'096;
 constexpr size_t kMaxCrossed = 8;
 constexpr uint32_t kMaxRounds = 8;
 constexpr uint64_t kMaxBuckets = uint64_t{1} << 40;
-// What the embeddings may be wide together: the widest input of a linear layer.
+// Width of all embeddings together: the widest input of a linear layer.
 constexpr size_t kMaxEmbeddingWidth = 65'536;
 
 void ReadHashStack(MapReader& in, HashStackConfig* hash_stack) {
@@ -48,39 +47,32 @@ void ReadPooling(MapReader& in, FeatureConfig* feature) {
       feature->columns.empty() && processing.quantiles == 0 && processing.plugin.path.empty(),
       "a feature of one column without quantiles or plugin", {"weight_separator"});
   if (feature->pooling == Pooling::kRaw && feature->processing.max_length == 0) {
-    in.Error("pooling", "raw without max_length, the number of its places", "give max_length");
+    in.Error("pooling", "raw requires max_length", "give max_length");
   }
   if (feature->pooling == Pooling::kMax && feature->hash_stack.rounds > 1) {
-    in.Error("pooling", "max of ids that are several rows each (hash_stack.rounds)",
+    in.Error("pooling", "max does not support several rows per id (hash_stack.rounds)",
              "choose another pooling, or leave the hash stack out");
   }
 }
 
-void LinkTable(const std::string& path, const std::map<std::string, uint32_t>& index_of,
+void LinkTable(const std::string& path, const std::vector<std::string>& names,
                ClusterConfig* config, FeatureConfig* feature, Diagnostics* diagnostics) {
-  const auto found = index_of.find(feature->table);
-  if (found == index_of.end()) {
-    std::vector<std::string> names;
-    names.reserve(index_of.size());
-    for (const auto& [name, index] : index_of) names.push_back(name);
-    diagnostics->Report(absl::StrCat(path, ".table"),
-                        absl::StrCat("no table is named '", feature->table, "'"),
-                        absl::StrCat("the nearest name is '", Nearest(feature->table, names), "'"));
+  if (!diagnostics->CheckKnown(absl::StrCat(path, ".table"), "table", feature->table, names))
     return;
-  }
-  feature->table_index = found->second;
+  feature->table_index =
+      static_cast<uint32_t>(std::ranges::find(names, feature->table) - names.begin());
   if ((feature->hash_stack.rounds == 0) != (feature->hash_stack.buckets == 0)) {
     diagnostics->Report(absl::StrCat(path, ".hash_stack"),
                         "one of rounds and buckets is 0, the other is not",
                         "give both, or neither to switch the hash stack off");
   }
   const uint64_t rows = feature->hash_stack.rounds * feature->hash_stack.buckets;
-  const TableConfig& table = config->tables[found->second];
+  const TableConfig& table = config->tables[feature->table_index];
   const uint64_t capacity = table.capacity_rows;
   if (table.capacity_bytes == 0 && rows > capacity) {
     diagnostics->Report(
         absl::StrCat(path, ".hash_stack"),
-        absl::StrCat("folds into ", rows, " rows, table '", feature->table, "' holds ", capacity),
+        absl::StrCat("needs ", rows, " rows, table '", feature->table, "' holds ", capacity),
         "lower rounds or buckets, or raise the table's capacity_rows");
   }
 }
@@ -110,25 +102,17 @@ void ReadFeatures(MapReader& root, const std::string& folder,
         ReadPooling(in, &feature);
         features->push_back(feature);
       });
-  std::map<std::string, size_t> taken;
-  for (size_t i = 0; i < features->size(); ++i) {
-    const std::string& name = (*features)[i].name;
-    const auto [entry, is_new] = taken.emplace(name, i);
-    if (is_new || name.empty()) continue;  // One without a name is reported already.
-    root.Error(absl::StrCat("features.", i, ".name"),
-               absl::StrCat("'", entry->first, "' is taken by features.", entry->second),
-               "give every feature a different name");
-  }
+  root.context()->diagnostics.CheckDistinct(*features, &FeatureConfig::name, [](size_t i) {
+    return absl::StrCat("features.", i, ".name");
+  });
 }
 
 void LinkFeatures(const std::vector<std::string>& table_paths, ClusterConfig* config,
                   Diagnostics* diagnostics) {
-  std::map<std::string, uint32_t> index_of;
-  for (const TableConfig& table : config->tables) {
-    index_of.emplace(table.name, static_cast<uint32_t>(index_of.size()));
-  }
+  std::vector<std::string> names;
+  for (const TableConfig& table : config->tables) names.push_back(table.name);
   for (size_t i = 0; i < config->features.size(); ++i) {
-    LinkTable(absl::StrCat("features.", i), index_of, config, &config->features[i], diagnostics);
+    LinkTable(absl::StrCat("features.", i), names, config, &config->features[i], diagnostics);
   }
   if (!diagnostics->ok()) return;
   std::vector<bool> used(config->tables.size(), false);

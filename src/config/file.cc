@@ -10,14 +10,14 @@
 namespace simurgh {
 namespace {
 
-// What keeps a file from being read, or nothing. Looks before it opens: a pipe would wait for its
-// writer, and what it gave here would be gone.
+// Why a file cannot be read, or an empty string. Checks the type first: opening a pipe would wait
+// for its writer and lose data.
 std::string FileProblem(const std::string& path) {
   std::error_code error;
   const std::filesystem::file_status status = std::filesystem::status(path, error);
   if (std::filesystem::is_directory(status)) return "it is a folder";
   if (std::filesystem::is_other(status)) {
-    return "it is a pipe, a socket or a device, and no regular file";
+    return "it is a pipe, a socket or a device";
   }
   errno = 0;
   const std::ifstream file(path, std::ios::binary);

@@ -9,8 +9,8 @@ namespace simurgh {
 // The last part of a path. Machines may keep the same file in different folders.
 std::string FileName(const std::string& path);
 
-// Makes the path that `key` gave absolute or relative to the working directory, by way of `folder`,
-// and reports it when the file cannot be read, or is no regular file: then it answers false.
+// Resolves the path of `key` relative to `folder`. Reports a file that is not regular or cannot be
+// read, and returns whether it can.
 bool ResolveFile(MapReader& in, const std::string& key, const std::string& folder,
                  std::string* file);
 

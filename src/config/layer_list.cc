@@ -37,7 +37,7 @@ void ReadLayer(const YamlNode* node, const std::string& path, ReadContext* conte
     const auto* word =
         std::ranges::find_if(kWords, [&](const auto& entry) { return node->text == entry.first; });
     if (word == kWords.end()) {
-      context->diagnostics.Report(path, absl::StrCat("'", node->text, "' is no layer"),
+      context->diagnostics.Report(path, absl::StrCat("'", node->text, "' is not a layer"),
                                   absl::StrCat("expected: ", kLayerType));
     } else {
       layer.kind = word->second;
@@ -72,7 +72,8 @@ void ReadLayer(const YamlNode* node, const std::string& path, ReadContext* conte
       ++given;
     }
     if (given != 1) {
-      context->diagnostics.Report(path, "not one layer", absl::StrCat("expected: ", kLayerType));
+      context->diagnostics.Report(path, "not a single layer",
+                                  absl::StrCat("expected: ", kLayerType));
     }
   });
   layers->push_back(layer);

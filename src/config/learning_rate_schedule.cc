@@ -1,14 +1,9 @@
 #include "config/learning_rate_schedule.h"
 
 namespace simurgh {
-namespace {
-
-constexpr uint64_t kMaxSteps = uint64_t{1} << 40;
-
-}  // namespace
-
 void ReadLearningRateSchedule(MapReader& in, bool ftrl, LearningRateSchedule* schedule) {
   using Kind = LearningRateSchedule::Kind;
+  constexpr uint64_t kMaxSteps = uint64_t{1} << 40;
   in.Choice<Kind>("kind", "course of the learning rate after the warm-up, see Schedules",
                   &schedule->kind,
                   {{"constant", Kind::kConstant},

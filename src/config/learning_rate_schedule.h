@@ -5,7 +5,7 @@
 
 namespace simurgh {
 
-// ftrl: whether the optimizer divides by the rate, which must not become 0 then.
+// ftrl: whether the optimizer divides by the rate, which then must not become 0.
 void ReadLearningRateSchedule(MapReader& in, bool ftrl, LearningRateSchedule* schedule);
 
 }  // namespace simurgh

@@ -164,11 +164,12 @@ void MapReader::Scalar(const std::string& key, const char* meaning, const std::s
 }
 
 void MapReader::Text(const std::string& key, const char* meaning, std::string* out,
-                     const std::string& type, const TextCheck& check, Need need) {
+                     const std::string& type, Need need, const TextCheck& check) {
   Scalar(
       key, meaning, type, "", need, [&] { return TextOrNone(*out); },
       [&](const YamlNode& value) {
-        std::string problem = check(value.text);
+        std::string problem = value.text.empty() ? "an empty text" : "";
+        if (check) problem = check(value.text);
         if (problem.empty()) *out = value.text;
         return problem;
       });

@@ -86,9 +86,10 @@ class MapReader {
   MapReader(const MapReader&) = delete;
   MapReader& operator=(const MapReader&) = delete;
 
-  // A text without a problem by `check`; `type` describes it. Numbers are texts, too.
+  // A text that `check` accepts, by default any but the empty one. `type` describes it. Numbers are
+  // texts, too.
   void Text(const std::string& key, const char* meaning, std::string* out, const std::string& type,
-            const TextCheck& check, Need need = Need::kOptional);
+            Need need = Need::kOptional, const TextCheck& check = nullptr);
   // A name, see IsName. `fallback`: the default for the reference; empty: the field's value.
   void Name(const std::string& key, const char* meaning, std::string* out,
             Need need = Need::kOptional, const std::string& fallback = "");

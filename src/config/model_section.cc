@@ -16,24 +16,12 @@ constexpr char kEmbeddings[] = "embeddings";
 
 using Kind = LayerConfig::Kind;
 
-void CheckName(size_t index, const std::vector<TowerConfig>& towers, Diagnostics* diagnostics) {
-  const std::string& name = towers[index].name;
-  const std::string path = absl::StrCat("model.towers.", index, ".name");
-  if (name == kDense || name == kEmbeddings) {
-    diagnostics->Report(path, absl::StrCat("'", name, "' is an input of the model"),
-                        "give the tower another name");
-  }
-  const auto end = towers.begin() + static_cast<std::ptrdiff_t>(index);
-  if (std::any_of(towers.begin(), end, [&](const TowerConfig& t) { return t.name == name; })) {
-    diagnostics->Report(path, absl::StrCat("'", name, "' is the name of an earlier tower"),
-                        "give every tower a different name");
-  }
-}
-
-// Checks a tower's inputs against what stands before it, and takes those from `unread`.
+// Checks a tower's inputs against `known`, the inputs before it, and removes them from `unread`.
 void CheckInputs(size_t index, const TowerConfig& tower, const std::vector<std::string>& known,
                  std::vector<std::string>* unread, Diagnostics* diagnostics) {
   const std::string path = absl::StrCat("model.towers.", index, ".input");
+  diagnostics->CheckDistinct(tower.inputs, std::identity(),
+                             [&](size_t i) { return absl::StrCat(path, ".", i); });
   for (size_t i = 0; i < tower.inputs.size(); ++i) {
     const std::string& input = tower.inputs[i];
     if (std::find(known.begin(), known.end(), input) == known.end()) {
@@ -41,11 +29,6 @@ void CheckInputs(size_t index, const TowerConfig& tower, const std::vector<std::
           tower.inputs.size() > 1 ? absl::StrCat(path, ".", i) : path,
           absl::StrCat("'", input, "' is neither dense, embeddings nor an earlier tower"),
           absl::StrCat("the nearest input is '", Nearest(input, known), "'"));
-    }
-    if (std::count(tower.inputs.begin(), tower.inputs.end(), input) > 1) {
-      diagnostics->Report(path, absl::StrCat("'", input, "' stands more than once"),
-                          "name every input once");
-      return;
     }
     std::erase(*unread, input.starts_with(kFeatureInput) ? kEmbeddings : input);
   }
@@ -60,12 +43,12 @@ void CheckLastTower(const std::vector<TowerConfig>& towers, size_t tasks,
   if (gives_logits && std::max(last.width, 1U) == tasks) return;
   const std::string path = absl::StrCat("model.towers.", index, ".layers.", layers.size() - 1);
   if (tasks == 1) {
-    diagnostics->Report(path, "the last tower must give one number, the logit",
+    diagnostics->Report(path, "the last tower must output one number, the logit",
                         "end its layers with {linear: 1} or sum; the loss applies the sigmoid");
     return;
   }
   diagnostics->Report(path,
-                      absl::StrCat("the last tower must give ", tasks, " logits, one a label"),
+                      absl::StrCat("the last tower must output ", tasks, " logits, one per label"),
                       absl::StrCat("end its layers with {linear: ", tasks, "}, or {sum: ", tasks,
                                    "} of as many towers; the loss applies the sigmoid"));
 }
@@ -132,18 +115,11 @@ void LinkTasks(ClusterConfig* config, Diagnostics* diagnostics) {
     if (column.kind == ColumnConfig::Kind::kLabel) labels.push_back(column.name);
   }
   const std::vector<TaskConfig> given = std::move(model.tasks);
+  const auto path_of = [](size_t i) { return absl::StrCat("model.tasks.", i, ".label"); };
   for (size_t i = 0; i < given.size(); ++i) {
-    const std::string path = absl::StrCat("model.tasks.", i, ".label");
-    if (std::ranges::find(labels, given[i].label) == labels.end()) {
-      diagnostics->Report(
-          path, absl::StrCat("no label column is named '", given[i].label, "'"),
-          absl::StrCat("the nearest label column is '", Nearest(given[i].label, labels), "'"));
-    }
-    if (std::ranges::count(given, given[i].label, &TaskConfig::label) > 1) {
-      diagnostics->Report(path, absl::StrCat("'", given[i].label, "' stands more than once"),
-                          "describe every task once");
-    }
+    diagnostics->CheckKnown(path_of(i), "label column", given[i].label, labels);
   }
+  diagnostics->CheckDistinct(given, &TaskConfig::label, path_of);
   model.tasks.clear();
   for (const std::string& label : labels) {
     const auto task = std::ranges::find(given, label, &TaskConfig::label);
@@ -152,8 +128,7 @@ void LinkTasks(ClusterConfig* config, Diagnostics* diagnostics) {
                               : TaskConfig{.label = label, .weight = 1.0F, .loss = model.loss});
   }
   if (labels.size() > 1 && config->training.keep_negatives < 1.0F) {
-    diagnostics->Report("training.keep_negatives", "with several labels, no row is a negative one",
-                        "leave it at 1");
+    diagnostics->Report("training.keep_negatives", "requires a single label", "set it to 1");
   }
 }
 
@@ -165,8 +140,14 @@ void CheckModel(const ClusterConfig& config, Diagnostics* diagnostics) {
     known.push_back(kFeatureInput + feature.name);
   }
   std::vector<std::string> unread = {kEmbeddings};
+  const auto path_of = [](size_t i) { return absl::StrCat("model.towers.", i, ".name"); };
+  diagnostics->CheckDistinct(towers, &TowerConfig::name, path_of);
   for (size_t i = 0; i < towers.size(); ++i) {
-    CheckName(i, towers, diagnostics);
+    if (towers[i].name == kDense || towers[i].name == kEmbeddings) {
+      diagnostics->Report(path_of(i),
+                          absl::StrCat("'", towers[i].name, "' is an input of the model"),
+                          "give the tower another name");
+    }
     CheckInputs(i, towers[i], known, &unread, diagnostics);
     known.push_back(towers[i].name);
     if (i + 1 < towers.size()) unread.push_back(towers[i].name);
@@ -174,13 +155,12 @@ void CheckModel(const ClusterConfig& config, Diagnostics* diagnostics) {
   if (!diagnostics->ok()) return;
   CheckLastTower(towers, TaskCount(config.model), diagnostics);
   for (const std::string& name : unread) {
-    const auto tower = std::find_if(towers.begin(), towers.end(),
-                                    [&](const TowerConfig& t) { return t.name == name; });
+    const auto tower = std::ranges::find(towers, name, &TowerConfig::name);
     if (tower == towers.end()) {
       diagnostics->Report("model.towers", "no tower reads embeddings",
                           "give a tower input: embeddings");
     } else {
-      diagnostics->Report(absl::StrCat("model.towers.", tower - towers.begin(), ".name"),
+      diagnostics->Report(path_of(tower - towers.begin()),
                           absl::StrCat("no later tower reads '", name, "'"),
                           "name it in an input, or remove the tower");
     }

@@ -10,7 +10,7 @@
 
 namespace simurgh {
 
-// A model by its name, as YAML gives it in place of `model.towers`. The last layers lack the logit.
+// A model by its name, given in YAML instead of `model.towers`. The last layers lack the logit.
 struct ModelShorthand {
   enum class Kind { kNone, kDlrm, kDcnV2, kDeepFm, kWideDeep };
   enum class Structure { kStacked, kParallel };
@@ -26,10 +26,10 @@ struct ModelShorthand {
   std::vector<std::string> first_order_features;  // deepfm, wide_deep
 };
 
-// Reads what stands in place of `towers`, and reports none and more than one.
+// Reads the model given instead of `towers`. Reports none and more than one.
 void ReadShorthand(MapReader& section, ModelShorthand* shorthand);
 
-// Writes the model out as towers. Expects features that know their tables.
+// Replaces the model by towers. Requires features with table_index.
 void ExpandModel(const ModelShorthand& shorthand, ClusterConfig* config, Diagnostics* diagnostics);
 
 }  // namespace simurgh

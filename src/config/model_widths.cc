@@ -10,7 +10,7 @@ namespace {
 
 using Kind = LayerConfig::Kind;
 
-// The width behind a layer; 0 after a report.
+// The output width of a layer; 0 after a report.
 size_t WidthAfter(const LayerConfig& layer, size_t width, size_t tower_width,
                   const std::string& path, Diagnostics* diagnostics) {
   switch (layer.kind) {
@@ -18,15 +18,15 @@ size_t WidthAfter(const LayerConfig& layer, size_t width, size_t tower_width,
       return layer.width;
     case Kind::kSum:
       if (const uint32_t sums = std::max(layer.width, 1U); width % sums == 0) return sums;
-      diagnostics->Report(path,
-                          absl::StrCat(width, " columns do not part into ", layer.width, " sums"),
-                          "read columns of one number for each sum");
+      diagnostics->Report(
+          path, absl::StrCat(width, " columns cannot be split into ", layer.width, " sums"),
+          "read the same number of columns for each sum");
       return 0;
     case Kind::kCross:
       if (width == tower_width) return width;
       diagnostics->Report(
           path, absl::StrCat("cross on ", width, " columns in a tower that reads ", tower_width),
-          "move layers of other widths behind it, or to another tower");
+          "move layers of other widths after it, or to another tower");
       return 0;
     case Kind::kDot:
     case Kind::kFm: {
@@ -36,7 +36,7 @@ size_t WidthAfter(const LayerConfig& layer, size_t width, size_t tower_width,
       }
       diagnostics->Report(
           path, absl::StrCat(width, " columns are not two or more vectors ", layer.width, " wide"),
-          "read embeddings of one dim and towers as wide, and name that width");
+          "read embeddings of one dim and towers of this width, and set that width");
       return 0;
     }
     case Kind::kBatchNorm:

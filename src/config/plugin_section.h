@@ -8,8 +8,8 @@
 
 namespace simurgh {
 
-// The mapping `plugin` of a feature or a derived column; its path is made relative to `folder`.
-// max_ids: where to put that key, which is unknown when this is null.
+// Reads `plugin` of a feature or derived column; resolves its path in `folder`. max_ids: null: the
+// key is unknown.
 void ReadPlugin(MapReader& in, const std::string& folder, PluginConfig* plugin, uint32_t* max_ids);
 
 }  // namespace simurgh

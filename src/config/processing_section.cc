@@ -1,6 +1,6 @@
 #include "config/processing_section.h"
 
-#include <set>
+#include <functional>
 
 #include "absl/strings/str_cat.h"
 
@@ -37,8 +37,7 @@ void ReadBoundaries(MapReader& in, std::vector<double>* boundaries) {
     ParseNumber(text, &value);
     if (!boundaries->empty() && value <= boundaries->back()) {
       in.Error(absl::StrCat("boundaries.", boundaries->size()),
-               absl::StrCat(text, " is not above its predecessor"),
-               "give every boundary once, in ascending order");
+               absl::StrCat(text, " is not above its predecessor"), "give ascending boundaries");
     }
     boundaries->push_back(value);
   }
@@ -51,13 +50,9 @@ void ReadVocabulary(MapReader& in, const std::string& folder, ProcessingConfig* 
       "oov_ids",
       "number of ids for texts outside the vocabulary, chosen by hash; 0: such texts are dropped",
       &processing->oov_ids, 0, kMaxIds);
-  std::set<std::string> words;
-  for (size_t i = 0; i < processing->vocabulary.size(); ++i) {
-    if (words.insert(processing->vocabulary[i]).second) continue;
-    in.Error(absl::StrCat("vocabulary.", i),
-             absl::StrCat("'", processing->vocabulary[i], "' stands there twice"),
-             "give every text once");
-  }
+  in.context()->diagnostics.CheckDistinct(processing->vocabulary, std::identity(), [&](size_t i) {
+    return in.PathOf(absl::StrCat("vocabulary.", i));
+  });
   in.OnlyWith(processing->vocabulary.empty(), "a feature without vocabulary", {"vocabulary_file"});
   ReadVocabularyFile(in, "vocabulary_file", folder, &processing->vocabulary);
   in.OnlyWith(!processing->vocabulary.empty(), "vocabulary", {"oov_ids"});
@@ -107,7 +102,7 @@ void ReadProcessing(MapReader& in, const std::string& folder, bool is_crossed,
               "a feature whose values are hashed", {"seed"});
   in.OnlyWith(processing->max_length > 0, "max_length", {"keep", "pad"});
   if (processing->quantiles == 1) {
-    in.Error("quantiles", "1 part is no parts", "give 2 or more, or 0");
+    in.Error("quantiles", "1 is out of range", "use 2 to 1024, or 0");
   }
 }
 

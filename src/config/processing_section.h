@@ -7,8 +7,7 @@
 
 namespace simurgh {
 
-// The keys of a feature that say how cells become ids. Paths of files are made relative to
-// `folder`.
+// Reads the keys of the steps from cells to ids; resolves paths in `folder`.
 void ReadProcessing(MapReader& in, const std::string& folder, bool is_crossed,
                     ProcessingConfig* processing);
 

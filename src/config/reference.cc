@@ -9,10 +9,10 @@
 namespace simurgh {
 namespace {
 
-// `tables.N.dim` is listed under `tables.N`, and `tables` under itself.
+// `tables.N` for `tables.N.dim`; `tables` for itself.
 std::string GroupOf(const std::string& key) { return key.substr(0, key.rfind('.')); }
 
-// Values are code, descriptions of defaults are not.
+// Formats values as code, descriptions as text.
 std::string Default(const std::string& text) {
   const bool is_value = text.find(' ') == text.npos || text.front() == '[';
   if (!is_value || text == "required" || text == "none") return text;

@@ -8,18 +8,17 @@
 
 namespace simurgh {
 
-// Texts of single values and back. All of them take the whole text or refuse it.
+// Conversion of values from and to text. A value is always the whole text.
 
 enum class NumberFault { kNone, kNotANumber, kOutOfRange };
 
-// Decimal digits; a minus sign is a number, but out of range.
+// Decimal digits. A negative number is out of range.
 NumberFault ParseUnsigned(const std::string& text, uint64_t* value);
 
-// Decimal or scientific notation, as float or double. What T cannot hold, infinities included, is
-// out of range.
+// Decimal or scientific notation. Numbers that T cannot represent are out of range.
 template <std::floating_point T>
 NumberFault ParseNumber(const std::string& text, T* value);
-// The shortest text that reads back as the same value.
+// The shortest text that parses to the same value.
 template <std::floating_point T>
 std::string FormatNumber(T value);
 

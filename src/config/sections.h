@@ -11,27 +11,27 @@ namespace simurgh {
 
 struct ModelShorthand;
 
-// One function a section of the YAML: what it takes, key by key. `root` reads the whole document.
+// One function per section. `root` reads the whole document.
 void ReadCluster(MapReader& root, ClusterConfig* config);
-// Paths of files are made relative to `folder`, and each file must be readable.
+// Paths are resolved in `folder`; each file must be readable.
 void ReadServices(MapReader& root, const std::string& folder, ClusterConfig* config);
-// An entry of the YAML may make several tables; `paths` gets the key that names each one.
+// An entry can define several tables. paths: the key with the name of each table.
 void ReadTables(MapReader& root, std::vector<TableConfig>* tables, std::vector<std::string>* paths);
-// Paths of files as above.
+// Paths as above.
 void ReadFeatures(MapReader& root, const std::string& folder, std::vector<FeatureConfig>* features);
 void ReadData(MapReader& root, const std::string& folder, DataConfig* data);
-// A model in short form is kept until ExpandModel.
+// shorthand: a model for ExpandModel.
 void ReadModel(MapReader& root, ModelConfig* model, ModelShorthand* shorthand);
 void ReadTraining(MapReader& root, TrainingConfig* training);
 
-// What can only be judged once all sections are read. They expect sections without errors.
+// Checks across sections. They require sections without errors.
 void CheckServices(const ClusterConfig& config, Diagnostics* diagnostics);
 void CheckColumns(const ClusterConfig& config, Diagnostics* diagnostics);
-// One task a label column, in their order.
+// Makes one task per label column, in order.
 void LinkTasks(ClusterConfig* config, Diagnostics* diagnostics);
-// Of a model given as towers.
+// Requires a model given as towers.
 void CheckModel(const ClusterConfig& config, Diagnostics* diagnostics);
-// What `mode: sync` rules out is off then, whatever its own keys say: one key switches modes.
+// Switches off what `mode: sync` excludes, so that one key changes the mode.
 void ApplyMode(ClusterConfig* config);
 void CheckTraining(const ClusterConfig& config, Diagnostics* diagnostics);
 void CheckWidths(const ClusterConfig& config, Diagnostics* diagnostics);
@@ -39,7 +39,7 @@ void CheckWidths(const ClusterConfig& config, Diagnostics* diagnostics);
 void LinkFeatures(const std::vector<std::string>& table_paths, ClusterConfig* config,
                   Diagnostics* diagnostics);
 
-// Columns of the network's dense input: of the data, and masks of raw features.
+// Columns of the network's dense input: dense columns and masks of raw features.
 size_t DenseWidth(const ClusterConfig& config);
 
 }  // namespace simurgh

@@ -29,7 +29,7 @@ const std::vector<std::pair<std::string, RowPrecision>> kRowPrecisions = {
 
 void ReadMetrics(MapReader& in, InstanceConfig* instance) {
   in.Text("metrics", "address of `/metrics`, `/healthz` and `/readyz`; none: not served",
-          &instance->metrics, "host:port", [](const std::string& address) {
+          &instance->metrics, "host:port", Need::kOptional, [](const std::string& address) {
             return AddressProblem(address, /*allow_schemes=*/false);
           });
   instance->metrics_key = in.Where("metrics");
@@ -37,9 +37,8 @@ void ReadMetrics(MapReader& in, InstanceConfig* instance) {
 
 void ReadAddress(MapReader& in, const char* meaning, Need need, InstanceConfig* instance) {
   in.Text(
-      "address", meaning, &instance->address, kAddressForms,
-      [](const std::string& address) { return AddressProblem(address, /*allow_schemes=*/true); },
-      need);
+      "address", meaning, &instance->address, kAddressForms, need,
+      [](const std::string& address) { return AddressProblem(address, /*allow_schemes=*/true); });
   instance->address_key = in.Where("address");
 }
 
@@ -119,23 +118,20 @@ void ReadSecurity(MapReader& in, const std::string& folder, RpcConfig* rpc) {
   TlsConfig& tls = rpc->tls;
   in.Map("tls", [&](MapReader& files) {
     const bool used = rpc->security == Security::kTls;
-    const auto no_empty_text = [](const std::string& text) -> std::string {
-      return text.empty() ? "an empty text" : "";
-    };
     for (const auto& [key, meaning, file] :
          {std::tuple("certificate", "certificate of this daemon, then intermediate ones",
                      &tls.certificate),
           std::tuple("key", "key of the certificate, not encrypted", &tls.key),
           std::tuple("authority", "certificate of the authority that signed those of all daemons",
                      &tls.authority)}) {
-      files.Text(key, meaning, file, "path of a PEM file", no_empty_text,
+      files.Text(key, meaning, file, "path of a PEM file",
                  used ? Need::kRequired : Need::kOptional);
       if (used && !file->empty()) ResolveFile(files, key, folder, file);
     }
     files.Text(
         "peer_name",
         "name that the certificate of every server must contain; none: the host of its address",
-        &tls.peer_name, "name in the certificates of servers", no_empty_text);
+        &tls.peer_name, "name in the certificates of servers");
     files.OnlyWith(used, "security: tls", {"certificate", "key", "authority", "peer_name"});
   });
   tls.where = in.Where("tls");
@@ -145,7 +141,7 @@ void ReadPartitionMemory(MapReader& in, EmbeddingPsConfig* config) {
   in.Text("arena_directory",
           "directory on tmpfs or hugetlbfs for nameless files of rows, a source of huge pages; "
           "freed when the server ends",
-          &config->arena_directory, "absolute path of a folder",
+          &config->arena_directory, "absolute path of a folder", Need::kOptional,
           [](const std::string& path) -> std::string {
             return path.empty() || path[0] != '/' ? absl::StrCat("'", path, "' is no such path")
                                                   : "";
@@ -172,19 +168,17 @@ void CheckRanks(const ClusterConfig& config, Diagnostics* diagnostics) {
   for (size_t i = 0; i < ranks.instances.size(); ++i) {
     if (!ranks.instances[i].address.empty()) continue;
     diagnostics->Report(absl::StrCat("nn_worker.instances.", i),
-                        "has no address for the other ranks to reach it at",
-                        "with several ranks give each one an address");
+                        "has no address; several ranks need one each",
+                        "give every nn-worker an address");
   }
   if (config.rpc.security == Security::kTls) {
-    diagnostics->Report("rpc.security",
-                        "is tls, and what ranks say to one another is not encrypted yet",
-                        "use one nn-worker, or a network that you trust and security: insecure");
+    diagnostics->Report("rpc.security", "is tls, but traffic between ranks is not encrypted yet",
+                        "use one nn-worker, or security: insecure in a network that you trust");
   }
   if (ranks.rank_timeout <= config.training.retry_deadline) {
-    diagnostics->Report(
-        "nn_worker.rank_timeout",
-        "is not above training.retry_deadline, so that waiting ranks would time out",
-        "raise it, or lower the other");
+    diagnostics->Report("nn_worker.rank_timeout",
+                        "is not above training.retry_deadline, so waiting ranks would time out",
+                        "raise it, or lower training.retry_deadline");
   }
 }
 
@@ -202,7 +196,7 @@ void ReadCluster(MapReader& root, ClusterConfig* config) {
       return "";
     };
     in.Text("name", "cluster name; daemons of different clusters refuse each other", &config->name,
-            "name of 1 to 63 of a-z, 0-9 and '-'", check, Need::kRequired);
+            "name of 1 to 63 of a-z, 0-9 and '-'", Need::kRequired, check);
     in.Integer("seed",
                "seed of initial rows, initial dense weights, sampling and stochastic rounding",
                &config->seed, 0, UINT64_MAX);
@@ -295,7 +289,7 @@ void CheckServices(const ClusterConfig& config, Diagnostics* diagnostics) {
   check_all(config.loaders.instances, "loaders");
   const std::vector<InstanceConfig>& ranks = config.nn_worker.instances;
   if (!config.loaders.instances.empty() && ranks.size() == 1 && ranks[0].address.empty()) {
-    diagnostics->Report("nn_worker.instances.0", "has no address for the loaders to submit to",
+    diagnostics->Report("nn_worker.instances.0", "has no address, which loaders need",
                         "give it an address, or remove loaders.instances");
   }
 

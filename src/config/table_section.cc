@@ -1,5 +1,4 @@
 #include <chrono>
-#include <map>
 
 #include "absl/strings/str_cat.h"
 
@@ -169,7 +168,7 @@ void ReadCapacity(MapReader& in, TableConfig* table) {
       "maximum bytes of rows over all servers, instead of `capacity_rows`; 0: not used, see Memory",
       &table->capacity_bytes, 0, uint64_t{1} << 50);
   if (table->capacity_bytes > 0 && in.Has("capacity_rows")) {
-    in.Error("capacity_bytes", "stands beside capacity_rows", "give either of them");
+    in.Error("capacity_bytes", "conflicts with capacity_rows", "give one of them");
   }
   in.Choice<WhenFull>(
       "when_full", "reaction to a new id at the capacity or the `memory_budget`, see Memory",
@@ -187,12 +186,13 @@ void ReadPrecision(MapReader& in, TableConfig* table) {
       &table->state_precision, {{"f32", RowPrecision::kF32}, {"bf16", RowPrecision::kBf16}});
   constexpr float kMaxF16 = 65'504.0F;
   if (table->precision == RowPrecision::kF16 && table->weight_bound > kMaxF16) {
-    in.Error("weight_bound", absl::StrCat(FormatNumber(table->weight_bound), " is no f16"),
-             "lower it to 65504, or take precision: bf16");
+    in.Error("weight_bound",
+             absl::StrCat(FormatNumber(table->weight_bound), " is above the largest f16"),
+             "use at most 65504, or precision: bf16");
   }
 }
 
-// The names of an entry's tables, with the keys they stand at: `name`, or those in `names`.
+// Reads the names of an entry's tables, `name` or `names`, and the paths of these keys.
 void ReadTableNames(MapReader& in, std::vector<std::string>* names,
                     std::vector<std::string>* paths) {
   std::string name;
@@ -204,7 +204,7 @@ void ReadTableNames(MapReader& in, std::vector<std::string>* names,
              return IsName(text) ? "" : absl::StrCat("'", text, "' is not a name");
            });
   if (in.Has("name") == in.Has("names")) {
-    in.Error("name", in.Has("name") ? "stands beside names" : "missing",
+    in.Error("name", in.Has("name") ? "conflicts with names" : "missing",
              "give either name or names");
     return;
   }
@@ -212,18 +212,6 @@ void ReadTableNames(MapReader& in, std::vector<std::string>* names,
   for (size_t i = 0; i < several.size(); ++i) {
     names->push_back(several[i]);
     paths->push_back(in.PathOf(in.Has("name") ? "name" : absl::StrCat("names.", i)));
-  }
-}
-
-void CheckNames(const std::vector<TableConfig>& tables, const std::vector<std::string>& paths,
-                Diagnostics* diagnostics) {
-  std::map<std::string, std::string> taken;
-  for (size_t i = 0; i < tables.size(); ++i) {
-    const auto [entry, is_new] = taken.emplace(tables[i].name, paths[i]);
-    if (is_new) continue;
-    diagnostics->Report(paths[i],
-                        absl::StrCat("'", tables[i].name, "' is taken by ", entry->second),
-                        "give every table a different name");
   }
 }
 
@@ -251,7 +239,8 @@ void ReadTables(MapReader& root, std::vector<TableConfig>* tables,
           tables->push_back(table);
         }
       });
-  CheckNames(*tables, *paths, &root.context()->diagnostics);
+  root.context()->diagnostics.CheckDistinct(*tables, &TableConfig::name,
+                                            [&](size_t i) { return (*paths)[i]; });
 }
 
 }  // namespace simurgh

@@ -3,7 +3,6 @@
 #include "absl/strings/str_cat.h"
 
 #include "config/learning_rate_schedule.h"
-#include "config/nearest.h"
 #include "config/sections.h"
 
 namespace simurgh {
@@ -102,40 +101,36 @@ void ReadEarlyStopping(MapReader& in, EarlyStoppingConfig* stopping) {
   in.OnlyWith(stopping->patience > 0, "patience above 0", {"metric", "min_improvement"});
 }
 
-// A cached row is older than the mode promises, and its server may have evicted it.
+// Servers do not see lookups of cached rows, and could evict these rows as idle.
 void CheckRowAge(const ClusterConfig& config, Diagnostics* diagnostics) {
   const TrainingConfig& training = config.training;
   const char* const bytes = "embedding_worker.row_cache_bytes";
   const bool has_cache = config.embedding_worker.row_cache_bytes > 0;
   if (has_cache != (training.row_age_steps > 0)) {
-    diagnostics->Report(has_cache ? bytes : "training.row_age_steps", "is of no use alone",
+    diagnostics->Report(has_cache ? bytes : "training.row_age_steps", "has no effect alone",
                         absl::StrCat("set ", bytes, " and training.row_age_steps, or neither"));
     return;
   }
   if (!has_cache) return;
   if (training.reproducible) {
     diagnostics->Report("training.row_age_steps",
-                        "cached rows make pulls depend on timing, which reproducible: true rules "
-                        "out",
+                        "cached rows make pulls depend on timing, which reproducible: true forbids",
                         absl::StrCat("remove it and ", bytes));
     return;
   }
   if (training.row_age_steps >= training.staleness) {
     diagnostics->Report("training.row_age_steps",
-                        absl::StrCat("is ", training.row_age_steps,
-                                     ", which leaves nothing of training.staleness, ",
-                                     training.staleness, ", to batches"),
-                        "lower it, or raise the other");
+                        absl::StrCat(training.row_age_steps, " is out of range"),
+                        absl::StrCat("use a value below training.staleness, ", training.staleness));
   }
   for (size_t i = 0; i < config.tables.size(); ++i) {
     const EvictionConfig& eviction = config.tables[i].eviction;
     const auto check = [&](const char* rule, bool is_on, uint32_t idle_steps) {
       if (!is_on || idle_steps > training.row_age_steps) return;
-      diagnostics->Report(absl::StrCat("tables.", i, ".eviction.", rule),
-                          absl::StrCat("is ", idle_steps,
-                                       ", and servers do not hear of rows in use "
-                                       "for training.row_age_steps"),
-                          "raise it above that");
+      diagnostics->Report(
+          absl::StrCat("tables.", i, ".eviction.", rule),
+          absl::StrCat(idle_steps, " is out of range with a row cache"),
+          absl::StrCat("use a value above training.row_age_steps, ", training.row_age_steps));
     };
     check("idle_steps", eviction.idle_steps > 0, eviction.idle_steps);
     check("low_use.idle_steps", eviction.low_use.below > 0, eviction.low_use.idle_steps);
@@ -143,32 +138,31 @@ void CheckRowAge(const ClusterConfig& config, Diagnostics* diagnostics) {
   }
 }
 
-// The way back of the other poolings follows from the batch.
+// The gradients of max pooling need the argmax, which only an embedding worker computes.
 void CheckEmbeddings(const ClusterConfig& config, Diagnostics* diagnostics) {
   if (config.training.embeddings != EmbeddingForm::kRows) {
     if (config.nn_worker.batch_row_bytes == 0) return;
-    diagnostics->Report("nn_worker.batch_row_bytes",
-                        "is for rows, and pooled embeddings come to the nn-worker",
-                        "remove it, or set training.embeddings: rows");
+    diagnostics->Report("nn_worker.batch_row_bytes", "requires training.embeddings: rows",
+                        "remove it, or set that");
     return;
   }
   for (size_t i = 0; i < config.features.size(); ++i) {
     if (config.features[i].pooling != Pooling::kMax) continue;
     diagnostics->Report(absl::StrCat("features.", i, ".pooling"),
-                        "is max, whose gradients need the argmax of an embedding worker, which "
-                        "does not pool with training.embeddings: rows",
+                        "is max, which training.embeddings: rows does not support",
                         "choose another pooling, or training.embeddings: pooled");
   }
 }
 
-// Servers step their ranges of the dense weights apart, and no rank waits for another.
+// Each server updates its own range of the dense weights, and no rank waits for another.
 void CheckAsync(const ClusterConfig& config, Diagnostics* diagnostics) {
   const TrainingConfig& training = config.training;
   const DenseOptimizerConfig& optimizer = training.dense_optimizer;
   const auto refuse = [diagnostics](const char* key, const char* reason, std::string remedy) {
-    diagnostics->Report(key, absl::StrCat("is not for mode: async: ", reason), std::move(remedy));
+    diagnostics->Report(key, absl::StrCat("is not supported by mode: async: ", reason),
+                        std::move(remedy));
   };
-  const char* apart = "servers step ranges of the dense weights, each for itself";
+  const char* apart = "servers update separate ranges of the dense weights";
   if (optimizer.kind == DenseOptimizerConfig::Kind::kLamb) {
     refuse("training.dense_optimizer.kind", apart, "choose sgd, adam or adagrad");
   }
@@ -180,7 +174,7 @@ void CheckAsync(const ClusterConfig& config, Diagnostics* diagnostics) {
   }
   const char* alone = "no rank waits for another";
   if (training.row_age_steps > 0) {
-    refuse("training.row_age_steps", "its rows are bounded by the forward buffer alone",
+    refuse("training.row_age_steps", "only the forward buffer bounds the age of its rows",
            "remove it and embedding_worker.row_cache_bytes");
   }
   if (training.reproducible) refuse("training.reproducible", alone, "set it to false");
@@ -271,30 +265,28 @@ void CheckTraining(const ClusterConfig& config, Diagnostics* diagnostics) {
   if (training.mode == TrainingConfig::Mode::kAsync) CheckAsync(config, diagnostics);
   std::vector<std::string> features;
   for (const FeatureConfig& feature : config.features) features.push_back(feature.name);
-  const std::string& group = training.auc_group_feature;
-  if (!group.empty() && std::ranges::find(features, group) == features.end()) {
-    diagnostics->Report("training.auc_group_feature", absl::StrCat("'", group, "' is no feature"),
-                        absl::StrCat("the nearest feature is '", Nearest(group, features), "'"));
+  if (!training.auc_group_feature.empty()) {
+    diagnostics->CheckKnown("training.auc_group_feature", "feature", training.auc_group_feature,
+                            features);
   }
   if (training.mode == TrainingConfig::Mode::kNaiveHybrid && training.reproducible) {
-    diagnostics->Report("training.reproducible", "is not for mode: naive_hybrid",
+    diagnostics->Report("training.reproducible", "is not supported by mode: naive_hybrid",
                         "choose mode: hybrid, or set it to false");
   }
   CheckRowAge(config, diagnostics);
   CheckEmbeddings(config, diagnostics);
   if (!config.loaders.instances.empty() && training.evaluate_every_epochs > 0) {
     diagnostics->Report("training.evaluate_every_epochs",
-                        "loaders read the data, and the nn-worker does not see their epochs end",
+                        "is not supported with loaders, which hide the ends of epochs",
                         "set training.evaluate_every_steps instead");
   }
   if (training.early_stopping.patience == 0) return;
   if (config.data.validation.empty()) {
-    diagnostics->Report("training.early_stopping", "there is no data to judge by",
-                        "name files under data.validation: test files that decide about training "
-                        "no longer test it");
+    diagnostics->Report("training.early_stopping", "requires data.validation",
+                        "list files there; the test files must not influence training");
   }
   if (training.evaluate_every_steps == 0 && training.evaluate_every_epochs == 0) {
-    diagnostics->Report("training.early_stopping", "nothing is evaluated on the way",
+    diagnostics->Report("training.early_stopping", "requires evaluations during training",
                         "set training.evaluate_every_steps or evaluate_every_epochs");
   }
 }

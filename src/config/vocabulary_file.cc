@@ -14,9 +14,9 @@ namespace {
 constexpr size_t kMaxWords = 4'194'304;
 constexpr size_t kMaxWordBytes = 1'024;
 constexpr size_t kShownBytes = 64;
-constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // Of UTF-8; it is no text.
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // Of UTF-8; not part of the text.
 
-// What is wrong with the lines, or nothing.
+// The problem of the lines with its remedy, or an empty string.
 std::string LinesProblem(std::istream& file, std::vector<std::string>* words) {
   std::unordered_map<std::string, size_t> line_of;
   for (std::string line; std::getline(file, line);) {
@@ -24,7 +24,7 @@ std::string LinesProblem(std::istream& file, std::vector<std::string>* words) {
     if (!line.empty() && line.back() == '\r') line.pop_back();
     const size_t number = words->size() + 1;
     const std::string place = absl::StrCat("line ", number, ": ");
-    if (line.empty()) return absl::StrCat(place, "empty; give one value a line");
+    if (line.empty()) return absl::StrCat(place, "empty; give one value per line");
     if (line.size() > kMaxWordBytes) {
       return absl::StrCat(place, "'", line.substr(0, kShownBytes), "...' has ", line.size(),
                           " bytes, more than ", kMaxWordBytes, "; shorten it");
@@ -34,13 +34,13 @@ std::string LinesProblem(std::istream& file, std::vector<std::string>* words) {
     }
     const auto [entry, is_new] = line_of.emplace(line, number);
     if (!is_new) {
-      return absl::StrCat(place, "'", line.substr(0, kShownBytes), "' stands in line ",
-                          entry->second, " already; give every value once");
+      return absl::StrCat(place, "'", line.substr(0, kShownBytes), "' repeats line ", entry->second,
+                          "; give every value once");
     }
     words->push_back(line);
   }
-  if (file.bad()) return "cannot be read to its end; check the disk";
-  return words->empty() ? "no values; give one a line" : "";
+  if (file.bad()) return "cannot be read completely; check the disk";
+  return words->empty() ? "no values; give one per line" : "";
 }
 
 }  // namespace
@@ -49,8 +49,7 @@ void ReadVocabularyFile(MapReader& in, const std::string& key, const std::string
                         std::vector<std::string>* words) {
   std::string path;
   in.Text(key, "file with one value per line, instead of `vocabulary`; the first has id 0", &path,
-          "path of a file with one value a line",
-          [](const std::string& text) { return text.empty() ? "an empty text" : ""; });
+          "path of a file with one value per line");
   if (path.empty() || !words->empty()) return;
   if (!ResolveFile(in, key, folder, &path)) return;
   std::ifstream file(path, std::ios::binary);

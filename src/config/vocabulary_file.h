@@ -7,9 +7,8 @@
 
 namespace simurgh {
 
-// The lines of the file that `key` names, if it does: one value each. Does nothing where there
-// are words already. The path is made relative to
-// `folder`. A line that is empty, too long or a repetition is reported by its number.
+// Reads the file of `key`, one value per line, unless there are words already. Resolves the path in
+// `folder`. Reports empty, long and repeated lines by number.
 void ReadVocabularyFile(MapReader& in, const std::string& key, const std::string& folder,
                         std::vector<std::string>* words);
 

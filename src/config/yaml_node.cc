@@ -14,8 +14,7 @@
 namespace simurgh {
 namespace {
 
-// Builds a YamlNode from yaml-cpp's events. What it refuses it throws as yaml-cpp does, for
-// ParseYaml to catch.
+// Builds a YamlNode from yaml-cpp's events. Throws yaml-cpp's exceptions, which ParseYaml catches.
 class TreeBuilder : public YAML::EventHandler {
  public:
   explicit TreeBuilder(const PlaceOfLine& place_of_line) : place_of_line_(place_of_line) {}

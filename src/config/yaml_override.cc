@@ -41,7 +41,7 @@ StatusOr<YamlNode*> ListItem(const std::string& component, const std::string& wa
   const auto [rest, error] = std::from_chars(component.data(), end, index);
   if (error != std::errc() || rest != end || index > list->items.size()) {
     return Malformed(
-        place, walked, absl::StrCat("'", component, "' is no index of this list"),
+        place, walked, absl::StrCat("'", component, "' is not an index of this list"),
         absl::StrCat("write a number from 0 to ", list->items.size(), " (the last one appends)"));
   }
   if (index == list->items.size()) {
@@ -75,7 +75,7 @@ Status ApplyOverride(const std::string& override_text, YamlNode* root) {
     }
     if (node->kind == YamlNode::Kind::kNull) node->kind = YamlNode::Kind::kMap;
     if (node->kind == YamlNode::Kind::kScalar) {
-      return Malformed(place, walked, "a single value, without keys", "shorten the key");
+      return Malformed(place, walked, "a value without keys", "shorten the key");
     }
     if (node->kind == YamlNode::Kind::kMap) {
       node = MapItem(component, &component == &components.back(), place, node);

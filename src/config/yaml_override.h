@@ -7,11 +7,10 @@
 
 namespace simurgh {
 
-// Puts the value of "section.key=value" into the document; the value is read as YAML. Number
-// components index lists; the index after the last appends. Missing keys on the way are made:
-// whether they are known is found out when the document is read. What it makes has the place "--set
-// section.key=value". Errors: INVALID_ARGUMENT for an override that is malformed or leads through a
-// value that has no such part.
+// Sets the value of "section.key=value", which is YAML, in the document. Numbers index lists; the
+// index after the last appends. Adds missing keys; reading the document reports unknown ones. New
+// values have the place "--set section.key=value". Errors: INVALID_ARGUMENT for a malformed
+// override, or one that a value in the document contradicts.
 Status ApplyOverride(const std::string& override_text, YamlNode* root);
 
 }  // namespace simurgh

@@ -15,7 +15,7 @@ size_t CountOf(const FeatureView& feature, size_t sample) {
   return feature.offsets[sample + 1] - feature.offsets[sample];
 }
 
-// Of a position among so many occurrences.
+// Bits of a position among `count` occurrences.
 int BitsOf(size_t count) { return count == 0 ? 0 : std::bit_width(count - 1); }
 
 }  // namespace
@@ -52,7 +52,7 @@ Status DecodeArgmax(const FeatureView& feature, size_t dim, std::span<const std:
     const int bits = BitsOf(count);
     for (size_t d = 0; d < dim; ++d) {
       const uint64_t position = reader.Take(bits);
-      // Nothing is read of a sample without any.
+      // A sample without occurrences has no positions.
       if (position >= count && count > 0) {
         return Invalid("sample %d: the largest of element %d is occurrence %d of %d", b, d,
                        position, count);

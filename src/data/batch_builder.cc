@@ -13,10 +13,9 @@
 namespace simurgh {
 namespace {
 
-// One feature of the batch in the making. Ids are collected as they come and numbered by Build,
-// feature after feature: so one index serves all, and stays in cache.
-//
-// AddId is called for every occurrence: it touches this and the place it writes to, no more.
+// One feature of the unfinished batch. Build numbers the ids feature after feature, so that one
+// index serves all and stays in cache. AddId, called for every occurrence, touches only this object
+// and the place of the id.
 class alignas(64) FeatureState {
  public:
   FeatureState() = default;
@@ -33,17 +32,15 @@ class alignas(64) FeatureState {
     weights_.push_back(weight);
     Add(id);
   }
-  // Forgets all behind the first `count`.
+  // Keeps the first `count` ids.
   void Shorten(size_t count) {
     next_ = ids_.data() + count;
     weights_.resize(std::min(weights_.size(), count));
   }
 
   size_t count() const { return next_ - ids_.data(); }
-  std::span<const uint64_t> ids() const {
-    return std::span(ids_).first(count());
-  }  // Of each occurrence.
-  // Of the first occurrences; those behind them have 1.
+  std::span<const uint64_t> ids() const { return std::span(ids_).first(count()); }
+  // Of the first occurrences; the others have weight 1.
   const std::vector<float>& weights() const { return weights_; }
 
  private:
@@ -53,8 +50,8 @@ class alignas(64) FeatureState {
     next_ = ids_.data() + used;
   }
 
-  uint64_t* next_ = nullptr;   // Behind the last id; room ends with the vector.
-  std::vector<uint64_t> ids_;  // As many as there is room for.
+  uint64_t* next_ = nullptr;   // After the last id.
+  std::vector<uint64_t> ids_;  // Its size is the capacity.
   std::vector<float> weights_;
 };
 
@@ -64,7 +61,7 @@ std::vector<uint32_t> OwnLists(size_t feature_count) {
   return lists;
 }
 
-// How many there are of lists numbered by first use.
+// The number of lists, which must be numbered by first use.
 size_t CountLists(const std::vector<uint32_t>& lists) {
   size_t count = 0;
   for (const uint32_t list : lists) {
@@ -74,15 +71,14 @@ size_t CountLists(const std::vector<uint32_t>& lists) {
   return count;
 }
 
-// Out of the way of AddId, which would save registers and make room for a message at every call.
+// Not inlined, so that AddId needs no stack frame for the message.
 [[gnu::noinline, gnu::cold]] void RequireFeature(size_t feature, size_t features) {
   SIMURGH_CHECK_LT(feature, features);
 }
 
 }  // namespace
 
-// What goes past a limit is counted and not kept, so memory stays bounded and Build can say how
-// much there was.
+// Samples and ids beyond a limit are counted but not kept, which bounds memory.
 struct BatchBuilder::State {
   State(std::vector<uint32_t> lists_of_features, size_t dense_width, size_t tasks)
       : list_of(std::move(lists_of_features)),
@@ -101,7 +97,7 @@ struct BatchBuilder::State {
   std::vector<uint32_t> ends;  // (F, room_samples) where samples end among their feature's ids.
   size_t room_samples = 0;
   size_t samples = 0;
-  size_t occurrences = 0;  // Of finished and open samples, kept or not.
+  size_t occurrences = 0;  // Of finished and open samples, including those not kept.
   size_t finished_occurrences = 0;
 
   void OpenSample() {
@@ -156,7 +152,7 @@ void BatchBuilder::AddId(size_t feature, uint64_t id, float weight) {
   }
 }
 
-// Room for twice the samples; the odd number keeps features out of each other's cache sets.
+// Doubles the capacity. The odd size keeps features in different cache sets.
 void BatchBuilder::State::MakeRoom() {
   const size_t room = std::min(2 * room_samples + 65, kMaxBatchSamples);
   std::vector<uint32_t> larger(room * features.size());
@@ -257,7 +253,7 @@ void BatchBuilder::State::AppendWeights(CompactBatch& batch) const {
 }
 
 DenseBatch BatchBuilder::State::TakeDense() {
-  DenseBatch next;  // Room for as much again: one allocation a batch, none a sample.
+  DenseBatch next;  // Reserves once per batch.
   next.values.reserve(dense.values.size());
   next.labels.reserve(dense.labels.size());
   dense.batch_size = samples;

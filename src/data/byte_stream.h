@@ -16,15 +16,14 @@ class ByteStream {
  public:
   virtual ~ByteStream() = default;
 
-  // Reads up to `size` bytes to `data` and answers how many; 0 means the end. Requires size > 0.
-  // Errors: DATA_LOSS when a compressed stream is torn or damaged; what the machine says of a
-  // failed read. The message does not name the file.
+  // Reads up to `size` bytes to `data` and returns their number; 0: the end. Requires size > 0.
+  // Errors: DATA_LOSS for a truncated or damaged compressed stream; errors of read(). The message
+  // does not name the file.
   virtual StatusOr<size_t> Read(char* data, size_t size) = 0;
 };
 
-// Opens a file as it is, or decompressed when its first bytes are those of gzip or zstd. Several
-// gzip members or zstd frames in a row read as one stream.
-// Errors: as ChunkedFile::Open.
+// Opens a file, decompressed if its first bytes are those of gzip or zstd. Consecutive gzip members
+// or zstd frames are one stream. Errors: as ChunkedFile::Open.
 StatusOr<std::unique_ptr<ByteStream>> OpenByteStream(const std::string& path);
 
 // The decompressors behind OpenByteStream.

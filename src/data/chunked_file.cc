@@ -25,15 +25,15 @@ ChunkedFile::~ChunkedFile() {
 }
 
 StatusOr<ChunkedFile> ChunkedFile::Open(const std::string& path) {
-  // Not blocking, or a pipe would wait here for its writer.
+  // O_NONBLOCK: opening a pipe would wait for its writer.
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
   ChunkedFile file(descriptor);
   struct stat about{};
   if (::fstat(descriptor, &about) != 0) return absl::ErrnoToStatus(errno, path);
   if (!S_ISREG(about.st_mode)) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(path, " is no regular file; data is read more than once, write it to one"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        path, " is not a regular file; write the data to one, because it is read more than once"));
   }
   SIMURGH_RETURN_IF_ERROR(Annotate(file.Refill(), path));
   return file;

@@ -9,7 +9,7 @@
 
 namespace simurgh {
 
-// A file's bytes, a chunk at a time.
+// Reads a file in chunks.
 //
 // Threads: one owner.
 class ChunkedFile {
@@ -17,8 +17,8 @@ class ChunkedFile {
   static constexpr size_t kChunkBytes = size_t{128} * 1024;
 
   // Opens the file and reads its first chunk.
-  // Errors: NOT_FOUND, PERMISSION_DENIED and others, naming the path; FAILED_PRECONDITION for what
-  // is no regular file, a pipe or a folder: it never waits for a writer.
+  // Errors: NOT_FOUND, PERMISSION_DENIED and others, naming the path; FAILED_PRECONDITION unless it
+  // is a regular file. Never blocks.
   static StatusOr<ChunkedFile> Open(const std::string& path);
 
   ~ChunkedFile();
@@ -30,9 +30,9 @@ class ChunkedFile {
 
   void Consume(size_t bytes) { begin_ += bytes; }
 
-  // Reads on once the chunk is used up; an empty chunk afterwards means the end of the file. Every
-  // chunk but the last is full.
-  // Errors: what the machine says of a failed read, without the path.
+  // Reads the next chunk if the current one is consumed. An empty chunk is the end of the file. All
+  // chunks but the last are full.
+  // Errors: of read(), without the path.
   Status Refill();
 
  private:

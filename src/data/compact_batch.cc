@@ -25,10 +25,9 @@ Status CheckShape(const CompactBatch& batch) {
     return Invalid("batch: %d samples of %d features exceed the limit of %d cells",
                    batch.batch_size, batch.feature_count(), kMaxBatchCells);
   }
-  const uint64_t expected = cells + 1;
-  if (batch.offsets.size() != expected) {
+  if (batch.offsets.size() != cells + 1) {
     return Invalid("batch: %d offsets, %d features of %d samples need %d", batch.offsets.size(),
-                   batch.feature_count(), batch.batch_size, expected);
+                   batch.feature_count(), batch.batch_size, cells + 1);
   }
   return absl::OkStatus();
 }
@@ -37,7 +36,7 @@ Status CheckOffsets(const CompactBatch& batch) {
   if (batch.offsets.front() != 0) {
     return Invalid("batch: the first offset is %d, must be 0", batch.offsets.front());
   }
-  bool drops = false;  // All are looked at: several go at once where nothing branches.
+  bool drops = false;  // The loop without branches vectorises.
   for (size_t i = 1; i < batch.offsets.size(); ++i) {
     drops |= batch.offsets[i] < batch.offsets[i - 1];
   }

@@ -8,32 +8,29 @@
 
 namespace simurgh {
 
-// `text` without blanks and tabs at its ends, `separator` not being one of them.
+// `text` without blanks and tabs at its ends, except `separator`.
 std::string_view TrimBlanks(std::string_view text, char separator);
 
 // Splits lines of CSV into cells.
 //
-// Cells are trimmed of blanks. A cell that starts with a double quote ends at the next single one;
-// in between, separators and blanks are text and two quotes are one. Threads: one owner. Source:
-// RFC 4180, without line ends inside quotes.
+// Cells are trimmed of blanks. In a cell in double quotes, separators and blanks are text, and two
+// quotes are one. Threads: one owner. Source: RFC 4180, without line ends inside quotes.
 class CsvSplitter {
  public:
   explicit CsvSplitter(char separator) : separator_(separator) {}
 
   // The cells of `line`; an empty line has one empty cell.
   // Lifetime: until the next call, and the line's.
-  // Errors: INVALID_ARGUMENT for a quote that is not closed, or that is not the cell's last
-  // character.
+  // Errors: INVALID_ARGUMENT for an unclosed quote, or text after the closing quote.
   StatusOr<const std::vector<std::string_view>*> Split(std::string_view line);
 
  private:
-  // Reads a quoted cell; `rest` starts at its opening quote and is moved behind its closing one.
+  // Reads a quoted cell and removes it from `rest`, which starts at its opening quote.
   StatusOr<std::string_view> TakeQuoted(std::string_view& rest);
 
   char separator_;
   std::vector<std::string_view> cells_;
-  std::string
-      unescaped_;  // Cells with doubled quotes, one after another; never grows within a line.
+  std::string unescaped_;  // Cells with doubled quotes; does not reallocate within a line.
 };
 
 }  // namespace simurgh

@@ -17,7 +17,7 @@
 namespace simurgh {
 namespace {
 
-// Of lines of hashed ids, level 3 makes files 2 % smaller in twice the time.
+// Level 3 makes files of hashed ids 2 % smaller but takes twice the time.
 constexpr int kCompressionLevel = 2;
 
 }  // namespace
@@ -80,7 +80,7 @@ StatusOr<FileWriter> FileWriter::Create(const std::string& path) {
   state->descriptor = ::mkostemp(temporary_path.data(), O_CLOEXEC);
   if (state->descriptor < 0) return state->Failed("create");
   state->temporary_path = std::move(temporary_path);
-  constexpr mode_t kReadableByAll = 0644;  // mkostemp gives it to its owner alone.
+  constexpr mode_t kReadableByAll = 0644;  // mkostemp permits the owner only.
   if (::fchmod(state->descriptor, kReadableByAll) != 0) return state->Failed("create");
   if (path.ends_with(".zst")) {
     state->encoder = ZSTD_createCCtx();

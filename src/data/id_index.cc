@@ -11,9 +11,9 @@ namespace simurgh {
 namespace {
 
 constexpr size_t kInitialSlots = 64;
-constexpr size_t kGroup = 32;  // Ids whose slots are on their way at once.
+constexpr size_t kGroup = 32;  // Ids whose slots are prefetched together.
 
-// Another one in every process, so that nobody can choose ids that crowd around one slot.
+// Random, so that peers cannot choose ids that collide.
 uint64_t SeedOfProcess() {
   static const uint64_t seed = [] {
     std::random_device device;
@@ -56,7 +56,7 @@ void IdIndex::NumberGroup(std::span<const uint64_t> ids, uint32_t* numbers) {
     const bool is_new = slot.round != round_;
     const uint32_t number = is_new ? next : slot.number;
     slot = {.id = id, .number = number, .round = round_};
-    ids_[next] = id;  // Behind the last one if it is old.
+    ids_[next] = id;  // Overwritten later if the id is old.
     next += is_new ? 1 : 0;
     numbers[i] = number;
   }
@@ -65,7 +65,7 @@ void IdIndex::NumberGroup(std::span<const uint64_t> ids, uint32_t* numbers) {
 
 void IdIndex::Clear() {
   size_ = 0;
-  if (++round_ == 0) {  // Wrapped: old rounds would come alive again.
+  if (++round_ == 0) {  // Wrapped: old rounds would match again.
     std::fill(slots_.begin(), slots_.end(), Slot{});
     round_ = 1;
   }

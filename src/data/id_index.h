@@ -7,19 +7,17 @@
 
 namespace simurgh {
 
-// Numbers distinct ids 0, 1, 2, ... in order of first appearance: the deduplication of a list of
-// ids, made to be cleared and filled again for ever.
+// Numbers distinct ids 0, 1, 2, ... in order of first appearance. Reusable.
 //
-// Open addressing with linear probing, at most half full. A slot counts only while it carries the
-// current round, so Clear costs nothing; memory never shrinks, so steady state allocates nothing.
-// Where an id's slot is depends on a seed of the process, since ids come from peers; its number
-// does not. Threads: one owner.
+// Open addressing with linear probing, at most half full. A slot is in use only in the current
+// round, so Clear is O(1). Memory never shrinks. Slots, but not numbers, depend on a random seed of
+// the process, because ids are received from peers. Threads: one owner.
 class IdIndex {
  public:
   IdIndex();
 
   // The number of each id, new or old. Requires ids.size() == numbers.size().
-  // Cost: slots are prefetched a group of ids ahead, and nothing branches on whether an id is new.
+  // Cost: prefetches the slots of a group of ids; no branch on whether an id is new.
   void Number(std::span<const uint64_t> ids, std::span<uint32_t> numbers);
 
   void Clear();
@@ -34,8 +32,8 @@ class IdIndex {
     uint32_t round = 0;  // 0: never used.
   };
 
-  size_t Position(uint64_t id) const;  // Where the search for it begins.
-  // Makes room for so many more ids.
+  size_t Position(uint64_t id) const;  // Start of the search.
+  // Makes room for `count` more ids.
   void Reserve(size_t count);
   void NumberGroup(std::span<const uint64_t> ids, uint32_t* numbers);
 

@@ -7,9 +7,9 @@
 namespace simurgh {
 
 void IdOverlapMeter::Add(const CompactBatch& batch) {
-  SIMURGH_CHECK_EQ(batch.feature_count(), features_.size());
+  SIMURGH_CHECK_EQ(batch.feature_count(), counts_.size());
   const size_t samples = std::min<size_t>(batch.batch_size, kSamplesOfBatch);
-  for (size_t f = 0; f < features_.size(); ++f) {
+  for (size_t f = 0; f < counts_.size(); ++f) {
     const FeatureView view = batch.feature(f);
     for (size_t i = 0; i < samples; ++i) {
       const auto occurrences = view.sample(i * batch.batch_size / samples);
@@ -17,26 +17,21 @@ void IdOverlapMeter::Add(const CompactBatch& batch) {
         // A sample counts once, however often it has the id.
         const auto before = occurrences.first(o);
         if (std::ranges::find(before, occurrences[o]) != before.end()) continue;
-        Count(view.ids[occurrences[o]], features_[f]);
+        ++counts_[f][view.ids[occurrences[o]]];
+        if (counts_[f].size() > kCounters) SubtractMedian(counts_[f]);
       }
     }
   }
   samples_ += samples;
 }
 
-void IdOverlapMeter::Count(uint64_t id, Feature& feature) {
-  ++feature.counts[id];
-  if (feature.counts.size() > kCounters) TakeMedianOff(feature);
-}
-
-void IdOverlapMeter::TakeMedianOff(Feature& feature) {
-  std::vector<uint64_t> counts;
-  counts.reserve(feature.counts.size());
-  for (const auto& [id, count] : feature.counts) counts.push_back(count);
-  const auto middle = counts.begin() + static_cast<ptrdiff_t>(counts.size() / 2);
-  std::ranges::nth_element(counts, middle);
-  const uint64_t median = *middle;
-  absl::erase_if(feature.counts, [median](auto& entry) {
+void IdOverlapMeter::SubtractMedian(Counts& counts) {
+  std::vector<uint64_t> sorted;
+  sorted.reserve(counts.size());
+  for (const auto& [id, count] : counts) sorted.push_back(count);
+  const auto middle = sorted.begin() + static_cast<ptrdiff_t>(sorted.size() / 2);
+  std::ranges::nth_element(sorted, middle);
+  absl::erase_if(counts, [median = *middle](auto& entry) {
     if (entry.second <= median) return true;
     entry.second -= median;
     return false;
@@ -45,9 +40,9 @@ void IdOverlapMeter::TakeMedianOff(Feature& feature) {
 
 std::vector<double> IdOverlapMeter::Probabilities() const {
   std::vector<double> shares;
-  for (const Feature& feature : features_) {
+  for (const Counts& counts : counts_) {
     uint64_t most = 0;
-    for (const auto& [id, count] : feature.counts) most = std::max(most, count);
+    for (const auto& [id, count] : counts) most = std::max(most, count);
     shares.push_back(samples_ == 0 ? 0 : static_cast<double>(most) / static_cast<double>(samples_));
   }
   return shares;

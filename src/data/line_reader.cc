@@ -8,9 +8,9 @@ namespace simurgh {
 namespace {
 
 constexpr size_t kReadBytes = size_t{128} * 1024;
-// Some programs begin a file with it; it is no text. Source: Unicode 15.0, 23.8.
+// Not part of the text. Source: Unicode 15.0, 23.8.
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
-// The longest line, its \r\n, and the mark of the first one.
+// The longest line, its \r\n, and a byte order mark.
 constexpr size_t kBufferBytes = kMaxLineBytes + 2 + kByteOrderMark.size();
 
 }  // namespace
@@ -42,7 +42,7 @@ StatusOr<std::optional<Line>> LineReader::PassLongLine() {
 
 StatusOr<std::optional<Line>> LineReader::Next() {
   ++line_number_;
-  size_t searched = 0;  // Bytes from begin_ known to hold no line end.
+  size_t searched = 0;  // Bytes from begin_ without a line end.
   for (;;) {
     const char* start = buffer_.get() + begin_;
     const size_t available = end_ - begin_;

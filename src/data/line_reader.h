@@ -10,16 +10,16 @@
 
 namespace simurgh {
 
-// The longest line, its end not counted.
+// Longest line, without its end.
 inline constexpr size_t kMaxLineBytes = size_t{1024} * 1024;
 
 struct Line {
   std::string_view text;  // Without its end.
-  bool whole = true;      // False: it is longer than kMaxLineBytes, and nothing of it is here.
+  bool whole = true;      // False: longer than kMaxLineBytes; `text` is empty.
 };
 
-// The lines of a stream: ended by \n or \r\n, the last one also by the end of the stream. A UTF-8
-// byte order mark at the stream's beginning is left out.
+// Reads lines that end in \n, \r\n or, for the last one, at the end of the stream. Skips a UTF-8
+// byte order mark at the beginning.
 //
 // Threads: one owner.
 class LineReader {
@@ -31,12 +31,12 @@ class LineReader {
   // Errors: as ByteStream::Read.
   StatusOr<std::optional<Line>> Next();
 
-  // Of the line that Next answered last or failed at; counts from 1.
+  // Number, from 1, of the line that Next returned last or failed at.
   size_t line_number() const { return line_number_; }
 
  private:
   Line TakeLine(size_t length, size_t end_bytes);
-  // Goes on behind the end of the line whose beginning fills the buffer.
+  // Skips the rest of the line that fills the buffer.
   StatusOr<std::optional<Line>> PassLongLine();
 
   std::unique_ptr<ByteStream> stream_;

@@ -8,11 +8,10 @@
 
 namespace simurgh {
 
-// Deduplicates the ids of each list, in the order of their first appearance: fills ids, occurrences
-// and unique_ends of a batch whose offsets, lists and number of lists are given.
+// Deduplicates the ids of each list in order of first appearance. Sets ids, occurrences and
+// unique_ends of a batch with offsets, lists and the number of lists.
 //
-// ids: (F) those of each feature's occurrences, as many as its offsets say.
-// index: scratch.
+// ids: (F) the ids of each feature's occurrences. index: scratch.
 void NumberIds(std::span<const std::span<const uint64_t>> ids, IdIndex& index, CompactBatch& batch);
 
 }  // namespace simurgh

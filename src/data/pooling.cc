@@ -19,13 +19,13 @@ void AddScaled(float* sum, const float* row, float factor, size_t dim) {
   for (size_t d = 0; d < dim; ++d) sum[d] += factor * row[d];
 }
 
-// Where the weights of a sample's occurrences begin; null where all are 1.
+// The weights of a sample's occurrences; null: all 1.
 const float* WeightsOf(const FeatureView& feature, size_t sample) {
   if (feature.weights.empty()) return nullptr;
   return feature.weights.data() + (feature.offsets[sample] - feature.offsets[0]);
 }
 
-// What the sum is multiplied by, forward and backward alike.
+// Factor of the sum, forward and backward.
 float FactorOf(const PoolingRule& rule, size_t occurrences) {
   const auto ids = static_cast<float>(rule.ids_of(occurrences));
   if (rule.kind == Pooling::kMean) return 1.0F / ids;
@@ -33,7 +33,20 @@ float FactorOf(const PoolingRule& rule, size_t occurrences) {
   return 1.0F;
 }
 
-// One sample's rows and block of a feature.
+// Calls visit(id, its occurrences) for the ids of a sample that raw has places for. Returns their
+// number.
+template <typename Visit>
+size_t ForEachId(const PoolingRule& rule, Occurrences occurrences, const Visit& visit) {
+  const size_t used = std::min<size_t>(rule.ids_of(occurrences.size()), rule.length);
+  for (size_t id = 0; id < used; ++id) {
+    const size_t first = id * rule.rows_per_id;
+    visit(id, occurrences.subspan(first,
+                                  std::min<size_t>(rule.rows_per_id, occurrences.size() - first)));
+  }
+  return used;
+}
+
+// Pools one sample of a feature.
 struct Forward {
   const PoolingInput& input;
   std::span<const float> rows;
@@ -65,7 +78,7 @@ struct Forward {
     }
   }
 
-  // argmax: null where nobody asks whose they are.
+  // argmax: null if not needed.
   void Max(Occurrences occurrences, float* largest, uint32_t* argmax) const {
     const float* first = row(occurrences[0]);
     std::copy(first, first + input.dim, largest);
@@ -91,17 +104,14 @@ struct Forward {
   }
 
   void Raw(Occurrences occurrences, std::span<float> places) const {
-    const size_t used = std::min<size_t>(input.rule.ids_of(occurrences.size()), input.rule.length);
-    for (size_t id = 0; id < used; ++id) {
-      const size_t first = id * input.rule.rows_per_id;
-      const size_t count = std::min<size_t>(input.rule.rows_per_id, occurrences.size() - first);
-      Sum(occurrences.subspan(first, count), places.data() + id * input.dim);
-    }
+    const size_t used = ForEachId(input.rule, occurrences, [&](size_t id, Occurrences of_id) {
+      Sum(of_id, places.data() + id * input.dim);
+    });
     std::fill(places.begin() + static_cast<ptrdiff_t>(used * input.dim), places.end(), 0.0F);
   }
 };
 
-// The other way.
+// The adjoint of Forward.
 struct Backward {
   const PoolingInput& input;
   std::span<float> row_gradients;
@@ -133,12 +143,8 @@ struct Backward {
   }
 
   void Raw(Occurrences occurrences, std::span<const float> places) const {
-    const size_t used = std::min<size_t>(input.rule.ids_of(occurrences.size()), input.rule.length);
-    for (size_t id = 0; id < used; ++id) {
-      const size_t first = id * input.rule.rows_per_id;
-      const size_t count = std::min<size_t>(input.rule.rows_per_id, occurrences.size() - first);
-      Sum(occurrences.subspan(first, count), places.data() + id * input.dim);
-    }
+    ForEachId(input.rule, occurrences,
+              [&](size_t id, Occurrences of_id) { Sum(of_id, places.data() + id * input.dim); });
   }
 };
 

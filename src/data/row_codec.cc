@@ -7,13 +7,13 @@
 namespace simurgh {
 namespace {
 
-// Their numbers, of all features, fit the first caches.
+// The pooled numbers of these samples fit the L1 cache.
 constexpr size_t kSamplesAtATime = 16;
-// Worth a thread of their own: some ten microseconds.
+// Least work for a thread: about ten microseconds.
 constexpr size_t kLeastRows = 1'024;
 constexpr size_t kLeastSamples = 64;
 
-// All features of the samples from `first` on.
+// Pools all features of the samples from `first` on.
 void PoolSamples(std::span<const PoolingInput> inputs, std::span<const float> numbers, size_t first,
                  MatrixView<float> pooled) {
   for (size_t row = 0; row < pooled.rows(); row += kSamplesAtATime) {
@@ -48,11 +48,8 @@ std::vector<size_t> RowCodec::FeaturesOfLists(const CompactBatch& batch) const {
 size_t RowCodec::bytes(const CompactBatch& batch) const {
   const std::vector<size_t> feature_of = FeaturesOfLists(batch);
   size_t bytes = 0;
-  size_t first = 0;
-  for (size_t list = 0; list < batch.list_count(); ++list) {
-    const size_t end = batch.unique_ends[list];
-    bytes += (end - first) * code(feature_of[list]).row_bytes();
-    first = end;
+  for (size_t list = 0; list < feature_of.size(); ++list) {
+    bytes += batch.list(list).size() * code(feature_of[list]).row_bytes();
   }
   return bytes;
 }
@@ -89,8 +86,7 @@ void RowCodec::Decode(const CompactBatch& batch, std::span<const std::byte> code
 void RowCodec::Pool(const CompactBatch& batch, std::span<const std::byte> coded,
                     MatrixView<float> pooled, ForEachPart for_each_part) const {
   SIMURGH_CHECK_EQ(coded.size(), bytes(batch));
-  // Large memory that every batch needs for a moment: one for each thread that calls, and all that
-  // have a part work in that.
+  // Large scratch memory, reused by the calling thread and shared by the threads of the parts.
   thread_local std::vector<float> numbers_of_thread;
   thread_local std::vector<uint64_t> positions_of_thread;
   std::vector<uint64_t>& positions = positions_of_thread;

@@ -8,13 +8,12 @@
 namespace simurgh {
 namespace {
 
-// Below this, 1 + x is 1 to half of a double's digits, and the first terms of a series say it
-// better.
+// Below this, the first terms of a series are more exact than the functions.
 constexpr double kTiny = 1e-8;
 
 }  // namespace
 
-// In here ranks count from 1, as in the source.
+// Internally, ranks count from 1, as in the source.
 ZipfSampler::ZipfSampler(uint64_t count, double exponent)
     : count_(count), exponent_(exponent), inverse_(1.0 / (1.0 - exponent)) {
   SIMURGH_CHECK(count >= 1 && exponent > 0.0) << "count " << count << ", exponent " << exponent;
@@ -33,7 +32,7 @@ double ZipfSampler::Integral(double x) const {
 }
 
 double ZipfSampler::InverseIntegral(double integral) const {
-  // Rounding may carry the argument below -1, where the logarithm ends.
+  // Rounding may move the argument below -1, the limit of the logarithm.
   const double argument = std::max(integral * (1.0 - exponent_), -1.0);
   return std::exp(std::abs(argument) > kTiny ? std::log1p(argument) * inverse_
                                              : integral * (1.0 - argument / 2.0));
@@ -43,7 +42,7 @@ uint64_t ZipfSampler::Draw(Random& random) const {
   for (;;) {
     const double integral = integral_high_ + random.Uniform() * (integral_low_ - integral_high_);
     const double x = InverseIntegral(integral);
-    const double above = x + 0.5;  // Never negative, so that cutting rounds x to the nearest.
+    const double above = x + 0.5;  // Not negative, so truncation rounds x to nearest.
     const uint64_t rank = std::clamp<uint64_t>(static_cast<uint64_t>(above), 1, count_);
     const auto real_rank = static_cast<double>(rank);
     if (real_rank - x <= squeeze_ || integral >= Integral(real_rank + 0.5) - Density(real_rank)) {

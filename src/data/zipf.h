@@ -8,9 +8,9 @@ namespace simurgh {
 
 // Draws ranks 0 to count - 1, rank r with probability proportional to (r + 1)^-exponent.
 //
-// Cost: constant in `count`: about 1.1 uniform draws, a logarithm and an exponential a rank; no
-// tables. Threads: any. Source: Hoermann and Derflinger, "Rejection-inversion to generate variates
-// from monotone discrete distributions", ACM TOMACS 6(3), 1996.
+// Cost: about 1.1 uniform draws, a logarithm and an exponential per rank, for any `count`. Threads:
+// any. Source: Hoermann and Derflinger, "Rejection-inversion to generate variates from monotone
+// discrete distributions", ACM TOMACS 6(3), 1996.
 class ZipfSampler {
  public:
   // Requires count >= 1 and exponent > 0.
@@ -25,10 +25,10 @@ class ZipfSampler {
 
   uint64_t count_;
   double exponent_;
-  double inverse_;        // 1 / (1 - exponent); unused where that is no number.
-  double integral_low_;   // Where the hat of rank 0 begins,
-  double integral_high_;  // and that of the last rank ends.
-  double squeeze_;        // A rank no farther than this below its draw needs no test.
+  double inverse_;        // 1 / (1 - exponent); unused if infinite.
+  double integral_low_;   // Start of the hat of rank 0.
+  double integral_high_;  // End of the hat of the last rank.
+  double squeeze_;        // A rank at most this far above its draw needs no test.
 };
 
 }  // namespace simurgh

@@ -15,13 +15,13 @@
 
 namespace simurgh {
 
-// Dotted key -> value as text, of the keys that a file sets to another value than the default.
+// Dotted key -> value as text, for keys with other values than the defaults.
 using ConfigSettings = std::map<std::string, std::string>;
 
 // The configuration of one cluster, read by all daemons. config/README.md describes every key.
 struct ClusterConfig {
   std::string name;   // YAML cluster.name
-  uint64_t seed = 1;  // YAML cluster.seed: of rows and dense weights.
+  uint64_t seed = 1;  // YAML cluster.seed
   EmbeddingPsConfig embedding_ps;
   EmbeddingWorkerConfig embedding_worker;
   NnWorkerConfig nn_worker;
@@ -32,17 +32,16 @@ struct ClusterConfig {
   DataConfig data;
   ModelConfig model;
   TrainingConfig training;
-  ConfigSettings settings;  // As read; later changes of the fields above are not in it.
+  ConfigSettings settings;  // As read, without later changes of the fields above.
 
-  // Sum over the features of their tables' dims: the width of the network's embedding input.
+  // Width of the network's embedding input.
   size_t embedding_width() const;
 };
 
-// Reads, overrides and validates. Each override is "section.key=value" (a list index is a number:
-// embedding_ps.instances.0.address=...), applied before validation.
-// Errors: NOT_FOUND for the file; INVALID_ARGUMENT for anything wrong in it, data files that cannot
-// be read included: up to ten lines "<file>:<line>: <key>: <what>; <remedy>", with "--set
-// <override>" in place of file and line for what an override brought in.
+// Reads the file, applies the overrides and validates. Each override is "section.key=value";
+// numbers index lists (embedding_ps.instances.0.address=...). Errors: NOT_FOUND for the file;
+// INVALID_ARGUMENT for its content, including data files that cannot be read: up to ten lines
+// "<file>:<line>: <key>: <what>; <remedy>". Values of overrides have the place "--set <override>".
 // Threads: any.
 StatusOr<ClusterConfig> LoadClusterConfig(const std::string& path,
                                           const std::vector<std::string>& overrides);

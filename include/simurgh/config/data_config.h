@@ -24,15 +24,15 @@ struct ColumnConfig {
 
   std::string name;
   Kind kind = Kind::kSkip;
-  // label: texts that mean 1, all others 0. Empty: a number, 0 or 1.
+  // label: texts that mean 1; all others mean 0. Empty: the cell is 0 or 1.
   std::vector<std::string> positive = {};
-  double missing = 0.0;  // dense: what a missing value reads as.
-  // dense: x becomes (transform(x) - mean) / stddev. log1p is sign(x) * log(1 + |x|).
+  double missing = 0.0;  // dense: value of a missing cell.
+  // dense: (transform(x) - mean) / stddev. log1p: sign(x) * log(1 + |x|).
   Transform transform = Transform::kNone;
   double mean = 0.0;
   double stddev = 1.0;    // > 0
-  bool fit = false;       // dense: mean and stddev are taken from the training files.
-  char separator = '\0';  // id: splits a cell into several ids; 0: one id.
+  bool fit = false;       // dense: compute mean and stddev from the training files.
+  char separator = '\0';  // id: between the ids of a cell; 0: one id.
 };
 
 struct CsvConfig {
@@ -42,27 +42,24 @@ struct CsvConfig {
   std::vector<ColumnConfig> columns;               // In the order of the file.
 };
 
-// The Criteo layout has its columns by itself.
 struct CriteoConfig {
-  uint32_t labels = 1;  // Label columns that a line begins with, 1 to kMaxTasks.
-  bool fit = false;     // I1..I13, after the log: scaled by the training files' mean and deviation.
-  // (13) each, or none: 0 and 1.
+  uint32_t labels = 1;  // Label columns, 1 to kMaxTasks.
+  bool fit = false;     // Scale I1..I13, after the log, by the training files' mean and deviation.
+  // (13) each, or empty: 0 and 1.
   std::vector<double> mean;
   std::vector<double> stddev;
 };
 
-// Dense values that a plug-in makes of other columns. They follow those of the file.
+// Dense values that a plug-in computes from other columns. They follow those of the file.
 struct DerivedConfig {
   std::string name;
   std::vector<std::string> columns;  // Id or dense columns.
-  uint32_t width = 1;                // Values a row.
+  uint32_t width = 1;                // Values per row.
   PluginConfig plugin;
 };
 
-// What is read. YAML section `data`. Paths are absolute or relative to the YAML file.
+// YAML section `data`. Paths are absolute or relative to the YAML file.
 struct DataConfig {
-  // csv: as `csv` says. criteo: tab separated: labels, 13 integers I1..I13 (log transform), 26
-  // hexadecimal ids C1..C26, any of them empty.
   enum class Format { kCsv, kCriteo };
   enum class BadRows { kFail, kSkip };
 
@@ -71,10 +68,10 @@ struct DataConfig {
   CriteoConfig criteo;
   std::vector<DerivedConfig> derived;
   std::vector<std::string> train;       // Read in this order.
-  std::vector<std::string> validation;  // Evaluated on the way; empty: the test files are.
+  std::vector<std::string> validation;  // For evaluations during training; empty: the test files.
   std::vector<std::string> test;
-  BadRows bad_rows = BadRows::kFail;  // What a row that cannot be read does: end the run, or count.
-  uint64_t max_bad_rows = 1'000;      // kSkip: in one reading of a data set; one more ends the run.
+  BadRows bad_rows = BadRows::kFail;  // Bad rows end the run, or are skipped and counted.
+  uint64_t max_bad_rows = 1'000;      // kSkip: per reading of a data set; one more ends the run.
 };
 
 // The columns of a file, in order.

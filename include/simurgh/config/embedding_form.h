@@ -4,8 +4,7 @@
 
 namespace simurgh {
 
-// What an embedding worker answers to a pull: embeddings that it has pooled, or the batch's rows,
-// which the nn-worker pools.
+// Response of an embedding worker to a pull: pooled embeddings, or rows that the nn-worker pools.
 enum class EmbeddingForm : uint8_t { kPooled, kRows };
 
 }  // namespace simurgh

@@ -14,10 +14,10 @@ struct LayerConfig {
                           // sum: 0 is 1.
   float momentum = 0.1F;  // batch_norm: running = (1 - momentum) * running + momentum * batch.
   float epsilon = 1e-5F;  // batch_norm
-  uint32_t rank = 0;      // cross: of its weight, 1 to 65,536; 0: the full one.
+  uint32_t rank = 0;      // cross: rank of its weight, 1 to 65,536; 0: full.
 };
 
-// What begins the name of an input that is one feature's embeddings: `embeddings.<feature>`.
+// Prefix of the input with one feature's embeddings: `embeddings.<feature>`.
 inline constexpr char kFeatureInput[] = "embeddings.";
 
 // A chain of layers over the concatenation of its inputs. Inputs: `dense`, `embeddings` (all
@@ -28,8 +28,8 @@ struct TowerConfig {
   std::vector<LayerConfig> layers;
 };
 
-// With p the probability that the network gives to a sample's label: `bce` is -log p, `focal`
-// -(1 - p)^gamma log p; of a positive sample, times positive_weight.
+// With p the predicted probability of a sample's label: bce is -log p, focal is
+// -(1 - p)^gamma log p, both times positive_weight for positive samples.
 // Source: Lin et al., "Focal Loss for Dense Object Detection", ICCV 2017, equation 4.
 struct LossConfig {
   enum class Kind { kBce, kFocal };
@@ -39,18 +39,18 @@ struct LossConfig {
   float gamma = 2.0F;            // focal: >= 0
 };
 
-// What one label of the data has of the model: the logit of its place, and its part of the loss.
+// The logit and the loss of one label.
 struct TaskConfig {
   std::string label;    // Column.
-  float weight = 1.0F;  // >= 0; of its loss in the sum of all.
+  float weight = 1.0F;  // Factor of the loss, >= 0.
   LossConfig loss;
 };
 
-// YAML section `model`. The last tower is as wide as there are tasks: the logits.
+// YAML section `model`. The last tower outputs one logit per task.
 struct ModelConfig {
   std::vector<TowerConfig> towers;
   LossConfig loss;
-  // In the order of the label columns, where there are several; none: one task, of `loss`.
+  // In the order of the label columns; empty: one task with `loss`.
   std::vector<TaskConfig> tasks;
 };
 

@@ -10,7 +10,7 @@ namespace simurgh {
 struct PluginConfig {
   std::string path;  // Empty: none.
   std::vector<std::string> parameters;
-  uint32_t max_ids = 1'024;  // Of one sample; features only.
+  uint32_t max_ids = 1'024;  // Per sample; features only.
 };
 
 }  // namespace simurgh

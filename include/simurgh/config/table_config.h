@@ -8,8 +8,8 @@
 
 namespace simurgh {
 
-// How numbers of a row are stored. Arithmetic is f32; a result is rounded up or down by chance, in
-// proportion to its distance from either, so that small steps count on average.
+// Precision of stored numbers. Arithmetic is f32; results are rounded stochastically, so that small
+// steps count on average.
 enum class RowPrecision { kF32, kBf16, kF16 };
 
 // Bytes of one number.
@@ -17,7 +17,7 @@ constexpr uint32_t SizeOf(RowPrecision precision) {
   return precision == RowPrecision::kF32 ? sizeof(float) : sizeof(uint16_t);
 }
 
-// How a row's weights begin. The values depend on seed, table and id alone.
+// Distribution of a row's initial weights. They depend on seed, table and id only.
 struct InitializerConfig {
   enum class Kind {
     kUniform,
@@ -42,7 +42,7 @@ struct InitializerConfig {
   // inverse_sqrt_dim: uniform in [-1/sqrt(dim), 1/sqrt(dim)); no parameters.
 };
 
-// The formulas stand in config/README.md.
+// config/README.md has the formulas.
 struct SparseOptimizerConfig {
   enum class Kind { kSgd, kAdagrad, kAdam, kFtrl, kGroupFtrl };
 
@@ -56,7 +56,7 @@ struct SparseOptimizerConfig {
   float epsilon = 1e-10F;             // adagrad, adam
   float initial_accumulator = 0.01F;  // adagrad, ftrl, group_ftrl
   float accumulator_decay = 1.0F;     // adagrad: s = s * decay + g * g
-  bool row_wise = false;              // adagrad, adam: one mean of g * g a row
+  bool row_wise = false;              // adagrad, adam: one mean of g * g per row
 
   float beta1 = 0.9F;  // adam
   float beta2 = 0.999F;
@@ -68,30 +68,29 @@ struct SparseOptimizerConfig {
 
   // All but ftrl and group_ftrl.
   float weight_decay = 0.0F;            // Adds weight_decay * w to the gradient.
-  float decoupled_weight_decay = 0.0F;  // Takes learning_rate * this * w off the weight.
+  float decoupled_weight_decay = 0.0F;  // Subtracts learning_rate * this * w.
 
-  float max_gradient_norm = 0.0F;  // A longer gradient of a row is scaled to this norm; 0: any.
+  float max_gradient_norm = 0.0F;  // Longer gradients of a row are scaled to it; 0: no limit.
 };
 
-// Which ids a training pull makes rows for. The others read as zeros, and their gradients are
-// dropped.
+// Ids that get a row in a training pull. Others read as zeros, and their gradients are dropped.
 struct AdmissionConfig {
   enum class Kind { kAlways, kProbability, kOccurrences };
 
   Kind kind = Kind::kAlways;
-  float probability = 1.0F;     // probability: the share of ids, (0, 1]
-  uint32_t occurrences = 2;     // occurrences: the request that makes the row, 2 to 255
-  uint32_t sketch_width = 256;  // occurrences: counters a hash function and bucket, 16 to 65,536
+  float probability = 1.0F;     // probability: share of ids, (0, 1]
+  uint32_t occurrences = 2;     // occurrences: number of the request that creates the row, 2 to 255
+  uint32_t sketch_width = 256;  // occurrences: counters per hash function, 16 to 65,536
 };
 
-// What a table does with an id that is to get a row when there is room for no more.
+// Reaction to a new id in a full table.
 enum class WhenFull {
-  kEvict,   // The least recently used row goes.
-  kRefuse,  // The id gets none: it reads as zeros, and its gradients are dropped.
-  kStop,    // The pull fails, and the server with it.
+  kEvict,   // Evicts the least recently used row.
+  kRefuse,  // The id reads as zeros; its gradients are dropped.
+  kStop,    // The pull fails and the server stops.
 };
 
-// Which rows go although there is room. Steps are the trainer's, since a row's last training pull.
+// Rows evicted from a table with room. Idle steps count from a row's last training pull.
 struct EvictionConfig {
   static constexpr uint32_t kMaxIdleSteps = uint32_t{1} << 30;
 
@@ -100,7 +99,7 @@ struct EvictionConfig {
     uint32_t idle_steps = 10'000;
   };
   struct SmallNorm {
-    float below = 0;  // Length of the weights; 0: off.
+    float below = 0;  // Norm of the weights; 0: off.
     uint32_t idle_steps = 10'000;
   };
 
@@ -110,11 +109,11 @@ struct EvictionConfig {
   SmallNorm small_norm;
 };
 
-// A table: rows of one layout. YAML section `tables`, one entry a table (or several by `names`).
+// A table of rows of one layout. YAML section `tables`; an entry with `names` makes several.
 struct TableConfig {
   std::string name;
   uint32_t dim = 8;  // 1 to 1,024
-  // Over all servers. Bytes, where they are not 0, take the place of rows.
+  // Over all servers. capacity_bytes above 0 replaces capacity_rows.
   uint64_t capacity_rows = 1 << 20;
   uint64_t capacity_bytes = 0;
   WhenFull when_full = WhenFull::kEvict;
@@ -122,7 +121,7 @@ struct TableConfig {
   InitializerConfig initializer;
   SparseOptimizerConfig optimizer;
   AdmissionConfig admission;
-  float weight_bound = 10.0F;  // Weights are clamped to +- this after each update; > 0.
+  float weight_bound = 10.0F;                         // Weights are clamped to +- this; > 0.
   RowPrecision precision = RowPrecision::kF32;        // Of the weights.
   RowPrecision state_precision = RowPrecision::kF32;  // Of the optimizer's vectors; not kF16.
 };

@@ -16,12 +16,11 @@ namespace simurgh {
 // where n is the sample's number of occurrences: no bits if n is 0 or 1. Least significant bit
 // first; each feature is padded to a byte.
 //
-// argmax: (B * dim) as simurgh/data/pooling.h has it.
+// argmax: (B * dim) as in simurgh/data/pooling.h.
 
-// Writers store whole words: this many bytes after the last one must be writable.
+// Bytes after the encoded ones that EncodeArgmax may write.
 inline constexpr size_t kArgmaxSlackBytes = 8;
 
-// Of a feature.
 size_t ArgmaxBytes(const FeatureView& feature, size_t dim);
 
 // Upper bound on ArgmaxBytes for this number of samples.
@@ -31,13 +30,13 @@ constexpr size_t MaxArgmaxBytes(size_t samples, size_t dim) {
   return samples * dim * kPositionBytes;
 }
 
-// out: ArgmaxBytes and kArgmaxSlackBytes.
+// out: ArgmaxBytes + kArgmaxSlackBytes.
 void EncodeArgmax(const FeatureView& feature, size_t dim, std::span<const uint32_t> argmax,
                   std::span<std::byte> out);
 
-// Sets all of `argmax`, each below its sample's n if that is not 0. Requires ArgmaxBytes bytes.
-// Errors: INVALID_ARGUMENT naming sample, element, position and n. Bits that fill up a byte are not
-// looked at.
+// Sets all of `argmax`, each below its sample's n if n > 0. Requires ArgmaxBytes bytes. Ignores
+// padding bits.
+// Errors: INVALID_ARGUMENT naming sample, element, position and n.
 Status DecodeArgmax(const FeatureView& feature, size_t dim, std::span<const std::byte> bytes,
                     std::span<uint32_t> argmax);
 

@@ -14,16 +14,16 @@ struct DenseBatch {
   size_t width = 0;
   std::vector<float> values;  // (B, width)
   std::vector<float> labels;  // (B, tasks) each 0 or 1
-  size_t tasks = 1;           // Labels of a sample.
+  size_t tasks = 1;           // Labels per sample.
 
   MatrixView<const float> matrix() const { return {values.data(), batch_size, width}; }
 };
 
-// B samples from the loader. The ID part is shared with the calls that may resend it.
+// B samples. The ids are shared with calls that may send them again.
 struct Batch {
   std::shared_ptr<const CompactBatch> sparse;
   DenseBatch dense;
-  // Of this batch and those of the other ranks at the same step; 0: there are no others.
+  // Samples of all ranks at this step; 0: there is one rank.
   uint64_t global_samples = 0;
   bool ends_epoch = false;  // The epoch's last batch; set while training.
 

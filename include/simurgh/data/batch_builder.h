@@ -9,21 +9,19 @@
 
 namespace simurgh {
 
-// Collects samples into a Batch and deduplicates their ids, list by list, when it is complete.
+// Collects samples into a Batch and deduplicates their ids, list by list.
 //
-// Protocol, for each sample: SetLabel, SetDense and AddId in any order, then EndSample. What is not
-// set reads as labels 0, dense 0, no ids. Occurrences of a sample keep the order of their AddId
-// calls.
+// Protocol, for each sample: SetLabel, SetDense and AddId in any order, then EndSample. Defaults
+// are labels 0, dense 0 and no ids. Occurrences of a sample keep the order of their AddId calls.
 //
 // Threads: one owner.
 class BatchBuilder {
  public:
-  // Every feature has a list of its own.
-  // tasks: labels of a sample, at least 1.
+  // One list per feature. tasks: labels per sample, at least 1.
   BatchBuilder(size_t feature_count, size_t dense_width, size_t tasks = 1);
 
-  // lists: (F) the list of each feature, numbered by first use; features of one list must read one
-  // table.
+  // lists: (F) the list of each feature, numbered by first use. Features of one list must have the
+  // same table.
   BatchBuilder(std::vector<uint32_t> lists, size_t dense_width, size_t tasks = 1);
 
   ~BatchBuilder();
@@ -38,14 +36,14 @@ class BatchBuilder {
   // Whether any label of the open sample is 1.
   bool positive() const;
 
-  // Forgets what was set since the last EndSample (a row that turned out to be bad).
+  // Drops what was set since the last EndSample.
   void AbandonSample();
 
-  // Finished samples so far.
+  // Number of finished samples.
   size_t size() const;
 
-  // The finished samples as a batch; the builder starts anew, keeping its memory.
-  // Errors: INVALID_ARGUMENT past kMaxBatchSamples, kMaxBatchOccurrences or kMaxBatchCells.
+  // Returns the finished samples and starts the next batch, reusing memory.
+  // Errors: INVALID_ARGUMENT beyond kMaxBatchSamples, kMaxBatchOccurrences or kMaxBatchCells.
   StatusOr<Batch> Build();
 
  private:

@@ -9,18 +9,18 @@
 
 namespace simurgh {
 
-// Limits of one batch; a batch beyond them is refused.
+// Limits of one batch.
 inline constexpr size_t kMaxBatchSamples = 65'535;
 inline constexpr size_t kMaxBatchOccurrences = 10'000'000;
 inline constexpr size_t kMaxBatchCells = size_t{1} << 26;  // Samples times features.
 
 // One feature of a batch, as a view into a CompactBatch.
 struct FeatureView {
-  std::span<const uint64_t> ids;  // (U) of the feature's list, distinct, by first appearance.
-  size_t first_id = 0;            // Where they begin among the batch's ids.
+  std::span<const uint64_t> ids;  // (U) distinct ids of the list, by first appearance.
+  size_t first_id = 0;            // Index of ids[0] among the batch's ids.
   std::span<const uint32_t>
       occurrences;                 // (N) indexes into ids; duplicates within a sample are kept.
-  std::span<const float> weights;  // (N) of the occurrences, or none: all 1.
+  std::span<const float> weights;  // (N) or empty: all 1.
   std::span<const uint32_t>
       offsets;  // (B + 1) sample b owns [offsets[b], offsets[b+1]) - offsets[0].
 
@@ -42,8 +42,8 @@ struct FeatureView {
 //
 // Invariant (checked by Validate, kept by BatchBuilder): offsets ascend from 0 to the number of
 // occurrences, unique_ends ascend to the number of ids, every occurrence is below its list's U,
-// weights are finite, every list has a feature. That the ids of a list are distinct is the
-// builder's promise; a repeated id costs speed, and is harmless.
+// weights are finite, every list has a feature. BatchBuilder also makes the ids of a list distinct;
+// a repeated id only costs speed.
 // Threads: immutable once built.
 struct CompactBatch {
   uint32_t batch_size = 0;
@@ -64,7 +64,7 @@ struct CompactBatch {
   // Requires a valid batch and index < feature_count().
   FeatureView feature(size_t index) const;
 
-  // Checks every invariant; what a received batch must pass before use.
+  // Checks the invariant, as required for received batches.
   // Errors: INVALID_ARGUMENT naming the feature, the value and the limit.
   Status Validate() const;
 };

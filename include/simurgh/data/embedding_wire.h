@@ -8,15 +8,14 @@
 
 namespace simurgh {
 
-// How a trainer's embeddings and their gradients travel.
+// Wire format of a trainer's embeddings and gradients.
 struct EmbeddingWire {
-  std::vector<uint32_t> dims;  // Of a sample's vectors, in order.
+  std::vector<uint32_t> dims;  // Of the vectors of a sample, in order.
   VectorPrecision embeddings = VectorPrecision::kF32;
   VectorPrecision gradients = VectorPrecision::kF32;
-  float gradient_factor = 1;  // What gradients are multiplied by; above 0.
-  uint64_t seed = 0;          // Of the gradients' RoundingKey.
-  // Of all features where a batch's rows travel in place of embeddings, in their precision: as
-  // RowCodec has them. Else none.
+  float gradient_factor = 1;  // Factor of gradients on the wire; above 0.
+  uint64_t seed = 0;          // Of the RoundingKey of gradients.
+  // If rows are sent instead of embeddings, those of all features, for RowCodec. Otherwise empty.
   std::vector<FeatureRows> rows = {};
 };
 

@@ -8,8 +8,8 @@
 
 namespace simurgh {
 
-// Writes a file whole or not at all: under a temporary name beside it, renamed by Commit, removed
-// without. A name that ends in .zst is compressed with zstd.
+// Writes a file completely or not at all: writes a temporary file in the same folder, which Commit
+// renames and the destructor otherwise removes. Compresses with zstd if the name ends in .zst.
 //
 // Threads: one owner.
 class FileWriter {
@@ -21,13 +21,12 @@ class FileWriter {
   FileWriter(FileWriter&&) noexcept;
   FileWriter& operator=(FileWriter&&) noexcept;
 
-  // Cost: a write call at least; append large pieces.
+  // Cost: at least one system call; append large pieces.
   // Errors: RESOURCE_EXHAUSTED for a full disk, and others, naming the path.
   Status Append(std::string_view bytes);
 
-  // Writes what is held back, makes it durable and gives the file its name, replacing one that is
-  // there. Nothing may follow.
-  // Errors: as Append.
+  // Writes buffered bytes, makes the file durable and renames it, replacing an existing file. Must
+  // be the last call. Errors: as Append.
   Status Commit();
 
  private:

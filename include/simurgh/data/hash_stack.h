@@ -7,12 +7,10 @@
 
 namespace simurgh {
 
-// The rows of a hash stack that stand for `id`: its vector is their sum. With h_0 = id and
+// The rows of a hash stack for `id`, whose vector is their sum. With h_0 = id and
 // h_r = FarmHash64(h_{r-1} as 8 little-endian bytes), row r (from 1) is
-// h_r % buckets + (r - 1) * buckets, so that rounds never share a row.
-//
-// Two ids share all their rows with probability buckets^-rounds: a table of rounds * buckets rows
-// tells apart far more ids than it has rows.
+// h_r % buckets + (r - 1) * buckets, so that rounds never share a row. Two ids share all their rows
+// with probability buckets^-rounds.
 //
 // rows: (config.rounds), overwritten. Requires buckets > 0.
 // Threads: any.

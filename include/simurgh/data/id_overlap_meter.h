@@ -9,27 +9,26 @@
 
 namespace simurgh {
 
-// Estimates the collision probability of each feature's ids while batches pass: of all ids, the
-// largest share of samples that hold one. It bounds how often the rows of a batch are those of
-// another one, and with it what staleness costs.
+// Estimates the collision probability of each feature's ids: the largest share of samples that
+// contain one id. It bounds how often two batches use the same rows, and so the cost of staleness.
 //
-// Counts the ids of at most kSamplesOfBatch samples of a batch, evenly spaced, in kCounters places
-// a feature, by the algorithm of Misra and Gries: when all are taken, their median is taken off
-// each, and those that are then empty are free. A share is never above the counted samples' own,
-// and below it by no more than 2 / kCounters times the mean number of ids of a sample.
+// Counts the ids of up to kSamplesOfBatch evenly spaced samples per batch in kCounters counters per
+// feature: when all are used, the median is subtracted from each, and counters at 0 become free. A
+// share is at most the true share of the counted samples, and less by at most 2 / kCounters times
+// the mean number of ids per sample.
 //
-// Source: the probability, Lian et al., "Persia", KDD 2022; the counters, Misra and
-// Gries, 1982, as batched by Anderson et al., "A High-Performance Algorithm for Identifying
-// Frequent Items in Data Streams", IMC 2017. Threads: one owner. Cost: some 64 KiB a feature, some
-// microseconds a feature and batch.
+// Threads: one owner. Cost: about 64 KiB per feature; some microseconds per feature and batch.
+// Source: the probability: Lian et al., "Persia", KDD 2022; the counters: Misra and Gries, 1982, in
+// batches as in Anderson et al., "A High-Performance Algorithm for Identifying Frequent Items in
+// Data Streams", IMC 2017.
 class IdOverlapMeter {
  public:
   static constexpr size_t kSamplesOfBatch = 64;
   static constexpr size_t kCounters = 2'048;
 
-  explicit IdOverlapMeter(size_t features) : features_(features) {}
+  explicit IdOverlapMeter(size_t features) : counts_(features) {}
 
-  // batch: of as many features.
+  // Requires a batch of the constructor's number of features.
   void Add(const CompactBatch& batch);
 
   // By feature; 0 before the first batch.
@@ -38,14 +37,11 @@ class IdOverlapMeter {
   uint64_t counted_samples() const { return samples_; }
 
  private:
-  struct Feature {
-    absl::flat_hash_map<uint64_t, uint64_t> counts;  // Of at most kCounters ids.
-  };
+  using Counts = absl::flat_hash_map<uint64_t, uint64_t>;  // Of up to kCounters ids.
 
-  static void Count(uint64_t id, Feature& feature);
-  static void TakeMedianOff(Feature& feature);
+  static void SubtractMedian(Counts& counts);
 
-  std::vector<Feature> features_;
+  std::vector<Counts> counts_;  // By feature.
   uint64_t samples_ = 0;
 };
 

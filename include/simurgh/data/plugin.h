@@ -1,26 +1,24 @@
 #ifndef SIMURGH_DATA_PLUGIN_H_
 #define SIMURGH_DATA_PLUGIN_H_
 
-/* Feature processing from outside: a shared object that turns the cells of a row into ids of a
- * feature, or into dense values. This header is all that it needs; C99, C++ too. An example is
- * config/plugins/soft_bins.c.
+/* Feature processing in a shared object: it turns the cells of a row into ids of a feature or into
+ * dense values. It needs only this header, in C99 or C++. Example: config/plugins/soft_bins.c.
  *
  * The shared object exports one function:
  *
  *   const simurgh_plugin* simurgh_plugin_entry(void);
  *
- * What is called when: create once for every feature or derived column, and for every reader of a
- * data set (training, evaluation, a feeder); process for each row; destroy when the reader is done.
- * The shared object stays loaded until its last instance is destroyed.
+ * Calls: create, once for every feature or derived column of every reader of a data set (training,
+ * evaluation, loader); process, for each row; destroy, when the reader is done. The shared object
+ * stays loaded until its last instance is destroyed.
  *
- * Determinism: the same cells give the same results, in whatever instance and order. Training,
- * evaluation and several feeders rely on it.
+ * Determinism: equal cells must give equal results, independent of instance and order.
  *
- * Threads: one instance is used by one thread at a time. Instances live side by side, and create,
- * process and destroy of different ones run on several threads at once.
+ * Threads: one thread at a time uses an instance. Functions of different instances run
+ * concurrently.
  *
- * Lifetime: what is passed in is good during the call. What process writes goes to the room that
- * it is given. No exception may leave a function, and no function may end the process.
+ * Lifetime: arguments are valid during the call. No exception may leave a function, and no function
+ * may end the process.
  */
 
 #include <stddef.h>
@@ -30,7 +28,7 @@
 extern "C" {
 #endif
 
-/* Raised when a struct or a duty below changes; a reader refuses any other. */
+/* Changes with the structs and contracts below. Readers refuse other values. */
 #define SIMURGH_PLUGIN_ABI 1u
 
 /* Bytes; no 0 at the end. */
@@ -39,26 +37,25 @@ typedef struct simurgh_text {
   size_t size;
 } simurgh_text;
 
-/* A column of the row: one value, several where the column has a separator, none where it is
- * missing. */
+/* A column of the row: one value, several if the column has a separator, or none if missing. */
 typedef struct simurgh_cell {
   const simurgh_text* values;
   size_t count;
 } simurgh_cell;
 
-/* What the configuration says of one instance. */
+/* Configuration of one instance. */
 typedef struct simurgh_setup {
-  simurgh_text name;           /* Of the feature, or of the derived column. */
-  const simurgh_text* columns; /* Whose cells process gets, in this order. */
+  simurgh_text name;           /* Of the feature or derived column. */
+  const simurgh_text* columns; /* Of the cells passed to process, in order. */
   size_t column_count;
-  const simurgh_text* parameters; /* As they stand in the configuration. */
+  const simurgh_text* parameters; /* From the configuration. */
   size_t parameter_count;
-  size_t dense_width; /* Dense values to make of a row; 0: ids are asked for. */
+  size_t dense_width; /* Dense values per row; 0: ids. */
 } simurgh_setup;
 
-/* Where results go. For ids: ids and weights have room for `capacity`, weights are all 1, and
- * process sets `count`; no ids is a missing value. For dense values: `dense` has dense_width of
- * them, all 0. The other part is null and 0. */
+/* Results. For ids: ids and weights have room for `capacity`, weights are initially 1, and process
+ * sets `count`; no ids is a missing value. For dense values: `dense` has dense_width values,
+ * initially 0. The other fields are null or 0. */
 typedef struct simurgh_output {
   uint64_t* ids;
   float* weights; /* Finite. */
@@ -67,7 +64,7 @@ typedef struct simurgh_output {
   float* dense; /* Finite. */
 } simurgh_output;
 
-/* Room for a message, ended by 0, of what is wrong and what to do. */
+/* Room for an error message with its remedy, ended by 0. */
 typedef struct simurgh_message {
   char* text;
   size_t size;
@@ -75,17 +72,17 @@ typedef struct simurgh_message {
 
 typedef enum simurgh_verdict {
   SIMURGH_OK = 0,
-  SIMURGH_BAD_ROW = 1, /* This row cannot be processed: data.bad_rows says what that means. */
-  SIMURGH_FAILED = 2   /* No row can: reading ends. */
+  SIMURGH_BAD_ROW = 1, /* This row cannot be processed; data.bad_rows applies. */
+  SIMURGH_FAILED = 2   /* No row can be processed: reading ends. */
 } simurgh_verdict;
 
 typedef struct simurgh_plugin {
   uint32_t abi; /* SIMURGH_PLUGIN_ABI */
 
-  /* A new instance, not null; or null and a message. */
+  /* Returns a new instance, or null and a message. */
   void* (*create)(const simurgh_setup* setup, simurgh_message* message);
 
-  /* cells: setup->column_count of them. A message only with a verdict other than OK. */
+  /* cells: setup->column_count. A message only with a verdict other than OK. */
   simurgh_verdict (*process)(void* instance, const simurgh_cell* cells, simurgh_output* output,
                              simurgh_message* message);
 

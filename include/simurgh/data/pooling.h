@@ -10,55 +10,52 @@
 
 namespace simurgh {
 
-// How a feature's rows become its block of the embedding matrix. With n the number of a sample's
-// ids, each of which is the sum of `rows_per_id` consecutive occurrences, r_i the rows of the
-// occurrences and w_i their weights:
+// Combines a feature's rows to its block of the embedding matrix. n is the number of a sample's
+// ids, each the sum of `rows_per_id` consecutive occurrences; r_i are the rows of the occurrences
+// and w_i their weights:
 //
 //   sum           sum of r_i
 //   mean          sum of r_i / n
 //   sqrt_n        sum of r_i / sqrt(n)
-//   max           the largest of each element; a tie is the first one's. rows_per_id is 1.
+//   max           maximum of each element, the first of equals. rows_per_id is 1.
 //   weighted_sum  sum of w_i * r_i
 //   raw           (length * D) the first `length` ids' rows, concatenated, then zeros
 //
 // A sample without ids gives zeros. An id that occurs twice counts twice.
 struct PoolingRule {
   Pooling kind = Pooling::kSum;
-  uint32_t length = 0;       // Ids of a sample that raw has places for.
+  uint32_t length = 0;       // raw: places per sample.
   uint32_t rows_per_id = 1;  // Rounds of a hash stack.
 
-  // Columns of the block, where rows have this dim.
+  // Columns of the block. dim: of the rows.
   size_t width(size_t dim) const { return kind == Pooling::kRaw ? length * dim : dim; }
   // Number of ids n for this number of occurrences.
   size_t ids_of(size_t occurrences) const { return (occurrences + rows_per_id - 1) / rows_per_id; }
 };
 
-// A feature's rows, in all batches.
+// Dim and pooling of a feature's rows.
 struct FeatureRows {
   uint32_t dim = 0;
   PoolingRule rule = {};
 };
 
-// A feature of a batch with the way to its rows.
+// A feature of a batch with the positions of its rows.
 struct PoolingInput {
   PoolingRule rule;
   FeatureView feature;
-  size_t dim = 0;  // D
-  std::span<const uint64_t>
-      row_positions;        // (U) where the row of each of the feature's ids begins.
-  size_t first_sample = 0;  // Of the block that is pooled: its row b is of first_sample + b.
+  size_t dim = 0;                           // D
+  std::span<const uint64_t> row_positions;  // (U) where the row of each id begins.
+  size_t first_sample = 0;                  // Row b of the block is sample first_sample + b.
 };
 
 // Pools a feature's samples from first_sample on.
 //
-// pooled: (B, width), overwritten. argmax: (B * D), for max only: the occurrence within the sample
-// that gave each element; not set for a sample without ids. Empty for other poolings or without
-// un-pooling. Addition is in the order of occurrences.
-// Threads: any; touches only its arguments.
+// pooled: (B, width), overwritten. argmax: for max only, (B * D): the occurrence of each element
+// within the sample; not set for a sample without ids. Empty: not needed. Additions are in the
+// order of occurrences. Threads: any; touches only its arguments.
 void Pool(const PoolingInput& input, std::span<const float> rows, MatrixView<float> pooled,
           std::span<uint32_t> argmax);
 
-// A feature's share of an un-pooling.
 struct UnpoolingInput {
   PoolingInput pooling;
   MatrixView<const float> gradient;  // (B, width)
@@ -67,14 +64,14 @@ struct UnpoolingInput {
 
 // The adjoint: adds the gradients of the pooled blocks to the gradient of each row.
 //
-// inputs: of the same samples. row_gradients: laid out like `rows`; zero it before the first
-// samples. Addition is by sample, then input, then occurrence, so results do not depend on
-// threads. Only inputs that share rows must be in one call.
+// inputs: of the same samples. row_gradients: in the layout of `rows`; zero it before the first
+// samples. Additions are by sample, then input, then occurrence, so results do not depend on
+// threads. Inputs that share rows must be in one call.
 // Threads: any; touches only its arguments.
 void Unpool(std::span<const UnpoolingInput> inputs, std::span<float> row_gradients);
 
-// The sample's true length in a raw feature. Positions from there on are zero and masked, and
-// Unpool ignores their gradients. RawMasks derives the masks from the batch, so they are not sent.
+// Number of filled places of a sample in a raw feature. The others are zero and masked, and Unpool
+// ignores their gradients.
 size_t TrueLength(const PoolingRule& rule, const FeatureView& feature, size_t sample);
 
 // True when no element is NaN or infinite.

@@ -25,10 +25,10 @@ class RowCodec {
 
   VectorPrecision precision() const { return precision_; }
   const std::vector<FeatureRows>& features() const { return features_; }
-  // Of one of the feature's rows.
+  // The code of one row of the feature.
   const VectorCodec& code(size_t feature) const { return codes_[feature]; }
 
-  // Calls visit(id, its row's code) for all ids of a batch, in their order.
+  // Calls visit(id, code of its row) for all ids of a batch, in order.
   template <typename Visit>
   void ForEachId(const CompactBatch& batch, Visit visit) const {
     const std::vector<size_t> feature_of = FeaturesOfLists(batch);
@@ -39,29 +39,27 @@ class RowCodec {
     }
   }
 
-  // The size of a batch's encoded rows.
+  // The size of the encoded rows of a batch.
   size_t bytes(const CompactBatch& batch) const;
 
-  // row_positions: (ids) where each id's row begins in `rows`. coded: bytes(batch), at a multiple
-  // of 4.
+  // row_positions: (ids) where each id's row begins in `rows`. coded: bytes(batch), aligned to 4.
   void Encode(const CompactBatch& batch, std::span<const float> rows,
               std::span<const uint64_t> row_positions, std::span<std::byte> coded) const;
 
-  // Pools encoded rows: every feature's block side by side, as simurgh::Pool of the same numbers.
-  // coded: of Encode. pooled: (B, sum of widths), overwritten. for_each_part: calls
-  // work(first, end) for parts that make up [0, count), of about `least` elements or more; parts
-  // may run at the same time. Requires no feature pooled by max.
+  // Pools the rows of Encode as simurgh::Pool does, features side by side. pooled: (B, sum of
+  // widths), overwritten. for_each_part: calls work(first, end), concurrently or not, for parts of
+  // [0, count) of about `least` elements or more. Requires no feature pooled by max.
   using ForEachPart = absl::FunctionRef<void(size_t count, size_t least,
                                              absl::FunctionRef<void(size_t, size_t)> work)>;
   void Pool(const CompactBatch& batch, std::span<const std::byte> coded, MatrixView<float> pooled,
             ForEachPart for_each_part) const;
 
  private:
-  // Of the ids in [first, end).
+  // Decodes the rows of the ids in [first, end).
   void Decode(const CompactBatch& batch, std::span<const std::byte> coded,
               std::span<const uint64_t> positions, size_t first, size_t end,
               std::span<float> numbers) const;
-  // One that has the list, for each.
+  // A feature of each list.
   std::vector<size_t> FeaturesOfLists(const CompactBatch& batch) const;
 
   VectorPrecision precision_;

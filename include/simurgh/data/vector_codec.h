@@ -11,28 +11,29 @@
 
 namespace simurgh {
 
-// What rounding by chance depends on: nothing else.
+// Stochastic rounding depends on this key only.
 struct RoundingKey {
   uint64_t seed = 0;
   uint64_t step = 0;
-  uint64_t first_row = 0;  // Of the matrix; one number for each row of a step, over all ranks.
+  uint64_t first_row = 0;  // Of the matrix. Rows of a step have distinct numbers over all ranks.
 };
 
-// The number of a rank's first row in each step.
+// The first row of a rank in each step.
 constexpr uint64_t FirstRowOf(uint32_t rank) { return uint64_t{rank} << 32; }
 
-// Embeddings or their gradients as bytes, as they travel between nn-worker and embedding worker.
+// Encodes embeddings or their gradients for the wire between nn-worker and embedding worker.
 //
-// A row of the matrix is a sample's vectors, concatenated. An encoded row has as many numbers:
+// A row of the matrix is the concatenation of a sample's vectors. An encoded row has the same
+// numbers:
 //
 //   f32    4 bytes each
-//   bf16   2 bytes each, rounded to the nearest
-//   f16    likewise; beyond the largest finite number, it
+//   bf16   2 bytes each, rounded to nearest
+//   f16    likewise; larger numbers become the largest finite one
 //   int8   1 byte each, padded to a multiple of 4 bytes; then a scale for each vector, f32. A
 //          number is its int8 (-127 to 127) times the scale, which is the largest absolute number
-//          of the vector / 127. A vector whose numbers are all below 2^-100 becomes zeros.
+//          of the vector / 127. Vectors below 2^-100 become zeros.
 //
-// NaN and infinity become NaN; in int8 they make the whole vector NaN.
+// NaN and infinity become NaN; in int8 the whole vector becomes NaN.
 //
 // Threads: immutable.
 class VectorCodec {
@@ -44,17 +45,16 @@ class VectorCodec {
   const std::vector<uint32_t>& dims() const { return dims_; }
   size_t columns() const { return columns_; }
   size_t row_bytes() const { return row_bytes_; }
-  // Of int8: where a coded row's scales begin.
+  // int8: offset of the scales in a coded row.
   size_t scales_offset() const { return (columns_ + 3) / 4 * 4; }
 
-  // rows: (B, columns). coded: (B * row_bytes), at a multiple of 4 bytes; overwritten. key: int8
-  // are rounded up or down by chance, with a probability that makes the mean right; none: to the
-  // nearest. Every number is first multiplied by `factor`.
-  // Requires a positive factor.
+  // Multiplies by `factor`, which must be positive, and encodes. rows: (B, columns). coded: (B *
+  // row_bytes), aligned to 4 bytes, overwritten. key: of stochastic rounding to int8; none: rounds
+  // to nearest.
   void Encode(MatrixView<const float> rows, float factor, const std::optional<RoundingKey>& key,
               std::span<std::byte> coded) const;
 
-  // The other way, whatever the bytes.
+  // Decodes any bytes and multiplies by `factor`.
   void Decode(std::span<const std::byte> coded, float factor, MatrixView<float> rows) const;
 
  private:

@@ -7,36 +7,35 @@
 
 #include "simurgh/tensor/half.h"
 
-// VectorCodec number by number: the definition of its forms on vectors of the processor
-// (data/simd/vector_rows.h) and on devices, which give the bits of this. constexpr, so that kernels
-// of devices may call it.
+// VectorCodec number by number. Defines the results of the SIMD code (data/simd/vector_rows.h) and
+// of device code to the bit. constexpr, so that device kernels can call it.
 namespace simurgh {
 
-inline constexpr uint32_t kNotFiniteBits = 0x7f800000;  // From here on, of an absolute number.
+inline constexpr uint32_t kNotFiniteBits = 0x7f800000;  // Smallest SizeBits of infinity and NaN.
 inline constexpr uint16_t kHalfNan = 0x7fff;            // In both formats.
 inline constexpr float kLargestByte = 127.0F;
 inline constexpr float kSmallestLargest = 0x1p-100F;  // Vectors below it become zeros.
-// The noise that rounds to the nearest, in the middle away from zero: the largest below a half.
+// Noise that rounds to nearest, ties away from zero: the largest float below 0.5.
 inline constexpr float kNearestNoise = 0.5F - 0x1p-25F;
 
-// The bits of the absolute number, which are ordered as these are.
+// The bits of the absolute value, which have its order.
 constexpr uint32_t SizeBits(float value) { return std::bit_cast<uint32_t>(value) & 0x7fffffffU; }
 
-// To the nearest, beyond the largest finite number to it; NaN where `value` is not finite.
+// Rounds to nearest; larger numbers become the largest finite one. NaN if `value` is not finite.
 constexpr uint16_t NarrowNumber(Half format, float value) {
   return SizeBits(value) < kNotFiniteBits ? ToHalf(format, value, kToNearest) : kHalfNan;
 }
 
-// factor * what the half stands for; NaN where that is not finite.
+// factor * value of the half; NaN if the half is not finite.
 constexpr float WidenNumber(Half format, float factor, uint16_t half) {
   const uint32_t largest = format == Half::kBf16 ? kMaxBf16Bits : kMaxF16Bits;
   const bool finite = (half & 0x7fffU) <= largest;
   return finite ? factor * FromHalf(format, half) : std::numeric_limits<float>::quiet_NaN();
 }
 
-// Of a vector, what its numbers are multiplied by to be int8, and the scale that undoes it.
+// Factor of a vector's numbers to int8, and its inverse.
 struct ByteScale {
-  float to_bytes = 0;  // 0: they all become 0.
+  float to_bytes = 0;  // 0: all numbers become 0.
   float scale = 0;
 };
 
@@ -48,13 +47,12 @@ constexpr ByteScale ScaleOf(uint32_t largest_bits) {
   return {kLargestByte / largest, largest / kLargestByte};
 }
 
-// How a number's share of the way to the next int8 is judged.
 struct ByteRounding {
   bool by_chance = false;
-  uint64_t noise = 0;  // By chance: RoundingNoise of the row.
+  uint64_t noise = 0;  // If by_chance: RoundingNoise of the row.
 };
 
-// What the share of element i of a row is compared with: between 0 and 1, in steps of 2^-24.
+// Element i of a row is rounded up if its fraction exceeds this: 0 to 1, in steps of 2^-24.
 constexpr float ChanceOf(const ByteRounding& rounding, uint32_t i) {
   if (!rounding.by_chance) return kNearestNoise;
   return static_cast<float>(ElementNoise(rounding.noise, i) >> 8) * 0x1p-24F;

@@ -16,7 +16,7 @@ std::vector<double> QuantileBoundaries(std::vector<double> values, uint32_t buck
   std::vector<double> boundaries;
   for (uint64_t bucket = 1; bucket < buckets && !values.empty(); ++bucket) {
     const double boundary = values[bucket * values.size() / buckets];
-    // At the smallest value it would token nothing.
+    // A boundary at the smallest value would leave the first bucket empty.
     const double last = boundaries.empty() ? values.front() : boundaries.back();
     if (boundary > last) boundaries.push_back(boundary);
   }

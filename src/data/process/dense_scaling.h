@@ -4,13 +4,12 @@
 
 namespace simurgh {
 
-// A dense column's transform, before mean and deviation.
 double Transformed(ColumnConfig::Transform transform, double value);
 
-// (Transformed(value) - mean) / stddev; may be beyond the range of finite floats.
+// (Transformed(value) - mean) / stddev; may be infinite.
 float Scaled(const ColumnConfig& column, double value);
 
-// Mean and deviation of numbers that come one by one.
+// Mean and deviation of a sequence of numbers.
 // Source: Welford, "Note on a method for calculating corrected sums of squares and products", 1962.
 class Moments {
  public:

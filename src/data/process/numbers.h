@@ -17,8 +17,7 @@ inline std::optional<double> ParseNumberCell(std::string_view text) {
   return value;
 }
 
-// The whole text as an integer of 64 bits, negative ones in two's complement, or nothing: from
-// -2^63 to 2^64 - 1.
+// The whole text as an integer from -2^63 to 2^64 - 1, in two's complement, or nothing.
 inline std::optional<uint64_t> ParseIntegerCell(std::string_view text) {
   const char* end = text.data() + text.size();
   const auto whole = [&](auto value) -> std::optional<uint64_t> {
@@ -29,7 +28,7 @@ inline std::optional<uint64_t> ParseIntegerCell(std::string_view text) {
   return text.starts_with('-') ? whole(int64_t{0}) : whole(uint64_t{0});
 }
 
-// The same as ParseNumberCell, rounded to a float, where one can hold it.
+// As ParseNumberCell, rounded to a finite float, or nothing.
 inline std::optional<float> ParseFloatCell(std::string_view text) {
   const std::optional<double> value = ParseNumberCell(text);
   if (!value || !std::isfinite(static_cast<float>(*value))) return std::nullopt;

@@ -8,46 +8,48 @@
 #include "data/process/row_cells.h"
 #include "simurgh/base/status.h"
 #include "simurgh/config/plugin_config.h"
+#include "simurgh/data/plugin.h"
 
 namespace simurgh {
 
-// What an instance of a plug-in works for.
 struct PluginPurpose {
-  std::string name;                  // Of a feature or a derived column.
-  std::vector<std::string> columns;  // Whose cells it gets.
-  size_t dense_width = 0;            // Values to make of a row; 0: ids.
+  std::string name;                  // Of the feature or derived column.
+  std::vector<std::string> columns;  // Columns whose cells the plug-in receives.
+  size_t dense_width = 0;            // Dense values per row; 0: the plug-in makes ids.
 };
 
-// An instance of a plug-in, the only place where the program meets shared objects. It keeps its
-// shared object loaded.
+// An instance of a plug-in. Keeps its shared object loaded.
 //
 // Threads: one owner; instances of one shared object are independent.
 class Plugin {
  public:
-  // Loads the shared object and makes an instance.
-  // Errors: INVALID_ARGUMENT naming the file and what is wrong: it cannot be loaded, is no plug-in,
-  // is of another ABI, or refuses its parameters.
+  // Loads the shared object and creates an instance.
+  // Errors: INVALID_ARGUMENT naming the file: it cannot be loaded, is not a plug-in, has another
+  // ABI, or refuses its columns or parameters.
   static StatusOr<Plugin> Create(const PluginConfig& config, const PluginPurpose& purpose);
 
-  ~Plugin();
-  Plugin(Plugin&&) noexcept;
-  Plugin& operator=(Plugin&&) noexcept;
-
-  // The row's ids and their weights, overwritten. columns: places of the purpose's columns.
-  // Errors: INVALID_ARGUMENT for a row that the plug-in refuses, or more ids than max_ids, or
-  // weights that are not finite, naming the values; FAILED_PRECONDITION when it says that it cannot
-  // go on.
+  // Overwrites ids and weights with those of the row. columns: places of the purpose's columns.
+  // Errors: INVALID_ARGUMENT naming the values, for a row that the plug-in refuses, more than
+  // max_ids ids or weights that are not finite; FAILED_PRECONDITION if the plug-in cannot continue.
   Status MakeIds(const RowCells& cells, std::span<const size_t> columns, std::vector<uint64_t>& ids,
                  std::vector<float>& weights);
 
-  // The row's dense values, (dense_width), overwritten. Errors: as MakeIds.
+  // Overwrites values, (dense_width), with those of the row. Errors: as MakeIds.
   Status MakeDense(const RowCells& cells, std::span<const size_t> columns, std::span<float> values);
 
  private:
-  struct State;
-  explicit Plugin(std::unique_ptr<State> state);
+  Plugin() = default;
 
-  std::unique_ptr<State> state_;
+  Status Problem(std::string_view what, const RowCells& row, std::span<const size_t> columns) const;
+  Status Process(const RowCells& row, std::span<const size_t> columns, simurgh_output& output);
+
+  std::string prefix_;  // Of errors.
+  size_t max_ids_ = 0;
+  std::shared_ptr<void> object_;  // Outlives the instance.
+  const simurgh_plugin* plugin_ = nullptr;
+  std::shared_ptr<void> instance_;
+  std::vector<simurgh_text> values_;  // Of the current row, cell after cell.
+  std::vector<simurgh_cell> cells_;
 };
 
 }  // namespace simurgh

@@ -170,9 +170,10 @@ TEST_CASE("Criteo's ids have no weights, and are no numbers", "[config]") {
   CHECK_THAT(error("C1", "weight_separator=", "\":\""),
              Catch::EndsWith("features.0.weight_separator: the criteo format has no weights; "
                              "use another character between values and weights, or omit weights"));
-  CHECK_THAT(error("C1", "quantiles=", "4"),
-             Catch::EndsWith("features.0.quantiles: column 'C1' holds ids, no numbers; choose one "
-                             "of I1 to I13, or leave it out"));
+  CHECK_THAT(
+      error("C1", "quantiles=", "4"),
+      Catch::EndsWith("features.0.quantiles: column 'C1' contains ids, not numbers; choose one "
+                      "of I1 to I13, or leave it out"));
   CHECK_THAT(error("C1", "boundaries=", "[1]"), Catch::Contains("features.0.boundaries: column"));
   CHECK(error("I1", "boundaries=", "[1]").empty());
   CHECK(error("I1", "quantiles=", "4").empty());

@@ -121,7 +121,7 @@ TEST_CASE("Keys that say nothing, and values that contradict one another", "[con
        "tables.1.optimizer.nesterov: has no effect; remove it; "
        "it requires momentum above 0"},
       {"capacity_rows: 1000", "capacity_rows: 1000\n    capacity_bytes: 9", "capacity_bytes",
-       "tables.0.capacity_bytes: stands beside capacity_rows; give either of them"},
+       "tables.0.capacity_bytes: conflicts with capacity_rows; give one of them"},
       {"capacity_rows: 1000", "eviction: {low_use: {idle_steps: 9}}", "eviction",
        "tables.0.eviction.low_use.idle_steps: has no effect; remove it; "
        "it requires below above 0"},
@@ -143,18 +143,18 @@ TEST_CASE("Keys that say nothing, and values that contradict one another", "[con
       {"{name: city, kind: id}", "{name: city, kind: id, mean: 1}", "{name: city, kind: id",
        "data.csv.columns.1.mean: has no effect; remove it; it requires kind: dense"},
       {"names: [item, shop]", "name: item, names: [shop]", "name: item, names",
-       "tables.1.name: stands beside names; give either name or names"},
+       "tables.1.name: conflicts with names; give either name or names"},
       {"rounds: 2, ", "", "buckets: 500",
        "features.0.hash_stack: one of rounds and buckets is 0, the other is not; "
        "give both, or neither to switch the hash stack off"},
       {"rounds: 2", "rounds: 9", "rounds: 9",
        "features.0.hash_stack.rounds: 9 is out of range; expected: integer from 0 to 8"},
       {"rounds: 2", "rounds: 3", "rounds: 3",
-       "features.0.hash_stack: folds into 1500 rows, table 'city' holds 1000; "
+       "features.0.hash_stack: needs 1500 rows, table 'city' holds 1000; "
        "lower rounds or buckets, or raise the table's capacity_rows"},
       {"separator: \"|\"", "separator: \";\"", "{name: items",
-       "data.csv.columns.2.separator: the same as between columns; "
-       "use another separator inside the cell"},
+       "data.csv.columns.2.separator: the same as csv.separator; "
+       "use another separator within cells"},
   });
 }
 

@@ -36,8 +36,8 @@ constexpr char kDlrm[] = "dlrm: {bottom: [{linear: 16}, relu], top: [{linear: 8}
 TEST_CASE("A dlrm needs dense columns, and one width for all vectors", "[config]") {
   CHECK(WithModel(kDlrm).ok());
   CHECK(ErrorOf(WithModel(kDlrm, "4")) ==
-        "model.dlrm: feature 'bought' has dim 16, 'city' has dim 4; every vector of the "
-        "interaction has one width: give their tables one dim");
+        "model.dlrm: feature 'bought' has dim 16, 'city' has dim 4; the vectors of the "
+        "interaction have one width: give their tables one dim");
   CHECK(ErrorOf(WithModel("dlrm: {bottom: [{linear: 8}], top: [relu]}")) ==
         "model.dlrm.bottom: must end as wide as the embeddings, whose dim is 16; make {linear: 16} "
         "its last linear layer");
@@ -45,7 +45,7 @@ TEST_CASE("A dlrm needs dense columns, and one width for all vectors", "[config]
         "model.dlrm.bottom: must end as wide as the embeddings, whose dim is 16; make {linear: 16} "
         "its last linear layer");
   CHECK(ErrorOf(WithModel(kDlrm, "16", "kind: skip")) ==
-        "model.dlrm.bottom: the data has no dense columns for it to read; add dense columns, or "
+        "model.dlrm.bottom: requires dense columns; add dense columns, or "
         "choose another model");
 }
 
@@ -56,12 +56,12 @@ TEST_CASE("Features of the first order stand on tables of dim 1", "[config]") {
     CHECK(WithModel(model + "[city]" + rest, "1").ok());
     CHECK(ErrorOf(WithModel(model + "[city]" + rest)) ==
           "model." + key +
-              ".0: its table 'city' has dim 16; an id has one weight here: give the feature a "
-              "table of dim 1");
+              ".0: its table 'city' has dim 16; give the feature a table of dim 1, "
+              "one weight per id");
     CHECK(ErrorOf(WithModel(model + "[city, town]" + rest, "1")) ==
-          "model." + key + ".1: 'town' is no feature; the nearest feature is 'seen'");
+          "model." + key + ".1: no feature is named 'town'; the nearest feature is 'seen'");
     CHECK(ErrorOf(WithModel(model + "[city, city]" + rest, "1")) ==
-          "model." + key + ".0: 'city' stands more than once; name every feature once");
+          "model." + key + ".1: 'city' repeats model." + key + ".0; use each name once");
   }
 }
 
@@ -85,7 +85,7 @@ TEST_CASE("A network is described in one way", "[config]") {
   CHECK(ErrorOf(WithModel("loss: {kind: focal}")) ==
         "model.towers: missing; describe the network by towers, dlrm, dcn_v2, deepfm or wide_deep");
   CHECK(ErrorOf(WithModel(std::string(kDlrm) + "\n  dcn_v2: {deep: [relu]}")) ==
-        "model.dcn_v2: stands beside 'dlrm'; describe the network by one of them");
+        "model.dcn_v2: conflicts with 'dlrm'; describe the network by one of them");
   CHECK(ErrorOf(WithModel("dcn_v2: {rank: 2}")).starts_with("model.dcn_v2.deep: missing; "));
   CHECK(ErrorOf(WithModel("dcn_v2: {deep: [relu]}\n  loss: {gamma: 1}")) ==
         "model.loss.gamma: has no effect; remove it; it requires kind: focal");
@@ -100,14 +100,14 @@ TEST_CASE("Interactions in towers must fit their input", "[config]") {
   CHECK(WithModel(tower("embeddings", "cross, {cross: {rank: 2}}, {linear: 1}")).ok());
   CHECK(ErrorOf(WithModel(tower("embeddings", "{dot: 16}, {linear: 1}"), "4")) ==
         "model.towers.0.layers.0: 52 columns are not two or more vectors 16 wide; read embeddings "
-        "of one dim and towers as wide, and name that width");
+        "of one dim and towers of this width, and set that width");
   CHECK(ErrorOf(WithModel(tower("embeddings.city", "{fm: 16}, sum"))) ==
         "model.towers.0.layers.0: 16 columns are not two or more vectors 16 wide; read embeddings "
-        "of one dim and towers as wide, and name that width");
+        "of one dim and towers of this width, and set that width");
   CHECK(
       ErrorOf(WithModel(tower("[dense, embeddings]", "{linear: 3}, cross, {linear: 1}"))) ==
       "model.towers.0.layers.1: cross on 3 columns in a tower that reads 65; move layers of other "
-      "widths behind it, or to another tower");
+      "widths after it, or to another tower");
   CHECK(ErrorOf(WithModel(tower("[embeddings.town, embeddings.city]", "{linear: 1}"))) ==
         "model.towers.0.input.0: 'embeddings.town' is neither dense, embeddings nor an earlier "
         "tower; the nearest input is 'embeddings.seen'");

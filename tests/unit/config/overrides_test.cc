@@ -65,7 +65,7 @@ TEST_CASE("What an override breaks is reported at the override", "[config]") {
         "--set trainin.batch_size=1: trainin: unknown key; the nearest known key is 'training'");
   CHECK(ErrorOf("features.1.table=itme") ==
         "--set features.1.table=itme: features.1.table: no table is named 'itme'; "
-        "the nearest name is 'item'");
+        "the nearest table is 'item'");
   CHECK(ErrorOf("data.train.0=gone.csv") ==
         "--set data.train.0=gone.csv: data.train.0: cannot read 'gone.csv': "
         "No such file or directory; "
@@ -83,13 +83,13 @@ TEST_CASE("Overrides that are none", "[config]") {
         "--set training..epochs=1: an empty component in the key; write section.key=value");
   CHECK(ErrorOf("=1") == "--set =1: an empty component in the key; write section.key=value");
   CHECK(ErrorOf("tables.4.dim=8") ==
-        "--set tables.4.dim=8: tables: '4' is no index of this list; "
+        "--set tables.4.dim=8: tables: '4' is not an index of this list; "
         "write a number from 0 to 2 (the last one appends)");
   CHECK(ErrorOf("tables.city.dim=8") ==
-        "--set tables.city.dim=8: tables: 'city' is no index of this list; "
+        "--set tables.city.dim=8: tables: 'city' is not an index of this list; "
         "write a number from 0 to 2 (the last one appends)");
   CHECK(ErrorOf("training.batch_size.x=1") ==
-        "--set training.batch_size.x=1: training.batch_size: a single value, without keys; "
+        "--set training.batch_size.x=1: training.batch_size: a value without keys; "
         "shorten the key");
   CHECK(ErrorOf("data.train=[a").starts_with("--set data.train=[a: YAML syntax: "));
   CHECK(ErrorOf("a.b.c.d.e.f.g.h.i.j.k.l.m.n.o.p.q=1") ==

@@ -114,8 +114,8 @@ TEST_CASE("Processing: what does not fit together", "[config]") {
       {shop, "- {name: shop, columns: [shop, city], quantiles: 4}", "quantiles",
        "features.3.quantiles: has no effect; remove it; it requires a feature of one column"},
       {shop, "- {name: shop, boundaries: [1, 3, 2]}", "2]}",
-       "features.3.boundaries.2: 2 is not above its predecessor; give every boundary once, in "
-       "ascending order"},
+       "features.3.boundaries.2: 2 is not above its predecessor; give ascending "
+       "boundaries"},
       {shop, "- {name: shop, boundaries: [1, many]}", "many",
        "features.3.boundaries.1: 'many' is not a finite number; expected: ascending numbers"},
       {shop, "- {name: shop, boundaries: [1], hash: text}", "hash: text",
@@ -127,9 +127,9 @@ TEST_CASE("Processing: what does not fit together", "[config]") {
        "features.3.seed: has no effect; remove it; it requires a feature whose values are "
        "hashed"},
       {shop, "- {name: shop, quantiles: 1}", "quantiles",
-       "features.3.quantiles: 1 part is no parts; give 2 or more, or 0"},
+       "features.3.quantiles: 1 is out of range; use 2 to 1024, or 0"},
       {shop, "- {name: shop, vocabulary: [a, b, a]}", "a]}",
-       "features.3.vocabulary.2: 'a' stands there twice; give every text once"},
+       "features.3.vocabulary.2: 'a' repeats features.3.vocabulary.0; use each name once"},
       {shop, "- {name: shop, plugin: {path: LICENSE}, hash: text}", "plugin",
        "features.3.hash: has no effect; remove it; it requires a feature without plugin"},
       {shop, "- {name: shop, plugin: {max_ids: 5}}", "plugin",
@@ -160,13 +160,13 @@ TEST_CASE("Processing: what does not fit together", "[config]") {
        "features.3.pooling: 'average' is none of them; expected: one of sum, mean, sqrt_n, max, "
        "weighted_sum, raw"},
       {shop, "- {name: shop, pooling: raw}", "pooling",
-       "features.3.pooling: raw without max_length, the number of its places; give max_length"},
+       "features.3.pooling: raw requires max_length; give max_length"},
       {shop, "- {name: shop, pooling: mean, mask: true}", "mask",
        "features.3.mask: has no effect; remove it; it requires pooling: raw without pad"},
       {shop, "- {name: shop, pooling: raw, max_length: 3, pad: true, mask: true}", "mask",
        "features.3.mask: has no effect; remove it; it requires pooling: raw without pad"},
       {shop, "- {name: shop, pooling: max, hash_stack: {rounds: 2, buckets: 9}}", "pooling",
-       "features.3.pooling: max of ids that are several rows each (hash_stack.rounds); choose "
+       "features.3.pooling: max does not support several rows per id (hash_stack.rounds); choose "
        "another pooling, or leave the hash stack out"},
       {shop, "- {name: shop, weight_separator: \":\"}", "weight_separator",
        "features.3.weight_separator: has no effect; remove it; it requires pooling: "
@@ -196,11 +196,14 @@ TEST_CASE("Weights and what stands around them are told apart", "[config]") {
       {shop, with(";"), "weight_separator", key + "the same as between columns" + remedy},
       {shop, with("|"), "weight_separator",
        key + "the same as between the values of column 'items'" + remedy},
-      {shop, with("."), "weight_separator", key + "'.' stands in numbers, as weights are" + remedy},
-      {shop, with("-"), "weight_separator", key + "'-' stands in numbers, as weights are" + remedy},
-      {shop, with("+"), "weight_separator", key + "'+' stands in numbers, as weights are" + remedy},
+      {shop, with("."), "weight_separator",
+       key + "'.' occurs in numbers, and so in weights" + remedy},
+      {shop, with("-"), "weight_separator",
+       key + "'-' occurs in numbers, and so in weights" + remedy},
+      {shop, with("+"), "weight_separator",
+       key + "'+' occurs in numbers, and so in weights" + remedy},
       {shop, with(":", "age"), "weight_separator",
-       key + "column 'age' is dense: its cells are numbers alone" + remedy},
+       key + "column 'age' is dense: its cells are single numbers" + remedy},
   });
   for (const char separator : {'.', '-', '+'}) {
     const auto config = ParseClusterConfig(
@@ -208,7 +211,7 @@ TEST_CASE("Weights and what stands around them are told apart", "[config]") {
         {absl::StrCat("data.csv.columns.2.separator=\"", std::string(1, separator), "\"")});
     CHECK_THAT(std::string(config.status().message()),
                Catch::Contains(key + "the separator of column 'items', '" + separator +
-                               "', stands in numbers, as weights are" + remedy));
+                               "', occurs in numbers, and so in weights" + remedy));
   }
   for (const char* separator : {":", " ", "\t", "=", "/", "@", "#", "_"}) {
     INFO("'" << separator << "'");
@@ -223,7 +226,7 @@ TEST_CASE("Files are regular ones, and none waits for its writer", "[config]") {
     const auto config = ParseClusterConfig(kSample, kSamplePath, {"data.train=[" + path + "]"});
     CHECK(config.status().message() ==
           absl::StrCat("--set data.train=[", path, "]: data.train.0: cannot read '", path,
-                       "': it is a pipe, a socket or a device, and no regular file; give a path "
+                       "': it is a pipe, a socket or a device; give a path "
                        "that is absolute or relative to the folder of the YAML file"));
   }
 }
@@ -243,15 +246,15 @@ TEST_CASE("A vocabulary's file is checked line by line", "[config]") {
     return message.substr(std::min(prefix.size(), message.size()));
   };
   CHECK(problem("a\nb\n") == "none");
-  CHECK(problem("a\nb\n\nc\na\n") == "line 3: empty; give one value a line");
-  CHECK(problem("a\nb\na\n") == "line 3: 'a' stands in line 1 already; give every value once");
-  CHECK(problem("a\nb\r\nb\n") == "line 3: 'b' stands in line 2 already; give every value once");
+  CHECK(problem("a\nb\n\nc\na\n") == "line 3: empty; give one value per line");
+  CHECK(problem("a\nb\na\n") == "line 3: 'a' repeats line 1; give every value once");
+  CHECK(problem("a\nb\r\nb\n") == "line 3: 'b' repeats line 2; give every value once");
   CHECK(problem("a\n" + std::string(1'024, 'x')) == "none");
   CHECK(problem("a\n" + std::string(1'025, 'x')) ==
         "line 2: '" + std::string(64, 'x') + "...' has 1025 bytes, more than 1024; shorten it");
-  CHECK(problem("") == "no values; give one a line");
+  CHECK(problem("") == "no values; give one per line");
   CHECK(problem("\xef\xbb\xbf"
-                "a\na\n") == "line 2: 'a' stands in line 1 already; give every value once");
+                "a\na\n") == "line 2: 'a' repeats line 1; give every value once");
 }
 
 TEST_CASE("Daemons agree on how features are processed", "[config]") {

@@ -40,7 +40,7 @@ TEST_CASE("Addresses", "[config]") {
   bad("shm:///" + std::string(99, 'x'), "the path has 100 bytes, more than 99");
   bad("tcp://localhost", "'localhost' has no port");
   bad("auto://localhost:65536", "the port of 'localhost:65536' is above 65535 or below 0");
-  bad("udp://localhost:1", "'udp' is no scheme");
+  bad("udp://localhost:1", "'udp' is not a scheme");
   CheckCases({
       {"127.0.0.1:7501", "unix:///tmp/m", "unix:///tmp/m",
        "embedding_ps.instances.0.metrics: 'unix:///tmp/m' has a scheme; expected: host:port"},
@@ -59,19 +59,19 @@ TEST_CASE("Addresses", "[config]") {
 TEST_CASE("Names taken twice", "[config]") {
   CheckCases({
       {"[item, shop]", "[item, city]", "[item, city]",
-       "tables.1.names.1: 'city' is taken by tables.0.name; give every table a different name"},
+       "tables.1.names.1: 'city' repeats tables.0.name; use each name once"},
       {"{name: seen,", "{name: bought,", "{name: bought, column: items, table: item}\n  - {name: s",
-       "features.2.name: 'bought' is taken by features.1; give every feature a different name"},
+       "features.2.name: 'bought' repeats features.1.name; use each name once"},
       {"{name: note, kind", "{name: city, kind", "{name: city, kind: skip",
-       "data.csv.columns.4.name: 'city' is taken by columns.1; "
-       "give every column a different name"},
+       "data.csv.columns.4.name: 'city' repeats data.csv.columns.1.name; "
+       "use each name once"},
   });
 }
 
 TEST_CASE("Features, tables and columns that do not meet", "[config]") {
   CheckCases({
       {"table: item}", "table: items}", "table: items}",
-       "features.1.table: no table is named 'items'; the nearest name is 'item'"},
+       "features.1.table: no table is named 'items'; the nearest table is 'item'"},
       {"{name: city, hash_stack", "{name: city, column: cty, hash_stack", "column: cty",
        "features.0.column: no column is named 'cty'; the nearest id or dense column is 'city'\n"
        "sample.yaml:37: data.csv.columns.1: no feature uses id column 'city'; "
@@ -116,29 +116,30 @@ TEST_CASE("Models that do not hold together", "[config]") {
        "model.towers.0.input: 'top' is neither dense, embeddings nor an earlier tower; "
        "the nearest input is 'dense'"},
       {"[bottom, embeddings]", "[bottom, bottom]", "[bottom, bottom]",
-       "model.towers.1.input: 'bottom' stands more than once; name every input once"},
+       "model.towers.1.input.1: 'bottom' repeats model.towers.1.input.0; use each name once"},
       {"[bottom, embeddings]", "embeddings", "{name: bottom",
        "model.towers.0.name: no later tower reads 'bottom'; "
        "name it in an input, or remove the tower"},
       {"[bottom, embeddings]", "bottom",
        "towers:", "model.towers: no tower reads embeddings; give a tower input: embeddings"},
       {"- name: top", "- name: bottom", "- name: bottom",
-       "model.towers.1.name: 'bottom' is the name of an earlier tower; "
-       "give every tower a different name"},
+       "model.towers.1.name: 'bottom' repeats model.towers.0.name; "
+       "use each name once"},
       {"- name: top", "- name: dense", "- name: dense",
        "model.towers.1.name: 'dense' is an input of the model; give the tower another name"},
       {"relu, {linear: 1}]", "relu, {linear: 2}]", "layers: [{linear: 32}",
-       "model.towers.1.layers.3: the last tower must give one number, the logit; "
+       "model.towers.1.layers.3: the last tower must output one number, the logit; "
        "end its layers with {linear: 1} or sum; the loss applies the sigmoid"},
       {"relu, {linear: 1}]", "relu, {linear: 1}, sigmoid]", "layers: [{linear: 32}",
-       "model.towers.1.layers.4: the last tower must give one number, the logit; "
+       "model.towers.1.layers.4: the last tower must output one number, the logit; "
        "end its layers with {linear: 1} or sum; the loss applies the sigmoid"},
       {"batch_norm, relu", "batchnorm, relu", "batchnorm",
-       "model.towers.1.layers.1: 'batchnorm' is no layer; expected: {linear: width}, batch_norm, "
+       "model.towers.1.layers.1: 'batchnorm' is not a layer; expected: {linear: width}, "
+       "batch_norm, "
        "{batch_norm: {momentum, epsilon}}, relu, gelu, sigmoid, {dot: width}, {fm: width}, cross, "
        "{cross: {rank}}, sum or {sum: width}"},
       {"{linear: 32}", "{}", "layers: [{}",
-       "model.towers.1.layers.0: not one layer; expected: {linear: width}, batch_norm, "
+       "model.towers.1.layers.0: not a single layer; expected: {linear: width}, batch_norm, "
        "{batch_norm: {momentum, epsilon}}, relu, gelu, sigmoid, {dot: width}, {fm: width}, cross, "
        "{cross: {rank}}, sum or {sum: width}"},
       {"kind: dense, transform: log1p, mean: 2, stddev: 0.25, missing: -1", "kind: skip",
@@ -187,7 +188,7 @@ TEST_CASE("Security: files that are missing or of no use", "[config]") {
 TEST_CASE("Loaders that have nowhere to go", "[config]") {
   CheckCases({
       {"rpc: {", "loaders: {instances: [{}]}\nrpc: {", "- {metrics: \"localhost",
-       "nn_worker.instances.0: has no address for the loaders to submit to; give it an address, or "
+       "nn_worker.instances.0: has no address, which loaders need; give it an address, or "
        "remove loaders.instances"},
       {"rpc: {", "loaders: {timeout: 0s}\nrpc: {", "loaders: {timeout",
        "loaders.timeout: 0s is out of range; "
@@ -214,14 +215,14 @@ TEST_CASE("Ranks that cannot train together", "[config]") {
   };
   CHECK(error(ranks, "cluster.seed=1").empty());
   CHECK_THAT(error("nn_worker.instances=[{address: \"a:1\"}, {}]", "cluster.seed=1"),
-             Catch::Contains("nn_worker.instances.1: has no address for the other ranks"));
+             Catch::Contains("nn_worker.instances.1: has no address; several ranks need"));
   CHECK(error(ranks, "loaders.instances=[{}]").empty());
   CHECK_THAT(error(ranks, "training.retry_deadline=2m"),
              Catch::Contains("nn_worker.rank_timeout: is not above"));
   CHECK_THAT(error(ranks,
                    "rpc={security: tls, tls: {certificate: CMakeLists.txt, key: "
                    "CMakeLists.txt, authority: CMakeLists.txt}}"),
-             Catch::Contains("rpc.security: is tls, and what ranks say"));
+             Catch::Contains("rpc.security: is tls, but traffic"));
 }
 
 }  // namespace simurgh

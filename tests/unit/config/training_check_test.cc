@@ -28,10 +28,10 @@ TEST_CASE("Stopping early needs something to judge by", "[config]") {
   CHECK(With({patience, files, "training.evaluate_every_epochs=1"}).ok());
   CHECK(With({patience, files, "training.evaluate_every_steps=1"}).ok());
   CHECK(ErrorOf({patience, "training.evaluate_every_epochs=1"}) ==
-        "training.early_stopping: there is no data to judge by; name files under data.validation: "
-        "test files that decide about training no longer test it");
+        "training.early_stopping: requires data.validation; list files there; the test "
+        "files must not influence training");
   CHECK(ErrorOf({patience, files}) ==
-        "training.early_stopping: nothing is evaluated on the way; set "
+        "training.early_stopping: requires evaluations during training; set "
         "training.evaluate_every_steps or evaluate_every_epochs");
   CHECK(ErrorOf({"training.early_stopping.metric=log_loss"}) ==
         "training.early_stopping.metric: has no effect; remove it; it requires patience "
@@ -42,7 +42,8 @@ TEST_CASE("Modes refuse what they do not keep", "[config]") {
   CHECK(With({"training.mode=sync", "training.staleness=1", "training.reproducible=true"}).ok());
   CHECK(With({"training.mode=naive_hybrid", "training.staleness=4"}).ok());
   CHECK(ErrorOf({"training.mode=naive_hybrid", "training.reproducible=true"}) ==
-        "training.reproducible: is not for mode: naive_hybrid; choose mode: hybrid, or set it to "
+        "training.reproducible: is not supported by mode: naive_hybrid; choose mode: hybrid, or "
+        "set it to "
         "false");
   CHECK(ErrorOf({"training.mode=asink"}) ==
         "training.mode: 'asink' is none of them; expected: one of sync, hybrid, naive_hybrid, "
@@ -56,13 +57,13 @@ TEST_CASE("Mode async refuses what needs all weights or all ranks at once", "[co
     CHECK_THAT(
         ErrorOf({async, "training.dense_optimizer={" + optimizer + "}"}),
         Catch::Contains("training.dense_optimizer." + optimizer.substr(0, optimizer.find(':'))) &&
-            Catch::Contains("is not for mode: async: servers step ranges of the dense "
-                            "weights, each for itself"));
+            Catch::Contains("is not supported by mode: async: servers update separate "
+                            "ranges of the dense weights"));
   }
   const std::string ranks = "nn_worker.instances=[{address: 'a:1'}, {address: 'a:2'}]";
   CHECK(ErrorOf({async, "training.row_age_steps=1", "embedding_worker.row_cache_bytes=1000"})
-            .starts_with("training.row_age_steps: is not for mode: async: its rows are bounded "
-                         "by the forward buffer alone; remove it and "
+            .starts_with("training.row_age_steps: is not supported by mode: async: only the "
+                         "forward buffer bounds the age of its rows; remove it and "
                          "embedding_worker.row_cache_bytes"));
   for (const std::string setting :
        {"reproducible=true", "sync_batch_norm=true", "allreduce.precision=bf16",
@@ -70,7 +71,7 @@ TEST_CASE("Mode async refuses what needs all weights or all ranks at once", "[co
     CAPTURE(setting);
     const std::string key = "training." + setting.substr(0, setting.find('='));
     CHECK_THAT(ErrorOf({async, ranks, "training." + setting}),
-               Catch::Contains(key + ": is not for mode: async: "));
+               Catch::Contains(key + ": is not supported by mode: async: "));
   }
 }
 
@@ -92,29 +93,29 @@ TEST_CASE("Rows may only be used again where that fits the staleness", "[config]
   CHECK(config->embedding_worker.row_cache_bytes == 1'000'000);
   CHECK(config->training.row_age_steps == 3);
   CHECK(ErrorOf({age}) ==
-        "training.row_age_steps: is of no use alone; set embedding_worker.row_cache_bytes and "
+        "training.row_age_steps: has no effect alone; set embedding_worker.row_cache_bytes and "
         "training.row_age_steps, or neither");
   CHECK(
       ErrorOf({bytes}) ==
-      "embedding_worker.row_cache_bytes: is of no use alone; set embedding_worker.row_cache_bytes "
+      "embedding_worker.row_cache_bytes: has no effect alone; set embedding_worker.row_cache_bytes "
       "and training.row_age_steps, or neither");
   const std::string ruled_out =
       "training.row_age_steps: cached rows make pulls depend on timing, which reproducible: true "
-      "rules out; remove it and embedding_worker.row_cache_bytes";
+      "forbids; remove it and embedding_worker.row_cache_bytes";
   CHECK(ErrorOf({bytes, age, "training.reproducible=true"}) == ruled_out);
   CHECK(ErrorOf({bytes, "training.row_age_steps=4"}) ==
-        "training.row_age_steps: is 4, which leaves nothing of training.staleness, 4, to batches; "
-        "lower it, or raise the other");
+        "training.row_age_steps: 4 is out of range; use a value below training.staleness, "
+        "4");
   CHECK(ErrorOf({bytes, age, "tables.0.eviction.idle_steps=3"}) ==
-        "tables.0.eviction.idle_steps: is 3, and servers do not hear of rows in use for "
-        "training.row_age_steps; raise it above that");
+        "tables.0.eviction.idle_steps: 3 is out of range with a row cache; use a value above "
+        "training.row_age_steps, 3");
   CHECK(With({bytes, age, "tables.0.eviction.idle_steps=4"}).ok());
   for (const std::string rule : {"low_use", "small_norm"}) {
     const std::string key = "tables.0.eviction." + rule;
     CHECK(ErrorOf({bytes, age, key + ".below=1", key + ".idle_steps=3"}) ==
           key +
-              ".idle_steps: is 3, and servers do not hear of rows in use for "
-              "training.row_age_steps; raise it above that");
+              ".idle_steps: 3 is out of range with a row cache; use a value above "
+              "training.row_age_steps, 3");
     CHECK(With({bytes, age, key + ".below=1", key + ".idle_steps=4"}).ok());
   }
 }
@@ -124,8 +125,8 @@ TEST_CASE("A trainer pools rows in every way but by max", "[config]") {
   REQUIRE(With({rows}).ok());
   CHECK(With({rows})->training.embeddings == EmbeddingForm::kRows);
   CHECK(ErrorOf({rows, "features.1.pooling=max"}) ==
-        "features.1.pooling: is max, whose gradients need the argmax of an embedding worker, which "
-        "does not pool with training.embeddings: rows; choose another pooling, or "
+        "features.1.pooling: is max, which training.embeddings: rows does not support; choose "
+        "another pooling, or "
         "training.embeddings: pooled");
 }
 
@@ -133,8 +134,8 @@ TEST_CASE("Room for a batch of rows is for rows", "[config]") {
   const std::string room = "nn_worker.batch_row_bytes=1000000";
   CHECK(With({room, "training.embeddings=rows"})->nn_worker.batch_row_bytes == 1'000'000);
   CHECK(ErrorOf({room}) ==
-        "nn_worker.batch_row_bytes: is for rows, and pooled embeddings come to the nn-worker; "
-        "remove it, or set training.embeddings: rows");
+        "nn_worker.batch_row_bytes: requires training.embeddings: rows; remove it, or set "
+        "that");
 }
 
 TEST_CASE("Every label column is a task", "[config]") {
@@ -159,20 +160,21 @@ TEST_CASE("Every label column is a task", "[config]") {
   CHECK(tasks[1].loss.positive_weight == 2.0F);
 
   CHECK(With({second, "model.towers.1.layers.3={sum: 2}"}).ok());  // Of the 32 columns before it.
-  CHECK(ErrorOf({second}) ==
-        "model.towers.1.layers.3: the last tower must give 2 logits, one a label; end its layers "
-        "with {linear: 2}, or {sum: 2} of as many towers; the loss applies the sigmoid");
+  CHECK(
+      ErrorOf({second}) ==
+      "model.towers.1.layers.3: the last tower must output 2 logits, one per label; end its layers "
+      "with {linear: 2}, or {sum: 2} of as many towers; the loss applies the sigmoid");
   CHECK_THAT(ErrorOf({second, "model.towers.1.layers.3={sum: 4}"}),
-             Catch::Contains("model.towers.1.layers.3: the last tower must give 2 logits"));
+             Catch::Contains("model.towers.1.layers.3: the last tower must output 2 logits"));
   CHECK_THAT(ErrorOf({second, logits, "model.tasks=[{label: solt}]"}),
              Catch::Contains("model.tasks.0.label: no label column is named 'solt'; the nearest "
                              "label column is 'sold'"));
   CHECK_THAT(ErrorOf({second, logits, "model.tasks=[{label: sold}, {label: sold}]"}),
-             Catch::Contains("model.tasks.0.label: 'sold' stands more than once"));
+             Catch::Contains("model.tasks.1.label: 'sold' repeats model.tasks.0.label"));
   CHECK_THAT(ErrorOf({second, logits, "model.tasks=[{label: sold, weight: -1}]"}),
              Catch::Contains("model.tasks.0.weight: -1 is out of range"));
   CHECK_THAT(ErrorOf({second, logits, "training.keep_negatives=0.5"}),
-             Catch::Contains("training.keep_negatives: with several labels"));
+             Catch::Contains("training.keep_negatives: requires a single label"));
 }
 
 TEST_CASE("Models of one label say so", "[config]") {
@@ -188,14 +190,14 @@ TEST_CASE("Models of one label say so", "[config]") {
   }
   for (const char* file : {"config/adult-deepfm.yaml", "config/adult-wide-deep.yaml"}) {
     CHECK_THAT(std::string(with_two(file).status().message()),
-               Catch::Contains("is a model of one label"));
+               Catch::Contains("supports one label only"));
   }
 }
 
 TEST_CASE("Groups of an evaluation are a feature's ids", "[config]") {
   CHECK(With({"training.auc_group_feature=seen"})->training.auc_group_feature == "seen");
   CHECK(ErrorOf({"training.auc_group_feature=sean"}) ==
-        "training.auc_group_feature: 'sean' is no feature; the nearest feature is 'seen'");
+        "training.auc_group_feature: no feature is named 'sean'; the nearest feature is 'seen'");
 }
 
 TEST_CASE("Keys of one dense optimizer are refused with another", "[config]") {

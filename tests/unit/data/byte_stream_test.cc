@@ -109,7 +109,8 @@ TEST_CASE("A pipe that nobody writes to is refused at once") {
     const auto stream = OpenByteStream(path);
     CHECK(stream.status().code() == absl::StatusCode::kFailedPrecondition);
     CHECK(stream.status().message() ==
-          path + " is no regular file; data is read more than once, write it to one");
+          path +
+              " is not a regular file; write the data to one, because it is read more than once");
   }
 }
 

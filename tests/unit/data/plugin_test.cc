@@ -143,13 +143,13 @@ TEST_CASE("Objects that are no good plug-ins are refused by name") {
       Catch::StartsWith("feature 'f': plug-in " + kFolder + "nowhere.so: cannot be loaded: ") &&
           Catch::Contains("No such file") && Catch::Contains("check the path"));
   CHECK_THAT(OpenError(Bad("no_plugin")),
-             Catch::Contains("no_plugin.so: is no plug-in: it does not export "
+             Catch::Contains("no_plugin.so: is not a plug-in: it does not export "
                              "simurgh_plugin_entry()"));
   CHECK_THAT(OpenError(Bad("bad_abi")),
-             Catch::Contains("bad_abi.so: is of plug-in ABI 2, this program takes 1"));
+             Catch::Contains("bad_abi.so: has plug-in ABI 2, this program requires 1"));
   CHECK_THAT(OpenError(Bad("bad_no_create")),
              Catch::Contains("bad_no_create.so: lacks create, process or destroy"));
-  CHECK_THAT(OpenError(Bad("bad_null")), Catch::Contains("answers null"));
+  CHECK_THAT(OpenError(Bad("bad_null")), Catch::Contains("returns null"));
   CHECK_THAT(
       OpenError(Bad("bad_refuses")),
       Catch::EndsWith("bad_refuses.so refuses its columns or parameters: not on a\\nMonday"));
@@ -165,7 +165,7 @@ TEST_CASE("What a plug-in says of a row follows the policy for bad rows") {
   DataConfig config = Example();
   const std::string prefix = "feature 'f': plug-in " + kFolder + "bad_misbehaves.so: ";
   CHECK(ReadSamples(config, {Bad("bad_misbehaves")}, {file}).status().message() ==
-        file + ":2: " + prefix + "it does not say why (of 'bad', 'b')");
+        file + ":2: " + prefix + "it gives no reason (of 'bad', 'b')");
   CHECK(ReadSamples(config, {Bad("bad_misbehaves")}, {folder.Write("b.csv", "1,1,many\n")})
             .status()
             .message() == folder.Path("b.csv") + ":1: " + prefix +
@@ -233,7 +233,7 @@ TEST_CASE("Rows that a plug-in refuses count in no statistics, as if they were n
   CHECK(fitted(first + "0,900,ok\n" + last) != good);
 }
 
-TEST_CASE("A plug-in that cannot go on ends the first pass for statistics, too") {
+TEST_CASE("A plug-in that cannot continue ends the first pass for statistics, too") {
   const TemporaryFolder folder;
   DataConfig config = Example();
   config.csv.columns[1].fit = true;
@@ -244,10 +244,10 @@ TEST_CASE("A plug-in that cannot go on ends the first pass for statistics, too")
   CHECK(status.code() == absl::StatusCode::kFailedPrecondition);
   CHECK_THAT(std::string(status.message()),
              Catch::StartsWith(folder.Path("a.csv") + ":2: ") &&
-                 Catch::EndsWith("cannot go on: its disk is gone (at 'fail')"));
+                 Catch::EndsWith("cannot continue: its disk is gone (at 'fail')"));
 }
 
-TEST_CASE("A plug-in that cannot go on ends the reading, whatever the policy") {
+TEST_CASE("A plug-in that cannot continue ends the reading, whatever the policy") {
   const TemporaryFolder folder;
   DataConfig config = Example();
   config.bad_rows = DataConfig::BadRows::kSkip;
@@ -257,7 +257,7 @@ TEST_CASE("A plug-in that cannot go on ends the reading, whatever the policy") {
   CHECK(status.code() == absl::StatusCode::kFailedPrecondition);
   CHECK_THAT(std::string(status.message()),
              Catch::StartsWith(folder.Path("a.csv") + ":2: ") &&
-                 Catch::EndsWith("cannot go on: its disk is gone (at 'fail')"));
+                 Catch::EndsWith("cannot continue: its disk is gone (at 'fail')"));
 }
 
 TEST_CASE("Instances are independent: readers on several threads agree, in any order of closing") {
