@@ -4,9 +4,8 @@
 
 namespace simurgh {
 
-// The problem of an address, or an empty string. Valid are "host:port" ([...]:port for IPv6; port 0
-// is any free one) and, with `allow_schemes`, tcp://host:port, auto://host:port, unix:///path and
-// shm:///path.
+// The problem of an address, or an empty string. Valid are "host:port" ([...]:port for IPv6; port
+// 0: any free one) and, with `allow_schemes`, URLs of tcp, auto, unix and shm.
 std::string AddressProblem(const std::string& address, bool allow_schemes);
 
 // Host and port or path, which two daemons cannot share.

@@ -9,8 +9,7 @@
 
 namespace simurgh {
 
-// LoadClusterConfig for a text in memory. path: names the text in errors; relative paths start in
-// its folder.
+// LoadClusterConfig for a text in memory. path: for errors; relative paths start in its folder.
 StatusOr<ClusterConfig> ParseClusterConfig(const std::string& text, const std::string& path,
                                            const std::vector<std::string>& overrides);
 

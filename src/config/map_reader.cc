@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -32,6 +33,14 @@ std::string NumberProblem(NumberFault fault, const YamlNode& scalar, const char*
 }
 
 std::string Expected(const std::string& type) { return absl::StrCat("expected: ", type); }
+
+// "use 1 to 65535" for a number out of range.
+std::string Remedy(const std::string& problem, const std::string& type) {
+  if (!problem.ends_with(" is out of range")) return Expected(type);
+  const size_t range = type.find(" from ");
+  return range == type.npos ? absl::StrCat("use a ", type)
+                            : absl::StrCat("use ", type.substr(range + std::strlen(" from ")));
+}
 
 // tables.0.dim -> tables.N.dim: the key as the reference lists it.
 std::string WithoutIndexes(const std::string& path) {
@@ -159,7 +168,7 @@ void MapReader::Scalar(const std::string& key, const char* meaning, const std::s
   } else {
     problem = setter(*value);
   }
-  if (!problem.empty()) return Error(key, problem, Expected(type));
+  if (!problem.empty()) return Error(key, problem, Remedy(problem, type));
   if (show() != initial) Record(key, show());
 }
 

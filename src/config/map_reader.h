@@ -35,7 +35,7 @@ inline constexpr NumberRange kShare{0.0F, 1.0F, "number from 0 to 1"};
 inline constexpr NumberRange kPositiveShare{kMinFloat, 1.0F, "number above 0, at most 1"};
 // The float before 1 is the largest allowed.
 inline constexpr NumberRange kBelowOne{0.0F, 1.0F - std::numeric_limits<float>::epsilon() / 2,
-                                       "number from 0, below 1"};
+                                       "number from 0 to below 1"};
 
 struct CountRange {
   size_t low;
@@ -56,22 +56,20 @@ struct ReadContext {
 
   Diagnostics diagnostics;
   ConfigSettings settings;
-  // If not null, the document is described instead of read: every key is noted, and every list is
-  // walked as if it had one element.
+  // If not null, reading collects all keys instead; lists are treated as if they had one element.
   std::vector<KnownKey>* known_keys = nullptr;
 };
 
-// A value for a line of ClusterConfig::settings: escaped, and if it is long, cut with its hash.
+// A value for ClusterConfig::settings: escaped; if long, cut and with a hash.
 std::string RecordedText(const std::string& value);
 std::string HashText(const std::string& bytes);
 
 // `["a", "b"]`
 std::string TextsText(const std::vector<std::string>& texts);
 
-// Reads the keys of one YAML mapping into fields. A getter leaves the field alone if its key is
-// absent, so a field's initial value is the key's default. Each getter takes the key, its meaning
-// for the reference, the field and the allowed values. Errors go to the context's diagnostics, and
-// reading continues.
+// Reads the keys of one YAML mapping into fields. A field's initial value is the key's default.
+// Each getter takes the key, its meaning for the reference, the field and the allowed values.
+// Reading continues after errors, which the context's diagnostics collect.
 class MapReader {
  public:
   using Body = std::function<void(MapReader&)>;
@@ -86,8 +84,7 @@ class MapReader {
   MapReader(const MapReader&) = delete;
   MapReader& operator=(const MapReader&) = delete;
 
-  // A text that `check` accepts, by default any but the empty one. `type` describes it. Numbers are
-  // texts, too.
+  // A text or number that `check` accepts, by default any but an empty text. `type` describes it.
   void Text(const std::string& key, const char* meaning, std::string* out, const std::string& type,
             Need need = Need::kOptional, const TextCheck& check = nullptr);
   // A name, see IsName. `fallback`: the default for the reference; empty: the field's value.

@@ -8,8 +8,7 @@
 
 namespace simurgh {
 
-// Reads `plugin` of a feature or derived column; resolves its path in `folder`. max_ids: null: the
-// key is unknown.
+// Reads `plugin` of a feature or derived column; resolves its path in `folder`. max_ids: or null.
 void ReadPlugin(MapReader& in, const std::string& folder, PluginConfig* plugin, uint32_t* max_ids);
 
 }  // namespace simurgh

@@ -33,7 +33,7 @@ float FactorOf(const PoolingRule& rule, size_t occurrences) {
   return 1.0F;
 }
 
-// Calls visit(id, its occurrences) for the ids of a sample that raw has places for. Returns their
+// Calls visit(id, its occurrences) for the ids of a sample with places in raw; returns their
 // number.
 template <typename Visit>
 size_t ForEachId(const PoolingRule& rule, Occurrences occurrences, const Visit& visit) {

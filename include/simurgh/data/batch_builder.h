@@ -20,8 +20,7 @@ class BatchBuilder {
   // One list per feature. tasks: labels per sample, at least 1.
   BatchBuilder(size_t feature_count, size_t dense_width, size_t tasks = 1);
 
-  // lists: (F) the list of each feature, numbered by first use. Features of one list must have the
-  // same table.
+  // lists: (F) the list of each feature, numbered by first use. Features of a list share a table.
   BatchBuilder(std::vector<uint32_t> lists, size_t dense_width, size_t tasks = 1);
 
   ~BatchBuilder();

@@ -23,8 +23,7 @@ constexpr uint64_t FirstRowOf(uint32_t rank) { return uint64_t{rank} << 32; }
 
 // Encodes embeddings or their gradients for the wire between nn-worker and embedding worker.
 //
-// A row of the matrix is the concatenation of a sample's vectors. An encoded row has the same
-// numbers:
+// A row of the matrix concatenates a sample's vectors. An encoded row has the same numbers:
 //
 //   f32    4 bytes each
 //   bf16   2 bytes each, rounded to nearest

@@ -192,16 +192,16 @@ TEST_CASE("Loaders that have nowhere to go", "[config]") {
        "remove loaders.instances"},
       {"rpc: {", "loaders: {timeout: 0s}\nrpc: {", "loaders: {timeout",
        "loaders.timeout: 0s is out of range; "
-       "expected: duration from 1ms to 60m"},
+       "use 1ms to 60m"},
       {"rpc: {", "rpc: {spin: 11ms, ", "rpc: {",
        "rpc.spin: 11ms is out of range; "
-       "expected: duration from 0s to 10ms"},
+       "use 0s to 10ms"},
       {"rpc: {", "rpc: {stall_timeout: 1500us, ", "rpc: {",
        "rpc.stall_timeout: 1500us is out of range; "
-       "expected: duration from 1ms to 60m"},
+       "use 1ms to 60m"},
       {"rpc: {", "loaders: {feed_buffer_bytes: 1000}\nrpc: {", "loaders: {feed",
        "loaders.feed_buffer_bytes: 1000 is out of range; "
-       "expected: integer from 2^20 to 2^50"},
+       "use 2^20 to 2^50"},
       {"rpc: {", "loaders: {instances: [{address: \"a:1\"}]}\nrpc: {", "loaders: {inst",
        "loaders.instances.0.address: unknown key; the nearest known key is 'metrics'"},
   });
