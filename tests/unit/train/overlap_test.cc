@@ -12,6 +12,7 @@
 #include "simurgh/base/mutex.h"
 #include "simurgh/train/trainer.h"
 #include "tests/unit/nn/cuda/host_backend.h"
+#include "tests/unit/nn/test_models.h"
 #include "tests/unit/train/forwarding_network.h"
 
 namespace simurgh::testing {
@@ -152,14 +153,26 @@ class Batches : public BatchReader {
   uint64_t given_ = 0;
 };
 
-// The network, as one that nothing overlaps with.
+// The network without overlaps, in f32 blocks of ordinary memory.
 class StepByStep final : public ForwardingNetwork {
  public:
-  using ForwardingNetwork::ForwardingNetwork;
+  explicit StepByStep(DenseNetwork& network) : ForwardingNetwork(network), network_(network) {}
 
+  StatusOr<BatchResult> ForwardBackward(BatchBlock& block, MatrixView<const float> dense,
+                                        std::span<const float> labels,
+                                        std::span<float> probabilities, const RankStep& step,
+                                        const std::function<void()>& /*meanwhile*/) override {
+    return ComputeGradients(network_, dense, block.embeddings, labels, block.gradients,
+                            probabilities, step);
+  }
+  Status Predict(BatchBlock& block, MatrixView<const float> dense,
+                 std::span<float> probabilities) override {
+    return PredictFrom(network_, dense, block.embeddings, probabilities);
+  }
   BlockPool& blocks() override { return *blocks_; }
 
  private:
+  DenseNetwork& network_;
   const std::unique_ptr<BlockPool> blocks_ = NewBlockPool(kWidth);
 };
 
