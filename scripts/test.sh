@@ -100,7 +100,7 @@ run_tests() {
 }
 
 # Programs with kernels of Highway or oneDNN.
-NUMERIC_TESTS='^(data_.*|table|feature|nn|nn_device|collective|train|device_sums)_test$'
+NUMERIC_TESTS='^(data_.*|table.*|feature|nn.*|collective|device_sums|train.*|precision|models|sync_ranks)_test$'
 
 if $bootstrap; then scripts/bootstrap.sh; fi
 first=true

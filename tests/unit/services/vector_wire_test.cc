@@ -238,6 +238,28 @@ TEST_CASE("A feature that is not finite is dropped in every precision; others ar
   }
 }
 
+TEST_CASE("training.gradient_scale keeps small gradients in f16") {
+  const auto [precision, scale, factor] =
+      GENERATE(table<Precision, float, float>({{Precision::kF16, 1.0F, 1.0F},
+                                               {Precision::kF16, 65536.0F, 65536.0F},
+                                               {Precision::kBf16, 65536.0F, 1.0F},
+                                               {Precision::kF32, 65536.0F, 1.0F}}));
+  CAPTURE(static_cast<int>(precision), scale);
+  ClusterConfig config = ClusterWith(Precision::kF32, precision);
+  config.training.gradient_scale = scale;
+  config.tables[0].optimizer.learning_rate = 0.5F;
+  config.tables[1].optimizer.learning_rate = 0.25F;
+  CHECK(WireOf(config).gradient_factor == factor);
+  Remote remote(config);
+  // Below half of the smallest f16, 2^-24.
+  remote.Exchange(std::vector<float>(kSamples * kWidth, 0x1p-26F));
+  REQUIRE(!remote.pushed.empty());
+  const bool is_lost = precision == Precision::kF16 && scale == 1.0F;
+  for (const auto& [key, gradient] : remote.pushed) {
+    for (const float g : gradient) CHECK((is_lost ? g == 0.0F : g >= 0x1p-26F));
+  }
+}
+
 TEST_CASE("Gradients are divided by their scale") {
   WorkerFixture fixture;
   std::vector<float> gradients(kSamples * kWidth, 3.0F);
